@@ -1,1 +1,38 @@
-//! (being written)
+//! Element types, shapes, tensors, and the bytes below them.
+//!
+//! A [`Tensor`] is row-major and contiguous. Its bytes are either a slice of the model file
+//! (shared, never copied when its alignment allows a typed view) or an [`AlignedBuf`] of its own.
+//! A [`Value`] is what flows along an edge of a graph: a tensor, a sequence, a map or an optional.
+//! An operator reads [`Inputs`] and fills [`Output`]s; who placed their memory is not its business.
+//!
+//! This crate knows nothing about graphs, files or operators.
+
+mod bytes;
+mod dtype;
+mod element;
+mod error;
+mod float8;
+mod io;
+#[cfg(feature = "ndarray")]
+mod ndarray;
+mod packed;
+mod shape;
+mod tensor;
+mod value;
+mod view;
+
+#[doc(hidden)]
+pub mod dispatch;
+
+pub use crate::bytes::AlignedBuf;
+pub use crate::dtype::{DType, ParseDTypeError};
+pub use crate::element::{Bool, Complex, Element, Number, Word};
+pub use crate::error::TensorError;
+pub use crate::float8::{F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0};
+pub use crate::io::{Inputs, Output};
+pub use crate::packed::{pack, unpack};
+pub use crate::shape::{Shape, broadcast, broadcast_strides, n_elements, row_major_strides};
+pub use crate::tensor::Tensor;
+pub use crate::value::{Map, Value, ValueView};
+pub use crate::view::{TensorView, TensorViewMut};
+pub use half::{bf16, f16};

@@ -1,0 +1,104 @@
+//! Memory that tensors own: aligned, zeroed, and given back to the system when it is large.
+
+use std::fmt;
+
+use bytemuck::{Pod, Zeroable};
+use memmap2::MmapMut;
+
+/// From this size on a buffer is a mapping of its own, so that dropping it lowers the process' RSS
+/// whatever the allocator does. Below, a mapping's page faults would cost more than they return.
+const OWN_MAPPING_BYTES: usize = 1 << 20;
+
+/// One cache line: the unit that gives heap buffers their alignment.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+/// Zeroed bytes, aligned to 64, owned by one tensor or by an arena.
+pub struct AlignedBuf {
+    memory: Memory,
+    len: usize,
+}
+
+enum Memory {
+    Heap(Vec<Line>),
+    Mapped(MmapMut),
+}
+
+impl AlignedBuf {
+    /// The alignment of the first byte.
+    pub const ALIGN: usize = 64;
+
+    /// `len` zero bytes. A mapping that the system refuses falls back to the heap.
+    pub fn zeroed(len: usize) -> Self {
+        if len >= OWN_MAPPING_BYTES
+            && let Ok(mapping) = MmapMut::map_anon(len)
+        {
+            return Self { memory: Memory::Mapped(mapping), len };
+        }
+        let lines = bytemuck::zeroed_vec(len.div_ceil(size_of::<Line>()));
+        Self { memory: Memory::Heap(lines), len }
+    }
+
+    /// A copy of `bytes`.
+    pub fn copy_of(bytes: &[u8]) -> Self {
+        let mut buf = Self::zeroed(bytes.len());
+        buf.as_mut().copy_from_slice(bytes);
+        buf
+    }
+
+    /// Its length in bytes.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it holds no byte.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl AsRef<[u8]> for AlignedBuf {
+    fn as_ref(&self) -> &[u8] {
+        match &self.memory {
+            Memory::Heap(lines) => &bytemuck::cast_slice(lines)[..self.len],
+            Memory::Mapped(mapping) => mapping,
+        }
+    }
+}
+
+impl AsMut<[u8]> for AlignedBuf {
+    fn as_mut(&mut self) -> &mut [u8] {
+        match &mut self.memory {
+            Memory::Heap(lines) => &mut bytemuck::cast_slice_mut(lines)[..self.len],
+            Memory::Mapped(mapping) => mapping,
+        }
+    }
+}
+
+impl fmt::Debug for AlignedBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.memory {
+            Memory::Heap(_) => "heap",
+            Memory::Mapped(_) => "mapping",
+        };
+        write!(f, "AlignedBuf({} bytes, {kind})", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_zeroed_aligned_and_of_the_asked_length() {
+        for len in
+            [0, 1, 63, 64, 65, OWN_MAPPING_BYTES - 1, OWN_MAPPING_BYTES, OWN_MAPPING_BYTES + 7]
+        {
+            let buf = AlignedBuf::zeroed(len);
+            assert_eq!(buf.as_ref().len(), len);
+            assert!(buf.as_ref().iter().all(|&byte| byte == 0));
+            assert_eq!(buf.as_ref().as_ptr().align_offset(AlignedBuf::ALIGN), 0);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What an operator or kernel is handed: inputs to read, outputs to fill.
+
+use crate::{DType, Tensor, TensorError, TensorView, TensorViewMut, Value, ValueView};
+
+/// The inputs of one node, by position; an absent optional input is `None`.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'a>(&'a [Option<ValueView<'a>>]);
+
+impl<'a> Inputs<'a> {
+    /// Inputs over a slice.
+    pub const fn new(values: &'a [Option<ValueView<'a>>]) -> Self {
+        Self(values)
+    }
+
+    /// How many positions there are, present or not.
+    pub const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is no position.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The value at `index`; `None` if it is absent.
+    pub fn get(&self, index: usize) -> Option<ValueView<'a>> {
+        self.0.get(index).copied().flatten()
+    }
+
+    /// The value at `index`.
+    ///
+    /// # Errors
+    /// If it is absent.
+    pub fn value(&self, index: usize) -> Result<ValueView<'a>, TensorError> {
+        self.get(index).ok_or(TensorError::MissingInput { index })
+    }
+
+    /// The tensor at `index`.
+    ///
+    /// # Errors
+    /// If it is absent or no tensor.
+    pub fn tensor(&self, index: usize) -> Result<TensorView<'a>, TensorError> {
+        self.value(index)?.tensor()
+    }
+
+    /// The tensor at `index`, or `None` if it is absent.
+    ///
+    /// # Errors
+    /// If it is there, but no tensor.
+    pub fn optional_tensor(&self, index: usize) -> Result<Option<TensorView<'a>>, TensorError> {
+        self.get(index).map(ValueView::tensor).transpose()
+    }
+
+    /// The inputs from `start` on: a variadic parameter.
+    pub fn skip(&self, start: usize) -> Inputs<'a> {
+        Inputs(self.0.get(start..).unwrap_or_default())
+    }
+}
+
+/// A place for one result. The plan either has memory of the right shape ready, or takes what
+/// the operator makes; the operator asks with [`Output::tensor`] and cannot tell which.
+#[derive(Debug)]
+pub struct Output<'a> {
+    place: Place<'a>,
+    in_place: Option<usize>,
+}
+
+#[derive(Debug)]
+enum Place<'a> {
+    Unwanted,
+    Planned(TensorViewMut<'a>),
+    Free(Option<Value>),
+}
+
+impl<'a> Output<'a> {
+    /// Nobody uses this output: it need not be computed.
+    pub const fn unwanted() -> Self {
+        Self { place: Place::Unwanted, in_place: None }
+    }
+
+    /// Memory that is ready, of the final shape.
+    pub const fn planned(view: TensorViewMut<'a>) -> Self {
+        Self { place: Place::Planned(view), in_place: None }
+    }
+
+    /// Memory that already holds the data of input `input`, to be overwritten; that input is
+    /// absent from [`Inputs`]. Only operators that declare the pair are given this.
+    pub const fn in_place(view: TensorViewMut<'a>, input: usize) -> Self {
+        Self { place: Place::Planned(view), in_place: Some(input) }
+    }
+
+    /// Nothing is ready: the operator says the shape, or hands over a value.
+    pub const fn free() -> Self {
+        Self { place: Place::Free(None), in_place: None }
+    }
+
+    /// Whether anybody uses this output.
+    pub const fn is_wanted(&self) -> bool {
+        !matches!(self.place, Place::Unwanted)
+    }
+
+    /// The input whose data this output's memory holds, if it is computed in place.
+    pub const fn in_place_of(&self) -> Option<usize> {
+        self.in_place
+    }
+
+    /// The memory of the result, of this type and shape, zeroed or with any content.
+    ///
+    /// # Errors
+    /// If another type or shape was planned, or the size overflows.
+    pub fn tensor(
+        &mut self,
+        dtype: DType,
+        shape: &[usize],
+    ) -> Result<TensorViewMut<'_>, TensorError> {
+        if !matches!(self.place, Place::Planned(_)) {
+            self.place = Place::Free(Some(Value::Tensor(Tensor::zeros(dtype, shape)?)));
+        }
+        match &mut self.place {
+            Place::Planned(view) => {
+                if view.dtype() == dtype && view.shape() == shape {
+                    return Ok(view.reborrow());
+                }
+                Err(TensorError::Planned {
+                    planned_dtype: view.dtype(),
+                    planned: view.shape().to_vec(),
+                    dtype,
+                    shape: shape.to_vec(),
+                })
+            }
+            Place::Free(Some(Value::Tensor(tensor))) => Ok(tensor.view_mut()),
+            Place::Free(_) | Place::Unwanted => {
+                Err(TensorError::Kind { expected: "tensor", found: "nothing" })
+            }
+        }
+    }
+
+    /// Hands over a finished value; a planned tensor is copied into its place.
+    ///
+    /// # Errors
+    /// If another type or shape was planned.
+    pub fn set(&mut self, value: Value) -> Result<(), TensorError> {
+        match &mut self.place {
+            Place::Unwanted => Ok(()),
+            Place::Free(place) => {
+                *place = Some(value);
+                Ok(())
+            }
+            Place::Planned(_) => {
+                let tensor = value.as_tensor()?;
+                self.tensor(tensor.dtype(), tensor.shape())?.copy_from(tensor.view())
+            }
+        }
+    }
+
+    /// What the operator made, if the memory was not planned.
+    pub fn into_value(self) -> Option<Value> {
+        match self.place {
+            Place::Free(value) => value,
+            Place::Unwanted | Place::Planned(_) => None,
+        }
+    }
+}
+
+impl TensorViewMut<'_> {
+    /// The same view for a shorter time.
+    pub fn reborrow(&mut self) -> TensorViewMut<'_> {
+        let (dtype, shape) = (self.dtype(), self.shape());
+        TensorViewMut::from_data(dtype, shape, self.data_mut())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_planned_output_takes_only_its_own_shape() {
+        let mut data = [0_f32; 2];
+        let shape = [2];
+        let view = TensorViewMut::from_slice(&shape, &mut data).unwrap();
+        let mut output = Output::planned(view);
+        assert!(matches!(output.tensor(DType::F32, &[3]), Err(TensorError::Planned { .. })));
+        assert!(output.set(Tensor::from_slice(&[2], &[1_f32, 2.0]).unwrap().into()).is_ok());
+        assert!(output.into_value().is_none());
+        assert_eq!(data, [1.0, 2.0]);
+    }
+
+    #[test]
+    fn a_free_output_keeps_what_was_made() {
+        let mut output = Output::free();
+        output.tensor(DType::I64, &[1]).unwrap().into_slice::<i64>().unwrap()[0] = 7;
+        let expected = Tensor::from_slice(&[1], &[7_i64]).unwrap();
+        assert_eq!(output.into_value(), Some(Value::Tensor(expected)));
+    }
+}

@@ -1,0 +1,241 @@
+//! A tensor that owns its data, or shares it with the model's bytes and with its own clones.
+
+use std::fmt;
+use std::sync::Arc;
+
+use ::bytes::Bytes;
+
+use crate::element::Element;
+use crate::shape::Shape;
+use crate::view::{Data, DataMut, TensorView, TensorViewMut, data_len};
+use crate::{AlignedBuf, DType, TensorError};
+
+/// A contiguous row-major tensor. Cloning it is cheap: clones share their data.
+#[derive(Clone)]
+pub struct Tensor {
+    dtype: DType,
+    shape: Shape,
+    storage: Storage,
+}
+
+#[derive(Clone)]
+enum Storage {
+    /// Aligned memory of its own.
+    Owned(Arc<AlignedBuf>),
+    /// A slice of the model's bytes (or of another owner), aligned for the element type.
+    Shared(Bytes),
+    Strings(Arc<[String]>),
+}
+
+impl Tensor {
+    /// Zeros, empty strings or `false`.
+    ///
+    /// # Errors
+    /// If the size overflows.
+    pub fn zeros(dtype: DType, shape: &[usize]) -> Result<Self, TensorError> {
+        let len = data_len(dtype, shape)?;
+        let storage = match dtype {
+            DType::String => Storage::Strings(vec![String::new(); len].into()),
+            _ => Storage::Owned(Arc::new(AlignedBuf::zeroed(len))),
+        };
+        Ok(Self { dtype, shape: Shape::from_slice(shape), storage })
+    }
+
+    /// A copy of `data`.
+    ///
+    /// # Errors
+    /// If there are not `Π shape` elements.
+    pub fn from_slice<T: Element>(shape: &[usize], data: &[T]) -> Result<Self, TensorError> {
+        Ok(TensorView::from_slice(shape, data)?.to_tensor())
+    }
+
+    /// A scalar, of rank 0.
+    pub fn scalar<T: Element>(value: T) -> Self {
+        let storage = Storage::Owned(Arc::new(AlignedBuf::copy_of(bytemuck::bytes_of(&value))));
+        Self { dtype: T::DTYPE, shape: Shape::new(), storage }
+    }
+
+    /// A tensor of strings.
+    ///
+    /// # Errors
+    /// If there are not `Π shape` strings.
+    pub fn from_strings(shape: &[usize], data: Vec<String>) -> Result<Self, TensorError> {
+        TensorView::from_strings(shape, &data)?;
+        let storage = Storage::Strings(data.into());
+        Ok(Self { dtype: DType::String, shape: Shape::from_slice(shape), storage })
+    }
+
+    /// A tensor over shared bytes, which are borrowed if they are aligned for the element type and
+    /// copied once if they are not; [`Tensor::is_shared`] tells which.
+    ///
+    /// # Errors
+    /// If the bytes are not as many as `dtype` and `shape` ask for, or the type is a string.
+    pub fn from_bytes(dtype: DType, shape: &[usize], bytes: Bytes) -> Result<Self, TensorError> {
+        TensorView::from_bytes(dtype, shape, &bytes)?;
+        let align = dtype.word_bytes().unwrap_or(1).min(align_of::<u128>());
+        let storage = if bytes.as_ptr().align_offset(align) == 0 {
+            Storage::Shared(bytes)
+        } else {
+            Storage::Owned(Arc::new(AlignedBuf::copy_of(&bytes)))
+        };
+        Ok(Self { dtype, shape: Shape::from_slice(shape), storage })
+    }
+
+    /// The element type.
+    pub const fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The dimensions.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        self.view().len()
+    }
+
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.shape.contains(&0)
+    }
+
+    /// Whether the data is a slice of somebody else's bytes, not memory of this tensor's own.
+    pub const fn is_shared(&self) -> bool {
+        matches!(self.storage, Storage::Shared(_))
+    }
+
+    /// The shared bytes themselves, if the data is a slice of somebody else's.
+    pub const fn shared_bytes(&self) -> Option<&Bytes> {
+        match &self.storage {
+            Storage::Shared(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// How many bytes the elements take; for strings the sum of their lengths.
+    pub fn n_bytes(&self) -> usize {
+        match &self.storage {
+            Storage::Owned(buf) => buf.len(),
+            Storage::Shared(bytes) => bytes.len(),
+            Storage::Strings(strings) => strings.iter().map(String::len).sum(),
+        }
+    }
+
+    /// The tensor, to read.
+    pub fn view(&self) -> TensorView<'_> {
+        let data = match &self.storage {
+            Storage::Owned(buf) => Data::Bytes((**buf).as_ref()),
+            Storage::Shared(bytes) => Data::Bytes(bytes),
+            Storage::Strings(strings) => Data::Strings(strings),
+        };
+        TensorView::from_data(self.dtype, &self.shape, data)
+    }
+
+    /// The tensor, to write; data that is shared with anybody is copied first.
+    pub fn view_mut(&mut self) -> TensorViewMut<'_> {
+        if let Storage::Shared(bytes) = &self.storage {
+            self.storage = Storage::Owned(Arc::new(AlignedBuf::copy_of(bytes)));
+        }
+        if let Storage::Owned(buf) = &mut self.storage
+            && Arc::get_mut(buf).is_none()
+        {
+            *buf = Arc::new(AlignedBuf::copy_of((**buf).as_ref()));
+        }
+        let data = match &mut self.storage {
+            Storage::Owned(buf) => {
+                DataMut::Bytes(Arc::get_mut(buf).map_or(&mut [], AlignedBuf::as_mut))
+            }
+            Storage::Shared(_) => DataMut::Bytes(&mut []),
+            Storage::Strings(strings) => DataMut::Strings(Arc::make_mut(strings)),
+        };
+        TensorViewMut::from_data(self.dtype, &self.shape, data)
+    }
+
+    /// The elements.
+    ///
+    /// # Errors
+    /// If they are not of type `T`.
+    pub fn as_slice<T: Element>(&self) -> Result<&[T], TensorError> {
+        self.view().as_slice()
+    }
+
+    /// The same data under another shape of as many elements; nothing is copied.
+    ///
+    /// # Errors
+    /// If the number of elements differs.
+    pub fn reshaped(&self, shape: &[usize]) -> Result<Self, TensorError> {
+        self.view().reshaped(shape)?;
+        Ok(Self { shape: Shape::from_slice(shape), ..self.clone() })
+    }
+}
+
+impl TensorView<'_> {
+    /// A tensor with a copy of this data.
+    pub fn to_tensor(&self) -> Tensor {
+        let storage = match (self.as_bytes(), self.as_strings()) {
+            (Some(bytes), _) => Storage::Owned(Arc::new(AlignedBuf::copy_of(bytes))),
+            (None, strings) => Storage::Strings(strings.unwrap_or_default().into()),
+        };
+        Tensor { dtype: self.dtype(), shape: Shape::from_slice(self.shape()), storage }
+    }
+}
+
+/// Equal type, shape and bits (so NaN equals itself, and 0 does not equal −0).
+impl PartialEq for Tensor {
+    fn eq(&self, other: &Self) -> bool {
+        let (a, b) = (self.view(), other.view());
+        self.dtype == other.dtype
+            && self.shape == other.shape
+            && a.as_bytes() == b.as_bytes()
+            && a.as_strings().ok() == b.as_strings().ok()
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:?}", self.dtype, self.shape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aligned_bytes_are_borrowed_and_others_copied_once() {
+        let file = Bytes::from_owner(AlignedBuf::copy_of(&[1; 32]));
+        for (from, dtype, shared) in [
+            (0, DType::I64, true),
+            (4, DType::I64, false),
+            (4, DType::F32, true),
+            (1, DType::I4, true),
+        ] {
+            let n_bytes = dtype.n_bytes(2).unwrap();
+            let tensor = Tensor::from_bytes(dtype, &[2], file.slice(from..from + n_bytes)).unwrap();
+            assert_eq!(tensor.is_shared(), shared, "{dtype} at {from}");
+            assert_eq!(tensor.view().as_bytes().unwrap()[0], 1);
+        }
+    }
+
+    #[test]
+    fn writing_to_a_clone_leaves_the_original_alone() {
+        let original = Tensor::from_slice(&[2], &[1_i32, 2]).unwrap();
+        let mut clone = original.clone();
+        clone.view_mut().into_slice::<i32>().unwrap()[0] = 9;
+        assert_eq!(original.as_slice::<i32>().unwrap(), [1, 2]);
+        assert_eq!(clone.as_slice::<i32>().unwrap(), [9, 2]);
+    }
+
+    #[test]
+    fn a_wrong_length_or_type_is_an_error() {
+        assert!(matches!(Tensor::from_slice(&[3], &[1_f32]), Err(TensorError::Length { .. })));
+        assert!(matches!(
+            Tensor::scalar(1_f32).as_slice::<i32>(),
+            Err(TensorError::DType { expected: DType::I32, found: DType::F32 })
+        ));
+        let huge = Tensor::zeros(DType::F32, &[usize::MAX, 2]);
+        assert!(matches!(huge, Err(TensorError::TooLarge { .. })));
+    }
+}

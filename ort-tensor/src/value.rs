@@ -1,0 +1,115 @@
+//! What flows along an edge of a graph.
+
+use crate::{Tensor, TensorError, TensorView};
+
+/// A tensor, a sequence of values, a map, or an optional value.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Value {
+    /// A tensor.
+    Tensor(Tensor),
+    /// Values of one type, in order.
+    Sequence(Vec<Value>),
+    /// Keys and values of one type each.
+    Map(Map),
+    /// A value, or none.
+    Optional(Option<Box<Value>>),
+}
+
+/// A map: `keys[i]` leads to `values[i]`. Both are of rank 1.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Map {
+    /// Integers or strings, each once.
+    pub keys: Tensor,
+    /// As many values.
+    pub values: Tensor,
+}
+
+/// A value that somebody else owns, to read.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum ValueView<'a> {
+    /// A tensor, wherever its data lives.
+    Tensor(TensorView<'a>),
+    /// A sequence, map or optional.
+    Other(&'a Value),
+}
+
+impl Value {
+    /// The value, to read.
+    pub fn view(&self) -> ValueView<'_> {
+        match self {
+            Value::Tensor(tensor) => ValueView::Tensor(tensor.view()),
+            other => ValueView::Other(other),
+        }
+    }
+
+    /// `tensor`, `sequence`, `map` or `optional`.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Value::Tensor(_) => "tensor",
+            Value::Sequence(_) => "sequence",
+            Value::Map(_) => "map",
+            Value::Optional(_) => "optional",
+        }
+    }
+
+    /// The tensor.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn as_tensor(&self) -> Result<&Tensor, TensorError> {
+        match self {
+            Value::Tensor(tensor) => Ok(tensor),
+            other => Err(TensorError::Kind { expected: "tensor", found: other.kind() }),
+        }
+    }
+}
+
+impl From<Tensor> for Value {
+    fn from(tensor: Tensor) -> Self {
+        Value::Tensor(tensor)
+    }
+}
+
+impl<'a> ValueView<'a> {
+    /// The tensor.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub const fn tensor(self) -> Result<TensorView<'a>, TensorError> {
+        match self {
+            ValueView::Tensor(view) => Ok(view),
+            ValueView::Other(other) => {
+                Err(TensorError::Kind { expected: "tensor", found: other.kind() })
+            }
+        }
+    }
+
+    /// The elements of the sequence.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub const fn sequence(self) -> Result<&'a [Value], TensorError> {
+        match self {
+            ValueView::Other(Value::Sequence(values)) => Ok(values.as_slice()),
+            other => Err(TensorError::Kind { expected: "sequence", found: other.kind() }),
+        }
+    }
+
+    /// `tensor`, `sequence`, `map` or `optional`.
+    pub const fn kind(self) -> &'static str {
+        match self {
+            ValueView::Tensor(_) => "tensor",
+            ValueView::Other(other) => other.kind(),
+        }
+    }
+
+    /// A value of its own: tensor data is copied, other values share theirs.
+    pub fn to_value(self) -> Value {
+        match self {
+            ValueView::Tensor(view) => Value::Tensor(view.to_tensor()),
+            ValueView::Other(other) => other.clone(),
+        }
+    }
+}

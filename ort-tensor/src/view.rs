@@ -1,0 +1,327 @@
+//! Borrowed tensors: an element type, a shape, and typed access to contiguous row-major data.
+
+use crate::element::{Element, Word};
+use crate::shape::n_elements;
+use crate::{DType, TensorError};
+
+/// A tensor that somebody else owns, to read. Copying it copies no data.
+#[derive(Clone, Copy, Debug)]
+pub struct TensorView<'a> {
+    dtype: DType,
+    shape: &'a [usize],
+    data: Data<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Data<'a> {
+    Bytes(&'a [u8]),
+    Strings(&'a [String]),
+}
+
+/// A tensor that somebody else owns, to write.
+#[derive(Debug)]
+pub struct TensorViewMut<'a> {
+    dtype: DType,
+    shape: &'a [usize],
+    data: DataMut<'a>,
+}
+
+#[derive(Debug)]
+pub(crate) enum DataMut<'a> {
+    Bytes(&'a mut [u8]),
+    Strings(&'a mut [String]),
+}
+
+impl<'a> TensorView<'a> {
+    /// A view of numbers.
+    ///
+    /// # Errors
+    /// If the bytes are not as many as `dtype` and `shape` ask for, or are not aligned for it.
+    pub fn from_bytes(
+        dtype: DType,
+        shape: &'a [usize],
+        bytes: &'a [u8],
+    ) -> Result<Self, TensorError> {
+        check_len(dtype, shape, bytes.len())?;
+        Ok(Self { dtype, shape, data: Data::Bytes(bytes) })
+    }
+
+    /// A view of a slice of elements.
+    ///
+    /// # Errors
+    /// If there are not `Π shape` elements.
+    pub fn from_slice<T: Element>(shape: &'a [usize], data: &'a [T]) -> Result<Self, TensorError> {
+        Self::from_bytes(T::DTYPE, shape, bytemuck::cast_slice(data))
+    }
+
+    /// A view of strings.
+    ///
+    /// # Errors
+    /// If there are not `Π shape` strings.
+    pub fn from_strings(shape: &'a [usize], data: &'a [String]) -> Result<Self, TensorError> {
+        check_len(DType::String, shape, data.len())?;
+        Ok(Self { dtype: DType::String, shape, data: Data::Strings(data) })
+    }
+
+    pub(crate) const fn from_data(dtype: DType, shape: &'a [usize], data: Data<'a>) -> Self {
+        Self { dtype, shape, data }
+    }
+
+    /// The element type.
+    pub const fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The dimensions.
+    pub const fn shape(&self) -> &'a [usize] {
+        self.shape
+    }
+
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        n_elements(self.shape).unwrap_or(usize::MAX)
+    }
+
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.shape.contains(&0)
+    }
+
+    /// The same data under another shape of as many elements.
+    ///
+    /// # Errors
+    /// If the number of elements differs.
+    pub fn reshaped(self, shape: &'a [usize]) -> Result<Self, TensorError> {
+        match self.data {
+            Data::Bytes(bytes) => Self::from_bytes(self.dtype, shape, bytes),
+            Data::Strings(strings) => Self::from_strings(shape, strings),
+        }
+    }
+
+    /// The elements.
+    ///
+    /// # Errors
+    /// If they are not of type `T`.
+    pub fn as_slice<T: Element>(&self) -> Result<&'a [T], TensorError> {
+        let wrong = TensorError::DType { expected: T::DTYPE, found: self.dtype };
+        match self.data {
+            Data::Bytes(bytes) if self.dtype == T::DTYPE => {
+                bytemuck::try_cast_slice(bytes).map_err(|_| wrong)
+            }
+            _ => Err(wrong),
+        }
+    }
+
+    /// The strings.
+    ///
+    /// # Errors
+    /// If the elements are not strings.
+    pub fn as_strings(&self) -> Result<&'a [String], TensorError> {
+        match self.data {
+            Data::Strings(strings) => Ok(strings),
+            Data::Bytes(_) => {
+                Err(TensorError::DType { expected: DType::String, found: self.dtype })
+            }
+        }
+    }
+
+    /// The elements as words of their width, whatever they mean.
+    ///
+    /// # Errors
+    /// If the elements are strings, packed, or of another width.
+    pub fn as_words<W: Word>(&self) -> Result<&'a [W], TensorError> {
+        let wrong = TensorError::NoWords { found: self.dtype, n_bytes: size_of::<W>() };
+        match self.data {
+            Data::Bytes(bytes) if self.dtype.word_bytes() == Some(size_of::<W>()) => {
+                bytemuck::try_cast_slice(bytes).map_err(|_| wrong)
+            }
+            _ => Err(wrong),
+        }
+    }
+
+    /// The raw bytes; `None` for strings.
+    pub const fn as_bytes(&self) -> Option<&'a [u8]> {
+        match self.data {
+            Data::Bytes(bytes) => Some(bytes),
+            Data::Strings(_) => None,
+        }
+    }
+
+    /// The codes of a packed type, one a byte (see [`crate::unpack`]).
+    ///
+    /// # Errors
+    /// If the elements are not packed.
+    pub fn unpacked(&self) -> Result<Vec<u8>, TensorError> {
+        match self.data {
+            Data::Bytes(bytes) if self.dtype.is_packed() => {
+                Ok(crate::unpack(bytes, self.dtype.bits(), self.len()))
+            }
+            _ => Err(TensorError::NoWords { found: self.dtype, n_bytes: 1 }),
+        }
+    }
+}
+
+impl<'a> TensorViewMut<'a> {
+    /// A view of numbers, to write.
+    ///
+    /// # Errors
+    /// If the bytes are not as many as `dtype` and `shape` ask for, or are not aligned for it.
+    pub fn from_bytes(
+        dtype: DType,
+        shape: &'a [usize],
+        bytes: &'a mut [u8],
+    ) -> Result<Self, TensorError> {
+        check_len(dtype, shape, bytes.len())?;
+        Ok(Self { dtype, shape, data: DataMut::Bytes(bytes) })
+    }
+
+    /// A view of a slice of elements, to write.
+    ///
+    /// # Errors
+    /// If there are not `Π shape` elements.
+    pub fn from_slice<T: Element>(
+        shape: &'a [usize],
+        data: &'a mut [T],
+    ) -> Result<Self, TensorError> {
+        Self::from_bytes(T::DTYPE, shape, bytemuck::cast_slice_mut(data))
+    }
+
+    pub(crate) const fn from_data(dtype: DType, shape: &'a [usize], data: DataMut<'a>) -> Self {
+        Self { dtype, shape, data }
+    }
+
+    /// The element type.
+    pub const fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The dimensions.
+    pub const fn shape(&self) -> &'a [usize] {
+        self.shape
+    }
+
+    /// The same tensor, to read.
+    pub const fn view(&self) -> TensorView<'_> {
+        let data = match &self.data {
+            DataMut::Bytes(bytes) => Data::Bytes(bytes),
+            DataMut::Strings(strings) => Data::Strings(strings),
+        };
+        TensorView { dtype: self.dtype, shape: self.shape, data }
+    }
+
+    /// The elements, to write.
+    ///
+    /// # Errors
+    /// If they are not of type `T`.
+    pub fn into_slice<T: Element>(self) -> Result<&'a mut [T], TensorError> {
+        let wrong = TensorError::DType { expected: T::DTYPE, found: self.dtype };
+        match self.data {
+            DataMut::Bytes(bytes) if self.dtype == T::DTYPE => {
+                bytemuck::try_cast_slice_mut(bytes).map_err(|_| wrong)
+            }
+            _ => Err(wrong),
+        }
+    }
+
+    /// The strings, to write.
+    ///
+    /// # Errors
+    /// If the elements are not strings.
+    pub fn into_strings(self) -> Result<&'a mut [String], TensorError> {
+        match self.data {
+            DataMut::Strings(strings) => Ok(strings),
+            DataMut::Bytes(_) => {
+                Err(TensorError::DType { expected: DType::String, found: self.dtype })
+            }
+        }
+    }
+
+    /// The elements as words of their width, whatever they mean.
+    ///
+    /// # Errors
+    /// If the elements are strings, packed, or of another width.
+    pub fn into_words<W: Word>(self) -> Result<&'a mut [W], TensorError> {
+        let wrong = TensorError::NoWords { found: self.dtype, n_bytes: size_of::<W>() };
+        match self.data {
+            DataMut::Bytes(bytes) if self.dtype.word_bytes() == Some(size_of::<W>()) => {
+                bytemuck::try_cast_slice_mut(bytes).map_err(|_| wrong)
+            }
+            _ => Err(wrong),
+        }
+    }
+
+    /// The raw bytes; `None` for strings.
+    pub fn into_bytes(self) -> Option<&'a mut [u8]> {
+        match self.data {
+            DataMut::Bytes(bytes) => Some(bytes),
+            DataMut::Strings(_) => None,
+        }
+    }
+
+    /// Writes the codes of a packed type, one a byte (see [`crate::pack`]).
+    ///
+    /// # Errors
+    /// If the elements are not packed.
+    pub fn pack(self, codes: &[u8]) -> Result<(), TensorError> {
+        match self.data {
+            DataMut::Bytes(bytes) if self.dtype.is_packed() => {
+                crate::pack(codes, self.dtype.bits(), bytes);
+                Ok(())
+            }
+            _ => Err(TensorError::NoWords { found: self.dtype, n_bytes: 1 }),
+        }
+    }
+
+    /// Copies all of `source`, which has the same type and as many elements.
+    ///
+    /// # Errors
+    /// If type or number of elements differ.
+    pub fn copy_from(self, source: TensorView<'_>) -> Result<(), TensorError> {
+        let (dtype, shape) = (self.dtype, self.shape);
+        let wrong_len =
+            |expected, found| TensorError::Length { dtype, shape: shape.to_vec(), expected, found };
+        match (self.data, source.data) {
+            (DataMut::Bytes(to), Data::Bytes(from)) if dtype == source.dtype => {
+                if to.len() != from.len() {
+                    return Err(wrong_len(to.len(), from.len()));
+                }
+                to.copy_from_slice(from);
+            }
+            (DataMut::Strings(to), Data::Strings(from)) => {
+                if to.len() != from.len() {
+                    return Err(wrong_len(to.len(), from.len()));
+                }
+                to.clone_from_slice(from);
+            }
+            _ => return Err(TensorError::DType { expected: dtype, found: source.dtype }),
+        }
+        Ok(())
+    }
+}
+
+/// The bytes (or, for strings, the count) that a tensor of this type and shape takes.
+///
+/// # Errors
+/// If the number overflows.
+pub(crate) fn data_len(dtype: DType, shape: &[usize]) -> Result<usize, TensorError> {
+    let too_large = || TensorError::TooLarge { shape: shape.to_vec() };
+    let n = n_elements(shape).ok_or_else(too_large)?;
+    if dtype == DType::String { Ok(n) } else { dtype.n_bytes(n).ok_or_else(too_large) }
+}
+
+fn check_len(dtype: DType, shape: &[usize], found: usize) -> Result<(), TensorError> {
+    let expected = data_len(dtype, shape)?;
+    if expected == found {
+        return Ok(());
+    }
+    Err(TensorError::Length { dtype, shape: shape.to_vec(), expected, found })
+}
+
+impl TensorViewMut<'_> {
+    pub(crate) fn data_mut(&mut self) -> DataMut<'_> {
+        match &mut self.data {
+            DataMut::Bytes(bytes) => DataMut::Bytes(bytes),
+            DataMut::Strings(strings) => DataMut::Strings(strings),
+        }
+    }
+}
