@@ -1,0 +1,57 @@
+"""The virtual environment of these scripts: made once, under target/, from a pinned list.
+
+    import environment
+    environment.enter()          # first, before anything that has to be installed is imported
+
+`enter` returns only inside that environment. From outside it makes the environment if need be,
+runs the same command again in it, and exits with that command's status. So every script here
+runs as `python3 tools/SCRIPT.py`, with nothing to install by hand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+TOOLS = Path(__file__).resolve().parent
+TARGET = TOOLS.parent / "target"
+
+
+class Unavailable(Exception):
+    """The packages cannot be installed: no network, or no wheel for this machine."""
+
+
+def enter(requirements: str = "requirements.txt", folder: str = "venv") -> None:
+    """Goes on inside target/FOLDER, where the packages of tools/REQUIREMENTS are installed."""
+    home = TARGET / folder
+    if Path(sys.prefix).resolve() == home.resolve():
+        return
+    python = prepare(home, TOOLS / requirements)
+    sys.exit(subprocess.call([str(python), *sys.argv]))
+
+
+def prepare(home: Path, requirements: Path) -> Path:
+    """Makes the environment `home` unless it is there and up to date; gives its interpreter."""
+    python = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    stamp, wanted = home / "requirements.sha256", digest(requirements)
+    if not (stamp.exists() and stamp.read_text() == wanted):
+        venv.create(home, with_pip=True, clear=True)
+        command = [str(python), "-m", "pip", "install", "-q", "-r", str(requirements)]
+        if subprocess.run(command, check=False).returncode != 0:
+            raise Unavailable(f"pip could not install {requirements.name}")
+        stamp.write_text(wanted)
+    return python
+
+
+def digest(requirements: Path) -> str:
+    """Changes when the list does, or one that it includes with `-r`, or the interpreter."""
+    text = sys.version
+    for line in requirements.read_text().splitlines():
+        text += line + "\n"
+        if line.startswith("-r "):
+            text += (requirements.parent / line[3:].strip()).read_text()
+    return hashlib.sha256(text.encode()).hexdigest()

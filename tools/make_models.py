@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""Makes the test models: `.ort` files with reference tensors beside them.
+
+    python3 tools/make_models.py [--out target/models] [node] [real] [built]     (default: all)
+
+    OUT/node/NAME/   the node cases of the onnx package that onnxruntime can save as `.ort`:
+                     model.ort, model.onnx, tol.txt ("rtol atol") and
+                     test_data_set_K/{input,output}_J.pb, whose outputs are the standard's
+    OUT/real/NAME/   models that PyPI packages carry:
+                     model.raw.ort      onnxruntime at ORT_DISABLE_ALL
+                     model.default.ort  what onnxruntime's converter writes: all levels, no NCHWc
+                     model.all.ort      ORT_ENABLE_ALL on this machine: NCHWc nodes inside
+                     model.onnx, tol.txt and test_data_set_0/: seeded inputs, and the outputs of
+                     onnxruntime at ORT_DISABLE_ALL
+    OUT/built/NAME/  the same files, for models written node by node (`models/mobilenet.py`, ...)
+
+All three take some minutes and 2 GB. `--only NAME` makes just the named real or built models.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import environment
+
+environment.enter()
+
+from models import built, node, real
+
+PARTS = {"node": node.make, "real": real.make, "built": built.make}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", metavar="PART", help="node, real or built")
+    parser.add_argument("--out", type=Path, default=environment.TARGET / "models")
+    parser.add_argument("--only", action="append", metavar="NAME", help="may be repeated")
+    args = parser.parse_args()
+    if unknown := set(args.parts) - set(PARTS):
+        parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    for part in args.parts or PARTS:
+        PARTS[part](args.out, args.only)
+
+
+if __name__ == "__main__":
+    main()
