@@ -1,1 +1,41 @@
-//! (being written)
+//! Who owns a model's bytes, how they came into memory, and how much of them is resident.
+//!
+//! [`ModelBytes`] is a cheap clone over [`bytes::Bytes`]. Its owner is a mapped file, a buffer, a
+//! `'static` slice or whatever the caller hands over; it lives until the last slice of it is gone,
+//! so a tensor that borrows from the model needs no lifetime.
+//!
+//! ```
+//! # fn main() -> Result<(), ort_loader::LoadError> {
+//! use ort_loader::{Load, ModelBytes};
+//!
+//! # let folder = tempfile::tempdir().expect("a temporary folder");
+//! # let path = folder.path().join("model.ort");
+//! # std::fs::write(&path, b"weights").expect("a written file");
+//! let model = ModelBytes::from_path(&path, Load::Mapped)?;
+//! let weights = model.bytes().slice(2..5);
+//! drop(model);
+//! assert_eq!(&weights[..], b"igh");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! This crate does not know what the bytes mean.
+
+#![deny(clippy::as_conversions)]
+
+mod model_bytes;
+
+mod load;
+mod read;
+mod source;
+
+mod error;
+mod pages;
+mod process;
+mod residency;
+
+pub use crate::error::{AdviseError, LoadError, MeasureError};
+pub use crate::load::Load;
+pub use crate::model_bytes::{Kind, ModelBytes};
+pub use crate::process::{ProcessMemory, Sharing, process_memory};
+pub use crate::residency::Residency;

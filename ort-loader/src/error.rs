@@ -1,0 +1,89 @@
+//! What can go wrong between a path and its bytes. Every message names the file.
+
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+
+/// A path that gives no model bytes.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// Nothing is there.
+    #[error("{}: no such file", path.display())]
+    Missing {
+        /// The path asked for.
+        path: PathBuf,
+    },
+    /// A folder is there.
+    #[error("{}: is a folder, not a file", path.display())]
+    Folder {
+        /// The path asked for.
+        path: PathBuf,
+    },
+    /// The file has no bytes.
+    #[error("{}: the file is empty", path.display())]
+    Empty {
+        /// The path asked for.
+        path: PathBuf,
+    },
+    /// The system refuses to open or read the file.
+    #[error("{}: cannot be read: {source}", path.display())]
+    Unreadable {
+        /// The path asked for.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The file can be read but not mapped; only [`Load::Mapped`](crate::Load::Mapped) says so.
+    #[error("{}: cannot be mapped: {source}", path.display())]
+    Unmappable {
+        /// The path asked for.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// Pages that were not handed back.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdviseError {
+    /// The range reaches beyond the bytes, or ends before it starts.
+    #[error("bytes {}..{} of a model of {len} bytes", range.start, range.end)]
+    OutOfBounds {
+        /// The range asked for.
+        range: Range<usize>,
+        /// How many bytes there are.
+        len: usize,
+    },
+    /// The system refuses.
+    #[error("pages {}..{} cannot be handed back: {source}", range.start, range.end)]
+    Refused {
+        /// The whole pages within the range asked for, in bytes.
+        range: Range<usize>,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// A number the kernel should tell and does not.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MeasureError {
+    /// The file the kernel tells it in cannot be read.
+    #[error("{file}: cannot be read: {source}")]
+    Unreadable {
+        /// A file below `/proc/self`.
+        file: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The file has no such line, or no size in it.
+    #[error("{file}: no size in kB under {field}")]
+    NoSize {
+        /// A file below `/proc/self`.
+        file: &'static str,
+        /// The line looked for.
+        field: &'static str,
+    },
+}

@@ -1,0 +1,198 @@
+//! From a path to bytes: map, read, or map and else read.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use bytes::Bytes;
+
+use crate::error::LoadError;
+use crate::model_bytes::{Kind, ModelBytes, Origin};
+use crate::read::read_whole;
+use crate::source::Mapping;
+
+/// How a file's bytes come into memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Load {
+    /// Map the file: pages arrive when they are touched, and every process that maps the file
+    /// shares them.
+    ///
+    /// # Condition
+    ///
+    /// The file must not be written to or cut short while it is mapped. Touching a page that the
+    /// file no longer has raises `SIGBUS`, which ends the process; bytes written in place show
+    /// through, and what was verified is then no longer what is used. Replacing the file by
+    /// renaming another over it is fine: the mapping keeps the old one. Where the condition cannot
+    /// be kept, use [`Load::Read`].
+    #[default]
+    Mapped,
+    /// Read the file into private memory, aligned to 64 bytes. What happens to the file afterwards
+    /// does not matter.
+    Read,
+    /// [`Load::Mapped`], under its condition; where the system refuses, [`Load::Read`], with a
+    /// warning in the trace and the reason in [`ModelBytes::fallback`].
+    Auto,
+}
+
+/// The bytes of the file at `path`, which has at least one.
+pub(crate) fn load(path: &Path, how: Load) -> Result<ModelBytes, LoadError> {
+    let file = open(path)?;
+    if how == Load::Read {
+        return read(&file, path, None);
+    }
+    match map(&file) {
+        Ok(mapping) => Ok(of_mapping(mapping, path)),
+        Err(reason) if how == Load::Auto => {
+            tracing::warn!(path = %path.display(), %reason, "cannot be mapped, reading instead");
+            read(&file, path, Some(reason))
+        }
+        Err(reason) => Err(unmappable(&file, path, reason)),
+    }
+}
+
+fn open(path: &Path) -> Result<File, LoadError> {
+    let file = File::open(path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => LoadError::Missing { path: path.into() },
+        _ if path.is_dir() => LoadError::Folder { path: path.into() },
+        _ => LoadError::Unreadable { path: path.into(), source },
+    })?;
+    // Some systems open a folder as they do a file, and only refuse to read it.
+    match file.metadata() {
+        Ok(metadata) if metadata.is_dir() => Err(LoadError::Folder { path: path.into() }),
+        Ok(_) => Ok(file),
+        Err(source) => Err(LoadError::Unreadable { path: path.into(), source }),
+    }
+}
+
+fn map(file: &File) -> io::Result<Mapping> {
+    let mapping = Mapping::of(file)?;
+    if mapping.as_ref().is_empty() {
+        return Err(io::Error::other("the file states no size"));
+    }
+    Ok(mapping)
+}
+
+fn of_mapping(mapping: Mapping, path: &Path) -> ModelBytes {
+    let bytes = Bytes::from_owner(mapping.clone());
+    let (mapping, path) = (Some(mapping), Some(path.into()));
+    ModelBytes::new(bytes, Origin { kind: Kind::Mapped, mapping, path, fallback: None })
+}
+
+/// A size of zero does not tell an empty file from one of `/proc`; its first byte does.
+fn unmappable(mut file: &File, path: &Path, source: io::Error) -> LoadError {
+    let states_nothing = file.metadata().is_ok_and(|it| it.is_file() && it.len() == 0);
+    if states_nothing && matches!(file.read(&mut [0]), Ok(0)) {
+        return LoadError::Empty { path: path.into() };
+    }
+    LoadError::Unmappable { path: path.into(), source }
+}
+
+fn read(file: &File, path: &Path, fallback: Option<io::Error>) -> Result<ModelBytes, LoadError> {
+    match read_whole(file) {
+        Ok(buf) if buf.is_empty() => Err(LoadError::Empty { path: path.into() }),
+        Ok(buf) => {
+            let origin =
+                Origin { kind: Kind::Heap, mapping: None, path: Some(path.into()), fallback };
+            Ok(ModelBytes::new(Bytes::from_owner(buf), origin))
+        }
+        Err(source) => Err(LoadError::Unreadable { path: path.into(), source }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    const ALL: [Load; 3] = [Load::Mapped, Load::Read, Load::Auto];
+
+    fn file_of(content: &[u8]) -> (TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.ort");
+        fs::write(&path, content).unwrap();
+        (folder, path)
+    }
+
+    #[test]
+    fn every_way_gives_the_same_bytes() {
+        let content: Vec<u8> = (0..=u8::MAX).cycle().take(100_001).collect();
+        let (_folder, path) = file_of(&content);
+        for (how, kind) in ALL.into_iter().zip([Kind::Mapped, Kind::Heap, Kind::Mapped]) {
+            let model = ModelBytes::from_path(&path, how).unwrap();
+            assert_eq!(model.as_slice(), content, "{how:?}");
+            assert_eq!(model.kind(), kind, "{how:?}");
+            assert_eq!(model.path(), Some(path.as_path()), "{how:?}");
+            assert!(model.fallback().is_none(), "{how:?}");
+            assert_eq!(model.as_slice().as_ptr().align_offset(64), 0, "{how:?}");
+        }
+    }
+
+    #[test]
+    fn a_missing_file_a_folder_and_an_empty_file_are_told_apart() {
+        let (folder, empty) = file_of(b"");
+        let missing = folder.path().join("nothing.ort");
+        for how in ALL {
+            let error = |path| ModelBytes::from_path(path, how).unwrap_err();
+            let e = error(missing.as_path());
+            assert!(matches!(&e, LoadError::Missing { path } if *path == missing), "{e}");
+            let e = error(folder.path());
+            assert!(matches!(&e, LoadError::Folder { path } if path == folder.path()), "{e}");
+            let e = error(empty.as_path());
+            assert!(matches!(&e, LoadError::Empty { path } if *path == empty), "{e}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_without_permission_is_unreadable() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let (_folder, path) = file_of(b"secret");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+        if File::open(&path).is_ok() {
+            println!("skipped: this user may read every file");
+            return;
+        }
+        for how in ALL {
+            let error = ModelBytes::from_path(&path, how).unwrap_err();
+            assert!(matches!(error, LoadError::Unreadable { .. }), "{error}");
+        }
+    }
+
+    /// `/proc/self/status` is a regular file that states no size, has bytes, and has no mapping.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_can_only_be_read_is_read_by_auto_and_refused_by_mapped() {
+        let path = Path::new("/proc/self/status");
+        let error = ModelBytes::from_path(path, Load::Mapped).unwrap_err();
+        assert!(matches!(error, LoadError::Unmappable { .. }), "{error}");
+
+        let model = ModelBytes::from_path(path, Load::Auto).unwrap();
+        assert_eq!(model.kind(), Kind::Heap);
+        assert!(model.fallback().is_some());
+        assert!(model.as_slice().starts_with(b"Name:"));
+
+        let model = ModelBytes::from_path(path, Load::Read).unwrap();
+        assert!(model.fallback().is_none());
+    }
+
+    #[test]
+    fn a_renamed_replacement_leaves_the_mapping_alone() {
+        let (folder, path) = file_of(b"first");
+        let model = ModelBytes::from_path(&path, Load::Mapped).unwrap();
+        let replacement = folder.path().join("new.ort");
+        fs::write(&replacement, b"second").unwrap();
+        fs::rename(&replacement, &path).unwrap();
+        assert_eq!(model.as_slice(), b"first");
+    }
+
+    #[test]
+    fn messages_name_the_file() {
+        let error = ModelBytes::from_path("no/such.ort", Load::Auto).unwrap_err();
+        assert_eq!(error.to_string(), "no/such.ort: no such file");
+    }
+}

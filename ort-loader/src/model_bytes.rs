@@ -1,0 +1,318 @@
+//! The bytes of one model, and who owns them.
+
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::error::{AdviseError, LoadError, MeasureError};
+use crate::load::{Load, load};
+use crate::pages::{page_size, whole_pages};
+use crate::residency::{Residency, residency};
+use crate::source::Mapping;
+
+/// A model's bytes, shared: a clone, and a slice of [`bytes`](Self::bytes), keeps their owner
+/// alive and copies nothing.
+#[derive(Clone)]
+pub struct ModelBytes {
+    bytes: Bytes,
+    origin: Arc<Origin>,
+}
+
+/// What owns a model's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A mapped file.
+    Mapped,
+    /// Memory of this process: a file that was read, or the caller's vector.
+    Heap,
+    /// The program itself.
+    Static,
+    /// Whatever the caller handed over.
+    Owner,
+}
+
+/// Where the bytes came from. `mapping` is there exactly when `kind` is [`Kind::Mapped`].
+pub(crate) struct Origin {
+    pub(crate) kind: Kind,
+    pub(crate) mapping: Option<Mapping>,
+    pub(crate) path: Option<PathBuf>,
+    pub(crate) fallback: Option<io::Error>,
+}
+
+impl ModelBytes {
+    /// The bytes of the file at `path`; at least one.
+    ///
+    /// # Errors
+    ///
+    /// A [`LoadError`] that says whether nothing, a folder, an empty file or an unreadable one is
+    /// at `path`, or, under [`Load::Mapped`], one that cannot be mapped.
+    pub fn from_path(path: impl AsRef<Path>, how: Load) -> Result<Self, LoadError> {
+        load(path.as_ref(), how)
+    }
+
+    /// The vector's bytes, not copied.
+    pub fn from_vec(vec: Vec<u8>) -> Self {
+        Self::new(Bytes::from(vec), Origin::of(Kind::Heap))
+    }
+
+    /// Bytes that are part of the program, as `include_bytes!` gives them.
+    pub fn from_static(bytes: &'static [u8]) -> Self {
+        Self::new(Bytes::from_static(bytes), Origin::of(Kind::Static))
+    }
+
+    /// The bytes `owner` shows, not copied; it is dropped with the last clone or slice.
+    ///
+    /// `as_ref` is called once, and what it returned then is what the model consists of.
+    pub fn from_owner(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
+        Self::new(Bytes::from_owner(owner), Origin::of(Kind::Owner))
+    }
+
+    pub(crate) fn new(bytes: Bytes, origin: Origin) -> Self {
+        Self { bytes, origin: Arc::new(origin) }
+    }
+
+    /// All bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// All bytes, for slices that share the owner (`slice`, `slice_ref`).
+    pub const fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// How many bytes there are.
+    pub const fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there is no byte; never so for a file.
+    pub const fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// What owns the bytes.
+    pub fn kind(&self) -> Kind {
+        self.origin.kind
+    }
+
+    /// The file they came from, as it was named.
+    pub fn path(&self) -> Option<&Path> {
+        self.origin.path.as_deref()
+    }
+
+    /// Why [`Load::Auto`] read the file instead of mapping it; `None` if it did not.
+    pub fn fallback(&self) -> Option<&io::Error> {
+        self.origin.fallback.as_ref()
+    }
+
+    /// How many of the bytes are in memory now, shared with other mappings or not.
+    ///
+    /// `Ok(None)` where the system does not tell, which is everywhere but on Linux.
+    ///
+    /// # Errors
+    ///
+    /// [`MeasureError`] if the kernel's table of pages cannot be read.
+    pub fn residency(&self) -> Result<Option<Residency>, MeasureError> {
+        residency(&self.bytes)
+    }
+
+    /// Where `part` lies within the bytes; `None` if it is no slice of them.
+    pub fn range_of(&self, part: &[u8]) -> Option<Range<usize>> {
+        let start = part.as_ptr().addr().checked_sub(self.bytes.as_ptr().addr())?;
+        let end = start.checked_add(part.len())?;
+        (end <= self.len()).then_some(start..end)
+    }
+
+    /// Hands the mapped pages that lie wholly within `range` back to the system, and says how many
+    /// bytes that were. They stay readable: the next access brings them back from the file.
+    ///
+    /// Worth it for weights that were packed into other memory. Zero where there is nothing to
+    /// hand back: bytes that are not mapped, a range without a whole page, a system without
+    /// `madvise`. The last page counts as whole if `range` ends where the file does.
+    ///
+    /// # Errors
+    ///
+    /// [`AdviseError`] if `range` is not one of these bytes, or the system refuses.
+    pub fn advise_dont_need(&self, range: Range<usize>) -> Result<usize, AdviseError> {
+        if self.bytes.get(range.clone()).is_none() {
+            return Err(AdviseError::OutOfBounds { range, len: self.len() });
+        }
+        match &self.origin.mapping {
+            Some(mapping) => give_back(mapping, whole_pages(range, self.len(), page_size())),
+            None => Ok(0),
+        }
+    }
+}
+
+#[cfg(unix)]
+fn give_back(mapping: &Mapping, pages: Range<usize>) -> Result<usize, AdviseError> {
+    match mapping.drop_pages(pages.clone()) {
+        Ok(()) => Ok(pages.len()),
+        Err(source) => Err(AdviseError::Refused { range: pages, source }),
+    }
+}
+
+#[cfg(not(unix))]
+fn give_back(_: &Mapping, _: Range<usize>) -> Result<usize, AdviseError> {
+    Ok(0)
+}
+
+impl Origin {
+    fn of(kind: Kind) -> Self {
+        Self { kind, mapping: None, path: None, fallback: None }
+    }
+}
+
+impl AsRef<[u8]> for ModelBytes {
+    fn as_ref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+impl fmt::Debug for ModelBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelBytes")
+            .field("kind", &self.kind())
+            .field("len", &self.len())
+            .field("path", &self.path())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEN: usize = 1_000_000;
+
+    fn mapped() -> (tempfile::TempDir, ModelBytes) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.ort");
+        std::fs::write(&path, vec![7; LEN]).unwrap();
+        let model = ModelBytes::from_path(&path, Load::Mapped).unwrap();
+        (folder, model)
+    }
+
+    fn touch(model: &ModelBytes) -> usize {
+        model.as_slice().iter().map(|&byte| usize::from(byte)).sum()
+    }
+
+    #[test]
+    fn given_bytes_are_not_copied() {
+        let vec = vec![1, 2, 3];
+        let address = vec.as_ptr();
+        let model = ModelBytes::from_vec(vec);
+        assert_eq!((model.as_slice().as_ptr(), model.kind()), (address, Kind::Heap));
+
+        static PROGRAM: [u8; 3] = [1, 2, 3];
+        let model = ModelBytes::from_static(&PROGRAM);
+        assert_eq!((model.as_slice().as_ptr(), model.kind()), (PROGRAM.as_ptr(), Kind::Static));
+
+        let owner: Arc<[u8]> = Arc::from([1, 2, 3]);
+        let model = ModelBytes::from_owner(Arc::clone(&owner));
+        assert_eq!((model.as_slice().as_ptr(), model.kind()), (owner.as_ptr(), Kind::Owner));
+        assert_eq!(model.path(), None);
+    }
+
+    #[test]
+    fn the_owner_lives_as_long_as_the_last_slice() {
+        let owner: Arc<[u8]> = Arc::from(*b"weights");
+        let model = ModelBytes::from_owner(Arc::clone(&owner));
+        let slice = model.bytes().slice_ref(&model.as_slice()[2..4]);
+        drop(model);
+        assert_eq!(Arc::strong_count(&owner), 2);
+        assert_eq!(&slice[..], b"ig");
+        drop(slice);
+        assert_eq!(Arc::strong_count(&owner), 1);
+    }
+
+    #[test]
+    fn a_mapping_lives_as_long_as_the_last_slice() {
+        let (folder, model) = mapped();
+        let slice = model.bytes().slice(LEN - 2..);
+        drop((folder, model));
+        assert_eq!(&slice[..], [7, 7]);
+    }
+
+    #[test]
+    fn a_slice_knows_its_range_and_others_have_none() {
+        let model = ModelBytes::from_vec(vec![0; 10]);
+        let all = model.as_slice();
+        assert_eq!(model.range_of(all), Some(0..10));
+        assert_eq!(model.range_of(&all[3..5]), Some(3..5));
+        assert_eq!(model.range_of(&all[10..]), Some(10..10));
+        assert_eq!(model.range_of(&[0; 4]), None);
+    }
+
+    #[test]
+    fn touched_pages_of_any_kind_are_resident() {
+        let (_folder, mapped) = mapped();
+        let heap = ModelBytes::from_vec(vec![7; LEN]);
+        for model in [mapped, heap] {
+            assert_eq!(touch(&model), 7 * LEN);
+            let Some(residency) = model.residency().unwrap() else {
+                println!("skipped: this system does not tell");
+                return;
+            };
+            assert_eq!(residency.resident, LEN, "{model:?}");
+            assert_eq!(residency.shared + residency.private, LEN, "{model:?}");
+        }
+        let empty = ModelBytes::from_static(&[]);
+        assert_eq!(empty.residency().unwrap(), Some(Residency::default()));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn two_mappings_of_a_file_share_its_pages_and_heap_is_private() {
+        let (_folder, first) = mapped();
+        let second = ModelBytes::from_path(first.path().unwrap(), Load::Mapped).unwrap();
+        assert_eq!(touch(&first), touch(&second));
+        for model in [&first, &second] {
+            assert_eq!(model.residency().unwrap().unwrap().shared, LEN);
+        }
+        drop(second);
+        assert_eq!(first.residency().unwrap().unwrap().private, LEN);
+
+        let heap = ModelBytes::from_path(first.path().unwrap(), Load::Read).unwrap();
+        assert_eq!(heap.residency().unwrap().unwrap().private, LEN);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn pages_handed_back_leave_memory_and_return_with_their_content() {
+        let (_folder, model) = mapped();
+        let expected = touch(&model);
+        let given_back = model.advise_dont_need(1..LEN).unwrap();
+        assert_eq!(given_back, LEN - page_size());
+        assert_eq!(model.residency().unwrap().unwrap().resident, page_size());
+        assert_eq!(touch(&model), expected);
+    }
+
+    #[test]
+    fn without_a_mapping_nothing_is_handed_back() {
+        let model = ModelBytes::from_vec(vec![7; LEN]);
+        assert_eq!(model.advise_dont_need(0..LEN).unwrap(), 0);
+        assert_eq!(touch(&model), 7 * LEN);
+    }
+
+    #[test]
+    fn a_range_outside_the_bytes_is_refused() {
+        let (_folder, model) = mapped();
+        let backwards = Range { start: 5, end: 4 };
+        for range in [0..LEN + 1, LEN + 1..LEN + 1, backwards, 0..usize::MAX] {
+            let error = model.advise_dont_need(range).unwrap_err();
+            assert!(matches!(error, AdviseError::OutOfBounds { len: LEN, .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn debug_does_not_print_the_bytes() {
+        let text = format!("{:?}", ModelBytes::from_vec(vec![7; 3]));
+        assert_eq!(text, "ModelBytes { kind: Heap, len: 3, path: None, .. }");
+    }
+}

@@ -1,0 +1,39 @@
+//! Reads a whole file into one aligned buffer.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+use ort_tensor::AlignedBuf;
+
+/// The file's bytes. The size it states is a hint: it may grow or shrink while it is read, and a
+/// pipe or a file of `/proc` states zero.
+pub(crate) fn read_whole(file: &File) -> io::Result<AlignedBuf> {
+    let stated = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+    let mut buf = AlignedBuf::zeroed(stated);
+    let n_read = fill(file, buf.as_mut())?;
+    let mut rest = Vec::new();
+    let mut source = file;
+    source.read_to_end(&mut rest)?;
+    if n_read == stated && rest.is_empty() {
+        return Ok(buf);
+    }
+    let mut whole = AlignedBuf::zeroed(n_read + rest.len());
+    let (head, tail) = whole.as_mut().split_at_mut(n_read);
+    head.copy_from_slice(&buf.as_ref()[..n_read]);
+    tail.copy_from_slice(&rest);
+    Ok(whole)
+}
+
+/// Reads until `buf` is full or the source has ended; says how many bytes that were.
+fn fill(mut source: impl Read, buf: &mut [u8]) -> io::Result<usize> {
+    let mut n_read = 0;
+    while n_read < buf.len() {
+        match source.read(&mut buf[n_read..]) {
+            Ok(0) => break,
+            Ok(n) => n_read += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(n_read)
+}

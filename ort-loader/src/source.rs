@@ -1,0 +1,48 @@
+//! The one place that maps a file and hands its pages back.
+//!
+//! Rust promises that the bytes behind a `&[u8]` do not change. A mapping keeps that promise only
+//! as long as nobody writes to the file or cuts it short; no program can check that, so the
+//! promise is passed on to whoever chooses [`Load::Mapped`](crate::Load::Mapped), where it is
+//! documented. Everything else about the two calls below is checked here.
+#![expect(unsafe_code, reason = "a file's mapping is sound only while the file stays as it is")]
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+use memmap2::Mmap;
+
+/// A whole file, mapped for reading and shared with every process that maps it.
+#[derive(Clone, Debug)]
+pub(crate) struct Mapping(Arc<Mmap>);
+
+impl Mapping {
+    /// Maps the file from its first byte to the last one it has now.
+    pub(crate) fn of(file: &File) -> io::Result<Self> {
+        // SAFETY: the file must not be modified or truncated while it is mapped, in this process
+        // or another. `Load::Mapped` and `Load::Auto` state this as their condition.
+        let mapping = unsafe { Mmap::map(file) }?;
+        Ok(Self(Arc::new(mapping)))
+    }
+
+    /// Takes the pages that `range` touches out of this process; the next access brings them back
+    /// from the file.
+    #[cfg(unix)]
+    pub(crate) fn drop_pages(&self, range: std::ops::Range<usize>) -> io::Result<()> {
+        // memmap2 looks at start and length, but not at their sum.
+        let Some(part) = self.0.get(range.clone()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let advice = memmap2::UncheckedAdvice::DontNeed;
+        // SAFETY: the advice must not change what a live reference sees. The mapping is read-only
+        // and shared, so a dropped page can only come back with the content of the file, which
+        // stays unmodified while it is mapped; and the range lies within the mapping.
+        unsafe { self.0.unchecked_advise_range(advice, range.start, part.len()) }
+    }
+}
+
+impl AsRef<[u8]> for Mapping {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
