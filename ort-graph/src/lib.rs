@@ -1,1 +1,26 @@
-//! (being written)
+//! The graph: values, nodes, their types and shapes, and how they come from and go to a file.
+//!
+//! A [`Graph`] holds values and nodes under distinct ids. What is known of a value is its [`Fact`]:
+//! its type, its dimensions as far as they are known, and its contents where they are constant.
+//! A node's meaning is an [`Operator`] object that a [`Registry`] makes from its attributes; this
+//! crate knows no concrete one, and neither files on disk nor devices.
+
+#![forbid(unsafe_code)]
+
+mod attrs;
+mod dim;
+mod fact;
+mod graph;
+mod ids;
+mod op;
+mod order;
+mod registry;
+
+pub use crate::attrs::{Attr, Attrs, NodeSpec};
+pub use crate::dim::{Dim, Dims};
+pub use crate::fact::{Fact, TensorType, Type, TypeConflict};
+pub use crate::graph::{Graph, GraphError, NewNode, Node, ValueInfo};
+pub use crate::ids::{NodeId, ValueId};
+pub use crate::op::{Behaviour, Control, Facts, OpError, Operator};
+pub use crate::order::CycleError;
+pub use crate::registry::{OpDef, Registry, RegistryError};

@@ -1,0 +1,89 @@
+//! A compiled claim, and what a run lends it.
+
+use std::any::Any;
+use std::fmt::{self, Debug};
+
+use ort_tensor::{Inputs, Output};
+
+use crate::error::KernelError;
+use crate::threads::Threads;
+
+/// One compiled claim. It never changes, so that any number of runs may share it.
+pub trait Kernel: Debug + Send + Sync {
+    /// What depends on the input shapes alone, worked out once for each signature of shapes: tile
+    /// choices, offsets, how much scratch a run needs. `shapes` has one entry for each input of
+    /// the claim, empty for absent ones and for what is no tensor.
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let _ = shapes;
+        Ok(Prepared::default())
+    }
+
+    /// Computes the outputs.
+    ///
+    /// # Errors
+    /// If the inputs are not what the operator allows.
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_>) -> Result<(), KernelError>;
+
+    /// The variant that was chosen, for profiles: `gemm_f32/avx512_14x32`.
+    fn variant(&self) -> &'static str {
+        "eval"
+    }
+
+    /// How many bytes of packed constants it holds that are private memory.
+    fn packed_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// What a kernel worked out for one signature of input shapes.
+#[derive(Default)]
+pub struct Prepared {
+    /// How many bytes of scratch a run needs, aligned to 64.
+    pub scratch_bytes: usize,
+    /// The kernel's own state.
+    pub state: Option<Box<dyn Any + Send + Sync>>,
+}
+
+impl Prepared {
+    /// State without scratch.
+    pub fn new(state: impl Any + Send + Sync) -> Self {
+        Self { scratch_bytes: 0, state: Some(Box::new(state)) }
+    }
+
+    /// The same with scratch.
+    #[must_use]
+    pub fn with_scratch(self, scratch_bytes: usize) -> Self {
+        Self { scratch_bytes, ..self }
+    }
+
+    /// The state that this kernel's `prepare` made.
+    ///
+    /// # Errors
+    /// If it is another kernel's.
+    pub fn state<T: Any>(&self) -> Result<&T, KernelError> {
+        let state = self.state.as_ref().and_then(|state| state.downcast_ref());
+        state.ok_or(KernelError::ForeignState)
+    }
+}
+
+impl Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Prepared({} bytes of scratch)", self.scratch_bytes)
+    }
+}
+
+/// What a run lends a kernel.
+#[derive(Debug)]
+pub struct Io<'a> {
+    /// The inputs of the claim, by position.
+    pub inputs: Inputs<'a>,
+    /// The outputs of the claim, by position.
+    pub outputs: &'a mut [Output<'a>],
+    /// As many bytes as `prepare` asked for, with any content, aligned to 64.
+    pub scratch: &'a mut [u8],
+    /// Who computes.
+    pub threads: &'a dyn Threads,
+}

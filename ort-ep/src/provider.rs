@@ -1,0 +1,83 @@
+//! A place where nodes run.
+
+use std::fmt::Debug;
+
+use ort_graph::{Graph, Node, NodeId, ValueId};
+use smallvec::SmallVec;
+
+use crate::error::CompileError;
+use crate::kernel::Kernel;
+use crate::pack::PackStore;
+
+/// A place where nodes run: it says what it can take and compiles it once.
+pub trait ExecutionProvider: Debug + Send + Sync {
+    /// Its name, as profiles and reports show it: `CPUExecutionProvider`.
+    fn name(&self) -> &'static str;
+
+    /// The layout in which its convolutions run best.
+    fn preferred_layout(&self) -> Layout {
+        Layout::Nchw
+    }
+
+    /// The nodes it takes together with `root`; `None` if it does not take `root`. Pure and cheap.
+    fn claim(&self, graph: &Graph, root: NodeId) -> Option<Claim>;
+
+    /// Compiles a claim: chooses the variant, packs the constants.
+    ///
+    /// # Errors
+    /// If the nodes are not what they seemed.
+    fn compile(
+        &self,
+        graph: &Graph,
+        claim: &Claim,
+        packs: &mut dyn PackStore,
+    ) -> Result<Box<dyn Kernel>, CompileError>;
+
+    /// Calls `body` with the thread set up as the provider's kernels need it (rounding, denormals),
+    /// and sets it back, also on a panic. Every thread that computes passes through here.
+    fn scope(&self, body: &mut dyn FnMut()) {
+        body();
+    }
+}
+
+/// A tensor layout that a provider prefers for images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Channels before height and width.
+    Nchw,
+    /// Channels in blocks of `block`, which are innermost.
+    Nchwc {
+        /// Channels in a block.
+        block: usize,
+    },
+}
+
+/// Nodes that a provider runs as one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The nodes, in topological order, the root last.
+    pub nodes: SmallVec<[NodeId; 1]>,
+    /// What the step reads; `None` for an absent optional input.
+    pub inputs: SmallVec<[Option<ValueId>; 4]>,
+    /// What the step computes for others.
+    pub outputs: SmallVec<[Option<ValueId>; 1]>,
+    /// Pairs (input, output) of which the kernel can write the output over the input.
+    pub in_place: SmallVec<[(usize, usize); 1]>,
+}
+
+impl Claim {
+    /// One node, with its own inputs and outputs and what its operator can do in place.
+    pub fn one(id: NodeId, node: &Node) -> Self {
+        Self {
+            nodes: SmallVec::from_elem(id, 1),
+            inputs: node.inputs.clone(),
+            outputs: node.outputs.clone(),
+            in_place: node.op.behaviour().in_place.into(),
+        }
+    }
+
+    /// The node the claim is named after.
+    pub fn root(&self) -> Option<NodeId> {
+        self.nodes.last().copied()
+    }
+}

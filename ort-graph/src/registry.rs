@@ -1,0 +1,115 @@
+//! From (domain, operator, version) to the object that knows what it means.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::attrs::NodeSpec;
+use crate::op::{OpError, Operator};
+
+/// One operator: its name, the versions it covers, and how to make it from a node.
+#[derive(Clone, Copy, Debug)]
+pub struct OpDef {
+    /// The operator set: `""` for ai.onnx.
+    pub domain: &'static str,
+    /// ONNX's spelling.
+    pub name: &'static str,
+    /// The since-versions covered, oldest and newest. A version between two of the
+    /// specification's means the older one.
+    pub versions: (i32, i32),
+    /// Reads the attributes.
+    pub build: fn(&NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError>,
+}
+
+/// All operators that a program knows.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    by_name: HashMap<(&'static str, &'static str), Vec<OpDef>>,
+}
+
+/// A node for which there is no operator, or that is not a valid one.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// No operator of this name.
+    #[error("there is no operator {domain}:{op_type}")]
+    UnknownOperator {
+        /// The domain, `ai.onnx` for the empty one.
+        domain: String,
+        /// The operator.
+        op_type: String,
+    },
+    /// The operator is there, but not in this version.
+    #[error("operator {domain}:{op_type} is known in versions {oldest} to {newest}, not {found}")]
+    UnknownVersion {
+        /// The domain, `ai.onnx` for the empty one.
+        domain: String,
+        /// The operator.
+        op_type: String,
+        /// The oldest version covered.
+        oldest: i32,
+        /// The newest version covered.
+        newest: i32,
+        /// The version of the node.
+        found: i32,
+    },
+    /// The attributes are not those of the operator.
+    #[error(transparent)]
+    Op(#[from] OpError),
+}
+
+impl Registry {
+    /// A registry of these operators.
+    pub fn new(groups: &[&[OpDef]]) -> Self {
+        let mut by_name: HashMap<_, Vec<OpDef>> = HashMap::new();
+        for def in groups.iter().copied().flatten() {
+            by_name.entry((def.domain, def.name)).or_default().push(*def);
+        }
+        Self { by_name }
+    }
+
+    /// Every operator, sorted by domain, name and version.
+    pub fn defs(&self) -> Vec<OpDef> {
+        let mut defs: Vec<_> = self.by_name.values().flatten().copied().collect();
+        defs.sort_by_key(|def| (def.domain, def.name, def.versions));
+        defs
+    }
+
+    /// The definition that covers this version.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn find(&self, domain: &str, op_type: &str, version: i32) -> Result<OpDef, RegistryError> {
+        let domain = if domain == "ai.onnx" { "" } else { domain };
+        let printed = || if domain.is_empty() { "ai.onnx".to_owned() } else { domain.to_owned() };
+        let Some(defs) = self.by_name.get(&(domain, op_type)) else {
+            let op_type = op_type.to_owned();
+            return Err(RegistryError::UnknownOperator { domain: printed(), op_type });
+        };
+        let covers = |def: &&OpDef| (def.versions.0..=def.versions.1).contains(&version);
+        defs.iter().find(covers).copied().ok_or_else(|| RegistryError::UnknownVersion {
+            domain: printed(),
+            op_type: op_type.to_owned(),
+            oldest: defs.iter().map(|def| def.versions.0).min().unwrap_or(0),
+            newest: defs.iter().map(|def| def.versions.1).max().unwrap_or(0),
+            found: version,
+        })
+    }
+
+    /// Makes the operator of a node.
+    ///
+    /// # Errors
+    /// If there is none, or the node has attributes that it does not have.
+    pub fn build(
+        &self,
+        domain: &str,
+        op_type: &str,
+        spec: &NodeSpec<'_>,
+    ) -> Result<Arc<dyn Operator>, RegistryError> {
+        let def = self.find(domain, op_type, spec.since_version)?;
+        let op = (def.build)(spec)?;
+        match spec.unread() {
+            Some(name) => Err(OpError::UnknownAttribute { name: name.to_owned() }.into()),
+            None => Ok(op),
+        }
+    }
+}
