@@ -1,0 +1,79 @@
+//! Element-wise functions that a product or a convolution applies to its results while they are hot.
+
+use crate::Isa;
+use crate::vec;
+
+/// `y = f(x)` for every element.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Activation {
+    /// `x`.
+    #[default]
+    None,
+    /// `max(x, 0)`.
+    Relu,
+    /// `x` if `x ≥ 0`, else `alpha·x`.
+    LeakyRelu {
+        /// The slope below zero.
+        alpha: f32,
+    },
+    /// `min(max(x, min), max)`.
+    Clip {
+        /// The least result.
+        min: f32,
+        /// The greatest result.
+        max: f32,
+    },
+    /// `min(max(alpha·x + beta, 0), 1)`.
+    HardSigmoid {
+        /// The slope.
+        alpha: f32,
+        /// The value at zero.
+        beta: f32,
+    },
+    /// `x·min(max(x/6 + 1/2, 0), 1)`.
+    HardSwish,
+    /// `1 / (1 + exp(−x))`.
+    Sigmoid,
+    /// `tanh(x)`.
+    Tanh,
+    /// `x/2·(1 + erf(x/√2))`.
+    Gelu,
+    /// `x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³)))`.
+    GeluTanh,
+    /// `x / (1 + exp(−alpha·x))`: SiLU for `alpha = 1`, QuickGelu for 1.702.
+    Silu {
+        /// The factor inside the sigmoid.
+        alpha: f32,
+    },
+}
+
+impl Activation {
+    /// The range, for a function that only clamps. NaN stays NaN.
+    #[must_use]
+    pub fn as_clamp(self) -> Option<(f32, f32)> {
+        match self {
+            Self::None => Some((f32::NEG_INFINITY, f32::INFINITY)),
+            Self::Relu => Some((0.0, f32::INFINITY)),
+            Self::Clip { min, max } => Some((min, max)),
+            _ => None,
+        }
+    }
+
+    /// Replaces every element by its function. NaN stays NaN; error bounds as of the functions in
+    /// [`vec`].
+    pub fn apply(self, isa: Isa, x: &mut [f32]) {
+        match self {
+            Self::None => {}
+            Self::Relu => vec::clip(isa, x, 0.0, f32::INFINITY),
+            Self::Clip { min, max } => vec::clip(isa, x, min, max),
+            Self::LeakyRelu { alpha } => vec::leaky_relu(isa, x, alpha),
+            Self::HardSigmoid { alpha, beta } => vec::hard_sigmoid(isa, x, alpha, beta),
+            Self::HardSwish => vec::hard_swish(isa, x),
+            Self::Sigmoid => vec::sigmoid(isa, x),
+            Self::Tanh => vec::tanh(isa, x),
+            Self::Gelu => vec::gelu(isa, x),
+            Self::GeluTanh => vec::gelu_tanh(isa, x),
+            Self::Silu { alpha } => vec::silu(isa, x, alpha),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! `C[m,n] = act(Start[m,n] + Σ_k α·A[m,k]·B[k,n])` in f32.
+//!
+//! **Operands.** A: [`Lhs`], strided or packed. B: anything that implements [`Panels`]: a strided
+//! [`Matrix`], a [`PackedB`], or columns made on the fly. C: [`Rows`] to write. No operand aliases C.
+//! No alignment is needed; scratch and packed operands on a 64-byte boundary are a little faster.
+//!
+//! **Order.** Every element is one chain of multiply-adds from its start in ascending `k`. So the bits
+//! depend on nothing but the operands: not on blocking, tile size or prepacking, not on how callers
+//! split rows and columns among threads, and [`Avx512`](crate::Avx512) and [`Avx2`](crate::Avx2)
+//! agree. `Generic` rounds the product too where the target has no fused multiply-add.
+//! α is multiplied into A when A is packed. Error: at most `γ(k+1)·Σ|α·a·b|`, γ(j) = j·u/(1 − j·u).
+//!
+//! **Edges.** `k = 0` gives `act(Start)`. NaN and infinities follow IEEE 754; nothing is skipped.
+//!
+//! **Loops.** Blocks of rows that fit the second-level cache ▸ slices of `k` ▸ panels of B, `nr`
+//! columns wide, that fit the first ▸ panels of A, at most `mr` rows ▸ the register tile.
+
+mod block;
+mod pack;
+mod rows;
+
+pub use block::{Gemm, Region};
+pub use pack::{Lhs, Matrix, PackedB, Panels, Slice, pack_a, pack_b, packed_b_len, row_panels};
+pub use rows::{Rows, Strided};
+
+/// What an element of C starts from, before the products are added.
+#[derive(Clone, Copy, Debug)]
+pub enum Start<'a> {
+    /// Zero.
+    Zero,
+    /// What C holds.
+    C,
+    /// `bias[j]`, one element a column of the whole C.
+    ByColumn(&'a [f32]),
+    /// `bias[i]`, one element a row of the whole C.
+    ByRow(&'a [f32]),
+}
+
+/// How a tile meets C: where its sums start and the range its results are clamped to.
+#[derive(Clone, Copy, Debug)]
+struct Merge<'a> {
+    start: Start<'a>,
+    min: f32,
+    max: f32,
+}
+
+/// A register tile: its name, its rows and its columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// `<isa>_<rows>x<columns>`, the name of its file.
+    pub name: &'static str,
+    /// The most rows a tile has.
+    pub mr: usize,
+    /// The columns of a panel of B.
+    pub nr: usize,
+}
+
+/// Calls `$tile::<R, W>` for as many rows as `$c` has, and one or two registers a row.
+macro_rules! by_rows {
+    (($c:ident, $lanes:expr): [$($r:literal)+] => $tile:ident $args:tt) => {
+        match ($c.len(), $c[0].len() > $lanes) {
+            $(($r, false) => by_rows!(@call $tile $r 1 $args),
+            ($r, true) => by_rows!(@call $tile $r 2 $args),)+
+            (rows, _) => unreachable!("invariant: a panel has no {rows} rows"),
+        }
+    };
+    (@call $tile:ident $r:literal $w:literal ($($arg:expr),+)) => { $tile::<$r, $w>($($arg),+) };
+}
+use by_rows;
+
+ladder! {
+    // `c[r][j] = clamp(start + Σ_k a[k][r]·b[k][j])` for the rows of `c`, 1 to `mr` of them and all of
+    // one width, 1 to `nr`. `a: [k][rows]`, `b: [k][nr]`.
+    fn tile(a: &[f32], b: &[f32], c: &mut [&mut [f32]], merge: &Merge<'_>);
+    Avx512 => avx512_14x32, Avx2 => avx2_6x16; generic
+}
+
+/// Describes the tile that serves `isa`.
+#[must_use]
+pub fn variant(isa: crate::Isa) -> Variant {
+    best(isa)
+}
+
+#[cfg(test)]
+mod tests;

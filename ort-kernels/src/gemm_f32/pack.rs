@@ -1,0 +1,207 @@
+//! Operands as panels: `[k][rows]` of A and `[k][nr]` of B, each read once from front to back.
+
+use super::best;
+use crate::Isa;
+use std::fmt::Debug;
+use std::ops::Range;
+
+/// A strided view: element `(i, j)` is `data[i·row_stride + j·column_stride]`.
+///
+/// A transposed operand is the same view with rows and columns exchanged.
+#[derive(Clone, Copy, Debug)]
+pub struct Matrix<'a, T = f32> {
+    /// The elements.
+    pub data: &'a [T],
+    /// Number of rows.
+    pub rows: usize,
+    /// Number of columns.
+    pub columns: usize,
+    /// Elements from one row to the next.
+    pub row_stride: usize,
+    /// Elements from one column to the next.
+    pub column_stride: usize,
+}
+
+impl<'a, T> Matrix<'a, T> {
+    /// A contiguous row-major matrix.
+    #[must_use]
+    pub fn row_major(data: &'a [T], rows: usize, columns: usize) -> Self {
+        Self { data, rows, columns, row_stride: columns, column_stride: 1 }
+    }
+
+    /// The same elements with rows and columns exchanged.
+    #[must_use]
+    pub fn transposed(self) -> Self {
+        Self {
+            data: self.data,
+            rows: self.columns,
+            columns: self.rows,
+            row_stride: self.column_stride,
+            column_stride: self.row_stride,
+        }
+    }
+
+    /// The elements from `(i, j)` on.
+    fn from(&self, i: usize, j: usize) -> &'a [T] {
+        &self.data[(i * self.row_stride + j * self.column_stride).min(self.data.len())..]
+    }
+}
+
+/// The left operand.
+#[derive(Clone, Copy, Debug)]
+pub enum Lhs<'a> {
+    /// Any strides; packed into scratch, times `alpha`.
+    Strided {
+        /// A: [m, k].
+        a: Matrix<'a>,
+        /// The factor α.
+        alpha: f32,
+    },
+    /// Written by [`pack_a`] for the same instruction set, all `m` rows.
+    Packed(&'a [f32]),
+}
+
+/// The part of one panel of B that a tile reads.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    /// The rows of B.
+    pub k: Range<usize>,
+    /// The first column of B.
+    pub column: usize,
+    /// The columns of a panel.
+    pub nr: usize,
+}
+
+/// A right operand that comes in panels of `nr` columns.
+pub trait Panels {
+    /// `[k][nr]` for the rows and columns of `slice`, zero where B has no column; either a part of the
+    /// operand or written to `scratch`, which holds `slice.k.len()·slice.nr` elements.
+    fn panel<'s>(&'s self, slice: &Slice, scratch: &'s mut [f32]) -> &'s [f32];
+}
+
+/// What [`pack_b`] wrote: panel after panel, each `[k][nr]`, the last padded with zeros.
+#[derive(Clone, Copy, Debug)]
+pub struct PackedB<'a> {
+    /// The panels.
+    pub data: &'a [f32],
+    /// Rows of B.
+    pub k: usize,
+}
+
+impl Panels for PackedB<'_> {
+    fn panel<'s>(&'s self, slice: &Slice, _: &'s mut [f32]) -> &'s [f32] {
+        debug_assert_eq!(
+            slice.column % slice.nr,
+            0,
+            "a packed panel is read from its first column"
+        );
+        let panel = slice.column * self.k;
+        &self.data[panel + slice.k.start * slice.nr..panel + slice.k.end * slice.nr]
+    }
+}
+
+impl Panels for Matrix<'_> {
+    fn panel<'s>(&'s self, slice: &Slice, scratch: &'s mut [f32]) -> &'s [f32] {
+        let Slice { k, column, nr } = slice;
+        let width = (self.columns - column).min(*nr);
+        for (row, out) in k.clone().zip(scratch.chunks_exact_mut(*nr)) {
+            let source = self.from(row, *column);
+            if self.column_stride == 1 && width == *nr {
+                out.copy_from_slice(&source[..*nr]);
+            } else {
+                let elements = source.iter().step_by(self.column_stride.max(1));
+                let (used, unused) = out.split_at_mut(width);
+                used.iter_mut().zip(elements).for_each(|(to, from)| *to = *from);
+                unused.fill(0.0);
+            }
+        }
+        scratch
+    }
+}
+
+/// The elements [`pack_b`] writes for a B of `[k, n]`.
+#[must_use]
+pub fn packed_b_len(isa: Isa, k: usize, n: usize) -> usize {
+    n.next_multiple_of(best(isa).nr) * k
+}
+
+/// Packs B: [k, n] for reuse by any number of products; a pure function of B and the variant of `isa`.
+///
+/// Columns from a multiple of `nr` on are packed the same whether alone or with the rest, so callers
+/// may split B into such ranges.
+///
+/// # Panics
+/// If `packed` does not hold `packed_b_len(isa, k, n)` elements.
+pub fn pack_b(isa: Isa, b: &Matrix<'_>, packed: &mut [f32]) {
+    assert_eq!(packed.len(), packed_b_len(isa, b.rows, b.columns), "length of packed B");
+    let nr = best(isa).nr;
+    if b.rows == 0 {
+        return;
+    }
+    for (i, panel) in packed.chunks_exact_mut(nr * b.rows).enumerate() {
+        b.panel(&Slice { k: 0..b.rows, column: i * nr, nr }, panel);
+    }
+}
+
+/// The rows of each panel of an A with `rows` rows: as few panels as `mr` allows, as equal as can be.
+///
+/// A range of rows handed to one thread begins and ends where a panel does, if A is packed.
+pub fn row_panels(isa: Isa, rows: usize) -> impl ExactSizeIterator<Item = Range<usize>> {
+    let panels = RowPanels::new(isa, &(0..rows));
+    (0..panels.count).map(move |i| panels.get(i))
+}
+
+/// A range of rows cut into panels.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RowPanels {
+    first: usize,
+    total: usize,
+    count: usize,
+}
+
+impl RowPanels {
+    pub(super) fn new(isa: Isa, rows: &Range<usize>) -> Self {
+        Self { first: rows.start, total: rows.len(), count: rows.len().div_ceil(best(isa).mr) }
+    }
+
+    /// The rows of panel `i`.
+    pub(super) fn get(&self, i: usize) -> Range<usize> {
+        let boundary = |i| self.first + i * self.total / self.count;
+        boundary(i)..boundary(i + 1)
+    }
+
+    /// The panels that make up `rows`.
+    pub(super) fn within(&self, rows: &Range<usize>) -> Range<usize> {
+        if rows.is_empty() {
+            return 0..0;
+        }
+        let index = |row: usize| ((row - self.first) * self.count).div_ceil(self.total);
+        let panels = index(rows.start)..index(rows.end);
+        let covered = self.get(panels.start).start..self.get(panels.end - 1).end;
+        assert_eq!(covered, *rows, "rows of a packed A are cut between panels");
+        panels
+    }
+}
+
+/// Packs `alpha·A`, A: [m, k], into `m·k` elements, panel after panel of [`row_panels`], each
+/// `[k][rows of the panel]`.
+///
+/// # Panics
+/// If `packed` does not hold `m·k` elements.
+pub fn pack_a(isa: Isa, a: &Matrix<'_>, alpha: f32, packed: &mut [f32]) {
+    assert_eq!(packed.len(), a.rows * a.columns, "length of packed A");
+    for rows in row_panels(isa, a.rows) {
+        let panel = &mut packed[rows.start * a.columns..rows.end * a.columns];
+        pack_panel(a, rows, alpha, panel);
+    }
+}
+
+/// Packs the panel of `rows`.
+pub(super) fn pack_panel(a: &Matrix<'_>, rows: Range<usize>, alpha: f32, panel: &mut [f32]) {
+    let width = rows.len();
+    for (r, row) in rows.enumerate() {
+        let source = a.from(row, 0).iter().step_by(a.column_stride.max(1));
+        let column = panel.iter_mut().skip(r).step_by(width);
+        column.zip(source).for_each(|(to, from)| *to = alpha * from);
+    }
+}

@@ -1,0 +1,35 @@
+//! The rows of C a call may write, as slices.
+
+use std::fmt::Debug;
+
+/// Rows to write, in order and disjoint.
+///
+/// A thread that computes a range of rows takes a [`Strided`] chunk of C. A thread that computes a
+/// range of columns takes a list of row pieces, cut with `split_at_mut`.
+pub trait Rows {
+    /// The rows from `first` on; at least `count` of them are asked for.
+    fn rows(&mut self, first: usize, count: usize) -> impl Iterator<Item = &mut [f32]>;
+}
+
+/// Row `i` starts at `data[i·stride]`; the last may be shorter than the stride.
+#[derive(Debug)]
+pub struct Strided<'a> {
+    /// The elements.
+    pub data: &'a mut [f32],
+    /// From one row to the next.
+    pub stride: usize,
+}
+
+impl Rows for Strided<'_> {
+    fn rows(&mut self, first: usize, count: usize) -> impl Iterator<Item = &mut [f32]> {
+        // Clipped: a C of no columns has no elements to skip.
+        let from = (first * self.stride).min(self.data.len());
+        self.data[from..].chunks_mut(self.stride.max(1)).take(count)
+    }
+}
+
+impl Rows for [&mut [f32]] {
+    fn rows(&mut self, first: usize, count: usize) -> impl Iterator<Item = &mut [f32]> {
+        self[first..first + count].iter_mut().map(|row| &mut **row)
+    }
+}

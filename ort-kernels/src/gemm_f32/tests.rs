@@ -1,0 +1,103 @@
+use super::{Gemm, Lhs, Matrix, PackedB, Start, Strided, pack_a, pack_b, packed_b_len};
+use crate::isa::GENERIC_FMA;
+use crate::{Activation, Isa};
+
+/// Seeded numbers in [−1, 1).
+fn numbers(count: usize, seed: u32) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(2_654_435_761) | 1;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        (state >> 8) as f32 / 8_388_608.0 - 1.0
+    };
+    std::iter::repeat_with(next).take(count).collect()
+}
+
+/// The contract, literally: one chain of multiply-adds in ascending `k`.
+fn chain(
+    isa: Isa,
+    a: &Matrix<'_>,
+    b: &Matrix<'_>,
+    start: impl Fn(usize, usize) -> f32,
+) -> Vec<f32> {
+    let fused = GENERIC_FMA || isa != Isa::Generic;
+    let element = |m: &Matrix<'_>, i, j| m.data[i * m.row_stride + j * m.column_stride];
+    let mut c = Vec::new();
+    for i in 0..a.rows {
+        for j in 0..b.columns {
+            let mut sum: f32 = start(i, j);
+            for k in 0..a.columns {
+                let (a, b) = (element(a, i, k), element(b, k, j));
+                sum = if fused { a.mul_add(b, sum) } else { a * b + sum };
+            }
+            c.push(sum);
+        }
+    }
+    c
+}
+
+/// Called by the ladder for each variant: every edge size against the chain, bit for bit.
+pub(super) fn agrees_with_generic(isa: Isa) {
+    let super::Variant { mr, nr, .. } = super::best(isa);
+    for m in 1..=2 * mr + 1 {
+        for n in [1, nr / 2, nr / 2 + 1, nr - 1, nr, nr + 1, 2 * nr] {
+            for k in [0, 1, 7, 300] {
+                check(isa, [m, n, k]);
+            }
+        }
+    }
+}
+
+#[test]
+fn generic_is_the_chain() {
+    agrees_with_generic(Isa::Generic);
+}
+
+fn check(isa: Isa, [m, n, k]: [usize; 3]) {
+    let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
+    let (a, b) = (Matrix::row_major(&a, m, k), Matrix::row_major(&b, k, n));
+    let bias = numbers(m.max(n), 3);
+    let old = numbers(m * n, 4);
+    let start = [Start::Zero, Start::C, Start::ByColumn(&bias), Start::ByRow(&bias)][(m + n) % 4];
+    let expected = chain(isa, &a, &b, |i, j| match start {
+        Start::Zero => 0.0,
+        Start::C => old[i * n + j],
+        Start::ByColumn(bias) => bias[j],
+        Start::ByRow(bias) => bias[i],
+    });
+    let lhs = Lhs::Strided { a, alpha: 1.0 };
+    let gemm = Gemm { isa, m, n, k, a: lhs, b, start, activation: Activation::None };
+    let mut c = old;
+    let mut scratch = vec![f32::NAN; gemm.scratch_len(m)];
+    gemm.run(&gemm.whole(), &mut Strided { data: &mut c, stride: n }, &mut scratch);
+    assert_eq!(c, expected, "{isa:?} {m}x{n}x{k} {start:?}");
+}
+
+#[test]
+fn packed_operands_give_the_bits_of_strided_ones() {
+    for isa in Isa::all() {
+        let [m, n, k] = [700, 70, 600];
+        let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
+        let (a, b) = (Matrix::row_major(&a, m, k), Matrix::row_major(&b, k, n));
+        let mut packed_a = vec![f32::NAN; m * k];
+        pack_a(isa, &a, 0.5, &mut packed_a);
+        let mut packed_b = vec![f32::NAN; packed_b_len(isa, k, n)];
+        pack_b(isa, &b, &mut packed_b);
+        let mut expected = vec![f32::NAN; m * n];
+        let activation = Activation::Tanh;
+        let lhs = Lhs::Strided { a, alpha: 0.5 };
+        let gemm = Gemm { isa, m, n, k, a: lhs, b, start: Start::Zero, activation };
+        let mut scratch = vec![f32::NAN; gemm.scratch_len(m)];
+        let c = &mut Strided { data: &mut expected, stride: n };
+        gemm.run(&gemm.whole(), c, &mut scratch);
+        let rhs = PackedB { data: &packed_b, k };
+        let lhs = Lhs::Packed(&packed_a);
+        let gemm = Gemm { isa, m, n, k, a: lhs, b: rhs, start: Start::Zero, activation };
+        let mut actual = vec![f32::NAN; m * n];
+        let mut scratch = vec![f32::NAN; gemm.scratch_len(m)];
+        let c = &mut Strided { data: &mut actual, stride: n };
+        gemm.run(&gemm.whole(), c, &mut scratch);
+        assert_eq!(actual, expected, "{isa:?}");
+    }
+}

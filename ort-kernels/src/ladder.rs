@@ -1,0 +1,78 @@
+//! `ladder!`: one line declares the variants of a kernel, chooses among them and tests each.
+
+/// Declares the variants of one kernel, best first, and what follows from the list.
+///
+/// ```text
+/// ladder! {
+///     fn tile(a: &[f32], …);
+///     Avx512 => avx512_14x32, Avx2 => avx2_6x16; generic
+/// }
+/// ```
+/// Every name is a module beside this one with a `const VARIANT: Variant` (a type of the folder) and
+/// `fn tile(token: <Isa>, a: &[f32], …)`; `generic` takes no token. From the list come
+/// - `fn tile(isa: Isa, a: &[f32], …)`, which runs the best variant `isa` allows;
+/// - `fn best(isa: Isa) -> Variant`, which describes it;
+/// - `fn all() -> impl Iterator<Item = (Variant, Option<Isa>)>`: every variant, and the instruction
+///   set to ask for to have it, if this machine can;
+/// - one test a variant, which calls `tests::agrees_with_generic(isa)` and says so where it cannot.
+macro_rules! ladder {
+    (fn $name:ident($($arg:ident : $ty:ty),* $(,)?); $($rungs:tt)+) => {
+        ladder! { @rungs $name ($($arg: $ty),*) ($($arg),*) $($rungs)+ }
+    };
+    (@rungs $name:ident $params:tt $args:tt
+     $($isa:ident => $variant:ident),+ ; $generic:ident) => {
+        $(#[cfg(target_arch = "x86_64")] mod $variant;)+
+        mod $generic;
+
+        ladder! { @run $name $params $args $($isa => $variant),+ ; $generic }
+
+        /// Describes the best variant `isa` allows.
+        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "one variant"))]
+        fn best(isa: $crate::Isa) -> Variant {
+            $(#[cfg(target_arch = "x86_64")]
+            if ladder!(@token $isa isa).is_some() {
+                return $variant::VARIANT;
+            })+
+            $generic::VARIANT
+        }
+
+        /// Every variant with the instruction set it needs, `None` where this machine lacks it.
+        pub fn all() -> impl Iterator<Item = (Variant, Option<$crate::Isa>)> {
+            [
+                $(#[cfg(target_arch = "x86_64")]
+                ($variant::VARIANT, $crate::$isa::detect().map($crate::Isa::$isa)),)+
+                ($generic::VARIANT, Some($crate::Isa::Generic)),
+            ]
+            .into_iter()
+        }
+
+        #[cfg(test)]
+        mod ladder {
+            $(#[cfg(target_arch = "x86_64")]
+            #[test]
+            fn $variant() {
+                match $crate::$isa::detect() {
+                    Some(token) => super::tests::agrees_with_generic($crate::Isa::$isa(token)),
+                    None => println!("skipped: this machine lacks {}", stringify!($isa)),
+                }
+            })+
+        }
+    };
+    (@run $name:ident ($($params:tt)*) $args:tt
+     $($isa:ident => $variant:ident),+ ; $generic:ident) => {
+        /// Runs the best variant `isa` allows.
+        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "one variant"))]
+        fn $name(isa: $crate::Isa, $($params)*) {
+            $(#[cfg(target_arch = "x86_64")]
+            if let Some(token) = ladder!(@token $isa isa) {
+                return ladder!(@call ($variant::$name) token, $args);
+            })+
+            ladder!(@call ($generic::$name) $args);
+        }
+    };
+    (@call ($($path:tt)+) $($token:ident,)? ($($arg:ident),*)) => {
+        $($path)+($($token,)? $($arg),*)
+    };
+    (@token Avx512 $of:ident) => { $of.avx512() };
+    (@token Avx2 $of:ident) => { $of.avx2() };
+}

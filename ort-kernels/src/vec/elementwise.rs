@@ -1,0 +1,87 @@
+//! `x[i] = f(x[i])`.
+
+use super::formula;
+use crate::isa::mul_add;
+use std::f32::consts::FRAC_1_SQRT_2;
+
+per_isa! {
+    /// `min(max(x, min), max)`.
+    pub fn clip<FMA>(x: &mut [f32], min: f32, max: f32) {
+        for x in x {
+            *x = formula::clamp(*x, min, max);
+        }
+    }
+
+    /// `x` if `x ≥ 0`, else `alpha·x`.
+    pub fn leaky_relu<FMA>(x: &mut [f32], alpha: f32) {
+        for x in x {
+            *x = if *x < 0.0 { alpha * *x } else { *x };
+        }
+    }
+
+    /// `min(max(alpha·x + beta, 0), 1)`.
+    pub fn hard_sigmoid<FMA>(x: &mut [f32], alpha: f32, beta: f32) {
+        for x in x {
+            *x = formula::clamp(mul_add::<FMA>(alpha, *x, beta), 0.0, 1.0);
+        }
+    }
+
+    /// `x·min(max(x/6 + 1/2, 0), 1)`.
+    pub fn hard_swish<FMA>(x: &mut [f32]) {
+        for x in x {
+            *x *= formula::clamp(mul_add::<FMA>(*x, 1.0 / 6.0, 0.5), 0.0, 1.0);
+        }
+    }
+
+    /// `eˣ`.
+    pub fn exp<FMA>(x: &mut [f32]) {
+        for x in x {
+            *x = formula::exp::<FMA>(*x);
+        }
+    }
+
+    /// `1 / (1 + e⁻ˣ)`.
+    pub fn sigmoid<FMA>(x: &mut [f32]) {
+        for x in x {
+            *x = formula::sigmoid::<FMA>(*x);
+        }
+    }
+
+    /// `tanh x`.
+    pub fn tanh<FMA>(x: &mut [f32]) {
+        for x in x {
+            *x = formula::tanh::<FMA>(*x);
+        }
+    }
+
+    /// `erf x`.
+    pub fn erf<FMA>(x: &mut [f32]) {
+        for x in x {
+            *x = formula::erf::<FMA>(*x);
+        }
+    }
+
+    /// `x/2·(1 + erf(x/√2))`.
+    pub fn gelu<FMA>(x: &mut [f32]) {
+        for x in x {
+            *x = 0.5 * *x * (1.0 + formula::erf::<FMA>(*x * FRAC_1_SQRT_2));
+        }
+    }
+
+    /// `x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³)))`, computed as `x·sigmoid` of twice the argument.
+    pub fn gelu_tanh<FMA>(x: &mut [f32]) {
+        // 2·√(2/π)
+        const SCALE: f32 = 1.595_769;
+        for x in x {
+            let inner = mul_add::<FMA>(0.044_715 * *x * *x, *x, *x);
+            *x *= formula::sigmoid::<FMA>(SCALE * inner);
+        }
+    }
+
+    /// `x / (1 + e^(−alpha·x))`.
+    pub fn silu<FMA>(x: &mut [f32], alpha: f32) {
+        for x in x {
+            *x *= formula::sigmoid::<FMA>(alpha * *x);
+        }
+    }
+}
