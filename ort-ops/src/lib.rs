@@ -1,1 +1,21 @@
-//! (being written)
+//! What operators mean: one file an operator (or a family of trivial ones), one line to register it.
+//!
+//! A file holds the operator's attributes as a struct, how they are read from a node, shape
+//! inference, and `eval`: plain, obviously right, and therefore the oracle of every fast kernel.
+//! Nothing here knows about speed or devices, with one exception: data movement moves words, not
+//! types, and is as fast here as it needs to be anywhere.
+
+#![forbid(unsafe_code)]
+
+pub mod infer;
+pub mod ops;
+
+#[cfg(test)]
+mod case;
+
+use ort_graph::Registry;
+
+/// A registry of every operator there is.
+pub fn registry() -> Registry {
+    Registry::new(ops::ALL)
+}

@@ -1,0 +1,71 @@
+//! How operator tests run a node: as a session would, with outputs planned where inference knows
+//! their shapes, and free where it does not; both must agree.
+
+use ort_graph::{Attr, Attrs, Fact, Facts, NodeSpec};
+use ort_tensor::{Inputs, Output, Tensor, Value, ValueView};
+
+/// One node to run.
+#[derive(Default)]
+pub(crate) struct Case {
+    domain: &'static str,
+    op_type: &'static str,
+    since_version: i32,
+    attrs: Attrs,
+    n_outputs: usize,
+}
+
+impl Case {
+    /// A node of ai.onnx with one output.
+    pub(crate) fn new(op_type: &'static str, since_version: i32) -> Self {
+        Self { op_type, since_version, n_outputs: 1, ..Self::default() }
+    }
+
+    pub(crate) fn domain(self, domain: &'static str) -> Self {
+        Self { domain, ..self }
+    }
+
+    pub(crate) fn attr(self, name: &str, attr: Attr) -> Self {
+        Self { attrs: self.attrs.with(name, attr), ..self }
+    }
+
+    pub(crate) fn outputs(self, n_outputs: usize) -> Self {
+        Self { n_outputs, ..self }
+    }
+
+    /// Runs the node on tensors, all present.
+    pub(crate) fn run(&self, inputs: &[Tensor]) -> Result<Vec<Value>, String> {
+        self.run_optional(&inputs.iter().cloned().map(Some).collect::<Vec<_>>())
+    }
+
+    /// Runs the node and returns its only output as a tensor.
+    pub(crate) fn tensor(&self, inputs: &[Tensor]) -> Result<Tensor, String> {
+        let values = self.run(inputs)?;
+        values[0].as_tensor().cloned().map_err(|error| error.to_string())
+    }
+
+    /// Runs the node; an error of any stage comes back as its message.
+    pub(crate) fn run_optional(&self, inputs: &[Option<Tensor>]) -> Result<Vec<Value>, String> {
+        let present: Vec<bool> = inputs.iter().map(Option::is_some).collect();
+        let spec = NodeSpec::new(self.since_version, &present, self.n_outputs, &self.attrs);
+        let op = crate::registry().build(self.domain, self.op_type, &spec);
+        let op = op.map_err(|error| error.to_string())?;
+        let facts: Vec<_> = inputs.iter().map(|t| t.clone().map(Fact::constant)).collect();
+        let facts: Vec<_> = facts.iter().map(Option::as_ref).collect();
+        let inferred = op.infer(&Facts::new(&facts)).map_err(|error| error.to_string())?;
+        let views: Vec<_> =
+            inputs.iter().map(|t| t.as_ref().map(|t| ValueView::Tensor(t.view()))).collect();
+        let mut free: Vec<_> = (0..self.n_outputs).map(|_| Output::free()).collect();
+        op.eval(Inputs::new(&views), &mut free).map_err(|error| error.to_string())?;
+        let values: Vec<Value> = free.into_iter().filter_map(Output::into_value).collect();
+        assert_eq!(values.len(), self.n_outputs, "an output was not made");
+        for (i, (value, fact)) in values.iter().zip(&inferred).enumerate() {
+            fact.unify(&Fact::of_value(value)).unwrap_or_else(|e| panic!("output {i}: {e}"));
+        }
+        Ok(values)
+    }
+}
+
+/// A tensor from a slice, for tables of cases.
+pub(crate) fn tensor<T: ort_tensor::Element>(shape: &[usize], data: &[T]) -> Tensor {
+    Tensor::from_slice(shape, data).expect("the case's own shape fits its data")
+}

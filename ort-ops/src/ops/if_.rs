@@ -1,0 +1,65 @@
+//! If: runs one of two subgraphs. The plan runs it; here is only what its outputs are.
+
+use std::sync::Arc;
+
+use ort_graph::{Behaviour, Control, Fact, Facts, Graph, NodeSpec, OpDef, OpError, Operator, Type};
+use ort_tensor::{DType, Inputs, Output};
+
+/// The definitions of this file.
+pub const DEFS: &[OpDef] = &[OpDef { domain: "", name: "If", versions: (1, 25), build: If::build }];
+
+/// If: `y = cond ? then_branch() : else_branch()`. The branches take no inputs but what they
+/// capture.
+///
+/// Source: ONNX operator set, If-25.
+#[derive(Clone, Copy, Debug)]
+pub struct If;
+
+impl If {
+    fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+        for name in ["then_branch", "else_branch"] {
+            let branch = spec.graph(name)?.ok_or(OpError::MissingAttribute { name })?;
+            if branch.outputs().len() != spec.n_outputs {
+                let found = format!("a graph with {} outputs", branch.outputs().len());
+                return Err(OpError::AttributeValue { name, found });
+            }
+        }
+        Ok(Arc::new(If))
+    }
+}
+
+impl Operator for If {
+    fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
+        inputs.expect_dtype(0, DType::Bool)?;
+        let (a, b) = (inputs.subgraph("then_branch")?, inputs.subgraph("else_branch")?);
+        let fact = |graph: &Graph, i: usize| graph.fact(graph.outputs()[i]).clone();
+        (0..a.outputs().len().min(b.outputs().len()))
+            .map(|i| either(&fact(a, i), &fact(b, i)))
+            .collect()
+    }
+
+    fn eval(&self, _inputs: Inputs<'_>, _outputs: &mut [Output<'_>]) -> Result<(), OpError> {
+        Err(OpError::Unsupported { what: "If outside a plan" })
+    }
+
+    fn behaviour(&self) -> Behaviour {
+        Behaviour { control: Some(Control::If), ..Behaviour::default() }
+    }
+}
+
+/// What is known of a value that is one of two: dimensions that differ are unknown.
+fn either(a: &Fact, b: &Fact) -> Result<Fact, OpError> {
+    let (Type::Tensor(x), Type::Tensor(y)) = (&a.ty, &b.ty) else {
+        let unified = a.unify(b);
+        return Ok(unified.map_or(Fact::UNKNOWN, |fact| Fact { constant: None, ..fact }));
+    };
+    if x.dtype != y.dtype {
+        return Err(OpError::Unsupported { what: "a branch with another element type" });
+    }
+    let dims = match (&x.dims, &y.dims) {
+        (Some(x), Some(y)) if x.len() == y.len() => x.iter().zip(y),
+        _ => return Ok(Fact::unranked(x.dtype)),
+    };
+    let common = dims.map(|(a, b)| if a.equals(b) { a.clone() } else { ort_graph::Dim::Unknown });
+    Ok(Fact::tensor(x.dtype, common))
+}
