@@ -12,6 +12,7 @@ mod isa;
 #[macro_use]
 mod ladder;
 mod activation;
+pub mod conv_f32;
 pub mod gemm_f32;
 pub mod gemm_f64;
 pub mod vec;

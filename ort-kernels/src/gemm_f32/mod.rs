@@ -20,6 +20,7 @@ mod pack;
 mod rows;
 
 pub use block::{Gemm, Region};
+pub(crate) use pack::by_width;
 pub use pack::{Lhs, Matrix, PackedB, Panels, Slice, pack_a, pack_b, packed_b_len, row_panels};
 pub use rows::{Rows, Strided};
 

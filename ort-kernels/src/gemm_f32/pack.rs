@@ -72,6 +72,21 @@ pub struct Slice {
     pub nr: usize,
 }
 
+/// Calls `$write::<NR>` for the columns of a panel: with a constant width, copying a row is a few
+/// registers and no call.
+macro_rules! by_width {
+    ($slice:ident => $write:ident $args:tt) => {
+        match $slice.nr {
+            8 => by_width!(@call $write 8 $args),
+            16 => by_width!(@call $write 16 $args),
+            32 => by_width!(@call $write 32 $args),
+            nr => unreachable!("invariant: no variant has panels of {nr} columns"),
+        }
+    };
+    (@call $write:ident $nr:literal ($($arg:expr),+)) => { $write::<$nr>($($arg),+) };
+}
+pub(crate) use by_width;
+
 /// A right operand that comes in panels of `nr` columns.
 pub trait Panels {
     /// `[k][nr]` for the rows and columns of `slice`, zero where B has no column; either a part of the
@@ -102,20 +117,23 @@ impl Panels for PackedB<'_> {
 
 impl Panels for Matrix<'_> {
     fn panel<'s>(&'s self, slice: &Slice, scratch: &'s mut [f32]) -> &'s [f32] {
-        let Slice { k, column, nr } = slice;
-        let width = (self.columns - column).min(*nr);
-        for (row, out) in k.clone().zip(scratch.chunks_exact_mut(*nr)) {
-            let source = self.from(row, *column);
-            if self.column_stride == 1 && width == *nr {
-                out.copy_from_slice(&source[..*nr]);
-            } else {
-                let elements = source.iter().step_by(self.column_stride.max(1));
-                let (used, unused) = out.split_at_mut(width);
-                used.iter_mut().zip(elements).for_each(|(to, from)| *to = *from);
-                unused.fill(0.0);
+        by_width!(slice => write_panel(self, slice, scratch));
+        scratch
+    }
+}
+
+fn write_panel<const NR: usize>(b: &Matrix<'_>, slice: &Slice, panel: &mut [f32]) {
+    let width = (b.columns - slice.column).min(NR);
+    for (row, out) in slice.k.clone().zip(panel.as_chunks_mut::<NR>().0) {
+        let source = b.from(row, slice.column);
+        match source.first_chunk::<NR>() {
+            Some(source) if b.column_stride == 1 && width == NR => *out = *source,
+            _ => {
+                let elements = source.iter().step_by(b.column_stride.max(1));
+                out[..width].iter_mut().zip(elements).for_each(|(to, from)| *to = *from);
+                out[width..].fill(0.0);
             }
         }
-        scratch
     }
 }
 
@@ -199,9 +217,33 @@ pub fn pack_a(isa: Isa, a: &Matrix<'_>, alpha: f32, packed: &mut [f32]) {
 /// Packs the panel of `rows`.
 pub(super) fn pack_panel(a: &Matrix<'_>, rows: Range<usize>, alpha: f32, panel: &mut [f32]) {
     let width = rows.len();
+    if a.columns == 0 {
+        return;
+    }
     for (r, row) in rows.enumerate() {
-        let source = a.from(row, 0).iter().step_by(a.column_stride.max(1));
-        let column = panel.iter_mut().skip(r).step_by(width);
-        column.zip(source).for_each(|(to, from)| *to = alpha * from);
+        let source = a.from(row, 0);
+        if a.column_stride == 1 {
+            scatter(&source[..a.columns], alpha, &mut panel[r..], width);
+        } else {
+            let column = panel.iter_mut().skip(r).step_by(width);
+            let source = source.iter().step_by(a.column_stride.max(1));
+            column.zip(source).for_each(|(to, from)| *to = alpha * from);
+        }
+    }
+}
+
+/// `to[i·stride] = alpha·from[i]`, eight elements at a time without a check between them.
+fn scatter(from: &[f32], alpha: f32, to: &mut [f32], stride: usize) {
+    let (eights, rest) = from.as_chunks::<8>();
+    let mut start = 0;
+    for eight in eights {
+        let to = &mut to[start..=start + 7 * stride];
+        for i in 0..8 {
+            to[i * stride] = alpha * eight[i];
+        }
+        start += 8 * stride;
+    }
+    for (i, from) in rest.iter().enumerate() {
+        to[start + i * stride] = alpha * from;
     }
 }

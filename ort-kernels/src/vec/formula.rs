@@ -24,7 +24,7 @@ fn polynomial<const FMA: bool, const N: usize>(x: f32, c: [f32; N]) -> f32 {
 
 /// `min(max(x, low), high)`; NaN stays NaN.
 #[inline(always)]
-pub(super) fn clamp(x: f32, low: f32, high: f32) -> f32 {
+pub(crate) fn clamp(x: f32, low: f32, high: f32) -> f32 {
     let x = if x < low { low } else { x };
     if x > high { high } else { x }
 }

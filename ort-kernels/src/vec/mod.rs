@@ -11,3 +11,4 @@ mod formula;
 pub use elementwise::{
     clip, erf, exp, gelu, gelu_tanh, hard_sigmoid, hard_swish, leaky_relu, sigmoid, silu, tanh,
 };
+pub(crate) use formula::clamp;
