@@ -56,7 +56,7 @@ fn main() -> ExitCode {
             for problem in &problems {
                 println!("{problem}");
             }
-            eprintln!("{} problems", problems.len());
+            eprintln!("problems: {}", problems.len());
             ExitCode::FAILURE
         }
         Err(failure) => {
