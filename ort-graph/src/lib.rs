@@ -12,6 +12,7 @@ mod dim;
 mod fact;
 mod graph;
 mod ids;
+mod import;
 mod op;
 mod order;
 mod registry;
@@ -21,6 +22,9 @@ pub use crate::dim::{Dim, Dims};
 pub use crate::fact::{Fact, TensorType, Type, TypeConflict};
 pub use crate::graph::{Graph, GraphError, NewNode, Node, ValueInfo};
 pub use crate::ids::{NodeId, ValueId};
+pub use crate::import::{
+    ImportError, ImportLimits, ImportWarning, Model, ModelInfo, UnsupportedNode, import,
+};
 pub use crate::op::{Behaviour, Control, Facts, OpError, Operator};
 pub use crate::order::CycleError;
 pub use crate::registry::{OpDef, Registry, RegistryError};
