@@ -1,4 +1,6 @@
 //! Prints GFLOP/s of typical convolutions on one thread, for each instruction set this machine has.
+//!
+//! `cargo run --release -p ort-kernels --example conv [CHANNELS SIDE FILTERS KERNEL STRIDE]…`
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 
 use ort_kernels::conv_f32::{Axis, Columns, Depthwise};
@@ -30,7 +32,9 @@ fn main() {
     print!("{:>26}", "channels side filters k s");
     Isa::all().for_each(|isa| print!("{:>10}", isa.name()));
     println!();
-    for case in CASES {
+    let given: Vec<usize> = std::env::args().skip(1).filter_map(|x| x.parse().ok()).collect();
+    let given = given.as_chunks::<5>().0;
+    for &case in if given.is_empty() { &CASES[..] } else { given } {
         print!("{:>26}", case.map(|x| x.to_string()).join(" "));
         Isa::all().for_each(|isa| print!("{:>10.1}", measure(isa, case)));
         println!();
@@ -47,14 +51,15 @@ fn measure(isa: Isa, [channels, side, filters, kernel, stride]: [usize; 5]) -> f
     let mut out = vec![0.0; output * output * if filters == 0 { channels } else { filters }];
     let flops = 2.0 * (out.len() * taps * if filters == 0 { 1 } else { channels }) as f64;
     if filters == 0 {
+        let axes = [axis, axis];
+        let mut scratch = vec![0.0; Depthwise::scratch_len(&axes)];
         return speed(flops, || {
             for (c, out) in out.chunks_exact_mut(output * output).enumerate() {
                 let plane = &image[c * side * side..][..side * side];
                 let weights = &weights[c * taps..][..taps];
-                let axes = [axis, axis];
                 let activation = Activation::Relu;
-                let depthwise = Depthwise { axes, weights, bias: 0.5, activation };
-                depthwise.run(isa, plane, 0..output, out);
+                let depthwise = Depthwise { isa, axes, weights, bias: 0.5, activation };
+                depthwise.run(plane, 0..output, out, &mut scratch);
             }
             black_box(&mut out);
         });

@@ -46,13 +46,6 @@ impl Axis {
         self.below(tap * self.dilation, self.stride, self.output)
     }
 
-    /// The outputs all of whose taps read an input.
-    pub(super) fn interior(&self) -> Range<usize> {
-        let (first, last) = (self.outputs(0), self.outputs(self.kernel - 1));
-        let start = first.start.max(last.start);
-        start..first.end.min(last.end).max(start)
-    }
-
     /// The `i` below `limit` for which `from + i·step` less the padding is an input.
     fn below(&self, from: usize, step: usize, limit: usize) -> Range<usize> {
         let least = self.pad[0].saturating_sub(from).div_ceil(step).min(limit);
@@ -74,8 +67,6 @@ mod tests {
             for output in 0..6 {
                 let taps = (0..kernel).filter(|&tap| axis.at(output, tap).is_some());
                 assert!(taps.eq(axis.taps(output)), "{axis:?} taps of {output}");
-                let all = axis.taps(output) == (0..kernel);
-                assert_eq!(axis.interior().contains(&output), all, "{axis:?} {output}");
             }
             for tap in 0..kernel {
                 let outputs = (0..6).filter(|&output| axis.at(output, tap).is_some());

@@ -6,7 +6,7 @@
 //! - **Dense**: a product, weights [o, c·t] packed once by [`pack_a`](crate::gemm_f32::pack_a) as A,
 //!   [`Columns`] of the image as B, made panel by panel and never stored; see [`Columns`].
 //! - **Depthwise**, one input channel a group: [`Depthwise`] computes rows of a plane directly.
-//! - **Pooling**: [`max_pool`] and [`AveragePool`] in the same way.
+//! - **Pooling**: [`Pool`], in the same way.
 //!
 //! The bits of a result do not depend on how rows or positions are split among calls.
 
@@ -19,7 +19,7 @@ mod window;
 pub use axis::Axis;
 pub use columns::Columns;
 pub use depthwise::Depthwise;
-pub use pool::{AveragePool, max_pool};
+pub use pool::{Pool, PoolKind};
 
 #[cfg(test)]
 mod tests;

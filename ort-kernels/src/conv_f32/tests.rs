@@ -1,6 +1,6 @@
 //! Every kernel against the formula, term by term, in f64: sums of small integers are exact.
 
-use super::{AveragePool, Axis, Columns, Depthwise, max_pool};
+use super::{Axis, Columns, Depthwise, Pool, PoolKind};
 use crate::gemm_f32::{Gemm, Lhs, Matrix, Region, Start, pack_a};
 use crate::{Activation, Isa};
 
@@ -57,10 +57,13 @@ fn depthwise_is_the_sum_over_taps() {
         let sum = |at| -> f32 { window(axes, &plane, at).map(|(t, x)| weights[t] * x).sum() };
         let expected: Vec<f32> =
             outputs(axes).map(|at| (2.0 + sum(at)).clamp(-50.0, 60.0)).collect();
-        let depthwise = Depthwise { axes, weights: &weights, bias: 2.0, activation };
         for isa in Isa::all() {
+            let depthwise = Depthwise { isa, axes, weights: &weights, bias: 2.0, activation };
             let mut out = vec![f32::NAN; expected.len()];
-            depthwise.run(isa, &plane, 0..axes[0].output, &mut out);
+            let mut scratch = vec![f32::NAN; Depthwise::scratch_len(&axes)];
+            let (top, rest) = out.split_at_mut(axes[0].output / 3 * axes[1].output);
+            depthwise.run(&plane, 0..axes[0].output / 3, top, &mut scratch);
+            depthwise.run(&plane, axes[0].output / 3..axes[0].output, rest, &mut scratch);
             assert_eq!(out, expected, "{isa:?} {axes:?}");
         }
     }
@@ -78,16 +81,14 @@ fn pools_are_greatest_and_mean_of_the_window() {
         let greatest: Vec<f32> = outputs(axes).map(greatest).collect();
         let mean: Vec<f32> = outputs(axes).map(mean).collect();
         for isa in Isa::all() {
-            let mut out = vec![f32::NAN; greatest.len()];
-            max_pool(isa, &axes, &plane, 0..axes[0].output, &mut out);
-            assert_eq!(out, greatest, "{isa:?} {axes:?}");
-            AveragePool { axes, count_padding: false }.run(
-                isa,
-                &plane,
-                0..axes[0].output,
-                &mut out,
-            );
-            assert_eq!(out, mean, "{isa:?} {axes:?}");
+            for (kind, expected) in
+                [(PoolKind::Max, &greatest), (PoolKind::Average { count_padding: false }, &mean)]
+            {
+                let mut out = vec![f32::NAN; expected.len()];
+                let mut scratch = vec![f32::NAN; Pool::scratch_len(&axes)];
+                Pool { isa, axes, kind }.run(&plane, 0..axes[0].output, &mut out, &mut scratch);
+                assert_eq!(out, *expected, "{isa:?} {axes:?}");
+            }
         }
     }
 }
@@ -96,9 +97,11 @@ fn pools_are_greatest_and_mean_of_the_window() {
 fn counted_padding_ends_where_the_padding_does() {
     // Two outputs of a window of four over [0, 1, 2, 3, 0]: the second reaches one past the padding.
     let width = Axis { output: 2, ..axis(3, 4, 2, 1, [1, 1]) };
-    let pool = AveragePool { axes: [Axis::UNIT, width], count_padding: true };
+    let axes = [Axis::UNIT, width];
+    let pool = Pool { isa: Isa::best(), axes, kind: PoolKind::Average { count_padding: true } };
     let mut out = [f32::NAN; 2];
-    pool.run(Isa::Generic, &[1.0, 2.0, 3.0], 0..1, &mut out);
+    let mut scratch = vec![f32::NAN; Pool::scratch_len(&axes)];
+    pool.run(&[1.0, 2.0, 3.0], 0..1, &mut out, &mut scratch);
     assert_eq!(out, [6.0 / 4.0, 5.0 / 3.0]);
 }
 
