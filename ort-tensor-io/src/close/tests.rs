@@ -1,3 +1,5 @@
+//! Which values are close, and what is said of those that are not.
+
 use ort_tensor::{Complex, Element, F8E4M3Fn, f16};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Files as numpy writes them, and files that it would not.
+
 use ort_tensor::{Complex, Element, f16};
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! The way through a file and back, and what has no file.
+
 use ort_tensor::{DType, Map, Tensor};
 use proptest::prelude::*;
 
