@@ -112,7 +112,9 @@ impl<'a, T: Element, D: Dimension> From<&'a ArrayRef<T, D>> for InputValue<'a> {
     fn from(array: &'a ArrayRef<T, D>) -> Self {
         match TensorView::from_ndarray(array) {
             Some(view) => view.into(),
-            None => Tensor::from_ndarray(array).into(),
+            None => Tensor::from_ndarray(array)
+                .expect("invariant: an array that is in memory is not too large")
+                .into(),
         }
     }
 }

@@ -87,11 +87,12 @@ pub struct UnsupportedNode {
 }
 
 /// Something odd that does no harm.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportWarning {
     /// The declared shape of a value is not the one that follows from the node that computes it;
     /// the latter counts.
+    #[error("value `{value}`: {conflict}")]
     DeclaredShape {
         /// The value.
         value: String,

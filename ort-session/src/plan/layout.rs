@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ort_ep::Prepared;
 use ort_graph::{Fact, ValueId};
-use ort_tensor::{AlignedBuf, DType, Shape, Tensor, Value};
+use ort_tensor::{AlignedBuf, DType, Shape, Value};
 use smallvec::SmallVec;
 
 use super::arena::{self, Buffer};
