@@ -6,7 +6,10 @@
 //! Features are listed once, in `features!`, which feeds detection and compilation alike.
 #![expect(unsafe_code, reason = "the one file that talks to the processor directly")]
 
+mod set;
+
 use crate::gemm_f32::Matrix;
+pub use set::Isa;
 
 /// Passes the feature list of a token to the macro `$then`.
 macro_rules! features {
@@ -123,83 +126,6 @@ impl From<Avx512> for Avx2 {
     /// The features of `Avx512` include those of `Avx2`.
     fn from(Avx512(proof): Avx512) -> Self {
         Self(proof)
-    }
-}
-
-/// The instruction set kernels are chosen for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Isa {
-    /// 16 lanes of f32, 32 registers.
-    Avx512(Avx512),
-    /// 8 lanes of f32, 16 registers.
-    Avx2(Avx2),
-    /// What every processor of the target has.
-    Generic,
-}
-
-impl Isa {
-    /// The best instruction set of this machine.
-    #[must_use]
-    pub fn best() -> Self {
-        let avx512 = Avx512::detect().map(Self::Avx512);
-        avx512.or_else(|| Avx2::detect().map(Self::Avx2)).unwrap_or(Self::Generic)
-    }
-
-    /// The set named `avx512`, `avx2` or `generic`; `None` for another name or if the machine lacks it.
-    #[must_use]
-    pub fn by_name(name: &str) -> Option<Self> {
-        match name {
-            "avx512" => Avx512::detect().map(Self::Avx512),
-            "avx2" => Avx2::detect().map(Self::Avx2),
-            "generic" => Some(Self::Generic),
-            _ => None,
-        }
-    }
-
-    /// Every instruction set this machine has, best first.
-    pub fn all() -> impl Iterator<Item = Self> {
-        ["avx512", "avx2", "generic"].into_iter().filter_map(Self::by_name)
-    }
-
-    /// The name `by_name` takes.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Avx512(_) => "avx512",
-            Self::Avx2(_) => "avx2",
-            Self::Generic => "generic",
-        }
-    }
-
-    /// The AVX-512 token, if kernels for it may be chosen.
-    #[must_use]
-    pub fn avx512(self) -> Option<Avx512> {
-        match self {
-            Self::Avx512(token) => Some(token),
-            _ => None,
-        }
-    }
-
-    /// The AVX2 token, if kernels for it may be chosen; AVX-512 includes AVX2.
-    #[must_use]
-    pub fn avx2(self) -> Option<Avx2> {
-        match self {
-            Self::Avx512(token) => Some(token.into()),
-            Self::Avx2(token) => Some(token),
-            Self::Generic => None,
-        }
-    }
-
-    /// An estimate of the f32 operations a core can finish in a cycle: two multiply-add units (or one
-    /// multiplier and one adder without FMA), two operations a lane.
-    #[must_use]
-    pub fn flops_per_cycle(self) -> usize {
-        match self {
-            Self::Avx512(_) => 2 * 2 * 16,
-            Self::Avx2(_) => 2 * 2 * 8,
-            Self::Generic if GENERIC_FMA => 2 * 2 * 4,
-            Self::Generic => 2 * 4,
-        }
     }
 }
 
@@ -426,51 +352,4 @@ mod control {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Avx2, FlushDenormals, Isa};
-    use std::hint::black_box;
-
-    /// Half of the least normal number: a denormal.
-    fn halved() -> f32 {
-        black_box(f32::MIN_POSITIVE) * black_box(0.5)
-    }
-
-    #[test]
-    fn names_lead_back_to_the_same_set() {
-        for isa in Isa::all() {
-            assert_eq!(Isa::by_name(isa.name()), Some(isa));
-        }
-        assert_eq!(Isa::by_name("mmx"), None);
-        assert_eq!(Isa::all().next(), Some(Isa::best()));
-    }
-
-    #[test]
-    fn avx512_includes_avx2() {
-        assert!(Isa::best().avx512().is_none() || Avx2::detect().is_some());
-    }
-
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    #[test]
-    fn denormals_are_zero_while_the_guard_lives_and_only_then() {
-        assert!(halved() > 0.0);
-        {
-            let _outer = FlushDenormals::new();
-            drop(FlushDenormals::new());
-            assert_eq!(halved(), 0.0);
-            assert_eq!(black_box(f32::from_bits(1)) * black_box(1e30), 0.0);
-        }
-        assert!(halved() > 0.0);
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[test]
-    fn a_flushed_result_is_reported() {
-        let guard = FlushDenormals::new();
-        assert_eq!(black_box(1.0f32) * black_box(0.5), 0.5);
-        assert!(!guard.met_denormal());
-        assert_eq!(halved(), 0.0);
-        assert!(guard.met_denormal());
-        assert!(!FlushDenormals::new().met_denormal());
-        assert!(guard.met_denormal());
-    }
-}
+mod tests;

@@ -1,7 +1,7 @@
 //! The image of a convolution as the right operand of a product, made panel by panel.
 
 use super::Axis;
-use crate::gemm_f32::{Matrix, Panels, Slice, by_width};
+use crate::gemm_f32::{Matrix, Panels, Slice, by_width, each_panel};
 use std::ops::Range;
 
 /// `B[(c, t), p] = x[c, s·p + d·t − pad]`, zero outside: row `(c, t)` for channel and tap, column `p` for
@@ -91,14 +91,14 @@ impl<'a> Columns<'a> {
 }
 
 impl Panels for Columns<'_> {
-    fn panel<'s>(&'s self, slice: &Slice, scratch: &'s mut [f32]) -> &'s [f32] {
+    fn write(&self, slice: &Slice, panels: &mut [f32]) {
         if self.is_pointwise {
-            let image = Matrix::row_major(self.input, self.channels, self.n());
-            image.panel(slice, &mut *scratch);
+            Matrix::row_major(self.input, self.channels, self.n()).write(slice, panels);
         } else {
-            by_width!(slice => write_panel(self, slice, scratch));
+            each_panel(slice, panels, |slice, panel| {
+                by_width!(slice => write_panel(self, slice, panel));
+            });
         }
-        scratch
     }
 }
 

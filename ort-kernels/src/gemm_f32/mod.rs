@@ -20,8 +20,8 @@ mod pack;
 mod rows;
 
 pub use block::{Gemm, Region};
-pub(crate) use pack::by_width;
 pub use pack::{Lhs, Matrix, PackedB, Panels, Slice, pack_a, pack_b, packed_b_len, row_panels};
+pub(crate) use pack::{by_width, each_panel};
 pub use rows::{Rows, Strided};
 
 /// What an element of C starts from, before the products are added.

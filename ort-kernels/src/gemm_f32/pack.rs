@@ -61,12 +61,12 @@ pub enum Lhs<'a> {
     Packed(&'a [f32]),
 }
 
-/// The part of one panel of B that a tile reads.
+/// Adjacent panels of B over a range of `k`.
 #[derive(Clone, Debug)]
 pub struct Slice {
     /// The rows of B.
     pub k: Range<usize>,
-    /// The first column of B.
+    /// The first column of the first panel.
     pub column: usize,
     /// The columns of a panel.
     pub nr: usize,
@@ -89,9 +89,14 @@ pub(crate) use by_width;
 
 /// A right operand that comes in panels of `nr` columns.
 pub trait Panels {
-    /// `[k][nr]` for the rows and columns of `slice`, zero where B has no column; either a part of the
-    /// operand or written to `scratch`, which holds `slice.k.len()·slice.nr` elements.
-    fn panel<'s>(&'s self, slice: &Slice, scratch: &'s mut [f32]) -> &'s [f32];
+    /// The first panel of `slice` where it stands, if B is made of panels already.
+    fn stored(&self, slice: &Slice) -> Option<&[f32]> {
+        let _ = slice;
+        None
+    }
+
+    /// Writes as many panels as `panels` holds, each `[k][nr]`, zero where B has no column.
+    fn write(&self, slice: &Slice, panels: &mut [f32]);
 }
 
 /// What [`pack_b`] wrote: panel after panel, each `[k][nr]`, the last padded with zeros.
@@ -103,37 +108,77 @@ pub struct PackedB<'a> {
     pub k: usize,
 }
 
+impl PackedB<'_> {
+    fn panel(&self, Slice { k, column, nr }: &Slice) -> &[f32] {
+        assert_eq!(column % nr, 0, "a packed panel is read from its first column");
+        &self.data[column * self.k + k.start * nr..column * self.k + k.end * nr]
+    }
+}
+
 impl Panels for PackedB<'_> {
-    fn panel<'s>(&'s self, slice: &Slice, _: &'s mut [f32]) -> &'s [f32] {
-        debug_assert_eq!(
-            slice.column % slice.nr,
-            0,
-            "a packed panel is read from its first column"
-        );
-        let panel = slice.column * self.k;
-        &self.data[panel + slice.k.start * slice.nr..panel + slice.k.end * slice.nr]
+    fn stored(&self, slice: &Slice) -> Option<&[f32]> {
+        Some(self.panel(slice))
+    }
+
+    fn write(&self, slice: &Slice, panels: &mut [f32]) {
+        each_panel(slice, panels, |slice, panel| panel.copy_from_slice(self.panel(slice)));
     }
 }
 
 impl Panels for Matrix<'_> {
-    fn panel<'s>(&'s self, slice: &Slice, scratch: &'s mut [f32]) -> &'s [f32] {
-        by_width!(slice => write_panel(self, slice, scratch));
-        scratch
+    fn write(&self, slice: &Slice, panels: &mut [f32]) {
+        by_width!(slice => write_panels(self, slice, panels));
     }
 }
 
+/// Calls `write` for each panel of `panels` with its slice.
+pub(crate) fn each_panel(
+    slice: &Slice,
+    panels: &mut [f32],
+    mut write: impl FnMut(&Slice, &mut [f32]),
+) {
+    if slice.k.is_empty() {
+        return;
+    }
+    for (i, panel) in panels.chunks_exact_mut(slice.k.len() * slice.nr).enumerate() {
+        let column = slice.column + i * slice.nr;
+        write(&Slice { k: slice.k.clone(), column, nr: slice.nr }, panel);
+    }
+}
+
+/// Where rows are contiguous, all full panels at once: memory likes one long run a row more than a
+/// short one, and the rows once more for the next panel.
+fn write_panels<const NR: usize>(b: &Matrix<'_>, slice: &Slice, panels: &mut [f32]) {
+    let panel_len = slice.k.len() * NR;
+    let full = match b.column_stride {
+        1 => ((b.columns - slice.column) / NR * panel_len).min(panels.len()),
+        _ => 0,
+    };
+    let (wide, rest) = panels.split_at_mut(full);
+    for (i, row) in slice.k.clone().enumerate() {
+        let source = b.from(row, slice.column).as_chunks::<NR>().0;
+        let out = wide.as_chunks_mut::<NR>().0.iter_mut().skip(i).step_by(slice.k.len());
+        out.zip(source).for_each(|(to, from)| *to = *from);
+    }
+    let column = slice.column + full / panel_len.max(1) * NR;
+    let slice = Slice { column, ..slice.clone() };
+    each_panel(&slice, rest, |slice, panel| write_panel::<NR>(b, slice, panel));
+}
+
+/// One panel, of any strides and any number of columns.
 fn write_panel<const NR: usize>(b: &Matrix<'_>, slice: &Slice, panel: &mut [f32]) {
     let width = (b.columns - slice.column).min(NR);
-    for (row, out) in slice.k.clone().zip(panel.as_chunks_mut::<NR>().0) {
-        let source = b.from(row, slice.column);
-        match source.first_chunk::<NR>() {
-            Some(source) if b.column_stride == 1 && width == NR => *out = *source,
-            _ => {
-                let elements = source.iter().step_by(b.column_stride.max(1));
-                out[..width].iter_mut().zip(elements).for_each(|(to, from)| *to = *from);
-                out[width..].fill(0.0);
-            }
+    if b.row_stride == 1 && width == NR {
+        for j in 0..NR {
+            let column = &b.from(slice.k.start, slice.column + j)[..slice.k.len()];
+            scatter(column, 1.0, &mut panel[j..], NR);
         }
+        return;
+    }
+    for (row, out) in slice.k.clone().zip(panel.as_chunks_mut::<NR>().0) {
+        let elements = b.from(row, slice.column).iter().step_by(b.column_stride.max(1));
+        out[..width].iter_mut().zip(elements).for_each(|(to, from)| *to = *from);
+        out[width..].fill(0.0);
     }
 }
 
@@ -152,13 +197,7 @@ pub fn packed_b_len(isa: Isa, k: usize, n: usize) -> usize {
 /// If `packed` does not hold `packed_b_len(isa, k, n)` elements.
 pub fn pack_b(isa: Isa, b: &Matrix<'_>, packed: &mut [f32]) {
     assert_eq!(packed.len(), packed_b_len(isa, b.rows, b.columns), "length of packed B");
-    let nr = best(isa).nr;
-    if b.rows == 0 {
-        return;
-    }
-    for (i, panel) in packed.chunks_exact_mut(nr * b.rows).enumerate() {
-        b.panel(&Slice { k: 0..b.rows, column: i * nr, nr }, panel);
-    }
+    b.write(&Slice { k: 0..b.rows, column: 0, nr: best(isa).nr }, packed);
 }
 
 /// The rows of each panel of an A with `rows` rows: as few panels as `mr` allows, as equal as can be.
