@@ -1,7 +1,8 @@
 //! The loops around the register tile.
 
 use super::pack::{RowPanels, pack_panel};
-use super::{Lhs, Merge, Panels, Rows, Slice, Start, best, tile};
+use super::vector::add_row_times_matrix;
+use super::{Lhs, Matrix, Merge, Panels, Rows, Slice, Start, best, tile};
 use crate::{Activation, Isa};
 use std::ops::Range;
 
@@ -84,6 +85,12 @@ impl<B: Panels> Gemm<'_, B> {
     /// # Panics
     /// If an operand, `c` or the scratch is too short, or a packed operand is cut inside a panel.
     pub fn run(&self, region: &Region, c: &mut (impl Rows + ?Sized), scratch: &mut [f32]) {
+        if let (1, Lhs::Strided { a, alpha }) = (region.rows.len(), &self.a)
+            && let Some(b) = self.b.as_rows()
+            && let Some(c) = c.rows(0, 1).next()
+        {
+            return self.run_row(region, (a.part(region.rows.start, 0), *alpha), &b, c);
+        }
         let (b_panels, packed) = from_line(scratch).split_at_mut(PANELS * self.panel_len());
         let panels = match self.a {
             Lhs::Strided { .. } => RowPanels::new(self.isa, &region.rows),
@@ -97,6 +104,27 @@ impl<B: Panels> Gemm<'_, B> {
             let a = self.pack_block(&panels, &which, packed);
             self.block(&Block { a, rows, panels, which }, region, c, b_panels);
         }
+    }
+
+    /// A region of one row, with B as it stands.
+    fn run_row(
+        &self,
+        region: &Region,
+        (a, alpha): (Matrix<'_>, f32),
+        b: &Matrix<'_>,
+        c: &mut [f32],
+    ) {
+        let columns = region.columns.clone();
+        let c = &mut c[..columns.len()];
+        match self.start {
+            Start::Zero => c.fill(0.0),
+            Start::C => {}
+            Start::ByColumn(bias) => c.copy_from_slice(&bias[columns.clone()]),
+            Start::ByRow(bias) => c.fill(bias[region.rows.start]),
+        }
+        let b = b.part(0, columns.start);
+        add_row_times_matrix(self.isa, &a, alpha, &b, c);
+        self.activation.apply(self.isa, c);
     }
 
     /// The longest piece of a panel of B that may have to be written to scratch.

@@ -18,6 +18,7 @@
 mod block;
 mod pack;
 mod rows;
+mod vector;
 
 pub use block::{Gemm, Region};
 pub use pack::{Lhs, Matrix, PackedB, Panels, Slice, pack_a, pack_b, packed_b_len, row_panels};

@@ -41,8 +41,14 @@ impl<'a, T> Matrix<'a, T> {
         }
     }
 
+    /// Row `i` and all below, column `j` and all to its right.
+    #[must_use]
+    pub fn part(&self, i: usize, j: usize) -> Self {
+        Self { data: self.from(i, j), rows: self.rows - i, columns: self.columns - j, ..*self }
+    }
+
     /// The elements from `(i, j)` on.
-    fn from(&self, i: usize, j: usize) -> &'a [T] {
+    pub(super) fn from(&self, i: usize, j: usize) -> &'a [T] {
         &self.data[(i * self.row_stride + j * self.column_stride).min(self.data.len())..]
     }
 }
@@ -95,6 +101,11 @@ pub trait Panels {
         None
     }
 
+    /// The operand as it stands, if its rows are contiguous.
+    fn as_rows(&self) -> Option<Matrix<'_>> {
+        None
+    }
+
     /// Writes as many panels as `panels` holds, each `[k][nr]`, zero where B has no column.
     fn write(&self, slice: &Slice, panels: &mut [f32]);
 }
@@ -126,6 +137,10 @@ impl Panels for PackedB<'_> {
 }
 
 impl Panels for Matrix<'_> {
+    fn as_rows(&self) -> Option<Matrix<'_>> {
+        (self.column_stride == 1).then_some(*self)
+    }
+
     fn write(&self, slice: &Slice, panels: &mut [f32]) {
         by_width!(slice => write_panels(self, slice, panels));
     }
