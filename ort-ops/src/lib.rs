@@ -10,6 +10,9 @@
 pub mod infer;
 pub mod ops;
 
+mod arithmetic;
+mod elementwise;
+
 #[cfg(test)]
 mod case;
 

@@ -14,5 +14,7 @@ macro_rules! ops {
 // One a line, in alphabetical order.
 ops! {
     if_,
+    is_nan,
     transpose,
+    unary,
 }
