@@ -1,5 +1,5 @@
-//! Prints GFLOP/s of the f32 product on one thread, for each instruction set this machine has, beside
-//! `matrixmultiply` (through ndarray), in alternation: best of five rounds.
+//! Prints GFLOP/s of the f32 product on one thread, for each instruction set this machine has,
+//! beside `matrixmultiply` (through ndarray), in alternation: best of five rounds.
 //!
 //! `cargo run --release -p ort-kernels --example gflops [M N K]…`
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]

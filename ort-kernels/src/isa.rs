@@ -1,9 +1,9 @@
 //! Instruction sets as proof tokens, and every line of `unsafe` in this crate.
 //!
-//! A token such as [`Avx512`] can only be had from `detect`, so whoever holds one may call code that
-//! was compiled for those instructions. [`kernel!`] wraps a body into an inner function that has the
-//! features and calls it on the strength of the token; [`per_isa!`] compiles one body three times.
-//! Features are listed once, in `features!`, which feeds detection and compilation alike.
+//! A token such as [`Avx512`] can only be had from `detect`, so whoever holds one may call code
+//! that was compiled for those instructions. `kernel!` wraps a body into an inner function that
+//! has the features and calls it on the strength of the token; `per_isa!` compiles one body three
+//! times. Features are listed once, in `features!`, which feeds detection and compilation alike.
 #![expect(unsafe_code, reason = "the one file that talks to the processor directly")]
 
 mod set;
@@ -12,6 +12,7 @@ use crate::gemm_f32::Matrix;
 pub use set::Isa;
 
 /// Passes the feature list of a token to the macro `$then`.
+#[cfg(target_arch = "x86_64")]
 macro_rules! features {
     (Avx512 $then:ident $($rest:tt)*) => {
         $then! { ["avx512f" "avx512bw" "avx512dq" "avx512vl" "avx2" "fma" "f16c"] $($rest)* }
@@ -29,8 +30,8 @@ macro_rules! enabled {
     ([$($feature:tt)+] $item:item) => { #[target_feature($(enable = $feature),+)] $item };
 }
 
-/// `kernel! { Avx512 => fn f<const R: usize>(x: &[f32]) { … } }` is `fn f(token: Avx512, x: &[f32])`, safe to
-/// call, whose body is compiled with the features the token proves.
+/// `kernel! { Avx512 => fn f<const R: usize>(x: &[f32]) { … } }` is `fn f(token: Avx512, x:
+/// &[f32])`, safe to call, whose body is compiled with the features the token proves.
 #[cfg(target_arch = "x86_64")]
 macro_rules! kernel {
     ($(#[$meta:meta])* $isa:ident => $vis:vis fn $name:ident
@@ -38,7 +39,10 @@ macro_rules! kernel {
      ($($arg:ident : $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
         $(#[$meta])*
         #[expect(unsafe_code, reason = "the token proves the features of the inner function")]
-        $vis fn $name $(<$(const $const: $const_ty),+>)? (_: $crate::$isa, $($arg: $ty),*) $(-> $ret)? {
+        $vis fn $name $(<$(const $const: $const_ty),+>)? (
+            _: $crate::$isa,
+            $($arg: $ty),*
+        ) $(-> $ret)? {
             features! { $isa enabled
                 fn inner $(<$(const $const: $const_ty),+>)? ($($arg: $ty),*) $(-> $ret)? $body
             }
@@ -49,9 +53,9 @@ macro_rules! kernel {
     };
 }
 
-/// `per_isa! { pub fn f<FMA>(x: &mut [f32]) { … } }` is `pub fn f(isa: Isa, x: &mut [f32])`: one body,
-/// compiled for each instruction set and left to the vectoriser. `FMA` is a `const bool` in the body,
-/// true where [`mul_add`] is one instruction.
+/// `per_isa! { pub fn f<FMA>(x: &mut [f32]) { … } }` is `pub fn f(isa: Isa, x: &mut [f32])`: one
+/// body, compiled for each instruction set and left to the vectoriser. `FMA` is a `const bool` in
+/// the body, true where [`mul_add`] is one instruction.
 macro_rules! per_isa {
     ($($(#[$meta:meta])* $vis:vis fn $name:ident <$fma:ident>
      ($($arg:ident : $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block)+) => {$(
@@ -143,7 +147,8 @@ pub(crate) mod x86 {
         #[inline]
         pub(crate) fn load16(x: &[f32]) -> __m512 {
             match x.first_chunk::<16>() {
-                // SAFETY: the pointer is good for the 16 elements of the array; no alignment is asked.
+                // SAFETY: the pointer is good for the 16 elements of the array; no alignment is
+                // asked.
                 Some(x) => unsafe { _mm512_loadu_ps(x.as_ptr()) },
                 // SAFETY: lanes outside the mask are not read, and the mask has a bit an element.
                 None => unsafe { _mm512_maskz_loadu_ps((1 << x.len()) - 1, x.as_ptr()) },
@@ -156,9 +161,11 @@ pub(crate) mod x86 {
         #[inline]
         pub(crate) fn store16(x: &mut [f32], lanes: __m512) {
             match x.first_chunk_mut::<16>() {
-                // SAFETY: the pointer is good for the 16 elements of the array; no alignment is asked.
+                // SAFETY: the pointer is good for the 16 elements of the array; no alignment is
+                // asked.
                 Some(x) => unsafe { _mm512_storeu_ps(x.as_mut_ptr(), lanes) },
-                // SAFETY: lanes outside the mask are not written, and the mask has a bit an element.
+                // SAFETY: lanes outside the mask are not written, and the mask has a bit an
+                // element.
                 None => unsafe {
                     _mm512_mask_storeu_ps(x.as_mut_ptr(), (1 << x.len()) - 1, lanes);
                 },
@@ -174,7 +181,8 @@ pub(crate) mod x86 {
         #[inline]
         pub(crate) fn load8(x: &[f32]) -> __m256 {
             if let Some(x) = x.first_chunk::<8>() {
-                // SAFETY: the pointer is good for the 8 elements of the array; no alignment is asked.
+                // SAFETY: the pointer is good for the 8 elements of the array; no alignment is
+                // asked.
                 return unsafe { _mm256_loadu_ps(x.as_ptr()) };
             }
             let mask = MASKS[8 - x.len()..].as_ptr().cast();
@@ -190,7 +198,8 @@ pub(crate) mod x86 {
         #[inline]
         pub(crate) fn store8(x: &mut [f32], lanes: __m256) {
             if let Some(x) = x.first_chunk_mut::<8>() {
-                // SAFETY: the pointer is good for the 8 elements of the array; no alignment is asked.
+                // SAFETY: the pointer is good for the 8 elements of the array; no alignment is
+                // asked.
                 return unsafe { _mm256_storeu_ps(x.as_mut_ptr(), lanes) };
             }
             let mask = MASKS[8 - x.len()..].as_ptr().cast();
@@ -220,11 +229,12 @@ pub(crate) fn multiply_f64(
     assert!(fits(a) && fits(b), "an operand is shorter than its shape and strides say");
     assert_eq!(a.columns, b.rows, "columns of A and rows of B");
     assert_eq!(Some(c.len()), a.rows.checked_mul(b.columns), "length of C");
-    // No stride exceeds the length of its slice unless its dimension is below two, so none wraps.
-    let [ra, ca] = [a.row_stride.cast_signed(), a.column_stride.cast_signed()];
-    let [rb, cb] = [b.row_stride.cast_signed(), b.column_stride.cast_signed()];
-    // SAFETY: every (i, j) of A and B lies inside its slice, and C holds m·n elements at (n, 1), which
-    // do not overlap; C is borrowed mutably, so it aliases neither operand.
+    // A stride that is never taken may be anything; any other is below the length of its slice.
+    let stride = |count, stride: usize| if count < 2 { 1 } else { stride.cast_signed() };
+    let [ra, ca] = [stride(a.rows, a.row_stride), stride(a.columns, a.column_stride)];
+    let [rb, cb] = [stride(b.rows, b.row_stride), stride(b.columns, b.column_stride)];
+    // SAFETY: every (i, j) of A and B lies inside its slice, and C holds m·n elements at (n, 1),
+    // which do not overlap; C is borrowed mutably, so it aliases neither operand.
     unsafe {
         matrixmultiply::dgemm(
             a.rows,
@@ -245,11 +255,12 @@ pub(crate) fn multiply_f64(
     }
 }
 
-/// While it lives, this thread treats denormals as zero, as operands and as results; dropping it gives
-/// the thread back exactly the mode it had.
+/// While it lives, this thread treats denormals as zero, as operands and as results; dropping it
+/// gives the thread back exactly the mode it had.
 ///
-/// It belongs to its thread (`!Send`) and nests. x86-64: MXCSR.FTZ and DAZ; AArch64: FPCR.FZ; elsewhere
-/// it does nothing. Arithmetic the compiler did beforehand, on constants, is not affected.
+/// It belongs to its thread (`!Send`) and nests. x86-64: MXCSR.FTZ and DAZ; AArch64: FPCR.FZ;
+/// elsewhere it does nothing. Arithmetic the compiler did beforehand, on constants, is not
+/// affected.
 #[derive(Debug)]
 pub struct FlushDenormals {
     previous: control::Word,
@@ -266,7 +277,8 @@ impl FlushDenormals {
     }
 
     /// Whether arithmetic of this thread met a denormal while the guard was held: a result that was
-    /// flushed or an operand that was not. An operand taken as zero leaves no trace in the processor.
+    /// flushed or an operand that was not. An operand taken as zero leaves no trace in the
+    /// processor.
     #[must_use]
     pub fn met_denormal(&self) -> bool {
         control::read() & control::DENORMAL_SEEN != 0
@@ -306,9 +318,11 @@ mod control {
     }
 
     pub(super) fn write(word: Word) {
-        // SAFETY: loads four bytes of `word`, which came from `read` with defined bits changed, so no
-        // reserved bit is set. Exceptions stay masked and rounding is unchanged; only denormals are
-        // treated differently, which is what the caller asks of every operation that follows.
+        // SAFETY: loads four bytes of `word`, which came from `read` with defined bits changed, so
+        // no reserved bit is set. Exceptions stay masked and rounding is unchanged; only denormals
+        // are treated differently, which is what the caller asks of every operation that follows.
+        // The compiler assumes the default mode: what it folds at compile time keeps denormals,
+        // and nothing else follows from the assumption.
         unsafe {
             asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack));
         }

@@ -9,6 +9,7 @@
 
 pub mod infer;
 pub mod ops;
+mod strided;
 
 mod arithmetic;
 mod elementwise;

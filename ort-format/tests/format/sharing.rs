@@ -6,6 +6,7 @@ use ort_format::record::{
 };
 use ort_format::{FormatError, Limits, WriteError, open, write};
 
+use crate::by_hand::{finish, slot};
 use crate::models::{file, node, values};
 
 fn nested_graphs(depth: usize) -> File<'static> {
@@ -72,24 +73,7 @@ fn fan(levels: usize) -> Vec<u8> {
         builder.push_slot_always(slot(2), nodes);
         graph = builder.end_table(table);
     }
-    finish(builder, WIPOffset::new(graph.value()))
-}
-
-fn finish(mut builder: FlatBufferBuilder<'_>, graph: WIPOffset<()>) -> Vec<u8> {
-    let version = builder.create_string("6");
-    let table = builder.start_table();
-    builder.push_slot_always(slot(7), graph);
-    let model = builder.end_table(table);
-    let table = builder.start_table();
-    builder.push_slot_always(slot(0), version);
-    builder.push_slot_always(slot(1), model);
-    let file = builder.end_table(table);
-    builder.finish(file, Some("ORTM"));
-    builder.finished_data().to_vec()
-}
-
-fn slot(id: u16) -> u16 {
-    4 + 2 * id
+    finish(builder, graph, |_| {})
 }
 
 #[test]
@@ -142,7 +126,7 @@ fn shared_names(names: usize, levels: usize) -> Vec<u8> {
         }
         inner = Some(builder.end_table(table));
     }
-    finish(builder, WIPOffset::new(inner.map_or(0, WIPOffset::value)))
+    finish(builder, inner.unwrap(), |_| {})
 }
 
 #[test]

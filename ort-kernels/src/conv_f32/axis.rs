@@ -20,7 +20,8 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// An axis of one element and one tap: what a convolution of fewer dimensions has in the others.
+    /// An axis of one element and one tap: what a convolution of fewer dimensions has in the
+    /// others.
     pub const UNIT: Self =
         Self { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, pad: [0, 0] };
 

@@ -4,8 +4,8 @@ use super::Axis;
 use crate::gemm_f32::{Matrix, Panels, Slice, by_width, each_panel};
 use std::ops::Range;
 
-/// `B[(c, t), p] = x[c, s·p + d·t − pad]`, zero outside: row `(c, t)` for channel and tap, column `p` for
-/// the output position, both in row-major order.
+/// `B[(c, t), p] = x[c, s·p + d·t − pad]`, zero outside: row `(c, t)` for channel and tap, column
+/// `p` for the output position, both in row-major order.
 ///
 /// With weights packed as A: [channels out, channels·taps], the product of
 /// [`Gemm`](crate::gemm_f32::Gemm) is the convolution of one group of one image, its bias
@@ -128,9 +128,26 @@ fn copy_row(source: &[f32], stride: usize, out: &mut [f32], used: Range<usize>) 
     out[..used.start].fill(0.0);
     out[used.end..].fill(0.0);
     let out = &mut out[used];
+    // With a constant stride a piece is a few registers and no call.
     match stride {
-        1 => out.copy_from_slice(&source[..out.len()]),
-        2 => out.iter_mut().zip(source.iter().step_by(2)).for_each(|(to, from)| *to = *from),
-        _ => out.iter_mut().zip(source.iter().step_by(stride)).for_each(|(to, from)| *to = *from),
+        1 => copy_pieces(source, 1, out),
+        2 => copy_pieces(source, 2, out),
+        _ => copy_pieces(source, stride, out),
+    }
+}
+
+#[inline(always)]
+fn copy_pieces(source: &[f32], stride: usize, out: &mut [f32]) {
+    const PIECE: usize = 8;
+    let (pieces, rest) = out.as_chunks_mut::<PIECE>();
+    let done = pieces.len() * PIECE * stride;
+    for (i, piece) in pieces.iter_mut().enumerate() {
+        let source = &source[i * PIECE * stride..][..(PIECE - 1) * stride + 1];
+        for j in 0..PIECE {
+            piece[j] = source[j * stride];
+        }
+    }
+    for (i, to) in rest.iter_mut().enumerate() {
+        *to = source[done + i * stride];
     }
 }

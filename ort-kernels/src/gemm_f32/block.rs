@@ -42,8 +42,8 @@ pub struct Gemm<'a, B> {
 
 /// The part of C one call computes.
 ///
-/// Rows of a packed A are cut where a panel of [`row_panels`](super::row_panels) begins, columns of a
-/// packed B at a multiple of [`Variant::nr`](super::Variant::nr).
+/// Rows of a packed A are cut where a panel of [`row_panels`](super::row_panels) begins, columns of
+/// a packed B at a multiple of [`Variant::nr`](super::Variant::nr).
 #[derive(Clone, Debug)]
 pub struct Region {
     /// Rows of C.
@@ -79,8 +79,8 @@ impl<B: Panels> Gemm<'_, B> {
         packed_a + PANELS * self.panel_len() + LINE
     }
 
-    /// Computes `region`. Row `i` of `c` is row `region.rows.start + i` of C, and begins with column
-    /// `region.columns.start`.
+    /// Computes `region`. Row `i` of `c` is row `region.rows.start + i` of C, and begins with
+    /// column `region.columns.start`.
     ///
     /// # Panics
     /// If an operand, `c` or the scratch is too short, or a packed operand is cut inside a panel.

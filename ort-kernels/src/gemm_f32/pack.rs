@@ -203,10 +203,11 @@ pub fn packed_b_len(isa: Isa, k: usize, n: usize) -> usize {
     n.next_multiple_of(best(isa).nr) * k
 }
 
-/// Packs B: [k, n] for reuse by any number of products; a pure function of B and the variant of `isa`.
+/// Packs B: [k, n] for reuse by any number of products; a pure function of B and the variant of
+/// `isa`.
 ///
-/// Columns from a multiple of `nr` on are packed the same whether alone or with the rest, so callers
-/// may split B into such ranges.
+/// Columns from a multiple of `nr` on are packed the same whether alone or with the rest, so
+/// callers may split B into such ranges.
 ///
 /// # Panics
 /// If `packed` does not hold `packed_b_len(isa, k, n)` elements.
@@ -215,7 +216,8 @@ pub fn pack_b(isa: Isa, b: &Matrix<'_>, packed: &mut [f32]) {
     b.write(&Slice { k: 0..b.rows, column: 0, nr: best(isa).nr }, packed);
 }
 
-/// The rows of each panel of an A with `rows` rows: as few panels as `mr` allows, as equal as can be.
+/// The rows of each panel of an A with `rows` rows: as few panels as `mr` allows, as equal as can
+/// be.
 ///
 /// A range of rows handed to one thread begins and ends where a panel does, if A is packed.
 pub fn row_panels(isa: Isa, rows: usize) -> impl ExactSizeIterator<Item = Range<usize>> {

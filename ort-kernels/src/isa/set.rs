@@ -21,7 +21,8 @@ impl Isa {
         avx512.or_else(|| Avx2::detect().map(Self::Avx2)).unwrap_or(Self::Generic)
     }
 
-    /// The set named `avx512`, `avx2` or `generic`; `None` for another name or if the machine lacks it.
+    /// The set named `avx512`, `avx2` or `generic`; `None` for another name or if the machine lacks
+    /// it.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         match name {
@@ -60,14 +61,14 @@ impl Isa {
     #[must_use]
     pub fn avx2(self) -> Option<Avx2> {
         match self {
-            Self::Avx512(token) => Some(token.into()),
+            Self::Avx512(token) => Some(token).map(Avx2::from),
             Self::Avx2(token) => Some(token),
             Self::Generic => None,
         }
     }
 
-    /// An estimate of the f32 operations a core can finish in a cycle: two multiply-add units (or one
-    /// multiplier and one adder without FMA), two operations a lane.
+    /// An estimate of the f32 operations a core can finish in a cycle: two multiply-add units (or
+    /// one multiplier and one adder without FMA), two operations a lane.
     #[must_use]
     pub fn flops_per_cycle(self) -> usize {
         match self {

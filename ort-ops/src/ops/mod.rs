@@ -13,8 +13,16 @@ macro_rules! ops {
 
 // One a line, in alphabetical order.
 ops! {
+    constant,
+    constant_of_shape,
+    dropout,
+    flatten,
+    identity,
     if_,
     is_nan,
+    reshape,
+    shape,
+    squeeze,
     transpose,
     unary,
 }
