@@ -13,6 +13,9 @@ macro_rules! ops {
 
 // One a line, in alphabetical order.
 ops! {
+    conv,
+    gemm,
     if_,
+    matmul,
     transpose,
 }
