@@ -7,6 +7,8 @@
 
 #![forbid(unsafe_code)]
 
+mod accumulate;
+pub mod activation;
 pub mod infer;
 pub mod ops;
 mod strided;

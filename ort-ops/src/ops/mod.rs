@@ -23,6 +23,10 @@ ops! {
     reshape,
     shape,
     squeeze,
+    conv,
+    gemm,
+    if_,
+    matmul,
     transpose,
     unary,
 }
