@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod infer;
+mod lanes;
 pub mod ops;
 
 #[cfg(test)]

@@ -14,5 +14,6 @@ macro_rules! ops {
 // One a line, in alphabetical order.
 ops! {
     if_,
+    softmax,
     transpose,
 }
