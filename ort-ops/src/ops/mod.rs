@@ -14,6 +14,7 @@ macro_rules! ops {
 // One a line, in alphabetical order.
 ops! {
     if_,
+    reduce,
     softmax,
     transpose,
 }
