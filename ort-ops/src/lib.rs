@@ -8,8 +8,11 @@
 #![forbid(unsafe_code)]
 
 pub mod infer;
-mod lanes;
 pub mod ops;
+
+mod floats;
+mod lanes;
+mod walk;
 
 #[cfg(test)]
 mod case;

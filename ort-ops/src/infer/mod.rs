@@ -2,8 +2,10 @@
 
 mod axes;
 mod broadcast;
+mod expect;
 mod reduce;
 
 pub use axes::{normalize_axes, normalize_axis};
 pub use broadcast::{broadcast_dims, broadcast_facts};
+pub use expect::expect_dims;
 pub use reduce::{Axes, reduced_dims, reduced_fact};

@@ -14,6 +14,7 @@ macro_rules! ops {
 // One a line, in alphabetical order.
 ops! {
     argmax,
+    batch_normalization,
     if_,
     reduce,
     softmax,

@@ -1,6 +1,5 @@
 //! The Reduce family: `y = end(combine over axes of map(x))`.
 
-mod fold;
 #[cfg(test)]
 mod tests;
 mod wide;
@@ -10,9 +9,9 @@ use std::sync::Arc;
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{Bool, DType, Inputs, Number, Output, Shape, bf16, f16, n_elements, with_dtype};
 
-use self::fold::Walk;
 use self::wide::{LogSumExp, Reducible, Wide};
 use crate::infer::{Axes, normalize_axes, reduced_fact};
+use crate::walk::Walk;
 
 /// The family: name, newest version, version that made `axes` an input, and what it computes.
 macro_rules! reductions {

@@ -12,7 +12,7 @@ use ort_tensor::Shape;
 
 /// How a tensor of some shape is walked to reduce it over some axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Walk {
+pub(crate) struct Walk {
     /// The merged axes before the run, outermost first: elements, and how far apart in the result
     /// (0 where they are reduced).
     outer: Vec<(usize, usize)>,
@@ -29,7 +29,7 @@ const N_PARTIAL: usize = 8;
 
 impl Walk {
     /// The walk over a tensor of `shape`, reduced where `is_reduced` says; equally long.
-    pub(super) fn new(shape: &[usize], is_reduced: &[bool]) -> Self {
+    pub(crate) fn new(shape: &[usize], is_reduced: &[bool]) -> Self {
         let mut merged: Vec<(usize, bool)> = Vec::new();
         for (&dim, &is_reduced) in shape.iter().zip(is_reduced) {
             match merged.last_mut() {
@@ -51,7 +51,7 @@ impl Walk {
 
     /// `result[j] = combine(start, map(x[i]), …)` over all `i` that lead to `j`. `combine` must be
     /// associative and commutative up to rounding, with `start` neutral.
-    pub(super) fn fold<T: Copy, A: Copy>(
+    pub(crate) fn fold<T: Copy, A: Copy>(
         &self,
         x: &[T],
         start: A,
@@ -59,18 +59,34 @@ impl Walk {
         combine: impl Fn(A, A) -> A,
     ) -> Vec<A> {
         let mut results = vec![start; self.n_results];
-        if x.is_empty() {
-            return results;
-        }
-        let mut index = Shape::from_elem(0, self.outer.len());
-        let mut at = 0;
-        for run in x.chunks_exact(self.run) {
+        self.for_each_run(x.chunks_exact(self.run.max(1)), |run, at| {
             if self.is_run_reduced {
                 results[at] = combine(results[at], fold_run(run, start, &map, &combine));
             } else {
                 let results = results[at..].iter_mut();
                 results.zip(run).for_each(|(result, &x)| *result = combine(*result, map(x)));
             }
+        });
+        results
+    }
+
+    /// `update(x[i], results[j])` for all `i`, which lead to `j`.
+    pub(crate) fn spread<T, A>(&self, x: &mut [T], results: &[A], update: impl Fn(&mut T, &A)) {
+        self.for_each_run(x.chunks_exact_mut(self.run.max(1)), |run, at| {
+            if self.is_run_reduced {
+                run.iter_mut().for_each(|x| update(x, &results[at]));
+            } else {
+                run.iter_mut().zip(&results[at..]).for_each(|(x, result)| update(x, result));
+            }
+        });
+    }
+
+    /// Calls `f` with each run and where in the results it begins.
+    fn for_each_run<R>(&self, runs: impl Iterator<Item = R>, mut f: impl FnMut(R, usize)) {
+        let mut index = Shape::from_elem(0, self.outer.len());
+        let mut at = 0;
+        for run in runs {
+            f(run, at);
             // The next index, as an odometer counts.
             for (index, &(len, stride)) in index.iter_mut().zip(&self.outer).rev() {
                 *index += 1;
@@ -82,7 +98,6 @@ impl Walk {
                 *index = 0;
             }
         }
-        results
     }
 }
 
