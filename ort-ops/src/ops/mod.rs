@@ -15,8 +15,15 @@ macro_rules! ops {
 ops! {
     argmax,
     batch_normalization,
+    embed_layer_normalization,
+    group_normalization,
     if_,
+    layer_normalization,
+    lp_normalization,
+    lrn,
+    mean_variance_normalization,
     reduce,
+    skip_layer_normalization,
     softmax,
     transpose,
 }
