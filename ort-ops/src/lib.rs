@@ -16,6 +16,10 @@ mod strided;
 mod arithmetic;
 mod elementwise;
 
+mod floats;
+mod lanes;
+mod walk;
+
 #[cfg(test)]
 mod case;
 

@@ -5,6 +5,8 @@ mod broadcast;
 mod known;
 mod conv_pool;
 mod matmul;
+mod expect;
+mod reduce;
 
 pub use axes::{normalize_axes, normalize_axis};
 pub(crate) use broadcast::known_or_zero;
@@ -15,3 +17,5 @@ pub use known::{
 pub use conv_pool::{AutoPad, PADDING, Window, WindowAttrs};
 pub(crate) use matmul::{known_dim, product_flops};
 pub use matmul::{matmul_dims, matmul_shape};
+pub use expect::expect_dims;
+pub use reduce::{Axes, reduced_dims, reduced_fact};
