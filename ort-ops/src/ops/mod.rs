@@ -13,6 +13,7 @@ macro_rules! ops {
 
 // One a line, in alphabetical order.
 ops! {
+    cast,
     if_,
     is_nan,
     transpose,
