@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    Bool, DType, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, Inputs, Output, bf16, f16, with_dtype,
+    Bool, DType, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, Inputs, Number, Output, with_dtype,
 };
 
 use crate::elementwise::{convert, only, shaped_like_first, unsupported};
@@ -66,9 +66,9 @@ impl Operator for FloatClass {
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let (output, dtype) = (only(outputs)?, inputs.tensor(0)?.dtype());
         let class = *self;
-        with_dtype!(dtype, [f32, f64],
-            T => convert(inputs, output, |x: T| Bool::from(class.contains(f64::from(x)))),
-            else => with_dtype!(dtype, [f16, bf16, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz],
+        with_dtype!(dtype, float,
+            T => convert(inputs, output, |x: T| Bool::from(class.contains(Number::to_f64(x)))),
+            else => with_dtype!(dtype, [F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz],
                 T => convert(inputs, output, |x: T| {
                     Bool::from(class.contains(f64::from(x.to_f32())))
                 }),
@@ -81,6 +81,7 @@ mod tests {
     use super::*;
     use crate::case::{Case, tensor};
     use ort_graph::Attr;
+    use ort_tensor::bf16;
 
     #[test]
     fn each_class_is_found_where_it_is_asked_for() {

@@ -15,6 +15,7 @@ macro_rules! ops {
 ops! {
     argmax,
     batch_normalization,
+    cast,
     constant,
     constant_of_shape,
     conv,
