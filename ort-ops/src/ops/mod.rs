@@ -13,14 +13,24 @@ macro_rules! ops {
 
 // One a line, in alphabetical order.
 ops! {
+    concat,
     constant,
     constant_of_shape,
     dropout,
+    expand,
     flatten,
+    gather,
+    gather_elements,
+    gather_nd,
     identity,
     if_,
+    pad,
+    range,
     reshape,
     shape,
+    slice,
+    split,
     squeeze,
+    tile,
     transpose,
 }
