@@ -47,6 +47,19 @@ impl Axis {
         self.below(tap * self.dilation, self.stride, self.output)
     }
 
+    /// The part of `outputs` that reads an input with `tap`.
+    #[inline(always)]
+    pub(super) fn inside(&self, outputs: &Range<usize>, tap: usize) -> Range<usize> {
+        let Range { start, end } = *outputs;
+        // What reads one input at both ends does so between; only an edge needs to divide.
+        if start < end && self.at(start, tap).is_some() && self.at(end - 1, tap).is_some() {
+            return start..end;
+        }
+        let all = self.outputs(tap);
+        let from = all.start.clamp(start, end);
+        from..all.end.clamp(from, end)
+    }
+
     /// The `i` below `limit` for which `from + i·step` less the padding is an input.
     fn below(&self, from: usize, step: usize, limit: usize) -> Range<usize> {
         let least = self.pad[0].saturating_sub(from).div_ceil(step).min(limit);
@@ -72,6 +85,10 @@ mod tests {
             for tap in 0..kernel {
                 let outputs = (0..6).filter(|&output| axis.at(output, tap).is_some());
                 assert!(outputs.eq(axis.outputs(tap)), "{axis:?} outputs of {tap}");
+                for (start, end) in [(0, 6), (1, 2), (2, 5), (3, 3), (5, 6)] {
+                    let inside = (start..end).filter(|&output| axis.at(output, tap).is_some());
+                    assert!(inside.eq(axis.inside(&(start..end), tap)), "{axis:?} {tap}");
+                }
             }
         }
     }

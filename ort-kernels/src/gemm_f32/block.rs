@@ -168,14 +168,14 @@ impl<B: Panels> Gemm<'_, B> {
         if block.rows.len() * self.k <= RESIDENT {
             for column in columns {
                 for s in 0..slices {
-                    let slice = Slice { k: k(s), column, nr };
+                    let slice = Slice { isa: self.isa, k: k(s), column, nr };
                     self.panels(block, &slice, (region, &mut *c), b_panels);
                 }
             }
         } else {
             for s in 0..slices {
                 for column in columns.clone() {
-                    let slice = Slice { k: k(s), column, nr };
+                    let slice = Slice { isa: self.isa, k: k(s), column, nr };
                     self.panels(block, &slice, (region, &mut *c), b_panels);
                 }
             }

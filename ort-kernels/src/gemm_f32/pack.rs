@@ -70,6 +70,8 @@ pub enum Lhs<'a> {
 /// Adjacent panels of B over a range of `k`.
 #[derive(Clone, Debug)]
 pub struct Slice {
+    /// Whose panels.
+    pub isa: Isa,
     /// The rows of B.
     pub k: Range<usize>,
     /// The first column of the first panel.
@@ -120,7 +122,7 @@ pub struct PackedB<'a> {
 }
 
 impl PackedB<'_> {
-    fn panel(&self, Slice { k, column, nr }: &Slice) -> &[f32] {
+    fn panel(&self, Slice { k, column, nr, .. }: &Slice) -> &[f32] {
         assert_eq!(column % nr, 0, "a packed panel is read from its first column");
         &self.data[column * self.k + k.start * nr..column * self.k + k.end * nr]
     }
@@ -157,7 +159,7 @@ pub(crate) fn each_panel(
     }
     for (i, panel) in panels.chunks_exact_mut(slice.k.len() * slice.nr).enumerate() {
         let column = slice.column + i * slice.nr;
-        write(&Slice { k: slice.k.clone(), column, nr: slice.nr }, panel);
+        write(&Slice { column, ..slice.clone() }, panel);
     }
 }
 
@@ -213,7 +215,7 @@ pub fn packed_b_len(isa: Isa, k: usize, n: usize) -> usize {
 /// If `packed` does not hold `packed_b_len(isa, k, n)` elements.
 pub fn pack_b(isa: Isa, b: &Matrix<'_>, packed: &mut [f32]) {
     assert_eq!(packed.len(), packed_b_len(isa, b.rows, b.columns), "length of packed B");
-    b.write(&Slice { k: 0..b.rows, column: 0, nr: best(isa).nr }, packed);
+    b.write(&Slice { isa, k: 0..b.rows, column: 0, nr: best(isa).nr }, packed);
 }
 
 /// The rows of each panel of an A with `rows` rows: as few panels as `mr` allows, as equal as can

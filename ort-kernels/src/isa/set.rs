@@ -61,7 +61,10 @@ impl Isa {
     #[must_use]
     pub fn avx2(self) -> Option<Avx2> {
         match self {
-            Self::Avx512(token) => Some(token).map(Avx2::from),
+            Self::Avx512(token) => {
+                let token = Avx2::from(token);
+                Some(token)
+            }
             Self::Avx2(token) => Some(token),
             Self::Generic => None,
         }
