@@ -11,6 +11,7 @@ pub mod infer;
 pub mod ops;
 
 mod arithmetic;
+mod broadcast;
 mod elementwise;
 
 #[cfg(test)]

@@ -13,9 +13,17 @@ macro_rules! ops {
 
 // One a line, in alphabetical order.
 ops! {
+    binary,
+    bit_shift,
     cast,
+    comparison,
     if_,
     is_nan,
+    mod_,
+    pow,
+    prelu,
     transpose,
     unary,
+    variadic,
+    where_,
 }
