@@ -4,9 +4,6 @@ use ort_tensor::{Number, bf16, f16};
 
 /// The four operations and order, for every number type.
 pub(crate) trait Arithmetic: Number {
-    /// Whether a division by zero has no result.
-    const IS_INTEGER: bool;
-
     fn add(self, other: Self) -> Self;
     fn sub(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;
@@ -49,8 +46,6 @@ pub(crate) trait Arithmetic: Number {
 macro_rules! integers {
     ($sign:ident, $neg:ident, $abs:ident: $($ty:ty),*) => { $(
         impl Arithmetic for $ty {
-            const IS_INTEGER: bool = true;
-
             fn add(self, other: Self) -> Self { self.wrapping_add(other) }
             fn sub(self, other: Self) -> Self { self.wrapping_sub(other) }
             fn mul(self, other: Self) -> Self { self.wrapping_mul(other) }
@@ -77,8 +72,6 @@ integers!(min_one, wrapping, same: u8, u16, u32, u64);
 macro_rules! floats {
     ($($ty:ty: $into:expr, $from:expr;)*) => { $(
         impl Arithmetic for $ty {
-            const IS_INTEGER: bool = false;
-
             fn add(self, other: Self) -> Self { $from($into(self) + $into(other)) }
             fn sub(self, other: Self) -> Self { $from($into(self) - $into(other)) }
             fn mul(self, other: Self) -> Self { $from($into(self) * $into(other)) }

@@ -14,6 +14,7 @@ pub mod ops;
 mod strided;
 
 mod arithmetic;
+mod broadcast;
 mod elementwise;
 
 mod floats;

@@ -15,7 +15,10 @@ macro_rules! ops {
 ops! {
     argmax,
     batch_normalization,
+    binary,
+    bit_shift,
     cast,
+    comparison,
     concat,
     constant,
     constant_of_shape,
@@ -37,7 +40,10 @@ ops! {
     lrn,
     matmul,
     mean_variance_normalization,
+    mod_,
     pad,
+    pow,
+    prelu,
     range,
     reduce,
     reshape,
@@ -50,4 +56,6 @@ ops! {
     tile,
     transpose,
     unary,
+    variadic,
+    where_,
 }
