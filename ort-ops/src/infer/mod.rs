@@ -2,10 +2,12 @@
 
 mod axes;
 mod broadcast;
+mod join;
 mod known;
 
 pub use axes::{normalize_axes, normalize_axis};
 pub use broadcast::{broadcast_dims, broadcast_facts};
+pub use join::join_facts;
 pub use known::{
     dims_product, folded, int_values, known_dims, known_shape, ranked_fact, tensor_fact, vector_len,
 };
