@@ -2,6 +2,7 @@
 
 mod axes;
 mod broadcast;
+mod join;
 mod known;
 mod conv_pool;
 mod matmul;
@@ -11,6 +12,7 @@ mod reduce;
 pub use axes::{normalize_axes, normalize_axis};
 pub(crate) use broadcast::known_or_zero;
 pub use broadcast::{broadcast_dims, broadcast_facts};
+pub use join::join_facts;
 pub use known::{
     dims_product, folded, int_values, known_dims, known_shape, ranked_fact, tensor_fact, vector_len,
 };
