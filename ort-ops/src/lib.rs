@@ -11,6 +11,7 @@ mod accumulate;
 pub mod activation;
 pub mod infer;
 pub mod ops;
+mod pool;
 
 #[cfg(test)]
 mod case;

@@ -13,9 +13,15 @@ macro_rules! ops {
 
 // One a line, in alphabetical order.
 ops! {
+    average_pool,
     conv,
+    conv_transpose,
     gemm,
+    global_pool,
     if_,
+    lp_pool,
     matmul,
+    max_pool,
+    max_unpool,
     transpose,
 }
