@@ -9,16 +9,15 @@
 
 mod accumulate;
 pub mod activation;
-pub mod infer;
-pub mod ops;
-mod strided;
-
 mod arithmetic;
 mod broadcast;
 mod elementwise;
-
 mod floats;
+pub mod infer;
 mod lanes;
+pub mod ops;
+mod pool;
+mod strided;
 mod walk;
 
 #[cfg(test)]

@@ -136,7 +136,7 @@ impl WindowAttrs {
     }
 
     /// A window with all that does not depend on the input; `pads` as given.
-    fn unplaced(&self, kernel: &[usize]) -> Result<Window, OpError> {
+    pub(crate) fn unplaced(&self, kernel: &[usize]) -> Result<Window, OpError> {
         let rank = kernel.len();
         let ones = || Shape::from_elem(1, rank);
         let pads = self.pads.clone().unwrap_or_else(|| Shape::from_elem(0, 2 * rank));

@@ -17,6 +17,7 @@ pub use known::{
     dims_product, folded, int_values, known_dims, known_shape, ranked_fact, tensor_fact, vector_len,
 };
 pub use conv_pool::{AutoPad, PADDING, Window, WindowAttrs};
+pub(crate) use conv_pool::{read_axes, unravel};
 pub(crate) use matmul::{known_dim, product_flops};
 pub use matmul::{matmul_dims, matmul_shape};
 pub use expect::expect_dims;
