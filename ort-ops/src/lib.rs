@@ -12,6 +12,7 @@ pub mod ops;
 
 mod floats;
 mod lanes;
+mod product;
 mod walk;
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ ops! {
     lrn,
     mean_variance_normalization,
     reduce,
+    rnn,
     skip_layer_normalization,
     softmax,
     transpose,
