@@ -17,6 +17,7 @@ pub mod infer;
 mod lanes;
 pub mod ops;
 mod pool;
+mod product;
 mod strided;
 mod walk;
 

@@ -54,6 +54,7 @@ ops! {
     range,
     reduce,
     reshape,
+    rnn,
     scan,
     shape,
     skip_layer_normalization,
