@@ -9,6 +9,7 @@
 
 pub mod infer;
 pub mod ops;
+mod strided;
 
 #[cfg(test)]
 mod case;

@@ -13,6 +13,14 @@ macro_rules! ops {
 
 // One a line, in alphabetical order.
 ops! {
+    constant,
+    constant_of_shape,
+    dropout,
+    flatten,
+    identity,
     if_,
+    reshape,
+    shape,
+    squeeze,
     transpose,
 }
