@@ -13,10 +13,13 @@ macro_rules! ops {
 
 // One a line, in alphabetical order.
 ops! {
+    activation,
     binary,
     bit_shift,
     cast,
+    clip,
     comparison,
+    gelu,
     if_,
     is_nan,
     mod_,
