@@ -13,12 +13,14 @@ macro_rules! ops {
 
 // One a line, in alphabetical order.
 ops! {
+    activation,
     argmax,
     average_pool,
     batch_normalization,
     binary,
     bit_shift,
     cast,
+    clip,
     comparison,
     concat,
     constant,
@@ -32,6 +34,7 @@ ops! {
     gather,
     gather_elements,
     gather_nd,
+    gelu,
     gemm,
     global_pool,
     group_normalization,
