@@ -10,6 +10,7 @@
 pub mod infer;
 pub mod ops;
 
+mod attend;
 mod floats;
 mod lanes;
 mod product;

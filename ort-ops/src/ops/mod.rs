@@ -14,6 +14,7 @@ macro_rules! ops {
 // One a line, in alphabetical order.
 ops! {
     argmax,
+    attention,
     batch_normalization,
     embed_layer_normalization,
     group_normalization,
@@ -24,6 +25,7 @@ ops! {
     mean_variance_normalization,
     reduce,
     rnn,
+    rotary_embedding,
     skip_layer_normalization,
     softmax,
     transpose,
