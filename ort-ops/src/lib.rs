@@ -10,6 +10,7 @@
 mod accumulate;
 pub mod activation;
 mod arithmetic;
+mod attend;
 mod broadcast;
 mod elementwise;
 mod floats;

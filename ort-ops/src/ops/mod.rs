@@ -15,6 +15,7 @@ macro_rules! ops {
 ops! {
     activation,
     argmax,
+    attention,
     average_pool,
     batch_normalization,
     binary,
@@ -58,6 +59,7 @@ ops! {
     reduce,
     reshape,
     rnn,
+    rotary_embedding,
     scan,
     shape,
     skip_layer_normalization,
