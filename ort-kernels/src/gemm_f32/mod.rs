@@ -18,6 +18,7 @@
 //! columns wide, that fit the first ▸ panels of A, at most `mr` rows ▸ the register tile.
 
 mod block;
+mod interleave;
 mod pack;
 mod rows;
 mod vector;
