@@ -287,7 +287,8 @@ impl Default for FlushDenormals {
 
 impl Drop for FlushDenormals {
     fn drop(&mut self) {
-        control::write(self.previous);
+        // What was seen stays seen, as it would have without the guard.
+        control::write(self.previous | control::read() & control::DENORMAL_SEEN);
     }
 }
 

@@ -119,7 +119,8 @@ fn fold_lanes<const FMA: bool, const LANES: usize, F: Fold>(
                 2 => fold_block::<FMA, LANES, F>(fold, axes, 2, input),
                 stride => fold_block::<FMA, LANES, F>(fold, axes, stride, input),
             };
-            // What a block has too much is overwritten by the next row; the last has no room for it.
+            // What a block has too much is overwritten by the next row; the last has no room for
+            // it.
             let out = &mut out[y * width.output + x..];
             match out.first_chunk_mut::<LANES>() {
                 Some(out) => *out = block,

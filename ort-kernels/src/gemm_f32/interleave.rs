@@ -1,4 +1,5 @@
-//! Rows side by side: `to[k·stride + r] = alpha·from[r][k]`, the transposition at the heart of packing.
+//! Rows side by side: `to[k·stride + r] = alpha·from[r][k]`, the transposition at the heart of
+//! packing.
 
 use crate::Isa;
 
