@@ -52,3 +52,8 @@ pub use ort_tensor::{
     Bool, Complex, DType, Element, Number, Tensor, TensorError, TensorView, Value, ValueView, bf16,
     f16, with_dtype,
 };
+
+/// The code in README.md compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
