@@ -25,6 +25,7 @@ ops! {
     mod_,
     pow,
     prelu,
+    quantization,
     transpose,
     unary,
     variadic,
