@@ -55,6 +55,7 @@ ops! {
     pad,
     pow,
     prelu,
+    quantization,
     range,
     reduce,
     reshape,
