@@ -19,6 +19,7 @@ mod lanes;
 pub mod ops;
 mod pool;
 mod product;
+pub mod scatter;
 mod strided;
 mod walk;
 
