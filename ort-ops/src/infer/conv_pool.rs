@@ -112,8 +112,8 @@ impl WindowAttrs {
     /// If an attribute is for another number of axes, or a window does not fit once.
     pub fn output_dims(&self, input: &[Dim], kernel: &[Dim]) -> Result<Dims, OpError> {
         self.expect_rank("input", input.len(), kernel.len())?;
-        let sizes: Shape = kernel.iter().map(|dim| dim.known().unwrap_or(1)).collect();
-        let window = self.unplaced(&sizes)?;
+        let kernel = self.kernel_dims(kernel);
+        let window = self.unplaced(&known_or_one(&kernel))?;
         let dim = |axis: usize| match (&input[axis], &kernel[axis]) {
             (Dim::Known(n), Dim::Known(_)) => {
                 Ok(Dim::Known(self.axis(&window, axis, *n)?.n_outputs))
@@ -122,6 +122,16 @@ impl WindowAttrs {
             _ => Ok(Dim::Unknown),
         };
         (0..input.len()).map(dim).collect()
+    }
+
+    /// The dimensions of the window, from the attribute where those of the weights are not known.
+    pub(crate) fn kernel_dims(&self, weights: &[Dim]) -> Dims {
+        let given = |axis: usize| self.kernel.as_ref().and_then(|kernel| kernel.get(axis));
+        let dim = |(axis, dim): (usize, &Dim)| match (dim, given(axis)) {
+            (Dim::Symbol(_) | Dim::Unknown, Some(&given)) => Dim::Known(given),
+            _ => dim.clone(),
+        };
+        weights.iter().enumerate().map(dim).collect()
     }
 
     /// Whether the output has as many elements along `axis` as the input, however many.
@@ -152,7 +162,7 @@ impl WindowAttrs {
         if n_elements(kernel).is_none_or(|n| n > MAX_N_TAPS) {
             return Err(OpError::TooLarge);
         }
-        let window = Window {
+        Ok(Window {
             input: ones(),
             output: ones(),
             kernel: Shape::from_slice(kernel),
@@ -160,8 +170,7 @@ impl WindowAttrs {
             dilations,
             pads_begin: Shape::from_slice(&pads[..rank]),
             pads_end: Shape::from_slice(&pads[rank..]),
-        };
-        Ok(window)
+        })
     }
 
     fn expect_rank(&self, what: &'static str, found: usize, rank: usize) -> Result<(), OpError> {
@@ -287,6 +296,11 @@ impl Window {
         };
         (0..self.input.len()).map(inside).product()
     }
+}
+
+/// Sizes that stand for a window of which not all is known.
+pub(crate) fn known_or_one(dims: &[Dim]) -> Shape {
+    dims.iter().map(|dim| dim.known().unwrap_or(1)).collect()
 }
 
 /// The index whose row-major position in `shape` is `position`.

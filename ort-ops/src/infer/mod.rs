@@ -9,6 +9,6 @@ pub use axes::{normalize_axes, normalize_axis};
 pub(crate) use broadcast::known_or_zero;
 pub use broadcast::{broadcast_dims, broadcast_facts};
 pub use conv_pool::{AutoPad, PADDING, Window, WindowAttrs};
-pub(crate) use conv_pool::{read_axes, unravel};
+pub(crate) use conv_pool::{known_or_one, read_axes, unravel};
 pub(crate) use matmul::{known_dim, product_flops};
 pub use matmul::{matmul_dims, matmul_shape};

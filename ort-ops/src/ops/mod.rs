@@ -23,5 +23,6 @@ ops! {
     matmul,
     max_pool,
     max_unpool,
+    resize,
     transpose,
 }
