@@ -10,8 +10,10 @@
 mod accumulate;
 pub mod activation;
 pub mod infer;
+mod offsets;
 pub mod ops;
 mod pool;
+mod quantized;
 
 #[cfg(test)]
 mod case;

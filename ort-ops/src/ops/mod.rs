@@ -15,14 +15,18 @@ macro_rules! ops {
 ops! {
     average_pool,
     conv,
+    conv_integer,
     conv_transpose,
     gemm,
     global_pool,
     if_,
     lp_pool,
     matmul,
+    matmul_integer,
     max_pool,
     max_unpool,
+    qlinear_conv,
+    qlinear_matmul,
     resize,
     transpose,
 }
