@@ -8,6 +8,7 @@ mod conv_pool;
 mod matmul;
 mod expect;
 mod reduce;
+mod window;
 
 pub use axes::{normalize_axes, normalize_axis};
 pub(crate) use broadcast::known_or_zero;
@@ -22,3 +23,9 @@ pub(crate) use matmul::{known_dim, product_flops};
 pub use matmul::{matmul_dims, matmul_shape};
 pub use expect::expect_dims;
 pub use reduce::{Axes, reduced_dims, reduced_fact};
+pub use conv_pool::{AutoPad, WindowAttrs};
+pub(crate) use conv_pool::{known_or_one, read_axes};
+pub(crate) use matmul::{known_dim, product_flops};
+pub use matmul::{matmul_dims, matmul_shape};
+pub(crate) use window::unravel;
+pub use window::{PADDING, Window};
