@@ -12,6 +12,7 @@ pub mod ops;
 
 mod attend;
 mod floats;
+mod fourier;
 mod lanes;
 mod product;
 mod walk;

@@ -16,6 +16,7 @@ ops! {
     argmax,
     attention,
     batch_normalization,
+    dft,
     embed_layer_normalization,
     group_normalization,
     if_,
