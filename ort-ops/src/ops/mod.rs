@@ -24,10 +24,13 @@ ops! {
     lp_normalization,
     lrn,
     mean_variance_normalization,
+    mel_weight_matrix,
     reduce,
     rnn,
     rotary_embedding,
     skip_layer_normalization,
     softmax,
+    stft,
     transpose,
+    window,
 }
