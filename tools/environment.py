@@ -21,8 +21,11 @@ TOOLS = Path(__file__).resolve().parent
 TARGET = TOOLS.parent / "target"
 
 
-class Unavailable(Exception):
-    """The packages cannot be installed: no network, or no wheel for this machine."""
+class Unavailable(SystemExit):
+    """The packages cannot be installed: no network, or no wheel for this machine.
+
+    A script that does not catch this ends with its message.
+    """
 
 
 def enter(requirements: str = "requirements.txt", folder: str = "venv") -> None:
@@ -39,10 +42,12 @@ def prepare(home: Path, requirements: Path) -> Path:
     python = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     stamp, wanted = home / "requirements.sha256", digest(requirements)
     if not (stamp.exists() and stamp.read_text() == wanted):
-        venv.create(home, with_pip=True, clear=True)
-        command = [str(python), "-m", "pip", "install", "-q", "-r", str(requirements)]
-        if subprocess.run(command, check=False).returncode != 0:
-            raise Unavailable(f"pip could not install {requirements.name}")
+        pip = [str(python), "-m", "pip", "install", "-q", "--retries", "2"]
+        try:
+            venv.create(home, with_pip=True, clear=True)
+            subprocess.run([*pip, "-r", str(requirements)], check=True)
+        except (subprocess.CalledProcessError, OSError) as reason:
+            raise Unavailable(f"{requirements.name} could not be installed: {reason}") from None
         stamp.write_text(wanted)
     return python
 

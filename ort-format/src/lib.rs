@@ -1,1 +1,94 @@
-//! (being written)
+//! `.ort` files, the format in which ONNX Runtime keeps models: proved sound, read in place, written.
+//!
+//! [`open`] takes the bytes of a file of version 1 to 6. It follows every offset within explicit [`Limits`] and checks
+//! what tables say of each other; a file that passes can be walked without another thought: views ([`File`], [`Graph`],
+//! [`Node`], [`Tensor`], …) are `Copy`, borrow from the bytes and never fail. Stored edges, providers and runtime
+//! optimizations are hints, here to be shown.
+//!
+//! [`write()`] takes the same tables as [`record`]s. Equal records give equal bytes, and tensors start at multiples of
+//! 64 bytes, so that a mapped file can be computed on.
+//!
+//! Neither knows what a tensor or an operator is.
+//!
+//! Source: schema and loader of ONNX Runtime 1.31.
+
+#![forbid(unsafe_code)]
+#![deny(clippy::as_conversions)]
+
+#[macro_use]
+mod expand;
+mod attribute;
+mod check;
+mod computed;
+mod container;
+mod edge;
+mod enums;
+mod error;
+mod limits;
+mod put;
+mod schema;
+mod to_record;
+mod type_info;
+mod wire;
+
+pub use attribute::AttributeValue;
+pub use container::{MAX_FILE_LENGTH, NEWEST_VERSION};
+pub use edge::EdgeEnd;
+pub use enums::{ArgType, AttributeType, DataType, DimensionValueType, NodeType};
+pub use error::{Damage, Fault, FormatError, Oddity, Warning, WriteError};
+pub use limits::Limits;
+pub use schema::{record, view::*};
+pub use type_info::TypeInfoValue;
+pub use wire::{Element, Elements, Position, Vector};
+
+use schema::view;
+
+/// The file in `bytes`, checked whole.
+///
+/// Nothing is copied: views borrow from `bytes`, and what the checks hold for a moment is less than the file.
+///
+/// # Errors
+/// [`FormatError`]: the first thing found wrong, and where.
+pub fn open<'a>(bytes: &'a [u8], limits: &Limits) -> Result<File<'a>, FormatError> {
+    let file = container::root(bytes, limits)?;
+    check::check(file, bytes.len(), limits, None)?;
+    Ok(file)
+}
+
+/// The file in `bytes` as [`open`] gives it, with what is odd about it and does no harm, up to a hundred things.
+///
+/// # Errors
+/// [`FormatError`]: the first thing found wrong, and where.
+pub fn open_with_warnings<'a>(
+    bytes: &'a [u8],
+    limits: &Limits,
+) -> Result<(File<'a>, Vec<Warning>), FormatError> {
+    let file = container::root(bytes, limits)?;
+    let mut warnings = Vec::new();
+    check::check(file, bytes.len(), limits, Some(&mut warnings))?;
+    Ok((file, warnings))
+}
+
+/// What is odd about a file that [`open`] accepts.
+/// The bytes of a file of version 6 that holds `file`.
+///
+/// Equal records give equal bytes. Edges between nodes follow from names; what is looked up by key is sorted by it;
+/// equal texts are stored once; tensors start at multiples of 64 bytes. A resolver that lacks a
+/// node's operator is left out, and the file then claims version 4, for which ONNX Runtime derives one of its own.
+///
+/// # Errors
+/// [`WriteError`]: the file would be too big, or [`open`] would refuse it.
+pub fn write(file: &record::File<'_>) -> Result<Vec<u8>, WriteError> {
+    let bytes = put::write(file)?;
+    open(&bytes, &Limits::default())?;
+    Ok(bytes)
+}
+
+impl File<'_> {
+    /// The version as a number: none where the text is something else, which counts as older than 5.
+    pub fn version(self) -> Option<u32> {
+        let text = self.ort_version()?;
+        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| text.parse().unwrap_or(u32::MAX))
+    }
+}

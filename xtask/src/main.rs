@@ -1,2 +1,82 @@
-//! (being written)
-fn main() {}
+//! Tasks about the repository itself: `cargo xtask fmt`, `tidy` and `docs`.
+//!
+//! Each task reads the tracked files and answers with problems, `path:line: rule: what`. None
+//! means success; any means exit code 1.
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its user")]
+
+mod docs;
+mod fmt;
+mod tidy;
+
+mod functions;
+mod manifest;
+mod markers;
+mod problem;
+mod repository;
+mod scan;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::problem::{Failure, Problem};
+use crate::repository::Repository;
+
+/// Tasks about the repository itself.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Format every tracked Rust file, modules declared by macros included
+    Fmt {
+        /// Change nothing; fail if a file is not formatted
+        #[arg(long)]
+        check: bool,
+    },
+    /// Check sizes, names, unsafe, arrows, dependencies and documents against CONVENTIONS.md
+    Tidy,
+    /// Write the generated blocks of the documents
+    Docs {
+        /// Change nothing; fail if a block is stale
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse().task) {
+        Ok(problems) if problems.is_empty() => ExitCode::SUCCESS,
+        Ok(problems) => {
+            for problem in &problems {
+                println!("{problem}");
+            }
+            eprintln!("problems: {}", problems.len());
+            ExitCode::FAILURE
+        }
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: &Task) -> Result<Vec<Problem>, Failure> {
+    let repository = Repository::open()?;
+    match task {
+        Task::Fmt { check: false } => fmt::write(&repository),
+        Task::Fmt { check: true } => fmt::check(&repository),
+        Task::Tidy => {
+            let report = tidy::check(&repository)?;
+            println!("{}", report.summary);
+            Ok(report.problems)
+        }
+        Task::Docs { check: false } => docs::write(&repository),
+        Task::Docs { check: true } => docs::check(&repository),
+    }
+}

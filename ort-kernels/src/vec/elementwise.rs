@@ -26,49 +26,50 @@ per_isa! {
         }
     }
 
-    /// `x·min(max(x/6 + 1/2, 0), 1)`.
+    /// `x·min(max(x/6 + 1/2, 0), 1)`. Error: at most 3·2⁻²⁴·|x|; −∞ gives NaN.
     pub fn hard_swish<FMA>(x: &mut [f32]) {
         for x in x {
             *x *= formula::clamp(mul_add::<FMA>(*x, 1.0 / 6.0, 0.5), 0.0, 1.0);
         }
     }
 
-    /// `eˣ`.
+    /// `eˣ`. Error: at most 1 ulp.
     pub fn exp<FMA>(x: &mut [f32]) {
         for x in x {
             *x = formula::exp::<FMA>(*x);
         }
     }
 
-    /// `1 / (1 + e⁻ˣ)`.
+    /// `1 / (1 + e⁻ˣ)`. Error: at most 2.2 ulp.
     pub fn sigmoid<FMA>(x: &mut [f32]) {
         for x in x {
             *x = formula::sigmoid::<FMA>(*x);
         }
     }
 
-    /// `tanh x`.
+    /// `tanh x`. Error: at most 1.3 ulp.
     pub fn tanh<FMA>(x: &mut [f32]) {
         for x in x {
             *x = formula::tanh::<FMA>(*x);
         }
     }
 
-    /// `erf x`.
+    /// `erf x`. Error: at most 1.2 ulp.
     pub fn erf<FMA>(x: &mut [f32]) {
         for x in x {
             *x = formula::erf::<FMA>(*x);
         }
     }
 
-    /// `x/2·(1 + erf(x/√2))`.
+    /// `x/2·(1 + erf(x/√2))`. Error: at most 3·2⁻²⁴·|x|; −∞ gives NaN.
     pub fn gelu<FMA>(x: &mut [f32]) {
         for x in x {
             *x = 0.5 * *x * (1.0 + formula::erf::<FMA>(*x * FRAC_1_SQRT_2));
         }
     }
 
-    /// `x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³)))`, computed as `x·sigmoid` of twice the argument.
+    /// `x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³)))`, computed as `x·sigmoid` of twice
+    /// the argument. Error: at most 4·2⁻²⁴·|x|; −∞ gives NaN.
     pub fn gelu_tanh<FMA>(x: &mut [f32]) {
         // 2·√(2/π)
         const SCALE: f32 = 1.595_769;
@@ -78,7 +79,7 @@ per_isa! {
         }
     }
 
-    /// `x / (1 + e^(−alpha·x))`.
+    /// `x / (1 + e^(−alpha·x))`. Error: at most 3·2⁻²⁴·|x|; −∞ gives NaN.
     pub fn silu<FMA>(x: &mut [f32], alpha: f32) {
         for x in x {
             *x *= formula::sigmoid::<FMA>(alpha * *x);

@@ -1,13 +1,47 @@
 //! Functions of contiguous f32 rows, written once and compiled for every instruction set.
 //!
-//! Element-wise functions work in place and element by element: the result does not depend on where
-//! an element stands, so callers may cut rows as they like. NaN stays NaN unless a function says
-//! otherwise. Bounds are in units in the last place of the true value, over all f32, as measured by
-//! the tests; a denormal result is exact only while denormals are not flushed.
+//! They work in place; [`map`] reads from elsewhere. Element-wise functions give each element the
+//! same result wherever it stands, so callers may cut rows as they like. NaN stays NaN unless a
+//! function says otherwise. Error bounds are in units in the last place of the true value and
+//! measured by the tests; denormal results are exact to that bound only while denormals are not
+//! flushed.
 
+mod arithmetic;
 mod elementwise;
 mod formula;
+mod norm;
+mod reduce;
+mod softmax;
 
+pub use arithmetic::{
+    add, add_scalar, div, div_scalar, div_scalar_by, mul, mul_scalar, sub, sub_from_scalar,
+    sub_scalar,
+};
 pub use elementwise::{
     clip, erf, exp, gelu, gelu_tanh, hard_sigmoid, hard_swish, leaky_relu, sigmoid, silu, tanh,
 };
+pub(crate) use formula::clamp;
+pub use norm::{Moments, layer_norm, rms_norm, scale_and_shift};
+pub use reduce::{dot, max, sum, sum_of_squared_deviations, sum_of_squares};
+pub use softmax::{log_softmax, softmax};
+
+/// Elements that [`map`] copies before it works on them: 4 KiB, which stay in the first-level
+/// cache.
+const TILE: usize = 1024;
+
+/// `y = x`, then `f(start, piece)` for each piece of `y` while it is hot: with a function in place,
+/// one between rows. `start` is where the piece begins, for operands beside it; `f` must be
+/// element-wise.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn map(x: &[f32], y: &mut [f32], mut f: impl FnMut(usize, &mut [f32])) {
+    assert_eq!(x.len(), y.len(), "operands of one length");
+    for (i, (x, y)) in x.chunks(TILE).zip(y.chunks_mut(TILE)).enumerate() {
+        y.copy_from_slice(x);
+        f(i * TILE, y);
+    }
+}
+
+#[cfg(test)]
+mod tests;

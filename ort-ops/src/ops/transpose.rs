@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use ort_graph::{Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Inputs, Output, Shape, move_elements, row_major_strides};
+use ort_tensor::{Inputs, Output, Shape, row_major_strides};
+
+use crate::strided::{self, Strided};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] =
@@ -63,41 +65,9 @@ impl Operator for Transpose {
         let strides = row_major_strides(x.shape());
         let shape: Shape = perm.iter().map(|&axis| x.shape()[axis]).collect();
         let strides: Shape = perm.iter().map(|&axis| strides[axis]).collect();
+        let (from, to) = (Strided::new(0, &strides), Strided::row_major(&shape));
         let y = outputs[0].tensor(x.dtype(), &shape)?;
-        move_elements!(x => y, |src, dst| gather_strided(src, &shape, &strides, dst))?;
-        Ok(())
-    }
-}
-
-/// `dst[i] = src[Σ index(i)·stride]` over the row-major indices of `shape`.
-fn gather_strided<T: Clone>(src: &[T], shape: &[usize], strides: &[usize], dst: &mut [T]) {
-    let Some((&inner, outer)) = shape.split_last() else {
-        dst.clone_from_slice(&src[..1]);
-        return;
-    };
-    if inner == 0 {
-        return;
-    }
-    let inner_stride = strides[outer.len()];
-    let mut index = Shape::from_elem(0, outer.len());
-    let mut start = 0;
-    for row in dst.chunks_exact_mut(inner) {
-        if inner_stride == 1 {
-            row.clone_from_slice(&src[start..start + inner]);
-        } else {
-            let column = src[start..].iter().step_by(inner_stride);
-            row.iter_mut().zip(column).for_each(|(to, from)| to.clone_from(from));
-        }
-        // The next index, as an odometer counts.
-        for axis in (0..outer.len()).rev() {
-            index[axis] += 1;
-            start += strides[axis];
-            if index[axis] < outer[axis] {
-                break;
-            }
-            start -= strides[axis] * index[axis];
-            index[axis] = 0;
-        }
+        Ok(strided::copy(&shape, x, &from, y, &to)?)
     }
 }
 

@@ -1,0 +1,91 @@
+//! Constants: as much data as the shape asks for, and sparse indices that stay inside.
+
+use super::path::Path;
+use super::{Checker, each};
+use crate::enums::DataType;
+use crate::error::{Fault, FormatError};
+use crate::view::{SparseTensor, Tensor};
+use crate::wire::Vector;
+
+impl Checker<'_> {
+    pub(super) fn tensor(&self, tensor: Tensor<'_>, path: &Path<'_>) -> Result<(), FormatError> {
+        let expected = count(tensor.dims()).or_else(|fault| path.fail(fault))?;
+        if tensor.data_type() == DataType::String {
+            let strings = tensor.string_data().unwrap_or_default();
+            each(path, "string_data", strings)?;
+            let found = length(strings.len());
+            if found != expected {
+                return path.fail(Fault::StringCount { expected, found });
+            }
+            return Ok(());
+        }
+        let Some(bits) = tensor.data_type().bits() else {
+            return path.fail(Fault::DataType(tensor.data_type()));
+        };
+        let Some(expected) = expected.checked_mul(bits).map(|bits| bits.div_ceil(8)) else {
+            return path.fail(Fault::Overflow);
+        };
+        match (tensor.raw_data(), tensor.external_data_offset()) {
+            (Some(data), _) if length(data.len()) == expected => Ok(()),
+            (Some(data), _) => path.fail(Fault::DataLength { expected, found: length(data.len()) }),
+            (None, Some(offset)) if offset >= 0 => path.fail(Fault::ExternalData { offset }),
+            (None, _) => path.fail(Fault::Missing { field: "raw_data" }),
+        }
+    }
+
+    pub(super) fn sparse_tensor(
+        &self,
+        sparse: SparseTensor<'_>,
+        path: &Path<'_>,
+    ) -> Result<(), FormatError> {
+        let (values, indices) = (sparse.values(), sparse.indices());
+        self.tensor(values, &path.field("values"))?;
+        self.tensor(indices, &path.field("indices"))?;
+        if indices.data_type() != DataType::Int64 {
+            return path.field("indices").fail(Fault::DataType(indices.data_type()));
+        }
+        let size = count(sparse.dims()).or_else(|fault| path.fail(fault))?;
+        let size = i64::try_from(size).or_else(|_| path.fail(Fault::Overflow))?;
+
+        let rank = sparse.dims().len();
+        let shape: Vec<i64> = indices.dims().iter().take(4).collect();
+        let nnz: Vec<i64> = values.dims().iter().take(4).collect();
+        let outside = match (&*shape, &*nnz) {
+            ([n], [nnz]) if n == nnz => outside(indices, |_| size),
+            ([n, width], [nnz]) if n == nnz && usize::try_from(*width) == Ok(rank) => {
+                outside(indices, |axis| sparse.dims().get(axis % rank.max(1)).unwrap_or(0))
+            }
+            _ => return path.fail(Fault::SparseShape { indices: shape, values: nnz, rank }),
+        };
+        match outside {
+            Some((index, size)) => path.fail(Fault::SparseIndex { index, size }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The first index that is not below its size.
+fn outside(indices: Tensor<'_>, size: impl Fn(usize) -> i64) -> Option<(i64, i64)> {
+    let (indices, _) = indices.raw_data()?.as_chunks();
+    let indices = indices.iter().copied().map(i64::from_le_bytes).enumerate();
+    indices
+        .map(|(position, index)| (index, size(position)))
+        .find(|&(index, size)| !(0..size).contains(&index))
+}
+
+/// The number of elements of a shape.
+fn count(dims: Vector<'_, i64>) -> Result<u64, Fault> {
+    let mut count = Some(1_u64);
+    for (index, value) in dims.iter().enumerate() {
+        let Ok(size) = u64::try_from(value) else {
+            return Err(Fault::NegativeDimension { index, value });
+        };
+        // A zero after an overflow makes the shape empty, and no less absurd.
+        count = count.and_then(|count| count.checked_mul(size));
+    }
+    count.ok_or(Fault::Overflow)
+}
+
+fn length(elements: usize) -> u64 {
+    u64::try_from(elements).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,198 @@
+//! What a schema expands to: views that read a file in place and its verifier, and records and their writer.
+
+/// The type a field reads as.
+macro_rules! view_type {
+    ($a:lifetime str) => { &$a str };
+    ($a:lifetime [u8]) => { &$a [u8] };
+    ($a:lifetime [$element:tt]) => { Vector<$a, view_type!($a $element)> };
+    ($a:lifetime ($optional:tt)) => { Option<view_type!($a $optional)> };
+    ($a:lifetime $leaf:ident) => { leaf!($a $leaf) };
+}
+
+/// The type a field has in a record.
+macro_rules! record_type {
+    ($a:lifetime str) => { Cow<$a, str> };
+    ($a:lifetime [u8]) => { Cow<$a, [u8]> };
+    ($a:lifetime [$element:tt]) => { Vec<record_type!($a $element)> };
+    ($a:lifetime ($optional:tt)) => { Option<record_type!($a $optional)> };
+    // Tables without text borrow nothing.
+    ($a:lifetime ArgTypeAndIndex) => { ArgTypeAndIndex };
+    ($a:lifetime NodeEdge) => { NodeEdge };
+    ($a:lifetime NodesToOptimizeIndices) => { NodesToOptimizeIndices };
+    ($a:lifetime $leaf:ident) => { leaf!($a $leaf) };
+}
+
+/// The type of what is no vector, text or option: a scalar, or the table of that name in the module at hand.
+macro_rules! leaf {
+    ($a:lifetime bool) => { bool };
+    ($a:lifetime u8) => { u8 };
+    ($a:lifetime i32) => { i32 };
+    ($a:lifetime u32) => { u32 };
+    ($a:lifetime i64) => { i64 };
+    ($a:lifetime u64) => { u64 };
+    ($a:lifetime f32) => { f32 };
+    ($a:lifetime DataType) => { DataType };
+    ($a:lifetime AttributeType) => { AttributeType };
+    ($a:lifetime NodeType) => { NodeType };
+    ($a:lifetime DimensionValueType) => { DimensionValueType };
+    ($a:lifetime ArgType) => { ArgType };
+    ($a:lifetime EdgeEnd) => { EdgeEnd };
+    ($a:lifetime $Table:ident) => { $Table<$a> };
+}
+
+macro_rules! schema {
+    (
+        $(
+            table $Table:ident $(<$a:lifetime>)? $doc:literal $(sorted by $key:ident)? {
+                $($id:literal $field:ident: $ty:tt $(if $condition:ident)? $field_doc:literal;)*
+            }
+            $(computed {
+                $($computed_id:literal $computed:ident: $computed_ty:tt by $by:ident, $computed_doc:literal;)*
+            })?
+        )*
+        $(
+            deprecated $Old:ident $old_doc:literal { $($old_id:literal $old:ident: $old_ty:tt $old_field_doc:literal;)* }
+        )*
+    ) => {
+        /// Tables as they lie in a file: `Copy`, borrowed from its bytes, and total, whatever the bytes are.
+        pub(crate) mod view {
+            use flatbuffers::{ForwardsUOffset, InvalidFlatbuffer, Verifiable, Verifier};
+
+            use crate::edge::EdgeEnd;
+            use crate::enums::{ArgType, AttributeType, DataType, DimensionValueType, NodeType};
+            use crate::type_info::TypeInfoValue;
+            use crate::wire::{Element, Field, Position, Vector};
+
+            $(view! {
+                $doc $Table {
+                    $($id $field: $ty $field_doc;)*
+                    $($($computed_id $computed: $computed_ty $computed_doc;)*)?
+                }
+            })*
+            $(view! { $old_doc $Old { $($old_id $old: $old_ty $old_field_doc;)* } })*
+        }
+
+        /// The same tables to be written: owned or borrowed, without what the writer computes.
+        pub mod record {
+            use std::borrow::Cow;
+
+            use super::view;
+            use crate::computed;
+            pub use crate::attribute::record::AttributeValue;
+            use crate::edge::EdgeEnd;
+            use crate::enums::{ArgType, AttributeType, DataType, DimensionValueType, NodeType};
+            use crate::put::{Item, Offset, Put, Writer, TABLE_BOUND};
+            use crate::to_record::ToRecord;
+            pub use crate::type_info::record::TypeInfoValue;
+            use crate::wire::slot_of;
+
+            $(
+                record! { $doc $Table [$($a)?] { $($field: $ty $field_doc;)* } }
+
+                impl<'a> view::$Table<'a> {
+                    /// The same table as a record; texts and tensors stay borrowed.
+                    pub fn to_record(self) -> record_type!('a $Table) {
+                        $Table { $($field: ToRecord::to_record(self.$field()),)* }
+                    }
+                }
+
+                impl<'a> ToRecord for view::$Table<'a> {
+                    type Record = record_type!('a $Table);
+                    fn to_record(self) -> Self::Record {
+                        self.to_record()
+                    }
+                }
+
+                impl Put for record_type!('_ $Table) {
+                    type Slot = Offset;
+
+                    fn put(&self, writer: &mut Writer) -> Offset {
+                        $(
+                            let $field = (true $(&& computed::$condition(self))?)
+                                .then(|| self.$field.put(writer));
+                        )*
+                        $($(let $computed = computed::$by(self).put(writer);)*)?
+                        let table = writer.start_table();
+                        $(writer.fill(slot_of($id), $field);)*
+                        $($(writer.fill(slot_of($computed_id), $computed);)*)?
+                        writer.end_table(table)
+                    }
+
+                    fn bound(&self) -> u64 {
+                        TABLE_BOUND $(+ self.$field.bound())* $($(+ computed::$by(self).bound())*)?
+                    }
+                }
+
+                impl Item for record_type!('_ $Table) {
+                    fn put_all(items: &[Self], writer: &mut Writer) -> Offset {
+                        let order: Vec<&Self> = items.iter().collect();
+                        $(let order = { let mut order = order; order.sort_by(|a, b| a.$key.cmp(&b.$key)); order };)?
+                        let offsets: Vec<Offset> = order.into_iter().map(|item| item.put(writer)).collect();
+                        writer.vector(&offsets)
+                    }
+
+                    fn bound_all(items: &[Self]) -> u64 {
+                        items.iter().map(Put::bound).sum()
+                    }
+                }
+            )*
+        }
+    };
+}
+
+/// One record.
+macro_rules! record {
+    ($doc:literal $Table:ident [$a:lifetime] { $($field:ident: $ty:tt $field_doc:literal;)* }) => {
+        #[doc = $doc]
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct $Table<$a> {
+            $(#[doc = $field_doc] pub $field: record_type!($a $ty),)*
+        }
+    };
+    ($doc:literal $Table:ident [] { $($field:ident: $ty:tt $field_doc:literal;)* }) => {
+        #[doc = $doc]
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct $Table {
+            $(#[doc = $field_doc] pub $field: record_type!('static $ty),)*
+        }
+    };
+}
+
+/// One table read in place: its accessors and its verifier.
+macro_rules! view {
+    ($doc:literal $Table:ident { $($id:literal $field:ident: $ty:tt $field_doc:literal;)* }) => {
+        #[doc = $doc]
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct $Table<'a>(Position<'a>);
+
+        impl<'a> $Table<'a> {
+            $(
+                #[doc = $field_doc]
+                pub fn $field(self) -> view_type!('a $ty) {
+                    Field::get(self.0, $id)
+                }
+            )*
+
+            /// Whether the table is there; one that is absent reads as empty.
+            pub fn is_present(self) -> bool {
+                self.0.is_present()
+            }
+        }
+
+        impl<'a> Element<'a> for $Table<'a> {
+            type Wire = ForwardsUOffset<$Table<'a>>;
+            fn read(at: Position<'a>) -> Option<Self> {
+                at.follow().map(Self)
+            }
+        }
+
+        impl Verifiable for $Table<'_> {
+            fn run_verifier(verifier: &mut Verifier<'_, '_>, at: usize) -> Result<(), InvalidFlatbuffer> {
+                let table = verifier.visit_table(at)?;
+                $(let table = <view_type!('static $ty)>::verify(table, stringify!($field), $id)?;)*
+                table.finish();
+                Ok(())
+            }
+        }
+    };
+}

@@ -1,0 +1,116 @@
+//! What can be wrong with a model whose file is sound.
+
+use std::collections::BTreeMap;
+
+use ort_tensor::TensorError;
+
+use crate::fact::TypeConflict;
+use crate::graph::GraphError;
+use crate::order::CycleError;
+use crate::registry::RegistryError;
+
+/// A sound file that is no valid model, or one that we cannot run.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// Nodes without an operator: all of them.
+    #[error("{} not supported: {}", count(nodes.len()), list(nodes))]
+    Unsupported {
+        /// The nodes.
+        nodes: Vec<UnsupportedNode>,
+    },
+    /// A node that does not fit its inputs or its declared outputs.
+    #[error("node `{node}` ({op_type}): {error}")]
+    Node {
+        /// The node's name, or its operator if it has none.
+        node: String,
+        /// The operator.
+        op_type: String,
+        /// What is wrong.
+        error: Box<GraphError>,
+    },
+    /// A node, graph output or subgraph names a value that nobody makes.
+    #[error("{user} reads `{value}`, which no node, input or initializer provides")]
+    UnknownValue {
+        /// Who reads it.
+        user: String,
+        /// The name.
+        value: String,
+    },
+    /// A tensor that is not what it says.
+    #[error("tensor `{name}`: {error}")]
+    Tensor {
+        /// The tensor.
+        name: String,
+        /// What is wrong.
+        error: Box<TensorError>,
+    },
+    /// An element type that no specification has.
+    #[error("tensor or value `{name}` has the unknown element type {number}")]
+    UnknownDType {
+        /// The tensor or value.
+        name: String,
+        /// The number in the file.
+        number: i32,
+    },
+    /// A sparse tensor with indices that do not fit, or that would be too large when dense.
+    #[error("sparse tensor `{name}`: {what}")]
+    Sparse {
+        /// The tensor.
+        name: String,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// An attribute of a type that the format cannot hold.
+    #[error("node `{node}`: attribute `{attribute}` has a type that .ort files cannot hold")]
+    Attribute {
+        /// The node.
+        node: String,
+        /// The attribute.
+        attribute: String,
+    },
+    /// Nodes form a cycle.
+    #[error(transparent)]
+    Cycle(#[from] CycleError),
+    /// More values or nodes than ids.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+}
+
+/// A node for which there is no operator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnsupportedNode {
+    /// The node's name, or its operator if it has none.
+    pub node: String,
+    /// Why: no such operator, not in this version, an unknown attribute.
+    pub error: RegistryError,
+}
+
+/// Something odd that does no harm.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportWarning {
+    /// The declared shape of a value is not the one that follows from the node that computes it;
+    /// the latter counts.
+    #[error("value `{value}`: {conflict}")]
+    DeclaredShape {
+        /// The value.
+        value: String,
+        /// Declared (expected) and inferred (found) type.
+        conflict: TypeConflict,
+    },
+}
+
+fn count(n: usize) -> String {
+    if n == 1 { "1 node is".to_owned() } else { format!("{n} nodes are") }
+}
+
+/// Every node by name, those with one reason together.
+fn list(nodes: &[UnsupportedNode]) -> String {
+    let mut by_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for node in nodes {
+        by_reason.entry(node.error.to_string()).or_default().push(format!("`{}`", node.node));
+    }
+    let lines = by_reason.iter().map(|(reason, nodes)| format!("{reason} ({})", nodes.join(", ")));
+    lines.collect::<Vec<_>>().join("; ")
+}

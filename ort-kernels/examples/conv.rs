@@ -1,0 +1,93 @@
+//! Prints GFLOP/s of typical convolutions on one thread, for each instruction set this machine has.
+//!
+//! `cargo run --release -p ort-kernels --example conv [CHANNELS SIDE FILTERS KERNEL STRIDE]…`
+#![expect(clippy::print_stdout, reason = "printing is what this program is for")]
+
+use ort_kernels::conv_f32::{Axis, Columns, Depthwise};
+use ort_kernels::gemm_f32::{Gemm, Lhs, Matrix, Start, Strided, pack_a};
+use ort_kernels::{Activation, Isa};
+use std::hint::black_box;
+use std::time::Instant;
+
+/// Work of one timing, in floating-point operations.
+const WORK: f64 = 2e7;
+const ROUNDS: usize = 100;
+/// Channels, side of the image, filters (0: depthwise), side of the kernel, stride.
+const CASES: [[usize; 5]; 12] = [
+    [3, 224, 64, 7, 2],
+    [3, 320, 16, 3, 2],
+    [16, 160, 16, 3, 1],
+    [64, 56, 64, 3, 1],
+    [64, 56, 256, 1, 1],
+    [128, 28, 128, 3, 1],
+    [512, 7, 512, 3, 1],
+    [256, 56, 128, 3, 2],
+    [96, 112, 0, 3, 1],
+    [96, 112, 0, 3, 2],
+    [240, 28, 0, 5, 1],
+    [960, 7, 0, 3, 1],
+];
+
+fn main() {
+    print!("{:>26}", "channels side filters k s");
+    Isa::all().for_each(|isa| print!("{:>10}", isa.name()));
+    println!();
+    let given: Vec<usize> = std::env::args().skip(1).filter_map(|x| x.parse().ok()).collect();
+    let given = given.as_chunks::<5>().0;
+    for &case in if given.is_empty() { &CASES[..] } else { given } {
+        print!("{:>26}", case.map(|x| x.to_string()).join(" "));
+        Isa::all().for_each(|isa| print!("{:>10.1}", measure(isa, case)));
+        println!();
+    }
+}
+
+fn measure(isa: Isa, [channels, side, filters, kernel, stride]: [usize; 5]) -> f64 {
+    let pad = kernel / 2;
+    let output = (side + 2 * pad - kernel) / stride + 1;
+    let axis = Axis { input: side, output, kernel, stride, dilation: 1, pad: [pad, pad] };
+    let image: Vec<f32> = (0..channels * side * side).map(|i| (i % 11) as f32).collect();
+    let taps = kernel * kernel;
+    let weights: Vec<f32> = (0..filters.max(1) * channels * taps).map(|i| (i % 7) as f32).collect();
+    let mut out = vec![0.0; output * output * if filters == 0 { channels } else { filters }];
+    let flops = 2.0 * (out.len() * taps * if filters == 0 { 1 } else { channels }) as f64;
+    if filters == 0 {
+        let axes = [axis, axis];
+        let mut scratch = vec![0.0; Depthwise::scratch_len(&axes)];
+        return speed(flops, || {
+            for (c, out) in out.chunks_exact_mut(output * output).enumerate() {
+                let plane = &image[c * side * side..][..side * side];
+                let weights = &weights[c * taps..][..taps];
+                let activation = Activation::Relu;
+                let depthwise = Depthwise { isa, axes, weights, bias: 0.5, activation };
+                depthwise.run(plane, 0..output, out, &mut scratch);
+            }
+            black_box(&mut out);
+        });
+    }
+    let columns = Columns::new(&image, channels, [Axis::UNIT, axis, axis]);
+    let (m, n, k) = (filters, columns.n(), columns.k());
+    let mut packed = vec![0.0; m * k];
+    pack_a(isa, &Matrix::row_major(&weights, m, k), 1.0, &mut packed);
+    let (a, start) = (Lhs::Packed(&packed), Start::Zero);
+    let gemm = Gemm { isa, m, n, k, a, b: columns, start, activation: Activation::Relu };
+    let mut scratch = vec![0.0; gemm.scratch_len(m)];
+    speed(flops, || {
+        gemm.run(&gemm.whole(), &mut Strided { data: &mut out, stride: n }, &mut scratch);
+        black_box(&mut out);
+    })
+}
+
+/// GFLOP/s, best of `ROUNDS`.
+fn speed(flops: f64, mut call: impl FnMut()) -> f64 {
+    let mut best = 0.0f64;
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        let mut done = 0.0;
+        while done < WORK {
+            call();
+            done += flops;
+        }
+        best = best.max(done / start.elapsed().as_secs_f64() / 1e9);
+    }
+    best
+}

@@ -1,0 +1,95 @@
+//! One spatial axis of a convolution or a pooling: which tap of which output reads which input.
+
+use std::ops::Range;
+
+/// Output `o` reads with tap `t` the input `o·stride + t·dilation − pad[0]`, if there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// Elements of the input.
+    pub input: usize,
+    /// Elements of the output.
+    pub output: usize,
+    /// Taps of the kernel, at least 1.
+    pub kernel: usize,
+    /// From one output to the next, at least 1.
+    pub stride: usize,
+    /// From one tap to the next, at least 1.
+    pub dilation: usize,
+    /// Padding before and after the input.
+    pub pad: [usize; 2],
+}
+
+impl Axis {
+    /// An axis of one element and one tap: what a convolution of fewer dimensions has in the
+    /// others.
+    pub const UNIT: Self =
+        Self { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, pad: [0, 0] };
+
+    /// Whether every output is the input at the same place.
+    #[must_use]
+    pub fn is_pointwise(&self) -> bool {
+        self.kernel == 1 && self.stride == 1 && self.pad[0] == 0 && self.input == self.output
+    }
+
+    /// The input that `output` reads with `tap`.
+    pub(super) fn at(&self, output: usize, tap: usize) -> Option<usize> {
+        let i = (output * self.stride + tap * self.dilation).checked_sub(self.pad[0])?;
+        (i < self.input).then_some(i)
+    }
+
+    /// The taps with which `output` reads an input.
+    pub(super) fn taps(&self, output: usize) -> Range<usize> {
+        self.below(output * self.stride, self.dilation, self.kernel)
+    }
+
+    /// The outputs that read an input with `tap`.
+    pub(super) fn outputs(&self, tap: usize) -> Range<usize> {
+        self.below(tap * self.dilation, self.stride, self.output)
+    }
+
+    /// The part of `outputs` that reads an input with `tap`.
+    #[inline(always)]
+    pub(super) fn inside(&self, outputs: &Range<usize>, tap: usize) -> Range<usize> {
+        let Range { start, end } = *outputs;
+        // What reads one input at both ends does so between; only an edge needs to divide.
+        if start < end && self.at(start, tap).is_some() && self.at(end - 1, tap).is_some() {
+            return start..end;
+        }
+        let all = self.outputs(tap);
+        let from = all.start.clamp(start, end);
+        from..all.end.clamp(from, end)
+    }
+
+    /// The `i` below `limit` for which `from + i·step` less the padding is an input.
+    fn below(&self, from: usize, step: usize, limit: usize) -> Range<usize> {
+        let least = self.pad[0].saturating_sub(from).div_ceil(step).min(limit);
+        let end = (self.pad[0] + self.input).saturating_sub(from).div_ceil(step).min(limit);
+        least..end.max(least)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Axis;
+
+    #[test]
+    fn ranges_are_what_at_says() {
+        for (input, kernel, stride, dilation, pad) in
+            [(5, 3, 1, 1, 1), (7, 3, 2, 1, 0), (4, 5, 3, 2, 6), (1, 2, 1, 3, 2), (0, 1, 1, 1, 1)]
+        {
+            let axis = Axis { input, output: 6, kernel, stride, dilation, pad: [pad, pad] };
+            for output in 0..6 {
+                let taps = (0..kernel).filter(|&tap| axis.at(output, tap).is_some());
+                assert!(taps.eq(axis.taps(output)), "{axis:?} taps of {output}");
+            }
+            for tap in 0..kernel {
+                let outputs = (0..6).filter(|&output| axis.at(output, tap).is_some());
+                assert!(outputs.eq(axis.outputs(tap)), "{axis:?} outputs of {tap}");
+                for (start, end) in [(0, 6), (1, 2), (2, 5), (3, 3), (5, 6)] {
+                    let inside = (start..end).filter(|&output| axis.at(output, tap).is_some());
+                    assert!(inside.eq(axis.inside(&(start..end), tap)), "{axis:?} {tap}");
+                }
+            }
+        }
+    }
+}

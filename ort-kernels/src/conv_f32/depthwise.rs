@@ -1,0 +1,83 @@
+//! Convolution of one plane with one filter.
+
+use super::Axis;
+use super::window::{Fold, bands, fill_band, fold_band, scratch_len};
+use crate::isa::mul_add;
+use crate::{Activation, Isa};
+use std::ops::Range;
+
+/// `y[p] = act(bias + Σ_t weights[t]·x[s·p + d·t − pad])`, a chain of multiply-adds in ascending
+/// order of taps; x is zero outside the plane.
+#[derive(Clone, Copy, Debug)]
+pub struct Depthwise<'a> {
+    /// Which instructions to use.
+    pub isa: Isa,
+    /// Height and width; a convolution of one dimension has [`Axis::UNIT`] in front.
+    pub axes: [Axis; 2],
+    /// Row-major over the kernel.
+    pub weights: &'a [f32],
+    /// What the sum starts from.
+    pub bias: f32,
+    /// What is applied to the sums.
+    pub activation: Activation,
+}
+
+impl Depthwise<'_> {
+    /// The elements of scratch [`Depthwise::run`] needs, however many rows it computes.
+    #[must_use]
+    pub fn scratch_len(axes: &[Axis; 2]) -> usize {
+        scratch_len(axes)
+    }
+
+    /// The output rows `rows` of one plane: `plane: [height, width]`, `out: [rows.len(), width
+    /// out]`, both contiguous.
+    ///
+    /// # Panics
+    /// If the plane, the weights, `out` or the scratch is shorter than the axes say.
+    pub fn run(&self, plane: &[f32], rows: Range<usize>, out: &mut [f32], scratch: &mut [f32]) {
+        let band = &mut scratch[..scratch_len(&self.axes)];
+        let (first, width) = (rows.start, self.axes[1].output);
+        for rows in bands(&self.axes, rows) {
+            fill_band(&self.axes, plane, &rows, self.outside(), band);
+            let out = &mut out[(rows.start - first) * width..(rows.end - first) * width];
+            convolve(self.isa, self, band, out);
+            if self.activation.as_clamp().is_none() {
+                self.activation.apply(self.isa, out);
+            }
+        }
+    }
+}
+
+impl Fold for Depthwise<'_> {
+    #[inline(always)]
+    fn start(&self) -> f32 {
+        self.bias
+    }
+
+    fn outside(&self) -> f32 {
+        0.0
+    }
+
+    #[inline(always)]
+    fn weights<const K: usize>(&self, first: usize) -> [f32; K] {
+        let mut weights = [0.0; K];
+        weights.copy_from_slice(&self.weights[first..first + K]);
+        weights
+    }
+
+    #[inline(always)]
+    fn step<const FMA: bool>(sum: f32, x: f32, weight: f32) -> f32 {
+        mul_add::<FMA>(x, weight, sum)
+    }
+}
+
+per_isa! {
+    fn convolve<FMA>(this: &Depthwise<'_>, band: &[f32], out: &mut [f32]) {
+        fold_band::<FMA, _>(this, &this.axes, band, out);
+        if let Some((min, max)) = this.activation.as_clamp() {
+            for x in out {
+                *x = crate::vec::clamp(*x, min, max);
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Convolution and pooling of f32 planes, channels first.
+//!
+//! `y[o,p] = act(b[o] + Σ_{c,t} w[o,c,t]·x[c, s·p + d·t − pad])` for one image and one group, where
+//! positions `p` and taps `t` have up to three axes and x is zero outside.
+//!
+//! - **Dense**: a product, weights [o, c·t] packed once by [`pack_a`](crate::gemm_f32::pack_a) as
+//!   A, [`Columns`] of the image as B, made panel by panel and never stored; see [`Columns`].
+//! - **Depthwise**, one input channel a group: [`Depthwise`] computes rows of a plane directly.
+//! - **Pooling**: [`Pool`], in the same way.
+//!
+//! The bits of a result do not depend on how rows or positions are split among calls.
+
+mod axis;
+mod columns;
+mod depthwise;
+mod pool;
+mod window;
+
+pub use axis::Axis;
+pub use columns::Columns;
+pub use depthwise::Depthwise;
+pub use pool::{Pool, PoolKind};
+
+#[cfg(test)]
+mod tests;

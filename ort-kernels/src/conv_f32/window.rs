@@ -1,0 +1,174 @@
+//! Folding a window over a plane: what depthwise convolution and pooling share.
+//!
+//! A band of input rows is copied to scratch with its padding around it, small enough for the
+//! first-level cache. Then no window crosses an edge, and outputs are folded a block of lanes at a
+//! time, all taps in registers, each output its taps in ascending order.
+
+use super::Axis;
+use std::ops::Range;
+
+/// The elements a band should not exceed: 16 KiB.
+const BAND: usize = 4096;
+/// The most lanes of a block.
+const MAX_LANES: usize = 32;
+
+/// How one output is folded from the inputs of its window.
+pub(super) trait Fold {
+    /// What a window starts from.
+    fn start(&self) -> f32;
+
+    /// What an input outside the plane is.
+    fn outside(&self) -> f32;
+
+    /// The weights of `K` taps from `first` on, counted row-major over the kernel.
+    fn weights<const K: usize>(&self, first: usize) -> [f32; K] {
+        let _ = first;
+        [1.0; K]
+    }
+
+    /// `sum` and the input `x` of a tap.
+    fn step<const FMA: bool>(sum: f32, x: f32, weight: f32) -> f32;
+}
+
+/// The elements from one row of a band to the next: all that the outputs of a row read.
+fn band_width(width: &Axis) -> usize {
+    reach(width, width.output).max(width.pad[0] + width.input)
+}
+
+/// The inputs, padding included, that consecutive outputs read.
+fn reach(axis: &Axis, outputs: usize) -> usize {
+    outputs.saturating_sub(1) * axis.stride + (axis.kernel - 1) * axis.dilation + 1
+}
+
+/// The output rows of a band.
+fn band_rows([height, width]: &[Axis; 2]) -> usize {
+    let room = (BAND / band_width(width)).saturating_sub(reach(height, 1));
+    room / height.stride + 1
+}
+
+/// The elements of scratch for any number of rows.
+pub(super) fn scratch_len(axes: &[Axis; 2]) -> usize {
+    let [height, width] = axes;
+    reach(height, band_rows(axes)) * band_width(width) + past_len(width)
+}
+
+/// A block at the end of the last row reads past it.
+fn past_len(width: &Axis) -> usize {
+    MAX_LANES * width.stride
+}
+
+/// `rows` of the output in bands.
+pub(super) fn bands(axes: &[Axis; 2], rows: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let (end, step) = (rows.end, band_rows(axes));
+    rows.step_by(step).map(move |start| start..end.min(start + step))
+}
+
+/// Copies what the output rows `rows` read of `plane` to `scratch`.
+pub(super) fn fill_band(
+    [height, width]: &[Axis; 2],
+    plane: &[f32],
+    rows: &Range<usize>,
+    outside: f32,
+    scratch: &mut [f32],
+) {
+    let elements = reach(height, rows.len()) * band_width(width);
+    let (band, past) = scratch.split_at_mut(elements);
+    band.fill(outside);
+    past[..past_len(width)].fill(outside);
+    let first = rows.start * height.stride;
+    for (i, row) in band.chunks_exact_mut(band_width(width)).enumerate() {
+        let y = (first + i).wrapping_sub(height.pad[0]);
+        if y < height.input {
+            let input = &plane[y * width.input..(y + 1) * width.input];
+            row[width.pad[0]..width.pad[0] + width.input].copy_from_slice(input);
+        }
+    }
+}
+
+/// The output rows of a band: `out: [rows, width out]`, contiguous.
+#[inline(always)]
+pub(super) fn fold_band<const FMA: bool, F: Fold>(
+    fold: &F,
+    axes: &[Axis; 2],
+    band: &[f32],
+    out: &mut [f32],
+) {
+    match axes[1].output {
+        ..=8 => fold_lanes::<FMA, 8, F>(fold, axes, band, out),
+        9..=16 => fold_lanes::<FMA, 16, F>(fold, axes, band, out),
+        17.. => fold_lanes::<FMA, MAX_LANES, F>(fold, axes, band, out),
+    }
+}
+
+#[inline(always)]
+fn fold_lanes<const FMA: bool, const LANES: usize, F: Fold>(
+    fold: &F,
+    axes: &[Axis; 2],
+    band: &[f32],
+    out: &mut [f32],
+) {
+    let [height, width] = axes;
+    let from_row = height.stride * band_width(width);
+    let rows = out.len() / width.output.max(1);
+    for y in 0..rows {
+        for x in (0..width.output).step_by(LANES) {
+            let input = &band[y * from_row + x * width.stride..];
+            // With a constant stride, strided loads are loads and shuffles.
+            let block: [f32; LANES] = match width.stride {
+                1 => fold_block::<FMA, LANES, F>(fold, axes, 1, input),
+                2 => fold_block::<FMA, LANES, F>(fold, axes, 2, input),
+                stride => fold_block::<FMA, LANES, F>(fold, axes, stride, input),
+            };
+            // What a block has too much is overwritten by the next row; the last has no room for
+            // it.
+            let out = &mut out[y * width.output + x..];
+            match out.first_chunk_mut::<LANES>() {
+                Some(out) => *out = block,
+                None => out.copy_from_slice(&block[..out.len()]),
+            }
+        }
+    }
+}
+
+/// The block of outputs whose first tap of the first output is `input[0]`.
+#[inline(always)]
+fn fold_block<const FMA: bool, const LANES: usize, F: Fold>(
+    fold: &F,
+    [height, width]: &[Axis; 2],
+    stride: usize,
+    input: &[f32],
+) -> [f32; LANES] {
+    let mut sums = [fold.start(); LANES];
+    let row = height.dilation * band_width(width);
+    for tap_y in 0..height.kernel {
+        let input = &input[tap_y * row..];
+        let first = tap_y * width.kernel;
+        match (width.kernel, width.dilation) {
+            (3, 1) => fold_taps::<FMA, LANES, 3, F>(fold.weights(first), stride, input, &mut sums),
+            (5, 1) => fold_taps::<FMA, LANES, 5, F>(fold.weights(first), stride, input, &mut sums),
+            (taps, dilation) => {
+                for tap in 0..taps {
+                    let (weight, input) = (fold.weights(first + tap), &input[tap * dilation..]);
+                    fold_taps::<FMA, LANES, 1, F>(weight, stride, input, &mut sums);
+                }
+            }
+        }
+    }
+    sums
+}
+
+/// `K` adjacent taps of a row.
+#[inline(always)]
+fn fold_taps<const FMA: bool, const LANES: usize, const K: usize, F: Fold>(
+    weights: [f32; K],
+    stride: usize,
+    input: &[f32],
+    sums: &mut [f32; LANES],
+) {
+    let x = &input[..(LANES - 1) * stride + K];
+    for tap in 0..K {
+        for i in 0..LANES {
+            sums[i] = F::step::<FMA>(sums[i], x[i * stride + tap], weights[tap]);
+        }
+    }
+}

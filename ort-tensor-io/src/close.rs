@@ -1,0 +1,251 @@
+//! Whether a result is what was expected, and if not, where it differs first.
+
+mod distance;
+
+use std::fmt;
+use std::str::FromStr;
+
+use ort_tensor::{DType, Map, Tensor, TensorView, Value, row_major_strides, with_dtype};
+
+use self::distance::{Distance, Packed};
+
+/// How far a number may be from the expected one: `|found − expected| ≤ atol + rtol·|expected|`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tolerance {
+    /// The part that grows with the expected number.
+    pub rtol: f64,
+    /// The part that does not.
+    pub atol: f64,
+}
+
+/// Two values that differ, and where.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub struct Mismatch {
+    /// The way from the value to the part that differs: positions in sequences, `keys` and
+    /// `values` in maps. Empty for a tensor.
+    pub path: String,
+    /// How that part differs.
+    pub difference: Difference,
+}
+
+/// How two values differ.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Difference {
+    /// One is a tensor, say, and the other a sequence.
+    #[error("expected a {expected}, found a {found}")]
+    Kind {
+        /// `tensor`, `sequence`, `map` or `optional`.
+        expected: &'static str,
+        /// Likewise.
+        found: &'static str,
+    },
+    /// One optional has a value and the other has none.
+    #[error("expected {}, found {}", presence(*expected), presence(!expected))]
+    Presence {
+        /// Whether a value was expected.
+        expected: bool,
+    },
+    /// Sequences of different length.
+    #[error("expected {expected} values, found {found}")]
+    Length {
+        /// How many values were expected.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// Tensors of different type.
+    #[error("expected elements of type {expected}, found {found}")]
+    DType {
+        /// The type expected.
+        expected: DType,
+        /// The type there is.
+        found: DType,
+    },
+    /// Tensors of different shape.
+    #[error("expected shape {expected:?}, found {found:?}")]
+    Shape {
+        /// The dimensions expected.
+        expected: Vec<usize>,
+        /// The dimensions there are.
+        found: Vec<usize>,
+    },
+    /// Elements that are too far from what they should be.
+    #[error(
+        "element {index:?}: expected {expected}, found {found} \
+         ({n_wrong} of {n_elements} differ, at most by {max_error:e})"
+    )]
+    Elements {
+        /// Where the first wrong element is.
+        index: Vec<usize>,
+        /// What it should be.
+        expected: String,
+        /// What it is.
+        found: String,
+        /// How many elements are wrong.
+        n_wrong: usize,
+        /// How many there are.
+        n_elements: usize,
+        /// The largest `|found − expected|` of a wrong element; infinite if one is not a number.
+        max_error: f64,
+    },
+}
+
+/// A text that is not `rtol atol`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected two numbers, `rtol atol`, found {0:?}")]
+pub struct ParseToleranceError(pub String);
+
+/// Whether `found` is `expected`, up to `tolerance`.
+///
+/// Kind, length, element type and shape must agree. NaN equals NaN, infinities equal themselves,
+/// −0 equals 0. Integers are compared as exact numbers under the same rule as floats; complex
+/// numbers by the modulus of their difference; bool and strings exactly. Source: numpy 2,
+/// `numpy.testing.assert_allclose`, by which the standard's own test runner compares.
+///
+/// # Errors
+/// The first difference. Within a tensor, all elements are compared.
+pub fn compare(expected: &Value, found: &Value, tolerance: Tolerance) -> Result<(), Mismatch> {
+    match (expected, found) {
+        (Value::Tensor(expected), Value::Tensor(found)) => Ok(tensors(expected, found, tolerance)?),
+        (Value::Sequence(expected), Value::Sequence(found)) => {
+            sequences(expected, found, tolerance)
+        }
+        (Value::Map(expected), Value::Map(found)) => maps(expected, found, tolerance),
+        (Value::Optional(Some(expected)), Value::Optional(Some(found))) => {
+            compare(expected, found, tolerance)
+        }
+        (Value::Optional(None), Value::Optional(None)) => Ok(()),
+        (Value::Optional(expected), Value::Optional(_)) => {
+            Err(Difference::Presence { expected: expected.is_some() }.into())
+        }
+        _ => Err(Difference::Kind { expected: expected.kind(), found: found.kind() }.into()),
+    }
+}
+
+impl Tolerance {
+    /// Equality.
+    pub const EXACT: Self = Self { rtol: 0.0, atol: 0.0 };
+
+    fn accepts(self, error: f64, magnitude: f64) -> bool {
+        error == 0.0 || (error.is_finite() && error <= self.atol + self.rtol * magnitude)
+    }
+}
+
+/// `1e-3 1e-5`.
+impl Default for Tolerance {
+    fn default() -> Self {
+        Self { rtol: 1e-3, atol: 1e-5 }
+    }
+}
+
+/// Reads `rtol atol`: two numbers, neither negative, with white space between.
+impl FromStr for Tolerance {
+    type Err = ParseToleranceError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let numbers: Option<Vec<f64>> = text.split_whitespace().map(|n| n.parse().ok()).collect();
+        match numbers.as_deref() {
+            Some(&[rtol, atol]) if rtol >= 0.0 && atol >= 0.0 => Ok(Self { rtol, atol }),
+            _ => Err(ParseToleranceError(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.path.is_empty() {
+            write!(f, "at {}: ", self.path)?;
+        }
+        self.difference.fmt(f)
+    }
+}
+
+impl Mismatch {
+    fn below(self, step: impl fmt::Display) -> Self {
+        Self { path: format!("{step}{}", self.path), ..self }
+    }
+}
+
+impl From<Difference> for Mismatch {
+    fn from(difference: Difference) -> Self {
+        Self { path: String::new(), difference }
+    }
+}
+
+fn presence(is_there: bool) -> &'static str {
+    if is_there { "a value" } else { "none" }
+}
+
+fn sequences(expected: &[Value], found: &[Value], tolerance: Tolerance) -> Result<(), Mismatch> {
+    if expected.len() != found.len() {
+        return Err(Difference::Length { expected: expected.len(), found: found.len() }.into());
+    }
+    for (i, (expected, found)) in expected.iter().zip(found).enumerate() {
+        compare(expected, found, tolerance).map_err(|wrong| wrong.below(format_args!("[{i}]")))?;
+    }
+    Ok(())
+}
+
+/// Keys are compared exactly and in order, which is the order that a map is written in.
+fn maps(expected: &Map, found: &Map, tolerance: Tolerance) -> Result<(), Mismatch> {
+    let at =
+        |step: &'static str| move |difference: Difference| Mismatch::from(difference).below(step);
+    tensors(&expected.keys, &found.keys, Tolerance::EXACT).map_err(at("keys"))?;
+    tensors(&expected.values, &found.values, tolerance).map_err(at("values"))
+}
+
+fn tensors(expected: &Tensor, found: &Tensor, tolerance: Tolerance) -> Result<(), Difference> {
+    if expected.dtype() != found.dtype() {
+        return Err(Difference::DType { expected: expected.dtype(), found: found.dtype() });
+    }
+    if expected.shape() != found.shape() {
+        return Err(Difference::Shape {
+            expected: expected.shape().to_vec(),
+            found: found.shape().to_vec(),
+        });
+    }
+    let (expected, found) = (expected.view(), found.view());
+    with_dtype!(expected.dtype(), plain, T => {
+        let slices = (expected.as_slice::<T>(), found.as_slice::<T>());
+        elements(expected.shape(), slices.0.unwrap_or_default(), slices.1.unwrap_or_default(), tolerance)
+    }, else => match (expected.as_strings(), found.as_strings()) {
+        (Ok(x), Ok(y)) => elements(expected.shape(), x, y, tolerance),
+        _ => elements(expected.shape(), &packed(expected), &packed(found), tolerance),
+    })
+}
+
+fn packed(view: TensorView<'_>) -> Vec<Packed> {
+    let codes = view.unpacked().unwrap_or_default();
+    codes.into_iter().map(|code| Packed { dtype: view.dtype(), code }).collect()
+}
+
+fn elements<T: Distance>(
+    shape: &[usize],
+    expected: &[T],
+    found: &[T],
+    tolerance: Tolerance,
+) -> Result<(), Difference> {
+    let (mut first, mut n_wrong, mut max_error) = (None, 0, 0.0_f64);
+    for (i, (expected, found)) in expected.iter().zip(found).enumerate() {
+        let error = found.distance(expected);
+        if !tolerance.accepts(error, expected.magnitude()) {
+            first = first.or(Some((i, expected, found)));
+            n_wrong += 1;
+            max_error = max_error.max(error);
+        }
+    }
+    let Some((i, wanted, got)) = first else { return Ok(()) };
+    let strides = row_major_strides(shape);
+    Err(Difference::Elements {
+        index: shape.iter().zip(&strides).map(|(dim, stride)| i / stride % dim).collect(),
+        expected: format!("{wanted:?}"),
+        found: format!("{got:?}"),
+        n_wrong,
+        n_elements: expected.len(),
+        max_error,
+    })
+}
+
+#[cfg(test)]
+mod tests;

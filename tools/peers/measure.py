@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""One runtime, one model, one process: prints what it measured as a line of JSON.
+
+    measure.py RUNTIME CASE THREADS SECONDS
+
+RUNTIME is `ort-onnx` (onnxruntime on model.onnx), `ort-raw`, `ort-default`, `ort-all` (on that
+`.ort` variant) or `openvino`. CASE is a folder as `make_models.py` writes it. The fields are those
+of `ort-cli bench --json`, and `rel_err`, the largest error of the first run.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import tensors
+
+WARM_UP_RUNS = 3
+FEWEST_RUNS = 5
+
+
+def onnxruntime(model: Path, threads: int, feed: dict):
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    return lambda: session.run(None, feed)
+
+
+def openvino(model: Path, threads: int, feed: dict):
+    import openvino
+
+    config = {
+        "INFERENCE_NUM_THREADS": threads,
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
+    compiled = openvino.Core().compile_model(str(model), "CPU", config)
+    request = compiled.create_infer_request()
+
+    def run():
+        results = request.infer(feed, share_inputs=True)
+        return [results[output] for output in compiled.outputs]
+
+    return run
+
+
+def loader(runtime: str, case: Path):
+    if runtime == "openvino":
+        return openvino, case / "model.onnx"
+    variant = runtime.removeprefix("ort-")
+    return onnxruntime, case / ("model.onnx" if variant == "onnx" else f"model.{variant}.ort")
+
+
+def memory_mib() -> dict[str, float]:
+    """Private and file-backed resident memory, and the peak of both; empty where /proc is not."""
+    fields = {"RssAnon": "rss_anon_mib", "RssFile": "rss_file_mib", "VmHWM": "peak_rss_mib"}
+    try:
+        lines = [line.split() for line in Path("/proc/self/status").read_text().splitlines()]
+    except OSError:
+        return {}
+    values = {line[0].rstrip(":"): line for line in lines if line}
+    return {name: int(values[key][1]) / 1024 for key, name in fields.items() if key in values}
+
+
+def relative_error(found: list, expected: list) -> float:
+    """The largest |found - expected| / (1e-3 + |expected|); infinite if the shapes differ."""
+    worst = 0.0
+    for y, x in zip(found, expected):
+        y = np.asarray(y)
+        if y.shape != x.shape:
+            return float("inf")
+        if x.dtype.kind == "f" and x.size:
+            x, y = x.astype(np.float64), y.astype(np.float64)
+            worst = max(worst, float(np.nanmax(np.abs(y - x) / (1e-3 + np.abs(x)))))
+    return worst
+
+
+def timed(run) -> float:
+    start = time.perf_counter()
+    run()
+    return (time.perf_counter() - start) * 1e3
+
+
+def main() -> None:
+    runtime, case, threads = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    seconds = float(sys.argv[4])
+    feed = tensors.read(case / "test_data_set_0", "input")
+    expected = list(tensors.read(case / "test_data_set_0", "output").values())
+    load, model = loader(runtime, case)
+    before = memory_mib()
+    start = time.perf_counter()
+    run = load(model, threads, feed)
+    loaded = time.perf_counter()
+    found = run()
+    first = time.perf_counter()
+    for _ in range(WARM_UP_RUNS):
+        run()
+    times, end = [], time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times) < FEWEST_RUNS:
+        times.append(timed(run))
+    times.sort()
+    percentiles = {f"p{p}_ms": times[len(times) * p // 100] for p in (10, 50, 90, 99)}
+    record = {
+        "load_ms": (loaded - start) * 1e3,
+        "first_ms": (first - loaded) * 1e3,
+        **percentiles,
+        "runs": len(times),
+        "threads": threads,
+        # Python and numpy were there before: what the runtime added is what counts.
+        **{name: mib - before[name] for name, mib in memory_mib().items()},
+        "rel_err": relative_error(found, expected),
+    }
+    print(json.dumps(record))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+//! The tracked files of the repository, read once.
+//!
+//! git says which files are tracked. Without git, or in an archive of the sources, every file
+//! counts that does not stand in a folder made by a tool.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::problem::Failure;
+
+/// Folders that are never part of the sources.
+const MADE_BY_TOOLS: [&str; 4] = ["target", ".git", ".venv", "__pycache__"];
+
+/// Every tracked text file.
+pub(crate) struct Repository {
+    pub(crate) root: PathBuf,
+    /// In order of their paths.
+    pub(crate) files: Vec<File>,
+}
+
+/// One file.
+pub(crate) struct File {
+    /// Relative to the root, with forward slashes.
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+impl Repository {
+    /// The repository this program was built in.
+    pub(crate) fn open() -> Result<Self, Failure> {
+        let manifest_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = manifest_dir.parent().unwrap_or(manifest_dir).to_path_buf();
+        let mut paths = match tracked(&root) {
+            Some(paths) => paths,
+            None => walk(&root)?,
+        };
+        paths.sort();
+        let mut files = Vec::new();
+        for path in paths {
+            let absolute = root.join(&path);
+            let bytes =
+                fs::read(&absolute).map_err(|source| Failure::File { path: absolute, source })?;
+            // What is no text has no lines to look at.
+            if let Ok(text) = String::from_utf8(bytes) {
+                files.push(File { path, text });
+            }
+        }
+        Ok(Self { root, files })
+    }
+
+    /// The file at exactly this path.
+    pub(crate) fn file(&self, path: &str) -> Option<&File> {
+        self.files.iter().find(|file| file.path == path)
+    }
+
+    /// All files with this extension.
+    pub(crate) fn with_extension<'a>(
+        &'a self,
+        extension: &'a str,
+    ) -> impl Iterator<Item = &'a File> {
+        self.files
+            .iter()
+            .filter(move |file| Path::new(&file.path).extension().is_some_and(|it| it == extension))
+    }
+
+    /// The folders at the top that hold a crate, with their manifests.
+    pub(crate) fn crates(&self) -> impl Iterator<Item = (&str, &File)> {
+        self.files.iter().filter_map(|file| {
+            let folder = file.path.strip_suffix("/Cargo.toml")?;
+            (!folder.contains('/')).then_some((folder, file))
+        })
+    }
+}
+
+/// What git tracks and the work tree still has; `None` if git cannot say.
+fn tracked(root: &Path) -> Option<Vec<String>> {
+    let output = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output().ok()?;
+    let list = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
+    let paths = list.split_terminator('\0').map(String::from);
+    Some(paths.filter(|path| root.join(path).is_file()).collect())
+}
+
+fn walk(root: &Path) -> Result<Vec<String>, Failure> {
+    let mut paths = Vec::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        let absolute = root.join(&folder);
+        let failure = |source| Failure::File { path: absolute.clone(), source };
+        for entry in fs::read_dir(&absolute).map_err(failure)? {
+            let entry = entry.map_err(failure)?;
+            let name = entry.file_name();
+            let path = folder.join(&name);
+            let kind = entry.file_type().map_err(failure)?;
+            if kind.is_file() {
+                paths.push(path.to_string_lossy().replace('\\', "/"));
+            } else if kind.is_dir() && !MADE_BY_TOOLS.iter().any(|made| name == *made) {
+                folders.push(path);
+            }
+        }
+    }
+    Ok(paths)
+}
+
+#[cfg(test)]
+impl Repository {
+    /// Files that exist in a test only.
+    pub(crate) fn of(files: &[(&str, &str)]) -> Self {
+        let files = files.iter().map(|&(path, text)| File { path: path.into(), text: text.into() });
+        Self { root: PathBuf::new(), files: files.collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_repository_has_this_file_and_this_crate() {
+        let repository = Repository::open().unwrap();
+        assert!(repository.file("Cargo.toml").is_some());
+        assert!(repository.crates().any(|(name, _)| name == "xtask"));
+        assert!(repository.with_extension("rs").any(|file| file.path == "xtask/src/main.rs"));
+    }
+
+    #[test]
+    fn without_git_the_same_files_are_found() {
+        let root = Repository::open().unwrap().root;
+        let walked = walk(&root).unwrap();
+        assert!(walked.iter().any(|path| path == "xtask/src/repository.rs"));
+        assert!(walked.iter().all(|path| !path.starts_with("target/")));
+    }
+}

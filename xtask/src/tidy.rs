@@ -1,0 +1,37 @@
+//! The conventions a program can check. A rule is a file below `tidy/` and a line in [`RULES`].
+
+mod architecture;
+mod manifests;
+mod names;
+mod sizes;
+mod text;
+mod unsafety;
+
+use crate::problem::{Failure, Problem};
+use crate::repository::Repository;
+
+type Rule = fn(&Repository) -> Vec<Problem>;
+
+const RULES: &[Rule] = &[
+    sizes::check,
+    names::check,
+    text::check,
+    unsafety::check,
+    manifests::check,
+    architecture::check,
+];
+
+/// What tidy has to say.
+pub(crate) struct Report {
+    pub(crate) problems: Vec<Problem>,
+    /// The counts behind the rules, for the curious and for whoever sets a budget.
+    pub(crate) summary: String,
+}
+
+/// Applies every rule.
+pub(crate) fn check(repository: &Repository) -> Result<Report, Failure> {
+    let mut problems: Vec<_> = RULES.iter().flat_map(|rule| rule(repository)).collect();
+    problems.sort();
+    let summary = format!("{}\n{}", sizes::summary(repository), unsafety::summary(repository));
+    Ok(Report { problems, summary })
+}
