@@ -14,6 +14,7 @@ mod attend;
 mod broadcast;
 mod elementwise;
 mod floats;
+mod fourier;
 pub mod infer;
 mod lanes;
 mod offsets;

@@ -9,6 +9,7 @@ mod matmul;
 mod expect;
 mod reduce;
 mod window;
+mod scalar;
 
 pub use axes::{normalize_axes, normalize_axis};
 pub(crate) use broadcast::known_or_zero;
@@ -29,3 +30,4 @@ pub(crate) use matmul::{known_dim, product_flops};
 pub use matmul::{matmul_dims, matmul_shape};
 pub(crate) use window::unravel;
 pub use window::{PADDING, Window};
+pub use scalar::{known_scalar, read_scalar};
