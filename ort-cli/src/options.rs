@@ -85,7 +85,8 @@ impl SessionOptions {
         self.isa.unwrap_or_default().resolve().map_or("", |isa| isa.name())
     }
 
-    fn builder(&self) -> SessionBuilder {
+    /// A session's settings.
+    pub(crate) fn builder(&self) -> SessionBuilder {
         let chosen = self.chosen();
         let builder = Session::builder()
             .load(chosen.load.unwrap_or_default())

@@ -218,3 +218,107 @@ fn model_info(file: File<'_>) -> ModelInfo {
         metadata,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ort_format::record::{self, AttributeValue};
+    use ort_format::{DataType, write};
+
+    fn tensor(name: &'static str, data_type: DataType, raw: &[u8]) -> record::Tensor<'static> {
+        let n = raw.len() * 8 / usize::try_from(data_type.bits().unwrap()).unwrap();
+        let dims = vec![i64::try_from(n).unwrap()];
+        let raw_data = Some(raw.to_vec().into());
+        record::Tensor { name: name.into(), dims, data_type, raw_data, ..Default::default() }
+    }
+
+    fn node(op_type: &'static str, index: u32, output: &'static str) -> record::Node<'static> {
+        record::Node {
+            op_type: op_type.into(),
+            since_version: 1,
+            index,
+            execution_provider_type: Some("CPUExecutionProvider".into()),
+            outputs: vec![output.into()],
+            ..Default::default()
+        }
+    }
+
+    fn value(name: &'static str) -> record::ValueInfo<'static> {
+        let value = record::TypeInfoValue::Tensor(record::TensorTypeAndShape {
+            elem_type: DataType::Float,
+            shape: Some(record::Shape { dim: vec![record::Dimension::default()] }),
+        });
+        let type_info = Some(record::TypeInfo { value: Some(value), ..Default::default() });
+        record::ValueInfo { name: name.into(), type_info, ..Default::default() }
+    }
+
+    /// A model with a graph below its only node, whose operator nobody knows.
+    fn model() -> Vec<u8> {
+        let denormal = 1e-40_f32.to_le_bytes();
+        let below = record::Graph {
+            initializers: vec![tensor("c", DataType::Float, &denormal)],
+            node_args: vec![value("c"), value("z")],
+            nodes: vec![node("Relu", 0, "z")],
+            outputs: vec!["z".into()],
+            ..Default::default()
+        };
+        let mut unknown = node("NobodyKnows", 0, "y");
+        unknown.attributes.push(record::Attribute::new("body", AttributeValue::Graph(below)));
+        let graph = record::Graph {
+            initializers: vec![
+                tensor("b", DataType::Float, &[0; 8]),
+                tensor("i", DataType::Int64, &[0; 8]),
+            ],
+            node_args: vec![value("x"), value("b"), value("i"), value("y")],
+            nodes: vec![unknown],
+            inputs: vec!["x".into(), "b".into()],
+            outputs: vec!["y".into()],
+            ..Default::default()
+        };
+        let producer_name = Some("hand".into());
+        let model = record::Model { ir_version: 8, producer_name, graph, ..Default::default() };
+        write(&record::File { model, ..Default::default() }).unwrap()
+    }
+
+    #[test]
+    fn graphs_below_count_and_what_nobody_knows_is_told() {
+        let found = inspect(&model()).unwrap();
+        assert_eq!((found.version.as_str(), found.n_subgraphs), ("4", 1));
+        assert_eq!(found.model.producer_name, "hand");
+        let inputs: Vec<_> = found
+            .inputs
+            .iter()
+            .map(|it| (it.name.as_str(), it.ty.to_string(), it.has_default))
+            .collect();
+        let ty = || "float[?]".to_owned();
+        assert_eq!(inputs, [("x", ty(), false), ("b", ty(), true)]);
+        let operators: Vec<_> = found
+            .operators
+            .iter()
+            .map(|it| (it.op_type.as_str(), it.n_nodes, it.unsupported.is_some()))
+            .collect();
+        assert_eq!(operators, [("NobodyKnows", 1, true), ("Relu", 1, false)]);
+        let weights: Vec<_> =
+            found.weights.iter().map(|it| (it.dtype, it.n_tensors, it.n_bytes)).collect();
+        assert_eq!(weights, [(Some(DType::F32), 2, 12), (Some(DType::I64), 1, 8)]);
+        assert_eq!(found.hints.providers, [("CPUExecutionProvider".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn denormal_weights_are_found_in_every_graph() {
+        let found = denormal_weights(&model()).unwrap();
+        let expected = DenormalWeights {
+            name: "c".to_owned(),
+            dtype: DType::F32,
+            n_denormal: 1,
+            n_elements: 1,
+        };
+        assert_eq!(found, [expected]);
+    }
+
+    #[test]
+    fn bytes_that_are_no_file_are_an_error() {
+        assert!(inspect(b"no model at all").is_err());
+        assert!(denormal_weights(&[]).is_err());
+    }
+}

@@ -11,10 +11,13 @@ use serde_json::{Value as Json, json};
 
 use crate::failure::Failure;
 use crate::number::{self, plural};
-use crate::print::{Flush, Table, line};
+use crate::print::{Flush, Table, bold, line, one_line};
 
 /// So many entries of a list that can be long are shown to people.
 const N_SHOWN: usize = 5;
+
+/// So many characters of a text that can be long.
+const MAX_TEXT: usize = 100;
 
 /// Show what a model holds: inputs, outputs, operators, weights, and what this program lacks
 #[derive(Args, Debug)]
@@ -75,7 +78,8 @@ impl View<'_> {
     fn headline(&self) -> String {
         let (path, model) = (self.path.display(), &self.inspection.model);
         let mut text = format!(
-            "{path} · {} · format {} · IR {}",
+            "{} · {} · format {} · IR {}",
+            bold(path),
             number::bytes(self.n_bytes),
             self.inspection.version,
             model.ir_version
@@ -106,7 +110,7 @@ impl View<'_> {
             .into_iter()
             .chain(metadata)
             .filter(|(_, text)| !text.is_empty())
-            .map(|(name, text)| format!("  {name}: {}", one_line(&text)))
+            .map(|(name, text)| format!("  {name}: {}", one_line(&text, MAX_TEXT)))
             .collect();
         lines.join("\n")
     }
@@ -210,7 +214,7 @@ impl View<'_> {
         let mut lines: Vec<String> = warnings
             .iter()
             .take(N_SHOWN)
-            .map(|text| format!("  odd: {}", one_line(text)))
+            .map(|text| format!("  odd: {}", one_line(text, MAX_TEXT)))
             .collect();
         if warnings.len() > N_SHOWN {
             lines.push(format!("  odd: {} more", number::count(warnings.len() - N_SHOWN)));
@@ -312,15 +316,4 @@ fn denormals_text(found: &[DenormalWeights]) -> String {
 
 fn domain_text(domain: &str) -> &str {
     if domain.is_empty() { "ai.onnx" } else { domain }
-}
-
-/// A text from a file may be long and of many lines.
-fn one_line(text: &str) -> String {
-    const MAX: usize = 100;
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let line = words.join(" ");
-    match line.char_indices().nth(MAX) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
 }

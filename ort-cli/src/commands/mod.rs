@@ -11,12 +11,13 @@ use ort_session::Session;
 
 use crate::number;
 use crate::options::SessionOptions;
+use crate::print::bold;
 
 /// One line on what runs: `model.ort · 5.3 MiB · level all · avx512 · 2 threads`.
 fn headline(path: &Path, session: &Session, options: &SessionOptions) -> String {
     format!(
         "{} · {} · level {} · {} · {}",
-        path.display(),
+        bold(path.display()),
         number::bytes(session.bytes().len()),
         options.level(),
         options.isa(),
