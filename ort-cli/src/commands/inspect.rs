@@ -1,11 +1,12 @@
 //! `inspect`: what a model holds.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use ort_session::{
-    DenormalWeights, Inspection, Load, ModelBytes, ValueDescription, denormal_weights, inspect,
+    DenormalWeights, Inspection, Load, ModelBytes, OperatorCount, ValueDescription, WeightCount,
+    denormal_weights, inspect,
 };
 use serde_json::{Value as Json, json};
 
@@ -53,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
 /// What is shown.
 struct View<'a> {
-    path: &'a PathBuf,
+    path: &'a Path,
     n_bytes: usize,
     inspection: &'a Inspection,
     /// None if nobody asked.
@@ -145,7 +146,7 @@ impl View<'_> {
                 operator.unsupported.clone().unwrap_or_default(),
             ]);
         }
-        let sum = |of: fn(&ort_session::OperatorCount) -> usize| -> usize {
+        let sum = |of: fn(&OperatorCount) -> usize| -> usize {
             self.inspection.operators.iter().map(of).sum()
         };
         let n_missing =
@@ -224,45 +225,27 @@ impl View<'_> {
 
     fn to_json(&self) -> Json {
         let it = self.inspection;
-        let value = |value: &ValueDescription| json!({ "name": value.name, "type": value.ty.to_string(), "has_default": value.has_default });
-        let operator = |operator: &ort_session::OperatorCount| {
-            json!({
-                "domain": operator.domain,
-                "op_type": operator.op_type,
-                "version": operator.version,
-                "nodes": operator.n_nodes,
-                "unsupported": operator.unsupported,
-            })
-        };
         json!({
             "file_bytes": self.n_bytes,
             "version": it.version,
             "model": self.model_json(),
-            "inputs": it.inputs.iter().map(value).collect::<Vec<_>>(),
-            "outputs": it.outputs.iter().map(value).collect::<Vec<_>>(),
+            "inputs": list(&it.inputs, value_json),
+            "outputs": list(&it.outputs, value_json),
             "subgraphs": it.n_subgraphs,
-            "operators": it.operators.iter().map(operator).collect::<Vec<_>>(),
-            "weights": it.weights.iter().map(|kind| json!({
-                "type": kind.dtype.map(|dtype| dtype.name()),
-                "tensors": kind.n_tensors,
-                "bytes": kind.n_bytes,
-            })).collect::<Vec<_>>(),
-            "denormals": self.denormals.as_ref().map(|found| found.iter().map(|it| json!({
-                "name": it.name,
-                "type": it.dtype.name(),
-                "denormal": it.n_denormal,
-                "elements": it.n_elements,
-            })).collect::<Vec<_>>()),
+            "operators": list(&it.operators, operator_json),
+            "weights": list(&it.weights, weights_json),
+            "denormals": self.denormals.as_ref().map(|found| list(found, denormals_json)),
             "hints": {
                 "edges": it.hints.n_edges,
-                "providers": it.hints.providers.iter().map(|(name, n)| json!({
+                "providers": list(&it.hints.providers, |(name, n)| json!({
                     "name": name, "nodes": n,
-                })).collect::<Vec<_>>(),
-                "runtime_optimizations": it.hints.runtime_optimizations.iter().map(
+                })),
+                "runtime_optimizations": list(
+                    &it.hints.runtime_optimizations,
                     |(optimizer, action, n)| json!({
                         "optimizer": optimizer, "action": action, "records": n,
-                    })
-                ).collect::<Vec<_>>(),
+                    }),
+                ),
             },
             "warnings": it.warnings,
         })
@@ -286,6 +269,39 @@ impl View<'_> {
             "metadata": map(&model.metadata),
         })
     }
+}
+
+fn list<T>(items: &[T], json: impl Fn(&T) -> Json) -> Json {
+    items.iter().map(json).collect()
+}
+
+fn value_json(value: &ValueDescription) -> Json {
+    let (name, ty) = (&value.name, value.ty.to_string());
+    json!({ "name": name, "type": ty, "has_default": value.has_default })
+}
+
+fn operator_json(operator: &OperatorCount) -> Json {
+    json!({
+        "domain": operator.domain,
+        "op_type": operator.op_type,
+        "version": operator.version,
+        "nodes": operator.n_nodes,
+        "unsupported": operator.unsupported,
+    })
+}
+
+fn weights_json(kind: &WeightCount) -> Json {
+    let dtype = kind.dtype.map(|dtype| dtype.name());
+    json!({ "type": dtype, "tensors": kind.n_tensors, "bytes": kind.n_bytes })
+}
+
+fn denormals_json(found: &DenormalWeights) -> Json {
+    json!({
+        "name": found.name,
+        "type": found.dtype.name(),
+        "denormal": found.n_denormal,
+        "elements": found.n_elements,
+    })
 }
 
 fn denormals_text(found: &[DenormalWeights]) -> String {

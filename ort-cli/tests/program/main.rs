@@ -1,5 +1,7 @@
 //! The program as scripts see it: standard output, standard error and exit codes.
 
+#![cfg(test)]
+
 mod bench;
 mod errors;
 mod inspect;
