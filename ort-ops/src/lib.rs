@@ -11,6 +11,7 @@ mod accumulate;
 pub mod activation;
 pub mod infer;
 pub mod ops;
+mod order;
 pub mod scatter;
 mod strided;
 

@@ -66,10 +66,13 @@ ops! {
     split,
     split_to_sequence,
     squeeze,
+    tensor_scatter,
     tile,
+    top_k,
     transpose,
     trilu,
     unary,
+    unique,
     variadic,
     where_,
 }
