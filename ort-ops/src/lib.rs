@@ -9,12 +9,6 @@
 
 mod accumulate;
 pub mod activation;
-pub mod infer;
-pub mod ops;
-mod order;
-pub mod scatter;
-mod strided;
-
 mod arithmetic;
 mod attend;
 mod broadcast;
@@ -25,6 +19,7 @@ pub mod infer;
 mod lanes;
 mod offsets;
 pub mod ops;
+mod order;
 mod pool;
 mod product;
 mod quantized;
