@@ -19,6 +19,7 @@ pub mod infer;
 mod lanes;
 mod offsets;
 pub mod ops;
+mod order;
 mod pool;
 mod product;
 mod quantized;
