@@ -13,18 +13,22 @@ macro_rules! ops {
 
 // One a line, in alphabetical order.
 ops! {
+    affine_grid,
     average_pool,
+    col2im,
     conv,
     conv_integer,
     conv_transpose,
     gemm,
     global_pool,
+    grid_sample,
     if_,
     lp_pool,
     matmul,
     matmul_integer,
     max_pool,
     max_unpool,
+    non_max_suppression,
     qlinear_conv,
     qlinear_matmul,
     resize,
