@@ -19,6 +19,7 @@ ops! {
     conv,
     conv_integer,
     conv_transpose,
+    deform_conv,
     gemm,
     global_pool,
     grid_sample,
@@ -32,5 +33,6 @@ ops! {
     qlinear_conv,
     qlinear_matmul,
     resize,
+    roi_align,
     transpose,
 }
