@@ -14,7 +14,8 @@ pub const DEFS: &[OpDef] =
 /// GridSample: `x`: `[N, C, D₁, …, Dᵣ]`; `grid`: `[N, P₁, …, Pᵣ, r]`, float, positions from −1 to 1,
 /// the innermost axis first; `y`: `[N, C, P₁, …, Pᵣ]`. Nearest (half to even) takes any type, linear
 /// and cubic (`a = −¾`) any number type; integers round half to even. Positions are computed in
-/// float32 unless the grid is double, so that ties fall as in ONNX Runtime.
+/// float32 unless the grid is double, so that ties fall as in ONNX Runtime. With border padding, a
+/// place outside moves to the border first, except for cubic, as in ONNX Runtime.
 ///
 /// Source: ONNX operator set, GridSample-22.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +95,8 @@ impl GridSample {
         match self.padding {
             _ if place >= least && place <= greatest => place,
             GridPadding::Zeros => place,
+            // Of the four elements each moves to the border by itself.
+            GridPadding::Border if self.mode == GridMode::Cubic => place,
             GridPadding::Border => place.clamp(0.0, (n - 1) as f64),
             GridPadding::Reflection => reflect(place, least, greatest),
         }
