@@ -17,9 +17,12 @@ mod floats;
 mod fourier;
 pub mod infer;
 mod lanes;
+mod offsets;
 pub mod ops;
 mod pool;
 mod product;
+mod quantized;
+pub mod scatter;
 mod strided;
 mod walk;
 
