@@ -19,6 +19,7 @@ mod lanes;
 pub mod ops;
 mod pool;
 mod product;
+mod random;
 mod strided;
 mod walk;
 
