@@ -31,6 +31,7 @@ ops! {
     cumulative,
     det,
     dropout,
+    einsum,
     embed_layer_normalization,
     expand,
     eye_like,
