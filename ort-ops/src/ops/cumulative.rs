@@ -7,7 +7,7 @@ use ort_tensor::{DType, Inputs, Output, n_elements, with_dtype};
 
 use crate::accumulate::{Accumulate, Sum};
 use crate::elementwise::{like_first, only, unsupported};
-use crate::infer::{int_values, normalize_axis};
+use crate::infer::{folded, int_values, normalize_axis};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
@@ -92,7 +92,7 @@ impl Operator for Cumulative {
         {
             normalize_axis(axis, rank)?;
         }
-        Ok(facts)
+        Ok(folded(self, inputs, facts))
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {

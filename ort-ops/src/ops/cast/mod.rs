@@ -6,6 +6,7 @@ use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output};
 
 use crate::elementwise::{only, shaped_like_first, unsupported};
+use crate::infer::folded;
 
 mod convert;
 mod narrow;
@@ -75,7 +76,7 @@ impl Cast {
 impl Operator for Cast {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         inputs.dtype(0, is_castable)?;
-        Ok(vec![shaped_like_first(inputs, self.to)?])
+        Ok(folded(self, inputs, vec![shaped_like_first(inputs, self.to)?]))
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
