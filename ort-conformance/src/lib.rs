@@ -6,8 +6,6 @@
 #![forbid(unsafe_code)]
 
 pub mod node_cases;
-mod rng;
 mod way;
 
-pub use crate::rng::Rng;
 pub use crate::way::{Way, run_data_set};

@@ -6,11 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ort_conformance::{Rng, node_cases};
+use ort_conformance::node_cases;
 use ort_ep::Reference;
 use ort_format::Limits;
 use ort_graph::ImportLimits;
 use ort_session::{Level, ModelBytes, Session, SessionError};
+use ort_testing::Rng;
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]

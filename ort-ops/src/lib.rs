@@ -14,12 +14,16 @@ mod attend;
 mod broadcast;
 mod elementwise;
 mod floats;
+mod fourier;
 pub mod infer;
 mod lanes;
+mod offsets;
 pub mod ops;
 mod pool;
 mod product;
 mod random;
+mod quantized;
+pub mod scatter;
 mod strided;
 mod walk;
 

@@ -24,6 +24,7 @@ mod control;
 mod error;
 mod fold;
 mod inputs;
+mod inspect;
 mod memory;
 mod outputs;
 mod packs;
@@ -36,6 +37,9 @@ mod threads;
 pub use crate::builder::SessionBuilder;
 pub use crate::error::{InputError, SessionError};
 pub use crate::inputs::{InputValue, RunInputs};
+pub use crate::inspect::{
+    DenormalWeights, Hints, Inspection, OperatorCount, WeightCount, denormal_weights, inspect,
+};
 pub use crate::memory::MemoryReport;
 pub use crate::outputs::Outputs;
 pub use crate::plan::PlanError;
@@ -46,6 +50,14 @@ pub use crate::session::{Metadata, Session, ValueDescription};
 pub use ort_ep::ExecutionProvider;
 pub use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice};
 pub use ort_graph::{Dim, ModelInfo, Type};
-pub use ort_loader::{Load, ModelBytes, ProcessMemory, process_memory};
+pub use ort_loader::{Load, MeasureError, ModelBytes, ProcessMemory, process_memory};
 pub use ort_optimizer::{Level, Report};
-pub use ort_tensor::{DType, Tensor, TensorError, TensorView, Value, ValueView};
+pub use ort_tensor::{
+    Bool, Complex, DType, Element, Number, Tensor, TensorError, TensorView, Value, ValueView, bf16,
+    f16, with_dtype,
+};
+
+/// The code in README.md compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -6,7 +6,7 @@ use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output, Shape, n_elements, with_dtype};
 
 use crate::accumulate::{Accumulate, Sum, multiply_add, zeros};
-use crate::infer::{AutoPad, PADDING, Window, WindowAttrs, known_or_zero, read_axes};
+use crate::infer::{AutoPad, PADDING, Window, WindowAttrs, known_or_one, known_or_zero, read_axes};
 use crate::ops::conv::{expect_channels, read_group, widened};
 
 /// The definitions of this file.
@@ -111,14 +111,8 @@ impl ConvTranspose {
     }
 
     fn output_dims(&self, x: &[Dim], kernel: &[Dim]) -> Result<Dims, OpError> {
-        let sizes: Shape = kernel.iter().map(|dim| dim.known().unwrap_or(1)).collect();
-        let mut window = match self.unplaced(x.len(), &sizes) {
-            // The kernel in the attributes is the one the weights will turn out to have.
-            Err(_) if kernel.iter().any(|dim| dim.known().is_none()) => {
-                return Ok(vec![Dim::Unknown; x.len()].into());
-            }
-            window => window?,
-        };
+        let kernel = self.window.kernel_dims(kernel);
+        let mut window = self.unplaced(x.len(), &known_or_one(&kernel))?;
         let mut dims = Dims::new();
         for axis in 0..x.len() {
             dims.push(match (&self.output_shape, &x[axis], &kernel[axis]) {

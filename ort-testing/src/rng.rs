@@ -29,4 +29,15 @@ impl Rng {
         let n = u64::try_from(len).unwrap_or(u64::MAX);
         usize::try_from(self.below(n)).unwrap_or(0)
     }
+
+    /// A number in [−1, 1), a multiple of 2^-23.
+    pub fn uniform(&mut self) -> f32 {
+        let mantissa = u32::try_from(self.next_u64() >> 40).unwrap_or(0);
+        f32::from_bits(0x4000_0000 | mantissa >> 1) - 3.0
+    }
+
+    /// `n` numbers in [−1, 1).
+    pub fn uniforms(&mut self, n: usize) -> Vec<f32> {
+        (0..n).map(|_| self.uniform()).collect()
+    }
 }

@@ -1,0 +1,26 @@
+//! The commands, one a file.
+
+pub(crate) mod bench;
+pub(crate) mod inspect;
+pub(crate) mod run;
+pub(crate) mod test;
+
+use std::path::Path;
+
+use ort_session::Session;
+
+use crate::number;
+use crate::options::SessionOptions;
+use crate::print::bold;
+
+/// One line on what runs: `model.ort · 5.3 MiB · level all · avx512 · 2 threads`.
+fn headline(path: &Path, session: &Session, options: &SessionOptions) -> String {
+    format!(
+        "{} · {} · level {} · {} · {}",
+        bold(path.display()),
+        number::bytes(session.bytes().len()),
+        options.level(),
+        options.isa(),
+        number::plural(session.n_threads(), "thread"),
+    )
+}
