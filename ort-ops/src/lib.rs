@@ -23,6 +23,7 @@ mod order;
 mod pool;
 mod product;
 mod quantized;
+mod random;
 pub mod scatter;
 mod strided;
 mod walk;
