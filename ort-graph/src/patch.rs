@@ -269,3 +269,6 @@ fn is_given(graph: &Graph, id: ValueId) -> bool {
 fn is_returned(graph: &Graph, id: ValueId) -> bool {
     graph.outputs().contains(&id)
 }
+
+#[cfg(test)]
+mod tests;

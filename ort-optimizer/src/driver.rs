@@ -52,7 +52,7 @@ pub fn optimize(
         passes,
     };
     driver.graph(&mut graph)?;
-    Ok((graph, driver.report))
+    Ok((graph.compact()?, driver.report))
 }
 
 fn report_of(pass: &Pass) -> PassReport {
