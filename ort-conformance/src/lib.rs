@@ -1,1 +1,13 @@
-//! (being written)
+//! Tests only: the ONNX standard's node cases and real models, over every way to run them.
+//!
+//! A [`Way`] is a provider, an optimization level, an instruction set and a number of threads; a
+//! case must give the same answer every way. The tests are in `tests/`.
+
+#![forbid(unsafe_code)]
+
+pub mod node_cases;
+mod rng;
+mod way;
+
+pub use crate::rng::Rng;
+pub use crate::way::{Way, run_data_set};

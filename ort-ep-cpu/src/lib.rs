@@ -1,1 +1,13 @@
-//! (being written)
+//! The CPU provider: it chooses which kernel runs which node, and packs the constants they want.
+//!
+//! Every operator runs here: where no fast kernel takes a node, its own `eval` does. The
+//! instructions are ort-kernels'; this crate only chooses.
+
+#![forbid(unsafe_code)]
+
+mod kernels;
+mod options;
+mod provider;
+
+pub use crate::options::{CpuOptions, Denormals, IsaChoice, ParseOptionError, UnavailableIsa};
+pub use crate::provider::CpuProvider;

@@ -25,7 +25,7 @@ pub trait Kernel: Debug + Send + Sync {
     ///
     /// # Errors
     /// If the inputs are not what the operator allows.
-    fn run(&self, prepared: &Prepared, io: &mut Io<'_>) -> Result<(), KernelError>;
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError>;
 
     /// The variant that was chosen, for profiles: `gemm_f32/avx512_14x32`.
     fn variant(&self) -> &'static str {
@@ -77,11 +77,11 @@ impl Debug for Prepared {
 
 /// What a run lends a kernel.
 #[derive(Debug)]
-pub struct Io<'a> {
+pub struct Io<'a, 'out> {
     /// The inputs of the claim, by position.
     pub inputs: Inputs<'a>,
     /// The outputs of the claim, by position.
-    pub outputs: &'a mut [Output<'a>],
+    pub outputs: &'a mut [Output<'out>],
     /// As many bytes as `prepare` asked for, with any content, aligned to 64.
     pub scratch: &'a mut [u8],
     /// Who computes.

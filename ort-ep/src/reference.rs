@@ -58,7 +58,7 @@ impl EvalKernel {
 }
 
 impl Kernel for EvalKernel {
-    fn run(&self, _prepared: &Prepared, io: &mut Io<'_>) -> Result<(), KernelError> {
+    fn run(&self, _prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         Ok(self.0.eval(io.inputs, io.outputs)?)
     }
 }

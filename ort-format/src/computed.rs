@@ -8,16 +8,22 @@ use crate::put::Dropped;
 use crate::record::{File, Graph, Node, NodeEdge};
 pub(crate) use crate::type_info::record::value_type;
 
-/// The version a file claims: 6 if its resolver covers every node, else 4.
+/// The version a file claims: 6 if it holds a resolver, else 4.
 ///
-/// ONNX Runtime (1.31) takes the resolver of a file of version 5 or later at its word, and fails where an operator is
-/// missing from it; for an earlier version it derives the resolver from its own operator schemas, whatever the file
-/// holds. All versions lay out their tables alike. A minimal build has no schemas: it loads version 5 and later only.
-pub(crate) fn written_version(file: &File<'_>) -> Option<Cow<'static, str>> {
-    let resolver = file.kernel_type_str_resolver.as_ref();
-    let entries = resolver.map_or(&[][..], |resolver| &resolver.op_kernel_type_str_args);
-    let known: HashSet<&str> = entries.iter().map(|entry| &*entry.op_id).collect();
-    Some(if covers(&known, &file.model.graph) { "6" } else { "4" }.into())
+/// ONNX Runtime (1.31) takes a resolver at its word, whatever the version, and fails on a node that is missing from it;
+/// without one it fails too from version 5 on, and before that derives one from its own operator schemas. All versions
+/// lay out their tables alike. A build without schemas loads version 5 and later only: a model whose operators changed
+/// is beyond it.
+pub(crate) fn written_version(file: &File<'_>) -> Cow<'static, str> {
+    if resolver_covers_nodes(file) { "6" } else { "4" }.into()
+}
+
+/// Whether the file's resolver can be written: whether it knows the operator of every node.
+pub(crate) fn resolver_covers_nodes(file: &File<'_>) -> bool {
+    file.kernel_type_str_resolver.as_ref().is_some_and(|resolver| {
+        let entries = &resolver.op_kernel_type_str_args;
+        covers(&entries.iter().map(|entry| &*entry.op_id).collect(), &file.model.graph)
+    })
 }
 
 fn covers(known: &HashSet<&str>, graph: &Graph<'_>) -> bool {

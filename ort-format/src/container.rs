@@ -24,20 +24,21 @@ pub(crate) fn root<'a>(bytes: &'a [u8], limits: &Limits) -> Result<File<'a>, For
     let options = VerifierOptions {
         max_depth: limits.depth,
         max_tables: limits.tables,
-        // A file of a few hundred bytes shares most of them.
+        // The constant is for files of a few hundred bytes, which share most of them.
         max_apparent_size: bytes
             .len()
             .saturating_mul(limits.apparent_ratio)
             .saturating_add(1 << 16),
         ignore_missing_null_terminator: false,
     };
+    // Views are total: the version can be had before the rest, which a newer one may lay out in its own way.
+    let file = File::read(Position::start(bytes)).unwrap_or_default();
+    if let Some(found) = file.version().filter(|&version| version > NEWEST_VERSION) {
+        return Err(FormatError::TooNew { found });
+    }
     let mut verifier = Verifier::new(&options, bytes);
     <ForwardsUOffset<File<'_>>>::run_verifier(&mut verifier, 0).map_err(damaged)?;
-    let file = File::read(Position::start(bytes)).unwrap_or_default();
-    match file.version() {
-        Some(found) if found > NEWEST_VERSION => Err(FormatError::TooNew { found }),
-        _ => Ok(file),
-    }
+    Ok(file)
 }
 
 fn recognise(bytes: &[u8]) -> Result<(), FormatError> {
@@ -60,19 +61,11 @@ fn recognise(bytes: &[u8]) -> Result<(), FormatError> {
     Ok(())
 }
 
-/// A protobuf `ModelProto` starts with field 1, a small varint (the IR version); one of its fields 2 to 25 follows.
+/// A protobuf `ModelProto` starts with its field 1, a small varint (the IR version), and another of its fields.
 fn looks_like_onnx(bytes: &[u8]) -> bool {
+    const TAGS: [u8; 10] = [0x12, 0x1a, 0x22, 0x28, 0x32, 0x3a, 0x42, 0x72, 0xa2, 0xca];
     let is_ort = bytes.get(4..8) == Some(IDENTIFIER.as_bytes());
-    !is_ort
-        && matches!(
-            bytes,
-            [
-                0x08,
-                1..=0x3f,
-                0x12 | 0x1a | 0x22 | 0x28 | 0x32 | 0x3a | 0x42 | 0x72 | 0xa2 | 0xca,
-                ..
-            ]
-        )
+    !is_ort && matches!(bytes, [0x08, 1..=0x3f, tag, ..] if TAGS.contains(tag))
 }
 
 fn damaged(error: InvalidFlatbuffer) -> FormatError {

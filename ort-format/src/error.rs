@@ -228,7 +228,7 @@ pub enum Fault {
     TooManyNames,
 }
 
-/// What looks wrong and does no harm; see [`warnings`](crate::warnings).
+/// What looks wrong and does no harm; see [`open_with_warnings`](crate::open_with_warnings).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {oddity}")]
 pub struct Warning {

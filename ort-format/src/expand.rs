@@ -44,7 +44,7 @@ macro_rules! schema {
     (
         $(
             table $Table:ident $(<$a:lifetime>)? $doc:literal $(sorted by $key:ident)? {
-                $($id:literal $field:ident: $ty:tt $field_doc:literal;)*
+                $($id:literal $field:ident: $ty:tt $(if $condition:ident)? $field_doc:literal;)*
             }
             $(computed {
                 $($computed_id:literal $computed:ident: $computed_ty:tt by $by:ident, $computed_doc:literal;)*
@@ -107,7 +107,10 @@ macro_rules! schema {
                     type Slot = Offset;
 
                     fn put(&self, writer: &mut Writer) -> Offset {
-                        $(let $field = self.$field.put(writer);)*
+                        $(
+                            let $field = (true $(&& computed::$condition(self))?)
+                                .then(|| self.$field.put(writer));
+                        )*
                         $($(let $computed = computed::$by(self).put(writer);)*)?
                         let table = writer.start_table();
                         $(writer.fill(slot_of($id), $field);)*

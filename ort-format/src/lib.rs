@@ -5,7 +5,7 @@
 //! [`Node`], [`Tensor`], …) are `Copy`, borrow from the bytes and never fail. Stored edges, providers and runtime
 //! optimizations are hints, here to be shown.
 //!
-//! [`write`] takes the same tables as [`record`]s. Equal records give equal bytes, and tensors start at multiples of
+//! [`write()`] takes the same tables as [`record`]s. Equal records give equal bytes, and tensors start at multiples of
 //! 64 bytes, so that a mapped file can be computed on.
 //!
 //! Neither knows what a tensor or an operator is.
@@ -51,11 +51,11 @@ use schema::view;
 /// [`FormatError`]: the first thing found wrong, and where.
 pub fn open<'a>(bytes: &'a [u8], limits: &Limits) -> Result<File<'a>, FormatError> {
     let file = container::root(bytes, limits)?;
-    check::check(file, bytes.len(), limits, &mut |_| {})?;
+    check::check(file, bytes.len(), limits, None)?;
     Ok(file)
 }
 
-/// The file in `bytes` as [`open`] gives it, with what is odd about it and does no harm.
+/// The file in `bytes` as [`open`] gives it, with what is odd about it and does no harm, up to a hundred things.
 ///
 /// # Errors
 /// [`FormatError`]: the first thing found wrong, and where.
@@ -65,7 +65,7 @@ pub fn open_with_warnings<'a>(
 ) -> Result<(File<'a>, Vec<Warning>), FormatError> {
     let file = container::root(bytes, limits)?;
     let mut warnings = Vec::new();
-    check::check(file, bytes.len(), limits, &mut |warning| warnings.push(warning))?;
+    check::check(file, bytes.len(), limits, Some(&mut warnings))?;
     Ok((file, warnings))
 }
 
@@ -73,8 +73,8 @@ pub fn open_with_warnings<'a>(
 /// The bytes of a file of version 6 that holds `file`.
 ///
 /// Equal records give equal bytes. Edges between nodes follow from names; what is looked up by key is sorted by it;
-/// equal texts are stored once; tensors start at multiples of 64 bytes. Where the resolver does not cover every node
-/// the file claims version 4, for which ONNX Runtime derives a resolver of its own.
+/// equal texts are stored once; tensors start at multiples of 64 bytes. A resolver that lacks a
+/// node's operator is left out, and the file then claims version 4, for which ONNX Runtime derives one of its own.
 ///
 /// # Errors
 /// [`WriteError`]: the file would be too big, or [`open`] would refuse it.

@@ -3,7 +3,7 @@
 /// Bounds on what [`open`](crate::open) follows. Time and memory of opening grow with them, never faster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Tables within tables. The default is twice that of ONNX Runtime, which saves deeper files than it loads.
+    /// Tables within tables, which is also how deep the checks recurse. The default is twice that of ONNX Runtime, which saves deeper files than it loads.
     pub depth: usize,
     /// Graphs within graphs.
     pub subgraphs: usize,

@@ -2,14 +2,15 @@
 //!
 //! - `T` reads as empty where it is absent, and is always written; `(T)` is an option, for where absence means something.
 //! - `[T]` is a vector, `str` a string, `[u8]` the bytes of a tensor.
-//! - `computed` fields are read as they stand; a record has none, the writer makes each `by` a function of [`computed`](crate::computed).
+//! - A field is written `if` a function of its record says so.
+//! - `computed` fields are read as they stand; a record has none, the writer makes each `by` a function of its record.
 //!
 //! Ids are those of ONNX Runtime 1.31's schema; the root table is called `InferenceSession` there.
 
 schema! {
     table File<'a> "A whole file." {
         1 model: Model "What it is about.";
-        3 kernel_type_str_resolver: (KernelTypeStrResolver) "Which arguments each type constraint binds; from version 5.";
+        3 kernel_type_str_resolver: (KernelTypeStrResolver) if resolver_covers_nodes "What type constraints bind; from version 5.";
     }
     computed {
         0 ort_version: (str) by written_version, "The format's version, a decimal number.";
@@ -136,7 +137,7 @@ schema! {
         2 dims: [i64] "The shape of the whole.";
     }
 
-    table Attribute<'a> "A parameter of a node; [`value`](Attribute::value) reads it by its type." {
+    table Attribute<'a> "A parameter of a node; `attribute_type` says which field holds its value." {
         0 name: str "Its name.";
         1 doc_string: (str) "Prose about it.";
         2 attribute_type: AttributeType "Which of the others holds the value.";

@@ -10,8 +10,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 /// Work of one timing, in floating-point operations.
-const WORK: f64 = 4e8;
-const ROUNDS: usize = 5;
+const WORK: f64 = 2e7;
+const ROUNDS: usize = 100;
 /// Channels, side of the image, filters (0: depthwise), side of the kernel, stride.
 const CASES: [[usize; 5]; 12] = [
     [3, 224, 64, 7, 2],

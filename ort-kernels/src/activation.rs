@@ -1,4 +1,5 @@
-//! Element-wise functions that a product or a convolution applies to its results while they are hot.
+//! Element-wise functions that a product or a convolution applies to its results while they are
+//! hot.
 
 use crate::Isa;
 use crate::vec;
@@ -60,7 +61,7 @@ impl Activation {
     }
 
     /// Replaces every element by its function. NaN stays NaN; error bounds as of the functions in
-    /// [`vec`].
+    /// [`vec`](mod@vec).
     pub fn apply(self, isa: Isa, x: &mut [f32]) {
         match self {
             Self::None => {}

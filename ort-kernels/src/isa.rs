@@ -1,14 +1,18 @@
 //! Instruction sets as proof tokens, and every line of `unsafe` in this crate.
 //!
-//! A token such as [`Avx512`] can only be had from `detect`, so whoever holds one may call code that
-//! was compiled for those instructions. [`kernel!`] wraps a body into an inner function that has the
-//! features and calls it on the strength of the token; [`per_isa!`] compiles one body three times.
-//! Features are listed once, in `features!`, which feeds detection and compilation alike.
+//! A token such as [`Avx512`] can only be had from `detect`, so whoever holds one may call code
+//! that was compiled for those instructions. `kernel!` wraps a body into an inner function that
+//! has the features and calls it on the strength of the token; `per_isa!` compiles one body three
+//! times. Features are listed once, in `features!`, which feeds detection and compilation alike.
 #![expect(unsafe_code, reason = "the one file that talks to the processor directly")]
 
+mod set;
+
 use crate::gemm_f32::Matrix;
+pub use set::Isa;
 
 /// Passes the feature list of a token to the macro `$then`.
+#[cfg(target_arch = "x86_64")]
 macro_rules! features {
     (Avx512 $then:ident $($rest:tt)*) => {
         $then! { ["avx512f" "avx512bw" "avx512dq" "avx512vl" "avx2" "fma" "f16c"] $($rest)* }
@@ -26,8 +30,8 @@ macro_rules! enabled {
     ([$($feature:tt)+] $item:item) => { #[target_feature($(enable = $feature),+)] $item };
 }
 
-/// `kernel! { Avx512 => fn f<const R: usize>(x: &[f32]) { … } }` is `fn f(token: Avx512, x: &[f32])`, safe to
-/// call, whose body is compiled with the features the token proves.
+/// `kernel! { Avx512 => fn f<const R: usize>(x: &[f32]) { … } }` is `fn f(token: Avx512, x:
+/// &[f32])`, safe to call, whose body is compiled with the features the token proves.
 #[cfg(target_arch = "x86_64")]
 macro_rules! kernel {
     ($(#[$meta:meta])* $isa:ident => $vis:vis fn $name:ident
@@ -35,7 +39,10 @@ macro_rules! kernel {
      ($($arg:ident : $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
         $(#[$meta])*
         #[expect(unsafe_code, reason = "the token proves the features of the inner function")]
-        $vis fn $name $(<$(const $const: $const_ty),+>)? (_: $crate::$isa, $($arg: $ty),*) $(-> $ret)? {
+        $vis fn $name $(<$(const $const: $const_ty),+>)? (
+            _: $crate::$isa,
+            $($arg: $ty),*
+        ) $(-> $ret)? {
             features! { $isa enabled
                 fn inner $(<$(const $const: $const_ty),+>)? ($($arg: $ty),*) $(-> $ret)? $body
             }
@@ -46,9 +53,9 @@ macro_rules! kernel {
     };
 }
 
-/// `per_isa! { pub fn f<FMA>(x: &mut [f32]) { … } }` is `pub fn f(isa: Isa, x: &mut [f32])`: one body,
-/// compiled for each instruction set and left to the vectoriser. `FMA` is a `const bool` in the body,
-/// true where [`mul_add`] is one instruction.
+/// `per_isa! { pub fn f<FMA>(x: &mut [f32]) { … } }` is `pub fn f(isa: Isa, x: &mut [f32])`: one
+/// body, compiled for each instruction set and left to the vectoriser. `FMA` is a `const bool` in
+/// the body, true where [`mul_add`] is one instruction.
 macro_rules! per_isa {
     ($($(#[$meta:meta])* $vis:vis fn $name:ident <$fma:ident>
      ($($arg:ident : $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block)+) => {$(
@@ -81,19 +88,13 @@ pub(crate) fn mul_add<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
-#[cfg(target_arch = "x86_64")]
-type Proof = ();
-/// Elsewhere no token can exist.
-#[cfg(not(target_arch = "x86_64"))]
-type Proof = std::convert::Infallible;
-
 /// Proof that this machine runs AVX-512 (F, BW, DQ, VL), AVX2, FMA and F16C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Avx512(Proof);
+pub struct Avx512(());
 
 /// Proof that this machine runs AVX2, FMA and F16C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Avx2(Proof);
+pub struct Avx2(());
 
 impl Avx512 {
     /// The token, if this machine has the instructions.
@@ -121,85 +122,8 @@ impl Avx2 {
 
 impl From<Avx512> for Avx2 {
     /// The features of `Avx512` include those of `Avx2`.
-    fn from(Avx512(proof): Avx512) -> Self {
-        Self(proof)
-    }
-}
-
-/// The instruction set kernels are chosen for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Isa {
-    /// 16 lanes of f32, 32 registers.
-    Avx512(Avx512),
-    /// 8 lanes of f32, 16 registers.
-    Avx2(Avx2),
-    /// What every processor of the target has.
-    Generic,
-}
-
-impl Isa {
-    /// The best instruction set of this machine.
-    #[must_use]
-    pub fn best() -> Self {
-        let avx512 = Avx512::detect().map(Self::Avx512);
-        avx512.or_else(|| Avx2::detect().map(Self::Avx2)).unwrap_or(Self::Generic)
-    }
-
-    /// The set named `avx512`, `avx2` or `generic`; `None` for another name or if the machine lacks it.
-    #[must_use]
-    pub fn by_name(name: &str) -> Option<Self> {
-        match name {
-            "avx512" => Avx512::detect().map(Self::Avx512),
-            "avx2" => Avx2::detect().map(Self::Avx2),
-            "generic" => Some(Self::Generic),
-            _ => None,
-        }
-    }
-
-    /// Every instruction set this machine has, best first.
-    pub fn all() -> impl Iterator<Item = Self> {
-        ["avx512", "avx2", "generic"].into_iter().filter_map(Self::by_name)
-    }
-
-    /// The name `by_name` takes.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Avx512(_) => "avx512",
-            Self::Avx2(_) => "avx2",
-            Self::Generic => "generic",
-        }
-    }
-
-    /// The AVX-512 token, if kernels for it may be chosen.
-    #[must_use]
-    pub fn avx512(self) -> Option<Avx512> {
-        match self {
-            Self::Avx512(token) => Some(token),
-            _ => None,
-        }
-    }
-
-    /// The AVX2 token, if kernels for it may be chosen; AVX-512 includes AVX2.
-    #[must_use]
-    pub fn avx2(self) -> Option<Avx2> {
-        match self {
-            Self::Avx512(token) => Some(token.into()),
-            Self::Avx2(token) => Some(token),
-            Self::Generic => None,
-        }
-    }
-
-    /// An estimate of the f32 operations a core can finish in a cycle: two multiply-add units (or one
-    /// multiplier and one adder without FMA), two operations a lane.
-    #[must_use]
-    pub fn flops_per_cycle(self) -> usize {
-        match self {
-            Self::Avx512(_) => 2 * 2 * 16,
-            Self::Avx2(_) => 2 * 2 * 8,
-            Self::Generic if GENERIC_FMA => 2 * 2 * 4,
-            Self::Generic => 2 * 4,
-        }
+    fn from(Avx512(()): Avx512) -> Self {
+        Self(())
     }
 }
 
@@ -217,7 +141,8 @@ pub(crate) mod x86 {
         #[inline]
         pub(crate) fn load16(x: &[f32]) -> __m512 {
             match x.first_chunk::<16>() {
-                // SAFETY: the pointer is good for the 16 elements of the array; no alignment is asked.
+                // SAFETY: the pointer is good for the 16 elements of the array; no alignment is
+                // asked.
                 Some(x) => unsafe { _mm512_loadu_ps(x.as_ptr()) },
                 // SAFETY: lanes outside the mask are not read, and the mask has a bit an element.
                 None => unsafe { _mm512_maskz_loadu_ps((1 << x.len()) - 1, x.as_ptr()) },
@@ -230,9 +155,11 @@ pub(crate) mod x86 {
         #[inline]
         pub(crate) fn store16(x: &mut [f32], lanes: __m512) {
             match x.first_chunk_mut::<16>() {
-                // SAFETY: the pointer is good for the 16 elements of the array; no alignment is asked.
+                // SAFETY: the pointer is good for the 16 elements of the array; no alignment is
+                // asked.
                 Some(x) => unsafe { _mm512_storeu_ps(x.as_mut_ptr(), lanes) },
-                // SAFETY: lanes outside the mask are not written, and the mask has a bit an element.
+                // SAFETY: lanes outside the mask are not written, and the mask has a bit an
+                // element.
                 None => unsafe {
                     _mm512_mask_storeu_ps(x.as_mut_ptr(), (1 << x.len()) - 1, lanes);
                 },
@@ -248,7 +175,8 @@ pub(crate) mod x86 {
         #[inline]
         pub(crate) fn load8(x: &[f32]) -> __m256 {
             if let Some(x) = x.first_chunk::<8>() {
-                // SAFETY: the pointer is good for the 8 elements of the array; no alignment is asked.
+                // SAFETY: the pointer is good for the 8 elements of the array; no alignment is
+                // asked.
                 return unsafe { _mm256_loadu_ps(x.as_ptr()) };
             }
             let mask = MASKS[8 - x.len()..].as_ptr().cast();
@@ -264,7 +192,8 @@ pub(crate) mod x86 {
         #[inline]
         pub(crate) fn store8(x: &mut [f32], lanes: __m256) {
             if let Some(x) = x.first_chunk_mut::<8>() {
-                // SAFETY: the pointer is good for the 8 elements of the array; no alignment is asked.
+                // SAFETY: the pointer is good for the 8 elements of the array; no alignment is
+                // asked.
                 return unsafe { _mm256_storeu_ps(x.as_mut_ptr(), lanes) };
             }
             let mask = MASKS[8 - x.len()..].as_ptr().cast();
@@ -294,11 +223,12 @@ pub(crate) fn multiply_f64(
     assert!(fits(a) && fits(b), "an operand is shorter than its shape and strides say");
     assert_eq!(a.columns, b.rows, "columns of A and rows of B");
     assert_eq!(Some(c.len()), a.rows.checked_mul(b.columns), "length of C");
-    // No stride exceeds the length of its slice unless its dimension is below two, so none wraps.
-    let [ra, ca] = [a.row_stride.cast_signed(), a.column_stride.cast_signed()];
-    let [rb, cb] = [b.row_stride.cast_signed(), b.column_stride.cast_signed()];
-    // SAFETY: every (i, j) of A and B lies inside its slice, and C holds m·n elements at (n, 1), which
-    // do not overlap; C is borrowed mutably, so it aliases neither operand.
+    // A stride that is never taken may be anything; any other is below the length of its slice.
+    let stride = |count, stride: usize| if count < 2 { 1 } else { stride.cast_signed() };
+    let [ra, ca] = [stride(a.rows, a.row_stride), stride(a.columns, a.column_stride)];
+    let [rb, cb] = [stride(b.rows, b.row_stride), stride(b.columns, b.column_stride)];
+    // SAFETY: every (i, j) of A and B lies inside its slice, and C holds m·n elements at (n, 1),
+    // which do not overlap; C is borrowed mutably, so it aliases neither operand.
     unsafe {
         matrixmultiply::dgemm(
             a.rows,
@@ -319,11 +249,12 @@ pub(crate) fn multiply_f64(
     }
 }
 
-/// While it lives, this thread treats denormals as zero, as operands and as results; dropping it gives
-/// the thread back exactly the mode it had.
+/// While it lives, this thread treats denormals as zero, as operands and as results; dropping it
+/// gives the thread back exactly the mode it had.
 ///
-/// It belongs to its thread (`!Send`) and nests. x86-64: MXCSR.FTZ and DAZ; AArch64: FPCR.FZ; elsewhere
-/// it does nothing. Arithmetic the compiler did beforehand, on constants, is not affected.
+/// It belongs to its thread (`!Send`) and nests. x86-64: MXCSR.FTZ and DAZ; AArch64: FPCR.FZ;
+/// elsewhere it does nothing. Arithmetic the compiler did beforehand, on constants, is not
+/// affected.
 #[derive(Debug)]
 pub struct FlushDenormals {
     previous: control::Word,
@@ -340,7 +271,8 @@ impl FlushDenormals {
     }
 
     /// Whether arithmetic of this thread met a denormal while the guard was held: a result that was
-    /// flushed or an operand that was not. An operand taken as zero leaves no trace in the processor.
+    /// flushed or an operand that was not. An operand taken as zero leaves no trace in the
+    /// processor.
     #[must_use]
     pub fn met_denormal(&self) -> bool {
         control::read() & control::DENORMAL_SEEN != 0
@@ -380,9 +312,11 @@ mod control {
     }
 
     pub(super) fn write(word: Word) {
-        // SAFETY: loads four bytes of `word`, which came from `read` with defined bits changed, so no
-        // reserved bit is set. Exceptions stay masked and rounding is unchanged; only denormals are
-        // treated differently, which is what the caller asks of every operation that follows.
+        // SAFETY: loads four bytes of `word`, which came from `read` with defined bits changed, so
+        // no reserved bit is set. Exceptions stay masked and rounding is unchanged; only denormals
+        // are treated differently, which is what the caller asks of every operation that follows.
+        // The compiler assumes the default mode: what it folds at compile time keeps denormals,
+        // and nothing else follows from the assumption.
         unsafe {
             asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack));
         }
@@ -426,51 +360,4 @@ mod control {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Avx2, FlushDenormals, Isa};
-    use std::hint::black_box;
-
-    /// Half of the least normal number: a denormal.
-    fn halved() -> f32 {
-        black_box(f32::MIN_POSITIVE) * black_box(0.5)
-    }
-
-    #[test]
-    fn names_lead_back_to_the_same_set() {
-        for isa in Isa::all() {
-            assert_eq!(Isa::by_name(isa.name()), Some(isa));
-        }
-        assert_eq!(Isa::by_name("mmx"), None);
-        assert_eq!(Isa::all().next(), Some(Isa::best()));
-    }
-
-    #[test]
-    fn avx512_includes_avx2() {
-        assert!(Isa::best().avx512().is_none() || Avx2::detect().is_some());
-    }
-
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    #[test]
-    fn denormals_are_zero_while_the_guard_lives_and_only_then() {
-        assert!(halved() > 0.0);
-        {
-            let _outer = FlushDenormals::new();
-            drop(FlushDenormals::new());
-            assert_eq!(halved(), 0.0);
-            assert_eq!(black_box(f32::from_bits(1)) * black_box(1e30), 0.0);
-        }
-        assert!(halved() > 0.0);
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[test]
-    fn a_flushed_result_is_reported() {
-        let guard = FlushDenormals::new();
-        assert_eq!(black_box(1.0f32) * black_box(0.5), 0.5);
-        assert!(!guard.met_denormal());
-        assert_eq!(halved(), 0.0);
-        assert!(guard.met_denormal());
-        assert!(!FlushDenormals::new().met_denormal());
-        assert!(guard.met_denormal());
-    }
-}
+mod tests;

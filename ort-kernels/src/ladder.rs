@@ -8,8 +8,8 @@
 ///     Avx512 => avx512_14x32, Avx2 => avx2_6x16; generic
 /// }
 /// ```
-/// Every name is a module beside this one with a `const VARIANT: Variant` (a type of the folder) and
-/// `fn tile(token: <Isa>, a: &[f32], …)`; `generic` takes no token. From the list come
+/// Every name is a module beside this one with a `const VARIANT: Variant` (a type of the folder)
+/// and `fn tile(token: <Isa>, a: &[f32], …)`; `generic` takes no token. From the list come
 /// - `fn tile(isa: Isa, a: &[f32], …)`, which runs the best variant `isa` allows;
 /// - `fn best(isa: Isa) -> Variant`, which describes it;
 /// - `fn all() -> impl Iterator<Item = (Variant, Option<Isa>)>`: every variant, and the instruction

@@ -1,7 +1,7 @@
 //! How operator tests run a node: as a session would, with outputs planned where inference knows
 //! their shapes, and free where it does not; both must agree.
 
-use ort_graph::{Attr, Attrs, Fact, Facts, NodeSpec};
+use ort_graph::{Attr, Attrs, Fact, Facts, NodeSpec, Operator};
 use ort_tensor::{Inputs, Output, Tensor, Value};
 
 /// One node to run.
@@ -74,7 +74,36 @@ impl Case {
                 }
             }
         }
+        for &(from, to) in op.behaviour().in_place {
+            self.check_in_place(&*op, inputs, &values, (from, to))?;
+        }
         Ok(values)
+    }
+
+    /// That output `to` computed over the data of input `from`, where both are of one type and
+    /// shape, is what it is in memory of its own.
+    fn check_in_place(
+        &self,
+        op: &dyn Operator,
+        inputs: &[Option<Value>],
+        expected: &[Value],
+        (from, to): (usize, usize),
+    ) -> Result<(), String> {
+        let Some(Some(Value::Tensor(input))) = inputs.get(from) else { return Ok(()) };
+        let Some(Value::Tensor(output)) = expected.get(to) else { return Ok(()) };
+        if (input.dtype(), input.shape()) != (output.dtype(), output.shape()) {
+            return Ok(());
+        }
+        let mut data = input.clone();
+        let mut views: Vec<_> =
+            inputs.iter().map(|value| value.as_ref().map(Value::view)).collect();
+        views[from] = None;
+        let mut outputs: Vec<_> = (0..self.n_outputs).map(|_| Output::free()).collect();
+        outputs[to] = Output::in_place(data.view_mut(), from);
+        op.eval(Inputs::new(&views), &mut outputs).map_err(|error| error.to_string())?;
+        drop(outputs);
+        assert_eq!(data, *output, "output {to} over input {from}");
+        Ok(())
     }
 }
 

@@ -7,9 +7,20 @@
 
 #![forbid(unsafe_code)]
 
+mod accumulate;
+pub mod activation;
+mod arithmetic;
+mod attend;
+mod broadcast;
+mod elementwise;
+mod floats;
 pub mod infer;
+mod lanes;
 pub mod ops;
+mod pool;
+mod product;
 mod strided;
+mod walk;
 
 #[cfg(test)]
 mod case;

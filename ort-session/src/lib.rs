@@ -1,1 +1,51 @@
-//! (being written)
+//! The facade: load an `.ort` model, optimize and plan it once, run it from any number of threads.
+//!
+//! ```no_run
+//! use ort_session::{Session, Tensor};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let session = Session::builder().commit_from_file("model.ort")?;
+//! let x = Tensor::from_slice(&[1, 3], &[1.0_f32, 2.0, 3.0])?;
+//! let outputs = session.run([("x", &x)])?;
+//! let y = outputs[0].as_tensor()?.view().to_ndarray::<f32>()?;
+//! println!("{y}");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A session maps the file by default, and its constants are slices of the mapping. [`Session::run`]
+//! takes `&self`: concurrent runs share the plan, and each has memory of its own.
+
+#![forbid(unsafe_code)]
+
+mod builder;
+mod check;
+mod control;
+mod error;
+mod fold;
+mod inputs;
+mod memory;
+mod outputs;
+mod packs;
+mod plan;
+mod profile;
+mod run;
+mod session;
+mod threads;
+
+pub use crate::builder::SessionBuilder;
+pub use crate::error::{InputError, SessionError};
+pub use crate::inputs::{InputValue, RunInputs};
+pub use crate::memory::MemoryReport;
+pub use crate::outputs::Outputs;
+pub use crate::plan::PlanError;
+pub use crate::profile::StepTime;
+pub use crate::run::RunError;
+pub use crate::session::{Metadata, Session, ValueDescription};
+
+pub use ort_ep::ExecutionProvider;
+pub use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice};
+pub use ort_graph::{Dim, ModelInfo, Type};
+pub use ort_loader::{Load, ModelBytes, ProcessMemory, process_memory};
+pub use ort_optimizer::{Level, Report};
+pub use ort_tensor::{DType, Tensor, TensorError, TensorView, Value, ValueView};

@@ -6,6 +6,7 @@ use std::{fs, io};
 use bytes::Bytes;
 use ort_tensor::Value;
 
+use crate::close::{Mismatch, Tolerance, compare};
 use crate::file::{FileError, Format};
 use crate::pb::{Kind, Named};
 
@@ -98,6 +99,67 @@ impl DataSet {
         set.inputs.sort_by_key(|slot| slot.position);
         set.outputs.sort_by_key(|slot| slot.position);
         Ok(set)
+    }
+}
+
+impl Slot {
+    /// The name among `names` that the value belongs to: its own, or if it has none the one at its
+    /// position. `None` if there is no such position.
+    pub fn name_among<'a>(&'a self, names: &'a [String]) -> Option<&'a str> {
+        match self.name.as_str() {
+            "" => names.get(self.position).map(String::as_str),
+            name => Some(name),
+        }
+    }
+}
+
+/// An output that is not what a data set says.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OutputMismatch {
+    /// The model has no such output.
+    #[error("there is no output {position} `{name}`")]
+    Absent {
+        /// The position in the data set.
+        position: usize,
+        /// The name in the data set.
+        name: String,
+    },
+    /// The values differ.
+    #[error("output `{name}`: {mismatch}")]
+    Differs {
+        /// The output.
+        name: String,
+        /// In what.
+        mismatch: Mismatch,
+    },
+}
+
+impl DataSet {
+    /// Compares what a model made, in the order of its outputs' `names`, with what must come out.
+    ///
+    /// # Errors
+    /// The first output that differs by more than the tolerance.
+    pub fn check(
+        &self,
+        names: &[String],
+        found: &[Value],
+        tolerance: Tolerance,
+    ) -> Result<(), OutputMismatch> {
+        for slot in &self.outputs {
+            let (position, name) = (slot.position, slot.name.clone());
+            let absent = || OutputMismatch::Absent { position, name };
+            let name = slot.name_among(names);
+            let place = name.and_then(|name| names.iter().position(|other| other == name));
+            let Some(value) = place.and_then(|place| found.get(place)) else {
+                return Err(absent());
+            };
+            compare(&slot.value, value, tolerance).map_err(|mismatch| OutputMismatch::Differs {
+                name: name.unwrap_or_default().to_owned(),
+                mismatch,
+            })?;
+        }
+        Ok(())
     }
 }
 

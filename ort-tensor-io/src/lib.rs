@@ -18,5 +18,5 @@ pub mod pb;
 
 pub use crate::case::{Case, CaseError, find_cases};
 pub use crate::close::{Difference, Mismatch, ParseToleranceError, Tolerance, compare};
-pub use crate::data_set::{DataSet, Side, Slot};
+pub use crate::data_set::{DataSet, OutputMismatch, Side, Slot};
 pub use crate::file::{FileError, read_value, write_value};

@@ -68,7 +68,7 @@ impl Number for f16 {
         f64::from(self)
     }
     fn from_f64(value: f64) -> Self {
-        f16::from_f64(value)
+        f16::from_f32(round_to_odd(value))
     }
 }
 
@@ -77,8 +77,20 @@ impl Number for bf16 {
         f64::from(self)
     }
     fn from_f64(value: f64) -> Self {
-        bf16::from_f64(value)
+        bf16::from_f32(round_to_odd(value))
     }
+}
+
+/// The `f32` next to `value` toward zero, its last bit set if that is not exact: rounding it to a
+/// type at least two bits narrower is rounding `value` itself.
+///
+/// Source: S. Boldo, G. Melquiond, "When double rounding is odd", 2005.
+pub(crate) fn round_to_odd(value: f64) -> f32 {
+    #[expect(clippy::cast_possible_truncation, reason = "what is lost is looked at below")]
+    let nearest = value as f32;
+    let back = f64::from(nearest);
+    let toward_zero = nearest.to_bits() - u32::from(back.abs() > value.abs());
+    f32::from_bits(toward_zero | u32::from(back != value))
 }
 
 /// A boolean as a byte: zero is false, all else is true, so that no file can hold an invalid one.
@@ -138,5 +150,38 @@ impl<T: Copy> Complex<T> {
     /// The imaginary part.
     pub const fn im(self) -> T {
         self.0[1]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_floats_round_a_double_only_once() {
+        // Next to halfway between 1 and the number after it, by less than a float can tell.
+        let sliver = 2.0_f64.powi(-40);
+        let cases = [(sliver, 1.0), (0.0, 0.0), (-sliver, 0.0)];
+        for (beyond, steps) in cases {
+            let (half, brain) = (2.0_f64.powi(-11), 2.0_f64.powi(-8));
+            assert_eq!(
+                <f16 as Number>::from_f64(1.0 + half + beyond).to_f64(),
+                1.0 + 2.0 * half * steps
+            );
+            assert_eq!(
+                <bf16 as Number>::from_f64(1.0 + brain + beyond).to_f64(),
+                1.0 + 2.0 * brain * steps
+            );
+        }
+    }
+
+    #[test]
+    fn special_values_survive_rounding_to_odd() {
+        for value in [0.0, -0.0, 1.5, f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(f64::from(round_to_odd(value)).to_bits(), value.to_bits());
+        }
+        assert!(round_to_odd(f64::NAN).is_nan());
+        assert_eq!(<f16 as Number>::from_f64(1e300), f16::INFINITY);
+        assert_eq!(<bf16 as Number>::from_f64(-1e-300).to_bits(), 0x8000);
     }
 }

@@ -7,6 +7,8 @@ use std::fmt;
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::element::round_to_odd;
+
 /// What sets an 8-bit float format apart.
 struct Format {
     mantissa_bits: u32,
@@ -170,6 +172,11 @@ macro_rules! float8 {
             /// `saturate`, else infinity, or NaN where the format has no infinity.
             pub fn from_f32(value: f32, saturate: bool) -> Self {
                 Self($format.encode(value, saturate))
+            }
+
+            /// As `from_f32`, rounding a double once.
+            pub fn from_f64(value: f64, saturate: bool) -> Self {
+                Self::from_f32(round_to_odd(value), saturate)
             }
         }
 

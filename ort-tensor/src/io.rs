@@ -104,6 +104,15 @@ impl<'a> Output<'a> {
         self.in_place
     }
 
+    /// The data of an input, to be overwritten with the result, and the position of that input;
+    /// `None` if the output is not computed in place.
+    pub fn in_place_tensor(&mut self) -> Option<(usize, TensorViewMut<'_>)> {
+        match (&mut self.place, self.in_place) {
+            (Place::Planned(view), Some(input)) => Some((input, view.reborrow())),
+            _ => None,
+        }
+    }
+
     /// The memory of the result, of this type and shape, zeroed or with any content.
     ///
     /// # Errors
@@ -184,6 +193,17 @@ mod tests {
         assert!(output.set(Tensor::from_slice(&[2], &[1_f32, 2.0]).unwrap().into()).is_ok());
         assert!(output.into_value().is_none());
         assert_eq!(data, [1.0, 2.0]);
+    }
+
+    #[test]
+    fn an_output_in_place_holds_the_data_of_its_input() {
+        let mut data = [3_f32];
+        let shape = [1];
+        let view = TensorViewMut::from_slice(&shape, &mut data).unwrap();
+        let mut output = Output::in_place(view, 1);
+        let (input, view) = output.in_place_tensor().unwrap();
+        assert_eq!((input, view.view().as_slice::<f32>()), (1, Ok(&[3_f32][..])));
+        assert!(Output::free().in_place_tensor().is_none());
     }
 
     #[test]

@@ -12,15 +12,21 @@ use path::Path;
 
 use crate::error::{Fault, FormatError, Oddity, Warning};
 use crate::limits::Limits;
-use crate::view::File;
+use crate::view::{File, KernelTypeStrResolver};
 use crate::wire::{Element, Vector};
 
-/// Checks a file of `length` bytes, and hands what is odd to `report`.
+/// What a name takes at least that nothing else shares: an offset to it, its count, a character, a zero, padding.
+const NAME_BYTES: usize = 12;
+
+/// How many warnings are kept; a file can be odd in every byte.
+const MAX_WARNINGS: usize = 100;
+
+/// Checks a file of `length` bytes, and adds what is odd to `warnings`.
 pub(crate) fn check(
     file: File<'_>,
     length: usize,
     limits: &Limits,
-    report: &mut dyn FnMut(Warning),
+    warnings: Option<&mut Vec<Warning>>,
 ) -> Result<(), FormatError> {
     let path = Path::root("file");
     if file.ort_version().is_none() {
@@ -32,23 +38,38 @@ pub(crate) fn check(
     }
     each(&path, "opset_import", model.opset_import())?;
     each(&path, "metadata_props", model.metadata_props())?;
-    let mut checker = Checker { names: length / 16, subgraphs: limits.subgraphs, report };
+    resolver(file.kernel_type_str_resolver().unwrap_or_default())?;
+    let mut checker = Checker { names: length / NAME_BYTES, subgraphs: limits.subgraphs, warnings };
     checker.graph(model.graph(), &Path::root("graph"), None)
 }
 
+fn resolver(resolver: KernelTypeStrResolver<'_>) -> Result<(), FormatError> {
+    let path = Path::root("kernel_type_str_resolver");
+    let operators = resolver.op_kernel_type_str_args();
+    each(&path, "operators", operators)?;
+    for (index, operator) in operators.iter().enumerate() {
+        let path = path.item("operators", index, operator.op_id());
+        let constraints = operator.kernel_type_str_args();
+        each(&path, "constraints", constraints)?;
+        constraints.iter().try_for_each(|constraint| each(&path, "args", constraint.args()))?;
+    }
+    Ok(())
+}
+
 /// The state of a check.
-struct Checker<'r> {
-    /// How many more names may be held. Each takes 16 bytes, and no file defines as many as it has 16 bytes, unless
-    /// graphs within graphs share them.
+struct Checker<'w> {
+    /// How many more names may be held. Graphs within graphs that share their tables could ask for any number.
     names: usize,
     /// How many more graphs may lie within this one.
     subgraphs: usize,
-    report: &'r mut dyn FnMut(Warning),
+    warnings: Option<&'w mut Vec<Warning>>,
 }
 
 impl Checker<'_> {
     fn warn(&mut self, path: &Path<'_>, oddity: Oddity) {
-        (self.report)(Warning { place: path.to_string(), oddity });
+        if let Some(warnings) = self.warnings.as_mut().filter(|kept| kept.len() < MAX_WARNINGS) {
+            warnings.push(Warning { place: path.to_string(), oddity });
+        }
     }
 
     fn unknown(&mut self, path: &Path<'_>, field: &'static str, value: impl Into<i64>) {

@@ -30,9 +30,7 @@ impl<'a> Names<'a> {
 }
 
 impl Checker<'_> {
-    /// Sorts names that are not empty; `count` is at least how many there are.
-    ///
-    /// They count against the budget until [`release`](Self::release).
+    /// Sorts the names that are not empty. They count against the budget until [`release`](Self::release).
     pub(super) fn names<'a>(
         &mut self,
         path: &Path<'_>,

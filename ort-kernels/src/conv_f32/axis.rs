@@ -20,7 +20,8 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// An axis of one element and one tap: what a convolution of fewer dimensions has in the others.
+    /// An axis of one element and one tap: what a convolution of fewer dimensions has in the
+    /// others.
     pub const UNIT: Self =
         Self { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, pad: [0, 0] };
 
@@ -44,6 +45,19 @@ impl Axis {
     /// The outputs that read an input with `tap`.
     pub(super) fn outputs(&self, tap: usize) -> Range<usize> {
         self.below(tap * self.dilation, self.stride, self.output)
+    }
+
+    /// The part of `outputs` that reads an input with `tap`.
+    #[inline(always)]
+    pub(super) fn inside(&self, outputs: &Range<usize>, tap: usize) -> Range<usize> {
+        let Range { start, end } = *outputs;
+        // What reads one input at both ends does so between; only an edge needs to divide.
+        if start < end && self.at(start, tap).is_some() && self.at(end - 1, tap).is_some() {
+            return start..end;
+        }
+        let all = self.outputs(tap);
+        let from = all.start.clamp(start, end);
+        from..all.end.clamp(from, end)
     }
 
     /// The `i` below `limit` for which `from + i·step` less the padding is an input.
@@ -71,6 +85,10 @@ mod tests {
             for tap in 0..kernel {
                 let outputs = (0..6).filter(|&output| axis.at(output, tap).is_some());
                 assert!(outputs.eq(axis.outputs(tap)), "{axis:?} outputs of {tap}");
+                for (start, end) in [(0, 6), (1, 2), (2, 5), (3, 3), (5, 6)] {
+                    let inside = (start..end).filter(|&output| axis.at(output, tap).is_some());
+                    assert!(inside.eq(axis.inside(&(start..end), tap)), "{axis:?} {tap}");
+                }
             }
         }
     }

@@ -1,11 +1,11 @@
 //! The image of a convolution as the right operand of a product, made panel by panel.
 
 use super::Axis;
-use crate::gemm_f32::{Matrix, Panels, Slice, by_width};
+use crate::gemm_f32::{Matrix, Panels, Slice, by_width, each_panel};
 use std::ops::Range;
 
-/// `B[(c, t), p] = x[c, s·p + d·t − pad]`, zero outside: row `(c, t)` for channel and tap, column `p` for
-/// the output position, both in row-major order.
+/// `B[(c, t), p] = x[c, s·p + d·t − pad]`, zero outside: row `(c, t)` for channel and tap, column
+/// `p` for the output position, both in row-major order.
 ///
 /// With weights packed as A: [channels out, channels·taps], the product of
 /// [`Gemm`](crate::gemm_f32::Gemm) is the convolution of one group of one image, its bias
@@ -58,53 +58,64 @@ impl<'a> Columns<'a> {
         self.axes.iter().map(|axis| axis.kernel).product()
     }
 
+    /// Every channel whose row for `tap` lies in `k`, with the place of the row in `k`.
+    #[inline(always)]
+    fn rows_of_tap(&self, tap: usize, k: &Range<usize>) -> impl Iterator<Item = (usize, usize)> {
+        let (taps, start) = (self.taps(), k.start);
+        let channel = |k: usize| k.saturating_sub(tap).div_ceil(taps);
+        // Division is slow, and usually all of `k` is asked for.
+        let is_whole = *k == (0..self.channels * taps);
+        let channels = if is_whole { 0..self.channels } else { channel(k.start)..channel(k.end) };
+        channels.map(move |c| (c, c * taps + tap - start))
+    }
+
     /// One run for one tap and every channel whose row lies in `k`.
+    #[inline(always)]
     fn write_run<const NR: usize>(
         &self,
         run: &Run,
-        tap: usize,
+        tap: [usize; 3],
         k: &Range<usize>,
         panel: &mut [[f32; NR]],
     ) {
         let [d, h, w] = &self.axes;
-        let taps = self.taps();
-        let (tap_row, tap_w) = (tap / w.kernel, tap % w.kernel);
-        let (tap_d, tap_h) = (tap_row / h.kernel, tap_row % h.kernel);
-        let channel = |k: usize| k.saturating_sub(tap).div_ceil(taps);
-        let rows = (channel(k.start)..channel(k.end)).map(|c| (c, c * taps + tap - k.start));
         let columns = run.column..run.column + run.outputs.len();
-        let Some((z, y)) = d.at(run.row[0], tap_d).zip(h.at(run.row[1], tap_h)) else {
+        let rows = self.rows_of_tap((tap[0] * h.kernel + tap[1]) * w.kernel + tap[2], k);
+        let Some((z, y)) = d.at(run.row[0], tap[0]).zip(h.at(run.row[1], tap[1])) else {
             return rows.for_each(|(_, row)| panel[row][columns.clone()].fill(0.0));
         };
-        let valid = w.outputs(tap_w);
-        let from = valid.start.clamp(run.outputs.start, run.outputs.end);
-        let to = valid.end.clamp(from, run.outputs.end);
-        let x = if from < to { w.at(from, tap_w).unwrap_or_default() } else { 0 };
+        let Range { start: from, end: to } = w.inside(&run.outputs, tap[2]);
+        let x = if from < to { w.at(from, tap[2]).unwrap_or_default() } else { 0 };
         let first = (z * h.input + y) * w.input + x;
         let plane = d.input * h.input * w.input;
         for (c, row) in rows {
             let source = &self.input[c * plane + first..];
             let out = &mut panel[row][columns.clone()];
-            copy_row(source, w.stride, out, from - run.outputs.start..to - run.outputs.start);
+            copy_row::<NR>(source, w.stride, out, from - run.outputs.start..to - run.outputs.start);
         }
     }
 }
 
 impl Panels for Columns<'_> {
-    fn panel<'s>(&'s self, slice: &Slice, scratch: &'s mut [f32]) -> &'s [f32] {
+    fn write(&self, slice: &Slice, panels: &mut [f32]) {
         if self.is_pointwise {
-            let image = Matrix::row_major(self.input, self.channels, self.n());
-            image.panel(slice, &mut *scratch);
+            Matrix::row_major(self.input, self.channels, self.n()).write(slice, panels);
         } else {
-            by_width!(slice => write_panel(self, slice, scratch));
+            each_panel(slice, panels, |slice, panel| write(slice.isa, self, slice, panel));
         }
-        scratch
     }
 }
 
+per_isa! {
+    fn write<FMA>(columns: &Columns<'_>, slice: &Slice, panel: &mut [f32]) {
+        by_width!(slice => write_panel(columns, slice, panel));
+    }
+}
+
+#[inline(always)]
 fn write_panel<const NR: usize>(columns: &Columns<'_>, slice: &Slice, panel: &mut [f32]) {
     let panel = panel.as_chunks_mut::<NR>().0;
-    let [_, h, w] = &columns.axes;
+    let [d, h, w] = &columns.axes;
     let end = columns.n().min(slice.column + NR);
     let mut position = slice.column;
     while position < end {
@@ -112,9 +123,13 @@ fn write_panel<const NR: usize>(columns: &Columns<'_>, slice: &Slice, panel: &mu
         let last = w.output.min(first + end - position);
         let row = [row / h.output, row % h.output];
         let column = position - slice.column;
-        for tap in 0..columns.taps() {
-            let run = Run { row, outputs: first..last, column };
-            columns.write_run(&run, tap, &slice.k, panel);
+        let run = Run { row, outputs: first..last, column };
+        for z in 0..d.kernel {
+            for y in 0..h.kernel {
+                for x in 0..w.kernel {
+                    columns.write_run(&run, [z, y, x], &slice.k, panel);
+                }
+            }
         }
         position += last - first;
     }
@@ -124,13 +139,28 @@ fn write_panel<const NR: usize>(columns: &Columns<'_>, slice: &Slice, panel: &mu
 }
 
 /// `out[used] = source[0], source[stride], …`, zero before and after.
-fn copy_row(source: &[f32], stride: usize, out: &mut [f32], used: Range<usize>) {
-    out[..used.start].fill(0.0);
-    out[used.end..].fill(0.0);
-    let out = &mut out[used];
-    match stride {
-        1 => out.copy_from_slice(&source[..out.len()]),
-        2 => out.iter_mut().zip(source.iter().step_by(2)).for_each(|(to, from)| *to = *from),
-        _ => out.iter_mut().zip(source.iter().step_by(stride)).for_each(|(to, from)| *to = *from),
+#[inline(always)]
+fn copy_row<const NR: usize>(source: &[f32], stride: usize, out: &mut [f32], used: Range<usize>) {
+    // Whole panels and a constant stride become a few registers and no call.
+    match (stride, out.first_chunk_mut::<NR>()) {
+        (1, Some(out)) if used == (0..NR) => copy_elements(source, 1, out),
+        (2, Some(out)) if used == (0..NR) => copy_elements(source, 2, out),
+        _ => {
+            out[..used.start].fill(0.0);
+            out[used.end..].fill(0.0);
+            copy_elements(source, stride, &mut out[used]);
+        }
+    }
+}
+
+#[inline(always)]
+fn copy_elements(source: &[f32], stride: usize, out: &mut [f32]) {
+    if stride == 1 {
+        return out.copy_from_slice(&source[..out.len()]);
+    }
+    let Some(last) = out.len().checked_sub(1) else { return };
+    let source = &source[..=last * stride];
+    for i in 0..out.len() {
+        out[i] = source[i * stride];
     }
 }

@@ -6,8 +6,8 @@ use crate::isa::mul_add;
 use crate::{Activation, Isa};
 use std::ops::Range;
 
-/// `y[p] = act(bias + Σ_t weights[t]·x[s·p + d·t − pad])`, a chain of multiply-adds in ascending order
-/// of taps; x is zero outside the plane.
+/// `y[p] = act(bias + Σ_t weights[t]·x[s·p + d·t − pad])`, a chain of multiply-adds in ascending
+/// order of taps; x is zero outside the plane.
 #[derive(Clone, Copy, Debug)]
 pub struct Depthwise<'a> {
     /// Which instructions to use.
@@ -29,8 +29,8 @@ impl Depthwise<'_> {
         scratch_len(axes)
     }
 
-    /// The output rows `rows` of one plane: `plane: [height, width]`, `out: [rows.len(), width out]`,
-    /// both contiguous.
+    /// The output rows `rows` of one plane: `plane: [height, width]`, `out: [rows.len(), width
+    /// out]`, both contiguous.
     ///
     /// # Panics
     /// If the plane, the weights, `out` or the scratch is shorter than the axes say.

@@ -21,8 +21,8 @@ pub struct Pool {
 pub enum PoolKind {
     /// The greatest input. NaN is passed over; a window without a number gives −∞.
     Max,
-    /// The sum of the inputs in ascending order of taps, divided by the number of taps that count. If
-    /// none does, NaN.
+    /// The sum of the inputs in ascending order of taps, divided by the number of taps that count.
+    /// If none does, NaN.
     Average {
         /// Whether taps in the padding count; those beyond it never do.
         count_padding: bool,
@@ -36,8 +36,8 @@ impl Pool {
         scratch_len(axes)
     }
 
-    /// The output rows `rows` of one plane: `plane: [height, width]`, `out: [rows.len(), width out]`,
-    /// both contiguous.
+    /// The output rows `rows` of one plane: `plane: [height, width]`, `out: [rows.len(), width
+    /// out]`, both contiguous.
     ///
     /// # Panics
     /// If the plane, `out` or the scratch is shorter than the axes say.

@@ -95,7 +95,8 @@ fn pools_are_greatest_and_mean_of_the_window() {
 
 #[test]
 fn counted_padding_ends_where_the_padding_does() {
-    // Two outputs of a window of four over [0, 1, 2, 3, 0]: the second reaches one past the padding.
+    // Two outputs of a window of four over [0, 1, 2, 3, 0]: the second reaches one past the
+    // padding.
     let width = Axis { output: 2, ..axis(3, 4, 2, 1, [1, 1]) };
     let axes = [Axis::UNIT, width];
     let pool = Pool { isa: Isa::best(), axes, kind: PoolKind::Average { count_padding: true } };

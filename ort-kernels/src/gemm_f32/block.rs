@@ -1,7 +1,8 @@
 //! The loops around the register tile.
 
 use super::pack::{RowPanels, pack_panel};
-use super::{Lhs, Merge, Panels, Rows, Slice, Start, best, tile};
+use super::vector::add_row_times_matrix;
+use super::{Lhs, Matrix, Merge, Panels, Rows, Slice, Start, best, tile};
 use crate::{Activation, Isa};
 use std::ops::Range;
 
@@ -9,6 +10,8 @@ use std::ops::Range;
 const K_SLICE: usize = 256;
 /// Rows of A in a block: with a slice of `k`, a third of a second-level cache of 1 MiB.
 const M_BLOCK: usize = 336;
+/// Panels of B that are written to scratch together: 128 KiB.
+const PANELS: usize = 4;
 /// Elements of A that stay in the second-level cache while all of B passes by.
 const RESIDENT: usize = 96 * 1024;
 /// The rows of the highest tile of any variant.
@@ -39,8 +42,8 @@ pub struct Gemm<'a, B> {
 
 /// The part of C one call computes.
 ///
-/// Rows of a packed A are cut where a panel of [`row_panels`](super::row_panels) begins, columns of a
-/// packed B at a multiple of [`Variant::nr`](super::Variant::nr).
+/// Rows of a packed A are cut where a panel of [`row_panels`](super::row_panels) begins, columns of
+/// a packed B at a multiple of [`Variant::nr`](super::Variant::nr).
 #[derive(Clone, Debug)]
 pub struct Region {
     /// Rows of C.
@@ -73,16 +76,22 @@ impl<B: Panels> Gemm<'_, B> {
             Lhs::Strided { .. } => rows.min(M_BLOCK) * self.k,
             Lhs::Packed(_) => 0,
         };
-        packed_a + self.panel_len() + LINE
+        packed_a + PANELS * self.panel_len() + LINE
     }
 
-    /// Computes `region`. Row `i` of `c` is row `region.rows.start + i` of C, and begins with column
-    /// `region.columns.start`.
+    /// Computes `region`. Row `i` of `c` is row `region.rows.start + i` of C, and begins with
+    /// column `region.columns.start`.
     ///
     /// # Panics
     /// If an operand, `c` or the scratch is too short, or a packed operand is cut inside a panel.
     pub fn run(&self, region: &Region, c: &mut (impl Rows + ?Sized), scratch: &mut [f32]) {
-        let (b_panel, packed) = from_line(scratch).split_at_mut(self.panel_len());
+        if let (1, Lhs::Strided { a, alpha }) = (region.rows.len(), &self.a)
+            && let Some(b) = self.b.as_rows()
+            && let Some(c) = c.rows(0, 1).next()
+        {
+            return self.run_row(region, (a.part(region.rows.start, 0), *alpha), &b, c);
+        }
+        let (b_panels, packed) = from_line(scratch).split_at_mut(PANELS * self.panel_len());
         let panels = match self.a {
             Lhs::Strided { .. } => RowPanels::new(self.isa, &region.rows),
             Lhs::Packed(_) => RowPanels::new(self.isa, &(0..self.m)),
@@ -93,8 +102,29 @@ impl<B: Panels> Gemm<'_, B> {
             let which = from..within.end.min(from + per_block);
             let rows = panels.get(which.start).start..panels.get(which.end - 1).end;
             let a = self.pack_block(&panels, &which, packed);
-            self.block(&Block { a, rows, panels, which }, region, c, b_panel);
+            self.block(&Block { a, rows, panels, which }, region, c, b_panels);
         }
+    }
+
+    /// A region of one row, with B as it stands.
+    fn run_row(
+        &self,
+        region: &Region,
+        (a, alpha): (Matrix<'_>, f32),
+        b: &Matrix<'_>,
+        c: &mut [f32],
+    ) {
+        let columns = region.columns.clone();
+        let c = &mut c[..columns.len()];
+        match self.start {
+            Start::Zero => c.fill(0.0),
+            Start::C => {}
+            Start::ByColumn(bias) => c.copy_from_slice(&bias[columns.clone()]),
+            Start::ByRow(bias) => c.fill(bias[region.rows.start]),
+        }
+        let b = b.part(0, columns.start);
+        add_row_times_matrix(self.isa, &a, alpha, &b, c);
+        self.activation.apply(self.isa, c);
     }
 
     /// The longest piece of a panel of B that may have to be written to scratch.
@@ -115,7 +145,7 @@ impl<B: Panels> Gemm<'_, B> {
             Lhs::Strided { a, alpha } => {
                 for rows in which.clone().map(|i| panels.get(i)) {
                     let panel = (rows.start - first) * self.k..(rows.end - first) * self.k;
-                    pack_panel(a, rows, *alpha, &mut packed[panel]);
+                    pack_panel(self.isa, a, rows, *alpha, &mut packed[panel]);
                 }
                 packed
             }
@@ -129,36 +159,58 @@ impl<B: Panels> Gemm<'_, B> {
         block: &Block<'_>,
         region: &Region,
         c: &mut (impl Rows + ?Sized),
-        b_panel: &mut [f32],
+        b_panels: &mut [f32],
     ) {
         let nr = best(self.isa).nr;
         let slices = self.k.div_ceil(K_SLICE).max(1);
         let k = |s| s * self.k / slices..(s + 1) * self.k / slices;
-        let columns = region.columns.clone().step_by(nr);
+        let columns = region.columns.clone().step_by(PANELS * nr);
         if block.rows.len() * self.k <= RESIDENT {
             for column in columns {
                 for s in 0..slices {
-                    self.panel(block, &Slice { k: k(s), column, nr }, (region, &mut *c), b_panel);
+                    let slice = Slice { isa: self.isa, k: k(s), column, nr };
+                    self.panels(block, &slice, (region, &mut *c), b_panels);
                 }
             }
         } else {
             for s in 0..slices {
                 for column in columns.clone() {
-                    self.panel(block, &Slice { k: k(s), column, nr }, (region, &mut *c), b_panel);
+                    let slice = Slice { isa: self.isa, k: k(s), column, nr };
+                    self.panels(block, &slice, (region, &mut *c), b_panels);
                 }
             }
         }
     }
 
-    /// One slice of one panel of B against every panel of A in the block.
-    fn panel(
+    /// A few panels of B, from `slice` on, against the block.
+    fn panels(
         &self,
         block: &Block<'_>,
         slice: &Slice,
         (region, c): (&Region, &mut (impl Rows + ?Sized)),
-        b_panel: &mut [f32],
+        scratch: &mut [f32],
     ) {
-        let b = self.b.panel(slice, &mut b_panel[..slice.k.len() * slice.nr]);
+        let panel_len = slice.k.len() * slice.nr;
+        let count = (region.columns.end - slice.column).div_ceil(slice.nr).min(PANELS);
+        if self.b.stored(slice).is_none() {
+            self.b.write(slice, &mut scratch[..count * panel_len]);
+        }
+        for i in 0..count {
+            let slice = Slice { column: slice.column + i * slice.nr, ..slice.clone() };
+            let written = &scratch[i * panel_len..(i + 1) * panel_len];
+            let b = self.b.stored(&slice).unwrap_or(written);
+            self.panel(block, &slice, b, (region, &mut *c));
+        }
+    }
+
+    /// One panel of B against every panel of A in the block.
+    fn panel(
+        &self,
+        block: &Block<'_>,
+        slice: &Slice,
+        b: &[f32],
+        (region, c): (&Region, &mut (impl Rows + ?Sized)),
+    ) {
         let left = slice.column - region.columns.start;
         let width = slice.nr.min(region.columns.end - slice.column);
         for rows in block.which.clone().map(|i| block.panels.get(i)) {
@@ -166,11 +218,8 @@ impl<B: Panels> Gemm<'_, B> {
             let a = panel + slice.k.start * rows.len()..panel + slice.k.end * rows.len();
             let mut pieces: [&mut [f32]; MAX_MR] = Default::default();
             let pieces = &mut pieces[..rows.len()];
-            for (piece, row) in
-                pieces.iter_mut().zip(c.rows(rows.start - region.rows.start, rows.len()))
-            {
-                *piece = &mut row[left..left + width];
-            }
+            let c = c.rows(rows.start - region.rows.start, rows.len());
+            pieces.iter_mut().zip(c).for_each(|(piece, row)| *piece = &mut row[left..left + width]);
             self.tile(slice, rows.start, (&block.a[a], b), pieces);
         }
     }

@@ -1,14 +1,16 @@
 //! `C[m,n] = act(Start[m,n] + Σ_k α·A[m,k]·B[k,n])` in f32.
 //!
 //! **Operands.** A: [`Lhs`], strided or packed. B: anything that implements [`Panels`]: a strided
-//! [`Matrix`], a [`PackedB`], or columns made on the fly. C: [`Rows`] to write. No operand aliases C.
-//! No alignment is needed; scratch and packed operands on a 64-byte boundary are a little faster.
+//! [`Matrix`], a [`PackedB`], or columns made on the fly. C: [`Rows`] to write. No operand aliases
+//! C. No alignment is needed; scratch and packed operands on a 64-byte boundary are a little
+//! faster.
 //!
-//! **Order.** Every element is one chain of multiply-adds from its start in ascending `k`. So the bits
-//! depend on nothing but the operands: not on blocking, tile size or prepacking, not on how callers
-//! split rows and columns among threads, and [`Avx512`](crate::Avx512) and [`Avx2`](crate::Avx2)
-//! agree. `Generic` rounds the product too where the target has no fused multiply-add.
-//! α is multiplied into A when A is packed. Error: at most `γ(k+1)·Σ|α·a·b|`, γ(j) = j·u/(1 − j·u).
+//! **Order.** Every element is one chain of multiply-adds from its start in ascending `k`. So the
+//! bits depend on nothing but the operands: not on blocking, tile size or prepacking, not on how
+//! callers split rows and columns among threads, and [`Avx512`](crate::Avx512) and
+//! [`Avx2`](crate::Avx2) agree. `Generic` rounds the product too where the target has no fused
+//! multiply-add. α is multiplied into A when A is packed. Error: at most `γ(k+1)·Σ|α·a·b|`, γ(j) =
+//! j·u/(1 − j·u).
 //!
 //! **Edges.** `k = 0` gives `act(Start)`. NaN and infinities follow IEEE 754; nothing is skipped.
 //!
@@ -16,12 +18,14 @@
 //! columns wide, that fit the first ▸ panels of A, at most `mr` rows ▸ the register tile.
 
 mod block;
+mod interleave;
 mod pack;
 mod rows;
+mod vector;
 
 pub use block::{Gemm, Region};
-pub(crate) use pack::by_width;
 pub use pack::{Lhs, Matrix, PackedB, Panels, Slice, pack_a, pack_b, packed_b_len, row_panels};
+pub(crate) use pack::{by_width, each_panel};
 pub use rows::{Rows, Strided};
 
 /// What an element of C starts from, before the products are added.
@@ -57,6 +61,7 @@ pub struct Variant {
 }
 
 /// Calls `$tile::<R, W>` for as many rows as `$c` has, and one or two registers a row.
+#[cfg(target_arch = "x86_64")]
 macro_rules! by_rows {
     (($c:ident, $lanes:expr): [$($r:literal)+] => $tile:ident $args:tt) => {
         match ($c.len(), $c[0].len() > $lanes) {
@@ -67,11 +72,12 @@ macro_rules! by_rows {
     };
     (@call $tile:ident $r:literal $w:literal ($($arg:expr),+)) => { $tile::<$r, $w>($($arg),+) };
 }
+#[cfg(target_arch = "x86_64")]
 use by_rows;
 
 ladder! {
-    // `c[r][j] = clamp(start + Σ_k a[k][r]·b[k][j])` for the rows of `c`, 1 to `mr` of them and all of
-    // one width, 1 to `nr`. `a: [k][rows]`, `b: [k][nr]`.
+    // `c[r][j] = clamp(start + Σ_k a[k][r]·b[k][j])` for the rows of `c`, 1 to `mr` of them and all
+    // of one width, 1 to `nr`. `a: [k][rows]`, `b: [k][nr]`.
     fn tile(a: &[f32], b: &[f32], c: &mut [&mut [f32]], merge: &Merge<'_>);
     Avx512 => avx512_14x32, Avx2 => avx2_6x16; generic
 }

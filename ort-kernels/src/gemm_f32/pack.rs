@@ -1,6 +1,7 @@
 //! Operands as panels: `[k][rows]` of A and `[k][nr]` of B, each read once from front to back.
 
 use super::best;
+use super::interleave::interleave;
 use crate::Isa;
 use std::fmt::Debug;
 use std::ops::Range;
@@ -41,8 +42,14 @@ impl<'a, T> Matrix<'a, T> {
         }
     }
 
+    /// Row `i` and all below, column `j` and all to its right.
+    #[must_use]
+    pub fn part(&self, i: usize, j: usize) -> Self {
+        Self { data: self.from(i, j), rows: self.rows - i, columns: self.columns - j, ..*self }
+    }
+
     /// The elements from `(i, j)` on.
-    fn from(&self, i: usize, j: usize) -> &'a [T] {
+    pub(super) fn from(&self, i: usize, j: usize) -> &'a [T] {
         &self.data[(i * self.row_stride + j * self.column_stride).min(self.data.len())..]
     }
 }
@@ -61,12 +68,14 @@ pub enum Lhs<'a> {
     Packed(&'a [f32]),
 }
 
-/// The part of one panel of B that a tile reads.
+/// Adjacent panels of B over a range of `k`.
 #[derive(Clone, Debug)]
 pub struct Slice {
+    /// Whose panels.
+    pub isa: Isa,
     /// The rows of B.
     pub k: Range<usize>,
-    /// The first column of B.
+    /// The first column of the first panel.
     pub column: usize,
     /// The columns of a panel.
     pub nr: usize,
@@ -89,9 +98,19 @@ pub(crate) use by_width;
 
 /// A right operand that comes in panels of `nr` columns.
 pub trait Panels {
-    /// `[k][nr]` for the rows and columns of `slice`, zero where B has no column; either a part of the
-    /// operand or written to `scratch`, which holds `slice.k.len()·slice.nr` elements.
-    fn panel<'s>(&'s self, slice: &Slice, scratch: &'s mut [f32]) -> &'s [f32];
+    /// The first panel of `slice` where it stands, if B is made of panels already.
+    fn stored(&self, slice: &Slice) -> Option<&[f32]> {
+        let _ = slice;
+        None
+    }
+
+    /// The operand as it stands, if its rows are contiguous.
+    fn as_rows(&self) -> Option<Matrix<'_>> {
+        None
+    }
+
+    /// Writes as many panels as `panels` holds, each `[k][nr]`, zero where B has no column.
+    fn write(&self, slice: &Slice, panels: &mut [f32]);
 }
 
 /// What [`pack_b`] wrote: panel after panel, each `[k][nr]`, the last padded with zeros.
@@ -103,37 +122,79 @@ pub struct PackedB<'a> {
     pub k: usize,
 }
 
+impl PackedB<'_> {
+    fn panel(&self, Slice { k, column, nr, .. }: &Slice) -> &[f32] {
+        assert_eq!(column % nr, 0, "a packed panel is read from its first column");
+        &self.data[column * self.k + k.start * nr..column * self.k + k.end * nr]
+    }
+}
+
 impl Panels for PackedB<'_> {
-    fn panel<'s>(&'s self, slice: &Slice, _: &'s mut [f32]) -> &'s [f32] {
-        debug_assert_eq!(
-            slice.column % slice.nr,
-            0,
-            "a packed panel is read from its first column"
-        );
-        let panel = slice.column * self.k;
-        &self.data[panel + slice.k.start * slice.nr..panel + slice.k.end * slice.nr]
+    fn stored(&self, slice: &Slice) -> Option<&[f32]> {
+        Some(self.panel(slice))
+    }
+
+    fn write(&self, slice: &Slice, panels: &mut [f32]) {
+        each_panel(slice, panels, |slice, panel| panel.copy_from_slice(self.panel(slice)));
     }
 }
 
 impl Panels for Matrix<'_> {
-    fn panel<'s>(&'s self, slice: &Slice, scratch: &'s mut [f32]) -> &'s [f32] {
-        by_width!(slice => write_panel(self, slice, scratch));
-        scratch
+    fn as_rows(&self) -> Option<Matrix<'_>> {
+        (self.column_stride == 1).then_some(*self)
+    }
+
+    fn write(&self, slice: &Slice, panels: &mut [f32]) {
+        by_width!(slice => write_panels(self, slice, panels));
     }
 }
 
+/// Calls `write` for each panel of `panels` with its slice.
+pub(crate) fn each_panel(
+    slice: &Slice,
+    panels: &mut [f32],
+    mut write: impl FnMut(&Slice, &mut [f32]),
+) {
+    if slice.k.is_empty() {
+        return;
+    }
+    for (i, panel) in panels.chunks_exact_mut(slice.k.len() * slice.nr).enumerate() {
+        let column = slice.column + i * slice.nr;
+        write(&Slice { column, ..slice.clone() }, panel);
+    }
+}
+
+/// Where rows are contiguous, all full panels at once: memory likes one long run a row more than a
+/// short one, and the rows once more for the next panel.
+fn write_panels<const NR: usize>(b: &Matrix<'_>, slice: &Slice, panels: &mut [f32]) {
+    let panel_len = slice.k.len() * NR;
+    let full = match b.column_stride {
+        1 => ((b.columns - slice.column) / NR * panel_len).min(panels.len()),
+        _ => 0,
+    };
+    let (wide, rest) = panels.split_at_mut(full);
+    for (i, row) in slice.k.clone().enumerate() {
+        let source = b.from(row, slice.column).as_chunks::<NR>().0;
+        let out = wide.as_chunks_mut::<NR>().0.iter_mut().skip(i).step_by(slice.k.len());
+        out.zip(source).for_each(|(to, from)| *to = *from);
+    }
+    let column = slice.column + full / panel_len.max(1) * NR;
+    let slice = Slice { column, ..slice.clone() };
+    each_panel(&slice, rest, |slice, panel| write_panel::<NR>(b, slice, panel));
+}
+
+/// One panel, of any strides and any number of columns.
 fn write_panel<const NR: usize>(b: &Matrix<'_>, slice: &Slice, panel: &mut [f32]) {
     let width = (b.columns - slice.column).min(NR);
+    if b.row_stride == 1 && width == NR {
+        let columns = b.part(slice.k.start, slice.column).transposed();
+        let columns = Matrix { columns: slice.k.len(), ..columns };
+        return pack_panel(slice.isa, &columns, 0..NR, 1.0, panel);
+    }
     for (row, out) in slice.k.clone().zip(panel.as_chunks_mut::<NR>().0) {
-        let source = b.from(row, slice.column);
-        match source.first_chunk::<NR>() {
-            Some(source) if b.column_stride == 1 && width == NR => *out = *source,
-            _ => {
-                let elements = source.iter().step_by(b.column_stride.max(1));
-                out[..width].iter_mut().zip(elements).for_each(|(to, from)| *to = *from);
-                out[width..].fill(0.0);
-            }
-        }
+        let elements = b.from(row, slice.column).iter().step_by(b.column_stride.max(1));
+        out[..width].iter_mut().zip(elements).for_each(|(to, from)| *to = *from);
+        out[width..].fill(0.0);
     }
 }
 
@@ -143,25 +204,21 @@ pub fn packed_b_len(isa: Isa, k: usize, n: usize) -> usize {
     n.next_multiple_of(best(isa).nr) * k
 }
 
-/// Packs B: [k, n] for reuse by any number of products; a pure function of B and the variant of `isa`.
+/// Packs B: [k, n] for reuse by any number of products; a pure function of B and the variant of
+/// `isa`.
 ///
-/// Columns from a multiple of `nr` on are packed the same whether alone or with the rest, so callers
-/// may split B into such ranges.
+/// Columns from a multiple of `nr` on are packed the same whether alone or with the rest, so
+/// callers may split B into such ranges.
 ///
 /// # Panics
 /// If `packed` does not hold `packed_b_len(isa, k, n)` elements.
 pub fn pack_b(isa: Isa, b: &Matrix<'_>, packed: &mut [f32]) {
     assert_eq!(packed.len(), packed_b_len(isa, b.rows, b.columns), "length of packed B");
-    let nr = best(isa).nr;
-    if b.rows == 0 {
-        return;
-    }
-    for (i, panel) in packed.chunks_exact_mut(nr * b.rows).enumerate() {
-        b.panel(&Slice { k: 0..b.rows, column: i * nr, nr }, panel);
-    }
+    b.write(&Slice { isa, k: 0..b.rows, column: 0, nr: best(isa).nr }, packed);
 }
 
-/// The rows of each panel of an A with `rows` rows: as few panels as `mr` allows, as equal as can be.
+/// The rows of each panel of an A with `rows` rows: as few panels as `mr` allows, as equal as can
+/// be.
 ///
 /// A range of rows handed to one thread begins and ends where a panel does, if A is packed.
 pub fn row_panels(isa: Isa, rows: usize) -> impl ExactSizeIterator<Item = Range<usize>> {
@@ -210,40 +267,26 @@ pub fn pack_a(isa: Isa, a: &Matrix<'_>, alpha: f32, packed: &mut [f32]) {
     assert_eq!(packed.len(), a.rows * a.columns, "length of packed A");
     for rows in row_panels(isa, a.rows) {
         let panel = &mut packed[rows.start * a.columns..rows.end * a.columns];
-        pack_panel(a, rows, alpha, panel);
+        pack_panel(isa, a, rows, alpha, panel);
     }
 }
 
 /// Packs the panel of `rows`.
-pub(super) fn pack_panel(a: &Matrix<'_>, rows: Range<usize>, alpha: f32, panel: &mut [f32]) {
-    let width = rows.len();
+pub(super) fn pack_panel(
+    isa: Isa,
+    a: &Matrix<'_>,
+    rows: Range<usize>,
+    alpha: f32,
+    panel: &mut [f32],
+) {
     if a.columns == 0 {
         return;
     }
-    for (r, row) in rows.enumerate() {
-        let source = a.from(row, 0);
-        if a.column_stride == 1 {
-            scatter(&source[..a.columns], alpha, &mut panel[r..], width);
-        } else {
-            let column = panel.iter_mut().skip(r).step_by(width);
-            let source = source.iter().step_by(a.column_stride.max(1));
-            column.zip(source).for_each(|(to, from)| *to = alpha * from);
-        }
+    if a.column_stride == 1 {
+        return interleave(isa, rows.map(|row| &a.from(row, 0)[..a.columns]), alpha, panel);
     }
-}
-
-/// `to[i·stride] = alpha·from[i]`, eight elements at a time without a check between them.
-fn scatter(from: &[f32], alpha: f32, to: &mut [f32], stride: usize) {
-    let (eights, rest) = from.as_chunks::<8>();
-    let mut start = 0;
-    for eight in eights {
-        let to = &mut to[start..=start + 7 * stride];
-        for i in 0..8 {
-            to[i * stride] = alpha * eight[i];
-        }
-        start += 8 * stride;
-    }
-    for (i, from) in rest.iter().enumerate() {
-        to[start + i * stride] = alpha * from;
+    for (k, out) in panel.chunks_exact_mut(rows.len()).enumerate() {
+        let elements = a.from(rows.start, k).iter().step_by(a.row_stride.max(1));
+        out.iter_mut().zip(elements).for_each(|(to, from)| *to = alpha * from);
     }
 }

@@ -1,6 +1,10 @@
-use super::{Gemm, Lhs, Matrix, PackedB, Start, Strided, pack_a, pack_b, packed_b_len};
+use super::{
+    Gemm, Lhs, Matrix, PackedB, Panels, Region, Start, Strided, pack_a, pack_b, packed_b_len,
+    row_panels,
+};
 use crate::isa::GENERIC_FMA;
 use crate::{Activation, Isa};
+use proptest::prelude::*;
 
 /// Seeded numbers in [−1, 1).
 fn numbers(count: usize, seed: u32) -> Vec<f32> {
@@ -72,6 +76,66 @@ fn check(isa: Isa, [m, n, k]: [usize; 3]) {
     let mut scratch = vec![f32::NAN; gemm.scratch_len(m)];
     gemm.run(&gemm.whole(), &mut Strided { data: &mut c, stride: n }, &mut scratch);
     assert_eq!(c, expected, "{isa:?} {m}x{n}x{k} {start:?}");
+}
+
+/// Runs in the regions that cut rows at `rows` and columns at `columns`.
+fn run_in_four<B: Panels>(gemm: &Gemm<'_, B>, rows: usize, columns: usize, c: &mut [f32]) {
+    let mut scratch = vec![f32::NAN; gemm.scratch_len(gemm.m)];
+    let (top, bottom) = c.split_at_mut(rows * gemm.n);
+    for (rows, c) in [(0..rows, top), (rows..gemm.m, bottom)] {
+        let (mut left, mut right): (Vec<_>, Vec<_>) =
+            c.chunks_exact_mut(gemm.n).map(|row| row.split_at_mut(columns)).unzip();
+        let region = Region { rows: rows.clone(), columns: 0..columns };
+        gemm.run(&region, left.as_mut_slice(), &mut scratch);
+        let region = Region { rows, columns: columns..gemm.n };
+        gemm.run(&region, right.as_mut_slice(), &mut scratch);
+    }
+}
+
+/// A matrix over `data`, transposed in memory if asked.
+fn matrix(data: &[f32], rows: usize, columns: usize, is_transposed: bool) -> Matrix<'_> {
+    if is_transposed {
+        Matrix::row_major(data, columns, rows).transposed()
+    } else {
+        Matrix::row_major(data, rows, columns)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn strides_packing_and_regions_do_not_change_a_bit(
+        (m, n, k) in (1usize..70, 1usize..150, 0usize..600),
+        (a_transposed, b_transposed) in any::<(bool, bool)>(),
+        (row_cut, column_cut) in (0usize..16, 0usize..16),
+    ) {
+        let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
+        let (a, b) = (matrix(&a, m, k, a_transposed), matrix(&b, k, n, b_transposed));
+        let bias = numbers(m, 3);
+        let (start, activation) = (Start::ByRow(&bias), Activation::Relu);
+        for isa in Isa::all() {
+            let mut expected = chain(isa, &a, &b, |i, _| bias[i]);
+            expected.iter_mut().for_each(|x| *x = x.max(0.0));
+            let cut = |sixteenths: usize, of: usize| sixteenths * of / 16;
+            let strided = Lhs::Strided { a, alpha: 1.0 };
+            let gemm = Gemm { isa, m, n, k, a: strided, b, start, activation };
+            let mut c = vec![f32::NAN; m * n];
+            run_in_four(&gemm, cut(row_cut, m), cut(column_cut, n), &mut c);
+            prop_assert_eq!(&c, &expected, "strided, {:?}", isa);
+
+            let (mut packed_a, mut packed_b) = (vec![f32::NAN; m * k], vec![f32::NAN; packed_b_len(isa, k, n)]);
+            pack_a(isa, &a, 1.0, &mut packed_a);
+            pack_b(isa, &b, &mut packed_b);
+            let (a, b) = (Lhs::Packed(&packed_a), PackedB { data: &packed_b, k });
+            let gemm = Gemm { isa, m, n, k, a, b, start, activation };
+            let panels: Vec<_> = row_panels(isa, m).collect();
+            let row = panels[cut(row_cut, panels.len())].start;
+            let nr = super::best(isa).nr;
+            c.fill(f32::NAN);
+            run_in_four(&gemm, row, cut(column_cut, n / nr) * nr, &mut c);
+            prop_assert_eq!(&c, &expected, "packed, {:?}", isa);
+        }
+    }
 }
 
 #[test]

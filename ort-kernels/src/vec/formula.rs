@@ -1,7 +1,8 @@
 //! Elementary functions of one f32 without a branch or a call, so that loops over them vectorise.
 //!
-//! Polynomials were fitted by iteratively reweighted least squares (Lawson) to the relative error of
-//! the function, in double precision, and rounded to f32; the errors quoted are of the unrounded fit.
+//! Polynomials were fitted by iteratively reweighted least squares (Lawson) to the relative error
+//! of the function, in double precision, and rounded to f32; the errors quoted are of the unrounded
+//! fit.
 
 use crate::isa::mul_add;
 use std::f32::consts::LOG2_E;
@@ -31,8 +32,8 @@ pub(crate) fn clamp(x: f32, low: f32, high: f32) -> f32 {
 
 /// `eˣ`, 0 below −104, infinite above 88.73.
 ///
-/// `x = n·ln 2 + r`, `eʳ = 1 + r + r²·q(r)`: degree 4 on |r| ≤ 0.347, relative error 3.1e−9. The power
-/// of two comes in two factors, so that results reach from the denormals to infinity.
+/// `x = n·ln 2 + r`, `eʳ = 1 + r + r²·q(r)`: degree 4 on |r| ≤ 0.347, relative error 3.1e−9. The
+/// power of two comes in two factors, so that results reach from the denormals to infinity.
 #[inline(always)]
 pub(super) fn exp<const FMA: bool>(x: f32) -> f32 {
     let x = clamp(x, -104.5, 89.0);
@@ -75,8 +76,8 @@ pub(super) fn tanh<const FMA: bool>(x: f32) -> f32 {
 
 /// `erf x`.
 ///
-/// Below 1 `x + x·p(x²)`, degree 6, relative error 1.3e−9; above `1 − e^q(x)`, where q, degree 6, fits
-/// `ln erfc` on [1, 3.95] to a relative error of 1.1e−9 of the result.
+/// Below 1 `x + x·p(x²)`, degree 6, relative error 1.3e−9; above `1 − e^q(x)`, where q, degree 6,
+/// fits `ln erfc` on [1, 3.95] to a relative error of 1.1e−9 of the result.
 #[inline(always)]
 pub(super) fn erf<const FMA: bool>(x: f32) -> f32 {
     let size = x.abs();

@@ -1,9 +1,10 @@
 //! Functions of contiguous f32 rows, written once and compiled for every instruction set.
 //!
-//! They work in place; [`map`] reads from elsewhere. Element-wise functions give each element the same
-//! result wherever it stands, so callers may cut rows as they like. NaN stays NaN unless a function
-//! says otherwise. Error bounds are in units in the last place of the true value and measured by the
-//! tests; denormal results are exact to that bound only while denormals are not flushed.
+//! They work in place; [`map`] reads from elsewhere. Element-wise functions give each element the
+//! same result wherever it stands, so callers may cut rows as they like. NaN stays NaN unless a
+//! function says otherwise. Error bounds are in units in the last place of the true value and
+//! measured by the tests; denormal results are exact to that bound only while denormals are not
+//! flushed.
 
 mod arithmetic;
 mod elementwise;
@@ -24,11 +25,13 @@ pub use norm::{Moments, layer_norm, rms_norm, scale_and_shift};
 pub use reduce::{dot, max, sum, sum_of_squared_deviations, sum_of_squares};
 pub use softmax::{log_softmax, softmax};
 
-/// Elements that [`map`] copies before it works on them: 4 KiB, which stay in the first-level cache.
+/// Elements that [`map`] copies before it works on them: 4 KiB, which stay in the first-level
+/// cache.
 const TILE: usize = 1024;
 
-/// `y = x`, then `f(start, piece)` for each piece of `y` while it is hot: with a function in place, one
-/// between rows. `start` is where the piece begins, for operands beside it; `f` must be element-wise.
+/// `y = x`, then `f(start, piece)` for each piece of `y` while it is hot: with a function in place,
+/// one between rows. `start` is where the piece begins, for operands beside it; `f` must be
+/// element-wise.
 ///
 /// # Panics
 /// If the lengths differ.

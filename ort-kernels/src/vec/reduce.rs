@@ -1,8 +1,8 @@
 //! A row to one number.
 //!
-//! A row is folded into 64 lanes, element `i` into lane `i mod 64`, and the lanes pairwise, upper half
-//! into lower. The order depends only on the length of the row; instruction sets differ only where a
-//! multiply-add is fused. Sums therefore have an error of at most `γ(n/64 + 7)·Σ|x|`.
+//! A row is folded into 64 lanes, element `i` into lane `i mod 64`, and the lanes pairwise, upper
+//! half into lower. The order depends only on the length of the row; instruction sets differ only
+//! where a multiply-add is fused. Sums therefore have an error of at most `γ(n/64 + 7)·Σ|x|`.
 
 use crate::isa::mul_add;
 

@@ -7,8 +7,8 @@ use crate::vec::{max, sum};
 
 /// `x[i] = e^(x[i] − max) / Σ e^(x[j] − max)`.
 ///
-/// An empty row stays empty. A NaN or +∞, or nothing but −∞, makes the whole row NaN, as the formula
-/// does.
+/// An empty row stays empty. A NaN or +∞, or nothing but −∞, makes the whole row NaN, as the
+/// formula does.
 pub fn softmax(isa: Isa, x: &mut [f32]) {
     let greatest = max(isa, x);
     exp_of_difference(isa, x, greatest);

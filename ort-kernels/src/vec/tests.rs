@@ -6,8 +6,8 @@ use crate::Isa;
 /// A prime, so that the sweep meets every exponent with changing mantissas.
 const STRIDE: usize = 1021;
 
-/// The greatest error of `f` in units in the last place of the true value, over a sweep of all finite
-/// f32, and where it is. Where the truth overflows, infinity is right.
+/// The greatest error of `f` in units in the last place of the true value, over a sweep of all
+/// finite f32, and where it is. Where the truth overflows, infinity is right.
 fn worst(f: impl Fn(&mut [f32]), truth: impl Fn(f64) -> f64) -> (f64, f32) {
     let bits = (0..=u32::MAX).step_by(STRIDE);
     let xs: Vec<f32> = bits.map(f32::from_bits).filter(|x| x.is_finite()).collect();

@@ -44,7 +44,8 @@ pub fn broadcast_facts(inputs: &Facts<'_>, dtype: DType) -> Result<Fact, OpError
     Ok(common.map_or_else(|| Fact::unranked(dtype), |dims| Fact::tensor(dtype, dims)))
 }
 
-fn known_or_zero(dims: &[Dim]) -> Vec<usize> {
+/// The dimensions for a message: 0 where one is not known.
+pub(crate) fn known_or_zero(dims: &[Dim]) -> Vec<usize> {
     dims.iter().map(|dim| dim.known().unwrap_or(0)).collect()
 }
 

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use ort_graph::{Behaviour, Control, Fact, Facts, Graph, NodeSpec, OpDef, OpError, Operator, Type};
+use ort_graph::{Behaviour, Control, Fact, Facts, Graph, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output};
+
+use crate::infer::join_facts;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef { domain: "", name: "If", versions: (1, 25), build: If::build }];
@@ -34,7 +36,7 @@ impl Operator for If {
         let (a, b) = (inputs.subgraph("then_branch")?, inputs.subgraph("else_branch")?);
         let fact = |graph: &Graph, i: usize| graph.fact(graph.outputs()[i]).clone();
         (0..a.outputs().len().min(b.outputs().len()))
-            .map(|i| either(&fact(a, i), &fact(b, i)))
+            .map(|i| join_facts(&fact(a, i), &fact(b, i)))
             .collect()
     }
 
@@ -45,21 +47,4 @@ impl Operator for If {
     fn behaviour(&self) -> Behaviour {
         Behaviour { control: Some(Control::If), ..Behaviour::default() }
     }
-}
-
-/// What is known of a value that is one of two: dimensions that differ are unknown.
-fn either(a: &Fact, b: &Fact) -> Result<Fact, OpError> {
-    let (Type::Tensor(x), Type::Tensor(y)) = (&a.ty, &b.ty) else {
-        let unified = a.unify(b);
-        return Ok(unified.map_or(Fact::UNKNOWN, |fact| Fact { constant: None, ..fact }));
-    };
-    if x.dtype != y.dtype {
-        return Err(OpError::Unsupported { what: "a branch with another element type" });
-    }
-    let dims = match (&x.dims, &y.dims) {
-        (Some(x), Some(y)) if x.len() == y.len() => x.iter().zip(y),
-        _ => return Ok(Fact::unranked(x.dtype)),
-    };
-    let common = dims.map(|(a, b)| if a.equals(b) { a.clone() } else { ort_graph::Dim::Unknown });
-    Ok(Fact::tensor(x.dtype, common))
 }

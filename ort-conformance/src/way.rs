@@ -1,0 +1,104 @@
+//! The ways to run a model, and one run of one data set.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ort_ep::Reference;
+use ort_session::{
+    IsaChoice, Level, ModelBytes, RunInputs, Session, SessionBuilder, Type, ValueDescription,
+};
+use ort_tensor_io::pb::Kind;
+use ort_tensor_io::{DataSet, Side, Tolerance};
+
+/// One way to run a model.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    /// What reports call it.
+    pub name: &'static str,
+    /// Whether every node runs its operator's own `eval`.
+    pub is_reference: bool,
+    /// How far the graph is optimized.
+    pub level: Level,
+    /// Which instructions kernels use.
+    pub isa: IsaChoice,
+    /// How many threads there are.
+    pub n_threads: usize,
+}
+
+impl Way {
+    /// Every way this machine has; those it lacks are named on standard error by the caller.
+    pub const ALL: &'static [Way] = &[
+        Way::new("reference", true, Level::Disable, IsaChoice::Generic, 1),
+        Way::new("cpu", false, Level::Disable, IsaChoice::Best, 1),
+        Way::new("cpu all", false, Level::All, IsaChoice::Best, 1),
+        Way::new("cpu all 2 threads", false, Level::All, IsaChoice::Best, 2),
+        Way::new("cpu all avx512", false, Level::All, IsaChoice::Avx512, 1),
+        Way::new("cpu all avx2", false, Level::All, IsaChoice::Avx2, 1),
+        Way::new("cpu all generic", false, Level::All, IsaChoice::Generic, 1),
+    ];
+
+    const fn new(
+        name: &'static str,
+        is_reference: bool,
+        level: Level,
+        isa: IsaChoice,
+        n_threads: usize,
+    ) -> Self {
+        Self { name, is_reference, level, isa, n_threads }
+    }
+
+    /// Whether this machine has the instructions.
+    pub fn is_available(&self) -> bool {
+        self.isa.resolve().is_ok()
+    }
+
+    /// A session's settings for this way.
+    pub fn builder(&self) -> SessionBuilder {
+        let builder = Session::builder().level(self.level).isa(self.isa).threads(self.n_threads);
+        if self.is_reference { builder.provider(Arc::new(Reference)) } else { builder }
+    }
+
+    /// Builds a session of a model in memory.
+    ///
+    /// # Errors
+    /// The message of whatever is wrong.
+    pub fn session(&self, model: Bytes) -> Result<Session, String> {
+        self.builder().commit(ModelBytes::from_owner(model)).map_err(|error| error.to_string())
+    }
+}
+
+/// Runs a session on the files of a data set and compares what comes out.
+///
+/// # Errors
+/// The message of whatever is wrong or differs.
+pub fn run_data_set(
+    session: &Session,
+    files: impl IntoIterator<Item = (PathBuf, Bytes)>,
+    tolerance: Tolerance,
+) -> Result<(), String> {
+    let (inputs, outputs) = (session.inputs(), session.outputs());
+    let kind = |side: Side, position: usize| {
+        let values = if side == Side::Input { &inputs } else { &outputs };
+        values.get(position).and_then(|value| kind_of(&value.ty))
+    };
+    let set = DataSet::from_files(files, &kind).map_err(|error| error.to_string())?;
+    let names = |values: &[ValueDescription]| values.iter().map(|v| v.name.clone()).collect();
+    let (input_names, output_names): (Vec<String>, Vec<String>) = (names(&inputs), names(&outputs));
+    let given = set.inputs.iter().filter_map(|slot| {
+        slot.name_among(&input_names).map(|name| (name.to_owned(), &slot.value))
+    });
+    let given: RunInputs<'_> = given.collect();
+    let found = session.run(given).map_err(|error| error.to_string())?.into_values();
+    set.check(&output_names, &found, tolerance).map_err(|error| error.to_string())
+}
+
+fn kind_of(ty: &Type) -> Option<Kind> {
+    match ty {
+        Type::Tensor(_) => Some(Kind::Tensor),
+        Type::Sequence(_) => Some(Kind::Sequence),
+        Type::Map { .. } => Some(Kind::Map),
+        Type::Optional(_) => Some(Kind::Optional),
+        _ => None,
+    }
+}

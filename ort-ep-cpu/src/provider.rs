@@ -1,0 +1,70 @@
+//! The provider itself: it asks each kernel file, and falls back to the operator.
+
+use ort_ep::{Claim, CompileError, EvalKernel, ExecutionProvider, Kernel, PackStore};
+use ort_graph::{Graph, NodeId};
+use ort_kernels::{FlushDenormals, Isa};
+
+use crate::kernels;
+use crate::options::{CpuOptions, Denormals, UnavailableIsa};
+
+/// Runs every operator on the CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct CpuProvider {
+    isa: Isa,
+    denormals: Denormals,
+}
+
+impl CpuProvider {
+    /// The name that ONNX Runtime gives its own.
+    pub const NAME: &'static str = "CPUExecutionProvider";
+
+    /// A provider with these settings.
+    ///
+    /// # Errors
+    /// If the machine lacks the instruction set that was asked for.
+    pub fn new(options: CpuOptions) -> Result<Self, UnavailableIsa> {
+        Ok(Self { isa: options.isa.resolve()?, denormals: options.denormals })
+    }
+
+    /// The instruction set in use.
+    pub const fn isa(&self) -> Isa {
+        self.isa
+    }
+}
+
+impl ExecutionProvider for CpuProvider {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn claim(&self, graph: &Graph, root: NodeId) -> Option<Claim> {
+        let node = graph.get_node(root)?;
+        let mut claims = kernels::ALL.iter().filter_map(|def| (def.claim)(graph, root));
+        claims.next().or_else(|| Some(Claim::one(root, node)))
+    }
+
+    fn compile(
+        &self,
+        graph: &Graph,
+        claim: &Claim,
+        packs: &mut dyn PackStore,
+    ) -> Result<Box<dyn Kernel>, CompileError> {
+        let mut compiler = kernels::Compiler { isa: self.isa, graph, claim, packs };
+        for def in kernels::ALL {
+            if let Some(kernel) = (def.compile)(&mut compiler)? {
+                return Ok(kernel);
+            }
+        }
+        EvalKernel::compile(Self::NAME, graph, claim)
+    }
+
+    fn scope(&self, body: &mut dyn FnMut()) {
+        match self.denormals {
+            Denormals::Flush => {
+                let _flushed = FlushDenormals::new();
+                body();
+            }
+            Denormals::Preserve => body(),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The choice of an instruction set.
+
+use super::{Avx2, Avx512, GENERIC_FMA};
+
+/// The instruction set kernels are chosen for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isa {
+    /// 16 lanes of f32, 32 registers.
+    Avx512(Avx512),
+    /// 8 lanes of f32, 16 registers.
+    Avx2(Avx2),
+    /// What every processor of the target has.
+    Generic,
+}
+
+impl Isa {
+    /// The best instruction set of this machine.
+    #[must_use]
+    pub fn best() -> Self {
+        let avx512 = Avx512::detect().map(Self::Avx512);
+        avx512.or_else(|| Avx2::detect().map(Self::Avx2)).unwrap_or(Self::Generic)
+    }
+
+    /// The set named `avx512`, `avx2` or `generic`; `None` for another name or if the machine lacks
+    /// it.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        match name {
+            "avx512" => Avx512::detect().map(Self::Avx512),
+            "avx2" => Avx2::detect().map(Self::Avx2),
+            "generic" => Some(Self::Generic),
+            _ => None,
+        }
+    }
+
+    /// Every instruction set this machine has, best first.
+    pub fn all() -> impl Iterator<Item = Self> {
+        ["avx512", "avx2", "generic"].into_iter().filter_map(Self::by_name)
+    }
+
+    /// The name `by_name` takes.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Avx512(_) => "avx512",
+            Self::Avx2(_) => "avx2",
+            Self::Generic => "generic",
+        }
+    }
+
+    /// The AVX-512 token, if kernels for it may be chosen.
+    #[must_use]
+    pub fn avx512(self) -> Option<Avx512> {
+        match self {
+            Self::Avx512(token) => Some(token),
+            _ => None,
+        }
+    }
+
+    /// The AVX2 token, if kernels for it may be chosen; AVX-512 includes AVX2.
+    #[must_use]
+    pub fn avx2(self) -> Option<Avx2> {
+        match self {
+            Self::Avx512(token) => Some(token.into()),
+            Self::Avx2(token) => Some(token),
+            Self::Generic => None,
+        }
+    }
+
+    /// An estimate of the f32 operations a core can finish in a cycle: two multiply-add units (or
+    /// one multiplier and one adder without FMA), two operations a lane.
+    #[must_use]
+    pub fn flops_per_cycle(self) -> usize {
+        match self {
+            Self::Avx512(_) => 2 * 2 * 16,
+            Self::Avx2(_) => 2 * 2 * 8,
+            Self::Generic if GENERIC_FMA => 2 * 2 * 4,
+            Self::Generic => 2 * 4,
+        }
+    }
+}

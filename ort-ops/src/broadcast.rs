@@ -1,0 +1,274 @@
+//! Functions of operands that broadcast to one shape.
+//!
+//! Dimensions that every operand walks alike are merged, so that the last one left is a run along
+//! the output in which each operand either advances with it or stays: tensors of one shape are one
+//! run, a scalar stays for all of it, a bias along channels stays for one plane at a time.
+
+use ort_graph::OpError;
+use ort_tensor::{Element, Inputs, Output, Shape, TensorView, broadcast, broadcast_strides};
+
+/// One operand: its elements under its own shape.
+#[derive(Debug)]
+pub(crate) struct Operand<'a, T> {
+    pub(crate) shape: &'a [usize],
+    pub(crate) data: &'a [T],
+}
+
+impl<T> Clone for Operand<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Operand<'_, T> {}
+
+impl<'a, T: Element> Operand<'a, T> {
+    /// The elements of a tensor.
+    ///
+    /// # Errors
+    /// If they are not of type `T`.
+    pub(crate) fn new(x: TensorView<'a>) -> Result<Self, OpError> {
+        Ok(Self { shape: x.shape(), data: x.as_slice()? })
+    }
+}
+
+/// How operands that broadcast to one shape are walked.
+#[derive(Debug)]
+pub(crate) struct Runs<const N: usize> {
+    /// The elements of a run.
+    len: usize,
+    /// Which operands advance within a run.
+    advances: [bool; N],
+    /// The dimensions around a run, outermost first, with each operand's stride.
+    outer: Vec<(usize, [usize; N])>,
+}
+
+impl<const N: usize> Runs<N> {
+    /// The runs of operands of these shapes along an output of shape `shape`.
+    ///
+    /// # Errors
+    /// If an operand does not broadcast to `shape`.
+    pub(crate) fn new(shape: &[usize], operands: [&[usize]; N]) -> Result<Self, OpError> {
+        for operand in operands {
+            if broadcast(operand, shape).as_deref() != Some(shape) {
+                return Err(mismatch(operand, shape));
+            }
+        }
+        let strides = operands.map(|operand| broadcast_strides(operand, shape));
+        let mut merged: Vec<(usize, [usize; N])> = Vec::with_capacity(shape.len());
+        for (axis, &dim) in shape.iter().enumerate().filter(|&(_, &dim)| dim != 1) {
+            let inner: [usize; N] = std::array::from_fn(|i| strides[i][axis]);
+            match merged.last_mut() {
+                Some((outer_dim, outer)) if (0..N).all(|i| outer[i] == inner[i] * dim) => {
+                    (*outer_dim, *outer) = (*outer_dim * dim, inner);
+                }
+                _ => merged.push((dim, inner)),
+            }
+        }
+        let (len, last) = merged.pop().unwrap_or((1, [0; N]));
+        Ok(Self { len, advances: last.map(|stride| stride != 0), outer: merged })
+    }
+
+    /// Calls `run` for each run in order with the position in the output and in each operand.
+    pub(crate) fn for_each(&self, mut run: impl FnMut(usize, [usize; N])) {
+        let n_runs: usize = self.outer.iter().map(|(dim, _)| dim).product();
+        let mut index = Shape::from_elem(0, self.outer.len());
+        let mut starts = [0; N];
+        for i in 0..if self.len == 0 { 0 } else { n_runs } {
+            run(i * self.len, starts);
+            // The next index, as an odometer counts.
+            for (index, (dim, strides)) in index.iter_mut().zip(&self.outer).rev() {
+                *index += 1;
+                let back = if *index < *dim { 0 } else { *index };
+                *index -= back;
+                for (start, stride) in starts.iter_mut().zip(strides) {
+                    *start = *start + stride - back * stride;
+                }
+                if back == 0 {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The elements of a run.
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Which operands advance within a run.
+    pub(crate) const fn advances(&self) -> [bool; N] {
+        self.advances
+    }
+}
+
+/// `y = f(a, b)` for all elements of `shape`, to which both broadcast.
+///
+/// # Errors
+/// If they do not.
+pub(crate) fn zip<A, B, Y>(
+    (shape, y): (&[usize], &mut [Y]),
+    a: Operand<'_, A>,
+    b: Operand<'_, B>,
+    f: impl Fn(&A, &B) -> Y,
+) -> Result<(), OpError> {
+    let runs = Runs::new(shape, [a.shape, b.shape])?;
+    let n = runs.len();
+    runs.for_each(|at, [i, j]| {
+        let y = &mut y[at..at + n];
+        match runs.advances() {
+            [true, true] => {
+                for ((y, a), b) in y.iter_mut().zip(&a.data[i..i + n]).zip(&b.data[j..j + n]) {
+                    *y = f(a, b);
+                }
+            }
+            [true, false] => {
+                let b = &b.data[j];
+                y.iter_mut().zip(&a.data[i..i + n]).for_each(|(y, a)| *y = f(a, b));
+            }
+            [false, true] => {
+                let a = &a.data[i];
+                y.iter_mut().zip(&b.data[j..j + n]).for_each(|(y, b)| *y = f(a, b));
+            }
+            [false, false] => y.iter_mut().for_each(|y| *y = f(&a.data[i], &b.data[j])),
+        }
+    });
+    Ok(())
+}
+
+/// `y = f(y, a)` for all elements of `shape`, to which `a` broadcasts.
+///
+/// # Errors
+/// If it does not.
+pub(crate) fn update<A, Y>(
+    (shape, y): (&[usize], &mut [Y]),
+    a: Operand<'_, A>,
+    f: impl Fn(&Y, &A) -> Y,
+) -> Result<(), OpError> {
+    let runs = Runs::new(shape, [a.shape])?;
+    let n = runs.len();
+    runs.for_each(|at, [i]| {
+        let y = &mut y[at..at + n];
+        match runs.advances() {
+            [true] => y.iter_mut().zip(&a.data[i..i + n]).for_each(|(y, a)| *y = f(y, a)),
+            [false] => {
+                let a = &a.data[i];
+                y.iter_mut().for_each(|y| *y = f(y, a));
+            }
+        }
+    });
+    Ok(())
+}
+
+/// `y = f(a, b)`, `a` and `b` being inputs 0 and 1, either of which `y` may be computed over.
+///
+/// # Errors
+/// If an input is absent or not of type `T`, or the two do not broadcast.
+pub(crate) fn combine<T: Element>(
+    inputs: Inputs<'_>,
+    output: &mut Output<'_>,
+    f: impl Fn(&T, &T) -> T,
+) -> Result<(), OpError> {
+    if let Some((input, view)) = output.in_place_tensor() {
+        let y = (&Shape::from_slice(view.shape())[..], view.into_slice::<T>()?);
+        return match input {
+            0 => update(y, Operand::new(inputs.tensor(1)?)?, f),
+            _ => update(y, Operand::new(inputs.tensor(0)?)?, |b, a| f(a, b)),
+        };
+    }
+    compare(inputs, output, f)
+}
+
+/// As [`combine`] to elements of another type, never in place.
+///
+/// # Errors
+/// As [`combine`].
+pub(crate) fn compare<T: Element, Y: Element>(
+    inputs: Inputs<'_>,
+    output: &mut Output<'_>,
+    f: impl Fn(&T, &T) -> Y,
+) -> Result<(), OpError> {
+    let (a, b) = (Operand::new(inputs.tensor(0)?)?, Operand::new(inputs.tensor(1)?)?);
+    let shape = common_shape([a.shape, b.shape])?;
+    zip((&shape, output.tensor(Y::DTYPE, &shape)?.into_slice()?), a, b, f)
+}
+
+/// The shape that all of these broadcast to.
+///
+/// # Errors
+/// If there is none.
+pub(crate) fn common_shape<'a>(
+    shapes: impl IntoIterator<Item = &'a [usize]>,
+) -> Result<Shape, OpError> {
+    let mut common = Shape::new();
+    for shape in shapes {
+        common = broadcast(&common, shape).ok_or_else(|| mismatch(&common, shape))?;
+    }
+    Ok(common)
+}
+
+fn mismatch(left: &[usize], right: &[usize]) -> OpError {
+    OpError::Shapes { what: "broadcasting", left: left.to_vec(), right: right.to_vec() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ort_tensor::{n_elements, row_major_strides};
+    use proptest::prelude::*;
+
+    #[test]
+    fn dimensions_walked_alike_become_one_run() {
+        let cases: [([&[usize]; 3], usize, usize); 6] = [
+            ([&[2, 3, 4], &[2, 3, 4], &[2, 3, 4]], 24, 1),
+            ([&[2, 3, 4], &[2, 3, 4], &[]], 24, 1),
+            ([&[2, 3, 4, 5], &[2, 3, 4, 5], &[3, 1, 1]], 20, 6),
+            ([&[2, 3, 4], &[4], &[2, 3, 4]], 4, 6),
+            ([&[1, 1], &[1, 1], &[]], 1, 1),
+            ([&[2, 0], &[2, 0], &[1]], 0, 0),
+        ];
+        for ([shape, a, b], len, n_runs) in cases {
+            let runs = Runs::new(shape, [a, b]).unwrap();
+            let mut n = 0;
+            runs.for_each(|_, _| n += 1);
+            assert_eq!((runs.len(), n), (len, n_runs), "{a:?} with {b:?}");
+        }
+    }
+
+    #[test]
+    fn an_operand_that_does_not_stretch_is_refused() {
+        assert!(Runs::new(&[2, 3], [&[2]]).is_err());
+        assert!(Runs::new(&[3], [&[1, 3]]).is_err());
+    }
+
+    /// A shape, and which of its dimensions two operands stretch along (bits of a mask).
+    fn shapes() -> impl Strategy<Value = (Vec<usize>, u8, u8)> {
+        (prop::collection::vec(0_usize..4, 0..6), any::<u8>(), any::<u8>())
+    }
+
+    proptest! {
+        #[test]
+        fn every_element_meets_those_its_index_names((shape, a_mask, b_mask) in shapes()) {
+            let squeeze = |mask: u8| -> Vec<usize> {
+                let dim = |(i, &dim): (usize, &usize)| if mask >> i & 1 == 1 { 1 } else { dim };
+                shape.iter().enumerate().map(dim).skip(usize::from(mask >> 7)).collect()
+            };
+            let (a_shape, b_shape) = (squeeze(a_mask), squeeze(b_mask));
+            let target = common_shape([&a_shape[..], &b_shape]).unwrap();
+            let data = |shape: &[usize]| (0..n_elements(shape).unwrap()).collect::<Vec<_>>();
+            let (a, b) = (data(&a_shape), data(&b_shape));
+            let mut y = vec![(0, 0); n_elements(&target).unwrap()];
+            let operand = |shape, data| Operand { shape, data };
+            zip((&target, &mut y), operand(&a_shape, &a), operand(&b_shape, &b), |&a, &b| (a, b))
+                .unwrap();
+            let strides = row_major_strides(&target);
+            let offset = |at: usize, shape: &[usize]| -> usize {
+                let walked = broadcast_strides(shape, &target);
+                (0..target.len()).map(|i| at / strides[i] % target[i] * walked[i]).sum()
+            };
+            for (at, &found) in y.iter().enumerate() {
+                prop_assert_eq!(found, (offset(at, &a_shape), offset(at, &b_shape)));
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Float tensors as f64, for operators in which a loop for each type would gain nothing: everything
+//! is computed in f64 and rounded once at the end.
+
+use std::borrow::Cow;
+
+use ort_graph::OpError;
+use ort_tensor::{
+    DType, Inputs, Number, Output, Shape, TensorError, TensorView, broadcast_strides,
+};
+use ort_tensor::{n_elements, with_dtype};
+
+/// The elements of a float tensor.
+///
+/// # Errors
+/// If its elements are no floats.
+pub(crate) fn read(view: TensorView<'_>) -> Result<Vec<f64>, OpError> {
+    read_as(view).map(Cow::into_owned)
+}
+
+/// The elements of a float tensor as another float type; borrowed if it is the same.
+///
+/// # Errors
+/// If its elements are no floats.
+pub(crate) fn read_as<R: Number>(view: TensorView<'_>) -> Result<Cow<'_, [R]>, OpError> {
+    if view.dtype() == R::DTYPE {
+        return Ok(Cow::Borrowed(view.as_slice()?));
+    }
+    with_dtype!(view.dtype(), float, T => {
+        Ok(view.as_slice::<T>()?.iter().map(|&x| R::from_f64(Number::to_f64(x))).collect())
+    }, else => Err(TensorError::DType { expected: DType::F32, found: view.dtype() }.into()))
+}
+
+/// The elements of the float tensor at `index`, which are to be `len`.
+///
+/// # Errors
+/// If it is absent, has no floats, or another number of them.
+pub(crate) fn read_parameter(
+    inputs: Inputs<'_>,
+    index: usize,
+    len: usize,
+) -> Result<Vec<f64>, OpError> {
+    let view = inputs.tensor(index)?;
+    if view.len() != len {
+        let (left, right) = (view.shape().to_vec(), vec![len]);
+        return Err(OpError::Shapes { what: "the length of a parameter", left, right });
+    }
+    read(view)
+}
+
+/// The elements of a float tensor that broadcasts to `shape`, as a period: what it stretches to
+/// along the last dimensions, and repeats along the others.
+///
+/// # Errors
+/// If its elements are no floats, or it does not broadcast.
+pub(crate) fn read_period(view: TensorView<'_>, shape: &[usize]) -> Result<Vec<f64>, OpError> {
+    let leading = view.shape().iter().take_while(|&&dim| dim == 1).count();
+    let own = &view.shape()[leading..];
+    let refuse = || OpError::Shapes {
+        what: "a parameter that broadcasts",
+        left: view.shape().to_vec(),
+        right: shape.to_vec(),
+    };
+    let target = shape.get(shape.len().wrapping_sub(own.len())..).ok_or_else(refuse)?;
+    if !own.iter().zip(target).all(|(&from, &to)| from == to || from == 1) {
+        return Err(refuse());
+    }
+    let values = read(view)?;
+    if own == target {
+        return Ok(values);
+    }
+    let strides = broadcast_strides(own, target);
+    let mut index = Shape::from_elem(0, target.len());
+    let mut stretched = Vec::with_capacity(n_elements(target).ok_or(OpError::TooLarge)?);
+    for _ in 0..stretched.capacity() {
+        stretched
+            .push(values[index.iter().zip(&strides).map(|(i, stride)| i * stride).sum::<usize>()]);
+        for (index, &dim) in index.iter_mut().zip(target).rev() {
+            *index = (*index + 1) % dim;
+            if *index != 0 {
+                break;
+            }
+        }
+    }
+    Ok(stretched)
+}
+
+/// `update(x[i], period[i mod len])`.
+pub(crate) fn with_period(x: &mut [f64], period: &[f64], update: impl Fn(&mut f64, f64)) {
+    if !period.is_empty() {
+        for x in x.chunks_mut(period.len()) {
+            x.iter_mut().zip(period).for_each(|(x, &p)| update(x, p));
+        }
+    }
+}
+
+/// Writes `values`, rounded, to the output at `index`, if it is there and wanted.
+///
+/// # Errors
+/// If something else was planned, or `dtype` is no float.
+pub(crate) fn write<R: Number>(
+    outputs: &mut [Output<'_>],
+    index: usize,
+    dtype: DType,
+    shape: &[usize],
+    values: &[R],
+) -> Result<(), OpError> {
+    let Some(output) = outputs.get_mut(index).filter(|output| output.is_wanted()) else {
+        return Ok(());
+    };
+    let y = output.tensor(dtype, shape)?;
+    with_dtype!(dtype, float, T => {
+        let y = y.into_slice::<T>()?;
+        y.iter_mut().zip(values).for_each(|(y, &value)| *y = Number::from_f64(value.to_f64()));
+        Ok(())
+    }, else => Err(TensorError::DType { expected: DType::F32, found: dtype }.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::tensor;
+
+    #[test]
+    fn a_period_is_as_short_as_the_leading_ones_allow() {
+        let period = |shape: &[usize], target: &[usize]| {
+            let n = u8::try_from(shape.iter().product::<usize>()).unwrap();
+            let data: Vec<f32> = (0..n).map(f32::from).collect();
+            read_period(tensor(shape, &data).view(), target).ok()
+        };
+        assert_eq!(period(&[], &[2, 3]), Some(vec![0.0]));
+        assert_eq!(period(&[1, 3], &[2, 3]), Some(vec![0., 1., 2.]));
+        assert_eq!(period(&[2, 1], &[5, 2, 2]), Some(vec![0., 0., 1., 1.]));
+        assert_eq!(period(&[1, 1, 1, 2], &[2]), Some(vec![0., 1.]));
+        assert_eq!(period(&[2, 2], &[2]), None);
+        assert_eq!(period(&[2], &[3]), None);
+        assert_eq!(period(&[0], &[2, 0]), Some(vec![]));
+        assert_eq!(period(&[2, 1], &[2, 0]), Some(vec![]));
+    }
+}

@@ -1,0 +1,72 @@
+//! A tensor seen from one axis, as `[outer, len, inner]`. A lane is what runs along the axis: `len`
+//! elements, `inner` apart.
+
+use ort_tensor::Number;
+
+/// How the lanes along one axis lie in a row-major tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lanes {
+    /// How many blocks of `len·inner` elements there are.
+    pub(crate) outer: usize,
+    /// The elements of a lane.
+    pub(crate) len: usize,
+    /// How far apart they are, and how many lanes interleave in a block.
+    pub(crate) inner: usize,
+}
+
+impl Lanes {
+    /// The lanes along `axis`, which must be below the rank.
+    pub(crate) fn along(shape: &[usize], axis: usize) -> Self {
+        let (outer, inner) = (&shape[..axis], &shape[axis + 1..]);
+        Self { outer: product(outer), len: shape[axis], inner: product(inner) }
+    }
+
+    /// The contiguous lanes that run along all dimensions from `axis` on, at most the rank.
+    pub(crate) fn flattened(shape: &[usize], axis: usize) -> Self {
+        Self { outer: product(&shape[..axis]), len: product(&shape[axis..]), inner: 1 }
+    }
+
+    /// Writes each lane of `x` to `y` as `f` leaves it.
+    pub(crate) fn map<T: Number>(&self, x: &[T], y: &mut [T], mut f: impl FnMut(&mut [f64])) {
+        let Lanes { len, inner, .. } = *self;
+        // Empty lanes have no elements to write, nor has an empty block.
+        let Some(block) = len.checked_mul(inner).filter(|&block| block > 0) else { return };
+        let mut lane = vec![0.0; len];
+        for (x, y) in x.chunks_exact(block).zip(y.chunks_exact_mut(block)) {
+            for i in 0..inner {
+                let from = x[i..].iter().step_by(inner);
+                lane.iter_mut().zip(from).for_each(|(to, from)| *to = from.to_f64());
+                f(&mut lane);
+                let to = y[i..].iter_mut().step_by(inner);
+                to.zip(&lane).for_each(|(to, &from)| *to = T::from_f64(from));
+            }
+        }
+    }
+}
+
+/// `Π shape`; a tensor that exists has no product that overflows, unless a zero hides it.
+fn product(shape: &[usize]) -> usize {
+    ort_tensor::n_elements(shape).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_interleave_inside_a_block() {
+        let lanes = Lanes::along(&[2, 3, 2], 1);
+        assert_eq!(lanes, Lanes { outer: 2, len: 3, inner: 2 });
+        let x: Vec<f32> = (0_u8..12).map(f32::from).collect();
+        let mut y = vec![0_f32; 12];
+        lanes.map(&x, &mut y, |lane| lane.reverse());
+        assert_eq!(y, [4., 5., 2., 3., 0., 1., 10., 11., 8., 9., 6., 7.]);
+    }
+
+    #[test]
+    fn an_overflow_hidden_by_a_zero_gives_no_lanes() {
+        let shape = [usize::MAX, 2, 0];
+        assert_eq!(Lanes::along(&shape, 2), Lanes { outer: 0, len: 0, inner: 1 });
+        Lanes::along(&shape, 0).map::<f32>(&[], &mut [], |_| {});
+    }
+}

@@ -1,0 +1,144 @@
+//! Cast, CastLike and BitCast: the same numbers, or the same bits, as another element type.
+
+use std::sync::Arc;
+
+use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
+use ort_tensor::{DType, Inputs, Output};
+
+use crate::elementwise::{only, shaped_like_first, unsupported};
+
+mod convert;
+mod narrow;
+mod text;
+mod wide;
+
+#[cfg(test)]
+mod tests;
+
+pub use narrow::{Narrowing, RoundMode};
+
+/// The definitions of this file.
+pub const DEFS: &[OpDef] = &[
+    OpDef { domain: "", name: "BitCast", versions: (26, 26), build: BitCast::build },
+    OpDef { domain: "", name: "Cast", versions: (6, 28), build: Cast::build },
+    OpDef { domain: "", name: "CastLike", versions: (15, 25), build: CastLike::build },
+];
+
+/// Cast: `y[i] = x[i]` as the type `to`. Any type but complex, from and to.
+///
+/// - To a float: the nearest value, ties to even; ±∞ beyond the range.
+/// - From float to integer: toward zero. Beyond the range the standard leaves the value open; it
+///   is what ONNX Runtime gives on x86: 32 and 64 bits give the smallest signed value, fewer bits
+///   are the low ones of the 32-bit result.
+/// - From integer to integer: the low bits.
+/// - To bool: whether it is not zero (NaN is not).
+/// - From a string: a decimal number, `INF`, `+INF`, `-INF` or `NaN` in any case; others are an
+///   error. To a string: floats with eight significant digits, booleans as `0` and `1`.
+///
+/// Source: ONNX operator set, Cast-28 (without its 6-bit floats); text as ONNX Runtime 1.31.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cast {
+    /// The type of the result.
+    pub to: DType,
+    /// How 8-bit floats are made.
+    pub narrowing: Narrowing,
+}
+
+/// CastLike: as [`Cast`] to the type of input 1.
+///
+/// Source: ONNX operator set, CastLike-25.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CastLike {
+    /// How 8-bit floats are made.
+    pub narrowing: Narrowing,
+}
+
+/// BitCast: the bits of `x[i]` as an element of the type `to`, which has as many. No strings.
+///
+/// Source: ONNX operator set, BitCast-26.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BitCast {
+    /// The type of the result.
+    pub to: DType,
+}
+
+impl Cast {
+    fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+        let to = element_type(spec)?;
+        if !is_castable(to) {
+            return Err(OpError::AttributeValue { name: "to", found: to.to_string() });
+        }
+        Ok(Arc::new(Self { to, narrowing: Narrowing::of_node(spec)? }))
+    }
+}
+
+impl Operator for Cast {
+    fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
+        inputs.dtype(0, is_castable)?;
+        Ok(vec![shaped_like_first(inputs, self.to)?])
+    }
+
+    fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
+        let x = inputs.tensor(0)?;
+        convert::convert(x, only(outputs)?.tensor(self.to, x.shape())?, self.narrowing)
+    }
+}
+
+impl CastLike {
+    fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+        Ok(Arc::new(Self { narrowing: Narrowing::of_node(spec)? }))
+    }
+}
+
+impl Operator for CastLike {
+    fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
+        inputs.dtype(0, is_castable)?;
+        Ok(vec![shaped_like_first(inputs, inputs.dtype(1, is_castable)?)?])
+    }
+
+    fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
+        let (x, to) = (inputs.tensor(0)?, inputs.tensor(1)?.dtype());
+        convert::convert(x, only(outputs)?.tensor(to, x.shape())?, self.narrowing)
+    }
+}
+
+impl BitCast {
+    fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+        Ok(Arc::new(Self { to: element_type(spec)? }))
+    }
+
+    fn check(self, from: DType) -> Result<(), OpError> {
+        if from.bits() == self.to.bits() && from != DType::String {
+            return Ok(());
+        }
+        Err(unsupported(0, from))
+    }
+}
+
+impl Operator for BitCast {
+    fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
+        self.check(inputs.dtype(0, |_| true)?)?;
+        Ok(vec![shaped_like_first(inputs, self.to)?])
+    }
+
+    fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
+        let x = inputs.tensor(0)?;
+        self.check(x.dtype())?;
+        let y = only(outputs)?.tensor(self.to, x.shape())?.into_bytes();
+        if let (Some(y), Some(x)) = (y, x.as_bytes()) {
+            y.copy_from_slice(x);
+        }
+        Ok(())
+    }
+}
+
+/// The attribute `to`.
+fn element_type(spec: &NodeSpec<'_>) -> Result<DType, OpError> {
+    let number = spec.int("to")?.ok_or(OpError::MissingAttribute { name: "to" })?;
+    let dtype = i32::try_from(number).ok().and_then(DType::from_onnx);
+    dtype.ok_or_else(|| OpError::AttributeValue { name: "to", found: number.to_string() })
+}
+
+const fn is_castable(dtype: DType) -> bool {
+    !matches!(dtype, DType::Complex64 | DType::Complex128)
+}

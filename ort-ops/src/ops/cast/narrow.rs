@@ -1,0 +1,92 @@
+//! The code of a value in the types of eight bits and less that have no arithmetic.
+
+use ort_graph::{NodeSpec, OpError};
+use ort_tensor::{DType, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz};
+
+use super::wide::Wide;
+
+/// How 8-bit floats are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Narrowing {
+    /// Values out of range become the largest there is, instead of infinity or NaN.
+    pub saturate: bool,
+    /// Where a value between two powers of two goes in float8e8m0.
+    pub round_mode: RoundMode,
+}
+
+/// Where a value between two powers of two goes in float8e8m0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoundMode {
+    /// To the larger.
+    Up,
+    /// To the smaller.
+    Down,
+    /// To the nearer, halfway to the larger.
+    Nearest,
+}
+
+impl Narrowing {
+    /// What the attributes `saturate` and `round_mode` say.
+    pub(super) fn of_node(spec: &NodeSpec<'_>) -> Result<Self, OpError> {
+        let round_mode = match spec.string("round_mode")? {
+            None | Some("up") => RoundMode::Up,
+            Some("down") => RoundMode::Down,
+            Some("nearest") => RoundMode::Nearest,
+            Some(other) => {
+                let found = other.to_owned();
+                return Err(OpError::AttributeValue { name: "round_mode", found });
+            }
+        };
+        Ok(Self { saturate: spec.flag("saturate", true)?, round_mode })
+    }
+
+    /// The code of `x` in `dtype`; `None` for types of more than eight bits, int8, uint8 and bool.
+    pub(super) fn code(self, dtype: DType, x: Wide) -> Option<u8> {
+        let float = x.to_f64();
+        match dtype {
+            DType::F8E4M3Fn => Some(F8E4M3Fn::from_f64(float, self.saturate).to_bits()),
+            DType::F8E4M3Fnuz => Some(F8E4M3Fnuz::from_f64(float, self.saturate).to_bits()),
+            DType::F8E5M2 => Some(F8E5M2::from_f64(float, self.saturate).to_bits()),
+            DType::F8E5M2Fnuz => Some(F8E5M2Fnuz::from_f64(float, self.saturate).to_bits()),
+            DType::F8E8M0 => Some(self.e8m0(float)),
+            DType::F4E2M1 => Some(e2m1(float)),
+            // The low bits; packing drops the others.
+            DType::I4 | DType::U4 | DType::I2 | DType::U2 => Some(x.to_i32().to_le_bytes()[0]),
+            _ => None,
+        }
+    }
+
+    /// The code `c` with `2^(c − 127)` next to `|x|`; the sign, which the format lacks, is dropped.
+    fn e8m0(self, x: f64) -> u8 {
+        const MAX: i64 = 254;
+        const NAN: u8 = 255;
+        if x.is_nan() {
+            return NAN;
+        }
+        let bits = x.abs().to_bits();
+        let (exponent, fraction) = ((bits >> 52).cast_signed() - 1023, bits << 12);
+        let up = match self.round_mode {
+            RoundMode::Up => fraction != 0,
+            RoundMode::Down => false,
+            RoundMode::Nearest => fraction >= 1 << 63,
+        };
+        let code = exponent + 127 + i64::from(up);
+        if self.saturate || (0..=MAX).contains(&code) {
+            u8::try_from(code.clamp(0, MAX)).unwrap_or(NAN)
+        } else {
+            NAN
+        }
+    }
+}
+
+/// The code of the nearest of ±{0, 1/2, 1, 3/2, 2, 3, 4, 6}, ties to the even code, NaN to 6.
+pub(crate) fn e2m1(x: f64) -> u8 {
+    // Halfway between code k and the next; from an odd code the tie goes up.
+    const HALFWAY: [f64; 7] = [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0];
+    let sign = if x.is_sign_negative() { 8 } else { 0 };
+    let magnitude = if x.is_nan() { f64::INFINITY } else { x.abs() };
+    let beyond =
+        |(k, &halfway): (usize, &f64)| magnitude > halfway || (magnitude == halfway && k % 2 == 1);
+    let code = HALFWAY.iter().enumerate().filter(|&entry| beyond(entry)).count();
+    u8::try_from(code).unwrap_or(7) | sign
+}

@@ -1,0 +1,88 @@
+//! Expand: a tensor stretched to a shape.
+
+use std::sync::Arc;
+
+use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
+use ort_tensor::{DType, Inputs, Output, broadcast_strides};
+
+use crate::infer::{
+    broadcast_dims, folded, int_values, known_dims, known_shape, ranked_fact, tensor_fact,
+    vector_len,
+};
+use crate::strided::{self, Strided};
+
+/// The definitions of this file.
+pub const DEFS: &[OpDef] =
+    &[OpDef { domain: "", name: "Expand", versions: (8, 13), build: Expand::build }];
+
+/// Expand: the input broadcast with the shape in input 1. Either may stretch the other, so the
+/// output can be larger than that shape.
+///
+/// Source: ONNX operator set, Expand-13.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expand;
+
+impl Expand {
+    fn build(_: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+        Ok(Arc::new(Expand))
+    }
+
+    fn dims(x: &[Dim], shape: &[i64]) -> Result<Dims, OpError> {
+        let known = |&n: &i64| usize::try_from(n).ok().map(Dim::Known);
+        let shape: Option<Dims> = shape.iter().map(known).collect();
+        let wrong = OpError::InputValue { index: 1, what: "a dimension is below zero" };
+        broadcast_dims(x, &shape.ok_or(wrong)?)
+    }
+}
+
+impl Operator for Expand {
+    fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
+        let dtype = inputs.dtype(0, |_| true)?;
+        let (x, shape) = (inputs.fact(0)?.dims(), inputs.fact(1)?.ints());
+        inputs.expect_dtype(1, DType::I64)?;
+        let n = vector_len(inputs, 1)?;
+        let Some(shape) = shape else {
+            return Ok(vec![ranked_fact(dtype, x.zip(n).map(|(x, n)| x.len().max(n)))]);
+        };
+        let dims = x.map(|x| Self::dims(x, &shape)).transpose()?;
+        Ok(folded(self, inputs, vec![tensor_fact(dtype, dims)]))
+    }
+
+    fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
+        let x = inputs.tensor(0)?;
+        let shape = int_values(inputs.tensor(1)?)?;
+        let shape = known_shape(&Self::dims(&known_dims(x.shape()), &shape)?)?;
+        let from = Strided::new(0, &broadcast_strides(x.shape(), &shape));
+        let y = outputs[0].tensor(x.dtype(), &shape)?;
+        Ok(strided::copy(&shape, x, &from, y, &Strided::row_major(&shape))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_tensor::Tensor;
+
+    use crate::case::{Case, tensor};
+
+    #[test]
+    fn either_side_stretches() {
+        let x = tensor(&[2, 1], &[1_u64, 2]);
+        let cases: [(&[i64], Option<(&[usize], &[u64])>); 7] = [
+            (&[2, 3], Some((&[2, 3], &[1, 1, 1, 2, 2, 2]))),
+            (&[2], Some((&[2, 2], &[1, 1, 2, 2]))),
+            (&[2, 1, 1], Some((&[2, 2, 1], &[1, 2, 1, 2]))),
+            (&[], Some((&[2, 1], &[1, 2]))),
+            (&[2, 0], Some((&[2, 0], &[]))),
+            (&[3, 1], None),
+            (&[-1, 1], None),
+        ];
+        for (shape, expected) in cases {
+            let y = Case::new("Expand", 13).tensor(&[x.clone(), tensor(&[shape.len()], shape)]);
+            assert_eq!(y.ok(), expected.map(|(shape, data)| tensor(shape, data)), "{shape:?}");
+        }
+        let huge = Case::new("Expand", 8).tensor(&[x, tensor(&[3], &[i64::MAX, 1, i64::MAX])]);
+        assert!(huge.is_err());
+        let y = Case::new("Expand", 8).tensor(&[Tensor::scalar(3_u8), tensor(&[1], &[2_i64])]);
+        assert_eq!(y, Ok(tensor(&[2], &[3_u8, 3])));
+    }
+}

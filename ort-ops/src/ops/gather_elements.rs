@@ -1,0 +1,114 @@
+//! GatherElements: one element for each index.
+
+use std::sync::Arc;
+
+use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
+use ort_tensor::{Inputs, Output, move_elements, row_major_strides};
+
+use crate::infer::{folded, normalize_axis, tensor_fact};
+use crate::ops::gather::{is_index, normalize_indices};
+use crate::strided::offsets;
+
+/// The definitions of this file.
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "GatherElements",
+    versions: (11, 13),
+    build: GatherElements::build,
+}];
+
+/// GatherElements: `y[a…, i, b…] = x[a…, indices[a…, i, b…], b…]`. Indices below zero count from
+/// the back; along the other axes `indices` may be shorter than `x`.
+///
+/// Source: ONNX operator set, GatherElements-13.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GatherElements {
+    /// The axis, `−rank..rank`.
+    pub axis: i64,
+}
+
+impl GatherElements {
+    fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+        Ok(Arc::new(Self { axis: spec.int("axis")?.unwrap_or(0) }))
+    }
+}
+
+/// Where in `x` the elements are that indices along `axis` belong to, were each index 0; and the
+/// step from one index to the next.
+///
+/// # Errors
+/// If an axis of `indices` other than `axis` is longer than that of `x`, or the ranks differ.
+pub(crate) fn index_origins(
+    x: &[usize],
+    indices: &[usize],
+    axis: usize,
+) -> Result<(Vec<usize>, usize), OpError> {
+    let fits = |(i, (n, dim)): (usize, (&usize, &usize))| i == axis || n <= dim;
+    if x.len() != indices.len() || !indices.iter().zip(x).enumerate().all(fits) {
+        let (left, right) = (indices.to_vec(), x.to_vec());
+        return Err(OpError::Shapes { what: "the indices", left, right });
+    }
+    let mut strides = row_major_strides(x);
+    let step = std::mem::replace(&mut strides[axis], 0);
+    Ok((offsets(indices, &strides), step))
+}
+
+/// What [`index_origins`] can tell from dimensions that may not be known.
+pub(crate) fn check_indices(x: &[Dim], indices: &[Dim], axis: i64) -> Result<(), OpError> {
+    let axis = normalize_axis(axis, x.len())?;
+    let too_long = |(i, (n, dim)): (usize, (&Dim, &Dim))| {
+        i != axis && n.known().zip(dim.known()).is_some_and(|(n, dim)| n > dim)
+    };
+    if x.len() == indices.len() && !indices.iter().zip(x).enumerate().any(too_long) {
+        return Ok(());
+    }
+    let known = |dims: &[Dim]| dims.iter().map(|dim| dim.known().unwrap_or(0)).collect();
+    Err(OpError::Shapes { what: "the indices", left: known(indices), right: known(x) })
+}
+
+impl Operator for GatherElements {
+    fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
+        let dtype = inputs.dtype(0, |_| true)?;
+        inputs.dtype(1, is_index)?;
+        let (x, indices) = (inputs.fact(0)?.dims(), inputs.fact(1)?.dims());
+        if let (Some(x), Some(indices)) = (x, indices) {
+            check_indices(x, indices, self.axis)?;
+        }
+        Ok(folded(self, inputs, vec![tensor_fact(dtype, indices.map(Into::into))]))
+    }
+
+    fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
+        let (x, indices) = (inputs.tensor(0)?, inputs.tensor(1)?);
+        let axis = normalize_axis(self.axis, x.shape().len())?;
+        let (origins, step) = index_origins(x.shape(), indices.shape(), axis)?;
+        let index = normalize_indices(indices, x.shape()[axis])?;
+        let y = outputs[0].tensor(x.dtype(), indices.shape())?;
+        Ok(move_elements!(x => y, |src, dst| {
+            for ((to, origin), index) in dst.iter_mut().zip(&origins).zip(&index) {
+                to.clone_from(&src[origin + index * step]);
+            }
+        })?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+
+    use crate::case::{Case, tensor};
+
+    #[test]
+    fn every_index_picks_an_element() {
+        let x = tensor(&[3, 3], &[1_i16, 2, 3, 4, 5, 6, 7, 8, 9]);
+        let indices = tensor(&[2, 3], &[1_i64, 2, 0, -1, 0, 0]);
+        let case = |axis| Case::new("GatherElements", 13).attr("axis", Attr::Int(axis));
+        let rows = tensor(&[2, 3], &[4_i16, 8, 3, 7, 2, 3]);
+        assert_eq!(case(0).tensor(&[x.clone(), indices.clone()]), Ok(rows));
+        let columns = tensor(&[2, 3], &[2_i16, 3, 1, 6, 4, 4]);
+        assert_eq!(case(-1).tensor(&[x.clone(), indices.clone()]), Ok(columns));
+        let empty = tensor::<i32>(&[0, 3], &[]);
+        assert_eq!(case(0).tensor(&[x.clone(), empty]), Ok(tensor::<i16>(&[0, 3], &[])));
+        assert!(case(0).tensor(&[x.clone(), tensor(&[1, 4], &[0_i64; 4])]).is_err());
+        assert!(case(0).tensor(&[x, tensor(&[1, 1], &[3_i64])]).is_err());
+    }
+}

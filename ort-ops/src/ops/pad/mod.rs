@@ -1,0 +1,254 @@
+//! Pad: a tensor with a border added to, or cut off, each side.
+
+mod segments;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
+use ort_tensor::{
+    DType, Inputs, Output, Shape, Tensor, TensorError, TensorView, TensorViewMut,
+    row_major_strides, with_dtype,
+};
+
+use self::segments::{Segment, segments};
+use crate::infer::{folded, int_values, known_dims, known_shape, normalize_axis, ranked_fact};
+use crate::strided::{self, Strided};
+
+/// The definitions of this file.
+pub const DEFS: &[OpDef] = &[
+    OpDef { domain: "", name: "Pad", versions: (1, 25), build: Pad::build },
+    OpDef { domain: "com.microsoft", name: "Pad", versions: (1, 1), build: Pad::build_microsoft },
+];
+
+/// Pad: axis `i` gains `pads[i]` entries in front and `pads[i + n]` behind; below zero it loses
+/// them, before anything is added. What the new entries are, the mode says.
+///
+/// The pads are input 1 (an attribute before version 11), the value of the constant mode is
+/// input 2 (likewise), and the axes they apply to are input 3 (all axes before version 18).
+/// Reflections and repetitions go on as often as a border is longer than the axis.
+///
+/// Source: ONNX operator set, Pad-25; com.microsoft, Pad-1 (ONNX Runtime 1.31).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pad {
+    /// What the new entries are.
+    pub mode: Mode,
+    /// The pads, if they are an attribute.
+    pub pads: Option<Vec<i64>>,
+    /// The value of the constant mode, if it is an attribute.
+    pub value: Option<f32>,
+}
+
+/// What the entries of a border are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// One value; zero, false or the empty string if none is given.
+    Constant,
+    /// The entries next to the border, in reverse order, without the outermost.
+    Reflect,
+    /// The outermost entry.
+    Edge,
+    /// The entries of the other end.
+    Wrap,
+}
+
+impl Pad {
+    fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+        let version = spec.since_version;
+        let mode = mode(spec, version >= 19)?;
+        if version >= 11 {
+            return Ok(Arc::new(Self { mode, pads: None, value: None }));
+        }
+        let name = if version == 1 { "paddings" } else { "pads" };
+        let pads = spec.ints(name)?.ok_or(OpError::MissingAttribute { name })?;
+        let value = spec.float("value")?.unwrap_or(0.0);
+        Ok(Arc::new(Self { mode, pads: Some(pads.to_vec()), value: Some(value) }))
+    }
+
+    fn build_microsoft(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+        Ok(Arc::new(Self { mode: mode(spec, true)?, pads: None, value: None }))
+    }
+
+    /// The entries of an axis of `n` that remain, and how many go in front and behind.
+    fn padded(self: &Pad, n: usize, (front, back): (i64, i64)) -> Result<Padded, OpError> {
+        let wrong = |what| OpError::InputValue { index: 1, what };
+        let added = |pad: i64| usize::try_from(pad.max(0)).map_err(|_| OpError::TooLarge);
+        let cut = |pad: i64| usize::try_from(pad.min(0).unsigned_abs()).unwrap_or(usize::MAX);
+        let (start, cut_back) = (cut(front), cut(back));
+        let end = n.checked_sub(cut_back).filter(|&end| start <= end);
+        let end = end.ok_or(wrong("more is cut off an axis than it has"))?;
+        let padded = Padded { start, end, front: added(front)?, back: added(back)? };
+        if self.mode != Mode::Constant && start == end && padded.front + padded.back > 0 {
+            return Err(wrong("an empty axis has no entries for a border"));
+        }
+        Ok(padded)
+    }
+
+    /// The pads of each axis of a tensor of this rank.
+    fn per_axis(
+        pads: &[i64],
+        axes: Option<&[i64]>,
+        rank: usize,
+    ) -> Result<Vec<(i64, i64)>, OpError> {
+        let n_axes = axes.map_or(rank, <[i64]>::len);
+        let (front, back) = pads.split_at_checked(n_axes).ok_or(wrong_count())?;
+        if back.len() != n_axes {
+            return Err(wrong_count());
+        }
+        let Some(axes) = axes else {
+            return Ok(front.iter().copied().zip(back.iter().copied()).collect());
+        };
+        let mut per_axis = vec![(0, 0); rank];
+        for ((&axis, &front), &back) in axes.iter().zip(front).zip(back) {
+            per_axis[normalize_axis(axis, rank)?] = (front, back);
+        }
+        Ok(per_axis)
+    }
+
+    fn dims(&self, x: &[Dim], pads: &[(i64, i64)]) -> Result<Dims, OpError> {
+        let padded = |(dim, &pads): (&Dim, &(i64, i64))| match (dim, pads) {
+            (dim, (0, 0)) => Ok(dim.clone()),
+            (Dim::Known(n), pads) => {
+                Ok(self.padded(*n, pads)?.len().map_or(Dim::Unknown, Dim::Known))
+            }
+            _ => Ok(Dim::Unknown),
+        };
+        x.iter().zip(pads).map(padded).collect()
+    }
+
+    /// The value of the constant mode, a tensor of one element.
+    fn fill(&self, dtype: DType, inputs: Inputs<'_>) -> Result<Tensor, OpError> {
+        if let Some(value) = inputs.optional_tensor(2)? {
+            let what = "the value is no scalar";
+            let is_scalar = value.len() == 1;
+            return is_scalar
+                .then(|| value.to_tensor())
+                .ok_or(OpError::InputValue { index: 2, what });
+        }
+        let value = f64::from(self.value.unwrap_or(0.0));
+        Ok(
+            with_dtype!(dtype, float, T => Tensor::scalar(<T as ort_tensor::Number>::from_f64(value)),
+            else => Tensor::zeros(dtype, &[])?),
+        )
+    }
+}
+
+const fn wrong_count() -> OpError {
+    OpError::InputValue { index: 1, what: "there are not twice as many pads as axes" }
+}
+
+fn mode(spec: &NodeSpec<'_>, may_wrap: bool) -> Result<Mode, OpError> {
+    match spec.string("mode")? {
+        None | Some("constant") => Ok(Mode::Constant),
+        Some("reflect") => Ok(Mode::Reflect),
+        Some("edge") => Ok(Mode::Edge),
+        Some("wrap") if may_wrap => Ok(Mode::Wrap),
+        Some(other) => Err(OpError::AttributeValue { name: "mode", found: other.to_owned() }),
+    }
+}
+
+/// One axis: the entries `start..end` remain, between borders of `front` and `back`.
+#[derive(Clone, Copy, Debug)]
+struct Padded {
+    start: usize,
+    end: usize,
+    front: usize,
+    back: usize,
+}
+
+impl Padded {
+    /// How long the axis becomes; `None` on overflow.
+    fn len(self) -> Option<usize> {
+        (self.end - self.start).checked_add(self.front)?.checked_add(self.back)
+    }
+}
+
+impl Operator for Pad {
+    fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
+        let dtype = inputs.dtype(0, |_| true)?;
+        inputs.expect_dtype(1, DType::I64)?;
+        inputs.expect_dtype(2, dtype)?;
+        if inputs.get(3).is_some() {
+            inputs.dtype(3, crate::ops::gather::is_index)?;
+        }
+        let x = inputs.fact(0)?;
+        let pads = match &self.pads {
+            Some(pads) => Some(pads.clone()),
+            None => inputs.fact(1)?.ints(),
+        };
+        // Axes that are there but unknown leave only the rank.
+        let axes = inputs.get(3).map_or(Some(None), |axes| axes.ints().map(Some));
+        let (Some(x), Some(pads), Some(axes)) = (x.dims(), pads, axes) else {
+            return Ok(vec![ranked_fact(dtype, x.rank())]);
+        };
+        let dims = self.dims(x, &Self::per_axis(&pads, axes.as_deref(), x.len())?)?;
+        Ok(folded(self, inputs, vec![Fact::tensor(dtype, dims)]))
+    }
+
+    fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
+        let x = inputs.tensor(0)?;
+        let pads = match &self.pads {
+            Some(pads) => pads.clone(),
+            None => int_values(inputs.tensor(1)?)?,
+        };
+        let axes = inputs.optional_tensor(3)?.map(int_values).transpose()?;
+        let pads = Self::per_axis(&pads, axes.as_deref(), x.shape().len())?;
+        let shape = known_shape(&self.dims(&known_dims(x.shape()), &pads)?)?;
+        let mut y = outputs[0].tensor(x.dtype(), &shape)?;
+        if shape.contains(&0) {
+            return Ok(());
+        }
+        let to = Strided::row_major(&shape);
+        if self.mode == Mode::Constant {
+            let everywhere = Strided::new(0, &Shape::from_elem(0, shape.len()));
+            let value = self.fill(x.dtype(), inputs)?;
+            strided::copy(&shape, value.view(), &everywhere, y.reborrow(), &to)?;
+        }
+        let mut on_axes = Vec::with_capacity(pads.len());
+        for (&n, &pads) in x.shape().iter().zip(&pads) {
+            on_axes.push(segments(self.mode, self.padded(n, pads)?));
+        }
+        let strides = row_major_strides(x.shape());
+        let mut piece = Piece {
+            shape: Shape::new(),
+            from: Strided::new(0, &[]),
+            to: Strided { strides: to.strides.clone(), offset: 0 },
+        };
+        Ok(copy_pieces(x, &strides, &on_axes, &mut piece, &mut y)?)
+    }
+}
+
+/// A box of the output that is a box of the input: the axes so far.
+struct Piece {
+    shape: Shape,
+    from: Strided,
+    to: Strided,
+}
+
+/// Copies every combination of one segment from each axis.
+fn copy_pieces(
+    x: TensorView<'_>,
+    strides: &[usize],
+    segments: &[Vec<Segment>],
+    piece: &mut Piece,
+    y: &mut TensorViewMut<'_>,
+) -> Result<(), TensorError> {
+    let axis = piece.shape.len();
+    let Some(on_axis) = segments.get(axis) else {
+        return strided::copy(&piece.shape, x, &piece.from, y.reborrow(), &piece.to);
+    };
+    let to_stride = piece.to.strides[axis].unsigned_abs();
+    for segment in on_axis {
+        let (from, to) = (piece.from.offset, piece.to.offset);
+        piece.shape.push(segment.n);
+        piece.from.strides.push(segment.step * strides[axis].cast_signed());
+        piece.from.offset += segment.from * strides[axis];
+        piece.to.offset += segment.to * to_stride;
+        copy_pieces(x, strides, segments, piece, y)?;
+        piece.shape.pop();
+        piece.from.strides.pop();
+        (piece.from.offset, piece.to.offset) = (from, to);
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! Whether the inputs of a run fit the model.
+
+use std::borrow::Cow;
+
+use ort_graph::{Graph, Type};
+use ort_tensor::ValueView;
+
+use crate::error::InputError;
+use crate::inputs::RunInputs;
+
+/// The inputs in the order of the graph's, defaults filled in.
+pub(crate) fn checked<'a>(
+    graph: &'a Graph,
+    inputs: &'a RunInputs<'_>,
+) -> Result<Vec<ValueView<'a>>, InputError> {
+    let ids = graph.inputs();
+    let mut given: Vec<Option<ValueView<'a>>> = vec![None; ids.len()];
+    for (i, (name, value)) in inputs.entries.iter().enumerate() {
+        let position = match name {
+            Some(name) => named(graph, name)?,
+            None if i < ids.len() => i,
+            None => {
+                let (expected, found) = (ids.len(), inputs.entries.len());
+                return Err(InputError::TooMany { expected, found });
+            }
+        };
+        if given[position].replace(value.view()).is_some() {
+            let name = graph.value(ids[position]).name.clone();
+            return Err(InputError::Twice { name });
+        }
+    }
+    let check = |(&id, given): (&_, Option<ValueView<'a>>)| {
+        let info = graph.value(id);
+        match (given, &info.default) {
+            (Some(view), _) if fits(&info.fact.ty, view) => Ok(view),
+            (Some(view), _) => Err(InputError::Type {
+                name: info.name.clone(),
+                expected: Box::new(info.fact.ty.clone()),
+                found: Box::new(type_of(view)),
+            }),
+            (None, Some(default)) => Ok(ValueView::Tensor(default.view())),
+            (None, None) => Err(InputError::Missing {
+                name: info.name.clone(),
+                expected: Box::new(info.fact.ty.clone()),
+            }),
+        }
+    };
+    ids.iter().zip(given).map(check).collect()
+}
+
+fn named(graph: &Graph, name: &Cow<'_, str>) -> Result<usize, InputError> {
+    let name_of = |id: &_| graph.value(*id).name.as_str();
+    graph.inputs().iter().position(|id| name_of(id) == name).ok_or_else(|| InputError::Unknown {
+        name: name.clone().into_owned(),
+        known: graph.inputs().iter().map(|id| format!("`{}`", name_of(id))).collect(),
+    })
+}
+
+/// Whether a value is of the declared type. Tensors, the common case, cost no allocation.
+fn fits(expected: &Type, view: ValueView<'_>) -> bool {
+    match (expected, view) {
+        (Type::Unknown, _) => true,
+        (Type::Tensor(expected), ValueView::Tensor(view)) => {
+            let fits = |dims: &ort_graph::Dims| {
+                let mut pairs = dims.iter().zip(view.shape());
+                dims.len() == view.shape().len()
+                    && pairs.all(|(dim, &n)| dim.known().is_none_or(|known| known == n))
+            };
+            expected.dtype == view.dtype() && expected.dims.as_ref().is_none_or(fits)
+        }
+        (expected, view) => type_of(view).unify(expected).is_some(),
+    }
+}
+
+fn type_of(view: ValueView<'_>) -> Type {
+    match view {
+        ValueView::Tensor(view) => ort_graph::Fact::shaped(view.dtype(), view.shape()).ty,
+        ValueView::Other(value) => Type::of_value(value),
+        _ => Type::Unknown,
+    }
+}

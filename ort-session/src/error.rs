@@ -1,0 +1,87 @@
+//! What can go wrong between a path and a session, and between a caller and a run.
+
+use ort_ep_cpu::UnavailableIsa;
+use ort_format::FormatError;
+use ort_graph::{ImportError, Type};
+use ort_loader::LoadError;
+use ort_optimizer::OptimizeError;
+
+use crate::plan::PlanError;
+
+/// A model that cannot become a session.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// The file cannot be had.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The bytes are no sound `.ort` file.
+    #[error(transparent)]
+    Format(#[from] Box<FormatError>),
+    /// The file is sound, but the model is not valid or has operators that nobody knows.
+    #[error(transparent)]
+    Import(#[from] Box<ImportError>),
+    /// Optimizing failed.
+    #[error(transparent)]
+    Optimize(#[from] Box<OptimizeError>),
+    /// No provider runs some node, or none could compile it.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The machine lacks the instruction set that was asked for.
+    #[error(transparent)]
+    Isa(#[from] UnavailableIsa),
+    /// The system refuses threads.
+    #[error("cannot start {n_threads} threads: {reason}")]
+    Threads {
+        /// How many were asked for.
+        n_threads: usize,
+        /// What the system says.
+        reason: String,
+    },
+}
+
+/// Inputs that do not fit the model.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InputError {
+    /// The model has no input of this name.
+    #[error("there is no input `{name}`; the inputs are {}", known.join(", "))]
+    Unknown {
+        /// The name given.
+        name: String,
+        /// The names there are.
+        known: Vec<String>,
+    },
+    /// More inputs by position than the model has.
+    #[error("{found} inputs were given, but the model has {expected}")]
+    TooMany {
+        /// How many the model has.
+        expected: usize,
+        /// How many were given.
+        found: usize,
+    },
+    /// An input was given twice.
+    #[error("input `{name}` was given twice")]
+    Twice {
+        /// The input.
+        name: String,
+    },
+    /// An input is missing, and it has no default.
+    #[error("input `{name}` ({expected}) is missing")]
+    Missing {
+        /// The input.
+        name: String,
+        /// Its type.
+        expected: Box<Type>,
+    },
+    /// An input has another kind, element type, rank or dimension than the model says.
+    #[error("input `{name}`: expected {expected}, found {found}")]
+    Type {
+        /// The input.
+        name: String,
+        /// Its declared type.
+        expected: Box<Type>,
+        /// The type of what was given.
+        found: Box<Type>,
+    },
+}

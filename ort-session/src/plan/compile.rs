@@ -1,0 +1,187 @@
+//! From a graph to a plan: who runs which nodes, in which order.
+
+use std::sync::Arc;
+
+use ort_ep::{Claim, CompileError, ExecutionProvider, KernelError, PackStore};
+use ort_graph::{Control, CycleError, Graph, Node, NodeId, OpError, ValueId};
+use smallvec::SmallVec;
+
+use super::liveness::note_last_uses;
+use super::{Action, Plan, Step, SubPlan};
+use crate::control::ScanSpec;
+
+/// A graph that cannot be planned, for these inputs or for any.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// Nodes form a cycle.
+    #[error(transparent)]
+    Cycle(#[from] CycleError),
+    /// No provider takes these nodes.
+    #[error("no execution provider runs {}", nodes.join(", "))]
+    Unclaimed {
+        /// The nodes, each as `name (operator)`.
+        nodes: Vec<String>,
+    },
+    /// A provider could not compile what it claimed.
+    #[error("node `{node}` ({op_type}): {error}")]
+    Compile {
+        /// The node.
+        node: String,
+        /// Its operator.
+        op_type: String,
+        /// What is wrong.
+        error: Box<CompileError>,
+    },
+    /// Shapes do not fit, now that the inputs' are known.
+    #[error("node `{node}`: {error}")]
+    Shapes {
+        /// The node.
+        node: String,
+        /// What is wrong.
+        error: Box<OpError>,
+    },
+    /// A kernel does not take the shapes.
+    #[error("node `{node}`: {error}")]
+    Prepare {
+        /// The node.
+        node: String,
+        /// What is wrong.
+        error: Box<KernelError>,
+    },
+    /// A value that would not fit into memory.
+    #[error("node `{node}`: the result is too large")]
+    TooLarge {
+        /// The node.
+        node: String,
+    },
+}
+
+/// What a graph is compiled with.
+pub(crate) struct Compiler<'a> {
+    pub(crate) providers: &'a [Arc<dyn ExecutionProvider>],
+    pub(crate) packs: &'a mut dyn PackStore,
+}
+
+impl Compiler<'_> {
+    /// Compiles a graph and the subgraphs of its nodes.
+    pub(crate) fn compile(&mut self, graph: Graph) -> Result<Plan, PlanError> {
+        let order = graph.topological_order()?;
+        let mut steps = Vec::with_capacity(order.len());
+        for (claim, provider) in self.claims(&graph, &order)? {
+            let Some(root) = claim.root() else { continue };
+            let node = graph.node(root);
+            steps.push(match node.op.behaviour().control {
+                Some(control) => self.control_step(root, node, control)?,
+                None => self.run_step(&graph, claim, provider)?,
+            });
+        }
+        note_last_uses(&graph, &mut steps);
+        Ok(Plan::new(graph, order, steps))
+    }
+
+    /// Who runs which nodes: the first provider that claims a node, from the last node to the
+    /// first, so that a claim of several nodes finds those before its root still free.
+    fn claims(&self, graph: &Graph, order: &[NodeId]) -> Result<Vec<(Claim, usize)>, PlanError> {
+        let n_slots = order.iter().map(|id| id.index() + 1).max().unwrap_or(0);
+        let mut is_taken = vec![false; n_slots];
+        let mut claims = Vec::with_capacity(order.len());
+        let mut unclaimed = Vec::new();
+        for &id in order.iter().rev() {
+            if is_taken[id.index()] {
+                continue;
+            }
+            let node = graph.node(id);
+            let claim = if node.op.behaviour().control.is_some() {
+                Some((Claim::one(id, node), 0))
+            } else {
+                let free = |claim: &Claim| claim.nodes.iter().all(|node| !is_taken[node.index()]);
+                let claims = self.providers.iter().enumerate();
+                let mut claims = claims.filter_map(|(i, p)| Some((p.claim(graph, id)?, i)));
+                claims.find(|(claim, _)| free(claim))
+            };
+            match claim {
+                None => unclaimed.push(format!("{} ({})", node.label(), node.op_type)),
+                Some(claim) => {
+                    claim.0.nodes.iter().for_each(|node| is_taken[node.index()] = true);
+                    claims.push(claim);
+                }
+            }
+        }
+        claims.reverse();
+        if unclaimed.is_empty() {
+            Ok(claims)
+        } else {
+            Err(PlanError::Unclaimed { nodes: unclaimed })
+        }
+    }
+
+    fn run_step(
+        &mut self,
+        graph: &Graph,
+        claim: Claim,
+        provider: usize,
+    ) -> Result<Step, PlanError> {
+        let root = claim.root().unwrap_or(claim.nodes[0]);
+        let node = graph.node(root);
+        let kernel = self.providers[provider].compile(graph, &claim, self.packs);
+        let kernel = kernel.map_err(|error| PlanError::Compile {
+            node: node.label().to_owned(),
+            op_type: node.op_type.clone(),
+            error: Box::new(error),
+        })?;
+        let is_alias = claim.nodes.len() == 1 && node.op.behaviour().is_alias;
+        Ok(Step {
+            node: root,
+            inputs: claim.inputs,
+            outputs: claim.outputs,
+            in_place: claim.in_place,
+            action: Action::Run { kernel, provider, is_alias },
+            last_uses: SmallVec::new(),
+        })
+    }
+
+    fn control_step(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        control: Control,
+    ) -> Result<Step, PlanError> {
+        let mut inputs: SmallVec<[Option<ValueId>; 4]> = node.inputs.clone();
+        inputs.extend(node.captured.iter().copied().map(Some));
+        let mut sub = |name: &'static str| self.sub_plan(node, &inputs, name);
+        let action = match control {
+            Control::If => {
+                Action::If { then_branch: sub("then_branch")?, else_branch: sub("else_branch")? }
+            }
+            Control::Loop => Action::Loop { body: sub("body")? },
+            Control::Scan => Action::Scan { body: sub("body")?, scan: ScanSpec::of(node) },
+            _ => return Err(unclaimed(node)),
+        };
+        let outputs = node.outputs.clone();
+        let (in_place, last_uses) = (SmallVec::new(), SmallVec::new());
+        Ok(Step { node: id, inputs, outputs, in_place, action, last_uses })
+    }
+
+    fn sub_plan(
+        &mut self,
+        node: &Node,
+        inputs: &[Option<ValueId>],
+        name: &'static str,
+    ) -> Result<SubPlan, PlanError> {
+        let graph = node.attrs.graphs().find(|(attr, _)| *attr == name);
+        let Some((_, graph)) = graph else { return Err(unclaimed(node)) };
+        let n_own = node.inputs.len();
+        let position = |there: ValueId| {
+            let captured = inputs[n_own..].iter().position(|&input| input == Some(there));
+            captured.map(|i| n_own + i).ok_or_else(|| unclaimed(node))
+        };
+        let captures: Result<_, _> =
+            graph.captures().iter().map(|&(_, there)| position(there)).collect();
+        Ok(SubPlan { captures: captures?, plan: self.compile(graph.clone())? })
+    }
+}
+
+fn unclaimed(node: &Node) -> PlanError {
+    PlanError::Unclaimed { nodes: vec![format!("{} ({})", node.label(), node.op_type)] }
+}

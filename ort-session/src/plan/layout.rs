@@ -1,0 +1,328 @@
+//! A layout: for one signature of input shapes, where every value lives and what each step needs.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ort_ep::Prepared;
+use ort_graph::{Fact, ValueId};
+use ort_tensor::{AlignedBuf, DType, Shape, Value};
+use smallvec::SmallVec;
+
+use super::arena::{self, Buffer};
+use super::liveness::{alias_of, last_reads};
+use super::shapes::{Args, Signature};
+use super::{Action, Carve, MAX_LAYOUTS, Plan, PlanError, Step};
+
+/// Everything a run needs to know that follows from its inputs' shapes.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    /// By value.
+    pub(crate) places: Vec<Place>,
+    /// By step.
+    pub(crate) steps: Vec<StepLayout>,
+    /// The size of the block that holds all intermediate values and scratch.
+    pub(crate) arena_bytes: usize,
+    /// Memory of runs that are over, for runs to come.
+    states: Mutex<Vec<State>>,
+}
+
+/// Where a value lives.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// Nowhere: nobody computes or reads it.
+    Nowhere,
+    /// In the caller's memory, under this shape if an alias gave it another.
+    Input { index: usize, shape: Option<Shape> },
+    /// In the memory of the graph around this one.
+    Capture { index: usize, shape: Option<Shape> },
+    /// A constant, or contents that follow from the shapes.
+    Known(Value),
+    /// In the arena.
+    Arena { range: Range<usize>, dtype: DType, shape: Shape },
+    /// A graph output of known shape: memory of its own, which the caller will own.
+    Own { dtype: DType, shape: Shape },
+    /// Made during the run: its shape depends on data, or it is no tensor of numbers.
+    Dynamic,
+}
+
+/// What a step needs.
+#[derive(Debug)]
+pub(crate) enum StepLayout {
+    /// Nothing: its outputs are known, or are its inputs under another shape.
+    Skip,
+    /// All shapes are known.
+    Static { prepared: Prepared, carve: Carve, in_place: SmallVec<[(usize, usize); 1]> },
+    /// Shapes are worked out during the run.
+    Dynamic { carve: Carve },
+}
+
+/// The memory of one run.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) arena: AlignedBuf,
+    /// By value: those that are made during the run.
+    pub(crate) values: Vec<Option<Value>>,
+}
+
+impl Plan {
+    /// The layout for these inputs: one that is ready, or a new one.
+    pub(crate) fn layout(&self, args: &Args<'_>) -> Result<Arc<Layout>, PlanError> {
+        let ready = self.layouts.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, layout)) = ready.iter().find(|(signature, _)| signature.matches(args)) {
+            return Ok(layout.clone());
+        }
+        drop(ready);
+        let layout = Arc::new(Layout::new(self, args)?);
+        let mut layouts = self.layouts.write().unwrap_or_else(PoisonError::into_inner);
+        if layouts.len() >= MAX_LAYOUTS {
+            layouts.remove(0);
+        }
+        layouts.push((Signature::new(args), layout.clone()));
+        Ok(layout)
+    }
+}
+
+impl Layout {
+    fn new(plan: &Plan, args: &Args<'_>) -> Result<Self, PlanError> {
+        let facts = plan.facts(args)?;
+        let last_reads = last_reads(&plan.graph, &plan.steps);
+        let places = (0..facts.len()).map(|_| Place::Nowhere).collect();
+        let roots = vec![None; facts.len()];
+        let mut builder = Builder {
+            plan,
+            facts,
+            last_reads,
+            places,
+            roots,
+            buffers: Vec::new(),
+            drafts: Vec::new(),
+        };
+        builder.place_given();
+        for (i, step) in plan.steps.iter().enumerate() {
+            let draft = builder.place_step(i, step)?;
+            builder.drafts.push(draft);
+        }
+        Ok(builder.finish())
+    }
+
+    /// Memory for a run.
+    pub(crate) fn take_state(&self) -> State {
+        let ready = self.states.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        ready.unwrap_or_else(|| State {
+            arena: AlignedBuf::zeroed(self.arena_bytes),
+            values: (0..self.places.len()).map(|_| None).collect(),
+        })
+    }
+
+    /// Takes a run's memory back.
+    pub(crate) fn return_state(&self, state: State) {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner).push(state);
+    }
+
+    /// Bytes of arenas that no run uses now.
+    pub(crate) fn idle_bytes(&self) -> usize {
+        let states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        states.iter().map(|state| state.arena.len()).sum()
+    }
+}
+
+/// A step whose slices are not yet placed.
+enum Draft {
+    Skip,
+    Static { prepared: Prepared, in_place: SmallVec<[(usize, usize); 1]>, scratch: Option<usize> },
+    Dynamic,
+}
+
+struct Builder<'a> {
+    plan: &'a Plan,
+    facts: Vec<Fact>,
+    last_reads: Vec<Option<usize>>,
+    places: Vec<Place>,
+    /// By value: its buffer, if it lives in the arena.
+    roots: Vec<Option<usize>>,
+    buffers: Vec<Buffer>,
+    drafts: Vec<Draft>,
+}
+
+impl Builder<'_> {
+    fn place_given(&mut self) {
+        let graph = &self.plan.graph;
+        for id in graph.value_ids() {
+            if let Some(constant) = &self.facts[id.index()].constant {
+                self.places[id.index()] = Place::Known(Value::Tensor(constant.clone()));
+            }
+        }
+        for (index, id) in graph.inputs().iter().enumerate() {
+            self.places[id.index()] = Place::Input { index, shape: None };
+        }
+        for (index, (here, _)) in graph.captures().iter().enumerate() {
+            self.places[here.index()] = Place::Capture { index, shape: None };
+        }
+    }
+
+    fn place_step(&mut self, i: usize, step: &Step) -> Result<Draft, PlanError> {
+        let outputs: SmallVec<[ValueId; 2]> = step.outputs.iter().flatten().copied().collect();
+        let is_known = |id: &ValueId| matches!(self.places[id.index()], Place::Known(_));
+        if outputs.iter().all(is_known) || self.place_alias(step) {
+            return Ok(Draft::Skip);
+        }
+        let Action::Run { kernel, .. } = &step.action else {
+            outputs.iter().for_each(|id| self.places[id.index()] = Place::Dynamic);
+            return Ok(Draft::Dynamic);
+        };
+        let inputs = step.inputs.iter().map(|input| match input {
+            None => Some(Shape::new()),
+            Some(id) => self.facts[id.index()].shape(),
+        });
+        let inputs: Option<SmallVec<[Shape; 8]>> = inputs.collect();
+        let is_planned = |id: &ValueId| match self.facts[id.index()].as_tensor() {
+            Some(tensor) => {
+                tensor.dtype != DType::String && self.facts[id.index()].shape().is_some()
+            }
+            None => false,
+        };
+        let Some(shapes) = inputs.filter(|_| outputs.iter().all(is_planned)) else {
+            outputs.iter().for_each(|id| self.places[id.index()] = Place::Dynamic);
+            return Ok(Draft::Dynamic);
+        };
+        let shapes: SmallVec<[&[usize]; 8]> = shapes.iter().map(Shape::as_slice).collect();
+        let prepared = kernel.prepare(&shapes).map_err(|error| PlanError::Prepare {
+            node: self.plan.graph.node(step.node).label().to_owned(),
+            error: Box::new(error),
+        })?;
+        let scratch = (prepared.scratch_bytes > 0).then(|| {
+            self.buffers.push(Buffer { n_bytes: prepared.scratch_bytes, first: i, last: i });
+            self.buffers.len() - 1
+        });
+        let mut in_place = SmallVec::new();
+        for (position, output) in step.outputs.iter().enumerate() {
+            if let Some(output) = *output
+                && let Some(pair) = self.place_output(i, step, position, output)?
+            {
+                in_place.push(pair);
+            }
+        }
+        Ok(Draft::Static { prepared, in_place, scratch })
+    }
+
+    /// Lets the output of an alias be its input under another shape, where the input's memory can
+    /// bear it: not for graph outputs, which the caller will own.
+    fn place_alias(&mut self, step: &Step) -> bool {
+        let Some((source, alias)) = alias_of(step) else { return false };
+        let Some(shape) = self.facts[alias.index()].shape() else { return false };
+        let is_output = self.plan.graph.outputs().contains(&alias);
+        let place = match &self.places[source.index()] {
+            Place::Known(Value::Tensor(tensor)) => match tensor.reshaped(&shape) {
+                Ok(tensor) => Place::Known(Value::Tensor(tensor)),
+                Err(_) => return false,
+            },
+            _ if is_output => return false,
+            Place::Input { index, .. } => Place::Input { index: *index, shape: Some(shape) },
+            Place::Capture { index, .. } => Place::Capture { index: *index, shape: Some(shape) },
+            Place::Arena { range, dtype, .. } => {
+                Place::Arena { range: range.clone(), dtype: *dtype, shape }
+            }
+            _ => return false,
+        };
+        self.roots[alias.index()] = self.roots[source.index()];
+        self.places[alias.index()] = place;
+        // Other outputs (the mask of Dropout) are not part of the alias.
+        step.outputs[1..].iter().all(Option::is_none)
+    }
+
+    /// Places one output of a step whose shapes are known; tells if it overwrites an input.
+    fn place_output(
+        &mut self,
+        i: usize,
+        step: &Step,
+        position: usize,
+        output: ValueId,
+    ) -> Result<Option<(usize, usize)>, PlanError> {
+        let fact = &self.facts[output.index()];
+        let (Some(dtype), Some(shape)) = (fact.dtype(), fact.shape()) else { return Ok(None) };
+        if self.plan.graph.outputs().contains(&output) {
+            self.places[output.index()] = Place::Own { dtype, shape };
+            return Ok(None);
+        }
+        let n = ort_tensor::n_elements(&shape).and_then(|n| dtype.n_bytes(n));
+        let too_large =
+            || PlanError::TooLarge { node: self.plan.graph.node(step.node).label().to_owned() };
+        let n_bytes = n.filter(|&n| n <= isize::MAX.unsigned_abs()).ok_or_else(too_large)?;
+        let last = self.last_reads[output.index()].unwrap_or(i);
+        let pair = step.in_place.iter().find(|&&(input, out)| {
+            out == position && self.can_overwrite(i, step, input, dtype, &shape)
+        });
+        let root = pair.and_then(|&(input, _)| self.roots[step.inputs[input]?.index()]);
+        let root = if let Some(root) = root {
+            self.buffers[root].last = last;
+            root
+        } else {
+            self.buffers.push(Buffer { n_bytes, first: i, last });
+            self.buffers.len() - 1
+        };
+        self.roots[output.index()] = Some(root);
+        // The range is known when all buffers are placed; until then the place holds its length.
+        self.places[output.index()] = Place::Arena { range: 0..n_bytes, dtype, shape };
+        Ok(pair.copied())
+    }
+
+    /// Whether step `i` may write over `input`: it lives in the arena under the same type and
+    /// shape, nobody needs its memory afterwards, and the step reads it only there.
+    fn can_overwrite(
+        &self,
+        i: usize,
+        step: &Step,
+        input: usize,
+        dtype: DType,
+        shape: &Shape,
+    ) -> bool {
+        let Some(Some(id)) = step.inputs.get(input).copied() else { return false };
+        let Some(root) = self.roots[id.index()] else { return false };
+        let fact = &self.facts[id.index()];
+        let root_of = |id: &ValueId| self.roots[id.index()];
+        let n_uses = step.inputs.iter().flatten().filter(|id| root_of(id) == Some(root)).count();
+        let is_taken = step.outputs.iter().flatten().any(|id| root_of(id) == Some(root));
+        self.buffers[root].last == i
+            && n_uses == 1
+            && !is_taken
+            && fact.dtype() == Some(dtype)
+            && fact.shape().as_ref() == Some(shape)
+    }
+
+    fn finish(mut self) -> Layout {
+        let (ranges, arena_bytes) = arena::place(&self.buffers);
+        for (place, root) in self.places.iter_mut().zip(&self.roots) {
+            if let (Place::Arena { range, .. }, Some(root)) = (place, root) {
+                *range = ranges[*root].start..ranges[*root].start + range.len();
+            }
+        }
+        let drafts = std::mem::take(&mut self.drafts);
+        let steps = self.plan.steps.iter().zip(drafts).map(|(step, draft)| match draft {
+            Draft::Skip => StepLayout::Skip,
+            Draft::Dynamic => StepLayout::Dynamic { carve: self.carve(step, &[], 0..0) },
+            Draft::Static { prepared, in_place, scratch } => {
+                let start = scratch.map_or(0, |buffer| ranges[buffer].start);
+                let scratch = start..start + prepared.scratch_bytes;
+                let carve = self.carve(step, &in_place, scratch);
+                StepLayout::Static { prepared, carve, in_place }
+            }
+        });
+        let steps = steps.collect();
+        Layout { steps, places: self.places, arena_bytes, states: Mutex::default() }
+    }
+
+    /// The slices of a step: its inputs, its outputs, its scratch.
+    fn carve(&self, step: &Step, in_place: &[(usize, usize)], scratch: Range<usize>) -> Carve {
+        let range = |id: &Option<ValueId>| match id.map(|id| &self.places[id.index()]) {
+            Some(Place::Arena { range, .. }) => range.clone(),
+            _ => 0..0,
+        };
+        let is_overwritten = |i: usize| in_place.iter().any(|&(input, _)| input == i);
+        let inputs = step.inputs.iter().enumerate();
+        let inputs = inputs.map(|(i, id)| if is_overwritten(i) { 0..0 } else { range(id) });
+        let reads = inputs.map(|range| (range, false));
+        let writes = step.outputs.iter().map(|id| (range(id), true));
+        let wanted: Vec<_> = reads.chain(writes).chain([(scratch, true)]).collect();
+        Carve::new(&wanted)
+    }
+}

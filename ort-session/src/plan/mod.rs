@@ -1,0 +1,119 @@
+//! A plan: the flat list of steps that a graph compiles to, and its layouts.
+//!
+//! Compiling looks at the graph once: who runs which nodes ([`compile`]), in which order. A
+//! [`Layout`] looks at one signature of input shapes: which shape every value has, and where in
+//! the run's memory it lives. A run then only walks the steps.
+
+mod arena;
+mod carve;
+mod compile;
+mod layout;
+mod liveness;
+mod shapes;
+
+use std::sync::{Arc, RwLock};
+
+use ort_ep::Kernel;
+use ort_graph::{Graph, NodeId, ValueId};
+use smallvec::SmallVec;
+
+pub(crate) use self::carve::{Carve, Piece};
+pub(crate) use self::compile::Compiler;
+pub use self::compile::PlanError;
+pub(crate) use self::layout::{Layout, Place, State, StepLayout};
+pub(crate) use self::shapes::Args;
+use self::shapes::Signature;
+use crate::control::ScanSpec;
+
+/// How many signatures of input shapes a plan remembers; the oldest goes first.
+const MAX_LAYOUTS: usize = 8;
+
+/// A graph that is ready to run.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) graph: Graph,
+    /// The graph's nodes in topological order.
+    pub(crate) order: Vec<NodeId>,
+    pub(crate) steps: Vec<Step>,
+    layouts: RwLock<Vec<(Signature, Arc<Layout>)>>,
+}
+
+/// One step of a plan.
+#[derive(Debug)]
+pub(crate) struct Step {
+    /// The node that the step is named after.
+    pub(crate) node: NodeId,
+    /// What it reads. A step of control flow reads what its subgraphs capture after its inputs.
+    pub(crate) inputs: SmallVec<[Option<ValueId>; 4]>,
+    pub(crate) outputs: SmallVec<[Option<ValueId>; 1]>,
+    /// Pairs (input, output) that may share memory.
+    pub(crate) in_place: SmallVec<[(usize, usize); 1]>,
+    pub(crate) action: Action,
+    /// Values that nobody reads after this step.
+    pub(crate) last_uses: SmallVec<[ValueId; 2]>,
+}
+
+/// What a step does.
+#[derive(Debug)]
+pub(crate) enum Action {
+    /// A provider's kernel computes the outputs.
+    Run {
+        /// The kernel.
+        kernel: Box<dyn Kernel>,
+        /// The provider's place in the session's list.
+        provider: usize,
+        /// Output 0 is input 0 under another shape: where the layout can say so, nothing runs.
+        is_alias: bool,
+    },
+    /// Runs one of two plans.
+    If { then_branch: SubPlan, else_branch: SubPlan },
+    /// Runs a plan while its first output is true.
+    Loop { body: SubPlan },
+    /// Runs a plan for each slice of its scanned inputs.
+    Scan { body: SubPlan, scan: ScanSpec },
+}
+
+/// A subgraph's plan, and where it finds what it captures.
+#[derive(Debug)]
+pub(crate) struct SubPlan {
+    pub(crate) plan: Plan,
+    /// For each capture of the subgraph, the position among the step's inputs.
+    pub(crate) captures: Vec<usize>,
+}
+
+impl Step {
+    /// The place of the provider that runs it in the session's list.
+    pub(crate) const fn provider(&self) -> Option<usize> {
+        match self.action {
+            Action::Run { provider, .. } => Some(provider),
+            _ => None,
+        }
+    }
+}
+
+impl Plan {
+    pub(crate) const fn new(graph: Graph, order: Vec<NodeId>, steps: Vec<Step>) -> Self {
+        Self { graph, order, steps, layouts: RwLock::new(Vec::new()) }
+    }
+
+    /// Every plan below this one, this one included.
+    pub(crate) fn visit(&self, visit: &mut dyn FnMut(&Plan)) {
+        visit(self);
+        for step in &self.steps {
+            match &step.action {
+                Action::Run { .. } => {}
+                Action::If { then_branch, else_branch } => {
+                    then_branch.plan.visit(visit);
+                    else_branch.plan.visit(visit);
+                }
+                Action::Loop { body } | Action::Scan { body, .. } => body.plan.visit(visit),
+            }
+        }
+    }
+
+    /// The layouts that are ready now.
+    pub(crate) fn layouts(&self) -> Vec<Arc<Layout>> {
+        let layouts = self.layouts.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        layouts.iter().map(|(_, layout)| layout.clone()).collect()
+    }
+}

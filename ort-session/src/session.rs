@@ -1,0 +1,174 @@
+//! A model that is ready to run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ort_ep::ExecutionProvider;
+use ort_graph::{Facts, ModelInfo, Type, ValueId};
+use ort_loader::ModelBytes;
+use ort_optimizer::Report;
+use ort_tensor::Value;
+
+use crate::builder::SessionBuilder;
+use crate::check::checked;
+use crate::inputs::RunInputs;
+use crate::memory::MemoryReport;
+use crate::outputs::Outputs;
+use crate::plan::{Args, Plan};
+use crate::profile::{StepTime, StepTimes};
+use crate::run::{Observer, Run, RunError};
+use crate::threads::{Pool, ScopedThreads, scoped};
+
+/// A model that is ready to run. Any number of threads may run it at once.
+#[derive(Debug)]
+pub struct Session {
+    pub(crate) plan: Plan,
+    pub(crate) providers: Vec<Arc<dyn ExecutionProvider>>,
+    pub(crate) pool: Pool,
+    pub(crate) bytes: ModelBytes,
+    pub(crate) metadata: Metadata,
+    pub(crate) packed_bytes: usize,
+    pub(crate) output_names: Arc<[String]>,
+}
+
+/// What is known of a model and of how it became a session.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Metadata {
+    /// What the file says about the model.
+    pub model: ModelInfo,
+    /// What was odd about it.
+    pub warnings: Vec<String>,
+    /// What the optimizer did.
+    pub optimized: Report,
+    /// How long it took from the path to the session.
+    pub load_time: Duration,
+}
+
+/// An input or output of a model.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ValueDescription {
+    /// Its name.
+    pub name: String,
+    /// Its type, with dimensions as far as they are known.
+    pub ty: Type,
+    /// Whether a run may leave it out: the model has a default.
+    pub has_default: bool,
+}
+
+impl Session {
+    /// Starts to build a session.
+    pub fn builder() -> SessionBuilder {
+        SessionBuilder::default()
+    }
+
+    /// Runs the model. Inputs are borrowed; outputs belong to the caller.
+    ///
+    /// # Errors
+    /// If an input is unknown, missing or of the wrong type, or a node cannot compute.
+    pub fn run<'a>(&self, inputs: impl Into<RunInputs<'a>>) -> Result<Outputs, RunError> {
+        self.run_observed(&inputs.into(), None)
+    }
+
+    /// Runs the model and tells how long each step took, those of subgraphs before the step that
+    /// runs them.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn run_profiled<'a>(
+        &self,
+        inputs: impl Into<RunInputs<'a>>,
+    ) -> Result<(Outputs, Vec<StepTime>), RunError> {
+        let times = StepTimes::default();
+        let outputs = self.run_observed(&inputs.into(), Some(&times))?;
+        Ok((outputs, times.into_steps()))
+    }
+
+    fn run_observed(
+        &self,
+        inputs: &RunInputs<'_>,
+        observer: Option<&dyn Observer>,
+    ) -> Result<Outputs, RunError> {
+        let inputs = checked(&self.plan.graph, inputs)?;
+        let args = Args { inputs: &inputs, captures: &[] };
+        let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
+        let run = Run { threads: &threads, observer };
+        let mut result = None;
+        scoped(&self.providers, &mut || result = Some(run.plan(&self.plan, &args)));
+        let values: Vec<Value> = result.unwrap_or_else(|| Ok(Vec::new()))?;
+        Ok(Outputs::new(self.output_names.clone(), values))
+    }
+
+    /// The inputs of the model, in its order.
+    pub fn inputs(&self) -> Vec<ValueDescription> {
+        self.describe(self.plan.graph.inputs())
+    }
+
+    /// The outputs of the model, in its order.
+    pub fn outputs(&self) -> Vec<ValueDescription> {
+        self.describe(self.plan.graph.outputs())
+    }
+
+    fn describe(&self, ids: &[ValueId]) -> Vec<ValueDescription> {
+        let describe = |&id: &ValueId| {
+            let info = self.plan.graph.value(id);
+            let (name, ty) = (info.name.clone(), info.fact.ty.clone());
+            ValueDescription { name, ty, has_default: info.default.is_some() }
+        };
+        ids.iter().map(describe).collect()
+    }
+
+    /// What is known of the model and of how it became a session.
+    pub const fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// The model's bytes: how they are held, and what of them is resident.
+    pub const fn bytes(&self) -> &ModelBytes {
+        &self.bytes
+    }
+
+    /// What the session's memory is for.
+    pub fn memory(&self) -> MemoryReport {
+        MemoryReport::of(&self.plan, self.packed_bytes)
+    }
+
+    /// How many threads a run uses, the caller included.
+    pub const fn n_threads(&self) -> usize {
+        self.pool.n_threads()
+    }
+
+    /// Which provider runs how many steps, in the order of priority.
+    pub fn placement(&self) -> Vec<(&'static str, usize)> {
+        let mut placement: Vec<_> = self.providers.iter().map(|p| (p.name(), 0)).collect();
+        self.plan.visit(&mut |plan| {
+            for provider in plan.steps.iter().filter_map(|step| step.provider()) {
+                placement[provider].1 += 1;
+            }
+        });
+        placement
+    }
+
+    /// Floating-point operations of a run with these inputs, as far as shapes tell before it;
+    /// those of subgraphs are not counted.
+    ///
+    /// # Errors
+    /// As [`Session::run`], for what can be known before a run.
+    pub fn flops<'a>(&self, inputs: impl Into<RunInputs<'a>>) -> Result<u64, RunError> {
+        let inputs = inputs.into();
+        let inputs = checked(&self.plan.graph, &inputs)?;
+        let facts = self.plan.facts(&Args { inputs: &inputs, captures: &[] })?;
+        let graph = &self.plan.graph;
+        let flops = self.plan.order.iter().map(|&id| {
+            let node = graph.node(id);
+            let inputs: Vec<_> = node.inputs.iter().map(|i| i.map(|i| &facts[i.index()])).collect();
+            let fact = |output: &Option<ValueId>| {
+                output.map_or(ort_graph::Fact::UNKNOWN, |id| facts[id.index()].clone())
+            };
+            let outputs: Vec<_> = node.outputs.iter().map(fact).collect();
+            node.op.flops(&Facts::new(&inputs), &outputs)
+        });
+        Ok(flops.sum())
+    }
+}
