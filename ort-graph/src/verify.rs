@@ -178,3 +178,44 @@ impl Graph {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ort_tensor::Tensor;
+
+    use super::*;
+    use crate::fact::Fact;
+    use crate::testing::parse;
+
+    #[test]
+    fn what_does_not_hold_is_named() {
+        let breaks: [(fn(&mut Graph, ValueId, ValueId), &str); 5] = [
+            (
+                |graph, x, y| graph.value_mut(y).name = graph.name_of(x),
+                "the name `x` is empty or shared",
+            ),
+            (|graph, _, y| graph.value_mut(y).name.clear(), "the name `` is empty or shared"),
+            (
+                |graph, x, _| graph.value_mut(x).fact = Fact::constant(Tensor::scalar(1_i8)),
+                "input `x` is computed or constant",
+            ),
+            (
+                |graph, _, _| {
+                    let z = graph.add_value("z", Fact::UNKNOWN).unwrap();
+                    graph.set_outputs(vec![z]);
+                },
+                "value `z` is neither computed, nor given, nor constant",
+            ),
+            (
+                |graph, _, _| graph.set_inputs(Vec::new()),
+                "value `x` is neither computed, nor given, nor constant",
+            ),
+        ];
+        for (break_it, expected) in breaks {
+            let mut graph = parse("graph(x: float[2]) -> (y) { y = Op-1 (x) }");
+            let (x, y) = (graph.inputs()[0], graph.outputs()[0]);
+            break_it(&mut graph, x, y);
+            assert_eq!(graph.verify().unwrap_err().to_string(), expected);
+        }
+    }
+}

@@ -57,7 +57,7 @@ fn subgraphs_see_the_values_around_them() {
 
 #[test]
 fn long_contents_print_as_a_hash_that_cannot_be_read() {
-    let elements = vec!["1", "2"].repeat(10).join(", ");
+    let elements = ["1", "2"].repeat(10).join(", ");
     let text = format!("graph() -> (c) {{\n  c = const int8[20] [{elements}]\n}}");
     assert_eq!(parse(&text).text().in_full().to_string(), text);
     let short = parse(&text).to_string();

@@ -43,7 +43,7 @@ mod tests {
                   b = Cast-13 [to: 7] (x)
                   y = Cast-13 [to: 1] (b)
                 }
-                4 refused: it changes the type"#]],
+                2 refused: it changes the type"#]],
         );
     }
 }

@@ -62,8 +62,8 @@ mod tests {
                   d = Dropout-6 (y)
                   z, mask = Dropout-12 (d)
                 }
-                4 refused: it may run in training mode
-                2 refused: another of its outputs is used"#]],
+                2 refused: it may run in training mode
+                1 refused: another of its outputs is used"#]],
         );
     }
 }

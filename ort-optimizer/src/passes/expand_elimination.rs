@@ -65,8 +65,8 @@ mod tests {
                   d = Expand-13 (c, added)
                   y = Expand-13 (d, r)
                 }
-                6 refused: it may stretch a dimension
-                2 refused: its rank is not known"#]],
+                3 refused: it may stretch a dimension
+                1 refused: its rank is not known"#]],
         );
     }
 }

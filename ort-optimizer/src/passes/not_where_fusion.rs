@@ -40,7 +40,7 @@ mod tests {
                   v = Identity-14 (b)
                   z = Where-16 "choice" (c, y, x)
                 }
-                2 refused: a value within it is used elsewhere"#]],
+                1 refused: a value within it is used elsewhere"#]],
         );
     }
 }
