@@ -1,2 +1,7 @@
-//! (being written)
-fn main() {}
+//! The program; all of it is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ort_cli::main()
+}

@@ -96,17 +96,18 @@ impl Attrs {
         })
     }
 
-    /// Follows a change of a value that subgraphs may capture.
-    pub(crate) fn recapture(&mut self, old: ValueId, new: ValueId) {
-        for (_, attr) in &mut self.0 {
-            match attr {
-                Attr::Graph(graph) => graph.recapture(old, new),
-                Attr::Graphs(graphs) => {
-                    graphs.iter_mut().for_each(|graph| graph.recapture(old, new));
-                }
-                _ => {}
-            }
-        }
+    /// The subgraphs, to change.
+    pub(crate) fn graphs_mut(&mut self) -> impl Iterator<Item = &mut Graph> {
+        self.0.iter_mut().flat_map(|(_, attr)| match attr {
+            Attr::Graph(graph) => std::slice::from_mut(&mut **graph),
+            Attr::Graphs(graphs) => graphs.as_mut_slice(),
+            _ => &mut [],
+        })
+    }
+
+    /// Follows a change of ids in the graph that the node is in.
+    pub fn map_captures(&mut self, to: &dyn Fn(ValueId) -> ValueId) {
+        self.graphs_mut().for_each(|graph| graph.map_captures(to));
     }
 }
 

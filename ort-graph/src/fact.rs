@@ -147,7 +147,9 @@ impl Type {
         match value {
             Value::Tensor(tensor) => Fact::shaped(tensor.dtype(), tensor.shape()).ty,
             Value::Sequence(items) => {
-                Type::Sequence(Box::new(items.first().map_or(Type::Unknown, Type::of_value)))
+                let items = items.iter().map(Type::of_value);
+                let item = items.reduce(|a, b| a.join(&b).unwrap_or_default());
+                Type::Sequence(Box::new(item.unwrap_or_default()))
             }
             Value::Map(map) => Type::Map {
                 key: map.keys.dtype(),
@@ -178,9 +180,32 @@ impl Type {
             _ => None,
         }
     }
+
+    /// What is known of a value that is of one or the other type: dimensions that differ are
+    /// unknown, and so is a rank that does. `None` if kinds or element types differ.
+    pub fn join(&self, other: &Type) -> Option<Type> {
+        match (self, other) {
+            (Type::Unknown, _) | (_, Type::Unknown) => Some(Type::Unknown),
+            (Type::Tensor(a), Type::Tensor(b)) => a.join(b).map(Type::Tensor),
+            (Type::Sequence(a), Type::Sequence(b)) => Some(Type::Sequence(Box::new(a.join(b)?))),
+            (Type::Optional(a), Type::Optional(b)) => Some(Type::Optional(Box::new(a.join(b)?))),
+            (Type::Map { .. }, Type::Map { .. }) => (self == other).then(|| self.clone()),
+            _ => None,
+        }
+    }
 }
 
 impl TensorType {
+    fn join(&self, other: &TensorType) -> Option<TensorType> {
+        (self.dtype == other.dtype).then_some(())?;
+        let common = |(a, b): (&Dim, &Dim)| if a.equals(b) { a.clone() } else { Dim::Unknown };
+        let dims = match (&self.dims, &other.dims) {
+            (Some(a), Some(b)) if a.len() == b.len() => Some(a.iter().zip(b).map(common).collect()),
+            _ => None,
+        };
+        Some(TensorType { dtype: self.dtype, dims })
+    }
+
     fn unify(&self, other: &TensorType) -> Option<TensorType> {
         (self.dtype == other.dtype).then_some(())?;
         let dims = match (&self.dims, &other.dims) {
@@ -237,6 +262,33 @@ mod tests {
         let b = Fact::tensor(DType::F32, [Dim::Known(2), Dim::Unknown]);
         assert_eq!(a.unify(&b).unwrap().shape().unwrap().as_slice(), [2, 3]);
         assert_eq!(Fact::unranked(DType::F32).unify(&a).unwrap(), a);
+    }
+
+    #[test]
+    fn joining_keeps_only_what_holds_of_both() {
+        let n = || Dim::Symbol("n".into());
+        let a = Fact::tensor(DType::F32, [n(), Dim::Known(3), Dim::Known(1)]).ty;
+        let b = Fact::tensor(DType::F32, [n(), Dim::Known(3), Dim::Known(2)]).ty;
+        let both = Fact::tensor(DType::F32, [n(), Dim::Known(3), Dim::Unknown]).ty;
+        let other_rank = Fact::shaped(DType::F32, &[3]).ty;
+        let sequence = |ty: &Type| Type::Sequence(Box::new(ty.clone()));
+        assert_eq!(a.join(&b).as_ref(), Some(&both));
+        assert_eq!(a.join(&other_rank), Some(Fact::unranked(DType::F32).ty));
+        assert_eq!(sequence(&a).join(&sequence(&b)), Some(sequence(&both)));
+        assert_eq!(a.join(&Type::Unknown), Some(Type::Unknown));
+        for other in [Fact::unranked(DType::F64).ty, sequence(&a)] {
+            assert_eq!(a.join(&other), None);
+        }
+    }
+
+    #[test]
+    fn a_sequence_is_of_the_type_that_all_items_have() {
+        let item = |shape: &[usize]| Value::Tensor(Tensor::zeros(DType::I8, shape).unwrap());
+        let of_items = |items: Vec<Value>| Type::of_value(&Value::Sequence(items));
+        let sequence = |fact: Fact| Type::Sequence(Box::new(fact.ty));
+        let mixed = Fact::tensor(DType::I8, [Dim::Known(2), Dim::Unknown]);
+        assert_eq!(of_items(vec![item(&[2, 1]), item(&[2, 5])]), sequence(mixed));
+        assert_eq!(of_items(vec![]), sequence(Fact::UNKNOWN));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Values and nodes under distinct ids, with the uses of each value kept up to date.
 
+mod edit;
+
 use std::sync::Arc;
 
 use ort_tensor::Tensor;
@@ -231,22 +233,6 @@ impl Graph {
         }
     }
 
-    /// Lets every reader of `old` read `new`; graph outputs keep what they are.
-    /// Values that subgraphs capture are renamed in the capture lists, too.
-    pub fn replace_uses(&mut self, old: ValueId, new: ValueId) {
-        let consumers = std::mem::take(&mut self.values[old.index()].consumers);
-        for &consumer in &consumers {
-            let Some(node) = self.nodes[consumer.index()].as_mut() else { continue };
-            for value in node.inputs.iter_mut().flatten().chain(&mut node.captured) {
-                if *value == old {
-                    *value = new;
-                }
-            }
-            node.attrs.recapture(old, new);
-        }
-        self.values[new.index()].consumers.extend(consumers);
-    }
-
     /// The graph's inputs, overridable initializers among them.
     pub fn inputs(&self) -> &[ValueId] {
         &self.inputs
@@ -277,12 +263,10 @@ impl Graph {
         self.captures.push((here, there));
     }
 
-    /// Follows a change of the graph around this one.
-    pub(crate) fn recapture(&mut self, old: ValueId, new: ValueId) {
+    /// Follows a change of ids in the graph around this one.
+    pub(crate) fn map_captures(&mut self, to: &dyn Fn(ValueId) -> ValueId) {
         for (_, there) in &mut self.captures {
-            if *there == old {
-                *there = new;
-            }
+            *there = to(*there);
         }
     }
 

@@ -15,6 +15,7 @@ mod ids;
 mod import;
 mod op;
 mod order;
+mod patch;
 mod registry;
 
 pub use crate::attrs::{Attr, Attrs, NodeSpec};
@@ -27,4 +28,5 @@ pub use crate::import::{
 };
 pub use crate::op::{Behaviour, Control, Facts, OpError, Operator};
 pub use crate::order::CycleError;
+pub use crate::patch::{Change, Patch, PatchError};
 pub use crate::registry::{OpDef, Registry, RegistryError};

@@ -88,19 +88,13 @@ pub(crate) fn mul_add<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
-#[cfg(target_arch = "x86_64")]
-type Proof = ();
-/// Elsewhere no token can exist.
-#[cfg(not(target_arch = "x86_64"))]
-type Proof = std::convert::Infallible;
-
 /// Proof that this machine runs AVX-512 (F, BW, DQ, VL), AVX2, FMA and F16C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Avx512(Proof);
+pub struct Avx512(());
 
 /// Proof that this machine runs AVX2, FMA and F16C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Avx2(Proof);
+pub struct Avx2(());
 
 impl Avx512 {
     /// The token, if this machine has the instructions.
@@ -128,8 +122,8 @@ impl Avx2 {
 
 impl From<Avx512> for Avx2 {
     /// The features of `Avx512` include those of `Avx2`.
-    fn from(Avx512(proof): Avx512) -> Self {
-        Self(proof)
+    fn from(Avx512(()): Avx512) -> Self {
+        Self(())
     }
 }
 
@@ -293,7 +287,8 @@ impl Default for FlushDenormals {
 
 impl Drop for FlushDenormals {
     fn drop(&mut self) {
-        control::write(self.previous);
+        // What was seen stays seen, as it would have without the guard.
+        control::write(self.previous | control::read() & control::DENORMAL_SEEN);
     }
 }
 

@@ -1,6 +1,8 @@
 //! Float tensors as f64, for operators in which a loop for each type would gain nothing: everything
 //! is computed in f64 and rounded once at the end.
 
+use std::borrow::Cow;
+
 use ort_graph::OpError;
 use ort_tensor::{
     DType, Inputs, Number, Output, Shape, TensorError, TensorView, broadcast_strides,
@@ -12,8 +14,19 @@ use ort_tensor::{n_elements, with_dtype};
 /// # Errors
 /// If its elements are no floats.
 pub(crate) fn read(view: TensorView<'_>) -> Result<Vec<f64>, OpError> {
+    read_as(view).map(Cow::into_owned)
+}
+
+/// The elements of a float tensor as another float type; borrowed if it is the same.
+///
+/// # Errors
+/// If its elements are no floats.
+pub(crate) fn read_as<R: Number>(view: TensorView<'_>) -> Result<Cow<'_, [R]>, OpError> {
+    if view.dtype() == R::DTYPE {
+        return Ok(Cow::Borrowed(view.as_slice()?));
+    }
     with_dtype!(view.dtype(), float, T => {
-        Ok(view.as_slice::<T>()?.iter().map(|&x| Number::to_f64(x)).collect())
+        Ok(view.as_slice::<T>()?.iter().map(|&x| R::from_f64(Number::to_f64(x))).collect())
     }, else => Err(TensorError::DType { expected: DType::F32, found: view.dtype() }.into()))
 }
 
@@ -84,12 +97,12 @@ pub(crate) fn with_period(x: &mut [f64], period: &[f64], update: impl Fn(&mut f6
 ///
 /// # Errors
 /// If something else was planned, or `dtype` is no float.
-pub(crate) fn write(
+pub(crate) fn write<R: Number>(
     outputs: &mut [Output<'_>],
     index: usize,
     dtype: DType,
     shape: &[usize],
-    values: &[f64],
+    values: &[R],
 ) -> Result<(), OpError> {
     let Some(output) = outputs.get_mut(index).filter(|output| output.is_wanted()) else {
         return Ok(());
@@ -97,7 +110,7 @@ pub(crate) fn write(
     let y = output.tensor(dtype, shape)?;
     with_dtype!(dtype, float, T => {
         let y = y.into_slice::<T>()?;
-        y.iter_mut().zip(values).for_each(|(y, &value)| *y = Number::from_f64(value));
+        y.iter_mut().zip(values).for_each(|(y, &value)| *y = Number::from_f64(value.to_f64()));
         Ok(())
     }, else => Err(TensorError::DType { expected: DType::F32, found: dtype }.into()))
 }

@@ -9,16 +9,21 @@
 
 mod accumulate;
 pub mod activation;
-pub mod infer;
-pub mod ops;
-mod strided;
-
 mod arithmetic;
+mod attend;
 mod broadcast;
 mod elementwise;
-
 mod floats;
+mod fourier;
+pub mod infer;
 mod lanes;
+mod offsets;
+pub mod ops;
+mod pool;
+mod product;
+mod quantized;
+pub mod scatter;
+mod strided;
 mod walk;
 
 #[cfg(test)]

@@ -1,10 +1,31 @@
-//! (being written)
-#![allow(missing_docs, missing_debug_implementations)]
-use ort_graph::*; use ort_tensor::Tensor;
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)] pub enum Level { Disable, Basic, Extended, Layout, #[default] All }
-#[derive(Clone, Debug, Default)] pub struct Options { pub level: Level }
-#[derive(Clone, Debug, Default)] pub struct Report {}
-#[derive(Clone, Debug, thiserror::Error)] #[error("x")] pub struct OptimizeError;
-#[derive(Clone, Debug, thiserror::Error)] #[error("x")] pub struct EvalError;
-pub trait ConstEval { fn eval(&self, graph: &Graph, node: &Node, inputs: &[Option<Tensor>]) -> Result<Vec<Tensor>, EvalError>; }
-pub fn optimize(graph: Graph, _r: &Registry, _o: &Options, _e: &dyn ConstEval) -> Result<(Graph, Report), OptimizeError> { Ok((graph, Report{})) }
+//! Which graph equals which: rewrites by level, each with its exactness.
+//!
+//! A pass finds places in a graph and says what to put there instead; most are rules written like
+//! the formula they state. The driver leads the passes over a graph and its subgraphs, commits
+//! each rewrite as a checked patch, and reports what was done and what was refused, and why.
+//! Names of passes are ONNX Runtime's own where it has the pass.
+//!
+//! This crate knows neither devices nor files. What is constant is computed through
+//! [`ConstEval`], so that a folded constant has the bits that a run would give it.
+
+#![forbid(unsafe_code)]
+
+mod driver;
+mod eval;
+mod matching;
+mod options;
+mod pass;
+mod passes;
+mod pattern;
+mod report;
+mod rule;
+
+pub use crate::driver::{OptimizeError, optimize};
+pub use crate::eval::{ConstEval, EvalError, Reference};
+pub use crate::options::{Exactness, Level, Options, ParseLevelError};
+pub use crate::report::{PassReport, Report, Step};
+
+/// Name, level and exactness of every pass, in the order in which they run.
+pub fn passes() -> impl Iterator<Item = (&'static str, Level, Exactness)> {
+    passes::PASSES.iter().map(|pass| (pass.name, pass.level, pass.exactness))
+}

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use ort_ep::{ExecutionProvider, Io, OneThread};
+use ort_ep::{Claim, ExecutionProvider, Io, Kernel, KernelError, OneThread};
 use ort_graph::{Graph, Node};
 use ort_optimizer::{ConstEval, EvalError};
-use ort_tensor::Tensor;
+use ort_tensor::{AlignedBuf, Inputs, Output, Tensor, Value, ValueView};
+
+use crate::packs::MemoryPacks;
+use crate::threads::scoped;
 
 /// Evaluates a node as the first provider that claims it would.
 #[derive(Debug)]
@@ -14,10 +17,55 @@ pub(crate) struct FoldWith<'a>(pub(crate) &'a [Arc<dyn ExecutionProvider>]);
 impl ConstEval for FoldWith<'_> {
     fn eval(
         &self,
-        _graph: &Graph,
-        _node: &Node,
-        _inputs: &[Option<Tensor>],
+        graph: &Graph,
+        node: &Node,
+        inputs: &[Option<Tensor>],
     ) -> Result<Vec<Tensor>, EvalError> {
-        Err(EvalError)
+        let kernel = self.kernel(graph, node)?;
+        let mut result = Ok(Vec::new());
+        scoped(self.0, &mut || result = run(&*kernel, node, inputs));
+        let wanted = node.outputs.iter().enumerate().zip(result.map_err(boxed)?);
+        let wanted = wanted.filter(|((_, id), _)| id.is_some());
+        let tensors = wanted.map(|((index, _), value)| match value {
+            Some(Value::Tensor(tensor)) => Ok(tensor),
+            _ => Err(EvalError::NotMade { index }),
+        });
+        tensors.collect()
     }
+}
+
+impl FoldWith<'_> {
+    fn kernel(&self, graph: &Graph, node: &Node) -> Result<Box<dyn Kernel>, EvalError> {
+        let computed = node.outputs.iter().flatten().next();
+        let id = computed.and_then(|&id| graph.producer(id)).map(|(id, _)| id);
+        let id = id.ok_or(EvalError::NotMade { index: 0 })?;
+        let taker = self.0.iter().find(|provider| provider.claim(graph, id).is_some());
+        let taker = taker.ok_or(EvalError::NotMade { index: 0 })?;
+        let kernel = taker.compile(graph, &Claim::one(id, node), &mut MemoryPacks::default());
+        kernel.map_err(|error| EvalError::Provider(Box::new(error)))
+    }
+}
+
+/// The outputs of one run, `None` for those that nobody wants.
+fn run(
+    kernel: &dyn Kernel,
+    node: &Node,
+    inputs: &[Option<Tensor>],
+) -> Result<Vec<Option<Value>>, KernelError> {
+    let shapes: Vec<&[usize]> =
+        inputs.iter().map(|t| t.as_ref().map_or(&[][..], Tensor::shape)).collect();
+    let prepared = kernel.prepare(&shapes)?;
+    let mut scratch = AlignedBuf::zeroed(prepared.scratch_bytes);
+    let views: Vec<_> =
+        inputs.iter().map(|t| t.as_ref().map(|t| ValueView::Tensor(t.view()))).collect();
+    let place = |id: &Option<_>| if id.is_some() { Output::free() } else { Output::unwanted() };
+    let mut outputs: Vec<Output<'_>> = node.outputs.iter().map(place).collect();
+    let (inputs, scratch) = (Inputs::new(&views), scratch.as_mut());
+    kernel
+        .run(&prepared, &mut Io { inputs, outputs: &mut outputs, scratch, threads: &OneThread })?;
+    Ok(outputs.into_iter().map(Output::into_value).collect())
+}
+
+fn boxed(error: KernelError) -> EvalError {
+    EvalError::Provider(Box::new(error))
 }

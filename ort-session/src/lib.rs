@@ -46,6 +46,14 @@ pub use crate::session::{Metadata, Session, ValueDescription};
 pub use ort_ep::ExecutionProvider;
 pub use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice};
 pub use ort_graph::{Dim, ModelInfo, Type};
-pub use ort_loader::{Load, ModelBytes, ProcessMemory, process_memory};
+pub use ort_loader::{Load, MeasureError, ModelBytes, ProcessMemory, process_memory};
 pub use ort_optimizer::{Level, Report};
-pub use ort_tensor::{DType, Tensor, TensorError, TensorView, Value, ValueView};
+pub use ort_tensor::{
+    Bool, Complex, DType, Element, Number, Tensor, TensorError, TensorView, Value, ValueView, bf16,
+    f16, with_dtype,
+};
+
+/// The code in README.md compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -7,6 +7,8 @@
 //!
 //! This crate knows nothing about graphs, files or operators.
 
+#![forbid(unsafe_code)]
+
 mod bytes;
 mod dtype;
 mod element;

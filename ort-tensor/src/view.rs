@@ -106,7 +106,7 @@ impl<'a> TensorView<'a> {
         let wrong = TensorError::DType { expected: T::DTYPE, found: self.dtype };
         match self.data {
             Data::Bytes(bytes) if self.dtype == T::DTYPE => {
-                bytemuck::try_cast_slice(bytes).map_err(|_| wrong)
+                cast(bytes).ok_or(wrong)
             }
             _ => Err(wrong),
         }
@@ -133,7 +133,7 @@ impl<'a> TensorView<'a> {
         let wrong = TensorError::NoWords { found: self.dtype, n_bytes: size_of::<W>() };
         match self.data {
             Data::Bytes(bytes) if self.dtype.word_bytes() == Some(size_of::<W>()) => {
-                bytemuck::try_cast_slice(bytes).map_err(|_| wrong)
+                cast(bytes).ok_or(wrong)
             }
             _ => Err(wrong),
         }
@@ -217,7 +217,7 @@ impl<'a> TensorViewMut<'a> {
         let wrong = TensorError::DType { expected: T::DTYPE, found: self.dtype };
         match self.data {
             DataMut::Bytes(bytes) if self.dtype == T::DTYPE => {
-                bytemuck::try_cast_slice_mut(bytes).map_err(|_| wrong)
+                cast_mut(bytes).ok_or(wrong)
             }
             _ => Err(wrong),
         }
@@ -244,7 +244,7 @@ impl<'a> TensorViewMut<'a> {
         let wrong = TensorError::NoWords { found: self.dtype, n_bytes: size_of::<W>() };
         match self.data {
             DataMut::Bytes(bytes) if self.dtype.word_bytes() == Some(size_of::<W>()) => {
-                bytemuck::try_cast_slice_mut(bytes).map_err(|_| wrong)
+                cast_mut(bytes).ok_or(wrong)
             }
             _ => Err(wrong),
         }
@@ -297,6 +297,15 @@ impl<'a> TensorViewMut<'a> {
         }
         Ok(())
     }
+}
+
+/// The bytes as elements; an empty slice has no alignment to keep.
+fn cast<T: bytemuck::Pod>(bytes: &[u8]) -> Option<&[T]> {
+    if bytes.is_empty() { Some(&[]) } else { bytemuck::try_cast_slice(bytes).ok() }
+}
+
+fn cast_mut<T: bytemuck::Pod>(bytes: &mut [u8]) -> Option<&mut [T]> {
+    if bytes.is_empty() { Some(&mut []) } else { bytemuck::try_cast_slice_mut(bytes).ok() }
 }
 
 /// The bytes (or, for strings, the count) that a tensor of this type and shape takes.

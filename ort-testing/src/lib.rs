@@ -1,1 +1,11 @@
-//! (being written)
+//! Tests only: seeded data, and how close two numbers must be.
+//!
+//! It depends on no crate of ours: the unit tests of a crate that did would see its types twice.
+
+#![forbid(unsafe_code)]
+
+mod close;
+mod rng;
+
+pub use crate::close::{assert_close, sum_bound, ulps, ulps_f64};
+pub use crate::rng::Rng;

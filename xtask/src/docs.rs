@@ -4,6 +4,8 @@
 //! the lines between them. A new one is a file below `docs/` and a line in [`GENERATORS`].
 
 mod crates;
+mod operators;
+mod passes;
 
 use std::fs;
 
@@ -15,7 +17,8 @@ use crate::repository::{File, Repository};
 /// it prints.
 type Generator = (&'static str, fn(&Repository) -> String);
 
-const GENERATORS: &[Generator] = &[("crates", crates::table)];
+const GENERATORS: &[Generator] =
+    &[("crates", crates::table), ("operators", operators::table), ("passes", passes::table)];
 
 const MARKER: &str = "generated: ";
 

@@ -1,6 +1,6 @@
 //! What can be wrong with a model whose file is sound.
 
-use std::fmt;
+use std::collections::BTreeMap;
 
 use ort_tensor::TensorError;
 
@@ -101,17 +101,16 @@ pub enum ImportWarning {
     },
 }
 
-impl fmt::Display for UnsupportedNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "node `{}`: {}", self.node, self.error)
-    }
-}
-
 fn count(n: usize) -> String {
     if n == 1 { "1 node is".to_owned() } else { format!("{n} nodes are") }
 }
 
+/// Every node by name, those with one reason together.
 fn list(nodes: &[UnsupportedNode]) -> String {
-    let nodes: Vec<_> = nodes.iter().map(UnsupportedNode::to_string).collect();
-    nodes.join("; ")
+    let mut by_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for node in nodes {
+        by_reason.entry(node.error.to_string()).or_default().push(format!("`{}`", node.node));
+    }
+    let lines = by_reason.iter().map(|(reason, nodes)| format!("{reason} ({})", nodes.join(", ")));
+    lines.collect::<Vec<_>>().join("; ")
 }

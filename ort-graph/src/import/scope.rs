@@ -283,14 +283,9 @@ impl<'a> Importer<'a> {
         let unknown = || ImportError::UnknownValue { user: user(), value: name.to_owned() };
         let outer_level = level.checked_sub(1).ok_or_else(unknown)?;
         let outer = self.resolve(outer_level, name, &user as &dyn Fn() -> String)?;
-        let around = &self.scopes[outer_level].graph;
-        let (fact, is_constant) = (around.fact(outer).clone(), around.constant(outer).is_some());
-        let scope = &mut self.scopes[level];
-        let id = scope.graph.add_value(name, fact)?;
-        if !is_constant {
-            scope.graph.add_capture(id, outer);
-        }
-        scope.names.insert(name, id);
+        let (around, inner) = self.scopes.split_at_mut(level);
+        let id = inner[0].graph.add_captured(name, &around[outer_level].graph, outer)?;
+        inner[0].names.insert(name, id);
         Ok(id)
     }
 }

@@ -109,15 +109,19 @@ fn fold_lanes<const FMA: bool, const LANES: usize, F: Fold>(
 ) {
     let [height, width] = axes;
     let from_row = height.stride * band_width(width);
-    for (y, out) in out.chunks_exact_mut(width.output.max(1)).enumerate() {
-        for (i, out) in out.chunks_mut(LANES).enumerate() {
-            let x = &band[y * from_row + i * LANES * width.stride..];
+    let rows = out.len() / width.output.max(1);
+    for y in 0..rows {
+        for x in (0..width.output).step_by(LANES) {
+            let input = &band[y * from_row + x * width.stride..];
             // With a constant stride, strided loads are loads and shuffles.
             let block: [f32; LANES] = match width.stride {
-                1 => fold_block::<FMA, LANES, F>(fold, axes, 1, x),
-                2 => fold_block::<FMA, LANES, F>(fold, axes, 2, x),
-                stride => fold_block::<FMA, LANES, F>(fold, axes, stride, x),
+                1 => fold_block::<FMA, LANES, F>(fold, axes, 1, input),
+                2 => fold_block::<FMA, LANES, F>(fold, axes, 2, input),
+                stride => fold_block::<FMA, LANES, F>(fold, axes, stride, input),
             };
+            // What a block has too much is overwritten by the next row; the last has no room for
+            // it.
+            let out = &mut out[y * width.output + x..];
             match out.first_chunk_mut::<LANES>() {
                 Some(out) => *out = block,
                 None => out.copy_from_slice(&block[..out.len()]),

@@ -145,7 +145,7 @@ impl<B: Panels> Gemm<'_, B> {
             Lhs::Strided { a, alpha } => {
                 for rows in which.clone().map(|i| panels.get(i)) {
                     let panel = (rows.start - first) * self.k..(rows.end - first) * self.k;
-                    pack_panel(a, rows, *alpha, &mut packed[panel]);
+                    pack_panel(self.isa, a, rows, *alpha, &mut packed[panel]);
                 }
                 packed
             }

@@ -16,8 +16,32 @@
 //!
 //! **Loops.** Blocks of rows that fit the second-level cache ▸ slices of `k` ▸ panels of B, `nr`
 //! columns wide, that fit the first ▸ panels of A, at most `mr` rows ▸ the register tile.
+//!
+//! ```
+//! use ort_kernels::gemm_f32::{Gemm, Lhs, Matrix, Start, Strided};
+//! use ort_kernels::{Activation, Isa};
+//!
+//! let (m, n, k) = (2, 2, 3);
+//! let a = Matrix::row_major(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], m, k);
+//! let b = Matrix::row_major(&[1.0, 0.0, 0.0, 1.0, 1.0, 1.0], k, n);
+//! let gemm = Gemm {
+//!     isa: Isa::best(),
+//!     m,
+//!     n,
+//!     k,
+//!     a: Lhs::Strided { a, alpha: 1.0 },
+//!     b,
+//!     start: Start::ByColumn(&[0.0, -6.0]),
+//!     activation: Activation::Relu,
+//! };
+//! let mut c = [0.0; 4];
+//! let mut scratch = vec![0.0; gemm.scratch_len(m)];
+//! gemm.run(&gemm.whole(), &mut Strided { data: &mut c, stride: n }, &mut scratch);
+//! assert_eq!(c, [4.0, 0.0, 10.0, 5.0]);
+//! ```
 
 mod block;
+mod interleave;
 mod pack;
 mod rows;
 mod vector;

@@ -1,6 +1,7 @@
 //! Operands as panels: `[k][rows]` of A and `[k][nr]` of B, each read once from front to back.
 
 use super::best;
+use super::interleave::interleave;
 use crate::Isa;
 use std::fmt::Debug;
 use std::ops::Range;
@@ -186,11 +187,9 @@ fn write_panels<const NR: usize>(b: &Matrix<'_>, slice: &Slice, panels: &mut [f3
 fn write_panel<const NR: usize>(b: &Matrix<'_>, slice: &Slice, panel: &mut [f32]) {
     let width = (b.columns - slice.column).min(NR);
     if b.row_stride == 1 && width == NR {
-        for j in 0..NR {
-            let column = &b.from(slice.k.start, slice.column + j)[..slice.k.len()];
-            scatter(column, 1.0, &mut panel[j..], NR);
-        }
-        return;
+        let columns = b.part(slice.k.start, slice.column).transposed();
+        let columns = Matrix { columns: slice.k.len(), ..columns };
+        return pack_panel(slice.isa, &columns, 0..NR, 1.0, panel);
     }
     for (row, out) in slice.k.clone().zip(panel.as_chunks_mut::<NR>().0) {
         let elements = b.from(row, slice.column).iter().step_by(b.column_stride.max(1));
@@ -268,40 +267,26 @@ pub fn pack_a(isa: Isa, a: &Matrix<'_>, alpha: f32, packed: &mut [f32]) {
     assert_eq!(packed.len(), a.rows * a.columns, "length of packed A");
     for rows in row_panels(isa, a.rows) {
         let panel = &mut packed[rows.start * a.columns..rows.end * a.columns];
-        pack_panel(a, rows, alpha, panel);
+        pack_panel(isa, a, rows, alpha, panel);
     }
 }
 
 /// Packs the panel of `rows`.
-pub(super) fn pack_panel(a: &Matrix<'_>, rows: Range<usize>, alpha: f32, panel: &mut [f32]) {
-    let width = rows.len();
+pub(super) fn pack_panel(
+    isa: Isa,
+    a: &Matrix<'_>,
+    rows: Range<usize>,
+    alpha: f32,
+    panel: &mut [f32],
+) {
     if a.columns == 0 {
         return;
     }
-    for (r, row) in rows.enumerate() {
-        let source = a.from(row, 0);
-        if a.column_stride == 1 {
-            scatter(&source[..a.columns], alpha, &mut panel[r..], width);
-        } else {
-            let column = panel.iter_mut().skip(r).step_by(width);
-            let source = source.iter().step_by(a.column_stride.max(1));
-            column.zip(source).for_each(|(to, from)| *to = alpha * from);
-        }
+    if a.column_stride == 1 {
+        return interleave(isa, rows.map(|row| &a.from(row, 0)[..a.columns]), alpha, panel);
     }
-}
-
-/// `to[i·stride] = alpha·from[i]`, eight elements at a time without a check between them.
-fn scatter(from: &[f32], alpha: f32, to: &mut [f32], stride: usize) {
-    let (eights, rest) = from.as_chunks::<8>();
-    let mut start = 0;
-    for eight in eights {
-        let to = &mut to[start..=start + 7 * stride];
-        for i in 0..8 {
-            to[i * stride] = alpha * eight[i];
-        }
-        start += 8 * stride;
-    }
-    for (i, from) in rest.iter().enumerate() {
-        to[start + i * stride] = alpha * from;
+    for (k, out) in panel.chunks_exact_mut(rows.len()).enumerate() {
+        let elements = a.from(rows.start, k).iter().step_by(a.row_stride.max(1));
+        out.iter_mut().zip(elements).for_each(|(to, from)| *to = alpha * from);
     }
 }

@@ -123,7 +123,8 @@ proptest! {
             run_in_four(&gemm, cut(row_cut, m), cut(column_cut, n), &mut c);
             prop_assert_eq!(&c, &expected, "strided, {:?}", isa);
 
-            let (mut packed_a, mut packed_b) = (vec![f32::NAN; m * k], vec![f32::NAN; packed_b_len(isa, k, n)]);
+            let mut packed_a = vec![f32::NAN; m * k];
+            let mut packed_b = vec![f32::NAN; packed_b_len(isa, k, n)];
             pack_a(isa, &a, 1.0, &mut packed_a);
             pack_b(isa, &b, &mut packed_b);
             let (a, b) = (Lhs::Packed(&packed_a), PackedB { data: &packed_b, k });

@@ -61,10 +61,7 @@ impl Isa {
     #[must_use]
     pub fn avx2(self) -> Option<Avx2> {
         match self {
-            Self::Avx512(token) => {
-                let token = Avx2::from(token);
-                Some(token)
-            }
+            Self::Avx512(token) => Some(token.into()),
             Self::Avx2(token) => Some(token),
             Self::Generic => None,
         }

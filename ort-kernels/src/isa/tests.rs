@@ -44,3 +44,14 @@ fn a_flushed_result_is_reported() {
     assert!(!FlushDenormals::new().met_denormal());
     assert!(guard.met_denormal());
 }
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn what_an_inner_guard_saw_the_outer_reports() {
+    let outer = FlushDenormals::new();
+    {
+        let _inner = FlushDenormals::new();
+        assert_eq!(halved(), 0.0);
+    }
+    assert!(outer.met_denormal());
+}

@@ -3,13 +3,10 @@
 //! Output element `o` of an axis sees, for each `k < kernel`, the input element
 //! `o·stride + k·dilation − pad_begin`, or padding where that is outside.
 
-use std::ops::Range;
-
 use ort_graph::{Dim, Dims, NodeSpec, OpError};
 use ort_tensor::{Shape, n_elements};
 
-/// Marks an element outside the input in [`Window::offsets`].
-pub const PADDING: usize = usize::MAX;
+use crate::infer::Window;
 
 /// More positions in a window are refused: no input is that large, and a file could say anything.
 const MAX_N_TAPS: usize = 1 << 28;
@@ -45,25 +42,6 @@ pub struct WindowAttrs {
     pub pads: Option<Shape>,
     /// Whether a window may hang over the end.
     pub is_ceil: bool,
-}
-
-/// The windows over an input of known size. Every field has one value a spatial axis.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// The spatial shape of the input.
-    pub input: Shape,
-    /// The spatial shape of the output.
-    pub output: Shape,
-    /// The size of the window.
-    pub kernel: Shape,
-    /// The steps between windows.
-    pub strides: Shape,
-    /// The steps inside a window.
-    pub dilations: Shape,
-    /// The padding before the input.
-    pub pads_begin: Shape,
-    /// The padding after the input; a window may hang over it if the output was rounded up.
-    pub pads_end: Shape,
 }
 
 impl WindowAttrs {
@@ -112,8 +90,8 @@ impl WindowAttrs {
     /// If an attribute is for another number of axes, or a window does not fit once.
     pub fn output_dims(&self, input: &[Dim], kernel: &[Dim]) -> Result<Dims, OpError> {
         self.expect_rank("input", input.len(), kernel.len())?;
-        let sizes: Shape = kernel.iter().map(|dim| dim.known().unwrap_or(1)).collect();
-        let window = self.unplaced(&sizes)?;
+        let kernel = self.kernel_dims(kernel);
+        let window = self.unplaced(&known_or_one(&kernel))?;
         let dim = |axis: usize| match (&input[axis], &kernel[axis]) {
             (Dim::Known(n), Dim::Known(_)) => {
                 Ok(Dim::Known(self.axis(&window, axis, *n)?.n_outputs))
@@ -122,6 +100,16 @@ impl WindowAttrs {
             _ => Ok(Dim::Unknown),
         };
         (0..input.len()).map(dim).collect()
+    }
+
+    /// The dimensions of the window, from the attribute where those of the weights are not known.
+    pub(crate) fn kernel_dims(&self, weights: &[Dim]) -> Dims {
+        let given = |axis: usize| self.kernel.as_ref().and_then(|kernel| kernel.get(axis));
+        let dim = |(axis, dim): (usize, &Dim)| match (dim, given(axis)) {
+            (Dim::Symbol(_) | Dim::Unknown, Some(&given)) => Dim::Known(given),
+            _ => dim.clone(),
+        };
+        weights.iter().enumerate().map(dim).collect()
     }
 
     /// Whether the output has as many elements along `axis` as the input, however many.
@@ -136,7 +124,7 @@ impl WindowAttrs {
     }
 
     /// A window with all that does not depend on the input; `pads` as given.
-    fn unplaced(&self, kernel: &[usize]) -> Result<Window, OpError> {
+    pub(crate) fn unplaced(&self, kernel: &[usize]) -> Result<Window, OpError> {
         let rank = kernel.len();
         let ones = || Shape::from_elem(1, rank);
         let pads = self.pads.clone().unwrap_or_else(|| Shape::from_elem(0, 2 * rank));
@@ -152,7 +140,7 @@ impl WindowAttrs {
         if n_elements(kernel).is_none_or(|n| n > MAX_N_TAPS) {
             return Err(OpError::TooLarge);
         }
-        let window = Window {
+        Ok(Window {
             input: ones(),
             output: ones(),
             kernel: Shape::from_slice(kernel),
@@ -160,8 +148,7 @@ impl WindowAttrs {
             dilations,
             pads_begin: Shape::from_slice(&pads[..rank]),
             pads_end: Shape::from_slice(&pads[rank..]),
-        };
-        Ok(window)
+        })
     }
 
     fn expect_rank(&self, what: &'static str, found: usize, rank: usize) -> Result<(), OpError> {
@@ -215,88 +202,9 @@ struct Placed {
     end: usize,
 }
 
-impl Window {
-    /// How many positions a window has.
-    pub fn n_taps(&self) -> usize {
-        n_elements(&self.kernel).unwrap_or(usize::MAX)
-    }
-
-    /// How many windows there are.
-    pub fn n_outputs(&self) -> usize {
-        n_elements(&self.output).unwrap_or(usize::MAX)
-    }
-
-    /// The distance between the first and the last element of a window: `(kernel − 1)·dilation`.
-    ///
-    /// # Errors
-    /// If it overflows.
-    pub fn extent(&self, axis: usize) -> Result<usize, OpError> {
-        let steps = self.kernel[axis].saturating_sub(1);
-        steps.checked_mul(self.dilations[axis]).ok_or(OpError::TooLarge)
-    }
-
-    /// The windows, row-major, in runs short enough that a value for each tap of each window of
-    /// a run is little memory.
-    pub fn runs(&self) -> impl Iterator<Item = Range<usize>> + use<> {
-        const N_TAPS_OF_A_RUN: usize = 1 << 16;
-        let n = self.n_outputs();
-        let len = (N_TAPS_OF_A_RUN / self.n_taps().max(1)).clamp(1, 1024);
-        (0..n).step_by(len).map(move |start| start..(start + len).min(n))
-    }
-
-    /// `offsets[tap, window]`: the row-major index of the input element that `tap` sees in each of
-    /// these windows, or [`PADDING`].
-    pub fn offsets(&self, windows: Range<usize>) -> Vec<usize> {
-        let len = windows.len();
-        let mut offsets = vec![PADDING; self.n_taps().saturating_mul(len)];
-        for (column, window) in windows.enumerate() {
-            let position = unravel(window, &self.output);
-            for tap in 0..self.n_taps() {
-                if let Some(offset) = self.offset(&position, &unravel(tap, &self.kernel)) {
-                    offsets[tap * len + column] = offset;
-                }
-            }
-        }
-        offsets
-    }
-
-    /// The row-major index of the input element that the tap at `tap` sees in the window at
-    /// `position`; `None` for padding.
-    pub fn offset(&self, position: &[usize], tap: &[usize]) -> Option<usize> {
-        let mut offset = 0;
-        for axis in 0..self.input.len() {
-            let start = position[axis].saturating_mul(self.strides[axis]);
-            let ahead = start.saturating_add(tap[axis].saturating_mul(self.dilations[axis]));
-            let i = ahead.checked_sub(self.pads_begin[axis])?;
-            if i >= self.input[axis] {
-                return None;
-            }
-            offset = offset * self.input[axis] + i;
-        }
-        Some(offset)
-    }
-
-    /// How many taps of the window at `position` see the input or its padding, but nothing
-    /// behind it.
-    pub fn n_taps_within_padding(&self, position: &[usize]) -> usize {
-        let inside = |axis: usize| {
-            let end = self.input[axis] + self.pads_begin[axis] + self.pads_end[axis];
-            let start = position[axis].saturating_mul(self.strides[axis]);
-            let room = end.saturating_sub(start);
-            room.div_ceil(self.dilations[axis]).min(self.kernel[axis])
-        };
-        (0..self.input.len()).map(inside).product()
-    }
-}
-
-/// The index whose row-major position in `shape` is `position`.
-pub(crate) fn unravel(mut position: usize, shape: &[usize]) -> Shape {
-    let mut index = Shape::from_elem(0, shape.len());
-    for (axis, &dim) in shape.iter().enumerate().rev() {
-        index[axis] = position % dim.max(1);
-        position /= dim.max(1);
-    }
-    index
+/// Sizes that stand for a window of which not all is known.
+pub(crate) fn known_or_one(dims: &[Dim]) -> Shape {
+    dims.iter().map(|dim| dim.known().unwrap_or(1)).collect()
 }
 
 fn read_auto_pad(spec: &NodeSpec<'_>) -> Result<AutoPad, OpError> {
@@ -362,14 +270,6 @@ mod tests {
             assert_eq!((window.pads_begin[0], window.pads_end[0]), (begin, end));
             assert_eq!(window.output.as_slice(), [4]);
         }
-    }
-
-    #[test]
-    fn taps_outside_the_input_are_padding() {
-        let window = attrs(1, [1, 1], false).window(&[3], &[3]).unwrap();
-        let p = PADDING;
-        assert_eq!(window.offsets(0..3), [p, 0, 1, 0, 1, 2, 1, 2, p]);
-        assert_eq!(window.n_taps_within_padding(&[0]), 3);
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl Operator for Gather {
 }
 
 /// `y[o, i, :] = x[o, indices[i], :]`, where `x` is `[_, n, run]`.
-fn gather<T: Clone>(x: &[T], n: usize, run: usize, indices: &[usize], y: &mut [T]) {
+pub(crate) fn gather<T: Clone>(x: &[T], n: usize, run: usize, indices: &[usize], y: &mut [T]) {
     if y.is_empty() {
         return;
     }

@@ -10,6 +10,7 @@ use ort_tensor::{
 
 use crate::accumulate::{Accumulate, Sum, multiply_add, zeros};
 use crate::infer::{known_dim, matmul_dims, matmul_shape, product_flops};
+use crate::offsets::Offsets;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
@@ -221,42 +222,6 @@ impl Product {
             multiply_add(a, b, c, self.n);
         }
         Ok(sums)
-    }
-}
-
-/// `Σ index(i)·stride(i)` for the row-major indices of `shape`, one after the other.
-struct Offsets<'a> {
-    shape: &'a [usize],
-    strides: &'a [usize],
-    index: Shape,
-    next: Option<usize>,
-}
-
-impl<'a> Offsets<'a> {
-    fn new(shape: &'a [usize], strides: &'a [usize]) -> Self {
-        let next = (!shape.contains(&0)).then_some(0);
-        Self { shape, strides, index: Shape::from_elem(0, shape.len()), next }
-    }
-}
-
-impl Iterator for Offsets<'_> {
-    type Item = usize;
-
-    fn next(&mut self) -> Option<usize> {
-        let current = self.next?;
-        let mut next = current;
-        self.next = None;
-        for axis in (0..self.shape.len()).rev() {
-            self.index[axis] += 1;
-            next += self.strides[axis];
-            if self.index[axis] < self.shape[axis] {
-                self.next = Some(next);
-                break;
-            }
-            next -= self.strides[axis] * self.index[axis];
-            self.index[axis] = 0;
-        }
-        Some(current)
     }
 }
 

@@ -42,16 +42,22 @@ impl Narrowing {
 
     /// The code of `x` in `dtype`; `None` for types of more than eight bits, int8, uint8 and bool.
     pub(super) fn code(self, dtype: DType, x: Wide) -> Option<u8> {
-        let float = x.to_f64();
         match dtype {
-            DType::F8E4M3Fn => Some(F8E4M3Fn::from_f64(float, self.saturate).to_bits()),
-            DType::F8E4M3Fnuz => Some(F8E4M3Fnuz::from_f64(float, self.saturate).to_bits()),
-            DType::F8E5M2 => Some(F8E5M2::from_f64(float, self.saturate).to_bits()),
-            DType::F8E5M2Fnuz => Some(F8E5M2Fnuz::from_f64(float, self.saturate).to_bits()),
-            DType::F8E8M0 => Some(self.e8m0(float)),
-            DType::F4E2M1 => Some(e2m1(float)),
             // The low bits; packing drops the others.
             DType::I4 | DType::U4 | DType::I2 | DType::U2 => Some(x.to_i32().to_le_bytes()[0]),
+            _ => self.float_code(dtype, x.to_f64()),
+        }
+    }
+
+    /// The code of `x` in a float type of eight bits or less; `None` for other types.
+    pub(crate) fn float_code(self, dtype: DType, x: f64) -> Option<u8> {
+        match dtype {
+            DType::F8E4M3Fn => Some(F8E4M3Fn::from_f64(x, self.saturate).to_bits()),
+            DType::F8E4M3Fnuz => Some(F8E4M3Fnuz::from_f64(x, self.saturate).to_bits()),
+            DType::F8E5M2 => Some(F8E5M2::from_f64(x, self.saturate).to_bits()),
+            DType::F8E5M2Fnuz => Some(F8E5M2Fnuz::from_f64(x, self.saturate).to_bits()),
+            DType::F8E8M0 => Some(self.e8m0(x)),
+            DType::F4E2M1 => Some(e2m1(x)),
             _ => None,
         }
     }
@@ -80,7 +86,7 @@ impl Narrowing {
 }
 
 /// The code of the nearest of ±{0, 1/2, 1, 3/2, 2, 3, 4, 6}, ties to the even code, NaN to 6.
-pub(crate) fn e2m1(x: f64) -> u8 {
+fn e2m1(x: f64) -> u8 {
     // Halfway between code k and the next; from an odd code the tie goes up.
     const HALFWAY: [f64; 7] = [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0];
     let sign = if x.is_sign_negative() { 8 } else { 0 };

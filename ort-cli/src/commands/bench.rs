@@ -1,0 +1,262 @@
+//! `bench`: how long a model takes, and what it holds in memory.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ort_session::{Outputs, ProcessMemory, RunError, Session, process_memory};
+use serde_json::{Value as Json, json};
+
+use super::headline;
+use crate::failure::Failure;
+use crate::inputs::Inputs;
+use crate::number::{self, as_f64};
+use crate::options::{InputOptions, SessionOptions};
+use crate::percentiles::Percentiles;
+use crate::print::{Flush, Table, line};
+
+/// Fewer runs than this say little of how times are spread.
+const MIN_RUNS: usize = 3;
+
+/// The share of the time that goes into warming up.
+const WARM_UP: f64 = 0.1;
+
+/// Run a model again and again and show the times
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// The model, a .ort file
+    model: PathBuf,
+    /// How long to measure, in seconds
+    #[arg(long, value_name = "S", default_value = "2", value_parser = seconds)]
+    seconds: Duration,
+    /// Also show which operators the time goes to
+    #[arg(long)]
+    ops: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    inputs: InputOptions,
+    #[command(flatten)]
+    session: SessionOptions,
+}
+
+/// What was measured.
+#[derive(Debug)]
+struct Measured {
+    first: Duration,
+    runs: Percentiles,
+    /// At the median time; 0 if no operator tells its operations.
+    gflops: f64,
+    memory: Option<ProcessMemory>,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let session = arguments.session.open(&arguments.model)?;
+    let inputs = Inputs::gather(&session, &arguments.inputs)?;
+    let failed = |source| Failure::run(&arguments.model, source);
+    let (first, runs) = measure(&session, &inputs, arguments.seconds).map_err(failed)?;
+    let flops = session.flops(inputs.to_run()).map_err(failed)?;
+    let median = runs.at(50.0).as_secs_f64().max(f64::MIN_POSITIVE);
+    let gflops = number::rounded(flops_f64(flops) / median / 1e9);
+    let measured = Measured { first, runs, gflops, memory: process_memory()? };
+    let operators = match arguments.ops {
+        true => Some(operators(&session, &inputs, &measured).map_err(failed)?),
+        false => None,
+    };
+    if arguments.json {
+        let mut json = to_json(arguments, &session, &measured);
+        if let Some(operators) = operators {
+            json["ops"] = operators.to_json();
+        }
+        line(json)?;
+    } else {
+        line(to_text(arguments, &session, &measured))?;
+        if let Some(operators) = operators {
+            line(operators.to_text())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The first run, and those after the warm-up.
+fn measure(
+    session: &Session,
+    inputs: &Inputs,
+    time: Duration,
+) -> Result<(Duration, Percentiles), RunError> {
+    let once = || -> Result<Duration, RunError> {
+        let start = Instant::now();
+        let outputs: Outputs = session.run(inputs.to_run())?;
+        let elapsed = start.elapsed();
+        drop(outputs);
+        Ok(elapsed)
+    };
+    let first = once()?;
+    let warm = Instant::now();
+    while warm.elapsed() < time.mul_f64(WARM_UP) {
+        once()?;
+    }
+    let start = Instant::now();
+    let mut times = Vec::new();
+    while times.len() < MIN_RUNS || start.elapsed() < time {
+        times.push(once()?);
+    }
+    Ok((first, Percentiles::of(times)))
+}
+
+/// Operators by the time they take in one run.
+struct Operators {
+    rows: Vec<OperatorTime>,
+}
+
+struct OperatorTime {
+    op_type: String,
+    variant: &'static str,
+    /// How often a run calls it.
+    n_calls: f64,
+    /// What all calls of one run take.
+    time: Duration,
+}
+
+/// The mean of a few runs, at most as many as fit into half a second. The time of If, Loop and Scan
+/// has that of their subgraphs in it.
+fn operators(
+    session: &Session,
+    inputs: &Inputs,
+    measured: &Measured,
+) -> Result<Operators, RunError> {
+    let start = Instant::now();
+    let mut n_runs = 0_u32;
+    let mut sums: BTreeMap<(String, &'static str), (usize, Duration)> = BTreeMap::new();
+    while n_runs == 0
+        || (start.elapsed().as_secs_f64() < 0.5 && as_f64(measured.runs.len()) > f64::from(n_runs))
+    {
+        let (_, steps) = session.run_profiled(inputs.to_run())?;
+        for step in steps {
+            let (n_calls, time) = sums.entry((step.op_type, step.variant)).or_default();
+            *n_calls += 1;
+            *time += step.time;
+        }
+        n_runs += 1;
+    }
+    let mut rows: Vec<OperatorTime> = sums
+        .into_iter()
+        .map(|((op_type, variant), (n_calls, time))| OperatorTime {
+            op_type,
+            variant,
+            n_calls: as_f64(n_calls) / f64::from(n_runs),
+            time: time / n_runs,
+        })
+        .collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.time));
+    Ok(Operators { rows })
+}
+
+impl Operators {
+    fn total(&self) -> Duration {
+        self.rows.iter().map(|row| row.time).sum()
+    }
+
+    fn to_text(&self) -> String {
+        use Flush::{Left, Right};
+        let mut table = Table::new([
+            ("operator", Left),
+            ("kernel", Left),
+            ("calls", Right),
+            ("time", Right),
+            ("share", Right),
+        ]);
+        let total = self.total().as_secs_f64().max(f64::MIN_POSITIVE);
+        for row in &self.rows {
+            table.row([
+                row.op_type.clone(),
+                row.variant.to_owned(),
+                number::significant(row.n_calls),
+                number::time(row.time),
+                format!("{:.1} %", row.time.as_secs_f64() / total * 100.0),
+            ]);
+        }
+        format!("\n{table}")
+    }
+
+    fn to_json(&self) -> Json {
+        let row = |row: &OperatorTime| {
+            json!({
+                "op_type": row.op_type,
+                "variant": row.variant,
+                "calls": row.n_calls,
+                "ms": number::millis(row.time),
+            })
+        };
+        self.rows.iter().map(row).collect()
+    }
+}
+
+fn to_text(arguments: &Arguments, session: &Session, measured: &Measured) -> String {
+    let runs = &measured.runs;
+    let mut table = Table::new(
+        ["load", "first", "p10", "p50", "p90", "p99", "runs", "GFLOP/s"]
+            .map(|name| (name, Flush::Right)),
+    );
+    table.row([
+        number::time(session.metadata().load_time),
+        number::time(measured.first),
+        number::time(runs.at(10.0)),
+        number::time(runs.at(50.0)),
+        number::time(runs.at(90.0)),
+        number::time(runs.at(99.0)),
+        number::count(runs.len()),
+        number::significant(measured.gflops),
+    ]);
+    let headline = headline(&arguments.model, session, &arguments.session);
+    let memory = measured.memory.map_or_else(String::new, |memory| {
+        let size = |n: u64| number::bytes(n.try_into().unwrap_or(usize::MAX));
+        let (anon, file) = (size(memory.rss_anon), size(memory.rss_file));
+        let peak = size(memory.peak_rss);
+        format!("\n\n  memory  anonymous {anon} · file {file} · peak {peak}")
+    });
+    format!("{headline}\n\n{table}{memory}")
+}
+
+/// The keys are a contract.
+fn to_json(arguments: &Arguments, session: &Session, measured: &Measured) -> Json {
+    let percentile = |percent| number::millis(measured.runs.at(percent));
+    let memory = |of: fn(&ProcessMemory) -> u64| {
+        measured.memory.as_ref().map(|memory| number::mebibytes(of(memory)))
+    };
+    json!({
+        "load_ms": number::millis(session.metadata().load_time),
+        "first_ms": number::millis(measured.first),
+        "p10_ms": percentile(10.0),
+        "p50_ms": percentile(50.0),
+        "p90_ms": percentile(90.0),
+        "p99_ms": percentile(99.0),
+        "runs": measured.runs.len(),
+        "threads": session.n_threads(),
+        "gflops": measured.gflops,
+        "rss_anon_mib": memory(|memory| memory.rss_anon),
+        "rss_file_mib": memory(|memory| memory.rss_file),
+        "peak_rss_mib": memory(|memory| memory.peak_rss),
+        "level": arguments.session.level(),
+        "isa": arguments.session.isa(),
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "beyond 2^53 a rounded number will do")]
+const fn flops_f64(flops: u64) -> f64 {
+    flops as f64
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let wrong = || "expected a number of seconds, at most 86400".to_owned();
+    let seconds: f64 = text.parse().map_err(|_| wrong())?;
+    if seconds <= 86_400.0 {
+        Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
+    } else {
+        Err(wrong())
+    }
+}

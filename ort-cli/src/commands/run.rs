@@ -1,0 +1,127 @@
+//! `run`: what a model makes of its inputs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ort_session::{Outputs, Session};
+use ort_tensor_io::write_value;
+use serde_json::{Value as Json, json};
+
+use super::headline;
+use crate::failure::Failure;
+use crate::inputs::Inputs;
+use crate::number;
+use crate::options::{InputOptions, SessionOptions};
+use crate::print::{Flush, Table, line};
+use crate::summary::{Spread, Summary};
+
+/// Run a model once and show its outputs, the time and the memory it took
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// The model, a .ort file
+    model: PathBuf,
+    /// Write the outputs to this folder, as output_0.pb, output_1.pb, …
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    inputs: InputOptions,
+    #[command(flatten)]
+    session: SessionOptions,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let session = arguments.session.open(&arguments.model)?;
+    let inputs = Inputs::gather(&session, &arguments.inputs)?;
+    let start = Instant::now();
+    let outputs = session.run(inputs.to_run());
+    let outputs = outputs.map_err(|source| Failure::run(&arguments.model, source))?;
+    let first = start.elapsed();
+    if let Some(folder) = &arguments.output {
+        write(folder, &outputs)?;
+    }
+    if arguments.json {
+        line(to_json(arguments, &session, &outputs, first))?;
+    } else {
+        line(to_text(arguments, &session, &outputs, first))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write(folder: &Path, outputs: &Outputs) -> Result<(), Failure> {
+    fs::create_dir_all(folder)
+        .map_err(|source| Failure::Folder { path: folder.to_owned(), source })?;
+    for (i, (name, value)) in outputs.iter().enumerate() {
+        write_value(&folder.join(format!("output_{i}.pb")), name, value)?;
+    }
+    Ok(())
+}
+
+fn to_text(arguments: &Arguments, session: &Session, outputs: &Outputs, first: Duration) -> String {
+    use Flush::{Left, Right};
+    let mut table = Table::new([
+        ("output", Left),
+        ("type", Left),
+        ("shape", Left),
+        ("min", Right),
+        ("mean", Right),
+        ("max", Right),
+        ("first", Left),
+    ]);
+    let mut warnings = String::new();
+    for (name, value) in outputs.iter() {
+        let summary = Summary::of(value);
+        let spread = |of: fn(&Spread) -> f64| {
+            summary.spread.as_ref().map_or_else(String::new, |it| number::significant(of(it)))
+        };
+        let (min, mean, max) = (spread(|it| it.min), spread(|it| it.mean), spread(|it| it.max));
+        let (shape, first) = (summary.shape_text(), summary.first_text());
+        table.row([name.to_owned(), summary.ty.clone(), shape, min, mean, max, first]);
+        let n = summary.spread.map_or(0, |spread| spread.n_not_finite);
+        if n > 0 {
+            let n = number::count(n);
+            warnings += &format!("  {name}: {n} of {} not finite\n", number::count(summary.len));
+        }
+    }
+    let memory = session.memory();
+    format!(
+        "{}\n\n{table}\n{warnings}\n  time    load {} · first run {}\n  memory  weights {} mapped, {} copied · packed {} · activations {}",
+        headline(&arguments.model, session, &arguments.session),
+        number::time(session.metadata().load_time),
+        number::time(first),
+        number::bytes(memory.weights_mapped),
+        number::bytes(memory.weights_copied),
+        number::bytes(memory.packed),
+        number::bytes(memory.activations),
+    )
+}
+
+fn to_json(arguments: &Arguments, session: &Session, outputs: &Outputs, first: Duration) -> Json {
+    let outputs = outputs.iter().map(|(name, value)| {
+        let mut json = Summary::of(value).to_json();
+        json["name"] = json!(name);
+        json
+    });
+    let memory = session.memory();
+    json!({
+        "model": arguments.model.to_string_lossy(),
+        "level": arguments.session.level(),
+        "isa": arguments.session.isa(),
+        "threads": session.n_threads(),
+        "load_ms": number::millis(session.metadata().load_time),
+        "first_ms": number::millis(first),
+        "outputs": outputs.collect::<Vec<_>>(),
+        "memory": {
+            "weights_mapped": memory.weights_mapped,
+            "weights_copied": memory.weights_copied,
+            "packed": memory.packed,
+            "activations": memory.activations,
+        },
+    })
+}

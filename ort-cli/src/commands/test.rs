@@ -1,0 +1,185 @@
+//! `test`: whether models compute what their test data says.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use ort_session::Session;
+use ort_tensor_io::{Case, DataSet, Side, Tolerance, find_cases};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::glob::Glob;
+use crate::inputs::kinds;
+use crate::options::SessionOptions;
+use crate::print::line;
+
+/// Run models on test data and compare what comes out with what should
+///
+/// A folder is a case, that is a .ort file beside test_data_set_0, test_data_set_1, …, or has cases
+/// in it, however deep. A case may have a file tol.txt with two numbers, `rtol atol`; without it
+/// they are 1e-3 and 1e-5.
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// Cases, or folders of cases
+    #[arg(required = true, value_name = "DIR")]
+    folders: Vec<PathBuf>,
+    /// Only models whose file name is like this: * is any text, ? any character
+    #[arg(long, value_name = "GLOB")]
+    model: Option<Glob>,
+    /// Print one line of JSON a case
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    session: SessionOptions,
+}
+
+/// What became of one model of one case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Status {
+    Pass,
+    /// The model ran, and something else came out.
+    Fail(String),
+    /// The model did not run.
+    Error(String),
+    Skip(String),
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    passed: usize,
+    failed: usize,
+    skipped: usize,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let mut cases = Vec::new();
+    for folder in &arguments.folders {
+        let found = find_cases(folder)?;
+        if found.is_empty() {
+            return Err(Failure::NoCase { path: folder.clone() });
+        }
+        cases.extend(found);
+    }
+    let bar = progress_bar(cases.len());
+    let mut counts = Counts::default();
+    for case in &cases {
+        bar.set_message(case.name.clone());
+        for (name, model) in models(case, arguments.model.as_ref()) {
+            let status = match model {
+                Ok(model) => status(model, case, &arguments.session),
+                Err(reason) => Status::Skip(reason),
+            };
+            counts.add(&status);
+            bar.suspend(|| report(&name, &status, arguments.json))?;
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    line(counts)?;
+    Ok(if counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// On standard error, and only if that is a terminal.
+fn progress_bar(n_cases: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {wide_msg}");
+    let bar = ProgressBar::new(n_cases.try_into().unwrap_or(u64::MAX));
+    match style {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+/// The models of a case that are to run, under the names that reports call them; or why none is.
+fn models<'a>(case: &'a Case, glob: Option<&Glob>) -> Vec<(String, Result<&'a Path, String>)> {
+    let file = |path: &'a PathBuf| path.file_name().unwrap_or_default().to_string_lossy();
+    let chosen =
+        case.models.iter().filter(|path| glob.is_none_or(|glob| glob.matches(&file(path))));
+    let name = |path: &'a PathBuf| match case.models.len() {
+        1 => case.name.clone(),
+        _ => format!("{}/{}", case.name, file(path)),
+    };
+    let models: Vec<_> = chosen.map(|path| (name(path), Ok(path.as_path()))).collect();
+    match glob {
+        Some(glob) if models.is_empty() => {
+            let reason = format!("no model is like {}", glob.as_str());
+            vec![(case.name.clone(), Err(reason))]
+        }
+        _ => models,
+    }
+}
+
+/// Runs one model on all data sets, up to the first that it fails.
+fn status(model: &Path, case: &Case, options: &SessionOptions) -> Status {
+    // One bad case must not end the others; what a panic leaves behind is dropped with its session.
+    let done = catch_unwind(AssertUnwindSafe(|| {
+        let session = options.open(model).map_err(|failure| Status::Error(failure.to_string()))?;
+        case.data_sets.iter().try_for_each(|folder| data_set(&session, folder, case.tolerance))
+    }));
+    match done {
+        Ok(Ok(())) => Status::Pass,
+        Ok(Err(status)) => status,
+        Err(payload) => Status::Error(format!("panicked: {}", panic_text(&*payload))),
+    }
+}
+
+fn data_set(session: &Session, folder: &Path, tolerance: Tolerance) -> Result<(), Status> {
+    let place = folder.file_name().unwrap_or_default().to_string_lossy();
+    let error = |reason: &dyn fmt::Display| Status::Error(format!("{place}: {reason}"));
+    let set = DataSet::read(folder, &kinds(session)).map_err(|source| error(&source))?;
+    let names = |side| -> Vec<String> {
+        let values = if side == Side::Input { session.inputs() } else { session.outputs() };
+        values.into_iter().map(|value| value.name).collect()
+    };
+    let input_names = names(Side::Input);
+    let given = set.inputs.iter().filter_map(|slot| {
+        slot.name_among(&input_names).map(|name| (name.to_owned(), &slot.value))
+    });
+    let given: ort_session::RunInputs<'_> = given.collect();
+    let found = session.run(given).map_err(|source| error(&source))?.into_values();
+    set.check(&names(Side::Output), &found, tolerance)
+        .map_err(|wrong| Status::Fail(format!("{place}: {wrong}")))
+}
+
+fn panic_text(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("for no stated reason")
+}
+
+/// One line a case; without `--json` none for those that pass.
+fn report(name: &str, status: &Status, is_json: bool) -> Result<(), Failure> {
+    let (word, message) = match status {
+        Status::Pass => ("pass", ""),
+        Status::Fail(message) => ("fail", message.as_str()),
+        Status::Error(message) => ("error", message.as_str()),
+        Status::Skip(message) => ("skip", message.as_str()),
+    };
+    if is_json {
+        return line(json!({ "case": name, "status": word, "message": message }));
+    }
+    match status {
+        Status::Pass => Ok(()),
+        _ => line(format_args!("{word:5}  {name}  {}", message.replace(['\n', '\r'], " "))),
+    }
+}
+
+impl Counts {
+    fn add(&mut self, status: &Status) {
+        match status {
+            Status::Pass => self.passed += 1,
+            Status::Fail(_) | Status::Error(_) => self.failed += 1,
+            Status::Skip(_) => self.skipped += 1,
+        }
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+    }
+}

@@ -1,0 +1,140 @@
+//! `--config KEY=VALUE`: those of ONNX Runtime's session keys that mean something here.
+//!
+//! Source: ONNX Runtime 1.31, `onnxruntime_session_options_config_keys.h`, and the names of the
+//! session options of its C API.
+
+use std::str::FromStr;
+
+use ort_session::{Denormals, Level, Load};
+
+use crate::nearest::nearest;
+use crate::options::MAX_THREADS;
+
+/// What one key sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Setting {
+    /// How many threads; none is as many as the machine has.
+    Threads(Option<usize>),
+    Level(Level),
+    Load(Load),
+    Denormals(Denormals),
+}
+
+/// A setting that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ParseSettingError {
+    #[error("expected KEY=VALUE")]
+    Form,
+    #[error("unknown key{}", did_you_mean(*.nearest))]
+    Key { nearest: Option<&'static str> },
+    #[error("`{value}` is no value of this key: expected {expected}")]
+    Value { value: String, expected: String },
+}
+
+type Values = &'static [(&'static str, Setting)];
+
+/// Keys with a few values each.
+const KEYS: &[(&str, Values)] = &[
+    (
+        "session.graph_optimization_level",
+        &[
+            ("0", Setting::Level(Level::Disable)),
+            ("1", Setting::Level(Level::Basic)),
+            ("2", Setting::Level(Level::Extended)),
+            ("3", Setting::Level(Level::Layout)),
+            ("99", Setting::Level(Level::All)),
+        ],
+    ),
+    (
+        "session.use_memory_mapped_ort_model",
+        &[("0", Setting::Load(Load::Read)), ("1", Setting::Load(Load::Mapped))],
+    ),
+    // 0 is what ONNX Runtime does unless told otherwise; whoever writes it down means it.
+    (
+        "session.set_denormal_as_zero",
+        &[
+            ("0", Setting::Denormals(Denormals::Preserve)),
+            ("1", Setting::Denormals(Denormals::Flush)),
+        ],
+    ),
+];
+
+/// The key whose value is a number; 0 leaves the choice to us.
+const THREADS: &str = "session.intra_op_num_threads";
+
+impl FromStr for Setting {
+    type Err = ParseSettingError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (key, value) = text.split_once('=').ok_or(ParseSettingError::Form)?;
+        let wrong = |expected| ParseSettingError::Value { value: value.to_owned(), expected };
+        if key == THREADS {
+            return match value.parse::<usize>() {
+                Ok(n) if n <= MAX_THREADS => Ok(Setting::Threads(Some(n).filter(|&n| n > 0))),
+                _ => Err(wrong(format!("a number from 0 to {MAX_THREADS}"))),
+            };
+        }
+        let Some((_, values)) = KEYS.iter().find(|(known, _)| *known == key) else {
+            let known = KEYS.iter().map(|(known, _)| *known).chain([THREADS]);
+            return Err(ParseSettingError::Key { nearest: nearest(key, known) });
+        };
+        let found = values.iter().find(|(known, _)| *known == value);
+        found.map(|(_, setting)| *setting).ok_or_else(|| wrong(listed(values)))
+    }
+}
+
+fn listed(values: Values) -> String {
+    let words: Vec<&str> = values.iter().map(|(word, _)| *word).collect();
+    match words.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => words.concat(),
+    }
+}
+
+fn did_you_mean(nearest: Option<&'static str>) -> String {
+    nearest.map_or_else(String::new, |key| format!("; did you mean `{key}`?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_set_what_they_set_in_onnx_runtime() {
+        for (text, expected) in [
+            ("session.intra_op_num_threads=3", Setting::Threads(Some(3))),
+            ("session.intra_op_num_threads=0", Setting::Threads(None)),
+            ("session.graph_optimization_level=0", Setting::Level(Level::Disable)),
+            ("session.graph_optimization_level=99", Setting::Level(Level::All)),
+            ("session.use_memory_mapped_ort_model=0", Setting::Load(Load::Read)),
+            ("session.set_denormal_as_zero=0", Setting::Denormals(Denormals::Preserve)),
+            ("session.set_denormal_as_zero=1", Setting::Denormals(Denormals::Flush)),
+        ] {
+            assert_eq!(text.parse(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_what_would_be_right() {
+        for (text, expected) in [
+            ("session.intra_op_num_threads", "expected KEY=VALUE"),
+            (
+                "session.intra_op_num_thread=2",
+                "unknown key; did you mean `session.intra_op_num_threads`?",
+            ),
+            ("set_denormal_as_zero=1", "unknown key; did you mean `session.set_denormal_as_zero`?"),
+            ("weather=1", "unknown key"),
+            (
+                "session.intra_op_num_threads=two",
+                "`two` is no value of this key: expected a number from 0 to 1024",
+            ),
+            (
+                "session.graph_optimization_level=4",
+                "`4` is no value of this key: expected 0, 1, 2, 3 or 99",
+            ),
+            ("session.set_denormal_as_zero=", "`` is no value of this key: expected 0 or 1"),
+        ] {
+            assert_eq!(text.parse::<Setting>().unwrap_err().to_string(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Everything that ends the program with an error. Each message is one line and names its culprit.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ort_session::{RunError, SessionError, TensorError, Type};
+use ort_tensor_io::{CaseError, FileError};
+
+/// Why the program could not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum Failure {
+    /// The model cannot become a session.
+    #[error("{}", of_model(path, source))]
+    Model { path: PathBuf, source: Box<SessionError> },
+    /// The inputs do not fit, or a node cannot compute.
+    #[error("{}: {source}", path.display())]
+    Run { path: PathBuf, source: Box<RunError> },
+    /// A file of values cannot be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A folder cannot be searched for cases.
+    #[error(transparent)]
+    Cases(#[from] CaseError),
+    /// A folder has no case in it.
+    #[error("{}: no case here: a .ort file beside test_data_set_0", path.display())]
+    NoCase { path: PathBuf },
+    /// A folder has no input in it.
+    #[error("{}: no input here: a file input_0.pb or input_0.npy", path.display())]
+    NoInput { path: PathBuf },
+    /// A file has no name in it, and its number is none of the model's inputs.
+    #[error("{}: input_{position} has no name, and the model has {n_inputs} inputs", path.display())]
+    Position { path: PathBuf, position: usize, n_inputs: usize },
+    /// An option names an input that the model does not have.
+    #[error("{flag} {name}: there is no such input; the inputs are {}", known.join(", "))]
+    UnknownInput { flag: &'static str, name: String, known: Vec<String> },
+    /// Random numbers do not make a value of this type.
+    #[error("input `{name}` is {ty}, which cannot be random: use --input {name}=FILE")]
+    NotRandom { name: String, ty: Box<Type> },
+    /// The model does not say how many dimensions an input has.
+    #[error("input `{name}` has no known rank: use --shape {name}=1x2x3")]
+    NoRank { name: String },
+    /// A random input is too large.
+    #[error("input `{name}`: {source}")]
+    Size { name: String, source: TensorError },
+    /// A folder for results cannot be made.
+    #[error("{}: cannot be made: {source}", path.display())]
+    Folder { path: PathBuf, source: io::Error },
+    /// The kernel does not say what the process holds.
+    #[error(transparent)]
+    Measure(#[from] ort_session::MeasureError),
+    /// Results cannot be printed.
+    #[error("standard output: {0}")]
+    Print(#[source] io::Error),
+}
+
+impl Failure {
+    /// A model that cannot become a session.
+    pub(crate) fn model(path: &Path, source: SessionError) -> Self {
+        Failure::Model { path: path.to_owned(), source: Box::new(source) }
+    }
+
+    /// A run that failed.
+    pub(crate) fn run(path: &Path, source: RunError) -> Self {
+        Failure::Run { path: path.to_owned(), source: Box::new(source) }
+    }
+}
+
+/// A message about the file itself names it already, and one about the machine has no file.
+fn of_model(path: &Path, source: &SessionError) -> String {
+    match source {
+        SessionError::Load(_) | SessionError::Isa(_) | SessionError::Threads { .. } => {
+            source.to_string()
+        }
+        _ => format!("{}: {source}", path.display()),
+    }
+}

@@ -1,0 +1,67 @@
+//! The program `ort-cli`: what a model holds, what it computes, whether that is right, how fast.
+//!
+//! Arguments and printing, and nothing below the session facade. Exit code 0 is success, 1 an error
+//! or a failed test, 2 wrong usage. Results go to standard output, everything else to standard
+//! error; an error is one line, `error: …`, that names its culprit.
+
+#![forbid(unsafe_code)]
+
+mod commands;
+mod options;
+
+mod config;
+mod inputs;
+mod random;
+
+mod glob;
+mod named;
+mod nearest;
+
+mod failure;
+mod number;
+mod percentiles;
+mod print;
+mod summary;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{bench, run, test};
+use crate::failure::Failure;
+
+/// Runs ONNX Runtime's `.ort` models.
+#[derive(Debug, Parser)]
+#[command(name = "ort-cli", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Arguments),
+    Test(test::Arguments),
+    Bench(bench::Arguments),
+}
+
+/// Runs the program with the arguments of the process.
+pub fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Test(arguments) => test::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
+    };
+    match done {
+        Ok(code) => code,
+        // Whoever read our output has had enough.
+        Err(Failure::Print(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            ExitCode::FAILURE
+        }
+        Err(failure) => {
+            print::error(&failure);
+            ExitCode::FAILURE
+        }
+    }
+}

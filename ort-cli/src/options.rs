@@ -1,0 +1,138 @@
+//! The options that several commands share.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use ort_session::{Denormals, IsaChoice, Level, Load, Session, SessionBuilder};
+
+use crate::config::Setting;
+use crate::failure::Failure;
+use crate::named::{NamedFile, NamedShape};
+
+/// More threads than this are a slip of the finger.
+pub(crate) const MAX_THREADS: usize = 1024;
+
+const LEVELS: Words<Level> = &[
+    ("disable", Level::Disable),
+    ("basic", Level::Basic),
+    ("extended", Level::Extended),
+    ("layout", Level::Layout),
+    ("all", Level::All),
+];
+
+const LOADS: Words<Load> = &[("mapped", Load::Mapped), ("read", Load::Read)];
+
+const DENORMALS: Words<Denormals> =
+    &[("flush", Denormals::Flush), ("preserve", Denormals::Preserve)];
+
+const ISAS: Words<IsaChoice> =
+    &[("avx512", IsaChoice::Avx512), ("avx2", IsaChoice::Avx2), ("generic", IsaChoice::Generic)];
+
+type Words<T> = &'static [(&'static str, T)];
+
+/// How a model becomes a session.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SessionOptions {
+    /// How far the graph is optimized [default: all]
+    #[arg(long, value_parser = words(LEVELS), help_heading = "Session")]
+    level: Option<Level>,
+    /// How many threads compute [default: as many as the machine has for us]
+    #[arg(long, value_name = "N", value_parser = threads, help_heading = "Session")]
+    threads: Option<usize>,
+    /// How the file comes into memory [default: mapped]
+    #[arg(long, value_parser = words(LOADS), help_heading = "Session")]
+    load: Option<Load>,
+    /// Whether denormal numbers count as zero [default: flush]
+    #[arg(long, value_parser = words(DENORMALS), help_heading = "Session")]
+    denormals: Option<Denormals>,
+    /// Which instructions are used [default: the best there are]
+    #[arg(long, value_parser = words(ISAS), help_heading = "Session")]
+    isa: Option<IsaChoice>,
+    /// One of ONNX Runtime's session keys; the options above win
+    #[arg(long, value_name = "KEY=VALUE", help_heading = "Session")]
+    config: Vec<Setting>,
+}
+
+/// What a model runs on.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct InputOptions {
+    /// A folder with input_0.pb, input_1.npy, …
+    #[arg(long, value_name = "DIR", help_heading = "Inputs")]
+    pub(crate) inputs: Option<PathBuf>,
+    /// A file for one input, .pb or .npy
+    #[arg(long, value_name = "NAME=FILE", help_heading = "Inputs")]
+    pub(crate) input: Vec<NamedFile>,
+    /// The shape of a random input, say x=1x3x640x640
+    #[arg(long, value_name = "NAME=SHAPE", help_heading = "Inputs")]
+    pub(crate) shape: Vec<NamedShape>,
+}
+
+impl SessionOptions {
+    /// A session of the model at `path`.
+    pub(crate) fn open(&self, path: &Path) -> Result<Session, Failure> {
+        self.builder().commit_from_file(path).map_err(|source| Failure::model(path, source))
+    }
+
+    /// The word for the level.
+    pub(crate) fn level(&self) -> &'static str {
+        let level = self.chosen().level.unwrap_or(Level::All);
+        LEVELS.iter().find(|(_, known)| *known == level).map_or("", |(word, _)| word)
+    }
+
+    /// The name of the instruction set.
+    pub(crate) fn isa(&self) -> &'static str {
+        self.isa.unwrap_or_default().resolve().map_or("", |isa| isa.name())
+    }
+
+    fn builder(&self) -> SessionBuilder {
+        let chosen = self.chosen();
+        let builder = Session::builder()
+            .load(chosen.load.unwrap_or_default())
+            .denormals(chosen.denormals.unwrap_or_default())
+            .isa(chosen.isa.unwrap_or_default())
+            .level(chosen.level.unwrap_or(Level::All));
+        match chosen.threads {
+            Some(n_threads) => builder.threads(n_threads),
+            None => builder,
+        }
+    }
+
+    /// These options, with those of `--config` where nothing else was said; its last one counts.
+    fn chosen(&self) -> Self {
+        let Self { level, threads, load, denormals, isa, config } = self.clone();
+        let mut base =
+            Self { level: None, threads: None, load: None, denormals: None, isa, config };
+        for setting in &self.config {
+            match *setting {
+                Setting::Threads(it) => base.threads = it,
+                Setting::Level(it) => base.level = Some(it),
+                Setting::Load(it) => base.load = Some(it),
+                Setting::Denormals(it) => base.denormals = Some(it),
+            }
+        }
+        Self {
+            level: level.or(base.level),
+            threads: threads.or(base.threads),
+            load: load.or(base.load),
+            denormals: denormals.or(base.denormals),
+            ..base
+        }
+    }
+}
+
+/// Reads one of these words; any other is an error that lists them.
+fn words<T: Copy + Send + Sync>(words: Words<T>) -> impl TypedValueParser<Value = T> {
+    let parser = PossibleValuesParser::new(words.iter().map(|(word, _)| *word));
+    parser.map(move |word| {
+        let found = words.iter().find(|(known, _)| *known == word);
+        found.map(|(_, value)| *value).expect("invariant: only these words pass the parser")
+    })
+}
+
+fn threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if (1..=MAX_THREADS).contains(&n) => Ok(n),
+        _ => Err(format!("expected a number from 1 to {MAX_THREADS}")),
+    }
+}

@@ -1,0 +1,83 @@
+//! Everything that is printed: lines, notes, errors and tables.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use crate::failure::Failure;
+
+/// Prints a result on standard output.
+pub(crate) fn line(text: impl fmt::Display) -> Result<(), Failure> {
+    writeln!(io::stdout().lock(), "{text}").map_err(Failure::Print)
+}
+
+/// Tells something on standard error that is no result.
+#[expect(clippy::print_stderr, reason = "a program talks to its user")]
+pub(crate) fn note(text: impl fmt::Display) {
+    eprintln!("note: {text}");
+}
+
+/// Tells on standard error why the program ends.
+#[expect(clippy::print_stderr, reason = "a program talks to its user")]
+pub(crate) fn error(failure: &Failure) {
+    // A name in a file may hold any character, but an error is one line.
+    eprintln!("error: {}", failure.to_string().replace(['\n', '\r'], " "));
+}
+
+/// Which side the cells of a column are flush with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flush {
+    Left,
+    Right,
+}
+
+/// A table without lines: two spaces before each column, each as wide as its widest cell.
+#[derive(Clone, Debug)]
+pub(crate) struct Table<const N: usize> {
+    flush: [Flush; N],
+    rows: Vec<[String; N]>,
+}
+
+impl<const N: usize> Table<N> {
+    /// A table with this head.
+    pub(crate) fn new(columns: [(&str, Flush); N]) -> Self {
+        let head = columns.map(|(name, _)| name.to_owned());
+        Self { flush: columns.map(|(_, flush)| flush), rows: vec![head] }
+    }
+
+    /// Adds a row.
+    pub(crate) fn row(&mut self, cells: [String; N]) {
+        self.rows.push(cells);
+    }
+}
+
+impl<const N: usize> fmt::Display for Table<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = |i: usize| self.rows.iter().map(|row| row[i].chars().count()).max();
+        let widths: [usize; N] = std::array::from_fn(|i| width(i).unwrap_or(0));
+        for (i, row) in self.rows.iter().enumerate() {
+            let mut line = String::new();
+            for ((cell, width), flush) in row.iter().zip(widths).zip(self.flush) {
+                line += &match flush {
+                    Flush::Left => format!("  {cell:width$}"),
+                    Flush::Right => format!("  {cell:>width$}"),
+                };
+            }
+            let end = if i == 0 { "" } else { "\n" };
+            write!(f, "{end}{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let mut table = Table::new([("name", Flush::Left), ("n", Flush::Right)]);
+        table.row(["é".to_owned(), "12".to_owned()]);
+        table.row(["longer".to_owned(), "3".to_owned()]);
+        assert_eq!(table.to_string(), "  name     n\n  é       12\n  longer   3");
+    }
+}

@@ -1,0 +1,137 @@
+//! Inputs out of nothing: random, the same in every run and on every machine.
+
+use ort_session::{Bool, Complex, DType, Number, Tensor, TensorError, with_dtype};
+
+/// A generator of numbers that look random.
+///
+/// Source: G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", 2014
+/// (SplitMix64, with the constants of its reference implementation).
+#[derive(Clone, Debug)]
+pub(crate) struct SplitMix64(u64);
+
+impl SplitMix64 {
+    /// A generator that starts at `seed`.
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number.
+    pub(crate) const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// The next byte.
+    const fn byte(&mut self) -> u8 {
+        self.next().to_le_bytes()[7]
+    }
+
+    /// A number in [-1, 1], more often near 0: the mean of three uniform ones, of variance 1/9.
+    fn normal(&mut self) -> f64 {
+        let mut uniform = || {
+            // The upper 32 bits, exact as a float.
+            let bits = u32::try_from(self.next() >> 32).unwrap_or(u32::MAX);
+            f64::from(bits) / f64::from(u32::MAX) * 2.0 - 1.0
+        };
+        (uniform() + uniform() + uniform()) / 3.0
+    }
+}
+
+/// A tensor of random elements.
+///
+/// Floats and the parts of complex numbers are in [-1, 1], and 8-bit floats in [0, 2); bytes, which
+/// are pixels or quantized numbers, and types below eight bits are of their whole range. Other
+/// integers are 0 or 1, which any table can be indexed with. Strings are single letters.
+///
+/// # Errors
+/// If the size overflows.
+pub(crate) fn tensor(dtype: DType, shape: &[usize], seed: u64) -> Result<Tensor, TensorError> {
+    let mut random = SplitMix64::new(seed);
+    let mut tensor = Tensor::zeros(dtype, shape)?;
+    let view = tensor.view_mut();
+    with_dtype!(dtype, number, T => {
+        for element in view.into_slice::<T>()? {
+            *element = T::from_f64(number(dtype, &mut random));
+        }
+    }, else => match dtype {
+        DType::Bool => view.into_slice()?.fill_with(|| Bool::from(random.next() >> 63 == 1)),
+        DType::String => view.into_strings()?.fill_with(|| letter(&mut random)),
+        DType::Complex64 => view.into_slice()?.fill_with(|| {
+            Complex::new(f32::from_f64(random.normal()), f32::from_f64(random.normal()))
+        }),
+        DType::Complex128 => {
+            view.into_slice()?.fill_with(|| Complex::new(random.normal(), random.normal()));
+        }
+        // A scale: a power of two from 2^-7 to 1.
+        DType::F8E8M0 => view.into_words::<u8>()?.fill_with(|| 120 + random.byte() % 8),
+        // Without the sign and the highest bit of the exponent: neither NaN nor infinity.
+        _ if dtype.word_bytes().is_some() => {
+            view.into_words::<u8>()?.fill_with(|| random.byte() & 0x3F);
+        }
+        _ => {
+            let n = shape.iter().product();
+            let mask = u8::MAX >> (8 - dtype.bits().min(8));
+            let codes: Vec<u8> = (0..n).map(|_| random.byte() & mask).collect();
+            view.pack(&codes)?;
+        }
+    });
+    Ok(tensor)
+}
+
+fn number(dtype: DType, random: &mut SplitMix64) -> f64 {
+    match dtype {
+        DType::U8 => random.byte().into(),
+        DType::I8 => random.byte().cast_signed().into(),
+        _ if dtype.is_float() => random.normal(),
+        _ => f64::from(u8::from(random.next() >> 63 == 1)),
+    }
+}
+
+fn letter(random: &mut SplitMix64) -> String {
+    char::from(b'a' + random.byte() % 26).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generator_is_the_one_of_the_paper() {
+        let mut random = SplitMix64::new(1_234_567);
+        let found = [random.next(), random.next(), random.next()];
+        assert_eq!(
+            found,
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
+        );
+    }
+
+    #[test]
+    fn every_type_has_random_tensors_and_each_seed_its_own() {
+        for &dtype in DType::ALL {
+            let made = |seed| tensor(dtype, &[5, 21], seed).unwrap();
+            assert_eq!(made(1), made(1), "{dtype}");
+            assert_ne!(made(1), made(2), "{dtype}");
+            assert_eq!(made(1).dtype(), dtype);
+            assert!(tensor(dtype, &[2, 0], 1).unwrap().is_empty());
+        }
+    }
+
+    #[test]
+    fn floats_are_in_the_unit_interval_and_small_integers_small() {
+        let floats = tensor(DType::F32, &[1000], 7).unwrap();
+        let floats = floats.as_slice::<f32>().unwrap();
+        assert!(floats.iter().all(|x| x.abs() <= 1.0));
+        let near = floats.iter().filter(|x| x.abs() < 0.5).count();
+        assert!(near > 750, "uniform ones would be 500: {near}");
+        let ints = tensor(DType::I64, &[1000], 7).unwrap();
+        assert!(ints.as_slice::<i64>().unwrap().iter().all(|x| [0, 1].contains(x)));
+    }
+
+    #[test]
+    fn a_size_that_overflows_is_an_error() {
+        assert!(tensor(DType::F32, &[usize::MAX, 2], 0).is_err());
+    }
+}

@@ -1,0 +1,34 @@
+//! Inputs that hold one integer.
+
+use ort_graph::{Facts, OpError};
+use ort_tensor::{DType, Inputs};
+
+/// The only integer of the input at `index`, int32 or int64; `None` if it is absent.
+///
+/// # Errors
+/// If the input is there, but is not one such integer.
+pub fn read_scalar(inputs: Inputs<'_>, index: usize) -> Result<Option<i64>, OpError> {
+    let Some(view) = inputs.optional_tensor(index)? else { return Ok(None) };
+    let found = match view.dtype() {
+        DType::I32 => view.as_slice::<i32>()?.iter().copied().map(i64::from).collect(),
+        _ => view.as_slice::<i64>()?.to_vec(),
+    };
+    match found[..] {
+        [value] => Ok(Some(value)),
+        _ => Err(OpError::InputValue { index, what: "takes one integer" }),
+    }
+}
+
+/// The only integer of the input at `index`, if it is known.
+///
+/// # Errors
+/// If it is known that there is not exactly one integer, or that it is of another type.
+pub fn known_scalar(inputs: &Facts<'_>, index: usize) -> Result<Option<i64>, OpError> {
+    let Some(fact) = inputs.get(index) else { return Ok(None) };
+    inputs.dtype(index, |dtype| matches!(dtype, DType::I32 | DType::I64))?;
+    match fact.ints().as_deref() {
+        None => Ok(None),
+        Some(&[value]) => Ok(Some(value)),
+        Some(_) => Err(OpError::InputValue { index, what: "takes one integer" }),
+    }
+}

@@ -1,0 +1,111 @@
+//! Which keys a query sees, and with what bias.
+
+use ort_graph::OpError;
+use ort_tensor::{Bool, DType, Inputs, Number, TensorView, broadcast_strides, with_dtype};
+
+use super::Attention;
+use crate::attend::{Query, Sizes};
+
+/// Mask, window and lengths of a call.
+#[derive(Debug)]
+pub(super) struct Visible {
+    mask: Option<Mask>,
+    is_causal: bool,
+    window: [Option<usize>; 2],
+    /// How many keys come before the first query, for each batch.
+    offsets: Vec<i64>,
+    /// How many keys there are, for each batch.
+    lens: Vec<i64>,
+}
+
+impl Visible {
+    pub(super) fn new(
+        op: &Attention,
+        inputs: Inputs<'_>,
+        sizes: Sizes,
+        past: usize,
+    ) -> Result<Self, OpError> {
+        let int = |n: usize| i64::try_from(n).map_err(|_| OpError::TooLarge);
+        let (q_len, kv_len) = (int(sizes.q_len)?, int(sizes.kv_len)?);
+        let lens = match inputs.optional_tensor(6)? {
+            None => vec![kv_len; sizes.batch],
+            Some(lens) => lens.as_slice::<i64>()?.to_vec(),
+        };
+        if lens.len() != sizes.batch || lens.iter().any(|len| !(0..=kv_len).contains(len)) {
+            return Err(OpError::InputValue { index: 6, what: "no length for each batch" });
+        }
+        let offsets = match (inputs.get(4), inputs.get(6)) {
+            (None, Some(_)) => lens.iter().map(|len| len - q_len).collect(),
+            _ => vec![int(past)?; sizes.batch],
+        };
+        let mask = inputs.optional_tensor(3)?.map(|view| Mask::new(view, sizes)).transpose()?;
+        Ok(Self { mask, is_causal: op.is_causal, window: op.window, offsets, lens })
+    }
+
+    /// Writes the bias of each key to `row`, which is zeros.
+    pub(super) fn bias(&self, query: Query, row: &mut [f64]) {
+        if let Some(mask) = &self.mask {
+            mask.fill(query, row);
+        }
+        // Sizes fit in i64, as `new` has seen; what saturates is out of every range.
+        let int = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        let position = self.offsets[query.batch] + int(query.index);
+        let [before, after] = self.window;
+        let first = before.map_or(0, |n| position.saturating_sub(int(n)));
+        let mut end = self.lens[query.batch];
+        if self.is_causal {
+            end = end.min(position + 1);
+        }
+        if let Some(after) = after {
+            end = end.min((position + 1).saturating_add(int(after)));
+        }
+        for (bias, j) in row.iter_mut().zip(0_i64..) {
+            if !(first..end).contains(&j) {
+                *bias = f64::NEG_INFINITY;
+            }
+        }
+    }
+}
+
+/// A mask as biases, with strides for batch, head and query.
+#[derive(Debug)]
+struct Mask {
+    values: Vec<f64>,
+    strides: [usize; 3],
+    /// The last dimension: keys beyond it are hidden.
+    len: usize,
+}
+
+impl Mask {
+    fn new(view: TensorView<'_>, sizes: Sizes) -> Result<Self, OpError> {
+        let shape = view.shape();
+        let target = [sizes.batch, sizes.q_heads, sizes.q_len, shape.last().copied().unwrap_or(0)];
+        let fits = !shape.is_empty()
+            && target[3] <= sizes.kv_len
+            && ort_tensor::broadcast(shape, &target).as_deref() == Some(&target[..]);
+        let strides = broadcast_strides(shape, &target);
+        let (true, &[b, h, i, _]) = (fits, &strides[..]) else {
+            let right = vec![sizes.batch, sizes.q_heads, sizes.q_len, sizes.kv_len];
+            return Err(OpError::Shapes { what: "the mask", left: shape.to_vec(), right });
+        };
+        Ok(Self { values: biases(view)?, strides: [b, h, i], len: target[3] })
+    }
+
+    fn fill(&self, query: Query, row: &mut [f64]) {
+        let [b, h, i] = self.strides;
+        let start = query.batch * b + query.head * h + query.index * i;
+        row[..self.len].copy_from_slice(&self.values[start..start + self.len]);
+        row[self.len..].fill(f64::NEG_INFINITY);
+    }
+}
+
+/// Numbers are biases; true is 0 and false −∞.
+fn biases(view: TensorView<'_>) -> Result<Vec<f64>, OpError> {
+    if view.dtype() == DType::Bool {
+        let bias = |x: &Bool| if x.get() { 0.0 } else { f64::NEG_INFINITY };
+        return Ok(view.as_slice::<Bool>()?.iter().map(bias).collect());
+    }
+    with_dtype!(view.dtype(), number, T => {
+        Ok(view.as_slice::<T>()?.iter().map(|&x| Number::to_f64(x)).collect())
+    }, else => Err(OpError::InputValue { index: 3, what: "a mask of no numbers" }))
+}

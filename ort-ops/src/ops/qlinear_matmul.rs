@@ -1,0 +1,121 @@
+//! QLinearMatMul: a matrix product of quantized operands, quantized again.
+
+use std::sync::Arc;
+
+use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
+use ort_tensor::{DType, Inputs, Number, Output};
+
+use crate::infer::{known_dim, matmul_dims, product_flops};
+use crate::ops::matmul::Product;
+use crate::quantized::{Along, centered, codes, expect_zero_point, is_code, scales, spread, store};
+
+/// The definitions of this file.
+pub const DEFS: &[OpDef] =
+    &[OpDef { domain: "", name: "QLinearMatMul", versions: (10, 21), build: QLinearMatMul::build }];
+
+/// QLinearMatMul: `y = saturate(round(a'·b' · a_scale·b_scale/y_scale) + y_zero_point)`, where `a'`
+/// and `b'` are codes minus zero points. Inputs: `a`, its scale and zero point, the same of `b`,
+/// scale and zero point of `y`; codes are int8, uint8 or 8-bit floats, scales are float, float16 or
+/// bfloat16. Several scales or zero points are for the rows of `a` and `y` and the columns of `b`.
+/// Sums are exact; scaling is float32, rounding half to even, as in ONNX Runtime.
+///
+/// Source: ONNX operator set, QLinearMatMul-21.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QLinearMatMul;
+
+impl QLinearMatMul {
+    fn build(_spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+        Ok(Arc::new(Self))
+    }
+}
+
+impl Operator for QLinearMatMul {
+    fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
+        for index in [0, 3] {
+            inputs.dtype(index, is_code)?;
+            expect_zero_point(inputs, index + 2, index)?;
+        }
+        for index in [1, 4, 6] {
+            let is_scale = |dtype| matches!(dtype, DType::F32 | DType::F16 | DType::Bf16);
+            inputs.dtype(index, is_scale)?;
+        }
+        let dtype = inputs.dtype(7, is_code)?;
+        match (inputs.fact(0)?.dims(), inputs.fact(3)?.dims()) {
+            (Some(a), Some(b)) => Ok(vec![Fact::tensor(dtype, matmul_dims(a, b)?)]),
+            _ => Ok(vec![Fact::unranked(dtype)]),
+        }
+    }
+
+    fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
+        let (a, b) = (inputs.tensor(0)?, inputs.tensor(3)?);
+        let product = Product::new(a.shape(), b.shape())?;
+        let a = centered(a, inputs.optional_tensor(2)?, Along::Rows, [0, 2])?;
+        let b = centered(b, inputs.optional_tensor(5)?, Along::Columns, [3, 5])?;
+        let sums = product.compute(&a, &b)?;
+        let parameter = |index: usize, along| {
+            let x = inputs.tensor(index)?;
+            Ok::<_, OpError>((x, spread(x.shape(), along, &product.shape)?))
+        };
+        let scale = |index: usize, along| {
+            let (x, own) = parameter(index, along)?;
+            Ok::<_, OpError>((scales(index, x)?, own))
+        };
+        let (a_scale, a_own) = scale(1, Along::Rows)?;
+        let (b_scale, b_own) = scale(4, Along::Columns)?;
+        let (y_scale, y_own) = scale(6, Along::Rows)?;
+        let (zero_point, zero_own) = parameter(7, Along::Rows)?;
+        let dtype = zero_point.dtype();
+        let zero_point = codes(7, zero_point)?;
+        let value = |(i, sum): (usize, f64)| {
+            let factor = a_scale[a_own[i]] * b_scale[b_own[i]] / y_scale[y_own[i]];
+            (f32::from_f64(sum) * factor, zero_point[zero_own[i]])
+        };
+        let values: Vec<_> = sums.into_iter().enumerate().map(value).collect();
+        store(&mut outputs[0], dtype, &product.shape, &values)
+    }
+
+    fn flops(&self, inputs: &Facts<'_>, outputs: &[Fact]) -> u64 {
+        let rank = inputs.get(0).and_then(Fact::rank).unwrap_or(0);
+        product_flops(known_dim(inputs, 0, rank.wrapping_sub(1)), outputs.first())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_tensor::{DType, F8E4M3Fn, Tensor, f16};
+
+    use crate::case::{Case, tensor};
+
+    fn scalar<T: ort_tensor::Element>(x: T) -> Tensor {
+        Tensor::scalar(x)
+    }
+
+    #[test]
+    fn results_are_rounded_half_to_even_and_saturate() {
+        let inputs = [
+            tensor(&[1, 2], &[3_u8, 255]),
+            scalar(0.5_f32),
+            scalar(1_u8),
+            tensor(&[2, 3], &[1_i8, 3, 127, 0, 0, 127]),
+            tensor(&[3], &[1_f32, 0.5, 1.0]),
+            tensor(&[3], &[0_i8, 0, 0]),
+            scalar(2_f32),
+            scalar(-1_i8),
+        ];
+        // 2·1/4 = 0.5, 2·3/8 = 0.75 and far too much.
+        let y = Case::new("QLinearMatMul", 21).tensor(&inputs);
+        assert_eq!(y, Ok(tensor(&[1, 3], &[-1_i8, 0, 127])));
+    }
+
+    #[test]
+    fn eight_bit_floats_are_not_rounded_to_whole_numbers() {
+        let f8 = |x: f32| F8E4M3Fn::from_f32(x, true);
+        let (one, zero) = (scalar(f16::ONE), scalar(f8(0.0)));
+        let x = tensor(&[1, 1], &[f8(1.5)]);
+        let parameters = [one, zero];
+        let inputs = [&[x.clone()], &parameters[..], &[x], &parameters, &parameters].concat();
+        let y = Case::new("QLinearMatMul", 21).tensor(&inputs);
+        assert_eq!(y, Ok(tensor(&[1, 1], &[f8(2.25)])));
+        assert_eq!(y.unwrap().dtype(), DType::F8E4M3Fn);
+    }
+}

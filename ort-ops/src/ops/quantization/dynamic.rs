@@ -1,0 +1,60 @@
+//! DynamicQuantizeLinear: scale and zero point from the data itself.
+
+use std::sync::Arc;
+
+use ort_graph::{Fact, Facts, NodeSpec, OpError, Operator};
+use ort_tensor::{DType, Inputs, Number, Output};
+
+use crate::elementwise::shaped_like_first;
+
+/// DynamicQuantizeLinear: `y = saturate(round(x / scale) + zero)` in uint8, with
+/// `scale = (max(x, 0) − min(x, 0)) / 255` and `zero = round(−min(x, 0) / scale)`. `x`: float.
+/// Outputs: `y`, `scale` (float), `zero` (uint8), both scalars.
+///
+/// Where all of `x` is 0, or there is nothing, the scale is 1, as in ONNX Runtime. NaN does not
+/// count for the range.
+///
+/// Source: ONNX operator set, DynamicQuantizeLinear-11.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DynamicQuantizeLinear;
+
+impl DynamicQuantizeLinear {
+    pub(super) fn build(_spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+        Ok(Arc::new(Self))
+    }
+}
+
+impl Operator for DynamicQuantizeLinear {
+    fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
+        inputs.dtype(0, |dtype| dtype == DType::F32)?;
+        let y = shaped_like_first(inputs, DType::U8)?;
+        Ok(vec![y, Fact::shaped(DType::F32, &[]), Fact::shaped(DType::U8, &[])])
+    }
+
+    fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
+        let x = inputs.tensor(0)?;
+        let data = x.as_slice::<f32>()?;
+        let (min, max) =
+            data.iter().fold((0.0_f32, 0.0_f32), |(min, max), &x| (min.min(x), max.max(x)));
+        let scale = if min == max { 1.0 } else { (max - min) / 255.0 };
+        let zero = (-min / scale).clamp(0.0, 255.0).round_ties_even();
+        if let Some(output) = outputs.first_mut().filter(|output| output.is_wanted()) {
+            let y = output.tensor(DType::U8, x.shape())?.into_slice::<u8>()?;
+            for (y, x) in y.iter_mut().zip(data) {
+                *y = to_u8((x / scale).round_ties_even() + zero);
+            }
+        }
+        if let Some(output) = outputs.get_mut(1).filter(|output| output.is_wanted()) {
+            output.tensor(DType::F32, &[])?.into_slice::<f32>()?.fill(scale);
+        }
+        if let Some(output) = outputs.get_mut(2).filter(|output| output.is_wanted()) {
+            output.tensor(DType::U8, &[])?.into_slice::<u8>()?.fill(to_u8(zero));
+        }
+        Ok(())
+    }
+}
+
+/// Saturating; 0 for NaN.
+fn to_u8(x: f32) -> u8 {
+    u8::from_f64(f64::from(x))
+}

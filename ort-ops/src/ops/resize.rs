@@ -1,0 +1,279 @@
+//! Resize and Upsample: each axis is sampled anew, one after the other.
+
+mod attrs;
+mod axis;
+mod sample;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
+use ort_tensor::{DType, Inputs, Output, Shape, TensorView, with_dtype};
+
+use self::attrs::read;
+use self::axis::AxisPlan;
+use crate::infer::normalize_axis;
+
+pub use self::attrs::{AspectRatio, Coordinates, NearestMode, ResizeMode};
+
+/// The definitions of this file.
+pub const DEFS: &[OpDef] = &[
+    OpDef { domain: "", name: "Resize", versions: (10, 19), build: Resize::build },
+    OpDef { domain: "", name: "Upsample", versions: (1, 10), build: Resize::build_upsample },
+];
+
+/// Resize: `y[…, o, …] = Σ weight(o, i) · x[…, i, …]` along each axis that changes its size.
+///
+/// `x`: any type for nearest, a number type otherwise. An axis gets `⌊n · scale⌋` elements
+/// (computed in float32), or as many as `sizes` say. Where an output element lies in the input is
+/// computed in float32, too, so that ties fall as they do in ONNX Runtime; sums are float64 and
+/// rounded once. Beyond the border the border's element counts, unless `excludes_outside` takes its
+/// weight away. Integers are cut off towards zero by plain linear sampling (as ONNX Runtime does),
+/// and else rounded half to even; both saturate.
+///
+/// Up to version 10, and in Upsample, coordinates are asymmetric, and nearest is the floor when
+/// an axis grows and the ceiling when it shrinks.
+///
+/// Source: ONNX operator set, Resize-19 and Upsample-10. With aligned corners the length is the
+/// fractional `n · scale`, as in the standard's own cases; ONNX Runtime takes the whole number.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resize {
+    /// How a value comes from its neighbours.
+    pub mode: ResizeMode,
+    /// Where an output element lies in the input.
+    pub coordinates: Coordinates,
+    /// The axes that `roi`, `scales` and `sizes` are for; all unless given.
+    pub axes: Option<Vec<i64>>,
+    /// Whether the filter is widened when an axis shrinks.
+    pub has_antialias: bool,
+    /// Whether elements beyond the border have no weight.
+    pub excludes_outside: bool,
+    /// The value of elements outside the region of interest.
+    pub extrapolation_value: f32,
+    /// How `sizes` are understood.
+    pub aspect_ratio: AspectRatio,
+    /// Where the scales come from.
+    scales: Scales,
+}
+
+/// Where the scales come from.
+#[derive(Clone, Debug, PartialEq)]
+enum Scales {
+    /// An attribute of Upsample.
+    Attribute(Vec<f32>),
+    /// Input 1.
+    Second,
+    /// Input 2, or sizes in input 3; input 1 is the region of interest.
+    Third,
+}
+
+/// What decides about the size of the result.
+#[derive(Clone, Debug)]
+enum Target {
+    Scales(Vec<f32>),
+    Sizes(Vec<i64>),
+}
+
+impl Resize {
+    fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+        let scales = if spec.since_version < 11 { Scales::Second } else { Scales::Third };
+        Ok(Arc::new(read(spec, scales)?))
+    }
+
+    fn build_upsample(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+        let missing = |name| OpError::MissingAttribute { name };
+        let scales = match spec.since_version {
+            ..7 => {
+                let height = spec.float("height_scale")?.ok_or(missing("height_scale"))?;
+                let width = spec.float("width_scale")?.ok_or(missing("width_scale"))?;
+                Scales::Attribute(vec![1.0, 1.0, height, width])
+            }
+            7..9 => Scales::Attribute(spec.floats("scales")?.ok_or(missing("scales"))?.to_vec()),
+            _ => Scales::Second,
+        };
+        Ok(Arc::new(read(spec, scales)?))
+    }
+
+    /// The axes that are resized, counted from the front, in the order of the scales.
+    fn axes(&self, rank: usize) -> Result<Vec<usize>, OpError> {
+        let Some(axes) = &self.axes else { return Ok((0..rank).collect()) };
+        let mut found = Vec::with_capacity(axes.len());
+        for &axis in axes {
+            let axis = normalize_axis(axis, rank)?;
+            if found.contains(&axis) {
+                return Err(OpError::Unsupported { what: "an axis that stands twice" });
+            }
+            found.push(axis);
+        }
+        Ok(found)
+    }
+
+    /// The sizes, scales and regions of all axes of an input of this shape.
+    fn plan(
+        &self,
+        x: &[usize],
+        target: &Target,
+        roi: Option<&[f64]>,
+    ) -> Result<Vec<AxisPlan>, OpError> {
+        let axes = self.axes(x.len())?;
+        let mut plans: Vec<AxisPlan> = x.iter().map(|&n| AxisPlan::unchanged(n)).collect();
+        let n_given = target.len();
+        if n_given != axes.len() || roi.is_some_and(|roi| roi.len() != 2 * axes.len()) {
+            let (left, right) = (vec![n_given], vec![axes.len()]);
+            return Err(OpError::Shapes { what: "scales, sizes or roi and axes", left, right });
+        }
+        match target {
+            Target::Scales(scales) => {
+                for (&axis, &scale) in axes.iter().zip(scales) {
+                    plans[axis] = AxisPlan::scaled(x[axis], scale)?;
+                }
+            }
+            Target::Sizes(sizes) => {
+                let common = self.aspect_ratio.scale(axes.iter().map(|&axis| x[axis]).zip(sizes));
+                for (&axis, &size) in axes.iter().zip(sizes) {
+                    plans[axis] = AxisPlan::sized(x[axis], size, common)?;
+                }
+            }
+        }
+        if let Some(roi) = roi {
+            for (i, &axis) in axes.iter().enumerate() {
+                plans[axis].region = (roi[i], roi[i + axes.len()]);
+            }
+        }
+        Ok(plans)
+    }
+
+    /// The dimensions where the shape of the input is not all known.
+    fn partial_dims(&self, dims: &[Dim], target: &Target) -> Result<Dims, OpError> {
+        let axes = self.axes(dims.len())?;
+        let mut result: Dims = dims.iter().cloned().collect();
+        for (i, &axis) in axes.iter().enumerate() {
+            result[axis] = match target {
+                Target::Scales(scales) => match (scales.get(i), &dims[axis]) {
+                    (Some(1.0), dim) => dim.clone(),
+                    (Some(&scale), Dim::Known(n)) => AxisPlan::scaled(*n, scale)?.n_outputs.into(),
+                    _ => Dim::Unknown,
+                },
+                Target::Sizes(sizes) if self.aspect_ratio == AspectRatio::Stretch => {
+                    let size = sizes.get(i).and_then(|&size| usize::try_from(size).ok());
+                    size.map_or(Dim::Unknown, Dim::Known)
+                }
+                Target::Sizes(_) => Dim::Unknown,
+            };
+        }
+        Ok(result)
+    }
+
+    fn constant_target(&self, inputs: &Facts<'_>) -> Option<Target> {
+        let floats = |index: usize| {
+            let constant = inputs.get(index)?.constant.as_ref()?;
+            Some(constant.as_slice::<f32>().ok()?.to_vec())
+        };
+        match &self.scales {
+            Scales::Attribute(scales) => Some(Target::Scales(scales.clone())),
+            Scales::Second => floats(1).map(Target::Scales),
+            Scales::Third => {
+                let scales = floats(2).filter(|scales| !scales.is_empty()).map(Target::Scales);
+                let sizes = || inputs.get(3).and_then(Fact::ints).map(Target::Sizes);
+                scales.or_else(sizes)
+            }
+        }
+    }
+
+    fn target(&self, inputs: Inputs<'_>) -> Result<Target, OpError> {
+        let scales = match &self.scales {
+            Scales::Attribute(scales) => return Ok(Target::Scales(scales.clone())),
+            Scales::Second => Some(inputs.tensor(1)?),
+            Scales::Third => inputs.optional_tensor(2)?,
+        };
+        if let Some(scales) = scales.filter(|scales| !scales.is_empty()) {
+            return Ok(Target::Scales(scales.as_slice::<f32>()?.to_vec()));
+        }
+        let missing = OpError::InputValue { index: 2, what: "neither scales nor sizes are given" };
+        let sizes = inputs.optional_tensor(3)?.ok_or(missing)?;
+        Ok(Target::Sizes(sizes.as_slice::<i64>()?.to_vec()))
+    }
+
+    fn roi(&self, inputs: Inputs<'_>) -> Result<Option<Vec<f64>>, OpError> {
+        if self.coordinates != Coordinates::TfCropAndResize {
+            return Ok(None);
+        }
+        let roi: TensorView<'_> = inputs.tensor(1)?;
+        with_dtype!(roi.dtype(), float, T => {
+            let roi = roi.as_slice::<T>()?;
+            Ok(Some(roi.iter().map(|&x| ort_tensor::Number::to_f64(x)).collect()))
+        }, else => Err(OpError::InputValue { index: 1, what: "the region is of no float type" }))
+    }
+}
+
+impl Target {
+    fn len(&self) -> usize {
+        match self {
+            Target::Scales(scales) => scales.len(),
+            Target::Sizes(sizes) => sizes.len(),
+        }
+    }
+}
+
+impl Operator for Resize {
+    fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
+        let is_nearest = matches!(self.mode, ResizeMode::Nearest(_));
+        let number = |dtype: DType| dtype.is_float() || dtype.is_integer();
+        let dtype = inputs.dtype(0, if is_nearest { |_| true } else { number })?;
+        match self.scales {
+            Scales::Attribute(_) => {}
+            Scales::Second => inputs.expect_dtype(1, DType::F32)?,
+            Scales::Third => {
+                inputs.expect_dtype(2, DType::F32)?;
+                inputs.expect_dtype(3, DType::I64)?;
+            }
+        }
+        let Some(dims) = inputs.fact(0)?.dims() else { return Ok(vec![Fact::unranked(dtype)]) };
+        let fact = match (self.constant_target(inputs), inputs.fact(0)?.shape()) {
+            (Some(target), Some(shape)) => {
+                let plans = self.plan(&shape, &target, None)?;
+                let shape: Shape = plans.iter().map(|plan| plan.n_outputs).collect();
+                Fact::shaped(dtype, &shape)
+            }
+            (Some(target), None) => Fact::tensor(dtype, self.partial_dims(dims, &target)?),
+            (None, _) => {
+                let mut unknown: Dims = dims.iter().cloned().collect();
+                for axis in self.axes(dims.len())? {
+                    unknown[axis] = Dim::Unknown;
+                }
+                Fact::tensor(dtype, unknown)
+            }
+        };
+        Ok(vec![fact])
+    }
+
+    fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
+        let x = inputs.tensor(0)?;
+        let roi = self.roi(inputs)?;
+        let plans = self.plan(x.shape(), &self.target(inputs)?, roi.as_deref())?;
+        let shape: Shape = plans.iter().map(|plan| plan.n_outputs).collect();
+        let y = outputs[0].tensor(x.dtype(), &shape)?;
+        if x.is_empty() || shape.contains(&0) {
+            let wrong = OpError::InputValue { index: 0, what: "nothing cannot be enlarged" };
+            return if shape.contains(&0) { Ok(()) } else { Err(wrong) };
+        }
+        let tables: Vec<_> = plans.iter().map(|plan| plan.table(self)).collect();
+        if matches!(self.mode, ResizeMode::Nearest(_)) {
+            return sample::pick(x, y, &tables, self.extrapolation_value);
+        }
+        let cuts = self.mode == ResizeMode::Linear && !self.has_antialias;
+        with_dtype!(x.dtype(), number, T => {
+            let sums = sample::blend(x, &tables, self.extrapolation_value)?;
+            for (y, sum) in y.into_slice::<T>()?.iter_mut().zip(sums) {
+                let is_integer = <T as ort_tensor::Element>::DTYPE.is_integer();
+                let whole = if cuts { sum.trunc() } else { sum.round_ties_even() };
+                *y = ort_tensor::Number::from_f64(if is_integer { whole } else { sum });
+            }
+            Ok(())
+        }, else => {
+            let found = Box::new(Fact::shaped(x.dtype(), x.shape()).ty);
+            Err(OpError::InputType { index: 0, found })
+        })
+    }
+}

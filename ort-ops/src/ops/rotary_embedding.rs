@@ -1,0 +1,259 @@
+//! RotaryEmbedding: turns each pair of features by an angle that follows from its position.
+
+use std::sync::Arc;
+
+use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
+use ort_tensor::{DType, Inputs, Output, TensorView};
+
+use crate::floats;
+
+/// The definitions of this file.
+pub const DEFS: &[OpDef] = &[
+    OpDef {
+        domain: "",
+        name: "RotaryEmbedding",
+        versions: (23, 23),
+        build: |spec| RotaryEmbedding::build(spec, Operands { positions: 3, cos: 1, sin: 2 }),
+    },
+    OpDef {
+        domain: "com.microsoft",
+        name: "RotaryEmbedding",
+        versions: (1, 1),
+        build: |spec| RotaryEmbedding::build(spec, Operands { positions: 1, cos: 2, sin: 3 }),
+    },
+];
+
+/// RotaryEmbedding of `x: [B, H, S, D]` or `[B, S, H·D]`: of the first R features of a head,
+/// `(a, b) → (a·cos − b·sin, a·sin + b·cos)` for the pairs `(i, i + R/2)`, or, interleaved,
+/// `(2i, 2i + 1)`. Cosines and sines are `[positions, R/2]` with position ids `[B, S]` (or `[1]`, the
+/// position of the first, in com.microsoft), or `[B, S, R/2]` without. Floats, computed in f64 and
+/// rounded once.
+///
+/// Source: ONNX operator set, RotaryEmbedding-23; com.microsoft, RotaryEmbedding-1 (ONNX Runtime
+/// 1.31) without `is_packed_batching`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RotaryEmbedding {
+    /// Where cosines, sines and positions stand.
+    pub operands: Operands,
+    /// H, where the heads are inside the last dimension; 0 if it follows from the cosines.
+    pub num_heads: usize,
+    /// R; 0 is D.
+    pub rotary_dim: usize,
+    /// Whether pairs are neighbours.
+    pub is_interleaved: bool,
+}
+
+/// Where the operands after `x` stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "they are what they are called")]
+pub struct Operands {
+    pub positions: usize,
+    pub cos: usize,
+    pub sin: usize,
+}
+
+/// What `x` is made of.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    batch: usize,
+    len: usize,
+    heads: usize,
+    size: usize,
+    is_split: bool,
+    /// How many pairs of a head are turned.
+    pairs: usize,
+}
+
+impl RotaryEmbedding {
+    fn build(spec: &NodeSpec<'_>, operands: Operands) -> Result<Arc<dyn Operator>, OpError> {
+        let size = |name| {
+            let n = spec.int(name)?.unwrap_or(0);
+            let wrong = |_| OpError::AttributeValue { name, found: n.to_string() };
+            usize::try_from(n).map_err(wrong)
+        };
+        if operands.positions == 1 {
+            if spec.flag("is_packed_batching", false)? {
+                return Err(OpError::Unsupported { what: "a packed batch" });
+            }
+            // No runtime of ours or of others uses it.
+            spec.ignore("scale");
+        }
+        Ok(Arc::new(Self {
+            operands,
+            num_heads: size("num_heads")?,
+            rotary_dim: size("rotary_embedding_dim")?,
+            is_interleaved: spec.flag("interleaved", false)?,
+        }))
+    }
+
+    fn sizes(&self, x: &[usize], cos: &[usize]) -> Result<Sizes, OpError> {
+        let pairs = cos.last().copied().unwrap_or(0);
+        let (batch, len, heads, size, is_split) = match *x {
+            [batch, heads, len, size] => (batch, len, heads, size, true),
+            [batch, len, hidden] => {
+                let size = match (self.num_heads, self.rotary_dim) {
+                    (0, 0) => pairs.saturating_mul(2),
+                    (0, _) => return Err(OpError::MissingAttribute { name: "num_heads" }),
+                    (n, _) => hidden / n,
+                };
+                (batch, len, hidden.checked_div(size).unwrap_or(0), size, false)
+            }
+            _ => return Err(OpError::InputRank { index: 0, expected: "3 or 4", found: x.len() }),
+        };
+        let rotated = if self.rotary_dim == 0 { size } else { self.rotary_dim };
+        let is_whole = is_split || heads.checked_mul(size) == Some(x[2]);
+        if !is_whole || rotated > size || pairs.checked_mul(2) != Some(rotated) {
+            let (left, right) = (x.to_vec(), cos.to_vec());
+            return Err(OpError::Shapes { what: "the pairs of a head", left, right });
+        }
+        Ok(Sizes { batch, len, heads, size, is_split, pairs })
+    }
+
+    /// The row of the cosines for each batch and step.
+    fn rows(
+        &self,
+        inputs: Inputs<'_>,
+        sizes: Sizes,
+        cos: TensorView<'_>,
+    ) -> Result<Vec<usize>, OpError> {
+        let n = sizes.batch.checked_mul(sizes.len).ok_or(OpError::TooLarge)?;
+        let Some(view) = inputs.optional_tensor(self.operands.positions)? else {
+            let expected = [sizes.batch, sizes.len, sizes.pairs];
+            if cos.shape() == expected {
+                return Ok((0..n).collect());
+            }
+            let (left, right) = (cos.shape().to_vec(), expected.to_vec());
+            return Err(OpError::Shapes { what: "cosines without positions", left, right });
+        };
+        let &[len, _] = cos.shape() else {
+            let index = self.operands.cos;
+            return Err(OpError::InputRank { index, expected: "2", found: cos.shape().len() });
+        };
+        let row = |index: i64| {
+            let row = usize::try_from(index).ok().filter(|&row| row < len);
+            row.ok_or(OpError::Index { what: "the cosines", index, len })
+        };
+        let ids = view.as_slice::<i64>()?;
+        match ids {
+            &[first] if view.shape().len() == 1 => {
+                let steps = (0_i64..).take(sizes.len).map(|step| row(first.saturating_add(step)));
+                Ok(steps.collect::<Result<Vec<_>, _>>()?.repeat(sizes.batch))
+            }
+            _ if ids.len() == n => ids.iter().map(|&id| row(id)).collect(),
+            _ => {
+                let (left, right) = (view.shape().to_vec(), vec![sizes.batch, sizes.len]);
+                Err(OpError::Shapes { what: "positions", left, right })
+            }
+        }
+    }
+
+    fn rotate(&self, head: &mut [f64], cos: &[f64], sin: &[f64]) {
+        let n = cos.len();
+        for i in 0..n {
+            let (a, b) = if self.is_interleaved { (2 * i, 2 * i + 1) } else { (i, i + n) };
+            let (x, y) = (head[a], head[b]);
+            head[a] = x * cos[i] - y * sin[i];
+            head[b] = x * sin[i] + y * cos[i];
+        }
+    }
+}
+
+impl Operator for RotaryEmbedding {
+    fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
+        let dtype = inputs.dtype(0, DType::is_float)?;
+        inputs.expect_dtype(self.operands.cos, dtype)?;
+        inputs.expect_dtype(self.operands.sin, dtype)?;
+        inputs.expect_dtype(self.operands.positions, DType::I64)?;
+        let fact = inputs.fact(0)?;
+        if let Some(found) = fact.rank().filter(|rank| ![3, 4].contains(rank)) {
+            return Err(OpError::InputRank { index: 0, expected: "3 or 4", found });
+        }
+        Ok(vec![fact.ty.clone().into()])
+    }
+
+    fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
+        let (x, cos) = (inputs.tensor(0)?, inputs.tensor(self.operands.cos)?);
+        let sin = inputs.tensor(self.operands.sin)?;
+        if sin.shape() != cos.shape() {
+            let (left, right) = (cos.shape().to_vec(), sin.shape().to_vec());
+            return Err(OpError::Shapes { what: "cosines and sines", left, right });
+        }
+        let sizes = self.sizes(x.shape(), cos.shape())?;
+        let rows = self.rows(inputs, sizes, cos)?;
+        let (cos, sin) = (floats::read(cos)?, floats::read(sin)?);
+        let mut y = floats::read(x)?;
+        for (i, head) in y.chunks_exact_mut(sizes.size.max(1)).enumerate() {
+            let step = match sizes.is_split {
+                true => i / sizes.len / sizes.heads * sizes.len + i % sizes.len,
+                false => i / sizes.heads,
+            };
+            let at = rows[step] * sizes.pairs..(rows[step] + 1) * sizes.pairs;
+            self.rotate(head, &cos[at.clone()], &sin[at]);
+        }
+        floats::write(outputs, 0, x.dtype(), x.shape(), &y)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+    use ort_tensor::{DType, Tensor};
+
+    use crate::case::{Case, tensor};
+
+    /// Position 0 turns nothing, position 1 turns every pair by a right angle.
+    fn caches() -> [Tensor; 2] {
+        [tensor(&[2, 2], &[1_f32, 1.0, 0.0, 0.0]), tensor(&[2, 2], &[0_f32, 0.0, 1.0, 1.0])]
+    }
+
+    fn run(x: Tensor, positions: Tensor, interleaved: i64) -> Result<Tensor, String> {
+        let [cos, sin] = caches();
+        let attr = Attr::Int(interleaved);
+        let case = Case::new("RotaryEmbedding", 23).attr("num_heads", Attr::Int(1));
+        let own = case.attr("interleaved", attr.clone());
+        let own = own.tensor(&[x.clone(), cos.clone(), sin.clone(), positions.clone()]);
+        let case = Case::new("RotaryEmbedding", 1).domain("com.microsoft");
+        let other = case.attr("interleaved", attr).tensor(&[x, positions, cos, sin]);
+        assert_eq!(own, other);
+        own
+    }
+
+    #[test]
+    fn pairs_are_halves_or_neighbours() {
+        let x = [1_f32, 2.0, 3.0, 4.0, 1.0, 2.0, 3.0, 4.0];
+        let positions = tensor(&[1, 2], &[0_i64, 1]);
+        for (interleaved, turned) in [(0, [-3_f32, -4.0, 1.0, 2.0]), (1, [-2.0, 1.0, -4.0, 3.0])] {
+            let expected = [&x[..4], &turned[..]].concat();
+            for shape in [&[1, 2, 4][..], &[1, 1, 2, 4]] {
+                let y = run(tensor(shape, &x), positions.clone(), interleaved);
+                assert_eq!(y, Ok(tensor(shape, &expected)));
+            }
+        }
+    }
+
+    #[test]
+    fn heads_turn_alike_and_a_rest_stays() {
+        let case = || Case::new("RotaryEmbedding", 23).attr("rotary_embedding_dim", Attr::Int(2));
+        let cache = |x: f32| tensor(&[1, 1, 1], &[x]);
+        let x = tensor(&[1, 2, 1, 3], &[1_f32, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        let y = tensor(&[1, 2, 1, 3], &[-2_f32, 1.0, 3.0, -5.0, 4.0, 6.0]);
+        assert_eq!(case().tensor(&[x.clone(), cache(0.0), cache(1.0)]), Ok(y.clone()));
+        let packed = |t: &Tensor| t.reshaped(&[1, 1, 6]).unwrap();
+        let heads = case().attr("num_heads", Attr::Int(2));
+        assert_eq!(heads.tensor(&[packed(&x), cache(0.0), cache(1.0)]), Ok(packed(&y)));
+    }
+
+    #[test]
+    fn one_position_is_that_of_the_first_step() {
+        let x = Tensor::zeros(DType::F32, &[2, 2, 4]).unwrap();
+        assert_eq!(run(x.clone(), tensor(&[1], &[0_i64]), 0), Ok(x.clone()));
+        for position in [1, -1, i64::MAX] {
+            assert!(run(x.clone(), tensor(&[1], &[position]), 0).is_err(), "{position}");
+        }
+        assert!(run(x, tensor(&[1, 3], &[0_i64; 3]), 0).is_err());
+        let odd = Tensor::zeros(DType::F32, &[1, 1, 5]).unwrap();
+        assert!(run(odd, tensor(&[1, 1], &[0_i64]), 0).is_err());
+        let empty = Tensor::zeros(DType::F32, &[1, 0, 4]).unwrap();
+        assert!(run(empty, tensor::<i64>(&[1, 0], &[]), 0).is_ok());
+    }
+}

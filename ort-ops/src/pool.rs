@@ -1,0 +1,86 @@
+//! What pools share: the shape of the result, and which elements each window sees.
+
+use ort_graph::{Dims, Fact, OpError};
+use ort_tensor::{DType, Shape, n_elements};
+
+use crate::infer::{PADDING, Window, WindowAttrs};
+
+/// The fact of a pool over `x`.
+pub(crate) fn pool_fact(attrs: &WindowAttrs, x: &Fact, dtype: DType) -> Result<Fact, OpError> {
+    let Some(dims) = x.dims() else { return Ok(Fact::unranked(dtype)) };
+    let kernel: Dims = kernel(attrs)?.iter().copied().map(Into::into).collect();
+    expect_axes(dims.len(), kernel.len())?;
+    let spatial = attrs.output_dims(&dims[2..], &kernel)?;
+    Ok(Fact::tensor(dtype, dims[..2].iter().cloned().chain(spatial)))
+}
+
+/// The windows of one pool, over the planes of `[N, C, …]`.
+pub(crate) struct Pool {
+    /// The shape of the result.
+    pub(crate) shape: Shape,
+    /// Where the windows lie in each plane.
+    pub(crate) window: Window,
+    /// How many elements a plane of the input has.
+    pub(crate) n_plane: usize,
+}
+
+/// What one window of a plane sees.
+pub(crate) struct Seen<'a> {
+    /// The element of the result.
+    pub(crate) output: usize,
+    /// The number of the plane.
+    pub(crate) plane: usize,
+    /// The number of the window in its plane.
+    pub(crate) window: usize,
+    /// The elements of the plane, in row-major order, without padding.
+    pub(crate) taps: &'a [usize],
+}
+
+impl Pool {
+    pub(crate) fn new(attrs: &WindowAttrs, x: &[usize]) -> Result<Self, OpError> {
+        let kernel = kernel(attrs)?;
+        expect_axes(x.len(), kernel.len())?;
+        let window = attrs.window(&x[2..], kernel)?;
+        let shape = x[..2].iter().chain(&window.output).copied().collect();
+        let n_plane = n_elements(&x[2..]).ok_or(OpError::TooLarge)?;
+        Ok(Self { shape, window, n_plane })
+    }
+
+    /// Calls `f` for each window of each plane, once.
+    pub(crate) fn for_each(&self, mut f: impl FnMut(Seen<'_>)) {
+        if self.shape.contains(&0) {
+            return;
+        }
+        let n_outputs = self.window.n_outputs();
+        let (mut taps, mut ends) = (Vec::new(), Vec::new());
+        for run in self.window.runs() {
+            let offsets = self.window.offsets(run.clone());
+            taps.clear();
+            ends.clear();
+            for column in 0..run.len() {
+                let seen = offsets[column..].iter().step_by(run.len());
+                taps.extend(seen.filter(|&&at| at != PADDING));
+                ends.push(taps.len());
+            }
+            for plane in 0..self.shape[0] * self.shape[1] {
+                let mut start = 0;
+                for (window, &end) in run.clone().zip(&ends) {
+                    let output = plane * n_outputs + window;
+                    f(Seen { output, plane, window, taps: &taps[start..end] });
+                    start = end;
+                }
+            }
+        }
+    }
+}
+
+fn kernel(attrs: &WindowAttrs) -> Result<&Shape, OpError> {
+    attrs.kernel.as_ref().ok_or(OpError::MissingAttribute { name: "kernel_shape" })
+}
+
+fn expect_axes(rank: usize, n_axes: usize) -> Result<(), OpError> {
+    if rank == n_axes.saturating_add(2) {
+        return Ok(());
+    }
+    Err(OpError::InputRank { index: 0, expected: "2 more than `kernel_shape`", found: rank })
+}

@@ -1,0 +1,210 @@
+//! Leads the passes over a graph and its subgraphs, commits what they find, and keeps count.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use ort_graph::{Change, CycleError, Graph, NodeId, Patch, Registry, ValueId};
+
+use crate::eval::ConstEval;
+use crate::options::{Level, Options};
+use crate::pass::{Pass, Rewrite, Site};
+use crate::passes::PASSES;
+use crate::report::{PassReport, Report, Step};
+
+/// All passes are repeated until none finds anything, but not more often than this.
+const MAX_ROUNDS: usize = 10;
+
+/// A graph that cannot be optimized.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptimizeError {
+    /// Nodes form a cycle.
+    #[error(transparent)]
+    Cycle(#[from] CycleError),
+}
+
+/// Rewrites a graph into one that gives the same outputs sooner: inputs, outputs and their names
+/// stay. Only nodes and constants that an output needs remain. At [`Level::Disable`] the graph is
+/// returned as it is.
+///
+/// # Errors
+/// If nodes form a cycle.
+pub fn optimize(
+    mut graph: Graph,
+    registry: &Registry,
+    options: &Options,
+    eval: &dyn ConstEval,
+) -> Result<(Graph, Report), OptimizeError> {
+    if options.level == Level::Disable {
+        return Ok((graph, Report::default()));
+    }
+    let is_enabled = |pass: &&Pass| {
+        pass.level <= options.level && !options.disabled.iter().any(|name| name == pass.name)
+    };
+    let passes: Vec<&Pass> = PASSES.iter().filter(is_enabled).collect();
+    let mut driver = Driver {
+        registry,
+        eval,
+        folded_bytes: Cell::new(options.max_folded_bytes),
+        rewrites_left: options.stop_after.unwrap_or(usize::MAX),
+        report: Report { passes: passes.iter().map(|pass| report_of(pass)).collect(), last: None },
+        passes,
+    };
+    driver.graph(&mut graph)?;
+    Ok((graph, driver.report))
+}
+
+fn report_of(pass: &Pass) -> PassReport {
+    let Pass { name, level, exactness, .. } = *pass;
+    PassReport { name, level, exactness, applied: 0, refused: Vec::new(), micros: 0 }
+}
+
+struct Driver<'a> {
+    registry: &'a Registry,
+    eval: &'a dyn ConstEval,
+    passes: Vec<&'a Pass>,
+    folded_bytes: Cell<usize>,
+    rewrites_left: usize,
+    /// One report a pass, in the same order.
+    report: Report,
+}
+
+impl Driver<'_> {
+    /// Runs all passes over a graph, and over the subgraphs of its nodes, until nothing changes.
+    fn graph(&mut self, graph: &mut Graph) -> Result<(), OptimizeError> {
+        // How many rewrites this graph had seen when each pass last began: a pass that has seen
+        // the graph as it is need not look again.
+        let mut seen = vec![None; self.passes.len()];
+        let mut n_rewrites = 0_usize;
+        for _ in 0..MAX_ROUNDS {
+            let before = n_rewrites;
+            for (index, seen) in seen.iter_mut().enumerate() {
+                if seen.replace(n_rewrites) != Some(n_rewrites) && self.rewrites_left > 0 {
+                    n_rewrites += self.pass(index, graph)?;
+                }
+            }
+            n_rewrites += self.subgraphs(graph)?;
+            if n_rewrites == before || self.rewrites_left == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs all passes over the subgraphs of a graph's nodes; returns how many rewrites there were.
+    fn subgraphs(&mut self, graph: &mut Graph) -> Result<usize, OptimizeError> {
+        let before = self.rewrites_left;
+        let has_subgraphs = |id: &NodeId| graph.node(*id).attrs.graphs().next().is_some();
+        let ids: Vec<NodeId> = graph.node_ids().filter(has_subgraphs).collect();
+        for id in ids {
+            graph.edit_subgraphs(id, |subgraph| self.graph(subgraph))?;
+            graph.refine(id);
+        }
+        Ok(before - self.rewrites_left)
+    }
+
+    /// Runs one pass over one graph; returns how many rewrites it made.
+    fn pass(&mut self, index: usize, graph: &mut Graph) -> Result<usize, OptimizeError> {
+        let start = Instant::now();
+        let before = self.report.passes[index].applied;
+        let mut rewrite = (self.passes[index].start)();
+        let mut queue = Queue::new(&*rewrite, graph)?;
+        while self.rewrites_left > 0
+            && let Some(id) = queue.pop()
+        {
+            if let Some(change) = self.visit(index, &mut *rewrite, graph, id) {
+                queue.extend(graph, change.added.iter().copied());
+                propagate(graph, &change, &mut queue);
+            }
+        }
+        let report = &mut self.report.passes[index];
+        report.micros += u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
+        Ok(report.applied - before)
+    }
+
+    /// Lets a pass look at a node; commits what it finds.
+    fn visit(
+        &mut self,
+        index: usize,
+        rewrite: &mut dyn Rewrite,
+        graph: &mut Graph,
+        id: NodeId,
+    ) -> Option<Change> {
+        let report = &mut self.report.passes[index];
+        let node = graph.get_node(id)?.label().to_owned();
+        let site = Site { graph, id, eval: self.eval, folded_bytes: &self.folded_bytes };
+        let patch: Option<Patch> = match rewrite.visit(&site) {
+            Ok(patch) => patch,
+            Err(refusal) => {
+                report.refuse(refusal.0);
+                None
+            }
+        };
+        match patch?.commit(graph, self.registry) {
+            Ok(change) => {
+                report.applied += 1;
+                self.rewrites_left -= 1;
+                self.report.last = Some(Step { pass: report.name, node });
+                Some(change)
+            }
+            Err(error) => {
+                report.refuse(crate::pass::Refusal::from(error).0);
+                None
+            }
+        }
+    }
+}
+
+/// Infers again what follows from values that were replaced, as long as more becomes known, and
+/// puts the nodes that read them on the list.
+fn propagate(graph: &mut Graph, change: &Change, queue: &mut Queue) {
+    let mut changed: Vec<ValueId> = change.replacements.clone();
+    while let Some(value) = changed.pop() {
+        let consumers = graph.consumers(value).to_vec();
+        for &consumer in &consumers {
+            if graph.refine(consumer) {
+                changed.extend(graph.node(consumer).outputs.iter().flatten());
+            }
+        }
+        queue.extend(graph, consumers);
+    }
+}
+
+/// The nodes that a pass has yet to look at, each at most once.
+struct Queue {
+    nodes: VecDeque<NodeId>,
+    is_queued: Vec<bool>,
+    roots: Option<Vec<&'static str>>,
+}
+
+impl Queue {
+    fn new(rewrite: &dyn Rewrite, graph: &Graph) -> Result<Self, CycleError> {
+        let (nodes, is_queued, roots) = (VecDeque::new(), Vec::new(), rewrite.roots());
+        let mut queue = Self { nodes, is_queued, roots };
+        queue.extend(graph, graph.topological_order()?);
+        Ok(queue)
+    }
+
+    fn extend(&mut self, graph: &Graph, ids: impl IntoIterator<Item = NodeId>) {
+        for id in ids {
+            let Some(node) = graph.get_node(id) else { continue };
+            let is_root = |roots: &Vec<&str>| roots.contains(&node.op_type.as_str());
+            if !self.roots.as_ref().is_none_or(is_root) {
+                continue;
+            }
+            if self.is_queued.len() <= id.index() {
+                self.is_queued.resize(id.index() + 1, false);
+            }
+            if !std::mem::replace(&mut self.is_queued[id.index()], true) {
+                self.nodes.push_back(id);
+            }
+        }
+    }
+
+    fn pop(&mut self) -> Option<NodeId> {
+        let id = self.nodes.pop_front()?;
+        self.is_queued[id.index()] = false;
+        Some(id)
+    }
+}

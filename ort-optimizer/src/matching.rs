@@ -1,0 +1,147 @@
+//! Finds a formula in a graph: depth first, every way that commutativity leaves open.
+
+use ort_graph::{Fact, Graph, Node, NodeId, ValueId};
+use ort_tensor::{Number, Tensor, with_dtype};
+use smallvec::SmallVec;
+
+use crate::pattern::{OpPat, Pat};
+
+/// Where a formula was found: what its names stand for.
+#[derive(Clone, Debug)]
+pub(crate) struct Match<'a> {
+    pub(crate) graph: &'a Graph,
+    values: SmallVec<[(&'static str, ValueId); 8]>,
+    /// By label, the root first.
+    nodes: SmallVec<[(&'static str, NodeId); 8]>,
+}
+
+/// What is still to be matched: a list that shares its tail between the ways to match its head.
+struct Goals<'a> {
+    pat: &'a Pat,
+    value: Option<ValueId>,
+    rest: Option<&'a Goals<'a>>,
+}
+
+impl<'a> Match<'a> {
+    /// The formula `pat`, found at the node `root`.
+    pub(crate) fn at(graph: &'a Graph, root: NodeId, pat: &OpPat) -> Option<Self> {
+        let mut found = Self { graph, values: SmallVec::new(), nodes: SmallVec::new() };
+        found.node_is(root, pat, None).then_some(found)
+    }
+
+    /// The value of the variable `name`, which the formula must have.
+    pub(crate) fn value(&self, name: &str) -> ValueId {
+        let found = self.values.iter().find(|(other, _)| *other == name);
+        found.expect("invariant: a rule names only its own variables").1
+    }
+
+    /// What is known of the variable `name`.
+    pub(crate) fn fact(&self, name: &str) -> &'a Fact {
+        self.graph.fact(self.value(name))
+    }
+
+    /// The contents of the variable `name`, which stands for a constant.
+    pub(crate) fn tensor(&self, name: &str) -> &'a Tensor {
+        let tensor = self.graph.constant(self.value(name));
+        tensor.expect("invariant: a rule asks for contents of its constants only")
+    }
+
+    /// The node of this label, which the formula must have.
+    pub(crate) fn node(&self, label: &str) -> &'a Node {
+        let found = self.nodes.iter().find(|(other, _)| *other == label);
+        self.graph.node(found.expect("invariant: a rule names only its own nodes").1)
+    }
+
+    /// The node that computes the formula.
+    pub(crate) fn root(&self) -> &'a Node {
+        self.graph.node(self.nodes[0].1)
+    }
+
+    /// Whether the root is the only node from which anybody outside wants a value.
+    pub(crate) fn is_private(&self) -> bool {
+        let is_inside = |node: &NodeId| self.nodes.iter().any(|(_, inside)| inside == node);
+        self.nodes.iter().skip(1).all(|&(_, node)| {
+            self.graph.node(node).outputs.iter().flatten().all(|&output| {
+                !self.graph.outputs().contains(&output)
+                    && self.graph.consumers(output).iter().all(is_inside)
+            })
+        })
+    }
+
+    fn all_hold(&mut self, goals: Option<&Goals<'_>>) -> bool {
+        let Some(goal) = goals else { return true };
+        let Some(value) = goal.value else { return false };
+        match goal.pat {
+            Pat::Var(name) => self.bind(name, value, goal.rest),
+            Pat::Constant(name) => {
+                self.graph.constant(value).is_some() && self.bind(name, value, goal.rest)
+            }
+            Pat::Number(number) => {
+                self.graph.constant(value).is_some_and(|tensor| is_number(tensor, *number))
+                    && self.all_hold(goal.rest)
+            }
+            Pat::Op(op) => match self.graph.producer(value) {
+                Some((node, 0)) => self.node_is(node, op, goal.rest),
+                _ => false,
+            },
+        }
+    }
+
+    fn bind(&mut self, name: &'static str, value: ValueId, rest: Option<&Goals<'_>>) -> bool {
+        if let Some((_, bound)) = self.values.iter().find(|(other, _)| *other == name) {
+            return *bound == value && self.all_hold(rest);
+        }
+        self.values.push((name, value));
+        let holds = self.all_hold(rest);
+        if !holds {
+            self.values.pop();
+        }
+        holds
+    }
+
+    fn node_is(&mut self, id: NodeId, pat: &OpPat, rest: Option<&Goals<'_>>) -> bool {
+        let node = self.graph.node(id);
+        if node.op_type != pat.op_type || node.domain != pat.domain {
+            return false;
+        }
+        let n_present = node.inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        let n_inputs = pat.inputs.len();
+        if n_present < n_inputs || (n_present > n_inputs && !pat.has_more) {
+            return false;
+        }
+        self.nodes.push((pat.label, id));
+        let inputs = &node.inputs[..n_inputs];
+        let holds = self.inputs_are(inputs, &pat.inputs, rest)
+            || (pat.is_commutative() && n_inputs == 2 && {
+                self.inputs_are(&[inputs[1], inputs[0]], &pat.inputs, rest)
+            });
+        if !holds {
+            self.nodes.pop();
+        }
+        holds
+    }
+
+    fn inputs_are(
+        &mut self,
+        values: &[Option<ValueId>],
+        pats: &[Pat],
+        rest: Option<&Goals<'_>>,
+    ) -> bool {
+        match (values, pats) {
+            ([values @ .., value], [pats @ .., pat]) => {
+                self.inputs_are(values, pats, Some(&Goals { pat, value: *value, rest }))
+            }
+            _ => self.all_hold(rest),
+        }
+    }
+}
+
+/// Whether a tensor has one element, and that is the nearest to `number` of its type. An integer
+/// must be the number itself.
+fn is_number(tensor: &Tensor, number: f64) -> bool {
+    with_dtype!(tensor.dtype(), number, T => {
+        let nearest = T::from_f64(number);
+        let is_meant = tensor.dtype().is_float() || nearest.to_f64() == number;
+        is_meant && matches!(tensor.as_slice::<T>(), Ok([element]) if *element == nearest)
+    }, else => false)
+}

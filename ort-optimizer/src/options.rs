@@ -1,0 +1,119 @@
+//! How far to go.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// How far a graph is optimized; each level includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Level {
+    /// Not at all: the graph stays as it is.
+    Disable,
+    /// Rewrites that give fewer nodes of the operators that were there.
+    Basic,
+    /// Fusions into operators that are faster than what they replace.
+    Extended,
+    /// Other layouts of data in memory.
+    Layout,
+    /// Everything.
+    #[default]
+    All,
+}
+
+impl Level {
+    /// Every level, lowest first.
+    pub const ALL: [Level; 5] =
+        [Level::Disable, Level::Basic, Level::Extended, Level::Layout, Level::All];
+
+    /// The word for it: `disable`, `basic`, `extended`, `layout` or `all`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Level::Disable => "disable",
+            Level::Basic => "basic",
+            Level::Extended => "extended",
+            Level::Layout => "layout",
+            Level::All => "all",
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A word that names no level.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown level `{0}`: expected disable, basic, extended, layout or all")]
+pub struct ParseLevelError(pub String);
+
+impl FromStr for Level {
+    type Err = ParseLevelError;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        let found = Level::ALL.into_iter().find(|level| level.name() == word);
+        found.ok_or_else(|| ParseLevelError(word.to_owned()))
+    }
+}
+
+/// How close the results of a rewritten graph are to those of the graph before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Exactness {
+    /// Every bit is the same, given that each kernel is the same function in both graphs. (A NaN
+    /// may have another payload where an operation on it is gone.)
+    Bitwise,
+    /// Equal in real arithmetic: sums may round in another order, a rounding may be saved, a zero
+    /// may have the other sign.
+    Rounding,
+    /// Equal up to an error that the pass states.
+    Approximate,
+}
+
+impl fmt::Display for Exactness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Exactness::Bitwise => "bitwise",
+            Exactness::Rounding => "rounding",
+            Exactness::Approximate => "approximate",
+        })
+    }
+}
+
+/// What [`optimize`](crate::optimize) may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How far to go.
+    pub level: Level,
+    /// Names of passes that are left out. A name that is no pass's is ignored;
+    /// [`passes`](crate::passes) has them all.
+    pub disabled: Vec<String>,
+    /// Stop after this many rewrites: halving it finds the rewrite that breaks a model.
+    pub stop_after: Option<usize>,
+    /// Bytes that folded constants may take in all.
+    pub max_folded_bytes: usize,
+}
+
+impl Default for Options {
+    /// Everything, and folded constants of up to 1 GiB.
+    fn default() -> Self {
+        Self {
+            level: Level::All,
+            disabled: Vec::new(),
+            stop_after: None,
+            max_folded_bytes: 1 << 30,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_lead_back_to_the_level() {
+        for level in Level::ALL {
+            assert_eq!(level.to_string().parse(), Ok(level));
+        }
+        assert_eq!("O3".parse::<Level>(), Err(ParseLevelError("O3".to_owned())));
+    }
+}

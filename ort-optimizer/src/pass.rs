@@ -1,0 +1,60 @@
+//! What every pass is, whether it is a rule or code.
+
+use std::cell::Cell;
+
+use ort_graph::{Graph, Node, NodeId, Patch, PatchError};
+
+use crate::eval::ConstEval;
+use crate::options::{Exactness, Level};
+
+/// One pass, as `passes!` lists it.
+#[derive(Clone, Copy)]
+pub(crate) struct Pass {
+    /// ONNX Runtime's name for it, where it has one.
+    pub(crate) name: &'static str,
+    pub(crate) level: Level,
+    pub(crate) exactness: Exactness,
+    /// Begins the pass over one graph.
+    pub(crate) start: fn() -> Box<dyn Rewrite>,
+}
+
+/// A pass over one graph, which the driver leads from node to node.
+pub(crate) trait Rewrite {
+    /// The operators at whose nodes a rewrite can begin; `None` for any.
+    fn roots(&self) -> Option<Vec<&'static str>> {
+        None
+    }
+
+    /// The rewrite that begins at this node, if there is one.
+    fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal>;
+}
+
+/// Where a rewrite may begin, and what it may need to know.
+#[derive(Clone, Copy)]
+pub(crate) struct Site<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) id: NodeId,
+    pub(crate) eval: &'a dyn ConstEval,
+    /// Bytes that folded constants may still take.
+    pub(crate) folded_bytes: &'a Cell<usize>,
+}
+
+impl<'a> Site<'a> {
+    pub(crate) fn node(&self) -> &'a Node {
+        self.graph.node(self.id)
+    }
+}
+
+/// Why what looked like a match was left alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal(pub(crate) &'static str);
+
+impl From<PatchError> for Refusal {
+    fn from(error: PatchError) -> Self {
+        Refusal(match error {
+            PatchError::OutputName { .. } => "it would change the name of a graph output",
+            PatchError::Type { .. } => "the replacement has another type",
+            _ => "the replacement is not valid",
+        })
+    }
+}

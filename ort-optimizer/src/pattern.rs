@@ -1,0 +1,141 @@
+//! The pattern language: a formula over values, which finds nodes and makes them.
+//!
+//! ```text
+//! &x * (op("Erf", [&x / SQRT_2]) + 1.0) * 0.5
+//! ```
+//!
+//! A variable that stands twice must be the same value. Operands of a commutative operator match
+//! in either order.
+
+use std::ops;
+
+use ort_graph::Attrs;
+
+use crate::matching::Match;
+
+/// A formula.
+#[derive(Clone, Debug)]
+pub(crate) enum Pat {
+    /// Any value, known by this name from then on.
+    Var(&'static str),
+    /// A constant, known by this name from then on.
+    Constant(&'static str),
+    /// A constant of one element: the element of its type that is nearest to this number.
+    Number(f64),
+    /// The first output of a node.
+    Op(Box<OpPat>),
+}
+
+/// A node: its operator, and formulas for its inputs.
+#[derive(Clone, Debug)]
+pub(crate) struct OpPat {
+    pub(crate) domain: &'static str,
+    pub(crate) op_type: &'static str,
+    pub(crate) inputs: Vec<Pat>,
+    /// The name by which the matched node is known: its operator, if nothing else is said.
+    pub(crate) label: &'static str,
+    /// Whether the node may have inputs after these.
+    pub(crate) has_more: bool,
+    /// Where a new node takes version and attributes from.
+    pub(crate) origin: Origin,
+}
+
+/// Where a new node takes version and attributes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Origin {
+    /// Those of the matched node of this label.
+    Like(&'static str),
+    /// This version, and the attributes that follow from the match.
+    New(i32, fn(&Match<'_>) -> Attrs),
+}
+
+/// A variable.
+pub(crate) fn var(name: &'static str) -> Pat {
+    Pat::Var(name)
+}
+
+/// A variable for a constant.
+pub(crate) fn constant(name: &'static str) -> Pat {
+    Pat::Constant(name)
+}
+
+/// A node of ai.onnx with exactly these inputs.
+pub(crate) fn op<const N: usize>(op_type: &'static str, inputs: [impl Into<Pat>; N]) -> Pat {
+    Pat::Op(Box::new(OpPat {
+        domain: "",
+        op_type,
+        inputs: inputs.into_iter().map(Into::into).collect(),
+        label: op_type,
+        has_more: false,
+        origin: Origin::Like(op_type),
+    }))
+}
+
+impl Pat {
+    /// The node may have inputs after those that are given; they can be anything.
+    pub(crate) fn and_more(self) -> Self {
+        self.with(|op| op.has_more = true)
+    }
+
+    /// A new node takes version and attributes from the matched node of this label.
+    pub(crate) fn like(self, label: &'static str) -> Self {
+        self.with(|op| op.origin = Origin::Like(label))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut OpPat)) -> Self {
+        if let Pat::Op(op) = &mut self {
+            change(op);
+        }
+        self
+    }
+}
+
+impl OpPat {
+    /// Whether the two operands can change places.
+    pub(crate) fn is_commutative(&self) -> bool {
+        self.domain.is_empty() && matches!(self.op_type, "Add" | "Mul" | "And" | "Or" | "Xor")
+    }
+}
+
+impl From<&Pat> for Pat {
+    fn from(pat: &Pat) -> Self {
+        pat.clone()
+    }
+}
+
+impl From<f64> for Pat {
+    fn from(number: f64) -> Self {
+        Pat::Number(number)
+    }
+}
+
+/// `a ∘ b` is the node of an operator, for patterns by value and by reference, and numbers.
+macro_rules! operators {
+    ($($trait:ident :: $method:ident = $op_type:literal;)*) => { $(
+        impl<T: Into<Pat>> ops::$trait<T> for &Pat {
+            type Output = Pat;
+            fn $method(self, other: T) -> Pat {
+                op($op_type, [self.clone(), other.into()])
+            }
+        }
+        impl<T: Into<Pat>> ops::$trait<T> for Pat {
+            type Output = Pat;
+            fn $method(self, other: T) -> Pat {
+                op($op_type, [self, other.into()])
+            }
+        }
+        impl ops::$trait<&Pat> for f64 {
+            type Output = Pat;
+            fn $method(self, other: &Pat) -> Pat {
+                op($op_type, [self.into(), other.clone()])
+            }
+        }
+    )* };
+}
+
+operators! {
+    Add::add = "Add";
+    Sub::sub = "Sub";
+    Mul::mul = "Mul";
+    Div::div = "Div";
+}

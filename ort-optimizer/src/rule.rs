@@ -1,0 +1,115 @@
+//! A rewrite as data: what to find, when it holds, what to put there.
+
+use ort_graph::{NewNode, Patch, ValueId};
+use ort_tensor::{DType, Number, Tensor, with_dtype};
+
+use crate::matching::Match;
+use crate::pass::{Refusal, Rewrite, Site};
+use crate::pattern::{OpPat, Origin, Pat};
+
+/// `find = replace`, when `when` holds.
+pub(crate) struct Rule {
+    find: OpPat,
+    replace: Pat,
+    when: fn(&Match<'_>) -> Result<(), Refusal>,
+}
+
+/// The rule that `find`, which must be a node, equals `replace`, whose names are those of `find`.
+pub(crate) fn rule(find: Pat, replace: impl Into<Pat>) -> Rule {
+    let Pat::Op(find) = find else { unreachable!("invariant: a rule finds a node") };
+    Rule { find: *find, replace: replace.into(), when: |_| Ok(()) }
+}
+
+impl Rule {
+    /// The rule holds only where `when` says so; its refusal goes to the report.
+    pub(crate) fn when(self, when: fn(&Match<'_>) -> Result<(), Refusal>) -> Self {
+        Self { when, ..self }
+    }
+}
+
+/// A pass made of rules; at each node the first that applies wins.
+pub(crate) struct Rules(Vec<Rule>);
+
+impl Rules {
+    /// The pass over one graph.
+    pub(crate) fn start<const N: usize>(rules: [Rule; N]) -> Box<dyn Rewrite> {
+        Box::new(Rules(rules.into()))
+    }
+}
+
+impl Rewrite for Rules {
+    fn roots(&self) -> Option<Vec<&'static str>> {
+        Some(self.0.iter().map(|rule| rule.find.op_type).collect())
+    }
+
+    fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
+        let mut refusal = None;
+        for rule in &self.0 {
+            let Some(found) = Match::at(site.graph, site.id, &rule.find) else { continue };
+            match rule.apply(&found) {
+                Ok(patch) => return Ok(Some(patch)),
+                Err(reason) => refusal = refusal.or(Some(reason)),
+            }
+        }
+        refusal.map_or(Ok(None), Err)
+    }
+}
+
+impl Rule {
+    fn apply(&self, found: &Match<'_>) -> Result<Patch, Refusal> {
+        if !found.is_private() {
+            return Err(Refusal("a value within it is used elsewhere"));
+        }
+        let (graph, outputs) = (found.graph, &found.root().outputs);
+        let is_used = |output: &ValueId| graph.is_used(*output);
+        if outputs.iter().skip(1).flatten().any(is_used) {
+            return Err(Refusal("another of its outputs is used"));
+        }
+        (self.when)(found)?;
+        let mut patch = Patch::new(graph);
+        if let Some(&Some(old)) = outputs.first() {
+            let new = make(&self.replace, found, graph.fact(old).dtype(), &mut patch)?;
+            patch.replace(old, new);
+        }
+        Ok(patch)
+    }
+}
+
+/// The value of a formula; what is not there yet is made. Numbers have the type `dtype`.
+fn make(
+    pat: &Pat,
+    found: &Match<'_>,
+    dtype: Option<DType>,
+    patch: &mut Patch,
+) -> Result<ValueId, Refusal> {
+    let op = match pat {
+        Pat::Var(name) | Pat::Constant(name) => return Ok(found.value(name)),
+        Pat::Number(number) => {
+            let unknown = Refusal("the type of a constant is not known");
+            let dtype = dtype.ok_or(unknown)?;
+            let tensor = with_dtype!(dtype, number, T => Tensor::scalar(T::from_f64(*number)),
+                else => return Err(unknown));
+            return Ok(patch.constant("", tensor)?);
+        }
+        Pat::Op(op) => op,
+    };
+    let inputs = op.inputs.iter().map(|input| make(input, found, dtype, patch).map(Some));
+    let inputs: Result<Vec<_>, Refusal> = inputs.collect();
+    let (since_version, attrs) = match op.origin {
+        Origin::Like(label) => {
+            let node = found.node(label);
+            (node.since_version, node.attrs.clone())
+        }
+        Origin::New(since_version, attrs) => (since_version, attrs(found)),
+    };
+    Ok(patch.output_of(NewNode {
+        name: found.root().name.clone(),
+        domain: op.domain.to_owned(),
+        op_type: op.op_type.to_owned(),
+        since_version,
+        inputs: inputs?,
+        outputs: Vec::new(),
+        captured: Vec::new(),
+        attrs,
+    })?)
+}

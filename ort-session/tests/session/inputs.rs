@@ -1,0 +1,86 @@
+//! Inputs and outputs: by name and position, borrowed, and every way they can be wrong.
+
+use ndarray::array;
+use ort_session::{ModelBytes, RunInputs, Session, Tensor, TensorView};
+
+use crate::model::{gated, gated_value};
+
+fn session() -> Session {
+    Session::builder().commit(ModelBytes::from_vec(gated())).unwrap()
+}
+
+fn message<'a>(inputs: impl Into<RunInputs<'a>>) -> String {
+    session().run(inputs).map(drop).unwrap_err().to_string()
+}
+
+#[test]
+fn inputs_and_outputs_go_by_name_and_by_position() {
+    let session = session();
+    let data = [1.0_f32, 2.0, 3.0, -4.0, 5.0, -6.0];
+    let x = Tensor::from_slice(&[2, 3], &data).unwrap();
+    for inputs in [RunInputs::from([("x", &x)]), RunInputs::positional([&x])] {
+        let outputs = session.run(inputs).unwrap();
+        let y = outputs.get("y").unwrap().as_tensor().unwrap();
+        assert_eq!(y.shape(), [2, 3]);
+        assert_eq!(y.as_slice::<f32>().unwrap(), gated_value(&data));
+        assert_eq!(outputs[0].as_tensor().unwrap(), y);
+        assert!(outputs.get("x").is_none());
+    }
+}
+
+#[test]
+fn arrays_go_in_and_out_without_copies() {
+    let session = session();
+    let x = array![[1.0_f32, 2.0, 3.0]];
+    let view = TensorView::from_ndarray(&x).unwrap();
+    assert_eq!(view.as_slice::<f32>().unwrap().as_ptr(), x.as_ptr());
+    let outputs = session.run([("x", view)]).unwrap();
+    let y = outputs[0].as_tensor().unwrap();
+    let array = y.view().to_ndarray::<f32>().unwrap();
+    assert_eq!(array.as_ptr(), y.as_slice::<f32>().unwrap().as_ptr());
+    assert_eq!(array, array![[2.0, 0.0, 10.5]].into_dyn());
+    // An array of another layout is copied into order.
+    let columns = array![[1.0_f32], [2.0], [3.0]];
+    let outputs = session.run([("x", &*columns.t())]).unwrap();
+    assert_eq!(outputs[0].as_tensor().unwrap(), y);
+}
+
+#[test]
+fn inputs_and_outputs_are_described() {
+    let session = session();
+    let [x] = &session.inputs()[..] else { panic!("one input") };
+    assert_eq!(
+        (x.name.as_str(), x.ty.to_string(), x.has_default),
+        ("x", "float[n,3]".into(), false)
+    );
+    let [y] = &session.outputs()[..] else { panic!("one output") };
+    assert_eq!((y.name.as_str(), y.ty.to_string()), ("y", "float[n,3]".into()));
+}
+
+#[test]
+fn a_wrong_input_is_named_with_what_was_expected_and_what_came() {
+    let x = |shape: &[usize]| Tensor::zeros(ort_session::DType::F32, shape).unwrap();
+    let ints = Tensor::from_slice(&[1, 3], &[1_i64, 2, 3]).unwrap();
+    let cases = [
+        (message([("z", &x(&[1, 3]))]), "there is no input `z`; the inputs are `x`"),
+        (message([("x", &ints)]), "input `x`: expected float[n,3], found int64[1,3]"),
+        (message([("x", &x(&[3]))]), "input `x`: expected float[n,3], found float[3]"),
+        (message([("x", &x(&[2, 4]))]), "input `x`: expected float[n,3], found float[2,4]"),
+        (message(RunInputs::default()), "input `x` (float[n,3]) is missing"),
+        (message([("x", &x(&[1, 3])), ("x", &x(&[1, 3]))]), "input `x` was given twice"),
+        (
+            message(RunInputs::positional([x(&[1, 3]), x(&[1, 3])])),
+            "2 inputs were given, but the model has 1",
+        ),
+    ];
+    for (found, expected) in cases {
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn an_empty_batch_gives_an_empty_result() {
+    let x = Tensor::from_slice::<f32>(&[0, 3], &[]).unwrap();
+    let outputs = session().run([("x", &x)]).unwrap();
+    assert_eq!(outputs[0].as_tensor().unwrap().shape(), [0, 3]);
+}

@@ -1,0 +1,116 @@
+//! Small models, written by ort-format.
+
+use std::borrow::Cow;
+
+use ort_format::record::{self, AttributeValue};
+use ort_format::{DataType, DimensionValueType};
+
+/// The bytes of a model.
+#[derive(Default)]
+pub(crate) struct ModelWriter {
+    graph: record::Graph<'static>,
+}
+
+impl ModelWriter {
+    /// An input of floats; a negative dimension is the symbol `n`.
+    pub(crate) fn input(mut self, name: &'static str, dims: &[i64]) -> Self {
+        self.graph.inputs.push(name.into());
+        self.value(name, DataType::Float, Some(dims))
+    }
+
+    pub(crate) fn output(mut self, name: &'static str) -> Self {
+        self.graph.outputs.push(name.into());
+        self
+    }
+
+    /// An initializer of floats.
+    pub(crate) fn constant(mut self, name: &'static str, dims: &[i64], data: &[f32]) -> Self {
+        let raw: Vec<u8> = data.iter().flat_map(|x| x.to_le_bytes()).collect();
+        self.graph.initializers.push(record::Tensor {
+            name: name.into(),
+            dims: dims.to_vec(),
+            data_type: DataType::Float,
+            raw_data: Some(raw.into()),
+            ..record::Tensor::default()
+        });
+        self.value(name, DataType::Float, Some(dims))
+    }
+
+    /// A node whose output has the given name, of floats.
+    pub(crate) fn node(
+        mut self,
+        op_type: &'static str,
+        since_version: i32,
+        inputs: &[&'static str],
+        output: &'static str,
+    ) -> Self {
+        let index = u32::try_from(self.graph.nodes.len()).unwrap();
+        self.graph.nodes.push(record::Node {
+            name: format!("{op_type}_{index}").into(),
+            op_type: op_type.into(),
+            since_version,
+            index,
+            inputs: inputs.iter().map(|&name| Cow::from(name)).collect(),
+            outputs: vec![output.into()],
+            input_arg_counts: vec![1; inputs.len()],
+            ..record::Node::default()
+        });
+        self.value(output, DataType::Float, None)
+    }
+
+    /// An attribute of the last node.
+    pub(crate) fn attribute(mut self, name: &'static str, value: AttributeValue<'static>) -> Self {
+        let node = self.graph.nodes.last_mut().unwrap();
+        node.attributes.push(record::Attribute::new(name, value));
+        self
+    }
+
+    pub(crate) fn bytes(self) -> Vec<u8> {
+        let opset = record::OperatorSetId { domain: "".into(), version: 17 };
+        let model = record::Model {
+            ir_version: 8,
+            opset_import: vec![opset],
+            graph: self.graph,
+            ..record::Model::default()
+        };
+        ort_format::write(&record::File { model, ..record::File::default() }).unwrap()
+    }
+
+    fn value(mut self, name: &'static str, elem_type: DataType, dims: Option<&[i64]>) -> Self {
+        let dim = |&n: &i64| record::Dimension {
+            value: record::DimensionValue {
+                dim_type: if n < 0 { DimensionValueType::Param } else { DimensionValueType::Value },
+                dim_value: n.max(0),
+                dim_param: (n < 0).then(|| "n".into()),
+            },
+            ..record::Dimension::default()
+        };
+        let shape = dims.map(|dims| record::Shape { dim: dims.iter().map(dim).collect() });
+        let tensor = record::TensorTypeAndShape { elem_type, shape };
+        let value = Some(record::TypeInfoValue::Tensor(tensor));
+        self.graph.node_args.push(record::ValueInfo {
+            name: name.into(),
+            type_info: Some(record::TypeInfo { value, ..record::TypeInfo::default() }),
+            ..record::ValueInfo::default()
+        });
+        self
+    }
+}
+
+/// `y = relu(x + b) · x`, with x: [n, 3].
+pub(crate) fn gated() -> Vec<u8> {
+    ModelWriter::default()
+        .input("x", &[-1, 3])
+        .constant("b", &[3], &[1.0, -2.0, 0.5])
+        .node("Add", 14, &["x", "b"], "sum")
+        .node("Relu", 14, &["sum"], "gate")
+        .node("Mul", 14, &["gate", "x"], "y")
+        .output("y")
+        .bytes()
+}
+
+/// What `gated` computes.
+pub(crate) fn gated_value(x: &[f32]) -> Vec<f32> {
+    let b = [1.0, -2.0, 0.5];
+    x.iter().enumerate().map(|(i, x)| (x + b[i % 3]).max(0.0) * x).collect()
+}
