@@ -5,9 +5,16 @@
 
 #![forbid(unsafe_code)]
 
+mod cpu;
+mod cut;
 mod kernels;
 mod options;
+mod product;
 mod provider;
+mod tail;
+
+#[cfg(test)]
+mod case;
 
 pub use crate::options::{CpuOptions, Denormals, IsaChoice, ParseOptionError, UnavailableIsa};
 pub use crate::provider::CpuProvider;

@@ -13,6 +13,9 @@ pub struct CpuOptions {
     pub isa: IsaChoice,
     /// What becomes of denormal numbers.
     pub denormals: Denormals,
+    /// How many threads of a run kernels have memory for, if not for as many as the machine runs at
+    /// once; more threads do not make them faster.
+    pub max_threads: Option<usize>,
 }
 
 /// Which instructions kernels use.

@@ -4,13 +4,14 @@ use ort_ep::{Claim, CompileError, EvalKernel, ExecutionProvider, Kernel, PackSto
 use ort_graph::{Graph, NodeId};
 use ort_kernels::{FlushDenormals, Isa};
 
+use crate::cpu::Cpu;
 use crate::kernels;
 use crate::options::{CpuOptions, Denormals, UnavailableIsa};
 
 /// Runs every operator on the CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuProvider {
-    isa: Isa,
+    cpu: Cpu,
     denormals: Denormals,
 }
 
@@ -23,12 +24,15 @@ impl CpuProvider {
     /// # Errors
     /// If the machine lacks the instruction set that was asked for.
     pub fn new(options: CpuOptions) -> Result<Self, UnavailableIsa> {
-        Ok(Self { isa: options.isa.resolve()?, denormals: options.denormals })
+        let isa = options.isa.resolve()?;
+        let available = || std::thread::available_parallelism().map_or(1, usize::from);
+        let max_threads = options.max_threads.unwrap_or_else(available).max(1);
+        Ok(Self { cpu: Cpu { isa, max_threads }, denormals: options.denormals })
     }
 
     /// The instruction set in use.
     pub const fn isa(&self) -> Isa {
-        self.isa
+        self.cpu.isa
     }
 }
 
@@ -49,7 +53,7 @@ impl ExecutionProvider for CpuProvider {
         claim: &Claim,
         packs: &mut dyn PackStore,
     ) -> Result<Box<dyn Kernel>, CompileError> {
-        let mut compiler = kernels::Compiler { isa: self.isa, graph, claim, packs };
+        let mut compiler = kernels::Compiler { cpu: self.cpu, graph, claim, packs };
         for def in kernels::ALL {
             if let Some(kernel) = (def.compile)(&mut compiler)? {
                 return Ok(kernel);

@@ -1,9 +1,14 @@
 //! The kernels. `kernels!` declares each file and registers what it defines, in the order in which
 //! they are asked: the first that takes a node compiles it.
 
+use std::any::Any;
+use std::ops::Range;
+
 use ort_ep::{Claim, CompileError, Kernel, PackStore};
-use ort_graph::{Graph, NodeId};
-use ort_kernels::Isa;
+use ort_graph::{Fact, Graph, NodeId, Operator};
+use ort_tensor::{DType, Tensor};
+
+use crate::cpu::Cpu;
 
 /// What a kernel file offers.
 #[derive(Clone, Copy, Debug)]
@@ -12,15 +17,71 @@ pub(crate) struct KernelDef {
     /// `None` leaves the root to others, which may still compile it as one node.
     pub(crate) claim: fn(&Graph, NodeId) -> Option<Claim>,
     /// The kernel for a claim; `None` if it is not for this file.
-    pub(crate) compile: fn(&mut Compiler<'_>) -> Result<Option<Box<dyn Kernel>>, CompileError>,
+    pub(crate) compile: fn(&mut Compiler<'_>) -> Compiled,
+}
+
+/// The kernel for a claim; `None` if a file has none.
+pub(crate) type Compiled = Result<Option<Box<dyn Kernel>>, CompileError>;
+
+impl KernelDef {
+    /// A kernel for nodes as they are.
+    const fn one(compile: fn(&mut Compiler<'_>) -> Compiled) -> Self {
+        Self { claim: |_, _| None, compile }
+    }
 }
 
 /// What a kernel is compiled from.
 pub(crate) struct Compiler<'a> {
-    pub(crate) isa: Isa,
+    pub(crate) cpu: Cpu,
     pub(crate) graph: &'a Graph,
     pub(crate) claim: &'a Claim,
     pub(crate) packs: &'a mut dyn PackStore,
+}
+
+impl<'a> Compiler<'a> {
+    /// The operator of the claim's only node, if it is a `T`.
+    pub(crate) fn op<T: Operator>(&self) -> Option<&'a T> {
+        match self.claim.nodes.as_slice() {
+            [id] => op(self.graph, *id),
+            _ => None,
+        }
+    }
+
+    /// What is known of an input; `None` if it is absent.
+    pub(crate) fn fact(&self, input: usize) -> Option<&'a Fact> {
+        self.claim.inputs.get(input).copied().flatten().map(|id| self.graph.fact(id))
+    }
+
+    /// The contents of a constant input.
+    pub(crate) fn constant(&self, input: usize) -> Option<&'a Tensor> {
+        self.graph.constant(self.claim.inputs.get(input).copied().flatten()?)
+    }
+
+    /// Whether the first of these inputs is there, and all that are there are f32.
+    pub(crate) fn are_f32(&self, inputs: Range<usize>) -> bool {
+        let is_f32 = |input| self.fact(input).is_none_or(|fact| fact.dtype() == Some(DType::F32));
+        self.fact(inputs.start).is_some() && inputs.into_iter().all(is_f32)
+    }
+}
+
+/// The operator of a node, if it is a `T`.
+pub(crate) fn op<T: Operator>(graph: &Graph, id: NodeId) -> Option<&T> {
+    (&*graph.get_node(id)?.op as &dyn Any).downcast_ref()
+}
+
+/// `named!(isa => "gemm_f32": "avx512_14x32", "avx2_6x16", "generic")`: the name of a variant.
+macro_rules! named {
+    ($isa:expr => $kernel:literal: $avx512:literal, $avx2:literal, $generic:literal) => {
+        match $isa {
+            ort_kernels::Isa::Avx512(_) => concat!($kernel, "/", $avx512),
+            ort_kernels::Isa::Avx2(_) => concat!($kernel, "/", $avx2),
+            ort_kernels::Isa::Generic => concat!($kernel, "/", $generic),
+        }
+    };
+    ($isa:expr => $kernel:literal: tile) => {
+        named!($isa => $kernel: "avx512_14x32", "avx2_6x16", "generic")
+    };
+    ($isa:expr => $kernel:literal) => { named!($isa => $kernel: "avx512", "avx2", "generic") };
 }
 
 /// Declares the modules and collects their `DEF`s.
@@ -34,4 +95,8 @@ macro_rules! kernels {
 }
 
 // One a line.
-kernels! {}
+kernels! {
+    conv,
+    gemm,
+    matmul,
+}

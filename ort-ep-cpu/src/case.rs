@@ -1,0 +1,297 @@
+//! How kernel tests run a node: compiled for every instruction set, on one to three threads, with
+//! weights constant and not, in place where the claim says so; against the operator's own `eval`.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ort_ep::{Claim, ExecutionProvider, Io, Kernel, PackStore, Packed, Recipe, Threads};
+use ort_graph::{Attr, Attrs, Fact, Graph, NewNode, NodeId, Registry};
+use ort_kernels::Isa;
+use ort_tensor::{
+    AlignedBuf, Element, Inputs, Output, Tensor, TensorViewMut, Value, ValueView, n_elements,
+};
+
+use crate::{CpuOptions, CpuProvider, IsaChoice};
+
+/// One node to run.
+#[derive(Clone, Default)]
+pub(crate) struct Case {
+    domain: &'static str,
+    op_type: &'static str,
+    since_version: i32,
+    attrs: Attrs,
+    /// Each with whether it is a weight: constant in one run, given in another.
+    inputs: Vec<Option<(Tensor, bool)>>,
+    n_outputs: usize,
+}
+
+/// How far a result may be from the expected one.
+type Tolerance<'a> = dyn Fn(f32, f32) -> bool + 'a;
+
+impl Case {
+    /// A node of ai.onnx with one output.
+    pub(crate) fn new(op_type: &'static str, since_version: i32) -> Self {
+        Self { op_type, since_version, n_outputs: 1, ..Self::default() }
+    }
+
+    pub(crate) fn domain(self, domain: &'static str) -> Self {
+        Self { domain, ..self }
+    }
+
+    pub(crate) fn attr(self, name: &str, attr: Attr) -> Self {
+        Self { attrs: self.attrs.with(name, attr), ..self }
+    }
+
+    /// An input that every run gives anew.
+    pub(crate) fn input(mut self, tensor: Tensor) -> Self {
+        self.inputs.push(Some((tensor, false)));
+        self
+    }
+
+    /// An input that may be a constant.
+    pub(crate) fn weight(mut self, tensor: Tensor) -> Self {
+        self.inputs.push(Some((tensor, true)));
+        self
+    }
+
+    pub(crate) fn absent(mut self) -> Self {
+        self.inputs.push(None);
+        self
+    }
+
+    pub(crate) fn outputs(self, n_outputs: usize) -> Self {
+        Self { n_outputs, ..self }
+    }
+
+    /// Runs the node in every way; each must give what `eval` gives, as `is_close` sees it, and
+    /// any number of threads the same bits.
+    pub(crate) fn check(self, is_close: impl Fn(f32, f32) -> bool) {
+        let registry = ort_ops::registry();
+        for has_constants in [true, false] {
+            let (graph, id) = self.graph(&registry, has_constants);
+            let expected = self.expected(&graph, id);
+            for isa in Isa::all() {
+                let isa: IsaChoice = isa.name().parse().unwrap();
+                let options = CpuOptions { isa, max_threads: Some(3), ..CpuOptions::default() };
+                let provider = CpuProvider::new(options).unwrap();
+                let claim = provider.claim(&graph, id).unwrap();
+                let kernel = provider.compile(&graph, &claim, &mut Packs).unwrap();
+                assert_ne!(kernel.variant(), "eval", "{} has no kernel", self.op_type);
+                self.check_kernel(&*kernel, &claim, &expected, &is_close);
+            }
+        }
+    }
+
+    fn check_kernel(
+        &self,
+        kernel: &dyn Kernel,
+        claim: &Claim,
+        expected: &[Tensor],
+        is_close: &Tolerance<'_>,
+    ) {
+        let what = format!("{} by {} of {:?}", self.op_type, kernel.variant(), self.shapes());
+        let first = self.run(kernel, expected, None, 1);
+        for (i, (found, expected)) in first.iter().zip(expected).enumerate() {
+            assert_eq!(found.shape(), expected.shape(), "output {i}: {what}");
+            compare(found, expected, is_close, &format!("output {i}: {what}"));
+        }
+        for n_threads in [2, 3] {
+            let found = self.run(kernel, expected, None, n_threads);
+            assert_eq!(bits(&found), bits(&first), "{n_threads} threads: {what}");
+        }
+        for &(input, output) in &claim.in_place {
+            let fits = |tensor: &Tensor| {
+                tensor.shape() == expected[output].shape()
+                    && tensor.dtype() == expected[output].dtype()
+            };
+            if self.inputs[input].as_ref().is_some_and(|(tensor, _)| fits(tensor)) {
+                let found = self.run(kernel, expected, Some((input, output)), 2);
+                assert_eq!(bits(&found), bits(&first), "in place of {input}: {what}");
+            }
+        }
+    }
+
+    /// A graph of the node alone.
+    fn graph(&self, registry: &Registry, has_constants: bool) -> (Graph, NodeId) {
+        let mut graph = Graph::new();
+        let inputs = self.inputs.iter().enumerate().map(|(i, input)| {
+            let (tensor, is_weight) = input.as_ref()?;
+            let name = format!("input{i}");
+            Some(match *is_weight && has_constants {
+                true => graph.add_constant(name, tensor.clone()).unwrap(),
+                false => {
+                    let fact = Fact::shaped(tensor.dtype(), tensor.shape());
+                    graph.add_value(name, fact).unwrap()
+                }
+            })
+        });
+        let inputs = inputs.collect();
+        let outputs = (0..self.n_outputs)
+            .map(|i| Some(graph.add_value(format!("output{i}"), Fact::UNKNOWN).unwrap()))
+            .collect();
+        let node = NewNode {
+            domain: self.domain.to_owned(),
+            op_type: self.op_type.to_owned(),
+            since_version: self.since_version,
+            inputs,
+            outputs,
+            attrs: self.attrs.clone(),
+            ..NewNode::default()
+        };
+        let id = graph.add_node(node, registry).unwrap();
+        (graph, id)
+    }
+
+    fn expected(&self, graph: &Graph, id: NodeId) -> Vec<Tensor> {
+        let mut outputs: Vec<_> = (0..self.n_outputs).map(|_| Output::free()).collect();
+        let views: Vec<_> = self.views().collect();
+        graph.node(id).op.eval(Inputs::new(&views), &mut outputs).unwrap();
+        let tensor = |output: Output<'_>| match output.into_value() {
+            Some(Value::Tensor(tensor)) => tensor,
+            _ => panic!("an output was not made"),
+        };
+        outputs.into_iter().map(tensor).collect()
+    }
+
+    /// Runs the kernel in memory that holds NaN.
+    fn run(
+        &self,
+        kernel: &dyn Kernel,
+        expected: &[Tensor],
+        in_place: Option<(usize, usize)>,
+        n_threads: usize,
+    ) -> Vec<Tensor> {
+        let shapes = self.shapes();
+        let shapes: Vec<&[usize]> = shapes.iter().map(Vec::as_slice).collect();
+        let prepared = kernel.prepare(&shapes).unwrap();
+        let mut scratch = AlignedBuf::zeroed(prepared.scratch_bytes);
+        scratch.as_mut().fill(0xff);
+        let mut views: Vec<_> = self.views().collect();
+        let mut made: Vec<Tensor> = expected.iter().map(garbage).collect();
+        let mut outputs: Vec<_> = made.iter_mut().map(|y| Output::planned(y.view_mut())).collect();
+        let mut data = Vec::new();
+        if let Some((input, output)) = in_place {
+            views[input] = None;
+            let tensor = &self.inputs[input].as_ref().unwrap().0;
+            data.extend_from_slice(tensor.as_slice::<f32>().unwrap());
+            let view = TensorViewMut::from_slice(tensor.shape(), &mut data).unwrap();
+            outputs[output] = Output::in_place(view, input);
+        }
+        let (inputs, threads) = (Inputs::new(&views), &StdThreads(n_threads));
+        let scratch = scratch.as_mut();
+        let mut io = Io { inputs, outputs: &mut outputs, scratch, threads };
+        kernel.run(&prepared, &mut io).unwrap();
+        drop(outputs);
+        if let Some((_, output)) = in_place {
+            made[output] = Tensor::from_slice(expected[output].shape(), &data).unwrap();
+        }
+        made
+    }
+
+    fn views(&self) -> impl Iterator<Item = Option<ValueView<'_>>> {
+        self.inputs.iter().map(|input| input.as_ref().map(|(t, _)| ValueView::Tensor(t.view())))
+    }
+
+    fn shapes(&self) -> Vec<Vec<usize>> {
+        let shape = |(tensor, _): &(Tensor, bool)| tensor.shape().to_vec();
+        self.inputs.iter().map(|input| input.as_ref().map(shape).unwrap_or_default()).collect()
+    }
+}
+
+/// Whole numbers from −3 to 3, of no obvious pattern: sums of their products are exact in f32.
+pub(crate) fn integers(shape: &[usize]) -> Tensor {
+    values(shape, |i| (i % 7) as f32 - 3.0)
+}
+
+/// Numbers from −4 to 4.
+pub(crate) fn floats(shape: &[usize]) -> Tensor {
+    values(shape, |i| (i % 8192) as f32 / 1024.0 - 4.0)
+}
+
+/// `f` of numbers without an obvious pattern.
+fn values<T: Element>(shape: &[usize], f: impl Fn(usize) -> T) -> Tensor {
+    let n = n_elements(shape).unwrap();
+    // The high bits of a linear congruence (Knuth's multiplier).
+    let scramble = |i: usize| (i + n).wrapping_mul(6_364_136_223_846_793_005) >> 33;
+    Tensor::from_slice(shape, &(0..n).map(|i| f(scramble(i))).collect::<Vec<_>>()).unwrap()
+}
+
+/// Equal, or both NaN.
+pub(crate) fn exact(found: f32, expected: f32) -> bool {
+    found == expected || found.is_nan() && expected.is_nan()
+}
+
+/// Within `n` units in the last place of the larger.
+pub(crate) fn ulps(n: u32) -> impl Fn(f32, f32) -> bool {
+    relative(n as f32 * f32::EPSILON)
+}
+
+/// Within `error` times the larger, or the least normal number.
+pub(crate) fn relative(error: f32) -> impl Fn(f32, f32) -> bool {
+    move |found, expected| {
+        let size = found.abs().max(expected.abs()).max(f32::MIN_POSITIVE);
+        exact(found, expected) || (found - expected).abs() <= error * size
+    }
+}
+
+/// Within `error`.
+pub(crate) fn within(error: f32) -> impl Fn(f32, f32) -> bool {
+    move |found, expected| exact(found, expected) || (found - expected).abs() <= error
+}
+
+/// The threads of the standard library.
+#[derive(Debug)]
+pub(crate) struct StdThreads(pub(crate) usize);
+
+impl Threads for StdThreads {
+    fn count(&self) -> usize {
+        self.0
+    }
+
+    fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync)) {
+        let next = AtomicUsize::new(0);
+        let work = || {
+            loop {
+                match next.fetch_add(1, Ordering::Relaxed) {
+                    i if i < n => part(i),
+                    _ => return,
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            (1..self.0).for_each(|_| drop(scope.spawn(work)));
+            work();
+        });
+    }
+}
+
+struct Packs;
+
+impl PackStore for Packs {
+    fn pack(
+        &mut self,
+        _constant: &Tensor,
+        recipe: &Recipe,
+        pack: &mut dyn FnMut(&mut [u8]),
+    ) -> Packed {
+        let mut buf = AlignedBuf::zeroed(recipe.n_bytes);
+        pack(buf.as_mut());
+        Packed::new(bytes::Bytes::from_owner(buf))
+    }
+}
+
+fn garbage(like: &Tensor) -> Tensor {
+    let mut tensor = Tensor::zeros(like.dtype(), like.shape()).unwrap();
+    tensor.view_mut().into_bytes().unwrap().fill(0xff);
+    tensor
+}
+
+fn bits(tensors: &[Tensor]) -> Vec<&[u8]> {
+    tensors.iter().map(|tensor| tensor.view().as_bytes().unwrap()).collect()
+}
+
+fn compare(found: &Tensor, expected: &Tensor, is_close: &Tolerance<'_>, what: &str) {
+    let pairs = found.as_slice::<f32>().unwrap().iter().zip(expected.as_slice::<f32>().unwrap());
+    for (i, (&found, &expected)) in pairs.enumerate() {
+        assert!(is_close(found, expected), "element {i} is {found}, not {expected}, of {what}");
+    }
+}

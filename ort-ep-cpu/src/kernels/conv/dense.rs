@@ -1,0 +1,109 @@
+//! Convolutions whose outputs sum over channels: a product for each image and group.
+
+use ort_ep::{Packed, Recipe, Threads};
+use ort_kernels::conv_f32::Columns;
+use ort_kernels::gemm_f32::{Gemm, Lhs, Matrix, Panels, Start, pack_a, variant};
+
+use super::{ConvKernel, Geometry, Operands, Residual, is_depthwise};
+use crate::cpu::{Team, n_parts};
+use crate::cut::{Along, Cut, Part};
+use crate::kernels::Compiler;
+
+/// The weights of each group, packed as left operands one after the other; `None` unless they are
+/// constant and the convolution dense.
+pub(super) fn pack(compiler: &mut Compiler<'_>, group: usize) -> Option<Packed> {
+    let isa = compiler.cpu.isa;
+    let weights = compiler.constant(1)?;
+    let data = weights.as_slice::<f32>().ok()?;
+    let &[filters, c, ref kernel @ ..] = weights.shape() else { return None };
+    let (rows, columns) = (filters / group, c * kernel.iter().product::<usize>());
+    if data.is_empty() || rows == 0 || (is_depthwise(group, c) && kernel.len() <= 2) {
+        return None;
+    }
+    let recipe = Recipe {
+        name: "gemm_f32/a",
+        parameters: vec![variant(isa).mr as u64, group as u64],
+        n_bytes: size_of_val(data),
+    };
+    Some(compiler.packs.pack(weights, &recipe, &mut |bytes| {
+        let packed: &mut [f32] = bytemuck::cast_slice_mut(bytes);
+        let groups = data.chunks_exact(rows * columns);
+        for (w, packed) in groups.zip(packed.chunks_exact_mut(rows * columns)) {
+            pack_a(isa, &Matrix::row_major(w, rows, columns), 1.0, packed);
+        }
+    }))
+}
+
+/// The elements of scratch a thread needs.
+pub(super) fn scratch_len(kernel: &ConvKernel, geometry: &Geometry) -> usize {
+    let none = Matrix::row_major(&[], 0, 0);
+    product(kernel, geometry, &[], none, Start::Zero).scratch_len(geometry.m)
+}
+
+/// Computes `y`: `[images, group, m, positions]`.
+pub(super) fn run(
+    kernel: &ConvKernel,
+    geometry: &Geometry,
+    operands: &Operands<'_>,
+    y: &mut [f32],
+    (threads, scratch): (&dyn Threads, &mut [u8]),
+) {
+    let Geometry { c, m, group, .. } = *geometry;
+    let (k, n) = (c * geometry.taps(), geometry.n_outputs());
+    let n_products = y.len() / (m * n);
+    let n_parts = n_parts(threads, y.len().saturating_mul(k)).div_ceil(n_products);
+    let cut = Cut::new(kernel.cpu.isa, [m, n], n_parts, Along::Columns);
+    let team = Team::new(threads, n_products * cut.n_parts());
+    let team = team.with_scratch(scratch, scratch_len(kernel, geometry));
+    let products = y.chunks_exact_mut(m * n).enumerate();
+    let parts = products.flat_map(|(i, y)| cut.parts(y).map(move |part| (i, part)));
+    team.run(parts, |(i, mut part), scratch| {
+        let image = c * geometry.n_inputs();
+        let columns = Columns::new(&operands.x[i * image..][..image], c, geometry.axes);
+        let bias = operands.bias_from(i % group * m);
+        let start = match (operands.z, bias) {
+            (Residual::None, None) => Start::Zero,
+            (Residual::None, Some(bias)) => Start::ByRow(bias),
+            (z, bias) => {
+                add_residual(z, (i * m * n, n), bias, &mut part);
+                Start::C
+            }
+        };
+        let w = &operands.w[i % group * m * k..][..m * k];
+        part.compute(&product(kernel, geometry, w, columns, start), kernel.tail, scratch);
+    });
+}
+
+fn product<'a, B: Panels>(
+    kernel: &ConvKernel,
+    geometry: &Geometry,
+    w: &'a [f32],
+    b: B,
+    start: Start<'a>,
+) -> Gemm<'a, B> {
+    let (m, k) = (geometry.m, geometry.c * geometry.taps());
+    let a = match kernel.weights {
+        Some(_) => Lhs::Packed(w),
+        None => Lhs::Strided { a: Matrix::row_major(w, m, k), alpha: 1.0 },
+    };
+    let activation = kernel.tail.fused();
+    Gemm { isa: kernel.cpu.isa, m, n: geometry.n_outputs(), k, a, b, start, activation }
+}
+
+/// Writes residual plus bias to a part of the matrix that begins at `first` and has `n` columns.
+fn add_residual(
+    z: Residual<'_>,
+    (first, n): (usize, usize),
+    bias: Option<&[f32]>,
+    part: &mut Part<'_>,
+) {
+    let column = part.columns.start;
+    part.for_each_row(|row, y| {
+        if let Residual::Given(z) = z {
+            y.copy_from_slice(&z[first + row * n + column..][..y.len()]);
+        }
+        if let Some(bias) = bias {
+            y.iter_mut().for_each(|y| *y += bias[row]);
+        }
+    });
+}

@@ -1,0 +1,74 @@
+//! Convolutions whose every output channel sees one input channel: plane by plane.
+
+use ort_ep::Threads;
+use ort_kernels::conv_f32::{Axis, Depthwise};
+use ort_kernels::{Activation, vec};
+
+use super::{ConvKernel, Geometry, Operands, Residual};
+use crate::cpu::{Team, n_parts};
+
+/// The elements of scratch a thread needs.
+pub(super) fn scratch_len(geometry: &Geometry) -> usize {
+    Depthwise::scratch_len(&plane_axes(geometry))
+}
+
+/// Computes `y`: `[images, channels, positions]`.
+pub(super) fn run(
+    kernel: &ConvKernel,
+    geometry: &Geometry,
+    operands: &Operands<'_>,
+    y: &mut [f32],
+    (threads, scratch): (&dyn Threads, &mut [u8]),
+) {
+    let (taps, plane) = (geometry.taps(), geometry.n_outputs());
+    let n_planes = y.len() / plane;
+    let n_parts = n_parts(threads, y.len().saturating_mul(taps));
+    let per_part = n_planes.div_ceil(n_parts);
+    let team = Team::new(threads, n_planes.div_ceil(per_part));
+    let team = team.with_scratch(scratch, scratch_len(geometry));
+    let parts = y.chunks_mut(per_part * plane).enumerate();
+    team.run(parts, |(i, y), scratch| {
+        for (j, y) in y.chunks_exact_mut(plane).enumerate() {
+            let at = i * per_part + j;
+            one_plane(kernel, geometry, operands, (at, y), scratch);
+        }
+    });
+}
+
+/// Plane `at` of the output.
+fn one_plane(
+    kernel: &ConvKernel,
+    geometry: &Geometry,
+    operands: &Operands<'_>,
+    (at, y): (usize, &mut [f32]),
+    scratch: &mut [f32],
+) {
+    let (taps, n_inputs) = (geometry.taps(), geometry.n_inputs());
+    let channel = at % (geometry.group * geometry.m);
+    let x = &operands.x[at / geometry.m * n_inputs..][..n_inputs];
+    let z = match operands.z {
+        Residual::Given(z) => Some(&z[at * y.len()..][..y.len()]),
+        Residual::None | Residual::InPlace => None,
+    };
+    let axes = plane_axes(geometry);
+    let depthwise = Depthwise {
+        isa: kernel.cpu.isa,
+        axes,
+        weights: &operands.w[channel * taps..][..taps],
+        bias: operands.bias.map_or(0.0, |bias| bias[channel]),
+        activation: if z.is_some() { Activation::None } else { kernel.tail.fused() },
+    };
+    depthwise.run(x, 0..axes[0].output, y, scratch);
+    match z {
+        Some(z) => {
+            vec::add(kernel.cpu.isa, y, z);
+            kernel.tail.apply(kernel.cpu.isa, y);
+        }
+        None => kernel.tail.finish(y),
+    }
+}
+
+fn plane_axes(geometry: &Geometry) -> [Axis; 2] {
+    let [_, height, width] = geometry.axes;
+    [height, width]
+}

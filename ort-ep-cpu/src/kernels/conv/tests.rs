@@ -1,0 +1,83 @@
+use ort_graph::Attr;
+
+use crate::case::{Case, exact, integers, ulps};
+
+fn ints(values: &[i64]) -> Attr {
+    Attr::Ints(values.to_vec())
+}
+
+/// A convolution of `x` with `w`, where attributes are pairs of name and one value an axis.
+fn conv(group: i64, x: &[usize], w: &[usize], attrs: &[(&str, &[i64])]) -> Case {
+    let case = Case::new("Conv", 22).attr("group", Attr::Int(group));
+    attrs
+        .iter()
+        .fold(case, |case, (name, values)| case.attr(name, ints(values)))
+        .input(integers(x))
+        .weight(integers(w))
+}
+
+#[test]
+fn sums_of_small_integers_are_exact() {
+    let cases = [
+        conv(1, &[1, 8, 9, 9], &[16, 8, 1, 1], &[]),
+        conv(1, &[2, 3, 17, 19], &[5, 3, 3, 3], &[("pads", &[1, 1, 1, 1])]),
+        conv(1, &[1, 3, 30, 31], &[20, 3, 3, 3], &[("strides", &[2, 2]), ("pads", &[1, 1, 1, 1])]),
+        conv(1, &[1, 4, 12, 13], &[6, 4, 3, 2], &[("dilations", &[2, 3])]),
+        conv(1, &[1, 2, 7, 5], &[3, 2, 5, 1], &[("pads", &[2, 0, 3, 0])]),
+        conv(4, &[2, 8, 9, 11], &[12, 2, 3, 3], &[("pads", &[0, 1, 1, 0])]),
+        conv(1, &[1, 1, 8, 8], &[17, 1, 3, 3], &[]),
+        conv(1, &[1, 5, 40], &[33, 5, 4], &[("strides", &[3])]),
+        conv(1, &[1, 2, 4, 5, 6], &[3, 2, 2, 3, 3], &[("pads", &[1, 1, 1, 0, 1, 1])]),
+        conv(1, &[1, 40, 20, 20], &[64, 40, 3, 3], &[("pads", &[1, 1, 1, 1])]),
+        conv(1, &[1, 64, 7, 7], &[128, 64, 1, 1], &[]),
+        conv(1, &[0, 3, 4, 4], &[2, 3, 1, 1], &[]),
+        conv(1, &[1, 3, 4, 4], &[0, 3, 1, 1], &[]),
+        conv(2, &[1, 2, 3, 5, 5], &[2, 1, 2, 2, 2], &[]),
+    ];
+    cases.into_iter().for_each(|case| case.check(exact));
+}
+
+#[test]
+fn planes_of_small_integers_are_exact() {
+    let cases = [
+        conv(3, &[2, 3, 10, 9], &[3, 1, 3, 3], &[("pads", &[1, 1, 1, 1])]),
+        conv(3, &[1, 3, 10, 9], &[6, 1, 3, 3], &[("strides", &[2, 2])]),
+        conv(5, &[1, 5, 33], &[5, 1, 7], &[("pads", &[3, 3])]),
+        conv(2, &[1, 2, 40, 50], &[2, 1, 5, 5], &[("dilations", &[2, 1]), ("pads", &[4, 2, 4, 2])]),
+        conv(64, &[1, 64, 56, 56], &[64, 1, 3, 3], &[("pads", &[1, 1, 1, 1])]),
+        conv(2, &[0, 2, 4, 4], &[2, 1, 1, 1], &[]),
+    ];
+    cases.into_iter().for_each(|case| case.check(exact));
+}
+
+#[test]
+fn padding_follows_its_name() {
+    for name in ["SAME_UPPER", "SAME_LOWER", "VALID"] {
+        let case = conv(1, &[1, 2, 6, 7], &[3, 2, 2, 4], &[("strides", &[1, 2])]);
+        case.attr("auto_pad", Attr::String(name.into())).check(exact);
+    }
+}
+
+#[test]
+fn bias_residual_and_activation_come_in_this_order() {
+    for name in ["", "Relu", "LeakyRelu", "Sigmoid", "HardSwish", "Softsign"] {
+        for (group, x, w) in [
+            (1, [2, 6, 9, 8], [20, 6, 3, 3]),
+            (2, [1, 6, 9, 8], [4, 3, 3, 3]),
+            (6, [1, 6, 9, 8], [6, 1, 3, 3]),
+        ] {
+            let fused = || {
+                Case::new("FusedConv", 1)
+                    .domain("com.microsoft")
+                    .attr("group", Attr::Int(group))
+                    .attr("activation", Attr::String(name.into()))
+                    .input(integers(&x))
+                    .weight(integers(&w))
+            };
+            let y = [x[0], w[0], 7, 6];
+            fused().weight(integers(&[w[0]])).input(integers(&y)).check(ulps(4));
+            fused().absent().input(integers(&y)).check(ulps(4));
+            fused().weight(integers(&[w[0]])).check(ulps(4));
+        }
+    }
+}

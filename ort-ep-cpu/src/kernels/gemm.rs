@@ -1,0 +1,220 @@
+//! Gemm and FusedGemm in f32.
+
+use ort_ep::{Io, Kernel, KernelError, Packed, Prepared};
+use ort_graph::OpError;
+use ort_kernels::gemm_f32::Start;
+use ort_ops::ops::gemm::Gemm;
+use ort_tensor::{DType, broadcast, broadcast_strides};
+
+use super::{Compiled, Compiler, KernelDef};
+use crate::cpu::Cpu;
+use crate::product::{Operands, Product, pack_right};
+
+pub(super) const DEF: KernelDef = KernelDef::one(compile);
+
+/// One product, `b` packed if it is constant.
+#[derive(Debug)]
+struct GemmKernel {
+    cpu: Cpu,
+    op: Gemm,
+    b: Option<Packed>,
+}
+
+/// What a shape signature makes of it.
+struct State {
+    product: Product,
+    bias: Bias,
+}
+
+/// How the third operand enters.
+enum Bias {
+    None,
+    /// `[n]`, as it is.
+    ByColumn,
+    /// `[m, 1]`, as it is.
+    ByRow,
+    /// Of any other shape, or times a factor: element `(i, j)` is `i·strides[0] + j·strides[1]`.
+    Scaled {
+        strides: [usize; 2],
+    },
+}
+
+fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+    let Some(&op) = compiler.op::<Gemm>() else { return Ok(None) };
+    if !compiler.are_f32(0..3) {
+        return Ok(None);
+    }
+    let row = usize::from(op.is_a_transposed);
+    let m = compiler.fact(0).and_then(|a| a.dims()?.get(row)?.known());
+    // A single row is multiplied fastest with a matrix as it stands, if its rows are contiguous.
+    let is_left_alone = m == Some(1) && !op.is_b_transposed;
+    let b = if is_left_alone { None } else { pack_right(compiler, 1, op.is_b_transposed) };
+    Ok(Some(Box::new(GemmKernel { cpu: compiler.cpu, op, b })))
+}
+
+impl GemmKernel {
+    fn product(&self, a: &[usize], b: &[usize]) -> Result<Product, KernelError> {
+        let (&[a_rows, a_columns], &[b_rows, b_columns]) = (a, b) else {
+            return Err(mismatch("operands of Gemm", a, b));
+        };
+        let oriented = |is_transposed, rows, columns| match is_transposed {
+            false => ([rows, columns], [columns, 1]),
+            true => ([columns, rows], [1, columns]),
+        };
+        let ([m, k], a_strides) = oriented(self.op.is_a_transposed, a_rows, a_columns);
+        let ([b_k, n], b_strides) = oriented(self.op.is_b_transposed, b_rows, b_columns);
+        if k != b_k {
+            return Err(mismatch("inner dimensions of Gemm", a, b));
+        }
+        Ok(Product {
+            cpu: self.cpu,
+            m,
+            n,
+            k,
+            a: a_strides,
+            b: b_strides,
+            batch: [(1, 0, 0)].into_iter().collect(),
+        })
+    }
+
+    fn bias(&self, c: &[usize], shape: [usize; 2]) -> Result<Bias, KernelError> {
+        if broadcast(c, &shape).as_deref() != Some(&shape[..]) {
+            return Err(mismatch("bias of Gemm", c, &shape));
+        }
+        let strides = broadcast_strides(c, &shape);
+        Ok(match (self.op.beta == 1.0, strides[0], strides[1]) {
+            (true, 0, 1) => Bias::ByColumn,
+            (true, 1, 0) => Bias::ByRow,
+            (_, row, column) => Bias::Scaled { strides: [row, column] },
+        })
+    }
+}
+
+impl Kernel for GemmKernel {
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let &[a, b, ref rest @ ..] = shapes else { return Err(KernelError::ForeignState) };
+        let product = self.product(a, b)?;
+        // An absent input and a scalar have the same shape; the run knows which it is.
+        let bias = match rest {
+            [c, ..] if self.op.beta != 0.0 => self.bias(c, [product.m, product.n])?,
+            _ => Bias::None,
+        };
+        let scratch_bytes = self.cpu.scratch_bytes(product.scratch_len());
+        Ok(Prepared::new(State { product, bias }).with_scratch(scratch_bytes))
+    }
+
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let State { product, bias } = prepared.state()?;
+        let inputs = io.inputs;
+        let c = inputs.optional_tensor(2)?.map(|c| c.as_slice::<f32>()).transpose()?;
+        let start = match (c, bias) {
+            (None, _) | (_, Bias::None) => Start::Zero,
+            (Some(c), Bias::ByColumn) => Start::ByColumn(c),
+            (Some(c), Bias::ByRow) => Start::ByRow(c),
+            (Some(_), Bias::Scaled { .. }) => Start::C,
+        };
+        let operands = Operands {
+            a: inputs.tensor(0)?.as_slice()?,
+            alpha: self.op.alpha,
+            b: match &self.b {
+                Some(packed) => bytemuck::cast_slice(packed.bytes()),
+                None => inputs.tensor(1)?.as_slice()?,
+            },
+            is_packed: self.b.is_some(),
+            start,
+            tail: self.op.activation.into(),
+        };
+        let y = io.outputs[0].tensor(DType::F32, &[product.m, product.n])?.into_slice()?;
+        product.run(&operands, y, (io.threads, io.scratch), |part| {
+            if let (Some(c), &Bias::Scaled { strides: [row, column] }) = (c, bias) {
+                let columns = part.columns.clone();
+                part.for_each_row(|i, y| {
+                    for (y, j) in y.iter_mut().zip(columns.clone()) {
+                        *y = self.op.beta * c[i * row + j * column];
+                    }
+                });
+            }
+        });
+        Ok(())
+    }
+
+    fn variant(&self) -> &'static str {
+        named!(self.cpu.isa => "gemm_f32": tile)
+    }
+
+    fn packed_bytes(&self) -> usize {
+        self.b.as_ref().map_or(0, |b| b.bytes().len())
+    }
+}
+
+fn mismatch(what: &'static str, left: &[usize], right: &[usize]) -> KernelError {
+    OpError::Shapes { what, left: left.to_vec(), right: right.to_vec() }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+
+    use crate::case::{Case, exact, integers, ulps};
+
+    fn case(name: &'static str) -> Case {
+        let version = if name == "Gemm" { 13 } else { 1 };
+        let domain = if name == "Gemm" { "" } else { "com.microsoft" };
+        Case::new(name, version).domain(domain)
+    }
+
+    #[test]
+    fn products_of_small_integers_are_exact() {
+        let shapes = [
+            [1, 1, 1],
+            [1, 300, 65],
+            [3, 5, 7],
+            [15, 33, 31],
+            [128, 64, 96],
+            [0, 3, 4],
+            [3, 0, 4],
+            [3, 4, 0],
+        ];
+        for [m, k, n] in shapes {
+            for transposed in 0..4 {
+                let (a, b) = (transposed & 1, transposed >> 1);
+                let swap = |is: i64, [x, y]: [usize; 2]| if is == 1 { [y, x] } else { [x, y] };
+                let case = case("Gemm").attr("transA", Attr::Int(a)).attr("transB", Attr::Int(b));
+                case.input(integers(&swap(a, [m, k])))
+                    .weight(integers(&swap(b, [k, n])))
+                    .weight(integers(&[n]))
+                    .check(exact);
+            }
+        }
+    }
+
+    #[test]
+    fn the_bias_stretches_and_is_scaled() {
+        let shapes: [&[usize]; 6] = [&[], &[1], &[33], &[1, 33], &[20, 1], &[20, 33]];
+        for shape in shapes {
+            for (alpha, beta) in [(1.0, 1.0), (2.0, -3.0), (0.5, 0.0)] {
+                case("Gemm")
+                    .attr("alpha", Attr::Float(alpha))
+                    .attr("beta", Attr::Float(beta))
+                    .input(integers(&[20, 8]))
+                    .weight(integers(&[8, 33]))
+                    .input(integers(shape))
+                    .check(exact);
+            }
+        }
+        case("Gemm").input(integers(&[20, 8])).input(integers(&[8, 33])).check(exact);
+    }
+
+    #[test]
+    fn activations_are_applied_to_the_sums() {
+        for name in ["Relu", "LeakyRelu", "Tanh", "Sigmoid", "HardSwish", "Elu", "Softplus"] {
+            // The sums are exact, so that only the function rounds: that of hard swish three times.
+            case("FusedGemm")
+                .attr("activation", Attr::String(name.into()))
+                .input(integers(&[40, 70]))
+                .weight(integers(&[70, 50]))
+                .weight(integers(&[50]))
+                .check(ulps(4));
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! MatMul, FusedMatMul and TransposeMatMul in f32.
+
+use ort_ep::{Io, Kernel, KernelError, Packed, Prepared};
+use ort_graph::Dim;
+use ort_kernels::Activation;
+use ort_kernels::gemm_f32::{Start, packed_b_len};
+use ort_ops::infer::matmul_shape;
+use ort_ops::ops::matmul::{Arrangement, MatMul};
+use ort_tensor::{DType, Shape, row_major_strides};
+
+use super::{Compiled, Compiler, KernelDef};
+use crate::cpu::Cpu;
+use crate::product::{Operands, Product, pack_right};
+use crate::tail::Tail;
+
+pub(super) const DEF: KernelDef = KernelDef::one(compile);
+
+/// A batch of products, the right operands packed if they are constant.
+#[derive(Debug)]
+struct MatMulKernel {
+    cpu: Cpu,
+    op: MatMul,
+    b: Option<Packed>,
+}
+
+/// What a shape signature makes of it.
+struct State {
+    product: Product,
+    shape: Shape,
+}
+
+fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+    let Some(&op) = compiler.op::<MatMul>() else { return Ok(None) };
+    if !compiler.are_f32(0..2) {
+        return Ok(None);
+    }
+    let is_row = compiler.fact(0).and_then(|a| Some(is_row(a.dims()?, op.a))).unwrap_or(false);
+    // A single row is multiplied fastest with a matrix as it stands, if its rows are contiguous.
+    let is_left_alone = op.b.is_batch_transposed || (is_row && !op.b.is_transposed);
+    let b = if is_left_alone { None } else { pack_right(compiler, 1, op.b.is_transposed) };
+    Ok(Some(Box::new(MatMulKernel { cpu: compiler.cpu, op, b })))
+}
+
+/// Whether the left operand is known to be a single row.
+fn is_row(dims: &[Dim], arrangement: Arrangement) -> bool {
+    let perm = arrangement.perm(dims.len());
+    let rows = perm.split_last().map_or(&[][..], |(_, rows)| rows);
+    rows.iter().all(|&axis| dims[axis] == Dim::Known(1))
+}
+
+/// An operand as the product reads it.
+struct Operand {
+    shape: Shape,
+    strides: Shape,
+}
+
+impl Operand {
+    fn new(stored: &[usize], arrangement: Arrangement) -> Self {
+        let (perm, own) = (arrangement.perm(stored.len()), row_major_strides(stored));
+        Self {
+            shape: perm.iter().map(|&axis| stored[axis]).collect(),
+            strides: perm.iter().map(|&axis| own[axis]).collect(),
+        }
+    }
+
+    /// How many dimensions the batch has.
+    fn n_batch(&self) -> usize {
+        self.shape.len().saturating_sub(2)
+    }
+
+    /// The stride along dimension `i` of a batch of `n_batch` dimensions; 0 where it stretches.
+    fn batch_stride(&self, i: usize, n_batch: usize) -> usize {
+        match (i + self.n_batch()).checked_sub(n_batch) {
+            Some(i) if self.shape[i] != 1 => self.strides[i],
+            _ => 0,
+        }
+    }
+}
+
+impl MatMulKernel {
+    fn state(&self, a: &[usize], b: &[usize]) -> Result<State, KernelError> {
+        let (a, mut b) = (Operand::new(a, self.op.a), Operand::new(b, self.op.b));
+        let shape = matmul_shape(&a.shape, &b.shape).map_err(KernelError::Op)?;
+        let n_batch = a.n_batch().max(b.n_batch());
+        let matrix = |x: &Operand| {
+            let (at, rank) = (x.n_batch(), x.shape.len());
+            ([x.shape[at], x.shape[rank - 1]], [x.strides[at], x.strides[rank - 1]])
+        };
+        // An operand of rank 1 is a row on the left and a column on the right.
+        let ([m, k], a_strides) = match a.shape.len() {
+            1 => ([1, a.shape[0]], [a.shape[0], 1]),
+            _ => matrix(&a),
+        };
+        let ([_, n], b_strides) = match b.shape.len() {
+            1 => ([b.shape[0], 1], [1, 1]),
+            _ => matrix(&b),
+        };
+        if self.b.is_some() {
+            let stored = row_major_strides(&b.shape[..b.n_batch()]);
+            let each = packed_b_len(self.cpu.isa, k, n);
+            b.strides.iter_mut().zip(stored).for_each(|(to, index)| *to = index * each);
+        }
+        let batch = (0..n_batch)
+            .map(|i| (shape[i], a.batch_stride(i, n_batch), b.batch_stride(i, n_batch)))
+            .collect();
+        let mut product = Product { cpu: self.cpu, m, n, k, a: a_strides, b: b_strides, batch };
+        product.merge_rows();
+        Ok(State { product, shape })
+    }
+}
+
+impl Kernel for MatMulKernel {
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let &[a, b] = shapes else { return Err(KernelError::ForeignState) };
+        let state = self.state(a, b)?;
+        let scratch_bytes = self.cpu.scratch_bytes(state.product.scratch_len());
+        Ok(Prepared::new(state).with_scratch(scratch_bytes))
+    }
+
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let State { product, shape } = prepared.state()?;
+        let operands = Operands {
+            a: io.inputs.tensor(0)?.as_slice()?,
+            alpha: self.op.alpha,
+            b: match &self.b {
+                Some(packed) => bytemuck::cast_slice(packed.bytes()),
+                None => io.inputs.tensor(1)?.as_slice()?,
+            },
+            is_packed: self.b.is_some(),
+            start: Start::Zero,
+            tail: Tail::Fused(Activation::None),
+        };
+        let y = io.outputs[0].tensor(DType::F32, shape)?.into_slice()?;
+        product.run(&operands, y, (io.threads, io.scratch), |_| {});
+        Ok(())
+    }
+
+    fn variant(&self) -> &'static str {
+        named!(self.cpu.isa => "gemm_f32": tile)
+    }
+
+    fn packed_bytes(&self) -> usize {
+        self.b.as_ref().map_or(0, |b| b.bytes().len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+
+    use crate::case::{Case, exact, integers};
+
+    #[test]
+    fn batches_of_any_rank_stretch_to_each_other() {
+        let cases: [(&[usize], &[usize]); 14] = [
+            (&[3], &[3]),
+            (&[7], &[7, 5]),
+            (&[6, 7], &[7]),
+            (&[2, 6, 7], &[7]),
+            (&[20, 40], &[40, 33]),
+            (&[1, 256], &[256, 300]),
+            (&[2, 17, 40], &[40, 33]),
+            (&[2, 3, 17, 8], &[2, 3, 8, 9]),
+            (&[2, 1, 5, 4], &[3, 4, 6]),
+            (&[3, 5, 4], &[2, 1, 4, 6]),
+            (&[1, 2, 1, 3], &[4, 1, 3, 2]),
+            (&[0, 3], &[3, 2]),
+            (&[2, 0, 3], &[2, 3, 4]),
+            (&[2, 3, 0], &[2, 0, 4]),
+        ];
+        for (a, b) in cases {
+            Case::new("MatMul", 13).input(integers(a)).weight(integers(b)).check(exact);
+        }
+    }
+
+    #[test]
+    fn a_large_product_is_the_same_on_any_number_of_threads() {
+        for (m, k, n) in [(150, 300, 100), (1, 700, 900), (700, 90, 16)] {
+            let case = Case::new("MatMul", 13);
+            case.input(integers(&[m, k])).weight(integers(&[k, n])).check(exact);
+        }
+    }
+
+    #[test]
+    fn operands_lie_as_the_attributes_say() {
+        let flag = |i: u32, name| (name, Attr::Int(i64::from(i & 1)));
+        for bits in 0..16_u32 {
+            let attrs = [
+                flag(bits, "transA"),
+                flag(bits >> 1, "transB"),
+                flag(bits >> 2, "transBatchA"),
+                flag(bits >> 3, "transBatchB"),
+            ];
+            let case = Case::new("FusedMatMul", 1).domain("com.microsoft");
+            let case = attrs.into_iter().fold(case, |case, (name, attr)| case.attr(name, attr));
+            let stored = |mut shape: Vec<usize>, is_transposed: bool, is_batch: bool| {
+                if is_transposed {
+                    shape.swap(2, 3);
+                }
+                if is_batch {
+                    shape[..3].rotate_right(1);
+                }
+                integers(&shape)
+            };
+            case.attr("alpha", Attr::Float(0.25))
+                .input(stored(vec![2, 3, 9, 5], bits & 1 == 1, bits >> 2 & 1 == 1))
+                .weight(stored(vec![2, 3, 5, 34], bits >> 1 & 1 == 1, bits >> 3 & 1 == 1))
+                .check(exact);
+        }
+    }
+}

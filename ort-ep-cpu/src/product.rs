@@ -1,0 +1,200 @@
+//! Batches of matrix products, `C[b] = act(start + α·A[b]·B[b])`, shared by the threads of a run.
+
+use ort_ep::{Packed, Recipe, Threads};
+use ort_kernels::Activation;
+use ort_kernels::gemm_f32::{
+    Gemm, Lhs, Matrix, PackedB, Panels, Slice, Start, pack_b, packed_b_len, variant,
+};
+use smallvec::SmallVec;
+
+use crate::cpu::{Cpu, Team, n_parts};
+use crate::cut::{Along, Cut, Part};
+use crate::kernels::Compiler;
+use crate::tail::Tail;
+
+/// The sizes of a batch of products. Strides in elements.
+#[derive(Clone, Debug)]
+pub(crate) struct Product {
+    pub(crate) cpu: Cpu,
+    /// Rows of A and C.
+    pub(crate) m: usize,
+    /// Columns of B and C.
+    pub(crate) n: usize,
+    /// Columns of A, rows of B.
+    pub(crate) k: usize,
+    /// From row to row and from column to column of A.
+    pub(crate) a: [usize; 2],
+    /// From row to row and from column to column of B, unless it is packed.
+    pub(crate) b: [usize; 2],
+    /// The dimensions of the batch: how many, from one A to the next, from one B to the next.
+    pub(crate) batch: SmallVec<[(usize, usize, usize); 3]>,
+}
+
+/// The operands of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operands<'a> {
+    pub(crate) a: &'a [f32],
+    pub(crate) alpha: f32,
+    pub(crate) b: &'a [f32],
+    /// Whether B was packed by [`pack_right`].
+    pub(crate) is_packed: bool,
+    pub(crate) start: Start<'a>,
+    pub(crate) tail: Tail,
+}
+
+impl Product {
+    /// Makes one product of as many as share B and have their A, like their C, one below the other.
+    pub(crate) fn merge_rows(&mut self) {
+        self.batch.retain(|&mut (len, ..)| len != 1);
+        while let Some(&(len, a, 0)) = self.batch.last() {
+            if self.m == 1 {
+                self.a[0] = a;
+            } else if a != self.m * self.a[0] {
+                break;
+            }
+            self.m *= len;
+            self.batch.pop();
+        }
+    }
+
+    /// The elements of scratch a thread needs.
+    pub(crate) fn scratch_len(&self) -> usize {
+        let none = Matrix::row_major(&[], 0, 0);
+        let a = Lhs::Strided { a: none, alpha: 1.0 };
+        self.gemm(a, none, (Start::Zero, Activation::None)).scratch_len(self.m)
+    }
+
+    /// Computes `c`: `[batch…, m, n]`, contiguous. `prefill` writes what a part starts from if
+    /// that is C itself.
+    pub(crate) fn run(
+        &self,
+        operands: &Operands<'_>,
+        c: &mut [f32],
+        (threads, scratch): (&dyn Threads, &mut [u8]),
+        prefill: impl Fn(&mut Part<'_>) + Sync,
+    ) {
+        if c.is_empty() {
+            return;
+        }
+        let cut = self.cut(operands, threads);
+        let n_batch: usize = self.batch.iter().map(|&(len, ..)| len).product();
+        let team = Team::new(threads, n_batch * cut.n_parts());
+        let team = team.with_scratch(scratch, self.scratch_len());
+        let matrices = c.chunks_mut(self.m * self.n).enumerate();
+        let parts = matrices.flat_map(|(i, c)| cut.parts(c).map(move |part| (i, part)));
+        team.run(parts, |(i, mut part), scratch| {
+            prefill(&mut part);
+            let (a, b) = self.starts(i);
+            let a = self.matrix(&operands.a[a..], [self.m, self.k], self.a);
+            let a = Lhs::Strided { a, alpha: operands.alpha };
+            let b = if operands.is_packed {
+                Right::Packed(PackedB { data: &operands.b[b..], k: self.k })
+            } else {
+                Right::Plain(self.matrix(&operands.b[b..], [self.k, self.n], self.b))
+            };
+            let end = (operands.start, operands.tail.fused());
+            part.compute(&self.gemm(a, b, end), operands.tail, scratch);
+        });
+    }
+
+    /// Rows share a packed B; of a B that each part packs anew, a part takes few columns.
+    fn cut(&self, operands: &Operands<'_>, threads: &dyn Threads) -> Cut {
+        let n_batch = self.batch.iter().map(|&(len, ..)| len).product::<usize>().max(1);
+        let cost = self.m.saturating_mul(self.n).saturating_mul(self.k).saturating_mul(n_batch);
+        let n_parts = n_parts(threads, cost).div_ceil(n_batch);
+        let (along, n_parts) = match operands.is_packed {
+            true => (Along::Rows, n_parts),
+            false => (Along::Columns, n_parts.min(threads.count())),
+        };
+        Cut::new(self.cpu.isa, [self.m, self.n], n_parts, along)
+    }
+
+    fn gemm<'a, B: Panels>(
+        &self,
+        a: Lhs<'a>,
+        b: B,
+        (start, activation): (Start<'a>, Activation),
+    ) -> Gemm<'a, B> {
+        Gemm { isa: self.cpu.isa, m: self.m, n: self.n, k: self.k, a, b, start, activation }
+    }
+
+    fn matrix<'a>(
+        &self,
+        data: &'a [f32],
+        [rows, columns]: [usize; 2],
+        [row_stride, column_stride]: [usize; 2],
+    ) -> Matrix<'a> {
+        Matrix { data, rows, columns, row_stride, column_stride }
+    }
+
+    /// Where A and B of product `i` begin.
+    fn starts(&self, mut i: usize) -> (usize, usize) {
+        let (mut a, mut b) = (0, 0);
+        for &(len, a_stride, b_stride) in self.batch.iter().rev() {
+            let index = i % len;
+            i /= len;
+            (a, b) = (a + index * a_stride, b + index * b_stride);
+        }
+        (a, b)
+    }
+}
+
+/// The right operand, as it stands or packed.
+#[derive(Clone, Copy, Debug)]
+enum Right<'a> {
+    Plain(Matrix<'a>),
+    Packed(PackedB<'a>),
+}
+
+impl Panels for Right<'_> {
+    fn stored(&self, slice: &Slice) -> Option<&[f32]> {
+        match self {
+            Self::Plain(b) => b.stored(slice),
+            Self::Packed(b) => b.stored(slice),
+        }
+    }
+
+    fn as_rows(&self) -> Option<Matrix<'_>> {
+        match self {
+            Self::Plain(b) => b.as_rows(),
+            Self::Packed(b) => b.as_rows(),
+        }
+    }
+
+    fn write(&self, slice: &Slice, panels: &mut [f32]) {
+        match self {
+            Self::Plain(b) => b.write(slice, panels),
+            Self::Packed(b) => b.write(slice, panels),
+        }
+    }
+}
+
+/// The constant at `input`, matrices `[…, k, n]` (`[…, n, k]` if they are transposed), each packed
+/// as a right operand, one after the other. `None` if there is no such constant.
+pub(crate) fn pack_right(
+    compiler: &mut Compiler<'_>,
+    input: usize,
+    is_transposed: bool,
+) -> Option<Packed> {
+    let isa = compiler.cpu.isa;
+    let constant = compiler.constant(input)?;
+    let data = constant.as_slice::<f32>().ok()?;
+    let &[.., rows, columns] = constant.shape() else { return None };
+    let [k, n] = if is_transposed { [columns, rows] } else { [rows, columns] };
+    let each = packed_b_len(isa, k, n);
+    if data.is_empty() {
+        return None;
+    }
+    let recipe = Recipe {
+        name: "gemm_f32/b",
+        parameters: vec![variant(isa).nr as u64, u64::from(is_transposed)],
+        n_bytes: data.len() / (k * n) * each * size_of::<f32>(),
+    };
+    Some(compiler.packs.pack(constant, &recipe, &mut |bytes| {
+        let packed: &mut [f32] = bytemuck::cast_slice_mut(bytes);
+        for (b, packed) in data.chunks_exact(k * n).zip(packed.chunks_exact_mut(each)) {
+            let b = Matrix::row_major(b, rows, columns);
+            pack_b(isa, &if is_transposed { b.transposed() } else { b }, packed);
+        }
+    }))
+}
