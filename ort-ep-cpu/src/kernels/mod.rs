@@ -99,4 +99,5 @@ kernels! {
     conv,
     gemm,
     matmul,
+    unary,
 }
