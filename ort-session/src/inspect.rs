@@ -5,7 +5,7 @@ mod weights;
 
 use std::collections::BTreeMap;
 
-use ort_format::{AttributeValue, File, Limits};
+use ort_format::{AttributeValue, Limits};
 use ort_graph::{ModelInfo, Registry};
 use ort_tensor::DType;
 
