@@ -4,6 +4,8 @@
 //! the output in which each operand either advances with it or stays: tensors of one shape are one
 //! run, a scalar stays for all of it, a bias along channels stays for one plane at a time.
 
+use std::ops::Range;
+
 use ort_graph::OpError;
 use ort_tensor::{Element, Inputs, Output, Shape, TensorView, broadcast, broadcast_strides};
 
@@ -32,9 +34,9 @@ impl<'a, T: Element> Operand<'a, T> {
     }
 }
 
-/// How operands that broadcast to one shape are walked.
-#[derive(Debug)]
-pub(crate) struct Runs<const N: usize> {
+/// How operands that broadcast to one shape are walked: run by run along the output.
+#[derive(Clone, Debug)]
+pub struct Runs<const N: usize> {
     /// The elements of a run.
     len: usize,
     /// Which operands advance within a run.
@@ -48,7 +50,7 @@ impl<const N: usize> Runs<N> {
     ///
     /// # Errors
     /// If an operand does not broadcast to `shape`.
-    pub(crate) fn new(shape: &[usize], operands: [&[usize]; N]) -> Result<Self, OpError> {
+    pub fn new(shape: &[usize], operands: [&[usize]; N]) -> Result<Self, OpError> {
         for operand in operands {
             if broadcast(operand, shape).as_deref() != Some(shape) {
                 return Err(mismatch(operand, shape));
@@ -70,11 +72,22 @@ impl<const N: usize> Runs<N> {
     }
 
     /// Calls `run` for each run in order with the position in the output and in each operand.
-    pub(crate) fn for_each(&self, mut run: impl FnMut(usize, [usize; N])) {
-        let n_runs: usize = self.outer.iter().map(|(dim, _)| dim).product();
+    pub fn for_each(&self, run: impl FnMut(usize, [usize; N])) {
+        self.for_each_of(0..self.count(), run);
+    }
+
+    /// As [`Runs::for_each`] for those runs, of [`Runs::count`], that are in `runs`.
+    pub fn for_each_of(&self, runs: Range<usize>, mut run: impl FnMut(usize, [usize; N])) {
         let mut index = Shape::from_elem(0, self.outer.len());
-        let mut starts = [0; N];
-        for i in 0..if self.len == 0 { 0 } else { n_runs } {
+        let (mut starts, mut rest) = ([0; N], runs.start);
+        for (index, (dim, strides)) in index.iter_mut().zip(&self.outer).rev() {
+            *index = rest.checked_rem(*dim).unwrap_or(0);
+            rest = rest.checked_div(*dim).unwrap_or(0);
+            for (start, stride) in starts.iter_mut().zip(strides) {
+                *start += *index * stride;
+            }
+        }
+        for i in runs {
             run(i * self.len, starts);
             // The next index, as an odometer counts.
             for (index, (dim, strides)) in index.iter_mut().zip(&self.outer).rev() {
@@ -91,13 +104,19 @@ impl<const N: usize> Runs<N> {
         }
     }
 
+    /// How many runs there are; none if they would be empty.
+    pub fn count(&self) -> usize {
+        if self.len == 0 { 0 } else { self.outer.iter().map(|(dim, _)| dim).product() }
+    }
+
     /// The elements of a run.
-    pub(crate) const fn len(&self) -> usize {
+    #[expect(clippy::len_without_is_empty, reason = "an empty run is not walked")]
+    pub const fn len(&self) -> usize {
         self.len
     }
 
     /// Which operands advance within a run.
-    pub(crate) const fn advances(&self) -> [bool; N] {
+    pub const fn advances(&self) -> [bool; N] {
         self.advances
     }
 }
@@ -229,9 +248,13 @@ mod tests {
         ];
         for ([shape, a, b], len, n_runs) in cases {
             let runs = Runs::new(shape, [a, b]).unwrap();
-            let mut n = 0;
-            runs.for_each(|_, _| n += 1);
-            assert_eq!((runs.len(), n), (len, n_runs), "{a:?} with {b:?}");
+            let (mut all, mut one_by_one) = (Vec::new(), Vec::new());
+            runs.for_each(|at, starts| all.push((at, starts)));
+            for i in 0..runs.count() {
+                runs.for_each_of(i..i + 1, |at, starts| one_by_one.push((at, starts)));
+            }
+            assert_eq!((runs.len(), all.len()), (len, n_runs), "{a:?} with {b:?}");
+            assert_eq!(all, one_by_one);
         }
     }
 
