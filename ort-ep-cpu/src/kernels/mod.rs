@@ -96,7 +96,15 @@ macro_rules! kernels {
 
 // One a line.
 kernels! {
+    binary,
     conv,
+    conv_transpose,
     gemm,
+    map,
     matmul,
+    norm,
+    pool,
+    reduce,
+    rnn,
+    softmax,
 }
