@@ -9,6 +9,7 @@ mod cpu;
 mod cut;
 mod kernels;
 mod options;
+mod pieces;
 mod product;
 mod provider;
 mod tail;

@@ -107,4 +107,5 @@ kernels! {
     reduce,
     rnn,
     softmax,
+    unary,
 }

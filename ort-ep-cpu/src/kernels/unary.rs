@@ -1,0 +1,239 @@
+//! Functions of one operand in f32, and Gelu with a bias: `y[i] = f(x[i] + bias[i mod c])`.
+
+use ort_ep::{Io, Kernel, KernelError, Prepared};
+use ort_graph::OpError;
+use ort_kernels::{Activation, Isa, vec};
+use ort_ops::ops::{activation, clip::Clip, gelu::Gelu, unary::Unary};
+use ort_tensor::Inputs;
+
+use super::{Compiled, Compiler, KernelDef};
+use crate::pieces::{Rows, first_and_output, map};
+
+pub(super) const DEF: KernelDef = KernelDef::one(compile);
+
+/// A function of one operand; input 1 may be a bias if `has_bias`.
+#[derive(Debug)]
+struct UnaryKernel {
+    isa: Isa,
+    function: Function,
+    has_bias: bool,
+}
+
+/// `f`.
+#[derive(Clone, Copy, Debug)]
+enum Function {
+    Activation(Activation),
+    /// A [`Activation::Clip`] between inputs 1 and 2.
+    ClipByInputs,
+    Abs,
+    Erf,
+    Exp,
+    Neg,
+    Reciprocal,
+    Sqrt,
+}
+
+fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+    let function = of_unary(compiler).or_else(|| of_activation(compiler));
+    let gelu = compiler.op::<Gelu>().map(|op| match op {
+        Gelu::Exact => Function::Activation(Activation::Gelu),
+        Gelu::Tanh => Function::Activation(Activation::GeluTanh),
+    });
+    let clip = compiler.op::<Clip>().map(|op| match *op {
+        Clip::Attributes { min, max } => Function::Activation(Activation::Clip { min, max }),
+        Clip::Inputs => Function::ClipByInputs,
+    });
+    let Some(function) = function.or(gelu).or(clip) else { return Ok(None) };
+    if !compiler.are_f32(0..3) {
+        return Ok(None);
+    }
+    let isa = compiler.cpu.isa;
+    Ok(Some(Box::new(UnaryKernel { isa, function, has_bias: gelu.is_some() })))
+}
+
+fn of_unary(compiler: &Compiler<'_>) -> Option<Function> {
+    Some(match compiler.op::<Unary>()? {
+        Unary::Abs => Function::Abs,
+        Unary::Erf => Function::Erf,
+        Unary::Exp => Function::Exp,
+        Unary::HardSwish => Function::Activation(Activation::HardSwish),
+        Unary::Neg => Function::Neg,
+        Unary::Reciprocal => Function::Reciprocal,
+        Unary::Relu => Function::Activation(Activation::Relu),
+        Unary::Sigmoid => Function::Activation(Activation::Sigmoid),
+        Unary::Sqrt => Function::Sqrt,
+        Unary::Tanh => Function::Activation(Activation::Tanh),
+        _ => return None,
+    })
+}
+
+fn of_activation(compiler: &Compiler<'_>) -> Option<Function> {
+    use activation::Activation as Op;
+    Some(Function::Activation(match *compiler.op::<Op>()? {
+        Op::HardSigmoid { alpha, beta } => Activation::HardSigmoid { alpha, beta },
+        Op::LeakyRelu { alpha } => Activation::LeakyRelu { alpha },
+        Op::QuickGelu { alpha } | Op::Swish { alpha } => Activation::Silu { alpha },
+        _ => return None,
+    }))
+}
+
+impl Function {
+    /// The function with the bounds that a run gives.
+    fn with_bounds(self, inputs: Inputs<'_>) -> Result<Self, KernelError> {
+        let bound = |index, absent| match inputs.optional_tensor(index)? {
+            None => Ok(absent),
+            Some(bound) => match bound.as_slice::<f32>()? {
+                [bound] => Ok(*bound),
+                _ => Err(KernelError::Op(OpError::InputValue {
+                    index,
+                    what: "a bound is not one element",
+                })),
+            },
+        };
+        Ok(match self {
+            Self::ClipByInputs => Self::Activation(Activation::Clip {
+                min: bound(1, f32::NEG_INFINITY)?,
+                max: bound(2, f32::INFINITY)?,
+            }),
+            _ => self,
+        })
+    }
+
+    fn apply(self, isa: Isa, y: &mut [f32]) {
+        match self {
+            // Nothing lies between bounds that are no numbers.
+            Self::Activation(Activation::Clip { min, max }) if min.is_nan() || max.is_nan() => {
+                y.fill(f32::NAN);
+            }
+            Self::Activation(function) => function.apply(isa, y),
+            Self::Abs => y.iter_mut().for_each(|y| *y = y.abs()),
+            Self::Erf => vec::erf(isa, y),
+            Self::Exp => vec::exp(isa, y),
+            Self::Neg => y.iter_mut().for_each(|y| *y = -*y),
+            Self::Reciprocal => vec::div_scalar_by(isa, y, 1.0),
+            Self::Sqrt => y.iter_mut().for_each(|y| *y = y.sqrt()),
+            Self::ClipByInputs => unreachable!("invariant: a run gives the bounds"),
+        }
+    }
+}
+
+impl Kernel for UnaryKernel {
+    fn run(&self, _prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let function = self.function.with_bounds(io.inputs)?;
+        let bias = if self.has_bias { io.inputs.optional_tensor(1)? } else { None };
+        let bias = bias.map(|bias| bias.as_slice::<f32>()).transpose()?;
+        let (x, y) = first_and_output(io.inputs, &mut io.outputs[0])?;
+        let Some(bias) = bias else {
+            Rows::ELEMENTS.for_each(io.threads, y, |start, y| {
+                let x = x.map(|x| &x[start..][..y.len()]);
+                map(x, y, |_, y| function.apply(self.isa, y));
+            });
+            return Ok(());
+        };
+        let len = bias.len();
+        let rows = Rows { len, cost: len.saturating_mul(8) };
+        rows.for_each(io.threads, y, |start, y| {
+            for (i, y) in y.chunks_mut(len.max(1)).enumerate() {
+                let x = x.map(|x| &x[start + i * len..][..y.len()]);
+                map(x, y, |at, y| {
+                    vec::add(self.isa, y, &bias[at..][..y.len()]);
+                    function.apply(self.isa, y);
+                });
+            }
+        });
+        Ok(())
+    }
+
+    fn variant(&self) -> &'static str {
+        named!(self.isa => "unary_f32")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+    use ort_tensor::Tensor;
+
+    use crate::case::{Case, exact, floats, ulps, within};
+
+    const SHAPES: [&[usize]; 5] = [&[], &[0, 3], &[17], &[2, 3, 5], &[3, 331, 333]];
+    /// Operands are at most 4, and errors a few units of the operand.
+    const UNITS_OF_X: f32 = 4.0 * 4.0 * (f32::EPSILON / 2.0);
+
+    fn edges() -> Tensor {
+        let (inf, nan) = (f32::INFINITY, f32::NAN);
+        Tensor::from_slice(&[6], &[0.0_f32, -0.0, inf, 100.0, -100.0, nan]).unwrap()
+    }
+
+    #[test]
+    fn exact_functions_are_exact() {
+        for (name, version) in
+            [("Abs", 13), ("LeakyRelu", 16), ("Neg", 13), ("Reciprocal", 13), ("Relu", 14), ("Sqrt", 13)]
+        {
+            for shape in SHAPES {
+                Case::new(name, version).input(floats(shape)).check(exact);
+            }
+            Case::new(name, version).input(edges()).check(exact);
+        }
+    }
+
+    #[test]
+    fn approximate_functions_keep_their_bounds() {
+        // A bound of the kernel, and half a unit for the rounding of what is expected.
+        for (name, version, n) in [("Erf", 13, 2), ("Exp", 13, 2), ("Sigmoid", 13, 3), ("Tanh", 13, 2)]
+        {
+            for shape in SHAPES {
+                Case::new(name, version).input(floats(shape)).check(ulps(n));
+            }
+            Case::new(name, version).input(edges()).check(ulps(n));
+        }
+    }
+
+    #[test]
+    fn gated_functions_keep_their_bounds() {
+        for (domain, name, version) in [
+            ("", "Gelu", 20),
+            ("", "HardSigmoid", 22),
+            ("", "HardSwish", 22),
+            ("", "Swish", 24),
+            ("com.microsoft", "FastGelu", 1),
+            ("com.microsoft", "Gelu", 1),
+            ("com.microsoft", "QuickGelu", 1),
+        ] {
+            let case = || Case::new(name, version).domain(domain);
+            for shape in SHAPES {
+                case().input(floats(shape)).check(within(UNITS_OF_X));
+            }
+            // Differences of the operand, too, are at most a few units of it.
+            case().input(edges()).check(within(100.0 * UNITS_OF_X));
+        }
+        let tanh = Case::new("Gelu", 20).attr("approximate", Attr::String("tanh".into()));
+        tanh.input(floats(&[4, 100])).check(within(UNITS_OF_X));
+    }
+
+    #[test]
+    fn a_bias_comes_first() {
+        for name in ["BiasGelu", "FastGelu"] {
+            for shape in [&[7][..], &[0, 5], &[5, 1], &[3, 33], &[2, 300, 200]] {
+                let bias = floats(&shape[shape.len() - 1..]);
+                let case = Case::new(name, 1).domain("com.microsoft");
+                // The sum, at most 8, is rounded before the function, whose slope is below 1.2.
+                case.input(floats(shape)).weight(bias).check(within(4.0 * UNITS_OF_X));
+            }
+        }
+    }
+
+    #[test]
+    fn clip_takes_bounds_from_wherever_they_are() {
+        let scalar = |x: f32| Tensor::scalar(x);
+        let x = || floats(&[3, 50]);
+        Case::new("Clip", 6).attr("max", Attr::Float(1.5)).input(x()).check(exact);
+        let case = || Case::new("Clip", 13).input(x());
+        case().check(exact);
+        case().weight(scalar(-1.0)).weight(scalar(0.5)).check(exact);
+        case().absent().weight(scalar(0.5)).check(exact);
+        case().weight(scalar(2.0)).weight(scalar(-2.0)).check(exact);
+        case().weight(scalar(f32::NAN)).check(exact);
+        Case::new("Clip", 13).input(edges()).weight(scalar(0.0)).check(exact);
+    }
+}

@@ -1,0 +1,66 @@
+//! Results that threads share row by row, where the whole of a row depends on nothing but its place.
+
+use ort_ep::{KernelError, Threads};
+use ort_kernels::vec;
+use ort_tensor::{DType, Inputs, Output, TensorViewMut};
+
+use crate::cpu::{Team, n_parts};
+
+/// The rows of a result.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rows {
+    /// The elements of a row.
+    pub(crate) len: usize,
+    /// What a row costs, in multiply-adds.
+    pub(crate) cost: usize,
+}
+
+impl Rows {
+    /// Results that are computed one by one, at about the cost of a few multiply-adds each: cache
+    /// lines, of which the last may be shorter.
+    pub(crate) const ELEMENTS: Self = Self { len: 16, cost: 16 * 4 };
+
+    /// Calls `work(start, piece)` for pieces of `y`, on any thread. Each begins at element `start`
+    /// and is a number of whole rows, but for the end of the last.
+    pub(crate) fn for_each(
+        self,
+        threads: &dyn Threads,
+        y: &mut [f32],
+        work: impl Fn(usize, &mut [f32]) + Sync,
+    ) {
+        let piece_len = self.piece_len(threads, y.len());
+        let team = Team::new(threads, y.len().div_ceil(piece_len));
+        team.run(y.chunks_mut(piece_len).enumerate(), |(i, y), _| work(i * piece_len, y));
+    }
+
+    /// The elements of each piece of a result of `len` elements; at least 1.
+    pub(crate) fn piece_len(self, threads: &dyn Threads, len: usize) -> usize {
+        let row_len = self.len.max(1);
+        let n_rows = len.div_ceil(row_len);
+        let n_parts = n_parts(threads, n_rows.saturating_mul(self.cost));
+        n_rows.div_ceil(n_parts).max(1) * row_len
+    }
+}
+
+/// The elements of input 0, unless the output's memory holds them already, and the output, which
+/// has its shape.
+pub(crate) fn first_and_output<'i, 'o>(
+    inputs: Inputs<'i>,
+    output: &'o mut Output<'_>,
+) -> Result<(Option<&'i [f32]>, &'o mut [f32]), KernelError> {
+    if output.in_place_of() == Some(0) {
+        let (_, y) = output.in_place_tensor().ok_or(KernelError::ForeignState)?;
+        return Ok((None, TensorViewMut::into_slice(y)?));
+    }
+    let x = inputs.tensor(0)?;
+    Ok((Some(x.as_slice()?), output.tensor(DType::F32, x.shape())?.into_slice()?))
+}
+
+/// `y = f(x)` if there is an `x`, else `y = f(y)`, for an element-wise `f`, which is called with
+/// where a piece begins and the piece.
+pub(crate) fn map(x: Option<&[f32]>, y: &mut [f32], mut f: impl FnMut(usize, &mut [f32])) {
+    match x {
+        Some(x) => vec::map(x, y, f),
+        None => f(0, y),
+    }
+}
