@@ -96,8 +96,13 @@ macro_rules! kernels {
 
 // One a line.
 kernels! {
+    binary,
     conv,
     gemm,
+    layer_norm,
     matmul,
+    pool,
+    reduce,
+    softmax,
     unary,
 }
