@@ -34,8 +34,8 @@ impl<'a, T: Element> Operand<'a, T> {
     }
 }
 
-/// How operands that broadcast to one shape are walked: run by run along the output.
-#[derive(Clone, Debug)]
+/// How operands that broadcast to one shape are walked.
+#[derive(Debug)]
 pub struct Runs<const N: usize> {
     /// The elements of a run.
     len: usize,
@@ -72,46 +72,58 @@ impl<const N: usize> Runs<N> {
     }
 
     /// Calls `run` for each run in order with the position in the output and in each operand.
-    pub fn for_each(&self, run: impl FnMut(usize, [usize; N])) {
-        self.for_each_of(0..self.count(), run);
+    pub(crate) fn for_each(&self, mut run: impl FnMut(usize, [usize; N])) {
+        let n: usize = self.outer.iter().map(|(dim, _)| dim).product::<usize>() * self.len;
+        self.for_each_within(0..n, |piece, starts| run(piece.start, starts));
     }
 
-    /// As [`Runs::for_each`] for those runs, of [`Runs::count`], that are in `runs`.
-    pub fn for_each_of(&self, runs: Range<usize>, mut run: impl FnMut(usize, [usize; N])) {
+    /// Calls `run` for what lies within `range` of each run, in order, with its place in the output
+    /// and where it begins in each operand.
+    pub fn for_each_within(
+        &self,
+        range: Range<usize>,
+        mut run: impl FnMut(Range<usize>, [usize; N]),
+    ) {
         let mut index = Shape::from_elem(0, self.outer.len());
-        let (mut starts, mut rest) = ([0; N], runs.start);
+        let mut starts = [0; N];
+        // A run of no elements has no range.
+        let mut rest = range.start.checked_div(self.len).unwrap_or(0);
         for (index, (dim, strides)) in index.iter_mut().zip(&self.outer).rev() {
-            *index = rest.checked_rem(*dim).unwrap_or(0);
-            rest = rest.checked_div(*dim).unwrap_or(0);
-            for (start, stride) in starts.iter_mut().zip(strides) {
-                *start += *index * stride;
-            }
+            (*index, rest) = (rest % dim.max(&1), rest / dim.max(&1));
+            starts.iter_mut().zip(strides).for_each(|(start, stride)| *start += *index * stride);
         }
-        for i in runs {
-            run(i * self.len, starts);
-            // The next index, as an odometer counts.
-            for (index, (dim, strides)) in index.iter_mut().zip(&self.outer).rev() {
-                *index += 1;
-                let back = if *index < *dim { 0 } else { *index };
-                *index -= back;
-                for (start, stride) in starts.iter_mut().zip(strides) {
-                    *start = *start + stride - back * stride;
-                }
-                if back == 0 {
-                    break;
-                }
-            }
+        let mut at = range.start;
+        let mut skipped = at.checked_rem(self.len).unwrap_or(0);
+        while at < range.end {
+            let end = range.end.min(at - skipped + self.len);
+            run(at..end, self.after(starts, skipped));
+            (at, skipped) = (end, 0);
+            self.advance(&mut index, &mut starts);
         }
     }
 
-    /// How many runs there are; none if they would be empty.
-    pub fn count(&self) -> usize {
-        if self.len == 0 { 0 } else { self.outer.iter().map(|(dim, _)| dim).product() }
+    /// Where the operands are `skipped` elements after the beginning of a run.
+    fn after(&self, starts: [usize; N], skipped: usize) -> [usize; N] {
+        std::array::from_fn(|i| starts[i] + if self.advances[i] { skipped } else { 0 })
+    }
+
+    /// The next index, as an odometer counts.
+    fn advance(&self, index: &mut [usize], starts: &mut [usize; N]) {
+        for (index, (dim, strides)) in index.iter_mut().zip(&self.outer).rev() {
+            *index += 1;
+            let back = if *index < *dim { 0 } else { *index };
+            *index -= back;
+            for (start, stride) in starts.iter_mut().zip(strides) {
+                *start = *start + stride - back * stride;
+            }
+            if back == 0 {
+                return;
+            }
+        }
     }
 
     /// The elements of a run.
-    #[expect(clippy::len_without_is_empty, reason = "an empty run is not walked")]
-    pub const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.len
     }
 
@@ -248,13 +260,9 @@ mod tests {
         ];
         for ([shape, a, b], len, n_runs) in cases {
             let runs = Runs::new(shape, [a, b]).unwrap();
-            let (mut all, mut one_by_one) = (Vec::new(), Vec::new());
-            runs.for_each(|at, starts| all.push((at, starts)));
-            for i in 0..runs.count() {
-                runs.for_each_of(i..i + 1, |at, starts| one_by_one.push((at, starts)));
-            }
-            assert_eq!((runs.len(), all.len()), (len, n_runs), "{a:?} with {b:?}");
-            assert_eq!(all, one_by_one);
+            let mut n = 0;
+            runs.for_each(|_, _| n += 1);
+            assert_eq!((runs.len(), n), (len, n_runs), "{a:?} with {b:?}");
         }
     }
 
@@ -262,6 +270,27 @@ mod tests {
     fn an_operand_that_does_not_stretch_is_refused() {
         assert!(Runs::new(&[2, 3], [&[2]]).is_err());
         assert!(Runs::new(&[3], [&[1, 3]]).is_err());
+    }
+
+    #[test]
+    fn pieces_of_runs_are_where_they_are_in_the_whole() {
+        let shape = [2, 3, 4, 5];
+        let runs = Runs::new(&shape, [&[3, 1, 5], &[2, 1, 4, 1]]).unwrap();
+        let places = |range| {
+            let mut places = Vec::new();
+            runs.for_each_within(range, |piece, starts| {
+                let step = |at: usize, i: usize| {
+                    if runs.advances()[i] { at - piece.start } else { 0 }
+                };
+                let place = |at| (at, [starts[0] + step(at, 0), starts[1] + step(at, 1)]);
+                places.extend(piece.clone().map(place));
+            });
+            places
+        };
+        let whole = places(0..120);
+        for (start, end) in [(0, 0), (0, 120), (3, 4), (7, 33), (59, 120), (60, 61), (120, 120)] {
+            assert_eq!(places(start..end), whole[start..end], "{start}..{end}");
+        }
     }
 
     /// A shape, and which of its dimensions two operands stretch along (bits of a mask).

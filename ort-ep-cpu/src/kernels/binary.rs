@@ -1,26 +1,34 @@
-//! Add, Sub, Mul and Div in f32, broadcast: row by row along the output.
+//! Add, Sub, Mul and Div in f32: `y = a ∘ b`, broadcast.
+//!
+//! Dimensions that the operands walk alike are one, so the innermost is a long run in most models:
+//! the whole tensor (same shape, scalar), a plane (a value a channel) or a row (a bias).
+
+use std::ops::Range;
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::OpError;
 use ort_kernels::{Isa, vec};
 use ort_ops::broadcast::Runs;
 use ort_ops::ops::binary::Binary;
-use ort_tensor::{DType, Shape, broadcast};
+use ort_tensor::{DType, Shape, TensorViewMut, broadcast};
 
 use super::{Compiled, Compiler, KernelDef};
-use crate::cpu::{Cpu, Team, n_parts};
+use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// One operation; it works in place of either operand.
-#[derive(Clone, Copy, Debug)]
+/// Runs below this length are not worth a call for each.
+const SHORT: usize = 16;
+
+/// One operation.
+#[derive(Debug)]
 struct BinaryKernel {
-    cpu: Cpu,
-    form: Form,
+    isa: Isa,
+    op: Operation,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+#[derive(Clone, Copy, Debug)]
+enum Operation {
     Add,
     Sub,
     Mul,
@@ -33,55 +41,42 @@ struct State {
     runs: Runs<2>,
 }
 
-/// An operand of a row: its elements, one for all, or what the row holds already.
-#[derive(Clone, Copy, Debug)]
+/// An operand along a run.
+#[derive(Clone, Copy)]
 enum Operand<'a> {
+    /// What the run holds already.
+    InPlace,
     Row(&'a [f32]),
-    One(f32),
-    Held,
+    /// One value for the whole run.
+    Same(f32),
 }
 
 fn compile(compiler: &mut Compiler<'_>) -> Compiled {
-    let form = match compiler.op::<Binary>() {
-        Some(Binary::Add) => Form::Add,
-        Some(Binary::Sub) => Form::Sub,
-        Some(Binary::Mul) => Form::Mul,
-        Some(Binary::Div) => Form::Div,
+    let op = match compiler.op::<Binary>() {
+        Some(Binary::Add) => Operation::Add,
+        Some(Binary::Sub) => Operation::Sub,
+        Some(Binary::Mul) => Operation::Mul,
+        Some(Binary::Div) => Operation::Div,
         _ => return Ok(None),
     };
     if !compiler.are_f32(0..2) {
         return Ok(None);
     }
-    Ok(Some(Box::new(BinaryKernel { cpu: compiler.cpu, form })))
+    Ok(Some(Box::new(BinaryKernel { isa: compiler.cpu.isa, op })))
 }
 
-impl Form {
-    /// `y = a ∘ b`.
-    fn row(self, isa: Isa, a: Operand<'_>, b: Operand<'_>, y: &mut [f32]) {
-        match (a, b) {
-            (Operand::Held, Operand::Row(b)) => self.update(isa, y, b),
-            (Operand::Held, Operand::One(b)) => self.update_by_one(isa, y, b),
-            (Operand::Row(a), Operand::Held) => self.update_reversed(isa, y, a),
-            (Operand::One(a), Operand::Held) => self.update_one(isa, y, a),
-            (Operand::Row(a), Operand::Row(b)) => {
-                vec::map(a, y, |at, y| self.update(isa, y, &b[at..at + y.len()]));
-            }
-            (Operand::Row(a), Operand::One(b)) => {
-                vec::map(a, y, |_, y| self.update_by_one(isa, y, b));
-            }
-            (Operand::One(a), Operand::Row(b)) => {
-                vec::map(b, y, |_, y| self.update_one(isa, y, a));
-            }
-            (Operand::One(a), Operand::One(b)) => {
-                y.fill(a);
-                self.update_by_one(isa, y, b);
-            }
-            (Operand::Held, Operand::Held) => {}
+impl Operation {
+    fn of(self, a: f32, b: f32) -> f32 {
+        match self {
+            Self::Add => a + b,
+            Self::Sub => a - b,
+            Self::Mul => a * b,
+            Self::Div => a / b,
         }
     }
 
     /// `y = y ∘ b`.
-    fn update(self, isa: Isa, y: &mut [f32], b: &[f32]) {
+    fn row(self, isa: Isa, y: &mut [f32], b: &[f32]) {
         match self {
             Self::Add => vec::add(isa, y, b),
             Self::Sub => vec::sub(isa, y, b),
@@ -90,8 +85,17 @@ impl Form {
         }
     }
 
-    /// `y = y ∘ b`, `b` one number.
-    fn update_by_one(self, isa: Isa, y: &mut [f32], b: f32) {
+    /// `y = a ∘ y`.
+    fn row_before(self, isa: Isa, y: &mut [f32], a: &[f32]) {
+        match self {
+            Self::Add | Self::Mul => self.row(isa, y, a),
+            Self::Sub => y.iter_mut().zip(a).for_each(|(y, a)| *y = a - *y),
+            Self::Div => y.iter_mut().zip(a).for_each(|(y, a)| *y = a / *y),
+        }
+    }
+
+    /// `y = y ∘ b`.
+    fn scalar(self, isa: Isa, y: &mut [f32], b: f32) {
         match self {
             Self::Add => vec::add_scalar(isa, y, b),
             Self::Sub => vec::sub_scalar(isa, y, b),
@@ -101,90 +105,94 @@ impl Form {
     }
 
     /// `y = a ∘ y`.
-    fn update_reversed(self, isa: Isa, y: &mut [f32], a: &[f32]) {
+    fn scalar_before(self, isa: Isa, y: &mut [f32], a: f32) {
         match self {
-            Self::Add | Self::Mul => self.update(isa, y, a),
-            Self::Sub => y.iter_mut().zip(a).for_each(|(y, a)| *y = a - *y),
-            Self::Div => y.iter_mut().zip(a).for_each(|(y, a)| *y = a / *y),
-        }
-    }
-
-    /// `y = a ∘ y`, `a` one number.
-    fn update_one(self, isa: Isa, y: &mut [f32], a: f32) {
-        match self {
-            Self::Add | Self::Mul => self.update_by_one(isa, y, a),
+            Self::Add | Self::Mul => self.scalar(isa, y, a),
             Self::Sub => vec::sub_from_scalar(isa, y, a),
             Self::Div => vec::div_scalar_by(isa, y, a),
         }
     }
-}
 
-/// The elements of a run, from `at` on within it.
-fn operand(
-    data: Option<&[f32]>,
-    (start, advances): (usize, bool),
-    at: usize,
-    len: usize,
-) -> Operand<'_> {
-    match data {
-        None => Operand::Held,
-        Some(data) if advances => Operand::Row(&data[start + at..start + at + len]),
-        Some(data) => Operand::One(data[start]),
+    /// One run, or a part of it.
+    fn run(self, isa: Isa, y: &mut [f32], a: Operand<'_>, b: Operand<'_>) {
+        if y.len() < SHORT {
+            let each = y.iter_mut().enumerate();
+            return each.for_each(|(i, y)| *y = self.of(a.get(i, *y), b.get(i, *y)));
+        }
+        match (a, b) {
+            (Operand::Row(a), Operand::Row(b)) => {
+                vec::map(a, y, |at, y| self.row(isa, y, &b[at..][..y.len()]));
+            }
+            (Operand::Row(a), Operand::Same(b)) => {
+                vec::map(a, y, |_, y| self.scalar(isa, y, b));
+            }
+            (Operand::Same(a), Operand::Row(b)) => {
+                vec::map(b, y, |_, y| self.scalar_before(isa, y, a));
+            }
+            (Operand::InPlace, Operand::Row(b)) => self.row(isa, y, b),
+            (Operand::InPlace, Operand::Same(b)) => self.scalar(isa, y, b),
+            (Operand::Row(a), Operand::InPlace) => self.row_before(isa, y, a),
+            (Operand::Same(a), Operand::InPlace) => self.scalar_before(isa, y, a),
+            (Operand::Same(a), Operand::Same(b)) => y.fill(self.of(a, b)),
+            (Operand::InPlace, Operand::InPlace) => {
+                y.iter_mut().for_each(|y| *y = self.of(*y, *y));
+            }
+        }
     }
 }
 
-impl BinaryKernel {
-    /// The elements of `y` from `at` on, which are whole runs, or a piece of the only one.
-    fn piece(&self, runs: &Runs<2>, [a, b]: [Option<&[f32]>; 2], at: usize, y: &mut [f32]) {
-        let (len, [a_advances, b_advances]) = (runs.len(), runs.advances());
-        let first = at / len;
-        let skipped = at % len;
-        let n_runs = y.len().div_ceil(len);
-        let mut rest = y;
-        runs.for_each_of(first..first + n_runs, |_, [a_start, b_start]| {
-            let n = rest.len().min(len);
-            let (row, next) = std::mem::take(&mut rest).split_at_mut(n);
-            let a = operand(a, (a_start, a_advances), skipped, n);
-            let b = operand(b, (b_start, b_advances), skipped, n);
-            self.form.row(self.cpu.isa, a, b, row);
-            rest = next;
-        });
+impl<'a> Operand<'a> {
+    /// The run of `data` that begins at `start`; without data, what is in place.
+    fn new(data: Option<&'a [f32]>, start: usize, len: usize, advances: bool) -> Self {
+        match data {
+            None => Self::InPlace,
+            Some(data) if advances => Self::Row(&data[start..][..len]),
+            Some(data) => Self::Same(data[start]),
+        }
+    }
+
+    /// The element at `index` of a run that holds `y` there.
+    fn get(self, index: usize, y: f32) -> f32 {
+        match self {
+            Self::InPlace => y,
+            Self::Row(row) => row[index],
+            Self::Same(value) => value,
+        }
     }
 }
 
 impl Kernel for BinaryKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[a, b] = shapes else { return Err(KernelError::ForeignState) };
-        let mismatch =
-            || OpError::Shapes { what: "broadcasting", left: a.to_vec(), right: b.to_vec() };
-        let shape = broadcast(a, b).ok_or_else(mismatch)?;
+        let wrong = || OpError::Shapes { what: "broadcasting", left: a.into(), right: b.into() };
+        let shape = broadcast(a, b).ok_or_else(wrong)?;
         let runs = Runs::new(&shape, [a, b])?;
         Ok(Prepared::new(State { shape, runs }))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let State { shape, runs } = prepared.state()?;
-        let held = io.outputs[0].in_place_of();
-        let data = |i| -> Result<Option<&[f32]>, KernelError> {
-            if held == Some(i) { Ok(None) } else { Ok(Some(io.inputs.tensor(i)?.as_slice()?)) }
+        let in_place = io.outputs[0].in_place_of();
+        let operand = |index| match in_place == Some(index) {
+            true => Ok(None),
+            false => io.inputs.tensor(index)?.as_slice::<f32>().map(Some),
         };
-        let operands = [data(0)?, data(1)?];
-        let y = io.outputs[0].tensor(DType::F32, shape)?.into_slice::<f32>()?;
-        if y.is_empty() {
-            return Ok(());
-        }
-        let n_parts = n_parts(io.threads, y.len().saturating_mul(4));
-        let unit = if runs.count() == 1 { 1 } else { runs.len() };
-        let len = y.len().div_ceil(n_parts).next_multiple_of(unit);
-        let team = Team::new(io.threads, n_parts);
-        team.run(y.chunks_mut(len).enumerate(), |(i, y), _| {
-            self.piece(runs, operands, i * len, y);
+        let (a, b) = (operand(0)?, operand(1)?);
+        let y = TensorViewMut::into_slice(io.outputs[0].tensor(DType::F32, shape)?)?;
+        let [a_advances, b_advances] = runs.advances();
+        Rows::ELEMENTS.for_each(io.threads, y, |start, y| {
+            runs.for_each_within(start..start + y.len(), |Range { start: at, end }, [i, j]| {
+                let y = &mut y[at - start..end - start];
+                let a = Operand::new(a, i, y.len(), a_advances);
+                let b = Operand::new(b, j, y.len(), b_advances);
+                self.op.run(self.isa, y, a, b);
+            });
         });
         Ok(())
     }
 
     fn variant(&self) -> &'static str {
-        named!(self.cpu.isa => "binary_f32")
+        named!(self.isa => "binary_f32")
     }
 }
 
@@ -193,26 +201,25 @@ mod tests {
     use crate::case::{Case, exact, floats};
 
     #[test]
-    fn operands_broadcast_and_either_may_be_overwritten() {
-        let shapes: [(&[usize], &[usize]); 14] = [
-            (&[], &[]),
-            (&[5, 7], &[5, 7]),
-            (&[5, 7], &[]),
-            (&[], &[5, 7]),
-            (&[2, 3, 4, 5], &[3, 1, 1]),
-            (&[1, 3, 1, 1], &[2, 3, 4, 5]),
-            (&[6, 33], &[33]),
-            (&[4, 1, 3], &[1, 5, 1]),
-            (&[2, 1], &[1, 2]),
-            (&[0, 3], &[3]),
-            (&[2, 0], &[1]),
-            (&[200, 300], &[200, 300]),
-            (&[200, 300], &[300]),
-            (&[200, 300], &[1]),
+    fn every_way_to_broadcast_gives_what_the_formula_says() {
+        let shapes: [[&[usize]; 2]; 14] = [
+            [&[], &[]],
+            [&[3, 20], &[3, 20]],
+            [&[3, 70], &[]],
+            [&[1], &[2, 33]],
+            [&[5, 2, 40], &[40]],
+            [&[5, 2, 40], &[3, 5, 1, 1]],
+            [&[2, 3, 5, 7], &[1, 3, 1, 1]],
+            [&[3, 1, 1], &[2, 3, 4, 9]],
+            [&[6, 1], &[1, 50]],
+            [&[70, 3], &[3]],
+            [&[2, 1, 4, 1], &[1, 3, 1, 5]],
+            [&[0, 3], &[1, 3]],
+            [&[3, 1, 211, 211], &[3, 4, 1, 1]],
+            [&[1, 400, 333], &[400, 333]],
         ];
-        for (a, b) in shapes {
-            for name in ["Add", "Sub", "Mul", "Div"] {
-                // Each is one rounded operation.
+        for name in ["Add", "Sub", "Mul", "Div"] {
+            for [a, b] in shapes {
                 Case::new(name, 14).input(floats(a)).weight(floats(b)).check(exact);
             }
         }
