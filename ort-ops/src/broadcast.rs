@@ -4,6 +4,8 @@
 //! the output in which each operand either advances with it or stays: tensors of one shape are one
 //! run, a scalar stays for all of it, a bias along channels stays for one plane at a time.
 
+use std::ops::Range;
+
 use ort_graph::OpError;
 use ort_tensor::{Element, Inputs, Output, Shape, TensorView, broadcast, broadcast_strides};
 
@@ -34,7 +36,7 @@ impl<'a, T: Element> Operand<'a, T> {
 
 /// How operands that broadcast to one shape are walked.
 #[derive(Debug)]
-pub(crate) struct Runs<const N: usize> {
+pub struct Runs<const N: usize> {
     /// The elements of a run.
     len: usize,
     /// Which operands advance within a run.
@@ -48,7 +50,7 @@ impl<const N: usize> Runs<N> {
     ///
     /// # Errors
     /// If an operand does not broadcast to `shape`.
-    pub(crate) fn new(shape: &[usize], operands: [&[usize]; N]) -> Result<Self, OpError> {
+    pub fn new(shape: &[usize], operands: [&[usize]; N]) -> Result<Self, OpError> {
         for operand in operands {
             if broadcast(operand, shape).as_deref() != Some(shape) {
                 return Err(mismatch(operand, shape));
@@ -71,22 +73,51 @@ impl<const N: usize> Runs<N> {
 
     /// Calls `run` for each run in order with the position in the output and in each operand.
     pub(crate) fn for_each(&self, mut run: impl FnMut(usize, [usize; N])) {
-        let n_runs: usize = self.outer.iter().map(|(dim, _)| dim).product();
+        let n: usize = self.outer.iter().map(|(dim, _)| dim).product::<usize>() * self.len;
+        self.for_each_within(0..n, |piece, starts| run(piece.start, starts));
+    }
+
+    /// Calls `run` for what lies within `range` of each run, in order, with its place in the output
+    /// and where it begins in each operand.
+    pub fn for_each_within(
+        &self,
+        range: Range<usize>,
+        mut run: impl FnMut(Range<usize>, [usize; N]),
+    ) {
         let mut index = Shape::from_elem(0, self.outer.len());
         let mut starts = [0; N];
-        for i in 0..if self.len == 0 { 0 } else { n_runs } {
-            run(i * self.len, starts);
-            // The next index, as an odometer counts.
-            for (index, (dim, strides)) in index.iter_mut().zip(&self.outer).rev() {
-                *index += 1;
-                let back = if *index < *dim { 0 } else { *index };
-                *index -= back;
-                for (start, stride) in starts.iter_mut().zip(strides) {
-                    *start = *start + stride - back * stride;
-                }
-                if back == 0 {
-                    break;
-                }
+        // A run of no elements has no range.
+        let mut rest = range.start.checked_div(self.len).unwrap_or(0);
+        for (index, (dim, strides)) in index.iter_mut().zip(&self.outer).rev() {
+            (*index, rest) = (rest % dim.max(&1), rest / dim.max(&1));
+            starts.iter_mut().zip(strides).for_each(|(start, stride)| *start += *index * stride);
+        }
+        let mut at = range.start;
+        let mut skipped = at.checked_rem(self.len).unwrap_or(0);
+        while at < range.end {
+            let end = range.end.min(at - skipped + self.len);
+            run(at..end, self.after(starts, skipped));
+            (at, skipped) = (end, 0);
+            self.advance(&mut index, &mut starts);
+        }
+    }
+
+    /// Where the operands are `skipped` elements after the beginning of a run.
+    fn after(&self, starts: [usize; N], skipped: usize) -> [usize; N] {
+        std::array::from_fn(|i| starts[i] + if self.advances[i] { skipped } else { 0 })
+    }
+
+    /// The next index, as an odometer counts.
+    fn advance(&self, index: &mut [usize], starts: &mut [usize; N]) {
+        for (index, (dim, strides)) in index.iter_mut().zip(&self.outer).rev() {
+            *index += 1;
+            let back = if *index < *dim { 0 } else { *index };
+            *index -= back;
+            for (start, stride) in starts.iter_mut().zip(strides) {
+                *start = *start + stride - back * stride;
+            }
+            if back == 0 {
+                return;
             }
         }
     }
@@ -97,7 +128,7 @@ impl<const N: usize> Runs<N> {
     }
 
     /// Which operands advance within a run.
-    pub(crate) const fn advances(&self) -> [bool; N] {
+    pub const fn advances(&self) -> [bool; N] {
         self.advances
     }
 }
@@ -239,6 +270,27 @@ mod tests {
     fn an_operand_that_does_not_stretch_is_refused() {
         assert!(Runs::new(&[2, 3], [&[2]]).is_err());
         assert!(Runs::new(&[3], [&[1, 3]]).is_err());
+    }
+
+    #[test]
+    fn pieces_of_runs_are_where_they_are_in_the_whole() {
+        let shape = [2, 3, 4, 5];
+        let runs = Runs::new(&shape, [&[3, 1, 5], &[2, 1, 4, 1]]).unwrap();
+        let places = |range| {
+            let mut places = Vec::new();
+            runs.for_each_within(range, |piece, starts| {
+                let step = |at: usize, i: usize| {
+                    if runs.advances()[i] { at - piece.start } else { 0 }
+                };
+                let place = |at| (at, [starts[0] + step(at, 0), starts[1] + step(at, 1)]);
+                places.extend(piece.clone().map(place));
+            });
+            places
+        };
+        let whole = places(0..120);
+        for (start, end) in [(0, 0), (0, 120), (3, 4), (7, 33), (59, 120), (60, 61), (120, 120)] {
+            assert_eq!(places(start..end), whole[start..end], "{start}..{end}");
+        }
     }
 
     /// A shape, and which of its dimensions two operands stretch along (bits of a mask).

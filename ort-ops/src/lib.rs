@@ -11,7 +11,7 @@ mod accumulate;
 pub mod activation;
 mod arithmetic;
 mod attend;
-mod broadcast;
+pub mod broadcast;
 mod elementwise;
 mod floats;
 mod fourier;

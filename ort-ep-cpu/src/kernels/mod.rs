@@ -96,8 +96,15 @@ macro_rules! kernels {
 
 // One a line.
 kernels! {
+    binary,
     conv,
+    conv_transpose,
     gemm,
+    layer_norm,
     matmul,
+    pool,
+    reduce,
+    rnn,
+    softmax,
     unary,
 }

@@ -167,9 +167,14 @@ mod tests {
 
     #[test]
     fn exact_functions_are_exact() {
-        for (name, version) in
-            [("Abs", 13), ("LeakyRelu", 16), ("Neg", 13), ("Reciprocal", 13), ("Relu", 14), ("Sqrt", 13)]
-        {
+        for (name, version) in [
+            ("Abs", 13),
+            ("LeakyRelu", 16),
+            ("Neg", 13),
+            ("Reciprocal", 13),
+            ("Relu", 14),
+            ("Sqrt", 13),
+        ] {
             for shape in SHAPES {
                 Case::new(name, version).input(floats(shape)).check(exact);
             }
@@ -180,7 +185,8 @@ mod tests {
     #[test]
     fn approximate_functions_keep_their_bounds() {
         // A bound of the kernel, and half a unit for the rounding of what is expected.
-        for (name, version, n) in [("Erf", 13, 2), ("Exp", 13, 2), ("Sigmoid", 13, 3), ("Tanh", 13, 2)]
+        for (name, version, n) in
+            [("Erf", 13, 2), ("Exp", 13, 2), ("Sigmoid", 13, 3), ("Tanh", 13, 2)]
         {
             for shape in SHAPES {
                 Case::new(name, version).input(floats(shape)).check(ulps(n));

@@ -19,10 +19,10 @@ pub struct Pool {
 /// Which value a window gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolKind {
-    /// The greatest input. NaN is passed over; a window without a number gives −∞.
+    /// The greatest input, NaN if there is one; −∞ if there is no input.
     Max,
     /// The sum of the inputs in ascending order of taps, divided by the number of taps that count.
-    /// If none does, NaN.
+    /// If none does, 0.
     Average {
         /// Whether taps in the padding count; those beyond it never do.
         count_padding: bool,
@@ -75,7 +75,8 @@ impl Fold for Max {
 
     #[inline(always)]
     fn step<const FMA: bool>(sum: f32, x: f32, _: f32) -> f32 {
-        if x > sum { x } else { sum }
+        // A comparison with NaN is false: NaN in `sum` stays.
+        if x > sum || x.is_nan() { x } else { sum }
     }
 }
 
@@ -115,7 +116,7 @@ fn divide([height, width]: &[Axis; 2], count_padding: bool, rows: Range<usize>, 
     for (y, out) in rows.zip(out.chunks_exact_mut(width.output.max(1))) {
         let count_y = count(height, y);
         for (x, sum) in out.iter_mut().enumerate() {
-            *sum /= (count_y * count(width, x)) as f32;
+            *sum /= (count_y * count(width, x)).max(1) as f32;
         }
     }
 }

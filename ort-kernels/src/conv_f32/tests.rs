@@ -107,6 +107,22 @@ fn counted_padding_ends_where_the_padding_does() {
 }
 
 #[test]
+fn pools_keep_nan_and_windows_may_see_nothing() {
+    let axes = [Axis::UNIT, Axis { output: 4, ..axis(3, 2, 1, 1, [2, 0]) }];
+    for isa in Isa::all() {
+        for (kind, expected) in [
+            (PoolKind::Max, [f32::NEG_INFINITY, 1.0, f32::NAN, f32::NAN]),
+            (PoolKind::Average { count_padding: false }, [0.0, 1.0, f32::NAN, f32::NAN]),
+        ] {
+            let mut out = [f32::NAN; 4];
+            let mut scratch = vec![f32::NAN; Pool::scratch_len(&axes)];
+            Pool { isa, axes, kind }.run(&[1.0, f32::NAN, 3.0], 0..1, &mut out, &mut scratch);
+            assert!(out.iter().zip(&expected).all(|(a, b)| a.total_cmp(b).is_eq()), "{out:?}");
+        }
+    }
+}
+
+#[test]
 fn a_product_with_columns_is_the_convolution() {
     for axes in planes() {
         let [h, w] = axes;

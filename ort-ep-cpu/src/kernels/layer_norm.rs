@@ -1,0 +1,287 @@
+//! LayerNormalization, RMSNormalization and their variants with a skip connection in f32, row by
+//! row, where scale and bias are a value an element of a row and the moments are not asked for.
+
+use ort_ep::{Claim, Io, Kernel, KernelError, Prepared};
+use ort_graph::{Fact, Graph, Node, NodeId, OpError};
+use ort_kernels::{Isa, vec};
+use ort_ops::broadcast::Runs;
+use ort_ops::infer::normalize_axis;
+use ort_ops::ops::layer_normalization::LayerNormalization;
+use ort_ops::ops::skip_layer_normalization::SkipLayerNormalization;
+use ort_tensor::{DType, Inputs, Shape, TensorViewMut, n_elements};
+
+use super::{Compiled, Compiler, KernelDef, op};
+use crate::cpu::Team;
+use crate::pieces::{Rows, first_and_output};
+
+pub(super) const DEF: KernelDef = KernelDef { claim, compile };
+
+/// What an element costs, in multiply-adds.
+const COST: usize = 8;
+/// The output that holds what was normalized.
+const SUM: usize = 3;
+
+#[derive(Debug)]
+struct NormKernel {
+    isa: Isa,
+    form: Form,
+}
+
+/// What is normalized, and where its parameters are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Form {
+    /// The first dimension of a row, negative from the back.
+    axis: i64,
+    epsilon: f32,
+    /// Whether the mean is subtracted.
+    is_centered: bool,
+    /// Whether input 1 is added first.
+    has_skip: bool,
+    scale: usize,
+    /// What is added at the end.
+    bias: Option<usize>,
+    /// What is added to each row before it is normalized.
+    skip_bias: Option<usize>,
+}
+
+/// What a shape signature makes of it.
+struct State {
+    /// The shape of the result.
+    shape: Shape,
+    /// The elements of a row.
+    len: usize,
+    /// Where the rows of the skip connection are.
+    skip: Option<Runs<1>>,
+}
+
+impl Form {
+    fn of(graph: &Graph, id: NodeId) -> Option<Self> {
+        if let Some(op) = op::<LayerNormalization>(graph, id) {
+            let &LayerNormalization { axis, epsilon, is_centered, .. } = op;
+            let (bias, skip_bias) = (Some(2), None);
+            let has_skip = false;
+            return Some(Self { axis, epsilon, is_centered, has_skip, scale: 1, bias, skip_bias });
+        }
+        let &SkipLayerNormalization { epsilon, is_centered } = op(graph, id)?;
+        let (bias, skip_bias) = if is_centered { (Some(3), Some(4)) } else { (None, Some(3)) };
+        Some(Self { axis: -1, epsilon, is_centered, has_skip: true, scale: 2, bias, skip_bias })
+    }
+
+    /// Whether the kernel does what this node needs.
+    fn fits(self, graph: &Graph, node: &Node) -> bool {
+        let fact = |i: usize| Some(graph.fact(node.inputs.get(i).copied().flatten()?));
+        let is_f32 = |fact: &Fact| fact.dtype() == Some(DType::F32);
+        let has_moments = node.outputs.iter().skip(1).take(2).any(Option::is_some);
+        let Some(row) = fact(0).and_then(Fact::dims).and_then(|dims| {
+            let row = dims.get(normalize_axis(self.axis, dims.len()).ok()?..)?;
+            row.iter().map(ort_graph::Dim::known).collect::<Option<Vec<_>>>()
+        }) else {
+            return false;
+        };
+        let is_row =
+            |i: usize| fact(i).is_none_or(|fact| fact.shape().is_some_and(|s| s[..] == row));
+        let parameters = [Some(self.scale), self.bias, self.skip_bias];
+        fact(self.scale).is_some()
+            && (0..node.inputs.len()).filter_map(fact).all(is_f32)
+            && parameters.into_iter().flatten().all(is_row)
+            && !has_moments
+    }
+}
+
+/// A row is read before it is written.
+fn claim(graph: &Graph, id: NodeId) -> Option<Claim> {
+    let node = graph.get_node(id)?;
+    Form::of(graph, id)?.fits(graph, node).then(|| {
+        let mut claim = Claim::one(id, node);
+        claim.in_place.push((0, 0));
+        claim
+    })
+}
+
+fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+    let [id] = compiler.claim.nodes[..] else { return Ok(None) };
+    let form = Form::of(compiler.graph, id);
+    let form = form.filter(|form| form.fits(compiler.graph, compiler.graph.node(id)));
+    let isa = compiler.cpu.isa;
+    Ok(form.map(|form| Box::new(NormKernel { isa, form }) as Box<dyn Kernel>))
+}
+
+/// The tensors of a run.
+struct Operands<'a> {
+    x: Option<&'a [f32]>,
+    skip: Option<&'a [f32]>,
+    skip_bias: Option<&'a [f32]>,
+    scale: &'a [f32],
+    bias: Option<&'a [f32]>,
+}
+
+impl<'a> Operands<'a> {
+    fn new(form: Form, x: Option<&'a [f32]>, inputs: Inputs<'a>) -> Result<Self, KernelError> {
+        let optional = |index: Option<usize>| -> Result<Option<&'a [f32]>, KernelError> {
+            let tensor = index.map(|index| inputs.optional_tensor(index)).transpose()?.flatten();
+            Ok(tensor.map(|tensor| tensor.as_slice()).transpose()?)
+        };
+        Ok(Self {
+            x,
+            skip: optional(form.has_skip.then_some(1))?,
+            skip_bias: optional(form.skip_bias)?,
+            scale: inputs.tensor(form.scale)?.as_slice()?,
+            bias: optional(form.bias)?,
+        })
+    }
+}
+
+impl NormKernel {
+    /// The row that begins at element `start`; `sum` is empty or what is normalized.
+    fn row(
+        &self,
+        state: &State,
+        operands: &Operands<'_>,
+        start: usize,
+        (y, sum): (&mut [f32], &mut [f32]),
+    ) {
+        let range = start..start + y.len();
+        if let Some(x) = operands.x {
+            y.copy_from_slice(&x[range.clone()]);
+        }
+        if let (Some(skip), Some(runs)) = (operands.skip, &state.skip) {
+            runs.for_each_within(range, |piece, [from]| {
+                let y = &mut y[piece.start - start..piece.end - start];
+                match runs.advances() {
+                    [true] => vec::add(self.isa, y, &skip[from..][..y.len()]),
+                    [false] => vec::add_scalar(self.isa, y, skip[from]),
+                }
+            });
+        }
+        if let Some(bias) = operands.skip_bias {
+            vec::add(self.isa, y, bias);
+        }
+        if !sum.is_empty() {
+            sum.copy_from_slice(y);
+        }
+        if self.form.is_centered {
+            vec::layer_norm(self.isa, y, operands.scale, operands.bias, self.form.epsilon);
+        } else {
+            vec::rms_norm(self.isa, y, operands.scale, self.form.epsilon);
+            operands.bias.into_iter().for_each(|bias| vec::add(self.isa, y, bias));
+        }
+    }
+}
+
+impl Kernel for NormKernel {
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let &[x, skip, ..] = shapes else { return Err(KernelError::ForeignState) };
+        let row = &x[normalize_axis(self.form.axis, x.len())?..];
+        let parameters = [Some(self.form.scale), self.form.bias, self.form.skip_bias];
+        for shape in parameters.into_iter().flatten().filter_map(|i| shapes.get(i)) {
+            // An absent input has no dimensions.
+            if !shape.is_empty() && *shape != row {
+                let (left, right) = (shape.to_vec(), row.to_vec());
+                return Err(OpError::Shapes { what: "row and parameter", left, right }.into());
+            }
+        }
+        let skip = self.form.has_skip.then(|| Runs::new(x, [skip])).transpose()?;
+        Ok(Prepared::new(State { shape: x.into(), len: n_elements(row).unwrap_or(0), skip }))
+    }
+
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let state: &State = prepared.state()?;
+        let (first, rest) = io.outputs.split_at_mut(1);
+        let (x, y) = first_and_output(io.inputs, &mut first[0])?;
+        let operands = Operands::new(self.form, x, io.inputs)?;
+        let sum = rest.get_mut(SUM - 1).filter(|sum| self.form.has_skip && sum.is_wanted());
+        let sum: &mut [f32] = match sum {
+            Some(sum) => TensorViewMut::into_slice(sum.tensor(DType::F32, &state.shape)?)?,
+            None => &mut [],
+        };
+        if y.is_empty() {
+            return Ok(());
+        }
+        let rows = Rows { len: state.len, cost: state.len.saturating_mul(COST) };
+        let piece_len = rows.piece_len(io.threads, y.len());
+        let team = Team::new(io.threads, y.len().div_ceil(piece_len));
+        let mut sums = sum.chunks_mut(piece_len);
+        let pieces = y.chunks_mut(piece_len).map(move |y| (y, sums.next().unwrap_or_default()));
+        team.run(pieces.enumerate(), |(i, (y, sum)), _| {
+            let mut sums = sum.chunks_mut(state.len);
+            for (j, y) in y.chunks_mut(state.len).enumerate() {
+                let sum = sums.next().unwrap_or_default();
+                self.row(state, &operands, i * piece_len + j * state.len, (y, sum));
+            }
+        });
+        Ok(())
+    }
+
+    fn variant(&self) -> &'static str {
+        named!(self.isa => "layer_norm_f32")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+
+    use crate::case::{Case, floats, within};
+
+    /// Operands and parameters are at most 4, what is normalized at most 12: a difference of it is
+    /// good to 16 units of that, and what is made of it by three more roundings is at most 4·4.
+    const ERROR: f32 = 4.0 * 4.0 * 32.0 * f32::EPSILON;
+
+    #[test]
+    fn rows_are_normalized_and_scaled() {
+        for name in ["LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"] {
+            let version = match name {
+                "LayerNormalization" => 17,
+                "RMSNormalization" => 23,
+                _ => 1,
+            };
+            let cases: [(&[usize], i64); 6] = [
+                (&[7], 0),
+                (&[3, 64], -1),
+                (&[2, 5, 100], -1),
+                (&[2, 5, 10], 1),
+                (&[0, 9], 1),
+                (&[700, 300], -1),
+            ];
+            for (shape, axis) in cases {
+                let first = usize::try_from(axis).unwrap_or(shape.len() - 1);
+                let case = || {
+                    Case::new(name, version)
+                        .attr("axis", Attr::Int(axis))
+                        .input(floats(shape))
+                        .weight(floats(&shape[first..]))
+                };
+                case().check(within(ERROR));
+                if name == "LayerNormalization" {
+                    case().weight(floats(&shape[first..])).check(within(ERROR));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_skipped_comes_back_before() {
+        let (x, h) = (&[2, 30, 70][..], &[70][..]);
+        let skips: [&[usize]; 5] = [x, &[1, 30, 70], &[30, 70], &[2, 1, 70], &[70]];
+        for skip in skips {
+            for (n_outputs, unwanted) in [(1, &[][..]), (4, &[1, 2])] {
+                let case = |name| {
+                    Case::new(name, 1)
+                        .domain("com.microsoft")
+                        .attr("epsilon", Attr::Float(1e-5))
+                        .outputs(n_outputs)
+                        .unwanted(unwanted)
+                        .input(floats(x))
+                        .input(floats(skip))
+                        .weight(floats(h))
+                };
+                let full = || case("SkipLayerNormalization").weight(floats(h));
+                full().check(within(ERROR));
+                full().weight(floats(h)).check(within(ERROR));
+                let simple = || case("SkipSimplifiedLayerNormalization");
+                simple().check(within(ERROR));
+                simple().weight(floats(h)).check(within(ERROR));
+            }
+        }
+    }
+}

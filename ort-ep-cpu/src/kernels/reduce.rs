@@ -1,0 +1,274 @@
+//! Reductions in f32 over adjacent axes, and the global pools, which are such: sums, means and
+//! the greatest.
+//!
+//! Seen as `[outer, n, inner]`, rows of `n` are reduced one by one where `inner` is 1; else rows of
+//! `inner` are combined, one after the other.
+
+use std::sync::Arc;
+
+use ort_ep::{Io, Kernel, KernelError, Prepared};
+use ort_graph::{Fact, Operator};
+use ort_kernels::{Isa, vec};
+use ort_ops::infer::normalize_axes;
+use ort_ops::ops::global_pool::GlobalPool;
+use ort_ops::ops::reduce::{Form, Reduce};
+use ort_tensor::{DType, Shape, TensorViewMut, n_elements};
+
+use super::{Compiled, Compiler, KernelDef};
+use crate::pieces::Rows;
+
+pub(super) const DEF: KernelDef = KernelDef::one(compile);
+
+#[derive(Debug)]
+struct ReduceKernel {
+    isa: Isa,
+    combine: Combine,
+    axes: Axes,
+    keeps_dims: bool,
+    /// What computes reductions over axes that are not adjacent, and of nothing.
+    op: Arc<dyn Operator>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Combine {
+    Sum,
+    Mean,
+    Max,
+    SumOfSquares,
+    Norm,
+}
+
+/// Which axes are reduced.
+#[derive(Debug)]
+enum Axes {
+    All,
+    /// Negative ones from the back.
+    These(Vec<i64>),
+    /// All from this one on.
+    From(usize),
+}
+
+/// What a shape signature makes of it.
+#[derive(Debug)]
+struct State {
+    /// The shape of the result.
+    shape: Shape,
+    /// `[n, inner]`; `None` if only `eval` can do it.
+    lanes: Option<[usize; 2]>,
+}
+
+fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+    if !compiler.are_f32(0..1) {
+        return Ok(None);
+    }
+    let Some((combine, axes, keeps_dims)) = of_reduce(compiler).or_else(|| of_pool(compiler))
+    else {
+        return Ok(None);
+    };
+    let [id] = compiler.claim.nodes[..] else { return Ok(None) };
+    let (isa, op) = (compiler.cpu.isa, compiler.graph.node(id).op.clone());
+    Ok(Some(Box::new(ReduceKernel { isa, combine, axes, keeps_dims, op })))
+}
+
+fn of_reduce(compiler: &Compiler<'_>) -> Option<(Combine, Axes, bool)> {
+    let op = compiler.op::<Reduce>()?;
+    let combine = match op.form {
+        Form::Sum => Combine::Sum,
+        Form::Mean => Combine::Mean,
+        Form::Max => Combine::Max,
+        Form::SumSquare => Combine::SumOfSquares,
+        Form::L2 => Combine::Norm,
+        _ => return None,
+    };
+    let given = if op.has_axes_input { compiler.fact(1) } else { None };
+    let axes = match given {
+        None => op.axes.clone().unwrap_or_default(),
+        Some(_) => compiler.constant(1)?.as_slice::<i64>().ok()?.to_vec(),
+    };
+    let axes = match axes[..] {
+        [] if !op.no_axes_is_none => Axes::All,
+        _ => Axes::These(axes),
+    };
+    Some((combine, axes, op.keeps_dims))
+}
+
+fn of_pool(compiler: &Compiler<'_>) -> Option<(Combine, Axes, bool)> {
+    let combine = match compiler.op::<GlobalPool>()? {
+        GlobalPool::Average => Combine::Mean,
+        GlobalPool::Max => Combine::Max,
+        GlobalPool::Lp { .. } => return None,
+    };
+    // Of fewer dimensions, let `eval` say what is wrong.
+    compiler.fact(0).and_then(Fact::rank).filter(|&rank| rank > 2)?;
+    Some((combine, Axes::From(2), true))
+}
+
+impl Combine {
+    /// The reduction of a row.
+    fn row(self, isa: Isa, x: &[f32]) -> f32 {
+        match self {
+            Self::Sum => vec::sum(isa, x),
+            Self::Mean => vec::sum(isa, x) / x.len() as f32,
+            Self::Max => vec::max(isa, x),
+            Self::SumOfSquares => vec::sum_of_squares(isa, x),
+            Self::Norm => vec::sum_of_squares(isa, x).sqrt(),
+        }
+    }
+
+    /// The reductions of the columns of `x`: `[n, y.len()]`, whose rows begin `stride` apart.
+    fn rows(self, isa: Isa, x: &[f32], stride: usize, y: &mut [f32]) {
+        let len = y.len();
+        let rows = x.chunks(stride).map(|row| &row[..len]);
+        let n = rows.len();
+        match self {
+            Self::Sum | Self::Mean => {
+                y.fill(0.0);
+                rows.for_each(|row| vec::add(isa, y, row));
+            }
+            Self::Max => {
+                y.fill(f32::NEG_INFINITY);
+                rows.for_each(|row| each(y, row, |y, x| if x > y || x.is_nan() { x } else { y }));
+            }
+            Self::SumOfSquares | Self::Norm => {
+                y.fill(0.0);
+                rows.for_each(|row| each(y, row, |y, x| y + x * x));
+            }
+        }
+        match self {
+            Self::Mean => vec::div_scalar(isa, y, n as f32),
+            Self::Norm => y.iter_mut().for_each(|y| *y = y.sqrt()),
+            Self::Sum | Self::Max | Self::SumOfSquares => {}
+        }
+    }
+}
+
+fn each(y: &mut [f32], x: &[f32], f: impl Fn(f32, f32) -> f32) {
+    y.iter_mut().zip(x).for_each(|(y, x)| *y = f(*y, *x));
+}
+
+impl ReduceKernel {
+    /// For each dimension, whether it is reduced.
+    fn is_reduced(&self, rank: usize) -> Result<Vec<bool>, KernelError> {
+        Ok(match &self.axes {
+            Axes::All => vec![true; rank],
+            Axes::From(first) => (0..rank).map(|axis| axis >= *first).collect(),
+            Axes::These(axes) => {
+                let axes = normalize_axes(axes, rank)?;
+                (0..rank).map(|axis| axes.binary_search(&axis).is_ok()).collect()
+            }
+        })
+    }
+}
+
+impl Kernel for ReduceKernel {
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let &[x, ..] = shapes else { return Err(KernelError::ForeignState) };
+        let is_reduced = self.is_reduced(x.len())?;
+        let axes = || x.iter().copied().zip(is_reduced.iter().copied());
+        let shape = axes()
+            .filter(|&(_, is_reduced)| self.keeps_dims || !is_reduced)
+            .map(|(dim, is_reduced)| if is_reduced { 1 } else { dim })
+            .collect();
+        // Dimensions of one element can be anywhere.
+        let is_joined = |&(dim, is_reduced): &(usize, bool)| is_reduced && dim != 1;
+        let first = axes().position(|axis| is_joined(&axis)).unwrap_or(x.len());
+        let end = axes().rposition(|axis| is_joined(&axis)).map_or(x.len(), |last| last + 1);
+        let is_one_block = axes().take(end).skip(first).all(|(dim, is)| is || dim == 1);
+        let is_empty = x.contains(&0);
+        let product = |dims| n_elements(dims).unwrap_or(0);
+        let lanes = [product(&x[first..end]), product(&x[end..])];
+        let lanes = (is_one_block && !is_empty).then_some(lanes);
+        Ok(Prepared::new(State { shape, lanes }))
+    }
+
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let State { shape, lanes } = prepared.state()?;
+        let &Some([n, inner]) = lanes else { return Ok(self.op.eval(io.inputs, io.outputs)?) };
+        let x = io.inputs.tensor(0)?.as_slice::<f32>()?;
+        let y = TensorViewMut::into_slice(io.outputs[0].tensor(DType::F32, shape)?)?;
+        if inner == 1 {
+            let rows = Rows { len: 1, cost: n.max(8) };
+            rows.for_each(io.threads, y, |start, y| {
+                for (y, x) in y.iter_mut().zip(x[start * n..].chunks_exact(n)) {
+                    *y = self.combine.row(self.isa, x);
+                }
+            });
+            return Ok(());
+        }
+        // A cache line of columns at least, and not past the end of a block.
+        let rows = Rows { len: inner.min(64), cost: n.saturating_mul(inner.min(64)) };
+        rows.for_each(io.threads, y, |start, mut y| {
+            let mut at = start;
+            while !y.is_empty() {
+                let (block, column) = (at / inner, at % inner);
+                let (columns, rest) = y.split_at_mut(y.len().min(inner - column));
+                let block = &x[block * n * inner..][..n * inner];
+                self.combine.rows(self.isa, &block[column..], inner, columns);
+                at += columns.len();
+                y = rest;
+            }
+        });
+        Ok(())
+    }
+
+    fn variant(&self) -> &'static str {
+        named!(self.isa => "reduce_f32")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+    use ort_tensor::Tensor;
+
+    use crate::case::{Case, exact, integers, ulps};
+
+    const SHAPES: [&[usize]; 5] =
+        [&[3, 4, 5, 6], &[1, 7, 1, 130], &[2, 1, 70, 1], &[5, 200, 33, 2], &[2, 0, 3, 1]];
+
+    #[test]
+    fn sums_of_small_integers_are_exact() {
+        let axes: [&[i64]; 7] = [&[-1], &[1], &[0], &[2, 3], &[1, 2], &[0, 2], &[0, 1, 2, 3]];
+        for shape in SHAPES {
+            for axes in axes {
+                for keepdims in [0, 1] {
+                    let case = |name, version| {
+                        Case::new(name, version)
+                            .attr("keepdims", Attr::Int(keepdims))
+                            .input(integers(shape))
+                    };
+                    let old = |name| case(name, 11).attr("axes", Attr::Ints(axes.to_vec()));
+                    old("ReduceSum").check(exact);
+                    old("ReduceMax").check(exact);
+                    // One more rounding.
+                    old("ReduceMean").check(ulps(1));
+                    old("ReduceL2").check(ulps(1));
+                    old("ReduceSumSquare").check(exact);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_axes_mean_all_or_none() {
+        for noop in [0, 1] {
+            let case =
+                Case::new("ReduceSumSquare", 18).attr("noop_with_empty_axes", Attr::Int(noop));
+            case.input(integers(&[3, 20])).check(exact);
+        }
+        Case::new("ReduceMean", 18).input(integers(&[])).check(exact);
+    }
+
+    #[test]
+    fn planes_become_one_value_each() {
+        for name in ["GlobalAveragePool", "GlobalMaxPool"] {
+            for shape in [&[2, 3, 7, 7][..], &[1, 40, 100, 50], &[3, 1, 9], &[2, 3, 0, 4]] {
+                Case::new(name, 22).input(integers(shape)).check(ulps(1));
+            }
+        }
+        let x = [1.0, f32::NAN, f32::NEG_INFINITY, f32::NEG_INFINITY, f32::INFINITY, 2.0];
+        let x = Tensor::from_slice(&[1, 3, 2], &x).unwrap();
+        Case::new("GlobalMaxPool", 22).input(x.clone()).check(exact);
+        Case::new("GlobalAveragePool", 22).input(x).check(exact);
+    }
+}
