@@ -103,6 +103,7 @@ kernels! {
     matmul,
     pool,
     reduce,
+    rnn,
     softmax,
     unary,
 }
