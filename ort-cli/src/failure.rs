@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use ort_session::{RunError, SessionError, TensorError, Type};
 use ort_tensor_io::{CaseError, FileError};
 
+use crate::number::plural;
+
 /// Why the program could not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -29,7 +31,7 @@ pub(crate) enum Failure {
     #[error("{}: no input here: a file input_0.pb or input_0.npy", path.display())]
     NoInput { path: PathBuf },
     /// A file has no name in it, and its number is none of the model's inputs.
-    #[error("{}: input_{position} has no name, and the model has {n_inputs} inputs", path.display())]
+    #[error("{}: input_{position} has no name, and the model has {}", path.display(), plural(*n_inputs, "input"))]
     Position { path: PathBuf, position: usize, n_inputs: usize },
     /// An option names an input that the model does not have.
     #[error("{flag} {name}: there is no such input; the inputs are {}", known.join(", "))]

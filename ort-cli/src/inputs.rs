@@ -70,6 +70,7 @@ impl Inputs {
         options: &InputOptions,
     ) -> Result<(), Failure> {
         let symbols = self.symbols(described, options);
+        let is_partial = !self.0.is_empty();
         for (input, seed) in described.iter().zip(SEED..) {
             if input.has_default || self.0.iter().any(|(name, _)| *name == input.name) {
                 continue;
@@ -88,6 +89,9 @@ impl Inputs {
                 }
                 (None, None) => return Err(Failure::NoRank { name }),
             };
+            if is_partial {
+                print::note(format_args!("input `{name}` is random: no file gives it"));
+            }
             let tensor = random::tensor(ty.dtype, &shape, seed);
             let tensor = tensor.map_err(|source| Failure::Size { name: name.clone(), source })?;
             self.0.push((name, tensor.into()));

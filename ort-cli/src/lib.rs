@@ -28,7 +28,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, run, test};
+use crate::commands::{bench, inspect, run, test};
 use crate::failure::Failure;
 
 /// Runs ONNX Runtime's `.ort` models.
@@ -41,6 +41,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Inspect(inspect::Arguments),
     Run(run::Arguments),
     Test(test::Arguments),
     Bench(bench::Arguments),
@@ -49,6 +50,7 @@ enum Command {
 /// Runs the program with the arguments of the process.
 pub fn main() -> ExitCode {
     let done = match Arguments::parse().command {
+        Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

@@ -37,7 +37,7 @@ pub(crate) struct SessionOptions {
     /// How far the graph is optimized [default: all]
     #[arg(long, value_parser = words(LEVELS), help_heading = "Session")]
     level: Option<Level>,
-    /// How many threads compute [default: as many as the machine has for us]
+    /// How many threads compute [default: as many cores as this process may use]
     #[arg(long, value_name = "N", value_parser = threads, help_heading = "Session")]
     threads: Option<usize>,
     /// How the file comes into memory [default: mapped]
@@ -85,7 +85,8 @@ impl SessionOptions {
         self.isa.unwrap_or_default().resolve().map_or("", |isa| isa.name())
     }
 
-    fn builder(&self) -> SessionBuilder {
+    /// A session's settings.
+    pub(crate) fn builder(&self) -> SessionBuilder {
         let chosen = self.chosen();
         let builder = Session::builder()
             .load(chosen.load.unwrap_or_default())

@@ -1,7 +1,7 @@
 //! Everything that is printed: lines, notes, errors and tables.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use crate::failure::Failure;
 
@@ -23,12 +23,39 @@ pub(crate) fn error(failure: &Failure) {
     eprintln!("error: {}", failure.to_string().replace(['\n', '\r'], " "));
 }
 
+/// A text as one line of at most so many characters: what comes from a file may be long.
+pub(crate) fn one_line(text: &str, max: usize) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(max) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+/// A text that stands out, where the terminal can do that.
+pub(crate) fn bold(text: impl fmt::Display) -> String {
+    styled("1", &text.to_string())
+}
+
+/// Source: ECMA-48, 5th edition, select graphic rendition; no-color.org.
+fn styled(style: &str, text: &str) -> String {
+    let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if is_plain || !io::stdout().is_terminal() {
+        return text.to_owned();
+    }
+    format!("\x1b[{style}m{text}\x1b[0m")
+}
+
 /// Which side the cells of a column are flush with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flush {
     Left,
     Right,
 }
+
+/// The style of a table's head.
+const FAINT: &str = "2";
 
 /// A table without lines: two spaces before each column, each as wide as its widest cell.
 #[derive(Clone, Debug)]
@@ -62,8 +89,10 @@ impl<const N: usize> fmt::Display for Table<N> {
                     Flush::Right => format!("  {cell:>width$}"),
                 };
             }
-            let end = if i == 0 { "" } else { "\n" };
-            write!(f, "{end}{}", line.trim_end())?;
+            match i {
+                0 => f.write_str(&styled(FAINT, line.trim_end()))?,
+                _ => write!(f, "\n{}", line.trim_end())?,
+            }
         }
         Ok(())
     }
@@ -72,6 +101,13 @@ impl<const N: usize> fmt::Display for Table<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_text_of_many_lines_becomes_a_short_one_of_one() {
+        assert_eq!(one_line(" a\nb\r\n\tc ", 5), "a b c");
+        assert_eq!(one_line("äöü äöü", 5), "äöü ä…");
+        assert_eq!(one_line("", 5), "");
+    }
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {

@@ -40,6 +40,9 @@ impl SplitMix64 {
     }
 }
 
+/// A file may declare any shape; this many elements are made up, and no more.
+const MAX_ELEMENTS: usize = 1 << 30;
+
 /// A tensor of random elements.
 ///
 /// Floats and the parts of complex numbers are in [-1, 1], and 8-bit floats in [0, 2); bytes, which
@@ -47,8 +50,12 @@ impl SplitMix64 {
 /// integers are 0 or 1, which any table can be indexed with. Strings are single letters.
 ///
 /// # Errors
-/// If the size overflows.
+/// If there are more than [`MAX_ELEMENTS`].
 pub(crate) fn tensor(dtype: DType, shape: &[usize], seed: u64) -> Result<Tensor, TensorError> {
+    let n = shape.iter().try_fold(1_usize, |n, &dim| n.checked_mul(dim));
+    if n.is_none_or(|n| n > MAX_ELEMENTS) {
+        return Err(TensorError::TooLarge { shape: shape.to_vec() });
+    }
     let mut random = SplitMix64::new(seed);
     let mut tensor = Tensor::zeros(dtype, shape)?;
     let view = tensor.view_mut();
@@ -72,7 +79,7 @@ pub(crate) fn tensor(dtype: DType, shape: &[usize], seed: u64) -> Result<Tensor,
             view.into_words::<u8>()?.fill_with(|| random.byte() & 0x3F);
         }
         _ => {
-            let n = shape.iter().product();
+            let n = view.view().len();
             let mask = u8::MAX >> (8 - dtype.bits().min(8));
             let codes: Vec<u8> = (0..n).map(|_| random.byte() & mask).collect();
             view.pack(&codes)?;
@@ -131,7 +138,9 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_overflows_is_an_error() {
-        assert!(tensor(DType::F32, &[usize::MAX, 2], 0).is_err());
+    fn what_is_too_large_is_an_error() {
+        for shape in [&[usize::MAX, 2][..], &[1 << 20, 1 << 20]] {
+            assert!(tensor(DType::F32, shape, 0).is_err());
+        }
     }
 }

@@ -19,11 +19,19 @@ pub(crate) struct Case {
     op_type: &'static str,
     since_version: i32,
     attrs: Attrs,
-    /// Each with whether it is a weight: constant in one run, given in another.
-    inputs: Vec<Option<(Tensor, bool)>>,
+    inputs: Vec<Option<(Tensor, Kind)>>,
     n_outputs: usize,
     /// Outputs that the node does not have.
     unwanted: &'static [usize],
+}
+
+/// What an input is in the graph.
+#[derive(Clone, Copy)]
+enum Kind {
+    Given,
+    /// Constant in one run, given in another.
+    Weight,
+    Constant,
 }
 
 /// How far a result may be from the expected one.
@@ -45,13 +53,19 @@ impl Case {
 
     /// An input that every run gives anew.
     pub(crate) fn input(mut self, tensor: Tensor) -> Self {
-        self.inputs.push(Some((tensor, false)));
+        self.inputs.push(Some((tensor, Kind::Given)));
         self
     }
 
     /// An input that may be a constant.
     pub(crate) fn weight(mut self, tensor: Tensor) -> Self {
-        self.inputs.push(Some((tensor, true)));
+        self.inputs.push(Some((tensor, Kind::Weight)));
+        self
+    }
+
+    /// An input that is a constant in every run.
+    pub(crate) fn constant(mut self, tensor: Tensor) -> Self {
+        self.inputs.push(Some((tensor, Kind::Constant)));
         self
     }
 
@@ -122,9 +136,14 @@ impl Case {
     fn graph(&self, registry: &Registry, has_constants: bool) -> (Graph, NodeId) {
         let mut graph = Graph::new();
         let inputs = self.inputs.iter().enumerate().map(|(i, input)| {
-            let (tensor, is_weight) = input.as_ref()?;
+            let (tensor, kind) = input.as_ref()?;
             let name = format!("input{i}");
-            Some(match *is_weight && has_constants {
+            let is_constant = match kind {
+                Kind::Given => false,
+                Kind::Weight => has_constants,
+                Kind::Constant => true,
+            };
+            Some(match is_constant {
                 true => graph.add_constant(name, tensor.clone()).unwrap(),
                 false => {
                     let fact = Fact::shaped(tensor.dtype(), tensor.shape());
@@ -204,7 +223,7 @@ impl Case {
     }
 
     fn shapes(&self) -> Vec<Vec<usize>> {
-        let shape = |(tensor, _): &(Tensor, bool)| tensor.shape().to_vec();
+        let shape = |(tensor, _): &(Tensor, Kind)| tensor.shape().to_vec();
         self.inputs.iter().map(|input| input.as_ref().map(shape).unwrap_or_default()).collect()
     }
 }
@@ -232,9 +251,9 @@ pub(crate) fn exact(found: f32, expected: f32) -> bool {
     found == expected || found.is_nan() && expected.is_nan()
 }
 
-/// Within `n` units in the last place of the larger.
+/// At most `n` floats apart.
 pub(crate) fn ulps(n: u32) -> impl Fn(f32, f32) -> bool {
-    relative(n as f32 * f32::EPSILON)
+    move |found, expected| ort_testing::ulps(found, expected) <= n
 }
 
 /// Within `error` times the larger, or the least normal number.

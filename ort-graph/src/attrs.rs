@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use ort_tensor::Tensor;
+use ort_tensor::{DType, Tensor};
 
 use crate::graph::Graph;
 use crate::ids::ValueId;
@@ -191,6 +191,17 @@ impl<'a> NodeSpec<'a> {
             Some(1) => Ok(true),
             Some(other) => Err(OpError::AttributeValue { name, found: other.to_string() }),
         }
+    }
+
+    /// An integer attribute that is the ONNX number of an element type; 0 (undefined) is none.
+    ///
+    /// # Errors
+    /// If the number is that of no element type.
+    pub fn dtype(&self, name: &'static str) -> Result<Option<DType>, OpError> {
+        let Some(number) = self.int(name)?.filter(|&number| number != 0) else { return Ok(None) };
+        let dtype = i32::try_from(number).ok().and_then(DType::from_onnx);
+        let wrong = || OpError::AttributeValue { name, found: number.to_string() };
+        Ok(Some(dtype.ok_or_else(wrong)?))
     }
 
     /// Marks an attribute as read that has no meaning here (a hint, or one that the specification

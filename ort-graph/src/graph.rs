@@ -1,5 +1,6 @@
 //! Values and nodes under distinct ids, with the uses of each value kept up to date.
 
+mod compact;
 mod edit;
 
 use std::sync::Arc;

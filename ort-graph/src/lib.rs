@@ -17,6 +17,10 @@ mod op;
 mod order;
 mod patch;
 mod registry;
+#[cfg(test)]
+mod testing;
+mod text;
+mod verify;
 
 pub use crate::attrs::{Attr, Attrs, NodeSpec};
 pub use crate::dim::{Dim, Dims};
@@ -30,3 +34,5 @@ pub use crate::op::{Behaviour, Control, Facts, OpError, Operator};
 pub use crate::order::CycleError;
 pub use crate::patch::{Change, Patch, PatchError};
 pub use crate::registry::{OpDef, Registry, RegistryError};
+pub use crate::text::{Text, TextError, TextErrorKind};
+pub use crate::verify::VerifyError;

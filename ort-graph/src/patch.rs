@@ -35,8 +35,8 @@ pub struct Change {
     pub added: Vec<NodeId>,
     /// The nodes that the patch made useless, which are gone.
     pub removed: Vec<NodeId>,
-    /// The values that took the place of others.
-    pub replacements: Vec<ValueId>,
+    /// The nodes that read something else than before, or of which more is known.
+    pub readers: Vec<NodeId>,
 }
 
 /// A patch that does not fit its graph.
@@ -157,14 +157,15 @@ impl Patch {
             Ok((added, facts?))
         });
         let (added, facts) = checked.inspect_err(|_| graph.truncate(self.sizes))?;
+        let mut readers = Vec::new();
         for (&(old, new), fact) in self.replaced.iter().zip(facts) {
             self.swept.extend(graph.producer(old).map(|(node, _)| node));
-            self.put(graph, old, new, fact);
+            readers.extend(self.put(graph, old, new, fact));
         }
         self.name(graph);
         let removed = graph.sweep(std::mem::take(&mut self.swept));
-        let replacements = self.replaced.iter().map(|&(_, new)| new).collect();
-        Ok(Change { added, removed, replacements })
+        readers.retain(|&node| graph.get_node(node).is_some());
+        Ok(Change { added, removed, readers })
     }
 
     fn add(&mut self, graph: &mut Graph, registry: &Registry) -> Result<Vec<NodeId>, PatchError> {
@@ -208,13 +209,14 @@ impl Patch {
         })
     }
 
-    /// Puts `new` where `old` is.
-    fn put(&self, graph: &mut Graph, old: ValueId, new: ValueId, fact: Fact) {
-        if !is_given(graph, new) {
-            graph.value_mut(new).fact = fact;
-        }
+    /// Puts `new` where `old` is; returns the nodes that something changes for.
+    fn put(&self, graph: &mut Graph, old: ValueId, new: ValueId, fact: Fact) -> Vec<NodeId> {
         let is_old = |node: NodeId| node.index() < self.sizes.1;
-        graph.replace_uses_where(old, new, is_old);
+        let mut readers = graph.replace_uses_where(old, new, is_old);
+        if !is_given(graph, new) && *graph.fact(new) != fact {
+            graph.value_mut(new).fact = fact;
+            readers = graph.consumers(new).to_vec();
+        }
         let takes_name = self.is_new(new) || is_returned(graph, old);
         graph.replace_output(old, new);
         if takes_name {
@@ -225,6 +227,7 @@ impl Patch {
         if !graph.is_used(old) {
             graph.detach(old);
         }
+        readers
     }
 
     /// Gives names to values that have none: new ones that replace nothing, and old ones that
@@ -269,3 +272,6 @@ fn is_given(graph: &Graph, id: ValueId) -> bool {
 fn is_returned(graph: &Graph, id: ValueId) -> bool {
     graph.outputs().contains(&id)
 }
+
+#[cfg(test)]
+mod tests;

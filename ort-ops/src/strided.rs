@@ -44,20 +44,6 @@ pub(crate) fn copy(
     move_elements!(x => y, |src, dst| copy_axes(&axes, (src, from.offset), (dst, to.offset)))
 }
 
-/// `Σ index·stride` for every index of `shape`, in row-major order.
-pub(crate) fn offsets(shape: &[usize], strides: &[usize]) -> Vec<usize> {
-    if shape.contains(&0) {
-        return Vec::new();
-    }
-    // Offsets that overflow belong to indices into an empty tensor, which nobody follows.
-    let step = |stride: usize| move |i: usize| i.wrapping_mul(stride);
-    let along = |offsets: Vec<usize>, (&n, &stride): (&usize, &usize)| {
-        let steps = |offset: usize| (0..n).map(step(stride)).map(move |i| offset.wrapping_add(i));
-        offsets.into_iter().flat_map(steps).collect()
-    };
-    shape.iter().zip(strides).fold(vec![0], along)
-}
-
 /// One axis of both boxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Axis {

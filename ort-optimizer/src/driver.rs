@@ -1,14 +1,14 @@
 //! Leads the passes over a graph and its subgraphs, commits what they find, and keeps count.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
-use ort_graph::{Change, CycleError, Graph, NodeId, Patch, Registry, ValueId};
+use ort_graph::{Change, CycleError, Graph, NodeId, Registry};
 
 use crate::eval::ConstEval;
 use crate::options::{Level, Options};
-use crate::pass::{Pass, Rewrite, Site};
+use crate::pass::{Pass, Refusal, Rewrite, Site};
 use crate::passes::PASSES;
 use crate::report::{PassReport, Report, Step};
 
@@ -52,13 +52,16 @@ pub fn optimize(
         passes,
     };
     driver.graph(&mut graph)?;
-    Ok((graph, driver.report))
+    Ok((graph.compact()?, driver.report))
 }
 
 fn report_of(pass: &Pass) -> PassReport {
     let Pass { name, level, exactness, .. } = *pass;
     PassReport { name, level, exactness, applied: 0, refused: Vec::new(), micros: 0 }
 }
+
+/// Why a pass left nodes alone when it last looked at them.
+type Refused = BTreeMap<NodeId, &'static str>;
 
 struct Driver<'a> {
     registry: &'a Registry,
@@ -76,18 +79,23 @@ impl Driver<'_> {
         // How many rewrites this graph had seen when each pass last began: a pass that has seen
         // the graph as it is need not look again.
         let mut seen = vec![None; self.passes.len()];
+        let mut refused: Vec<Refused> = vec![Refused::new(); self.passes.len()];
         let mut n_rewrites = 0_usize;
         for _ in 0..MAX_ROUNDS {
             let before = n_rewrites;
             for (index, seen) in seen.iter_mut().enumerate() {
                 if seen.replace(n_rewrites) != Some(n_rewrites) && self.rewrites_left > 0 {
-                    n_rewrites += self.pass(index, graph)?;
+                    refused[index].clear();
+                    n_rewrites += self.pass(index, graph, &mut refused[index])?;
                 }
             }
             n_rewrites += self.subgraphs(graph)?;
             if n_rewrites == before || self.rewrites_left == 0 {
                 break;
             }
+        }
+        for (report, refused) in self.report.passes.iter_mut().zip(refused) {
+            refused.into_values().for_each(|reason| report.refuse(reason));
         }
         Ok(())
     }
@@ -105,7 +113,12 @@ impl Driver<'_> {
     }
 
     /// Runs one pass over one graph; returns how many rewrites it made.
-    fn pass(&mut self, index: usize, graph: &mut Graph) -> Result<usize, OptimizeError> {
+    fn pass(
+        &mut self,
+        index: usize,
+        graph: &mut Graph,
+        refused: &mut Refused,
+    ) -> Result<usize, OptimizeError> {
         let start = Instant::now();
         let before = self.report.passes[index].applied;
         let mut rewrite = (self.passes[index].start)();
@@ -113,9 +126,22 @@ impl Driver<'_> {
         while self.rewrites_left > 0
             && let Some(id) = queue.pop()
         {
-            if let Some(change) = self.visit(index, &mut *rewrite, graph, id) {
-                queue.extend(graph, change.added.iter().copied());
-                propagate(graph, &change, &mut queue);
+            let Some(node) = graph.get_node(id).map(|node| node.label().to_owned()) else {
+                continue;
+            };
+            match self.visit(&mut *rewrite, graph, id) {
+                Ok(None) => {}
+                Ok(Some(change)) => {
+                    let report = &mut self.report.passes[index];
+                    report.applied += 1;
+                    self.rewrites_left -= 1;
+                    self.report.last = Some(Step { pass: report.name, node });
+                    propagate(graph, change, &mut queue);
+                    refused.remove(&id);
+                }
+                Err(Refusal(reason)) => {
+                    refused.insert(id, reason);
+                }
             }
         }
         let report = &mut self.report.passes[index];
@@ -125,49 +151,28 @@ impl Driver<'_> {
 
     /// Lets a pass look at a node; commits what it finds.
     fn visit(
-        &mut self,
-        index: usize,
+        &self,
         rewrite: &mut dyn Rewrite,
         graph: &mut Graph,
         id: NodeId,
-    ) -> Option<Change> {
-        let report = &mut self.report.passes[index];
-        let node = graph.get_node(id)?.label().to_owned();
+    ) -> Result<Option<Change>, Refusal> {
         let site = Site { graph, id, eval: self.eval, folded_bytes: &self.folded_bytes };
-        let patch: Option<Patch> = match rewrite.visit(&site) {
-            Ok(patch) => patch,
-            Err(refusal) => {
-                report.refuse(refusal.0);
-                None
-            }
-        };
-        match patch?.commit(graph, self.registry) {
-            Ok(change) => {
-                report.applied += 1;
-                self.rewrites_left -= 1;
-                self.report.last = Some(Step { pass: report.name, node });
-                Some(change)
-            }
-            Err(error) => {
-                report.refuse(crate::pass::Refusal::from(error).0);
-                None
-            }
-        }
+        let Some(patch) = rewrite.visit(&site)? else { return Ok(None) };
+        Ok(Some(patch.commit(graph, self.registry)?))
     }
 }
 
-/// Infers again what follows from values that were replaced, as long as more becomes known, and
-/// puts the nodes that read them on the list.
-fn propagate(graph: &mut Graph, change: &Change, queue: &mut Queue) {
-    let mut changed: Vec<ValueId> = change.replacements.clone();
-    while let Some(value) = changed.pop() {
-        let consumers = graph.consumers(value).to_vec();
-        for &consumer in &consumers {
-            if graph.refine(consumer) {
-                changed.extend(graph.node(consumer).outputs.iter().flatten());
-            }
+/// Infers again what follows from what changed, as long as more becomes known, and puts every node
+/// that it concerns on the list.
+fn propagate(graph: &mut Graph, change: Change, queue: &mut Queue) {
+    queue.extend(graph, change.added);
+    let mut readers = change.readers;
+    while let Some(reader) = readers.pop() {
+        if graph.refine(reader) {
+            let outputs = graph.node(reader).outputs.iter().flatten();
+            readers.extend(outputs.flat_map(|&output| graph.consumers(output)));
         }
-        queue.extend(graph, consumers);
+        queue.extend(graph, [reader]);
     }
 }
 

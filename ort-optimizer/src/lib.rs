@@ -19,6 +19,8 @@ mod passes;
 mod pattern;
 mod report;
 mod rule;
+#[cfg(test)]
+mod testing;
 
 pub use crate::driver::{OptimizeError, optimize};
 pub use crate::eval::{ConstEval, EvalError, Reference};

@@ -40,12 +40,6 @@ impl<'a> Match<'a> {
         self.graph.fact(self.value(name))
     }
 
-    /// The contents of the variable `name`, which stands for a constant.
-    pub(crate) fn tensor(&self, name: &str) -> &'a Tensor {
-        let tensor = self.graph.constant(self.value(name));
-        tensor.expect("invariant: a rule asks for contents of its constants only")
-    }
-
     /// The node of this label, which the formula must have.
     pub(crate) fn node(&self, label: &str) -> &'a Node {
         let found = self.nodes.iter().find(|(other, _)| *other == label);
@@ -73,9 +67,6 @@ impl<'a> Match<'a> {
         let Some(value) = goal.value else { return false };
         match goal.pat {
             Pat::Var(name) => self.bind(name, value, goal.rest),
-            Pat::Constant(name) => {
-                self.graph.constant(value).is_some() && self.bind(name, value, goal.rest)
-            }
             Pat::Number(number) => {
                 self.graph.constant(value).is_some_and(|tensor| is_number(tensor, *number))
                     && self.all_hold(goal.rest)

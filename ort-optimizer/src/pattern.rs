@@ -18,8 +18,6 @@ use crate::matching::Match;
 pub(crate) enum Pat {
     /// Any value, known by this name from then on.
     Var(&'static str),
-    /// A constant, known by this name from then on.
-    Constant(&'static str),
     /// A constant of one element: the element of its type that is nearest to this number.
     Number(f64),
     /// The first output of a node.
@@ -43,7 +41,7 @@ pub(crate) struct OpPat {
 /// Where a new node takes version and attributes from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Origin {
-    /// Those of the matched node of this label.
+    /// Those of the matched node of this label: of its own operator, if nothing else is said.
     Like(&'static str),
     /// This version, and the attributes that follow from the match.
     New(i32, fn(&Match<'_>) -> Attrs),
@@ -52,11 +50,6 @@ pub(crate) enum Origin {
 /// A variable.
 pub(crate) fn var(name: &'static str) -> Pat {
     Pat::Var(name)
-}
-
-/// A variable for a constant.
-pub(crate) fn constant(name: &'static str) -> Pat {
-    Pat::Constant(name)
 }
 
 /// A node of ai.onnx with exactly these inputs.
@@ -77,9 +70,14 @@ impl Pat {
         self.with(|op| op.has_more = true)
     }
 
-    /// A new node takes version and attributes from the matched node of this label.
-    pub(crate) fn like(self, label: &'static str) -> Self {
-        self.with(|op| op.origin = Origin::Like(label))
+    /// The operator is of this operator set.
+    pub(crate) fn of(self, domain: &'static str) -> Self {
+        self.with(|op| op.domain = domain)
+    }
+
+    /// A new node has this version, and the attributes that follow from the match.
+    pub(crate) fn since(self, version: i32, attrs: fn(&Match<'_>) -> Attrs) -> Self {
+        self.with(|op| op.origin = Origin::New(version, attrs))
     }
 
     fn with(mut self, change: impl FnOnce(&mut OpPat)) -> Self {

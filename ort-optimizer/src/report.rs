@@ -29,8 +29,8 @@ pub struct PassReport {
     pub exactness: Exactness,
     /// How many rewrites it made.
     pub applied: usize,
-    /// Why it left alone what looked like a match, and how often (a node that is looked at again
-    /// after something changed counts again).
+    /// Why it left alone what looked like a match, and at how many nodes, when it last looked at
+    /// each graph.
     pub refused: Vec<(&'static str, usize)>,
     /// The time it took.
     pub micros: u64,

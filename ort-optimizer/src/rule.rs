@@ -83,7 +83,7 @@ fn make(
     patch: &mut Patch,
 ) -> Result<ValueId, Refusal> {
     let op = match pat {
-        Pat::Var(name) | Pat::Constant(name) => return Ok(found.value(name)),
+        Pat::Var(name) => return Ok(found.value(name)),
         Pat::Number(number) => {
             let unknown = Refusal("the type of a constant is not known");
             let dtype = dtype.ok_or(unknown)?;

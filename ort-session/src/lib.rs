@@ -24,6 +24,7 @@ mod control;
 mod error;
 mod fold;
 mod inputs;
+mod inspect;
 mod memory;
 mod outputs;
 mod packs;
@@ -36,6 +37,9 @@ mod threads;
 pub use crate::builder::SessionBuilder;
 pub use crate::error::{InputError, SessionError};
 pub use crate::inputs::{InputValue, RunInputs};
+pub use crate::inspect::{
+    DenormalWeights, Hints, Inspection, OperatorCount, WeightCount, denormal_weights, inspect,
+};
 pub use crate::memory::MemoryReport;
 pub use crate::outputs::Outputs;
 pub use crate::plan::PlanError;

@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     /// The model, a .ort file
     model: PathBuf,
     /// How long to measure, in seconds
-    #[arg(long, value_name = "S", default_value = "2", value_parser = seconds)]
+    #[arg(long, value_name = "S", default_value = "2", value_parser = seconds, allow_negative_numbers = true)]
     seconds: Duration,
     /// Also show which operators the time goes to
     #[arg(long)]

@@ -16,7 +16,10 @@ use crate::failure::Failure;
 use crate::glob::Glob;
 use crate::inputs::kinds;
 use crate::options::SessionOptions;
-use crate::print::line;
+use crate::print::{line, one_line};
+
+/// Characters of a message that people are shown; `--json` has all of it.
+const MAX_MESSAGE: usize = 300;
 
 /// Run models on test data and compare what comes out with what should
 ///
@@ -118,7 +121,8 @@ fn models<'a>(case: &'a Case, glob: Option<&Glob>) -> Vec<(String, Result<&'a Pa
 fn status(model: &Path, case: &Case, options: &SessionOptions) -> Status {
     // One bad case must not end the others; what a panic leaves behind is dropped with its session.
     let done = catch_unwind(AssertUnwindSafe(|| {
-        let session = options.open(model).map_err(|failure| Status::Error(failure.to_string()))?;
+        let session = options.builder().commit_from_file(model);
+        let session = session.map_err(|error| Status::Error(error.to_string()))?;
         case.data_sets.iter().try_for_each(|folder| data_set(&session, folder, case.tolerance))
     }));
     match done {
@@ -164,7 +168,7 @@ fn report(name: &str, status: &Status, is_json: bool) -> Result<(), Failure> {
     }
     match status {
         Status::Pass => Ok(()),
-        _ => line(format_args!("{word:5}  {name}  {}", message.replace(['\n', '\r'], " "))),
+        _ => line(format_args!("{word:5}  {name}  {}", one_line(message, MAX_MESSAGE))),
     }
 }
 

@@ -98,6 +98,7 @@ macro_rules! kernels {
 kernels! {
     binary,
     conv,
+    conv_transpose,
     gemm,
     layer_norm,
     matmul,

@@ -91,17 +91,17 @@ impl Graph {
         self.replace_uses_where(old, new, |_| true);
     }
 
-    /// The same for the readers that `reads_new` accepts.
+    /// The same for the readers that `reads_new` accepts, which are returned.
     pub(crate) fn replace_uses_where(
         &mut self,
         old: ValueId,
         new: ValueId,
         reads_new: impl Fn(NodeId) -> bool,
-    ) {
+    ) -> Vec<NodeId> {
         let consumers = std::mem::take(&mut self.values[old.index()].consumers);
-        let (moved, kept) = consumers.into_iter().partition(|&consumer| reads_new(consumer));
-        self.values[old.index()].consumers = kept;
-        let moved: SmallVec<[NodeId; 2]> = moved;
+        let (moved, kept): (Vec<NodeId>, Vec<NodeId>) =
+            consumers.into_iter().partition(|&consumer| reads_new(consumer));
+        self.values[old.index()].consumers = kept.into();
         for &consumer in &moved {
             let Some(node) = self.nodes[consumer.index()].as_mut() else { continue };
             for value in node.inputs.iter_mut().flatten().chain(&mut node.captured) {
@@ -111,7 +111,8 @@ impl Graph {
             }
             node.attrs.map_captures(&|value| if value == old { new } else { value });
         }
-        self.values[new.index()].consumers.extend(moved);
+        self.values[new.index()].consumers.extend(moved.iter().copied());
+        moved
     }
 
     /// Lets the graph return `new` wherever it returns `old`.

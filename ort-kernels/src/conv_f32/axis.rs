@@ -32,7 +32,8 @@ impl Axis {
     }
 
     /// The input that `output` reads with `tap`.
-    pub(super) fn at(&self, output: usize, tap: usize) -> Option<usize> {
+    #[must_use]
+    pub fn at(&self, output: usize, tap: usize) -> Option<usize> {
         let i = (output * self.stride + tap * self.dilation).checked_sub(self.pad[0])?;
         (i < self.input).then_some(i)
     }
@@ -43,7 +44,8 @@ impl Axis {
     }
 
     /// The outputs that read an input with `tap`.
-    pub(super) fn outputs(&self, tap: usize) -> Range<usize> {
+    #[must_use]
+    pub fn outputs(&self, tap: usize) -> Range<usize> {
         self.below(tap * self.dilation, self.stride, self.output)
     }
 

@@ -52,7 +52,7 @@ impl Window {
     pub fn runs(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         const N_TAPS_OF_A_RUN: usize = 1 << 16;
         let n = self.n_outputs();
-        let len = (N_TAPS_OF_A_RUN / self.n_taps().max(1)).clamp(1, 1024);
+        let len = (N_TAPS_OF_A_RUN / self.n_taps().max(1)).clamp(1, 256);
         (0..n).step_by(len).map(move |start| start..(start + len).min(n))
     }
 

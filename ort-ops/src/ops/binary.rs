@@ -8,7 +8,7 @@ use ort_tensor::{Bool, DType, Inputs, Output, with_dtype};
 use crate::arithmetic::Arithmetic;
 use crate::broadcast::combine;
 use crate::elementwise::{dtype_of, is_number, only, unsupported};
-use crate::infer::broadcast_facts;
+use crate::infer::{broadcast_facts, folded};
 
 /// A line is `Name: versions, check of the element type, the Rust types of those, |a, b| formula`.
 macro_rules! functions {
@@ -74,7 +74,7 @@ functions! {
 
 impl Operator for Binary {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        infer(inputs, self.allowed())
+        Ok(folded(self, inputs, infer(inputs, self.allowed())?))
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
@@ -183,6 +183,15 @@ mod tests {
         let empty = Tensor::zeros(DType::I32, &[0, 1]).unwrap();
         let made = less(empty, tensor(&[4], &[1, 2, 3, 4])).unwrap();
         assert_eq!(made.shape(), [0, 4]);
+    }
+
+    #[test]
+    fn constants_that_give_a_shape_are_known_beforehand() {
+        let (a, b) = (tensor(&[2], &[6_i64, 8]), Tensor::scalar(2_i64));
+        let facts = [Fact::constant(a), Fact::constant(b)];
+        let inputs = [Some(&facts[0]), Some(&facts[1])];
+        let made = Binary::Div.infer(&Facts::new(&inputs)).unwrap();
+        assert_eq!(made[0].ints(), Some(vec![3, 4]));
     }
 
     #[test]

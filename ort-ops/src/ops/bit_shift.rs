@@ -7,6 +7,7 @@ use ort_tensor::{DType, Inputs, Output, with_dtype};
 
 use crate::broadcast::combine;
 use crate::elementwise::{dtype_of, only, unsupported};
+use crate::infer::folded;
 use crate::ops::binary;
 
 /// The definitions of this file.
@@ -39,7 +40,7 @@ impl BitShift {
 
 impl Operator for BitShift {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        binary::infer(inputs, DType::is_integer)
+        Ok(folded(self, inputs, binary::infer(inputs, DType::is_integer)?))
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {

@@ -9,6 +9,7 @@ use crate::arithmetic::Arithmetic;
 use crate::elementwise::{
     dtype_of, ignore_consumed_inputs, is_number, like_first, map, only, unsupported,
 };
+use crate::infer::folded;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] =
@@ -62,7 +63,7 @@ impl Operator for Clip {
         for index in 1..=2 {
             inputs.expect_dtype(index, dtype)?;
         }
-        Ok(facts)
+        Ok(folded(self, inputs, facts))
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {

@@ -7,7 +7,7 @@ use ort_tensor::{Bool, DType, Inputs, Output, bf16, f16, with_dtype};
 
 use crate::broadcast::{Operand, common_shape, compare, zip};
 use crate::elementwise::{is_number, only, unsupported};
-use crate::infer::broadcast_facts;
+use crate::infer::{broadcast_facts, folded};
 use crate::ops::binary;
 
 /// A line is `Name: versions, check of the element type, the Rust types of those, operator`.
@@ -65,7 +65,7 @@ comparisons! {
 impl Operator for Comparison {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         binary::infer(inputs, self.allowed())?;
-        Ok(vec![broadcast_facts(inputs, DType::Bool)?])
+        Ok(folded(self, inputs, vec![broadcast_facts(inputs, DType::Bool)?]))
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {

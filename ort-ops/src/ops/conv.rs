@@ -1,5 +1,6 @@
 //! Conv: `y[n, m, p] = b[m] + Σ w[m, c, k]·x[n, c, p·stride + k·dilation − pad]`.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
@@ -240,32 +241,42 @@ impl ConvGeometry {
         mut write: impl FnMut(usize, usize, &[S]),
     ) -> Result<(), OpError> {
         let n_inputs: usize = self.window.input.iter().product();
-        let n_outputs = self.window.n_outputs();
-        let n_terms = self.c.saturating_mul(self.window.n_taps());
         if self.output_shape().contains(&0) {
             return Ok(());
         }
-        let (mut patches, mut sums) = (Vec::new(), Vec::new());
+        let mut patches = Vec::new();
         for run in self.window.runs() {
             let offsets = self.window.offsets(run.clone());
             for image in 0..self.n * self.group {
-                // The columns of `patches` are the windows, a row a tap of an input channel.
                 patches.clear();
                 for channel in image * self.c..(image + 1) * self.c {
                     let plane = &x[channel * n_inputs..(channel + 1) * n_inputs];
                     let seen = |&at: &usize| if at == PADDING { padding } else { plane[at] };
                     patches.extend(offsets.iter().map(seen));
                 }
-                sums.clear();
-                sums.resize(self.m * run.len(), S::default());
-                let first = image % self.group * self.m;
-                let filters = &w[first * n_terms..(first + self.m) * n_terms];
-                multiply_add(filters, &patches, &mut sums, run.len());
-                for (m, sums) in sums.chunks_exact(run.len()).enumerate() {
-                    let start = (image * self.m + m) * n_outputs + run.start;
-                    write(start, first + m, sums);
-                }
+                self.multiply(w, &patches, (image, run.clone()), &mut write)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Multiplies the filters of a group with `patches`, whose columns are the windows of `run` and
+    /// whose rows are the taps of the group's channels; `image` counts groups of images.
+    pub(crate) fn multiply<S: Sum>(
+        &self,
+        w: &[S],
+        patches: &[S],
+        (image, run): (usize, Range<usize>),
+        write: &mut impl FnMut(usize, usize, &[S]),
+    ) -> Result<(), OpError> {
+        let n_terms = self.c.saturating_mul(self.window.n_taps());
+        let first = image % self.group * self.m;
+        let filters = &w[first * n_terms..(first + self.m) * n_terms];
+        let mut sums = zeros(self.m.saturating_mul(run.len()))?;
+        multiply_add(filters, patches, &mut sums, run.len());
+        for (m, sums) in sums.chunks_exact(run.len()).enumerate() {
+            let start = (image * self.m + m) * self.window.n_outputs() + run.start;
+            write(start, first + m, sums);
         }
         Ok(())
     }

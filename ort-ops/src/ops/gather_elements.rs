@@ -6,8 +6,8 @@ use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{Inputs, Output, move_elements, row_major_strides};
 
 use crate::infer::{folded, normalize_axis, tensor_fact};
+use crate::offsets::Offsets;
 use crate::ops::gather::{is_index, normalize_indices};
-use crate::strided::offsets;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -34,7 +34,7 @@ impl GatherElements {
 }
 
 /// Where in `x` the elements are that indices along `axis` belong to, were each index 0; and the
-/// step from one index to the next.
+/// step from one index to the next. The indices must be in range.
 ///
 /// # Errors
 /// If an axis of `indices` other than `axis` is longer than that of `x`, or the ranks differ.
@@ -50,7 +50,7 @@ pub(crate) fn index_origins(
     }
     let mut strides = row_major_strides(x);
     let step = std::mem::replace(&mut strides[axis], 0);
-    Ok((offsets(indices, &strides), step))
+    Ok((Offsets::new(indices, &strides).collect(), step))
 }
 
 /// What [`index_origins`] can tell from dimensions that may not be known.
@@ -80,8 +80,8 @@ impl Operator for GatherElements {
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let (x, indices) = (inputs.tensor(0)?, inputs.tensor(1)?);
         let axis = normalize_axis(self.axis, x.shape().len())?;
-        let (origins, step) = index_origins(x.shape(), indices.shape(), axis)?;
         let index = normalize_indices(indices, x.shape()[axis])?;
+        let (origins, step) = index_origins(x.shape(), indices.shape(), axis)?;
         let y = outputs[0].tensor(x.dtype(), indices.shape())?;
         Ok(move_elements!(x => y, |src, dst| {
             for ((to, origin), index) in dst.iter_mut().zip(&origins).zip(&index) {

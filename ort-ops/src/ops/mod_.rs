@@ -8,6 +8,7 @@ use ort_tensor::{Inputs, Output, with_dtype};
 use crate::arithmetic::Arithmetic;
 use crate::broadcast::combine;
 use crate::elementwise::{dtype_of, is_number, only, unsupported};
+use crate::infer::folded;
 use crate::ops::binary;
 
 /// The definitions of this file.
@@ -34,7 +35,7 @@ impl Mod {
 
 impl Operator for Mod {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        binary::infer(inputs, is_number)
+        Ok(folded(self, inputs, binary::infer(inputs, is_number)?))
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {

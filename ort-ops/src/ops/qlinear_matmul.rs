@@ -110,10 +110,9 @@ mod tests {
     #[test]
     fn eight_bit_floats_are_not_rounded_to_whole_numbers() {
         let f8 = |x: f32| F8E4M3Fn::from_f32(x, true);
-        let (one, zero) = (scalar(f16::ONE), scalar(f8(0.0)));
+        let (scale, zero) = (scalar(f16::ONE), scalar(f8(0.0)));
         let x = tensor(&[1, 1], &[f8(1.5)]);
-        let parameters = [one, zero];
-        let inputs = [&[x.clone()], &parameters[..], &[x], &parameters, &parameters].concat();
+        let inputs = [&x, &scale, &zero, &x, &scale, &zero, &scale, &zero].map(Tensor::clone);
         let y = Case::new("QLinearMatMul", 21).tensor(&inputs);
         assert_eq!(y, Ok(tensor(&[1, 1], &[f8(2.25)])));
         assert_eq!(y.unwrap().dtype(), DType::F8E4M3Fn);

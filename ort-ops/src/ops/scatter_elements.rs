@@ -66,8 +66,8 @@ impl Operator for ScatterElements {
         }
         update_copy(inputs, &mut outputs[0], |y| {
             let axis = normalize_axis(self.axis, y.shape().len())?;
-            let (mut positions, step) = index_origins(y.shape(), indices.shape(), axis)?;
             let index = normalize_indices(indices, y.shape()[axis])?;
+            let (mut positions, step) = index_origins(y.shape(), indices.shape(), axis)?;
             positions.iter_mut().zip(index).for_each(|(origin, index)| *origin += index * step);
             scatter(self.reduction, updates, &positions, 1, y)
         })

@@ -9,6 +9,7 @@ use crate::arithmetic::Arithmetic;
 use crate::elementwise::{
     dtype_of, ignore_consumed_inputs, is_number, like_first, map, map_f64, only, unsupported,
 };
+use crate::infer::folded;
 
 /// A line is `Name: versions, check of the element type, the Rust types of those, how |x| formula`:
 /// `map_f64` computes in double precision and rounds once, `map` in the element type itself.
@@ -118,9 +119,21 @@ functions! {
     Tanh: (1, 13), DType::is_float, float, map_f64 |x| x.tanh();
 }
 
+impl Unary {
+    /// Whether every kernel gives the same bits, so that a constant may be computed beforehand.
+    const fn is_exact(self) -> bool {
+        use Unary::{Abs, BitwiseNot, Ceil, Floor, Neg, Not, Reciprocal, Relu, Round, Sign, Sqrt};
+        matches!(
+            self,
+            Abs | BitwiseNot | Ceil | Floor | Neg | Not | Reciprocal | Relu | Round | Sign | Sqrt
+        )
+    }
+}
+
 impl Operator for Unary {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        like_first(inputs, self.allowed())
+        let facts = like_first(inputs, self.allowed())?;
+        Ok(if self.is_exact() { folded(self, inputs, facts) } else { facts })
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {

@@ -8,7 +8,7 @@ use ort_tensor::{DType, Element, Inputs, Number, Output, Shape, TensorView, with
 use crate::arithmetic::Arithmetic;
 use crate::broadcast::{Operand, combine, common_shape, update};
 use crate::elementwise::{dtype_of, ignore_consumed_inputs, is_number, only, unsupported};
-use crate::infer::broadcast_facts;
+use crate::infer::{broadcast_facts, folded};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
@@ -59,7 +59,12 @@ impl Operator for Variadic {
             inputs.fact(i)?;
             inputs.expect_dtype(i, dtype)?;
         }
-        Ok(vec![broadcast_facts(inputs, dtype)?])
+        let facts = vec![broadcast_facts(inputs, dtype)?];
+        match self {
+            Variadic::Max | Variadic::Min => Ok(folded(self, inputs, facts)),
+            // Kernels may round sums in another way.
+            Variadic::Mean | Variadic::Sum => Ok(facts),
+        }
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {

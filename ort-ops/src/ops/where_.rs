@@ -7,7 +7,7 @@ use ort_tensor::{Bool, DType, Inputs, Output, Shape, TensorView, TensorViewMut, 
 
 use crate::broadcast::{Operand, Runs, common_shape};
 use crate::elementwise::only;
-use crate::infer::broadcast_facts;
+use crate::infer::{broadcast_facts, folded};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] =
@@ -27,7 +27,7 @@ impl Operator for Where {
         let dtype = inputs.dtype(1, |_| true)?;
         inputs.fact(2)?;
         inputs.expect_dtype(2, dtype)?;
-        Ok(vec![broadcast_facts(inputs, dtype)?])
+        Ok(folded(self, inputs, vec![broadcast_facts(inputs, dtype)?]))
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {

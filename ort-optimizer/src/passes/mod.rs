@@ -15,6 +15,15 @@ macro_rules! passes {
 }
 
 passes! {
+    dead_code_elimination,
     eliminate_identity,
+    eliminate_slice,
+    eliminate_dropout,
+    expand_elimination,
+    cast_elimination,
+    noop_elimination,
+    not_where_fusion,
+    common_subexpression_elimination,
     constant_folding,
+    gelu_fusion,
 }

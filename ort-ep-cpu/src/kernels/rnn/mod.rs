@@ -1,223 +1,245 @@
-//! LSTM, GRU and RNN in f32, with their usual activations.
+//! RNN, GRU and LSTM in f32 with constant weights.
 //!
-//! ```text
-//! for each direction, on threads of their own if there are two:
-//!     xw = x · wᵀ + bias                       one product for all steps and sequences
-//!     for each step: h, c = cell(xw[step], h · rᵀ, h, c)
-//! ```
+//! The inputs of all steps are multiplied at once; then each step adds its state times the
+//! recurrent weights and applies the gates, row by row. Directions run side by side. Sequences of
+//! unequal length, peepholes and rare activations are left to the operator's `eval`.
 
 mod cell;
 mod pass;
 #[cfg(test)]
 mod tests;
 
-use ort_ep::{Io, Kernel, KernelError, OneThread, Packed, Prepared, Threads};
-use ort_graph::OpError;
-use ort_ops::ops::rnn::{Activation, Cell, Rnn};
-use ort_tensor::{DType, TensorViewMut, n_elements};
+use std::sync::Arc;
 
-use self::pass::{Desk, Pass, Tensors};
+use ort_ep::{Io, Kernel, KernelError, OneThread, Prepared};
+use ort_graph::{OpError, Operator};
+use ort_kernels::Activation;
+use ort_ops::ops::rnn::{self, Cell, Rnn};
+use ort_tensor::{DType, Inputs, Output};
+
+use self::pass::{Parameters, Pass};
 use super::{Compiled, Compiler, KernelDef};
-use crate::cpu::{Cpu, Team};
-use crate::product::{Product, pack_right};
+use crate::cpu::{Cpu, Team, n_parts};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// The inputs.
-const X: usize = 0;
-const W: usize = 1;
-const R: usize = 2;
-const B: usize = 3;
-const LENS: usize = 4;
-const INITIAL_H: usize = 5;
-const INITIAL_C: usize = 6;
-const PEEPHOLES: usize = 7;
-
-/// One layer; the weights that are constant are packed.
+/// One layer.
 #[derive(Debug)]
 struct RnnKernel {
     cpu: Cpu,
-    op: Rnn,
-    w: Option<Packed>,
-    r: Option<Packed>,
+    op: Arc<dyn Operator>,
+    cell: Cell,
+    is_batch_first: bool,
+    clip: Option<f32>,
+    hidden: usize,
+    input: usize,
+    directions: Vec<Direction>,
+}
+
+/// What a direction computes with.
+#[derive(Debug)]
+struct Direction {
+    is_reverse: bool,
+    activations: [Activation; 3],
+    parameters: Parameters,
 }
 
 /// What a shape signature makes of it.
-struct State {
-    sizes: Sizes,
-    /// `x · wᵀ` of one direction.
-    input: Product,
-    /// `h · rᵀ` of one direction.
-    recurrent: Product,
-    /// How much scratch a direction needs: for the products, then for all of it.
-    product_len: usize,
-    direction_len: usize,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     steps: usize,
     batch: usize,
-    hidden: usize,
-    directions: usize,
-    /// The elements of all gates of a cell.
-    gates: usize,
 }
 
 fn compile(compiler: &mut Compiler<'_>) -> Compiled {
-    let Some(op) = compiler.op::<Rnn>().cloned() else { return Ok(None) };
-    let is_absent = |input| compiler.fact(input).is_none();
-    let is_f32 = compiler.are_f32(X..LENS)
-        && [INITIAL_H, INITIAL_C]
-            .into_iter()
-            .all(|input| is_absent(input) || compiler.are_f32(input..input + 1));
-    if !(is_usual(&op) && is_f32 && is_absent(LENS) && is_absent(PEEPHOLES)) {
-        return Ok(None);
-    }
-    let (w, r) = (pack_right(compiler, W, true), pack_right(compiler, R, true));
-    Ok(Some(Box::new(RnnKernel { cpu: compiler.cpu, op, w, r })))
+    Ok(kernel(compiler).map(|kernel| Box::new(kernel) as Box<dyn Kernel>))
 }
 
-/// Whether nothing is asked for but what most models have.
-fn is_usual(op: &Rnn) -> bool {
-    let activations: &[Activation] = match op.cell {
-        Cell::Simple => &[Activation::Tanh],
-        Cell::Gru { linear_before_reset: true } => &[Activation::Sigmoid, Activation::Tanh],
-        Cell::Lstm { input_forget: false } => {
-            &[Activation::Sigmoid, Activation::Tanh, Activation::Tanh]
-        }
-        Cell::Gru { .. } | Cell::Lstm { .. } => return false,
+fn kernel(compiler: &mut Compiler<'_>) -> Option<RnnKernel> {
+    let op = compiler.op::<Rnn>()?;
+    let is_f32 = compiler.are_f32(0..4) && compiler.are_f32(0..1);
+    let has_peepholes = compiler.fact(7).is_some();
+    let is_coupled = op.cell == Cell::Lstm { input_forget: true };
+    let (&[_, _, input], &[_, _, hidden]) =
+        (compiler.constant(1)?.shape(), compiler.constant(2)?.shape())
+    else {
+        return None;
     };
-    let usual = activations.iter().cycle().take(activations.len() * op.direction.count());
-    op.activations.iter().zip(usual).all(|(a, b)| a == b) && op.clip.is_none() && !op.is_batch_first
+    if !is_f32 || has_peepholes || is_coupled || input == 0 || hidden == 0 {
+        return None;
+    }
+    let per_direction = op.activations.len() / op.direction.count();
+    let directions = (0..op.direction.count()).map(|d| {
+        let n = n_activations(op.cell);
+        let found = op.activations.get(d * n..(d + 1) * n).filter(|_| per_direction >= n)?;
+        let mut activations = [Activation::None; 3];
+        for (to, &from) in activations.iter_mut().zip(found) {
+            *to = activation(from)?;
+        }
+        let is_reverse = op.direction == rnn::Direction::Reverse || d == 1;
+        let parameters = Parameters::new(compiler, op.cell, hidden, d)?;
+        Some(Direction { is_reverse, activations, parameters })
+    });
+    let directions = directions.collect::<Option<Vec<_>>>()?;
+    Some(RnnKernel {
+        cpu: compiler.cpu,
+        op: compiler.graph.node(compiler.claim.nodes[0]).op.clone(),
+        cell: op.cell,
+        is_batch_first: op.is_batch_first,
+        clip: op.clip,
+        hidden,
+        input,
+        directions,
+    })
 }
 
-impl State {
-    fn new(kernel: &RnnKernel, shapes: &[&[usize]]) -> Result<Self, KernelError> {
-        let &[&[steps, batch, input], _, r, ..] = shapes else {
-            let found = shapes.first().map_or(0, |x| x.len());
-            return Err(OpError::InputRank { index: X, expected: "3", found }.into());
+/// The activations of a cell.
+const fn n_activations(cell: Cell) -> usize {
+    match cell {
+        Cell::Simple => 1,
+        Cell::Gru { .. } => 2,
+        Cell::Lstm { .. } => 3,
+    }
+}
+
+/// The same function as kernels have it.
+fn activation(function: rnn::Activation) -> Option<Activation> {
+    Some(match function {
+        rnn::Activation::HardSigmoid { alpha, beta } => Activation::HardSigmoid { alpha, beta },
+        rnn::Activation::LeakyRelu { alpha } => Activation::LeakyRelu { alpha },
+        rnn::Activation::Relu => Activation::Relu,
+        rnn::Activation::Sigmoid => Activation::Sigmoid,
+        rnn::Activation::Tanh => Activation::Tanh,
+        _ => return None,
+    })
+}
+
+impl RnnKernel {
+    fn pass<'a>(&'a self, sizes: Sizes, direction: &'a Direction) -> Pass<'a> {
+        Pass { kernel: self, sizes, direction }
+    }
+
+    /// Where the state of sequence `b` in direction `d` begins.
+    fn state_at(&self, batch: usize, d: usize, b: usize) -> usize {
+        let row = match self.is_batch_first {
+            true => b * self.directions.len() + d,
+            false => d * batch + b,
         };
-        let hidden = kernel.op.hidden_size.or(r.last().copied()).unwrap_or(0);
-        let directions = kernel.op.direction.count();
-        let gates = product(&[kernel.op.cell.n_gates(), hidden])?;
-        let sizes = Sizes { steps, batch, hidden, directions, gates };
-        for (index, expected) in [
-            (W, &[directions, gates, input][..]),
-            (R, &[directions, gates, hidden]),
-            (B, &[directions, product(&[gates, 2])?]),
-            (INITIAL_H, &sizes.state()),
-            (INITIAL_C, &sizes.state()),
-        ] {
-            // An absent input has no dimensions.
-            match shapes.get(index).filter(|shape| !shape.is_empty() || index <= R) {
-                Some(&found) if found != expected => {
-                    let (left, right) = (found.to_vec(), expected.to_vec());
-                    return Err(OpError::Shapes { what: "an input", left, right }.into());
+        row * self.hidden
+    }
+
+    /// Copies the outputs out of the directions' memory.
+    fn write(
+        &self,
+        sizes: Sizes,
+        memory: &mut [f32],
+        outputs: &mut [Output<'_>],
+    ) -> Result<(), KernelError> {
+        let Sizes { steps, batch } = sizes;
+        let (hidden, n) = (self.hidden, self.directions.len());
+        let (y_shape, state_shape) = match self.is_batch_first {
+            true => ([batch, steps, n, hidden], [batch, n, hidden]),
+            false => ([steps, n, batch, hidden], [n, batch, hidden]),
+        };
+        let mut slots: [&mut [f32]; 3] = Default::default();
+        for (i, (slot, output)) in slots.iter_mut().zip(outputs).enumerate() {
+            if output.is_wanted() {
+                let shape = if i == 0 { &y_shape[..] } else { &state_shape[..] };
+                *slot = output.tensor(DType::F32, shape)?.into_slice::<f32>()?;
+            }
+        }
+        let [y, h, c] = slots;
+        let each = self.pass(sizes, &self.directions[0]).memory_len();
+        for (d, memory) in memory.chunks_exact_mut(each).enumerate() {
+            let pass = self.pass(sizes, &self.directions[d]);
+            let memory = pass.split(memory);
+            for (i, row) in pass.history(&memory).enumerate() {
+                let (t, b) = (i / batch, i % batch);
+                let at = match self.is_batch_first {
+                    true => (b * steps + t) * n + d,
+                    false => (t * n + d) * batch + b,
+                };
+                if let Some(y) = y.get_mut(at * hidden..(at + 1) * hidden) {
+                    y.copy_from_slice(row);
                 }
-                _ => {}
             }
-        }
-        let cpu = kernel.cpu;
-        let by = |m, k| Product {
-            cpu,
-            m,
-            n: gates,
-            k,
-            a: [k, 1],
-            b: [1, k],
-            batch: [(1, 0, 0)].into_iter().collect(),
-        };
-        let (input, recurrent) = (by(product(&[steps, batch])?, input), by(batch, hidden));
-        let scratch_len = input.scratch_len().max(recurrent.scratch_len());
-        let product_len = cpu.scratch_bytes(scratch_len) / size_of::<f32>();
-        let lens = sizes.lens()?;
-        let all = lens.into_iter().try_fold(product_len, usize::checked_add);
-        let direction_len = all.ok_or(OpError::TooLarge)?.next_multiple_of(16);
-        Ok(Self { sizes, input, recurrent, product_len, direction_len })
-    }
-}
-
-impl Sizes {
-    /// The shape of a state.
-    const fn state(&self) -> [usize; 3] {
-        [self.directions, self.batch, self.hidden]
-    }
-
-    /// The elements of each part of a [`Desk`], but for the first.
-    fn lens(&self) -> Result<[usize; 6], OpError> {
-        let &Self { steps, batch, hidden, gates, .. } = self;
-        Ok([
-            gates,
-            product(&[steps, batch, gates])?,
-            product(&[batch, gates])?,
-            product(&[steps, batch, hidden])?,
-            product(&[batch, hidden])?,
-            product(&[batch, hidden])?,
-        ])
-    }
-}
-
-impl Kernel for RnnKernel {
-    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
-        let state = State::new(self, shapes)?;
-        let all = product(&[state.direction_len, state.sizes.directions, size_of::<f32>()])?;
-        Ok(Prepared::new(state).with_scratch(all))
-    }
-
-    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let state: &State = prepared.state()?;
-        let Sizes { steps, batch, hidden, directions, .. } = state.sizes;
-        let tensors = Tensors::new(self, io.inputs)?;
-        let scratch: &mut [f32] = bytemuck::cast_slice_mut(io.scratch);
-        let n = batch * hidden;
-        // The last states of no steps are 0, whatever the first ones were.
-        let start = |initial: Option<&[f32]>, d: usize, to: &mut [f32]| match initial {
-            Some(initial) if steps > 0 => to.copy_from_slice(&initial[d * n..][..n]),
-            _ => to.fill(0.0),
-        };
-        let direction = |d: usize, scratch: &mut [f32], threads: &dyn Threads| {
-            let Ok(mut desk) = Desk::new(state, scratch) else { return };
-            start(tensors.h, d, desk.h);
-            start(tensors.c, d, desk.c);
-            if n > 0 {
-                Pass::new(self, state, &tensors, d).run(&mut desk, threads);
-            }
-        };
-        let len = state.direction_len.max(1);
-        match directions {
-            1 => direction(0, scratch, io.threads),
-            _ => Team::new(io.threads, directions).run(
-                scratch.chunks_exact_mut(len).enumerate(),
-                |(d, scratch), _| {
-                    direction(d, scratch, &OneThread);
-                },
-            ),
-        }
-        let shapes = [&[steps, directions, batch, hidden][..], &state.sizes.state()];
-        let n = n.max(1);
-        for (i, output) in io.outputs.iter_mut().enumerate().filter(|(_, y)| y.is_wanted()) {
-            let y = output.tensor(DType::F32, shapes[i.min(1)])?;
-            let y: &mut [f32] = TensorViewMut::into_slice(y)?;
-            for (d, scratch) in scratch.chunks_exact_mut(len).enumerate() {
-                let desk = Desk::new(state, scratch)?;
-                let states: &[f32] = [&*desk.hs, desk.h, desk.c][i.min(2)];
-                let places = y.chunks_exact_mut(n).skip(d).step_by(directions);
-                places.zip(states.chunks_exact(n)).for_each(|(to, from)| to.copy_from_slice(from));
+            for b in 0..batch {
+                let (at, row) = (self.state_at(batch, d, b), b * hidden..(b + 1) * hidden);
+                for (to, from) in [(&mut *h, &*memory.h), (&mut *c, &*memory.c)] {
+                    if let Some(to) = to.get_mut(at..at + hidden) {
+                        to.copy_from_slice(&from[row.clone()]);
+                    }
+                }
             }
         }
         Ok(())
     }
+}
+
+/// Whether every sequence has all steps.
+fn are_full(inputs: Inputs<'_>, steps: usize) -> Result<bool, KernelError> {
+    let Some(lens) = inputs.optional_tensor(4)? else { return Ok(steps > 0) };
+    let is_full = |&len: &i32| usize::try_from(len) == Ok(steps);
+    Ok(steps > 0 && lens.as_slice::<i32>()?.iter().all(is_full))
+}
+
+impl Kernel for RnnKernel {
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let (steps, batch) = match (shapes.first(), self.is_batch_first) {
+            (Some(&&[steps, batch, input]), false) | (Some(&&[batch, steps, input]), true)
+                if input == self.input =>
+            {
+                (steps, batch)
+            }
+            _ => {
+                let left = shapes.first().copied().unwrap_or_default().to_vec();
+                let (what, right) = ("the dimensions of an input", vec![self.input]);
+                return Err(OpError::Shapes { what, left, right }.into());
+            }
+        };
+        let sizes = Sizes { steps, batch };
+        let each = self.pass(sizes, &self.directions[0]).memory_len();
+        let scratch_bytes = each * self.directions.len() * size_of::<f32>();
+        Ok(Prepared::new(sizes).with_scratch(scratch_bytes))
+    }
+
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let &sizes: &Sizes = prepared.state()?;
+        if !are_full(io.inputs, sizes.steps)? || sizes.batch == 0 {
+            return Ok(self.op.eval(io.inputs, io.outputs)?);
+        }
+        let inputs = io.inputs;
+        let optional = |index| -> Result<Option<&[f32]>, KernelError> {
+            Ok(inputs.optional_tensor(index)?.map(|x| x.as_slice()).transpose()?)
+        };
+        let x = inputs.tensor(0)?.as_slice::<f32>()?;
+        let (h, c) = (optional(5)?, optional(6)?);
+        let memory: &mut [f32] = bytemuck::cast_slice_mut(io.scratch);
+        let each = self.pass(sizes, &self.directions[0]).memory_len();
+        let start = |d: usize, memory: &mut [f32]| {
+            let pass = self.pass(sizes, &self.directions[d]);
+            pass.load(d, [h, c], &mut pass.split(memory));
+            pass
+        };
+        let cost = x.len().saturating_mul(self.hidden).saturating_mul(8);
+        if self.directions.len() > 1 && n_parts(io.threads, cost) > 1 {
+            let parts = memory.chunks_exact_mut(each).enumerate();
+            Team::new(io.threads, self.directions.len()).run(parts, |(d, memory), _| {
+                start(d, memory).run(x, memory, &OneThread);
+            });
+        } else {
+            for (d, memory) in memory.chunks_exact_mut(each).enumerate() {
+                start(d, memory).run(x, memory, io.threads);
+            }
+        }
+        self.write(sizes, memory, io.outputs)
+    }
 
     fn variant(&self) -> &'static str {
-        named!(self.cpu.isa => "rnn_f32")
+        named!(self.cpu.isa => "rnn_f32": tile)
     }
 
     fn packed_bytes(&self) -> usize {
-        [&self.w, &self.r].into_iter().flatten().map(|packed| packed.bytes().len()).sum()
+        self.directions.iter().map(|direction| direction.parameters.packed_bytes()).sum()
     }
-}
-
-fn product(dims: &[usize]) -> Result<usize, OpError> {
-    n_elements(dims).ok_or(OpError::TooLarge)
 }

@@ -6,6 +6,7 @@ use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output};
 
 use crate::elementwise::{only, shaped_like_first, unsupported};
+use crate::infer::folded;
 
 mod convert;
 mod narrow;
@@ -64,7 +65,7 @@ pub struct BitCast {
 
 impl Cast {
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
-        let to = element_type(spec)?;
+        let to = target(spec)?;
         if !is_castable(to) {
             return Err(OpError::AttributeValue { name: "to", found: to.to_string() });
         }
@@ -75,7 +76,7 @@ impl Cast {
 impl Operator for Cast {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         inputs.dtype(0, is_castable)?;
-        Ok(vec![shaped_like_first(inputs, self.to)?])
+        Ok(folded(self, inputs, vec![shaped_like_first(inputs, self.to)?]))
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
@@ -104,7 +105,7 @@ impl Operator for CastLike {
 
 impl BitCast {
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
-        Ok(Arc::new(Self { to: element_type(spec)? }))
+        Ok(Arc::new(Self { to: target(spec)? }))
     }
 
     fn check(self, from: DType) -> Result<(), OpError> {
@@ -133,10 +134,8 @@ impl Operator for BitCast {
 }
 
 /// The attribute `to`.
-fn element_type(spec: &NodeSpec<'_>) -> Result<DType, OpError> {
-    let number = spec.int("to")?.ok_or(OpError::MissingAttribute { name: "to" })?;
-    let dtype = i32::try_from(number).ok().and_then(DType::from_onnx);
-    dtype.ok_or_else(|| OpError::AttributeValue { name: "to", found: number.to_string() })
+fn target(spec: &NodeSpec<'_>) -> Result<DType, OpError> {
+    spec.dtype("to")?.ok_or(OpError::MissingAttribute { name: "to" })
 }
 
 const fn is_castable(dtype: DType) -> bool {

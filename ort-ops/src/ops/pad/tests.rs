@@ -1,3 +1,5 @@
+//! Borders of every mode, alone and on two axes.
+
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
 use proptest::prelude::*;

@@ -6,7 +6,7 @@ use ort_graph::{Fact, Facts, NodeSpec, OpError, Operator};
 use ort_tensor::{DType, Inputs, Number, Output, TensorViewMut, bf16, f16, with_dtype};
 
 use super::granularity::{Granularity, Parameter, floats, parameters, to_f32};
-use super::{is_quantized, optional_dtype};
+use super::is_quantized;
 use crate::broadcast::Operand;
 use crate::elementwise::{only, shaped_like_first, unsupported};
 
@@ -28,7 +28,7 @@ pub struct DequantizeLinear {
 
 impl DequantizeLinear {
     pub(super) fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
-        let output_dtype = optional_dtype(spec, "output_dtype")?;
+        let output_dtype = spec.dtype("output_dtype")?;
         if let Some(dtype) = output_dtype.filter(|&dtype| !is_result(dtype)) {
             return Err(OpError::AttributeValue { name: "output_dtype", found: dtype.to_string() });
         }

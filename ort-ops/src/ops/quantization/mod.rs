@@ -1,6 +1,6 @@
 //! QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear.
 
-use ort_graph::{NodeSpec, OpDef, OpError};
+use ort_graph::OpDef;
 use ort_tensor::DType;
 
 mod dequantize;
@@ -46,14 +46,6 @@ pub const DEFS: &[OpDef] = &[
         build: QuantizeLinear::build,
     },
 ];
-
-/// The element type in the attribute `name`; absent or 0 is none.
-fn optional_dtype(spec: &NodeSpec<'_>, name: &'static str) -> Result<Option<DType>, OpError> {
-    let Some(number) = spec.int(name)?.filter(|&number| number != 0) else { return Ok(None) };
-    let dtype = i32::try_from(number).ok().and_then(DType::from_onnx);
-    let wrong = || OpError::AttributeValue { name, found: number.to_string() };
-    Ok(Some(dtype.ok_or_else(wrong)?))
-}
 
 /// What a tensor is quantized to: integers of 2 to 16 bits and small floats with a sign.
 fn is_quantized(dtype: DType) -> bool {

@@ -8,7 +8,7 @@ use ort_tensor::{
 };
 
 use super::granularity::{Granularity, Parameter, parameters, to_f32};
-use super::{is_quantized, optional_dtype};
+use super::is_quantized;
 use crate::broadcast::Operand;
 use crate::elementwise::{only, shaped_like_first, unsupported};
 use crate::ops::cast::{Narrowing, RoundMode};
@@ -37,14 +37,14 @@ pub struct QuantizeLinear {
 
 impl QuantizeLinear {
     pub(super) fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
-        let precision = optional_dtype(spec, "precision")?;
+        let precision = spec.dtype("precision")?;
         if let Some(dtype) = precision.filter(|&p| p == DType::F64 || !p.is_float()) {
             return Err(OpError::AttributeValue { name: "precision", found: dtype.to_string() });
         }
         Ok(Arc::new(Self {
             granularity: Granularity::of_node(spec)?,
             saturate: spec.flag("saturate", true)?,
-            output_dtype: optional_dtype(spec, "output_dtype")?,
+            output_dtype: spec.dtype("output_dtype")?,
             precision,
         }))
     }

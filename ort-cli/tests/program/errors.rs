@@ -1,0 +1,112 @@
+//! Errors: one line that names the culprit, and the exit code.
+
+use std::fs;
+
+use ort_session::Tensor;
+use ort_tensor_io::write_value;
+
+use crate::{folder, model, ort_cli};
+
+/// The one line on standard error.
+fn error_of(arguments: &[&str]) -> String {
+    let called = ort_cli(arguments.iter().copied());
+    assert_eq!((called.code, called.stdout.as_str()), (Some(1), ""), "{called:?}");
+    let line = called.stderr.strip_suffix('\n').expect("a line");
+    assert!(!line.contains('\n'), "{line}");
+    line.strip_prefix("error: ").expect("an error").to_owned()
+}
+
+#[test]
+fn a_file_that_is_no_model_is_named() {
+    let root = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = root.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let text = file("text.ort", b"this is no model at all");
+    let empty = file("empty.ort", b"");
+    // The first fields of a model: an IR version and the name of the producer.
+    let onnx = file("model.onnx", b"\x08\x09\x12\x07pytorch\x1a\x052.1.0\x3a\x00");
+    let missing = root.path().join("none.ort").to_str().unwrap().to_owned();
+    for command in ["inspect", "run", "bench"] {
+        for (path, reason) in [
+            (&text, "not an ORT model: the identifier is \" is \", not \"ORTM\""),
+            (&empty, "the file is empty"),
+            (&onnx, "this is an ONNX protobuf, not an ORT model: convert it"),
+            (&missing, "no such file"),
+            (&folder("magika"), "is a folder, not a file"),
+        ] {
+            assert_eq!(error_of(&[command, path]), format!("{path}: {reason}"), "{command}");
+        }
+    }
+}
+
+#[test]
+fn an_input_that_does_not_fit_is_named() {
+    let root = tempfile::tempdir().unwrap();
+    let (path, shape) = (model("magika"), "bytes=1x20");
+    let file = root.path().join("x.npy");
+    let floats = Tensor::from_slice(&[1, 2], &[1_f32, 2.0]).unwrap();
+    write_value(&file, "", &floats.into()).unwrap();
+    let file = file.to_str().unwrap();
+    let (floats, unknown) = (format!("bytes={file}"), format!("byte={file}"));
+    let declared = "expected int32[unk__214,2048]";
+    for (arguments, expected) in [
+        (["--shape", shape], format!("{path}: input `bytes`: {declared}, found int32[1,20]")),
+        (["--input", &floats], format!("{path}: input `bytes`: {declared}, found float[1,2]")),
+        (
+            ["--input", &unknown],
+            "--input byte: there is no such input; the inputs are `bytes`".to_owned(),
+        ),
+        (
+            ["--shape", "x=1"],
+            "--shape x: there is no such input; the inputs are `bytes`".to_owned(),
+        ),
+        (["--input", "bytes=none.pb"], "none.pb: cannot be read: ".to_owned()),
+        (
+            ["--input", "bytes=text.txt"],
+            "text.txt: expected a name that ends in .pb or .npy".to_owned(),
+        ),
+    ] {
+        let found = error_of(&["run", &path, arguments[0], arguments[1]]);
+        assert!(found.starts_with(&expected), "{found}");
+    }
+}
+
+#[test]
+fn a_folder_without_inputs_is_named() {
+    let root = tempfile::tempdir().unwrap();
+    let empty = root.path().to_str().unwrap();
+    let expected = format!("{empty}: no input here: a file input_0.pb or input_0.npy");
+    assert_eq!(error_of(&["run", &model("magika"), "--inputs", empty]), expected);
+    let extra = Tensor::from_slice(&[1], &[1_f32]).unwrap();
+    write_value(&root.path().join("input_7.npy"), "", &extra.into()).unwrap();
+    let expected = format!("{empty}: input_7 has no name, and the model has 1 input");
+    assert_eq!(error_of(&["run", &model("magika"), "--inputs", empty]), expected);
+}
+
+#[test]
+fn wrong_usage_has_exit_code_two_and_says_what_would_be_right() {
+    for (arguments, expected) in [
+        (&["weigh", "m.ort"][..], "unrecognized subcommand 'weigh'"),
+        (&["run"], "<MODEL>"),
+        (&["run", "m.ort", "--level", "most"], "possible values: disable, basic, extended"),
+        (&["run", "m.ort", "--threads", "0"], "expected a number from 1 to 1024"),
+        (&["run", "m.ort", "--shape", "x"], "expected NAME=1x3x640x640"),
+        (&["bench", "m.ort", "--seconds", "-1"], "a number of seconds"),
+        (
+            &["run", "m.ort", "--config", "session.intra_op_num_thread=2"],
+            "unknown key; did you mean `session.intra_op_num_threads`?",
+        ),
+        (
+            &["run", "m.ort", "--config", "session.set_denormal_as_zero=2"],
+            "`2` is no value of this key: expected 0 or 1",
+        ),
+    ] {
+        let called = ort_cli(arguments.iter().copied());
+        assert_eq!((called.code, called.stdout.as_str()), (Some(2), ""), "{called:?}");
+        assert!(called.stderr.starts_with("error: "), "{}", called.stderr);
+        assert!(called.stderr.contains(expected), "{}", called.stderr);
+    }
+}

@@ -1,0 +1,78 @@
+//! `run`.
+
+use std::path::Path;
+
+use ort_tensor_io::{Tolerance, compare, read_value};
+
+use crate::{folder, keys, model, ort_cli};
+
+#[test]
+fn the_outputs_are_printed_with_times_and_memory() {
+    let inputs = format!("{}/test_data_set_0", folder("silero_vad"));
+    let called = ort_cli(["run", &model("silero_vad"), "--inputs", &inputs]);
+    assert_eq!((called.code, called.stderr.as_str()), (Some(0), ""));
+    for text in ["level all", "output", "stateN", "2x1x128", "load", "first run", "mapped"] {
+        assert!(called.stdout.contains(text), "{text} is not in\n{}", called.stdout);
+    }
+}
+
+#[test]
+fn json_has_these_keys() {
+    let called = ort_cli(["run", &model("magika"), "--json"]);
+    let json = called.json();
+    let expected = ["first_ms", "isa", "level", "load_ms", "memory", "model", "outputs", "threads"];
+    assert_eq!(keys(&json), expected);
+    let expected = ["first", "max", "mean", "min", "name", "not_finite", "shape", "type"];
+    assert_eq!(keys(&json["outputs"][0]), expected);
+    assert_eq!(
+        keys(&json["memory"]),
+        ["activations", "packed", "weights_copied", "weights_mapped"]
+    );
+    assert_eq!(json["outputs"][0]["name"], "target_label");
+    assert_eq!(json["outputs"][0]["shape"], serde_json::json!([1, 214]));
+}
+
+#[test]
+fn random_inputs_are_the_same_every_time_and_assumed_sizes_are_told() {
+    let once = || ort_cli(["run", &model("magika"), "--json"]);
+    let (a, b) = (once(), once());
+    assert_eq!(a.json()["outputs"], b.json()["outputs"]);
+    let note = "note: input `bytes` (int32[unk__214,2048]) is taken as 1x2048; set --shape bytes=…";
+    assert_eq!(a.stderr.trim_end(), note);
+}
+
+#[test]
+fn a_shape_that_is_given_is_no_assumption_and_binds_its_symbols() {
+    let called = ort_cli(["run", &model("silero_vad"), "--shape", "input=2x512", "--json"]);
+    assert_eq!(called.stderr, "");
+    assert_eq!(called.json()["outputs"][0]["shape"], serde_json::json!([2, 1]));
+}
+
+#[test]
+fn outputs_are_written_under_their_names() {
+    let results = tempfile::tempdir().unwrap();
+    let data = format!("{}/test_data_set_0", folder("silero_vad"));
+    let results_path = results.path().join("new/folder");
+    let results_text = results_path.to_str().unwrap();
+    let called =
+        ort_cli(["run", &model("silero_vad"), "--inputs", &data, "--output", results_text]);
+    assert_eq!(called.code, Some(0), "{called:?}");
+    for (i, name) in ["output", "stateN"].into_iter().enumerate() {
+        let file = format!("output_{i}.pb");
+        let found = read_value(&results_path.join(&file), None).unwrap();
+        let expected = read_value(&Path::new(&data).join(&file), None).unwrap();
+        assert_eq!(found.name, name);
+        // The tolerance of the model's own data.
+        compare(&expected.value, &found.value, Tolerance::default()).unwrap();
+    }
+}
+
+#[test]
+fn an_input_can_come_from_a_file_of_any_name() {
+    let file = format!("bytes={}/test_data_set_0/input_0.pb", folder("magika"));
+    let from_file = ort_cli(["run", &model("magika"), "--input", &file, "--json"]);
+    assert_eq!(from_file.stderr, "");
+    let data = format!("{}/test_data_set_0", folder("magika"));
+    let from_folder = ort_cli(["run", &model("magika"), "--inputs", &data, "--json"]);
+    assert_eq!(from_file.json()["outputs"], from_folder.json()["outputs"]);
+}

@@ -1,0 +1,216 @@
+//! NonMaxSuppression: the best boxes of each class that do not overlap a better one too much.
+
+use std::sync::Arc;
+
+use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
+use ort_tensor::{DType, Element, Inputs, Output, Tensor};
+
+/// The definitions of this file.
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "NonMaxSuppression",
+    versions: (10, 11),
+    build: NonMaxSuppression::build,
+}];
+
+/// NonMaxSuppression: takes the boxes of a class in the order of their scores (of equal ones the
+/// first first), and leaves out each whose intersection over union with one already taken is
+/// greater than the threshold. `boxes`: `[N, S, 4]`, `scores`: `[N, C, S]`, float; then, optional
+/// and of one element: how many to take a class (int64, 0 unless given), the threshold of the
+/// overlap (float, 0), and the score above which a box counts (float; all unless given). Output:
+/// `[n, 3]`, int64: image, class and box. Boxes whose score is NaN come last.
+///
+/// Source: ONNX operator set, NonMaxSuppression-11.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NonMaxSuppression {
+    /// Whether a box is centre and size, and not two opposite corners.
+    pub is_centered: bool,
+}
+
+impl NonMaxSuppression {
+    fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+        Ok(Arc::new(Self { is_centered: spec.flag("center_point_box", false)? }))
+    }
+
+    /// The boxes of one class that are taken, from their scores.
+    fn select(&self, boxes: &[Rectangle], scores: &[f32], limits: &Limits) -> Vec<usize> {
+        let above = |&i: &usize| limits.score.is_none_or(|least| scores[i] > least);
+        let mut candidates: Vec<usize> = (0..boxes.len()).filter(above).collect();
+        let key = |i: usize| if scores[i].is_nan() { f32::NEG_INFINITY } else { scores[i] };
+        candidates.sort_by(|&a, &b| key(b).total_cmp(&key(a)));
+        let mut selected: Vec<usize> = Vec::new();
+        for candidate in candidates {
+            if selected.len() >= limits.n_boxes {
+                break;
+            }
+            let overlaps =
+                |&taken: &usize| boxes[candidate].overlap(&boxes[taken]) > limits.overlap;
+            if !selected.iter().any(overlaps) {
+                selected.push(candidate);
+            }
+        }
+        selected
+    }
+}
+
+impl Operator for NonMaxSuppression {
+    fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
+        for (index, expected) in
+            [DType::F32, DType::F32, DType::I64, DType::F32, DType::F32].into_iter().enumerate()
+        {
+            inputs.expect_dtype(index, expected)?;
+        }
+        for index in 0..2 {
+            if let Some(found) = inputs.fact(index)?.rank().filter(|&rank| rank != 3) {
+                return Err(OpError::InputRank { index, expected: "3", found });
+            }
+        }
+        Ok(vec![Fact::tensor(DType::I64, [Dim::Unknown, Dim::Known(3)])])
+    }
+
+    fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
+        let (boxes, scores) = (inputs.tensor(0)?, inputs.tensor(1)?);
+        let (&[n, s, 4], &[scores_n, n_classes, scores_s]) = (boxes.shape(), scores.shape()) else {
+            let (left, right) = (boxes.shape().to_vec(), scores.shape().to_vec());
+            return Err(OpError::Shapes { what: "boxes and scores", left, right });
+        };
+        if n != scores_n || s != scores_s {
+            let (left, right) = (boxes.shape().to_vec(), scores.shape().to_vec());
+            return Err(OpError::Shapes { what: "boxes and scores", left, right });
+        }
+        let limits = Limits {
+            n_boxes: usize::try_from(only::<i64>(inputs, 2)?.unwrap_or(0)).unwrap_or(0),
+            overlap: only(inputs, 3)?.unwrap_or(0.0),
+            score: only(inputs, 4)?,
+        };
+        let (boxes, scores) = (boxes.as_slice::<f32>()?, scores.as_slice::<f32>()?);
+        let rectangles: Vec<Rectangle> =
+            boxes.chunks_exact(4).map(|corners| self.rectangle(corners)).collect();
+        let mut triples = Vec::new();
+        if s > 0 {
+            for (row, scores) in scores.chunks_exact(s).enumerate() {
+                let (image, class) = (row / n_classes, row % n_classes);
+                let boxes = &rectangles[image * s..(image + 1) * s];
+                for index in self.select(boxes, scores, &limits) {
+                    for part in [image, class, index] {
+                        triples.push(i64::try_from(part).map_err(|_| OpError::TooLarge)?);
+                    }
+                }
+            }
+        }
+        outputs[0].set(Tensor::from_slice(&[triples.len() / 3, 3], &triples)?.into())?;
+        Ok(())
+    }
+}
+
+struct Limits {
+    n_boxes: usize,
+    overlap: f32,
+    score: Option<f32>,
+}
+
+/// The only element of an optional input.
+fn only<T: Element>(inputs: Inputs<'_>, index: usize) -> Result<Option<T>, OpError> {
+    match inputs.optional_tensor(index)?.map(|x| x.as_slice::<T>()).transpose()? {
+        None => Ok(None),
+        Some(&[value]) => Ok(Some(value)),
+        Some(_) => Err(OpError::InputValue { index, what: "a single value is needed" }),
+    }
+}
+
+/// A box as its least and greatest coordinates.
+#[derive(Clone, Copy, Debug)]
+struct Rectangle {
+    least: [f32; 2],
+    greatest: [f32; 2],
+}
+
+impl NonMaxSuppression {
+    fn rectangle(&self, box_: &[f32]) -> Rectangle {
+        let (first, second) = ([box_[0], box_[1]], [box_[2], box_[3]]);
+        let pair = |axis: usize| {
+            if self.is_centered {
+                let half = second[axis] / 2.0;
+                (first[axis] - half, first[axis] + half)
+            } else {
+                (first[axis].min(second[axis]), first[axis].max(second[axis]))
+            }
+        };
+        let (x, y) = (pair(0), pair(1));
+        Rectangle { least: [x.0, y.0], greatest: [x.1, y.1] }
+    }
+}
+
+impl Rectangle {
+    fn area(&self) -> f32 {
+        (self.greatest[0] - self.least[0]) * (self.greatest[1] - self.least[1])
+    }
+
+    /// Intersection over union; 0 if one of the boxes is empty.
+    fn overlap(&self, other: &Self) -> f32 {
+        let side = |axis: usize| {
+            let end = self.greatest[axis].min(other.greatest[axis]);
+            end - self.least[axis].max(other.least[axis])
+        };
+        let (width, height) = (side(0), side(1));
+        let (a, b) = (self.area(), other.area());
+        let common = width * height;
+        let union = a + b - common;
+        let is_empty = width <= 0.0 || height <= 0.0 || a <= 0.0 || b <= 0.0 || union <= 0.0;
+        if is_empty { 0.0 } else { common / union }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+    use ort_tensor::Tensor;
+
+    use crate::case::{Case, tensor};
+
+    fn inputs(boxes: &[f32], scores: &[f32], limits: (i64, f32, f32)) -> [Tensor; 5] {
+        [
+            tensor(&[1, boxes.len() / 4, 4], boxes),
+            tensor(&[1, 1, scores.len()], scores),
+            Tensor::scalar(limits.0),
+            Tensor::scalar(limits.1),
+            Tensor::scalar(limits.2),
+        ]
+    }
+
+    fn selected(boxes: &[i64]) -> Result<Tensor, String> {
+        let triples: Vec<i64> = boxes.iter().flat_map(|&i| [0, 0, i]).collect();
+        Ok(tensor(&[boxes.len(), 3], &triples))
+    }
+
+    #[test]
+    fn better_boxes_suppress_those_they_overlap() {
+        // The second is half of the first, with the corners the other way round; the third is apart.
+        let boxes = [0.0, 0.0, 2.0, 2.0, 2.0, 2.0, 0.0, 1.0, 5.0, 5.0, 6.0, 6.0];
+        let scores = [0.5, 0.75, 0.9];
+        let case = Case::new("NonMaxSuppression", 11);
+        let cases: [((i64, f32, f32), &[i64]); 5] = [
+            ((3, 0.4, 0.0), &[2, 1]),
+            ((3, 0.5, 0.0), &[2, 1, 0]),
+            ((1, 0.5, 0.0), &[2]),
+            ((3, 0.5, 0.75), &[2]),
+            ((-1, 0.5, 0.0), &[]),
+        ];
+        for (limits, expected) in cases {
+            let y = case.tensor(&inputs(&boxes, &scores, limits));
+            assert_eq!(y, selected(expected), "{limits:?}");
+        }
+        let centered = Case::new("NonMaxSuppression", 10).attr("center_point_box", Attr::Int(1));
+        let boxes = [1.0, 1.0, 2.0, 2.0, 1.0, 1.5, 2.0, 1.0];
+        let y = centered.tensor(&inputs(&boxes, &[0.5, 0.5], (2, 0.4, 0.0)));
+        assert_eq!(y, selected(&[0]));
+    }
+
+    #[test]
+    fn without_limits_nothing_is_taken_and_shapes_must_fit() {
+        let case = Case::new("NonMaxSuppression", 11);
+        let [boxes, scores, ..] = inputs(&[0.0; 8], &[1.0; 2], (0, 0.0, 0.0));
+        assert_eq!(case.tensor(&[boxes.clone(), scores]), selected(&[]));
+        assert!(case.tensor(&[boxes, tensor(&[1, 1, 1], &[1_f32])]).is_err());
+    }
+}

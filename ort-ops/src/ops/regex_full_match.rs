@@ -1,0 +1,88 @@
+//! RegexFullMatch: whether strings match a pattern from their beginning to their end.
+
+use std::sync::Arc;
+
+use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
+use ort_tensor::{Bool, DType, Inputs, Output};
+use regex_lite::Regex;
+
+use crate::infer::tensor_fact;
+
+/// The definitions of this file.
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "RegexFullMatch",
+    versions: (20, 20),
+    build: RegexFullMatch::build,
+}];
+
+/// RegexFullMatch: `y[i]` is whether all of `x[i]` matches the pattern. The syntax is that of RE2
+/// without the classes of Unicode (`\pL`), which are refused; `.` is any character of UTF-8, `\w`,
+/// `\d` and `\s` are ASCII as they are in RE2.
+///
+/// Source: ONNX operator set, RegexFullMatch-20.
+#[derive(Clone, Debug)]
+pub struct RegexFullMatch {
+    /// The pattern, as it was given.
+    pub pattern: String,
+    whole: Regex,
+}
+
+impl RegexFullMatch {
+    fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+        let name = "pattern";
+        let pattern = spec.string(name)?.ok_or(OpError::MissingAttribute { name })?.to_owned();
+        let wrong = |_| OpError::AttributeValue { name, found: pattern.clone() };
+        // Alone first: inside the group a stray parenthesis would close it.
+        Regex::new(&pattern).map_err(wrong)?;
+        let whole = Regex::new(&format!(r"\A(?:{pattern})\z")).map_err(wrong)?;
+        Ok(Arc::new(Self { pattern, whole }))
+    }
+}
+
+impl Operator for RegexFullMatch {
+    fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
+        inputs.dtype(0, |dtype| dtype == DType::String)?;
+        Ok(vec![tensor_fact(DType::Bool, inputs.fact(0)?.dims().map(Into::into))])
+    }
+
+    fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
+        let x = inputs.tensor(0)?;
+        let y = outputs[0].tensor(DType::Bool, x.shape())?.into_slice::<Bool>()?;
+        for (y, text) in y.iter_mut().zip(x.as_strings()?) {
+            *y = self.whole.is_match(text).into();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+    use ort_tensor::{Bool, Tensor};
+
+    use crate::case::{Case, tensor};
+
+    #[test]
+    fn only_whole_strings_match() {
+        let texts = ["www.google.com", "a.com.", "", "é", "a\nb"];
+        let cases = [
+            (r"www\.[\w.-]+\.\bcom\b", Some([true, false, false, false, false])),
+            (r".", Some([false, false, false, true, false])),
+            (r"a|a\.com\.", Some([false, true, false, false, false])),
+            (r"", Some([false, false, true, false, false])),
+            (r"(?s).*", Some([true; 5])),
+            (r"^\w$", Some([false; 5])),
+            (r"(", None),
+            (r"a)(?:b", None),
+            (r"\pL", None),
+        ];
+        for (pattern, expected) in cases {
+            let x = Tensor::from_strings(&[5], texts.map(str::to_owned).to_vec()).unwrap();
+            let case =
+                Case::new("RegexFullMatch", 20).attr("pattern", Attr::String(pattern.into()));
+            let expected = expected.map(|flags| tensor(&[5], &flags.map(Bool::from)));
+            assert_eq!(case.tensor(&[x]).ok(), expected, "{pattern}");
+        }
+    }
+}

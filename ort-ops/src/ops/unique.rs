@@ -1,0 +1,192 @@
+//! Unique: each element, or each slice along an axis, once.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
+use ort_tensor::{
+    Bool, Complex, DType, Inputs, Output, Shape, TensorView, bf16, f16, move_elements, n_elements,
+    with_dtype,
+};
+
+use crate::infer::{dims_product, normalize_axis};
+use crate::ops::gather::gather;
+use crate::order::Sortable;
+
+/// The definitions of this file.
+pub const DEFS: &[OpDef] =
+    &[OpDef { domain: "", name: "Unique", versions: (11, 28), build: Unique::build }];
+
+/// Unique: the elements of the flattened input, or its slices along `axis`, each once: in ascending
+/// order or in that of their first occurrence. The other outputs (int64) are the index of each
+/// first occurrence, for each element of the input its place in the output, and how often each
+/// occurs. NaN equals NaN and comes last.
+///
+/// Source: ONNX operator set, Unique-28.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unique {
+    /// The axis, `−rank..rank`; none to flatten.
+    pub axis: Option<i64>,
+    /// Whether the output ascends.
+    pub is_sorted: bool,
+}
+
+impl Unique {
+    fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+        Ok(Arc::new(Self { axis: spec.int("axis")?, is_sorted: spec.flag("sorted", true)? }))
+    }
+}
+
+/// The input as `[_, n, run]`, of which the `n` slices are compared.
+#[derive(Clone, Copy)]
+struct Slices {
+    n: usize,
+    run: usize,
+}
+
+/// Which slices are equal: what the last three outputs hold.
+struct Groups {
+    first: Vec<usize>,
+    place: Vec<usize>,
+    count: Vec<usize>,
+}
+
+impl Slices {
+    /// Compares the slices `a` and `b`, element by element.
+    fn order<T: Sortable>(self, x: &[T], a: usize, b: usize) -> Ordering {
+        let Slices { n, run } = self;
+        if n * run == 0 {
+            return Ordering::Equal;
+        }
+        let slice =
+            |i: usize| x.chunks_exact(n * run).flat_map(move |x| &x[i * run..(i + 1) * run]);
+        let mut orders = slice(a).zip(slice(b)).map(|(a, b)| a.order(b));
+        orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    }
+
+    fn groups<T: Sortable>(self, x: &[T], is_sorted: bool) -> Groups {
+        let mut sorted: Vec<usize> = (0..self.n).collect();
+        // Equal slices stay in order, so that the first of a group is the first that occurs.
+        sorted.sort_by(|&a, &b| self.order(x, a, b));
+        let mut groups: Vec<&[usize]> =
+            sorted.chunk_by(|&a, &b| self.order(x, a, b).is_eq()).collect();
+        if !is_sorted {
+            groups.sort_by_key(|group| group[0]);
+        }
+        let mut place = vec![0; self.n];
+        for (i, &group) in groups.iter().enumerate() {
+            group.iter().for_each(|&slice| place[slice] = i);
+        }
+        let first = groups.iter().map(|group| group[0]).collect();
+        Groups { first, place, count: groups.iter().map(|group| group.len()).collect() }
+    }
+}
+
+fn groups(x: TensorView<'_>, slices: Slices, is_sorted: bool) -> Result<Groups, OpError> {
+    if x.dtype() == DType::String {
+        return Ok(slices.groups(x.as_strings()?, is_sorted));
+    }
+    with_dtype!(x.dtype(), [f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, Bool,
+            Complex<f32>, Complex<f64>],
+        T => Ok(slices.groups(x.as_slice::<T>()?, is_sorted)),
+        else => Err(OpError::Unsupported { what: "Unique of this element type" }))
+}
+
+impl Operator for Unique {
+    fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
+        let dtype = inputs.dtype(0, |_| true)?;
+        let x = inputs.fact(0)?.dims();
+        let (y, n) = match (self.axis, x) {
+            (None, x) => {
+                let n = x.map_or(Dim::Unknown, dims_product);
+                (Fact::tensor(dtype, [Dim::Unknown]), n)
+            }
+            (Some(_), None) => (Fact::unranked(dtype), Dim::Unknown),
+            (Some(axis), Some(x)) => {
+                let axis = normalize_axis(axis, x.len())?;
+                let mut dims: Dims = x.into();
+                let n = std::mem::replace(&mut dims[axis], Dim::Unknown);
+                (Fact::tensor(dtype, dims), n)
+            }
+        };
+        let ints = |n: Dim| Fact::tensor(DType::I64, [n]);
+        Ok(vec![y, ints(Dim::Unknown), ints(n), ints(Dim::Unknown)])
+    }
+
+    fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
+        let x = inputs.tensor(0)?;
+        let (mut shape, axis) = match self.axis {
+            Some(axis) => (Shape::from_slice(x.shape()), normalize_axis(axis, x.shape().len())?),
+            None => (Shape::from_slice(&[x.len()]), 0),
+        };
+        let run = n_elements(&shape[axis + 1..]).ok_or(OpError::TooLarge)?;
+        let slices = Slices { n: shape[axis], run };
+        let groups = groups(x, slices, self.is_sorted)?;
+        shape[axis] = groups.first.len();
+        if outputs[0].is_wanted() {
+            let y = outputs[0].tensor(x.dtype(), &shape)?;
+            let Slices { n, run } = slices;
+            move_elements!(x => y, |src, dst| gather(src, n, run, &groups.first, dst))?;
+        }
+        for (i, values) in [&groups.first, &groups.place, &groups.count].into_iter().enumerate() {
+            let Some(output) = outputs.get_mut(i + 1).filter(|output| output.is_wanted()) else {
+                continue;
+            };
+            let y = output.tensor(DType::I64, &[values.len()])?.into_slice::<i64>()?;
+            for (y, &value) in y.iter_mut().zip(values) {
+                *y = i64::try_from(value).map_err(|_| OpError::TooLarge)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+    use ort_tensor::Tensor;
+
+    use super::*;
+    use crate::case::{Case, tensor};
+
+    fn unique(case: Case, x: Tensor) -> [Tensor; 4] {
+        let values = case.outputs(4).run(&[x]).unwrap();
+        [0, 1, 2, 3].map(|i: usize| values[i].as_tensor().unwrap().clone())
+    }
+
+    fn ints(values: &[i64]) -> Tensor {
+        tensor(&[values.len()], values)
+    }
+
+    #[test]
+    fn elements_occur_once() {
+        let x = tensor(&[2, 3], &[2_f32, 1.0, 1.0, 3.0, f32::NAN, f32::NAN]);
+        let [y, first, place, count] = unique(Case::new("Unique", 11), x.clone());
+        assert_eq!(y, tensor(&[4], &[1_f32, 2.0, 3.0, f32::NAN]));
+        assert_eq!(first, ints(&[1, 0, 3, 4]));
+        assert_eq!(place, ints(&[1, 0, 0, 2, 3, 3]));
+        assert_eq!(count, ints(&[2, 1, 1, 2]));
+        let case = Case::new("Unique", 28).attr("sorted", Attr::Int(0));
+        let [y, first, place, count] = unique(case, x);
+        assert_eq!(y, tensor(&[4], &[2_f32, 1.0, 3.0, f32::NAN]));
+        assert_eq!(first, ints(&[0, 1, 3, 4]));
+        assert_eq!(place, ints(&[0, 1, 1, 2, 3, 3]));
+        assert_eq!(count, ints(&[1, 2, 1, 2]));
+    }
+
+    #[test]
+    fn slices_occur_once() {
+        let x = tensor(&[2, 4, 1], &[1_u8, 0, 2, 0, 1, 1, 1, 1]);
+        let case = || Case::new("Unique", 11).attr("axis", Attr::Int(1));
+        let [y, first, place, count] = unique(case(), x);
+        assert_eq!(y, tensor(&[2, 3, 1], &[0_u8, 1, 2, 1, 1, 1]));
+        assert_eq!(first, ints(&[1, 0, 2]));
+        assert_eq!(place, ints(&[1, 0, 2, 0]));
+        assert_eq!(count, ints(&[2, 1, 1]));
+        let [y, first, ..] = unique(case(), Tensor::zeros(DType::String, &[2, 0, 3]).unwrap());
+        assert_eq!((y.shape(), first), (&[2, 0, 3][..], ints(&[])));
+        // Slices without elements are all equal.
+        let [y, .., count] = unique(case(), Tensor::zeros(DType::Bool, &[0, 3]).unwrap());
+        assert_eq!((y.shape(), count), (&[0, 1][..], ints(&[3])));
+    }
+}
