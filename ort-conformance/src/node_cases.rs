@@ -14,12 +14,16 @@ pub type Files = BTreeMap<String, Bytes>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnpackError {
+    /// The stream cannot be inflated.
     #[error("the zlib stream is damaged: {0:?}")]
     Inflate(miniz_oxide::inflate::TINFLStatus),
+    /// The first bytes are another file's.
     #[error("not a file of node cases")]
     Magic,
+    /// Counts and lengths do not fit the bytes.
     #[error("the container ends early, or its numbers do not fit each other")]
     Damaged,
+    /// A path cannot be read.
     #[error("a path is not UTF-8")]
     Path,
 }

@@ -1,5 +1,7 @@
 //! The models in the repository, every way, against the outputs of ONNX Runtime.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, its own functions too")]
+
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;

@@ -1,5 +1,7 @@
 //! Every node case of the ONNX standard, every way; `fixtures/failing.txt` lists those that fail.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, its own functions too")]
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -28,7 +28,8 @@ pub use crate::fact::{Fact, TensorType, Type, TypeConflict};
 pub use crate::graph::{Graph, GraphError, NewNode, Node, ValueInfo};
 pub use crate::ids::{NodeId, ValueId};
 pub use crate::import::{
-    ImportError, ImportLimits, ImportWarning, Model, ModelInfo, UnsupportedNode, import,
+    ImportError, ImportLimits, ImportWarning, Model, ModelInfo, UnsupportedNode, declared_type,
+    import,
 };
 pub use crate::op::{Behaviour, Control, Facts, OpError, Operator};
 pub use crate::order::CycleError;

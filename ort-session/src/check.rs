@@ -1,7 +1,5 @@
 //! Whether the inputs of a run fit the model.
 
-use std::borrow::Cow;
-
 use ort_graph::{Graph, Type};
 use ort_tensor::ValueView;
 
@@ -48,10 +46,10 @@ pub(crate) fn checked<'a>(
     ids.iter().zip(given).map(check).collect()
 }
 
-fn named(graph: &Graph, name: &Cow<'_, str>) -> Result<usize, InputError> {
+fn named(graph: &Graph, name: &str) -> Result<usize, InputError> {
     let name_of = |id: &_| graph.value(*id).name.as_str();
     graph.inputs().iter().position(|id| name_of(id) == name).ok_or_else(|| InputError::Unknown {
-        name: name.clone().into_owned(),
+        name: name.to_owned(),
         known: graph.inputs().iter().map(|id| format!("`{}`", name_of(id))).collect(),
     })
 }

@@ -5,7 +5,7 @@ mod weights;
 
 use std::collections::BTreeMap;
 
-use ort_format::{AttributeValue, File, Limits};
+use ort_format::{AttributeValue, Limits};
 use ort_graph::{ModelInfo, Registry};
 use ort_tensor::DType;
 
@@ -92,7 +92,7 @@ pub fn inspect(bytes: &[u8]) -> Result<Inspection, SessionError> {
     let values = types::Values::of(graph);
     Ok(Inspection {
         version: file.ort_version().unwrap_or_default().to_owned(),
-        model: model_info(file),
+        model: ModelInfo::of(file.model()),
         inputs: graph.inputs().iter().map(|name| values.describe(name)).collect(),
         outputs: graph.outputs().iter().map(|name| values.describe(name)).collect(),
         n_subgraphs: counts.n_graphs - 1,
@@ -192,30 +192,6 @@ impl<'a> Counts<'a> {
                 .map(|(&(optimizer, action), &n)| (optimizer.to_owned(), action.to_owned(), n))
                 .collect(),
         }
-    }
-}
-
-fn model_info(file: File<'_>) -> ModelInfo {
-    let model = file.model();
-    let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
-    let opsets = model.opset_import().iter().map(|set| {
-        let domain = if set.domain() == "ai.onnx" { "" } else { set.domain() };
-        (domain.to_owned(), set.version())
-    });
-    let entries = model.metadata_props().iter();
-    let mut metadata: Vec<_> =
-        entries.map(|entry| (entry.key().to_owned(), entry.value().to_owned())).collect();
-    metadata.sort();
-    ModelInfo {
-        ir_version: model.ir_version(),
-        opsets: opsets.collect(),
-        producer_name: text(model.producer_name()),
-        producer_version: text(model.producer_version()),
-        domain: text(model.domain()),
-        model_version: Some(model.model_version()).filter(|&version| version != i64::MAX),
-        doc_string: text(model.doc_string()),
-        graph_doc_string: text(model.graph_doc_string()),
-        metadata,
     }
 }
 

@@ -60,7 +60,7 @@ impl Run<'_> {
     /// Runs a plan; its outputs in order.
     pub(crate) fn plan(&self, plan: &Plan, args: &Args<'_>) -> Result<Vec<Value>, RunError> {
         let layout = plan.layout(args)?;
-        let mut state = layout.take_state();
+        let mut state = layout.take_state()?;
         let frame = Frame { plan, layout: &layout, args };
         let result = self.steps(&frame, &mut state).and_then(|()| frame.collect(&mut state));
         state.values.iter_mut().for_each(|value| *value = None);
@@ -79,7 +79,8 @@ impl Run<'_> {
                     self.run_planned(frame, &planned, state)
                 }
                 (StepLayout::Dynamic { carve }, Action::Run { kernel, .. }) => {
-                    self.run_dynamic(frame, step, &**kernel, carve, state)
+                    let dynamic = DynamicStep { step, kernel: &**kernel, carve };
+                    self.run_dynamic(frame, &dynamic, state)
                 }
                 (StepLayout::Static { carve, .. } | StepLayout::Dynamic { carve }, _) => {
                     self.run_control(frame, step, carve, state)?;
@@ -144,11 +145,10 @@ impl Run<'_> {
     fn run_dynamic(
         &self,
         frame: &Frame<'_>,
-        step: &Step,
-        kernel: &dyn Kernel,
-        carve: &Carve,
+        dynamic: &DynamicStep<'_>,
         state: &mut State,
     ) -> Result<(), KernelError> {
+        let DynamicStep { step, kernel, carve } = *dynamic;
         let State { arena, values } = state;
         let mut outputs: SmallVec<[Output<'_>; 2]> = step.outputs.iter().map(wanted).collect();
         {
@@ -223,6 +223,14 @@ struct PlannedStep<'a> {
     prepared: &'a Prepared,
     carve: &'a Carve,
     in_place: &'a [(usize, usize)],
+}
+
+/// A step whose shapes only the run can tell.
+#[derive(Clone, Copy)]
+struct DynamicStep<'a> {
+    step: &'a Step,
+    kernel: &'a dyn Kernel,
+    carve: &'a Carve,
 }
 
 /// One run of one plan.

@@ -131,7 +131,7 @@ pub enum OutputMismatch {
         /// The output.
         name: String,
         /// In what.
-        mismatch: Mismatch,
+        mismatch: Box<Mismatch>,
     },
 }
 
@@ -156,7 +156,7 @@ impl DataSet {
             };
             compare(&slot.value, value, tolerance).map_err(|mismatch| OutputMismatch::Differs {
                 name: name.unwrap_or_default().to_owned(),
-                mismatch,
+                mismatch: Box::new(mismatch),
             })?;
         }
         Ok(())

@@ -29,15 +29,24 @@ impl AlignedBuf {
     /// The alignment of the first byte.
     pub const ALIGN: usize = 64;
 
-    /// `len` zero bytes. A mapping that the system refuses falls back to the heap.
+    /// `len` zero bytes; `None` if the system does not have them.
+    pub fn try_zeroed(len: usize) -> Option<Self> {
+        let memory = if len >= OWN_MAPPING_BYTES {
+            Memory::Mapped(MmapMut::map_anon(len).ok()?)
+        } else {
+            Memory::Heap(bytemuck::zeroed_vec(len.div_ceil(size_of::<Line>())))
+        };
+        Some(Self { memory, len })
+    }
+
+    /// `len` zero bytes. A mapping that the system refuses falls back to the heap, which aborts if
+    /// it cannot grow: for sizes that come from a file or a caller there is
+    /// [`AlignedBuf::try_zeroed`].
     pub fn zeroed(len: usize) -> Self {
-        if len >= OWN_MAPPING_BYTES
-            && let Ok(mapping) = MmapMut::map_anon(len)
-        {
-            return Self { memory: Memory::Mapped(mapping), len };
-        }
-        let lines = bytemuck::zeroed_vec(len.div_ceil(size_of::<Line>()));
-        Self { memory: Memory::Heap(lines), len }
+        Self::try_zeroed(len).unwrap_or_else(|| {
+            let lines = bytemuck::zeroed_vec(len.div_ceil(size_of::<Line>()));
+            Self { memory: Memory::Heap(lines), len }
+        })
     }
 
     /// A copy of `bytes`.
@@ -89,6 +98,11 @@ impl fmt::Debug for AlignedBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_no_system_has_is_refused() {
+        assert!(AlignedBuf::try_zeroed(isize::MAX.unsigned_abs()).is_none());
+    }
 
     #[test]
     fn buffers_are_zeroed_aligned_and_of_the_asked_length() {

@@ -31,12 +31,15 @@ impl Tensor {
     /// Zeros, empty strings or `false`.
     ///
     /// # Errors
-    /// If the size overflows.
+    /// If the size overflows, or the system does not have the memory.
     pub fn zeros(dtype: DType, shape: &[usize]) -> Result<Self, TensorError> {
         let len = data_len(dtype, shape)?;
         let storage = match dtype {
             DType::String => Storage::Strings(vec![String::new(); len].into()),
-            _ => Storage::Owned(Arc::new(AlignedBuf::zeroed(len))),
+            _ => {
+                let too_large = || TensorError::TooLarge { shape: shape.to_vec() };
+                Storage::Owned(Arc::new(AlignedBuf::try_zeroed(len).ok_or_else(too_large)?))
+            }
         };
         Ok(Self { dtype, shape: Shape::from_slice(shape), storage })
     }

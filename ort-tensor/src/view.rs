@@ -105,9 +105,7 @@ impl<'a> TensorView<'a> {
     pub fn as_slice<T: Element>(&self) -> Result<&'a [T], TensorError> {
         let wrong = TensorError::DType { expected: T::DTYPE, found: self.dtype };
         match self.data {
-            Data::Bytes(bytes) if self.dtype == T::DTYPE => {
-                cast(bytes).ok_or(wrong)
-            }
+            Data::Bytes(bytes) if self.dtype == T::DTYPE => cast(bytes).ok_or(wrong),
             _ => Err(wrong),
         }
     }
@@ -216,9 +214,7 @@ impl<'a> TensorViewMut<'a> {
     pub fn into_slice<T: Element>(self) -> Result<&'a mut [T], TensorError> {
         let wrong = TensorError::DType { expected: T::DTYPE, found: self.dtype };
         match self.data {
-            DataMut::Bytes(bytes) if self.dtype == T::DTYPE => {
-                cast_mut(bytes).ok_or(wrong)
-            }
+            DataMut::Bytes(bytes) if self.dtype == T::DTYPE => cast_mut(bytes).ok_or(wrong),
             _ => Err(wrong),
         }
     }

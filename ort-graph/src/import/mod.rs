@@ -14,6 +14,7 @@ use bytes::Bytes;
 
 pub use self::error::{ImportError, ImportWarning, UnsupportedNode};
 use self::scope::Importer;
+pub use self::types::declared_type;
 use crate::graph::Graph;
 use crate::registry::Registry;
 
@@ -88,7 +89,8 @@ pub fn import(
 }
 
 impl ModelInfo {
-    fn of(model: ort_format::Model<'_>) -> Self {
+    /// What `model` says.
+    pub fn of(model: ort_format::Model<'_>) -> Self {
         let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
         let domain = |domain: &str| if domain == "ai.onnx" { "" } else { domain }.to_owned();
         let opsets = model.opset_import().iter().map(|set| (domain(set.domain()), set.version()));

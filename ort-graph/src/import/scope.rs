@@ -7,7 +7,7 @@ use ort_format::AttributeValue;
 use ort_tensor::Tensor;
 
 use super::error::{ImportError, ImportWarning, UnsupportedNode};
-use super::types::declared;
+use super::types::declared_type;
 use super::{ImportLimits, tensor};
 use crate::attrs::{Attr, Attrs};
 use crate::fact::{Fact, Type};
@@ -58,7 +58,7 @@ impl<'a> Importer<'a> {
     pub(super) fn graph(&mut self, view: ort_format::Graph<'a>) -> Result<Graph, ImportError> {
         self.scopes.push(Scope::default());
         for value in view.node_args() {
-            let ty = declared(value.type_info(), value.name())?;
+            let ty = declared_type(value.type_info(), value.name())?;
             self.scope().declared.insert(value.name(), ty);
         }
         self.inputs_and_initializers(view)?;

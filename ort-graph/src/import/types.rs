@@ -8,8 +8,11 @@ use super::tensor::dtype;
 use crate::dim::{Dim, Dims};
 use crate::fact::{TensorType, Type};
 
-/// The declared type of the value `name`. Element types that are not set are unknown types.
-pub(super) fn declared(
+/// The type that a file declares of the value `name`. One without an element type is unknown.
+///
+/// # Errors
+/// If an element type is none that ONNX has.
+pub fn declared_type(
     info: Option<ort_format::TypeInfo<'_>>,
     name: &str,
 ) -> Result<Type, ImportError> {
@@ -23,11 +26,11 @@ pub(super) fn declared(
             Ok(Type::Tensor(TensorType { dtype, dims }))
         }
         Some(TypeInfoValue::Sequence(sequence)) => {
-            Ok(Type::Sequence(Box::new(declared(sequence.elem_type(), name)?)))
+            Ok(Type::Sequence(Box::new(declared_type(sequence.elem_type(), name)?)))
         }
         Some(TypeInfoValue::Map(map)) => {
             let key: DType = dtype(map.key_type(), name)?;
-            Ok(Type::Map { key, value: Box::new(declared(map.value_type(), name)?) })
+            Ok(Type::Map { key, value: Box::new(declared_type(map.value_type(), name)?) })
         }
         _ => Ok(Type::Unknown),
     }

@@ -1,3 +1,5 @@
+//! Tests of `gemm_f32`.
+
 use super::{
     Gemm, Lhs, Matrix, PackedB, Panels, Region, Start, Strided, pack_a, pack_b, packed_b_len,
     row_panels,

@@ -1,3 +1,5 @@
+//! Tests of `isa`.
+
 use super::{Avx2, FlushDenormals, Isa};
 use std::hint::black_box;
 

@@ -49,6 +49,12 @@ pub enum PlanError {
         /// What is wrong.
         error: Box<KernelError>,
     },
+    /// The system does not have the memory for the intermediate values.
+    #[error("the intermediate values take {n_bytes} bytes, which cannot be had")]
+    Arena {
+        /// The size of the arena.
+        n_bytes: usize,
+    },
     /// A value that would not fit into memory.
     #[error("node `{node}`: the result is too large")]
     TooLarge {

@@ -106,23 +106,19 @@ impl Layout {
     }
 
     /// Memory for a run.
-    pub(crate) fn take_state(&self) -> State {
+    pub(crate) fn take_state(&self) -> Result<State, PlanError> {
         let ready = self.states.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        ready.unwrap_or_else(|| State {
-            arena: AlignedBuf::zeroed(self.arena_bytes),
-            values: (0..self.places.len()).map(|_| None).collect(),
-        })
+        if let Some(state) = ready {
+            return Ok(state);
+        }
+        let n_bytes = self.arena_bytes;
+        let arena = AlignedBuf::try_zeroed(n_bytes).ok_or(PlanError::Arena { n_bytes })?;
+        Ok(State { arena, values: (0..self.places.len()).map(|_| None).collect() })
     }
 
     /// Takes a run's memory back.
     pub(crate) fn return_state(&self, state: State) {
         self.states.lock().unwrap_or_else(PoisonError::into_inner).push(state);
-    }
-
-    /// Bytes of arenas that no run uses now.
-    pub(crate) fn idle_bytes(&self) -> usize {
-        let states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        states.iter().map(|state| state.arena.len()).sum()
     }
 }
 
@@ -249,11 +245,10 @@ impl Builder<'_> {
             || PlanError::TooLarge { node: self.plan.graph.node(step.node).label().to_owned() };
         let n_bytes = n.filter(|&n| n <= isize::MAX.unsigned_abs()).ok_or_else(too_large)?;
         let last = self.last_reads[output.index()].unwrap_or(i);
-        let pair = step.in_place.iter().find(|&&(input, out)| {
-            out == position && self.can_overwrite(i, step, input, dtype, &shape)
-        });
-        let root = pair.and_then(|&(input, _)| self.roots[step.inputs[input]?.index()]);
-        let root = if let Some(root) = root {
+        let mut pairs = step.in_place.iter().filter(|(_, out)| *out == position);
+        let reused = pairs
+            .find_map(|&pair| self.overwritable(i, step, pair.0, output).map(|root| (root, pair)));
+        let root = if let Some((root, _)) = reused {
             self.buffers[root].last = last;
             root
         } else {
@@ -263,30 +258,21 @@ impl Builder<'_> {
         self.roots[output.index()] = Some(root);
         // The range is known when all buffers are placed; until then the place holds its length.
         self.places[output.index()] = Place::Arena { range: 0..n_bytes, dtype, shape };
-        Ok(pair.copied())
+        Ok(reused.map(|(_, pair)| pair))
     }
 
-    /// Whether step `i` may write over `input`: it lives in the arena under the same type and
-    /// shape, nobody needs its memory afterwards, and the step reads it only there.
-    fn can_overwrite(
-        &self,
-        i: usize,
-        step: &Step,
-        input: usize,
-        dtype: DType,
-        shape: &Shape,
-    ) -> bool {
-        let Some(Some(id)) = step.inputs.get(input).copied() else { return false };
-        let Some(root) = self.roots[id.index()] else { return false };
-        let fact = &self.facts[id.index()];
+    /// The buffer of `input` if step `i` may write `output` over it: both are of one type and
+    /// shape, nobody needs the input's memory afterwards, and the step reads it only there.
+    fn overwritable(&self, i: usize, step: &Step, input: usize, output: ValueId) -> Option<usize> {
+        let id = step.inputs.get(input).copied().flatten()?;
+        let root = self.roots[id.index()]?;
         let root_of = |id: &ValueId| self.roots[id.index()];
         let n_uses = step.inputs.iter().flatten().filter(|id| root_of(id) == Some(root)).count();
         let is_taken = step.outputs.iter().flatten().any(|id| root_of(id) == Some(root));
-        self.buffers[root].last == i
-            && n_uses == 1
-            && !is_taken
-            && fact.dtype() == Some(dtype)
-            && fact.shape().as_ref() == Some(shape)
+        let (from, to) = (&self.facts[id.index()], &self.facts[output.index()]);
+        let is_same = from.dtype() == to.dtype() && from.shape() == to.shape();
+        let is_free = self.buffers[root].last == i && n_uses == 1 && !is_taken;
+        (is_free && is_same).then_some(root)
     }
 
     fn finish(mut self) -> Layout {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use ort_format::record::{self, AttributeValue};
+use ort_format::record;
 use ort_format::{DataType, DimensionValueType};
 
 /// The bytes of a model.
@@ -56,13 +56,6 @@ impl ModelWriter {
             ..record::Node::default()
         });
         self.value(output, DataType::Float, None)
-    }
-
-    /// An attribute of the last node.
-    pub(crate) fn attribute(mut self, name: &'static str, value: AttributeValue<'static>) -> Self {
-        let node = self.graph.nodes.last_mut().unwrap();
-        node.attributes.push(record::Attribute::new(name, value));
-        self
     }
 
     pub(crate) fn bytes(self) -> Vec<u8> {

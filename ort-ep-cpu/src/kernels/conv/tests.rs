@@ -1,3 +1,5 @@
+//! Tests of `conv`.
+
 use ort_graph::Attr;
 
 use crate::case::{Case, exact, integers, ulps};

@@ -1,3 +1,5 @@
+//! Tests of `attention`.
+
 use ort_graph::Attr;
 use ort_tensor::{Bool, DType, Tensor, f16};
 

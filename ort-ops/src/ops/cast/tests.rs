@@ -1,3 +1,5 @@
+//! Tests of `cast`.
+
 use ort_graph::Attr;
 use ort_tensor::{
     Bool, DType, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E8M0, Tensor, bf16, f16, pack, unpack,

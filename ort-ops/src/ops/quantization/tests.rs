@@ -1,3 +1,5 @@
+//! Tests of `quantization`.
+
 use ort_graph::Attr;
 use ort_tensor::{DType, F8E4M3Fn, F8E8M0, Tensor, f16, pack};
 

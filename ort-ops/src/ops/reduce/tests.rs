@@ -1,3 +1,5 @@
+//! Tests of `reduce`.
+
 use ort_graph::{Attr, Dim, Fact, Facts, NodeSpec};
 use ort_tensor::{Bool, DType, Element, Tensor, bf16, f16};
 

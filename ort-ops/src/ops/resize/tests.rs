@@ -1,3 +1,5 @@
+//! Tests of `resize`.
+
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor, f16};
 
