@@ -25,7 +25,7 @@ mod product;
 mod quantized;
 mod random;
 pub mod scatter;
-mod strided;
+pub mod strided;
 mod walk;
 
 #[cfg(test)]

@@ -7,20 +7,21 @@ use smallvec::SmallVec;
 
 /// Where the elements of a box lie in a slice: element `index` is at `offset + Σ index·stride`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Strided {
+pub struct Strided {
     /// Where element 0 lies.
-    pub(crate) offset: usize,
+    pub offset: usize,
     /// The step along each axis: negative to go backwards, 0 to stay.
-    pub(crate) strides: SmallVec<[isize; 6]>,
+    pub strides: SmallVec<[isize; 6]>,
 }
 
 impl Strided {
     /// A contiguous box of its own.
-    pub(crate) fn row_major(shape: &[usize]) -> Self {
+    pub fn row_major(shape: &[usize]) -> Self {
         Self::new(0, &row_major_strides(shape))
     }
 
-    pub(crate) fn new(offset: usize, strides: &[usize]) -> Self {
+    /// A box that begins at `offset` and steps forwards.
+    pub fn new(offset: usize, strides: &[usize]) -> Self {
         Self { offset, strides: strides.iter().map(|stride| stride.cast_signed()).collect() }
     }
 }
@@ -42,6 +43,21 @@ pub(crate) fn copy(
     }
     let axes = merged(shape, &from.strides, &to.strides);
     move_elements!(x => y, |src, dst| copy_axes(&axes, (src, from.offset), (dst, to.offset)))
+}
+
+/// As `copy`, of elements in slices.
+///
+/// # Panics
+/// If an element that `from` or `to` leads to does not exist.
+pub fn copy_slice<T: Clone>(
+    shape: &[usize],
+    (x, from): (&[T], &Strided),
+    (y, to): (&mut [T], &Strided),
+) {
+    if !shape.contains(&0) {
+        let axes = merged(shape, &from.strides, &to.strides);
+        copy_axes(&axes, (x, from.offset), (y, to.offset));
+    }
 }
 
 /// One axis of both boxes.

@@ -104,7 +104,9 @@ kernels! {
     matmul,
     pool,
     reduce,
+    resize,
     rnn,
     softmax,
+    transpose,
     unary,
 }

@@ -16,6 +16,7 @@ use self::axis::AxisPlan;
 use crate::infer::normalize_axis;
 
 pub use self::attrs::{AspectRatio, Coordinates, NearestMode, ResizeMode};
+pub use self::axis::Table;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
@@ -68,6 +69,15 @@ enum Scales {
     Third,
 }
 
+/// What the elements of a result are made of.
+#[derive(Debug)]
+pub struct Sampling {
+    /// The shape of the result.
+    pub shape: Shape,
+    /// For each axis; `None` where it does not change, or the result is empty.
+    pub tables: Vec<Option<Table>>,
+}
+
 /// What decides about the size of the result.
 #[derive(Clone, Debug)]
 enum Target {
@@ -93,6 +103,23 @@ impl Resize {
             _ => Scales::Second,
         };
         Ok(Arc::new(read(spec, scales)?))
+    }
+
+    /// What the result for an `x` of this shape is made of; the elements of input 0 do not matter.
+    ///
+    /// # Errors
+    /// If scales, sizes or regions do not fit, or there is nothing to be made anything of.
+    pub fn sampling(&self, x: &[usize], inputs: Inputs<'_>) -> Result<Sampling, OpError> {
+        let roi = self.roi(inputs)?;
+        let plans = self.plan(x, &self.target(inputs)?, roi.as_deref())?;
+        let shape: Shape = plans.iter().map(|plan| plan.n_outputs).collect();
+        if shape.contains(&0) {
+            return Ok(Sampling { shape, tables: plans.iter().map(|_| None).collect() });
+        }
+        if x.contains(&0) {
+            return Err(OpError::InputValue { index: 0, what: "nothing cannot be enlarged" });
+        }
+        Ok(Sampling { shape, tables: plans.iter().map(|plan| plan.table(self)).collect() })
     }
 
     /// The axes that are resized, counted from the front, in the order of the scales.
@@ -250,15 +277,11 @@ impl Operator for Resize {
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
-        let roi = self.roi(inputs)?;
-        let plans = self.plan(x.shape(), &self.target(inputs)?, roi.as_deref())?;
-        let shape: Shape = plans.iter().map(|plan| plan.n_outputs).collect();
+        let Sampling { shape, tables } = self.sampling(x.shape(), inputs)?;
         let y = outputs[0].tensor(x.dtype(), &shape)?;
-        if x.is_empty() || shape.contains(&0) {
-            let wrong = OpError::InputValue { index: 0, what: "nothing cannot be enlarged" };
-            return if shape.contains(&0) { Ok(()) } else { Err(wrong) };
+        if shape.contains(&0) {
+            return Ok(());
         }
-        let tables: Vec<_> = plans.iter().map(|plan| plan.table(self)).collect();
         if matches!(self.mode, ResizeMode::Nearest(_)) {
             return sample::pick(x, y, &tables, self.extrapolation_value);
         }

@@ -17,14 +17,14 @@ pub(super) struct AxisPlan {
 
 /// The elements that each output element of an axis is made of, with their weights.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub struct Table {
     taps: Vec<(usize, f64)>,
     ends: Vec<usize>,
 }
 
 impl Table {
     /// Elements and weights for each output element in turn; none for one that is extrapolated.
-    pub(super) fn rows(&self) -> impl Iterator<Item = &[(usize, f64)]> {
+    pub fn rows(&self) -> impl Iterator<Item = &[(usize, f64)]> {
         let starts = std::iter::once(&0).chain(&self.ends);
         starts.zip(&self.ends).map(|(&start, &end)| &self.taps[start..end])
     }

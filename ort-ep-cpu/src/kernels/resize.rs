@@ -1,0 +1,280 @@
+//! Resize and Upsample in f32 of the last one or two axes: each row of a result is blended from
+//! rows of its plane, then from the elements of that blend.
+
+use ort_ep::{Io, Kernel, KernelError, Prepared};
+use ort_graph::OpError;
+use ort_kernels::{Isa, vec};
+use ort_ops::ops::resize::{Resize, Sampling, Table};
+use ort_tensor::{DType, Inputs, Shape, Tensor, TensorViewMut, ValueView};
+
+use super::{Compiled, Compiler, KernelDef};
+use crate::cpu::{Cpu, Team};
+use crate::pieces::Rows;
+
+pub(super) const DEF: KernelDef = KernelDef::one(compile);
+
+/// How many inputs there are after the first: a region, scales and sizes.
+const N_PARAMETERS: usize = 3;
+
+#[derive(Debug)]
+struct ResizeKernel {
+    cpu: Cpu,
+    op: Resize,
+    /// The inputs after the first, if all that are there are constant.
+    parameters: Option<[Option<Tensor>; N_PARAMETERS]>,
+}
+
+/// What a shape signature makes of it, if it is all that matters.
+struct State(Option<Plan>);
+
+/// How planes are resized; `None` if other axes change, too.
+struct Plan {
+    shape: Shape,
+    axes: Option<[Axis; 2]>,
+}
+
+/// What the elements of an axis are made of.
+#[derive(Debug)]
+struct Axis {
+    n_inputs: usize,
+    n_outputs: usize,
+    /// `None` if each is the input of the same index.
+    taps: Option<Taps>,
+}
+
+/// Inputs and their weights, those of each output after those of the one before.
+#[derive(Debug)]
+struct Taps {
+    taps: Vec<(usize, f32)>,
+    ends: Vec<usize>,
+    /// Whether each output is one of the inputs.
+    are_picked: bool,
+}
+
+fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+    let Some(op) = compiler.op::<Resize>().cloned() else { return Ok(None) };
+    if !compiler.are_f32(0..1) {
+        return Ok(None);
+    }
+    let constant = |i: usize| match compiler.fact(1 + i) {
+        None => Some(None),
+        Some(_) => compiler.constant(1 + i).cloned().map(Some),
+    };
+    let constants = [constant(0), constant(1), constant(2)];
+    let parameters = match constants {
+        [Some(roi), Some(scales), Some(sizes)] => Some([roi, scales, sizes]),
+        _ => None,
+    };
+    Ok(Some(Box::new(ResizeKernel { cpu: compiler.cpu, op, parameters })))
+}
+
+impl Plan {
+    fn new(op: &Resize, x: &[usize], inputs: Inputs<'_>) -> Result<Self, OpError> {
+        let Sampling { shape, tables } = op.sampling(x, inputs)?;
+        let n_outer = x.len().saturating_sub(2);
+        if tables[..n_outer].iter().any(Option::is_some) || shape.contains(&0) || x.is_empty() {
+            return Ok(Self { shape, axes: None });
+        }
+        let axis = |i: usize| Axis {
+            n_inputs: x[i],
+            n_outputs: shape[i],
+            taps: tables[i].as_ref().map(Taps::new),
+        };
+        let last = axis(x.len() - 1);
+        let axes = match x.len() {
+            1 => [Axis { n_inputs: 1, n_outputs: 1, taps: None }, last],
+            rank => [axis(rank - 2), last],
+        };
+        Ok(Self { shape, axes: Some(axes) })
+    }
+}
+
+impl Taps {
+    #[expect(clippy::cast_possible_truncation, reason = "weights of f32 elements are f32")]
+    fn new(table: &Table) -> Self {
+        let (mut taps, mut ends) = (Vec::new(), Vec::new());
+        for row in table.rows() {
+            taps.extend(row.iter().map(|&(i, weight)| (i, weight as f32)));
+            ends.push(taps.len());
+        }
+        let is_one = taps.len() == ends.len() && taps.iter().all(|&(_, weight)| weight == 1.0);
+        Self {
+            are_picked: is_one && ends.iter().enumerate().all(|(i, &end)| end == i + 1),
+            taps,
+            ends,
+        }
+    }
+
+    /// The inputs of output `i`.
+    fn of(&self, i: usize) -> &[(usize, f32)] {
+        let start = if i == 0 { 0 } else { self.ends[i - 1] };
+        &self.taps[start..self.ends[i]]
+    }
+}
+
+/// The rows of a run.
+struct Planes<'a> {
+    isa: Isa,
+    x: &'a [f32],
+    height: &'a Axis,
+    width: &'a Axis,
+    /// What an element is that is made of nothing.
+    outside: f32,
+}
+
+impl Planes<'_> {
+    /// Row `at` of all rows of all planes; `blend` holds a row of the input.
+    fn row(&self, at: usize, y: &mut [f32], blend: &mut [f32]) {
+        let (plane, row) = (at / self.height.n_outputs, at % self.height.n_outputs);
+        let n = self.width.n_inputs;
+        let input = |i: usize| &self.x[(plane * self.height.n_inputs + i) * n..][..n];
+        let from = match self.height.taps.as_ref().map(|taps| (taps, taps.of(row))) {
+            None => input(row),
+            Some((taps, &[(i, _)])) if taps.are_picked => input(i),
+            Some((_, [])) => return y.fill(self.outside),
+            Some((_, [(first, weight), rest @ ..])) => {
+                vec::map(input(*first), blend, |_, y| vec::mul_scalar(self.isa, y, *weight));
+                for &(i, weight) in rest.iter().filter(|(_, weight)| *weight != 0.0) {
+                    blend.iter_mut().zip(input(i)).for_each(|(sum, x)| *sum += weight * x);
+                }
+                blend
+            }
+        };
+        match &self.width.taps {
+            None => y.copy_from_slice(from),
+            Some(taps) if taps.are_picked => {
+                y.iter_mut().zip(&taps.taps).for_each(|(y, &(i, _))| *y = from[i]);
+            }
+            Some(taps) => {
+                for (i, y) in y.iter_mut().enumerate() {
+                    *y = match taps.of(i) {
+                        [] => self.outside,
+                        taps => taps.iter().map(|&(i, weight)| weight * from[i]).sum(),
+                    };
+                }
+            }
+        }
+    }
+}
+
+impl ResizeKernel {
+    fn run_plan(&self, plan: &Plan, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let Some([height, width]) = &plan.axes else {
+            return Ok(ort_graph::Operator::eval(&self.op, io.inputs, io.outputs)?);
+        };
+        let x = io.inputs.tensor(0)?.as_slice::<f32>()?;
+        let y: &mut [f32] =
+            TensorViewMut::into_slice(io.outputs[0].tensor(DType::F32, &plan.shape)?)?;
+        let (isa, outside) = (self.cpu.isa, self.op.extrapolation_value);
+        let planes = Planes { isa, x, height, width, outside };
+        let n = width.n_outputs;
+        let rows = Rows { len: n, cost: n.saturating_mul(4) };
+        let piece_len = rows.piece_len(io.threads, y.len());
+        let team = Team::new(io.threads, y.len().div_ceil(piece_len));
+        let team = team.with_scratch(io.scratch, width.n_inputs);
+        team.run(y.chunks_mut(piece_len).enumerate(), |(i, y), blend| {
+            let first = i * piece_len / n;
+            for (at, y) in (first..).zip(y.chunks_exact_mut(n)) {
+                planes.row(at, y, &mut blend[..width.n_inputs]);
+            }
+        });
+        Ok(())
+    }
+}
+
+impl Kernel for ResizeKernel {
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let &[x, ..] = shapes else { return Err(KernelError::ForeignState) };
+        let plan = |parameters: &[Option<Tensor>; N_PARAMETERS]| {
+            let [roi, scales, sizes] =
+                parameters.each_ref().map(|t| t.as_ref().map(|t| ValueView::Tensor(t.view())));
+            Plan::new(&self.op, x, Inputs::new(&[None, roi, scales, sizes]))
+        };
+        let plan = self.parameters.as_ref().map(plan).transpose()?;
+        let width = x.last().copied().unwrap_or(1);
+        Ok(Prepared::new(State(plan)).with_scratch(self.cpu.scratch_bytes(width)))
+    }
+
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let State(plan) = prepared.state()?;
+        match plan {
+            Some(plan) => self.run_plan(plan, io),
+            None => {
+                let plan = Plan::new(&self.op, io.inputs.tensor(0)?.shape(), io.inputs)?;
+                self.run_plan(&plan, io)
+            }
+        }
+    }
+
+    fn variant(&self) -> &'static str {
+        named!(self.cpu.isa => "resize_f32")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+    use ort_tensor::Tensor;
+
+    use crate::case::{Case, exact, floats, within};
+
+    const SHAPES: [(&[usize], &[f32]); 6] = [
+        (&[2, 3, 5, 7], &[1.0, 1.0, 2.0, 2.0]),
+        (&[1, 2, 9, 8], &[1.0, 1.0, 0.6, 1.7]),
+        (&[3, 20], &[1.0, 0.3]),
+        (&[11], &[3.0]),
+        (&[2, 4, 3], &[2.0, 0.5, 1.0]),
+        (&[1, 16, 60, 70], &[1.0, 1.0, 2.0, 4.0]),
+    ];
+
+    fn case(mode: &str, coordinates: &str, (shape, scales): (&[usize], &[f32])) -> Case {
+        Case::new("Resize", 19)
+            .attr("mode", Attr::String(mode.into()))
+            .attr("coordinate_transformation_mode", Attr::String(coordinates.into()))
+            .input(floats(shape))
+            .absent()
+            .weight(Tensor::from_slice(&[scales.len()], scales).unwrap())
+    }
+
+    #[test]
+    fn the_nearest_is_picked() {
+        for setting in SHAPES {
+            for coordinates in ["half_pixel", "asymmetric", "align_corners"] {
+                case("nearest", coordinates, setting).check(exact);
+            }
+        }
+    }
+
+    #[test]
+    fn neighbours_are_blended() {
+        for setting in SHAPES {
+            for coordinates in ["half_pixel", "pytorch_half_pixel", "align_corners"] {
+                // Two or four of at most 4, with weights that add up to at most 2 in size, twice.
+                for mode in ["linear", "cubic"] {
+                    let bound = 4.0 * 4.0 * 16.0 * (f32::EPSILON / 2.0);
+                    case(mode, coordinates, setting).check(within(bound));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_and_regions_count_as_well() {
+        let sizes = Tensor::from_slice(&[4], &[1_i64, 2, 6, 9]).unwrap();
+        let x = || floats(&[1, 2, 4, 5]);
+        Case::new("Resize", 13).input(x()).absent().absent().weight(sizes.clone()).check(exact);
+        let region = [0.0_f32, 0.0, 0.4, -0.2, 1.0, 1.0, 1.3, 0.6];
+        let region = Tensor::from_slice(&[8], &region).unwrap();
+        Case::new("Resize", 13)
+            .attr("mode", Attr::String("linear".into()))
+            .attr("coordinate_transformation_mode", Attr::String("tf_crop_and_resize".into()))
+            .attr("extrapolation_value", Attr::Float(7.0))
+            .input(x())
+            .weight(region)
+            .absent()
+            .weight(sizes)
+            .check(within(16.0 * f32::EPSILON));
+        let scales = Tensor::from_slice(&[4], &[1.0_f32, 1.0, 2.0, 3.0]).unwrap();
+        Case::new("Upsample", 9).input(x()).weight(scales).check(exact);
+    }
+}
