@@ -1,3 +1,5 @@
+//! Every cell in every setting, against `eval`.
+
 use ort_graph::Attr;
 use ort_tensor::Tensor;
 
