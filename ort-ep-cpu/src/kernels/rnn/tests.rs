@@ -1,3 +1,5 @@
+//! Tests of `rnn`.
+
 use ort_graph::Attr;
 use ort_tensor::Tensor;
 
