@@ -110,10 +110,6 @@ impl Geometry {
         Ok(Self { shape, group: op.group, c, m: filters / op.group, axes })
     }
 
-    fn is_depthwise(&self) -> bool {
-        is_depthwise(self.group, self.c) && self.axes[0] == Axis::UNIT
-    }
-
     fn taps(&self) -> usize {
         self.axes.iter().map(|axis| axis.kernel).product()
     }
@@ -134,7 +130,8 @@ const fn is_depthwise(group: usize, c: usize) -> bool {
     group > 1 && c == 1
 }
 
-/// The axes of a window, the missing ones in front; `None` if there are more than three.
+/// The axes of a window, missing ones in front; `None` if there are more than three. Axes of one
+/// element, which say nothing about where others lie, are in front, too: rows are as long as can be.
 pub(super) fn axes(window: &Window) -> Option<[Axis; 3]> {
     let mut axes = [Axis::UNIT; 3];
     let first = axes.len().checked_sub(window.kernel.len())?;
@@ -147,7 +144,13 @@ pub(super) fn axes(window: &Window) -> Option<[Axis; 3]> {
             dilation: window.dilations[i],
             pad: [window.pads_begin[i], window.pads_end[i]],
         };
+        let is_unit = [axis.input, axis.output, axis.kernel] == [1; 3] && axis.pad == [0; 2];
+        if is_unit {
+            *axis = Axis::UNIT;
+        }
     }
+    // A stable sort: the others stay in order.
+    axes.sort_by_key(|axis| *axis != Axis::UNIT);
     Some(axes)
 }
 
@@ -170,11 +173,19 @@ impl<'a> Operands<'a> {
     }
 }
 
+impl ConvKernel {
+    /// Whether planes are computed directly: not where weights were packed for products.
+    fn is_depthwise(&self, geometry: &Geometry) -> bool {
+        let Geometry { group, c, axes, .. } = *geometry;
+        self.weights.is_none() && is_depthwise(group, c) && axes[0] == Axis::UNIT
+    }
+}
+
 impl Kernel for ConvKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x, w, ..] = shapes else { return Err(KernelError::ForeignState) };
         let geometry = Geometry::new(&self.op, x, w)?;
-        let scratch_bytes = self.cpu.scratch_bytes(match geometry.is_depthwise() {
+        let scratch_bytes = self.cpu.scratch_bytes(match self.is_depthwise(&geometry) {
             true => depthwise::scratch_len(&geometry),
             false => dense::scratch_len(self, &geometry),
         });
@@ -193,7 +204,7 @@ impl Kernel for ConvKernel {
             return Ok(());
         }
         let crew = (io.threads, &mut *io.scratch);
-        match geometry.is_depthwise() {
+        match self.is_depthwise(geometry) {
             true => depthwise::run(self, geometry, &operands, y, crew),
             false => dense::run(self, geometry, &operands, y, crew),
         }
