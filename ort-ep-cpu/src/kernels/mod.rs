@@ -96,6 +96,7 @@ macro_rules! kernels {
 
 // One a line.
 kernels! {
+    batch_norm,
     binary,
     conv,
     conv_transpose,
