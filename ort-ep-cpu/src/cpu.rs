@@ -42,7 +42,7 @@ impl<'a> Team<'a> {
 
     /// Gives each thread `len` elements of `scratch`, which is of [`Cpu::scratch_bytes`].
     pub(crate) fn with_scratch(self, scratch: &'a mut [u8], len: usize) -> Self {
-        let scratch: &mut [f32] = bytemuck::cast_slice_mut(scratch);
+        let scratch = floats(scratch);
         let scratch_len = len.next_multiple_of(LINE);
         let n_threads = match scratch.len().checked_div(scratch_len) {
             Some(n) => self.n_threads.min(n),
@@ -70,6 +70,11 @@ impl<'a> Team<'a> {
             }
         });
     }
+}
+
+/// Scratch as floats. Nothing may lie anywhere, aligned or not.
+pub(crate) fn floats(scratch: &mut [u8]) -> &mut [f32] {
+    if scratch.is_empty() { &mut [] } else { bytemuck::cast_slice_mut(scratch) }
 }
 
 /// The next item; nobody else waits while it is worked on.

@@ -31,6 +31,9 @@ struct ConstantFolding;
 impl Rewrite for ConstantFolding {
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
         let node = site.node();
+        if node.op_type == "DequantizeLinear" {
+            return Err(Refusal("fusions look for it to tell what is quantized"));
+        }
         if let Some(patch) = inferred(site, node)? {
             return Ok(Some(patch));
         }
@@ -68,9 +71,6 @@ fn folded(site: &Site<'_>, node: &Node) -> Result<Option<Patch>, Refusal> {
     let Some(inputs) = inputs else { return Ok(None) };
     if !node.op.behaviour().is_deterministic {
         return Err(Refusal("it gives another result in every run"));
-    }
-    if node.op_type == "DequantizeLinear" {
-        return Err(Refusal("it marks quantized weights, which fusions look for"));
     }
     let n_bytes = admitted(site, node, &inputs)?;
     let outputs = site.eval.eval(site.graph, node, &inputs).map_err(|_| NOT_COMPUTED)?;
@@ -226,7 +226,7 @@ mod tests {
     fn what_cannot_be_folded_or_costs_too_much_stays() {
         assert_optimized(
             super::PASS,
-            "graph() -> (a, b, c) {
+            "graph() -> (a, b, c, d) {
                training = const bool[] true
                x = const float[2] [0, 1]
                huge = const int64[2] [4096, 4096]
@@ -234,20 +234,27 @@ mod tests {
                a = Dropout-13 (x, _, training)
                b = ConstantOfShape-9 (huge)
                c = Gather-13 (x, far)
+               q = const uint8[2] [7, 8]
+               scale = const float[] 0.5
+               d = DequantizeLinear-13 (q, scale)
              }",
             &expect![[r#"
-                graph() -> (a, b, c) {
+                graph() -> (a, b, c, d) {
                   training = const bool[] true
                   x = const float[2] [0, 1]
                   huge = const int64[2] fill 4096
                   far = const int64[1] [5]
+                  q = const uint8[2] [7, 8]
+                  scale = const float[] 0.5
                   a = Dropout-13 (x, _, training)
                   b = ConstantOfShape-9 (huge)
                   c = Gather-13 (x, far)
+                  d = DequantizeLinear-13 (q, scale)
                 }
                 1 refused: it gives another result in every run
                 1 refused: its result is much larger than its inputs
-                1 refused: it cannot be computed"#]],
+                1 refused: it cannot be computed
+                1 refused: fusions look for it to tell what is quantized"#]],
         );
     }
 }

@@ -9,7 +9,7 @@ mod random;
 use ort_graph::Graph;
 use ort_ops::registry;
 use ort_optimizer::{Exactness, Level, Options, Reference, Report, optimize, passes};
-use ort_tensor::{DType, Tensor};
+use ort_tensor::Tensor;
 use proptest::prelude::*;
 
 use self::interpreter::run;
@@ -141,13 +141,12 @@ fn a_disabled_optimizer_leaves_the_graph_alone() {
 #[test]
 fn folded_constants_stay_within_their_bytes() {
     let text = "graph() -> (a, b) {
-        x = const float[4] [1, 2, 3, 4]
+        x = const float[100] fill 2
         a = Neg-13 (x)
         b = Abs-13 (x)
     }";
-    let (graph, report) = optimized(text, &Options { max_folded_bytes: 31, ..Options::default() });
+    let (graph, report) = optimized(text, &Options { max_folded_bytes: 799, ..Options::default() });
     assert_eq!((graph.n_nodes(), report.applied()), (1, 1));
     let refused: Vec<_> = report.passes.iter().flat_map(|pass| &pass.refused).collect();
     assert_eq!(refused, [&("folded constants would take too many bytes", 1)]);
-    assert_eq!(DType::F32.n_bytes(4), Some(16));
 }

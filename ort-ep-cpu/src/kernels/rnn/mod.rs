@@ -19,7 +19,7 @@ use ort_tensor::{DType, Inputs, Output};
 
 use self::pass::{Parameters, Pass};
 use super::{Compiled, Compiler, KernelDef};
-use crate::cpu::{Cpu, Team, n_parts};
+use crate::cpu::{Cpu, Team, floats, n_parts};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -214,7 +214,7 @@ impl Kernel for RnnKernel {
         };
         let x = inputs.tensor(0)?.as_slice::<f32>()?;
         let (h, c) = (optional(5)?, optional(6)?);
-        let memory: &mut [f32] = bytemuck::cast_slice_mut(io.scratch);
+        let memory = floats(io.scratch);
         let each = self.pass(sizes, &self.directions[0]).memory_len();
         let start = |d: usize, memory: &mut [f32]| {
             let pass = self.pass(sizes, &self.directions[d]);
