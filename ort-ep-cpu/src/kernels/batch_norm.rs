@@ -7,6 +7,7 @@ use ort_ops::ops::batch_normalization::BatchNormalization;
 use ort_tensor::{DType, Inputs, n_elements};
 
 use super::{Compiled, Compiler, KernelDef, op};
+use crate::cpu::floats;
 use crate::pieces::{Rows, first_and_output, map};
 
 pub(super) const DEF: KernelDef = KernelDef { claim, compile };
@@ -90,8 +91,7 @@ impl Kernel for BatchNormKernel {
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let &Sizes { channels, inner } = prepared.state()?;
-        let folded: &mut [f32] = bytemuck::cast_slice_mut(io.scratch);
-        let (factors, summands) = folded.split_at_mut(channels);
+        let (factors, summands) = floats(io.scratch).split_at_mut(channels);
         self.fold(io.inputs, (factors, summands))?;
         let (factors, summands) = (&*factors, &*summands);
         let (x, y) = first_and_output(io.inputs, &mut io.outputs[0])?;
@@ -131,8 +131,15 @@ mod tests {
 
     #[test]
     fn every_channel_has_its_own_line() {
-        let shapes: [&[usize]; 6] =
-            [&[2, 3, 4, 5], &[1, 40, 60, 70], &[5, 33], &[3, 2, 17], &[0, 3, 2], &[2, 3, 1, 1]];
+        let shapes: [&[usize]; 7] = [
+            &[2, 3, 4, 5],
+            &[1, 40, 60, 70],
+            &[5, 33],
+            &[3, 2, 17],
+            &[0, 3, 2],
+            &[2, 0, 3],
+            &[2, 3, 1, 1],
+        ];
         for shape in shapes {
             let n = shape[1];
             let variance: Vec<f32> = (0..n).map(|c| 1.0 + c as f32 / n as f32).collect();
