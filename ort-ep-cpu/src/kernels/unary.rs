@@ -3,7 +3,7 @@
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::OpError;
 use ort_kernels::{Activation, Isa, vec};
-use ort_ops::ops::{activation, clip::Clip, gelu::Gelu, unary::Unary};
+use ort_ops::ops::{activation, clip::Clip, gelu::Gelu, pow::Pow, unary::Unary};
 use ort_tensor::Inputs;
 
 use super::{Compiled, Compiler, KernelDef};
@@ -31,10 +31,13 @@ enum Function {
     Neg,
     Reciprocal,
     Sqrt,
+    /// A power by a constant 2.
+    Square,
 }
 
 fn compile(compiler: &mut Compiler<'_>) -> Compiled {
-    let function = of_unary(compiler).or_else(|| of_activation(compiler));
+    let function =
+        of_unary(compiler).or_else(|| of_activation(compiler)).or_else(|| of_pow(compiler));
     let gelu = compiler.op::<Gelu>().map(|op| match op {
         Gelu::Exact => Function::Activation(Activation::Gelu),
         Gelu::Tanh => Function::Activation(Activation::GeluTanh),
@@ -77,6 +80,14 @@ fn of_activation(compiler: &Compiler<'_>) -> Option<Function> {
     }))
 }
 
+fn of_pow(compiler: &Compiler<'_>) -> Option<Function> {
+    compiler.op::<Pow>()?;
+    let exponent = compiler.constant(1)?;
+    // A longer shape would stretch that of the base.
+    let is_scalar = exponent.shape().is_empty() && exponent.as_slice::<f32>() == Ok(&[2.0]);
+    is_scalar.then_some(Function::Square)
+}
+
 impl Function {
     /// The function with the bounds that a run gives.
     fn with_bounds(self, inputs: Inputs<'_>) -> Result<Self, KernelError> {
@@ -112,6 +123,7 @@ impl Function {
             Self::Neg => y.iter_mut().for_each(|y| *y = -*y),
             Self::Reciprocal => vec::div_scalar_by(isa, y, 1.0),
             Self::Sqrt => y.iter_mut().for_each(|y| *y = y.sqrt()),
+            Self::Square => y.iter_mut().for_each(|y| *y *= *y),
             Self::ClipByInputs => unreachable!("invariant: a run gives the bounds"),
         }
     }
@@ -179,6 +191,14 @@ mod tests {
                 Case::new(name, version).input(floats(shape)).check(exact);
             }
             Case::new(name, version).input(edges()).check(exact);
+        }
+    }
+
+    #[test]
+    fn a_square_is_exact() {
+        let two = Tensor::scalar(2.0_f32);
+        for shape in SHAPES {
+            Case::new("Pow", 15).input(floats(shape)).constant(two.clone()).check(exact);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Every cell in every setting, against `eval`.
+//! Tests of `rnn`.
 
 use ort_graph::Attr;
 use ort_tensor::Tensor;
