@@ -21,8 +21,8 @@ pub use join::join_facts;
 pub use known::{
     dims_product, folded, int_values, known_dims, known_shape, ranked_fact, tensor_fact, vector_len,
 };
-pub use matmul::{matmul_dims, matmul_shape};
 pub(crate) use matmul::{known_dim, product_flops};
+pub use matmul::{matmul_dims, matmul_shape};
 pub use reduce::{Axes, reduced_dims, reduced_fact};
 pub use scalar::{known_scalar, read_scalar};
 pub(crate) use window::unravel;
