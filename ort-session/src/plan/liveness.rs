@@ -17,7 +17,10 @@ pub(super) fn last_reads(graph: &Graph, steps: &[Step]) -> Vec<Option<usize>> {
             let last = &mut last[input.index()];
             *last = (*last).max(Some(i));
         }
-        if let Some((source, alias)) = alias_of(step) {
+        // An alias that is an output of the graph gets memory of its own.
+        if let Some((source, alias)) = alias_of(step)
+            && !graph.outputs().contains(&alias)
+        {
             last[source.index()] = last[source.index()].max(last[alias.index()]);
         }
     }

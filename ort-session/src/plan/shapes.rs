@@ -1,7 +1,7 @@
 //! What follows from the shapes of a run's inputs: every shape, and contents where they follow, too.
 
 use ort_graph::{Fact, Node, OpError, TensorType, Type, ValueId};
-use ort_tensor::{DType, Inputs, Output, Shape, Tensor, Value, ValueView};
+use ort_tensor::{DType, Inputs, Output, Shape, Tensor, Value, ValueView, n_elements};
 use smallvec::SmallVec;
 
 use super::{Plan, PlanError};
@@ -68,7 +68,7 @@ fn propagate(plan: &Plan, args: &Args<'_>) -> Result<Vec<Fact>, (String, OpError
         let node = graph.node(id);
         let inferred = graph.inferred(node, |value| &facts[value.index()]);
         let inferred = inferred.map_err(|error| (node.label().to_owned(), error))?;
-        let known = contents(node, &facts);
+        let known = contents(node, &facts, &inferred);
         for (i, (&output, fact)) in node.outputs.iter().zip(inferred).enumerate() {
             let Some(output) = output else { continue };
             let known = known.as_ref().and_then(|known| known.get(i)?.clone());
@@ -100,10 +100,14 @@ fn without_shape(ty: Type) -> Fact {
     }
 }
 
-/// The outputs of a node whose inputs are all known and small.
-fn contents(node: &Node, facts: &[Fact]) -> Option<Vec<Option<Tensor>>> {
+/// The outputs of a node whose inputs are all known, and small, as its outputs are.
+fn contents(node: &Node, facts: &[Fact], inferred: &[Fact]) -> Option<Vec<Option<Tensor>>> {
     let behaviour = node.op.behaviour();
     if behaviour.control.is_some() || !behaviour.is_deterministic {
+        return None;
+    }
+    let mut wanted = node.outputs.iter().zip(inferred).filter(|(id, _)| id.is_some());
+    if !wanted.all(|(_, fact)| n_bytes(fact).is_some_and(|n| n <= MAX_KNOWN_BYTES)) {
         return None;
     }
     let is_small = |tensor: &Tensor| tensor.n_bytes() <= MAX_KNOWN_BYTES;
@@ -121,8 +125,13 @@ fn contents(node: &Node, facts: &[Fact]) -> Option<Vec<Option<Tensor>>> {
     // An error here is reported by the run, where the node computes for real.
     node.op.eval(Inputs::new(&views), &mut outputs).ok()?;
     let tensor = |output: Output<'_>| match output.into_value() {
-        Some(Value::Tensor(tensor)) if is_small(&tensor) => Some(tensor),
+        Some(Value::Tensor(tensor)) => Some(tensor),
         _ => None,
     };
     Some(outputs.into_iter().map(tensor).collect())
+}
+
+/// The size of a tensor of numbers, if its shape is known.
+fn n_bytes(fact: &Fact) -> Option<usize> {
+    fact.dtype()?.n_bytes(n_elements(&fact.shape()?)?)
 }
