@@ -85,8 +85,8 @@ fn next<I: Iterator>(items: &Mutex<I>) -> Option<I::Item> {
 /// How many parts to make of work that costs `cost` multiply-adds: enough for threads of unequal
 /// speed to finish together, but none so small that handing it over costs more than it saves.
 pub(crate) fn n_parts(threads: &dyn Threads, cost: usize) -> usize {
-    /// About 10 µs on a slow core: what waking a thread takes, several times.
-    const LEAST: usize = 1 << 17;
+    /// About 10 µs of a product, more of anything else: what waking a thread takes.
+    const LEAST: usize = 1 << 19;
     const PER_THREAD: usize = 4;
     match threads.count() {
         0 | 1 => 1,
