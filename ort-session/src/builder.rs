@@ -103,6 +103,8 @@ impl SessionBuilder {
         let file = ort_format::open(bytes.as_slice(), &self.limits).map_err(Box::new)?;
         let registry = ort_ops::registry();
         let model = import(file, bytes.bytes(), &registry, self.import_limits).map_err(Box::new)?;
+        let n_threads = self.n_threads.unwrap_or_else(default_count);
+        self.cpu.max_threads = Some(n_threads);
         self.providers.push(Arc::new(CpuProvider::new(self.cpu)?));
         let options = Options { level: self.level.unwrap_or(Level::All), ..Options::default() };
         let eval = FoldWith(&self.providers);
@@ -111,7 +113,6 @@ impl SessionBuilder {
         let mut packs = MemoryPacks::default();
         let mut compiler = Compiler { providers: &self.providers, packs: &mut packs };
         let plan = compiler.compile(graph)?;
-        let n_threads = self.n_threads.unwrap_or_else(default_count);
         let pool = Pool::new(n_threads)
             .map_err(|error| SessionError::Threads { n_threads, reason: error.to_string() })?;
         let names = plan.graph.outputs().iter().map(|&id| plan.graph.value(id).name.clone());

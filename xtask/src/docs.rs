@@ -113,6 +113,9 @@ mod tests {
     #[test]
     fn a_block_nobody_generates_is_a_problem() {
         let problem = document("<!-- generated: weather -->\n<!-- end -->\n").err().unwrap();
-        assert_eq!(problem.to_string(), "A.md:1: docs: no generator `weather`, only crates");
+        assert_eq!(
+            problem.to_string(),
+            "A.md:1: docs: no generator `weather`, only crates, operators, passes"
+        );
     }
 }
