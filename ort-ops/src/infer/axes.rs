@@ -1,6 +1,7 @@
 //! Axes count from the front, or with a minus sign from the back.
 
-use ort_graph::OpError;
+use ort_graph::{Fact, Facts, OpError};
+use ort_tensor::DType;
 
 /// The axis counted from the front: `axis + rank` where it is negative.
 ///
@@ -11,6 +12,19 @@ pub fn normalize_axis(axis: i64, rank: usize) -> Result<usize, OpError> {
         if axis < 0 { i64::try_from(rank).ok().map(|rank| axis + rank) } else { Some(axis) };
     let found = from_front.and_then(|axis| usize::try_from(axis).ok()).filter(|&axis| axis < rank);
     found.ok_or(OpError::Axis { axis, rank })
+}
+
+/// The fact of a result of the type and shape of input 0, floats, that is computed along `axis`.
+///
+/// # Errors
+/// If the input has no floats, or not that axis.
+pub fn float_along(inputs: &Facts<'_>, axis: i64) -> Result<Fact, OpError> {
+    inputs.dtype(0, DType::is_float)?;
+    let fact = inputs.fact(0)?;
+    if let Some(rank) = fact.rank() {
+        normalize_axis(axis, rank)?;
+    }
+    Ok(fact.ty.clone().into())
 }
 
 /// The axes counted from the front, in ascending order, each once.

@@ -11,7 +11,7 @@ mod reduce;
 mod scalar;
 mod window;
 
-pub use axes::{normalize_axes, normalize_axis};
+pub use axes::{float_along, normalize_axes, normalize_axis};
 pub(crate) use broadcast::known_or_zero;
 pub use broadcast::{broadcast_dims, broadcast_facts};
 pub use conv_pool::{AutoPad, WindowAttrs};

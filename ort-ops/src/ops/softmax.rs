@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, with_dtype};
+use ort_tensor::{Inputs, Output, with_dtype};
 
-use crate::infer::normalize_axis;
+use crate::infer::{float_along, normalize_axis};
 use crate::lanes::Lanes;
 
 /// The definitions of this file.
@@ -57,12 +57,7 @@ impl Softmax {
 
 impl Operator for Softmax {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        inputs.dtype(0, DType::is_float)?;
-        let fact = inputs.fact(0)?;
-        if let Some(rank) = fact.rank() {
-            normalize_axis(self.axis, rank)?;
-        }
-        Ok(vec![fact.ty.clone().into()])
+        Ok(vec![float_along(inputs, self.axis)?])
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
