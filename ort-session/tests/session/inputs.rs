@@ -3,7 +3,7 @@
 use ndarray::array;
 use ort_session::{ModelBytes, RunInputs, Session, Tensor, TensorView};
 
-use crate::model::{gated, gated_value};
+use crate::model::{ModelWriter, gated, gated_value};
 
 fn session() -> Session {
     Session::builder().commit(ModelBytes::from_vec(gated())).unwrap()
@@ -75,6 +75,31 @@ fn a_wrong_input_is_named_with_what_was_expected_and_what_came() {
     ];
     for (found, expected) in cases {
         assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn an_initializer_that_is_an_input_is_a_default_and_no_constant() {
+    let model = ModelWriter::default()
+        .input("x", &[2])
+        .default_input("b", &[2], &[10.0, 20.0])
+        .node("Identity", 14, &["b"], "c")
+        .node("Add", 14, &["x", "c"], "y")
+        .output("y")
+        .bytes();
+    let session = Session::builder().commit(ModelBytes::from_vec(model)).unwrap();
+    assert_eq!(
+        session.inputs().iter().map(|input| input.has_default).collect::<Vec<_>>(),
+        [false, true]
+    );
+    let (x, b) = (array![1.0_f32, 2.0], array![0.5_f32, 0.25]);
+    let run = |inputs: RunInputs<'_>| {
+        let outputs = session.run(inputs).unwrap();
+        outputs[0].as_tensor().unwrap().as_slice::<f32>().unwrap().to_vec()
+    };
+    for _ in 0..2 {
+        assert_eq!(run([("x", &*x)].into()), [11.0, 22.0]);
+        assert_eq!(run([("x", &*x), ("b", &*b)].into()), [1.5, 2.25]);
     }
 }
 

@@ -36,6 +36,12 @@ impl ModelWriter {
         self.value(name, DataType::Float, Some(dims))
     }
 
+    /// An initializer of floats that is an input, too: a run may override it.
+    pub(crate) fn default_input(mut self, name: &'static str, dims: &[i64], data: &[f32]) -> Self {
+        self.graph.inputs.push(name.into());
+        self.constant(name, dims, data)
+    }
+
     /// A node whose output has the given name, of floats.
     pub(crate) fn node(
         mut self,
