@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use ort_tensor::DType;
+
 use crate::attrs::NodeSpec;
 use crate::op::{OpError, Operator};
 
@@ -16,6 +18,9 @@ pub struct OpDef {
     /// The since-versions covered, oldest and newest. A version between two of the
     /// specification's means the older one.
     pub versions: (i32, i32),
+    /// Which element types it takes: those of its data, the first type parameter of its
+    /// specification. What it does with others (indices, scales) is its own business.
+    pub types: fn(DType) -> bool,
     /// Reads the attributes.
     pub build: fn(&NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError>,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ort_tensor::{Inputs, Output};
+use ort_tensor::{DType, Inputs, Output};
 
 use crate::{Fact, Facts, Graph, NodeSpec, OpDef, OpError, Operator, Registry};
 
@@ -27,7 +27,7 @@ impl Operator for Anything {
 
 /// A registry with nothing but operators of which nothing is known.
 pub(crate) fn registry() -> Registry {
-    let def = |domain, name| OpDef { domain, name, versions: (1, 25), build };
+    let def = |domain, name| OpDef { domain, name, versions: (1, 25), types: DType::is_any, build };
     Registry::new(&[&[def("", "Op"), def("org.example-1", "Odd op")]])
 }
 

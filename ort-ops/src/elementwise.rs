@@ -104,8 +104,3 @@ pub(crate) fn ignore_consumed_inputs(spec: &NodeSpec<'_>) {
         spec.ignore("consumed_inputs");
     }
 }
-
-/// Floats and the eight integer types.
-pub(crate) const fn is_number(dtype: DType) -> bool {
-    dtype.is_float() || dtype.is_integer()
-}

@@ -35,5 +35,5 @@ use ort_graph::Registry;
 
 /// A registry of every operator there is.
 pub fn registry() -> Registry {
-    Registry::new(ops::ALL)
+    Registry::new(&ops::all())
 }

@@ -10,15 +10,10 @@ use ort_tensor::{
 
 use crate::offsets::Offsets;
 
-/// int8 and uint8.
-pub(crate) fn is_byte(dtype: DType) -> bool {
-    matches!(dtype, DType::I8 | DType::U8)
-}
-
 /// int8, uint8 and the float types of 8 bits.
 pub(crate) fn is_code(dtype: DType) -> bool {
     use DType::{F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz};
-    is_byte(dtype) || matches!(dtype, F8E4M3Fn | F8E4M3Fnuz | F8E5M2 | F8E5M2Fnuz)
+    dtype.is_byte() || matches!(dtype, F8E4M3Fn | F8E4M3Fnuz | F8E5M2 | F8E5M2Fnuz)
 }
 
 /// That the zero point at `index`, if it is there, has the element type of the input at `of`.

@@ -104,6 +104,36 @@ impl DType {
         use DType::{I8, I16, I32, I64, U8, U16, U32, U64};
         matches!(self, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
     }
+
+    /// Floats and integers, as [`DType::is_float`] and [`DType::is_integer`] have them.
+    pub const fn is_number(self) -> bool {
+        self.is_float() || self.is_integer()
+    }
+
+    /// int8 and uint8: what quantized operators compute with.
+    pub const fn is_byte(self) -> bool {
+        matches!(self, DType::I8 | DType::U8)
+    }
+
+    /// int32 and int64: what indices, axes and lengths are made of.
+    pub const fn is_index(self) -> bool {
+        matches!(self, DType::I32 | DType::I64)
+    }
+
+    /// bool alone.
+    pub const fn is_bool(self) -> bool {
+        matches!(self, DType::Bool)
+    }
+
+    /// string alone.
+    pub const fn is_string(self) -> bool {
+        matches!(self, DType::String)
+    }
+
+    /// Every type.
+    pub const fn is_any(self) -> bool {
+        true
+    }
 }
 
 impl fmt::Display for DType {

@@ -25,7 +25,7 @@ pub fn read_scalar(inputs: Inputs<'_>, index: usize) -> Result<Option<i64>, OpEr
 /// If it is known that there is not exactly one integer, or that it is of another type.
 pub fn known_scalar(inputs: &Facts<'_>, index: usize) -> Result<Option<i64>, OpError> {
     let Some(fact) = inputs.get(index) else { return Ok(None) };
-    inputs.dtype(index, |dtype| matches!(dtype, DType::I32 | DType::I64))?;
+    inputs.dtype(index, DType::is_index)?;
     match fact.ints().as_deref() {
         None => Ok(None),
         Some(&[value]) => Ok(Some(value)),

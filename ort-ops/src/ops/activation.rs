@@ -6,7 +6,7 @@ use ort_graph::{Behaviour, Fact, Facts, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output, with_dtype};
 
 use crate::elementwise::{
-    dtype_of, ignore_consumed_inputs, is_number, like_first, map_f64, only, unsupported,
+    dtype_of, ignore_consumed_inputs, like_first, map_f64, only, unsupported,
 };
 use crate::ops::unary::sigmoid;
 
@@ -21,6 +21,7 @@ macro_rules! activations {
             domain: $domain,
             name: stringify!($name),
             versions: $versions,
+            types: $allowed,
             build: |spec| {
                 ignore_consumed_inputs(spec);
                 $(let $attr = spec.float(stringify!($attr))?.unwrap_or($default);)*
@@ -103,7 +104,7 @@ activations! {
         bias = 0.0,
         /// `λ`
         lambd = 0.5
-    }: "", (9, 9), is_number, number,
+    }: "", (9, 9), DType::is_number, number,
         |x| if x < -lambd { x + bias } else if x > lambd { x - bias } else { 0.0 };
     /// `x · sigmoid(α·x)`
     Swish {

@@ -8,8 +8,13 @@ use ort_tensor::{DType, Inputs, Number, Output, Shape, TensorView, with_dtype};
 use crate::infer::unravel;
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "AffineGrid", versions: (20, 20), build: AffineGrid::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "AffineGrid",
+    versions: (20, 20),
+    types: DType::is_float,
+    build: AffineGrid::build,
+}];
 
 /// AffineGrid: `theta`: `[N, 2, 3]` or `[N, 3, 4]`, float; `size`: `[N, C, H, W]` or
 /// `[N, C, D, H, W]`, int64. The result, `[N, H, W, 2]` or `[N, D, H, W, 3]`, names the coordinates

@@ -14,12 +14,14 @@ pub const DEFS: &[OpDef] = &[
         domain: "",
         name: "ArgMax",
         versions: (1, 13),
+        types: DType::is_number,
         build: |spec| ArgMax::build(spec, true),
     },
     OpDef {
         domain: "",
         name: "ArgMin",
         versions: (1, 13),
+        types: DType::is_number,
         build: |spec| ArgMax::build(spec, false),
     },
 ];
@@ -65,7 +67,7 @@ impl ArgMax {
 
 impl Operator for ArgMax {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        inputs.dtype(0, |dtype| dtype.is_float() || dtype.is_integer())?;
+        inputs.dtype(0, DType::is_number)?;
         let axes = [self.axis];
         Ok(vec![reduced_fact(inputs.fact(0)?, DType::I64, Axes::These(&axes), self.keeps_dims)?])
     }

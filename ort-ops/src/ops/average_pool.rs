@@ -9,8 +9,13 @@ use crate::infer::{WindowAttrs, unravel};
 use crate::pool::{Pool, pool_fact};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "AveragePool", versions: (1, 22), build: AveragePool::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "AveragePool",
+    versions: (1, 22),
+    types: DType::is_float,
+    build: AveragePool::build,
+}];
 
 /// AveragePool: the mean of each window. `x`: `[N, C, D₁, …]`, float. The sum is divided by how
 /// many elements the window sees: with `counts_padding` the padding is among them, but nothing

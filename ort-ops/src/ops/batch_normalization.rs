@@ -13,6 +13,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     domain: "",
     name: "BatchNormalization",
     versions: (1, 15),
+    types: DType::is_float,
     build: BatchNormalization::build,
 }];
 

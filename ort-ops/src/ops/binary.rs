@@ -7,7 +7,7 @@ use ort_tensor::{Bool, DType, Inputs, Output, with_dtype};
 
 use crate::arithmetic::Arithmetic;
 use crate::broadcast::combine;
-use crate::elementwise::{dtype_of, is_number, only, unsupported};
+use crate::elementwise::{dtype_of, only, unsupported};
 use crate::infer::{broadcast_facts, folded};
 
 /// A line is `Name: versions, check of the element type, the Rust types of those, |a, b| formula`.
@@ -19,6 +19,7 @@ macro_rules! functions {
             domain: "",
             name: stringify!($name),
             versions: $versions,
+            types: $allowed,
             build: |_| Ok(Arc::new(Binary::$name)),
         }),*];
 
@@ -51,9 +52,9 @@ macro_rules! functions {
 
 functions! {
     /// `a + b`
-    Add: (7, 14), is_number, number, |a, b| Arithmetic::add(a, b);
+    Add: (7, 14), DType::is_number, number, |a, b| Arithmetic::add(a, b);
     /// `a ∧ b`
-    And: (7, 7), is_bool, [Bool], |a, b| Bool::from(a.get() && b.get());
+    And: (7, 7), DType::is_bool, [Bool], |a, b| Bool::from(a.get() && b.get());
     /// `a ∧ b`, bit by bit.
     BitwiseAnd: (18, 18), DType::is_integer, integer, |a, b| a & b;
     /// `a ∨ b`, bit by bit.
@@ -61,15 +62,15 @@ functions! {
     /// `a ⊕ b`, bit by bit.
     BitwiseXor: (18, 18), DType::is_integer, integer, |a, b| a ^ b;
     /// `a / b`, toward zero for integers, for which division by zero is an error.
-    Div: (7, 14), is_number, number, |a, b| Arithmetic::div(a, b);
+    Div: (7, 14), DType::is_number, number, |a, b| Arithmetic::div(a, b);
     /// `a · b`
-    Mul: (7, 14), is_number, number, |a, b| Arithmetic::mul(a, b);
+    Mul: (7, 14), DType::is_number, number, |a, b| Arithmetic::mul(a, b);
     /// `a ∨ b`
-    Or: (7, 7), is_bool, [Bool], |a, b| Bool::from(a.get() || b.get());
+    Or: (7, 7), DType::is_bool, [Bool], |a, b| Bool::from(a.get() || b.get());
     /// `a − b`
-    Sub: (7, 14), is_number, number, |a, b| Arithmetic::sub(a, b);
+    Sub: (7, 14), DType::is_number, number, |a, b| Arithmetic::sub(a, b);
     /// `a ⊕ b`
-    Xor: (7, 7), is_bool, [Bool], |a, b| Bool::from(a.get() != b.get());
+    Xor: (7, 7), DType::is_bool, [Bool], |a, b| Bool::from(a.get() != b.get());
 }
 
 impl Operator for Binary {
@@ -116,10 +117,6 @@ pub(crate) fn check_divisor(inputs: Inputs<'_>, output: &mut Output<'_>) -> Resu
         }
     };
     if has_zero { Err(OpError::InputValue { index: 1, what: "division by zero" }) } else { Ok(()) }
-}
-
-fn is_bool(dtype: DType) -> bool {
-    dtype == DType::Bool
 }
 
 #[cfg(test)]

@@ -11,8 +11,13 @@ use crate::infer::folded;
 use crate::ops::binary;
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "BitShift", versions: (11, 28), build: BitShift::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "BitShift",
+    versions: (11, 28),
+    types: DType::is_integer,
+    build: BitShift::build,
+}];
 
 /// BitShift: `y = a · 2^b` or `⌊a / 2^b⌋`, without the bits that leave the type; broadcast, one
 /// integer type. A negative `b` shifts everything out, as one of at least the width does: 0, or

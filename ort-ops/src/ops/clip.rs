@@ -3,17 +3,20 @@
 use std::sync::Arc;
 
 use ort_graph::{Behaviour, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Element, Inputs, Output, with_dtype};
+use ort_tensor::{DType, Element, Inputs, Output, with_dtype};
 
 use crate::arithmetic::Arithmetic;
-use crate::elementwise::{
-    dtype_of, ignore_consumed_inputs, is_number, like_first, map, only, unsupported,
-};
+use crate::elementwise::{dtype_of, ignore_consumed_inputs, like_first, map, only, unsupported};
 use crate::infer::folded;
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Clip", versions: (1, 13), build: Clip::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Clip",
+    versions: (1, 13),
+    types: DType::is_number,
+    build: Clip::build,
+}];
 
 /// Clip: `y = min(max, max(min, x))`; any number type. From version 11 the bounds are the optional
 /// inputs 1 and 2, each one element of the type of `x`; before, they are attributes. NaN gives NaN.
@@ -58,8 +61,8 @@ impl Clip {
 
 impl Operator for Clip {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let facts = like_first(inputs, is_number)?;
-        let dtype = inputs.dtype(0, is_number)?;
+        let facts = like_first(inputs, DType::is_number)?;
+        let dtype = inputs.dtype(0, DType::is_number)?;
         for index in 1..=2 {
             inputs.expect_dtype(index, dtype)?;
         }

@@ -9,8 +9,13 @@ use crate::accumulate::{Accumulate, Sum, zeros};
 use crate::infer::{PADDING, Window, WindowAttrs, read_axes};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Col2Im", versions: (18, 18), build: Col2Im::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Col2Im",
+    versions: (18, 18),
+    types: DType::is_number,
+    build: Col2Im::build,
+}];
 
 /// Col2Im: `x`: `[N, C·Π block, L]`, any number type; `image_shape` and `block_shape`: int64, one
 /// element a spatial axis; `y`: `[N, C, image…]`. `L` is the number of blocks in the padded image;
@@ -78,7 +83,7 @@ impl Col2Im {
 
 impl Operator for Col2Im {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |dtype| dtype.is_float() || dtype.is_integer())?;
+        let dtype = inputs.dtype(0, DType::is_number)?;
         for index in 1..3 {
             inputs.fact(index)?;
             inputs.expect_dtype(index, DType::I64)?;

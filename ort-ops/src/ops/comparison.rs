@@ -6,7 +6,7 @@ use ort_graph::{Fact, Facts, OpDef, OpError, Operator};
 use ort_tensor::{Bool, DType, Inputs, Output, bf16, f16, with_dtype};
 
 use crate::broadcast::{Operand, common_shape, compare, zip};
-use crate::elementwise::{is_number, only, unsupported};
+use crate::elementwise::{only, unsupported};
 use crate::infer::{broadcast_facts, folded};
 use crate::ops::binary;
 
@@ -18,6 +18,7 @@ macro_rules! comparisons {
             domain: "",
             name: stringify!($name),
             versions: $versions,
+            types: $allowed,
             build: |_| Ok(Arc::new(Comparison::$name)),
         }),*];
 
@@ -53,13 +54,13 @@ comparisons! {
     Equal: (7, 19), is_equatable,
         [f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, Bool], ==;
     /// `a > b`
-    Greater: (7, 13), is_number, number, >;
+    Greater: (7, 13), DType::is_number, number, >;
     /// `a ≥ b`
-    GreaterOrEqual: (12, 16), is_number, number, >=;
+    GreaterOrEqual: (12, 16), DType::is_number, number, >=;
     /// `a < b`
-    Less: (7, 13), is_number, number, <;
+    Less: (7, 13), DType::is_number, number, <;
     /// `a ≤ b`
-    LessOrEqual: (12, 16), is_number, number, <=;
+    LessOrEqual: (12, 16), DType::is_number, number, <=;
 }
 
 impl Operator for Comparison {
@@ -87,7 +88,7 @@ fn equal_strings(inputs: Inputs<'_>, output: &mut Output<'_>) -> Result<(), OpEr
 }
 
 fn is_equatable(dtype: DType) -> bool {
-    is_number(dtype) || matches!(dtype, DType::Bool | DType::String)
+    dtype.is_number() || matches!(dtype, DType::Bool | DType::String)
 }
 
 #[cfg(test)]

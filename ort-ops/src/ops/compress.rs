@@ -9,8 +9,13 @@ use crate::infer::normalize_axis;
 use crate::ops::gather::gather;
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Compress", versions: (9, 28), build: Compress::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Compress",
+    versions: (9, 28),
+    types: DType::is_any,
+    build: Compress::build,
+}];
 
 /// Compress: the entries `i` of `axis` for which `condition[i]` (input 1) is true; without an axis
 /// those of the flattened tensor. A condition may be shorter than the axis, and then drops the
@@ -37,7 +42,7 @@ fn chosen(condition: TensorView<'_>, n: usize) -> Result<Vec<usize>, OpError> {
 
 impl Operator for Compress {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |_| true)?;
+        let dtype = inputs.dtype(0, DType::is_any)?;
         inputs.fact(1)?;
         inputs.expect_dtype(1, DType::Bool)?;
         let Some(axis) = self.axis else { return Ok(vec![Fact::tensor(dtype, [Dim::Unknown])]) };

@@ -3,14 +3,19 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Inputs, Output, Shape, TensorView, row_major_strides};
+use ort_tensor::{DType, Inputs, Output, Shape, TensorView, row_major_strides};
 
 use crate::infer::{folded, normalize_axis};
 use crate::strided::{self, Strided};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Concat", versions: (1, 13), build: Concat::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Concat",
+    versions: (1, 13),
+    types: DType::is_any,
+    build: Concat::build,
+}];
 
 /// Concat: the inputs one after the other along `axis`; their other dimensions are equal.
 ///
@@ -31,7 +36,7 @@ impl Concat {
 
 impl Operator for Concat {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |_| true)?;
+        let dtype = inputs.dtype(0, DType::is_any)?;
         let mut joined: Option<Dims> = None;
         let mut length = Some(0_usize);
         for i in 0..inputs.len() {

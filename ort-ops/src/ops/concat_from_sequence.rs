@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator, Type};
-use ort_tensor::{Inputs, Output, Shape, TensorView};
+use ort_tensor::{DType, Inputs, Output, Shape, TensorView};
 
 use crate::infer::normalize_axis;
 use crate::ops::concat::join;
@@ -14,6 +14,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     domain: "",
     name: "ConcatFromSequence",
     versions: (11, 11),
+    types: DType::is_any,
     build: ConcatFromSequence::build,
 }];
 

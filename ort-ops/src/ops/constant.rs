@@ -3,11 +3,16 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Inputs, Output, Tensor};
+use ort_tensor::{DType, Inputs, Output, Tensor};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Constant", versions: (1, 25), build: Constant::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Constant",
+    versions: (1, 25),
+    types: DType::is_any,
+    build: Constant::build,
+}];
 
 /// Constant: `y = value`, of any of the attributes `value`, `value_float(s)`, `value_int(s)` and
 /// `value_string(s)`. A `sparse_value` is an unknown attribute.

@@ -13,6 +13,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     domain: "",
     name: "ConstantOfShape",
     versions: (9, 25),
+    types: DType::is_any,
     build: ConstantOfShape::build,
 }];
 

@@ -12,11 +12,18 @@ use crate::infer::{PADDING, Window, WindowAttrs, known_or_zero};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
-    OpDef { domain: "", name: "Conv", versions: (1, 22), build: Conv::build },
+    OpDef {
+        domain: "",
+        name: "Conv",
+        versions: (1, 22),
+        types: DType::is_float,
+        build: Conv::build,
+    },
     OpDef {
         domain: "com.microsoft",
         name: "FusedConv",
         versions: (1, 1),
+        types: DType::is_float,
         build: Conv::build_fused,
     },
 ];

@@ -8,11 +8,16 @@ use ort_tensor::{DType, Inputs, Number, Output, TensorView};
 use crate::accumulate::Accumulate;
 use crate::infer::WindowAttrs;
 use crate::ops::conv::{ConvGeometry, conv_fact, conv_flops, read_group};
-use crate::quantized::{codes, expect_zero_point, is_byte, per_channel, zero_point};
+use crate::quantized::{codes, expect_zero_point, per_channel, zero_point};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "ConvInteger", versions: (10, 10), build: ConvInteger::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "ConvInteger",
+    versions: (10, 10),
+    types: DType::is_byte,
+    build: ConvInteger::build,
+}];
 
 /// ConvInteger: as Conv, on int8 or uint8 operands, wrapping in int32. The zero point of `x` is one
 /// value, that of `w` one value or one an output channel; 0 if absent. Padding is the zero point.
@@ -35,7 +40,7 @@ impl ConvInteger {
 impl Operator for ConvInteger {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         for index in 0..2 {
-            inputs.dtype(index, is_byte)?;
+            inputs.dtype(index, DType::is_byte)?;
             expect_zero_point(inputs, index + 2, index)?;
         }
         let operands = [inputs.fact(0)?, inputs.fact(1)?];

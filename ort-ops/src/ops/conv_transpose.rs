@@ -10,8 +10,13 @@ use crate::infer::{AutoPad, PADDING, Window, WindowAttrs, known_or_one, known_or
 use crate::ops::conv::{expect_channels, read_group, widened};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "ConvTranspose", versions: (1, 22), build: ConvTranspose::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "ConvTranspose",
+    versions: (1, 22),
+    types: DType::is_float,
+    build: ConvTranspose::build,
+}];
 
 /// ConvTranspose: the gradient of a convolution by its input. `x`: `[N, C, D₁, …]`, `w`:
 /// `[C, M/group, K₁, …]`, `b`: absent or `[M]`; all of one float type. What falls into the padding

@@ -15,12 +15,14 @@ pub const DEFS: &[OpDef] = &[
         domain: "",
         name: "CumProd",
         versions: (26, 26),
+        types: DType::is_index,
         build: |spec| Cumulative::build(spec, Fold::Product),
     },
     OpDef {
         domain: "",
         name: "CumSum",
         versions: (11, 14),
+        types: DType::is_index,
         build: |spec| Cumulative::build(spec, Fold::Sum),
     },
 ];
@@ -86,7 +88,7 @@ impl Cumulative {
 impl Operator for Cumulative {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         let facts = like_first(inputs, is_allowed)?;
-        inputs.dtype(1, |dtype| matches!(dtype, DType::I32 | DType::I64))?;
+        inputs.dtype(1, DType::is_index)?;
         if let (Some(&[axis]), Some(rank)) =
             (inputs.fact(1)?.ints().as_deref(), inputs.fact(0)?.rank())
         {

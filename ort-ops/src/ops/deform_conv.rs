@@ -11,8 +11,13 @@ use crate::infer::{Window, WindowAttrs, read_axes, unravel};
 use crate::ops::conv::{ConvGeometry, conv_fact, conv_flops, expect_channels, read_group, widened};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "DeformConv", versions: (19, 22), build: DeformConv::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "DeformConv",
+    versions: (19, 22),
+    types: DType::is_float,
+    build: DeformConv::build,
+}];
 
 /// DeformConv: `y[n, m, p] = b[m] + Σ w[m, c, k] · mask[n, k, p] · x[n, c, place]`, where `place` is
 /// `p·stride + k·dilation − pad + offset[n, k, p]`, between elements linearly weighted, outside 0.

@@ -3,15 +3,27 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Inputs, Output, row_major_strides};
+use ort_tensor::{DType, Inputs, Output, row_major_strides};
 
 use crate::infer::{folded, known_dims, known_shape};
 use crate::strided::{self, Strided};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
-    OpDef { domain: "", name: "DepthToSpace", versions: (1, 28), build: DepthToSpace::to_space },
-    OpDef { domain: "", name: "SpaceToDepth", versions: (1, 28), build: DepthToSpace::to_depth },
+    OpDef {
+        domain: "",
+        name: "DepthToSpace",
+        versions: (1, 28),
+        types: DType::is_any,
+        build: DepthToSpace::to_space,
+    },
+    OpDef {
+        domain: "",
+        name: "SpaceToDepth",
+        versions: (1, 28),
+        types: DType::is_any,
+        build: DepthToSpace::to_depth,
+    },
 ];
 
 /// DepthToSpace: `y[n, c, h·b + i, w·b + j] = x[n, k, h, w]` for blocks of `b × b` pixels, where the
@@ -85,7 +97,7 @@ impl DepthToSpace {
 
 impl Operator for DepthToSpace {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |_| true)?;
+        let dtype = inputs.dtype(0, DType::is_any)?;
         let unknown = vec![Dim::Unknown; 4];
         let dims = self.dims(inputs.fact(0)?.dims().unwrap_or(&unknown))?;
         Ok(folded(self, inputs, vec![Fact::tensor(dtype, dims)]))

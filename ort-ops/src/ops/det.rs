@@ -9,8 +9,13 @@ use crate::elementwise::{only, unsupported};
 use crate::floats;
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Det", versions: (11, 22), build: |_| Ok(Arc::new(Det)) }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Det",
+    versions: (11, 22),
+    types: DType::is_float,
+    build: |_| Ok(Arc::new(Det)),
+}];
 
 /// Det: `y[..] = det x[.., m, m]` of floats, by elimination with partial pivoting in double
 /// precision, rounded once. A matrix without rows has the determinant 1.

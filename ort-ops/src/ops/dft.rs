@@ -11,8 +11,13 @@ use crate::infer::{known_scalar, normalize_axis, read_scalar};
 use crate::lanes::Lanes;
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "DFT", versions: (17, 20), build: Dft::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "DFT",
+    versions: (17, 20),
+    types: DType::is_float,
+    build: Dft::build,
+}];
 
 /// DFT of `x: […, 1 or 2]`, whose last dimension holds a number or real and imaginary part. The
 /// signal is cut, or filled with zeros, to `dft_length` (input 1, optional). Computed in f64 and

@@ -10,8 +10,13 @@ use ort_tensor::{
 };
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Dropout", versions: (1, 22), build: Dropout::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Dropout",
+    versions: (1, 22),
+    types: is_allowed,
+    build: Dropout::build,
+}];
 
 /// Dropout: `y = x`, and every element of the optional `mask` is true. In training `mask` is
 /// random, false with probability `ratio`, and `y = mask ? x / (1 − ratio) : 0`.

@@ -15,6 +15,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     domain: "com.microsoft",
     name: "EmbedLayerNormalization",
     versions: (1, 1),
+    types: DType::is_float,
     build: EmbedLayerNormalization::build,
 }];
 

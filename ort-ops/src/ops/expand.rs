@@ -12,8 +12,13 @@ use crate::infer::{
 use crate::strided::{self, Strided};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Expand", versions: (8, 13), build: Expand::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Expand",
+    versions: (8, 13),
+    types: DType::is_any,
+    build: Expand::build,
+}];
 
 /// Expand: the input broadcast with the shape in input 1. Either may stretch the other, so the
 /// output can be larger than that shape.
@@ -37,7 +42,7 @@ impl Expand {
 
 impl Operator for Expand {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |_| true)?;
+        let dtype = inputs.dtype(0, DType::is_any)?;
         let (x, shape) = (inputs.fact(0)?.dims(), inputs.fact(1)?.ints());
         inputs.expect_dtype(1, DType::I64)?;
         let n = vector_len(inputs, 1)?;

@@ -5,11 +5,16 @@ use std::sync::Arc;
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{Bool, DType, Inputs, Number, Output, with_dtype};
 
-use crate::elementwise::{is_number, only, shaped_like_first, unsupported};
+use crate::elementwise::{only, shaped_like_first, unsupported};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "EyeLike", versions: (9, 22), build: EyeLike::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "EyeLike",
+    versions: (9, 22),
+    types: DType::is_any,
+    build: EyeLike::build,
+}];
 
 /// EyeLike: `y[i, j] = (j = i + k)`, in the shape of `x: [m, n]`, whose values do not matter. The
 /// result is a number type or bool: `dtype`, without it the type of `x`.
@@ -32,9 +37,9 @@ impl EyeLike {
 
 impl Operator for EyeLike {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let own = inputs.dtype(0, |_| true)?;
+        let own = inputs.dtype(0, DType::is_any)?;
         let dtype = self.dtype.unwrap_or(own);
-        if !is_number(dtype) && dtype != DType::Bool {
+        if !dtype.is_number() && dtype != DType::Bool {
             return Err(unsupported(0, dtype));
         }
         match inputs.fact(0)?.rank() {

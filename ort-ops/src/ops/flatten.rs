@@ -3,13 +3,18 @@
 use std::sync::Arc;
 
 use ort_graph::{Behaviour, Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Inputs, Output};
+use ort_tensor::{DType, Inputs, Output};
 
 use crate::infer::{dims_product, folded, known_dims, known_shape};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Flatten", versions: (1, 25), build: Flatten::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Flatten",
+    versions: (1, 25),
+    types: DType::is_any,
+    build: Flatten::build,
+}];
 
 /// Flatten: the dimensions before `axis` become the rows, the others the columns of a matrix.
 ///
@@ -39,7 +44,7 @@ impl Flatten {
 
 impl Operator for Flatten {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |_| true)?;
+        let dtype = inputs.dtype(0, DType::is_any)?;
         let dims = match inputs.fact(0)?.dims() {
             Some(x) => self.dims(x)?,
             None => [Dim::Unknown, Dim::Unknown],

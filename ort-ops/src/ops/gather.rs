@@ -8,8 +8,13 @@ use ort_tensor::{DType, Inputs, Output, Shape, TensorView, move_elements, n_elem
 use crate::infer::{folded, int_values, normalize_axis, tensor_fact};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Gather", versions: (1, 13), build: Gather::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Gather",
+    versions: (1, 13),
+    types: DType::is_any,
+    build: Gather::build,
+}];
 
 /// Gather: `y[a…, i…, b…] = x[a…, indices[i…], b…]`, where `indices` takes the place of `axis`.
 /// Indices below zero count from the back.
@@ -25,11 +30,6 @@ impl Gather {
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
         Ok(Arc::new(Self { axis: spec.int("axis")?.unwrap_or(0) }))
     }
-}
-
-/// Whether the type is one that indices have.
-pub(crate) fn is_index(dtype: DType) -> bool {
-    matches!(dtype, DType::I32 | DType::I64)
 }
 
 /// The index counted from the front.
@@ -59,8 +59,8 @@ pub(crate) fn normalize_indices(
 
 impl Operator for Gather {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |_| true)?;
-        inputs.dtype(1, is_index)?;
+        let dtype = inputs.dtype(0, DType::is_any)?;
+        inputs.dtype(1, DType::is_index)?;
         let (x, indices) = (inputs.fact(0)?.dims(), inputs.fact(1)?.dims());
         let axis = x.map(|x| normalize_axis(self.axis, x.len())).transpose()?;
         let dims = x.zip(indices).zip(axis).map(|((x, indices), axis)| -> Dims {

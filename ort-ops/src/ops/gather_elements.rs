@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Inputs, Output, move_elements, row_major_strides};
+use ort_tensor::{DType, Inputs, Output, move_elements, row_major_strides};
 
 use crate::infer::{folded, normalize_axis, tensor_fact};
 use crate::offsets::Offsets;
-use crate::ops::gather::{is_index, normalize_indices};
+use crate::ops::gather::normalize_indices;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
     domain: "",
     name: "GatherElements",
     versions: (11, 13),
+    types: DType::is_any,
     build: GatherElements::build,
 }];
 
@@ -68,8 +69,8 @@ pub(crate) fn check_indices(x: &[Dim], indices: &[Dim], axis: i64) -> Result<(),
 
 impl Operator for GatherElements {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |_| true)?;
-        inputs.dtype(1, is_index)?;
+        let dtype = inputs.dtype(0, DType::is_any)?;
+        inputs.dtype(1, DType::is_index)?;
         let (x, indices) = (inputs.fact(0)?.dims(), inputs.fact(1)?.dims());
         if let (Some(x), Some(indices)) = (x, indices) {
             check_indices(x, indices, self.axis)?;

@@ -3,15 +3,27 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Inputs, Output, TensorView, move_elements, n_elements, row_major_strides};
+use ort_tensor::{DType, Inputs, Output, TensorView, move_elements, n_elements, row_major_strides};
 
 use crate::infer::{folded, int_values, known_dims, known_shape, tensor_fact};
-use crate::ops::gather::{is_index, normalize_index};
+use crate::ops::gather::normalize_index;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
-    OpDef { domain: "", name: "GatherND", versions: (11, 13), build: GatherNd::build },
-    OpDef { domain: "com.microsoft", name: "GatherND", versions: (1, 1), build: GatherNd::build },
+    OpDef {
+        domain: "",
+        name: "GatherND",
+        versions: (11, 13),
+        types: DType::is_any,
+        build: GatherNd::build,
+    },
+    OpDef {
+        domain: "com.microsoft",
+        name: "GatherND",
+        versions: (1, 1),
+        types: DType::is_any,
+        build: GatherNd::build,
+    },
 ];
 
 /// GatherND: `y[b…, i…, :] = x[b…, indices[b…, i…, 0], …, indices[b…, i…, k − 1], :]`, where the
@@ -88,8 +100,8 @@ pub(crate) fn tuple_offsets(
 
 impl Operator for GatherNd {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |_| true)?;
-        inputs.dtype(1, is_index)?;
+        let dtype = inputs.dtype(0, DType::is_any)?;
+        inputs.dtype(1, DType::is_index)?;
         let both = inputs.fact(0)?.dims().zip(inputs.fact(1)?.dims());
         let dims = both.map(|(x, indices)| self.dims(x, indices)).transpose()?.flatten();
         Ok(folded(self, inputs, vec![tensor_fact(dtype, dims)]))

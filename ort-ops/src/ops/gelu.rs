@@ -14,10 +14,34 @@ const MICROSOFT: &str = "com.microsoft";
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
-    OpDef { domain: "", name: "Gelu", versions: (20, 20), build: Gelu::build },
-    OpDef { domain: MICROSOFT, name: "BiasGelu", versions: (1, 1), build: |_| Gelu::Exact.op() },
-    OpDef { domain: MICROSOFT, name: "FastGelu", versions: (1, 1), build: |_| Gelu::Tanh.op() },
-    OpDef { domain: MICROSOFT, name: "Gelu", versions: (1, 1), build: |_| Gelu::Exact.op() },
+    OpDef {
+        domain: "",
+        name: "Gelu",
+        versions: (20, 20),
+        types: DType::is_float,
+        build: Gelu::build,
+    },
+    OpDef {
+        domain: MICROSOFT,
+        name: "BiasGelu",
+        versions: (1, 1),
+        types: DType::is_float,
+        build: |_| Gelu::Exact.op(),
+    },
+    OpDef {
+        domain: MICROSOFT,
+        name: "FastGelu",
+        versions: (1, 1),
+        types: DType::is_float,
+        build: |_| Gelu::Tanh.op(),
+    },
+    OpDef {
+        domain: MICROSOFT,
+        name: "Gelu",
+        versions: (1, 1),
+        types: DType::is_float,
+        build: |_| Gelu::Exact.op(),
+    },
 ];
 
 /// Gelu: `y = z·Φ(z)`, `z = x + bias`. `x`: floats; `bias`, if there is one: `[c]`, `c` being the

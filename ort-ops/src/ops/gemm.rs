@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Inputs, Output, TensorView, broadcast, broadcast_strides, with_dtype};
+use ort_tensor::{DType, Inputs, Output, TensorView, broadcast, broadcast_strides, with_dtype};
 
 use crate::accumulate::{Accumulate, Sum, multiply_add, zeros};
 use crate::activation::Activation;
@@ -11,11 +11,18 @@ use crate::infer::{broadcast_dims, known_dim, known_or_zero, matmul_dims, produc
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
-    OpDef { domain: "", name: "Gemm", versions: (1, 13), build: Gemm::build },
+    OpDef {
+        domain: "",
+        name: "Gemm",
+        versions: (1, 13),
+        types: DType::is_number,
+        build: Gemm::build,
+    },
     OpDef {
         domain: "com.microsoft",
         name: "FusedGemm",
         versions: (1, 1),
+        types: DType::is_number,
         build: Gemm::build_fused,
     },
 ];
@@ -117,7 +124,7 @@ impl Gemm {
 
 impl Operator for Gemm {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |dtype| dtype.is_float() || dtype.is_integer())?;
+        let dtype = inputs.dtype(0, DType::is_number)?;
         inputs.fact(1)?;
         inputs.expect_dtype(1, dtype)?;
         inputs.expect_dtype(2, dtype)?;

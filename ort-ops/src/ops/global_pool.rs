@@ -9,9 +9,27 @@ use crate::ops::lp_pool::{norm, read_exponent};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
-    OpDef { domain: "", name: "GlobalAveragePool", versions: (1, 22), build: build_average },
-    OpDef { domain: "", name: "GlobalMaxPool", versions: (1, 22), build: build_max },
-    OpDef { domain: "", name: "GlobalLpPool", versions: (1, 22), build: build_lp },
+    OpDef {
+        domain: "",
+        name: "GlobalAveragePool",
+        versions: (1, 22),
+        types: DType::is_float,
+        build: build_average,
+    },
+    OpDef {
+        domain: "",
+        name: "GlobalMaxPool",
+        versions: (1, 22),
+        types: DType::is_float,
+        build: build_max,
+    },
+    OpDef {
+        domain: "",
+        name: "GlobalLpPool",
+        versions: (1, 22),
+        types: DType::is_float,
+        build: build_lp,
+    },
 ];
 
 /// A pool whose window is the whole plane. `x`: `[N, C, D₁, …]`, float; `y`: `[N, C, 1, …]`.

@@ -8,8 +8,13 @@ use ort_tensor::{
 };
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "GridSample", versions: (16, 22), build: GridSample::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "GridSample",
+    versions: (16, 22),
+    types: DType::is_any,
+    build: GridSample::build,
+}];
 
 /// GridSample: `x`: `[N, C, D₁, …, Dᵣ]`; `grid`: `[N, P₁, …, Pᵣ, r]`, float, positions from −1 to 1,
 /// the innermost axis first; `y`: `[N, C, P₁, …, Pᵣ]`. Nearest (half to even) takes any type, linear
@@ -182,8 +187,7 @@ fn sampled_shape(x: &[usize], grid: &[usize]) -> Result<Shape, OpError> {
 
 impl Operator for GridSample {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let number = |dtype: DType| dtype.is_float() || dtype.is_integer();
-        let allowed = if self.mode == GridMode::Nearest { |_| true } else { number };
+        let allowed = if self.mode == GridMode::Nearest { DType::is_any } else { DType::is_number };
         let dtype = inputs.dtype(0, allowed)?;
         inputs.dtype(1, DType::is_float)?;
         let (x, grid) = (inputs.fact(0)?, inputs.fact(1)?);

@@ -16,12 +16,14 @@ pub const DEFS: &[OpDef] = &[
         domain: "",
         name: "GroupNormalization",
         versions: (18, 21),
+        types: DType::is_float,
         build: GroupNormalization::build_group,
     },
     OpDef {
         domain: "",
         name: "InstanceNormalization",
         versions: (1, 22),
+        types: DType::is_float,
         build: GroupNormalization::build_instance,
     },
 ];

@@ -3,11 +3,16 @@
 use std::sync::Arc;
 
 use ort_graph::{Behaviour, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Inputs, Output, ValueView};
+use ort_tensor::{DType, Inputs, Output, ValueView};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Identity", versions: (1, 25), build: Identity::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Identity",
+    versions: (1, 25),
+    types: DType::is_any,
+    build: Identity::build,
+}];
 
 /// Identity: `y = x`, a tensor, sequence or optional.
 ///

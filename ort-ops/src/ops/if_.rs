@@ -8,7 +8,8 @@ use ort_tensor::{DType, Inputs, Output};
 use crate::infer::join_facts;
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] = &[OpDef { domain: "", name: "If", versions: (1, 25), build: If::build }];
+pub const DEFS: &[OpDef] =
+    &[OpDef { domain: "", name: "If", versions: (1, 25), types: DType::is_any, build: If::build }];
 
 /// If: `y = cond ? then_branch() : else_branch()`. The branches take no inputs but what they
 /// capture.

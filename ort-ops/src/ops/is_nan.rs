@@ -11,11 +11,18 @@ use crate::elementwise::{convert, only, shaped_like_first, unsupported};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
-    OpDef { domain: "", name: "IsInf", versions: (10, 20), build: FloatClass::build_inf },
+    OpDef {
+        domain: "",
+        name: "IsInf",
+        versions: (10, 20),
+        types: is_allowed,
+        build: FloatClass::build_inf,
+    },
     OpDef {
         domain: "",
         name: "IsNaN",
         versions: (9, 20),
+        types: is_allowed,
         build: |_| Ok(Arc::new(FloatClass::NaN)),
     },
 ];
@@ -54,12 +61,14 @@ impl FloatClass {
     }
 }
 
+fn is_allowed(dtype: DType) -> bool {
+    use DType::{F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz};
+    dtype.is_float() || matches!(dtype, F8E4M3Fn | F8E4M3Fnuz | F8E5M2 | F8E5M2Fnuz)
+}
+
 impl Operator for FloatClass {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        inputs.dtype(0, |dtype| {
-            use DType::{F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz};
-            dtype.is_float() || matches!(dtype, F8E4M3Fn | F8E4M3Fnuz | F8E5M2 | F8E5M2Fnuz)
-        })?;
+        inputs.dtype(0, is_allowed)?;
         Ok(vec![shaped_like_first(inputs, DType::Bool)?])
     }
 

@@ -21,7 +21,7 @@ const fn def(
     versions: (i32, i32),
     build: fn(&NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError>,
 ) -> OpDef {
-    OpDef { domain: "", name, versions, build }
+    OpDef { domain: "", name, versions, types: DType::is_float, build }
 }
 
 /// LayerNormalization: the dimensions of `x` from `axis` on are a row; `scale` and `b` broadcast to

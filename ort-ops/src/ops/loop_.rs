@@ -8,8 +8,13 @@ use ort_tensor::{DType, Inputs, Output};
 use crate::infer::join_facts;
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Loop", versions: (1, 25), build: Loop::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Loop",
+    versions: (1, 25),
+    types: DType::is_any,
+    build: Loop::build,
+}];
 
 /// Loop: `(cond, v…, s…) = body(i, cond, v…)` for `i` from 0 on, while `i` is below input 0 and
 /// `cond` is true; input 0 may be absent, and so may the first `cond`, input 1, which is true

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Inputs, Output, with_dtype};
+use ort_tensor::{DType, Inputs, Output, with_dtype};
 
 use crate::infer::{float_along, normalize_axis};
 use crate::lanes::Lanes;
@@ -13,6 +13,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     domain: "",
     name: "LpNormalization",
     versions: (1, 22),
+    types: DType::is_float,
     build: LpNormalization::build,
 }];
 

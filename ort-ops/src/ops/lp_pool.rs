@@ -9,8 +9,13 @@ use crate::infer::WindowAttrs;
 use crate::pool::{Pool, pool_fact};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "LpPool", versions: (1, 22), build: LpPool::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "LpPool",
+    versions: (1, 22),
+    types: DType::is_float,
+    build: LpPool::build,
+}];
 
 /// LpPool: the p-norm of each window, padding as 0. `x`: `[N, C, D₁, …]`, float.
 ///

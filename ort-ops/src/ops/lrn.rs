@@ -9,8 +9,13 @@ use ort_tensor::{DType, Inputs, Output, n_elements};
 use crate::floats;
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "LRN", versions: (1, 13), build: Lrn::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "LRN",
+    versions: (1, 13),
+    types: DType::is_float,
+    build: Lrn::build,
+}];
 
 /// LRN of `x: [N, C, D…]`, floats computed in f64 and rounded once. The channels around `c` are
 /// `⌊(size − 1) / 2⌋` before it and `⌈(size − 1) / 2⌉` after it, as far as they are there.

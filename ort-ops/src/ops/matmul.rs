@@ -14,17 +14,25 @@ use crate::offsets::Offsets;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
-    OpDef { domain: "", name: "MatMul", versions: (1, 13), build: MatMul::build },
+    OpDef {
+        domain: "",
+        name: "MatMul",
+        versions: (1, 13),
+        types: DType::is_number,
+        build: MatMul::build,
+    },
     OpDef {
         domain: "com.microsoft",
         name: "FusedMatMul",
         versions: (1, 1),
+        types: DType::is_float,
         build: MatMul::build_fused,
     },
     OpDef {
         domain: "com.microsoft",
         name: "TransposeMatMul",
         versions: (1, 1),
+        types: DType::is_float,
         build: MatMul::build_fused,
     },
 ];
@@ -95,11 +103,7 @@ impl MatMul {
 
 impl Operator for MatMul {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let allowed = if self.has_integers {
-            |dtype: DType| dtype.is_float() || dtype.is_integer()
-        } else {
-            DType::is_float
-        };
+        let allowed = if self.has_integers { DType::is_number } else { DType::is_float };
         let dtype = inputs.dtype(0, allowed)?;
         inputs.fact(1)?;
         inputs.expect_dtype(1, dtype)?;

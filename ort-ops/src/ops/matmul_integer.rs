@@ -8,11 +8,16 @@ use ort_tensor::{DType, Inputs, Number, Output};
 use crate::accumulate::Accumulate;
 use crate::infer::{known_dim, matmul_dims, product_flops};
 use crate::ops::matmul::Product;
-use crate::quantized::{Along, centered, expect_zero_point, is_byte};
+use crate::quantized::{Along, centered, expect_zero_point};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "MatMulInteger", versions: (10, 10), build: MatMulInteger::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "MatMulInteger",
+    versions: (10, 10),
+    types: DType::is_byte,
+    build: MatMulInteger::build,
+}];
 
 /// MatMulInteger: a matrix product of int8 or uint8 operands, wrapping in int32. A zero point is
 /// absent (0), one value, one a row of `a` or column of `b`, or stretches to its operand.
@@ -30,7 +35,7 @@ impl MatMulInteger {
 impl Operator for MatMulInteger {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         for index in 0..2 {
-            inputs.dtype(index, is_byte)?;
+            inputs.dtype(index, DType::is_byte)?;
             expect_zero_point(inputs, index + 2, index)?;
         }
         match (inputs.fact(0)?.dims(), inputs.fact(1)?.dims()) {

@@ -9,8 +9,13 @@ use crate::infer::{WindowAttrs, unravel};
 use crate::pool::{Pool, pool_fact};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "MaxPool", versions: (1, 22), build: MaxPool::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "MaxPool",
+    versions: (1, 22),
+    types: is_allowed,
+    build: MaxPool::build,
+}];
 
 /// MaxPool: the largest element of each window, padding left out, and where it is. `x`:
 /// `[N, C, D₁, …]`, float, int8 or uint8. NaN is larger than everything. The optional second
@@ -82,8 +87,7 @@ impl MaxPool {
 
 impl Operator for MaxPool {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let allowed = |dtype: DType| dtype.is_float() || matches!(dtype, DType::I8 | DType::U8);
-        let dtype = inputs.dtype(0, allowed)?;
+        let dtype = inputs.dtype(0, is_allowed)?;
         let x = inputs.fact(0)?;
         let facts = [dtype, DType::I64].map(|dtype| pool_fact(&self.window, x, dtype));
         facts.into_iter().collect()
@@ -111,6 +115,10 @@ fn largest<T: Number>(x: &[T], taps: &[usize]) -> Option<usize> {
         }
     }
     Some(best)
+}
+
+const fn is_allowed(dtype: DType) -> bool {
+    dtype.is_float() || dtype.is_byte()
 }
 
 #[cfg(test)]

@@ -8,8 +8,13 @@ use ort_tensor::{DType, Inputs, Output, Shape, move_elements, n_elements, row_ma
 use crate::infer::{WindowAttrs, unravel};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "MaxUnpool", versions: (9, 22), build: MaxUnpool::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "MaxUnpool",
+    versions: (9, 22),
+    types: DType::is_float,
+    build: MaxUnpool::build,
+}];
 
 /// MaxUnpool: the partial inverse of MaxPool. `x`: `[N, C, D₁, …]`, float; `indices`: int64, of
 /// the shape of `x`, into the whole of a result whose axes have

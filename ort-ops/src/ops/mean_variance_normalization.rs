@@ -14,6 +14,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     domain: "",
     name: "MeanVarianceNormalization",
     versions: (9, 13),
+    types: DType::is_float,
     build: MeanVarianceNormalization::build,
 }];
 

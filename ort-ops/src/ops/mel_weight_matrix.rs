@@ -14,6 +14,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     domain: "",
     name: "MelWeightMatrix",
     versions: (17, 17),
+    types: DType::is_float,
     build: MelWeightMatrix::build,
 }];
 

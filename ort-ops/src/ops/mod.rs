@@ -1,14 +1,24 @@
-//! The operators. `ops!` declares each file and registers what it defines: neither goes without
-//! the other.
+//! The operators of ai.onnx, and those of other domains that are forms of one of them; a domain's
+//! own operators have a directory each. `ops!` declares each file and registers what it defines:
+//! neither goes without the other.
 
 /// Declares the modules and collects their `DEFS`.
 macro_rules! ops {
     ($($module:ident),* $(,)?) => {
         $(pub mod $module;)*
 
-        /// The definitions of every file.
+        /// The definitions of every file of this directory.
         pub static ALL: &[&[ort_graph::OpDef]] = &[$($module::DEFS),*];
     };
+}
+
+pub mod microsoft;
+pub mod ml;
+pub mod nchwc;
+
+/// The definitions of every file of every domain.
+pub fn all() -> Vec<&'static [ort_graph::OpDef]> {
+    [ALL, microsoft::ALL, ml::ALL, nchwc::ALL].concat()
 }
 
 // One a line, in alphabetical order.

@@ -3,17 +3,22 @@
 use std::sync::Arc;
 
 use ort_graph::{Behaviour, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Inputs, Output, with_dtype};
+use ort_tensor::{DType, Inputs, Output, with_dtype};
 
 use crate::arithmetic::Arithmetic;
 use crate::broadcast::combine;
-use crate::elementwise::{dtype_of, is_number, only, unsupported};
+use crate::elementwise::{dtype_of, only, unsupported};
 use crate::infer::folded;
 use crate::ops::binary;
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Mod", versions: (10, 28), build: Mod::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Mod",
+    versions: (10, 28),
+    types: DType::is_number,
+    build: Mod::build,
+}];
 
 /// Mod: `y = a − ⌊a/b⌋·b`, or `a − trunc(a/b)·b` with `fmod`; broadcast, one type of number. Can
 /// run in place of either operand.
@@ -35,7 +40,7 @@ impl Mod {
 
 impl Operator for Mod {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        Ok(folded(self, inputs, binary::infer(inputs, is_number)?))
+        Ok(folded(self, inputs, binary::infer(inputs, DType::is_number)?))
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {

@@ -10,8 +10,13 @@ use crate::floats;
 use crate::random::Generator;
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Multinomial", versions: (7, 22), build: Multinomial::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Multinomial",
+    versions: (7, 22),
+    types: DType::is_float,
+    build: Multinomial::build,
+}];
 
 /// Multinomial: `y[n, i] = c` with a probability proportional to `e^x[n, c]`. `x: [n, c]` floats;
 /// `y: [n, sample_size]` int32 or int64. A row whose weights are all zero or NaN gives its last

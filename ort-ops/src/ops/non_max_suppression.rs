@@ -10,6 +10,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     domain: "",
     name: "NonMaxSuppression",
     versions: (10, 11),
+    types: |dtype| matches!(dtype, DType::F32),
     build: NonMaxSuppression::build,
 }];
 

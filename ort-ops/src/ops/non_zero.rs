@@ -6,8 +6,13 @@ use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output, TensorView, row_major_strides, with_dtype};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "NonZero", versions: (9, 13), build: NonZero::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "NonZero",
+    versions: (9, 13),
+    types: |dtype| !dtype.is_packed(),
+    build: NonZero::build,
+}];
 
 /// NonZero: column `j` of `y: [rank, n]` (int64) is the index of the `j`-th element that is not
 /// zero, in row-major order. NaN is not zero, −0 is; false and the empty string are. For a scalar

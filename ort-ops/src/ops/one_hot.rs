@@ -10,8 +10,13 @@ use ort_tensor::{
 use crate::infer::{folded, int_values, normalize_axis, tensor_fact};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "OneHot", versions: (9, 28), build: OneHot::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "OneHot",
+    versions: (9, 28),
+    types: DType::is_any,
+    build: OneHot::build,
+}];
 
 /// OneHot: `y[a…, d, b…] = values[1] if indices[a…, b…] = d, else values[0]`, for `d` below the
 /// depth in input 1. Indices below zero count from the back (from version 11 on); those out of
@@ -38,10 +43,6 @@ impl OneHot {
     }
 }
 
-fn is_number(dtype: DType) -> bool {
-    dtype.is_float() || dtype.is_integer()
-}
-
 #[expect(clippy::cast_possible_truncation, reason = "truncating is what is meant")]
 fn truncated(x: TensorView<'_>) -> Result<Vec<i64>, OpError> {
     if x.dtype() == DType::I64 {
@@ -60,8 +61,8 @@ fn depth(x: TensorView<'_>) -> Result<usize, OpError> {
 
 impl Operator for OneHot {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        (0..2).try_for_each(|i| inputs.dtype(i, is_number).map(drop))?;
-        let dtype = inputs.dtype(2, |_| true)?;
+        (0..2).try_for_each(|i| inputs.dtype(i, DType::is_number).map(drop))?;
+        let dtype = inputs.dtype(2, DType::is_any)?;
         let depth = match &inputs.fact(1)?.constant {
             Some(constant) => Dim::Known(depth(constant.view())?),
             None => Dim::Unknown,

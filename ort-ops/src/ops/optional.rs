@@ -7,17 +7,25 @@ use ort_tensor::{Bool, DType, Inputs, Output, Tensor, Value, ValueView};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
-    OpDef { domain: "", name: "Optional", versions: (15, 28), build: Optional::make },
+    OpDef {
+        domain: "",
+        name: "Optional",
+        versions: (15, 28),
+        types: DType::is_any,
+        build: Optional::make,
+    },
     OpDef {
         domain: "",
         name: "OptionalGetElement",
         versions: (15, 28),
+        types: DType::is_any,
         build: |_| Ok(Arc::new(Optional::GetElement)),
     },
     OpDef {
         domain: "",
         name: "OptionalHasElement",
         versions: (15, 28),
+        types: DType::is_any,
         build: |_| Ok(Arc::new(Optional::HasElement)),
     },
 ];

@@ -7,12 +7,17 @@ use ort_tensor::{DType, Element, Inputs, Number, Output, TensorView, bf16, f16, 
 
 use crate::arithmetic::Arithmetic;
 use crate::broadcast::{Operand, common_shape, update, zip};
-use crate::elementwise::{dtype_of, is_number, only, unsupported};
+use crate::elementwise::{dtype_of, only, unsupported};
 use crate::infer::broadcast_facts;
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Pow", versions: (7, 15), build: |_| Ok(Arc::new(Pow)) }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Pow",
+    versions: (7, 15),
+    types: is_base,
+    build: |_| Ok(Arc::new(Pow)),
+}];
 
 /// Pow: `y = x^e`, broadcast, in the type of `x` (a float, int32 or int64). Can run in place of
 /// `x`.
@@ -27,7 +32,7 @@ pub struct Pow;
 impl Operator for Pow {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         let dtype = inputs.dtype(0, is_base)?;
-        inputs.dtype(1, is_number)?;
+        inputs.dtype(1, DType::is_number)?;
         Ok(vec![broadcast_facts(inputs, dtype)?])
     }
 

@@ -11,8 +11,13 @@ use crate::elementwise::{dtype_of, only, unsupported};
 use crate::infer::broadcast_facts;
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "PRelu", versions: (7, 16), build: |_| Ok(Arc::new(PRelu)) }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "PRelu",
+    versions: (7, 16),
+    types: is_allowed,
+    build: |_| Ok(Arc::new(PRelu)),
+}];
 
 /// PRelu: `y = x < 0 ? slope·x : x`; `slope` broadcasts to the shape of `x`. Floats, or integers
 /// of 32 and 64 bits, which wrap. Can run in place of `x`.

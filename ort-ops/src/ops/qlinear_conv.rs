@@ -8,13 +8,16 @@ use ort_tensor::{DType, Inputs, Number, Output};
 use crate::infer::WindowAttrs;
 use crate::ops::conv::{ConvGeometry, conv_fact, conv_flops, expect_channels, read_group};
 use crate::ops::conv_integer::centered_weights;
-use crate::quantized::{
-    codes, expect_zero_point, is_byte, per_channel, scale, scales, store, zero_point,
-};
+use crate::quantized::{codes, expect_zero_point, per_channel, scale, scales, store, zero_point};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "QLinearConv", versions: (10, 10), build: QLinearConv::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "QLinearConv",
+    versions: (10, 10),
+    types: DType::is_byte,
+    build: QLinearConv::build,
+}];
 
 /// QLinearConv: `y = saturate(round((Σ w'·x' + b) · x_scale·w_scale/y_scale) + y_zero_point)`, where
 /// `x'` and `w'` are codes minus zero points. Inputs: `x`, its scale and zero point, the same of
@@ -40,7 +43,7 @@ impl QLinearConv {
 impl Operator for QLinearConv {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         for index in [0, 3] {
-            inputs.dtype(index, is_byte)?;
+            inputs.dtype(index, DType::is_byte)?;
             expect_zero_point(inputs, index + 2, index)?;
         }
         for index in [1, 4, 6] {
@@ -48,7 +51,7 @@ impl Operator for QLinearConv {
             inputs.expect_dtype(index, DType::F32)?;
         }
         inputs.expect_dtype(8, DType::I32)?;
-        let dtype = inputs.dtype(7, is_byte)?;
+        let dtype = inputs.dtype(7, DType::is_byte)?;
         let operands = [inputs.fact(0)?, inputs.fact(3)?];
         let y = conv_fact(&self.window, self.group, operands, dtype)?;
         expect_channels(inputs, 8, y.dims().and_then(|dims| dims.get(1)))?;

@@ -10,8 +10,13 @@ use crate::ops::matmul::Product;
 use crate::quantized::{Along, centered, codes, expect_zero_point, is_code, scales, spread, store};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "QLinearMatMul", versions: (10, 21), build: QLinearMatMul::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "QLinearMatMul",
+    versions: (10, 21),
+    types: is_code,
+    build: QLinearMatMul::build,
+}];
 
 /// QLinearMatMul: `y = saturate(round(a'·b' · a_scale·b_scale/y_scale) + y_zero_point)`, where `a'`
 /// and `b'` are codes minus zero points. Inputs: `a`, its scale and zero point, the same of `b`,

@@ -5,17 +5,47 @@ use std::sync::Arc;
 use ort_graph::{Behaviour, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{Bool, DType, Inputs, Number, Output, Shape, TensorViewMut, with_dtype};
 
-use crate::elementwise::{is_number, only, shaped_like_first, unsupported};
+use crate::elementwise::{only, shaped_like_first, unsupported};
 use crate::floats;
 use crate::random::Generator;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
-    OpDef { domain: "", name: "Bernoulli", versions: (15, 22), build: Bernoulli::build },
-    OpDef { domain: "", name: "RandomNormal", versions: (1, 22), build: |s| normal(s, false) },
-    OpDef { domain: "", name: "RandomNormalLike", versions: (1, 22), build: |s| normal(s, true) },
-    OpDef { domain: "", name: "RandomUniform", versions: (1, 22), build: |s| uniform(s, false) },
-    OpDef { domain: "", name: "RandomUniformLike", versions: (1, 22), build: |s| uniform(s, true) },
+    OpDef {
+        domain: "",
+        name: "Bernoulli",
+        versions: (15, 22),
+        types: DType::is_any,
+        build: Bernoulli::build,
+    },
+    OpDef {
+        domain: "",
+        name: "RandomNormal",
+        versions: (1, 22),
+        types: DType::is_any,
+        build: |s| normal(s, false),
+    },
+    OpDef {
+        domain: "",
+        name: "RandomNormalLike",
+        versions: (1, 22),
+        types: DType::is_any,
+        build: |s| normal(s, true),
+    },
+    OpDef {
+        domain: "",
+        name: "RandomUniform",
+        versions: (1, 22),
+        types: DType::is_any,
+        build: |s| uniform(s, false),
+    },
+    OpDef {
+        domain: "",
+        name: "RandomUniformLike",
+        versions: (1, 22),
+        types: DType::is_any,
+        build: |s| uniform(s, true),
+    },
 ];
 
 /// A tensor of random floats. Its shape is the attribute `shape` or that of input 0, its type
@@ -112,7 +142,7 @@ impl Operator for Random {
         match &self.shape {
             Some(shape) => Ok(vec![Fact::shaped(self.dtype(DType::F32)?, shape)]),
             None => {
-                let dtype = self.dtype(inputs.dtype(0, |_| true)?)?;
+                let dtype = self.dtype(inputs.dtype(0, DType::is_any)?)?;
                 Ok(vec![shaped_like_first(inputs, dtype)?])
             }
         }
@@ -151,7 +181,7 @@ pub struct Bernoulli {
 impl Bernoulli {
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
         let dtype = spec.dtype("dtype")?;
-        if let Some(dtype) = dtype.filter(|&dtype| !is_number(dtype) && dtype != DType::Bool) {
+        if let Some(dtype) = dtype.filter(|&dtype| !dtype.is_number() && dtype != DType::Bool) {
             return Err(OpError::AttributeValue { name: "dtype", found: dtype.to_string() });
         }
         Ok(Arc::new(Self { dtype, seed: spec.float("seed")? }))

@@ -9,8 +9,14 @@ use crate::infer::folded;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
-    OpDef { domain: "", name: "Range", versions: (11, 27), build: Range::build },
-    OpDef { domain: "com.microsoft", name: "Range", versions: (1, 1), build: Range::build },
+    OpDef { domain: "", name: "Range", versions: (11, 27), types: is_allowed, build: Range::build },
+    OpDef {
+        domain: "com.microsoft",
+        name: "Range",
+        versions: (1, 1),
+        types: is_allowed,
+        build: Range::build,
+    },
 ];
 
 /// Range: `y[i] = start + i·delta` for `i` below `max(0, ⌈(limit − start) / delta⌉)`; the inputs

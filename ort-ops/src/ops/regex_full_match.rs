@@ -13,6 +13,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     domain: "",
     name: "RegexFullMatch",
     versions: (20, 20),
+    types: DType::is_string,
     build: RegexFullMatch::build,
 }];
 
@@ -42,7 +43,7 @@ impl RegexFullMatch {
 
 impl Operator for RegexFullMatch {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        inputs.dtype(0, |dtype| dtype == DType::String)?;
+        inputs.dtype(0, DType::is_string)?;
         Ok(vec![tensor_fact(DType::Bool, inputs.fact(0)?.dims().map(Into::into))])
     }
 

@@ -10,8 +10,13 @@ use crate::infer::{
 };
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Reshape", versions: (1, 25), build: Reshape::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Reshape",
+    versions: (1, 25),
+    types: DType::is_any,
+    build: Reshape::build,
+}];
 
 /// Reshape: the elements of input 0, in row-major order, under the dimensions of input 1 (an
 /// attribute before version 5). A 0 there copies the input's dimension at its place, a −1 stands
@@ -98,7 +103,7 @@ fn misfit(x: &[Dim], dims: &[Dim]) -> OpError {
 
 impl Operator for Reshape {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |_| true)?;
+        let dtype = inputs.dtype(0, DType::is_any)?;
         let x = inputs.fact(0)?;
         let shape = match &self.shape {
             Some(shape) => Some(shape.clone()),

@@ -20,8 +20,20 @@ pub use self::axis::Table;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
-    OpDef { domain: "", name: "Resize", versions: (10, 19), build: Resize::build },
-    OpDef { domain: "", name: "Upsample", versions: (1, 10), build: Resize::build_upsample },
+    OpDef {
+        domain: "",
+        name: "Resize",
+        versions: (10, 19),
+        types: DType::is_any,
+        build: Resize::build,
+    },
+    OpDef {
+        domain: "",
+        name: "Upsample",
+        versions: (1, 10),
+        types: DType::is_any,
+        build: Resize::build_upsample,
+    },
 ];
 
 /// Resize: `y[…, o, …] = Σ weight(o, i) · x[…, i, …]` along each axis that changes its size.
@@ -246,8 +258,7 @@ impl Target {
 impl Operator for Resize {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         let is_nearest = matches!(self.mode, ResizeMode::Nearest(_));
-        let number = |dtype: DType| dtype.is_float() || dtype.is_integer();
-        let dtype = inputs.dtype(0, if is_nearest { |_| true } else { number })?;
+        let dtype = inputs.dtype(0, if is_nearest { DType::is_any } else { DType::is_number })?;
         match self.scales {
             Scales::Attribute(_) => {}
             Scales::Second => inputs.expect_dtype(1, DType::F32)?,

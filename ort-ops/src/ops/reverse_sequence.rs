@@ -13,6 +13,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     domain: "",
     name: "ReverseSequence",
     versions: (10, 28),
+    types: DType::is_any,
     build: ReverseSequence::build,
 }];
 
@@ -43,7 +44,7 @@ impl ReverseSequence {
 
 impl Operator for ReverseSequence {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        inputs.dtype(0, |_| true)?;
+        inputs.dtype(0, DType::is_any)?;
         let x = inputs.fact(0)?;
         if let Some(found @ 0..2) = x.rank() {
             return Err(OpError::InputRank { index: 0, expected: "2 or more", found });

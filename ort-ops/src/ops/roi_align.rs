@@ -6,8 +6,13 @@ use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Number, Output, with_dtype};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "RoiAlign", versions: (10, 22), build: RoiAlign::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "RoiAlign",
+    versions: (10, 22),
+    types: DType::is_float,
+    build: RoiAlign::build,
+}];
 
 /// More samples in a bin are refused: no image is that large, and a region could say anything.
 const MAX_N_SAMPLES: f64 = (1 << 24) as f64;

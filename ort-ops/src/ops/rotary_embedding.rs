@@ -13,12 +13,14 @@ pub const DEFS: &[OpDef] = &[
         domain: "",
         name: "RotaryEmbedding",
         versions: (23, 23),
+        types: DType::is_float,
         build: |spec| RotaryEmbedding::build(spec, Operands { positions: 3, cos: 1, sin: 2 }),
     },
     OpDef {
         domain: "com.microsoft",
         name: "RotaryEmbedding",
         versions: (1, 1),
+        types: DType::is_float,
         build: |spec| RotaryEmbedding::build(spec, Operands { positions: 1, cos: 2, sin: 3 }),
     },
 ];

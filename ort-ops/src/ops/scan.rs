@@ -12,8 +12,13 @@ use crate::infer::{join_facts, normalize_axis};
 use crate::ops::loop_::{body_output, check_body, invariant};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Scan", versions: (8, 25), build: Scan::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Scan",
+    versions: (8, 25),
+    types: DType::is_any,
+    build: Scan::build,
+}];
 
 /// Scan: `(v…, s…) = body(v…, x…)` for each slice `x` of the scanned inputs, which come after the
 /// first `v`. The outputs are the last `v`, then each `s` of all iterations, stacked along a new

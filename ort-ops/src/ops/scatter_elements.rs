@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use ort_graph::{Behaviour, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Inputs, Output};
+use ort_tensor::{DType, Inputs, Output};
 
 use crate::infer::{folded, normalize_axis};
-use crate::ops::gather::{is_index, normalize_indices};
+use crate::ops::gather::normalize_indices;
 use crate::ops::gather_elements::{check_indices, index_origins};
 use crate::scatter::{Reduction, scatter, update_copy};
 
@@ -16,9 +16,16 @@ pub const DEFS: &[OpDef] = &[
         domain: "",
         name: "ScatterElements",
         versions: (11, 18),
+        types: DType::is_any,
         build: ScatterElements::build,
     },
-    OpDef { domain: "", name: "Scatter", versions: (9, 11), build: ScatterElements::build },
+    OpDef {
+        domain: "",
+        name: "Scatter",
+        versions: (9, 11),
+        types: DType::is_any,
+        build: ScatterElements::build,
+    },
 ];
 
 /// ScatterElements: `y = x`, then `y[a…, indices[a…, i, b…], b…] = f(that, updates[a…, i, b…])`
@@ -43,11 +50,11 @@ impl ScatterElements {
 
 impl Operator for ScatterElements {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |_| true)?;
+        let dtype = inputs.dtype(0, DType::is_any)?;
         if !self.reduction.allows(dtype) {
             return Err(OpError::Unsupported { what: "a reduction of this element type" });
         }
-        inputs.dtype(1, is_index)?;
+        inputs.dtype(1, DType::is_index)?;
         inputs.fact(2)?;
         inputs.expect_dtype(2, dtype)?;
         let x = inputs.fact(0)?;

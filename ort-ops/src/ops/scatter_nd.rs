@@ -3,16 +3,20 @@
 use std::sync::Arc;
 
 use ort_graph::{Behaviour, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Inputs, Output, n_elements};
+use ort_tensor::{DType, Inputs, Output, n_elements};
 
 use crate::infer::folded;
-use crate::ops::gather::is_index;
 use crate::ops::gather_nd::tuple_offsets;
 use crate::scatter::{Reduction, scatter, update_copy};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "ScatterND", versions: (11, 18), build: ScatterNd::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "ScatterND",
+    versions: (11, 18),
+    types: DType::is_any,
+    build: ScatterNd::build,
+}];
 
 /// ScatterND: `y = x`, then `y[indices[i…, 0], …, indices[i…, k − 1], :] = f(that, updates[i…, :])`
 /// for every tuple of indices in row-major order, where `f` is the reduction. Indices below zero
@@ -33,11 +37,11 @@ impl ScatterNd {
 
 impl Operator for ScatterNd {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |_| true)?;
+        let dtype = inputs.dtype(0, DType::is_any)?;
         if !self.reduction.allows(dtype) {
             return Err(OpError::Unsupported { what: "a reduction of this element type" });
         }
-        inputs.dtype(1, is_index)?;
+        inputs.dtype(1, DType::is_index)?;
         inputs.fact(2)?;
         inputs.expect_dtype(2, dtype)?;
         let y = Fact { constant: None, ..inputs.fact(0)?.clone() };

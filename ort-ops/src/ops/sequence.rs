@@ -6,7 +6,7 @@ use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator, Type};
 use ort_tensor::{DType, Inputs, Output, Tensor, Value};
 
 use crate::infer::int_values;
-use crate::ops::gather::{is_index, normalize_index};
+use crate::ops::gather::normalize_index;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
@@ -22,7 +22,7 @@ const fn def(
     name: &'static str,
     build: fn(&NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError>,
 ) -> OpDef {
-    OpDef { domain: "", name, versions: (11, 11), build }
+    OpDef { domain: "", name, versions: (11, 11), types: DType::is_any, build }
 }
 
 /// An operator on sequences. Positions are scalars, and below zero count from the back.
@@ -89,7 +89,7 @@ fn position(
 impl Operator for Sequence {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         let expect_position = |index| match inputs.get(index) {
-            Some(_) => inputs.dtype(index, is_index).map(drop),
+            Some(_) => inputs.dtype(index, DType::is_index).map(drop),
             None => Ok(()),
         };
         Ok(vec![match self {

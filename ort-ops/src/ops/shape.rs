@@ -9,8 +9,14 @@ use crate::infer::dims_product;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
-    OpDef { domain: "", name: "Shape", versions: (1, 25), build: Shape::build },
-    OpDef { domain: "", name: "Size", versions: (1, 25), build: Size::build },
+    OpDef {
+        domain: "",
+        name: "Shape",
+        versions: (1, 25),
+        types: DType::is_any,
+        build: Shape::build,
+    },
+    OpDef { domain: "", name: "Size", versions: (1, 25), types: DType::is_any, build: Size::build },
 ];
 
 /// Shape: the dimensions `start..end` of the input, an int64 vector. Both count from the back
@@ -54,7 +60,7 @@ impl Shape {
 
 impl Operator for Shape {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        inputs.dtype(0, |_| true)?;
+        inputs.dtype(0, DType::is_any)?;
         let Some(dims) = inputs.fact(0)?.dims() else {
             return Ok(vec![Fact::tensor(DType::I64, [Dim::Unknown])]);
         };
@@ -85,7 +91,7 @@ impl Size {
 
 impl Operator for Size {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        inputs.dtype(0, |_| true)?;
+        inputs.dtype(0, DType::is_any)?;
         let n = inputs.fact(0)?.dims().and_then(|dims| dims_product(dims).known());
         Ok(vec![match n.and_then(|n| i64::try_from(n).ok()) {
             Some(n) => Fact::constant(Tensor::scalar(n)),

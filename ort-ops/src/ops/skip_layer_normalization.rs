@@ -20,7 +20,7 @@ const fn def(
     name: &'static str,
     build: fn(&NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError>,
 ) -> OpDef {
-    OpDef { domain: "com.microsoft", name, versions: (1, 1), build }
+    OpDef { domain: "com.microsoft", name, versions: (1, 1), types: DType::is_float, build }
 }
 
 /// SkipLayerNormalization: `sum = input + skip + bias`, `y = (sum − mean) · inv_std · gamma + beta`

@@ -9,8 +9,13 @@ use crate::infer::{folded, int_values, normalize_axis, ranked_fact};
 use crate::strided::{self, Strided};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Slice", versions: (1, 13), build: Slice::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Slice",
+    versions: (1, 13),
+    types: DType::is_any,
+    build: Slice::build,
+}];
 
 /// Slice: `y[…, i, …] = x[…, start + i·step, …]` for each given axis. Starts and ends count from
 /// the back where they are negative, and are clamped to what the axis has; a step below zero
@@ -125,7 +130,7 @@ impl Range {
 
 impl Operator for Slice {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |_| true)?;
+        let dtype = inputs.dtype(0, DType::is_any)?;
         let Some(x) = inputs.fact(0)?.dims() else { return Ok(vec![Fact::unranked(dtype)]) };
         let ranges = match &self.ranges {
             Some(ranges) => Some(ranges.clone()),
@@ -176,7 +181,7 @@ impl Operator for Slice {
 /// The ranges in inputs 1 to 4, if all are constant.
 fn ranges_of_facts(inputs: &Facts<'_>) -> Result<Option<Ranges>, OpError> {
     inputs.fact(2)?;
-    let dtype = inputs.dtype(1, |dtype| matches!(dtype, DType::I32 | DType::I64))?;
+    let dtype = inputs.dtype(1, DType::is_index)?;
     (2..5).try_for_each(|i| inputs.expect_dtype(i, dtype))?;
     // For each input: not there, unknown, or known.
     let ints = |i| inputs.get(i).map_or(Some(None), |fact| fact.ints().map(Some));

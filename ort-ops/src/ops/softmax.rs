@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Inputs, Output, with_dtype};
+use ort_tensor::{DType, Inputs, Output, with_dtype};
 
 use crate::infer::{float_along, normalize_axis};
 use crate::lanes::Lanes;
@@ -19,7 +19,7 @@ const fn def(
     name: &'static str,
     build: fn(&NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError>,
 ) -> OpDef {
-    OpDef { domain: "", name, versions: (1, 13), build }
+    OpDef { domain: "", name, versions: (1, 13), types: DType::is_float, build }
 }
 
 /// Softmax and its relatives, on floats of any rank but 0. Computed in f64 and rounded once. A NaN

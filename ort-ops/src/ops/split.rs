@@ -9,8 +9,13 @@ use crate::infer::{folded, int_values, normalize_axis};
 use crate::strided::{self, Strided};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Split", versions: (1, 18), build: Split::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Split",
+    versions: (1, 18),
+    types: DType::is_any,
+    build: Split::build,
+}];
 
 /// Split: output `i` holds the next `split[i]` entries of `axis`. The lengths are input 1 (an
 /// attribute before version 13); without them the parts are equal, and from version 18 on the last
@@ -74,7 +79,7 @@ impl Split {
 
 impl Operator for Split {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |_| true)?;
+        let dtype = inputs.dtype(0, DType::is_any)?;
         inputs.expect_dtype(1, DType::I64)?;
         let Some(dims) = inputs.fact(0)?.dims() else {
             return Ok(vec![Fact::unranked(dtype); self.n_outputs]);

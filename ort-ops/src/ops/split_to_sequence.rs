@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Inputs, Output, Shape, Tensor, TensorView, Value};
+use ort_tensor::{DType, Inputs, Output, Shape, Tensor, TensorView, Value};
 
 use crate::infer::{int_values, normalize_axis};
-use crate::ops::gather::is_index;
 use crate::ops::sequence::sequence_of;
 use crate::ops::split::take;
 
@@ -15,6 +14,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     domain: "",
     name: "SplitToSequence",
     versions: (11, 24),
+    types: DType::is_any,
     build: SplitToSequence::build,
 }];
 
@@ -60,9 +60,9 @@ fn lengths(dim: usize, split: Option<TensorView<'_>>) -> Result<Vec<usize>, OpEr
 
 impl Operator for SplitToSequence {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |_| true)?;
+        let dtype = inputs.dtype(0, DType::is_any)?;
         if inputs.get(1).is_some() {
-            inputs.dtype(1, is_index)?;
+            inputs.dtype(1, DType::is_index)?;
         }
         let Some(dims) = inputs.fact(0)?.dims() else {
             return Ok(vec![sequence_of(Fact::unranked(dtype).ty)]);

@@ -12,9 +12,27 @@ use crate::infer::{
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
-    OpDef { domain: "", name: "Squeeze", versions: (1, 25), build: Squeeze::build },
-    OpDef { domain: "", name: "Unsqueeze", versions: (1, 25), build: Unsqueeze::build },
-    OpDef { domain: "com.microsoft", name: "ExpandDims", versions: (1, 1), build: expand_dims },
+    OpDef {
+        domain: "",
+        name: "Squeeze",
+        versions: (1, 25),
+        types: DType::is_any,
+        build: Squeeze::build,
+    },
+    OpDef {
+        domain: "",
+        name: "Unsqueeze",
+        versions: (1, 25),
+        types: DType::is_any,
+        build: Unsqueeze::build,
+    },
+    OpDef {
+        domain: "com.microsoft",
+        name: "ExpandDims",
+        versions: (1, 1),
+        types: DType::is_any,
+        build: expand_dims,
+    },
 ];
 
 /// Squeeze: removes the dimensions at the given axes, which must be 1; without axes all that are.
@@ -65,7 +83,7 @@ impl Squeeze {
 
 impl Operator for Squeeze {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |_| true)?;
+        let dtype = inputs.dtype(0, DType::is_any)?;
         let x = inputs.fact(0)?.dims();
         let axes = match (&self.axes, inputs.get(1)) {
             (Some(axes), _) => Some(axes.clone()),
@@ -128,7 +146,7 @@ fn expand_dims(_: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
 
 impl Operator for Unsqueeze {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |_| true)?;
+        let dtype = inputs.dtype(0, DType::is_any)?;
         let x = inputs.fact(0)?.dims();
         let axes = match &self.axes {
             Some(axes) => Some(axes.clone()),

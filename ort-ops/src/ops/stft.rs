@@ -11,8 +11,13 @@ use crate::fourier::Fourier;
 use crate::infer::{expect_dims, known_scalar, read_scalar};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "STFT", versions: (17, 17), build: Stft::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "STFT",
+    versions: (17, 17),
+    types: DType::is_float,
+    build: Stft::build,
+}];
 
 /// STFT: `y[b, f, k] = Σ window[n] · x[b, f·frame_step + n] · exp(−2πi · k·n / N)`.
 ///

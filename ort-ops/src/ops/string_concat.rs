@@ -9,8 +9,13 @@ use crate::infer::broadcast_facts;
 use crate::offsets::Offsets;
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "StringConcat", versions: (20, 20), build: StringConcat::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "StringConcat",
+    versions: (20, 20),
+    types: DType::is_string,
+    build: StringConcat::build,
+}];
 
 /// StringConcat: `z[i] = x[i] + y[i]`, broadcasting.
 ///
@@ -26,7 +31,7 @@ impl StringConcat {
 
 impl Operator for StringConcat {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        (0..2).try_for_each(|i| inputs.dtype(i, |dtype| dtype == DType::String).map(drop))?;
+        (0..2).try_for_each(|i| inputs.dtype(i, DType::is_string).map(drop))?;
         Ok(vec![broadcast_facts(inputs, DType::String)?])
     }
 

@@ -10,6 +10,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     domain: "",
     name: "StringNormalizer",
     versions: (10, 10),
+    types: DType::is_string,
     build: StringNormalizer::build,
 }];
 
@@ -72,7 +73,7 @@ fn wrong_rank(found: usize) -> OpError {
 
 impl Operator for StringNormalizer {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        inputs.dtype(0, |dtype| dtype == DType::String)?;
+        inputs.dtype(0, DType::is_string)?;
         // No stop word, no word dropped; but no word at all becomes an empty one.
         let left = |n: &Dim| match n {
             Dim::Known(n) if self.stop_words.is_empty() => Dim::Known((*n).max(1)),

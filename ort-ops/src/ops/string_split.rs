@@ -8,8 +8,13 @@ use ort_tensor::{DType, Inputs, Output, Shape};
 use crate::infer::tensor_fact;
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "StringSplit", versions: (20, 20), build: StringSplit::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "StringSplit",
+    versions: (20, 20),
+    types: DType::is_string,
+    build: StringSplit::build,
+}];
 
 /// StringSplit: along a new last axis of output 0 the parts of each string between delimiters,
 /// and empty strings after the last; output 1 (int64) says how many parts there are. Without a
@@ -54,7 +59,7 @@ impl StringSplit {
 
 impl Operator for StringSplit {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        inputs.dtype(0, |dtype| dtype == DType::String)?;
+        inputs.dtype(0, DType::is_string)?;
         let x: Option<Dims> = inputs.fact(0)?.dims().map(Into::into);
         let parts = x.clone().map(|x| x.into_iter().chain([Dim::Unknown]).collect());
         Ok(vec![tensor_fact(DType::String, parts), tensor_fact(DType::I64, x)])

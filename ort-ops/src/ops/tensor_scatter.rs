@@ -10,8 +10,13 @@ use crate::scatter::update_copy;
 use crate::strided::{self, Strided};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "TensorScatter", versions: (24, 24), build: TensorScatter::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "TensorScatter",
+    versions: (24, 24),
+    types: |dtype| dtype != DType::String,
+    build: TensorScatter::build,
+}];
 
 /// TensorScatter: `y = past`, then `y[b, …, start[b] + t, …] = update[b, …, t, …]` along `axis`;
 /// the starts are the optional input 2, and 0 without it. A circular cache goes on at its

@@ -11,8 +11,13 @@ use crate::infer::{
 use crate::strided::{self, Strided};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Tile", versions: (6, 13), build: Tile::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Tile",
+    versions: (6, 13),
+    types: DType::is_any,
+    build: Tile::build,
+}];
 
 /// Tile: `y[i…] = x[i mod n…]`, where dimension `n` of `x` becomes `n·repeats` (input 1).
 ///
@@ -42,7 +47,7 @@ impl Tile {
 
 impl Operator for Tile {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |_| true)?;
+        let dtype = inputs.dtype(0, DType::is_any)?;
         let (x, repeats) = (inputs.fact(0)?.dims(), inputs.fact(1)?.ints());
         inputs.expect_dtype(1, DType::I64)?;
         let n = vector_len(inputs, 1)?;

@@ -11,8 +11,13 @@ use crate::lanes::Lanes;
 use crate::order::Sortable;
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "TopK", versions: (1, 24), build: TopK::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "TopK",
+    versions: (1, 24),
+    types: DType::is_number,
+    build: TopK::build,
+}];
 
 /// TopK: the `k` largest (or smallest) elements of each lane along `axis`, and their indices
 /// (int64). `k` is input 1, an attribute before version 10. Of equal elements the first comes
@@ -104,13 +109,9 @@ fn check(k: usize, dim: usize) -> Result<(), OpError> {
     }
 }
 
-fn is_number(dtype: DType) -> bool {
-    dtype.is_float() || dtype.is_integer()
-}
-
 impl Operator for TopK {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, is_number)?;
+        let dtype = inputs.dtype(0, DType::is_number)?;
         let k = match self.k {
             Some(k) => Some(count(&[k])?),
             None => {

@@ -3,13 +3,18 @@
 use std::sync::Arc;
 
 use ort_graph::{Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Inputs, Output, Shape, row_major_strides};
+use ort_tensor::{DType, Inputs, Output, Shape, row_major_strides};
 
 use crate::strided::{self, Strided};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Transpose", versions: (1, 25), build: Transpose::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Transpose",
+    versions: (1, 25),
+    types: DType::is_any,
+    build: Transpose::build,
+}];
 
 /// Transpose: dimension `i` of the output is dimension `perm[i]` of the input; without `perm` the
 /// dimensions are reversed.
@@ -52,7 +57,7 @@ impl Transpose {
 
 impl Operator for Transpose {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |_| true)?;
+        let dtype = inputs.dtype(0, DType::is_any)?;
         let Some(dims) = inputs.fact(0)?.dims() else { return Ok(vec![Fact::unranked(dtype)]) };
         let perm = self.perm(dims.len())?;
         let permuted: Dims = perm.iter().map(|&axis| dims[axis].clone()).collect();

@@ -9,8 +9,20 @@ use crate::infer::{folded, int_values};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
-    OpDef { domain: "", name: "Trilu", versions: (14, 14), build: Trilu::build },
-    OpDef { domain: "com.microsoft", name: "Trilu", versions: (1, 1), build: Trilu::build },
+    OpDef {
+        domain: "",
+        name: "Trilu",
+        versions: (14, 14),
+        types: DType::is_any,
+        build: Trilu::build,
+    },
+    OpDef {
+        domain: "com.microsoft",
+        name: "Trilu",
+        versions: (1, 1),
+        types: DType::is_any,
+        build: Trilu::build,
+    },
 ];
 
 /// Trilu: `y[…, i, j] = x[…, i, j]` where `j ≥ i + k` (upper) or `j ≤ i + k` (lower), else zero.
@@ -43,7 +55,7 @@ impl Trilu {
 
 impl Operator for Trilu {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        inputs.dtype(0, |_| true)?;
+        inputs.dtype(0, DType::is_any)?;
         inputs.expect_dtype(1, DType::I64)?;
         let x = inputs.fact(0)?;
         if let Some(found @ 0..2) = x.rank() {

@@ -7,7 +7,7 @@ use ort_tensor::{Bool, DType, Inputs, Output, bf16, f16, with_dtype};
 
 use crate::arithmetic::Arithmetic;
 use crate::elementwise::{
-    dtype_of, ignore_consumed_inputs, is_number, like_first, map, map_f64, only, unsupported,
+    dtype_of, ignore_consumed_inputs, like_first, map, map_f64, only, unsupported,
 };
 use crate::infer::folded;
 
@@ -21,6 +21,7 @@ macro_rules! functions {
             domain: "",
             name: stringify!($name),
             versions: $versions,
+            types: $allowed,
             build: |spec| {
                 ignore_consumed_inputs(spec);
                 Ok(Arc::new(Unary::$name))
@@ -55,7 +56,7 @@ macro_rules! functions {
 
 functions! {
     /// `|x|`; the smallest signed integer stays what it is.
-    Abs: (1, 13), is_number, number, map |x| Arithmetic::abs(x);
+    Abs: (1, 13), DType::is_number, number, map |x| Arithmetic::abs(x);
     /// `acos(x)`, NaN outside −1..=1.
     Acos: (7, 22), DType::is_float, float, map_f64 |x| x.acos();
     /// `acosh(x)`, NaN below 1.
@@ -77,7 +78,7 @@ functions! {
     /// `cosh(x)`
     Cosh: (9, 22), DType::is_float, float, map_f64 |x| x.cosh();
     /// `2/√π ∫₀ˣ e^(−t²) dt`; within 1 ULP of double precision before it is rounded.
-    Erf: (9, 13), is_number, number, map_f64 |x| libm::erf(x);
+    Erf: (9, 13), DType::is_number, number, map_f64 |x| libm::erf(x);
     /// `eˣ`
     Exp: (1, 13), DType::is_float, float, map_f64 |x| x.exp();
     /// `⌊x⌋`
@@ -102,7 +103,7 @@ functions! {
     /// `1 / (1 + e^−x)`
     Sigmoid: (1, 13), DType::is_float, float, map_f64 |x| sigmoid(x);
     /// −1, 0 or 1.
-    Sign: (9, 13), is_number, number, map |x| x.sign();
+    Sign: (9, 13), DType::is_number, number, map |x| x.sign();
     /// `sin(x)`, NaN at ±∞.
     Sin: (7, 22), DType::is_float, float, map_f64 |x| x.sin();
     /// `sinh(x)`

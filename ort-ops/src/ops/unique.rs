@@ -14,8 +14,13 @@ use crate::ops::gather::gather;
 use crate::order::Sortable;
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Unique", versions: (11, 28), build: Unique::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Unique",
+    versions: (11, 28),
+    types: DType::is_any,
+    build: Unique::build,
+}];
 
 /// Unique: the elements of the flattened input, or its slices along `axis`, each once: in ascending
 /// order or in that of their first occurrence. The other outputs (int64) are the index of each
@@ -94,7 +99,7 @@ fn groups(x: TensorView<'_>, slices: Slices, is_sorted: bool) -> Result<Groups, 
 
 impl Operator for Unique {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |_| true)?;
+        let dtype = inputs.dtype(0, DType::is_any)?;
         let x = inputs.fact(0)?.dims();
         let (y, n) = match (self.axis, x) {
             (None, x) => {

@@ -7,15 +7,39 @@ use ort_tensor::{DType, Element, Inputs, Number, Output, Shape, TensorView, with
 
 use crate::arithmetic::Arithmetic;
 use crate::broadcast::{Operand, combine, common_shape, update};
-use crate::elementwise::{dtype_of, ignore_consumed_inputs, is_number, only, unsupported};
+use crate::elementwise::{dtype_of, ignore_consumed_inputs, only, unsupported};
 use crate::infer::{broadcast_facts, folded};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
-    OpDef { domain: "", name: "Max", versions: (1, 13), build: |s| Variadic::Max.build(s) },
-    OpDef { domain: "", name: "Mean", versions: (1, 13), build: |s| Variadic::Mean.build(s) },
-    OpDef { domain: "", name: "Min", versions: (1, 13), build: |s| Variadic::Min.build(s) },
-    OpDef { domain: "", name: "Sum", versions: (1, 13), build: |s| Variadic::Sum.build(s) },
+    OpDef {
+        domain: "",
+        name: "Max",
+        versions: (1, 13),
+        types: DType::is_number,
+        build: |s| Variadic::Max.build(s),
+    },
+    OpDef {
+        domain: "",
+        name: "Mean",
+        versions: (1, 13),
+        types: DType::is_float,
+        build: |s| Variadic::Mean.build(s),
+    },
+    OpDef {
+        domain: "",
+        name: "Min",
+        versions: (1, 13),
+        types: DType::is_number,
+        build: |s| Variadic::Min.build(s),
+    },
+    OpDef {
+        domain: "",
+        name: "Sum",
+        versions: (1, 13),
+        types: DType::is_float,
+        build: |s| Variadic::Sum.build(s),
+    },
 ];
 
 /// A function of one or more operands of one type, which broadcast against each other; the result
@@ -46,7 +70,7 @@ impl Variadic {
 
     fn allowed(self) -> fn(DType) -> bool {
         match self {
-            Variadic::Max | Variadic::Min => is_number,
+            Variadic::Max | Variadic::Min => DType::is_number,
             Variadic::Mean | Variadic::Sum => DType::is_float,
         }
     }

@@ -10,8 +10,13 @@ use crate::elementwise::only;
 use crate::infer::{broadcast_facts, folded};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Where", versions: (9, 16), build: |_| Ok(Arc::new(Where)) }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Where",
+    versions: (9, 16),
+    types: DType::is_any,
+    build: |_| Ok(Arc::new(Where)),
+}];
 
 /// Where: `y = condition ? a : b`; the three broadcast against each other. Can run in place of
 /// `a` or `b`.
@@ -24,7 +29,7 @@ impl Operator for Where {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         inputs.fact(0)?;
         inputs.expect_dtype(0, DType::Bool)?;
-        let dtype = inputs.dtype(1, |_| true)?;
+        let dtype = inputs.dtype(1, DType::is_any)?;
         inputs.fact(2)?;
         inputs.expect_dtype(2, dtype)?;
         Ok(folded(self, inputs, vec![broadcast_facts(inputs, dtype)?]))

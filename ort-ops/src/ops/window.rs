@@ -20,7 +20,7 @@ const fn def(
     name: &'static str,
     build: fn(&NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError>,
 ) -> OpDef {
-    OpDef { domain: "", name, versions: (17, 17), build }
+    OpDef { domain: "", name, versions: (17, 17), types: DType::is_index, build }
 }
 
 /// A window `y[n] = c₀ − c₁·cos(2πn/N) + c₂·cos(4πn/N)` of as many values as the input, an integer,
@@ -83,7 +83,7 @@ pub(crate) fn output_dtype(spec: &NodeSpec<'_>) -> Result<DType, OpError> {
     let found = spec.int(NAME)?.unwrap_or(1);
     let dtype = i32::try_from(found).ok().and_then(DType::from_onnx);
     dtype
-        .filter(|dtype| dtype.is_float() || dtype.is_integer())
+        .filter(|dtype| dtype.is_number())
         .ok_or_else(|| OpError::AttributeValue { name: NAME, found: found.to_string() })
 }
 

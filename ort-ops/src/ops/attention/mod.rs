@@ -16,8 +16,13 @@ use crate::floats;
 use crate::infer::expect_dims;
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Attention", versions: (23, 25), build: Attention::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Attention",
+    versions: (23, 25),
+    types: DType::is_float,
+    build: Attention::build,
+}];
 
 /// Attention of `q: [B, Hq, S, D]` to `k: [B, Hkv, T, D]` and `v: [B, Hkv, T, E]`, or each with the
 /// heads inside the last dimension, `[B, S, Hq·D]`. Then, each optional: a mask that broadcasts to

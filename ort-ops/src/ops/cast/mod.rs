@@ -20,9 +20,21 @@ pub use narrow::{Narrowing, RoundMode};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
-    OpDef { domain: "", name: "BitCast", versions: (26, 26), build: BitCast::build },
-    OpDef { domain: "", name: "Cast", versions: (6, 28), build: Cast::build },
-    OpDef { domain: "", name: "CastLike", versions: (15, 25), build: CastLike::build },
+    OpDef {
+        domain: "",
+        name: "BitCast",
+        versions: (26, 26),
+        types: is_castable,
+        build: BitCast::build,
+    },
+    OpDef { domain: "", name: "Cast", versions: (6, 28), types: is_castable, build: Cast::build },
+    OpDef {
+        domain: "",
+        name: "CastLike",
+        versions: (15, 25),
+        types: is_castable,
+        build: CastLike::build,
+    },
 ];
 
 /// Cast: `y[i] = x[i]` as the type `to`. Any type but complex, from and to.
@@ -118,7 +130,7 @@ impl BitCast {
 
 impl Operator for BitCast {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        self.check(inputs.dtype(0, |_| true)?)?;
+        self.check(inputs.dtype(0, DType::is_any)?)?;
         Ok(vec![shaped_like_first(inputs, self.to)?])
     }
 

@@ -4,10 +4,10 @@ use std::slice;
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Inputs, Output, Shape, with_dtype};
+use ort_tensor::{DType, Inputs, Output, Shape, with_dtype};
 
 use crate::accumulate::Accumulate;
-use crate::elementwise::{is_number, only, unsupported};
+use crate::elementwise::{only, unsupported};
 use crate::infer::{broadcast_dims, known_dims, known_shape, ranked_fact};
 
 mod contract;
@@ -18,8 +18,13 @@ use equation::Label;
 pub use equation::{Equation, Symbol};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] =
-    &[OpDef { domain: "", name: "Einsum", versions: (12, 28), build: Einsum::build }];
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "",
+    name: "Einsum",
+    versions: (12, 28),
+    types: DType::is_number,
+    build: Einsum::build,
+}];
 
 /// Einsum: `y[output] = Σ Π xᵢ[termᵢ]` over all indices that the output does not name. Any number
 /// of operands of one number type; dimensions of 1 stretch. Floats are summed in double precision
@@ -109,7 +114,7 @@ impl Einsum {
 
 impl Operator for Einsum {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, is_number)?;
+        let dtype = inputs.dtype(0, DType::is_number)?;
         let mut shapes = Vec::with_capacity(inputs.len());
         for i in 0..self.equation.inputs.len() {
             inputs.fact(i)?;

@@ -18,8 +18,14 @@ use crate::strided::{self, Strided};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
-    OpDef { domain: "", name: "Pad", versions: (1, 25), build: Pad::build },
-    OpDef { domain: "com.microsoft", name: "Pad", versions: (1, 1), build: Pad::build_microsoft },
+    OpDef { domain: "", name: "Pad", versions: (1, 25), types: DType::is_any, build: Pad::build },
+    OpDef {
+        domain: "com.microsoft",
+        name: "Pad",
+        versions: (1, 1),
+        types: DType::is_any,
+        build: Pad::build_microsoft,
+    },
 ];
 
 /// Pad: axis `i` gains `pads[i]` entries in front and `pads[i + n]` behind; below zero it loses
@@ -166,11 +172,11 @@ impl Padded {
 
 impl Operator for Pad {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |_| true)?;
+        let dtype = inputs.dtype(0, DType::is_any)?;
         inputs.expect_dtype(1, DType::I64)?;
         inputs.expect_dtype(2, dtype)?;
         if inputs.get(3).is_some() {
-            inputs.dtype(3, crate::ops::gather::is_index)?;
+            inputs.dtype(3, DType::is_index)?;
         }
         let x = inputs.fact(0)?;
         let pads = match &self.pads {

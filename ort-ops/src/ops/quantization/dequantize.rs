@@ -58,7 +58,7 @@ impl DequantizeLinear {
 
 impl Operator for DequantizeLinear {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |dtype| is_quantized(dtype) || dtype == DType::I32)?;
+        let dtype = inputs.dtype(0, is_source)?;
         let scale = inputs.dtype(1, |dtype| is_result(dtype) || dtype == DType::F8E8M0)?;
         inputs.expect_dtype(2, dtype)?;
         Ok(vec![shaped_like_first(inputs, self.result_dtype(scale))?])
@@ -73,6 +73,10 @@ impl Operator for DequantizeLinear {
             T => self.run(Operand::<T>::new(x)?, parameters, y),
             else => self.run(Operand { shape: x.shape(), data: &floats(0, x)? }, parameters, y))
     }
+}
+
+pub(super) fn is_source(dtype: DType) -> bool {
+    is_quantized(dtype) || dtype == DType::I32
 }
 
 fn is_result(dtype: DType) -> bool {

@@ -24,9 +24,13 @@ impl DynamicQuantizeLinear {
     }
 }
 
+pub(super) const fn is_source(dtype: DType) -> bool {
+    matches!(dtype, DType::F32)
+}
+
 impl Operator for DynamicQuantizeLinear {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        inputs.dtype(0, |dtype| dtype == DType::F32)?;
+        inputs.dtype(0, is_source)?;
         let y = shaped_like_first(inputs, DType::U8)?;
         Ok(vec![y, Fact::shaped(DType::F32, &[]), Fact::shaped(DType::U8, &[])])
     }

@@ -148,6 +148,6 @@ fn to_integer<T: Number + Element>(x: f32) -> T {
     T::from_f64(f64::from(x))
 }
 
-fn is_source(dtype: DType) -> bool {
+pub(super) fn is_source(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F16 | DType::Bf16 | DType::I32)
 }

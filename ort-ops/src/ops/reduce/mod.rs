@@ -21,6 +21,7 @@ macro_rules! reductions {
             domain: "",
             name: $name,
             versions: (1, $newest),
+            types: Form::$form.allowed(),
             build: |spec| Reduce::build(spec, Form::$form, $axes_input),
         }),*];
 
@@ -113,10 +114,7 @@ impl Reduce {
 
 impl Operator for Reduce {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = match self.form {
-            Form::Max | Form::Min => inputs.dtype(0, is_ordered)?,
-            _ => inputs.dtype(0, is_summable)?,
-        };
+        let dtype = inputs.dtype(0, self.form.allowed())?;
         let known;
         let axes = match inputs.get(1).filter(|_| self.has_axes_input) {
             None => self.meaning(self.axes.as_deref().unwrap_or_default()),
@@ -158,6 +156,15 @@ impl Operator for Reduce {
                 else => return Err(other())),
         }
         Ok(())
+    }
+}
+
+impl Form {
+    const fn allowed(self) -> fn(DType) -> bool {
+        match self {
+            Form::Max | Form::Min => is_ordered,
+            _ => is_summable,
+        }
     }
 }
 

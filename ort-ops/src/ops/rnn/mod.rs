@@ -32,7 +32,7 @@ const fn def(
     name: &'static str,
     build: fn(&NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError>,
 ) -> OpDef {
-    OpDef { domain: "", name, versions: (1, 22), build }
+    OpDef { domain: "", name, versions: (1, 22), types: DType::is_float, build }
 }
 
 /// A layer of recurrent cells. With S steps, B sequences, I inputs, H units, D directions and G

@@ -1,0 +1,4 @@
+//! The operators of com.microsoft that are no form of one of ai.onnx.
+
+// One a line, in alphabetical order.
+ops! {}
