@@ -1,4 +1,6 @@
 //! The operators of com.microsoft that are no form of one of ai.onnx.
 
 // One a line, in alphabetical order.
-ops! {}
+ops! {
+    matmul_nbits,
+}
