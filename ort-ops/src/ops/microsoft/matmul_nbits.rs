@@ -44,23 +44,18 @@ pub struct MatMulNBits {
 
 impl MatMulNBits {
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
-        let bits = spec.int("bits")?.unwrap_or(4);
-        let wrong = |name, found: i64| OpError::AttributeValue { name, found: found.to_string() };
-        let bits = match bits {
-            2 => 2,
-            4 => 4,
-            8 => 8,
-            _ => return Err(wrong("bits", bits)),
-        };
         if let Some(found) = spec.int("weight_prepacked")?.filter(|&found| found != 0) {
-            return Err(wrong("weight_prepacked", found));
+            let found = found.to_string();
+            return Err(OpError::AttributeValue { name: "weight_prepacked", found });
         }
         // It says how inexact a result may be.
         spec.ignore("accuracy_level");
-        let block_size = required_size(spec, "block_size")?;
-        expect_block_size(block_size)?;
-        let (k, n) = (required_size(spec, "K")?, required_size(spec, "N")?);
-        Ok(Arc::new(Self { k, n, bits, block_size }))
+        Ok(Arc::new(Self {
+            k: required_size(spec, "K")?,
+            n: required_size(spec, "N")?,
+            bits: read_bits(spec, "bits")?.unwrap_or(4),
+            block_size: required_block_size(spec)?,
+        }))
     }
 
     const fn format(self) -> BlockFormat {
@@ -185,15 +180,36 @@ pub(super) fn required_size(spec: &NodeSpec<'_>, name: &'static str) -> Result<u
     usize::try_from(size).map_err(wrong)
 }
 
-/// That a block has a power of two of codes, at least 16.
+/// The attribute `name`, the bits of a code.
 ///
 /// # Errors
-/// If it does not.
-pub(super) fn expect_block_size(block_size: usize) -> Result<(), OpError> {
-    if block_size >= 16 && block_size.is_power_of_two() {
-        return Ok(());
+/// If they are not 2, 4 or 8.
+pub(super) fn read_bits(spec: &NodeSpec<'_>, name: &'static str) -> Result<Option<usize>, OpError> {
+    match spec.int(name)? {
+        None => Ok(None),
+        Some(2) => Ok(Some(2)),
+        Some(4) => Ok(Some(4)),
+        Some(8) => Ok(Some(8)),
+        Some(found) => Err(OpError::AttributeValue { name, found: found.to_string() }),
     }
-    Err(OpError::AttributeValue { name: "block_size", found: block_size.to_string() })
+}
+
+/// The attribute `block_size`.
+///
+/// # Errors
+/// If it is absent, no power of two, or less than 16.
+pub(super) fn required_block_size(spec: &NodeSpec<'_>) -> Result<usize, OpError> {
+    let name = "block_size";
+    expect_block_size(spec.int(name)?.ok_or(OpError::MissingAttribute { name })?)
+}
+
+/// The size of a block.
+///
+/// # Errors
+/// If it is no power of two, or less than 16.
+pub(super) fn expect_block_size(found: i64) -> Result<usize, OpError> {
+    let size = usize::try_from(found).ok().filter(|size| *size >= 16 && size.is_power_of_two());
+    size.ok_or(OpError::AttributeValue { name: "block_size", found: found.to_string() })
 }
 
 #[cfg(test)]

@@ -2,5 +2,8 @@
 
 // One a line, in alphabetical order.
 ops! {
+    gather_block_quantized,
+    matmul_bnb4,
+    matmul_fpq4,
     matmul_nbits,
 }
