@@ -6,4 +6,5 @@ ops! {
     matmul_bnb4,
     matmul_fpq4,
     matmul_nbits,
+    moe,
 }
