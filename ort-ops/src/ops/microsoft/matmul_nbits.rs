@@ -29,7 +29,8 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// Products are summed in double precision and rounded once, whatever `accuracy_level` would
 /// allow.
 ///
-/// Source: com.microsoft, MatMulNBits-1 (ONNX Runtime 1.31).
+/// Source: com.microsoft, MatMulNBits-1 (ONNX Runtime 1.31, which passes packed zero points over where
+/// there are groups).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatMulNBits {
     /// The columns of `a`, and the codes of a row that count.

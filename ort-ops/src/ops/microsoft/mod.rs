@@ -2,7 +2,9 @@
 
 // One a line, in alphabetical order.
 ops! {
+    cdist,
     gather_block_quantized,
+    inverse,
     matmul_bnb4,
     matmul_fpq4,
     matmul_nbits,

@@ -54,8 +54,9 @@ pub const DEFS: &[OpDef] = &[
 /// changes nothing but that `k` must be 2.
 ///
 /// Source: com.microsoft, MoE-1 and QMoE-1 (ONNX Runtime 1.31). Its CPU provider has no third
-/// layer and no SwiGLU in halves, and takes float16 weights of MoE for transposed ones; float codes
-/// and the transposed weights of old models are not supported here.
+/// layer and no SwiGLU in halves, takes float16 weights of MoE for transposed ones, and rounds tokens
+/// to 8 bits before blocks of 8-bit codes. Float codes and the transposed weights of old models are
+/// not supported here.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MoE {
     /// Which experts a token goes to.
