@@ -3,10 +3,13 @@
 // One a line, in alphabetical order.
 ops! {
     cdist,
+    conv_transpose_with_dynamic_pads,
+    crop_and_resize,
     gather_block_quantized,
     inverse,
     matmul_bnb4,
     matmul_fpq4,
     matmul_nbits,
+    maxpool_with_mask,
     moe,
 }
