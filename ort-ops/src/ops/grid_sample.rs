@@ -335,7 +335,7 @@ mod tests {
     fn com_microsoft_has_the_older_names_of_modes() {
         let x = tensor(&[1, 1, 1, 2], &[1_f32, 3.0]);
         let grid = tensor(&[1, 1, 1, 2], &[0_f32, 0.0]);
-        for (mode, expected) in [("bilinear", 2.0), ("bicubic", 2.0), ("nearest", 1.0)] {
+        for (mode, expected) in [("bilinear", 2_f32), ("bicubic", 2.0), ("nearest", 1.0)] {
             let case = Case::new("GridSample", 1).domain("com.microsoft");
             let case = case.attr("padding_mode", Attr::String("border".into()));
             let y = case.attr("mode", Attr::String(mode.into())).tensor(&[x.clone(), grid.clone()]);

@@ -135,7 +135,8 @@ impl Operator for MatMulBnb4 {
         let row = |row: usize, w: &mut [f64]| {
             for (column, w) in w.iter_mut().enumerate() {
                 let i = row * self.k + column;
-                let code = if i % 2 == 0 { codes[i / 2] >> 4 } else { codes[i / 2] & 0xf };
+                let byte = codes[i / 2];
+                let code = if i.is_multiple_of(2) { byte >> 4 } else { byte & 0xf };
                 *w = self.value(code) * scales[i / self.block_size];
             }
             Ok(())
