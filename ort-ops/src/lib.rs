@@ -31,6 +31,8 @@ mod weights;
 
 #[cfg(test)]
 mod case;
+#[cfg(test)]
+mod properties;
 
 use ort_graph::Registry;
 
