@@ -18,10 +18,12 @@ const OTHERS: &[&str] = &[
 /// up to two more inputs need.
 fn takes(def: &OpDef, dtype: DType) -> bool {
     let attrs = Attrs::new();
-    let others = [dtype, DType::I64, DType::I32, DType::F32, DType::Bool].map(|dtype| Some(Fact::unranked(dtype)));
+    let others = [dtype, DType::I64, DType::I32, DType::F32, DType::Bool]
+        .map(|dtype| Some(Fact::unranked(dtype)));
     let others: Vec<_> = others.into_iter().chain([None]).collect();
     let first = Some(Fact::unranked(dtype));
-    let mut pairs = others.iter().flat_map(|second| others.iter().map(move |third| (second, third)));
+    let mut pairs =
+        others.iter().flat_map(|second| others.iter().map(move |third| (second, third)));
     pairs.any(|(second, third)| {
         let inputs = [&first, second, third].map(Option::as_ref);
         let present = inputs.map(|fact| fact.is_some());
@@ -34,8 +36,7 @@ fn takes(def: &OpDef, dtype: DType) -> bool {
 fn definitions_say_which_types_inference_takes() {
     let mut n_checked = 0;
     for def in ort_ops::registry().defs().iter().filter(|def| !OTHERS.contains(&def.name)) {
-        let taken: Vec<_> =
-            DType::ALL.iter().filter(|&&dtype| takes(def, dtype)).collect();
+        let taken: Vec<_> = DType::ALL.iter().filter(|&&dtype| takes(def, dtype)).collect();
         let said: Vec<_> = DType::ALL.iter().filter(|&&dtype| (def.types)(dtype)).collect();
         // Some need attributes, or inputs of further types.
         if !taken.is_empty() {
