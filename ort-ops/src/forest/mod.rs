@@ -1,0 +1,254 @@
+//! Decision trees: one compact array of branches, checked once, walked without a look-up.
+//!
+//! A sample goes from a root to a leaf, branch by branch; the leaf votes for targets. Branches may
+//! share their children (a chain of comparisons can lead to one place), but no path comes back to
+//! where it was: [`Forest::new`] proves it, so that a walk ends.
+
+mod attrs;
+mod by_id;
+mod by_index;
+mod vote;
+
+use ort_graph::OpError;
+
+pub(crate) use attrs::{read_base, read_n_targets};
+pub(crate) use by_id::{Names, read_by_id};
+pub(crate) use by_index::read_by_index;
+pub use vote::Aggregate;
+pub(crate) use vote::Tally;
+
+/// What a branch asks of its feature.
+///
+/// Source: ONNX ML operator set, `nodes_modes` of `TreeEnsemble-5`, in its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Test {
+    /// `x ≤ threshold`.
+    Leq,
+    /// `x < threshold`.
+    Lt,
+    /// `x ≥ threshold`.
+    Gte,
+    /// `x > threshold`.
+    Gt,
+    /// `x = threshold`.
+    Eq,
+    /// `x ≠ threshold`.
+    Neq,
+    /// `x` is in the set of this number.
+    Member(u32),
+}
+
+/// Where a walk goes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Child {
+    /// To this branch.
+    Branch(u32),
+    /// It ends at this leaf.
+    Leaf(u32),
+}
+
+/// An inner node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Branch {
+    /// What the feature is compared with.
+    pub threshold: f64,
+    /// Which feature is looked at.
+    pub feature: u32,
+    /// The comparison.
+    pub test: Test,
+    /// Whether NaN, a missing value, passes whatever the test says.
+    pub is_nan_true: bool,
+    /// Where to go if the feature passes.
+    pub if_true: Child,
+    /// Where to go if it does not.
+    pub if_false: Child,
+}
+
+/// What a leaf adds to a target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Vote {
+    /// The target.
+    pub target: u32,
+    /// How much is added.
+    pub weight: f64,
+}
+
+/// Trees that vote together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Forest {
+    branches: Vec<Branch>,
+    /// The sets of [`Test::Member`], each sorted.
+    sets: Vec<Vec<f64>>,
+    /// Leaf `i` has the votes from `first_votes[i]` to `first_votes[i + 1]`.
+    first_votes: Vec<usize>,
+    votes: Vec<Vote>,
+    roots: Vec<Child>,
+    n_features: usize,
+    n_targets: usize,
+}
+
+/// The parts of a forest as they are read, unchecked.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    pub branches: Vec<Branch>,
+    pub sets: Vec<Vec<f64>>,
+    pub leaves: Vec<Vec<Vote>>,
+    pub roots: Vec<Child>,
+    pub n_targets: usize,
+}
+
+impl Forest {
+    /// A forest whose every index leads somewhere and whose every path ends.
+    ///
+    /// # Errors
+    /// If a child, set or target is not there, or a path comes back to where it was.
+    pub(crate) fn new(parts: Parts) -> Result<Self, OpError> {
+        let Parts { branches, mut sets, leaves, roots, n_targets } = parts;
+        let children = branches.iter().flat_map(|branch| [branch.if_true, branch.if_false]);
+        for child in children.chain(roots.iter().copied()) {
+            let (index, len) = match child {
+                Child::Branch(index) => (index, branches.len()),
+                Child::Leaf(index) => (index, leaves.len()),
+            };
+            in_range("the nodes of a tree", index, len)?;
+        }
+        for vote in leaves.iter().flatten() {
+            in_range("the targets of a tree", vote.target, n_targets)?;
+        }
+        for branch in &branches {
+            if let Test::Member(set) = branch.test {
+                in_range("the sets of a tree", set, sets.len())?;
+            }
+        }
+        if has_cycle(&branches) {
+            return Err(OpError::Unsupported { what: "a tree with a cycle" });
+        }
+        sets.iter_mut().for_each(|set| set.sort_by(f64::total_cmp));
+        let mut first_votes = vec![0];
+        first_votes.extend(leaves.iter().scan(0, |sum, votes| {
+            *sum += votes.len();
+            Some(*sum)
+        }));
+        let n_features = branches.iter().map(|branch| branch.feature as usize + 1).max();
+        Ok(Self {
+            n_features: n_features.unwrap_or(0),
+            votes: leaves.into_iter().flatten().collect(),
+            branches,
+            sets,
+            first_votes,
+            roots,
+            n_targets,
+        })
+    }
+
+    /// How many targets there are to vote for.
+    pub const fn n_targets(&self) -> usize {
+        self.n_targets
+    }
+
+    /// How many trees there are.
+    pub const fn n_trees(&self) -> usize {
+        self.roots.len()
+    }
+
+    /// The votes of all leaves.
+    pub(crate) fn all_votes(&self) -> &[Vote] {
+        &self.votes
+    }
+
+    /// That samples have every feature that a branch looks at.
+    ///
+    /// # Errors
+    /// If they have fewer.
+    pub(crate) fn expect_features(&self, n_features: usize) -> Result<(), OpError> {
+        if n_features >= self.n_features {
+            return Ok(());
+        }
+        let what = "the features of a sample and those of the trees";
+        Err(OpError::Shapes { what, left: vec![n_features], right: vec![self.n_features] })
+    }
+
+    /// The votes of each tree for a sample, which has all features.
+    pub(crate) fn votes<'a>(&'a self, sample: &'a [f64]) -> impl Iterator<Item = &'a [Vote]> {
+        self.roots.iter().map(|&root| self.leaf_votes(root, sample))
+    }
+
+    fn leaf_votes(&self, root: Child, sample: &[f64]) -> &[Vote] {
+        let mut child = root;
+        loop {
+            match child {
+                Child::Branch(index) => {
+                    let branch = &self.branches[index as usize];
+                    let x = sample[branch.feature as usize];
+                    let is_true = self.passes(branch, x) || (branch.is_nan_true && x.is_nan());
+                    child = if is_true { branch.if_true } else { branch.if_false };
+                }
+                Child::Leaf(index) => {
+                    let index = index as usize;
+                    return &self.votes[self.first_votes[index]..self.first_votes[index + 1]];
+                }
+            }
+        }
+    }
+
+    #[expect(clippy::float_cmp, reason = "equality is what the branch asks for")]
+    fn passes(&self, branch: &Branch, x: f64) -> bool {
+        match branch.test {
+            Test::Leq => x <= branch.threshold,
+            Test::Lt => x < branch.threshold,
+            Test::Gte => x >= branch.threshold,
+            Test::Gt => x > branch.threshold,
+            Test::Eq => x == branch.threshold,
+            Test::Neq => x != branch.threshold,
+            Test::Member(set) => {
+                // Adding zero makes -0 the same as 0, here and in the set.
+                self.sets[set as usize]
+                    .binary_search_by(|member| member.total_cmp(&(x + 0.0)))
+                    .is_ok()
+            }
+        }
+    }
+}
+
+/// That `index` is one of `len`.
+///
+/// # Errors
+/// If it is not.
+fn in_range(what: &'static str, index: impl Into<i64>, len: usize) -> Result<usize, OpError> {
+    let index = index.into();
+    let found = usize::try_from(index).ok().filter(|&found| found < len);
+    found.ok_or(OpError::Index { what, index, len })
+}
+
+/// Whether a path of branches comes back to where it was. Depth first, without recursion: a branch
+/// is open while its descendants are looked at, and closed for good after that.
+fn has_cycle(branches: &[Branch]) -> bool {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Seen {
+        Never,
+        Open,
+        Closed,
+    }
+    let mut seen = vec![Seen::Never; branches.len()];
+    let mut path: Vec<usize> = Vec::new();
+    for start in 0..branches.len() {
+        path.push(start);
+        while let Some(&at) = path.last() {
+            if seen[at] != Seen::Never {
+                seen[at] = Seen::Closed;
+                path.pop();
+                continue;
+            }
+            seen[at] = Seen::Open;
+            for child in [branches[at].if_true, branches[at].if_false] {
+                let Child::Branch(child) = child else { continue };
+                match seen[child as usize] {
+                    Seen::Never => path.push(child as usize),
+                    Seen::Open => return true,
+                    Seen::Closed => {}
+                }
+            }
+        }
+    }
+    false
+}
