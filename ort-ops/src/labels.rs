@@ -46,16 +46,6 @@ impl ClassLabels {
         }
     }
 
-    /// What "no" and "yes" are called where there is a single score: the two labels, or 0 and 1
-    /// if there are not two.
-    pub(crate) fn of_two(&self) -> Self {
-        match self {
-            _ if self.len() == 2 => self.clone(),
-            Self::Ints(_) => Self::Ints(vec![0, 1]),
-            Self::Strings(_) => Self::Strings(vec!["0".to_owned(), "1".to_owned()]),
-        }
-    }
-
     /// Writes the label of each class in `classes` to the output at 0, if it is wanted.
     ///
     /// # Errors

@@ -73,14 +73,13 @@ impl PostTransform {
         }
     }
 
-    /// The scores of both classes from one of them. As in ONNX Runtime a probability stays what it
-    /// is, whatever the transform, and a probit stands alone: the other column, which ONNX Runtime
-    /// leaves unwritten, is zero.
+    /// The scores of both classes from that of the second. As in ONNX Runtime no softmax is taken,
+    /// and a probit stands alone: the other column, which ONNX Runtime leaves unwritten, is zero.
     pub(crate) fn both(self, score: f64, second: Second) -> [f64; 2] {
         match (self, second) {
             (Self::Probit, _) => [probit(score), 0.0],
+            (Self::Logistic, _) => [logistic(-score), logistic(score)],
             (_, Second::Complement) => [1.0 - score, score],
-            (Self::Logistic, Second::Negated) => [logistic(-score), logistic(score)],
             (_, Second::Negated) => [-score, score],
         }
     }

@@ -252,3 +252,6 @@ fn has_cycle(branches: &[Branch]) -> bool {
     }
     false
 }
+
+#[cfg(test)]
+mod tests;

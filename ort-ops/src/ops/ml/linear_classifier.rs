@@ -25,18 +25,16 @@ pub const DEFS: &[OpDef] = &[OpDef {
 ///
 /// `x`: `[N, F]` or `[F]`; `y`: `[N]`, integers or strings; `z`: `[N, C]` float. A single score is
 /// that of the second of two classes, which wins above zero; as in ONNX Runtime `z` is `[1 - s, s]`
-/// then, whatever the transform, and where there are not two labels, they are 0 and 1 and `z` has
-/// one column. There are as many scores as intercepts, or as classes.
+/// then, under LOGISTIC that of its probability. There are as many scores as intercepts, or as
+/// classes without any.
 ///
 /// Source: ONNX ML operator set, `LinearClassifier-1`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinearClassifier {
     /// The weights.
     pub model: LinearModel,
-    /// The labels of the classes; two if there is a single score.
+    /// The labels of the classes.
     pub labels: ClassLabels,
-    /// The columns of `z`.
-    pub n_columns: usize,
     /// What is done with the scores.
     pub post_transform: PostTransform,
 }
@@ -48,13 +46,12 @@ impl LinearClassifier {
         let labels = ClassLabels::read(spec, "classlabels_ints", "classlabels_strings")?;
         let model = LinearModel::read(spec, labels.len())?;
         let n = model.n_targets();
-        if n != 1 && n != labels.len() {
+        let is_binary = n == 1 && labels.len() == 2;
+        if n != labels.len() && !is_binary {
             let found = format!("{n} values for {} classes", labels.len());
             return Err(OpError::AttributeValue { name: "intercepts", found });
         }
-        let n_columns = if labels.len() == 2 { 2 } else { n };
-        let labels = if n == 1 { labels.of_two() } else { labels };
-        Ok(Arc::new(Self { model, labels, n_columns, post_transform: PostTransform::read(spec)? }))
+        Ok(Arc::new(Self { model, labels, post_transform: PostTransform::read(spec)? }))
     }
 }
 
@@ -62,33 +59,31 @@ impl Operator for LinearClassifier {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         let n = n_rows(inputs, is_feature)?;
         let labels = Fact::tensor(self.labels.dtype(), [n.clone()]);
-        Ok(vec![labels, Fact::tensor(DType::F32, [n, Dim::Known(self.n_columns)])])
+        Ok(vec![labels, Fact::tensor(DType::F32, [n, Dim::Known(self.labels.len())])])
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let rows = Rows::read(inputs)?;
         rows.expect_features(self.model.n_features())?;
-        let mut results = rows.results(self.n_columns)?;
+        let mut results = rows.results(self.labels.len())?;
         let mut classes = Vec::with_capacity(rows.n);
         let mut scores = Vec::with_capacity(self.model.n_targets());
         for row in rows.iter() {
             scores.clear();
             scores.extend(self.model.scores(row));
-            classes.push(match scores[..] {
-                [score] => usize::from(score > 0.0),
-                _ => argmax(&scores),
-            });
             match scores[..] {
-                [score] if self.n_columns == 2 => {
+                [score] if self.labels.len() == 2 => {
+                    classes.push(usize::from(score > 0.0));
                     results.extend(self.post_transform.both(score, Second::Complement));
                 }
                 _ => {
+                    classes.push(argmax(&scores));
                     self.post_transform.apply(&mut scores);
-                    results.extend_from_slice(&scores);
+                    results.append(&mut scores);
                 }
             }
         }
-        floats::write(outputs, 1, DType::F32, &[rows.n, self.n_columns], &results)?;
+        floats::write(outputs, 1, DType::F32, &[rows.n, self.labels.len()], &results)?;
         self.labels.write(outputs, &classes)
     }
 }
@@ -131,16 +126,19 @@ mod tests {
             Tensor::from_strings(&[2], vec![a.to_owned(), b.to_owned()]).unwrap()
         };
         let x = tensor(&[2, 1], &[0.25_f32, -0.5]);
-        for transform in ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"] {
+        for transform in ["NONE", "SOFTMAX", "SOFTMAX_ZERO"] {
             let case = classifier(&[1.0], &[0.0])
                 .attr("classlabels_strings", labels(&["no", "yes"]))
                 .attr("post_transform", Attr::String(transform.to_owned()));
             let z = tensor(&[2, 2], &[0.75_f32, 0.25, 1.5, -0.5]);
             assert_eq!(case.run(std::slice::from_ref(&x)), values(strings("yes", "no"), z));
         }
-        let case = classifier(&[1.0], &[0.0]).attr("classlabels_strings", labels(&["one"]));
-        let z = tensor(&[2, 1], &[0.25_f32, -0.5]);
-        assert_eq!(case.run(&[x]), values(strings("1", "0"), z));
+        let case = classifier(&[4.0], &[-1.0])
+            .attr("classlabels_strings", labels(&["no", "yes"]))
+            .attr("post_transform", Attr::String("LOGISTIC".to_owned()));
+        let x = tensor(&[2, 1], &[0.25_f32, f32::INFINITY]);
+        let z = tensor(&[2, 2], &[0.5_f32, 0.5, 0.0, 1.0]);
+        assert_eq!(case.run(&[x]), values(strings("no", "yes"), z));
     }
 
     #[test]

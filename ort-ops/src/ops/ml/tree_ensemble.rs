@@ -117,3 +117,95 @@ impl Operator for TreeEnsemble {
         floats::write(outputs, 0, self.result_dtype(dtype), &shape, &scores)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+    use ort_tensor::Tensor;
+
+    use crate::case::{Case, tensor};
+
+    fn strings(values: &[&str]) -> Attr {
+        Attr::Strings(values.iter().map(|&value| value.to_owned()).collect())
+    }
+
+    /// Two trees: `x₁ < 2 ? 1 : -3` for target 0, and a leaf with 10 for target 1.
+    fn regressor() -> Case {
+        let ints = |values: &[i64]| Attr::Ints(values.to_vec());
+        Case::new("TreeEnsembleRegressor", 3)
+            .domain("ai.onnx.ml")
+            .attr("nodes_treeids", ints(&[5, 5, 5, 9]))
+            .attr("nodes_nodeids", ints(&[0, 1, 2, 0]))
+            .attr("nodes_modes", strings(&["BRANCH_LT", "LEAF", "LEAF", "LEAF"]))
+            .attr("nodes_featureids", ints(&[1, 0, 0, 0]))
+            .attr("nodes_values", Attr::Floats(vec![2.0, 0.0, 0.0, 0.0]))
+            .attr("nodes_truenodeids", ints(&[1, 0, 0, 0]))
+            .attr("nodes_falsenodeids", ints(&[2, 0, 0, 0]))
+            .attr("target_treeids", ints(&[5, 9, 5]))
+            .attr("target_nodeids", ints(&[1, 0, 2]))
+            .attr("target_ids", ints(&[0, 1, 0]))
+            .attr("target_weights", Attr::Floats(vec![1.0, 10.0, -3.0]))
+            .attr("n_targets", Attr::Int(2))
+    }
+
+    #[test]
+    fn features_of_every_type_give_floats_with_base_values() {
+        let case = regressor().attr("base_values", Attr::Floats(vec![0.5, 1.0]));
+        let y = tensor(&[2, 2], &[1.5_f32, 11.0, -2.5, 11.0]);
+        let cases = [
+            tensor(&[2, 2], &[0_f32, 1.0, 0.0, 2.0]),
+            tensor(&[2, 2], &[0_f64, 1.0, 0.0, 2.0]),
+            tensor(&[2, 2], &[0_i32, 1, 0, 2]),
+            tensor(&[2, 2], &[0_i64, 1, 0, 2]),
+        ];
+        for x in cases {
+            assert_eq!(case.tensor(&[x]), Ok(y.clone()));
+        }
+        assert_eq!(case.tensor(&[tensor::<f32>(&[0, 2], &[])]), Ok(tensor::<f32>(&[0, 2], &[])));
+        assert_eq!(
+            case.tensor(&[tensor(&[2], &[0_f32, 1.0])]),
+            Ok(tensor(&[1, 2], &[1.5_f32, 11.0]))
+        );
+    }
+
+    #[test]
+    fn doubles_stand_in_tensors() {
+        let doubles = |values: &[f64]| Attr::Tensor(tensor(&[values.len()], values));
+        let split = 2.0 + 1e-12;
+        let case = regressor()
+            .attr("nodes_values", Attr::Floats(vec![]))
+            .attr("nodes_values_as_tensor", doubles(&[split, 0.0, 0.0, 0.0]))
+            .attr("base_values_as_tensor", doubles(&[0.25, 0.0]));
+        let x: Tensor = tensor(&[2, 2], &[0.0, 2.0, 0.0, split]);
+        assert_eq!(case.tensor(&[x]), Ok(tensor(&[2, 2], &[1.25_f32, 10.0, -2.75, 10.0])));
+        let both = case.attr("base_values", Attr::Floats(vec![1.0, 2.0]));
+        let error = both.tensor(&[tensor(&[1, 2], &[0.0, 0.0])]).unwrap_err();
+        assert_eq!(
+            error,
+            "attribute `base_values_as_tensor` has the unsupported value floats beside `base_values`"
+        );
+    }
+
+    #[test]
+    fn ids_that_lead_nowhere_are_refused() {
+        let ints = |values: &[i64]| Attr::Ints(values.to_vec());
+        let x = [tensor(&[1, 2], &[0_f32, 1.0])];
+        let cases = [
+            ("nodes_nodeids", ints(&[0, 1, 1, 0]), "node 1 of tree 5 twice"),
+            ("nodes_truenodeids", ints(&[3, 0, 0, 0]), "node 3, which tree 5 does not have"),
+            ("target_nodeids", ints(&[1, 1, 2]), "node 1, which tree 9 does not have"),
+            ("nodes_treeids", ints(&[5, 5, 5]), "3 values where there are 4"),
+            ("target_weights", Attr::Floats(vec![1.0]), "1 values where there are 3"),
+            ("base_values", Attr::Floats(vec![1.0]), "1 values"),
+            ("nodes_modes", strings(&["BRANCH_MEMBER", "LEAF", "LEAF", "LEAF"]), "BRANCH_MEMBER"),
+        ];
+        for (name, attr, found) in cases {
+            let error = regressor().attr(name, attr).tensor(&x).unwrap_err();
+            assert_eq!(error, format!("attribute `{name}` has the unsupported value {found}"));
+        }
+        let error = regressor().attr("nodes_falsenodeids", ints(&[0, 0, 0, 0])).tensor(&x);
+        assert_eq!(error, Err("a tree with a cycle is not supported".to_owned()));
+        let error = regressor().attr("target_ids", ints(&[0, 2, 0])).tensor(&x);
+        assert!(error.unwrap_err().starts_with("the targets of a tree"));
+    }
+}

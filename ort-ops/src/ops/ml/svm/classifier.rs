@@ -17,7 +17,7 @@ use crate::scores::{PostTransform, Second, argmax, logistic};
 /// `y[n]` = the label of the winner, `z[n]` = the scores, transformed.
 ///
 /// `x`: `[N, F]` or `[F]`; `y`: `[N]`, integers or strings; `z`: float, `[N, C]` with weighted sums
-/// or probabilities. Without probabilities, two classes have `[-s, s]` (`[1 - s, s]` under any
+/// or probabilities. Without probabilities, two classes have `[-s, s]` (`[1 - s, s]` under a
 /// transform) and more than two have a score for each pair, in the order 0-1, 0-2, …, 1-2, ….
 ///
 /// Source: ONNX ML operator set, `SVMClassifier-1`; what it leaves open is as in ONNX Runtime.
@@ -29,17 +29,31 @@ pub struct SvmClassifier {
     pub labels: ClassLabels,
     /// What is done with the scores.
     pub post_transform: PostTransform,
-    /// Whether no coefficient is negative: two classes with weighted sums have another border then.
-    pub is_positive: bool,
 }
 
 /// How classes are told apart.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SvmClasses {
     /// By a weighted sum of the features for each.
-    Linear(LinearModel),
+    Linear {
+        /// The weights.
+        model: LinearModel,
+        /// Of two classes the second wins as soon as either score is past this border.
+        border: Border,
+    },
     /// By duels of each with each.
     Pairwise(Pairwise),
+}
+
+/// What a score of two classes must pass for the second to win at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Border {
+    /// Nothing is enough: the larger score wins.
+    None,
+    /// It must be above zero.
+    Zero,
+    /// It must be a half at least: no coefficient is negative, so that scores are probabilities.
+    Half,
 }
 
 /// A duel of each class with each other, decided by kernels.
@@ -68,16 +82,18 @@ impl SvmClassifier {
                 SvmClasses::Pairwise(Pairwise::read(spec, starts, labels.len(), kernel)?)
             }
             _ => {
-                for unused in ["support_vectors", "prob_a", "prob_b"] {
-                    spec.ignore(unused);
-                }
+                spec.ignore("support_vectors");
                 let rho = f64::from(required_floats(spec, "rho")?[0]);
-                SvmClasses::Linear(LinearModel::new(coefficients, vec![rho; labels.len()])?)
+                let border = match has_probabilities(spec)? {
+                    true => Border::None,
+                    false if coefficients.iter().all(|&x| x >= 0.0) => Border::Half,
+                    false => Border::Zero,
+                };
+                let model = LinearModel::new(coefficients, vec![rho; labels.len()])?;
+                SvmClasses::Linear { model, border }
             }
         };
-        let is_positive = coefficients.iter().all(|&x| x >= 0.0);
-        let post_transform = PostTransform::read(spec)?;
-        Ok(Arc::new(Self { classes, labels, post_transform, is_positive }))
+        Ok(Arc::new(Self { classes, labels, post_transform: PostTransform::read(spec)? }))
     }
 
     const fn n_columns(&self) -> usize {
@@ -93,9 +109,9 @@ impl SvmClassifier {
     /// The class of a sample; its scores go to `results`.
     fn classify(&self, row: &[f64], results: &mut Vec<f64>) -> usize {
         let (class, mut scores) = match &self.classes {
-            SvmClasses::Linear(model) => {
+            SvmClasses::Linear { model, border } => {
                 let scores: Vec<f64> = model.scores(row).collect();
-                (self.linear_class(&scores), scores)
+                (border.winner(&scores), scores)
             }
             SvmClasses::Pairwise(pairs) => pairs.classify(row, self.labels.len()),
         };
@@ -112,15 +128,17 @@ impl SvmClassifier {
         }
         class
     }
+}
 
-    /// The largest score wins; but of two classes the second does as soon as any is above a border.
-    fn linear_class(&self, scores: &[f64]) -> usize {
+impl Border {
+    fn winner(self, scores: &[f64]) -> usize {
         let best = argmax(scores);
-        let is_above = match self.is_positive {
-            true => scores[best] >= 0.5,
-            false => scores[best] > 0.0,
+        let is_past = match self {
+            Self::None => false,
+            Self::Zero => scores[best] > 0.0,
+            Self::Half => scores[best] >= 0.5,
         };
-        if scores.len() == 2 && is_above { 1 } else { best }
+        if scores.len() == 2 && is_past { 1 } else { best }
     }
 }
 
@@ -141,12 +159,11 @@ impl Pairwise {
         let n_duels = n_classes.checked_mul(n_classes - 1).ok_or(OpError::TooLarge)? / 2;
         let coefficients = at_least(spec, "coefficients", n_coefficients)?;
         let rho = at_least(spec, "rho", n_duels)?;
-        let prob = [spec.floats("prob_a")?, spec.floats("prob_b")?];
-        let probabilities = if prob.iter().flatten().all(|values| values.is_empty()) {
-            None
-        } else {
+        let probabilities = if has_probabilities(spec)? {
             let offsets = at_least(spec, "prob_b", n_duels)?;
             Some(at_least(spec, "prob_a", n_duels)?.into_iter().zip(offsets).collect())
+        } else {
+            None
         };
         Ok(Self { support, coefficients, starts, rho, probabilities })
     }
@@ -179,6 +196,12 @@ impl Pairwise {
         }
         (argmax(&wins), scores)
     }
+}
+
+/// Whether scores are to become probabilities.
+fn has_probabilities(spec: &NodeSpec<'_>) -> Result<bool, OpError> {
+    let given = [spec.floats("prob_a")?, spec.floats("prob_b")?];
+    Ok(given.iter().flatten().any(|values| !values.is_empty()))
 }
 
 /// Each class with each after it.
@@ -215,7 +238,7 @@ impl Operator for SvmClassifier {
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let rows = Rows::read(inputs)?;
         rows.expect_features(match &self.classes {
-            SvmClasses::Linear(model) => model.n_features(),
+            SvmClasses::Linear { model, .. } => model.n_features(),
             SvmClasses::Pairwise(pairs) => pairs.support.n_features(),
         })?;
         let mut results = rows.results(self.n_columns())?;
