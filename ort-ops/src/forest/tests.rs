@@ -89,11 +89,11 @@ fn votes_are_aggregated_over_trees() {
         [(0, 0, 0.0, (0, 1), (0, 1)), (0, 0, 0.0, (1, 1), (1, 1)), (0, 1, 0.0, (0, 1), (2, 1))];
     let leaves = [(0, 1.0), (0, 6.0), (0, -4.0)];
     for (function, expected) in
-        [(0, [1.0, 8.0 / 3.0]), (1, [3.0, 8.0]), (2, [-4.0, 1.0]), (3, [6.0; 2])]
+        [(0, [1.0_f32, 8.0 / 3.0]), (1, [3.0, 8.0]), (2, [-4.0, 1.0]), (3, [6.0; 2])]
     {
         let case = ensemble(DType::F32, &nodes, &leaves, &[0, 1, 2])
             .attr("aggregate_function", Attr::Int(function));
-        assert_eq!(scores(&case, &[0.5, -0.5]), Ok(expected.map(|x: f64| x as f32).to_vec()));
+        assert_eq!(scores(&case, &[0.5, -0.5]), Ok(expected.to_vec()));
     }
 }
 

@@ -100,7 +100,8 @@ impl Operator for FeatureVectorizer {
             let x = inputs.tensor(i)?;
             let (_, own) = rows_of(x)?;
             let (values, length) = (numbers(i, x)?, self.length(i, own));
-            for row in 0..n {
+            // Samples without features are not counted: there may be any number of them.
+            for row in 0..if width == 0 { 0 } else { n } {
                 let from = &values[row * own..][..own.min(length)];
                 y[row * width + start..][..from.len()].copy_from_slice(from);
             }

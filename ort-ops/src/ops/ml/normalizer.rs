@@ -63,7 +63,8 @@ impl Operator for Normalizer {
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let rows = Rows::read(inputs)?;
         let mut y = rows.results(rows.n_features)?;
-        for row in rows.iter() {
+        // Samples without features are not counted: there may be any number of them.
+        for row in rows.iter().take_while(|row| !row.is_empty()) {
             let norm = match self.norm {
                 Norm::Max => row.iter().copied().fold(f64::NEG_INFINITY, f64::max),
                 Norm::L1 => row.iter().map(|x| x.abs()).sum(),
