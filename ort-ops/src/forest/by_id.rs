@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use ort_graph::{NodeSpec, OpError};
 
 use super::attrs::{expect_len, floats, index, ints, missing_tracks};
-use super::{Branch, Child, Forest, Parts, Test, Vote};
+use super::{Branch, Child, Forest, Node, Parts, Test, Vote};
 
 /// What the attributes of the votes are called.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Names {
     pub weights_as_tensor: &'static str,
 }
 
-/// A node: a branch or a leaf by its position among those of its kind.
+/// Where the node of a tree is, by the ids of both.
 type Places = HashMap<(i64, i64), Child>;
 
 /// The trees of the attributes. The root of a tree is its first node; a vote at a branch counts
@@ -49,13 +49,16 @@ fn places(
     tree_ids: &[i64],
     node_ids: &[i64],
 ) -> Result<(Places, Vec<Child>, usize), OpError> {
-    let (mut n_branches, mut n_leaves) = (0_u32, 0_u32);
+    let (mut n_branches, mut n_leaves) = (0, 0);
     let (mut places, mut roots) = (Places::with_capacity(tests.len()), Vec::new());
     let mut trees = std::collections::HashSet::new();
     for ((test, &tree), &node) in tests.iter().zip(tree_ids).zip(node_ids) {
-        let n = if test.is_some() { &mut n_branches } else { &mut n_leaves };
-        let place = if test.is_some() { Child::Branch(*n) } else { Child::Leaf(*n) };
-        *n = n.checked_add(1).ok_or(OpError::TooLarge)?;
+        let (n, node_of) = match test {
+            Some(_) => (&mut n_branches, Node::Branch as fn(usize) -> Node),
+            None => (&mut n_leaves, Node::Leaf as fn(usize) -> Node),
+        };
+        let place = Child::to(node_of(*n))?;
+        *n += 1;
         if places.insert((tree, node), place).is_some() {
             let found = format!("node {node} of tree {tree} twice");
             return Err(OpError::AttributeValue { name: "nodes_nodeids", found });
@@ -64,7 +67,7 @@ fn places(
             roots.push(place);
         }
     }
-    Ok((places, roots, n_leaves as usize))
+    Ok((places, roots, n_leaves))
 }
 
 /// The branches, in the order of the nodes.
@@ -116,9 +119,9 @@ fn read_votes(
     let mut leaves = vec![Vec::new(); n_leaves];
     for (((&target, &node), &tree), weight) in targets.iter().zip(nodes).zip(trees).zip(weights) {
         let target = index(names.ids, target)?;
-        match places.get(&(tree, node)) {
-            Some(&Child::Leaf(leaf)) => leaves[leaf as usize].push(Vote { target, weight }),
-            Some(Child::Branch(_)) => {}
+        match places.get(&(tree, node)).map(|place| place.node()) {
+            Some(Node::Leaf(leaf)) => leaves[leaf].push(Vote { target, weight }),
+            Some(Node::Branch(_)) => {}
             None => {
                 let found = format!("node {node}, which tree {tree} does not have");
                 return Err(OpError::AttributeValue { name: names.node_ids, found });

@@ -3,7 +3,7 @@
 use ort_graph::{NodeSpec, OpError};
 
 use super::attrs::{expect_len, index, ints, missing_tracks, read_n_targets, tensor};
-use super::{Branch, Child, Forest, Parts, Test, Vote, in_range};
+use super::{Branch, Child, Forest, Node, Parts, Test, Vote, in_range};
 
 /// The trees of the attributes.
 ///
@@ -23,14 +23,15 @@ pub(crate) fn read_by_index(spec: &NodeSpec<'_>) -> Result<Forest, OpError> {
     let leaves = targets.iter().zip(weights).map(vote).collect::<Result<_, OpError>>()?;
     let roots = spec.ints("tree_roots")?.unwrap_or_default();
     let root = |&root: &i64| {
-        let at = in_range("the roots of trees", root, branches.len())?;
+        let at = index("tree_roots", root)? as usize;
+        in_range("the roots of trees", at, branches.len())?;
         // A tree that is a leaf is a branch with that leaf on both sides.
         match (branches[at].if_true, branches[at].if_false) {
-            (Child::Leaf(a), Child::Leaf(b)) if a == b => Ok(Child::Leaf(a)),
-            _ => Ok(Child::Branch(index("tree_roots", root)?)),
+            (a, b) if a == b && matches!(a.node(), Node::Leaf(_)) => Ok(a),
+            _ => Child::to(Node::Branch(at)),
         }
     };
-    let roots = roots.iter().map(root).collect::<Result<_, OpError>>()?;
+    let roots = roots.iter().map(root).collect::<Result<_, _>>()?;
     Forest::new(Parts { branches, sets, leaves, roots, n_targets })
 }
 
@@ -87,8 +88,8 @@ fn read_children(
 ) -> Result<Vec<Child>, OpError> {
     let pairs = ints(spec, ids, n)?.iter().zip(ints(spec, are_leaves, n)?);
     let child = |(&id, &is_leaf): (&i64, &i64)| {
-        let id = index(ids, id)?;
-        Ok(if is_leaf == 0 { Child::Branch(id) } else { Child::Leaf(id) })
+        let at = index(ids, id)? as usize;
+        Child::to(if is_leaf == 0 { Node::Branch(at) } else { Node::Leaf(at) })
     };
     pairs.map(child).collect()
 }

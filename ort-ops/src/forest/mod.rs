@@ -38,16 +38,42 @@ pub enum Test {
     Member(u32),
 }
 
-/// Where a walk goes next.
+/// Where a walk goes next: to a branch or to a leaf, in four bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Child {
-    /// To this branch.
-    Branch(u32),
-    /// It ends at this leaf.
-    Leaf(u32),
+pub struct Child(i32);
+
+/// A node by its position among those of its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// An inner node.
+    Branch(usize),
+    /// A leaf.
+    Leaf(usize),
 }
 
-/// An inner node.
+impl Child {
+    /// The way to a node.
+    ///
+    /// # Errors
+    /// If there are more nodes than a tree can have.
+    pub(crate) fn to(node: Node) -> Result<Self, OpError> {
+        let index = |index: usize| i32::try_from(index).map_err(|_| OpError::TooLarge);
+        Ok(match node {
+            Node::Branch(at) => Self(index(at)?),
+            Node::Leaf(at) => Self(!index(at)?),
+        })
+    }
+
+    /// The node that it leads to.
+    pub const fn node(self) -> Node {
+        match self.0 {
+            leaf @ ..0 => Node::Leaf((!leaf).cast_unsigned() as usize),
+            branch => Node::Branch(branch.cast_unsigned() as usize),
+        }
+    }
+}
+
+/// An inner node, in 32 bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Branch {
     /// What the feature is compared with.
@@ -106,18 +132,18 @@ impl Forest {
         let Parts { branches, mut sets, leaves, roots, n_targets } = parts;
         let children = branches.iter().flat_map(|branch| [branch.if_true, branch.if_false]);
         for child in children.chain(roots.iter().copied()) {
-            let (index, len) = match child {
-                Child::Branch(index) => (index, branches.len()),
-                Child::Leaf(index) => (index, leaves.len()),
+            let (at, len) = match child.node() {
+                Node::Branch(at) => (at, branches.len()),
+                Node::Leaf(at) => (at, leaves.len()),
             };
-            in_range("the nodes of a tree", index, len)?;
+            in_range("the nodes of a tree", at, len)?;
         }
         for vote in leaves.iter().flatten() {
-            in_range("the targets of a tree", vote.target, n_targets)?;
+            in_range("the targets of a tree", vote.target as usize, n_targets)?;
         }
         for branch in &branches {
             if let Test::Member(set) = branch.test {
-                in_range("the sets of a tree", set, sets.len())?;
+                in_range("the sets of a tree", set as usize, sets.len())?;
             }
         }
         if has_cycle(&branches) {
@@ -176,16 +202,15 @@ impl Forest {
     fn leaf_votes(&self, root: Child, sample: &[f64]) -> &[Vote] {
         let mut child = root;
         loop {
-            match child {
-                Child::Branch(index) => {
-                    let branch = &self.branches[index as usize];
+            match child.node() {
+                Node::Branch(at) => {
+                    let branch = &self.branches[at];
                     let x = sample[branch.feature as usize];
                     let is_true = self.passes(branch, x) || (branch.is_nan_true && x.is_nan());
                     child = if is_true { branch.if_true } else { branch.if_false };
                 }
-                Child::Leaf(index) => {
-                    let index = index as usize;
-                    return &self.votes[self.first_votes[index]..self.first_votes[index + 1]];
+                Node::Leaf(at) => {
+                    return &self.votes[self.first_votes[at]..self.first_votes[at + 1]];
                 }
             }
         }
@@ -210,14 +235,13 @@ impl Forest {
     }
 }
 
-/// That `index` is one of `len`.
+/// That `at` is one of `len` positions.
 ///
 /// # Errors
 /// If it is not.
-fn in_range(what: &'static str, index: impl Into<i64>, len: usize) -> Result<usize, OpError> {
-    let index = index.into();
-    let found = usize::try_from(index).ok().filter(|&found| found < len);
-    found.ok_or(OpError::Index { what, index, len })
+fn in_range(what: &'static str, at: usize, len: usize) -> Result<(), OpError> {
+    let index = i64::try_from(at).unwrap_or(i64::MAX);
+    if at < len { Ok(()) } else { Err(OpError::Index { what, index, len }) }
 }
 
 /// Whether a path of branches comes back to where it was. Depth first, without recursion: a branch
@@ -241,9 +265,9 @@ fn has_cycle(branches: &[Branch]) -> bool {
             }
             seen[at] = Seen::Open;
             for child in [branches[at].if_true, branches[at].if_false] {
-                let Child::Branch(child) = child else { continue };
-                match seen[child as usize] {
-                    Seen::Never => path.push(child as usize),
+                let Node::Branch(child) = child.node() else { continue };
+                match seen[child] {
+                    Seen::Never => path.push(child),
                     Seen::Open => return true,
                     Seen::Closed => {}
                 }

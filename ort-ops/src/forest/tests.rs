@@ -1,3 +1,5 @@
+//! Small trees by hand, and trees that want to do harm.
+
 use ort_graph::Attr;
 use ort_tensor::{DType, Number, Tensor};
 
@@ -41,6 +43,11 @@ fn branch(mode: u8, split: f64) -> Case {
 fn scores(case: &Case, x: &[f32]) -> Result<Vec<f32>, String> {
     let y = case.tensor(&[tensor(&[x.len(), 1], x)])?;
     Ok(y.as_slice().unwrap().to_vec())
+}
+
+#[test]
+fn a_branch_is_half_a_cache_line() {
+    assert_eq!(size_of::<super::Branch>(), 32);
 }
 
 #[test]

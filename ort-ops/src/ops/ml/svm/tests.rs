@@ -1,3 +1,5 @@
+//! Kernels, classes and their scores, by hand.
+
 use ort_graph::Attr;
 use ort_tensor::Tensor;
 
@@ -29,8 +31,13 @@ fn two_classes(attrs: &[(&str, &[f32])]) -> Case {
 
 #[test]
 fn each_kernel_is_its_formula() {
-    let cases =
-        [("LINEAR", 6.0_f32), ("POLY", 16.0), ("RBF", (-0.5_f32).exp()), ("SIGMOID", 4_f32.tanh())];
+    let cases = [
+        ("LINEAR", 13.0_f32),
+        ("POLY", 33.0),
+        // 2 exp(-1/2) + 1 and 2 tanh(4) + 1, rounded.
+        ("RBF", 2.213_061_3),
+        ("SIGMOID", 2.998_658_7),
+    ];
     for (kernel, expected) in cases {
         let attrs: &[(&str, &[f32])] =
             &[("coefficients", &[2.0]), ("support_vectors", &[3.0]), ("rho", &[1.0])];
