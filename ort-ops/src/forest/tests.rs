@@ -105,6 +105,21 @@ fn votes_are_aggregated_over_trees() {
 }
 
 #[test]
+fn transforms_are_numbered_as_in_the_specification() {
+    let nodes = [(0, 0, 0.0, (0, 1), (0, 1)), (0, 0, 0.0, (1, 1), (1, 1))];
+    let case = |transform: i64| {
+        ensemble(DType::F32, &nodes, &[(0, 90.0), (1, 90.0)], &[0, 1])
+            .attr("n_targets", Attr::Int(2))
+            .attr("post_transform", Attr::Int(transform))
+    };
+    // None, softmax, logistic, softmax without zeros.
+    for (transform, expected) in [(0, 90.0), (1, 0.5), (2, 1.0), (3, 0.5)] {
+        assert_eq!(scores(&case(transform), &[0.0]), Ok(vec![expected; 2]), "{transform}");
+    }
+    assert!(scores(&case(5), &[0.0]).is_err());
+}
+
+#[test]
 fn scores_have_the_type_of_the_features() {
     let node = [(1, 0, 0.1, (0, 1), (1, 1))];
     let case = ensemble(DType::F64, &node, &[(0, 0.5), (0, 2.0)], &[0]);

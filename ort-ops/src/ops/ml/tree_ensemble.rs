@@ -34,7 +34,13 @@ pub const DEFS: &[OpDef] = &[
 /// transformed.
 ///
 /// `x`: `[N, F]` or `[F]`; `y`: `[N, n_targets]`, of the type of `x` for `TreeEnsemble`, float for
-/// `TreeEnsembleRegressor`. A target that nobody votes for has its base value.
+/// `TreeEnsembleRegressor`. A target that nobody votes for has its base value. Votes are summed in
+/// double for double features, else in float.
+///
+/// ONNX Runtime 1.31 differs where this follows the specification: for `TreeEnsemble` it takes
+/// softmax for logistic and the other way round, and cuts off fractions of features that it looks
+/// up in a set with negative members; it forgets the base value of one of several targets that
+/// nobody votes for.
 ///
 /// Source: ONNX ML operator set, `TreeEnsemble-5` and `TreeEnsembleRegressor-5`.
 #[derive(Clone, Debug, PartialEq)]
