@@ -16,7 +16,7 @@ pub enum PostTransform {
     Logistic,
     /// [`PostTransform::Softmax`] over the scores that are not zero; a zero stays one.
     SoftmaxZero,
-    /// The inverse of the normal distribution, to three digits (see [`probit`]).
+    /// The inverse of the normal distribution, to three digits.
     Probit,
 }
 

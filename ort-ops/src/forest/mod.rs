@@ -2,7 +2,7 @@
 //!
 //! A sample goes from a root to a leaf, branch by branch; the leaf votes for targets. Branches may
 //! share their children (a chain of comparisons can lead to one place), but no path comes back to
-//! where it was: [`Forest::new`] proves it, so that a walk ends.
+//! where it was: a forest is only made once that is proved, so that a walk ends.
 
 mod attrs;
 mod by_id;

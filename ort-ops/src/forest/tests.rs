@@ -173,3 +173,22 @@ fn a_chain_of_any_depth_is_walked_and_children_may_be_shared() {
     let case = ensemble(DType::F32, &nodes, &[(0, 1.0), (0, 2.0)], &[0]);
     assert_eq!(scores(&case, &[0.0, 1.0]), Ok(vec![1.0, 2.0]));
 }
+
+proptest::proptest! {
+    #[test]
+    fn any_indices_are_refused_or_walked(
+        nodes in proptest::collection::vec(
+            (-1..3_i64, 0..6_u8, -1.0..1.0, (-1..6_i64, 0..2_i64), (-1..6_i64, 0..2_i64)),
+            1..6,
+        ),
+        leaves in proptest::collection::vec((0..2_i64, -1.0..1.0), 1..6),
+        root in 0..6_i64,
+    ) {
+        let case = ensemble(DType::F32, &nodes, &leaves, &[root]);
+        if let Ok(y) = case.tensor(&[tensor(&[2, 3], &[-0.5_f32, 0.0, 0.5, 1.0, f32::NAN, -2.0])]) {
+            let weights: Vec<f32> = leaves.iter().map(|leaf| f32::from_f64(leaf.1)).collect();
+            let scores = y.as_slice::<f32>().unwrap();
+            proptest::prop_assert!(scores.iter().all(|score| weights.contains(score)));
+        }
+    }
+}
