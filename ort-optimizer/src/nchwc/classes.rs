@@ -48,7 +48,9 @@ impl Classes {
     pub(super) fn join(&mut self, a: usize, b: usize) -> Result<(), Conflict> {
         let (a, b) = (self.root(a), self.root(b));
         self.learn(a, self.known[b])?;
-        self.parents[b] = a;
+        self.learn(b, self.known[a])?;
+        // Values are met in order, so paths to the oldest stay short.
+        self.parents[a.max(b)] = a.min(b);
         Ok(())
     }
 

@@ -8,7 +8,7 @@
 use ort_graph::{Attr, Node};
 
 use super::error::{Contradiction, NchwcError};
-use super::survey::{Filter, FilterKind, Step, Survey};
+use super::survey::{Filter, FilterKind, Step, Survey, reordered_channels};
 use super::{DOMAIN, votes};
 
 /// The block sizes that there are: ONNX Runtime has 16 with AVX-512 (and RISC-V's vectors), else 8.
@@ -108,16 +108,14 @@ fn by_votes(surveys: &[Survey<'_>]) -> Result<usize, NchwcError> {
             nodes.push(node.label().to_owned());
         }
     }
-    match nodes.is_empty() {
-        true => Ok(BLOCK_SIZES[1]),
-        false => {
-            let (n_votes, n_for_16) = (votes.n(), votes.n_for_16());
-            Err(NchwcError::Undecided { nodes, n_votes, n_for_16 })
-        }
+    if nodes.is_empty() {
+        return Ok(BLOCK_SIZES[1]);
     }
+    let (n_votes, n_for_16) = (votes.n(), votes.n_for_16());
+    Err(NchwcError::Undecided { nodes, n_votes, n_for_16 })
 }
 
-/// What the nodes of a graph say, first those that read or write files' own numbers.
+/// What the nodes of a graph say.
 fn clues<'s>(survey: &'s Survey<'_>) -> Vec<(&'s Node, Clue<'s>)> {
     let mut clues = Vec::new();
     for &(id, step) in &survey.steps {
@@ -169,11 +167,10 @@ fn conv_clues<'s>(survey: &'s Survey<'_>, node: &'s Node, filter: Filter<'s>) ->
         FilterKind::Dense => {
             clues.push(Clue::Divides(i));
             let maker = node.inputs.first().copied().flatten();
-            let maker = maker.and_then(|x| survey.graph.producer(x)).map(|(id, _)| id);
-            let reordered = survey.steps.iter().find_map(|&(id, step)| match step {
-                Step::ReorderInput { channels } if Some(id) == maker => channels,
-                _ => None,
-            });
+            let maker = maker.and_then(|x| survey.graph.producer(x));
+            let maker = maker.map(|(id, _)| survey.graph.node(id));
+            let reordered = maker.filter(|maker| maker.op_type == "ReorderInput");
+            let reordered = reordered.and_then(|maker| reordered_channels(survey.graph, maker));
             clues.extend(reordered.map(Clue::NotMore));
         }
     }
@@ -189,11 +186,12 @@ fn conv_clues<'s>(survey: &'s Survey<'_>, node: &'s Node, filter: Filter<'s>) ->
 /// Whether all filters from `first` on are zero, in blocks of this size. The outputs are the
 /// innermost of both forms, and their blocks the outermost.
 fn is_zero_from(first: usize, filter: Filter<'_>, block: usize) -> bool {
-    let [o, i, kh, kw] = filter.shape();
-    let n_terms = i * kh * kw;
+    let n_filters = filter.shape()[0];
     let Ok(weights) = filter.weights.as_slice::<f32>() else { return false };
-    (first..o).all(|output| {
+    let n_terms = weights.len() / n_filters.max(1);
+    (first..n_filters).all(|output| {
         let start = output / block * block * n_terms + output % block;
-        weights[start..].iter().step_by(block).take(n_terms).all(|&weight| weight == 0.0)
+        let lane = weights.get(start..).unwrap_or_default().iter().step_by(block);
+        lane.take(n_terms).all(|&weight| weight == 0.0)
     })
 }

@@ -267,7 +267,10 @@ fn cropped(filters: &Tensor, o: usize, i: usize) -> Result<Tensor, NchwcError> {
     if (o, i) == (all_o, all_i) {
         return Ok(filters.clone());
     }
-    let rows = filters.as_slice::<f32>()?.chunks_exact((all_i * kh * kw).max(1));
+    if filters.is_empty() {
+        return Ok(Tensor::zeros(DType::F32, &[o, i, kh, kw])?);
+    }
+    let rows = filters.as_slice::<f32>()?.chunks_exact(all_i * kh * kw);
     let kept: Vec<f32> = rows.take(o).flat_map(|row| &row[..i * kh * kw]).copied().collect();
     Ok(Tensor::from_slice(&[o, i, kh, kw], &kept)?)
 }

@@ -12,7 +12,9 @@
 //! ```
 //!
 //! Padding is what no reader weighs: a channel behind the last that a ReorderOutput names or a
-//! filter has a weight for that is not zero. It is dropped from every value that it reaches.
+//! filter has a weight for that is not zero. It is dropped from every value that it reaches. (A
+//! channel of infinities or NaN that has no weight but zero, and less than a block of channels
+//! behind it, is padding in this sense, too.)
 //!
 //! Source: ONNX Runtime 1.31, `NchwcTransformer`.
 

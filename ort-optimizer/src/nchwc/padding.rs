@@ -98,9 +98,12 @@ fn needed(survey: &Survey<'_>, filters: &HashMap<ValueId, Tensor>) -> HashMap<us
 fn n_weighed(filters: &Tensor) -> usize {
     let &[_, i, kh, kw] = filters.shape() else { return 0 };
     let Ok(weights) = filters.as_slice::<f32>() else { return i };
-    let taps = (kh * kw).max(1);
+    if weights.is_empty() {
+        return 0;
+    }
+    let taps = kh * kw;
     let is_weighed = |channel: &usize| {
-        let mut rows = weights.chunks_exact((i * taps).max(1));
+        let mut rows = weights.chunks_exact(i * taps);
         rows.any(|row| row[channel * taps..][..taps].iter().any(|&w| w != 0.0))
     };
     (0..i).rev().find(is_weighed).map_or(0, |last| last + 1)

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ort_graph::{Attr, Dim, Graph, Node, NodeId, ValueId};
+use ort_graph::{Attr, Graph, Node, NodeId, ValueId};
 use ort_ops::blocked::{FilterForm, unblocked_filter};
 use ort_tensor::{DType, Tensor};
 
@@ -194,9 +194,7 @@ impl<'g> Survey<'g> {
         if self.values.contains_key(&x) {
             return Err("its input is in blocks already");
         }
-        let axis = if is_channels_last(node) { 3 } else { 1 };
-        let dims = self.graph.fact(x).dims().unwrap_or_default();
-        let channels = dims.get(axis).and_then(Dim::known);
+        let channels = reordered_channels(self.graph, node);
         let class = self.classes.add(Known { padded: None, named: channels });
         let y = node.outputs.first().copied().flatten();
         let known = y.and_then(|y| self.graph.fact(y).dims()?.get(1)?.known());
@@ -289,6 +287,12 @@ impl<'g> Survey<'g> {
     pub(super) fn known(&self, id: ValueId) -> Known {
         self.values.get(&id).map(|value| self.classes.known(value.class)).unwrap_or_default()
     }
+}
+
+/// How many channels a ReorderInput reads, if that is known before a run.
+pub(super) fn reordered_channels(graph: &Graph, node: &Node) -> Option<usize> {
+    let axis = if is_channels_last(node) { 3 } else { 1 };
+    graph.fact(node.inputs.first().copied().flatten()?).dims()?.get(axis)?.known()
 }
 
 /// The attribute `channels_last`.
