@@ -5,6 +5,8 @@
 //! where B puts them, a Reshape spells B out. A block size that contradicts one node is out; if one
 //! remains, it is proved. Only if both remain do the filters [vote](super::votes).
 
+use std::collections::HashSet;
+
 use ort_graph::{Attr, Node};
 
 use super::error::{Contradiction, NchwcError};
@@ -96,8 +98,12 @@ fn by_votes(surveys: &[Survey<'_>]) -> Result<usize, NchwcError> {
         })
         .collect();
     let mut votes = votes::Votes::default();
+    // Filters that several nodes share vote once.
+    let mut seen = HashSet::new();
     for (_, filter) in &filters {
-        votes.count(filter.weights)?;
+        if seen.insert(filter.weights.as_slice::<f32>()?.as_ptr()) {
+            votes.count(filter.weights)?;
+        }
     }
     if let Some(block) = votes.winner() {
         return Ok(block);
