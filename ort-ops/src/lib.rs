@@ -11,6 +11,7 @@ mod accumulate;
 pub mod activation;
 mod arithmetic;
 mod attend;
+pub mod blocked;
 pub mod broadcast;
 mod elementwise;
 mod features;

@@ -177,6 +177,7 @@ macro_rules! families {
 families! {
     binary,
     movement,
+    nchwc,
 }
 
 /// Operators without a property, and why.
