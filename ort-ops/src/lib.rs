@@ -26,6 +26,7 @@ mod quantized;
 mod random;
 pub mod scatter;
 pub mod strided;
+mod vocabulary;
 mod walk;
 
 #[cfg(test)]
