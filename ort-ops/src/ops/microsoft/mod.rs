@@ -1,4 +1,10 @@
 //! The operators of com.microsoft that are no form of one of ai.onnx.
 
 // One a line, in alphabetical order.
-ops! {}
+ops! {
+    bifurcation_detector,
+    dynamic_time_warping,
+    murmur_hash3,
+    ngram_repeat_block,
+    unfold_tensor,
+}
