@@ -5,6 +5,10 @@ ops! {
     bifurcation_detector,
     dynamic_time_warping,
     murmur_hash3,
+    ngram_hash_mapping,
     ngram_repeat_block,
+    tokenizer,
     unfold_tensor,
+    varlen_ngram_hash_mapping,
+    word_conv_embedding,
 }
