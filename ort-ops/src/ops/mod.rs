@@ -114,6 +114,7 @@ ops! {
     string_normalizer,
     string_split,
     tensor_scatter,
+    tfidf_vectorizer,
     tile,
     top_k,
     transpose,
