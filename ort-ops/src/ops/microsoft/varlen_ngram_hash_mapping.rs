@@ -24,7 +24,8 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// [B, N−1]`, `offsets`, `eos`, `segments: [T]` and `past_segments: [B, N−1]` (int32), and `counts:
 /// [B]` (int32), which is there where `capacity` is not 0. Outputs: the hashes `[T, (N−1)·H]`, past
 /// and past segments for the tokens to come, and `[B, capacity, N−1]`, what the past is after each of
-/// the first `counts` tokens; after the others `pad_id`.
+/// the first `counts` tokens; after the others `pad_id`. A past
+/// whose segments are not given is of the segment that follows it; without segments, all are 0.
 ///
 /// Source: com.microsoft, VarlenNGramHashMapping-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,15 +114,16 @@ impl Packed {
             None => vec![nothing; n_past],
         };
         ids.extend(&self.ids[own.clone()]);
-        let mut segments = vec![None; n_past];
-        if let Some(past) = &self.past_segments {
-            segments = past[before].iter().copied().map(Some).collect();
-        }
-        match &self.segments {
-            Some(all) => segments.extend(all[own].iter().copied().map(Some)),
-            None => segments.resize(ids.len(), None),
-        }
-        (ids, segments)
+        let own_segments = match &self.segments {
+            Some(all) => all[own].to_vec(),
+            None => vec![0; own.len()],
+        };
+        let mut segments = match &self.past_segments {
+            Some(past) => past[before].to_vec(),
+            None => vec![own_segments.first().copied().unwrap_or(0); n_past],
+        };
+        segments.extend(own_segments);
+        (ids, segments.into_iter().map(Some).collect())
     }
 }
 
@@ -191,7 +193,7 @@ impl VarlenNGramHashMapping {
         self.hash.hash(parameters, (&ids, &segments), &mut to.hashes);
         let length = ids.len() - n_past;
         to.present.extend(&ids[length..]);
-        to.segments.extend(segments[length..].iter().map(|segment| segment.unwrap_or(-1)));
+        to.segments.extend(segments[length..].iter().flatten());
         let count = packed.counts.as_ref().map_or(0, |counts| counts[row]);
         let count = usize::try_from(count).unwrap_or(0).min(length);
         for token in 1..=self.capacity {
@@ -266,6 +268,9 @@ mod tests {
         let y = [2201_i64, 212_169, 102, 219_910, 703, 70607, 696, 70600, 697, 70601];
         assert_eq!(found, tensor(&[5, 2], &y));
         assert_eq!(present, tensor(&[2, 2], &[1, 2, 2, 3]));
+        let [_, _, present, _] =
+            run(&case(0), &[0, 1, 5], [past(), None, None, segments(), None, None]).unwrap();
+        assert_eq!(present, tensor(&[2, 2], &[1, 1, 2, 3]));
     }
 
     #[test]
