@@ -9,19 +9,21 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output};
+use ort_tensor::{DType, Inputs, Number, Output, with_dtype};
+
+use crate::elementwise::unsupported;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
     domain: "com.microsoft",
     name: "DynamicTimeWarping",
     versions: (1, 1),
-    types: is_cost,
+    types: DType::is_float,
     build: |_| Ok(Arc::new(DynamicTimeWarping)),
 }];
 
 /// DynamicTimeWarping: `y: [2, L]` int32, the rows and columns of the cheapest way from the first
-/// element of `x: [M, N]` or `[1, M, N]` (float) to the last, each step one down, one right, or
+/// element of `x: [M, N]` or `[1, M, N]`, floats, to the last, each step one down, one right, or
 /// both. Of ways that cost the same the one whose last step is right counts.
 ///
 /// Source: com.microsoft, DynamicTimeWarping-1 (ONNX Runtime 1.31).
@@ -36,17 +38,13 @@ enum Step {
     Right,
 }
 
-fn is_cost(dtype: DType) -> bool {
-    dtype == DType::F32
-}
-
 const fn wrong_rank(found: usize) -> OpError {
     OpError::InputRank { index: 0, expected: "2, or 3 with one matrix", found }
 }
 
 impl Operator for DynamicTimeWarping {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        inputs.dtype(0, is_cost)?;
+        inputs.dtype(0, DType::is_float)?;
         match inputs.fact(0)?.dims() {
             None | Some([_, _]) => {}
             Some([one, _, _]) if one.unify(&Dim::Known(1)).is_some() => {}
@@ -60,7 +58,9 @@ impl Operator for DynamicTimeWarping {
         let (&[n_rows, n_columns] | &[1, n_rows, n_columns]) = x.shape() else {
             return Err(wrong_rank(x.shape().len()));
         };
-        let steps = steps(x.as_slice::<f32>()?, n_columns);
+        let steps = with_dtype!(x.dtype(), float,
+            T => steps(x.as_slice::<T>()?, n_columns),
+            else => return Err(unsupported(0, x.dtype())));
         let way = way(&steps, n_rows, n_columns);
         let y = outputs[0].tensor(DType::I32, &[2, way.len()])?.into_slice::<i32>()?;
         let (rows, columns) = y.split_at_mut(way.len());
@@ -72,15 +72,15 @@ impl Operator for DynamicTimeWarping {
     }
 }
 
-/// The last step to each element.
-fn steps(cost: &[f32], n_columns: usize) -> Vec<Step> {
+/// The last step to each element. Totals are rounded to the type of the costs, which tells ties.
+fn steps<T: Number>(cost: &[T], n_columns: usize) -> Vec<Step> {
     let mut steps = Vec::with_capacity(cost.len());
     // The totals of the row above, behind that of the column before the first.
-    let mut above = vec![f32::INFINITY; n_columns.saturating_add(1)];
+    let mut above = vec![f64::INFINITY; n_columns.saturating_add(1)];
     above[0] = 0.0;
     for row in cost.chunks_exact(n_columns.max(1)) {
-        let (mut both, mut right) = (above[0], f32::INFINITY);
-        above[0] = f32::INFINITY;
+        let (mut both, mut right) = (above[0], f64::INFINITY);
+        above[0] = f64::INFINITY;
         for (&cost, total) in row.iter().zip(&mut above[1..]) {
             let down = *total;
             let (step, least) = if both < down && both < right {
@@ -91,7 +91,7 @@ fn steps(cost: &[f32], n_columns: usize) -> Vec<Step> {
                 (Step::Right, right)
             };
             steps.push(step);
-            *total = least + cost;
+            *total = T::from_f64(least + cost.to_f64()).to_f64();
             (both, right) = (down, *total);
         }
     }
@@ -116,6 +116,8 @@ fn way(steps: &[Step], n_rows: usize, n_columns: usize) -> Vec<(usize, usize)> {
 
 #[cfg(test)]
 mod tests {
+    use ort_tensor::f16;
+
     use crate::case::{Case, tensor};
 
     #[test]
@@ -137,6 +139,9 @@ mod tests {
                 .domain("com.microsoft")
                 .tensor(&[tensor(shape, x)]);
             assert_eq!(found, Ok(tensor(&[2, y.len() / 2], y)), "{x:?}");
+            let half: Vec<f16> = x.iter().copied().map(f16::from_f32).collect();
+            let case = Case::new("DynamicTimeWarping", 1).domain("com.microsoft");
+            assert_eq!(case.tensor(&[tensor(shape, &half)]), found);
         }
     }
 

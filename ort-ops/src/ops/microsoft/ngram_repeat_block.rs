@@ -13,7 +13,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     domain: "com.microsoft",
     name: "NGramRepeatBlock",
     versions: (1, 1),
-    types: is_id,
+    types: DType::is_float,
     build: NGramRepeatBlock::build,
 }];
 
@@ -66,13 +66,9 @@ impl NGramRepeatBlock {
     }
 }
 
-fn is_id(dtype: DType) -> bool {
-    dtype == DType::I64
-}
-
 impl Operator for NGramRepeatBlock {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        inputs.dtype(0, is_id)?;
+        inputs.expect_dtype(0, DType::I64)?;
         inputs.dtype(1, DType::is_float)?;
         let batch = match inputs.fact(0)?.dims() {
             None => Dim::Unknown,

@@ -13,7 +13,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     domain: "com.microsoft",
     name: "WordConvEmbedding",
     versions: (1, 1),
-    types: is_character,
+    types: DType::is_float,
     build: WordConvEmbedding::build,
 }];
 
@@ -53,10 +53,6 @@ impl WordConvEmbedding {
     }
 }
 
-fn is_character(dtype: DType) -> bool {
-    dtype == DType::I32
-}
-
 /// The vector of a word of which all characters count.
 struct Filters {
     weights: Vec<f64>,
@@ -86,7 +82,8 @@ impl Filters {
 
 impl Operator for WordConvEmbedding {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        inputs.dtype(0, is_character)?;
+        inputs.fact(0)?;
+        inputs.expect_dtype(0, DType::I32)?;
         let dtype = inputs.dtype(1, DType::is_float)?;
         for index in [2, 3] {
             inputs.fact(index)?;
