@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use ort_graph::OpError;
+use ort_graph::{NodeSpec, OpError};
 use ort_tensor::{
-    DType, Number, TensorError, TensorView, TensorViewMut, move_elements, with_dtype,
+    DType, Number, Tensor, TensorError, TensorView, TensorViewMut, move_elements, with_dtype,
 };
 
 use crate::elementwise::unsupported;
@@ -57,6 +57,25 @@ impl Vocabulary {
             Places::Numbers(_) => {
                 Err(TensorError::DType { expected: self.dtype, found: x.dtype() }.into())
             }
+        }
+    }
+}
+
+/// The list in one of two attributes, of integers or of strings.
+///
+/// # Errors
+/// If both are there, or none is.
+pub(crate) fn read_keys(
+    spec: &NodeSpec<'_>,
+    integers: &'static str,
+    strings: &'static str,
+) -> Result<Tensor, OpError> {
+    match (spec.ints(integers)?, spec.strings(strings)?) {
+        (Some(keys), None) => Ok(Tensor::from_slice(&[keys.len()], keys)?),
+        (None, Some(keys)) => Ok(Tensor::from_strings(&[keys.len()], keys.to_vec())?),
+        (None, None) => Err(OpError::MissingAttribute { name: integers }),
+        (Some(keys), Some(_)) => {
+            Err(OpError::AttributeValue { name: integers, found: format!("{keys:?}") })
         }
     }
 }

@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, Shape, Tensor};
+use ort_tensor::{DType, Inputs, Number, Output, Shape};
 
 use crate::elementwise::unsupported;
-use crate::vocabulary::Vocabulary;
+use crate::vocabulary::{Vocabulary, read_keys};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -74,7 +74,7 @@ impl TfIdfVectorizer {
         if let Some(weights) = weights.filter(|weights| weights.len() != indexes.len()) {
             return Err(OpError::AttributeValue { name: "weights", found: format!("{weights:?}") });
         }
-        let pool = read_pool(spec)?;
+        let pool = read_keys(spec, "pool_int64s", "pool_strings")?;
         let tokens = Vocabulary::new(pool.view())?;
         let places: Vec<usize> = tokens.find(pool.view())?.into_iter().flatten().collect();
         let ngrams = indexes.iter().enumerate().map(|(at, &index)| NGram {
@@ -160,16 +160,6 @@ fn read_indexes(spec: &NodeSpec<'_>) -> Result<Vec<usize>, OpError> {
     indexes.iter().map(|&index| usize::try_from(index).map_err(wrong)).collect()
 }
 
-fn read_pool(spec: &NodeSpec<'_>) -> Result<Tensor, OpError> {
-    let name = "pool_int64s";
-    match (spec.ints(name)?, spec.strings("pool_strings")?) {
-        (Some(ints), None) => Ok(Tensor::from_slice(&[ints.len()], ints)?),
-        (None, Some(strings)) => Ok(Tensor::from_strings(&[strings.len()], strings.to_vec())?),
-        (None, None) => Err(OpError::MissingAttribute { name }),
-        (Some(both), Some(_)) => Err(OpError::AttributeValue { name, found: format!("{both:?}") }),
-    }
-}
-
 /// Where in the pool the n-grams of each length are, up to the greatest that counts.
 fn levels(
     spec: &NodeSpec<'_>,
@@ -240,8 +230,9 @@ impl Operator for TfIdfVectorizer {
 mod tests {
     use ort_graph::Attr;
 
-    use crate::case::{Case, tensor};
     use ort_tensor::Tensor;
+
+    use crate::case::{Case, tensor};
 
     /// The tokens 2 and 3, and the pairs 5 4 and 5 6.
     fn case(mode: &str, lengths: (i64, i64), max_skip_count: i64) -> Case {

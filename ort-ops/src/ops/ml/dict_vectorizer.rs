@@ -6,7 +6,7 @@ use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output, Tensor};
 
 use crate::infer::map_types;
-use crate::vocabulary::{Vocabulary, pick};
+use crate::vocabulary::{Vocabulary, pick, read_keys};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -29,15 +29,7 @@ pub struct DictVectorizer {
 
 impl DictVectorizer {
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
-        let name = "int64_vocabulary";
-        let vocabulary = match (spec.ints(name)?, spec.strings("string_vocabulary")?) {
-            (Some(ints), None) => Tensor::from_slice(&[ints.len()], ints)?,
-            (None, Some(strings)) => Tensor::from_strings(&[strings.len()], strings.to_vec())?,
-            (None, None) => return Err(OpError::MissingAttribute { name }),
-            (Some(both), Some(_)) => {
-                return Err(OpError::AttributeValue { name, found: format!("{both:?}") });
-            }
-        };
+        let vocabulary = read_keys(spec, "int64_vocabulary", "string_vocabulary")?;
         Ok(Arc::new(Self { vocabulary }))
     }
 }

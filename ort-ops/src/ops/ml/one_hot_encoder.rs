@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, Shape, Tensor, TensorView, with_dtype};
+use ort_tensor::{DType, Inputs, Number, Output, Shape, TensorView, with_dtype};
 
 use crate::elementwise::unsupported;
 use crate::infer::tensor_fact;
-use crate::vocabulary::Vocabulary;
+use crate::vocabulary::{Vocabulary, read_keys};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -34,15 +34,7 @@ pub struct OneHotEncoder {
 
 impl OneHotEncoder {
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
-        let name = "cats_int64s";
-        let categories = match (spec.ints(name)?, spec.strings("cats_strings")?) {
-            (Some(ints), None) => Tensor::from_slice(&[ints.len()], ints)?,
-            (None, Some(strings)) => Tensor::from_strings(&[strings.len()], strings.to_vec())?,
-            (None, None) => return Err(OpError::MissingAttribute { name }),
-            (Some(both), Some(_)) => {
-                return Err(OpError::AttributeValue { name, found: format!("{both:?}") });
-            }
-        };
+        let categories = read_keys(spec, "cats_int64s", "cats_strings")?;
         Ok(Arc::new(Self {
             n_categories: categories.len(),
             categories: Vocabulary::new(categories.view())?,

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator, Type};
 use ort_tensor::{DType, Inputs, Map, Output, Tensor, Value};
 
+use crate::vocabulary::read_keys;
+
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
     domain: "ai.onnx.ml",
@@ -31,22 +33,15 @@ pub struct ZipMap {
 
 impl ZipMap {
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
-        let name = "classlabels_int64s";
-        let (labels, columns, n_columns) =
-            match (spec.ints(name)?, spec.strings("classlabels_strings")?) {
-                (Some(ints), None) => {
-                    let (labels, columns) = sorted(ints);
-                    (Tensor::from_slice(&[labels.len()], &labels)?, columns, ints.len())
-                }
-                (None, Some(strings)) => {
-                    let (labels, columns) = sorted(strings);
-                    (Tensor::from_strings(&[labels.len()], labels)?, columns, strings.len())
-                }
-                (None, None) => return Err(OpError::MissingAttribute { name }),
-                (Some(both), Some(_)) => {
-                    return Err(OpError::AttributeValue { name, found: format!("{both:?}") });
-                }
-            };
+        let labels = read_keys(spec, "classlabels_int64s", "classlabels_strings")?;
+        let n_columns = labels.len();
+        let (labels, columns) = if let Ok(strings) = labels.view().as_strings() {
+            let (labels, columns) = sorted(strings);
+            (Tensor::from_strings(&[labels.len()], labels)?, columns)
+        } else {
+            let (labels, columns) = sorted(labels.as_slice::<i64>()?);
+            (Tensor::from_slice(&[labels.len()], &labels)?, columns)
+        };
         Ok(Arc::new(Self { labels, columns, n_columns }))
     }
 }
