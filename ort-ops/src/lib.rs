@@ -28,6 +28,7 @@ pub mod scatter;
 pub mod strided;
 mod vocabulary;
 mod walk;
+mod weights;
 
 #[cfg(test)]
 mod case;
