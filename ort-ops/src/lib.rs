@@ -32,6 +32,7 @@ mod random;
 pub mod scatter;
 pub mod scores;
 pub mod strided;
+mod vocabulary;
 mod walk;
 mod weights;
 
