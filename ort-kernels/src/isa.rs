@@ -17,6 +17,11 @@ macro_rules! features {
     (Avx512 $then:ident $($rest:tt)*) => {
         $then! { ["avx512f" "avx512bw" "avx512dq" "avx512vl" "avx2" "fma" "f16c"] $($rest)* }
     };
+    (Avx512Vnni $then:ident $($rest:tt)*) => {
+        $then! {
+            ["avx512vnni" "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx2" "fma" "f16c"] $($rest)*
+        }
+    };
     (Avx2 $then:ident $($rest:tt)*) => { $then! { ["avx2" "fma" "f16c"] $($rest)* } };
 }
 
@@ -92,6 +97,10 @@ pub(crate) fn mul_add<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Avx512(());
 
+/// Proof that this machine runs what [`Avx512`] proves, and the dot products of bytes (VNNI).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Avx512Vnni(Avx512);
+
 /// Proof that this machine runs AVX2, FMA and F16C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Avx2(());
@@ -103,6 +112,18 @@ impl Avx512 {
         #[cfg(target_arch = "x86_64")]
         if features!(Avx512 detected) {
             return Some(Self(()));
+        }
+        None
+    }
+}
+
+impl Avx512Vnni {
+    /// The token, if this machine has the instructions.
+    #[must_use]
+    pub fn detect() -> Option<Self> {
+        #[cfg(target_arch = "x86_64")]
+        if features!(Avx512Vnni detected) {
+            return Avx512::detect().map(Self);
         }
         None
     }
@@ -120,6 +141,13 @@ impl Avx2 {
     }
 }
 
+impl From<Avx512Vnni> for Avx512 {
+    /// The features of `Avx512Vnni` include those of `Avx512`.
+    fn from(Avx512Vnni(token): Avx512Vnni) -> Self {
+        token
+    }
+}
+
 impl From<Avx512> for Avx2 {
     /// The features of `Avx512` include those of `Avx2`.
     fn from(Avx512(()): Avx512) -> Self {
@@ -131,9 +159,10 @@ impl From<Avx512> for Avx2 {
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86 {
     use std::arch::x86_64::{
-        __m256, __m512, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_maskload_ps,
-        _mm256_maskstore_ps, _mm256_storeu_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps,
-        _mm512_maskz_loadu_ps, _mm512_storeu_ps,
+        __m256, __m256i, __m512, __m512i, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_maskload_ps,
+        _mm256_maskstore_ps, _mm256_storeu_ps, _mm256_storeu_si256, _mm512_loadu_ps,
+        _mm512_loadu_si512, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_storeu_ps,
+        _mm512_storeu_si512,
     };
 
     features! { Avx512 enabled
@@ -201,6 +230,42 @@ pub(crate) mod x86 {
             let mask = unsafe { _mm256_loadu_si256(mask) };
             // SAFETY: lanes outside the mask are not written, and the mask has a lane an element.
             unsafe { _mm256_maskstore_ps(x.as_mut_ptr(), mask, lanes) }
+        }
+    }
+
+    features! { Avx512 enabled
+        /// The 64 bytes.
+        #[inline]
+        pub(crate) fn load_bytes64(x: &[i8; 64]) -> __m512i {
+            // SAFETY: the pointer is good for the 64 bytes of the array; no alignment is asked.
+            unsafe { _mm512_loadu_si512(x.as_ptr().cast()) }
+        }
+    }
+
+    features! { Avx512 enabled
+        /// Stores 16 lanes.
+        #[inline]
+        pub(crate) fn store_ints16(x: &mut [i32; 16], lanes: __m512i) {
+            // SAFETY: the pointer is good for the 64 bytes of the array; no alignment is asked.
+            unsafe { _mm512_storeu_si512(x.as_mut_ptr().cast(), lanes) }
+        }
+    }
+
+    features! { Avx2 enabled
+        /// The 32 bytes.
+        #[inline]
+        pub(crate) fn load_bytes32(x: &[i8; 32]) -> __m256i {
+            // SAFETY: the pointer is good for the 32 bytes of the array; no alignment is asked.
+            unsafe { _mm256_loadu_si256(x.as_ptr().cast()) }
+        }
+    }
+
+    features! { Avx2 enabled
+        /// Stores 8 lanes.
+        #[inline]
+        pub(crate) fn store_ints8(x: &mut [i32; 8], lanes: __m256i) {
+            // SAFETY: the pointer is good for the 32 bytes of the array; no alignment is asked.
+            unsafe { _mm256_storeu_si256(x.as_mut_ptr().cast(), lanes) }
         }
     }
 }
