@@ -6,10 +6,9 @@
 //! times. Features are listed once, in `features!`, which feeds detection and compilation alike.
 #![expect(unsafe_code, reason = "the one file that talks to the processor directly")]
 
-mod set;
-
 use crate::gemm_f32::Matrix;
 pub use set::Isa;
+pub use token::{Avx2, Avx512, Avx512Vnni};
 
 /// Passes the feature list of a token to the macro `$then`.
 #[cfg(target_arch = "x86_64")]
@@ -29,6 +28,9 @@ macro_rules! features {
 macro_rules! detected {
     ([$($feature:tt)+]) => { $(std::arch::is_x86_feature_detected!($feature))&&+ };
 }
+
+mod set;
+mod token;
 
 #[cfg(target_arch = "x86_64")]
 macro_rules! enabled {
@@ -91,68 +93,6 @@ pub(crate) const GENERIC_FMA: bool =
 #[inline(always)]
 pub(crate) fn mul_add<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
-}
-
-/// Proof that this machine runs AVX-512 (F, BW, DQ, VL), AVX2, FMA and F16C.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Avx512(());
-
-/// Proof that this machine runs what [`Avx512`] proves, and the dot products of bytes (VNNI).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Avx512Vnni(Avx512);
-
-/// Proof that this machine runs AVX2, FMA and F16C.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Avx2(());
-
-impl Avx512 {
-    /// The token, if this machine has the instructions.
-    #[must_use]
-    pub fn detect() -> Option<Self> {
-        #[cfg(target_arch = "x86_64")]
-        if features!(Avx512 detected) {
-            return Some(Self(()));
-        }
-        None
-    }
-}
-
-impl Avx512Vnni {
-    /// The token, if this machine has the instructions.
-    #[must_use]
-    pub fn detect() -> Option<Self> {
-        #[cfg(target_arch = "x86_64")]
-        if features!(Avx512Vnni detected) {
-            return Avx512::detect().map(Self);
-        }
-        None
-    }
-}
-
-impl Avx2 {
-    /// The token, if this machine has the instructions.
-    #[must_use]
-    pub fn detect() -> Option<Self> {
-        #[cfg(target_arch = "x86_64")]
-        if features!(Avx2 detected) {
-            return Some(Self(()));
-        }
-        None
-    }
-}
-
-impl From<Avx512Vnni> for Avx512 {
-    /// The features of `Avx512Vnni` include those of `Avx512`.
-    fn from(Avx512Vnni(token): Avx512Vnni) -> Self {
-        token
-    }
-}
-
-impl From<Avx512> for Avx2 {
-    /// The features of `Avx512` include those of `Avx2`.
-    fn from(Avx512(()): Avx512) -> Self {
-        Self(())
-    }
 }
 
 /// Registers from and to slices: the length is in the type, or the mask is made from it.
