@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output};
+use ort_tensor::{DType, Inputs, Number, Output, TensorView};
 
 use crate::infer::{known_dim, matmul_dims, product_flops};
 use crate::ops::matmul::Product;
-use crate::quantized::{Along, centered, codes, expect_zero_point, is_code, scales, spread, store};
+use crate::quantized::{Along, Code, centered, expect_zero_point, is_code, scales, spread, store};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -54,9 +54,8 @@ impl Operator for QLinearMatMul {
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let (a, b) = (inputs.tensor(0)?, inputs.tensor(3)?);
         let product = Product::new(a.shape(), b.shape())?;
-        let a = centered(a, inputs.optional_tensor(2)?, Along::Rows, [0, 2])?;
-        let b = centered(b, inputs.optional_tensor(5)?, Along::Columns, [3, 5])?;
-        let sums = product.compute(&a, &b)?;
+        let zero_points = [inputs.optional_tensor(2)?, inputs.optional_tensor(5)?];
+        let sums = sums(&product, [a, b], zero_points)?;
         let parameter = |index: usize, along| {
             let x = inputs.tensor(index)?;
             Ok::<_, OpError>((x, spread(x.shape(), along, &product.shape)?))
@@ -70,7 +69,7 @@ impl Operator for QLinearMatMul {
         let (y_scale, y_own) = scale(6, Along::Rows)?;
         let (zero_point, zero_own) = parameter(7, Along::Rows)?;
         let dtype = zero_point.dtype();
-        let zero_point = codes(7, zero_point)?;
+        let zero_point = f64::of(7, zero_point)?;
         let value = |(i, sum): (usize, f64)| {
             let factor = a_scale[a_own[i]] * b_scale[b_own[i]] / y_scale[y_own[i]];
             (f32::from_f64(sum) * factor, zero_point[zero_own[i]])
@@ -83,6 +82,23 @@ impl Operator for QLinearMatMul {
         let rank = inputs.get(0).and_then(Fact::rank).unwrap_or(0);
         product_flops(known_dim(inputs, 0, rank.wrapping_sub(1)), outputs.first())
     }
+}
+
+/// The sums of `a'·b'`.
+fn sums(
+    product: &Product,
+    [a, b]: [TensorView<'_>; 2],
+    [a_zero, b_zero]: [Option<TensorView<'_>>; 2],
+) -> Result<Vec<f64>, OpError> {
+    if a.dtype().is_byte() && b.dtype().is_byte() {
+        let a = centered(a, a_zero, Along::Rows, [0, 2])?;
+        let b = centered(b, b_zero, Along::Columns, [3, 5])?;
+        let sums = product.compute_exact(&a, &b)?;
+        return Ok(sums.into_iter().map(Number::to_f64).collect());
+    }
+    let a = centered::<f64>(a, a_zero, Along::Rows, [0, 2])?;
+    let b = centered::<f64>(b, b_zero, Along::Columns, [3, 5])?;
+    product.compute(&a, &b)
 }
 
 #[cfg(test)]
