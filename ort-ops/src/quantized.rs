@@ -5,7 +5,7 @@ use std::ops::SubAssign;
 use ort_graph::{Fact, Facts, OpError};
 use ort_tensor::{
     DType, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, Inputs, Number, Output, Shape, Tensor,
-    TensorView, bf16, broadcast, broadcast_strides, f16, with_dtype,
+    TensorView, bf16, broadcast, broadcast_strides, f16, n_elements, with_dtype,
 };
 
 use crate::offsets::Offsets;
@@ -106,6 +106,19 @@ pub(crate) fn spread(
     Ok(Offsets::new(shape, &broadcast_strides(&own, shape)).collect())
 }
 
+/// For each element of `shape` its own of the values of shape `given`.
+pub(crate) fn stretched<T: Copy>(
+    values: &[T],
+    given: &[usize],
+    along: Along,
+    shape: &[usize],
+) -> Result<Vec<T>, OpError> {
+    match values {
+        &[value] => Ok(vec![value; n_elements(shape).ok_or(OpError::TooLarge)?]),
+        _ => Ok(spread(given, along, shape)?.into_iter().map(|own| values[own]).collect()),
+    }
+}
+
 /// Codes minus their zero points; `indices` are those of the two inputs.
 pub(crate) fn centered<C: Code>(
     x: TensorView<'_>,
@@ -119,8 +132,8 @@ pub(crate) fn centered<C: Code>(
     if let &[zero_point] = &zero_points[..] {
         centered.iter_mut().for_each(|x| *x -= zero_point);
     } else {
-        let own = spread(given.shape(), along, x.shape())?;
-        centered.iter_mut().zip(own).for_each(|(x, own)| *x -= zero_points[own]);
+        let own = stretched(&zero_points, given.shape(), along, x.shape())?;
+        centered.iter_mut().zip(own).for_each(|(x, own)| *x -= own);
     }
     Ok(centered)
 }
@@ -163,6 +176,22 @@ impl Scheme {
     /// The only code in the input at `index`; 0 if it is absent.
     pub(crate) fn zero_point(index: usize, x: Option<TensorView<'_>>) -> Result<f32, OpError> {
         x.map_or(Ok(0.0), |x| Ok(f32::from(only(index, &i16::of(index, x)?)?)))
+    }
+
+    /// The scheme in which uint8 reaches from the least to the largest of `values` and 0; NaN does
+    /// not count. Where all is 0, or there is nothing, the scale is 1.
+    pub(crate) fn of_values(values: &[f32]) -> Self {
+        let (min, max) =
+            values.iter().fold((0.0_f32, 0.0_f32), |(min, max), &x| (min.min(x), max.max(x)));
+        let scale = if min == max { 1.0 } else { (max - min) / 255.0 };
+        Self { scale, zero_point: (-min / scale).clamp(0.0, 255.0).round_ties_even() }
+    }
+
+    /// The codes of values in uint8, minus the zero point.
+    pub(crate) fn centered(self, values: &[f32]) -> Vec<i16> {
+        let zero_point = saturate::<i16>(self.zero_point);
+        let code = |&value: &f32| i16::from(self.quantize::<u8>(value)) - zero_point;
+        values.iter().map(code).collect()
     }
 
     /// `scale · (code − zero_point)`.

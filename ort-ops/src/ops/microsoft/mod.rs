@@ -2,6 +2,9 @@
 
 // One a line, in alphabetical order.
 ops! {
+    matmul_integer16,
+    matmul_integer_to_float,
+    qgemm,
     qlinear_binary,
     qlinear_concat,
     qlinear_pool,
