@@ -17,6 +17,7 @@ pub mod conv_f32;
 pub mod gemm_f32;
 pub mod gemm_f64;
 pub mod gemm_i8;
+pub mod quantize;
 pub mod vec;
 
 pub use activation::Activation;
