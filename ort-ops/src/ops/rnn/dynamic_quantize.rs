@@ -17,7 +17,8 @@ use crate::quantized::{Code, scales};
 /// sequences that are not over step by step, is quantized to uint8 as DynamicQuantizeLinear does.
 /// Sums are exact, the rest is float32; `x` is float, float16 or bfloat16.
 ///
-/// Source: com.microsoft, DynamicQuantizeLSTM-1 (ONNX Runtime 1.31).
+/// Source: com.microsoft, DynamicQuantizeLSTM-1 (ONNX Runtime 1.31, which with more than one thread may
+/// quantize the states of some sequences apart from those of others).
 #[derive(Clone, Debug, PartialEq)]
 pub struct DynamicQuantizeLstm {
     /// The layer.

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use ort_tensor::Number;
+
 use crate::integer::multiply;
 use crate::product::{Real, add_product};
 use crate::quantized::Scheme;
@@ -51,7 +53,7 @@ impl<R: Real> Matrix<'_, R> {
             Self::Floats(w) => return add_product(c, c_stride, x, w, k),
             Self::Codes(w) => w,
         };
-        let x: Vec<f32> = x.iter().map(|x| x.to_f64() as f32).collect();
+        let x: Vec<f32> = x.iter().map(|x| f32::from_f64(x.to_f64())).collect();
         let scheme = Scheme::of_values(&x);
         multiply(&scheme.centered(&x), &w.codes, k, |i, j, sum| {
             let value = sum as f32 * (scheme.scale * w.scales[j]);
