@@ -102,3 +102,48 @@ fn channels_last(y: TensorView<'_>, output: &mut Output<'_>) -> Result<(), OpErr
 fn product(shape: &[usize]) -> usize {
     ort_tensor::n_elements(shape).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Dim;
+    use ort_tensor::DType;
+
+    use super::*;
+
+    /// Gives its input.
+    #[derive(Debug)]
+    struct Same;
+
+    impl Operator for Same {
+        fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
+            Ok(vec![inputs.fact(0)?.clone()])
+        }
+
+        fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
+            Ok(outputs[0].set(Value::Tensor(inputs.tensor(0)?.to_tensor()))?)
+        }
+    }
+
+    #[test]
+    fn what_goes_in_comes_out_whatever_its_rank() {
+        for shape in [&[][..], &[2], &[2, 3], &[2, 2, 3], &[1, 2, 2, 3], &[2, 0, 3]] {
+            let n = u8::try_from(shape.iter().product::<usize>()).unwrap();
+            let x = Tensor::from_slice(shape, &(0..n).collect::<Vec<_>>()).unwrap();
+            let mut outputs = [Output::free()];
+            let inputs = [Some(ValueView::Tensor(x.view()))];
+            ChannelsLast(Same).eval(Inputs::new(&inputs), &mut outputs).unwrap();
+            let [output] = outputs;
+            assert_eq!(output.into_value(), Some(Value::Tensor(x)), "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn the_operator_sees_the_channels_behind_the_batch() {
+        let x = Tensor::from_slice(&[1, 3, 2], &[1_u8, 2, 3, 4, 5, 6]).unwrap();
+        let seen = channels_first(x.view()).unwrap();
+        assert_eq!(seen, Tensor::from_slice(&[1, 2, 3], &[1_u8, 3, 5, 2, 4, 6]).unwrap());
+        let [n, h] = ["n", "h"].map(|name| Dim::Symbol(name.into()));
+        let fact = Fact::tensor(DType::U8, [n, h, Dim::Known(2)]);
+        assert_eq!(ChannelsLast(Same).infer(&Facts::new(&[Some(&fact)])).unwrap(), [fact]);
+    }
+}
