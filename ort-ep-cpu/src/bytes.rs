@@ -6,7 +6,7 @@ use std::ops::Range;
 use ort_ep::{Packed, Recipe, Threads};
 use ort_kernels::Isa;
 use ort_kernels::gemm_i8::{
-    Bytes, Gemm, Zeros, column_sums, pack_b, packed_b_len, row_sum, variant,
+    Bytes, Gemm, Signs, Start, Zeros, column_sums, pack_b, packed_b_len, row_sum, variant,
 };
 use ort_tensor::{DType, Tensor};
 
@@ -63,7 +63,7 @@ impl Right {
             parameters: vec![variant(isa).nr as u64, u64::from(is_transposed)],
             n_bytes: packed_b_len(isa, k, n),
         };
-        let pack = &mut |bytes: &mut [u8]| pack_b(isa, &b, flip, bytemuck::cast_slice_mut(bytes));
+        let pack = &mut |bytes: &mut [u8]| pack_b(isa, &b, flip, bytes);
         Some(Self { panels: compiler.packs.pack(constant, &recipe, pack), sums, zeros, k, n })
     }
 
@@ -161,8 +161,9 @@ impl ByteProduct<'_> {
             k,
             a: left.bytes,
             a_stride: k,
-            b: bytemuck::cast_slice(self.right.panels.bytes()),
-            start,
+            signs: Signs::UnsignedA,
+            b: self.right.panels.bytes(),
+            start: Start::ByColumn(start),
         };
         let parts = n_parts(threads, self.m.saturating_mul(n).saturating_mul(k) / 4);
         let along = if self.m > n { Along::Rows } else { Along::Columns };

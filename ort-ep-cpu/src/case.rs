@@ -7,8 +7,8 @@ use ort_ep::{Claim, ExecutionProvider, Io, Kernel, PackStore, Packed, Recipe, Th
 use ort_graph::{Attr, Attrs, Fact, Graph, NewNode, NodeId, Registry};
 use ort_kernels::Isa;
 use ort_tensor::{
-    AlignedBuf, Element, Inputs, Output, Tensor, TensorViewMut, Value, ValueView, n_elements,
-    with_dtype,
+    AlignedBuf, Element, Inputs, Number, Output, Tensor, TensorViewMut, Value, ValueView,
+    n_elements, with_dtype,
 };
 
 use crate::{CpuOptions, CpuProvider, IsaChoice};
@@ -337,6 +337,6 @@ fn compare(found: &Tensor, expected: &Tensor, is_close: &Tolerance<'_>, what: &s
 /// The elements as floats: integers of tests are below 2²⁴.
 fn numbers(tensor: &Tensor) -> Vec<f32> {
     with_dtype!(tensor.dtype(), [f32, i32, i8, u8],
-        T => tensor.as_slice::<T>().unwrap().iter().map(|&x| x as f32).collect(),
+        T => tensor.as_slice::<T>().unwrap().iter().map(|&x| Number::to_f64(x) as f32).collect(),
         else => panic!("no test has results of {}", tensor.dtype()))
 }

@@ -5,7 +5,7 @@
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 
 use ort_kernels::Isa;
-use ort_kernels::gemm_i8::{Bytes, Gemm, pack_b, packed_b_len, variant};
+use ort_kernels::gemm_i8::{Bytes, Gemm, Signs, Start, pack_b, packed_b_len, variant};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -38,7 +38,8 @@ fn measure(isa: Isa, [m, n, k]: [usize; 3]) -> f64 {
     let (a, b, start) = (vec![3; m * k], vec![5; k * n], vec![0; n]);
     let mut packed = vec![0; packed_b_len(isa, k, n)];
     pack_b(isa, &Bytes { data: &b, k, n, strides: [n, 1] }, 0, &mut packed);
-    let gemm = Gemm { isa, n, k, a: &a, a_stride: k, b: &packed, start: &start };
+    let (signs, start) = (Signs::UnsignedA, Start::ByColumn(&start));
+    let gemm = Gemm { isa, n, k, signs, a: &a, a_stride: k, b: &packed, start };
     let mut c = vec![0; m * n];
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {

@@ -176,7 +176,7 @@ pub(crate) mod x86 {
     features! { Avx512 enabled
         /// The 64 bytes.
         #[inline]
-        pub(crate) fn load_bytes64(x: &[i8; 64]) -> __m512i {
+        pub(crate) fn load_bytes64(x: &[u8; 64]) -> __m512i {
             // SAFETY: the pointer is good for the 64 bytes of the array; no alignment is asked.
             unsafe { _mm512_loadu_si512(x.as_ptr().cast()) }
         }
@@ -194,7 +194,7 @@ pub(crate) mod x86 {
     features! { Avx2 enabled
         /// The 32 bytes.
         #[inline]
-        pub(crate) fn load_bytes32(x: &[i8; 32]) -> __m256i {
+        pub(crate) fn load_bytes32(x: &[u8; 32]) -> __m256i {
             // SAFETY: the pointer is good for the 32 bytes of the array; no alignment is asked.
             unsafe { _mm256_loadu_si256(x.as_ptr().cast()) }
         }

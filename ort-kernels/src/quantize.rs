@@ -39,6 +39,29 @@ fn code<T: Byte>(value: f32, zero_point: f32) -> T {
     T::of(if code < largest { code } else { largest })
 }
 
+/// What sums are multiplied with.
+#[derive(Clone, Copy, Debug)]
+pub enum Factors<'a> {
+    /// All with the same.
+    One(f32),
+    /// Each with its own.
+    Each(&'a [f32]),
+}
+
+#[inline(always)]
+fn requantize<T: Byte>(sums: &[i32], factors: Factors<'_>, zero_point: f32, y: &mut [T]) {
+    match factors {
+        Factors::One(factor) => {
+            y.iter_mut().zip(sums).for_each(|(y, &sum)| *y = code(sum as f32 * factor, zero_point));
+        }
+        Factors::Each(factors) => {
+            for ((y, &sum), &factor) in y.iter_mut().zip(sums).zip(factors) {
+                *y = code(sum as f32 * factor, zero_point);
+            }
+        }
+    }
+}
+
 per_isa! {
     /// The least and the largest of `x` and 0; NaN does not count.
     pub fn range<FMA>(x: &[f32]) -> (f32, f32) {
@@ -63,18 +86,14 @@ per_isa! {
         }
     }
 
-    /// `y = saturate(round(sum · factor) + zero_point)`, a factor a column.
-    pub fn requantize_u8<FMA>(sums: &[i32], factors: &[f32], zero_point: f32, y: &mut [u8]) {
-        for ((y, &sum), &factor) in y.iter_mut().zip(sums).zip(factors) {
-            *y = code(sum as f32 * factor, zero_point);
-        }
+    /// `y = saturate(round(sum · factor) + zero_point)`.
+    pub fn requantize_u8<FMA>(sums: &[i32], factors: Factors<'_>, zero_point: f32, y: &mut [u8]) {
+        requantize(sums, factors, zero_point, y);
     }
 
-    /// `y = saturate(round(sum · factor) + zero_point)`, a factor a column.
-    pub fn requantize_i8<FMA>(sums: &[i32], factors: &[f32], zero_point: f32, y: &mut [i8]) {
-        for ((y, &sum), &factor) in y.iter_mut().zip(sums).zip(factors) {
-            *y = code(sum as f32 * factor, zero_point);
-        }
+    /// `y = saturate(round(sum · factor) + zero_point)`.
+    pub fn requantize_i8<FMA>(sums: &[i32], factors: Factors<'_>, zero_point: f32, y: &mut [i8]) {
+        requantize(sums, factors, zero_point, y);
     }
 
     /// `y = sum · factor + bias`, a factor and a bias a column; rounded twice.
@@ -108,8 +127,11 @@ mod tests {
         let (sums, factors) = ([3, -3, 1000, -1000], [0.5, 0.5, 1.0, 1.0]);
         for isa in Isa::all() {
             let (mut unsigned, mut signed, mut floats) = ([0; 4], [0; 4], [0.0; 4]);
-            requantize_u8(isa, &sums, &factors, 10.0, &mut unsigned);
-            requantize_i8(isa, &sums, &factors, 10.0, &mut signed);
+            requantize_u8(isa, &sums, Factors::Each(&factors), 10.0, &mut unsigned);
+            requantize_i8(isa, &sums, Factors::Each(&factors), 10.0, &mut signed);
+            let mut same = [0; 4];
+            requantize_u8(isa, &sums, Factors::One(0.5), 10.0, &mut same);
+            assert_eq!(same, [12, 8, 255, 0]);
             dequantize(isa, &sums, &factors, Some(&[1.0; 4]), &mut floats);
             assert_eq!(unsigned, [12, 8, 255, 0]);
             assert_eq!(signed, [12, 8, 127, -128]);

@@ -3,7 +3,7 @@
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Dim, Fact};
-use ort_kernels::quantize::{dequantize, quantize_u8, range, requantize_i8, requantize_u8};
+use ort_kernels::quantize::{Factors, dequantize, quantize_u8, range, requantize_i8, requantize_u8};
 use ort_ops::infer::matmul_shape;
 use ort_ops::ops::matmul_integer::MatMulInteger;
 use ort_ops::ops::microsoft::matmul_integer_to_float::{
@@ -225,10 +225,10 @@ impl Kernel for ByteMatMul {
                 y.copy_from_slice(sums);
             }),
             DType::U8 => product.run((left, sum_bias), y.into_slice()?, rest, |columns, sums, y| {
-                requantize_u8(isa, sums, &factors[columns], y_zero, y);
+                requantize_u8(isa, sums, Factors::Each(&factors[columns]), y_zero, y);
             }),
             DType::I8 => product.run((left, sum_bias), y.into_slice()?, rest, |columns, sums, y| {
-                requantize_i8(isa, sums, &factors[columns], y_zero, y);
+                requantize_i8(isa, sums, Factors::Each(&factors[columns]), y_zero, y);
             }),
             _ => product.run((left, sum_bias), y.into_slice()?, rest, |columns, sums, y| {
                 let bias = bias.map(|bias| &bias[columns.clone()]);

@@ -1,34 +1,39 @@
 //! 10 rows by 32 columns: 20 accumulators, two registers of B and one broadcast of A. With more rows
 //! their addresses no longer fit the general registers.
 
-use super::{MAX_NR, QUAD, Rows, Variant};
+use super::{MAX_NR, QUAD, Rows, Signs, Variant};
 use crate::Avx512Vnni;
 use crate::isa::x86::{load_bytes64, store_ints16};
-use std::arch::x86_64::{_mm512_dpbusd_epi32, _mm512_set1_epi32, _mm512_setzero_si512};
+use std::arch::x86_64::{__m512i, _mm512_dpbusd_epi32, _mm512_set1_epi32, _mm512_setzero_si512};
 
 pub(super) const VARIANT: Variant = Variant { name: "avx512vnni_10x32", mr: 10, nr: NR };
 const NR: usize = 32;
 /// Bytes of a register.
 const BYTES: usize = 64;
 
-pub(super) fn tile(token: Avx512Vnni, rows: &Rows<'_>, b: &[i8], c: &mut [[i32; MAX_NR]]) {
-    match c.len() {
-        1 => sums::<1>(token, rows, b, c),
-        2 => sums::<2>(token, rows, b, c),
-        3 => sums::<3>(token, rows, b, c),
-        4 => sums::<4>(token, rows, b, c),
-        5 => sums::<5>(token, rows, b, c),
-        6 => sums::<6>(token, rows, b, c),
-        7 => sums::<7>(token, rows, b, c),
-        8 => sums::<8>(token, rows, b, c),
-        9 => sums::<9>(token, rows, b, c),
-        _ => sums::<10>(token, rows, b, c),
+pub(super) fn tile(token: Avx512Vnni, rows: &Rows<'_>, b: &[u8], c: &mut [[i32; MAX_NR]]) {
+    super::by_rows!(rows, c, [1 2 3 4 5 6 7 8 9 10] => sums(token, rows, b, c));
+}
+
+features! { Avx512Vnni enabled
+    /// `sum + Σ a·b` of each four bytes, of which those of `a` are signed or those of `b`.
+    #[inline]
+    fn add<const SIGNED: bool>(sum: __m512i, a: __m512i, b: __m512i) -> __m512i {
+        // The unsigned operand comes first.
+        match SIGNED {
+            true => _mm512_dpbusd_epi32(sum, b, a),
+            false => _mm512_dpbusd_epi32(sum, a, b),
+        }
     }
 }
 
 kernel! {
     /// `R` rows; `b: [k/4][32][4]`.
-    Avx512Vnni => fn sums<const R: usize>(rows: &Rows<'_>, b: &[i8], c: &mut [[i32; MAX_NR]]) {
+    Avx512Vnni => fn sums<const R: usize, const SIGNED: bool>(
+        rows: &Rows<'_>,
+        b: &[u8],
+        c: &mut [[i32; MAX_NR]],
+    ) {
         let (whole, rest) = rows.quads::<R>();
         let n_whole = rows.k / QUAD;
         let mut sums = [[_mm512_setzero_si512(); 2]; R];
@@ -40,7 +45,7 @@ kernel! {
             for r in 0..R {
                 let a = _mm512_set1_epi32(i32::from_le_bytes(whole[r][i]));
                 for w in 0..2 {
-                    sums[r][w] = _mm512_dpbusd_epi32(sums[r][w], a, lanes[w]);
+                    sums[r][w] = add::<SIGNED>(sums[r][w], a, lanes[w]);
                 }
             }
         }
@@ -48,7 +53,7 @@ kernel! {
             for r in 0..R {
                 let a = _mm512_set1_epi32(i32::from_le_bytes(rest[r]));
                 for w in 0..2 {
-                    sums[r][w] = _mm512_dpbusd_epi32(sums[r][w], a, load_bytes64(&b[w]));
+                    sums[r][w] = add::<SIGNED>(sums[r][w], a, load_bytes64(&b[w]));
                 }
             }
         }

@@ -31,11 +31,11 @@ pub fn packed_b_len(isa: Isa, k: usize, n: usize) -> usize {
 }
 
 /// Packs B into panels `[k/4][nr][4]`, one after the other, filled up with zeros. Each byte is
-/// flipped with `flip` first: 0x80 makes unsigned bytes signed ones that are 128 less, 0 keeps.
+/// flipped with `flip` first: 0x80 makes unsigned bytes signed ones that are 128 less, 0 keeps them.
 ///
 /// # Panics
 /// If `packed` is shorter than [`packed_b_len`], or `b` than its shape.
-pub fn pack_b(isa: Isa, b: &Bytes<'_>, flip: u8, packed: &mut [i8]) {
+pub fn pack_b(isa: Isa, b: &Bytes<'_>, flip: u8, packed: &mut [u8]) {
     let nr = best(isa).nr;
     let panel_len = b.k.div_ceil(QUAD) * QUAD * nr;
     for (panel, first) in (0..b.n).step_by(nr).enumerate() {
@@ -44,7 +44,7 @@ pub fn pack_b(isa: Isa, b: &Bytes<'_>, flip: u8, packed: &mut [i8]) {
             for (j, bytes) in group.iter_mut().enumerate() {
                 let (j, p) = (first + j, quad * QUAD);
                 *bytes = std::array::from_fn(|i| match j < b.n && p + i < b.k {
-                    true => (b.at(p + i, j) ^ flip).cast_signed(),
+                    true => b.at(p + i, j) ^ flip,
                     false => 0,
                 });
             }
