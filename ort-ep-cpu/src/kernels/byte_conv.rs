@@ -155,11 +155,10 @@ impl ByteConv {
         Ok(())
     }
 
-    /// Computes `y`: `[images, group, filters, positions]`.
+    /// Computes `y`: `[images, group, filters, positions]`. `finish(sums, factor, y)` makes results.
     fn compute<T: Send>(
         &self,
-        geometry: &Geometry,
-        operands: &Operands<'_>,
+        (geometry, operands): (&Geometry, &Operands<'_>),
         y: &mut [T],
         (threads, scratch): (&dyn ort_ep::Threads, &mut [u8]),
         finish: impl Fn(&[i32], f32, &mut [T]) + Sync,
@@ -174,15 +173,14 @@ impl ByteConv {
         let products = y.chunks_exact_mut(m * n).enumerate();
         let parts = products.flat_map(|(i, y)| cut.parts(y).map(move |part| (i, part)));
         team.run(parts, |(i, part), scratch| {
-            self.part(geometry, operands, (i, part), scratch, &finish);
+            self.part((geometry, operands), (i, part), scratch, &finish);
         });
     }
 
     /// A part of the product of image and group `i`, a few columns at a time.
     fn part<T>(
         &self,
-        geometry: &Geometry,
-        operands: &Operands<'_>,
+        (geometry, operands): (&Geometry, &Operands<'_>),
         (i, mut part): (usize, Part<'_, T>),
         scratch: &mut [f32],
         finish: &impl Fn(&[i32], f32, &mut [T]),
@@ -259,13 +257,14 @@ impl Kernel for ByteConv {
         if geometry.shape.contains(&0) {
             return Ok(());
         }
-        let (rest, y_zero) = ((io.threads, scratch), operands.y_zero);
+        let (what, rest) = ((geometry, &operands), (io.threads, scratch));
+        let y_zero = operands.y_zero;
         match self.is_result_signed {
-            true => self.compute(geometry, &operands, y.into_slice()?, rest, |sums, f, y| {
-                requantize_i8(isa, sums, Factors::One(f), y_zero, y);
+            true => self.compute(what, y.into_slice()?, rest, |sums, factor, y| {
+                requantize_i8(isa, sums, Factors::One(factor), y_zero, y);
             }),
-            false => self.compute(geometry, &operands, y.into_slice()?, rest, |sums, f, y| {
-                requantize_u8(isa, sums, Factors::One(f), y_zero, y);
+            false => self.compute(what, y.into_slice()?, rest, |sums, factor, y| {
+                requantize_u8(isa, sums, Factors::One(factor), y_zero, y);
             }),
         }
         Ok(())
