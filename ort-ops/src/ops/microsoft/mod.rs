@@ -2,8 +2,18 @@
 
 // One a line, in alphabetical order.
 ops! {
+    cdist,
+    conv_transpose_with_dynamic_pads,
+    crop_and_resize,
+    gather_block_quantized,
+    inverse,
+    matmul_bnb4,
+    matmul_fpq4,
     matmul_integer16,
     matmul_integer_to_float,
+    matmul_nbits,
+    maxpool_with_mask,
+    moe,
     qgemm,
     qlinear_binary,
     qlinear_concat,
@@ -12,14 +22,4 @@ ops! {
     qlinear_softmax,
     qlinear_unary,
     qlinear_where,
-    cdist,
-    conv_transpose_with_dynamic_pads,
-    crop_and_resize,
-    gather_block_quantized,
-    inverse,
-    matmul_bnb4,
-    matmul_fpq4,
-    matmul_nbits,
-    maxpool_with_mask,
-    moe,
 }
