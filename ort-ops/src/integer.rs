@@ -2,6 +2,7 @@
 //! processor can multiply and add them in pairs. Rows are contiguous in both operands.
 
 use ort_graph::OpError;
+use ort_tensor::n_elements;
 
 use crate::infer::PADDING;
 use crate::ops::conv::ConvGeometry;
@@ -59,7 +60,7 @@ pub(crate) fn convolve(
     if geometry.output_shape().contains(&0) {
         return Ok(());
     }
-    let (n_taps, n_inputs) = (window.n_taps(), window.input.iter().product::<usize>());
+    let n_taps = window.n_taps();
     let n_outputs = window.n_outputs();
     let k = c.checked_mul(n_taps).ok_or(OpError::TooLarge)?;
     if k == 0 {
@@ -69,6 +70,8 @@ pub(crate) fn convolve(
         }
         return Ok(());
     }
+    // Where the product overflows, another dimension is zero and every tap sees padding.
+    let n_inputs = n_elements(&window.input).unwrap_or(0);
     // Channels last, so that what a tap sees is contiguous.
     let (x, w) = (transposed(x, c * group, n_inputs), transposed(w, c, n_taps));
     let mut patches = Vec::new();

@@ -68,7 +68,12 @@ pub(crate) fn per_channel<T: Copy>(
     n: usize,
 ) -> Result<Vec<T>, OpError> {
     match values {
-        &[value] => Ok(vec![value; n]),
+        &[value] => {
+            let mut all = Vec::new();
+            all.try_reserve_exact(n).map_err(|_| OpError::TooLarge)?;
+            all.resize(n, value);
+            Ok(all)
+        }
         _ if values.len() == n => Ok(values.to_vec()),
         _ => Err(OpError::InputValue { index, what: "one value, or one a channel is needed" }),
     }

@@ -6,7 +6,7 @@ use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output, with_dtype};
 
 use crate::channels_last::with_layout;
-use crate::elementwise::unsupported;
+use crate::elementwise::{only, unsupported};
 use crate::infer::WindowAttrs;
 use crate::integer::convolve;
 use crate::ops::conv::{ConvGeometry, conv_fact, conv_flops, expect_channels, read_group};
@@ -82,7 +82,7 @@ impl Operator for QLinearConv {
         let zero_point = Scheme::zero_point(7, inputs.optional_tensor(7)?)?;
         let bias = geometry.channel_values::<i32>(inputs.optional_tensor(8)?)?;
         let dtype = inputs.tensor(7)?.dtype();
-        let y = outputs[0].tensor(dtype, &geometry.output_shape())?;
+        let y = only(outputs)?.tensor(dtype, &geometry.output_shape())?;
         with_dtype!(dtype, [i8, u8], T => {
             let y = y.into_slice::<T>()?;
             convolve(&geometry, &x, &w, |at, channel, sum| {

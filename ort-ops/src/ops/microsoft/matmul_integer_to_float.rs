@@ -30,7 +30,8 @@ const fn def(
 /// `b_zero`, `bias: [N]`, of which the last three may be absent. Several scales or zero points are
 /// for the rows of `a` and the columns of `b`. Sums are exact, the rest is float32.
 ///
-/// Source: com.microsoft, MatMulIntegerToFloat-1 (ONNX Runtime 1.31).
+/// Source: com.microsoft, MatMulIntegerToFloat-1 (ONNX Runtime 1.31, which multiplies the bias with
+/// `b_scale`, too, where that is a vector and `b` a batch).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatMulIntegerToFloat;
 
@@ -60,9 +61,9 @@ impl Operator for MatMulIntegerToFloat {
         let product = Product::new(a.shape(), b.shape())?;
         let a = centered(a, inputs.optional_tensor(4)?, Along::Rows, [0, 4])?;
         let b = centered(b, inputs.optional_tensor(5)?, Along::Columns, [1, 5])?;
+        let sums = product.compute_exact(&a, &b)?;
         let scale = inputs.tensor(2)?;
         let factors = stretched(&scales(2, scale)?, scale.shape(), Along::Rows, &product.shape)?;
-        let sums = product.compute_exact(&a, &b)?;
         let result = Scaled { product: &product, sums, factors };
         result.write(inputs.tensor(3)?, inputs.optional_tensor(6)?, only(outputs)?)
     }

@@ -31,7 +31,8 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// With a zero point for it, `y` is `saturate(round(y/y_scale) + y_zero_point)`, rounding half to
 /// even; without, it is float. Sums are exact, the rest is float32.
 ///
-/// Source: com.microsoft, QGemm-1 (ONNX Runtime 1.31).
+/// Source: com.microsoft, QGemm-1 (ONNX Runtime 1.31, which leaves `y` unwritten where there are no
+/// terms).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QGemm {
     /// The factor of the result.
@@ -71,6 +72,18 @@ impl QGemm {
             update((&[m, n], &mut sums), Operand::<i32>::new(c)?, add)?;
         }
         Ok(sums)
+    }
+
+    /// What the sums of each column are multiplied with.
+    fn factors(&self, inputs: Inputs<'_>, n: usize) -> Result<Vec<f32>, OpError> {
+        let factor = self.alpha * Scheme::read(inputs, 1)?.scale;
+        let mut factors = per_channel(4, &scales(4, inputs.tensor(4)?)?, n)?;
+        factors.iter_mut().for_each(|scale| *scale *= factor);
+        if let Some(y_scale) = inputs.optional_tensor(7)? {
+            let y_scale = scale(7, y_scale)?;
+            factors.iter_mut().for_each(|factor| *factor /= y_scale);
+        }
+        Ok(factors)
     }
 
     fn sizes(&self, a: TensorView<'_>, b: TensorView<'_>) -> Result<[usize; 3], OpError> {
@@ -116,13 +129,8 @@ impl Operator for QGemm {
         let sizes = self.sizes(inputs.tensor(0)?, inputs.tensor(3)?)?;
         let [m, _, n] = sizes;
         let sums = self.sums(inputs, sizes)?;
-        let a_scale = scale(1, inputs.tensor(1)?)?;
-        let mut factors = per_channel(4, &scales(4, inputs.tensor(4)?)?, n)?;
-        factors.iter_mut().for_each(|factor| *factor *= self.alpha * a_scale);
-        if let Some(y_scale) = inputs.optional_tensor(7)? {
-            let y_scale = scale(7, y_scale)?;
-            factors.iter_mut().for_each(|factor| *factor /= y_scale);
-        }
+        // A matrix without rows says nothing of how many columns there can be.
+        let factors = if sums.is_empty() { Vec::new() } else { self.factors(inputs, n)? };
         let values = sums.iter().zip(factors.iter().cycle()).map(|(&sum, f)| sum as f32 * f);
         let output = only(outputs)?;
         let Some(zero_point) = inputs.optional_tensor(8)? else {
@@ -149,7 +157,7 @@ impl Operator for QGemm {
 #[cfg(test)]
 mod tests {
     use ort_graph::Attr;
-    use ort_tensor::Tensor;
+    use ort_tensor::{DType, Tensor};
 
     use crate::case::{Case, tensor};
 
@@ -211,6 +219,12 @@ mod tests {
         inputs[0] = Some(tensor::<u8>(&[1, 0], &[]));
         inputs[3] = Some(tensor::<i8>(&[0, 2], &[]));
         assert_eq!(run(&case(), &inputs), tensor(&[1, 2], &[1_f32, -2.0]));
+        let nothing = |dtype, shape: &[usize]| Some(Tensor::zeros(dtype, shape).unwrap());
+        let mut empty = inputs[..6].to_vec();
+        (empty[4], empty[5]) = (Some(Tensor::scalar(1_f32)), Some(Tensor::scalar(0_i8)));
+        empty[0] = nothing(DType::U8, &[0, 0]);
+        empty[3] = nothing(DType::I8, &[0, 1 << 60]);
+        assert_eq!(Some(run(&case(), &empty)), nothing(DType::F32, &[0, 1 << 60]));
         inputs[3] = Some(tensor(&[1, 2], &[1_i8, 1]));
         assert!(case().run_optional(&inputs).is_err());
     }

@@ -24,8 +24,8 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// `x_scale · code`. Inputs: `x`, its scale and zero point (which cancels), those of `y`; codes are
 /// int8 or uint8, scales float. Rounds half to even.
 ///
-/// Source: com.microsoft, QLinearSoftmax-1 (ONNX Runtime 1.31), whose int8 results wrap where they
-/// should saturate.
+/// Source: com.microsoft, QLinearSoftmax-1 (ONNX Runtime 1.31), which overflows in lanes of one
+/// element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QLinearSoftmax {
     /// The axis, negative from the back.

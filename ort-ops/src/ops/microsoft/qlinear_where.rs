@@ -22,8 +22,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// `condition`, `x`, its scale and zero point, the same of `y`, scale and zero point of `z`. Codes
 /// are all int8 or all uint8, scales float.
 ///
-/// Source: com.microsoft, QLinearWhere-1 (ONNX Runtime 1.31), which indexes its table with negative
-/// int8 codes.
+/// Source: com.microsoft, QLinearWhere-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QLinearWhere;
 

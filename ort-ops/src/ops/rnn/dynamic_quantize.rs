@@ -105,8 +105,9 @@ impl Operator for DynamicQuantizeLstm {
         let hidden = self.layer.hidden_size.unwrap_or(hidden);
         let layer = Rnn { hidden_size: Some(hidden), ..self.layer.clone() };
         let units = hidden.checked_mul(layer.cell.n_gates()).ok_or(OpError::TooLarge)?;
-        let w = self.matrices(inputs, WEIGHTS[0], [n_inputs, units])?;
+        // That of the states first: it has as many elements as `units` would have it.
         let r = self.matrices(inputs, WEIGHTS[1], [hidden, units])?;
+        let w = self.matrices(inputs, WEIGHTS[0], [n_inputs, units])?;
         run_with::<f32>(&layer, inputs, outputs, [w, r].map(Weights::Codes))
     }
 }
