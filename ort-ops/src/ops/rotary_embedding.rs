@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output, TensorView};
 
+use crate::attend::rotation::Rotation;
 use crate::floats;
 
 /// The definitions of this file.
@@ -148,16 +149,6 @@ impl RotaryEmbedding {
             }
         }
     }
-
-    fn rotate(&self, head: &mut [f64], cos: &[f64], sin: &[f64]) {
-        let n = cos.len();
-        for i in 0..n {
-            let (a, b) = if self.is_interleaved { (2 * i, 2 * i + 1) } else { (i, i + n) };
-            let (x, y) = (head[a], head[b]);
-            head[a] = x * cos[i] - y * sin[i];
-            head[b] = x * sin[i] + y * cos[i];
-        }
-    }
 }
 
 impl Operator for RotaryEmbedding {
@@ -176,21 +167,16 @@ impl Operator for RotaryEmbedding {
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let (x, cos) = (inputs.tensor(0)?, inputs.tensor(self.operands.cos)?);
         let sin = inputs.tensor(self.operands.sin)?;
-        if sin.shape() != cos.shape() {
-            let (left, right) = (cos.shape().to_vec(), sin.shape().to_vec());
-            return Err(OpError::Shapes { what: "cosines and sines", left, right });
-        }
+        let rotation = Rotation::read(cos, sin, self.is_interleaved)?;
         let sizes = self.sizes(x.shape(), cos.shape())?;
         let rows = self.rows(inputs, sizes, cos)?;
-        let (cos, sin) = (floats::read(cos)?, floats::read(sin)?);
         let mut y = floats::read(x)?;
         for (i, head) in y.chunks_exact_mut(sizes.size.max(1)).enumerate() {
             let step = match sizes.is_split {
                 true => i / sizes.len / sizes.heads * sizes.len + i % sizes.len,
                 false => i / sizes.heads,
             };
-            let at = rows[step] * sizes.pairs..(rows[step] + 1) * sizes.pairs;
-            self.rotate(head, &cos[at.clone()], &sin[at]);
+            rotation.turn(head, rows[step]);
         }
         floats::write(outputs, 0, x.dtype(), x.shape(), &y)
     }

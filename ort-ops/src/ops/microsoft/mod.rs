@@ -1,4 +1,7 @@
 //! The operators of com.microsoft that are no form of one of ai.onnx.
 
 // One a line, in alphabetical order.
-ops! {}
+ops! {
+    attention,
+    multi_head_attention,
+}

@@ -1,0 +1,1 @@
+//! Tests of `multi_head_attention`.
