@@ -31,10 +31,15 @@ impl Biases {
 
     /// Writes the bias of each key to `row`.
     pub(crate) fn fill(&self, query: Query, row: &mut [f64]) {
+        row[..self.len].copy_from_slice(self.row(query));
+        row[self.len..].fill(f64::NEG_INFINITY);
+    }
+
+    /// The biases of the first keys: those beyond them are hidden.
+    pub(crate) fn row(&self, query: Query) -> &[f64] {
         let [b, h, i] = self.strides;
         let start = query.batch * b + query.head * h + query.index * i;
-        row[..self.len].copy_from_slice(&self.values[start..start + self.len]);
-        row[self.len..].fill(f64::NEG_INFINITY);
+        &self.values[start..start + self.len]
     }
 }
 

@@ -3,5 +3,6 @@
 // One a line, in alphabetical order.
 ops! {
     attention,
+    group_query_attention,
     multi_head_attention,
 }

@@ -1,0 +1,1 @@
+//! Tests of `group_query_attention`.
