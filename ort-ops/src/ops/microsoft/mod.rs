@@ -3,6 +3,12 @@
 // One a line, in alphabetical order.
 ops! {
     attention,
+    engram_gate,
+    gated_add,
+    gated_rms_norm,
     group_query_attention,
+    hyper_connection,
+    linear_attention_gate,
     multi_head_attention,
+    scaled_silu,
 }

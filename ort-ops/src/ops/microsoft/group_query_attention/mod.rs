@@ -20,6 +20,7 @@ use crate::attend::rotation::Rotation;
 use crate::attend::{Query, Scoring, Sizes, Stage, attend};
 use crate::floats;
 use crate::infer::expect_dims;
+use crate::ops::layer_normalization::standardize_rows;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -171,21 +172,15 @@ impl GroupQueryAttention {
         };
         for (x, index) in [(&mut q, 14), (&mut k, 15)] {
             if inputs.get(index).is_some() {
-                self.norm(x, &floats::read_parameter(inputs, index, size)?);
+                let weights = floats::read_parameter(inputs, index, size)?;
+                standardize_rows(x, size, self.qk_norm_epsilon, false);
+                floats::with_period(x, &weights, |x, weight| *x *= weight);
             }
         }
         if self.do_rotary {
             self.turn([&mut q, &mut k], inputs, [batch, len, size], steps)?;
         }
         Ok([q, k, v])
-    }
-
-    fn norm(&self, x: &mut [f64], weights: &[f64]) {
-        for head in x.chunks_exact_mut(weights.len().max(1)) {
-            let mean = head.iter().map(|x| x * x).sum::<f64>() / weights.len() as f64;
-            let factor = (mean + f64::from(self.qk_norm_epsilon)).sqrt().recip();
-            head.iter_mut().zip(weights).for_each(|(x, weight)| *x *= factor * weight);
-        }
     }
 
     fn turn(
