@@ -3,11 +3,13 @@
 // One a line, in alphabetical order.
 ops! {
     attention,
+    causal_conv_with_state,
     engram_gate,
     gated_add,
     gated_rms_norm,
     group_query_attention,
     hyper_connection,
+    linear_attention,
     linear_attention_gate,
     multi_head_attention,
     scaled_silu,
