@@ -13,4 +13,5 @@ ops! {
     linear_attention_gate,
     multi_head_attention,
     scaled_silu,
+    sparse_attention,
 }

@@ -109,29 +109,44 @@ impl Cache {
         values
     }
 
-    /// Writes the codes that are kept of `[B, K, rows, H]`: `len` rows of each head, from the first
-    /// that its batch keeps on.
-    pub(super) fn write(
+    /// The codes that are kept of `[B, K, rows, H]`: `len` rows of each head, from the first that its
+    /// batch keeps on, and behind them zeros or, if that `is_buffer`, what the past holds there.
+    pub(super) fn kept_codes(
         &self,
-        output: Option<&mut Output<'_>>,
         codes: &[f64],
         steps: &[Step],
         [rows, len]: [usize; 2],
-    ) -> Result<(), OpError> {
-        let Some(output) = output.filter(|output| output.is_wanted()) else { return Ok(()) };
+        is_buffer: bool,
+    ) -> Result<Vec<f64>, OpError> {
         let [batch, heads, _, size] = self.shape;
-        let shape = [batch, heads, len, size];
-        let n = ort_tensor::n_elements(&shape).ok_or(OpError::TooLarge)?;
+        let n = ort_tensor::n_elements(&[batch, heads, len, size]).ok_or(OpError::TooLarge)?;
         let mut kept = vec![0.0; n];
+        if is_buffer && self.past.len() == n {
+            kept.copy_from_slice(&self.past);
+        }
         let froms = codes.chunks_exact((rows * size).max(1));
         for (i, (to, from)) in kept.chunks_exact_mut((len * size).max(1)).zip(froms).enumerate() {
             let step = steps[i / heads];
             let from = &from[step.dropped * size..step.rows() * size];
             to.iter_mut().zip(from).for_each(|(to, &from)| *to = from);
         }
+        Ok(kept)
+    }
+
+    /// Writes what is kept, `[B, K, len, H]`.
+    pub(super) fn write(
+        &self,
+        output: Option<&mut Output<'_>>,
+        kept: &[f64],
+        steps: &[Step],
+        len: usize,
+    ) -> Result<(), OpError> {
+        let Some(output) = output.filter(|output| output.is_wanted()) else { return Ok(()) };
+        let [batch, heads, _, size] = self.shape;
+        let shape = [batch, heads, len, size];
         match self.kept {
             Kept::Plain => {
-                floats::write(std::slice::from_mut(output), 0, self.dtype, &shape, &kept)
+                floats::write(std::slice::from_mut(output), 0, self.dtype, &shape, kept)
             }
             Kept::Code8 => {
                 let codes: Vec<_> = kept.iter().map(|&code| (f32::from_f64(code), 0.0)).collect();

@@ -59,6 +59,8 @@ pub struct GroupQueryAttention {
     pub local_window_size: Option<usize>,
     /// Whether the cache keeps the window alone.
     pub slides: bool,
+    /// Whether behind what is kept the past's buffer stays as it was, not zeros.
+    pub is_buffer: bool,
     /// Whether heads turn with their position.
     pub do_rotary: bool,
     /// Whether pairs are neighbours.
@@ -106,6 +108,7 @@ impl GroupQueryAttention {
             is_causal,
             local_window_size: window.map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
             slides,
+            is_buffer: false,
             do_rotary: spec.flag("do_rotary", false)?,
             rotary_interleaved: spec.flag("rotary_interleaved", false)?,
             // −1 leaves it to the sinks.
@@ -346,7 +349,8 @@ impl Operator for GroupQueryAttention {
         let y = swap_heads(&y, [batch, q_heads, len, size]);
         floats::write(outputs, 0, dtype, &[batch, len, q_heads * size], &y)?;
         for (i, cache) in caches.iter().enumerate() {
-            cache.write(outputs.get_mut(i + 1), &codes[i], &steps, [rows, kept_len])?;
+            let kept = cache.kept_codes(&codes[i], &steps, [rows, kept_len], self.is_buffer)?;
+            cache.write(outputs.get_mut(i + 1), &kept, &steps, kept_len)?;
         }
         match self.scores {
             Some(_) => floats::write(outputs, 3, dtype, &[batch, q_heads, len, longest], &scores),
