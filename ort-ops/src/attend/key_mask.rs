@@ -129,11 +129,7 @@ impl KeyMask {
 }
 
 /// That mask and biases, where they are there, are of the types and ranks that they can have.
-pub(crate) fn expect_seen(
-    inputs: &Facts<'_>,
-    hiding: Hiding,
-    dtype: DType,
-) -> Result<(), OpError> {
+pub(crate) fn expect_seen(inputs: &Facts<'_>, hiding: Hiding, dtype: DType) -> Result<(), OpError> {
     inputs.expect_dtype(hiding.mask, DType::I32)?;
     inputs.expect_dtype(hiding.biases, dtype)?;
     expect_dims(inputs, hiding.biases, &[const { Dim::Unknown }; 4])?;

@@ -74,12 +74,7 @@ impl Rotation {
     }
 
     /// Turns `[B, H, S, D]`, where step `s` of batch `b` is row `rows[b · S + s]`.
-    pub(crate) fn turn_heads(
-        &self,
-        x: &mut [f64],
-        [heads, len, size]: [usize; 3],
-        rows: &[usize],
-    ) {
+    pub(crate) fn turn_heads(&self, x: &mut [f64], [heads, len, size]: [usize; 3], rows: &[usize]) {
         for (i, head) in x.chunks_exact_mut(size.max(1)).enumerate() {
             self.turn(head, rows[i / len / heads * len + i % len]);
         }

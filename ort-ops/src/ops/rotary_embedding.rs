@@ -329,7 +329,8 @@ mod tests {
         let x = tensor(&[1, 1, 1, 6], &[1_f32, 2.0, 1.0, 2.0, 1.0, 2.0]);
         let run = |lens: [i64; 3], layout, turned: [i64; 3]| {
             let case = Case::new("MRotaryEmbedding", 1).domain("com.microsoft");
-            let case = case.attr("interleaved", Attr::Int(1)).attr("mrope_layout", Attr::Int(layout));
+            let case =
+                case.attr("interleaved", Attr::Int(1)).attr("mrope_layout", Attr::Int(layout));
             let case = case.attr("mrope_section", Attr::Ints(lens.to_vec()));
             let positions = tensor(&[3, 1, 1], &turned);
             let y = case.tensor(&[x.clone(), positions, cos.clone(), sin.clone()]).ok()?;

@@ -137,9 +137,7 @@ impl Attention {
             _ => swap_heads(&floats::read(view)?, [batch, len, heads, size]),
         };
         match inputs.optional_tensor(index + 3)? {
-            Some(past) => {
-                Ok(append(&floats::read(past)?, &new, batch.saturating_mul(heads)))
-            }
+            Some(past) => Ok(append(&floats::read(past)?, &new, batch.saturating_mul(heads))),
             None => Ok(new),
         }
     }

@@ -39,7 +39,8 @@ impl Visible {
             (None, Some(_)) => lens.iter().map(|len| len - q_len).collect(),
             _ => vec![int(past)?; sizes.batch],
         };
-        let mask = inputs.optional_tensor(3)?.map(|view| Biases::new(3, view, sizes)).transpose()?;
+        let mask =
+            inputs.optional_tensor(3)?.map(|view| Biases::new(3, view, sizes)).transpose()?;
         Ok(Self { mask, is_causal: op.is_causal, window: op.window, offsets, lens })
     }
 

@@ -114,10 +114,9 @@ impl Operator for CausalConv {
             }
         };
         if let Some(past) = inputs.get(3) {
-            state.unify(past).map_err(|_| OpError::InputType {
-                index: 3,
-                found: Box::new(past.ty.clone()),
-            })?;
+            state
+                .unify(past)
+                .map_err(|_| OpError::InputType { index: 3, found: Box::new(past.ty.clone()) })?;
         }
         Ok(vec![x.ty.clone().into(), state])
     }

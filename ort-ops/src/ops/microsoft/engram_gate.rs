@@ -113,7 +113,8 @@ mod tests {
         let ones = tensor(&[2, 1], &[1_f32, 1.0]);
         let far = tensor(&[2, 1], &[1_f32, 1e6]);
         let key = [tensor(&[1, 1, 2, 1], &[1_f32, 3.0]), key];
-        let inputs = |i: usize| [key[i].clone(), query.clone(), value.clone(), far.clone(), ones.clone()];
+        let inputs =
+            |i: usize| [key[i].clone(), query.clone(), value.clone(), far.clone(), ones.clone()];
         let y = case(1).tensor(&inputs(0)).unwrap();
         assert_eq!(y.as_slice::<f32>().unwrap()[1], 8.0);
         let both = [&inputs(0)[..], &[tensor(&[2, 1], &[2_f32, -2.0])]].concat();

@@ -145,7 +145,8 @@ impl HyperConnection {
         }
         let matrix = floats::read_parameter(inputs, 3, n(&[rows, branches, branches])?)?;
         let matrices = matrix.chunks_exact((branches * branches).max(1));
-        for ((y, x), matrix) in y.chunks_exact_mut(of_row).zip(x.chunks_exact(of_row)).zip(matrices) {
+        for ((y, x), matrix) in y.chunks_exact_mut(of_row).zip(x.chunks_exact(of_row)).zip(matrices)
+        {
             for (i, &weight) in matrix.iter().enumerate() {
                 let (from, to) = (&x[i / branches * size..], &mut y[i % branches * size..][..size]);
                 to.iter_mut().zip(from).for_each(|(y, x)| *y += weight * x);
@@ -249,7 +250,8 @@ mod tests {
     #[test]
     fn streams_are_mixed_and_take_an_output() {
         let case = || case("HyperConnectionPostMix");
-        let inputs = |x: Tensor| [x, tensor(&[1, 2], &[10_f32, 20.0]), tensor(&[1, 2], &[1_f32, 0.5])];
+        let inputs =
+            |x: Tensor| [x, tensor(&[1, 2], &[10_f32, 20.0]), tensor(&[1, 2], &[1_f32, 0.5])];
         let y = tensor(&[1, 2, 2], &[11_f32, 22.0, 8.0, 14.0]);
         assert_eq!(case().tensor(&inputs(streams(&[1, 2, 2]))), Ok(y));
         let matrix = tensor(&[1, 2, 2], &[0_f32, 1.0, 2.0, 0.0]);

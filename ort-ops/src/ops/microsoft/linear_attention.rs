@@ -106,8 +106,9 @@ impl LinearAttention {
         };
         let (size, v_size) = (k / self.kv_num_heads, v / self.kv_num_heads);
         let widths = [(q, self.q_num_heads, size), (k, self.kv_num_heads, size)];
-        let is_whole = widths.iter().all(|&(width, heads, size)| heads.checked_mul(size) == Some(width))
-            && v_size * self.kv_num_heads == v;
+        let is_whole =
+            widths.iter().all(|&(width, heads, size)| heads.checked_mul(size) == Some(width))
+                && v_size * self.kv_num_heads == v;
         if is_whole && [kb, vb, kt, vt] == [batch, batch, len, len] {
             return Ok(Sizes { batch, len, size, v_size });
         }
@@ -133,7 +134,8 @@ impl LinearAttention {
                 Ok((floats::read(view)?, n))
             }
             _ => {
-                let (left, right) = (view.shape().to_vec(), vec![sizes.batch, sizes.len, allowed[0]]);
+                let (left, right) =
+                    (view.shape().to_vec(), vec![sizes.batch, sizes.len, allowed[0]]);
                 Err(OpError::Shapes { what: "the factors of each step", left, right })
             }
         }

@@ -77,8 +77,8 @@ mod tests {
             let found = found.as_slice::<f32>().unwrap().to_vec();
             assert!(found.iter().zip(expected.as_slice::<f32>().unwrap()).all(|(a, b)| a == b));
         };
-        same(case().tensor(&[x.clone()]).unwrap(), y(1.0));
-        same(case().attr("alpha", Attr::Float(2.0)).tensor(&[x.clone()]).unwrap(), y(2.0));
+        same(case().tensor(std::slice::from_ref(&x)).unwrap(), y(1.0));
+        same(case().attr("alpha", Attr::Float(2.0)).tensor(std::slice::from_ref(&x)).unwrap(), y(2.0));
         let scale = tensor(&[], &[f16::from_f32(3.0)]);
         same(case().tensor(&[x, scale]).unwrap(), y(3.0));
     }

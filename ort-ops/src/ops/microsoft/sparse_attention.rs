@@ -53,7 +53,10 @@ impl SparseAttention {
         };
         let (num_heads, kv_num_heads) = (count("num_heads")?, count("kv_num_heads")?);
         if num_heads % kv_num_heads != 0 {
-            return Err(OpError::AttributeValue { name: "num_heads", found: num_heads.to_string() });
+            return Err(OpError::AttributeValue {
+                name: "num_heads",
+                found: num_heads.to_string(),
+            });
         }
         let dense = GroupQueryAttention {
             num_heads,

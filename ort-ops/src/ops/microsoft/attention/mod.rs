@@ -91,7 +91,8 @@ impl Attention {
             let wrong = OpError::AttributeValue { name, found: n.to_string() };
             usize::try_from(n).map_err(|_| wrong)
         };
-        let heads = spec.int("num_heads")?.ok_or(OpError::MissingAttribute { name: "num_heads" })?;
+        let heads =
+            spec.int("num_heads")?.ok_or(OpError::MissingAttribute { name: "num_heads" })?;
         let num_heads = count("num_heads", heads)?;
         if num_heads == 0 {
             return Err(OpError::AttributeValue { name: "num_heads", found: "0".into() });
@@ -104,7 +105,8 @@ impl Attention {
                 return Err(OpError::AttributeValue { name, found: format!("{other:?}") });
             }
         };
-        let rotary_dim = count("rotary_embedding_dim", spec.int("rotary_embedding_dim")?.unwrap_or(0))?;
+        let rotary_dim =
+            count("rotary_embedding_dim", spec.int("rotary_embedding_dim")?.unwrap_or(0))?;
         let shares_buffer = spec.flag("past_present_share_buffer", false)?;
         if shares_buffer && weights == Weights::Quantized {
             return Err(OpError::Unsupported { what: "a shared buffer of unknown length" });
@@ -169,7 +171,11 @@ impl Attention {
         let operands = self.operands();
         let Some(past) = inputs.optional_tensor(operands.past)? else {
             let what = "a shared buffer that is absent";
-            return if self.shares_buffer { Err(OpError::Unsupported { what }) } else { Ok((0, 0)) };
+            return if self.shares_buffer {
+                Err(OpError::Unsupported { what })
+            } else {
+                Ok((0, 0))
+            };
         };
         let shape = past.shape();
         let capacity = shape.get(3).copied().unwrap_or(0);
@@ -202,7 +208,12 @@ impl Attention {
     }
 
     /// q, k and v of what is new, by head.
-    fn heads(&self, inputs: Inputs<'_>, sizes: Sizes, past: usize) -> Result<[Vec<f64>; 3], OpError> {
+    fn heads(
+        &self,
+        inputs: Inputs<'_>,
+        sizes: Sizes,
+        past: usize,
+    ) -> Result<[Vec<f64>; 3], OpError> {
         let [d, e] = [sizes.size, sizes.v_size].map(|size| size * self.num_heads);
         let width = 2 * d + e;
         let rows = self.project(inputs, width)?;
@@ -258,9 +269,10 @@ impl Operator for Attention {
             [widths[0] / self.num_heads, widths[1], widths[2]].map(Dim::Known)
         });
         let past = inputs.get(operands.past).map(|fact| fact.dims().map(|dims| dims[3].clone()));
-        let dims = inputs.fact(0)?.dims().map_or([Dim::Unknown, Dim::Unknown], |dims| {
-            [dims[0].clone(), dims[1].clone()]
-        });
+        let dims = inputs
+            .fact(0)?
+            .dims()
+            .map_or([Dim::Unknown, Dim::Unknown], |dims| [dims[0].clone(), dims[1].clone()]);
         let [batch, len] = dims;
         let total = match past {
             None => len.clone(),

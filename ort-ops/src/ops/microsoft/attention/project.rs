@@ -29,10 +29,8 @@ impl Attention {
 }
 
 fn quantized_product(inputs: Inputs<'_>, width: usize) -> Result<Vec<f64>, OpError> {
-    let x =
-        centered(inputs.tensor(0)?, inputs.optional_tensor(6)?, Along::Columns, [0, 6])?;
-    let w =
-        centered(inputs.tensor(1)?, inputs.optional_tensor(7)?, Along::Columns, [1, 7])?;
+    let x = centered(inputs.tensor(0)?, inputs.optional_tensor(6)?, Along::Columns, [0, 6])?;
+    let w = centered(inputs.tensor(1)?, inputs.optional_tensor(7)?, Along::Columns, [1, 7])?;
     let mut y = product(&x, &w, width);
     let x_scale = f64::from(scale(3, inputs.tensor(3)?)?);
     let w_scales = per_channel(4, &scales(4, inputs.tensor(4)?)?, width)?;

@@ -81,7 +81,12 @@ impl Cache {
     }
 
     /// Codes `[B, K, rows, H]`: for each batch its past, then the heads `new: [B, K, S, H]`.
-    pub(super) fn extended(&self, new: &[f64], steps: &[Step], [len, rows]: [usize; 2]) -> Result<Vec<f64>, OpError> {
+    pub(super) fn extended(
+        &self,
+        new: &[f64],
+        steps: &[Step],
+        [len, rows]: [usize; 2],
+    ) -> Result<Vec<f64>, OpError> {
         let [batch, heads, capacity, size] = self.shape;
         let n = ort_tensor::n_elements(&[batch, heads, rows, size]).ok_or(OpError::TooLarge)?;
         let mut all = vec![0.0; n];
@@ -145,9 +150,7 @@ impl Cache {
         let [batch, heads, _, size] = self.shape;
         let shape = [batch, heads, len, size];
         match self.kept {
-            Kept::Plain => {
-                floats::write(std::slice::from_mut(output), 0, self.dtype, &shape, kept)
-            }
+            Kept::Plain => floats::write(std::slice::from_mut(output), 0, self.dtype, &shape, kept),
             Kept::Code8 => {
                 let codes: Vec<_> = kept.iter().map(|&code| (f32::from_f64(code), 0.0)).collect();
                 quantized::store(output, self.dtype, &shape, &codes)

@@ -84,7 +84,10 @@ impl GroupQueryAttention {
         };
         let (num_heads, kv_num_heads) = (count("num_heads")?, count("kv_num_heads")?);
         if num_heads % kv_num_heads != 0 {
-            return Err(OpError::AttributeValue { name: "num_heads", found: num_heads.to_string() });
+            return Err(OpError::AttributeValue {
+                name: "num_heads",
+                found: num_heads.to_string(),
+            });
         }
         let scores = match spec.int("qk_output")?.unwrap_or(0) {
             0 => None,
@@ -136,7 +139,8 @@ impl GroupQueryAttention {
         let kv_width = size.checked_mul(self.kv_num_heads).ok_or(OpError::TooLarge)?;
         for i in [1, 2] {
             let shape = inputs.optional_tensor(i)?.map(|view| view.shape());
-            let fits = shape.map_or(inputs.get(1).is_none(), |shape| shape == [batch, len, kv_width]);
+            let fits =
+                shape.map_or(inputs.get(1).is_none(), |shape| shape == [batch, len, kv_width]);
             if !fits || width % heads != 0 {
                 let (left, right) = (q.to_vec(), shape.unwrap_or_default().to_vec());
                 return Err(OpError::Shapes { what: "queries, keys and values", left, right });

@@ -70,9 +70,10 @@ pub(super) fn read(
 /// How many positions of a sequence a cache of a window keeps: all, until it is full; then as many
 /// as fit when room is made for `capacity − window + 1` at once.
 fn resident(total: usize, window: usize, capacity: usize) -> Result<usize, OpError> {
-    let room = capacity.checked_sub(window).ok_or(OpError::Unsupported {
-        what: "a cache that is shorter than the window",
-    })? + 1;
+    let room = capacity
+        .checked_sub(window)
+        .ok_or(OpError::Unsupported { what: "a cache that is shorter than the window" })?
+        + 1;
     let over = total.saturating_sub(capacity);
     Ok(total - room * over.div_ceil(room))
 }

@@ -203,7 +203,8 @@ impl Operator for MultiHeadAttention {
         };
         let kept = if self.shares_buffer { capacity } else { total.clone() };
         let width = v_size.map(|size| size.checked_mul(self.num_heads));
-        let present = |size| Fact::tensor(dtype, [batch.clone(), heads.clone(), kept.clone(), size]);
+        let present =
+            |size| Fact::tensor(dtype, [batch.clone(), heads.clone(), kept.clone(), size]);
         Ok(vec![
             Fact::tensor(dtype, [batch.clone(), q_len.clone(), width]),
             present(size),
@@ -216,7 +217,8 @@ impl Operator for MultiHeadAttention {
         let (operands, heads) = (self.operands(), self.num_heads);
         let layout = Layout::of_inputs(self, inputs)?;
         let new = layout.sizes(heads, 0)?;
-        let [q, k, v] = layout::read(inputs, layout.form, new, inputs.optional_tensor(operands.bias)?)?;
+        let [q, k, v] =
+            layout::read(inputs, layout.form, new, inputs.optional_tensor(operands.bias)?)?;
         let (past, [used, capacity]) = self.past(inputs, new)?;
         if layout.form == Form::Heads && capacity > 0 {
             return Err(OpError::Unsupported { what: "a past of keys that are all given" });
@@ -254,15 +256,13 @@ impl Operator for MultiHeadAttention {
 }
 
 /// Keys or values `[B, N, T, size]`, whose first `used` steps are those of the rows in `beams`.
-fn follow(
-    x: &[f64],
-    beams: &[Vec<usize>],
-    [heads, len, used, size]: [usize; 4],
-) -> Vec<f64> {
+fn follow(x: &[f64], beams: &[Vec<usize>], [heads, len, used, size]: [usize; 4]) -> Vec<f64> {
     let mut y = x.to_vec();
     for (i, own) in y.chunks_exact_mut((len * size).max(1)).enumerate() {
         let Some(steps) = beams.get(i / heads) else { continue };
-        for (step, (own, &row)) in own.chunks_exact_mut(size.max(1)).zip(steps).take(used).enumerate() {
+        for (step, (own, &row)) in
+            own.chunks_exact_mut(size.max(1)).zip(steps).take(used).enumerate()
+        {
             let from = ((row * heads + i % heads) * len + step) * size;
             own.copy_from_slice(&x[from..from + size]);
         }
