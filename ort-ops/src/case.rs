@@ -1,6 +1,8 @@
 //! How operator tests run a node: as a session would, with outputs planned where inference knows
 //! their shapes, and free where it does not; both must agree.
 
+use std::sync::Arc;
+
 use ort_graph::{Attr, Attrs, Fact, Facts, NodeSpec, Operator};
 use ort_tensor::{Inputs, Output, Tensor, Value};
 
@@ -48,17 +50,23 @@ impl Case {
         self.run_values(&inputs.iter().cloned().map(|t| t.map(Value::Tensor)).collect::<Vec<_>>())
     }
 
-    /// Runs the node on values of any kind.
-    pub(crate) fn run_values(&self, inputs: &[Option<Value>]) -> Result<Vec<Value>, String> {
+    /// The node's operator, on inputs of which these are present.
+    fn operator(&self, inputs: &[Option<Value>]) -> Result<Arc<dyn Operator>, String> {
         let present: Vec<bool> = inputs.iter().map(Option::is_some).collect();
         let spec = NodeSpec::new(self.since_version, &present, self.n_outputs, &self.attrs);
         let op = crate::registry().build(self.domain, self.op_type, &spec);
-        let op = op.map_err(|error| error.to_string())?;
-        let infer = |fact_of: fn(&Value) -> Fact| {
-            let facts: Vec<_> = inputs.iter().map(|value| value.as_ref().map(fact_of)).collect();
-            let facts: Vec<_> = facts.iter().map(Option::as_ref).collect();
-            op.infer(&Facts::new(&facts)).map_err(|error| error.to_string())
-        };
+        op.map_err(|error| error.to_string())
+    }
+
+    /// What is inferred of the outputs from types and shapes.
+    pub(crate) fn infer(&self, inputs: &[Option<Value>]) -> Result<Vec<Fact>, String> {
+        infer(&*self.operator(inputs)?, inputs, Fact::of_value)
+    }
+
+    /// Runs the node on values of any kind.
+    pub(crate) fn run_values(&self, inputs: &[Option<Value>]) -> Result<Vec<Value>, String> {
+        let op = self.operator(inputs)?;
+        let infer = |fact_of| infer(&*op, inputs, fact_of);
         let inferred = infer(constant)?;
         let views: Vec<_> = inputs.iter().map(|value| value.as_ref().map(Value::view)).collect();
         let mut free: Vec<_> = (0..self.n_outputs).map(|_| Output::free()).collect();
@@ -105,6 +113,16 @@ impl Case {
         assert_eq!(data, *output, "output {to} over input {from}");
         Ok(())
     }
+}
+
+fn infer(
+    op: &dyn Operator,
+    inputs: &[Option<Value>],
+    fact_of: fn(&Value) -> Fact,
+) -> Result<Vec<Fact>, String> {
+    let facts: Vec<_> = inputs.iter().map(|value| value.as_ref().map(fact_of)).collect();
+    let facts: Vec<_> = facts.iter().map(Option::as_ref).collect();
+    op.infer(&Facts::new(&facts)).map_err(|error| error.to_string())
 }
 
 fn constant(value: &Value) -> Fact {

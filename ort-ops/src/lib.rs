@@ -30,6 +30,8 @@ mod walk;
 
 #[cfg(test)]
 mod case;
+#[cfg(test)]
+mod properties;
 
 use ort_graph::Registry;
 

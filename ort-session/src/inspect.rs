@@ -5,8 +5,9 @@ mod weights;
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use ort_format::{AttributeValue, Limits};
-use ort_graph::{ModelInfo, Registry};
+use ort_graph::{ImportError, ImportLimits, ModelInfo, Registry, UnsupportedNode, import};
 use ort_tensor::DType;
 
 use crate::error::SessionError;
@@ -50,7 +51,7 @@ pub struct OperatorCount {
     pub version: i32,
     /// How many nodes apply it.
     pub n_nodes: usize,
-    /// Why it does not run here, if it does not. Attributes are not looked at.
+    /// Why it does not run here, if it does not, or not with the types and attributes of each node.
     pub unsupported: Option<String>,
 }
 
@@ -79,13 +80,24 @@ pub struct Hints {
 }
 
 /// What the file in `bytes` holds. The elements of weights are not looked at, so that pages which
-/// hold nothing else stay where they are; [`denormal_weights`] does look.
+/// hold nothing else stay where they are; [`denormal_weights`] does look. What would keep a
+/// session from running it is told: with the operator if it is one, else among the warnings.
 ///
 /// # Errors
 /// If the bytes are no sound `.ort` file.
-pub fn inspect(bytes: &[u8]) -> Result<Inspection, SessionError> {
+pub fn inspect(bytes: &Bytes) -> Result<Inspection, SessionError> {
     let (file, warnings) =
         ort_format::open_with_warnings(bytes, &Limits::default()).map_err(Box::new)?;
+    let mut warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+    let registry = ort_ops::registry();
+    let unsupported = match import(file, bytes, &registry, ImportLimits::default()) {
+        Ok(_) => Vec::new(),
+        Err(ImportError::Unsupported { nodes }) => nodes,
+        Err(error) => {
+            warnings.push(format!("a session would refuse it: {error}"));
+            Vec::new()
+        }
+    };
     let mut counts = Counts::default();
     visit(file.model().graph(), &mut |graph| counts.add(graph));
     let graph = file.model().graph();
@@ -96,10 +108,10 @@ pub fn inspect(bytes: &[u8]) -> Result<Inspection, SessionError> {
         inputs: graph.inputs().iter().map(|name| values.describe(name)).collect(),
         outputs: graph.outputs().iter().map(|name| values.describe(name)).collect(),
         n_subgraphs: counts.n_graphs - 1,
-        operators: counts.operators(&ort_ops::registry()),
+        operators: counts.operators(&registry, &unsupported),
         weights: counts.weights(),
         hints: counts.hints(),
-        warnings: warnings.iter().map(ToString::to_string).collect(),
+        warnings,
     })
 }
 
@@ -155,15 +167,26 @@ impl<'a> Counts<'a> {
         }
     }
 
-    fn operators(&self, registry: &Registry) -> Vec<OperatorCount> {
+    fn operators(
+        &self,
+        registry: &Registry,
+        unsupported: &[UnsupportedNode],
+    ) -> Vec<OperatorCount> {
         let count = |(&(domain, op_type, version), &n_nodes): (&(&str, &str, i32), &usize)| {
-            let unsupported = registry.find(domain, op_type, version).err();
+            let is_this = |node: &&UnsupportedNode| {
+                (node.domain.as_str(), node.op_type.as_str()) == (domain, op_type)
+                    && node.since_version == version
+            };
+            let unsupported = match registry.find(domain, op_type, version) {
+                Err(error) => Some(error.to_string()),
+                Ok(_) => unsupported.iter().find(is_this).map(UnsupportedNode::reason),
+            };
             OperatorCount {
                 domain: domain.to_owned(),
                 op_type: op_type.to_owned(),
                 version,
                 n_nodes,
-                unsupported: unsupported.map(|error| error.to_string()),
+                unsupported,
             }
         };
         let mut operators: Vec<_> = self.operators.iter().map(count).collect();
@@ -200,6 +223,7 @@ mod tests {
     use super::*;
     use ort_format::record::{self, AttributeValue};
     use ort_format::{DataType, write};
+    use ort_loader::ModelBytes;
 
     fn tensor(name: &'static str, data_type: DataType, raw: &[u8]) -> record::Tensor<'static> {
         let n = raw.len() * 8 / usize::try_from(data_type.bits().unwrap()).unwrap();
@@ -258,7 +282,7 @@ mod tests {
 
     #[test]
     fn graphs_below_count_and_what_nobody_knows_is_told() {
-        let found = inspect(&model()).unwrap();
+        let found = inspect(&model().into()).unwrap();
         assert_eq!((found.version.as_str(), found.n_subgraphs), ("4", 1));
         assert_eq!(found.model.producer_name, "hand");
         let inputs: Vec<_> = found
@@ -281,6 +305,43 @@ mod tests {
     }
 
     #[test]
+    fn an_operator_that_does_not_take_a_type_is_told() {
+        let text = record::TypeInfoValue::Tensor(record::TensorTypeAndShape {
+            elem_type: DataType::String,
+            shape: None,
+        });
+        let type_info = Some(record::TypeInfo { value: Some(text), ..Default::default() });
+        let x = record::ValueInfo { name: "x".into(), type_info, ..Default::default() };
+        let relu = |index, output| {
+            let (inputs, input_arg_counts) = (vec!["x".into()], vec![1]);
+            record::Node {
+                inputs,
+                input_arg_counts,
+                since_version: 14,
+                ..node("Relu", index, output)
+            }
+        };
+        let graph = record::Graph {
+            node_args: vec![x],
+            nodes: vec![relu(0, "y"), relu(1, "z")],
+            inputs: vec!["x".into()],
+            outputs: vec!["y".into(), "z".into()],
+            ..Default::default()
+        };
+        let model = record::Model { ir_version: 8, graph, ..Default::default() };
+        let bytes = write(&record::File { model, ..Default::default() }).unwrap();
+        let found = inspect(&bytes.clone().into()).unwrap();
+        let reason =
+            "operator ai.onnx:Relu in version 14: input 0 has the unsupported type string[...]";
+        assert_eq!(found.operators[0].unsupported.as_deref(), Some(reason));
+        assert_eq!(found.operators[0].n_nodes, 2);
+        // A session names both nodes.
+        let refused = crate::Session::builder().commit(ModelBytes::from_vec(bytes)).unwrap_err();
+        let refused = refused.to_string();
+        assert!(refused.contains(&format!("2 nodes are not supported: {reason} (`Relu`, `Relu`)")));
+    }
+
+    #[test]
     fn denormal_weights_are_found_in_every_graph() {
         let found = denormal_weights(&model()).unwrap();
         let expected = DenormalWeights {
@@ -294,7 +355,7 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_file_are_an_error() {
-        assert!(inspect(b"no model at all").is_err());
+        assert!(inspect(&Bytes::from_static(b"no model at all")).is_err());
         assert!(denormal_weights(&[]).is_err());
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let path = &arguments.model;
     let failed = |source| Failure::model(path, source);
     let bytes = ModelBytes::from_path(path, Load::Auto).map_err(|error| failed(error.into()))?;
-    let inspection = inspect(bytes.as_slice()).map_err(failed)?;
+    let inspection = inspect(bytes.bytes()).map_err(failed)?;
     let denormals = match arguments.weights {
         true => Some(denormal_weights(bytes.as_slice()).map_err(failed)?),
         false => None,

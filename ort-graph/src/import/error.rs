@@ -13,7 +13,7 @@ use crate::registry::RegistryError;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// Nodes without an operator: all of them.
+    /// Nodes without an operator, or with types that theirs does not take: all of them.
     #[error("{} not supported: {}", count(nodes.len()), list(nodes))]
     Unsupported {
         /// The nodes.
@@ -77,13 +77,33 @@ pub enum ImportError {
     Graph(#[from] GraphError),
 }
 
-/// A node for which there is no operator.
+/// A node that no operator can run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnsupportedNode {
     /// The node's name, or its operator if it has none.
     pub node: String,
-    /// Why: no such operator, not in this version, an unknown attribute.
+    /// The operator set; empty for ai.onnx.
+    pub domain: String,
+    /// The operator.
+    pub op_type: String,
+    /// The version of the operator.
+    pub since_version: i32,
+    /// Why: no such operator, not in this version, an unknown attribute, a type of an input.
     pub error: RegistryError,
+}
+
+impl UnsupportedNode {
+    /// Why, with the name of the operator.
+    pub fn reason(&self) -> String {
+        let Self { domain, op_type, since_version, error, .. } = self;
+        let domain = if domain.is_empty() { "ai.onnx" } else { domain };
+        match error {
+            RegistryError::Op(error) => {
+                format!("operator {domain}:{op_type} in version {since_version}: {error}")
+            }
+            named => named.to_string(),
+        }
+    }
 }
 
 /// Something odd that does no harm.
@@ -109,7 +129,7 @@ fn count(n: usize) -> String {
 fn list(nodes: &[UnsupportedNode]) -> String {
     let mut by_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for node in nodes {
-        by_reason.entry(node.error.to_string()).or_default().push(format!("`{}`", node.node));
+        by_reason.entry(node.reason()).or_default().push(format!("`{}`", node.node));
     }
     let lines = by_reason.iter().map(|(reason, nodes)| format!("{reason} ({})", nodes.join(", ")));
     lines.collect::<Vec<_>>().join("; ")

@@ -1,7 +1,7 @@
 //! From a file to a graph: names become ids, tensors slices of the file's bytes, nodes operators.
 //!
 //! Stored edges and the order of nodes are not trusted: who reads what follows from names alone.
-//! All nodes that no operator is known for are reported at once.
+//! All nodes that no operator can run (none of that name, version or type) are reported at once.
 
 mod error;
 mod scope;

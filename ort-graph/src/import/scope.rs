@@ -13,8 +13,9 @@ use crate::attrs::{Attr, Attrs};
 use crate::fact::{Fact, Type};
 use crate::graph::{Graph, GraphError, NewNode};
 use crate::ids::ValueId;
+use crate::op::OpError;
 use crate::order::CycleError;
-use crate::registry::Registry;
+use crate::registry::{Registry, RegistryError};
 
 /// Imports a graph and the subgraphs of its nodes.
 pub(super) struct Importer<'a> {
@@ -186,8 +187,10 @@ impl<'a> Importer<'a> {
         };
         match self.scopes[level].graph.add_node(new, self.registry) {
             Ok(_) => self.check_declared(&outputs, view),
-            Err(GraphError::Operator(error)) => {
-                self.unsupported.push(UnsupportedNode { node: label, error });
+            Err(error) if let Some(error) = no_operator(&error) => {
+                let (domain, op_type) = (domain.to_owned(), view.op_type().to_owned());
+                let node = UnsupportedNode { node: label, domain, op_type, since_version, error };
+                self.unsupported.push(node);
                 self.assume_declared(&outputs);
                 Ok(())
             }
@@ -322,6 +325,20 @@ fn order(nodes: &[ort_format::Node<'_>]) -> Result<Vec<usize>, ImportError> {
     match missing.iter().position(|&missing| missing != 0) {
         None => Ok(order),
         Some(i) => Err(CycleError { node: label(nodes[i]) }.into()),
+    }
+}
+
+/// Why a node has no operator, if that is what is wrong: none of its name, version and
+/// attributes, or it does not take the type of an input.
+fn no_operator(error: &GraphError) -> Option<RegistryError> {
+    match error {
+        GraphError::Operator(error) => Some(error.clone()),
+        GraphError::Inference(error @ OpError::InputType { found, .. })
+            if **found != Type::Unknown =>
+        {
+            Some(error.clone().into())
+        }
+        _ => None,
     }
 }
 

@@ -15,14 +15,14 @@ pub const DEFS: &[OpDef] = &[
         domain: "",
         name: "CumProd",
         versions: (26, 26),
-        types: DType::is_index,
+        types: is_allowed,
         build: |spec| Cumulative::build(spec, Fold::Product),
     },
     OpDef {
         domain: "",
         name: "CumSum",
         versions: (11, 14),
-        types: DType::is_index,
+        types: is_allowed,
         build: |spec| Cumulative::build(spec, Fold::Sum),
     },
 ];

@@ -1,26 +1,117 @@
-//! The table of operators, from the registry.
+//! The table of operators, from the registry, beside what ONNX Runtime has kernels for.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use ort_graph::OpDef;
+use ort_tensor::DType;
+
 use crate::repository::Repository;
 
-/// A row an operator: its domain, name, and the since-versions it covers.
-pub(crate) fn table(_repository: &Repository) -> String {
-    let mut rows: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
-    for def in ort_ops::registry().defs() {
-        let (first, last) = def.versions;
-        let versions = if first == last { first.to_string() } else { format!("{first}–{last}") };
-        let domain = if def.domain.is_empty() { "ai.onnx" } else { def.domain };
-        rows.entry((domain, def.name)).or_default().push(versions);
+/// Written by `tools/list_onnxruntime_kernels.py`: domain, operator, first and newest version,
+/// element types.
+const ONNXRUNTIME: &str = include_str!("onnxruntime_kernels.txt");
+
+/// The columns: a heading, and the element types below it.
+const COLUMNS: &[(&str, &[DType])] = {
+    use DType::*;
+    &[
+        ("f32", &[F32]),
+        ("f64", &[F64]),
+        ("f16", &[F16]),
+        ("bf16", &[Bf16]),
+        ("i8", &[I8]),
+        ("i16", &[I16]),
+        ("i32", &[I32]),
+        ("i64", &[I64]),
+        ("u8", &[U8]),
+        ("u16", &[U16]),
+        ("u32", &[U32]),
+        ("u64", &[U64]),
+        ("bool", &[Bool]),
+        ("string", &[String]),
+        ("complex", &[Complex64, Complex128]),
+        ("f8", &[F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz]),
+        ("f8e8m0", &[F8E8M0]),
+        ("f4", &[F4E2M1]),
+        ("i4 u4", &[I4, U4]),
+        ("i2 u2", &[I2, U2]),
+    ]
+};
+
+/// What one of the two has of an operator.
+#[derive(Default)]
+struct Coverage {
+    versions: Vec<(i32, i32)>,
+    types: Vec<DType>,
+}
+
+impl Coverage {
+    fn add(&mut self, versions: (i32, i32), types: impl Iterator<Item = DType>) {
+        self.versions.push(versions);
+        self.types.extend(types);
     }
-    let mut table = format!("{} operators.\n\n| domain | operator | versions |\n", rows.len());
-    table += "|---|---|---|\n";
-    for ((domain, name), versions) in rows {
-        // Writing to a string does not fail.
-        let _ = writeln!(table, "| {domain} | {name} | {} |", versions.join(", "));
+
+    fn versions(&self) -> String {
+        let print = |&(first, last): &(i32, i32)| {
+            if first == last { first.to_string() } else { format!("{first}–{last}") }
+        };
+        self.versions.iter().map(print).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Ours and ONNX Runtime's, by domain and operator.
+type Rows<'a> = BTreeMap<(&'a str, &'a str), [Coverage; 2]>;
+
+/// A row an operator: the versions that we have and those of ONNX Runtime, and who takes what.
+pub(crate) fn table(_repository: &Repository) -> String {
+    let defs = ort_ops::registry().defs();
+    let rows = rows(&defs, ONNXRUNTIME);
+    let n = |which: usize| rows.values().filter(|row| !row[which].versions.is_empty()).count();
+    let mut table = format!("{} operators here, {} in ONNX Runtime.\n\n", n(0), n(1));
+    let headings: Vec<_> = COLUMNS.iter().map(|&(heading, _)| heading).collect();
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        table,
+        "| domain | operator | versions | in ONNX Runtime | {} |\n|---|---|---|---|{}",
+        headings.join(" | "),
+        ":-:|".repeat(headings.len())
+    );
+    for ((domain, name), row) in &rows {
+        let [ours, theirs] = row;
+        let marks: Vec<_> = COLUMNS.iter().map(|(_, types)| mark(row, types)).collect();
+        let (ours, theirs, marks) = (ours.versions(), theirs.versions(), marks.join(" | "));
+        let _ = writeln!(table, "| {domain} | {name} | {ours} | {theirs} | {marks} |");
     }
     table
+}
+
+fn rows<'a>(defs: &[OpDef], onnxruntime: &'a str) -> Rows<'a> {
+    let mut rows = Rows::new();
+    for def in defs {
+        let domain = if def.domain.is_empty() { "ai.onnx" } else { def.domain };
+        let types = DType::ALL.iter().copied().filter(|&dtype| (def.types)(dtype));
+        rows.entry((domain, def.name)).or_default()[0].add(def.versions, types);
+    }
+    for line in onnxruntime.lines().filter(|line| !line.starts_with('#')) {
+        let words: Vec<_> = line.split(' ').collect();
+        let [domain, name, first, last, types @ ..] = words.as_slice() else { continue };
+        let versions = (first.parse().unwrap_or_default(), last.parse().unwrap_or_default());
+        let types = types.iter().filter_map(|name| name.parse().ok());
+        rows.entry((domain, name)).or_default()[1].add(versions, types);
+    }
+    rows
+}
+
+/// Who takes at least one of these types.
+fn mark(row: &[Coverage; 2], types: &[DType]) -> &'static str {
+    let has = |coverage: &Coverage| types.iter().any(|dtype| coverage.types.contains(dtype));
+    match (has(&row[0]), has(&row[1])) {
+        (true, true) => "●",
+        (true, false) => "+",
+        (false, true) => "−",
+        (false, false) => "",
+    }
 }
 
 #[cfg(test)]
@@ -30,6 +121,14 @@ mod tests {
     #[test]
     fn a_registered_operator_is_a_row() {
         let table = table(&Repository::of(&[]));
-        assert!(table.contains("| ai.onnx | Transpose | 1–25 |\n"));
+        assert!(table.contains("| ai.onnx | Transpose | 1–25 | 1–25 | ● |"));
+    }
+
+    #[test]
+    fn an_operator_of_either_is_a_row_and_types_are_marked() {
+        let rows = rows(&[], "# who made this\nai.onnx Relu 6 14 float int8\n");
+        let [(name, row)] = rows.iter().collect::<Vec<_>>()[..] else { panic!("one row") };
+        assert_eq!((*name, row[1].versions()), (("ai.onnx", "Relu"), "6–14".to_owned()));
+        assert_eq!([DType::F32, DType::F64].map(|dtype| mark(row, &[dtype])), ["−", ""]);
     }
 }

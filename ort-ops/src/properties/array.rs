@@ -1,0 +1,267 @@
+//! What an oracle computes with: arrays of cells that are indexed by position, slow and plain.
+
+use ort_tensor::{
+    Bool, Complex, DType, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0, Number, Tensor,
+    with_dtype,
+};
+
+/// An element, whatever type it is stored as.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Cell {
+    Int(i128),
+    Float(f64),
+    Bool(bool),
+    Text(String),
+    Complex(f64, f64),
+}
+
+impl Cell {
+    /// The number that it is; booleans are 0 and 1.
+    pub(super) fn float(&self) -> f64 {
+        match self {
+            Cell::Float(value) => *value,
+            Cell::Int(value) => Number::to_f64(i64::try_from(*value).unwrap_or(i64::MAX)),
+            Cell::Bool(value) => f64::from(u8::from(*value)),
+            Cell::Text(_) | Cell::Complex(..) => panic!("{self:?} is no number"),
+        }
+    }
+
+    /// The integer that it is.
+    pub(super) fn int(&self) -> i128 {
+        match self {
+            Cell::Int(value) => *value,
+            _ => panic!("{self:?} is no integer"),
+        }
+    }
+
+    /// Equal, where NaN equals NaN, and zeros of either sign each other.
+    pub(super) fn is(&self, other: &Cell) -> bool {
+        let same = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan());
+        match (self, other) {
+            (Cell::Float(a), Cell::Float(b)) => same(*a, *b),
+            (Cell::Complex(a, b), Cell::Complex(c, d)) => same(*a, *c) && same(*b, *d),
+            _ => self == other,
+        }
+    }
+}
+
+/// A tensor as a list of cells in row-major order.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Array {
+    pub(super) shape: Vec<usize>,
+    pub(super) cells: Vec<Cell>,
+}
+
+impl Array {
+    /// The array whose cell at each index is what `cell` makes of that index.
+    pub(super) fn from_fn(shape: &[usize], mut cell: impl FnMut(&[usize]) -> Cell) -> Self {
+        let n: usize = shape.iter().product();
+        let mut index = vec![0; shape.len()];
+        let mut cells = Vec::with_capacity(n);
+        for _ in 0..n {
+            cells.push(cell(&index));
+            for axis in (0..shape.len()).rev() {
+                index[axis] += 1;
+                if index[axis] < shape[axis] {
+                    break;
+                }
+                index[axis] = 0;
+            }
+        }
+        Self { shape: shape.to_vec(), cells }
+    }
+
+    /// The cell at an index of full rank.
+    pub(super) fn at(&self, index: &[usize]) -> &Cell {
+        assert_eq!(index.len(), self.shape.len(), "an index of another rank");
+        let flat = index.iter().zip(&self.shape).fold(0, |flat, (i, n)| {
+            assert!(i < n, "index {index:?} in shape {:?}", self.shape);
+            flat * n + i
+        });
+        &self.cells[flat]
+    }
+
+    /// The cell that broadcasting puts at `index` of a result of the same rank or a higher one.
+    pub(super) fn at_broadcast(&self, index: &[usize]) -> &Cell {
+        let tail = &index[index.len() - self.shape.len()..];
+        let own: Vec<_> =
+            tail.iter().zip(&self.shape).map(|(&i, &n)| if n == 1 { 0 } else { i }).collect();
+        self.at(&own)
+    }
+
+    /// Each cell mapped.
+    pub(super) fn map(&self, f: impl FnMut(&Cell) -> Cell) -> Self {
+        Self { shape: self.shape.clone(), cells: self.cells.iter().map(f).collect() }
+    }
+
+    /// The same cells under another shape.
+    pub(super) fn reshaped(&self, shape: &[usize]) -> Self {
+        assert_eq!(self.cells.len(), shape.iter().product::<usize>(), "another number of cells");
+        Self { shape: shape.to_vec(), cells: self.cells.clone() }
+    }
+
+    /// The cells of a tensor of any type.
+    pub(super) fn of(tensor: &Tensor) -> Self {
+        Self { shape: tensor.shape().to_vec(), cells: cells_of(tensor) }
+    }
+
+    /// The tensor that holds the nearest values of type `dtype`; integers keep their low bits.
+    pub(super) fn to_tensor(&self, dtype: DType) -> Tensor {
+        let (shape, cells) = (&self.shape, &self.cells);
+        if dtype == DType::String {
+            let texts = cells.iter().map(|cell| match cell {
+                Cell::Text(text) => text.clone(),
+                _ => panic!("{cell:?} is no text"),
+            });
+            return Tensor::from_strings(shape, texts.collect()).unwrap();
+        }
+        if dtype.is_packed() {
+            let codes: Vec<_> = cells.iter().map(|cell| code_of(dtype, cell)).collect();
+            let mut tensor = Tensor::zeros(dtype, shape).unwrap();
+            tensor.view_mut().pack(&codes).unwrap();
+            return tensor;
+        }
+        with_dtype!(dtype, plain, T => {
+            let values: Vec<T> = cells.iter().map(Stored::store).collect();
+            Tensor::from_slice(shape, &values).unwrap()
+        }, else => panic!("a type of no kind: {dtype}"))
+    }
+}
+
+fn cells_of(tensor: &Tensor) -> Vec<Cell> {
+    let (view, dtype) = (tensor.view(), tensor.dtype());
+    if dtype == DType::String {
+        return view.as_strings().unwrap().iter().cloned().map(Cell::Text).collect();
+    }
+    if dtype.is_packed() {
+        let codes = view.unpacked().unwrap();
+        return codes.iter().map(|&code| decoded(dtype, code)).collect();
+    }
+    with_dtype!(dtype, plain, T => {
+        tensor.as_slice::<T>().unwrap().iter().map(|&value| value.load()).collect()
+    }, else => panic!("a type of no kind: {dtype}"))
+}
+
+fn decoded(dtype: DType, code: u8) -> Cell {
+    match dtype {
+        DType::F4E2M1 => Cell::Float(f64::from(dtype.decode_packed(code).unwrap())),
+        DType::I4 => Cell::Int(i128::from(code) - if code < 8 { 0 } else { 16 }),
+        DType::I2 => Cell::Int(i128::from(code) - if code < 2 { 0 } else { 4 }),
+        _ => Cell::Int(i128::from(code)),
+    }
+}
+
+fn code_of(dtype: DType, cell: &Cell) -> u8 {
+    let codes = 0..1_u8 << dtype.bits();
+    match cell {
+        // The sign of zero counts, too.
+        Cell::Float(value) => codes
+            .clone()
+            .find(|&code| match decoded(dtype, code) {
+                Cell::Float(found) => found.to_bits() == value.to_bits(),
+                _ => false,
+            })
+            .unwrap_or_else(|| panic!("{value} is no {dtype}")),
+        cell => u8::try_from(cell.int().rem_euclid(1 << dtype.bits())).unwrap(),
+    }
+}
+
+/// How a cell stands in memory.
+trait Stored: Sized {
+    fn store(cell: &Cell) -> Self;
+    fn load(self) -> Cell;
+}
+
+macro_rules! integers {
+    ($($ty:ty),*) => { $(
+        impl Stored for $ty {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "low bits")]
+            fn store(cell: &Cell) -> Self {
+                cell.int() as $ty
+            }
+
+            fn load(self) -> Cell {
+                Cell::Int(i128::from(self))
+            }
+        }
+    )* };
+}
+
+integers!(i8, i16, i32, i64, u8, u16, u32, u64);
+
+macro_rules! floats {
+    ($($ty:ty),*) => { $(
+        impl Stored for $ty {
+            fn store(cell: &Cell) -> Self {
+                Number::from_f64(cell.float())
+            }
+
+            fn load(self) -> Cell {
+                Cell::Float(Number::to_f64(self))
+            }
+        }
+    )* };
+}
+
+floats!(f32, f64, ort_tensor::f16, ort_tensor::bf16);
+
+macro_rules! float8 {
+    ($($ty:ty),*) => { $(
+        impl Stored for $ty {
+            fn store(cell: &Cell) -> Self {
+                <$ty>::from_f64(cell.float(), false)
+            }
+
+            fn load(self) -> Cell {
+                Cell::Float(f64::from(self.to_f32()))
+            }
+        }
+    )* };
+}
+
+float8!(F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz);
+
+impl Stored for F8E8M0 {
+    fn store(cell: &Cell) -> Self {
+        let mut codes = (0..=u8::MAX).map(F8E8M0::from_bits);
+        codes.find(|code| code.load().is(cell)).unwrap_or_else(|| panic!("{cell:?} is no power"))
+    }
+
+    fn load(self) -> Cell {
+        Cell::Float(f64::from(self.to_f32()))
+    }
+}
+
+impl Stored for Bool {
+    fn store(cell: &Cell) -> Self {
+        match cell {
+            Cell::Bool(value) => Bool::from(*value),
+            _ => panic!("{cell:?} is no boolean"),
+        }
+    }
+
+    fn load(self) -> Cell {
+        Cell::Bool(self.get())
+    }
+}
+
+macro_rules! complex {
+    ($($ty:ty),*) => { $(
+        impl Stored for Complex<$ty> {
+            fn store(cell: &Cell) -> Self {
+                match *cell {
+                    Cell::Complex(re, im) => {
+                        Complex::new(Number::from_f64(re), Number::from_f64(im))
+                    }
+                    _ => panic!("{cell:?} is not complex"),
+                }
+            }
+
+            fn load(self) -> Cell {
+                Cell::Complex(Number::to_f64(self.re()), Number::to_f64(self.im()))
+            }
+        }
+    )* };
+}
+
+complex!(f32, f64);

@@ -1,0 +1,202 @@
+//! Properties: of each operator, random nodes of every element type and version that it covers,
+//! against an oracle that is not the code under test.
+//!
+//! A family of operators is a file; a property is a line of its table and a function that draws a
+//! node (operands of rank 0 to 6, dimensions of 0, broadcasts, axes from either end) together with
+//! its oracle: what the outputs should be, cell by cell, as the specification words it.
+
+mod array;
+mod draw;
+
+use ort_graph::{Attr, Attrs};
+use ort_tensor::{DType, Tensor, Value};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+use self::array::{Array, Cell};
+use self::draw::Draw;
+use crate::case::Case;
+
+/// How nodes of an operator are drawn.
+struct Property {
+    /// Empty for ai.onnx.
+    domain: &'static str,
+    /// The operator.
+    name: &'static str,
+    /// The since-versions to draw: where the meaning or the form changed, and the newest.
+    versions: &'static [i32],
+    /// Draws a node whose data has elements of a type, which may be one that the operator does not
+    /// take: then the oracle is not asked.
+    draw: fn(&mut Draw, DType) -> Sample,
+}
+
+/// A node with its operands, and what it should give.
+struct Sample {
+    attrs: Attrs,
+    inputs: Vec<Option<Value>>,
+    n_outputs: usize,
+    oracle: Box<dyn Fn() -> Vec<Expected>>,
+}
+
+/// What an output should be.
+enum Expected {
+    /// A tensor whose elements are those cells, rounded to the type, give or take so many units in
+    /// the last place (of the larger magnitude of the two).
+    Tensor { dtype: DType, array: Array, ulps: f64 },
+    /// This very value.
+    Value(Value),
+}
+
+impl Sample {
+    /// A node with one output on these tensors, all present.
+    fn new(inputs: &[&Tensor], oracle: impl Fn() -> Vec<Expected> + 'static) -> Self {
+        let inputs = inputs.iter().map(|&tensor| Some(Value::Tensor(tensor.clone()))).collect();
+        Self { attrs: Attrs::new(), inputs, n_outputs: 1, oracle: Box::new(oracle) }
+    }
+
+    fn attr(mut self, name: &str, attr: Attr) -> Self {
+        self.attrs.set(name, attr);
+        self
+    }
+
+    fn outputs(self, n_outputs: usize) -> Self {
+        Self { n_outputs, ..self }
+    }
+
+    /// The operand at `index`, which may be the next one or one further, absent ones between.
+    fn input(mut self, index: usize, value: impl Into<Option<Tensor>>) -> Self {
+        self.inputs.resize(self.inputs.len().max(index + 1), None);
+        self.inputs[index] = value.into().map(Value::Tensor);
+        self
+    }
+}
+
+impl Expected {
+    /// Equal in every cell.
+    fn exact(dtype: DType, array: Array) -> Vec<Self> {
+        Self::near(dtype, array, 0.0)
+    }
+
+    /// Within so many units in the last place.
+    fn near(dtype: DType, array: Array, ulps: f64) -> Vec<Self> {
+        vec![Self::Tensor { dtype, array, ulps }]
+    }
+
+    fn check(&self, found: &Value, output: usize) {
+        match self {
+            Self::Value(expected) => assert_eq!(found, expected, "output {output}"),
+            Self::Tensor { dtype, array, ulps } => {
+                let found = found.as_tensor().unwrap();
+                assert_eq!((found.dtype(), found.shape()), (*dtype, &*array.shape), "{output}");
+                let (found, expected) = (Array::of(found), Array::of(&array.to_tensor(*dtype)));
+                for (i, (found, expected)) in found.cells.iter().zip(&expected.cells).enumerate() {
+                    assert!(
+                        found.is(expected) || is_near(*dtype, found, expected, *ulps),
+                        "output {output}, cell {i}: {found:?} is not {expected:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Whether two floats are at most so many units in the last place apart.
+fn is_near(dtype: DType, a: &Cell, b: &Cell, ulps: f64) -> bool {
+    let (digits, smallest) = match dtype {
+        DType::F64 => (52, -1022),
+        DType::F32 => (23, -126),
+        DType::F16 => (10, -14),
+        DType::Bf16 => (7, -126),
+        _ => return false,
+    };
+    let (Cell::Float(a), Cell::Float(b)) = (a, b) else { return false };
+    let exponent = libm::ilogb(a.abs().max(b.abs())).max(smallest);
+    (a - b).abs() <= ulps * libm::scalbn(1.0, exponent - digits)
+}
+
+/// Draws nodes of every version and element type of each property.
+fn check_all(properties: &[Property]) {
+    let registry = crate::registry();
+    for property in properties {
+        for &version in property.versions {
+            let def = registry.find(property.domain, property.name, version).unwrap();
+            for &dtype in DType::ALL {
+                check(property, version, dtype, (def.types)(dtype));
+            }
+        }
+    }
+}
+
+/// Draws nodes of one version on one element type: they give what the oracle says, or, if the
+/// operator does not take the type, inference refuses them.
+fn check(property: &Property, version: i32, dtype: DType, is_taken: bool) {
+    // The same nodes each time; PROPTEST_CASES draws more.
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let seed_and_size = (proptest::num::u64::ANY, 1_usize..=4);
+    let outcome = TestRunner::new_with_rng(config, rng).run(&seed_and_size, |(seed, size)| {
+        let sample = (property.draw)(&mut Draw::new(seed, size, version), dtype);
+        let mut case = Case::new(property.name, version).domain(property.domain);
+        case = case.outputs(sample.n_outputs);
+        for (name, attr) in sample.attrs.iter() {
+            case = case.attr(name, attr.clone());
+        }
+        if !is_taken {
+            assert!(case.infer(&sample.inputs).is_err(), "takes a type that it does not declare");
+            return Ok(());
+        }
+        let found = case.run_values(&sample.inputs).unwrap_or_else(|error| panic!("{error}"));
+        let expected = (sample.oracle)();
+        assert_eq!(found.len(), expected.len(), "outputs");
+        for (i, (expected, found)) in expected.iter().zip(&found).enumerate() {
+            expected.check(found, i);
+        }
+        Ok(())
+    });
+    let name = format!("{}:{} version {version} of {dtype}", property.domain, property.name);
+    outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+}
+
+/// Declares the families, and a test for each.
+macro_rules! families {
+    ($($family:ident),* $(,)?) => {
+        $(mod $family;)*
+
+        const FAMILIES: &[&[Property]] = &[$($family::PROPERTIES),*];
+
+        mod holds {
+            $(#[test]
+            fn $family() {
+                super::check_all(super::$family::PROPERTIES);
+            })*
+        }
+    };
+}
+
+// One a line, in alphabetical order.
+families! {
+    binary,
+    movement,
+}
+
+/// Operators without a property, and why.
+const WITHOUT: &[(&str, &str, &str)] = &[
+    ("", "If", "a plan runs it, not eval"),
+    ("", "Loop", "a plan runs it, not eval"),
+    ("", "Scan", "a plan runs it, not eval"),
+];
+
+#[test]
+fn every_operator_has_a_property() {
+    let has = |domain: &str, name: &str| {
+        FAMILIES.iter().copied().flatten().any(|it| (it.domain, it.name) == (domain, name))
+            || WITHOUT.iter().any(|it| (it.0, it.1) == (domain, name))
+    };
+    let missing: Vec<_> = crate::registry()
+        .defs()
+        .iter()
+        .filter(|def| !has(def.domain, def.name))
+        .map(|def| format!("{}:{}", def.domain, def.name))
+        .collect();
+    assert!(missing.is_empty(), "{} of them: {}", missing.len(), missing.join(" "));
+}
