@@ -12,6 +12,7 @@ ops! {
     linear_attention,
     linear_attention_gate,
     multi_head_attention,
+    q_embed_layer_normalization,
     scaled_silu,
     sparse_attention,
 }
