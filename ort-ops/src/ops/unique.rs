@@ -18,7 +18,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     domain: "",
     name: "Unique",
     versions: (11, 28),
-    types: DType::is_any,
+    types: is_sortable,
     build: Unique::build,
 }];
 
@@ -97,9 +97,14 @@ fn groups(x: TensorView<'_>, slices: Slices, is_sorted: bool) -> Result<Groups, 
         else => Err(OpError::Unsupported { what: "Unique of this element type" }))
 }
 
+const fn is_sortable(dtype: DType) -> bool {
+    let is_complex = matches!(dtype, DType::Complex64 | DType::Complex128);
+    dtype.is_number() || dtype.is_bool() || dtype.is_string() || is_complex
+}
+
 impl Operator for Unique {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, DType::is_any)?;
+        let dtype = inputs.dtype(0, is_sortable)?;
         let x = inputs.fact(0)?.dims();
         let (y, n) = match (self.axis, x) {
             (None, x) => {
@@ -177,6 +182,15 @@ mod tests {
         assert_eq!(first, ints(&[0, 1, 3, 4]));
         assert_eq!(place, ints(&[0, 1, 1, 2, 3, 3]));
         assert_eq!(count, ints(&[1, 2, 1, 2]));
+    }
+
+    #[test]
+    fn every_type_with_an_order_occurs_once() {
+        for &dtype in DType::ALL {
+            let x = |n: usize| Tensor::zeros(dtype, &[n]).unwrap();
+            let y = Case::new("Unique", 28).tensor(&[x(2)]);
+            assert_eq!(y.ok(), is_sortable(dtype).then(|| x(1)), "{dtype}");
+        }
     }
 
     #[test]
