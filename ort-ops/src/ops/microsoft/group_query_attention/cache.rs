@@ -183,7 +183,9 @@ impl Cache {
             Kept::Code8 => (-128.0, 127.0),
             Kept::Code4 => (-8.0, 7.0),
         };
-        let code = (x / scale).round_ties_even().clamp(low, high);
+        // In float32, as QuantizeLinear: a quotient that is halfway there is a tie.
+        let quotient = f32::from_f64(x) / f32::from_f64(scale);
+        let code = f64::from(quotient).round_ties_even().clamp(low, high);
         if code.is_nan() { 0.0 } else { code }
     }
 }
