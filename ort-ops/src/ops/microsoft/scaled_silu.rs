@@ -78,7 +78,10 @@ mod tests {
             assert!(found.iter().zip(expected.as_slice::<f32>().unwrap()).all(|(a, b)| a == b));
         };
         same(case().tensor(std::slice::from_ref(&x)).unwrap(), y(1.0));
-        same(case().attr("alpha", Attr::Float(2.0)).tensor(std::slice::from_ref(&x)).unwrap(), y(2.0));
+        same(
+            case().attr("alpha", Attr::Float(2.0)).tensor(std::slice::from_ref(&x)).unwrap(),
+            y(2.0),
+        );
         let scale = tensor(&[], &[f16::from_f32(3.0)]);
         same(case().tensor(&[x, scale]).unwrap(), y(3.0));
     }
