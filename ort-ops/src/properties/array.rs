@@ -1,5 +1,7 @@
 //! What an oracle computes with: arrays of cells that are indexed by position, slow and plain.
 
+use std::cmp::Ordering;
+
 use ort_tensor::{
     Bool, Complex, DType, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0, Number, Tensor,
     with_dtype,
@@ -34,6 +36,37 @@ impl Cell {
         }
     }
 
+    /// The integer that a float is.
+    #[expect(clippy::cast_possible_truncation, reason = "checked")]
+    pub(super) fn whole(value: f64) -> Cell {
+        let integer = value as i128;
+        assert!((integer as f64) == value, "{value} is no integer");
+        Cell::Int(integer)
+    }
+
+    /// How two cells of one type compare; NaN has no order.
+    pub(super) fn order(&self, other: &Cell) -> Option<Ordering> {
+        match (self, other) {
+            (Cell::Int(a), Cell::Int(b)) => Some(a.cmp(b)),
+            (Cell::Bool(a), Cell::Bool(b)) => Some(a.cmp(b)),
+            (Cell::Text(a), Cell::Text(b)) => Some(a.cmp(b)),
+            (a, b) => a.float().partial_cmp(&b.float()),
+        }
+    }
+
+    /// The first of the largest cells, or of the smallest ones, and where it is; the first NaN, if
+    /// there is one.
+    pub(super) fn extreme<'a>(
+        wanted: Ordering,
+        cells: impl IntoIterator<Item = &'a Cell>,
+    ) -> Option<(usize, &'a Cell)> {
+        cells.into_iter().enumerate().reduce(|best, next| {
+            let is_nan = |cell: &Cell| cell.order(cell).is_none();
+            let is_better = next.1.order(best.1) == Some(wanted) || is_nan(next.1);
+            if is_better && !is_nan(best.1) { next } else { best }
+        })
+    }
+
     /// Equal, where NaN equals NaN, and zeros of either sign each other.
     pub(super) fn is(&self, other: &Cell) -> bool {
         let same = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan());
@@ -43,6 +76,18 @@ impl Cell {
             _ => self == other,
         }
     }
+}
+
+/// The shape that these broadcast to.
+pub(super) fn broadcast<'a>(shapes: impl Iterator<Item = &'a [usize]> + Clone) -> Vec<usize> {
+    let rank = shapes.clone().map(<[usize]>::len).max().unwrap_or(0);
+    let mut result = vec![1; rank];
+    for shape in shapes {
+        for (dim, &own) in result[rank - shape.len()..].iter_mut().zip(shape) {
+            *dim = if *dim == 1 { own } else { *dim };
+        }
+    }
+    result
 }
 
 /// A tensor as a list of cells in row-major order.

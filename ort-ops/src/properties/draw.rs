@@ -113,6 +113,11 @@ impl Draw {
         result[skipped..].iter().map(|&dim| if self.one_in(4) { 1 } else { dim }).collect()
     }
 
+    /// The tensor with each cell mapped.
+    pub(super) fn map(x: &Tensor, f: impl Fn(&Cell) -> Cell) -> Tensor {
+        Array::of(x).map(f).to_tensor(x.dtype())
+    }
+
     /// A tensor of small whole numbers, −4 to 4 (from 0 for types without sign), which every
     /// number type holds, and whose sums and products are exact; of other types, of anything.
     pub(super) fn small(&mut self, dtype: DType, shape: &[usize]) -> Tensor {
@@ -140,6 +145,15 @@ impl Draw {
             Cell::Float(f64::from(steps) * scale)
         };
         Array::from_fn(shape, &mut cell).to_tensor(dtype)
+    }
+
+    /// A tensor of numbers near zero, or of anything.
+    pub(super) fn wild(&mut self, dtype: DType, shape: &[usize]) -> Tensor {
+        match self.below(4) {
+            0 => self.any(dtype, shape),
+            1 => self.small(dtype, shape),
+            n => self.real(dtype, shape, if n == 2 { 2.0 } else { 100.0 }),
+        }
     }
 
     /// A tensor of any values that the type has, extreme ones included.
