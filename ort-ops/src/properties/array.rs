@@ -67,6 +67,22 @@ impl Cell {
         })
     }
 
+    /// The sum of cells of a type; integers keep all their bits.
+    pub(super) fn sum(dtype: DType, cells: &[&Cell]) -> Cell {
+        match dtype.is_float() {
+            true => Cell::Float(cells.iter().map(|x| x.float()).sum()),
+            false => Cell::Int(cells.iter().map(|x| x.int()).sum()),
+        }
+    }
+
+    /// The product of cells of a type; integers keep their low bits.
+    pub(super) fn product(dtype: DType, cells: &[&Cell]) -> Cell {
+        match dtype.is_float() {
+            true => Cell::Float(cells.iter().map(|x| x.float()).product()),
+            false => Cell::Int(cells.iter().fold(1, |all: i128, x| all.wrapping_mul(x.int()))),
+        }
+    }
+
     /// Equal, where NaN equals NaN, and zeros of either sign each other.
     pub(super) fn is(&self, other: &Cell) -> bool {
         let same = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan());
@@ -143,6 +159,53 @@ impl Array {
     pub(super) fn reshaped(&self, shape: &[usize]) -> Self {
         assert_eq!(self.cells.len(), shape.iter().product::<usize>(), "another number of cells");
         Self { shape: shape.to_vec(), cells: self.cells.clone() }
+    }
+
+    /// Where the cells are that these axes join, in row-major order, for each index of the other
+    /// axes; and the shape in which the axes are 1.
+    fn groups(&self, axes: &[usize]) -> (Vec<usize>, Vec<Vec<usize>>) {
+        let mut shape = self.shape.clone();
+        axes.iter().for_each(|&axis| shape[axis] = 1);
+        let mut groups = vec![Vec::new(); shape.iter().product()];
+        let mut at = 0;
+        Array::from_fn(&self.shape, |index| {
+            let group = index.iter().zip(&shape).fold(0, |i, (&j, &n)| i * n + j % n);
+            groups[group].push(at);
+            at += 1;
+            Cell::Bool(true)
+        });
+        (shape, groups)
+    }
+
+    /// What `f` makes of each group of cells that these axes join, which are 1 then.
+    pub(super) fn reduced(&self, axes: &[usize], f: impl Fn(&[&Cell]) -> Cell) -> Self {
+        let (shape, groups) = self.groups(axes);
+        let cells =
+            |group: &Vec<usize>| -> Vec<_> { group.iter().map(|&at| &self.cells[at]).collect() };
+        Self { shape, cells: groups.iter().map(|group| f(&cells(group))).collect() }
+    }
+
+    /// Without these axes, which are 1.
+    pub(super) fn without(&self, axes: &[usize]) -> Self {
+        let kept = (0..self.shape.len()).filter(|axis| !axes.contains(axis));
+        self.reshaped(&kept.map(|axis| self.shape[axis]).collect::<Vec<_>>())
+    }
+
+    /// The first `n` along an axis.
+    pub(super) fn truncated(&self, axis: usize, n: usize) -> Self {
+        let mut shape = self.shape.clone();
+        shape[axis] = n;
+        Self::from_fn(&shape, |index| self.at(index).clone())
+    }
+
+    /// Each group of cells that these axes join replaced by as many others.
+    pub(super) fn regrouped(&self, axes: &[usize], f: impl Fn(&[&Cell]) -> Vec<Cell>) -> Self {
+        let mut regrouped = self.clone();
+        for group in self.groups(axes).1 {
+            let cells: Vec<_> = group.iter().map(|&at| &self.cells[at]).collect();
+            group.into_iter().zip(f(&cells)).for_each(|(at, cell)| regrouped.cells[at] = cell);
+        }
+        regrouped
     }
 
     /// The cells of a tensor of any type.

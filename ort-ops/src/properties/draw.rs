@@ -1,5 +1,6 @@
 //! Random nodes: what a property draws its samples from.
 
+use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
 
 use super::array::{Array, Cell};
@@ -73,6 +74,13 @@ impl Draw {
     pub(super) fn axis(&mut self, rank: usize) -> (usize, i64) {
         let axis = self.below(rank);
         (axis, self.written(axis, rank))
+    }
+
+    /// How a node may write a flag that has a default.
+    pub(super) fn flag(&mut self, default: bool) -> (bool, Option<Attr>) {
+        let flag = self.one_in(2);
+        let written = Some(Attr::Int(flag.into())).filter(|_| flag != default || self.one_in(2));
+        (flag, written)
     }
 
     /// How a node may write an axis.
@@ -192,6 +200,14 @@ impl Draw {
 /// Whether a number type has numbers below zero.
 fn has_sign(dtype: DType) -> bool {
     !matches!(dtype, DType::U8 | DType::U16 | DType::U32 | DType::U64)
+}
+
+/// The smallest and the largest number of an integer type.
+pub(super) fn bounds(dtype: DType) -> (i128, i128) {
+    match has_sign(dtype) {
+        true => (-(1 << (dtype.bits() - 1)), (1 << (dtype.bits() - 1)) - 1),
+        false => (0, (1 << dtype.bits()) - 1),
+    }
 }
 
 /// An int64 tensor of rank 1.

@@ -96,6 +96,14 @@ impl Sample {
         self
     }
 
+    /// An attribute that may be absent.
+    fn maybe(self, name: &str, attr: Option<Attr>) -> Self {
+        match attr {
+            Some(attr) => self.attr(name, attr),
+            None => self,
+        }
+    }
+
     fn outputs(self, n_outputs: usize) -> Self {
         Self { n_outputs, ..self }
     }
@@ -229,7 +237,10 @@ families! {
     binary,
     choice,
     comparison,
+
+    lanes,
     movement,
+    reduction,
     unary,
     variadic,
 }
