@@ -1,7 +1,5 @@
 //! What an oracle computes with: arrays of cells that are indexed by position, slow and plain.
 
-use std::cmp::Ordering;
-
 use ort_tensor::{
     Bool, Complex, DType, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0, Number, Tensor,
     with_dtype,
@@ -36,53 +34,6 @@ impl Cell {
         }
     }
 
-    /// The integer that a float is.
-    #[expect(clippy::cast_possible_truncation, reason = "checked")]
-    pub(super) fn whole(value: f64) -> Cell {
-        let integer = value as i128;
-        assert!((integer as f64) == value, "{value} is no integer");
-        Cell::Int(integer)
-    }
-
-    /// How two cells of one type compare; NaN has no order.
-    pub(super) fn order(&self, other: &Cell) -> Option<Ordering> {
-        match (self, other) {
-            (Cell::Int(a), Cell::Int(b)) => Some(a.cmp(b)),
-            (Cell::Bool(a), Cell::Bool(b)) => Some(a.cmp(b)),
-            (Cell::Text(a), Cell::Text(b)) => Some(a.cmp(b)),
-            (a, b) => a.float().partial_cmp(&b.float()),
-        }
-    }
-
-    /// The first of the largest cells, or of the smallest ones, and where it is; the first NaN, if
-    /// there is one.
-    pub(super) fn extreme<'a>(
-        wanted: Ordering,
-        cells: impl IntoIterator<Item = &'a Cell>,
-    ) -> Option<(usize, &'a Cell)> {
-        cells.into_iter().enumerate().reduce(|best, next| {
-            let is_nan = |cell: &Cell| cell.order(cell).is_none();
-            let is_better = next.1.order(best.1) == Some(wanted) || is_nan(next.1);
-            if is_better && !is_nan(best.1) { next } else { best }
-        })
-    }
-
-    /// The sum of cells of a type; integers keep all their bits.
-    pub(super) fn sum(dtype: DType, cells: &[&Cell]) -> Cell {
-        match dtype.is_float() {
-            true => Cell::Float(cells.iter().map(|x| x.float()).sum()),
-            false => Cell::Int(cells.iter().map(|x| x.int()).sum()),
-        }
-    }
-
-    /// The product of cells of a type; integers keep their low bits.
-    pub(super) fn product(dtype: DType, cells: &[&Cell]) -> Cell {
-        match dtype.is_float() {
-            true => Cell::Float(cells.iter().map(|x| x.float()).product()),
-            false => Cell::Int(cells.iter().fold(1, |all: i128, x| all.wrapping_mul(x.int()))),
-        }
-    }
-
     /// Equal, where NaN equals NaN, and zeros of either sign each other.
     pub(super) fn is(&self, other: &Cell) -> bool {
         let same = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan());
@@ -92,18 +43,6 @@ impl Cell {
             _ => self == other,
         }
     }
-}
-
-/// The shape that these broadcast to.
-pub(super) fn broadcast<'a>(shapes: impl Iterator<Item = &'a [usize]> + Clone) -> Vec<usize> {
-    let rank = shapes.clone().map(<[usize]>::len).max().unwrap_or(0);
-    let mut result = vec![1; rank];
-    for shape in shapes {
-        for (dim, &own) in result[rank - shape.len()..].iter_mut().zip(shape) {
-            *dim = if *dim == 1 { own } else { *dim };
-        }
-    }
-    result
 }
 
 /// A tensor as a list of cells in row-major order.
@@ -159,53 +98,6 @@ impl Array {
     pub(super) fn reshaped(&self, shape: &[usize]) -> Self {
         assert_eq!(self.cells.len(), shape.iter().product::<usize>(), "another number of cells");
         Self { shape: shape.to_vec(), cells: self.cells.clone() }
-    }
-
-    /// Where the cells are that these axes join, in row-major order, for each index of the other
-    /// axes; and the shape in which the axes are 1.
-    fn groups(&self, axes: &[usize]) -> (Vec<usize>, Vec<Vec<usize>>) {
-        let mut shape = self.shape.clone();
-        axes.iter().for_each(|&axis| shape[axis] = 1);
-        let mut groups = vec![Vec::new(); shape.iter().product()];
-        let mut at = 0;
-        Array::from_fn(&self.shape, |index| {
-            let group = index.iter().zip(&shape).fold(0, |i, (&j, &n)| i * n + j % n);
-            groups[group].push(at);
-            at += 1;
-            Cell::Bool(true)
-        });
-        (shape, groups)
-    }
-
-    /// What `f` makes of each group of cells that these axes join, which are 1 then.
-    pub(super) fn reduced(&self, axes: &[usize], f: impl Fn(&[&Cell]) -> Cell) -> Self {
-        let (shape, groups) = self.groups(axes);
-        let cells =
-            |group: &Vec<usize>| -> Vec<_> { group.iter().map(|&at| &self.cells[at]).collect() };
-        Self { shape, cells: groups.iter().map(|group| f(&cells(group))).collect() }
-    }
-
-    /// Without these axes, which are 1.
-    pub(super) fn without(&self, axes: &[usize]) -> Self {
-        let kept = (0..self.shape.len()).filter(|axis| !axes.contains(axis));
-        self.reshaped(&kept.map(|axis| self.shape[axis]).collect::<Vec<_>>())
-    }
-
-    /// The first `n` along an axis.
-    pub(super) fn truncated(&self, axis: usize, n: usize) -> Self {
-        let mut shape = self.shape.clone();
-        shape[axis] = n;
-        Self::from_fn(&shape, |index| self.at(index).clone())
-    }
-
-    /// Each group of cells that these axes join replaced by as many others.
-    pub(super) fn regrouped(&self, axes: &[usize], f: impl Fn(&[&Cell]) -> Vec<Cell>) -> Self {
-        let mut regrouped = self.clone();
-        for group in self.groups(axes).1 {
-            let cells: Vec<_> = group.iter().map(|&at| &self.cells[at]).collect();
-            group.into_iter().zip(f(&cells)).for_each(|(at, cell)| regrouped.cells[at] = cell);
-        }
-        regrouped
     }
 
     /// The cells of a tensor of any type.

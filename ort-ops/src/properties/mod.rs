@@ -6,7 +6,9 @@
 //! its oracle: what the outputs should be, cell by cell, as the specification words it.
 
 mod array;
+mod cell;
 mod draw;
+mod groups;
 
 use ort_graph::{Attr, Attrs};
 use ort_tensor::{DType, Tensor, Value};
@@ -83,7 +85,7 @@ impl Sample {
     fn combined(operands: &[Tensor], dtype: DType, f: impl Fn(&[&Cell]) -> Cell + 'static) -> Self {
         let arrays: Vec<_> = operands.iter().map(Array::of).collect();
         Self::new(&operands.iter().collect::<Vec<_>>(), move || {
-            let shape = array::broadcast(arrays.iter().map(|array| &array.shape[..]));
+            let shape = groups::broadcast(arrays.iter().map(|array| &array.shape[..]));
             let y = Array::from_fn(&shape, |i| {
                 f(&arrays.iter().map(|array| array.at_broadcast(i)).collect::<Vec<_>>())
             });
