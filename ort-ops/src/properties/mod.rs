@@ -6,6 +6,7 @@
 //! its oracle: what the outputs should be, cell by cell, as the specification words it.
 
 mod array;
+mod batch_normalization;
 mod cell;
 mod draw;
 mod groups;
@@ -241,7 +242,9 @@ families! {
     comparison,
 
     lanes,
+    layer_normalization,
     movement,
+    normalization,
     reduction,
     unary,
     variadic,
