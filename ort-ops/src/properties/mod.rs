@@ -45,6 +45,8 @@ enum Expected {
     /// A tensor whose elements are those cells, rounded to the type, give or take so many units in
     /// the last place (of the larger magnitude of the two).
     Tensor { dtype: DType, array: Array, ulps: f64 },
+    /// A tensor of this type and shape of which this holds.
+    Such { dtype: DType, shape: Vec<usize>, holds: Box<dyn Fn(&Array) -> bool> },
     /// This very value.
     Value(Value),
 }
@@ -139,6 +141,11 @@ impl Expected {
     fn check(&self, found: &Value, output: usize) {
         match self {
             Self::Value(expected) => assert_eq!(found, expected, "output {output}"),
+            Self::Such { dtype, shape, holds } => {
+                let found = found.as_tensor().unwrap();
+                assert_eq!((found.dtype(), found.shape()), (*dtype, &**shape), "output {output}");
+                assert!(holds(&Array::of(found)), "output {output} is {:?}", Array::of(found));
+            }
             Self::Tensor { dtype, array, ulps } => {
                 let found = found.as_tensor().unwrap();
                 assert_eq!((found.dtype(), found.shape()), (*dtype, &*array.shape), "{output}");
@@ -156,19 +163,21 @@ impl Expected {
 
 /// Whether two floats are at most so many units in the last place apart.
 fn is_near(dtype: DType, a: &Cell, b: &Cell, ulps: f64) -> bool {
+    let (Cell::Float(a), Cell::Float(b)) = (a, b) else { return false };
+    let ulp = ulp(dtype, a.abs().max(b.abs()));
+    a.is_finite() && b.is_finite() && ulp.is_some_and(|ulp| (a - b).abs() <= ulps * ulp)
+}
+
+/// The unit in the last place of a number of this magnitude, if the type is of floats.
+fn ulp(dtype: DType, magnitude: f64) -> Option<f64> {
     let (digits, smallest) = match dtype {
         DType::F64 => (52, -1022),
         DType::F32 => (23, -126),
         DType::F16 => (10, -14),
         DType::Bf16 => (7, -126),
-        _ => return false,
+        _ => return None,
     };
-    let (Cell::Float(a), Cell::Float(b)) = (a, b) else { return false };
-    if !a.is_finite() || !b.is_finite() {
-        return false;
-    }
-    let exponent = libm::ilogb(a.abs().max(b.abs())).max(smallest);
-    (a - b).abs() <= ulps * libm::scalbn(1.0, exponent - digits)
+    Some(libm::scalbn(1.0, libm::ilogb(magnitude).max(smallest) - digits))
 }
 
 /// Draws nodes of every version and element type of each property.
@@ -240,11 +249,14 @@ families! {
     binary,
     choice,
     comparison,
+    determinant,
+    generator,
 
     lanes,
     layer_normalization,
     movement,
     normalization,
+    random,
     reduction,
     unary,
     variadic,
