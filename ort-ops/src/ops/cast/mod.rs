@@ -24,7 +24,7 @@ pub const DEFS: &[OpDef] = &[
         domain: "",
         name: "BitCast",
         versions: (26, 26),
-        types: is_castable,
+        types: |dtype| dtype != DType::String,
         build: BitCast::build,
     },
     OpDef { domain: "", name: "Cast", versions: (6, 28), types: is_castable, build: Cast::build },
