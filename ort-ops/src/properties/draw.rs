@@ -199,7 +199,7 @@ impl Draw {
 
 /// Whether a number type has numbers below zero.
 fn has_sign(dtype: DType) -> bool {
-    !matches!(dtype, DType::U8 | DType::U16 | DType::U32 | DType::U64)
+    !matches!(dtype, DType::U2 | DType::U4 | DType::U8 | DType::U16 | DType::U32 | DType::U64)
 }
 
 /// The smallest and the largest number of an integer type.

@@ -247,6 +247,7 @@ macro_rules! families {
 families! {
     activation,
     binary,
+    cast,
     choice,
     comparison,
     determinant,
