@@ -14,7 +14,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     domain: "",
     name: "TensorScatter",
     versions: (24, 24),
-    types: |dtype| dtype != DType::String,
+    types: DType::is_any,
     build: TensorScatter::build,
 }];
 
@@ -70,7 +70,7 @@ impl TensorScatter {
 
 impl Operator for TensorScatter {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |dtype| dtype != DType::String)?;
+        let dtype = inputs.dtype(0, DType::is_any)?;
         inputs.fact(1)?;
         inputs.expect_dtype(1, dtype)?;
         inputs.expect_dtype(2, DType::I64)?;
@@ -124,8 +124,17 @@ impl Operator for TensorScatter {
 #[cfg(test)]
 mod tests {
     use ort_graph::Attr;
+    use ort_tensor::{DType, Tensor};
 
     use crate::case::{Case, tensor};
+
+    #[test]
+    fn every_type_is_scattered() {
+        for &dtype in DType::ALL {
+            let x = |n: usize| Tensor::zeros(dtype, &[1, n, 3]).unwrap();
+            assert_eq!(Case::new("TensorScatter", 24).tensor(&[x(2), x(1)]), Ok(x(2)), "{dtype}");
+        }
+    }
 
     #[test]
     fn every_sequence_has_its_own_start() {

@@ -261,6 +261,7 @@ families! {
     reduction,
     unary,
     variadic,
+    nchwc,
 }
 
 /// Operators without a property, and why.

@@ -1,4 +1,34 @@
 //! The operators of com.microsoft that are no form of one of ai.onnx.
 
 // One a line, in alphabetical order.
-ops! {}
+ops! {
+    bifurcation_detector,
+    cdist,
+    conv_transpose_with_dynamic_pads,
+    crop_and_resize,
+    dynamic_time_warping,
+    gather_block_quantized,
+    inverse,
+    matmul_bnb4,
+    matmul_fpq4,
+    matmul_integer16,
+    matmul_integer_to_float,
+    matmul_nbits,
+    maxpool_with_mask,
+    moe,
+    murmur_hash3,
+    ngram_hash_mapping,
+    ngram_repeat_block,
+    qgemm,
+    qlinear_binary,
+    qlinear_concat,
+    qlinear_pool,
+    qlinear_reduce_mean,
+    qlinear_softmax,
+    qlinear_unary,
+    qlinear_where,
+    tokenizer,
+    unfold_tensor,
+    varlen_ngram_hash_mapping,
+    word_conv_embedding,
+}
