@@ -17,7 +17,7 @@ pub(super) const PROPERTIES: &[Property] = &[
     }),
     Property::onnx("HardSigmoid", &[1, 22], |draw, dtype| {
         activation(draw, dtype, &[("alpha", 0.2), ("beta", 0.5)], |x, p| {
-            (p[0] * x + p[1]).min(1.0).max(0.0)
+            (p[0] * x + p[1]).clamp(0.0, 1.0)
         })
     }),
     Property::onnx("LeakyRelu", &[1, 16], |draw, dtype| {

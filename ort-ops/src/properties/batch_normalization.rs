@@ -31,7 +31,7 @@ pub(super) fn draw(draw: &mut Draw, dtype: DType) -> Sample {
     };
     let parameters =
         parameters(draw, dtype, &own.iter().map(|&axis| x.shape()[axis]).collect::<Vec<_>>());
-    let inputs = [&[x.clone()], &parameters[..]].concat();
+    let inputs = [std::slice::from_ref(&x), &parameters[..]].concat();
     let (epsilon, written) = epsilon(draw, 1e-5);
     let given = draw.pick(&[None, Some(0.5)]);
     let momentum = is_training.then_some(given.unwrap_or(0.9_f32).into());

@@ -11,7 +11,7 @@ fn determinant(rows: &[usize], columns: &[usize], at: &dyn Fn(usize, usize) -> f
     let Some((&row, rest)) = rows.split_first() else { return 1.0 };
     let minor = |k: usize| {
         let others = [&columns[..k], &columns[k + 1..]].concat();
-        let sign = if k % 2 == 0 { 1.0 } else { -1.0 };
+        let sign = if k.is_multiple_of(2) { 1.0 } else { -1.0 };
         sign * at(row, columns[k]) * determinant(rest, &others, at)
     };
     (0..columns.len()).map(minor).sum()
