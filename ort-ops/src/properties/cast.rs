@@ -108,9 +108,10 @@ fn source(draw: &mut Draw, (from, to): (DType, DType), shape: &[usize]) -> Tenso
             Array::from_fn(shape, |_| Cell::Float(draw.pick(values))).to_tensor(from)
         }
         (Kind::Bool, _) if to == DType::F8E8M0 => Draw::map(&draw.any(from, shape), one_instead),
-        (Kind::Float | Kind::Integer, _) => Draw::map(&draw.wild(from, shape), |x| {
-            if is_defined(x, to) { x.clone() } else { one_instead(x) }
-        }),
+        (Kind::Float | Kind::Integer, _) => {
+            let x = if draw.one_in(2) { draw.small(from, shape) } else { draw.wild(from, shape) };
+            Draw::map(&x, |x| if is_defined(x, to) { x.clone() } else { one_instead(x) })
+        }
         (Kind::Bool | Kind::Complex, _) => draw.any(from, shape),
     }
 }
