@@ -8,6 +8,7 @@
 mod array;
 mod batch_normalization;
 mod cell;
+mod codes;
 mod draw;
 mod groups;
 
@@ -47,6 +48,9 @@ enum Expected {
     Tensor { dtype: DType, array: Array, ulps: f64 },
     /// A tensor of this type and shape of which this holds.
     Such { dtype: DType, shape: Vec<usize>, holds: Box<dyn Fn(&Array) -> bool> },
+    /// A tensor whose elements are those numbers, give or take so much, as the type has them; near a
+    /// tie either neighbour is right. Integers saturate.
+    Within { dtype: DType, array: Array, slack: f64 },
     /// This very value.
     Value(Value),
 }
@@ -96,6 +100,15 @@ impl Sample {
         })
     }
 
+    /// A node with one output on tensors of which some are absent.
+    fn of(
+        inputs: impl IntoIterator<Item = Option<Tensor>>,
+        oracle: impl Fn() -> Vec<Expected> + 'static,
+    ) -> Self {
+        let inputs = inputs.into_iter().map(|input| input.map(Value::Tensor)).collect();
+        Self { inputs, ..Self::new(&[], oracle) }
+    }
+
     fn attr(mut self, name: &str, attr: Attr) -> Self {
         self.attrs.set(name, attr);
         self
@@ -138,6 +151,11 @@ impl Expected {
         vec![Self::Tensor { dtype, array, ulps }]
     }
 
+    /// These numbers, give or take so much.
+    fn within(dtype: DType, array: Array, slack: f64) -> Self {
+        Self::Within { dtype, array, slack }
+    }
+
     fn check(&self, found: &Value, output: usize) {
         match self {
             Self::Value(expected) => assert_eq!(found, expected, "output {output}"),
@@ -145,6 +163,23 @@ impl Expected {
                 let found = found.as_tensor().unwrap();
                 assert_eq!((found.dtype(), found.shape()), (*dtype, &**shape), "output {output}");
                 assert!(holds(&Array::of(found)), "output {output} is {:?}", Array::of(found));
+            }
+            Self::Within { dtype, array, slack } => {
+                let found = found.as_tensor().unwrap();
+                assert_eq!((found.dtype(), found.shape()), (*dtype, &*array.shape), "{output}");
+                let found = Array::of(found);
+                let bound = |slack: f64| {
+                    let cell = |x: &Cell| Cell::saturated(*dtype, x.float() + slack);
+                    Array::of(&array.map(cell).to_tensor(*dtype)).cells.into_iter()
+                };
+                let bounds = bound(-slack).zip(bound(*slack));
+                for (i, (found, (low, high))) in found.cells.iter().zip(bounds).enumerate() {
+                    let is_between = low.float() <= found.float() && found.float() <= high.float();
+                    assert!(
+                        found.is(&low) || is_between,
+                        "output {output}, cell {i}: {found:?} is not {low:?} to {high:?}"
+                    );
+                }
             }
             Self::Tensor { dtype, array, ulps } => {
                 let found = found.as_tensor().unwrap();
@@ -267,6 +302,7 @@ families! {
     movement,
     nchwc,
     normalization,
+    qlinear,
     random,
     reduction,
     unary,
