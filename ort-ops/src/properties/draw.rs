@@ -214,3 +214,8 @@ pub(super) fn bounds(dtype: DType) -> (i128, i128) {
 pub(super) fn ints(values: &[i64]) -> Tensor {
     Tensor::from_slice(&[values.len()], values).unwrap()
 }
+
+/// A count as a node writes it.
+pub(super) fn signed(n: usize) -> i64 {
+    i64::try_from(n).unwrap()
+}

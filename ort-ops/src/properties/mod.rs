@@ -6,6 +6,7 @@
 //! its oracle: what the outputs should be, cell by cell, as the specification words it.
 
 mod array;
+mod attending;
 mod batch_normalization;
 mod cell;
 mod codes;
@@ -291,6 +292,7 @@ macro_rules! families {
 // One a line, in alphabetical order.
 families! {
     activation,
+    attention,
     binary,
     cast,
     choice,
