@@ -34,6 +34,11 @@ impl Cell {
         }
     }
 
+    /// What an element of this type is that nothing was written to: zero, false or no text.
+    pub(super) fn zero(dtype: DType) -> Cell {
+        Array::of(&Tensor::zeros(dtype, &[]).unwrap()).cells.remove(0)
+    }
+
     /// Equal, where NaN equals NaN, and zeros of either sign each other.
     pub(super) fn is(&self, other: &Cell) -> bool {
         let same = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan());
@@ -71,14 +76,23 @@ impl Array {
         Self { shape: shape.to_vec(), cells }
     }
 
+    /// Integers in a row.
+    pub(super) fn ints(values: &[i64]) -> Self {
+        let cells = values.iter().map(|&value| Cell::Int(value.into())).collect();
+        Self { shape: vec![values.len()], cells }
+    }
+
     /// The cell at an index of full rank.
     pub(super) fn at(&self, index: &[usize]) -> &Cell {
+        &self.cells[self.flat(index)]
+    }
+
+    fn flat(&self, index: &[usize]) -> usize {
         assert_eq!(index.len(), self.shape.len(), "an index of another rank");
-        let flat = index.iter().zip(&self.shape).fold(0, |flat, (i, n)| {
+        index.iter().zip(&self.shape).fold(0, |flat, (i, n)| {
             assert!(i < n, "index {index:?} in shape {:?}", self.shape);
             flat * n + i
-        });
-        &self.cells[flat]
+        })
     }
 
     /// The cell that broadcasting puts at `index` of a result of the same rank or a higher one.
@@ -87,6 +101,17 @@ impl Array {
         let own: Vec<_> =
             tail.iter().zip(&self.shape).map(|(&i, &n)| if n == 1 { 0 } else { i }).collect();
         self.at(&own)
+    }
+
+    /// The cell at an index of full rank, to change.
+    pub(super) fn at_mut(&mut self, index: &[usize]) -> &mut Cell {
+        let flat = self.flat(index);
+        &mut self.cells[flat]
+    }
+
+    /// The array of this shape whose cell at each index is that at `from` of the index.
+    pub(super) fn picked(&self, shape: &[usize], from: impl Fn(&[usize]) -> Vec<usize>) -> Self {
+        Self::from_fn(shape, |index| self.at(&from(index)).clone())
     }
 
     /// Each cell mapped.

@@ -167,10 +167,22 @@ impl Draw {
         }
     }
 
+    /// Indices below `n`, which is not 0 unless the shape has no elements: also from the back, if
+    /// they may be.
+    pub(super) fn positions(&mut self, shape: &[usize], n: usize, may_be_negative: bool) -> Array {
+        let least = if may_be_negative { -signed(n) } else { 0 };
+        Array::from_fn(shape, |_| Cell::Int(self.int(least, signed(n) - 1).into()))
+    }
+
+    /// int64 or int32.
+    pub(super) fn index_type(&mut self) -> DType {
+        self.pick(&[DType::I32, DType::I64])
+    }
+
     /// A tensor of these integers, int64 or int32.
     pub(super) fn indices(&mut self, shape: &[usize], values: &[i64]) -> Tensor {
         let cells = values.iter().map(|&value| Cell::Int(value.into())).collect();
-        let dtype = self.pick(&[DType::I32, DType::I64]);
+        let dtype = self.index_type();
         Array { shape: shape.to_vec(), cells }.to_tensor(dtype)
     }
 }
@@ -183,4 +195,14 @@ fn has_sign(dtype: DType) -> bool {
 /// An int64 tensor of rank 1.
 pub(super) fn ints(values: &[i64]) -> Tensor {
     Tensor::from_slice(&[values.len()], values).unwrap()
+}
+
+/// A count as a node writes it.
+pub(super) fn signed(n: usize) -> i64 {
+    i64::try_from(n).unwrap()
+}
+
+/// Where an index that may count from the back is, of `n`.
+pub(super) fn from_front(index: i64, n: usize) -> usize {
+    usize::try_from(if index < 0 { index + signed(n) } else { index }).unwrap()
 }
