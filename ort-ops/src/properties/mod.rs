@@ -211,6 +211,7 @@ macro_rules! families {
 // One a line, in alphabetical order.
 families! {
     binary,
+    edges,
     movement,
     views,
 }
