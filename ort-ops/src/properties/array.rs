@@ -103,6 +103,13 @@ impl Array {
         self.at(&own)
     }
 
+    /// The integer at `place`, an index below `n` that may count from the back, from the front.
+    pub(super) fn index_at(&self, place: &[usize], n: usize) -> usize {
+        let index = self.at(place).int();
+        let n = i128::try_from(n).unwrap();
+        usize::try_from(if index < 0 { index + n } else { index }).unwrap()
+    }
+
     /// The cell at an index of full rank, to change.
     pub(super) fn at_mut(&mut self, index: &[usize]) -> &mut Cell {
         let flat = self.flat(index);

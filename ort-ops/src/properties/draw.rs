@@ -201,8 +201,3 @@ pub(super) fn ints(values: &[i64]) -> Tensor {
 pub(super) fn signed(n: usize) -> i64 {
     i64::try_from(n).unwrap()
 }
-
-/// Where an index that may count from the back is, of `n`.
-pub(super) fn from_front(index: i64, n: usize) -> usize {
-    usize::try_from(if index < 0 { index + signed(n) } else { index }).unwrap()
-}

@@ -212,6 +212,7 @@ macro_rules! families {
 families! {
     binary,
     edges,
+    gather,
     movement,
     views,
 }
