@@ -14,7 +14,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     domain: "",
     name: "TensorScatter",
     versions: (24, 24),
-    types: |dtype| dtype != DType::String,
+    types: DType::is_any,
     build: TensorScatter::build,
 }];
 
@@ -70,7 +70,7 @@ impl TensorScatter {
 
 impl Operator for TensorScatter {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, |dtype| dtype != DType::String)?;
+        let dtype = inputs.dtype(0, DType::is_any)?;
         inputs.fact(1)?;
         inputs.expect_dtype(1, dtype)?;
         inputs.expect_dtype(2, DType::I64)?;
