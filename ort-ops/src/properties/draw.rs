@@ -201,3 +201,8 @@ pub(super) fn ints(values: &[i64]) -> Tensor {
 pub(super) fn signed(n: usize) -> i64 {
     i64::try_from(n).unwrap()
 }
+
+/// Counts as an operand, an int64 tensor of rank 1.
+pub(super) fn counts(values: &[usize]) -> Tensor {
+    ints(&values.iter().copied().map(signed).collect::<Vec<_>>())
+}

@@ -3,7 +3,7 @@
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
 
-use super::draw::{ints, signed};
+use super::draw::{counts, ints, signed};
 use super::{Array, Cell, Draw, Expected, Property, Sample};
 
 pub(super) const PROPERTIES: &[Property] = &[
@@ -229,14 +229,14 @@ fn reverse_sequence(draw: &mut Draw, dtype: DType) -> Sample {
     let time = draw.below(2);
     let batch = 1 - time;
     let lens: Vec<_> = (0..shape[batch]).map(|_| draw.below(shape[time] + 1)).collect();
-    let written: Vec<_> = lens.iter().copied().map(signed).collect();
+    let lens_tensor = counts(&lens);
     let sample = Sample::moving(&draw.any(dtype, &shape), shape, move |index| {
         let mut from = index.to_vec();
         let len = lens[index[batch]];
         from[time] = if index[time] < len { len - 1 - index[time] } else { index[time] };
         from
     });
-    let sample = sample.input(1, ints(&written));
+    let sample = sample.input(1, lens_tensor);
     if time == 0 && draw.one_in(2) {
         return sample;
     }

@@ -3,7 +3,7 @@
 use ort_graph::Attr;
 use ort_tensor::DType;
 
-use super::draw::{ints, signed};
+use super::draw::{counts, signed};
 use super::{Array, Draw, Expected, Property, Sample};
 
 pub(super) const PROPERTIES: &[Property] = &[
@@ -72,8 +72,7 @@ fn transpose(draw: &mut Draw, dtype: DType) -> Sample {
 fn expand(draw: &mut Draw, dtype: DType) -> Sample {
     let (shapes, shape) = draw.broadcast(2);
     let x = draw.any(dtype, &shapes[0]);
-    let written: Vec<_> = shapes[1].iter().copied().map(signed).collect();
-    Sample::new(&[&x.clone(), &ints(&written)], move || {
+    Sample::new(&[&x.clone(), &counts(&shapes[1])], move || {
         let x = Array::of(&x);
         Expected::exact(dtype, Array::from_fn(&shape, |index| x.at_broadcast(index).clone()))
     })
@@ -83,11 +82,11 @@ fn tile(draw: &mut Draw, dtype: DType) -> Sample {
     let shape = draw.shape(0);
     let repeats: Vec<_> = shape.iter().map(|_| draw.pick(&[0, 1, 1, 1, 2, 3])).collect();
     let tiled = shape.iter().zip(&repeats).map(|(n, repeats)| n * repeats).collect();
-    let written: Vec<_> = repeats.iter().copied().map(signed).collect();
+    let repeats = counts(&repeats);
     Sample::moving(&draw.any(dtype, &shape), tiled, move |index| {
         index.iter().zip(&shape).map(|(i, n)| i % n).collect()
     })
-    .input(1, ints(&written))
+    .input(1, repeats)
 }
 
 fn slice(draw: &mut Draw, dtype: DType) -> Sample {
