@@ -11,14 +11,14 @@ use ort_tensor::{
 
 use crate::infer::{dims_product, normalize_axis};
 use crate::ops::gather::gather;
-use crate::order::Sortable;
+use crate::order::{Sortable, is_comparable};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
     domain: "",
     name: "Unique",
     versions: (11, 28),
-    types: DType::is_any,
+    types: is_comparable,
     build: Unique::build,
 }];
 
@@ -99,7 +99,7 @@ fn groups(x: TensorView<'_>, slices: Slices, is_sorted: bool) -> Result<Groups, 
 
 impl Operator for Unique {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, DType::is_any)?;
+        let dtype = inputs.dtype(0, is_comparable)?;
         let x = inputs.fact(0)?.dims();
         let (y, n) = match (self.axis, x) {
             (None, x) => {
