@@ -215,6 +215,7 @@ families! {
     gather,
     movement,
     scatter,
+    selection,
     views,
 }
 
