@@ -216,6 +216,8 @@ families! {
     movement,
     scatter,
     selection,
+    sequences,
+    strings,
     views,
 }
 
