@@ -214,6 +214,7 @@ families! {
     edges,
     gather,
     movement,
+    resize,
     scatter,
     selection,
     sequences,
