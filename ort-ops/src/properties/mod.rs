@@ -215,6 +215,7 @@ families! {
     gather,
     movement,
     resize,
+    sampling,
     scatter,
     selection,
     sequences,

@@ -132,7 +132,7 @@ fn nearest(place: f64, scale: f32, mode: &str) -> i64 {
 }
 
 /// The filter of cubic convolution (Keys 1981).
-fn cubic(t: f64, a: f64) -> f64 {
+pub(super) fn cubic(t: f64, a: f64) -> f64 {
     match t {
         ..=1.0 => (a + 2.0) * t.powi(3) - (a + 3.0) * t.powi(2) + 1.0,
         ..2.0 => a * t.powi(3) - 5.0 * a * t.powi(2) + 8.0 * a * t - 4.0 * a,
@@ -179,7 +179,7 @@ fn resizing(x: &Tensor, axes: Vec<Axis>, rule: Rule) -> Sample {
 }
 
 /// `Σ weight·x` over all axes, from the one that comes after `place` on.
-fn sum(x: &Array, weights: &[&[f64]], place: &mut Vec<usize>) -> f64 {
+pub(super) fn sum(x: &Array, weights: &[&[f64]], place: &mut Vec<usize>) -> f64 {
     let Some(axis) = weights.get(place.len()) else { return x.at(place).float() };
     let mut total = 0.0;
     for (i, weight) in axis.iter().enumerate().filter(|(_, weight)| **weight != 0.0) {
@@ -191,7 +191,7 @@ fn sum(x: &Array, weights: &[&[f64]], place: &mut Vec<usize>) -> f64 {
 }
 
 /// A value of the type: integers are made whole first, and saturate.
-fn whole(dtype: DType, value: f64, round: fn(f64) -> f64) -> Cell {
+pub(super) fn whole(dtype: DType, value: f64, round: fn(f64) -> f64) -> Cell {
     if dtype.is_float() {
         return Cell::Float(value);
     }
@@ -206,7 +206,7 @@ fn pick_mode(draw: &mut Draw, dtype: DType, modes: &[&'static str]) -> &'static 
 }
 
 /// Anything to pick from, small integers, or floats from 1 to 2 whose sums lose nothing.
-fn operand(draw: &mut Draw, dtype: DType, shape: &[usize], mode: &str) -> Tensor {
+pub(super) fn operand(draw: &mut Draw, dtype: DType, shape: &[usize], mode: &str) -> Tensor {
     if mode == "nearest" || !dtype.is_number() {
         return draw.any(dtype, shape);
     }
