@@ -59,7 +59,7 @@ fn reshaped(draw: &mut Draw, from: &[usize], keeps_zeros: bool) -> Vec<usize> {
     let mut rest: usize = from.iter().product();
     let mut to = Vec::new();
     while rest > 1 || draw.one_in(3) {
-        let divisors: Vec<_> = (1..=rest).filter(|d| rest % d == 0).collect();
+        let divisors: Vec<_> = (1..=rest).filter(|&d| rest.is_multiple_of(d)).collect();
         let dim = if to.len() < 5 { draw.pick(&divisors) } else { rest };
         rest /= dim;
         to.push(dim);
