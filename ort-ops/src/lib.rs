@@ -27,6 +27,7 @@ mod random;
 pub mod scatter;
 pub mod strided;
 mod walk;
+mod weights;
 
 #[cfg(test)]
 mod case;

@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, TensorView, n_elements, with_dtype};
+use ort_tensor::{
+    Bool, Complex, DType, Element, Inputs, Number, Output, Shape, TensorView, n_elements,
+    with_dtype,
+};
 
-use crate::accumulate::{Accumulate, Sum, zeros};
+use crate::accumulate::{Accumulate, Sum};
+use crate::elementwise::unsupported;
 use crate::infer::{PADDING, Window, WindowAttrs, read_axes};
 
 /// The definitions of this file.
@@ -13,15 +17,16 @@ pub const DEFS: &[OpDef] = &[OpDef {
     domain: "",
     name: "Col2Im",
     versions: (18, 18),
-    types: DType::is_number,
+    types: is_addend,
     build: Col2Im::build,
 }];
 
-/// Col2Im: `x`: `[N, C·Π block, L]`, any number type; `image_shape` and `block_shape`: int64, one
-/// element a spatial axis; `y`: `[N, C, image…]`. `L` is the number of blocks in the padded image;
-/// what falls into the padding is dropped. Integers wrap.
+/// Col2Im: `x`: `[N, C·Π block, L]`, numbers, complex or bool; `image_shape` and `block_shape`: int64,
+/// one element a spatial axis; `y`: `[N, C, image…]`. `L` is the number of blocks in the padded
+/// image; what falls into the padding is dropped. Integers wrap; a sum of booleans is whether one
+/// of them is true.
 ///
-/// Source: ONNX operator set, Col2Im-18, whose sums have no meaning for the other types it allows.
+/// Source: ONNX operator set, Col2Im-18, which allows strings, too: they have no sum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Col2Im {
     /// Where the blocks lie.
@@ -39,7 +44,7 @@ impl Col2Im {
         Ok(Arc::new(Self { window }))
     }
 
-    fn compute<T: Accumulate>(
+    fn compute<T: Addend>(
         &self,
         x: TensorView<'_>,
         window: &Window,
@@ -58,7 +63,9 @@ impl Col2Im {
         let n_plane = n_elements(&window.input).ok_or(OpError::TooLarge)?;
         let x = x.as_slice::<T>()?;
         let y = output.tensor(T::DTYPE, &shape)?.into_slice::<T>()?;
-        let mut sums = zeros::<T::Sum>(y.len())?;
+        let mut sums = Vec::new();
+        sums.try_reserve_exact(y.len()).map_err(|_| OpError::TooLarge)?;
+        sums.resize(y.len(), T::Sum::default());
         if sums.is_empty() || x.is_empty() {
             y.fill(T::default());
             return Ok(());
@@ -71,19 +78,74 @@ impl Col2Im {
                 for (terms, offsets) in taps {
                     let seen = offsets.iter().zip(&terms[run.clone()]);
                     for (&at, term) in seen.filter(|(at, _)| **at != PADDING) {
-                        plane[at] = plane[at].plus(term.widen());
+                        plane[at] = term.add_to(plane[at]);
                     }
                 }
             }
         }
-        y.iter_mut().zip(sums).for_each(|(y, sum)| *y = T::narrow(sum));
+        y.iter_mut().zip(sums).for_each(|(y, sum)| *y = T::round(sum));
         Ok(())
     }
 }
 
+/// An element that can be added up.
+trait Addend: Element {
+    /// What it is added up in.
+    type Sum: Copy + Default;
+
+    /// `sum + self`.
+    fn add_to(self, sum: Self::Sum) -> Self::Sum;
+
+    /// The sum as an element.
+    fn round(sum: Self::Sum) -> Self;
+}
+
+impl<T: Accumulate> Addend for T {
+    type Sum = <T as Accumulate>::Sum;
+
+    fn add_to(self, sum: Self::Sum) -> Self::Sum {
+        sum.plus(self.widen())
+    }
+
+    fn round(sum: Self::Sum) -> Self {
+        T::narrow(sum)
+    }
+}
+
+impl Addend for Bool {
+    type Sum = bool;
+
+    fn add_to(self, sum: bool) -> bool {
+        sum || self.get()
+    }
+
+    fn round(sum: bool) -> Self {
+        sum.into()
+    }
+}
+
+impl<T: Number> Addend for Complex<T>
+where
+    Complex<T>: Element,
+{
+    type Sum = [f64; 2];
+
+    fn add_to(self, [re, im]: [f64; 2]) -> [f64; 2] {
+        [re + self.re().to_f64(), im + self.im().to_f64()]
+    }
+
+    fn round([re, im]: [f64; 2]) -> Self {
+        Complex::new(T::from_f64(re), T::from_f64(im))
+    }
+}
+
+const fn is_addend(dtype: DType) -> bool {
+    dtype.is_number() || matches!(dtype, DType::Bool | DType::Complex64 | DType::Complex128)
+}
+
 impl Operator for Col2Im {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, DType::is_number)?;
+        let dtype = inputs.dtype(0, is_addend)?;
         for index in 1..3 {
             inputs.fact(index)?;
             inputs.expect_dtype(index, DType::I64)?;
@@ -108,10 +170,11 @@ impl Operator for Col2Im {
         let image = sizes(1, inputs.tensor(1)?.as_slice()?)?;
         let block = sizes(2, inputs.tensor(2)?.as_slice()?)?;
         let window = self.window.window(&image, &block)?;
-        with_dtype!(x.dtype(), number, T => self.compute::<T>(x, &window, &mut outputs[0]), else => {
-            let found = Box::new(Fact::shaped(x.dtype(), x.shape()).ty);
-            Err(OpError::InputType { index: 0, found })
-        })
+        let output = &mut outputs[0];
+        with_dtype!(x.dtype(), number, T => self.compute::<T>(x, &window, output),
+            else => with_dtype!(x.dtype(), [Bool, Complex<f32>, Complex<f64>],
+                T => self.compute::<T>(x, &window, output),
+                else => Err(unsupported(0, x.dtype()))))
     }
 }
 
@@ -123,6 +186,7 @@ fn sizes(index: usize, ints: &[i64]) -> Result<Shape, OpError> {
 #[cfg(test)]
 mod tests {
     use ort_graph::Attr;
+    use ort_tensor::{Bool, Complex};
 
     use crate::case::{Case, tensor};
 
@@ -132,6 +196,13 @@ mod tests {
         let x = tensor(&[1, 2, 2], &[1_i8, 2, 3, 4]);
         let y = Case::new("Col2Im", 18).tensor(&[&[x], &shapes[..]].concat());
         assert_eq!(y, Ok(tensor(&[1, 1, 3], &[1_i8, 5, 4])));
+        let x = [0, 1, 0, 0].map(|x| Bool::from(x == 1));
+        let y = Case::new("Col2Im", 18).tensor(&[&[tensor(&[1, 2, 2], &x)], &shapes[..]].concat());
+        assert_eq!(y, Ok(tensor(&[1, 1, 3], &[0, 1, 0].map(|y| Bool::from(y == 1)))));
+        let x = [1.0, 2.0, 3.0, 4.0].map(|x| Complex::new(x, -x));
+        let y = Case::new("Col2Im", 18).tensor(&[&[tensor(&[1, 2, 2], &x)], &shapes[..]].concat());
+        let expected = [1.0, 5.0, 4.0].map(|y| Complex::new(y, -y));
+        assert_eq!(y, Ok(tensor(&[1, 1, 3], &expected)));
         let padded = Case::new("Col2Im", 18).attr("pads", Attr::Ints(vec![1, 0]));
         let x = tensor(&[1, 2, 3], &[9_f32, 1.0, 2.0, 0.5, 3.0, 4.0]);
         let y = padded.tensor(&[&[x], &shapes[..]].concat());

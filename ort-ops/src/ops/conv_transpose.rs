@@ -41,12 +41,18 @@ pub struct ConvTranspose {
 
 impl ConvTranspose {
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
-        Ok(Arc::new(Self {
+        let output_shape = read_axes(spec, "output_shape", 0)?;
+        Ok(Arc::new(Self { output_shape, ..Self::with_dynamic_pads(spec)? }))
+    }
+
+    /// The same without pads, which are an input then, and without a shape of the output.
+    pub(crate) fn with_dynamic_pads(spec: &NodeSpec<'_>) -> Result<Self, OpError> {
+        Ok(Self {
             window: WindowAttrs::read(spec)?,
             group: read_group(spec)?,
             output_padding: read_axes(spec, "output_padding", 0)?,
-            output_shape: read_axes(spec, "output_shape", 0)?,
-        }))
+            output_shape: None,
+        })
     }
 
     /// The windows for an input of this spatial shape: [`Window::input`] is the spatial shape of

@@ -12,12 +12,12 @@ pub const DEFS: &[OpDef] = &[OpDef {
     domain: "",
     name: "EyeLike",
     versions: (9, 22),
-    types: DType::is_any,
+    types: is_allowed,
     build: EyeLike::build,
 }];
 
-/// EyeLike: `y[i, j] = (j = i + k)`, in the shape of `x: [m, n]`, whose values do not matter. The
-/// result is a number type or bool: `dtype`, without it the type of `x`.
+/// EyeLike: `y[i, j] = (j = i + k)`, in the shape of `x: [m, n]`, whose values do not matter. Both are
+/// numbers or bool; the type of `y` is `dtype`, without it that of `x`.
 ///
 /// Source: ONNX operator set, EyeLike-22.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,9 +37,9 @@ impl EyeLike {
 
 impl Operator for EyeLike {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let own = inputs.dtype(0, DType::is_any)?;
+        let own = inputs.dtype(0, is_allowed)?;
         let dtype = self.dtype.unwrap_or(own);
-        if !dtype.is_number() && dtype != DType::Bool {
+        if !is_allowed(dtype) {
             return Err(unsupported(0, dtype));
         }
         match inputs.fact(0)?.rank() {
@@ -62,6 +62,10 @@ impl Operator for EyeLike {
                 else => return Err(unsupported(0, dtype))));
         Ok(())
     }
+}
+
+const fn is_allowed(dtype: DType) -> bool {
+    dtype.is_number() || dtype.is_bool()
 }
 
 /// Writes a matrix with `n` columns: `one` on diagonal `k`, else `zero`.
@@ -104,6 +108,11 @@ mod tests {
         let empty = Tensor::zeros(DType::F32, &[3, 0]).unwrap();
         assert_eq!(Case::new("EyeLike", 22).tensor(std::slice::from_ref(&empty)), Ok(empty));
         assert!(Case::new("EyeLike", 22).tensor(&[tensor(&[1], &[1_f32])]).is_err());
+        for &dtype in DType::ALL {
+            let x = Tensor::zeros(dtype, &[1, 1]).unwrap();
+            let case = Case::new("EyeLike", 22).attr("dtype", Attr::Int(1));
+            assert_eq!(case.tensor(&[x]).is_ok(), is_allowed(dtype), "{dtype}");
+        }
         assert!(
             Case::new("EyeLike", 22)
                 .tensor(&[tensor(&[1, 1], &[ort_tensor::Complex::new(0_f32, 0.0)])])

@@ -8,13 +8,22 @@ use ort_tensor::{
 };
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] = &[OpDef {
-    domain: "",
-    name: "GridSample",
-    versions: (16, 22),
-    types: DType::is_any,
-    build: GridSample::build,
-}];
+pub const DEFS: &[OpDef] = &[
+    OpDef {
+        domain: "",
+        name: "GridSample",
+        versions: (16, 22),
+        types: DType::is_any,
+        build: GridSample::build,
+    },
+    OpDef {
+        domain: "com.microsoft",
+        name: "GridSample",
+        versions: (1, 1),
+        types: DType::is_any,
+        build: GridSample::build,
+    },
+];
 
 /// GridSample: `x`: `[N, C, D₁, …, Dᵣ]`; `grid`: `[N, P₁, …, Pᵣ, r]`, float, positions from −1 to 1,
 /// the innermost axis first; `y`: `[N, C, P₁, …, Pᵣ]`. Nearest (half to even) takes any type, linear
@@ -22,7 +31,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// float32 unless the grid is double, so that ties fall as in ONNX Runtime. With border padding, a
 /// place outside moves to the border first, except for cubic, as in ONNX Runtime.
 ///
-/// Source: ONNX operator set, GridSample-22.
+/// Source: ONNX operator set, GridSample-22; com.microsoft, GridSample-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GridSample {
     /// How a value comes from its neighbours.
@@ -319,6 +328,18 @@ mod tests {
             let grid = tensor(&[1, 1, 1, 2], &[0_f32, 9.0]);
             let case = Case::new("GridSample", 16).attr("mode", Attr::String("nearest".into()));
             assert_eq!(case.tensor(&[x, grid]), Ok(Tensor::zeros(dtype, &[1, 1, 1, 1]).unwrap()));
+        }
+    }
+
+    #[test]
+    fn com_microsoft_has_the_older_names_of_modes() {
+        let x = tensor(&[1, 1, 1, 2], &[1_f32, 3.0]);
+        let grid = tensor(&[1, 1, 1, 2], &[0_f32, 0.0]);
+        for (mode, expected) in [("bilinear", 2_f32), ("bicubic", 2.0), ("nearest", 1.0)] {
+            let case = Case::new("GridSample", 1).domain("com.microsoft");
+            let case = case.attr("padding_mode", Attr::String("border".into()));
+            let y = case.attr("mode", Attr::String(mode.into())).tensor(&[x.clone(), grid.clone()]);
+            assert_eq!(y, Ok(tensor(&[1, 1, 1, 1], &[expected])), "{mode}");
         }
     }
 }

@@ -6,17 +6,26 @@ use ort_graph::{Behaviour, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output, ValueView};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] = &[OpDef {
-    domain: "",
-    name: "Identity",
-    versions: (1, 25),
-    types: DType::is_any,
-    build: Identity::build,
-}];
+pub const DEFS: &[OpDef] = &[
+    OpDef {
+        domain: "",
+        name: "Identity",
+        versions: (1, 25),
+        types: DType::is_any,
+        build: Identity::build,
+    },
+    OpDef {
+        domain: "com.microsoft",
+        name: "SampleOp",
+        versions: (1, 1),
+        types: DType::is_any,
+        build: Identity::build,
+    },
+];
 
 /// Identity: `y = x`, a tensor, sequence or optional.
 ///
-/// Source: ONNX operator set, Identity-25.
+/// Source: ONNX operator set, Identity-25; com.microsoft, SampleOp-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity;
 
@@ -66,5 +75,7 @@ mod tests {
             let y = Case::new("Identity", 25).run_values(&[Some(value.clone())]);
             assert_eq!(y, Ok(vec![value]));
         }
+        let sample = Case::new("SampleOp", 1).domain("com.microsoft");
+        assert_eq!(sample.tensor(&[tensor(&[1], &[7_u32])]), Ok(tensor(&[1], &[7_u32])));
     }
 }

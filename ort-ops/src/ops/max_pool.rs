@@ -105,7 +105,7 @@ impl Operator for MaxPool {
 }
 
 /// Which of the elements at `taps` is the largest; the first of several, or the first NaN.
-fn largest<T: Number>(x: &[T], taps: &[usize]) -> Option<usize> {
+pub(crate) fn largest<T: Number>(x: &[T], taps: &[usize]) -> Option<usize> {
     let (&first, rest) = taps.split_first()?;
     let mut best = first;
     for &at in rest {

@@ -15,14 +15,14 @@ pub const DEFS: &[OpDef] = &[
         domain: "",
         name: "Bernoulli",
         versions: (15, 22),
-        types: DType::is_any,
+        types: DType::is_float,
         build: Bernoulli::build,
     },
     OpDef {
         domain: "",
         name: "RandomNormal",
         versions: (1, 22),
-        types: DType::is_any,
+        types: DType::is_float,
         build: |s| normal(s, false),
     },
     OpDef {
@@ -36,7 +36,7 @@ pub const DEFS: &[OpDef] = &[
         domain: "",
         name: "RandomUniform",
         versions: (1, 22),
-        types: DType::is_any,
+        types: DType::is_float,
         build: |s| uniform(s, false),
     },
     OpDef {

@@ -124,8 +124,17 @@ impl Operator for TensorScatter {
 #[cfg(test)]
 mod tests {
     use ort_graph::Attr;
+    use ort_tensor::{DType, Tensor};
 
     use crate::case::{Case, tensor};
+
+    #[test]
+    fn every_type_is_scattered() {
+        for &dtype in DType::ALL {
+            let x = |n: usize| Tensor::zeros(dtype, &[1, n, 3]).unwrap();
+            assert_eq!(Case::new("TensorScatter", 24).tensor(&[x(2), x(1)]), Ok(x(2)), "{dtype}");
+        }
+    }
 
     #[test]
     fn every_sequence_has_its_own_start() {

@@ -180,6 +180,15 @@ mod tests {
     }
 
     #[test]
+    fn every_type_with_an_order_occurs_once() {
+        for &dtype in DType::ALL {
+            let x = |n: usize| Tensor::zeros(dtype, &[n]).unwrap();
+            let y = Case::new("Unique", 28).tensor(&[x(2)]);
+            assert_eq!(y.ok(), is_comparable(dtype).then(|| x(1)), "{dtype}");
+        }
+    }
+
+    #[test]
     fn slices_occur_once() {
         let x = tensor(&[2, 4, 1], &[1_u8, 0, 2, 0, 1, 1, 1, 1]);
         let case = || Case::new("Unique", 11).attr("axis", Attr::Int(1));

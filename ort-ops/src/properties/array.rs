@@ -244,7 +244,7 @@ trait Stored: Sized {
 macro_rules! integers {
     ($($ty:ty),*) => { $(
         impl Stored for $ty {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "low bits")]
+            #[expect(clippy::cast_possible_truncation, reason = "low bits")]
             fn store(cell: &Cell) -> Self {
                 cell.int() as $ty
             }

@@ -114,7 +114,8 @@ impl Draw {
     }
 
     /// A tensor of small whole numbers, −4 to 4 (from 0 for types without sign), which every
-    /// number type holds, and whose sums and products are exact; of other types, of anything.
+    /// number type holds, and whose sums and products are exact; complex ones have such parts. Of
+    /// other types, of anything.
     pub(super) fn small(&mut self, dtype: DType, shape: &[usize]) -> Tensor {
         let least = if has_sign(dtype) { -4 } else { 0 };
         if dtype.is_integer() {
@@ -123,6 +124,9 @@ impl Draw {
             let mut cell =
                 |_: &[usize]| Cell::Float(f64::from(i8::try_from(self.int(-4, 4)).unwrap()));
             Array::from_fn(shape, &mut cell).to_tensor(dtype)
+        } else if matches!(dtype, DType::Complex64 | DType::Complex128) {
+            let mut part = || f64::from(i8::try_from(self.int(-4, 4)).unwrap());
+            Array::from_fn(shape, |_| Cell::Complex(part(), part())).to_tensor(dtype)
         } else {
             self.any(dtype, shape)
         }

@@ -12,6 +12,7 @@ use super::{Array, Cell, Draw, Expected, Property, Sample};
 
 pub(super) const PROPERTIES: &[Property] = &[
     Property { domain: "", name: "GridSample", versions: &[16, 20, 22], draw: grid_sample },
+    Property { domain: "com.microsoft", name: "GridSample", versions: &[1], draw: grid_sample },
     Property { domain: "", name: "AffineGrid", versions: &[20], draw: affine_grid },
     Property { domain: "", name: "RoiAlign", versions: &[10, 16, 22], draw: roi_align },
 ];

@@ -55,6 +55,7 @@ fn sum(x: &Cell, update: &Cell) -> Cell {
     match (x, update) {
         (Cell::Int(x), Cell::Int(update)) => Cell::Int(x.wrapping_add(*update)),
         (Cell::Bool(x), Cell::Bool(update)) => Cell::Bool(x | update),
+        (Cell::Complex(a, b), Cell::Complex(c, d)) => Cell::Complex(a + c, b + d),
         _ => Cell::Float(x.float() + update.float()),
     }
 }

@@ -13,6 +13,7 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property { domain: "", name: "Unsqueeze", versions: &[1, 11, 13, 25], draw: unsqueeze },
     Property { domain: "com.microsoft", name: "ExpandDims", versions: &[1], draw: expand_dims },
     Property { domain: "", name: "Identity", versions: &[1, 14, 16, 25], draw: identity },
+    Property { domain: "com.microsoft", name: "SampleOp", versions: &[1], draw: identity },
     Property { domain: "", name: "Shape", versions: &[1, 13, 15, 25], draw: shape },
     Property { domain: "", name: "Size", versions: &[1, 13, 25], draw: size },
 ];

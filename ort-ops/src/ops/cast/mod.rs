@@ -24,7 +24,7 @@ pub const DEFS: &[OpDef] = &[
         domain: "",
         name: "BitCast",
         versions: (26, 26),
-        types: is_castable,
+        types: has_bits,
         build: BitCast::build,
     },
     OpDef { domain: "", name: "Cast", versions: (6, 28), types: is_castable, build: Cast::build },
@@ -121,7 +121,7 @@ impl BitCast {
     }
 
     fn check(self, from: DType) -> Result<(), OpError> {
-        if from.bits() == self.to.bits() && from != DType::String {
+        if from.bits() == self.to.bits() && has_bits(from) {
             return Ok(());
         }
         Err(unsupported(0, from))
@@ -130,7 +130,7 @@ impl BitCast {
 
 impl Operator for BitCast {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        self.check(inputs.dtype(0, DType::is_any)?)?;
+        self.check(inputs.dtype(0, has_bits)?)?;
         Ok(vec![shaped_like_first(inputs, self.to)?])
     }
 
@@ -152,4 +152,8 @@ fn target(spec: &NodeSpec<'_>) -> Result<DType, OpError> {
 
 const fn is_castable(dtype: DType) -> bool {
     !matches!(dtype, DType::Complex64 | DType::Complex128)
+}
+
+fn has_bits(dtype: DType) -> bool {
+    dtype != DType::String
 }

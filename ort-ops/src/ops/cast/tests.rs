@@ -2,7 +2,7 @@
 
 use ort_graph::Attr;
 use ort_tensor::{
-    Bool, DType, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E8M0, Tensor, bf16, f16, pack, unpack,
+    Bool, Complex, DType, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E8M0, Tensor, bf16, f16, pack, unpack,
 };
 
 use crate::case::{Case, tensor};
@@ -149,4 +149,8 @@ fn bits_are_kept_where_there_are_as_many() {
     assert!(bitcast(DType::String).tensor(&[strings(&["a"])]).is_err());
     let codes = packed(DType::I4, &[15, 1, 8]);
     assert_eq!(bitcast(DType::U4).tensor(&[codes]), Ok(packed(DType::U4, &[15, 1, 8])));
+    let complex = tensor(&[1], &[Complex::new(1.0_f32, -0.0)]);
+    let bits = tensor(&[1], &[0x8000_0000_3f80_0000_u64]);
+    assert_eq!(bitcast(DType::U64).tensor(std::slice::from_ref(&complex)), Ok(bits.clone()));
+    assert_eq!(bitcast(DType::Complex64).tensor(&[bits]), Ok(complex));
 }

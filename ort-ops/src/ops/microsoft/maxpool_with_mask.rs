@@ -1,0 +1,132 @@
+//! MaxpoolWithMask: the largest element of each window before the first that is masked out.
+
+use std::sync::Arc;
+
+use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
+use ort_tensor::{DType, Inputs, Output};
+
+use crate::elementwise::only;
+use crate::infer::{WindowAttrs, expect_dims};
+use crate::ops::max_pool::largest;
+use crate::pool::{Pool, pool_fact};
+
+/// The definitions of this file.
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "com.microsoft",
+    name: "MaxpoolWithMask",
+    versions: (1, 1),
+    types: is_allowed,
+    build: MaxpoolWithMask::build,
+}];
+
+/// MaxpoolWithMask: as MaxPool, but in each row of a window only the elements before the first
+/// that `mask` is 0 for count. `x`: `[N, C, D₁, …]`, float; `mask`: `[N', C', D₁, …]`, int32, whose
+/// planes take turns. A window without elements that count gives the least float.
+///
+/// Source: com.microsoft, MaxpoolWithMask-1 (ONNX Runtime 1.31, which begins the later planes of a
+/// mask at a wrong element, never masks the first element of a plane of two or more axes, and
+/// passes NaN over).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MaxpoolWithMask {
+    /// Where the windows lie.
+    pub window: WindowAttrs,
+}
+
+impl MaxpoolWithMask {
+    fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+        // It is the order of indices, which there are none of.
+        spec.flag("storage_order", false)?;
+        let window = WindowAttrs::read_undilated(spec)?;
+        if window.kernel.is_none() {
+            return Err(OpError::MissingAttribute { name: "kernel_shape" });
+        }
+        Ok(Arc::new(Self { window }))
+    }
+}
+
+impl Operator for MaxpoolWithMask {
+    fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
+        let dtype = inputs.dtype(0, is_allowed)?;
+        inputs.fact(1)?;
+        inputs.expect_dtype(1, DType::I32)?;
+        let x = inputs.fact(0)?;
+        if let Some([_, _, spatial @ ..]) = x.dims() {
+            let mut mask = Dims::from_elem(Dim::Unknown, 2);
+            mask.extend(spatial.iter().cloned());
+            expect_dims(inputs, 1, &mask)?;
+        }
+        Ok(vec![pool_fact(&self.window, x, dtype)?])
+    }
+
+    fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
+        let (x, mask) = (inputs.tensor(0)?, inputs.tensor(1)?);
+        let pool = Pool::new(&self.window, x.shape())?;
+        let fits = mask.shape().get(2..) == Some(&x.shape()[2..]);
+        if !fits || (mask.is_empty() && !x.is_empty()) {
+            let (left, right) = (x.shape().to_vec(), mask.shape().to_vec());
+            return Err(OpError::Shapes { what: "input and mask", left, right });
+        }
+        let (x, mask) = (x.as_slice::<f32>()?, mask.as_slice::<i32>()?);
+        let n_masks = mask.len() / pool.n_plane.max(1);
+        let row = pool.window.input.last().copied().unwrap_or(1).max(1);
+        let y = only(outputs)?.tensor(DType::F32, &pool.shape)?.into_slice::<f32>()?;
+        let mut counted = Vec::new();
+        pool.for_each(|seen| {
+            let n = pool.n_plane;
+            let plane = &x[seen.plane * n..][..n];
+            // Without elements there is no mask to take turns.
+            let mask = &mask[seen.plane.checked_rem(n_masks).unwrap_or(0) * n..][..n];
+            counted.clear();
+            for taps in seen.taps.chunk_by(|a, b| a / row == b / row) {
+                counted.extend(taps.iter().take_while(|&&at| mask[at] != 0));
+            }
+            y[seen.output] = largest(plane, &counted).map_or(f32::MIN, |at| plane[at]);
+        });
+        Ok(())
+    }
+}
+
+const fn is_allowed(dtype: DType) -> bool {
+    matches!(dtype, DType::F32)
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+    use ort_tensor::Tensor;
+
+    use crate::case::{Case, tensor};
+
+    fn pool(kernel: &[i64], x: Tensor, mask: Tensor) -> Result<Tensor, String> {
+        let case = Case::new("MaxpoolWithMask", 1).domain("com.microsoft");
+        case.attr("kernel_shape", Attr::Ints(kernel.to_vec())).tensor(&[x, mask])
+    }
+
+    #[test]
+    fn a_row_of_a_window_ends_at_the_first_masked_element() {
+        let x = || tensor(&[1, 1, 2, 3], &[1_f32, 2.0, 9.0, 4.0, 5.0, 6.0]);
+        let cases = [
+            ([1, 1, 1, 1, 1, 1], [5_f32, 9.0]),
+            ([1, 1, 0, 1, 1, 1], [5.0, 6.0]),
+            ([1, 1, 1, 0, 1, 1], [2.0, 9.0]),
+            ([1, 0, 1, 1, 0, 0], [4.0, f32::MIN]),
+            ([0, 1, 0, 0, 1, 0], [f32::MIN, 5.0]),
+        ];
+        for (mask, expected) in cases {
+            let y = pool(&[2, 2], x(), tensor(&[1, 1, 2, 3], &mask));
+            assert_eq!(y, Ok(tensor(&[1, 1, 1, 2], &expected)), "{mask:?}");
+        }
+    }
+
+    #[test]
+    fn planes_of_a_mask_take_turns() {
+        let x = || tensor(&[2, 2, 1], &[1_f32, 2.0, 3.0, 4.0]);
+        let mask = tensor(&[1, 2, 1], &[1, 0]);
+        let expected = tensor(&[2, 2, 1], &[1_f32, f32::MIN, 3.0, f32::MIN]);
+        assert_eq!(pool(&[1], x(), mask), Ok(expected));
+        assert!(pool(&[1], x(), tensor(&[1, 2, 2], &[1; 4])).is_err());
+        assert!(pool(&[1], x(), tensor::<i32>(&[0, 2, 1], &[])).is_err());
+        let empty = tensor::<f32>(&[0, 2, 1], &[]);
+        assert_eq!(pool(&[1], empty.clone(), tensor::<i32>(&[0, 2, 1], &[])), Ok(empty));
+    }
+}

@@ -1,0 +1,74 @@
+//! Which tokens go to which experts, and how much each expert counts.
+
+/// How tokens are routed: each goes to the `k` experts with the largest logits, of equal ones to
+/// the last, as in ONNX Runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Routing {
+    /// How many experts a token goes to, at least 1.
+    pub k: usize,
+    /// Whether the weights of these experts are divided by their sum.
+    pub is_normalized: bool,
+}
+
+/// A token that an expert works on, and the weight of the result.
+pub(super) type Route = (usize, f64);
+
+impl Routing {
+    /// The routes to each expert. `logits` and, if they are given, `weights` are
+    /// `[tokens, n_experts]`; without weights they are the softmax of the logits. A weight that is
+    /// not above 0 is no route.
+    pub(super) fn routes(
+        self,
+        logits: &[f64],
+        weights: Option<&[f64]>,
+        n_experts: usize,
+    ) -> Vec<Vec<Route>> {
+        let mut routes = vec![Vec::new(); n_experts];
+        for (token, logits) in logits.chunks_exact(n_experts.max(1)).enumerate() {
+            let weights = match weights {
+                Some(weights) => weights[token * n_experts..][..n_experts].to_vec(),
+                None => softmax(logits),
+            };
+            let mut experts: Vec<usize> = (0..n_experts).collect();
+            experts.sort_unstable_by(|&a, &b| logits[b].total_cmp(&logits[a]).then(b.cmp(&a)));
+            experts.truncate(self.k);
+            let sum: f64 = experts.iter().map(|&expert| weights[expert]).sum();
+            let divisor = if self.is_normalized { sum } else { 1.0 };
+            for expert in experts {
+                let weight = weights[expert] / divisor;
+                if weight > 0.0 {
+                    routes[expert].push((token, weight));
+                }
+            }
+        }
+        routes
+    }
+}
+
+fn softmax(logits: &[f64]) -> Vec<f64> {
+    let greatest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let powers: Vec<f64> = logits.iter().map(|logit| (logit - greatest).exp()).collect();
+    let sum: f64 = powers.iter().sum();
+    powers.into_iter().map(|power| power / sum).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_go_to_the_largest_logits_and_of_equal_ones_to_the_last() {
+        let half = std::f64::consts::LN_2;
+        let logits = [0.0, half, 0.0, half, half, half];
+        let routing = |is_normalized| Routing { k: 2, is_normalized };
+        let third = 1.0 / 3.0;
+        let expected = vec![vec![], vec![(0, 0.5), (1, third)], vec![(0, 0.25), (1, third)]];
+        assert_eq!(routing(false).routes(&logits, None, 3), expected);
+        let weights = [0.5, 1.0, 3.0, 0.5, -1.0, 0.0];
+        let expected = vec![vec![], vec![(0, 0.25)], vec![(0, 0.75)]];
+        assert_eq!(routing(true).routes(&logits, Some(&weights), 3)[..1], expected[..1]);
+        assert_eq!(routing(true).routes(&logits[..3], Some(&weights), 3), expected);
+        let expected = vec![vec![], vec![(0, 1.0)], vec![(0, 3.0)]];
+        assert_eq!(routing(false).routes(&logits, Some(&weights), 3), expected);
+    }
+}

@@ -1,0 +1,176 @@
+//! Weights that are kept small: matrices whose rows are made one at a time, from floats or from
+//! codes of 2, 4 or 8 bits, and products with them.
+
+use ort_graph::OpError;
+use ort_tensor::{Number, TensorView, with_dtype};
+
+use crate::elementwise::unsupported;
+use crate::product::dot;
+
+/// The code at position `i` of codes of `bits` bits (2, 4 or 8), the first in the lowest bits of a
+/// byte.
+pub(crate) fn code(bytes: &[u8], bits: usize, i: usize) -> u8 {
+    let per_byte = 8 / bits;
+    bytes[i / per_byte] >> (i % per_byte * bits) & (u8::MAX >> (8 - bits))
+}
+
+/// Which codes have a scale of their own: `width` codes of `bits` bits in each row, `block` of them
+/// in a block, the last of which may be shorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlockFormat {
+    /// The bits of a code: 2, 4 or 8.
+    pub(crate) bits: usize,
+    /// The codes of a block, at least 1.
+    pub(crate) block: usize,
+    /// The codes of a row.
+    pub(crate) width: usize,
+}
+
+impl BlockFormat {
+    /// How many blocks a row has.
+    pub(crate) const fn n_blocks(self) -> usize {
+        self.width.div_ceil(self.block)
+    }
+
+    /// The zero point of codes that have none: half their range.
+    pub(crate) fn middle(self) -> f64 {
+        f64::from(1_u16 << (self.bits - 1))
+    }
+
+    /// The bytes of `n` codes, the last of them filled up; `None` if that overflows.
+    pub(crate) fn n_bytes(self, n: usize) -> Option<usize> {
+        Some(n.checked_mul(self.bits)?.div_ceil(8))
+    }
+
+    /// The numbers of `n_rows` times `len` codes, each row of whole bytes.
+    pub(crate) fn unpack_rows(self, bytes: &[u8], n_rows: usize, len: usize) -> Vec<f64> {
+        let row_bytes = self.n_bytes(len).unwrap_or(0).max(1);
+        let rows = bytes.chunks_exact(row_bytes).take(n_rows);
+        rows.flat_map(|row| (0..len).map(|i| f64::from(code(row, self.bits, i)))).collect()
+    }
+}
+
+/// Rows of codes: `w[n, k] = (code[n, k] − zero_point[n, b]) · scale[n, b]`, `b` being the block of
+/// `k`.
+#[derive(Debug)]
+pub(crate) struct Codes<'a> {
+    /// What the codes are.
+    pub(crate) format: BlockFormat,
+    /// The codes, row by row.
+    pub(crate) bytes: &'a [u8],
+    /// The bytes of a row, at least those of its codes.
+    pub(crate) row_bytes: usize,
+    /// A scale for each block of each row.
+    pub(crate) scales: Vec<f64>,
+    /// As many zero points; without any they are the middle of the range.
+    pub(crate) zero_points: Option<Vec<f64>>,
+    /// The block of each `k`, if it does not follow from the format.
+    pub(crate) blocks: Option<Vec<usize>>,
+}
+
+impl Codes<'_> {
+    /// Writes row `n` to `w`.
+    pub(crate) fn row(&self, n: usize, w: &mut [f64]) {
+        let BlockFormat { bits, block, .. } = self.format;
+        let bytes = &self.bytes[n * self.row_bytes..];
+        let first = n * self.format.n_blocks();
+        for (k, w) in w.iter_mut().enumerate() {
+            let own = first + self.blocks.as_ref().map_or(k / block, |blocks| blocks[k]);
+            let zero_point = self.zero_points.as_ref().map_or(self.format.middle(), |z| z[own]);
+            *w = (f64::from(code(bytes, bits, k)) - zero_point) * self.scales[own];
+        }
+    }
+}
+
+/// Writes row `n` of a row-major matrix of floats, input `index`, to `w`.
+///
+/// # Errors
+/// If its elements are no floats.
+pub(crate) fn float_row(
+    index: usize,
+    x: TensorView<'_>,
+    n: usize,
+    w: &mut [f64],
+) -> Result<(), OpError> {
+    with_dtype!(x.dtype(), float, T => {
+        let row = &x.as_slice::<T>()?[n * w.len()..];
+        w.iter_mut().zip(row).for_each(|(w, x)| *w = x.to_f64());
+        Ok(())
+    }, else => Err(unsupported(index, x.dtype())))
+}
+
+/// `y[m, n] += Σ a[m, k] · w[n, k]`, where `a: [m, k]`, `y: [m, n]`, and `row(n, w)` makes row `n` of
+/// `w: [n, k]`.
+///
+/// # Errors
+/// If `row` fails.
+pub(crate) fn add_product_by_rows(
+    a: &[f64],
+    [n, k]: [usize; 2],
+    y: &mut [f64],
+    mut row: impl FnMut(usize, &mut [f64]) -> Result<(), OpError>,
+) -> Result<(), OpError> {
+    if n == 0 || k == 0 {
+        return Ok(());
+    }
+    let mut w = vec![0.0; k];
+    for j in 0..n {
+        row(j, &mut w)?;
+        for (a, y) in a.chunks_exact(k).zip(y.chunks_exact_mut(n)) {
+            y[j] += dot(a, &w);
+        }
+    }
+    Ok(())
+}
+
+/// That a parameter of the shape `found` has `expected` elements.
+///
+/// # Errors
+/// If it has another number of them.
+pub(crate) fn expect_len(
+    what: &'static str,
+    found: &[usize],
+    expected: Option<usize>,
+) -> Result<(), OpError> {
+    let expected = expected.ok_or(OpError::TooLarge)?;
+    if ort_tensor::n_elements(found) == Some(expected) {
+        return Ok(());
+    }
+    Err(OpError::Shapes { what, left: found.to_vec(), right: vec![expected] })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_codes_have_scales_by_block() {
+        let format = BlockFormat { bits: 4, block: 2, width: 3 };
+        let codes = Codes {
+            format,
+            bytes: &[0x98, 0x07, 0x21, 0x0f],
+            row_bytes: 2,
+            scales: vec![1.0, 2.0, 0.5, -1.0],
+            zero_points: None,
+            blocks: None,
+        };
+        let mut w = [0.0; 3];
+        codes.row(0, &mut w);
+        assert_eq!(w, [0.0, 1.0, -2.0]);
+        let shifted = Codes { zero_points: Some(vec![0.0, 0.0, 1.0, 2.0]), ..codes };
+        shifted.row(1, &mut w);
+        assert_eq!(w, [0.0, 0.5, -13.0]);
+        let regrouped = Codes { blocks: Some(vec![1, 1, 0]), ..shifted };
+        regrouped.row(1, &mut w);
+        assert_eq!(w, [1.0, -0.0, 7.0]);
+    }
+
+    #[test]
+    fn rows_of_packed_zero_points_end_with_whole_bytes() {
+        let format = BlockFormat { bits: 2, block: 16, width: 80 };
+        let bytes = [0b11_10_01_00, 0b01, 0, 0b10];
+        let expected = [0.0, 1.0, 2.0, 3.0, 1.0, 0.0, 0.0, 0.0, 0.0, 2.0];
+        assert_eq!(format.unpack_rows(&bytes, 2, 5), expected);
+        assert_eq!((format.n_blocks(), format.middle()), (5, 2.0));
+    }
+}
