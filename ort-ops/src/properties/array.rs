@@ -244,9 +244,10 @@ trait Stored: Sized {
 macro_rules! integers {
     ($($ty:ty),*) => { $(
         impl Stored for $ty {
-            #[expect(clippy::cast_possible_truncation, reason = "low bits")]
             fn store(cell: &Cell) -> Self {
-                cell.int() as $ty
+                let bytes = cell.int().to_le_bytes();
+                let (low, _) = bytes.split_first_chunk().unwrap();
+                Self::from_le_bytes(*low)
             }
 
             fn load(self) -> Cell {
