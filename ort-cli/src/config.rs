@@ -1,4 +1,5 @@
-//! `--config KEY=VALUE`: those of ONNX Runtime's session keys that mean something here.
+//! `--config KEY=VALUE`: those of ONNX Runtime's session keys that mean something here, and one of
+//! ours.
 //!
 //! Source: ONNX Runtime 1.31, `onnxruntime_session_options_config_keys.h`, and the names of the
 //! session options of its C API.
@@ -18,6 +19,8 @@ pub(crate) enum Setting {
     Level(Level),
     Load(Load),
     Denormals(Denormals),
+    /// How many channels a block has in a file that gives no evidence of it.
+    NchwcBlockSize(usize),
 }
 
 /// A setting that is none.
@@ -56,6 +59,11 @@ const KEYS: &[(&str, Values)] = &[
             ("0", Setting::Denormals(Denormals::Preserve)),
             ("1", Setting::Denormals(Denormals::Flush)),
         ],
+    ),
+    // Ours: ONNX Runtime takes it that the file was written on a machine like this one.
+    (
+        "session.nchwc_block_size",
+        &[("8", Setting::NchwcBlockSize(8)), ("16", Setting::NchwcBlockSize(16))],
     ),
 ];
 
@@ -109,6 +117,7 @@ mod tests {
             ("session.use_memory_mapped_ort_model=0", Setting::Load(Load::Read)),
             ("session.set_denormal_as_zero=0", Setting::Denormals(Denormals::Preserve)),
             ("session.set_denormal_as_zero=1", Setting::Denormals(Denormals::Flush)),
+            ("session.nchwc_block_size=8", Setting::NchwcBlockSize(8)),
         ] {
             assert_eq!(text.parse(), Ok(expected), "{text}");
         }

@@ -52,6 +52,9 @@ pub(crate) struct SessionOptions {
     /// One of ONNX Runtime's session keys; the options above win
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Session")]
     config: Vec<Setting>,
+    /// `--config` alone states this.
+    #[arg(skip)]
+    nchwc_block_size: Option<usize>,
 }
 
 /// What a model runs on.
@@ -93,6 +96,10 @@ impl SessionOptions {
             .denormals(chosen.denormals.unwrap_or_default())
             .isa(chosen.isa.unwrap_or_default())
             .level(chosen.level.unwrap_or(Level::All));
+        let builder = match chosen.nchwc_block_size {
+            Some(n_channels) => builder.nchwc_block_size(n_channels),
+            None => builder,
+        };
         match chosen.threads {
             Some(n_threads) => builder.threads(n_threads),
             None => builder,
@@ -101,15 +108,16 @@ impl SessionOptions {
 
     /// These options, with those of `--config` where nothing else was said; its last one counts.
     fn chosen(&self) -> Self {
-        let Self { level, threads, load, denormals, isa, config } = self.clone();
+        let Self { level, threads, load, denormals, .. } = self.clone();
         let mut base =
-            Self { level: None, threads: None, load: None, denormals: None, isa, config };
+            Self { level: None, threads: None, load: None, denormals: None, ..self.clone() };
         for setting in &self.config {
             match *setting {
                 Setting::Threads(it) => base.threads = it,
                 Setting::Level(it) => base.level = Some(it),
                 Setting::Load(it) => base.load = Some(it),
                 Setting::Denormals(it) => base.denormals = Some(it),
+                Setting::NchwcBlockSize(it) => base.nchwc_block_size = Some(it),
             }
         }
         Self {

@@ -7,7 +7,8 @@ use ort_ep::{Claim, ExecutionProvider, Io, Kernel, PackStore, Packed, Recipe, Th
 use ort_graph::{Attr, Attrs, Fact, Graph, NewNode, NodeId, Registry};
 use ort_kernels::Isa;
 use ort_tensor::{
-    AlignedBuf, Element, Inputs, Output, Tensor, TensorViewMut, Value, ValueView, n_elements,
+    AlignedBuf, Element, Inputs, Number, Output, Tensor, TensorViewMut, Value, ValueView,
+    n_elements, with_dtype,
 };
 
 use crate::{CpuOptions, CpuProvider, IsaChoice};
@@ -234,6 +235,11 @@ pub(crate) fn integers(shape: &[usize]) -> Tensor {
     values(shape, |i| (i % 7) as f32 - 3.0)
 }
 
+/// Bytes of no obvious pattern.
+pub(crate) fn bytes<T: Element>(shape: &[usize], from_bits: fn(u8) -> T) -> Tensor {
+    values(shape, |i| from_bits(i.to_le_bytes()[0]))
+}
+
 /// Numbers from −4 to 4.
 pub(crate) fn floats(shape: &[usize]) -> Tensor {
     values(shape, |i| (i % 8192) as f32 / 1024.0 - 4.0)
@@ -322,8 +328,18 @@ fn bits(tensors: &[Tensor]) -> Vec<&[u8]> {
 }
 
 fn compare(found: &Tensor, expected: &Tensor, is_close: &Tolerance<'_>, what: &str) {
-    let pairs = found.as_slice::<f32>().unwrap().iter().zip(expected.as_slice::<f32>().unwrap());
-    for (i, (&found, &expected)) in pairs.enumerate() {
+    let pairs = numbers(found).into_iter().zip(numbers(expected));
+    for (i, (found, expected)) in pairs.enumerate() {
         assert!(is_close(found, expected), "element {i} is {found}, not {expected}, of {what}");
     }
+}
+
+/// The elements as floats: integers of tests are below 2²⁴.
+fn numbers(tensor: &Tensor) -> Vec<f32> {
+    with_dtype!(tensor.dtype(), [f32, i32, i8, u8],
+        T => {
+            let float = |&x: &T| <f32 as Number>::from_f64(Number::to_f64(x));
+            tensor.as_slice::<T>().unwrap().iter().map(float).collect()
+        },
+        else => panic!("no test has results of {}", tensor.dtype()))
 }

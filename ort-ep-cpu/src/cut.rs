@@ -52,7 +52,10 @@ impl Cut {
     }
 
     /// The parts of `c`: `[m, n]`, contiguous.
-    pub(crate) fn parts<'c>(self, mut c: &'c mut [f32]) -> impl Iterator<Item = Part<'c>> + Send {
+    pub(crate) fn parts<T: Send>(
+        self,
+        mut c: &mut [T],
+    ) -> impl Iterator<Item = Part<'_, T>> + Send {
         let panels = move || row_panels(self.isa, self.m);
         let starts = (0..panels().len()).step_by(self.panels);
         starts.flat_map(move |first| {
@@ -72,31 +75,33 @@ impl Cut {
 }
 
 /// One part of a matrix.
-pub(crate) struct Part<'c> {
+pub(crate) struct Part<'c, T = f32> {
     /// Its rows.
     pub(crate) rows: Range<usize>,
     /// Its columns.
     pub(crate) columns: Range<usize>,
-    piece: Piece<'c>,
+    piece: Piece<'c, T>,
 }
 
-enum Piece<'c> {
+enum Piece<'c, T> {
     /// Whole rows, one after the other.
-    Rows(&'c mut [f32]),
+    Rows(&'c mut [T]),
     /// A piece of each row.
-    Columns(SmallVec<[&'c mut [f32]; 1]>),
+    Columns(SmallVec<[&'c mut [T]; 1]>),
 }
 
-impl Part<'_> {
+impl<T> Part<'_, T> {
     /// Calls `f` with each row's index and its elements.
-    pub(crate) fn for_each_row(&mut self, mut f: impl FnMut(usize, &mut [f32])) {
+    pub(crate) fn for_each_row(&mut self, mut f: impl FnMut(usize, &mut [T])) {
         let width = self.columns.len().max(1);
         match &mut self.piece {
             Piece::Rows(c) => self.rows.clone().zip(c.chunks_mut(width)).for_each(|(i, c)| f(i, c)),
             Piece::Columns(c) => self.rows.clone().zip(c).for_each(|(i, c)| f(i, c)),
         }
     }
+}
 
+impl Part<'_> {
     /// Computes the part of a product, and what `tail` leaves to do.
     pub(crate) fn compute<B: Panels>(
         mut self,
@@ -116,18 +121,18 @@ impl Part<'_> {
 }
 
 /// A block of rows, cut into columns.
-struct Columns<'c> {
+struct Columns<'c, T> {
     rows: Range<usize>,
-    rest: Piece<'c>,
+    rest: Piece<'c, T>,
     n: usize,
     width: usize,
     next: usize,
 }
 
-impl<'c> Iterator for Columns<'c> {
-    type Item = Part<'c>;
+impl<'c, T> Iterator for Columns<'c, T> {
+    type Item = Part<'c, T>;
 
-    fn next(&mut self) -> Option<Part<'c>> {
+    fn next(&mut self) -> Option<Part<'c, T>> {
         let columns = self.next..self.n.min(self.next + self.width);
         if columns.is_empty() {
             return None;

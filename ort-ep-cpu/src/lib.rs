@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bytes;
 mod cpu;
 mod cut;
 mod kernels;

@@ -6,16 +6,20 @@
 //! times. Features are listed once, in `features!`, which feeds detection and compilation alike.
 #![expect(unsafe_code, reason = "the one file that talks to the processor directly")]
 
-mod set;
-
 use crate::gemm_f32::Matrix;
 pub use set::Isa;
+pub use token::{Avx2, Avx512, Avx512Vnni};
 
 /// Passes the feature list of a token to the macro `$then`.
 #[cfg(target_arch = "x86_64")]
 macro_rules! features {
     (Avx512 $then:ident $($rest:tt)*) => {
         $then! { ["avx512f" "avx512bw" "avx512dq" "avx512vl" "avx2" "fma" "f16c"] $($rest)* }
+    };
+    (Avx512Vnni $then:ident $($rest:tt)*) => {
+        $then! {
+            ["avx512vnni" "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx2" "fma" "f16c"] $($rest)*
+        }
     };
     (Avx2 $then:ident $($rest:tt)*) => { $then! { ["avx2" "fma" "f16c"] $($rest)* } };
 }
@@ -24,6 +28,9 @@ macro_rules! features {
 macro_rules! detected {
     ([$($feature:tt)+]) => { $(std::arch::is_x86_feature_detected!($feature))&&+ };
 }
+
+mod set;
+mod token;
 
 #[cfg(target_arch = "x86_64")]
 macro_rules! enabled {
@@ -88,52 +95,14 @@ pub(crate) fn mul_add<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// Proof that this machine runs AVX-512 (F, BW, DQ, VL), AVX2, FMA and F16C.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Avx512(());
-
-/// Proof that this machine runs AVX2, FMA and F16C.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Avx2(());
-
-impl Avx512 {
-    /// The token, if this machine has the instructions.
-    #[must_use]
-    pub fn detect() -> Option<Self> {
-        #[cfg(target_arch = "x86_64")]
-        if features!(Avx512 detected) {
-            return Some(Self(()));
-        }
-        None
-    }
-}
-
-impl Avx2 {
-    /// The token, if this machine has the instructions.
-    #[must_use]
-    pub fn detect() -> Option<Self> {
-        #[cfg(target_arch = "x86_64")]
-        if features!(Avx2 detected) {
-            return Some(Self(()));
-        }
-        None
-    }
-}
-
-impl From<Avx512> for Avx2 {
-    /// The features of `Avx512` include those of `Avx2`.
-    fn from(Avx512(()): Avx512) -> Self {
-        Self(())
-    }
-}
-
 /// Registers from and to slices: the length is in the type, or the mask is made from it.
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86 {
     use std::arch::x86_64::{
-        __m256, __m512, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_maskload_ps,
-        _mm256_maskstore_ps, _mm256_storeu_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps,
-        _mm512_maskz_loadu_ps, _mm512_storeu_ps,
+        __m256, __m256i, __m512, __m512i, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_maskload_ps,
+        _mm256_maskstore_ps, _mm256_storeu_ps, _mm256_storeu_si256, _mm512_loadu_ps,
+        _mm512_loadu_si512, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_storeu_ps,
+        _mm512_storeu_si512,
     };
 
     features! { Avx512 enabled
@@ -201,6 +170,42 @@ pub(crate) mod x86 {
             let mask = unsafe { _mm256_loadu_si256(mask) };
             // SAFETY: lanes outside the mask are not written, and the mask has a lane an element.
             unsafe { _mm256_maskstore_ps(x.as_mut_ptr(), mask, lanes) }
+        }
+    }
+
+    features! { Avx512 enabled
+        /// The 64 bytes.
+        #[inline]
+        pub(crate) fn load_bytes64(x: &[u8; 64]) -> __m512i {
+            // SAFETY: the pointer is good for the 64 bytes of the array; no alignment is asked.
+            unsafe { _mm512_loadu_si512(x.as_ptr().cast()) }
+        }
+    }
+
+    features! { Avx512 enabled
+        /// Stores 16 lanes.
+        #[inline]
+        pub(crate) fn store_ints16(x: &mut [i32; 16], lanes: __m512i) {
+            // SAFETY: the pointer is good for the 64 bytes of the array; no alignment is asked.
+            unsafe { _mm512_storeu_si512(x.as_mut_ptr().cast(), lanes) }
+        }
+    }
+
+    features! { Avx2 enabled
+        /// The 32 bytes.
+        #[inline]
+        pub(crate) fn load_bytes32(x: &[u8; 32]) -> __m256i {
+            // SAFETY: the pointer is good for the 32 bytes of the array; no alignment is asked.
+            unsafe { _mm256_loadu_si256(x.as_ptr().cast()) }
+        }
+    }
+
+    features! { Avx2 enabled
+        /// Stores 8 lanes.
+        #[inline]
+        pub(crate) fn store_ints8(x: &mut [i32; 8], lanes: __m256i) {
+            // SAFETY: the pointer is good for the 32 bytes of the array; no alignment is asked.
+            unsafe { _mm256_storeu_si256(x.as_mut_ptr().cast(), lanes) }
         }
     }
 }

@@ -40,7 +40,7 @@ macro_rules! ladder {
         pub fn all() -> impl Iterator<Item = (Variant, Option<$crate::Isa>)> {
             [
                 $(#[cfg(target_arch = "x86_64")]
-                ($variant::VARIANT, $crate::$isa::detect().map($crate::Isa::$isa)),)+
+                ($variant::VARIANT, $crate::$isa::detect().map($crate::Isa::from)),)+
                 ($generic::VARIANT, Some($crate::Isa::Generic)),
             ]
             .into_iter()
@@ -52,7 +52,7 @@ macro_rules! ladder {
             #[test]
             fn $variant() {
                 match $crate::$isa::detect() {
-                    Some(token) => super::tests::agrees_with_generic($crate::Isa::$isa(token)),
+                    Some(token) => super::tests::agrees_with_generic($crate::Isa::from(token)),
                     None => println!("skipped: this machine lacks {}", stringify!($isa)),
                 }
             })+
@@ -74,5 +74,6 @@ macro_rules! ladder {
         $($path)+($($token,)? $($arg),*)
     };
     (@token Avx512 $of:ident) => { $of.avx512() };
+    (@token Avx512Vnni $of:ident) => { $of.avx512_vnni() };
     (@token Avx2 $of:ident) => { $of.avx2() };
 }

@@ -16,7 +16,9 @@ mod activation;
 pub mod conv_f32;
 pub mod gemm_f32;
 pub mod gemm_f64;
+pub mod gemm_i8;
+pub mod quantize;
 pub mod vec;
 
 pub use activation::Activation;
-pub use isa::{Avx2, Avx512, FlushDenormals, Isa};
+pub use isa::{Avx2, Avx512, Avx512Vnni, FlushDenormals, Isa};

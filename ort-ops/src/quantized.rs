@@ -1,11 +1,11 @@
 //! Quantized operands: codes minus zero point, and back again.
-//!
-//! Codes are handled as `f64`, which holds every sum of products of 8-bit codes exactly.
+
+use std::ops::SubAssign;
 
 use ort_graph::{Fact, Facts, OpError};
 use ort_tensor::{
-    DType, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, Number, Output, Shape, TensorView, bf16,
-    broadcast, broadcast_strides, f16, with_dtype,
+    DType, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, Inputs, Number, Output, Shape, Tensor,
+    TensorView, bf16, broadcast, broadcast_strides, f16, n_elements, with_dtype,
 };
 
 use crate::offsets::Offsets;
@@ -25,13 +25,28 @@ pub(crate) fn expect_zero_point(
     inputs.fact(of)?.dtype().map_or(Ok(()), |dtype| inputs.expect_dtype(index, dtype))
 }
 
-/// The codes of the input at `index`.
-pub(crate) fn codes(index: usize, x: TensorView<'_>) -> Result<Vec<f64>, OpError> {
-    with_dtype!(x.dtype(), [i8, u8, i32],
-        T => Ok(x.as_slice::<T>()?.iter().map(|x| x.to_f64()).collect()),
-        else => with_dtype!(x.dtype(), [F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz],
-            T => Ok(x.as_slice::<T>()?.iter().map(|x| f64::from(x.to_f32())).collect()),
-            else => Err(wrong_type(index, x))))
+/// What codes are held in, exactly: `i16` those of int8 and uint8 and their differences, `f64` all.
+pub(crate) trait Code: Copy + Default + SubAssign {
+    /// The codes of the input at `index`.
+    fn of(index: usize, x: TensorView<'_>) -> Result<Vec<Self>, OpError>;
+}
+
+impl Code for i16 {
+    fn of(index: usize, x: TensorView<'_>) -> Result<Vec<Self>, OpError> {
+        with_dtype!(x.dtype(), [i8, u8],
+            T => Ok(x.as_slice::<T>()?.iter().map(|&x| i16::from(x)).collect()),
+            else => Err(wrong_type(index, x)))
+    }
+}
+
+impl Code for f64 {
+    fn of(index: usize, x: TensorView<'_>) -> Result<Vec<Self>, OpError> {
+        with_dtype!(x.dtype(), [i8, u8, i32],
+            T => Ok(x.as_slice::<T>()?.iter().map(|x| x.to_f64()).collect()),
+            else => with_dtype!(x.dtype(), [F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz],
+                T => Ok(x.as_slice::<T>()?.iter().map(|x| f64::from(x.to_f32())).collect()),
+                else => Err(wrong_type(index, x))))
+    }
 }
 
 /// The scales in the input at `index`.
@@ -46,11 +61,6 @@ pub(crate) fn scale(index: usize, x: TensorView<'_>) -> Result<f32, OpError> {
     only(index, &scales(index, x)?)
 }
 
-/// The only code in the input at `index`; 0 if it is absent.
-pub(crate) fn zero_point(index: usize, x: Option<TensorView<'_>>) -> Result<f64, OpError> {
-    x.map_or(Ok(0.0), |x| only(index, &codes(index, x)?))
-}
-
 /// One value for each of `n` channels: they are given, or one for all of them.
 pub(crate) fn per_channel<T: Copy>(
     index: usize,
@@ -58,7 +68,12 @@ pub(crate) fn per_channel<T: Copy>(
     n: usize,
 ) -> Result<Vec<T>, OpError> {
     match values {
-        &[value] => Ok(vec![value; n]),
+        &[value] => {
+            let mut all = Vec::new();
+            all.try_reserve_exact(n).map_err(|_| OpError::TooLarge)?;
+            all.resize(n, value);
+            Ok(all)
+        }
         _ if values.len() == n => Ok(values.to_vec()),
         _ => Err(OpError::InputValue { index, what: "one value, or one a channel is needed" }),
     }
@@ -96,20 +111,144 @@ pub(crate) fn spread(
     Ok(Offsets::new(shape, &broadcast_strides(&own, shape)).collect())
 }
 
+/// For each element of `shape` its own of the values of shape `given`.
+pub(crate) fn stretched<T: Copy>(
+    values: &[T],
+    given: &[usize],
+    along: Along,
+    shape: &[usize],
+) -> Result<Vec<T>, OpError> {
+    match values {
+        &[value] => Ok(vec![value; n_elements(shape).ok_or(OpError::TooLarge)?]),
+        _ => Ok(spread(given, along, shape)?.into_iter().map(|own| values[own]).collect()),
+    }
+}
+
 /// Codes minus their zero points; `indices` are those of the two inputs.
-pub(crate) fn centered(
+pub(crate) fn centered<C: Code>(
     x: TensorView<'_>,
     zero_point: Option<TensorView<'_>>,
     along: Along,
     indices: [usize; 2],
-) -> Result<Vec<f64>, OpError> {
-    let mut centered = codes(indices[0], x)?;
-    if let Some(zero_point) = zero_point {
-        let own = spread(zero_point.shape(), along, x.shape())?;
-        let zero_point = codes(indices[1], zero_point)?;
-        centered.iter_mut().zip(own).for_each(|(x, own)| *x -= zero_point[own]);
+) -> Result<Vec<C>, OpError> {
+    let mut centered = C::of(indices[0], x)?;
+    let Some(given) = zero_point else { return Ok(centered) };
+    let zero_points = C::of(indices[1], given)?;
+    if let &[zero_point] = &zero_points[..] {
+        centered.iter_mut().for_each(|x| *x -= zero_point);
+    } else {
+        let own = stretched(&zero_points, given.shape(), along, x.shape())?;
+        centered.iter_mut().zip(own).for_each(|(x, own)| *x -= own);
     }
     Ok(centered)
+}
+
+/// Scale and zero point of a whole tensor of 8-bit codes: `value = scale · (code − zero_point)`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Scheme {
+    pub(crate) scale: f32,
+    pub(crate) zero_point: f32,
+}
+
+impl Scheme {
+    /// That there is a float at `index`, and behind it, if anything, a zero point of type `dtype`.
+    pub(crate) fn expect(inputs: &Facts<'_>, index: usize, dtype: DType) -> Result<(), OpError> {
+        inputs.fact(index)?;
+        inputs.expect_dtype(index, DType::F32)?;
+        inputs.expect_dtype(index + 1, dtype)
+    }
+
+    /// The type of the codes at 0, after which their scheme and that of the result must come.
+    pub(crate) fn expect_pair(inputs: &Facts<'_>) -> Result<DType, OpError> {
+        let dtype = inputs.dtype(0, DType::is_byte)?;
+        Self::expect(inputs, 1, dtype)?;
+        Self::expect(inputs, 3, dtype)?;
+        Ok(dtype)
+    }
+
+    /// The scheme of input 0 and that of the result.
+    pub(crate) fn read_pair(inputs: Inputs<'_>) -> Result<[Self; 2], OpError> {
+        Ok([Self::read(inputs, 1)?, Self::read(inputs, 3)?])
+    }
+
+    /// The scale at `index`, and the zero point behind it, 0 if it is absent.
+    pub(crate) fn read(inputs: Inputs<'_>, index: usize) -> Result<Self, OpError> {
+        let scale = scale(index, inputs.tensor(index)?)?;
+        let zero_point = Self::zero_point(index + 1, inputs.optional_tensor(index + 1)?)?;
+        Ok(Self { scale, zero_point })
+    }
+
+    /// The only code in the input at `index`; 0 if it is absent.
+    pub(crate) fn zero_point(index: usize, x: Option<TensorView<'_>>) -> Result<f32, OpError> {
+        x.map_or(Ok(0.0), |x| Ok(f32::from(only(index, &i16::of(index, x)?)?)))
+    }
+
+    /// The scheme in which uint8 reaches from the least to the largest of `values` and 0; NaN does
+    /// not count. Where all is 0, or there is nothing, the scale is 1.
+    pub(crate) fn of_values(values: &[f32]) -> Self {
+        let (min, max) =
+            values.iter().fold((0.0_f32, 0.0_f32), |(min, max), &x| (min.min(x), max.max(x)));
+        let scale = if min == max { 1.0 } else { (max - min) / 255.0 };
+        Self { scale, zero_point: (-min / scale).clamp(0.0, 255.0).round_ties_even() }
+    }
+
+    /// The codes of values in uint8, minus the zero point.
+    pub(crate) fn centered(self, values: &[f32]) -> Vec<i16> {
+        let zero_point = saturate::<i16>(self.zero_point);
+        let code = |&value: &f32| i16::from(self.quantize::<u8>(value)) - zero_point;
+        values.iter().map(code).collect()
+    }
+
+    /// `scale · (code − zero_point)`.
+    pub(crate) fn dequantize<T: Number>(self, code: T) -> f32 {
+        self.scale * (f32::from_f64(code.to_f64()) - self.zero_point)
+    }
+
+    /// `saturate(round(value / scale) + zero_point)`; NaN becomes 0.
+    pub(crate) fn quantize<T: Number>(self, value: f32) -> T {
+        saturate((value / self.scale).round_ties_even() + self.zero_point)
+    }
+}
+
+/// The code that a whole number is, or the one next to it; 0 for NaN.
+pub(crate) fn saturate<T: Number>(value: f32) -> T {
+    T::from_f64(f64::from(value))
+}
+
+/// For each code, by its bits, that of `f(value)`: a function of one 8-bit argument is a table.
+#[derive(Debug)]
+pub(crate) struct Table([u8; 256]);
+
+impl Table {
+    /// The table of a function between codes of type `dtype`.
+    pub(crate) fn new(dtype: DType, from: Scheme, to: Scheme, f: impl Fn(f32) -> f32) -> Self {
+        let signed = |bits: u8| to.quantize::<i8>(f(from.dequantize(bits.cast_signed())));
+        let unsigned = |bits: u8| to.quantize::<u8>(f(from.dequantize(bits)));
+        let mut table = [0; 256];
+        for (bits, code) in (0..=u8::MAX).zip(&mut table) {
+            *code = if dtype == DType::I8 { signed(bits).cast_unsigned() } else { unsigned(bits) };
+        }
+        Self(table)
+    }
+
+    /// The table that quantizes again.
+    pub(crate) fn again(dtype: DType, from: Scheme, to: Scheme) -> Self {
+        Self::new(dtype, from, to, |x| x)
+    }
+
+    /// `y[i] = table[x[i]]`, any 8-bit type.
+    pub(crate) fn apply(&self, x: TensorView<'_>, output: &mut Output<'_>) -> Result<(), OpError> {
+        let y = output.tensor(x.dtype(), x.shape())?.into_words::<u8>()?;
+        y.iter_mut().zip(x.as_words::<u8>()?).for_each(|(y, &x)| *y = self.0[usize::from(x)]);
+        Ok(())
+    }
+
+    /// The codes of `x`, replaced.
+    pub(crate) fn applied(&self, x: TensorView<'_>) -> Result<Tensor, OpError> {
+        let mut codes = x.as_words::<u8>()?.to_vec();
+        codes.iter_mut().for_each(|code| *code = self.0[usize::from(*code)]);
+        Ok(Tensor::from_bytes(x.dtype(), x.shape(), codes.into())?)
+    }
 }
 
 /// `y = saturate(round(value) + zero point)` for each pair of them; an 8-bit float is not rounded to

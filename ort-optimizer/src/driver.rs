@@ -7,6 +7,7 @@ use std::time::Instant;
 use ort_graph::{Change, CycleError, Graph, NodeId, Registry};
 
 use crate::eval::ConstEval;
+use crate::nchwc::{self, NchwcError};
 use crate::options::{Level, Options};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
 use crate::passes::PASSES;
@@ -16,28 +17,33 @@ use crate::report::{PassReport, Report, Step};
 const MAX_ROUNDS: usize = 10;
 
 /// A graph that cannot be optimized.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptimizeError {
     /// Nodes form a cycle.
     #[error(transparent)]
     Cycle(#[from] CycleError),
+    /// Data in blocks of channels cannot be made plain.
+    #[error(transparent)]
+    Nchwc(#[from] NchwcError),
 }
 
 /// Rewrites a graph into one that gives the same outputs sooner: inputs, outputs and their names
 /// stay. Only nodes and constants that an output needs remain. At [`Level::Disable`] the graph is
-/// returned as it is.
+/// returned as it is, unless it has data in blocks of channels; that becomes plain at every level.
 ///
 /// # Errors
-/// If nodes form a cycle.
+/// If nodes form a cycle, or blocks cannot be made plain.
 pub fn optimize(
     mut graph: Graph,
     registry: &Registry,
     options: &Options,
     eval: &dyn ConstEval,
 ) -> Result<(Graph, Report), OptimizeError> {
+    let lowered = nchwc::lower(&mut graph, registry, options.nchwc_block_size)?;
     if options.level == Level::Disable {
-        return Ok((graph, Report::default()));
+        let graph = if lowered.is_some() { graph.compact()? } else { graph };
+        return Ok((graph, Report { passes: lowered.into_iter().collect(), last: None }));
     }
     let is_enabled = |pass: &&Pass| {
         pass.level <= options.level && !options.disabled.iter().any(|name| name == pass.name)
@@ -52,7 +58,9 @@ pub fn optimize(
         passes,
     };
     driver.graph(&mut graph)?;
-    Ok((graph.compact()?, driver.report))
+    let mut report = driver.report;
+    report.passes.splice(..0, lowered);
+    Ok((graph.compact()?, report))
 }
 
 fn report_of(pass: &Pass) -> PassReport {

@@ -13,6 +13,7 @@
 mod driver;
 mod eval;
 mod matching;
+mod nchwc;
 mod options;
 mod pass;
 mod passes;
@@ -24,10 +25,12 @@ mod testing;
 
 pub use crate::driver::{OptimizeError, optimize};
 pub use crate::eval::{ConstEval, EvalError, Reference};
+pub use crate::nchwc::{Contradiction, NchwcError};
 pub use crate::options::{Exactness, Level, Options, ParseLevelError};
 pub use crate::report::{PassReport, Report, Step};
 
 /// Name, level and exactness of every pass, in the order in which they run.
 pub fn passes() -> impl Iterator<Item = (&'static str, Level, Exactness)> {
-    passes::PASSES.iter().map(|pass| (pass.name, pass.level, pass.exactness))
+    let passes = passes::PASSES.iter().map(|pass| (pass.name, pass.level, pass.exactness));
+    std::iter::once(nchwc::LISTED).chain(passes)
 }

@@ -6,7 +6,8 @@ use std::str::FromStr;
 /// How far a graph is optimized; each level includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Level {
-    /// Not at all: the graph stays as it is.
+    /// Not at all, but for data in blocks of channels, which only the machine that wrote a file
+    /// could compute with: it becomes plain. Else the graph stays as it is.
     Disable,
     /// Rewrites that give fewer nodes of the operators that were there.
     Basic,
@@ -84,11 +85,14 @@ impl fmt::Display for Exactness {
 pub struct Options {
     /// How far to go.
     pub level: Level,
-    /// Names of passes that are left out. A name that is no pass's is ignored;
+    /// Names of passes that are left out, but not NchwcLowering. A name that is no pass's is ignored;
     /// [`passes`](crate::passes) has them all.
     pub disabled: Vec<String>,
     /// Stop after this many rewrites: halving it finds the rewrite that breaks a model.
     pub stop_after: Option<usize>,
+    /// How many channels a block of com.microsoft.nchwc nodes has, 8 or 16, for a file that gives no
+    /// evidence of it.
+    pub nchwc_block_size: Option<usize>,
     /// Bytes that folded constants may take in all.
     pub max_folded_bytes: usize,
 }
@@ -100,6 +104,7 @@ impl Default for Options {
             level: Level::All,
             disabled: Vec::new(),
             stop_after: None,
+            nchwc_block_size: None,
             max_folded_bytes: 1 << 30,
         }
     }

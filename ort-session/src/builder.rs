@@ -22,6 +22,7 @@ use crate::threads::{Pool, default_count};
 #[derive(Clone, Debug, Default)]
 pub struct SessionBuilder {
     level: Option<Level>,
+    nchwc_block_size: Option<usize>,
     n_threads: Option<usize>,
     load: Load,
     cpu: CpuOptions,
@@ -35,6 +36,14 @@ impl SessionBuilder {
     #[must_use]
     pub fn level(mut self, level: Level) -> Self {
         self.level = Some(level);
+        self
+    }
+
+    /// How many channels a block of com.microsoft.nchwc nodes has, 8 or 16: a file does not state
+    /// it. Only files that give no evidence of it need this.
+    #[must_use]
+    pub fn nchwc_block_size(mut self, n_channels: usize) -> Self {
+        self.nchwc_block_size = Some(n_channels);
         self
     }
 
@@ -106,7 +115,11 @@ impl SessionBuilder {
         let n_threads = self.n_threads.unwrap_or_else(default_count);
         self.cpu.max_threads = Some(n_threads);
         self.providers.push(Arc::new(CpuProvider::new(self.cpu)?));
-        let options = Options { level: self.level.unwrap_or(Level::All), ..Options::default() };
+        let options = Options {
+            level: self.level.unwrap_or(Level::All),
+            nchwc_block_size: self.nchwc_block_size,
+            ..Options::default()
+        };
         let eval = FoldWith(&self.providers);
         let optimized = ort_optimizer::optimize(model.graph, &registry, &options, &eval);
         let (graph, report) = optimized.map_err(Box::new)?;

@@ -97,6 +97,17 @@ impl<'a> ValueView<'a> {
         }
     }
 
+    /// The map.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub const fn map(self) -> Result<&'a Map, TensorError> {
+        match self {
+            ValueView::Other(Value::Map(map)) => Ok(map),
+            other => Err(TensorError::Kind { expected: "map", found: other.kind() }),
+        }
+    }
+
     /// `tensor`, `sequence`, `map` or `optional`.
     pub const fn kind(self) -> &'static str {
         match self {

@@ -98,6 +98,8 @@ macro_rules! kernels {
 kernels! {
     batch_norm,
     binary,
+    byte_conv,
+    byte_matmul,
     conv,
     conv_transpose,
     gemm,

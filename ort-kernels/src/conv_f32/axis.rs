@@ -51,7 +51,7 @@ impl Axis {
 
     /// The part of `outputs` that reads an input with `tap`.
     #[inline(always)]
-    pub(super) fn inside(&self, outputs: &Range<usize>, tap: usize) -> Range<usize> {
+    pub(crate) fn inside(&self, outputs: &Range<usize>, tap: usize) -> Range<usize> {
         let Range { start, end } = *outputs;
         // What reads one input at both ends does so between; only an edge needs to divide.
         if start < end && self.at(start, tap).is_some() && self.at(end - 1, tap).is_some() {

@@ -1,6 +1,6 @@
 //! The choice of an instruction set.
 
-use super::{Avx2, Avx512, GENERIC_FMA};
+use super::{Avx2, Avx512, Avx512Vnni, GENERIC_FMA};
 
 /// The instruction set kernels are chosen for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +57,12 @@ impl Isa {
         }
     }
 
+    /// The AVX-512 VNNI token, if kernels for AVX-512 may be chosen and this machine has it.
+    #[must_use]
+    pub fn avx512_vnni(self) -> Option<Avx512Vnni> {
+        self.avx512().and_then(|_| Avx512Vnni::detect())
+    }
+
     /// The AVX2 token, if kernels for it may be chosen; AVX-512 includes AVX2.
     #[must_use]
     pub fn avx2(self) -> Option<Avx2> {
@@ -77,5 +83,23 @@ impl Isa {
             Self::Generic if GENERIC_FMA => 2 * 2 * 4,
             Self::Generic => 2 * 4,
         }
+    }
+}
+
+impl From<Avx512> for Isa {
+    fn from(token: Avx512) -> Self {
+        Self::Avx512(token)
+    }
+}
+
+impl From<Avx512Vnni> for Isa {
+    fn from(token: Avx512Vnni) -> Self {
+        Self::Avx512(token.into())
+    }
+}
+
+impl From<Avx2> for Isa {
+    fn from(token: Avx2) -> Self {
+        Self::Avx2(token)
     }
 }

@@ -6,6 +6,7 @@ mod conv_pool;
 mod expect;
 mod join;
 mod known;
+mod map;
 mod matmul;
 mod reduce;
 mod scalar;
@@ -21,6 +22,7 @@ pub use join::join_facts;
 pub use known::{
     dims_product, folded, int_values, known_dims, known_shape, ranked_fact, tensor_fact, vector_len,
 };
+pub use map::map_types;
 pub(crate) use matmul::{known_dim, product_flops};
 pub use matmul::{matmul_dims, matmul_shape};
 pub use reduce::{Axes, reduced_dims, reduced_fact};

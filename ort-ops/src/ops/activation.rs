@@ -8,7 +8,7 @@ use ort_tensor::{DType, Inputs, Output, with_dtype};
 use crate::elementwise::{
     dtype_of, ignore_consumed_inputs, like_first, map_f64, only, unsupported,
 };
-use crate::ops::unary::sigmoid;
+use crate::ops::unary::{sigmoid, softplus};
 
 /// A line is `Name { attributes and their defaults }: domain, versions, check of the element type,
 /// the Rust types of those, |x| formula`.
@@ -24,7 +24,10 @@ macro_rules! activations {
             types: $allowed,
             build: |spec| {
                 ignore_consumed_inputs(spec);
-                $(let $attr = spec.float(stringify!($attr))?.unwrap_or($default);)*
+                $(let $attr = match spec.float(stringify!($attr))? {
+                    Some(value) => value,
+                    None => $default,
+                };)*
                 Ok(Arc::new(Activation::$name { $($attr),* }))
             },
         }),*];
@@ -62,6 +65,13 @@ macro_rules! activations {
 }
 
 activations! {
+    /// `α·x + β`
+    Affine {
+        /// `α`
+        alpha = 1.0,
+        /// `β`
+        beta = 0.0
+    }: "", (1, 1), DType::is_float, float, |x| alpha * x + beta;
     /// `x < 0 ? α·(e^(x/α) − 1) : x`
     Celu {
         /// `α`
@@ -85,11 +95,30 @@ activations! {
         /// `α`
         alpha = 0.01
     }: "", (1, 16), DType::is_float, float, |x| if x < 0.0 { alpha * x } else { x };
+    /// `α · ln(1 + e^(β·x))`
+    ParametricSoftplus {
+        /// `α`
+        alpha = return Err(missing("alpha")),
+        /// `β`
+        beta = return Err(missing("beta"))
+    }: "", (1, 1), DType::is_float, float, |x| alpha * softplus(beta * x);
     /// `x · sigmoid(α·x)`
     QuickGelu {
         /// `α`
         alpha = 1.702
     }: "com.microsoft", (1, 1), DType::is_float, float, |x| x * sigmoid(alpha * x);
+    /// `scale · x`
+    Scale {
+        /// The factor.
+        scale = 1.0
+    }: "", (1, 1), DType::is_float, float, |x| scale * x;
+    /// `α · tanh(β·x)`
+    ScaledTanh {
+        /// `α`
+        alpha = return Err(missing("alpha")),
+        /// `β`
+        beta = return Err(missing("beta"))
+    }: "", (1, 1), DType::is_float, float, |x| alpha * (beta * x).tanh();
     /// `γ · (x < 0 ? α·(eˣ − 1) : x)`
     Selu {
         /// `α`
@@ -118,6 +147,11 @@ activations! {
     }: "", (1, 22), DType::is_float, float, |x| if x > alpha { x } else { 0.0 };
 }
 
+/// Without which parameters there is no function.
+const fn missing(name: &'static str) -> OpError {
+    OpError::MissingAttribute { name }
+}
+
 impl Operator for Activation {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         like_first(inputs, self.allowed())
@@ -144,7 +178,22 @@ mod tests {
         let x = [-2.0_f32, 0.25, 4.0];
         let minus = |alpha: f64| alpha * (-2.0_f64).exp_m1();
         let logistic = |x: f64| 1.0 / (1.0 + (-x).exp());
-        let cases: [(&str, i32, &[(&str, f32)], [f64; 3]); 9] = [
+        let softplus = |x: f64| 3.0 * (0.5 * x).exp().ln_1p();
+        let cases: [(&str, i32, &[(&str, f32)], [f64; 3]); 13] = [
+            ("Affine", 1, &[("alpha", 2.0), ("beta", 1.0)], [-3.0, 1.5, 9.0]),
+            (
+                "ParametricSoftplus",
+                1,
+                &[("alpha", 3.0), ("beta", 0.5)],
+                x.map(|x| softplus(x.into())),
+            ),
+            ("Scale", 1, &[("scale", 3.0)], [-6.0, 0.75, 12.0]),
+            (
+                "ScaledTanh",
+                1,
+                &[("alpha", 3.0), ("beta", 0.5)],
+                x.map(|x| 3.0 * (0.5 * f64::from(x)).tanh()),
+            ),
             ("Celu", 12, &[("alpha", 2.0)], [2.0 * (-1.0_f64).exp_m1(), 0.25, 4.0]),
             ("Elu", 6, &[("alpha", 3.0)], [minus(3.0), 0.25, 4.0]),
             ("HardSigmoid", 6, &[("alpha", 0.5), ("beta", 0.25)], [0.0, 0.375, 1.0]),
@@ -176,6 +225,11 @@ mod tests {
     fn every_float_type_and_no_other_is_taken() {
         for def in DEFS {
             let case = Case::new(def.name, def.versions.1).domain(def.domain);
+            let needs_both = ["ParametricSoftplus", "ScaledTanh"].contains(&def.name);
+            let parameters = if needs_both { &["alpha", "beta"][..] } else { &[] };
+            assert_eq!(case.tensor(&[Tensor::scalar(0_f32)]).is_err(), needs_both, "{}", def.name);
+            let one = Attr::Float(1.0);
+            let case = parameters.iter().fold(case, |case, name| case.attr(name, one.clone()));
             assert!(case.tensor(&[Tensor::scalar(f16::NAN)]).is_ok(), "{}", def.name);
             let integers = case.tensor(&[tensor(&[0], &[0_i32; 0])]);
             assert_eq!(integers.is_ok(), def.name == "Shrink", "{}", def.name);

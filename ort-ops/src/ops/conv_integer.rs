@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, TensorView};
+use ort_tensor::{DType, Inputs, Output, TensorView};
 
 use crate::accumulate::Accumulate;
 use crate::infer::WindowAttrs;
+use crate::integer::convolve;
 use crate::ops::conv::{ConvGeometry, conv_fact, conv_flops, read_group};
-use crate::quantized::{codes, expect_zero_point, per_channel, zero_point};
+use crate::quantized::{Along, Code, centered, expect_zero_point, per_channel};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -50,16 +51,11 @@ impl Operator for ConvInteger {
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let (x, w) = (inputs.tensor(0)?, inputs.tensor(1)?);
         let geometry = ConvGeometry::new(&self.window, self.group, x.shape(), w.shape())?;
-        let x_zero = zero_point(2, inputs.optional_tensor(2)?)?;
-        let x: Vec<f64> = codes(0, x)?.iter().map(|x| x - x_zero).collect();
+        let x = centered_image(x, inputs.optional_tensor(2)?, 2)?;
         let w = centered_weights(w, inputs.optional_tensor(3)?, [1, 3])?;
         let shape = geometry.output_shape();
         let y = outputs[0].tensor(DType::I32, &shape)?.into_slice::<i32>()?;
-        geometry.convolve(&x, &w, 0.0, |start, _, sums| {
-            for (y, &sum) in y[start..].iter_mut().zip(sums) {
-                *y = i32::narrow(i64::from_f64(sum));
-            }
-        })
+        convolve(&geometry, &x, &w, |at, _, sum| y[at] = i32::narrow(sum))
     }
 
     fn flops(&self, inputs: &Facts<'_>, outputs: &[Fact]) -> u64 {
@@ -67,18 +63,30 @@ impl Operator for ConvInteger {
     }
 }
 
+/// The image at input 0 minus its only zero point, which is input `index`.
+pub(crate) fn centered_image(
+    x: TensorView<'_>,
+    zero_point: Option<TensorView<'_>>,
+    index: usize,
+) -> Result<Vec<i16>, OpError> {
+    if zero_point.is_some_and(|zero_point| zero_point.len() != 1) {
+        return Err(OpError::InputValue { index, what: "a single value is needed" });
+    }
+    centered(x, zero_point, Along::Rows, [0, index])
+}
+
 /// The weights minus the zero points of their output channels; `indices` are those of the inputs.
 pub(crate) fn centered_weights(
     w: TensorView<'_>,
     zero_points: Option<TensorView<'_>>,
     indices: [usize; 2],
-) -> Result<Vec<f64>, OpError> {
-    let mut centered = codes(indices[0], w)?;
+) -> Result<Vec<i16>, OpError> {
+    let mut centered = i16::of(indices[0], w)?;
     let n_channels = w.shape().first().copied().unwrap_or(0);
     let (Some(zero_points), false) = (zero_points, centered.is_empty()) else {
         return Ok(centered);
     };
-    let zero_points = per_channel(indices[1], &codes(indices[1], zero_points)?, n_channels)?;
+    let zero_points = per_channel(indices[1], &i16::of(indices[1], zero_points)?, n_channels)?;
     let n_weights = centered.len() / n_channels;
     for (weights, zero_point) in centered.chunks_exact_mut(n_weights).zip(zero_points) {
         weights.iter_mut().for_each(|weight| *weight -= zero_point);

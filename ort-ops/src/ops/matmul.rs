@@ -10,6 +10,7 @@ use ort_tensor::{
 
 use crate::accumulate::{Accumulate, Sum, multiply_add, zeros};
 use crate::infer::{known_dim, matmul_dims, matmul_shape, product_flops};
+use crate::integer::{multiply, transposed};
 use crate::offsets::Offsets;
 
 /// The definitions of this file.
@@ -213,6 +214,27 @@ impl Product {
     /// # Errors
     /// If they are too many.
     pub(crate) fn compute<S: Sum>(&self, a: &[S], b: &[S]) -> Result<Vec<S>, OpError> {
+        self.for_each_matrix(a, b, |a, b, c| multiply_add(a, b, c, self.n))
+    }
+
+    /// The sums of all elements, row-major, of differences of 8-bit codes.
+    ///
+    /// # Errors
+    /// If they are too many.
+    pub(crate) fn compute_exact(&self, a: &[i16], b: &[i16]) -> Result<Vec<i64>, OpError> {
+        let b = transposed(b, self.k, self.n);
+        self.for_each_matrix(a, &b, |a, b, c| {
+            multiply(a, b, self.k, |i, j, sum| c[i * self.n + j] = sum);
+        })
+    }
+
+    /// Calls `fill` with each pair of matrices, of which there are elements, and their result.
+    fn for_each_matrix<T, S: Sum>(
+        &self,
+        a: &[T],
+        b: &[T],
+        fill: impl Fn(&[T], &[T], &mut [S]),
+    ) -> Result<Vec<S>, OpError> {
         let n_sums = n_elements(&self.shape).ok_or(OpError::TooLarge)?;
         let mut sums = zeros(n_sums)?;
         if n_sums == 0 || self.k == 0 {
@@ -223,7 +245,7 @@ impl Product {
         for (c, (a_start, b_start)) in sums.chunks_exact_mut(self.m * self.n).zip(starts) {
             let a = &a[a_start..a_start + self.m * self.k];
             let b = &b[b_start..b_start + self.k * self.n];
-            multiply_add(a, b, c, self.n);
+            fill(a, b, c);
         }
         Ok(sums)
     }

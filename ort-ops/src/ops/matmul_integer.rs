@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output};
+use ort_tensor::{DType, Inputs, Output};
 
 use crate::accumulate::Accumulate;
 use crate::infer::{known_dim, matmul_dims, product_flops};
@@ -49,10 +49,10 @@ impl Operator for MatMulInteger {
         let product = Product::new(a.shape(), b.shape())?;
         let a = centered(a, inputs.optional_tensor(2)?, Along::Rows, [0, 2])?;
         let b = centered(b, inputs.optional_tensor(3)?, Along::Columns, [1, 3])?;
-        let sums = product.compute(&a, &b)?;
+        let sums = product.compute_exact(&a, &b)?;
         let y = outputs[0].tensor(DType::I32, &product.shape)?.into_slice::<i32>()?;
         for (y, sum) in y.iter_mut().zip(sums) {
-            *y = i32::narrow(i64::from_f64(sum));
+            *y = i32::narrow(sum);
         }
         Ok(())
     }

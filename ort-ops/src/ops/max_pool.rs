@@ -5,17 +5,27 @@ use std::sync::Arc;
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Number, Output, with_dtype};
 
+use crate::channels_last::ChannelsLast;
 use crate::infer::{WindowAttrs, unravel};
 use crate::pool::{Pool, pool_fact};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] = &[OpDef {
-    domain: "",
-    name: "MaxPool",
-    versions: (1, 22),
-    types: is_allowed,
-    build: MaxPool::build,
-}];
+pub const DEFS: &[OpDef] = &[
+    OpDef {
+        domain: "",
+        name: "MaxPool",
+        versions: (1, 22),
+        types: is_allowed,
+        build: |spec| Ok(Arc::new(MaxPool::read(spec)?)),
+    },
+    OpDef {
+        domain: "com.microsoft",
+        name: "NhwcMaxPool",
+        versions: (1, 1),
+        types: is_allowed,
+        build: MaxPool::build_channels_last,
+    },
+];
 
 /// MaxPool: the largest element of each window, padding left out, and where it is. `x`:
 /// `[N, C, D₁, …]`, float, int8 or uint8. NaN is larger than everything. The optional second
@@ -24,7 +34,10 @@ pub const DEFS: &[OpDef] = &[OpDef {
 ///
 /// A window that sees only padding has the least value of the type, and the index −1.
 ///
-/// Source: ONNX operator set, MaxPool-22. ONNX Runtime passes NaN over.
+/// `NhwcMaxPool` takes and gives `[N, D₁, …, C]`.
+///
+/// Source: ONNX operator set, MaxPool-22; com.microsoft, NhwcMaxPool-1 (ONNX Runtime 1.31). ONNX
+/// Runtime passes NaN over, and has NhwcMaxPool for int8 and uint8 only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaxPool {
     /// Where the windows lie.
@@ -34,18 +47,29 @@ pub struct MaxPool {
 }
 
 impl MaxPool {
-    fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+    fn build_channels_last(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+        let window =
+            WindowAttrs { is_ceil: spec.flag("ceil_mode", false)?, ..WindowAttrs::read(spec)? };
+        let pool = Self { window, is_column_major: false };
+        Ok(Arc::new(ChannelsLast(pool.with_kernel()?)))
+    }
+
+    fn read(spec: &NodeSpec<'_>) -> Result<Self, OpError> {
         let window = match spec.since_version {
             ..10 => WindowAttrs::read_undilated(spec)?,
             _ => {
                 WindowAttrs { is_ceil: spec.flag("ceil_mode", false)?, ..WindowAttrs::read(spec)? }
             }
         };
-        if window.kernel.is_none() {
-            return Err(OpError::MissingAttribute { name: "kernel_shape" });
-        }
         let is_column_major = spec.since_version >= 8 && spec.flag("storage_order", false)?;
-        Ok(Arc::new(Self { window, is_column_major }))
+        Self { window, is_column_major }.with_kernel()
+    }
+
+    fn with_kernel(self) -> Result<Self, OpError> {
+        match self.window.kernel {
+            Some(_) => Ok(self),
+            None => Err(OpError::MissingAttribute { name: "kernel_shape" }),
+        }
     }
 
     fn compute<T: Number>(
@@ -171,6 +195,16 @@ mod tests {
             assert_eq!(values[0].as_tensor().unwrap(), &tensor(&[1, 2, 1, 1], &[9_f32, 7.0]));
             assert_eq!(values[1].as_tensor().unwrap(), &tensor(&[1, 2, 1, 1], &expected));
         }
+    }
+
+    #[test]
+    fn channels_can_come_last() {
+        let case = Case::new("NhwcMaxPool", 1).domain("com.microsoft");
+        let case = case.attr("kernel_shape", ints(&[2]));
+        let y = case.tensor(&[tensor(&[1, 3, 2], &[1_u8, 6, 3, 4, 2, 5])]);
+        assert_eq!(y, Ok(tensor(&[1, 2, 2], &[3_u8, 6, 3, 5])));
+        assert!(case.tensor(&[tensor(&[1], &[1_u8])]).is_err());
+        assert!(case.tensor(&[tensor(&[1, 1], &[1_u8])]).is_err());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::walk::Walk;
 pub const DEFS: &[OpDef] = &[OpDef {
     domain: "",
     name: "MeanVarianceNormalization",
-    versions: (9, 13),
+    versions: (1, 13),
     types: DType::is_float,
     build: MeanVarianceNormalization::build,
 }];
@@ -23,17 +23,45 @@ const EPSILON: f64 = 1e-9;
 
 /// MeanVarianceNormalization of floats, computed in f64 and rounded once.
 ///
-/// Source: ONNX operator set, MeanVarianceNormalization-13.
+/// Source: ONNX operator set, MeanVarianceNormalization-13; version 1 has other attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeanVarianceNormalization {
-    /// The axes that share mean and variance, negative ones from the back.
-    pub axes: Vec<i64>,
+    /// Which axes share mean and variance.
+    pub joined: Joined,
+    /// Whether differences from the mean are divided by the deviation; always, but in version 1.
+    pub normalizes_variance: bool,
+}
+
+/// Axes that share mean and variance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Joined {
+    /// These, negative ones from the back.
+    Axes(Vec<i64>),
+    /// All but axis 1.
+    AllButChannels,
+    /// All.
+    All,
 }
 
 impl MeanVarianceNormalization {
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+        if spec.since_version < 9 {
+            let across = spec.flag("across_channels", false)?;
+            return Ok(Arc::new(Self {
+                joined: if across { Joined::All } else { Joined::AllButChannels },
+                normalizes_variance: spec.flag("normalize_variance", true)?,
+            }));
+        }
         let axes = spec.ints("axes")?.map_or_else(|| vec![0, 2, 3], <[i64]>::to_vec);
-        Ok(Arc::new(Self { axes }))
+        Ok(Arc::new(Self { joined: Joined::Axes(axes), normalizes_variance: true }))
+    }
+
+    fn axes(&self, rank: usize) -> Result<Vec<usize>, OpError> {
+        match &self.joined {
+            Joined::Axes(axes) => normalize_axes(axes, rank),
+            Joined::AllButChannels => Ok((0..rank).filter(|&axis| axis != 1).collect()),
+            Joined::All => Ok((0..rank).collect()),
+        }
     }
 }
 
@@ -42,14 +70,14 @@ impl Operator for MeanVarianceNormalization {
         inputs.dtype(0, DType::is_float)?;
         let fact = inputs.fact(0)?;
         if let Some(rank) = fact.rank() {
-            normalize_axes(&self.axes, rank)?;
+            self.axes(rank)?;
         }
         Ok(vec![fact.ty.clone().into()])
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
-        let axes = normalize_axes(&self.axes, x.shape().len())?;
+        let axes = self.axes(x.shape().len())?;
         let is_joined: Vec<bool> =
             (0..x.shape().len()).map(|i| axes.binary_search(&i).is_ok()).collect();
         let mut y = floats::read(x)?;
@@ -60,9 +88,11 @@ impl Operator for MeanVarianceNormalization {
             let mut mean = walk.fold(&y, 0.0, |x| x, |a, b| a + b);
             mean.iter_mut().for_each(|mean| *mean /= n);
             walk.spread(&mut y, &mean, |x, mean| *x -= mean);
-            let mut deviation = walk.fold(&y, 0.0, |x| x * x, |a, b| a + b);
-            deviation.iter_mut().for_each(|sum| *sum = (*sum / n).sqrt() + EPSILON);
-            walk.spread(&mut y, &deviation, |x, deviation| *x /= deviation);
+            if self.normalizes_variance {
+                let mut deviation = walk.fold(&y, 0.0, |x| x * x, |a, b| a + b);
+                deviation.iter_mut().for_each(|sum| *sum = (*sum / n).sqrt() + EPSILON);
+                walk.spread(&mut y, &deviation, |x, deviation| *x /= deviation);
+            }
         }
         floats::write(outputs, 0, x.dtype(), x.shape(), &y)
     }
@@ -95,5 +125,19 @@ mod tests {
         let case = Case::new("MeanVarianceNormalization", 9);
         assert_eq!(case.tensor(std::slice::from_ref(&x)), Ok(x));
         assert!(case.tensor(&[Tensor::scalar(1_f32)]).is_err());
+    }
+
+    #[test]
+    fn the_first_version_had_flags() {
+        let x = tensor(&[2, 2, 1], &[1_f32, 5.0, 3.0, 7.0]);
+        let case = |across, variance| {
+            let case = Case::new("MeanVarianceNormalization", 1)
+                .attr("across_channels", Attr::Int(across))
+                .attr("normalize_variance", Attr::Int(variance));
+            case.tensor(std::slice::from_ref(&x)).unwrap()
+        };
+        assert_eq!(case(0, 0), tensor(&[2, 2, 1], &[-1_f32, -1.0, 1.0, 1.0]));
+        assert_eq!(case(0, 1), case(0, 0));
+        assert_eq!(case(1, 0), tensor(&[2, 2, 1], &[-3_f32, 1.0, -1.0, 3.0]));
     }
 }

@@ -3,29 +3,41 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output};
+use ort_tensor::{DType, Inputs, Output, with_dtype};
 
+use crate::channels_last::with_layout;
+use crate::elementwise::{only, unsupported};
 use crate::infer::WindowAttrs;
+use crate::integer::convolve;
 use crate::ops::conv::{ConvGeometry, conv_fact, conv_flops, expect_channels, read_group};
-use crate::ops::conv_integer::centered_weights;
-use crate::quantized::{codes, expect_zero_point, per_channel, scale, scales, store, zero_point};
+use crate::ops::conv_integer::{centered_image, centered_weights};
+use crate::quantized::{Scheme, expect_zero_point, per_channel, saturate, scale, scales};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] = &[OpDef {
-    domain: "",
-    name: "QLinearConv",
-    versions: (10, 10),
-    types: DType::is_byte,
-    build: QLinearConv::build,
-}];
+pub const DEFS: &[OpDef] = &[
+    OpDef {
+        domain: "",
+        name: "QLinearConv",
+        versions: (10, 10),
+        types: DType::is_byte,
+        build: |spec| Ok(Arc::new(QLinearConv::read(spec)?)),
+    },
+    OpDef {
+        domain: "com.microsoft",
+        name: "QLinearConv",
+        versions: (1, 1),
+        types: DType::is_byte,
+        build: |spec| with_layout(spec, QLinearConv::read(spec)?),
+    },
+];
 
 /// QLinearConv: `y = saturate(round((Σ w'·x' + b) · x_scale·w_scale/y_scale) + y_zero_point)`, where
 /// `x'` and `w'` are codes minus zero points. Inputs: `x`, its scale and zero point, the same of
 /// `w`, scale and zero point of `y`, `b`: absent or `[M]`, int32. Codes are int8 or uint8; scale and
 /// zero point of `w` are one value or one an output channel. Sums are exact; scaling is float32,
-/// rounding half to even, as in ONNX Runtime.
+/// rounding half to even, as in ONNX Runtime. With `channels_last`, `x` and `y` are `[N, …, C]`.
 ///
-/// Source: ONNX operator set, QLinearConv-10.
+/// Source: ONNX operator set, QLinearConv-10; com.microsoft, QLinearConv-1 (ONNX Runtime 1.31).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QLinearConv {
     /// Where the windows lie.
@@ -35,8 +47,8 @@ pub struct QLinearConv {
 }
 
 impl QLinearConv {
-    fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
-        Ok(Arc::new(Self { window: WindowAttrs::read(spec)?, group: read_group(spec)? }))
+    fn read(spec: &NodeSpec<'_>) -> Result<Self, OpError> {
+        Ok(Self { window: WindowAttrs::read(spec)?, group: read_group(spec)? })
     }
 }
 
@@ -61,30 +73,23 @@ impl Operator for QLinearConv {
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let (x, w) = (inputs.tensor(0)?, inputs.tensor(3)?);
         let geometry = ConvGeometry::new(&self.window, self.group, x.shape(), w.shape())?;
-        let x_zero = zero_point(2, inputs.optional_tensor(2)?)?;
-        let x: Vec<f64> = codes(0, x)?.iter().map(|x| x - x_zero).collect();
+        let x = centered_image(x, inputs.optional_tensor(2)?, 2)?;
         let n_channels = w.shape()[0];
         let w = centered_weights(w, inputs.optional_tensor(5)?, [3, 5])?;
         let (x_scale, y_scale) = (scale(1, inputs.tensor(1)?)?, scale(6, inputs.tensor(6)?)?);
-        let w_scales = per_channel(4, &scales(4, inputs.tensor(4)?)?, n_channels)?;
-        let y_zero = inputs.tensor(7)?;
-        let (dtype, y_zero) = (y_zero.dtype(), zero_point(7, Some(y_zero))?);
-        let bias = match inputs.optional_tensor(8)? {
-            Some(bias) => per_channel(8, &codes(8, bias)?, n_channels)?,
-            None => vec![0.0; n_channels],
-        };
-        let shape = geometry.output_shape();
-        let n_values = ort_tensor::n_elements(&shape).ok_or(OpError::TooLarge)?;
-        let mut values = Vec::new();
-        values.try_reserve_exact(n_values).map_err(|_| OpError::TooLarge)?;
-        values.resize(n_values, (0.0, y_zero));
-        geometry.convolve(&x, &w, 0.0, |start, channel, sums| {
-            let factor = x_scale * w_scales[channel] / y_scale;
-            for ((value, _), sum) in values[start..].iter_mut().zip(sums) {
-                *value = f32::from_f64(sum + bias[channel]) * factor;
-            }
-        })?;
-        store(&mut outputs[0], dtype, &shape, &values)
+        let mut factors = per_channel(4, &scales(4, inputs.tensor(4)?)?, n_channels)?;
+        factors.iter_mut().for_each(|scale| *scale = x_scale * *scale / y_scale);
+        let zero_point = Scheme::zero_point(7, inputs.optional_tensor(7)?)?;
+        let bias = geometry.channel_values::<i32>(inputs.optional_tensor(8)?)?;
+        let dtype = inputs.tensor(7)?.dtype();
+        let y = only(outputs)?.tensor(dtype, &geometry.output_shape())?;
+        with_dtype!(dtype, [i8, u8], T => {
+            let y = y.into_slice::<T>()?;
+            convolve(&geometry, &x, &w, |at, channel, sum| {
+                let value = (sum + bias[channel]) as f32 * factors[channel];
+                y[at] = saturate(value.round_ties_even() + zero_point);
+            })
+        }, else => Err(unsupported(7, dtype)))
     }
 
     fn flops(&self, inputs: &Facts<'_>, outputs: &[Fact]) -> u64 {
@@ -94,6 +99,7 @@ impl Operator for QLinearConv {
 
 #[cfg(test)]
 mod tests {
+    use ort_graph::Attr;
     use ort_tensor::Tensor;
 
     use crate::case::{Case, tensor};
@@ -114,5 +120,10 @@ mod tests {
         // (2 + 1)/2 = 1.5 rounds to 2, (254 + 1)/2 = 127.5 to 128; 2 − 4 and 254 − 4 stay.
         let y = Case::new("QLinearConv", 10).tensor(&inputs);
         assert_eq!(y, Ok(tensor(&[1, 2, 2], &[12_u8, 138, 8, 255])));
+        let last = Case::new("QLinearConv", 1).domain("com.microsoft");
+        let last = last.attr("channels_last", Attr::Int(1));
+        let mut inputs = inputs;
+        inputs[0] = tensor(&[1, 2, 1], &[3_u8, 255]);
+        assert_eq!(last.tensor(&inputs), Ok(tensor(&[1, 2, 2], &[12_u8, 8, 138, 255])));
     }
 }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output};
+use ort_tensor::{DType, Inputs, Number, Output, TensorView};
 
 use crate::infer::{known_dim, matmul_dims, product_flops};
 use crate::ops::matmul::Product;
-use crate::quantized::{Along, centered, codes, expect_zero_point, is_code, scales, spread, store};
+use crate::quantized::{
+    Along, Code, centered, expect_zero_point, is_code, scales, store, stretched,
+};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -54,26 +56,19 @@ impl Operator for QLinearMatMul {
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let (a, b) = (inputs.tensor(0)?, inputs.tensor(3)?);
         let product = Product::new(a.shape(), b.shape())?;
-        let a = centered(a, inputs.optional_tensor(2)?, Along::Rows, [0, 2])?;
-        let b = centered(b, inputs.optional_tensor(5)?, Along::Columns, [3, 5])?;
-        let sums = product.compute(&a, &b)?;
-        let parameter = |index: usize, along| {
-            let x = inputs.tensor(index)?;
-            Ok::<_, OpError>((x, spread(x.shape(), along, &product.shape)?))
-        };
+        let zero_points = [inputs.optional_tensor(2)?, inputs.optional_tensor(5)?];
+        let sums = sums(&product, [a, b], zero_points)?;
         let scale = |index: usize, along| {
-            let (x, own) = parameter(index, along)?;
-            Ok::<_, OpError>((scales(index, x)?, own))
+            let x = inputs.tensor(index)?;
+            stretched(&scales(index, x)?, x.shape(), along, &product.shape)
         };
-        let (a_scale, a_own) = scale(1, Along::Rows)?;
-        let (b_scale, b_own) = scale(4, Along::Columns)?;
-        let (y_scale, y_own) = scale(6, Along::Rows)?;
-        let (zero_point, zero_own) = parameter(7, Along::Rows)?;
-        let dtype = zero_point.dtype();
-        let zero_point = codes(7, zero_point)?;
+        let (a_scale, b_scale) = (scale(1, Along::Rows)?, scale(4, Along::Columns)?);
+        let y_scale = scale(6, Along::Rows)?;
+        let zero_point = inputs.tensor(7)?;
+        let (dtype, given) = (zero_point.dtype(), zero_point.shape());
+        let zero_point = stretched(&f64::of(7, zero_point)?, given, Along::Rows, &product.shape)?;
         let value = |(i, sum): (usize, f64)| {
-            let factor = a_scale[a_own[i]] * b_scale[b_own[i]] / y_scale[y_own[i]];
-            (f32::from_f64(sum) * factor, zero_point[zero_own[i]])
+            (f32::from_f64(sum) * (a_scale[i] * b_scale[i] / y_scale[i]), zero_point[i])
         };
         let values: Vec<_> = sums.into_iter().enumerate().map(value).collect();
         store(&mut outputs[0], dtype, &product.shape, &values)
@@ -83,6 +78,23 @@ impl Operator for QLinearMatMul {
         let rank = inputs.get(0).and_then(Fact::rank).unwrap_or(0);
         product_flops(known_dim(inputs, 0, rank.wrapping_sub(1)), outputs.first())
     }
+}
+
+/// The sums of `a'·b'`.
+fn sums(
+    product: &Product,
+    [a, b]: [TensorView<'_>; 2],
+    [a_zero, b_zero]: [Option<TensorView<'_>>; 2],
+) -> Result<Vec<f64>, OpError> {
+    if a.dtype().is_byte() && b.dtype().is_byte() {
+        let a = centered(a, a_zero, Along::Rows, [0, 2])?;
+        let b = centered(b, b_zero, Along::Columns, [3, 5])?;
+        let sums = product.compute_exact(&a, &b)?;
+        return Ok(sums.into_iter().map(Number::to_f64).collect());
+    }
+    let a = centered::<f64>(a, a_zero, Along::Rows, [0, 2])?;
+    let b = centered::<f64>(b, b_zero, Along::Columns, [3, 5])?;
+    product.compute(&a, &b)
 }
 
 #[cfg(test)]

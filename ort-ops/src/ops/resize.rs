@@ -98,6 +98,20 @@ enum Target {
 }
 
 impl Resize {
+    /// Every axis by its own scale.
+    pub(crate) fn by(scales: Vec<f32>, mode: ResizeMode, coordinates: Coordinates) -> Self {
+        Self {
+            mode,
+            coordinates,
+            axes: None,
+            has_antialias: false,
+            excludes_outside: false,
+            extrapolation_value: 0.0,
+            aspect_ratio: AspectRatio::Stretch,
+            scales: Scales::Attribute(scales),
+        }
+    }
+
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
         let scales = if spec.since_version < 11 { Scales::Second } else { Scales::Third };
         Ok(Arc::new(read(spec, scales)?))

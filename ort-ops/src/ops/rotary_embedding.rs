@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output, TensorView};
 
+use crate::attend::rotation::Rotation;
 use crate::floats;
 
 /// The definitions of this file.
@@ -14,16 +15,29 @@ pub const DEFS: &[OpDef] = &[
         name: "RotaryEmbedding",
         versions: (23, 23),
         types: DType::is_float,
-        build: |spec| RotaryEmbedding::build(spec, Operands { positions: 3, cos: 1, sin: 2 }),
+        build: |spec| RotaryEmbedding::build(spec, OWN, None),
     },
     OpDef {
         domain: "com.microsoft",
         name: "RotaryEmbedding",
         versions: (1, 1),
         types: DType::is_float,
-        build: |spec| RotaryEmbedding::build(spec, Operands { positions: 1, cos: 2, sin: 3 }),
+        build: |spec| RotaryEmbedding::build(spec, OTHER, None),
+    },
+    OpDef {
+        domain: "com.microsoft",
+        name: "MRotaryEmbedding",
+        versions: (1, 1),
+        types: DType::is_float,
+        build: |spec| RotaryEmbedding::build(spec, OTHER, Some(Sections::build(spec)?)),
     },
 ];
+
+/// The operands of ai.onnx.
+const OWN: Operands = Operands { positions: 3, cos: 1, sin: 2 };
+
+/// The operands of com.microsoft.
+const OTHER: Operands = Operands { positions: 1, cos: 2, sin: 3 };
 
 /// RotaryEmbedding of `x: [B, H, S, D]` or `[B, S, H·D]`: of the first R features of a head,
 /// `(a, b) → (a·cos − b·sin, a·sin + b·cos)` for the pairs `(i, i + R/2)`, or, interleaved,
@@ -31,8 +45,10 @@ pub const DEFS: &[OpDef] = &[
 /// position of the first, in com.microsoft), or `[B, S, R/2]` without. Floats, computed in f64 and
 /// rounded once.
 ///
-/// Source: ONNX operator set, RotaryEmbedding-23; com.microsoft, RotaryEmbedding-1 (ONNX Runtime
-/// 1.31) without `is_packed_batching`.
+/// MRotaryEmbedding has three positions for each step, ids `[3, B, S]`, and turns some pairs by each.
+///
+/// Source: ONNX operator set, RotaryEmbedding-23; com.microsoft, RotaryEmbedding-1 and
+/// MRotaryEmbedding-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RotaryEmbedding {
     /// Where cosines, sines and positions stand.
@@ -43,6 +59,45 @@ pub struct RotaryEmbedding {
     pub rotary_dim: usize,
     /// Whether pairs are neighbours.
     pub is_interleaved: bool,
+    /// Which pairs turn by which of three positions; `None` if there is but one.
+    pub sections: Option<Sections>,
+}
+
+/// The pairs that turn by the first, the second and the third of three positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sections {
+    /// How many there are of each.
+    pub lens: [usize; 3],
+    /// Whether they take turns, not follow one another; what is left over is of the first.
+    pub is_interleaved: bool,
+}
+
+impl Sections {
+    fn build(spec: &NodeSpec<'_>) -> Result<Self, OpError> {
+        let name = "mrope_section";
+        let given = spec.ints(name)?.ok_or(OpError::MissingAttribute { name })?;
+        let lens = given.iter().map(|&n| usize::try_from(n).ok()).collect::<Option<Vec<_>>>();
+        let lens = lens.and_then(|lens| <[usize; 3]>::try_from(lens).ok());
+        let wrong = || OpError::AttributeValue { name, found: format!("{given:?}") };
+        let is_interleaved = spec.flag("mrope_layout", false)?;
+        Ok(Self { lens: lens.ok_or_else(wrong)?, is_interleaved })
+    }
+
+    fn n_pairs(&self) -> Option<usize> {
+        self.lens.iter().try_fold(0_usize, |sum, &n| sum.checked_add(n))
+    }
+
+    /// The position that a pair turns by.
+    fn position_of(&self, pair: usize) -> usize {
+        let [first, second, _] = self.lens;
+        match pair % 3 {
+            _ if !self.is_interleaved => {
+                usize::from(pair >= first) + usize::from(pair >= first + second)
+            }
+            turn if pair / 3 < self.lens[turn] => turn,
+            _ => 0,
+        }
+    }
 }
 
 /// Where the operands after `x` stand.
@@ -67,17 +122,20 @@ struct Sizes {
 }
 
 impl RotaryEmbedding {
-    fn build(spec: &NodeSpec<'_>, operands: Operands) -> Result<Arc<dyn Operator>, OpError> {
+    fn build(
+        spec: &NodeSpec<'_>,
+        operands: Operands,
+        sections: Option<Sections>,
+    ) -> Result<Arc<dyn Operator>, OpError> {
         let size = |name| {
             let n = spec.int(name)?.unwrap_or(0);
             let wrong = |_| OpError::AttributeValue { name, found: n.to_string() };
             usize::try_from(n).map_err(wrong)
         };
-        if operands.positions == 1 {
-            if spec.flag("is_packed_batching", false)? {
-                return Err(OpError::Unsupported { what: "a packed batch" });
-            }
-            // No runtime of ours or of others uses it.
+        if operands == OTHER {
+            // Sequences that are packed into one have positions like any other; only a check of
+            // the length falls away that is not made here. And nobody uses the scale.
+            spec.ignore("is_packed_batching");
             spec.ignore("scale");
         }
         Ok(Arc::new(Self {
@@ -85,6 +143,7 @@ impl RotaryEmbedding {
             num_heads: size("num_heads")?,
             rotary_dim: size("rotary_embedding_dim")?,
             is_interleaved: spec.flag("interleaved", false)?,
+            sections,
         }))
     }
 
@@ -103,7 +162,8 @@ impl RotaryEmbedding {
             _ => return Err(OpError::InputRank { index: 0, expected: "3 or 4", found: x.len() }),
         };
         let rotated = if self.rotary_dim == 0 { size } else { self.rotary_dim };
-        let is_whole = is_split || heads.checked_mul(size) == Some(x[2]);
+        let fits = self.sections.is_none_or(|sections| sections.n_pairs() == Some(pairs));
+        let is_whole = fits && (is_split || heads.checked_mul(size) == Some(x[2]));
         if !is_whole || rotated > size || pairs.checked_mul(2) != Some(rotated) {
             let (left, right) = (x.to_vec(), cos.to_vec());
             return Err(OpError::Shapes { what: "the pairs of a head", left, right });
@@ -136,6 +196,13 @@ impl RotaryEmbedding {
             row.ok_or(OpError::Index { what: "the cosines", index, len })
         };
         let ids = view.as_slice::<i64>()?;
+        if self.sections.is_some() {
+            if view.shape() == [3, sizes.batch, sizes.len] {
+                return ids.iter().map(|&id| row(id)).collect();
+            }
+            let (left, right) = (view.shape().to_vec(), vec![3, sizes.batch, sizes.len]);
+            return Err(OpError::Shapes { what: "positions", left, right });
+        }
         match ids {
             &[first] if view.shape().len() == 1 => {
                 let steps = (0_i64..).take(sizes.len).map(|step| row(first.saturating_add(step)));
@@ -146,16 +213,6 @@ impl RotaryEmbedding {
                 let (left, right) = (view.shape().to_vec(), vec![sizes.batch, sizes.len]);
                 Err(OpError::Shapes { what: "positions", left, right })
             }
-        }
-    }
-
-    fn rotate(&self, head: &mut [f64], cos: &[f64], sin: &[f64]) {
-        let n = cos.len();
-        for i in 0..n {
-            let (a, b) = if self.is_interleaved { (2 * i, 2 * i + 1) } else { (i, i + n) };
-            let (x, y) = (head[a], head[b]);
-            head[a] = x * cos[i] - y * sin[i];
-            head[b] = x * sin[i] + y * cos[i];
         }
     }
 }
@@ -176,21 +233,26 @@ impl Operator for RotaryEmbedding {
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let (x, cos) = (inputs.tensor(0)?, inputs.tensor(self.operands.cos)?);
         let sin = inputs.tensor(self.operands.sin)?;
-        if sin.shape() != cos.shape() {
-            let (left, right) = (cos.shape().to_vec(), sin.shape().to_vec());
-            return Err(OpError::Shapes { what: "cosines and sines", left, right });
-        }
+        let rotation = Rotation::read(cos, sin, self.is_interleaved)?;
         let sizes = self.sizes(x.shape(), cos.shape())?;
-        let rows = self.rows(inputs, sizes, cos)?;
-        let (cos, sin) = (floats::read(cos)?, floats::read(sin)?);
+        let mut rows = self.rows(inputs, sizes, cos)?;
+        let rotation = match self.sections {
+            None => rotation,
+            Some(sections) => {
+                let n = rows.len() / 3;
+                let of_steps =
+                    rotation.gathered(n, |step, pair| rows[sections.position_of(pair) * n + step]);
+                rows = (0..n).collect();
+                of_steps
+            }
+        };
         let mut y = floats::read(x)?;
         for (i, head) in y.chunks_exact_mut(sizes.size.max(1)).enumerate() {
             let step = match sizes.is_split {
                 true => i / sizes.len / sizes.heads * sizes.len + i % sizes.len,
                 false => i / sizes.heads,
             };
-            let at = rows[step] * sizes.pairs..(rows[step] + 1) * sizes.pairs;
-            self.rotate(head, &cos[at.clone()], &sin[at]);
+            rotation.turn(head, rows[step]);
         }
         floats::write(outputs, 0, x.dtype(), x.shape(), &y)
     }
@@ -257,5 +319,27 @@ mod tests {
         assert!(run(odd, tensor(&[1, 1], &[0_i64]), 0).is_err());
         let empty = Tensor::zeros(DType::F32, &[1, 0, 4]).unwrap();
         assert!(run(empty, tensor::<i64>(&[1, 0], &[]), 0).is_ok());
+    }
+
+    #[test]
+    fn each_section_turns_by_a_position_of_its_own() {
+        // Row 1 of the cosines turns by a right angle, row 0 does not; (1, 2) turns to (−2, 1).
+        let cos = tensor(&[2, 3], &[1_f32, 1.0, 1.0, 0.0, 0.0, 0.0]);
+        let sin = tensor(&[2, 3], &[0_f32, 0.0, 0.0, 1.0, 1.0, 1.0]);
+        let x = tensor(&[1, 1, 1, 6], &[1_f32, 2.0, 1.0, 2.0, 1.0, 2.0]);
+        let run = |lens: [i64; 3], layout, turned: [i64; 3]| {
+            let case = Case::new("MRotaryEmbedding", 1).domain("com.microsoft");
+            let case =
+                case.attr("interleaved", Attr::Int(1)).attr("mrope_layout", Attr::Int(layout));
+            let case = case.attr("mrope_section", Attr::Ints(lens.to_vec()));
+            let positions = tensor(&[3, 1, 1], &turned);
+            let y = case.tensor(&[x.clone(), positions, cos.clone(), sin.clone()]).ok()?;
+            Some([0, 2, 4].map(|i| y.as_slice::<f32>().unwrap()[i] < 0.0))
+        };
+        assert_eq!(run([1, 2, 0], 0, [1, 0, 0]), Some([true, false, false]));
+        assert_eq!(run([1, 1, 1], 0, [0, 0, 1]), Some([false, false, true]));
+        assert_eq!(run([1, 1, 1], 1, [0, 1, 0]), Some([false, true, false]));
+        assert_eq!(run([2, 1, 0], 1, [1, 0, 0]), Some([true, false, true]));
+        assert_eq!(run([1, 1, 0], 0, [0, 0, 0]), None);
     }
 }

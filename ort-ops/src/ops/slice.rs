@@ -9,20 +9,29 @@ use crate::infer::{folded, int_values, normalize_axis, ranked_fact};
 use crate::strided::{self, Strided};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] = &[OpDef {
-    domain: "",
-    name: "Slice",
-    versions: (1, 13),
-    types: DType::is_any,
-    build: Slice::build,
-}];
+pub const DEFS: &[OpDef] = &[
+    OpDef {
+        domain: "",
+        name: "DynamicSlice",
+        versions: (1, 1),
+        types: DType::is_any,
+        build: |_| Ok(Arc::new(Slice { ranges: None })),
+    },
+    OpDef {
+        domain: "",
+        name: "Slice",
+        versions: (1, 13),
+        types: DType::is_any,
+        build: Slice::build,
+    },
+];
 
 /// Slice: `y[…, i, …] = x[…, start + i·step, …]` for each given axis. Starts and ends count from
 /// the back where they are negative, and are clamped to what the axis has; a step below zero
 /// walks backwards. They are inputs 1 to 4 (starts, ends, axes, steps), attributes before
-/// version 10.
+/// version 10, but not of DynamicSlice.
 ///
-/// Source: ONNX operator set, Slice-13.
+/// Source: ONNX operator set, Slice-13, DynamicSlice-1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
     /// The ranges, if they are attributes.
@@ -246,6 +255,10 @@ mod tests {
             .attr("starts", Attr::Ints(vec![1, 0]))
             .attr("ends", Attr::Ints(vec![2, -1]));
         assert_eq!(case.tensor(std::slice::from_ref(&x)), Ok(tensor(&[1, 2], &[4_u8, 5])));
+        let vector = |ints: &[i64]| tensor(&[2], ints);
+        let inputs = [x.clone(), vector(&[1, 0]), vector(&[2, -1])];
+        let dynamic = Case::new("DynamicSlice", 1).tensor(&inputs);
+        assert_eq!(dynamic, Ok(tensor(&[1, 2], &[4_u8, 5])));
         let twice = case.attr("axes", Attr::Ints(vec![0, -2]));
         assert!(twice.tensor(&[x]).is_err());
     }

@@ -157,7 +157,7 @@ pub(crate) fn sigmoid(x: f64) -> f64 {
 }
 
 /// `ln(1 + eˣ)` without overflow.
-fn softplus(x: f64) -> f64 {
+pub(crate) fn softplus(x: f64) -> f64 {
     // `f64::max` would drop a NaN, which the second term keeps.
     x.max(0.0) + (-x.abs()).exp().ln_1p()
 }

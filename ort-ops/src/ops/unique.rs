@@ -14,31 +14,53 @@ use crate::ops::gather::gather;
 use crate::order::{Sortable, is_comparable};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] = &[OpDef {
-    domain: "",
-    name: "Unique",
-    versions: (11, 28),
-    types: is_comparable,
-    build: Unique::build,
-}];
+pub const DEFS: &[OpDef] = &[
+    OpDef {
+        domain: "",
+        name: "Unique",
+        versions: (11, 28),
+        types: is_comparable,
+        build: Unique::build,
+    },
+    OpDef {
+        domain: "com.microsoft",
+        name: "Unique",
+        versions: (1, 1),
+        types: is_comparable,
+        build: |_| Ok(Arc::new(Unique { axis: None, is_sorted: false, has_first: false })),
+    },
+];
 
 /// Unique: the elements of the flattened input, or its slices along `axis`, each once: in ascending
 /// order or in that of their first occurrence. The other outputs (int64) are the index of each
 /// first occurrence, for each element of the input its place in the output, and how often each
 /// occurs. NaN equals NaN and comes last.
 ///
-/// Source: ONNX operator set, Unique-28.
+/// That of com.microsoft keeps the order of a vector and has no output for the first occurrence.
+/// ONNX Runtime has it for float alone, and takes each NaN for another.
+///
+/// Source: ONNX operator set, Unique-28; com.microsoft, Unique-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unique {
     /// The axis, `−rank..rank`; none to flatten.
     pub axis: Option<i64>,
     /// Whether the output ascends.
     pub is_sorted: bool,
+    /// Whether output 1 is the index of each first occurrence; if not, the input is a vector.
+    pub has_first: bool,
 }
 
 impl Unique {
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
-        Ok(Arc::new(Self { axis: spec.int("axis")?, is_sorted: spec.flag("sorted", true)? }))
+        let (axis, is_sorted) = (spec.int("axis")?, spec.flag("sorted", true)?);
+        Ok(Arc::new(Self { axis, is_sorted, has_first: true }))
+    }
+
+    fn check_rank(self, rank: usize) -> Result<(), OpError> {
+        if self.has_first || rank == 1 {
+            return Ok(());
+        }
+        Err(OpError::InputRank { index: 0, expected: "1", found: rank })
     }
 }
 
@@ -101,6 +123,7 @@ impl Operator for Unique {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         let dtype = inputs.dtype(0, is_comparable)?;
         let x = inputs.fact(0)?.dims();
+        x.map_or(Ok(()), |x| self.check_rank(x.len()))?;
         let (y, n) = match (self.axis, x) {
             (None, x) => {
                 let n = x.map_or(Dim::Unknown, dims_product);
@@ -115,11 +138,13 @@ impl Operator for Unique {
             }
         };
         let ints = |n: Dim| Fact::tensor(DType::I64, [n]);
-        Ok(vec![y, ints(Dim::Unknown), ints(n), ints(Dim::Unknown)])
+        let (first, place, count) = (ints(Dim::Unknown), ints(n), ints(Dim::Unknown));
+        Ok(if self.has_first { vec![y, first, place, count] } else { vec![y, place, count] })
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
+        self.check_rank(x.shape().len())?;
         let (mut shape, axis) = match self.axis {
             Some(axis) => (Shape::from_slice(x.shape()), normalize_axis(axis, x.shape().len())?),
             None => (Shape::from_slice(&[x.len()]), 0),
@@ -133,7 +158,9 @@ impl Operator for Unique {
             let Slices { n, run } = slices;
             move_elements!(x => y, |src, dst| gather(src, n, run, &groups.first, dst))?;
         }
-        for (i, values) in [&groups.first, &groups.place, &groups.count].into_iter().enumerate() {
+        let lists = [&groups.first, &groups.place, &groups.count];
+        let lists = lists.into_iter().skip(usize::from(!self.has_first));
+        for (i, values) in lists.enumerate() {
             let Some(output) = outputs.get_mut(i + 1).filter(|output| output.is_wanted()) else {
                 continue;
             };
@@ -202,5 +229,17 @@ mod tests {
         // Slices without elements are all equal.
         let [y, .., count] = unique(case(), Tensor::zeros(DType::Bool, &[0, 3]).unwrap());
         assert_eq!((y.shape(), count), (&[0, 1][..], ints(&[3])));
+    }
+    #[test]
+    fn vectors_of_com_microsoft_keep_their_order() {
+        let unique = |x| Case::new("Unique", 1).domain("com.microsoft").outputs(3).run(&[x]);
+        let values = unique(tensor(&[6], &[2_f32, 1.0, 1.0, 3.0, 4.0, 3.0])).unwrap();
+        let expected = [
+            tensor(&[4], &[2_f32, 1.0, 3.0, 4.0]),
+            ints(&[0, 1, 1, 2, 3, 2]),
+            ints(&[1, 2, 2, 1]),
+        ];
+        assert_eq!(values, expected.map(Into::into));
+        assert!(unique(tensor(&[1, 1], &[1_f32])).is_err());
     }
 }

@@ -214,6 +214,7 @@ families! {
     edges,
     gather,
     movement,
+    nchwc,
     resize,
     sampling,
     scatter,

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
+mod blocker;
+mod blocks;
 mod interpreter;
 mod random;
 

@@ -11,7 +11,8 @@ use ort_tensor::{DType, Inputs, Output};
 
 use self::visible::Visible;
 pub use crate::attend::Stage;
-use crate::attend::{self, Scoring, Sizes, attend, swap_heads};
+use crate::attend::heads::{append, swap_heads};
+use crate::attend::{Scoring, Sizes, attend};
 use crate::floats;
 use crate::infer::expect_dims;
 
@@ -136,9 +137,7 @@ impl Attention {
             _ => swap_heads(&floats::read(view)?, [batch, len, heads, size]),
         };
         match inputs.optional_tensor(index + 3)? {
-            Some(past) => {
-                Ok(attend::append(&floats::read(past)?, &new, batch.saturating_mul(heads)))
-            }
+            Some(past) => Ok(append(&floats::read(past)?, &new, batch.saturating_mul(heads))),
             None => Ok(new),
         }
     }
@@ -199,7 +198,7 @@ impl Operator for Attention {
         let k = Self::present(inputs, 1, [batch, kv_heads, kv_len - past, size])?;
         let v = Self::present(inputs, 2, [batch, kv_heads, kv_len - past, v_size])?;
         let scale = self.scale.map_or(1.0 / (size as f64).sqrt(), f64::from);
-        let scoring = Scoring { scale, cap: f64::from(self.softcap) };
+        let scoring = Scoring { scale, cap: f64::from(self.softcap), sinks: &[] };
         let wants_scores = outputs.get(3).is_some_and(Output::is_wanted);
         let mut scores = Vec::new();
         let observe = |stage, _, row: &[f64]| {

@@ -1,15 +1,16 @@
 //! Which keys a query sees, and with what bias.
 
 use ort_graph::OpError;
-use ort_tensor::{Bool, DType, Inputs, Number, TensorView, broadcast_strides, with_dtype};
+use ort_tensor::Inputs;
 
 use super::Attention;
+use crate::attend::bias::Biases;
 use crate::attend::{Query, Sizes};
 
 /// Mask, window and lengths of a call.
 #[derive(Debug)]
 pub(super) struct Visible {
-    mask: Option<Mask>,
+    mask: Option<Biases>,
     is_causal: bool,
     window: [Option<usize>; 2],
     /// How many keys come before the first query, for each batch.
@@ -38,7 +39,8 @@ impl Visible {
             (None, Some(_)) => lens.iter().map(|len| len - q_len).collect(),
             _ => vec![int(past)?; sizes.batch],
         };
-        let mask = inputs.optional_tensor(3)?.map(|view| Mask::new(view, sizes)).transpose()?;
+        let mask =
+            inputs.optional_tensor(3)?.map(|view| Biases::new(3, view, sizes)).transpose()?;
         Ok(Self { mask, is_causal: op.is_causal, window: op.window, offsets, lens })
     }
 
@@ -65,47 +67,4 @@ impl Visible {
             }
         }
     }
-}
-
-/// A mask as biases, with strides for batch, head and query.
-#[derive(Debug)]
-struct Mask {
-    values: Vec<f64>,
-    strides: [usize; 3],
-    /// The last dimension: keys beyond it are hidden.
-    len: usize,
-}
-
-impl Mask {
-    fn new(view: TensorView<'_>, sizes: Sizes) -> Result<Self, OpError> {
-        let shape = view.shape();
-        let target = [sizes.batch, sizes.q_heads, sizes.q_len, shape.last().copied().unwrap_or(0)];
-        let fits = !shape.is_empty()
-            && target[3] <= sizes.kv_len
-            && ort_tensor::broadcast(shape, &target).as_deref() == Some(&target[..]);
-        let strides = broadcast_strides(shape, &target);
-        let (true, &[b, h, i, _]) = (fits, &strides[..]) else {
-            let right = vec![sizes.batch, sizes.q_heads, sizes.q_len, sizes.kv_len];
-            return Err(OpError::Shapes { what: "the mask", left: shape.to_vec(), right });
-        };
-        Ok(Self { values: biases(view)?, strides: [b, h, i], len: target[3] })
-    }
-
-    fn fill(&self, query: Query, row: &mut [f64]) {
-        let [b, h, i] = self.strides;
-        let start = query.batch * b + query.head * h + query.index * i;
-        row[..self.len].copy_from_slice(&self.values[start..start + self.len]);
-        row[self.len..].fill(f64::NEG_INFINITY);
-    }
-}
-
-/// Numbers are biases; true is 0 and false −∞.
-fn biases(view: TensorView<'_>) -> Result<Vec<f64>, OpError> {
-    if view.dtype() == DType::Bool {
-        let bias = |x: &Bool| if x.get() { 0.0 } else { f64::NEG_INFINITY };
-        return Ok(view.as_slice::<Bool>()?.iter().map(bias).collect());
-    }
-    with_dtype!(view.dtype(), number, T => {
-        Ok(view.as_slice::<T>()?.iter().map(|&x| Number::to_f64(x)).collect())
-    }, else => Err(OpError::InputValue { index: 3, what: "a mask of no numbers" }))
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output};
+use ort_tensor::{DType, Inputs, Output};
 
 use crate::elementwise::shaped_like_first;
+use crate::quantized::{Scheme, saturate};
 
 /// DynamicQuantizeLinear: `y = saturate(round(x / scale) + zero)` in uint8, with
 /// `scale = (max(x, 0) − min(x, 0)) / 255` and `zero = round(−min(x, 0) / scale)`. `x`: float.
@@ -38,27 +39,19 @@ impl Operator for DynamicQuantizeLinear {
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
         let data = x.as_slice::<f32>()?;
-        let (min, max) =
-            data.iter().fold((0.0_f32, 0.0_f32), |(min, max), &x| (min.min(x), max.max(x)));
-        let scale = if min == max { 1.0 } else { (max - min) / 255.0 };
-        let zero = (-min / scale).clamp(0.0, 255.0).round_ties_even();
+        let scheme = Scheme::of_values(data);
         if let Some(output) = outputs.first_mut().filter(|output| output.is_wanted()) {
             let y = output.tensor(DType::U8, x.shape())?.into_slice::<u8>()?;
             for (y, x) in y.iter_mut().zip(data) {
-                *y = to_u8((x / scale).round_ties_even() + zero);
+                *y = scheme.quantize(*x);
             }
         }
         if let Some(output) = outputs.get_mut(1).filter(|output| output.is_wanted()) {
-            output.tensor(DType::F32, &[])?.into_slice::<f32>()?.fill(scale);
+            output.tensor(DType::F32, &[])?.into_slice::<f32>()?.fill(scheme.scale);
         }
         if let Some(output) = outputs.get_mut(2).filter(|output| output.is_wanted()) {
-            output.tensor(DType::U8, &[])?.into_slice::<u8>()?.fill(to_u8(zero));
+            output.tensor(DType::U8, &[])?.into_slice::<u8>()?.fill(saturate(scheme.zero_point));
         }
         Ok(())
     }
-}
-
-/// Saturating; 0 for NaN.
-fn to_u8(x: f32) -> u8 {
-    u8::from_f64(f64::from(x))
 }

@@ -2,9 +2,11 @@
 
 mod activation;
 mod cell;
+mod dynamic_quantize;
 mod run;
 #[cfg(test)]
 mod tests;
+mod weights;
 
 use std::sync::Arc;
 
@@ -12,6 +14,7 @@ use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output};
 
 pub use self::activation::Activation;
+pub use self::dynamic_quantize::DynamicQuantizeLstm;
 use crate::infer::expect_dims;
 
 /// The definitions of this file.
@@ -26,6 +29,13 @@ pub const DEFS: &[OpDef] = &[
         Rnn::build(spec, Cell::Lstm { input_forget })
     }),
     def("RNN", |spec| Rnn::build(spec, Cell::Simple)),
+    OpDef {
+        domain: "com.microsoft",
+        name: "DynamicQuantizeLSTM",
+        versions: (1, 1),
+        types: dynamic_quantize::is_source,
+        build: DynamicQuantizeLstm::build,
+    },
 ];
 
 const fn def(
@@ -130,6 +140,10 @@ impl Direction {
 
 impl Rnn {
     fn build(spec: &NodeSpec<'_>, cell: Cell) -> Result<Arc<dyn Operator>, OpError> {
+        Ok(Arc::new(Self::read(spec, cell)?))
+    }
+
+    fn read(spec: &NodeSpec<'_>, cell: Cell) -> Result<Self, OpError> {
         let wrong = |name, found: String| OpError::AttributeValue { name, found };
         let direction = match spec.string("direction")?.unwrap_or("forward") {
             "forward" => Direction::Forward,
@@ -163,7 +177,7 @@ impl Rnn {
         }
         let is_batch_first = spec.since_version >= 14 && spec.flag("layout", false)?;
         let clip = spec.float("clip")?.filter(|&clip| clip > 0.0);
-        Ok(Arc::new(Self { cell, direction, hidden_size, clip, activations, is_batch_first }))
+        Ok(Self { cell, direction, hidden_size, clip, activations, is_batch_first })
     }
 
     /// `[S or B, B or S, …]` as the layout has it.

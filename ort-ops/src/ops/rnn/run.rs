@@ -14,9 +14,10 @@ use ort_graph::OpError;
 use ort_tensor::{Inputs, Output};
 
 use super::cell::Gates;
+use super::weights::{Matrix, Weights};
 use super::{Cell, Rnn};
 use crate::floats;
-use crate::product::{Real, add_product};
+use crate::product::Real;
 
 /// The sizes of a call.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +32,8 @@ struct Sizes {
 /// The operands of a call, and how long each sequence is.
 struct Operands<'a, R: Real> {
     x: Cow<'a, [R]>,
-    w: Cow<'a, [R]>,
-    r: Cow<'a, [R]>,
+    w: Weights<'a, R>,
+    r: Weights<'a, R>,
     b: Option<Cow<'a, [R]>>,
     p: Option<Cow<'a, [R]>>,
     lens: Vec<usize>,
@@ -45,11 +46,26 @@ struct Results<R> {
     c: Vec<R>,
 }
 
-/// Evaluates the operator in `R`.
+/// Evaluates the operator in `R` with weights of type `R`.
 pub(super) fn run<R: Real>(
     op: &Rnn,
     inputs: Inputs<'_>,
     outputs: &mut [Output<'_>],
+) -> Result<(), OpError> {
+    let sizes = Sizes::of(op, inputs)?;
+    let n_gates = op.cell.n_gates().checked_mul(sizes.hidden).ok_or(OpError::TooLarge)?;
+    let weights = |index, n| -> Result<Weights<'_, R>, OpError> {
+        Ok(Weights::Floats(parameter(inputs, index, &[sizes.directions, n_gates, n])?))
+    };
+    run_with(op, inputs, outputs, [weights(1, sizes.input)?, weights(2, sizes.hidden)?])
+}
+
+/// Evaluates the operator in `R` with these weights of `x` and `h`, which have the right shape.
+pub(super) fn run_with<'a, R: Real>(
+    op: &Rnn,
+    inputs: Inputs<'a>,
+    outputs: &mut [Output<'_>],
+    [w, r]: [Weights<'a, R>; 2],
 ) -> Result<(), OpError> {
     let sizes = Sizes::of(op, inputs)?;
     let Sizes { steps, batch, hidden, directions, .. } = sizes;
@@ -62,8 +78,8 @@ pub(super) fn run<R: Real>(
     let n_gates = gates.checked_mul(hidden).ok_or(OpError::TooLarge)?;
     let operands = Operands {
         x: floats::read_as(inputs.tensor(0)?)?,
-        w: parameter(inputs, 1, &[directions, n_gates, sizes.input])?,
-        r: parameter(inputs, 2, &[directions, n_gates, hidden])?,
+        w,
+        r,
         b: optional(inputs, 3, &[directions, n_gates.saturating_mul(2)])?,
         p: optional(inputs, 7, &[directions, hidden.saturating_mul(3)])?,
         lens: lengths(inputs, sizes)?,
@@ -98,7 +114,7 @@ struct Pass<'a, R: Real> {
     xw: Vec<R>,
     recurrent_bias: Vec<R>,
     /// The rows of R that multiply `h`.
-    at_once: &'a [R],
+    at_once: Matrix<'a, R>,
     /// The rows of R that multiply `h` after it was reset.
     after_reset: Option<&'a [R]>,
     peepholes: Option<&'a [R]>,
@@ -117,16 +133,17 @@ impl<'a, R: Real> Pass<'a, R> {
         let n = op.cell.n_gates() * hidden;
         let (bias, recurrent_bias) = biases(op, operands.b.as_ref().map(|b| part(b, d, 2 * n)), n);
         let mut xw = bias.repeat(product(&[steps, batch])?);
-        if input > 0 {
-            add_product(&mut xw, n, &operands.x, part(&operands.w, d, n * input), input);
-        }
-        let r = part(&operands.r, d, n * hidden);
-        let (at_once, after_reset) = match op.cell {
-            Cell::Gru { linear_before_reset: false } => {
+        // Beyond the longest sequence nothing is looked at.
+        let longest = operands.lens.iter().copied().max().unwrap_or(0);
+        let n_rows = if op.is_batch_first { steps } else { longest } * batch;
+        let x = &operands.x[..n_rows * input];
+        operands.w.matrix(d, n * input).add_product(&mut xw, n, x, input);
+        let (at_once, after_reset) = match (op.cell, operands.r.matrix(d, n * hidden)) {
+            (Cell::Gru { linear_before_reset: false }, Matrix::Floats(r)) => {
                 let (at_once, rest) = r.split_at(2 * hidden * hidden);
-                (at_once, Some(rest))
+                (Matrix::Floats(at_once), Some(rest))
             }
-            _ => (r, None),
+            (_, r) => (r, None),
         };
         let activations = &op.activations[d * op.cell.activations().len()..];
         let gates = Gates { activations, clip: op.clip.map_or(f64::INFINITY, f64::from) };
@@ -144,13 +161,10 @@ impl<'a, R: Real> Pass<'a, R> {
         for step in 0..steps {
             self.step(step, &mut h, results);
         }
-        for (b, h) in h.chunks_exact_mut(hidden).enumerate() {
+        for b in (0..batch).filter(|&b| self.lens[b] == 0) {
             let at = self.state(b);
-            if self.lens[b] == 0 {
-                h.fill(R::default());
-                results.c.get_mut(at..at + hidden).unwrap_or_default().fill(R::default());
-            }
-            results.h[at..at + hidden].copy_from_slice(h);
+            results.h[at..at + hidden].fill(R::default());
+            results.c.get_mut(at..at + hidden).unwrap_or_default().fill(R::default());
         }
     }
 
@@ -159,10 +173,12 @@ impl<'a, R: Real> Pass<'a, R> {
         let Sizes { steps, batch, hidden, directions, .. } = self.sizes;
         let n = self.recurrent_bias.len();
         let mut recurrent = self.recurrent_bias.repeat(batch);
-        add_product(&mut recurrent, n, h, self.at_once, hidden);
+        self.at_once.add_product(&mut recurrent, n, h, hidden);
         for (b, h) in h.chunks_exact_mut(hidden).enumerate() {
             let len = self.lens[b];
             if step >= len {
+                // Nobody looks at what it is added to, but it must not stretch a range.
+                h.fill(R::default());
                 continue;
             }
             let t = if self.op.direction.is_reverse(self.d) { len - 1 - step } else { step };
@@ -181,6 +197,7 @@ impl<'a, R: Real> Pass<'a, R> {
                 }
             }
             results.y[y * hidden..][..hidden].copy_from_slice(h);
+            results.h[self.state(b)..][..hidden].copy_from_slice(h);
         }
     }
 

@@ -198,3 +198,60 @@ fn what_does_not_fit_is_refused() {
     let few = gru("forward").attr("activations", names(&["Tanh"]));
     assert!(few.run_optional(&inputs([1, 1])).is_err());
 }
+
+/// The inputs of DynamicQuantizeLSTM in both directions, with a scale for all and for each unit.
+fn quantized_inputs() -> Vec<Option<Tensor>> {
+    let codes = |shape: &[usize], seed: u8| {
+        let n = u8::try_from(shape.iter().product::<usize>()).unwrap();
+        let code =
+            |k: u8| u8::try_from((u16::from(k) * 7 + u16::from(seed)) % 11 * 20 + 3).unwrap();
+        tensor(shape, &(0..n).map(code).collect::<Vec<_>>())
+    };
+    let mut inputs = inputs::<f32>(4, 2, Some([2, 3]));
+    inputs[1] = Some(codes(&[2, INPUT, 4 * HIDDEN], 2));
+    inputs[2] = Some(codes(&[2, HIDDEN, 4 * HIDDEN], 3));
+    let (small, large) = (1.0_f32 / 128.0, 1.0 / 64.0);
+    let scales = [[large; 4], [small; 4]].as_flattened().repeat(2);
+    inputs.push(None);
+    inputs.push(Some(tensor(&[2], &[large, small])));
+    inputs.push(Some(tensor(&[2], &[100_u8, 110])));
+    inputs.push(Some(tensor(&[2, 8], &scales)));
+    inputs.push(Some(tensor(&[2, 8], &[105_u8; 16])));
+    inputs
+}
+
+#[test]
+fn an_lstm_with_codes_quantizes_what_it_multiplies() {
+    let case = Case::new("DynamicQuantizeLSTM", 1).domain("com.microsoft").outputs(3);
+    let case = case.attr("direction", Attr::String("bidirectional".to_owned()));
+    let found = run(&case, &quantized_inputs());
+    let h: [f32; 8] = [
+        -0.168_653_12,
+        0.078_059_9,
+        -0.031_790_2,
+        0.183_220_73,
+        -0.003_495_813_3,
+        -0.271_402_24,
+        0.030_078_745,
+        -0.438_872_07,
+    ];
+    let c: [f32; 8] = [
+        -0.270_904,
+        0.206_748_84,
+        -0.051_529_326,
+        0.366_775_54,
+        -0.004_955_947_4,
+        -0.516_355_9,
+        0.051_109_77,
+        -0.958_406_1,
+    ];
+    assert_states(&found, &[&h, &c]);
+    let mut wrong = quantized_inputs();
+    wrong[10] = Some(tensor(&[2, 4], &[1_f32; 8]));
+    assert!(case.run_optional(&wrong).is_err());
+    wrong[10] = Some(tensor(&[1], &[1_f32]));
+    assert!(case.run_optional(&wrong).is_err());
+    wrong = quantized_inputs();
+    wrong[9] = Some(tensor(&[2], &[0_i8; 2]));
+    assert!(case.run_optional(&wrong).is_err());
+}

@@ -3,9 +3,15 @@
 //! ```text
 //! for each batch, head of q and query i:
 //!     score[j]  = cap(scale · q[i]·k[j]) + bias[j]
-//!     weight    = softmax(score), or zeros if every bias is −∞
+//!     weight    = softmax(score), or zeros if every bias is −∞; a sink takes its share, too
 //!     y[i]      = Σ weight[j] · v[j]
 //! ```
+
+pub(crate) mod bias;
+pub(crate) mod heads;
+pub(crate) mod key_mask;
+pub(crate) mod past;
+pub(crate) mod rotation;
 
 use ort_graph::OpError;
 use ort_tensor::n_elements;
@@ -45,10 +51,21 @@ pub enum Stage {
 
 /// How scores are made.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Scoring {
+pub(crate) struct Scoring<'a> {
     pub(crate) scale: f64,
     /// `cap · tanh(score / cap)`; 0 is none.
     pub(crate) cap: f64,
+    /// For each head of q a score that no value belongs to; empty is none.
+    pub(crate) sinks: &'a [f64],
+}
+
+impl Scoring<'_> {
+    /// Scores scaled by `scale`, or, if it is not given or 0, by `1/√D`.
+    pub(crate) fn scaled(scale: Option<f32>, size: usize) -> Self {
+        let given = scale.filter(|&scale| scale != 0.0);
+        let scale = given.map_or(1.0 / (size as f64).sqrt(), f64::from);
+        Self { scale, cap: 0.0, sinks: &[] }
+    }
 }
 
 /// One query.
@@ -72,7 +89,7 @@ impl Sizes {
 pub(crate) fn attend(
     sizes: Sizes,
     [q, k, v]: [&[f64]; 3],
-    scoring: Scoring,
+    scoring: Scoring<'_>,
     bias: impl Fn(Query, &mut [f64]),
     mut observe: impl FnMut(Stage, Query, &[f64]),
 ) -> Result<Vec<f64>, OpError> {
@@ -102,7 +119,7 @@ pub(crate) fn attend(
         observe(Stage::Biased, query, &scores);
         match biases.iter().all(|&bias| bias == f64::NEG_INFINITY) {
             true => scores.fill(0.0),
-            false => softmax(&mut scores),
+            false => weigh(&mut scores, scoring.sinks.get(query.head)),
         }
         observe(Stage::Softmax, query, &scores);
         let y = &mut y[row * v_size..][..v_size];
@@ -113,31 +130,16 @@ pub(crate) fn attend(
     Ok(y)
 }
 
-/// `[B, H, S, D]` from `[B, S, H, D]`, or, with S for H, the way back.
-pub(crate) fn swap_heads(x: &[f64], [batch, len, heads, size]: [usize; 4]) -> Vec<f64> {
-    let mut y = Vec::with_capacity(x.len());
-    for b in 0..batch {
-        for h in 0..heads {
-            for s in 0..len {
-                y.extend_from_slice(&x[((b * len + s) * heads + h) * size..][..size]);
-            }
-        }
+/// Scores to weights; the share of the sink is lost.
+fn weigh(scores: &mut [f64], sink: Option<&f64>) {
+    let Some(&sink) = sink else { return softmax(scores) };
+    let max = scores.iter().copied().fold(sink, f64::max);
+    let mut sum = (sink - max).exp();
+    for score in &mut *scores {
+        *score = (*score - max).exp();
+        sum += *score;
     }
-    y
-}
-
-/// The past and what is new of each head: `[heads, P, D]` and `[heads, S, D]` to `[heads, P + S, D]`.
-pub(crate) fn append(past: &[f64], new: &[f64], heads: usize) -> Vec<f64> {
-    if past.is_empty() || heads == 0 {
-        return new.to_vec();
-    }
-    let mut all = Vec::with_capacity(past.len() + new.len());
-    let (past_len, new_len) = (past.len() / heads, new.len() / heads);
-    for head in 0..heads {
-        all.extend_from_slice(&past[head * past_len..][..past_len]);
-        all.extend_from_slice(&new[head * new_len..][..new_len]);
-    }
-    all
+    scores.iter_mut().for_each(|score| *score /= sum);
 }
 
 #[cfg(test)]
@@ -148,7 +150,7 @@ mod tests {
     fn a_key_that_is_masked_is_not_seen() {
         let sizes =
             Sizes { batch: 1, q_heads: 2, kv_heads: 1, q_len: 1, kv_len: 2, size: 1, v_size: 1 };
-        let scoring = Scoring { scale: 1.0, cap: 0.0 };
+        let scoring = Scoring { scale: 1.0, cap: 0.0, sinks: &[] };
         let mask = |query: Query, bias: &mut [f64]| {
             // Head 0 sees key 0 alone, head 1 sees none.
             bias[1] = f64::NEG_INFINITY;
@@ -162,12 +164,9 @@ mod tests {
     }
 
     #[test]
-    fn heads_swap_and_the_past_comes_first() {
-        let x = [0., 1., 2., 3., 4., 5.];
-        let swapped = swap_heads(&x, [1, 3, 2, 1]);
-        assert_eq!(swapped, [0., 2., 4., 1., 3., 5.]);
-        assert_eq!(swap_heads(&swapped, [1, 2, 3, 1]), x);
-        assert_eq!(append(&[7., 8.], &[1., 2., 3., 4.], 2), [7., 1., 2., 8., 3., 4.]);
-        assert_eq!(append(&[], &[1.], 1), [1.]);
+    fn a_sink_takes_its_share() {
+        let mut scores = [3_f64.ln(), f64::NEG_INFINITY];
+        weigh(&mut scores, Some(&0.0));
+        assert_eq!(scores, [0.75, 0.0]);
     }
 }

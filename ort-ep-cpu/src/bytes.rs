@@ -1,0 +1,218 @@
+//! Products of bytes, `C = Σ_k (A − a_zero)·(B − b_zero)`, exact in i32, shared by the threads of a
+//! run. The right operand is a constant, packed once.
+
+use std::ops::Range;
+
+use ort_ep::{Packed, Recipe, Threads};
+use ort_kernels::Isa;
+use ort_kernels::gemm_i8::{
+    Bytes, Gemm, Signs, Start, Zeros, column_sums, pack_b, packed_b_len, row_sum, variant,
+};
+use ort_tensor::{DType, Tensor};
+
+use crate::cpu::{Cpu, Team, floats, n_parts};
+use crate::cut::{Along, Cut, Part};
+use crate::kernels::Compiler;
+
+/// What makes signed bytes of unsigned ones that are 128 more, and the other way round.
+pub(crate) const FLIP: u8 = 0x80;
+/// Rows whose sums a thread holds at a time.
+const ROWS: usize = 40;
+
+/// A constant right operand `[k, n]` of int8 or uint8, with its zero points.
+#[derive(Debug)]
+pub(crate) struct Right {
+    panels: Packed,
+    /// The sum of each column, flipped as the panels are.
+    sums: Vec<i32>,
+    /// The zero point of each column, flipped alike.
+    zeros: Vec<i32>,
+    pub(crate) k: usize,
+    pub(crate) n: usize,
+}
+
+impl Right {
+    /// The constant at `input`, `[k, n]` or stored transposed, with the zero points at `zero_input`:
+    /// absent, one, or one a column. `None` if they are no such constants.
+    pub(crate) fn compile(
+        compiler: &mut Compiler<'_>,
+        input: usize,
+        zero_input: usize,
+        is_transposed: bool,
+    ) -> Option<Self> {
+        let constant = compiler.constant(input)?;
+        let &[rows, columns] = constant.shape() else { return None };
+        let (k, n) = if is_transposed { (columns, rows) } else { (rows, columns) };
+        let strides = if is_transposed { [1, columns] } else { [columns, 1] };
+        let (data, flip) = (constant.view().as_bytes()?, flip_to_signed(constant.dtype())?);
+        let zeros = match compiler.fact(zero_input) {
+            None => vec![i32::from(flip.cast_signed())],
+            Some(_) => codes(compiler.constant(zero_input)?, flip)?,
+        };
+        let zeros = match zeros[..] {
+            [zero] => vec![zero; n],
+            _ if zeros.len() == n => zeros,
+            _ => return None,
+        };
+        let b = Bytes { data, k, n, strides };
+        let isa = compiler.cpu.isa;
+        let mut sums = vec![0; n];
+        column_sums(&b, flip, &mut sums);
+        let recipe = Recipe {
+            name: "gemm_i8/b",
+            parameters: vec![variant(isa).nr as u64, u64::from(is_transposed)],
+            n_bytes: packed_b_len(isa, k, n),
+        };
+        let pack = &mut |bytes: &mut [u8]| pack_b(isa, &b, flip, bytes);
+        Some(Self { panels: compiler.packs.pack(constant, &recipe, pack), sums, zeros, k, n })
+    }
+
+    /// The bytes of the packed operand.
+    pub(crate) fn packed_bytes(&self) -> usize {
+        self.panels.bytes().len()
+    }
+
+    /// What column `j` of a product with left operands of zero point `a_zero` begins with.
+    fn start(&self, j: usize, a_zero: i32) -> i32 {
+        Zeros { a: a_zero, b: self.zeros[j] }.by_column(self.k, self.sums[j])
+    }
+}
+
+/// The flip that makes signed bytes of elements of this type; `None` if they are no bytes.
+pub(crate) fn flip_to_signed(dtype: DType) -> Option<u8> {
+    match dtype {
+        DType::I8 => Some(0),
+        DType::U8 => Some(FLIP),
+        _ => None,
+    }
+}
+
+/// The codes of a constant of bytes, flipped to signed ones.
+fn codes(constant: &Tensor, flip: u8) -> Option<Vec<i32>> {
+    flip_to_signed(constant.dtype()).filter(|&own| own == flip)?;
+    let signed = |&byte: &u8| i32::from((byte ^ flip).cast_signed());
+    Some(constant.view().as_bytes()?.iter().map(signed).collect())
+}
+
+/// The left operand `[m, k]`, unsigned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Left<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) zero: i32,
+}
+
+/// The product of `m` rows with a right operand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ByteProduct<'a> {
+    pub(crate) cpu: Cpu,
+    pub(crate) m: usize,
+    pub(crate) right: &'a Right,
+}
+
+impl ByteProduct<'_> {
+    /// The bytes of scratch for what columns begin with.
+    fn start_bytes(&self) -> usize {
+        (self.right.n * size_of::<i32>()).next_multiple_of(64)
+    }
+
+    /// The bytes of scratch for a left operand.
+    fn left_bytes(&self) -> usize {
+        (self.m * self.right.k).next_multiple_of(64)
+    }
+
+    /// The elements of scratch a thread needs: the sums of a few rows.
+    fn scratch_len(&self) -> usize {
+        self.m.min(ROWS) * self.right.n
+    }
+
+    /// The bytes of scratch of a run.
+    pub(crate) fn scratch_bytes(&self) -> usize {
+        let own = self.start_bytes() + self.left_bytes();
+        own + self.cpu.scratch_bytes(self.scratch_len())
+    }
+
+    /// Room for a left operand, and the scratch that is left for [`ByteProduct::run`].
+    pub(crate) fn room<'s>(&self, scratch: &'s mut [u8]) -> (&'s mut [u8], &'s mut [u8]) {
+        let (room, rest) = scratch.split_at_mut(self.left_bytes());
+        (&mut room[..self.m * self.right.k], rest)
+    }
+
+    /// Computes the sums, with a bias a column, and calls `finish(columns, sums, y)` for pieces of
+    /// the rows of `y`: `[m, n]`, contiguous.
+    pub(crate) fn run<T: Send>(
+        &self,
+        (left, bias): (Left<'_>, Option<&[i32]>),
+        y: &mut [T],
+        (threads, scratch): (&dyn Threads, &mut [u8]),
+        finish: impl Fn(Range<usize>, &[i32], &mut [T]) + Sync,
+    ) {
+        let Right { k, n, .. } = *self.right;
+        if y.is_empty() {
+            return;
+        }
+        let (start, scratch) = scratch.split_at_mut(self.start_bytes());
+        let start = &mut bytemuck::cast_slice_mut::<_, i32>(start)[..n];
+        for (j, start) in start.iter_mut().enumerate() {
+            *start = self.right.start(j, left.zero).wrapping_add(bias.map_or(0, |bias| bias[j]));
+        }
+        let gemm = Gemm {
+            isa: self.cpu.isa,
+            n,
+            k,
+            a: left.bytes,
+            a_stride: k,
+            signs: Signs::UnsignedA,
+            b: self.right.panels.bytes(),
+            start: Start::ByColumn(start),
+        };
+        let parts = n_parts(threads, self.m.saturating_mul(n).saturating_mul(k) / 4);
+        let along = if self.m > n { Along::Rows } else { Along::Columns };
+        let cut = Cut::new(self.cpu.isa, [self.m, n], parts, along);
+        let team = Team::new(threads, cut.n_parts()).with_scratch(scratch, self.scratch_len());
+        team.run(cut.parts(y), |part, scratch| {
+            self.part(&gemm, part, bytemuck::cast_slice_mut(scratch), &finish);
+        });
+    }
+
+    /// A part of the product, a few rows at a time.
+    fn part<T>(
+        &self,
+        gemm: &Gemm<'_>,
+        mut part: Part<'_, T>,
+        sums: &mut [i32],
+        finish: &impl Fn(Range<usize>, &[i32], &mut [T]),
+    ) {
+        let (rows, columns) = (part.rows.clone(), part.columns.clone());
+        let has_zeros = self.right.zeros[columns.clone()].iter().any(|&zero| zero != 0);
+        part.for_each_row(|row, y| {
+            let ahead = (row - rows.start) % ROWS;
+            if ahead == 0 {
+                let block = row..rows.end.min(row + ROWS);
+                gemm.run(block.clone(), columns.clone(), &mut sums[..block.len() * columns.len()]);
+            }
+            let sums = &mut sums[ahead * columns.len()..][..columns.len()];
+            if has_zeros {
+                let row_sum = row_sum(&gemm.a[row * gemm.k..][..gemm.k]);
+                for (sum, &b) in sums.iter_mut().zip(&self.right.zeros[columns.clone()]) {
+                    *sum = sum.wrapping_add(Zeros { a: 0, b }.by_element(row_sum));
+                }
+            }
+            finish(columns.clone(), sums, y);
+        });
+    }
+}
+
+/// The name of the kernel that computes the sums.
+pub(crate) fn variant_name(isa: Isa) -> &'static str {
+    match variant(isa).nr {
+        32 => "gemm_i8/avx512vnni_10x32",
+        16 => "gemm_i8/avx2_4x16",
+        _ => "gemm_i8/generic",
+    }
+}
+
+/// Scratch whose beginning is floats: what finishing wants a column each.
+pub(crate) fn split_floats(scratch: &mut [u8], len: usize) -> (&mut [f32], &mut [u8]) {
+    let (first, rest) = scratch.split_at_mut((len * size_of::<f32>()).next_multiple_of(64));
+    (&mut floats(first)[..len], rest)
+}

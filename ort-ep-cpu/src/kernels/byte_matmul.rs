@@ -1,0 +1,332 @@
+//! Products of quantized matrices whose right operand is constant: MatMulInteger,
+//! MatMulIntegerToFloat, DynamicQuantizeMatMul, QLinearMatMul and QGemm.
+
+use ort_ep::{Io, Kernel, KernelError, Prepared};
+use ort_graph::{Dim, Fact};
+use ort_kernels::quantize::{Factors, dequantize, quantize_u8, range, requantize_i8, requantize_u8};
+use ort_ops::infer::matmul_shape;
+use ort_ops::ops::matmul_integer::MatMulInteger;
+use ort_ops::ops::microsoft::matmul_integer_to_float::{
+    DynamicQuantizeMatMul, MatMulIntegerToFloat,
+};
+use ort_ops::ops::microsoft::qgemm::QGemm;
+use ort_ops::ops::qlinear_matmul::QLinearMatMul;
+use ort_tensor::{DType, Inputs, Shape, TensorView};
+
+use super::{Compiled, Compiler, KernelDef};
+use crate::bytes::{ByteProduct, FLIP, Left, Right, split_floats, variant_name};
+use crate::cpu::Cpu;
+
+pub(super) const DEF: KernelDef = KernelDef::one(compile);
+
+/// Which input is what; the left operand is input 0.
+#[derive(Clone, Copy, Debug, Default)]
+struct Roles {
+    a_scale: Option<usize>,
+    a_zero: Option<usize>,
+    b: usize,
+    b_scale: Option<usize>,
+    b_zero: usize,
+    is_b_transposed: bool,
+    /// Added to the sums, int32.
+    sum_bias: Option<usize>,
+    /// Added to the results, float.
+    bias: Option<usize>,
+    y_scale: Option<usize>,
+    y_zero: Option<usize>,
+    /// A factor of all.
+    alpha: f32,
+}
+
+/// One product, its right operand packed.
+#[derive(Debug)]
+struct ByteMatMul {
+    cpu: Cpu,
+    roles: Roles,
+    right: Right,
+    dtype: DType,
+}
+
+/// What a shape signature makes of it.
+struct State {
+    m: usize,
+    shape: Shape,
+}
+
+/// The roles of the inputs of the claim's node, if it is one of these operators.
+fn roles(compiler: &Compiler<'_>) -> Option<Roles> {
+    let one = Roles { alpha: 1.0, ..Roles::default() };
+    if compiler.op::<MatMulInteger>().is_some() {
+        return Some(Roles { a_zero: Some(2), b: 1, b_zero: 3, ..one });
+    }
+    if compiler.op::<MatMulIntegerToFloat>().is_some() {
+        let (a_scale, b_scale, bias) = (Some(2), Some(3), Some(6));
+        return Some(Roles { a_scale, b_scale, a_zero: Some(4), b: 1, b_zero: 5, bias, ..one });
+    }
+    if compiler.op::<DynamicQuantizeMatMul>().is_some() {
+        return Some(Roles { b: 1, b_scale: Some(2), b_zero: 3, bias: Some(4), ..one });
+    }
+    let linear = Roles {
+        a_scale: Some(1),
+        a_zero: Some(2),
+        b: 3,
+        b_scale: Some(4),
+        b_zero: 5,
+        y_scale: Some(6),
+        y_zero: Some(7),
+        ..one
+    };
+    if compiler.op::<QLinearMatMul>().is_some() {
+        return Some(linear);
+    }
+    let op = compiler.op::<QGemm>().filter(|op| !op.is_a_transposed)?;
+    let (y_scale, y_zero) = (Some(7), Some(8));
+    let (alpha, is_b_transposed, sum_bias) = (op.alpha, op.is_b_transposed, Some(6));
+    Some(Roles { alpha, is_b_transposed, sum_bias, y_scale, y_zero, ..linear })
+}
+
+fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+    let Some(roles) = roles(compiler) else { return Ok(None) };
+    let Some(right) =
+        Right::compile(compiler, roles.b, roles.b_zero, roles.is_b_transposed)
+    else {
+        return Ok(None);
+    };
+    let fact = |input: Option<usize>| input.and_then(|input| compiler.fact(input));
+    let is_one = |input| fact(input).is_none_or(|fact| n_elements(fact) == Some(1));
+    let is_row = |input| {
+        let fits = |fact: &Fact| matches!(n_elements(fact), Some(n) if n == right.n);
+        fact(input).is_none_or(fits)
+    };
+    let is_f32 = |input| fact(input).is_none_or(|fact| fact.dtype() == Some(DType::F32));
+    let are_single = [roles.a_scale, roles.a_zero, roles.y_scale, roles.y_zero].into_iter().all(is_one);
+    let is_scaled = is_one(roles.b_scale) || is_row(roles.b_scale);
+    let are_rows = is_row(roles.sum_bias) && is_row(roles.bias);
+    let scales = [roles.a_scale, roles.b_scale, roles.y_scale, roles.bias];
+    let is_left = match compiler.fact(0).and_then(Fact::dtype) {
+        Some(DType::U8 | DType::I8) => true,
+        Some(DType::F32) => roles.a_scale.is_none(),
+        _ => false,
+    };
+    let dtype = match (fact(roles.y_zero), roles.b_scale) {
+        (Some(zero), _) => zero.dtype().filter(|dtype| dtype.is_byte()),
+        (None, Some(_)) => Some(DType::F32),
+        (None, None) => Some(DType::I32),
+    };
+    let Some(dtype) = dtype else { return Ok(None) };
+    if !(are_single && is_scaled && are_rows && is_left && scales.into_iter().all(is_f32)) {
+        return Ok(None);
+    }
+    Ok(Some(Box::new(ByteMatMul { cpu: compiler.cpu, roles, right, dtype })))
+}
+
+/// How many elements there are, if that is known.
+fn n_elements(fact: &Fact) -> Option<usize> {
+    fact.dims()?.iter().try_fold(1_usize, |n, dim| n.checked_mul(Dim::known(dim)?))
+}
+
+impl ByteMatMul {
+    fn product(&self, m: usize) -> ByteProduct<'_> {
+        ByteProduct { cpu: self.cpu, m, right: &self.right }
+    }
+
+    /// The scale that a float left operand is quantized with, and the left operand.
+    fn left<'a>(
+        &self,
+        a: TensorView<'a>,
+        zero: Option<TensorView<'_>>,
+        room: &'a mut [u8],
+    ) -> Result<(f32, Left<'a>), KernelError> {
+        if a.dtype() == DType::F32 {
+            let a = a.as_slice::<f32>()?;
+            let (least, largest) = range(self.cpu.isa, a);
+            let scale = if least == largest { 1.0 } else { (largest - least) / 255.0 };
+            let zero = (-least / scale).clamp(0.0, 255.0).round_ties_even();
+            quantize_u8(self.cpu.isa, a, scale, zero, room);
+            #[expect(clippy::cast_possible_truncation, reason = "0 to 255")]
+            return Ok((scale, Left { bytes: room, zero: zero as i32 }));
+        }
+        let bytes = a.as_bytes().unwrap_or_default();
+        let flip = if a.dtype() == DType::I8 { FLIP } else { 0 };
+        let zero = match zero {
+            Some(zero) => zero.as_bytes().and_then(|bytes| bytes.first().copied()).unwrap_or(0),
+            None => 0,
+        };
+        let left = match flip {
+            0 => bytes,
+            _ => {
+                room.iter_mut().zip(bytes).for_each(|(to, from)| *to = from ^ flip);
+                room
+            }
+        };
+        Ok((1.0, Left { bytes: left, zero: i32::from(zero ^ flip) }))
+    }
+
+    /// What sums are multiplied with, a factor a column.
+    fn factors(
+        &self,
+        inputs: Inputs<'_>,
+        scale: f32,
+        factors: &mut [f32],
+    ) -> Result<(), KernelError> {
+        let one = |input: Option<usize>| -> Result<Option<f32>, KernelError> {
+            let Some(input) = input else { return Ok(None) };
+            let Some(scale) = inputs.optional_tensor(input)? else { return Ok(None) };
+            Ok(scale.as_slice::<f32>()?.first().copied())
+        };
+        let a = self.roles.alpha * one(self.roles.a_scale)?.unwrap_or(scale);
+        if let Some(input) = self.roles.b_scale {
+            match *inputs.tensor(input)?.as_slice::<f32>()? {
+                [b] => factors.fill(b),
+                ref b => factors.copy_from_slice(b),
+            }
+            factors.iter_mut().for_each(|factor| *factor *= a);
+        }
+        if let Some(y) = one(self.roles.y_scale)? {
+            factors.iter_mut().for_each(|factor| *factor /= y);
+        }
+        Ok(())
+    }
+}
+
+impl Kernel for ByteMatMul {
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let Some(&a) = shapes.first() else { return Err(KernelError::ForeignState) };
+        let shape = matmul_shape(a, &[self.right.k, self.right.n]).map_err(KernelError::Op)?;
+        let m = a.split_last().map_or(1, |(_, rows)| rows.iter().product());
+        let factors = (self.right.n * size_of::<f32>()).next_multiple_of(64);
+        let scratch = factors + self.product(m).scratch_bytes();
+        Ok(Prepared::new(State { m, shape }).with_scratch(scratch))
+    }
+
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let State { m, shape } = prepared.state()?;
+        let (isa, inputs, product) = (self.cpu.isa, io.inputs, self.product(*m));
+        let optional = |input: Option<usize>| match input {
+            Some(input) => inputs.optional_tensor(input),
+            None => Ok(None),
+        };
+        let (factors, scratch) = split_floats(io.scratch, self.right.n);
+        let (room, scratch) = product.room(scratch);
+        let (scale, left) = self.left(inputs.tensor(0)?, optional(self.roles.a_zero)?, room)?;
+        self.factors(inputs, scale, factors)?;
+        let sum_bias = optional(self.roles.sum_bias)?.map(|b| b.as_slice::<i32>()).transpose()?;
+        let bias = optional(self.roles.bias)?.map(|b| b.as_slice::<f32>()).transpose()?;
+        let y_zero = match optional(self.roles.y_zero)? {
+            Some(zero) if zero.dtype() == DType::I8 => zero.as_slice::<i8>()?.first().map(|&z| f32::from(z)),
+            Some(zero) => zero.as_slice::<u8>()?.first().map(|&zero| f32::from(zero)),
+            None => None,
+        };
+        let (y_zero, factors) = (y_zero.unwrap_or(0.0), &*factors);
+        let y = io.outputs[0].tensor(self.dtype, shape)?;
+        let rest = (io.threads, scratch);
+        match self.dtype {
+            DType::I32 => product.run((left, sum_bias), y.into_slice()?, rest, |_, sums, y| {
+                y.copy_from_slice(sums);
+            }),
+            DType::U8 => product.run((left, sum_bias), y.into_slice()?, rest, |columns, sums, y| {
+                requantize_u8(isa, sums, Factors::Each(&factors[columns]), y_zero, y);
+            }),
+            DType::I8 => product.run((left, sum_bias), y.into_slice()?, rest, |columns, sums, y| {
+                requantize_i8(isa, sums, Factors::Each(&factors[columns]), y_zero, y);
+            }),
+            _ => product.run((left, sum_bias), y.into_slice()?, rest, |columns, sums, y| {
+                let bias = bias.map(|bias| &bias[columns.clone()]);
+                dequantize(isa, sums, &factors[columns], bias, y);
+            }),
+        }
+        Ok(())
+    }
+
+    fn variant(&self) -> &'static str {
+        variant_name(self.cpu.isa)
+    }
+
+    fn packed_bytes(&self) -> usize {
+        self.right.packed_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+    use ort_tensor::Tensor;
+
+    use crate::case::{Case, bytes, exact, floats, integers};
+
+    fn unsigned(shape: &[usize]) -> Tensor {
+        bytes(shape, |bits| bits)
+    }
+
+    fn signed(shape: &[usize]) -> Tensor {
+        bytes(shape, u8::cast_signed)
+    }
+
+    fn scale(value: f32) -> Tensor {
+        Tensor::scalar(value)
+    }
+
+    const SIZES: [[usize; 3]; 6] =
+        [[1, 1, 1], [3, 5, 7], [1, 300, 65], [50, 33, 31], [130, 64, 96], [3, 0, 4]];
+
+    #[test]
+    fn integers_are_those_of_eval() {
+        for [m, k, n] in SIZES {
+            let case = |a: Tensor, b: Tensor| Case::new("MatMulInteger", 10).input(a).constant(b);
+            let (a, b) = ([m, k], [k, n]);
+            case(unsigned(&a), signed(&b)).check(exact);
+            case(signed(&a), unsigned(&b)).check(exact);
+            case(unsigned(&[2, m, k]), unsigned(&b))
+                .input(Tensor::scalar(7_u8))
+                .constant(unsigned(&[n]))
+                .check(exact);
+            let case = case(signed(&a), signed(&b));
+            case.input(Tensor::scalar(-7_i8)).constant(Tensor::scalar(100_i8)).check(exact);
+        }
+    }
+
+    #[test]
+    fn floats_are_those_of_eval() {
+        for [m, k, n] in SIZES {
+            let case = |name| Case::new(name, 1).domain("com.microsoft");
+            case("MatMulIntegerToFloat")
+                .input(unsigned(&[m, k]))
+                .constant(signed(&[k, n]))
+                .input(scale(0.5))
+                .constant(floats(&[n]))
+                .input(Tensor::scalar(3_u8))
+                .constant(signed(&[n]))
+                .constant(integers(&[n]))
+                .check(exact);
+            case("DynamicQuantizeMatMul")
+                .input(floats(&[2, m, k]))
+                .constant(unsigned(&[k, n]))
+                .constant(scale(0.01))
+                .constant(Tensor::scalar(120_u8))
+                .check(exact);
+        }
+    }
+
+    #[test]
+    fn quantized_results_are_those_of_eval() {
+        for [m, k, n] in SIZES {
+            let linear = |name, version, domain| {
+                Case::new(name, version)
+                    .domain(domain)
+                    .input(unsigned(&[m, k]))
+                    .input(scale(0.05))
+                    .input(Tensor::scalar(3_u8))
+                    .constant(signed(&[k, n]))
+                    .constant(floats(&[n]))
+                    .constant(signed(&[n]))
+            };
+            let case = linear("QLinearMatMul", 21, "");
+            case.input(scale(3.0)).input(Tensor::scalar(-5_i8)).check(exact);
+            let case = linear("QGemm", 1, "com.microsoft").attr("alpha", Attr::Float(0.5));
+            let bias = bytes(&[n], |bits| i32::from(bits) * 100);
+            let case = case.constant(bias);
+            case.clone().input(scale(3.0)).input(Tensor::scalar(130_u8)).check(exact);
+            case.check(exact);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! 10 rows by 32 columns: 20 accumulators, two registers of B and one broadcast of A. With more rows
+//! their addresses no longer fit the general registers.
+
+use super::{MAX_NR, QUAD, Rows, Signs, Variant};
+use crate::Avx512Vnni;
+use crate::isa::x86::{load_bytes64, store_ints16};
+use std::arch::x86_64::{__m512i, _mm512_dpbusd_epi32, _mm512_set1_epi32, _mm512_setzero_si512};
+
+pub(super) const VARIANT: Variant = Variant { name: "avx512vnni_10x32", mr: 10, nr: NR };
+const NR: usize = 32;
+/// Bytes of a register.
+const BYTES: usize = 64;
+
+pub(super) fn tile(token: Avx512Vnni, rows: &Rows<'_>, b: &[u8], c: &mut [[i32; MAX_NR]]) {
+    super::by_rows!(rows, c, [1 2 3 4 5 6 7 8 9 10] => sums(token, rows, b, c));
+}
+
+features! { Avx512Vnni enabled
+    /// `sum + Σ a·b` of each four bytes, of which those of `a` are signed or those of `b`.
+    #[inline]
+    fn add<const SIGNED: bool>(sum: __m512i, a: __m512i, b: __m512i) -> __m512i {
+        // The unsigned operand comes first.
+        match SIGNED {
+            true => _mm512_dpbusd_epi32(sum, b, a),
+            false => _mm512_dpbusd_epi32(sum, a, b),
+        }
+    }
+}
+
+kernel! {
+    /// `R` rows; `b: [k/4][32][4]`.
+    Avx512Vnni => fn sums<const R: usize, const SIGNED: bool>(
+        rows: &Rows<'_>,
+        b: &[u8],
+        c: &mut [[i32; MAX_NR]],
+    ) {
+        let (whole, rest) = rows.quads::<R>();
+        let n_whole = rows.k / QUAD;
+        let mut sums = [[_mm512_setzero_si512(); 2]; R];
+        let b = b.as_chunks::<BYTES>().0.as_chunks::<2>().0;
+        let (b, last) = b.split_at(n_whole);
+        let whole = whole.map(|row| &row[..n_whole]);
+        for (i, b) in b.iter().enumerate() {
+            let lanes = [load_bytes64(&b[0]), load_bytes64(&b[1])];
+            for r in 0..R {
+                let a = _mm512_set1_epi32(i32::from_le_bytes(whole[r][i]));
+                for w in 0..2 {
+                    sums[r][w] = add::<SIGNED>(sums[r][w], a, lanes[w]);
+                }
+            }
+        }
+        if let [b, ..] = last {
+            for r in 0..R {
+                let a = _mm512_set1_epi32(i32::from_le_bytes(rest[r]));
+                for w in 0..2 {
+                    sums[r][w] = add::<SIGNED>(sums[r][w], a, load_bytes64(&b[w]));
+                }
+            }
+        }
+        for (c, sums) in c.iter_mut().zip(&sums) {
+            for (c, lanes) in c.as_chunks_mut().0.iter_mut().zip(sums) {
+                store_ints16(c, *lanes);
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! An image as B: column `p` holds what output `p` of a convolution reads.
+
+use std::ops::Range;
+
+use super::{MAX_NR, QUAD, best};
+use crate::Isa;
+use crate::conv_f32::Axis;
+
+/// The columns of an image: row `k` is channel and tap, in the order of the weights.
+#[derive(Clone, Copy, Debug)]
+pub struct Columns<'a> {
+    /// `[channels, input…]`.
+    pub image: &'a [u8],
+    /// How many channels there are.
+    pub channels: usize,
+    /// The axes, the last of which is contiguous.
+    pub axes: [Axis; 3],
+    /// What is read outside the image.
+    pub padding: u8,
+    /// Flips every byte: 0 or 0x80.
+    pub flip: u8,
+}
+
+/// One tap of one channel.
+struct Tap<'a> {
+    plane: &'a [u8],
+    at: [usize; 3],
+}
+
+impl Columns<'_> {
+    /// The number of rows.
+    #[must_use]
+    pub fn k(&self) -> usize {
+        self.channels * self.axes.iter().map(|axis| axis.kernel).product::<usize>()
+    }
+
+    /// The bytes that [`Columns::pack`] writes for `n` outputs.
+    #[must_use]
+    pub fn packed_len(&self, isa: Isa, n: usize) -> usize {
+        super::packed_b_len(isa, self.k(), n)
+    }
+
+    /// Packs the columns of `outputs` into panels `[k/4][nr][4]`.
+    ///
+    /// # Panics
+    /// If `packed` is shorter than [`Columns::packed_len`], or the image than its axes say.
+    pub fn pack(&self, isa: Isa, outputs: Range<usize>, packed: &mut [u8]) {
+        let nr = best(isa).nr;
+        let panel_len = self.k().div_ceil(QUAD) * QUAD * nr;
+        let panels = packed.chunks_exact_mut(panel_len.max(1));
+        for (first, panel) in outputs.clone().step_by(nr).zip(panels) {
+            let own = first..outputs.end.min(first + nr);
+            self.panel(&own, panel.as_chunks_mut::<QUAD>().0.chunks_exact_mut(nr));
+        }
+    }
+
+    /// One panel, four rows at a time.
+    fn panel<'p>(&self, own: &Range<usize>, mut quads: impl Iterator<Item = &'p mut [[u8; QUAD]]>) {
+        let mut rows = [[0; MAX_NR]; QUAD];
+        let mut filled = 0;
+        self.for_each_tap(|tap| {
+            self.row(&tap, own, &mut rows[filled]);
+            filled += 1;
+            if filled == QUAD {
+                self.interleave(&rows, quads.next());
+                filled = 0;
+            }
+        });
+        if filled > 0 {
+            // What has no row meets bytes of A that are zeros.
+            self.interleave(&rows, quads.next());
+        }
+    }
+
+    fn for_each_tap(&self, mut f: impl FnMut(Tap<'_>)) {
+        let plane_len: usize = self.axes.iter().map(|axis| axis.input).product();
+        let [kernel0, kernel1, kernel2] = self.axes.map(|axis| axis.kernel);
+        for channel in 0..self.channels {
+            let plane = &self.image[channel * plane_len..][..plane_len];
+            for t0 in 0..kernel0 {
+                for t1 in 0..kernel1 {
+                    (0..kernel2).for_each(|t2| f(Tap { plane, at: [t0, t1, t2] }));
+                }
+            }
+        }
+    }
+
+    /// What the outputs `own` read with a tap.
+    fn row(&self, tap: &Tap<'_>, own: &Range<usize>, to: &mut [u8; MAX_NR]) {
+        let [axis0, axis1, axis2] = &self.axes;
+        let mut output = own.start;
+        while output < own.end {
+            let (line, start) = (output / axis2.output, output % axis2.output);
+            let len = (own.end - output).min(axis2.output - start);
+            let to = &mut to[output - own.start..][..len];
+            output += len;
+            let above = axis0.at(line / axis1.output, tap.at[0]);
+            let inputs = above.zip(axis1.at(line % axis1.output, tap.at[1]));
+            let Some((i0, i1)) = inputs else {
+                to.fill(self.padding);
+                continue;
+            };
+            let from = &tap.plane[(i0 * axis1.input + i1) * axis2.input..][..axis2.input];
+            let inside = axis2.inside(&(start..start + len), tap.at[2]);
+            let (left, right) = (inside.start - start, inside.end - start);
+            to[..left].fill(self.padding);
+            to[right..].fill(self.padding);
+            if let Some(first) = axis2.at(inside.start, tap.at[2]).filter(|_| left < right) {
+                copy_strided(&from[first..], axis2.stride, &mut to[left..right]);
+            }
+        }
+    }
+
+    fn interleave(&self, rows: &[[u8; MAX_NR]; QUAD], quads: Option<&mut [[u8; QUAD]]>) {
+        let Some(quads) = quads else { return };
+        for (j, quad) in quads.iter_mut().enumerate() {
+            *quad = [0, 1, 2, 3].map(|q: usize| rows[q][j] ^ self.flip);
+        }
+    }
+}
+
+fn copy_strided(from: &[u8], stride: usize, to: &mut [u8]) {
+    if stride == 1 {
+        to.copy_from_slice(&from[..to.len()]);
+    } else {
+        to.iter_mut().zip(from.iter().step_by(stride)).for_each(|(to, from)| *to = *from);
+    }
+}

@@ -1,0 +1,191 @@
+//! `C[m,n] = start + Σ_k A[m,k]·B[k,n]` of bytes, exact in i32 (which wraps).
+//!
+//! **Operands.** One is signed, the other unsigned: [`Signs`] says which. A: rows of `k` bytes that
+//! are contiguous. B: panels, packed with [`pack_b`] (constants are packed once) or made of an
+//! image with [`Columns`]. [`Start`] is what sums begin with: bias and zero points, [`Zeros`] says
+//! how. Bytes become of the other sign by flipping their highest bit, which adds 128 to them and to
+//! their zero point, or takes it.
+//!
+//! **Exactness.** Products of bytes are at most 2¹⁵ in magnitude, so that sums are exact up to
+//! `k` = 65536; beyond, they wrap as the operators of ONNX do. No variant saturates in between.
+//!
+//! **Loops.** Panels of B, `nr` columns wide ▸ tiles of at most `mr` rows. Four of `k` at a time.
+//!
+//! ```
+//! use ort_kernels::Isa;
+//! use ort_kernels::gemm_i8::{Bytes, Gemm, Signs, Start, pack_b, packed_b_len};
+//!
+//! let (m, n, k) = (1, 2, 3);
+//! let isa = Isa::best();
+//! let mut b = vec![0; packed_b_len(isa, k, n)];
+//! pack_b(isa, &Bytes { data: &[1, 0, 0, 1, 255, 255], k, n, strides: [2, 1] }, 0, &mut b);
+//! let (signs, start) = (Signs::UnsignedA, Start::ByColumn(&[10, 0]));
+//! let gemm = Gemm { isa, n, k, signs, a: &[200, 2, 3], a_stride: k, b: &b, start };
+//! let mut c = [0; 2];
+//! gemm.run(0..m, 0..n, &mut c);
+//! assert_eq!(c, [207, -1]);
+//! ```
+
+mod columns;
+mod pack;
+
+pub use columns::Columns;
+pub use pack::{Bytes, Zeros, column_sums, pack_b, packed_b_len, row_sum};
+
+use crate::Isa;
+use std::ops::Range;
+
+/// Bytes of `k` that one instruction takes together.
+const QUAD: usize = 4;
+/// The columns of the widest panel.
+const MAX_NR: usize = 32;
+
+/// A register tile: its name, its rows and its columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// `<isa>_<rows>x<columns>`, the name of its file.
+    pub name: &'static str,
+    /// The most rows a tile has.
+    pub mr: usize,
+    /// The columns of a panel of B.
+    pub nr: usize,
+}
+
+/// Which operand is signed; the other is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signs {
+    /// A is unsigned, B signed.
+    UnsignedA,
+    /// A is signed, B unsigned.
+    SignedA,
+}
+
+/// What the elements of C begin with.
+#[derive(Clone, Copy, Debug)]
+pub enum Start<'a> {
+    /// One value a column.
+    ByColumn(&'a [i32]),
+    /// One value a row.
+    ByRow(&'a [i32]),
+}
+
+/// Rows of A that a tile reads: `a[row·stride..][..k]`.
+#[derive(Clone, Copy, Debug)]
+struct Rows<'a> {
+    a: &'a [u8],
+    stride: usize,
+    k: usize,
+    signs: Signs,
+}
+
+impl<'a> Rows<'a> {
+    /// `R` rows as whole quads, and what is left of each, filled up with zeros.
+    fn quads<const R: usize>(&self) -> ([&'a [[u8; QUAD]]; R], [[u8; QUAD]; R]) {
+        let mut rest = [[0; QUAD]; R];
+        let whole = std::array::from_fn(|r| {
+            let (whole, tail) = self.a[r * self.stride..][..self.k].as_chunks();
+            rest[r][..tail.len()].copy_from_slice(tail);
+            whole
+        });
+        (whole, rest)
+    }
+}
+
+/// Calls `$sums::<R, is_a_signed>` for as many rows as `$c` has.
+macro_rules! by_rows {
+    ($rows:ident, $c:ident, [$($r:literal)+] => $sums:ident $args:tt) => {
+        match ($c.len(), $rows.signs) {
+            $(($r, Signs::UnsignedA) => by_rows!(@call $sums $r false $args),
+            ($r, Signs::SignedA) => by_rows!(@call $sums $r true $args),)+
+            (rows, _) => unreachable!("invariant: a tile has no {rows} rows"),
+        }
+    };
+    (@call $sums:ident $r:literal $is_a_signed:literal ($($arg:expr),+)) => {
+        $sums::<$r, $is_a_signed>($($arg),+)
+    };
+}
+use by_rows;
+
+ladder! {
+    // `c[r][j] = Σ_k rows[r][k]·b[k][j]` for the rows of `c`, 1 to `mr` of them, `nr` columns each;
+    // `b: [k/4][nr][4]`.
+    fn tile(rows: &Rows<'_>, b: &[u8], c: &mut [[i32; MAX_NR]]);
+    Avx512Vnni => avx512vnni_10x32, Avx2 => avx2_4x16; generic
+}
+
+/// Describes the tile that serves `isa`.
+#[must_use]
+pub fn variant(isa: Isa) -> Variant {
+    best(isa)
+}
+
+/// One product; threads share it, and each runs rows and columns of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Gemm<'a> {
+    /// Which tile to use.
+    pub isa: Isa,
+    /// Columns of B and C.
+    pub n: usize,
+    /// Columns of A, rows of B.
+    pub k: usize,
+    /// Which operand is signed.
+    pub signs: Signs,
+    /// Row `i` of A is `a[i·a_stride..][..k]`.
+    pub a: &'a [u8],
+    /// From one row of A to the next.
+    pub a_stride: usize,
+    /// B, packed.
+    pub b: &'a [u8],
+    /// What C begins with.
+    pub start: Start<'a>,
+}
+
+impl Gemm<'_> {
+    /// Computes the part of C in `rows` and `columns`, which begin where a panel of B does (a
+    /// multiple of [`Variant::nr`]), into `c`: `[rows, columns]`, contiguous.
+    ///
+    /// # Panics
+    /// If an operand or `c` is too short, or columns are cut inside a panel.
+    pub fn run(&self, rows: Range<usize>, columns: Range<usize>, c: &mut [i32]) {
+        let Variant { mr, nr, .. } = best(self.isa);
+        assert_eq!(columns.start % nr, 0, "columns are cut inside a panel");
+        let panel_len = self.k.div_ceil(QUAD) * QUAD * nr;
+        let (width, mut sums) = (columns.len(), [[0; MAX_NR]; 16]);
+        for column in columns.clone().step_by(nr) {
+            let own = column..columns.end.min(column + nr);
+            let b = &self.b[column / nr * panel_len..][..panel_len];
+            for row in rows.clone().step_by(mr) {
+                let n_rows = mr.min(rows.end - row);
+                tile(self.isa, &self.rows(row), b, &mut sums[..n_rows]);
+                let c = c[(row - rows.start) * width..].chunks_mut(width.max(1));
+                for ((row, c), sums) in (row..).zip(c).zip(&sums[..n_rows]) {
+                    let c = &mut c[own.start - columns.start..own.end - columns.start];
+                    self.store(row, own.start, sums, c);
+                }
+            }
+        }
+    }
+
+    fn rows(&self, first: usize) -> Rows<'_> {
+        let Self { k, a_stride: stride, signs, .. } = *self;
+        Rows { a: &self.a[first * stride..], stride, k, signs }
+    }
+
+    /// Writes the sums of a piece of a row, from `column` on.
+    fn store(&self, row: usize, column: usize, sums: &[i32], c: &mut [i32]) {
+        match self.start {
+            Start::ByColumn(start) => {
+                for ((c, sum), start) in c.iter_mut().zip(sums).zip(&start[column..]) {
+                    *c = sum.wrapping_add(*start);
+                }
+            }
+            Start::ByRow(start) => {
+                let start = start[row];
+                c.iter_mut().zip(sums).for_each(|(c, sum)| *c = sum.wrapping_add(start));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! Tests of `gemm_i8`.
+
+use super::{
+    Bytes, Columns, Gemm, Signs, Start, Variant, Zeros, column_sums, pack_b, packed_b_len, row_sum,
+};
+use crate::Isa;
+use crate::conv_f32::Axis;
+use proptest::prelude::*;
+
+/// Seeded bytes, extreme ones among them.
+fn bytes(count: usize, seed: u32) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(2_654_435_761) | 1;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        match state >> 28 {
+            0 => 255,
+            1 => 128,
+            2 => 127,
+            _ => state.to_le_bytes()[1],
+        }
+    };
+    std::iter::repeat_with(next).take(count).collect()
+}
+
+/// The contract, literally.
+fn product(signs: Signs, a: &[u8], b: &[u8], start: Start<'_>, [m, n, k]: [usize; 3]) -> Vec<i32> {
+    let signed = |byte: u8, is_signed| match is_signed {
+        true => i32::from(byte.cast_signed()),
+        false => i32::from(byte),
+    };
+    let is_signed = signs == Signs::SignedA;
+    let mut c = Vec::new();
+    for i in 0..m {
+        for j in 0..n {
+            let start = match start {
+                Start::ByColumn(start) => start[j],
+                Start::ByRow(start) => start[i],
+            };
+            let term =
+                |p: usize| signed(a[i * k + p], is_signed) * signed(b[p * n + j], !is_signed);
+            c.push((0..k).fold(start, |sum, p| sum.wrapping_add(term(p))));
+        }
+    }
+    c
+}
+
+fn packed(isa: Isa, b: &Bytes<'_>, flip: u8) -> Vec<u8> {
+    let mut packed = vec![99; packed_b_len(isa, b.k, b.n)];
+    pack_b(isa, b, flip, &mut packed);
+    packed
+}
+
+/// Called by the ladder for each variant: every edge size, exactly.
+pub(super) fn agrees_with_generic(isa: Isa) {
+    let Variant { mr, nr, .. } = super::best(isa);
+    for m in 1..=2 * mr + 1 {
+        for n in [1, nr - 1, nr, nr + 1, 2 * nr] {
+            for k in [0, 1, 3, 4, 7, 64, 257] {
+                let (a, b) = (bytes(m * k, 1), bytes(k * n, 2));
+                let packed = packed(isa, &Bytes { data: &b, k, n, strides: [n, 1] }, 0);
+                let start: Vec<_> = bytes(m.max(n), 3).into_iter().map(i32::from).collect();
+                for (signs, start) in [
+                    (Signs::UnsignedA, Start::ByColumn(&start)),
+                    (Signs::SignedA, Start::ByRow(&start)),
+                ] {
+                    let expected = product(signs, &a, &b, start, [m, n, k]);
+                    let gemm = Gemm { isa, n, k, signs, a: &a, a_stride: k, b: &packed, start };
+                    let mut c = vec![-1; m * n];
+                    gemm.run(0..m, 0..n, &mut c);
+                    assert_eq!(c, expected, "{isa:?} {signs:?} {m}x{n}x{k}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn generic_is_the_product() {
+    agrees_with_generic(Isa::Generic);
+}
+
+#[test]
+fn extreme_bytes_do_not_saturate() {
+    for isa in Isa::all() {
+        for (a, b) in [(255, 0x80), (255, 127), (128, 0x80)] {
+            for signs in [Signs::UnsignedA, Signs::SignedA] {
+                let (a, b, k) = (vec![a; 4096], vec![b; 4096], 4096);
+                let start = Start::ByRow(&[0]);
+                let expected = product(signs, &a, &b, start, [1, 1, k]);
+                let b = packed(isa, &Bytes { data: &b, k, n: 1, strides: [1, 1] }, 0);
+                let gemm = Gemm { isa, n: 1, k, signs, a: &a, a_stride: k, b: &b, start };
+                let mut c = [0];
+                gemm.run(0..1, 0..1, &mut c);
+                assert_eq!(c[..], expected, "{isa:?}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn regions_and_zero_points_give_the_centered_product(
+        (m, n, k) in (1usize..40, 1usize..100, 0usize..300),
+        (a_zero, b_zero) in any::<(u8, u8)>(),
+        (row_cut, panel_cut) in (0usize..16, 0usize..4),
+    ) {
+        // B is unsigned and transposed: flipped when packed, as its zero point is.
+        let (a, b) = (bytes(m * k, 1), bytes(k * n, 2));
+        let view = Bytes { data: &b, k, n, strides: [1, k] };
+        let zeros = Zeros { a: i32::from(a_zero), b: i32::from(b_zero) - 128 };
+        let mut sums = vec![0; n];
+        column_sums(&view, 0x80, &mut sums);
+        let start: Vec<_> = sums.iter().map(|&sum| zeros.by_column(k, sum)).collect();
+        for isa in Isa::all() {
+            let packed = packed(isa, &view, 0x80);
+            let (signs, start) = (Signs::UnsignedA, Start::ByColumn(&start));
+            let gemm = Gemm { isa, n, k, signs, a: &a, a_stride: k, b: &packed, start };
+            let column = (panel_cut * super::best(isa).nr).min(n / super::best(isa).nr * super::best(isa).nr);
+            for rows in [0..row_cut.min(m), row_cut.min(m)..m] {
+                for columns in [0..column, column..n] {
+                    let mut c = vec![0; rows.len() * columns.len()];
+                    gemm.run(rows.clone(), columns.clone(), &mut c);
+                    for (at, &found) in c.iter().enumerate() {
+                        let i = rows.start + at / columns.len();
+                        let j = columns.start + at % columns.len();
+                        let term = |p: usize| {
+                            let a = i32::from(a[i * k + p]) - i32::from(a_zero);
+                            a * (i32::from(b[j * k + p]) - i32::from(b_zero))
+                        };
+                        let found = found.wrapping_add(zeros.by_element(row_sum(&a[i * k..][..k])));
+                        prop_assert_eq!(found, (0..k).map(term).sum::<i32>());
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn columns_are_what_outputs_read() {
+    let axis = |input, kernel, stride, dilation, pad: [usize; 2]| {
+        let output = (input + pad[0] + pad[1] - (kernel - 1) * dilation - 1) / stride + 1;
+        Axis { input, output, kernel, stride, dilation, pad }
+    };
+    for axes in [
+        [Axis::UNIT, axis(5, 3, 1, 1, [1, 1]), axis(40, 3, 1, 1, [1, 1])],
+        [Axis::UNIT, axis(9, 3, 2, 1, [1, 0]), axis(7, 2, 2, 2, [0, 3])],
+        [axis(3, 2, 1, 1, [0, 1]), axis(4, 1, 1, 1, [0, 0]), axis(4, 4, 3, 1, [4, 4])],
+    ] {
+        let [a, b, c] = axes;
+        let (channels, padding, flip) = (3, 9, 0x80);
+        let plane = a.input * b.input * c.input;
+        let image = bytes(channels * plane, 5);
+        let columns = Columns { image: &image, channels, axes, padding, flip };
+        let n_outputs = a.output * b.output * c.output;
+        let mut expected = Vec::new();
+        for channel in 0..channels {
+            for (t0, t1, t2) in taps([a.kernel, b.kernel, c.kernel]) {
+                for (o0, o1, o2) in taps([a.output, b.output, c.output]) {
+                    let read = a.at(o0, t0).zip(b.at(o1, t1)).zip(c.at(o2, t2));
+                    let at = read.map(|((i, j), k)| (i * b.input + j) * c.input + k);
+                    expected.push(at.map_or(padding, |at| image[channel * plane + at]));
+                }
+            }
+        }
+        for isa in Isa::all() {
+            let outputs = 2..n_outputs;
+            let (k, n) = (columns.k(), outputs.len());
+            let whole = Bytes { data: &expected[2..], k, n, strides: [n_outputs, 1] };
+            let mut found = vec![0; columns.packed_len(isa, n)];
+            columns.pack(isa, outputs, &mut found);
+            let nr = super::best(isa).nr;
+            for (at, found) in found.iter().enumerate() {
+                let (panel, rest) = (at / (k.div_ceil(4) * 4 * nr), at % (k.div_ceil(4) * 4 * nr));
+                let (p, j) = (rest / (4 * nr) * 4 + rest % 4, panel * nr + rest / 4 % nr);
+                if p < k && j < n {
+                    assert_eq!(*found, whole.data[p * n_outputs + j] ^ flip, "{isa:?} {p} {j}");
+                }
+            }
+        }
+    }
+}
+
+/// Every index of three loops, the last the innermost.
+fn taps([a, b, c]: [usize; 3]) -> impl Iterator<Item = (usize, usize, usize)> {
+    (0..a).flat_map(move |i| (0..b).flat_map(move |j| (0..c).map(move |k| (i, j, k))))
+}

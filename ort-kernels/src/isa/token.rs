@@ -1,0 +1,63 @@
+//! The tokens: each can only be had from its `detect`.
+
+/// Proof that this machine runs AVX-512 (F, BW, DQ, VL), AVX2, FMA and F16C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Avx512(());
+
+/// Proof that this machine runs what [`Avx512`] proves, and the dot products of bytes (VNNI).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Avx512Vnni(Avx512);
+
+/// Proof that this machine runs AVX2, FMA and F16C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Avx2(());
+
+impl Avx512 {
+    /// The token, if this machine has the instructions.
+    #[must_use]
+    pub fn detect() -> Option<Self> {
+        #[cfg(target_arch = "x86_64")]
+        if features!(Avx512 detected) {
+            return Some(Self(()));
+        }
+        None
+    }
+}
+
+impl Avx512Vnni {
+    /// The token, if this machine has the instructions.
+    #[must_use]
+    pub fn detect() -> Option<Self> {
+        #[cfg(target_arch = "x86_64")]
+        if features!(Avx512Vnni detected) {
+            return Avx512::detect().map(Self);
+        }
+        None
+    }
+}
+
+impl Avx2 {
+    /// The token, if this machine has the instructions.
+    #[must_use]
+    pub fn detect() -> Option<Self> {
+        #[cfg(target_arch = "x86_64")]
+        if features!(Avx2 detected) {
+            return Some(Self(()));
+        }
+        None
+    }
+}
+
+impl From<Avx512Vnni> for Avx512 {
+    /// The features of `Avx512Vnni` include those of `Avx512`.
+    fn from(Avx512Vnni(token): Avx512Vnni) -> Self {
+        token
+    }
+}
+
+impl From<Avx512> for Avx2 {
+    /// The features of `Avx512` include those of `Avx2`.
+    fn from(Avx512(()): Avx512) -> Self {
+        Self(())
+    }
+}

@@ -1,0 +1,152 @@
+//! Between floats, sums of integer products, and bytes. Rounding is half to even, results saturate,
+//! NaN becomes the least byte; each element depends on nothing but itself.
+
+/// A byte that codes are stored in.
+pub trait Byte: Copy + Default + Send + Sync {
+    /// The least and the largest.
+    const RANGE: (f32, f32);
+    /// The byte that a whole number of the range is.
+    fn of(whole: f32) -> Self;
+}
+
+impl Byte for u8 {
+    const RANGE: (f32, f32) = (0.0, 255.0);
+
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range")]
+    fn of(whole: f32) -> Self {
+        whole as i32 as u8
+    }
+}
+
+impl Byte for i8 {
+    const RANGE: (f32, f32) = (-128.0, 127.0);
+
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "in range")]
+    fn of(whole: f32) -> Self {
+        whole as i32 as i8
+    }
+}
+
+/// `saturate(round(value) + zero_point)`.
+#[inline(always)]
+fn code<T: Byte>(value: f32, zero_point: f32) -> T {
+    let (least, largest) = T::RANGE;
+    // Comparisons with NaN are false: it becomes the least.
+    let code = value.round_ties_even() + zero_point;
+    let code = if code > least { code } else { least };
+    T::of(if code < largest { code } else { largest })
+}
+
+/// What sums are multiplied with.
+#[derive(Clone, Copy, Debug)]
+pub enum Factors<'a> {
+    /// All with the same.
+    One(f32),
+    /// Each with its own.
+    Each(&'a [f32]),
+}
+
+#[inline(always)]
+fn requantize<T: Byte>(sums: &[i32], factors: Factors<'_>, zero_point: f32, y: &mut [T]) {
+    match factors {
+        Factors::One(factor) => {
+            y.iter_mut().zip(sums).for_each(|(y, &sum)| *y = code(sum as f32 * factor, zero_point));
+        }
+        Factors::Each(factors) => {
+            for ((y, &sum), &factor) in y.iter_mut().zip(sums).zip(factors) {
+                *y = code(sum as f32 * factor, zero_point);
+            }
+        }
+    }
+}
+
+per_isa! {
+    /// The least and the largest of `x` and 0; NaN does not count.
+    pub fn range<FMA>(x: &[f32]) -> (f32, f32) {
+        const LANES: usize = 64;
+        let (mut least, mut largest) = ([0.0_f32; LANES], [0.0_f32; LANES]);
+        let mut step = |chunk: &[f32]| {
+            for ((least, largest), &x) in least.iter_mut().zip(&mut largest).zip(chunk) {
+                *least = if x < *least { x } else { *least };
+                *largest = if x > *largest { x } else { *largest };
+            }
+        };
+        let (chunks, rest) = x.as_chunks::<LANES>();
+        chunks.iter().for_each(|chunk| step(chunk));
+        step(rest);
+        (least.into_iter().fold(0.0, f32::min), largest.into_iter().fold(0.0, f32::max))
+    }
+
+    /// `y = saturate(round(x / scale) + zero_point)`.
+    pub fn quantize_u8<FMA>(x: &[f32], scale: f32, zero_point: f32, y: &mut [u8]) {
+        for (y, &x) in y.iter_mut().zip(x) {
+            *y = code(x / scale, zero_point);
+        }
+    }
+
+    /// `y = saturate(round(sum · factor) + zero_point)`.
+    pub fn requantize_u8<FMA>(sums: &[i32], factors: Factors<'_>, zero_point: f32, y: &mut [u8]) {
+        requantize(sums, factors, zero_point, y);
+    }
+
+    /// `y = saturate(round(sum · factor) + zero_point)`.
+    pub fn requantize_i8<FMA>(sums: &[i32], factors: Factors<'_>, zero_point: f32, y: &mut [i8]) {
+        requantize(sums, factors, zero_point, y);
+    }
+
+    /// `y = sum · factor + bias`, a factor and a bias a column; rounded twice.
+    pub fn dequantize<FMA>(sums: &[i32], factors: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
+        for ((y, &sum), &factor) in y.iter_mut().zip(sums).zip(factors) {
+            *y = sum as f32 * factor;
+        }
+        if let Some(bias) = bias {
+            y.iter_mut().zip(bias).for_each(|(y, bias)| *y += bias);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Isa;
+
+    #[test]
+    fn codes_round_half_to_even_saturate_and_take_nan_for_the_least() {
+        let x = [0.5, 1.5, -0.5, -1.5, 1e9, -1e9, f32::NAN, f32::INFINITY, 253.4];
+        for isa in Isa::all() {
+            let mut y = [7; 9];
+            quantize_u8(isa, &x, 1.0, 2.0, &mut y);
+            assert_eq!(y, [2, 4, 2, 0, 255, 0, 0, 255, 255], "{isa:?}");
+        }
+    }
+
+    #[test]
+    fn sums_are_scaled_a_column_each() {
+        let (sums, factors) = ([3, -3, 1000, -1000], [0.5, 0.5, 1.0, 1.0]);
+        for isa in Isa::all() {
+            let (mut unsigned, mut signed, mut floats) = ([0; 4], [0; 4], [0.0; 4]);
+            requantize_u8(isa, &sums, Factors::Each(&factors), 10.0, &mut unsigned);
+            requantize_i8(isa, &sums, Factors::Each(&factors), 10.0, &mut signed);
+            let mut same = [0; 4];
+            requantize_u8(isa, &sums, Factors::One(0.5), 10.0, &mut same);
+            assert_eq!(same, [12, 8, 255, 0]);
+            dequantize(isa, &sums, &factors, Some(&[1.0; 4]), &mut floats);
+            assert_eq!(unsigned, [12, 8, 255, 0]);
+            assert_eq!(signed, [12, 8, 127, -128]);
+            assert_eq!(floats, [2.5, -0.5, 1001.0, -999.0]);
+        }
+    }
+
+    #[test]
+    fn a_range_holds_zero_and_skips_nan() {
+        let mut x = vec![0.5; 100];
+        for isa in Isa::all() {
+            assert_eq!(range(isa, &x), (0.0, 0.5));
+            assert_eq!(range(isa, &[]), (0.0, 0.0));
+        }
+        (x[3], x[70], x[99]) = (f32::NAN, -2.0, 7.0);
+        Isa::all().for_each(|isa| assert_eq!(range(isa, &x), (-2.0, 7.0)));
+    }
+}

@@ -1,0 +1,111 @@
+//! The input of classical machine learning: a row of features for each sample.
+
+use ort_graph::{Dim, Fact, Facts, OpError};
+use ort_tensor::{DType, Inputs, TensorView, with_dtype};
+
+use crate::elementwise::unsupported;
+
+/// Whether a feature can be of this type: a float, int32 or int64.
+pub(crate) const fn is_feature(dtype: DType) -> bool {
+    dtype.is_float() || dtype.is_index()
+}
+
+/// Samples as f64: `[N, F]`, or `[F]` for a single one.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    /// How many samples there are.
+    pub n: usize,
+    /// How many features each has.
+    pub n_features: usize,
+    values: Vec<f64>,
+}
+
+impl Rows {
+    /// The samples of input 0.
+    ///
+    /// # Errors
+    /// If the input is absent, of another type or of another rank.
+    pub(crate) fn read(inputs: Inputs<'_>) -> Result<Self, OpError> {
+        let x = inputs.tensor(0)?;
+        let (n, n_features) = match *x.shape() {
+            [n_features] => (1, n_features),
+            [n, n_features] => (n, n_features),
+            _ => return Err(wrong_rank(x.shape().len())),
+        };
+        Ok(Self { n, n_features, values: numbers(0, x)? })
+    }
+
+    /// That there are as many features as a model was made for.
+    ///
+    /// # Errors
+    /// If there are more or fewer.
+    pub(crate) fn expect_features(&self, expected: usize) -> Result<(), OpError> {
+        if self.n_features == expected {
+            return Ok(());
+        }
+        let what = "the features of a sample and those of the model";
+        Err(OpError::Shapes { what, left: vec![self.n_features], right: vec![expected] })
+    }
+
+    /// The samples in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[f64]> {
+        (0..self.n).map(|i| &self.values[i * self.n_features..][..self.n_features])
+    }
+
+    /// Room for a row of `width` results a sample.
+    ///
+    /// # Errors
+    /// If there is not as much memory.
+    pub(crate) fn results(&self, width: usize) -> Result<Vec<f64>, OpError> {
+        let mut results = Vec::new();
+        let n = self.n.checked_mul(width).ok_or(OpError::TooLarge)?;
+        results.try_reserve_exact(n).map_err(|_| OpError::TooLarge)?;
+        Ok(results)
+    }
+}
+
+/// The elements of input `index`.
+///
+/// # Errors
+/// If their type is not one of a feature.
+pub(crate) fn numbers(index: usize, x: TensorView<'_>) -> Result<Vec<f64>, OpError> {
+    use ort_tensor::{Number, bf16, f16};
+    with_dtype!(x.dtype(), [f32, f64, f16, bf16, i32, i64], T => {
+        Ok(x.as_slice::<T>()?.iter().map(|&x| Number::to_f64(x)).collect())
+    }, else => Err(unsupported(index, x.dtype())))
+}
+
+/// That there is a value for each feature of a tensor of this shape, or one for all.
+///
+/// # Errors
+/// If there are more or fewer; `name` is the attribute that they come from.
+pub(crate) fn expect_period<T>(
+    name: &'static str,
+    values: &[T],
+    shape: &[usize],
+) -> Result<(), OpError> {
+    let n_features = shape.last().copied().unwrap_or(1);
+    if values.len() == 1 || (values.len() == n_features && n_features > 0) {
+        return Ok(());
+    }
+    let found = format!("{} values for {n_features} features", values.len());
+    Err(OpError::AttributeValue { name, found })
+}
+
+/// How many samples input 0 has, which must be a tensor that [`Rows::read`] can read.
+///
+/// # Errors
+/// If it is absent, of a type that is not allowed, or of another rank.
+pub(crate) fn n_rows(inputs: &Facts<'_>, allowed: fn(DType) -> bool) -> Result<Dim, OpError> {
+    inputs.dtype(0, allowed)?;
+    match inputs.get(0).and_then(Fact::dims) {
+        None => Ok(Dim::Unknown),
+        Some([_]) => Ok(Dim::Known(1)),
+        Some([n, _]) => Ok(n.clone()),
+        Some(dims) => Err(wrong_rank(dims.len())),
+    }
+}
+
+const fn wrong_rank(found: usize) -> OpError {
+    OpError::InputRank { index: 0, expected: "1 or 2", found }
+}

@@ -1,0 +1,149 @@
+//! Trees whose nodes have ids: `TreeEnsembleClassifier` and `TreeEnsembleRegressor`.
+
+use std::collections::HashMap;
+
+use ort_graph::{NodeSpec, OpError};
+
+use super::attrs::{expect_len, floats, index, ints, missing_tracks};
+use super::{Branch, Child, Forest, Node, Parts, Test, Vote};
+
+/// What the attributes of the votes are called.
+#[derive(Debug)]
+pub(crate) struct Names {
+    pub ids: &'static str,
+    pub node_ids: &'static str,
+    pub tree_ids: &'static str,
+    pub weights: &'static str,
+    pub weights_as_tensor: &'static str,
+}
+
+/// Where the node of a tree is, by the ids of both.
+type Places = HashMap<(i64, i64), Child>;
+
+/// The trees of the attributes. The root of a tree is its first node; a vote at a branch counts
+/// nothing, as in ONNX Runtime (some converters write them).
+///
+/// # Errors
+/// If attributes that stand side by side differ in length, or do not make trees.
+pub(crate) fn read_by_id(
+    spec: &NodeSpec<'_>,
+    names: &Names,
+    n_targets: usize,
+) -> Result<Forest, OpError> {
+    for hint in ["nodes_hitrates", "nodes_hitrates_as_tensor"] {
+        spec.ignore(hint);
+    }
+    let modes = spec.strings("nodes_modes")?.unwrap_or_default();
+    let tests = modes.iter().map(|mode| test(mode)).collect::<Result<Vec<_>, _>>()?;
+    let tree_ids = ints(spec, "nodes_treeids", tests.len())?;
+    let node_ids = ints(spec, "nodes_nodeids", tests.len())?;
+    let (places, roots, n_leaves) = places(&tests, tree_ids, node_ids)?;
+    let branches = read_branches(spec, &tests, tree_ids, &places)?;
+    let leaves = read_votes(spec, names, &places, n_leaves)?;
+    Forest::new(Parts { branches, sets: Vec::new(), leaves, roots, n_targets })
+}
+
+/// Where each node is, the first of each tree, and how many leaves there are.
+fn places(
+    tests: &[Option<Test>],
+    tree_ids: &[i64],
+    node_ids: &[i64],
+) -> Result<(Places, Vec<Child>, usize), OpError> {
+    let (mut n_branches, mut n_leaves) = (0, 0);
+    let (mut places, mut roots) = (Places::with_capacity(tests.len()), Vec::new());
+    let mut trees = std::collections::HashSet::new();
+    for ((test, &tree), &node) in tests.iter().zip(tree_ids).zip(node_ids) {
+        let (n, node_of) = match test {
+            Some(_) => (&mut n_branches, Node::Branch as fn(usize) -> Node),
+            None => (&mut n_leaves, Node::Leaf as fn(usize) -> Node),
+        };
+        let place = Child::to(node_of(*n))?;
+        *n += 1;
+        if places.insert((tree, node), place).is_some() {
+            let found = format!("node {node} of tree {tree} twice");
+            return Err(OpError::AttributeValue { name: "nodes_nodeids", found });
+        }
+        if trees.insert(tree) {
+            roots.push(place);
+        }
+    }
+    Ok((places, roots, n_leaves))
+}
+
+/// The branches, in the order of the nodes.
+fn read_branches(
+    spec: &NodeSpec<'_>,
+    tests: &[Option<Test>],
+    tree_ids: &[i64],
+    places: &Places,
+) -> Result<Vec<Branch>, OpError> {
+    let (true_name, false_name) = ("nodes_truenodeids", "nodes_falsenodeids");
+    let if_true = ints(spec, true_name, tests.len())?;
+    let if_false = ints(spec, false_name, tests.len())?;
+    let features = ints(spec, "nodes_featureids", tests.len())?;
+    let thresholds = floats(spec, "nodes_values", "nodes_values_as_tensor")?;
+    expect_len("nodes_values", thresholds.len(), tests.len())?;
+    let tracks = missing_tracks(spec, tests.len())?;
+    let place = |name, tree: i64, node: i64| {
+        let found = || format!("node {node}, which tree {tree} does not have");
+        let place = places.get(&(tree, node)).copied();
+        place.ok_or_else(|| OpError::AttributeValue { name, found: found() })
+    };
+    let branches = tests.iter().enumerate().filter_map(|(i, test)| Some((i, (*test)?)));
+    branches
+        .map(|(i, test)| {
+            Ok(Branch {
+                threshold: thresholds[i],
+                feature: index("nodes_featureids", features[i])?,
+                test,
+                is_nan_true: tracks[i],
+                if_true: place(true_name, tree_ids[i], if_true[i])?,
+                if_false: place(false_name, tree_ids[i], if_false[i])?,
+            })
+        })
+        .collect()
+}
+
+/// The votes of each leaf.
+fn read_votes(
+    spec: &NodeSpec<'_>,
+    names: &Names,
+    places: &Places,
+    n_leaves: usize,
+) -> Result<Vec<Vec<Vote>>, OpError> {
+    let targets = spec.ints(names.ids)?.unwrap_or_default();
+    let nodes = ints(spec, names.node_ids, targets.len())?;
+    let trees = ints(spec, names.tree_ids, targets.len())?;
+    let weights = floats(spec, names.weights, names.weights_as_tensor)?;
+    expect_len(names.weights, weights.len(), targets.len())?;
+    let mut leaves = vec![Vec::new(); n_leaves];
+    for (((&target, &node), &tree), weight) in targets.iter().zip(nodes).zip(trees).zip(weights) {
+        let target = index(names.ids, target)?;
+        match places.get(&(tree, node)).map(|place| place.node()) {
+            Some(Node::Leaf(leaf)) => leaves[leaf].push(Vote { target, weight }),
+            Some(Node::Branch(_)) => {}
+            None => {
+                let found = format!("node {node}, which tree {tree} does not have");
+                return Err(OpError::AttributeValue { name: names.node_ids, found });
+            }
+        }
+    }
+    Ok(leaves)
+}
+
+/// The test of a mode; none for a leaf.
+fn test(mode: &str) -> Result<Option<Test>, OpError> {
+    Ok(Some(match mode {
+        "BRANCH_LEQ" => Test::Leq,
+        "BRANCH_LT" => Test::Lt,
+        "BRANCH_GTE" => Test::Gte,
+        "BRANCH_GT" => Test::Gt,
+        "BRANCH_EQ" => Test::Eq,
+        "BRANCH_NEQ" => Test::Neq,
+        "LEAF" => return Ok(None),
+        other => {
+            let found = other.to_owned();
+            return Err(OpError::AttributeValue { name: "nodes_modes", found });
+        }
+    }))
+}

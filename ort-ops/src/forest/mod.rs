@@ -1,0 +1,281 @@
+//! Decision trees: one compact array of branches, checked once, walked without a look-up.
+//!
+//! A sample goes from a root to a leaf, branch by branch; the leaf votes for targets. Branches may
+//! share their children (a chain of comparisons can lead to one place), but no path comes back to
+//! where it was: a forest is only made once that is proved, so that a walk ends.
+
+mod attrs;
+mod by_id;
+mod by_index;
+mod vote;
+
+use ort_graph::OpError;
+
+pub(crate) use attrs::{read_base, read_n_targets};
+pub(crate) use by_id::{Names, read_by_id};
+pub(crate) use by_index::read_by_index;
+pub use vote::Aggregate;
+pub(crate) use vote::Tally;
+
+/// What a branch asks of its feature.
+///
+/// Source: ONNX ML operator set, `nodes_modes` of `TreeEnsemble-5`, in its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Test {
+    /// `x ≤ threshold`.
+    Leq,
+    /// `x < threshold`.
+    Lt,
+    /// `x ≥ threshold`.
+    Gte,
+    /// `x > threshold`.
+    Gt,
+    /// `x = threshold`.
+    Eq,
+    /// `x ≠ threshold`.
+    Neq,
+    /// `x` is in the set of this number.
+    Member(u32),
+}
+
+/// Where a walk goes next: to a branch or to a leaf, in four bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Child(i32);
+
+/// A node by its position among those of its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// An inner node.
+    Branch(usize),
+    /// A leaf.
+    Leaf(usize),
+}
+
+impl Child {
+    /// The way to a node.
+    ///
+    /// # Errors
+    /// If there are more nodes than a tree can have.
+    pub(crate) fn to(node: Node) -> Result<Self, OpError> {
+        let index = |index: usize| i32::try_from(index).map_err(|_| OpError::TooLarge);
+        Ok(match node {
+            Node::Branch(at) => Self(index(at)?),
+            Node::Leaf(at) => Self(!index(at)?),
+        })
+    }
+
+    /// The node that it leads to.
+    pub const fn node(self) -> Node {
+        match self.0 {
+            leaf @ ..0 => Node::Leaf((!leaf).cast_unsigned() as usize),
+            branch => Node::Branch(branch.cast_unsigned() as usize),
+        }
+    }
+}
+
+/// An inner node, in 32 bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Branch {
+    /// What the feature is compared with.
+    pub threshold: f64,
+    /// Which feature is looked at.
+    pub feature: u32,
+    /// The comparison.
+    pub test: Test,
+    /// Whether NaN, a missing value, passes whatever the test says.
+    pub is_nan_true: bool,
+    /// Where to go if the feature passes.
+    pub if_true: Child,
+    /// Where to go if it does not.
+    pub if_false: Child,
+}
+
+/// What a leaf adds to a target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Vote {
+    /// The target.
+    pub target: u32,
+    /// How much is added.
+    pub weight: f64,
+}
+
+/// Trees that vote together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Forest {
+    branches: Vec<Branch>,
+    /// The sets of [`Test::Member`], each sorted.
+    sets: Vec<Vec<f64>>,
+    /// Leaf `i` has the votes from `first_votes[i]` to `first_votes[i + 1]`.
+    first_votes: Vec<usize>,
+    votes: Vec<Vote>,
+    roots: Vec<Child>,
+    n_features: usize,
+    n_targets: usize,
+}
+
+/// The parts of a forest as they are read, unchecked.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    pub branches: Vec<Branch>,
+    pub sets: Vec<Vec<f64>>,
+    pub leaves: Vec<Vec<Vote>>,
+    pub roots: Vec<Child>,
+    pub n_targets: usize,
+}
+
+impl Forest {
+    /// A forest whose every index leads somewhere and whose every path ends.
+    ///
+    /// # Errors
+    /// If a child, set or target is not there, or a path comes back to where it was.
+    pub(crate) fn new(parts: Parts) -> Result<Self, OpError> {
+        let Parts { branches, mut sets, leaves, roots, n_targets } = parts;
+        let children = branches.iter().flat_map(|branch| [branch.if_true, branch.if_false]);
+        for child in children.chain(roots.iter().copied()) {
+            let (at, len) = match child.node() {
+                Node::Branch(at) => (at, branches.len()),
+                Node::Leaf(at) => (at, leaves.len()),
+            };
+            in_range("the nodes of a tree", at, len)?;
+        }
+        for vote in leaves.iter().flatten() {
+            in_range("the targets of a tree", vote.target as usize, n_targets)?;
+        }
+        for branch in &branches {
+            if let Test::Member(set) = branch.test {
+                in_range("the sets of a tree", set as usize, sets.len())?;
+            }
+        }
+        if has_cycle(&branches) {
+            return Err(OpError::Unsupported { what: "a tree with a cycle" });
+        }
+        sets.iter_mut().for_each(|set| set.sort_by(f64::total_cmp));
+        let mut first_votes = vec![0];
+        first_votes.extend(leaves.iter().scan(0, |sum, votes| {
+            *sum += votes.len();
+            Some(*sum)
+        }));
+        let n_features = branches.iter().map(|branch| branch.feature as usize + 1).max();
+        Ok(Self {
+            n_features: n_features.unwrap_or(0),
+            votes: leaves.into_iter().flatten().collect(),
+            branches,
+            sets,
+            first_votes,
+            roots,
+            n_targets,
+        })
+    }
+
+    /// How many targets there are to vote for.
+    pub const fn n_targets(&self) -> usize {
+        self.n_targets
+    }
+
+    /// How many trees there are.
+    pub const fn n_trees(&self) -> usize {
+        self.roots.len()
+    }
+
+    /// The votes of all leaves.
+    pub(crate) fn all_votes(&self) -> &[Vote] {
+        &self.votes
+    }
+
+    /// That samples have every feature that a branch looks at.
+    ///
+    /// # Errors
+    /// If they have fewer.
+    pub(crate) fn expect_features(&self, n_features: usize) -> Result<(), OpError> {
+        if n_features >= self.n_features {
+            return Ok(());
+        }
+        let what = "the features of a sample and those of the trees";
+        Err(OpError::Shapes { what, left: vec![n_features], right: vec![self.n_features] })
+    }
+
+    /// The votes of each tree for a sample, which has all features.
+    pub(crate) fn votes<'a>(&'a self, sample: &'a [f64]) -> impl Iterator<Item = &'a [Vote]> {
+        self.roots.iter().map(|&root| self.leaf_votes(root, sample))
+    }
+
+    fn leaf_votes(&self, root: Child, sample: &[f64]) -> &[Vote] {
+        let mut child = root;
+        loop {
+            match child.node() {
+                Node::Branch(at) => {
+                    let branch = &self.branches[at];
+                    let x = sample[branch.feature as usize];
+                    let is_true = self.passes(branch, x) || (branch.is_nan_true && x.is_nan());
+                    child = if is_true { branch.if_true } else { branch.if_false };
+                }
+                Node::Leaf(at) => {
+                    return &self.votes[self.first_votes[at]..self.first_votes[at + 1]];
+                }
+            }
+        }
+    }
+
+    #[expect(clippy::float_cmp, reason = "equality is what the branch asks for")]
+    fn passes(&self, branch: &Branch, x: f64) -> bool {
+        match branch.test {
+            Test::Leq => x <= branch.threshold,
+            Test::Lt => x < branch.threshold,
+            Test::Gte => x >= branch.threshold,
+            Test::Gt => x > branch.threshold,
+            Test::Eq => x == branch.threshold,
+            Test::Neq => x != branch.threshold,
+            Test::Member(set) => {
+                // Adding zero makes -0 the same as 0, here and in the set.
+                self.sets[set as usize]
+                    .binary_search_by(|member| member.total_cmp(&(x + 0.0)))
+                    .is_ok()
+            }
+        }
+    }
+}
+
+/// That `at` is one of `len` positions.
+///
+/// # Errors
+/// If it is not.
+fn in_range(what: &'static str, at: usize, len: usize) -> Result<(), OpError> {
+    let index = i64::try_from(at).unwrap_or(i64::MAX);
+    if at < len { Ok(()) } else { Err(OpError::Index { what, index, len }) }
+}
+
+/// Whether a path of branches comes back to where it was. Depth first, without recursion: a branch
+/// is open while its descendants are looked at, and closed for good after that.
+fn has_cycle(branches: &[Branch]) -> bool {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Seen {
+        Never,
+        Open,
+        Closed,
+    }
+    let mut seen = vec![Seen::Never; branches.len()];
+    let mut path: Vec<usize> = Vec::new();
+    for start in 0..branches.len() {
+        path.push(start);
+        while let Some(&at) = path.last() {
+            if seen[at] != Seen::Never {
+                seen[at] = Seen::Closed;
+                path.pop();
+                continue;
+            }
+            seen[at] = Seen::Open;
+            for child in [branches[at].if_true, branches[at].if_false] {
+                let Node::Branch(child) = child.node() else { continue };
+                match seen[child] {
+                    Seen::Never => path.push(child),
+                    Seen::Open => return true,
+                    Seen::Closed => {}
+                }
+            }
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! The votes of the trees, put together.
+
+use ort_graph::{NodeSpec, OpError};
+use ort_tensor::Number;
+
+use super::Forest;
+
+/// How the votes for a target become its score.
+///
+/// Source: ONNX ML operator set, `aggregate_function` of `TreeEnsemble-5`, in its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aggregate {
+    /// Their sum, divided by the number of trees.
+    Average,
+    /// Their sum.
+    Sum,
+    /// The least of them.
+    Min,
+    /// The greatest of them.
+    Max,
+}
+
+impl Aggregate {
+    /// The attribute `aggregate_function` as a string; the sum if it is absent.
+    ///
+    /// # Errors
+    /// If there is no such function.
+    pub(crate) fn read(spec: &NodeSpec<'_>) -> Result<Self, OpError> {
+        Ok(match spec.string("aggregate_function")?.unwrap_or("SUM") {
+            "AVERAGE" => Self::Average,
+            "SUM" => Self::Sum,
+            "MIN" => Self::Min,
+            "MAX" => Self::Max,
+            other => return Err(wrong(other)),
+        })
+    }
+
+    /// The attribute `aggregate_function` as a number; the sum if it is absent.
+    ///
+    /// # Errors
+    /// If there is no such function.
+    pub(crate) fn read_number(spec: &NodeSpec<'_>) -> Result<Self, OpError> {
+        Ok(match spec.int("aggregate_function")?.unwrap_or(1) {
+            0 => Self::Average,
+            1 => Self::Sum,
+            2 => Self::Min,
+            3 => Self::Max,
+            other => return Err(wrong(other)),
+        })
+    }
+}
+
+fn wrong(found: impl ToString) -> OpError {
+    OpError::AttributeValue { name: "aggregate_function", found: found.to_string() }
+}
+
+/// The scores of one sample.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    /// A score a target, zero where nobody voted.
+    pub scores: Vec<f64>,
+    /// Whether anybody voted for a target.
+    pub is_voted: Vec<bool>,
+}
+
+impl Tally {
+    /// Room for the scores of the targets of `forest`.
+    ///
+    /// # Errors
+    /// If there is not as much memory.
+    pub(crate) fn new(forest: &Forest) -> Result<Self, OpError> {
+        let n = forest.n_targets();
+        let (mut scores, mut is_voted) = (Vec::new(), Vec::new());
+        scores.try_reserve_exact(n).map_err(|_| OpError::TooLarge)?;
+        is_voted.try_reserve_exact(n).map_err(|_| OpError::TooLarge)?;
+        scores.resize(n, 0.0);
+        is_voted.resize(n, false);
+        Ok(Self { scores, is_voted })
+    }
+
+    /// Counts the votes for a sample, which has all features. Each step is rounded to `R`: the
+    /// label of a sample that is nearly on the border depends on it, and ONNX Runtime computes in
+    /// the type of the features.
+    pub(crate) fn count<R: Number>(&mut self, forest: &Forest, by: Aggregate, sample: &[f64]) {
+        self.scores.fill(0.0);
+        self.is_voted.fill(false);
+        for vote in forest.votes(sample).flatten() {
+            let target = vote.target as usize;
+            let (score, weight) = (&mut self.scores[target], round::<R>(vote.weight));
+            let is_first = !std::mem::replace(&mut self.is_voted[target], true);
+            match by {
+                Aggregate::Average | Aggregate::Sum => *score = round::<R>(*score + weight),
+                Aggregate::Min if is_first || weight < *score => *score = weight,
+                Aggregate::Max if is_first || weight > *score => *score = weight,
+                Aggregate::Min | Aggregate::Max => {}
+            }
+        }
+        if by == Aggregate::Average {
+            let n_trees = f64::from(u32::try_from(forest.n_trees()).unwrap_or(u32::MAX));
+            self.scores.iter_mut().for_each(|score| *score = round::<R>(*score / n_trees));
+        }
+    }
+
+    /// Adds to each score a value of its own, if there are any.
+    pub(crate) fn add<R: Number>(&mut self, base: &[f64]) {
+        for (score, base) in self.scores.iter_mut().zip(base) {
+            *score = round::<R>(*score + round::<R>(*base));
+        }
+    }
+}
+
+/// The value nearest to `x` of type `R`: sums and quotients of such values, rounded again, are
+/// what arithmetic in `R` gives.
+pub(crate) fn round<R: Number>(x: f64) -> f64 {
+    R::from_f64(x).to_f64()
+}

@@ -1,0 +1,141 @@
+//! OneHotEncoder: a row of zeros with a one where the category stands.
+
+use std::sync::Arc;
+
+use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
+use ort_tensor::{DType, Inputs, Number, Output, Shape, TensorView, with_dtype};
+
+use crate::elementwise::unsupported;
+use crate::infer::tensor_fact;
+use crate::vocabulary::{Vocabulary, read_keys};
+
+/// The definitions of this file.
+pub const DEFS: &[OpDef] = &[OpDef {
+    domain: "ai.onnx.ml",
+    name: "OneHotEncoder",
+    versions: (1, 1),
+    types: is_encoded,
+    build: OneHotEncoder::build,
+}];
+
+/// OneHotEncoder: `y[n…, c] = 1` (float) where `x[n…]` is category `c`, else 0. Floats are cut to
+/// integers first. Of a category that stands twice the last counts.
+///
+/// Source: ONNX operator set ai.onnx.ml, OneHotEncoder-1. ONNX Runtime answers strings that are
+/// looked up among integers, and the other way round, with zeros; here they are errors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OneHotEncoder {
+    categories: Vocabulary,
+    /// How many elements a row has.
+    pub n_categories: usize,
+    /// Whether what is no category gets zeros only, and is no error.
+    pub is_unknown_zero: bool,
+}
+
+impl OneHotEncoder {
+    fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+        let categories = read_keys(spec, "cats_int64s", "cats_strings")?;
+        Ok(Arc::new(Self {
+            n_categories: categories.len(),
+            categories: Vocabulary::new(categories.view())?,
+            is_unknown_zero: spec.int("zeros")?.unwrap_or(1) != 0,
+        }))
+    }
+
+    fn find(&self, x: TensorView<'_>) -> Result<Vec<Option<usize>>, OpError> {
+        with_dtype!(x.dtype(), [f32, f64], T => {
+            let whole: Vec<Option<i64>> =
+                x.as_slice::<T>()?.iter().map(|&x| whole(Number::to_f64(x))).collect();
+            let integers: Vec<i64> = whole.iter().map(|x| x.unwrap_or(0)).collect();
+            let mut places = self.categories.find(TensorView::from_slice(x.shape(), &integers)?)?;
+            places.iter_mut().zip(whole).filter(|(_, x)| x.is_none()).for_each(|(y, _)| *y = None);
+            Ok(places)
+        }, else => self.categories.find(x))
+    }
+}
+
+/// The integer toward zero; `None` for NaN and what no int64 is.
+fn whole(x: f64) -> Option<i64> {
+    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+    #[expect(clippy::cast_possible_truncation, reason = "that is what is meant")]
+    (-BEYOND..BEYOND).contains(&x).then_some(x as i64)
+}
+
+const fn is_encoded(dtype: DType) -> bool {
+    matches!(dtype, DType::String | DType::I64 | DType::I32 | DType::F32 | DType::F64)
+}
+
+impl Operator for OneHotEncoder {
+    fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
+        let dtype = inputs.dtype(0, is_encoded)?;
+        if (dtype == DType::String) != (self.categories.dtype() == DType::String) {
+            return Err(unsupported(0, dtype));
+        }
+        let row = Dim::Known(self.n_categories);
+        let dims = inputs.fact(0)?.dims();
+        let dims = dims.map(|dims| dims.iter().cloned().chain([row]).collect());
+        Ok(vec![tensor_fact(DType::F32, dims)])
+    }
+
+    fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
+        let x = inputs.tensor(0)?;
+        let shape: Shape = x.shape().iter().copied().chain([self.n_categories]).collect();
+        let y = outputs[0].tensor(DType::F32, &shape)?.into_slice::<f32>()?;
+        y.fill(0.0);
+        for (place, y) in
+            self.find(x)?.into_iter().zip(y.chunks_exact_mut(self.n_categories.max(1)))
+        {
+            match place {
+                Some(place) => y[place] = 1.0,
+                None if self.is_unknown_zero => {}
+                None => return Err(OpError::InputValue { index: 0, what: "unknown category" }),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+
+    use crate::case::{Case, tensor};
+    use ort_tensor::Tensor;
+
+    fn case(categories: &[i64]) -> Case {
+        let categories = Attr::Ints(categories.to_vec());
+        Case::new("OneHotEncoder", 1).domain("ai.onnx.ml").attr("cats_int64s", categories)
+    }
+
+    #[test]
+    fn the_one_is_where_the_category_stands() {
+        let cases = [
+            (tensor(&[2], &[4_i64, 1]), tensor(&[2, 3], &[0_f32, 0., 1., 1., 0., 0.])),
+            (tensor(&[1, 1], &[3_i32]), tensor(&[1, 1, 3], &[0_f32; 3])),
+            (tensor(&[], &[1.7_f32]), tensor(&[3], &[1_f32, 0., 0.])),
+            (tensor(&[2], &[f64::NAN, 1e30]), tensor(&[2, 3], &[0_f32; 6])),
+            (tensor(&[0], &[0_i64; 0]), tensor(&[0, 3], &[0_f32; 0])),
+        ];
+        for (x, y) in cases {
+            assert_eq!(case(&[1, 0, 4]).tensor(std::slice::from_ref(&x)), Ok(y), "{x:?}");
+        }
+        assert_eq!(case(&[1, 1]).tensor(&[tensor(&[], &[1_i64])]), Ok(tensor(&[2], &[0_f32, 1.0])));
+        assert_eq!(case(&[]).tensor(&[tensor(&[1], &[1_i64])]), Ok(tensor(&[1, 0], &[0_f32; 0])));
+    }
+
+    #[test]
+    fn strings_can_be_categories_and_unknown_ones_an_error() {
+        let x = |text: &str| Tensor::from_strings(&[1], vec![text.into()]).unwrap();
+        let strings = Attr::Strings(vec!["a".into(), "b".into()]);
+        let case = || {
+            Case::new("OneHotEncoder", 1)
+                .domain("ai.onnx.ml")
+                .attr("cats_strings", strings.clone())
+                .attr("zeros", Attr::Int(0))
+        };
+        assert_eq!(case().tensor(&[x("b")]), Ok(tensor(&[1, 2], &[0_f32, 1.0])));
+        assert!(case().tensor(&[x("c")]).is_err());
+        assert!(case().tensor(&[tensor(&[1], &[1_i64])]).is_err());
+        assert!(case().attr("cats_int64s", Attr::Ints(vec![1])).tensor(&[x("b")]).is_err());
+    }
+}

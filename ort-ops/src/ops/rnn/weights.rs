@@ -1,0 +1,64 @@
+//! What the inputs and the states of a layer are multiplied with: floats, or codes.
+
+use std::borrow::Cow;
+
+use ort_tensor::Number;
+
+use crate::integer::multiply;
+use crate::product::{Real, add_product};
+use crate::quantized::Scheme;
+
+/// The matrices of all directions.
+#[derive(Debug)]
+pub(super) enum Weights<'a, R: Real> {
+    /// One after the other.
+    Floats(Cow<'a, [R]>),
+    /// One each.
+    Codes(Vec<CodeMatrix>),
+}
+
+/// The matrix of one direction, a row for each unit of each gate.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Matrix<'a, R: Real> {
+    /// The rows.
+    Floats(&'a [R]),
+    /// The rows as codes: what they are multiplied with is quantized first.
+    Codes(&'a CodeMatrix),
+}
+
+/// Codes minus their zero points, and the scale of each row.
+#[derive(Debug)]
+pub(super) struct CodeMatrix {
+    pub(super) codes: Vec<i16>,
+    pub(super) scales: Vec<f32>,
+}
+
+impl<R: Real> Weights<'_, R> {
+    /// The matrix of direction `d`, which has `len` elements.
+    pub(super) fn matrix(&self, d: usize, len: usize) -> Matrix<'_, R> {
+        match self {
+            Self::Floats(weights) => Matrix::Floats(&weights[d * len..(d + 1) * len]),
+            Self::Codes(matrices) => Matrix::Codes(&matrices[d]),
+        }
+    }
+}
+
+impl<R: Real> Matrix<'_, R> {
+    /// `c[i, j] += Σ x[i, k] · w[j, k]` for rows of `k` elements in `x` and of `c_stride` in `c`.
+    pub(super) fn add_product(&self, c: &mut [R], c_stride: usize, x: &[R], k: usize) {
+        if k == 0 {
+            return;
+        }
+        let w = match self {
+            Self::Floats(w) => return add_product(c, c_stride, x, w, k),
+            Self::Codes(w) => w,
+        };
+        let x: Vec<f32> = x.iter().map(|x| f32::from_f64(x.to_f64())).collect();
+        let scheme = Scheme::of_values(&x);
+        multiply(&scheme.centered(&x), &w.codes, k, |i, j, sum| {
+            let value = sum as f32 * (scheme.scale * w.scales[j]);
+            let c = &mut c[i * c_stride + j];
+            *c = *c + R::from_f64(f64::from(value));
+        });
+    }
+}

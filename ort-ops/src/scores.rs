@@ -1,0 +1,165 @@
+//! What classical models make of their scores before they hand them out.
+
+use ort_graph::{NodeSpec, OpError};
+
+/// What is done with the scores of a sample at the end.
+///
+/// Source: ONNX ML operator set, `post_transform` of `LinearClassifier-1` and others; the formulas,
+/// which it does not give, are those of ONNX Runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PostTransform {
+    /// Nothing.
+    None,
+    /// `exp(xᵢ - max x) / Σ exp(xⱼ - max x)`.
+    Softmax,
+    /// `1 / (1 + exp(-x))`.
+    Logistic,
+    /// [`PostTransform::Softmax`] over the scores that are not zero; a zero stays one.
+    SoftmaxZero,
+    /// The inverse of the normal distribution, to three digits.
+    Probit,
+}
+
+/// How the score of one of two classes becomes a score of both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Second {
+    /// It is a probability: `[1 - x, x]`.
+    Complement,
+    /// It is a distance from the border: `[-x, x]`.
+    Negated,
+}
+
+impl PostTransform {
+    /// The attribute `post_transform` as a string; none if it is absent.
+    ///
+    /// # Errors
+    /// If there is no such transform.
+    pub(crate) fn read(spec: &NodeSpec<'_>) -> Result<Self, OpError> {
+        Ok(match spec.string("post_transform")?.unwrap_or("NONE") {
+            "NONE" => Self::None,
+            "SOFTMAX" => Self::Softmax,
+            "LOGISTIC" => Self::Logistic,
+            "SOFTMAX_ZERO" => Self::SoftmaxZero,
+            "PROBIT" => Self::Probit,
+            other => return Err(wrong(other)),
+        })
+    }
+
+    /// The attribute `post_transform` as a number; none if it is absent.
+    ///
+    /// # Errors
+    /// If there is no such transform.
+    pub(crate) fn read_number(spec: &NodeSpec<'_>) -> Result<Self, OpError> {
+        Ok(match spec.int("post_transform")?.unwrap_or(0) {
+            0 => Self::None,
+            1 => Self::Softmax,
+            2 => Self::Logistic,
+            3 => Self::SoftmaxZero,
+            4 => Self::Probit,
+            other => return Err(wrong(other)),
+        })
+    }
+
+    /// Transforms the scores of a sample. A lone score is no distribution over classes: as in ONNX
+    /// Runtime, only [`PostTransform::Probit`] changes it.
+    pub(crate) fn apply(self, scores: &mut [f64]) {
+        match self {
+            Self::Probit => scores.iter_mut().for_each(|x| *x = probit(*x)),
+            _ if scores.len() == 1 => {}
+            Self::None => {}
+            Self::Logistic => scores.iter_mut().for_each(|x| *x = logistic(*x)),
+            Self::Softmax => softmax(scores, |_| true),
+            Self::SoftmaxZero => softmax(scores, |x| x.abs() > NEARLY_ZERO),
+        }
+    }
+
+    /// The scores of both classes from that of the second. As in ONNX Runtime no softmax is taken,
+    /// and a probit stands alone: the other column, which ONNX Runtime leaves unwritten, is zero.
+    pub(crate) fn both(self, score: f64, second: Second) -> [f64; 2] {
+        match (self, second) {
+            (Self::Probit, _) => [probit(score), 0.0],
+            (Self::Logistic, _) => [logistic(-score), logistic(score)],
+            (_, Second::Complement) => [1.0 - score, score],
+            (_, Second::Negated) => [-score, score],
+        }
+    }
+}
+
+/// Scores up to this are zero to [`PostTransform::SoftmaxZero`] (ONNX Runtime's constant).
+const NEARLY_ZERO: f64 = 1e-7;
+
+fn wrong(found: impl ToString) -> OpError {
+    OpError::AttributeValue { name: "post_transform", found: found.to_string() }
+}
+
+/// `1 / (1 + exp(-x))`.
+pub(crate) fn logistic(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// `√2 · erf⁻¹(2x - 1)` by the closed form of S. Winitzki, "A handy approximation for the error
+/// function and its inverse", 2008, with a = 0.147: off by 2e-3 of the value at most. NaN outside
+/// of 0 to 1, infinite at both.
+fn probit(x: f64) -> f64 {
+    const A: f64 = 0.147;
+    let x = 2.0 * x - 1.0;
+    let log = ((1.0 - x) * (1.0 + x)).ln();
+    let half = 2.0 / (std::f64::consts::PI * A) + 0.5 * log;
+    let square = (half * half - log / A).sqrt() - half;
+    (2.0 * square).sqrt().copysign(x)
+}
+
+/// Softmax over the scores that take part; the others keep their share of `exp(-max)`, which is
+/// zero where they are. Without any score that takes part the result is NaN.
+fn softmax(scores: &mut [f64], takes_part: impl Fn(f64) -> bool) {
+    let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let mut sum = 0.0;
+    for x in scores.iter_mut() {
+        if takes_part(*x) {
+            *x = (*x - max).exp();
+            sum += *x;
+        } else {
+            *x *= (-max).exp();
+        }
+    }
+    scores.iter_mut().for_each(|x| *x /= sum);
+}
+
+/// The first of the largest; 0 if there is none.
+pub(crate) fn argmax(scores: &[f64]) -> usize {
+    let larger = |best: usize, i: usize| if scores[i] > scores[best] { i } else { best };
+    (0..scores.len()).reduce(larger).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_transform_is_its_formula() {
+        let apply = |transform: PostTransform, scores: &[f64]| {
+            let mut scores = scores.to_vec();
+            transform.apply(&mut scores);
+            scores.iter().map(|x| (x * 1e4).round() / 1e4).collect::<Vec<_>>()
+        };
+        let third = 0.3333;
+        assert_eq!(apply(PostTransform::None, &[1.5, -2.0]), [1.5, -2.0]);
+        assert_eq!(apply(PostTransform::Softmax, &[7.0; 3]), [third; 3]);
+        assert_eq!(apply(PostTransform::SoftmaxZero, &[2.0, 0.0, 2.0]), [0.5, 0.0, 0.5]);
+        assert_eq!(apply(PostTransform::Logistic, &[0.0, 1.0]), [0.5, 0.7311]);
+        assert_eq!(apply(PostTransform::Probit, &[0.0, 0.5, 1.0])[1], 0.0);
+        // The exact value is 1.2816.
+        assert_eq!(apply(PostTransform::Probit, &[0.9]), [1.2817]);
+        assert!(apply(PostTransform::Probit, &[2.0])[0].is_nan());
+        assert!(apply(PostTransform::SoftmaxZero, &[0.0, 0.0])[0].is_nan());
+    }
+
+    #[test]
+    fn a_lone_score_knows_only_the_probit() {
+        for transform in [PostTransform::Softmax, PostTransform::Logistic] {
+            let mut score = [3.0];
+            transform.apply(&mut score);
+            assert_eq!(score, [3.0]);
+        }
+    }
+}

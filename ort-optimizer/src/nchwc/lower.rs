@@ -1,0 +1,305 @@
+//! The same graph of plain operators.
+
+use std::collections::{HashMap, HashSet};
+
+use ort_graph::{Attr, Attrs, Dim, Fact, Graph, NewNode, Node, NodeId, Patch, Registry, ValueId};
+use ort_tensor::{DType, Tensor};
+
+use super::DOMAIN;
+use super::error::NchwcError;
+use super::padding::Kept;
+use super::survey::{Filter, FilterKind, Step, Survey, at, is_channels_last};
+
+/// Puts plain nodes in the place of all that read or make data in blocks of this size; subgraphs
+/// are not looked at.
+///
+/// # Errors
+/// If channels go beyond what there is.
+pub(super) fn lower(
+    graph: &mut Graph,
+    registry: &Registry,
+    block: usize,
+) -> Result<(), NchwcError> {
+    let survey = Survey::of(graph)?;
+    if survey.steps.is_empty() {
+        return Ok(());
+    }
+    let mut lowering = Lowering::new(&survey, block)?;
+    for &(id, step) in &survey.steps {
+        lowering.step(id, step)?;
+    }
+    let patch = lowering.patch;
+    patch.commit(graph, registry)?;
+    Ok(())
+}
+
+struct Lowering<'s> {
+    survey: &'s Survey<'s>,
+    kept: Kept<'s>,
+    patch: Patch,
+    /// What has become of values.
+    plain: HashMap<ValueId, ValueId>,
+    /// Filters in plain order, padding included.
+    filters: HashMap<ValueId, Tensor>,
+    /// Filters and biases without padding, by what they were and how much is left of them.
+    cropped: HashMap<(ValueId, usize, usize), ValueId>,
+    /// How many values the graph has: those of the patch come after.
+    n_values: usize,
+    /// Values that take over the names of outputs.
+    returned: HashSet<ValueId>,
+}
+
+impl<'s> Lowering<'s> {
+    fn new(survey: &'s Survey<'s>, block: usize) -> Result<Self, NchwcError> {
+        let mut filters = HashMap::new();
+        for &(id, step) in &survey.steps {
+            if let (Step::Conv(filter), Some(&Some(weights))) =
+                (step, survey.graph.node(id).inputs.get(1))
+            {
+                filters.insert(weights, filter.plain(block)?);
+            }
+        }
+        let kept = Kept::of(survey, &filters, block)?;
+        Ok(Self {
+            survey,
+            kept,
+            patch: Patch::new(survey.graph),
+            plain: HashMap::new(),
+            filters,
+            cropped: HashMap::new(),
+            n_values: survey.graph.value_ids().count(),
+            returned: HashSet::new(),
+        })
+    }
+
+    fn plain(&self, id: ValueId) -> ValueId {
+        self.plain.get(&id).copied().unwrap_or(id)
+    }
+
+    fn step(&mut self, id: NodeId, step: Step<'_>) -> Result<(), NchwcError> {
+        let node = self.survey.graph.node(id);
+        let (Some(&Some(x)), Some(&Some(y))) = (node.inputs.first(), node.outputs.first()) else {
+            return Err(at(node, "an input or output is missing"));
+        };
+        self.patch.sweep(id);
+        match step {
+            Step::Conv(filter) => self.conv(node, filter, y),
+            Step::Alike | Step::Concat => self.alike(node, y),
+            Step::Split(_) | Step::Merge => {
+                self.plain.insert(y, self.plain(x));
+                Ok(())
+            }
+            Step::ReorderInput { channels } => self.reorder_input(node, (x, y), channels),
+            Step::ReorderOutput { channels } => self.reorder_output(node, (x, y), channels),
+        }
+    }
+
+    fn conv(&mut self, node: &Node, filter: Filter<'_>, y: ValueId) -> Result<(), NchwcError> {
+        let [Some(x), Some(weights), ..] = *node.inputs else {
+            return Err(at(node, "an input is missing"));
+        };
+        let [_, i, ..] = filter.shape();
+        let n_outputs = self.kept.of_value(y).unwrap_or(0);
+        let n_inputs = if filter.kind == FilterKind::Dense { self.kept.of_value(x) } else { None };
+        let group = if filter.kind == FilterKind::Depthwise { n_outputs } else { filter.group };
+        let weights = self.filter(weights, [n_outputs, n_inputs.unwrap_or(i)])?;
+        let bias = match node.inputs.get(2) {
+            Some(&Some(bias)) => Some(self.bias(node, bias, n_outputs)?),
+            _ => None,
+        };
+        let sum = node.inputs.get(3).copied().flatten().map(|sum| self.plain(sum));
+        let mut inputs = vec![Some(self.plain(x)), Some(weights), bias, sum];
+        while inputs.last() == Some(&None) {
+            inputs.pop();
+        }
+        let is_fused = sum.is_some() || node.attrs.get("activation").is_some();
+        let group = Attr::Int(i64::try_from(group).unwrap_or(i64::MAX));
+        let attrs = plain_attrs(node).with("group", group);
+        let (domain, op_type, since_version) =
+            if is_fused { ("com.microsoft", "FusedConv", 1) } else { ("", "Conv", 11) };
+        let new = NewNode { attrs, ..new_node(node, domain, op_type, since_version, inputs) };
+        self.put(new, y)
+    }
+
+    /// A pool, Upsample, Concat or elementwise operator.
+    fn alike(&mut self, node: &Node, y: ValueId) -> Result<(), NchwcError> {
+        let inputs = node.inputs.iter().map(|id| id.map(|id| self.plain(id))).collect();
+        if node.domain != DOMAIN {
+            let new = new_node(node, &node.domain, &node.op_type, node.since_version, inputs);
+            return self.put(NewNode { attrs: node.attrs.clone(), ..new }, y);
+        }
+        if node.op_type == "Upsample" {
+            return self.upsample(node, inputs, y);
+        }
+        let since_version = match node.op_type.as_str() {
+            "MaxPool" => 12,
+            "AveragePool" => 19,
+            _ => 1,
+        };
+        let new = new_node(node, "", &node.op_type, since_version, inputs);
+        self.put(NewNode { attrs: plain_attrs(node), ..new }, y)
+    }
+
+    fn upsample(
+        &mut self,
+        node: &Node,
+        mut inputs: Vec<Option<ValueId>>,
+        y: ValueId,
+    ) -> Result<(), NchwcError> {
+        let scales: Vec<f32> = match node.attrs.get("scales") {
+            Some(Attr::Ints(scales)) => scales.iter().map(|&scale| scale as f32).collect(),
+            _ => vec![1.0; 4],
+        };
+        let scales = Tensor::from_slice(&[scales.len()], &scales)?;
+        inputs.extend([None, Some(self.patch.constant("scales", scales)?)]);
+        let coordinates = "coordinate_transformation_mode";
+        let text = |text: &str| Attr::String(text.to_owned());
+        let or = |name, default| node.attrs.get(name).cloned().unwrap_or_else(|| text(default));
+        let attrs = Attrs::new()
+            .with(coordinates, or(coordinates, "asymmetric"))
+            .with("mode", or("mode", "nearest"))
+            .with("nearest_mode", text("floor"));
+        self.put(NewNode { attrs, ..new_node(node, "", "Resize", 13, inputs) }, y)
+    }
+
+    fn reorder_input(
+        &mut self,
+        node: &Node,
+        (x, y): (ValueId, ValueId),
+        channels: Option<usize>,
+    ) -> Result<(), NchwcError> {
+        let mut value = self.plain(x);
+        if is_channels_last(node) {
+            value = self.patch.output_of(transpose(node, value, [0, 3, 1, 2]))?;
+        }
+        let padding =
+            self.kept.of_value(y).zip(channels).map_or(0, |(kept, n)| kept.saturating_sub(n));
+        if padding > 0 {
+            let padding = i64::try_from(padding).unwrap_or(i64::MAX);
+            let pads = Tensor::from_slice(&[8], &[0, 0, 0, 0, 0, padding, 0, 0])?;
+            let pads = self.patch.constant("pads", pads)?;
+            let inputs = vec![Some(value), Some(pads)];
+            value = self.patch.output_of(new_node(node, "", "Pad", 13, inputs))?;
+        }
+        self.plain.insert(y, value);
+        Ok(())
+    }
+
+    fn reorder_output(
+        &mut self,
+        node: &Node,
+        (x, y): (ValueId, ValueId),
+        channels: usize,
+    ) -> Result<(), NchwcError> {
+        let mut value = self.plain(x);
+        if self.kept.of_value(x).is_some_and(|kept| kept > channels) {
+            let mut int = |name, n: usize| {
+                let n = i64::try_from(n).unwrap_or(i64::MAX);
+                self.patch.constant(name, Tensor::from_slice(&[1], &[n])?).map_err(NchwcError::from)
+            };
+            let (start, end, axis) = (int("start", 0)?, int("end", channels)?, int("axis", 1)?);
+            let inputs = [value, start, end, axis].map(Some).to_vec();
+            value = self.patch.output_of(new_node(node, "", "Slice", 13, inputs))?;
+        }
+        if is_channels_last(node) {
+            value = self.patch.output_of(transpose(node, value, [0, 2, 3, 1]))?;
+        }
+        // Only a value of the patch can take over the name of an output, and of no more than one.
+        let is_returned = self.survey.graph.outputs().contains(&y);
+        if is_returned && (value.index() < self.n_values || !self.returned.insert(value)) {
+            let new = new_node(node, "", "Identity", 13, vec![Some(value)]);
+            value = self.patch.output_of(new)?;
+        }
+        self.patch.replace(y, value);
+        self.plain.insert(y, value);
+        Ok(())
+    }
+
+    /// Adds a node that makes what `y` was, in planes.
+    fn put(&mut self, new: NewNode, y: ValueId) -> Result<(), NchwcError> {
+        let graph = self.survey.graph;
+        let fact = match (graph.fact(y).dims(), self.kept.of_value(y)) {
+            (Some([n, _, h, w, ..]), Some(channels)) => {
+                let channels = Dim::Known(channels);
+                Fact::tensor(DType::F32, [n.clone(), channels, h.clone(), w.clone()])
+            }
+            _ => Fact::UNKNOWN,
+        };
+        let value = self.patch.value(graph.value(y).name.clone(), fact)?;
+        self.patch.node(NewNode { outputs: vec![Some(value)], ..new });
+        self.plain.insert(y, value);
+        Ok(())
+    }
+
+    /// The first channels of filters, in plain order.
+    fn filter(&mut self, id: ValueId, [o, i]: [usize; 2]) -> Result<ValueId, NchwcError> {
+        if let Some(&value) = self.cropped.get(&(id, o, i)) {
+            return Ok(value);
+        }
+        let Some(filters) = self.filters.get(&id) else { return Ok(id) };
+        let tensor = cropped(filters, o, i)?;
+        let value = self.patch.constant(self.survey.graph.value(id).name.clone(), tensor)?;
+        self.cropped.insert((id, o, i), value);
+        Ok(value)
+    }
+
+    /// The first values of a bias.
+    fn bias(&mut self, node: &Node, id: ValueId, n: usize) -> Result<ValueId, NchwcError> {
+        let wrong = || at(node, "its bias is not one constant number a channel");
+        let bias = self.survey.graph.constant(id).ok_or_else(wrong)?;
+        if bias.shape() == [n] {
+            return Ok(id);
+        }
+        if let Some(&value) = self.cropped.get(&(id, n, 1)) {
+            return Ok(value);
+        }
+        let values = bias.as_slice::<f32>()?.get(..n).ok_or_else(wrong)?;
+        let tensor = Tensor::from_slice(&[n], values)?;
+        let value = self.patch.constant(self.survey.graph.value(id).name.clone(), tensor)?;
+        self.cropped.insert((id, n, 1), value);
+        Ok(value)
+    }
+}
+
+/// The first filters, for the first input channels.
+fn cropped(filters: &Tensor, o: usize, i: usize) -> Result<Tensor, NchwcError> {
+    let &[all_o, all_i, kh, kw] = filters.shape() else { return Ok(filters.clone()) };
+    if (o, i) == (all_o, all_i) {
+        return Ok(filters.clone());
+    }
+    if filters.is_empty() {
+        return Ok(Tensor::zeros(DType::F32, &[o, i, kh, kw])?);
+    }
+    let rows = filters.as_slice::<f32>()?.chunks_exact(all_i * kh * kw);
+    let kept: Vec<f32> = rows.take(o).flat_map(|row| &row[..i * kh * kw]).copied().collect();
+    Ok(Tensor::from_slice(&[o, i, kh, kw], &kept)?)
+}
+
+/// The attributes that the plain operator has, too.
+fn plain_attrs(node: &Node) -> Attrs {
+    let kept = node.attrs.iter().filter(|(name, _)| *name != "block_size");
+    kept.map(|(name, attr)| (name.to_owned(), attr.clone())).collect()
+}
+
+fn transpose(node: &Node, x: ValueId, perm: [i64; 4]) -> NewNode {
+    let attrs = Attrs::new().with("perm", Attr::Ints(perm.to_vec()));
+    NewNode { attrs, ..new_node(node, "", "Transpose", 13, vec![Some(x)]) }
+}
+
+/// A node of the same name, with no attributes.
+fn new_node(
+    node: &Node,
+    domain: &str,
+    op_type: &str,
+    since_version: i32,
+    inputs: Vec<Option<ValueId>>,
+) -> NewNode {
+    NewNode {
+        name: node.name.clone(),
+        domain: domain.to_owned(),
+        op_type: op_type.to_owned(),
+        since_version,
+        inputs,
+        ..NewNode::default()
+    }
+}

@@ -1,0 +1,103 @@
+//! NchwcLowering: from data in blocks of channels to plain data, so that a file runs anywhere.
+//!
+//! ONNX Runtime's layout pass writes com.microsoft.nchwc nodes into a file, with filters and biases
+//! padded and reordered for blocks of B channels. B is 8 or 16, as the machine that wrote the file
+//! had it, and the file does not state it. So, at every level and before every other pass:
+//!
+//! ```text
+//! survey   which values are in blocks, which of them have the same channels, what reads them
+//! clues    what each B says about every node; a B that contradicts any is out
+//! votes    where both fit: which B makes the numbers of one filter resemble each other
+//! lower    the same graph of plain operators, filters in plain order, without the padding
+//! ```
+//!
+//! Padding is what no reader weighs: a channel behind the last that a ReorderOutput names or a
+//! filter has a weight for that is not zero. It is dropped from every value that it reaches. (A
+//! channel of infinities or NaN that has no weight but zero, and less than a block of channels
+//! behind it, is padding in this sense, too.)
+//!
+//! Source: ONNX Runtime 1.31, `NchwcTransformer`.
+
+mod classes;
+mod clues;
+mod error;
+mod lower;
+mod padding;
+mod survey;
+#[cfg(test)]
+mod tests;
+mod votes;
+
+use std::time::Instant;
+
+use ort_graph::{Graph, NodeId, Registry};
+
+use self::clues::block_size;
+pub use self::error::{Contradiction, NchwcError};
+use self::survey::Survey;
+use crate::options::{Exactness, Level};
+use crate::report::PassReport;
+
+/// The domain of the operators in blocks.
+const DOMAIN: &str = "com.microsoft.nchwc";
+
+/// What a report says of this pass: its name, level and exactness.
+pub(crate) const LISTED: (&str, Level, Exactness) =
+    ("NchwcLowering", Level::Disable, Exactness::Rounding);
+
+/// Lowers a graph and its subgraphs, whose block size is `stated` or found out. `None` if there is
+/// nothing in blocks.
+///
+/// # Errors
+/// If no block size fits, or more than one does, or a node is not one of a known form.
+pub(crate) fn lower(
+    graph: &mut Graph,
+    registry: &Registry,
+    stated: Option<usize>,
+) -> Result<Option<PassReport>, NchwcError> {
+    let start = Instant::now();
+    let applied = n_nodes(graph);
+    if applied == 0 {
+        return Ok(None);
+    }
+    let mut surveys = Vec::new();
+    survey_all(graph, &mut surveys)?;
+    let block = block_size(&surveys, stated)?;
+    drop(surveys);
+    lower_all(graph, registry, block)?;
+    let (name, level, exactness) = LISTED;
+    let micros = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
+    Ok(Some(PassReport { name, level, exactness, applied, refused: Vec::new(), micros }))
+}
+
+/// How many nodes of the domain there are, in subgraphs, too.
+fn n_nodes(graph: &Graph) -> usize {
+    let nodes = graph.node_ids().map(|id| graph.node(id));
+    nodes
+        .map(|node| {
+            let inner: usize = node.attrs.graphs().map(|(_, graph)| n_nodes(graph)).sum();
+            inner + usize::from(node.domain == DOMAIN)
+        })
+        .sum()
+}
+
+fn survey_all<'g>(graph: &'g Graph, surveys: &mut Vec<Survey<'g>>) -> Result<(), NchwcError> {
+    surveys.push(Survey::of(graph)?);
+    for id in graph.node_ids() {
+        for (_, subgraph) in graph.node(id).attrs.graphs() {
+            survey_all(subgraph, surveys)?;
+        }
+    }
+    Ok(())
+}
+
+fn lower_all(graph: &mut Graph, registry: &Registry, block: usize) -> Result<(), NchwcError> {
+    lower::lower(graph, registry, block)?;
+    let ids: Vec<NodeId> = graph.node_ids().collect();
+    for id in ids {
+        if graph.node(id).attrs.graphs().next().is_some() {
+            graph.edit_subgraphs(id, |subgraph| lower_all(subgraph, registry, block))?;
+        }
+    }
+    Ok(())
+}

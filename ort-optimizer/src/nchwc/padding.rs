@@ -1,0 +1,110 @@
+//! Which channels are padding: those that nobody weighs.
+
+use std::collections::HashMap;
+
+use ort_graph::ValueId;
+use ort_tensor::Tensor;
+
+use super::error::NchwcError;
+use super::survey::{Filter, FilterKind, Step, Survey, at};
+
+/// How many channels each class of values keeps.
+pub(super) struct Kept<'s> {
+    survey: &'s Survey<'s>,
+    channels: HashMap<usize, usize>,
+}
+
+/// An input whose channels are not known before a run has a multiple of this many: ReorderInput
+/// takes no other.
+const GRANULARITY: usize = 4;
+
+impl<'s> Kept<'s> {
+    /// As many as are named or have a weight anywhere; but less than a block is padding. `filters`
+    /// are those of every convolution, in plain order.
+    ///
+    /// # Errors
+    /// If a node wants more channels than there are.
+    pub(super) fn of(
+        survey: &'s Survey<'s>,
+        filters: &HashMap<ValueId, Tensor>,
+        block: usize,
+    ) -> Result<Self, NchwcError> {
+        let needed = needed(survey, filters);
+        let mut channels = HashMap::new();
+        for &(id, step) in &survey.steps {
+            let node = survey.graph.node(id);
+            let values = node.inputs.iter().chain(&node.outputs).flatten();
+            for (value, class) in values.filter_map(|&id| Some((id, class(survey, id)?))) {
+                let padded = survey.known(value).in_blocks(block);
+                let padded = padded.ok_or_else(|| at(node, "its channels are not known"))?;
+                let needed = needed.get(&class).copied().unwrap_or(1);
+                let least = padded.saturating_sub(block - 1);
+                channels.insert(class, needed.max(least).min(padded));
+                if matches!(step, Step::ReorderOutput { channels } if channels > padded) {
+                    return Err(at(node, "it has more channels than its input"));
+                }
+            }
+        }
+        Ok(Self { survey, channels })
+    }
+
+    /// How many channels a value in blocks keeps.
+    pub(super) fn of_value(&self, id: ValueId) -> Option<usize> {
+        self.channels.get(&class(self.survey, id)?).copied()
+    }
+}
+
+fn class(survey: &Survey<'_>, id: ValueId) -> Option<usize> {
+    survey.values.get(&id).map(|value| survey.classes.root(value.class))
+}
+
+/// How many channels of each class somebody wants.
+fn needed(survey: &Survey<'_>, filters: &HashMap<ValueId, Tensor>) -> HashMap<usize, usize> {
+    let mut needed: HashMap<usize, usize> = HashMap::new();
+    let mut need = |id: ValueId, n: usize| {
+        if let Some(class) = class(survey, id) {
+            let needed = needed.entry(class).or_default();
+            *needed = n.max(*needed);
+        }
+    };
+    let mut is_rounded = Vec::new();
+    for &(id, step) in &survey.steps {
+        let node = survey.graph.node(id);
+        let (inputs, outputs) = (node.inputs.iter().flatten(), node.outputs.iter().flatten());
+        outputs.clone().for_each(|&y| need(y, survey.known(y).named.unwrap_or(0)));
+        match step {
+            Step::Conv(Filter { kind: FilterKind::Dense, .. }) => {
+                if let [Some(x), Some(weights), ..] = *node.inputs {
+                    need(x, filters.get(&weights).map_or(0, n_weighed));
+                }
+            }
+            Step::Conv(Filter { kind: FilterKind::Grouped, .. }) | Step::Concat => {
+                inputs.chain(outputs).for_each(|&value| need(value, usize::MAX));
+            }
+            Step::ReorderInput { channels: None } => {
+                is_rounded.extend(outputs.filter_map(|&y| class(survey, y)));
+            }
+            _ => {}
+        }
+    }
+    for class in is_rounded {
+        let n = needed.entry(class).or_default();
+        *n = n.checked_next_multiple_of(GRANULARITY).unwrap_or(*n);
+    }
+    needed
+}
+
+/// How many input channels there are up to the last that some filter has a weight for.
+fn n_weighed(filters: &Tensor) -> usize {
+    let &[_, i, kh, kw] = filters.shape() else { return 0 };
+    let Ok(weights) = filters.as_slice::<f32>() else { return i };
+    if weights.is_empty() {
+        return 0;
+    }
+    let taps = kh * kw;
+    let is_weighed = |channel: &usize| {
+        let mut rows = weights.chunks_exact(i * taps);
+        rows.any(|row| row[channel * taps..][..taps].iter().any(|&w| w != 0.0))
+    };
+    (0..i).rev().find(is_weighed).map_or(0, |last| last + 1)
+}

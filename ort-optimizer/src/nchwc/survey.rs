@@ -1,0 +1,310 @@
+//! What of a graph is in blocks.
+
+use std::collections::HashMap;
+
+use ort_graph::{Attr, Graph, Node, NodeId, ValueId};
+use ort_ops::blocked::{FilterForm, unblocked_filter};
+use ort_tensor::{DType, Tensor};
+
+use super::DOMAIN;
+use super::classes::{Classes, Conflict, Known};
+use super::error::NchwcError;
+
+/// Operators outside the domain that treat every element alike, wherever it lies.
+const ELEMENTWISE: [&str; 15] = [
+    "Add",
+    "Clip",
+    "Div",
+    "Elu",
+    "Gelu",
+    "HardSigmoid",
+    "HardSwish",
+    "LeakyRelu",
+    "Mul",
+    "QuickGelu",
+    "Relu",
+    "Sigmoid",
+    "Sub",
+    "Sum",
+    "Tanh",
+];
+
+/// The values in blocks of one graph, and the nodes that make or read them.
+#[derive(Debug)]
+pub(super) struct Survey<'g> {
+    pub(super) graph: &'g Graph,
+    /// In topological order.
+    pub(super) steps: Vec<(NodeId, Step<'g>)>,
+    pub(super) values: HashMap<ValueId, InBlocks>,
+    pub(super) classes: Classes,
+}
+
+/// A value in blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct InBlocks {
+    /// Which of [`Classes`] has its channels.
+    pub(super) class: usize,
+    /// Whether its shape is `[N, C/B, H, W, B]`, for the sake of broadcasting.
+    pub(super) is_split: bool,
+}
+
+/// What a node does with values in blocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step<'g> {
+    /// A convolution.
+    Conv(Filter<'g>),
+    /// A pool, Upsample or elementwise operator: every channel becomes one channel.
+    Alike,
+    /// Concat of channels.
+    Concat,
+    /// Reshape to `[N, C/B, H, W, B]`, of this B.
+    Split(usize),
+    /// Reshape back to `[N, C, H, W]`.
+    Merge,
+    /// ReorderInput of so many channels, if that is known before a run.
+    ReorderInput { channels: Option<usize> },
+    /// ReorderOutput of so many channels.
+    ReorderOutput { channels: usize },
+}
+
+/// The filters of a convolution.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Filter<'g> {
+    pub(super) kind: FilterKind,
+    pub(super) group: usize,
+    /// `[O, I, KH, KW]`, in blocks.
+    pub(super) weights: &'g Tensor,
+}
+
+/// What filters see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FilterKind {
+    /// An input in planes.
+    Planes,
+    /// An input in blocks, one channel each.
+    Depthwise,
+    /// An input in blocks, the channels of their group.
+    Grouped,
+    /// An input in blocks, all channels.
+    Dense,
+}
+
+impl Filter<'_> {
+    /// The filters in plain order, padding included.
+    ///
+    /// # Errors
+    /// If they do not fit into blocks of this size.
+    pub(super) fn plain(&self, block: usize) -> Result<Tensor, NchwcError> {
+        let form = match self.kind {
+            FilterKind::Planes | FilterKind::Depthwise => FilterForm::Outputs,
+            FilterKind::Grouped | FilterKind::Dense => FilterForm::InputsAndOutputs,
+        };
+        Ok(unblocked_filter(self.weights.view(), form, block)?)
+    }
+
+    /// `[O, I, KH, KW]`.
+    pub(super) fn shape(&self) -> [usize; 4] {
+        <[usize; 4]>::try_from(self.weights.shape()).unwrap_or_default()
+    }
+}
+
+/// What is wrong with a node; its name is added where it is known.
+type Wrong = &'static str;
+
+impl<'g> Survey<'g> {
+    /// # Errors
+    /// If data in blocks goes where nobody can read it, or channels do not fit.
+    pub(super) fn of(graph: &'g Graph) -> Result<Self, NchwcError> {
+        let (steps, values, classes) = (Vec::new(), HashMap::new(), Classes::default());
+        let mut survey = Self { graph, steps, values, classes };
+        for id in graph.topological_order()? {
+            let node = graph.node(id);
+            if let Some(step) = survey.step(node).map_err(|what| at(node, what))? {
+                survey.steps.push((id, step));
+            }
+        }
+        for (id, _) in &survey.steps {
+            let node = graph.node(*id);
+            let returned = node.outputs.iter().flatten().filter(|id| graph.outputs().contains(id));
+            if returned.into_iter().any(|id| survey.values.contains_key(id)) {
+                return Err(at(node, "the graph returns its result, which is in blocks"));
+            }
+        }
+        Ok(survey)
+    }
+
+    fn step(&mut self, node: &'g Node) -> Result<Option<Step<'g>>, Wrong> {
+        if node.captured.iter().any(|id| self.values.contains_key(id)) {
+            return Err("a subgraph reads data in blocks");
+        }
+        let is_ours = node.domain == DOMAIN;
+        let reads_blocks = node.inputs.iter().flatten().any(|id| self.values.contains_key(id));
+        match node.op_type.as_str() {
+            "Conv" if is_ours => self.conv(node).map(Some),
+            "ReorderInput" if is_ours => self.reorder_input(node).map(Some),
+            "ReorderOutput" if is_ours => self.reorder_output(node).map(Some),
+            _ if is_ours => self.alike(node).map(Some),
+            _ if !reads_blocks => Ok(None),
+            "Concat" => self.concat(node).map(Some),
+            "Reshape" => self.reshape(node).map(Some),
+            name if ELEMENTWISE.contains(&name) => self.alike(node).map(Some),
+            _ => Err("it cannot read data in blocks"),
+        }
+    }
+
+    fn conv(&mut self, node: &'g Node) -> Result<Step<'g>, Wrong> {
+        let x = input(node, 0)?;
+        let weights = input(node, 1)?;
+        let weights = self.graph.constant(weights).ok_or("its filters are not constant")?;
+        let &[o, i, _, _] = weights.shape() else { return Err("its filters are not of rank 4") };
+        if weights.dtype() != DType::F32 {
+            return Err("its filters are not float32");
+        }
+        let group = match node.attrs.get("group") {
+            Some(&Attr::Int(group)) => usize::try_from(group).map_err(|_| "it has no group")?,
+            _ => 1,
+        };
+        let y = self.classes.add(Known::padded(o));
+        let kind = match self.values.get(&x).copied() {
+            None if group == 1 => FilterKind::Planes,
+            Some(x) if group == 1 => {
+                self.learn(x, Known::padded(i))?;
+                FilterKind::Dense
+            }
+            Some(x) if i == 1 && o == group => {
+                self.join(x.class, y)?;
+                FilterKind::Depthwise
+            }
+            Some(x) => {
+                self.learn(x, Known::padded(i.saturating_mul(group)))?;
+                FilterKind::Grouped
+            }
+            None => return Err("its groups are of an input in planes"),
+        };
+        if let Some(&Some(sum)) = node.inputs.get(3) {
+            let sum = self.values.get(&sum).ok_or("its summand is in planes")?.class;
+            self.join(y, sum)?;
+        }
+        self.put(node, InBlocks { class: y, is_split: false })?;
+        Ok(Step::Conv(Filter { kind, group, weights }))
+    }
+
+    fn reorder_input(&mut self, node: &'g Node) -> Result<Step<'g>, Wrong> {
+        let x = input(node, 0)?;
+        if self.values.contains_key(&x) {
+            return Err("its input is in blocks already");
+        }
+        let channels = reordered_channels(self.graph, node);
+        let class = self.classes.add(Known { padded: None, named: channels });
+        let y = node.outputs.first().copied().flatten();
+        let known = y.and_then(|y| self.graph.fact(y).dims()?.get(1)?.known());
+        if let Some(padded) = known {
+            self.learn(InBlocks { class, is_split: false }, Known::padded(padded))?;
+        }
+        self.put(node, InBlocks { class, is_split: false })?;
+        Ok(Step::ReorderInput { channels })
+    }
+
+    fn reorder_output(&mut self, node: &'g Node) -> Result<Step<'g>, Wrong> {
+        let x = *self.values.get(&input(node, 0)?).ok_or("its input is in planes")?;
+        let channels = match node.attrs.get("channels") {
+            Some(&Attr::Int(channels)) => usize::try_from(channels).ok(),
+            _ => None,
+        };
+        let channels = channels.ok_or("its channels are not known")?;
+        self.learn(x, Known { padded: None, named: Some(channels) })?;
+        Ok(Step::ReorderOutput { channels })
+    }
+
+    /// A node whose inputs and output have the same channels; other inputs are single numbers.
+    fn alike(&mut self, node: &'g Node) -> Result<Step<'g>, Wrong> {
+        let mut common: Option<InBlocks> = None;
+        for &id in node.inputs.iter().flatten() {
+            match (self.values.get(&id).copied(), common) {
+                (None, _) if self.graph.constant(id).is_some_and(|number| number.len() == 1) => {}
+                (None, _) => return Err("some of its inputs are in blocks and some are not"),
+                (Some(value), None) => common = Some(value),
+                (Some(value), Some(common)) if value.is_split == common.is_split => {
+                    self.join(common.class, value.class)?;
+                }
+                _ => return Err("its inputs are in blocks of different shapes"),
+            }
+        }
+        let value = common.ok_or("its input is in planes")?;
+        self.put(node, value)?;
+        Ok(Step::Alike)
+    }
+
+    fn concat(&mut self, node: &'g Node) -> Result<Step<'g>, Wrong> {
+        if !matches!(node.attrs.get("axis"), Some(Attr::Int(1 | -3))) {
+            return Err("it does not concatenate channels");
+        }
+        let mut padded = Some(0_usize);
+        for id in node.inputs.iter().flatten() {
+            let value = self.values.get(id).filter(|value| !value.is_split);
+            let value = value.ok_or("some of its inputs are in blocks and some are not")?;
+            let own = self.classes.known(value.class).padded;
+            padded = padded.zip(own).and_then(|(sum, own)| sum.checked_add(own));
+        }
+        let class = self.classes.add(Known { padded, named: None });
+        self.put(node, InBlocks { class, is_split: false })?;
+        Ok(Step::Concat)
+    }
+
+    fn reshape(&mut self, node: &'g Node) -> Result<Step<'g>, Wrong> {
+        const WHAT: Wrong = "it gives data in blocks a shape that is none";
+        let x = *self.values.get(&input(node, 0)?).ok_or(WHAT)?;
+        let shape = self.graph.fact(input(node, 1)?).ints().ok_or(WHAT)?;
+        let step = match *shape.as_slice() {
+            [0, -1, 0, 0, block] if !x.is_split => {
+                Step::Split(usize::try_from(block).map_err(|_| WHAT)?)
+            }
+            [0, -1, 0, 0] if x.is_split => Step::Merge,
+            _ => return Err(WHAT),
+        };
+        self.put(node, InBlocks { is_split: !x.is_split, ..x })?;
+        Ok(step)
+    }
+
+    fn put(&mut self, node: &Node, value: InBlocks) -> Result<(), Wrong> {
+        let y = node.outputs.first().copied().flatten().ok_or("it has no output")?;
+        if node.outputs.iter().skip(1).any(Option::is_some) {
+            return Err("it has more than one output");
+        }
+        self.values.insert(y, value);
+        Ok(())
+    }
+
+    fn learn(&mut self, value: InBlocks, known: Known) -> Result<(), Wrong> {
+        self.classes.learn(value.class, known).map_err(|Conflict| Conflict::WHAT)
+    }
+
+    fn join(&mut self, a: usize, b: usize) -> Result<(), Wrong> {
+        self.classes.join(a, b).map_err(|Conflict| Conflict::WHAT)
+    }
+
+    /// What is known of the channels of a value in blocks.
+    pub(super) fn known(&self, id: ValueId) -> Known {
+        self.values.get(&id).map(|value| self.classes.known(value.class)).unwrap_or_default()
+    }
+}
+
+/// How many channels a ReorderInput reads, if that is known before a run.
+pub(super) fn reordered_channels(graph: &Graph, node: &Node) -> Option<usize> {
+    let axis = if is_channels_last(node) { 3 } else { 1 };
+    graph.fact(node.inputs.first().copied().flatten()?).dims()?.get(axis)?.known()
+}
+
+/// The attribute `channels_last`.
+pub(super) fn is_channels_last(node: &Node) -> bool {
+    matches!(node.attrs.get("channels_last"), Some(&Attr::Int(1)))
+}
+
+/// The error that `node` is not as it must be.
+pub(super) fn at(node: &Node, what: Wrong) -> NchwcError {
+    NchwcError::Node { node: node.label().to_owned(), op_type: node.op_type.clone(), what }
+}
+
+fn input(node: &Node, index: usize) -> Result<ValueId, Wrong> {
+    node.inputs.get(index).copied().flatten().ok_or("an input is missing")
+}
