@@ -178,8 +178,8 @@ pub(super) fn overlaid(buffer: &Array, steps: &Array) -> Array {
 
 /// A mask of keys in one of its many forms, if there is one.
 pub(super) fn key_mask(draw: &mut Draw, sizes: Sizes) -> Option<Tensor> {
-    let Sizes { batch, len, total, .. } = sizes;
-    let side = total + draw.below(2);
+    let Sizes { batch, len, total, past, .. } = sizes;
+    let side = total.max(past + len) + draw.below(2);
     let any_batch = draw.pick(&[1, batch]);
     let forms = [
         None,
