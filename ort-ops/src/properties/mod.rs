@@ -12,6 +12,7 @@ mod cell;
 mod codes;
 mod draw;
 mod groups;
+mod kept;
 
 use ort_graph::{Attr, Attrs};
 use ort_tensor::{DType, Tensor, Value};
@@ -336,6 +337,7 @@ families! {
     edges,
     gather,
     generator,
+    group_query,
     lanes,
     layer_normalization,
     movement,
@@ -350,6 +352,7 @@ families! {
     scatter,
     selection,
     sequences,
+    sparse_attention,
     strings,
     unary,
     variadic,
