@@ -340,6 +340,7 @@ families! {
     group_query,
     lanes,
     layer_normalization,
+    linear_attention,
     movement,
     multi_head,
     nchwc,
