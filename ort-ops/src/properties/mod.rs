@@ -354,6 +354,7 @@ families! {
     selection,
     sequences,
     sparse_attention,
+    streams,
     strings,
     unary,
     variadic,
