@@ -328,7 +328,6 @@ macro_rules! families {
 // One a line, in alphabetical order.
 families! {
     activation,
-    attention,
     binary,
     cast,
     choice,
@@ -352,6 +351,7 @@ families! {
     sampling,
     scatter,
     selection,
+    self_attention,
     sequences,
     sparse_attention,
     streams,
