@@ -34,6 +34,32 @@ impl Cell {
         }
     }
 
+    /// A number as a cell of a type: of integers the whole number that it is.
+    #[expect(clippy::cast_possible_truncation, reason = "checked")]
+    pub(super) fn number(dtype: DType, value: f64) -> Cell {
+        if dtype.is_float() {
+            return Cell::Float(value);
+        }
+        let integer = value as i128;
+        assert!((integer as f64) == value, "{value} is no integer");
+        Cell::Int(integer)
+    }
+
+    /// The sum of products of cells of a type; integers keep their low bits.
+    pub(super) fn sum_of_products<T: AsRef<[Cell]>>(
+        dtype: DType,
+        terms: impl Iterator<Item = T>,
+    ) -> Cell {
+        if dtype.is_integer() {
+            let product = |term: T| {
+                term.as_ref().iter().fold(1, |product: i128, cell| product.wrapping_mul(cell.int()))
+            };
+            return Cell::Int(terms.map(product).fold(0, i128::wrapping_add));
+        }
+        let product = |term: T| term.as_ref().iter().map(Cell::float).product::<f64>();
+        Cell::Float(terms.map(product).fold(0.0, |sum, term| sum + term))
+    }
+
     /// Equal, where NaN equals NaN, and zeros of either sign each other.
     pub(super) fn is(&self, other: &Cell) -> bool {
         let same = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan());
@@ -87,6 +113,16 @@ impl Array {
         let own: Vec<_> =
             tail.iter().zip(&self.shape).map(|(&i, &n)| if n == 1 { 0 } else { i }).collect();
         self.at(&own)
+    }
+
+    /// The array whose axis `axis` is axis `perm[axis]` of this one.
+    pub(super) fn transposed(&self, perm: &[usize]) -> Self {
+        let shape: Vec<_> = perm.iter().map(|&axis| self.shape[axis]).collect();
+        Self::from_fn(&shape, |index| {
+            let mut from = vec![0; index.len()];
+            perm.iter().zip(index).for_each(|(&axis, &i)| from[axis] = i);
+            self.at(&from).clone()
+        })
     }
 
     /// Each cell mapped.

@@ -1,5 +1,6 @@
 //! Random nodes: what a property draws its samples from.
 
+use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
 
 use super::array::{Array, Cell};
@@ -75,6 +76,13 @@ impl Draw {
         (axis, self.written(axis, rank))
     }
 
+    /// How a node may write a flag that has a default.
+    pub(super) fn flag(&mut self, default: bool) -> (bool, Option<Attr>) {
+        let flag = self.one_in(2);
+        let written = Some(Attr::Int(flag.into())).filter(|_| flag != default || self.one_in(2));
+        (flag, written)
+    }
+
     /// How a node may write an axis.
     pub(super) fn written(&mut self, axis: usize, rank: usize) -> i64 {
         let (axis, rank) = (i64::try_from(axis).unwrap(), i64::try_from(rank).unwrap());
@@ -126,6 +134,12 @@ impl Draw {
         } else {
             self.any(dtype, shape)
         }
+    }
+
+    /// A tensor of numbers whose sums of products are exact: integers of any size, which wrap, and
+    /// small floats.
+    pub(super) fn factors(&mut self, dtype: DType, shape: &[usize]) -> Tensor {
+        if dtype.is_integer() { self.any(dtype, shape) } else { self.small(dtype, shape) }
     }
 
     /// A tensor of numbers from −`bound` to `bound`, rounded to `dtype`; integers are whole. Of
@@ -183,4 +197,9 @@ fn has_sign(dtype: DType) -> bool {
 /// An int64 tensor of rank 1.
 pub(super) fn ints(values: &[i64]) -> Tensor {
     Tensor::from_slice(&[values.len()], values).unwrap()
+}
+
+/// A count as a node writes it.
+pub(super) fn signed(n: usize) -> i64 {
+    i64::try_from(n).unwrap()
 }

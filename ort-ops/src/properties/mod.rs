@@ -7,6 +7,7 @@
 
 mod array;
 mod draw;
+mod function;
 
 use ort_graph::{Attr, Attrs};
 use ort_tensor::{DType, Tensor, Value};
@@ -46,6 +47,22 @@ enum Expected {
     Value(Value),
 }
 
+impl Property {
+    /// Of ai.onnx.
+    const fn onnx(
+        name: &'static str,
+        versions: &'static [i32],
+        draw: fn(&mut Draw, DType) -> Sample,
+    ) -> Self {
+        Self { domain: "", name, versions, draw }
+    }
+
+    /// Of com.microsoft, whose versions are all 1.
+    const fn microsoft(name: &'static str, draw: fn(&mut Draw, DType) -> Sample) -> Self {
+        Self { domain: "com.microsoft", name, versions: &[1], draw }
+    }
+}
+
 impl Sample {
     /// A node with one output on these tensors, all present.
     fn new(inputs: &[&Tensor], oracle: impl Fn() -> Vec<Expected> + 'static) -> Self {
@@ -56,6 +73,14 @@ impl Sample {
     fn attr(mut self, name: &str, attr: Attr) -> Self {
         self.attrs.set(name, attr);
         self
+    }
+
+    /// An attribute that may be absent.
+    fn maybe(self, name: &str, attr: Option<Attr>) -> Self {
+        match attr {
+            Some(attr) => self.attr(name, attr),
+            None => self,
+        }
     }
 
     fn outputs(self, n_outputs: usize) -> Self {
@@ -176,8 +201,10 @@ macro_rules! families {
 // One a line, in alphabetical order.
 families! {
     binary,
+    contraction,
     movement,
     nchwc,
+    product,
 }
 
 /// Operators without a property, and why.
