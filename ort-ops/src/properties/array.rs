@@ -211,9 +211,8 @@ trait Stored: Sized {
 macro_rules! integers {
     ($($ty:ty),*) => { $(
         impl Stored for $ty {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "low bits")]
             fn store(cell: &Cell) -> Self {
-                cell.int() as $ty
+                <$ty>::from_le_bytes(*cell.int().to_le_bytes().first_chunk().unwrap())
             }
 
             fn load(self) -> Cell {
