@@ -5,6 +5,19 @@ use ort_tensor::{
     with_dtype,
 };
 
+/// All indices into a shape, in row-major order.
+pub(super) fn indices(shape: &[usize]) -> Vec<Vec<usize>> {
+    let n: usize = shape.iter().product();
+    let index = |mut flat: usize| {
+        let mut index = vec![0; shape.len()];
+        for (i, &dim) in index.iter_mut().zip(shape).rev() {
+            (*i, flat) = (flat % dim, flat / dim);
+        }
+        index
+    };
+    (0..n).map(index).collect()
+}
+
 /// An element, whatever type it is stored as.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Cell {

@@ -3,6 +3,7 @@
 use ort_graph::Attr;
 use ort_tensor::DType;
 
+use super::array::indices;
 use super::{Array, Cell, Draw, Expected, Property, Sample};
 
 pub(super) const PROPERTIES: &[Property] = &[Property::onnx("Einsum", &[12, 28], einsum)];
@@ -44,9 +45,9 @@ fn einsum(draw: &mut Draw, dtype: DType) -> Sample {
             sizes.iter().map(|it| it.0).filter(|name| !names.contains(name)).collect();
         let all: Vec<_> = names.iter().chain(&summed).copied().collect();
         let range: Vec<_> = summed.iter().map(size).collect();
+        let places = indices(&range);
         let y = Array::from_fn(&shape, |index| {
-            let mut terms = vec![];
-            let _ = Array::from_fn(&range, |rest| {
+            let terms = places.iter().map(|rest| {
                 let at = [index, rest].concat();
                 let factor = |(operand, x): (&Operand, &Array)| {
                     let own = |(name, &n): (&char, &usize)| {
@@ -55,10 +56,9 @@ fn einsum(draw: &mut Draw, dtype: DType) -> Sample {
                     };
                     x.at(&operand.names.iter().zip(&x.shape).map(own).collect::<Vec<_>>()).clone()
                 };
-                terms.push(operands.iter().zip(&arrays).map(factor).collect::<Vec<_>>());
-                Cell::Bool(true)
+                operands.iter().zip(&arrays).map(factor).collect::<Vec<_>>()
             });
-            Cell::sum_of_products(dtype, terms.into_iter())
+            Cell::sum_of_products(dtype, terms)
         });
         Expected::exact(dtype, y)
     })

@@ -191,7 +191,15 @@ impl Draw {
 
 /// Whether a number type has numbers below zero.
 fn has_sign(dtype: DType) -> bool {
-    !matches!(dtype, DType::U8 | DType::U16 | DType::U32 | DType::U64)
+    !matches!(dtype, DType::U2 | DType::U4 | DType::U8 | DType::U16 | DType::U32 | DType::U64)
+}
+
+/// The smallest and the largest number of an integer type.
+pub(super) fn bounds(dtype: DType) -> (i128, i128) {
+    match has_sign(dtype) {
+        true => (-(1 << (dtype.bits() - 1)), (1 << (dtype.bits() - 1)) - 1),
+        false => (0, (1 << dtype.bits()) - 1),
+    }
 }
 
 /// An int64 tensor of rank 1.

@@ -22,10 +22,10 @@ const FUNCTIONS: &[(&str, usize, fn(f64, &[f64]) -> f64)] = &[
     ("Sigmoid", 0, |x, _| 1.0 / (1.0 + (-x).exp())),
     ("HardSigmoid", 2, |x, p| (p[0] * x + p[1]).clamp(0.0, 1.0)),
     ("HardSwish", 0, |x, _| x * (x / 6.0 + 0.5).clamp(0.0, 1.0)),
-    ("Elu", 1, |x, p| if x < 0.0 { p[0] * (x.exp() - 1.0) } else { x }),
-    ("Selu", 2, |x, p| p[1] * if x > 0.0 { x } else { p[0] * (x.exp() - 1.0) }),
-    ("Softplus", 0, |x, _| (1.0 + x.exp()).ln()),
-    ("ParametricSoftplus", 2, |x, p| p[0] * (1.0 + (p[1] * x).exp()).ln()),
+    ("Elu", 1, |x, p| if x < 0.0 { p[0] * x.exp_m1() } else { x }),
+    ("Selu", 2, |x, p| p[1] * if x > 0.0 { x } else { p[0] * x.exp_m1() }),
+    ("Softplus", 0, |x, _| x.exp().ln_1p()),
+    ("ParametricSoftplus", 2, |x, p| p[0] * (p[1] * x).exp().ln_1p()),
     ("Softsign", 0, |x, _| x / (1.0 + x.abs())),
 ];
 

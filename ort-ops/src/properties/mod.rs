@@ -8,6 +8,7 @@
 mod array;
 mod draw;
 mod function;
+mod windows;
 
 use ort_graph::{Attr, Attrs};
 use ort_tensor::{DType, Tensor, Value};
@@ -99,6 +100,12 @@ impl Expected {
     /// Equal in every cell.
     fn exact(dtype: DType, array: Array) -> Vec<Self> {
         Self::near(dtype, array, 0.0)
+    }
+
+    /// What a formula in double precision gives, rounded once: within one unit in the last place;
+    /// of doubles, which show the error of the formula itself, within so many.
+    fn rounded(dtype: DType, array: Array, ulps_of_double: f64) -> Vec<Self> {
+        Self::near(dtype, array, if dtype == DType::F64 { ulps_of_double } else { 1.0 })
     }
 
     /// Within so many units in the last place.
@@ -202,9 +209,13 @@ macro_rules! families {
 families! {
     binary,
     contraction,
+    convolution,
     movement,
     nchwc,
+    pool,
     product,
+    quantized_product,
+    transposed_convolution,
 }
 
 /// Operators without a property, and why.
