@@ -14,6 +14,7 @@ pub(super) struct Function {
 
 /// Names, how many parameters there are, and formulas.
 const FUNCTIONS: &[(&str, usize, fn(f64, &[f64]) -> f64)] = &[
+    ("Affine", 2, |x, p| p[0] * x + p[1]),
     ("Relu", 0, |x, _| x.max(0.0)),
     ("LeakyRelu", 1, |x, p| if x < 0.0 { p[0] * x } else { x }),
     ("ThresholdedRelu", 1, |x, p| if x > p[0] { x } else { 0.0 }),
@@ -30,9 +31,25 @@ const FUNCTIONS: &[(&str, usize, fn(f64, &[f64]) -> f64)] = &[
 ];
 
 impl Function {
-    /// One of them, with all its parameters.
+    /// One at the end of a product or convolution, with all its parameters.
     pub(super) fn draw(draw: &mut Draw) -> Self {
-        let (name, n, of) = draw.pick(FUNCTIONS);
+        Self::other_than(draw, &["Affine"])
+    }
+
+    /// One of a recurrent cell.
+    pub(super) fn of_cell(draw: &mut Draw) -> Self {
+        Self::other_than(draw, &["HardSwish", "ParametricSoftplus", "Selu"])
+    }
+
+    /// The one of this name, without parameters.
+    pub(super) fn named(name: &str) -> Self {
+        let &(name, _, of) = FUNCTIONS.iter().find(|it| it.0 == name).unwrap();
+        Self { name, parameters: vec![], of }
+    }
+
+    fn other_than(draw: &mut Draw, names: &[&str]) -> Self {
+        let rest: Vec<_> = FUNCTIONS.iter().filter(|it| !names.contains(&it.0)).copied().collect();
+        let (name, n, of) = draw.pick(&rest);
         let parameters = (0..n).map(|_| draw.pick(&[0.25, 0.5, 2.0])).collect();
         Self { name, parameters, of }
     }

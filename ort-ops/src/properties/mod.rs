@@ -42,8 +42,8 @@ struct Sample {
 /// What an output should be.
 enum Expected {
     /// A tensor whose elements are those cells, rounded to the type, give or take so many units in
-    /// the last place (of the larger magnitude of the two).
-    Tensor { dtype: DType, array: Array, ulps: f64 },
+    /// the last place (of the larger magnitude of the two), and this distance.
+    Tensor { dtype: DType, array: Array, ulps: f64, distance: f64 },
     /// This very value.
     Value(Value),
 }
@@ -110,19 +110,24 @@ impl Expected {
 
     /// Within so many units in the last place.
     fn near(dtype: DType, array: Array, ulps: f64) -> Vec<Self> {
-        vec![Self::Tensor { dtype, array, ulps }]
+        vec![Self::Tensor { dtype, array, ulps, distance: 0.0 }]
+    }
+
+    /// What is rounded once, of arithmetic that errs by up to a distance, since terms cancel.
+    fn close(dtype: DType, array: Array, distance: f64) -> Self {
+        Self::Tensor { dtype, array, ulps: 1.0, distance }
     }
 
     fn check(&self, found: &Value, output: usize) {
         match self {
             Self::Value(expected) => assert_eq!(found, expected, "output {output}"),
-            Self::Tensor { dtype, array, ulps } => {
+            Self::Tensor { dtype, array, ulps, distance } => {
                 let found = found.as_tensor().unwrap();
                 assert_eq!((found.dtype(), found.shape()), (*dtype, &*array.shape), "{output}");
                 let (found, expected) = (Array::of(found), Array::of(&array.to_tensor(*dtype)));
                 for (i, (found, expected)) in found.cells.iter().zip(&expected.cells).enumerate() {
                     assert!(
-                        found.is(expected) || is_near(*dtype, found, expected, *ulps),
+                        found.is(expected) || is_near(*dtype, found, expected, (*ulps, *distance)),
                         "output {output}, cell {i}: {found:?} is not {expected:?}"
                     );
                 }
@@ -131,8 +136,8 @@ impl Expected {
     }
 }
 
-/// Whether two floats are at most so many units in the last place apart.
-fn is_near(dtype: DType, a: &Cell, b: &Cell, ulps: f64) -> bool {
+/// Whether two floats are at most so many units in the last place and this distance apart.
+fn is_near(dtype: DType, a: &Cell, b: &Cell, (ulps, distance): (f64, f64)) -> bool {
     let (digits, smallest) = match dtype {
         DType::F64 => (52, -1022),
         DType::F32 => (23, -126),
@@ -142,7 +147,7 @@ fn is_near(dtype: DType, a: &Cell, b: &Cell, ulps: f64) -> bool {
     };
     let (Cell::Float(a), Cell::Float(b)) = (a, b) else { return false };
     let exponent = libm::ilogb(a.abs().max(b.abs())).max(smallest);
-    (a - b).abs() <= ulps * libm::scalbn(1.0, exponent - digits)
+    (a - b).abs() <= distance + ulps * libm::scalbn(1.0, exponent - digits)
 }
 
 /// Draws nodes of every version and element type of each property.
@@ -210,11 +215,16 @@ families! {
     binary,
     contraction,
     convolution,
+    fourier,
+    geometry,
     movement,
     nchwc,
     pool,
     product,
+    quantization,
     quantized_product,
+    recurrent,
+    rotation,
     transposed_convolution,
 }
 
