@@ -189,10 +189,15 @@ impl Draw {
         }
     }
 
+    /// int64 or int32.
+    pub(super) fn index_type(&mut self) -> DType {
+        self.pick(&[DType::I32, DType::I64])
+    }
+
     /// A tensor of these integers, int64 or int32.
     pub(super) fn indices(&mut self, shape: &[usize], values: &[i64]) -> Tensor {
         let cells = values.iter().map(|&value| Cell::Int(value.into())).collect();
-        let dtype = self.pick(&[DType::I32, DType::I64]);
+        let dtype = self.index_type();
         Array { shape: shape.to_vec(), cells }.to_tensor(dtype)
     }
 }

@@ -112,7 +112,7 @@ fn mel_weight_matrix(draw: &mut Draw, dtype: DType) -> Sample {
     let rate: usize = draw.pick(&[50, 100]);
     let of_edges = draw.pick(&[DType::F32, DType::F64, DType::F16, DType::Bf16]);
     let edges: [f64; 2] = draw.pick(&[[0.0, 20.0], [4.0, 16.0]]);
-    let of_integers = draw.pick(&[DType::I32, DType::I64]);
+    let of_integers = draw.index_type();
     let integers = [n_mels, length, rate].map(|value| integer(draw, of_integers, value));
     let is_written = dtype != DType::F32 || draw.one_in(2);
     let floats = edges.map(|x| Array::from_fn(&[], |_| Cell::Float(x)).to_tensor(of_edges));
