@@ -215,6 +215,7 @@ impl Operator for Pad {
         for (&n, &pads) in x.shape().iter().zip(&pads) {
             on_axes.push(segments(self.mode, self.padded(n, pads)?));
         }
+        cut(&mut on_axes, &shape);
         let strides = row_major_strides(x.shape());
         let mut piece = Piece {
             shape: Shape::new(),
@@ -222,6 +223,24 @@ impl Operator for Pad {
             to: Strided { strides: to.strides.clone(), offset: 0 },
         };
         Ok(copy_pieces(x, &strides, &on_axes, &mut piece, &mut y)?)
+    }
+}
+
+/// The elements of the output that are written again and again for the segments of inner axes: few
+/// enough to stay in the cache.
+const N_BLOCK: usize = 1 << 14;
+
+/// Cuts segments around axes of several into parts, of which each is done before the next.
+fn cut(segments: &mut [Vec<Segment>], shape: &[usize]) {
+    let mut inner: usize = 1;
+    let mut has_several = false;
+    for (on_axis, &n) in segments.iter_mut().zip(shape).rev() {
+        let most = (N_BLOCK / inner).max(1);
+        if has_several {
+            *on_axis = on_axis.iter().flat_map(|segment| segment.parts(most)).collect();
+        }
+        has_several |= on_axis.len() > 1;
+        inner = inner.saturating_mul(n).max(1);
     }
 }
 
