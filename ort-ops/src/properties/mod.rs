@@ -9,6 +9,7 @@ mod array;
 mod batch_normalization;
 mod cell;
 mod draw;
+mod elementwise;
 mod groups;
 
 use ort_graph::{Attr, Attrs};
@@ -76,28 +77,6 @@ impl Sample {
         Self { attrs: Attrs::new(), inputs, n_outputs: 1, oracle: Box::new(oracle) }
     }
 
-    /// A node whose output has type and shape of the operand, and in it each cell mapped: what is
-    /// no float is exact, floats as [`Expected::rounded`] says.
-    fn mapped(x: &Tensor, ulps_of_double: f64, f: impl Fn(&Cell) -> Cell + 'static) -> Self {
-        let operand = x.clone();
-        Self::new(&[x], move || {
-            Expected::rounded(operand.dtype(), Array::of(&operand).map(&f), ulps_of_double)
-        })
-    }
-
-    /// A node whose output has elements of type `dtype`, each made by `f` of those that broadcasting
-    /// puts in its place; floats as [`Expected::rounded`] says, within an ULP also as doubles.
-    fn combined(operands: &[Tensor], dtype: DType, f: impl Fn(&[&Cell]) -> Cell + 'static) -> Self {
-        let arrays: Vec<_> = operands.iter().map(Array::of).collect();
-        Self::new(&operands.iter().collect::<Vec<_>>(), move || {
-            let shape = groups::broadcast(arrays.iter().map(|array| &array.shape[..]));
-            let y = Array::from_fn(&shape, |i| {
-                f(&arrays.iter().map(|array| array.at_broadcast(i)).collect::<Vec<_>>())
-            });
-            Expected::rounded(dtype, y, 1.0)
-        })
-    }
-
     /// A node whose first operand is `x`, and whose output has at each index the element of `x` that
     /// is at `from` of that index.
     fn moving(
@@ -114,14 +93,6 @@ impl Sample {
     fn attr(mut self, name: &str, attr: Attr) -> Self {
         self.attrs.set(name, attr);
         self
-    }
-
-    /// An attribute that may be absent.
-    fn maybe(self, name: &str, attr: Option<Attr>) -> Self {
-        match attr {
-            Some(attr) => self.attr(name, attr),
-            None => self,
-        }
     }
 
     /// Integers that are an attribute up to some version, and later the next operand.
