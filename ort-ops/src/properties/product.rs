@@ -4,6 +4,7 @@ use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
 
 use super::function::{Function, ULPS};
+use super::groups::broadcast;
 use super::{Array, Cell, Draw, Expected, Property, Sample};
 
 pub(super) const PROPERTIES: &[Property] = &[
@@ -26,15 +27,6 @@ pub(super) fn operands(draw: &mut Draw) -> [Vec<usize>; 2] {
     [side(draw, [m, k]), side(draw, [k, n])]
 }
 
-/// The shape to which shapes stretch; they are known to fit.
-fn stretched(a: &[usize], b: &[usize]) -> Vec<usize> {
-    let rank = a.len().max(b.len());
-    let dim = |shape: &[usize], axis: usize| {
-        (axis + shape.len()).checked_sub(rank).map_or(1, |axis| shape[axis])
-    };
-    (0..rank).map(|axis| (dim(a, axis), dim(b, axis))).map(|(a, b)| if a == 1 { b } else { a }).collect()
-}
-
 /// `Σₖ a[…, m, k]·b[…, k, n]`, where a vector is a row or a column that leaves no dimension.
 pub(super) fn multiplied(dtype: DType, a: &Array, b: &Array) -> Array {
     let row = (a.shape.len() == 1).then(|| a.reshaped(&[1, a.shape[0]]));
@@ -42,7 +34,7 @@ pub(super) fn multiplied(dtype: DType, a: &Array, b: &Array) -> Array {
     let (left, right) = (row.as_ref().unwrap_or(a), column.as_ref().unwrap_or(b));
     let (a_batch, a_matrix) = left.shape.split_at(left.shape.len() - 2);
     let (b_batch, b_matrix) = right.shape.split_at(right.shape.len() - 2);
-    let batch = stretched(a_batch, b_batch);
+    let batch = broadcast([a_batch, b_batch].into_iter());
     let whole = [&batch[..], &[a_matrix[0], b_matrix[1]]].concat();
     let y = Array::from_fn(&whole, |index| {
         let (batch, cell) = index.split_at(index.len() - 2);

@@ -89,11 +89,10 @@ impl Windows {
         }
         let room = n + given - span;
         self.output[axis] = 1 + room / stride;
-        let over = self.output[axis] * stride;
-        // One more, if it begins in the input or in the padding before it.
-        let is_over = !room.is_multiple_of(stride) && over < n + self.begin[axis];
-        if is_ceil && auto_pad != "VALID" && is_over {
-            self.output[axis] += 1;
+        if is_ceil && auto_pad != "VALID" {
+            let last = room.div_ceil(stride);
+            // Windows that would begin in the padding behind the input are ignored.
+            self.output[axis] = last + usize::from(last * stride < n + self.begin[axis]);
         }
     }
 
