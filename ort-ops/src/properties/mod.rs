@@ -270,11 +270,13 @@ macro_rules! families {
 families! {
     activation,
     binary,
+    blocked,
     cast,
     choice,
     comparison,
     contraction,
     convolution,
+    crop,
     determinant,
     edges,
     fourier,
