@@ -56,9 +56,9 @@ fn matmul_nbits(draw: &mut Draw, dtype: DType) -> Sample {
             let zeros = zero_point.as_ref().map(Array::of);
             let w = Array::from_fn(&[k, n], |at| {
                 let (k, row) = (at[0], at[1]);
-                let own = groups.as_ref().map_or(k / block, |groups| {
-                    usize::try_from(groups.cells[k].int()).unwrap()
-                });
+                let own = groups
+                    .as_ref()
+                    .map_or(k / block, |groups| usize::try_from(groups.cells[k].int()).unwrap());
                 let row_bytes = n_blocks * block * bits / 8;
                 let code_of_row =
                     code(&codes.cells[row * row_bytes..(row + 1) * row_bytes], bits, k);
@@ -81,9 +81,10 @@ fn matmul_nbits(draw: &mut Draw, dtype: DType) -> Sample {
         }
     });
     let groups = groups.map(|groups| groups.to_tensor(DType::I32));
-    let sample = [zero_point, groups, bias].into_iter().enumerate().fold(sample, |sample, (i, x)| {
-        if x.is_some() { sample.input(3 + i, x) } else { sample }
-    });
+    let sample =
+        [zero_point, groups, bias].into_iter().enumerate().fold(sample, |sample, (i, x)| {
+            if x.is_some() { sample.input(3 + i, x) } else { sample }
+        });
     let has_bits = bits != 4 || draw.one_in(2);
     sample
         .attr("K", size(k))
@@ -143,7 +144,11 @@ fn matmul_bnb4(draw: &mut Draw, dtype: DType) -> Sample {
         });
         let w = if is_transposed { w.transposed(&[1, 0]) } else { w };
         // Sums of at most 40 terms, none above 8.
-        vec![Expected::close(dtype, multiplied(DType::F64, &Array::of(&a), &w), 512.0 * f64::EPSILON)]
+        vec![Expected::close(
+            dtype,
+            multiplied(DType::F64, &Array::of(&a), &w),
+            512.0 * f64::EPSILON,
+        )]
     });
     sample
         .attr("K", size(k))

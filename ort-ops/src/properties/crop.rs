@@ -6,8 +6,7 @@ use ort_tensor::{DType, Tensor};
 use super::draw::signed;
 use super::{Array, Cell, Draw, Expected, Property, Sample};
 
-pub(super) const PROPERTIES: &[Property] =
-    &[Property::microsoft("CropAndResize", crop_and_resize)];
+pub(super) const PROPERTIES: &[Property] = &[Property::microsoft("CropAndResize", crop_and_resize)];
 
 /// Where an element of a crop lies on an axis of `n` elements.
 fn place([start, end]: [f64; 2], n: usize, i: usize, len: usize) -> f64 {
@@ -26,7 +25,8 @@ fn crop_and_resize(draw: &mut Draw, dtype: DType) -> Sample {
     let boxes = Array::from_fn(&[n_boxes, 4], |_| {
         Cell::Float(draw.pick(&[-0.25, 0.0, 0.25, 0.5, 0.75, 1.0, 1.25]))
     });
-    let stored = if dtype.is_float() { boxes.to_tensor(dtype) } else { draw.any(dtype, &[n_boxes, 4]) };
+    let stored =
+        if dtype.is_float() { boxes.to_tensor(dtype) } else { draw.any(dtype, &[n_boxes, 4]) };
     let images =
         Array::from_fn(&[n_boxes], |_| Cell::Int(draw.int(0, signed(shape[0]) - 1).into()));
     let mode = draw.pick(&[None, Some("bilinear"), Some("nearest")]);
@@ -42,9 +42,8 @@ fn crop_and_resize(draw: &mut Draw, dtype: DType) -> Sample {
                 place([corner(axis), corner(axis + 2)], shape[2 + axis], at[2 + axis], size[axis])
             };
             let places = [along(0), along(1)];
-            let is_inside = |axis: usize| {
-                (0.0..=shape[2 + axis] as f64 - 1.0).contains(&places[axis])
-            };
+            let is_inside =
+                |axis: usize| (0.0..=shape[2 + axis] as f64 - 1.0).contains(&places[axis]);
             if !is_inside(0) || !is_inside(1) {
                 return Cell::Float(outside.unwrap_or(0.0).into());
             }

@@ -8,10 +8,8 @@ use ort_tensor::{DType, Tensor};
 use super::draw::signed;
 use super::{Array, Cell, Draw, Expected, Property, Sample};
 
-pub(super) const PROPERTIES: &[Property] = &[
-    Property::onnx("DFT", &[17, 20], dft),
-    Property::onnx("STFT", &[17], stft),
-];
+pub(super) const PROPERTIES: &[Property] =
+    &[Property::onnx("DFT", &[17, 20], dft), Property::onnx("STFT", &[17], stft)];
 
 /// What doubles of sums of a few terms not above 4 err by.
 const DISTANCE: f64 = 256.0 * f64::EPSILON;

@@ -269,6 +269,7 @@ macro_rules! families {
 // One a line, in alphabetical order.
 families! {
     activation,
+    attention,
     binary,
     blocked,
     cast,
@@ -291,6 +292,7 @@ families! {
     pool,
     product,
     quantization,
+    quantized_elementwise,
     quantized_product,
     random,
     recurrent,

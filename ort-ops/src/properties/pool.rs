@@ -47,8 +47,7 @@ fn max_pool(draw: &mut Draw, dtype: DType) -> Sample {
     let windows = Windows::draw(draw, is_new, is_new);
     let [x, y] = images(draw, &windows);
     let x = if draw.one_in(4) { draw.any(dtype, &x) } else { draw.small(dtype, &x) };
-    let (is_column_major, order) =
-        if draw.version >= 8 { draw.flag(false) } else { (false, None) };
+    let (is_column_major, order) = if draw.version >= 8 { draw.flag(false) } else { (false, None) };
     let n_outputs = if draw.version >= 8 { 1 + draw.below(2) } else { 1 };
     let least = match dtype {
         DType::I8 => Cell::Int(-128),
@@ -60,7 +59,8 @@ fn max_pool(draw: &mut Draw, dtype: DType) -> Sample {
         move || {
             let x = Array::of(&x);
             let place = |at: &[usize]| place_of_largest(&x, &seen(&windows, at));
-            let values = Array::from_fn(&y, |at| place(at).map_or(least.clone(), |at| x.at(&at).clone()));
+            let values =
+                Array::from_fn(&y, |at| place(at).map_or(least.clone(), |at| x.at(&at).clone()));
             let order: Vec<_> = match is_column_major {
                 true => [0, 1].into_iter().chain((2..y.len()).rev()).collect(),
                 false => (0..y.len()).collect(),

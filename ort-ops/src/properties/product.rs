@@ -110,13 +110,16 @@ fn gemm(draw: &mut Draw, dtype: DType, is_fused: bool) -> Sample {
         false => x.clone(),
     };
     let operands = [stored(&a, flags[0]), stored(&b, flags[1])];
-    let mut sample = Sample::new(&[&operands[0], &operands[1]], || vec![]).input(2, c.clone());
+    let mut sample = Sample::new(&[&operands[0], &operands[1]], Vec::new).input(2, c.clone());
     if let Some(function) = &function {
         sample = sample.attr("activation", function.written());
-        let names = ["activation_alpha", match function.name {
-            "Selu" => "activation_gamma",
-            _ => "activation_beta",
-        }];
+        let names = [
+            "activation_alpha",
+            match function.name {
+                "Selu" => "activation_gamma",
+                _ => "activation_beta",
+            },
+        ];
         for (name, &parameter) in names.into_iter().zip(&function.parameters) {
             sample = sample.attr(name, Attr::Float(parameter));
         }

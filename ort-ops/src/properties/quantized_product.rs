@@ -12,6 +12,8 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::onnx("QLinearMatMul", &[10, 21], qlinear_matmul),
     Property::onnx("ConvInteger", &[10], conv_integer),
     Property::onnx("QLinearConv", &[10], |draw, dtype| qlinear_conv(draw, dtype, false)),
+    Property::microsoft("MatMulInteger16", matmul_integer16),
+    Property::microsoft("MatMulIntegerToFloat", matmul_integer_to_float),
     Property::microsoft("QLinearConv", |draw, dtype| qlinear_conv(draw, dtype, true)),
 ];
 
@@ -34,7 +36,8 @@ pub(super) fn scales(draw: &mut Draw, dtype: DType, shape: &[usize]) -> Tensor {
 /// Each code minus the zero point of its own that stretches to it.
 pub(super) fn centered(x: &Tensor, zero_point: Option<&Tensor>, shape: &[usize]) -> Array {
     let x = Array::of(x);
-    let Some(zero_point) = zero_point.map(|zero_point| Array::of(zero_point).reshaped(shape)) else {
+    let Some(zero_point) = zero_point.map(|zero_point| Array::of(zero_point).reshaped(shape))
+    else {
         return x;
     };
     Array::from_fn(&x.shape, |at| match (x.at(at), zero_point.at_broadcast(at)) {
@@ -93,16 +96,53 @@ fn matmul_integer(draw: &mut Draw, dtype: DType) -> Sample {
     if b_zero.is_some() { sample.input(3, b_zero) } else { sample }
 }
 
+/// Of two operands without sign, in uint32.
+fn matmul_integer16(draw: &mut Draw, dtype: DType) -> Sample {
+    let shapes = operands(draw);
+    let other = draw.pick(&[DType::I16, DType::U16]);
+    let (a, b) = (draw.any(dtype, &shapes[0]), draw.any(other, &shapes[1]));
+    let is_unsigned = [dtype, other] == [DType::U16; 2];
+    let y_type = if is_unsigned { DType::U32 } else { DType::I32 };
+    Sample::new(&[&a.clone(), &b.clone()], move || {
+        Expected::exact(y_type, multiplied(y_type, &Array::of(&a), &Array::of(&b)))
+    })
+}
+
+fn matmul_integer_to_float(draw: &mut Draw, dtype: DType) -> Sample {
+    let shapes = operands(draw);
+    let types = [dtype, draw.pick(BYTES)];
+    let y_type = draw.pick(&[DType::F32, DType::F16, DType::Bf16]);
+    let forms = [parameter(draw, &shapes[0], true), parameter(draw, &shapes[1], false)];
+    let [a, b] = [0, 1].map(|i| draw.any(types[i], &shapes[i]));
+    let scales = [0, 1].map(|i| scales(draw, y_type, &forms[i][0]));
+    let zeros = [0, 1].map(|i| draw.any(types[i], &forms[i][0]));
+    let n = if shapes[1].len() > 1 { shapes[1].last().copied() } else { None };
+    let bias = n.map(|n| draw.small(y_type, &[n])).filter(|_| draw.one_in(2));
+    let operands = [&a, &b, &scales[0], &scales[1], &zeros[0], &zeros[1]].map(Clone::clone);
+    let sample = Sample::new(&operands.each_ref(), {
+        let bias = bias.clone();
+        move || {
+            let x = dequantized(&a, &zeros[0], &scales[0], &forms[0][1]);
+            let w = dequantized(&b, &zeros[1], &scales[1], &forms[1][1]);
+            let y = multiplied(DType::F64, &x, &w);
+            let bias = bias.as_ref().map(Array::of);
+            let y = Array::from_fn(&y.shape, |at| {
+                let bias = bias.as_ref().map_or(0.0, |b| b.at_broadcast(at).float());
+                Cell::Float(y.at(at).float() + bias)
+            });
+            Expected::exact(y_type, y)
+        }
+    });
+    if bias.is_some() { sample.input(6, bias) } else { sample }
+}
+
 fn qlinear_matmul(draw: &mut Draw, dtype: DType) -> Sample {
     let shapes = operands(draw);
     let class = if FLOATS.contains(&dtype) { FLOATS } else { BYTES };
     let types = [dtype, draw.pick(class), draw.pick(class)];
     let scale_type = draw.pick(&[DType::F32, DType::F16, DType::Bf16]);
-    let forms = [
-        parameter(draw, &shapes[0], true),
-        parameter(draw, &shapes[1], false),
-        [vec![], vec![]],
-    ];
+    let forms =
+        [parameter(draw, &shapes[0], true), parameter(draw, &shapes[1], false), [vec![], vec![]]];
     let [a, b] = [0, 1].map(|i| codes(draw, types[i], &shapes[i]));
     let scales = [0, 1, 2].map(|i| scales(draw, scale_type, &forms[i][0]));
     let zeros = [0, 1, 2].map(|i| codes(draw, types[i], &forms[i][0]));
@@ -123,9 +163,7 @@ fn qlinear_matmul(draw: &mut Draw, dtype: DType) -> Sample {
 pub(super) fn dequantized(x: &Tensor, zero: &Tensor, scale: &Tensor, shape: &[usize]) -> Array {
     let scale = Array::of(scale).reshaped(shape);
     let x = centered(x, Some(zero), shape);
-    Array::from_fn(&x.shape, |at| {
-        Cell::Float(scale.at_broadcast(at).float() * x.at(at).float())
-    })
+    Array::from_fn(&x.shape, |at| Cell::Float(scale.at_broadcast(at).float() * x.at(at).float()))
 }
 
 /// One value, or one a channel of the result, and the shape that stretches over weights.

@@ -129,13 +129,13 @@ impl Layer {
             let row = |x: &Array, at: &[usize], n: usize| -> Vec<f64> {
                 (0..n).map(|i| x.at(&[at, &[i]].concat()).float()).collect()
             };
-            let first = |x: &Option<Array>| {
-                x.as_ref().map_or(vec![0.0; units], |x| row(x, &[d, b], units))
-            };
+            let first =
+                |x: &Option<Array>| x.as_ref().map_or(vec![0.0; units], |x| row(x, &[d, b], units));
             let (mut h, mut c) = (first(&self.h), first(&self.c));
-            let len = self.lens.as_ref().map_or(steps, |lens| {
-                usize::try_from(lens.cells[b].int()).unwrap()
-            });
+            let len = self
+                .lens
+                .as_ref()
+                .map_or(steps, |lens| usize::try_from(lens.cells[b].int()).unwrap());
             for step in 0..len {
                 let t = if self.directions[d] { len - 1 - step } else { step };
                 let x = row(&self.x, &[t, b], self.x.shape[2]);
@@ -195,7 +195,8 @@ fn layer(draw: &mut Draw, dtype: DType, kind: Kind) -> Sample {
     ]);
     let (n, rows) = (directions.len(), kind.n_gates() * units);
     let (functions, mut attrs) = functions(draw, kind, n);
-    let (is_batch_first, layout) = if draw.version >= 14 { draw.flag(false) } else { (false, None) };
+    let (is_batch_first, layout) =
+        if draw.version >= 14 { draw.flag(false) } else { (false, None) };
     let (flag, written) = match kind {
         Kind::Rnn => (false, None),
         Kind::Gru if draw.version < 3 => (false, None),
@@ -213,7 +214,9 @@ fn layer(draw: &mut Draw, dtype: DType, kind: Kind) -> Sample {
     let [b, h, c, p] = [0, 1, 2, 3].map(|i| present[i].then(|| rest[i].clone()));
     let lens = draw.one_in(2).then_some(lens);
     let array = |x: &Option<Tensor>| x.as_ref().map(Array::of);
-    let as_numbers = |x: &Tensor| if dtype.is_number() { Array::of(x) } else { Array { shape: vec![], cells: vec![] } };
+    let as_numbers = |x: &Tensor| {
+        if dtype.is_number() { Array::of(x) } else { Array { shape: vec![], cells: vec![] } }
+    };
     let layer = Layer {
         kind,
         directions,
@@ -239,11 +242,9 @@ fn layer(draw: &mut Draw, dtype: DType, kind: Kind) -> Sample {
     let mut sample = Sample::new(&[&ordered(x), &w, &r], move || {
         let [y, h, c] = layer.run();
         let outputs = match is_batch_first {
-            true => [
-                y.transposed(&[2, 0, 1, 3]),
-                h.transposed(&[1, 0, 2]),
-                c.transposed(&[1, 0, 2]),
-            ],
+            true => {
+                [y.transposed(&[2, 0, 1, 3]), h.transposed(&[1, 0, 2]), c.transposed(&[1, 0, 2])]
+            }
             false => [y, h, c],
         };
         outputs.into_iter().take(n_outputs).map(|y| Expected::close(dtype, y, distance)).collect()

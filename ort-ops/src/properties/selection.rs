@@ -109,7 +109,8 @@ fn unique_along(x: &Array, axis: usize, (dtype, is_sorted): (DType, bool)) -> Ve
     };
     let slices: Vec<_> = (0..x.shape[axis]).map(slice).collect();
     let order = |a: usize, b: usize| {
-        let mut orders = slices[a].cells.iter().zip(&slices[b].cells).map(|(a, b)| a.total_order(b));
+        let mut orders =
+            slices[a].cells.iter().zip(&slices[b].cells).map(|(a, b)| a.total_order(b));
         orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     };
     let is_first = |&at: &usize| (0..at).all(|before| order(before, at).is_ne());

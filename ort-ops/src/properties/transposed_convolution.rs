@@ -42,11 +42,13 @@ fn placed(draw: &mut Draw, is_dynamic: bool) -> Windows {
             continue;
         }
         let same = windows.output[axis] * windows.strides[axis];
-        windows.input[axis] = if form == 2 { same } else { full.saturating_sub(draw.below(3)).max(1) };
+        windows.input[axis] =
+            if form == 2 { same } else { full.saturating_sub(draw.below(3)).max(1) };
         let padding = full.saturating_sub(windows.input[axis]);
         let (less, more) = (padding / 2, padding.div_ceil(2));
         let is_upper = auto_pad == "SAME_UPPER";
-        (windows.begin[axis], windows.end[axis]) = if is_upper { (less, more) } else { (more, less) };
+        (windows.begin[axis], windows.end[axis]) =
+            if is_upper { (less, more) } else { (more, less) };
     }
     if auto_pad != "NOTSET" || draw.one_in(2) {
         windows.attrs.push(("auto_pad", Attr::String(auto_pad.into())));
