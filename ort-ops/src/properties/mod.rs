@@ -11,8 +11,11 @@ mod batch_normalization;
 mod cell;
 mod codes;
 mod draw;
+mod elementwise;
+mod function;
 mod groups;
 mod kept;
+mod windows;
 
 use ort_graph::{Attr, Attrs};
 use ort_tensor::{DType, Tensor, Value};
@@ -46,8 +49,8 @@ struct Sample {
 /// What an output should be.
 enum Expected {
     /// A tensor whose elements are those cells, rounded to the type, give or take so many units in
-    /// the last place (of the larger magnitude of the two).
-    Tensor { dtype: DType, array: Array, ulps: f64 },
+    /// the last place (of the larger magnitude of the two), and this distance.
+    Tensor { dtype: DType, array: Array, ulps: f64, distance: f64 },
     /// A tensor of this type and shape of which this holds.
     Such { dtype: DType, shape: Vec<usize>, holds: Box<dyn Fn(&Array) -> bool> },
     /// A tensor whose elements are those numbers, give or take so much, as the type has them; near a
@@ -82,28 +85,6 @@ impl Sample {
         Self { attrs: Attrs::new(), inputs, n_outputs: 1, oracle: Box::new(oracle) }
     }
 
-    /// A node whose output has type and shape of the operand, and in it each cell mapped: what is
-    /// no float is exact, floats as [`Expected::rounded`] says.
-    fn mapped(x: &Tensor, ulps_of_double: f64, f: impl Fn(&Cell) -> Cell + 'static) -> Self {
-        let operand = x.clone();
-        Self::new(&[x], move || {
-            Expected::rounded(operand.dtype(), Array::of(&operand).map(&f), ulps_of_double)
-        })
-    }
-
-    /// A node whose output has elements of type `dtype`, each made by `f` of those that broadcasting
-    /// puts in its place; floats as [`Expected::rounded`] says, within an ULP also as doubles.
-    fn combined(operands: &[Tensor], dtype: DType, f: impl Fn(&[&Cell]) -> Cell + 'static) -> Self {
-        let arrays: Vec<_> = operands.iter().map(Array::of).collect();
-        Self::new(&operands.iter().collect::<Vec<_>>(), move || {
-            let shape = groups::broadcast(arrays.iter().map(|array| &array.shape[..]));
-            let y = Array::from_fn(&shape, |i| {
-                f(&arrays.iter().map(|array| array.at_broadcast(i)).collect::<Vec<_>>())
-            });
-            Expected::rounded(dtype, y, 1.0)
-        })
-    }
-
     /// A node with one output on tensors of which some are absent.
     fn of(
         inputs: impl IntoIterator<Item = Option<Tensor>>,
@@ -129,14 +110,6 @@ impl Sample {
     fn attr(mut self, name: &str, attr: Attr) -> Self {
         self.attrs.set(name, attr);
         self
-    }
-
-    /// An attribute that may be absent.
-    fn maybe(self, name: &str, attr: Option<Attr>) -> Self {
-        match attr {
-            Some(attr) => self.attr(name, attr),
-            None => self,
-        }
     }
 
     /// Integers that are an attribute up to some version, and later the next operand.
@@ -180,7 +153,12 @@ impl Expected {
 
     /// Within so many units in the last place.
     fn near(dtype: DType, array: Array, ulps: f64) -> Vec<Self> {
-        vec![Self::Tensor { dtype, array, ulps }]
+        vec![Self::Tensor { dtype, array, ulps, distance: 0.0 }]
+    }
+
+    /// What is rounded once, of arithmetic that errs by up to a distance, since terms cancel.
+    fn close(dtype: DType, array: Array, distance: f64) -> Self {
+        Self::Tensor { dtype, array, ulps: 1.0, distance }
     }
 
     /// These numbers, give or take so much.
@@ -218,13 +196,13 @@ impl Expected {
                 assert_eq!(found.len(), items.len(), "items of output {output}");
                 items.iter().zip(found).for_each(|(item, found)| item.check(found, output));
             }
-            Self::Tensor { dtype, array, ulps } => {
+            Self::Tensor { dtype, array, ulps, distance } => {
                 let found = found.as_tensor().unwrap();
                 assert_eq!((found.dtype(), found.shape()), (*dtype, &*array.shape), "{output}");
                 let (found, expected) = (Array::of(found), Array::of(&array.to_tensor(*dtype)));
                 for (i, (found, expected)) in found.cells.iter().zip(&expected.cells).enumerate() {
                     assert!(
-                        found.is(expected) || is_near(*dtype, found, expected, *ulps),
+                        found.is(expected) || is_near(*dtype, found, expected, (*ulps, *distance)),
                         "output {output}, cell {i}: {found:?} is not {expected:?}"
                     );
                 }
@@ -233,11 +211,11 @@ impl Expected {
     }
 }
 
-/// Whether two floats are at most so many units in the last place apart.
-fn is_near(dtype: DType, a: &Cell, b: &Cell, ulps: f64) -> bool {
+/// Whether two floats are at most so many units in the last place and this distance apart.
+fn is_near(dtype: DType, a: &Cell, b: &Cell, (ulps, distance): (f64, f64)) -> bool {
     let (Cell::Float(a), Cell::Float(b)) = (a, b) else { return false };
     let ulp = ulp(dtype, a.abs().max(b.abs()));
-    a.is_finite() && b.is_finite() && ulp.is_some_and(|ulp| (a - b).abs() <= ulps * ulp)
+    a.is_finite() && b.is_finite() && ulp.is_some_and(|ulp| (a - b).abs() <= ulps * ulp + distance)
 }
 
 /// The unit in the last place of a number of this magnitude, if the type is of floats.
@@ -328,14 +306,21 @@ macro_rules! families {
 // One a line, in alphabetical order.
 families! {
     activation,
+    attention,
     binary,
+    blocked,
     cast,
     choice,
     comparison,
+    contraction,
+    convolution,
+    crop,
     determinant,
     edges,
+    fourier,
     gather,
     generator,
+    geometry,
     group_query,
     lanes,
     layer_normalization,
@@ -344,10 +329,17 @@ families! {
     multi_head,
     nchwc,
     normalization,
+    pool,
+    product,
     qlinear,
+    quantization,
+    quantized_elementwise,
+    quantized_product,
     random,
+    recurrent,
     reduction,
     resize,
+    rotation,
     sampling,
     scatter,
     selection,
@@ -356,6 +348,7 @@ families! {
     sparse_attention,
     streams,
     strings,
+    transposed_convolution,
     unary,
     variadic,
     views,

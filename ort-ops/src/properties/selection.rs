@@ -12,6 +12,7 @@ use super::{Array, Cell, Draw, Expected, Property, Sample};
 pub(super) const PROPERTIES: &[Property] = &[
     Property { domain: "", name: "NonZero", versions: &[9, 13], draw: non_zero },
     Property { domain: "", name: "Unique", versions: &[11, 28], draw: unique },
+    Property { domain: "com.microsoft", name: "Unique", versions: &[1], draw: unique_microsoft },
     Property { domain: "", name: "NonMaxSuppression", versions: &[10, 11], draw: suppression },
 ];
 
@@ -19,7 +20,7 @@ pub(super) const PROPERTIES: &[Property] = &[
 fn table(rows: &[Vec<usize>], n_columns: usize) -> Expected {
     let cells = rows.iter().flatten().map(|&i| Cell::Int(signed(i).into())).collect();
     let array = Array { shape: vec![rows.len(), n_columns], cells };
-    Expected::Tensor { dtype: DType::I64, array, ulps: 0.0 }
+    Expected::Tensor { dtype: DType::I64, array, ulps: 0.0, distance: 0.0 }
 }
 
 fn non_zero(draw: &mut Draw, dtype: DType) -> Sample {
@@ -56,9 +57,7 @@ fn is_zero(cell: &Cell) -> bool {
 fn unique(draw: &mut Draw, dtype: DType) -> Sample {
     let is_flat = draw.one_in(2);
     let shape = draw.shape(usize::from(!is_flat));
-    // Few different elements, so that some are equal.
-    let few = Array::of(&draw.any(dtype, &[3])).cells;
-    let x = Array::from_fn(&shape, |_| draw.pick(&few)).to_tensor(dtype);
+    let x = repetitive(draw, dtype, &shape);
     let (is_sorted, n_outputs) = (draw.one_in(2), 1 + draw.below(4));
     let axis = if is_flat { None } else { Some(draw.axis(shape.len())) };
     let sample = Sample::new(&[&x.clone()], move || {
@@ -77,6 +76,26 @@ fn unique(draw: &mut Draw, dtype: DType) -> Sample {
     if is_default { sample } else { sample.attr("sorted", Attr::Int(is_sorted.into())) }
 }
 
+/// Of a vector, in the order of their first occurrence, which is no output.
+fn unique_microsoft(draw: &mut Draw, dtype: DType) -> Sample {
+    let shape = draw.shape_of_rank(1);
+    let x = repetitive(draw, dtype, &shape);
+    let n_outputs = 1 + draw.below(3);
+    let sample = Sample::new(&[&x.clone()], move || {
+        let mut expected = unique_along(&Array::of(&x), 0, (dtype, false));
+        expected.remove(1);
+        expected.truncate(n_outputs);
+        expected
+    });
+    sample.outputs(n_outputs)
+}
+
+/// A tensor of few different elements.
+fn repetitive(draw: &mut Draw, dtype: DType, shape: &[usize]) -> Tensor {
+    let few = Array::of(&draw.any(dtype, &[3])).cells;
+    Array::from_fn(shape, |_| draw.pick(&few)).to_tensor(dtype)
+}
+
 /// The outputs of Unique over the slices along an axis.
 fn unique_along(x: &Array, axis: usize, (dtype, is_sorted): (DType, bool)) -> Vec<Expected> {
     let slice_shape: Vec<_> =
@@ -90,7 +109,8 @@ fn unique_along(x: &Array, axis: usize, (dtype, is_sorted): (DType, bool)) -> Ve
     };
     let slices: Vec<_> = (0..x.shape[axis]).map(slice).collect();
     let order = |a: usize, b: usize| {
-        let mut orders = slices[a].cells.iter().zip(&slices[b].cells).map(|(a, b)| a.total_order(b));
+        let mut orders =
+            slices[a].cells.iter().zip(&slices[b].cells).map(|(a, b)| a.total_order(b));
         orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     };
     let is_first = |&at: &usize| (0..at).all(|before| order(before, at).is_ne());

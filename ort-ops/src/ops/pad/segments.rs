@@ -3,7 +3,8 @@
 
 use super::{Mode, Padded};
 
-/// `n` entries of the output from `to` on are those of the input at `from`, `from + step`, ….
+/// `n` entries of the output from `to` on are those of the input at `from`, `from + step`, …, or
+/// all the value of the constant mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) to: usize,
@@ -11,6 +12,7 @@ pub(super) struct Segment {
     pub(super) n: usize,
     /// −1, 0 or 1.
     pub(super) step: isize,
+    pub(super) is_value: bool,
 }
 
 impl Segment {
@@ -25,25 +27,26 @@ impl Segment {
     }
 }
 
-/// The segments of an axis. What they leave out is the border of the constant mode.
+/// The segments of an axis; none of an axis of which the mode makes nothing.
 pub(super) fn segments(mode: Mode, axis: Padded) -> Vec<Segment> {
     let Padded { start, end, front, back } = axis;
     let n = end - start;
-    if n == 0 {
+    let is_value = mode == Mode::Constant;
+    if n == 0 && !is_value {
         return vec![];
     }
     let mut found = Vec::new();
     let border = |found: &mut Vec<Segment>, range: std::ops::Range<usize>| {
         let mut to = range.start;
-        while mode != Mode::Constant && to < range.end {
+        while to < range.end {
             let (from, step, most) = stretch(mode, n, front, to);
             let n = most.min(range.end - to);
-            found.push(Segment { to, from: start + from, n, step });
+            found.push(Segment { to, from: start + from, n, step, is_value });
             to += n;
         }
     };
     border(&mut found, 0..front);
-    found.push(Segment { to: front, from: start, n, step: 1 });
+    found.push(Segment { to: front, from: start, n, step: 1, is_value: false });
     border(&mut found, front + n..front + n + back);
     found
 }
@@ -59,6 +62,7 @@ fn stretch(mode: Mode, n: usize, front: usize, to: usize) -> (usize, isize, usiz
             forth if forth < n - 1 => (forth, 1, n - 1 - forth),
             back => (2 * (n - 1) - back, -1, 2 * (n - 1) - back),
         },
-        _ => (if to < front { 0 } else { n - 1 }, 0, usize::MAX),
+        _ if to < front => (0, 0, usize::MAX),
+        _ => (n.saturating_sub(1), 0, usize::MAX),
     }
 }
