@@ -68,7 +68,8 @@ fn binary(draw: &mut Draw, dtype: DType, f: fn(f64, f64) -> f64) -> Sample {
     let [a, b] = [0, 1].map(|i| Codes::draw(draw, dtype, &shapes[i]));
     let y = Codes::draw(draw, dtype, &[]);
     let operands = [&a.operands()[..], &b.operands(), &y.operands()[1..]].concat();
-    Sample::new(&operands.into_iter().cloned().collect::<Vec<_>>().iter().collect::<Vec<_>>(), move || {
+    let operands: Vec<_> = operands.into_iter().cloned().collect();
+    Sample::new(&operands.iter().collect::<Vec<_>>(), move || {
         let (a, b) = (a.values(), b.values());
         let result = Array::from_fn(&shape, |at| {
             y.code_of_sum(f(a.at_broadcast(at).float(), b.at_broadcast(at).float()))
