@@ -43,6 +43,52 @@ impl Sight {
     }
 }
 
+/// How scores are made, of `q: [B, Hq, S, D]` and `k: [B, Hkv, T, D]`.
+struct Scoring<'a> {
+    q: Array,
+    k: Array,
+    sight: &'a Sight,
+    scale: f64,
+    cap: Option<f64>,
+}
+
+impl Scoring<'_> {
+    /// `scale · q·k` at `[B, H, S, T]`.
+    fn raw(&self, at: &[usize]) -> f64 {
+        let head = at[1] * self.k.shape[1] / self.q.shape[1];
+        let term = |i: usize| {
+            let key = self.k.at(&[at[0], head, at[3], i]).float();
+            self.q.at(&[at[0], at[1], at[2], i]).float() * key
+        };
+        (0..self.q.shape[3]).map(term).sum::<f64>() * self.scale
+    }
+
+    fn capped(&self, at: &[usize]) -> f64 {
+        let raw = self.raw(at);
+        self.cap.map_or(raw, |cap| cap * (raw / cap).tanh())
+    }
+
+    fn biased(&self, at: &[usize]) -> f64 {
+        self.capped(at) + self.sight.bias(at)
+    }
+
+    /// How much each key counts for a query.
+    fn weights(&self, at: &[usize], keys: usize) -> Vec<f64> {
+        let score = |key| self.biased(&[at[0], at[1], at[2], key]);
+        softmax(&(0..keys).map(score).collect::<Vec<_>>())
+    }
+
+    /// A score as the last output shows it.
+    fn stage(&self, mode: Option<i64>, at: &[usize]) -> Cell {
+        Cell::Float(match mode.unwrap_or(0) {
+            0 => self.raw(at),
+            1 => self.capped(at),
+            2 => self.biased(at),
+            _ => self.weights(at, self.k.shape[2])[at[3]],
+        })
+    }
+}
+
 /// `weight / Σ weights`, or zeros if nothing is seen.
 fn softmax(scores: &[f64]) -> Vec<f64> {
     let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -89,7 +135,8 @@ fn sight(
     let lens: Vec<_> = (0..batch)
         .map(|_| if has_lens { draw.int(0, signed(keys)) } else { signed(keys) })
         .collect();
-    let offset = |len: &i64| if has_lens { len - signed(queries) } else { signed(past.unwrap_or(0)) };
+    let offset =
+        |len: &i64| if has_lens { len - signed(queries) } else { signed(past.unwrap_or(0)) };
     let offsets = lens.iter().map(offset).collect();
     let skipped = draw.below(3);
     let mut shape = scores[skipped..].to_vec();
@@ -111,11 +158,11 @@ fn attention(draw: &mut Draw, dtype: DType) -> Sample {
     let heads = kv_heads * repeats;
     let past = draw.one_in(3).then(|| draw.dim());
     let keys = new_keys + past.unwrap_or(0);
-    let [q, k, v] = [[heads, queries, size], [kv_heads, new_keys, size], [kv_heads, new_keys, v_size]]
-        .map(|shape| draw.small(dtype, &[&[batch], &shape[..]].concat()));
-    let pasts = [size, v_size].map(|size| {
-        past.map(|past| draw.small(dtype, &[batch, kv_heads, past, size]))
-    });
+    let [q, k, v] =
+        [[heads, queries, size], [kv_heads, new_keys, size], [kv_heads, new_keys, v_size]]
+            .map(|shape| draw.small(dtype, &[&[batch], &shape[..]].concat()));
+    let pasts = [size, v_size]
+        .map(|size| past.map(|past| draw.small(dtype, &[batch, kv_heads, past, size])));
     let scores = [batch, heads, queries, keys];
     let (sight, attrs) = sight(draw, dtype, &scores, past);
     let scale = draw.pick(&[None, Some(0.5)]);
@@ -133,40 +180,20 @@ fn attention(draw: &mut Draw, dtype: DType) -> Sample {
     let mut sample = Sample::new(&stored.each_ref(), {
         let pasts = pasts.clone();
         move || {
-            let q = Array::of(&q);
             let [past_k, past_v] = [0, 1].map(|i| pasts[i].as_ref().map(Array::of));
             let k = appended(past_k.as_ref(), &Array::of(&k));
             let v = appended(past_v.as_ref(), &Array::of(&v));
             let scale = scale.map_or(1.0 / (size as f64).sqrt(), f64::from);
-            let raw = |at: &[usize]| {
-                let term = |i: usize| {
-                    let key = k.at(&[at[0], at[1] / repeats, at[3], i]).float();
-                    q.at(&[at[0], at[1], at[2], i]).float() * key
-                };
-                (0..size).map(term).sum::<f64>() * scale
-            };
-            let capped = |at: &[usize]| match cap {
-                Some(cap) => f64::from(cap) * (raw(at) / f64::from(cap)).tanh(),
-                None => raw(at),
-            };
-            let biased = |at: &[usize]| capped(at) + sight.bias(at);
-            let weights = |at: &[usize]| {
-                softmax(&(0..keys).map(|j| biased(&[at[0], at[1], at[2], j])).collect::<Vec<_>>())
-            };
+            let scoring =
+                Scoring { q: Array::of(&q), k, sight: &sight, scale, cap: cap.map(f64::from) };
             let y = Array::from_fn(&[batch, heads, queries, v_size], |at| {
                 let value = |j| v.at(&[at[0], at[1] / repeats, j, at[3]]).float();
-                Cell::Float(weights(at).iter().enumerate().map(|(j, w)| w * value(j)).sum())
+                let weights = scoring.weights(at, keys).into_iter().enumerate();
+                Cell::Float(weights.map(|(j, weight)| weight * value(j)).sum())
             });
-            let scores = Array::from_fn(&scores, |at| {
-                Cell::Float(match mode.unwrap_or(0) {
-                    0 => raw(at),
-                    1 => capped(at),
-                    2 => biased(at),
-                    _ => weights(at)[at[3]],
-                })
-            });
+            let scores = Array::from_fn(&scores, |at| scoring.stage(mode, at));
             let y = if is_split { y } else { packed(&y) };
-            let all = [y, k, v, scores].into_iter().take(n_outputs);
+            let all = [y, scoring.k, v, scores].into_iter().take(n_outputs);
             all.map(|array| Expected::close(dtype, array, DISTANCE)).collect()
         }
     });

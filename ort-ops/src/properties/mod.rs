@@ -333,7 +333,6 @@ families! {
     product,
     qlinear,
     quantization,
-    quantized_elementwise,
     quantized_product,
     random,
     recurrent,

@@ -185,75 +185,64 @@ fn functions(
     (all, attrs)
 }
 
+/// `linear_before_reset` or `input_forget`, where there is such a flag.
+fn flag(draw: &mut Draw, kind: Kind) -> (bool, Option<Attr>) {
+    match kind {
+        Kind::Rnn => (false, None),
+        Kind::Gru if draw.version < 3 => (false, None),
+        _ => draw.flag(false),
+    }
+}
+
 fn layer(draw: &mut Draw, dtype: DType, kind: Kind) -> Sample {
-    let [steps, batch] = [draw.some_dim(), draw.dim().min(3)];
-    let [inputs, units] = [draw.some_dim().min(3), draw.some_dim().min(3)];
+    let (is_batch_first, layout) =
+        if draw.version >= 14 { draw.flag(false) } else { (false, None) };
+    let (flag, written) = flag(draw, kind);
     let (direction, directions) = draw.pick(&[
         ("forward", vec![false]),
         ("reverse", vec![true]),
         ("bidirectional", vec![false, true]),
     ]);
-    let (n, rows) = (directions.len(), kind.n_gates() * units);
-    let (functions, mut attrs) = functions(draw, kind, n);
-    let (is_batch_first, layout) =
-        if draw.version >= 14 { draw.flag(false) } else { (false, None) };
-    let (flag, written) = match kind {
-        Kind::Rnn => (false, None),
-        Kind::Gru if draw.version < 3 => (false, None),
-        _ => draw.flag(false),
-    };
     let clip = draw.pick(&[None, None, Some(0.75)]);
-    let mut real = |shape: &[usize]| draw.real(dtype, shape, 0.75);
-    let x = real(&[steps, batch, inputs]);
-    let (w, r) = (real(&[n, rows, inputs]), real(&[n, rows, units]));
-    let states = [n, batch, units];
-    let rest = [real(&[n, 2 * rows]), real(&states), real(&states), real(&[n, 3 * units])];
-    let lens = Array::from_fn(&[batch], |_| Cell::Int(draw.int(0, signed(steps)).into()));
-    let is_lstm = kind == Kind::Lstm;
-    let present = [true, true, is_lstm, is_lstm].map(|may_be| may_be && draw.one_in(2));
-    let [b, h, c, p] = [0, 1, 2, 3].map(|i| present[i].then(|| rest[i].clone()));
-    let lens = draw.one_in(2).then_some(lens);
-    let array = |x: &Option<Tensor>| x.as_ref().map(Array::of);
-    let as_numbers = |x: &Tensor| {
-        if dtype.is_number() { Array::of(x) } else { Array { shape: vec![], cells: vec![] } }
-    };
+    let (functions, mut attrs) = functions(draw, kind, directions.len());
+    let operands = operands(draw, dtype, kind, directions.len());
+    let units = operands[2].as_ref().unwrap().shape()[2];
+    let [x, w, r, b, lens, h, c, p] = operands.each_ref().map(|x| x.as_ref().map(Array::of));
     let layer = Layer {
         kind,
         directions,
         functions,
         clip: clip.map_or(f64::INFINITY, f64::from),
         flag,
-        x: as_numbers(&x),
-        w: as_numbers(&w),
-        r: as_numbers(&r),
-        b: array(&b),
-        lens: lens.clone(),
-        h: array(&h),
-        c: array(&c),
-        p: array(&p),
+        x: x.unwrap(),
+        w: w.unwrap(),
+        r: r.unwrap(),
+        b,
+        lens,
+        h,
+        c,
+        p,
     };
-    let ordered = |x: Tensor| match is_batch_first {
-        true => Array::of(&x).transposed(&[1, 0, 2]).to_tensor(dtype),
-        false => x,
-    };
+    let is_lstm = kind == Kind::Lstm;
     let n_outputs = 1 + draw.below(if is_lstm { 3 } else { 2 });
     // Sums of a few terms near 1, which single precision rounds in every step.
     let distance = 256.0 * if dtype == DType::F64 { f64::EPSILON } else { f32::EPSILON.into() };
-    let mut sample = Sample::new(&[&ordered(x), &w, &r], move || {
+    let mut sample = Sample::new(&[], move || {
         let [y, h, c] = layer.run();
         let outputs = match is_batch_first {
             true => {
-                [y.transposed(&[2, 0, 1, 3]), h.transposed(&[1, 0, 2]), c.transposed(&[1, 0, 2])]
+                let [h, c] = [h, c].map(|x| x.transposed(&[1, 0, 2]));
+                [y.transposed(&[2, 0, 1, 3]), h, c]
             }
             false => [y, h, c],
         };
         outputs.into_iter().take(n_outputs).map(|y| Expected::close(dtype, y, distance)).collect()
     });
-    let lens = lens.map(|lens| lens.to_tensor(DType::I32));
-    for (index, x) in [b, lens, h.map(ordered), c.map(ordered), p].into_iter().enumerate() {
-        if x.is_some() {
-            sample = sample.input(3 + index, x);
-        }
+    for (index, x) in operands.into_iter().enumerate() {
+        let is_moved = is_batch_first && matches!(index, 0 | 5 | 6);
+        let batch_first = |x| Array::of(&x).transposed(&[1, 0, 2]).to_tensor(dtype);
+        let x = if is_moved { x.map(batch_first) } else { x };
+        sample = if x.is_some() { sample.input(index, x) } else { sample };
     }
     attrs.push(("hidden_size", Attr::Int(signed(units))));
     if direction != "forward" || draw.one_in(2) {
@@ -266,4 +255,24 @@ fn layer(draw: &mut Draw, dtype: DType, kind: Kind) -> Sample {
         .maybe(flag, written)
         .maybe("clip", clip.map(Attr::Float))
         .outputs(n_outputs)
+}
+
+/// Input, weights of it and of the state, then, each perhaps absent: biases, lengths, first states
+/// and peepholes.
+fn operands(draw: &mut Draw, dtype: DType, kind: Kind, n: usize) -> [Option<Tensor>; 8] {
+    let [steps, batch] = [draw.some_dim(), draw.dim().min(3)];
+    let [inputs, units] = [draw.some_dim().min(3), draw.some_dim().min(3)];
+    let rows = kind.n_gates() * units;
+    let is_lstm = kind == Kind::Lstm;
+    let present = [true, true, is_lstm, is_lstm].map(|may_be| may_be && draw.one_in(2));
+    let lens = Array::from_fn(&[batch], |_| Cell::Int(draw.int(0, signed(steps)).into()));
+    let lens = draw.one_in(2).then(|| lens.to_tensor(DType::I32));
+    let mut real = |shape: &[usize]| draw.real(dtype, shape, 0.75);
+    let states = [n, batch, units];
+    let [x, w, r] = [[steps, batch, inputs], [n, rows, inputs], [n, rows, units]]
+        .map(|shape| Some(real(&shape)));
+    let [b, h, c, p] = [&[n, 2 * rows][..], &states, &states, &[n, 3 * units]].map(&mut real);
+    let [has_b, has_h, has_c, has_p] = present;
+    let [b, h] = [has_b.then_some(b), has_h.then_some(h)];
+    [x, w, r, b, lens, h, has_c.then_some(c), has_p.then_some(p)]
 }

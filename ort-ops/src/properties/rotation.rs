@@ -44,29 +44,16 @@ fn rotary(draw: &mut Draw, dtype: DType, places: [usize; 3]) -> Sample {
         let (cos, sin) = (cos.clone(), sin.clone());
         move || {
             let [x, cos, sin] = [&x, &cos, &sin].map(Array::of);
-            let y = Array::from_fn(&x.shape, |at| {
-                let i = at[3];
-                let (pair, is_second) = match is_interleaved {
-                    true => (i / 2, i % 2 == 1),
-                    false => (i % pairs, i >= pairs),
-                };
-                if i >= 2 * pairs {
-                    return x.at(at).clone();
+            let place = |at: &[usize], pair: usize| match has_positions {
+                true => {
+                    let row = positions.at(&[at[0], at[2]]).int();
+                    vec![usize::try_from(row).unwrap(), pair]
                 }
-                let feature = |i: usize| x.at(&[&at[..3], &[i]].concat()).float();
-                let (a, b) = match is_interleaved {
-                    true => (feature(2 * pair), feature(2 * pair + 1)),
-                    false => (feature(pair), feature(pair + pairs)),
-                };
-                let place = match has_positions {
-                    true => {
-                        let row = positions.at(&[at[0], at[2]]).int();
-                        vec![usize::try_from(row).unwrap(), pair]
-                    }
-                    false => vec![at[0], at[2], pair],
-                };
-                let (cos, sin) = (cos.at(&place).float(), sin.at(&place).float());
-                Cell::Float(if is_second { a * sin + b * cos } else { a * cos - b * sin })
+                false => vec![at[0], at[2], pair],
+            };
+            let y = turned(&x, pairs, is_interleaved, |at, pair| {
+                let place = place(at, pair);
+                [&cos, &sin].map(|x| x.at(&place).float())
             });
             Expected::exact(dtype, if is_split { y } else { packed(&y) })
         }
@@ -84,6 +71,29 @@ fn rotary(draw: &mut Draw, dtype: DType, places: [usize; 3]) -> Sample {
         .maybe("interleaved", interleaved)
         .maybe("num_heads", has_heads.then(|| Attr::Int(signed(heads))))
         .maybe("rotary_embedding_dim", has_size.then(|| Attr::Int(signed(2 * pairs))))
+}
+
+/// Pairs of features turned by what cosine and sine of the pair are; a rest stays.
+fn turned(
+    x: &Array,
+    pairs: usize,
+    is_interleaved: bool,
+    angle: impl Fn(&[usize], usize) -> [f64; 2],
+) -> Array {
+    Array::from_fn(&x.shape, |at| {
+        let i = at[3];
+        if i >= 2 * pairs {
+            return x.at(at).clone();
+        }
+        let (pair, is_second) = match is_interleaved {
+            true => (i / 2, i % 2 == 1),
+            false => (i % pairs, i >= pairs),
+        };
+        let both = if is_interleaved { [2 * pair, 2 * pair + 1] } else { [pair, pair + pairs] };
+        let [a, b] = both.map(|i| x.at(&[&at[..3], &[i]].concat()).float());
+        let [cos, sin] = angle(at, pair);
+        Cell::Float(if is_second { a * sin + b * cos } else { a * cos - b * sin })
+    })
 }
 
 /// `[B, H, S, D]` as `[B, S, H·D]`.
