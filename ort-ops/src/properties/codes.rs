@@ -80,3 +80,16 @@ impl Codes {
         Array::of(&self.codes).map(|code| Cell::Float(scale * (code.float() - zero_point)))
     }
 }
+
+/// Numbers after they were quantized to uint8, all with one scale, as DynamicQuantizeLinear does, in
+/// single precision.
+#[expect(clippy::cast_possible_truncation, reason = "as the formula is given")]
+pub(super) fn quantized_dynamically(numbers: &[f64]) -> Vec<f64> {
+    let single: Vec<_> = numbers.iter().map(|&x| x as f32).collect();
+    let (least, most) =
+        single.iter().fold((0_f32, 0_f32), |(least, most), &x| (least.min(x), most.max(x)));
+    let scale = if least == most { 1.0 } else { (most - least) / 255.0 };
+    let zero_point = (-least / scale).round_ties_even().clamp(0.0, 255.0);
+    let code = |x: &f32| ((x / scale).round_ties_even() + zero_point).clamp(0.0, 255.0);
+    single.iter().map(|x| f64::from(scale) * f64::from(code(x) - zero_point)).collect()
+}

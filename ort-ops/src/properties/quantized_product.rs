@@ -66,7 +66,7 @@ pub(super) fn quantized(dtype: DType, value: f64, zero_point: &Cell) -> Cell {
 }
 
 /// One value, or one a row or column, and the shape that stretches over matrices.
-fn parameter(draw: &mut Draw, matrix: &[usize], is_row: bool) -> [Vec<usize>; 2] {
+pub(super) fn parameter(draw: &mut Draw, matrix: &[usize], is_row: bool) -> [Vec<usize>; 2] {
     let single = [vec![], vec![1]];
     match matrix {
         [.., m, _] if is_row && draw.one_in(2) => [vec![*m], vec![*m, 1]],
