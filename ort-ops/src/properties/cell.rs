@@ -23,7 +23,11 @@ impl Cell {
         }
         let (least, most) = bounds(dtype);
         let value = value.round_ties_even();
-        if value.is_nan() { Cell::Int(0) } else { Cell::whole(value.clamp(least as f64, most as f64)) }
+        if value.is_nan() {
+            Cell::Int(0)
+        } else {
+            Cell::whole(value.clamp(least as f64, most as f64))
+        }
     }
 
     /// How two cells of one type compare; NaN has no order.

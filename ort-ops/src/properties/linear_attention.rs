@@ -108,7 +108,8 @@ fn linear_attention(draw: &mut Draw, dtype: DType) -> Sample {
     let state_shape = [batch, heads[1], size, v_size];
     let past = draw.real(state_type, &windowed(&state_shape, window), 1.0);
     let past = draw.one_in(2).then_some(past);
-    let rule = draw.pick(&[None, Some("linear"), Some("gated"), Some("delta"), Some("gated_delta")]);
+    let rule =
+        draw.pick(&[None, Some("linear"), Some("gated"), Some("delta"), Some("gated_delta")]);
     let is = |part: &str| rule.unwrap_or("gated_delta").contains(part);
     let of_features = draw.below(2);
     let decay = is("gated").then(|| decays[of_features].clone());
@@ -116,7 +117,8 @@ fn linear_attention(draw: &mut Draw, dtype: DType) -> Sample {
     let given = draw.pick(&[None, Some(0.0), Some(2.0)]);
     let scale = given.filter(|&scale| scale != 0.0).map(f64::from);
     let scale = scale.unwrap_or(1.0 / (size as f64).sqrt());
-    let operands = tensors.iter().cloned().map(Some).chain([past.clone(), decay.clone(), beta.clone()]);
+    let operands =
+        tensors.iter().cloned().map(Some).chain([past.clone(), decay.clone(), beta.clone()]);
     let has_window = window.is_some();
     let operands: Vec<_> = operands.collect();
     Sample::of(operands, move || {
@@ -127,7 +129,8 @@ fn linear_attention(draw: &mut Draw, dtype: DType) -> Sample {
         let beta = beta.as_ref().map(Array::of);
         let recurrence = Recurrence { rows: tensors.each_ref().map(Array::of), heads, decay, beta };
         let zeros = || Array::from_fn(&state_shape, |_| Cell::Float(0.0));
-        let past = past.as_ref().map(|past| (past.dtype(), last_state(&Array::of(past), has_window)));
+        let past =
+            past.as_ref().map(|past| (past.dtype(), last_state(&Array::of(past), has_window)));
         let state_type = past.as_ref().map_or(dtype, |past| past.0);
         let mut states = vec![past.map_or_else(zeros, |past| past.1)];
         for t in 0..len {
@@ -157,7 +160,8 @@ fn gate(draw: &mut Draw, dtype: DType) -> Sample {
     let [bias, scale] = [(); 2].map(|()| draw.real(DType::F32, &shape[2..], 2.0));
     let n = draw.pick(&[1, 2]);
     let has_b = n == 2 || draw.one_in(2);
-    let operands = [Some(a.clone()), Some(bias.clone()), Some(scale.clone()), has_b.then(|| b.clone())];
+    let operands =
+        [Some(a.clone()), Some(bias.clone()), Some(scale.clone()), has_b.then(|| b.clone())];
     Sample::of(operands, move || {
         let [a, bias, scale] = [&a, &bias, &scale].map(Array::of);
         let decay = Array::from_fn(&a.shape, |at| {

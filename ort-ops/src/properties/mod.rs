@@ -335,6 +335,7 @@ families! {
     quantization,
     quantized_embedding,
     quantized_gemm,
+    quantized_lstm,
     quantized_pool,
     quantized_product,
     random,

@@ -9,12 +9,8 @@ use super::attending::{
 use super::{Array, Cell, Draw, Expected, Property, Sample};
 
 pub(super) const PROPERTIES: &[Property] = &[
-    Property::microsoft("DecoderMaskedMultiHeadAttention", |draw, dtype| {
-        sample(draw, dtype, true)
-    }),
-    Property::microsoft("MultiHeadAttention", |draw, dtype| {
-        sample(draw, dtype, false)
-    }),
+    Property::microsoft("DecoderMaskedMultiHeadAttention", |draw, dtype| sample(draw, dtype, true)),
+    Property::microsoft("MultiHeadAttention", |draw, dtype| sample(draw, dtype, false)),
 ];
 
 /// How queries, keys and values are given.
@@ -163,39 +159,36 @@ impl MultiHead {
 }
 
 fn sample(draw: &mut Draw, dtype: DType, is_decoder: bool) -> Sample {
-        let (own, sizes) = MultiHead::draw(draw, dtype, is_decoder);
-        let mut hiding = Hiding::draw(draw, dtype, sizes);
-        hiding.is_causal &= !is_decoder;
-        let tensor = |array: &Array| array.to_tensor(dtype);
-        let packed = own.packed().to_vec();
-        let bias = vec![own.bias.as_ref().map(tensor)];
-        let seen = vec![hiding.mask.clone(), hiding.biases.clone()];
-        let past = [0, 1].map(|i| own.past.as_ref().map(|past| tensor(&past[i]))).to_vec();
-        let used = vec![own.is_shared.then(|| int32(&[1], [sizes.past]))];
-        let beams = vec![own.beams.as_ref().map(|beams| beams.to_tensor(DType::I32))];
-        let inputs = if is_decoder {
-            let width = own.beams.as_ref().map(|beams| int32(&[1], [beams.shape[1]]));
-            [packed, seen, past, used, vec![width], beams, bias].concat()
-        } else {
-            [packed, bias, seen, past, used, beams].concat()
-        };
-        let n = draw.pick(&[1, 3, 4]);
-        let attrs = [
-            ("num_heads", Some(count(sizes.heads))),
-            ("scale", own.scale.map(Attr::Float)),
-            ("mask_filter_value", hiding.filter.map(Attr::Float)),
-            ("unidirectional", hiding.is_causal.then_some(Attr::Int(1))),
-            (
-                "past_present_share_buffer",
-                (is_decoder && own.is_shared).then_some(Attr::Int(1)),
-            ),
-            ("output_qk", (is_decoder && n == 4).then_some(Attr::Int(1))),
-        ];
-        let sample = Sample::of(inputs, move || {
-            let mut expected = own.expected(&hiding);
-            expected.truncate(n);
-            expected
-        });
-        let sample = sample.outputs(n);
-        attrs.into_iter().fold(sample, |sample, (name, attr)| sample.maybe(name, attr))
-    }
+    let (own, sizes) = MultiHead::draw(draw, dtype, is_decoder);
+    let mut hiding = Hiding::draw(draw, dtype, sizes);
+    hiding.is_causal &= !is_decoder;
+    let tensor = |array: &Array| array.to_tensor(dtype);
+    let packed = own.packed().to_vec();
+    let bias = vec![own.bias.as_ref().map(tensor)];
+    let seen = vec![hiding.mask.clone(), hiding.biases.clone()];
+    let past = [0, 1].map(|i| own.past.as_ref().map(|past| tensor(&past[i]))).to_vec();
+    let used = vec![own.is_shared.then(|| int32(&[1], [sizes.past]))];
+    let beams = vec![own.beams.as_ref().map(|beams| beams.to_tensor(DType::I32))];
+    let inputs = if is_decoder {
+        let width = own.beams.as_ref().map(|beams| int32(&[1], [beams.shape[1]]));
+        [packed, seen, past, used, vec![width], beams, bias].concat()
+    } else {
+        [packed, bias, seen, past, used, beams].concat()
+    };
+    let n = draw.pick(&[1, 3, 4]);
+    let attrs = [
+        ("num_heads", Some(count(sizes.heads))),
+        ("scale", own.scale.map(Attr::Float)),
+        ("mask_filter_value", hiding.filter.map(Attr::Float)),
+        ("unidirectional", hiding.is_causal.then_some(Attr::Int(1))),
+        ("past_present_share_buffer", (is_decoder && own.is_shared).then_some(Attr::Int(1))),
+        ("output_qk", (is_decoder && n == 4).then_some(Attr::Int(1))),
+    ];
+    let sample = Sample::of(inputs, move || {
+        let mut expected = own.expected(&hiding);
+        expected.truncate(n);
+        expected
+    });
+    let sample = sample.outputs(n);
+    attrs.into_iter().fold(sample, |sample, (name, attr)| sample.maybe(name, attr))
+}

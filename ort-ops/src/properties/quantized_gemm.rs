@@ -105,7 +105,8 @@ fn gemm(draw: &mut Draw, dtype: DType) -> Sample {
             Cell::Float(f64::from(given.unwrap_or(1.0)) * (product.at(at).float() + scaled))
         });
         // Sums are exact, and rounded when they are scaled, three times.
-        to.as_ref().map_or_else(|| Expected::near(DType::F32, y.clone(), 4.0), |to| to.encoded(y_type, &y))
+        to.as_ref()
+            .map_or_else(|| Expected::near(DType::F32, y.clone(), 4.0), |to| to.encoded(y_type, &y))
     })
     .maybe("alpha", given.map(Attr::Float))
     .maybe("transA", flag(flags[0]))

@@ -10,10 +10,8 @@ use super::attending::{
 use super::draw::signed;
 use super::{Array, Cell, Draw, Expected, Property, Sample};
 
-pub(super) const PROPERTIES: &[Property] = &[
-    Property::microsoft("Attention", attention),
-    Property::microsoft("QAttention", quantized),
-];
+pub(super) const PROPERTIES: &[Property] =
+    &[Property::microsoft("Attention", attention), Property::microsoft("QAttention", quantized)];
 
 /// What both operators have.
 struct SelfAttention {
@@ -103,7 +101,12 @@ impl SelfAttention {
     }
 
     /// The attributes that both operators have; `rows` are what is projected.
-    fn sample(self, inputs: Vec<Option<Tensor>>, n: usize, rows: impl Fn() -> Array + 'static) -> Sample {
+    fn sample(
+        self,
+        inputs: Vec<Option<Tensor>>,
+        n: usize,
+        rows: impl Fn() -> Array + 'static,
+    ) -> Sample {
         let rotary = self.pairs.map(|pairs| {
             let is_whole = 2 * pairs == self.size;
             if is_whole { 0 } else { 2 * pairs }
@@ -187,7 +190,8 @@ fn quantized(draw: &mut Draw, dtype: DType) -> Sample {
     let n_outputs = draw.pick(&[1, 2]);
     own.sample(inputs, n_outputs, move || {
         let numbers = |codes: &Tensor, i: usize| {
-            let (scale, zero_point) = (Array::of(&scales[i]), zero_points[i].as_ref().map(Array::of));
+            let (scale, zero_point) =
+                (Array::of(&scales[i]), zero_points[i].as_ref().map(Array::of));
             let codes = Array::of(codes);
             Array::from_fn(&codes.shape, |at| {
                 let zero_point = zero_point.as_ref().map_or(0.0, |it| it.at_broadcast(at).float());

@@ -36,7 +36,9 @@ impl Blocks {
             let mut own = vec![];
             ends.push(0);
             for row in 0..n {
-                own.extend((0..n).filter(|&j| self.seen.at(&[matrix, row, j]) == &Cell::Bool(true)));
+                own.extend(
+                    (0..n).filter(|&j| self.seen.at(&[matrix, row, j]) == &Cell::Bool(true)),
+                );
                 ends.push(own.len());
             }
             own.resize(n * n, 0);

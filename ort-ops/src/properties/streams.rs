@@ -237,7 +237,8 @@ fn engram_gate(draw: &mut Draw, dtype: DType) -> Sample {
             let x = normed(x, size, f64::from(epsilon.unwrap_or(1e-5)));
             zipped(&x, &Array::of(&scales[i]), |x, scale| x * scale)
         };
-        let products = zipped(&scaled(&Array::of(&key), 0), &scaled(&Array::of(&query), 1), |k, q| k * q);
+        let products =
+            zipped(&scaled(&Array::of(&key), 0), &scaled(&Array::of(&query), 1), |k, q| k * q);
         let gates = products.reduced(&[3], |row| {
             let dot = row.iter().map(|x| x.float()).sum::<f64>() / (size as f64).sqrt();
             let root = dot.abs().max(1e-6).sqrt();
