@@ -225,8 +225,6 @@ fn layer(draw: &mut Draw, dtype: DType, kind: Kind) -> Sample {
     };
     let is_lstm = kind == Kind::Lstm;
     let n_outputs = 1 + draw.below(if is_lstm { 3 } else { 2 });
-    // Single precision rounds sums of a few terms in every step.
-    let distance = 256.0 * if dtype == DType::F64 { f64::EPSILON } else { f32::EPSILON.into() };
     let mut sample = Sample::new(&[], move || {
         let [y, h, c] = layer.run();
         let outputs = match is_batch_first {
@@ -236,10 +234,7 @@ fn layer(draw: &mut Draw, dtype: DType, kind: Kind) -> Sample {
             }
             false => [y, h, c],
         };
-        let near = |y: Array| {
-            let most = y.cells.iter().map(|cell| cell.float().abs()).fold(1.0, f64::max);
-            Expected::close(dtype, y, distance * most)
-        };
+        let near = |y| close(dtype, y);
         outputs.into_iter().take(n_outputs).map(near).collect()
     });
     for (index, x) in operands.into_iter().enumerate() {
@@ -259,6 +254,13 @@ fn layer(draw: &mut Draw, dtype: DType, kind: Kind) -> Sample {
         .maybe(flag, written)
         .maybe("clip", clip.map(Attr::Float))
         .outputs(n_outputs)
+}
+
+/// What single precision makes of it, which rounds sums of a few terms in every step.
+fn close(dtype: DType, y: Array) -> Expected {
+    let most = y.cells.iter().map(|cell| cell.float().abs()).fold(1.0, f64::max);
+    let epsilon = if dtype == DType::F64 { f64::EPSILON } else { f32::EPSILON.into() };
+    Expected::close(dtype, y, 256.0 * epsilon * most)
 }
 
 /// Input, weights of it and of the state, then, each perhaps absent: biases, lengths, first states
