@@ -244,12 +244,11 @@ fn layer(draw: &mut Draw, dtype: DType, kind: Kind) -> Sample {
         sample = if x.is_some() { sample.input(index, x) } else { sample };
     }
     attrs.push(("hidden_size", Attr::Int(signed(units))));
-    if direction != "forward" || draw.one_in(2) {
-        attrs.push(("direction", Attr::String(direction.into())));
-    }
+    let has_direction = direction != "forward" || draw.one_in(2);
     let flag = if is_lstm { "input_forget" } else { "linear_before_reset" };
     let sample = attrs.into_iter().fold(sample, |sample, (name, attr)| sample.attr(name, attr));
     sample
+        .maybe("direction", has_direction.then(|| Attr::String(direction.into())))
         .maybe("layout", layout)
         .maybe(flag, written)
         .maybe("clip", clip.map(Attr::Float))
