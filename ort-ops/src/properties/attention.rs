@@ -199,9 +199,7 @@ fn attention(draw: &mut Draw, dtype: DType) -> Sample {
     });
     let [past_k, past_v] = pasts;
     for (i, x) in [mask, past_k, past_v, lens].into_iter().enumerate() {
-        if x.is_some() {
-            sample = sample.input(3 + i, x);
-        }
+        sample = if x.is_some() { sample.input(3 + i, x) } else { sample };
     }
     let sample = attrs.into_iter().fold(sample, |sample, (name, attr)| sample.attr(name, attr));
     let count = |n: usize| (!is_split).then(|| Attr::Int(signed(n)));

@@ -39,7 +39,9 @@ impl Function {
 
     /// One of a recurrent cell.
     pub(super) fn of_cell(draw: &mut Draw) -> Self {
-        Self::other_than(draw, &["HardSwish", "ParametricSoftplus", "Selu"])
+        let cell = Self::other_than(draw, &["HardSwish", "ParametricSoftplus", "Selu"]);
+        // So that states do not grow from step to step.
+        Self { parameters: cell.parameters.iter().map(|p| p / 4.0).collect(), ..cell }
     }
 
     /// The one of this name, without parameters.
