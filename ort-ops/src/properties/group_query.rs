@@ -323,7 +323,7 @@ fn group_query(draw: &mut Draw, dtype: DType) -> Sample {
         ("k_quant_type", caches[0].quant_type()),
         ("v_quant_type", caches[1].quant_type()),
     ];
-    let sample = own.attributes(Sample::of(operands, || vec![]).outputs(n));
+    let sample = own.attributes(Sample::of(operands, Vec::new).outputs(n));
     let sample = attrs.into_iter().fold(sample, |sample, (name, attr)| sample.maybe(name, attr));
     let oracle = move || {
         let mut expected = options.expected(&own, &caches);

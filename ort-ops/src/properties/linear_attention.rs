@@ -176,6 +176,11 @@ fn gate(draw: &mut Draw, dtype: DType) -> Sample {
     .outputs(n)
 }
 
+/// `[B, C, T]` of `[B, T, C]`, and the other way round.
+fn swapped(x: &Array) -> Array {
+    x.transposed(&[0, 2, 1])
+}
+
 /// Channels are the second dimension or, with the flag, the last ones, however many.
 fn causal_conv(draw: &mut Draw, dtype: DType) -> Sample {
     let [batch, len] = [draw.dim(), draw.dim()];
@@ -183,8 +188,8 @@ fn causal_conv(draw: &mut Draw, dtype: DType) -> Sample {
     let n_dims = if is_last { 1 + draw.below(2) } else { 1 };
     let dims = draw.shape_of_rank(n_dims);
     let channels = dims.iter().product();
-    let (taps, given) = (draw.some_dim(), draw.pick(&[None, Some(1), Some(2), Some(3)]));
-    let dilation = given.unwrap_or(1);
+    let (taps, steps) = (draw.some_dim(), draw.pick(&[None, Some(1), Some(2), Some(3)]));
+    let dilation = steps.unwrap_or(1);
     let past_len = (taps - 1) * dilation;
     let shape = |len: usize| match is_last {
         true => [&[batch, len], &dims[..]].concat(),
@@ -201,19 +206,12 @@ fn causal_conv(draw: &mut Draw, dtype: DType) -> Sample {
     let (x_shape, state_shape) = (shape(len), shape(past_len));
     let operands = [Some(x.clone()), Some(w.clone()), bias.clone(), past.clone()];
     Sample::of(operands, move || {
-        // As `[B, C, T]`.
         let rows = |x: &Array, len: usize| match is_last {
-            true => {
-                let x = x.reshaped(&[batch, len, channels]);
-                x.picked(&[batch, channels, len], |at| vec![at[0], at[2], at[1]])
-            }
+            true => swapped(&x.reshaped(&[batch, len, channels])),
             false => x.clone(),
         };
-        let unrowed = |x: Array, shape: &[usize]| match is_last {
-            true => {
-                let swapped = [x.shape[0], x.shape[2], x.shape[1]];
-                x.picked(&swapped, |at| vec![at[0], at[2], at[1]]).reshaped(shape)
-            }
+        let given = |x: Array, shape: &[usize]| match is_last {
+            true => swapped(&x).reshaped(shape),
             false => x,
         };
         let past = past.as_ref().map(|past| last_state(&Array::of(past), window.is_some()));
@@ -233,16 +231,16 @@ fn causal_conv(draw: &mut Draw, dtype: DType) -> Sample {
             let state = Array::from_fn(&[batch, channels, past_len], |at| {
                 Cell::Float(seen(at[0], at[1], t + at[2]))
             });
-            unrowed(state, &state_shape)
+            given(state, &state_shape)
         };
         let states: Vec<_> = (0..=len).map(state).collect();
-        let outputs = [unrowed(y, &x_shape), kept_states(&states, window)];
+        let outputs = [given(y, &x_shape), kept_states(&states, window)];
         outputs.into_iter().map(|x| Expected::within(dtype, x, SLACK)).collect()
     })
     .outputs(2)
     .maybe("activation", activation.map(|it| Attr::String(it.into())))
     .maybe("channels_last", flag)
-    .maybe("dilation", given.map(count))
+    .maybe("dilation", steps.map(count))
     .maybe("state_window", window.map(count))
     .maybe("ndim", draw.one_in(2).then_some(Attr::Int(1)))
 }

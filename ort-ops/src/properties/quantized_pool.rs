@@ -1,6 +1,5 @@
 //! Pools of codes, and of images whose channels are the last dimension.
 
-use ort_graph::Attr;
 use ort_tensor::DType;
 
 use super::codes::{Codes, Scheme};

@@ -57,7 +57,7 @@ fn sparse(draw: &mut Draw, dtype: DType) -> Sample {
     let lens = [int32(&[1], [own.longest]), int32(&[own.steps.len()], own.totals())].map(Some);
     let operands = own.operands().into_iter().chain(pasts.clone().map(Some));
     let operands = operands.chain(blocks.operands()).chain(lens).chain(own.tables());
-    let sample = Sample::of(operands, || vec![]).outputs(3);
+    let sample = Sample::of(operands, Vec::new).outputs(3);
     let sample = own.attributes(sample).attr("sparse_block_size", count(blocks.size));
     let oracle = move || {
         let heads = [own.heads * own.shared, own.heads, own.heads];
