@@ -10,6 +10,9 @@ use super::{Array, Cell, Draw};
 /// once to the type.
 pub(super) const SLACK: f64 = 1e-9;
 
+/// The types that operands may have whatever the data is of.
+pub(super) const FLOATS: [DType; 4] = [DType::F16, DType::Bf16, DType::F32, DType::F64];
+
 /// The dimensions of an attention.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
@@ -58,6 +61,10 @@ impl Hiding {
             bias + if is_shown { 0.0 } else { filter }
         }
     }
+}
+
+pub(super) fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
 }
 
 /// A count as an attribute.

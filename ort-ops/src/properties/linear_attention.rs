@@ -3,7 +3,7 @@
 use ort_graph::Attr;
 use ort_tensor::DType;
 
-use super::attending::{SLACK, count};
+use super::attending::{FLOATS, SLACK, count, sigmoid};
 use super::{Array, Cell, Draw, Expected, Property, Sample};
 
 pub(super) const PROPERTIES: &[Property] = &[
@@ -11,8 +11,6 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::microsoft("LinearAttention", linear_attention),
     Property::microsoft("LinearAttentionGate", gate),
 ];
-
-const FLOATS: [DType; 4] = [DType::F16, DType::Bf16, DType::F32, DType::F64];
 
 /// Of a state with its window, if there is one, the last.
 fn last_state(state: &Array, has_window: bool) -> Array {
@@ -148,10 +146,6 @@ fn linear_attention(draw: &mut Draw, dtype: DType) -> Sample {
     .maybe("update_rule", rule.map(|rule| Attr::String(rule.into())))
     .maybe("state_window", window.map(count))
     .maybe("chunk_size", draw.one_in(2).then(|| count(64)))
-}
-
-fn sigmoid(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
 }
 
 fn gate(draw: &mut Draw, dtype: DType) -> Sample {

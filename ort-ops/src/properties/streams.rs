@@ -3,7 +3,7 @@
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
 
-use super::attending::{SLACK, by_row, count, turned};
+use super::attending::{FLOATS, SLACK, by_row, count, sigmoid, turned};
 use super::draw::signed;
 use super::{Array, Cell, Draw, Expected, Property, Sample};
 
@@ -17,12 +17,6 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::microsoft("MRotaryEmbedding", rotary),
     Property::microsoft("ScaledSiLU", scaled_silu),
 ];
-
-const FLOATS: [DType; 4] = [DType::F16, DType::Bf16, DType::F32, DType::F64];
-
-fn sigmoid(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
-}
 
 /// Rows `[…, size]` cut into runs of `size`, each over the root of its mean square and `epsilon`.
 fn normed(x: &Array, size: usize, epsilon: f64) -> Array {
