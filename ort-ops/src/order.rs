@@ -2,7 +2,13 @@
 
 use std::cmp::Ordering;
 
-use ort_tensor::{Bool, Complex, Number, bf16, f16};
+use ort_tensor::{Bool, Complex, DType, Number, bf16, f16};
+
+/// The types whose elements are compared: all but the packed ones and floats of 8 bits.
+pub(crate) const fn is_comparable(dtype: DType) -> bool {
+    dtype.is_number()
+        || matches!(dtype, DType::Bool | DType::String | DType::Complex64 | DType::Complex128)
+}
 
 /// An element that can be sorted. −0 equals 0, and NaN equals NaN.
 pub(crate) trait Sortable {

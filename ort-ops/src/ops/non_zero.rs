@@ -5,12 +5,14 @@ use std::sync::Arc;
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output, TensorView, row_major_strides, with_dtype};
 
+use crate::order::is_comparable;
+
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
     domain: "",
     name: "NonZero",
     versions: (9, 13),
-    types: |dtype| !dtype.is_packed(),
+    types: is_comparable,
     build: NonZero::build,
 }];
 
@@ -38,12 +40,12 @@ fn positions(x: TensorView<'_>) -> Result<Vec<usize>, OpError> {
     }
     with_dtype!(x.dtype(), plain,
         T => Ok(of(x.as_slice::<T>()?, |x| *x == T::default())),
-        else => Err(OpError::Unsupported { what: "NonZero of packed elements" }))
+        else => Err(OpError::Unsupported { what: "NonZero of this element type" }))
 }
 
 impl Operator for NonZero {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        inputs.dtype(0, |dtype| !dtype.is_packed())?;
+        inputs.dtype(0, is_comparable)?;
         let rank = inputs.fact(0)?.rank().map_or(Dim::Unknown, Dim::Known);
         Ok(vec![Fact::tensor(DType::I64, [rank, Dim::Unknown])])
     }

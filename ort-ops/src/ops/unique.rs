@@ -11,7 +11,7 @@ use ort_tensor::{
 
 use crate::infer::{dims_product, normalize_axis};
 use crate::ops::gather::gather;
-use crate::order::Sortable;
+use crate::order::{Sortable, is_comparable};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
@@ -19,14 +19,14 @@ pub const DEFS: &[OpDef] = &[
         domain: "",
         name: "Unique",
         versions: (11, 28),
-        types: is_sortable,
+        types: is_comparable,
         build: Unique::build,
     },
     OpDef {
         domain: "com.microsoft",
         name: "Unique",
         versions: (1, 1),
-        types: is_sortable,
+        types: is_comparable,
         build: |_| Ok(Arc::new(Unique { axis: None, is_sorted: false, has_first: false })),
     },
 ];
@@ -119,14 +119,9 @@ fn groups(x: TensorView<'_>, slices: Slices, is_sorted: bool) -> Result<Groups, 
         else => Err(OpError::Unsupported { what: "Unique of this element type" }))
 }
 
-const fn is_sortable(dtype: DType) -> bool {
-    let is_complex = matches!(dtype, DType::Complex64 | DType::Complex128);
-    dtype.is_number() || dtype.is_bool() || dtype.is_string() || is_complex
-}
-
 impl Operator for Unique {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let dtype = inputs.dtype(0, is_sortable)?;
+        let dtype = inputs.dtype(0, is_comparable)?;
         let x = inputs.fact(0)?.dims();
         x.map_or(Ok(()), |x| self.check_rank(x.len()))?;
         let (y, n) = match (self.axis, x) {
@@ -216,7 +211,7 @@ mod tests {
         for &dtype in DType::ALL {
             let x = |n: usize| Tensor::zeros(dtype, &[n]).unwrap();
             let y = Case::new("Unique", 28).tensor(&[x(2)]);
-            assert_eq!(y.ok(), is_sortable(dtype).then(|| x(1)), "{dtype}");
+            assert_eq!(y.ok(), is_comparable(dtype).then(|| x(1)), "{dtype}");
         }
     }
 

@@ -1,5 +1,7 @@
 //! What an oracle computes with: arrays of cells that are indexed by position, slow and plain.
 
+use std::cmp::Ordering;
+
 use ort_tensor::{
     Bool, Complex, DType, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0, Number, Tensor,
     with_dtype,
@@ -34,6 +36,32 @@ impl Cell {
         }
     }
 
+    /// What an element of this type is that nothing was written to: zero, false or no text.
+    pub(super) fn zero(dtype: DType) -> Cell {
+        Array::of(&Tensor::zeros(dtype, &[]).unwrap()).cells.remove(0)
+    }
+
+    /// What it becomes in a tensor of this type.
+    pub(super) fn rounded(self, dtype: DType) -> Cell {
+        let scalar = Array { shape: vec![], cells: vec![self] };
+        Array::of(&scalar.to_tensor(dtype)).cells.remove(0)
+    }
+
+    /// An order of the cells of a type, in which NaN is after every number; complex numbers are
+    /// ordered by their real parts first.
+    pub(super) fn order(&self, other: &Cell) -> Ordering {
+        let floats = |a: f64, b: f64| match a.partial_cmp(&b) {
+            Some(order) => order,
+            None => a.is_nan().cmp(&b.is_nan()),
+        };
+        match (self, other) {
+            (Cell::Text(a), Cell::Text(b)) => a.cmp(b),
+            (Cell::Int(a), Cell::Int(b)) => a.cmp(b),
+            (Cell::Complex(a, b), Cell::Complex(c, d)) => floats(*a, *c).then(floats(*b, *d)),
+            _ => floats(self.float(), other.float()),
+        }
+    }
+
     /// Equal, where NaN equals NaN, and zeros of either sign each other.
     pub(super) fn is(&self, other: &Cell) -> bool {
         let same = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan());
@@ -55,30 +83,28 @@ pub(super) struct Array {
 impl Array {
     /// The array whose cell at each index is what `cell` makes of that index.
     pub(super) fn from_fn(shape: &[usize], mut cell: impl FnMut(&[usize]) -> Cell) -> Self {
-        let n: usize = shape.iter().product();
-        let mut index = vec![0; shape.len()];
-        let mut cells = Vec::with_capacity(n);
-        for _ in 0..n {
-            cells.push(cell(&index));
-            for axis in (0..shape.len()).rev() {
-                index[axis] += 1;
-                if index[axis] < shape[axis] {
-                    break;
-                }
-                index[axis] = 0;
-            }
-        }
+        let mut cells = Vec::with_capacity(shape.iter().product());
+        for_each_index(shape, |index| cells.push(cell(index)));
         Self { shape: shape.to_vec(), cells }
+    }
+
+    /// Integers in a row.
+    pub(super) fn ints(values: &[i64]) -> Self {
+        let cells = values.iter().map(|&value| Cell::Int(value.into())).collect();
+        Self { shape: vec![values.len()], cells }
     }
 
     /// The cell at an index of full rank.
     pub(super) fn at(&self, index: &[usize]) -> &Cell {
+        &self.cells[self.flat(index)]
+    }
+
+    fn flat(&self, index: &[usize]) -> usize {
         assert_eq!(index.len(), self.shape.len(), "an index of another rank");
-        let flat = index.iter().zip(&self.shape).fold(0, |flat, (i, n)| {
+        index.iter().zip(&self.shape).fold(0, |flat, (i, n)| {
             assert!(i < n, "index {index:?} in shape {:?}", self.shape);
             flat * n + i
-        });
-        &self.cells[flat]
+        })
     }
 
     /// The cell that broadcasting puts at `index` of a result of the same rank or a higher one.
@@ -87,6 +113,24 @@ impl Array {
         let own: Vec<_> =
             tail.iter().zip(&self.shape).map(|(&i, &n)| if n == 1 { 0 } else { i }).collect();
         self.at(&own)
+    }
+
+    /// The integer at `place`, an index below `n` that may count from the back, from the front.
+    pub(super) fn index_at(&self, place: &[usize], n: usize) -> usize {
+        let index = self.at(place).int();
+        let n = i128::try_from(n).unwrap();
+        usize::try_from(if index < 0 { index + n } else { index }).unwrap()
+    }
+
+    /// The cell at an index of full rank, to change.
+    pub(super) fn at_mut(&mut self, index: &[usize]) -> &mut Cell {
+        let flat = self.flat(index);
+        &mut self.cells[flat]
+    }
+
+    /// The array of this shape whose cell at each index is that at `from` of the index.
+    pub(super) fn picked(&self, shape: &[usize], from: impl Fn(&[usize]) -> Vec<usize>) -> Self {
+        Self::from_fn(shape, |index| self.at(&from(index)).clone())
     }
 
     /// Each cell mapped.
@@ -126,6 +170,31 @@ impl Array {
             Tensor::from_slice(shape, &values).unwrap()
         }, else => panic!("a type of no kind: {dtype}"))
     }
+}
+
+/// Calls `f` with every index of a shape, in row-major order.
+pub(super) fn for_each_index(shape: &[usize], mut f: impl FnMut(&[usize])) {
+    let mut index = vec![0; shape.len()];
+    for _ in 0..shape.iter().product() {
+        f(&index);
+        for axis in (0..shape.len()).rev() {
+            index[axis] += 1;
+            if index[axis] < shape[axis] {
+                break;
+            }
+            index[axis] = 0;
+        }
+    }
+}
+
+/// The index of the element at `flat` in row-major order.
+pub(super) fn unravel(mut flat: usize, shape: &[usize]) -> Vec<usize> {
+    let mut index = vec![0; shape.len()];
+    for (i, n) in index.iter_mut().zip(shape).rev() {
+        *i = flat % n;
+        flat /= n;
+    }
+    index
 }
 
 fn cells_of(tensor: &Tensor) -> Vec<Cell> {
@@ -175,9 +244,10 @@ trait Stored: Sized {
 macro_rules! integers {
     ($($ty:ty),*) => { $(
         impl Stored for $ty {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "low bits")]
             fn store(cell: &Cell) -> Self {
-                cell.int() as $ty
+                let bytes = cell.int().to_le_bytes();
+                let (low, _) = bytes.split_first_chunk().unwrap();
+                Self::from_le_bytes(*low)
             }
 
             fn load(self) -> Cell {

@@ -114,7 +114,8 @@ impl Draw {
     }
 
     /// A tensor of small whole numbers, −4 to 4 (from 0 for types without sign), which every
-    /// number type holds, and whose sums and products are exact; of other types, of anything.
+    /// number type holds, and whose sums and products are exact; complex ones have such parts. Of
+    /// other types, of anything.
     pub(super) fn small(&mut self, dtype: DType, shape: &[usize]) -> Tensor {
         let least = if has_sign(dtype) { -4 } else { 0 };
         if dtype.is_integer() {
@@ -123,6 +124,9 @@ impl Draw {
             let mut cell =
                 |_: &[usize]| Cell::Float(f64::from(i8::try_from(self.int(-4, 4)).unwrap()));
             Array::from_fn(shape, &mut cell).to_tensor(dtype)
+        } else if matches!(dtype, DType::Complex64 | DType::Complex128) {
+            let mut part = || f64::from(i8::try_from(self.int(-4, 4)).unwrap());
+            Array::from_fn(shape, |_| Cell::Complex(part(), part())).to_tensor(dtype)
         } else {
             self.any(dtype, shape)
         }
@@ -167,10 +171,22 @@ impl Draw {
         }
     }
 
+    /// Indices below `n`, which is not 0 unless the shape has no elements: also from the back, if
+    /// they may be.
+    pub(super) fn positions(&mut self, shape: &[usize], n: usize, may_be_negative: bool) -> Array {
+        let least = if may_be_negative { -signed(n) } else { 0 };
+        Array::from_fn(shape, |_| Cell::Int(self.int(least, signed(n) - 1).into()))
+    }
+
+    /// int64 or int32.
+    pub(super) fn index_type(&mut self) -> DType {
+        self.pick(&[DType::I32, DType::I64])
+    }
+
     /// A tensor of these integers, int64 or int32.
     pub(super) fn indices(&mut self, shape: &[usize], values: &[i64]) -> Tensor {
         let cells = values.iter().map(|&value| Cell::Int(value.into())).collect();
-        let dtype = self.pick(&[DType::I32, DType::I64]);
+        let dtype = self.index_type();
         Array { shape: shape.to_vec(), cells }.to_tensor(dtype)
     }
 }
@@ -183,4 +199,14 @@ fn has_sign(dtype: DType) -> bool {
 /// An int64 tensor of rank 1.
 pub(super) fn ints(values: &[i64]) -> Tensor {
     Tensor::from_slice(&[values.len()], values).unwrap()
+}
+
+/// A count as a node writes it.
+pub(super) fn signed(n: usize) -> i64 {
+    i64::try_from(n).unwrap()
+}
+
+/// Counts as an operand, an int64 tensor of rank 1.
+pub(super) fn counts(values: &[usize]) -> Tensor {
+    ints(&values.iter().copied().map(signed).collect::<Vec<_>>())
 }

@@ -13,7 +13,7 @@ use ort_tensor::{DType, Tensor, Value};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use self::array::{Array, Cell};
-use self::draw::Draw;
+use self::draw::{Draw, ints};
 use crate::case::Case;
 
 /// How nodes of an operator are drawn.
@@ -44,6 +44,8 @@ enum Expected {
     Tensor { dtype: DType, array: Array, ulps: f64 },
     /// This very value.
     Value(Value),
+    /// A sequence of such items.
+    Sequence(Vec<Expected>),
 }
 
 impl Sample {
@@ -53,9 +55,31 @@ impl Sample {
         Self { attrs: Attrs::new(), inputs, n_outputs: 1, oracle: Box::new(oracle) }
     }
 
+    /// A node whose first operand is `x`, and whose output has at each index the element of `x` that
+    /// is at `from` of that index.
+    fn moving(
+        x: &Tensor,
+        shape: Vec<usize>,
+        from: impl Fn(&[usize]) -> Vec<usize> + 'static,
+    ) -> Self {
+        Self::new(&[x], {
+            let x = x.clone();
+            move || Expected::exact(x.dtype(), Array::of(&x).picked(&shape, &from))
+        })
+    }
+
     fn attr(mut self, name: &str, attr: Attr) -> Self {
         self.attrs.set(name, attr);
         self
+    }
+
+    /// Integers that are an attribute up to some version, and later the next operand.
+    fn ints(self, is_attr: bool, name: &str, values: &[i64]) -> Self {
+        let index = self.inputs.len();
+        match is_attr {
+            true => self.attr(name, Attr::Ints(values.to_vec())),
+            false => self.input(index, ints(values)),
+        }
     }
 
     fn outputs(self, n_outputs: usize) -> Self {
@@ -67,6 +91,12 @@ impl Sample {
         self.inputs.resize(self.inputs.len().max(index + 1), None);
         self.inputs[index] = value.into().map(Value::Tensor);
         self
+    }
+
+    /// A node with these operands, of any kind.
+    fn of_values(inputs: Vec<Value>, oracle: impl Fn() -> Vec<Expected> + 'static) -> Self {
+        let inputs = inputs.into_iter().map(Some).collect();
+        Self { inputs, ..Self::new(&[], oracle) }
     }
 }
 
@@ -84,6 +114,11 @@ impl Expected {
     fn check(&self, found: &Value, output: usize) {
         match self {
             Self::Value(expected) => assert_eq!(found, expected, "output {output}"),
+            Self::Sequence(items) => {
+                let found = found.view().sequence().unwrap();
+                assert_eq!(found.len(), items.len(), "items of output {output}");
+                items.iter().zip(found).for_each(|(item, found)| item.check(found, output));
+            }
             Self::Tensor { dtype, array, ulps } => {
                 let found = found.as_tensor().unwrap();
                 assert_eq!((found.dtype(), found.shape()), (*dtype, &*array.shape), "{output}");
@@ -176,8 +211,17 @@ macro_rules! families {
 // One a line, in alphabetical order.
 families! {
     binary,
+    edges,
+    gather,
     movement,
     nchwc,
+    resize,
+    sampling,
+    scatter,
+    selection,
+    sequences,
+    strings,
+    views,
 }
 
 /// Operators without a property, and why.
