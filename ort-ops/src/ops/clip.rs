@@ -43,8 +43,10 @@ impl Clip {
             return Ok(Arc::new(Clip::Inputs));
         }
         ignore_consumed_inputs(spec);
-        let min = spec.float("min")?.unwrap_or(f32::MIN);
-        let max = spec.float("max")?.unwrap_or(f32::MAX);
+        // Version 6 gives finite defaults, version 1 none.
+        let largest = if spec.since_version < 6 { f32::INFINITY } else { f32::MAX };
+        let min = spec.float("min")?.unwrap_or(-largest);
+        let max = spec.float("max")?.unwrap_or(largest);
         Ok(Arc::new(Clip::Attributes { min, max }))
     }
 

@@ -182,9 +182,8 @@ macro_rules! float8 {
             fn widened(self) -> f64 {
                 f64::from(self.to_f32())
             }
-            #[expect(clippy::cast_possible_truncation, reason = "rounding is what is meant")]
             fn narrowed(value: f64) -> Self {
-                Self::from_f32(value as f32, true)
+                Self::from_f64(value, true)
             }
         }
     )* };

@@ -96,16 +96,7 @@ impl Operator for LayerNormalization {
             false => vec![&rows.inv_std],
         };
         for (i, statistic) in statistics.into_iter().enumerate() {
-            // Rows of no elements are not seen, but have a mean all the same.
-            let n = n_elements(&shape).ok_or(OpError::TooLarge)?;
-            let nan = vec![f64::NAN; n.saturating_sub(statistic.len())];
-            floats::write(
-                outputs,
-                1 + i,
-                self.stash_dtype,
-                &shape,
-                &[&statistic[..], &nan].concat(),
-            )?;
+            write_statistic(outputs, 1 + i, (self.stash_dtype, &shape), statistic, f64::NAN)?;
         }
         Ok(())
     }
@@ -125,6 +116,28 @@ pub(crate) struct Rows {
     pub(crate) mean: Vec<f64>,
     /// `1 / √(variance + epsilon)`.
     pub(crate) inv_std: Vec<f64>,
+}
+
+/// Writes a statistic of each row to the output at `index`, if it is there and wanted; rows of no
+/// elements are not seen, but have the statistic `of_nothing`.
+///
+/// # Errors
+/// If something else was planned, or `dtype` is no float.
+pub(crate) fn write_statistic(
+    outputs: &mut [Output<'_>],
+    index: usize,
+    (dtype, shape): (DType, &[usize]),
+    values: &[f64],
+    of_nothing: f64,
+) -> Result<(), OpError> {
+    let Some(output) = outputs.get_mut(index).filter(|output| output.is_wanted()) else {
+        return Ok(());
+    };
+    // Memory for all of them, before another copy is made.
+    let n_rows = output.tensor(dtype, shape)?.view().len();
+    let mut values = values.to_vec();
+    values.resize(n_rows, of_nothing);
+    floats::write(outputs, index, dtype, shape, &values)
 }
 
 /// `x ← (x − mean) / √(variance + epsilon)` for each row of `len` elements; without centering the

@@ -14,7 +14,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     domain: "",
     name: "MelWeightMatrix",
     versions: (17, 17),
-    types: DType::is_number,
+    types: DType::is_index,
     build: MelWeightMatrix::build,
 }];
 

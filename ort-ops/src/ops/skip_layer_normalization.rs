@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator, TensorType, Type};
 use ort_tensor::{DType, Inputs, Output, Shape};
 
-use super::layer_normalization::standardize_rows;
+use super::layer_normalization::{standardize_rows, write_statistic};
 use crate::floats;
 use crate::infer::{broadcast_dims, expect_dims};
 
@@ -95,8 +95,9 @@ impl Operator for SkipLayerNormalization {
         floats::write(outputs, 0, dtype, shape, &y)?;
         let mut shape = Shape::from_slice(shape);
         shape[x.shape().len() - 1] = 1;
-        floats::write(outputs, 1, DType::F32, &shape, &rows.mean)?;
-        floats::write(outputs, 2, DType::F32, &shape, &rows.inv_std)
+        let mean_of_nothing = if self.is_centered { f64::NAN } else { 0.0 };
+        write_statistic(outputs, 1, (DType::F32, &shape), &rows.mean, mean_of_nothing)?;
+        write_statistic(outputs, 2, (DType::F32, &shape), &rows.inv_std, f64::NAN)
     }
 }
 

@@ -77,6 +77,8 @@ impl TopK {
         let mut values = vec![T::default(); outer * k * inner];
         let mut indices = vec![0; values.len()];
         let mut lane = vec![T::default(); len];
+        // Empty lanes have nothing to select.
+        let outer = if len == 0 { 0 } else { outer };
         for block in 0..outer {
             for i in 0..inner {
                 let from = x[block * len * inner + i..].iter().step_by(inner);
@@ -188,6 +190,9 @@ mod tests {
         assert_eq!(top(case(), x.clone(), 0), Ok(none));
         assert!(top(case(), x.clone(), 6).is_err() && top(case(), x, -1).is_err());
         assert!(top(case(), Tensor::scalar(1_i32), 1).is_err());
+        let none = [tensor::<i32>(&[1, 0, 2], &[]), tensor::<i64>(&[1, 0, 2], &[])];
+        let middle = case().attr("axis", Attr::Int(1));
+        assert_eq!(top(middle, none[0].clone(), 0), Ok(none));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Random nodes: what a property draws its samples from.
 
+use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
 
 use super::array::{Array, Cell};
@@ -75,6 +76,13 @@ impl Draw {
         (axis, self.written(axis, rank))
     }
 
+    /// How a node may write a flag that has a default.
+    pub(super) fn flag(&mut self, default: bool) -> (bool, Option<Attr>) {
+        let flag = self.one_in(2);
+        let written = Some(Attr::Int(flag.into())).filter(|_| flag != default || self.one_in(2));
+        (flag, written)
+    }
+
     /// How a node may write an axis.
     pub(super) fn written(&mut self, axis: usize, rank: usize) -> i64 {
         let (axis, rank) = (i64::try_from(axis).unwrap(), i64::try_from(rank).unwrap());
@@ -113,6 +121,11 @@ impl Draw {
         result[skipped..].iter().map(|&dim| if self.one_in(4) { 1 } else { dim }).collect()
     }
 
+    /// The tensor with each cell mapped.
+    pub(super) fn map(x: &Tensor, f: impl Fn(&Cell) -> Cell) -> Tensor {
+        Array::of(x).map(f).to_tensor(x.dtype())
+    }
+
     /// A tensor of small whole numbers, −4 to 4 (from 0 for types without sign), which every
     /// number type holds, and whose sums and products are exact; complex ones have such parts. Of
     /// other types, of anything.
@@ -144,6 +157,15 @@ impl Draw {
             Cell::Float(f64::from(steps) * scale)
         };
         Array::from_fn(shape, &mut cell).to_tensor(dtype)
+    }
+
+    /// A tensor of numbers near zero, or of anything.
+    pub(super) fn wild(&mut self, dtype: DType, shape: &[usize]) -> Tensor {
+        match self.below(4) {
+            0 => self.any(dtype, shape),
+            1 => self.small(dtype, shape),
+            n => self.real(dtype, shape, if n == 2 { 2.0 } else { 100.0 }),
+        }
     }
 
     /// A tensor of any values that the type has, extreme ones included.
@@ -193,7 +215,15 @@ impl Draw {
 
 /// Whether a number type has numbers below zero.
 fn has_sign(dtype: DType) -> bool {
-    !matches!(dtype, DType::U8 | DType::U16 | DType::U32 | DType::U64)
+    !matches!(dtype, DType::U2 | DType::U4 | DType::U8 | DType::U16 | DType::U32 | DType::U64)
+}
+
+/// The smallest and the largest number of an integer type.
+pub(super) fn bounds(dtype: DType) -> (i128, i128) {
+    match has_sign(dtype) {
+        true => (-(1 << (dtype.bits() - 1)), (1 << (dtype.bits() - 1)) - 1),
+        false => (0, (1 << dtype.bits()) - 1),
+    }
 }
 
 /// An int64 tensor of rank 1.
