@@ -63,6 +63,15 @@ impl Property {
         Self { domain: "", name, versions, draw }
     }
 
+    /// Of ai.onnx.ml.
+    const fn ml(
+        name: &'static str,
+        versions: &'static [i32],
+        draw: fn(&mut Draw, DType) -> Sample,
+    ) -> Self {
+        Self { domain: "ai.onnx.ml", name, versions, draw }
+    }
+
     /// Of com.microsoft, whose versions are all 1.
     const fn microsoft(name: &'static str, draw: fn(&mut Draw, DType) -> Sample) -> Self {
         Self { domain: "com.microsoft", name, versions: &[1], draw }
@@ -86,6 +95,9 @@ impl Sample {
         Self::new(&[x], {
             let x = x.clone();
             move || Expected::exact(x.dtype(), Array::of(&x).picked(&shape, &from))
+        })
+    }
+
     /// A node whose output has type and shape of the operand, and in it each cell mapped: what is
     /// no float is exact, floats as [`Expected::rounded`] says.
     fn mapped(x: &Tensor, ulps_of_double: f64, f: impl Fn(&Cell) -> Cell + 'static) -> Self {
@@ -119,6 +131,9 @@ impl Sample {
         match is_attr {
             true => self.attr(name, Attr::Ints(values.to_vec())),
             false => self.input(index, ints(values)),
+        }
+    }
+
     /// An attribute that may be absent.
     fn maybe(self, name: &str, attr: Option<Attr>) -> Self {
         match attr {
@@ -169,6 +184,7 @@ impl Expected {
                 let found = found.view().sequence().unwrap();
                 assert_eq!(found.len(), items.len(), "items of output {output}");
                 items.iter().zip(found).for_each(|(item, found)| item.check(found, output));
+            }
             Self::Such { dtype, shape, holds } => {
                 let found = found.as_tensor().unwrap();
                 assert_eq!((found.dtype(), found.shape()), (*dtype, &**shape), "output {output}");
@@ -285,21 +301,13 @@ macro_rules! families {
 families! {
     activation,
     binary,
-    edges,
-    gather,
-    movement,
-    nchwc,
-    resize,
-    sampling,
-    scatter,
-    selection,
-    sequences,
-    strings,
-    views,
     cast,
     choice,
     comparison,
     determinant,
+    edges,
+    features,
+    gather,
     generator,
     lanes,
     layer_normalization,
@@ -308,8 +316,15 @@ families! {
     normalization,
     random,
     reduction,
+    resize,
+    sampling,
+    scatter,
+    selection,
+    sequences,
+    strings,
     unary,
     variadic,
+    views,
 }
 
 /// Operators without a property, and why.
