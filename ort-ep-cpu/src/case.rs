@@ -48,6 +48,10 @@ impl Case {
         Self { domain, ..self }
     }
 
+    pub(crate) fn version(self, since_version: i32) -> Self {
+        Self { since_version, ..self }
+    }
+
     pub(crate) fn attr(self, name: &str, attr: Attr) -> Self {
         Self { attrs: self.attrs.with(name, attr), ..self }
     }

@@ -39,6 +39,40 @@ fn code<T: Byte>(value: f32, zero_point: f32) -> T {
     T::of(if code < largest { code } else { largest })
 }
 
+/// A function of two codes: `y = saturate(round(f(a, b)))`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Binary {
+    /// `a·ratios[0] + (b·ratios[1] + fixed)`, each rounded once: a sum of quantized numbers.
+    Add {
+        /// The scales by that of the result.
+        ratios: [f32; 2],
+        /// What the zero points come to.
+        fixed: f32,
+    },
+    /// `(a − zeros[0])·(b − zeros[1])·factor + zero`: a product of quantized numbers.
+    Mul {
+        /// The zero points of the operands.
+        zeros: [f32; 2],
+        /// The product of their scales by that of the result.
+        factor: f32,
+        /// The zero point of the result.
+        zero: f32,
+    },
+}
+
+#[inline(always)]
+fn binary<T: Byte + Into<f32>>(f: Binary, a: &[T], b: &[T], y: &mut [T]) {
+    let pairs = y.iter_mut().zip(a).zip(b).map(|((y, &a), &b)| (y, a.into(), b.into()));
+    match f {
+        Binary::Add { ratios, fixed } => pairs.for_each(|(y, a, b)| {
+            *y = code(f32::mul_add(a, ratios[0], f32::mul_add(b, ratios[1], fixed)), 0.0);
+        }),
+        Binary::Mul { zeros, factor, zero } => pairs.for_each(|(y, a, b)| {
+            *y = code((a - zeros[0]) * (b - zeros[1]) * factor + zero, 0.0);
+        }),
+    }
+}
+
 /// What sums are multiplied with.
 #[derive(Clone, Copy, Debug)]
 pub enum Factors<'a> {
@@ -84,6 +118,16 @@ per_isa! {
         for (y, &x) in y.iter_mut().zip(x) {
             *y = code(x / scale, zero_point);
         }
+    }
+
+    /// `y = f(a, b)`.
+    pub fn binary_u8<FMA>(f: Binary, a: &[u8], b: &[u8], y: &mut [u8]) {
+        binary(f, a, b, y);
+    }
+
+    /// `y = f(a, b)`.
+    pub fn binary_i8<FMA>(f: Binary, a: &[i8], b: &[i8], y: &mut [i8]) {
+        binary(f, a, b, y);
     }
 
     /// `y = saturate(round(sum · factor) + zero_point)`.
@@ -136,6 +180,18 @@ mod tests {
             assert_eq!(unsigned, [12, 8, 255, 0]);
             assert_eq!(signed, [12, 8, 127, -128]);
             assert_eq!(floats, [2.5, -0.5, 1001.0, -999.0]);
+        }
+    }
+
+    #[test]
+    fn functions_of_two_codes_round_and_saturate() {
+        let sum = Binary::Add { ratios: [0.5, 2.0], fixed: 1.0 };
+        let product = Binary::Mul { zeros: [1.0, 2.0], factor: 0.5, zero: 3.0 };
+        for isa in Isa::all() {
+            let (mut unsigned, mut signed) = ([0; 3], [0; 3]);
+            binary_u8(isa, sum, &[1, 200, 3], &[0, 100, 0], &mut unsigned);
+            binary_i8(isa, product, &[2, 0, -128], &[3, 3, 127], &mut signed);
+            assert_eq!((unsigned, signed), ([2, 255, 2], [4, 2, -128]));
         }
     }
 

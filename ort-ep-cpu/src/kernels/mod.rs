@@ -98,6 +98,7 @@ macro_rules! kernels {
 kernels! {
     batch_norm,
     binary,
+    byte_binary,
     byte_conv,
     byte_matmul,
     conv,

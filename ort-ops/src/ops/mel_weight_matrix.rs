@@ -14,7 +14,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     domain: "",
     name: "MelWeightMatrix",
     versions: (17, 17),
-    types: DType::is_index,
+    types: DType::is_number,
     build: MelWeightMatrix::build,
 }];
 

@@ -29,7 +29,7 @@ pub const DEFS: &[OpDef] = &[
         domain: "",
         name: "RandomNormalLike",
         versions: (1, 22),
-        types: DType::is_any,
+        types: DType::is_float,
         build: |s| normal(s, true),
     },
     OpDef {
@@ -43,7 +43,7 @@ pub const DEFS: &[OpDef] = &[
         domain: "",
         name: "RandomUniformLike",
         versions: (1, 22),
-        types: DType::is_any,
+        types: DType::is_float,
         build: |s| uniform(s, true),
     },
 ];

@@ -7,6 +7,18 @@ use super::unary::{erf, sigmoid};
 use super::{Array, Cell, Draw, Expected, Property, Sample};
 
 pub(super) const PROPERTIES: &[Property] = &[
+    Property::onnx("Affine", &[1], |draw, dtype| {
+        activation(draw, dtype, &[("alpha", 1.0), ("beta", 0.0)], |x, p| p[0] * x + p[1])
+    }),
+    Property::onnx("ParametricSoftplus", &[1], |draw, dtype| {
+        activation_of(draw, dtype, &["alpha", "beta"], |x, p| p[0] * (p[1] * x).exp().ln_1p())
+    }),
+    Property::onnx("Scale", &[1], |draw, dtype| {
+        activation(draw, dtype, &[("scale", 1.0)], |x, p| p[0] * x)
+    }),
+    Property::onnx("ScaledTanh", &[1], |draw, dtype| {
+        activation_of(draw, dtype, &["alpha", "beta"], |x, p| p[0] * (p[1] * x).tanh())
+    }),
     Property::onnx("Celu", &[12, 28], |draw, dtype| {
         activation(draw, dtype, &[("alpha", 1.0)], |x, p| {
             x.max(0.0) + (p[0] * (x / p[0]).exp_m1()).min(0.0)
@@ -55,21 +67,42 @@ pub(super) const PROPERTIES: &[Property] = &[
     }),
 ];
 
-/// A function of floats with these attributes, absent or given.
+/// A function of floats with attributes that have defaults: each is absent or given.
 fn activation(
     draw: &mut Draw,
     dtype: DType,
     attrs: &[(&str, f32)],
     f: fn(f64, &[f64]) -> f64,
 ) -> Sample {
+    let given: Vec<_> = attrs.iter().map(|_| draw.pick(&[None, Some(0.25), Some(3.0)])).collect();
+    let values = attrs.iter().zip(&given).map(|((_, default), given)| given.unwrap_or(*default));
+    let sample = formula(draw, dtype, values.collect(), f);
+    with_floats(sample, attrs.iter().map(|(name, _)| *name).zip(given))
+}
+
+/// The same with attributes that have none.
+fn activation_of(
+    draw: &mut Draw,
+    dtype: DType,
+    names: &[&str],
+    f: fn(f64, &[f64]) -> f64,
+) -> Sample {
+    let given: Vec<_> = names.iter().map(|_| draw.pick(&[0.25, 3.0])).collect();
+    let sample = formula(draw, dtype, given.clone(), f);
+    with_floats(sample, names.iter().copied().zip(given.into_iter().map(Some)))
+}
+
+fn formula(
+    draw: &mut Draw,
+    dtype: DType,
+    parameters: Vec<f32>,
+    f: fn(f64, &[f64]) -> f64,
+) -> Sample {
     let shape = draw.shape(0);
     let x = draw.real(dtype, &shape, 6.0);
-    let given: Vec<_> = attrs.iter().map(|_| draw.pick(&[None, Some(0.25), Some(3.0)])).collect();
-    let parameters: Vec<_> =
-        attrs.iter().zip(&given).map(|((_, default), x)| x.unwrap_or(*default).into()).collect();
+    let parameters: Vec<_> = parameters.into_iter().map(f64::from).collect();
     // Up to eight operations, each within an ULP of a double.
-    let sample = Sample::mapped(&x, 8.0, move |x| Cell::Float(f(x.float(), &parameters)));
-    with_floats(sample, attrs.iter().map(|(name, _)| *name).zip(given))
+    Sample::mapped(&x, 8.0, move |x| Cell::Float(f(x.float(), &parameters)))
 }
 
 fn with_floats<'a>(sample: Sample, attrs: impl Iterator<Item = (&'a str, Option<f32>)>) -> Sample {

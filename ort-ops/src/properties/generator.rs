@@ -29,14 +29,13 @@ fn number(dtype: DType, value: f64) -> Cell {
     }
 }
 
-/// A number type, and how a node asks for it.
-fn output_type(draw: &mut Draw, default: DType, others: &[DType]) -> (DType, Option<Attr>) {
-    if draw.one_in(4) {
-        return (default, None);
-    }
-    let numbers = DType::ALL.iter().filter(|dtype| dtype.is_number()).chain(others);
-    let dtype = draw.pick(&numbers.copied().collect::<Vec<_>>());
-    (dtype, Some(Attr::Int(dtype.onnx().into())))
+fn numbers() -> Vec<DType> {
+    DType::ALL.iter().copied().filter(|dtype| dtype.is_number()).collect()
+}
+
+/// What asks for a type.
+pub(super) fn named(dtype: DType) -> Attr {
+    Attr::Int(dtype.onnx().into())
 }
 
 fn range(draw: &mut Draw, dtype: DType, has_delta: bool) -> Sample {
@@ -63,24 +62,20 @@ fn range(draw: &mut Draw, dtype: DType, has_delta: bool) -> Sample {
     sample.input(2, step).maybe("stash_type", stash_type.then_some(Attr::Int(1)))
 }
 
-/// Ones on a diagonal, of another type than the operand's where that is no number.
+/// Ones on a diagonal, of the type of the operand or another.
 fn eye_like(draw: &mut Draw, dtype: DType) -> Sample {
     let shape = draw.shape_of_rank(2);
-    let (asked, written) = output_type(draw, dtype, &[DType::Bool]);
-    let is_possible = asked.is_number() || asked.is_bool();
-    let (of_y, written) = match is_possible {
-        true => (asked, written),
-        false => (DType::F32, Some(Attr::Int(1))),
-    };
+    let is_asked = draw.one_in(2);
+    let of_x = if is_asked { draw.pick(&numbers()) } else { dtype };
     let k = draw.pick(&[None, Some(-1), Some(0), Some(2), Some(-9)]);
-    Sample::new(&[&draw.any(dtype, &shape)], move || {
+    Sample::new(&[&draw.any(of_x, &shape)], move || {
         let y = Array::from_fn(&shape, |i| {
             let [row, column] = [0, 1].map(|axis| i64::try_from(i[axis]).unwrap());
-            number(of_y, if column - row == k.unwrap_or(0) { 1.0 } else { 0.0 })
+            number(dtype, if column - row == k.unwrap_or(0) { 1.0 } else { 0.0 })
         });
-        Expected::exact(of_y, y)
+        Expected::exact(dtype, y)
     })
-    .maybe("dtype", written)
+    .maybe("dtype", is_asked.then(|| named(dtype)))
     .maybe("k", k.map(Attr::Int))
 }
 
@@ -89,7 +84,8 @@ fn window(draw: &mut Draw, dtype: DType, [c0, c1, c2]: [f64; 3]) -> Sample {
     let size = draw.below(9);
     let x = integer(draw, dtype, size);
     let (is_periodic, periodic) = draw.flag(true);
-    let (of_y, written) = output_type(draw, DType::F32, &[]);
+    let of_y = draw.pick(&numbers());
+    let is_written = of_y != DType::F32 || draw.one_in(2);
     Sample::new(&[&x], move || {
         let period = if is_periodic { size } else { size.saturating_sub(1) };
         let y = Array::from_fn(&[size], |i| {
@@ -100,7 +96,7 @@ fn window(draw: &mut Draw, dtype: DType, [c0, c1, c2]: [f64; 3]) -> Sample {
         Expected::rounded(of_y, y, 4.0)
     })
     .maybe("periodic", periodic)
-    .maybe("output_datatype", written)
+    .maybe("output_datatype", is_written.then(|| named(of_y)))
 }
 
 /// A scalar of any type, this one if it is an integer.
@@ -116,19 +112,20 @@ fn mel_weight_matrix(draw: &mut Draw, dtype: DType) -> Sample {
     let rate: usize = draw.pick(&[50, 100]);
     let of_edges = draw.pick(&[DType::F32, DType::F64, DType::F16, DType::Bf16]);
     let edges: [f64; 2] = draw.pick(&[[0.0, 20.0], [4.0, 16.0]]);
-    let (of_y, written) = output_type(draw, DType::F32, &[]);
-    let integers = [n_mels, length, rate].map(|value| integer(draw, dtype, value));
+    let of_integers = draw.index_type();
+    let integers = [n_mels, length, rate].map(|value| integer(draw, of_integers, value));
+    let is_written = dtype != DType::F32 || draw.one_in(2);
     let floats = edges.map(|x| Array::from_fn(&[], |_| Cell::Float(x)).to_tensor(of_edges));
     let inputs: Vec<_> = integers.iter().chain(&floats).collect();
     Sample::new(&inputs, move || {
         let bins = mel_bins(n_mels, length as f64, rate as f64, edges);
         let y = Array::from_fn(&[length / 2 + 1, n_mels], |i| {
             let corner = |j: usize| bins[i[1] + j];
-            number(of_y, triangle(i[0] as f64, [corner(0), corner(1), corner(2)]))
+            number(dtype, triangle(i[0] as f64, [corner(0), corner(1), corner(2)]))
         });
-        Expected::rounded(of_y, y, 4.0)
+        Expected::rounded(dtype, y, 4.0)
     })
-    .maybe("output_datatype", written)
+    .maybe("output_datatype", is_written.then(|| named(dtype)))
 }
 
 /// The bins where triangles begin, peak and end, evenly spaced on the mel scale.

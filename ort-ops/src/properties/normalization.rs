@@ -9,6 +9,7 @@ use super::{Array, Cell, Draw, Expected, Property, Sample};
 pub(super) const PROPERTIES: &[Property] = &[
     Property::onnx("BatchNormalization", &[1, 6, 7, 9, 14, 15], batch_normalization::draw),
     Property::onnx("GroupNormalization", &[18, 21], group),
+    Property::onnx("ImageScaler", &[1], image_scaler),
     Property::onnx("InstanceNormalization", &[1, 6, 22], instance),
     Property::onnx("LRN", &[1, 13], local_response),
     Property::onnx("MeanVarianceNormalization", &[9, 13], mean_variance),
@@ -138,4 +139,23 @@ fn local_response(draw: &mut Draw, dtype: DType) -> Sample {
         .iter()
         .zip(given)
         .fold(sample, |sample, ((name, _), value)| sample.maybe(name, value.map(Attr::Float)))
+}
+
+/// `scale · x + bias[c]`.
+fn image_scaler(draw: &mut Draw, dtype: DType) -> Sample {
+    let shape = draw.shape_of_rank(4);
+    let x = draw.small(dtype, &shape);
+    let scale = draw.pick(&[None, Some(0.5)]);
+    let bias: Vec<_> = (0..shape[1]).map(|_| draw.pick(&[-1.0, 0.0, 2.5])).collect();
+    let written = Attr::Floats(bias.clone());
+    Sample::new(&[&x.clone()], move || {
+        let x = Array::of(&x);
+        let y = Array::from_fn(&x.shape, |i| {
+            let scale = f64::from(scale.unwrap_or(1.0));
+            Cell::Float(x.at(i).float() * scale + f64::from(bias[i[1]]))
+        });
+        Expected::exact(dtype, y)
+    })
+    .attr("bias", written)
+    .maybe("scale", scale.map(Attr::Float))
 }

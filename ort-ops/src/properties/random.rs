@@ -3,6 +3,7 @@
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
 
+use super::generator::named;
 use super::{Array, Cell, Draw, Expected, Property, Sample};
 
 pub(super) const PROPERTIES: &[Property] = &[
@@ -31,11 +32,6 @@ const NORMAL: Distribution = Distribution {
 /// The upper bound occurs where a number is rounded.
 const UNIFORM: Distribution =
     Distribution { names: ["low", "high"], is_within: |x, [low, high]| x >= low && x <= high };
-
-/// What asks for a type.
-fn named(dtype: DType) -> Attr {
-    Attr::Int(dtype.onnx().into())
-}
 
 /// A tensor of this type and shape whose cells are all of this kind.
 fn each(
@@ -76,14 +72,14 @@ fn random(draw: &mut Draw, dtype: DType, distribution: Distribution) -> Sample {
         .maybe("dtype", is_written.then(|| named(dtype)))
 }
 
-/// Like an operand of any type, if the node says of which the result is.
+/// Of the type of the operand or another.
 fn random_like(draw: &mut Draw, dtype: DType, distribution: Distribution) -> Sample {
     let shape = draw.shape(0);
-    let x = draw.any(dtype, &shape);
-    let of_y = draw.pick(&[DType::F32, DType::F64, DType::F16, DType::Bf16]);
-    let is_written = !dtype.is_float() || draw.one_in(2);
-    let result = (if is_written { of_y } else { dtype }, shape);
-    distributed(draw, &[&x], result, distribution).maybe("dtype", is_written.then(|| named(of_y)))
+    let is_asked = draw.one_in(2);
+    let of_x = if is_asked { draw.pick(DType::ALL) } else { dtype };
+    let x = draw.any(of_x, &shape);
+    distributed(draw, &[&x], (dtype, shape), distribution)
+        .maybe("dtype", is_asked.then(|| named(dtype)))
 }
 
 /// A one that is certain, or impossible, is there, or not; others may be.

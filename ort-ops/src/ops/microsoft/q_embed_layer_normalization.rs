@@ -7,7 +7,7 @@ use ort_tensor::{DType, Inputs, Number, Output, Tensor, ValueView};
 
 use crate::infer::tensor_fact;
 use crate::ops::embed_layer_normalization::EmbedLayerNormalization;
-use crate::quantized;
+use crate::quantized::{self, Code, Scheme};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -87,8 +87,8 @@ fn decoded(inputs: Inputs<'_>, index: usize) -> Result<Tensor, OpError> {
     let view = inputs.tensor(index)?;
     let scale = f64::from(quantized::scale(index, inputs.tensor(index + TO_SCALE)?)?);
     let zero_point = inputs.optional_tensor(index + TO_ZERO_POINT)?;
-    let zero_point = quantized::zero_point(index + TO_ZERO_POINT, zero_point)?;
-    let codes = quantized::codes(index, view)?.into_iter();
+    let zero_point = f64::from(Scheme::zero_point(index + TO_ZERO_POINT, zero_point)?);
+    let codes = f64::of(index, view)?.into_iter();
     let values: Vec<_> = codes.map(|code| f32::from_f64((code - zero_point) * scale)).collect();
     Ok(Tensor::from_slice(view.shape(), &values)?)
 }

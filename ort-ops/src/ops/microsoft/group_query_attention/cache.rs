@@ -4,7 +4,8 @@ use ort_graph::{NodeSpec, OpError};
 use ort_tensor::{DType, F8E4M3Fn, Inputs, Number, Output, TensorView};
 
 use super::steps::Step;
-use crate::{floats, quantized};
+use crate::floats;
+use crate::quantized::{self, Code};
 
 /// What a kept number is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,7 +214,7 @@ impl Kept {
         }
         match self {
             Self::Plain => floats::read(view),
-            Self::Code8 => quantized::codes(index, view),
+            Self::Code8 => f64::of(index, view),
             Self::Code4 => {
                 let bytes = view.as_slice::<u8>()?;
                 let rows = bytes.chunks_exact(shape[3].max(1));

@@ -1,32 +1,30 @@
-//! QLinearConv of up to three dimensions with constant int8 weights: a product of the weights as
-//! they stand and columns of the image made on the fly, for each image and group.
+//! QLinearConv of up to three dimensions with constant int8 weights, for either layout of images.
 
-use std::ops::Range;
+mod planes;
+mod rows;
 
-use ort_ep::{Io, Kernel, KernelError, Prepared};
+use ort_ep::{Io, Kernel, KernelError, Packed, Prepared, Threads};
 use ort_graph::{Dim, Fact, OpError};
 use ort_kernels::conv_f32::Axis;
-use ort_kernels::gemm_i8::{Columns, Gemm, Signs, Start};
 use ort_kernels::quantize::{Factors, requantize_i8, requantize_u8};
+use ort_ops::channels_last::ChannelsLast;
 use ort_ops::ops::qlinear_conv::QLinearConv;
 use ort_tensor::{DType, Inputs, Shape};
 
 use super::conv::axes;
 use super::{Compiled, Compiler, KernelDef};
 use crate::bytes::{FLIP, split_floats, variant_name};
-use crate::cpu::{Cpu, Team, n_parts};
-use crate::cut::{Along, Cut, Part};
+use crate::cpu::Cpu;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
-
-/// Columns whose sums a thread holds at a time: a few panels of any variant.
-const COLUMNS: usize = 128;
 
 /// One convolution.
 #[derive(Debug)]
 struct ByteConv {
     cpu: Cpu,
     op: QLinearConv,
+    /// The weights where channels are the last dimension; else they serve as they stand.
+    packed: Option<Packed>,
     /// The sum of each filter's weights.
     filter_sums: Vec<i32>,
     is_result_signed: bool,
@@ -57,7 +55,13 @@ struct Operands<'a> {
 }
 
 fn compile(compiler: &mut Compiler<'_>) -> Compiled {
-    let Some(op) = compiler.op::<QLinearConv>().cloned() else { return Ok(None) };
+    let (op, are_channels_last) = match compiler.op::<ChannelsLast<QLinearConv>>() {
+        Some(ChannelsLast(op)) => (op.clone(), true),
+        None => match compiler.op::<QLinearConv>() {
+            Some(op) => (op.clone(), false),
+            None => return Ok(None),
+        },
+    };
     let is_one = |input: usize| {
         let dims = compiler.fact(input).and_then(Fact::dims);
         dims.is_some_and(|dims| dims.iter().all(|dim| *dim == Dim::Known(1)))
@@ -79,23 +83,39 @@ fn compile(compiler: &mut Compiler<'_>) -> Compiled {
     let sum = |filter: &[i8]| filter.iter().map(|&w| i32::from(w)).sum();
     let filter_sums = values.chunks(filter).map(sum).collect();
     let is_result_signed = compiler.fact(7).and_then(Fact::dtype) == Some(DType::I8);
-    Ok(Some(Box::new(ByteConv { cpu: compiler.cpu, op, filter_sums, is_result_signed })))
+    let packed = match are_channels_last {
+        // A product has few columns where there are many groups: eval serves as well.
+        true if op.group > 1 => return Ok(None),
+        true => rows::pack(compiler, w),
+        false => None,
+    };
+    let cpu = compiler.cpu;
+    Ok(Some(Box::new(ByteConv { cpu, op, packed, filter_sums, is_result_signed })))
 }
 
 impl Geometry {
-    fn new(op: &QLinearConv, x: &[usize], w: &[usize]) -> Result<Self, KernelError> {
+    fn new(kernel: &ByteConv, x: &[usize], w: &[usize]) -> Result<Self, KernelError> {
+        let (op, are_channels_last) = (&kernel.op, kernel.packed.is_some());
         let wrong = || -> KernelError {
             let (left, right) = (x.to_vec(), w.to_vec());
             OpError::Shapes { what: "channels and groups", left, right }.into()
         };
-        let (&[n, all, ref input @ ..], &[filters, channels, ref kernel @ ..]) = (x, w) else {
+        let mut x: Shape = x.into();
+        if are_channels_last && x.len() > 1 {
+            x[1..].rotate_right(1);
+        }
+        let (&[n, all, ref input @ ..], &[filters, channels, ref kernel @ ..]) = (&x[..], w) else {
             return Err(wrong());
         };
         if channels.checked_mul(op.group) != Some(all) || !filters.is_multiple_of(op.group) {
             return Err(wrong());
         }
         let window = op.window.window(input, kernel).map_err(KernelError::Op)?;
-        let shape = [n, filters].into_iter().chain(window.output.iter().copied()).collect();
+        let mut shape: Shape =
+            [n, filters].into_iter().chain(window.output.iter().copied()).collect();
+        if are_channels_last {
+            shape[1..].rotate_left(1);
+        }
         let k = channels * kernel.iter().product::<usize>();
         let axes = axes(&window).ok_or_else(wrong)?;
         Ok(Self { shape, channels, filters: filters / op.group, k, axes })
@@ -107,16 +127,6 @@ impl Geometry {
 
     fn n_outputs(&self) -> usize {
         self.axes.iter().map(|axis| axis.output).product()
-    }
-
-    /// The elements of scratch a thread needs: columns and sums.
-    fn scratch_len(&self) -> usize {
-        self.panels_len() + self.filters * COLUMNS
-    }
-
-    /// The columns, in units of four bytes.
-    fn panels_len(&self) -> usize {
-        self.k.div_ceil(4) * COLUMNS
     }
 }
 
@@ -155,65 +165,17 @@ impl ByteConv {
         Ok(())
     }
 
-    /// Computes `y`: `[images, group, filters, positions]`. `finish(sums, factor, y)` makes results.
+    /// Computes `y`; `finish(sums, factors, y)` makes results.
     fn compute<T: Send>(
         &self,
-        (geometry, operands): (&Geometry, &Operands<'_>),
+        what: (&Geometry, &Operands<'_>),
         y: &mut [T],
-        (threads, scratch): (&dyn ort_ep::Threads, &mut [u8]),
-        finish: impl Fn(&[i32], f32, &mut [T]) + Sync,
+        crew: (&dyn Threads, &mut [u8]),
+        finish: impl Fn(&[i32], Factors<'_>, &mut [T]) + Sync,
     ) {
-        let (m, n) = (geometry.filters, geometry.n_outputs());
-        let n_products = y.len() / (m * n);
-        let cost = y.len().saturating_mul(geometry.k) / 4;
-        let n_parts = n_parts(threads, cost).div_ceil(n_products);
-        let cut = Cut::new(self.cpu.isa, [m, n], n_parts, Along::Columns);
-        let team = Team::new(threads, n_products * cut.n_parts());
-        let team = team.with_scratch(scratch, geometry.scratch_len());
-        let products = y.chunks_exact_mut(m * n).enumerate();
-        let parts = products.flat_map(|(i, y)| cut.parts(y).map(move |part| (i, part)));
-        team.run(parts, |(i, part), scratch| {
-            self.part((geometry, operands), (i, part), scratch, &finish);
-        });
-    }
-
-    /// A part of the product of image and group `i`, a few columns at a time.
-    fn part<T>(
-        &self,
-        (geometry, operands): (&Geometry, &Operands<'_>),
-        (i, mut part): (usize, Part<'_, T>),
-        scratch: &mut [f32],
-        finish: &impl Fn(&[i32], f32, &mut [T]),
-    ) {
-        let &Geometry { channels, filters, k, axes, .. } = geometry;
-        let image_len = channels * geometry.n_inputs();
-        let (padding, flip) = (operands.x_zero, operands.flip);
-        let image = &operands.x[i * image_len..][..image_len];
-        let columns = Columns { image, channels, axes, padding, flip };
-        let first = i % self.op.group * filters;
-        let (panels, sums) = scratch.split_at_mut(geometry.panels_len());
-        let panels: &mut [u8] = bytemuck::cast_slice_mut(panels);
-        let sums: &mut [i32] = bytemuck::cast_slice_mut(sums);
-        let (rows, all) = (part.rows.clone(), part.columns.clone());
-        for start in all.clone().step_by(COLUMNS) {
-            let own = start..all.end.min(start + COLUMNS);
-            columns.pack(self.cpu.isa, own.clone(), panels);
-            let gemm = Gemm {
-                isa: self.cpu.isa,
-                n: own.len(),
-                k,
-                signs: Signs::SignedA,
-                a: &operands.w[first * k..][..filters * k],
-                a_stride: k,
-                b: panels,
-                start: Start::ByRow(&operands.start[first..]),
-            };
-            gemm.run(rows.clone(), 0..own.len(), &mut sums[..rows.len() * own.len()]);
-            let within: Range<usize> = own.start - all.start..own.end - all.start;
-            part.for_each_row(|row, y| {
-                let sums = &sums[(row - rows.start) * own.len()..][..own.len()];
-                finish(sums, operands.factors[first + row], &mut y[within.clone()]);
-            });
+        match self.packed {
+            Some(_) => rows::compute(self, what, y, crew, finish),
+            None => planes::compute(self, what, y, crew, finish),
         }
     }
 }
@@ -221,9 +183,13 @@ impl ByteConv {
 impl Kernel for ByteConv {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x, _, _, w, ..] = shapes else { return Err(KernelError::ForeignState) };
-        let geometry = Geometry::new(&self.op, x, w)?;
+        let geometry = Geometry::new(self, x, w)?;
         let by_filter = (self.filter_sums.len() * size_of::<f32>()).next_multiple_of(64);
-        let scratch = 2 * by_filter + self.cpu.scratch_bytes(geometry.scratch_len());
+        let each = match self.packed {
+            Some(_) => rows::scratch_len(&geometry),
+            None => planes::scratch_len(&geometry),
+        };
+        let scratch = 2 * by_filter + self.cpu.scratch_bytes(each);
         Ok(Prepared::new(geometry).with_scratch(scratch))
     }
 
@@ -242,7 +208,10 @@ impl Kernel for ByteConv {
         self.fill(inputs, i32::from(x_zero ^ flip), (start, factors))?;
         let operands = Operands {
             x: inputs.tensor(0)?.as_bytes().unwrap_or_default(),
-            w: inputs.tensor(3)?.as_bytes().unwrap_or_default(),
+            w: match &self.packed {
+                Some(packed) => packed.bytes(),
+                None => inputs.tensor(3)?.as_bytes().unwrap_or_default(),
+            },
             x_zero,
             flip,
             y_zero: match self.is_result_signed {
@@ -260,11 +229,11 @@ impl Kernel for ByteConv {
         let (what, rest) = ((geometry, &operands), (io.threads, scratch));
         let y_zero = operands.y_zero;
         match self.is_result_signed {
-            true => self.compute(what, y.into_slice()?, rest, |sums, factor, y| {
-                requantize_i8(isa, sums, Factors::One(factor), y_zero, y);
+            true => self.compute(what, y.into_slice()?, rest, |sums, factors, y| {
+                requantize_i8(isa, sums, factors, y_zero, y);
             }),
-            false => self.compute(what, y.into_slice()?, rest, |sums, factor, y| {
-                requantize_u8(isa, sums, Factors::One(factor), y_zero, y);
+            false => self.compute(what, y.into_slice()?, rest, |sums, factors, y| {
+                requantize_u8(isa, sums, factors, y_zero, y);
             }),
         }
         Ok(())
@@ -273,51 +242,11 @@ impl Kernel for ByteConv {
     fn variant(&self) -> &'static str {
         variant_name(self.cpu.isa)
     }
+
+    fn packed_bytes(&self) -> usize {
+        self.packed.as_ref().map_or(0, |packed| packed.bytes().len())
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use ort_graph::Attr;
-    use ort_tensor::Tensor;
-
-    use crate::case::{Case, bytes, exact, floats};
-
-    fn case(x: Tensor, zero: Tensor, w: &[usize]) -> Case {
-        let scale = |value: f32| Tensor::scalar(value);
-        Case::new("QLinearConv", 10)
-            .input(x)
-            .input(scale(0.05))
-            .input(zero)
-            .constant(bytes(w, u8::cast_signed))
-            .constant(floats(&w[..1]))
-            .constant(Tensor::scalar(0_i8))
-            .input(scale(20.0))
-    }
-
-    #[test]
-    fn results_are_those_of_eval() {
-        let ints = |values: &[i64]| Attr::Ints(values.to_vec());
-        let x = |shape: &[usize]| bytes(shape, |bits| bits);
-        let attrs = |case: Case| {
-            case.attr("pads", ints(&[1, 1, 2, 0])).attr("strides", ints(&[1, 2]))
-        };
-        for filters in [1, 12] {
-            let case = attrs(case(x(&[2, 5, 9, 20]), Tensor::scalar(3_u8), &[filters, 5, 3, 2]));
-            case.clone().input(Tensor::scalar(100_u8)).check(exact);
-            let bias = bytes(&[filters], |bits| i32::from(bits) * 50);
-            case.input(Tensor::scalar(-7_i8)).constant(bias).check(exact);
-        }
-    }
-
-    #[test]
-    fn groups_signed_images_and_points() {
-        let x = |shape: &[usize]| bytes(shape, u8::cast_signed);
-        let grouped = case(x(&[1, 6, 40, 15]), Tensor::scalar(-3_i8), &[9, 2, 3, 3]);
-        let grouped = grouped.attr("group", Attr::Int(3)).attr("dilations", Attr::Ints(vec![2, 1]));
-        grouped.input(Tensor::scalar(5_i8)).check(exact);
-        let point = case(x(&[1, 64, 30, 30]), Tensor::scalar(9_i8), &[40, 64, 1, 1]);
-        point.input(Tensor::scalar(128_u8)).check(exact);
-        let line = case(x(&[2, 3, 30]), Tensor::scalar(9_i8), &[4, 3, 5]);
-        line.input(Tensor::scalar(0_i8)).check(exact);
-    }
-}
+mod tests;

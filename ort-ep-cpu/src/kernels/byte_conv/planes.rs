@@ -1,0 +1,86 @@
+//! Images `[N, C, …]`: the weights as they stand, times columns of the image made on the fly.
+
+use std::ops::Range;
+
+use ort_ep::Threads;
+use ort_kernels::gemm_i8::{Columns, Gemm, Signs, Start};
+use ort_kernels::quantize::Factors;
+
+use super::{ByteConv, Geometry, Operands};
+use crate::cpu::{Team, n_parts};
+use crate::cut::{Along, Cut, Part};
+
+/// Columns whose sums a thread holds at a time: a few panels of any variant.
+const COLUMNS: usize = 128;
+
+/// The elements of scratch a thread needs: columns and sums.
+pub(super) fn scratch_len(geometry: &Geometry) -> usize {
+    panels_len(geometry) + geometry.filters * COLUMNS
+}
+
+/// The columns, in units of four bytes.
+fn panels_len(geometry: &Geometry) -> usize {
+    geometry.k.div_ceil(4) * COLUMNS
+}
+
+/// Computes `y`: `[images, group, filters, positions]`. `finish(sums, factor, y)` makes results.
+pub(super) fn compute<T: Send>(
+    kernel: &ByteConv,
+    (geometry, operands): (&Geometry, &Operands<'_>),
+    y: &mut [T],
+    (threads, scratch): (&dyn Threads, &mut [u8]),
+    finish: impl Fn(&[i32], Factors<'_>, &mut [T]) + Sync,
+) {
+    let (m, n) = (geometry.filters, geometry.n_outputs());
+    let n_products = y.len() / (m * n);
+    let cost = y.len().saturating_mul(geometry.k) / 4;
+    let n_parts = n_parts(threads, cost).div_ceil(n_products);
+    let cut = Cut::new(kernel.cpu.isa, [m, n], n_parts, Along::Columns);
+    let team = Team::new(threads, n_products * cut.n_parts());
+    let team = team.with_scratch(scratch, scratch_len(geometry));
+    let products = y.chunks_exact_mut(m * n).enumerate();
+    let parts = products.flat_map(|(i, y)| cut.parts(y).map(move |part| (i, part)));
+    team.run(parts, |(i, part), scratch| {
+        self::part(kernel, (geometry, operands), (i, part), scratch, &finish);
+    });
+}
+
+/// A part of the product of image and group `i`, a few columns at a time.
+fn part<T>(
+    kernel: &ByteConv,
+    (geometry, operands): (&Geometry, &Operands<'_>),
+    (i, mut part): (usize, Part<'_, T>),
+    scratch: &mut [f32],
+    finish: &impl Fn(&[i32], Factors<'_>, &mut [T]),
+) {
+    let &Geometry { channels, filters, k, axes, .. } = geometry;
+    let image_len = channels * geometry.n_inputs();
+    let (padding, flip) = (operands.x_zero, operands.flip);
+    let image = &operands.x[i * image_len..][..image_len];
+    let columns = Columns { image, channels, axes, padding, flip };
+    let first = i % kernel.op.group * filters;
+    let (panels, sums) = scratch.split_at_mut(panels_len(geometry));
+    let panels: &mut [u8] = bytemuck::cast_slice_mut(panels);
+    let sums: &mut [i32] = bytemuck::cast_slice_mut(sums);
+    let (rows, all) = (part.rows.clone(), part.columns.clone());
+    for start in all.clone().step_by(COLUMNS) {
+        let own = start..all.end.min(start + COLUMNS);
+        columns.pack(kernel.cpu.isa, own.clone(), panels);
+        let gemm = Gemm {
+            isa: kernel.cpu.isa,
+            n: own.len(),
+            k,
+            signs: Signs::SignedA,
+            a: &operands.w[first * k..][..filters * k],
+            a_stride: k,
+            b: panels,
+            start: Start::ByRow(&operands.start[first..]),
+        };
+        gemm.run(rows.clone(), 0..own.len(), &mut sums[..rows.len() * own.len()]);
+        let within: Range<usize> = own.start - all.start..own.end - all.start;
+        part.for_each_row(|row, y| {
+            let sums = &sums[(row - rows.start) * own.len()..][..own.len()];
+            finish(sums, Factors::One(operands.factors[first + row]), &mut y[within.clone()]);
+        });
+    }
+}

@@ -1,0 +1,144 @@
+//! Images `[N, …, C]`: rows of what each output reads, times weights packed as a right operand.
+
+use ort_ep::{Packed, Recipe, Threads};
+use ort_kernels::gemm_i8::{Bytes, Gemm, Signs, Start, pack_b, packed_b_len, variant};
+use ort_kernels::quantize::Factors;
+use ort_tensor::Tensor;
+
+use super::{ByteConv, Geometry, Operands};
+use crate::cpu::{Team, n_parts};
+use crate::cut::{Along, Cut, Part};
+use crate::kernels::Compiler;
+
+/// Rows that a thread holds at a time.
+const ROWS: usize = 40;
+
+/// The weights `[filters, channels, taps…]` of the only group as `[taps…, channels, filters]`,
+/// packed as a right operand.
+pub(super) fn pack(compiler: &mut Compiler<'_>, weights: &Tensor) -> Option<Packed> {
+    let &[n, channels, ref kernel @ ..] = weights.shape() else { return None };
+    let (data, taps) = (weights.view().as_bytes()?, kernel.iter().product::<usize>());
+    let (isa, k) = (compiler.cpu.isa, channels * taps);
+    let recipe = Recipe {
+        name: "gemm_i8/b",
+        parameters: vec![variant(isa).nr as u64, 2],
+        n_bytes: packed_b_len(isa, k, n),
+    };
+    Some(compiler.packs.pack(weights, &recipe, &mut |packed| {
+        let mut by_tap = vec![0; data.len()];
+        for (filter, to) in data.chunks_exact(k.max(1)).zip(by_tap.chunks_exact_mut(k.max(1))) {
+            for (i, &byte) in filter.iter().enumerate() {
+                to[i % taps * channels + i / taps] = byte;
+            }
+        }
+        pack_b(isa, &Bytes { data: &by_tap, k, n, strides: [1, k] }, 0, packed);
+    }))
+}
+
+/// The elements of scratch a thread needs: rows, in units of four bytes, and sums.
+pub(super) fn scratch_len(geometry: &Geometry) -> usize {
+    rows_len(geometry) + ROWS * geometry.filters
+}
+
+fn rows_len(geometry: &Geometry) -> usize {
+    (ROWS * geometry.k).div_ceil(4)
+}
+
+/// Computes `y`: `[images, positions, filters]`. `finish(sums, factors, y)` makes results.
+pub(super) fn compute<T: Send>(
+    kernel: &ByteConv,
+    (geometry, operands): (&Geometry, &Operands<'_>),
+    y: &mut [T],
+    (threads, scratch): (&dyn Threads, &mut [u8]),
+    finish: impl Fn(&[i32], Factors<'_>, &mut [T]) + Sync,
+) {
+    let (m, n) = (geometry.n_outputs(), geometry.filters);
+    let n_images = y.len() / (m * n);
+    let cost = y.len().saturating_mul(geometry.k) / 4;
+    let n_parts = n_parts(threads, cost).div_ceil(n_images);
+    let cut = Cut::new(kernel.cpu.isa, [m, n], n_parts, Along::Rows);
+    let team = Team::new(threads, n_images * cut.n_parts());
+    let team = team.with_scratch(scratch, scratch_len(geometry));
+    let images = y.chunks_exact_mut(m * n).enumerate();
+    let parts = images.flat_map(|(i, y)| cut.parts(y).map(move |part| (i, part)));
+    team.run(parts, |(i, part), scratch| {
+        self::part(kernel, (geometry, operands), (i, part), scratch, &finish);
+    });
+}
+
+/// A part of image `i`, a few rows at a time.
+fn part<T>(
+    kernel: &ByteConv,
+    (geometry, operands): (&Geometry, &Operands<'_>),
+    (i, mut part): (usize, Part<'_, T>),
+    scratch: &mut [f32],
+    finish: &impl Fn(&[i32], Factors<'_>, &mut [T]),
+) {
+    let (k, n) = (geometry.k, geometry.filters);
+    let image_len = geometry.channels * geometry.n_inputs();
+    let image = &operands.x[i * image_len..][..image_len];
+    let (read, sums) = scratch.split_at_mut(rows_len(geometry));
+    let read: &mut [u8] = &mut bytemuck::cast_slice_mut(read)[..ROWS * k];
+    let sums: &mut [i32] = bytemuck::cast_slice_mut(sums);
+    let (rows, columns) = (part.rows.clone(), part.columns.clone());
+    let is_direct = operands.flip == 0 && geometry.axes.iter().all(|axis| axis.is_pointwise());
+    part.for_each_row(|row, y| {
+        let ahead = (row - rows.start) % ROWS;
+        if ahead == 0 {
+            let n_rows = ROWS.min(rows.end - row);
+            let a = match is_direct {
+                true => &image[row * k..][..n_rows * k],
+                false => {
+                    for (row, read) in (row..row + n_rows).zip(read.chunks_exact_mut(k.max(1))) {
+                        gather(geometry, operands, image, (row, read));
+                    }
+                    &*read
+                }
+            };
+            let gemm = Gemm {
+                isa: kernel.cpu.isa,
+                n,
+                k,
+                signs: Signs::UnsignedA,
+                a,
+                a_stride: k,
+                b: operands.w,
+                start: Start::ByColumn(operands.start),
+            };
+            gemm.run(0..n_rows, columns.clone(), &mut sums[..n_rows * columns.len()]);
+        }
+        let sums = &sums[ahead * columns.len()..][..columns.len()];
+        finish(sums, Factors::Each(&operands.factors[columns.clone()]), y);
+    });
+}
+
+/// What output `row` reads: the channels of each tap.
+fn gather(
+    geometry: &Geometry,
+    operands: &Operands<'_>,
+    image: &[u8],
+    (row, read): (usize, &mut [u8]),
+) {
+    let [axis0, axis1, axis2] = &geometry.axes;
+    let channels = geometry.channels;
+    let mut pieces = read.chunks_exact_mut(channels.max(1));
+    let (line, at2) = (row / axis2.output, row % axis2.output);
+    let (at0, at1) = (line / axis1.output, line % axis1.output);
+    for t0 in 0..axis0.kernel {
+        for t1 in 0..axis1.kernel {
+            let line = axis0.at(at0, t0).zip(axis1.at(at1, t1));
+            for (t2, piece) in (0..axis2.kernel).zip(pieces.by_ref()) {
+                match line.zip(axis2.at(at2, t2)) {
+                    Some(((i0, i1), i2)) => {
+                        let from = ((i0 * axis1.input + i1) * axis2.input + i2) * channels;
+                        piece.copy_from_slice(&image[from..from + channels]);
+                    }
+                    None => piece.fill(operands.x_zero),
+                }
+            }
+        }
+    }
+    if operands.flip != 0 {
+        read.iter_mut().for_each(|byte| *byte ^= operands.flip);
+    }
+}
