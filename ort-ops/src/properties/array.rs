@@ -245,13 +245,7 @@ macro_rules! integers {
     ($($ty:ty),*) => { $(
         impl Stored for $ty {
             fn store(cell: &Cell) -> Self {
-<<<<<<< HEAD
-                let bytes = cell.int().to_le_bytes();
-                let (low, _) = bytes.split_first_chunk().unwrap();
-                Self::from_le_bytes(*low)
-=======
                 <$ty>::from_le_bytes(*cell.int().to_le_bytes().first_chunk().unwrap())
->>>>>>> main
             }
 
             fn load(self) -> Cell {
