@@ -178,7 +178,5 @@ fn scaler(draw: &mut Draw, dtype: DType) -> Sample {
             Expected::rounded(DType::F32, y, 1.0)
         }
     });
-    sample
-        .maybe("offset", offset.map(Attr::Floats))
-        .maybe("scale", scale.map(Attr::Floats))
+    sample.maybe("offset", offset.map(Attr::Floats)).maybe("scale", scale.map(Attr::Floats))
 }

@@ -10,6 +10,7 @@ mod batch_normalization;
 mod cell;
 mod draw;
 mod groups;
+mod scores;
 
 use ort_graph::{Attr, Attrs};
 use ort_tensor::{DType, Tensor, Value};
@@ -302,6 +303,7 @@ families! {
     activation,
     binary,
     cast,
+    cast_map,
     choice,
     comparison,
     determinant,
@@ -309,8 +311,10 @@ families! {
     features,
     gather,
     generator,
+    labels,
     lanes,
     layer_normalization,
+    linear,
     movement,
     nchwc,
     normalization,
