@@ -328,6 +328,7 @@ families! {
     strings,
     unary,
     variadic,
+    vector_machines,
     views,
 }
 
