@@ -9,6 +9,7 @@ mod array;
 mod batch_normalization;
 mod cell;
 mod draw;
+mod forest;
 mod groups;
 mod scores;
 
@@ -326,6 +327,7 @@ families! {
     selection,
     sequences,
     strings,
+    trees,
     unary,
     variadic,
     vector_machines,
