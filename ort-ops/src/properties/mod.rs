@@ -312,6 +312,7 @@ families! {
     features,
     gather,
     generator,
+    images,
     labels,
     lanes,
     layer_normalization,
@@ -334,6 +335,7 @@ families! {
     unary,
     variadic,
     vector_machines,
+    windows,
     views,
 }
 

@@ -12,6 +12,7 @@ use super::{Array, Cell, Draw, Expected, Property, Sample};
 pub(super) const PROPERTIES: &[Property] = &[
     Property { domain: "", name: "NonZero", versions: &[9, 13], draw: non_zero },
     Property { domain: "", name: "Unique", versions: &[11, 28], draw: unique },
+    Property { domain: "com.microsoft", name: "Unique", versions: &[1], draw: unique_of_vector },
     Property { domain: "", name: "NonMaxSuppression", versions: &[10, 11], draw: suppression },
 ];
 
@@ -75,6 +76,21 @@ fn unique(draw: &mut Draw, dtype: DType) -> Sample {
     let is_default = is_sorted && draw.one_in(2);
     let sample = sample.outputs(n_outputs);
     if is_default { sample } else { sample.attr("sorted", Attr::Int(is_sorted.into())) }
+}
+
+/// The elements of a vector in their order, without the output for their first occurrences.
+fn unique_of_vector(draw: &mut Draw, dtype: DType) -> Sample {
+    let few = Array::of(&draw.any(dtype, &[3])).cells;
+    let n = draw.below(9);
+    let x = Array::from_fn(&[n], |_| draw.pick(&few)).to_tensor(dtype);
+    let n_outputs = 1 + draw.below(3);
+    let sample = Sample::new(&[&x.clone()], move || {
+        let mut expected = unique_along(&Array::of(&x), 0, (dtype, false));
+        expected.remove(1);
+        expected.truncate(n_outputs);
+        expected
+    });
+    sample.outputs(n_outputs)
 }
 
 /// The outputs of Unique over the slices along an axis.
