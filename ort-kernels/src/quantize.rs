@@ -13,9 +13,8 @@ impl Byte for u8 {
     const RANGE: (f32, f32) = (0.0, 255.0);
 
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range")]
     fn of(whole: f32) -> Self {
-        whole as i32 as u8
+        low_byte(whole)
     }
 }
 
@@ -23,10 +22,17 @@ impl Byte for i8 {
     const RANGE: (f32, f32) = (-128.0, 127.0);
 
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "in range")]
     fn of(whole: f32) -> Self {
-        whole as i32 as i8
+        low_byte(whole).cast_signed()
     }
+}
+
+/// The low byte of a small whole number. Next to 1.5·2²³ floats are whole, and their last bits count
+/// them: an addition instead of a conversion that looks for NaN and overflow.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the low byte is meant")]
+fn low_byte(whole: f32) -> u8 {
+    (whole + 12_582_912.0).to_bits() as u8
 }
 
 /// `saturate(round(value) + zero_point)`.

@@ -17,8 +17,12 @@ use crate::repository::{File, Repository};
 /// it prints.
 type Generator = (&'static str, fn(&Repository) -> String);
 
-const GENERATORS: &[Generator] =
-    &[("crates", crates::table), ("operators", operators::table), ("passes", passes::table)];
+const GENERATORS: &[Generator] = &[
+    ("crates", crates::table),
+    ("operator coverage", operators::coverage),
+    ("operators", operators::table),
+    ("passes", passes::table),
+];
 
 const MARKER: &str = "generated: ";
 
@@ -115,7 +119,7 @@ mod tests {
         let problem = document("<!-- generated: weather -->\n<!-- end -->\n").err().unwrap();
         assert_eq!(
             problem.to_string(),
-            "A.md:1: docs: no generator `weather`, only crates, operators, passes"
+            "A.md:1: docs: no generator `weather`, only crates, operator coverage, operators, passes"
         );
     }
 }

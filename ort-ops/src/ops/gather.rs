@@ -41,8 +41,11 @@ pub(crate) fn normalize_index(
     index: i64,
     len: usize,
 ) -> Result<usize, OpError> {
-    let wrong = OpError::Index { what, index, len };
-    normalize_axis(index, len).map_err(|_| wrong)
+    let at = match usize::try_from(index) {
+        Ok(at) => Some(at).filter(|&at| at < len),
+        Err(_) => usize::try_from(index.unsigned_abs()).ok().and_then(|back| len.checked_sub(back)),
+    };
+    at.ok_or(OpError::Index { what, index, len })
 }
 
 /// The indices counted from the front.

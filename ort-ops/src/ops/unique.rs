@@ -234,11 +234,8 @@ mod tests {
     fn vectors_of_com_microsoft_keep_their_order() {
         let unique = |x| Case::new("Unique", 1).domain("com.microsoft").outputs(3).run(&[x]);
         let values = unique(tensor(&[6], &[2_f32, 1.0, 1.0, 3.0, 4.0, 3.0])).unwrap();
-        let expected = [
-            tensor(&[4], &[2_f32, 1.0, 3.0, 4.0]),
-            ints(&[0, 1, 1, 2, 3, 2]),
-            ints(&[1, 2, 2, 1]),
-        ];
+        let expected =
+            [tensor(&[4], &[2_f32, 1.0, 3.0, 4.0]), ints(&[0, 1, 1, 2, 3, 2]), ints(&[1, 2, 2, 1])];
         assert_eq!(values, expected.map(Into::into));
         assert!(unique(tensor(&[1, 1], &[1_f32])).is_err());
     }

@@ -49,7 +49,7 @@ impl Cell {
 
     /// An order of the cells of a type, in which NaN is after every number; complex numbers are
     /// ordered by their real parts first.
-    pub(super) fn order(&self, other: &Cell) -> Ordering {
+    pub(super) fn total_order(&self, other: &Cell) -> Ordering {
         let floats = |a: f64, b: f64| match a.partial_cmp(&b) {
             Some(order) => order,
             None => a.is_nan().cmp(&b.is_nan()),

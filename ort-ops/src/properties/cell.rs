@@ -16,7 +16,7 @@ impl Cell {
     }
 
     /// How two cells of one type compare; NaN has no order.
-    pub(super) fn partial_order(&self, other: &Cell) -> Option<Ordering> {
+    pub(super) fn order(&self, other: &Cell) -> Option<Ordering> {
         match (self, other) {
             (Cell::Int(a), Cell::Int(b)) => Some(a.cmp(b)),
             (Cell::Bool(a), Cell::Bool(b)) => Some(a.cmp(b)),
@@ -32,8 +32,8 @@ impl Cell {
         cells: impl IntoIterator<Item = &'a Cell>,
     ) -> Option<(usize, &'a Cell)> {
         cells.into_iter().enumerate().reduce(|best, next| {
-            let is_nan = |cell: &Cell| cell.partial_order(cell).is_none();
-            let is_better = next.1.partial_order(best.1) == Some(wanted) || is_nan(next.1);
+            let is_nan = |cell: &Cell| cell.order(cell).is_none();
+            let is_better = next.1.order(best.1) == Some(wanted) || is_nan(next.1);
             if is_better && !is_nan(best.1) { next } else { best }
         })
     }

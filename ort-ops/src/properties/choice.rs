@@ -47,7 +47,7 @@ fn clip(draw: &mut Draw, dtype: DType) -> Sample {
 
 fn clipped(x: &Tensor, [min, max]: [Option<Cell>; 2]) -> Sample {
     let beyond = |bound: &Option<Cell>, x: &Cell, side: Ordering| {
-        bound.clone().filter(|bound| x.partial_order(bound) == Some(side))
+        bound.clone().filter(|bound| x.order(bound) == Some(side))
     };
     Sample::mapped(x, 0.0, move |x| {
         let x = beyond(&min, x, Ordering::Less).unwrap_or_else(|| x.clone());

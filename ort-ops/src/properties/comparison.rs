@@ -40,7 +40,7 @@ fn comparison(draw: &mut Draw, dtype: DType, f: fn(Option<Ordering>) -> bool) ->
         false => draw.wild(dtype, shape),
     };
     let operands = [operand(&shapes[0]), operand(&shapes[1])];
-    Sample::combined(&operands, DType::Bool, move |cells| Cell::Bool(f(cells[0].partial_order(cells[1]))))
+    Sample::combined(&operands, DType::Bool, move |cells| Cell::Bool(f(cells[0].order(cells[1]))))
 }
 
 /// A tensor of any numbers, not-a-number and infinities among them.

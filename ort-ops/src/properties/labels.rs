@@ -230,7 +230,7 @@ fn zip_map(draw: &mut Draw, dtype: DType) -> Sample {
         // Each label once, where it stands last, in ascending order.
         let is_last = |&at: &usize| labels.cells[at + 1..].iter().all(|l| *l != labels.cells[at]);
         let mut columns: Vec<_> = (0..n).filter(is_last).collect();
-        columns.sort_by(|&a, &b| labels.cells[a].order(&labels.cells[b]));
+        columns.sort_by(|&a, &b| labels.cells[a].total_order(&labels.cells[b]));
         let keys = labels.picked(&[columns.len()], |index| vec![columns[index[0]]]);
         let map = |row: usize| {
             let values = rows.picked(&keys.shape, |index| vec![row, columns[index[0]]]);

@@ -119,7 +119,7 @@ fn top_k(draw: &mut Draw, dtype: DType) -> Sample {
         let places = |lane: &[&Cell]| {
             let mut places: Vec<_> = (0..lane.len()).collect();
             places.sort_by(|&a, &b| {
-                let order = lane[a].partial_order(lane[b]).unwrap();
+                let order = lane[a].order(lane[b]).unwrap();
                 if is_largest { order.reverse() } else { order }
             });
             places

@@ -9,6 +9,7 @@ mod array;
 mod batch_normalization;
 mod cell;
 mod draw;
+mod elementwise;
 mod forest;
 mod groups;
 mod scores;
@@ -100,28 +101,6 @@ impl Sample {
         })
     }
 
-    /// A node whose output has type and shape of the operand, and in it each cell mapped: what is
-    /// no float is exact, floats as [`Expected::rounded`] says.
-    fn mapped(x: &Tensor, ulps_of_double: f64, f: impl Fn(&Cell) -> Cell + 'static) -> Self {
-        let operand = x.clone();
-        Self::new(&[x], move || {
-            Expected::rounded(operand.dtype(), Array::of(&operand).map(&f), ulps_of_double)
-        })
-    }
-
-    /// A node whose output has elements of type `dtype`, each made by `f` of those that broadcasting
-    /// puts in its place; floats as [`Expected::rounded`] says, within an ULP also as doubles.
-    fn combined(operands: &[Tensor], dtype: DType, f: impl Fn(&[&Cell]) -> Cell + 'static) -> Self {
-        let arrays: Vec<_> = operands.iter().map(Array::of).collect();
-        Self::new(&operands.iter().collect::<Vec<_>>(), move || {
-            let shape = groups::broadcast(arrays.iter().map(|array| &array.shape[..]));
-            let y = Array::from_fn(&shape, |i| {
-                f(&arrays.iter().map(|array| array.at_broadcast(i)).collect::<Vec<_>>())
-            });
-            Expected::rounded(dtype, y, 1.0)
-        })
-    }
-
     fn attr(mut self, name: &str, attr: Attr) -> Self {
         self.attrs.set(name, attr);
         self
@@ -133,14 +112,6 @@ impl Sample {
         match is_attr {
             true => self.attr(name, Attr::Ints(values.to_vec())),
             false => self.input(index, ints(values)),
-        }
-    }
-
-    /// An attribute that may be absent.
-    fn maybe(self, name: &str, attr: Option<Attr>) -> Self {
-        match attr {
-            Some(attr) => self.attr(name, attr),
-            None => self,
         }
     }
 
@@ -182,15 +153,15 @@ impl Expected {
     fn check(&self, found: &Value, output: usize) {
         match self {
             Self::Value(expected) => assert_eq!(found, expected, "output {output}"),
-            Self::Sequence(items) => {
-                let found = found.view().sequence().unwrap();
-                assert_eq!(found.len(), items.len(), "items of output {output}");
-                items.iter().zip(found).for_each(|(item, found)| item.check(found, output));
-            }
             Self::Such { dtype, shape, holds } => {
                 let found = found.as_tensor().unwrap();
                 assert_eq!((found.dtype(), found.shape()), (*dtype, &**shape), "output {output}");
                 assert!(holds(&Array::of(found)), "output {output} is {:?}", Array::of(found));
+            }
+            Self::Sequence(items) => {
+                let found = found.view().sequence().unwrap();
+                assert_eq!(found.len(), items.len(), "items of output {output}");
+                items.iter().zip(found).for_each(|(item, found)| item.check(found, output));
             }
             Self::Tensor { dtype, array, ulps } => {
                 let found = found.as_tensor().unwrap();
@@ -335,8 +306,8 @@ families! {
     unary,
     variadic,
     vector_machines,
-    windows,
     views,
+    windows,
 }
 
 /// Operators without a property, and why.

@@ -72,7 +72,7 @@ fn product(x: &Cell, update: &Cell) -> Cell {
 /// Of both the one that comes first in this order, or NaN if either is.
 fn extreme(x: &Cell, update: &Cell, order: Ordering) -> Cell {
     let is_nan = |cell: &Cell| matches!(cell, Cell::Float(value) if value.is_nan());
-    let is_x = is_nan(x) || !is_nan(update) && x.order(update) == order;
+    let is_x = is_nan(x) || !is_nan(update) && x.total_order(update) == order;
     if is_x { x.clone() } else { update.clone() }
 }
 

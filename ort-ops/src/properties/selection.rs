@@ -12,7 +12,7 @@ use super::{Array, Cell, Draw, Expected, Property, Sample};
 pub(super) const PROPERTIES: &[Property] = &[
     Property { domain: "", name: "NonZero", versions: &[9, 13], draw: non_zero },
     Property { domain: "", name: "Unique", versions: &[11, 28], draw: unique },
-    Property { domain: "com.microsoft", name: "Unique", versions: &[1], draw: unique_of_vector },
+    Property { domain: "com.microsoft", name: "Unique", versions: &[1], draw: unique_microsoft },
     Property { domain: "", name: "NonMaxSuppression", versions: &[10, 11], draw: suppression },
 ];
 
@@ -57,9 +57,7 @@ fn is_zero(cell: &Cell) -> bool {
 fn unique(draw: &mut Draw, dtype: DType) -> Sample {
     let is_flat = draw.one_in(2);
     let shape = draw.shape(usize::from(!is_flat));
-    // Few different elements, so that some are equal.
-    let few = Array::of(&draw.any(dtype, &[3])).cells;
-    let x = Array::from_fn(&shape, |_| draw.pick(&few)).to_tensor(dtype);
+    let x = repetitive(draw, dtype, &shape);
     let (is_sorted, n_outputs) = (draw.one_in(2), 1 + draw.below(4));
     let axis = if is_flat { None } else { Some(draw.axis(shape.len())) };
     let sample = Sample::new(&[&x.clone()], move || {
@@ -78,11 +76,10 @@ fn unique(draw: &mut Draw, dtype: DType) -> Sample {
     if is_default { sample } else { sample.attr("sorted", Attr::Int(is_sorted.into())) }
 }
 
-/// The elements of a vector in their order, without the output for their first occurrences.
-fn unique_of_vector(draw: &mut Draw, dtype: DType) -> Sample {
-    let few = Array::of(&draw.any(dtype, &[3])).cells;
-    let n = draw.below(9);
-    let x = Array::from_fn(&[n], |_| draw.pick(&few)).to_tensor(dtype);
+/// Of a vector, in the order of their first occurrence, which is no output.
+fn unique_microsoft(draw: &mut Draw, dtype: DType) -> Sample {
+    let shape = draw.shape_of_rank(1);
+    let x = repetitive(draw, dtype, &shape);
     let n_outputs = 1 + draw.below(3);
     let sample = Sample::new(&[&x.clone()], move || {
         let mut expected = unique_along(&Array::of(&x), 0, (dtype, false));
@@ -91,6 +88,12 @@ fn unique_of_vector(draw: &mut Draw, dtype: DType) -> Sample {
         expected
     });
     sample.outputs(n_outputs)
+}
+
+/// A tensor of few different elements.
+fn repetitive(draw: &mut Draw, dtype: DType, shape: &[usize]) -> Tensor {
+    let few = Array::of(&draw.any(dtype, &[3])).cells;
+    Array::from_fn(shape, |_| draw.pick(&few)).to_tensor(dtype)
 }
 
 /// The outputs of Unique over the slices along an axis.
@@ -106,7 +109,7 @@ fn unique_along(x: &Array, axis: usize, (dtype, is_sorted): (DType, bool)) -> Ve
     };
     let slices: Vec<_> = (0..x.shape[axis]).map(slice).collect();
     let order = |a: usize, b: usize| {
-        let mut orders = slices[a].cells.iter().zip(&slices[b].cells).map(|(a, b)| a.order(b));
+        let mut orders = slices[a].cells.iter().zip(&slices[b].cells).map(|(a, b)| a.total_order(b));
         orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     };
     let is_first = |&at: &usize| (0..at).all(|before| order(before, at).is_ne());

@@ -52,6 +52,11 @@ impl Coverage {
         self.types.extend(types);
     }
 
+    /// Whether at least one of these types is taken.
+    fn takes(&self, types: &[DType]) -> bool {
+        types.iter().any(|dtype| self.types.contains(dtype))
+    }
+
     fn versions(&self) -> String {
         let print = |&(first, last): &(i32, i32)| {
             if first == last { first.to_string() } else { format!("{first}–{last}") }
@@ -86,6 +91,30 @@ pub(crate) fn table(_repository: &Repository) -> String {
     table
 }
 
+/// A row a domain: how many operators there are, and how many take each type, here and in ONNX
+/// Runtime.
+pub(crate) fn coverage(_repository: &Repository) -> String {
+    let defs = ort_ops::registry().defs();
+    let rows = rows(&defs, ONNXRUNTIME);
+    let headings: Vec<_> = COLUMNS.iter().map(|&(heading, _)| heading).collect();
+    let mut table = format!("| domain | operators | {} |\n", headings.join(" | "));
+    let _ = writeln!(table, "|---|---|{}", ":-:|".repeat(headings.len()));
+    let mut domains: Vec<_> = rows.keys().map(|&(domain, _)| domain).collect();
+    domains.dedup();
+    for domain in domains {
+        let own = || rows.iter().filter(|((of, _), _)| *of == domain).map(|(_, row)| row);
+        let both = |holds: &dyn Fn(&Coverage) -> bool| {
+            let n = [0, 1].map(|which| own().filter(|row| holds(&row[which])).count());
+            if n == [0, 0] { String::new() } else { format!("{} / {}", n[0], n[1]) }
+        };
+        let operators = both(&|coverage| !coverage.versions.is_empty());
+        let cells = COLUMNS.iter().map(|(_, types)| both(&|coverage| coverage.takes(types)));
+        let cells: Vec<_> = cells.collect();
+        let _ = writeln!(table, "| {domain} | {operators} | {} |", cells.join(" | "));
+    }
+    table
+}
+
 fn rows<'a>(defs: &[OpDef], onnxruntime: &'a str) -> Rows<'a> {
     let mut rows = Rows::new();
     for def in defs {
@@ -105,8 +134,7 @@ fn rows<'a>(defs: &[OpDef], onnxruntime: &'a str) -> Rows<'a> {
 
 /// Who takes at least one of these types.
 fn mark(row: &[Coverage; 2], types: &[DType]) -> &'static str {
-    let has = |coverage: &Coverage| types.iter().any(|dtype| coverage.types.contains(dtype));
-    match (has(&row[0]), has(&row[1])) {
+    match (row[0].takes(types), row[1].takes(types)) {
         (true, true) => "●",
         (true, false) => "+",
         (false, true) => "−",
@@ -122,6 +150,12 @@ mod tests {
     fn a_registered_operator_is_a_row() {
         let table = table(&Repository::of(&[]));
         assert!(table.contains("| ai.onnx | Transpose | 1–25 | 1–25 | ● |"));
+    }
+
+    #[test]
+    fn coverage_counts_each_domain() {
+        let table = coverage(&Repository::of(&[]));
+        assert!(table.contains("| com.microsoft.nchwc | 8 / 8 | 8 / 8 |"), "{table}");
     }
 
     #[test]

@@ -205,56 +205,90 @@ impl Operator for Pad {
         if shape.contains(&0) {
             return Ok(());
         }
-        let to = Strided::row_major(&shape);
-        if self.mode == Mode::Constant {
-            let everywhere = Strided::new(0, &Shape::from_elem(0, shape.len()));
-            let value = self.fill(x.dtype(), inputs)?;
-            strided::copy(&shape, value.view(), &everywhere, y.reborrow(), &to)?;
-        }
-        let mut on_axes = Vec::with_capacity(pads.len());
+        let mut segments_of = Vec::with_capacity(pads.len());
         for (&n, &pads) in x.shape().iter().zip(&pads) {
-            on_axes.push(segments(self.mode, self.padded(n, pads)?));
+            segments_of.push(segments(self.mode, self.padded(n, pads)?));
         }
-        let strides = row_major_strides(x.shape());
+        cut(&mut segments_of, &shape);
+        let value = match self.mode {
+            Mode::Constant => self.fill(x.dtype(), inputs)?,
+            _ => Tensor::zeros(x.dtype(), &[])?,
+        };
+        let pieces = Pieces {
+            x,
+            strides: row_major_strides(x.shape()),
+            value: value.view(),
+            segments: &segments_of,
+        };
         let mut piece = Piece {
             shape: Shape::new(),
             from: Strided::new(0, &[]),
-            to: Strided { strides: to.strides.clone(), offset: 0 },
+            to: Strided::row_major(&shape),
+            is_value: false,
         };
-        Ok(copy_pieces(x, &strides, &on_axes, &mut piece, &mut y)?)
+        Ok(pieces.copy(&mut piece, &mut y)?)
     }
 }
 
-/// A box of the output that is a box of the input: the axes so far.
+/// The elements of the output that are written again and again for the segments of inner axes: few
+/// enough to stay in the cache.
+const N_BLOCK: usize = 1 << 14;
+
+/// Cuts segments around axes of several into parts, of which each is done before the next.
+fn cut(segments: &mut [Vec<Segment>], shape: &[usize]) {
+    let mut inner: usize = 1;
+    let mut has_several = false;
+    for (on_axis, &n) in segments.iter_mut().zip(shape).rev() {
+        let most = (N_BLOCK / inner).max(1);
+        if has_several {
+            *on_axis = on_axis.iter().flat_map(|segment| segment.parts(most)).collect();
+        }
+        has_several |= on_axis.len() > 1;
+        inner = inner.saturating_mul(n).max(1);
+    }
+}
+
+/// A box of the output that is a box of the input, or of the value: the axes so far.
 struct Piece {
     shape: Shape,
     from: Strided,
     to: Strided,
+    is_value: bool,
 }
 
-/// Copies every combination of one segment from each axis.
-fn copy_pieces(
-    x: TensorView<'_>,
-    strides: &[usize],
-    segments: &[Vec<Segment>],
-    piece: &mut Piece,
-    y: &mut TensorViewMut<'_>,
-) -> Result<(), TensorError> {
-    let axis = piece.shape.len();
-    let Some(on_axis) = segments.get(axis) else {
-        return strided::copy(&piece.shape, x, &piece.from, y.reborrow(), &piece.to);
-    };
-    let to_stride = piece.to.strides[axis].unsigned_abs();
-    for segment in on_axis {
-        let (from, to) = (piece.from.offset, piece.to.offset);
-        piece.shape.push(segment.n);
-        piece.from.strides.push(segment.step * strides[axis].cast_signed());
-        piece.from.offset += segment.from * strides[axis];
-        piece.to.offset += segment.to * to_stride;
-        copy_pieces(x, strides, segments, piece, y)?;
-        piece.shape.pop();
-        piece.from.strides.pop();
-        (piece.from.offset, piece.to.offset) = (from, to);
+/// What the output is put together from.
+struct Pieces<'a> {
+    x: TensorView<'a>,
+    strides: Shape,
+    value: TensorView<'a>,
+    segments: &'a [Vec<Segment>],
+}
+
+impl Pieces<'_> {
+    /// Copies every combination of one segment from each of the axes that `piece` does not have.
+    fn copy(&self, piece: &mut Piece, y: &mut TensorViewMut<'_>) -> Result<(), TensorError> {
+        let axis = piece.shape.len();
+        let Some(segments) = self.segments.get(axis) else {
+            let Piece { shape, from, to, is_value } = piece;
+            if *is_value {
+                let everywhere = Strided::new(0, &Shape::from_elem(0, shape.len()));
+                return strided::copy(shape, self.value, &everywhere, y.reborrow(), to);
+            }
+            return strided::copy(shape, self.x, from, y.reborrow(), to);
+        };
+        let (from_stride, to_stride) = (self.strides[axis], piece.to.strides[axis].unsigned_abs());
+        let (from, to, is_value) = (piece.from.offset, piece.to.offset, piece.is_value);
+        for segment in segments {
+            piece.shape.push(segment.n);
+            piece.from.strides.push(segment.step * from_stride.cast_signed());
+            piece.from.offset = from + segment.from * from_stride;
+            piece.to.offset = to + segment.to * to_stride;
+            piece.is_value = is_value || segment.is_value;
+            self.copy(piece, y)?;
+            piece.shape.pop();
+            piece.from.strides.pop();
+        }
+        (piece.from.offset, piece.to.offset, piece.is_value) = (from, to, is_value);
+        Ok(())
     }
-    Ok(())
 }

@@ -3,7 +3,8 @@
 
 use super::{Mode, Padded};
 
-/// `n` entries of the output from `to` on are those of the input at `from`, `from + step`, ….
+/// `n` entries of the output from `to` on are those of the input at `from`, `from + step`, …, or
+/// all the value of the constant mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) to: usize,
@@ -11,50 +12,57 @@ pub(super) struct Segment {
     pub(super) n: usize,
     /// −1, 0 or 1.
     pub(super) step: isize,
+    pub(super) is_value: bool,
 }
 
-/// The segments of an axis. What they leave out is the border of the constant mode.
+impl Segment {
+    /// The same entries as segments of at most `most`, which is not 0.
+    pub(super) fn parts(self, most: usize) -> impl Iterator<Item = Segment> {
+        (0..self.n).step_by(most).map(move |i| Segment {
+            to: self.to + i,
+            from: self.from.wrapping_add_signed(self.step * i.cast_signed()),
+            n: most.min(self.n - i),
+            ..self
+        })
+    }
+}
+
+/// The segments of an axis; none of an axis of which the mode makes nothing.
 pub(super) fn segments(mode: Mode, axis: Padded) -> Vec<Segment> {
     let Padded { start, end, front, back } = axis;
     let n = end - start;
-    let kept = Segment { to: front, from: start, n, step: 1 };
-    if mode == Mode::Constant {
-        return vec![kept];
-    }
-    if n == 0 {
+    let is_value = mode == Mode::Constant;
+    if n == 0 && !is_value {
         return vec![];
     }
-    let mut found: Vec<Segment> = Vec::new();
-    for to in 0..front + n + back {
-        let from = start + source(mode, n, front, to);
-        let step = found.last().and_then(|last| step_to(last, from));
-        match (found.last_mut(), step) {
-            (Some(last), Some(step)) => *last = Segment { n: last.n + 1, step, ..*last },
-            _ => found.push(Segment { to, from, n: 1, step: 1 }),
+    let mut found = Vec::new();
+    let border = |found: &mut Vec<Segment>, range: std::ops::Range<usize>| {
+        let mut to = range.start;
+        while to < range.end {
+            let (from, step, most) = stretch(mode, n, front, to);
+            let n = most.min(range.end - to);
+            found.push(Segment { to, from: start + from, n, step, is_value });
+            to += n;
         }
-    }
+    };
+    border(&mut found, 0..front);
+    found.push(Segment { to: front, from: start, n, step: 1, is_value: false });
+    border(&mut found, front + n..front + n + back);
     found
 }
 
-/// The step with which the segment goes on at `from`, if it does: its second entry decides.
-fn step_to(segment: &Segment, from: usize) -> Option<isize> {
-    let last = segment.from.wrapping_add_signed(segment.step * (segment.n - 1).cast_signed());
-    let step = from.cast_signed() - last.cast_signed();
-    let fits = if segment.n == 1 { step.unsigned_abs() <= 1 } else { step == segment.step };
-    fits.then_some(step)
-}
-
-/// Which of `n` entries is at `to` of the padded axis, that has `front` entries before them.
-fn source(mode: Mode, n: usize, front: usize, to: usize) -> usize {
+/// Which of `n` entries is at `to` of the padded axis, that has `front` entries before them; the
+/// step to the next one, and for how many entries it is the same.
+fn stretch(mode: Mode, n: usize, front: usize, to: usize) -> (usize, isize, usize) {
     // `to − front` modulo `period`, without going below zero.
     let modulo = |period: usize| (to % period + period - front % period) % period;
     match mode {
-        Mode::Constant | Mode::Edge => to.saturating_sub(front).min(n - 1),
-        Mode::Wrap => modulo(n),
-        Mode::Reflect if n == 1 => 0,
-        Mode::Reflect => {
-            let i = modulo(2 * (n - 1));
-            i.min(2 * (n - 1) - i)
-        }
+        Mode::Wrap if n > 1 => (modulo(n), 1, n - modulo(n)),
+        Mode::Reflect if n > 1 => match modulo(2 * (n - 1)) {
+            forth if forth < n - 1 => (forth, 1, n - 1 - forth),
+            back => (2 * (n - 1) - back, -1, 2 * (n - 1) - back),
+        },
+        _ if to < front => (0, 0, usize::MAX),
+        _ => (n.saturating_sub(1), 0, usize::MAX),
     }
 }
