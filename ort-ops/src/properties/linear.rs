@@ -28,9 +28,17 @@ pub(super) fn rows_of(x: &Tensor) -> Vec<Vec<f64>> {
     cells.chunks(x.shape().last().copied().unwrap().max(1)).map(<[f64]>::to_vec).collect()
 }
 
-/// Multiples of 1/8, whose products and sums with small whole numbers are exact.
+/// Multiples of 1/8 up to 4, whose products and sums with small whole numbers are exact; often
+/// only of 1/2 or 2, so that scores meet each other, and borders.
 pub(super) fn eighths(draw: &mut Draw, n: usize, least: i64) -> Vec<f32> {
-    (0..n).map(|_| f32::from(i16::try_from(draw.int(least, 32)).unwrap()) / 8.0).collect()
+    let step = draw.pick(&[1, 4, 16]);
+    let mut steps = || i16::try_from(draw.int(least / step, 32 / step) * step).unwrap();
+    (0..n).map(|_| f32::from(steps()) / 8.0).collect()
+}
+
+/// A number of classes, of which two have rules of their own.
+pub(super) fn n_classes(draw: &mut Draw) -> usize {
+    if draw.one_in(2) { 2 } else { draw.some_dim() }
 }
 
 pub(super) fn doubles(values: &[f32]) -> Vec<f64> {
@@ -110,7 +118,7 @@ fn regressor(draw: &mut Draw, dtype: DType) -> Sample {
 }
 
 fn classifier(draw: &mut Draw, dtype: DType) -> Sample {
-    let (n, n_features) = (draw.some_dim(), draw.some_dim());
+    let (n, n_features) = (n_classes(draw), draw.some_dim());
     let (labels, label_type, (name, attr)) =
         labels(draw, n, ["classlabels_ints", "classlabels_strings"]);
     // Of two classes, the score of the second can be enough.

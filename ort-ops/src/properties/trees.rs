@@ -6,7 +6,7 @@ use ort_tensor::{DType, Tensor};
 use super::draw::signed;
 use super::features::with_some;
 use super::forest::{Shape, Tree, by_id, by_index, floats};
-use super::linear::{eighths, labelled, labels, rows_of};
+use super::linear::{eighths, labelled, labels, n_classes, rows_of};
 use super::scores::{TRANSFORMS, first_largest, of_both, transform, transformed};
 use super::{Array, Cell, Draw, Expected, Property, Sample};
 
@@ -116,9 +116,7 @@ fn ensemble(draw: &mut Draw, dtype: DType) -> Sample {
 }
 
 fn classifier(draw: &mut Draw, dtype: DType) -> Sample {
-    // Two classes have rules of their own.
-    let n = if draw.one_in(2) { 2 } else { draw.some_dim() };
-    let n_features = draw.some_dim();
+    let (n, n_features) = (n_classes(draw), draw.some_dim());
     let shape = Shape {
         n_features,
         n_targets: n,

@@ -4,7 +4,7 @@ use ort_graph::Attr;
 use ort_tensor::DType;
 
 use super::draw::signed;
-use super::linear::{doubles, eighths, labelled, labels, samples, sums, table};
+use super::linear::{doubles, eighths, labelled, labels, n_classes, samples, sums, table};
 use super::scores::{first_largest, logistic, of_both, transform, transformed};
 use super::{Draw, Property, Sample};
 
@@ -128,7 +128,7 @@ fn classifier(draw: &mut Draw, dtype: DType) -> Sample {
 
 /// Without support vectors, each class has a weighted sum of the features.
 fn by_features(draw: &mut Draw, dtype: DType) -> Sample {
-    let (n, n_features) = (draw.some_dim(), draw.some_dim());
+    let (n, n_features) = (n_classes(draw), draw.some_dim());
     let (labels, label_type, (name, attr)) =
         labels(draw, n, ["classlabels_ints", "classlabels_strings"]);
     let least = draw.pick(&[-32, 0]);
