@@ -4,6 +4,7 @@ use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
 
 use super::draw::signed;
+use super::features::with_some;
 use super::scores::{first_largest, of_both, transform, transformed};
 use super::{Array, Cell, Draw, Expected, Property, Sample};
 
@@ -16,6 +17,8 @@ pub(super) const PROPERTIES: &[Property] = &[
 pub(super) fn samples(draw: &mut Draw, dtype: DType, n_features: usize) -> (Tensor, Vec<Vec<f64>>) {
     let shape = if draw.one_in(4) { vec![n_features] } else { vec![draw.dim(), n_features] };
     let x = draw.small(dtype, &shape);
+    // Samples of zeros are where scores meet.
+    let x = if dtype.is_number() { with_some(draw, &x, &Cell::zero(dtype)) } else { x };
     (x.clone(), rows_of(&x))
 }
 

@@ -91,7 +91,7 @@ fn regressor(draw: &mut Draw, dtype: DType) -> Sample {
     let n = if draw.one_in(3) { 0 } else { 1 + draw.below(5) };
     let machine = Kernel::draw(draw).machine(draw, n.max(1), 1, n_features);
     let weights = eighths(draw, n_features, -32);
-    let rho = eighths(draw, 1, -32);
+    let rho = rho(draw);
     let one_class = draw.pick(&[None, Some(0), Some(1)]);
     let (x, rows) = samples(draw, dtype, n_features);
     let sample = Sample::new(&[&x], {
@@ -122,8 +122,13 @@ fn regressor(draw: &mut Draw, dtype: DType) -> Sample {
         .maybe("post_transform", transform)
 }
 
+/// What is added to a sum, which often leaves a sample of zeros on a border.
+fn rho(draw: &mut Draw) -> Vec<f32> {
+    if draw.one_in(2) { vec![draw.pick(&[0.0, 0.5])] } else { eighths(draw, 1, -32) }
+}
+
 fn classifier(draw: &mut Draw, dtype: DType) -> Sample {
-    if draw.one_in(3) { by_features(draw, dtype) } else { by_duels(draw, dtype) }
+    if draw.one_in(2) { by_features(draw, dtype) } else { by_duels(draw, dtype) }
 }
 
 /// Without support vectors, each class has a weighted sum of the features.
@@ -133,7 +138,7 @@ fn by_features(draw: &mut Draw, dtype: DType) -> Sample {
         labels(draw, n, ["classlabels_ints", "classlabels_strings"]);
     let least = draw.pick(&[-32, 0]);
     let coefficients = eighths(draw, n * n_features, least);
-    let rho = eighths(draw, 1, -32);
+    let rho = rho(draw);
     let are_probabilities = draw.one_in(3);
     let (transform, written) = transform(draw);
     let (x, rows) = samples(draw, dtype, n_features);
