@@ -1,127 +1,127 @@
-//! Operators of com.microsoft on windows of an axis, and on ways through a matrix.
+//! Where the windows of convolutions and pools lie: window `o` of an axis sees, for each `k` of its
+//! kernel, the element `o·stride + k·dilation − begin`, or padding.
 
 use ort_graph::Attr;
-use ort_tensor::DType;
 
+use super::array::indices;
 use super::draw::signed;
-use super::tokens::tokens;
-use super::{Array, Cell, Draw, Expected, Property, Sample};
+use super::{Draw, Sample};
 
-pub(super) const PROPERTIES: &[Property] = &[
-    Property::microsoft("DynamicTimeWarping", time_warping),
-    Property::microsoft("UnfoldTensor", unfold),
-    Property::microsoft("WordConvEmbedding", word_embedding),
-];
-
-fn unfold(draw: &mut Draw, dtype: DType) -> Sample {
-    let mut shape = draw.shape(1);
-    let (axis, written) = draw.axis(shape.len());
-    shape[axis] = 1 + draw.below(6);
-    let size = 1 + draw.below(shape[axis]);
-    let step = draw.pick(&[None, Some(1), Some(2), Some(9)]);
-    let x = draw.any(dtype, &shape);
-    let stride = step.unwrap_or(1);
-    shape[axis] = (shape[axis] - size) / stride + 1;
-    shape.push(size);
-    let is_last = axis + 2 == shape.len();
-    let sample = Sample::moving(&x, shape, move |index| {
-        let (&within, index) = index.split_last().unwrap();
-        let mut index = index.to_vec();
-        index[axis] = index[axis] * stride + within;
-        index
-    });
-    let is_written = !is_last || draw.one_in(2);
-    sample
-        .maybe("dim", is_written.then_some(Attr::Int(written)))
-        .attr("size", Attr::Int(signed(size)))
-        .maybe("step", step.map(|step| Attr::Int(signed(step))))
+/// One value a spatial axis each.
+#[derive(Clone)]
+pub(super) struct Windows {
+    pub(super) input: Vec<usize>,
+    pub(super) output: Vec<usize>,
+    pub(super) kernel: Vec<usize>,
+    pub(super) strides: Vec<usize>,
+    pub(super) dilations: Vec<usize>,
+    pub(super) begin: Vec<usize>,
+    pub(super) end: Vec<usize>,
+    /// How a node writes them.
+    pub(super) attrs: Vec<(&'static str, Attr)>,
 }
 
-fn time_warping(draw: &mut Draw, dtype: DType) -> Sample {
-    let shape = draw.shape_of_rank(2);
-    let batch = if draw.one_in(2) { vec![] } else { vec![1] };
-    let x = draw.small(dtype, &[batch, shape.clone()].concat());
-    Sample::new(&[&x.clone()], move || {
-        let way = cheapest_way(&Array::of(&x).reshaped(&shape));
-        let y = Array::from_fn(&[2, way.len()], |index| {
-            Cell::Int(signed(way[index[1]][index[0]]).into())
-        });
-        Expected::exact(DType::I32, y)
-    })
+pub(super) fn ints(values: &[usize]) -> Attr {
+    Attr::Ints(values.iter().copied().map(signed).collect())
 }
 
-/// The cheapest way from the first element to the last, by rows and columns: of the ways to an
-/// element the one with a step right, unless another is cheaper than all others.
-fn cheapest_way(cost: &Array) -> Vec<[usize; 2]> {
-    let [n_rows, n_columns] = [cost.shape[0], cost.shape[1]];
-    // What the cheapest way to each element costs, and its last step: how far down and right.
-    let mut totals: Vec<Vec<(f64, [usize; 2])>> = Vec::new();
-    for i in 0..n_rows {
-        totals.push(Vec::new());
-        for j in 0..n_columns {
-            let before = |[down, right]: [usize; 2]| {
-                let from = i.checked_sub(down).zip(j.checked_sub(right));
-                let total = from.map_or(f64::INFINITY, |(i, j)| totals[i][j].0);
-                (if [i, j] == [0, 0] && down + right == 2 { 0.0 } else { total }, [down, right])
-            };
-            let [both, down, right] = [[1, 1], [1, 0], [0, 1]].map(before);
-            let best = if both.0 < down.0.min(right.0) {
-                both
-            } else if down.0 < both.0.min(right.0) {
-                down
-            } else {
-                right
-            };
-            totals[i].push((best.0 + cost.at(&[i, j]).float(), best.1));
+impl Windows {
+    /// Kernels and steps; nothing is placed yet.
+    pub(super) fn unplaced(draw: &mut Draw, may_be_dilated: bool) -> Self {
+        let rank = draw.pick(&[1, 1, 2, 2, 3]);
+        let is_dilated = may_be_dilated && draw.one_in(2);
+        let is_strided = draw.one_in(2);
+        let mut values = |n| -> Vec<usize> { (0..rank).map(|_| 1 + draw.below(n)).collect() };
+        let kernel = values(if rank == 3 { 2 } else { 3 });
+        let strides = values(if is_strided { 3 } else { 1 });
+        let dilations = values(if is_dilated { 2 } else { 1 });
+        let zeros = || vec![0; rank];
+        let (input, output, begin, end) = (zeros(), zeros(), zeros(), zeros());
+        let mut attrs = vec![];
+        if is_strided {
+            attrs.push(("strides", ints(&strides)));
+        }
+        if is_dilated {
+            attrs.push(("dilations", ints(&dilations)));
+        }
+        Self { input, output, kernel, strides, dilations, begin, end, attrs }
+    }
+
+    /// The windows over an input; it need not be covered if `may_be_ceil`.
+    pub(super) fn draw(draw: &mut Draw, may_be_dilated: bool, may_be_ceil: bool) -> Self {
+        let mut windows = Self::unplaced(draw, may_be_dilated);
+        let auto_pad = draw.pick(&["", "", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"]);
+        let is_ceil = may_be_ceil && draw.one_in(2);
+        let is_explicit = matches!(auto_pad, "" | "NOTSET");
+        let is_padded = is_explicit && draw.one_in(2);
+        for axis in 0..windows.kernel.len() {
+            if is_padded {
+                (windows.begin[axis], windows.end[axis]) = (draw.below(3), draw.below(3));
+            }
+            windows.place(draw, axis, auto_pad, is_ceil);
+        }
+        if is_padded {
+            windows.attrs.push(("pads", ints(&[&windows.begin[..], &windows.end].concat())));
+        }
+        if !auto_pad.is_empty() {
+            windows.attrs.push(("auto_pad", Attr::String(auto_pad.into())));
+        }
+        if is_ceil {
+            windows.attrs.push(("ceil_mode", Attr::Int(1)));
+        }
+        windows
+    }
+
+    fn place(&mut self, draw: &mut Draw, axis: usize, auto_pad: &str, is_ceil: bool) {
+        let (stride, span) = (self.strides[axis], self.span(axis));
+        let given = self.begin[axis] + self.end[axis];
+        let is_same = auto_pad.starts_with("SAME");
+        let least = if is_same { 1 } else { span.saturating_sub(given).max(1) };
+        let n = least + draw.below(3);
+        self.input[axis] = n;
+        if is_same {
+            self.output[axis] = n.div_ceil(stride);
+            let padding = ((self.output[axis] - 1) * stride + span).saturating_sub(n);
+            let (less, more) = (padding / 2, padding.div_ceil(2));
+            let is_upper = auto_pad == "SAME_UPPER";
+            (self.begin[axis], self.end[axis]) = if is_upper { (less, more) } else { (more, less) };
+            return;
+        }
+        let room = n + given - span;
+        self.output[axis] = 1 + room / stride;
+        if is_ceil && auto_pad != "VALID" {
+            let last = room.div_ceil(stride);
+            // Windows that would begin in the padding behind the input are ignored.
+            self.output[axis] = last + usize::from(last * stride < n + self.begin[axis]);
         }
     }
-    let mut way = Vec::new();
-    let mut at = n_rows.checked_sub(1).zip(n_columns.checked_sub(1));
-    while let Some((i, j)) = at {
-        way.insert(0, [i, j]);
-        let [down, right] = totals[i][j].1;
-        at = i.checked_sub(down).zip(j.checked_sub(right));
-    }
-    way
-}
 
-fn word_embedding(draw: &mut Draw, dtype: DType) -> Sample {
-    let [n_words, n_filters] = [draw.dim(), draw.dim()];
-    let [window, size, n_characters] = [draw.some_dim(), draw.some_dim(), 1 + draw.below(4)];
-    let length = window + draw.below(4);
-    let words = tokens(draw, DType::I32, &[n_words, length], n_characters);
-    let small = draw.small(dtype, &[n_filters, 1, window, size]);
-    let filters = match dtype.is_float() {
-        // Sums near zero, where the hyperbolic tangent is not one.
-        true => Array::of(&small).map(|cell| Cell::Float(cell.float() / 16.0)).to_tensor(dtype),
-        false => small,
-    };
-    let (bias, table) = (draw.small(dtype, &[n_filters]), draw.small(dtype, &[n_characters, size]));
-    let sample = Sample::new(&[&words.clone(), &filters.clone(), &bias.clone(), &table.clone()], {
-        move || {
-            let [words, filters, bias, table] = [&words, &filters, &bias, &table].map(Array::of);
-            let y = Array::from_fn(&[n_words, n_filters], |index| {
-                let [word, filter] = [index[0], index[1]];
-                let character = |at: usize| words.index_at(&[word, at], n_characters);
-                let sum = |start: usize| {
-                    let product = |at: usize, element: usize| {
-                        filters.at(&[filter, 0, at, element]).float()
-                            * table.at(&[character(start + at), element]).float()
-                    };
-                    let elements = (0..window).flat_map(|at| (0..size).map(move |e| (at, e)));
-                    elements.map(|(at, e)| product(at, e)).sum::<f64>() + bias.cells[filter].float()
-                };
-                let n = (0..length).filter(|&at| character(at) > 0).count().max(window);
-                let values = (0..=n - window).map(|start| sum(start).tanh());
-                Cell::Float(if character(0) == 0 { 0.0 } else { values.reduce(f64::max).unwrap() })
-            });
-            // Of the exact sum.
-            Expected::rounded(dtype, y, 1.0)
-        }
-    });
-    let mut given = |n: usize| draw.pick(&[None, Some(-1), Some(signed(n))]).map(Attr::Int);
-    sample
-        .maybe("embedding_size", given(n_filters))
-        .maybe("conv_window_size", given(window))
-        .maybe("char_embedding_size", given(size))
+    /// From the first to the last element of a window.
+    pub(super) fn span(&self, axis: usize) -> usize {
+        (self.kernel[axis] - 1) * self.dilations[axis] + 1
+    }
+
+    /// The positions in a window, in row-major order.
+    pub(super) fn taps(&self) -> Vec<Vec<usize>> {
+        indices(&self.kernel)
+    }
+
+    /// The element that a tap of a window sees; nothing if it is padding.
+    pub(super) fn element(&self, window: &[usize], tap: &[usize]) -> Option<Vec<usize>> {
+        let along = |axis: usize| {
+            let ahead = window[axis] * self.strides[axis] + tap[axis] * self.dilations[axis];
+            ahead.checked_sub(self.begin[axis]).filter(|&i| i < self.input[axis])
+        };
+        (0..self.kernel.len()).map(along).collect()
+    }
+
+    /// The elements that a window sees.
+    pub(super) fn seen(&self, window: &[usize]) -> Vec<Vec<usize>> {
+        self.taps().iter().filter_map(|tap| self.element(window, tap)).collect()
+    }
+
+    /// A node with the attributes of these windows.
+    pub(super) fn written(&self, sample: Sample) -> Sample {
+        self.attrs.iter().fold(sample, |sample, (name, attr)| sample.attr(name, attr.clone()))
+    }
 }
