@@ -142,3 +142,16 @@ fn an_input_that_is_neither_sequence_nor_tensor_is_refused() {
     let error = error.to_string();
     assert!(error.contains("input 1 has the unsupported type optional(float[n])"), "{error}");
 }
+
+#[test]
+fn items_are_of_the_shapes_they_have_not_of_those_the_body_declares() {
+    // The first item of `y0`, doubled.
+    let body = ModelWriter::default().input("in0", &[2]);
+    let body = body.node("Identity", 16, &["in0"], "out0").output("out0");
+    let model = mapped(ModelWriter::default().sequence("x0"), &["x0"], body);
+    let model = model.node("SequenceLength", 11, &["y0"], "n").node("Sub", 14, &["n", "n"], "zero");
+    let model = model.node("SequenceAt", 11, &["y0", "zero"], "x");
+    let session = session(model.node("Add", 14, &["x", "x"], "doubled").output("doubled"));
+    let made = outputs(&session, &[&sequence(&[&[1.0, 2.0, 3.0]])]);
+    assert_eq!(made[1], floats(&[2.0, 4.0, 6.0]));
+}
