@@ -391,6 +391,7 @@ const WITHOUT: &[(&str, &str, &str)] = &[
     ("", "If", "a plan runs it, not eval"),
     ("", "Loop", "a plan runs it, not eval"),
     ("", "Scan", "a plan runs it, not eval"),
+    ("", "SequenceMap", "a plan runs it, not eval"),
 ];
 
 #[test]
