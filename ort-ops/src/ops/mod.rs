@@ -32,6 +32,7 @@ ops! {
     binary,
     bit_shift,
     cast,
+    center_crop_pad,
     clip,
     col2im,
     comparison,

@@ -266,6 +266,7 @@ families! {
     cast,
     choice,
     comparison,
+    crop_pad,
     determinant,
     edges,
     gather,
