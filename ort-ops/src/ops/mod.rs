@@ -33,6 +33,7 @@ ops! {
     bit_shift,
     cast,
     center_crop_pad,
+    class_loss,
     clip,
     col2im,
     comparison,

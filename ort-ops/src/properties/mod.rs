@@ -273,6 +273,7 @@ families! {
     generator,
     lanes,
     layer_normalization,
+    loss,
     movement,
     nchwc,
     normalization,
