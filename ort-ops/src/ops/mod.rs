@@ -118,6 +118,7 @@ ops! {
     string_concat,
     string_normalizer,
     string_split,
+    swiglu,
     tensor_scatter,
     tfidf_vectorizer,
     tile,
