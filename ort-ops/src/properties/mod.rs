@@ -278,6 +278,7 @@ families! {
     nchwc,
     normalization,
     random,
+    recurrence,
     reduction,
     resize,
     sampling,
