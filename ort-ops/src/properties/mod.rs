@@ -263,6 +263,7 @@ macro_rules! families {
 families! {
     activation,
     binary,
+    carried_state,
     cast,
     choice,
     comparison,
@@ -278,7 +279,6 @@ families! {
     nchwc,
     normalization,
     random,
-    recurrence,
     reduction,
     resize,
     sampling,
