@@ -13,6 +13,7 @@ mod options;
 mod pieces;
 mod product;
 mod provider;
+mod scheme;
 mod tail;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Between floats, sums of integer products, and bytes. Rounding is half to even, results saturate,
-//! NaN becomes the least byte; each element depends on nothing but itself.
+//! NaN becomes 0; each element depends on nothing but itself.
 
 /// A byte that codes are stored in.
 pub trait Byte: Copy + Default + Send + Sync {
@@ -39,8 +39,8 @@ fn low_byte(whole: f32) -> u8 {
 #[inline(always)]
 fn code<T: Byte>(value: f32, zero_point: f32) -> T {
     let (least, largest) = T::RANGE;
-    // Comparisons with NaN are false: it becomes the least.
     let code = value.round_ties_even() + zero_point;
+    let code = if code.is_nan() { 0.0 } else { code };
     let code = if code > least { code } else { least };
     T::of(if code < largest { code } else { largest })
 }
@@ -126,6 +126,23 @@ per_isa! {
         }
     }
 
+    /// `y = saturate(round(x / scale) + zero_point)`.
+    pub fn quantize_i8<FMA>(x: &[f32], scale: f32, zero_point: f32, y: &mut [i8]) {
+        for (y, &x) in y.iter_mut().zip(x) {
+            *y = code(x / scale, zero_point);
+        }
+    }
+
+    /// `y = (x − zero_point) · scale`.
+    pub fn dequantize_u8<FMA>(x: &[u8], scale: f32, zero_point: f32, y: &mut [f32]) {
+        y.iter_mut().zip(x).for_each(|(y, &x)| *y = (f32::from(x) - zero_point) * scale);
+    }
+
+    /// `y = (x − zero_point) · scale`.
+    pub fn dequantize_i8<FMA>(x: &[i8], scale: f32, zero_point: f32, y: &mut [f32]) {
+        y.iter_mut().zip(x).for_each(|(y, &x)| *y = (f32::from(x) - zero_point) * scale);
+    }
+
     /// `y = f(a, b)`.
     pub fn binary_u8<FMA>(f: Binary, a: &[u8], b: &[u8], y: &mut [u8]) {
         binary(f, a, b, y);
@@ -147,7 +164,7 @@ per_isa! {
     }
 
     /// `y = sum · factor + bias`, a factor and a bias a column; rounded twice.
-    pub fn dequantize<FMA>(sums: &[i32], factors: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
+    pub fn scale_sums<FMA>(sums: &[i32], factors: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
         for ((y, &sum), &factor) in y.iter_mut().zip(sums).zip(factors) {
             *y = sum as f32 * factor;
         }
@@ -163,12 +180,18 @@ mod tests {
     use crate::Isa;
 
     #[test]
-    fn codes_round_half_to_even_saturate_and_take_nan_for_the_least() {
+    fn codes_round_half_to_even_saturate_and_take_nan_for_zero() {
         let x = [0.5, 1.5, -0.5, -1.5, 1e9, -1e9, f32::NAN, f32::INFINITY, 253.4];
         for isa in Isa::all() {
             let mut y = [7; 9];
             quantize_u8(isa, &x, 1.0, 2.0, &mut y);
             assert_eq!(y, [2, 4, 2, 0, 255, 0, 0, 255, 255], "{isa:?}");
+            let mut y = [7; 9];
+            quantize_i8(isa, &x, 1.0, 2.0, &mut y);
+            assert_eq!(y, [2, 4, 2, 0, 127, -128, 0, 127, 127], "{isa:?}");
+            let mut floats = [0.0; 9];
+            dequantize_i8(isa, &y, 0.5, 2.0, &mut floats);
+            assert_eq!(floats, [0.0, 1.0, 0.0, -1.0, 62.5, -65.0, -1.0, 62.5, 62.5]);
         }
     }
 
@@ -182,7 +205,7 @@ mod tests {
             let mut same = [0; 4];
             requantize_u8(isa, &sums, Factors::One(0.5), 10.0, &mut same);
             assert_eq!(same, [12, 8, 255, 0]);
-            dequantize(isa, &sums, &factors, Some(&[1.0; 4]), &mut floats);
+            scale_sums(isa, &sums, &factors, Some(&[1.0; 4]), &mut floats);
             assert_eq!(unsigned, [12, 8, 255, 0]);
             assert_eq!(signed, [12, 8, 127, -128]);
             assert_eq!(floats, [2.5, -0.5, 1001.0, -999.0]);

@@ -4,27 +4,18 @@ use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_kernels::Isa;
 use ort_kernels::quantize::{Binary, binary_i8, binary_u8};
 use ort_ops::ops::microsoft::qlinear_binary::QLinearBinary;
-use ort_tensor::{DType, Inputs, Shape};
+use ort_tensor::{DType, Shape};
 
 use super::{Compiled, Compiler, KernelDef};
-use crate::cpu::{Team, n_parts};
+use crate::scheme::{Scheme, in_pieces};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
-
-/// What an element costs, in multiply-adds.
-const COST: usize = 4;
 
 /// One operation.
 #[derive(Debug)]
 struct ByteBinary {
     isa: Isa,
     op: QLinearBinary,
-}
-
-/// Scale and zero point of a tensor.
-struct Scheme {
-    scale: f32,
-    zero: f32,
 }
 
 fn compile(compiler: &mut Compiler<'_>) -> Compiled {
@@ -38,19 +29,6 @@ fn compile(compiler: &mut Compiler<'_>) -> Compiled {
         return Ok(None);
     }
     Ok(Some(Box::new(ByteBinary { isa: compiler.cpu.isa, op })))
-}
-
-fn scheme(inputs: Inputs<'_>, index: usize) -> Result<Scheme, KernelError> {
-    let scale = inputs.tensor(index)?.as_slice::<f32>()?.first().copied();
-    let zero = match inputs.optional_tensor(index + 1)? {
-        None => Some(0.0),
-        Some(zero) if zero.dtype() == DType::I8 => {
-            zero.as_slice::<i8>()?.first().map(|&zero| f32::from(zero))
-        }
-        Some(zero) => zero.as_slice::<u8>()?.first().map(|&zero| f32::from(zero)),
-    };
-    let (Some(scale), Some(zero)) = (scale, zero) else { return Err(KernelError::ForeignState) };
-    Ok(Scheme { scale, zero })
 }
 
 impl ByteBinary {
@@ -79,18 +57,18 @@ impl Kernel for ByteBinary {
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let (isa, inputs, threads) = (self.isa, io.inputs, io.threads);
-        let [a, b, c] = [1, 4, 6].map(|index| scheme(inputs, index));
+        let [a, b, c] = [1, 4, 6].map(|index| Scheme::read(inputs, index));
         let f = self.function(&a?, &b?, &c?);
         let (a, b) = (inputs.tensor(0)?, inputs.tensor(3)?);
         let y = io.outputs[0].tensor(a.dtype(), prepared.state::<Shape>()?)?;
         match a.dtype() {
             DType::I8 => {
-                let operands = (a.as_slice()?, b.as_slice()?, y.into_slice()?);
-                in_pieces(threads, operands, |a, b, y| binary_i8(isa, f, a, b, y));
+                let operands = ((a.as_slice()?, b.as_slice()?), y.into_slice()?);
+                in_pieces(threads, operands, |(a, b), y| binary_i8(isa, f, a, b, y));
             }
             _ => {
-                let operands = (a.as_slice()?, b.as_slice()?, y.into_slice()?);
-                in_pieces(threads, operands, |a, b, y| binary_u8(isa, f, a, b, y));
+                let operands = ((a.as_slice()?, b.as_slice()?), y.into_slice()?);
+                in_pieces(threads, operands, |(a, b), y| binary_u8(isa, f, a, b, y));
             }
         }
         Ok(())
@@ -99,19 +77,6 @@ impl Kernel for ByteBinary {
     fn variant(&self) -> &'static str {
         named!(self.isa => "quantize")
     }
-}
-
-/// Calls `f` with pieces of the operands, on any thread.
-fn in_pieces<T: Send + Sync>(
-    threads: &dyn ort_ep::Threads,
-    (a, b, y): (&[T], &[T], &mut [T]),
-    f: impl Fn(&[T], &[T], &mut [T]) + Sync,
-) {
-    let n_parts = n_parts(threads, y.len().saturating_mul(COST));
-    let piece = y.len().div_ceil(n_parts).next_multiple_of(64);
-    let team = Team::new(threads, y.len().div_ceil(piece.max(1)));
-    let pieces = a.chunks(piece.max(1)).zip(b.chunks(piece.max(1))).zip(y.chunks_mut(piece.max(1)));
-    team.run(pieces, |((a, b), y), _| f(a, b, y));
 }
 
 #[cfg(test)]

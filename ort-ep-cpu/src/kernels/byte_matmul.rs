@@ -3,7 +3,9 @@
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Dim, Fact};
-use ort_kernels::quantize::{Factors, dequantize, quantize_u8, range, requantize_i8, requantize_u8};
+use ort_kernels::quantize::{
+    Factors, quantize_u8, range, requantize_i8, requantize_u8, scale_sums,
+};
 use ort_ops::infer::matmul_shape;
 use ort_ops::ops::matmul_integer::MatMulInteger;
 use ort_ops::ops::microsoft::matmul_integer_to_float::{
@@ -232,7 +234,7 @@ impl Kernel for ByteMatMul {
             }),
             _ => product.run((left, sum_bias), y.into_slice()?, rest, |columns, sums, y| {
                 let bias = bias.map(|bias| &bias[columns.clone()]);
-                dequantize(isa, sums, &factors[columns], bias, y);
+                scale_sums(isa, sums, &factors[columns], bias, y);
             }),
         }
         Ok(())

@@ -107,6 +107,7 @@ kernels! {
     layer_norm,
     matmul,
     pool,
+    quantize,
     reduce,
     resize,
     rnn,

@@ -209,6 +209,11 @@ impl Product {
         Ok(Self { a_strides, b_strides, shape, batch, m, k, n })
     }
 
+    /// The shape of the result with the rows and columns that vectors leave out.
+    pub(crate) fn matrices(&self) -> Shape {
+        self.batch.iter().copied().chain([self.m, self.n]).collect()
+    }
+
     /// The sums of all elements, row-major.
     ///
     /// # Errors

@@ -58,15 +58,16 @@ impl Operator for QLinearMatMul {
         let product = Product::new(a.shape(), b.shape())?;
         let zero_points = [inputs.optional_tensor(2)?, inputs.optional_tensor(5)?];
         let sums = sums(&product, [a, b], zero_points)?;
+        let matrices = product.matrices();
         let scale = |index: usize, along| {
             let x = inputs.tensor(index)?;
-            stretched(&scales(index, x)?, x.shape(), along, &product.shape)
+            stretched(&scales(index, x)?, x.shape(), along, &matrices)
         };
         let (a_scale, b_scale) = (scale(1, Along::Rows)?, scale(4, Along::Columns)?);
         let y_scale = scale(6, Along::Rows)?;
         let zero_point = inputs.tensor(7)?;
         let (dtype, given) = (zero_point.dtype(), zero_point.shape());
-        let zero_point = stretched(&f64::of(7, zero_point)?, given, Along::Rows, &product.shape)?;
+        let zero_point = stretched(&f64::of(7, zero_point)?, given, Along::Rows, &matrices)?;
         let value = |(i, sum): (usize, f64)| {
             (f32::from_f64(sum) * (a_scale[i] * b_scale[i] / y_scale[i]), zero_point[i])
         };

@@ -133,6 +133,16 @@ impl Array {
         Self::from_fn(shape, |index| self.at(&from(index)).clone())
     }
 
+    /// The array whose axis `axis` is axis `perm[axis]` of this one.
+    pub(super) fn transposed(&self, perm: &[usize]) -> Self {
+        let shape: Vec<_> = perm.iter().map(|&axis| self.shape[axis]).collect();
+        self.picked(&shape, |index| {
+            let mut from = vec![0; index.len()];
+            perm.iter().zip(index).for_each(|(&axis, &i)| from[axis] = i);
+            from
+        })
+    }
+
     /// Each cell mapped.
     pub(super) fn map(&self, f: impl FnMut(&Cell) -> Cell) -> Self {
         Self { shape: self.shape.clone(), cells: self.cells.iter().map(f).collect() }
@@ -170,6 +180,13 @@ impl Array {
             Tensor::from_slice(shape, &values).unwrap()
         }, else => panic!("a type of no kind: {dtype}"))
     }
+}
+
+/// All indices into a shape, in row-major order.
+pub(super) fn indices(shape: &[usize]) -> Vec<Vec<usize>> {
+    let mut indices = vec![];
+    for_each_index(shape, |index| indices.push(index.to_vec()));
+    indices
 }
 
 /// Calls `f` with every index of a shape, in row-major order.

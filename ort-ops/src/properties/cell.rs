@@ -53,4 +53,23 @@ impl Cell {
             false => Cell::Int(cells.iter().fold(1, |all: i128, x| all.wrapping_mul(x.int()))),
         }
     }
+    /// A number as a cell of a type: of integers the whole number that it is.
+    pub(super) fn number(dtype: DType, value: f64) -> Cell {
+        if dtype.is_float() { Cell::Float(value) } else { Cell::whole(value) }
+    }
+
+    /// The sum of products of cells of a type; integers keep their low bits.
+    pub(super) fn sum_of_products<T: AsRef<[Cell]>>(
+        dtype: DType,
+        terms: impl Iterator<Item = T>,
+    ) -> Cell {
+        if dtype.is_integer() {
+            let product = |term: T| {
+                term.as_ref().iter().fold(1, |product: i128, cell| product.wrapping_mul(cell.int()))
+            };
+            return Cell::Int(terms.map(product).fold(0, i128::wrapping_add));
+        }
+        let product = |term: T| term.as_ref().iter().map(Cell::float).product::<f64>();
+        Cell::Float(terms.map(product).fold(0.0, |sum, term| sum + term))
+    }
 }

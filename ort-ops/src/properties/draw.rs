@@ -145,6 +145,12 @@ impl Draw {
         }
     }
 
+    /// A tensor of numbers whose sums of products are exact: integers of any size, which wrap, and
+    /// small floats.
+    pub(super) fn factors(&mut self, dtype: DType, shape: &[usize]) -> Tensor {
+        if dtype.is_integer() { self.any(dtype, shape) } else { self.small(dtype, shape) }
+    }
+
     /// A tensor of numbers from −`bound` to `bound`, rounded to `dtype`; integers are whole. Of
     /// types that are no numbers, of anything.
     pub(super) fn real(&mut self, dtype: DType, shape: &[usize], bound: f64) -> Tensor {

@@ -179,7 +179,7 @@ fn split(draw: &mut Draw, dtype: DType) -> Sample {
         let x = Array::of(&x);
         pieces(&x, axis, &lengths)
             .into_iter()
-            .map(|array| Expected::Tensor { dtype, array, ulps: 0.0 })
+            .map(|array| Expected::Tensor { dtype, array, ulps: 0.0, distance: 0.0 })
             .collect()
     });
     let written = if draw.version < 11 { signed(axis) } else { written };

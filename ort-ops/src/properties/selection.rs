@@ -20,7 +20,7 @@ pub(super) const PROPERTIES: &[Property] = &[
 fn table(rows: &[Vec<usize>], n_columns: usize) -> Expected {
     let cells = rows.iter().flatten().map(|&i| Cell::Int(signed(i).into())).collect();
     let array = Array { shape: vec![rows.len(), n_columns], cells };
-    Expected::Tensor { dtype: DType::I64, array, ulps: 0.0 }
+    Expected::Tensor { dtype: DType::I64, array, ulps: 0.0, distance: 0.0 }
 }
 
 fn non_zero(draw: &mut Draw, dtype: DType) -> Sample {
@@ -109,7 +109,8 @@ fn unique_along(x: &Array, axis: usize, (dtype, is_sorted): (DType, bool)) -> Ve
     };
     let slices: Vec<_> = (0..x.shape[axis]).map(slice).collect();
     let order = |a: usize, b: usize| {
-        let mut orders = slices[a].cells.iter().zip(&slices[b].cells).map(|(a, b)| a.total_order(b));
+        let mut orders =
+            slices[a].cells.iter().zip(&slices[b].cells).map(|(a, b)| a.total_order(b));
         orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     };
     let is_first = |&at: &usize| (0..at).all(|before| order(before, at).is_ne());

@@ -167,7 +167,7 @@ fn split_to_sequence(draw: &mut Draw, dtype: DType) -> Sample {
             if loses_axis {
                 shape.remove(axis);
             }
-            Expected::Tensor { dtype, array: piece.reshaped(&shape), ulps: 0.0 }
+            Expected::Tensor { dtype, array: piece.reshaped(&shape), ulps: 0.0, distance: 0.0 }
         });
         vec![Expected::Sequence(items.collect())]
     });

@@ -63,7 +63,8 @@ impl Operator for MatMulIntegerToFloat {
         let b = centered(b, inputs.optional_tensor(5)?, Along::Columns, [1, 5])?;
         let sums = product.compute_exact(&a, &b)?;
         let scale = inputs.tensor(2)?;
-        let factors = stretched(&scales(2, scale)?, scale.shape(), Along::Rows, &product.shape)?;
+        let matrices = product.matrices();
+        let factors = stretched(&scales(2, scale)?, scale.shape(), Along::Rows, &matrices)?;
         let result = Scaled { product: &product, sums, factors };
         result.write(inputs.tensor(3)?, inputs.optional_tensor(6)?, only(outputs)?)
     }

@@ -1,0 +1,71 @@
+//! Quantized tensors, element by element.
+
+use ort_ep::{KernelError, Threads};
+use ort_tensor::{DType, Inputs};
+
+use crate::cpu::{Team, n_parts};
+
+/// What an element costs, in multiply-adds.
+const COST: usize = 4;
+
+/// Scale and zero point of a whole tensor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scheme {
+    pub(crate) scale: f32,
+    pub(crate) zero: f32,
+}
+
+impl Scheme {
+    /// The scale at `index`, and the zero point behind it, 0 if it is absent.
+    pub(crate) fn read(inputs: Inputs<'_>, index: usize) -> Result<Self, KernelError> {
+        let scale = inputs.tensor(index)?.as_slice::<f32>()?.first().copied();
+        let zero = match inputs.optional_tensor(index + 1)? {
+            None => Some(0.0),
+            Some(zero) if zero.dtype() == DType::I8 => {
+                zero.as_slice::<i8>()?.first().map(|&zero| f32::from(zero))
+            }
+            Some(zero) => zero.as_slice::<u8>()?.first().map(|&zero| f32::from(zero)),
+        };
+        match (scale, zero) {
+            (Some(scale), Some(zero)) => Ok(Self { scale, zero }),
+            _ => Err(KernelError::ForeignState),
+        }
+    }
+}
+
+/// Operands that can be cut alike.
+pub(crate) trait Cut: Sized {
+    /// The first `n` elements of each, and the others.
+    fn cut(self, n: usize) -> (Self, Self);
+}
+
+impl<T> Cut for &[T] {
+    fn cut(self, n: usize) -> (Self, Self) {
+        self.split_at(n)
+    }
+}
+
+impl<A: Cut, B: Cut> Cut for (A, B) {
+    fn cut(self, n: usize) -> (Self, Self) {
+        let ((a, rest_a), (b, rest_b)) = (self.0.cut(n), self.1.cut(n));
+        ((a, b), (rest_a, rest_b))
+    }
+}
+
+/// Calls `f` with pieces of the operands and of `y`, all of one length, on any thread.
+pub(crate) fn in_pieces<X: Cut + Send, Y: Send>(
+    threads: &dyn Threads,
+    (x, y): (X, &mut [Y]),
+    f: impl Fn(X, &mut [Y]) + Sync,
+) {
+    let n_parts = n_parts(threads, y.len().saturating_mul(COST));
+    let piece = y.len().div_ceil(n_parts).next_multiple_of(64).max(64);
+    let team = Team::new(threads, y.len().div_ceil(piece));
+    let mut rest = Some(x);
+    let pieces = y.chunks_mut(piece).filter_map(move |y| {
+        let (x, others) = rest.take()?.cut(y.len());
+        rest = Some(others);
+        Some((x, y))
+    });
+    team.run(pieces, |(x, y), _| f(x, y));
+}
