@@ -10,8 +10,10 @@ mod batch_normalization;
 mod cell;
 mod draw;
 mod elementwise;
+mod forest;
 mod function;
 mod groups;
+mod scores;
 mod windows;
 
 use ort_graph::{Attr, Attrs};
@@ -64,6 +66,15 @@ impl Property {
         draw: fn(&mut Draw, DType) -> Sample,
     ) -> Self {
         Self { domain: "", name, versions, draw }
+    }
+
+    /// Of ai.onnx.ml.
+    const fn ml(
+        name: &'static str,
+        versions: &'static [i32],
+        draw: fn(&mut Draw, DType) -> Sample,
+    ) -> Self {
+        Self { domain: "ai.onnx.ml", name, versions, draw }
     }
 
     /// Of com.microsoft, whose versions are all 1.
@@ -199,22 +210,29 @@ fn check_all(properties: &[Property]) {
     for property in properties {
         for &version in property.versions {
             let def = registry.find(property.domain, property.name, version).unwrap();
-            for &dtype in DType::ALL {
-                check(property, version, dtype, (def.types)(dtype));
+            let is_taken = |dtype: &DType| (def.types)(*dtype);
+            let n_taken = DType::ALL.iter().copied().filter(is_taken).count();
+            for dtype in DType::ALL {
+                check(property, version, *dtype, is_taken(dtype).then_some(n_taken));
             }
         }
     }
 }
 
 /// Draws nodes of one version on one element type: they give what the oracle says, or, if the
-/// operator does not take the type, inference refuses them.
-fn check(property: &Property, version: i32, dtype: DType, is_taken: bool) {
+/// operator does not take the type, inference refuses them. If it does, it takes `n_taken` types.
+fn check(property: &Property, version: i32, dtype: DType, n_taken: Option<usize>) {
     // The same nodes each time; PROPTEST_CASES draws more.
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let cases: u32 =
         std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
-    // Whether a type is taken does not depend on much else.
-    let cases = if is_taken { cases } else { cases.div_ceil(4) };
+    let cases = match n_taken {
+        // The fewer types, the more nodes of each.
+        Some(1..4) => 4 * cases,
+        Some(_) => cases,
+        // Whether a type is taken does not depend on much else.
+        None => cases.div_ceil(4),
+    };
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let seed_and_size = (proptest::num::u64::ANY, 1_usize..=4);
     let salt = salt(property.name, version, dtype);
@@ -225,7 +243,7 @@ fn check(property: &Property, version: i32, dtype: DType, is_taken: bool) {
         for (name, attr) in sample.attrs.iter() {
             case = case.attr(name, attr.clone());
         }
-        if !is_taken {
+        if n_taken.is_none() {
             assert!(case.infer(&sample.inputs).is_err(), "takes a type that it does not declare");
             return Ok(());
         }
@@ -274,6 +292,7 @@ families! {
     blocked,
     carried_state,
     cast,
+    cast_map,
     choice,
     comparison,
     contraction,
@@ -282,15 +301,20 @@ families! {
     crop_pad,
     determinant,
     edges,
+    features,
     fourier,
     gather,
     generator,
     geometry,
+    images,
+    labels,
     lanes,
     layer_normalization,
+    linear,
     loss,
     movement,
     nchwc,
+    ngram_hashes,
     normalization,
     pool,
     product,
@@ -307,10 +331,15 @@ families! {
     selection,
     sequences,
     strings,
+    tokenizer,
+    tokens,
     transposed_convolution,
+    trees,
     unary,
     variadic,
+    vector_machines,
     views,
+    ways,
 }
 
 /// Operators without a property, and why.

@@ -11,6 +11,7 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property { domain: "", name: "Transpose", versions: &[1, 13, 25], draw: transpose },
     Property { domain: "", name: "Expand", versions: &[8, 13], draw: expand },
     Property { domain: "", name: "Tile", versions: &[6, 13], draw: tile },
+    Property { domain: "", name: "DynamicSlice", versions: &[1], draw: dynamic_slice },
     Property { domain: "", name: "Slice", versions: &[1, 10, 11, 13], draw: slice },
     Property { domain: "", name: "Split", versions: &[1, 2, 11, 13, 18], draw: split },
 ];
@@ -90,11 +91,22 @@ fn tile(draw: &mut Draw, dtype: DType) -> Sample {
 }
 
 fn slice(draw: &mut Draw, dtype: DType) -> Sample {
+    let has_inputs = draw.version >= 10;
+    let has_steps = has_inputs && draw.one_in(2);
+    sliced(draw, dtype, has_inputs, has_steps)
+}
+
+/// An early form with inputs.
+fn dynamic_slice(draw: &mut Draw, dtype: DType) -> Sample {
+    sliced(draw, dtype, true, false)
+}
+
+fn sliced(draw: &mut Draw, dtype: DType, has_inputs: bool, has_steps: bool) -> Sample {
     let shape = draw.shape(1);
     let rank = shape.len();
-    let (index_type, has_inputs) = (draw.index_type(), draw.version >= 10);
+    let index_type = draw.index_type();
     // Without axes, the ranges are those of the first ones.
-    let (has_axes, has_steps) = (draw.one_in(2), has_inputs && draw.one_in(2));
+    let has_axes = draw.one_in(2);
     let axes =
         if has_axes { draw.axes(rank) } else { (0..1 + draw.below(rank)).collect::<Vec<_>>() };
     let bounds = |draw: &mut Draw| axes.iter().map(|_| bound(draw, index_type)).collect();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ort_graph::{Dim, Dims, Fact, Facts, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output, Shape, move_elements};
 
+use crate::features;
 use crate::infer::{dims_product, tensor_fact};
 use crate::ops::gather::gather;
 
@@ -25,7 +26,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 pub struct ArrayFeatureExtractor;
 
 const fn is_feature(dtype: DType) -> bool {
-    matches!(dtype, DType::F32 | DType::F64 | DType::I64 | DType::I32 | DType::String)
+    features::is_feature(dtype) || dtype.is_string()
 }
 
 impl Operator for ArrayFeatureExtractor {

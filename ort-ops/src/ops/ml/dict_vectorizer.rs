@@ -35,7 +35,7 @@ impl DictVectorizer {
 }
 
 const fn is_value(dtype: DType) -> bool {
-    matches!(dtype, DType::String | DType::I64 | DType::F32 | DType::F64)
+    matches!(dtype, DType::String | DType::I64) || dtype.is_float()
 }
 
 /// No type leads to itself.

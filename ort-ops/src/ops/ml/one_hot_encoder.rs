@@ -6,6 +6,7 @@ use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Number, Output, Shape, TensorView, with_dtype};
 
 use crate::elementwise::unsupported;
+use crate::features::is_feature;
 use crate::infer::tensor_fact;
 use crate::vocabulary::{Vocabulary, read_keys};
 
@@ -43,7 +44,7 @@ impl OneHotEncoder {
     }
 
     fn find(&self, x: TensorView<'_>) -> Result<Vec<Option<usize>>, OpError> {
-        with_dtype!(x.dtype(), [f32, f64], T => {
+        with_dtype!(x.dtype(), float, T => {
             let whole: Vec<Option<i64>> =
                 x.as_slice::<T>()?.iter().map(|&x| whole(Number::to_f64(x))).collect();
             let integers: Vec<i64> = whole.iter().map(|x| x.unwrap_or(0)).collect();
@@ -62,7 +63,7 @@ fn whole(x: f64) -> Option<i64> {
 }
 
 const fn is_encoded(dtype: DType) -> bool {
-    matches!(dtype, DType::String | DType::I64 | DType::I32 | DType::F32 | DType::F64)
+    is_feature(dtype) || dtype.is_string()
 }
 
 impl Operator for OneHotEncoder {

@@ -25,9 +25,10 @@ pub const DEFS: &[OpDef] = &[OpDef {
 ///
 /// `x`: `[N, F]` or `[F]`; `y`: `[N]`, integers or strings; `z`: `[N, C]` float.
 ///
-/// Two classes follow ONNX Runtime, as the specification is silent: where only the first has
-/// votes, its score `s` is that of the second class, the first gets `1 - s` or `-s` (see
-/// [`Votes`]), and the border is 0.5 or 0; where the second has votes, it wins if it is above 0. A
+/// Two classes follow ONNX Runtime, as the specification is silent: the second wins if its score,
+/// or that of the first where it has no votes, is above 0, or above 0.5 if all trees vote for one
+/// class and none against it (see [`Votes`]). Where only the first has votes, its score `s` counts
+/// as that of the second class, and the first gets `-s`, or `1 - s` with the border at 0.5. A
 /// single base value is one of the first class, where that has votes.
 ///
 /// ONNX Runtime takes wrong scores if the second class has votes and there are two base values,
