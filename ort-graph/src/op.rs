@@ -66,6 +66,8 @@ pub enum Control {
     Loop,
     /// Runs `body` once for each slice of its scanned inputs.
     Scan,
+    /// Runs `body` once for each item of sequence input 0.
+    SequenceMap,
 }
 
 /// The facts of a node's inputs, by position, and the subgraphs of its attributes.

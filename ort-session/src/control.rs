@@ -1,4 +1,4 @@
-//! Control flow: If, Loop and Scan run plans of their own.
+//! Control flow: If, Loop, Scan and SequenceMap run plans of their own.
 
 use ort_ep::KernelError;
 use ort_graph::OpError;
@@ -65,6 +65,7 @@ impl Run<'_> {
                 self.run_batched_scan(body, scan, inputs, n_own)
             }
             Action::Scan { body, scan } => self.run_scan(body, scan, &inputs[..n_own], inputs),
+            Action::SequenceMap { body } => self.run_sequence_map(body, &inputs[..n_own], inputs),
             Action::Run { .. } => Ok(Vec::new()),
         }
     }
@@ -215,6 +216,46 @@ impl Run<'_> {
             outputs.push(stack(&column, 0, false, || empty(body, i))?);
         }
         Ok(outputs)
+    }
+
+    /// `y…[i] = body(x[i], …)` for each item of the first input: items of the other sequences, and
+    /// the tensors themselves.
+    fn run_sequence_map(
+        &self,
+        body: &SubPlan,
+        own: &[Option<ValueView<'_>>],
+        outer: &Views<'_>,
+    ) -> Result<Vec<Value>, ControlError> {
+        let mut views = Vec::with_capacity(own.len());
+        let mut length = None;
+        for (index, input) in own.iter().enumerate() {
+            let view = input.ok_or(TensorError::MissingInput { index })?;
+            if index == 0 || !matches!(view, ValueView::Tensor(_)) {
+                let n = view.sequence()?.len();
+                if *length.get_or_insert(n) != n {
+                    let what = "the sequence is not as long as that of input 0";
+                    return Err(OpError::InputValue { index, what }.into());
+                }
+            }
+            views.push(view);
+        }
+        let length = length.unwrap_or(0);
+        let n_outputs = body.plan.graph.outputs().len();
+        let mut mapped: Vec<Vec<Value>> = vec![Vec::with_capacity(length); n_outputs];
+        for i in 0..length {
+            let args: Result<Vec<_>, _> = views.iter().map(|&view| item(view, i)).collect();
+            let made = self.sub_plan(body, &args?, outer)?;
+            mapped.iter_mut().zip(made).for_each(|(all, one)| all.push(one));
+        }
+        Ok(mapped.into_iter().map(Value::Sequence).collect())
+    }
+}
+
+/// Item `at` of a sequence; a tensor as it is.
+fn item(view: ValueView<'_>, at: usize) -> Result<ValueView<'_>, TensorError> {
+    match view {
+        ValueView::Tensor(_) => Ok(view),
+        _ => Ok(view.sequence()?[at].view()),
     }
 }
 

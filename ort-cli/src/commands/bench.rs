@@ -122,8 +122,8 @@ struct OperatorTime {
     time: Duration,
 }
 
-/// The mean of a few runs, at most as many as fit into half a second. The time of If, Loop and Scan
-/// has that of their subgraphs in it.
+/// The mean of a few runs, at most as many as fit into half a second. The time of control flow
+/// (If, Loop and their like) has that of its subgraphs in it.
 fn operators(
     session: &Session,
     inputs: &Inputs,

@@ -109,6 +109,7 @@ ops! {
     scatter_elements,
     scatter_nd,
     sequence,
+    sequence_map,
     shape,
     skip_layer_normalization,
     slice,

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use ort_tensor::DType;
 
 use super::Cell;
+use super::draw::bounds;
 
 impl Cell {
     /// The integer that a float is.
@@ -13,6 +14,20 @@ impl Cell {
         let integer = value as i128;
         assert!((integer as f64) == value, "{value} is no integer");
         Cell::Int(integer)
+    }
+
+    /// What a number is in a type: of integers the nearest one, the even one of two, that it has.
+    pub(super) fn saturated(dtype: DType, value: f64) -> Cell {
+        if !dtype.is_integer() {
+            return Cell::Float(value);
+        }
+        let (least, most) = bounds(dtype);
+        let value = value.round_ties_even();
+        if value.is_nan() {
+            Cell::Int(0)
+        } else {
+            Cell::whole(value.clamp(least as f64, most as f64))
+        }
     }
 
     /// How two cells of one type compare; NaN has no order.

@@ -5,6 +5,7 @@ use ort_graph::Attr;
 use super::Draw;
 
 /// A function of one number, and how a node names it.
+#[derive(Clone)]
 pub(super) struct Function {
     pub(super) name: &'static str,
     /// The parameters, in the order of the formula.

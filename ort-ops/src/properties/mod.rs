@@ -6,13 +6,16 @@
 //! its oracle: what the outputs should be, cell by cell, as the specification words it.
 
 mod array;
+mod attending;
 mod batch_normalization;
 mod cell;
+mod codes;
 mod draw;
 mod elementwise;
 mod forest;
 mod function;
 mod groups;
+mod kept;
 mod scores;
 mod windows;
 
@@ -52,6 +55,9 @@ enum Expected {
     Tensor { dtype: DType, array: Array, ulps: f64, distance: f64 },
     /// A tensor of this type and shape of which this holds.
     Such { dtype: DType, shape: Vec<usize>, holds: Box<dyn Fn(&Array) -> bool> },
+    /// A tensor whose elements are those numbers, give or take so much, as the type has them; near a
+    /// tie either neighbour is right. Integers saturate.
+    Within { dtype: DType, array: Array, slack: f64 },
     /// This very value.
     Value(Value),
     /// A sequence of such items.
@@ -88,6 +94,15 @@ impl Sample {
     fn new(inputs: &[&Tensor], oracle: impl Fn() -> Vec<Expected> + 'static) -> Self {
         let inputs = inputs.iter().map(|&tensor| Some(Value::Tensor(tensor.clone()))).collect();
         Self { attrs: Attrs::new(), inputs, n_outputs: 1, oracle: Box::new(oracle) }
+    }
+
+    /// A node with one output on tensors of which some are absent.
+    fn of(
+        inputs: impl IntoIterator<Item = Option<Tensor>>,
+        oracle: impl Fn() -> Vec<Expected> + 'static,
+    ) -> Self {
+        let inputs = inputs.into_iter().map(|input| input.map(Value::Tensor)).collect();
+        Self { inputs, ..Self::new(&[], oracle) }
     }
 
     /// A node whose first operand is `x`, and whose output has at each index the element of `x` that
@@ -157,6 +172,11 @@ impl Expected {
         Self::Tensor { dtype, array, ulps: 1.0, distance }
     }
 
+    /// These numbers, give or take so much.
+    fn within(dtype: DType, array: Array, slack: f64) -> Self {
+        Self::Within { dtype, array, slack }
+    }
+
     fn check(&self, found: &Value, output: usize) {
         match self {
             Self::Value(expected) => assert_eq!(found, expected, "output {output}"),
@@ -164,6 +184,23 @@ impl Expected {
                 let found = found.as_tensor().unwrap();
                 assert_eq!((found.dtype(), found.shape()), (*dtype, &**shape), "output {output}");
                 assert!(holds(&Array::of(found)), "output {output} is {:?}", Array::of(found));
+            }
+            Self::Within { dtype, array, slack } => {
+                let found = found.as_tensor().unwrap();
+                assert_eq!((found.dtype(), found.shape()), (*dtype, &*array.shape), "{output}");
+                let found = Array::of(found);
+                let bound = |slack: f64| {
+                    let cell = |x: &Cell| Cell::saturated(*dtype, x.float() + slack);
+                    Array::of(&array.map(cell).to_tensor(*dtype)).cells.into_iter()
+                };
+                let bounds = bound(-slack).zip(bound(*slack));
+                for (i, (found, (low, high))) in found.cells.iter().zip(bounds).enumerate() {
+                    let is_between = low.float() <= found.float() && found.float() <= high.float();
+                    assert!(
+                        found.is(&low) || is_between,
+                        "output {output}, cell {i}: {found:?} is not {low:?} to {high:?}"
+                    );
+                }
             }
             Self::Sequence(items) => {
                 let found = found.view().sequence().unwrap();
@@ -306,20 +343,27 @@ families! {
     gather,
     generator,
     geometry,
+    group_query,
     images,
     labels,
     lanes,
     layer_normalization,
     linear,
+    linear_attention,
     loss,
     movement,
+    multi_head,
     nchwc,
     ngram_hashes,
     normalization,
     pool,
     product,
+    qlinear,
     quantization,
-    quantized_elementwise,
+    quantized_embedding,
+    quantized_gemm,
+    quantized_lstm,
+    quantized_pool,
     quantized_product,
     random,
     recurrent,
@@ -329,7 +373,10 @@ families! {
     sampling,
     scatter,
     selection,
+    self_attention,
     sequences,
+    sparse_attention,
+    streams,
     strings,
     tokenizer,
     tokens,
@@ -347,6 +394,7 @@ const WITHOUT: &[(&str, &str, &str)] = &[
     ("", "If", "a plan runs it, not eval"),
     ("", "Loop", "a plan runs it, not eval"),
     ("", "Scan", "a plan runs it, not eval"),
+    ("", "SequenceMap", "a plan runs it, not eval"),
 ];
 
 #[test]

@@ -11,7 +11,6 @@ use super::{Array, Cell, Draw, Expected, Property, Sample};
 pub(super) const PROPERTIES: &[Property] = &[
     Property::onnx("MaxPool", &[1, 8, 10, 11, 12, 22], max_pool),
     Property::microsoft("MaxpoolWithMask", masked),
-    Property::microsoft("NhwcMaxPool", channels_last),
     Property::onnx("AveragePool", &[1, 7, 10, 11, 19, 22], average_pool),
     Property::onnx("LpPool", &[1, 2, 11, 18, 22], lp_pool),
     Property::onnx("GlobalAveragePool", &[1, 22], |draw, dtype| global(draw, dtype, mean)),
@@ -78,29 +77,6 @@ fn max_pool(draw: &mut Draw, dtype: DType) -> Sample {
         }
     });
     with_kernel(sample, &windows).maybe("storage_order", order).outputs(n_outputs)
-}
-
-/// Of images `[N, D₁, …, C]`.
-fn channels_last(draw: &mut Draw, dtype: DType) -> Sample {
-    let windows = Windows::draw(draw, true, true);
-    let [shape, y] = images(draw, &windows);
-    let last: Vec<_> = [0].into_iter().chain(2..shape.len()).chain([1]).collect();
-    let x = draw.small(dtype, &shape);
-    let stored = Array::of(&x).transposed(&last).to_tensor(dtype);
-    let least = if dtype == DType::I8 { Cell::Int(-128) } else { Cell::Int(0) };
-    let least = if dtype.is_float() { Cell::Float(f64::NEG_INFINITY) } else { least };
-    let sample = Sample::new(&[&stored], {
-        let windows = windows.clone();
-        move || {
-            let x = Array::of(&x);
-            let y = Array::from_fn(&y, |at| {
-                let place = place_of_largest(&x, &seen(&windows, at));
-                place.map_or(least.clone(), |at| x.at(&at).clone())
-            });
-            Expected::exact(dtype, y.transposed(&last))
-        }
-    });
-    with_kernel(sample, &windows)
 }
 
 /// In each row of a window the elements before the first that is masked out.

@@ -1,6 +1,5 @@
 //! Products and convolutions of codes: exact, since scales are powers of two.
 
-use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
 
 use super::convolution::Convolution;
@@ -15,7 +14,6 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::onnx("QLinearConv", &[10], |draw, dtype| qlinear_conv(draw, dtype, false)),
     Property::microsoft("MatMulInteger16", matmul_integer16),
     Property::microsoft("MatMulIntegerToFloat", matmul_integer_to_float),
-    Property::microsoft("QGemm", qgemm),
     Property::microsoft("QLinearConv", |draw, dtype| qlinear_conv(draw, dtype, true)),
 ];
 
@@ -68,7 +66,7 @@ pub(super) fn quantized(dtype: DType, value: f64, zero_point: &Cell) -> Cell {
 }
 
 /// One value, or one a row or column, and the shape that stretches over matrices.
-fn parameter(draw: &mut Draw, matrix: &[usize], is_row: bool) -> [Vec<usize>; 2] {
+pub(super) fn parameter(draw: &mut Draw, matrix: &[usize], is_row: bool) -> [Vec<usize>; 2] {
     let single = [vec![], vec![1]];
     match matrix {
         [.., m, _] if is_row && draw.one_in(2) => [vec![*m], vec![*m, 1]],
@@ -136,55 +134,6 @@ fn matmul_integer_to_float(draw: &mut Draw, dtype: DType) -> Sample {
         }
     });
     if bias.is_some() { sample.input(6, bias) } else { sample }
-}
-
-/// With a zero point of the result codes, else float.
-fn qgemm(draw: &mut Draw, dtype: DType) -> Sample {
-    let [m, k, n] = [draw.dim(), draw.dim(), draw.dim()];
-    let types = [dtype, draw.pick(BYTES), draw.pick(BYTES)];
-    let column = parameter(draw, &[k, n], false);
-    let (a, b) = (draw.any(dtype, &[m, k]), draw.any(types[1], &[k, n]));
-    let shapes = [vec![], column[0].clone(), vec![]];
-    let scales = [0, 1, 2].map(|i| scales(draw, DType::F32, &shapes[i]));
-    let zeros = [0, 1, 2].map(|i| draw.any(types[i], &shapes[i]));
-    let c = draw.operand(&[m, n]);
-    let c = Some(draw.small(DType::I32, &c)).filter(|_| draw.one_in(2));
-    let (is_quantized, alpha) = (draw.one_in(2), draw.pick(&[None, Some(0.5)]));
-    let flags = [draw.one_in(2), draw.one_in(2)];
-    let stored = |x: &Tensor, is_transposed: bool| match is_transposed {
-        true => Array::of(x).transposed(&[1, 0]).to_tensor(x.dtype()),
-        false => x.clone(),
-    };
-    let (left, right) = (stored(&a, flags[0]), stored(&b, flags[1]));
-    let operands = [&left, &scales[0], &zeros[0], &right, &scales[1], &zeros[1]];
-    let sample = Sample::new(&operands.map(Clone::clone).each_ref(), {
-        let (c, scales, zeros) = (c.clone(), scales.clone(), zeros.clone());
-        move || {
-            let x = centered(&a, Some(&zeros[0]), &[]);
-            let w = centered(&b, Some(&zeros[1]), &column[1]);
-            let (sums, c) = (multiplied(DType::I64, &x, &w), c.as_ref().map(Array::of));
-            let [x, w, y] = scales.each_ref().map(Array::of);
-            let factor = x.cells[0].float() * f64::from(alpha.unwrap_or(1.0));
-            let y = Array::from_fn(&sums.shape, |at| {
-                let c = c.as_ref().map_or(0.0, |c| c.at_broadcast(at).float());
-                let scale = w.cells[at[1] % w.cells.len()].float();
-                let value = (sums.at(at).float() + c) * factor * scale;
-                if !is_quantized {
-                    return Cell::Float(value);
-                }
-                quantized(types[2], value / y.cells[0].float(), &Array::of(&zeros[2]).cells[0])
-            });
-            Expected::exact(if is_quantized { types[2] } else { DType::F32 }, y)
-        }
-    });
-    let sample = if c.is_some() { sample.input(6, c) } else { sample };
-    let [_, _, y_scale] = scales;
-    let [_, _, y_zero] = zeros;
-    let sample = if is_quantized { sample.input(7, y_scale).input(8, y_zero) } else { sample };
-    sample
-        .maybe("alpha", alpha.map(Attr::Float))
-        .maybe("transA", flags[0].then_some(Attr::Int(1)))
-        .maybe("transB", flags[1].then_some(Attr::Int(1)))
 }
 
 fn qlinear_matmul(draw: &mut Draw, dtype: DType) -> Sample {

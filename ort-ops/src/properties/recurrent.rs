@@ -14,7 +14,7 @@ pub(super) const PROPERTIES: &[Property] = &[
 ];
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+pub(super) enum Kind {
     Rnn,
     Gru,
     Lstm,
@@ -39,22 +39,22 @@ impl Kind {
 }
 
 /// What a layer computes with; the batch comes second.
-struct Layer {
-    kind: Kind,
+pub(super) struct Layer {
+    pub(super) kind: Kind,
     /// Of each direction, whether it goes from last to first.
-    directions: Vec<bool>,
-    functions: Vec<Function>,
-    clip: f64,
+    pub(super) directions: Vec<bool>,
+    pub(super) functions: Vec<Function>,
+    pub(super) clip: f64,
     /// `linear_before_reset` or `input_forget`.
-    flag: bool,
-    x: Array,
-    w: Array,
-    r: Array,
-    b: Option<Array>,
-    lens: Option<Array>,
-    h: Option<Array>,
-    c: Option<Array>,
-    p: Option<Array>,
+    pub(super) flag: bool,
+    pub(super) x: Array,
+    pub(super) w: Array,
+    pub(super) r: Array,
+    pub(super) b: Option<Array>,
+    pub(super) lens: Option<Array>,
+    pub(super) h: Option<Array>,
+    pub(super) c: Option<Array>,
+    pub(super) p: Option<Array>,
 }
 
 impl Layer {
@@ -80,7 +80,7 @@ impl Layer {
     }
 
     /// The next state.
-    fn step(&self, d: usize, x: &[f64], h: &[f64], c: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    pub(super) fn step(&self, d: usize, x: &[f64], h: &[f64], c: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let units = 0..self.hidden();
         let whole = |gate: usize, j: usize| self.gate((d, gate, j), x, h).iter().sum::<f64>();
         match self.kind {
@@ -157,12 +157,12 @@ impl Layer {
     }
 }
 
-fn cells(x: &[f64]) -> Vec<Cell> {
+pub(super) fn cells(x: &[f64]) -> Vec<Cell> {
     x.iter().copied().map(Cell::Float).collect()
 }
 
 /// The functions of all directions, and the attributes that say so.
-fn functions(
+pub(super) fn functions(
     draw: &mut Draw,
     kind: Kind,
     n_directions: usize,
@@ -264,7 +264,7 @@ fn close(dtype: DType, y: Array) -> Expected {
 
 /// Input, weights of it and of the state, then, each perhaps absent: biases, lengths, first states
 /// and peepholes.
-fn operands(draw: &mut Draw, dtype: DType, kind: Kind, n: usize) -> [Option<Tensor>; 8] {
+pub(super) fn operands(draw: &mut Draw, dtype: DType, kind: Kind, n: usize) -> [Option<Tensor>; 8] {
     let [steps, batch] = [draw.some_dim(), draw.dim().min(3)];
     let [inputs, units] = [draw.some_dim().min(3), draw.some_dim().min(3)];
     let rows = kind.n_gates() * units;

@@ -162,6 +162,7 @@ impl Compiler<'_> {
             }
             Control::Loop => Action::Loop { body: sub("body")? },
             Control::Scan => Action::Scan { body: sub("body")?, scan: ScanSpec::of(node) },
+            Control::SequenceMap => Action::SequenceMap { body: sub("body")? },
             _ => return Err(unclaimed(node)),
         };
         let outputs = node.outputs.clone();

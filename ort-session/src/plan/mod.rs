@@ -71,6 +71,8 @@ pub(crate) enum Action {
     Loop { body: SubPlan },
     /// Runs a plan for each slice of its scanned inputs.
     Scan { body: SubPlan, scan: ScanSpec },
+    /// Runs a plan for each item of its sequences.
+    SequenceMap { body: SubPlan },
 }
 
 /// A subgraph's plan, and where it finds what it captures.
@@ -106,7 +108,9 @@ impl Plan {
                     then_branch.plan.visit(visit);
                     else_branch.plan.visit(visit);
                 }
-                Action::Loop { body } | Action::Scan { body, .. } => body.plan.visit(visit),
+                Action::Loop { body }
+                | Action::Scan { body, .. }
+                | Action::SequenceMap { body } => body.plan.visit(visit),
             }
         }
     }

@@ -74,8 +74,10 @@ fn propagate(plan: &Plan, args: &Args<'_>) -> Result<Vec<Fact>, (String, OpError
             let known = known.as_ref().and_then(|known| known.get(i)?.clone());
             facts[output.index()] = match known {
                 Some(tensor) => Fact::constant(tensor),
-                None if node.op.behaviour().control.is_some() => without_shape(fact.ty),
-                None if fact.ty == Type::Unknown => without_shape(graph.fact(output).ty.clone()),
+                None if node.op.behaviour().control.is_some() => without_shape(fact.ty).into(),
+                None if fact.ty == Type::Unknown => {
+                    without_shape(graph.fact(output).ty.clone()).into()
+                }
                 None => fact,
             };
         }
@@ -83,20 +85,23 @@ fn propagate(plan: &Plan, args: &Args<'_>) -> Result<Vec<Fact>, (String, OpError
     Ok(facts)
 }
 
-/// The fact of a value that is there: small contents are not looked at.
+/// The fact of a value that is there: small contents are not looked at, and neither are shapes
+/// within a sequence or optional, which a [`Signature`] does not hold.
 fn fact_of(view: ValueView<'_>) -> Fact {
     match view {
         ValueView::Tensor(view) => Fact::shaped(view.dtype(), view.shape()),
-        ValueView::Other(value) => Fact::of_value(value),
+        ValueView::Other(value) => without_shape(Type::of_value(value)).into(),
         _ => Fact::UNKNOWN,
     }
 }
 
 /// The same without what only a run can tell.
-fn without_shape(ty: Type) -> Fact {
+fn without_shape(ty: Type) -> Type {
     match ty {
-        Type::Tensor(tensor) => Type::Tensor(TensorType { dims: None, ..tensor }).into(),
-        other => other.into(),
+        Type::Tensor(tensor) => Type::Tensor(TensorType { dims: None, ..tensor }),
+        Type::Sequence(item) => Type::Sequence(Box::new(without_shape(*item))),
+        Type::Optional(inner) => Type::Optional(Box::new(without_shape(*inner))),
+        other => other,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Inputs and outputs: by name and position, borrowed, and every way they can be wrong.
 
 use ndarray::array;
-use ort_session::{ModelBytes, RunInputs, Session, Tensor, TensorView};
+use ort_session::{ModelBytes, RunInputs, Session, Tensor, TensorView, Value};
 
 use crate::model::{ModelWriter, gated, gated_value};
 
@@ -108,4 +108,21 @@ fn an_empty_batch_gives_an_empty_result() {
     let x = Tensor::from_slice::<f32>(&[0, 3], &[]).unwrap();
     let outputs = session().run([("x", &x)]).unwrap();
     assert_eq!(outputs[0].as_tensor().unwrap().shape(), [0, 3]);
+}
+
+#[test]
+fn the_items_of_one_run_do_not_bind_the_next() {
+    let model =
+        ModelWriter::default().sequence("items").node("SequenceLength", 11, &["items"], "n");
+    let model = model.node("Sub", 14, &["n", "n"], "zero");
+    let model = model.node("SequenceAt", 11, &["items", "zero"], "x");
+    let model = model.node("Add", 14, &["x", "x"], "y").output("y");
+    let session = Session::builder().commit(ModelBytes::from_vec(model.bytes())).unwrap();
+    for x in [[1.0_f32, 2.0, 3.0].as_slice(), &[4.0], &[5.0, 6.0]] {
+        let item = Tensor::from_slice(&[x.len()], x).unwrap();
+        let items = Value::Sequence(vec![item.into()]);
+        let outputs = session.run([("items", items)]).unwrap();
+        let expected: Vec<f32> = x.iter().map(|x| x + x).collect();
+        assert_eq!(outputs[0].as_tensor().unwrap().as_slice::<f32>().unwrap(), expected);
+    }
 }

@@ -7,3 +7,4 @@ mod concurrency;
 mod inputs;
 mod model;
 mod providers;
+mod sequence_map;

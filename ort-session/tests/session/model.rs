@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use ort_format::record;
-use ort_format::{DataType, DimensionValueType};
+use ort_format::{AttributeType, DataType, DimensionValueType};
 
-/// The bytes of a model.
+/// A model, or the subgraph of a node.
 #[derive(Default)]
 pub(crate) struct ModelWriter {
     graph: record::Graph<'static>,
@@ -15,7 +15,15 @@ impl ModelWriter {
     /// An input of floats; a negative dimension is the symbol `n`.
     pub(crate) fn input(mut self, name: &'static str, dims: &[i64]) -> Self {
         self.graph.inputs.push(name.into());
-        self.value(name, DataType::Float, Some(dims))
+        self.value(name, floats(Some(dims)))
+    }
+
+    /// An input that is a sequence of floats.
+    pub(crate) fn sequence(mut self, name: &'static str) -> Self {
+        self.graph.inputs.push(name.into());
+        let sequence = record::SequenceType { elem_type: Some(floats(None)) };
+        let value = Some(record::TypeInfoValue::Sequence(Box::new(sequence)));
+        self.value(name, record::TypeInfo { value, ..record::TypeInfo::default() })
     }
 
     pub(crate) fn output(mut self, name: &'static str) -> Self {
@@ -33,7 +41,7 @@ impl ModelWriter {
             raw_data: Some(raw.into()),
             ..record::Tensor::default()
         });
-        self.value(name, DataType::Float, Some(dims))
+        self.value(name, floats(Some(dims)))
     }
 
     /// An initializer of floats that is an input, too: a run may override it.
@@ -42,7 +50,7 @@ impl ModelWriter {
         self.constant(name, dims, data)
     }
 
-    /// A node whose output has the given name, of floats.
+    /// A node whose output has the given name.
     pub(crate) fn node(
         mut self,
         op_type: &'static str,
@@ -61,7 +69,24 @@ impl ModelWriter {
             input_arg_counts: vec![1; inputs.len()],
             ..record::Node::default()
         });
-        self.value(output, DataType::Float, None)
+        self
+    }
+
+    /// Another output of the last node.
+    pub(crate) fn also(mut self, output: &'static str) -> Self {
+        self.graph.nodes.last_mut().unwrap().outputs.push(output.into());
+        self
+    }
+
+    /// The attribute `body` of the last node.
+    pub(crate) fn body(mut self, body: ModelWriter) -> Self {
+        self.graph.nodes.last_mut().unwrap().attributes.push(record::Attribute {
+            name: "body".into(),
+            attribute_type: AttributeType::Graph,
+            g: Some(body.graph),
+            ..record::Attribute::default()
+        });
+        self
     }
 
     pub(crate) fn bytes(self) -> Vec<u8> {
@@ -75,25 +100,30 @@ impl ModelWriter {
         ort_format::write(&record::File { model, ..record::File::default() }).unwrap()
     }
 
-    fn value(mut self, name: &'static str, elem_type: DataType, dims: Option<&[i64]>) -> Self {
-        let dim = |&n: &i64| record::Dimension {
-            value: record::DimensionValue {
-                dim_type: if n < 0 { DimensionValueType::Param } else { DimensionValueType::Value },
-                dim_value: n.max(0),
-                dim_param: (n < 0).then(|| "n".into()),
-            },
-            ..record::Dimension::default()
-        };
-        let shape = dims.map(|dims| record::Shape { dim: dims.iter().map(dim).collect() });
-        let tensor = record::TensorTypeAndShape { elem_type, shape };
-        let value = Some(record::TypeInfoValue::Tensor(tensor));
+    fn value(mut self, name: &'static str, type_info: record::TypeInfo<'static>) -> Self {
         self.graph.node_args.push(record::ValueInfo {
             name: name.into(),
-            type_info: Some(record::TypeInfo { value, ..record::TypeInfo::default() }),
+            type_info: Some(type_info),
             ..record::ValueInfo::default()
         });
         self
     }
+}
+
+/// The type of a tensor of floats; a negative dimension is the symbol `n`.
+fn floats(dims: Option<&[i64]>) -> record::TypeInfo<'static> {
+    let dim = |&n: &i64| record::Dimension {
+        value: record::DimensionValue {
+            dim_type: if n < 0 { DimensionValueType::Param } else { DimensionValueType::Value },
+            dim_value: n.max(0),
+            dim_param: (n < 0).then(|| "n".into()),
+        },
+        ..record::Dimension::default()
+    };
+    let shape = dims.map(|dims| record::Shape { dim: dims.iter().map(dim).collect() });
+    let tensor = record::TensorTypeAndShape { elem_type: DataType::Float, shape };
+    let value = Some(record::TypeInfoValue::Tensor(tensor));
+    record::TypeInfo { value, ..record::TypeInfo::default() }
 }
 
 /// `y = relu(x + b) · x`, with x: [n, 3].

@@ -14,7 +14,8 @@ use crate::quantized::{Code, scales};
 /// DynamicQuantizeLSTM: as LSTM, with `w: [D, I, 4·H]` and `r: [D, H, 4·H]` of int8 or uint8, and
 /// after the inputs of LSTM scale and zero point of `w`, then of `r`, each `[D]` or `[D, 4·H]`. What
 /// is multiplied with them, all of `x` up to the longest sequence at once, the state of all
-/// sequences that are not over step by step, is quantized to uint8 as DynamicQuantizeLinear does.
+/// sequences that are not over, or were not a step before, step by step, is quantized to uint8 as
+/// DynamicQuantizeLinear does.
 /// Sums are exact, the rest is float32; `x` is float, float16 or bfloat16.
 ///
 /// Source: com.microsoft, DynamicQuantizeLSTM-1 (ONNX Runtime 1.31, which with more than one thread may

@@ -177,7 +177,7 @@ impl<'a, R: Real> Pass<'a, R> {
         for (b, h) in h.chunks_exact_mut(hidden).enumerate() {
             let len = self.lens[b];
             if step >= len {
-                // Nobody looks at what it is added to, but it must not stretch a range.
+                // Nobody looks at what it is added to, but it must not stretch a range for long.
                 h.fill(R::default());
                 continue;
             }

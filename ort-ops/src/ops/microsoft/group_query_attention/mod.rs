@@ -208,7 +208,7 @@ impl GroupQueryAttention {
             let (step, query) = (steps[i / len], i % len);
             let position = match given {
                 // A first step counts from its first position.
-                Some(&[first, ..]) if step.position(0) == 0 && len > 1 => {
+                Some(&[first, ..]) if step.is_first => {
                     first.saturating_add(i64::try_from(query).unwrap_or(i64::MAX))
                 }
                 Some(ids) => *ids.get(i).ok_or(OpError::InputValue {

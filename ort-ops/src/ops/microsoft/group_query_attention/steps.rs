@@ -18,6 +18,8 @@ pub(super) struct Step {
     pub(super) total: usize,
     /// How many rows are not kept for the next step.
     pub(super) dropped: usize,
+    /// Whether no batch has a past.
+    pub(super) is_first: bool,
 }
 
 impl Step {
@@ -52,8 +54,9 @@ pub(super) fn read(
         let total = usize::try_from(i64::from(last) + 1).ok().filter(|&n| n <= longest);
         let total = total.ok_or(wrong(5))?;
         // In a first step what is missing is padding at the end.
-        let past = if len == longest { 0 } else { total.checked_sub(len).ok_or(wrong(5))? };
-        let mut step = Step { first: 0, old: past, new: len, total, dropped: 0 };
+        let is_first = len == longest;
+        let past = if is_first { 0 } else { total.checked_sub(len).ok_or(wrong(5))? };
+        let mut step = Step { first: 0, old: past, new: len, total, dropped: 0, is_first };
         if let Some(window) = op.local_window_size.filter(|_| op.slides) {
             step.old = resident(past, window, capacity)?;
             step.first = past - step.old;
