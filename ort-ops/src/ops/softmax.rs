@@ -90,7 +90,8 @@ pub(crate) fn softmax(lane: &mut [f64]) {
     lane.iter_mut().for_each(|x| *x /= sum);
 }
 
-fn log_softmax(lane: &mut [f64]) {
+/// `x[i] ← x[i] − ln Σ exp(x)`, likewise.
+pub(crate) fn log_softmax(lane: &mut [f64]) {
     let max = largest(lane);
     let log_sum = lane.iter().map(|x| (x - max).exp()).sum::<f64>().ln();
     lane.iter_mut().for_each(|x| *x = *x - max - log_sum);

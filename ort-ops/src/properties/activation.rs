@@ -47,6 +47,7 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::onnx("Swish", &[24], |draw, dtype| {
         activation(draw, dtype, &[("alpha", 1.0)], |x, p| x * sigmoid(p[0] * x))
     }),
+    Property::onnx("SwiGLU", &[28], gated),
     Property::onnx("ThresholdedRelu", &[10, 22], |draw, dtype| {
         activation(draw, dtype, &[("alpha", 1.0)], |x, p| if x > p[0] { x } else { 0.0 })
     }),
@@ -66,6 +67,9 @@ pub(super) const PROPERTIES: &[Property] = &[
         biased(draw, dtype, has_bias, gelu_by_tanh)
     }),
 ];
+
+/// Up to eight operations, each within an ULP of a double.
+const OPERATIONS: f64 = 8.0;
 
 /// A function of floats with attributes that have defaults: each is absent or given.
 fn activation(
@@ -101,8 +105,7 @@ fn formula(
     let shape = draw.shape(0);
     let x = draw.real(dtype, &shape, 6.0);
     let parameters: Vec<_> = parameters.into_iter().map(f64::from).collect();
-    // Up to eight operations, each within an ULP of a double.
-    Sample::mapped(&x, 8.0, move |x| Cell::Float(f(x.float(), &parameters)))
+    Sample::mapped(&x, OPERATIONS, move |x| Cell::Float(f(x.float(), &parameters)))
 }
 
 fn with_floats<'a>(sample: Sample, attrs: impl Iterator<Item = (&'a str, Option<f32>)>) -> Sample {
@@ -133,6 +136,23 @@ fn shrink(draw: &mut Draw, dtype: DType) -> Sample {
         x => Cell::Float(shrunk(x.float())),
     });
     with_floats(sample, [("bias", bias), ("lambd", lambd)].into_iter())
+}
+
+/// The Swish of one operand times another one of its shape.
+fn gated(draw: &mut Draw, dtype: DType) -> Sample {
+    let shape = draw.shape(0);
+    let [a, b] = [0, 1].map(|_| draw.real(dtype, &shape, 6.0));
+    let given = draw.pick(&[None, Some(0.25), Some(3.0)]);
+    let alpha = f64::from(given.unwrap_or(1.0));
+    let sample = Sample::new(&[&a.clone(), &b.clone()], move || {
+        let (a, b) = (Array::of(&a), Array::of(&b));
+        let y = Array::from_fn(&a.shape, |at| {
+            let (a, b) = (a.at(at).float(), b.at(at).float());
+            Cell::Float(a / (1.0 + (-alpha * a).exp()) * b)
+        });
+        Expected::rounded(dtype, y, OPERATIONS)
+    });
+    with_floats(sample, [("alpha", given)].into_iter())
 }
 
 /// `f(x + bias)`, the bias along the last axis.

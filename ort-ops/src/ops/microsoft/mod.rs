@@ -4,7 +4,6 @@
 ops! {
     attention,
     bifurcation_detector,
-    causal_conv_with_state,
     cdist,
     conv_transpose_with_dynamic_pads,
     crop_and_resize,
@@ -16,7 +15,6 @@ ops! {
     group_query_attention,
     hyper_connection,
     inverse,
-    linear_attention,
     linear_attention_gate,
     matmul_bnb4,
     matmul_fpq4,

@@ -11,13 +11,22 @@ use crate::infer::ranked_fact;
 use crate::ops::unary::sigmoid;
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] = &[OpDef {
-    domain: "com.microsoft",
-    name: "CausalConvWithState",
-    versions: (1, 1),
-    types: DType::is_float,
-    build: CausalConv::build,
-}];
+pub const DEFS: &[OpDef] = &[
+    OpDef {
+        domain: "",
+        name: "CausalConvWithState",
+        versions: (27, 27),
+        types: DType::is_float,
+        build: CausalConv::build,
+    },
+    OpDef {
+        domain: "com.microsoft",
+        name: "CausalConvWithState",
+        versions: (1, 1),
+        types: DType::is_float,
+        build: CausalConv::build_microsoft,
+    },
+];
 
 /// CausalConvWithState: `y[c, t] = f(b[c] + Σ w[c, j] · x[c, t − (k − 1 − j)·dilation])`, where the
 /// state stands before `x`.
@@ -27,7 +36,8 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// `y`, and the state after `x`: the last P of what was seen. With a window states have a first
 /// dimension of that length, as those of LinearAttention have.
 ///
-/// Source: com.microsoft, CausalConvWithState-1 (ONNX Runtime 1.31, whose CPU provider has neither
+/// Source: ONNX operator set, CausalConvWithState-27, which has neither dilation, channels that come
+/// last nor a window; com.microsoft, CausalConvWithState-1 (ONNX Runtime 1.31, whose CPU provider has neither
 /// window nor more than one spatial dimension; nor do we have the latter, of which its documentation
 /// does not say how the others are padded).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,20 +72,19 @@ impl Sequences {
 
 impl CausalConv {
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+        let is_silu = is_silu(spec)?;
+        Ok(Arc::new(Self { dilation: 1, is_silu, channels_last: false, state_window: None }))
+    }
+
+    fn build_microsoft(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
         if spec.int("ndim")?.unwrap_or(1) != 1 {
             return Err(OpError::Unsupported { what: "more than one spatial dimension" });
         }
-        let name = "activation";
-        let is_silu = match spec.string(name)?.unwrap_or("none") {
-            "silu" | "swish" => true,
-            "none" => false,
-            other => return Err(OpError::AttributeValue { name, found: other.into() }),
-        };
         let (name, dilation) = ("dilation", spec.int("dilation")?.unwrap_or(1));
         let wrong = || OpError::AttributeValue { name, found: dilation.to_string() };
         Ok(Arc::new(Self {
             dilation: usize::try_from(dilation).ok().filter(|&n| n > 0).ok_or_else(wrong)?,
-            is_silu,
+            is_silu: is_silu(spec)?,
             channels_last: spec.flag("channels_last", false)?,
             state_window: state_window(spec)?,
         }))
@@ -98,6 +107,15 @@ impl CausalConv {
         let mut own = Shape::from_slice(x);
         own[if self.channels_last { 1 } else { 2 }] = past;
         Ok((self.state_window.into_iter().chain(own).collect(), past))
+    }
+}
+
+fn is_silu(spec: &NodeSpec<'_>) -> Result<bool, OpError> {
+    let name = "activation";
+    match spec.string(name)?.unwrap_or("none") {
+        "silu" | "swish" => Ok(true),
+        "none" => Ok(false),
+        other => Err(OpError::AttributeValue { name, found: other.into() }),
     }
 }
 
@@ -200,6 +218,29 @@ mod tests {
         let found = run(&wide, &[x(&[1, 1, 3]), w.clone()]).unwrap();
         assert_eq!(found, [vec![1.0, 2.0, 13.0], vec![2.0, 3.0]]);
         assert!(run(&wide, &[x(&[1, 1, 3]), w, None, past]).is_err());
+    }
+
+    #[test]
+    fn in_onnx_it_is_the_plain_form_alone() {
+        let case = || Case::new("CausalConvWithState", 27).outputs(2);
+        let x = |shape: &[usize]| Some(tensor(shape, &[1_f32, 2.0, 3.0, 4.0]));
+        let w = Some(tensor(&[2, 1, 3], &[100_f32, 10.0, 1.0, 1.0, 1.0, 1.0]));
+        let past = Some(tensor(&[1, 2, 2], &[7_f32, 8.0, 9.0, 1.0]));
+        let found = run(&case(), &[x(&[1, 2, 2]), w.clone(), None, past]).unwrap();
+        assert_eq!(found, [vec![781.0, 812.0, 13.0, 8.0], vec![1.0, 2.0, 3.0, 4.0]]);
+        let silu = case().attr("activation", Attr::String("swish".into()));
+        let zero = Some(tensor(&[2], &[-1_f32, -3.0]));
+        let found = run(&silu, &[x(&[2, 2, 1]), w.clone(), zero]).unwrap();
+        let minus_one = -1.0 / (1.0 + 1_f32.exp());
+        let near = |(y, x): (&f32, f32)| (y - x).abs() <= 4.0 * f32::EPSILON * x.abs();
+        let two = 2.0 / (1.0 + (-2_f32).exp());
+        assert!(found[0].iter().zip([0.0, minus_one, two, 1.0 / (1.0 + (-1_f32).exp())]).all(near));
+        assert_eq!(found[1], [0.0, 1.0, 0.0, 2.0, 0.0, 3.0, 0.0, 4.0]);
+        assert!(run(&case(), &[x(&[1, 2, 2, 1]), w.clone()]).is_err());
+        for name in ["channels_last", "dilation", "ndim", "state_window"] {
+            let case = case().attr(name, Attr::Int(1));
+            assert!(run(&case, &[x(&[1, 2, 2]), w.clone()]).is_err(), "{name}");
+        }
     }
 
     #[test]

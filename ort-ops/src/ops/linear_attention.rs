@@ -9,13 +9,22 @@ use crate::floats;
 use crate::infer::{expect_dims, ranked_fact};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] = &[OpDef {
-    domain: "com.microsoft",
-    name: "LinearAttention",
-    versions: (1, 1),
-    types: DType::is_float,
-    build: LinearAttention::build,
-}];
+pub const DEFS: &[OpDef] = &[
+    OpDef {
+        domain: "",
+        name: "LinearAttention",
+        versions: (27, 27),
+        types: DType::is_float,
+        build: LinearAttention::build,
+    },
+    OpDef {
+        domain: "com.microsoft",
+        name: "LinearAttention",
+        versions: (1, 1),
+        types: DType::is_float,
+        build: LinearAttention::build_microsoft,
+    },
+];
 
 /// LinearAttention: for each step and head, `s ← exp(decay) · s`, then `s ← s + k ⊗ v`, or, with the
 /// delta rule, `s ← s + beta · k ⊗ (v − sᵀ·k)`, and `y = scale · sᵀ·q`.
@@ -26,7 +35,8 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// window states have a first dimension of that length: the last of it is that state, each other the
 /// one a step before the next, or zeros before the first step.
 ///
-/// Source: com.microsoft, LinearAttention-1 (ONNX Runtime 1.31, whose CPU provider has no window).
+/// Source: ONNX operator set, LinearAttention-27, in which Hkv divides Hq and there is no window;
+/// com.microsoft, LinearAttention-1 (ONNX Runtime 1.31, whose CPU provider has no window).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinearAttention {
     /// Hq.
@@ -63,6 +73,21 @@ struct Step<'a> {
 
 impl LinearAttention {
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+        let op = Self::read(spec)?;
+        if op.q_num_heads % op.kv_num_heads != 0 {
+            let found = op.kv_num_heads.to_string();
+            return Err(OpError::AttributeValue { name: "kv_num_heads", found });
+        }
+        Ok(Arc::new(op))
+    }
+
+    fn build_microsoft(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+        let state_window = state_window(spec)?;
+        Ok(Arc::new(Self { state_window, ..Self::read(spec)? }))
+    }
+
+    /// What both domains have: all but the window.
+    fn read(spec: &NodeSpec<'_>) -> Result<Self, OpError> {
         let wrong = |name, found: i64| OpError::AttributeValue { name, found: found.to_string() };
         let count = |name| {
             let n = spec.int(name)?.ok_or(OpError::MissingAttribute { name })?;
@@ -83,14 +108,9 @@ impl LinearAttention {
         };
         // How a long sequence is cut does not change the result.
         spec.ignore("chunk_size");
-        Ok(Arc::new(Self {
-            q_num_heads,
-            kv_num_heads,
-            scale: spec.float("scale")?.unwrap_or(0.0),
-            is_gated,
-            is_delta,
-            state_window: state_window(spec)?,
-        }))
+        let scale = spec.float("scale")?.unwrap_or(0.0);
+        let state_window = None;
+        Ok(Self { q_num_heads, kv_num_heads, scale, is_gated, is_delta, state_window })
     }
 
     /// How many heads `y` has.
@@ -257,12 +277,16 @@ impl Operator for LinearAttention {
 #[cfg(test)]
 mod tests {
     use ort_graph::Attr;
-    use ort_tensor::Tensor;
+    use ort_tensor::{Tensor, Value};
 
     use crate::case::{Case, tensor};
 
     fn case(rule: &str) -> Case {
-        let case = Case::new("LinearAttention", 1).domain("com.microsoft").outputs(2);
+        of(Case::new("LinearAttention", 1).domain("com.microsoft"), rule)
+    }
+
+    fn of(case: Case, rule: &str) -> Case {
+        let case = case.outputs(2);
         let case = case.attr("q_num_heads", Attr::Int(1)).attr("kv_num_heads", Attr::Int(1));
         case.attr("scale", Attr::Float(1.0)).attr("update_rule", Attr::String(rule.into()))
     }
@@ -294,6 +318,28 @@ mod tests {
         close(run(&case("delta"), &[None, None, beta.clone()]).unwrap(), [3.0, 2.0]);
         close(run(&case("gated_delta"), &[None, half, beta]).unwrap(), [3.0, 3.5]);
         assert!(run(&case("gated"), &[]).is_err() && run(&case("other"), &[]).is_err());
+    }
+
+    #[test]
+    fn in_onnx_several_queries_share_a_state_and_none_is_spread() {
+        let case = |q, kv| {
+            let case = of(Case::new("LinearAttention", 27), "linear");
+            case.attr("q_num_heads", Attr::Int(q)).attr("kv_num_heads", Attr::Int(kv))
+        };
+        let read = |values: &[Value], i: usize| -> Vec<f32> {
+            values[i].as_tensor().unwrap().as_slice().unwrap().to_vec()
+        };
+        let q = tensor(&[1, 1, 4], &[1_f32, 2.0, 3.0, 4.0]);
+        let [k, v] = [[10_f32, 1.0], [5.0, 7.0]].map(|x| tensor(&[1, 1, 2], &x));
+        let values = case(4, 2).run(&[q.clone(), k.clone(), v.clone()]).unwrap();
+        assert_eq!(read(&values, 0), [50.0, 100.0, 21.0, 28.0]);
+        assert_eq!(read(&values, 1), [50.0, 7.0]);
+        // One head of two features: rows of the state are those of the key.
+        let values = case(2, 1).run(&[q.clone(), k.clone(), v.clone()]).unwrap();
+        assert_eq!(read(&values, 0), [60.0, 84.0, 170.0, 238.0]);
+        assert_eq!(read(&values, 1), [50.0, 70.0, 5.0, 7.0]);
+        assert!(case(1, 2).run(&[k.clone(), q.clone(), q.clone()]).is_err());
+        assert!(case(4, 2).attr("state_window", Attr::Int(1)).run(&[q, k, v]).is_err());
     }
 
     #[test]
