@@ -89,9 +89,7 @@ fn roles(compiler: &Compiler<'_>) -> Option<Roles> {
 
 fn compile(compiler: &mut Compiler<'_>) -> Compiled {
     let Some(roles) = roles(compiler) else { return Ok(None) };
-    let Some(right) =
-        Right::compile(compiler, roles.b, roles.b_zero, roles.is_b_transposed)
-    else {
+    let Some(right) = Right::compile(compiler, roles.b, roles.b_zero, roles.is_b_transposed) else {
         return Ok(None);
     };
     let fact = |input: Option<usize>| input.and_then(|input| compiler.fact(input));
@@ -101,7 +99,8 @@ fn compile(compiler: &mut Compiler<'_>) -> Compiled {
         fact(input).is_none_or(fits)
     };
     let is_f32 = |input| fact(input).is_none_or(|fact| fact.dtype() == Some(DType::F32));
-    let are_single = [roles.a_scale, roles.a_zero, roles.y_scale, roles.y_zero].into_iter().all(is_one);
+    let are_single =
+        [roles.a_scale, roles.a_zero, roles.y_scale, roles.y_zero].into_iter().all(is_one);
     let is_scaled = is_one(roles.b_scale) || is_row(roles.b_scale);
     let are_rows = is_row(roles.sum_bias) && is_row(roles.bias);
     let scales = [roles.a_scale, roles.b_scale, roles.y_scale, roles.bias];
@@ -215,7 +214,9 @@ impl Kernel for ByteMatMul {
         let sum_bias = optional(self.roles.sum_bias)?.map(|b| b.as_slice::<i32>()).transpose()?;
         let bias = optional(self.roles.bias)?.map(|b| b.as_slice::<f32>()).transpose()?;
         let y_zero = match optional(self.roles.y_zero)? {
-            Some(zero) if zero.dtype() == DType::I8 => zero.as_slice::<i8>()?.first().map(|&z| f32::from(z)),
+            Some(zero) if zero.dtype() == DType::I8 => {
+                zero.as_slice::<i8>()?.first().map(|&z| f32::from(z))
+            }
             Some(zero) => zero.as_slice::<u8>()?.first().map(|&zero| f32::from(zero)),
             None => None,
         };
@@ -226,12 +227,16 @@ impl Kernel for ByteMatMul {
             DType::I32 => product.run((left, sum_bias), y.into_slice()?, rest, |_, sums, y| {
                 y.copy_from_slice(sums);
             }),
-            DType::U8 => product.run((left, sum_bias), y.into_slice()?, rest, |columns, sums, y| {
-                requantize_u8(isa, sums, Factors::Each(&factors[columns]), y_zero, y);
-            }),
-            DType::I8 => product.run((left, sum_bias), y.into_slice()?, rest, |columns, sums, y| {
-                requantize_i8(isa, sums, Factors::Each(&factors[columns]), y_zero, y);
-            }),
+            DType::U8 => {
+                product.run((left, sum_bias), y.into_slice()?, rest, |columns, sums, y| {
+                    requantize_u8(isa, sums, Factors::Each(&factors[columns]), y_zero, y);
+                })
+            }
+            DType::I8 => {
+                product.run((left, sum_bias), y.into_slice()?, rest, |columns, sums, y| {
+                    requantize_i8(isa, sums, Factors::Each(&factors[columns]), y_zero, y);
+                })
+            }
             _ => product.run((left, sum_bias), y.into_slice()?, rest, |columns, sums, y| {
                 let bias = bias.map(|bias| &bias[columns.clone()]);
                 scale_sums(isa, sums, &factors[columns], bias, y);

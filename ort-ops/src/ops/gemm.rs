@@ -157,7 +157,11 @@ impl Operator for Gemm {
 }
 
 /// The dimensions of the matrix at `index`, transposed back; both unknown if the rank is.
-pub(crate) fn matrix_dims(inputs: &Facts<'_>, index: usize, is_transposed: bool) -> Result<[Dim; 2], OpError> {
+pub(crate) fn matrix_dims(
+    inputs: &Facts<'_>,
+    index: usize,
+    is_transposed: bool,
+) -> Result<[Dim; 2], OpError> {
     match (inputs.fact(index)?.dims(), is_transposed) {
         (None, _) => Ok([Dim::Unknown, Dim::Unknown]),
         (Some([rows, columns]), false) => Ok([rows.clone(), columns.clone()]),

@@ -183,8 +183,7 @@ fn causal_conv(draw: &mut Draw, dtype: DType) -> Sample {
     let dims = draw.shape_of_rank(n_dims);
     let channels = dims.iter().product();
     let (taps, steps) = (draw.some_dim(), draw.pick(&[None, Some(1), Some(2), Some(3)]));
-    let dilation = steps.unwrap_or(1);
-    let past_len = (taps - 1) * dilation;
+    let (dilation, past_len) = (steps.unwrap_or(1), (taps - 1) * steps.unwrap_or(1));
     let shape = |len: usize| match is_last {
         true => [&[batch, len], &dims[..]].concat(),
         false => vec![batch, channels, len],
@@ -193,8 +192,7 @@ fn causal_conv(draw: &mut Draw, dtype: DType) -> Sample {
     let mut real = |shape: &[usize]| draw.real(dtype, shape, 2.0);
     let (x, w) = (real(&shape(len)), real(&[channels, 1, taps]));
     let (bias, past) = (real(&[channels]), real(&windowed(&shape(past_len), window)));
-    let bias = draw.one_in(2).then_some(bias);
-    let past = draw.one_in(2).then_some(past);
+    let [bias, past] = [bias, past].map(|tensor| draw.one_in(2).then_some(tensor));
     let activation = draw.pick(&[None, Some("none"), Some("silu"), Some("swish")]);
     let is_silu = matches!(activation, Some("silu" | "swish"));
     let (x_shape, state_shape) = (shape(len), shape(past_len));

@@ -233,6 +233,7 @@ families! {
     crop_pad,
     determinant,
     edges,
+    experts,
     features,
     fourier,
     gather,

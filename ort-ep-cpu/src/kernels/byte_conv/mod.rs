@@ -68,7 +68,9 @@ fn compile(compiler: &mut Compiler<'_>) -> Compiled {
     };
     let is_zero = match (compiler.fact(5), compiler.constant(5)) {
         (None, _) => true,
-        (_, Some(zero)) => zero.view().as_bytes().is_some_and(|bytes| bytes.iter().all(|&b| b == 0)),
+        (_, Some(zero)) => {
+            zero.view().as_bytes().is_some_and(|bytes| bytes.iter().all(|&b| b == 0))
+        }
         _ => false,
     };
     let is_x = compiler.fact(0).and_then(Fact::dtype).is_some_and(DType::is_byte);

@@ -21,9 +21,7 @@ fn case(x: Tensor, zero: Tensor, w: &[usize]) -> Case {
 fn results_are_those_of_eval() {
     let ints = |values: &[i64]| Attr::Ints(values.to_vec());
     let x = |shape: &[usize]| bytes(shape, |bits| bits);
-    let attrs = |case: Case| {
-        case.attr("pads", ints(&[1, 1, 2, 0])).attr("strides", ints(&[1, 2]))
-    };
+    let attrs = |case: Case| case.attr("pads", ints(&[1, 1, 2, 0])).attr("strides", ints(&[1, 2]));
     for filters in [1, 12] {
         let case = attrs(case(x(&[2, 5, 9, 20]), Tensor::scalar(3_u8), &[filters, 5, 3, 2]));
         case.clone().input(Tensor::scalar(100_u8)).check(exact);
