@@ -101,6 +101,7 @@ kernels! {
     byte_binary,
     byte_conv,
     byte_matmul,
+    byte_pool,
     conv,
     conv_transpose,
     gemm,
