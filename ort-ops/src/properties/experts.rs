@@ -118,8 +118,10 @@ fn mixed(
     let mut cells = Vec::new();
     for token in 0..n_tokens {
         let x: Vec<_> = x.cells[token * hidden..][..hidden].iter().map(Cell::float).collect();
-        let powers: Vec<_> =
-            logits.cells[token * n_experts..][..n_experts].iter().map(|c| c.float().exp()).collect();
+        let powers: Vec<_> = logits.cells[token * n_experts..][..n_experts]
+            .iter()
+            .map(|c| c.float().exp())
+            .collect();
         let mut experts: Vec<_> = (0..n_experts).collect();
         experts.sort_by(|&a, &b| powers[b].total_cmp(&powers[a]));
         experts.truncate(k);
@@ -169,7 +171,8 @@ fn shapes(middle: Middle, Sizes { hidden, inner, .. }: Sizes) -> Vec<[usize; 2]>
 
 fn moe(draw: &mut Draw, dtype: DType) -> Sample {
     let (hidden, inner) = (draw.some_dim(), draw.some_dim());
-    let (sizes, middle, is_normalized) = (sizes(draw, hidden, inner), Middle::draw(draw), draw.one_in(2));
+    let (sizes, middle, is_normalized) =
+        (sizes(draw, hidden, inner), Middle::draw(draw), draw.one_in(2));
     let [x, logits] = tokens(draw, dtype, sizes);
     let tensors: Vec<_> = shapes(middle, sizes)
         .into_iter()
@@ -211,7 +214,8 @@ fn coded(
 ) -> ([Tensor; 3], Array) {
     let codes = draw.any(DType::U8, &[n_experts, rows, columns * bits / 8]);
     let n_blocks = block.map_or(1, |block| columns.div_ceil(block));
-    let scale_shape = [&[n_experts, rows][..], &vec![n_blocks; usize::from(block.is_some())]].concat();
+    let scale_shape =
+        [&[n_experts, rows][..], &vec![n_blocks; usize::from(block.is_some())]].concat();
     let scales = match dtype.is_float() {
         true => {
             let cell = |_: &[usize]| Cell::Float([0.25, 0.5, 1.0][draw.below(3)]);
@@ -229,7 +233,8 @@ fn coded(
     if !dtype.is_float() {
         return ([codes, scales, zeros], Array::from_fn(&[0], |_| Cell::Bool(false)));
     }
-    let (code_cells, scale_cells, zero_cells) = (Array::of(&codes), Array::of(&scales), Array::of(&zeros));
+    let (code_cells, scale_cells, zero_cells) =
+        (Array::of(&codes), Array::of(&scales), Array::of(&zeros));
     let code = |bytes: &[Cell], i: usize| {
         Cell::Int(bytes[i * bits / 8].int() >> (i * bits % 8) & ((1 << bits) - 1)).float()
     };
