@@ -21,6 +21,18 @@ impl Bytes<'_> {
     fn at(&self, p: usize, j: usize) -> u8 {
         self.data[p * self.strides[0] + j * self.strides[1]]
     }
+
+    /// Four elements of a column from row `p` on, zeros beyond the matrix, flipped.
+    fn quad(&self, p: usize, j: usize, flip: u8) -> [u8; QUAD] {
+        if j < self.n && p + QUAD <= self.k && self.strides[0] == 1 {
+            let from = &self.data[p + j * self.strides[1]..];
+            return std::array::from_fn::<_, QUAD, _>(|i| from[i] ^ flip);
+        }
+        std::array::from_fn(|i| match j < self.n && p + i < self.k {
+            true => self.at(p + i, j) ^ flip,
+            false => 0,
+        })
+    }
 }
 
 /// The bytes that a packed B takes.
@@ -42,11 +54,7 @@ pub fn pack_b(isa: Isa, b: &Bytes<'_>, flip: u8, packed: &mut [u8]) {
         let packed = &mut packed[panel * panel_len..][..panel_len];
         for (quad, group) in packed.as_chunks_mut::<QUAD>().0.chunks_mut(nr).enumerate() {
             for (j, bytes) in group.iter_mut().enumerate() {
-                let (j, p) = (first + j, quad * QUAD);
-                *bytes = std::array::from_fn(|i| match j < b.n && p + i < b.k {
-                    true => b.at(p + i, j) ^ flip,
-                    false => 0,
-                });
+                *bytes = b.quad(quad * QUAD, first + j, flip);
             }
         }
     }

@@ -27,8 +27,10 @@ pub(super) fn pack(compiler: &mut Compiler<'_>, weights: &Tensor) -> Option<Pack
     Some(compiler.packs.pack(weights, &recipe, &mut |packed| {
         let mut by_tap = vec![0; data.len()];
         for (filter, to) in data.chunks_exact(k.max(1)).zip(by_tap.chunks_exact_mut(k.max(1))) {
-            for (i, &byte) in filter.iter().enumerate() {
-                to[i % taps * channels + i / taps] = byte;
+            for (channel, bytes) in filter.chunks_exact(taps.max(1)).enumerate() {
+                for (tap, &byte) in bytes.iter().enumerate() {
+                    to[tap * channels + channel] = byte;
+                }
             }
         }
         pack_b(isa, &Bytes { data: &by_tap, k, n, strides: [1, k] }, 0, packed);
