@@ -107,6 +107,7 @@ kernels! {
     gemm,
     layer_norm,
     matmul,
+    nchwc_conv,
     pool,
     quantize,
     reduce,

@@ -1,0 +1,65 @@
+//! 3 positions by 4 output blocks of 8: 12 accumulators, 3 broadcasts and one register of filters.
+
+use super::{Line, Variant};
+use crate::Avx2;
+use crate::isa::x86::{load8, store8};
+use std::arch::x86_64::{
+    _mm256_add_ps, _mm256_fmadd_ps, _mm256_max_ps, _mm256_min_ps, _mm256_set1_ps,
+    _mm256_setzero_ps,
+};
+
+pub(super) const VARIANT: Variant = Variant { name: "avx2_3x4", block: LANES, filters: 4 };
+const LANES: usize = 8;
+const POSITIONS: usize = 3;
+
+pub(super) fn dense(token: Avx2, line: &Line<'_>, y: &mut [&mut [f32]]) {
+    line.each_tile(POSITIONS, |first, len| {
+        super::by_size!((len, y.len()): [1 2 3] => tile(token, line, first, y));
+    });
+}
+
+kernel! {
+    /// `R` positions from `first` on, by `F` output blocks.
+    Avx2 => fn tile<const R: usize, const F: usize>(
+        line: &Line<'_>,
+        first: usize,
+        y: &mut [&mut [f32]],
+    ) {
+        let mut sums = [[_mm256_setzero_ps(); F]; R];
+        let start = line.merge.start;
+        let places = line.places::<R>(first);
+        for f in 0..F {
+            let y = &y[f].as_chunks::<LANES>().0[places.clone()];
+            let bias = start.bias.map_or(_mm256_setzero_ps(), |bias| load8(&bias[f * LANES..]));
+            for r in 0..R {
+                sums[r][f] = if start.is_sum { _mm256_add_ps(load8(&y[r]), bias) } else { bias };
+            }
+        }
+        for (mut x, mut w) in line.runs::<R, F, LANES>(first) {
+            // One length for all, so that indices below it need no check.
+            let depth = w[0].len();
+            x.iter_mut().for_each(|x| *x = &x[..depth]);
+            w.iter_mut().for_each(|w| *w = &w[..depth]);
+            for k in 0..depth {
+                let mut lanes = [_mm256_setzero_ps(); F];
+                for f in 0..F {
+                    lanes[f] = load8(&w[f][k]);
+                }
+                for r in 0..R {
+                    let x = _mm256_set1_ps(x[r][k]);
+                    for f in 0..F {
+                        sums[r][f] = _mm256_fmadd_ps(x, lanes[f], sums[r][f]);
+                    }
+                }
+            }
+        }
+        let (min, max) = (_mm256_set1_ps(line.merge.min), _mm256_set1_ps(line.merge.max));
+        for f in 0..F {
+            let y = &mut y[f].as_chunks_mut::<LANES>().0[places.clone()];
+            for r in 0..R {
+                // Both return their second operand when either is NaN, so NaN passes through.
+                store8(&mut y[r], _mm256_min_ps(max, _mm256_max_ps(min, sums[r][f])));
+            }
+        }
+    }
+}
