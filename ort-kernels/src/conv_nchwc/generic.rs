@@ -6,7 +6,7 @@ use crate::isa::{GENERIC_FMA, mul_add};
 pub(super) const VARIANT: Variant = Variant { name: "generic", block: 8, filters: 1 };
 const POSITIONS: usize = 4;
 
-pub(super) fn dense(line: &Line<'_>, y: &mut [&mut [f32]]) {
+pub(super) fn line(line: &Line<'_>, y: &mut [&mut [f32]]) {
     match line.block {
         1 => tiles::<1>(line, y[0]),
         2 => tiles::<2>(line, y[0]),
@@ -36,7 +36,8 @@ fn tile<const B: usize, const R: usize>(line: &Line<'_>, first: usize, y: &mut [
         for (k, w) in w.iter().enumerate() {
             for r in 0..R {
                 for j in 0..B {
-                    sums[r][j] = mul_add::<GENERIC_FMA>(x[r][k], w[j], sums[r][j]);
+                    let x = if line.is_depthwise() { x[r][k * B + j] } else { x[r][k] };
+                    sums[r][j] = mul_add::<GENERIC_FMA>(x, w[j], sums[r][j]);
                 }
             }
         }

@@ -8,6 +8,8 @@ use std::ops::Range;
 
 /// The widest block.
 pub(super) const MAX_BLOCK: usize = 64;
+/// Pixels that a tile of 8 windows, 5 wide and 2 apart, reads.
+pub(super) const MAX_WINDOW: usize = 7 * 2 + 5;
 /// What a tap reads beside the image.
 static ZEROS: [f32; MAX_BLOCK] = [0.0; MAX_BLOCK];
 
@@ -67,6 +69,11 @@ impl Default for Line<'_> {
 }
 
 impl Line<'_> {
+    /// Whether outputs are computed lane by lane.
+    pub(super) fn is_depthwise(&self) -> bool {
+        self.lanes != self.depth
+    }
+
     /// Calls `tile` with the first output and the number of outputs of each tile: as few tiles as
     /// can be of at most `most`, all about as long.
     #[inline(always)]
@@ -86,6 +93,41 @@ impl Line<'_> {
     pub(super) fn places<const R: usize>(&self, first: usize) -> Range<usize> {
         let place = self.place + first - self.outputs.start;
         place..place + R
+    }
+
+    /// Rows of the image that a depthwise filter reads, each with its `K` taps.
+    #[inline(always)]
+    pub(super) fn rows<const K: usize, const B: usize>(
+        &self,
+    ) -> impl Iterator<Item = (&[[f32; B]], &[[f32; B]; K])> {
+        let [height, width] = &self.axes;
+        let x = self.x.as_chunks::<B>().0;
+        let w = self.w.as_chunks::<B>().0.as_chunks::<K>().0;
+        height.taps(self.row).map(move |tap| {
+            let y = self.row * height.stride + tap * height.dilation - height.pad[0];
+            (&x[y * width.input..][..width.input], &w[tap])
+        })
+    }
+
+    /// The `len` pixels of `row` from the first that output `first` reads, with zeros beside it.
+    #[inline(always)]
+    pub(super) fn window<'x, const B: usize>(
+        &self,
+        row: &'x [[f32; B]],
+        first: usize,
+        len: usize,
+        padded: &'x mut [[f32; B]; MAX_WINDOW],
+    ) -> &'x [[f32; B]] {
+        let width = &self.axes[1];
+        // To the left of the image places wrap, and no range follows them.
+        let start = (first * width.stride).wrapping_sub(width.pad[0]);
+        if let Some(inside) = row.get(start..start.wrapping_add(len)) {
+            return inside;
+        }
+        for (i, pixel) in padded[..len].iter_mut().enumerate() {
+            *pixel = row.get(start.wrapping_add(i)).copied().unwrap_or([0.0; B]);
+        }
+        &padded[..len]
     }
 
     /// The runs of the outputs `first..first + R`, in the order of the filter.

@@ -28,7 +28,6 @@
 //! which lie side by side in the image, too. A convolution of 1×1 without padding and strides has
 //! one long row.
 
-mod depthwise;
 mod line;
 
 use crate::conv_f32::Axis;
@@ -94,12 +93,15 @@ pub struct Variant {
 /// Calls `$tile::<R, F>` for as many positions and output blocks as there are.
 #[cfg(target_arch = "x86_64")]
 macro_rules! by_size {
-    (($r:expr, $f:expr): [$($size:literal)+] => $tile:ident $args:tt) => {
-        match ($r, $f) {
-            $(($size, 1) => by_size!(@call $tile $size 1 $args),
-            ($size, 2) => by_size!(@call $tile $size 2 $args),
-            ($size, 3) => by_size!(@call $tile $size 3 $args),
-            ($size, 4) => by_size!(@call $tile $size 4 $args),)+
+    (($r:expr, $f:expr): [$($size:literal)+] x $filters:tt => $tile:ident $args:tt) => {
+        match $r {
+            $($size => by_size!(@filters $f, $filters => $tile $size $args),)+
+            _ => {}
+        }
+    };
+    (@filters $f:expr, [$($filters:literal)+] => $tile:ident $r:literal $args:tt) => {
+        match $f {
+            $($filters => by_size!(@call $tile $r $filters $args),)+
             _ => {}
         }
     };
@@ -108,10 +110,26 @@ macro_rules! by_size {
 #[cfg(target_arch = "x86_64")]
 use by_size;
 
+/// Calls `$tile::<R>` for as many positions as there are.
+#[cfg(target_arch = "x86_64")]
+macro_rules! by_len {
+    ($r:expr, [$($size:literal)+] => $tile:ident $window:tt $args:tt) => {
+        match $r {
+            $($size => by_len!(@call $tile $size $window $args),)+
+            _ => {}
+        }
+    };
+    (@call $tile:ident $r:literal [$($window:literal),*] ($($arg:expr),+)) => {
+        $tile::<$r $(, $window)*>($($arg),+)
+    };
+}
+#[cfg(target_arch = "x86_64")]
+use by_len;
+
 ladder! {
     // The positions of a line, by as many output blocks as `y` has pieces.
-    fn dense(line: &Line<'_>, y: &mut [&mut [f32]]);
-    Avx512 => avx512_6x4, Avx2 => avx2_3x4; generic
+    fn line(line: &Line<'_>, y: &mut [&mut [f32]]);
+    Avx512 => avx512_6x4, Avx2 => avx2_6x2; generic
 }
 
 /// Whether there is a kernel for blocks of `block` channels: powers of two up to 64.
@@ -165,7 +183,7 @@ impl Conv<'_> {
         for s in 0..slices {
             let slice = s * inputs / slices..(s + 1) * inputs / slices;
             let start = if s == 0 { self.start } else { Start { bias: None, is_sum: true } };
-            let line = Line {
+            let whole = Line {
                 x: &self.x[slice.start * height.input * width.input * lanes..],
                 w: &self.w[slice.start * per_input..],
                 lanes,
@@ -174,7 +192,7 @@ impl Conv<'_> {
                 filter_len,
                 ..self.line(start, s + 1 == slices)
             };
-            self.each_line(&line, positions, y, |line, y| dense(isa, line, y));
+            self.each_line(&whole, positions, y, |args, y| line(isa, args, y));
         }
     }
 
@@ -185,7 +203,7 @@ impl Conv<'_> {
         for (f, y) in y.iter_mut().enumerate() {
             let bias = self.start.bias.map(|bias| &bias[f * self.block..]);
             let start = Start { bias, ..self.start };
-            let line = Line {
+            let whole = Line {
                 x: &self.x[f * x_len..(f + 1) * x_len],
                 w: &self.w[f * filter_len..(f + 1) * filter_len],
                 lanes: self.block,
@@ -194,8 +212,8 @@ impl Conv<'_> {
                 filter_len,
                 ..self.line(start, true)
             };
-            self.each_line(&line, positions, std::slice::from_mut(y), |line, y| {
-                depthwise::line(self.isa, line, y[0]);
+            self.each_line(&whole, positions, std::slice::from_mut(y), |args, y| {
+                line(suited(self.isa, self.block), args, y);
             });
         }
     }

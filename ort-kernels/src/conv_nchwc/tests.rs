@@ -89,10 +89,7 @@ impl Case {
 
     /// The contract: one chain of multiply-adds from bias and summand.
     fn element(&self, start: f32, [f, row, column, lane]: [usize; 4]) -> f32 {
-        let fused = match self.form {
-            Form::Depthwise => self.isa != Isa::Generic,
-            _ => suited(self.isa, self.block) != Isa::Generic,
-        };
+        let fused = suited(self.isa, self.block) != Isa::Generic;
         let [h, w] = self.axes;
         let (lanes, inputs) = match self.form {
             Form::Blocks => (self.block, self.inputs),

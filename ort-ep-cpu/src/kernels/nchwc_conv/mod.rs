@@ -153,6 +153,6 @@ impl Kernel for ConvKernel {
 
     fn variant(&self) -> &'static str {
         let isa = suited(self.cpu.isa, self.block);
-        named!(isa => "conv_nchwc": "avx512_6x4", "avx2_3x4", "generic")
+        named!(isa => "conv_nchwc": "avx512_6x4", "avx2_6x2", "generic")
     }
 }

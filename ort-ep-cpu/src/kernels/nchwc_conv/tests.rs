@@ -63,7 +63,8 @@ fn bias_sum_and_activation_come_in_this_order() {
             (8, 1, [1, 3, 9, 8], [16, 3, 3, 3]),
             (16, 32, [1, 32, 9, 8], [32, 1, 3, 3]),
         ] {
-            let fused = || conv(block, group, x, w, &[]).attr("activation", Attr::String(name.into()));
+            let fused =
+                || conv(block, group, x, w, &[]).attr("activation", Attr::String(name.into()));
             let y = [x[0], w[0], 7, 6];
             fused().weight(integers(&[w[0]])).input(integers(&y)).check(ulps(4));
             fused().absent().input(integers(&y)).check(ulps(4));
