@@ -1,7 +1,7 @@
 //! 6 positions by 2 output blocks of 8: 12 accumulators, 2 registers of filters, one broadcast.
 
 use super::line::MAX_WINDOW;
-use super::{Line, Variant};
+use super::{Form, Line, Variant};
 use crate::Avx2;
 use crate::isa::x86::{load8, store8};
 use std::arch::x86_64::{
@@ -11,66 +11,62 @@ use std::arch::x86_64::{
 
 pub(super) const VARIANT: Variant = Variant { name: "avx2_6x2", block: LANES, filters: 2 };
 const LANES: usize = 8;
-const LANE_POSITIONS: usize = 8;
 const POSITIONS: usize = 6;
+/// Positions of a depthwise tile.
+const LANE_POSITIONS: usize = 8;
 
 pub(super) fn line(token: Avx2, line: &Line<'_>, y: &mut [&mut [f32]]) {
-    if line.is_depthwise() {
-        let padded = &mut [[0.0; LANES]; MAX_WINDOW];
-        return line
-            .each_tile(LANE_POSITIONS, |first, len| lanes(token, line, (first, len), (y, padded)));
-    }
-    line.each_tile(POSITIONS, |first, len| {
-        super::by_size!((len, y.len()): [1 2 3 4 5 6] x [1 2] => dense(token, line, first, y));
-    });
-}
-
-fn lanes(
-    token: Avx2,
-    line: &Line<'_>,
-    (first, len): (usize, usize),
-    (y, padded): (&mut [&mut [f32]], &mut [[f32; LANES]; MAX_WINDOW]),
-) {
-    let width = &line.axes[1];
-    match (width.kernel, width.stride, width.dilation) {
-        (3, 1, 1) => {
-            super::by_len!(len, [1 2 3 4 5 6 7 8] => windows[3, 1](token, line, first, y, padded))
+    match line.form {
+        Form::Blocks => line.each_tile(POSITIONS, |first, len| {
+            by_size!((len, y.len()): [1 2 3 4 5 6] x [1 2], usize::from(line.is_pointwise()) => [0 1]
+                blocks(token, line, first, y));
+        }),
+        Form::Planes => line.each_tile(POSITIONS, |first, len| {
+            by_size!((len, y.len()): [1 2 3 4 5 6] x [1 2], line.step(first, len) => [0 1 2]
+                planes(token, line, first, y));
+        }),
+        Form::Depthwise => {
+            let (window, padded) = (line.window(), &mut [[0.0; LANES]; MAX_WINDOW]);
+            line.each_tile(LANE_POSITIONS, |first, len| {
+                if window == 0 {
+                    by_size!((len, y.len()): [1 2 3 4 5 6 7 8] x [1], 0 => [0]
+                        depthwise(token, line, first, y));
+                } else {
+                    by_size!((len, y.len()): [1 2 3 4 5 6 7 8] x [1], window => [31 32 51 52]
+                        windows(token, line, first, y, padded));
+                }
+            });
         }
-        (3, 2, 1) => {
-            super::by_len!(len, [1 2 3 4 5 6 7 8] => windows[3, 2](token, line, first, y, padded))
-        }
-        (5, 1, 1) => {
-            super::by_len!(len, [1 2 3 4 5 6 7 8] => windows[5, 1](token, line, first, y, padded))
-        }
-        (5, 2, 1) => {
-            super::by_len!(len, [1 2 3 4 5 6 7 8] => windows[5, 2](token, line, first, y, padded))
-        }
-        _ => super::by_len!(len, [1 2 3 4 5 6 7 8] => depthwise[](token, line, first, y)),
     }
 }
 
 kernel! {
-    /// `R` positions from `first` on, by `F` output blocks.
-    Avx2 => fn dense<const R: usize, const F: usize>(
+    /// `R` positions from `first` on, by `F` output blocks. `POINTWISE`: filters are one tap.
+    Avx2 => fn blocks<const R: usize, const F: usize, const POINTWISE: usize>(
         line: &Line<'_>,
         first: usize,
         y: &mut [&mut [f32]],
     ) {
         let mut sums = start::<R, F>(line, first, y);
-        for (mut x, mut w) in line.runs::<R, F, LANES>(first) {
-            // One length for all, so that indices below it need no check.
-            let depth = w[0].len();
-            x.iter_mut().for_each(|x| *x = &x[..depth]);
-            w.iter_mut().for_each(|w| *w = &w[..depth]);
-            for k in 0..depth {
-                let mut lanes = [_mm256_setzero_ps(); F];
-                for f in 0..F {
-                    lanes[f] = load8(&w[f][k]);
-                }
-                for r in 0..R {
-                    let x = _mm256_set1_ps(x[r][k]);
-                    for f in 0..F {
-                        sums[r][f] = _mm256_fmadd_ps(x, lanes[f], sums[r][f]);
+        // Loops of one step vanish.
+        let (taps_y, n_taps) = if POINTWISE == 1 { (0..1, 1) } else { (line.taps_y(), line.n_taps()) };
+        for input in 0..line.inputs {
+            for tap_y in taps_y.clone() {
+                let row = line.row::<LANES>(input, tap_y);
+                for tap in 0..n_taps {
+                    let x = line.pixels::<LANES, R, 0>(row, first, tap);
+                    let w = line.tap::<LANES, LANES, F>(input, tap_y, tap);
+                    for k in 0..LANES {
+                        let mut lanes = [_mm256_setzero_ps(); F];
+                        for f in 0..F {
+                            lanes[f] = load8(&w[f][k]);
+                        }
+                        for r in 0..R {
+                            let x = _mm256_set1_ps(x[r][k]);
+                            for f in 0..F {
+                                sums[r][f] = _mm256_fmadd_ps(x, lanes[f], sums[r][f]);
+                            }
+                        }
                     }
                 }
             }
@@ -80,22 +76,26 @@ kernel! {
 }
 
 kernel! {
-    /// `R` positions from `first` on, of one block.
-    Avx2 => fn depthwise<const R: usize>(
+    /// `R` positions from `first` on, by `F` output blocks; `S` is the step.
+    Avx2 => fn planes<const R: usize, const F: usize, const S: usize>(
         line: &Line<'_>,
         first: usize,
         y: &mut [&mut [f32]],
     ) {
-        let mut sums = start::<R, 1>(line, first, y);
-        for (x, [w]) in line.runs::<R, 1, LANES>(first) {
-            let mut blocks: [&[[f32; LANES]]; R] = [&[]; R];
-            for r in 0..R {
-                blocks[r] = &x[r].as_chunks().0[..w.len()];
-            }
-            for k in 0..w.len() {
-                let w = load8(&w[k]);
-                for r in 0..R {
-                    sums[r][0] = _mm256_fmadd_ps(load8(&blocks[r][k]), w, sums[r][0]);
+        let mut sums = start::<R, F>(line, first, y);
+        let taps_y = line.taps_y();
+        for input in 0..line.inputs {
+            for tap_y in taps_y.clone() {
+                let row = line.row::<1>(input, tap_y);
+                let w = line.taps::<LANES, 1, F>(input, tap_y, line.n_taps());
+                for tap in 0..line.n_taps() {
+                    let x = line.pixels::<1, R, S>(row, first, tap);
+                    for r in 0..R {
+                        for f in 0..F {
+                            let x = _mm256_set1_ps(x[r][0]);
+                            sums[r][f] = _mm256_fmadd_ps(x, load8(&w[f][tap][0]), sums[r][f]);
+                        }
+                    }
                 }
             }
         }
@@ -104,22 +104,49 @@ kernel! {
 }
 
 kernel! {
-    /// `R` positions from `first` on, of one block, for windows `K` wide and `S` apart.
-    Avx2 => fn windows<const R: usize, const K: usize, const S: usize>(
+    /// `R` positions from `first` on, of `F` = 1 blocks, for any filter; `S` is the step.
+    Avx2 => fn depthwise<const R: usize, const F: usize, const S: usize>(
+        line: &Line<'_>,
+        first: usize,
+        y: &mut [&mut [f32]],
+    ) {
+        let mut sums = start::<R, F>(line, first, y);
+        for tap_y in line.taps_y() {
+            let row = line.row::<LANES>(0, tap_y);
+            let [w] = line.taps::<LANES, 1, 1>(0, tap_y, line.n_taps());
+            for tap in 0..line.n_taps() {
+                let x = line.pixels::<LANES, R, S>(row, first, tap);
+                let w = load8(&w[tap][0]);
+                for r in 0..R {
+                    sums[r][0] = _mm256_fmadd_ps(load8(x[r]), w, sums[r][0]);
+                }
+            }
+        }
+        store(line, first, &sums, y);
+    }
+}
+
+kernel! {
+    /// `R` positions from `first` on, of `F` = 1 blocks, for filters `WINDOW / 10` wide and of
+    /// stride `WINDOW % 10`: a pixel that several outputs read is loaded once.
+    Avx2 => fn windows<const R: usize, const F: usize, const WINDOW: usize>(
         line: &Line<'_>,
         first: usize,
         y: &mut [&mut [f32]],
         padded: &mut [[f32; LANES]; MAX_WINDOW],
     ) {
-        let mut sums = start::<R, 1>(line, first, y);
-        for (row, w) in line.rows::<K, LANES>() {
-            let x = line.window(row, first, (R - 1) * S + K, padded);
+        let (n_taps, stride) = (WINDOW / 10, WINDOW % 10);
+        let mut sums = start::<R, F>(line, first, y);
+        for tap_y in line.taps_y() {
+            let row = line.row::<LANES>(0, tap_y);
+            let [w] = line.taps::<LANES, 1, 1>(0, tap_y, n_taps);
             // A length the compiler knows, so that indices below it need no check.
-            let x = &x[..(R - 1) * S + K];
-            for k in 0..K {
-                let w = load8(&w[k]);
+            let len = (R - 1) * stride + n_taps;
+            let x = &line.adjacent(row, first, len, padded)[..len];
+            for tap in 0..n_taps {
+                let w = load8(&w[tap][0]);
                 for r in 0..R {
-                    sums[r][0] = _mm256_fmadd_ps(load8(&x[r * S + k]), w, sums[r][0]);
+                    sums[r][0] = _mm256_fmadd_ps(load8(&x[r * stride + tap]), w, sums[r][0]);
                 }
             }
         }
@@ -128,6 +155,7 @@ kernel! {
 }
 
 features! { Avx2 enabled
+    /// What the sums of a tile start from.
     #[inline]
     fn start<const R: usize, const F: usize>(
         line: &Line<'_>,
@@ -148,6 +176,7 @@ features! { Avx2 enabled
 }
 
 features! { Avx2 enabled
+    /// Stores the sums of a tile, clamped.
     #[inline]
     fn store<const R: usize, const F: usize>(
         line: &Line<'_>,

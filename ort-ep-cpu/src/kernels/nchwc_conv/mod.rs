@@ -82,11 +82,11 @@ impl ConvKernel {
         threads: &dyn Threads,
     ) {
         let cost = y.len().saturating_mul(geometry.terms());
-        let most = match geometry.form {
+        let tile = match geometry.form {
             Form::Depthwise => 1,
             _ => conv_nchwc::variant(self.cpu.isa, self.block).filters,
         };
-        let cut = geometry.cut(most, y.len(), n_parts(threads, cost));
+        let cut = geometry.cut(tile, y.len(), n_parts(threads, cost));
         let team = Team::new(threads, cut.n_parts);
         team.run(parts(&cut, y), |part, _| self.part(geometry, operands, part));
     }
@@ -101,7 +101,7 @@ impl ConvKernel {
                 piece.copy_from_slice(&sum[first * block..][..piece.len()]);
             }
         }
-        let (x, filters) = geometry.reads(part.block, part.n_blocks);
+        let [x, filters] = geometry.reads(part.block, part.n_blocks);
         let first = part.block % (geometry.filters / block) * block;
         let bias = operands.bias.map(|bias| &bias[first..first + part.n_blocks * block]);
         let conv = conv_nchwc::Conv {
