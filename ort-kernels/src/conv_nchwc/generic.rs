@@ -1,7 +1,8 @@
 //! 4 positions by 1 output block of any width, left to the vectoriser.
 
-use super::{Form, Line, Variant};
+use super::{Form, Line, Start, Variant};
 use crate::isa::{GENERIC_FMA, mul_add};
+use crate::vec::clamp;
 
 pub(super) const VARIANT: Variant = Variant { name: "generic", block: 8, filters: 1 };
 const POSITIONS: usize = 4;
@@ -31,7 +32,7 @@ fn tiles<const B: usize>(line: &Line<'_>, y: &mut [f32]) {
 /// `R` positions from `first` on, of one output block.
 fn tile<const B: usize, const R: usize>(line: &Line<'_>, first: usize, y: &mut [f32]) {
     let y = &mut y.as_chunks_mut::<B>().0[line.places::<R>(first)];
-    let mut sums = line.merge.start.sums::<B, R>(y);
+    let mut sums = start::<B, R>(&line.merge.start, y);
     match line.form {
         Form::Blocks => each_tap::<B, B, B, R>(line, first, |x, w| {
             for k in 0..B {
@@ -51,7 +52,9 @@ fn tile<const B: usize, const R: usize>(line: &Line<'_>, first: usize, y: &mut [
             }
         }),
     }
-    line.merge.store(&sums, y);
+    for (y, sums) in y.iter_mut().zip(&sums) {
+        *y = sums.map(|sum| clamp(sum, line.merge.min, line.merge.max));
+    }
 }
 
 /// Calls `add` with the pixels, `P` lanes wide, and the `D` vectors of each tap.
@@ -76,4 +79,16 @@ fn add<const B: usize>(x: [f32; B], w: &[f32; B], sums: &mut [f32; B]) {
     for j in 0..B {
         sums[j] = mul_add::<GENERIC_FMA>(x[j], w[j], sums[j]);
     }
+}
+
+/// The sums of `R` positions to start from; `y` holds their summands, if there are any.
+fn start<const B: usize, const R: usize>(start: &Start<'_>, y: &[[f32; B]]) -> [[f32; B]; R] {
+    let bias = start.bias.and_then(|bias| bias.first_chunk::<B>());
+    let mut sums = [*bias.unwrap_or(&[0.0; B]); R];
+    if start.is_sum {
+        for (sums, y) in sums.iter_mut().zip(y) {
+            sums.iter_mut().zip(y).for_each(|(sum, y)| *sum += y);
+        }
+    }
+    sums
 }

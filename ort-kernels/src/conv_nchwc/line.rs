@@ -1,8 +1,7 @@
-//! A row of outputs, and the runs of adjacent elements it reads.
+//! A row of outputs, and what each tap of it reads.
 
 use super::{Form, Start};
 use crate::conv_f32::Axis;
-use crate::vec::clamp;
 use std::ops::Range;
 
 /// The widest block.
@@ -33,7 +32,7 @@ pub(super) struct Line<'a> {
     pub(super) filter_len: usize,
     pub(super) merge: Merge<'a>,
     pub(super) row: usize,
-    /// Of the row.
+    /// Of the row, at least one.
     pub(super) outputs: Range<usize>,
     /// Where in the pieces of y the outputs begin, in positions.
     pub(super) place: usize,
@@ -44,7 +43,7 @@ impl Line<'_> {
     /// can be of at most `most`, all about as long.
     #[inline(always)]
     pub(super) fn each_tile(&self, most: usize, mut tile: impl FnMut(usize, usize)) {
-        let n_tiles = self.outputs.len().div_ceil(most).max(1);
+        let n_tiles = self.outputs.len().div_ceil(most);
         let (len, longer) = (self.outputs.len() / n_tiles, self.outputs.len() % n_tiles);
         let mut first = self.outputs.start;
         for i in 0..n_tiles {
@@ -73,7 +72,9 @@ impl Line<'_> {
 
     /// Whether a filter is one tap that always lies in the image.
     pub(super) fn is_pointwise(&self) -> bool {
-        self.axes.iter().all(|axis| axis.kernel == 1 && axis.pad == [0, 0])
+        let is_inside = |axis: &Axis, output| axis.at(output, 0).is_some();
+        let ends_inside = |axis: &Axis| is_inside(axis, 0) && is_inside(axis, axis.output - 1);
+        self.axes.iter().all(|axis| axis.kernel == 1 && ends_inside(axis))
     }
 
     /// The taps of a filter that read a row of the image.
@@ -189,39 +190,5 @@ impl Line<'_> {
             *row = &taps[first + f * (self.filter_len / (B * D))..][..n];
         }
         rows
-    }
-}
-
-impl Start<'_> {
-    /// The sums of `R` positions to start from; `y` holds their summands, if there are any.
-    #[inline(always)]
-    pub(super) fn sums<const B: usize, const R: usize>(&self, y: &[[f32; B]]) -> [[f32; B]; R] {
-        let bias = self.bias.and_then(|bias| bias.first_chunk::<B>());
-        let bias = *bias.unwrap_or(&[0.0; B]);
-        let mut sums = [bias; R];
-        if self.is_sum {
-            for r in 0..R {
-                for j in 0..B {
-                    sums[r][j] += y[r][j];
-                }
-            }
-        }
-        sums
-    }
-}
-
-impl Merge<'_> {
-    /// Stores the sums of `R` positions, clamped.
-    #[inline(always)]
-    pub(super) fn store<const B: usize, const R: usize>(
-        &self,
-        sums: &[[f32; B]; R],
-        y: &mut [[f32; B]],
-    ) {
-        for r in 0..R {
-            for j in 0..B {
-                y[r][j] = clamp(sums[r][j], self.min, self.max);
-            }
-        }
     }
 }

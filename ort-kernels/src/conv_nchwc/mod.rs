@@ -14,11 +14,11 @@
 //! y: F pieces `[positions][B]`. It may hold a summand, which is how the output of a convolution
 //! with a residual aliases it. Filters are read as files store them: nothing is packed.
 //!
-//! **Order.** Every element is one chain of multiply-adds from its start, in the order in which the
-//! filter lies in memory. So the bits depend on nothing but the operands and the block: not on how
-//! callers split positions and sets among calls, and [`Avx512`](crate::Avx512) and
-//! [`Avx2`](crate::Avx2) agree. `Generic` rounds the product too where the target has no fused
-//! multiply-add. Error: at most `γ(k+1)·Σ|w·x|` for `k` terms, γ(j) = j·u/(1 − j·u).
+//! **Order.** Every element is one chain of multiply-adds from its start, in the order in which its
+//! filter lies in memory. So the bits depend on nothing but the operands, the block and whether
+//! multiply-adds are fused, as they are in each variant but `generic`: not on how callers split
+//! positions and filters among calls. Error: at most `γ(k+1)·Σ|w·x|` for `k` terms, γ(j) = j·u/(1 −
+//! j·u).
 //!
 //! **Edges.** No input channels give `act(start)`. NaN and infinities follow IEEE 754. A tap beside
 //! the image counts as zero; one above or below it is skipped.
@@ -30,6 +30,9 @@
 
 mod line;
 mod run;
+#[cfg(target_arch = "x86_64")]
+#[macro_use]
+mod tiles;
 
 use crate::conv_f32::Axis;
 use crate::{Activation, Isa};
@@ -87,31 +90,6 @@ pub struct Variant {
     pub filters: usize,
 }
 
-/// Calls `$tile::<R, F, C>` for as many positions and output blocks as there are, and the constant.
-#[cfg(target_arch = "x86_64")]
-macro_rules! by_size {
-    (($r:expr, $f:expr): [$($rs:literal)+] x $fs:tt, $c:expr => $cs:tt $tile:ident $args:tt) => {
-        match $r {
-            $($rs => by_size!(@f $f => $fs, $c => $cs, $tile [$rs] $args),)+
-            _ => {}
-        }
-    };
-    (@f $f:expr => [$($fs:literal)+], $c:expr => $cs:tt, $tile:ident [$r:literal] $args:tt) => {
-        match $f {
-            $($fs => by_size!(@c $c => $cs, $tile [$r $fs] $args),)+
-            _ => {}
-        }
-    };
-    (@c $c:expr => [$($cs:literal)+], $tile:ident $size:tt $args:tt) => {
-        match $c {
-            $($cs => by_size!(@call $tile $size $cs $args),)+
-            _ => {}
-        }
-    };
-    (@call $tile:ident [$r:literal $f:literal] $c:literal ($($arg:expr),+)) => {
-        $tile::<$r, $f, $c>($($arg),+)
-    };
-}
 ladder! {
     // The positions of a line, by as many output blocks as `y` has pieces.
     fn line(line: &Line<'_>, y: &mut [&mut [f32]]);

@@ -106,7 +106,7 @@ impl Conv<'_> {
                 filter_len: sizes.filter_len,
                 merge: self.merge(start, s + 1 == n_slices),
                 row: 0,
-                outputs: 0..0,
+                outputs: 0..1,
                 place,
             };
             self.lines(sizes.isa, &whole, chunk, y);
