@@ -33,6 +33,15 @@ pub enum ExportError {
         /// The version that the model imports.
         imported: i64,
     },
+    /// A subgraph returns a value of a graph around it as it is. ONNX Runtime (1.31) loads a file that
+    /// says so, and returns zeros.
+    #[error("a subgraph of node `{node}` returns `{value}`, which it only captures")]
+    ReturnedCapture {
+        /// The name of the node that has the subgraph, or its operator if it has none.
+        node: String,
+        /// The value.
+        value: String,
+    },
     /// More nodes than a file can number.
     #[error("a graph in a file holds at most 2^32 nodes")]
     TooManyNodes,

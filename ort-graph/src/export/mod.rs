@@ -3,9 +3,10 @@
 //!
 //! Names are kept wherever a file can have them. It cannot where a subgraph calls a value of its own
 //! like one of the graphs around it: in a file a name means one value, wherever it stands. A constant
-//! that a subgraph shares with the graph around it (import gave it to both) is written once.
+//! that several graphs hold (import gives a captured one to the subgraph) is written once.
 
 mod error;
+mod homes;
 mod node;
 mod scope;
 mod types;
@@ -17,6 +18,7 @@ use ort_format::record;
 
 pub use self::error::ExportError;
 use self::node::Exporter;
+use self::scope::Scope;
 use crate::graph::Graph;
 use crate::import::ModelInfo;
 
@@ -47,7 +49,7 @@ pub fn export<'a>(graph: &'a Graph, export: Export<'a>) -> Result<record::File<'
     let mut opsets: Vec<(&str, i64)> = info.opsets.iter().map(|(d, v)| (d.as_str(), *v)).collect();
     import_domains(graph, &mut opsets);
     let exporter = Exporter::new(&opsets, resolver.as_ref(), private);
-    let graph = exporter.graph(graph, None)?.graph;
+    let graph = exporter.graph(&Scope::outermost(graph))?.graph;
     let domain = |domain: &str| Cow::Owned(domain.to_owned());
     let set =
         |&(name, version): &(&str, i64)| record::OperatorSetId { domain: domain(name), version };

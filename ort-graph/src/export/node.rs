@@ -6,10 +6,11 @@ use std::collections::{BTreeSet, HashMap};
 use ort_format::record::{self, AttributeValue};
 
 use super::ExportError;
+use super::homes::Place;
 use super::scope::Scope;
 use super::types::{tensor, value_info};
 use crate::attrs::Attr;
-use crate::graph::{Graph, Node};
+use crate::graph::Node;
 
 /// What all graphs of a file have in common.
 pub(super) struct Exporter<'e> {
@@ -36,26 +37,22 @@ impl<'e> Exporter<'e> {
         Self { opsets: opsets.iter().copied().collect(), n_formals, private }
     }
 
-    pub(super) fn graph<'g>(
-        &self,
-        graph: &'g Graph,
-        around: Option<&Scope<'g, '_>>,
-    ) -> Result<Exported<'g>, ExportError> {
-        let scope = Scope::new(graph, around);
+    pub(super) fn graph<'g>(&self, scope: &Scope<'g, '_>) -> Result<Exported<'g>, ExportError> {
+        let graph = scope.graph;
         let mut nodes = Vec::with_capacity(graph.n_nodes());
         for (index, id) in graph.topological_order()?.into_iter().enumerate() {
             let index = u32::try_from(index).map_err(|_| ExportError::TooManyNodes)?;
-            nodes.push(self.node(graph.node(id), index, &scope)?);
+            nodes.push(self.node(graph.node(id), index, scope)?);
         }
         let names = |ids: &[_]| ids.iter().map(|&id| scope.name(Some(id))).collect();
         let (inputs, outputs): (Vec<_>, Vec<_>) = (names(graph.inputs()), names(graph.outputs()));
         let mut outer: BTreeSet<Cow<'g, str>> = outputs.iter().cloned().collect();
         outer.extend(nodes.iter().flat_map(|node| node.inputs.iter().cloned()));
         outer.extend(nodes.iter().flat_map(|node| node.implicit_inputs.iter().cloned()));
-        outer.retain(|name| !name.is_empty() && !scope.is_own(name));
+        outer.retain(|name| !name.is_empty() && !scope.has(name));
         let graph = record::Graph {
-            initializers: initializers(&scope),
-            node_args: node_args(&scope, &nodes, &outer)?,
+            initializers: initializers(scope),
+            node_args: node_args(scope, &nodes, &outer)?,
             nodes,
             inputs,
             outputs,
@@ -75,7 +72,7 @@ impl<'e> Exporter<'e> {
         let is_private = |name: &str| self.private.contains(&(node.domain.as_str(), name));
         let mut attributes = Vec::new();
         for (name, attr) in node.attrs.iter().filter(|(name, _)| !is_private(name)) {
-            let value = self.attribute(attr, scope, &mut outer)?;
+            let value = self.attribute(attr, node, scope, &mut outer)?;
             attributes.push(record::Attribute::new(name, value));
         }
         Ok(record::Node {
@@ -113,13 +110,18 @@ impl<'e> Exporter<'e> {
     fn attribute<'g>(
         &self,
         attr: &'g Attr,
+        node: &Node,
         scope: &Scope<'g, '_>,
         outer: &mut BTreeSet<Cow<'g, str>>,
     ) -> Result<AttributeValue<'g>, ExportError> {
         let mut subgraph = |graph| {
-            let Exported { graph, outer: names } = self.graph(graph, Some(scope))?;
+            let Exported { graph, outer: names } = self.graph(&Scope::within(graph, scope))?;
+            if let Some(value) = graph.outputs.iter().find(|&output| names.contains(output)) {
+                let (node, value) = (node.label().to_owned(), value.to_string());
+                return Err(ExportError::ReturnedCapture { node, value });
+            }
             outer.extend(names);
-            Ok::<_, ExportError>(graph)
+            Ok(graph)
         };
         let constant = |value| tensor(Cow::Borrowed(""), value);
         Ok(match attr {
@@ -166,22 +168,22 @@ fn n_formals(entry: &record::OpIdKernelTypeStrArgsEntry<'_>) -> usize {
 
 /// Constants, and what inputs are unless a run says otherwise.
 fn initializers<'g>(scope: &Scope<'g, '_>) -> Vec<record::Tensor<'g>> {
-    let contents = |(id, name)| {
-        let value = scope.graph.value(id);
-        let contents = value.default.as_ref().or_else(|| scope.graph.constant(id))?;
-        Some(tensor(name, contents))
+    let contents = |(name, (graph, id)): (&Cow<'g, str>, Place<'g>)| {
+        let contents = graph.value(id).default.as_ref().or_else(|| graph.constant(id))?;
+        Some(tensor(name.clone(), contents))
     };
-    scope.own_values().filter_map(contents).collect()
+    scope.values().filter_map(contents).collect()
 }
 
-/// Every value that is the graph's own or taken from around it, and the one that stands for
+/// Every value that the graph has or takes from around it, and the one that stands for
 /// arguments that are absent.
 fn node_args<'g>(
     scope: &Scope<'g, '_>,
     nodes: &[record::Node<'g>],
     outer: &BTreeSet<Cow<'g, str>>,
 ) -> Result<Vec<record::ValueInfo<'g>>, ExportError> {
-    let own = scope.own_values().map(|(id, name)| value_info(name, &scope.graph.fact(id).ty));
+    let own = scope.values();
+    let own = own.map(|(name, (graph, id))| value_info(name.clone(), &graph.fact(id).ty));
     let outer = outer.iter().filter_map(|name| {
         let ty = scope.type_of(name)?;
         Some(value_info(name.clone(), ty))
