@@ -80,6 +80,7 @@ impl View<'_> {
             parts.extend([self.passes(), self.operators()]);
         }
         parts.push(self.sum());
+        parts.retain(|part| !part.is_empty());
         parts.join("\n\n")
     }
 
@@ -124,6 +125,9 @@ impl View<'_> {
 
     /// Operators of which there are now more or fewer.
     fn operators(&self) -> String {
+        if self.operators.iter().all(|change| change.before == change.after) {
+            return String::new();
+        }
         let mut table = Table::new([
             ("operator", Flush::Left),
             ("domain", Flush::Left),
