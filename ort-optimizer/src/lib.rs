@@ -11,7 +11,11 @@
 #![forbid(unsafe_code)]
 
 mod driver;
+#[cfg(test)]
+mod equivalence;
 mod eval;
+#[cfg(test)]
+mod interpreter;
 mod matching;
 mod nchwc;
 mod options;

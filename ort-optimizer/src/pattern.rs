@@ -18,6 +18,10 @@ use crate::matching::Match;
 pub(crate) enum Pat {
     /// Any value, known by this name from then on.
     Var(&'static str),
+    /// Any constant, known by this name from then on.
+    Constant(&'static str),
+    /// No value: an optional input that is left out.
+    Absent,
     /// A constant of one element: the element of its type that is nearest to this number.
     Number(f64),
     /// The first output of a node.
@@ -52,6 +56,16 @@ pub(crate) fn var(name: &'static str) -> Pat {
     Pat::Var(name)
 }
 
+/// A variable that stands for constants only.
+pub(crate) fn constant(name: &'static str) -> Pat {
+    Pat::Constant(name)
+}
+
+/// An optional input that is left out.
+pub(crate) const fn absent() -> Pat {
+    Pat::Absent
+}
+
 /// A node of ai.onnx with exactly these inputs.
 pub(crate) fn op<const N: usize>(op_type: &'static str, inputs: [impl Into<Pat>; N]) -> Pat {
     Pat::Op(Box::new(OpPat {
@@ -73,6 +87,19 @@ impl Pat {
     /// The operator is of this operator set.
     pub(crate) fn of(self, domain: &'static str) -> Self {
         self.with(|op| op.domain = domain)
+    }
+
+    /// The matched node is known by this label.
+    pub(crate) fn labelled(self, label: &'static str) -> Self {
+        self.with(|op| {
+            op.label = label;
+            op.origin = Origin::Like(label);
+        })
+    }
+
+    /// A new node has the version and the attributes of the matched node of this label.
+    pub(crate) fn like(self, label: &'static str) -> Self {
+        self.with(|op| op.origin = Origin::Like(label))
     }
 
     /// A new node has this version, and the attributes that follow from the match.

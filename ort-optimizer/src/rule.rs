@@ -1,6 +1,6 @@
 //! A rewrite as data: what to find, when it holds, what to put there.
 
-use ort_graph::{NewNode, Patch, ValueId};
+use ort_graph::{Fact, NewNode, Patch, ValueId};
 use ort_tensor::{DType, Number, Tensor, with_dtype};
 
 use crate::matching::Match;
@@ -65,35 +65,52 @@ impl Rule {
         if outputs.iter().skip(1).flatten().any(is_used) {
             return Err(Refusal("another of its outputs is used"));
         }
+        self.keeps_rank(found)?;
         (self.when)(found)?;
         let mut patch = Patch::new(graph);
         if let Some(&Some(old)) = outputs.first() {
             let new = make(&self.replace, found, graph.fact(old).dtype(), &mut patch)?;
-            patch.replace(old, new);
+            patch.replace(old, new.ok_or(Refusal("it is replaced by nothing"))?);
         }
         Ok(patch)
     }
+
+    /// A number that is a tensor of one element may add dimensions to what it meets; with ranks
+    /// known, the patch is refused if they differ.
+    fn keeps_rank(&self, found: &Match<'_>) -> Result<(), Refusal> {
+        let rank = found.root_fact().and_then(Fact::rank);
+        let is_kept = rank.is_some()
+            && match self.replace {
+                Pat::Var(name) => found.fact(name).rank() == rank,
+                _ => true,
+            };
+        if found.number_rank() == 0 || is_kept { Ok(()) } else { Err(RANK) }
+    }
 }
 
-/// The value of a formula; what is not there yet is made. Numbers have the type `dtype`.
+const RANK: Refusal = Refusal("its rank may change");
+
+/// The value of a formula, `None` for an absent one; what is not there yet is made. Numbers have the
+/// type `dtype`.
 fn make(
     pat: &Pat,
     found: &Match<'_>,
     dtype: Option<DType>,
     patch: &mut Patch,
-) -> Result<ValueId, Refusal> {
+) -> Result<Option<ValueId>, Refusal> {
     let op = match pat {
-        Pat::Var(name) => return Ok(found.value(name)),
+        Pat::Var(name) | Pat::Constant(name) => return Ok(Some(found.value(name))),
+        Pat::Absent => return Ok(None),
         Pat::Number(number) => {
             let unknown = Refusal("the type of a constant is not known");
             let dtype = dtype.ok_or(unknown)?;
             let tensor = with_dtype!(dtype, number, T => Tensor::scalar(T::from_f64(*number)),
                 else => return Err(unknown));
-            return Ok(patch.constant("", tensor)?);
+            return Ok(Some(patch.constant("", tensor)?));
         }
         Pat::Op(op) => op,
     };
-    let inputs = op.inputs.iter().map(|input| make(input, found, dtype, patch).map(Some));
+    let inputs = op.inputs.iter().map(|input| make(input, found, dtype, patch));
     let inputs: Result<Vec<_>, Refusal> = inputs.collect();
     let (since_version, attrs) = match op.origin {
         Origin::Like(label) => {
@@ -102,7 +119,7 @@ fn make(
         }
         Origin::New(since_version, attrs) => (since_version, attrs(found)),
     };
-    Ok(patch.output_of(NewNode {
+    let output = patch.output_of(NewNode {
         name: found.root().name.clone(),
         domain: op.domain.to_owned(),
         op_type: op.op_type.to_owned(),
@@ -111,5 +128,6 @@ fn make(
         outputs: Vec::new(),
         captured: Vec::new(),
         attrs,
-    })?)
+    })?;
+    Ok(Some(output))
 }

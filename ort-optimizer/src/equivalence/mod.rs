@@ -1,20 +1,17 @@
 //! A rewritten graph gives what the graph before gave: bit by bit where every pass that ran says
 //! so, and up to the sign of zeros where one says that.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
-
 mod blocker;
 mod blocks;
-mod interpreter;
 mod random;
 
 use ort_graph::Graph;
 use ort_ops::registry;
-use ort_optimizer::{Exactness, Level, Options, Reference, Report, optimize, passes};
 use ort_tensor::Tensor;
 use proptest::prelude::*;
 
-use self::interpreter::run;
+use crate::interpreter::run;
+use crate::{Exactness, Level, Options, Reference, Report, optimize, passes};
 
 fn parse(text: &str) -> Graph {
     Graph::parse(text, &registry()).unwrap_or_else(|error| panic!("{error}\n{text}"))
