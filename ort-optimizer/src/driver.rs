@@ -10,7 +10,7 @@ use crate::eval::ConstEval;
 use crate::nchwc::{self, NchwcError};
 use crate::options::{Exactness, Level, Options};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
-use crate::passes::PASSES;
+use crate::passes;
 use crate::report::{PassReport, Report, Step};
 
 /// All passes are repeated until none finds anything, but not more often than this.
@@ -45,7 +45,7 @@ pub fn optimize(
         let graph = if lowered.is_some() { graph.compact()? } else { graph };
         return Ok((graph, Report { passes: lowered.into_iter().collect(), last: None }));
     }
-    let passes: Vec<&Pass> = PASSES.iter().filter(|pass| is_enabled(pass, options)).collect();
+    let passes: Vec<&Pass> = passes::all().filter(|pass| is_enabled(pass, options)).collect();
     let mut driver = Driver {
         registry,
         eval,

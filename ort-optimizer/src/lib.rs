@@ -35,6 +35,6 @@ pub use crate::report::{PassReport, Report, Step};
 
 /// Name, level and exactness of every pass, in the order in which they run.
 pub fn passes() -> impl Iterator<Item = (&'static str, Level, Exactness)> {
-    let passes = passes::PASSES.iter().map(|pass| (pass.name, pass.level, pass.exactness));
+    let passes = passes::all().map(|pass| (pass.name, pass.level, pass.exactness));
     std::iter::once(nchwc::LISTED).chain(passes)
 }

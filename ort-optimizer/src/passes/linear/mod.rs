@@ -1,0 +1,4 @@
+//! Products and convolutions with what stands before and after them.
+
+// One a line.
+passes! {}

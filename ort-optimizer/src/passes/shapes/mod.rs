@@ -1,0 +1,4 @@
+//! Arithmetic on shapes, and data that moves by shapes alone.
+
+// One a line.
+passes! {}
