@@ -36,7 +36,11 @@ struct ChainKernel {
 enum Link {
     Unary(Function),
     /// `y ∘ b`, or `b ∘ y`: `b` is this input.
-    Binary { operation: Operation, input: usize, is_before: bool },
+    Binary {
+        operation: Operation,
+        input: usize,
+        is_before: bool,
+    },
 }
 
 /// What a shape signature makes of it.
@@ -302,8 +306,7 @@ mod tests {
         }
         let mut outputs = [output];
         let inputs_of_run = Inputs::new(&views);
-        let mut io =
-            Io { inputs: inputs_of_run, outputs: &mut outputs, scratch: &mut [], threads };
+        let mut io = Io { inputs: inputs_of_run, outputs: &mut outputs, scratch: &mut [], threads };
         kernel.run(&prepared, &mut io).unwrap();
         let [output] = outputs;
         match output.into_value() {
