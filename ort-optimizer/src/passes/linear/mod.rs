@@ -1,4 +1,8 @@
 //! Products and convolutions with what stands before and after them.
 
+mod channels;
+
 // One a line.
-passes! {}
+passes! {
+    conv_bn_fusion,
+}
