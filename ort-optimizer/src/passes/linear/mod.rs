@@ -5,4 +5,5 @@ mod channels;
 // One a line.
 passes! {
     conv_bn_fusion,
+    conv_mul_fusion,
 }
