@@ -6,4 +6,5 @@ mod channels;
 passes! {
     conv_bn_fusion,
     conv_mul_fusion,
+    conv_add_fusion,
 }
