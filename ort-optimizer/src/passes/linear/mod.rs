@@ -1,10 +1,12 @@
 //! Products and convolutions with what stands before and after them.
 
 mod channels;
+mod matrices;
 
 // One a line.
 passes! {
     conv_bn_fusion,
     conv_mul_fusion,
     conv_add_fusion,
+    gemm_sum_fusion,
 }
