@@ -9,4 +9,5 @@ passes! {
     conv_mul_fusion,
     conv_add_fusion,
     gemm_sum_fusion,
+    gemm_transpose_fusion,
 }
