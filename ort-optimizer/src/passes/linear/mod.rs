@@ -10,4 +10,5 @@ passes! {
     conv_add_fusion,
     gemm_sum_fusion,
     gemm_transpose_fusion,
+    gemm_constant_fusion,
 }
