@@ -11,4 +11,5 @@ passes! {
     gemm_sum_fusion,
     gemm_transpose_fusion,
     gemm_constant_fusion,
+    fuse_relu_clip,
 }
