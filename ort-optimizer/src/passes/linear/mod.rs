@@ -12,4 +12,5 @@ passes! {
     gemm_transpose_fusion,
     gemm_constant_fusion,
     fuse_relu_clip,
+    div_mul_fusion,
 }
