@@ -1,7 +1,8 @@
 //! What a matrix product can take in.
 
-use ort_graph::{Dim, Fact, Graph, Node};
+use ort_graph::{Attrs, Dim, Fact, Graph, Node};
 
+use crate::matching::Match;
 use crate::pass::Refusal;
 
 /// That `c` stretches to the matrix that `product` computes, and not the other way round.
@@ -16,4 +17,14 @@ pub(super) fn expect_bias(graph: &Graph, product: &Node, c: &Fact) -> Result<(),
     } else {
         Err(Refusal("the summand may stretch the product"))
     }
+}
+
+/// A Gemm of the operator sets that have the matched MatMul.
+pub(super) fn gemm_of_matmul(found: &Match<'_>) -> (i32, Attrs) {
+    let version = match found.node("MatMul").since_version {
+        ..9 => 7,
+        9..13 => 9,
+        _ => 13,
+    };
+    (version, Attrs::new())
 }
