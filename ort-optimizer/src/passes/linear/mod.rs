@@ -8,6 +8,7 @@ passes! {
     conv_bn_fusion,
     conv_mul_fusion,
     conv_add_fusion,
+    pad_fusion,
     mat_mul_batch_normalization_fusion,
     mat_mul_add_fusion,
     gemm_sum_fusion,
