@@ -16,4 +16,5 @@ passes! {
     gemm_constant_fusion,
     fuse_relu_clip,
     div_mul_fusion,
+    label_encoder_fusion,
 }
