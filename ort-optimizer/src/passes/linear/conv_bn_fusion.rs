@@ -8,8 +8,8 @@
 //! and f32 only.
 
 use super::channels::{
-    convolution, convolutions, expect_inference, for_weights, n_channels,
-    normalizing_factor, normalizing_parameters,
+    convolution, convolutions, expect_inference, for_weights, n_channels, normalizing_factor,
+    normalizing_parameters,
 };
 use crate::matching::Match;
 use crate::options::{Exactness, Level};

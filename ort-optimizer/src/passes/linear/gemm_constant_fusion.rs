@@ -37,10 +37,7 @@ fn rules() -> [Rule; 5] {
     let (with, without) = (gemm(&b, c.clone()), gemm(&b, absent()));
     let whole = |b: Pat, c: Pat| gemm(&b, c).following(with_whole_bias);
     let d = constant("d");
-    let sum = rule(
-        gemm(&var("b"), c.clone()) + &d,
-        whole(var("b"), &c * made(beta) + &d),
-    );
+    let sum = rule(gemm(&var("b"), c.clone()) + &d, whole(var("b"), &c * made(beta) + &d));
     let s = constant("s");
     let scaled = columns(&b, &s);
     let (f, [scale, bias, mean, variance]) = (normalizing_factor(), normalizing_parameters());
@@ -62,10 +59,16 @@ fn rules() -> [Rule; 5] {
 
 /// `b · s`, where `s` has one element a column of the product.
 fn columns(b: &Pat, s: &Pat) -> Pat {
-    b * op("Reshape", [s.clone(), made(|found| {
-        let is_transposed = gemm_of(found)?.is_b_transposed;
-        ints(if is_transposed { &[-1, 1] } else { &[1, -1] })
-    })])
+    b * op(
+        "Reshape",
+        [
+            s.clone(),
+            made(|found| {
+                let is_transposed = gemm_of(found)?.is_b_transposed;
+                ints(if is_transposed { &[-1, 1] } else { &[1, -1] })
+            }),
+        ],
+    )
 }
 
 fn beta(found: &Match<'_>) -> Result<Tensor, Refusal> {
