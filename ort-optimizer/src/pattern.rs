@@ -26,6 +26,8 @@ pub(crate) enum Pat {
     Number(f64),
     /// The first output of a node.
     Op(Box<OpPat>),
+    /// What the formula says, known by this name from then on.
+    Named(&'static str, Box<Pat>),
 }
 
 /// A node: its operator, and formulas for its inputs.
@@ -105,6 +107,11 @@ impl Pat {
     /// A new node has this version, and the attributes that follow from the match.
     pub(crate) fn since(self, version: i32, attrs: fn(&Match<'_>) -> Attrs) -> Self {
         self.with(|op| op.origin = Origin::New(version, attrs))
+    }
+
+    /// The value is known by this name, which can stand for it in the rest of the formula.
+    pub(crate) fn named(self, name: &'static str) -> Self {
+        Pat::Named(name, Box::new(self))
     }
 
     fn with(mut self, change: impl FnOnce(&mut OpPat)) -> Self {

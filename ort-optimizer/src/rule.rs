@@ -12,18 +12,24 @@ pub(crate) struct Rule {
     find: OpPat,
     replace: Pat,
     when: fn(&Match<'_>) -> Result<(), Refusal>,
+    min_opset: i64,
 }
 
 /// The rule that `find`, which must be a node, equals `replace`, whose names are those of `find`.
 pub(crate) fn rule(find: Pat, replace: impl Into<Pat>) -> Rule {
     let Pat::Op(find) = find else { unreachable!("invariant: a rule finds a node") };
-    Rule { find: *find, replace: replace.into(), when: |_| Ok(()) }
+    Rule { find: *find, replace: replace.into(), when: |_| Ok(()), min_opset: 0 }
 }
 
 impl Rule {
     /// The rule holds only where `when` says so; its refusal goes to the report.
     pub(crate) fn when(self, when: fn(&Match<'_>) -> Result<(), Refusal>) -> Self {
         Self { when, ..self }
+    }
+
+    /// The rule is for models that import at least this version of ai.onnx.
+    pub(crate) fn since_opset(self, min_opset: i64) -> Self {
+        Self { min_opset, ..self }
     }
 }
 
@@ -32,8 +38,8 @@ pub(crate) struct Rules(Vec<Rule>);
 
 impl Rules {
     /// The pass over one graph.
-    pub(crate) fn start<const N: usize>(rules: [Rule; N]) -> Box<dyn Rewrite> {
-        Box::new(Rules(rules.into()))
+    pub(crate) fn start(rules: impl IntoIterator<Item = Rule>) -> Box<dyn Rewrite> {
+        Box::new(Rules(rules.into_iter().collect()))
     }
 }
 
@@ -44,7 +50,8 @@ impl Rewrite for Rules {
 
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
         let mut refusal = None;
-        for rule in &self.0 {
+        let opset = site.options.opset.unwrap_or(0);
+        for rule in self.0.iter().filter(|rule| rule.min_opset <= opset) {
             let Some(found) = Match::at(site.graph, site.id, &rule.find) else { continue };
             match rule.apply(&found) {
                 Ok(patch) => return Ok(Some(patch)),
@@ -108,6 +115,7 @@ fn make(
                 else => return Err(unknown));
             return Ok(Some(patch.constant("", tensor)?));
         }
+        Pat::Named(_, pat) => return make(pat, found, dtype, patch),
         Pat::Op(op) => op,
     };
     let inputs = op.inputs.iter().map(|input| make(input, found, dtype, patch));
