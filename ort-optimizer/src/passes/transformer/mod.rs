@@ -1,6 +1,39 @@
 //! What networks of attention are made of: activations, norms, attention.
 
+mod gelu;
+
+use std::any::Any;
+
+use ort_graph::{Fact, Node, Operator};
+use ort_ops::ops::gelu::Gelu;
+use ort_tensor::DType;
+
+use crate::matching::Match;
+use crate::pass::Refusal;
+
 // One a line.
 passes! {
-    gelu_fusion,
+    gelu_fusion_l1,
+    gelu_fusion_l2,
+}
+
+/// ONNX Runtime's kernels of fused operators are for f32.
+fn is_f32(found: &Match<'_>) -> Result<(), Refusal> {
+    match found.root_fact().and_then(Fact::dtype) {
+        Some(DType::F32) => Ok(()),
+        _ => Err(Refusal("it is not f32")),
+    }
+}
+
+/// That the node `Gelu` of ai.onnx is the exact one, in f32.
+fn is_exact_gelu(found: &Match<'_>) -> Result<(), Refusal> {
+    match operator(found.node("Gelu")) {
+        Some(Gelu::Exact) => is_f32(found),
+        _ => Err(Refusal("it is another Gelu")),
+    }
+}
+
+/// The operator of a node, if it is a `T`.
+fn operator<T: Operator>(node: &Node) -> Option<&T> {
+    (&*node.op as &dyn Any).downcast_ref()
 }
