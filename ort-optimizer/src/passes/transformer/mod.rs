@@ -15,6 +15,7 @@ use crate::pass::Refusal;
 passes! {
     gelu_fusion_l1,
     gelu_fusion_l2,
+    fast_gelu_fusion,
 }
 
 /// ONNX Runtime's kernels of fused operators are for f32.
