@@ -16,6 +16,7 @@ passes! {
     gelu_fusion_l1,
     gelu_fusion_l2,
     fast_gelu_fusion,
+    quick_gelu_fusion,
 }
 
 /// ONNX Runtime's kernels of fused operators are for f32.
