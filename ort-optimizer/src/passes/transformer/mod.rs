@@ -17,6 +17,7 @@ passes! {
     gelu_fusion_l2,
     fast_gelu_fusion,
     quick_gelu_fusion,
+    bias_gelu_fusion,
 }
 
 /// ONNX Runtime's kernels of fused operators are for f32.
