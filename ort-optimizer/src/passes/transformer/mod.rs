@@ -18,6 +18,7 @@ passes! {
     fast_gelu_fusion,
     quick_gelu_fusion,
     bias_gelu_fusion,
+    gelu_approximation,
 }
 
 /// ONNX Runtime's kernels of fused operators are for f32.
