@@ -17,6 +17,7 @@ passes! {
     gelu_fusion_l2,
     fast_gelu_fusion,
     quick_gelu_fusion,
+    hard_sigmoid_fusion,
     bias_gelu_fusion,
     gelu_approximation,
 }
