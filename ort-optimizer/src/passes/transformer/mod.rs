@@ -20,6 +20,7 @@ passes! {
     hard_sigmoid_fusion,
     bias_gelu_fusion,
     gelu_approximation,
+    hard_swish_fusion,
 }
 
 /// ONNX Runtime's kernels of fused operators are for f32.
