@@ -1,6 +1,7 @@
 //! What networks of attention are made of: activations, norms, attention.
 
 mod gelu;
+mod layer_norm;
 
 use std::any::Any;
 
@@ -14,7 +15,9 @@ use crate::pass::Refusal;
 // One a line.
 passes! {
     gelu_fusion_l1,
+    layer_norm_fusion_l1,
     gelu_fusion_l2,
+    layer_norm_fusion_l2,
     fast_gelu_fusion,
     quick_gelu_fusion,
     hard_sigmoid_fusion,
