@@ -40,7 +40,11 @@ mod tests {
            d = Mul-14 (x, c)
            y = Mul-14 (d, half)
          }";
-        assert_optimized_in(Some(19), super::PASS, graph, &expect![[r#"
+        assert_optimized_in(
+            Some(19),
+            super::PASS,
+            graph,
+            &expect![[r#"
             graph(x: float[2,3]) -> (y) {
               root = const float[] 1.4142135
               one = const float[] 1
@@ -50,10 +54,16 @@ mod tests {
               c = Add-14 (b, one)
               d = Mul-14 (x, c)
               y = Mul-14 (d, half)
-            }"#]]);
-        assert_optimized_in(Some(20), super::PASS, graph, &expect![[r#"
+            }"#]],
+        );
+        assert_optimized_in(
+            Some(20),
+            super::PASS,
+            graph,
+            &expect![[r#"
             graph(x: float[2,3]) -> (y) {
               y = Gelu-20 (x)
-            }"#]]);
+            }"#]],
+        );
     }
 }

@@ -21,7 +21,12 @@ pub(crate) const PASS: Pass = Pass {
         let x = var("x");
         let swish = op("HardSwish", [&x]).since(14, |_| Attrs::new());
         let clip = op("Clip", [&x + 3.0, 0.0.into(), 6.0.into()]);
-        let products = [&x * &clip / 6.0, &x * &clip * (1.0 / 6.0), (&x / 6.0) * &clip, (&x * (1.0 / 6.0)) * &clip];
+        let products = [
+            &x * &clip / 6.0,
+            &x * &clip * (1.0 / 6.0),
+            (&x / 6.0) * &clip,
+            (&x * (1.0 / 6.0)) * &clip,
+        ];
         let gate = rule(&x * &op("HardSigmoid", [&x]), &swish).when(is_sixth);
         let rules = products.into_iter().map(|formula| rule(formula, &swish)).chain([gate]);
         Rules::start(rules.map(|rule| rule.since_opset(14)))
@@ -30,7 +35,9 @@ pub(crate) const PASS: Pass = Pass {
 
 fn is_sixth(found: &Match<'_>) -> Result<(), Refusal> {
     match super::operator(found.node("HardSigmoid")) {
-        Some(&Activation::HardSigmoid { alpha, beta }) if alpha == 1.0 / 6.0 && beta == 0.5 => Ok(()),
+        Some(&Activation::HardSigmoid { alpha, beta }) if alpha == 1.0 / 6.0 && beta == 0.5 => {
+            Ok(())
+        }
         _ => Err(Refusal("its line is another")),
     }
 }
@@ -62,7 +69,11 @@ mod tests {
 
     #[test]
     fn a_hard_gate_of_itself_is_one_node() {
-        assert_optimized_in(Some(14), super::PASS, GRAPH, &expect![[r#"
+        assert_optimized_in(
+            Some(14),
+            super::PASS,
+            GRAPH,
+            &expect![[r#"
             graph(x: float[n,3]) -> (y, z, w, v) {
               y = HardSwish-14 (x)
               z = HardSwish-14 (y)
@@ -70,12 +81,17 @@ mod tests {
               h = HardSigmoid-6 (w)
               v = Mul-14 (h, w)
             }
-            1 refused: its line is another"#]]);
+            1 refused: its line is another"#]],
+        );
     }
 
     #[test]
     fn a_model_of_opset_13_has_no_such_node() {
-        assert_optimized_in(Some(13), super::PASS, GRAPH, &expect![[r#"
+        assert_optimized_in(
+            Some(13),
+            super::PASS,
+            GRAPH,
+            &expect![[r#"
             graph(x: float[n,3]) -> (y, z, w, v) {
               zero = const float[] 0
               three = const float[] 3
@@ -93,6 +109,7 @@ mod tests {
               w = Mul-14 (f, g)
               h = HardSigmoid-6 (w)
               v = Mul-14 (h, w)
-            }"#]]);
+            }"#]],
+        );
     }
 }

@@ -45,18 +45,28 @@ mod tests {
 
     #[test]
     fn an_older_model_gets_version_1() {
-        assert_optimized_in(Some(14), super::PASS, GRAPH, &expect![[r#"
+        assert_optimized_in(
+            Some(14),
+            super::PASS,
+            GRAPH,
+            &expect![[r#"
             graph(x: float[n,3]) -> (y) {
               scale = const float[3] [1, 2, 3]
               bias = const float[3] [4, 5, 6]
               y = LayerNormalization-1 [axis: -1, epsilon: 1e-5, stash_type: 1] (x, scale, bias)
-            }"#]]);
-        assert_optimized_in(Some(17), super::PASS, GRAPH, &expect![[r#"
+            }"#]],
+        );
+        assert_optimized_in(
+            Some(17),
+            super::PASS,
+            GRAPH,
+            &expect![[r#"
             graph(x: float[n,3]) -> (y) {
               scale = const float[3] [1, 2, 3]
               bias = const float[3] [4, 5, 6]
               y = LayerNormalization-17 [axis: -1, epsilon: 1e-5, stash_type: 1] (x, scale, bias)
-            }"#]]);
+            }"#]],
+        );
     }
 
     #[test]
@@ -88,15 +98,24 @@ mod tests {
         let last = "axes: [-1]";
         for (text, reason) in [
             (norm(x, last, "axes: [0]", "s"), "its means are not over the same, known axes"),
-            (norm(x, "axes: [0]", "axes: [0]", "s"), "its axes are not the last ones, or not known"),
-            (norm(x, "keepdims: 1", "keepdims: 1", "whole"), "its means are not over the same, known axes"),
+            (
+                norm(x, "axes: [0]", "axes: [0]", "s"),
+                "its axes are not the last ones, or not known",
+            ),
+            (
+                norm(x, "keepdims: 1", "keepdims: 1", "whole"),
+                "its means are not over the same, known axes",
+            ),
             (norm(x, last, last, "one"), "there is not a scale for each element of a row"),
             (norm(x, last, last, "whole"), "there is not a scale for each element of a row"),
             (
                 norm("x: float[2,?], s: float[3]", last, last, "s"),
                 "there is not a scale for each element of a row",
             ),
-            (norm("x: float[...], s: float[3]", last, last, "s"), "its means are not over the same, known axes"),
+            (
+                norm("x: float[...], s: float[3]", last, last, "s"),
+                "its means are not over the same, known axes",
+            ),
         ] {
             assert_eq!(refused(&text), reason, "{text}");
         }

@@ -5,7 +5,7 @@ mod layer_norm;
 
 use std::any::Any;
 
-use ort_graph::{Fact, Node, Operator};
+use ort_graph::{Fact, Graph, Node, Operator, ValueId};
 use ort_ops::ops::gelu::Gelu;
 use ort_tensor::DType;
 
@@ -22,6 +22,8 @@ passes! {
     fast_gelu_fusion,
     quick_gelu_fusion,
     hard_sigmoid_fusion,
+    skip_layer_norm_fusion,
+    bias_skip_layer_norm_fusion,
     bias_gelu_fusion,
     gelu_approximation,
     hard_swish_fusion,
@@ -46,4 +48,22 @@ fn is_exact_gelu(found: &Match<'_>) -> Result<(), Refusal> {
 /// The operator of a node, if it is a `T`.
 fn operator<T: Operator>(node: &Node) -> Option<&T> {
     (&*node.op as &dyn Any).downcast_ref()
+}
+
+/// The terms of a sum, if the value is one.
+fn terms(graph: &Graph, sum: ValueId) -> Option<[ValueId; 2]> {
+    let (add, 0) = graph.producer(sum)? else { return None };
+    let add = graph.node(add);
+    match add.inputs[..] {
+        [Some(a), Some(b)] if add.domain.is_empty() && add.op_type == "Add" => Some([a, b]),
+        _ => None,
+    }
+}
+
+/// Whether two values are known to have the same shape.
+fn has_same_dims(a: &Fact, b: &Fact) -> bool {
+    match (a.dims(), b.dims()) {
+        (Some(a), Some(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.equals(b)),
+        _ => false,
+    }
 }
