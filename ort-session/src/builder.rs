@@ -118,6 +118,7 @@ impl SessionBuilder {
         self.providers.push(Arc::new(CpuProvider::new(self.cpu)?));
         let options = Options {
             level: self.level.unwrap_or(Level::All),
+            opset: model.info.opset(""),
             nchwc_block_size: self.nchwc_block_size,
             ..Options::default()
         };
