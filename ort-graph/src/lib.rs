@@ -35,7 +35,7 @@ pub use crate::import::{
 };
 pub use crate::op::{Behaviour, Control, Facts, OpError, Operator};
 pub use crate::order::CycleError;
-pub use crate::patch::{Change, Patch, PatchError};
+pub use crate::patch::{Change, Names, Patch, PatchError};
 pub use crate::registry::{OpDef, Registry, RegistryError};
 pub use crate::text::{Text, TextError, TextErrorKind};
 pub use crate::verify::VerifyError;

@@ -150,7 +150,9 @@ impl SessionBuilder {
         let model = import(file, bytes.bytes(), &registry, self.import_limits).map_err(Box::new)?;
         let n_threads = self.n_threads.unwrap_or_else(default_count);
         self.cpu.max_threads = Some(n_threads);
+        self.cpu.fuses = self.options.level == Level::All;
         self.providers.push(Arc::new(CpuProvider::new(self.cpu)?));
+        self.options.opset = model.info.opset("");
         let before = OperatorCounts::of(&model.graph);
         let eval = FoldWith(&self.providers);
         let optimized = ort_optimizer::optimize(model.graph, &registry, &self.options, &eval);

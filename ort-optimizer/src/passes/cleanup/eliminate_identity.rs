@@ -53,7 +53,7 @@ mod tests {
                     t = Mul-14 (e, k)
                   }] (c)
                 }
-                3 refused: it would change the name of a graph output"#]],
+                2 refused: it would change the name of a graph output"#]],
         );
     }
 }

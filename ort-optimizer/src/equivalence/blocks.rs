@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
+use crate::{Level, Options, Reference, optimize};
 use ort_graph::Graph;
 use ort_ops::registry;
-use ort_optimizer::{Level, Options, Reference, optimize};
 use ort_tensor::Tensor;
 
-use crate::blocker::block;
+use super::blocker::block;
+use super::parse;
 use crate::interpreter::run;
-use crate::parse;
 
 /// Small whole numbers: all sums of their products are exact.
 struct Whole(u64);

@@ -118,7 +118,7 @@ fn fact_bytes(fact: &Fact) -> Option<usize> {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::assert_optimized;
+    use crate::testing::{assert_optimized, assert_rewritten};
 
     #[test]
     fn what_is_the_same_in_every_run_becomes_constant() {
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn known_shapes_become_constant_and_more_shapes_known() {
-        assert_optimized(
+        assert_rewritten(
             super::PASS,
             "graph(x: float[2,3,4], s: float[n,3], u: float[...]) -> (y, n, z) {
                first = const int64[] 0
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_folded_or_costs_too_much_stays() {
-        assert_optimized(
+        assert_rewritten(
             super::PASS,
             "graph() -> (a, b, c, d) {
                training = const bool[] true

@@ -101,11 +101,11 @@ fn is_equal(a: &Attr, b: &Attr) -> bool {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::assert_optimized;
+    use crate::testing::assert_rewritten;
 
     #[test]
     fn equal_nodes_become_one() {
-        assert_optimized(
+        assert_rewritten(
             super::PASS,
             "graph(x: float[2,4]) -> (y, z, s, t) {
                a = Transpose-13 [perm: [1, 0]] (x)

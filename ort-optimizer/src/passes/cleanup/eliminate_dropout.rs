@@ -39,11 +39,11 @@ fn drops_nothing(found: &Match<'_>) -> Result<(), Refusal> {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::assert_optimized;
+    use crate::testing::assert_rewritten;
 
     #[test]
     fn dropout_goes_unless_it_trains_or_its_mask_is_used() {
-        assert_optimized(
+        assert_rewritten(
             super::PASS,
             "graph(x: float[2]) -> (y, z, mask) {
                t = const bool[] true
