@@ -49,6 +49,14 @@ impl SessionBuilder {
         self
     }
 
+    /// Lets the optimizer run these passes too, which change results by more than rounding, say
+    /// GeluApproximation. A name that no pass has is an error when the graph is optimized.
+    #[must_use]
+    pub fn enable_optimizers(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.options.enabled.extend(names.into_iter().map(Into::into));
+        self
+    }
+
     /// Stops the optimizer after so many rewrites. Halving it finds the one that breaks a model;
     /// [`Report::last`](ort_optimizer::Report::last) names it.
     #[must_use]
@@ -144,7 +152,8 @@ impl SessionBuilder {
     }
 
     fn optimized(mut self, bytes: ModelBytes, start: Instant) -> Result<Optimized, SessionError> {
-        self.options.disabled.iter().try_for_each(|name| known_optimizer(name))?;
+        let mut named = self.options.disabled.iter().chain(&self.options.enabled);
+        named.try_for_each(|name| known_optimizer(name))?;
         let file = ort_format::open(bytes.as_slice(), &self.limits).map_err(Box::new)?;
         let registry = ort_ops::registry();
         let model = import(file, bytes.bytes(), &registry, self.import_limits).map_err(Box::new)?;
