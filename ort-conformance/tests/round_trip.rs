@@ -22,7 +22,9 @@ fn difference(level: Level, model: &Bytes) -> Result<(), String> {
     let saved = Bytes::from(optimized.to_bytes().map_err(|error| error.to_string())?);
     let read = optimize(Level::Disable, saved.clone())?;
     let (expected, found) = (optimized.text(), read.text());
-    let mut lines = expected.lines().zip(found.lines());
+    // A value that nobody reads may have lost its name; a file gives it one.
+    let mut lines =
+        expected.lines().zip(found.lines()).filter(|(line, _)| !line.contains("\"\": "));
     if let Some((expected, found)) = lines.find(|(expected, found)| expected != found) {
         return Err(format!("`{expected}` reads back as `{found}`"));
     }

@@ -18,6 +18,10 @@ use crate::optimized::{OperatorCounts, Optimized};
 use crate::session::Session;
 use crate::threads::default_count;
 
+/// Passes that make operators for which ONNX Runtime (1.31) has no CPU kernel: functions that it
+/// takes apart when it reads an ONNX file, but not when it reads an ORT file.
+const NOT_PORTABLE: [&str; 1] = ["HardSwishFusion"];
+
 /// Settings of a session to be.
 #[derive(Clone, Debug, Default)]
 pub struct SessionBuilder {
@@ -121,7 +125,9 @@ impl SessionBuilder {
     /// # Errors
     /// If the file cannot be had, is not sound, or holds a model that cannot run here.
     pub fn commit_from_file(self, path: impl AsRef<Path>) -> Result<Session, SessionError> {
-        self.optimize_from_file(path)?.commit()
+        let start = Instant::now();
+        let bytes = ModelBytes::from_path(path, self.load)?;
+        self.optimized(bytes, start)?.commit()
     }
 
     /// Builds a session of bytes: owned ones, `'static` ones, or those of any owner.
@@ -129,18 +135,19 @@ impl SessionBuilder {
     /// # Errors
     /// If the bytes are not sound, or hold a model that cannot run here.
     pub fn commit(self, bytes: ModelBytes) -> Result<Session, SessionError> {
-        self.optimize(bytes)?.commit()
+        self.optimized(bytes, Instant::now())?.commit()
     }
 
     /// Optimizes the graph of a file, to save it, or to see what becomes of it, or to build a
-    /// session of it.
+    /// session of it. Passes that make operators without a kernel in ONNX Runtime are left out, so
+    /// that it can run what is saved; a session built at once has them.
     ///
     /// # Errors
     /// If the file cannot be had, is not sound, or holds a model that cannot run here.
     pub fn optimize_from_file(self, path: impl AsRef<Path>) -> Result<Optimized, SessionError> {
         let start = Instant::now();
         let bytes = ModelBytes::from_path(path, self.load)?;
-        self.optimized(bytes, start)
+        self.disable_optimizers(NOT_PORTABLE).optimized(bytes, start)
     }
 
     /// The same with a model in memory.
@@ -148,7 +155,7 @@ impl SessionBuilder {
     /// # Errors
     /// If the bytes are not sound, or hold a model that cannot run here.
     pub fn optimize(self, bytes: ModelBytes) -> Result<Optimized, SessionError> {
-        self.optimized(bytes, Instant::now())
+        self.disable_optimizers(NOT_PORTABLE).optimized(bytes, Instant::now())
     }
 
     fn optimized(mut self, bytes: ModelBytes, start: Instant) -> Result<Optimized, SessionError> {
