@@ -10,6 +10,7 @@ passes! {
     eliminate_dropout,
     expand_elimination,
     cast_elimination,
+    cast_chain_elimination,
     noop_elimination,
     not_where_fusion,
     common_subexpression_elimination,
