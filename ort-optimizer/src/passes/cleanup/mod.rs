@@ -12,6 +12,7 @@ passes! {
     cast_elimination,
     cast_chain_elimination,
     noop_elimination,
+    single_input_elimination,
     not_where_fusion,
     common_subexpression_elimination,
     constant_folding,
