@@ -13,6 +13,7 @@ passes! {
     cast_chain_elimination,
     noop_elimination,
     single_input_elimination,
+    pad_elimination,
     not_where_fusion,
     common_subexpression_elimination,
     constant_folding,
