@@ -14,6 +14,7 @@ passes! {
     noop_elimination,
     single_input_elimination,
     pad_elimination,
+    pre_shape_node_elimination,
     not_where_fusion,
     common_subexpression_elimination,
     constant_folding,
