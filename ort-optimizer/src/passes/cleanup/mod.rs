@@ -15,6 +15,7 @@ passes! {
     single_input_elimination,
     pad_elimination,
     pre_shape_node_elimination,
+    unsqueeze_elimination,
     not_where_fusion,
     common_subexpression_elimination,
     constant_folding,
