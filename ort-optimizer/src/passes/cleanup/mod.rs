@@ -16,6 +16,7 @@ passes! {
     pad_elimination,
     pre_shape_node_elimination,
     unsqueeze_elimination,
+    reshape_chain_fusion,
     reshape_elimination,
     not_where_fusion,
     common_subexpression_elimination,
