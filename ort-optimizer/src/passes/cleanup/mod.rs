@@ -19,6 +19,7 @@ passes! {
     reshape_chain_fusion,
     reshape_elimination,
     not_where_fusion,
+    constant_sharing,
     common_subexpression_elimination,
     constant_folding,
 }
