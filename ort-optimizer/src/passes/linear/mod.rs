@@ -1,5 +1,6 @@
 //! Products and convolutions with what stands before and after them.
 
+mod activations;
 mod channels;
 mod matrices;
 
@@ -17,4 +18,5 @@ passes! {
     fuse_relu_clip,
     div_mul_fusion,
     label_encoder_fusion,
+    conv_activation_fusion,
 }
