@@ -19,4 +19,5 @@ passes! {
     div_mul_fusion,
     label_encoder_fusion,
     conv_activation_fusion,
+    gemm_activation_fusion,
 }
