@@ -20,4 +20,5 @@ passes! {
     label_encoder_fusion,
     conv_activation_fusion,
     gemm_activation_fusion,
+    conv_add_activation_fusion,
 }
