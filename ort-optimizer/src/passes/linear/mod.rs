@@ -18,6 +18,7 @@ passes! {
     fuse_relu_clip,
     div_mul_fusion,
     label_encoder_fusion,
+    matmul_transpose_fusion,
     conv_activation_fusion,
     gemm_activation_fusion,
     conv_add_activation_fusion,
