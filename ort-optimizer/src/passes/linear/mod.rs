@@ -19,6 +19,7 @@ passes! {
     div_mul_fusion,
     label_encoder_fusion,
     matmul_transpose_fusion,
+    mat_mul_scale_fusion,
     conv_activation_fusion,
     gemm_activation_fusion,
     conv_add_activation_fusion,
