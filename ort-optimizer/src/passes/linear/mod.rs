@@ -18,6 +18,7 @@ passes! {
     fuse_relu_clip,
     div_mul_fusion,
     label_encoder_fusion,
+    global_average_pool_fusion,
     matmul_transpose_fusion,
     mat_mul_scale_fusion,
     conv_activation_fusion,
