@@ -46,11 +46,14 @@ impl Rewrite for ReshapeChainFusion {
         let mut patch = Patch::new(graph);
         let dims = |value: ValueId| graph.fact(value).dims();
         let (shape, since_version, attrs) = match (&*last.op as &dyn Any).downcast_ref() {
-            Some(Reshape { shape: Some(_), .. }) => return Err(Refusal("its shape is an attribute")),
+            Some(Reshape { shape: Some(_), .. }) => {
+                return Err(Refusal("its shape is an attribute"));
+            }
             Some(Reshape { allow_zero, .. }) => {
                 let shape = last.inputs.get(1).copied().flatten();
                 let shape = shape.and_then(|shape| graph.fact(shape).ints()).ok_or(DEPENDS)?;
-                let shape = if *allow_zero { shape } else { copied(shape, dims(between), dims(x))? };
+                let shape =
+                    if *allow_zero { shape } else { copied(shape, dims(between), dims(x))? };
                 (shape, last.since_version, last.attrs.clone())
             }
             None => {
