@@ -110,6 +110,10 @@ impl<'a> Match<'a> {
                 }
                 holds
             }
+            Pat::Named(name, pat) => {
+                let goals = Goals { pat, value: Some(value), rest: goal.rest };
+                self.bind(name, value, Some(&goals))
+            }
             Pat::Op(op) => match self.graph.producer(value) {
                 Some((node, 0)) => self.node_is(node, op, goal.rest),
                 _ => false,

@@ -30,6 +30,8 @@ pub(crate) enum Pat {
     Made(Maker),
     /// The first output of a node.
     Op(Box<OpPat>),
+    /// What the formula says, known by this name from then on.
+    Named(&'static str, Box<Pat>),
 }
 
 /// A constant that follows from a match.
@@ -134,6 +136,11 @@ impl Pat {
     /// A new node has the version and the attributes that follow from the match.
     pub(crate) fn following(self, spec: fn(&Match<'_>) -> (i32, Attrs)) -> Self {
         self.with(|op| op.origin = Origin::Following(spec))
+    }
+
+    /// The value is known by this name, which can stand for it in the rest of the formula.
+    pub(crate) fn named(self, name: &'static str) -> Self {
+        Pat::Named(name, Box::new(self))
     }
 
     fn with(mut self, change: impl FnOnce(&mut OpPat)) -> Self {

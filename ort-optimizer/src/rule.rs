@@ -13,12 +13,14 @@ pub(crate) struct Rule {
     replace: Pat,
     when: fn(&Match<'_>) -> Result<(), Refusal>,
     shares: bool,
+    min_opset: i64,
 }
 
 /// The rule that `find`, which must be a node, equals `replace`, whose names are those of `find`.
 pub(crate) fn rule(find: Pat, replace: impl Into<Pat>) -> Rule {
     let Pat::Op(find) = find else { unreachable!("invariant: a rule finds a node") };
-    Rule { find: *find, replace: replace.into(), when: |_| Ok(()), shares: false }
+    let (replace, when) = (replace.into(), |_: &Match<'_>| Ok(()));
+    Rule { find: *find, replace, when, shares: false, min_opset: 0 }
 }
 
 impl Rule {
@@ -31,6 +33,11 @@ impl Rule {
     /// stay for those, and what is new costs no more than what it replaces.
     pub(crate) fn sharing(self) -> Self {
         Self { shares: true, ..self }
+    }
+
+    /// The rule is for models that import at least this version of ai.onnx.
+    pub(crate) fn since_opset(self, min_opset: i64) -> Self {
+        Self { min_opset, ..self }
     }
 }
 
@@ -51,7 +58,8 @@ impl Rewrite for Rules {
 
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
         let mut refusal = None;
-        for rule in &self.0 {
+        let opset = site.options.opset.unwrap_or(0);
+        for rule in self.0.iter().filter(|rule| rule.min_opset <= opset) {
             let Some(found) = Match::at(site.graph, site.id, &rule.find) else { continue };
             match rule.apply(&found) {
                 Ok(patch) => return Ok(Some(patch)),
@@ -116,6 +124,7 @@ fn make(
             return Ok(Some(patch.constant("", tensor)?));
         }
         Pat::Made(tensor) => return Ok(Some(patch.constant("", tensor(found)?)?)),
+        Pat::Named(_, pat) => return make(pat, found, dtype, patch),
         Pat::Op(op) => op,
     };
     let inputs = op.inputs.iter().map(|input| make(input, found, dtype, patch));
