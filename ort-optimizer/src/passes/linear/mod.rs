@@ -24,4 +24,5 @@ passes! {
     conv_activation_fusion,
     gemm_activation_fusion,
     conv_add_activation_fusion,
+    hard_swish_tail_fusion,
 }
