@@ -3,9 +3,7 @@
 //!
 //! Source: ONNX Runtime 1.31, ConvActivationFusion.
 
-use super::activations::{
-    OF_CONV, expect_f32, fused, of_conv, parameters, with_and_without_bias,
-};
+use super::activations::{OF_CONV, expect_f32, fused, of_conv, parameters, with_and_without_bias};
 use crate::matching::Match;
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal};

@@ -24,7 +24,9 @@ pub(crate) const PASS: Pass = Pass {
     exactness: Exactness::Rounding,
     start: || {
         let biases = [absent(), var("b")];
-        Rules::start(biases.into_iter().flat_map(|bias| sums(&bias).into_iter().chain(functions(&bias))))
+        Rules::start(
+            biases.into_iter().flat_map(|bias| sums(&bias).into_iter().chain(functions(&bias))),
+        )
     },
 };
 
@@ -47,9 +49,9 @@ fn sums(bias: &Pat) -> [Rule; 4] {
 fn functions(bias: &Pat) -> impl Iterator<Item = Rule> + use<> {
     let (before, after) = (fused(bias).labelled("sum"), fused(bias));
     OF_CONV.into_iter().map(move |activation| {
-        let after = after.clone().since(1, |found| {
-            of_conv(&found.node("sum").attrs, found.graph, found.root())
-        });
+        let after = after
+            .clone()
+            .since(1, |found| of_conv(&found.node("sum").attrs, found.graph, found.root()));
         rule(op(activation, [&before]).and_more(), after).when(has_no_function)
     })
 }

@@ -3,9 +3,7 @@
 //!
 //! Source: ONNX Runtime 1.31, GemmActivationFusion.
 
-use super::activations::{
-    OF_GEMM, expect_f32, fused, of_gemm, parameters, with_and_without_bias,
-};
+use super::activations::{OF_GEMM, expect_f32, fused, of_gemm, parameters, with_and_without_bias};
 use crate::matching::Match;
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal};
