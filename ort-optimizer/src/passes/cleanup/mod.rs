@@ -6,6 +6,7 @@ mod inline_if;
 passes! {
     dead_code_elimination,
     eliminate_identity,
+    slice_chain_fusion,
     eliminate_slice,
     eliminate_dropout,
     expand_elimination,
