@@ -35,10 +35,6 @@ fn is_spatial(found: &Match<'_>) -> Result<(), Refusal> {
     let given = node.inputs.get(1).copied().flatten().filter(|_| reduce.has_axes_input);
     let axes = reduce.axes.clone().or_else(|| found.graph.fact(given?).ints());
     let axes = axes.and_then(|axes| ort_ops::infer::normalize_axes(&axes, rank).ok());
-    let axes = axes.map(|mut axes| {
-        axes.sort_unstable();
-        axes
-    });
     if axes.is_none_or(|axes| !axes.into_iter().eq(2..rank)) || !reduce.keeps_dims {
         return Err(Refusal("its axes are not the spatial ones"));
     }
