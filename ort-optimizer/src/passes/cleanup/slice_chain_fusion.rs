@@ -48,7 +48,9 @@ impl Rewrite for SliceChainFusion {
         let mut inputs = vec![first.inputs.first().copied().flatten()];
         for list in lists {
             let list = Tensor::from_slice(&[list.len()], &list);
-            inputs.push(Some(patch.constant("", list.map_err(|_| Refusal("it has too many axes"))?)?));
+            inputs.push(Some(
+                patch.constant("", list.map_err(|_| Refusal("it has too many axes"))?)?,
+            ));
         }
         let new = patch.output_of(NewNode {
             name: last.name.clone(),

@@ -8,10 +8,9 @@
 //! The functions are those of ConvActivationFusion. Source: ONNX Runtime 1.31,
 //! ConvAddActivationFusion.
 
-use ort_graph::Dim;
-
 use super::activations::{OF_CONV, expect_f32, of_conv, parameters};
 use super::channels::expect_broadcast;
+use super::same_shape::have_same_shape;
 use crate::matching::Match;
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal};
@@ -60,15 +59,10 @@ fn is_same_shape(found: &Match<'_>) -> Result<(), Refusal> {
     expect_f32(found)?;
     expect_broadcast(found.root())?;
     let conv = found.node("Conv").outputs.first().copied().flatten();
-    let conv = conv.and_then(|conv| found.graph.fact(conv).dims());
-    match conv.zip(found.fact("z").dims()) {
-        Some((conv, z)) if conv.len() == z.len() && conv.iter().zip(z).all(is_equal) => Ok(()),
+    match conv {
+        Some(conv) if have_same_shape(found.graph, conv, found.value("z")) => Ok(()),
         _ => Err(Refusal("the summand may have another shape")),
     }
-}
-
-fn is_equal((a, b): (&Dim, &Dim)) -> bool {
-    a.equals(b)
 }
 
 fn has_no_function(found: &Match<'_>) -> Result<(), Refusal> {
@@ -153,6 +147,45 @@ mod tests {
                 }
                 2 refused: the summand may have another shape
                 1 refused: it does not compute in f32"#]],
+        );
+    }
+
+    #[test]
+    fn shapes_that_are_not_known_are_compared_by_their_origin() {
+        assert_optimized(
+            super::PASS,
+            "graph(x: float[?,2,?,?]) -> (y, z) {
+               w = const float[2,2,1,1] [1, -2, 3, 0.5]
+               v = const float[2,1,3,3] [1, 0, -1, 0.5, 1, 1, 0, 0, 0, 1, 0, -1, 0.5, 1, 1, 0, 0, 0]
+               s = const float[2,1,1] [1, 2]
+               c1 = Conv-11 [auto_pad: \"SAME_UPPER\"] (x, w)
+               r1 = Relu-14 (c1)
+               c2 = Conv-11 [group: 2, pads: [2, 1, 2, 1], dilations: [2, 1]] (r1, v)
+               m = Mul-14 (s, c2)
+               c3 = Conv-11 (m, w)
+               a1 = Add-14 (c3, x)
+               c4 = Conv-11 [group: 2, pads: [1, 0, 0, 1]] (a1, v)
+               c5 = Conv-11 (c4, w)
+               y = Add-14 (c5, c4)
+               c6 = Conv-11 [group: 2, pads: [1, 0, 0, 1]] (a1, v)
+               z = Add-14 (c6, a1)
+             }",
+            &expect![[r#"
+                graph(x: float[?,2,?,?]) -> (y, z) {
+                  w = const float[2,2,1,1] [1, -2, 3, 0.5]
+                  v = const float[2,1,3,3] #64f0624e0762c5f5
+                  s = const float[2,1,1] [1, 2]
+                  c1 = Conv-11 [auto_pad: "SAME_UPPER"] (x, w)
+                  r1 = Relu-14 (c1)
+                  c2 = Conv-11 [dilations: [2, 1], group: 2, pads: [2, 1, 2, 1]] (r1, v)
+                  m = Mul-14 (s, c2)
+                  a1 = com.microsoft:FusedConv-1 (m, w, _, x)
+                  c4 = Conv-11 [group: 2, pads: [1, 0, 0, 1]] (a1, v)
+                  c6 = Conv-11 [group: 2, pads: [1, 0, 0, 1]] (a1, v)
+                  z = Add-14 (c6, a1)
+                  y = com.microsoft:FusedConv-1 (c4, w, _, c4)
+                }
+                1 refused: the summand may have another shape"#]],
         );
     }
 }

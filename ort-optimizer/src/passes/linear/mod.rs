@@ -3,6 +3,7 @@
 mod activations;
 mod channels;
 mod matrices;
+mod same_shape;
 
 // One a line.
 passes! {
