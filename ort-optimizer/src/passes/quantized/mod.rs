@@ -1,4 +1,8 @@
 //! Quantized networks: integer operators for what stands between DequantizeLinear and QuantizeLinear.
 
+mod coded;
+
 // One a line.
-passes! {}
+passes! {
+    double_qdq_pairs_remover,
+}
