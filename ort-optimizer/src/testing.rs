@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use expect_test::Expect;
-use ort_graph::{Dim, Fact, Graph};
+use ort_graph::{Dim, Fact, Graph, ValueId};
 use ort_tensor::{Bool, DType, Number, Tensor, with_dtype};
 use ort_testing::Rng;
 
@@ -72,12 +72,30 @@ pub(crate) fn assert_equivalent(before: &Graph, after: &Graph, exactness: Exactn
             assert_eq!(expected.dtype(), found.dtype(), "{name}\n{after}");
             let is_same = match exactness {
                 Exactness::Bitwise => expected == found,
+                Exactness::Rounding if is_quantized(before, id) => {
+                    is_within_a_quantum(expected, found)
+                }
                 Exactness::Rounding => is_close(expected, found, 256.0),
                 Exactness::Approximate => is_close(expected, found, 131_072.0),
             };
             assert!(is_same, "{name}: {found:?} is not {expected:?}\n{before}\n{after}");
         }
     }
+}
+
+/// Whether a QuantizeLinear makes the value.
+fn is_quantized(graph: &Graph, id: ValueId) -> bool {
+    let producer = graph.producer(id).map(|(node, _)| graph.node(node));
+    producer.is_some_and(|node| node.op_type == "QuantizeLinear")
+}
+
+/// Whether codes are the same or neighbours: values that differ by less than half a quantum are
+/// rounded to the same one or to two that follow each other.
+fn is_within_a_quantum(expected: &Tensor, found: &Tensor) -> bool {
+    with_dtype!(expected.dtype(), integer, T => {
+        let pairs = expected.as_slice::<T>().unwrap().iter().zip(found.as_slice::<T>().unwrap());
+        pairs.into_iter().all(|(x, y)| (x.to_f64() - y.to_f64()).abs() <= 1.0)
+    }, else => false)
 }
 
 /// Whether elements differ by at most so many roundings of the largest: each is a sum of at most

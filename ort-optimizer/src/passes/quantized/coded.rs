@@ -114,12 +114,23 @@ impl<'a> Coded<'a> {
         }, else => None)
     }
 
+    /// The least and the largest code, of integers of 8 or 16 bits.
+    pub(super) fn range(&self) -> Option<(f64, f64)> {
+        with_dtype!(self.dtype, [i8, u8, i16, u16],
+            T => Some((T::MIN.to_f64(), T::MAX.to_f64())),
+            else => None)
+    }
+
+    /// Whether larger values have larger codes.
+    pub(super) fn are_scales_sound(&self) -> bool {
+        self.scales.iter().all(|scale| scale.is_normal() && *scale > 0.0)
+    }
+
     /// Whether there is but one scale, or one for each index along `axis` of `rank` dimensions.
     pub(super) fn is_along(&self, axis: usize, rank: usize) -> bool {
         let is_own = normalize_axis(self.granularity.axis, rank) == Ok(axis);
         let is_line = self.scale.shape().len() == 1 && self.granularity.block_size == 0;
-        let is_sound = self.scales.iter().all(|scale| scale.is_normal() && *scale > 0.0);
-        is_sound && (self.scales.len() == 1 || (is_line && is_own))
+        self.are_scales_sound() && (self.scales.len() == 1 || (is_line && is_own))
     }
 
     /// Scale and zero point as inputs of an integer operator: scalars where they are but one, and a

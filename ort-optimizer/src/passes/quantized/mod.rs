@@ -1,8 +1,12 @@
 //! Quantized networks: integer operators for what stands between DequantizeLinear and QuantizeLinear.
 
+mod bounds;
 mod coded;
 
 // One a line.
 passes! {
     double_qdq_pairs_remover,
+    clip_quant_fusion,
+    relu_quant_fusion,
+    qdq_selector_action,
 }
