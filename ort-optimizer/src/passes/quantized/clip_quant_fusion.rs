@@ -27,9 +27,8 @@ impl Rewrite for ClipQuantFusion {
         let range = y.range().ok_or(Refusal("its codes are no integers"))?;
         let whole = y.whole().ok_or(Refusal("it is quantized with several scales"))?;
         let [low, high] = bounds(site).ok_or(Refusal("its bounds are not constant"))?;
-        let code = |value: f32, Whole { scale, zero }| {
-            f64::from((value / scale).round_ties_even()) + zero
-        };
+        let code =
+            |value: f32, Whole { scale, zero }| f64::from((value / scale).round_ties_even()) + zero;
         // Whatever lies beyond a bound has a code that lies as far as that of the bound.
         if code(low, whole) <= range.0 && code(high, whole) >= range.1 {
             drop_before(site, &y)

@@ -6,6 +6,7 @@ mod coded;
 // One a line.
 passes! {
     double_qdq_pairs_remover,
+    qdq_propagation,
     clip_quant_fusion,
     relu_quant_fusion,
     qdq_selector_action,

@@ -51,8 +51,7 @@ const BIAS: Refusal = Refusal("its bias is not one of the sums of its codes");
 fn is_of_scales(bias: &Coded<'_>, scales: &[f64]) -> bool {
     let n = scales.len().max(bias.scales.len());
     let pairs = bias.scales.iter().cycle().zip(scales.iter().cycle()).take(n);
-    let is_close =
-        |(&own, &scale): (&f32, &f64)| (f64::from(own) - scale).abs() <= scale * EPSILON;
+    let is_close = |(&own, &scale): (&f32, &f64)| (f64::from(own) - scale).abs() <= scale * EPSILON;
     bias.dtype == DType::I32
         && bias.zeros().is_some_and(|zeros| zeros.iter().all(|&zero| zero == 0.0))
         && pairs.into_iter().all(is_close)

@@ -42,11 +42,7 @@ struct Row {
     act: fn(&Unit<'_>) -> Found,
 }
 
-const fn row(
-    operators: &'static [&'static str],
-    since: i32,
-    act: fn(&Unit<'_>) -> Found,
-) -> Row {
+const fn row(operators: &'static [&'static str], since: i32, act: fn(&Unit<'_>) -> Found) -> Row {
     Row { operators, since, act }
 }
 

@@ -87,16 +87,15 @@ pub(super) fn gemm(unit: &Unit<'_>) -> Found {
 }
 
 /// The left operand with its one scale, and the right one; bytes.
-fn operands<'a>(
-    unit: &Unit<'a>,
-) -> Result<Option<(Coded<'a>, Whole, Coded<'a>)>, Refusal> {
+fn operands<'a>(unit: &Unit<'a>) -> Result<Option<(Coded<'a>, Whole, Coded<'a>)>, Refusal> {
     let (a, b) = match (unit.operand(0), unit.operand(1)) {
         (None, None) => return Ok(None),
         (Some(a), Some(b)) => (a, b),
         _ => return Err(Refusal("not all of its operands are quantized")),
     };
     let whole = a.whole().ok_or(SCALES)?;
-    let are_types = a.dtype.is_byte() && b.dtype.is_byte() && (a.dtype, b.dtype) != SIGNED_BY_UNSIGNED;
+    let are_types =
+        a.dtype.is_byte() && b.dtype.is_byte() && (a.dtype, b.dtype) != SIGNED_BY_UNSIGNED;
     are_types.then_some(Some((a, whole, b))).ok_or(TYPES)
 }
 
@@ -111,11 +110,7 @@ fn constant_shape<'a>(unit: &Unit<'a>, coded: &Coded<'_>) -> Result<&'a [usize],
 }
 
 /// Codes, scale and zero point of both operands.
-fn sides(
-    a: &Coded<'_>,
-    b: &Coded<'_>,
-    patch: &mut Patch,
-) -> Result<Vec<Option<ValueId>>, Refusal> {
+fn sides(a: &Coded<'_>, b: &Coded<'_>, patch: &mut Patch) -> Result<Vec<Option<ValueId>>, Refusal> {
     let mut inputs = vec![Some(a.codes)];
     inputs.extend(a.operands(patch)?);
     inputs.push(Some(b.codes));
@@ -133,4 +128,3 @@ fn result_like<'a>(unit: &Unit<'a>, a: &Coded<'_>) -> Result<Coded<'a>, Refusal>
 fn stays_float(unit: &Unit<'_>) -> bool {
     unit.result().and_then(|result| Coded::after(unit.graph, result)).is_none()
 }
-

@@ -86,5 +86,6 @@ impl Fused {
     }
 }
 
-pub(super) const SCALES: Refusal = Refusal("it has scales of which one is not enough, or not sound");
+pub(super) const SCALES: Refusal =
+    Refusal("it has scales of which one is not enough, or not sound");
 pub(super) const TYPES: Refusal = Refusal("its codes are of types that do not go together");
