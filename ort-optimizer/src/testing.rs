@@ -27,7 +27,8 @@ pub(crate) fn parse(text: &str) -> Graph {
 fn run(pass: &Pass, text: &str) -> (Graph, Report) {
     let others = crate::passes().filter(|(name, ..)| *name != pass.name);
     let disabled = others.map(|(name, ..)| name.to_owned()).collect();
-    let options = Options { level: Level::All, disabled, ..Options::default() };
+    let enabled = vec![pass.name.to_owned()];
+    let options = Options { level: Level::All, disabled, enabled, ..Options::default() };
     let optimized = |options: &Options| {
         let (graph, report) =
             optimize(parse(text), &ort_ops::registry(), options, &Reference).unwrap();

@@ -10,4 +10,6 @@ passes! {
     clip_quant_fusion,
     relu_quant_fusion,
     qdq_selector_action,
+    qdq_final_cleanup,
+    qdq_constant_folding,
 }
