@@ -1,5 +1,6 @@
 //! Quantized networks: integer operators for what stands between DequantizeLinear and QuantizeLinear.
 
+mod biased;
 mod bounds;
 mod coded;
 
@@ -10,6 +11,7 @@ passes! {
     clip_quant_fusion,
     relu_quant_fusion,
     qdq_selector_action,
+    matmul_integer_to_float_fusion,
     qdq_final_cleanup,
     qdq_constant_folding,
 }
