@@ -12,6 +12,7 @@ passes! {
     relu_quant_fusion,
     qdq_selector_action,
     matmul_integer_to_float_fusion,
+    dynamic_quantize_matmul_fusion,
     qdq_final_cleanup,
     qdq_constant_folding,
 }
