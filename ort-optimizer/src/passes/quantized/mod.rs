@@ -13,6 +13,7 @@ passes! {
     qdq_selector_action,
     matmul_integer_to_float_fusion,
     dynamic_quantize_matmul_fusion,
+    matmul_nbits_fusion,
     qdq_final_cleanup,
     qdq_constant_folding,
 }
