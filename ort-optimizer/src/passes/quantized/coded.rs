@@ -3,7 +3,7 @@
 
 use std::any::Any;
 
-use ort_graph::{Graph, Node, NodeId, Patch, ValueId};
+use ort_graph::{Graph, NewNode, Node, NodeId, Patch, ValueId};
 use ort_ops::infer::normalize_axis;
 use ort_ops::ops::quantization::{DequantizeLinear, Granularity, QuantizeLinear};
 use ort_tensor::{DType, Number, Tensor, with_dtype};
@@ -166,4 +166,22 @@ fn scalar(id: ValueId, constant: &Tensor, patch: &mut Patch) -> Result<ValueId, 
 /// The operator of a node, if it is a `T`.
 pub(super) fn operator<T: Any>(node: &Node) -> Option<&T> {
     (&*node.op as &dyn Any).downcast_ref()
+}
+
+/// The same node, which reads `first` first.
+pub(super) fn reading(node: &Node, first: ValueId) -> NewNode {
+    let mut inputs = node.inputs.to_vec();
+    if let Some(input) = inputs.first_mut() {
+        *input = Some(first);
+    }
+    NewNode {
+        name: node.name.clone(),
+        domain: node.domain.clone(),
+        op_type: node.op_type.clone(),
+        since_version: node.since_version,
+        inputs,
+        outputs: Vec::new(),
+        captured: Vec::new(),
+        attrs: node.attrs.clone(),
+    }
 }

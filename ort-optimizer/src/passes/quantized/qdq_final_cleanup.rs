@@ -30,7 +30,8 @@ impl Rewrite for QDQFinalCleanup {
         let (graph, node) = (site.graph, site.node());
         let &[Some(y)] = &*node.outputs else { return Ok(None) };
         let after = Coded::of(graph, y);
-        let Some((after, (id, _))) = after.and_then(|codes| Some((codes, graph.producer(codes.codes)?)))
+        let Some((after, (id, _))) =
+            after.and_then(|codes| Some((codes, graph.producer(codes.codes)?)))
         else {
             return Ok(None);
         };

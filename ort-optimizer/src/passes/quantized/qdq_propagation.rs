@@ -8,10 +8,10 @@
 //! does, too, so that tables of constant codes stay small. Where a QuantizeLinear follows that wants
 //! the same codes, DoubleQDQPairsRemover brings them together.
 
-use ort_graph::{Attr, Attrs, NewNode, Node, Patch, ValueId};
+use ort_graph::{NewNode, Patch, ValueId};
 use ort_tensor::DType;
 
-use super::coded::Coded;
+use super::coded::{Coded, reading};
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
 
@@ -59,8 +59,8 @@ fn down(site: &Site<'_>, before: &Coded<'_>, y: ValueId) -> Result<Option<Patch>
     let node = site.graph.node(before.node);
     check(before)?;
     let mut patch = Patch::new(site.graph);
-    let moved = patch.output_of(with_first(site.node(), before.codes))?;
-    let new = patch.output_of(with_first(node, moved))?;
+    let moved = patch.output_of(reading(site.node(), before.codes))?;
+    let new = patch.output_of(elsewhere(reading(node, moved)))?;
     patch.replace(y, new);
     Ok(Some(patch))
 }
@@ -70,8 +70,8 @@ fn up(site: &Site<'_>, x: ValueId, after: &Coded<'_>) -> Result<Option<Patch>, R
     let node = site.graph.node(after.node);
     check(after)?;
     let mut patch = Patch::new(site.graph);
-    let codes = patch.output_of(with_first(node, x))?;
-    let new = patch.output_of(with_first(site.node(), codes))?;
+    let codes = patch.output_of(elsewhere(reading(node, x)))?;
+    let new = patch.output_of(reading(site.node(), codes))?;
     patch.replace(after.codes, new);
     Ok(Some(patch))
 }
@@ -84,25 +84,12 @@ fn check(coded: &Coded<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// The same node, which reads `first` first. Where there is but one scale, its axis means nothing,
-/// and might not exist for another rank.
-fn with_first(node: &Node, first: ValueId) -> NewNode {
-    let is_kept = |name: &str| !(node.op_type.ends_with("Linear") && name == "axis");
-    let attrs = node.attrs.iter().filter(|(name, _)| is_kept(name));
-    let attrs: Attrs =
-        attrs.map(|(name, attr): (&str, &Attr)| (name.to_owned(), attr.clone())).collect();
-    let mut inputs = node.inputs.to_vec();
-    inputs[0] = Some(first);
-    NewNode {
-        name: node.name.clone(),
-        domain: node.domain.clone(),
-        op_type: node.op_type.clone(),
-        since_version: node.since_version,
-        inputs,
-        outputs: Vec::new(),
-        captured: Vec::new(),
-        attrs,
-    }
+/// The same node for another rank: where there is but one scale, its axis means nothing, and might
+/// not exist there.
+fn elsewhere(node: NewNode) -> NewNode {
+    let attrs = node.attrs.iter().filter(|(name, _)| *name != "axis");
+    let attrs = attrs.map(|(name, attr)| (name.to_owned(), attr.clone())).collect();
+    NewNode { attrs, ..node }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use ort_tensor::DType;
 
 use super::unit::{Found, Fused, SCALES, TYPES, Unit};
 use crate::pass::Refusal;
-use crate::passes::quantized::coded::{Coded, operator};
+use crate::passes::quantized::coded::{Coded, operator, reading};
 
 /// Codes of 8 or 16 bits under the same scale before and after.
 pub(super) fn moved(unit: &Unit<'_>) -> Found {
@@ -64,17 +64,6 @@ fn on_codes(unit: &Unit<'_>, takes: fn(DType) -> bool) -> Found {
         patch.replace(after.codes, new);
         outputs.push(Some(new));
     }
-    let mut inputs = node.inputs.to_vec();
-    inputs[0] = Some(x.codes);
-    patch.node(NewNode {
-        name: node.name.clone(),
-        domain: node.domain.clone(),
-        op_type: node.op_type.clone(),
-        since_version: node.since_version,
-        inputs,
-        outputs,
-        captured: Vec::new(),
-        attrs: node.attrs.clone(),
-    });
+    patch.node(NewNode { outputs, ..reading(node, x.codes) });
     Ok(Some(patch))
 }

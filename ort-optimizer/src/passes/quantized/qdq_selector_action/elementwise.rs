@@ -1,10 +1,10 @@
 //! Functions of single elements (and the mean of a plane), joined tensors and choices.
 
-use ort_graph::{Attrs, Dim, Patch};
+use ort_graph::{Attrs, Dim, Patch, ValueId};
 
 use super::unit::{Found, Fused, SCALES, TYPES, Unit};
 use crate::pass::Refusal;
-use crate::passes::quantized::coded::Coded;
+use crate::passes::quantized::coded::{Coded, reading};
 
 /// The codes at these inputs, if there are any at the first; bytes of one type, each tensor with one
 /// scale.
@@ -60,41 +60,81 @@ pub(super) fn binary(unit: &Unit<'_>, op_type: &'static str) -> Found {
     unit.fused(Fused::microsoft(op_type, inputs, Attrs::new()), patch, y.codes)
 }
 
+/// Codes with their scale and zero point, as inputs.
+struct Part {
+    inputs: [Option<ValueId>; 3],
+    /// Whether the same codes mean the same in the result.
+    is_like: bool,
+}
+
+/// The parts of the result `y`, each with its codes; constants get those that they have in `y`.
+fn parts<'a>(
+    unit: &Unit<'a>,
+    indices: impl Iterator<Item = usize> + Clone,
+    patch: &mut Patch,
+) -> Result<Option<(Vec<Part>, Coded<'a>)>, Refusal> {
+    if !indices.clone().any(|index| unit.operand(index).is_some()) {
+        return Ok(None);
+    }
+    let (y, _) = unit.quantized()?;
+    if !y.dtype.is_byte() {
+        return Err(TYPES);
+    }
+    let part = |index: usize| {
+        let (codes, is_like) = match (unit.operand(index), unit.input(index)) {
+            (Some(x), _) => {
+                x.whole().ok_or(SCALES)?;
+                if x.dtype != y.dtype {
+                    return Err(TYPES);
+                }
+                let [scale, zero] = x.operands(patch)?;
+                return Ok(Part { inputs: [Some(x.codes), scale, zero], is_like: x.is_like(&y) });
+            }
+            (None, Some(value)) if unit.graph.constant(value).is_some() => {
+                (patch.output_of(reading(unit.graph.node(y.node), value))?, true)
+            }
+            _ => return Err(Refusal("not all of its operands are quantized or constant")),
+        };
+        let [scale, zero] = y.operands(patch)?;
+        Ok(Part { inputs: [Some(codes), scale, zero], is_like })
+    };
+    let parts: Result<Vec<Part>, Refusal> = indices.map(part).collect();
+    Ok(Some((parts?, y)))
+}
+
 /// Concat of codes, and QLinearConcat where they do not all mean the same.
 pub(super) fn concat(unit: &Unit<'_>) -> Found {
-    let all: Vec<usize> = (0..unit.node.inputs.len()).collect();
-    let Some(operands) = operands(unit, &all)? else { return Ok(None) };
-    let y = result(unit, &operands)?;
     let mut patch = Patch::new(unit.graph);
-    if operands.iter().all(|operand| operand.is_like(&y)) {
-        let fused = Fused {
-            domain: "",
-            op_type: "Concat",
-            since_version: unit.node.since_version,
-            inputs: operands.iter().map(|operand| Some(operand.codes)).collect(),
-            attrs: unit.node.attrs.clone(),
-        };
-        return unit.fused(fused, patch, y.codes);
+    let Some((parts, y)) = parts(unit, 0..unit.node.inputs.len(), &mut patch)? else {
+        return Ok(None);
+    };
+    if parts.iter().all(|part| part.is_like) {
+        let codes = parts.iter().map(|part| part.inputs[0]).collect();
+        return unit.fused(on_codes(unit, codes), patch, y.codes);
     }
     let mut inputs = y.operands(&mut patch)?.to_vec();
-    for operand in &operands {
-        inputs.push(Some(operand.codes));
-        inputs.extend(operand.operands(&mut patch)?);
-    }
+    inputs.extend(parts.iter().flat_map(|part| part.inputs));
     let fused = Fused::microsoft("QLinearConcat", inputs, unit.node.attrs.clone());
     unit.fused(fused, patch, y.codes)
 }
 
-/// Where.
+/// Where of codes, and QLinearWhere where they do not all mean the same.
 pub(super) fn choice(unit: &Unit<'_>) -> Found {
-    let Some(operands) = operands(unit, &[1, 2])? else { return Ok(None) };
-    let y = result(unit, &operands)?;
     let mut patch = Patch::new(unit.graph);
+    let Some((parts, y)) = parts(unit, 1..3, &mut patch)? else { return Ok(None) };
     let mut inputs = vec![unit.input(0)];
-    for operand in &operands {
-        inputs.push(Some(operand.codes));
-        inputs.extend(operand.operands(&mut patch)?);
+    if parts.iter().all(|part| part.is_like) {
+        inputs.extend(parts.iter().map(|part| part.inputs[0]));
+        return unit.fused(on_codes(unit, inputs), patch, y.codes);
     }
+    inputs.extend(parts.iter().flat_map(|part| part.inputs));
     inputs.extend(y.operands(&mut patch)?);
     unit.fused(Fused::microsoft("QLinearWhere", inputs, Attrs::new()), patch, y.codes)
+}
+
+/// The node itself, which reads codes.
+fn on_codes(unit: &Unit<'_>, inputs: Vec<Option<ValueId>>) -> Fused {
+    let (node, attrs) = (unit.node, unit.node.attrs.clone());
+    let op_type = if node.op_type == "Concat" { "Concat" } else { "Where" };
+    Fused { domain: "", op_type, since_version: node.since_version, inputs, attrs }
 }

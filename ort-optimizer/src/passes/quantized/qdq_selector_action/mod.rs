@@ -9,12 +9,15 @@
 //! data only moves or is compared, codes stay the same.
 //!
 //! Differences from ONNX Runtime's pass of this name:
-//! - A DequantizeLinear may have other readers, which keep it: none must be made unique before.
+//! - A DequantizeLinear may have other readers, which keep it: no EnsureUniqueDQForNodeUnit.
+//! - Concat and Where of parts of one scale stay what they are.
 //! - int8 is as good as uint8 on every processor, and no sum saturates; but forms that would have to
 //!   be computed without an integer kernel are left alone: products whose right operand is not
 //!   constant, QLinearConv of uint8 weights, sums and products that broadcast, AveragePool and
 //!   Softmax.
-//! - A float bias of Conv or Gemm is quantized here, with the scale of the sums.
+//! - A float bias of Conv or Gemm is quantized here, with the scale of the sums, and a constant that
+//!   Where or Concat put beside codes gets those that it has in the result: its passes
+//!   WeightBiasQuantization and WhereDummyDq. (Weights that are float stay so.)
 //! - Resize only moves data if it takes the nearest: interpolated codes would be cut off.
 
 mod bias;

@@ -163,6 +163,43 @@ fn functions_of_codes_round_once() {
 }
 
 #[test]
+fn constants_get_the_codes_they_have_in_the_result() {
+    assert_optimized(
+        PASS,
+        "graph(x: float[2,3], c: bool[3]) -> (y, z, w) {
+           s = const float[] 0.015625
+           t = const float[] 0.03
+           i = const int8[] -3
+           low = const float[] -3e38
+           more = const float[2,1] [0.5, -0.7]
+           xq = QuantizeLinear-13 (x, s, i)
+           x1 = DequantizeLinear-13 (xq, s, i)
+           a = Where-16 (c, x1, low)
+           y = QuantizeLinear-13 (a, t, i)
+           b = Where-16 (c, more, x1)
+           z = QuantizeLinear-13 (b, s, i)
+           d = Concat-13 [axis: 1] (x1, more)
+           w = QuantizeLinear-13 (d, s, i)
+         }",
+        &expect![[r#"
+            graph(x: float[2,3], c: bool[3]) -> (y, z, w) {
+              s = const float[] 0.015625
+              t = const float[] 0.03
+              i = const int8[] -3
+              low = const float[] -3e38
+              more = const float[2,1] [0.5, -0.7]
+              xq = QuantizeLinear-13 (x, s, i)
+              value = QuantizeLinear-13 (low, t, i)
+              y = com.microsoft:QLinearWhere-1 (c, xq, s, i, value, t, i, t, i)
+              value_2 = QuantizeLinear-13 (more, s, i)
+              z = Where-16 (c, value_2, xq)
+              value_3 = QuantizeLinear-13 (more, s, i)
+              w = Concat-13 [axis: 1] (xq, value_3)
+            }"#]],
+    );
+}
+
+#[test]
 fn what_is_not_all_codes_of_one_type_stays_float() {
     assert_optimized(
         PASS,
@@ -207,7 +244,7 @@ fn what_is_not_all_codes_of_one_type_stays_float() {
             }
             1 refused: its operands may have different shapes
             2 refused: its codes are of types that do not go together
-            1 refused: not all of its operands are quantized"#]],
+            1 refused: not all of its operands are quantized or constant"#]],
     );
 }
 
