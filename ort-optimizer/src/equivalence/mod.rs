@@ -3,6 +3,7 @@
 
 mod blocker;
 mod blocks;
+mod quantized;
 mod random;
 
 use ort_graph::Graph;
