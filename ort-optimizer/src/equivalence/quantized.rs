@@ -55,7 +55,7 @@ fn a_quantized_network_computes_with_codes() {
     let before = parse(NETWORK);
     let (after, _) = optimized(NETWORK, &Options { level: Level::Extended, ..Options::default() });
     for seed in 0..3 {
-        let inputs = inputs(&before, seed);
+        let inputs = inputs(&before, seed, &[]);
         assert_eq!(run(&before, &inputs), run(&after, &inputs), "{after}");
     }
     expect![[r#"
