@@ -4,6 +4,7 @@
 mod blocker;
 mod blocks;
 mod networks;
+mod quantized;
 mod random;
 
 use ort_graph::Graph;
