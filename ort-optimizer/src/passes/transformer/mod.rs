@@ -22,6 +22,7 @@ passes! {
     fast_gelu_fusion,
     quick_gelu_fusion,
     hard_sigmoid_fusion,
+    multi_head_attention_fusion,
     skip_layer_norm_fusion,
     bias_skip_layer_norm_fusion,
     bias_gelu_fusion,
