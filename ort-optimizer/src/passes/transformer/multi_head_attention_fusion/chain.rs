@@ -51,7 +51,10 @@ impl<'g> Chain<'g> {
     }
 
     /// The operator and the two operands of the node that computes a value.
-    pub(super) fn operands<T: Operator>(&mut self, value: ValueId) -> Option<(&'g T, [ValueId; 2])> {
+    pub(super) fn operands<T: Operator>(
+        &mut self,
+        value: ValueId,
+    ) -> Option<(&'g T, [ValueId; 2])> {
         let node = self.node(value)?;
         match node.inputs[..] {
             [Some(a), Some(b)] => Some((operator(node)?, [a, b])),
@@ -116,8 +119,10 @@ impl<'g> Chain<'g> {
         let reshape = self.graph.node(id);
         let source = reshape.inputs.first().copied().flatten()?;
         let (from, to) = (self.graph.fact(source).dims()?, self.graph.fact(reshaped).dims()?);
-        let (&[ref b, ref s, Dim::Known(width)], &[ref to_b, ref to_s, Dim::Known(n), Dim::Known(size)]) =
-            (from, to)
+        let (
+            &[ref b, ref s, Dim::Known(width)],
+            &[ref to_b, ref to_s, Dim::Known(n), Dim::Known(size)],
+        ) = (from, to)
         else {
             return None;
         };

@@ -18,7 +18,7 @@ mod mask;
 #[cfg(test)]
 mod tests;
 
-use ort_graph::{Attr, Attrs, Dim, Fact, NewNode, Patch, ValueId};
+use ort_graph::{Attr, Attrs, Dim, NewNode, Patch, ValueId};
 use ort_ops::ops::matmul::{Arrangement, MatMul};
 use ort_ops::ops::softmax::{Form, Softmax};
 use ort_tensor::DType;
@@ -119,7 +119,8 @@ impl Attention {
         let [batch, s, _] = &q.dims;
         let is_merged = fact.and_then(|fact| fact.dims()).is_some_and(|dims| match dims {
             [b, l, width] => {
-                Some(width) == q.n.checked_mul(v.size).map(Dim::Known).as_ref() && (b.equals(batch) || l.equals(s))
+                Some(width) == q.n.checked_mul(v.size).map(Dim::Known).as_ref()
+                    && (b.equals(batch) || l.equals(s))
             }
             _ => false,
         });

@@ -32,10 +32,14 @@ const ROWS: &str = "q: float[n,s,6], k: float[n,t,6], v: float[n,t,6]";
 fn attention_without_a_mask_is_one_node() {
     let scores = "l = MatMul-13 (b, d)
         m = Div-14 (l, root)";
-    assert_optimized(PASS, &attention(ROWS, scores, "y"), &expect![[r#"
+    assert_optimized(
+        PASS,
+        &attention(ROWS, scores, "y"),
+        &expect![[r#"
         graph(q: float[n,s,6], k: float[n,t,6], v: float[n,t,6]) -> (y) {
           y = com.microsoft:MultiHeadAttention-1 [num_heads: 2, scale: 0.6666667] (q, k, v)
-        }"#]]);
+        }"#]],
+    );
 }
 
 #[test]
@@ -45,22 +49,30 @@ fn queries_and_keys_may_be_scaled_and_keys_transposed_twice() {
         i = Transpose-13 [perm: [0, 1, 3, 2]] (h)
         j = Div-14 (i, root)
         m = MatMul-13 (g, j)";
-    assert_optimized(PASS, &attention(ROWS, scores, "y"), &expect![[r#"
+    assert_optimized(
+        PASS,
+        &attention(ROWS, scores, "y"),
+        &expect![[r#"
         graph(q: float[n,s,6], k: float[n,t,6], v: float[n,t,6]) -> (y) {
           split = const int64[4] [0, 0, 2, 3]
           c = Reshape-14 (k, split)
           d = Transpose-13 [perm: [0, 2, 3, 1]] (c)
           y = com.microsoft:MultiHeadAttention-1 [num_heads: 2, scale: 0.33333334] (q, k, v)
-        }"#]]);
+        }"#]],
+    );
     let fused = "h = Transpose-13 [perm: [0, 2, 1, 3]] (c)
         m = com.microsoft:FusedMatMul-1 [alpha: 0.25, transB: 1] (b, h)";
-    assert_optimized(PASS, &attention(ROWS, fused, "y"), &expect![[r#"
+    assert_optimized(
+        PASS,
+        &attention(ROWS, fused, "y"),
+        &expect![[r#"
         graph(q: float[n,s,6], k: float[n,t,6], v: float[n,t,6]) -> (y) {
           split = const int64[4] [0, 0, 2, 3]
           c = Reshape-14 (k, split)
           d = Transpose-13 [perm: [0, 2, 3, 1]] (c)
           y = com.microsoft:MultiHeadAttention-1 [num_heads: 2, scale: 0.25] (q, k, v)
-        }"#]]);
+        }"#]],
+    );
 }
 
 #[test]
@@ -68,10 +80,14 @@ fn a_mask_for_each_score_is_taken_as_it_is() {
     let inputs = format!("{ROWS}, x: float[1,2,s,t]");
     let scores = "l = MatMul-13 (b, d)
         m = Add-14 (x, l)";
-    assert_optimized(PASS, &attention(&inputs, scores, "y"), &expect![[r#"
+    assert_optimized(
+        PASS,
+        &attention(&inputs, scores, "y"),
+        &expect![[r#"
         graph(q: float[n,s,6], k: float[n,t,6], v: float[n,t,6], x: float[1,2,s,t]) -> (y) {
           y = com.microsoft:MultiHeadAttention-1 [num_heads: 2, scale: 1.0] (q, k, v, _, _, x)
-        }"#]]);
+        }"#]],
+    );
 }
 
 #[test]
@@ -102,7 +118,11 @@ fn a_mask_of_keys_is_expanded_once() {
         r2 = Transpose-13 [perm: [0, 2, 1, 3]] (p2)
         z = Reshape-14 (r2, merge)
       }";
-    assert_optimized_in(Some(14), PASS, graph, &expect![[r#"
+    assert_optimized_in(
+        Some(14),
+        PASS,
+        graph,
+        &expect![[r#"
         graph(q: float[n,s,6], x: float[n,1,1,s]) -> (z) {
           value = const int64[1] [1]
           value_2 = const int64[1] [1]
@@ -112,8 +132,12 @@ fn a_mask_of_keys_is_expanded_once() {
           mask = Expand-13 (x, mask_shape)
           y = com.microsoft:MultiHeadAttention-1 [num_heads: 2, scale: 0.6666667] (q, q, q, _, _, mask)
           z = com.microsoft:MultiHeadAttention-1 [num_heads: 2, scale: 0.6666667] (y, y, y, _, _, mask)
-        }"#]]);
-    assert_optimized(PASS, &graph.replace("n,s,6", "2,3,6").replace("n,1,1,s", "2,1,1,3"), &expect![[r#"
+        }"#]],
+    );
+    assert_optimized(
+        PASS,
+        &graph.replace("n,s,6", "2,3,6").replace("n,1,1,s", "2,1,1,3"),
+        &expect![[r#"
         graph(q: float[2,3,6], x: float[2,1,1,3]) -> (z) {
           value = const int64[1] [1]
           value_2 = const int64[1] [3]
@@ -121,7 +145,8 @@ fn a_mask_of_keys_is_expanded_once() {
           mask = Expand-8 (x, mask_shape)
           y = com.microsoft:MultiHeadAttention-1 [num_heads: 2, scale: 0.6666667] (q, q, q, _, _, mask)
           z = com.microsoft:MultiHeadAttention-1 [num_heads: 2, scale: 0.6666667] (y, y, y, _, _, mask)
-        }"#]]);
+        }"#]],
+    );
 }
 
 #[test]
@@ -129,7 +154,10 @@ fn what_is_no_attention_stays() {
     let product = "m = MatMul-13 (b, d)";
     let refusals = |text: &str| {
         let (graph, report) = crate::testing::run(&PASS, text, None);
-        assert!(graph.node_ids().all(|id| graph.node(id).op_type != "MultiHeadAttention"), "{text}");
+        assert!(
+            graph.node_ids().all(|id| graph.node(id).op_type != "MultiHeadAttention"),
+            "{text}"
+        );
         let refused = report.passes.iter().flat_map(|pass| &pass.refused);
         refused.map(|(reason, _)| *reason).collect::<Vec<_>>().join(", ")
     };
