@@ -6,6 +6,7 @@ use ort_tensor::{DType, Tensor};
 use super::Attention;
 use super::chain::Heads;
 use crate::pass::{Refusal, Site};
+use crate::passes::transformer::newest;
 
 const NO_MASK: Refusal = Refusal("what is added to its scores is no mask of known form");
 
@@ -92,12 +93,10 @@ fn node(
     inputs: Vec<ValueId>,
     output: ValueId,
 ) -> NewNode {
-    let opset = site.options.opset.unwrap_or(0);
-    let newest = versions.iter().copied().filter(|&version| i64::from(version) <= opset).max();
     NewNode {
         name: site.node().name.clone(),
         op_type: op_type.to_owned(),
-        since_version: newest.unwrap_or(versions[0]),
+        since_version: newest(site, versions),
         inputs: inputs.into_iter().map(Some).collect(),
         outputs: vec![Some(output)],
         ..NewNode::default()
