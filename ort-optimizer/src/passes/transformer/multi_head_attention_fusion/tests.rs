@@ -1,3 +1,5 @@
+//! Attention in the forms that exporters write, and what is none.
+
 use expect_test::expect;
 
 use super::PASS;
