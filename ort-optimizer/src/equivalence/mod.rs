@@ -4,6 +4,7 @@
 mod blocker;
 mod blocks;
 mod random;
+mod transposes;
 
 use ort_graph::Graph;
 use ort_ops::registry;

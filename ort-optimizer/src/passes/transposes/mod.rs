@@ -1,4 +1,19 @@
 //! Transposes, moved to where they cancel.
 
+mod axes;
+mod broadcast;
+mod cost;
+mod cut;
+mod handlers;
+mod images;
+mod lists;
+mod perm;
+mod region;
+mod reshape;
+mod rewrite;
+mod turn;
+
 // One a line.
-passes! {}
+passes! {
+    transpose_optimizer,
+}
