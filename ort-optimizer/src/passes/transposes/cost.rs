@@ -1,6 +1,6 @@
 //! What a Transpose costs.
 
-use ort_graph::{Dim, Dims, Fact, Graph, Node, ValueId};
+use ort_graph::{Dim, Fact, Graph, Node, ValueId};
 use ort_tensor::DType;
 
 use super::perm::Perm;
@@ -60,7 +60,10 @@ pub(super) fn of_existing(graph: &Graph, fact: &Fact, perm: &Perm, result: Value
     if is_taken_over { NODE } else { of_transpose(fact, perm) }
 }
 
-/// The dimensions of a value in the order in which it is stored.
-pub(super) fn stored(dims: &[Dim], perm: &Perm) -> Dims {
-    perm.inverse().of_list(dims).into()
+/// What is known of a value as it is stored in an order.
+pub(super) fn stored(fact: &Fact, perm: &Perm) -> Fact {
+    match (fact.dtype(), fact.dims()) {
+        (Some(dtype), Some(dims)) => Fact::tensor(dtype, perm.inverse().of_list(dims)),
+        _ => Fact::UNKNOWN,
+    }
 }

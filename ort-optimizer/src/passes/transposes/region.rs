@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ort_graph::{Fact, Graph, NodeId, ValueId};
+use ort_graph::{Graph, NodeId, ValueId};
 
 use super::cost;
 use super::cut::{INFINITE, Network, SINK, SOURCE};
@@ -202,12 +202,13 @@ impl<'g> Region<'g> {
                 network.edge(vertex, plain, moved);
                 network.edge(turned, vertex, moved);
             }
+            Source::Transpose(from, _) if self.graph.constant(from).is_some() => {}
             Source::Transpose(from, order) => {
-                let order_then = order.then(&perm.inverse());
+                let joined = order.then(&perm.inverse());
                 let existing = cost::of_existing(self.graph, self.graph.fact(from), &order, value);
                 now += existing;
                 network.edge(SOURCE, plain, existing);
-                network.edge(turned, SINK, cost::of_transpose(self.graph.fact(from), &order_then));
+                network.edge(turned, SINK, cost::of_transpose(self.graph.fact(from), &joined));
             }
             Source::Constant => {}
             Source::Given => network.edge(turned, SINK, moved),
@@ -245,7 +246,7 @@ impl<'g> Region<'g> {
             *now += existing;
             network.edge(SOURCE, vertex, existing);
             let joined = self.perms[&from].then(&perm);
-            let source = stored_fact(fact, &self.perms[&from]);
+            let source = cost::stored(fact, &self.perms[&from]);
             network.edge(vertex, SINK, cost::of_transpose(&source, &joined));
         }
         vertex
@@ -269,13 +270,6 @@ impl<'g> Region<'g> {
         let (Some(rank), None) = (fact.rank(), self.graph.constant(value)) else { return 0 };
         let (order, _) = super::broadcast::spread(rank, perm);
         cost::OF_NODE + cost::of_transpose(fact, &order)
-    }
-}
-
-fn stored_fact(fact: &Fact, perm: &Perm) -> Fact {
-    match (fact.dtype(), fact.dims()) {
-        (Some(dtype), Some(dims)) => Fact::tensor(dtype, cost::stored(dims, perm)),
-        _ => fact.clone(),
     }
 }
 

@@ -5,7 +5,6 @@ use std::ops::Range;
 use ort_graph::Dim;
 use ort_tensor::DType;
 
-use super::cost::stored;
 use super::perm::Perm;
 use super::turn::{Operand, Place, Side, Turn, numbers};
 
@@ -20,6 +19,7 @@ pub(super) fn reshape(place: &Place<'_>) -> Option<Turn> {
         Side::Output(_) => (across(place.perm, &groups, [1, 0])?, place.perm.clone()),
     };
     let may_copy = place.int("allowzero", 0)? == 0;
+    let stored = |dims: &[Dim], perm: &Perm| perm.inverse().of_list(dims);
     let shape = target(&stored(from, &before), &stored(to, &after), may_copy)?;
     let turn = place.changing_rank(|input| input == 0, &before, &after)?;
     Some(turn.reads(1, Operand::Constant(numbers(DType::I64, &shape)?)))

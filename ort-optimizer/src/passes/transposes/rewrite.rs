@@ -6,6 +6,7 @@ use ort_graph::{Attr, Attrs, Fact, NewNode, NodeId, Patch, PatchError, ValueId};
 use ort_tensor::{DType, Tensor};
 
 use super::broadcast::spread;
+use super::cost;
 use super::perm::Perm;
 use super::region::{Reader, Region, Source, transpose};
 use super::turn::{Operand, Turn, numbers};
@@ -63,9 +64,14 @@ impl Rewriter<'_, '_> {
         let inputs: Result<Vec<_>, _> = operands
             .map(|(slot, operand)| self.operand(node.inputs.get(slot).copied().flatten(), operand))
             .collect();
-        let outputs = node.outputs.iter().map(|output| {
-            let name = |output| self.region.graph.value(output).name.clone();
-            output.map(|output| self.patch.value(name(output), Fact::UNKNOWN)).transpose()
+        let outputs = node.outputs.iter().zip(&turn.outputs).map(|(output, perm)| {
+            let info = |output| self.region.graph.value(output);
+            let fact = |output| match turn.picks {
+                Some(_) => Fact::UNKNOWN,
+                None => cost::stored(&info(output).fact, perm),
+            };
+            let new = output.map(|output| self.patch.value(info(output).name.clone(), fact(output)));
+            new.transpose()
         });
         let outputs: Vec<Option<ValueId>> = outputs.collect::<Result<_, _>>()?;
         let (domain, op_type, since_version) =
