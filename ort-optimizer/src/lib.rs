@@ -24,6 +24,7 @@ mod passes;
 mod pattern;
 mod report;
 mod rule;
+mod sizes;
 #[cfg(test)]
 mod testing;
 

@@ -3,6 +3,7 @@
 
 mod blocker;
 mod blocks;
+mod networks;
 mod random;
 mod transposes;
 
@@ -12,6 +13,7 @@ use ort_tensor::Tensor;
 use proptest::prelude::*;
 
 use crate::interpreter::run;
+use crate::testing;
 use crate::{Exactness, Level, Options, Reference, Report, optimize, passes};
 
 fn parse(text: &str) -> Graph {
@@ -78,6 +80,103 @@ proptest! {
         };
         prop_assert_eq!(names(&before), names(&after));
     }
+}
+
+/// Every float type that operators take.
+const FLOATS: [&str; 4] = ["float", "double", "float16", "bfloat16"];
+
+/// Runs a network before and after, and compares what comes out.
+fn assert_same(text: &str, options: &Options, exactness: Exactness, seed: u64) {
+    let before = parse(text);
+    let (after, report) = optimized(text, options);
+    let inputs = testing::inputs(&before, seed, networks::SIZES);
+    let (expected, found) = (run(&before, &inputs), run(&after, &inputs));
+    for (i, (expected, found)) in expected.iter().zip(&found).enumerate() {
+        assert!(
+            testing::is_same(expected, found, exactness),
+            "output {i}: {found:?} is not {expected:?}; last: {:?}\n{text}\n{after}",
+            report.last
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_level_gives_what_the_network_gives(
+        n_layers in 1_usize..12, dtype in 0_usize..4, seed in any::<u64>(), level in 1_usize..5,
+        layout_block in prop::sample::select(vec![None, Some(4), Some(8), Some(16)])
+    ) {
+        let text = networks::network(FLOATS[dtype], n_layers, seed);
+        let options = Options { level: Level::ALL[level], layout_block, ..Options::default() };
+        assert_same(&text, &options, Exactness::Rounding, seed);
+    }
+
+    #[test]
+    fn bitwise_passes_keep_every_bit_of_a_network(
+        n_layers in 1_usize..12, dtype in 0_usize..4, seed in any::<u64>(),
+        stop_after in prop::option::of(0_usize..16)
+    ) {
+        let text = networks::network(FLOATS[dtype], n_layers, seed);
+        let options = Options { stop_after, ..only(|_, exactness| exactness == Exactness::Bitwise) };
+        assert_same(&text, &options, Exactness::Bitwise, seed);
+    }
+
+    #[test]
+    fn each_pass_alone_is_as_exact_as_it_says(
+        n_layers in 1_usize..8, seed in any::<u64>(), pass in any::<prop::sample::Index>()
+    ) {
+        let all: Vec<_> = passes().collect();
+        let (chosen, _, exactness) = all[pass.index(all.len())];
+        let text = networks::network("float", n_layers, seed);
+        let options = Options {
+            enabled: vec![chosen.to_owned()],
+            layout_block: Some(8),
+            ..only(|name, _| name == chosen)
+        };
+        assert_same(&text, &options, exactness, seed);
+    }
+}
+
+/// Passes that find nothing in a random network, and where they are compared instead.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("NotWhereFusion", "random::graph"),
+    ("EliminateSlice", "random::graph"),
+    ("EliminateDropout", "random::graph"),
+    ("ExpandElimination", "random::graph"),
+    ("CastElimination", "random::graph"),
+    ("ConstantFolding", "random::graph"),
+    ("DeadCodeElimination", "random::graph"),
+    ("NchwcLowering", "blocks"),
+];
+
+/// If networks had nothing for a pass, or gave nothing but NaN, the comparisons above would be idle.
+#[test]
+fn networks_have_something_for_every_pass() {
+    let mut applied = std::collections::BTreeMap::new();
+    let (mut n_finite, mut n_elements) = (0, 0);
+    for seed in 0..400 {
+        let text = networks::network("float", 10, seed);
+        let options = Options { layout_block: Some(8), ..Options::default() };
+        let (after, report) = optimized(&text, &options);
+        for pass in report.passes {
+            *applied.entry(pass.name).or_insert(0) += pass.applied;
+        }
+        if seed % 20 == 0 {
+            for tensor in run(&after, &testing::inputs(&parse(&text), seed, networks::SIZES)) {
+                let floats = tensor.as_slice::<f32>().unwrap();
+                n_finite += floats.iter().filter(|x| x.is_finite()).count();
+                n_elements += floats.len();
+            }
+        }
+    }
+    assert!(n_finite * 10 > n_elements * 9, "{n_finite} of {n_elements} are finite");
+    let is_elsewhere = |name: &str| ELSEWHERE.iter().any(|(other, _)| *other == name);
+    let idle: Vec<&str> = applied
+        .iter()
+        .filter(|&(name, n)| *n == 0 && !is_elsewhere(name))
+        .map(|(n, _)| *n)
+        .collect();
+    assert_eq!(idle, Vec::<&str>::new());
 }
 
 /// Of `½·x·(1 + erf(x/√2))` the quotient perturbs erf by at most 2⁻²⁴·½, erf and the sum (up to 2)
