@@ -411,7 +411,7 @@ proptest! {
         let (after, report) = optimize(parse(&text), &registry(), &options, &Reference).unwrap();
         after.verify().unwrap();
         prop_assert!(report.applied() < 1000, "no end\n{}\n{}", text, after);
-        let inputs = inputs(&before, seed);
+        let inputs = inputs(&before, seed, &[]);
         prop_assert_eq!(run(&before, &inputs), run(&after, &inputs), "{}\n{}\n{:?}", text, after, report);
         prop_assert!(moved_bytes(&after) <= moved_bytes(&before), "{}\n{}\n{:?}", text, after, report);
     }

@@ -57,11 +57,12 @@ fn standard(op_type: &str) -> Option<Handler> {
         "Expand" => lists::expand,
         "Resize" | "Upsample" => lists::resize,
         "Shape" => lists::shape,
-        "Reshape" => reshape,
+        "Flatten" | "Reshape" => reshape,
         "MatMul" => axes::rows,
         "LayerNormalization" | "RMSNormalization" | "SimplifiedLayerNormalization"
             => |place| axes::trailing(place, place.int("axis", -1)?),
         "MaxPool" => images::max_pool,
+        "QLinearConv" => images::conv,
         _ => return None,
     })
 }
@@ -76,6 +77,7 @@ fn microsoft(op_type: &str) -> Option<Handler> {
         "QLinearWhere" => |place| broadcast(place, |input| matches!(input, 0 | 1 | 4)),
         "QLinearConcat" => |place| axes::along(place, |input| input > 1 && input % 3 == 2, 1),
         "QLinearSoftmax" => |place| axes::lanes(place.having("opset", 13)?, -1),
+        "QLinearConv" => images::conv,
         "QLinearAveragePool" | "QLinearGlobalAveragePool" => images::pool,
         _ => return None,
     })

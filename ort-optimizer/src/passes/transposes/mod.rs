@@ -12,8 +12,10 @@ mod region;
 mod reshape;
 mod rewrite;
 mod turn;
+mod versions;
 
 // One a line.
 passes! {
+    nhwc_transformer,
     transpose_optimizer,
 }

@@ -22,7 +22,7 @@ const MOST_NODES: usize = 128;
 #[derive(Debug)]
 pub(super) struct Region<'g> {
     pub(super) graph: &'g Graph,
-    is_layout_phase: bool,
+    may_lay_out: bool,
     /// In the order in which they were found.
     values: Vec<ValueId>,
     perms: HashMap<ValueId, Perm>,
@@ -58,11 +58,11 @@ impl<'g> Region<'g> {
     pub(super) fn around(
         graph: &'g Graph,
         (seed, perm): (ValueId, Perm),
-        is_layout_phase: bool,
+        may_lay_out: bool,
     ) -> Self {
         let (values, perms) = (vec![seed], HashMap::from([(seed, perm)]));
         let turns = HashMap::new();
-        let mut region = Self { graph, is_layout_phase, values, perms, turns, n_turns: 0 };
+        let mut region = Self { graph, may_lay_out, values, perms, turns, n_turns: 0 };
         let mut at = 0;
         while let Some(&value) = region.values.get(at) {
             region.visit_neighbours(value);
@@ -90,8 +90,8 @@ impl<'g> Region<'g> {
             return;
         }
         let node = self.graph.node(id);
-        let (graph, is_layout_phase) = (self.graph, self.is_layout_phase);
-        let place = Place { graph, node, side, perm: &self.perms[&value], is_layout_phase };
+        let (graph, may_lay_out) = (self.graph, self.may_lay_out);
+        let place = Place { graph, node, side, perm: &self.perms[&value], may_lay_out };
         let turn = handlers::turn(&place).filter(|turn| self.agrees(id, turn, side));
         if let Some(turn) = &turn {
             self.n_turns += 1;
@@ -239,6 +239,9 @@ impl<'g> Region<'g> {
         let vertex = network.vertex();
         vertices.insert(id, vertex);
         if let Some(turn) = self.turn(id) {
+            let gain = cost::of_bytes(turn.gain);
+            *now += gain;
+            network.edge(SOURCE, vertex, gain);
             network.edge(vertex, SINK, self.extra(id, turn));
         } else if let Some((from, perm, result)) = transpose(self.graph, id) {
             let fact = self.graph.fact(from);

@@ -2,26 +2,36 @@
 
 use std::ops::Range;
 
-use ort_graph::Dim;
+use ort_graph::{Attrs, Dim};
 use ort_tensor::DType;
 
 use super::perm::Perm;
 use super::turn::{Operand, Place, Side, Turn, numbers};
+use super::versions;
 
 /// Axes before and after of which the same elements consist.
 type Group = [Range<usize>; 2];
 
+/// Reshape, and Flatten, which becomes one.
 pub(super) fn reshape(place: &Place<'_>) -> Option<Turn> {
-    let (from, to) = (place.since(5)?.fact(0)?.dims()?, place.output(0)?.dims()?);
+    let (from, to) = (place.fact(0)?.dims()?, place.output(0)?.dims()?);
+    let is_flatten = place.node.op_type == "Flatten";
+    if !is_flatten {
+        place.since(5)?;
+    }
     let groups = groups(from, to)?;
     let (before, after) = match place.side {
-        Side::Input(_) => (place.perm.clone(), across(place.perm, &groups, [0, 1])?),
-        Side::Output(_) => (across(place.perm, &groups, [1, 0])?, place.perm.clone()),
+        Side::Input(_) => (place.perm.clone(), across((place.perm, from), &groups, [0, 1])?),
+        Side::Output(_) => (across((place.perm, to), &groups, [1, 0])?, place.perm.clone()),
     };
     let may_copy = place.int("allowzero", 0)? == 0;
     let stored = |dims: &[Dim], perm: &Perm| perm.inverse().of_list(dims);
     let shape = target(&stored(from, &before), &stored(to, &after), may_copy)?;
-    let turn = place.changing_rank(|input| input == 0, &before, &after)?;
+    let mut turn = place.changing_rank(|input| input == 0, &before, &after)?;
+    if is_flatten {
+        turn.attrs = Attrs::new();
+        turn.operator = Some(("", "Reshape", versions::reshape(place.node.since_version)));
+    }
     Some(turn.reads(1, Operand::Constant(numbers(DType::I64, &shape)?)))
 }
 
@@ -64,17 +74,29 @@ fn groups(from: &[Dim], to: &[Dim]) -> Option<Vec<Group>> {
     Some(groups)
 }
 
-/// The order on the other side: the groups follow one another as they do in `perm`, in which the
-/// axes of each must stand together as they did.
-fn across(perm: &Perm, groups: &[Group], [near, far]: [usize; 2]) -> Option<Perm> {
-    let is_together = |axes: &Range<usize>| {
-        axes.clone().skip(1).all(|axis| perm.axis(axis) == perm.axis(axis - 1) + 1)
+/// The order on the other side: the groups follow one another as they do in `perm`. The axes of each
+/// must stand together as they did; those of one element do not matter.
+fn across(
+    (perm, dims): (&Perm, &[Dim]),
+    groups: &[Group],
+    [near, far]: [usize; 2],
+) -> Option<Perm> {
+    // For each group the places of its axes, as far as there is anything along them.
+    let places = groups.iter().map(|group| {
+        let several = group[near].clone().filter(|&axis| dims[axis] != Dim::Known(1));
+        let places: Vec<usize> = several.map(|axis| perm.axis(axis)).collect();
+        (places.first().copied().unwrap_or(perm.axis(group[near].start)), places, group)
+    });
+    let mut places: Vec<_> = places.collect();
+    let inverse = perm.inverse();
+    let is_one = |place: usize| dims[inverse.axis(place)] == Dim::Known(1);
+    let is_together = |places: &[usize]| {
+        places.windows(2).all(|pair| pair[0] < pair[1] && (pair[0] + 1..pair[1]).all(is_one))
     };
-    groups.iter().all(|group| is_together(&group[near])).then_some(())?;
-    let mut in_order: Vec<&Group> = groups.iter().collect();
-    in_order.sort_by_key(|group| perm.axis(group[near].start));
-    let places: Perm = in_order.into_iter().flat_map(|group| group[far].clone()).collect();
-    Some(places.inverse())
+    places.iter().all(|(_, places, _)| is_together(places)).then_some(())?;
+    places.sort_by_key(|(first, ..)| *first);
+    let axes: Perm = places.into_iter().flat_map(|(_, _, group)| group[far].clone()).collect();
+    Some(axes.inverse())
 }
 
 #[cfg(test)]
@@ -102,10 +124,10 @@ mod tests {
     #[test]
     fn groups_move_as_a_whole() {
         let groups = [[0..1, 0..2], [1..3, 2..3]];
-        let perm = Perm::from([2, 0, 1]);
-        assert_eq!(across(&perm, &groups, [0, 1]), Some(Perm::from([1, 2, 0])));
-        assert_eq!(across(&Perm::from([1, 2, 0]), &groups, [1, 0]), Some(perm));
-        assert_eq!(across(&Perm::from([0, 2, 1]), &groups, [0, 1]), None);
+        let (perm, dims) = (Perm::from([2, 0, 1]), dims(["2", "2", "2"]));
+        assert_eq!(across((&perm, &dims), &groups, [0, 1]), Some(Perm::from([1, 2, 0])));
+        assert_eq!(across((&Perm::from([1, 2, 0]), &dims), &groups, [1, 0]), Some(perm));
+        assert_eq!(across((&Perm::from([0, 2, 1]), &dims), &groups, [0, 1]), None);
     }
 
     #[test]

@@ -10,15 +10,15 @@ use super::cost;
 use super::perm::Perm;
 use super::region::{Reader, Region, Source, transpose};
 use super::turn::{Operand, Turn, numbers};
+use super::versions;
 
-/// Turns these nodes, and puts Transposes where both forms meet.
+/// Turns these nodes, and puts Transposes, which are of this version, where both forms meet.
 pub(super) fn rewrite(
     region: &Region<'_>,
     turned: &HashSet<NodeId>,
-    seed: NodeId,
+    version: i32,
 ) -> Result<Patch, PatchError> {
     let patch = Patch::new(region.graph);
-    let version = region.graph.node(seed).since_version;
     let (forms, named) = (HashMap::new(), HashSet::new());
     let mut rewriter = Rewriter { region, turned, version, patch, forms, named };
     for &value in region.values() {
@@ -40,7 +40,7 @@ struct Rewriter<'a, 'g> {
     region: &'a Region<'g>,
     /// The nodes to turn that are not yet.
     turned: &'a HashSet<NodeId>,
-    /// The version of the Transpose at which all began, which new ones have.
+    /// The version of new Transposes.
     version: i32,
     patch: Patch,
     /// The turned form of each value that has one by now.
@@ -186,7 +186,7 @@ impl Rewriter<'_, '_> {
 
     fn picked(&mut self, value: ValueId, entries: &[i64]) -> Result<ValueId, PatchError> {
         let entries = self.ints(entries)?;
-        let version = if self.version < 13 { 1 } else { 13 };
+        let version = versions::gather(self.version);
         let attrs = Attrs::new().with("axis", Attr::Int(0));
         self.unary("Gather", version, vec![Some(value), Some(entries)], attrs)
     }

@@ -24,6 +24,7 @@ use super::perm::Perm;
 use super::region::{Region, transpose};
 use super::reshape::target;
 use super::rewrite::rewrite;
+use super::versions;
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
 
@@ -51,11 +52,10 @@ impl Rewrite for TransposeOptimizer {
         if site.graph.constant(from).is_some() {
             return Ok(None);
         }
-        let is_layout_phase = site.phase >= Level::Layout;
         for seed in [(to, perm.clone()), (from, perm.inverse())] {
-            let region = Region::around(site.graph, seed, is_layout_phase);
+            let region = Region::around(site.graph, seed, false);
             if let Some(turned) = region.cheapest() {
-                return Ok(Some(rewrite(&region, &turned, site.id)?));
+                return Ok(Some(rewrite(&region, &turned, site.node().since_version)?));
             }
         }
         match reshaped(site, (from, to), &perm)? {
@@ -84,7 +84,7 @@ fn reshaped(
     let new = patch.output_of(NewNode {
         name: node.name.clone(),
         op_type: "Reshape".to_owned(),
-        since_version: node.since_version.max(5),
+        since_version: versions::reshape(node.since_version),
         inputs: vec![Some(from), Some(shape)],
         attrs: Attrs::new(),
         ..NewNode::default()

@@ -20,6 +20,8 @@ pub(super) struct Turn {
     pub(super) picks: Option<Vec<i64>>,
     /// The bytes whose movement costs as much as the node becomes slower.
     pub(super) penalty: usize,
+    /// The bytes whose movement costs as much as the node becomes faster.
+    pub(super) gain: usize,
 }
 
 /// What a turned node reads in place of an input.
@@ -44,8 +46,8 @@ pub(super) struct Place<'a> {
     pub(super) node: &'a Node,
     pub(super) side: Side,
     pub(super) perm: &'a Perm,
-    /// Whether operators of com.microsoft may replace those of ai.onnx.
-    pub(super) is_layout_phase: bool,
+    /// Whether images may be laid out with the channels last where nothing asked for it.
+    pub(super) may_lay_out: bool,
 }
 
 /// What of a node has a known order: an operand or a result, by position.
@@ -126,6 +128,7 @@ impl<'a> Place<'a> {
             operator: None,
             picks: None,
             penalty: 0,
+            gain: 0,
         })
     }
 
