@@ -150,7 +150,8 @@ pub(super) fn gather(place: &Place<'_>) -> Option<Turn> {
 pub(super) fn trailing(place: &Place<'_>, axis: i64) -> Option<Turn> {
     let axis = normalize_axis(axis, place.perm.rank()).ok()?;
     let is_fixed = (axis..place.perm.rank()).all(|axis| place.perm.axis(axis) == axis);
-    let is_single = place.node.outputs.iter().skip(1).flatten().all(|&output| !place.graph.is_used(output));
+    let is_single =
+        place.node.outputs.iter().skip(1).flatten().all(|&output| !place.graph.is_used(output));
     (is_fixed && is_single).then(|| place.alike(FIRST))?
 }
 

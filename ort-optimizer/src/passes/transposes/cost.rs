@@ -34,7 +34,8 @@ pub(super) const OF_NODE: u64 = NODE;
 /// What it costs to put a value in another order: nothing where that is none, little where only
 /// axes of one element move.
 pub(super) fn of_transpose(fact: &Fact, perm: &Perm) -> u64 {
-    let is_one = |axis: usize| fact.dims().is_some_and(|dims| dims.get(axis) == Some(&Dim::Known(1)));
+    let is_one =
+        |axis: usize| fact.dims().is_some_and(|dims| dims.get(axis) == Some(&Dim::Known(1)));
     match perm.is_identity() {
         true => 0,
         false if perm.moves_nothing(is_one) => NODE,

@@ -62,7 +62,7 @@ pub(super) fn pad(place: &Place<'_>) -> Option<Turn> {
         let Some(Attr::Ints(pads)) = place.node.attrs.get("pads") else { return None };
         let inverse = place.perm.inverse();
         let (before, behind) = pads.split_at_checked(inverse.rank())?;
-        let pads = (behind.len() == inverse.rank()).then(|| [before, behind])?;
+        let pads = (behind.len() == inverse.rank()).then_some([before, behind])?;
         let pads = pads.map(|pads| inverse.of_list(pads)).concat();
         return Some(turn.attr("pads", Attr::Ints(pads)));
     }
@@ -86,7 +86,8 @@ pub(super) fn expand(place: &Place<'_>) -> Option<Turn> {
 pub(super) fn resize(place: &Place<'_>) -> Option<Turn> {
     let (from, to) = (place.fact(0)?.dims()?, place.output(0)?.dims()?);
     let rank = place.perm.rank();
-    let changes = |axis: &usize| from.get(*axis).zip(to.get(*axis)).is_none_or(|(a, b)| !a.equals(b));
+    let changes =
+        |axis: &usize| from.get(*axis).zip(to.get(*axis)).is_none_or(|(a, b)| !a.equals(b));
     let changed: Vec<usize> = (0..rank).filter(changes).collect();
     place.perm.keeps_order(changed.iter().copied()).then_some(())?;
     let turn = place.alike(FIRST)?;

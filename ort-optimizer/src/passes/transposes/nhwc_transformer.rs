@@ -14,9 +14,11 @@
 
 use ort_graph::Patch;
 
+use super::handlers::turn;
 use super::images::channels_last;
 use super::region::Region;
 use super::rewrite::rewrite;
+use super::turn::{Place, Side};
 use super::versions;
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
@@ -40,10 +42,12 @@ impl Rewrite for NhwcTransformer {
         let Some(rank) = site.graph.fact(output).rank().filter(|&rank| rank > 2) else {
             return Ok(None);
         };
-        let region = Region::around(site.graph, (output, channels_last(rank)), true);
-        if region.turn(site.id).is_none() {
+        let (graph, node, perm) = (site.graph, site.node(), channels_last(rank));
+        let place = Place { graph, node, side: Side::Output(0), perm: &perm, may_lay_out: true };
+        if turn(&place).is_none() {
             return Ok(None);
         }
+        let region = Region::around(graph, (output, perm), true);
         let turned = region.cheapest().ok_or(Refusal("Transposes around it would cost more"))?;
         Ok(Some(rewrite(&region, &turned, versions::transpose(site.options.opset))?))
     }

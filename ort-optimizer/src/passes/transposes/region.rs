@@ -5,7 +5,8 @@
 //! as it was, or both, and where its producer makes the other form a Transpose stands between. The
 //! cheapest choice is a minimum cut: turned nodes are on the near side of it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::collections::hash_map::{Entry, HashMap};
 
 use ort_graph::{Graph, NodeId, ValueId};
 
@@ -17,6 +18,8 @@ use super::turn::{Operand, Place, Side, Turn};
 
 /// Regions grow no further than to so many nodes: the work for a Transpose is limited.
 const MOST_NODES: usize = 128;
+/// Nor do values belong to them that are read more often.
+const MOST_READERS: usize = 128;
 
 /// Values that could be stored in another order.
 #[derive(Debug)]
@@ -60,7 +63,9 @@ impl<'g> Region<'g> {
         (seed, perm): (ValueId, Perm),
         may_lay_out: bool,
     ) -> Self {
-        let (values, perms) = (vec![seed], HashMap::from([(seed, perm)]));
+        let is_seed = graph.consumers(seed).len() <= MOST_READERS;
+        let values = is_seed.then_some(seed).into_iter().collect();
+        let perms = HashMap::from([(seed, perm)]);
         let turns = HashMap::new();
         let mut region = Self { graph, may_lay_out, values, perms, turns, n_turns: 0 };
         let mut at = 0;
@@ -96,8 +101,8 @@ impl<'g> Region<'g> {
         if let Some(turn) = &turn {
             self.n_turns += 1;
             for (value, perm) in turned_values(graph, id, turn) {
-                if !self.perms.contains_key(&value) {
-                    self.perms.insert(value, perm.clone());
+                if let Entry::Vacant(entry) = self.perms.entry(value) {
+                    entry.insert(perm.clone());
                     self.values.push(value);
                 }
             }
@@ -112,8 +117,10 @@ impl<'g> Region<'g> {
             Side::Output(_) => true,
         };
         is_reached
-            && turned_values(self.graph, id, turn)
-                .all(|(value, perm)| self.perms.get(&value).is_none_or(|known| known == perm))
+            && turned_values(self.graph, id, turn).all(|(value, perm)| {
+                self.perms.get(&value).is_none_or(|known| known == perm)
+                    && self.graph.consumers(value).len() <= MOST_READERS
+            })
     }
 
     /// What a node becomes if it is turned.

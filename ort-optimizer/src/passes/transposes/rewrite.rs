@@ -70,7 +70,8 @@ impl Rewriter<'_, '_> {
                 Some(_) => Fact::UNKNOWN,
                 None => cost::stored(&info(output).fact, perm),
             };
-            let new = output.map(|output| self.patch.value(info(output).name.clone(), fact(output)));
+            let new =
+                output.map(|output| self.patch.value(info(output).name.clone(), fact(output)));
             new.transpose()
         });
         let outputs: Vec<Option<ValueId>> = outputs.collect::<Result<_, _>>()?;
@@ -96,7 +97,13 @@ impl Rewriter<'_, '_> {
     }
 
     /// Lets those who want the result of a turned node as it was have it.
-    fn result(&mut self, turn: &Turn, index: usize, old: ValueId, new: ValueId) -> Result<(), PatchError> {
+    fn result(
+        &mut self,
+        turn: &Turn,
+        index: usize,
+        old: ValueId,
+        new: ValueId,
+    ) -> Result<(), PatchError> {
         self.forms.insert(old, new);
         let perm = &turn.outputs[index];
         let is_plain = |reader: &Reader| match reader {
@@ -211,7 +218,13 @@ impl Rewriter<'_, '_> {
         attrs: Attrs,
     ) -> Result<ValueId, PatchError> {
         let op_type = op_type.to_owned();
-        self.patch.output_of(NewNode { op_type, since_version, inputs, attrs, ..NewNode::default() })
+        self.patch.output_of(NewNode {
+            op_type,
+            since_version,
+            inputs,
+            attrs,
+            ..NewNode::default()
+        })
     }
 
     fn needs_name(&self, result: ValueId) -> bool {

@@ -169,7 +169,13 @@ impl Turn {
     }
 
     /// A list of axes, where it stands: in the attribute, or else in the input.
-    pub(super) fn list(self, place: &Place<'_>, name: &str, index: usize, axes: &[i64]) -> Option<Self> {
+    pub(super) fn list(
+        self,
+        place: &Place<'_>,
+        name: &str,
+        index: usize,
+        axes: &[i64],
+    ) -> Option<Self> {
         if place.node.attrs.get(name).is_some() {
             return Some(self.attr(name, Attr::Ints(axes.to_vec())));
         }
@@ -192,7 +198,8 @@ pub(super) fn numbers(dtype: DType, ints: &[i64]) -> Option<Tensor> {
     match dtype {
         DType::I64 => Tensor::from_slice(&shape, ints).ok(),
         DType::I32 => {
-            let ints: Vec<i32> = ints.iter().map(|&int| int.try_into().ok()).collect::<Option<_>>()?;
+            let ints: Vec<i32> =
+                ints.iter().map(|&int| int.try_into().ok()).collect::<Option<_>>()?;
             Tensor::from_slice(&shape, &ints).ok()
         }
         _ => None,
