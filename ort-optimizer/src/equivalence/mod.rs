@@ -6,6 +6,7 @@ mod blocks;
 mod networks;
 mod quantized;
 mod random;
+mod transposes;
 
 use ort_graph::Graph;
 use ort_ops::registry;
