@@ -24,10 +24,10 @@ pub(crate) fn parse(text: &str) -> Graph {
 
 /// Runs one pass to the end, and also up to each of its rewrites: every graph on the way must hold
 /// together.
-fn run(pass: &Pass, text: &str) -> (Graph, Report) {
+fn run(pass: &Pass, options: &Options, text: &str) -> (Graph, Report) {
     let others = crate::passes().filter(|(name, ..)| *name != pass.name);
     let disabled = others.map(|(name, ..)| name.to_owned()).collect();
-    let options = Options { level: Level::All, disabled, ..Options::default() };
+    let options = Options { disabled, ..options.clone() };
     let optimized = |options: &Options| {
         let (graph, report) =
             optimize(parse(text), &ort_ops::registry(), options, &Reference).unwrap();
@@ -45,14 +45,28 @@ fn run(pass: &Pass, text: &str) -> (Graph, Report) {
 /// That a pass alone makes of `before` what is expected, says why it left the rest, and that both
 /// graphs compute the same from random inputs, as exactly as the pass says.
 pub(crate) fn assert_optimized(pass: Pass, before: &str, expected: &Expect) {
-    assert_rewritten(pass, before, expected);
-    let (graph, _) = run(&pass, before);
+    assert_optimized_with(pass, &Options::default(), before, expected);
+}
+
+/// The same with other options.
+pub(crate) fn assert_optimized_with(
+    pass: Pass,
+    options: &Options,
+    before: &str,
+    expected: &Expect,
+) {
+    let (graph, report) = run(&pass, options, before);
+    assert_text(&graph, &report, expected);
     assert_equivalent(&parse(before), &graph, pass.exactness);
 }
 
 /// The same without the last part, for graphs that cannot be run.
 pub(crate) fn assert_rewritten(pass: Pass, before: &str, expected: &Expect) {
-    let (graph, report) = run(&pass, before);
+    let (graph, report) = run(&pass, &Options::default(), before);
+    assert_text(&graph, &report, expected);
+}
+
+fn assert_text(graph: &Graph, report: &Report, expected: &Expect) {
     let mut printed = graph.to_string();
     for (reason, count) in report.passes.iter().flat_map(|pass| &pass.refused) {
         write!(printed, "\n{count} refused: {reason}").unwrap();

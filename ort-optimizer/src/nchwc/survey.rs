@@ -6,28 +6,9 @@ use ort_graph::{Attr, Graph, Node, NodeId, ValueId};
 use ort_ops::blocked::{FilterForm, unblocked_filter};
 use ort_tensor::{DType, Tensor};
 
-use super::DOMAIN;
+use super::{DOMAIN, is_elementwise};
 use super::classes::{Classes, Conflict, Known};
 use super::error::NchwcError;
-
-/// Operators outside the domain that treat every element alike, wherever it lies.
-const ELEMENTWISE: [&str; 15] = [
-    "Add",
-    "Clip",
-    "Div",
-    "Elu",
-    "Gelu",
-    "HardSigmoid",
-    "HardSwish",
-    "LeakyRelu",
-    "Mul",
-    "QuickGelu",
-    "Relu",
-    "Sigmoid",
-    "Sub",
-    "Sum",
-    "Tanh",
-];
 
 /// The values in blocks of one graph, and the nodes that make or read them.
 #[derive(Debug)]
@@ -147,7 +128,7 @@ impl<'g> Survey<'g> {
             _ if !reads_blocks => Ok(None),
             "Concat" => self.concat(node).map(Some),
             "Reshape" => self.reshape(node).map(Some),
-            name if ELEMENTWISE.contains(&name) => self.alike(node).map(Some),
+            _ if is_elementwise(node) => self.alike(node).map(Some),
             _ => Err("it cannot read data in blocks"),
         }
     }
