@@ -78,13 +78,17 @@ impl<'s> Lowering<'s> {
 
     fn step(&mut self, id: NodeId, step: Step<'_>) -> Result<(), NchwcError> {
         let node = self.survey.graph.node(id);
+        self.patch.sweep(id);
+        if matches!(step, Step::Parts) {
+            return self.parts(node);
+        }
         let (Some(&Some(x)), Some(&Some(y))) = (node.inputs.first(), node.outputs.first()) else {
             return Err(at(node, "an input or output is missing"));
         };
-        self.patch.sweep(id);
         match step {
             Step::Conv(filter) => self.conv(node, filter, y),
             Step::Alike | Step::Concat => self.alike(node, y),
+            Step::Parts => Ok(()),
             Step::Split(_) | Step::Merge => {
                 self.plain.insert(y, self.plain(x));
                 Ok(())
@@ -138,6 +142,16 @@ impl<'s> Lowering<'s> {
         };
         let new = new_node(node, "", &node.op_type, since_version, inputs);
         self.put(NewNode { attrs: plain_attrs(node), ..new }, y)
+    }
+
+    /// A Split or Slice of channels.
+    fn parts(&mut self, node: &Node) -> Result<(), NchwcError> {
+        let inputs = node.inputs.iter().map(|id| id.map(|id| self.plain(id))).collect();
+        let new = new_node(node, &node.domain, &node.op_type, node.since_version, inputs);
+        let outputs = node.outputs.iter().map(|y| y.map(|y| self.value(y)).transpose());
+        let outputs = outputs.collect::<Result<_, NchwcError>>()?;
+        self.patch.node(NewNode { attrs: node.attrs.clone(), outputs, ..new });
+        Ok(())
     }
 
     fn upsample(
@@ -217,6 +231,13 @@ impl<'s> Lowering<'s> {
 
     /// Adds a node that makes what `y` was, in planes.
     fn put(&mut self, new: NewNode, y: ValueId) -> Result<(), NchwcError> {
+        let value = self.value(y)?;
+        self.patch.node(NewNode { outputs: vec![Some(value)], ..new });
+        Ok(())
+    }
+
+    /// A new value for what `y` was, in planes.
+    fn value(&mut self, y: ValueId) -> Result<ValueId, NchwcError> {
         let graph = self.survey.graph;
         let fact = match (graph.fact(y).dims(), self.kept.of_value(y)) {
             (Some([n, _, h, w, ..]), Some(channels)) => {
@@ -226,9 +247,8 @@ impl<'s> Lowering<'s> {
             _ => Fact::UNKNOWN,
         };
         let value = self.patch.value(graph.value(y).name.clone(), fact)?;
-        self.patch.node(NewNode { outputs: vec![Some(value)], ..new });
         self.plain.insert(y, value);
-        Ok(())
+        Ok(value)
     }
 
     /// The first channels of filters, in plain order.

@@ -78,7 +78,7 @@ fn needed(survey: &Survey<'_>, filters: &HashMap<ValueId, Tensor>) -> HashMap<us
                     need(x, filters.get(&weights).map_or(0, n_weighed));
                 }
             }
-            Step::Conv(Filter { kind: FilterKind::Grouped, .. }) | Step::Concat => {
+            Step::Conv(Filter { kind: FilterKind::Grouped, .. }) | Step::Concat | Step::Parts => {
                 inputs.chain(outputs).for_each(|&value| need(value, usize::MAX));
             }
             Step::ReorderInput { channels: None } => {

@@ -38,6 +38,8 @@ pub(super) enum Step<'g> {
     Alike,
     /// Concat of channels.
     Concat,
+    /// Split or Slice of channels.
+    Parts,
     /// Reshape to `[N, C/B, H, W, B]`, of this B.
     Split(usize),
     /// Reshape back to `[N, C, H, W]`.
@@ -127,6 +129,8 @@ impl<'g> Survey<'g> {
             _ if is_ours => self.alike(node).map(Some),
             _ if !reads_blocks => Ok(None),
             "Concat" => self.concat(node).map(Some),
+            "Split" => self.parts(node).map(Some),
+            "Slice" => self.slice(node).map(Some),
             "Reshape" => self.reshape(node).map(Some),
             _ if is_elementwise(node) => self.alike(node).map(Some),
             _ => Err("it cannot read data in blocks"),
@@ -230,6 +234,29 @@ impl<'g> Survey<'g> {
         let class = self.classes.add(Known { padded, named: None });
         self.put(node, InBlocks { class, is_split: false })?;
         Ok(Step::Concat)
+    }
+
+    fn slice(&mut self, node: &'g Node) -> Result<Step<'g>, Wrong> {
+        let ints = |index: usize| self.graph.fact(input(node, index).ok()?).ints();
+        let has_steps = node.inputs.len() > 4 && ints(4).as_deref() != Some(&[1]);
+        if has_steps || !matches!(ints(3).as_deref(), Some([1 | -3])) {
+            return Err("it does not part channels");
+        }
+        self.parts(node)
+    }
+
+    fn parts(&mut self, node: &'g Node) -> Result<Step<'g>, Wrong> {
+        let x = self.values.get(&input(node, 0)?).filter(|value| !value.is_split);
+        x.ok_or("some of its inputs are in blocks and some are not")?;
+        if node.op_type == "Split" && !matches!(node.attrs.get("axis"), Some(Attr::Int(1 | -3))) {
+            return Err("it does not part channels");
+        }
+        for &y in node.outputs.iter().flatten() {
+            let padded = self.graph.fact(y).dims().and_then(|dims| dims.get(1)?.known());
+            let class = self.classes.add(Known { padded, named: None });
+            self.values.insert(y, InBlocks { class, is_split: false });
+        }
+        Ok(Step::Parts)
     }
 
     fn reshape(&mut self, node: &'g Node) -> Result<Step<'g>, Wrong> {

@@ -154,7 +154,7 @@ impl<'g> Survey<'g> {
         if let Some(conv) = op.downcast_ref::<Conv>() {
             return self.conv(node, conv).map(Some);
         }
-        if node.op_type == "Transpose" {
+        if node.op_type == "Transpose" && node.domain.is_empty() {
             return Ok(self.transpose(node));
         }
         if !is_image(node.outputs.first()) || !(has_one_output || node.op_type == "Split") {
@@ -162,6 +162,9 @@ impl<'g> Survey<'g> {
         }
         if is_elementwise(node) {
             return self.elementwise(node).map(Some);
+        }
+        if !node.domain.is_empty() {
+            return Ok(None);
         }
         if node.op_type == "Concat" {
             return Ok(self.concat(node));
@@ -344,8 +347,9 @@ impl<'g> Survey<'g> {
             [0, 2, 3, 1] if self.channels(x).is_some() => Some(Kind::ToLast),
             [0, 3, 1, 2] => {
                 let channels = self.channels(y)?;
-                let is_image = self.graph.constant(x).is_none() && self.can_reorder(channels);
-                is_image.then_some(Kind::FromLast)
+                // A convolution of fewer channels wants them in planes.
+                let is_image = self.graph.constant(x).is_none() && channels >= self.block;
+                (is_image && self.can_reorder(channels)).then_some(Kind::FromLast)
             }
             _ => None,
         }
