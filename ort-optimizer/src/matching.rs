@@ -61,8 +61,13 @@ impl<'a> Match<'a> {
 
     /// The node of this label, which the formula must have.
     pub(crate) fn node(&self, label: &str) -> &'a Node {
+        self.get_node(label).expect("invariant: a rule names only its own nodes")
+    }
+
+    /// The node of this label, if the formula has one.
+    pub(crate) fn get_node(&self, label: &str) -> Option<&'a Node> {
         let found = self.nodes.iter().find(|(other, _)| *other == label);
-        self.graph.node(found.expect("invariant: a rule names only its own nodes").1)
+        found.map(|(_, id)| self.graph.node(*id))
     }
 
     /// The node that computes the formula.
@@ -87,7 +92,7 @@ impl<'a> Match<'a> {
             return matches!(goal.pat, Pat::Absent) && self.all_hold(goal.rest);
         };
         match goal.pat {
-            Pat::Absent => false,
+            Pat::Absent | Pat::Made(_) => false,
             Pat::Var(name) => self.bind(name, value, goal.rest),
             Pat::Constant(name) => {
                 self.graph.constant(value).is_some() && self.bind(name, value, goal.rest)
@@ -104,6 +109,10 @@ impl<'a> Match<'a> {
                     self.number_rank = before;
                 }
                 holds
+            }
+            Pat::Named(name, pat) => {
+                let goals = Goals { pat, value: Some(value), rest: goal.rest };
+                self.bind(name, value, Some(&goals))
             }
             Pat::Op(op) => match self.graph.producer(value) {
                 Some((node, 0)) => self.node_is(node, op, goal.rest),

@@ -90,6 +90,9 @@ pub struct Options {
     pub disabled: Vec<String>,
     /// Names of [`Exactness::Approximate`] passes to run: no other of them does.
     pub enabled: Vec<String>,
+    /// The version of ai.onnx that the model imports: operators that came with it may be used. With
+    /// `None`, only those that are in a graph of any version.
+    pub opset: Option<i64>,
     /// How many channels a block has where images are laid out in blocks of channels, as the
     /// provider's kernels want it; `None` leaves them in planes.
     pub layout_block: Option<usize>,
@@ -109,6 +112,7 @@ impl Default for Options {
             level: Level::All,
             disabled: Vec::new(),
             enabled: Vec::new(),
+            opset: None,
             layout_block: None,
             stop_after: None,
             nchwc_block_size: None,

@@ -24,10 +24,15 @@ pub(crate) fn parse(text: &str) -> Graph {
 
 /// Runs one pass to the end, and also up to each of its rewrites: every graph on the way must hold
 /// together.
-fn run(pass: &Pass, options: &Options, text: &str) -> (Graph, Report) {
+pub(crate) fn run(pass: &Pass, text: &str, opset: Option<i64>) -> (Graph, Report) {
+    run_with(&Options { opset, ..Options::default() }, pass, text)
+}
+
+fn run_with(options: &Options, pass: &Pass, text: &str) -> (Graph, Report) {
     let others = crate::passes().filter(|(name, ..)| *name != pass.name);
     let disabled = others.map(|(name, ..)| name.to_owned()).collect();
-    let options = Options { disabled, ..options.clone() };
+    let enabled = vec![pass.name.to_owned()];
+    let options = Options { disabled, enabled, ..options.clone() };
     let optimized = |options: &Options| {
         let (graph, report) =
             optimize(parse(text), &ort_ops::registry(), options, &Reference).unwrap();
@@ -45,28 +50,33 @@ fn run(pass: &Pass, options: &Options, text: &str) -> (Graph, Report) {
 /// That a pass alone makes of `before` what is expected, says why it left the rest, and that both
 /// graphs compute the same from random inputs, as exactly as the pass says.
 pub(crate) fn assert_optimized(pass: Pass, before: &str, expected: &Expect) {
-    assert_optimized_with(pass, &Options::default(), before, expected);
+    assert_optimized_with(&Options::default(), pass, before, expected);
+}
+
+/// The same in a model that imports this version of ai.onnx.
+pub(crate) fn assert_optimized_in(opset: Option<i64>, pass: Pass, before: &str, expected: &Expect) {
+    assert_optimized_with(&Options { opset, ..Options::default() }, pass, before, expected);
 }
 
 /// The same with other options.
 pub(crate) fn assert_optimized_with(
-    pass: Pass,
     options: &Options,
+    pass: Pass,
     before: &str,
     expected: &Expect,
 ) {
-    let (graph, report) = run(&pass, options, before);
-    assert_text(&graph, &report, expected);
+    let (graph, report) = run_with(options, &pass, before);
+    expect_printed(&graph, &report, expected);
     assert_equivalent(&parse(before), &graph, pass.exactness);
 }
 
 /// The same without the last part, for graphs that cannot be run.
 pub(crate) fn assert_rewritten(pass: Pass, before: &str, expected: &Expect) {
-    let (graph, report) = run(&pass, &Options::default(), before);
-    assert_text(&graph, &report, expected);
+    let (graph, report) = run(&pass, before, None);
+    expect_printed(&graph, &report, expected);
 }
 
-fn assert_text(graph: &Graph, report: &Report, expected: &Expect) {
+fn expect_printed(graph: &Graph, report: &Report, expected: &Expect) {
     let mut printed = graph.to_string();
     for (reason, count) in report.passes.iter().flat_map(|pass| &pass.refused) {
         write!(printed, "\n{count} refused: {reason}").unwrap();

@@ -114,9 +114,11 @@ impl SessionBuilder {
         let model = import(file, bytes.bytes(), &registry, self.import_limits).map_err(Box::new)?;
         let n_threads = self.n_threads.unwrap_or_else(default_count);
         self.cpu.max_threads = Some(n_threads);
+        self.cpu.fuses = self.level.unwrap_or_default() == Level::All;
         self.providers.push(Arc::new(CpuProvider::new(self.cpu)?));
         let options = Options {
             level: self.level.unwrap_or(Level::All),
+            opset: model.info.opset(""),
             nchwc_block_size: self.nchwc_block_size,
             ..Options::default()
         };

@@ -27,8 +27,8 @@ const FAMILIES: &[&[Pass]] = &[
     shapes::PASSES,
     transposes::PASSES,
     quantized::PASSES,
-    linear::PASSES,
     transformer::PASSES,
+    linear::PASSES,
     layout::PASSES,
 ];
 

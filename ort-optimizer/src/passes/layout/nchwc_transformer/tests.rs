@@ -20,7 +20,7 @@ use crate::testing::{assert_optimized_with, inputs, is_same, parse};
 /// That of the pass alone, in blocks of 8.
 fn assert_blocked(level: Level, before: &str, expected: &Expect) {
     let options = Options { level, layout_block: Some(8), ..Options::default() };
-    assert_optimized_with(super::PASS, &options, before, expected);
+    assert_optimized_with(&options, super::PASS, before, expected);
 }
 
 #[test]
