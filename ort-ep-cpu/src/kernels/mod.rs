@@ -108,6 +108,7 @@ kernels! {
     gemm,
     layer_norm,
     matmul,
+    nchwc_conv,
     pool,
     quantize,
     reduce,

@@ -238,8 +238,12 @@ impl<'g> Survey<'g> {
 
     fn slice(&mut self, node: &'g Node) -> Result<Step<'g>, Wrong> {
         let ints = |index: usize| self.graph.fact(input(node, index).ok()?).ints();
+        let axes = match node.attrs.get("axes") {
+            Some(Attr::Ints(axes)) => Some(axes.clone()),
+            _ => ints(3),
+        };
         let has_steps = node.inputs.len() > 4 && ints(4).as_deref() != Some(&[1]);
-        if has_steps || !matches!(ints(3).as_deref(), Some([1 | -3])) {
+        if has_steps || !matches!(axes.as_deref(), Some([1 | -3])) {
             return Err("it does not part channels");
         }
         self.parts(node)

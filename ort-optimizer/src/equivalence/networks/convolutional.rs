@@ -108,14 +108,16 @@ impl Convolutional {
     }
 
     fn normalized(&mut self, x: &Image) -> Image {
-        let c = [x.shape[1]];
+        Image { name: self.batch_normalization(&x.name, x.shape[1]), ..*x }
+    }
+
+    fn batch_normalization(&mut self, x: &str, c: usize) -> String {
         let (scale, bias) =
-            (self.writer.constant(&c, [0.5, 1.5]), self.writer.constant(&c, [-1.0, 1.0]));
+            (self.writer.constant(&[c], [0.5, 1.5]), self.writer.constant(&[c], [-1.0, 1.0]));
         let (mean, var) =
-            (self.writer.constant(&c, [-1.0, 0.5]), self.writer.constant(&c, [0.5, 2.0]));
-        let inputs = [&*x.name, &scale, &bias, &mean, &var];
-        let name = self.writer.node("BatchNormalization-15 [epsilon: 0.001]", &inputs);
-        Image { name, ..*x }
+            (self.writer.constant(&[c], [-1.0, 0.5]), self.writer.constant(&[c], [0.5, 2.0]));
+        let inputs = [x, &scale, &bias, &mean, &var];
+        self.writer.node("BatchNormalization-15 [epsilon: 0.001]", &inputs)
     }
 
     fn per_channel(&mut self, x: &Image) -> Image {
@@ -162,9 +164,14 @@ impl Convolutional {
         let hidden = self.writer.node("Conv-11", &[&squeezed.name, &down]);
         let hidden = self.writer.node("Relu-14", &[&hidden]);
         let gate = self.writer.node("Conv-11", &[&hidden, &up]);
-        let gate = match self.writer.chance(2) {
-            true => self.writer.node("Sigmoid-13", &[&gate]),
-            false => self.writer.node("HardSigmoid-6", &[&gate]),
+        let gate = match self.writer.rng.below(3) {
+            0 => self.writer.node("Sigmoid-13", &[&gate]),
+            1 => self.writer.node("HardSigmoid-6", &[&gate]),
+            _ => {
+                let clipped = self.writer.shifted_clip(&gate);
+                let six = self.writer.number(6.0);
+                self.writer.node("Div-14", &[&clipped, &six])
+            }
         };
         Image { name: self.writer.node("Mul-14", &[&x.name, &gate]), ..*x }
     }
@@ -261,10 +268,55 @@ impl Convolutional {
             let shape = self.writer.ints(&[0, -1]);
             self.writer.node("Reshape-14", &[&pooled, &shape])
         };
-        let (weights, bias) =
-            (self.writer.constant(&[c, 5], [-0.5, 0.5]), self.writer.constant(&[5], [-1.0, 1.0]));
-        let product = self.writer.node("MatMul-13", &[&flat, &weights]);
-        let sum = self.writer.node("Add-14", &[&product, &bias]);
-        if self.writer.chance(2) { self.writer.node("Softmax-13", &[&sum]) } else { sum }
+        let product = self.product(&flat, c);
+        match self.writer.rng.below(4) {
+            0 => self.writer.node("Softmax-13", &[&product]),
+            1 => {
+                let factor = self.writer.constant(&[5], [0.5, 1.5]);
+                let scaled = self.writer.node("Mul-14", &[&product, &factor]);
+                self.writer.node("Add-14", &[&scaled, &factor])
+            }
+            2 => {
+                let (one, two) = (self.writer.number(1.0), self.writer.number(2.0));
+                let divisor = self.writer.node("Exp-13", &[&product]);
+                let inverse = self.writer.node("Div-14", &[&one, &divisor]);
+                self.writer.node("Mul-14", &[&inverse, &two])
+            }
+            _ => product,
+        }
+    }
+
+    /// A product of `[n, c]` with a constant, to `[n, 5]`, in one of the ways to write it.
+    fn product(&mut self, x: &str, c: usize) -> String {
+        let bias = self.writer.constant(&[5], [-1.0, 1.0]);
+        match self.writer.rng.below(6) {
+            0 => {
+                let weights = self.writer.constant(&[5, c], [-0.5, 0.5]);
+                let turned = self.writer.node("Transpose-13", &[x]);
+                self.writer.node("Gemm-13 [transA: 1, transB: 1]", &[&turned, &weights, &bias])
+            }
+            form => {
+                let weights = self.writer.constant(&[c, 5], [-0.5, 0.5]);
+                match form {
+                    1 => {
+                        let product = self.writer.node("Gemm-13", &[x, &weights]);
+                        self.writer.node("Sum-13", &[&product, &bias])
+                    }
+                    2 => {
+                        let product = self.writer.node("MatMul-13", &[x, &weights]);
+                        self.batch_normalization(&product, 5)
+                    }
+                    3 => {
+                        let product = self.writer.node("Gemm-13", &[x, &weights, &bias]);
+                        self.writer.activation(&product)
+                    }
+                    4 => self.writer.node("Gemm-13", &[x, &weights, &bias]),
+                    _ => {
+                        let product = self.writer.node("MatMul-13", &[x, &weights]);
+                        self.writer.node("Add-14", &[&product, &bias])
+                    }
+                }
+            }
+        }
     }
 }

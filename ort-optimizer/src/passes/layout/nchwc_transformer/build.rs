@@ -154,7 +154,8 @@ impl Builder<'_> {
         }
         let shape = self.shape(is_split)?;
         let value = self.new_value(id, &blocked.channels, is_split)?;
-        let node = plain("", "Reshape", 14, vec![other, Some(shape)], Attrs::new());
+        let version = self.survey.version(&[5, 13, 14, 19, 21, 23]);
+        let node = plain("", "Reshape", version, vec![other, Some(shape)], Attrs::new());
         self.nodes.push(Some(NewNode { outputs: vec![Some(value)], ..node }));
         let blocked = self.blocked.get_mut(&id).ok_or(NO_IMAGE)?;
         *(if is_split { &mut blocked.split } else { &mut blocked.whole }) = Some(value);
@@ -334,7 +335,8 @@ impl Builder<'_> {
                 channels.places().into_iter().map(|at| i64::try_from(at).unwrap_or(0)).collect();
             let Ok(places) = self.ints("places", &places) else { return Ok(()) };
             let attrs = Attrs::new().with("axis", Attr::Int(1));
-            let node = plain("", "Gather", 13, vec![Some(planes), Some(places)], attrs);
+            let version = self.survey.version(&[1, 11, 13]);
+            let node = plain("", "Gather", version, vec![Some(planes), Some(places)], attrs);
             self.push(NewNode { outputs: vec![Some(y)], ..node });
         }
         self.replace(id, y);

@@ -216,10 +216,15 @@ impl Builder<'_> {
             outputs.push(Some(value));
             start += n;
         }
-        let sizes = self.ints("split", &padded)?;
-        let inputs = vec![Some(self.whole(x)?), Some(sizes)];
-        let attrs = Attrs::new().with("axis", Attr::Int(1));
-        let new = plain(&node.name, "Split", 13, inputs, attrs);
+        let mut inputs = vec![Some(self.whole(x)?)];
+        let mut attrs = Attrs::new().with("axis", Attr::Int(1));
+        // Before version 13 the sizes are an attribute.
+        if node.since_version < 13 {
+            attrs.set("split", Attr::Ints(padded));
+        } else {
+            inputs.push(Some(self.ints("split", &padded)?));
+        }
+        let new = plain(&node.name, "Split", node.since_version, inputs, attrs);
         self.push(NewNode { outputs, ..new });
         Ok(())
     }
@@ -230,11 +235,18 @@ impl Builder<'_> {
         };
         let channels = self.channels(x)?;
         let (place, part) = channels.part(start, end, self.survey.block).ok_or(NOT_WHOLE)?;
-        let mut ints = |hint, n: usize| self.ints(hint, &[i64::try_from(n).unwrap_or(i64::MAX)]);
-        let (start, end) = (ints("start", place)?, ints("end", place + part.n_padded())?);
-        let axis = ints("axis", 1)?;
-        let inputs = [self.whole(x)?, start, end, axis].map(Some).to_vec();
-        self.make(plain(&node.name, "Slice", 13, inputs, Attrs::new()), y, part, false)
+        let mut inputs = vec![Some(self.whole(x)?)];
+        let mut attrs = Attrs::new();
+        for (name, n) in [("starts", place), ("ends", place + part.n_padded()), ("axes", 1)] {
+            let n = i64::try_from(n).unwrap_or(i64::MAX);
+            // Before version 10 they are attributes.
+            if node.since_version < 10 {
+                attrs.set(name, Attr::Ints(vec![n]));
+            } else {
+                inputs.push(Some(self.ints(name, &[n])?));
+            }
+        }
+        self.make(plain(&node.name, "Slice", node.since_version, inputs, attrs), y, part, false)
     }
 
     pub(super) fn to_last(&mut self, node: &Node) -> Result<(), Refusal> {

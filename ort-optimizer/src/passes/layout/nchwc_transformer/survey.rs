@@ -27,6 +27,8 @@ pub(super) struct Survey<'g> {
     pub(super) block: usize,
     /// Whether forms are allowed that ONNX Runtime does not have.
     pub(super) is_free: bool,
+    /// The version of ai.onnx that the model imports; 0 if that is not known.
+    opset: i64,
     pub(super) extents: Extents,
     pub(super) kinds: HashMap<NodeId, Kind>,
     pub(super) refused: HashMap<NodeId, Refusal>,
@@ -107,7 +109,8 @@ impl<'g> Survey<'g> {
         let extents = Extents::of(graph, &order);
         let (kinds, refused) = (HashMap::new(), HashMap::new());
         let is_free = options.level == Level::All;
-        let mut survey = Self { graph, order, block, is_free, extents, kinds, refused };
+        let opset = options.opset.unwrap_or(0);
+        let mut survey = Self { graph, order, block, is_free, opset, extents, kinds, refused };
         for id in survey.order.clone() {
             match survey.kind(graph.node(id)) {
                 Ok(Some(kind)) => drop(survey.kinds.insert(id, kind)),
@@ -128,6 +131,12 @@ impl<'g> Survey<'g> {
             [_, Dim::Known(channels @ 1..), _, _] => Some(*channels),
             _ => None,
         }
+    }
+
+    /// The newest of these versions of an operator that the model has, or else the first.
+    pub(super) fn version(&self, versions: &[i32]) -> i32 {
+        let had = versions.iter().rev().find(|&&version| i64::from(version) <= self.opset);
+        had.or(versions.first()).copied().unwrap_or(1)
     }
 
     /// Whether ReorderInput takes so many channels.
