@@ -10,7 +10,7 @@ use ort_testing::Rng;
 use crate::driver::optimize;
 use crate::eval::Reference;
 use crate::interpreter;
-use crate::options::{Exactness, Level, Options};
+use crate::options::{Exactness, Options};
 use crate::pass::Pass;
 use crate::report::Report;
 

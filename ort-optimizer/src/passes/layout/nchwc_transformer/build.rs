@@ -7,7 +7,7 @@ use ort_graph::{Attr, Attrs, Dim, Fact, NewNode, Node, NodeId, Patch, PatchError
 use ort_tensor::{DType, Tensor};
 
 use super::channels::Channels;
-use super::survey::{Kind, Survey};
+use super::survey::{Kind, Survey, numbers_of_channels};
 use crate::nchwc::DOMAIN;
 use crate::pass::Refusal;
 
@@ -89,8 +89,9 @@ impl Builder<'_> {
             Kind::Split(sizes) => self.split(node, sizes),
             Kind::Slice(start, end) => self.slice(node, *start, *end),
             Kind::Upsample(attrs) => self.upsample(node, attrs.clone()),
-            Kind::ToLast => self.to_last(node),
-            Kind::FromLast => self.from_last(node),
+            Kind::ToLast => self.channels_to_end(node),
+            Kind::FromLast => self.channels_to_front(node),
+            Kind::Shape(start, end) => self.shape_of(node, *start..*end),
         }
     }
 
@@ -98,7 +99,9 @@ impl Builder<'_> {
     pub(super) fn is_made_in_blocks(&self, id: ValueId) -> bool {
         let maker = self.survey.graph.producer(id).map(|(node, _)| node);
         maker.is_some_and(|node| {
-            self.chosen.contains(&node) && !matches!(self.survey.kinds[&node], Kind::ToLast)
+            let leaves =
+                matches!(self.survey.kinds.get(&node), Some(Kind::ToLast | Kind::Shape(..)));
+            self.chosen.contains(&node) && !leaves
         })
     }
 
@@ -294,6 +297,23 @@ impl Builder<'_> {
         let value = self.patch.constant(self.survey.graph.value(id).name.clone(), tensor)?;
         self.constants.insert(key, value);
         Ok(value)
+    }
+
+    /// A number for each channel as `[1, C/B, 1, 1, B]`, with ones in the padding.
+    pub(super) fn split_numbers(
+        &mut self,
+        id: ValueId,
+        channels: &Channels,
+    ) -> Result<ValueId, Refusal> {
+        let (n, block) = (channels.n(), self.survey.block);
+        self.reordered(id, channels, None, |constant| {
+            let numbers = numbers_of_channels(constant, n)?;
+            let mut padded = vec![1.0; channels.n_padded()];
+            for (place, number) in channels.places().into_iter().zip(numbers) {
+                padded[place] = number;
+            }
+            Tensor::from_slice(&[1, padded.len() / block, 1, 1, block], &padded).ok()
+        })
     }
 
     /// Puts what is made in blocks into planes where somebody reads it so.

@@ -147,9 +147,8 @@ mod tests {
     fn parts_are_whole_blocks() {
         let of = |n| Channels::padded(n, 8);
         let all = Channels::concat(&[of(27), of(13)]);
-        let part = |start, end| {
-            all.part(start, end, 8).map(|(place, channels)| (place, sizes(&channels)))
-        };
+        let part =
+            |start, end| all.part(start, end, 8).map(|(place, channels)| (place, sizes(&channels)));
         assert_eq!(part(0, 16), Some((0, vec![(16, 16)])));
         assert_eq!(part(24, 27), Some((24, vec![(3, 8)])));
         assert_eq!(part(27, 35), Some((32, vec![(8, 8)])));

@@ -56,7 +56,15 @@ pub(super) fn of_function(
                     let number = Tensor::from_slice(&[1, 1, 1, 1], &[number]);
                     number.map(Some).map_err(|_| NOT_FINITE)
                 }
-                None => Ok(graph.constant(id).cloned()),
+                None => match graph.constant(id) {
+                    // Numbers of channels have ones there.
+                    Some(constant) if constant.len() > 1 => {
+                        Tensor::from_slice(&[1, 1, 1, 1], &[1.0_f32])
+                            .map(Some)
+                            .map_err(|_| NOT_FINITE)
+                    }
+                    constant => Ok(constant.cloned()),
+                },
             }
         };
         let operands: Vec<Option<Tensor>> =

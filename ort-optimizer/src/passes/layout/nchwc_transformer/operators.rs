@@ -1,8 +1,9 @@
 //! Each kind of node on blocks.
 
 use std::any::Any;
+use std::ops::Range;
 
-use ort_graph::{Attr, Attrs, NewNode, Node, ValueId};
+use ort_graph::{Attr, Attrs, Fact, NewNode, Node, ValueId};
 use ort_ops::activation::Activation;
 use ort_ops::ops::conv::Conv;
 use ort_tensor::Tensor;
@@ -76,8 +77,7 @@ impl Builder<'_> {
         let factors = tensor(&affine.factors, &[n, 1, 1, 1]).map_err(|_| wrong(()))?;
         let factors =
             filters(&factors, &channels, None, self.survey.block).map_err(|_| wrong(()))?;
-        let mut inputs =
-            vec![Some(self.whole(x)?), Some(self.patch.constant("factors", factors)?)];
+        let mut inputs = vec![Some(self.whole(x)?), Some(self.patch.constant("factors", factors)?)];
         if let Some(summands) = &affine.summands {
             let summands = tensor(summands, &[n]).and_then(|s| of_channels(&s, &channels));
             let summands = summands.map_err(|_| wrong(()))?;
@@ -139,11 +139,17 @@ impl Builder<'_> {
             return Ok(());
         }
         // Where one may be broadcast along the other, channels must not be among the axes.
-        let is_split = !are_equal || images.iter().any(|&x| !self.is_whole(x));
+        let of_channels =
+            |id: &ValueId| self.survey.graph.constant(*id).is_some_and(|k| k.len() > 1);
+        let numbers: Vec<ValueId> =
+            node.inputs.iter().flatten().copied().filter(of_channels).collect();
+        let is_split =
+            !are_equal || !numbers.is_empty() || images.iter().any(|&x| !self.is_whole(x));
         let mut inputs = Vec::new();
         for &input in &node.inputs {
             inputs.push(match input {
                 Some(id) if images.contains(&id) => Some(self.shaped(id, is_split)?),
+                Some(id) if numbers.contains(&id) => Some(self.split_numbers(id, &channels)?),
                 other => other,
             });
         }
@@ -249,7 +255,34 @@ impl Builder<'_> {
         self.make(plain(&node.name, "Slice", node.since_version, inputs, attrs), y, part, false)
     }
 
-    pub(super) fn to_last(&mut self, node: &Node) -> Result<(), Refusal> {
+    /// The shape of an image: that in blocks, with the right number of channels.
+    pub(super) fn shape_of(&mut self, node: &Node, axes: Range<usize>) -> Result<(), Refusal> {
+        let (Some(&Some(x)), Some(y)) = (node.inputs.first(), first_output(node)) else {
+            return Err(MISSING);
+        };
+        let channels = self.channels(x)?;
+        let graph = self.survey.graph;
+        let x = self.whole(x)?;
+        let new = plain(&node.name, "Shape", node.since_version, vec![Some(x)], node.attrs.clone());
+        let name = &graph.value(y).name;
+        let mut shape = self.patch.value(name.clone(), Fact::UNKNOWN)?;
+        self.push(NewNode { outputs: vec![Some(shape)], ..new });
+        if axes.contains(&1) && !channels.is_whole() {
+            let n = i64::try_from(channels.n()).unwrap_or(i64::MAX);
+            let version = self.survey.version(&[7, 13, 14]);
+            for (op_type, numbers) in [("Mul", [1, 0, 1, 1]), ("Add", [0, n, 0, 0])] {
+                let numbers = self.ints("numbers", &numbers[axes.clone()])?;
+                let inputs = vec![Some(shape), Some(numbers)];
+                shape = self.patch.value(name.clone(), Fact::UNKNOWN)?;
+                let new = plain(&node.name, op_type, version, inputs, Attrs::new());
+                self.push(NewNode { outputs: vec![Some(shape)], ..new });
+            }
+        }
+        self.replace(y, shape);
+        Ok(())
+    }
+
+    pub(super) fn channels_to_end(&mut self, node: &Node) -> Result<(), Refusal> {
         let (Some(&Some(x)), Some(y)) = (node.inputs.first(), first_output(node)) else {
             return Err(MISSING);
         };
@@ -257,9 +290,8 @@ impl Builder<'_> {
         if !channels.is_trailing() {
             return Err(Refusal("there is padding among its channels"));
         }
-        let attrs = Attrs::new()
-            .with("channels", int(channels.n()))
-            .with("channels_last", Attr::Int(1));
+        let attrs =
+            Attrs::new().with("channels", int(channels.n())).with("channels_last", Attr::Int(1));
         let x = self.whole(x)?;
         let graph = self.survey.graph;
         let value = self.patch.value(graph.value(y).name.clone(), graph.fact(y).clone())?;
@@ -269,7 +301,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    pub(super) fn from_last(&mut self, node: &Node) -> Result<(), Refusal> {
+    pub(super) fn channels_to_front(&mut self, node: &Node) -> Result<(), Refusal> {
         let (Some(&Some(x)), Some(y)) = (node.inputs.first(), first_output(node)) else {
             return Err(MISSING);
         };

@@ -26,6 +26,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use ort_graph::{Node, NodeId, ValueId};
 
+use super::activations;
 use super::cut::{NEVER, Network, Vertex};
 use super::survey::{Filters, Form, Kind, Survey};
 
@@ -35,6 +36,8 @@ const REORDER: f64 = 64.0;
 const NODE: f64 = 20_000.0;
 /// To read and write an element of padding that would not be there in planes.
 const PADDING: f64 = 16.0;
+/// To read and write an element for the sake of a function that a convolution could apply.
+const FUSED: f64 = 16.0;
 /// To copy an element to where a matrix product finds it.
 const COLUMN: f64 = 16.0;
 
@@ -94,7 +97,7 @@ impl Plan<'_> {
     /// On the first side if the node makes blocks.
     fn maker(&self, id: NodeId) -> Vertex {
         match self.survey.kinds.get(&id) {
-            Some(Kind::ToLast) | None => Network::SECOND,
+            Some(Kind::ToLast | Kind::Shape(..)) | None => Network::SECOND,
             Some(_) => self.vertices.get(&id).copied().unwrap_or(Network::SECOND),
         }
     }
@@ -144,10 +147,23 @@ fn costs(survey: &Survey<'_>, node: &Node, kind: &Kind) -> (f64, f64) {
         // Each tap is a vector of channels, not a strided row.
         Kind::Pool { n_taps } => (elements * 4.0 * *n_taps as f64, padding),
         Kind::Upsample(_) => (elements * 4.0, padding),
+        Kind::Shape(..) => (0.0, 0.0),
+        Kind::Elementwise if is_fused(survey, node) => (elements * FUSED, padding),
         // Without blocks they are transpositions.
         Kind::ToLast | Kind::FromLast => (NODE + REORDER * elements, reorder),
         _ => (0.0, padding),
     }
+}
+
+/// Whether a convolution in blocks can do the work of a node behind it.
+fn is_fused(survey: &Survey<'_>, node: &Node) -> bool {
+    let is_conv = |id: ValueId| {
+        let maker = survey.graph.producer(id).and_then(|(maker, _)| survey.kinds.get(&maker));
+        survey.is_private(id) && matches!(maker, Some(Kind::Conv(_)))
+    };
+    let is_end = matches!(node.op_type.as_str(), "Add" | "Sum")
+        || activations::attrs_of(survey.graph, node, survey.is_free).is_some();
+    is_end && survey.images(node).any(is_conv)
 }
 
 /// What a convolution takes for a position, in planes and in blocks.

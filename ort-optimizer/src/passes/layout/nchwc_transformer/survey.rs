@@ -62,6 +62,8 @@ pub(super) enum Kind {
     ToLast,
     /// Takes channels that are last to the front.
     FromLast,
+    /// Tells its shape, from this axis to (not including) that.
+    Shape(usize, usize),
 }
 
 /// The filters of a convolution.
@@ -166,6 +168,9 @@ impl<'g> Survey<'g> {
         if node.op_type == "Transpose" && node.domain.is_empty() {
             return Ok(self.transpose(node));
         }
+        if node.op_type == "Shape" && is_image(node.inputs.first()) {
+            return Ok(shape_range(node));
+        }
         if !is_image(node.outputs.first()) || !(has_one_output || node.op_type == "Split") {
             return Ok(None);
         }
@@ -205,8 +210,8 @@ impl<'g> Survey<'g> {
             return Err(Refusal("it is no convolution of images"));
         };
         let bias = node.inputs.get(2).copied().flatten();
-        let is_constant = bias.is_none_or(|id| self.graph.constant(id).is_some());
-        if weights.dtype() != DType::F32 || weights.is_empty() || !is_constant {
+        let is_computed = bias.is_some_and(|id| self.graph.constant(id).is_none());
+        if weights.dtype() != DType::F32 || weights.is_empty() || is_computed {
             return Err(Refusal("its filters are not float32, or its bias is not constant"));
         }
         let x = node.inputs[0].and_then(|x| self.channels(x));
@@ -245,7 +250,8 @@ impl<'g> Survey<'g> {
                 let pool = average.ok_or(Refusal("it is no pool"))?;
                 let dilations = pool.window.dilations.as_deref().unwrap_or_default();
                 let is_dilated = dilations.iter().any(|&dilation| dilation > 1);
-                (&pool.window, !is_dilated && !(pool.window.is_ceil && pool.counts_padding))
+                let counts_beyond = pool.window.is_ceil && pool.counts_padding;
+                (&pool.window, !is_dilated && !counts_beyond)
             }
         };
         match &window.kernel {
@@ -260,7 +266,13 @@ impl<'g> Survey<'g> {
         for &id in node.inputs.iter().flatten() {
             match (self.graph.constant(id), self.channels(id)) {
                 (Some(constant), _) if constant.len() == 1 && constant.shape().len() <= 4 => {}
-                (Some(_), _) => return self.affine(node).map(Kind::Affine),
+                (Some(constant), _) => {
+                    if let Some(affine) = self.affine(node) {
+                        return Ok(Kind::Affine(affine));
+                    }
+                    let wrong = Refusal("its constant has more than a number for each channel");
+                    y.and_then(|y| numbers_of_channels(constant, y)).ok_or(wrong)?;
+                }
                 (None, channels) if channels.is_some() && channels == y => n_images += 1,
                 _ => return Err(Refusal("its operands are not images of the same channels")),
             }
@@ -271,22 +283,20 @@ impl<'g> Survey<'g> {
         }
     }
 
-    fn affine(&self, node: &Node) -> Result<Affine, Refusal> {
-        let wrong = Refusal("its constant has more than a number for each channel");
-        let [Some(a), Some(b)] = *node.inputs else { return Err(wrong) };
+    fn affine(&self, node: &Node) -> Option<Affine> {
+        let [Some(a), Some(b)] = *node.inputs else { return None };
         let is_swapped = self.graph.constant(a).is_some();
         let (x, k) = if is_swapped { (b, a) } else { (a, b) };
-        let channels = self.channels(x).ok_or(wrong)?;
-        let constant = self.graph.constant(k).ok_or(wrong)?;
-        let k = numbers_of_channels(constant, channels).ok_or(wrong)?;
+        let channels = self.channels(x)?;
+        let k = numbers_of_channels(self.graph.constant(k)?, channels)?;
         let ones = || vec![1.0; channels];
         match node.op_type.as_str() {
-            "Mul" => Ok(Affine { factors: k, summands: None }),
-            "Add" => Ok(Affine { factors: ones(), summands: Some(k) }),
+            "Mul" => Some(Affine { factors: k, summands: None }),
+            "Add" => Some(Affine { factors: ones(), summands: Some(k) }),
             "Sub" if !is_swapped => {
-                Ok(Affine { factors: ones(), summands: Some(k.iter().map(|k| -k).collect()) })
+                Some(Affine { factors: ones(), summands: Some(k.iter().map(|k| -k).collect()) })
             }
-            _ => Err(wrong),
+            _ => None,
         }
     }
 
@@ -312,7 +322,8 @@ impl<'g> Survey<'g> {
 
     fn concat(&self, node: &Node) -> Option<Kind> {
         let is_of_channels = matches!(node.attrs.get("axis"), Some(Attr::Int(1 | -3)));
-        let are_images = node.inputs.iter().all(|id| id.is_some_and(|x| self.channels(x).is_some()));
+        let are_images =
+            node.inputs.iter().all(|id| id.is_some_and(|x| self.channels(x).is_some()));
         (is_of_channels && are_images).then_some(Kind::Concat)
     }
 
@@ -380,11 +391,25 @@ impl<'g> Survey<'g> {
 }
 
 /// The numbers of a constant that has one for each channel, and is not longer on other axes.
-fn numbers_of_channels(constant: &Tensor, channels: usize) -> Option<Vec<f32>> {
+pub(super) fn numbers_of_channels(constant: &Tensor, channels: usize) -> Option<Vec<f32>> {
     let shape = constant.shape();
     let is_of_channels = match *shape {
         [c, 1, 1] | [1, c, 1, 1] => c == channels,
         _ => false,
     };
     is_of_channels.then(|| constant.as_slice::<f32>().ok().map(<[f32]>::to_vec))?
+}
+
+/// The axes whose lengths a Shape tells.
+fn shape_range(node: &Node) -> Option<Kind> {
+    let place = |name: &str, default: i64| {
+        let at = match node.attrs.get(name) {
+            Some(&Attr::Int(at)) => at,
+            _ => default,
+        };
+        let at = if at < 0 { at.saturating_add(4) } else { at };
+        usize::try_from(at.clamp(0, 4)).ok()
+    };
+    let (start, end) = (place("start", 0)?, place("end", 4)?);
+    (start < end).then_some(Kind::Shape(start, end))
 }

@@ -28,7 +28,7 @@ pub(super) fn scales(graph: &Graph, node: &Node) -> Option<[i64; 4]> {
     }
     for (axis, scale) in axes.into_iter().zip(scales) {
         let axis = usize::try_from(if axis < 0 { axis + 4 } else { axis }).ok()?;
-        let is_whole = scale >= 1.0 && scale <= 1024.0 && scale.fract() == 0.0;
+        let is_whole = (1.0..=1024.0).contains(&scale) && scale.fract() == 0.0;
         #[expect(clippy::cast_possible_truncation, reason = "it is a whole number up to 1024")]
         let factor = is_whole.then_some(scale as i64)?;
         *all.get_mut(axis)? = factor;
@@ -85,10 +85,9 @@ fn is_floor(nearest: NearestMode, coordinates: Coordinates, scales: [i64; 4]) ->
         (Coordinates::Asymmetric, NearestMode::RoundPreferFloor) => {
             scales.iter().all(|&scale| scale <= 2)
         }
-        (
-            Coordinates::HalfPixel,
-            NearestMode::RoundPreferFloor | NearestMode::RoundPreferCeil,
-        ) => true,
+        (Coordinates::HalfPixel, NearestMode::RoundPreferFloor | NearestMode::RoundPreferCeil) => {
+            true
+        }
         _ => false,
     }
 }
