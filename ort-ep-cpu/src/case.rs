@@ -306,7 +306,7 @@ impl Threads for StdThreads {
     }
 }
 
-struct Packs;
+pub(crate) struct Packs;
 
 impl PackStore for Packs {
     fn pack(

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use ort_graph::{Graph, Node, NodeId, Patch, PatchError};
 
 use crate::eval::ConstEval;
-use crate::options::{Exactness, Level};
+use crate::options::{Exactness, Level, Options};
 
 /// One pass, as `passes!` lists it.
 #[derive(Clone, Copy)]
@@ -27,6 +27,11 @@ pub(crate) trait Rewrite {
 
     /// The rewrite that begins at this node, if there is one.
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal>;
+
+    /// How many rewrites the last patch stands for; never more than were left.
+    fn n_rewrites(&self) -> usize {
+        1
+    }
 }
 
 /// Where a rewrite may begin, and what it may need to know.
@@ -35,6 +40,12 @@ pub(crate) struct Site<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) id: NodeId,
     pub(crate) eval: &'a dyn ConstEval,
+    pub(crate) options: &'a Options,
+    /// The level that is being reached: passes of lower levels have found all they can, and run
+    /// again on what those of this level leave.
+    pub(crate) phase: Level,
+    /// How many rewrites there may still be.
+    pub(crate) rewrites_left: usize,
     /// Bytes that folded constants may still take.
     pub(crate) folded_bytes: &'a Cell<usize>,
 }

@@ -28,7 +28,7 @@ struct BinaryKernel {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Operation {
+pub(super) enum Operation {
     Add,
     Sub,
     Mul,
@@ -52,12 +52,8 @@ enum Operand<'a> {
 }
 
 fn compile(compiler: &mut Compiler<'_>) -> Compiled {
-    let op = match compiler.op::<Binary>() {
-        Some(Binary::Add) => Operation::Add,
-        Some(Binary::Sub) => Operation::Sub,
-        Some(Binary::Mul) => Operation::Mul,
-        Some(Binary::Div) => Operation::Div,
-        _ => return Ok(None),
+    let Some(op) = compiler.op::<Binary>().and_then(|op| Operation::of_op(*op)) else {
+        return Ok(None);
     };
     if !compiler.are_f32(0..2) {
         return Ok(None);
@@ -66,6 +62,16 @@ fn compile(compiler: &mut Compiler<'_>) -> Compiled {
 }
 
 impl Operation {
+    pub(super) fn of_op(op: Binary) -> Option<Self> {
+        Some(match op {
+            Binary::Add => Self::Add,
+            Binary::Sub => Self::Sub,
+            Binary::Mul => Self::Mul,
+            Binary::Div => Self::Div,
+            _ => return None,
+        })
+    }
+
     fn of(self, a: f32, b: f32) -> f32 {
         match self {
             Self::Add => a + b,
@@ -111,6 +117,24 @@ impl Operation {
             Self::Sub => vec::sub_from_scalar(isa, y, a),
             Self::Div => vec::div_scalar_by(isa, y, a),
         }
+    }
+
+    /// A piece of the result, which begins at an element of it; an operand without data is what the
+    /// piece holds already.
+    pub(super) fn piece(
+        self,
+        isa: Isa,
+        runs: &Runs<2>,
+        (start, y): (usize, &mut [f32]),
+        [a, b]: [Option<&[f32]>; 2],
+    ) {
+        let [a_advances, b_advances] = runs.advances();
+        runs.for_each_within(start..start + y.len(), |Range { start: at, end }, [i, j]| {
+            let y = &mut y[at - start..end - start];
+            let a = Operand::new(a, i, y.len(), a_advances);
+            let b = Operand::new(b, j, y.len(), b_advances);
+            self.run(isa, y, a, b);
+        });
     }
 
     /// One run, or a part of it.
@@ -179,14 +203,8 @@ impl Kernel for BinaryKernel {
         };
         let (a, b) = (operand(0)?, operand(1)?);
         let y = TensorViewMut::into_slice(io.outputs[0].tensor(DType::F32, shape)?)?;
-        let [a_advances, b_advances] = runs.advances();
         Rows::ELEMENTS.for_each(io.threads, y, |start, y| {
-            runs.for_each_within(start..start + y.len(), |Range { start: at, end }, [i, j]| {
-                let y = &mut y[at - start..end - start];
-                let a = Operand::new(a, i, y.len(), a_advances);
-                let b = Operand::new(b, j, y.len(), b_advances);
-                self.op.run(self.isa, y, a, b);
-            });
+            self.op.piece(self.isa, runs, (start, y), [a, b]);
         });
         Ok(())
     }

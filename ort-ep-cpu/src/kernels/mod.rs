@@ -96,12 +96,14 @@ macro_rules! kernels {
 
 // One a line.
 kernels! {
+    attention,
     batch_norm,
     binary,
     byte_binary,
     byte_conv,
     byte_matmul,
     byte_pool,
+    chain,
     conv,
     conv_transpose,
     gemm,
