@@ -20,6 +20,8 @@ pub use axis::Axis;
 pub use columns::Columns;
 pub use depthwise::Depthwise;
 pub use pool::{Pool, PoolKind};
+pub(crate) use pool::{Max, Sum};
+pub(crate) use window::Fold;
 
 #[cfg(test)]
 mod tests;
