@@ -19,8 +19,8 @@ mod window;
 pub use axis::Axis;
 pub use columns::Columns;
 pub use depthwise::Depthwise;
-pub use pool::{Pool, PoolKind};
 pub(crate) use pool::{Max, Sum};
+pub use pool::{Pool, PoolKind};
 pub(crate) use window::Fold;
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::Axis;
 use super::window::{Fold, bands, fill_band, fold_band, scratch_len};
 use crate::Isa;
+use crate::vec::greater;
 use std::ops::Range;
 
 /// One value a window.
@@ -76,8 +77,7 @@ impl Fold for Max {
 
     #[inline(always)]
     fn step<const FMA: bool>(sum: f32, x: f32, _: f32) -> f32 {
-        // A comparison with NaN is false: NaN in `sum` stays.
-        if x > sum || x.is_nan() { x } else { sum }
+        greater(sum, x)
     }
 }
 

@@ -70,17 +70,17 @@ impl Pool {
 
 per_isa! {
     fn greatest<FMA>(pool: &Pool, plane: &[f32], y: usize, to: (&mut [f32], &mut [f32])) {
-        fold::<FMA, _>(&Max, pool, plane, y, to);
+        fold(&Max, pool, plane, y, to);
     }
 
     fn sum<FMA>(pool: &Pool, plane: &[f32], y: usize, to: (&mut [f32], &mut [f32])) {
-        fold::<FMA, _>(&Sum, pool, plane, y, to);
+        fold(&Sum, pool, plane, y, to);
     }
 }
 
 /// Output row `y`, through the line.
 #[inline(always)]
-fn fold<const FMA: bool, F: Fold>(
+fn fold<F: Fold>(
     fold: &F,
     pool: &Pool,
     plane: &[f32],
@@ -94,33 +94,45 @@ fn fold<const FMA: bool, F: Fold>(
         &plane[y * len..][..len]
     };
     let inside = &mut line[width.pad[0] * pool.block..][..len];
-    fold_rows::<FMA, F>(fold, height.taps(y).map(row), inside);
-    by_kernel::<FMA, F>(fold, pool, line, out);
+    fold_rows(fold, height.taps(y).map(row), inside);
+    by_kernel(fold, pool, line, out);
 }
 
 /// `line[i]`: the fold of element `i` of every row.
 #[inline(always)]
-fn fold_rows<'a, const FMA: bool, F: Fold>(
+fn fold_rows<'a, F: Fold>(
     fold: &F,
     rows: impl Iterator<Item = &'a [f32]> + Clone,
     line: &mut [f32],
 ) {
-    const LANES: usize = 64;
-    for (i, out) in line.chunks_mut(LANES).enumerate() {
-        let mut sums = [fold.start(); LANES];
+    let n_long = line.len() - line.len() % 64;
+    let (long, short) = line.split_at_mut(n_long);
+    fold_strips::<64, F>(fold, rows.clone(), long);
+    fold_strips::<1, F>(fold, rows.map(|row| &row[n_long..]), short);
+}
+
+/// As [`fold_rows`], `L` elements at a time, which stay in registers.
+#[inline(always)]
+fn fold_strips<'a, const L: usize, F: Fold>(
+    fold: &F,
+    rows: impl Iterator<Item = &'a [f32]> + Clone,
+    line: &mut [f32],
+) {
+    for (i, out) in line.as_chunks_mut::<L>().0.iter_mut().enumerate() {
+        let mut sums = [fold.start(); L];
         for row in rows.clone() {
-            let row = &row[i * LANES..][..out.len()];
-            for (sum, x) in sums.iter_mut().zip(row) {
-                *sum = F::step::<FMA>(*sum, *x, 1.0);
+            let row = lanes::<L>(row, i * L);
+            for i in 0..L {
+                sums[i] = F::step::<false>(sums[i], row[i], 1.0);
             }
         }
-        out.copy_from_slice(&sums[..out.len()]);
+        *out = sums;
     }
 }
 
 /// Windows of usual widths are unrolled.
 #[inline(always)]
-fn by_kernel<const FMA: bool, F: Fold>(fold: &F, pool: &Pool, line: &[f32], out: &mut [f32]) {
+fn by_kernel<F: Fold>(fold: &F, pool: &Pool, line: &[f32], out: &mut [f32]) {
     match pool.axes[1].kernel {
         2 => by_lanes!(pool.block => fold_pixels::<_, F>(fold, pool, 2, line, out)),
         3 => by_lanes!(pool.block => fold_pixels::<_, F>(fold, pool, 3, line, out)),

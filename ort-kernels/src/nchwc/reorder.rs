@@ -46,7 +46,7 @@ impl Reorder {
     /// # Panics
     /// If `x` is not as long as the sizes say, or `y` is longer than the rest of the result.
     pub fn planes_to_blocks(&self, x: &[f32], at: usize, y: &mut [f32]) {
-        self.to_blocks(at, y, |piece, n_lanes, y| {
+        self.each_block(at, y, |piece, n_lanes, y| {
             let channel = piece.image * self.n_channels + piece.block * self.block;
             let x = &x[channel * self.n_pixels + piece.first..];
             transpose(self.isa, [n_lanes, piece.len], (x, self.n_pixels), (y, self.block));
@@ -58,7 +58,7 @@ impl Reorder {
     /// # Panics
     /// As [`Reorder::planes_to_blocks`].
     pub fn pixels_to_blocks(&self, x: &[f32], at: usize, y: &mut [f32]) {
-        self.to_blocks(at, y, |piece, n_lanes, y| {
+        self.each_block(at, y, |piece, n_lanes, y| {
             let pixel = piece.image * self.n_pixels + piece.first;
             let x = &x[pixel * self.n_channels + piece.block * self.block..];
             copy_rows(self.isa, [piece.len, n_lanes], (x, self.n_channels), (y, self.block));
@@ -111,7 +111,7 @@ impl Reorder {
 
     /// Calls `copy` with what to write of each block, how many lanes have a channel, and where to.
     #[inline(always)]
-    fn to_blocks(
+    fn each_block(
         &self,
         mut at: usize,
         mut y: &mut [f32],

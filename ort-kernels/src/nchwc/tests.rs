@@ -43,7 +43,9 @@ fn a_pool_of_pixels_is_that_of_each_lane() {
     for (axes, block) in axes().iter().flat_map(|axes| BLOCKS.map(|block| (*axes, block))) {
         let [h, w] = axes;
         let x = integers(h.input * w.input * block);
-        for (isa, kind) in Isa::all().flat_map(|isa| [PoolKind::Max, kinds[0], kinds[1]].map(|kind| (isa, kind))) {
+        for (isa, kind) in
+            Isa::all().flat_map(|isa| [PoolKind::Max, kinds[0], kinds[1]].map(|kind| (isa, kind)))
+        {
             let pool = Pool { isa, block, axes, kind };
             let mut found = vec![f32::NAN; h.output * w.output * block];
             let mut scratch = vec![f32::NAN; pool.scratch_len()];
@@ -107,7 +109,8 @@ fn in_pieces(len: usize, unit: usize, write: impl Fn(usize, &mut [f32])) -> Vec<
 
 #[test]
 fn every_channel_finds_its_lane_and_back() {
-    let sizes: [(usize, usize, usize); 5] = [(1, 3, 1), (2, 16, 49), (1, 20, 130), (3, 33, 6), (1, 64, 16)];
+    let sizes: [(usize, usize, usize); 5] =
+        [(1, 3, 1), (2, 16, 49), (1, 20, 130), (3, 33, 6), (1, 64, 16)];
     for ((n, n_channels, n_pixels), block) in
         sizes.iter().flat_map(|&size| BLOCKS.map(|block| (size, block)))
     {

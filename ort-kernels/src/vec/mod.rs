@@ -22,6 +22,7 @@ pub use elementwise::{
 };
 pub(crate) use formula::clamp;
 pub use norm::{Moments, layer_norm, rms_norm, scale_and_shift};
+pub(crate) use reduce::greater;
 pub use reduce::{dot, max, sum, sum_of_squared_deviations, sum_of_squares};
 pub use softmax::{log_softmax, softmax};
 
