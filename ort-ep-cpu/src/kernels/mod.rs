@@ -118,4 +118,5 @@ kernels! {
     softmax,
     transpose,
     unary,
+    variadic,
 }

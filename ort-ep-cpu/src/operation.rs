@@ -1,0 +1,228 @@
+//! Arithmetic of two operands along a run, in f32.
+
+use ort_kernels::{Isa, vec};
+use ort_ops::broadcast::{Runs, Walk};
+
+/// Runs below this length are not worth a call for each.
+const SHORT: usize = 16;
+/// Up to this length, a row that repeats is written out several times over: 1 KiB.
+const LONG: usize = 256;
+/// What it is written to: 4 KiB, which stay in the first-level cache.
+const TILE: usize = 4 * LONG;
+
+/// `a ∘ b`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Operation {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    /// NaN if either is.
+    Max,
+    /// NaN if either is.
+    Min,
+}
+
+/// An operand along a run.
+#[derive(Clone, Copy)]
+pub(crate) enum Operand<'a> {
+    /// What the run holds already.
+    InPlace,
+    Row(&'a [f32]),
+    /// A row that begins again, and where in it the run begins.
+    Repeated(&'a [f32], usize),
+    /// One value for the whole run.
+    Same(f32),
+}
+
+/// The runs that suit [`Operator`]: not too short, if that can be helped.
+pub(crate) fn long<const N: usize>(runs: Runs<N>) -> Runs<N> {
+    if runs.period() <= LONG { runs.joined() } else { runs }
+}
+
+impl Operation {
+    fn of(self, a: f32, b: f32) -> f32 {
+        match self {
+            Self::Add => a + b,
+            Self::Sub => a - b,
+            Self::Mul => a * b,
+            Self::Div => a / b,
+            Self::Max => vec::greater(a, b),
+            Self::Min => vec::less(a, b),
+        }
+    }
+
+    /// `y = y ∘ b`.
+    fn row(self, isa: Isa, y: &mut [f32], b: &[f32]) {
+        match self {
+            Self::Add => vec::add(isa, y, b),
+            Self::Sub => vec::sub(isa, y, b),
+            Self::Mul => vec::mul(isa, y, b),
+            Self::Div => vec::div(isa, y, b),
+            Self::Max => vec::greatest(isa, y, b),
+            Self::Min => vec::least(isa, y, b),
+        }
+    }
+
+    /// `y = a ∘ y`.
+    fn row_before(self, isa: Isa, y: &mut [f32], a: &[f32]) {
+        match self {
+            Self::Sub => vec::sub_from(isa, y, a),
+            Self::Div => vec::div_by(isa, y, a),
+            Self::Add | Self::Mul => self.row(isa, y, a),
+            Self::Max => vec::greatest_from(isa, y, a),
+            Self::Min => vec::least_from(isa, y, a),
+        }
+    }
+
+    /// `y = y ∘ b`.
+    fn scalar(self, isa: Isa, y: &mut [f32], b: f32) {
+        match self {
+            Self::Add => vec::add_scalar(isa, y, b),
+            Self::Sub => vec::sub_scalar(isa, y, b),
+            Self::Mul => vec::mul_scalar(isa, y, b),
+            Self::Div => vec::div_scalar(isa, y, b),
+            Self::Max => vec::greatest_scalar(isa, y, b),
+            Self::Min => vec::least_scalar(isa, y, b),
+        }
+    }
+
+    /// `y = a ∘ y`.
+    fn scalar_before(self, isa: Isa, y: &mut [f32], a: f32) {
+        match self {
+            Self::Sub => vec::sub_from_scalar(isa, y, a),
+            Self::Div => vec::div_scalar_by(isa, y, a),
+            Self::Add | Self::Mul => self.scalar(isa, y, a),
+            Self::Max => vec::greatest_from_scalar(isa, y, a),
+            Self::Min => vec::least_from_scalar(isa, y, a),
+        }
+    }
+}
+
+impl<'a> Operand<'a> {
+    /// The run of `data` that begins at `start`; without data, what is in place.
+    pub(crate) fn new(
+        data: Option<&'a [f32]>,
+        start: usize,
+        len: usize,
+        (walk, period): (Walk, usize),
+    ) -> Self {
+        match (data, walk) {
+            (None, _) => Self::InPlace,
+            (Some(data), Walk::Advances) => Self::Row(&data[start..][..len]),
+            (Some(data), Walk::Stays) => Self::Same(data[start]),
+            (Some(data), Walk::Repeats) => {
+                let phase = start % period;
+                Self::Repeated(&data[start - phase..][..period], phase)
+            }
+        }
+    }
+
+    /// `y` is the operand.
+    pub(crate) fn write(self, y: &mut [f32]) {
+        match self {
+            Self::InPlace => {}
+            Self::Row(row) => y.copy_from_slice(row),
+            Self::Repeated(row, phase) => {
+                let row = row.iter().cycle().skip(phase);
+                y.iter_mut().zip(row).for_each(|(y, x)| *y = *x);
+            }
+            Self::Same(value) => y.fill(value),
+        }
+    }
+
+    /// The element at `index` of a run that holds `y` there.
+    fn get(self, index: usize, y: f32) -> f32 {
+        match self {
+            Self::InPlace => y,
+            Self::Row(row) => row[index],
+            Self::Repeated(row, phase) => row[(phase + index) % row.len()],
+            Self::Same(value) => value,
+        }
+    }
+
+    /// A piece of the run, of which `tile` holds what is repeated.
+    fn piece<'t>(self, start: usize, len: usize, tile: &'t [f32]) -> Operand<'t>
+    where
+        'a: 't,
+    {
+        match self {
+            Self::Row(row) => Operand::Row(&row[start..][..len]),
+            Self::Repeated(..) => Operand::Row(&tile[..len]),
+            Self::InPlace => Operand::InPlace,
+            Self::Same(value) => Operand::Same(value),
+        }
+    }
+}
+
+/// One who combines operands, with a place to write repeated rows to.
+pub(crate) struct Operator {
+    isa: Isa,
+    operation: Operation,
+    tile: [f32; TILE],
+}
+
+impl Operator {
+    pub(crate) fn new(isa: Isa, operation: Operation) -> Self {
+        Self { isa, operation, tile: [0.0; TILE] }
+    }
+
+    /// `y = a ∘ b`: a run, or a part of it. At most one of the operands repeats.
+    pub(crate) fn run(&mut self, y: &mut [f32], a: Operand<'_>, b: Operand<'_>) {
+        if y.len() < SHORT {
+            let each = y.iter_mut().enumerate();
+            return each.for_each(|(i, y)| *y = self.operation.of(a.get(i, *y), b.get(i, *y)));
+        }
+        let (row, phase) = match (a, b) {
+            (Operand::Repeated(row, phase), _) | (_, Operand::Repeated(row, phase)) => (row, phase),
+            _ => return self.run_rows(y, a, b),
+        };
+        let n = self.write_out(row, phase, y.len());
+        for (i, y) in y.chunks_mut(n).enumerate() {
+            let [a, b] = [a, b].map(|operand| operand.piece(i * n, y.len(), &self.tile));
+            self.run_rows(y, a, b);
+        }
+    }
+
+    /// Writes the row to the tile as often as it fits, or is needed for `len` elements; returns
+    /// after how many it is to begin again.
+    fn write_out(&mut self, row: &[f32], phase: usize, len: usize) -> usize {
+        let n = TILE.min(len.next_multiple_of(row.len())) / row.len() * row.len();
+        let (before, from) = row.split_at(phase);
+        self.tile[..from.len()].copy_from_slice(from);
+        self.tile[from.len()..row.len()].copy_from_slice(before);
+        let mut written = row.len();
+        while written < n {
+            let more = written.min(n - written);
+            self.tile.copy_within(..more, written);
+            written += more;
+        }
+        n
+    }
+
+    fn run_rows(&self, y: &mut [f32], a: Operand<'_>, b: Operand<'_>) {
+        let (isa, operation) = (self.isa, self.operation);
+        match (a, b) {
+            (Operand::Row(a), Operand::Row(b)) => {
+                vec::map(a, y, |at, y| operation.row(isa, y, &b[at..][..y.len()]));
+            }
+            (Operand::Row(a), Operand::Same(b)) => {
+                vec::map(a, y, |_, y| operation.scalar(isa, y, b));
+            }
+            (Operand::Same(a), Operand::Row(b)) => {
+                vec::map(b, y, |_, y| operation.scalar_before(isa, y, a));
+            }
+            (Operand::InPlace, Operand::Row(b)) => operation.row(isa, y, b),
+            (Operand::InPlace, Operand::Same(b)) => operation.scalar(isa, y, b),
+            (Operand::Row(a), Operand::InPlace) => operation.row_before(isa, y, a),
+            (Operand::Same(a), Operand::InPlace) => operation.scalar_before(isa, y, a),
+            (Operand::Same(a), Operand::Same(b)) => y.fill(operation.of(a, b)),
+            (Operand::InPlace, Operand::InPlace) => {
+                y.iter_mut().for_each(|y| *y = operation.of(*y, *y));
+            }
+            (Operand::Repeated(..), _) | (_, Operand::Repeated(..)) => {
+                unreachable!("invariant: what repeats is written out")
+            }
+        }
+    }
+}
