@@ -102,6 +102,7 @@ kernels! {
     byte_conv,
     byte_matmul,
     byte_pool,
+    concat,
     conv,
     conv_transpose,
     gemm,

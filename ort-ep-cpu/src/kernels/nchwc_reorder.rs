@@ -115,9 +115,13 @@ impl Kernel for ReorderKernel {
             (Direction::FromBlocks(_), false) => Reorder::blocks_to_planes,
             (Direction::FromBlocks(_), true) => Reorder::blocks_to_pixels,
         };
-        // Planes are read together as they lie in blocks, unless threads would go without.
+        // Channels that lie side by side are best read together, unless threads would go without.
+        let most = match (self.direction, self.has_channels_last) {
+            (Direction::ToBlocks, true) => usize::MAX,
+            _ => self.block,
+        };
         let together = y.len() / unit / io.threads.count().max(1);
-        let len = unit * together.clamp(1, self.block);
+        let len = unit * together.clamp(1, most);
         let rows = Rows { len, cost: len.saturating_mul(Rows::ELEMENTS.cost / Rows::ELEMENTS.len) };
         rows.for_each(io.threads, y, |start, y| write(reorder, x, start / unit, y));
         Ok(())

@@ -2,6 +2,7 @@
 
 use crate::Isa;
 use crate::transpose::transpose;
+use std::ops::Range;
 
 /// Pixels that are filled and copied while they are in the first-level cache.
 const TILE: usize = 64;
@@ -30,13 +31,13 @@ pub struct Reorder {
     pub n_pixels: usize,
 }
 
-/// What a piece of a result has in common with one block.
+/// What is copied of one block: some pixels, and where the first is in the result.
 struct Piece {
     image: usize,
     block: usize,
-    /// The first pixel, or the first lane.
     first: usize,
     len: usize,
+    at: usize,
 }
 
 impl Reorder {
@@ -46,11 +47,14 @@ impl Reorder {
     /// # Panics
     /// If `x` is not as long as the sizes say, or `y` is longer than the rest of the result.
     pub fn planes_to_blocks(&self, x: &[f32], at: usize, y: &mut [f32]) {
-        self.each_block(at, y, |piece, n_lanes, y| {
+        for piece in self.pieces(at..at + y.len() / self.block, self.n_pixels) {
             let channel = piece.image * self.n_channels + piece.block * self.block;
-            let x = &x[channel * self.n_pixels + piece.first..];
-            transpose(self.isa, [n_lanes, piece.len], (x, self.n_pixels), (y, self.block));
-        });
+            self.fill(&piece, at, y, |n_lanes, pixel, y| {
+                let x = &x[channel * self.n_pixels + pixel..];
+                let size = [n_lanes, y.len() / self.block];
+                transpose(self.isa, size, (x, self.n_pixels), (y, self.block));
+            });
+        }
     }
 
     /// Blocks from pixels of all channels; otherwise as [`Reorder::planes_to_blocks`].
@@ -58,11 +62,15 @@ impl Reorder {
     /// # Panics
     /// As [`Reorder::planes_to_blocks`].
     pub fn pixels_to_blocks(&self, x: &[f32], at: usize, y: &mut [f32]) {
-        self.each_block(at, y, |piece, n_lanes, y| {
-            let pixel = piece.image * self.n_pixels + piece.first;
-            let x = &x[pixel * self.n_channels + piece.block * self.block..];
-            copy_rows(self.isa, [piece.len, n_lanes], (x, self.n_channels), (y, self.block));
-        });
+        // A few pixels for all blocks, then the next: memory is read in order.
+        for piece in self.pieces(at..at + y.len() / self.block, TILE) {
+            let image = piece.image * self.n_pixels;
+            self.fill(&piece, at, y, |n_lanes, pixel, y| {
+                let x = &x[(image + pixel) * self.n_channels + piece.block * self.block..];
+                let size = [y.len() / self.block, n_lanes];
+                copy_rows(self.isa, size, (x, self.n_channels), (y, self.block));
+            });
+        }
     }
 
     /// Planes from blocks. `at` counts planes of channels; `y` holds whole ones.
@@ -109,30 +117,52 @@ impl Reorder {
         (image * self.n_blocks + block) * self.n_pixels * self.block
     }
 
-    /// Calls `copy` with what to write of each block, how many lanes have a channel, and where to.
+    /// The pixels of `range`, which counts those of all blocks, image by image: `tile` of each
+    /// block, then the next of each.
+    fn pieces(&self, range: Range<usize>, tile: usize) -> impl Iterator<Item = Piece> {
+        let &Self { n_blocks, n_pixels, .. } = self;
+        let of_image = (n_blocks * n_pixels).max(1);
+        let images = range.start / of_image..range.end.div_ceil(of_image);
+        let tiles = (0..n_pixels).step_by(tile.max(1));
+        let all = images.flat_map(move |image| {
+            tiles
+                .clone()
+                .flat_map(move |first| (0..n_blocks).map(move |block| (image, first, block)))
+        });
+        all.filter_map(move |(image, first, block)| {
+            let start = (image * n_blocks + block) * n_pixels;
+            let from = range.start.max(start + first);
+            let to = range.end.min(start + n_pixels.min(first + tile));
+            (from < to).then(|| Piece {
+                image,
+                block,
+                first: from - start,
+                len: to - from,
+                at: from,
+            })
+        })
+    }
+
+    /// Calls `copy` with how many lanes of a piece have a channel, from which pixel of the plane on
+    /// they are copied, and where to: into zeros, if there is a lane without.
     #[inline(always)]
-    fn each_block(
+    fn fill(
         &self,
-        mut at: usize,
-        mut y: &mut [f32],
-        copy: impl Fn(&Piece, usize, &mut [f32]),
+        piece: &Piece,
+        at: usize,
+        y: &mut [f32],
+        copy: impl Fn(usize, usize, &mut [f32]),
     ) {
-        while !y.is_empty() {
-            let (block, first) = (at / self.n_pixels, at % self.n_pixels);
-            let (image, block) = (block / self.n_blocks, block % self.n_blocks);
-            let n_lanes = self.n_channels.saturating_sub(block * self.block).min(self.block);
-            let mut len = (self.n_pixels - first).min(y.len() / self.block);
-            if n_lanes < self.block {
-                len = len.min(TILE);
-            }
-            let (piece, rest) = y.split_at_mut(len * self.block);
-            if n_lanes < self.block {
-                piece.fill(0.0);
-            }
+        let n_lanes = self.n_channels.saturating_sub(piece.block * self.block).min(self.block);
+        let y = &mut y[(piece.at - at) * self.block..][..piece.len * self.block];
+        if n_lanes == self.block {
+            return copy(n_lanes, piece.first, y);
+        }
+        for (i, y) in y.chunks_mut(TILE * self.block).enumerate() {
+            y.fill(0.0);
             if n_lanes > 0 {
-                copy(&Piece { image, block, first, len }, n_lanes, piece);
+                copy(n_lanes, piece.first + i * TILE, y);
             }
-            (at, y) = (at + len, rest);
         }
     }
 }
