@@ -35,7 +35,7 @@ pub(crate) enum Operand<'a> {
     Same(f32),
 }
 
-/// The runs that suit [`Operator`]: not too short, if that can be helped.
+/// The runs that suit [`Combiner`]: not too short, if that can be helped.
 pub(crate) fn long<const N: usize>(runs: Runs<N>) -> Runs<N> {
     if runs.period() <= LONG { runs.joined() } else { runs }
 }
@@ -156,13 +156,13 @@ impl<'a> Operand<'a> {
 }
 
 /// One who combines operands, with a place to write repeated rows to.
-pub(crate) struct Operator {
+pub(crate) struct Combiner {
     isa: Isa,
     operation: Operation,
     tile: [f32; TILE],
 }
 
-impl Operator {
+impl Combiner {
     pub(crate) fn new(isa: Isa, operation: Operation) -> Self {
         Self { isa, operation, tile: [0.0; TILE] }
     }

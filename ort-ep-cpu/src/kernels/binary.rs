@@ -15,7 +15,7 @@ use ort_ops::ops::binary::Binary;
 use ort_tensor::{DType, Shape, TensorViewMut, broadcast};
 
 use super::{Compiled, Compiler, KernelDef};
-use crate::operation::{Operand, Operation, Operator, long};
+use crate::operation::{Combiner, Operand, Operation, long};
 use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
@@ -67,12 +67,12 @@ impl Kernel for BinaryKernel {
         let y = TensorViewMut::into_slice(io.outputs[0].tensor(DType::F32, shape)?)?;
         let [a_walk, b_walk] = runs.walks().map(|walk| (walk, runs.period()));
         Rows::ELEMENTS.for_each(io.threads, y, |start, y| {
-            let mut operator = Operator::new(self.isa, self.op);
+            let mut combiner = Combiner::new(self.isa, self.op);
             runs.for_each_within(start..start + y.len(), |Range { start: at, end }, [i, j]| {
                 let y = &mut y[at - start..end - start];
                 let (a, b) =
                     (Operand::new(a, i, y.len(), a_walk), Operand::new(b, j, y.len(), b_walk));
-                operator.run(y, a, b);
+                combiner.run(y, a, b);
             });
         });
         Ok(())

@@ -5,7 +5,7 @@ use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::OpError;
 use ort_kernels::Isa;
 use ort_kernels::nchwc::{blend_pixels, blend_rows, pick_pixels};
-use ort_ops::ops::nchwc::upsample::Upsample as Operator;
+use ort_ops::ops::nchwc::upsample::Upsample;
 use ort_ops::ops::resize::{Resize, Sampling, Table};
 use ort_tensor::{DType, Inputs, Shape, TensorViewMut};
 
@@ -46,7 +46,7 @@ enum Axis {
 }
 
 fn compile(compiler: &mut Compiler<'_>) -> Compiled {
-    let Some(Operator { plain, block_size: Some(block) }) = compiler.op::<Operator>() else {
+    let Some(Upsample { plain, block_size: Some(block) }) = compiler.op::<Upsample>() else {
         return Ok(None);
     };
     let (cpu, plain) = (compiler.cpu, plain.clone());

@@ -12,7 +12,7 @@ use ort_tensor::{DType, Shape, TensorViewMut, broadcast};
 use smallvec::SmallVec;
 
 use super::{Compiled, Compiler, KernelDef};
-use crate::operation::{Operand, Operation, Operator, long};
+use crate::operation::{Combiner, Operand, Operation, long};
 use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
@@ -103,7 +103,7 @@ impl Kernel for VariadicKernel {
         let (operands, first) = (Operands { runs, data }, in_place.unwrap_or(0));
         let y = TensorViewMut::into_slice(io.outputs[0].tensor(DType::F32, shape)?)?;
         Rows::ELEMENTS.for_each(io.threads, y, |start, y| {
-            let mut operator = Operator::new(self.isa, self.op);
+            let mut combiner = Combiner::new(self.isa, self.op);
             for (i, y) in y.chunks_mut(PIECE).enumerate() {
                 let at = start + i * PIECE;
                 let range = at..at + y.len();
@@ -111,8 +111,8 @@ impl Kernel for VariadicKernel {
                 for index in (0..runs.len()).filter(|&index| index != first) {
                     let held = Operand::InPlace;
                     let combine = |y: &mut [f32], x: Operand<'_>| match index < first {
-                        true => operator.run(y, x, held),
-                        false => operator.run(y, held, x),
+                        true => combiner.run(y, x, held),
+                        false => combiner.run(y, held, x),
                     };
                     operands.each(index, range.clone(), y, combine);
                 }

@@ -105,10 +105,13 @@ fn fold_rows<'a, F: Fold>(
     rows: impl Iterator<Item = &'a [f32]> + Clone,
     line: &mut [f32],
 ) {
-    let n_long = line.len() - line.len() % 64;
-    let (long, short) = line.split_at_mut(n_long);
+    // What is too short for one strip is left to the next.
+    let ends = [line.len() / 64 * 64, line.len() / 16 * 16];
+    let (line, rest) = line.split_at_mut(ends[1]);
+    let (long, short) = line.split_at_mut(ends[0]);
     fold_strips::<64, F>(fold, rows.clone(), long);
-    fold_strips::<1, F>(fold, rows.map(|row| &row[n_long..]), short);
+    fold_strips::<16, F>(fold, rows.clone().map(|row| &row[ends[0]..]), short);
+    fold_strips::<1, F>(fold, rows.map(|row| &row[ends[1]..]), rest);
 }
 
 /// As [`fold_rows`], `L` elements at a time, which stay in registers.
