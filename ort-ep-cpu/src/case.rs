@@ -307,7 +307,7 @@ impl Threads for StdThreads {
     }
 }
 
-struct Packs;
+pub(crate) struct Packs;
 
 impl PackStore for Packs {
     fn pack(

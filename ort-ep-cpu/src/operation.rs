@@ -1,7 +1,10 @@
 //! Arithmetic of two operands along a run, in f32.
 
+use std::ops::Range;
+
 use ort_kernels::{Isa, vec};
 use ort_ops::broadcast::{Runs, Walk};
+use ort_ops::ops::binary::Binary;
 
 /// Runs below this length are not worth a call for each.
 const SHORT: usize = 16;
@@ -41,6 +44,16 @@ pub(crate) fn long<const N: usize>(runs: Runs<N>) -> Runs<N> {
 }
 
 impl Operation {
+    pub(crate) fn of_op(op: Binary) -> Option<Self> {
+        Some(match op {
+            Binary::Add => Self::Add,
+            Binary::Sub => Self::Sub,
+            Binary::Mul => Self::Mul,
+            Binary::Div => Self::Div,
+            _ => return None,
+        })
+    }
+
     fn of(self, a: f32, b: f32) -> f32 {
         match self {
             Self::Add => a + b,
@@ -95,6 +108,32 @@ impl Operation {
             Self::Add | Self::Mul => self.scalar(isa, y, a),
             Self::Max => vec::greatest_from_scalar(isa, y, a),
             Self::Min => vec::least_from_scalar(isa, y, a),
+        }
+    }
+
+    /// A run of operands of which none repeats.
+    fn run(self, isa: Isa, y: &mut [f32], a: Operand<'_>, b: Operand<'_>) {
+        match (a, b) {
+            (Operand::Row(a), Operand::Row(b)) => {
+                vec::map(a, y, |at, y| self.row(isa, y, &b[at..][..y.len()]));
+            }
+            (Operand::Row(a), Operand::Same(b)) => {
+                vec::map(a, y, |_, y| self.scalar(isa, y, b));
+            }
+            (Operand::Same(a), Operand::Row(b)) => {
+                vec::map(b, y, |_, y| self.scalar_before(isa, y, a));
+            }
+            (Operand::InPlace, Operand::Row(b)) => self.row(isa, y, b),
+            (Operand::InPlace, Operand::Same(b)) => self.scalar(isa, y, b),
+            (Operand::Row(a), Operand::InPlace) => self.row_before(isa, y, a),
+            (Operand::Same(a), Operand::InPlace) => self.scalar_before(isa, y, a),
+            (Operand::Same(a), Operand::Same(b)) => y.fill(self.of(a, b)),
+            (Operand::InPlace, Operand::InPlace) => {
+                y.iter_mut().for_each(|y| *y = self.of(*y, *y));
+            }
+            (Operand::Repeated(..), _) | (_, Operand::Repeated(..)) => {
+                unreachable!("invariant: what repeats is written out")
+            }
         }
     }
 }
@@ -158,29 +197,52 @@ impl<'a> Operand<'a> {
 /// One who combines operands, with a place to write repeated rows to.
 pub(crate) struct Combiner {
     isa: Isa,
-    operation: Operation,
     tile: [f32; TILE],
 }
 
 impl Combiner {
-    pub(crate) fn new(isa: Isa, operation: Operation) -> Self {
-        Self { isa, operation, tile: [0.0; TILE] }
+    pub(crate) fn new(isa: Isa) -> Self {
+        Self { isa, tile: [0.0; TILE] }
+    }
+
+    /// `y = a ∘ b`: a piece of the result, which begins at an element of it. An operand without
+    /// data is what the piece holds already.
+    pub(crate) fn piece(
+        &mut self,
+        operation: Operation,
+        runs: &Runs<2>,
+        (start, y): (usize, &mut [f32]),
+        [a, b]: [Option<&[f32]>; 2],
+    ) {
+        let [a_walk, b_walk] = runs.walks().map(|walk| (walk, runs.period()));
+        runs.for_each_within(start..start + y.len(), |Range { start: at, end }, [i, j]| {
+            let y = &mut y[at - start..end - start];
+            let a = Operand::new(a, i, y.len(), a_walk);
+            let b = Operand::new(b, j, y.len(), b_walk);
+            self.run(operation, y, a, b);
+        });
     }
 
     /// `y = a ∘ b`: a run, or a part of it. At most one of the operands repeats.
-    pub(crate) fn run(&mut self, y: &mut [f32], a: Operand<'_>, b: Operand<'_>) {
+    pub(crate) fn run(
+        &mut self,
+        operation: Operation,
+        y: &mut [f32],
+        a: Operand<'_>,
+        b: Operand<'_>,
+    ) {
         if y.len() < SHORT {
             let each = y.iter_mut().enumerate();
-            return each.for_each(|(i, y)| *y = self.operation.of(a.get(i, *y), b.get(i, *y)));
+            return each.for_each(|(i, y)| *y = operation.of(a.get(i, *y), b.get(i, *y)));
         }
         let (row, phase) = match (a, b) {
             (Operand::Repeated(row, phase), _) | (_, Operand::Repeated(row, phase)) => (row, phase),
-            _ => return self.run_rows(y, a, b),
+            _ => return operation.run(self.isa, y, a, b),
         };
         let n = self.write_out(row, phase, y.len());
         for (i, y) in y.chunks_mut(n).enumerate() {
             let [a, b] = [a, b].map(|operand| operand.piece(i * n, y.len(), &self.tile));
-            self.run_rows(y, a, b);
+            operation.run(self.isa, y, a, b);
         }
     }
 
@@ -198,31 +260,5 @@ impl Combiner {
             written += more;
         }
         n
-    }
-
-    fn run_rows(&self, y: &mut [f32], a: Operand<'_>, b: Operand<'_>) {
-        let (isa, operation) = (self.isa, self.operation);
-        match (a, b) {
-            (Operand::Row(a), Operand::Row(b)) => {
-                vec::map(a, y, |at, y| operation.row(isa, y, &b[at..][..y.len()]));
-            }
-            (Operand::Row(a), Operand::Same(b)) => {
-                vec::map(a, y, |_, y| operation.scalar(isa, y, b));
-            }
-            (Operand::Same(a), Operand::Row(b)) => {
-                vec::map(b, y, |_, y| operation.scalar_before(isa, y, a));
-            }
-            (Operand::InPlace, Operand::Row(b)) => operation.row(isa, y, b),
-            (Operand::InPlace, Operand::Same(b)) => operation.scalar(isa, y, b),
-            (Operand::Row(a), Operand::InPlace) => operation.row_before(isa, y, a),
-            (Operand::Same(a), Operand::InPlace) => operation.scalar_before(isa, y, a),
-            (Operand::Same(a), Operand::Same(b)) => y.fill(operation.of(a, b)),
-            (Operand::InPlace, Operand::InPlace) => {
-                y.iter_mut().for_each(|y| *y = operation.of(*y, *y));
-            }
-            (Operand::Repeated(..), _) | (_, Operand::Repeated(..)) => {
-                unreachable!("invariant: what repeats is written out")
-            }
-        }
     }
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use ort_kernels::Isa;
 
 /// Settings of the CPU provider.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CpuOptions {
     /// Which instructions kernels use.
@@ -16,6 +16,16 @@ pub struct CpuOptions {
     /// How many threads of a run kernels have memory for, if not for as many as the machine runs at
     /// once; more threads do not make them faster.
     pub max_threads: Option<usize>,
+    /// Whether several nodes may run as one step, which reads and writes memory once: they do.
+    pub fuses: bool,
+}
+
+impl Default for CpuOptions {
+    /// Whatever is fastest.
+    fn default() -> Self {
+        let (isa, denormals) = (IsaChoice::default(), Denormals::default());
+        Self { isa, denormals, max_threads: None, fuses: true }
+    }
 }
 
 /// Which instructions kernels use.

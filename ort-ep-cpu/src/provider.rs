@@ -13,6 +13,8 @@ use crate::options::{CpuOptions, Denormals, UnavailableIsa};
 pub struct CpuProvider {
     cpu: Cpu,
     denormals: Denormals,
+    /// Whether several nodes may be one step.
+    fuses: bool,
 }
 
 impl CpuProvider {
@@ -27,7 +29,11 @@ impl CpuProvider {
         let isa = options.isa.resolve()?;
         let available = || std::thread::available_parallelism().map_or(1, usize::from);
         let max_threads = options.max_threads.unwrap_or_else(available).max(1);
-        Ok(Self { cpu: Cpu { isa, max_threads }, denormals: options.denormals })
+        Ok(Self {
+            cpu: Cpu { isa, max_threads },
+            denormals: options.denormals,
+            fuses: options.fuses,
+        })
     }
 
     /// The instruction set in use.
@@ -43,7 +49,8 @@ impl ExecutionProvider for CpuProvider {
 
     fn claim(&self, graph: &Graph, root: NodeId) -> Option<Claim> {
         let node = graph.get_node(root)?;
-        let mut claims = kernels::ALL.iter().filter_map(|def| (def.claim)(graph, root));
+        let claims = kernels::ALL.iter().filter_map(|def| (def.claim)(graph, root));
+        let mut claims = claims.filter(|claim| self.fuses || claim.nodes.len() == 1);
         claims.next().or_else(|| Some(Claim::one(root, node)))
     }
 

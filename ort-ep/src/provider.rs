@@ -20,6 +20,7 @@ pub trait ExecutionProvider: Debug + Send + Sync {
     }
 
     /// The nodes it takes together with `root`; `None` if it does not take `root`. Pure and cheap.
+    /// What it takes with others it can also compile alone: others may have been taken.
     fn claim(&self, graph: &Graph, root: NodeId) -> Option<Claim>;
 
     /// Compiles a claim: chooses the variant, packs the constants.

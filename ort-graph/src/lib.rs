@@ -9,6 +9,7 @@
 
 mod attrs;
 mod dim;
+mod export;
 mod fact;
 mod graph;
 mod ids;
@@ -24,6 +25,7 @@ mod verify;
 
 pub use crate::attrs::{Attr, Attrs, NodeSpec};
 pub use crate::dim::{Dim, Dims};
+pub use crate::export::{Export, ExportError, export};
 pub use crate::fact::{Fact, TensorType, Type, TypeConflict};
 pub use crate::graph::{Graph, GraphError, NewNode, Node, ValueInfo};
 pub use crate::ids::{NodeId, ValueId};
@@ -33,7 +35,7 @@ pub use crate::import::{
 };
 pub use crate::op::{Behaviour, Control, Facts, OpError, Operator};
 pub use crate::order::CycleError;
-pub use crate::patch::{Change, Patch, PatchError};
+pub use crate::patch::{Change, Names, Patch, PatchError};
 pub use crate::registry::{OpDef, Registry, RegistryError};
 pub use crate::text::{Text, TextError, TextErrorKind};
 pub use crate::verify::VerifyError;

@@ -1,6 +1,6 @@
 //! A change of a graph that is built aside, checked, and made whole or not at all.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use ort_tensor::Tensor;
 
@@ -26,6 +26,32 @@ pub struct Patch {
 struct NewValue {
     hint: String,
     fact: Fact,
+}
+
+/// The names of a graph's values, read when a patch first needs a new one. They hold for as long as
+/// only patches change the graph.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    taken: HashSet<String>,
+    /// The number that was last put behind each hint.
+    numbers: HashMap<String, usize>,
+}
+
+impl Names {
+    /// The hint if no value has it as its name, or else the hint with a number.
+    fn unused(&mut self, graph: &Graph, hint: &str) -> String {
+        if self.taken.is_empty() {
+            self.taken = graph.value_ids().map(|id| graph.value(id).name.clone()).collect();
+        }
+        let hint = if hint.is_empty() { "value" } else { hint };
+        let number = self.numbers.entry(hint.to_owned()).or_insert(1);
+        let mut name = hint.to_owned();
+        while !self.taken.insert(name.clone()) {
+            *number += 1;
+            name = format!("{hint}_{number}");
+        }
+        name
+    }
 }
 
 /// What a patch did.
@@ -147,7 +173,20 @@ impl Patch {
     ///
     /// # Errors
     /// If a node is not valid, or a replacement does not fit; the graph is then as it was.
-    pub fn commit(mut self, graph: &mut Graph, registry: &Registry) -> Result<Change, PatchError> {
+    pub fn commit(self, graph: &mut Graph, registry: &Registry) -> Result<Change, PatchError> {
+        self.commit_with(graph, registry, &mut Names::default())
+    }
+
+    /// The same for one of many patches of a graph, which share what they know of its names.
+    ///
+    /// # Errors
+    /// If a node is not valid, or a replacement does not fit; the graph is then as it was.
+    pub fn commit_with(
+        mut self,
+        graph: &mut Graph,
+        registry: &Registry,
+        names: &mut Names,
+    ) -> Result<Change, PatchError> {
         if graph.sizes() != self.sizes {
             return Err(PatchError::Stale);
         }
@@ -162,7 +201,7 @@ impl Patch {
             self.swept.extend(graph.producer(old).map(|(node, _)| node));
             readers.extend(self.put(graph, old, new, fact));
         }
-        self.name(graph);
+        self.name(graph, names);
         let removed = graph.sweep(std::mem::take(&mut self.swept));
         readers.retain(|&node| graph.get_node(node).is_some());
         Ok(Change { added, removed, readers })
@@ -232,7 +271,7 @@ impl Patch {
 
     /// Gives names to values that have none: new ones that replace nothing, and old ones that
     /// lost theirs but are still read.
-    fn name(&self, graph: &mut Graph) {
+    fn name(&self, graph: &mut Graph, names: &mut Names) {
         let hints = self.values.iter().enumerate();
         let hints = hints
             .filter_map(|(i, value)| Some((ValueId::new(self.sizes.0 + i)?, value.hint.as_str())));
@@ -244,17 +283,8 @@ impl Patch {
         if unnamed.is_empty() {
             return;
         }
-        // One pass over all names for a patch that needs any; few do.
-        let mut taken: HashSet<String> =
-            graph.value_ids().map(|id| graph.value(id).name.clone()).collect();
         for (id, hint) in unnamed {
-            let hint = if hint.is_empty() { "value" } else { hint };
-            let mut name = hint.to_owned();
-            let mut n = 1_usize;
-            while !taken.insert(name.clone()) {
-                n += 1;
-                name = format!("{hint}_{n}");
-            }
+            let name = names.unused(graph, hint);
             graph.value_mut(id).name = name;
         }
     }

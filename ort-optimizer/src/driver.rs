@@ -4,13 +4,13 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
-use ort_graph::{Change, CycleError, Graph, NodeId, Registry};
+use ort_graph::{Change, CycleError, Graph, Names, NodeId, Registry};
 
 use crate::eval::ConstEval;
 use crate::nchwc::{self, NchwcError};
-use crate::options::{Level, Options};
+use crate::options::{Exactness, Level, Options};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
-use crate::passes::PASSES;
+use crate::passes;
 use crate::report::{PassReport, Report, Step};
 
 /// All passes are repeated until none finds anything, but not more often than this.
@@ -45,22 +45,29 @@ pub fn optimize(
         let graph = if lowered.is_some() { graph.compact()? } else { graph };
         return Ok((graph, Report { passes: lowered.into_iter().collect(), last: None }));
     }
-    let is_enabled = |pass: &&Pass| {
-        pass.level <= options.level && !options.disabled.iter().any(|name| name == pass.name)
-    };
-    let passes: Vec<&Pass> = PASSES.iter().filter(is_enabled).collect();
+    let passes: Vec<&Pass> = passes::all().filter(|pass| is_enabled(pass, options)).collect();
     let mut driver = Driver {
         registry,
         eval,
+        options,
         folded_bytes: Cell::new(options.max_folded_bytes),
         rewrites_left: options.stop_after.unwrap_or(usize::MAX),
         report: Report { passes: passes.iter().map(|pass| report_of(pass)).collect(), last: None },
         passes,
     };
-    driver.graph(&mut graph)?;
+    for phase in Level::ALL.into_iter().filter(|&level| level <= options.level) {
+        driver.reach(phase, &mut graph)?;
+    }
     let mut report = driver.report;
     report.passes.splice(..0, lowered);
     Ok((graph.compact()?, report))
+}
+
+fn is_enabled(pass: &Pass, options: &Options) -> bool {
+    let is_in = |names: &[String]| names.iter().any(|name| name == pass.name);
+    pass.level <= options.level
+        && !is_in(&options.disabled)
+        && (pass.exactness < Exactness::Approximate || is_in(&options.enabled))
 }
 
 fn report_of(pass: &Pass) -> PassReport {
@@ -74,6 +81,7 @@ type Refused = BTreeMap<NodeId, &'static str>;
 struct Driver<'a> {
     registry: &'a Registry,
     eval: &'a dyn ConstEval,
+    options: &'a Options,
     passes: Vec<&'a Pass>,
     folded_bytes: Cell<usize>,
     rewrites_left: usize,
@@ -82,39 +90,45 @@ struct Driver<'a> {
 }
 
 impl Driver<'_> {
-    /// Runs all passes over a graph, and over the subgraphs of its nodes, until nothing changes.
-    fn graph(&mut self, graph: &mut Graph) -> Result<(), OptimizeError> {
+    /// Runs all passes up to a level over a graph, and over the subgraphs of its nodes, until nothing
+    /// changes.
+    fn reach(&mut self, phase: Level, graph: &mut Graph) -> Result<(), OptimizeError> {
         // How many rewrites this graph had seen when each pass last began: a pass that has seen
         // the graph as it is need not look again.
         let mut seen = vec![None; self.passes.len()];
         let mut refused: Vec<Refused> = vec![Refused::new(); self.passes.len()];
+        let mut names = Names::default();
         let mut n_rewrites = 0_usize;
         for _ in 0..MAX_ROUNDS {
             let before = n_rewrites;
             for (index, seen) in seen.iter_mut().enumerate() {
-                if seen.replace(n_rewrites) != Some(n_rewrites) && self.rewrites_left > 0 {
+                let is_due = self.passes[index].level <= phase && self.rewrites_left > 0;
+                if is_due && seen.replace(n_rewrites) != Some(n_rewrites) {
                     refused[index].clear();
-                    n_rewrites += self.pass(index, graph, &mut refused[index])?;
+                    let place = Place { graph: &mut *graph, names: &mut names, phase };
+                    n_rewrites += self.pass(index, place, &mut refused[index])?;
                 }
             }
-            n_rewrites += self.subgraphs(graph)?;
+            n_rewrites += self.subgraphs(phase, graph)?;
             if n_rewrites == before || self.rewrites_left == 0 {
                 break;
             }
         }
-        for (report, refused) in self.report.passes.iter_mut().zip(refused) {
-            refused.into_values().for_each(|reason| report.refuse(reason));
+        if phase == self.options.level {
+            for (report, refused) in self.report.passes.iter_mut().zip(refused) {
+                refused.into_values().for_each(|reason| report.refuse(reason));
+            }
         }
         Ok(())
     }
 
     /// Runs all passes over the subgraphs of a graph's nodes; returns how many rewrites there were.
-    fn subgraphs(&mut self, graph: &mut Graph) -> Result<usize, OptimizeError> {
+    fn subgraphs(&mut self, phase: Level, graph: &mut Graph) -> Result<usize, OptimizeError> {
         let before = self.rewrites_left;
         let has_subgraphs = |id: &NodeId| graph.node(*id).attrs.graphs().next().is_some();
         let ids: Vec<NodeId> = graph.node_ids().filter(has_subgraphs).collect();
         for id in ids {
-            graph.edit_subgraphs(id, |subgraph| self.graph(subgraph))?;
+            graph.edit_subgraphs(id, |subgraph| self.reach(phase, subgraph))?;
             graph.refine(id);
         }
         Ok(before - self.rewrites_left)
@@ -124,27 +138,26 @@ impl Driver<'_> {
     fn pass(
         &mut self,
         index: usize,
-        graph: &mut Graph,
+        mut place: Place<'_>,
         refused: &mut Refused,
     ) -> Result<usize, OptimizeError> {
         let start = Instant::now();
         let before = self.report.passes[index].applied;
         let mut rewrite = (self.passes[index].start)();
-        let mut queue = Queue::new(&*rewrite, graph)?;
+        let mut queue = Queue::new(&*rewrite, place.graph)?;
         while self.rewrites_left > 0
             && let Some(id) = queue.pop()
         {
-            let Some(node) = graph.get_node(id).map(|node| node.label().to_owned()) else {
-                continue;
-            };
-            match self.visit(&mut *rewrite, graph, id) {
+            let Some(node) = place.graph.get_node(id) else { continue };
+            let node = node.label().to_owned();
+            match self.visit(&mut *rewrite, &mut place, id) {
                 Ok(None) => {}
                 Ok(Some(change)) => {
                     let report = &mut self.report.passes[index];
                     report.applied += 1;
                     self.rewrites_left -= 1;
                     self.report.last = Some(Step { pass: report.name, node });
-                    propagate(graph, change, &mut queue);
+                    propagate(place.graph, change, &mut queue);
                     refused.remove(&id);
                 }
                 Err(Refusal(reason)) => {
@@ -161,13 +174,27 @@ impl Driver<'_> {
     fn visit(
         &self,
         rewrite: &mut dyn Rewrite,
-        graph: &mut Graph,
+        Place { graph, names, phase }: &mut Place<'_>,
         id: NodeId,
     ) -> Result<Option<Change>, Refusal> {
-        let site = Site { graph, id, eval: self.eval, folded_bytes: &self.folded_bytes };
+        let site = Site {
+            graph,
+            id,
+            eval: self.eval,
+            options: self.options,
+            phase: *phase,
+            folded_bytes: &self.folded_bytes,
+        };
         let Some(patch) = rewrite.visit(&site)? else { return Ok(None) };
-        Ok(Some(patch.commit(graph, self.registry)?))
+        Ok(Some(patch.commit_with(graph, self.registry, names)?))
     }
+}
+
+/// Where a pass runs.
+struct Place<'g> {
+    graph: &'g mut Graph,
+    names: &'g mut Names,
+    phase: Level,
 }
 
 /// Infers again what follows from what changed, as long as more becomes known, and puts every node

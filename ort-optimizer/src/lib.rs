@@ -11,7 +11,11 @@
 #![forbid(unsafe_code)]
 
 mod driver;
+#[cfg(test)]
+mod equivalence;
 mod eval;
+#[cfg(test)]
+mod interpreter;
 mod matching;
 mod nchwc;
 mod options;
@@ -20,6 +24,7 @@ mod passes;
 mod pattern;
 mod report;
 mod rule;
+mod sizes;
 #[cfg(test)]
 mod testing;
 
@@ -31,6 +36,6 @@ pub use crate::report::{PassReport, Report, Step};
 
 /// Name, level and exactness of every pass, in the order in which they run.
 pub fn passes() -> impl Iterator<Item = (&'static str, Level, Exactness)> {
-    let passes = passes::PASSES.iter().map(|pass| (pass.name, pass.level, pass.exactness));
+    let passes = passes::all().map(|pass| (pass.name, pass.level, pass.exactness));
     std::iter::once(nchwc::LISTED).chain(passes)
 }

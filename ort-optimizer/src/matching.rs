@@ -13,6 +13,9 @@ pub(crate) struct Match<'a> {
     values: SmallVec<[(&'static str, ValueId); 8]>,
     /// By label, the root first.
     nodes: SmallVec<[(&'static str, NodeId); 8]>,
+    /// The highest rank of a constant that was matched as a number: broadcast may have added as many
+    /// dimensions to what it met.
+    number_rank: usize,
 }
 
 /// What is still to be matched: a list that shares its tail between the ways to match its head.
@@ -25,7 +28,8 @@ struct Goals<'a> {
 impl<'a> Match<'a> {
     /// The formula `pat`, found at the node `root`.
     pub(crate) fn at(graph: &'a Graph, root: NodeId, pat: &OpPat) -> Option<Self> {
-        let mut found = Self { graph, values: SmallVec::new(), nodes: SmallVec::new() };
+        let (values, nodes) = (SmallVec::new(), SmallVec::new());
+        let mut found = Self { graph, values, nodes, number_rank: 0 };
         found.node_is(root, pat, None).then_some(found)
     }
 
@@ -40,10 +44,30 @@ impl<'a> Match<'a> {
         self.graph.fact(self.value(name))
     }
 
+    /// The contents of the variable `name`, if it is a constant.
+    pub(crate) fn constant(&self, name: &str) -> Option<&'a Tensor> {
+        self.graph.constant(self.value(name))
+    }
+
+    /// What is known of the first output of the root.
+    pub(crate) fn root_fact(&self) -> Option<&'a Fact> {
+        self.root().outputs.first().copied().flatten().map(|output| self.graph.fact(output))
+    }
+
+    /// The highest rank of a constant that was matched as a number.
+    pub(crate) const fn number_rank(&self) -> usize {
+        self.number_rank
+    }
+
     /// The node of this label, which the formula must have.
     pub(crate) fn node(&self, label: &str) -> &'a Node {
+        self.get_node(label).expect("invariant: a rule names only its own nodes")
+    }
+
+    /// The node of this label, if the formula has one.
+    pub(crate) fn get_node(&self, label: &str) -> Option<&'a Node> {
         let found = self.nodes.iter().find(|(other, _)| *other == label);
-        self.graph.node(found.expect("invariant: a rule names only its own nodes").1)
+        found.map(|(_, id)| self.graph.node(*id))
     }
 
     /// The node that computes the formula.
@@ -64,12 +88,31 @@ impl<'a> Match<'a> {
 
     fn all_hold(&mut self, goals: Option<&Goals<'_>>) -> bool {
         let Some(goal) = goals else { return true };
-        let Some(value) = goal.value else { return false };
+        let Some(value) = goal.value else {
+            return matches!(goal.pat, Pat::Absent) && self.all_hold(goal.rest);
+        };
         match goal.pat {
+            Pat::Absent | Pat::Made(_) => false,
             Pat::Var(name) => self.bind(name, value, goal.rest),
+            Pat::Constant(name) => {
+                self.graph.constant(value).is_some() && self.bind(name, value, goal.rest)
+            }
             Pat::Number(number) => {
-                self.graph.constant(value).is_some_and(|tensor| is_number(tensor, *number))
-                    && self.all_hold(goal.rest)
+                let constant = self.graph.constant(value);
+                let Some(constant) = constant.filter(|tensor| is_number(tensor, *number)) else {
+                    return false;
+                };
+                let before = self.number_rank;
+                self.number_rank = before.max(constant.shape().len());
+                let holds = self.all_hold(goal.rest);
+                if !holds {
+                    self.number_rank = before;
+                }
+                holds
+            }
+            Pat::Named(name, pat) => {
+                let goals = Goals { pat, value: Some(value), rest: goal.rest };
+                self.bind(name, value, Some(&goals))
             }
             Pat::Op(op) => match self.graph.producer(value) {
                 Some((node, 0)) => self.node_is(node, op, goal.rest),
@@ -97,12 +140,13 @@ impl<'a> Match<'a> {
         }
         let n_present = node.inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         let n_inputs = pat.inputs.len();
-        if n_present < n_inputs || (n_present > n_inputs && !pat.has_more) {
+        if n_present > n_inputs && !pat.has_more {
             return false;
         }
         self.nodes.push((pat.label, id));
-        let inputs = &node.inputs[..n_inputs];
-        let holds = self.inputs_are(inputs, &pat.inputs, rest)
+        let input = |index| node.inputs.get(index).copied().flatten();
+        let inputs: SmallVec<[Option<ValueId>; 4]> = (0..n_inputs).map(input).collect();
+        let holds = self.inputs_are(&inputs, &pat.inputs, rest)
             || (pat.is_commutative() && n_inputs == 2 && {
                 self.inputs_are(&[inputs[1], inputs[0]], &pat.inputs, rest)
             });

@@ -88,6 +88,14 @@ pub struct Options {
     /// Names of passes that are left out, but not NchwcLowering. A name that is no pass's is ignored;
     /// [`passes`](crate::passes) has them all.
     pub disabled: Vec<String>,
+    /// Names of [`Exactness::Approximate`] passes to run: no other of them does.
+    pub enabled: Vec<String>,
+    /// The version of ai.onnx that the model imports: operators that came with it may be used. With
+    /// `None`, only those that are in a graph of any version.
+    pub opset: Option<i64>,
+    /// How many channels a block has where images are laid out in blocks of channels, as the
+    /// provider's kernels want it; `None` leaves them in planes.
+    pub layout_block: Option<usize>,
     /// Stop after this many rewrites: halving it finds the rewrite that breaks a model.
     pub stop_after: Option<usize>,
     /// How many channels a block of com.microsoft.nchwc nodes has, 8 or 16, for a file that gives no
@@ -103,6 +111,9 @@ impl Default for Options {
         Self {
             level: Level::All,
             disabled: Vec::new(),
+            enabled: Vec::new(),
+            opset: None,
+            layout_block: None,
             stop_after: None,
             nchwc_block_size: None,
             max_folded_bytes: 1 << 30,

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use ort_graph::{Graph, Node, NodeId, Patch, PatchError};
 
 use crate::eval::ConstEval;
-use crate::options::{Exactness, Level};
+use crate::options::{Exactness, Level, Options};
 
 /// One pass, as `passes!` lists it.
 #[derive(Clone, Copy)]
@@ -35,6 +35,10 @@ pub(crate) struct Site<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) id: NodeId,
     pub(crate) eval: &'a dyn ConstEval,
+    pub(crate) options: &'a Options,
+    /// The level that is being reached: passes of lower levels have found all they can, and run
+    /// again on what those of this level leave.
+    pub(crate) phase: Level,
     /// Bytes that folded constants may still take.
     pub(crate) folded_bytes: &'a Cell<usize>,
 }

@@ -10,19 +10,32 @@
 use std::ops;
 
 use ort_graph::Attrs;
+use ort_tensor::Tensor;
 
 use crate::matching::Match;
+use crate::pass::Refusal;
 
 /// A formula.
 #[derive(Clone, Debug)]
 pub(crate) enum Pat {
     /// Any value, known by this name from then on.
     Var(&'static str),
+    /// Any constant, known by this name from then on.
+    Constant(&'static str),
+    /// No value: an optional input that is left out.
+    Absent,
     /// A constant of one element: the element of its type that is nearest to this number.
     Number(f64),
+    /// A new constant that follows from the match. It matches nothing.
+    Made(Maker),
     /// The first output of a node.
     Op(Box<OpPat>),
+    /// What the formula says, known by this name from then on.
+    Named(&'static str, Box<Pat>),
 }
+
+/// A constant that follows from a match.
+pub(crate) type Maker = fn(&Match<'_>) -> Result<Tensor, Refusal>;
 
 /// A node: its operator, and formulas for its inputs.
 #[derive(Clone, Debug)]
@@ -34,6 +47,8 @@ pub(crate) struct OpPat {
     pub(crate) label: &'static str,
     /// Whether the node may have inputs after these.
     pub(crate) has_more: bool,
+    /// Whether operands are found only in this order, even where another means the same.
+    pub(crate) is_ordered: bool,
     /// Where a new node takes version and attributes from.
     pub(crate) origin: Origin,
 }
@@ -41,15 +56,33 @@ pub(crate) struct OpPat {
 /// Where a new node takes version and attributes from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Origin {
-    /// Those of the matched node of this label: of its own operator, if nothing else is said.
+    /// Those of the matched node of this label: of its own operator, if nothing else is said. An
+    /// operator that was not matched has version 13 and no attributes.
     Like(&'static str),
     /// This version, and the attributes that follow from the match.
     New(i32, fn(&Match<'_>) -> Attrs),
+    /// The version and the attributes that follow from the match.
+    Following(fn(&Match<'_>) -> (i32, Attrs)),
 }
 
 /// A variable.
 pub(crate) fn var(name: &'static str) -> Pat {
     Pat::Var(name)
+}
+
+/// A variable that stands for constants only.
+pub(crate) fn constant(name: &'static str) -> Pat {
+    Pat::Constant(name)
+}
+
+/// An optional input that is left out.
+pub(crate) const fn absent() -> Pat {
+    Pat::Absent
+}
+
+/// A new constant that follows from the match.
+pub(crate) const fn made(tensor: Maker) -> Pat {
+    Pat::Made(tensor)
 }
 
 /// A node of ai.onnx with exactly these inputs.
@@ -60,6 +93,7 @@ pub(crate) fn op<const N: usize>(op_type: &'static str, inputs: [impl Into<Pat>;
         inputs: inputs.into_iter().map(Into::into).collect(),
         label: op_type,
         has_more: false,
+        is_ordered: false,
         origin: Origin::Like(op_type),
     }))
 }
@@ -70,14 +104,43 @@ impl Pat {
         self.with(|op| op.has_more = true)
     }
 
+    /// The operands are in this order, also where they could change places: a rule for each order
+    /// lets the second hold where the first does not.
+    pub(crate) fn in_order(self) -> Self {
+        self.with(|op| op.is_ordered = true)
+    }
+
     /// The operator is of this operator set.
     pub(crate) fn of(self, domain: &'static str) -> Self {
         self.with(|op| op.domain = domain)
     }
 
+    /// The matched node is known by this label.
+    pub(crate) fn labelled(self, label: &'static str) -> Self {
+        self.with(|op| {
+            op.label = label;
+            op.origin = Origin::Like(label);
+        })
+    }
+
+    /// A new node has the version and the attributes of the matched node of this label.
+    pub(crate) fn like(self, label: &'static str) -> Self {
+        self.with(|op| op.origin = Origin::Like(label))
+    }
+
     /// A new node has this version, and the attributes that follow from the match.
     pub(crate) fn since(self, version: i32, attrs: fn(&Match<'_>) -> Attrs) -> Self {
         self.with(|op| op.origin = Origin::New(version, attrs))
+    }
+
+    /// A new node has the version and the attributes that follow from the match.
+    pub(crate) fn following(self, spec: fn(&Match<'_>) -> (i32, Attrs)) -> Self {
+        self.with(|op| op.origin = Origin::Following(spec))
+    }
+
+    /// The value is known by this name, which can stand for it in the rest of the formula.
+    pub(crate) fn named(self, name: &'static str) -> Self {
+        Pat::Named(name, Box::new(self))
     }
 
     fn with(mut self, change: impl FnOnce(&mut OpPat)) -> Self {
@@ -91,7 +154,9 @@ impl Pat {
 impl OpPat {
     /// Whether the two operands can change places.
     pub(crate) fn is_commutative(&self) -> bool {
-        self.domain.is_empty() && matches!(self.op_type, "Add" | "Mul" | "And" | "Or" | "Xor")
+        !self.is_ordered
+            && self.domain.is_empty()
+            && matches!(self.op_type, "Add" | "Mul" | "And" | "Or" | "Xor")
     }
 }
 

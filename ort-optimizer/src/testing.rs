@@ -1,13 +1,16 @@
-//! How passes are tested: the text of a graph before, and after.
+//! How passes are tested: the text of a graph before, and after, and what both compute.
 
 use std::fmt::Write as _;
 
 use expect_test::Expect;
-use ort_graph::Graph;
+use ort_graph::{Dim, Fact, Graph};
+use ort_tensor::{Bool, DType, Number, Tensor, with_dtype};
+use ort_testing::Rng;
 
 use crate::driver::optimize;
 use crate::eval::Reference;
-use crate::options::{Level, Options};
+use crate::interpreter;
+use crate::options::{Exactness, Level, Options};
 use crate::pass::Pass;
 use crate::report::Report;
 
@@ -21,10 +24,11 @@ pub(crate) fn parse(text: &str) -> Graph {
 
 /// Runs one pass to the end, and also up to each of its rewrites: every graph on the way must hold
 /// together.
-fn run(pass: &Pass, text: &str) -> (Graph, Report) {
+pub(crate) fn run(pass: &Pass, text: &str, opset: Option<i64>) -> (Graph, Report) {
     let others = crate::passes().filter(|(name, ..)| *name != pass.name);
     let disabled = others.map(|(name, ..)| name.to_owned()).collect();
-    let options = Options { level: Level::All, disabled, ..Options::default() };
+    let enabled = vec![pass.name.to_owned()];
+    let options = Options { level: Level::All, disabled, enabled, opset, ..Options::default() };
     let optimized = |options: &Options| {
         let (graph, report) =
             optimize(parse(text), &ort_ops::registry(), options, &Reference).unwrap();
@@ -39,12 +43,129 @@ fn run(pass: &Pass, text: &str) -> (Graph, Report) {
     (graph, report)
 }
 
-/// That a pass alone makes of `before` what is expected, and says why it left the rest.
+/// That a pass alone makes of `before` what is expected, says why it left the rest, and that both
+/// graphs compute the same from random inputs, as exactly as the pass says.
 pub(crate) fn assert_optimized(pass: Pass, before: &str, expected: &Expect) {
-    let (graph, report) = run(&pass, before);
+    assert_optimized_in(None, pass, before, expected);
+}
+
+/// The same in a model that imports this version of ai.onnx.
+pub(crate) fn assert_optimized_in(opset: Option<i64>, pass: Pass, before: &str, expected: &Expect) {
+    let (graph, report) = run(&pass, before, opset);
+    expect_printed(&graph, &report, expected);
+    assert_equivalent(&parse(before), &graph, pass.exactness);
+}
+
+/// The same without the last part, for graphs that cannot be run.
+pub(crate) fn assert_rewritten(pass: Pass, before: &str, expected: &Expect) {
+    let (graph, report) = run(&pass, before, None);
+    expect_printed(&graph, &report, expected);
+}
+
+fn expect_printed(graph: &Graph, report: &Report, expected: &Expect) {
     let mut printed = graph.to_string();
     for (reason, count) in report.passes.iter().flat_map(|pass| &pass.refused) {
         write!(printed, "\n{count} refused: {reason}").unwrap();
     }
     expected.assert_eq(&printed);
+}
+
+/// That two graphs compute the same from random inputs.
+pub(crate) fn assert_equivalent(before: &Graph, after: &Graph, exactness: Exactness) {
+    for seed in 0..3 {
+        let inputs = inputs(before, seed, &[]);
+        let (expected, found) =
+            (interpreter::run(before, &inputs), interpreter::run(after, &inputs));
+        for (&id, (expected, found)) in before.outputs().iter().zip(expected.iter().zip(&found)) {
+            let name = &before.value(id).name;
+            assert_eq!(expected.shape(), found.shape(), "{name}\n{after}");
+            assert_eq!(expected.dtype(), found.dtype(), "{name}\n{after}");
+            assert!(
+                is_same(expected, found, exactness),
+                "{name}: {found:?} is not {expected:?}\n{before}\n{after}"
+            );
+        }
+    }
+}
+
+/// Whether two tensors are the same as far as a pass of this exactness promises.
+pub(crate) fn is_same(expected: &Tensor, found: &Tensor, exactness: Exactness) -> bool {
+    match exactness {
+        Exactness::Bitwise => expected == found,
+        Exactness::Rounding => is_close(expected, found, 256.0),
+        Exactness::Approximate => is_close(expected, found, 131_072.0),
+    }
+}
+
+/// Whether elements differ by at most so many roundings of the largest: each is a sum of at most
+/// some dozens of terms that are not much larger than the largest result. Of the half-wide types,
+/// whose operators compute in f32 and round once, an eighth as many. Integers must be equal.
+fn is_close(expected: &Tensor, found: &Tensor, roundings: f64) -> bool {
+    let (digits, roundings) = match expected.dtype() {
+        DType::Bf16 => (8, roundings / 8.0),
+        DType::F16 => (11, roundings / 8.0),
+        DType::F32 => (24, roundings),
+        DType::F64 => (53, roundings),
+        _ => return expected == found,
+    };
+    let floats = |tensor: &Tensor| -> Vec<f64> {
+        with_dtype!(tensor.dtype(), float, T => {
+            tensor.as_slice::<T>().unwrap().iter().map(|x| x.to_f64()).collect()
+        }, else => Vec::new())
+    };
+    let (expected, found) = (floats(expected), floats(found));
+    let largest = expected.iter().filter(|x| x.is_finite()).fold(1.0, |y: f64, x| y.max(x.abs()));
+    let bound = largest * roundings * 0.5_f64.powi(digits);
+    let is_close =
+        |(x, y): (&f64, &f64)| x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= bound;
+    expected.iter().zip(&found).all(is_close)
+}
+
+/// Random inputs for a graph: floats in [-2, 2), integers from 0 to 2. A dimension with a name that
+/// `sizes` does not have is 2, 3 or 4, the same wherever the name stands; one without a name is 2.
+pub(crate) fn inputs(graph: &Graph, seed: u64, sizes: &[(&str, usize)]) -> Vec<(String, Tensor)> {
+    let mut rng = Rng::new(seed);
+    let mut sizes: Vec<(String, usize)> =
+        sizes.iter().map(|&(name, size)| (name.to_owned(), size)).collect();
+    let mut size = |dim: &Dim| match dim {
+        Dim::Known(size) => *size,
+        Dim::Symbol(name) => match sizes.iter().find(|(known, _)| **known == **name) {
+            Some((_, size)) => *size,
+            None => {
+                let size = 2 + sizes.len() % 3;
+                sizes.push((name.to_string(), size));
+                size
+            }
+        },
+        Dim::Unknown => 2,
+    };
+    let given = graph.inputs().iter().map(|&id| graph.value(id));
+    let given = given.filter(|info| info.default.is_none() || rng.below(2) == 0);
+    let given: Vec<_> = given.collect();
+    let tensors = given.into_iter().map(|info| {
+        let shape: Vec<usize> = match info.fact.dims() {
+            Some(dims) => dims.iter().map(&mut size).collect(),
+            None => vec![2, 3],
+        };
+        (info.name.clone(), random(&info.fact, &shape, &mut rng))
+    });
+    tensors.collect()
+}
+
+fn random(fact: &Fact, shape: &[usize], rng: &mut Rng) -> Tensor {
+    let n = shape.iter().product();
+    let dtype = fact.dtype().expect("an input has a type");
+    if dtype == DType::Bool {
+        let bools: Vec<Bool> = (0..n).map(|_| Bool::from(rng.below(2) == 0)).collect();
+        return Tensor::from_slice(shape, &bools).unwrap();
+    }
+    with_dtype!(dtype, number, T => {
+        let numbers: Vec<T> = (0..n)
+            .map(|_| T::from_f64(match dtype.is_float() {
+                true => f64::from(2.0 * rng.uniform()),
+                false => f64::from(u8::try_from(rng.below(3)).unwrap()),
+            }))
+            .collect();
+        Tensor::from_slice(shape, &numbers).unwrap()
+    }, else => panic!("no random {dtype}"))
 }

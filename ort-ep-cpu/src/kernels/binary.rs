@@ -5,8 +5,6 @@
 //! are repeated in a run of many: a bias of few elements, or of one block of channels for all of
 //! its pixels.
 
-use std::ops::Range;
-
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::OpError;
 use ort_kernels::Isa;
@@ -15,7 +13,7 @@ use ort_ops::ops::binary::Binary;
 use ort_tensor::{DType, Shape, TensorViewMut, broadcast};
 
 use super::{Compiled, Compiler, KernelDef};
-use crate::operation::{Combiner, Operand, Operation, long};
+use crate::operation::{Combiner, Operation, long};
 use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
@@ -34,12 +32,8 @@ struct State {
 }
 
 fn compile(compiler: &mut Compiler<'_>) -> Compiled {
-    let op = match compiler.op::<Binary>() {
-        Some(Binary::Add) => Operation::Add,
-        Some(Binary::Sub) => Operation::Sub,
-        Some(Binary::Mul) => Operation::Mul,
-        Some(Binary::Div) => Operation::Div,
-        _ => return Ok(None),
+    let Some(op) = compiler.op::<Binary>().and_then(|op| Operation::of_op(*op)) else {
+        return Ok(None);
     };
     if !compiler.are_f32(0..2) {
         return Ok(None);
@@ -65,15 +59,8 @@ impl Kernel for BinaryKernel {
         };
         let (a, b) = (operand(0)?, operand(1)?);
         let y = TensorViewMut::into_slice(io.outputs[0].tensor(DType::F32, shape)?)?;
-        let [a_walk, b_walk] = runs.walks().map(|walk| (walk, runs.period()));
         Rows::ELEMENTS.for_each(io.threads, y, |start, y| {
-            let mut combiner = Combiner::new(self.isa, self.op);
-            runs.for_each_within(start..start + y.len(), |Range { start: at, end }, [i, j]| {
-                let y = &mut y[at - start..end - start];
-                let (a, b) =
-                    (Operand::new(a, i, y.len(), a_walk), Operand::new(b, j, y.len(), b_walk));
-                combiner.run(y, a, b);
-            });
+            Combiner::new(self.isa).piece(self.op, runs, (start, y), [a, b]);
         });
         Ok(())
     }

@@ -1,12 +1,12 @@
 //! Functions of one operand in f32, and Gelu with a bias: `y[i] = f(x[i] + bias[i mod c])`.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
-use ort_graph::OpError;
+use ort_graph::{Graph, NodeId, OpError};
 use ort_kernels::{Activation, Isa, vec};
 use ort_ops::ops::{activation, clip::Clip, gelu::Gelu, pow::Pow, unary::Unary};
 use ort_tensor::Inputs;
 
-use super::{Compiled, Compiler, KernelDef};
+use super::{Compiled, Compiler, KernelDef, op};
 use crate::pieces::{Rows, first_and_output, map};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
@@ -21,7 +21,7 @@ struct UnaryKernel {
 
 /// `f`.
 #[derive(Clone, Copy, Debug)]
-enum Function {
+pub(super) enum Function {
     Activation(Activation),
     /// A [`Activation::Clip`] between inputs 1 and 2.
     ClipByInputs,
@@ -36,26 +36,17 @@ enum Function {
 }
 
 fn compile(compiler: &mut Compiler<'_>) -> Compiled {
-    let function =
-        of_unary(compiler).or_else(|| of_activation(compiler)).or_else(|| of_pow(compiler));
-    let gelu = compiler.op::<Gelu>().map(|op| match op {
-        Gelu::Exact => Function::Activation(Activation::Gelu),
-        Gelu::Tanh => Function::Activation(Activation::GeluTanh),
-    });
-    let clip = compiler.op::<Clip>().map(|op| match *op {
-        Clip::Attributes { min, max } => Function::Activation(Activation::Clip { min, max }),
-        Clip::Inputs => Function::ClipByInputs,
-    });
-    let Some(function) = function.or(gelu).or(clip) else { return Ok(None) };
+    let &[id] = compiler.claim.nodes.as_slice() else { return Ok(None) };
+    let Some(function) = Function::of(compiler.graph, id) else { return Ok(None) };
     if !compiler.are_f32(0..3) {
         return Ok(None);
     }
-    let isa = compiler.cpu.isa;
-    Ok(Some(Box::new(UnaryKernel { isa, function, has_bias: gelu.is_some() })))
+    let (isa, has_bias) = (compiler.cpu.isa, compiler.op::<Gelu>().is_some());
+    Ok(Some(Box::new(UnaryKernel { isa, function, has_bias })))
 }
 
-fn of_unary(compiler: &Compiler<'_>) -> Option<Function> {
-    Some(match compiler.op::<Unary>()? {
+fn of_unary(op: Unary) -> Option<Function> {
+    Some(match op {
         Unary::Abs => Function::Abs,
         Unary::Erf => Function::Erf,
         Unary::Exp => Function::Exp,
@@ -70,9 +61,9 @@ fn of_unary(compiler: &Compiler<'_>) -> Option<Function> {
     })
 }
 
-fn of_activation(compiler: &Compiler<'_>) -> Option<Function> {
+fn of_activation(op: activation::Activation) -> Option<Function> {
     use activation::Activation as Op;
-    Some(Function::Activation(match *compiler.op::<Op>()? {
+    Some(Function::Activation(match op {
         Op::HardSigmoid { alpha, beta } => Activation::HardSigmoid { alpha, beta },
         Op::LeakyRelu { alpha } => Activation::LeakyRelu { alpha },
         Op::QuickGelu { alpha } | Op::Swish { alpha } => Activation::Silu { alpha },
@@ -80,15 +71,39 @@ fn of_activation(compiler: &Compiler<'_>) -> Option<Function> {
     }))
 }
 
-fn of_pow(compiler: &Compiler<'_>) -> Option<Function> {
-    compiler.op::<Pow>()?;
-    let exponent = compiler.constant(1)?;
+fn of_gelu(op: &Gelu) -> Function {
+    Function::Activation(match op {
+        Gelu::Exact => Activation::Gelu,
+        Gelu::Tanh => Activation::GeluTanh,
+    })
+}
+
+fn of_clip(op: &Clip) -> Function {
+    match *op {
+        Clip::Attributes { min, max } => Function::Activation(Activation::Clip { min, max }),
+        Clip::Inputs => Function::ClipByInputs,
+    }
+}
+
+fn of_pow(graph: &Graph, id: NodeId) -> Option<Function> {
+    op::<Pow>(graph, id)?;
+    let exponent = graph.constant(graph.get_node(id)?.inputs.get(1).copied().flatten()?)?;
     // A longer shape would stretch that of the base.
     let is_scalar = exponent.shape().is_empty() && exponent.as_slice::<f32>() == Ok(&[2.0]);
     is_scalar.then_some(Function::Square)
 }
 
 impl Function {
+    /// What a node computes; its inputs need not be f32.
+    pub(super) fn of(graph: &Graph, id: NodeId) -> Option<Self> {
+        let unary = || op::<Unary>(graph, id).and_then(|op| of_unary(*op));
+        let activation =
+            || op::<activation::Activation>(graph, id).and_then(|op| of_activation(*op));
+        let gelu = || op::<Gelu>(graph, id).map(of_gelu);
+        let clip = || op::<Clip>(graph, id).map(of_clip);
+        unary().or_else(activation).or_else(|| of_pow(graph, id)).or_else(gelu).or_else(clip)
+    }
+
     /// The function with the bounds that a run gives.
     fn with_bounds(self, inputs: Inputs<'_>) -> Result<Self, KernelError> {
         let bound = |index, absent| match inputs.optional_tensor(index)? {
@@ -110,7 +125,12 @@ impl Function {
         })
     }
 
-    fn apply(self, isa: Isa, y: &mut [f32]) {
+    pub(super) const fn clip(min: f32, max: f32) -> Self {
+        Self::Activation(Activation::Clip { min, max })
+    }
+
+    /// `y[i] = f(y[i])`, given its bounds.
+    pub(super) fn apply(self, isa: Isa, y: &mut [f32]) {
         match self {
             // Nothing lies between bounds that are no numbers.
             Self::Activation(Activation::Clip { min, max }) if min.is_nan() || max.is_nan() => {

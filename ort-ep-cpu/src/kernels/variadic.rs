@@ -103,7 +103,7 @@ impl Kernel for VariadicKernel {
         let (operands, first) = (Operands { runs, data }, in_place.unwrap_or(0));
         let y = TensorViewMut::into_slice(io.outputs[0].tensor(DType::F32, shape)?)?;
         Rows::ELEMENTS.for_each(io.threads, y, |start, y| {
-            let mut combiner = Combiner::new(self.isa, self.op);
+            let mut combiner = Combiner::new(self.isa);
             for (i, y) in y.chunks_mut(PIECE).enumerate() {
                 let at = start + i * PIECE;
                 let range = at..at + y.len();
@@ -111,8 +111,8 @@ impl Kernel for VariadicKernel {
                 for index in (0..runs.len()).filter(|&index| index != first) {
                     let held = Operand::InPlace;
                     let combine = |y: &mut [f32], x: Operand<'_>| match index < first {
-                        true => combiner.run(y, x, held),
-                        false => combiner.run(y, held, x),
+                        true => combiner.run(self.op, y, x, held),
+                        false => combiner.run(self.op, y, held, x),
                     };
                     operands.each(index, range.clone(), y, combine);
                 }

@@ -52,6 +52,13 @@ pub struct ModelInfo {
     pub metadata: Vec<(String, String)>,
 }
 
+impl ModelInfo {
+    /// The version of an operator set, if the model imports it.
+    pub fn opset(&self, domain: &str) -> Option<i64> {
+        self.opsets.iter().find(|(other, _)| other == domain).map(|(_, version)| *version)
+    }
+}
+
 /// What an import may cost.
 #[derive(Clone, Copy, Debug)]
 pub struct ImportLimits {

@@ -1,6 +1,5 @@
-//! The passes. `passes!` declares each file and puts what it defines on the list.
-
-mod inline_if;
+//! The passes, a folder a family, a file a pass. `passes!` declares a family's files and puts what
+//! they define on its list.
 
 use crate::pass::Pass;
 
@@ -9,21 +8,31 @@ macro_rules! passes {
     ($($module:ident),* $(,)?) => {
         $(mod $module;)*
 
-        /// Every pass, in order.
-        pub(crate) static PASSES: &[Pass] = &[$($module::PASS),*];
+        /// The passes of this family, in order.
+        pub(super) static PASSES: &[$crate::pass::Pass] = &[$($module::PASS),*];
     };
 }
 
-passes! {
-    dead_code_elimination,
-    eliminate_identity,
-    eliminate_slice,
-    eliminate_dropout,
-    expand_elimination,
-    cast_elimination,
-    noop_elimination,
-    not_where_fusion,
-    common_subexpression_elimination,
-    constant_folding,
-    gelu_fusion,
+mod cleanup;
+mod layout;
+mod linear;
+mod quantized;
+mod shapes;
+mod transformer;
+mod transposes;
+
+/// Every family, in the order in which they run; within a level, that is.
+const FAMILIES: &[&[Pass]] = &[
+    cleanup::PASSES,
+    shapes::PASSES,
+    transposes::PASSES,
+    quantized::PASSES,
+    transformer::PASSES,
+    linear::PASSES,
+    layout::PASSES,
+];
+
+/// Every pass, in order.
+pub(crate) fn all() -> impl Iterator<Item = &'static Pass> {
+    FAMILIES.iter().copied().flatten()
 }

@@ -87,7 +87,8 @@ impl Compiler<'_> {
     }
 
     /// Who runs which nodes: the first provider that claims a node, from the last node to the
-    /// first, so that a claim of several nodes finds those before its root still free.
+    /// first, so that a claim of several nodes finds those before its root still free. It takes
+    /// none that a provider before its own would claim; then its root is a step of its own.
     fn claims(&self, graph: &Graph, order: &[NodeId]) -> Result<Vec<(Claim, usize)>, PlanError> {
         let n_slots = order.iter().map(|id| id.index() + 1).max().unwrap_or(0);
         let mut is_taken = vec![false; n_slots];
@@ -101,10 +102,18 @@ impl Compiler<'_> {
             let claim = if node.op.behaviour().control.is_some() {
                 Some((Claim::one(id, node), 0))
             } else {
-                let free = |claim: &Claim| claim.nodes.iter().all(|node| !is_taken[node.index()]);
                 let claims = self.providers.iter().enumerate();
                 let mut claims = claims.filter_map(|(i, p)| Some((p.claim(graph, id)?, i)));
-                claims.find(|(claim, _)| free(claim))
+                claims.next().map(|(claim, taker)| {
+                    let is_wanted_before = |node: NodeId| {
+                        let mut before = self.providers[..taker].iter();
+                        node != id && before.any(|provider| provider.claim(graph, node).is_some())
+                    };
+                    let is_free =
+                        |&node: &NodeId| !is_taken[node.index()] && !is_wanted_before(node);
+                    let is_free = claim.nodes.iter().all(is_free);
+                    (if is_free { claim } else { Claim::one(id, node) }, taker)
+                })
             };
             match claim {
                 None => unclaimed.push(format!("{} ({})", node.label(), node.op_type)),

@@ -1,0 +1,391 @@
+//! Chains of element-wise operators in f32 as one step: each piece of the result goes through all of
+//! them while it is in the first-level cache.
+//!
+//! ```text
+//! for each piece:  y = x;  y = f₁(y);  y = y ∘ b₂;  y = f₃(y);  …
+//! ```
+//! Every operator does to an element what it would do alone, so the bits stay the same.
+
+use ort_ep::{Claim, CompileError, Io, Kernel, KernelError, Prepared};
+use ort_graph::{Graph, NodeId, OpError, ValueId};
+use ort_kernels::Isa;
+use ort_ops::broadcast::Runs;
+use ort_ops::ops::binary::Binary;
+use ort_tensor::{DType, Inputs, Shape, TensorViewMut};
+use smallvec::SmallVec;
+
+use super::unary::Function;
+use super::{Compiled, Compiler, KernelDef, op};
+use crate::operation::{Combiner, Operation, long};
+use crate::pieces::{Rows, map};
+
+pub(super) const DEF: KernelDef = KernelDef { claim, compile };
+
+/// A chain of more operators than this is cut: the session asks again where it ends.
+const MAX_LINKS: usize = 32;
+
+/// A chain; its input 0 is what goes through, and has the shape of the result.
+#[derive(Debug)]
+struct ChainKernel {
+    isa: Isa,
+    links: Vec<Link>,
+}
+
+/// One operator.
+#[derive(Clone, Copy, Debug)]
+enum Link {
+    Unary(Function),
+    /// `y ∘ b`, or `b ∘ y`: `b` is this input.
+    Binary {
+        operation: Operation,
+        input: usize,
+        is_before: bool,
+    },
+}
+
+/// What a shape signature makes of it.
+struct State {
+    shape: Shape,
+    /// For each link, how its operand is walked.
+    runs: Vec<Option<Runs<2>>>,
+}
+
+/// A node that can be a link, and the operands through which the chain can come.
+struct Candidate {
+    id: NodeId,
+    /// Input 0, or 1, or either.
+    ways: SmallVec<[usize; 2]>,
+}
+
+/// The longest chain that ends at `root`, if it has two operators at least.
+fn claim(graph: &Graph, root: NodeId) -> Option<Claim> {
+    let mut nodes: SmallVec<[NodeId; 1]> = SmallVec::new();
+    let mut others: SmallVec<[Option<ValueId>; 4]> = SmallVec::new();
+    let mut candidate = candidate(graph, root, root)?;
+    let through = loop {
+        let node = graph.node(candidate.id);
+        nodes.push(candidate.id);
+        let next = candidate.ways.iter().find_map(|&way| {
+            let value = node.inputs[way]?;
+            let is_last = nodes.len() == MAX_LINKS;
+            let before = if is_last { None } else { producer(graph, value, root) };
+            before.map(|before| (way, before))
+        });
+        let (way, before) = match next {
+            Some((way, before)) => (way, Some(before)),
+            None => (*candidate.ways.first()?, None),
+        };
+        if op::<Binary>(graph, candidate.id).is_some() {
+            others.push(node.inputs[1 - way]);
+        }
+        match before {
+            Some(before) => candidate = before,
+            None => break node.inputs[way],
+        }
+    };
+    if nodes.len() < 2 {
+        return None;
+    }
+    nodes.reverse();
+    others.reverse();
+    let is_read_again = others.contains(&through);
+    let inputs = std::iter::once(through).chain(others).collect();
+    let in_place = if is_read_again { SmallVec::new() } else { SmallVec::from_elem((0, 0), 1) };
+    Some(Claim { nodes, inputs, outputs: graph.node(root).outputs.clone(), in_place })
+}
+
+/// The link that computes `value`, if nobody else wants it.
+fn producer(graph: &Graph, value: ValueId, root: NodeId) -> Option<Candidate> {
+    let (id, _) = graph.producer(value)?;
+    let is_private = graph.consumers(value).len() == 1 && !graph.outputs().contains(&value);
+    if is_private { candidate(graph, id, root) } else { None }
+}
+
+/// The node as a link of a chain that ends at `root`: an operator in f32 whose result, and the
+/// operand that goes through, are sure to have the shape that the root's result has.
+fn candidate(graph: &Graph, id: NodeId, root: NodeId) -> Option<Candidate> {
+    let node = graph.node(id);
+    let shape = |value: ValueId| graph.fact(value).dims();
+    let result = shape(graph.node(root).outputs.first().copied().flatten()?)?;
+    let has_shape = |value: ValueId| {
+        let dims = shape(value);
+        dims.is_some_and(|dims| {
+            dims.len() == result.len() && dims.iter().zip(result).all(|(a, b)| a.equals(b))
+        })
+    };
+    let values = node.inputs.iter().chain(&node.outputs).flatten();
+    let is_f32 = |&value: &ValueId| graph.fact(value).dtype() == Some(DType::F32);
+    let output = node.outputs.first().copied().flatten()?;
+    if !values.into_iter().all(is_f32) || !has_shape(output) {
+        return None;
+    }
+    let is_way = |&way: &usize| node.inputs.get(way).copied().flatten().is_some_and(has_shape);
+    let ways: SmallVec<[usize; 2]> = match link(graph, id)? {
+        Link::Unary(_) => [0].into_iter().filter(is_way).collect(),
+        Link::Binary { .. } => [0, 1].into_iter().filter(is_way).collect(),
+    };
+    (!ways.is_empty()).then_some(Candidate { id, ways })
+}
+
+/// What a node does to what goes through; the input is yet to be numbered.
+fn link(graph: &Graph, id: NodeId) -> Option<Link> {
+    if let Some(binary) = op::<Binary>(graph, id) {
+        let operation = Operation::of_op(*binary)?;
+        return Some(Link::Binary { operation, input: 0, is_before: false });
+    }
+    let function = Function::of(graph, id)?;
+    let inputs = &graph.node(id).inputs;
+    Some(Link::Unary(match function {
+        Function::ClipByInputs => {
+            let bound = |index: usize, absent: f32| match inputs.get(index).copied().flatten() {
+                None => Some(absent),
+                Some(bound) => match graph.constant(bound)?.as_slice::<f32>().ok()? {
+                    [bound] => Some(*bound),
+                    _ => None,
+                },
+            };
+            Function::clip(bound(1, f32::NEG_INFINITY)?, bound(2, f32::INFINITY)?)
+        }
+        // Its exponent was looked at.
+        Function::Square => function,
+        // A bias belongs to another kernel.
+        _ if inputs.iter().skip(1).any(Option::is_some) => return None,
+        _ => function,
+    }))
+}
+
+fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+    let (graph, claim) = (compiler.graph, compiler.claim);
+    if claim.nodes.len() < 2 {
+        return Ok(None);
+    }
+    let mut input = 0;
+    let mut through = claim.inputs[0];
+    let mut links = Vec::with_capacity(claim.nodes.len());
+    for &id in &claim.nodes {
+        let node = graph.node(id);
+        links.push(match link(graph, id).ok_or_else(|| foreign(&node.op_type))? {
+            Link::Binary { operation, .. } => {
+                input += 1;
+                let is_before = node.inputs[0] != through;
+                Link::Binary { operation, input, is_before }
+            }
+            unary => unary,
+        });
+        through = node.outputs[0];
+    }
+    Ok(Some(Box::new(ChainKernel { isa: compiler.cpu.isa, links })))
+}
+
+fn foreign(op_type: &str) -> CompileError {
+    let provider = crate::CpuProvider::NAME;
+    CompileError::NotClaimed { provider, op_type: op_type.to_owned() }
+}
+
+impl Kernel for ChainKernel {
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let Some(&shape) = shapes.first() else { return Err(KernelError::ForeignState) };
+        let runs = self.links.iter().map(|link| match *link {
+            Link::Unary(_) => Ok(None),
+            Link::Binary { input, is_before, .. } => {
+                let other = shapes.get(input).copied().ok_or(KernelError::ForeignState)?;
+                let operands = if is_before { [other, shape] } else { [shape, other] };
+                Ok(Some(long(Runs::new(shape, operands)?)))
+            }
+        });
+        let runs: Result<Vec<_>, KernelError> = runs.collect();
+        Ok(Prepared::new(State { shape: shape.into(), runs: runs? }))
+    }
+
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let state: &State = prepared.state()?;
+        let x = match io.outputs[0].in_place_of() {
+            Some(0) => None,
+            _ => Some(io.inputs.tensor(0)?.as_slice::<f32>()?),
+        };
+        let mut others: SmallVec<[&[f32]; 4]> = SmallVec::new();
+        for link in &self.links {
+            if let Link::Binary { input, .. } = *link {
+                others.push(operand(io.inputs, input)?);
+            }
+        }
+        let y = TensorViewMut::into_slice(io.outputs[0].tensor(DType::F32, &state.shape)?)?;
+        let cost = Rows::ELEMENTS.cost * self.links.len();
+        Rows { cost, ..Rows::ELEMENTS }.for_each(io.threads, y, |start, y| {
+            let mut combiner = Combiner::new(self.isa);
+            for (i, y) in y.chunks_mut(PIECE).enumerate() {
+                let start = start + i * PIECE;
+                let x = x.map(|x| &x[start..][..y.len()]);
+                map(x, y, |at, y| self.piece(state, &others, (start + at, y), &mut combiner));
+            }
+        });
+        Ok(())
+    }
+
+    fn variant(&self) -> &'static str {
+        named!(self.isa => "chain_f32")
+    }
+}
+
+/// Elements that go through the chain together: 4 KiB, and as much of each operand.
+const PIECE: usize = 1024;
+
+fn operand(inputs: Inputs<'_>, index: usize) -> Result<&[f32], KernelError> {
+    inputs.tensor(index)?.as_slice().map_err(|error| KernelError::Op(OpError::from(error)))
+}
+
+impl ChainKernel {
+    /// All links over a piece that begins at an element of the result.
+    fn piece(
+        &self,
+        state: &State,
+        others: &[&[f32]],
+        (start, y): (usize, &mut [f32]),
+        combiner: &mut Combiner,
+    ) {
+        let mut others = others.iter().copied();
+        for (link, runs) in self.links.iter().zip(&state.runs) {
+            match (*link, runs) {
+                (Link::Unary(function), _) => function.apply(self.isa, y),
+                (Link::Binary { operation, is_before, .. }, Some(runs)) => {
+                    let other = others.next();
+                    let operands = if is_before { [other, None] } else { [None, other] };
+                    combiner.piece(operation, runs, (start, &mut *y), operands);
+                }
+                (Link::Binary { .. }, None) => unreachable!("invariant: it has been prepared"),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use ort_ep::ExecutionProvider;
+    use ort_tensor::{Output, Tensor, Value, ValueView};
+
+    use super::*;
+    use crate::case::{Packs, StdThreads, floats};
+    use crate::{CpuOptions, CpuProvider};
+
+    /// The values that a graph computes, and how many nodes each step took.
+    fn run(graph: &Graph, options: CpuOptions, n_threads: usize) -> (Vec<Tensor>, Vec<usize>) {
+        let provider = CpuProvider::new(options).unwrap();
+        let mut values: HashMap<ValueId, Tensor> = HashMap::new();
+        for id in graph.value_ids().filter(|&id| graph.producer(id).is_none()) {
+            let shape = graph.fact(id).shape().unwrap();
+            values.insert(id, graph.constant(id).cloned().unwrap_or_else(|| floats(&shape)));
+        }
+        let mut claims: Vec<Claim> = Vec::new();
+        for id in graph.topological_order().unwrap().into_iter().rev() {
+            if !claims.iter().any(|claim| claim.nodes.contains(&id)) {
+                claims.push(provider.claim(graph, id).unwrap());
+            }
+        }
+        for claim in claims.iter().rev() {
+            let kernel = provider.compile(graph, claim, &mut Packs).unwrap();
+            let y = compute(&*kernel, claim, &values, n_threads);
+            values.insert(claim.outputs[0].unwrap(), y);
+        }
+        let outputs = graph.outputs().iter().map(|id| values[id].clone()).collect();
+        (outputs, claims.iter().rev().map(|claim| claim.nodes.len()).collect())
+    }
+
+    fn compute(
+        kernel: &dyn Kernel,
+        claim: &Claim,
+        values: &HashMap<ValueId, Tensor>,
+        n_threads: usize,
+    ) -> Tensor {
+        let inputs: Vec<&Tensor> = claim.inputs.iter().flatten().map(|id| &values[id]).collect();
+        let shapes: Vec<&[usize]> = inputs.iter().map(|tensor| tensor.shape()).collect();
+        let prepared = kernel.prepare(&shapes).unwrap();
+        let mut views: Vec<_> =
+            inputs.iter().map(|tensor| Some(ValueView::Tensor(tensor.view()))).collect();
+        let threads = &StdThreads(n_threads);
+        let mut data = inputs[0].as_slice::<f32>().unwrap().to_vec();
+        let mut output = Output::free();
+        if claim.nodes.len() > 1 && claim.in_place.contains(&(0, 0)) {
+            views[0] = None;
+            let view = TensorViewMut::from_slice(inputs[0].shape(), &mut data).unwrap();
+            output = Output::in_place(view, 0);
+        }
+        let mut outputs = [output];
+        let inputs_of_run = Inputs::new(&views);
+        let mut io = Io { inputs: inputs_of_run, outputs: &mut outputs, scratch: &mut [], threads };
+        kernel.run(&prepared, &mut io).unwrap();
+        let [output] = outputs;
+        match output.into_value() {
+            Some(Value::Tensor(tensor)) => tensor,
+            _ => Tensor::from_slice(inputs[0].shape(), &data).unwrap(),
+        }
+    }
+
+    fn assert_chained(text: &str, n_nodes: &[usize]) {
+        let graph = Graph::parse(text, &ort_ops::registry()).unwrap();
+        for isa in Isa::all() {
+            let isa = isa.name().parse().unwrap();
+            let options = CpuOptions { isa, max_threads: Some(3), ..CpuOptions::default() };
+            let (expected, _) = run(&graph, CpuOptions { fuses: false, ..options }, 1);
+            for n_threads in 1..=3 {
+                let (found, steps) = run(&graph, options, n_threads);
+                assert_eq!(found, expected, "{isa:?}, {n_threads} threads");
+                assert_eq!(steps, n_nodes);
+            }
+        }
+    }
+
+    #[test]
+    fn a_chain_gives_the_bits_of_its_operators() {
+        assert_chained(
+            "graph(x: float[3,40,211], c: float[40,1], u: float[3,40,211]) -> (y) {
+               half = const float[] 0.5
+               low = const float[] -1
+               a = Mul-14 (x, c)
+               b = Add-14 (half, a)
+               d = Clip-13 (b, low)
+               e = Sub-14 (u, d)
+               f = HardSwish-14 (e)
+               y = Div-14 (f, c)
+             }",
+            &[6],
+        );
+    }
+
+    #[test]
+    fn what_goes_through_can_be_an_operand_again() {
+        assert_chained(
+            "graph(x: float[5,7]) -> (y, z) {
+               s = Sigmoid-13 (x)
+               y = Mul-14 (x, s)
+               a = Mul-14 (y, y)
+               b = Neg-13 (a)
+               z = Tanh-13 (b)
+             }",
+            &[2, 3],
+        );
+    }
+
+    #[test]
+    fn a_chain_ends_where_a_value_is_wanted_or_a_shape_changes() {
+        assert_chained(
+            "graph(x: float[1,3], u: float[2,3]) -> (b, d, z) {
+               a = Neg-13 (x)
+               b = Abs-13 (a)
+               c = Add-14 (b, u)
+               d = Relu-14 (c)
+               e = Exp-13 (d)
+               f = Softmax-13 (e)
+               z = Sqrt-13 (f)
+             }",
+            &[2, 2, 1, 1, 1],
+        );
+    }
+
+    #[test]
+    fn long_chains_are_cut() {
+        let text: String = (0..40).map(|i| format!("v{} = Neg-13 (v{i})\n", i + 1)).collect();
+        assert_chained(&format!("graph(v0: float[9]) -> (v40) {{ {text} }}"), &[8, 32]);
+    }
+}

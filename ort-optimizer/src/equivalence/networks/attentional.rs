@@ -1,0 +1,171 @@
+//! Networks of attention: sequences of vectors of 8.
+
+use super::Writer;
+
+/// The length of a vector.
+const WIDTH: usize = 8;
+
+/// Every value has the shape `[b, s, 8]`.
+pub(super) struct Attentional {
+    writer: Writer,
+    values: Vec<String>,
+}
+
+impl Attentional {
+    pub(super) fn new(mut writer: Writer) -> Self {
+        writer.input("x", &[("b", 2), ("s", 3), ("", WIDTH)]);
+        Self { writer, values: vec!["x".to_owned()] }
+    }
+
+    pub(super) fn grown(mut self, n_layers: usize) -> String {
+        for _ in 0..n_layers {
+            let value = self.layer();
+            self.writer.ends.push(value.clone());
+            self.values.push(value);
+        }
+        self.writer.finished()
+    }
+
+    fn any(&mut self) -> String {
+        let last = self.values.len() - 1;
+        let index = if self.writer.chance(4) { self.writer.rng.index(last + 1) } else { last };
+        self.values[index].clone()
+    }
+
+    fn layer(&mut self) -> String {
+        let x = self.any();
+        match self.writer.rng.below(11) {
+            0 | 1 => self.projected(&x, WIDTH),
+            2 | 3 => self.normalized(&x),
+            4 => self.residual(&x),
+            5 => self.attended(&x),
+            6 => self.perceptron(&x),
+            7 => self.writer.activation(&x),
+            8 => self.scaled_product(&x),
+            9 => self.writer.branches(&x, "Identity-14", "Tanh-13"),
+            _ => self.shuffled(&x),
+        }
+    }
+
+    /// A product with constant weights, maybe with a bias.
+    fn projected(&mut self, x: &str, width: usize) -> String {
+        let weights = self.writer.constant(&[WIDTH, width], [-0.5, 0.5]);
+        let product = self.writer.node("MatMul-13", &[x, &weights]);
+        if self.writer.chance(3) {
+            return product;
+        }
+        let bias = self.writer.constant(&[width], [-1.0, 1.0]);
+        let operands = [&*product, &bias];
+        let [a, b] = if self.writer.chance(2) { operands } else { [operands[1], operands[0]] };
+        self.writer.node("Add-14", &[a, b])
+    }
+
+    fn residual(&mut self, x: &str) -> String {
+        let other = self.any();
+        let sum = self.writer.node("Add-14", &[x, &other]);
+        if self.writer.chance(2) { self.normalized(&sum) } else { sum }
+    }
+
+    /// A norm of the last axis, from one node or from pieces; its epsilon is so large that it does not
+    /// magnify roundings.
+    fn normalized(&mut self, x: &str) -> String {
+        let scale = self.writer.constant(&[WIDTH], [0.5, 1.5]);
+        let bias = self.writer.constant(&[WIDTH], [-1.0, 1.0]);
+        let epsilon = self.writer.number(0.125);
+        match self.writer.rng.below(4) {
+            0 => self.writer.node("LayerNormalization-17 [epsilon: 0.125]", &[x, &scale, &bias]),
+            1 => {
+                let two = self.writer.number(2.0);
+                let square = self.writer.node("Pow-15", &[x, &two]);
+                let root = self.deviation(&square, &epsilon);
+                let quotient = self.writer.node("Div-14", &[x, &root]);
+                self.writer.node("Mul-14", &[&quotient, &scale])
+            }
+            form => {
+                let mean = self.writer.node("ReduceMean-13 [axes: [-1], keepdims: 1]", &[x]);
+                let centred = self.writer.node("Sub-14", &[x, &mean]);
+                let square = if form == 2 {
+                    let two = self.writer.number(2.0);
+                    self.writer.node("Pow-15", &[&centred, &two])
+                } else {
+                    self.writer.node("Mul-14", &[&centred, &centred])
+                };
+                let root = self.deviation(&square, &epsilon);
+                let quotient = self.writer.node("Div-14", &[&centred, &root]);
+                let product = self.writer.node("Mul-14", &[&quotient, &scale]);
+                self.writer.node("Add-14", &[&product, &bias])
+            }
+        }
+    }
+
+    fn deviation(&mut self, square: &str, epsilon: &str) -> String {
+        let mean = self.writer.node("ReduceMean-13 [axes: [-1], keepdims: 1]", &[square]);
+        let sum = self.writer.node("Add-14", &[&mean, epsilon]);
+        self.writer.node("Sqrt-13", &[&sum])
+    }
+
+    fn perceptron(&mut self, x: &str) -> String {
+        let hidden = self.projected(x, 2 * WIDTH);
+        let hidden = self.writer.activation(&hidden);
+        let weights = self.writer.constant(&[2 * WIDTH, WIDTH], [-0.5, 0.5]);
+        let bias = self.writer.constant(&[WIDTH], [-1.0, 1.0]);
+        let product = self.writer.node("MatMul-13", &[&hidden, &weights]);
+        self.writer.node("Add-14", &[&product, &bias])
+    }
+
+    /// Attention with two heads.
+    fn attended(&mut self, x: &str) -> String {
+        let query = self.heads(x, "[0, 2, 1, 3]");
+        let key = self.heads(x, "[0, 2, 3, 1]");
+        let value = self.heads(x, "[0, 2, 1, 3]");
+        let scale = self.writer.number(0.5);
+        let scores = self.writer.node("MatMul-13", &[&query, &key]);
+        let scores = self.writer.node("Mul-14", &[&scores, &scale]);
+        let weights = self.writer.node("Softmax-13", &[&scores]);
+        let mixed = self.writer.node("MatMul-13", &[&weights, &value]);
+        let joined = self.writer.node("Transpose-13 [perm: [0, 2, 1, 3]]", &[&mixed]);
+        let shape = self.shape_of(x, &[8]);
+        let flat = self.writer.node("Reshape-14", &[&joined, &shape]);
+        self.projected(&flat, WIDTH)
+    }
+
+    fn heads(&mut self, x: &str, perm: &str) -> String {
+        let projected = self.projected(x, WIDTH);
+        let shape = self.shape_of(x, &[2, 4]);
+        let split = self.writer.node("Reshape-14", &[&projected, &shape]);
+        self.writer.node(&format!("Transpose-13 [perm: {perm}]"), &[&split])
+    }
+
+    /// The first two dimensions of `x` and these, from numbers or from the Shape of `x`.
+    fn shape_of(&mut self, x: &str, rest: &[i64]) -> String {
+        if self.writer.chance(2) {
+            return self.writer.ints(&[&[0, -1], rest].concat());
+        }
+        let shape = self.writer.node("Shape-13", &[x]);
+        let (first, last) = (self.writer.ints(&[0]), self.writer.ints(&[1]));
+        let b = self.writer.node("Gather-13", &[&shape, &first]);
+        let s = self.writer.node("Gather-13", &[&shape, &last]);
+        let rest = self.writer.ints(rest);
+        self.writer.node("Concat-13 [axis: 0]", &[&b, &s, &rest])
+    }
+
+    /// `x·xᵀ·x`, scaled.
+    fn scaled_product(&mut self, x: &str) -> String {
+        let turned = self.writer.node("Transpose-13 [perm: [0, 2, 1]]", &[x]);
+        let scale = self.writer.number(0.125);
+        let product = self.writer.node("MatMul-13", &[x, &turned]);
+        let scaled = self.writer.node("Mul-14", &[&product, &scale]);
+        let weights = self.writer.node("Softmax-13 [axis: -1]", &[&scaled]);
+        self.writer.node("MatMul-13", &[&weights, x])
+    }
+
+    /// Halves that change places, through operators that change nothing.
+    fn shuffled(&mut self, x: &str) -> String {
+        let (a, b) = (self.writer.fresh(), self.writer.fresh());
+        self.writer.text.push_str(&format!("  {a}, {b} = Split-2 [axis: 2] ({x})\n"));
+        let joined = self.writer.node("Concat-13 [axis: -1]", &[&b, &a]);
+        let same = self.writer.node("Identity-14", &[&joined]);
+        let zero = self.writer.number(0.0);
+        self.writer.node("Add-14", &[&same, &zero])
+    }
+}

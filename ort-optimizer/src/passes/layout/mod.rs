@@ -1,0 +1,4 @@
+//! Other layouts of images in memory.
+
+// One a line.
+passes! {}

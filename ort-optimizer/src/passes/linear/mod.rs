@@ -1,0 +1,20 @@
+//! Products and convolutions with what stands before and after them.
+
+mod channels;
+mod matrices;
+
+// One a line.
+passes! {
+    conv_bn_fusion,
+    conv_mul_fusion,
+    conv_add_fusion,
+    pad_fusion,
+    mat_mul_batch_normalization_fusion,
+    mat_mul_add_fusion,
+    gemm_sum_fusion,
+    gemm_transpose_fusion,
+    gemm_constant_fusion,
+    fuse_relu_clip,
+    div_mul_fusion,
+    label_encoder_fusion,
+}

@@ -1,0 +1,69 @@
+//! What networks of attention are made of: activations, norms, attention.
+
+mod gelu;
+mod layer_norm;
+
+use std::any::Any;
+
+use ort_graph::{Fact, Graph, Node, Operator, ValueId};
+use ort_ops::ops::gelu::Gelu;
+use ort_tensor::DType;
+
+use crate::matching::Match;
+use crate::pass::Refusal;
+
+// One a line.
+passes! {
+    gelu_fusion_l1,
+    layer_norm_fusion_l1,
+    gelu_fusion_l2,
+    layer_norm_fusion_l2,
+    simplified_layer_norm_fusion,
+    fast_gelu_fusion,
+    quick_gelu_fusion,
+    hard_sigmoid_fusion,
+    skip_layer_norm_fusion,
+    bias_skip_layer_norm_fusion,
+    bias_gelu_fusion,
+    gelu_approximation,
+    hard_swish_fusion,
+}
+
+/// ONNX Runtime's kernels of fused operators are for f32.
+fn is_f32(found: &Match<'_>) -> Result<(), Refusal> {
+    match found.root_fact().and_then(Fact::dtype) {
+        Some(DType::F32) => Ok(()),
+        _ => Err(Refusal("it is not f32")),
+    }
+}
+
+/// That the node `Gelu` of ai.onnx is the exact one, in f32.
+fn is_exact_gelu(found: &Match<'_>) -> Result<(), Refusal> {
+    match operator(found.node("Gelu")) {
+        Some(Gelu::Exact) => is_f32(found),
+        _ => Err(Refusal("it is another Gelu")),
+    }
+}
+
+/// The operator of a node, if it is a `T`.
+fn operator<T: Operator>(node: &Node) -> Option<&T> {
+    (&*node.op as &dyn Any).downcast_ref()
+}
+
+/// The terms of a sum, if the value is one.
+fn terms(graph: &Graph, sum: ValueId) -> Option<[ValueId; 2]> {
+    let (add, 0) = graph.producer(sum)? else { return None };
+    let add = graph.node(add);
+    match add.inputs[..] {
+        [Some(a), Some(b)] if add.domain.is_empty() && add.op_type == "Add" => Some([a, b]),
+        _ => None,
+    }
+}
+
+/// Whether two values are known to have the same shape.
+fn has_same_dims(a: &Fact, b: &Fact) -> bool {
+    match (a.dims(), b.dims()) {
+        (Some(a), Some(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.equals(b)),
+        _ => false,
+    }
+}

@@ -1,0 +1,4 @@
+//! Transposes, moved to where they cancel.
+
+// One a line.
+passes! {}
