@@ -25,28 +25,43 @@ pub(super) fn have_same_shape(graph: &Graph, a: ValueId, b: ValueId) -> bool {
 }
 
 fn have_same_origin(graph: &Graph, a: ValueId, b: ValueId) -> bool {
-    let origins = |value| std::iter::successors(Some(value), |&value| origin(graph, value));
-    let of_b: Vec<ValueId> = origins(b).take(MAX_STEPS).collect();
-    origins(a).take(MAX_STEPS).any(|value| of_b.contains(&value))
+    let of_b: Vec<ValueId> = origins(graph, b, Kept::BatchAndSize).collect();
+    origins(graph, a, Kept::BatchAndSize).any(|value| of_b.contains(&value))
 }
 
-/// What a value was computed from that has the same dimensions, but for channels.
-fn origin(graph: &Graph, value: ValueId) -> Option<ValueId> {
+/// Which dimensions a value and its origin have in common.
+#[derive(Clone, Copy, PartialEq)]
+enum Kept {
+    /// All but the channels.
+    BatchAndSize,
+    /// The first.
+    Batch,
+}
+
+/// A value, what it was computed from, and so on.
+fn origins(graph: &Graph, value: ValueId, kept: Kept) -> impl Iterator<Item = ValueId> {
+    let origins = std::iter::successors(Some(value), move |&value| origin(graph, value, kept));
+    origins.take(MAX_STEPS)
+}
+
+/// What a value was computed from that has the same dimensions of those that are kept.
+fn origin(graph: &Graph, value: ValueId, kept: Kept) -> Option<ValueId> {
     let (id, 0) = graph.producer(value)? else { return None };
     let node = graph.node(id);
     let input = |index: usize| node.inputs.get(index).copied().flatten();
     if let Some(conv) = operator::<Conv>(node) {
-        return input(0).filter(|_| keeps_size(graph, node, conv));
+        return input(0).filter(|_| kept == Kept::Batch || keeps_size(graph, node, conv));
     }
     match node.op_type.as_str() {
+        "GlobalAveragePool" | "GlobalMaxPool" if kept == Kept::Batch => input(0),
         "Relu" | "Sigmoid" | "Tanh" | "LeakyRelu" | "Clip" | "HardSigmoid" | "HardSwish"
         | "Elu" | "QuickGelu" | "Gelu" | "BatchNormalization" => input(0),
         "Add" | "Sub" | "Mul" | "Div" if node.since_version >= 7 => {
             let (a, b) = (input(0)?, input(1)?);
-            if is_of_channels(graph, b, a) {
+            if is_of_channels(graph, b, a) || is_gate(graph, b, a, kept) {
                 Some(a)
             } else {
-                is_of_channels(graph, a, b).then_some(b)
+                (is_of_channels(graph, a, b) || is_gate(graph, a, b, kept)).then_some(b)
             }
         }
         _ => None,
@@ -87,4 +102,19 @@ fn is_of_channels(graph: &Graph, small: ValueId, image: ValueId) -> bool {
     small.iter().enumerate().all(|(i, dim)| {
         *dim == Dim::Known(1) || (i + n_added <= 1 && dim.equals(&image[i + n_added]))
     })
+}
+
+/// Whether `gate` has one element for each channel of each image of `images`, as it was computed from
+/// them: squeeze and excitation.
+fn is_gate(graph: &Graph, gate: ValueId, images: ValueId, kept: Kept) -> bool {
+    let (Some([_, c, size @ ..]), Some([_, channels, ..])) =
+        (graph.fact(gate).dims(), graph.fact(images).dims())
+    else {
+        return false;
+    };
+    kept == Kept::BatchAndSize
+        && c.equals(channels)
+        && size.iter().all(|dim| *dim == Dim::Known(1))
+        && graph.fact(gate).rank() == graph.fact(images).rank()
+        && origins(graph, gate, Kept::Batch).any(|value| value == images)
 }
