@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use ort_graph::{Change, CycleError, Graph, Names, NodeId, Registry};
 
+use crate::dim_names::DimNames;
 use crate::eval::ConstEval;
 use crate::nchwc::{self, NchwcError};
 use crate::options::{Exactness, Level, Options};
@@ -55,9 +56,15 @@ pub fn optimize(
         report: Report { passes: passes.iter().map(|pass| report_of(pass)).collect(), last: None },
         passes,
     };
+    let mut names = DimNames::default();
     for phase in Level::ALL.into_iter().filter(|&level| level <= options.level) {
+        // Not before: the dimensions that a rewrite finds out take the place of none.
+        if phase == Level::Extended {
+            names = DimNames::give(&mut graph)?;
+        }
         driver.reach(phase, &mut graph)?;
     }
+    names.take_from_outputs(&mut graph);
     let mut report = driver.report;
     report.passes.splice(..0, lowered);
     Ok((graph.compact()?, report))
@@ -160,8 +167,9 @@ impl Driver<'_> {
                 Ok(None) => {}
                 Ok(Some(change)) => {
                     let report = &mut self.report.passes[index];
-                    report.applied += 1;
-                    self.rewrites_left -= 1;
+                    let n_rewrites = rewrite.n_rewrites();
+                    report.applied += n_rewrites;
+                    self.rewrites_left -= n_rewrites;
                     self.report.last = Some(Step { pass: report.name, node });
                     propagate(place.graph, change, &mut queue);
                     refused.remove(&id);
@@ -189,6 +197,7 @@ impl Driver<'_> {
             eval: self.eval,
             options: self.options,
             phase: *phase,
+            rewrites_left: self.rewrites_left,
             folded_bytes: &self.folded_bytes,
         };
         let Some(patch) = rewrite.visit(&site)? else { return Ok(None) };

@@ -2,6 +2,8 @@
 
 mod inline_if;
 
+pub(super) use self::constant_folding::folded;
+
 // One a line.
 passes! {
     dead_code_elimination,
