@@ -77,6 +77,12 @@ fn is_enabled(pass: &Pass, options: &Options) -> bool {
         && (pass.exactness < Exactness::Approximate || is_in(&options.enabled))
 }
 
+/// The phase in which a pass joins the others. What belongs to level `all` because ONNX Runtime would
+/// not know the result is a fusion like others, which layouts are to find done.
+fn phase_of(pass: &Pass) -> Level {
+    if pass.level == Level::All { Level::Extended } else { pass.level }
+}
+
 fn report_of(pass: &Pass) -> PassReport {
     let Pass { name, level, exactness, .. } = *pass;
     PassReport { name, level, exactness, applied: 0, refused: Vec::new(), micros: 0 }
@@ -109,7 +115,7 @@ impl Driver<'_> {
         for _ in 0..MAX_ROUNDS {
             let before = n_rewrites;
             for (index, seen) in seen.iter_mut().enumerate() {
-                let is_due = self.passes[index].level <= phase && self.rewrites_left > 0;
+                let is_due = phase_of(self.passes[index]) <= phase && self.rewrites_left > 0;
                 if is_due && seen.replace(n_rewrites) != Some(n_rewrites) {
                     refused[index].clear();
                     let place = Place { graph: &mut *graph, names: &mut names, phase };
