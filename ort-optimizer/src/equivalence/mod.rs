@@ -3,9 +3,10 @@
 
 mod blocker;
 mod blocks;
-mod networks;
+pub(crate) mod networks;
 mod quantized;
 mod random;
+mod transposes;
 
 use ort_graph::Graph;
 use ort_ops::registry;

@@ -70,8 +70,7 @@ fn quantized(w: ValueId, patch: &mut Patch) -> Result<ValueId, PatchError> {
         })
     };
     let sizes = node("Abs", 6, &[w], Attrs::new())?;
-    let largest =
-        node("ReduceMax", 11, &[sizes], Attrs::new().with("keepdims", Attr::Int(0)))?;
+    let largest = node("ReduceMax", 11, &[sizes], Attrs::new().with("keepdims", Attr::Int(0)))?;
     let scale = node("Div", 7, &[largest, steps], Attrs::new())?;
     let codes = node("QuantizeLinear", 10, &[w, scale, zero], Attrs::new())?;
     node("DequantizeLinear", 10, &[codes, scale, zero], Attrs::new())
