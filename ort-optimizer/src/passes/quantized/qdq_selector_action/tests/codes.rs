@@ -49,7 +49,7 @@ fn data_moves_as_codes() {
               cq, dq = Split-13 [axis: 2] (bq)
               eq = Reshape-13 (cq, shape)
               y = Gather-13 [axis: 1] (eq, at)
-              z = ReduceMax-13 [axes: [1], keepdims: 0] (dq)
+              z = Squeeze-1 (dq)
               i = ArgMax-13 [axis: 2] (dq)
             }"#]],
     );
