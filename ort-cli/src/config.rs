@@ -6,13 +6,12 @@
 
 use std::str::FromStr;
 
-use ort_session::{Denormals, Level, Load};
+use ort_session::{Denormals, Level, Load, nearest};
 
-use crate::nearest::nearest;
 use crate::options::MAX_THREADS;
 
 /// What one key sets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Setting {
     /// How many threads; none is as many as the machine has.
     Threads(Option<usize>),
@@ -21,6 +20,10 @@ pub(crate) enum Setting {
     Denormals(Denormals),
     /// How many channels a block has in a file that gives no evidence of it.
     NchwcBlockSize(usize),
+    /// Whether Gelu may be approximated.
+    GeluApproximation(bool),
+    /// Passes of the optimizer to leave out.
+    Disable(Vec<String>),
 }
 
 /// A setting that is none.
@@ -60,6 +63,10 @@ const KEYS: &[(&str, Values)] = &[
             ("1", Setting::Denormals(Denormals::Flush)),
         ],
     ),
+    (
+        "optimization.enable_gelu_approximation",
+        &[("0", Setting::GeluApproximation(false)), ("1", Setting::GeluApproximation(true))],
+    ),
     // Ours: ONNX Runtime takes it that the file was written on a machine like this one.
     (
         "session.nchwc_block_size",
@@ -69,6 +76,10 @@ const KEYS: &[(&str, Values)] = &[
 
 /// The key whose value is a number; 0 leaves the choice to us.
 const THREADS: &str = "session.intra_op_num_threads";
+
+/// The key whose value is names of passes. ONNX Runtime separates them by semicolons, whatever its
+/// header says.
+const DISABLE: &str = "optimization.disable_specified_optimizers";
 
 impl FromStr for Setting {
     type Err = ParseSettingError;
@@ -82,12 +93,16 @@ impl FromStr for Setting {
                 _ => Err(wrong(format!("a number from 0 to {MAX_THREADS}"))),
             };
         }
+        if key == DISABLE {
+            let names = value.split(';').map(str::trim).filter(|name| !name.is_empty());
+            return Ok(Setting::Disable(names.map(str::to_owned).collect()));
+        }
         let Some((_, values)) = KEYS.iter().find(|(known, _)| *known == key) else {
-            let known = KEYS.iter().map(|(known, _)| *known).chain([THREADS]);
+            let known = KEYS.iter().map(|(known, _)| *known).chain([THREADS, DISABLE]);
             return Err(ParseSettingError::Key { nearest: nearest(key, known) });
         };
         let found = values.iter().find(|(known, _)| *known == value);
-        found.map(|(_, setting)| *setting).ok_or_else(|| wrong(listed(values)))
+        found.map(|(_, setting)| setting.clone()).ok_or_else(|| wrong(listed(values)))
     }
 }
 
@@ -118,6 +133,11 @@ mod tests {
             ("session.set_denormal_as_zero=0", Setting::Denormals(Denormals::Preserve)),
             ("session.set_denormal_as_zero=1", Setting::Denormals(Denormals::Flush)),
             ("session.nchwc_block_size=8", Setting::NchwcBlockSize(8)),
+            ("optimization.enable_gelu_approximation=1", Setting::GeluApproximation(true)),
+            (
+                "optimization.disable_specified_optimizers=ConstantFolding; Gelu ;",
+                Setting::Disable(vec!["ConstantFolding".to_owned(), "Gelu".to_owned()]),
+            ),
         ] {
             assert_eq!(text.parse(), Ok(expected), "{text}");
         }

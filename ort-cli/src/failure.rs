@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ort_session::{RunError, SessionError, TensorError, Type};
+use ort_session::{RunError, SaveError, SessionError, TensorError, Type};
 use ort_tensor_io::{CaseError, FileError};
 
 use crate::number::plural;
@@ -18,6 +18,12 @@ pub(crate) enum Failure {
     /// The inputs do not fit, or a node cannot compute.
     #[error("{}: {source}", path.display())]
     Run { path: PathBuf, source: Box<RunError> },
+    /// The optimized model cannot be saved.
+    #[error("{}", of_saving(path, source))]
+    Save { path: PathBuf, source: Box<SaveError> },
+    /// The model would be replaced by what it becomes.
+    #[error("{}: this is the model itself: give --output another name", path.display())]
+    Overwrite { path: PathBuf },
     /// A file of values cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
@@ -62,6 +68,11 @@ impl Failure {
         Failure::Model { path: path.to_owned(), source: Box::new(source) }
     }
 
+    /// A model that cannot be saved.
+    pub(crate) fn save(path: &Path, source: SaveError) -> Self {
+        Failure::Save { path: path.to_owned(), source: Box::new(source) }
+    }
+
     /// A run that failed.
     pub(crate) fn run(path: &Path, source: RunError) -> Self {
         Failure::Run { path: path.to_owned(), source: Box::new(source) }
@@ -71,9 +82,18 @@ impl Failure {
 /// A message about the file itself names it already, and one about the machine has no file.
 fn of_model(path: &Path, source: &SessionError) -> String {
     match source {
-        SessionError::Load(_) | SessionError::Isa(_) | SessionError::Threads { .. } => {
-            source.to_string()
-        }
+        SessionError::Load(_)
+        | SessionError::Isa(_)
+        | SessionError::Threads { .. }
+        | SessionError::UnknownOptimizer { .. } => source.to_string(),
+        _ => format!("{}: {source}", path.display()),
+    }
+}
+
+/// A message about the file to be written names it already.
+fn of_saving(path: &Path, source: &SaveError) -> String {
+    match source {
+        SaveError::NotAFile { .. } | SaveError::Write { .. } => source.to_string(),
         _ => format!("{}: {source}", path.display()),
     }
 }

@@ -1,4 +1,5 @@
-//! The program `ort-cli`: what a model holds, what it computes, whether that is right, how fast.
+//! The program `ort-cli`: what a model holds, what it computes, whether that is right, how
+//! fast, and what it becomes when it is optimized.
 //!
 //! Arguments and printing, and nothing below the session facade. Exit code 0 is success, 1 an error
 //! or a failed test, 2 wrong usage. Results go to standard output, everything else to standard
@@ -15,7 +16,6 @@ mod random;
 
 mod glob;
 mod named;
-mod nearest;
 
 mod failure;
 mod number;
@@ -28,7 +28,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, inspect, run, test};
+use crate::commands::{bench, inspect, optimize, run, test};
 use crate::failure::Failure;
 
 /// Runs ONNX Runtime's `.ort` models.
@@ -45,6 +45,7 @@ enum Command {
     Run(run::Arguments),
     Test(test::Arguments),
     Bench(bench::Arguments),
+    Optimize(optimize::Arguments),
 }
 
 /// Runs the program with the arguments of the process.
@@ -54,6 +55,7 @@ pub fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Optimize(arguments) => optimize::run(&arguments),
     };
     match done {
         Ok(code) => code,

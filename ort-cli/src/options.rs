@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use ort_session::{Denormals, IsaChoice, Level, Load, Session, SessionBuilder};
+use ort_session::{Denormals, IsaChoice, Level, Load, Optimized, Session, SessionBuilder};
 
 use crate::config::Setting;
 use crate::failure::Failure;
@@ -12,6 +12,9 @@ use crate::named::{NamedFile, NamedShape};
 
 /// More threads than this are a slip of the finger.
 pub(crate) const MAX_THREADS: usize = 1024;
+
+/// The pass that a key of its own asks for.
+const GELU_APPROXIMATION: &str = "GeluApproximation";
 
 const LEVELS: Words<Level> = &[
     ("disable", Level::Disable),
@@ -49,12 +52,21 @@ pub(crate) struct SessionOptions {
     /// Which instructions are used [default: the best there are]
     #[arg(long, value_parser = words(ISAS), help_heading = "Session")]
     isa: Option<IsaChoice>,
+    /// A pass of the optimizer to leave out, say GeluFusionL2
+    #[arg(long, value_name = "PASS", help_heading = "Session")]
+    disable: Vec<String>,
+    /// A pass that is run only when asked for, since it approximates, say GeluApproximation
+    #[arg(long, value_name = "PASS", help_heading = "Session")]
+    enable: Vec<String>,
     /// One of ONNX Runtime's session keys; the options above win
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Session")]
     config: Vec<Setting>,
     /// `--config` alone states this.
     #[arg(skip)]
     nchwc_block_size: Option<usize>,
+    /// Likewise.
+    #[arg(skip)]
+    gelu_approximation: bool,
 }
 
 /// What a model runs on.
@@ -77,6 +89,19 @@ impl SessionOptions {
         self.builder().commit_from_file(path).map_err(|source| Failure::model(path, source))
     }
 
+    /// The model at `path` after so many rewrites, or all.
+    pub(crate) fn optimize(
+        &self,
+        path: &Path,
+        stop_after: Option<usize>,
+    ) -> Result<Optimized, Failure> {
+        let builder = match stop_after {
+            Some(n_rewrites) => self.builder().stop_after(n_rewrites),
+            None => self.builder(),
+        };
+        builder.optimize_from_file(path).map_err(|source| Failure::model(path, source))
+    }
+
     /// The word for the level.
     pub(crate) fn level(&self) -> &'static str {
         let level = self.chosen().level.unwrap_or(Level::All);
@@ -95,7 +120,10 @@ impl SessionOptions {
             .load(chosen.load.unwrap_or_default())
             .denormals(chosen.denormals.unwrap_or_default())
             .isa(chosen.isa.unwrap_or_default())
-            .level(chosen.level.unwrap_or(Level::All));
+            .level(chosen.level.unwrap_or(Level::All))
+            .disable_optimizers(chosen.disable)
+            .enable_optimizers(chosen.gelu_approximation.then_some(GELU_APPROXIMATION))
+            .enable_optimizers(chosen.enable);
         let builder = match chosen.nchwc_block_size {
             Some(n_channels) => builder.nchwc_block_size(n_channels),
             None => builder,
@@ -107,17 +135,20 @@ impl SessionOptions {
     }
 
     /// These options, with those of `--config` where nothing else was said; its last one counts.
+    /// What either leaves out of the optimizer is left out.
     fn chosen(&self) -> Self {
         let Self { level, threads, load, denormals, .. } = self.clone();
         let mut base =
             Self { level: None, threads: None, load: None, denormals: None, ..self.clone() };
         for setting in &self.config {
-            match *setting {
-                Setting::Threads(it) => base.threads = it,
-                Setting::Level(it) => base.level = Some(it),
-                Setting::Load(it) => base.load = Some(it),
-                Setting::Denormals(it) => base.denormals = Some(it),
-                Setting::NchwcBlockSize(it) => base.nchwc_block_size = Some(it),
+            match setting {
+                Setting::Threads(it) => base.threads = *it,
+                Setting::Level(it) => base.level = Some(*it),
+                Setting::Load(it) => base.load = Some(*it),
+                Setting::Denormals(it) => base.denormals = Some(*it),
+                Setting::NchwcBlockSize(it) => base.nchwc_block_size = Some(*it),
+                Setting::GeluApproximation(it) => base.gelu_approximation = *it,
+                Setting::Disable(names) => base.disable.extend(names.iter().cloned()),
             }
         }
         Self {

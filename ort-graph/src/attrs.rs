@@ -96,7 +96,16 @@ impl Attrs {
         })
     }
 
-    /// The subgraphs, to change.
+    /// The subgraphs, those of attributes that hold several among them.
+    pub fn subgraphs(&self) -> impl Iterator<Item = &Graph> {
+        self.0.iter().flat_map(|(_, attr)| match attr {
+            Attr::Graph(graph) => std::slice::from_ref(&**graph),
+            Attr::Graphs(graphs) => graphs.as_slice(),
+            _ => &[],
+        })
+    }
+
+    /// The same, to change.
     pub(crate) fn graphs_mut(&mut self) -> impl Iterator<Item = &mut Graph> {
         self.0.iter_mut().flat_map(|(_, attr)| match attr {
             Attr::Graph(graph) => std::slice::from_mut(&mut **graph),

@@ -9,6 +9,7 @@
 
 mod attrs;
 mod dim;
+mod export;
 mod fact;
 mod graph;
 mod ids;
@@ -24,6 +25,7 @@ mod verify;
 
 pub use crate::attrs::{Attr, Attrs, NodeSpec};
 pub use crate::dim::{Dim, Dims};
+pub use crate::export::{Export, ExportError, export};
 pub use crate::fact::{Fact, TensorType, Type, TypeConflict};
 pub use crate::graph::{Graph, GraphError, NewNode, Node, ValueInfo};
 pub use crate::ids::{NodeId, ValueId};

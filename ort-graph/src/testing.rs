@@ -1,5 +1,7 @@
 //! What tests of this crate use for operators and graphs.
 
+pub(crate) mod arbitrary;
+
 use std::sync::Arc;
 
 use ort_tensor::{DType, Inputs, Output};

@@ -14,6 +14,7 @@ mod isa;
 mod ladder;
 mod activation;
 pub mod conv_f32;
+pub mod conv_nchwc;
 pub mod gemm_f32;
 pub mod gemm_f64;
 pub mod gemm_i8;

@@ -13,16 +13,19 @@ use ort_optimizer::{Level, Options};
 
 use crate::error::SessionError;
 use crate::fold::FoldWith;
-use crate::packs::MemoryPacks;
-use crate::plan::Compiler;
-use crate::session::{Metadata, Session};
-use crate::threads::{Pool, default_count};
+use crate::nearest::nearest;
+use crate::optimized::{OperatorCounts, Optimized};
+use crate::session::Session;
+use crate::threads::default_count;
+
+/// Passes that make operators for which ONNX Runtime (1.31) has no CPU kernel: functions that it
+/// takes apart when it reads an ONNX file, but not when it reads an ORT file.
+const NOT_PORTABLE: [&str; 1] = ["HardSwishFusion"];
 
 /// Settings of a session to be.
 #[derive(Clone, Debug, Default)]
 pub struct SessionBuilder {
-    level: Option<Level>,
-    nchwc_block_size: Option<usize>,
+    options: Options,
     n_threads: Option<usize>,
     load: Load,
     cpu: CpuOptions,
@@ -35,7 +38,34 @@ impl SessionBuilder {
     /// How far the graph is optimized; all the way by default.
     #[must_use]
     pub fn level(mut self, level: Level) -> Self {
-        self.level = Some(level);
+        self.options.level = level;
+        self
+    }
+
+    /// Leaves these passes of the optimizer out. A name that no pass has is an error when the
+    /// graph is optimized. (NchwcLowering is not a matter of choice: it stays.)
+    #[must_use]
+    pub fn disable_optimizers(
+        mut self,
+        names: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        self.options.disabled.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// Lets the optimizer run these passes too, which change results by more than rounding, say
+    /// GeluApproximation. A name that no pass has is an error when the graph is optimized.
+    #[must_use]
+    pub fn enable_optimizers(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.options.enabled.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// Stops the optimizer after so many rewrites. Halving it finds the one that breaks a model;
+    /// [`Report::last`](ort_optimizer::Report::last) names it.
+    #[must_use]
+    pub fn stop_after(mut self, n_rewrites: usize) -> Self {
+        self.options.stop_after = Some(n_rewrites);
         self
     }
 
@@ -43,7 +73,7 @@ impl SessionBuilder {
     /// it. Only files that give no evidence of it need this.
     #[must_use]
     pub fn nchwc_block_size(mut self, n_channels: usize) -> Self {
-        self.nchwc_block_size = Some(n_channels);
+        self.options.nchwc_block_size = Some(n_channels);
         self
     }
 
@@ -97,7 +127,7 @@ impl SessionBuilder {
     pub fn commit_from_file(self, path: impl AsRef<Path>) -> Result<Session, SessionError> {
         let start = Instant::now();
         let bytes = ModelBytes::from_path(path, self.load)?;
-        self.build(bytes, start)
+        self.optimized(bytes, start)?.commit()
     }
 
     /// Builds a session of bytes: owned ones, `'static` ones, or those of any owner.
@@ -105,40 +135,64 @@ impl SessionBuilder {
     /// # Errors
     /// If the bytes are not sound, or hold a model that cannot run here.
     pub fn commit(self, bytes: ModelBytes) -> Result<Session, SessionError> {
-        self.build(bytes, Instant::now())
+        self.optimized(bytes, Instant::now())?.commit()
     }
 
-    fn build(mut self, bytes: ModelBytes, start: Instant) -> Result<Session, SessionError> {
+    /// Optimizes the graph of a file, to save it, or to see what becomes of it, or to build a
+    /// session of it. Passes that make operators without a kernel in ONNX Runtime are left out, so
+    /// that it can run what is saved; a session built at once has them.
+    ///
+    /// # Errors
+    /// If the file cannot be had, is not sound, or holds a model that cannot run here.
+    pub fn optimize_from_file(self, path: impl AsRef<Path>) -> Result<Optimized, SessionError> {
+        let start = Instant::now();
+        let bytes = ModelBytes::from_path(path, self.load)?;
+        self.disable_optimizers(NOT_PORTABLE).optimized(bytes, start)
+    }
+
+    /// The same with a model in memory.
+    ///
+    /// # Errors
+    /// If the bytes are not sound, or hold a model that cannot run here.
+    pub fn optimize(self, bytes: ModelBytes) -> Result<Optimized, SessionError> {
+        self.disable_optimizers(NOT_PORTABLE).optimized(bytes, Instant::now())
+    }
+
+    fn optimized(mut self, bytes: ModelBytes, start: Instant) -> Result<Optimized, SessionError> {
+        let mut named = self.options.disabled.iter().chain(&self.options.enabled);
+        named.try_for_each(|name| known_optimizer(name))?;
         let file = ort_format::open(bytes.as_slice(), &self.limits).map_err(Box::new)?;
         let registry = ort_ops::registry();
         let model = import(file, bytes.bytes(), &registry, self.import_limits).map_err(Box::new)?;
         let n_threads = self.n_threads.unwrap_or_else(default_count);
         self.cpu.max_threads = Some(n_threads);
-        self.cpu.fuses = self.level.unwrap_or_default() == Level::All;
+        self.cpu.fuses = self.options.level == Level::All;
         self.providers.push(Arc::new(CpuProvider::new(self.cpu)?));
-        let options = Options {
-            level: self.level.unwrap_or(Level::All),
-            opset: model.info.opset(""),
-            nchwc_block_size: self.nchwc_block_size,
-            ..Options::default()
-        };
+        self.options.opset = model.info.opset("");
+        let before = OperatorCounts::of(&model.graph);
         let eval = FoldWith(&self.providers);
-        let optimized = ort_optimizer::optimize(model.graph, &registry, &options, &eval);
+        let optimized = ort_optimizer::optimize(model.graph, &registry, &self.options, &eval);
         let (graph, report) = optimized.map_err(Box::new)?;
-        let mut packs = MemoryPacks::default();
-        let mut compiler = Compiler { providers: &self.providers, packs: &mut packs };
-        let plan = compiler.compile(graph)?;
-        let pool = Pool::new(n_threads)
-            .map_err(|error| SessionError::Threads { n_threads, reason: error.to_string() })?;
-        let names = plan.graph.outputs().iter().map(|&id| plan.graph.value(id).name.clone());
-        let output_names = names.collect();
-        let metadata = Metadata {
+        Ok(Optimized {
+            graph,
+            bytes,
+            limits: self.limits,
             model: model.info,
             warnings: model.warnings.iter().map(ImportWarning::to_string).collect(),
-            optimized: report,
-            load_time: start.elapsed(),
-        };
-        let (providers, packed_bytes) = (self.providers, packs.n_bytes());
-        Ok(Session { plan, providers, pool, bytes, metadata, packed_bytes, output_names })
+            report,
+            before,
+            providers: self.providers,
+            n_threads,
+            start,
+        })
     }
+}
+
+/// That a pass of the optimizer has this name.
+fn known_optimizer(name: &str) -> Result<(), SessionError> {
+    let known = || ort_optimizer::passes().map(|(name, ..)| name);
+    if known().any(|known| known == name) {
+        return Ok(());
+    }
+    Err(SessionError::UnknownOptimizer { name: name.to_owned(), nearest: nearest(name, known()) })
 }

@@ -1,8 +1,11 @@
 //! What can go wrong between a path and a session, and between a caller and a run.
 
+use std::io;
+use std::path::PathBuf;
+
 use ort_ep_cpu::UnavailableIsa;
-use ort_format::FormatError;
-use ort_graph::{ImportError, Type};
+use ort_format::{FormatError, WriteError};
+use ort_graph::{ExportError, ImportError, Type};
 use ort_loader::LoadError;
 use ort_optimizer::OptimizeError;
 
@@ -27,6 +30,14 @@ pub enum SessionError {
     /// No provider runs some node, or none could compile it.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// No pass of the optimizer has the name of one to be left out.
+    #[error("there is no optimizer `{name}`{}", did_you_mean(*nearest))]
+    UnknownOptimizer {
+        /// The name given.
+        name: String,
+        /// The one that was probably meant.
+        nearest: Option<&'static str>,
+    },
     /// The machine lacks the instruction set that was asked for.
     #[error(transparent)]
     Isa(#[from] UnavailableIsa),
@@ -38,6 +49,36 @@ pub enum SessionError {
         /// What the system says.
         reason: String,
     },
+}
+
+/// A model that cannot be saved.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SaveError {
+    /// The graph has something that no file can hold.
+    #[error(transparent)]
+    Export(#[from] Box<ExportError>),
+    /// The file would be too big, or not sound.
+    #[error(transparent)]
+    Format(#[from] Box<WriteError>),
+    /// There is something else than a file in its place.
+    #[error("{}: this is not a file", path.display())]
+    NotAFile {
+        /// The place.
+        path: PathBuf,
+    },
+    /// The system does not write it.
+    #[error("{}: cannot be written: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
 }
 
 /// Inputs that do not fit the model.

@@ -15,6 +15,9 @@
 //!
 //! A session maps the file by default, and its constants are slices of the mapping. [`Session::run`]
 //! takes `&self`: concurrent runs share the plan, and each has memory of its own.
+//!
+//! [`SessionBuilder::optimize`] stops half way: what it gives can be looked at, and saved as a file
+//! that this crate and ONNX Runtime load.
 
 #![forbid(unsafe_code)]
 
@@ -26,21 +29,26 @@ mod fold;
 mod inputs;
 mod inspect;
 mod memory;
+mod nearest;
+mod optimized;
 mod outputs;
 mod packs;
 mod plan;
 mod profile;
 mod run;
+mod save;
 mod session;
 mod threads;
 
 pub use crate::builder::SessionBuilder;
-pub use crate::error::{InputError, SessionError};
+pub use crate::error::{InputError, SaveError, SessionError};
 pub use crate::inputs::{InputValue, RunInputs};
 pub use crate::inspect::{
     DenormalWeights, Hints, Inspection, OperatorCount, WeightCount, denormal_weights, inspect,
 };
 pub use crate::memory::MemoryReport;
+pub use crate::nearest::nearest;
+pub use crate::optimized::{OperatorChange, Optimized};
 pub use crate::outputs::Outputs;
 pub use crate::plan::PlanError;
 pub use crate::profile::StepTime;
@@ -51,7 +59,7 @@ pub use ort_ep::ExecutionProvider;
 pub use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice};
 pub use ort_graph::{Dim, ModelInfo, Type};
 pub use ort_loader::{Load, MeasureError, ModelBytes, ProcessMemory, process_memory};
-pub use ort_optimizer::{Level, Report};
+pub use ort_optimizer::{Exactness, Level, PassReport, Report, Step};
 pub use ort_tensor::{
     Bool, Complex, DType, Element, Number, Tensor, TensorError, TensorView, Value, ValueView, bf16,
     f16, with_dtype,

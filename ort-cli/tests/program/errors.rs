@@ -87,6 +87,15 @@ fn a_folder_without_inputs_is_named() {
 }
 
 #[test]
+fn a_pass_that_nobody_knows_is_named() {
+    let expected = "there is no optimizer `ConstantFoldin`; did you mean `ConstantFolding`?";
+    let key = "optimization.disable_specified_optimizers=ConstantFoldin";
+    for option in [["--disable", "ConstantFoldin"], ["--config", key]] {
+        assert_eq!(error_of(&["run", &model("magika"), option[0], option[1]]), expected);
+    }
+}
+
+#[test]
 fn wrong_usage_has_exit_code_two_and_says_what_would_be_right() {
     for (arguments, expected) in [
         (&["weigh", "m.ort"][..], "unrecognized subcommand 'weigh'"),
@@ -95,6 +104,7 @@ fn wrong_usage_has_exit_code_two_and_says_what_would_be_right() {
         (&["run", "m.ort", "--threads", "0"], "expected a number from 1 to 1024"),
         (&["run", "m.ort", "--shape", "x"], "expected NAME=1x3x640x640"),
         (&["bench", "m.ort", "--seconds", "-1"], "a number of seconds"),
+        (&["optimize", "m.ort"], "--output <OUT>"),
         (
             &["run", "m.ort", "--config", "session.intra_op_num_thread=2"],
             "unknown key; did you mean `session.intra_op_num_threads`?",

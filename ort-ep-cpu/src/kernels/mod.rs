@@ -96,6 +96,7 @@ macro_rules! kernels {
 
 // One a line.
 kernels! {
+    attention,
     batch_norm,
     binary,
     byte_binary,
@@ -108,6 +109,7 @@ kernels! {
     gemm,
     layer_norm,
     matmul,
+    nchwc_conv,
     pool,
     quantize,
     reduce,

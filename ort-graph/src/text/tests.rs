@@ -1,11 +1,11 @@
 //! Text that is read is printed as it was; graphs that are printed are read as they were.
 
 use expect_test::{Expect, expect};
-use ort_tensor::{AlignedBuf, DType, Tensor};
 use proptest::prelude::*;
 
+use crate::testing::arbitrary::{arbitrary_graph, arbitrary_tensor};
 use crate::testing::{parse, registry};
-use crate::{Attr, Attrs, Dim, Fact, Graph, NewNode, ValueId};
+use crate::{Graph, ValueId};
 
 fn assert_printed(text: &str, expected: &Expect) {
     expected.assert_eq(&parse(text).text().with_facts().to_string());
@@ -100,86 +100,6 @@ fn errors_say_where_and_what() {
     }
 }
 
-fn arbitrary_tensor() -> impl Strategy<Value = Tensor> {
-    let shape = prop::collection::vec(0_usize..4, 0..3);
-    let bytes = prop::collection::vec(any::<u8>(), 9 * 16);
-    (0..DType::ALL.len(), shape, bytes, ".*").prop_map(|(dtype, shape, bytes, string)| {
-        let (dtype, n) = (DType::ALL[dtype], shape.iter().product());
-        if dtype == DType::String {
-            return Tensor::from_strings(&shape, vec![string; n]).unwrap();
-        }
-        let bytes = &bytes[..dtype.n_bytes(n).unwrap()];
-        let mut tensor = Tensor::zeros(dtype, &shape).unwrap();
-        if dtype.is_packed() {
-            let codes: Vec<u8> = bytes.iter().cycle().take(n).map(|byte| byte & 3).collect();
-            tensor.view_mut().pack(&codes).unwrap();
-            return tensor;
-        }
-        Tensor::from_bytes(dtype, &shape, bytes::Bytes::from_owner(AlignedBuf::copy_of(bytes)))
-            .unwrap()
-    })
-}
-
-fn arbitrary_attr() -> impl Strategy<Value = Attr> {
-    let float = prop_oneof![any::<f32>(), Just(f32::INFINITY), Just(-0.0)];
-    prop_oneof![
-        any::<i64>().prop_map(Attr::Int),
-        float.clone().prop_map(Attr::Float),
-        ".*".prop_map(Attr::String),
-        arbitrary_tensor().prop_map(Attr::Tensor),
-        prop::collection::vec(any::<i64>(), 0..3).prop_map(Attr::Ints),
-        prop::collection::vec(float, 0..3).prop_map(Attr::Floats),
-        prop::collection::vec(".*", 0..3).prop_map(Attr::Strings),
-        prop::collection::vec(arbitrary_tensor(), 0..3).prop_map(Attr::Tensors),
-    ]
-}
-
-/// A chain of nodes, each of which reads earlier values and may have a subgraph that captures one.
-fn arbitrary_graph() -> impl Strategy<Value = Graph> {
-    let node = ("\\PC*", arbitrary_attr(), any::<[u8; 3]>());
-    let parts = (arbitrary_tensor(), "\\PC*", prop::collection::vec(node, 0..5));
-    parts.prop_map(|(tensor, symbol, nodes)| {
-        let mut graph = Graph::new();
-        let dims = [Dim::Symbol(symbol.as_str().into()), Dim::Unknown, Dim::Known(2)];
-        let x = graph.add_value("x", Fact::tensor(DType::F32, dims)).unwrap();
-        let w = graph.add_value("w", Fact::shaped(tensor.dtype(), tensor.shape())).unwrap();
-        graph.value_mut(w).default = Some(tensor.clone());
-        graph.set_inputs(vec![x, w]);
-        let c = graph.add_constant("c", tensor).unwrap();
-        let mut values = vec![x, w, c];
-        for (i, (name, attr, picks)) in nodes.into_iter().enumerate() {
-            let pick = |pick: u8| values[usize::from(pick) % values.len()];
-            let mut attrs = Attrs::new().with("a", attr);
-            let there = pick(picks[2]);
-            let mut captured = Vec::new();
-            if picks[2] % 2 == 0 {
-                let mut body = Graph::new();
-                let here = body.add_captured("mine", &graph, there).unwrap();
-                body.set_outputs(vec![here]);
-                captured.extend(body.captures().iter().map(|&(_, there)| there));
-                attrs.set("body", Attr::Graph(Box::new(body)));
-            }
-            let y = graph.add_value(format!("{name}{i}"), Fact::UNKNOWN).unwrap();
-            let inputs = vec![Some(pick(picks[0])), None, Some(pick(picks[1]))];
-            let (op_type, outputs) = ("Op".to_owned(), vec![None, Some(y)]);
-            let new = NewNode {
-                name,
-                op_type,
-                since_version: 7,
-                inputs,
-                outputs,
-                captured,
-                attrs,
-                ..NewNode::default()
-            };
-            graph.add_node(new, &registry()).unwrap();
-            values.push(y);
-        }
-        graph.set_outputs(values.split_off(1));
-        graph
-    })
-}
-
 proptest! {
     #[test]
     fn contents_are_read_back_bit_by_bit(tensor in arbitrary_tensor()) {
@@ -191,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn a_graph_that_is_printed_and_read_prints_the_same(graph in arbitrary_graph()) {
+    fn a_graph_that_is_printed_and_read_prints_the_same(graph in arbitrary_graph(Some("mine"))) {
         prop_assert_eq!(graph.verify(), Ok(()));
         let text = graph.text().in_full().with_facts();
         let read = parse(&text.to_string());

@@ -39,7 +39,7 @@ impl Axis {
     }
 
     /// The taps with which `output` reads an input.
-    pub(super) fn taps(&self, output: usize) -> Range<usize> {
+    pub(crate) fn taps(&self, output: usize) -> Range<usize> {
         self.below(output * self.stride, self.dilation, self.kernel)
     }
 

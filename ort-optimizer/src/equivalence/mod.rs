@@ -4,6 +4,7 @@
 mod blocker;
 mod blocks;
 mod networks;
+mod quantized;
 mod random;
 mod transposes;
 
@@ -107,7 +108,8 @@ proptest! {
         layout_block in prop::sample::select(vec![None, Some(4), Some(8), Some(16)])
     ) {
         let text = networks::network(FLOATS[dtype], n_layers, seed);
-        let options = Options { level: Level::ALL[level], layout_block, ..Options::default() };
+        let opset = seed.is_multiple_of(2).then_some(21);
+        let options = Options { level: Level::ALL[level], layout_block, opset, ..Options::default() };
         assert_same(&text, &options, Exactness::Rounding, seed);
     }
 
@@ -131,6 +133,7 @@ proptest! {
         let options = Options {
             enabled: vec![chosen.to_owned()],
             layout_block: Some(8),
+            opset: Some(21),
             ..only(|name, _| name == chosen)
         };
         assert_same(&text, &options, exactness, seed);
@@ -146,6 +149,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("CastElimination", "random::graph"),
     ("ConstantFolding", "random::graph"),
     ("DeadCodeElimination", "random::graph"),
+    ("LabelEncoderFusion", "its own tests"),
     ("NchwcLowering", "blocks"),
 ];
 
@@ -156,7 +160,8 @@ fn networks_have_something_for_every_pass() {
     let (mut n_finite, mut n_elements) = (0, 0);
     for seed in 0..400 {
         let text = networks::network("float", 10, seed);
-        let options = Options { layout_block: Some(8), ..Options::default() };
+        let opset = [None, Some(21)][usize::from(seed % 2 == 0)];
+        let options = Options { layout_block: Some(8), opset, ..Options::default() };
         let (after, report) = optimized(&text, &options);
         for pass in report.passes {
             *applied.entry(pass.name).or_insert(0) += pass.applied;

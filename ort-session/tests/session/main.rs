@@ -6,5 +6,6 @@ mod bytes;
 mod concurrency;
 mod inputs;
 mod model;
+mod optimize;
 mod providers;
 mod sequence_map;

@@ -44,7 +44,7 @@ impl Convolutional {
 
     fn layer(&mut self) -> Image {
         let x = self.any();
-        match self.writer.rng.below(16) {
+        match self.writer.rng.below(18) {
             0..5 => self.convolution(&x),
             5 => self.normalized(&x),
             6 => self.per_channel(&x),
@@ -56,6 +56,8 @@ impl Convolutional {
             12 => self.turned(&x),
             13 => self.split(&x),
             14 => self.resized(&x),
+            15 => self.detoured(&x),
+            16 => self.cropped(&x),
             _ => {
                 let name = self.writer.branches(&x.name, "Relu-14", "Neg-13");
                 Image { name, ..x }
@@ -108,14 +110,16 @@ impl Convolutional {
     }
 
     fn normalized(&mut self, x: &Image) -> Image {
-        let c = [x.shape[1]];
+        Image { name: self.batch_normalization(&x.name, x.shape[1]), ..*x }
+    }
+
+    fn batch_normalization(&mut self, x: &str, c: usize) -> String {
         let (scale, bias) =
-            (self.writer.constant(&c, [0.5, 1.5]), self.writer.constant(&c, [-1.0, 1.0]));
+            (self.writer.constant(&[c], [0.5, 1.5]), self.writer.constant(&[c], [-1.0, 1.0]));
         let (mean, var) =
-            (self.writer.constant(&c, [-1.0, 0.5]), self.writer.constant(&c, [0.5, 2.0]));
-        let inputs = [&*x.name, &scale, &bias, &mean, &var];
-        let name = self.writer.node("BatchNormalization-15 [epsilon: 0.001]", &inputs);
-        Image { name, ..*x }
+            (self.writer.constant(&[c], [-1.0, 0.5]), self.writer.constant(&[c], [0.5, 2.0]));
+        let inputs = [x, &scale, &bias, &mean, &var];
+        self.writer.node("BatchNormalization-15 [epsilon: 0.001]", &inputs)
     }
 
     fn per_channel(&mut self, x: &Image) -> Image {
@@ -162,9 +166,14 @@ impl Convolutional {
         let hidden = self.writer.node("Conv-11", &[&squeezed.name, &down]);
         let hidden = self.writer.node("Relu-14", &[&hidden]);
         let gate = self.writer.node("Conv-11", &[&hidden, &up]);
-        let gate = match self.writer.chance(2) {
-            true => self.writer.node("Sigmoid-13", &[&gate]),
-            false => self.writer.node("HardSigmoid-6", &[&gate]),
+        let gate = match self.writer.rng.below(3) {
+            0 => self.writer.node("Sigmoid-13", &[&gate]),
+            1 => self.writer.node("HardSigmoid-6", &[&gate]),
+            _ => {
+                let clipped = self.writer.shifted_clip(&gate);
+                let six = self.writer.number(6.0);
+                self.writer.node("Div-14", &[&clipped, &six])
+            }
         };
         Image { name: self.writer.node("Mul-14", &[&x.name, &gate]), ..*x }
     }
@@ -250,6 +259,43 @@ impl Convolutional {
         Image { name: self.writer.node(op, &[&x.name, "_", &scales]), shape: [n, c, 2 * h, 2 * w] }
     }
 
+    /// Without the first row and the last column.
+    fn cropped(&mut self, x: &Image) -> Image {
+        let [n, c, h, w] = x.shape;
+        if h < 3 || w < 3 {
+            return self.activated(x.clone());
+        }
+        let (one, end) = (self.writer.ints(&[1]), self.writer.ints(&[i64::MAX]));
+        let (zero, last) = (self.writer.ints(&[0]), self.writer.ints(&[-1]));
+        let axis = self.writer.ints(&[2]);
+        let rows = self.writer.node("Slice-13", &[&x.name, &one, &end, &axis]);
+        let name = self.writer.node("Slice-13", &[&rows, &zero, &last, &last]);
+        Image { name, shape: [n, c, h - 1, w - 1] }
+    }
+
+    /// The same image after nodes that change nothing.
+    fn detoured(&mut self, x: &Image) -> Image {
+        let name = match self.writer.rng.below(4) {
+            0 => self.writer.node("Concat-13 [axis: 1]", &[&x.name]),
+            1 => {
+                let zeros = self.writer.ints(&[0; 8]);
+                self.writer.node("Pad-13", &[&x.name, &zeros])
+            }
+            2 => {
+                let [_, c, h, w] = x.shape.map(|n| i64::try_from(n).unwrap());
+                let (rows, shape) = (self.writer.ints(&[-1, w]), self.writer.ints(&[-1, c, h, w]));
+                let flat = self.writer.node("Reshape-14", &[&x.name, &rows]);
+                self.writer.node("Reshape-14", &[&flat, &shape])
+            }
+            _ => {
+                let wide = self.writer.node("Cast-13 [to: 11]", &[&x.name]);
+                let shape = self.writer.node("Shape-13", &[&wide]);
+                self.writer.node("Reshape-14", &[&x.name, &shape])
+            }
+        };
+        Image { name, ..*x }
+    }
+
     /// A pool of everything and a product.
     fn classifier(&mut self) -> String {
         let x = self.any();
@@ -261,10 +307,55 @@ impl Convolutional {
             let shape = self.writer.ints(&[0, -1]);
             self.writer.node("Reshape-14", &[&pooled, &shape])
         };
-        let (weights, bias) =
-            (self.writer.constant(&[c, 5], [-0.5, 0.5]), self.writer.constant(&[5], [-1.0, 1.0]));
-        let product = self.writer.node("MatMul-13", &[&flat, &weights]);
-        let sum = self.writer.node("Add-14", &[&product, &bias]);
-        if self.writer.chance(2) { self.writer.node("Softmax-13", &[&sum]) } else { sum }
+        let product = self.product(&flat, c);
+        match self.writer.rng.below(4) {
+            0 => self.writer.node("Softmax-13", &[&product]),
+            1 => {
+                let factor = self.writer.constant(&[5], [0.5, 1.5]);
+                let scaled = self.writer.node("Mul-14", &[&product, &factor]);
+                self.writer.node("Add-14", &[&scaled, &factor])
+            }
+            2 => {
+                let (one, two) = (self.writer.number(1.0), self.writer.number(2.0));
+                let divisor = self.writer.node("Exp-13", &[&product]);
+                let inverse = self.writer.node("Div-14", &[&one, &divisor]);
+                self.writer.node("Mul-14", &[&inverse, &two])
+            }
+            _ => product,
+        }
+    }
+
+    /// A product of `[n, c]` with a constant, to `[n, 5]`, in one of the ways to write it.
+    fn product(&mut self, x: &str, c: usize) -> String {
+        let bias = self.writer.constant(&[5], [-1.0, 1.0]);
+        match self.writer.rng.below(6) {
+            0 => {
+                let weights = self.writer.constant(&[5, c], [-0.5, 0.5]);
+                let turned = self.writer.node("Transpose-13", &[x]);
+                self.writer.node("Gemm-13 [transA: 1, transB: 1]", &[&turned, &weights, &bias])
+            }
+            form => {
+                let weights = self.writer.constant(&[c, 5], [-0.5, 0.5]);
+                match form {
+                    1 => {
+                        let product = self.writer.node("Gemm-13", &[x, &weights]);
+                        self.writer.node("Sum-13", &[&product, &bias])
+                    }
+                    2 => {
+                        let product = self.writer.node("MatMul-13", &[x, &weights]);
+                        self.batch_normalization(&product, 5)
+                    }
+                    3 => {
+                        let product = self.writer.node("Gemm-13", &[x, &weights, &bias]);
+                        self.writer.activation(&product)
+                    }
+                    4 => self.writer.node("Gemm-13", &[x, &weights, &bias]),
+                    _ => {
+                        let product = self.writer.node("MatMul-13", &[x, &weights]);
+                        self.writer.node("Add-14", &[&product, &bias])
+                    }
+                }
+            }
+        }
     }
 }

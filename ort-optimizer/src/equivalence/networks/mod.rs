@@ -132,7 +132,7 @@ impl Writer {
 
     /// An activation of `x`, from one node or from pieces.
     fn activation(&mut self, x: &str) -> String {
-        match self.rng.below(14) {
+        match self.rng.below(15) {
             0 | 1 => self.node("Relu-14", &[x]),
             2 => self.node("Sigmoid-13", &[x]),
             3 => self.node("Tanh-13", &[x]),
@@ -154,13 +154,15 @@ impl Writer {
             10 => self.erf_gelu(x),
             11 => self.tanh_gelu(x),
             12 => {
-                let three = self.number(3.0);
-                let sum = self.node("Add-14", &[x, &three]);
-                let (low, high) = (self.number(0.0), self.number(6.0));
-                let clipped = self.node("Clip-13", &[&sum, &low, &high]);
+                let clipped = self.shifted_clip(x);
                 let product = self.node("Mul-14", &[x, &clipped]);
                 let six = self.number(6.0);
                 self.node("Div-14", &[&product, &six])
+            }
+            13 => {
+                let (low, high) = (self.number(0.25), self.number(1.5));
+                let rectified = self.node("Relu-14", &[x]);
+                self.node("Clip-13", &[&rectified, &low, &high])
             }
             _ => {
                 let alpha = self.number(1.702);
@@ -169,6 +171,14 @@ impl Writer {
                 self.node("Mul-14", &[x, &gate])
             }
         }
+    }
+
+    /// `clip(x + 3, 0, 6)`.
+    fn shifted_clip(&mut self, x: &str) -> String {
+        let three = self.number(3.0);
+        let sum = self.node("Add-14", &[x, &three]);
+        let (low, high) = (self.number(0.0), self.number(6.0));
+        self.node("Clip-13", &[&sum, &low, &high])
     }
 
     fn erf_gelu(&mut self, x: &str) -> String {

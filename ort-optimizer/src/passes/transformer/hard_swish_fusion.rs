@@ -6,6 +6,7 @@
 
 use ort_graph::Attrs;
 use ort_ops::ops::activation::Activation;
+use ort_tensor::DType;
 
 use crate::matching::Match;
 use crate::options::{Exactness, Level};
@@ -33,7 +34,11 @@ pub(crate) const PASS: Pass = Pass {
     },
 };
 
+/// The attribute is a float, and its sixth not that of a double.
 fn is_sixth(found: &Match<'_>) -> Result<(), Refusal> {
+    if found.fact("x").dtype() == Some(DType::F64) {
+        return Err(Refusal("a sixth of a float is none of a double"));
+    }
     match super::operator(found.node("HardSigmoid")) {
         Some(&Activation::HardSigmoid { alpha, beta }) if alpha == 1.0 / 6.0 && beta == 0.5 => {
             Ok(())

@@ -1,7 +1,8 @@
 //! The word that was probably meant.
 
-/// The known word nearest to `word`, if not more than a third of it would have to change.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+/// The known word nearest to `word`, if not more than a third of it would have to change: what a
+/// message about an unknown word can suggest.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let distances = known.into_iter().map(|other| (distance(word, other), other));
     let (distance, nearest) = distances.min_by_key(|(distance, _)| *distance)?;
     (distance <= nearest.len().div_ceil(3)).then_some(nearest)

@@ -1,0 +1,213 @@
+//! `optimize`: what a model becomes, told and saved.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ort_session::{OperatorChange, Optimized, PassReport};
+use serde_json::{Value as Json, json};
+
+use crate::failure::Failure;
+use crate::number::{self, plural};
+use crate::options::SessionOptions;
+use crate::print::{Flush, Table, bold, line};
+
+/// Optimize a model and save it as a .ort file, for this program and for ONNX Runtime
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// The model, a .ort file
+    model: PathBuf,
+    /// Where the optimized model goes; nothing is saved without it
+    #[arg(short, long, value_name = "OUT", required_unless_present_any = ["explain", "json"])]
+    output: Option<PathBuf>,
+    /// Show what each pass did and what it left alone, and why
+    #[arg(long)]
+    explain: bool,
+    /// Stop after so many rewrites and show the last: halve it to find the one that breaks a model
+    #[arg(long, value_name = "N")]
+    stop_after: Option<usize>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    session: SessionOptions,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let (model, output) = (&arguments.model, arguments.output.as_deref());
+    let start = Instant::now();
+    let optimized = arguments.session.optimize(model, arguments.stop_after)?;
+    let time = start.elapsed();
+    let n_bytes = output.map(|output| save(&optimized, model, output)).transpose()?;
+    let operators = optimized.operators();
+    let view = View { arguments, optimized: &optimized, operators, time, n_bytes };
+    if arguments.json {
+        line(view.to_json())?;
+    } else {
+        line(view.to_text())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Saves the model and tells how many bytes it takes. It may not replace the one it was made from,
+/// which nothing could bring back.
+fn save(optimized: &Optimized, model: &Path, output: &Path) -> Result<usize, Failure> {
+    if let (Ok(from), Ok(to)) = (fs::canonicalize(model), fs::canonicalize(output))
+        && from == to
+    {
+        return Err(Failure::Overwrite { path: output.to_owned() });
+    }
+    optimized.write(output).map_err(|source| Failure::save(model, source))
+}
+
+/// What is shown.
+struct View<'a> {
+    arguments: &'a Arguments,
+    optimized: &'a Optimized,
+    operators: Vec<OperatorChange>,
+    time: Duration,
+    /// Of the file that was written.
+    n_bytes: Option<usize>,
+}
+
+impl View<'_> {
+    fn to_text(&self) -> String {
+        let mut parts = vec![self.headline()];
+        if self.arguments.explain {
+            parts.extend([self.passes(), self.operators()]);
+        }
+        parts.push(self.sum());
+        parts.retain(|part| !part.is_empty());
+        parts.join("\n\n")
+    }
+
+    fn headline(&self) -> String {
+        let model = bold(self.arguments.model.display());
+        let size = number::bytes(self.optimized.bytes().len());
+        let mut text = format!("{model} · {size} · level {}", self.arguments.session.level());
+        if let (Some(output), Some(n_bytes)) = (&self.arguments.output, self.n_bytes) {
+            text += &format!(" → {} · {}", bold(output.display()), number::bytes(n_bytes));
+        }
+        text
+    }
+
+    /// Passes that did something, or had a reason not to.
+    fn passes(&self) -> String {
+        use Flush::{Left, Right};
+        let mut table = Table::new([
+            ("pass", Left),
+            ("level", Left),
+            ("exactness", Left),
+            ("applied", Right),
+            ("time", Right),
+            ("refused", Left),
+        ]);
+        let passes = &self.optimized.report().passes;
+        let is_shown = |pass: &&PassReport| pass.applied > 0 || !pass.refused.is_empty();
+        for pass in passes.iter().filter(is_shown) {
+            let refused = |(reason, n): &(&str, usize)| format!("{reason} ({})", number::count(*n));
+            let refused: Vec<String> = pass.refused.iter().map(refused).collect();
+            table.row([
+                pass.name.to_owned(),
+                pass.level.to_string(),
+                pass.exactness.to_string(),
+                number::count(pass.applied),
+                number::time(Duration::from_micros(pass.micros)),
+                refused.join(", "),
+            ]);
+        }
+        let n_idle = passes.iter().filter(|pass| !is_shown(pass)).count();
+        format!("{table}\n  {} found nothing", plural_passes(n_idle))
+    }
+
+    /// Operators of which there are now more or fewer.
+    fn operators(&self) -> String {
+        if self.operators.iter().all(|change| change.before == change.after) {
+            return String::new();
+        }
+        let mut table = Table::new([
+            ("operator", Flush::Left),
+            ("domain", Flush::Left),
+            ("before", Flush::Right),
+            ("after", Flush::Right),
+        ]);
+        for change in self.operators.iter().filter(|change| change.before != change.after) {
+            let domain = if change.domain.is_empty() { "ai.onnx" } else { &change.domain };
+            table.row([
+                change.op_type.clone(),
+                domain.to_owned(),
+                number::count(change.before),
+                number::count(change.after),
+            ]);
+        }
+        table.to_string()
+    }
+
+    fn sum(&self) -> String {
+        let report = self.optimized.report();
+        let (before, after) = self.n_nodes();
+        let mut text = format!(
+            "  {} → {} · {} · {}",
+            plural(before, "node"),
+            number::count(after),
+            plural(report.applied(), "rewrite"),
+            number::time(self.time),
+        );
+        if let Some(last) = report.last.as_ref().filter(|_| self.arguments.stop_after.is_some()) {
+            text += &format!("\n  last rewrite: {} at `{}`", last.pass, last.node);
+        }
+        text
+    }
+
+    fn n_nodes(&self) -> (usize, usize) {
+        let sum = |of: fn(&OperatorChange) -> usize| self.operators.iter().map(of).sum();
+        (sum(|change| change.before), sum(|change| change.after))
+    }
+
+    fn to_json(&self) -> Json {
+        let report = self.optimized.report();
+        let (before, after) = self.n_nodes();
+        let output = self.arguments.output.as_deref().map(Path::to_string_lossy);
+        let last = report.last.as_ref();
+        json!({
+            "model": self.arguments.model.to_string_lossy(),
+            "output": output,
+            "file_bytes": { "before": self.optimized.bytes().len(), "after": self.n_bytes },
+            "level": self.arguments.session.level(),
+            "ms": number::millis(self.time),
+            "nodes": { "before": before, "after": after },
+            "applied": report.applied(),
+            "passes": report.passes.iter().map(pass_json).collect::<Json>(),
+            "operators": self.operators.iter().map(operator_json).collect::<Json>(),
+            "last": last.map(|last| json!({ "pass": last.pass, "node": last.node })),
+        })
+    }
+}
+
+fn pass_json(pass: &PassReport) -> Json {
+    let refused = |(reason, n): &(&str, usize)| json!({ "reason": reason, "nodes": n });
+    json!({
+        "name": pass.name,
+        "level": pass.level.name(),
+        "exactness": pass.exactness.to_string(),
+        "applied": pass.applied,
+        "refused": pass.refused.iter().map(refused).collect::<Json>(),
+        "ms": number::millis(Duration::from_micros(pass.micros)),
+    })
+}
+
+fn operator_json(change: &OperatorChange) -> Json {
+    json!({
+        "domain": change.domain,
+        "op_type": change.op_type,
+        "before": change.before,
+        "after": change.after,
+    })
+}
+
+fn plural_passes(n: usize) -> String {
+    format!("{} other pass{}", number::count(n), if n == 1 { "" } else { "es" })
+}

@@ -1,0 +1,117 @@
+//! The sizes of a convolution, and where its sets of filters read and write.
+
+use std::ops::Range;
+
+use ort_ep::KernelError;
+use ort_graph::OpError;
+use ort_kernels::conv_f32::Axis;
+use ort_kernels::conv_nchwc::Form;
+use ort_ops::ops::conv::Conv;
+use ort_tensor::Shape;
+
+use super::parts::Cut;
+use crate::kernels::conv::axes;
+
+/// The sizes of one signature of shapes.
+#[derive(Debug)]
+pub(super) struct Geometry {
+    /// The shape of the result.
+    pub(super) shape: Shape,
+    pub(super) form: Form,
+    pub(super) axes: [Axis; 2],
+    /// Output channels.
+    pub(super) filters: usize,
+    block: usize,
+    group: usize,
+    /// Input channels of a filter.
+    channels: usize,
+}
+
+/// The form of filters `[o, c, …]` in `group` groups; `None` if there is no kernel for it.
+pub(super) fn form([o, c]: [usize; 2], group: usize, block: usize) -> Option<Form> {
+    let group_has_blocks = o.is_multiple_of(group) && (o / group).is_multiple_of(block);
+    if c >= block {
+        (group_has_blocks && c.is_multiple_of(block)).then_some(Form::Blocks)
+    } else if c == 1 && group > 1 {
+        (o == group && o.is_multiple_of(block)).then_some(Form::Depthwise)
+    } else {
+        group_has_blocks.then_some(Form::Planes)
+    }
+}
+
+impl Geometry {
+    pub(super) fn new(
+        op: &Conv,
+        block: usize,
+        x: &[usize],
+        w: &[usize],
+    ) -> Result<Self, KernelError> {
+        let wrong = || -> KernelError {
+            let (left, right) = (x.to_vec(), w.to_vec());
+            OpError::Shapes { what: "channels and groups", left, right }.into()
+        };
+        let (&[n, found, h, w_in], &[o, c, kh, kw]) = (x, w) else { return Err(wrong()) };
+        if c.checked_mul(op.group) != Some(found) {
+            return Err(wrong());
+        }
+        let form = form([o, c], op.group, block).ok_or_else(wrong)?;
+        let window = op.window.window(&[h, w_in], &[kh, kw]).map_err(KernelError::Op)?;
+        let shape = [n, o].into_iter().chain(window.output.iter().copied()).collect();
+        let [_, height, width] = axes(&window).ok_or_else(wrong)?;
+        let axes = [height, width];
+        Ok(Self { shape, form, axes, filters: o, block, group: op.group, channels: c })
+    }
+
+    /// Products in a result.
+    pub(super) fn terms(&self) -> usize {
+        self.channels * self.taps()
+    }
+
+    /// Elements of an output plane.
+    pub(super) fn n_outputs(&self) -> usize {
+        self.axes.iter().map(|axis| axis.output).product()
+    }
+
+    /// Elements of x and of w that the output blocks from `first` on read, where blocks are counted
+    /// through all images and all `n` are of one group.
+    pub(super) fn reads(&self, first: usize, n: usize) -> (Range<usize>, Range<usize>) {
+        let plane: usize = self.axes.iter().map(|axis| axis.input).product();
+        let x = match self.form {
+            Form::Depthwise => first * self.block * plane..(first + n) * self.block * plane,
+            _ => {
+                let len = self.channels * plane;
+                let group = first / self.blocks_of_group();
+                group * len..(group + 1) * len
+            }
+        };
+        let first = first % (self.filters / self.block);
+        let filter_len = self.terms() * self.block;
+        (x, first * filter_len..(first + n) * filter_len)
+    }
+
+    /// How to cut a result of `len` elements into about `n_parts`, of at most `most` blocks each.
+    pub(super) fn cut(&self, most: usize, len: usize, n_parts: usize) -> Cut {
+        let (blocks, plane) = (self.blocks_of_group(), self.n_outputs());
+        let n_groups = len / (blocks * plane * self.block);
+        let per_set = blocks.div_ceil(blocks.div_ceil(most));
+        let n_sets = n_groups * blocks.div_ceil(per_set);
+        let ranges = n_parts.div_ceil(n_sets);
+        let [height, width] = &self.axes;
+        let positions = match height.output.checked_div(ranges) {
+            Some(1..) => height.output.div_ceil(ranges) * width.output,
+            _ => plane.div_ceil(ranges),
+        };
+        let n_parts = n_sets * plane.div_ceil(positions);
+        Cut { block: self.block, plane, blocks, per_set, positions, n_parts }
+    }
+
+    /// Output blocks that see the same inputs, or may be computed in any sets.
+    fn blocks_of_group(&self) -> usize {
+        let groups = if self.form == Form::Depthwise { 1 } else { self.group };
+        self.filters / groups / self.block
+    }
+
+    fn taps(&self) -> usize {
+        self.axes.iter().map(|axis| axis.kernel).product()
+    }
+}

@@ -1,0 +1,79 @@
+//! A result in blocks, cut into parts that threads compute: sets of blocks by ranges of positions.
+
+use std::ops::Range;
+
+/// The most blocks of a set, whatever the instructions.
+const MAX_SET: usize = 4;
+
+/// How a result is cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    /// Channels of a block.
+    pub(super) block: usize,
+    /// Positions of a plane.
+    pub(super) plane: usize,
+    /// Blocks of a group.
+    pub(super) blocks: usize,
+    /// Blocks of a set, but for the last of a group.
+    pub(super) per_set: usize,
+    /// Positions of a part, but for the last of a set.
+    pub(super) positions: usize,
+    /// How many parts there are.
+    pub(super) n_parts: usize,
+}
+
+/// Some positions of some blocks.
+pub(super) struct Part<'y> {
+    /// The first block, counted through all images.
+    pub(super) block: usize,
+    pub(super) n_blocks: usize,
+    pub(super) positions: Range<usize>,
+    /// The elements of each block.
+    pub(super) pieces: [&'y mut [f32]; MAX_SET],
+}
+
+/// A set of blocks, from whose front parts are taken.
+struct Set<'y> {
+    cut: Cut,
+    rest: Part<'y>,
+}
+
+/// The parts of `y`.
+pub(super) fn parts<'y>(
+    cut: &Cut,
+    y: &'y mut [f32],
+) -> impl Iterator<Item = Part<'y>> + Send + use<'y> {
+    let cut = Cut { per_set: cut.per_set.min(MAX_SET), ..*cut };
+    let block_len = cut.plane * cut.block;
+    let groups = y.chunks_exact_mut(cut.blocks * block_len).enumerate();
+    let sets = groups.flat_map(move |(group, y)| {
+        let sets = y.chunks_mut(cut.per_set * block_len).enumerate();
+        sets.map(move |(set, y)| (group * cut.blocks + set * cut.per_set, y))
+    });
+    sets.flat_map(move |(block, y)| {
+        let n_blocks = y.len() / block_len;
+        let mut pieces: [&mut [f32]; MAX_SET] = Default::default();
+        pieces.iter_mut().zip(y.chunks_exact_mut(block_len)).for_each(|(to, y)| *to = y);
+        Set { cut, rest: Part { block, n_blocks, positions: 0..cut.plane, pieces } }
+    })
+}
+
+impl<'y> Iterator for Set<'y> {
+    type Item = Part<'y>;
+
+    fn next(&mut self) -> Option<Part<'y>> {
+        let Part { block, n_blocks, .. } = self.rest;
+        let Range { start, end } = self.rest.positions;
+        let positions = start..end.min(start + self.cut.positions);
+        if positions.is_empty() {
+            return None;
+        }
+        self.rest.positions.start = positions.end;
+        let mut pieces: [&mut [f32]; MAX_SET] = Default::default();
+        for (piece, rest) in pieces.iter_mut().zip(&mut self.rest.pieces).take(n_blocks) {
+            let len = positions.len() * self.cut.block;
+            (*piece, *rest) = std::mem::take(rest).split_at_mut(len);
+        }
+        Some(Part { block, n_blocks, positions, pieces })
+    }
+}

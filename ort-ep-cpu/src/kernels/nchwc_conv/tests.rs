@@ -1,0 +1,74 @@
+//! Tests of `nchwc_conv`.
+
+use ort_graph::Attr;
+
+use crate::case::{Case, exact, integers, ulps};
+
+fn ints(values: &[i64]) -> Attr {
+    Attr::Ints(values.to_vec())
+}
+
+/// A convolution of `x` with `w`, where attributes are pairs of name and one value an axis.
+fn conv(block: i64, group: i64, x: [usize; 4], w: [usize; 4], attrs: &[(&str, &[i64])]) -> Case {
+    let case = Case::new("Conv", 1).domain("com.microsoft.nchwc");
+    let case = case.attr("block_size", Attr::Int(block)).attr("group", Attr::Int(group));
+    attrs
+        .iter()
+        .fold(case, |case, (name, values)| case.attr(name, ints(values)))
+        .input(integers(&x))
+        .weight(integers(&w))
+}
+
+#[test]
+fn sums_of_small_integers_are_exact() {
+    let pads: (&str, &[i64]) = ("pads", &[1, 1, 1, 1]);
+    let cases = [
+        // Blocks of inputs.
+        conv(16, 1, [1, 32, 9, 9], [48, 32, 1, 1], &[]),
+        conv(16, 1, [2, 16, 9, 7], [80, 16, 3, 3], &[pads]),
+        conv(16, 1, [1, 64, 7, 7], [64, 64, 3, 3], &[pads, ("strides", &[2, 2])]),
+        conv(8, 1, [1, 24, 10, 13], [40, 24, 3, 2], &[("dilations", &[2, 3]), pads]),
+        conv(8, 1, [1, 8, 12, 5], [8, 8, 5, 1], &[("pads", &[2, 0, 3, 0])]),
+        conv(8, 1, [1, 8, 3, 2], [16, 8, 5, 7], &[("pads", &[2, 4, 2, 3])]),
+        conv(4, 1, [1, 12, 6, 6], [8, 12, 1, 1], &[("strides", &[2, 3])]),
+        conv(1, 1, [1, 3, 6, 6], [5, 3, 3, 3], &[pads]),
+        conv(16, 1, [1, 256, 14, 14], [160, 256, 1, 1], &[]),
+        conv(16, 1, [1, 32, 1, 40], [16, 32, 1, 5], &[("pads", &[0, 2, 0, 2])]),
+        // Groups.
+        conv(16, 2, [2, 64, 5, 6], [96, 32, 3, 3], &[pads]),
+        conv(8, 3, [1, 24, 5, 6], [24, 8, 3, 3], &[("strides", &[2, 1])]),
+        // Inputs in planes.
+        conv(16, 1, [2, 3, 17, 19], [32, 3, 7, 7], &[("strides", &[2, 2]), ("pads", &[3; 4])]),
+        conv(8, 1, [1, 3, 17, 19], [8, 3, 3, 3], &[("dilations", &[1, 2])]),
+        conv(8, 2, [1, 6, 9, 9], [32, 3, 3, 3], &[pads]),
+        conv(16, 1, [1, 1, 8, 8], [16, 1, 3, 3], &[]),
+        // Depthwise.
+        conv(16, 48, [2, 48, 10, 9], [48, 1, 3, 3], &[pads]),
+        conv(8, 24, [1, 24, 10, 33], [24, 1, 5, 5], &[("pads", &[2; 4]), ("strides", &[2, 2])]),
+        conv(2, 6, [1, 6, 10, 33], [6, 1, 3, 3], &[("dilations", &[2, 3]), pads]),
+        conv(16, 16, [1, 16, 5, 5], [16, 1, 1, 1], &[]),
+        // Nothing.
+        conv(16, 1, [0, 16, 4, 4], [16, 16, 1, 1], &[]),
+        conv(16, 1, [1, 16, 4, 4], [0, 16, 1, 1], &[]),
+    ];
+    cases.into_iter().for_each(|case| case.check(exact));
+}
+
+#[test]
+fn bias_sum_and_activation_come_in_this_order() {
+    for name in ["", "Relu", "LeakyRelu", "Clip", "Sigmoid", "HardSigmoid"] {
+        for (block, group, x, w) in [
+            (16, 1, [2, 48, 9, 8], [32, 48, 3, 3]),
+            (8, 2, [1, 16, 9, 8], [16, 8, 3, 3]),
+            (8, 1, [1, 3, 9, 8], [16, 3, 3, 3]),
+            (16, 32, [1, 32, 9, 8], [32, 1, 3, 3]),
+        ] {
+            let fused =
+                || conv(block, group, x, w, &[]).attr("activation", Attr::String(name.into()));
+            let y = [x[0], w[0], 7, 6];
+            fused().weight(integers(&[w[0]])).input(integers(&y)).check(ulps(4));
+            fused().absent().input(integers(&y)).check(ulps(4));
+            fused().weight(integers(&[w[0]])).check(ulps(4));
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What a graph can have that a file cannot.
+
+use crate::fact::Type;
+use crate::order::CycleError;
+
+/// A graph that no file can hold.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExportError {
+    /// A value of a type that files have no form for: unknown, optional, or made of one.
+    #[error("value `{value}` is of type {ty}, which .ort files cannot hold")]
+    Type {
+        /// The value.
+        value: String,
+        /// Its type.
+        ty: Box<Type>,
+    },
+    /// A node follows a newer version of its operator than the model imports, so that whoever goes
+    /// by the import would take it for another.
+    #[error(
+        "node `{node}` ({op_type}) follows version {since_version} of {domain}, \
+         but the model imports version {imported}"
+    )]
+    Version {
+        /// The node's name, or its operator if it has none.
+        node: String,
+        /// The operator.
+        op_type: String,
+        /// The domain, `ai.onnx` for the empty one.
+        domain: String,
+        /// The version that the node follows.
+        since_version: i32,
+        /// The version that the model imports.
+        imported: i64,
+    },
+    /// A subgraph returns a value of a graph around it as it is. ONNX Runtime (1.31) loads a file that
+    /// says so, and returns zeros.
+    #[error("a subgraph of node `{node}` returns `{value}`, which it only captures")]
+    ReturnedCapture {
+        /// The name of the node that has the subgraph, or its operator if it has none.
+        node: String,
+        /// The value.
+        value: String,
+    },
+    /// More nodes than a file can number.
+    #[error("a graph in a file holds at most 2^32 nodes")]
+    TooManyNodes,
+    /// Nodes form a cycle.
+    #[error(transparent)]
+    Cycle(#[from] CycleError),
+}

@@ -1,0 +1,79 @@
+//! Files that appear whole or not at all.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::SaveError;
+
+/// Writes a file beside its place, has the system keep it, and renames it there: a reader, and whoever
+/// comes after a crash, finds the file of before or this one. A file of before that somebody has mapped
+/// stays what it is to them.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), SaveError> {
+    // A rename would put a file in the place of a device or a pipe.
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(SaveError::NotAFile { path: path.to_owned() });
+    }
+    let failed = |source| SaveError::Write { path: path.to_owned(), source };
+    let beside = beside(path);
+    let written = write_new(&beside, bytes).and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        // What keeps it from being removed has kept it from being written: the first error tells.
+        let _ = fs::remove_file(&beside);
+    }
+    written.and_then(|()| keep_entry(path)).map_err(failed)
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// A name in the same folder that no other writer has.
+fn beside(path: &Path) -> PathBuf {
+    static N_WRITTEN: AtomicU64 = AtomicU64::new(0);
+    let n = N_WRITTEN.fetch_add(1, Ordering::Relaxed);
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}.{n}.tmp", std::process::id()));
+    path.with_file_name(name)
+}
+
+/// Has the system keep the folder's entry, where folders can be opened.
+fn keep_entry(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match File::open(folder.unwrap_or(Path::new("."))) {
+        Ok(folder) if cfg!(unix) => folder.sync_all(),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_and_nothing_else_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.ort");
+        for bytes in [&b"first"[..], b"", b"second"] {
+            write_whole(&path, bytes).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), bytes);
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_is_no_file_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = write_whole(folder.path(), b"x").unwrap_err();
+        assert!(matches!(error, SaveError::NotAFile { .. }), "{error}");
+        let nowhere = folder.path().join("none/model.ort");
+        let error = write_whole(&nowhere, b"x").unwrap_err();
+        assert!(error.to_string().starts_with(&format!("{}: cannot be", nowhere.display())));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

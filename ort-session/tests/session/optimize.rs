@@ -1,0 +1,129 @@
+//! Optimizing without a session: what is told, what is saved.
+
+use ort_session::{Load, ModelBytes, Optimized, SaveError, Session, SessionBuilder, SessionError};
+use ort_session::{OperatorChange, PassReport, Tensor};
+
+use crate::model::{ModelWriter, gated, gated_value};
+
+/// `gated` with two nodes that do nothing.
+fn padded() -> Vec<u8> {
+    ModelWriter::default()
+        .input("x", &[-1, 3])
+        .constant("b", &[3], &[1.0, -2.0, 0.5])
+        .node("Identity", 16, &["x"], "same")
+        .node("Add", 14, &["same", "b"], "sum")
+        .node("Relu", 14, &["sum"], "gate")
+        .node("Identity", 16, &["gate"], "same gate")
+        .node("Mul", 14, &["same gate", "x"], "y")
+        .output("y")
+        .bytes()
+}
+
+fn optimize(builder: SessionBuilder, model: Vec<u8>) -> Optimized {
+    builder.optimize(ModelBytes::from_vec(model)).unwrap()
+}
+
+fn n_identities(optimized: &Optimized) -> (usize, usize) {
+    let operators = optimized.operators();
+    let found = operators.iter().find(|change| change.op_type == "Identity");
+    found.map_or((0, 0), |&OperatorChange { before, after, .. }| (before, after))
+}
+
+fn assert_computes(session: &Session) {
+    let x = Tensor::from_slice(&[2, 3], &[0.5_f32, 3.0, -1.0, 2.0, -2.0, 1.0]).unwrap();
+    let outputs = session.run([("x", &x)]).unwrap();
+    let expected = gated_value(x.as_slice().unwrap());
+    assert_eq!(outputs[0].as_tensor().unwrap().as_slice::<f32>().unwrap(), expected);
+}
+
+#[test]
+fn what_is_saved_computes_the_same_and_needs_no_second_time() {
+    let optimized = optimize(Session::builder(), padded());
+    assert_eq!(n_identities(&optimized), (2, 0));
+    assert_eq!(optimized.report().applied(), 2);
+    let bytes = optimized.to_bytes().unwrap();
+    assert_eq!(bytes, optimize(Session::builder(), padded()).to_bytes().unwrap());
+    let again = optimize(Session::builder(), bytes.clone());
+    assert_eq!(again.report().applied(), 0);
+    assert_eq!(again.to_bytes().unwrap(), bytes);
+    assert_computes(&again.commit().unwrap());
+    assert_computes(&optimized.commit().unwrap());
+}
+
+#[test]
+fn passes_are_left_out_and_rewrites_counted_out() {
+    let none = Session::builder().disable_optimizers(["EliminateIdentity"]);
+    assert_eq!(n_identities(&optimize(none, padded())), (2, 2));
+    for (n_rewrites, last, expected) in
+        [(0, None, (2, 2)), (1, Some("Identity_0"), (2, 1)), (9, Some("Identity_3"), (2, 0))]
+    {
+        let optimized = optimize(Session::builder().stop_after(n_rewrites), padded());
+        assert_eq!(n_identities(&optimized), expected);
+        let found = optimized.report().last.as_ref();
+        assert_eq!(found.map(|step| step.node.as_str()), last);
+        assert_computes(&optimized.commit().unwrap());
+    }
+}
+
+#[test]
+fn only_a_session_built_at_once_has_operators_that_onnx_runtime_cannot_run() {
+    let swish = || {
+        ModelWriter::default()
+            .input("x", &[-1, 3])
+            .constant("three", &[], &[3.0])
+            .constant("six", &[], &[6.0])
+            .constant("zero", &[], &[0.0])
+            .node("Add", 14, &["x", "three"], "moved")
+            .node("Clip", 13, &["moved", "zero", "six"], "gate")
+            .node("Mul", 14, &["x", "gate"], "product")
+            .node("Div", 14, &["product", "six"], "y")
+            .output("y")
+            .bytes()
+    };
+    let operators = optimize(Session::builder(), swish()).operators();
+    assert!(operators.iter().all(|change| change.op_type != "HardSwish"), "{operators:?}");
+    let session = Session::builder().commit(ModelBytes::from_vec(swish())).unwrap();
+    let fusion = |pass: &&PassReport| pass.name == "HardSwishFusion";
+    let passes = &session.metadata().optimized.passes;
+    assert_eq!(passes.iter().find(fusion).unwrap().applied, 1);
+}
+
+#[test]
+fn a_pass_that_nobody_knows_is_an_error() {
+    for (name, expected) in [
+        (
+            "EliminateIdentities",
+            "there is no optimizer `EliminateIdentities`; did you mean `EliminateIdentity`?",
+        ),
+        ("Weather", "there is no optimizer `Weather`"),
+    ] {
+        let builder = Session::builder().disable_optimizers([name]);
+        let error = builder.commit(ModelBytes::from_vec(gated())).unwrap_err();
+        assert!(matches!(error, SessionError::UnknownOptimizer { .. }));
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[test]
+fn a_model_that_is_mapped_can_be_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.ort");
+    std::fs::write(&path, padded()).unwrap();
+    let optimized = Session::builder().load(Load::Mapped).optimize_from_file(&path).unwrap();
+    let n_bytes = optimized.write(&path).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap().len(), n_bytes);
+    assert_computes(&optimized.commit().unwrap());
+    assert_computes(&Session::builder().commit_from_file(&path).unwrap());
+    let error = optimize(Session::builder(), gated()).write(folder.path()).unwrap_err();
+    assert!(matches!(error, SaveError::NotAFile { .. }), "{error}");
+}
+
+#[test]
+fn what_no_file_can_hold_is_named() {
+    let model = ModelWriter::default().input("x", &[2]).node("Optional", 15, &["x"], "y");
+    let optimized = optimize(Session::builder(), model.output("y").bytes());
+    let error = optimized.to_bytes().unwrap_err();
+    let expected = "value `y` is of type optional(float[2]), which .ort files cannot hold";
+    assert_eq!(error.to_string(), expected);
+    optimized.commit().unwrap();
+}
