@@ -167,8 +167,9 @@ impl Driver<'_> {
                 Ok(None) => {}
                 Ok(Some(change)) => {
                     let report = &mut self.report.passes[index];
-                    report.applied += 1;
-                    self.rewrites_left -= 1;
+                    let n_rewrites = rewrite.n_rewrites();
+                    report.applied += n_rewrites;
+                    self.rewrites_left -= n_rewrites;
                     self.report.last = Some(Step { pass: report.name, node });
                     propagate(place.graph, change, &mut queue);
                     refused.remove(&id);
@@ -196,6 +197,7 @@ impl Driver<'_> {
             eval: self.eval,
             options: self.options,
             phase: *phase,
+            rewrites_left: self.rewrites_left,
             folded_bytes: &self.folded_bytes,
         };
         let Some(patch) = rewrite.visit(&site)? else { return Ok(None) };

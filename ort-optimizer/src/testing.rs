@@ -10,7 +10,7 @@ use ort_testing::Rng;
 use crate::driver::optimize;
 use crate::eval::Reference;
 use crate::interpreter;
-use crate::options::{Exactness, Level, Options};
+use crate::options::{Exactness, Options};
 use crate::pass::Pass;
 use crate::report::Report;
 
@@ -25,10 +25,14 @@ pub(crate) fn parse(text: &str) -> Graph {
 /// Runs one pass to the end, and also up to each of its rewrites: every graph on the way must hold
 /// together.
 pub(crate) fn run(pass: &Pass, text: &str, opset: Option<i64>) -> (Graph, Report) {
+    run_with(&Options { opset, ..Options::default() }, pass, text)
+}
+
+fn run_with(options: &Options, pass: &Pass, text: &str) -> (Graph, Report) {
     let others = crate::passes().filter(|(name, ..)| *name != pass.name);
     let disabled = others.map(|(name, ..)| name.to_owned()).collect();
     let enabled = vec![pass.name.to_owned()];
-    let options = Options { level: Level::All, disabled, enabled, opset, ..Options::default() };
+    let options = Options { disabled, enabled, ..options.clone() };
     let optimized = |options: &Options| {
         let (graph, report) =
             optimize(parse(text), &ort_ops::registry(), options, &Reference).unwrap();
@@ -46,12 +50,22 @@ pub(crate) fn run(pass: &Pass, text: &str, opset: Option<i64>) -> (Graph, Report
 /// That a pass alone makes of `before` what is expected, says why it left the rest, and that both
 /// graphs compute the same from random inputs, as exactly as the pass says.
 pub(crate) fn assert_optimized(pass: Pass, before: &str, expected: &Expect) {
-    assert_optimized_in(None, pass, before, expected);
+    assert_optimized_with(&Options::default(), pass, before, expected);
 }
 
 /// The same in a model that imports this version of ai.onnx.
 pub(crate) fn assert_optimized_in(opset: Option<i64>, pass: Pass, before: &str, expected: &Expect) {
-    let (graph, report) = run(&pass, before, opset);
+    assert_optimized_with(&Options { opset, ..Options::default() }, pass, before, expected);
+}
+
+/// The same with other options.
+pub(crate) fn assert_optimized_with(
+    options: &Options,
+    pass: Pass,
+    before: &str,
+    expected: &Expect,
+) {
+    let (graph, report) = run_with(options, &pass, before);
     expect_printed(&graph, &report, expected);
     assert_equivalent(&parse(before), &graph, pass.exactness);
 }

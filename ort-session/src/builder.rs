@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ort_ep::ExecutionProvider;
+use ort_ep::{ExecutionProvider, Layout};
 use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice};
 use ort_format::Limits;
 use ort_graph::{ImportLimits, ImportWarning, import};
@@ -169,6 +169,7 @@ impl SessionBuilder {
         self.cpu.fuses = self.options.level == Level::All;
         self.providers.push(Arc::new(CpuProvider::new(self.cpu)?));
         self.options.opset = model.info.opset("");
+        self.options.layout_block = layout_block(&self.providers);
         let before = OperatorCounts::of(&model.graph);
         let eval = FoldWith(&self.providers);
         let optimized = ort_optimizer::optimize(model.graph, &registry, &self.options, &eval);
@@ -186,6 +187,14 @@ impl SessionBuilder {
             start,
         })
     }
+}
+
+/// How many channels a block has, as the first provider wants it that wants blocks.
+fn layout_block(providers: &[Arc<dyn ExecutionProvider>]) -> Option<usize> {
+    providers.iter().find_map(|provider| match provider.preferred_layout() {
+        Layout::Nchw => None,
+        Layout::Nchwc { block } => Some(block),
+    })
 }
 
 /// That a pass of the optimizer has this name.

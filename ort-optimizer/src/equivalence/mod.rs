@@ -3,7 +3,7 @@
 
 mod blocker;
 mod blocks;
-mod networks;
+pub(crate) mod networks;
 mod quantized;
 mod random;
 mod transposes;

@@ -20,6 +20,7 @@
 
 mod classes;
 mod clues;
+mod elementwise;
 mod error;
 mod lower;
 mod padding;
@@ -33,13 +34,14 @@ use std::time::Instant;
 use ort_graph::{Graph, NodeId, Registry};
 
 use self::clues::block_size;
+pub(crate) use self::elementwise::is_elementwise;
 pub use self::error::{Contradiction, NchwcError};
 use self::survey::Survey;
 use crate::options::{Exactness, Level};
 use crate::report::PassReport;
 
 /// The domain of the operators in blocks.
-const DOMAIN: &str = "com.microsoft.nchwc";
+pub(crate) const DOMAIN: &str = "com.microsoft.nchwc";
 
 /// What a report says of this pass: its name, level and exactness.
 pub(crate) const LISTED: (&str, Level, Exactness) =

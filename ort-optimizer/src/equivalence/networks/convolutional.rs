@@ -44,7 +44,7 @@ impl Convolutional {
 
     fn layer(&mut self) -> Image {
         let x = self.any();
-        match self.writer.rng.below(18) {
+        match self.writer.rng.below(19) {
             0..5 => self.convolution(&x),
             5 => self.normalized(&x),
             6 => self.per_channel(&x),
@@ -58,6 +58,7 @@ impl Convolutional {
             14 => self.resized(&x),
             15 => self.detoured(&x),
             16 => self.cropped(&x),
+            17 => self.lifted(&x),
             _ => {
                 let name = self.writer.branches(&x.name, "Relu-14", "Neg-13");
                 Image { name, ..x }
@@ -127,8 +128,8 @@ impl Convolutional {
         let shapes: [&[usize]; 5] = [&[c, 1, 1], &[1, c, 1, 1], &[], &[1], &[1, 1, 1, 1]];
         let shape = shapes[self.writer.rng.index(shapes.len())];
         let constant = self.writer.constant(shape, [0.5, 1.5]);
-        let op = ["Mul-14", "Add-14", "Sub-14", "Div-14"][self.writer.rng.index(4)];
-        let name = if self.writer.chance(2) && op != "Div-14" {
+        let op = ["Mul-14", "Add-14", "Sub-14", "Div-14", "PRelu-16"][self.writer.rng.index(5)];
+        let name = if self.writer.chance(2) && !matches!(op, "Div-14" | "PRelu-16") {
             self.writer.node(op, &[&constant, &x.name])
         } else {
             self.writer.node(op, &[&x.name, &constant])
@@ -176,6 +177,14 @@ impl Convolutional {
             }
         };
         Image { name: self.writer.node("Mul-14", &[&x.name, &gate]), ..*x }
+    }
+
+    /// The sum with an image of its shape that is the same everywhere.
+    fn lifted(&mut self, x: &Image) -> Image {
+        let shape = self.writer.node("Shape-15", &[&x.name]);
+        let number = self.writer.number(0.5);
+        let even = self.writer.node("Expand-13", &[&number, &shape]);
+        Image { name: self.writer.node("Add-14", &[&x.name, &even]), ..*x }
     }
 
     /// The sum with another image of its shape, if there is one.
@@ -235,10 +244,21 @@ impl Convolutional {
         if c % 2 == 1 {
             return self.activated(x.clone());
         }
-        let (a, b) = (self.writer.fresh(), self.writer.fresh());
-        let line = format!("  {a}, {b} = Split-2 [axis: 1] ({})\n", x.name);
-        self.writer.text.push_str(&line);
+        let (a, b) = if self.writer.chance(2) {
+            (self.sliced(x, 0, c / 2), self.sliced(x, c / 2, c))
+        } else {
+            let (a, b) = (self.writer.fresh(), self.writer.fresh());
+            let line = format!("  {a}, {b} = Split-2 [axis: 1] ({})\n", x.name);
+            self.writer.text.push_str(&line);
+            (a, b)
+        };
         Image { name: self.writer.node("Mul-14", &[&a, &b]), shape: [n, c / 2, h, w] }
+    }
+
+    fn sliced(&mut self, x: &Image, start: usize, end: usize) -> String {
+        let [start, end, axis] =
+            [start, end, 1].map(|n| self.writer.ints(&[i64::try_from(n).unwrap()]));
+        self.writer.node("Slice-13", &[&x.name, &start, &end, &axis])
     }
 
     fn resized(&mut self, x: &Image) -> Image {

@@ -1,0 +1,186 @@
+//! Which nodes are to work on blocks: those for which all takes the least time.
+//!
+//! What an operator takes in planes and in blocks, and what a value takes to be reordered, is estimated
+//! in units of one floating-point operation at full speed. Rough numbers will do: they scale with
+//! the images, and where much is at stake they are far apart. The cheapest choice of all is a minimal
+//! cut of a network, whose first side works on blocks:
+//!
+//! ```text
+//! first → node          what it takes longer in planes
+//! node → second         what it takes longer in blocks
+//! node → makes it whole  …
+//! ```
+//!
+//! A value is there in planes, in blocks, or both. Who works on blocks reads it in blocks, all others
+//! in planes; if whoever makes it makes the other form, it is reordered, once:
+//!
+//! ```text
+//! reader → in blocks        never          in blocks → maker   ReorderInput
+//! in planes → reader        never          maker → in planes   ReorderOutput
+//! ```
+//!
+//! Only convolutions and pools gain anything, so whatever is in blocks is there for the sake of one of
+//! them, and together they gain more than the reorders around them take. Ties stay in planes.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use ort_graph::{Node, NodeId, ValueId};
+
+use super::activations;
+use super::cut::{NEVER, Network, Vertex};
+use super::survey::{Filters, Form, Kind, Survey};
+
+/// To read an element and write it in another order: two caches' worth of bytes, lane by lane.
+const REORDER: f64 = 64.0;
+/// To start one more node.
+const NODE: f64 = 20_000.0;
+/// To read and write an element of padding that would not be there in planes.
+const PADDING: f64 = 16.0;
+/// To read and write an element for the sake of a function that a convolution could apply.
+const FUSED: f64 = 16.0;
+/// To copy an element to where a matrix product finds it.
+const COLUMN: f64 = 16.0;
+
+/// The nodes that are to work on blocks. `pinned` do not.
+pub(super) fn choose(survey: &Survey<'_>, pinned: &HashSet<NodeId>) -> HashSet<NodeId> {
+    let mut plan = Plan { survey, network: Network::new(), vertices: HashMap::new() };
+    let is_free = |id: &&NodeId| survey.kinds.contains_key(id) && !pinned.contains(id);
+    let free: Vec<NodeId> = survey.order.iter().filter(is_free).copied().collect();
+    for &id in &free {
+        let vertex = plan.network.vertex();
+        plan.vertices.insert(id, vertex);
+        let (gain, loss) = costs(survey, survey.graph.node(id), &survey.kinds[&id]);
+        plan.network.edge(Network::FIRST, vertex, whole(gain));
+        plan.network.edge(vertex, Network::SECOND, whole(loss));
+    }
+    let nodes = free.iter().map(|&id| survey.graph.node(id));
+    let values: BTreeSet<ValueId> =
+        nodes.flat_map(|node| node.inputs.iter().chain(&node.outputs)).copied().flatten().collect();
+    for id in values {
+        plan.value(id);
+    }
+    let Plan { network, vertices, .. } = plan;
+    let is_in_blocks = network.cut();
+    free.into_iter().filter(|id| is_in_blocks(vertices[id])).collect()
+}
+
+struct Plan<'s> {
+    survey: &'s Survey<'s>,
+    network: Network,
+    vertices: HashMap<NodeId, Vertex>,
+}
+
+impl Plan<'_> {
+    /// What it takes to have a value in the forms that its readers want.
+    fn value(&mut self, id: ValueId) {
+        let Some(channels) = self.survey.channels(id) else { return };
+        let graph = self.survey.graph;
+        let maker = graph.producer(id).map_or(Network::SECOND, |(node, _)| self.maker(node));
+        let padded = channels.next_multiple_of(self.survey.block) as f64;
+        let cost = whole(NODE + REORDER * padded * self.survey.extents.positions(id));
+        let (in_blocks, in_planes) = (self.network.vertex(), self.network.vertex());
+        let can_reorder = self.survey.can_reorder(channels);
+        self.network.edge(in_blocks, maker, if can_reorder { cost } else { NEVER });
+        self.network.edge(maker, in_planes, cost);
+        for &reader in graph.consumers(id) {
+            let vertex = self.reader(reader);
+            self.network.edge(in_planes, vertex, NEVER);
+            if !self.takes_planes(reader, id) {
+                self.network.edge(vertex, in_blocks, NEVER);
+            }
+        }
+        if graph.outputs().contains(&id) {
+            self.network.edge(in_planes, Network::SECOND, NEVER);
+        }
+    }
+
+    /// On the first side if the node makes blocks.
+    fn maker(&self, id: NodeId) -> Vertex {
+        match self.survey.kinds.get(&id) {
+            Some(Kind::ToLast | Kind::Shape(..)) | None => Network::SECOND,
+            Some(_) => self.vertices.get(&id).copied().unwrap_or(Network::SECOND),
+        }
+    }
+
+    /// On the first side if the node reads blocks.
+    fn reader(&self, id: NodeId) -> Vertex {
+        match self.survey.kinds.get(&id) {
+            Some(Kind::FromLast) | None => Network::SECOND,
+            Some(_) => self.vertices.get(&id).copied().unwrap_or(Network::SECOND),
+        }
+    }
+
+    /// Whether the node reads the value in planes as well, even if it works on blocks.
+    fn takes_planes(&self, id: NodeId, value: ValueId) -> bool {
+        let filters = match self.survey.kinds.get(&id) {
+            Some(Kind::Conv(filters)) => filters,
+            _ => return false,
+        };
+        let node = self.survey.graph.node(id);
+        filters.form == Form::Planes && node.inputs.get(3).copied().flatten() != Some(value)
+    }
+}
+
+fn whole(cost: f64) -> u64 {
+    // More than a graph can take, and yet far less than never.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in range")]
+    let whole = cost.clamp(0.0, 1e15) as u64;
+    whole
+}
+
+/// What a node takes longer in planes, and what it takes longer in blocks.
+fn costs(survey: &Survey<'_>, node: &Node, kind: &Kind) -> (f64, f64) {
+    let first = |ids: &[Option<ValueId>]| ids.first().copied().flatten();
+    let y = first(&node.outputs).filter(|&y| survey.channels(y).is_some());
+    let Some(image) = y.or(first(&node.inputs)) else { return (0.0, 0.0) };
+    let channels = survey.channels(image).unwrap_or(1);
+    let positions = survey.extents.positions(image);
+    let padded = channels.next_multiple_of(survey.block);
+    let padding = PADDING * (padded - channels) as f64 * positions;
+    let elements = channels as f64 * positions;
+    let reorder = NODE + REORDER * padded as f64 * positions;
+    match kind {
+        Kind::Conv(filters) => {
+            let [planes, blocks] = conv_costs(*filters, survey.block);
+            (planes * positions, blocks * positions)
+        }
+        // Each tap is a vector of channels, not a strided row.
+        Kind::Pool { n_taps } => (elements * 4.0 * *n_taps as f64, padding),
+        Kind::Upsample(_) => (elements * 4.0, padding),
+        Kind::Shape(..) => (0.0, 0.0),
+        Kind::Elementwise if is_fused(survey, node) => (elements * FUSED, padding),
+        // Without blocks they are transpositions.
+        Kind::ToLast | Kind::FromLast => (NODE + REORDER * elements, reorder),
+        _ => (0.0, padding),
+    }
+}
+
+/// Whether a convolution in blocks can do the work of a node behind it.
+fn is_fused(survey: &Survey<'_>, node: &Node) -> bool {
+    let is_conv = |id: ValueId| {
+        let maker = survey.graph.producer(id).and_then(|(maker, _)| survey.kinds.get(&maker));
+        survey.is_private(id) && matches!(maker, Some(Kind::Conv(_)))
+    };
+    let is_end = matches!(node.op_type.as_str(), "Add" | "Sum")
+        || activations::attrs_of(survey.graph, node, survey.is_free).is_some();
+    is_end && survey.images(node).any(is_conv)
+}
+
+/// What a convolution takes for a position, in planes and in blocks.
+fn conv_costs(filters: Filters, block: usize) -> [f64; 2] {
+    let Filters { form, group, shape: [o, i, kh, kw], has_strides } = filters;
+    let padded = |n: usize| n.next_multiple_of(block);
+    let flops = |o: usize, i: usize| (2 * o * i * kh * kw) as f64;
+    // Matrix products reach 0.7 of the peak; a window is copied to a column first, unless it is one
+    // element of a row.
+    let has_columns = kh * kw > 1 || has_strides;
+    let columns = if has_columns { COLUMN * (group * i * kh * kw) as f64 } else { 0.0 };
+    let planes = flops(o, i) / 0.7 + columns;
+    match form {
+        // Neither reuses what it loads; in planes, rows end in the midst of vectors.
+        Form::Depthwise => [flops(o, 1) / 0.1, flops(padded(o), 1) / 0.3],
+        Form::Planes => [planes, flops(padded(o), i) / 0.7],
+        Form::Dense => [planes, flops(padded(o), padded(i)) / 0.85],
+        Form::Grouped => [planes, flops(o, i) / 0.85],
+    }
+}
