@@ -151,6 +151,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("DeadCodeElimination", "random::graph"),
     ("LabelEncoderFusion", "its own tests"),
     ("NchwcLowering", "blocks"),
+    ("NhwcTransformer", "transposes::images"),
 ];
 
 /// If networks had nothing for a pass, or gave nothing but NaN, the comparisons above would be idle.
