@@ -160,6 +160,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("DynamicQuantizeMatMulFusion", "its own tests"),
     ("MatMulNBitsFusion", "its own tests"),
     ("NchwcLowering", "blocks"),
+    ("NhwcTransformer", "transposes::images"),
 ];
 
 /// If networks had nothing for a pass, or gave nothing but NaN, the comparisons above would be idle.
