@@ -73,7 +73,6 @@ pub(super) struct Filters {
     pub(super) group: usize,
     /// `[O, I, KH, KW]`.
     pub(super) shape: [usize; 4],
-    pub(super) has_strides: bool,
 }
 
 /// What a filter sees.
@@ -236,9 +235,7 @@ impl<'g> Survey<'g> {
             }
             _ => return Err(Refusal("its groups are not whole blocks")),
         };
-        let strides = conv.window.strides.as_deref().unwrap_or_default();
-        let has_strides = strides.iter().any(|&stride| stride > 1);
-        Ok(Kind::Conv(Filters { form, group: conv.group, shape: [o, i, kh, kw], has_strides }))
+        Ok(Kind::Conv(Filters { form, group: conv.group, shape: [o, i, kh, kw] }))
     }
 
     fn pool(&self, node: &Node) -> Result<Kind, Refusal> {
