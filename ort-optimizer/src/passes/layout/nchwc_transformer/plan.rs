@@ -1,26 +1,28 @@
-//! Which nodes are to work on blocks: those for which all takes the least time.
+//! Which nodes are to work on blocks: those for which all together takes the least time.
 //!
-//! What an operator takes in planes and in blocks, and what a value takes to be reordered, is estimated
-//! in units of one floating-point operation at full speed. Rough numbers will do: they scale with
-//! the images, and where much is at stake they are far apart. The cheapest choice of all is a minimal
-//! cut of a network, whose first side works on blocks:
+//! What an operator takes in planes and in blocks, and what it takes to reorder a value, is estimated in
+//! units of one floating-point operation at full speed. Rough numbers will do: all of them scale with the
+//! images, so that an image of unknown size may be taken for a usual one. The cheapest choice is a
+//! minimal cut of a network, in which `a → b` costs what it says if `a` works on blocks and `b` does not:
 //!
 //! ```text
-//! first → node          what it takes longer in planes
-//! node → second         what it takes longer in blocks
-//! node → makes it whole  …
+//! always → node         what the node takes longer in planes
+//! node → never          what it takes longer in blocks, padding included
 //! ```
 //!
 //! A value is there in planes, in blocks, or both. Who works on blocks reads it in blocks, all others
-//! in planes; if whoever makes it makes the other form, it is reordered, once:
+//! in planes, as do the caller and subgraphs; if its maker makes the other form, it is reordered, once
+//! for all readers:
 //!
 //! ```text
-//! reader → in blocks        never          in blocks → maker   ReorderInput
-//! in planes → reader        never          maker → in planes   ReorderOutput
+//! in blocks → maker     one ReorderInput         reader → in blocks    more than all else
+//! maker → in planes     one ReorderOutput        in planes → reader    more than all else
 //! ```
 //!
-//! Only convolutions and pools gain anything, so whatever is in blocks is there for the sake of one of
-//! them, and together they gain more than the reorders around them take. Ties stay in planes.
+//! Little but convolutions and pools gains by blocks, so a region of blocks is there for the sake of
+//! some of them, and together they gain more than the reorders around it take: 3·3 filters of 64 channels
+//! do alone, pointwise ones and small images hardly ever. What gains nothing follows its neighbours. Ties
+//! stay in planes.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
