@@ -116,8 +116,7 @@ impl Case {
             let x = if form == Form::Depthwise { &self.image[set * x_len..] } else { &self.image };
             let w = &self.weights[set * per_set * filter_len..][..n * filter_len];
             let (axes, activation) = ([self.axis, self.axis], Activation::Relu);
-            let conv =
-                Conv { isa, block, form, axes, x, w, start: Start::default(), activation };
+            let conv = Conv { isa, block, form, axes, x, w, start: Start::default(), activation };
             conv.run(0..positions, &mut pieces[..n]);
         }
         black_box(&mut self.out);
@@ -143,7 +142,8 @@ impl Case {
                 depthwise.run(plane, 0..self.axis.output, out, &mut scratch);
             }
         } else {
-            let columns = Columns::new(&self.image, self.channels, [Axis::UNIT, self.axis, self.axis]);
+            let columns =
+                Columns::new(&self.image, self.channels, [Axis::UNIT, self.axis, self.axis]);
             let (m, n, k) = (self.filters, columns.n(), columns.k());
             let (a, start) = (Lhs::Packed(packed), gemm_f32::Start::Zero);
             let gemm = Gemm { isa, m, n, k, a, b: columns, start, activation };

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use ort_graph::{Change, CycleError, Graph, Names, NodeId, Registry};
 
+use crate::dim_names::DimNames;
 use crate::eval::ConstEval;
 use crate::nchwc::{self, NchwcError};
 use crate::options::{Exactness, Level, Options};
@@ -55,9 +56,15 @@ pub fn optimize(
         report: Report { passes: passes.iter().map(|pass| report_of(pass)).collect(), last: None },
         passes,
     };
+    let mut names = DimNames::default();
     for phase in Level::ALL.into_iter().filter(|&level| level <= options.level) {
+        // Not before: the dimensions that a rewrite finds out take the place of none.
+        if phase == Level::Extended {
+            names = DimNames::give(&mut graph)?;
+        }
         driver.reach(phase, &mut graph)?;
     }
+    names.take_from_outputs(&mut graph);
     let mut report = driver.report;
     report.passes.splice(..0, lowered);
     Ok((graph.compact()?, report))
@@ -68,6 +75,12 @@ fn is_enabled(pass: &Pass, options: &Options) -> bool {
     pass.level <= options.level
         && !is_in(&options.disabled)
         && (pass.exactness < Exactness::Approximate || is_in(&options.enabled))
+}
+
+/// The phase in which a pass joins the others. What belongs to level `all` because ONNX Runtime would
+/// not know the result is a fusion like others, which layouts are to find done.
+fn phase_of(pass: &Pass) -> Level {
+    if pass.level == Level::All { Level::Extended } else { pass.level }
 }
 
 fn report_of(pass: &Pass) -> PassReport {
@@ -102,7 +115,7 @@ impl Driver<'_> {
         for _ in 0..MAX_ROUNDS {
             let before = n_rewrites;
             for (index, seen) in seen.iter_mut().enumerate() {
-                let is_due = self.passes[index].level <= phase && self.rewrites_left > 0;
+                let is_due = phase_of(self.passes[index]) <= phase && self.rewrites_left > 0;
                 if is_due && seen.replace(n_rewrites) != Some(n_rewrites) {
                     refused[index].clear();
                     let place = Place { graph: &mut *graph, names: &mut names, phase };

@@ -4,7 +4,9 @@
 mod blocker;
 mod blocks;
 pub(crate) mod networks;
+mod quantized;
 mod random;
+mod transposes;
 
 use ort_graph::Graph;
 use ort_ops::registry;

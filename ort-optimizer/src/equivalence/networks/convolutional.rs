@@ -44,7 +44,7 @@ impl Convolutional {
 
     fn layer(&mut self) -> Image {
         let x = self.any();
-        match self.writer.rng.below(17) {
+        match self.writer.rng.below(19) {
             0..5 => self.convolution(&x),
             5 => self.normalized(&x),
             6 => self.per_channel(&x),
@@ -56,7 +56,9 @@ impl Convolutional {
             12 => self.turned(&x),
             13 => self.split(&x),
             14 => self.resized(&x),
-            15 => self.lifted(&x),
+            15 => self.detoured(&x),
+            16 => self.cropped(&x),
+            17 => self.lifted(&x),
             _ => {
                 let name = self.writer.branches(&x.name, "Relu-14", "Neg-13");
                 Image { name, ..x }
@@ -275,6 +277,43 @@ impl Convolutional {
             false => "Resize-13 [coordinate_transformation_mode: \"half_pixel\", mode: \"linear\"]",
         };
         Image { name: self.writer.node(op, &[&x.name, "_", &scales]), shape: [n, c, 2 * h, 2 * w] }
+    }
+
+    /// Without the first row and the last column.
+    fn cropped(&mut self, x: &Image) -> Image {
+        let [n, c, h, w] = x.shape;
+        if h < 3 || w < 3 {
+            return self.activated(x.clone());
+        }
+        let (one, end) = (self.writer.ints(&[1]), self.writer.ints(&[i64::MAX]));
+        let (zero, last) = (self.writer.ints(&[0]), self.writer.ints(&[-1]));
+        let axis = self.writer.ints(&[2]);
+        let rows = self.writer.node("Slice-13", &[&x.name, &one, &end, &axis]);
+        let name = self.writer.node("Slice-13", &[&rows, &zero, &last, &last]);
+        Image { name, shape: [n, c, h - 1, w - 1] }
+    }
+
+    /// The same image after nodes that change nothing.
+    fn detoured(&mut self, x: &Image) -> Image {
+        let name = match self.writer.rng.below(4) {
+            0 => self.writer.node("Concat-13 [axis: 1]", &[&x.name]),
+            1 => {
+                let zeros = self.writer.ints(&[0; 8]);
+                self.writer.node("Pad-13", &[&x.name, &zeros])
+            }
+            2 => {
+                let [_, c, h, w] = x.shape.map(|n| i64::try_from(n).unwrap());
+                let (rows, shape) = (self.writer.ints(&[-1, w]), self.writer.ints(&[-1, c, h, w]));
+                let flat = self.writer.node("Reshape-14", &[&x.name, &rows]);
+                self.writer.node("Reshape-14", &[&flat, &shape])
+            }
+            _ => {
+                let wide = self.writer.node("Cast-13 [to: 11]", &[&x.name]);
+                let shape = self.writer.node("Shape-13", &[&wide]);
+                self.writer.node("Reshape-14", &[&x.name, &shape])
+            }
+        };
+        Image { name, ..*x }
     }
 
     /// A pool of everything and a product.
