@@ -35,7 +35,8 @@ impl Rewrite for AttentionFusion {
         let &[Some(q), Some(k), Some(v), ref rest @ ..] = &node.inputs[..] else {
             return Ok(None);
         };
-        let [Some(q), Some(k), Some(v)] = [q, k, v].map(|value| Projection::of(graph, site.id, value))
+        let [Some(q), Some(k), Some(v)] =
+            [q, k, v].map(|value| Projection::of(graph, site.id, value))
         else {
             return Ok(None);
         };
