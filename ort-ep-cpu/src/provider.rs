@@ -1,6 +1,6 @@
 //! The provider itself: it asks each kernel file, and falls back to the operator.
 
-use ort_ep::{Claim, CompileError, EvalKernel, ExecutionProvider, Kernel, PackStore};
+use ort_ep::{Claim, CompileError, EvalKernel, ExecutionProvider, Kernel, Layout, PackStore};
 use ort_graph::{Graph, NodeId};
 use ort_kernels::{FlushDenormals, Isa};
 
@@ -45,6 +45,11 @@ impl CpuProvider {
 impl ExecutionProvider for CpuProvider {
     fn name(&self) -> &'static str {
         Self::NAME
+    }
+
+    /// Blocks as wide as a vector; 8 without vectors, which is what files for such machines have.
+    fn preferred_layout(&self) -> Layout {
+        Layout::Nchwc { block: if self.cpu.isa.avx512().is_some() { 16 } else { 8 } }
     }
 
     fn claim(&self, graph: &Graph, root: NodeId) -> Option<Claim> {
