@@ -255,6 +255,14 @@ impl Chain {
         }
     }
 
+    fn gather_elements(&mut self) {
+        let (x, shape) = self.value();
+        let (axis, n) = (self.pick(shape.len()), shape.iter().product());
+        let numbers: Vec<String> = (0..n).map(|_| self.pick(shape[axis]).to_string()).collect();
+        let indices = self.constant("int64", &shape, &numbers);
+        self.node(&format!("GatherElements-13 [axis: {axis}]"), &[&x, &indices], shape);
+    }
+
     fn tile(&mut self) {
         let (x, mut shape) = self.value();
         let repeats: Vec<usize> = shape.iter().map(|_| 1 + self.pick(5) / 4).collect();
@@ -316,7 +324,7 @@ impl Chain {
     }
 
     fn step(&mut self) {
-        const STEPS: [fn(&mut Chain); 21] = [
+        const STEPS: [fn(&mut Chain); 22] = [
             Chain::unary,
             Chain::binary,
             Chain::choice,
@@ -331,6 +339,7 @@ impl Chain {
             Chain::squeeze,
             Chain::gather,
             Chain::tile,
+            Chain::gather_elements,
             Chain::expand,
             Chain::resize,
             Chain::reshape,
