@@ -371,9 +371,10 @@ pub(super) fn chain() -> impl Strategy<Value = (String, Vec<(String, usize)>)> {
     let steps = prop::collection::vec(prop::collection::vec(any::<u8>(), 12), 2..12);
     let dim = (1_usize..4, prop::bool::weighted(0.2));
     let dims = prop::collection::vec(dim, 2..5);
+    // Equal dimensions, where a wrong axis does not show in the shape.
+    let dims = prop_oneof![dims, prop::collection::vec(Just((3, false)), 2..5)];
     (dims, any::<bool>(), steps, 1_usize..4).prop_map(|(dims, is_known, steps, n_outputs)| {
-        let shape: Vec<usize> = dims.iter().map(|(n, _)| *n).collect();
-        let values = vec![("x".to_owned(), shape)];
+        let values = vec![("x".to_owned(), dims.iter().map(|(n, _)| *n).collect())];
         let mut chain = Chain { text: String::new(), values, picks: vec![0], n_names: 0 };
         for picks in steps {
             chain.picks = picks;
