@@ -255,6 +255,14 @@ impl Chain {
         }
     }
 
+    fn gather_elements(&mut self) {
+        let (x, shape) = self.value();
+        let (axis, n) = (self.pick(shape.len()), shape.iter().product());
+        let numbers: Vec<String> = (0..n).map(|_| self.pick(shape[axis]).to_string()).collect();
+        let indices = self.constant("int64", &shape, &numbers);
+        self.node(&format!("GatherElements-13 [axis: {axis}]"), &[&x, &indices], shape);
+    }
+
     fn tile(&mut self) {
         let (x, mut shape) = self.value();
         let repeats: Vec<usize> = shape.iter().map(|_| 1 + self.pick(5) / 4).collect();
@@ -316,7 +324,7 @@ impl Chain {
     }
 
     fn step(&mut self) {
-        const STEPS: [fn(&mut Chain); 21] = [
+        const STEPS: [fn(&mut Chain); 22] = [
             Chain::unary,
             Chain::binary,
             Chain::choice,
@@ -331,6 +339,7 @@ impl Chain {
             Chain::squeeze,
             Chain::gather,
             Chain::tile,
+            Chain::gather_elements,
             Chain::expand,
             Chain::resize,
             Chain::reshape,
@@ -362,9 +371,10 @@ pub(super) fn chain() -> impl Strategy<Value = (String, Vec<(String, usize)>)> {
     let steps = prop::collection::vec(prop::collection::vec(any::<u8>(), 12), 2..12);
     let dim = (1_usize..4, prop::bool::weighted(0.2));
     let dims = prop::collection::vec(dim, 2..5);
+    // Equal dimensions, where a wrong axis does not show in the shape.
+    let dims = prop_oneof![dims, prop::collection::vec(Just((3, false)), 2..5)];
     (dims, any::<bool>(), steps, 1_usize..4).prop_map(|(dims, is_known, steps, n_outputs)| {
-        let shape: Vec<usize> = dims.iter().map(|(n, _)| *n).collect();
-        let values = vec![("x".to_owned(), shape)];
+        let values = vec![("x".to_owned(), dims.iter().map(|(n, _)| *n).collect())];
         let mut chain = Chain { text: String::new(), values, picks: vec![0], n_names: 0 };
         for picks in steps {
             chain.picks = picks;

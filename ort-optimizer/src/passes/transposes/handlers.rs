@@ -30,16 +30,17 @@ fn standard(op_type: &str) -> Option<Handler> {
     Some(match op_type {
         "Abs" | "Acos" | "Acosh" | "Asin" | "Asinh" | "Atan" | "Atanh" | "BitwiseNot" | "Cast"
         | "CastLike" | "Ceil" | "Celu" | "Clip" | "Cos" | "Cosh" | "Elu" | "Erf" | "Exp" | "Floor"
-        | "Gelu" | "HardSigmoid" | "HardSwish" | "Identity" | "IsInf" | "IsNaN" | "LeakyRelu" | "Log"
-        | "Mish" | "Neg" | "Not" | "Reciprocal" | "Relu" | "Round" | "ScaledTanh" | "Selu" | "Shrink"
-        | "Sigmoid" | "Sign" | "Sin" | "Sinh" | "Softplus" | "Softsign" | "Sqrt" | "Swish" | "Tan"
-        | "Tanh" | "ThresholdedRelu" => |place| place.alike(FIRST),
+        | "Gelu" | "HardSigmoid" | "HardSwish" | "Identity" | "IsInf" | "IsNaN" | "LeakyRelu"
+        | "Log" | "Mish" | "Neg" | "Not" | "Reciprocal" | "Relu" | "Round" | "ScaledTanh" | "Selu"
+        | "Shrink" | "Sigmoid" | "Sign" | "Sin" | "Sinh" | "Softplus" | "Softsign" | "Sqrt"
+        | "Swish" | "Tan" | "Tanh" | "ThresholdedRelu" => |place| place.alike(FIRST),
         "Dropout" => |place| place.is_deterministic()?.alike(FIRST),
         "Add" | "And" | "BitShift" | "BitwiseAnd" | "BitwiseOr" | "BitwiseXor" | "Div" | "Equal"
         | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual" | "Max" | "Mean" | "Min" | "Mod"
         | "Mul" | "Or" | "Pow" | "PRelu" | "Sub" | "Sum" | "Where" | "Xor"
             => |place| broadcast(place, ALL),
         "QuantizeLinear" | "DequantizeLinear" => axes::quantize,
+        "GatherElements" => |place| axes::along(place, ALL, 0),
         "Concat" => |place| axes::along(place, ALL, 1),
         "Split" => |place| axes::along(place, FIRST, 0),
         "Softmax" | "LogSoftmax" | "Hardmax" => |place| axes::lanes(place.since(13)?, -1),

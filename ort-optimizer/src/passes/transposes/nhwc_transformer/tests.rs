@@ -1,3 +1,5 @@
+//! Images that are laid out anew, and those that are not.
+
 use expect_test::expect;
 
 use crate::testing::assert_optimized;

@@ -1,3 +1,5 @@
+//! Transposes that cancel, move, shrink or stay.
+
 use expect_test::expect;
 
 use crate::testing::{assert_optimized, assert_rewritten};
