@@ -2,16 +2,25 @@
 """What we save, onnxruntime loads, and it computes the same as what it saved itself.
 
     python3 tools/check_with_onnxruntime.py --rewrite 'target/release/examples/rewrite' [CASE ...]
-    python3 tools/check_with_onnxruntime.py --close \\
-        --rewrite 'target/release/ort-cli optimize {in} -o {out} --level extended'
+    python3 tools/check_with_onnxruntime.py --optimize target/release/ort-cli \\
+        [--levels disable,basic,extended,layout,all] [--model '*.raw.ort'] [CASE ...]
 
-The command makes our version of a `.ort` file; {in} and {out} stand for the two paths, which go to
-its end if it does not name them. onnxruntime runs both files at ORT_DISABLE_ALL on the stored
-inputs. Outputs must be equal bit for bit, or with --close within the case's tolerance.
+--rewrite: the command makes our version of a `.ort` file; {in} and {out} stand for the two paths,
+which go to its end if it does not name them. onnxruntime runs both files at ORT_DISABLE_ALL on the
+stored inputs, and outputs must be equal bit for bit.
 
-CASE is a folder with `*.ort` beside test_data_set_K/; without any, the models in models/ and the
-node cases in the packed fixture are taken. A case that onnxruntime cannot run itself, or does not
-give the same answers to twice, counts as "not compared"; our file must load all the same.
+--optimize: `ort-cli optimize` makes a file of each model at each level. onnxruntime runs it at
+ORT_DISABLE_ALL and at its default level; outputs must be those of the original at ORT_DISABLE_ALL,
+and the stored ones, within the case's tolerance (rtol and atol of tol.txt, else 1e-3 and 1e-5).
+The table has the largest difference in units of the tolerance: up to 1 passes. Rounding in another
+order is what fusions do, and some networks make much of it: where onnxruntime's own conversion
+(model.default.ort beside the model) differs from the original, ours may by twice as much. The stored
+ones are held against the original as well: where that fails, ours may.
+
+CASE is a folder with `*.ort` beside test_data_set_K/, or one of such folders; without any, the
+models in models/ are taken, and the node cases in the packed fixture or, to optimize, the models
+that make_models.py has made in target/models. A case that onnxruntime cannot run itself, or does
+not give the same answers to twice, counts as "not compared"; our file must load all the same.
 
 Where onnxruntime cannot be installed this says "skipped" and succeeds.
 """
@@ -20,10 +29,13 @@ from __future__ import annotations
 
 import argparse
 import collections
+import json
+import math
 import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import environment
@@ -42,10 +54,25 @@ from peers import tensors
 ROOT = environment.TOOLS.parent
 FIXTURE = ROOT / "ort-conformance/fixtures/node_cases.bin"
 FATAL_ONLY = 4
+LEVELS = ["disable", "basic", "extended", "layout", "all"]
+AS_IT_IS = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+DEFAULT = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+ROW = "{:34} {:8} {:>11} {:>9} {:>9} {:>9}  {}"
 
 
 class Refused(Exception):
-    """onnxruntime does not load or run a model."""
+    """Somebody does not load, save or run a model."""
+
+
+class NotCompared(Exception):
+    """onnxruntime itself gives nothing to compare with."""
+
+
+def call(words: list[str]) -> str:
+    done = subprocess.run(words, check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Refused(f"our command failed: {done.stderr.strip()}")
+    return done.stdout
 
 
 def rewritten(command: str, model: Path, out: Path) -> None:
@@ -53,16 +80,12 @@ def rewritten(command: str, model: Path, out: Path) -> None:
     if "{in}" not in words:
         words += ["{in}", "{out}"]
     paths = {"{in}": str(model), "{out}": str(out)}
-    out.unlink(missing_ok=True)  # the one of the model before must not pass for this one
-    words = [paths.get(word, word) for word in words]
-    done = subprocess.run(words, check=False, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise Refused(f"our command failed: {done.stderr.strip()}")
+    call([paths.get(word, word) for word in words])
 
 
-def load(model: Path) -> ort.InferenceSession:
+def load(model: Path, level: ort.GraphOptimizationLevel = AS_IT_IS) -> ort.InferenceSession:
     options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.graph_optimization_level = level
     options.intra_op_num_threads = 1
     try:
         return ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
@@ -78,38 +101,60 @@ def run(session: ort.InferenceSession, data_set: Path) -> list:
         raise Refused(f"onnxruntime does not run it: {error}") from None
 
 
-def equal(x, y, tolerance=None) -> bool:
-    """Equal bit for bit, or within (rtol, atol)."""
+def stored(session: ort.InferenceSession, data_set: Path) -> list:
+    """The stored outputs in the model's order; by position where they have no names."""
+    types = [value.type for value in session.get_outputs()]
+    values = tensors.read(data_set, "output", types)
+    names = [value.name for value in session.get_outputs()]
+    return [values[name] for name in names] if set(names) <= set(values) else list(values.values())
+
+
+def equal(x, y) -> bool:
+    """Equal bit for bit."""
     if isinstance(x, list) and isinstance(y, list):
-        return len(x) == len(y) and all(equal(a, b, tolerance) for a, b in zip(x, y))
+        return len(x) == len(y) and all(equal(a, b) for a, b in zip(x, y))
     if x is None or y is None or isinstance(x, dict):
         return x == y
     x, y = np.asarray(x), np.asarray(y)
     if x.dtype != y.dtype or x.shape != y.shape:
         return False
-    if x.dtype == object:
-        return x.tolist() == y.tolist()
-    if tolerance is None or x.dtype == bool:
-        return x.tobytes() == y.tobytes()
-    return np.allclose(y, x, *tolerance, equal_nan=True)
+    return x.tolist() == y.tolist() if x.dtype == object else x.tobytes() == y.tobytes()
 
 
-def check(model: Path, command: str, close: bool, folder: Path) -> str:
-    """ "equal" or "not compared: …"; raises Refused or ValueError where ours is wrong."""
-    original = load(model)
-    rewritten(command, model, folder / "ours.ort")
-    ours = load(folder / "ours.ort")
-    tolerance = read_tolerance(model.parent) if close else None
+def strain(x, y, tolerance: tuple[float, float]) -> float:
+    """The largest |x - y| / (atol + rtol |y|); infinite where no tolerance helps."""
+    if isinstance(x, list) and isinstance(y, list):
+        if len(x) != len(y):
+            return math.inf
+        return max((strain(a, b, tolerance) for a, b in zip(x, y)), default=0.0)
+    if equal(x, y):
+        return 0.0
+    if x is None or y is None or isinstance(x, dict):
+        return math.inf
+    x, y = np.asarray(x), np.asarray(y)
+    if x.dtype != y.dtype or x.shape != y.shape or x.dtype == bool or x.dtype == object:
+        return math.inf
+    rtol, atol = tolerance
+    wide = np.complex128 if np.iscomplexobj(x) else np.float64
+    x, y = x.astype(wide), y.astype(wide)
+    same = (x == y) | (np.isnan(x) & np.isnan(y))
+    with np.errstate(invalid="ignore"):
+        share = np.abs(x - y) / (atol + rtol * np.abs(y))
+    return float(np.max(np.where(same, 0.0, np.where(np.isfinite(share), share, np.inf))))
+
+
+def originals(model: Path) -> list[tuple[Path, list]]:
+    """Each data set, and what onnxruntime makes of it with the model as it is."""
+    original, found = load(model), []
     for data_set in sorted(model.parent.glob("test_data_set_*")):
         try:
             expected, again = run(original, data_set), run(load(model), data_set)
         except Refused:
-            return "not compared: onnxruntime cannot run the original from Python"
+            raise NotCompared("onnxruntime cannot run the original from Python") from None
         if not equal(expected, again):
-            return "not compared: the original is random"
-        if not equal(expected, run(ours, data_set), tolerance):
-            raise ValueError(f"outputs differ on {data_set.name}")
-    return "equal"
+            raise NotCompared("the original is random")
+        found.append((data_set, expected))
+    return found
 
 
 def read_tolerance(case: Path) -> tuple[float, float]:
@@ -118,15 +163,118 @@ def read_tolerance(case: Path) -> tuple[float, float]:
     return float(rtol), float(atol)
 
 
-def models(cases: list[Path], folder: Path) -> list[Path]:
-    """The `.ort` files of `cases` or, without any, of the repository."""
-    if not cases:
-        for path, content in unpack(FIXTURE.read_bytes()).items():
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_bytes(content)
-        cases = [ROOT / "models", folder]
-    found = [model for case in cases for model in case.rglob("*.ort")]
+def check_rewritten(model: Path, command: str, folder: Path) -> str:
+    """ "equal" or "not compared: …"; raises Refused where ours is wrong."""
+    out = folder / "ours.ort"
+    out.unlink(missing_ok=True)  # the one of the model before must not pass for this one
+    rewritten(command, model, out)
+    ours = load(out)
+    try:
+        expected = originals(model)
+    except NotCompared as reason:
+        return f"not compared: {reason}"
+    for data_set, outputs in expected:
+        if not equal(run(ours, data_set), outputs):
+            raise Refused(f"outputs differ on {data_set.name}")
+    return "equal"
+
+
+def rewrite_all(models: list[Path], command: str) -> collections.Counter[str]:
+    counts: collections.Counter[str] = collections.Counter()
+    with tempfile.TemporaryDirectory() as made:
+        for model in models:
+            try:
+                counts[check_rewritten(model, command, Path(made))] += 1
+            except Refused as error:
+                counts["wrong"] += 1
+                print(f"{model.parent.name}/{model.name}: {error}", flush=True)
+    return counts
+
+
+def check_optimized(cli: str, model: Path, level: str, out: Path, expected: list) -> tuple:
+    """The nodes before and after, the two strains against the original, that of the stored."""
+    words = [cli, "optimize", str(model), "-o", str(out), "--level", level, "--json"]
+    nodes = json.loads(call(words))["nodes"]
+    tolerance, strains, of_stored = read_tolerance(model.parent), [], 0.0
+    for at in [AS_IT_IS, DEFAULT]:
+        session, worst = load(out, at), 0.0
+        for data_set, outputs in expected:
+            found = run(session, data_set)
+            worst = max(worst, strain(found, outputs, tolerance))
+            of_stored = max(of_stored, strain(found, stored(session, data_set), tolerance))
+        strains.append(worst)
+    return f"{nodes['before']} → {nodes['after']}", *strains, of_stored
+
+
+class Originals:
+    """A model in onnxruntime, and how far apart answers to it may be."""
+
+    def __init__(self, model: Path) -> None:
+        self.runs, self.limit, self.stored_limit = [], 1.0, 1.0
+        try:
+            self.runs, self.note = originals(model), ""
+        except (NotCompared, Refused) as reason:
+            self.note = f"not compared: {reason}"
+            return
+        tolerance, session = read_tolerance(model.parent), load(model)
+        theirs = model.with_name("model.default.ort")
+        converted = load(theirs) if theirs.exists() else session
+        for data_set, outputs in self.runs:
+            own = strain(run(converted, data_set), outputs, tolerance)
+            self.limit = max(self.limit, 2 * own)
+            if strain(outputs, stored(session, data_set), tolerance) > 1.0:
+                self.stored_limit, self.note = math.inf, "the original misses the stored, too"
+        self.stored_limit = max(self.stored_limit, self.limit)
+        if self.limit > 1.0:
+            self.note = f"up to {self.limit:.2g}: onnxruntime's own differs by half of it"
+
+
+def optimize_one(cli: str, model: Path, levels: list[str], out: Path) -> Iterator[str]:
+    """Prints a row for each level; yields what each counts as."""
+    name = f"{model.parent.name}/{model.name.removesuffix('.ort')}"
+    original = Originals(model)
+    for level in levels:
+        out.unlink(missing_ok=True)
+        try:
+            nodes, *strains = check_optimized(cli, model, level, out, original.runs)
+        except Refused as error:
+            print(ROW.format(name, level, "", "", "", "", error), flush=True)
+            yield "wrong"
+            continue
+        limits = [original.limit, original.limit, original.stored_limit]
+        is_close = all(found <= limit for found, limit in zip(strains, limits))
+        remark = original.note if is_close else f"WRONG {original.note}"
+        print(ROW.format(name, level, nodes, *(f"{x:.2g}" for x in strains), remark), flush=True)
+        yield "wrong" if not is_close else "close" if original.runs else "not compared"
+
+
+def optimize_all(models: list[Path], cli: str, levels: list[str]) -> collections.Counter[str]:
+    counts: collections.Counter[str] = collections.Counter()
+    print(ROW.format("model", "level", "nodes", "disable", "default", "stored", ""))
+    with tempfile.TemporaryDirectory() as made:
+        for model in models:
+            counts.update(optimize_one(cli, model, levels, Path(made) / "ours.ort"))
+    return counts
+
+
+def find_models(cases: list[Path], pattern: str) -> list[Path]:
+    found = [model for case in cases for model in case.rglob(pattern) if model.suffix == ".ort"]
     return sorted(model for model in found if any(model.parent.glob("test_data_set_*")))
+
+
+def packed_cases(folder: Path) -> Path:
+    """The node cases of the repository, unpacked."""
+    for path, content in unpack(FIXTURE.read_bytes()).items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+    return folder
+
+
+def some_levels(text: str) -> list[str]:
+    levels = text.split(",")
+    if not set(levels) <= set(LEVELS):
+        raise argparse.ArgumentTypeError(f"expected some of {','.join(LEVELS)}")
+    return levels
 
 
 def main() -> None:
@@ -134,18 +282,20 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("cases", nargs="*", type=Path, metavar="CASE")
-    parser.add_argument("--rewrite", required=True, metavar="COMMAND")
-    parser.add_argument("--close", action="store_true", help="compare with the case's tolerance")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--rewrite", metavar="COMMAND")
+    what.add_argument("--optimize", metavar="ORT_CLI")
+    parser.add_argument("--levels", type=some_levels, default=LEVELS)
+    parser.add_argument("--model", default="*.ort", metavar="GLOB")
     args = parser.parse_args()
     ort.set_default_logger_severity(FATAL_ONLY)
-    counts: collections.Counter[str] = collections.Counter()
-    with tempfile.TemporaryDirectory() as made, tempfile.TemporaryDirectory() as unpacked:
-        for model in models(args.cases, Path(unpacked)):
-            try:
-                counts[check(model, args.rewrite, args.close, Path(made))] += 1
-            except (Refused, ValueError) as error:
-                counts["wrong"] += 1
-                print(f"{model.parent.name}/{model.name}: {error}", flush=True)
+    with tempfile.TemporaryDirectory() as unpacked:
+        if args.rewrite:
+            cases = args.cases or [ROOT / "models", packed_cases(Path(unpacked))]
+            counts = rewrite_all(find_models(cases, args.model), args.rewrite)
+        else:
+            cases = args.cases or [ROOT / "models", environment.TARGET / "models"]
+            counts = optimize_all(find_models(cases, args.model), args.optimize, args.levels)
     for result, count in sorted(counts.items()):
         print(f"{count} {result}")
     sys.exit(counts["wrong"] > 0 or not counts)

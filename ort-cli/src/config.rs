@@ -20,6 +20,8 @@ pub(crate) enum Setting {
     Denormals(Denormals),
     /// How many channels a block has in a file that gives no evidence of it.
     NchwcBlockSize(usize),
+    /// Whether Gelu may be approximated.
+    GeluApproximation(bool),
     /// Passes of the optimizer to leave out.
     Disable(Vec<String>),
 }
@@ -60,6 +62,10 @@ const KEYS: &[(&str, Values)] = &[
             ("0", Setting::Denormals(Denormals::Preserve)),
             ("1", Setting::Denormals(Denormals::Flush)),
         ],
+    ),
+    (
+        "optimization.enable_gelu_approximation",
+        &[("0", Setting::GeluApproximation(false)), ("1", Setting::GeluApproximation(true))],
     ),
     // Ours: ONNX Runtime takes it that the file was written on a machine like this one.
     (
@@ -127,6 +133,7 @@ mod tests {
             ("session.set_denormal_as_zero=0", Setting::Denormals(Denormals::Preserve)),
             ("session.set_denormal_as_zero=1", Setting::Denormals(Denormals::Flush)),
             ("session.nchwc_block_size=8", Setting::NchwcBlockSize(8)),
+            ("optimization.enable_gelu_approximation=1", Setting::GeluApproximation(true)),
             (
                 "optimization.disable_specified_optimizers=ConstantFolding; Gelu ;",
                 Setting::Disable(vec!["ConstantFolding".to_owned(), "Gelu".to_owned()]),

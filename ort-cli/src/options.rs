@@ -13,6 +13,9 @@ use crate::named::{NamedFile, NamedShape};
 /// More threads than this are a slip of the finger.
 pub(crate) const MAX_THREADS: usize = 1024;
 
+/// The pass that a key of its own asks for.
+const GELU_APPROXIMATION: &str = "GeluApproximation";
+
 const LEVELS: Words<Level> = &[
     ("disable", Level::Disable),
     ("basic", Level::Basic),
@@ -52,12 +55,18 @@ pub(crate) struct SessionOptions {
     /// A pass of the optimizer to leave out, say GeluFusionL2
     #[arg(long, value_name = "PASS", help_heading = "Session")]
     disable: Vec<String>,
+    /// A pass that is run only when asked for, since it approximates, say GeluApproximation
+    #[arg(long, value_name = "PASS", help_heading = "Session")]
+    enable: Vec<String>,
     /// One of ONNX Runtime's session keys; the options above win
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Session")]
     config: Vec<Setting>,
     /// `--config` alone states this.
     #[arg(skip)]
     nchwc_block_size: Option<usize>,
+    /// Likewise.
+    #[arg(skip)]
+    gelu_approximation: bool,
 }
 
 /// What a model runs on.
@@ -112,7 +121,9 @@ impl SessionOptions {
             .denormals(chosen.denormals.unwrap_or_default())
             .isa(chosen.isa.unwrap_or_default())
             .level(chosen.level.unwrap_or(Level::All))
-            .disable_optimizers(chosen.disable);
+            .disable_optimizers(chosen.disable)
+            .enable_optimizers(chosen.gelu_approximation.then_some(GELU_APPROXIMATION))
+            .enable_optimizers(chosen.enable);
         let builder = match chosen.nchwc_block_size {
             Some(n_channels) => builder.nchwc_block_size(n_channels),
             None => builder,
@@ -136,6 +147,7 @@ impl SessionOptions {
                 Setting::Load(it) => base.load = Some(*it),
                 Setting::Denormals(it) => base.denormals = Some(*it),
                 Setting::NchwcBlockSize(it) => base.nchwc_block_size = Some(*it),
+                Setting::GeluApproximation(it) => base.gelu_approximation = *it,
                 Setting::Disable(names) => base.disable.extend(names.iter().cloned()),
             }
         }

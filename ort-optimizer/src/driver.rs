@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use ort_graph::{Change, CycleError, Graph, Names, NodeId, Registry};
 
+use crate::dim_names::DimNames;
 use crate::eval::ConstEval;
 use crate::nchwc::{self, NchwcError};
 use crate::options::{Exactness, Level, Options};
@@ -40,7 +41,7 @@ pub fn optimize(
     options: &Options,
     eval: &dyn ConstEval,
 ) -> Result<(Graph, Report), OptimizeError> {
-    let lowered = nchwc::lower(&mut graph, registry, options.nchwc_block_size)?;
+    let lowered = nchwc::lower(&mut graph, registry, options)?;
     if options.level == Level::Disable {
         let graph = if lowered.is_some() { graph.compact()? } else { graph };
         return Ok((graph, Report { passes: lowered.into_iter().collect(), last: None }));
@@ -55,9 +56,15 @@ pub fn optimize(
         report: Report { passes: passes.iter().map(|pass| report_of(pass)).collect(), last: None },
         passes,
     };
+    let mut names = DimNames::default();
     for phase in Level::ALL.into_iter().filter(|&level| level <= options.level) {
+        // Not before: the dimensions that a rewrite finds out take the place of none.
+        if phase == Level::Extended {
+            names = DimNames::give(&mut graph)?;
+        }
         driver.reach(phase, &mut graph)?;
     }
+    names.take_from_outputs(&mut graph);
     let mut report = driver.report;
     report.passes.splice(..0, lowered);
     Ok((graph.compact()?, report))
@@ -68,6 +75,12 @@ fn is_enabled(pass: &Pass, options: &Options) -> bool {
     pass.level <= options.level
         && !is_in(&options.disabled)
         && (pass.exactness < Exactness::Approximate || is_in(&options.enabled))
+}
+
+/// The phase in which a pass joins the others. What belongs to level `all` because ONNX Runtime would
+/// not know the result is a fusion like others, which layouts are to find done.
+fn phase_of(pass: &Pass) -> Level {
+    if pass.level == Level::All { Level::Extended } else { pass.level }
 }
 
 fn report_of(pass: &Pass) -> PassReport {
@@ -102,7 +115,7 @@ impl Driver<'_> {
         for _ in 0..MAX_ROUNDS {
             let before = n_rewrites;
             for (index, seen) in seen.iter_mut().enumerate() {
-                let is_due = self.passes[index].level <= phase && self.rewrites_left > 0;
+                let is_due = phase_of(self.passes[index]) <= phase && self.rewrites_left > 0;
                 if is_due && seen.replace(n_rewrites) != Some(n_rewrites) {
                     refused[index].clear();
                     let place = Place { graph: &mut *graph, names: &mut names, phase };
@@ -154,8 +167,9 @@ impl Driver<'_> {
                 Ok(None) => {}
                 Ok(Some(change)) => {
                     let report = &mut self.report.passes[index];
-                    report.applied += 1;
-                    self.rewrites_left -= 1;
+                    let n_rewrites = rewrite.n_rewrites();
+                    report.applied += n_rewrites;
+                    self.rewrites_left -= n_rewrites;
                     self.report.last = Some(Step { pass: report.name, node });
                     propagate(place.graph, change, &mut queue);
                     refused.remove(&id);
@@ -183,6 +197,7 @@ impl Driver<'_> {
             eval: self.eval,
             options: self.options,
             phase: *phase,
+            rewrites_left: self.rewrites_left,
             folded_bytes: &self.folded_bytes,
         };
         let Some(patch) = rewrite.visit(&site)? else { return Ok(None) };

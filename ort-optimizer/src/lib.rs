@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod dim_names;
 mod driver;
 #[cfg(test)]
 mod equivalence;

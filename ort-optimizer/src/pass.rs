@@ -27,6 +27,11 @@ pub(crate) trait Rewrite {
 
     /// The rewrite that begins at this node, if there is one.
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal>;
+
+    /// How many rewrites the last patch stands for; never more than were left.
+    fn n_rewrites(&self) -> usize {
+        1
+    }
 }
 
 /// Where a rewrite may begin, and what it may need to know.
@@ -39,6 +44,8 @@ pub(crate) struct Site<'a> {
     /// The level that is being reached: passes of lower levels have found all they can, and run
     /// again on what those of this level leave.
     pub(crate) phase: Level,
+    /// How many rewrites there may still be.
+    pub(crate) rewrites_left: usize,
     /// Bytes that folded constants may still take.
     pub(crate) folded_bytes: &'a Cell<usize>,
 }

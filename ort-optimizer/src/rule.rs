@@ -82,12 +82,11 @@ impl Rule {
         }
         self.keeps_rank(found)?;
         (self.when)(found)?;
-        let mut patch = Patch::new(graph);
-        if let Some(&Some(old)) = outputs.first() {
-            let new = make(&self.replace, found, graph.fact(old).dtype(), &mut patch)?;
-            patch.replace(old, new.ok_or(Refusal("it is replaced by nothing"))?);
-        }
-        Ok(patch)
+        let Some(&Some(old)) = outputs.first() else { return Ok(Patch::new(graph)) };
+        let mut maker = Maker::new(found, graph.fact(old).dtype());
+        let new = maker.make(&self.replace)?.ok_or(Refusal("it is replaced by nothing"))?;
+        maker.patch.replace(old, new);
+        Ok(maker.patch)
     }
 
     /// A number that is a tensor of one element may add dimensions to what it meets; with ranks
@@ -105,48 +104,81 @@ impl Rule {
 
 const RANK: Refusal = Refusal("its rank may change");
 
-/// The value of a formula, `None` for an absent one; what is not there yet is made. Numbers have the
-/// type `dtype`.
-fn make(
-    pat: &Pat,
-    found: &Match<'_>,
+/// Makes what a formula stands for.
+struct Maker<'a> {
+    found: &'a Match<'a>,
+    /// The type of numbers.
     dtype: Option<DType>,
-    patch: &mut Patch,
-) -> Result<Option<ValueId>, Refusal> {
-    let op = match pat {
-        Pat::Var(name) | Pat::Constant(name) => return Ok(Some(found.value(name))),
-        Pat::Absent => return Ok(None),
-        Pat::Number(number) => {
-            let unknown = Refusal("the type of a constant is not known");
-            let dtype = dtype.ok_or(unknown)?;
-            let tensor = with_dtype!(dtype, number, T => Tensor::scalar(T::from_f64(*number)),
-                else => return Err(unknown));
-            return Ok(Some(patch.constant("", tensor)?));
+    patch: Patch,
+    /// What has been made without attributes: a part that stands twice is made once.
+    constants: Vec<(Tensor, ValueId)>,
+    nodes: Vec<(&'static str, Vec<Option<ValueId>>, ValueId)>,
+}
+
+impl<'a> Maker<'a> {
+    fn new(found: &'a Match<'a>, dtype: Option<DType>) -> Self {
+        let (patch, constants, nodes) = (Patch::new(found.graph), Vec::new(), Vec::new());
+        Self { found, dtype, patch, constants, nodes }
+    }
+
+    /// The value of a formula, `None` for an absent one; what is not there yet is made.
+    fn make(&mut self, pat: &Pat) -> Result<Option<ValueId>, Refusal> {
+        Ok(Some(match pat {
+            Pat::Var(name) | Pat::Constant(name) => self.found.value(name),
+            Pat::Absent => return Ok(None),
+            Pat::Number(number) => {
+                let unknown = Refusal("the type of a constant is not known");
+                let dtype = self.dtype.ok_or(unknown)?;
+                self.constant(
+                    with_dtype!(dtype, number, T => Tensor::scalar(T::from_f64(*number)),
+                    else => return Err(unknown)),
+                )?
+            }
+            Pat::Made(tensor) => self.constant(tensor(self.found)?)?,
+            Pat::Named(_, pat) => return self.make(pat),
+            Pat::Op(op) => self.node(op)?,
+        }))
+    }
+
+    fn constant(&mut self, tensor: Tensor) -> Result<ValueId, Refusal> {
+        if let Some((_, value)) = self.constants.iter().find(|(made, _)| *made == tensor) {
+            return Ok(*value);
         }
-        Pat::Made(tensor) => return Ok(Some(patch.constant("", tensor(found)?)?)),
-        Pat::Named(_, pat) => return make(pat, found, dtype, patch),
-        Pat::Op(op) => op,
-    };
-    let inputs = op.inputs.iter().map(|input| make(input, found, dtype, patch));
-    let mut inputs = inputs.collect::<Result<Vec<_>, Refusal>>()?;
-    inputs.truncate(inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1));
-    let (since_version, attrs) = match op.origin {
-        Origin::Like(label) => {
-            let like = found.get_node(label);
-            like.map_or((13, Attrs::new()), |node| (node.since_version, node.attrs.clone()))
+        let value = self.patch.constant("", tensor.clone())?;
+        self.constants.push((tensor, value));
+        Ok(value)
+    }
+
+    fn node(&mut self, op: &OpPat) -> Result<ValueId, Refusal> {
+        let inputs = op.inputs.iter().map(|input| self.make(input));
+        let mut inputs = inputs.collect::<Result<Vec<_>, Refusal>>()?;
+        inputs.truncate(inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1));
+        let (since_version, attrs) = match op.origin {
+            Origin::Like(label) => {
+                let like = self.found.get_node(label);
+                like.map_or((13, Attrs::new()), |node| (node.since_version, node.attrs.clone()))
+            }
+            Origin::New(since_version, attrs) => (since_version, attrs(self.found)),
+            Origin::Following(spec) => spec(self.found),
+        };
+        let is_plain = op.domain.is_empty() && attrs.iter().next().is_none();
+        let mut made = self.nodes.iter();
+        let same = made.find(|(op_type, made, _)| *op_type == op.op_type && *made == inputs);
+        if let Some((.., value)) = same.filter(|_| is_plain) {
+            return Ok(*value);
         }
-        Origin::New(since_version, attrs) => (since_version, attrs(found)),
-        Origin::Following(spec) => spec(found),
-    };
-    let output = patch.output_of(NewNode {
-        name: found.root().name.clone(),
-        domain: op.domain.to_owned(),
-        op_type: op.op_type.to_owned(),
-        since_version,
-        inputs,
-        outputs: Vec::new(),
-        captured: Vec::new(),
-        attrs,
-    })?;
-    Ok(Some(output))
+        let value = self.patch.output_of(NewNode {
+            name: self.found.root().name.clone(),
+            domain: op.domain.to_owned(),
+            op_type: op.op_type.to_owned(),
+            since_version,
+            inputs: inputs.clone(),
+            attrs,
+            ..NewNode::default()
+        })?;
+        if is_plain {
+            self.nodes.push((op.op_type, inputs, value));
+        }
+        Ok(value)
+    }
 }

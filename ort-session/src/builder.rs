@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ort_ep::ExecutionProvider;
+use ort_ep::{ExecutionProvider, Layout};
 use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice};
 use ort_format::Limits;
 use ort_graph::{ImportLimits, ImportWarning, import};
@@ -17,6 +17,10 @@ use crate::nearest::nearest;
 use crate::optimized::{OperatorCounts, Optimized};
 use crate::session::Session;
 use crate::threads::default_count;
+
+/// Passes that make operators for which ONNX Runtime (1.31) has no CPU kernel: functions that it
+/// takes apart when it reads an ONNX file, but not when it reads an ORT file.
+const NOT_PORTABLE: [&str; 1] = ["HardSwishFusion"];
 
 /// Settings of a session to be.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +50,14 @@ impl SessionBuilder {
         names: impl IntoIterator<Item = impl Into<String>>,
     ) -> Self {
         self.options.disabled.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// Lets the optimizer run these passes too, which change results by more than rounding, say
+    /// GeluApproximation. A name that no pass has is an error when the graph is optimized.
+    #[must_use]
+    pub fn enable_optimizers(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.options.enabled.extend(names.into_iter().map(Into::into));
         self
     }
 
@@ -113,7 +125,9 @@ impl SessionBuilder {
     /// # Errors
     /// If the file cannot be had, is not sound, or holds a model that cannot run here.
     pub fn commit_from_file(self, path: impl AsRef<Path>) -> Result<Session, SessionError> {
-        self.optimize_from_file(path)?.commit()
+        let start = Instant::now();
+        let bytes = ModelBytes::from_path(path, self.load)?;
+        self.optimized(bytes, start)?.commit()
     }
 
     /// Builds a session of bytes: owned ones, `'static` ones, or those of any owner.
@@ -121,18 +135,19 @@ impl SessionBuilder {
     /// # Errors
     /// If the bytes are not sound, or hold a model that cannot run here.
     pub fn commit(self, bytes: ModelBytes) -> Result<Session, SessionError> {
-        self.optimize(bytes)?.commit()
+        self.optimized(bytes, Instant::now())?.commit()
     }
 
     /// Optimizes the graph of a file, to save it, or to see what becomes of it, or to build a
-    /// session of it.
+    /// session of it. Passes that make operators without a kernel in ONNX Runtime are left out, so
+    /// that it can run what is saved; a session built at once has them.
     ///
     /// # Errors
     /// If the file cannot be had, is not sound, or holds a model that cannot run here.
     pub fn optimize_from_file(self, path: impl AsRef<Path>) -> Result<Optimized, SessionError> {
         let start = Instant::now();
         let bytes = ModelBytes::from_path(path, self.load)?;
-        self.optimized(bytes, start)
+        self.disable_optimizers(NOT_PORTABLE).optimized(bytes, start)
     }
 
     /// The same with a model in memory.
@@ -140,11 +155,12 @@ impl SessionBuilder {
     /// # Errors
     /// If the bytes are not sound, or hold a model that cannot run here.
     pub fn optimize(self, bytes: ModelBytes) -> Result<Optimized, SessionError> {
-        self.optimized(bytes, Instant::now())
+        self.disable_optimizers(NOT_PORTABLE).optimized(bytes, Instant::now())
     }
 
     fn optimized(mut self, bytes: ModelBytes, start: Instant) -> Result<Optimized, SessionError> {
-        self.options.disabled.iter().try_for_each(|name| known_optimizer(name))?;
+        let mut named = self.options.disabled.iter().chain(&self.options.enabled);
+        named.try_for_each(|name| known_optimizer(name))?;
         let file = ort_format::open(bytes.as_slice(), &self.limits).map_err(Box::new)?;
         let registry = ort_ops::registry();
         let model = import(file, bytes.bytes(), &registry, self.import_limits).map_err(Box::new)?;
@@ -153,6 +169,7 @@ impl SessionBuilder {
         self.cpu.fuses = self.options.level == Level::All;
         self.providers.push(Arc::new(CpuProvider::new(self.cpu)?));
         self.options.opset = model.info.opset("");
+        self.options.layout_block = layout_block(&self.providers);
         let before = OperatorCounts::of(&model.graph);
         let eval = FoldWith(&self.providers);
         let optimized = ort_optimizer::optimize(model.graph, &registry, &self.options, &eval);
@@ -170,6 +187,14 @@ impl SessionBuilder {
             start,
         })
     }
+}
+
+/// How many channels a block has, as the first provider wants it that wants blocks.
+fn layout_block(providers: &[Arc<dyn ExecutionProvider>]) -> Option<usize> {
+    providers.iter().find_map(|provider| match provider.preferred_layout() {
+        Layout::Nchw => None,
+        Layout::Nchwc { block } => Some(block),
+    })
 }
 
 /// That a pass of the optimizer has this name.

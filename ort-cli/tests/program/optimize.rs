@@ -79,6 +79,21 @@ fn a_pass_can_be_left_out_in_two_ways() {
 }
 
 #[test]
+fn a_pass_that_approximates_can_be_asked_for_in_two_ways() {
+    let key = "optimization.enable_gelu_approximation";
+    for (option, value, expected) in [
+        ("--enable", "GeluApproximation", true),
+        ("--config", &*format!("{key}=1"), true),
+        ("--config", &*format!("{key}=0"), false),
+    ] {
+        let json = ort_cli(["optimize", &model("magika"), "--json", option, value]).json();
+        let passes = json["passes"].as_array().unwrap();
+        let has_run = passes.iter().any(|pass| pass["exactness"] == "approximate");
+        assert_eq!(has_run, expected, "{option} {value}");
+    }
+}
+
+#[test]
 fn stopping_early_names_the_last_rewrite() {
     let root = tempfile::tempdir().unwrap();
     let arguments =

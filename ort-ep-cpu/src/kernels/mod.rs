@@ -96,6 +96,7 @@ macro_rules! kernels {
 
 // One a line.
 kernels! {
+    attention,
     batch_norm,
     binary,
     byte_binary,

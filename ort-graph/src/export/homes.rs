@@ -32,13 +32,18 @@ impl<'g> Storage<'g> {
     }
 }
 
+/// Whether two tensors are the same elements in the same place.
+pub(super) fn is_same_storage(a: &Tensor, b: &Tensor) -> bool {
+    Storage::of(a).is_some_and(|storage| Some(storage) == Storage::of(b))
+}
+
 /// The constants that subgraphs of `graph`, but not `graph` itself, share with each other: the first
 /// holder of each, in the order in which they are met.
 pub(super) fn homeless(graph: &Graph) -> Vec<Place<'_>> {
     let mut held = Held::default();
     held.subgraphs_of(graph);
-    let at_home: HashSet<Storage<'_>> =
-        constants(graph).filter_map(|(_, tensor)| Storage::of(tensor)).collect();
+    let contents = graph.value_ids().filter_map(|id| graph.fact(id).constant.as_ref());
+    let at_home: HashSet<Storage<'_>> = contents.filter_map(Storage::of).collect();
     let shared = held.first.into_iter().filter(|(storage, _)| {
         held.n_holders.get(storage) > Some(&1) && !at_home.contains(storage)
     });

@@ -49,7 +49,7 @@ pub fn export<'a>(graph: &'a Graph, export: Export<'a>) -> Result<record::File<'
     let mut opsets: Vec<(&str, i64)> = info.opsets.iter().map(|(d, v)| (d.as_str(), *v)).collect();
     import_domains(graph, &mut opsets);
     let exporter = Exporter::new(&opsets, resolver.as_ref(), private);
-    let graph = exporter.graph(&Scope::outermost(graph))?.graph;
+    let graph = exporter.graph(&Scope::outermost(graph)?)?.graph;
     let domain = |domain: &str| Cow::Owned(domain.to_owned());
     let set =
         |&(name, version): &(&str, i64)| record::OperatorSetId { domain: domain(name), version };

@@ -40,7 +40,7 @@ impl<'e> Exporter<'e> {
     pub(super) fn graph<'g>(&self, scope: &Scope<'g, '_>) -> Result<Exported<'g>, ExportError> {
         let graph = scope.graph;
         let mut nodes = Vec::with_capacity(graph.n_nodes());
-        for (index, id) in graph.topological_order()?.into_iter().enumerate() {
+        for (index, &id) in scope.nodes.iter().enumerate() {
             let index = u32::try_from(index).map_err(|_| ExportError::TooManyNodes)?;
             nodes.push(self.node(graph.node(id), index, scope)?);
         }
@@ -115,7 +115,7 @@ impl<'e> Exporter<'e> {
         outer: &mut BTreeSet<Cow<'g, str>>,
     ) -> Result<AttributeValue<'g>, ExportError> {
         let mut subgraph = |graph| {
-            let Exported { graph, outer: names } = self.graph(&Scope::within(graph, scope))?;
+            let Exported { graph, outer: names } = self.graph(&Scope::within(graph, scope)?)?;
             if let Some(value) = graph.outputs.iter().find(|&output| names.contains(output)) {
                 let (node, value) = (node.label().to_owned(), value.to_string());
                 return Err(ExportError::ReturnedCapture { node, value });

@@ -5,15 +5,18 @@ use std::collections::HashMap;
 
 use ort_tensor::Tensor;
 
-use super::homes::{Place, Storage, homeless};
+use super::homes::{Place, Storage, homeless, is_same_storage};
 use crate::fact::Type;
 use crate::graph::Graph;
-use crate::ids::ValueId;
+use crate::ids::{NodeId, ValueId};
+use crate::order::CycleError;
 
 /// A graph that is being exported, and those around it.
 pub(super) struct Scope<'g, 's> {
     pub(super) graph: &'g Graph,
     around: Option<&'s Scope<'g, 's>>,
+    /// Its nodes, each after those whose outputs it reads.
+    pub(super) nodes: Vec<NodeId>,
     /// What each value is called; `None` for one that edits left behind.
     names: Vec<Option<Cow<'g, str>>>,
     /// What the file has in this graph: the graph's own values and those it holds for subgraphs.
@@ -26,49 +29,50 @@ pub(super) struct Scope<'g, 's> {
 
 impl<'g, 's> Scope<'g, 's> {
     /// The outermost graph. It holds the constants that its subgraphs share.
-    pub(super) fn outermost(graph: &'g Graph) -> Self {
-        let mut scope = Self::of(graph, None);
+    pub(super) fn outermost(graph: &'g Graph) -> Result<Self, CycleError> {
+        let mut scope = Self::of(graph, None)?;
         for place in homeless(graph) {
             scope.place(place);
         }
         let home = |name: &Cow<'g, str>| {
             let &(graph, id) = scope.places.get(name)?;
-            Some((Storage::of(graph.constant(id)?)?, name.clone()))
+            Some((Storage::of(graph.fact(id).constant.as_ref()?)?, name.clone()))
         };
         scope.homes = scope.order.iter().filter_map(home).collect();
-        scope
+        Ok(scope)
     }
 
     /// A subgraph of a node of the graph `around`.
-    pub(super) fn within(graph: &'g Graph, around: &'s Scope<'g, 's>) -> Self {
+    pub(super) fn within(graph: &'g Graph, around: &'s Scope<'g, 's>) -> Result<Self, CycleError> {
         Self::of(graph, Some(around))
     }
 
     /// Gives every value its name: captured ones that of the graph around, the graph's own the one
-    /// they have if that is free.
-    fn of(graph: &'g Graph, around: Option<&'s Scope<'g, 's>>) -> Self {
+    /// they have if that is free. The graph's own come in the order in which import makes them.
+    fn of(graph: &'g Graph, around: Option<&'s Scope<'g, 's>>) -> Result<Self, CycleError> {
+        let nodes = graph.topological_order()?;
         let names = vec![None; graph.value_ids().count()];
         let (places, order, homes) = (HashMap::new(), Vec::new(), HashMap::new());
-        let mut scope = Self { graph, around, names, places, order, homes };
+        let mut scope = Self { graph, around, nodes, names, places, order, homes };
         for &(here, there) in graph.captures() {
             scope.names[here.index()] =
                 around.and_then(|around| around.names[there.index()].clone());
         }
-        for id in graph.value_ids() {
-            if scope.names[id.index()].is_none() && scope.is_there(id) {
+        for &id in graph.inputs() {
+            scope.names[id.index()] = Some(scope.place((graph, id)));
+        }
+        for id in graph.value_ids().filter(|&id| graph.constant(id).is_some()) {
+            if scope.names[id.index()].is_none() && !graph.value(id).name.is_empty() {
                 let outer = scope.name_around(id);
-                let name = outer.unwrap_or_else(|| scope.place((graph, id)));
-                scope.names[id.index()] = Some(name);
+                scope.names[id.index()] = Some(outer.unwrap_or_else(|| scope.place((graph, id))));
             }
         }
-        scope
-    }
-
-    fn is_there(&self, id: ValueId) -> bool {
-        let graph = self.graph;
-        let is_computed = graph.producer(id).is_some();
-        let is_constant = graph.constant(id).is_some() && !graph.value(id).name.is_empty();
-        is_computed || is_constant || graph.inputs().contains(&id)
+        for index in 0..scope.nodes.len() {
+            for &id in graph.node(scope.nodes[index]).outputs.iter().flatten() {
+                scope.names[id.index()] = Some(scope.place((graph, id)));
+            }
+        }
+        Ok(scope)
     }
 
     /// Gives a value a name that no value has in this graph or those around it.
@@ -92,15 +96,19 @@ impl<'g, 's> Scope<'g, 's> {
         self.graph.value_ids().any(|id| self.graph.value(id).name == name)
     }
 
-    /// The name under which a graph around has the same constant. A graph has to hold for itself
-    /// what it returns.
+    /// The name under which a graph around has the same contents, be it that it computes them. A graph
+    /// has to hold for itself what it returns.
     fn name_around(&self, id: ValueId) -> Option<Cow<'g, str>> {
         let (around, tensor) = (self.around?, self.graph.constant(id)?);
         if self.graph.outputs().contains(&id) {
             return None;
         }
         let name = self.graph.value(id).name.as_str();
-        let is_same = |(graph, id): Place<'g>| graph.constant(id) == Some(tensor);
+        let is_same = |(graph, id): Place<'g>| {
+            let contents = graph.fact(id).constant.as_ref();
+            graph.constant(id) == Some(tensor)
+                || contents.is_some_and(|it| is_same_storage(it, tensor))
+        };
         if around.find(name).is_some_and(is_same) {
             return Some(name.into());
         }

@@ -153,6 +153,13 @@ fn clues<'s>(survey: &'s Survey<'_>) -> Vec<(&'s Node, Clue<'s>)> {
                     .filter_map(|&id| survey.known(id).padded)
                     .for_each(|n| add(Clue::Divides(n)));
             }
+            Step::Shape => x.padded.into_iter().for_each(|n| add(Clue::Divides(n))),
+            Step::Parts => {
+                let outputs = node.outputs.iter().flatten();
+                outputs
+                    .filter_map(|&id| survey.known(id).padded)
+                    .for_each(|n| add(Clue::Divides(n)));
+            }
             Step::Alike | Step::Merge => {
                 y.padded.into_iter().for_each(|n| add(Clue::Divides(n)));
             }

@@ -8,10 +8,11 @@ use ort_tensor::{DType, Tensor};
 use super::DOMAIN;
 use super::error::NchwcError;
 use super::padding::Kept;
-use super::survey::{Filter, FilterKind, Step, Survey, at, is_channels_last};
+use super::survey::{Filter, FilterKind, Step, Survey, at, is_channels_last, is_of_channels};
 
 /// Puts plain nodes in the place of all that read or make data in blocks of this size; subgraphs
-/// are not looked at.
+/// are not looked at. The nodes follow the version that the model imports, unless Pad, Slice and
+/// Resize had another form then.
 ///
 /// # Errors
 /// If channels go beyond what there is.
@@ -19,6 +20,7 @@ pub(super) fn lower(
     graph: &mut Graph,
     registry: &Registry,
     block: usize,
+    opset: Option<i64>,
 ) -> Result<(), NchwcError> {
     let survey = Survey::of(graph)?;
     if survey.steps.is_empty() {
@@ -28,7 +30,12 @@ pub(super) fn lower(
     for &(id, step) in &survey.steps {
         lowering.step(id, step)?;
     }
-    let patch = lowering.patch;
+    let mut patch = lowering.patch;
+    if let Some(opset) = opset.and_then(|opset| i32::try_from(opset).ok())
+        && opset >= 11
+    {
+        patch.limit_version("", opset);
+    }
     patch.commit(graph, registry)?;
     Ok(())
 }
@@ -78,13 +85,20 @@ impl<'s> Lowering<'s> {
 
     fn step(&mut self, id: NodeId, step: Step<'_>) -> Result<(), NchwcError> {
         let node = self.survey.graph.node(id);
+        if matches!(step, Step::Shape) {
+            return self.shape(node);
+        }
+        self.patch.sweep(id);
+        if matches!(step, Step::Parts) {
+            return self.parts(node);
+        }
         let (Some(&Some(x)), Some(&Some(y))) = (node.inputs.first(), node.outputs.first()) else {
             return Err(at(node, "an input or output is missing"));
         };
-        self.patch.sweep(id);
         match step {
             Step::Conv(filter) => self.conv(node, filter, y),
             Step::Alike | Step::Concat => self.alike(node, y),
+            Step::Parts | Step::Shape => Ok(()),
             Step::Split(_) | Step::Merge => {
                 self.plain.insert(y, self.plain(x));
                 Ok(())
@@ -123,7 +137,8 @@ impl<'s> Lowering<'s> {
 
     /// A pool, Upsample, Concat or elementwise operator.
     fn alike(&mut self, node: &Node, y: ValueId) -> Result<(), NchwcError> {
-        let inputs = node.inputs.iter().map(|id| id.map(|id| self.plain(id))).collect();
+        let inputs = node.inputs.iter().map(|id| id.map(|id| self.operand(id, y)).transpose());
+        let inputs = inputs.collect::<Result<Vec<_>, NchwcError>>()?;
         if node.domain != DOMAIN {
             let new = new_node(node, &node.domain, &node.op_type, node.since_version, inputs);
             return self.put(NewNode { attrs: node.attrs.clone(), ..new }, y);
@@ -138,6 +153,45 @@ impl<'s> Lowering<'s> {
         };
         let new = new_node(node, "", &node.op_type, since_version, inputs);
         self.put(NewNode { attrs: plain_attrs(node), ..new }, y)
+    }
+
+    /// A value in planes; or one number for each of the channels that `y` keeps.
+    fn operand(&mut self, id: ValueId, y: ValueId) -> Result<ValueId, NchwcError> {
+        let constant = self.survey.graph.constant(id);
+        let Some(constant) = constant.filter(|constant| is_of_channels(constant)) else {
+            return Ok(self.plain(id));
+        };
+        let n = self.kept.of_value(y).unwrap_or(constant.len());
+        if let Some(&value) = self.cropped.get(&(id, n, 1)) {
+            return Ok(value);
+        }
+        let numbers = constant.as_slice::<f32>()?;
+        let numbers = Tensor::from_slice(&[1, n, 1, 1], &numbers[..n.min(numbers.len())])?;
+        let value = self.patch.constant(self.survey.graph.value(id).name.clone(), numbers)?;
+        self.cropped.insert((id, n, 1), value);
+        Ok(value)
+    }
+
+    /// A Shape of channels that are all kept.
+    fn shape(&mut self, node: &Node) -> Result<(), NchwcError> {
+        let (Some(&Some(x)), Some(&Some(y))) = (node.inputs.first(), node.outputs.first()) else {
+            return Err(at(node, "an input or output is missing"));
+        };
+        let inputs = vec![Some(self.plain(x))];
+        let new = new_node(node, "", "Shape", node.since_version, inputs);
+        let shape = self.patch.output_of(NewNode { attrs: node.attrs.clone(), ..new })?;
+        self.patch.replace(y, shape);
+        Ok(())
+    }
+
+    /// A Split or Slice of channels.
+    fn parts(&mut self, node: &Node) -> Result<(), NchwcError> {
+        let inputs = node.inputs.iter().map(|id| id.map(|id| self.plain(id))).collect();
+        let new = new_node(node, &node.domain, &node.op_type, node.since_version, inputs);
+        let outputs = node.outputs.iter().map(|y| y.map(|y| self.value(y)).transpose());
+        let outputs = outputs.collect::<Result<_, NchwcError>>()?;
+        self.patch.node(NewNode { attrs: node.attrs.clone(), outputs, ..new });
+        Ok(())
     }
 
     fn upsample(
@@ -217,6 +271,13 @@ impl<'s> Lowering<'s> {
 
     /// Adds a node that makes what `y` was, in planes.
     fn put(&mut self, new: NewNode, y: ValueId) -> Result<(), NchwcError> {
+        let value = self.value(y)?;
+        self.patch.node(NewNode { outputs: vec![Some(value)], ..new });
+        Ok(())
+    }
+
+    /// A new value for what `y` was, in planes.
+    fn value(&mut self, y: ValueId) -> Result<ValueId, NchwcError> {
         let graph = self.survey.graph;
         let fact = match (graph.fact(y).dims(), self.kept.of_value(y)) {
             (Some([n, _, h, w, ..]), Some(channels)) => {
@@ -226,9 +287,8 @@ impl<'s> Lowering<'s> {
             _ => Fact::UNKNOWN,
         };
         let value = self.patch.value(graph.value(y).name.clone(), fact)?;
-        self.patch.node(NewNode { outputs: vec![Some(value)], ..new });
         self.plain.insert(y, value);
-        Ok(())
+        Ok(value)
     }
 
     /// The first channels of filters, in plain order.

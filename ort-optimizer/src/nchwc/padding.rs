@@ -78,7 +78,10 @@ fn needed(survey: &Survey<'_>, filters: &HashMap<ValueId, Tensor>) -> HashMap<us
                     need(x, filters.get(&weights).map_or(0, n_weighed));
                 }
             }
-            Step::Conv(Filter { kind: FilterKind::Grouped, .. }) | Step::Concat => {
+            Step::Conv(Filter { kind: FilterKind::Grouped, .. })
+            | Step::Concat
+            | Step::Parts
+            | Step::Shape => {
                 inputs.chain(outputs).for_each(|&value| need(value, usize::MAX));
             }
             Step::ReorderInput { channels: None } => {

@@ -6,28 +6,9 @@ use ort_graph::{Attr, Graph, Node, NodeId, ValueId};
 use ort_ops::blocked::{FilterForm, unblocked_filter};
 use ort_tensor::{DType, Tensor};
 
-use super::DOMAIN;
 use super::classes::{Classes, Conflict, Known};
 use super::error::NchwcError;
-
-/// Operators outside the domain that treat every element alike, wherever it lies.
-const ELEMENTWISE: [&str; 15] = [
-    "Add",
-    "Clip",
-    "Div",
-    "Elu",
-    "Gelu",
-    "HardSigmoid",
-    "HardSwish",
-    "LeakyRelu",
-    "Mul",
-    "QuickGelu",
-    "Relu",
-    "Sigmoid",
-    "Sub",
-    "Sum",
-    "Tanh",
-];
+use super::{DOMAIN, is_elementwise};
 
 /// The values in blocks of one graph, and the nodes that make or read them.
 #[derive(Debug)]
@@ -57,6 +38,10 @@ pub(super) enum Step<'g> {
     Alike,
     /// Concat of channels.
     Concat,
+    /// Split or Slice of channels.
+    Parts,
+    /// The shape, padding included.
+    Shape,
     /// Reshape to `[N, C/B, H, W, B]`, of this B.
     Split(usize),
     /// Reshape back to `[N, C, H, W]`.
@@ -146,8 +131,11 @@ impl<'g> Survey<'g> {
             _ if is_ours => self.alike(node).map(Some),
             _ if !reads_blocks => Ok(None),
             "Concat" => self.concat(node).map(Some),
+            "Split" => self.parts(node).map(Some),
+            "Slice" => self.slice(node).map(Some),
+            "Shape" => Ok(Some(Step::Shape)),
             "Reshape" => self.reshape(node).map(Some),
-            name if ELEMENTWISE.contains(&name) => self.alike(node).map(Some),
+            _ if is_elementwise(node) => self.alike(node).map(Some),
             _ => Err("it cannot read data in blocks"),
         }
     }
@@ -216,12 +204,17 @@ impl<'g> Survey<'g> {
         Ok(Step::ReorderOutput { channels })
     }
 
-    /// A node whose inputs and output have the same channels; other inputs are single numbers.
+    /// A node whose inputs and output have the same channels; other inputs are single numbers, or
+    /// one for each channel.
     fn alike(&mut self, node: &'g Node) -> Result<Step<'g>, Wrong> {
         let mut common: Option<InBlocks> = None;
+        let mut has_numbers = false;
         for &id in node.inputs.iter().flatten() {
             match (self.values.get(&id).copied(), common) {
                 (None, _) if self.graph.constant(id).is_some_and(|number| number.len() == 1) => {}
+                (None, _) if self.graph.constant(id).is_some_and(is_of_channels) => {
+                    has_numbers = true;
+                }
                 (None, _) => return Err("some of its inputs are in blocks and some are not"),
                 (Some(value), None) => common = Some(value),
                 (Some(value), Some(common)) if value.is_split == common.is_split => {
@@ -231,6 +224,9 @@ impl<'g> Survey<'g> {
             }
         }
         let value = common.ok_or("its input is in planes")?;
+        if has_numbers && !value.is_split {
+            return Err("some of its inputs are in blocks and some are not");
+        }
         self.put(node, value)?;
         Ok(Step::Alike)
     }
@@ -249,6 +245,33 @@ impl<'g> Survey<'g> {
         let class = self.classes.add(Known { padded, named: None });
         self.put(node, InBlocks { class, is_split: false })?;
         Ok(Step::Concat)
+    }
+
+    fn slice(&mut self, node: &'g Node) -> Result<Step<'g>, Wrong> {
+        let ints = |index: usize| self.graph.fact(input(node, index).ok()?).ints();
+        let axes = match node.attrs.get("axes") {
+            Some(Attr::Ints(axes)) => Some(axes.clone()),
+            _ => ints(3),
+        };
+        let has_steps = node.inputs.len() > 4 && ints(4).as_deref() != Some(&[1]);
+        if has_steps || !matches!(axes.as_deref(), Some([1 | -3])) {
+            return Err("it does not part channels");
+        }
+        self.parts(node)
+    }
+
+    fn parts(&mut self, node: &'g Node) -> Result<Step<'g>, Wrong> {
+        let x = self.values.get(&input(node, 0)?).filter(|value| !value.is_split);
+        x.ok_or("some of its inputs are in blocks and some are not")?;
+        if node.op_type == "Split" && !matches!(node.attrs.get("axis"), Some(Attr::Int(1 | -3))) {
+            return Err("it does not part channels");
+        }
+        for &y in node.outputs.iter().flatten() {
+            let padded = self.graph.fact(y).dims().and_then(|dims| dims.get(1)?.known());
+            let class = self.classes.add(Known { padded, named: None });
+            self.values.insert(y, InBlocks { class, is_split: false });
+        }
+        Ok(Step::Parts)
     }
 
     fn reshape(&mut self, node: &'g Node) -> Result<Step<'g>, Wrong> {
@@ -287,6 +310,11 @@ impl<'g> Survey<'g> {
     pub(super) fn known(&self, id: ValueId) -> Known {
         self.values.get(&id).map(|value| self.classes.known(value.class)).unwrap_or_default()
     }
+}
+
+/// Whether a constant has a number for each channel, `[1, C/B, 1, 1, B]`.
+pub(super) fn is_of_channels(constant: &Tensor) -> bool {
+    constant.dtype() == DType::F32 && matches!(constant.shape(), [1, _, 1, 1, _])
 }
 
 /// How many channels a ReorderInput reads, if that is known before a run.

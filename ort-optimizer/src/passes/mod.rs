@@ -21,7 +21,8 @@ mod shapes;
 mod transformer;
 mod transposes;
 
-/// Every family, in the order in which they run; within a level, that is.
+/// Every family, in the order in which they run; within a level, that is. Attention is found before
+/// its products are fused with what stands around each of them.
 const FAMILIES: &[&[Pass]] = &[
     cleanup::PASSES,
     shapes::PASSES,

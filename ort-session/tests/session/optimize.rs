@@ -1,7 +1,7 @@
 //! Optimizing without a session: what is told, what is saved.
 
 use ort_session::{Load, ModelBytes, Optimized, SaveError, Session, SessionBuilder, SessionError};
-use ort_session::{OperatorChange, Tensor};
+use ort_session::{OperatorChange, PassReport, Tensor};
 
 use crate::model::{ModelWriter, gated, gated_value};
 
@@ -63,6 +63,29 @@ fn passes_are_left_out_and_rewrites_counted_out() {
         assert_eq!(found.map(|step| step.node.as_str()), last);
         assert_computes(&optimized.commit().unwrap());
     }
+}
+
+#[test]
+fn only_a_session_built_at_once_has_operators_that_onnx_runtime_cannot_run() {
+    let swish = || {
+        ModelWriter::default()
+            .input("x", &[-1, 3])
+            .constant("three", &[], &[3.0])
+            .constant("six", &[], &[6.0])
+            .constant("zero", &[], &[0.0])
+            .node("Add", 14, &["x", "three"], "moved")
+            .node("Clip", 13, &["moved", "zero", "six"], "gate")
+            .node("Mul", 14, &["x", "gate"], "product")
+            .node("Div", 14, &["product", "six"], "y")
+            .output("y")
+            .bytes()
+    };
+    let operators = optimize(Session::builder(), swish()).operators();
+    assert!(operators.iter().all(|change| change.op_type != "HardSwish"), "{operators:?}");
+    let session = Session::builder().commit(ModelBytes::from_vec(swish())).unwrap();
+    let fusion = |pass: &&PassReport| pass.name == "HardSwishFusion";
+    let passes = &session.metadata().optimized.passes;
+    assert_eq!(passes.iter().find(fusion).unwrap().applied, 1);
 }
 
 #[test]

@@ -44,7 +44,7 @@ impl Convolutional {
 
     fn layer(&mut self) -> Image {
         let x = self.any();
-        match self.writer.rng.below(16) {
+        match self.writer.rng.below(19) {
             0..5 => self.convolution(&x),
             5 => self.normalized(&x),
             6 => self.per_channel(&x),
@@ -56,6 +56,9 @@ impl Convolutional {
             12 => self.turned(&x),
             13 => self.split(&x),
             14 => self.resized(&x),
+            15 => self.detoured(&x),
+            16 => self.cropped(&x),
+            17 => self.lifted(&x),
             _ => {
                 let name = self.writer.branches(&x.name, "Relu-14", "Neg-13");
                 Image { name, ..x }
@@ -125,8 +128,8 @@ impl Convolutional {
         let shapes: [&[usize]; 5] = [&[c, 1, 1], &[1, c, 1, 1], &[], &[1], &[1, 1, 1, 1]];
         let shape = shapes[self.writer.rng.index(shapes.len())];
         let constant = self.writer.constant(shape, [0.5, 1.5]);
-        let op = ["Mul-14", "Add-14", "Sub-14", "Div-14"][self.writer.rng.index(4)];
-        let name = if self.writer.chance(2) && op != "Div-14" {
+        let op = ["Mul-14", "Add-14", "Sub-14", "Div-14", "PRelu-16"][self.writer.rng.index(5)];
+        let name = if self.writer.chance(2) && !matches!(op, "Div-14" | "PRelu-16") {
             self.writer.node(op, &[&constant, &x.name])
         } else {
             self.writer.node(op, &[&x.name, &constant])
@@ -174,6 +177,14 @@ impl Convolutional {
             }
         };
         Image { name: self.writer.node("Mul-14", &[&x.name, &gate]), ..*x }
+    }
+
+    /// The sum with an image of its shape that is the same everywhere.
+    fn lifted(&mut self, x: &Image) -> Image {
+        let shape = self.writer.node("Shape-15", &[&x.name]);
+        let number = self.writer.number(0.5);
+        let even = self.writer.node("Expand-13", &[&number, &shape]);
+        Image { name: self.writer.node("Add-14", &[&x.name, &even]), ..*x }
     }
 
     /// The sum with another image of its shape, if there is one.
@@ -233,10 +244,21 @@ impl Convolutional {
         if c % 2 == 1 {
             return self.activated(x.clone());
         }
-        let (a, b) = (self.writer.fresh(), self.writer.fresh());
-        let line = format!("  {a}, {b} = Split-2 [axis: 1] ({})\n", x.name);
-        self.writer.text.push_str(&line);
+        let (a, b) = if self.writer.chance(2) {
+            (self.sliced(x, 0, c / 2), self.sliced(x, c / 2, c))
+        } else {
+            let (a, b) = (self.writer.fresh(), self.writer.fresh());
+            let line = format!("  {a}, {b} = Split-2 [axis: 1] ({})\n", x.name);
+            self.writer.text.push_str(&line);
+            (a, b)
+        };
         Image { name: self.writer.node("Mul-14", &[&a, &b]), shape: [n, c / 2, h, w] }
+    }
+
+    fn sliced(&mut self, x: &Image, start: usize, end: usize) -> String {
+        let [start, end, axis] =
+            [start, end, 1].map(|n| self.writer.ints(&[i64::try_from(n).unwrap()]));
+        self.writer.node("Slice-13", &[&x.name, &start, &end, &axis])
     }
 
     fn resized(&mut self, x: &Image) -> Image {
@@ -255,6 +277,43 @@ impl Convolutional {
             false => "Resize-13 [coordinate_transformation_mode: \"half_pixel\", mode: \"linear\"]",
         };
         Image { name: self.writer.node(op, &[&x.name, "_", &scales]), shape: [n, c, 2 * h, 2 * w] }
+    }
+
+    /// Without the first row and the last column.
+    fn cropped(&mut self, x: &Image) -> Image {
+        let [n, c, h, w] = x.shape;
+        if h < 3 || w < 3 {
+            return self.activated(x.clone());
+        }
+        let (one, end) = (self.writer.ints(&[1]), self.writer.ints(&[i64::MAX]));
+        let (zero, last) = (self.writer.ints(&[0]), self.writer.ints(&[-1]));
+        let axis = self.writer.ints(&[2]);
+        let rows = self.writer.node("Slice-13", &[&x.name, &one, &end, &axis]);
+        let name = self.writer.node("Slice-13", &[&rows, &zero, &last, &last]);
+        Image { name, shape: [n, c, h - 1, w - 1] }
+    }
+
+    /// The same image after nodes that change nothing.
+    fn detoured(&mut self, x: &Image) -> Image {
+        let name = match self.writer.rng.below(4) {
+            0 => self.writer.node("Concat-13 [axis: 1]", &[&x.name]),
+            1 => {
+                let zeros = self.writer.ints(&[0; 8]);
+                self.writer.node("Pad-13", &[&x.name, &zeros])
+            }
+            2 => {
+                let [_, c, h, w] = x.shape.map(|n| i64::try_from(n).unwrap());
+                let (rows, shape) = (self.writer.ints(&[-1, w]), self.writer.ints(&[-1, c, h, w]));
+                let flat = self.writer.node("Reshape-14", &[&x.name, &rows]);
+                self.writer.node("Reshape-14", &[&flat, &shape])
+            }
+            _ => {
+                let wide = self.writer.node("Cast-13 [to: 11]", &[&x.name]);
+                let shape = self.writer.node("Shape-13", &[&wide]);
+                self.writer.node("Reshape-14", &[&x.name, &shape])
+            }
+        };
+        Image { name, ..*x }
     }
 
     /// A pool of everything and a product.

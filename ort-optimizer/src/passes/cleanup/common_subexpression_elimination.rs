@@ -1,4 +1,7 @@
 //! CommonSubexpressionElimination: of nodes that compute the same from the same, one stays.
+//!
+//! Up to level Basic, each reader keeps a DequantizeLinear of its own: whoever loads the file may
+//! want to fuse the two.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -64,8 +67,8 @@ impl CommonSubexpressionElimination {
         if !node.op.behaviour().is_deterministic {
             return Err(Refusal("it gives another result each time"));
         }
-        if node.op_type == "DequantizeLinear" {
-            return Err(Refusal("fusions want a DequantizeLinear for each consumer"));
+        if node.op_type == "DequantizeLinear" && site.phase < Level::Extended {
+            return Err(Refusal("fusions elsewhere want a DequantizeLinear for each reader"));
         }
         let mut patch = Patch::new(site.graph);
         for (new, old) in first.outputs.iter().zip(&node.outputs) {

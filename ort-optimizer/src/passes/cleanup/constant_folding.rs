@@ -5,6 +5,7 @@
 //! If with a constant condition                                       → the branch's nodes
 //! deterministic nodes with constant inputs only                      → constants, by ConstEval
 //! ```
+//! DequantizeLinear stays, as long as fusions may find it: QDQConstantFolding comes after them.
 
 use ort_graph::{Control, Fact, Node, Patch, ValueId};
 use ort_tensor::{DType, Tensor, n_elements};
@@ -62,7 +63,7 @@ fn inferred(site: &Site<'_>, node: &Node) -> Result<Option<Patch>, Refusal> {
 }
 
 /// Constants for all outputs, if all inputs are constant.
-fn folded(site: &Site<'_>, node: &Node) -> Result<Option<Patch>, Refusal> {
+pub(in crate::passes) fn folded(site: &Site<'_>, node: &Node) -> Result<Option<Patch>, Refusal> {
     let constant = |input: &Option<ValueId>| match input {
         None => Some(None),
         Some(value) => site.graph.constant(*value).cloned().map(Some),
@@ -97,7 +98,9 @@ fn admitted(site: &Site<'_>, node: &Node, inputs: &[Option<Tensor>]) -> Result<u
         .try_fold(0_usize, |sum, bytes| sum.checked_add(bytes?))
         .ok_or(unknown)?;
     let input_bytes: usize = inputs.iter().flatten().map(Tensor::n_bytes).sum();
-    if n_bytes > input_bytes.max(SMALL_BYTES) {
+    // What is dequantized once is four bytes for a code of a byte, or of a quarter of it, for good.
+    let is_dequantized = node.op_type == "DequantizeLinear";
+    if n_bytes > input_bytes.max(SMALL_BYTES) && !is_dequantized {
         return Err(Refusal("its result is much larger than its inputs"));
     }
     if n_bytes > site.folded_bytes.get() {

@@ -1,6 +1,6 @@
 //! EliminateSlice: a slice of everything is what it was taken from.
 
-use ort_graph::{Attr, Dim, Node};
+use ort_graph::{Attr, Dim, Graph, Node};
 
 use crate::matching::Match;
 use crate::options::{Exactness, Level};
@@ -22,7 +22,7 @@ pub(crate) const PASS: Pass = Pass {
 /// to the end, however far that is.
 fn takes_everything(found: &Match<'_>) -> Result<(), Refusal> {
     let node = found.root();
-    let ranges = Ranges::of(found, node).ok_or(Refusal("its ranges are not constant"))?;
+    let ranges = Ranges::of(found.graph, node).ok_or(Refusal("its ranges are not constant"))?;
     let output = node.outputs.first().copied().flatten();
     let (x, y) = (found.fact("x").dims(), output.and_then(|y| found.graph.fact(y).dims()));
     let (Some(x), Some(y)) = (x, y) else { return Err(Refusal("its rank is not known")) };
@@ -37,23 +37,23 @@ fn takes_everything(found: &Match<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// What is taken: entries `i` of all lists are of one axis.
-struct Ranges {
-    starts: Vec<i64>,
-    ends: Vec<i64>,
-    axes: Vec<i64>,
-    steps: Vec<i64>,
+/// What is taken: entries `i` of all lists are of one axis; without steps all are 1.
+pub(super) struct Ranges {
+    pub(super) starts: Vec<i64>,
+    pub(super) ends: Vec<i64>,
+    pub(super) axes: Vec<i64>,
+    pub(super) steps: Vec<i64>,
 }
 
 impl Ranges {
     /// Attributes before version 10, inputs from then on; `None` if an input is not constant.
-    fn of(found: &Match<'_>, node: &Node) -> Option<Self> {
+    pub(super) fn of(graph: &Graph, node: &Node) -> Option<Self> {
         let read = |index: usize, name: &str| match (node.since_version, node.attrs.get(name)) {
             (..10, Some(Attr::Ints(ints))) => Some(Some(ints.clone())),
             (..10, _) => Some(None),
             _ => match node.inputs.get(index).copied().flatten() {
                 None => Some(None),
-                Some(input) => found.graph.fact(input).ints().map(Some),
+                Some(input) => graph.fact(input).ints().map(Some),
             },
         };
         let starts = read(1, "starts")??;

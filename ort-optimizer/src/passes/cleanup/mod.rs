@@ -2,16 +2,27 @@
 
 mod inline_if;
 
+pub(super) use self::constant_folding::folded;
+
 // One a line.
 passes! {
     dead_code_elimination,
     eliminate_identity,
+    slice_chain_fusion,
     eliminate_slice,
     eliminate_dropout,
     expand_elimination,
     cast_elimination,
+    cast_chain_elimination,
     noop_elimination,
+    single_input_elimination,
+    pad_elimination,
+    pre_shape_node_elimination,
+    unsqueeze_elimination,
+    reshape_chain_fusion,
+    reshape_elimination,
     not_where_fusion,
+    constant_sharing,
     common_subexpression_elimination,
     constant_folding,
 }

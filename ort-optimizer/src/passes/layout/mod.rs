@@ -1,4 +1,6 @@
 //! Other layouts of images in memory.
 
 // One a line.
-passes! {}
+passes! {
+    nchwc_transformer,
+}

@@ -76,7 +76,7 @@ mod tests {
     fn a_normalization_of_columns_enters_the_product() {
         assert_optimized(
             super::PASS,
-            "graph(a: float[m,2]) -> (x, y, z, w) {
+            "graph(a: float[m,2]) -> (x, y) {
                b = const float[2,3] [1, -2, 3, 0.5, 1, 1]
                scale = const float[3] [1, 0.5, -2]
                bias = const float[3] [0, 1, -1]
@@ -88,74 +88,74 @@ mod tests {
                p2 = MatMul-13 (a, b)
                r = Reshape-14 (p2, shape)
                y = BatchNormalization-15 (r, scale, bias, mean, variance)
-               axes = const int64[1] [2]
-               p3 = MatMul-13 (a, b)
-               u = Unsqueeze-13 (p3, axes)
-               z = BatchNormalization-15 (u, scale, bias, mean, variance)
-               p4 = MatMul-9 (a, b)
-               v = Unsqueeze-11 [axes: [-1]] (p4)
-               w = BatchNormalization-9 (v, scale, bias, mean, variance)
              }",
             &expect![[r#"
-                graph(a: float[m,2]) -> (x, y, z, w) {
+                graph(a: float[m,2]) -> (x, y) {
                   b = const float[2,3] [1, -2, 3, 0.5, 1, 1]
                   scale = const float[3] [1, 0.5, -2]
                   bias = const float[3] [0, 1, -1]
                   mean = const float[3] [0.5, 0, 2]
                   variance = const float[3] [1, 4, 0.25]
                   shape = const int64[4] [-1, 3, 1, 1]
-                  axes = const int64[1] [2]
                   value = const float[] 0.125
-                  value_6 = const float[] 0.125
-                  value_12 = const float[] 1e-5
-                  value_17 = const float[] 1e-5
-                  value_24 = const float[] 1e-5
-                  value_29 = const float[] 1e-5
-                  value_36 = const float[] 1e-5
-                  value_41 = const float[] 1e-5
+                  value_8 = const float[] 1e-5
                   value_2 = Add-13 (variance, value)
                   value_3 = Sqrt-13 (value_2)
                   value_4 = Div-13 (scale, value_3)
                   value_5 = Mul-13 (b, value_4)
-                  value_7 = Add-13 (variance, value_6)
-                  value_8 = Sqrt-13 (value_7)
-                  value_9 = Div-13 (scale, value_8)
-                  value_10 = Mul-13 (mean, value_9)
-                  value_11 = Sub-13 (bias, value_10)
-                  x = Gemm-13 (a, value_5, value_11)
-                  value_13 = Add-13 (variance, value_12)
-                  value_14 = Sqrt-13 (value_13)
-                  value_15 = Div-13 (scale, value_14)
-                  value_16 = Mul-13 (b, value_15)
-                  value_18 = Add-13 (variance, value_17)
-                  value_19 = Sqrt-13 (value_18)
-                  value_20 = Div-13 (scale, value_19)
-                  value_21 = Mul-13 (mean, value_20)
-                  value_22 = Sub-13 (bias, value_21)
-                  value_23 = Gemm-13 (a, value_16, value_22)
-                  y = Reshape-14 (value_23, shape)
-                  value_25 = Add-13 (variance, value_24)
-                  value_26 = Sqrt-13 (value_25)
-                  value_27 = Div-13 (scale, value_26)
-                  value_28 = Mul-13 (b, value_27)
-                  value_30 = Add-13 (variance, value_29)
-                  value_31 = Sqrt-13 (value_30)
-                  value_32 = Div-13 (scale, value_31)
-                  value_33 = Mul-13 (mean, value_32)
-                  value_34 = Sub-13 (bias, value_33)
-                  value_35 = Gemm-13 (a, value_28, value_34)
-                  z = Unsqueeze-13 (value_35, axes)
-                  value_37 = Add-13 (variance, value_36)
-                  value_38 = Sqrt-13 (value_37)
-                  value_39 = Div-13 (scale, value_38)
-                  value_40 = Mul-13 (b, value_39)
-                  value_42 = Add-13 (variance, value_41)
-                  value_43 = Sqrt-13 (value_42)
-                  value_44 = Div-13 (scale, value_43)
-                  value_45 = Mul-13 (mean, value_44)
-                  value_46 = Sub-13 (bias, value_45)
-                  value_47 = Gemm-9 (a, value_40, value_46)
-                  w = Unsqueeze-11 [axes: [-1]] (value_47)
+                  value_6 = Mul-13 (mean, value_4)
+                  value_7 = Sub-13 (bias, value_6)
+                  x = Gemm-13 (a, value_5, value_7)
+                  value_9 = Add-13 (variance, value_8)
+                  value_10 = Sqrt-13 (value_9)
+                  value_11 = Div-13 (scale, value_10)
+                  value_12 = Mul-13 (b, value_11)
+                  value_13 = Mul-13 (mean, value_11)
+                  value_14 = Sub-13 (bias, value_13)
+                  value_15 = Gemm-13 (a, value_12, value_14)
+                  y = Reshape-14 (value_15, shape)
+                }"#]],
+        );
+    }
+
+    #[test]
+    fn an_axis_behind_the_columns_is_no_matter() {
+        assert_optimized(
+            super::PASS,
+            "graph(a: float[m,2]) -> (z, w) {
+               b = const float[2,3] [1, -2, 3, 0.5, 1, 1]
+               k = const float[3] [1, 0.5, 2]
+               axes = const int64[1] [2]
+               p1 = MatMul-13 (a, b)
+               u = Unsqueeze-13 (p1, axes)
+               z = BatchNormalization-15 (u, k, k, k, k)
+               p2 = MatMul-9 (a, b)
+               v = Unsqueeze-11 [axes: [-1]] (p2)
+               w = BatchNormalization-9 (v, k, k, k, k)
+             }",
+            &expect![[r#"
+                graph(a: float[m,2]) -> (z, w) {
+                  b = const float[2,3] [1, -2, 3, 0.5, 1, 1]
+                  k = const float[3] [1, 0.5, 2]
+                  axes = const int64[1] [2]
+                  value = const float[] 1e-5
+                  value_9 = const float[] 1e-5
+                  value_2 = Add-13 (k, value)
+                  value_3 = Sqrt-13 (value_2)
+                  value_4 = Div-13 (k, value_3)
+                  value_5 = Mul-13 (b, value_4)
+                  value_6 = Mul-13 (k, value_4)
+                  value_7 = Sub-13 (k, value_6)
+                  value_8 = Gemm-13 (a, value_5, value_7)
+                  z = Unsqueeze-13 (value_8, axes)
+                  value_10 = Add-13 (k, value_9)
+                  value_11 = Sqrt-13 (value_10)
+                  value_12 = Div-13 (k, value_11)
+                  value_13 = Mul-13 (b, value_12)
+                  value_14 = Mul-13 (k, value_12)
+                  value_15 = Sub-13 (k, value_14)
+                  value_16 = Gemm-9 (a, value_13, value_15)
+                  w = Unsqueeze-11 [axes: [-1]] (value_16)
                 }"#]],
         );
     }

@@ -1,6 +1,8 @@
 //! What a matrix product can take in.
 
-use ort_graph::{Attrs, Dim, Fact, Graph, Node};
+use ort_graph::{Attr, Attrs, Dim, Fact, Graph, Node, ValueId};
+use ort_ops::ops::matmul::MatMul;
+use ort_tensor::DType;
 
 use crate::matching::Match;
 use crate::pass::Refusal;
@@ -27,4 +29,23 @@ pub(super) fn gemm_of_matmul(found: &Match<'_>) -> (i32, Attrs) {
         _ => 13,
     };
     (version, Attrs::new())
+}
+
+/// That ONNX Runtime's FusedMatMul takes an operand like this one.
+pub(super) fn expect_fused_matmul(graph: &Graph, a: ValueId) -> Result<(), Refusal> {
+    match graph.fact(a).dtype() {
+        Some(DType::F32 | DType::F64) => Ok(()),
+        _ => Err(Refusal("it computes with other types")),
+    }
+}
+
+/// The attributes of a FusedMatMul.
+pub(super) fn fused_matmul_attrs(op: &MatMul) -> Attrs {
+    let flag = |is: bool| Attr::Int(i64::from(is));
+    Attrs::new()
+        .with("alpha", Attr::Float(op.alpha))
+        .with("transA", flag(op.a.is_transposed))
+        .with("transB", flag(op.b.is_transposed))
+        .with("transBatchA", flag(op.a.is_batch_transposed))
+        .with("transBatchB", flag(op.b.is_batch_transposed))
 }

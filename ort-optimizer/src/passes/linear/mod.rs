@@ -1,5 +1,6 @@
 //! Products and convolutions with what stands before and after them.
 
+mod activations;
 mod channels;
 mod matrices;
 
@@ -17,4 +18,11 @@ passes! {
     fuse_relu_clip,
     div_mul_fusion,
     label_encoder_fusion,
+    global_average_pool_fusion,
+    matmul_transpose_fusion,
+    mat_mul_scale_fusion,
+    conv_activation_fusion,
+    gemm_activation_fusion,
+    conv_add_activation_fusion,
+    hard_swish_tail_fusion,
 }

@@ -10,7 +10,7 @@ use ort_ops::ops::gelu::Gelu;
 use ort_tensor::DType;
 
 use crate::matching::Match;
-use crate::pass::Refusal;
+use crate::pass::{Refusal, Site};
 
 // One a line.
 passes! {
@@ -22,6 +22,8 @@ passes! {
     fast_gelu_fusion,
     quick_gelu_fusion,
     hard_sigmoid_fusion,
+    multi_head_attention_fusion,
+    attention_fusion,
     skip_layer_norm_fusion,
     bias_skip_layer_norm_fusion,
     bias_gelu_fusion,
@@ -66,4 +68,12 @@ fn has_same_dims(a: &Fact, b: &Fact) -> bool {
         (Some(a), Some(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.equals(b)),
         _ => false,
     }
+}
+
+/// The newest of these versions of an operator of ai.onnx that the model's opset has; the first if
+/// the opset is not known.
+fn newest(site: &Site<'_>, versions: &[i32]) -> i32 {
+    let opset = site.options.opset.unwrap_or(0);
+    let known = versions.iter().copied().filter(|&version| i64::from(version) <= opset);
+    known.max().unwrap_or(versions[0])
 }

@@ -1,4 +1,21 @@
 //! Transposes, moved to where they cancel.
 
+mod axes;
+mod broadcast;
+mod cost;
+mod cut;
+mod handlers;
+mod images;
+mod lists;
+mod perm;
+mod region;
+mod reshape;
+mod rewrite;
+mod turn;
+mod versions;
+
 // One a line.
-passes! {}
+passes! {
+    nhwc_transformer,
+    transpose_optimizer,
+}

@@ -1,0 +1,78 @@
+//! What is saved is what was optimized: every node case and every model in the repository.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, its own functions too")]
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use ort_conformance::{node_cases, run_data_set};
+use ort_session::{Level, ModelBytes, Optimized, Session};
+use ort_tensor_io::find_cases;
+
+fn optimize(level: Level, bytes: Bytes) -> Result<Optimized, String> {
+    let builder = Session::builder().level(level).threads(1);
+    builder.optimize(ModelBytes::from_owner(bytes)).map_err(|error| error.to_string())
+}
+
+/// What is wrong with the file that is saved of `model`, if anything.
+fn difference(level: Level, model: &Bytes) -> Result<(), String> {
+    // A model with an operator that we lack is no case of this test.
+    let Ok(optimized) = optimize(level, model.clone()) else { return Ok(()) };
+    let saved = Bytes::from(optimized.to_bytes().map_err(|error| error.to_string())?);
+    let read = optimize(Level::Disable, saved.clone())?;
+    let (expected, found) = (optimized.text(), read.text());
+    // A value that nobody reads may have lost its name; a file gives it one.
+    let mut lines =
+        expected.lines().zip(found.lines()).filter(|(line, _)| !line.contains("\"\": "));
+    if let Some((expected, found)) = lines.find(|(expected, found)| expected != found) {
+        return Err(format!("`{expected}` reads back as `{found}`"));
+    }
+    match read.to_bytes().map_err(|error| error.to_string())? == saved {
+        true => Ok(()),
+        false => Err("saved again it has other bytes".to_owned()),
+    }
+}
+
+#[test]
+fn every_node_case_reads_back_as_it_was_saved() {
+    let files = node_cases::unpack(include_bytes!("../fixtures/node_cases.bin")).unwrap();
+    let mut report = String::new();
+    let models = files.iter().filter(|(path, _)| path.ends_with(".ort"));
+    // Neighbours are much alike: one level each is enough.
+    let levels = [Level::Disable, Level::All].into_iter().cycle();
+    for ((path, model), level) in models.zip(levels) {
+        if let Err(error) = difference(level, model) {
+            writeln!(report, "{path} at {level}: {error}").unwrap();
+        }
+    }
+    assert!(report.is_empty(), "{report}");
+}
+
+#[test]
+fn the_models_in_the_repository_read_back_and_run() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models");
+    for case in find_cases(&folder).unwrap() {
+        for path in &case.models {
+            let model = Bytes::from(std::fs::read(path).unwrap());
+            for level in Level::ALL {
+                let result = difference(level, &model);
+                result.unwrap_or_else(|error| panic!("{} at {level}: {error}", case.name));
+            }
+            let saved = Bytes::from(optimize(Level::All, model).unwrap().to_bytes().unwrap());
+            let session = Session::builder().threads(1).commit(ModelBytes::from_owner(saved));
+            let session = session.unwrap();
+            for set in &case.data_sets {
+                let result = run_data_set(&session, files(set), case.tolerance);
+                result.unwrap_or_else(|error| panic!("{}: {error}", case.name));
+            }
+        }
+    }
+}
+
+fn files(folder: &Path) -> Vec<(PathBuf, Bytes)> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let path = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().path();
+    let read = |path: PathBuf| (path.clone(), Bytes::from(std::fs::read(path).unwrap()));
+    entries.map(path).map(read).collect()
+}

@@ -1,0 +1,143 @@
+//! NchwcTransformer: images stay in blocks of channels through the whole network.
+//!
+//! A block is as many channels as a vector register of the machine has floats, and lies side by side
+//! in memory: `[N][C/B][H][W][B]`. Convolutions then read and write whole vectors without copying
+//! windows to columns. B is [`Options::layout_block`](crate::Options::layout_block); without it the pass
+//! does nothing.
+//!
+//! ```text
+//! survey    what each node could do with blocks, if it were given them
+//! plan      which nodes are to: those for which all takes the least time (a minimal cut)
+//! build     one patch: values in blocks and in planes, each made once, and what leads between them;
+//!           whoever turns out to be unable is left out, and the plan made anew
+//! ```
+//!
+//! | in planes | in blocks |
+//! |---|---|
+//! | Conv, FusedConv | com.microsoft.nchwc:Conv, filters and biases reordered and padded with zeros |
+//! | an activation or Add behind a convolution that nobody else reads | part of the convolution |
+//! | BatchNormalization; Mul, Add, Sub with a number for each channel | Conv with a filter of one number for each channel |
+//! | MaxPool, AveragePool, GlobalMaxPool, GlobalAveragePool, ReduceMax and ReduceMean over planes, Resize by whole factors | those of com.microsoft.nchwc |
+//! | functions of elements, of one image or of several of the same channels | themselves; where one may be broadcast along the other, on `[N, C/B, H, W, B]` |
+//! | Concat, Split, Slice of channels | themselves, on whole blocks |
+//! | Transpose between channels first and last | reorders |
+//! | Shape | itself, with the number of channels put right |
+//!
+//! A value in blocks keeps its shape but for the padding, which need not be at the end: behind Concat it
+//! lies between channels, where the next filters have zeros. Padding holds what operators make of
+//! zeros; a node that would make it infinite stays in planes. (Infinities among the channels of an
+//! image itself may become NaN in the padding, and reach other channels from there, as in ONNX Runtime.)
+//!
+//! At level `layout` all forms are such that ONNX Runtime loads them, where its blocks are as large. At
+//! level `all` there are two more, which are beyond its kernels: HardSwish in convolutions, and reorders
+//! of numbers of channels that are no multiple of four. (`block_size` is ours as well, and not written to
+//! files.)
+//!
+//! Source: ONNX Runtime 1.31, `NchwcTransformer`. It walks node by node and puts into blocks whatever
+//! can be; it leaves them for broadcasts, for padded channels in Concat and pools, and for most functions.
+
+mod activations;
+mod axes;
+mod build;
+mod channels;
+mod cut;
+mod extents;
+mod filters;
+mod nodes;
+mod numbers;
+mod operators;
+mod plan;
+mod survey;
+#[cfg(test)]
+mod tests;
+mod upsample;
+
+use std::collections::{HashMap, HashSet};
+
+use ort_graph::{NodeId, Patch};
+
+use self::survey::{Kind, Survey};
+use crate::nchwc::DOMAIN;
+use crate::options::{Exactness, Level};
+use crate::pass::{Pass, Refusal, Rewrite, Site};
+
+pub(crate) const PASS: Pass = Pass {
+    name: "NchwcTransformer",
+    level: Level::Layout,
+    exactness: Exactness::Rounding,
+    start: || Box::new(NchwcTransformer { refused: None, n_nodes: 0 }),
+};
+
+/// A plan is made anew for those who turn out to be unable, but not more often than this.
+const MAX_PLANS: usize = 16;
+
+struct NchwcTransformer {
+    /// Why nodes were left in planes, once the graph has been seen.
+    refused: Option<HashMap<NodeId, Refusal>>,
+    /// How many nodes the patch puts on blocks.
+    n_nodes: usize,
+}
+
+impl Rewrite for NchwcTransformer {
+    fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
+        if let Some(refused) = &self.refused {
+            return refused.get(&site.id).map_or(Ok(None), |&refusal| Err(refusal));
+        }
+        let (patch, refused) = self.transform(site);
+        let refusal = refused.get(&site.id).copied();
+        self.refused = Some(refused);
+        match (patch, refusal) {
+            (Some(patch), _) => Ok(Some(patch)),
+            (None, Some(refusal)) => Err(refusal),
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn n_rewrites(&self) -> usize {
+        self.n_nodes
+    }
+}
+
+impl NchwcTransformer {
+    fn transform(&mut self, site: &Site<'_>) -> (Option<Patch>, HashMap<NodeId, Refusal>) {
+        let Some(survey) = Survey::of(site.graph, site.options) else {
+            return (None, HashMap::new());
+        };
+        let is_done = site.graph.node_ids().any(|id| site.graph.node(id).domain == DOMAIN);
+        let mut refused = survey.refused.clone();
+        let mut pinned = HashSet::new();
+        for _ in 0..if is_done { 0 } else { MAX_PLANS } {
+            let chosen = plan::choose(&survey, &pinned);
+            let in_order = survey.order.iter().filter(|id| chosen.contains(id)).copied();
+            let chosen: HashSet<NodeId> = in_order.take(site.rewrites_left).collect();
+            if chosen.is_empty() {
+                break;
+            }
+            match build::build(&survey, &chosen) {
+                Ok(patch) => {
+                    self.n_nodes = chosen.len();
+                    refuse_convs(&survey, &chosen, &mut refused);
+                    return (Some(patch), refused);
+                }
+                Err(unable) => {
+                    pinned.extend(unable.iter().map(|(id, _)| *id));
+                    refused.extend(unable);
+                }
+            }
+        }
+        refuse_convs(&survey, &HashSet::new(), &mut refused);
+        (None, refused)
+    }
+}
+
+/// Says of each convolution in planes that it could be in blocks, unless there is another reason.
+fn refuse_convs(
+    survey: &Survey<'_>,
+    chosen: &HashSet<NodeId>,
+    refused: &mut HashMap<NodeId, Refusal>,
+) {
+    let convs = survey.kinds.iter().filter(|(_, kind)| matches!(kind, Kind::Conv(_)));
+    for (id, _) in convs.filter(|(id, _)| !chosen.contains(id)) {
+        refused.entry(*id).or_insert(Refusal("reordering would take longer than it gains"));
+    }
+}

@@ -1,0 +1,184 @@
+//! QDQPropagationTransformer: what only moves data moves codes.
+//!
+//! ```text
+//! f(DQ(q, …)) = DQ(f(q), …)      Q(f(x)) = f(Q(x))
+//! ```
+//! Data is moved in fewer bytes, and what stands before or after may find the codes it wants to work
+//! on. ONNX Runtime inserts pairs that its fusions later find; here nodes change places, and Gather
+//! does, too, so that tables of constant codes stay small. Where a QuantizeLinear follows that wants
+//! the same codes, DoubleQDQPairsRemover brings them together.
+
+use ort_graph::{NewNode, Patch, ValueId};
+use ort_tensor::DType;
+
+use super::coded::{Coded, reading};
+use crate::options::{Exactness, Level};
+use crate::pass::{Pass, Refusal, Rewrite, Site};
+
+pub(crate) const PASS: Pass = Pass {
+    name: "QDQPropagationTransformer",
+    level: Level::Basic,
+    exactness: Exactness::Bitwise,
+    start: || Box::new(QDQPropagation),
+};
+
+/// Operators whose results are elements of what they read first.
+const MOVERS: [&str; 7] =
+    ["Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Gather"];
+/// Those of them whose results are all of it: no element is quantized that nobody reads.
+const WHOLE_MOVERS: usize = 5;
+
+struct QDQPropagation;
+
+impl Rewrite for QDQPropagation {
+    fn roots(&self) -> Option<Vec<&'static str>> {
+        Some(MOVERS.to_vec())
+    }
+
+    fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
+        let (graph, node) = (site.graph, site.node());
+        let (Some(&Some(x)), &[Some(y)]) = (node.inputs.first(), &*node.outputs) else {
+            return Ok(None);
+        };
+        if !node.domain.is_empty() {
+            return Ok(None);
+        }
+        if let Some(before) = Coded::of(graph, x) {
+            return down(site, &before, y);
+        }
+        let is_whole = MOVERS[..WHOLE_MOVERS].contains(&node.op_type.as_str());
+        match Coded::after(graph, y).filter(|_| is_whole) {
+            Some(after) => up(site, x, &after),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Moves the codes, and dequantizes what has been moved.
+fn down(site: &Site<'_>, before: &Coded<'_>, y: ValueId) -> Result<Option<Patch>, Refusal> {
+    let node = site.graph.node(before.node);
+    check(before)?;
+    let mut patch = Patch::new(site.graph);
+    let moved = patch.output_of(reading(site.node(), before.codes))?;
+    let new = patch.output_of(elsewhere(reading(node, moved)))?;
+    patch.replace(y, new);
+    Ok(Some(patch))
+}
+
+/// Quantizes what is to be moved, and moves its codes.
+fn up(site: &Site<'_>, x: ValueId, after: &Coded<'_>) -> Result<Option<Patch>, Refusal> {
+    let node = site.graph.node(after.node);
+    check(after)?;
+    let mut patch = Patch::new(site.graph);
+    let codes = patch.output_of(elsewhere(reading(node, x)))?;
+    let new = patch.output_of(reading(site.node(), codes))?;
+    patch.replace(after.codes, new);
+    Ok(Some(patch))
+}
+
+/// That one scale serves wherever a code moves, and that codes of the type can be moved everywhere.
+fn check(coded: &Coded<'_>) -> Result<(), Refusal> {
+    match coded.dtype {
+        DType::I8 | DType::U8 | DType::I16 | DType::U16 if coded.scales.len() == 1 => Ok(()),
+        _ => Err(Refusal("it has several scales, or codes that cannot be moved")),
+    }
+}
+
+/// The same node for another rank: where there is but one scale, its axis means nothing, and might
+/// not exist there.
+fn elsewhere(node: NewNode) -> NewNode {
+    let attrs = node.attrs.iter().filter(|(name, _)| *name != "axis");
+    let attrs = attrs.map(|(name, attr)| (name.to_owned(), attr.clone())).collect();
+    NewNode { attrs, ..node }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::assert_optimized;
+
+    #[test]
+    fn codes_are_moved_instead_of_values() {
+        assert_optimized(
+            super::PASS,
+            "graph(x: float[2,3], i: int64[4]) -> (a, b, c, d) {
+               s = const float[1] [0.015625]
+               t = const float[] 0.0625
+               z = const int8[1] [7]
+               shape = const int64[3] [3, 1, 2]
+               table = const int8[3,2] [1, 2, 3, 4, 5, 6]
+               values = DequantizeLinear-13 [axis: 1] (table, s, z)
+               e = Gather-13 (values, i)
+               a = Relu-14 (e)
+               q = QuantizeLinear-13 [axis: 1] (x, t)
+               y = DequantizeLinear-13 (q, t)
+               f = Transpose-13 (y)
+               g = Reshape-14 (f, shape)
+               b = QuantizeLinear-13 (g, t)
+               c = Neg-13 (y)
+               h = Exp-13 (x)
+               j = Transpose-13 (h)
+               k = Reshape-14 (j, shape)
+               d = QuantizeLinear-13 (k, s, z)
+             }",
+            &expect![[r#"
+                graph(x: float[2,3], i: int64[4]) -> (a, b, c, d) {
+                  s = const float[1] [0.015625]
+                  t = const float[] 0.0625
+                  z = const int8[1] [7]
+                  shape = const int64[3] [3, 1, 2]
+                  table = const int8[3,2] [1, 2, 3, 4, 5, 6]
+                  q = QuantizeLinear-13 [axis: 1] (x, t)
+                  y = DequantizeLinear-13 (q, t)
+                  c = Neg-13 (y)
+                  h = Exp-13 (x)
+                  value = Gather-13 (table, i)
+                  e = DequantizeLinear-13 (value, s, z)
+                  a = Relu-14 (e)
+                  value_2 = Transpose-13 (q)
+                  value_3 = Reshape-14 (value_2, shape)
+                  g = DequantizeLinear-13 (value_3, t)
+                  b = QuantizeLinear-13 (g, t)
+                  value_5 = QuantizeLinear-13 (h, s, z)
+                  value_4 = Transpose-13 (value_5)
+                  d = Reshape-14 (value_4, shape)
+                }"#]],
+        );
+    }
+
+    #[test]
+    fn values_are_moved_where_codes_will_not_do() {
+        assert_optimized(
+            super::PASS,
+            "graph(x: float[2,3], n: int32[2,3], i: int64[2]) -> (a, b, c, d, e) {
+               s = const float[3] [0.015625, 1, 2]
+               t = const float[] 0.0625
+               q = QuantizeLinear-13 [axis: 1] (x, s)
+               y = DequantizeLinear-13 [axis: 1] (q, s)
+               a = Transpose-13 (y)
+               f = Gather-13 [axis: 1] (x, i)
+               b = QuantizeLinear-13 (f, t)
+               g = DequantizeLinear-13 (n, t)
+               c = Transpose-13 (g)
+               d = Transpose-13 (x)
+               e = QuantizeLinear-13 (d, t)
+             }",
+            &expect![[r#"
+                graph(x: float[2,3], n: int32[2,3], i: int64[2]) -> (a, b, c, d, e) {
+                  s = const float[3] [0.015625, 1, 2]
+                  t = const float[] 0.0625
+                  q = QuantizeLinear-13 [axis: 1] (x, s)
+                  y = DequantizeLinear-13 [axis: 1] (q, s)
+                  a = Transpose-13 (y)
+                  f = Gather-13 [axis: 1] (x, i)
+                  b = QuantizeLinear-13 (f, t)
+                  g = DequantizeLinear-13 (n, t)
+                  c = Transpose-13 (g)
+                  d = Transpose-13 (x)
+                  e = QuantizeLinear-13 (d, t)
+                }
+                2 refused: it has several scales, or codes that cannot be moved"#]],
+        );
+    }
+}

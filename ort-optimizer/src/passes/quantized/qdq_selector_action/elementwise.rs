@@ -1,0 +1,140 @@
+//! Functions of single elements (and the mean of a plane), joined tensors and choices.
+
+use ort_graph::{Attrs, Dim, Patch, ValueId};
+
+use super::unit::{Found, Fused, SCALES, TYPES, Unit};
+use crate::pass::Refusal;
+use crate::passes::quantized::coded::{Coded, reading};
+
+/// The codes at these inputs, if there are any at the first; bytes of one type, each tensor with one
+/// scale.
+fn operands<'a>(unit: &Unit<'a>, indices: &[usize]) -> Result<Option<Vec<Coded<'a>>>, Refusal> {
+    let given: Vec<_> = indices.iter().map(|&index| unit.operand(index)).collect();
+    if given.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let given: Option<Vec<_>> = given.into_iter().collect();
+    let given = given.ok_or(Refusal("not all of its operands are quantized"))?;
+    if given.iter().any(|operand| operand.whole().is_none()) {
+        return Err(SCALES);
+    }
+    let is_alike = |operand: &Coded<'_>| operand.dtype.is_byte() && operand.dtype == given[0].dtype;
+    if given.iter().all(is_alike) { Ok(Some(given)) } else { Err(TYPES) }
+}
+
+/// The codes of the result, of the type of the operands.
+fn result<'a>(unit: &Unit<'a>, operands: &[Coded<'_>]) -> Result<Coded<'a>, Refusal> {
+    let (y, _) = unit.quantized()?;
+    let is_alike = operands.iter().all(|operand| operand.dtype == y.dtype);
+    is_alike.then_some(y).ok_or(TYPES)
+}
+
+/// `(x, y)`: codes, scale and zero point of `x`; scale and zero point of `y`.
+pub(super) fn unary(unit: &Unit<'_>, op_type: &'static str) -> Found {
+    let Some(operands) = operands(unit, &[0])? else { return Ok(None) };
+    let y = result(unit, &operands)?;
+    let mut patch = Patch::new(unit.graph);
+    let mut inputs = vec![Some(operands[0].codes)];
+    inputs.extend(operands[0].operands(&mut patch)?);
+    inputs.extend(y.operands(&mut patch)?);
+    unit.fused(Fused::microsoft(op_type, inputs, unit.node.attrs.clone()), patch, y.codes)
+}
+
+/// The same of two operands of one shape.
+pub(super) fn binary(unit: &Unit<'_>, op_type: &'static str) -> Found {
+    let Some(operands) = operands(unit, &[0, 1])? else { return Ok(None) };
+    let y = result(unit, &operands)?;
+    let (a, b) = (unit.dims(0), unit.dims(1));
+    let is_alike =
+        |(a, b): (&[Dim], &[Dim])| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.equals(b));
+    if !a.zip(b).is_some_and(is_alike) {
+        return Err(Refusal("its operands may have different shapes"));
+    }
+    let mut patch = Patch::new(unit.graph);
+    let mut inputs = Vec::new();
+    for operand in &operands {
+        inputs.push(Some(operand.codes));
+        inputs.extend(operand.operands(&mut patch)?);
+    }
+    inputs.extend(y.operands(&mut patch)?);
+    unit.fused(Fused::microsoft(op_type, inputs, Attrs::new()), patch, y.codes)
+}
+
+/// Codes with their scale and zero point, as inputs.
+struct Part {
+    inputs: [Option<ValueId>; 3],
+    /// Whether the same codes mean the same in the result.
+    is_like: bool,
+}
+
+/// The parts of the result `y`, each with its codes; constants get those that they have in `y`.
+fn parts<'a>(
+    unit: &Unit<'a>,
+    indices: impl Iterator<Item = usize> + Clone,
+    patch: &mut Patch,
+) -> Result<Option<(Vec<Part>, Coded<'a>)>, Refusal> {
+    if !indices.clone().any(|index| unit.operand(index).is_some()) {
+        return Ok(None);
+    }
+    let (y, _) = unit.quantized()?;
+    if !y.dtype.is_byte() {
+        return Err(TYPES);
+    }
+    let part = |index: usize| {
+        let (codes, is_like) = match (unit.operand(index), unit.input(index)) {
+            (Some(x), _) => {
+                x.whole().ok_or(SCALES)?;
+                if x.dtype != y.dtype {
+                    return Err(TYPES);
+                }
+                let [scale, zero] = x.operands(patch)?;
+                return Ok(Part { inputs: [Some(x.codes), scale, zero], is_like: x.is_like(&y) });
+            }
+            (None, Some(value)) if unit.graph.constant(value).is_some() => {
+                (patch.output_of(reading(unit.graph.node(y.node), value))?, true)
+            }
+            _ => return Err(Refusal("not all of its operands are quantized or constant")),
+        };
+        let [scale, zero] = y.operands(patch)?;
+        Ok(Part { inputs: [Some(codes), scale, zero], is_like })
+    };
+    let parts: Result<Vec<Part>, Refusal> = indices.map(part).collect();
+    Ok(Some((parts?, y)))
+}
+
+/// Concat of codes, and QLinearConcat where they do not all mean the same.
+pub(super) fn concat(unit: &Unit<'_>) -> Found {
+    let mut patch = Patch::new(unit.graph);
+    let Some((parts, y)) = parts(unit, 0..unit.node.inputs.len(), &mut patch)? else {
+        return Ok(None);
+    };
+    if parts.iter().all(|part| part.is_like) {
+        let codes = parts.iter().map(|part| part.inputs[0]).collect();
+        return unit.fused(on_codes(unit, codes), patch, y.codes);
+    }
+    let mut inputs = y.operands(&mut patch)?.to_vec();
+    inputs.extend(parts.iter().flat_map(|part| part.inputs));
+    let fused = Fused::microsoft("QLinearConcat", inputs, unit.node.attrs.clone());
+    unit.fused(fused, patch, y.codes)
+}
+
+/// Where of codes, and QLinearWhere where they do not all mean the same.
+pub(super) fn choice(unit: &Unit<'_>) -> Found {
+    let mut patch = Patch::new(unit.graph);
+    let Some((parts, y)) = parts(unit, 1..3, &mut patch)? else { return Ok(None) };
+    let mut inputs = vec![unit.input(0)];
+    if parts.iter().all(|part| part.is_like) {
+        inputs.extend(parts.iter().map(|part| part.inputs[0]));
+        return unit.fused(on_codes(unit, inputs), patch, y.codes);
+    }
+    inputs.extend(parts.iter().flat_map(|part| part.inputs));
+    inputs.extend(y.operands(&mut patch)?);
+    unit.fused(Fused::microsoft("QLinearWhere", inputs, Attrs::new()), patch, y.codes)
+}
+
+/// The node itself, which reads codes.
+fn on_codes(unit: &Unit<'_>, inputs: Vec<Option<ValueId>>) -> Fused {
+    let (node, attrs) = (unit.node, unit.node.attrs.clone());
+    let op_type = if node.op_type == "Concat" { "Concat" } else { "Where" };
+    Fused { domain: "", op_type, since_version: node.since_version, inputs, attrs }
+}

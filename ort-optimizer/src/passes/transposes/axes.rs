@@ -1,0 +1,166 @@
+//! Operators that name the axes they work along.
+
+use ort_graph::Attr;
+use ort_ops::infer::{normalize_axes, normalize_axis};
+
+use super::perm::Perm;
+use super::turn::{Operand, Place, Side, Turn, numbers};
+
+const FIRST: fn(usize) -> bool = |input| input == 0;
+
+/// An axis where it is stored, as a number.
+fn stored(perm: &Perm, axis: usize) -> Option<i64> {
+    i64::try_from(perm.axis(axis)).ok()
+}
+
+/// Along the one axis of the attribute.
+pub(super) fn along(place: &Place<'_>, is_data: fn(usize) -> bool, default: i64) -> Option<Turn> {
+    let axis = normalize_axis(place.int("axis", default)?, place.perm.rank()).ok()?;
+    Some(place.alike(is_data)?.attr("axis", Attr::Int(stored(place.perm, axis)?)))
+}
+
+/// The same, where all of a lane is wanted at once: it is best when it is contiguous.
+pub(super) fn lanes(place: &Place<'_>, default: i64) -> Option<Turn> {
+    let last = place.perm.rank().checked_sub(1)?;
+    let axis = normalize_axis(place.int("axis", default)?, place.perm.rank()).ok()?;
+    let is_torn = axis == last && place.perm.axis(last) != last;
+    Some(along(place, FIRST, default)?.slower_if(place, is_torn))
+}
+
+/// QuantizeLinear and DequantizeLinear, with one scale, or one for each place of an axis.
+pub(super) fn quantize(place: &Place<'_>) -> Option<Turn> {
+    if place.int("block_size", 0)? != 0 {
+        return None;
+    }
+    match place.rank(1)? {
+        0 => place.alike(FIRST),
+        1 if place.is_single(1) => place.alike(FIRST),
+        1 => along(place, FIRST, 1),
+        _ => None,
+    }
+}
+
+/// Orders for an operator that takes these axes of its operand away.
+fn removing(place: &Place<'_>, axes: &[usize]) -> (Perm, Perm) {
+    match place.side {
+        Side::Input(_) => (place.perm.clone(), place.perm.without(axes)),
+        Side::Output(_) => (place.perm.with(axes), place.perm.clone()),
+    }
+}
+
+/// ArgMax and ArgMin.
+pub(super) fn arg(place: &Place<'_>) -> Option<Turn> {
+    let rank = place.rank(0)?;
+    let axis = normalize_axis(place.int("axis", 0)?, rank).ok()?;
+    let (from, to) = match place.int("keepdims", 1)? {
+        0 => removing(place, &[axis]),
+        _ => (place.perm.clone(), place.perm.clone()),
+    };
+    let is_torn = axis + 1 == rank && from.axis(axis) != axis;
+    let turn = place.changing_rank(FIRST, &from, &to)?;
+    Some(turn.attr("axis", Attr::Int(stored(&from, axis)?)).slower_if(place, is_torn))
+}
+
+/// Whether a Reduce gives the same bits in whichever order it takes the elements.
+pub(super) fn is_order_free(place: &Place<'_>) -> bool {
+    place.fact(0).and_then(ort_graph::Fact::dtype).is_some_and(|dtype| dtype.is_integer())
+}
+
+/// The Reduce family. Unless the order of the elements is free, axes must follow one another as
+/// before; and if they were neighbours, they had better remain so.
+pub(super) fn reduce(place: &Place<'_>, is_free: fn(&Place<'_>) -> bool) -> Option<Turn> {
+    let rank = place.rank(0)?;
+    let given = place.list("axes", 1)?.filter(|axes| !axes.is_empty());
+    let axes = match &given {
+        Some(axes) => normalize_axes(axes, rank).ok()?,
+        None if place.int("noop_with_empty_axes", 0)? != 0 => return place.alike(FIRST),
+        None => (0..rank).collect(),
+    };
+    let (from, to) = match place.int("keepdims", 1)? {
+        0 => removing(place, &axes),
+        _ => (place.perm.clone(), place.perm.clone()),
+    };
+    let mut moved: Vec<usize> = axes.iter().map(|&axis| from.axis(axis)).collect();
+    let mut before = axes;
+    before.sort_unstable();
+    if !is_free(place) && !from.keeps_order(before.iter().copied()) {
+        return None;
+    }
+    let mut turn = place.changing_rank(FIRST, &from, &to)?;
+    if given.is_some() {
+        let axes: Option<Vec<i64>> = moved.iter().map(|&axis| i64::try_from(axis).ok()).collect();
+        turn = turn.list(place, "axes", 1, &axes?)?;
+    }
+    moved.sort_unstable();
+    let are_neighbours = |axes: &[usize]| axes.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+    Some(turn.slower_if(place, are_neighbours(&before) && !are_neighbours(&moved)))
+}
+
+/// The places of all axes where they are stored.
+fn all_stored(perm: &Perm, axes: &[usize]) -> Option<Vec<i64>> {
+    axes.iter().map(|&axis| stored(perm, axis)).collect()
+}
+
+/// Squeeze: without a list, every axis of one element goes, so that all must be known.
+pub(super) fn squeeze(place: &Place<'_>) -> Option<Turn> {
+    let dims = place.fact(0)?.dims()?;
+    let given = place.list("axes", 1)?;
+    let axes = match &given {
+        Some(axes) => normalize_axes(axes, dims.len()).ok()?,
+        None => {
+            let known: Option<Vec<usize>> = dims.iter().map(|dim| dim.known()).collect();
+            let known = known?.into_iter().enumerate();
+            known.filter(|&(_, n)| n == 1).map(|(axis, _)| axis).collect()
+        }
+    };
+    let (from, to) = removing(place, &axes);
+    let turn = place.changing_rank(FIRST, &from, &to)?;
+    match given {
+        Some(_) => turn.list(place, "axes", 1, &all_stored(&from, &axes)?),
+        None => Some(turn),
+    }
+}
+
+pub(super) fn unsqueeze(place: &Place<'_>) -> Option<Turn> {
+    let given = place.list("axes", 1)??;
+    let axes = normalize_axes(&given, place.rank(0)? + given.len()).ok()?;
+    let mut rising = axes.clone();
+    rising.sort_unstable();
+    let (from, to) = match place.side {
+        Side::Input(_) => (place.perm.clone(), place.perm.with(&rising)),
+        Side::Output(_) => (place.perm.without(&rising), place.perm.clone()),
+    };
+    let turn = place.changing_rank(FIRST, &from, &to)?;
+    turn.list(place, "axes", 1, &all_stored(&to, &axes)?)
+}
+
+/// Gather of one place, which takes the axis away, or of a list.
+pub(super) fn gather(place: &Place<'_>) -> Option<Turn> {
+    let axis = normalize_axis(place.int("axis", 0)?, place.rank(0)?).ok()?;
+    let (from, to) = match place.rank(1)? {
+        0 => removing(place, &[axis]),
+        1 => (place.perm.clone(), place.perm.clone()),
+        _ => return None,
+    };
+    let turn = place.changing_rank(FIRST, &from, &to)?;
+    Some(turn.attr("axis", Attr::Int(stored(&from, axis)?)))
+}
+
+/// Operators of all axes from `axis` on: those must stay where they are.
+pub(super) fn trailing(place: &Place<'_>, axis: i64) -> Option<Turn> {
+    let axis = normalize_axis(axis, place.perm.rank()).ok()?;
+    let is_fixed = (axis..place.perm.rank()).all(|axis| place.perm.axis(axis) == axis);
+    let is_single =
+        place.node.outputs.iter().skip(1).flatten().all(|&output| !place.graph.is_used(output));
+    (is_fixed && is_single).then(|| place.alike(FIRST))?
+}
+
+/// MatMul with a matrix: each row of the first operand for itself.
+pub(super) fn rows(place: &Place<'_>) -> Option<Turn> {
+    (place.rank(1)? == 2).then(|| trailing(place, -1))?
+}
+
+/// A list of axes as input `index`, int64 or int32.
+pub(super) fn axes_operand(place: &Place<'_>, like: usize, axes: &[i64]) -> Option<Operand> {
+    Some(Operand::Constant(numbers(place.fact(like)?.dtype()?, axes)?))
+}

@@ -1,0 +1,314 @@
+//! Values around one that is wanted in another order of axes, and what could be turned with it.
+//!
+//! A region holds values with the order in which each could be stored instead, and the nodes
+//! between them that could then be turned. Each node is turned or not; a value is needed turned,
+//! as it was, or both, and where its producer makes the other form a Transpose stands between. The
+//! cheapest choice is a minimum cut: turned nodes are on the near side of it.
+
+use std::collections::HashSet;
+use std::collections::hash_map::{Entry, HashMap};
+
+use ort_graph::{Graph, NodeId, ValueId};
+
+use super::cost;
+use super::cut::{INFINITE, Network, SINK, SOURCE};
+use super::handlers;
+use super::perm::Perm;
+use super::turn::{Operand, Place, Side, Turn};
+
+/// Regions grow no further than to so many nodes: the work for a Transpose is limited.
+const MOST_NODES: usize = 128;
+/// Nor do values belong to them that are read more often.
+const MOST_READERS: usize = 128;
+
+/// Values that could be stored in another order.
+#[derive(Debug)]
+pub(super) struct Region<'g> {
+    pub(super) graph: &'g Graph,
+    may_lay_out: bool,
+    /// In the order in which they were found.
+    values: Vec<ValueId>,
+    perms: HashMap<ValueId, Perm>,
+    /// What the nodes that were looked at would become, if they can be turned.
+    turns: HashMap<NodeId, Option<Turn>>,
+    n_turns: usize,
+}
+
+/// Who gives a value.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// A node of the region.
+    Node(NodeId),
+    /// A Transpose of another value, in this order.
+    Transpose(ValueId, Perm),
+    /// It is constant: a Transpose of it is computed ahead of all runs.
+    Constant,
+    /// Something that the region ends at.
+    Given,
+}
+
+/// Who reads a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// A node of the region, or a Transpose: either form will do.
+    Free(NodeId),
+    /// Somebody who wants it as it was.
+    Fixed,
+}
+
+impl<'g> Region<'g> {
+    /// The region of a value that could be stored in this order.
+    pub(super) fn around(
+        graph: &'g Graph,
+        (seed, perm): (ValueId, Perm),
+        may_lay_out: bool,
+    ) -> Self {
+        let is_seed = graph.consumers(seed).len() <= MOST_READERS;
+        let values = is_seed.then_some(seed).into_iter().collect();
+        let perms = HashMap::from([(seed, perm)]);
+        let turns = HashMap::new();
+        let mut region = Self { graph, may_lay_out, values, perms, turns, n_turns: 0 };
+        let mut at = 0;
+        while let Some(&value) = region.values.get(at) {
+            region.visit_neighbours(value);
+            at += 1;
+        }
+        region
+    }
+
+    fn visit_neighbours(&mut self, value: ValueId) {
+        if let Some((node, slot)) = self.graph.producer(value) {
+            self.join(node, Side::Output(slot), value);
+        }
+        for &node in self.graph.consumers(value) {
+            let inputs = &self.graph.node(node).inputs;
+            if let Some(slot) = inputs.iter().position(|input| *input == Some(value)) {
+                self.join(node, Side::Input(slot), value);
+            }
+        }
+    }
+
+    /// Takes a node in if it can be turned, and its operands and results with it.
+    fn join(&mut self, id: NodeId, side: Side, value: ValueId) {
+        let is_full = self.n_turns == MOST_NODES;
+        if is_full || self.turns.contains_key(&id) || is_transpose(self.graph, id) {
+            return;
+        }
+        let node = self.graph.node(id);
+        let (graph, may_lay_out) = (self.graph, self.may_lay_out);
+        let place = Place { graph, node, side, perm: &self.perms[&value], may_lay_out };
+        let turn = handlers::turn(&place).filter(|turn| self.agrees(id, turn, side));
+        if let Some(turn) = &turn {
+            self.n_turns += 1;
+            for (value, perm) in turned_values(graph, id, turn) {
+                if let Entry::Vacant(entry) = self.perms.entry(value) {
+                    entry.insert(perm.clone());
+                    self.values.push(value);
+                }
+            }
+        }
+        self.turns.insert(id, turn);
+    }
+
+    /// Whether a turn has what it came from turned, and all that is known in the order that is.
+    fn agrees(&self, id: NodeId, turn: &Turn, side: Side) -> bool {
+        let is_reached = match side {
+            Side::Input(slot) => matches!(turn.inputs.get(slot), Some(Operand::Turned(_))),
+            Side::Output(_) => true,
+        };
+        is_reached
+            && turned_values(self.graph, id, turn).all(|(value, perm)| {
+                self.perms.get(&value).is_none_or(|known| known == perm)
+                    && self.graph.consumers(value).len() <= MOST_READERS
+            })
+    }
+
+    /// What a node becomes if it is turned.
+    pub(super) fn turn(&self, node: NodeId) -> Option<&Turn> {
+        self.turns.get(&node)?.as_ref()
+    }
+
+    /// The order in which a value could be stored, if it is of the region.
+    pub(super) fn perm(&self, value: ValueId) -> Option<&Perm> {
+        self.perms.get(&value)
+    }
+
+    pub(super) fn source(&self, value: ValueId) -> Source {
+        if self.graph.constant(value).is_some() {
+            return Source::Constant;
+        }
+        match self.graph.producer(value) {
+            Some((node, _)) if self.turn(node).is_some() => Source::Node(node),
+            Some((node, _)) => transpose(self.graph, node)
+                .map_or(Source::Given, |(from, perm, _)| Source::Transpose(from, perm)),
+            None => Source::Given,
+        }
+    }
+
+    /// Who reads a value, each perhaps more than once.
+    pub(super) fn readers(&self, value: ValueId) -> Vec<Reader> {
+        let is_output = self.graph.outputs().contains(&value);
+        let mut readers: Vec<Reader> = is_output.then_some(Reader::Fixed).into_iter().collect();
+        for &id in self.graph.consumers(value) {
+            let node = self.graph.node(id);
+            if node.captured.contains(&value) {
+                readers.push(Reader::Fixed);
+            }
+            let slots = node.inputs.iter().enumerate();
+            let slots = slots.filter(|(_, input)| **input == Some(value)).map(|(slot, _)| slot);
+            readers.extend(slots.map(|slot| self.reader(id, slot)));
+        }
+        readers
+    }
+
+    fn reader(&self, id: NodeId, slot: usize) -> Reader {
+        let is_turned = match self.turn(id) {
+            Some(turn) => matches!(turn.inputs.get(slot), Some(Operand::Turned(_))),
+            None => transpose(self.graph, id)
+                .is_some_and(|(_, _, result)| !self.perms.contains_key(&result)),
+        };
+        if is_turned { Reader::Free(id) } else { Reader::Fixed }
+    }
+
+    /// The values, in the order in which they were found.
+    pub(super) fn values(&self) -> &[ValueId] {
+        &self.values
+    }
+
+    /// The nodes to turn, Transposes that are to read what is turned among them; none if all is
+    /// cheapest as it is.
+    pub(super) fn cheapest(&self) -> Option<HashSet<NodeId>> {
+        let mut network = Network::new();
+        let (mut vertices, mut now) = (HashMap::new(), 0);
+        for &value in &self.values {
+            now += self.add_value(value, &mut vertices, &mut network);
+        }
+        let cut = network.cut();
+        let turned = vertices.into_iter().filter(|&(_, vertex)| cut.is_near[vertex]);
+        let turned: HashSet<NodeId> = turned.map(|(node, _)| node).collect();
+        (cut.cost < now).then_some(turned)
+    }
+
+    /// Adds what it costs to give each reader of a value the form it wants; returns what that costs
+    /// now.
+    fn add_value(
+        &self,
+        value: ValueId,
+        vertices: &mut HashMap<NodeId, usize>,
+        network: &mut Network,
+    ) -> u64 {
+        let (fact, perm) = (self.graph.fact(value), &self.perms[&value]);
+        let moved = cost::of_transpose(fact, &perm.inverse());
+        let [plain, turned] = [network.vertex(), network.vertex()];
+        // A far reader takes the value as it was and draws `plain` to it; a near one takes it
+        // turned and draws `turned`. Either costs something if the source is on the other side.
+        let mut now = 0;
+        match self.source(value) {
+            Source::Node(node) => {
+                let vertex = self.vertex(node, vertices, network, &mut now);
+                network.edge(vertex, plain, moved);
+                network.edge(turned, vertex, moved);
+            }
+            Source::Transpose(from, _) if self.graph.constant(from).is_some() => {}
+            Source::Transpose(from, order) => {
+                let joined = order.then(&perm.inverse());
+                let existing = cost::of_existing(self.graph, self.graph.fact(from), &order, value);
+                now += existing;
+                network.edge(SOURCE, plain, existing);
+                network.edge(turned, SINK, cost::of_transpose(self.graph.fact(from), &joined));
+            }
+            Source::Constant => {}
+            Source::Given => network.edge(turned, SINK, moved),
+        }
+        for reader in self.readers(value) {
+            let vertex = match reader {
+                Reader::Fixed => SINK,
+                Reader::Free(node) => self.vertex(node, vertices, network, &mut now),
+            };
+            network.edge(plain, vertex, INFINITE);
+            network.edge(vertex, turned, INFINITE);
+        }
+        now
+    }
+
+    /// The vertex of a node, with what its form costs by itself; the cost of the present one is
+    /// added to `now`.
+    fn vertex(
+        &self,
+        id: NodeId,
+        vertices: &mut HashMap<NodeId, usize>,
+        network: &mut Network,
+        now: &mut u64,
+    ) -> usize {
+        if let Some(&vertex) = vertices.get(&id) {
+            return vertex;
+        }
+        let vertex = network.vertex();
+        vertices.insert(id, vertex);
+        if let Some(turn) = self.turn(id) {
+            let gain = cost::of_bytes(turn.gain);
+            *now += gain;
+            network.edge(SOURCE, vertex, gain);
+            network.edge(vertex, SINK, self.extra(id, turn));
+        } else if let Some((from, perm, result)) = transpose(self.graph, id) {
+            let fact = self.graph.fact(from);
+            let existing = cost::of_existing(self.graph, fact, &perm, result);
+            *now += existing;
+            network.edge(SOURCE, vertex, existing);
+            let joined = self.perms[&from].then(&perm);
+            let source = cost::stored(fact, &self.perms[&from]);
+            network.edge(vertex, SINK, cost::of_transpose(&source, &joined));
+        }
+        vertex
+    }
+
+    /// What a turned node costs more than it did.
+    fn extra(&self, id: NodeId, turn: &Turn) -> u64 {
+        let node = self.graph.node(id);
+        let operands = turn.inputs.iter().zip(&node.inputs);
+        let spread = operands.filter_map(|(operand, input)| match (operand, input) {
+            (Operand::Spread(perm), Some(input)) => Some(self.spread(*input, perm)),
+            _ => None,
+        });
+        let picks = if turn.picks.is_some() { cost::OF_NODE } else { 0 };
+        spread.sum::<u64>() + cost::of_bytes(turn.penalty) + picks
+    }
+
+    /// What it costs to bring an operand of fewer axes to all axes, in this order.
+    fn spread(&self, value: ValueId, perm: &Perm) -> u64 {
+        let fact = self.graph.fact(value);
+        let (Some(rank), None) = (fact.rank(), self.graph.constant(value)) else { return 0 };
+        let (order, _) = super::broadcast::spread(rank, perm);
+        cost::OF_NODE + cost::of_transpose(fact, &order)
+    }
+}
+
+/// The operands and results of a node that are stored in other orders.
+fn turned_values<'a>(
+    graph: &'a Graph,
+    id: NodeId,
+    turn: &'a Turn,
+) -> impl Iterator<Item = (ValueId, &'a Perm)> {
+    let node = graph.node(id);
+    let operands = node.inputs.iter().zip(&turn.inputs).filter_map(|(input, operand)| {
+        let Operand::Turned(perm) = operand else { return None };
+        Some(((*input)?, perm))
+    });
+    let results = node.outputs.iter().zip(&turn.outputs);
+    let results = results.filter_map(|(output, perm)| Some(((*output)?, perm)));
+    operands.chain(results.filter(|(_, perm)| !perm.is_identity()))
+}
+
+pub(super) fn is_transpose(graph: &Graph, id: NodeId) -> bool {
+    let node = graph.node(id);
+    node.op_type == "Transpose" && node.domain.is_empty()
+}
+
+/// What a Transpose reads, its order, and what it makes.
+pub(super) fn transpose(graph: &Graph, id: NodeId) -> Option<(ValueId, Perm, ValueId)> {
+    is_transpose(graph, id).then_some(())?;
+    let node = graph.node(id);
+    let (from, to) = (*node.inputs.first()?, *node.outputs.first()?);
+    let rank = graph.fact(from?).rank().or_else(|| graph.fact(to?).rank());
+    Some((from?, Perm::of(node, rank)?, to?))
+}
