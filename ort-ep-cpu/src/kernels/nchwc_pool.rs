@@ -107,7 +107,10 @@ impl Kernel for PoolKernel {
         let [height, width] = &pool.axes;
         let n_inputs = height.input * width.input * pool.block;
         let len = width.output * pool.block;
-        let rows = Rows { len, cost: len.saturating_mul(height.kernel + width.kernel) };
+        // Memory is most of what it costs: an output row has the input rows of a stride to itself.
+        let read = height.stride.saturating_mul(width.input * pool.block);
+        let taps = len.saturating_mul(height.kernel.saturating_add(width.kernel));
+        let rows = Rows { len, cost: taps.saturating_add(read.saturating_mul(4)) };
         let scratch = (&mut *io.scratch, pool.scratch_len());
         rows.for_each_with(io.threads, scratch, y, |start, mut y, scratch| {
             let mut at = start / len;
@@ -138,7 +141,7 @@ impl Kernel for GlobalKernel {
         let y: &mut [f32] =
             TensorViewMut::into_slice(io.outputs[0].tensor(DType::F32, &[n, c, 1, 1])?)?;
         let len = h * w * self.block;
-        let pixels = Rows { len: self.block, cost: len.max(self.block) };
+        let pixels = Rows { len: self.block, cost: len.max(self.block).saturating_mul(4) };
         pixels.for_each(io.threads, y, |start, y| {
             for (i, y) in y.chunks_exact_mut(self.block).enumerate() {
                 let plane = &x[(start / self.block + i) * len..][..len];
