@@ -143,6 +143,14 @@ impl Patch {
         self.nodes.push(node);
     }
 
+    /// New nodes of this domain follow no newer version of their operators: the one that a model
+    /// imports.
+    pub fn limit_version(&mut self, domain: &str, newest: i32) {
+        for node in self.nodes.iter_mut().filter(|node| node.domain == domain) {
+            node.since_version = node.since_version.min(newest);
+        }
+    }
+
     /// A new node with one output, which is returned.
     ///
     /// # Errors

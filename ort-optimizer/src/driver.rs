@@ -41,7 +41,7 @@ pub fn optimize(
     options: &Options,
     eval: &dyn ConstEval,
 ) -> Result<(Graph, Report), OptimizeError> {
-    let lowered = nchwc::lower(&mut graph, registry, options.nchwc_block_size)?;
+    let lowered = nchwc::lower(&mut graph, registry, options)?;
     if options.level == Level::Disable {
         let graph = if lowered.is_some() { graph.compact()? } else { graph };
         return Ok((graph, Report { passes: lowered.into_iter().collect(), last: None }));

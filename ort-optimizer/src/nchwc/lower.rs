@@ -11,7 +11,8 @@ use super::padding::Kept;
 use super::survey::{Filter, FilterKind, Step, Survey, at, is_channels_last, is_of_channels};
 
 /// Puts plain nodes in the place of all that read or make data in blocks of this size; subgraphs
-/// are not looked at.
+/// are not looked at. The nodes follow the version that the model imports, unless Pad, Slice and
+/// Resize had another form then.
 ///
 /// # Errors
 /// If channels go beyond what there is.
@@ -19,6 +20,7 @@ pub(super) fn lower(
     graph: &mut Graph,
     registry: &Registry,
     block: usize,
+    opset: Option<i64>,
 ) -> Result<(), NchwcError> {
     let survey = Survey::of(graph)?;
     if survey.steps.is_empty() {
@@ -28,7 +30,12 @@ pub(super) fn lower(
     for &(id, step) in &survey.steps {
         lowering.step(id, step)?;
     }
-    let patch = lowering.patch;
+    let mut patch = lowering.patch;
+    if let Some(opset) = opset.and_then(|opset| i32::try_from(opset).ok())
+        && opset >= 11
+    {
+        patch.limit_version("", opset);
+    }
     patch.commit(graph, registry)?;
     Ok(())
 }

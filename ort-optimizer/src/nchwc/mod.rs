@@ -37,7 +37,7 @@ use self::clues::block_size;
 pub(crate) use self::elementwise::is_elementwise;
 pub use self::error::{Contradiction, NchwcError};
 use self::survey::Survey;
-use crate::options::{Exactness, Level};
+use crate::options::{Exactness, Level, Options};
 use crate::report::PassReport;
 
 /// The domain of the operators in blocks.
@@ -47,7 +47,7 @@ pub(crate) const DOMAIN: &str = "com.microsoft.nchwc";
 pub(crate) const LISTED: (&str, Level, Exactness) =
     ("NchwcLowering", Level::Disable, Exactness::Rounding);
 
-/// Lowers a graph and its subgraphs, whose block size is `stated` or found out. `None` if there is
+/// Lowers a graph and its subgraphs, whose block size is stated or found out. `None` if there is
 /// nothing in blocks.
 ///
 /// # Errors
@@ -55,7 +55,7 @@ pub(crate) const LISTED: (&str, Level, Exactness) =
 pub(crate) fn lower(
     graph: &mut Graph,
     registry: &Registry,
-    stated: Option<usize>,
+    options: &Options,
 ) -> Result<Option<PassReport>, NchwcError> {
     let start = Instant::now();
     let applied = n_nodes(graph);
@@ -64,9 +64,9 @@ pub(crate) fn lower(
     }
     let mut surveys = Vec::new();
     survey_all(graph, &mut surveys)?;
-    let block = block_size(&surveys, stated)?;
+    let block = block_size(&surveys, options.nchwc_block_size)?;
     drop(surveys);
-    lower_all(graph, registry, block)?;
+    lower_all(graph, registry, block, options.opset)?;
     let (name, level, exactness) = LISTED;
     let micros = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
     Ok(Some(PassReport { name, level, exactness, applied, refused: Vec::new(), micros }))
@@ -93,12 +93,17 @@ fn survey_all<'g>(graph: &'g Graph, surveys: &mut Vec<Survey<'g>>) -> Result<(),
     Ok(())
 }
 
-fn lower_all(graph: &mut Graph, registry: &Registry, block: usize) -> Result<(), NchwcError> {
-    lower::lower(graph, registry, block)?;
+fn lower_all(
+    graph: &mut Graph,
+    registry: &Registry,
+    block: usize,
+    opset: Option<i64>,
+) -> Result<(), NchwcError> {
+    lower::lower(graph, registry, block, opset)?;
     let ids: Vec<NodeId> = graph.node_ids().collect();
     for id in ids {
         if graph.node(id).attrs.graphs().next().is_some() {
-            graph.edit_subgraphs(id, |subgraph| lower_all(subgraph, registry, block))?;
+            graph.edit_subgraphs(id, |subgraph| lower_all(subgraph, registry, block, opset))?;
         }
     }
     Ok(())

@@ -25,7 +25,11 @@ impl Noise {
 
 /// What becomes of a graph, printed, or the error.
 fn lowered(text: &str, stated: Option<usize>) -> String {
-    let options = Options { level: Level::Disable, nchwc_block_size: stated, ..Options::default() };
+    lowered_with(text, Options { nchwc_block_size: stated, ..Options::default() })
+}
+
+fn lowered_with(text: &str, options: Options) -> String {
+    let options = Options { level: Level::Disable, ..options };
     match optimize(parse(text), &ort_ops::registry(), &options, &Reference) {
         Ok((graph, report)) => {
             graph.verify().unwrap_or_else(|error| panic!("{error}\n{graph}"));
@@ -102,6 +106,19 @@ fn pools_enlargements_and_elementwise_operators_become_plain() {
               y = Concat-13 [axis: 1] (i_2, c_2)
             }"#]],
     );
+}
+
+#[test]
+fn plain_operators_follow_the_version_that_the_model_imports() {
+    let text = "graph(x: float[1,24,4,4]) -> (y) {
+        a = com.microsoft.nchwc:ReorderInput-1 (x)
+        b = com.microsoft.nchwc:AveragePool-1 [kernel_shape: [2, 2]] (a)
+        y = com.microsoft.nchwc:ReorderOutput-1 [channels: 24] (b)
+    }";
+    for (opset, expected) in [(Some(12), 12), (Some(22), 19), (None, 19), (Some(10), 19)] {
+        let plain = lowered_with(text, Options { opset, ..Options::default() });
+        assert!(plain.contains(&format!("AveragePool-{expected} ")), "{opset:?}: {plain}");
+    }
 }
 
 #[test]
