@@ -95,7 +95,7 @@ impl Extents {
     ) {
         let Some(dims) = graph.fact(id).dims().filter(|dims| dims.len() == 4) else { return };
         let first = graph.producer(id).and_then(|(node, _)| image_of(graph, graph.node(node)));
-        let mut unnamed = |this: &mut Self, axis: usize| {
+        let unnamed = |this: &mut Self, axis: usize| {
             derived(this, axis).unwrap_or_else(|| {
                 let before = first.and_then(|x| Some(this.guess(this.get(x)?[axis])));
                 this.term(Term::Axis(id, axis), before.unwrap_or(usual(axis)))

@@ -29,6 +29,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use ort_graph::{Node, NodeId, ValueId};
 
 use super::activations;
+use super::channels::Channels;
 use super::cut::{NEVER, Network, Vertex};
 use super::survey::{Filters, Form, Kind, Survey};
 
@@ -44,13 +45,14 @@ const COPY: f64 = 16.0;
 
 /// The nodes that are to work on blocks. `pinned` do not.
 pub(super) fn choose(survey: &Survey<'_>, pinned: &HashSet<NodeId>) -> HashSet<NodeId> {
-    let mut plan = Plan { survey, network: Network::new(), vertices: HashMap::new() };
+    let lies = lies(survey);
+    let mut plan = Plan { survey, lies: &lies, network: Network::new(), vertices: HashMap::new() };
     let is_free = |id: &&NodeId| survey.kinds.contains_key(id) && !pinned.contains(id);
     let free: Vec<NodeId> = survey.order.iter().filter(is_free).copied().collect();
     for &id in &free {
         let vertex = plan.network.vertex();
         plan.vertices.insert(id, vertex);
-        let (gain, loss) = costs(survey, survey.graph.node(id), &survey.kinds[&id]);
+        let (gain, loss) = costs(survey, &lies, survey.graph.node(id), &survey.kinds[&id]);
         plan.network.edge(Network::FIRST, vertex, whole(gain));
         plan.network.edge(vertex, Network::SECOND, whole(loss));
     }
@@ -65,8 +67,35 @@ pub(super) fn choose(survey: &Survey<'_>, pinned: &HashSet<NodeId>) -> HashSet<N
     free.into_iter().filter(|id| is_in_blocks(vertices[id])).collect()
 }
 
+/// How the channels of every image would lie, were all in blocks that can be.
+fn lies(survey: &Survey<'_>) -> HashMap<ValueId, Channels> {
+    let mut lies: HashMap<ValueId, Channels> = HashMap::new();
+    let lie = |lies: &HashMap<ValueId, Channels>, id: ValueId| {
+        let n = survey.channels(id).unwrap_or(1);
+        lies.get(&id).cloned().unwrap_or_else(|| Channels::padded(n, survey.block))
+    };
+    for id in survey.order.iter().filter(|id| survey.kinds.contains_key(id)) {
+        let node = survey.graph.node(*id);
+        let Some(&Some(y)) = node.outputs.first() else { continue };
+        let mut images = survey.images(node).map(|x| lie(&lies, x));
+        let channels = match &survey.kinds[id] {
+            Kind::Concat => Some(Channels::concat(&images.collect::<Vec<_>>())),
+            Kind::Conv(filters) if filters.form != Form::Depthwise => None,
+            Kind::Split(_) | Kind::Slice(..) | Kind::FromLast => None,
+            _ => images.next(),
+        };
+        let channels = channels.filter(|channels| Some(channels.n()) == survey.channels(y));
+        channels.into_iter().for_each(|channels| drop(lies.insert(y, channels)));
+    }
+    for (id, n) in survey.graph.value_ids().filter_map(|id| Some((id, survey.channels(id)?))) {
+        lies.entry(id).or_insert_with(|| Channels::padded(n, survey.block));
+    }
+    lies
+}
+
 struct Plan<'s> {
     survey: &'s Survey<'s>,
+    lies: &'s HashMap<ValueId, Channels>,
     network: Network,
     vertices: HashMap<NodeId, Vertex>,
 }
@@ -77,12 +106,15 @@ impl Plan<'_> {
         let Some(channels) = self.survey.channels(id) else { return };
         let graph = self.survey.graph;
         let maker = graph.producer(id).map_or(Network::SECOND, |(node, _)| self.maker(node));
-        let padded = channels.next_multiple_of(self.survey.block) as f64;
+        let padded = self.lies.get(&id).map_or(channels, Channels::n_padded) as f64;
         let cost = whole(NODE + REORDER * padded * self.survey.extents.positions(id));
+        // What has padding between channels is gathered, too.
+        let is_trailing = self.lies.get(&id).is_none_or(Channels::is_trailing);
+        let leaving = if is_trailing { cost } else { cost.saturating_mul(2) };
         let (in_blocks, in_planes) = (self.network.vertex(), self.network.vertex());
         let can_reorder = self.survey.can_reorder(channels);
         self.network.edge(in_blocks, maker, if can_reorder { cost } else { NEVER });
-        self.network.edge(maker, in_planes, cost);
+        self.network.edge(maker, in_planes, leaving);
         for &reader in graph.consumers(id) {
             let vertex = self.reader(reader);
             self.network.edge(in_planes, vertex, NEVER);
@@ -130,13 +162,18 @@ fn whole(cost: f64) -> u64 {
 }
 
 /// What a node takes longer in planes, and what it takes longer in blocks.
-fn costs(survey: &Survey<'_>, node: &Node, kind: &Kind) -> (f64, f64) {
+fn costs(
+    survey: &Survey<'_>,
+    lies: &HashMap<ValueId, Channels>,
+    node: &Node,
+    kind: &Kind,
+) -> (f64, f64) {
     let first = |ids: &[Option<ValueId>]| ids.first().copied().flatten();
     let y = first(&node.outputs).filter(|&y| survey.channels(y).is_some());
     let Some(image) = y.or(first(&node.inputs)) else { return (0.0, 0.0) };
     let channels = survey.channels(image).unwrap_or(1);
     let positions = survey.extents.positions(image);
-    let padded = channels.next_multiple_of(survey.block);
+    let padded = lies.get(&image).map_or(channels, Channels::n_padded);
     let padding = ELEMENT * (padded - channels) as f64 * positions;
     let elements = channels as f64 * positions;
     let reorder = NODE + REORDER * padded as f64 * positions;
