@@ -9,6 +9,7 @@ mod bytes;
 mod cpu;
 mod cut;
 mod kernels;
+mod operation;
 mod options;
 mod pieces;
 mod product;

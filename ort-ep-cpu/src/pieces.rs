@@ -28,9 +28,24 @@ impl Rows {
         y: &mut [f32],
         work: impl Fn(usize, &mut [f32]) + Sync,
     ) {
+        self.for_each_with(threads, (&mut [], 0), y, |start, y, _| work(start, y));
+    }
+
+    /// As [`Rows::for_each`], with so many elements of `scratch`, which is of
+    /// [`Cpu::scratch_bytes`](crate::cpu::Cpu::scratch_bytes), for each thread.
+    pub(crate) fn for_each_with(
+        self,
+        threads: &dyn Threads,
+        (scratch, scratch_len): (&mut [u8], usize),
+        y: &mut [f32],
+        work: impl Fn(usize, &mut [f32], &mut [f32]) + Sync,
+    ) {
         let piece_len = self.piece_len(threads, y.len());
         let team = Team::new(threads, y.len().div_ceil(piece_len));
-        team.run(y.chunks_mut(piece_len).enumerate(), |(i, y), _| work(i * piece_len, y));
+        let team = team.with_scratch(scratch, scratch_len);
+        team.run(y.chunks_mut(piece_len).enumerate(), |(i, y), scratch| {
+            work(i * piece_len, y, scratch);
+        });
     }
 
     /// The elements of each piece of a result of `len` elements; at least 1.

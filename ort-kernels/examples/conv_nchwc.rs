@@ -6,7 +6,7 @@
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 
 use ort_kernels::conv_f32::{Axis, Columns, Depthwise};
-use ort_kernels::conv_nchwc::{Conv, Form, Start, variant};
+use ort_kernels::conv_nchwc::{Conv, Form, Start};
 use ort_kernels::gemm_f32::{self, Gemm, Lhs, Matrix, Strided, pack_a};
 use ort_kernels::{Activation, Isa};
 use std::hint::black_box;
@@ -101,24 +101,19 @@ impl Case {
 
     fn in_blocks(&mut self, isa: Isa) {
         let block = if isa == Isa::best() { 16 } else { 8 };
-        let (form, per_set) = match (self.filters, self.channels < block) {
-            (0, _) => (Form::Depthwise, 1),
-            (_, true) => (Form::Planes, variant(isa, block).filters),
-            (_, false) => (Form::Blocks, variant(isa, block).filters),
+        let form = match (self.filters, self.channels < block) {
+            (0, _) => Form::Depthwise,
+            (_, true) => Form::Planes,
+            (_, false) => Form::Blocks,
         };
         let n_inputs = if form == Form::Depthwise { 1 } else { self.channels };
-        let (positions, filter_len) = (self.positions(), n_inputs * self.taps() * block);
-        let x_len = self.axis.input * self.axis.input * block;
-        for (set, out) in self.out.chunks_mut(per_set * positions * block).enumerate() {
-            let mut pieces: [&mut [f32]; 4] = Default::default();
-            let n = out.len() / (positions * block);
-            pieces.iter_mut().zip(out.chunks_mut(positions * block)).for_each(|(p, y)| *p = y);
-            let x = if form == Form::Depthwise { &self.image[set * x_len..] } else { &self.image };
-            let w = &self.weights[set * per_set * filter_len..][..n * filter_len];
-            let (axes, activation) = ([self.axis, self.axis], Activation::Relu);
-            let conv = Conv { isa, block, form, axes, x, w, start: Start::default(), activation };
-            conv.run(0..positions, &mut pieces[..n]);
-        }
+        let w = &self.weights[..self.out.len() / self.positions() * n_inputs * self.taps()];
+        let positions = self.positions();
+        let mut pieces: Vec<_> = self.out.chunks_exact_mut(positions * block).collect();
+        let (axes, x) = ([self.axis, self.axis], self.image.as_slice());
+        let (start, activation) = (Start::default(), Activation::Relu);
+        let conv = Conv { isa, block, form, axes, x, w, start, activation };
+        conv.run(0..positions, &mut pieces);
         black_box(&mut self.out);
     }
 

@@ -18,7 +18,9 @@ pub mod conv_nchwc;
 pub mod gemm_f32;
 pub mod gemm_f64;
 pub mod gemm_i8;
+pub mod nchwc;
 pub mod quantize;
+pub mod transpose;
 pub mod vec;
 
 pub use activation::Activation;

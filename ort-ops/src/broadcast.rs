@@ -2,7 +2,9 @@
 //!
 //! Dimensions that every operand walks alike are merged, so that the last one left is a run along
 //! the output in which each operand either advances with it or stays: tensors of one shape are one
-//! run, a scalar stays for all of it, a bias along channels stays for one plane at a time.
+//! run, a scalar stays for all of it, a bias along channels stays for one plane at a time. Where
+//! runs are short, they may hold one dimension more, along which an operand begins again: a bias
+//! of the last dimension repeats.
 
 use std::ops::Range;
 
@@ -34,13 +36,25 @@ impl<'a, T: Element> Operand<'a, T> {
     }
 }
 
+/// What an operand does within a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Walk {
+    /// It advances with the output.
+    Advances,
+    /// It advances, and begins again after every [period](Runs::period).
+    Repeats,
+    /// It stays.
+    Stays,
+}
+
 /// How operands that broadcast to one shape are walked.
 #[derive(Debug)]
 pub struct Runs<const N: usize> {
     /// The elements of a run.
     len: usize,
-    /// Which operands advance within a run.
-    advances: [bool; N],
+    /// After how many of them those operands begin again that repeat.
+    period: usize,
+    walks: [Walk; N],
     /// The dimensions around a run, outermost first, with each operand's stride.
     outer: Vec<(usize, [usize; N])>,
 }
@@ -68,7 +82,28 @@ impl<const N: usize> Runs<N> {
             }
         }
         let (len, last) = merged.pop().unwrap_or((1, [0; N]));
-        Ok(Self { len, advances: last.map(|stride| stride != 0), outer: merged })
+        let walks = last.map(|stride| if stride == 0 { Walk::Stays } else { Walk::Advances });
+        Ok(Self { len, period: len, walks, outer: merged })
+    }
+
+    /// The same in runs that hold the last dimension around them, too, if every operand goes on
+    /// along it or begins again. Operands of such runs [repeat](Walk::Repeats).
+    #[must_use]
+    pub fn joined(mut self) -> Self {
+        let Some(&(dim, strides)) = self.outer.last() else { return self };
+        let walk = |i: usize| match (self.walks[i], strides[i]) {
+            (Walk::Advances, 0) => Some(Walk::Repeats),
+            (Walk::Advances, stride) if stride == self.period => Some(Walk::Advances),
+            (Walk::Stays, 0) => Some(Walk::Stays),
+            _ => None,
+        };
+        let joined: [_; N] = std::array::from_fn(walk);
+        if joined.iter().all(Option::is_some) && self.len == self.period {
+            self.walks = joined.map(|walk| walk.unwrap_or(Walk::Stays));
+            self.len *= dim;
+            self.outer.pop();
+        }
+        self
     }
 
     /// Calls `run` for each run in order with the position in the output and in each operand.
@@ -78,7 +113,8 @@ impl<const N: usize> Runs<N> {
     }
 
     /// Calls `run` for what lies within `range` of each run, in order, with its place in the output
-    /// and where it begins in each operand.
+    /// and where it begins in each operand: for one that repeats, so many elements after a multiple
+    /// of the period.
     pub fn for_each_within(
         &self,
         range: Range<usize>,
@@ -104,7 +140,11 @@ impl<const N: usize> Runs<N> {
 
     /// Where the operands are `skipped` elements after the beginning of a run.
     fn after(&self, starts: [usize; N], skipped: usize) -> [usize; N] {
-        std::array::from_fn(|i| starts[i] + if self.advances[i] { skipped } else { 0 })
+        std::array::from_fn(|i| match self.walks[i] {
+            Walk::Advances => starts[i] + skipped,
+            Walk::Repeats => starts[i] + skipped % self.period,
+            Walk::Stays => starts[i],
+        })
     }
 
     /// The next index, as an odometer counts.
@@ -127,9 +167,20 @@ impl<const N: usize> Runs<N> {
         self.len
     }
 
-    /// Which operands advance within a run.
-    pub const fn advances(&self) -> [bool; N] {
-        self.advances
+    /// The elements after which operands begin again that repeat: those of a run before it was
+    /// [joined](Runs::joined).
+    pub const fn period(&self) -> usize {
+        self.period
+    }
+
+    /// What each operand does within a run.
+    pub const fn walks(&self) -> [Walk; N] {
+        self.walks
+    }
+
+    /// Which operands advance within a run; there is none that repeats unless runs are joined.
+    pub fn advances(&self) -> [bool; N] {
+        self.walks.map(|walk| walk != Walk::Stays)
     }
 }
 
@@ -291,6 +342,28 @@ mod tests {
         for (start, end) in [(0, 0), (0, 120), (3, 4), (7, 33), (59, 120), (60, 61), (120, 120)] {
             assert_eq!(places(start..end), whole[start..end], "{start}..{end}");
         }
+    }
+
+    #[test]
+    fn joined_runs_repeat_a_row() {
+        use Walk::{Advances, Repeats, Stays};
+        let cases: [([&[usize]; 3], usize, [Walk; 2]); 6] = [
+            ([&[2, 3, 4], &[2, 3, 4], &[4]], 24, [Advances, Repeats]),
+            ([&[2, 3, 4], &[2, 1, 4], &[2, 3, 4]], 12, [Repeats, Advances]),
+            ([&[2, 3, 4, 5], &[2, 3, 1, 5], &[2, 1, 1, 1]], 20, [Repeats, Stays]),
+            ([&[2, 3, 4], &[2, 3, 4], &[]], 24, [Advances, Stays]),
+            // Neither goes on.
+            ([&[3, 4], &[3, 1], &[4]], 4, [Stays, Advances]),
+            ([&[2, 3, 4], &[3, 1], &[2, 3, 4]], 4, [Stays, Advances]),
+        ];
+        for ([shape, a, b], len, walks) in cases {
+            let runs = Runs::new(shape, [a, b]).unwrap().joined();
+            assert_eq!((runs.len(), runs.walks()), (len, walks), "{a:?} with {b:?}");
+        }
+        let runs = Runs::new(&[2, 3, 4], [&[2, 3, 4], &[2, 1, 4]]).unwrap().joined();
+        let mut pieces = Vec::new();
+        runs.for_each_within(6..24, |piece, starts| pieces.push((piece, starts)));
+        assert_eq!(pieces, [(6..12, [6, 2]), (12..24, [12, 4])]);
     }
 
     /// A shape, and which of its dimensions two operands stretch along (bits of a mask).

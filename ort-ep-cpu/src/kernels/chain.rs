@@ -14,9 +14,9 @@ use ort_ops::ops::binary::Binary;
 use ort_tensor::{DType, Inputs, Shape, TensorViewMut};
 use smallvec::SmallVec;
 
-use super::binary::Operation;
 use super::unary::Function;
 use super::{Compiled, Compiler, KernelDef, op};
+use crate::operation::{Combiner, Operation, long};
 use crate::pieces::{Rows, map};
 
 pub(super) const DEF: KernelDef = KernelDef { claim, compile };
@@ -190,7 +190,7 @@ impl Kernel for ChainKernel {
             Link::Binary { input, is_before, .. } => {
                 let other = shapes.get(input).copied().ok_or(KernelError::ForeignState)?;
                 let operands = if is_before { [other, shape] } else { [shape, other] };
-                Ok(Some(Runs::new(shape, operands)?))
+                Ok(Some(long(Runs::new(shape, operands)?)))
             }
         });
         let runs: Result<Vec<_>, KernelError> = runs.collect();
@@ -212,10 +212,11 @@ impl Kernel for ChainKernel {
         let y = TensorViewMut::into_slice(io.outputs[0].tensor(DType::F32, &state.shape)?)?;
         let cost = Rows::ELEMENTS.cost * self.links.len();
         Rows { cost, ..Rows::ELEMENTS }.for_each(io.threads, y, |start, y| {
+            let mut combiner = Combiner::new(self.isa);
             for (i, y) in y.chunks_mut(PIECE).enumerate() {
                 let start = start + i * PIECE;
                 let x = x.map(|x| &x[start..][..y.len()]);
-                map(x, y, |at, y| self.piece(state, &others, start + at, y));
+                map(x, y, |at, y| self.piece(state, &others, (start + at, y), &mut combiner));
             }
         });
         Ok(())
@@ -235,7 +236,13 @@ fn operand(inputs: Inputs<'_>, index: usize) -> Result<&[f32], KernelError> {
 
 impl ChainKernel {
     /// All links over a piece that begins at an element of the result.
-    fn piece(&self, state: &State, others: &[&[f32]], start: usize, y: &mut [f32]) {
+    fn piece(
+        &self,
+        state: &State,
+        others: &[&[f32]],
+        (start, y): (usize, &mut [f32]),
+        combiner: &mut Combiner,
+    ) {
         let mut others = others.iter().copied();
         for (link, runs) in self.links.iter().zip(&state.runs) {
             match (*link, runs) {
@@ -243,7 +250,7 @@ impl ChainKernel {
                 (Link::Binary { operation, is_before, .. }, Some(runs)) => {
                     let other = others.next();
                     let operands = if is_before { [other, None] } else { [None, other] };
-                    operation.piece(self.isa, runs, (start, y), operands);
+                    combiner.piece(operation, runs, (start, &mut *y), operands);
                 }
                 (Link::Binary { .. }, None) => unreachable!("invariant: it has been prepared"),
             }

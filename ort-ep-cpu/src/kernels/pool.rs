@@ -10,7 +10,7 @@ use ort_tensor::{DType, Shape, TensorViewMut};
 
 use super::conv::axes;
 use super::{Compiled, Compiler, KernelDef};
-use crate::cpu::{Cpu, Team};
+use crate::cpu::Cpu;
 use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
@@ -73,12 +73,9 @@ impl Kernel for PoolKernel {
         let (n_inputs, n_outputs) = (height.input * width.input, height.output * width.output);
         let cost = n_outputs.saturating_mul(height.kernel.saturating_mul(width.kernel));
         let planes = Rows { len: n_outputs, cost };
-        let piece_len = planes.piece_len(io.threads, y.len());
-        let team = Team::new(io.threads, y.len().div_ceil(piece_len));
-        let team = team.with_scratch(io.scratch, Pool::scratch_len(axes));
-        team.run(y.chunks_mut(piece_len).enumerate(), |(i, y), scratch| {
-            let first = i * piece_len / n_outputs;
-            for (plane, y) in (first..).zip(y.chunks_exact_mut(n_outputs)) {
+        let scratch = (&mut *io.scratch, Pool::scratch_len(axes));
+        planes.for_each_with(io.threads, scratch, y, |start, y, scratch| {
+            for (plane, y) in (start / n_outputs..).zip(y.chunks_exact_mut(n_outputs)) {
                 let x = &x[plane * n_inputs..][..n_inputs];
                 pool.run(x, 0..height.output, y, scratch);
             }

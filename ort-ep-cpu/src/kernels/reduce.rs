@@ -127,7 +127,7 @@ impl Combine {
             }
             Self::Max => {
                 y.fill(f32::NEG_INFINITY);
-                rows.for_each(|row| each(y, row, |y, x| if x > y || x.is_nan() { x } else { y }));
+                rows.for_each(|row| vec::greatest(isa, y, row));
             }
             Self::SumOfSquares | Self::Norm => {
                 y.fill(0.0);

@@ -8,7 +8,7 @@ use ort_ops::ops::resize::{Resize, Sampling, Table};
 use ort_tensor::{DType, Inputs, Shape, Tensor, TensorViewMut, ValueView};
 
 use super::{Compiled, Compiler, KernelDef};
-use crate::cpu::{Cpu, Team};
+use crate::cpu::Cpu;
 use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
@@ -169,12 +169,8 @@ impl ResizeKernel {
         let planes = Planes { isa, x, height, width, outside };
         let n = width.n_outputs;
         let rows = Rows { len: n, cost: n.saturating_mul(4) };
-        let piece_len = rows.piece_len(io.threads, y.len());
-        let team = Team::new(io.threads, y.len().div_ceil(piece_len));
-        let team = team.with_scratch(io.scratch, width.n_inputs);
-        team.run(y.chunks_mut(piece_len).enumerate(), |(i, y), blend| {
-            let first = i * piece_len / n;
-            for (at, y) in (first..).zip(y.chunks_exact_mut(n)) {
+        rows.for_each_with(io.threads, (&mut *io.scratch, width.n_inputs), y, |start, y, blend| {
+            for (at, y) in (start / n..).zip(y.chunks_exact_mut(n)) {
                 planes.row(at, y, &mut blend[..width.n_inputs]);
             }
         });

@@ -43,6 +43,31 @@ impl Axis {
         self.below(output * self.stride, self.dilation, self.kernel)
     }
 
+    /// The taps with which `output` reads an input or, if these count, padding; those that reach
+    /// past the padding never do.
+    pub(crate) fn n_taps(&self, output: usize, counts_padding: bool) -> usize {
+        if !counts_padding {
+            return self.taps(output).len();
+        }
+        let room = self.pad[0] + self.input + self.pad[1];
+        room.saturating_sub(output * self.stride).div_ceil(self.dilation).min(self.kernel)
+    }
+
+    /// The inputs, padding included, that consecutive outputs read.
+    pub(crate) fn reach(&self, outputs: usize) -> usize {
+        outputs.saturating_sub(1) * self.stride + (self.kernel - 1) * self.dilation + 1
+    }
+
+    /// The inputs with all padding that any output reads.
+    pub(crate) fn padded(&self) -> usize {
+        self.reach(self.output).max(self.pad[0] + self.input)
+    }
+
+    /// The outputs that read an input with every tap.
+    pub(crate) fn interior(&self) -> Range<usize> {
+        self.inside(&self.outputs(0), self.kernel - 1)
+    }
+
     /// The outputs that read an input with `tap`.
     #[must_use]
     pub fn outputs(&self, tap: usize) -> Range<usize> {

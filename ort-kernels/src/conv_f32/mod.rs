@@ -19,7 +19,9 @@ mod window;
 pub use axis::Axis;
 pub use columns::Columns;
 pub use depthwise::Depthwise;
+pub(crate) use pool::{Max, Sum};
 pub use pool::{Pool, PoolKind};
+pub(crate) use window::Fold;
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 use super::Axis;
 use super::window::{Fold, bands, fill_band, fold_band, scratch_len};
 use crate::Isa;
+use crate::vec::greater;
 use std::ops::Range;
 
 /// One value a window.
@@ -61,7 +62,8 @@ impl Pool {
     }
 }
 
-struct Max;
+/// The greatest input, NaN if there is one.
+pub(crate) struct Max;
 
 impl Fold for Max {
     #[inline(always)]
@@ -75,12 +77,12 @@ impl Fold for Max {
 
     #[inline(always)]
     fn step<const FMA: bool>(sum: f32, x: f32, _: f32) -> f32 {
-        // A comparison with NaN is false: NaN in `sum` stays.
-        if x > sum || x.is_nan() { x } else { sum }
+        greater(sum, x)
     }
 }
 
-struct Sum;
+/// The sum of the inputs.
+pub(crate) struct Sum;
 
 impl Fold for Sum {
     #[inline(always)]
@@ -110,19 +112,10 @@ per_isa! {
 
 /// Divides the sums of the output rows `rows` by the taps that count.
 fn divide([height, width]: &[Axis; 2], count_padding: bool, rows: Range<usize>, out: &mut [f32]) {
-    let count = |axis: &Axis, output| {
-        if count_padding { taps_with_padding(axis, output) } else { axis.taps(output).len() }
-    };
     for (y, out) in rows.zip(out.chunks_exact_mut(width.output.max(1))) {
-        let count_y = count(height, y);
+        let count_y = height.n_taps(y, count_padding);
         for (x, sum) in out.iter_mut().enumerate() {
-            *sum /= (count_y * count(width, x)).max(1) as f32;
+            *sum /= (count_y * width.n_taps(x, count_padding)).max(1) as f32;
         }
     }
-}
-
-/// The taps of `output` that do not reach past the padding.
-fn taps_with_padding(axis: &Axis, output: usize) -> usize {
-    let room = axis.pad[0] + axis.input + axis.pad[1];
-    room.saturating_sub(output * axis.stride).div_ceil(axis.dilation).min(axis.kernel)
 }

@@ -13,7 +13,7 @@ const BAND: usize = 4096;
 const MAX_LANES: usize = 32;
 
 /// How one output is folded from the inputs of its window.
-pub(super) trait Fold {
+pub(crate) trait Fold {
     /// What a window starts from.
     fn start(&self) -> f32;
 
@@ -30,26 +30,16 @@ pub(super) trait Fold {
     fn step<const FMA: bool>(sum: f32, x: f32, weight: f32) -> f32;
 }
 
-/// The elements from one row of a band to the next: all that the outputs of a row read.
-fn band_width(width: &Axis) -> usize {
-    reach(width, width.output).max(width.pad[0] + width.input)
-}
-
-/// The inputs, padding included, that consecutive outputs read.
-fn reach(axis: &Axis, outputs: usize) -> usize {
-    outputs.saturating_sub(1) * axis.stride + (axis.kernel - 1) * axis.dilation + 1
-}
-
 /// The output rows of a band.
 fn band_rows([height, width]: &[Axis; 2]) -> usize {
-    let room = (BAND / band_width(width)).saturating_sub(reach(height, 1));
+    let room = (BAND / width.padded()).saturating_sub(height.reach(1));
     room / height.stride + 1
 }
 
 /// The elements of scratch for any number of rows.
 pub(super) fn scratch_len(axes: &[Axis; 2]) -> usize {
     let [height, width] = axes;
-    reach(height, band_rows(axes)) * band_width(width) + past_len(width)
+    height.reach(band_rows(axes)) * width.padded() + past_len(width)
 }
 
 /// A block at the end of the last row reads past it.
@@ -71,12 +61,12 @@ pub(super) fn fill_band(
     outside: f32,
     scratch: &mut [f32],
 ) {
-    let elements = reach(height, rows.len()) * band_width(width);
+    let elements = height.reach(rows.len()) * width.padded();
     let (band, past) = scratch.split_at_mut(elements);
     band.fill(outside);
     past[..past_len(width)].fill(outside);
     let first = rows.start * height.stride;
-    for (i, row) in band.chunks_exact_mut(band_width(width)).enumerate() {
+    for (i, row) in band.chunks_exact_mut(width.padded()).enumerate() {
         let y = (first + i).wrapping_sub(height.pad[0]);
         if y < height.input {
             let input = &plane[y * width.input..(y + 1) * width.input];
@@ -108,7 +98,7 @@ fn fold_lanes<const FMA: bool, const LANES: usize, F: Fold>(
     out: &mut [f32],
 ) {
     let [height, width] = axes;
-    let from_row = height.stride * band_width(width);
+    let from_row = height.stride * width.padded();
     let rows = out.len() / width.output.max(1);
     for y in 0..rows {
         for x in (0..width.output).step_by(LANES) {
@@ -139,7 +129,7 @@ fn fold_block<const FMA: bool, const LANES: usize, F: Fold>(
     input: &[f32],
 ) -> [f32; LANES] {
     let mut sums = [fold.start(); LANES];
-    let row = height.dilation * band_width(width);
+    let row = height.dilation * width.padded();
     for tap_y in 0..height.kernel {
         let input = &input[tap_y * row..];
         let first = tap_y * width.kernel;

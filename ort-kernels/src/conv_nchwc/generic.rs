@@ -1,7 +1,8 @@
 //! 4 positions by 1 output block of any width, left to the vectoriser.
 
-use super::{Line, Variant};
+use super::{Form, Line, Start, Variant};
 use crate::isa::{GENERIC_FMA, mul_add};
+use crate::vec::clamp;
 
 pub(super) const VARIANT: Variant = Variant { name: "generic", block: 8, filters: 1 };
 const POSITIONS: usize = 4;
@@ -31,16 +32,63 @@ fn tiles<const B: usize>(line: &Line<'_>, y: &mut [f32]) {
 /// `R` positions from `first` on, of one output block.
 fn tile<const B: usize, const R: usize>(line: &Line<'_>, first: usize, y: &mut [f32]) {
     let y = &mut y.as_chunks_mut::<B>().0[line.places::<R>(first)];
-    let mut sums = line.merge.start.sums::<B, R>(y);
-    for (x, [w]) in line.runs::<R, 1, B>(first) {
-        for (k, w) in w.iter().enumerate() {
-            for r in 0..R {
-                for j in 0..B {
-                    let x = if line.is_depthwise() { x[r][k * B + j] } else { x[r][k] };
-                    sums[r][j] = mul_add::<GENERIC_FMA>(x, w[j], sums[r][j]);
+    let mut sums = start::<B, R>(&line.merge.start, y);
+    match line.form {
+        Form::Blocks => each_tap::<B, B, B, R>(line, first, |x, w| {
+            for k in 0..B {
+                for r in 0..R {
+                    add([x[r][k]; B], &w[k], &mut sums[r]);
                 }
+            }
+        }),
+        Form::Planes => each_tap::<B, 1, 1, R>(line, first, |x, w| {
+            for r in 0..R {
+                add([x[r][0]; B], &w[0], &mut sums[r]);
+            }
+        }),
+        Form::Depthwise => each_tap::<B, B, 1, R>(line, first, |x, w| {
+            for r in 0..R {
+                add(*x[r], &w[0], &mut sums[r]);
+            }
+        }),
+    }
+    for (y, sums) in y.iter_mut().zip(&sums) {
+        *y = sums.map(|sum| clamp(sum, line.merge.min, line.merge.max));
+    }
+}
+
+/// Calls `add` with the pixels, `P` lanes wide, and the `D` vectors of each tap.
+fn each_tap<const B: usize, const P: usize, const D: usize, const R: usize>(
+    line: &Line<'_>,
+    first: usize,
+    mut add: impl FnMut([&[f32; P]; R], &[[f32; B]; D]),
+) {
+    for input in 0..line.inputs {
+        for tap_y in line.taps_y() {
+            let row = line.row::<P>(input, tap_y);
+            let [w] = line.taps::<B, D, 1>(input, tap_y, line.n_taps());
+            for (tap, w) in w.iter().enumerate() {
+                add(line.pixels::<P, R, 0>(row, first, tap), w);
             }
         }
     }
-    line.merge.store(&sums, y);
+}
+
+#[inline(always)]
+fn add<const B: usize>(x: [f32; B], w: &[f32; B], sums: &mut [f32; B]) {
+    for j in 0..B {
+        sums[j] = mul_add::<GENERIC_FMA>(x[j], w[j], sums[j]);
+    }
+}
+
+/// The sums of `R` positions to start from; `y` holds their summands, if there are any.
+fn start<const B: usize, const R: usize>(start: &Start<'_>, y: &[[f32; B]]) -> [[f32; B]; R] {
+    let bias = start.bias.and_then(|bias| bias.first_chunk::<B>());
+    let mut sums = [*bias.unwrap_or(&[0.0; B]); R];
+    if start.is_sum {
+        for (sums, y) in sums.iter_mut().zip(y) {
+            sums.iter_mut().zip(y).for_each(|(sum, y)| *sum += y);
+        }
+    }
+    sums
 }

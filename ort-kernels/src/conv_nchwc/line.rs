@@ -1,17 +1,13 @@
-//! A row of outputs, and the runs of adjacent elements it reads.
+//! A row of outputs, and what each tap of it reads.
 
-use super::Start;
-use crate::Activation;
+use super::{Form, Start};
 use crate::conv_f32::Axis;
-use crate::vec::clamp;
 use std::ops::Range;
 
 /// The widest block.
 pub(super) const MAX_BLOCK: usize = 64;
-/// Pixels that a tile of 8 windows, 5 wide and 2 apart, reads.
+/// Pixels that 8 windows, 5 wide and 2 apart, read.
 pub(super) const MAX_WINDOW: usize = 7 * 2 + 5;
-/// What a tap reads beside the image.
-static ZEROS: [f32; MAX_BLOCK] = [0.0; MAX_BLOCK];
 
 /// Where sums start, and the range the results are clamped to.
 #[derive(Clone, Copy, Debug)]
@@ -26,59 +22,28 @@ pub(super) struct Merge<'a> {
 pub(super) struct Line<'a> {
     pub(super) block: usize,
     pub(super) axes: [Axis; 2],
-    /// From the slice on: `[inputs][H][W][lanes]`.
+    /// From the slice on: `[inputs][H][W][…]`.
     pub(super) x: &'a [f32],
-    /// From the slice on, one output block every `filter_len`: `[inputs][KH][KW][depth][block]`.
+    /// From the slice on, one output block every `filter_len`: `[inputs][KH][KW][…]`.
     pub(super) w: &'a [f32],
-    /// Elements of x to a tap.
-    pub(super) lanes: usize,
-    /// Vectors of w to a tap.
-    pub(super) depth: usize,
+    pub(super) form: Form,
     /// Input blocks of the slice.
     pub(super) inputs: usize,
     pub(super) filter_len: usize,
     pub(super) merge: Merge<'a>,
-    /// What the kernel leaves to apply.
-    pub(super) after: Activation,
     pub(super) row: usize,
-    /// Of the row.
+    /// Of the row, at least one.
     pub(super) outputs: Range<usize>,
     /// Where in the pieces of y the outputs begin, in positions.
     pub(super) place: usize,
 }
 
-impl Default for Line<'_> {
-    fn default() -> Self {
-        let merge = Merge { start: Start::default(), min: f32::NEG_INFINITY, max: f32::INFINITY };
-        Self {
-            block: 1,
-            axes: [Axis::UNIT; 2],
-            x: &[],
-            w: &[],
-            lanes: 1,
-            depth: 1,
-            inputs: 0,
-            filter_len: 0,
-            merge,
-            after: Activation::None,
-            row: 0,
-            outputs: 0..0,
-            place: 0,
-        }
-    }
-}
-
 impl Line<'_> {
-    /// Whether outputs are computed lane by lane.
-    pub(super) fn is_depthwise(&self) -> bool {
-        self.lanes != self.depth
-    }
-
     /// Calls `tile` with the first output and the number of outputs of each tile: as few tiles as
     /// can be of at most `most`, all about as long.
     #[inline(always)]
     pub(super) fn each_tile(&self, most: usize, mut tile: impl FnMut(usize, usize)) {
-        let n_tiles = self.outputs.len().div_ceil(most).max(1);
+        let n_tiles = self.outputs.len().div_ceil(most);
         let (len, longer) = (self.outputs.len() / n_tiles, self.outputs.len() % n_tiles);
         let mut first = self.outputs.start;
         for i in 0..n_tiles {
@@ -95,29 +60,90 @@ impl Line<'_> {
         place..place + R
     }
 
-    /// Rows of the image that a depthwise filter reads, each with its `K` taps.
+    /// The stride, if it is 1 or 2 and every tap of the outputs `first..first + len` lies in the
+    /// image; else 0.
+    pub(super) fn step(&self, first: usize, len: usize) -> usize {
+        let width = &self.axes[1];
+        let from = first * width.stride;
+        let last = from + (len - 1) * width.stride + (width.kernel - 1) * width.dilation;
+        let is_inside = from >= width.pad[0] && last < width.pad[0] + width.input;
+        if is_inside && width.stride <= 2 { width.stride } else { 0 }
+    }
+
+    /// Whether a filter is one tap that always lies in the image.
+    pub(super) fn is_pointwise(&self) -> bool {
+        let is_inside = |axis: &Axis, output| axis.at(output, 0).is_some();
+        let ends_inside = |axis: &Axis| is_inside(axis, 0) && is_inside(axis, axis.output - 1);
+        self.axes.iter().all(|axis| axis.kernel == 1 && ends_inside(axis))
+    }
+
+    /// The taps of a filter that read a row of the image.
     #[inline(always)]
-    pub(super) fn rows<const K: usize, const B: usize>(
-        &self,
-    ) -> impl Iterator<Item = (&[[f32; B]], &[[f32; B]; K])> {
+    pub(super) fn taps_y(&self) -> Range<usize> {
+        self.axes[0].taps(self.row)
+    }
+
+    /// The taps of a row of a filter.
+    #[inline(always)]
+    pub(super) fn n_taps(&self) -> usize {
+        self.axes[1].kernel
+    }
+
+    /// The row of an input block or plane that `tap_y` reads, as pixels `P` lanes wide.
+    #[inline(always)]
+    pub(super) fn row<const P: usize>(&self, input: usize, tap_y: usize) -> &[[f32; P]] {
         let [height, width] = &self.axes;
-        let x = self.x.as_chunks::<B>().0;
-        let w = self.w.as_chunks::<B>().0.as_chunks::<K>().0;
-        height.taps(self.row).map(move |tap| {
-            let y = self.row * height.stride + tap * height.dilation - height.pad[0];
-            (&x[y * width.input..][..width.input], &w[tap])
-        })
+        let y = self.row * height.stride + tap_y * height.dilation - height.pad[0];
+        let pixels = self.x.as_chunks::<P>().0;
+        &pixels[(input * height.input + y) * width.input..][..width.input]
+    }
+
+    /// What `tap` of `R` outputs from `first` on reads of a row. `S` is the [`step`](Self::step):
+    /// with a stride the compiler knows, one check is for all.
+    #[inline(always)]
+    pub(super) fn pixels<'x, const P: usize, const R: usize, const S: usize>(
+        &self,
+        row: &'x [[f32; P]],
+        first: usize,
+        tap: usize,
+    ) -> [&'x [f32; P]; R] {
+        let width = &self.axes[1];
+        // To the left of the image places wrap, and nothing is there.
+        let at = (first * width.stride + tap * width.dilation).wrapping_sub(width.pad[0]);
+        let mut pixels = [const { &[0.0; P] }; R];
+        if S > 0 {
+            let row = &row[at..][..(R - 1) * S + 1];
+            pixels.iter_mut().enumerate().for_each(|(r, pixel)| *pixel = &row[r * S]);
+        } else {
+            for (r, pixel) in pixels.iter_mut().enumerate() {
+                if let Some(inside) = row.get(at.wrapping_add(r * width.stride)) {
+                    *pixel = inside;
+                }
+            }
+        }
+        pixels
+    }
+
+    /// Width and stride of a filter whose taps are adjacent, as `10·width + stride`, where both are
+    /// small; else 0.
+    pub(super) fn window(&self) -> usize {
+        match self.axes[1] {
+            Axis { kernel: kernel @ (3 | 5), stride: stride @ (1 | 2), dilation: 1, .. } => {
+                10 * kernel + stride
+            }
+            _ => 0,
+        }
     }
 
     /// The `len` pixels of `row` from the first that output `first` reads, with zeros beside it.
     #[inline(always)]
-    pub(super) fn window<'x, const B: usize>(
+    pub(super) fn adjacent<'x, const P: usize>(
         &self,
-        row: &'x [[f32; B]],
+        row: &'x [[f32; P]],
         first: usize,
         len: usize,
-        padded: &'x mut [[f32; B]; MAX_WINDOW],
-    ) -> &'x [[f32; B]] {
+        padded: &'x mut [[f32; P]; MAX_WINDOW],
+    ) -> &'x [[f32; P]] {
         let width = &self.axes[1];
         // To the left of the image places wrap, and no range follows them.
         let start = (first * width.stride).wrapping_sub(width.pad[0]);
@@ -125,140 +151,44 @@ impl Line<'_> {
             return inside;
         }
         for (i, pixel) in padded[..len].iter_mut().enumerate() {
-            *pixel = row.get(start.wrapping_add(i)).copied().unwrap_or([0.0; B]);
+            *pixel = row.get(start.wrapping_add(i)).copied().unwrap_or([0.0; P]);
         }
         &padded[..len]
     }
 
-    /// The runs of the outputs `first..first + R`, in the order of the filter.
+    /// One tap of a filter for each of `F` output blocks, `D` vectors.
     #[inline(always)]
-    pub(super) fn runs<const R: usize, const F: usize, const B: usize>(
+    pub(super) fn tap<const B: usize, const D: usize, const F: usize>(
         &self,
-        first: usize,
-    ) -> Runs<'_, R, F, B> {
+        input: usize,
+        tap_y: usize,
+        tap: usize,
+    ) -> [&[[f32; B]; D]; F] {
         let [height, width] = &self.axes;
-        let from = first * width.stride;
-        let last = from + (R - 1) * width.stride + width.kernel - 1;
-        let is_inside = from >= width.pad[0] && last < width.pad[0] + width.input;
-        Runs {
-            line: self,
-            filters: self.w.as_chunks::<B>().0,
-            filter_len: self.filter_len / B,
-            from,
-            taps_y: height.taps(self.row),
-            together: if is_inside && width.dilation == 1 { width.kernel } else { 1 },
-            row: &[],
-            // One before the first.
-            input: usize::MAX,
-            tap_y: usize::MAX - 1,
-            tap: width.kernel,
+        let taps = self.w.as_chunks::<B>().0.as_chunks::<D>().0;
+        let at = (input * height.kernel + tap_y) * width.kernel + tap;
+        let mut vectors = [const { &[[0.0; B]; D] }; F];
+        for (f, vectors) in vectors.iter_mut().enumerate() {
+            *vectors = &taps[at + f * (self.filter_len / (B * D))];
         }
+        vectors
     }
-}
 
-/// For each run elements of x for each of `R` outputs, and vectors of w for each of `F` output
-/// blocks. Of both there are as many as there are taps, times `lanes` and `depth`.
-#[derive(Clone, Debug)]
-pub(super) struct Runs<'a, const R: usize, const F: usize, const B: usize> {
-    line: &'a Line<'a>,
-    filters: &'a [[f32; B]],
-    filter_len: usize,
-    /// What the first tap of the first output reads, padding included.
-    from: usize,
-    /// The taps that read a row of the image.
-    taps_y: Range<usize>,
-    /// Taps to a run: all of a row where they are adjacent in the image, too, and lie in it.
-    together: usize,
-    /// The row of the image that `tap_y` reads.
-    row: &'a [f32],
-    /// The input block, the row of its filter, and the next tap of that row.
-    input: usize,
-    tap_y: usize,
-    tap: usize,
-}
-
-impl<'a, const R: usize, const F: usize, const B: usize> Iterator for Runs<'a, R, F, B> {
-    type Item = ([&'a [f32]; R], [&'a [[f32; B]]; F]);
-
+    /// The `n` taps of a row of a filter for each of `F` output blocks, each `D` vectors.
     #[inline(always)]
-    fn next(&mut self) -> Option<Self::Item> {
-        let line = self.line;
-        let [height, width] = &line.axes;
-        if self.tap == width.kernel {
-            self.next_row()?;
-        }
-        let (x_len, w_len) = (self.together * line.lanes, self.together * line.depth);
-        let at = self.from + self.tap * width.dilation;
-        let mut x = [&ZEROS[..line.lanes]; R];
-        for (r, x) in x.iter_mut().enumerate() {
-            // To the left of the image the start wraps, and no range follows it.
-            let start = (at + r * width.stride).wrapping_sub(width.pad[0]);
-            let start = start.wrapping_mul(line.lanes);
-            if let Some(inside) = self.row.get(start..start.wrapping_add(x_len)) {
-                *x = inside;
-            }
-        }
-        let taps = (self.input * height.kernel + self.tap_y) * width.kernel + self.tap;
-        let mut w = [self.filters; F];
-        for (f, w) in w.iter_mut().enumerate() {
-            *w = &self.filters[f * self.filter_len + taps * line.depth..][..w_len];
-        }
-        self.tap += self.together;
-        Some((x, w))
-    }
-}
-
-impl<const R: usize, const F: usize, const B: usize> Runs<'_, R, F, B> {
-    /// Goes on to the next row of a filter; `None` after the last.
-    #[inline(always)]
-    fn next_row(&mut self) -> Option<()> {
-        let line = self.line;
-        let [height, width] = &line.axes;
-        self.tap_y += 1;
-        if self.tap_y >= self.taps_y.end {
-            (self.tap_y, self.input) = (self.taps_y.start, self.input.wrapping_add(1));
-        }
-        if self.input >= line.inputs || self.taps_y.is_empty() {
-            return None;
-        }
-        let y = line.row * height.stride + self.tap_y * height.dilation - height.pad[0];
-        let row_len = width.input * line.lanes;
-        self.row = &line.x[(self.input * height.input + y) * row_len..][..row_len];
-        self.tap = 0;
-        Some(())
-    }
-}
-
-impl Start<'_> {
-    /// The sums of `R` positions to start from; `y` holds their summands, if there are any.
-    #[inline(always)]
-    pub(super) fn sums<const B: usize, const R: usize>(&self, y: &[[f32; B]]) -> [[f32; B]; R] {
-        let bias = self.bias.and_then(|bias| bias.first_chunk::<B>());
-        let bias = *bias.unwrap_or(&[0.0; B]);
-        let mut sums = [bias; R];
-        if self.is_sum {
-            for r in 0..R {
-                for j in 0..B {
-                    sums[r][j] += y[r][j];
-                }
-            }
-        }
-        sums
-    }
-}
-
-impl Merge<'_> {
-    /// Stores the sums of `R` positions, clamped.
-    #[inline(always)]
-    pub(super) fn store<const B: usize, const R: usize>(
+    pub(super) fn taps<const B: usize, const D: usize, const F: usize>(
         &self,
-        sums: &[[f32; B]; R],
-        y: &mut [[f32; B]],
-    ) {
-        for r in 0..R {
-            for j in 0..B {
-                y[r][j] = clamp(sums[r][j], self.min, self.max);
-            }
+        input: usize,
+        tap_y: usize,
+        n: usize,
+    ) -> [&[[[f32; B]; D]]; F] {
+        let [height, width] = &self.axes;
+        let taps = self.w.as_chunks::<B>().0.as_chunks::<D>().0;
+        let first = (input * height.kernel + tap_y) * width.kernel;
+        let mut rows = [taps; F];
+        for (f, row) in rows.iter_mut().enumerate() {
+            *row = &taps[first + f * (self.filter_len / (B * D))..][..n];
         }
+        rows
     }
 }

@@ -79,10 +79,8 @@ impl Group<'_> {
 mod x86 {
     use super::Group;
     use crate::isa::x86::{load8, store8};
-    use std::arch::x86_64::{
-        _mm256_mul_ps, _mm256_permute2f128_ps, _mm256_set1_ps, _mm256_setzero_ps,
-        _mm256_shuffle_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps,
-    };
+    use crate::transpose::transpose8;
+    use std::arch::x86_64::{_mm256_mul_ps, _mm256_set1_ps, _mm256_setzero_ps};
 
     kernel! {
         /// The elements `k` to `k + 8` of eight rows, transposed in registers.
@@ -92,26 +90,7 @@ mod x86 {
             for (row, from) in rows.iter_mut().zip(&group.from) {
                 *row = _mm256_mul_ps(alpha, load8(&from[k..k + 8]));
             }
-            // Pairs of rows, element by element, then pairs of pairs, then the halves.
-            let mut pairs = rows;
-            for i in 0..4 {
-                pairs[2 * i] = _mm256_unpacklo_ps(rows[2 * i], rows[2 * i + 1]);
-                pairs[2 * i + 1] = _mm256_unpackhi_ps(rows[2 * i], rows[2 * i + 1]);
-            }
-            let mut fours = pairs;
-            for i in 0..2 {
-                for j in 0..2 {
-                    let (a, b) = (pairs[4 * i + j], pairs[4 * i + j + 2]);
-                    fours[4 * i + 2 * j] = _mm256_shuffle_ps::<0b0100_0100>(a, b);
-                    fours[4 * i + 2 * j + 1] = _mm256_shuffle_ps::<0b1110_1110>(a, b);
-                }
-            }
-            let mut out = fours;
-            for i in 0..4 {
-                out[i] = _mm256_permute2f128_ps::<0x20>(fours[i], fours[i + 4]);
-                out[i + 4] = _mm256_permute2f128_ps::<0x31>(fours[i], fours[i + 4]);
-            }
-            for (i, lanes) in out.into_iter().enumerate() {
+            for (i, lanes) in transpose8(rows).into_iter().enumerate() {
                 let from = i * group.stride;
                 store8(&mut to[from..from + group.count], lanes);
             }

@@ -1,43 +1,49 @@
-//! `x[i] = x[i] ∘ y[i]` and the same with a scalar, in IEEE 754 single precision.
+//! `x[i] = x[i] ∘ y[i]`, the same with a scalar, and both the other way round, in IEEE 754 single
+//! precision. The greater and the less of two are NaN if either is.
 
-/// In place with a row, in place with a scalar, and for `−` and `/` with the scalar on the left.
+use super::reduce::{greater, less};
+
+/// In place with a row, in place with a scalar; and the same with the row or the scalar on the left,
+/// where that is something else.
 macro_rules! arithmetic {
-    ($($symbol:literal $row:ident $scalar:ident: $assign:tt;)+) => {per_isa! {$(
+    ($($symbol:literal $f:expr => $row:ident $scalar:ident $($row_before:ident $scalar_before:ident)?;)+) => {per_isa! {$(
         #[doc = concat!("`x[i] = x[i] ", $symbol, " y[i]`.\n\n# Panics\nIf the lengths differ.")]
         pub fn $row<FMA>(x: &mut [f32], y: &[f32]) {
-            assert_eq!(x.len(), y.len(), "operands of one length");
-            for (x, y) in x.iter_mut().zip(y) {
-                *x $assign *y;
-            }
+            combine(x, y, $f);
         }
 
         #[doc = concat!("`x[i] = x[i] ", $symbol, " y`.")]
         pub fn $scalar<FMA>(x: &mut [f32], y: f32) {
-            for x in x {
-                *x $assign y;
-            }
+            x.iter_mut().for_each(|x| *x = $f(*x, y));
         }
+
+        $(
+            #[doc = concat!("`x[i] = y[i] ", $symbol, " x[i]`.\n\n# Panics\nIf the lengths differ.")]
+            pub fn $row_before<FMA>(x: &mut [f32], y: &[f32]) {
+                combine(x, y, |x, y| $f(y, x));
+            }
+
+            #[doc = concat!("`x[i] = y ", $symbol, " x[i]`.")]
+            pub fn $scalar_before<FMA>(x: &mut [f32], y: f32) {
+                x.iter_mut().for_each(|x| *x = $f(y, *x));
+            }
+        )?
     )+}};
 }
 arithmetic! {
-    "+" add add_scalar: +=;
-    "−" sub sub_scalar: -=;
-    "·" mul mul_scalar: *=;
-    "/" div div_scalar: /=;
+    "+" |x, y| x + y => add add_scalar;
+    "−" |x, y| x - y => sub sub_scalar sub_from sub_from_scalar;
+    "·" |x, y| x * y => mul mul_scalar;
+    "/" |x, y| x / y => div div_scalar div_by div_scalar_by;
+    "max" greater => greatest greatest_scalar greatest_from greatest_from_scalar;
+    "min" less => least least_scalar least_from least_from_scalar;
 }
 
-per_isa! {
-    /// `x[i] = y − x[i]`.
-    pub fn sub_from_scalar<FMA>(x: &mut [f32], y: f32) {
-        for x in x {
-            *x = y - *x;
-        }
-    }
-
-    /// `x[i] = y / x[i]`.
-    pub fn div_scalar_by<FMA>(x: &mut [f32], y: f32) {
-        for x in x {
-            *x = y / *x;
-        }
+/// `x[i] = f(x[i], y[i])`.
+#[inline(always)]
+fn combine(x: &mut [f32], y: &[f32], f: impl Fn(f32, f32) -> f32) {
+    assert_eq!(x.len(), y.len(), "operands of one length");
+    for (x, y) in x.iter_mut().zip(y) {
+        *x = f(*x, *y);
     }
 }

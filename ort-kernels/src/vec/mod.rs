@@ -14,15 +14,16 @@ mod reduce;
 mod softmax;
 
 pub use arithmetic::{
-    add, add_scalar, div, div_scalar, div_scalar_by, mul, mul_scalar, sub, sub_from_scalar,
-    sub_scalar,
+    add, add_scalar, div, div_by, div_scalar, div_scalar_by, greatest, greatest_from,
+    greatest_from_scalar, greatest_scalar, least, least_from, least_from_scalar, least_scalar, mul,
+    mul_scalar, sub, sub_from, sub_from_scalar, sub_scalar,
 };
 pub use elementwise::{
     clip, erf, exp, gelu, gelu_tanh, hard_sigmoid, hard_swish, leaky_relu, sigmoid, silu, tanh,
 };
 pub(crate) use formula::clamp;
 pub use norm::{Moments, layer_norm, rms_norm, scale_and_shift};
-pub use reduce::{dot, max, sum, sum_of_squared_deviations, sum_of_squares};
+pub use reduce::{dot, greater, less, max, sum, sum_of_squared_deviations, sum_of_squares};
 pub use softmax::{log_softmax, softmax};
 
 /// Elements that [`map`] copies before it works on them: 4 KiB, which stay in the first-level

@@ -43,10 +43,22 @@ fn join_lanes(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
 }
 
 /// The greater, NaN if either is.
+#[must_use]
 #[inline(always)]
-pub(super) fn greater(a: f32, b: f32) -> f32 {
-    // A comparison with NaN is false: NaN in `a` stays, NaN in `b` is taken.
-    if a > b || a.is_nan() { a } else { b }
+pub fn greater(a: f32, b: f32) -> f32 {
+    // A comparison with NaN is false, so NaN in `b` is taken. Written as the maximum instruction
+    // does it, which leaves one comparison for NaN in `a`.
+    let greater = if a > b { a } else { b };
+    if a.is_nan() { a } else { greater }
+}
+
+/// The less, NaN if either is.
+#[must_use]
+#[inline(always)]
+pub fn less(a: f32, b: f32) -> f32 {
+    // As in `greater`.
+    let less = if a < b { a } else { b };
+    if a.is_nan() { a } else { less }
 }
 
 per_isa! {

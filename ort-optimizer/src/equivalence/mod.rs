@@ -150,7 +150,17 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("ConstantFolding", "random::graph"),
     ("DeadCodeElimination", "random::graph"),
     ("LabelEncoderFusion", "its own tests"),
+    ("DoubleQDQPairsRemover", "quantized"),
+    ("QDQPropagationTransformer", "quantized"),
+    ("ClipQuantFusion", "quantized"),
+    ("ReluQuantFusion", "quantized"),
+    ("QDQSelectorActionTransformer", "quantized"),
+    ("QDQConstantFolding", "quantized"),
+    ("MatMulIntegerToFloatFusion", "its own tests"),
+    ("DynamicQuantizeMatMulFusion", "its own tests"),
+    ("MatMulNBitsFusion", "its own tests"),
     ("NchwcLowering", "blocks"),
+    ("NhwcTransformer", "transposes::images"),
 ];
 
 /// If networks had nothing for a pass, or gave nothing but NaN, the comparisons above would be idle.

@@ -9,7 +9,7 @@ use ort_kernels::conv_nchwc::Form;
 use ort_ops::ops::conv::Conv;
 use ort_tensor::Shape;
 
-use super::parts::Cut;
+use super::parts::{Cut, MAX_SET};
 use crate::kernels::conv::axes;
 
 /// The sizes of one signature of shapes.
@@ -74,7 +74,7 @@ impl Geometry {
 
     /// Elements of x and of w that the output blocks from `first` on read, where blocks are counted
     /// through all images and all `n` are of one group.
-    pub(super) fn reads(&self, first: usize, n: usize) -> (Range<usize>, Range<usize>) {
+    pub(super) fn reads(&self, first: usize, n: usize) -> [Range<usize>; 2] {
         let plane: usize = self.axes.iter().map(|axis| axis.input).product();
         let x = match self.form {
             Form::Depthwise => first * self.block * plane..(first + n) * self.block * plane,
@@ -86,14 +86,20 @@ impl Geometry {
         };
         let first = first % (self.filters / self.block);
         let filter_len = self.terms() * self.block;
-        (x, first * filter_len..(first + n) * filter_len)
+        [x, first * filter_len..(first + n) * filter_len]
     }
 
-    /// How to cut a result of `len` elements into about `n_parts`, of at most `most` blocks each.
-    pub(super) fn cut(&self, most: usize, len: usize, n_parts: usize) -> Cut {
+    /// How to cut a result of `len` elements into about `n_parts`, `tile` blocks of which are
+    /// computed at once. Whichever is more to read, filters or image, is cut first.
+    pub(super) fn cut(&self, tile: usize, len: usize, n_parts: usize) -> Cut {
         let (blocks, plane) = (self.blocks_of_group(), self.n_outputs());
         let n_groups = len / (blocks * plane * self.block);
-        let per_set = blocks.div_ceil(blocks.div_ceil(most));
+        let [x, w] = self.reads(0, blocks);
+        let per_set = match x.len() < w.len() || self.form == Form::Depthwise {
+            true => blocks.div_ceil(n_parts.div_ceil(n_groups)).next_multiple_of(tile),
+            false => blocks,
+        };
+        let per_set = per_set.min(blocks).min(MAX_SET);
         let n_sets = n_groups * blocks.div_ceil(per_set);
         let ranges = n_parts.div_ceil(n_sets);
         let [height, width] = &self.axes;

@@ -9,7 +9,7 @@ use ort_ep::{Claim, Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::{Graph, NodeId, OpError};
 use ort_kernels::conv_nchwc::{self, Form, Start, is_block, suited};
 use ort_ops::ops::nchwc::conv::Conv;
-use ort_tensor::{DType, TensorViewMut};
+use ort_tensor::{DType, TensorView, TensorViewMut};
 
 use self::geometry::{Geometry, form};
 use self::parts::{Part, parts};
@@ -73,6 +73,21 @@ fn block_of(graph: &Graph, op: &Conv, claim: &Claim) -> Option<usize> {
     (is_taken && form([o, c], op.plain.group, block).is_some()).then_some(block)
 }
 
+/// That a tensor, if it is there, has this shape.
+fn expect_shape(
+    what: &'static str,
+    found: Option<TensorView<'_>>,
+    expected: &[usize],
+) -> Result<(), OpError> {
+    match found.filter(|found| found.shape() != expected) {
+        None => Ok(()),
+        Some(found) => {
+            let (left, right) = (found.shape().to_vec(), expected.to_vec());
+            Err(OpError::Shapes { what, left, right })
+        }
+    }
+}
+
 impl ConvKernel {
     fn compute(
         &self,
@@ -82,11 +97,11 @@ impl ConvKernel {
         threads: &dyn Threads,
     ) {
         let cost = y.len().saturating_mul(geometry.terms());
-        let most = match geometry.form {
+        let tile = match geometry.form {
             Form::Depthwise => 1,
             _ => conv_nchwc::variant(self.cpu.isa, self.block).filters,
         };
-        let cut = geometry.cut(most, y.len(), n_parts(threads, cost));
+        let cut = geometry.cut(tile, y.len(), n_parts(threads, cost));
         let team = Team::new(threads, cut.n_parts);
         team.run(parts(&cut, y), |part, _| self.part(geometry, operands, part));
     }
@@ -101,7 +116,7 @@ impl ConvKernel {
                 piece.copy_from_slice(&sum[first * block..][..piece.len()]);
             }
         }
-        let (x, filters) = geometry.reads(part.block, part.n_blocks);
+        let [x, filters] = geometry.reads(part.block, part.n_blocks);
         let first = part.block % (geometry.filters / block) * block;
         let bias = operands.bias.map(|bias| &bias[first..first + part.n_blocks * block]);
         let conv = conv_nchwc::Conv {
@@ -130,14 +145,9 @@ impl Kernel for ConvKernel {
         let is_in_place = io.outputs[0].in_place_of().is_some();
         let y = io.outputs[0].tensor(DType::F32, &geometry.shape)?;
         let y = TensorViewMut::into_slice::<f32>(y)?;
-        let expect = |what, found: &[usize], expected: &[usize]| -> Result<(), KernelError> {
-            let (left, right) = (found.to_vec(), expected.to_vec());
-            let wrong = || OpError::Shapes { what, left, right };
-            if found == expected { Ok(()) } else { Err(wrong().into()) }
-        };
         let (bias, sum) = (io.inputs.optional_tensor(2)?, io.inputs.optional_tensor(3)?);
-        bias.map_or(Ok(()), |bias| expect("bias and filters", bias.shape(), &[geometry.filters]))?;
-        sum.map_or(Ok(()), |sum| expect("summand of Conv", sum.shape(), &geometry.shape))?;
+        expect_shape("bias and filters", bias, &[geometry.filters])?;
+        expect_shape("summand of Conv", sum, &geometry.shape)?;
         let operands = Operands {
             x: io.inputs.tensor(0)?.as_slice()?,
             w: io.inputs.tensor(1)?.as_slice()?,

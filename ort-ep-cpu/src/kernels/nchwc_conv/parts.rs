@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// The most blocks of a set, whatever the instructions.
-const MAX_SET: usize = 4;
+/// The most blocks of a set: enough of them to read an image for.
+pub(super) const MAX_SET: usize = 16;
 
 /// How a result is cut.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ pub(super) fn parts<'y>(
     cut: &Cut,
     y: &'y mut [f32],
 ) -> impl Iterator<Item = Part<'y>> + Send + use<'y> {
-    let cut = Cut { per_set: cut.per_set.min(MAX_SET), ..*cut };
+    let cut = *cut;
     let block_len = cut.plane * cut.block;
     let groups = y.chunks_exact_mut(cut.blocks * block_len).enumerate();
     let sets = groups.flat_map(move |(group, y)| {

@@ -95,22 +95,19 @@ fn with_values(attrs: Attrs, values: &Tensor, others: &Tensor) -> Option<Attrs> 
         DType::String => {
             let default = others.view().as_strings().ok()?.last()?.clone();
             let values = values.view().as_strings().ok()?.to_vec();
-            attrs
-                .with("values_strings", Attr::Strings(values))
+            attrs.with("values_strings", Attr::Strings(values))
                 .with("default_string", Attr::String(default))
         }
         DType::I64 => {
             let default = *others.as_slice::<i64>().ok()?.last()?;
             let values = values.as_slice::<i64>().ok()?.to_vec();
-            attrs
-                .with("values_int64s", Attr::Ints(values))
+            attrs.with("values_int64s", Attr::Ints(values))
                 .with("default_int64", Attr::Int(default))
         }
         DType::F32 => {
             let default = *others.as_slice::<f32>().ok()?.last()?;
             let values = values.as_slice::<f32>().ok()?.to_vec();
-            attrs
-                .with("values_floats", Attr::Floats(values))
+            attrs.with("values_floats", Attr::Floats(values))
                 .with("default_float", Attr::Float(default))
         }
         _ => return None,

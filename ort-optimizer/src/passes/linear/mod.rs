@@ -3,7 +3,6 @@
 mod activations;
 mod channels;
 mod matrices;
-mod same_shape;
 
 // One a line.
 passes! {

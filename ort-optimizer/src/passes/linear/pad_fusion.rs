@@ -91,8 +91,8 @@ fn border(graph: &Graph, pad: &Node) -> Result<Vec<i64>, Refusal> {
     let input = |index: usize| pad.inputs.get(index).copied().flatten();
     let Some(op) = operator::<Pad>(pad) else { return Err(Refusal("it does not pad")) };
     let value = input(2).map(|value| graph.constant(value));
-    let is_zero =
-        op.value.unwrap_or(0.0) == 0.0 && value.is_none_or(|value| value.is_some_and(is_zero));
+    let is_zero = op.value.unwrap_or(0.0) == 0.0
+        && value.is_none_or(|value| value.is_some_and(is_zero));
     if op.mode != Mode::Constant || !is_zero {
         return Err(Refusal("it pads with something other than zeros"));
     }
@@ -153,8 +153,7 @@ fn with_padding(
 fn pooled(window: &WindowAttrs, border: &[i64]) -> Result<Attr, Refusal> {
     let pads = sum(window, border)?;
     let kernel = window.kernel.iter().flatten().chain(window.kernel.iter().flatten());
-    let is_within =
-        |(pad, &kernel): (&i64, &usize)| usize::try_from(*pad).is_ok_and(|p| p < kernel);
+    let is_within = |(pad, &kernel): (&i64, &usize)| usize::try_from(*pad).is_ok_and(|p| p < kernel);
     match &pads {
         Attr::Ints(pads) if !window.is_ceil && pads.iter().zip(kernel).all(is_within) => {}
         _ => return Err(Refusal("a window may lie in the border, or hang over its end")),
@@ -188,9 +187,7 @@ fn is_not_negative(graph: &Graph, value: ValueId, depth: usize) -> bool {
         };
     }
     match node.op_type.as_str() {
-        "Relu" | "Sigmoid" | "HardSigmoid" | "Abs" | "Exp" | "Sqrt" | "Softplus" | "Softmax" => {
-            true
-        }
+        "Relu" | "Sigmoid" | "HardSigmoid" | "Abs" | "Exp" | "Sqrt" | "Softplus" | "Softmax" => true,
         "Clip" => match (node.attrs.get("min"), input(1).and_then(|min| graph.constant(min))) {
             (Some(&Attr::Float(min)), _) => min >= 0.0,
             (_, Some(min)) => is_at_least_0(min),

@@ -1,4 +1,17 @@
 //! Quantized networks: integer operators for what stands between DequantizeLinear and QuantizeLinear.
+//!
+//! What ONNX Runtime's session keys say of them is said by names of passes:
+//!
+//! ```text
+//! session.disable_quant_qdq = 1              without all of these
+//! session.disable_qdq_constant_folding = 1   without QDQConstantFolding
+//! session.disable_double_qdq_remover = 1     without DoubleQDQPairsRemover
+//! session.enable_quant_qdq_cleanup = 1       with QDQFinalCleanupTransformer
+//! ```
+//! QDQS8ToU8Transformer and Avx2WeightS8ToU8 (session.qdqisint8allowed, session.x64quantprecision)
+//! are not needed: kernels take either sign, and their sums do not saturate. Nor is
+//! DQMatMulNBitsFusion: a product of floats with weights that are dequantized once is faster than one
+//! with weights of few bits, for which there is no kernel.
 
 mod biased;
 mod bounds;
@@ -8,6 +21,7 @@ mod coded;
 passes! {
     double_qdq_pairs_remover,
     qdq_propagation,
+    weight_bias_quantization,
     clip_quant_fusion,
     relu_quant_fusion,
     qdq_selector_action,

@@ -85,7 +85,8 @@ fn normalizes_rows(graph: &Graph, norm: &Node, op: &LayerNormalization) -> Resul
     }
     // Constants: what replaces the sum depends on the parameters.
     let is_row = |parameter: &Fact| {
-        parameter.constant.is_some() && matches!(parameter.dims(), Some([n]) if n.equals(hidden))
+        parameter.constant.is_some()
+            && matches!(parameter.dims(), Some([n]) if n.equals(hidden))
     };
     match (1..3).filter_map(fact).all(is_row) {
         true => Ok(()),

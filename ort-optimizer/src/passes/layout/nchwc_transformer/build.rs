@@ -7,6 +7,7 @@ use ort_graph::{Attr, Attrs, Dim, Fact, NewNode, Node, NodeId, Patch, PatchError
 use ort_tensor::{DType, Tensor};
 
 use super::channels::Channels;
+use super::nodes::{int, ours, plain};
 use super::survey::{Kind, Survey, numbers_of_channels};
 use crate::nchwc::DOMAIN;
 use crate::pass::Refusal;
@@ -369,36 +370,4 @@ const TOO_LARGE: Refusal = Refusal("it is too large");
 
 fn sizes(channels: &Channels) -> Vec<usize> {
     channels.segments().iter().flat_map(|segment| [segment.n, segment.padded]).collect()
-}
-
-pub(super) fn int(n: usize) -> Attr {
-    Attr::Int(i64::try_from(n).unwrap_or(i64::MAX))
-}
-
-/// A node of com.microsoft.nchwc.
-pub(super) fn ours(
-    name: &str,
-    op_type: &str,
-    inputs: Vec<Option<ValueId>>,
-    attrs: Attrs,
-) -> NewNode {
-    NewNode { domain: DOMAIN.to_owned(), ..plain(name, op_type, 1, inputs, attrs) }
-}
-
-/// A node of ai.onnx.
-pub(super) fn plain(
-    name: &str,
-    op_type: &str,
-    since_version: i32,
-    inputs: Vec<Option<ValueId>>,
-    attrs: Attrs,
-) -> NewNode {
-    NewNode {
-        name: name.to_owned(),
-        op_type: op_type.to_owned(),
-        since_version,
-        inputs,
-        attrs,
-        ..NewNode::default()
-    }
 }

@@ -28,8 +28,6 @@ pub(super) struct Extent {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Term {
-    /// The same wherever the name stands.
-    Symbol(Arc<str>),
     /// This axis of this value.
     Axis(ValueId, usize),
     /// `⌊(term + offset) / divisor⌋`, `0 ≤ offset < divisor`.
@@ -45,6 +43,8 @@ pub(super) struct Extents {
     /// Each term, and a guess of its value.
     list: Vec<(Term, f64)>,
     of_values: HashMap<ValueId, [Extent; 4]>,
+    /// What each name stands for.
+    symbols: HashMap<Arc<str>, Extent>,
 }
 
 /// What an image of unknown height or width is taken for: as large as networks are trained with.
@@ -95,13 +95,23 @@ impl Extents {
     ) {
         let Some(dims) = graph.fact(id).dims().filter(|dims| dims.len() == 4) else { return };
         let first = graph.producer(id).and_then(|(node, _)| image_of(graph, graph.node(node)));
+        let mut unnamed = |this: &mut Self, axis: usize| {
+            derived(this, axis).unwrap_or_else(|| {
+                let before = first.and_then(|x| Some(this.guess(this.get(x)?[axis])));
+                this.term(Term::Axis(id, axis), before.unwrap_or(usual(axis)))
+            })
+        };
         let mut axis = |axis: usize| match &dims[axis] {
             Dim::Known(n) => known(*n),
-            Dim::Symbol(name) => self.term(Term::Symbol(name.clone()), usual(axis)),
-            Dim::Unknown => derived(self, axis).unwrap_or_else(|| {
-                let before = first.and_then(|x| Some(self.guess(self.get(x)?[axis])));
-                self.term(Term::Axis(id, axis), before.unwrap_or(usual(axis)))
-            }),
+            Dim::Unknown => unnamed(self, axis),
+            Dim::Symbol(name) => match self.symbols.get(name) {
+                Some(extent) => *extent,
+                None => {
+                    let extent = unnamed(self, axis);
+                    self.symbols.insert(name.clone(), extent);
+                    extent
+                }
+            },
         };
         let extents = std::array::from_fn(&mut axis);
         self.of_values.insert(id, extents);
@@ -214,7 +224,7 @@ impl Extents {
 
     fn term(&mut self, term: Term, guess: f64) -> Extent {
         let guess = match term {
-            Term::Symbol(_) | Term::Axis(..) => guess,
+            Term::Axis(..) => guess,
             Term::Quotient(base, offset, divisor) => {
                 ((self.list[base].1 + offset as f64) / divisor as f64).floor()
             }

@@ -22,6 +22,9 @@ pub(super) fn filters(
         return Err(OpError::InputRank { index: 1, expected: "4", found });
     };
     let form = if inputs.is_some() { FilterForm::InputsAndOutputs } else { FilterForm::Outputs };
+    if outputs.is_whole() && inputs.is_none_or(Channels::is_whole) {
+        return blocked_filter(weights.view(), form, block);
+    }
     let in_places = inputs.map_or_else(|| (0..i).collect(), Channels::places);
     let (n_rows, n_columns) = (outputs.n_padded(), inputs.map_or(i, Channels::n_padded));
     let taps = kh * kw;

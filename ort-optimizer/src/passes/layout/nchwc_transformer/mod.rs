@@ -21,6 +21,7 @@
 //! | functions of elements, of one image or of several of the same channels | themselves; where one may be broadcast along the other, on `[N, C/B, H, W, B]` |
 //! | Concat, Split, Slice of channels | themselves, on whole blocks |
 //! | Transpose between channels first and last | reorders |
+//! | Shape | itself, with the number of channels put right |
 //!
 //! A value in blocks keeps its shape but for the padding, which need not be at the end: behind Concat it
 //! lies between channels, where the next filters have zeros. Padding holds what operators make of
@@ -28,18 +29,21 @@
 //! image itself may become NaN in the padding, and reach other channels from there, as in ONNX Runtime.)
 //!
 //! At level `layout` all forms are such that ONNX Runtime loads them, where its blocks are as large. At
-//! level `all` there are three more: HardSwish in convolutions, and reorders of numbers of channels that
-//! are no multiple of four; both are beyond its kernels. (`block_size` is ours as well, and not written to files.)
+//! level `all` there are two more, which are beyond its kernels: HardSwish in convolutions, and reorders
+//! of numbers of channels that are no multiple of four. (`block_size` is ours as well, and not written to
+//! files.)
 //!
 //! Source: ONNX Runtime 1.31, `NchwcTransformer`. It walks node by node and puts into blocks whatever
 //! can be; it leaves them for broadcasts, for padded channels in Concat and pools, and for most functions.
 
 mod activations;
+mod axes;
 mod build;
 mod channels;
 mod cut;
 mod extents;
 mod filters;
+mod nodes;
 mod numbers;
 mod operators;
 mod plan;

@@ -8,9 +8,10 @@ use ort_ops::activation::Activation;
 use ort_ops::ops::conv::Conv;
 use ort_tensor::Tensor;
 
-use super::build::{Builder, int, ours, plain};
+use super::build::Builder;
 use super::channels::Channels;
 use super::filters::{filters, of_channels};
+use super::nodes::{int, ours, plain};
 use super::survey::{Affine, Filters, Form};
 use super::{activations, numbers};
 use crate::pass::Refusal;
@@ -165,7 +166,7 @@ impl Builder<'_> {
         (images, y): (&[ValueId], ValueId),
         channels: &Channels,
     ) -> Result<bool, Refusal> {
-        let (at, value) = match *images {
+        let value = match *images {
             [x] => {
                 let attrs = activations::attrs_of(self.survey.graph, node, self.survey.is_free);
                 let (Some((at, value)), Some(attrs)) = (self.open_conv(x), attrs) else {
@@ -174,7 +175,7 @@ impl Builder<'_> {
                 self.change_conv(at, |conv| {
                     attrs.iter().for_each(|(name, attr)| conv.attrs.set(name, attr.clone()));
                 });
-                (at, value)
+                value
             }
             [a, b] if a != b && matches!(node.op_type.as_str(), "Add" | "Sum") => {
                 // The later of two, so that it finds the other one ready.
@@ -188,11 +189,10 @@ impl Builder<'_> {
                     conv.inputs.resize(3, None);
                     conv.inputs.push(Some(other));
                 });
-                (at, value)
+                value
             }
             _ => return Ok(false),
         };
-        let _ = at;
         self.is_now(y, value, channels.clone(), false);
         Ok(true)
     }

@@ -1,26 +1,28 @@
-//! Which nodes are to work on blocks: those for which all takes the least time.
+//! Which nodes are to work on blocks: those for which all together takes the least time.
 //!
-//! What an operator takes in planes and in blocks, and what a value takes to be reordered, is estimated
-//! in units of one floating-point operation at full speed. Rough numbers will do: they scale with
-//! the images, and where much is at stake they are far apart. The cheapest choice of all is a minimal
-//! cut of a network, whose first side works on blocks:
+//! What an operator takes in planes and in blocks, and what it takes to reorder a value, is estimated in
+//! units of one floating-point operation at full speed. Rough numbers will do: all of them scale with the
+//! images, so that an image of unknown size may be taken for a usual one. The cheapest choice is a
+//! minimal cut of a network, in which `a → b` costs what it says if `a` works on blocks and `b` does not:
 //!
 //! ```text
-//! first → node          what it takes longer in planes
-//! node → second         what it takes longer in blocks
-//! node → makes it whole  …
+//! always → node         what the node takes longer in planes
+//! node → never          what it takes longer in blocks, padding included
 //! ```
 //!
 //! A value is there in planes, in blocks, or both. Who works on blocks reads it in blocks, all others
-//! in planes; if whoever makes it makes the other form, it is reordered, once:
+//! in planes, as do the caller and subgraphs; if its maker makes the other form, it is reordered, once
+//! for all readers:
 //!
 //! ```text
-//! reader → in blocks        never          in blocks → maker   ReorderInput
-//! in planes → reader        never          maker → in planes   ReorderOutput
+//! in blocks → maker     one ReorderInput         reader → in blocks    more than all else
+//! maker → in planes     one ReorderOutput        in planes → reader    more than all else
 //! ```
 //!
-//! Only convolutions and pools gain anything, so whatever is in blocks is there for the sake of one of
-//! them, and together they gain more than the reorders around them take. Ties stay in planes.
+//! Little but convolutions and pools gains by blocks, so a region of blocks is there for the sake of
+//! some of them, and together they gain more than the reorders around it take: 3·3 filters of 64 channels
+//! do alone, pointwise ones and small images hardly ever. What gains nothing follows its neighbours. Ties
+//! stay in planes.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -30,16 +32,15 @@ use super::activations;
 use super::cut::{NEVER, Network, Vertex};
 use super::survey::{Filters, Form, Kind, Survey};
 
-/// To read an element and write it in another order: two caches' worth of bytes, lane by lane.
-const REORDER: f64 = 64.0;
+/// To read an element and write it where vectors do not reach.
+const REORDER: f64 = 100.0;
 /// To start one more node.
-const NODE: f64 = 20_000.0;
-/// To read and write an element of padding that would not be there in planes.
-const PADDING: f64 = 16.0;
-/// To read and write an element for the sake of a function that a convolution could apply.
-const FUSED: f64 = 16.0;
-/// To copy an element to where a matrix product finds it.
-const COLUMN: f64 = 16.0;
+const NODE: f64 = 100_000.0;
+/// To read and write an element of padding that would not be there in planes, or an element for the
+/// sake of a function that a convolution could apply.
+const ELEMENT: f64 = 30.0;
+/// To put an element where a matrix product wants it, or to write a result.
+const COPY: f64 = 16.0;
 
 /// The nodes that are to work on blocks. `pinned` do not.
 pub(super) fn choose(survey: &Survey<'_>, pinned: &HashSet<NodeId>) -> HashSet<NodeId> {
@@ -136,7 +137,7 @@ fn costs(survey: &Survey<'_>, node: &Node, kind: &Kind) -> (f64, f64) {
     let channels = survey.channels(image).unwrap_or(1);
     let positions = survey.extents.positions(image);
     let padded = channels.next_multiple_of(survey.block);
-    let padding = PADDING * (padded - channels) as f64 * positions;
+    let padding = ELEMENT * (padded - channels) as f64 * positions;
     let elements = channels as f64 * positions;
     let reorder = NODE + REORDER * padded as f64 * positions;
     match kind {
@@ -148,7 +149,7 @@ fn costs(survey: &Survey<'_>, node: &Node, kind: &Kind) -> (f64, f64) {
         Kind::Pool { n_taps } => (elements * 4.0 * *n_taps as f64, padding),
         Kind::Upsample(_) => (elements * 4.0, padding),
         Kind::Shape(..) => (0.0, 0.0),
-        Kind::Elementwise if is_fused(survey, node) => (elements * FUSED, padding),
+        Kind::Elementwise if is_fused(survey, node) => (elements * ELEMENT, padding),
         // Without blocks they are transpositions.
         Kind::ToLast | Kind::FromLast => (NODE + REORDER * elements, reorder),
         _ => (0.0, padding),
@@ -166,21 +167,23 @@ fn is_fused(survey: &Survey<'_>, node: &Node) -> bool {
     is_end && survey.images(node).any(is_conv)
 }
 
-/// What a convolution takes for a position, in planes and in blocks.
+/// What a convolution takes for a position, in planes and in blocks: fitted to our kernels on a
+/// Cascade Lake with AVX-512, whose peak of 160 GFLOP/s is the unit.
 fn conv_costs(filters: Filters, block: usize) -> [f64; 2] {
-    let Filters { form, group, shape: [o, i, kh, kw], has_strides } = filters;
+    let Filters { form, group, shape: [o, i, kh, kw] } = filters;
     let padded = |n: usize| n.next_multiple_of(block);
     let flops = |o: usize, i: usize| (2 * o * i * kh * kw) as f64;
-    // Matrix products reach 0.7 of the peak; a window is copied to a column first, unless it is one
-    // element of a row.
-    let has_columns = kh * kw > 1 || has_strides;
-    let columns = if has_columns { COLUMN * (group * i * kh * kw) as f64 } else { 0.0 };
-    let planes = flops(o, i) / 0.7 + columns;
+    let copies = |n: usize| COPY * n as f64;
+    // A window becomes a column of a matrix first.
+    let planes = 1.12 * flops(o, i) + copies(group * i * kh * kw) + copies(o);
     match form {
-        // Neither reuses what it loads; in planes, rows end in the midst of vectors.
-        Form::Depthwise => [flops(o, 1) / 0.1, flops(padded(o), 1) / 0.3],
-        Form::Planes => [planes, flops(padded(o), i) / 0.7],
-        Form::Dense => [planes, flops(padded(o), padded(i)) / 0.85],
-        Form::Grouped => [planes, flops(o, i) / 0.85],
+        // Neither reuses what it loads; in planes, rows begin and end in the midst of vectors.
+        Form::Depthwise => [7.0 * flops(o, 1), 2.7 * flops(padded(o), 1)],
+        // Few terms for each result, which takes longer to write than it seems elsewhere.
+        Form::Planes => {
+            [planes + 28.0 * o as f64, 1.28 * flops(padded(o), i) + 44.0 * padded(o) as f64]
+        }
+        Form::Dense => [planes, 1.05 * flops(padded(o), padded(i)) + copies(padded(o))],
+        Form::Grouped => [planes, 1.05 * flops(o, i) + copies(o)],
     }
 }

@@ -11,6 +11,7 @@ use ort_ops::ops::max_pool::MaxPool;
 use ort_tensor::{DType, Tensor};
 
 use super::activations;
+use super::axes;
 use super::extents::Extents;
 use super::upsample;
 use crate::nchwc::is_elementwise;
@@ -73,7 +74,6 @@ pub(super) struct Filters {
     pub(super) group: usize,
     /// `[O, I, KH, KW]`.
     pub(super) shape: [usize; 4],
-    pub(super) has_strides: bool,
 }
 
 /// What a filter sees.
@@ -169,7 +169,7 @@ impl<'g> Survey<'g> {
             return Ok(self.transpose(node));
         }
         if node.op_type == "Shape" && is_image(node.inputs.first()) {
-            return Ok(shape_range(node));
+            return Ok(axes::of_shape(node).map(|(start, end)| Kind::Shape(start, end)));
         }
         if !is_image(node.outputs.first()) || !(has_one_output || node.op_type == "Split") {
             return Ok(None);
@@ -190,14 +190,20 @@ impl<'g> Survey<'g> {
             "MaxPool" | "AveragePool" => return self.pool(node).map(Some),
             "GlobalAveragePool" => Some(Kind::GlobalPool("GlobalAveragePool")),
             "GlobalMaxPool" => Some(Kind::GlobalPool("GlobalMaxPool")),
-            "ReduceMean" if self.is_over_planes(node) => {
+            "ReduceMean" if axes::are_of_planes(self.graph, node) => {
                 Some(Kind::GlobalPool("GlobalAveragePool"))
             }
-            "ReduceMax" if self.is_over_planes(node) => Some(Kind::GlobalPool("GlobalMaxPool")),
+            "ReduceMax" if axes::are_of_planes(self.graph, node) => {
+                Some(Kind::GlobalPool("GlobalMaxPool"))
+            }
             "BatchNormalization" => return self.batch_normalization(node).map(Some),
             "Resize" | "Upsample" => return self.upsample(node).map(Some),
             "Split" => self.split(node),
-            "Slice" => self.slice(node),
+            "Slice" => {
+                let channels = node.inputs[0].and_then(|x| self.channels(x));
+                let range = channels.and_then(|n| axes::of_slice(self.graph, node, n));
+                range.map(|(start, end)| Kind::Slice(start, end))
+            }
             _ => None,
         })
     }
@@ -236,9 +242,7 @@ impl<'g> Survey<'g> {
             }
             _ => return Err(Refusal("its groups are not whole blocks")),
         };
-        let strides = conv.window.strides.as_deref().unwrap_or_default();
-        let has_strides = strides.iter().any(|&stride| stride > 1);
-        Ok(Kind::Conv(Filters { form, group: conv.group, shape: [o, i, kh, kw], has_strides }))
+        Ok(Kind::Conv(Filters { form, group: conv.group, shape: [o, i, kh, kw] }))
     }
 
     fn pool(&self, node: &Node) -> Result<Kind, Refusal> {
@@ -333,25 +337,6 @@ impl<'g> Survey<'g> {
         is_of_channels.then_some(Kind::Split(sizes))
     }
 
-    fn slice(&self, node: &Node) -> Option<Kind> {
-        let ints = |index: usize, name: &str| match node.attrs.get(name) {
-            Some(Attr::Ints(ints)) => Some(ints.clone()),
-            _ => self.graph.fact((*node.inputs.get(index)?)?).ints(),
-        };
-        let (starts, ends) = (ints(1, "starts")?, ints(2, "ends")?);
-        let axes = ints(3, "axes")?;
-        let has_steps = node.inputs.get(4).copied().flatten().is_some();
-        let has_steps = has_steps && ints(4, "steps").is_none_or(|steps| steps != [1]);
-        let (&[start], &[end], &[1 | -3]) = (&*starts, &*ends, &*axes) else { return None };
-        let channels = i64::try_from(self.channels(node.inputs[0]?)?).ok()?;
-        let place = |at: i64| {
-            let at = if at < 0 { at.saturating_add(channels) } else { at };
-            usize::try_from(at.clamp(0, channels)).ok()
-        };
-        let (start, end) = (place(start)?, place(end)?);
-        (!has_steps && start < end).then_some(Kind::Slice(start, end))
-    }
-
     fn upsample(&self, node: &Node) -> Result<Kind, Refusal> {
         let scales = upsample::scales(self.graph, node);
         let scales = scales.ok_or(Refusal("it does not enlarge by whole factors"))?;
@@ -374,20 +359,6 @@ impl<'g> Survey<'g> {
             _ => None,
         }
     }
-
-    fn is_over_planes(&self, node: &Node) -> bool {
-        let axes = match node.attrs.get("axes") {
-            Some(Attr::Ints(axes)) => Some(axes.clone()),
-            _ => node.inputs.get(1).copied().flatten().and_then(|id| self.graph.fact(id).ints()),
-        };
-        let is_kept = !matches!(node.attrs.get("keepdims"), Some(Attr::Int(0)));
-        let axes = axes.map(|axes| {
-            let mut axes: Vec<i64> = axes.into_iter().map(|axis| axis.rem_euclid(4)).collect();
-            axes.sort_unstable();
-            axes
-        });
-        is_kept && axes.as_deref() == Some(&[2, 3])
-    }
 }
 
 /// The numbers of a constant that has one for each channel, and is not longer on other axes.
@@ -398,18 +369,4 @@ pub(super) fn numbers_of_channels(constant: &Tensor, channels: usize) -> Option<
         _ => false,
     };
     is_of_channels.then(|| constant.as_slice::<f32>().ok().map(<[f32]>::to_vec))?
-}
-
-/// The axes whose lengths a Shape tells.
-fn shape_range(node: &Node) -> Option<Kind> {
-    let place = |name: &str, default: i64| {
-        let at = match node.attrs.get(name) {
-            Some(&Attr::Int(at)) => at,
-            _ => default,
-        };
-        let at = if at < 0 { at.saturating_add(4) } else { at };
-        usize::try_from(at.clamp(0, 4)).ok()
-    };
-    let (start, end) = (place("start", 0)?, place("end", 4)?);
-    (start < end).then_some(Kind::Shape(start, end))
 }

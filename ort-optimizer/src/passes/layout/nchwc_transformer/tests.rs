@@ -241,8 +241,10 @@ fn values_that_others_want_leave_blocks_once() {
            z = If-16 [
              then_branch: graph() -> (p) { p = Neg-13 (a) },
              else_branch: graph() -> (q) {
-               w2 = const float[16,16,3,3] fill 0.2
-               q = Conv-11 [pads: [1, 1, 1, 1]] (d, w2)
+               w2 = const float[64,16,3,3] fill 0.02
+               w3 = const float[16,64,3,3] fill 0.02
+               r = Conv-11 [pads: [1, 1, 1, 1]] (d, w2)
+               q = Conv-11 [pads: [1, 1, 1, 1]] (r, w3)
              }
            ] (c)
            s = Shape-15 (b)
@@ -260,9 +262,11 @@ fn values_that_others_want_leave_blocks_once() {
               d = PRelu-16 (b, slope)
               e = Conv-11 (d, k)
               z = If-16 [else_branch: graph() -> (q) {
-                w2_2 = const float[16,16,3,3] fill 0.2
+                w2_2 = const float[64,16,3,3] fill 0.02
+                w3_2 = const float[16,64,3,3] fill 0.02
                 d_2 = com.microsoft.nchwc:ReorderInput-1 [block_size: 8] (d)
-                q_2 = com.microsoft.nchwc:Conv-1 [block_size: 8, group: 1, pads: [1, 1, 1, 1]] (d_2, w2_2)
+                r_2 = com.microsoft.nchwc:Conv-1 [block_size: 8, group: 1, pads: [1, 1, 1, 1]] (d_2, w2_2)
+                q_2 = com.microsoft.nchwc:Conv-1 [block_size: 8, group: 1, pads: [1, 1, 1, 1]] (r_2, w3_2)
                 q = com.microsoft.nchwc:ReorderOutput-1 [block_size: 8, channels: 16] (q_2)
               }, then_branch: graph() -> (p) {
                 p = Neg-13 (a)

@@ -13,11 +13,11 @@
 //! - Concat and Where of parts of one scale stay what they are.
 //! - int8 is as good as uint8 on every processor, and no sum saturates; but forms that would have to
 //!   be computed without an integer kernel are left alone: products whose right operand is not
-//!   constant, QLinearConv of uint8 weights, sums and products that broadcast, AveragePool and
-//!   Softmax.
+//!   constant, QLinearConv of uint8 weights, sums and products that broadcast, AveragePool, Softmax,
+//!   ReduceMax and ReduceMin.
 //! - A float bias of Conv or Gemm is quantized here, with the scale of the sums, and a constant that
-//!   Where or Concat put beside codes gets those that it has in the result: its passes
-//!   WeightBiasQuantization and WhereDummyDq. (Weights that are float stay so.)
+//!   Where or Concat put beside codes gets those that it has in the result: no WhereDummyDq, and of
+//!   WeightBiasQuantization only what it does to weights.
 //! - Resize only moves data if it takes the nearest: interpolated codes would be cut off.
 
 mod bias;
@@ -55,7 +55,7 @@ const ROWS: &[Row] = &[
     row(&["Slice", "Split", "Gather", "GatherElements", "Expand", "Tile"], 1, codes::moved),
     row(&["DepthToSpace"], 1, codes::moved_bytes),
     row(&["Resize"], 10, codes::resized),
-    row(&["MaxPool", "ReduceMax", "ReduceMin"], 12, codes::moved_bytes),
+    row(&["MaxPool"], 12, codes::moved_bytes),
     row(&["ArgMax"], 1, codes::compared),
     row(&["Sigmoid"], 6, |unit| elementwise::unary(unit, "QLinearSigmoid")),
     row(&["LeakyRelu"], 6, |unit| elementwise::unary(unit, "QLinearLeakyRelu")),

@@ -1,0 +1,121 @@
+//! Concat in f32, on all threads: each copies what falls into its piece of the result.
+
+use std::sync::Arc;
+
+use ort_ep::{Io, Kernel, KernelError, Prepared};
+use ort_graph::{OpError, Operator};
+use ort_ops::infer::normalize_axis;
+use ort_ops::ops::concat::Concat;
+use ort_tensor::{DType, Shape, TensorViewMut, n_elements};
+use smallvec::SmallVec;
+
+use super::{Compiled, Compiler, KernelDef};
+use crate::pieces::Rows;
+
+pub(super) const DEF: KernelDef = KernelDef::one(compile);
+
+/// Below this length on average, parts are left to the operator, which walks them one by one.
+const SHORT: usize = 64;
+
+#[derive(Debug)]
+struct ConcatKernel {
+    op: Arc<dyn Operator>,
+    axis: i64,
+}
+
+/// What a shape signature makes of it.
+struct State {
+    shape: Shape,
+    /// The elements that each operand adds to a row of the result: to each index of the axes before
+    /// that along which they are joined.
+    parts: SmallVec<[usize; 8]>,
+}
+
+fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+    let (Some(&Concat { axis }), [id]) = (compiler.op::<Concat>(), &compiler.claim.nodes[..])
+    else {
+        return Ok(None);
+    };
+    if !compiler.are_f32(0..compiler.claim.inputs.len()) {
+        return Ok(None);
+    }
+    let op = compiler.graph.node(*id).op.clone();
+    Ok(Some(Box::new(ConcatKernel { op, axis })))
+}
+
+impl Kernel for ConcatKernel {
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let first = shapes.first().copied().unwrap_or_default();
+        let axis = normalize_axis(self.axis, first.len())?;
+        let mut shape = Shape::from_slice(first);
+        shape[axis] = 0;
+        for x in shapes {
+            let fits = |(i, (a, b)): (usize, (&usize, &usize))| i == axis || a == b;
+            if x.len() != shape.len() || !x.iter().zip(&shape).enumerate().all(fits) {
+                let (left, right) = (shape.to_vec(), x.to_vec());
+                return Err(OpError::Shapes { what: "concatenation", left, right }.into());
+            }
+            shape[axis] = shape[axis].checked_add(x[axis]).ok_or(OpError::TooLarge)?;
+        }
+        let parts = shapes.iter().map(|x| n_elements(&x[axis..]).ok_or(OpError::TooLarge));
+        let parts = parts.collect::<Result<_, _>>()?;
+        Ok(Prepared::new(State { shape, parts }))
+    }
+
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let State { shape, parts } = prepared.state()?;
+        let row: usize = parts.iter().sum();
+        if row < SHORT * parts.len() {
+            return Ok(self.op.eval(io.inputs, io.outputs)?);
+        }
+        let operand = |i| Ok(io.inputs.tensor(i)?.as_slice::<f32>()?);
+        let operands = (0..parts.len()).map(operand);
+        let operands = operands.collect::<Result<SmallVec<[&[f32]; 8]>, KernelError>>()?;
+        let y: &mut [f32] = TensorViewMut::into_slice(io.outputs[0].tensor(DType::F32, shape)?)?;
+        Rows::ELEMENTS.for_each(io.threads, y, |mut at, mut y| {
+            while !y.is_empty() {
+                let (index, mut skipped) = (at / row, at % row);
+                for (x, &len) in operands.iter().zip(parts) {
+                    let n = len.saturating_sub(skipped).min(y.len());
+                    let (piece, rest) = y.split_at_mut(n);
+                    let start = index * len + skipped.min(len);
+                    piece.copy_from_slice(&x[start..start + n]);
+                    skipped = skipped.saturating_sub(len);
+                    (at, y) = (at + n, rest);
+                }
+            }
+        });
+        Ok(())
+    }
+
+    fn variant(&self) -> &'static str {
+        "concat_f32"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+
+    use crate::case::{Case, exact, floats};
+
+    #[test]
+    fn parts_follow_each_other_along_the_axis() {
+        let cases: [(&[&[usize]], i64); 8] = [
+            (&[&[2, 100], &[2, 30]], 1),
+            (&[&[3, 100]], 0),
+            (&[&[2, 3, 40], &[2, 0, 40], &[2, 5, 40]], 1),
+            (&[&[2, 1], &[2, 3]], -1),
+            (&[&[0, 70], &[0, 80]], 1),
+            (&[&[100], &[200], &[0]], 0),
+            // Shared by threads.
+            (&[&[2, 3, 201, 203], &[2, 1, 201, 203], &[2, 4, 201, 203]], 1),
+            (&[&[300, 640], &[300, 321]], -1),
+        ];
+        for (shapes, axis) in cases {
+            let case = Case::new("Concat", 13).attr("axis", Attr::Int(axis));
+            let case = shapes.iter().fold(case, |case, shape| case.weight(floats(shape)));
+            case.check(exact);
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Arithmetic of two operands along a run, in f32.
+
+use std::ops::Range;
+
+use ort_kernels::{Isa, vec};
+use ort_ops::broadcast::{Runs, Walk};
+use ort_ops::ops::binary::Binary;
+
+/// Runs below this length are not worth a call for each.
+const SHORT: usize = 16;
+/// Up to this length, a row that repeats is written out several times over: 1 KiB.
+const LONG: usize = 256;
+/// What it is written to: 4 KiB, which stay in the first-level cache.
+const TILE: usize = 4 * LONG;
+
+/// `a ∘ b`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Operation {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    /// NaN if either is.
+    Max,
+    /// NaN if either is.
+    Min,
+}
+
+/// An operand along a run.
+#[derive(Clone, Copy)]
+pub(crate) enum Operand<'a> {
+    /// What the run holds already.
+    InPlace,
+    Row(&'a [f32]),
+    /// A row that begins again, and where in it the run begins.
+    Repeated(&'a [f32], usize),
+    /// One value for the whole run.
+    Same(f32),
+}
+
+/// The runs that suit [`Combiner`]: not too short, if that can be helped.
+pub(crate) fn long<const N: usize>(runs: Runs<N>) -> Runs<N> {
+    if runs.period() <= LONG { runs.joined() } else { runs }
+}
+
+impl Operation {
+    pub(crate) fn of_op(op: Binary) -> Option<Self> {
+        Some(match op {
+            Binary::Add => Self::Add,
+            Binary::Sub => Self::Sub,
+            Binary::Mul => Self::Mul,
+            Binary::Div => Self::Div,
+            _ => return None,
+        })
+    }
+
+    fn of(self, a: f32, b: f32) -> f32 {
+        match self {
+            Self::Add => a + b,
+            Self::Sub => a - b,
+            Self::Mul => a * b,
+            Self::Div => a / b,
+            Self::Max => vec::greater(a, b),
+            Self::Min => vec::less(a, b),
+        }
+    }
+
+    /// `y = y ∘ b`.
+    fn row(self, isa: Isa, y: &mut [f32], b: &[f32]) {
+        match self {
+            Self::Add => vec::add(isa, y, b),
+            Self::Sub => vec::sub(isa, y, b),
+            Self::Mul => vec::mul(isa, y, b),
+            Self::Div => vec::div(isa, y, b),
+            Self::Max => vec::greatest(isa, y, b),
+            Self::Min => vec::least(isa, y, b),
+        }
+    }
+
+    /// `y = a ∘ y`.
+    fn row_before(self, isa: Isa, y: &mut [f32], a: &[f32]) {
+        match self {
+            Self::Sub => vec::sub_from(isa, y, a),
+            Self::Div => vec::div_by(isa, y, a),
+            Self::Add | Self::Mul => self.row(isa, y, a),
+            Self::Max => vec::greatest_from(isa, y, a),
+            Self::Min => vec::least_from(isa, y, a),
+        }
+    }
+
+    /// `y = y ∘ b`.
+    fn scalar(self, isa: Isa, y: &mut [f32], b: f32) {
+        match self {
+            Self::Add => vec::add_scalar(isa, y, b),
+            Self::Sub => vec::sub_scalar(isa, y, b),
+            Self::Mul => vec::mul_scalar(isa, y, b),
+            Self::Div => vec::div_scalar(isa, y, b),
+            Self::Max => vec::greatest_scalar(isa, y, b),
+            Self::Min => vec::least_scalar(isa, y, b),
+        }
+    }
+
+    /// `y = a ∘ y`.
+    fn scalar_before(self, isa: Isa, y: &mut [f32], a: f32) {
+        match self {
+            Self::Sub => vec::sub_from_scalar(isa, y, a),
+            Self::Div => vec::div_scalar_by(isa, y, a),
+            Self::Add | Self::Mul => self.scalar(isa, y, a),
+            Self::Max => vec::greatest_from_scalar(isa, y, a),
+            Self::Min => vec::least_from_scalar(isa, y, a),
+        }
+    }
+
+    /// A run of operands of which none repeats.
+    fn run(self, isa: Isa, y: &mut [f32], a: Operand<'_>, b: Operand<'_>) {
+        match (a, b) {
+            (Operand::Row(a), Operand::Row(b)) => {
+                vec::map(a, y, |at, y| self.row(isa, y, &b[at..][..y.len()]));
+            }
+            (Operand::Row(a), Operand::Same(b)) => {
+                vec::map(a, y, |_, y| self.scalar(isa, y, b));
+            }
+            (Operand::Same(a), Operand::Row(b)) => {
+                vec::map(b, y, |_, y| self.scalar_before(isa, y, a));
+            }
+            (Operand::InPlace, Operand::Row(b)) => self.row(isa, y, b),
+            (Operand::InPlace, Operand::Same(b)) => self.scalar(isa, y, b),
+            (Operand::Row(a), Operand::InPlace) => self.row_before(isa, y, a),
+            (Operand::Same(a), Operand::InPlace) => self.scalar_before(isa, y, a),
+            (Operand::Same(a), Operand::Same(b)) => y.fill(self.of(a, b)),
+            (Operand::InPlace, Operand::InPlace) => {
+                y.iter_mut().for_each(|y| *y = self.of(*y, *y));
+            }
+            (Operand::Repeated(..), _) | (_, Operand::Repeated(..)) => {
+                unreachable!("invariant: what repeats is written out")
+            }
+        }
+    }
+}
+
+impl<'a> Operand<'a> {
+    /// The run of `data` that begins at `start`; without data, what is in place.
+    pub(crate) fn new(
+        data: Option<&'a [f32]>,
+        start: usize,
+        len: usize,
+        (walk, period): (Walk, usize),
+    ) -> Self {
+        match (data, walk) {
+            (None, _) => Self::InPlace,
+            (Some(data), Walk::Advances) => Self::Row(&data[start..][..len]),
+            (Some(data), Walk::Stays) => Self::Same(data[start]),
+            (Some(data), Walk::Repeats) => {
+                let phase = start % period;
+                Self::Repeated(&data[start - phase..][..period], phase)
+            }
+        }
+    }
+
+    /// `y` is the operand.
+    pub(crate) fn write(self, y: &mut [f32]) {
+        match self {
+            Self::InPlace => {}
+            Self::Row(row) => y.copy_from_slice(row),
+            Self::Repeated(row, phase) => {
+                let row = row.iter().cycle().skip(phase);
+                y.iter_mut().zip(row).for_each(|(y, x)| *y = *x);
+            }
+            Self::Same(value) => y.fill(value),
+        }
+    }
+
+    /// The element at `index` of a run that holds `y` there.
+    fn get(self, index: usize, y: f32) -> f32 {
+        match self {
+            Self::InPlace => y,
+            Self::Row(row) => row[index],
+            Self::Repeated(row, phase) => row[(phase + index) % row.len()],
+            Self::Same(value) => value,
+        }
+    }
+
+    /// A piece of the run, of which `tile` holds what is repeated.
+    fn piece<'t>(self, start: usize, len: usize, tile: &'t [f32]) -> Operand<'t>
+    where
+        'a: 't,
+    {
+        match self {
+            Self::Row(row) => Operand::Row(&row[start..][..len]),
+            Self::Repeated(..) => Operand::Row(&tile[..len]),
+            Self::InPlace => Operand::InPlace,
+            Self::Same(value) => Operand::Same(value),
+        }
+    }
+}
+
+/// One who combines operands, with a place to write repeated rows to.
+pub(crate) struct Combiner {
+    isa: Isa,
+    tile: [f32; TILE],
+}
+
+impl Combiner {
+    pub(crate) fn new(isa: Isa) -> Self {
+        Self { isa, tile: [0.0; TILE] }
+    }
+
+    /// `y = a ∘ b`: a piece of the result, which begins at an element of it. An operand without
+    /// data is what the piece holds already.
+    pub(crate) fn piece(
+        &mut self,
+        operation: Operation,
+        runs: &Runs<2>,
+        (start, y): (usize, &mut [f32]),
+        [a, b]: [Option<&[f32]>; 2],
+    ) {
+        let [a_walk, b_walk] = runs.walks().map(|walk| (walk, runs.period()));
+        runs.for_each_within(start..start + y.len(), |Range { start: at, end }, [i, j]| {
+            let y = &mut y[at - start..end - start];
+            let a = Operand::new(a, i, y.len(), a_walk);
+            let b = Operand::new(b, j, y.len(), b_walk);
+            self.run(operation, y, a, b);
+        });
+    }
+
+    /// `y = a ∘ b`: a run, or a part of it. At most one of the operands repeats.
+    pub(crate) fn run(
+        &mut self,
+        operation: Operation,
+        y: &mut [f32],
+        a: Operand<'_>,
+        b: Operand<'_>,
+    ) {
+        if y.len() < SHORT {
+            let each = y.iter_mut().enumerate();
+            return each.for_each(|(i, y)| *y = operation.of(a.get(i, *y), b.get(i, *y)));
+        }
+        let (row, phase) = match (a, b) {
+            (Operand::Repeated(row, phase), _) | (_, Operand::Repeated(row, phase)) => (row, phase),
+            _ => return operation.run(self.isa, y, a, b),
+        };
+        let n = self.write_out(row, phase, y.len());
+        for (i, y) in y.chunks_mut(n).enumerate() {
+            let [a, b] = [a, b].map(|operand| operand.piece(i * n, y.len(), &self.tile));
+            operation.run(self.isa, y, a, b);
+        }
+    }
+
+    /// Writes the row to the tile as often as it fits, or is needed for `len` elements; returns
+    /// after how many it is to begin again.
+    fn write_out(&mut self, row: &[f32], phase: usize, len: usize) -> usize {
+        let n = TILE.min(len.next_multiple_of(row.len())) / row.len() * row.len();
+        let (before, from) = row.split_at(phase);
+        self.tile[..from.len()].copy_from_slice(from);
+        self.tile[from.len()..row.len()].copy_from_slice(before);
+        let mut written = row.len();
+        while written < n {
+            let more = written.min(n - written);
+            self.tile.copy_within(..more, written);
+            written += more;
+        }
+        n
+    }
+}

@@ -1,0 +1,149 @@
+//! The loops around the lines.
+
+use super::line::{Line, Merge};
+use super::{Conv, Form, Start, best, is_block, line, suited};
+use crate::Isa;
+use crate::conv_f32::Axis;
+use std::ops::Range;
+
+/// Bytes of what the positions of a chunk read and write, or of the filters of a set if those are
+/// more: part of a second-level cache.
+const CHUNK: usize = 256 * 1024;
+/// Bytes of the filters of a slice: most of a first-level cache.
+const SLICE: usize = 36 * 1024;
+
+/// The sizes of a convolution, in elements where nothing else is said.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    /// What computes the lines.
+    isa: Isa,
+    /// The most output blocks of a set.
+    most: usize,
+    /// An input block of the image.
+    x_len: usize,
+    /// What a filter has for one input block.
+    w_len: usize,
+    /// A filter.
+    filter_len: usize,
+}
+
+impl Conv<'_> {
+    /// Computes `positions`, which count row-major over the output. `y` has a piece for each output
+    /// block: `[positions.len(), block]`.
+    ///
+    /// # Panics
+    /// If an operand or a piece is shorter than the axes say, or the block is none of [`is_block`].
+    pub fn run(&self, positions: Range<usize>, y: &mut [&mut [f32]]) {
+        assert!(is_block(self.block), "a block of {} channels", self.block);
+        if positions.is_empty() {
+            return;
+        }
+        let flat = Conv { axes: flattened(self.axes), ..*self };
+        let sizes = flat.sizes(y.len().max(1));
+        let chunk_len = flat.chunk_len(&sizes);
+        for start in positions.clone().step_by(chunk_len) {
+            let chunk = start..positions.end.min(start + chunk_len);
+            for (set, y) in y.chunks_mut(sizes.most).enumerate() {
+                flat.set(&sizes, set * sizes.most, (&chunk, start - positions.start), y);
+            }
+        }
+    }
+
+    fn sizes(&self, n_filters: usize) -> Sizes {
+        let isa = suited(self.isa, self.block);
+        let (most, lanes, depth) = match self.form {
+            Form::Blocks => (best(isa).filters, self.block, self.block),
+            Form::Planes => (best(isa).filters, 1, 1),
+            Form::Depthwise => (1, self.block, 1),
+        };
+        let [height, width] = &self.axes;
+        let x_len = height.input * width.input * lanes;
+        let w_len = height.kernel * width.kernel * depth * self.block;
+        Sizes { isa, most, x_len, w_len, filter_len: self.w.len() / n_filters }
+    }
+
+    /// The positions of a chunk: some, and whole rows where there are several.
+    fn chunk_len(&self, sizes: &Sizes) -> usize {
+        let [rows, width] = [self.axes[0].output, self.axes[1].output];
+        let n_positions = (rows * width).max(1);
+        let per_position = match self.form {
+            Form::Depthwise => return n_positions,
+            _ => self.x.len() / n_positions + sizes.most * self.block,
+        };
+        let bytes = CHUNK.max(sizes.most * sizes.filter_len * size_of::<f32>());
+        let len = bytes / (per_position * size_of::<f32>());
+        if rows > 1 { (len / width).max(1) * width } else { len.max(width.min(64)) }
+    }
+
+    /// The output blocks from `first` on, as many as `y` has pieces; the positions of `chunk`, the
+    /// first of which is the `place`th of the pieces.
+    fn set(
+        &self,
+        sizes: &Sizes,
+        first: usize,
+        (chunk, place): (&Range<usize>, usize),
+        y: &mut [&mut [f32]],
+    ) {
+        let inputs = sizes.filter_len / sizes.w_len.max(1);
+        let x = if self.form == Form::Depthwise { &self.x[first * sizes.x_len..] } else { self.x };
+        let w = &self.w[first * sizes.filter_len..];
+        let bias = self.start.bias.map(|bias| &bias[first * self.block..]);
+        let slice_bytes = sizes.w_len * y.len() * size_of::<f32>();
+        let n_slices = inputs.div_ceil((SLICE / slice_bytes.max(1)).max(1)).max(1);
+        for s in 0..n_slices {
+            let slice = s * inputs / n_slices..(s + 1) * inputs / n_slices;
+            let start = match s {
+                0 => Start { bias, ..self.start },
+                _ => Start { bias: None, is_sum: true },
+            };
+            let whole = Line {
+                form: self.form,
+                block: self.block,
+                axes: self.axes,
+                x: &x[slice.start * sizes.x_len..],
+                w: &w[slice.start * sizes.w_len..],
+                inputs: slice.len(),
+                filter_len: sizes.filter_len,
+                merge: self.merge(start, s + 1 == n_slices),
+                row: 0,
+                outputs: 0..1,
+                place,
+            };
+            self.lines(sizes.isa, &whole, chunk, y);
+            if s + 1 == n_slices && self.activation.as_clamp().is_none() {
+                let elements = place * self.block..(place + chunk.len()) * self.block;
+                y.iter_mut()
+                    .for_each(|y| self.activation.apply(self.isa, &mut y[elements.clone()]));
+            }
+        }
+    }
+
+    fn merge<'s>(&self, start: Start<'s>, is_last: bool) -> Merge<'s> {
+        let clamp = if is_last { self.activation.as_clamp() } else { None };
+        let (min, max) = clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
+        Merge { start, min, max }
+    }
+
+    /// The part of each output row that lies in `chunk`.
+    fn lines(&self, isa: Isa, whole: &Line<'_>, chunk: &Range<usize>, y: &mut [&mut [f32]]) {
+        let width = self.axes[1].output;
+        let mut position = chunk.start;
+        while position < chunk.end {
+            let (row, first) = (position / width, position % width);
+            let outputs = first..width.min(first + chunk.end - position);
+            let place = whole.place + position - chunk.start;
+            position += outputs.len();
+            line(isa, &Line { row, outputs, place, ..*whole }, y);
+        }
+    }
+}
+
+/// One long row, where every output is the input at the same place.
+fn flattened(axes: [Axis; 2]) -> [Axis; 2] {
+    let [height, width] = &axes;
+    if !axes.iter().all(Axis::is_pointwise) {
+        return axes;
+    }
+    let plane = height.input * width.input;
+    [Axis::UNIT, Axis { input: plane, output: plane, ..Axis::UNIT }]
+}

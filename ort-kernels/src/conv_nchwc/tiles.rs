@@ -1,0 +1,218 @@
+//! The register tiles, written once for every width of registers.
+
+/// Calls `$tile::<R, F, C>` for as many positions and output blocks as there are, and the constant.
+macro_rules! by_size {
+    (($r:expr, $f:expr): [$($rs:literal)+] x $fs:tt, $c:expr => $cs:tt $tile:ident $args:tt) => {
+        match $r {
+            $($rs => by_size!(@f $f => $fs, $c => $cs, $tile [$rs] $args),)+
+            n => unreachable!("invariant: a tile has no {n} positions"),
+        }
+    };
+    (@f $f:expr => [$($fs:literal)+], $c:expr => $cs:tt, $tile:ident [$r:literal] $args:tt) => {
+        match $f {
+            $($fs => by_size!(@c $c => $cs, $tile [$r $fs] $args),)+
+            n => unreachable!("invariant: a set has no {n} blocks"),
+        }
+    };
+    (@c $c:expr => [$($cs:literal)+], $tile:ident $size:tt $args:tt) => {
+        match $c {
+            $($cs => by_size!(@call $tile $size $cs $args),)+
+            n => unreachable!("invariant: a set has no {n} blocks"),
+        }
+    };
+    (@call $tile:ident [$r:literal $f:literal] $c:literal ($($arg:expr),+)) => {
+        $tile::<$r, $f, $c>($($arg),+)
+    };
+}
+
+/// What the sums of a tile of `R` by `F` start from. As `finish!` no function: sums whose address
+/// is taken would live in memory.
+macro_rules! start {
+    ($line:ident, $first:ident, $y:ident) => {{
+        let mut sums = [[zero(); F]; R];
+        let start = $line.merge.start;
+        for f in 0..F {
+            let y = &$y[f].as_chunks::<LANES>().0[$line.places::<R>($first)];
+            let bias = match start.bias {
+                Some(bias) => load(&bias[f * LANES..]),
+                None => zero(),
+            };
+            for r in 0..R {
+                sums[r][f] = if start.is_sum { add(load(&y[r]), bias) } else { bias };
+            }
+        }
+        sums
+    }};
+}
+
+/// Stores the sums of a tile, clamped.
+macro_rules! finish {
+    ($sums:ident, $line:ident, $first:ident, $y:ident) => {
+        let (low, high) = (splat($line.merge.min), splat($line.merge.max));
+        for f in 0..F {
+            let y = &mut $y[f].as_chunks_mut::<LANES>().0[$line.places::<R>($first)];
+            for r in 0..R {
+                // Both return their second operand when either is NaN, so NaN passes through.
+                store(&mut y[r], min(high, max(low, $sums[r][f])));
+            }
+        }
+    };
+}
+
+/// The most positions of a tile.
+pub(super) const TILE: usize = 6;
+/// The most positions of a depthwise tile: sums enough to hide the latency of a multiply-add.
+pub(super) const LANE_TILE: usize = 8;
+
+/// The tiles of a variant, for sets of as many output blocks as `$filters` lists, and `line`, which
+/// chooses among them.
+///
+/// Where it stands, `load` and `store` take a register of `LANES` floats from and to a slice, and
+/// `zero`, `splat`, `add`, `fmadd`, `min` and `max` are its instructions, of which the last two
+/// return their second operand when either is NaN.
+macro_rules! tiles {
+    ($isa:ident, $filters:tt) => {
+        pub(super) fn line(token: $isa, line: &Line<'_>, y: &mut [&mut [f32]]) {
+            match line.form {
+                Form::Blocks => line.each_tile(TILE, |first, len| {
+                    by_size!((len, y.len()): [1 2 3 4 5 6] x $filters, usize::from(line.is_pointwise()) => [0 1]
+                        blocks(token, line, first, y));
+                }),
+                Form::Planes => line.each_tile(TILE, |first, len| {
+                    by_size!((len, y.len()): [1 2 3 4 5 6] x $filters, line.step(first, len) => [0 1 2]
+                        planes(token, line, first, y));
+                }),
+                Form::Depthwise => {
+                    let (window, padded) = (line.window(), &mut [[0.0; LANES]; MAX_WINDOW]);
+                    line.each_tile(LANE_TILE, |first, len| {
+                        if window == 0 {
+                            by_size!((len, y.len()): [1 2 3 4 5 6 7 8] x [1], line.step(first, len) => [0 1 2]
+                                depthwise(token, line, first, y));
+                        } else {
+                            by_size!((len, y.len()): [1 2 3 4 5 6 7 8] x [1], window => [31 32 51 52]
+                                windows(token, line, first, y, padded));
+                        }
+                    });
+                }
+            }
+        }
+
+        kernel! {
+            /// `R` positions from `first` on, by `F` output blocks. `POINTWISE`: filters are one tap.
+            $isa => fn blocks<const R: usize, const F: usize, const POINTWISE: usize>(
+                line: &Line<'_>,
+                first: usize,
+                y: &mut [&mut [f32]],
+            ) {
+                let mut sums = start!(line, first, y);
+                // Loops of one step vanish.
+                let (taps_y, n_taps) = if POINTWISE == 1 { (0..1, 1) } else { (line.taps_y(), line.n_taps()) };
+                for input in 0..line.inputs {
+                    for tap_y in taps_y.clone() {
+                        let row = line.row::<LANES>(input, tap_y);
+                        for tap in 0..n_taps {
+                            let x = line.pixels::<LANES, R, 0>(row, first, tap);
+                            let w = line.tap::<LANES, LANES, F>(input, tap_y, tap);
+                            for k in 0..LANES {
+                                let mut lanes = [zero(); F];
+                                for f in 0..F {
+                                    lanes[f] = load(&w[f][k]);
+                                }
+                                for r in 0..R {
+                                    let x = splat(x[r][k]);
+                                    for f in 0..F {
+                                        sums[r][f] = fmadd(x, lanes[f], sums[r][f]);
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+                finish!(sums, line, first, y);
+            }
+        }
+
+        kernel! {
+            /// `R` positions from `first` on, by `F` output blocks; `S` is the step.
+            $isa => fn planes<const R: usize, const F: usize, const S: usize>(
+                line: &Line<'_>,
+                first: usize,
+                y: &mut [&mut [f32]],
+            ) {
+                let mut sums = start!(line, first, y);
+                let taps_y = line.taps_y();
+                for input in 0..line.inputs {
+                    for tap_y in taps_y.clone() {
+                        let row = line.row::<1>(input, tap_y);
+                        let w = line.taps::<LANES, 1, F>(input, tap_y, line.n_taps());
+                        for tap in 0..line.n_taps() {
+                            let x = line.pixels::<1, R, S>(row, first, tap);
+                            let mut lanes = [zero(); F];
+                            for f in 0..F {
+                                lanes[f] = load(&w[f][tap][0]);
+                            }
+                            for r in 0..R {
+                                let x = splat(x[r][0]);
+                                for f in 0..F {
+                                    sums[r][f] = fmadd(x, lanes[f], sums[r][f]);
+                                }
+                            }
+                        }
+                    }
+                }
+                finish!(sums, line, first, y);
+            }
+        }
+
+        kernel! {
+            /// `R` positions from `first` on, of `F` = 1 blocks, for any filter; `S` is the step.
+            $isa => fn depthwise<const R: usize, const F: usize, const S: usize>(
+                line: &Line<'_>,
+                first: usize,
+                y: &mut [&mut [f32]],
+            ) {
+                let mut sums = start!(line, first, y);
+                for tap_y in line.taps_y() {
+                    let row = line.row::<LANES>(0, tap_y);
+                    let [w] = line.taps::<LANES, 1, 1>(0, tap_y, line.n_taps());
+                    for (tap, w) in w.iter().enumerate() {
+                        let x = line.pixels::<LANES, R, S>(row, first, tap);
+                        let w = load(&w[0]);
+                        for r in 0..R {
+                            sums[r][0] = fmadd(load(x[r]), w, sums[r][0]);
+                        }
+                    }
+                }
+                finish!(sums, line, first, y);
+            }
+        }
+
+        kernel! {
+            /// `R` positions from `first` on, of `F` = 1 blocks, for filters `WINDOW / 10` wide and of
+            /// stride `WINDOW % 10`: a pixel that several outputs read is loaded once.
+            $isa => fn windows<const R: usize, const F: usize, const WINDOW: usize>(
+                line: &Line<'_>,
+                first: usize,
+                y: &mut [&mut [f32]],
+                padded: &mut [[f32; LANES]; MAX_WINDOW],
+            ) {
+                let (n_taps, stride) = (WINDOW / 10, WINDOW % 10);
+                let mut sums = start!(line, first, y);
+                for tap_y in line.taps_y() {
+                    let row = line.row::<LANES>(0, tap_y);
+                    let [w] = line.taps::<LANES, 1, 1>(0, tap_y, n_taps);
+                    // A length the compiler knows, so that indices below it need no check.
+                    let len = (R - 1) * stride + n_taps;
+                    let x = &line.adjacent(row, first, len, padded)[..len];
+                    for tap in 0..n_taps {
+                        let w = load(&w[tap][0]);
+                        for r in 0..R {
+                            sums[r][0] = fmadd(load(&x[r * stride + tap]), w, sums[r][0]);
+                        }
+                    }
+                }
+                finish!(sums, line, first, y);
+            }
+        }
+    };
+}

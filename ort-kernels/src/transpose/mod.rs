@@ -1,0 +1,85 @@
+//! `y[j, i] = x[i, j]` in f32, tile by tile in registers.
+
+/// A register tile: its name and how many rows and columns it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// `<isa>_<rows>x<columns>`, the name of its file.
+    pub name: &'static str,
+    /// Rows, and columns.
+    pub size: usize,
+}
+
+ladder! {
+    fn tiles(size: [usize; 2], x: (&[f32], usize), y: (&mut [f32], usize));
+    Avx512 => avx512_16x16, Avx2 => avx2_8x8; generic
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx2_8x8::transpose8;
+
+/// `y[j·y_stride + i] = x[i·x_stride + j]` for every row `i` and column `j` of `size`; the rest of
+/// `y` stays what it is.
+///
+/// Fastest where one of the two is a multiple of the tile, and the other is long.
+///
+/// # Panics
+/// If an element that this names does not exist.
+pub fn transpose(
+    isa: crate::Isa,
+    size: [usize; 2],
+    (x, x_stride): (&[f32], usize),
+    (y, y_stride): (&mut [f32], usize),
+) {
+    tiles(isa, size, (x, x_stride), (y, y_stride));
+}
+
+/// Describes the tile that serves `isa`.
+#[must_use]
+pub fn variant(isa: crate::Isa) -> Variant {
+    best(isa)
+}
+
+/// Calls `tile` with the size and the first elements of every tile, at most `T` by `T`.
+#[inline(always)]
+fn each_tile<const T: usize>(
+    [rows, columns]: [usize; 2],
+    (x, x_stride): (&[f32], usize),
+    (y, y_stride): (&mut [f32], usize),
+    tile: impl Fn([usize; 2], &[f32], &mut [f32]),
+) {
+    for i in (0..rows).step_by(T) {
+        for j in (0..columns).step_by(T) {
+            let size = [T.min(rows - i), T.min(columns - j)];
+            tile(size, &x[i * x_stride + j..], &mut y[j * y_stride + i..]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{all, transpose};
+    use crate::Isa;
+
+    /// No row, one, a tile of either size, and one less and more; strides with room after a row.
+    pub(super) fn agrees_with_generic(isa: Isa) {
+        let sizes = [0, 1, 3, 7, 8, 9, 15, 16, 17, 40];
+        for (rows, columns) in sizes.iter().flat_map(|&i| sizes.map(|j| (i, j))) {
+            for room in [0, 5] {
+                let (from, to) = (columns + room, rows + room);
+                let x: Vec<f32> = (0..rows * from).map(|i| i as f32).collect();
+                let mut y = vec![-1.0; columns * to];
+                transpose(isa, [rows, columns], (&x, from), (&mut y, to));
+                for (at, &found) in y.iter().enumerate() {
+                    let (j, i) = (at / to, at % to);
+                    let expected = if i < rows { x[i * from + j] } else { -1.0 };
+                    assert_eq!(found, expected, "{isa:?}: [{i}, {j}] of [{rows}, {columns}]");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_become_columns_whatever_the_size() {
+        all().filter_map(|(_, isa)| isa).for_each(agrees_with_generic);
+    }
+}
