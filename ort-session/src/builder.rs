@@ -184,7 +184,7 @@ impl SessionBuilder {
             before,
             providers: self.providers,
             n_threads,
-            start,
+            time: start.elapsed(),
         })
     }
 }

@@ -1,13 +1,13 @@
 //! Graphs and nodes as a file has them.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use ort_format::record::{self, AttributeValue};
 
 use super::ExportError;
 use super::homes::Place;
-use super::scope::Scope;
+use super::scope::{Scope, numbered};
 use super::types::{tensor, value_info};
 use crate::attrs::Attr;
 use crate::graph::Node;
@@ -40,9 +40,11 @@ impl<'e> Exporter<'e> {
     pub(super) fn graph<'g>(&self, scope: &Scope<'g, '_>) -> Result<Exported<'g>, ExportError> {
         let graph = scope.graph;
         let mut nodes = Vec::with_capacity(graph.n_nodes());
+        let mut names = HashSet::new();
         for (index, &id) in scope.nodes.iter().enumerate() {
             let index = u32::try_from(index).map_err(|_| ExportError::TooManyNodes)?;
-            nodes.push(self.node(graph.node(id), index, scope)?);
+            let node = self.node(graph.node(id), index, scope)?;
+            nodes.push(record::Node { name: node_name(graph.node(id), &mut names), ..node });
         }
         let names = |ids: &[_]| ids.iter().map(|&id| scope.name(Some(id))).collect();
         let (inputs, outputs): (Vec<_>, Vec<_>) = (names(graph.inputs()), names(graph.outputs()));
@@ -76,7 +78,6 @@ impl<'e> Exporter<'e> {
             attributes.push(record::Attribute::new(name, value));
         }
         Ok(record::Node {
-            name: node.name.as_str().into(),
             domain: node.domain.as_str().into(),
             since_version: node.since_version,
             index,
@@ -156,6 +157,18 @@ impl<'e> Exporter<'e> {
         }
         counts
     }
+}
+
+/// A node's name, numbered if another node of the graph has it: ONNX Runtime (1.31) wants none or one
+/// of its own.
+fn node_name<'g>(node: &'g Node, names: &mut HashSet<Cow<'g, str>>) -> Cow<'g, str> {
+    let name = Cow::Borrowed(node.name.as_str());
+    let is_free = |name: &str| !names.contains(name);
+    let name = if is_free(&name) { name } else { numbered(&name, is_free) };
+    if !name.is_empty() {
+        names.insert(name.clone());
+    }
+    name
 }
 
 /// How many formal inputs an operator has: every one is bound by some constraint.

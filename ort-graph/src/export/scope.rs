@@ -79,13 +79,8 @@ impl<'g, 's> Scope<'g, 's> {
     fn place(&mut self, (graph, id): Place<'g>) -> Cow<'g, str> {
         let name = graph.value(id).name.as_str();
         let is_free = |text: &str| !text.is_empty() && self.find(text).is_none();
-        let name = if is_free(name) {
-            Cow::Borrowed(name)
-        } else {
-            let numbered = (1..).map(|n: u64| format!("{name}_{n}"));
-            let is_new = |text: &String| is_free(text) && !self.is_wanted(text);
-            Cow::Owned({ numbered }.find(is_new).unwrap_or_default())
-        };
+        let is_new = |text: &str| is_free(text) && !self.is_wanted(text);
+        let name = if is_free(name) { Cow::Borrowed(name) } else { numbered(name, is_new) };
         self.places.insert(name.clone(), (graph, id));
         self.order.push(name.clone());
         name
@@ -149,4 +144,10 @@ impl<'g, 's> Scope<'g, 's> {
     pub(super) fn values(&self) -> impl Iterator<Item = (&Cow<'g, str>, Place<'g>)> {
         self.order.iter().filter_map(|name| Some((name, *self.places.get(name)?)))
     }
+}
+
+/// The first of `name_1`, `name_2`, … that is free.
+pub(super) fn numbered(name: &str, is_free: impl Fn(&str) -> bool) -> Cow<'static, str> {
+    let names = (1..).map(|n: u64| format!("{name}_{n}"));
+    Cow::Owned({ names }.find(|name| is_free(name)).unwrap_or_default())
 }

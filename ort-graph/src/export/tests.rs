@@ -120,6 +120,26 @@ fn a_name_means_one_value_wherever_it_stands() {
 }
 
 #[test]
+fn nodes_of_a_graph_have_names_of_their_own() {
+    let graph = r#"graph() -> () {
+        a: float[] = Op-1 "node" ()
+        b: float[] = Op-1 "node" [body: graph() -> () { c: float[] = Op-1 "node" () }] ()
+        d: float[] = Op-1 "node" ()
+        e: float[] = Op-1 ()
+        f: float[] = Op-1 ()
+    }"#;
+    let info = info();
+    record_of(graph, told(&info), |file| {
+        let names = |graph: &record::Graph<'_>| -> Vec<String> {
+            graph.nodes.iter().map(|node| node.name.to_string()).collect()
+        };
+        let main = &file.model.graph;
+        assert_eq!(names(main), ["node", "node_1", "node_2", "", ""]);
+        assert_eq!(names(main.nodes[1].attributes[0].g.as_ref().unwrap()), ["node"]);
+    });
+}
+
+#[test]
 fn a_constant_that_several_subgraphs_hold_is_written_once() {
     let graph = "graph(c: bool[]) -> (y) {
        w = const int16[300] fill 5

@@ -88,6 +88,8 @@ pub(crate) fn arbitrary_graph(captured: Option<&'static str>) -> impl Strategy<V
             let y = graph.add_value(format!("{name}{i}"), ty.into()).unwrap();
             let inputs = vec![Some(pick(picks[0])), None, Some(pick(picks[1]))];
             let (op_type, outputs) = ("Op".to_owned(), vec![None, Some(y)]);
+            // Two nodes may not have one name in a file.
+            let name = if i == 0 || name.is_empty() { name } else { format!("{name}{i}") };
             let new = NewNode {
                 name,
                 op_type,

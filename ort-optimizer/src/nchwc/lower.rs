@@ -205,7 +205,10 @@ impl<'s> Lowering<'s> {
             _ => vec![1.0; 4],
         };
         let scales = Tensor::from_slice(&[scales.len()], &scales)?;
-        inputs.extend([None, Some(self.patch.constant("scales", scales)?)]);
+        // No region, but before version 13 the input had to be there.
+        let roi = Tensor::zeros(DType::F32, &[0])?;
+        let operands = [self.patch.constant("roi", roi)?, self.patch.constant("scales", scales)?];
+        inputs.extend(operands.map(Some));
         let coordinates = "coordinate_transformation_mode";
         let text = |text: &str| Attr::String(text.to_owned());
         let or = |name, default| node.attrs.get(name).cloned().unwrap_or_else(|| text(default));

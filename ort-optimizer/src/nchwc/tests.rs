@@ -96,10 +96,11 @@ fn pools_enlargements_and_elementwise_operators_become_plain() {
             6 nodes
             graph(x: float[1,24,4,4]) -> (y) {
               six = const float[] 6
+              roi = const float[0] []
               scales = const float[4] [1, 1, 2, 2]
               b_2 = MaxPool-12 [ceil_mode: 1, kernel_shape: [2, 2]] (x)
               c_2 = AveragePool-19 [count_include_pad: 1, kernel_shape: [2, 2]] (x)
-              d_2 = Resize-13 [coordinate_transformation_mode: "half_pixel", mode: "linear", nearest_mode: "floor"] (b_2, _, scales)
+              d_2 = Resize-13 [coordinate_transformation_mode: "half_pixel", mode: "linear", nearest_mode: "floor"] (b_2, roi, scales)
               e_2 = GlobalAveragePool-1 (d_2)
               f_2 = Clip-13 (e_2, _, six)
               i_2 = Add-14 (c_2, f_2)
