@@ -12,7 +12,8 @@ pub(crate) struct DimNames(HashSet<Arc<str>>);
 impl DimNames {
     /// Gives each dimension that nothing is known of a name of its own, and to what follows from it
     /// the same. A name says nothing but that a number is the same wherever it stands, which holds
-    /// for the dimension of one value in one run.
+    /// for the dimension of one value in one run. Names that a file gives to what follows from other
+    /// dimensions make place for theirs.
     ///
     /// # Errors
     /// If nodes form a cycle.
@@ -22,9 +23,17 @@ impl DimNames {
         let mut given = HashSet::new();
         for node in graph.topological_order()? {
             graph.refine(node);
+            let inferred = graph.infer(node).unwrap_or_default();
             let outputs = graph.node(node).outputs.clone();
-            for output in outputs.into_iter().flatten() {
+            for (output, mut inferred) in outputs.into_iter().zip(inferred) {
+                let Some(output) = output else { continue };
                 let info = graph.value_mut(output);
+                // Of two names for one dimension, that which comes from the operands says more.
+                for (dim, inferred) in dims(&mut info.fact).zip(dims(&mut inferred)) {
+                    if matches!((&*dim, &*inferred), (Dim::Symbol(_), Dim::Symbol(_))) {
+                        dim.clone_from(inferred);
+                    }
+                }
                 for (axis, dim) in dims(&mut info.fact).enumerate() {
                     let name: Arc<str> = format!("{}.{axis}", info.name).into();
                     if *dim == Dim::Unknown && !taken.contains(&name) {

@@ -117,7 +117,6 @@ fn concat(
     inputs: Vec<ValueId>,
 ) -> Result<ValueId, Refusal> {
     Ok(patch.output_of(NewNode {
-        name: site.node().name.clone(),
         op_type: "Concat".to_owned(),
         since_version: newest(site, &[4, 11, 13]),
         inputs: inputs.into_iter().map(Some).collect(),

@@ -94,7 +94,6 @@ fn node(
     output: ValueId,
 ) -> NewNode {
     NewNode {
-        name: site.node().name.clone(),
         op_type: op_type.to_owned(),
         since_version: newest(site, versions),
         inputs: inputs.into_iter().map(Some).collect(),
