@@ -3,7 +3,7 @@
 
     python3 tools/check_with_onnxruntime.py --rewrite 'target/release/examples/rewrite' [CASE ...]
     python3 tools/check_with_onnxruntime.py --optimize target/release/ort-cli \\
-        [--levels disable,basic,extended,layout,all] [--model '*.raw.ort'] [CASE ...]
+        [--levels disable,basic,extended,layout] [--model '*.raw.ort'] [CASE ...]
 
 --rewrite: the command makes our version of a `.ort` file; {in} and {out} stand for the two paths,
 which go to its end if it does not name them. onnxruntime runs both files at ORT_DISABLE_ALL on the
@@ -54,7 +54,7 @@ from peers import tensors
 ROOT = environment.TOOLS.parent
 FIXTURE = ROOT / "ort-conformance/fixtures/node_cases.bin"
 FATAL_ONLY = 4
-LEVELS = ["disable", "basic", "extended", "layout", "all"]
+LEVELS = ["disable", "basic", "extended", "layout"]
 AS_IT_IS = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
 DEFAULT = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
 ROW = "{:34} {:8} {:>11} {:>9} {:>9} {:>9}  {}"

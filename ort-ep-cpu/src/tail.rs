@@ -47,6 +47,7 @@ impl From<Function> for Tail {
             Function::Clip { min, max } => Activation::Clip { min, max },
             Function::HardSigmoid { alpha, beta } => Activation::HardSigmoid { alpha, beta },
             Function::HardSwish => Activation::HardSwish,
+            Function::QuickGelu { alpha } => Activation::Silu { alpha },
             _ => return Self::After(function),
         })
     }

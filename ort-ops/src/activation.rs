@@ -53,6 +53,11 @@ pub enum Activation {
     },
     /// `x · max(0, min(1, x/6 + 1/2))`.
     HardSwish,
+    /// `x / (1 + exp(−alpha·x))`.
+    QuickGelu {
+        /// The factor of the exponent.
+        alpha: f32,
+    },
     /// `x < 0 ? alpha·(exp(x) − 1) : x`.
     Elu {
         /// The limit of the negative side, negated.
@@ -123,6 +128,7 @@ impl Activation {
             "Clip" => (Self::Clip { min: first(f32::MIN), max: second(f32::MAX) }, 2),
             "HardSigmoid" => (Self::HardSigmoid { alpha: first(0.2), beta: second(0.5) }, 2),
             "HardSwish" => (Self::HardSwish, 0),
+            "QuickGelu" => (Self::QuickGelu { alpha: first(1.702) }, 1),
             "Elu" => (Self::Elu { alpha: first(1.0) }, 1),
             "Selu" => (Self::Selu { alpha: first(1.673_263_2), gamma: second(1.050_701) }, 2),
             "Softplus" => (Self::Softplus, 0),
@@ -160,6 +166,7 @@ impl Activation {
             Self::Clip { min, max } => at_most(at_least(x, wide(min)), wide(max)),
             Self::HardSigmoid { alpha, beta } => unit(wide(alpha) * x + wide(beta)),
             Self::HardSwish => x * unit(x / 6.0 + 0.5),
+            Self::QuickGelu { alpha } => x / (1.0 + (-wide(alpha) * x).exp()),
             Self::Elu { alpha } => elu(x, wide(alpha)),
             Self::Selu { alpha, gamma } => wide(gamma) * elu(x, wide(alpha)),
             Self::Softplus => softplus(x),

@@ -18,10 +18,6 @@ use crate::optimized::{OperatorCounts, Optimized};
 use crate::session::Session;
 use crate::threads::default_count;
 
-/// Passes that make operators for which ONNX Runtime (1.31) has no CPU kernel: functions that it
-/// takes apart when it reads an ONNX file, but not when it reads an ORT file.
-const NOT_PORTABLE: [&str; 1] = ["HardSwishFusion"];
-
 /// Settings of a session to be.
 #[derive(Clone, Debug, Default)]
 pub struct SessionBuilder {
@@ -139,15 +135,15 @@ impl SessionBuilder {
     }
 
     /// Optimizes the graph of a file, to save it, or to see what becomes of it, or to build a
-    /// session of it. Passes that make operators without a kernel in ONNX Runtime are left out, so
-    /// that it can run what is saved; a session built at once has them.
+    /// session of it. ONNX Runtime (1.31) runs what is saved at levels up to `layout`, there on a
+    /// machine with vectors as wide; level `all` has forms that only we compute.
     ///
     /// # Errors
     /// If the file cannot be had, is not sound, or holds a model that cannot run here.
     pub fn optimize_from_file(self, path: impl AsRef<Path>) -> Result<Optimized, SessionError> {
         let start = Instant::now();
         let bytes = ModelBytes::from_path(path, self.load)?;
-        self.disable_optimizers(NOT_PORTABLE).optimized(bytes, start)
+        self.optimized(bytes, start)
     }
 
     /// The same with a model in memory.
@@ -155,7 +151,7 @@ impl SessionBuilder {
     /// # Errors
     /// If the bytes are not sound, or hold a model that cannot run here.
     pub fn optimize(self, bytes: ModelBytes) -> Result<Optimized, SessionError> {
-        self.disable_optimizers(NOT_PORTABLE).optimized(bytes, Instant::now())
+        self.optimized(bytes, Instant::now())
     }
 
     fn optimized(mut self, bytes: ModelBytes, start: Instant) -> Result<Optimized, SessionError> {

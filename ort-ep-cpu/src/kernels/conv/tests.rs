@@ -66,7 +66,7 @@ fn padding_follows_its_name() {
 
 #[test]
 fn bias_residual_and_activation_come_in_this_order() {
-    for name in ["", "Relu", "LeakyRelu", "Sigmoid", "HardSwish", "Softsign"] {
+    for name in ["", "Relu", "LeakyRelu", "Sigmoid", "HardSwish", "QuickGelu", "Softsign"] {
         for (group, x, w) in [
             (1, [2, 6, 9, 8], [20, 6, 3, 3]),
             (2, [1, 6, 9, 8], [4, 3, 3, 3]),

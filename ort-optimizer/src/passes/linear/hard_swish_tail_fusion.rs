@@ -4,8 +4,8 @@
 //! ```text
 //! HardSwish(y) = y · HardSigmoid(y; 1/6, 1/2) = y · clip(y + 3, 0, 6) / 6
 //! ```
-//! A pass of our own, of the last level: ONNX Runtime's FusedConv and FusedGemm do not know the
-//! function.
+//! A pass of our own, of the last level: ONNX Runtime's FusedGemm does not know the function, and its
+//! FusedConv (1.31) does so without saying.
 
 use ort_graph::{Attr, Attrs};
 use ort_ops::ops::activation::Activation;

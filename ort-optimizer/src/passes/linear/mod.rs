@@ -25,4 +25,5 @@ passes! {
     gemm_activation_fusion,
     conv_add_activation_fusion,
     hard_swish_tail_fusion,
+    quick_gelu_tail_fusion,
 }

@@ -14,14 +14,14 @@ pub(super) const fn is_allowed(activation: Activation, is_free: bool) -> bool {
         | Activation::Sigmoid
         | Activation::Clip { .. }
         | Activation::HardSigmoid { .. } => true,
-        Activation::HardSwish => is_free,
+        Activation::HardSwish | Activation::QuickGelu { .. } => is_free,
         _ => false,
     }
 }
 
 /// The attributes by which a convolution does what `node` does to its result.
 pub(super) fn attrs_of(graph: &Graph, node: &Node, is_free: bool) -> Option<Attrs> {
-    if !node.domain.is_empty() {
+    if !node.domain.is_empty() && node.op_type != "QuickGelu" {
         return None;
     }
     let float = |name: &str, default: f32| match node.attrs.get(name) {
@@ -36,6 +36,7 @@ pub(super) fn attrs_of(graph: &Graph, node: &Node, is_free: bool) -> Option<Attr
     let params = match node.op_type.as_str() {
         "Relu" | "Sigmoid" | "Tanh" => Vec::new(),
         "HardSwish" if is_free => Vec::new(),
+        "QuickGelu" if is_free => vec![float("alpha", 1.702)],
         "LeakyRelu" => vec![float("alpha", 0.01)],
         "HardSigmoid" => vec![float("alpha", 0.2), float("beta", 0.5)],
         "Clip" => vec![bound(1, "min", f32::MIN)?, bound(2, "max", f32::MAX)?],
