@@ -29,11 +29,7 @@ pub(crate) const PASS: Pass = Pass {
     },
 };
 
-fn rules(
-    plain: &'static str,
-    name: &'static str,
-    attrs: fn(&Match<'_>) -> Attrs,
-) -> [Rule; 2] {
+fn rules(plain: &'static str, name: &'static str, attrs: fn(&Match<'_>) -> Attrs) -> [Rule; 2] {
     with_and_without_bias(plain).map(|product| {
         let after = fused(name, &product, attrs);
         rule(op("QuickGelu", [product]).of("com.microsoft"), after).when(expect_f32)
