@@ -3,6 +3,7 @@
 mod compact;
 mod edit;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use ort_tensor::Tensor;
@@ -347,6 +348,11 @@ impl Node {
     /// Every value it depends on: inputs and captured values, repeated ones repeated.
     pub fn reads(&self) -> impl Iterator<Item = ValueId> {
         self.inputs.iter().flatten().chain(&self.captured).copied()
+    }
+
+    /// What it means, if that is a `T`.
+    pub fn operator<T: Operator>(&self) -> Option<&T> {
+        (&*self.op as &dyn Any).downcast_ref()
     }
 
     /// Its name, or its operator if it has none.

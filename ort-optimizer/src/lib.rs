@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cut;
 mod dim_names;
 mod driver;
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The kernels. `kernels!` declares each file and registers what it defines, in the order in which
 //! they are asked: the first that takes a node compiles it.
 
-use std::any::Any;
 use std::ops::Range;
 
 use ort_ep::{Claim, CompileError, Kernel, PackStore};
@@ -66,7 +65,7 @@ impl<'a> Compiler<'a> {
 
 /// The operator of a node, if it is a `T`.
 pub(crate) fn op<T: Operator>(graph: &Graph, id: NodeId) -> Option<&T> {
-    (&*graph.get_node(id)?.op as &dyn Any).downcast_ref()
+    graph.get_node(id)?.operator()
 }
 
 /// `named!(isa => "gemm_f32": "avx512_14x32", "avx2_6x16", "generic")`: the name of a variant.

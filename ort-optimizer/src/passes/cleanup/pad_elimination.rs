@@ -2,8 +2,6 @@
 //!
 //! A pass of our own: ONNX Runtime has none like it.
 
-use std::any::Any;
-
 use ort_ops::ops::pad::Pad;
 
 use crate::matching::Match;
@@ -24,7 +22,7 @@ pub(crate) const PASS: Pass = Pass {
 
 fn adds_nothing(found: &Match<'_>) -> Result<(), Refusal> {
     let node = found.root();
-    let own = (&*node.op as &dyn Any).downcast_ref::<Pad>().and_then(|pad| pad.pads.clone());
+    let own = node.operator::<Pad>().and_then(|pad| pad.pads.clone());
     let given = node.inputs.get(1).copied().flatten();
     let pads = own.or_else(|| found.graph.fact(given?).ints());
     match pads {

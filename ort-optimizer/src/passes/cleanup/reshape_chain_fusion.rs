@@ -7,8 +7,6 @@
 //! where the shape is known without `r(x)`. Unsqueezes in a row stay, which cost nothing: patterns of
 //! masks have them. A pass of our own: ONNX Runtime has none like it.
 
-use std::any::Any;
-
 use ort_graph::{Attrs, Dim, NewNode, Node, Patch, ValueId};
 use ort_ops::ops::reshape::Reshape;
 use ort_tensor::Tensor;
@@ -45,7 +43,7 @@ impl Rewrite for ReshapeChainFusion {
         let Some(&Some(x)) = first.inputs.first() else { return Ok(None) };
         let mut patch = Patch::new(graph);
         let dims = |value: ValueId| graph.fact(value).dims();
-        let (shape, since_version, attrs) = match (&*last.op as &dyn Any).downcast_ref() {
+        let (shape, since_version, attrs) = match last.operator() {
             Some(Reshape { shape: Some(_), .. }) => {
                 return Err(Refusal("its shape is an attribute"));
             }

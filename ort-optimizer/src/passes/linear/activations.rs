@@ -5,7 +5,6 @@ use ort_ops::ops::activation::Activation;
 use ort_ops::ops::clip::Clip;
 use ort_tensor::DType;
 
-use super::channels::operator;
 use crate::matching::Match;
 use crate::pass::Refusal;
 use crate::pattern::{Pat, absent, op, var};
@@ -50,11 +49,11 @@ pub(super) fn expect_f32(found: &Match<'_>) -> Result<(), Refusal> {
 
 /// The parameters of the function that a node applies to its first input.
 pub(super) fn parameters(graph: &Graph, node: &Node) -> Result<Vec<f32>, Refusal> {
-    if let Some(clip) = operator::<Clip>(node) {
+    if let Some(clip) = node.operator::<Clip>() {
         let bounds = bounds(graph, node, clip).filter(|bounds| !bounds.iter().any(|b| b.is_nan()));
         return bounds.map(|bounds| bounds.to_vec()).ok_or(Refusal("its bounds are not known"));
     }
-    Ok(match operator::<Activation>(node) {
+    Ok(match node.operator::<Activation>() {
         None => Vec::new(),
         Some(&(Activation::Elu { alpha } | Activation::LeakyRelu { alpha })) => vec![alpha],
         Some(&Activation::ThresholdedRelu { alpha }) => vec![alpha],

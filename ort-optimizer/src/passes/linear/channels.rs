@@ -1,7 +1,5 @@
 //! Constants with one element for each channel: what a convolution can take into its weights.
 
-use std::any::Any;
-
 use ort_graph::{Dim, Node};
 use ort_ops::ops::batch_normalization::BatchNormalization;
 use ort_ops::ops::conv_transpose::ConvTranspose;
@@ -55,7 +53,7 @@ fn axis_of_channels(found: &Match<'_>) -> usize {
 /// The number of channels of the output of a convolution whose groups, if it is transposed, are one:
 /// else the weights have no axis for them.
 pub(super) fn n_channels(found: &Match<'_>) -> Result<usize, Refusal> {
-    let transposed = operator::<ConvTranspose>(found.node("conv"));
+    let transposed = found.node("conv").operator::<ConvTranspose>();
     if transposed.is_some_and(|conv| conv.group != 1) {
         return Err(Refusal(
             "a transposed convolution of groups mixes the channels of its weights",
@@ -91,13 +89,13 @@ pub(super) fn normalizing_parameters() -> [Pat; 4] {
 }
 
 fn epsilon(found: &Match<'_>) -> Result<Tensor, Refusal> {
-    let epsilon = operator::<BatchNormalization>(found.root()).map_or(0.0, |norm| norm.epsilon);
+    let epsilon = found.root().operator::<BatchNormalization>().map_or(0.0, |norm| norm.epsilon);
     number(f64::from(epsilon), found.fact("variance").dtype())
 }
 
 /// That the root is a BatchNormalization by constants of the type `dtype`, not in training.
 pub(super) fn expect_inference(found: &Match<'_>, dtype: Option<DType>) -> Result<(), Refusal> {
-    let norm = operator::<BatchNormalization>(found.root());
+    let norm = found.root().operator::<BatchNormalization>();
     if norm.is_none_or(|norm| norm.is_training || !norm.is_spatial) {
         return Err(Refusal("mean and variance are not those of the channels"));
     }
@@ -113,11 +111,6 @@ pub(super) fn expect_inference(found: &Match<'_>, dtype: Option<DType>) -> Resul
 pub(super) fn expect_broadcast(node: &Node) -> Result<(), Refusal> {
     // Before version 7 attributes say which axes meet.
     if node.since_version < 7 { Err(Refusal("its operands meet in an old way")) } else { Ok(()) }
-}
-
-/// The operator of a node, if it is a `T`.
-pub(super) fn operator<T: Any>(node: &Node) -> Option<&T> {
-    (&*node.op as &dyn Any).downcast_ref()
 }
 
 /// A float of this type.

@@ -5,7 +5,6 @@
 use ort_graph::{Attr, Attrs};
 use ort_ops::ops::clip::Clip;
 
-use super::channels::operator;
 use crate::matching::Match;
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal};
@@ -35,14 +34,14 @@ pub(crate) const PASS: Pass = Pass {
 };
 
 fn has_inputs(found: &Match<'_>) -> Result<(), Refusal> {
-    match operator(found.root()) {
+    match found.root().operator() {
         Some(Clip::Inputs) => Ok(()),
         _ => Err(Refusal("its bounds are attributes")),
     }
 }
 
 fn has_attributes(found: &Match<'_>) -> Result<(), Refusal> {
-    match operator(found.root()) {
+    match found.root().operator() {
         Some(Clip::Attributes { .. }) => Ok(()),
         _ => Err(Refusal("its bounds are inputs")),
     }
@@ -50,7 +49,7 @@ fn has_attributes(found: &Match<'_>) -> Result<(), Refusal> {
 
 fn clipped_at_0(found: &Match<'_>) -> (i32, Attrs) {
     let clip = found.root();
-    let min = match operator(clip) {
+    let min = match clip.operator() {
         Some(Clip::Attributes { min, .. }) => min.max(0.0),
         _ => 0.0,
     };

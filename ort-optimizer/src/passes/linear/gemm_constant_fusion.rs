@@ -15,7 +15,7 @@ use ort_tensor::{DType, Tensor};
 
 use super::channels::{
     expect_broadcast, expect_channels, expect_inference, ints, normalizing_factor,
-    normalizing_parameters, number, operator,
+    normalizing_parameters, number,
 };
 use super::matrices::expect_bias;
 use crate::matching::Match;
@@ -82,7 +82,7 @@ fn with_whole_bias(found: &Match<'_>) -> (i32, Attrs) {
 
 /// The product, of floats.
 fn gemm_of(found: &Match<'_>) -> Result<Gemm, Refusal> {
-    let gemm = operator::<Gemm>(found.node("Gemm")).copied();
+    let gemm = found.node("Gemm").operator::<Gemm>().copied();
     let is_float = found.fact("a").dtype().is_some_and(DType::is_float);
     match gemm {
         Some(gemm) if is_float && gemm.beta != 0.0 => Ok(gemm),

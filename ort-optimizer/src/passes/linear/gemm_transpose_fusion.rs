@@ -8,7 +8,6 @@
 
 use ort_graph::{Attr, Attrs, Node};
 
-use super::channels::operator;
 use crate::matching::Match;
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal};
@@ -55,7 +54,7 @@ fn swap(found: &Match<'_>) -> (i32, Attrs) {
 
 fn flags<'a>(found: &Match<'a>) -> (&'a Node, [bool; 2]) {
     let gemm = found.node("Gemm");
-    let flags = operator::<Gemm>(gemm).map(|gemm| [gemm.is_a_transposed, gemm.is_b_transposed]);
+    let flags = gemm.operator::<Gemm>().map(|gemm| [gemm.is_a_transposed, gemm.is_b_transposed]);
     (gemm, flags.unwrap_or_default())
 }
 

@@ -8,7 +8,6 @@ use ort_graph::Attrs;
 use ort_ops::ops::reduce::{Form, Reduce};
 use ort_tensor::DType;
 
-use super::channels::operator;
 use crate::matching::Match;
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal};
@@ -28,7 +27,7 @@ pub(crate) const PASS: Pass = Pass {
 
 fn is_spatial(found: &Match<'_>) -> Result<(), Refusal> {
     let (node, x) = (found.root(), found.fact("x"));
-    let Some(reduce) = operator::<Reduce>(node).filter(|op| op.form == Form::Mean) else {
+    let Some(reduce) = node.operator::<Reduce>().filter(|op| op.form == Form::Mean) else {
         return Err(Refusal("it is no mean"));
     };
     let rank = x.rank().filter(|&rank| rank >= 4).ok_or(Refusal("it is no mean of images"))?;

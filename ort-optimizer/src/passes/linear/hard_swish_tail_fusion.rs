@@ -12,7 +12,6 @@ use ort_ops::ops::activation::Activation;
 use ort_ops::ops::clip::Clip;
 
 use super::activations::{expect_f32, fused, with_and_without_bias};
-use super::channels::operator;
 use crate::matching::Match;
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal};
@@ -55,9 +54,9 @@ fn is_hard_swish(found: &Match<'_>) -> Result<(), Refusal> {
     expect_f32(found)?;
     let is_gate = found.get_node("HardSigmoid").is_none_or(|gate| {
         let sixth = Activation::HardSigmoid { alpha: 1.0 / 6.0, beta: 0.5 };
-        operator(gate) == Some(&sixth)
+        gate.operator() == Some(&sixth)
     });
-    let is_clipped = found.get_node("Clip").is_none_or(|clip| match operator(clip) {
+    let is_clipped = found.get_node("Clip").is_none_or(|clip| match clip.operator() {
         Some(Clip::Inputs) => clip.inputs.iter().flatten().count() == 3,
         Some(&Clip::Attributes { min, max }) => [min, max] == [0.0, 6.0],
         None => false,

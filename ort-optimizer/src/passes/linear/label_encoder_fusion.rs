@@ -7,7 +7,6 @@ use ort_graph::{Attr, Attrs, NewNode, Node, Patch};
 use ort_ops::ops::ml::label_encoder::LabelEncoder;
 use ort_tensor::{DType, Inputs, Output, Tensor, Value, ValueView};
 
-use super::channels::operator;
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
 
@@ -58,7 +57,7 @@ fn composed(first: &Node, second: &Node) -> Result<Attrs, Refusal> {
     let keys: Vec<(&str, &Attr)> =
         first.attrs.iter().filter(|(name, _)| name.starts_with("keys_")).collect();
     let &[(name, keys)] = keys.as_slice() else { return Err(wrong) };
-    let values = operator::<LabelEncoder>(first).map(|encoder| &encoder.values).ok_or(wrong)?;
+    let values = first.operator::<LabelEncoder>().map(|encoder| &encoder.values).ok_or(wrong)?;
     // The last of its values is what everything else leads to.
     let values = encoded(second, &encoded(first, &list(keys).ok_or(wrong)?)?)
         .and_then(|led_to| Ok((led_to, encoded(second, values)?)))?;

@@ -9,7 +9,6 @@ use ort_graph::{Attr, Attrs};
 use ort_ops::ops::matmul::MatMul;
 use ort_tensor::{DType, Number, Tensor, with_dtype};
 
-use super::channels::operator;
 use super::matrices::{expect_fused_matmul, fused_matmul_attrs};
 use crate::matching::Match;
 use crate::options::{Exactness, Level};
@@ -40,13 +39,13 @@ fn rules(domain: &'static str, name: &'static str) -> [Rule; 6] {
 }
 
 fn with_scale(found: &Match<'_>) -> Attrs {
-    let attrs = operator(found.node("product")).map(fused_matmul_attrs).unwrap_or_default();
+    let attrs = found.node("product").operator().map(fused_matmul_attrs).unwrap_or_default();
     attrs.with("alpha", Attr::Float(alpha(found).unwrap_or(1.0)))
 }
 
 /// The factor of the fused product, if its attribute can hold it.
 fn alpha(found: &Match<'_>) -> Option<f32> {
-    let own = f64::from(operator::<MatMul>(found.node("product"))?.alpha);
+    let own = f64::from(found.node("product").operator::<MatMul>()?.alpha);
     let s = found.constant("s")?;
     let factor = with_dtype!(s.dtype(), float, T => match s.as_slice::<T>() {
         Ok([s]) => s.to_f64(),

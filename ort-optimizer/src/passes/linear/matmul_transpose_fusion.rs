@@ -6,7 +6,6 @@
 use ort_graph::{Attr, Graph, NewNode, Node, Patch, ValueId};
 use ort_ops::ops::matmul::{Arrangement, MatMul};
 
-use super::channels::operator;
 use super::matrices::{expect_fused_matmul, fused_matmul_attrs};
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
@@ -27,7 +26,7 @@ impl Rewrite for MatmulTransposeFusion {
 
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
         let (graph, node) = (site.graph, site.node());
-        let Some(&op) = operator::<MatMul>(node) else { return Ok(None) };
+        let Some(&op) = node.operator::<MatMul>() else { return Ok(None) };
         let [Some(a), Some(b)] = node.inputs[..] else { return Ok(None) };
         let (of_a, of_b) = (transpose(graph, a), transpose(graph, b));
         if of_a.is_none() && of_b.is_none() {

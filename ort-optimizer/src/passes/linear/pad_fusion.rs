@@ -20,7 +20,6 @@ use ort_ops::ops::max_pool::MaxPool;
 use ort_ops::ops::pad::{Mode, Pad};
 use ort_tensor::{Tensor, with_dtype};
 
-use super::channels::operator;
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
 
@@ -89,7 +88,7 @@ impl<'a> Padded<'a> {
 /// The zeros that a Pad adds before and behind each spatial axis.
 fn border(graph: &Graph, pad: &Node) -> Result<Vec<i64>, Refusal> {
     let input = |index: usize| pad.inputs.get(index).copied().flatten();
-    let Some(op) = operator::<Pad>(pad) else { return Err(Refusal("it does not pad")) };
+    let Some(op) = pad.operator::<Pad>() else { return Err(Refusal("it does not pad")) };
     let value = input(2).map(|value| graph.constant(value));
     let is_zero =
         op.value.unwrap_or(0.0) == 0.0 && value.is_none_or(|value| value.is_some_and(is_zero));
@@ -125,10 +124,10 @@ fn with_padding(
     padded: Padded<'_>,
     border: &[i64],
 ) -> Result<Attrs, Refusal> {
-    if let Some(conv) = operator::<Conv>(node) {
+    if let Some(conv) = node.operator::<Conv>() {
         return Ok(node.attrs.clone().with("pads", sum(&conv.window, border)?));
     }
-    if let Some(pool) = operator::<AveragePool>(node) {
+    if let Some(pool) = node.operator::<AveragePool>() {
         let is_padded = pool.window.pads.as_ref().is_some_and(|pads| pads.iter().any(|&n| n > 0));
         if node.since_version < 7 || (is_padded && !pool.counts_padding) {
             return Err(Refusal("its own padding does not count"));
@@ -136,7 +135,7 @@ fn with_padding(
         let attrs = node.attrs.clone().with("pads", pooled(&pool.window, border)?);
         return Ok(attrs.with("count_include_pad", Attr::Int(1)));
     }
-    let Some(pool) = operator::<MaxPool>(node) else { return Err(Refusal("it has no window")) };
+    let Some(pool) = node.operator::<MaxPool>() else { return Err(Refusal("it has no window")) };
     if node.outputs.iter().skip(1).flatten().any(|&indices| graph.is_used(indices)) {
         return Err(Refusal("its indices count the border"));
     }
@@ -180,7 +179,7 @@ fn is_not_negative(graph: &Graph, value: ValueId, depth: usize) -> bool {
     let Some((id, 0)) = graph.producer(value).filter(|_| depth > 0) else { return false };
     let node = graph.node(id);
     let input = |index: usize| node.inputs.get(index).copied().flatten();
-    if let Some(conv) = operator::<Conv>(node) {
+    if let Some(conv) = node.operator::<Conv>() {
         return match conv.activation {
             Activation::Relu | Activation::Sigmoid | Activation::HardSigmoid { .. } => true,
             Activation::Clip { min, .. } => min >= 0.0,

@@ -4,7 +4,7 @@ use ort_graph::Patch;
 use ort_ops::ops::clip::Clip;
 
 use super::bounds::{drop_before, quantize_of};
-use super::coded::{Whole, operator};
+use super::coded::Whole;
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
 
@@ -41,7 +41,7 @@ impl Rewrite for ClipQuantFusion {
 /// The bounds; infinite where there is none.
 fn bounds(site: &Site<'_>) -> Option<[f32; 2]> {
     let node = site.node();
-    if let Clip::Attributes { min, max } = *operator::<Clip>(node)? {
+    if let Clip::Attributes { min, max } = *node.operator::<Clip>()? {
         return Some([min, max]);
     }
     let bound = |index: usize, absent: f32| match node.inputs.get(index).copied().flatten() {

@@ -1,8 +1,6 @@
 //! Codes, and what a DequantizeLinear or QuantizeLinear says they mean:
 //! `value = scale · (code − zero)`.
 
-use std::any::Any;
-
 use ort_graph::{Graph, NewNode, Node, NodeId, Patch, ValueId};
 use ort_ops::infer::normalize_axis;
 use ort_ops::ops::quantization::{DequantizeLinear, Granularity, QuantizeLinear};
@@ -37,7 +35,7 @@ impl<'a> Coded<'a> {
     pub(super) fn of(graph: &'a Graph, value: ValueId) -> Option<Self> {
         let (id, _) = graph.producer(value)?;
         let node = graph.node(id);
-        let op: &DequantizeLinear = operator(node)?;
+        let op: &DequantizeLinear = node.operator()?;
         let is_f32 = op.output_dtype.is_none_or(|dtype| dtype == DType::F32);
         let codes = node.inputs.first().copied().flatten().filter(|_| is_f32)?;
         Self::read(graph, id, codes, op.granularity)
@@ -57,7 +55,7 @@ impl<'a> Coded<'a> {
     /// The codes that a QuantizeLinear makes.
     pub(super) fn by(graph: &'a Graph, id: NodeId) -> Option<Self> {
         let node = graph.node(id);
-        let op: &QuantizeLinear = operator(node)?;
+        let op: &QuantizeLinear = node.operator()?;
         let values = graph.fact(node.inputs.first().copied().flatten()?).dtype();
         let is_f32 = op.precision.is_none_or(|precision| precision == DType::F32);
         let codes = node.outputs.first().copied().flatten();
@@ -161,11 +159,6 @@ fn scalar(id: ValueId, constant: &Tensor, patch: &mut Patch) -> Result<ValueId, 
     }
     let scalar = constant.reshaped(&[]).map_err(|_| TOO_LARGE)?;
     Ok(patch.constant("scalar", scalar)?)
-}
-
-/// The operator of a node, if it is a `T`.
-pub(super) fn operator<T: Any>(node: &Node) -> Option<&T> {
-    (&*node.op as &dyn Any).downcast_ref()
 }
 
 /// The same node, which reads `first` first.

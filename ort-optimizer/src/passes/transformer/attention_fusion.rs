@@ -11,7 +11,7 @@ use ort_graph::{Attr, Attrs, Dim, Graph, NewNode, NodeId, Patch, ValueId};
 use ort_ops::ops::microsoft::multi_head_attention::MultiHeadAttention;
 use ort_tensor::DType;
 
-use super::{newest, operator, terms};
+use super::{newest, terms};
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
 
@@ -31,7 +31,7 @@ impl Rewrite for AttentionFusion {
 
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
         let (graph, node) = (site.graph, site.node());
-        let Some(op) = operator::<MultiHeadAttention>(node) else { return Ok(None) };
+        let Some(op) = node.operator::<MultiHeadAttention>() else { return Ok(None) };
         let &[Some(q), Some(k), Some(v), ref rest @ ..] = &node.inputs[..] else {
             return Ok(None);
         };

@@ -6,7 +6,7 @@
 use ort_graph::{Graph, NewNode, Patch, ValueId};
 use ort_ops::ops::skip_layer_normalization::SkipLayerNormalization;
 
-use super::{has_same_dims, operator, terms};
+use super::{has_same_dims, terms};
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
 
@@ -26,7 +26,7 @@ impl Rewrite for BiasSkipLayerNormFusion {
 
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
         let (graph, norm) = (site.graph, site.node());
-        let Some(op) = operator::<SkipLayerNormalization>(norm) else { return Ok(None) };
+        let Some(op) = norm.operator::<SkipLayerNormalization>() else { return Ok(None) };
         let bias_at = if op.is_centered { 4 } else { 3 };
         let &[Some(x), Some(skip), ..] = &norm.inputs[..] else { return Ok(None) };
         if norm.inputs.get(bias_at).is_some_and(Option::is_some) {

@@ -33,7 +33,7 @@ fn is_clipped(found: &Match<'_>) -> Result<(), Refusal> {
     is_f32(found)?;
     let clip = found.node("Clip");
     let has_bounds = clip.inputs.iter().flatten().count() == 3;
-    match super::operator::<Clip>(clip) {
+    match clip.operator::<Clip>() {
         Some(Clip::Inputs) if has_bounds => Ok(()),
         Some(&Clip::Attributes { min: 0.0, max: 6.0 }) => Ok(()),
         _ => Err(Refusal("it is not held between 0 and 6")),

@@ -39,7 +39,7 @@ fn is_sixth(found: &Match<'_>) -> Result<(), Refusal> {
     if found.fact("x").dtype() == Some(DType::F64) {
         return Err(Refusal("a sixth of a float is none of a double"));
     }
-    match super::operator(found.node("HardSigmoid")) {
+    match found.node("HardSigmoid").operator() {
         Some(&Activation::HardSigmoid { alpha, beta }) if alpha == 1.0 / 6.0 && beta == 0.5 => {
             Ok(())
         }

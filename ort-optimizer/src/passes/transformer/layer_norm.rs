@@ -3,7 +3,7 @@
 use ort_graph::{Attr, Attrs, Dim, Fact, Graph, Node};
 use ort_ops::ops::reduce::{Form, Reduce};
 
-use super::{is_f32, operator};
+use super::is_f32;
 use crate::matching::Match;
 use crate::pass::Refusal;
 use crate::pattern::{Pat, constant, op, var};
@@ -104,7 +104,7 @@ fn axis(found: &Match<'_>) -> Option<usize> {
 
 /// The axes of a mean that keeps its dimensions.
 fn reduced(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
-    let op: &Reduce = operator(node)?;
+    let op: &Reduce = node.operator()?;
     let rank = i64::try_from(graph.fact(node.inputs.first().copied()??).rank()?).ok()?;
     let given = match node.inputs.get(1).copied().flatten() {
         Some(axes) => graph.fact(axes).ints()?,

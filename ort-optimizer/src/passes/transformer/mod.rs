@@ -3,9 +3,7 @@
 mod gelu;
 mod layer_norm;
 
-use std::any::Any;
-
-use ort_graph::{Fact, Graph, Node, Operator, ValueId};
+use ort_graph::{Fact, Graph, ValueId};
 use ort_ops::ops::gelu::Gelu;
 use ort_tensor::DType;
 
@@ -41,15 +39,10 @@ fn is_f32(found: &Match<'_>) -> Result<(), Refusal> {
 
 /// That the node `Gelu` of ai.onnx is the exact one, in f32.
 fn is_exact_gelu(found: &Match<'_>) -> Result<(), Refusal> {
-    match operator(found.node("Gelu")) {
+    match found.node("Gelu").operator() {
         Some(Gelu::Exact) => is_f32(found),
         _ => Err(Refusal("it is another Gelu")),
     }
-}
-
-/// The operator of a node, if it is a `T`.
-fn operator<T: Operator>(node: &Node) -> Option<&T> {
-    (&*node.op as &dyn Any).downcast_ref()
 }
 
 /// The terms of a sum, if the value is one.

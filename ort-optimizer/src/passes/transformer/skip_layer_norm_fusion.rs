@@ -8,7 +8,7 @@ use ort_graph::{Attr, Attrs, Fact, Graph, NewNode, Node, Patch};
 use ort_ops::ops::layer_normalization::LayerNormalization;
 use ort_tensor::DType;
 
-use super::{has_same_dims, operator, terms};
+use super::{has_same_dims, terms};
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
 
@@ -28,7 +28,7 @@ impl Rewrite for SkipLayerNormFusion {
 
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
         let (graph, norm) = (site.graph, site.node());
-        let Some(op) = operator::<LayerNormalization>(norm) else { return Ok(None) };
+        let Some(op) = norm.operator::<LayerNormalization>() else { return Ok(None) };
         let (Some(&Some(sum)), Some(&Some(y))) = (norm.inputs.first(), norm.outputs.first()) else {
             return Ok(None);
         };

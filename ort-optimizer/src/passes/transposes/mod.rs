@@ -3,7 +3,6 @@
 mod axes;
 mod broadcast;
 mod cost;
-mod cut;
 mod handlers;
 mod images;
 mod lists;

@@ -3,7 +3,7 @@
 //! A region holds values with the order in which each could be stored instead, and the nodes
 //! between them that could then be turned. Each node is turned or not; a value is needed turned,
 //! as it was, or both, and where its producer makes the other form a Transpose stands between. The
-//! cheapest choice is a minimum cut: turned nodes are on the near side of it.
+//! cheapest choice is a minimum cut: turned nodes are on the first side of it.
 
 use std::collections::HashSet;
 use std::collections::hash_map::{Entry, HashMap};
@@ -11,10 +11,10 @@ use std::collections::hash_map::{Entry, HashMap};
 use ort_graph::{Graph, NodeId, ValueId};
 
 use super::cost;
-use super::cut::{INFINITE, Network, SINK, SOURCE};
 use super::handlers;
 use super::perm::Perm;
 use super::turn::{Operand, Place, Side, Turn};
+use crate::cut::{NEVER, Network, Vertex};
 
 /// Regions grow no further than to so many nodes: the work for a Transpose is limited.
 const MOST_NODES: usize = 128;
@@ -184,7 +184,7 @@ impl<'g> Region<'g> {
             now += self.add_value(value, &mut vertices, &mut network);
         }
         let cut = network.cut();
-        let turned = vertices.into_iter().filter(|&(_, vertex)| cut.is_near[vertex]);
+        let turned = vertices.into_iter().filter(|&(_, vertex)| cut.is_first(vertex));
         let turned: HashSet<NodeId> = turned.map(|(node, _)| node).collect();
         (cut.cost < now).then_some(turned)
     }
@@ -194,7 +194,7 @@ impl<'g> Region<'g> {
     fn add_value(
         &self,
         value: ValueId,
-        vertices: &mut HashMap<NodeId, usize>,
+        vertices: &mut HashMap<NodeId, Vertex>,
         network: &mut Network,
     ) -> u64 {
         let (fact, perm) = (self.graph.fact(value), &self.perms[&value]);
@@ -214,19 +214,23 @@ impl<'g> Region<'g> {
                 let joined = order.then(&perm.inverse());
                 let existing = cost::of_existing(self.graph, self.graph.fact(from), &order, value);
                 now += existing;
-                network.edge(SOURCE, plain, existing);
-                network.edge(turned, SINK, cost::of_transpose(self.graph.fact(from), &joined));
+                network.edge(Network::FIRST, plain, existing);
+                network.edge(
+                    turned,
+                    Network::SECOND,
+                    cost::of_transpose(self.graph.fact(from), &joined),
+                );
             }
             Source::Constant => {}
-            Source::Given => network.edge(turned, SINK, moved),
+            Source::Given => network.edge(turned, Network::SECOND, moved),
         }
         for reader in self.readers(value) {
             let vertex = match reader {
-                Reader::Fixed => SINK,
+                Reader::Fixed => Network::SECOND,
                 Reader::Free(node) => self.vertex(node, vertices, network, &mut now),
             };
-            network.edge(plain, vertex, INFINITE);
-            network.edge(vertex, turned, INFINITE);
+            network.edge(plain, vertex, NEVER);
+            network.edge(vertex, turned, NEVER);
         }
         now
     }
@@ -236,10 +240,10 @@ impl<'g> Region<'g> {
     fn vertex(
         &self,
         id: NodeId,
-        vertices: &mut HashMap<NodeId, usize>,
+        vertices: &mut HashMap<NodeId, Vertex>,
         network: &mut Network,
         now: &mut u64,
-    ) -> usize {
+    ) -> Vertex {
         if let Some(&vertex) = vertices.get(&id) {
             return vertex;
         }
@@ -248,16 +252,16 @@ impl<'g> Region<'g> {
         if let Some(turn) = self.turn(id) {
             let gain = cost::of_bytes(turn.gain);
             *now += gain;
-            network.edge(SOURCE, vertex, gain);
-            network.edge(vertex, SINK, self.extra(id, turn));
+            network.edge(Network::FIRST, vertex, gain);
+            network.edge(vertex, Network::SECOND, self.extra(id, turn));
         } else if let Some((from, perm, result)) = transpose(self.graph, id) {
             let fact = self.graph.fact(from);
             let existing = cost::of_existing(self.graph, fact, &perm, result);
             *now += existing;
-            network.edge(SOURCE, vertex, existing);
+            network.edge(Network::FIRST, vertex, existing);
             let joined = self.perms[&from].then(&perm);
             let source = cost::stored(fact, &self.perms[&from]);
-            network.edge(vertex, SINK, cost::of_transpose(&source, &joined));
+            network.edge(vertex, Network::SECOND, cost::of_transpose(&source, &joined));
         }
         vertex
     }

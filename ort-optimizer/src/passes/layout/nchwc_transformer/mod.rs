@@ -40,7 +40,6 @@ mod activations;
 mod axes;
 mod build;
 mod channels;
-mod cut;
 mod extents;
 mod filters;
 mod nodes;

@@ -1,6 +1,5 @@
 //! Each kind of node on blocks.
 
-use std::any::Any;
 use std::ops::Range;
 
 use ort_graph::{Attr, Attrs, Fact, NewNode, Node, ValueId};
@@ -59,7 +58,7 @@ impl Builder<'_> {
         } else if bias.is_some() {
             inputs.push(bias);
         }
-        let activation = (&*node.op as &dyn Any).downcast_ref::<Conv>();
+        let activation = node.operator::<Conv>();
         let activation = activation.map_or(Activation::None, |conv| conv.activation);
         let channels = numbers::of_conv(&outputs, sum_channels.as_ref(), activation)?;
         let mut attrs = node.attrs.clone();

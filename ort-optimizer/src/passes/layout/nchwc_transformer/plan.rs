@@ -30,8 +30,8 @@ use ort_graph::{Node, NodeId, ValueId};
 
 use super::activations;
 use super::channels::Channels;
-use super::cut::{NEVER, Network, Vertex};
 use super::survey::{Filters, Form, Kind, Survey};
+use crate::cut::{NEVER, Network, Vertex};
 
 /// To read an element and write it where vectors do not reach.
 const REORDER: f64 = 100.0;
@@ -63,8 +63,8 @@ pub(super) fn choose(survey: &Survey<'_>, pinned: &HashSet<NodeId>) -> HashSet<N
         plan.value(id);
     }
     let Plan { network, vertices, .. } = plan;
-    let is_in_blocks = network.cut();
-    free.into_iter().filter(|id| is_in_blocks(vertices[id])).collect()
+    let cut = network.cut();
+    free.into_iter().filter(|id| cut.is_first(vertices[id])).collect()
 }
 
 /// How the channels of every image would lie, were all in blocks that can be.

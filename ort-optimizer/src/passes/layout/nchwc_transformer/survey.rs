@@ -306,7 +306,7 @@ impl<'g> Survey<'g> {
 
     fn batch_normalization(&self, node: &Node) -> Result<Kind, Refusal> {
         let wrong = Refusal("it normalizes by more than constants of channels");
-        let op = (&*node.op as &dyn Any).downcast_ref::<BatchNormalization>().ok_or(wrong)?;
+        let op = node.operator::<BatchNormalization>().ok_or(wrong)?;
         if op.is_training || !op.is_spatial {
             return Err(wrong);
         }

@@ -1,13 +1,11 @@
 //! Resizing by whole factors, which is all that Upsample in blocks can do.
 
-use std::any::Any;
-
 use ort_graph::{Attr, Attrs, Graph, Node};
 use ort_ops::ops::resize::{AspectRatio, Coordinates, NearestMode, Resize, ResizeMode};
 
 /// The factor of each of four axes, if all are whole numbers and known before a run.
 pub(super) fn scales(graph: &Graph, node: &Node) -> Option<[i64; 4]> {
-    let resize = (&*node.op as &dyn Any).downcast_ref::<Resize>()?;
+    let resize = node.operator::<Resize>()?;
     let given = |index: usize| {
         let constant = graph.constant((*node.inputs.get(index)?)?)?;
         Some(constant.as_slice::<f32>().ok()?.to_vec()).filter(|scales| !scales.is_empty())
@@ -50,7 +48,7 @@ fn ratios(graph: &Graph, node: &Node, aspect_ratio: AspectRatio) -> Option<Vec<f
 
 /// The attributes of Upsample in blocks that does the same, by these factors.
 pub(super) fn attrs(node: &Node, scales: [i64; 4]) -> Option<Attrs> {
-    let resize = (&*node.op as &dyn Any).downcast_ref::<Resize>()?;
+    let resize = node.operator::<Resize>()?;
     let is_plain = !resize.has_antialias && !resize.excludes_outside;
     if !is_plain || scales[0] != 1 || scales[1] != 1 {
         return None;

@@ -6,7 +6,7 @@ use ort_tensor::DType;
 
 use super::unit::{Found, Fused, SCALES, TYPES, Unit};
 use crate::pass::Refusal;
-use crate::passes::quantized::coded::{Coded, operator, reading};
+use crate::passes::quantized::coded::{Coded, reading};
 
 /// Codes of 8 or 16 bits under the same scale before and after.
 pub(super) fn moved(unit: &Unit<'_>) -> Found {
@@ -23,7 +23,7 @@ pub(super) fn resized(unit: &Unit<'_>) -> Found {
     let is_move = |op: &&Resize| {
         matches!(op.mode, ResizeMode::Nearest(_)) && op.coordinates != Coordinates::TfCropAndResize
     };
-    if operator::<Resize>(unit.node).filter(is_move).is_none() {
+    if unit.node.operator::<Resize>().filter(is_move).is_none() {
         return Err(Refusal("its results are not elements of what it resizes"));
     }
     moved_bytes(unit)

@@ -7,7 +7,7 @@ use ort_tensor::DType;
 use super::bias::sum_bias;
 use super::unit::{Found, Fused, SCALES, TYPES, Unit};
 use crate::pass::Refusal;
-use crate::passes::quantized::coded::{Coded, Whole, operator};
+use crate::passes::quantized::coded::{Coded, Whole};
 
 /// QLinearConv.
 pub(super) fn conv(unit: &Unit<'_>) -> Found {
@@ -58,7 +58,7 @@ pub(super) fn matmul(unit: &Unit<'_>) -> Found {
 /// QGemm.
 pub(super) fn gemm(unit: &Unit<'_>) -> Found {
     let Some((a, a_whole, b)) = operands(unit)? else { return Ok(None) };
-    let Some(op) = operator::<Gemm>(unit.node) else { return Ok(None) };
+    let Some(op) = unit.node.operator::<Gemm>() else { return Ok(None) };
     let (shape, axis) = (constant_shape(unit, &b)?, usize::from(!op.is_b_transposed));
     if shape.len() != 2 || op.is_a_transposed {
         return Err(RANK);

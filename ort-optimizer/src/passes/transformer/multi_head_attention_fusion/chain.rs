@@ -4,8 +4,6 @@ use ort_graph::{Dim, Graph, Node, Operator, ValueId};
 use ort_ops::ops::transpose::Transpose;
 use ort_tensor::Tensor;
 
-use crate::passes::transformer::operator;
-
 /// How queries and values come by head.
 pub(super) const QUERIES: [usize; 4] = [0, 2, 1, 3];
 /// The same for keys, which are transposed for the product.
@@ -57,7 +55,7 @@ impl<'g> Chain<'g> {
     ) -> Option<(&'g T, [ValueId; 2])> {
         let node = self.node(value)?;
         match node.inputs[..] {
-            [Some(a), Some(b)] => Some((operator(node)?, [a, b])),
+            [Some(a), Some(b)] => Some((node.operator()?, [a, b])),
             _ => None,
         }
     }
@@ -65,7 +63,7 @@ impl<'g> Chain<'g> {
     /// What becomes the value by this permutation.
     pub(super) fn transposed(&mut self, value: ValueId, perm: [usize; 4]) -> Option<ValueId> {
         let node = self.node(value)?;
-        let op = operator::<Transpose>(node)?;
+        let op = node.operator::<Transpose>()?;
         (op.perm.as_deref() == Some(&perm)).then(|| node.inputs.first().copied().flatten())?
     }
 

@@ -90,7 +90,7 @@ impl Attention {
         let product = chain.transposed(transposed, QUERIES)?;
         let (matmul, [weights, v]) = chain.operands::<MatMul>(product)?;
         let softmax = chain.node(weights)?;
-        let op = super::operator::<Softmax>(softmax)?;
+        let op = softmax.operator::<Softmax>()?;
         let as_it_is = Arrangement::default();
         let is_plain = (matmul.a, matmul.b, matmul.alpha) == (as_it_is, as_it_is, 1.0);
         let is_along_keys = op.form == Form::Softmax && [-1, 3].contains(&op.axis);

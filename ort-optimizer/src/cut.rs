@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 
 /// A vertex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Vertex(usize);
+pub(crate) struct Vertex(usize);
 
 /// More than all else together can cost.
-pub(super) const NEVER: u64 = u64::MAX >> 2;
+pub(crate) const NEVER: u64 = u64::MAX >> 2;
 
 #[derive(Clone, Copy, Debug)]
 struct Edge {
@@ -19,9 +19,25 @@ struct Edge {
     capacity: u64,
 }
 
+/// A cheapest cut.
+#[derive(Debug)]
+pub(crate) struct Cut {
+    /// What it costs.
+    pub(crate) cost: u64,
+    /// For each vertex whether it is on the first side; no cheapest cut has fewer there.
+    is_first: Vec<bool>,
+}
+
+impl Cut {
+    /// Whether a vertex is on the first side.
+    pub(crate) fn is_first(&self, vertex: Vertex) -> bool {
+        self.is_first[vertex.0]
+    }
+}
+
 /// Vertices, and what it costs to have them apart.
 #[derive(Debug)]
-pub(super) struct Network {
+pub(crate) struct Network {
     /// An edge and its reverse are neighbours.
     edges: Vec<Edge>,
     of_vertices: Vec<Vec<usize>>,
@@ -29,22 +45,22 @@ pub(super) struct Network {
 
 impl Network {
     /// Is always on the first side.
-    pub(super) const FIRST: Vertex = Vertex(0);
+    pub(crate) const FIRST: Vertex = Vertex(0);
     /// Is always on the second side.
-    pub(super) const SECOND: Vertex = Vertex(1);
+    pub(crate) const SECOND: Vertex = Vertex(1);
 
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { edges: Vec::new(), of_vertices: vec![Vec::new(); 2] }
     }
 
     /// A vertex on either side.
-    pub(super) fn vertex(&mut self) -> Vertex {
+    pub(crate) fn vertex(&mut self) -> Vertex {
         self.of_vertices.push(Vec::new());
         Vertex(self.of_vertices.len() - 1)
     }
 
     /// That `from` on the first side and `to` on the second costs so much more.
-    pub(super) fn edge(&mut self, from: Vertex, to: Vertex, cost: u64) {
+    pub(crate) fn edge(&mut self, from: Vertex, to: Vertex, cost: u64) {
         if cost == 0 || from == to {
             return;
         }
@@ -54,15 +70,18 @@ impl Network {
         }
     }
 
-    /// For each vertex whether it is on the first side, in the cheapest cut with the fewest there.
-    pub(super) fn cut(mut self) -> impl Fn(Vertex) -> bool {
+    /// A cheapest cut, that with the fewest vertices on the first side.
+    pub(crate) fn cut(mut self) -> Cut {
+        let mut cost = 0_u64;
         loop {
             let levels = self.levels();
             if levels[Self::SECOND.0].is_none() {
-                return move |vertex: Vertex| levels[vertex.0].is_some();
+                return Cut { cost, is_first: levels.iter().map(Option::is_some).collect() };
             }
             let mut next = vec![0; self.of_vertices.len()];
-            while self.push(&levels, &mut next) {}
+            while let Some(flow) = self.push(&levels, &mut next) {
+                cost = cost.saturating_add(flow);
+            }
         }
     }
 
@@ -83,9 +102,9 @@ impl Network {
         levels
     }
 
-    /// Lets as much flow as one shortest path can take; `false` if there is none. `next` has the
-    /// edges of each vertex that have not proved to be dead ends.
-    fn push(&mut self, levels: &[Option<usize>], next: &mut [usize]) -> bool {
+    /// Lets as much flow as one shortest path can take, and says how much; `None` if there is no path.
+    /// `next` has the edges of each vertex that have not proved to be dead ends.
+    fn push(&mut self, levels: &[Option<usize>], next: &mut [usize]) -> Option<u64> {
         let mut path: Vec<usize> = Vec::new();
         let mut vertex = Self::FIRST.0;
         while vertex != Self::SECOND.0 {
@@ -106,7 +125,7 @@ impl Network {
                     vertex = self.edges[last ^ 1].to;
                     next[vertex] += 1;
                 }
-                (None, None) => return false,
+                (None, None) => return None,
             }
         }
         let flow = path.iter().map(|&edge| self.edges[edge].capacity).min().unwrap_or(0);
@@ -114,48 +133,52 @@ impl Network {
             self.edges[edge].capacity -= flow;
             self.edges[edge ^ 1].capacity = self.edges[edge ^ 1].capacity.saturating_add(flow);
         }
-        flow > 0
+        Some(flow)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
-    /// The cost of a division, and of the best of all.
-    fn costs(n: usize, edges: &[(usize, usize, u64)]) -> (u64, u64) {
-        let mut network = Network::new();
-        let vertices: Vec<Vertex> = (0..n).map(|_| network.vertex()).collect();
-        let all = [&[Network::FIRST, Network::SECOND], vertices.as_slice()].concat();
-        for &(from, to, cost) in edges {
-            network.edge(all[from], all[to], cost);
+    proptest! {
+        #[test]
+        fn no_division_is_cheaper(
+            edges in prop::collection::vec((0_usize..7, 0_usize..7, 0_u64..9), 0..24)
+        ) {
+            let mut network = Network::new();
+            let others: Vec<Vertex> = (2..7).map(|_| network.vertex()).collect();
+            let all = [&[Network::FIRST, Network::SECOND], others.as_slice()].concat();
+            edges.iter().for_each(|&(from, to, cost)| network.edge(all[from], all[to], cost));
+            let cut = network.cut();
+            let cost_of = |is_first: &dyn Fn(usize) -> bool| -> u64 {
+                let cut = edges.iter().filter(|&&(from, to, _)| is_first(from) && !is_first(to));
+                cut.map(|(_, _, cost)| cost).sum()
+            };
+            prop_assert_eq!(cost_of(&|vertex| cut.is_first(all[vertex])), cut.cost);
+            for others in 0_u32..32 {
+                let is_first = |vertex| match vertex {
+                    0 => true,
+                    1 => false,
+                    other => others >> (other - 2) & 1 == 1,
+                };
+                prop_assert!(cut.cost <= cost_of(&is_first));
+            }
         }
-        let is_first = network.cut();
-        let cost = |is_first: &dyn Fn(usize) -> bool| {
-            let cut = edges.iter().filter(|edge| is_first(edge.0) && !is_first(edge.1));
-            cut.map(|edge| edge.2).sum::<u64>()
-        };
-        let side = |set: usize, vertex: usize| match vertex {
-            0 => true,
-            1 => false,
-            _ => set >> (vertex - 2) & 1 == 1,
-        };
-        let best = (0..1 << n).map(|set| cost(&|vertex| side(set, vertex))).min().unwrap();
-        (cost(&|vertex| is_first(all[vertex])), best)
     }
 
     #[test]
-    fn no_division_is_cheaper() {
-        let mut rng = ort_testing::Rng::new(5);
-        for _ in 0..200 {
-            let n = 1 + usize::try_from(rng.below(6)).unwrap();
-            let mut vertex = || usize::try_from(rng.below(8)).unwrap() % (n + 2);
-            let ends: Vec<(usize, usize)> = (0..3 * n).map(|_| (vertex(), vertex())).collect();
-            let edges: Vec<(usize, usize, u64)> =
-                ends.into_iter().map(|(from, to)| (from, to, rng.below(9))).collect();
-            let (found, best) = costs(n, &edges);
-            assert_eq!(found, best, "{edges:?}");
+    fn the_narrow_place_is_cut() {
+        let mut network = Network::new();
+        let [a, b] = [network.vertex(), network.vertex()];
+        let (first, second) = (Network::FIRST, Network::SECOND);
+        for (from, to, cost) in [(first, a, 7), (a, b, 2), (b, second, NEVER), (a, second, 3)] {
+            network.edge(from, to, cost);
         }
+        let cut = network.cut();
+        assert_eq!((cut.cost, cut.is_first(a), cut.is_first(b)), (5, true, false));
     }
 
     #[test]
@@ -164,6 +187,6 @@ mod tests {
         let a = network.vertex();
         network.edge(Network::FIRST, a, 3);
         network.edge(a, Network::SECOND, 3);
-        assert!(!network.cut()(a));
+        assert!(!network.cut().is_first(a));
     }
 }
