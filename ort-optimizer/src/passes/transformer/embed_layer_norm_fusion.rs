@@ -63,16 +63,19 @@ impl Rewrite for EmbedLayerNormFusion {
         if !is_counted {
             inputs.extend([None, ids(&mut patch, Some(position))?]);
         }
-        let new = patch.output_of(NewNode {
+        let new = patch.value("", graph.fact(y).clone())?;
+        patch.replace(y, new);
+        patch.node(NewNode {
             name: norm.name.clone(),
             domain: "com.microsoft".to_owned(),
             op_type: "EmbedLayerNormalization".to_owned(),
             since_version: 1,
             inputs,
+            // ONNX Runtime wants to see a place for the mask's index.
+            outputs: vec![Some(new), None],
             attrs: Attrs::new().with("epsilon", Attr::Float(op.epsilon)),
             ..NewNode::default()
-        })?;
-        patch.replace(y, new);
+        });
         Ok(Some(patch))
     }
 }
@@ -248,15 +251,15 @@ mod tests {
                   bias = const float[2] [3, 4]
                   value = Cast-13 [to: 6] (ids)
                   value_2 = Cast-13 [to: 6] (places)
-                  y = com.microsoft:EmbedLayerNormalization-1 [epsilon: 0.125] (value, kinds, word, position, segment, scale, bias, _, value_2)
+                  y, _ = com.microsoft:EmbedLayerNormalization-1 [epsilon: 0.125] (value, kinds, word, position, segment, scale, bias, _, value_2)
                   value_3 = Cast-13 [to: 6] (ids)
                   value_4 = Cast-13 [to: 6] (places)
-                  z = com.microsoft:EmbedLayerNormalization-1 [epsilon: 0.125] (value_3, kinds, word, position, segment, scale, bias, _, value_4)
+                  z, _ = com.microsoft:EmbedLayerNormalization-1 [epsilon: 0.125] (value_3, kinds, word, position, segment, scale, bias, _, value_4)
                   value_5 = Cast-13 [to: 6] (ids)
                   value_6 = Cast-13 [to: 6] (places)
-                  w = com.microsoft:EmbedLayerNormalization-1 [epsilon: 0.125] (value_5, _, word, position, _, scale, bias, _, value_6)
+                  w, _ = com.microsoft:EmbedLayerNormalization-1 [epsilon: 0.125] (value_5, _, word, position, _, scale, bias, _, value_6)
                   value_7 = Cast-13 [to: 6] (ids)
-                  v = com.microsoft:EmbedLayerNormalization-1 [epsilon: 0.125] (value_7, _, word, position, _, scale, bias, _, own)
+                  v, _ = com.microsoft:EmbedLayerNormalization-1 [epsilon: 0.125] (value_7, _, word, position, _, scale, bias, _, own)
                 }"#]],
         );
     }
@@ -303,12 +306,12 @@ mod tests {
                   n = Shape-15 (ids)
                   length = Gather-13 (n, one)
                   others = Slice-13 (some, zero, length, one, one)
-                  y = com.microsoft:EmbedLayerNormalization-1 [epsilon: 0.125] (ids, _, word, position, _, scale, bias)
+                  y, _ = com.microsoft:EmbedLayerNormalization-1 [epsilon: 0.125] (ids, _, word, position, _, scale, bias)
                   value = Cast-13 [to: 6] (others)
-                  z = com.microsoft:EmbedLayerNormalization-1 [epsilon: 0.125] (ids, _, word, position, _, scale, bias, _, value)
-                  w = com.microsoft:EmbedLayerNormalization-1 [epsilon: 0.125] (few, _, word, position, _, scale, bias)
+                  z, _ = com.microsoft:EmbedLayerNormalization-1 [epsilon: 0.125] (ids, _, word, position, _, scale, bias, _, value)
+                  w, _ = com.microsoft:EmbedLayerNormalization-1 [epsilon: 0.125] (few, _, word, position, _, scale, bias)
                   value_2 = Cast-13 [to: 6] (back)
-                  v = com.microsoft:EmbedLayerNormalization-1 [epsilon: 0.125] (few, _, word, position, _, scale, bias, _, value_2)
+                  v, _ = com.microsoft:EmbedLayerNormalization-1 [epsilon: 0.125] (few, _, word, position, _, scale, bias, _, value_2)
                 }"#]],
         );
     }
