@@ -106,6 +106,7 @@ kernels! {
     chain,
     conv,
     conv_transpose,
+    embed_layer_norm,
     gemm,
     layer_norm,
     matmul,

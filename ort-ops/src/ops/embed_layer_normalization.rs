@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Number, Output, with_dtype};
 
+use super::gather::normalize_index;
 use super::layer_normalization::standardize_rows;
 use crate::floats;
 use crate::infer::expect_dims;
@@ -25,10 +26,12 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// Inputs: `input_ids: [B, S]` int32, `segment_ids: [B, S]` or none, the tables `word`, `position`
 /// and `segment` (or none) `[…, H]`, `gamma` and `beta: [H]`, `mask: [B, S]` int32 or none, and
 /// `position_ids: [B or 1, S]` or none, which means 0, 1, …. Outputs: `y: [B, S, H]`, how many ones
-/// each row of the mask has (`[B]` int32, zeros without a mask), and `sum`.
+/// each row of the mask has (`[B]` int32, zeros without a mask), and `sum`. Ids below zero count from
+/// the back of their table, as those of Gather do.
 ///
-/// Source: com.microsoft, EmbedLayerNormalization-1 (ONNX Runtime 1.31). Without a mask index
-/// (`mask_index_type` 0) and three outputs, ONNX Runtime makes the index all the same; so do we.
+/// Source: com.microsoft, EmbedLayerNormalization-1 (ONNX Runtime 1.31), which refuses ids below
+/// zero. Without a mask index (`mask_index_type` 0) and three outputs, ONNX Runtime makes the index
+/// all the same; so do we.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EmbedLayerNormalization {
     /// What is added to the variance.
@@ -79,7 +82,13 @@ impl Operator for EmbedLayerNormalization {
         let mut y = vec![0.0; n];
         add_rows(&mut y, inputs, (2, "word embeddings"), ids.as_slice::<i32>()?, hidden)?;
         let positions: Vec<i32> = match inputs.optional_tensor(8)? {
-            Some(ids) => ids.as_slice()?.to_vec(),
+            Some(ids) if matches!(ids.shape(), [n, s] if [1, batch].contains(n) && *s == length) => {
+                ids.as_slice()?.to_vec()
+            }
+            Some(ids) => {
+                let (left, right) = (ids.shape().to_vec(), vec![batch, length]);
+                return Err(OpError::Shapes { what: "position ids", left, right });
+            }
             None => (0..i32::try_from(length).map_err(|_| OpError::TooLarge)?).collect(),
         };
         add_rows(&mut y, inputs, (3, "position embeddings"), &positions, hidden)?;
@@ -118,9 +127,8 @@ fn add_rows(
     with_dtype!(table.dtype(), float, T => {
         let table = table.as_slice::<T>()?;
         for (y, &id) in y.chunks_exact_mut(hidden.max(1)).zip(ids.iter().cycle()) {
-            let row = usize::try_from(id).ok().and_then(|id| table.chunks_exact(hidden).nth(id));
-            let len = table.len() / hidden;
-            let row = row.ok_or(OpError::Index { what, index: id.into(), len })?;
+            let row = normalize_index(what, id.into(), table.len() / hidden)?;
+            let row = &table[row * hidden..][..hidden];
             y.iter_mut().zip(row).for_each(|(y, &x)| *y += Number::to_f64(x));
         }
         Ok(())
@@ -188,13 +196,22 @@ mod tests {
         let mut inputs = inputs(&[0, 0, 1, 1], None, None);
         inputs.push(Some(tensor(&[1, 2], &[2, 0])));
         let found = run(&inputs).unwrap();
+        inputs[8] = Some(tensor(&[1, 1], &[2]));
+        assert!(run(&inputs).is_err());
         assert_eq!(found[2], tensor(&[2, 2, 2], &[0_f32, 21., 0., 1., 2., 23., 2., 3.]));
         assert_eq!(found[1], tensor(&[2], &[0, 0]));
     }
 
     #[test]
+    fn ids_below_zero_count_from_the_back() {
+        let found = run(&inputs(&[-1, 2, -3, -2], Some(&[-1, 1, 0, -2]), None)).unwrap();
+        let same = run(&inputs(&[2, 2, 0, 1], Some(&[1, 1, 0, 0]), None)).unwrap();
+        assert_eq!(found, same);
+    }
+
+    #[test]
     fn ids_outside_their_table_are_refused() {
-        for ids in [[0, 3], [-1, 0], [i32::MIN, i32::MAX]] {
+        for ids in [[0, 3], [-4, 0], [i32::MIN, i32::MAX]] {
             assert!(run(&inputs(&ids, None, None)).is_err(), "{ids:?}");
         }
         assert!(run(&inputs(&[0, 0], Some(&[0, 2]), None)).is_err());

@@ -36,7 +36,7 @@ impl Gather {
 ///
 /// # Errors
 /// If it is not in `−len..len`.
-pub(crate) fn normalize_index(
+pub fn normalize_index(
     what: &'static str,
     index: i64,
     len: usize,

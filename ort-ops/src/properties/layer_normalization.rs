@@ -134,6 +134,7 @@ fn skip(draw: &mut Draw, dtype: DType, is_centered: bool) -> Sample {
 }
 
 /// Of the sum of rows of three tables, the segments' being optional; positions count up by default.
+/// Ids may count from the back.
 fn embed(draw: &mut Draw, dtype: DType) -> Sample {
     let [batch, length, hidden] = [draw.dim(), draw.dim(), draw.dim()];
     let ids = [batch, length];
@@ -141,8 +142,9 @@ fn embed(draw: &mut Draw, dtype: DType) -> Sample {
     let [word, position] = [table(draw, 5), table(draw, length.max(3))];
     let segment = draw.one_in(2).then(|| table(draw, 2));
     let [gamma, beta] = [0, 1].map(|_| draw.small(dtype, &[hidden]));
-    let words = below(draw, &ids, 5);
-    let segments = segment.is_some().then(|| below(draw, &ids, 2));
+    let words = draw.positions(&ids, 5, true).to_tensor(DType::I32);
+    let segments =
+        segment.is_some().then(|| draw.positions(&ids, 2, true).to_tensor(DType::I32));
     let of_positions = [draw.pick(&[1, batch]), length];
     let positions = draw.one_in(2).then(|| below(draw, &of_positions, 3));
     let mask = draw.one_in(2).then(|| below(draw, &ids, 2));
@@ -165,8 +167,12 @@ fn embed(draw: &mut Draw, dtype: DType) -> Sample {
         let sum = Array::from_fn(&[batch, length, hidden], |i| {
             let row = |ids: usize, table: usize| {
                 let default = if table == 3 { i[1] } else { 0 };
-                let id = arrays[ids].as_ref().map_or(default, |ids| id(ids.at_broadcast(&i[..2])));
-                arrays[table].as_ref().map_or(0.0, |table| table.at(&[id, i[2]]).float())
+                arrays[table].as_ref().map_or(0.0, |table| {
+                    let n = table.shape[0];
+                    let ids = arrays[ids].as_ref();
+                    let id = ids.map_or(default, |ids| from_front(ids.at_broadcast(&i[..2]), n));
+                    table.at(&[id, i[2]]).float()
+                })
             };
             Cell::Float(row(0, 2) + row(8, 3) + row(1, 4))
         });
@@ -174,7 +180,7 @@ fn embed(draw: &mut Draw, dtype: DType) -> Sample {
         let y = form.normalized(&sum, operands[5].as_ref().unwrap(), operands[6].as_ref());
         let counts = Array::from_fn(&[batch], |i| {
             let is_one =
-                |j: &usize| arrays[7].as_ref().is_some_and(|mask| id(mask.at(&[i[0], *j])) == 1);
+                |j: &usize| arrays[7].as_ref().is_some_and(|mask| mask.at(&[i[0], *j]).int() == 1);
             Cell::Int((0..length).filter(is_one).count().try_into().unwrap())
         });
         [
@@ -197,6 +203,8 @@ fn below(draw: &mut Draw, shape: &[usize], n: usize) -> Tensor {
     Array::from_fn(shape, number).to_tensor(DType::I32)
 }
 
-fn id(cell: &Cell) -> usize {
-    cell.int().try_into().unwrap()
+/// The index of one of `n` rows, which may count from the back, from the front.
+fn from_front(index: &Cell, n: usize) -> usize {
+    let n = i128::try_from(n).unwrap();
+    usize::try_from(index.int().rem_euclid(n)).unwrap()
 }

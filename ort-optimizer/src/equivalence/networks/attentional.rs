@@ -34,7 +34,7 @@ impl Attentional {
 
     fn layer(&mut self) -> String {
         let x = self.any();
-        match self.writer.rng.below(11) {
+        match self.writer.rng.below(12) {
             0 | 1 => self.projected(&x, WIDTH),
             2 | 3 => self.normalized(&x),
             4 => self.residual(&x),
@@ -42,7 +42,8 @@ impl Attentional {
             6 => self.perceptron(&x),
             7 => self.writer.activation(&x),
             8 => self.scaled_product(&x),
-            9 => self.writer.branches(&x, "Identity-14", "Tanh-13"),
+            9 => self.embedded(),
+            10 => self.writer.branches(&x, "Identity-14", "Tanh-13"),
             _ => self.shuffled(&x),
         }
     }
@@ -111,6 +112,28 @@ impl Attentional {
         let bias = self.writer.constant(&[WIDTH], [-1.0, 1.0]);
         let product = self.writer.node("MatMul-13", &[&hidden, &weights]);
         self.writer.node("Add-14", &[&product, &bias])
+    }
+
+    /// A norm of rows of tables: of words, of segments or none, and of positions.
+    fn embedded(&mut self) -> String {
+        let [of_words, of_positions] =
+            if self.writer.chance(2) { ["b,s", "1,s"] } else { ["2,3", "1,3"] };
+        let mut sum = self.looked_up(of_words);
+        for (is_there, dims) in [(self.writer.chance(2), of_words), (true, of_positions)] {
+            if is_there {
+                let term = self.looked_up(dims);
+                sum = self.writer.node("Add-14", &[&sum, &term]);
+            }
+        }
+        self.normalized(&sum)
+    }
+
+    fn looked_up(&mut self, dims: &str) -> String {
+        let ids = self.writer.fresh();
+        let ty = if self.writer.chance(2) { "int32" } else { "int64" };
+        self.writer.inputs.push(format!("{ids}: {ty}[{dims}]"));
+        let table = self.writer.constant(&[3, WIDTH], [-1.0, 1.0]);
+        self.writer.node("Gather-13", &[&table, &ids])
     }
 
     /// Attention with two heads.
