@@ -36,11 +36,7 @@ impl Gather {
 ///
 /// # Errors
 /// If it is not in `−len..len`.
-pub fn normalize_index(
-    what: &'static str,
-    index: i64,
-    len: usize,
-) -> Result<usize, OpError> {
+pub fn normalize_index(what: &'static str, index: i64, len: usize) -> Result<usize, OpError> {
     let at = match usize::try_from(index) {
         Ok(at) => Some(at).filter(|&at| at < len),
         Err(_) => usize::try_from(index.unsigned_abs()).ok().and_then(|back| len.checked_sub(back)),

@@ -143,8 +143,7 @@ fn embed(draw: &mut Draw, dtype: DType) -> Sample {
     let segment = draw.one_in(2).then(|| table(draw, 2));
     let [gamma, beta] = [0, 1].map(|_| draw.small(dtype, &[hidden]));
     let words = draw.positions(&ids, 5, true).to_tensor(DType::I32);
-    let segments =
-        segment.is_some().then(|| draw.positions(&ids, 2, true).to_tensor(DType::I32));
+    let segments = segment.is_some().then(|| draw.positions(&ids, 2, true).to_tensor(DType::I32));
     let of_positions = [draw.pick(&[1, batch]), length];
     let positions = draw.one_in(2).then(|| below(draw, &of_positions, 3));
     let mask = draw.one_in(2).then(|| below(draw, &ids, 2));
