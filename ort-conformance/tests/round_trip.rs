@@ -36,6 +36,17 @@ fn difference(level: Level, model: &Bytes) -> Result<(), String> {
     }
 }
 
+/// The same for a file that holds images in blocks: these are read as plain ones, and go back into
+/// blocks at the level that put them there.
+fn difference_in_blocks(level: Level, model: &Bytes) -> Result<(), String> {
+    let optimized = optimize(level, model.clone())?;
+    let read = optimize(level, bytes_of(&optimized)?)?;
+    match operators(&optimized) == operators(&read) {
+        true => Ok(()),
+        false => Err(format!("it reads back as\n{}", read.text())),
+    }
+}
+
 fn bytes_of(optimized: &Optimized) -> Result<Bytes, String> {
     optimized.to_bytes().map(Bytes::from).map_err(|error| error.to_string())
 }
@@ -72,7 +83,10 @@ fn the_models_in_the_repository_read_back_and_run() {
         for path in &case.models {
             let model = Bytes::from(std::fs::read(path).unwrap());
             for level in Level::ALL {
-                let result = difference(level, &model);
+                let result = match level {
+                    Level::Layout | Level::All => difference_in_blocks(level, &model),
+                    _ => difference(level, &model),
+                };
                 result.unwrap_or_else(|error| panic!("{} at {level}: {error}", case.name));
             }
             let saved = Bytes::from(optimize(Level::All, model).unwrap().to_bytes().unwrap());

@@ -8,6 +8,7 @@ use ort_graph::{Change, CycleError, Graph, Names, NodeId, Registry};
 
 use crate::dim_names::DimNames;
 use crate::eval::ConstEval;
+use crate::names::covers;
 use crate::nchwc::{self, NchwcError};
 use crate::options::{Exactness, Level, Options};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
@@ -73,7 +74,7 @@ pub fn optimize(
 fn is_enabled(pass: &Pass, options: &Options) -> bool {
     let is_in = |names: &[String]| names.iter().any(|name| name == pass.name);
     pass.level <= options.level
-        && !is_in(&options.disabled)
+        && !options.disabled.iter().any(|name| covers(name, pass.name))
         && (pass.exactness < Exactness::Approximate || is_in(&options.enabled))
 }
 

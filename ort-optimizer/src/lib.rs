@@ -19,6 +19,7 @@ mod eval;
 #[cfg(test)]
 mod interpreter;
 mod matching;
+mod names;
 mod nchwc;
 mod options;
 mod pass;
@@ -32,6 +33,7 @@ mod testing;
 
 pub use crate::driver::{OptimizeError, optimize};
 pub use crate::eval::{ConstEval, EvalError, Reference};
+pub use crate::names::names;
 pub use crate::nchwc::{Contradiction, NchwcError};
 pub use crate::options::{Exactness, Level, Options, ParseLevelError};
 pub use crate::report::{PassReport, Report, Step};

@@ -86,8 +86,8 @@ impl fmt::Display for Exactness {
 pub struct Options {
     /// How far to go.
     pub level: Level,
-    /// Names of passes that are left out, but not NchwcLowering. A name that is no pass's is ignored;
-    /// [`passes`](crate::passes) has them all.
+    /// Names of passes that are left out, but not NchwcLowering; a name of ONNX Runtime's for several
+    /// leaves out all of them. Any other is ignored; [`names`](crate::names) has them all.
     pub disabled: Vec<String>,
     /// Names of [`Exactness::Approximate`] passes to run: no other of them does.
     pub enabled: Vec<String>,

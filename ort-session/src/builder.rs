@@ -155,8 +155,9 @@ impl SessionBuilder {
     }
 
     fn optimized(mut self, bytes: ModelBytes, start: Instant) -> Result<Optimized, SessionError> {
-        let mut named = self.options.disabled.iter().chain(&self.options.enabled);
-        named.try_for_each(|name| known_optimizer(name))?;
+        self.options.disabled.iter().try_for_each(|name| known(name, ort_optimizer::names))?;
+        let own = || ort_optimizer::passes().map(|(name, ..)| name);
+        self.options.enabled.iter().try_for_each(|name| known(name, own))?;
         let file = ort_format::open(bytes.as_slice(), &self.limits).map_err(Box::new)?;
         let registry = ort_ops::registry();
         let model = import(file, bytes.bytes(), &registry, self.import_limits).map_err(Box::new)?;
@@ -193,11 +194,13 @@ fn layout_block(providers: &[Arc<dyn ExecutionProvider>]) -> Option<usize> {
     })
 }
 
-/// That a pass of the optimizer has this name.
-fn known_optimizer(name: &str) -> Result<(), SessionError> {
-    let known = || ort_optimizer::passes().map(|(name, ..)| name);
-    if known().any(|known| known == name) {
+/// That this is one of these names of the optimizer's passes.
+fn known<I: Iterator<Item = &'static str>>(
+    name: &str,
+    names: impl Fn() -> I,
+) -> Result<(), SessionError> {
+    if names().any(|known| known == name) {
         return Ok(());
     }
-    Err(SessionError::UnknownOptimizer { name: name.to_owned(), nearest: nearest(name, known()) })
+    Err(SessionError::UnknownOptimizer { name: name.to_owned(), nearest: nearest(name, names()) })
 }

@@ -40,11 +40,13 @@ fn with_weights(head: &str, weights: &[(&str, &[usize])], body: &str) -> String 
     text + body + "\n}"
 }
 
-/// What is left of a graph: its operators, and the shapes of their constants.
+/// What is left of a graph: its operators, and the shapes of their constants that are not empty (what
+/// some versions want in the place of an absent input).
 fn inventory(graph: &Graph) -> Vec<String> {
     let describe = |id| {
         let node = graph.node(id);
         let constants = node.inputs.iter().flatten().filter_map(|&id| graph.constant(id));
+        let constants = constants.filter(|tensor| !tensor.is_empty());
         let shapes: Vec<_> = constants.map(Tensor::shape).collect();
         format!("{} {shapes:?}", node.op_type)
     };

@@ -1,7 +1,9 @@
 //! Optimizing without a session: what is told, what is saved.
 
-use ort_session::{Load, ModelBytes, Optimized, SaveError, Session, SessionBuilder, SessionError};
-use ort_session::{OperatorChange, PassReport, Tensor};
+use ort_session::{
+    Level, Load, ModelBytes, Optimized, SaveError, Session, SessionBuilder, SessionError,
+};
+use ort_session::{OperatorChange, Tensor};
 
 use crate::model::{ModelWriter, gated, gated_value};
 
@@ -66,7 +68,7 @@ fn passes_are_left_out_and_rewrites_counted_out() {
 }
 
 #[test]
-fn only_a_session_built_at_once_has_operators_that_onnx_runtime_cannot_run() {
+fn level_all_has_operators_that_onnx_runtime_cannot_run() {
     let swish = || {
         ModelWriter::default()
             .input("x", &[-1, 3])
@@ -80,12 +82,22 @@ fn only_a_session_built_at_once_has_operators_that_onnx_runtime_cannot_run() {
             .output("y")
             .bytes()
     };
-    let operators = optimize(Session::builder(), swish()).operators();
-    assert!(operators.iter().all(|change| change.op_type != "HardSwish"), "{operators:?}");
-    let session = Session::builder().commit(ModelBytes::from_vec(swish())).unwrap();
-    let fusion = |pass: &&PassReport| pass.name == "HardSwishFusion";
-    let passes = &session.metadata().optimized.passes;
-    assert_eq!(passes.iter().find(fusion).unwrap().applied, 1);
+    for (level, expected) in [(Level::Layout, 0), (Level::All, 1)] {
+        let operators = optimize(Session::builder().level(level), swish()).operators();
+        let is_swish = |change: &&OperatorChange| change.op_type == "HardSwish";
+        let n_swishes: usize = operators.iter().filter(is_swish).map(|change| change.after).sum();
+        assert_eq!(n_swishes, expected, "{level}: {operators:?}");
+    }
+}
+
+#[test]
+fn onnx_runtimes_names_leave_passes_out() {
+    for (name, expected) in
+        [("Level1_RuleBasedTransformer", (2, 2)), ("EnsureUniqueDQForNodeUnit", (2, 0))]
+    {
+        let builder = Session::builder().disable_optimizers([name]);
+        assert_eq!(n_identities(&optimize(builder, padded())), expected, "{name}");
+    }
 }
 
 #[test]
