@@ -185,6 +185,8 @@ mod tests {
                 let case = Case::new("EmbedLayerNormalization", 1)
                     .domain("com.microsoft")
                     .attr("epsilon", Attr::Float(1e-5))
+                    .outputs(2)
+                    .unwanted(&[1])
                     .input(ids(&[batch, length], 11));
                 let case = match has_segments {
                     true => case.input(ids(&[batch, length], 2)),

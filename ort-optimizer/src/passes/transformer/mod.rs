@@ -3,9 +3,8 @@
 mod gelu;
 mod layer_norm;
 
-use ort_graph::{Fact, Graph, Node, ValueId};
+use ort_graph::{Fact, Graph, ValueId};
 use ort_ops::ops::gelu::Gelu;
-use ort_ops::ops::layer_normalization::LayerNormalization;
 use ort_tensor::DType;
 
 use crate::matching::Match;
@@ -54,33 +53,6 @@ fn terms(graph: &Graph, sum: ValueId) -> Option<[ValueId; 2]> {
     match add.inputs[..] {
         [Some(a), Some(b)] if add.domain.is_empty() && add.op_type == "Add" => Some([a, b]),
         _ => None,
-    }
-}
-
-/// The norm is of rows along the last of two or three dimensions, in f32, by constants for each
-/// element of a row, and nobody asks for its moments.
-fn normalizes_rows(graph: &Graph, norm: &Node, op: &LayerNormalization) -> Result<(), Refusal> {
-    let fact = |index: usize| norm.inputs.get(index).copied().flatten().map(|id| graph.fact(id));
-    if (0..3).filter_map(fact).any(|fact| fact.dtype() != Some(DType::F32)) {
-        return Err(Refusal("it is not f32"));
-    }
-    if norm.outputs.iter().skip(1).flatten().any(|&moment| graph.is_used(moment)) {
-        return Err(Refusal("its moments are used"));
-    }
-    let dims = fact(0).and_then(Fact::dims).unwrap_or_default();
-    let ([_, hidden] | [_, _, hidden]) = dims else {
-        return Err(Refusal("it has not two or three dimensions"));
-    };
-    if op.axis != -1 && usize::try_from(op.axis).ok() != Some(dims.len() - 1) {
-        return Err(Refusal("its rows have more than one dimension"));
-    }
-    // Constants: what replaces the sum depends on the parameters.
-    let is_row = |parameter: &Fact| {
-        parameter.constant.is_some() && matches!(parameter.dims(), Some([n]) if n.equals(hidden))
-    };
-    match (1..3).filter_map(fact).all(is_row) {
-        true => Ok(()),
-        false => Err(Refusal("its parameters are not a constant for each element of a row")),
     }
 }
 

@@ -4,10 +4,11 @@
 //! f32 only: others have no fast kernel. Source: ONNX Runtime 1.31, SkipLayerNormFusion, which
 //! leaves a sum alone that others read.
 
-use ort_graph::{Attr, Attrs, NewNode, Patch};
+use ort_graph::{Attr, Attrs, Fact, Graph, NewNode, Node, Patch};
 use ort_ops::ops::layer_normalization::LayerNormalization;
+use ort_tensor::DType;
 
-use super::{has_same_dims, normalizes_rows, terms};
+use super::{has_same_dims, terms};
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
 
@@ -62,6 +63,33 @@ impl Rewrite for SkipLayerNormFusion {
             attrs: Attrs::new().with("epsilon", Attr::Float(op.epsilon)),
         });
         Ok(Some(patch))
+    }
+}
+
+/// The norm is of rows along the last of two or three dimensions, in f32, by constants for each
+/// element of a row, and nobody asks for its moments.
+fn normalizes_rows(graph: &Graph, norm: &Node, op: &LayerNormalization) -> Result<(), Refusal> {
+    let fact = |index: usize| norm.inputs.get(index).copied().flatten().map(|id| graph.fact(id));
+    if (0..3).filter_map(fact).any(|fact| fact.dtype() != Some(DType::F32)) {
+        return Err(Refusal("it is not f32"));
+    }
+    if norm.outputs.iter().skip(1).flatten().any(|&moment| graph.is_used(moment)) {
+        return Err(Refusal("its moments are used"));
+    }
+    let dims = fact(0).and_then(Fact::dims).unwrap_or_default();
+    let ([_, hidden] | [_, _, hidden]) = dims else {
+        return Err(Refusal("it has not two or three dimensions"));
+    };
+    if op.axis != -1 && usize::try_from(op.axis).ok() != Some(dims.len() - 1) {
+        return Err(Refusal("its rows have more than one dimension"));
+    }
+    // Constants: what replaces the sum depends on the parameters.
+    let is_row = |parameter: &Fact| {
+        parameter.constant.is_some() && matches!(parameter.dims(), Some([n]) if n.equals(hidden))
+    };
+    match (1..3).filter_map(fact).all(is_row) {
+        true => Ok(()),
+        false => Err(Refusal("its parameters are not a constant for each element of a row")),
     }
 }
 
