@@ -53,9 +53,11 @@ impl Blocks {
         for (from, to) in images.zip(to.chunks_exact_mut((channels * plane).max(1))) {
             let strips = from.chunks_exact(plane * block);
             for (from, to) in strips.zip(to.chunks_exact_mut(plane * block)) {
-                for (lane, to) in to.chunks_exact_mut(plane).enumerate() {
-                    let lane = from[lane..].iter().step_by(block);
-                    to.iter_mut().zip(lane).for_each(|(to, &from)| *to = from);
+                for (at, len) in pieces(plane) {
+                    for (lane, to) in to.chunks_exact_mut(plane).enumerate() {
+                        let lane = from[at * block + lane..].iter().step_by(block);
+                        to[at..at + len].iter_mut().zip(lane).for_each(|(to, &from)| *to = from);
+                    }
                 }
             }
         }
@@ -68,13 +70,22 @@ impl Blocks {
         for (from, to) in images.zip(to.chunks_exact_mut((channels * plane).max(1))) {
             let strips = from.chunks_exact(plane * block);
             for (from, to) in strips.zip(to.chunks_exact_mut(plane * block)) {
-                for (lane, from) in from.chunks_exact(plane).enumerate() {
-                    let lane = to[lane..].iter_mut().step_by(block);
-                    lane.zip(from).for_each(|(to, &from)| *to = from);
+                for (at, len) in pieces(plane) {
+                    for (lane, from) in from.chunks_exact(plane).enumerate() {
+                        let lane = to[at * block + lane..].iter_mut().step_by(block);
+                        lane.zip(&from[at..at + len]).for_each(|(to, &from)| *to = from);
+                    }
                 }
             }
         }
     }
+}
+
+/// Pieces of a plane, as (start, length): so short that a block of channels of one stays in the
+/// first-level cache while channel after channel is copied.
+fn pieces(plane: usize) -> impl Iterator<Item = (usize, usize)> {
+    const LEN: usize = 128;
+    (0..plane).step_by(LEN).map(move |at| (at, LEN.min(plane - at)))
 }
 
 /// The same activation in planes. `x`: `[N, C, …]` f32, in blocks.
