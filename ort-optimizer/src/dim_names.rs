@@ -1,11 +1,11 @@
-//! DimNames for dimensions that have none, so that those that follow from each other are seen to be equal.
+//! Names for dimensions that have none, so that those that follow from each other are seen to be equal.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use ort_graph::{CycleError, Dim, Fact, Graph, Type};
 
-/// DimNames that were given to dimensions.
+/// Names that were given to dimensions.
 #[derive(Debug, Default)]
 pub(crate) struct DimNames(HashSet<Arc<str>>);
 

@@ -203,7 +203,7 @@ impl Kernel for ChainKernel {
             Some(0) => None,
             _ => Some(io.inputs.tensor(0)?.as_slice::<f32>()?),
         };
-        let mut others: SmallVec<[&[f32]; 4]> = SmallVec::new();
+        let mut others: SmallVec<[&[f32]; MAX_LINKS]> = SmallVec::new();
         for link in &self.links {
             if let Link::Binary { input, .. } = *link {
                 others.push(operand(io.inputs, input)?);

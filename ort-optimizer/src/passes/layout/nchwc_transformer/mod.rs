@@ -29,8 +29,8 @@
 //! image itself may become NaN in the padding, and reach other channels from there, as in ONNX Runtime.)
 //!
 //! At level `layout` all forms are such that ONNX Runtime loads them, where its blocks are as large. At
-//! level `all` there are two more, which are beyond its kernels: HardSwish or QuickGelu in convolutions, and reorders
-//! of numbers of channels that are no multiple of four. (`block_size` is ours as well, and not written to
+//! level `all` there are more, which it does not document or have: HardSwish and QuickGelu in
+//! convolutions, and reorders of numbers of channels that are no multiple of four. (`block_size` is ours as well, and not written to
 //! files.)
 //!
 //! Source: ONNX Runtime 1.31, `NchwcTransformer`. It walks node by node and puts into blocks whatever
