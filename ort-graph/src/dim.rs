@@ -33,6 +33,11 @@ impl Dim {
         self == other && *self != Dim::Unknown
     }
 
+    /// Whether two shapes are provably the same.
+    pub fn all_equal(a: &[Dim], b: &[Dim]) -> bool {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.equals(b))
+    }
+
     /// What is known if both hold; `None` if they contradict each other.
     pub fn unify(&self, other: &Dim) -> Option<Dim> {
         match (self, other) {

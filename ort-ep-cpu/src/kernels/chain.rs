@@ -7,7 +7,7 @@
 //! Every operator does to an element what it would do alone, so the bits stay the same.
 
 use ort_ep::{Claim, CompileError, Io, Kernel, KernelError, Prepared};
-use ort_graph::{Graph, NodeId, OpError, ValueId};
+use ort_graph::{Dim, Graph, NodeId, OpError, ValueId};
 use ort_kernels::Isa;
 use ort_ops::broadcast::Runs;
 use ort_ops::ops::binary::Binary;
@@ -107,12 +107,7 @@ fn candidate(graph: &Graph, id: NodeId, root: NodeId) -> Option<Candidate> {
     let node = graph.node(id);
     let shape = |value: ValueId| graph.fact(value).dims();
     let result = shape(graph.node(root).outputs.first().copied().flatten()?)?;
-    let has_shape = |value: ValueId| {
-        let dims = shape(value);
-        dims.is_some_and(|dims| {
-            dims.len() == result.len() && dims.iter().zip(result).all(|(a, b)| a.equals(b))
-        })
-    };
+    let has_shape = |value: ValueId| shape(value).is_some_and(|dims| Dim::all_equal(dims, result));
     let values = node.inputs.iter().chain(&node.outputs).flatten();
     let is_f32 = |&value: &ValueId| graph.fact(value).dtype() == Some(DType::F32);
     let output = node.outputs.first().copied().flatten()?;

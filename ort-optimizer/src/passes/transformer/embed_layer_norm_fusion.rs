@@ -210,8 +210,7 @@ impl Embedding {
             let dims @ [batch, length] = graph.fact(word_ids).dims()? else { return None };
             if let Some(segment) = segment {
                 let kinds = graph.fact(segment.ids?).dims()?;
-                let is_same = kinds.len() == 2 && kinds.iter().zip(dims).all(|(a, b)| a.equals(b));
-                is_same.then_some(())?;
+                Dim::all_equal(kinds, dims).then_some(())?;
             }
             let is_counted = match position.ids {
                 None => (length.known() == Some(position.n_rows)).then_some(true)?,

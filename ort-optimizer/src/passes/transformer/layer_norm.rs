@@ -79,9 +79,7 @@ fn has_bias(found: &Match<'_>) -> Result<(), Refusal> {
 }
 
 fn is_row(parameter: &Fact, row: &[Dim]) -> bool {
-    let is_row =
-        |dims: &[Dim]| dims.len() == row.len() && dims.iter().zip(row).all(|(a, b)| a.equals(b));
-    parameter.dims().is_some_and(is_row)
+    parameter.dims().is_some_and(|dims| Dim::all_equal(dims, row))
 }
 
 /// `axis`, `epsilon` and `stash_type` of the normalization that was found.

@@ -3,7 +3,7 @@
 mod gelu;
 mod layer_norm;
 
-use ort_graph::{Fact, Graph, ValueId};
+use ort_graph::{Dim, Fact, Graph, ValueId};
 use ort_ops::ops::gelu::Gelu;
 use ort_tensor::DType;
 
@@ -58,10 +58,7 @@ fn terms(graph: &Graph, sum: ValueId) -> Option<[ValueId; 2]> {
 
 /// Whether two values are known to have the same shape.
 fn has_same_dims(a: &Fact, b: &Fact) -> bool {
-    match (a.dims(), b.dims()) {
-        (Some(a), Some(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.equals(b)),
-        _ => false,
-    }
+    a.dims().zip(b.dims()).is_some_and(|(a, b)| Dim::all_equal(a, b))
 }
 
 /// The newest of these versions of an operator of ai.onnx that the model's opset has; the first if

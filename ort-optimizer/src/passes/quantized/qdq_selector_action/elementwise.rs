@@ -45,9 +45,7 @@ pub(super) fn binary(unit: &Unit<'_>, op_type: &'static str) -> Found {
     let Some(operands) = operands(unit, &[0, 1])? else { return Ok(None) };
     let y = result(unit, &operands)?;
     let (a, b) = (unit.dims(0), unit.dims(1));
-    let is_alike =
-        |(a, b): (&[Dim], &[Dim])| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.equals(b));
-    if !a.zip(b).is_some_and(is_alike) {
+    if !a.zip(b).is_some_and(|(a, b)| Dim::all_equal(a, b)) {
         return Err(Refusal("its operands may have different shapes"));
     }
     let mut patch = Patch::new(unit.graph);
