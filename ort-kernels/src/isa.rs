@@ -95,6 +95,20 @@ pub(crate) fn mul_add<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
+/// Asks for the cache line of an address, into the second-level cache. Any address will do: where
+/// there is no memory nothing happens.
+#[inline(always)]
+pub(crate) fn prefetch(line: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch never faults and changes nothing that a program can read.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(line.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
+}
+
 /// Registers from and to slices: the length is in the type, or the mask is made from it.
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86 {
