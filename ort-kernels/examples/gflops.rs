@@ -71,20 +71,22 @@ fn parse(text: &str) -> Option<[usize; 3]> {
 fn measure(isas: &[Isa], [m, k, n]: [usize; 3]) -> Vec<f64> {
     let a = Array2::from_shape_fn((m, k), |(i, j)| (i * 7 + j * 3) as f32 % 5.0 - 2.0);
     let b = Array2::from_shape_fn((k, n), |(i, j)| (i * 5 + j * 2) as f32 % 7.0 - 3.0);
+    let rhs = Matrix::row_major(b.as_slice().expect("row-major"), k, n);
+    let len = |isa| packed_b_len(isa, k, n);
+    let copies = |isa| {
+        let mut packed = vec![0.0; len(isa) * (MANY / len(isa)).max(2)];
+        packed.chunks_exact_mut(len(isa)).for_each(|packed| pack_b(isa, &rhs, packed));
+        packed
+    };
+    let packed: Vec<Vec<f32>> = isas.iter().map(|&isa| copies(isa)).collect();
     let mut calls: Vec<Box<dyn FnMut() + '_>> = Vec::new();
-    for &isa in isas {
-        let rhs = Matrix::row_major(b.as_slice().expect("row-major"), k, n);
-        let len = packed_b_len(isa, k, n);
-        let copies = (MANY / len).max(2);
-        let mut packed = vec![0.0; len * copies];
-        packed.chunks_exact_mut(len).for_each(|packed| pack_b(isa, &rhs, packed));
-        let packed: &[f32] = Vec::leak(packed);
+    for (&isa, packed) in isas.iter().zip(&packed) {
         let mut run = product(isa, &a, n);
         calls.push(Box::new(move || run(rhs)));
         let mut run = packed_product(isa, &a, n);
-        calls.push(Box::new(move || run(PackedB { data: &packed[..len], k })));
+        calls.push(Box::new(move || run(PackedB { data: packed, k })));
         let mut run = packed_product(isa, &a, n);
-        let mut turns = packed.chunks_exact(len).cycle();
+        let mut turns = packed.chunks_exact(len(isa)).cycle();
         calls.push(Box::new(move || run(PackedB { data: turns.next().unwrap_or(packed), k })));
     }
     calls.push(Box::new(|| drop(black_box(a.dot(&b)))));
@@ -105,7 +107,7 @@ macro_rules! product {
             let (m, k) = a.dim();
             let lhs = Matrix::row_major(a.as_slice().expect("row-major"), m, k);
             let a = Lhs::Strided { a: lhs, alpha: 1.0 };
-            let mut scratch = vec![0.0; 1 << 20];
+            let mut scratch = vec![0.0; scratch_len(isa, [m, k, n])];
             let mut c = vec![0.0; m * n];
             move |b| {
                 let (start, activation) = (Start::Zero, Activation::None);
@@ -118,6 +120,14 @@ macro_rules! product {
 }
 product!(product, Matrix<'_>);
 product!(packed_product, PackedB<'_>);
+
+/// The scratch of a product whose B is neither packed nor contiguous, which takes the most.
+fn scratch_len(isa: Isa, [m, k, n]: [usize; 3]) -> usize {
+    let none = Matrix::row_major(&[], 0, 0);
+    let (a, start, activation) =
+        (Lhs::Strided { a: none, alpha: 1.0 }, Start::Zero, Activation::None);
+    Gemm { isa, m, n, k, a, b: none, start, activation }.scratch_len(m)
+}
 
 /// Seconds a call, of `count` calls.
 fn seconds(count: usize, call: &mut dyn FnMut()) -> f64 {

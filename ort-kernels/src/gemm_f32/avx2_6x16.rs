@@ -1,7 +1,6 @@
 //! 6 rows by 16 columns: 12 accumulators, two registers of B and one broadcast of A.
 
-use super::tiles::FOUR;
-use super::{LINE, Left, Start, Tile, Variant};
+use super::{FOUR, LINE, Left, Start, Tile, Variant};
 use crate::Avx2;
 use crate::isa::prefetch;
 use crate::isa::x86::{load8 as load, store8 as store};
@@ -9,6 +8,7 @@ use std::arch::x86_64::{
     _mm256_fmadd_ps as fmadd, _mm256_max_ps as max, _mm256_min_ps as min, _mm256_set1_ps as splat,
     _mm256_setzero_ps as zero,
 };
+use std::hint::black_box;
 
 pub(super) const VARIANT: Variant = Variant { name: "avx2_6x16", mr: MR, nr: NR };
 const MR: usize = 6;

@@ -1,7 +1,6 @@
 //! 14 rows by 32 columns: 28 accumulators, two registers of B and one broadcast of A.
 
-use super::tiles::FOUR;
-use super::{LINE, Left, Start, Tile, Variant};
+use super::{FOUR, LINE, Left, Start, Tile, Variant};
 use crate::Avx512;
 use crate::isa::prefetch;
 use crate::isa::x86::{load16 as load, store16 as store};
@@ -9,6 +8,7 @@ use std::arch::x86_64::{
     _mm512_fmadd_ps as fmadd, _mm512_max_ps as max, _mm512_min_ps as min, _mm512_set1_ps as splat,
     _mm512_setzero_ps as zero,
 };
+use std::hint::black_box;
 
 pub(super) const VARIANT: Variant = Variant { name: "avx512_14x32", mr: MR, nr: NR };
 const MR: usize = 14;

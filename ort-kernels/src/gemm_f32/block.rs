@@ -3,7 +3,7 @@
 use super::pack::{RowPanels, pack_panel};
 use super::step::{K_SLICE, PANELS, Steps};
 use super::vector::add_products;
-use super::{LINE, Left, Lhs, Matrix, Panels, Rows, Slice, Start, Tile, best, tile};
+use super::{FOUR, LINE, Left, Lhs, Matrix, Panels, Rows, Slice, Start, Tile, best, tile};
 use crate::{Activation, Isa};
 use std::ops::Range;
 
@@ -14,9 +14,16 @@ const K_BLOCK: usize = 1024;
 /// Elements of A that stay in the second-level cache, of 1 MiB at least, while B passes by.
 const RESIDENT: usize = 128 * 1024;
 /// The most rows of A for which B is read as it stands.
-const FEW: usize = 8;
-/// The most columns of B for which A is read as it stands: it passes by that seldom.
+const FEW: usize = 4;
+/// The most columns of B for which A is read as it stands, whatever its strides: it passes by that
+/// seldom.
 const NARROW: usize = 64;
+/// The most columns of B for which A is read as it stands if its strides are good; for more, it
+/// costs less to pack A than to go without fetching ahead.
+const WIDE: usize = 1024;
+/// Rows of A that begin a multiple of these elements apart compete for the same places of a
+/// first-level cache.
+const COMPETING: usize = 512;
 /// The rows of the highest tile of any variant.
 const MAX_MR: usize = 14;
 
@@ -108,7 +115,7 @@ impl<B: Panels> Gemm<'_, B> {
         let per_block = self.block_rows() / best(self.isa).mr;
         for which in cuts(within, per_block).filter(|which| !which.is_empty()) {
             let rows = panels.get(which.start).start..panels.get(which.end - 1).end;
-            let a = self.left(&panels, &which, packed);
+            let a = self.left(&panels, &which, region.columns.len(), packed);
             self.block(&Block { a, rows, panels, which }, region, c, b_panels);
         }
     }
@@ -154,17 +161,22 @@ impl<B: Panels> Gemm<'_, B> {
         self.k.min(K_SLICE) * best(self.isa).nr
     }
 
-    /// A from the first row of the panels `which` on.
+    /// A from the first row of the panels `which` on, for a product of `n_columns`.
     fn left<'s>(
         &'s self,
         panels: &RowPanels,
         which: &Range<usize>,
+        n_columns: usize,
         packed: &'s mut [f32],
     ) -> Left<'s> {
         let first = panels.get(which.start).start;
         match &self.a {
             Lhs::Packed(a) => Left::Packed(&a[first * self.k..]),
-            Lhs::Strided { a, alpha: 1.0 } if self.n <= NARROW && a.column_stride == 1 => {
+            Lhs::Strided { a, alpha: 1.0 }
+                if self.k > 0
+                    && a.column_stride == 1
+                    && n_columns <= most_columns(a.row_stride) =>
+            {
                 Left::Rows(a.from(first, 0), a.row_stride)
             }
             Lhs::Strided { a, alpha } => {
@@ -229,9 +241,9 @@ impl<B: Panels> Gemm<'_, B> {
             let pieces = &mut pieces[..rows.len()];
             let c = c.rows(rows.start - region.rows.start, rows.len());
             pieces.iter_mut().zip(c).for_each(|(piece, row)| *piece = &mut row[left..left + width]);
-            let next = next.map_or(b, |next| &next[next.len() * pass / n_passes..]);
+            let (next, lines) = share(next.unwrap_or_default(), slice.k.len(), pass, n_passes);
             let (start, clamp) = self.ends(slice, rows.start);
-            tile(self.isa, &Tile { a, b, next, pace: slice.nr / n_passes, start, clamp }, pieces);
+            tile(self.isa, &Tile { a, b, next, lines, start, clamp }, pieces);
             if slice.k.end == self.k && self.activation.as_clamp().is_none() {
                 pieces.iter_mut().for_each(|row| self.activation.apply(self.isa, row));
             }
@@ -251,6 +263,18 @@ impl<B: Panels> Gemm<'_, B> {
         let clamp = self.activation.as_clamp().filter(|clamp| is_last && *clamp != everything);
         (start, clamp)
     }
+}
+
+/// What the `i`-th of `n` tiles of `k` steps fetches of `next`, and how many lines of it at a time.
+fn share(next: &[f32], k: usize, i: usize, n: usize) -> (&[f32], usize) {
+    let times = (k / FOUR).max(1);
+    let lines = next.len().div_ceil(LINE).div_ceil(times * n);
+    next.get(i * times * lines * LINE..).map_or((&[], 0), |rest| (rest, lines))
+}
+
+/// The most columns of B for which A, of this stride, is read as it stands.
+fn most_columns(row_stride: usize) -> usize {
+    if row_stride.is_multiple_of(COMPETING) { NARROW } else { WIDE }
 }
 
 /// Scratch from its first cache line on.

@@ -9,13 +9,15 @@
 //! bits depend on nothing but the operands: not on blocking, tile size or prepacking, not on how
 //! callers split rows and columns among threads, and [`Avx512`](crate::Avx512) and
 //! [`Avx2`](crate::Avx2) agree. `Generic` rounds the product too where the target has no fused
-//! multiply-add. α is multiplied into A when A is packed. Error: at most `γ(k+1)·Σ|α·a·b|`, γ(j) =
+//! multiply-add. α is multiplied into A first. Error: at most `γ(k+1)·Σ|α·a·b|`, γ(j) =
 //! j·u/(1 − j·u).
 //!
 //! **Edges.** `k = 0` gives `act(Start)`. NaN and infinities follow IEEE 754; nothing is skipped.
 //!
-//! **Loops.** Blocks of rows that fit the second-level cache ▸ slices of `k` ▸ panels of B, `nr`
-//! columns wide, that fit the first ▸ panels of A, at most `mr` rows ▸ the register tile.
+//! **Loops.** Blocks of rows and of `k` for which A fits the second-level cache ▸ panels of B, `nr`
+//! columns wide ▸ slices of `k` ▸ panels of A, at most `mr` rows ▸ the register tile. While a packed
+//! panel of B is used the next is fetched. What passes by seldom is not packed: A if B is narrow, B
+//! if A has a few rows.
 //!
 //! ```
 //! use ort_kernels::gemm_f32::{Gemm, Lhs, Matrix, Start, Strided};
@@ -70,6 +72,8 @@ pub enum Start<'a> {
 
 /// Elements to a cache line.
 const LINE: usize = 16;
+/// Steps in `k` that tiles write out.
+const FOUR: usize = 4;
 
 /// What a register tile is computed from.
 #[derive(Clone, Copy, Debug)]
@@ -77,10 +81,9 @@ struct Tile<'a> {
     a: Left<'a>,
     /// `[k][nr]`
     b: &'a [f32],
-    /// What is fetched into the second-level cache meanwhile, and how many elements of it for each
-    /// row of B.
+    /// What is fetched meanwhile, and how many lines of it for every [`FOUR`] rows of B.
     next: &'a [f32],
-    pace: usize,
+    lines: usize,
     start: Start<'a>,
     /// The range results are clamped to.
     clamp: Option<(f32, f32)>,

@@ -144,7 +144,8 @@ proptest! {
 #[test]
 fn packed_operands_give_the_bits_of_strided_ones() {
     for isa in Isa::all() {
-        let [m, n, k] = [700, 70, 600];
+        // More rows than a block of A has, and more of B than pass it at once.
+        let [m, n, k] = [350, 40, 1100];
         let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
         let (a, b) = (Matrix::row_major(&a, m, k), Matrix::row_major(&b, k, n));
         let mut packed_a = vec![f32::NAN; m * k];

@@ -17,8 +17,103 @@ macro_rules! step {
     };
 }
 
-/// Steps between which rows of A are looked up.
-pub(super) const FOUR: usize = 4;
+/// What the sums of a tile start from. As what follows it is no function: sums whose address is
+/// taken would live in memory.
+macro_rules! start {
+    ($tile:ident, $c:ident) => {{
+        let mut sums = [[zero(); W]; R];
+        match $tile.start {
+            Start::Zero => {}
+            Start::C => {
+                for r in 0..R {
+                    let c = $c[r].as_chunks::<LANES>().0;
+                    for w in 0..W {
+                        sums[r][w] = load(&c[w]);
+                    }
+                }
+            }
+            Start::ByColumn(bias) => {
+                for w in 0..W {
+                    let bias = load(&bias[w * LANES..]);
+                    for r in 0..R {
+                        sums[r][w] = bias;
+                    }
+                }
+            }
+            Start::ByRow(bias) => {
+                let bias = &bias[..R];
+                for r in 0..R {
+                    sums[r] = [splat(bias[r]); W];
+                }
+            }
+        }
+        sums
+    }};
+}
+
+/// The steps of a tile whose rows of A are packed; what is needed next is fetched meanwhile.
+macro_rules! packed {
+    ($tile:ident, $sums:ident, $a:ident, ($fours:ident, $rest:ident)) => {
+        let (a, mut next) = ($a.as_chunks::<R>().0, $tile.next.as_ptr());
+        for (a, b) in a.as_chunks::<FOUR>().0.iter().zip($fours) {
+            for _ in 0..$tile.lines {
+                prefetch(next);
+                next = next.wrapping_add(LINE);
+            }
+            for k in 0..FOUR {
+                step!($sums, &b[k], r => a[k][r]);
+            }
+        }
+        for (k, b) in ($fours.len() * FOUR..).zip($rest) {
+            let a = &a[k];
+            step!($sums, b, r => a[r]);
+        }
+    };
+}
+
+/// The steps of a tile whose rows of A are read as they stand. Nothing is fetched: between the loads
+/// of so many rows, a prefetch makes the compiler load them all first and run out of registers.
+macro_rules! standing {
+    ($sums:ident, ($a:ident, $stride:ident, $k:expr), ($fours:ident, $rest:ident)) => {
+        let mut rows = [&[][..]; R];
+        for r in 0..R {
+            rows[r] = &$a[r * $stride..][..$k];
+        }
+        for (i, b) in $fours.iter().enumerate() {
+            let mut a = [&[0.0; FOUR]; R];
+            for r in 0..R {
+                a[r] = &rows[r].as_chunks::<FOUR>().0[i];
+            }
+            for k in 0..FOUR {
+                step!($sums, &b[k], r => a[r][k]);
+            }
+        }
+        for (k, b) in ($fours.len() * FOUR..).zip($rest) {
+            step!($sums, b, r => rows[r][k]);
+        }
+    };
+}
+
+/// Stores the sums of a tile, clamped.
+macro_rules! finish {
+    ($tile:ident, $sums:ident, $c:ident) => {
+        if let Some((low, high)) = $tile.clamp {
+            let (low, high) = (splat(low), splat(high));
+            for r in 0..R {
+                for w in 0..W {
+                    // Both return their second operand when either is NaN, so NaN passes.
+                    $sums[r][w] = min(high, max(low, $sums[r][w]));
+                }
+            }
+        }
+        for r in 0..R {
+            let c = $c[r].as_chunks_mut::<LANES>().0;
+            for w in 0..W {
+                store(&mut c[w], $sums[r][w]);
+            }
+        }
+    };
+}
 
 /// The tiles of a variant, of as many rows as listed and one or two registers a row.
 ///
@@ -59,77 +154,21 @@ macro_rules! tiles {
                 c: &mut [&mut [f32]],
             ) {
                 let Some(c) = c.first_chunk_mut::<R>() else { return };
-                let mut sums = [[zero(); W]; R];
-                match tile.start {
-                    Start::Zero => {}
-                    Start::C => {
-                        for r in 0..R {
-                            let c = c[r].as_chunks::<LANES>().0;
-                            for w in 0..W {
-                                sums[r][w] = load(&c[w]);
-                            }
-                        }
-                    }
-                    Start::ByColumn(bias) => {
-                        for w in 0..W {
-                            let bias = load(&bias[w * LANES..]);
-                            for r in 0..R {
-                                sums[r][w] = bias;
-                            }
-                        }
-                    }
-                    Start::ByRow(bias) => {
-                        let bias = &bias[..R];
-                        for r in 0..R {
-                            sums[r] = [splat(bias[r]); W];
-                        }
-                    }
-                }
-                let (b, mut next) = (tile.b.as_chunks::<NR>().0, tile.next.as_ptr());
+                let mut sums = start!(tile, c);
+                let b = tile.b.as_chunks::<NR>().0;
+                let (fours, rest) = b.as_chunks::<FOUR>();
+                // If it knew that these are less than four steps, the compiler would write them
+                // all out, which takes more registers than there are.
+                let rest = black_box(rest);
                 match tile.a {
                     Left::Packed(a) => {
-                        for (a, b) in a.as_chunks::<R>().0.iter().zip(b) {
-                            prefetch(next);
-                            prefetch(next.wrapping_add(LINE));
-                            next = next.wrapping_add(tile.pace);
-                            step!(sums, b, r => a[r]);
-                        }
+                        packed!(tile, sums, a, (fours, rest));
                     }
                     Left::Rows(a, stride) => {
-                        let mut rows = [&[][..]; R];
-                        for r in 0..R {
-                            rows[r] = &a[r * stride..][..b.len()];
-                        }
-                        let (fours, rest) = b.as_chunks::<FOUR>();
-                        for (i, b) in fours.iter().enumerate() {
-                            let mut a = [&[0.0; FOUR]; R];
-                            for r in 0..R {
-                                a[r] = &rows[r].as_chunks::<FOUR>().0[i];
-                            }
-                            for k in 0..FOUR {
-                                step!(sums, &b[k], r => a[r][k]);
-                            }
-                        }
-                        for (k, b) in (fours.len() * FOUR..).zip(rest) {
-                            step!(sums, b, r => rows[r][k]);
-                        }
+                        standing!(sums, (a, stride, b.len()), (fours, rest));
                     }
                 }
-                if let Some((low, high)) = tile.clamp {
-                    let (low, high) = (splat(low), splat(high));
-                    for r in 0..R {
-                        for w in 0..W {
-                            // Both return their second operand when either is NaN, so NaN passes.
-                            sums[r][w] = min(high, max(low, sums[r][w]));
-                        }
-                    }
-                }
-                for r in 0..R {
-                    let c = c[r].as_chunks_mut::<LANES>().0;
-                    for w in 0..W {
-                        store(&mut c[w], sums[r][w]);
-                    }
-                }
+                finish!(tile, sums, c);
             }
         }
     };
