@@ -8,7 +8,7 @@
 
 use crate::gemm_f32::Matrix;
 pub use set::Isa;
-pub use token::{Avx2, Avx512, Avx512Vnni};
+pub use token::{Amx, Avx2, Avx512, Avx512Vnni};
 
 /// Passes the feature list of a token to the macro `$then`.
 #[cfg(target_arch = "x86_64")]
@@ -29,6 +29,8 @@ macro_rules! detected {
     ([$($feature:tt)+]) => { $(std::arch::is_x86_feature_detected!($feature))&&+ };
 }
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod amx;
 mod set;
 mod token;
 
@@ -75,6 +77,8 @@ macro_rules! per_isa {
             #[cfg(target_arch = "x86_64")]
             kernel! { Avx2 => fn avx2($($arg: $ty),*) $(-> $ret)? { body::<true>($($arg),*) } }
             match isa {
+                #[cfg(target_arch = "x86_64")]
+                $crate::Isa::Amx(token) => avx512(token.into(), $($arg),*),
                 #[cfg(target_arch = "x86_64")]
                 $crate::Isa::Avx512(token) => avx512(token, $($arg),*),
                 #[cfg(target_arch = "x86_64")]

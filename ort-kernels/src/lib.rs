@@ -20,8 +20,9 @@ pub mod gemm_f64;
 pub mod gemm_i8;
 pub mod nchwc;
 pub mod quantize;
+pub mod tiles;
 pub mod transpose;
 pub mod vec;
 
 pub use activation::Activation;
-pub use isa::{Avx2, Avx512, Avx512Vnni, FlushDenormals, Isa};
+pub use isa::{Amx, Avx2, Avx512, Avx512Vnni, FlushDenormals, Isa};

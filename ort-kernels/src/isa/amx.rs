@@ -1,0 +1,129 @@
+//! Matrix tiles (AMX): the permission to use them, and the one product that runs on them.
+//!
+//! The compiler knows no tiles, so the product is one block of assembly that configures them, uses
+//! them and gives them back: nothing of their state outlives it.
+#![expect(unsafe_code, reason = "instructions that the standard library has no functions for")]
+
+use super::Amx;
+use crate::tiles::{B_STEP, Line, Sums};
+use std::arch::asm;
+use std::sync::OnceLock;
+
+/// Whether this machine multiplies matrices of bfloat16 and the system lets this process do so.
+pub(super) fn is_permitted() -> bool {
+    static PERMITTED: OnceLock<bool> = OnceLock::new();
+    // Leaf 7: bit 22 of EDX is AMX-BF16, bit 24 AMX-TILE. Source: Intel SDM volume 2, CPUID.
+    const NEEDED: u32 = 1 << 22 | 1 << 24;
+    *PERMITTED.get_or_init(|| {
+        std::arch::x86_64::__cpuid_count(7, 0).edx & NEEDED == NEEDED && request_tiles()
+    })
+}
+
+/// Asks Linux for the state of tiles, for all threads of the process; others have no such call.
+fn request_tiles() -> bool {
+    if !cfg!(target_os = "linux") {
+        return false;
+    }
+    /// Source: Linux, arch/x86/include/uapi/asm/prctl.h and entry/syscalls/syscall_64.tbl.
+    const ARCH_PRCTL: isize = 158;
+    const REQUEST: usize = 0x1023;
+    const TILE_DATA: usize = 18;
+    let result: isize;
+    // SAFETY: a system call with two numbers and no memory. It changes nothing but the size of
+    // the state that the system saves for threads of this process; the registers it destroys
+    // are named.
+    unsafe {
+        asm!("syscall", inlateout("rax") ARCH_PRCTL => result, in("rdi") REQUEST,
+            in("rsi") TILE_DATA, out("rcx") _, out("r11") _, options(nostack));
+    }
+    result == 0
+}
+
+/// Palette 1: eight tiles of 16 rows of 64 bytes. Source: Intel SDM volume 1, 18.3.
+static CONFIGURATION: Configuration = {
+    let mut bytes = [0; 64];
+    bytes[0] = 1;
+    let mut tile = 0;
+    while tile < 8 {
+        bytes[16 + 2 * tile] = 64;
+        bytes[48 + tile] = 16;
+        tile += 1;
+    }
+    Configuration(bytes)
+};
+
+#[repr(align(64))]
+struct Configuration([u8; 64]);
+
+/// `sums[f][p] = Σ_s Σ_{i+j≤2} a_i[s][p]·b_j[s][f]`, see [`tiles`](crate::tiles).
+///
+/// # Panics
+/// If an operand is shorter than the steps say.
+pub(crate) fn multiply(_: Amx, a: &[Line], part: usize, steps: &[u32], b: &[Line], sums: &mut Sums) {
+    let farthest = steps.iter().copied().max().unwrap_or(0) as usize;
+    let fits = part.checked_mul(2).and_then(|n| n.checked_add(farthest)?.checked_add(32));
+    assert!(fits.is_some_and(|n| n <= a.len()), "A has {} lines", a.len());
+    assert!(b.len() / B_STEP >= steps.len(), "B has {} lines", b.len());
+    if steps.is_empty() {
+        return sums.fill([0.0; 16]);
+    }
+    // Corrections are added before what they correct. Registers: tmm0 to tmm3 are the sums of
+    // (positions, filters) = (0, 0), (0, 1), (1, 0), (1, 1); tmm4 and tmm5 hold A, tmm6 and tmm7 B.
+    // SAFETY: the token proves the instructions and the permission. For each step, which is at
+    // most `farthest`, tiles are read of A at `step`, `step + part` and `step + 2·part` lines, two
+    // times 16 lines each, and of B 96 lines; both lie inside their slices by the checks above.
+    // Sums are 64 lines. The configuration is 64 bytes. Tiles are released, flags and registers
+    // that change are named, and the stack is not used.
+    unsafe {
+        asm!(
+            "ldtilecfg [{configuration}]",
+            "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
+            "2:",
+            "mov {a0:e}, [{steps}]",
+            "shl {a0}, 6",
+            "add {a0}, {a}",
+            "lea {a1}, [{a0} + {part}]",
+            "lea {a2}, [{a0} + 2*{part}]",
+            "tileloadd tmm4, [{a0} + {line}*1]", "tileloadd tmm5, [{a0} + {line}*1 + 1024]",
+            "tileloadd tmm6, [{b} + {line}*1 + 4096]", "tileloadd tmm7, [{b} + {line}*1 + 5120]",
+            "tdpbf16ps tmm0, tmm4, tmm6", "tdpbf16ps tmm1, tmm4, tmm7",
+            "tdpbf16ps tmm2, tmm5, tmm6", "tdpbf16ps tmm3, tmm5, tmm7",
+            "tileloadd tmm6, [{b} + {line}*1 + 2048]", "tileloadd tmm7, [{b} + {line}*1 + 3072]",
+            "tdpbf16ps tmm0, tmm4, tmm6", "tdpbf16ps tmm1, tmm4, tmm7",
+            "tdpbf16ps tmm2, tmm5, tmm6", "tdpbf16ps tmm3, tmm5, tmm7",
+            "tileloadd tmm4, [{a1} + {line}*1]", "tileloadd tmm5, [{a1} + {line}*1 + 1024]",
+            "tdpbf16ps tmm0, tmm4, tmm6", "tdpbf16ps tmm1, tmm4, tmm7",
+            "tdpbf16ps tmm2, tmm5, tmm6", "tdpbf16ps tmm3, tmm5, tmm7",
+            "tileloadd tmm6, [{b} + {line}*1]", "tileloadd tmm7, [{b} + {line}*1 + 1024]",
+            "tdpbf16ps tmm0, tmm4, tmm6", "tdpbf16ps tmm1, tmm4, tmm7",
+            "tdpbf16ps tmm2, tmm5, tmm6", "tdpbf16ps tmm3, tmm5, tmm7",
+            "tileloadd tmm4, [{a2} + {line}*1]", "tileloadd tmm5, [{a2} + {line}*1 + 1024]",
+            "tdpbf16ps tmm0, tmm4, tmm6", "tdpbf16ps tmm1, tmm4, tmm7",
+            "tdpbf16ps tmm2, tmm5, tmm6", "tdpbf16ps tmm3, tmm5, tmm7",
+            "tileloadd tmm4, [{a0} + {line}*1]", "tileloadd tmm5, [{a0} + {line}*1 + 1024]",
+            "tdpbf16ps tmm0, tmm4, tmm6", "tdpbf16ps tmm1, tmm4, tmm7",
+            "tdpbf16ps tmm2, tmm5, tmm6", "tdpbf16ps tmm3, tmm5, tmm7",
+            "add {steps}, 4",
+            "add {b}, 6144",
+            "dec {n}",
+            "jnz 2b",
+            "tilestored [{sums} + {line}*1], tmm0", "tilestored [{sums} + {line}*1 + 2048], tmm1",
+            "tilestored [{sums} + {line}*1 + 1024], tmm2", "tilestored [{sums} + {line}*1 + 3072], tmm3",
+            "tilerelease",
+            configuration = in(reg) &raw const CONFIGURATION,
+            a = in(reg) a.as_ptr(),
+            part = in(reg) part * size_of::<Line>(),
+            steps = inout(reg) steps.as_ptr() => _,
+            b = inout(reg) b.as_ptr() => _,
+            sums = in(reg) sums.as_mut_ptr(),
+            n = inout(reg) steps.len() => _,
+            line = in(reg) size_of::<Line>(),
+            a0 = out(reg) _,
+            a1 = out(reg) _,
+            a2 = out(reg) _,
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(nostack),
+        );
+    }
+}

@@ -1,0 +1,108 @@
+//! Numbers as sums of three bfloat16.
+
+use super::Line;
+use crate::Isa;
+use crate::conv_nchwc::Start;
+
+/// The nearest number with the eight leading bits of a bfloat16; ties go away from zero.
+#[inline(always)]
+fn rounded(x: f32) -> f32 {
+    f32::from_bits(x.to_bits().wrapping_add(0x8000) & 0xffff_0000)
+}
+
+/// The parts of `x`, whose sum it is.
+#[inline(always)]
+fn parts(x: f32) -> [u32; 3] {
+    let first = rounded(x);
+    let rest = x - first;
+    let second = rounded(rest);
+    [first.to_bits(), second.to_bits(), (rest - second).to_bits()]
+}
+
+/// Splits the pairs of `low[i]` and `high[i]` into the lines `i` of three parts, where `high` is
+/// empty if it is zero.
+pub(crate) fn split_run(
+    isa: Isa,
+    low: &[[f32; 16]],
+    high: &[[f32; 16]],
+    [first, second, third]: [&mut [Line]; 3],
+) {
+    if high.is_empty() {
+        split_low(isa, low, first, second, third);
+    } else {
+        split(isa, low, high, first, second, third);
+    }
+}
+
+per_isa! {
+    /// Splits pairs of `low[i][lane]` and `high[i][lane]` into the lines `i` of three parts, as far
+    /// as all of them reach.
+    pub(crate) fn split<_FMA>(
+        low: &[[f32; 16]],
+        high: &[[f32; 16]],
+        first: &mut [Line],
+        second: &mut [Line],
+        third: &mut [Line],
+    ) {
+        let lines = first.iter_mut().zip(second).zip(third);
+        for ((low, high), ((first, second), third)) in low.iter().zip(high).zip(lines) {
+            for lane in 0..16 {
+                let (low, high) = (parts(low[lane]), parts(high[lane]));
+                first[lane] = low[0] >> 16 | high[0];
+                second[lane] = low[1] >> 16 | high[1];
+                third[lane] = low[2] >> 16 | high[2];
+            }
+        }
+    }
+
+    /// As `split`, where every number of `high` is zero.
+    fn split_low<_FMA>(
+        low: &[[f32; 16]],
+        first: &mut [Line],
+        second: &mut [Line],
+        third: &mut [Line],
+    ) {
+        let lines = first.iter_mut().zip(second).zip(third);
+        for (low, ((first, second), third)) in low.iter().zip(lines) {
+            for lane in 0..16 {
+                let low = parts(low[lane]);
+                first[lane] = low[0] >> 16;
+                second[lane] = low[1] >> 16;
+                third[lane] = low[2] >> 16;
+            }
+        }
+    }
+
+    /// `y[p] = clamp(sums[p] + bias + y[p])`, without the summands that `start` lacks. NaN stays
+    /// NaN.
+    pub(crate) fn merge<_FMA>(
+        sums: &[[f32; 16]],
+        start: Start<'_>,
+        range: (f32, f32),
+        y: &mut [[f32; 16]],
+    ) {
+        let bias = match start.bias {
+            Some(bias) => bias.first_chunk().copied().unwrap_or([0.0; 16]),
+            None => [0.0; 16],
+        };
+        for (sums, y) in sums.iter().zip(y) {
+            for lane in 0..16 {
+                let start = if start.is_sum { y[lane] + bias[lane] } else { bias[lane] };
+                let sum = sums[lane] + start;
+                let raised = if sum < range.0 { range.0 } else { sum };
+                y[lane] = if raised > range.1 { range.1 } else { raised };
+            }
+        }
+    }
+
+    /// Whether there is neither an infinity nor a NaN.
+    pub(crate) fn all_finite<_FMA>(x: &[[f32; 16]]) -> bool {
+        let mut greatest = [0; 16];
+        for x in x {
+            for lane in 0..16 {
+                greatest[lane] = (x[lane].to_bits() & 0x7fff_ffff).max(greatest[lane]);
+            }
+        }
+        greatest.iter().all(|&bits: &u32| bits < f32::INFINITY.to_bits())
+    }
+}
