@@ -39,6 +39,7 @@ struct Case {
     image: Vec<f32>,
     weights: Vec<f32>,
     out: Vec<f32>,
+    scratch: Vec<f32>,
 }
 
 fn main() {
@@ -83,6 +84,7 @@ impl Case {
             image: values(channels * side * side),
             weights: values(filters.max(1) * channels * kernel * kernel),
             out: vec![0.0; n_outputs * output * output],
+            scratch: Vec::new(),
         }
     }
 
@@ -100,7 +102,7 @@ impl Case {
     }
 
     fn in_blocks(&mut self, isa: Isa) {
-        let block = if isa == Isa::best() { 16 } else { 8 };
+        let block = if isa.avx512().is_some() { 16 } else { 8 };
         let form = match (self.filters, self.channels < block) {
             (0, _) => Form::Depthwise,
             (_, true) => Form::Planes,
@@ -113,7 +115,13 @@ impl Case {
         let (axes, x) = ([self.axis, self.axis], self.image.as_slice());
         let (start, activation) = (Start::default(), Activation::Relu);
         let conv = Conv { isa, block, form, axes, x, w, start, activation };
-        conv.run(0..positions, &mut pieces);
+        match conv.tiles_scratch_len(pieces.len()) {
+            Some(len) => {
+                self.scratch.resize(len, 0.0);
+                conv.run_on_tiles(&(0..positions), &mut pieces, &mut self.scratch);
+            }
+            None => conv.run(0..positions, &mut pieces),
+        }
         black_box(&mut self.out);
     }
 

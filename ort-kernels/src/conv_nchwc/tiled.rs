@@ -11,20 +11,23 @@
 use super::layout::{Chunk, Layout};
 use super::run::flattened;
 use super::{Conv, Form, Start};
-use crate::tiles::{self, B_STEP, Line, SIDE, Sums};
+use crate::tiles::merge::{self, Merge};
+use crate::tiles::{self, B_STEP, Lhs, Line, SIDE, Sums};
 use std::ops::Range;
 
 /// Channels of a block.
 const LANES: usize = 16;
 /// Lines of the split filters that are kept when chunks change: 512 KiB.
 const FILTERS: usize = 8 * 1024;
+/// Products whose sums stay in the first-level cache until they are stored: 16 KiB.
+const PRODUCTS: usize = 4;
 
 /// Scratch, cut into what a product reads and writes.
 struct Desk<'a> {
     image: &'a mut [Line],
     filters: &'a mut [Line],
     steps: &'a mut [u32],
-    sums: &'a mut Sums,
+    sums: &'a mut [Sums],
 }
 
 impl Conv<'_> {
@@ -37,7 +40,7 @@ impl Conv<'_> {
             let layout = self.layout(n_filters);
             let n_steps = layout.n_steps();
             let filters = kept_sets(n_steps, n_filters) * n_steps * B_STEP;
-            let lines = 3 * layout.most_lines() + filters + n_steps.div_ceil(LANES) + 2 * SIDE + 1;
+            let lines = 3 * layout.most_lines() + filters + n_steps.div_ceil(LANES) + 2 * SIDE * PRODUCTS + 1;
             lines * LANES
         })
     }
@@ -115,10 +118,10 @@ impl<'a> Desk<'a> {
         let lines = words.as_chunks_mut::<LANES>().0;
         let (image, lines) = lines.split_at_mut(3 * layout.most_lines());
         let (filters, lines) = lines.split_at_mut(n_kept * layout.n_steps() * B_STEP);
-        let (sums, steps) = lines.split_at_mut(2 * SIDE);
+        let (sums, steps) = lines.split_at_mut(2 * SIDE * PRODUCTS);
         let sums: &mut [Sums] = bytemuck::cast_slice_mut(sums);
         let steps = &mut steps.as_flattened_mut()[..layout.n_steps()];
-        Self { image, filters, steps, sums: &mut sums[0] }
+        Self { image, filters, steps, sums }
     }
 }
 
@@ -137,19 +140,28 @@ impl Work<'_> {
         &self,
         (a, steps, b): (&[Line], &[u32], &[Line]),
         y: &mut [&mut [f32]],
-        sums: &mut Sums,
+        sums: &mut [Sums],
     ) {
         let n_lines = self.layout.flat_len(self.chunk);
         let part = self.layout.lines(self.chunk);
-        for first in (0..n_lines).step_by(SIDE) {
-            tiles::product(self.conv.isa, (&a[first..], part), steps, b, sums);
-            for (lines, positions) in self.layout.runs(self.chunk, first..n_lines.min(first + SIDE)) {
-                let start = positions.start.max(self.positions.start);
-                let end = positions.end.min(self.positions.end);
-                if start < end {
-                    let from = lines.start - first + start - positions.start;
-                    self.finish(sums, from, start..end, y);
-                }
+        for from in (0..n_lines).step_by(PRODUCTS * SIDE) {
+            let n_products = (n_lines - from).div_ceil(SIDE).min(PRODUCTS);
+            let sums = &mut sums[..n_products];
+            tiles::products(self.conv.isa, Lhs { lines: &a[from..], part }, steps, b, sums);
+            for (sums, from) in sums.iter().zip((from..).step_by(SIDE)) {
+                self.store(sums, from..n_lines.min(from + SIDE), y);
+            }
+        }
+    }
+
+    /// The sums of these lines of the chunk.
+    fn store(&self, sums: &Sums, lines: Range<usize>, y: &mut [&mut [f32]]) {
+        for (run, positions) in self.layout.runs(self.chunk, lines.clone()) {
+            let start = positions.start.max(self.positions.start);
+            let end = positions.end.min(self.positions.end);
+            if start < end {
+                let from = run.start - lines.start + start - positions.start;
+                self.finish(sums, from, start..end, y);
             }
         }
     }
@@ -172,9 +184,9 @@ impl Work<'_> {
             let y = &mut y[place * LANES..][..positions.len() * LANES];
             let bias = conv.start.bias.map(|bias| &bias[(2 * self.set + f) * LANES..]);
             let clamp = conv.activation.as_clamp();
-            let range = clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
-            let start = Start { bias, is_sum: conv.start.is_sum };
-            tiles::merge(conv.isa, lines(f), start, range, y.as_chunks_mut().0);
+            let (min, max) = clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
+            let merge = Merge { start: Start { bias, is_sum: conv.start.is_sum }, min, max };
+            merge::write(conv.isa, lines(f), &merge, y.as_chunks_mut().0);
             if clamp.is_none() {
                 conv.activation.apply(conv.isa, y);
             }

@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "instructions that the standard library has no functions for")]
 
 use super::Amx;
-use crate::tiles::{B_STEP, Line, Sums};
+use crate::tiles::{B_STEP, Lhs, Line, SIDE, Sums};
 use std::arch::asm;
 use std::sync::OnceLock;
 
@@ -53,74 +53,99 @@ static CONFIGURATION: Configuration = {
 };
 
 #[repr(align(64))]
-struct Configuration([u8; 64]);
+struct Configuration(#[expect(dead_code, reason = "read by its address")] [u8; 64]);
 
-/// `sums[f][p] = Σ_s Σ_{i+j≤2} a_i[s][p]·b_j[s][f]`, see [`tiles`](crate::tiles).
+/// The four products of two tiles of A with two of B, and requests for 16 lines of the step of B
+/// that comes next, from byte `$next` of it on.
+macro_rules! products {
+    ($next:literal) => {
+        concat!(
+            products!(@fetch $next "+0" "+64" "+128" "+192"),
+            "tdpbf16ps tmm0, tmm4, tmm6\n",
+            products!(@fetch $next "+256" "+320" "+384" "+448"),
+            "tdpbf16ps tmm1, tmm4, tmm7\n",
+            products!(@fetch $next "+512" "+576" "+640" "+704"),
+            "tdpbf16ps tmm2, tmm5, tmm6\n",
+            products!(@fetch $next "+768" "+832" "+896" "+960"),
+            "tdpbf16ps tmm3, tmm5, tmm7\n",
+        )
+    };
+    (@fetch $next:literal $($at:literal)+) => {
+        concat!($("prefetcht0 [{b} + 6144 + ", $next, $at, "]\n"),+)
+    };
+}
+
+/// `sums[n][f][p] = Σ_s Σ_{i+j≤2} a_i[s][n][p]·b_j[s][f]`, see [`tiles`](crate::tiles).
 ///
 /// # Panics
 /// If an operand is shorter than the steps say.
-pub(crate) fn multiply(_: Amx, a: &[Line], part: usize, steps: &[u32], b: &[Line], sums: &mut Sums) {
+pub(crate) fn multiply(_: Amx, a: Lhs<'_>, steps: &[u32], b: &[Line], sums: &mut [Sums]) {
     let farthest = steps.iter().copied().max().unwrap_or(0) as usize;
-    let fits = part.checked_mul(2).and_then(|n| n.checked_add(farthest)?.checked_add(32));
-    assert!(fits.is_some_and(|n| n <= a.len()), "A has {} lines", a.len());
+    let a_len = || a.part.checked_mul(2)?.checked_add(farthest)?.checked_add(sums.len() * SIDE);
+    assert!(a_len().is_some_and(|n| n <= a.lines.len()), "A has {} lines", a.lines.len());
     assert!(b.len() / B_STEP >= steps.len(), "B has {} lines", b.len());
-    if steps.is_empty() {
-        return sums.fill([0.0; 16]);
+    if steps.is_empty() || sums.is_empty() {
+        return sums.as_flattened_mut().fill([0.0; 16]);
     }
     // Corrections are added before what they correct. Registers: tmm0 to tmm3 are the sums of
     // (positions, filters) = (0, 0), (0, 1), (1, 0), (1, 1); tmm4 and tmm5 hold A, tmm6 and tmm7 B.
     // SAFETY: the token proves the instructions and the permission. For each step, which is at
-    // most `farthest`, tiles are read of A at `step`, `step + part` and `step + 2·part` lines, two
-    // times 16 lines each, and of B 96 lines; both lie inside their slices by the checks above.
-    // Sums are 64 lines. The configuration is 64 bytes. Tiles are released, flags and registers
-    // that change are named, and the stack is not used.
+    // most `farthest`, and each of the sums, tiles are read of A from `step`, `step + part` and
+    // `step + 2·part` on, 32 lines further for each of the sums, 32 lines at a time, and of B 96
+    // lines; all lie inside their slices by the checks above; a prefetch may be of any address.
+    // Sums are written whole. The configuration is 64 bytes. Tiles are released, flags and
+    // registers that change are named, and the stack is not used.
     unsafe {
         asm!(
-            "ldtilecfg [{configuration}]",
-            "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
+            "ldtilecfg [{t}]",
             "2:",
-            "mov {a0:e}, [{steps}]",
+            "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
+            "xor {step:e}, {step:e}",
+            "mov {b}, {b0}",
+            "3:",
+            "mov {a0:e}, [{steps} + 4*{step}]",
             "shl {a0}, 6",
             "add {a0}, {a}",
-            "lea {a1}, [{a0} + {part}]",
-            "lea {a2}, [{a0} + 2*{part}]",
+            "lea {t}, [{a0} + {part}]",
             "tileloadd tmm4, [{a0} + {line}*1]", "tileloadd tmm5, [{a0} + {line}*1 + 1024]",
             "tileloadd tmm6, [{b} + {line}*1 + 4096]", "tileloadd tmm7, [{b} + {line}*1 + 5120]",
-            "tdpbf16ps tmm0, tmm4, tmm6", "tdpbf16ps tmm1, tmm4, tmm7",
-            "tdpbf16ps tmm2, tmm5, tmm6", "tdpbf16ps tmm3, tmm5, tmm7",
+            products!("0"),
             "tileloadd tmm6, [{b} + {line}*1 + 2048]", "tileloadd tmm7, [{b} + {line}*1 + 3072]",
-            "tdpbf16ps tmm0, tmm4, tmm6", "tdpbf16ps tmm1, tmm4, tmm7",
-            "tdpbf16ps tmm2, tmm5, tmm6", "tdpbf16ps tmm3, tmm5, tmm7",
-            "tileloadd tmm4, [{a1} + {line}*1]", "tileloadd tmm5, [{a1} + {line}*1 + 1024]",
-            "tdpbf16ps tmm0, tmm4, tmm6", "tdpbf16ps tmm1, tmm4, tmm7",
-            "tdpbf16ps tmm2, tmm5, tmm6", "tdpbf16ps tmm3, tmm5, tmm7",
+            products!("1024"),
+            "tileloadd tmm4, [{t} + {line}*1]", "tileloadd tmm5, [{t} + {line}*1 + 1024]",
+            products!("2048"),
+            "add {t}, {part}",
             "tileloadd tmm6, [{b} + {line}*1]", "tileloadd tmm7, [{b} + {line}*1 + 1024]",
-            "tdpbf16ps tmm0, tmm4, tmm6", "tdpbf16ps tmm1, tmm4, tmm7",
-            "tdpbf16ps tmm2, tmm5, tmm6", "tdpbf16ps tmm3, tmm5, tmm7",
-            "tileloadd tmm4, [{a2} + {line}*1]", "tileloadd tmm5, [{a2} + {line}*1 + 1024]",
-            "tdpbf16ps tmm0, tmm4, tmm6", "tdpbf16ps tmm1, tmm4, tmm7",
-            "tdpbf16ps tmm2, tmm5, tmm6", "tdpbf16ps tmm3, tmm5, tmm7",
+            products!("3072"),
+            "tileloadd tmm4, [{t} + {line}*1]", "tileloadd tmm5, [{t} + {line}*1 + 1024]",
+            products!("4096"),
             "tileloadd tmm4, [{a0} + {line}*1]", "tileloadd tmm5, [{a0} + {line}*1 + 1024]",
-            "tdpbf16ps tmm0, tmm4, tmm6", "tdpbf16ps tmm1, tmm4, tmm7",
-            "tdpbf16ps tmm2, tmm5, tmm6", "tdpbf16ps tmm3, tmm5, tmm7",
-            "add {steps}, 4",
+            products!("5120"),
             "add {b}, 6144",
+            "inc {step}",
+            "cmp {step}, {n_steps}",
+            "jne 3b",
+            "tilestored [{sums} + {line}*1], tmm0",
+            "tilestored [{sums} + {line}*1 + 2048], tmm1",
+            "tilestored [{sums} + {line}*1 + 1024], tmm2",
+            "tilestored [{sums} + {line}*1 + 3072], tmm3",
+            "add {a}, 2048",
+            "add {sums}, 4096",
             "dec {n}",
             "jnz 2b",
-            "tilestored [{sums} + {line}*1], tmm0", "tilestored [{sums} + {line}*1 + 2048], tmm1",
-            "tilestored [{sums} + {line}*1 + 1024], tmm2", "tilestored [{sums} + {line}*1 + 3072], tmm3",
             "tilerelease",
-            configuration = in(reg) &raw const CONFIGURATION,
-            a = in(reg) a.as_ptr(),
-            part = in(reg) part * size_of::<Line>(),
-            steps = inout(reg) steps.as_ptr() => _,
-            b = inout(reg) b.as_ptr() => _,
-            sums = in(reg) sums.as_mut_ptr(),
-            n = inout(reg) steps.len() => _,
+            t = inout(reg) &raw const CONFIGURATION => _,
+            a = inout(reg) a.lines.as_ptr() => _,
+            part = in(reg) a.part * size_of::<Line>(),
+            steps = in(reg) steps.as_ptr(),
+            n_steps = in(reg) steps.len(),
+            b0 = in(reg) b.as_ptr(),
+            n = inout(reg) sums.len() => _,
+            sums = inout(reg) sums.as_mut_ptr() => _,
             line = in(reg) size_of::<Line>(),
+            step = out(reg) _,
+            b = out(reg) _,
             a0 = out(reg) _,
-            a1 = out(reg) _,
-            a2 = out(reg) _,
             out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
             out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
             options(nostack),

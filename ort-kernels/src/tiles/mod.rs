@@ -1,12 +1,11 @@
 //! Products of f32 on matrix tiles, which multiply bfloat16: every number as the sum of three.
 //!
-//! `sums[f][p] = Σ_s Σ_k a[s][p][k]·b[s][f][k]` for 32 positions `p`, 32 filters `f` and steps `s`
-//! of 32 terms `k`, with `a = a₀ + a₁ + a₂` and `b = b₀ + b₁ + b₂` as [`split`] makes them; of the
+//! `sums[n][f][p] = Σ_s Σ_k a[s][32·n + p][k]·b[s][f][k]` for 32 positions `p` of any number `n` of
+//! products, 32 filters `f` and steps `s` of 32 terms `k`, with `a = a₀ + a₁ + a₂` and `b = b₀ + b₁ + b₂` as [`split`] makes them; of the
 //! nine products of parts, the six of `i + j ≤ 2` are taken.
 //!
 //! **Operands.** A [`Line`] is 16 pairs of bfloat16, the lower half first. A: three equal parts one
-//! after the other, in each of which the lines `steps[s]..steps[s] + 32` are the positions of step
-//! `s`. B: [`B_STEP`] lines a step: for each part 32 filters in two tiles of 16, a tile as one line
+//! after the other, in each of which the lines from `steps[s]` on are the positions of step `s`. B: [`B_STEP`] lines a step: for each part 32 filters in two tiles of 16, a tile as one line
 //! for each pair of terms, filter by filter. [`Sums`]: two tiles of 16 filters, each 32 lines, one a
 //! position.
 //!
@@ -22,12 +21,20 @@
 
 use crate::Isa;
 
+pub(crate) mod merge;
 mod split;
 
-pub(crate) use split::{all_finite, merge, split, split_run};
+pub(crate) use split::{all_finite, split, split_run};
 
 /// 16 pairs of bfloat16.
 pub(crate) type Line = [u32; 16];
+
+/// A: three parts, each `part` lines after the one before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lhs<'a> {
+    pub(crate) lines: &'a [Line],
+    pub(crate) part: usize,
+}
 
 /// The sums of a product: 32 positions of 16 filters, twice.
 pub(crate) type Sums = [[f32; 16]; 64];
@@ -46,8 +53,8 @@ pub struct Variant {
 }
 
 ladder! {
-    // The product, where the parts of A are `part` lines apart.
-    fn multiply(a: &[Line], part: usize, steps: &[u32], b: &[Line], sums: &mut Sums);
+    // As many products as there are `sums`.
+    fn multiply(a: Lhs<'_>, steps: &[u32], b: &[Line], sums: &mut [Sums]);
     Amx => amx_32x32; generic
 }
 
@@ -57,8 +64,9 @@ pub fn variant(isa: Isa) -> Option<Variant> {
     isa.amx().map(|_| best(isa))
 }
 
-pub(crate) fn product(isa: Isa, a: (&[Line], usize), steps: &[u32], b: &[Line], sums: &mut Sums) {
-    multiply(isa, a.0, a.1, steps, b, sums);
+/// The sums of as many products as there are `sums`.
+pub(crate) fn products(isa: Isa, a: Lhs<'_>, steps: &[u32], b: &[Line], sums: &mut [Sums]) {
+    multiply(isa, a, steps, b, sums);
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use super::Line;
 use crate::Isa;
-use crate::conv_nchwc::Start;
 
 /// The nearest number with the eight leading bits of a bfloat16; ties go away from zero.
 #[inline(always)]
@@ -73,36 +72,9 @@ per_isa! {
         }
     }
 
-    /// `y[p] = clamp(sums[p] + bias + y[p])`, without the summands that `start` lacks. NaN stays
-    /// NaN.
-    pub(crate) fn merge<_FMA>(
-        sums: &[[f32; 16]],
-        start: Start<'_>,
-        range: (f32, f32),
-        y: &mut [[f32; 16]],
-    ) {
-        let bias = match start.bias {
-            Some(bias) => bias.first_chunk().copied().unwrap_or([0.0; 16]),
-            None => [0.0; 16],
-        };
-        for (sums, y) in sums.iter().zip(y) {
-            for lane in 0..16 {
-                let start = if start.is_sum { y[lane] + bias[lane] } else { bias[lane] };
-                let sum = sums[lane] + start;
-                let raised = if sum < range.0 { range.0 } else { sum };
-                y[lane] = if raised > range.1 { range.1 } else { raised };
-            }
-        }
-    }
-
     /// Whether there is neither an infinity nor a NaN.
     pub(crate) fn all_finite<_FMA>(x: &[[f32; 16]]) -> bool {
-        let mut greatest = [0; 16];
-        for x in x {
-            for lane in 0..16 {
-                greatest[lane] = (x[lane].to_bits() & 0x7fff_ffff).max(greatest[lane]);
-            }
-        }
-        greatest.iter().all(|&bits: &u32| bits < f32::INFINITY.to_bits())
+        let bits = x.as_flattened().iter().map(|x| x.to_bits() & 0x7fff_ffff);
+        bits.fold(0, u32::max) < f32::INFINITY.to_bits()
     }
 }

@@ -1,6 +1,6 @@
 //! Tests of `tiles`.
 
-use super::{B_STEP, Line, SIDE, multiply, split};
+use super::{B_STEP, Lhs, Line, SIDE, multiply, split};
 use crate::Isa;
 
 /// Seeded numbers of many magnitudes.
@@ -43,7 +43,7 @@ fn a_number_is_the_sum_of_its_parts() {
 pub(super) fn agrees_with_generic(isa: Isa) {
     for n_steps in [0, 1, 2, 5, 18] {
         // Positions of a step overlap those of the one before, as those of adjacent taps do.
-        let n_lines = 7 * n_steps + SIDE;
+        let n_lines = 7 * n_steps + 3 * SIDE;
         let (low, high) = (numbers(n_lines, 3), numbers(n_lines, 4));
         let mut a = vec![[0; 16]; 3 * n_lines];
         let (first, rest) = a.split_at_mut(n_lines);
@@ -59,9 +59,9 @@ pub(super) fn agrees_with_generic(isa: Isa) {
         }
         let steps: Vec<u32> = (0..n_steps).map(|step| 7 * step as u32).collect();
         for isa in [isa, Isa::Generic] {
-            let mut sums = [[f32::NAN; 16]; 64];
-            multiply(isa, &a, n_lines, &steps, &b, &mut sums);
-            for (f, p) in (0..SIDE).flat_map(|f| (0..SIDE).map(move |p| (f, p))) {
+            let mut sums = [[[f32::NAN; 16]; 64]; 3];
+            multiply(isa, Lhs { lines: &a, part: n_lines }, &steps, &b, &mut sums);
+            for (f, p) in (0..SIDE).flat_map(|f| (0..3 * SIDE).map(move |p| (f, p))) {
                 let terms = (0..n_steps).flat_map(|s| (0..16).map(move |k| (s, k))).map(|(s, k)| {
                     let (line, row) = (7 * s + p, s * SIDE + f / 16 * 16 + k);
                     let product = |x: &[[f32; 16]], w: &[[f32; 16]]| {
@@ -72,7 +72,7 @@ pub(super) fn agrees_with_generic(isa: Isa) {
                 let exact: f64 = terms.clone().map(|(x, y)| x + y).sum();
                 let magnitude: f64 = terms.map(|(x, y)| x.abs() + y.abs()).sum();
                 let bound = (6 * 32 * n_steps + 2) as f64 * f64::from(f32::EPSILON) / 2.0 * magnitude;
-                let found = f64::from(sums[f / 16 * SIDE + p][f % 16]);
+                let found = f64::from(sums[p / SIDE][f / 16 * SIDE + p % SIDE][f % 16]);
                 assert!((found - exact).abs() <= bound, "{isa:?} {n_steps}: {found}, not {exact}");
             }
         }
