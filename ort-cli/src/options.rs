@@ -30,7 +30,7 @@ const DENORMALS: Words<Denormals> =
     &[("flush", Denormals::Flush), ("preserve", Denormals::Preserve)];
 
 const ISAS: Words<IsaChoice> =
-    &[("avx512", IsaChoice::Avx512), ("avx2", IsaChoice::Avx2), ("generic", IsaChoice::Generic)];
+    &[("amx", IsaChoice::Amx), ("avx512", IsaChoice::Avx512), ("avx2", IsaChoice::Avx2), ("generic", IsaChoice::Generic)];
 
 type Words<T> = &'static [(&'static str, T)];
 

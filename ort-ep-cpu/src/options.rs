@@ -34,6 +34,8 @@ pub enum IsaChoice {
     /// The best that the machine has.
     #[default]
     Best,
+    /// AVX-512, and matrix tiles for products of f32, each number as three of bfloat16.
+    Amx,
     /// AVX-512 F, BW, DQ and VL.
     Avx512,
     /// AVX2 and FMA.
@@ -79,6 +81,7 @@ impl IsaChoice {
     pub fn resolve(self) -> Result<Isa, UnavailableIsa> {
         let name = match self {
             IsaChoice::Best => return Ok(Isa::best()),
+            IsaChoice::Amx => "amx",
             IsaChoice::Avx512 => "avx512",
             IsaChoice::Avx2 => "avx2",
             IsaChoice::Generic => "generic",
@@ -92,11 +95,12 @@ impl FromStr for IsaChoice {
 
     fn from_str(word: &str) -> Result<Self, Self::Err> {
         match word {
+            "amx" => Ok(IsaChoice::Amx),
             "avx512" => Ok(IsaChoice::Avx512),
             "avx2" => Ok(IsaChoice::Avx2),
             "generic" => Ok(IsaChoice::Generic),
             _ => {
-                let known = &["avx512", "avx2", "generic"];
+                let known = &["amx", "avx512", "avx2", "generic"];
                 Err(ParseOptionError { found: word.to_owned(), known })
             }
         }

@@ -6,7 +6,7 @@
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 
 use ort_kernels::conv_f32::{Axis, Columns, Depthwise};
-use ort_kernels::conv_nchwc::{Conv, Form, Start};
+use ort_kernels::conv_nchwc::{Conv, Form, Size, Start, Tiling};
 use ort_kernels::gemm_f32::{self, Gemm, Lhs, Matrix, Strided, pack_a};
 use ort_kernels::{Activation, Isa};
 use std::hint::black_box;
@@ -115,10 +115,11 @@ impl Case {
         let (axes, x) = ([self.axis, self.axis], self.image.as_slice());
         let (start, activation) = (Start::default(), Activation::Relu);
         let conv = Conv { isa, block, form, axes, x, w, start, activation };
-        match conv.tiles_scratch_len(pieces.len()) {
-            Some(len) => {
-                self.scratch.resize(len, 0.0);
-                conv.run_on_tiles(&(0..positions), &mut pieces, &mut self.scratch);
+        let size = Size { axes, inputs: self.channels / block, filters: pieces.len() };
+        match Tiling::new(isa, &size).filter(|_| form == Form::Blocks) {
+            Some(tiling) => {
+                self.scratch.resize(tiling.scratch_len(), 0.0);
+                conv.run_on_tiles(&tiling, &(0..positions), &mut pieces, &mut self.scratch);
             }
             None => conv.run(0..positions, &mut pieces),
         }

@@ -72,7 +72,7 @@ pub(crate) fn op<T: Operator>(graph: &Graph, id: NodeId) -> Option<&T> {
 macro_rules! named {
     ($isa:expr => $kernel:literal: $avx512:literal, $avx2:literal, $generic:literal) => {
         match $isa {
-            ort_kernels::Isa::Avx512(_) => concat!($kernel, "/", $avx512),
+            ort_kernels::Isa::Amx(_) | ort_kernels::Isa::Avx512(_) => concat!($kernel, "/", $avx512),
             ort_kernels::Isa::Avx2(_) => concat!($kernel, "/", $avx2),
             ort_kernels::Isa::Generic => concat!($kernel, "/", $generic),
         }

@@ -115,6 +115,17 @@ impl Layout {
         self.part_len(chunk.size())
     }
 
+    /// Positions of all outputs, and the lines that they lie in.
+    pub(super) fn counts(&self) -> [usize; 2] {
+        let [rows, columns] = self.phases.map(|phases| phases.axis.output);
+        [rows * columns, rows * self.pitch(columns)]
+    }
+
+    /// The lines of one part of everything.
+    pub(super) fn n_lines(&self) -> usize {
+        self.part_len(self.phases.map(|phases| phases.axis.output))
+    }
+
     /// The lines from the first position of a chunk to the last.
     pub(super) fn flat_len(&self, chunk: &Chunk) -> usize {
         let [rows, columns] = chunk.size();

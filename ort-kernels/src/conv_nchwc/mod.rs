@@ -39,6 +39,7 @@ mod tiles;
 use crate::conv_f32::Axis;
 use crate::{Activation, Isa};
 use line::{Line, MAX_BLOCK};
+pub use tiled::{Size, Tiling};
 
 /// How inputs and filters lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

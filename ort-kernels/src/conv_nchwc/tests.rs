@@ -1,6 +1,6 @@
 //! Every form against the contract, literally: one chain of multiply-adds, bit for bit.
 
-use super::{Conv, Form, Start, best, suited, variant};
+use super::{Conv, Form, Size, Start, best, suited, variant};
 use crate::conv_f32::Axis;
 use crate::isa::GENERIC_FMA;
 use crate::{Activation, Isa};
@@ -155,6 +155,10 @@ impl Case {
         run(0..cut, &mut front);
         run(cut..positions, &mut back);
         y
+    }
+
+    pub(super) fn size(&self) -> Size {
+        Size { axes: self.axes, inputs: self.inputs, filters: self.filters }
     }
 
     pub(super) fn conv(&self, has_bias: bool, is_sum: bool, activation: Activation) -> Conv<'_> {

@@ -10,7 +10,9 @@
 
 use super::layout::{Chunk, Layout};
 use super::run::flattened;
-use super::{Conv, Form, Start};
+use super::{Conv, Start};
+use crate::Isa;
+use crate::conv_f32::Axis;
 use crate::tiles::merge::{self, Merge};
 use crate::tiles::{self, B_STEP, Lhs, Line, SIDE, Sums};
 use std::ops::Range;
@@ -30,38 +32,76 @@ struct Desk<'a> {
     sums: &'a mut [Sums],
 }
 
-impl Conv<'_> {
-    /// The elements of scratch [`Conv::run_on_tiles`] needs for `n_filters` output blocks; `None` if
-    /// the convolution is not of the kind, or the machine has no tiles.
+/// How a convolution meets the tiles.
+#[derive(Clone, Copy, Debug)]
+pub struct Tiling {
+    layout: Layout,
+    /// The sets of output blocks whose split filters are kept: as many as fit, at least one.
+    n_kept: usize,
+}
+
+/// What [`Tiling`] must know of a convolution.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Height and width.
+    pub axes: [Axis; 2],
+    /// Input blocks.
+    pub inputs: usize,
+    /// Output blocks.
+    pub filters: usize,
+}
+
+impl Tiling {
+    /// How a convolution of [`Form::Blocks`] of 16 runs on tiles; `None` where `isa` has none.
     #[must_use]
-    pub fn tiles_scratch_len(&self, n_filters: usize) -> Option<usize> {
-        let is_taken = self.isa.amx().is_some() && self.block == LANES && self.form == Form::Blocks;
-        is_taken.then(|| {
-            let layout = self.layout(n_filters);
-            let n_steps = layout.n_steps();
-            let filters = kept_sets(n_steps, n_filters) * n_steps * B_STEP;
-            let lines = 3 * layout.most_lines() + filters + n_steps.div_ceil(LANES) + 2 * SIDE * PRODUCTS + 1;
-            lines * LANES
-        })
+    pub fn new(isa: Isa, size: &Size) -> Option<Self> {
+        isa.amx()?;
+        let layout = Layout::new(flattened(size.axes), size.inputs);
+        let most = FILTERS / (layout.n_steps() * B_STEP).max(1);
+        Some(Self { layout, n_kept: most.clamp(1, size.filters.div_ceil(2).max(1)) })
     }
 
+    /// The elements of scratch [`Conv::run_on_tiles`] needs.
+    #[must_use]
+    pub fn scratch_len(&self) -> usize {
+        let n_steps = self.layout.n_steps();
+        let operands = 3 * self.layout.most_lines() + self.n_kept * n_steps * B_STEP;
+        (operands + n_steps.div_ceil(LANES) + 2 * SIDE * PRODUCTS + 1) * LANES
+    }
+
+    /// Whether tiles are the faster way, by an estimate of the cycles that either takes. Figures are
+    /// of a Sapphire Rapids: a step of a product takes 440 and its sums 350, a line of three parts
+    /// 12, a vector that is stored 6; without tiles, two of three possible multiply-adds are done.
+    #[must_use]
+    pub fn pays(&self, size: &Size) -> bool {
+        let [positions, lines] = self.layout.counts();
+        let n_sets = size.filters.div_ceil(2);
+        let n_steps = self.layout.n_steps();
+        let products = lines.div_ceil(SIDE) * n_sets * (n_steps * 440 + 350);
+        let filters = n_sets * n_steps * SIDE * 12;
+        let image = self.layout.n_lines() * 12;
+        let plain = positions * size.filters * (size.inputs * self.layout.taps() * LANES * 3 / 4 + 6);
+        products + filters + image + positions * size.filters * 6 < plain / 10 * 9
+    }
+}
+
+impl Conv<'_> {
     /// As [`Conv::run`], but for the order of sums and the error, see [`tiles`](crate::tiles).
-    /// Positions whose result is not finite are computed by [`Conv::run`].
+    /// Vectors that are not finite are computed by [`Conv::run`].
     ///
     /// # Panics
-    /// If an operand or a piece is shorter than the axes say, or scratch shorter than
-    /// [`Conv::tiles_scratch_len`], which must not be `None`.
+    /// If an operand or a piece is shorter than the axes say, if scratch is shorter than
+    /// [`Tiling::scratch_len`], or if the tiling is of another convolution.
     pub fn run_on_tiles(
         &self,
+        tiling: &Tiling,
         positions: &Range<usize>,
         y: &mut [&mut [f32]],
         scratch: &mut [f32],
     ) {
-        assert!(self.tiles_scratch_len(y.len()).is_some(), "{self:?} is not for tiles");
         let flat = Conv { axes: flattened(self.axes), ..*self };
-        let layout = flat.layout(y.len());
-        let n_kept = kept_sets(layout.n_steps(), y.len());
-        let desk = Desk::new(scratch, &layout, n_kept);
+        let Tiling { layout, n_kept } = tiling;
+        let desk = Desk::new(scratch, tiling);
         let mut kept = usize::MAX;
         for chunk in layout.chunks(positions) {
             layout.steps(&chunk, desk.steps);
@@ -69,20 +109,13 @@ impl Conv<'_> {
             for (set, y) in y.chunks_mut(2).enumerate() {
                 if set < kept || set >= kept + n_kept {
                     kept = set;
-                    flat.split_filters(&layout, 2 * set..2 * (set + n_kept), desk.filters);
+                    flat.split_filters(layout, 2 * set..2 * (set + n_kept), desk.filters);
                 }
                 let b = &desk.filters[(set - kept) * layout.n_steps() * B_STEP..];
-                let work = Work { conv: &flat, layout: &layout, chunk: &chunk, positions, set };
+                let work = Work { conv: &flat, layout, chunk: &chunk, positions, set };
                 work.products((desk.image, desk.steps, b), y, desk.sums);
             }
         }
-    }
-
-    fn layout(&self, n_filters: usize) -> Layout {
-        let axes = flattened(self.axes);
-        let taps: usize = axes.iter().map(|axis| axis.kernel).product();
-        let inputs = self.w.len() / (n_filters.max(1) * taps * LANES * LANES);
-        Layout::new(axes, inputs)
     }
 
     /// Splits the filters of the output blocks `which`, as far as there are any.
@@ -106,13 +139,8 @@ impl Conv<'_> {
     }
 }
 
-/// The sets of output blocks whose split filters are kept: as many as fit, at least one.
-fn kept_sets(n_steps: usize, n_filters: usize) -> usize {
-    (FILTERS / (n_steps * B_STEP).max(1)).clamp(1, n_filters.div_ceil(2).max(1))
-}
-
 impl<'a> Desk<'a> {
-    fn new(scratch: &'a mut [f32], layout: &Layout, n_kept: usize) -> Self {
+    fn new(scratch: &'a mut [f32], Tiling { layout, n_kept }: &Tiling) -> Self {
         let skipped = scratch.as_ptr().align_offset(size_of::<Line>()).min(LANES);
         let words: &mut [u32] = bytemuck::cast_slice_mut(&mut scratch[skipped..]);
         let lines = words.as_chunks_mut::<LANES>().0;
@@ -167,45 +195,45 @@ impl Work<'_> {
     }
 
     /// The sums of `positions`, the first of which is line `from` of each block.
-    fn finish(
-        &self,
-        sums: &Sums,
-        from: usize,
-        positions: Range<usize>,
-        y: &mut [&mut [f32]],
-    ) {
-        let conv = self.conv;
-        let place = positions.start - self.positions.start;
-        let lines = |f: usize| &sums[f * SIDE + from..][..positions.len()];
-        if !(0..y.len()).all(|f| tiles::all_finite(conv.isa, lines(f))) {
-            return self.plainly(positions, y);
-        }
+    fn finish(&self, sums: &Sums, from: usize, positions: Range<usize>, y: &mut [&mut [f32]]) {
         for (f, y) in y.iter_mut().enumerate() {
-            let y = &mut y[place * LANES..][..positions.len() * LANES];
-            let bias = conv.start.bias.map(|bias| &bias[(2 * self.set + f) * LANES..]);
-            let clamp = conv.activation.as_clamp();
-            let (min, max) = clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
-            let merge = Merge { start: Start { bias, is_sum: conv.start.is_sum }, min, max };
-            merge::write(conv.isa, lines(f), &merge, y.as_chunks_mut().0);
-            if clamp.is_none() {
-                conv.activation.apply(conv.isa, y);
+            let sums = &sums[f * SIDE + from..][..positions.len()];
+            let place = (positions.start - self.positions.start) * LANES;
+            let y = &mut y[place..][..positions.len() * LANES];
+            if tiles::all_finite(self.conv.isa, sums) {
+                self.merge(sums, f, y);
+                continue;
+            }
+            for ((sum, position), y) in sums.iter().zip(positions.clone()).zip(y.chunks_exact_mut(LANES)) {
+                match tiles::all_finite(self.conv.isa, &[*sum]) {
+                    true => self.merge(&[*sum], f, y),
+                    false => self.plainly(position, f, y),
+                }
             }
         }
     }
 
-    /// The positions without tiles.
-    fn plainly(&self, positions: Range<usize>, y: &mut [&mut [f32]]) {
+    fn merge(&self, sums: &[[f32; LANES]], f: usize, y: &mut [f32]) {
         let conv = self.conv;
-        let place = (positions.start - self.positions.start) * LANES;
-        let filter_len = self.layout.inputs * self.layout.taps() * LANES * LANES;
-        let first = 2 * self.set;
-        let w = &conv.w[first * filter_len..(first + y.len()) * filter_len];
-        let start = Start { bias: conv.start.bias.map(|bias| &bias[first * LANES..]), ..conv.start };
-        let n_blocks = y.len();
-        let mut pieces: [&mut [f32]; 2] = Default::default();
-        for (piece, y) in pieces.iter_mut().zip(y.iter_mut()) {
-            *piece = &mut y[place..][..positions.len() * LANES];
+        let clamp = conv.activation.as_clamp();
+        let (min, max) = clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
+        let merge = Merge { start: Start { bias: self.bias(f), ..conv.start }, min, max };
+        merge::write(conv.isa, sums, &merge, y.as_chunks_mut().0);
+        if clamp.is_none() {
+            conv.activation.apply(conv.isa, y);
         }
-        Conv { w, start, ..*conv }.run(positions, &mut pieces[..n_blocks]);
+    }
+
+    /// One position of one block without tiles.
+    fn plainly(&self, position: usize, f: usize, y: &mut [f32]) {
+        let filter_len = self.layout.inputs * self.layout.taps() * LANES * LANES;
+        let w = &self.conv.w[(2 * self.set + f) * filter_len..][..filter_len];
+        let start = Start { bias: self.bias(f), ..self.conv.start };
+        Conv { w, start, ..*self.conv }.run(position..position + 1, &mut [y]);
+    }
+
+    /// From block `f` of the set on.
+    fn bias(&self, f: usize) -> Option<&[f32]> {
+        self.conv.start.bias.map(|bias| &bias[(2 * self.set + f) * LANES..])
     }
 }

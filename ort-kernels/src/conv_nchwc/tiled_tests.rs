@@ -1,7 +1,7 @@
 //! Convolution on tiles against the chain of multiply-adds.
 
 use super::tests::{Case, axis, numbers, planes};
-use super::{Conv, Form};
+use super::{Conv, Form, Tiling};
 use crate::conv_f32::Axis;
 use crate::{Activation, Isa};
 
@@ -53,10 +53,9 @@ fn magnitudes(case: &Case) -> Vec<f32> {
 
 fn found(case: &Case, has_bias: bool, is_sum: bool, activation: Activation) -> Vec<f32> {
     let conv = case.conv(has_bias, is_sum, activation);
-    case.by_parts(is_sum, |positions, y| {
-        let mut scratch = vec![f32::NAN; conv.tiles_scratch_len(y.len()).unwrap()];
-        conv.run_on_tiles(&positions, y, &mut scratch);
-    })
+    let tiling = Tiling::new(case.isa, &case.size()).expect("tiles are there");
+    let mut scratch = vec![f32::NAN; tiling.scratch_len()];
+    case.by_parts(is_sum, |positions, y| conv.run_on_tiles(&tiling, &positions, y, &mut scratch))
 }
 
 #[test]

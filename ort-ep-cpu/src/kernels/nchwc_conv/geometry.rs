@@ -5,7 +5,8 @@ use std::ops::Range;
 use ort_ep::KernelError;
 use ort_graph::OpError;
 use ort_kernels::conv_f32::Axis;
-use ort_kernels::conv_nchwc::Form;
+use ort_kernels::Isa;
+use ort_kernels::conv_nchwc::{Form, Size, Tiling};
 use ort_ops::ops::conv::Conv;
 use ort_tensor::Shape;
 
@@ -60,6 +61,16 @@ impl Geometry {
         let [_, height, width] = axes(&window).ok_or_else(wrong)?;
         let axes = [height, width];
         Ok(Self { shape, form, axes, filters: o, block, group: op.group, channels: c })
+    }
+
+    /// How matrix tiles compute it, if they are there and pay.
+    pub(super) fn tiling(&self, isa: Isa) -> Option<Tiling> {
+        if self.form != Form::Blocks || self.block != 16 {
+            return None;
+        }
+        let (inputs, filters) = (self.channels / self.block, self.blocks_of_group());
+        let size = Size { axes: self.axes, inputs, filters };
+        Tiling::new(isa, &size).filter(|tiling| tiling.pays(&size))
     }
 
     /// Products in a result.

@@ -7,7 +7,7 @@ mod tests;
 
 use ort_ep::{Claim, Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::{Graph, NodeId, OpError};
-use ort_kernels::conv_nchwc::{self, Form, Start, is_block, suited};
+use ort_kernels::conv_nchwc::{self, Form, Start, Tiling, is_block, suited};
 use ort_ops::ops::nchwc::conv::Conv;
 use ort_tensor::{DType, TensorView, TensorViewMut};
 
@@ -26,6 +26,13 @@ struct ConvKernel {
     op: Conv,
     block: usize,
     tail: Tail,
+}
+
+/// What is known of a signature of shapes.
+#[derive(Debug)]
+struct Plan {
+    geometry: Geometry,
+    tiling: Option<Tiling>,
 }
 
 /// The tensors of a run.
@@ -91,10 +98,10 @@ fn expect_shape(
 impl ConvKernel {
     fn compute(
         &self,
-        geometry: &Geometry,
+        Plan { geometry, tiling }: &Plan,
         operands: &Operands<'_>,
         y: &mut [f32],
-        threads: &dyn Threads,
+        (threads, scratch): (&dyn Threads, &mut [u8]),
     ) {
         let cost = y.len().saturating_mul(geometry.terms());
         let tile = match geometry.form {
@@ -102,12 +109,21 @@ impl ConvKernel {
             _ => conv_nchwc::variant(self.cpu.isa, self.block).filters,
         };
         let cut = geometry.cut(tile, y.len(), n_parts(threads, cost));
-        let team = Team::new(threads, cut.n_parts);
-        team.run(parts(&cut, y), |part, _| self.part(geometry, operands, part));
+        let scratch_len = tiling.as_ref().map_or(0, Tiling::scratch_len);
+        let team = Team::new(threads, cut.n_parts).with_scratch(scratch, scratch_len);
+        team.run(parts(&cut, y), |part, scratch| {
+            self.part(geometry, operands, part, tiling.as_ref().map(|tiling| (tiling, scratch)));
+        });
     }
 
     /// One set of filters on some of the positions.
-    fn part(&self, geometry: &Geometry, operands: &Operands<'_>, mut part: Part<'_>) {
+    fn part(
+        &self,
+        geometry: &Geometry,
+        operands: &Operands<'_>,
+        mut part: Part<'_>,
+        on_tiles: Option<(&Tiling, &mut [f32])>,
+    ) {
         let block = self.block;
         let pieces = part.pieces.split_at_mut(part.n_blocks).0;
         if let Some(sum) = operands.sum {
@@ -129,7 +145,10 @@ impl ConvKernel {
             start: Start { bias, is_sum: operands.has_sum },
             activation: self.tail.fused(),
         };
-        conv.run(part.positions, pieces);
+        match on_tiles {
+            Some((tiling, scratch)) => conv.run_on_tiles(tiling, &part.positions, pieces, scratch),
+            None => conv.run(part.positions, pieces),
+        }
         pieces.iter_mut().for_each(|piece| self.tail.finish(piece));
     }
 }
@@ -137,11 +156,16 @@ impl ConvKernel {
 impl Kernel for ConvKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x, w, ..] = shapes else { return Err(KernelError::ForeignState) };
-        Ok(Prepared::new(Geometry::new(&self.op.plain, self.block, x, w)?))
+        let geometry = Geometry::new(&self.op.plain, self.block, x, w)?;
+        let tiling = geometry.tiling(self.cpu.isa);
+        let scratch_len = tiling.as_ref().map_or(0, Tiling::scratch_len);
+        let scratch_bytes = self.cpu.scratch_bytes(scratch_len);
+        Ok(Prepared::new(Plan { geometry, tiling }).with_scratch(scratch_bytes))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let geometry: &Geometry = prepared.state()?;
+        let plan: &Plan = prepared.state()?;
+        let geometry = &plan.geometry;
         let is_in_place = io.outputs[0].in_place_of().is_some();
         let y = io.outputs[0].tensor(DType::F32, &geometry.shape)?;
         let y = TensorViewMut::into_slice::<f32>(y)?;
@@ -156,7 +180,7 @@ impl Kernel for ConvKernel {
             has_sum: is_in_place || sum.is_some(),
         };
         if !y.is_empty() {
-            self.compute(geometry, &operands, y, io.threads);
+            self.compute(plan, &operands, y, (io.threads, io.scratch));
         }
         Ok(())
     }
