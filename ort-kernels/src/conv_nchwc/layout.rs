@@ -7,8 +7,8 @@ use std::ops::Range;
 
 /// Channels of a block.
 const LANES: usize = 16;
-/// Lines of the three parts of a chunk, unless one row has more: 640 KiB.
-const IMAGE: usize = 10 * 1024;
+/// Lines of the three parts of a chunk, unless one row has more: 1.25 MiB.
+const IMAGE: usize = 20 * 1024;
 
 /// Along one axis, the pixels that stride and dilation keep apart.
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,7 @@ use super::{Conv, Start};
 use crate::Isa;
 use crate::conv_f32::Axis;
 use crate::tiles::merge::{self, Merge};
-use crate::tiles::{self, B_STEP, Lhs, Line, SIDE, Sums};
+use crate::tiles::{self, B_STEP, Lhs, Line, Rhs, SIDE, Sums};
 use std::ops::Range;
 
 /// Channels of a block.
@@ -36,7 +36,7 @@ struct Desk<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Tiling {
     layout: Layout,
-    /// The sets of output blocks whose split filters are kept: as many as fit, at least one.
+    /// The sets of output blocks whose split filters are kept: all, if they fit, or one.
     n_kept: usize,
 }
 
@@ -57,8 +57,9 @@ impl Tiling {
     pub fn new(isa: Isa, size: &Size) -> Option<Self> {
         isa.amx()?;
         let layout = Layout::new(flattened(size.axes), size.inputs);
-        let most = FILTERS / (layout.n_steps() * B_STEP).max(1);
-        Some(Self { layout, n_kept: most.clamp(1, size.filters.div_ceil(2).max(1)) })
+        let n_sets = size.filters.div_ceil(2).max(1);
+        let fits = n_sets * layout.n_steps() * B_STEP <= FILTERS;
+        Some(Self { layout, n_kept: if fits { n_sets } else { 1 } })
     }
 
     /// The elements of scratch [`Conv::run_on_tiles`] needs.
@@ -111,11 +112,19 @@ impl Conv<'_> {
                     kept = set;
                     flat.split_filters(layout, 2 * set..2 * (set + n_kept), desk.filters);
                 }
-                let b = &desk.filters[(set - kept) * layout.n_steps() * B_STEP..];
+                let lines = &desk.filters[(set - kept) * layout.n_steps() * B_STEP..];
+                let later = if set + 1 < kept + n_kept { &[] } else { flat.filters(layout, set + 1) };
+                let b = Rhs { lines, later };
                 let work = Work { conv: &flat, layout, chunk: &chunk, positions, set };
                 work.products((desk.image, desk.steps, b), y, desk.sums);
             }
         }
+    }
+
+    /// The filters of a set of two output blocks; none after the last.
+    fn filters(&self, layout: &Layout, set: usize) -> &[f32] {
+        let len = 2 * layout.inputs * layout.taps() * LANES * LANES;
+        self.w.chunks(len.max(1)).nth(set).unwrap_or_default()
     }
 
     /// Splits the filters of the output blocks `which`, as far as there are any.
@@ -166,7 +175,7 @@ struct Work<'a> {
 impl Work<'_> {
     fn products(
         &self,
-        (a, steps, b): (&[Line], &[u32], &[Line]),
+        (a, steps, b): (&[Line], &[u32], Rhs<'_>),
         y: &mut [&mut [f32]],
         sums: &mut [Sums],
     ) {
@@ -175,6 +184,8 @@ impl Work<'_> {
         for from in (0..n_lines).step_by(PRODUCTS * SIDE) {
             let n_products = (n_lines - from).div_ceil(SIDE).min(PRODUCTS);
             let sums = &mut sums[..n_products];
+            let later = b.later.len() * from / n_lines..b.later.len() * n_lines.min(from + PRODUCTS * SIDE) / n_lines;
+            let b = Rhs { later: &b.later[later], ..b };
             tiles::products(self.conv.isa, Lhs { lines: &a[from..], part }, steps, b, sums);
             for (sums, from) in sums.iter().zip((from..).step_by(SIDE)) {
                 self.store(sums, from..n_lines.min(from + SIDE), y);

@@ -55,31 +55,43 @@ static CONFIGURATION: Configuration = {
 #[repr(align(64))]
 struct Configuration(#[expect(dead_code, reason = "read by its address")] [u8; 64]);
 
-/// The four products of two tiles of A with two of B, and requests for 16 lines of the step of B
-/// that comes next, from byte `$next` of it on.
+/// The four products of two tiles of A with two of B; and requests for 16 lines of the step of B
+/// that comes next, from byte `$b` of it on, and for 8 lines of what is needed later.
 macro_rules! products {
-    ($next:literal) => {
+    ($b:literal, $later:literal) => {
         concat!(
-            products!(@fetch $next "+0" "+64" "+128" "+192"),
+            products!(@fetch $b "+0" "+64" "+128" "+192", $later "+0" "+64"),
             "tdpbf16ps tmm0, tmm4, tmm6\n",
-            products!(@fetch $next "+256" "+320" "+384" "+448"),
+            products!(@fetch $b "+256" "+320" "+384" "+448", $later "+128" "+192"),
             "tdpbf16ps tmm1, tmm4, tmm7\n",
-            products!(@fetch $next "+512" "+576" "+640" "+704"),
+            products!(@fetch $b "+512" "+576" "+640" "+704", $later "+256" "+320"),
             "tdpbf16ps tmm2, tmm5, tmm6\n",
-            products!(@fetch $next "+768" "+832" "+896" "+960"),
+            products!(@fetch $b "+768" "+832" "+896" "+960", $later "+384" "+448"),
             "tdpbf16ps tmm3, tmm5, tmm7\n",
         )
     };
-    (@fetch $next:literal $($at:literal)+) => {
-        concat!($("prefetcht0 [{b} + 6144 + ", $next, $at, "]\n"),+)
+    (@fetch $b:literal $($at:literal)+, $later:literal $($then:literal)+) => {
+        concat!(
+            $("prefetcht0 [{b} + 6144 + ", $b, $at, "]\n",)+
+            $("prefetcht1 [{later} + ", $later, $then, "]\n"),+
+        )
     };
 }
+
+/// Bytes of what is needed later that a step asks for.
+const AHEAD: usize = 6 * 8 * 64;
 
 /// `sums[n][f][p] = Σ_s Σ_{i+j≤2} a_i[s][n][p]·b_j[s][f]`, see [`tiles`](crate::tiles).
 ///
 /// # Panics
 /// If an operand is shorter than the steps say.
-pub(crate) fn multiply(_: Amx, a: Lhs<'_>, steps: &[u32], b: &[Line], sums: &mut [Sums]) {
+pub(crate) fn multiply(
+    _: Amx,
+    a: Lhs<'_>,
+    steps: &[u32],
+    (b, later): (&[Line], &[f32]),
+    sums: &mut [Sums],
+) {
     let farthest = steps.iter().copied().max().unwrap_or(0) as usize;
     let a_len = || a.part.checked_mul(2)?.checked_add(farthest)?.checked_add(sums.len() * SIDE);
     assert!(a_len().is_some_and(|n| n <= a.lines.len()), "A has {} lines", a.lines.len());
@@ -87,6 +99,8 @@ pub(crate) fn multiply(_: Amx, a: Lhs<'_>, steps: &[u32], b: &[Line], sums: &mut
     if steps.is_empty() || sums.is_empty() {
         return sums.as_flattened_mut().fill([0.0; 16]);
     }
+    // So much of what is needed later a step asks for, that all is asked for if it can be.
+    let stride = size_of_val(later) / (steps.len() * sums.len());
     // Corrections are added before what they correct. Registers: tmm0 to tmm3 are the sums of
     // (positions, filters) = (0, 0), (0, 1), (1, 0), (1, 1); tmm4 and tmm5 hold A, tmm6 and tmm7 B.
     // SAFETY: the token proves the instructions and the permission. For each step, which is at
@@ -101,7 +115,6 @@ pub(crate) fn multiply(_: Amx, a: Lhs<'_>, steps: &[u32], b: &[Line], sums: &mut
             "2:",
             "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
             "xor {step:e}, {step:e}",
-            "mov {b}, {b0}",
             "3:",
             "mov {a0:e}, [{steps} + 4*{step}]",
             "shl {a0}, 6",
@@ -109,19 +122,20 @@ pub(crate) fn multiply(_: Amx, a: Lhs<'_>, steps: &[u32], b: &[Line], sums: &mut
             "lea {t}, [{a0} + {part}]",
             "tileloadd tmm4, [{a0} + {line}*1]", "tileloadd tmm5, [{a0} + {line}*1 + 1024]",
             "tileloadd tmm6, [{b} + {line}*1 + 4096]", "tileloadd tmm7, [{b} + {line}*1 + 5120]",
-            products!("0"),
+            products!("0", "0"),
             "tileloadd tmm6, [{b} + {line}*1 + 2048]", "tileloadd tmm7, [{b} + {line}*1 + 3072]",
-            products!("1024"),
+            products!("1024", "512"),
             "tileloadd tmm4, [{t} + {line}*1]", "tileloadd tmm5, [{t} + {line}*1 + 1024]",
-            products!("2048"),
+            products!("2048", "1024"),
             "add {t}, {part}",
             "tileloadd tmm6, [{b} + {line}*1]", "tileloadd tmm7, [{b} + {line}*1 + 1024]",
-            products!("3072"),
+            products!("3072", "1536"),
             "tileloadd tmm4, [{t} + {line}*1]", "tileloadd tmm5, [{t} + {line}*1 + 1024]",
-            products!("4096"),
+            products!("4096", "2048"),
             "tileloadd tmm4, [{a0} + {line}*1]", "tileloadd tmm5, [{a0} + {line}*1 + 1024]",
-            products!("5120"),
+            products!("5120", "2560"),
             "add {b}, 6144",
+            "add {later}, {stride}",
             "inc {step}",
             "cmp {step}, {n_steps}",
             "jne 3b",
@@ -129,6 +143,8 @@ pub(crate) fn multiply(_: Amx, a: Lhs<'_>, steps: &[u32], b: &[Line], sums: &mut
             "tilestored [{sums} + {line}*1 + 2048], tmm1",
             "tilestored [{sums} + {line}*1 + 1024], tmm2",
             "tilestored [{sums} + {line}*1 + 3072], tmm3",
+            "imul {t}, {n_steps}, 6144",
+            "sub {b}, {t}",
             "add {a}, 2048",
             "add {sums}, 4096",
             "dec {n}",
@@ -139,12 +155,13 @@ pub(crate) fn multiply(_: Amx, a: Lhs<'_>, steps: &[u32], b: &[Line], sums: &mut
             part = in(reg) a.part * size_of::<Line>(),
             steps = in(reg) steps.as_ptr(),
             n_steps = in(reg) steps.len(),
-            b0 = in(reg) b.as_ptr(),
+            b = inout(reg) b.as_ptr() => _,
+            later = inout(reg) later.as_ptr() => _,
+            stride = in(reg) stride.min(AHEAD),
             n = inout(reg) sums.len() => _,
             sums = inout(reg) sums.as_mut_ptr() => _,
             line = in(reg) size_of::<Line>(),
             step = out(reg) _,
-            b = out(reg) _,
             a0 = out(reg) _,
             out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
             out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,

@@ -1,13 +1,13 @@
 //! The product as it is written, in f32.
 
-use super::{B_STEP, Lhs, Line, SIDE, Sums, Variant};
+use super::{B_STEP, Lhs, Line, Rhs, SIDE, Sums, Variant};
 
 pub(super) const VARIANT: Variant = Variant { name: "generic" };
 
-pub(super) fn multiply(a: Lhs<'_>, steps: &[u32], b: &[Line], sums: &mut [Sums]) {
+pub(super) fn multiply(a: Lhs<'_>, steps: &[u32], b: Rhs<'_>, sums: &mut [Sums]) {
     for (n, sums) in sums.iter_mut().enumerate() {
         sums.fill([0.0; 16]);
-        for (&step, b) in steps.iter().zip(b.as_chunks::<B_STEP>().0) {
+        for (&step, b) in steps.iter().zip(b.lines.as_chunks::<B_STEP>().0) {
             for (i, j) in [(0, 2), (0, 1), (1, 1), (1, 0), (2, 0), (0, 0)] {
                 let a = &a.lines[step as usize + n * SIDE + i * a.part..][..SIDE];
                 for (tile, sums) in sums.chunks_exact_mut(SIDE).enumerate() {

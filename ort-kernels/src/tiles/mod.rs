@@ -36,6 +36,13 @@ pub(crate) struct Lhs<'a> {
     pub(crate) part: usize,
 }
 
+/// B, and what will be read soon afterwards: variants that can ask the memory for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rhs<'a> {
+    pub(crate) lines: &'a [Line],
+    pub(crate) later: &'a [f32],
+}
+
 /// The sums of a product: 32 positions of 16 filters, twice.
 pub(crate) type Sums = [[f32; 16]; 64];
 
@@ -54,7 +61,7 @@ pub struct Variant {
 
 ladder! {
     // As many products as there are `sums`.
-    fn multiply(a: Lhs<'_>, steps: &[u32], b: &[Line], sums: &mut [Sums]);
+    fn multiply(a: Lhs<'_>, steps: &[u32], b: Rhs<'_>, sums: &mut [Sums]);
     Amx => amx_32x32; generic
 }
 
@@ -65,7 +72,7 @@ pub fn variant(isa: Isa) -> Option<Variant> {
 }
 
 /// The sums of as many products as there are `sums`.
-pub(crate) fn products(isa: Isa, a: Lhs<'_>, steps: &[u32], b: &[Line], sums: &mut [Sums]) {
+pub(crate) fn products(isa: Isa, a: Lhs<'_>, steps: &[u32], b: Rhs<'_>, sums: &mut [Sums]) {
     multiply(isa, a, steps, b, sums);
 }
 

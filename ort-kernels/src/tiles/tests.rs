@@ -1,6 +1,6 @@
 //! Tests of `tiles`.
 
-use super::{B_STEP, Lhs, Line, SIDE, multiply, split};
+use super::{B_STEP, Lhs, Line, Rhs, SIDE, multiply, split};
 use crate::Isa;
 
 /// Seeded numbers of many magnitudes.
@@ -60,7 +60,7 @@ pub(super) fn agrees_with_generic(isa: Isa) {
         let steps: Vec<u32> = (0..n_steps).map(|step| 7 * step as u32).collect();
         for isa in [isa, Isa::Generic] {
             let mut sums = [[[f32::NAN; 16]; 64]; 3];
-            multiply(isa, Lhs { lines: &a, part: n_lines }, &steps, &b, &mut sums);
+            multiply(isa, Lhs { lines: &a, part: n_lines }, &steps, Rhs { lines: &b, later: &[] }, &mut sums);
             for (f, p) in (0..SIDE).flat_map(|f| (0..3 * SIDE).map(move |p| (f, p))) {
                 let terms = (0..n_steps).flat_map(|s| (0..16).map(move |k| (s, k))).map(|(s, k)| {
                     let (line, row) = (7 * s + p, s * SIDE + f / 16 * 16 + k);
