@@ -19,9 +19,11 @@ pub mod gemm_f32;
 pub mod gemm_f64;
 pub mod gemm_i8;
 pub mod nchwc;
+mod peak;
 pub mod quantize;
 pub mod transpose;
 pub mod vec;
 
 pub use activation::Activation;
 pub use isa::{Avx2, Avx512, Avx512Vnni, FlushDenormals, Isa};
+pub use peak::peak_gflops;
