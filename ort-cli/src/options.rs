@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use ort_session::{Denormals, IsaChoice, Level, Load, Optimized, Session, SessionBuilder};
+use ort_session::{Denormals, IsaChoice, Level, Load, Optimized, Roof, Session, SessionBuilder};
 
 use crate::config::Setting;
 use crate::failure::Failure;
@@ -111,6 +111,11 @@ impl SessionOptions {
     /// The name of the instruction set.
     pub(crate) fn isa(&self) -> &'static str {
         self.isa.unwrap_or_default().resolve().map_or("", |isa| isa.name())
+    }
+
+    /// What the machine can do at most with these instructions.
+    pub(crate) fn roof(&self, n_threads: usize) -> Roof {
+        Roof::measure(self.isa.unwrap_or_default(), n_threads)
     }
 
     /// A session's settings.

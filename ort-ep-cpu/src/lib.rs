@@ -14,6 +14,7 @@ mod options;
 mod pieces;
 mod product;
 mod provider;
+mod roof;
 mod scheme;
 mod tail;
 
@@ -22,3 +23,4 @@ mod case;
 
 pub use crate::options::{CpuOptions, Denormals, IsaChoice, ParseOptionError, UnavailableIsa};
 pub use crate::provider::CpuProvider;
+pub use crate::roof::Roof;

@@ -19,6 +19,7 @@ pub mod gemm_f32;
 pub mod gemm_f64;
 pub mod gemm_i8;
 pub mod nchwc;
+mod peak;
 pub mod quantize;
 pub mod tiles;
 pub mod transpose;
@@ -26,3 +27,4 @@ pub mod vec;
 
 pub use activation::Activation;
 pub use isa::{Amx, Avx2, Avx512, Avx512Vnni, FlushDenormals, Isa};
+pub use peak::peak_gflops;

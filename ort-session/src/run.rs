@@ -1,7 +1,9 @@
 //! The executor: it walks the steps of a plan and hands each its slices.
 
+use std::time::{Duration, Instant};
+
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
-use ort_graph::ValueId;
+use ort_graph::{Fact, ValueId};
 use ort_tensor::{
     AlignedBuf, Inputs, Output, Tensor, TensorError, TensorView, TensorViewMut, Value, ValueView,
 };
@@ -9,7 +11,7 @@ use smallvec::SmallVec;
 
 use crate::error::InputError;
 use crate::plan::{
-    Action, Args, Carve, Layout, Piece, Place, Plan, PlanError, State, Step, StepLayout,
+    Action, Args, Carve, Layout, Piece, Place, Plan, PlanError, State, Step, StepLayout, fact_of,
 };
 
 /// A run that failed.
@@ -49,8 +51,8 @@ pub(crate) struct Run<'a> {
 
 /// Somebody who wants to know how long each step takes.
 pub(crate) trait Observer: std::fmt::Debug + Sync {
-    /// A kernel of this plan's step ran from `start` on.
-    fn step(&self, plan: &Plan, step: &Step, start: std::time::Instant);
+    /// A step of this plan took so long; `fact_of` tells what its values were.
+    fn step(&self, plan: &Plan, step: &Step, time: Duration, fact_of: &dyn Fn(ValueId) -> Fact);
 }
 
 /// The inputs of a step, by position.
@@ -70,7 +72,7 @@ impl Run<'_> {
 
     fn steps(&self, frame: &Frame<'_>, state: &mut State) -> Result<(), RunError> {
         for (step, layout) in frame.plan.steps.iter().zip(&frame.layout.steps) {
-            let start = self.observer.map(|_| std::time::Instant::now());
+            let start = self.observer.map(|_| Instant::now());
             let done = match (layout, &step.action) {
                 (StepLayout::Skip, _) => continue,
                 (StepLayout::Static { prepared, carve, in_place }, Action::Run { kernel, .. }) => {
@@ -89,7 +91,8 @@ impl Run<'_> {
             };
             done.map_err(|error| frame.error(step, error))?;
             if let (Some(observer), Some(start)) = (self.observer, start) {
-                observer.step(frame.plan, step, start);
+                let time = start.elapsed();
+                observer.step(frame.plan, step, time, &|id| frame.fact(id, &state.values));
             }
             for value in &step.last_uses {
                 state.values[value.index()] = None;
@@ -293,6 +296,19 @@ impl<'a> Frame<'a> {
         match shape {
             None => Ok(Some(view)),
             Some(shape) => Ok(Some(ValueView::Tensor(view.tensor()?.reshaped(shape)?))),
+        }
+    }
+
+    /// What a value is now that it is there.
+    fn fact(&self, id: ValueId, values: &[Option<Value>]) -> Fact {
+        match self.place(id) {
+            Place::Arena { dtype, shape, .. } | Place::Own { dtype, shape } => {
+                Fact::shaped(*dtype, shape)
+            }
+            place => match self.view(place, id, values) {
+                Ok(Some(view)) => fact_of(view),
+                _ => Fact::UNKNOWN,
+            },
         }
     }
 
