@@ -11,6 +11,8 @@
 //! [`Avx2`](crate::Avx2) agree. `Generic` rounds the product too where the target has no fused
 //! multiply-add. α is multiplied into A when A is packed. Error: at most `γ(k+1)·Σ|α·a·b|`, γ(j) =
 //! j·u/(1 − j·u).
+//! [`Amx`](crate::Amx) computes large products on [`tiles`](crate::tiles), in another order and with
+//! an error of its own.
 //!
 //! **Edges.** `k = 0` gives `act(Start)`. NaN and infinities follow IEEE 754; nothing is skipped.
 //!
@@ -42,8 +44,10 @@
 
 mod block;
 mod interleave;
+mod merge_rows;
 mod pack;
 mod rows;
+mod tiled;
 mod vector;
 
 pub use block::{Gemm, Region};
@@ -113,3 +117,5 @@ pub fn variant(isa: crate::Isa) -> Variant {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tiled_tests;

@@ -24,7 +24,7 @@ use crate::Isa;
 pub(crate) mod merge;
 mod split;
 
-pub(crate) use split::{all_finite, split, split_run};
+pub(crate) use split::{all_finite, split, split_panel, split_row, split_run};
 
 /// 16 pairs of bfloat16.
 pub(crate) type Line = [u32; 16];

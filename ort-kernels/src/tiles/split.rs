@@ -33,7 +33,58 @@ pub(crate) fn split_run(
     }
 }
 
+/// The lines of two vectors.
+#[inline(always)]
+fn lines(low: &[f32; 16], high: &[f32; 16]) -> [Line; 3] {
+    let mut lines = [[0; 16]; 3];
+    for lane in 0..16 {
+        let (low, high) = (parts(low[lane]), parts(high[lane]));
+        for part in 0..3 {
+            lines[part][lane] = low[part] >> 16 | high[part];
+        }
+    }
+    lines
+}
+
 per_isa! {
+    /// Splits a row of A, times `alpha`: 32 terms a line, parts and lines so far `apart`.
+    /// Beyond its end are zeros.
+    pub(crate) fn split_row<_FMA>(
+        row: &[f32],
+        alpha: f32,
+        to: &mut [Line],
+        apart: [usize; 2],
+    ) {
+        let [part, pitch] = apart;
+        for (step, terms) in row.chunks(32).enumerate() {
+            let mut padded = [[0.0; 16]; 2];
+            for (to, x) in padded.as_flattened_mut().iter_mut().zip(terms) {
+                *to = alpha * x;
+            }
+            let [low, high] = &padded;
+            for (i, line) in lines(low, high).into_iter().enumerate() {
+                to[step * pitch + i * part] = line;
+            }
+        }
+    }
+
+    /// Splits a panel of B, rows of two vectors, as [`Rhs`](super::Rhs) wants it. Below its last row
+    /// are zeros.
+    pub(crate) fn split_panel<_FMA>(rows: &[[[f32; 16]; 2]], to: &mut [Line]) {
+        for (rows, to) in rows.chunks(32).zip(to.as_chunks_mut::<{ super::B_STEP }>().0) {
+            let zero = [[0.0; 16]; 2];
+            for j in 0..16 {
+                let low = rows.get(j).unwrap_or(&zero);
+                let high = rows.get(16 + j).unwrap_or(&zero);
+                for tile in 0..2 {
+                    for (i, line) in lines(&low[tile], &high[tile]).into_iter().enumerate() {
+                        to[i * 32 + tile * 16 + j] = line;
+                    }
+                }
+            }
+        }
+    }
+
     /// Splits pairs of `low[i][lane]` and `high[i][lane]` into the lines `i` of three parts, as far
     /// as all of them reach.
     pub(crate) fn split<_FMA>(
