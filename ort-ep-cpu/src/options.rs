@@ -34,7 +34,8 @@ pub enum IsaChoice {
     /// The best that the machine has.
     #[default]
     Best,
-    /// AVX-512, and matrix tiles for products of f32, each number as three of bfloat16.
+    /// AVX-512, and for large products of f32 matrix tiles (AMX) that multiply each number as the
+    /// sum of three of bfloat16, about as exact: see [`ort_kernels::tiles`].
     Amx,
     /// AVX-512 F, BW, DQ and VL.
     Avx512,
@@ -51,7 +52,7 @@ pub enum Denormals {
     /// slower. The calling thread's own setting is restored afterwards.
     #[default]
     Flush,
-    /// They keep their values.
+    /// They keep their values. Matrix tiles, which cannot, are not used.
     Preserve,
 }
 

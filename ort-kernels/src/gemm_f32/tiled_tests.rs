@@ -7,15 +7,15 @@ use crate::{Activation, Isa};
 /// Sizes that reach every path: one tile and parts of it, several products, blocks of rows, slices
 /// of `k`, no whole step.
 const SIZES: [[usize; 3]; 9] = [
-    [12, 24, 24],
-    [32, 32, 32],
-    [33, 31, 65],
-    [70, 100, 47],
+    [64, 64, 64],
+    [32, 64, 96],
+    [60, 63, 97],
+    [95, 125, 64],
     [128, 96, 384],
-    [130, 33, 600],
-    [330, 40, 100],
-    [700, 33, 33],
-    [20, 70, 1100],
+    [130, 60, 600],
+    [330, 60, 100],
+    [700, 64, 60],
+    [60, 90, 1100],
 ];
 
 /// The instruction set with tiles, if this machine has them; says so if not.
@@ -82,7 +82,7 @@ fn errors_are_within_the_bound_and_regions_do_not_change_a_bit() {
 #[test]
 fn what_is_not_finite_is_as_without_tiles() {
     let Some(isa) = isa() else { return };
-    let [m, n, k] = [70, 100, 600];
+    let [m, n, k] = [90, 100, 600];
     for odd in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, -f32::MAX] {
         let (mut a, mut b) = (numbers(m * k, 5), numbers(k * n, 6));
         (a[37 * k + 550], b[7 * n + 65]) = (odd, odd);
@@ -101,7 +101,7 @@ fn what_is_not_finite_is_as_without_tiles() {
 #[test]
 fn an_activation_is_applied_to_whole_sums() {
     let Some(isa) = isa() else { return };
-    let [m, n, k] = [40, 50, 1100];
+    let [m, n, k] = [60, 60, 1100];
     let (a, b) = (numbers(m * k, 7), numbers(k * n, 8));
     let (a, b) = (Matrix::row_major(&a, m, k), Matrix::row_major(&b, k, n));
     let lhs = Lhs::Strided { a, alpha: 1.0 };
