@@ -29,8 +29,12 @@ const LOADS: Words<Load> = &[("mapped", Load::Mapped), ("read", Load::Read)];
 const DENORMALS: Words<Denormals> =
     &[("flush", Denormals::Flush), ("preserve", Denormals::Preserve)];
 
-const ISAS: Words<IsaChoice> =
-    &[("amx", IsaChoice::Amx), ("avx512", IsaChoice::Avx512), ("avx2", IsaChoice::Avx2), ("generic", IsaChoice::Generic)];
+const ISAS: Words<IsaChoice> = &[
+    ("amx", IsaChoice::Amx),
+    ("avx512", IsaChoice::Avx512),
+    ("avx2", IsaChoice::Avx2),
+    ("generic", IsaChoice::Generic),
+];
 
 type Words<T> = &'static [(&'static str, T)];
 

@@ -151,15 +151,15 @@ impl Layout {
     pub(super) fn steps(&self, chunk: &Chunk, steps: &mut [u32]) {
         let [height, width] = &self.phases;
         let (image_len, pitch) = (self.image_len(chunk.size()), self.pitch(chunk.columns.len()));
-        let taps = (0..height.axis.kernel).flat_map(|y| (0..width.axis.kernel).map(move |x| (y, x)));
+        let taps =
+            (0..height.axis.kernel).flat_map(|y| (0..width.axis.kernel).map(move |x| (y, x)));
         let offset = |(y, x)| {
             let image = y % height.n * width.n + x % width.n;
             image * image_len + height.shift(y) * pitch + width.shift(x)
         };
         let images = height.n * width.n;
-        let offsets = (0..self.n_pairs()).flat_map(|pair| {
-            taps.clone().map(move |tap| pair * images * image_len + offset(tap))
-        });
+        let offsets = (0..self.n_pairs())
+            .flat_map(|pair| taps.clone().map(move |tap| pair * images * image_len + offset(tap)));
         for (step, offset) in steps.iter_mut().zip(offsets) {
             *step = u32::try_from(offset).expect("invariant: a chunk is some thousand lines");
         }
@@ -196,7 +196,11 @@ impl Layout {
             let high = pixels.get((2 * pair + 1) * plane..).and_then(|high| high.get(..plane));
             for (py, px) in (0..height.n).flat_map(|y| (0..width.n).map(move |x| (y, x))) {
                 for row in chunk.rows.start..chunk.rows.start + rows {
-                    let parts = [&mut first[at..at + pitch], &mut second[at..at + pitch], &mut third[at..at + pitch]];
+                    let parts = [
+                        &mut first[at..at + pitch],
+                        &mut second[at..at + pitch],
+                        &mut third[at..at + pitch],
+                    ];
                     let input = height.input(py, row).map(|y| y * width.axis.input);
                     let source = input.map(|at| (&low[at..], high.map(|high| &high[at..])));
                     self.split_row(isa, source, (px, chunk.columns.start), parts);

@@ -18,7 +18,13 @@ pub(super) fn numbers(count: usize, seed: u32) -> Vec<f32> {
     std::iter::repeat_with(next).take(count).collect()
 }
 
-pub(super) fn axis(input: usize, kernel: usize, stride: usize, dilation: usize, pad: [usize; 2]) -> Axis {
+pub(super) fn axis(
+    input: usize,
+    kernel: usize,
+    stride: usize,
+    dilation: usize,
+    pad: [usize; 2],
+) -> Axis {
     let output = (input + pad[0] + pad[1] - (kernel - 1) * dilation - 1) / stride + 1;
     Axis { input, output, kernel, stride, dilation, pad }
 }
@@ -120,7 +126,12 @@ impl Case {
         sum
     }
 
-    pub(super) fn expected(&self, has_bias: bool, is_sum: bool, activation: Activation) -> Vec<f32> {
+    pub(super) fn expected(
+        &self,
+        has_bias: bool,
+        is_sum: bool,
+        activation: Activation,
+    ) -> Vec<f32> {
         let [height, width] = [self.axes[0].output, self.axes[1].output];
         let one = |(i, &y): (usize, &f32)| {
             let (lane, position) = (i % self.block, i / self.block);

@@ -81,7 +81,8 @@ impl Tiling {
         let products = lines.div_ceil(SIDE) * n_sets * (n_steps * 440 + 350);
         let filters = n_sets * n_steps * SIDE * 12;
         let image = self.layout.n_lines() * 12;
-        let plain = positions * size.filters * (size.inputs * self.layout.taps() * LANES * 3 / 4 + 6);
+        let plain =
+            positions * size.filters * (size.inputs * self.layout.taps() * LANES * 3 / 4 + 6);
         products + filters + image + positions * size.filters * 6 < plain / 10 * 9
     }
 }
@@ -113,7 +114,8 @@ impl Conv<'_> {
                     flat.split_filters(layout, 2 * set..2 * (set + n_kept), desk.filters);
                 }
                 let lines = &desk.filters[(set - kept) * layout.n_steps() * B_STEP..];
-                let later = if set + 1 < kept + n_kept { &[] } else { flat.filters(layout, set + 1) };
+                let later =
+                    if set + 1 < kept + n_kept { &[] } else { flat.filters(layout, set + 1) };
                 let b = Rhs { lines, later };
                 let work = Work { conv: &flat, layout, chunk: &chunk, positions, set };
                 work.products((desk.image, desk.steps, b), y, desk.sums);
@@ -138,7 +140,8 @@ impl Conv<'_> {
             for step in 0..n_steps {
                 let (pair, tap) = (step / taps, step % taps);
                 let low = &filter[2 * pair * taps + tap];
-                let high = filter.get((2 * pair + 1) * taps + tap).unwrap_or(&[[0.0; LANES]; LANES]);
+                let high =
+                    filter.get((2 * pair + 1) * taps + tap).unwrap_or(&[[0.0; LANES]; LANES]);
                 let lines = &mut lines[at + step * B_STEP..][..2 * SIDE + LANES];
                 let (first, rest) = lines.split_at_mut(SIDE);
                 let (second, third) = rest.split_at_mut(SIDE);
@@ -184,7 +187,8 @@ impl Work<'_> {
         for from in (0..n_lines).step_by(PRODUCTS * SIDE) {
             let n_products = (n_lines - from).div_ceil(SIDE).min(PRODUCTS);
             let sums = &mut sums[..n_products];
-            let later = b.later.len() * from / n_lines..b.later.len() * n_lines.min(from + PRODUCTS * SIDE) / n_lines;
+            let later = b.later.len() * from / n_lines
+                ..b.later.len() * n_lines.min(from + PRODUCTS * SIDE) / n_lines;
             let b = Rhs { later: &b.later[later], ..b };
             tiles::products(self.conv.isa, Lhs { lines: &a[from..], part }, steps, b, sums);
             for (sums, from) in sums.iter().zip((from..).step_by(SIDE)) {
@@ -215,7 +219,9 @@ impl Work<'_> {
                 self.merge(sums, f, y);
                 continue;
             }
-            for ((sum, position), y) in sums.iter().zip(positions.clone()).zip(y.chunks_exact_mut(LANES)) {
+            for ((sum, position), y) in
+                sums.iter().zip(positions.clone()).zip(y.chunks_exact_mut(LANES))
+            {
                 match tiles::all_finite(self.conv.isa, &[*sum]) {
                     true => self.merge(&[*sum], f, y),
                     false => self.plainly(position, f, y),

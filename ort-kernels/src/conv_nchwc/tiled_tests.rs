@@ -19,12 +19,20 @@ fn isa() -> Option<Isa> {
 
 fn cases(isa: Isa) -> Vec<Case> {
     let case = |i: usize, axes| Case::new(isa, 16, Form::Blocks, [1 + i % 4, 1 + i % 5], axes);
-    let mut cases: Vec<_> = planes().into_iter().enumerate().map(|(i, axes)| case(i, axes)).collect();
+    let mut cases: Vec<_> =
+        planes().into_iter().enumerate().map(|(i, axes)| case(i, axes)).collect();
     // Several products a row, several rows a product, phases of strides and dilations.
-    for (i, (side, kernel, stride, dilation)) in
-        [(40, 3, 1, 1), (33, 3, 2, 1), (31, 1, 2, 1), (29, 3, 2, 2), (30, 3, 3, 2), (70, 5, 1, 1), (26, 3, 4, 3)]
-            .into_iter()
-            .enumerate()
+    for (i, (side, kernel, stride, dilation)) in [
+        (40, 3, 1, 1),
+        (33, 3, 2, 1),
+        (31, 1, 2, 1),
+        (29, 3, 2, 2),
+        (30, 3, 3, 2),
+        (70, 5, 1, 1),
+        (26, 3, 4, 3),
+    ]
+    .into_iter()
+    .enumerate()
     {
         let pad = kernel / 2 * dilation;
         let axis = axis(side, kernel, stride, dilation, [pad, pad]);
@@ -80,7 +88,14 @@ fn errors_are_within_the_bound() {
 #[test]
 fn what_is_not_finite_is_as_without_tiles() {
     let Some(isa) = isa() else { return };
-    let odd = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, -f32::MAX, f32::from_bits(0x7f80_0001)];
+    let odd = [
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        f32::MAX,
+        -f32::MAX,
+        f32::from_bits(0x7f80_0001),
+    ];
     for (i, case) in cases(isa).iter_mut().enumerate() {
         let odd = odd[i % odd.len()];
         let at = numbers(2, i as u32).into_iter().map(|x| x.abs());
@@ -94,7 +109,12 @@ fn what_is_not_finite_is_as_without_tiles() {
         let plain = case.expected(true, true, activation);
         for (i, (x, y)) in plain.iter().zip(found(case, true, true, activation)).enumerate() {
             if !x.is_finite() || x.is_nan() {
-                assert_eq!(x.to_bits() & 0x7f80_0000, y.to_bits() & 0x7f80_0000, "element {i} of {:?}", case.axes);
+                assert_eq!(
+                    x.to_bits() & 0x7f80_0000,
+                    y.to_bits() & 0x7f80_0000,
+                    "element {i} of {:?}",
+                    case.axes
+                );
                 assert_eq!(x.is_nan(), y.is_nan(), "element {i} of {:?}: {y}, not {x}", case.axes);
             } else {
                 assert!(y.is_finite(), "element {i} of {:?}: {y}, not {x}", case.axes);

@@ -67,12 +67,16 @@ mod tests {
     #[test]
     fn variants_agree_bit_for_bit() {
         let mut sums = [[0.0; 16]; 64];
-        sums.as_flattened_mut().iter_mut().enumerate().for_each(|(i, x)| *x = i as f32 / 3.0 - 99.0);
+        sums.as_flattened_mut()
+            .iter_mut()
+            .enumerate()
+            .for_each(|(i, x)| *x = i as f32 / 3.0 - 99.0);
         sums[5][3] = f32::NAN;
         let bias: Vec<f32> = (0..40).map(|i| 1.0 / (i + 1) as f32).collect();
         let starts = [Start::Zero, Start::C, Start::ByColumn(&bias), Start::ByRow(&bias)];
         for (isa, start) in Isa::all().flat_map(|isa| starts.map(|start| (isa, start))) {
-            for (width, min, max) in [(32, -50.0, 50.0), (21, -1e9, f32::INFINITY), (7, -9.0, 9.0)] {
+            for (width, min, max) in [(32, -50.0, 50.0), (21, -1e9, f32::INFINITY), (7, -9.0, 9.0)]
+            {
                 let with = Merge { start, min, max };
                 let rows = || vec![vec![0.75_f32; width]; 19];
                 let (mut found, mut expected) = (rows(), rows());
@@ -80,7 +84,9 @@ mod tests {
                 merge_rows(isa, &sums, &with, &mut pieces);
                 let mut pieces: Vec<_> = expected.iter_mut().map(Vec::as_mut_slice).collect();
                 generic(&sums, &with, &mut pieces);
-                let bits = |rows: Vec<Vec<f32>>| rows.concat().into_iter().map(f32::to_bits).collect::<Vec<_>>();
+                let bits = |rows: Vec<Vec<f32>>| {
+                    rows.concat().into_iter().map(f32::to_bits).collect::<Vec<_>>()
+                };
                 assert_eq!(bits(found), bits(expected), "{isa:?} {with:?}");
             }
         }

@@ -86,7 +86,12 @@ fn check(isa: Isa, [m, n, k]: [usize; 3]) {
 }
 
 /// Runs in the regions that cut rows at `rows` and columns at `columns`.
-pub(super) fn run_in_four<B: Panels>(gemm: &Gemm<'_, B>, rows: usize, columns: usize, c: &mut [f32]) {
+pub(super) fn run_in_four<B: Panels>(
+    gemm: &Gemm<'_, B>,
+    rows: usize,
+    columns: usize,
+    c: &mut [f32],
+) {
     let mut scratch = vec![f32::NAN; gemm.scratch_len(gemm.m)];
     let (top, bottom) = c.split_at_mut(rows * gemm.n);
     for (rows, c) in [(0..rows, top), (rows..gemm.m, bottom)] {

@@ -8,11 +8,11 @@
 //! **Loops.** Slices of `k` ▸ blocks of rows of A that stay in the second-level cache as three parts
 //! ▸ panels of B, which are split, too ▸ products of 32 rows.
 
+use super::Merge;
 use super::block::from_line;
+use super::merge_rows::merge_rows;
 use super::{Gemm, Lhs, Matrix, Panels, Region, Rows, Slice, Start};
 use crate::Isa;
-use super::merge_rows::merge_rows;
-use super::Merge;
 use crate::tiles::{self, B_STEP, Lhs as Lines, Line, Rhs, SIDE, Sums};
 use std::ops::Range;
 
@@ -108,55 +108,50 @@ impl<B: Panels> Gemm<'_, B> {
             let is_last = column + SIDE >= region.columns.end;
             let later = if is_last { None } else { self.b.stored(&slices[1]) };
             let columns = column..region.columns.end.min(column + SIDE);
-            let panel = Panel { values, later: later.unwrap_or_default(), columns };
-            let tiles = (&*desk.a, steps, &*desk.b);
-            self.products(block, tiles, &panel, (region, &mut *c), desk.sums);
+            let later = later.unwrap_or_default();
+            let work = Work { block, region, values, later, columns };
+            self.products(&work, (desk.a, steps, desk.b), &mut *c, desk.sums);
         }
     }
 
     /// One panel of B against a block.
     fn products(
         &self,
-        block: &Block,
+        work: &Work<'_>,
         (a, steps, b): (&[Line], &[u32], &[Line]),
-        panel: &Panel<'_>,
-        (region, c): (&Region, &mut (impl Rows + ?Sized)),
+        c: &mut (impl Rows + ?Sized),
         sums: &mut [Sums],
     ) {
+        let Work { block, region, later, columns, .. } = work;
         let (n_rows, part) = (block.rows.len(), part_len(steps.len(), block.rows.len()));
         for first in (0..n_rows).step_by(PRODUCTS * SIDE) {
             let rows = first..n_rows.min(first + PRODUCTS * SIDE);
             let sums = &mut sums[..rows.len().div_ceil(SIDE)];
-            let share = |row: usize| panel.later.len() * row / n_rows;
-            let later = &panel.later[share(rows.start)..share(rows.end)];
+            let share = |row: usize| later.len() * row / n_rows;
+            let later = &later[share(rows.start)..share(rows.end)];
             let (a, b) = (Lines { lines: &a[first..], part }, Rhs { lines: b, later });
             tiles::products(self.isa, a, steps, b, sums);
             for (sums, row) in sums.iter_mut().zip((rows.start..).step_by(SIDE)) {
-                let rows = block.rows.start + row..block.rows.end.min(block.rows.start + row + SIDE);
-                self.make_finite(block, rows.clone(), panel, sums);
+                let rows =
+                    block.rows.start + row..block.rows.end.min(block.rows.start + row + SIDE);
+                self.make_finite(work, rows.clone(), sums);
                 let mut pieces: [&mut [f32]; SIDE] = Default::default();
-                let left = panel.columns.start - region.columns.start;
+                let left = columns.start - region.columns.start;
                 let c = c.rows(rows.start - region.rows.start, rows.len());
                 pieces.iter_mut().zip(c).for_each(|(piece, row)| {
-                    *piece = &mut row[left..left + panel.columns.len()];
+                    *piece = &mut row[left..left + columns.len()];
                 });
-                self.finish(block, rows.start, panel, sums, &mut pieces[..rows.len()]);
+                self.finish(work, rows.start, sums, &mut pieces[..rows.len()]);
             }
         }
     }
 
     /// The rows of C from `row` on from their sums.
-    fn finish(
-        &self,
-        block: &Block,
-        row: usize,
-        panel: &Panel<'_>,
-        sums: &Sums,
-        c: &mut [&mut [f32]],
-    ) {
+    fn finish(&self, work: &Work<'_>, row: usize, sums: &Sums, c: &mut [&mut [f32]]) {
+        let Work { block, columns, .. } = work;
         let start = match self.start {
             _ if !block.is_first => Start::C,
-            Start::ByColumn(bias) => Start::ByColumn(&bias[panel.columns.clone()]),
+            Start::ByColumn(bias) => Start::ByColumn(&bias[columns.clone()]),
             Start::ByRow(bias) => Start::ByRow(&bias[row..]),
             start => start,
         };
@@ -170,7 +165,7 @@ impl<B: Panels> Gemm<'_, B> {
 
     /// Replaces the sums of 16 columns of a row, where not all are finite, by chains of
     /// multiply-adds.
-    fn make_finite(&self, block: &Block, rows: Range<usize>, panel: &Panel<'_>, sums: &mut Sums) {
+    fn make_finite(&self, work: &Work<'_>, rows: Range<usize>, sums: &mut Sums) {
         for tile in 0..2 {
             let sums = &mut sums[tile * SIDE..][..rows.len()];
             if tiles::all_finite(self.isa, sums) {
@@ -178,18 +173,18 @@ impl<B: Panels> Gemm<'_, B> {
             }
             for (row, sums) in rows.clone().zip(sums) {
                 if !tiles::all_finite(self.isa, &[*sums]) {
-                    *sums = self.plain(block, row, panel)[tile];
+                    *sums = self.plain(work, row)[tile];
                 }
             }
         }
     }
 
     /// The sums of a row without tiles: chains of multiply-adds.
-    fn plain(&self, block: &Block, row: usize, panel: &Panel<'_>) -> [[f32; LANES]; 2] {
+    fn plain(&self, work: &Work<'_>, row: usize) -> [[f32; LANES]; 2] {
         let mut sums = [[0.0; LANES]; 2];
         let Lhs::Strided { a, alpha } = self.a else { return sums };
-        let values = panel.values.as_chunks::<SIDE>().0;
-        for (k, b) in block.k.clone().zip(values) {
+        let values = work.values.as_chunks::<SIDE>().0;
+        for (k, b) in work.block.k.clone().zip(values) {
             let a = alpha * a.data[row * a.row_stride + k];
             let sums = sums.as_flattened_mut().iter_mut();
             sums.zip(b).for_each(|(sum, &b)| *sum = a.mul_add(b, *sum));
@@ -208,11 +203,13 @@ fn pays([m, n, k]: [usize; 3]) -> bool {
     products + operands < m * n * k / 21 / 10 * 9
 }
 
-/// Columns of B for a slice of `k`.
-struct Panel<'a> {
-    /// `[k][32]`.
+/// A panel of B against a block.
+struct Work<'a> {
+    block: &'a Block,
+    region: &'a Region,
+    /// The panel: `[k][32]`.
     values: &'a [f32],
-    /// Those of the panel after it, if they stand anywhere.
+    /// The panel after it, if it stands anywhere.
     later: &'a [f32],
     columns: Range<usize>,
 }

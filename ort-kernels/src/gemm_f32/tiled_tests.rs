@@ -107,7 +107,8 @@ fn an_activation_is_applied_to_whole_sums() {
     let lhs = Lhs::Strided { a, alpha: 1.0 };
     let gemm = Gemm { isa, m, n, k, a: lhs, b, start: Start::Zero, activation: Activation::None };
     let sums = found(&gemm, &vec![0.0; m * n]);
-    for activation in [Activation::Relu, Activation::Clip { min: -1.0, max: 2.0 }, Activation::Tanh] {
+    for activation in [Activation::Relu, Activation::Clip { min: -1.0, max: 2.0 }, Activation::Tanh]
+    {
         let found = found(&Gemm { activation, ..gemm }, &vec![0.0; m * n]);
         let mut expected = sums.clone();
         activation.apply(isa, &mut expected);

@@ -78,6 +78,28 @@ macro_rules! products {
     };
 }
 
+/// Two tiles from `$from + $at` on.
+macro_rules! load {
+    ($first:literal, $second:literal, $from:literal, $at:literal) => {
+        concat!(
+            "tileloadd ",
+            $first,
+            ", [",
+            $from,
+            " + {line}*1 + ",
+            $at,
+            "]\n",
+            "tileloadd ",
+            $second,
+            ", [",
+            $from,
+            " + {line}*1 + ",
+            $at,
+            " + 1024]\n",
+        )
+    };
+}
+
 /// Bytes of what is needed later that a step asks for.
 const AHEAD: usize = 6 * 8 * 64;
 
@@ -92,10 +114,7 @@ pub(crate) fn multiply(
     (b, later): (&[Line], &[f32]),
     sums: &mut [Sums],
 ) {
-    let farthest = steps.iter().copied().max().unwrap_or(0) as usize;
-    let a_len = || a.part.checked_mul(2)?.checked_add(farthest)?.checked_add(sums.len() * SIDE);
-    assert!(a_len().is_some_and(|n| n <= a.lines.len()), "A has {} lines", a.lines.len());
-    assert!(b.len() / B_STEP >= steps.len(), "B has {} lines", b.len());
+    check(a, steps, b, sums.len());
     if steps.is_empty() || sums.is_empty() {
         return sums.as_flattened_mut().fill([0.0; 16]);
     }
@@ -106,7 +125,7 @@ pub(crate) fn multiply(
     // SAFETY: the token proves the instructions and the permission. For each step, which is at
     // most `farthest`, and each of the sums, tiles are read of A from `step`, `step + part` and
     // `step + 2·part` on, 32 lines further for each of the sums, 32 lines at a time, and of B 96
-    // lines; all lie inside their slices by the checks above; a prefetch may be of any address.
+    // lines; all lie inside their slices, as was checked; a prefetch may be of any address.
     // Sums are written whole. The configuration is 64 bytes. Tiles are released, flags and
     // registers that change are named, and the stack is not used.
     unsafe {
@@ -116,56 +135,52 @@ pub(crate) fn multiply(
             "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
             "xor {step:e}, {step:e}",
             "3:",
-            "mov {a0:e}, [{steps} + 4*{step}]",
-            "shl {a0}, 6",
-            "add {a0}, {a}",
+            "mov {a0:e}, [{steps} + 4*{step}]", "shl {a0}, 6", "add {a0}, {a}",
             "lea {t}, [{a0} + {part}]",
-            "tileloadd tmm4, [{a0} + {line}*1]", "tileloadd tmm5, [{a0} + {line}*1 + 1024]",
-            "tileloadd tmm6, [{b} + {line}*1 + 4096]", "tileloadd tmm7, [{b} + {line}*1 + 5120]",
+            load!("tmm4", "tmm5", "{a0}", "0"),
+            load!("tmm6", "tmm7", "{b}", "4096"),
             products!("0", "0"),
-            "tileloadd tmm6, [{b} + {line}*1 + 2048]", "tileloadd tmm7, [{b} + {line}*1 + 3072]",
+            load!("tmm6", "tmm7", "{b}", "2048"),
             products!("1024", "512"),
-            "tileloadd tmm4, [{t} + {line}*1]", "tileloadd tmm5, [{t} + {line}*1 + 1024]",
+            load!("tmm4", "tmm5", "{t}", "0"),
             products!("2048", "1024"),
             "add {t}, {part}",
-            "tileloadd tmm6, [{b} + {line}*1]", "tileloadd tmm7, [{b} + {line}*1 + 1024]",
+            load!("tmm6", "tmm7", "{b}", "0"),
             products!("3072", "1536"),
-            "tileloadd tmm4, [{t} + {line}*1]", "tileloadd tmm5, [{t} + {line}*1 + 1024]",
+            load!("tmm4", "tmm5", "{t}", "0"),
             products!("4096", "2048"),
-            "tileloadd tmm4, [{a0} + {line}*1]", "tileloadd tmm5, [{a0} + {line}*1 + 1024]",
+            load!("tmm4", "tmm5", "{a0}", "0"),
             products!("5120", "2560"),
-            "add {b}, 6144",
-            "add {later}, {stride}",
-            "inc {step}",
-            "cmp {step}, {n_steps}",
-            "jne 3b",
+            "add {b}, 6144", "add {later}, {stride}",
+            "inc {step}", "cmp {step}, {n_steps}", "jne 3b",
             "tilestored [{sums} + {line}*1], tmm0",
             "tilestored [{sums} + {line}*1 + 2048], tmm1",
             "tilestored [{sums} + {line}*1 + 1024], tmm2",
             "tilestored [{sums} + {line}*1 + 3072], tmm3",
-            "imul {t}, {n_steps}, 6144",
-            "sub {b}, {t}",
-            "add {a}, 2048",
-            "add {sums}, 4096",
-            "dec {n}",
-            "jnz 2b",
+            "imul {t}, {n_steps}, 6144", "sub {b}, {t}",
+            "add {a}, 2048", "add {sums}, 4096",
+            "dec {n}", "jnz 2b",
             "tilerelease",
             t = inout(reg) &raw const CONFIGURATION => _,
             a = inout(reg) a.lines.as_ptr() => _,
             part = in(reg) a.part * size_of::<Line>(),
-            steps = in(reg) steps.as_ptr(),
-            n_steps = in(reg) steps.len(),
+            steps = in(reg) steps.as_ptr(), n_steps = in(reg) steps.len(),
             b = inout(reg) b.as_ptr() => _,
-            later = inout(reg) later.as_ptr() => _,
-            stride = in(reg) stride.min(AHEAD),
-            n = inout(reg) sums.len() => _,
-            sums = inout(reg) sums.as_mut_ptr() => _,
+            later = inout(reg) later.as_ptr() => _, stride = in(reg) stride.min(AHEAD),
+            n = inout(reg) sums.len() => _, sums = inout(reg) sums.as_mut_ptr() => _,
             line = in(reg) size_of::<Line>(),
-            step = out(reg) _,
-            a0 = out(reg) _,
+            step = out(reg) _, a0 = out(reg) _,
             out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
             out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
             options(nostack),
         );
     }
+}
+
+/// That every tile lies inside its operand.
+fn check(a: Lhs<'_>, steps: &[u32], b: &[Line], n_products: usize) {
+    let farthest = steps.iter().copied().max().unwrap_or(0) as usize;
+    let a_len = || a.part.checked_mul(2)?.checked_add(farthest)?.checked_add(n_products * SIDE);
+    assert!(a_len().is_some_and(|n| n <= a.lines.len()), "A has {} lines", a.lines.len());
+    assert!(b.len() / B_STEP >= steps.len(), "B has {} lines", b.len());
 }

@@ -75,18 +75,24 @@ mod tests {
 
     fn agrees_with_generic(isa: Isa) {
         let numbers = |n: usize, from: f32| -> Vec<[f32; 16]> {
-            (0..n).map(|i| std::array::from_fn(|lane| from + (i * 16 + lane) as f32 / 7.0)).collect()
+            (0..n)
+                .map(|i| std::array::from_fn(|lane| from + (i * 16 + lane) as f32 / 7.0))
+                .collect()
         };
         let mut sums = numbers(5, -3.0);
         sums[3][2] = f32::NAN;
         let bias: Vec<f32> = numbers(2, 0.5).concat();
-        for (bias, is_sum) in [(None, false), (None, true), (Some(&bias[..]), false), (Some(&bias), true)] {
+        for (bias, is_sum) in
+            [(None, false), (None, true), (Some(&bias[..]), false), (Some(&bias), true)]
+        {
             for (min, max) in [(f32::NEG_INFINITY, f32::INFINITY), (-1.0, 2.5)] {
                 let with = Merge { start: Start { bias, is_sum }, min, max };
                 let (mut found, mut expected) = (numbers(4, -1.0), numbers(4, -1.0));
                 write(isa, &sums, &with, &mut found);
                 generic(&sums, &with, &mut expected);
-                let bits = |y: Vec<[f32; 16]>| y.concat().into_iter().map(f32::to_bits).collect::<Vec<_>>();
+                let bits = |y: Vec<[f32; 16]>| {
+                    y.concat().into_iter().map(f32::to_bits).collect::<Vec<_>>()
+                };
                 assert_eq!(bits(found), bits(expected), "{isa:?} {with:?}");
             }
         }

@@ -60,18 +60,26 @@ pub(super) fn agrees_with_generic(isa: Isa) {
         let steps: Vec<u32> = (0..n_steps).map(|step| 7 * step as u32).collect();
         for isa in [isa, Isa::Generic] {
             let mut sums = [[[f32::NAN; 16]; 64]; 3];
-            multiply(isa, Lhs { lines: &a, part: n_lines }, &steps, Rhs { lines: &b, later: &[] }, &mut sums);
+            multiply(
+                isa,
+                Lhs { lines: &a, part: n_lines },
+                &steps,
+                Rhs { lines: &b, later: &[] },
+                &mut sums,
+            );
             for (f, p) in (0..SIDE).flat_map(|f| (0..3 * SIDE).map(move |p| (f, p))) {
-                let terms = (0..n_steps).flat_map(|s| (0..16).map(move |k| (s, k))).map(|(s, k)| {
-                    let (line, row) = (7 * s + p, s * SIDE + f / 16 * 16 + k);
-                    let product = |x: &[[f32; 16]], w: &[[f32; 16]]| {
-                        f64::from(x[line][k]) * f64::from(w[row][f % 16])
-                    };
-                    (product(&low, &w_low), product(&high, &w_high))
-                });
+                let terms =
+                    (0..n_steps).flat_map(|s| (0..16).map(move |k| (s, k))).map(|(s, k)| {
+                        let (line, row) = (7 * s + p, s * SIDE + f / 16 * 16 + k);
+                        let product = |x: &[[f32; 16]], w: &[[f32; 16]]| {
+                            f64::from(x[line][k]) * f64::from(w[row][f % 16])
+                        };
+                        (product(&low, &w_low), product(&high, &w_high))
+                    });
                 let exact: f64 = terms.clone().map(|(x, y)| x + y).sum();
                 let magnitude: f64 = terms.map(|(x, y)| x.abs() + y.abs()).sum();
-                let bound = (6 * 32 * n_steps + 2) as f64 * f64::from(f32::EPSILON) / 2.0 * magnitude;
+                let bound =
+                    (6 * 32 * n_steps + 2) as f64 * f64::from(f32::EPSILON) / 2.0 * magnitude;
                 let found = f64::from(sums[p / SIDE][f / 16 * SIDE + p % SIDE][f % 16]);
                 assert!((found - exact).abs() <= bound, "{isa:?} {n_steps}: {found}, not {exact}");
             }

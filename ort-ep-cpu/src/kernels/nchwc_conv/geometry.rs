@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use ort_ep::KernelError;
 use ort_graph::OpError;
-use ort_kernels::conv_f32::Axis;
 use ort_kernels::Isa;
+use ort_kernels::conv_f32::Axis;
 use ort_kernels::conv_nchwc::{Form, Size, Tiling};
 use ort_ops::ops::conv::Conv;
 use ort_tensor::Shape;
