@@ -22,6 +22,7 @@ pub mod nchwc;
 pub mod quantize;
 pub mod transpose;
 pub mod vec;
+pub mod winograd;
 
 pub use activation::Activation;
 pub use isa::{Avx2, Avx512, Avx512Vnni, FlushDenormals, Isa};
