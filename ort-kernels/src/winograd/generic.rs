@@ -16,8 +16,7 @@ pub(super) fn strip(strip: &Strip<'_>, scratch: &mut [f32], y: &mut [&mut [f32]]
 
 fn tiles<const B: usize>(strip: &Strip<'_>, scratch: &mut [f32], y: &mut [&mut [f32]]) {
     let (v, _) = strip.split::<B>(scratch);
-    for tile in strip.tiles.clone() {
-        let place = strip.place(tile);
+    for place in strip.places() {
         for input in 0..strip.inputs {
             let v = v[input * PRODUCTS..].first_chunk_mut();
             forward(strip, input, place, v.expect("invariant: scratch has room for a tile"));

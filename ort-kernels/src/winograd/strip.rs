@@ -88,12 +88,21 @@ impl<'a> Strip<'a> {
         &self.packed[from..][..filters * filter_len]
     }
 
-    pub(super) fn place(&self, tile: usize) -> Place {
+    /// The places of the tiles, in order.
+    pub(super) fn places(&self) -> impl Iterator<Item = Place> + use<> {
+        let [height, width] = [self.conv.axes[0].output, self.conv.axes[1].output];
         let across = Self::tiles_across(&self.conv.axes);
-        let [row, column] = [tile / across * TILE, tile % across * TILE];
-        let [height, width] = &self.conv.axes;
-        let (rows, columns) = (TILE.min(height.output - row), TILE.min(width.output - column));
-        Place { row, column, rows, columns }
+        let first = self.tiles.start;
+        let (mut row, mut column) = (first / across * TILE, first % across * TILE);
+        self.tiles.clone().map(move |_| {
+            let (rows, columns) = (TILE.min(height - row), TILE.min(width - column));
+            let place = Place { row, column, rows, columns };
+            column += TILE;
+            if column >= width {
+                (row, column) = (row + TILE, 0);
+            }
+            place
+        })
     }
 
     /// What a tile reads of an input block: pixels from its first on, and how many lie between the

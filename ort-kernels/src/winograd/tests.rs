@@ -119,48 +119,56 @@ impl Case {
     fn expected(&self) -> Vec<[f64; 2]> {
         let [height, width] = self.axes.map(|axis| axis.output);
         let mut expected = vec![[0.0; 2]; self.y.len()];
-        let channels = self.inputs * self.block;
-        let terms = (channels + 19) as f64;
-        let gamma = terms * U / (1.0 - terms * U);
-        for tile in 0..height.div_ceil(TILE) * width.div_ceil(TILE) {
-            let across = width.div_ceil(TILE);
-            let [top, left] = [tile / across * TILE, tile % across * TILE];
-            let windows: Vec<_> = (0..channels).map(|c| self.window(c, [top, left])).collect();
-            let absolute: Vec<_> = windows.iter().map(absolute_pixels).collect();
-            for o in 0..self.filters * self.block {
-                let filters: Vec<_> = (0..channels).map(|c| self.taps(o, c)).collect();
-                let mut products = [[0.0; WINDOW]; WINDOW];
-                for (u, v) in filters.iter().map(absolute_filter).zip(&absolute) {
-                    for i in 0..PRODUCTS {
-                        let (r, c) = (i / WINDOW, i % WINDOW);
-                        products[r][c] += u[r][c] * v[r][c];
-                    }
-                }
-                for (r, row) in (top..height.min(top + TILE)).enumerate() {
-                    for (c, column) in (left..width.min(left + TILE)).enumerate() {
-                        let plane = o / self.block * height * width;
-                        let at = (plane + row * width + column) * self.block + o % self.block;
-                        let before = if self.is_sum { f64::from(self.y[at]) } else { 0.0 };
-                        let start = [f64::from(self.bias[o]), before];
-                        let pairs = filters.iter().zip(&windows);
-                        let sum: f64 = pairs
-                            .map(|(w, x)| {
-                                (0..9)
-                                    .map(|i| w[i / 3][i % 3] * x[r + i / 3][c + i % 3])
-                                    .sum::<f64>()
-                            })
-                            .sum();
-                        let size = start[0].abs() + start[1].abs() + back(&products, [r, c]);
-                        expected[at] = [sum + start[0] + start[1], gamma * size];
-                    }
+        for top in (0..height).step_by(TILE) {
+            for left in (0..width).step_by(TILE) {
+                let channels = 0..self.inputs * self.block;
+                let windows: Vec<_> = channels.map(|c| self.window(c, [top, left])).collect();
+                let sizes: Vec<_> = windows.iter().map(absolute_pixels).collect();
+                for o in 0..self.filters * self.block {
+                    self.tile(o, [top, left], (&windows, &sizes), &mut expected);
                 }
             }
         }
         expected
     }
 
+    /// The same for a tile of output channel `o`, from what it reads and its transformed sizes.
+    fn tile(
+        &self,
+        o: usize,
+        [top, left]: [usize; 2],
+        (windows, sizes): (&[Window], &[Window]),
+        expected: &mut [[f64; 2]],
+    ) {
+        let [height, width] = self.axes.map(|axis| axis.output);
+        let filters: Vec<_> = (0..windows.len()).map(|c| self.taps(o, c)).collect();
+        let mut products = [[0.0; WINDOW]; WINDOW];
+        for (u, v) in filters.iter().map(absolute_filter).zip(sizes) {
+            for i in 0..PRODUCTS {
+                products[i / WINDOW][i % WINDOW] +=
+                    u[i / WINDOW][i % WINDOW] * v[i / WINDOW][i % WINDOW];
+            }
+        }
+        let terms = (windows.len() + 19) as f64;
+        for row in top..height.min(top + TILE) {
+            for column in left..width.min(left + TILE) {
+                let (r, c) = (row - top, column - left);
+                let place = (o / self.block * height + row) * width + column;
+                let at = place * self.block + o % self.block;
+                let before = if self.is_sum { f64::from(self.y[at]) } else { 0.0 };
+                let bias = f64::from(self.bias[o]);
+                let taps = |(w, x): (&[[f64; 3]; 3], &Window)| -> f64 {
+                    (0..9).map(|i| w[i / 3][i % 3] * x[r + i / 3][c + i % 3]).sum()
+                };
+                let sum: f64 = filters.iter().zip(windows).map(taps).sum();
+                let size = bias.abs() + before.abs() + back(&products, [r, c]);
+                expected[at] = [sum + bias + before, terms * U / (1.0 - terms * U) * size];
+            }
+        }
+    }
+
     /// The pixels that a tile reads.
-    fn window(&self, channel: usize, [top, left]: [usize; 2]) -> [[f64; WINDOW]; WINDOW] {
+    fn window(&self, channel: usize, [top, left]: [usize; 2]) -> Window {
         std::array::from_fn(|r| std::array::from_fn(|c| self.pixel(channel, [top + r, left + c])))
     }
 
@@ -204,6 +212,9 @@ impl Case {
         }
     }
 }
+
+/// What a tile reads of a channel.
+type Window = [[f64; WINDOW]; WINDOW];
 
 /// |Aᵀ|, |G| and |Bᵀ|.
 type Matrices = ([[f64; WINDOW]; TILE], [[f64; 3]; WINDOW], [[f64; WINDOW]; WINDOW]);

@@ -20,8 +20,8 @@ macro_rules! winograd {
             let v_stride = strip.pixel_stride();
             let padded = &mut [[0.0; LANES]; PRODUCTS];
             for input in 0..strip.inputs {
-                for (i, tile) in strip.tiles.clone().enumerate() {
-                    let (x, row_len) = strip.pixels(input, strip.place(tile), padded);
+                for (i, place) in strip.places().enumerate() {
+                    let (x, row_len) = strip.pixels(input, place, padded);
                     forward(token, x, row_len, &mut v[input * n_tiles + i..], v_stride);
                 }
             }
@@ -35,8 +35,7 @@ macro_rules! winograd {
                     products(token, &Product { v: v.as_flattened(), u, tiles: n_tiles }, m);
                 }
                 for (f, y) in y.iter_mut().enumerate() {
-                    for (i, tile) in strip.tiles.clone().enumerate() {
-                        let place = strip.place(tile);
+                    for (i, place) in strip.places().enumerate() {
                         let m = &m[f * n_tiles + i..];
                         let outputs = strip.outputs(first + f, place, y);
                         if !backward(token, m, m_stride, outputs) {

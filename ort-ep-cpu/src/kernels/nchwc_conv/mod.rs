@@ -1,18 +1,21 @@
-//! Conv in blocks of channels, as files lay its filters out: nothing is packed.
+//! Conv in blocks of channels, as files lay its filters out, or transformed where that is much faster.
 
 mod geometry;
 mod parts;
 #[cfg(test)]
 mod tests;
+mod winograd;
 
-use ort_ep::{Claim, Io, Kernel, KernelError, Prepared, Threads};
+use ort_ep::{Claim, Io, Kernel, KernelError, Packed, Prepared, Threads};
 use ort_graph::{Graph, NodeId, OpError};
 use ort_kernels::conv_nchwc::{self, Form, Start, is_block, suited};
+use ort_kernels::winograd::{Winograd, scratch_len};
 use ort_ops::ops::nchwc::conv::Conv;
 use ort_tensor::{DType, TensorView, TensorViewMut};
 
 use self::geometry::{Geometry, form};
 use self::parts::{Part, parts};
+use self::winograd::Sizes;
 use super::{Compiled, Compiler, KernelDef, op};
 use crate::cpu::{Cpu, Team, n_parts};
 use crate::tail::Tail;
@@ -26,6 +29,8 @@ struct ConvKernel {
     op: Conv,
     block: usize,
     tail: Tail,
+    /// For tiles.
+    transformed: Option<Packed>,
 }
 
 /// The tensors of a run.
@@ -37,6 +42,7 @@ struct Operands<'a> {
     sum: Option<&'a [f32]>,
     /// Whether there is a summand.
     has_sum: bool,
+    transformed: Option<&'a [f32]>,
 }
 
 /// A convolution can write over its summand: every element is read right before it is written.
@@ -56,7 +62,8 @@ fn compile(compiler: &mut Compiler<'_>) -> Compiled {
     let Some(op) = compiler.op::<Conv>() else { return Ok(None) };
     let Some(block) = block_of(compiler.graph, op, compiler.claim) else { return Ok(None) };
     let tail = op.plain.activation.into();
-    Ok(Some(Box::new(ConvKernel { cpu: compiler.cpu, op: op.clone(), block, tail })))
+    let transformed = winograd::pack(compiler, &op.plain, block);
+    Ok(Some(Box::new(ConvKernel { cpu: compiler.cpu, op: op.clone(), block, tail, transformed })))
 }
 
 /// The block size of a convolution there is a kernel for: all inputs f32, and filters of a shape
@@ -89,25 +96,48 @@ fn expect_shape(
 }
 
 impl ConvKernel {
+    /// Whether tiles are faster for this signature.
+    fn is_winograd(&self, geometry: &Geometry) -> bool {
+        let Geometry { channels, axes, .. } = *geometry;
+        let filters = geometry.filters / self.op.plain.group;
+        Sizes { isa: self.cpu.isa, block: self.block, channels, filters, axes }.is_faster()
+    }
+
+    /// The elements of scratch that a thread needs for tiles.
+    fn scratch_len(&self, geometry: &Geometry) -> usize {
+        scratch_len(self.cpu.isa, self.block, geometry.channels, &geometry.axes)
+    }
+
     fn compute(
         &self,
         geometry: &Geometry,
         operands: &Operands<'_>,
         y: &mut [f32],
-        threads: &dyn Threads,
+        (threads, scratch): (&dyn Threads, &mut [u8]),
     ) {
         let cost = y.len().saturating_mul(geometry.terms());
-        let tile = match geometry.form {
-            Form::Depthwise => 1,
-            _ => conv_nchwc::variant(self.cpu.isa, self.block).filters,
+        let n_parts = n_parts(threads, cost);
+        let direct = conv_nchwc::variant(self.cpu.isa, self.block).filters;
+        let (cut, scratch_len) = if geometry.is_winograd {
+            let set = ort_kernels::winograd::variant(self.cpu.isa, self.block).filters;
+            let cut = geometry.cut_tiles(set, y.len(), n_parts.min(threads.count()));
+            (cut, self.scratch_len(geometry))
+        } else {
+            let tile = if geometry.form == Form::Depthwise { 1 } else { direct };
+            (geometry.cut(tile, y.len(), n_parts), 0)
         };
-        let cut = geometry.cut(tile, y.len(), n_parts(threads, cost));
-        let team = Team::new(threads, cut.n_parts);
-        team.run(parts(&cut, y), |part, _| self.part(geometry, operands, part));
+        let team = Team::new(threads, cut.n_parts).with_scratch(scratch, scratch_len);
+        team.run(parts(&cut, y), |part, scratch| self.part(geometry, operands, part, scratch));
     }
 
     /// One set of filters on some of the positions.
-    fn part(&self, geometry: &Geometry, operands: &Operands<'_>, mut part: Part<'_>) {
+    fn part(
+        &self,
+        geometry: &Geometry,
+        operands: &Operands<'_>,
+        mut part: Part<'_>,
+        scratch: &mut [f32],
+    ) {
         let block = self.block;
         let pieces = part.pieces.split_at_mut(part.n_blocks).0;
         if let Some(sum) = operands.sum {
@@ -129,7 +159,13 @@ impl ConvKernel {
             start: Start { bias, is_sum: operands.has_sum },
             activation: self.tail.fused(),
         };
-        conv.run(part.positions, pieces);
+        match operands.transformed.filter(|_| geometry.is_winograd) {
+            Some(packed) => {
+                let packed = &packed[geometry.reads_transformed(part.block, part.n_blocks)];
+                winograd::run(&Winograd { conv, packed }, part.positions, pieces, scratch);
+            }
+            None => conv.run(part.positions, pieces),
+        }
         pieces.iter_mut().for_each(|piece| self.tail.finish(piece));
     }
 }
@@ -137,7 +173,10 @@ impl ConvKernel {
 impl Kernel for ConvKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x, w, ..] = shapes else { return Err(KernelError::ForeignState) };
-        Ok(Prepared::new(Geometry::new(&self.op.plain, self.block, x, w)?))
+        let mut geometry = Geometry::new(&self.op.plain, self.block, x, w)?;
+        geometry.is_winograd = self.transformed.is_some() && self.is_winograd(&geometry);
+        let scratch_len = if geometry.is_winograd { self.scratch_len(&geometry) } else { 0 };
+        Ok(Prepared::new(geometry).with_scratch(self.cpu.scratch_bytes(scratch_len)))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
@@ -154,15 +193,23 @@ impl Kernel for ConvKernel {
             bias: bias.map(|bias| bias.as_slice()).transpose()?,
             sum: sum.map(|sum| sum.as_slice()).transpose()?,
             has_sum: is_in_place || sum.is_some(),
+            transformed: self.transformed.as_ref().map(|it| bytemuck::cast_slice(it.bytes())),
         };
         if !y.is_empty() {
-            self.compute(geometry, &operands, y, io.threads);
+            self.compute(geometry, &operands, y, (io.threads, io.scratch));
         }
         Ok(())
     }
 
     fn variant(&self) -> &'static str {
         let isa = suited(self.cpu.isa, self.block);
+        if self.transformed.is_some() {
+            return named!(isa => "winograd_4x3": "avx512_28x1", "avx2_6x2", "generic");
+        }
         named!(isa => "conv_nchwc": "avx512_6x4", "avx2_6x2", "generic")
+    }
+
+    fn packed_bytes(&self) -> usize {
+        self.transformed.as_ref().map_or(0, |packed| packed.bytes().len())
     }
 }
