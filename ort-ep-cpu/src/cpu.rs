@@ -15,6 +15,8 @@ pub(crate) struct Cpu {
     pub(crate) isa: Isa,
     /// How many threads at most have scratch.
     pub(crate) max_threads: usize,
+    /// Whether convolutions may be computed in tiles by transformed filters.
+    pub(crate) winograd: bool,
 }
 
 impl Cpu {

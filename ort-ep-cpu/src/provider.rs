@@ -34,7 +34,7 @@ impl CpuProvider {
         let available = || std::thread::available_parallelism().map_or(1, usize::from);
         let max_threads = options.max_threads.unwrap_or_else(available).max(1);
         Ok(Self {
-            cpu: Cpu { isa, max_threads },
+            cpu: Cpu { isa, max_threads, winograd: options.winograd },
             denormals: options.denormals,
             fuses: options.fuses,
         })

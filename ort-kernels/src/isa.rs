@@ -103,11 +103,18 @@ pub(crate) fn mul_add<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86 {
     use std::arch::x86_64::{
-        __m256, __m256i, __m512, __m512i, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_maskload_ps,
-        _mm256_maskstore_ps, _mm256_storeu_ps, _mm256_storeu_si256, _mm512_loadu_ps,
-        _mm512_loadu_si512, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_storeu_ps,
-        _mm512_storeu_si512,
+        __m256, __m256i, __m512, __m512i, _MM_HINT_T0, _mm_prefetch, _mm256_loadu_ps,
+        _mm256_loadu_si256, _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_storeu_ps,
+        _mm256_storeu_si256, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_storeu_ps,
+        _mm512_maskz_loadu_ps, _mm512_storeu_ps, _mm512_storeu_si512,
     };
+
+    /// Asks for the cache line `n` elements behind the start of `x`, wherever that is.
+    #[inline(always)]
+    pub(crate) fn prefetch(x: &[f32], n: usize) {
+        // SAFETY: a prefetch is a hint. It reads nothing and faults at no address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(x.as_ptr().wrapping_add(n).cast()) }
+    }
 
     features! { Avx512 enabled
         /// The first 16 elements, or fewer followed by zeros.

@@ -24,6 +24,7 @@ pub mod quantize;
 pub mod tiles;
 pub mod transpose;
 pub mod vec;
+pub mod winograd;
 
 pub use activation::Activation;
 pub use isa::{Amx, Avx2, Avx512, Avx512Vnni, FlushDenormals, Isa};

@@ -1,18 +1,21 @@
-//! Conv in blocks of channels, as files lay its filters out: nothing is packed.
+//! Conv in blocks of channels, as files lay its filters out, or transformed where that is much faster.
 
 mod geometry;
 mod parts;
 #[cfg(test)]
 mod tests;
+mod winograd;
 
-use ort_ep::{Claim, Io, Kernel, KernelError, Prepared, Threads};
+use ort_ep::{Claim, Io, Kernel, KernelError, Packed, Prepared, Threads};
 use ort_graph::{Graph, NodeId, OpError};
 use ort_kernels::conv_nchwc::{self, Form, Start, Tiling, is_block, suited};
+use ort_kernels::winograd::{Winograd, scratch_len};
 use ort_ops::ops::nchwc::conv::Conv;
 use ort_tensor::{DType, TensorView, TensorViewMut};
 
 use self::geometry::{Geometry, form};
 use self::parts::{Part, parts};
+use self::winograd::Sizes;
 use super::{Compiled, Compiler, KernelDef, op};
 use crate::cpu::{Cpu, Team, n_parts};
 use crate::tail::Tail;
@@ -26,13 +29,29 @@ struct ConvKernel {
     op: Conv,
     block: usize,
     tail: Tail,
+    /// Whether it is [`Way::Tiles`], as far as shapes are known.
+    is_tiled: bool,
+    /// For [`Way::Winograd`].
+    transformed: Option<Packed>,
 }
 
 /// What is known of a signature of shapes.
 #[derive(Debug)]
 struct Plan {
     geometry: Geometry,
-    tiling: Option<Tiling>,
+    way: Way,
+    /// The elements of scratch that a thread needs.
+    scratch_len: usize,
+}
+
+/// How a convolution is computed.
+#[derive(Debug)]
+enum Way {
+    Direct,
+    /// On the matrix tiles of the processor.
+    Tiles(Tiling),
+    /// In tiles of the image, by transformed filters.
+    Winograd,
 }
 
 /// The tensors of a run.
@@ -44,6 +63,7 @@ struct Operands<'a> {
     sum: Option<&'a [f32]>,
     /// Whether there is a summand.
     has_sum: bool,
+    transformed: Option<&'a [f32]>,
 }
 
 /// A convolution can write over its summand: every element is read right before it is written.
@@ -63,7 +83,22 @@ fn compile(compiler: &mut Compiler<'_>) -> Compiled {
     let Some(op) = compiler.op::<Conv>() else { return Ok(None) };
     let Some(block) = block_of(compiler.graph, op, compiler.claim) else { return Ok(None) };
     let tail = op.plain.activation.into();
-    Ok(Some(Box::new(ConvKernel { cpu: compiler.cpu, op: op.clone(), block, tail })))
+    let is_tiled = is_tiled(compiler, op, block).unwrap_or(false);
+    let transformed = winograd::pack(compiler, &op.plain, block);
+    let (cpu, op) = (compiler.cpu, op.clone());
+    Ok(Some(Box::new(ConvKernel { cpu, op, block, tail, is_tiled, transformed })))
+}
+
+/// Whether matrix tiles are faster for an image of this size, or of any large one.
+fn is_tiled(compiler: &Compiler<'_>, op: &Conv, block: usize) -> Option<bool> {
+    const LARGE: usize = 64;
+    let known = |input| -> Option<Vec<usize>> {
+        let dims = compiler.fact(input)?.dims()?;
+        Some(dims.iter().map(|dim| dim.known().unwrap_or(LARGE)).collect())
+    };
+    let (x, w) = (known(0)?, known(1)?);
+    let geometry = Geometry::new(&op.plain, block, &x, &w).ok()?;
+    Some(geometry.tiling(compiler.cpu.isa).is_some())
 }
 
 /// The block size of a convolution there is a kernel for: all inputs f32, and filters of a shape
@@ -96,38 +131,57 @@ fn expect_shape(
 }
 
 impl ConvKernel {
+    /// The fastest way for a signature of shapes.
+    fn plan(&self, geometry: Geometry) -> Prepared {
+        let Cpu { isa, .. } = self.cpu;
+        let Geometry { channels, axes, .. } = geometry;
+        let filters = geometry.filters / self.op.plain.group;
+        let sizes = Sizes { isa, block: self.block, channels, filters, axes };
+        let (way, scratch_len) = if let Some(tiling) = geometry.tiling(isa) {
+            (Way::Tiles(tiling), tiling.scratch_len())
+        } else if self.transformed.is_some() && sizes.is_faster() {
+            (Way::Winograd, scratch_len(isa, self.block, channels, &axes))
+        } else {
+            (Way::Direct, 0)
+        };
+        let scratch_bytes = self.cpu.scratch_bytes(scratch_len);
+        Prepared::new(Plan { geometry, way, scratch_len }).with_scratch(scratch_bytes)
+    }
+
     fn compute(
         &self,
-        Plan { geometry, tiling }: &Plan,
+        plan: &Plan,
         operands: &Operands<'_>,
         y: &mut [f32],
         (threads, scratch): (&dyn Threads, &mut [u8]),
     ) {
+        let Plan { geometry, way, scratch_len } = plan;
         let cost = y.len().saturating_mul(geometry.terms());
-        let tile = match geometry.form {
-            Form::Depthwise => 1,
-            _ => conv_nchwc::variant(self.cpu.isa, self.block).filters,
-        };
-        let n_parts = match tiling {
+        let n_parts = |cost| n_parts(threads, cost);
+        let cut = match way {
             // Every part splits what it reads, and is done in a third of the time.
-            Some(_) => n_parts(threads, cost / 3).min(2 * threads.count()),
-            None => n_parts(threads, cost),
+            Way::Tiles(_) => geometry.cut(2, y.len(), n_parts(cost / 3).min(2 * threads.count())),
+            Way::Winograd => {
+                let set = ort_kernels::winograd::variant(self.cpu.isa, self.block).filters;
+                geometry.cut_tiles(set, y.len(), n_parts(cost).min(threads.count()))
+            }
+            Way::Direct => {
+                let direct = conv_nchwc::variant(self.cpu.isa, self.block).filters;
+                let tile = if geometry.form == Form::Depthwise { 1 } else { direct };
+                geometry.cut(tile, y.len(), n_parts(cost))
+            }
         };
-        let cut = geometry.cut(tile, y.len(), n_parts);
-        let scratch_len = tiling.as_ref().map_or(0, Tiling::scratch_len);
-        let team = Team::new(threads, cut.n_parts).with_scratch(scratch, scratch_len);
-        team.run(parts(&cut, y), |part, scratch| {
-            self.part(geometry, operands, part, tiling.as_ref().map(|tiling| (tiling, scratch)));
-        });
+        let team = Team::new(threads, cut.n_parts).with_scratch(scratch, *scratch_len);
+        team.run(parts(&cut, y), |part, scratch| self.part(plan, operands, part, scratch));
     }
 
     /// One set of filters on some of the positions.
     fn part(
         &self,
-        geometry: &Geometry,
+        Plan { geometry, way, .. }: &Plan,
         operands: &Operands<'_>,
         mut part: Part<'_>,
-        on_tiles: Option<(&Tiling, &mut [f32])>,
+        scratch: &mut [f32],
     ) {
         let block = self.block;
         let pieces = part.pieces.split_at_mut(part.n_blocks).0;
@@ -150,9 +204,15 @@ impl ConvKernel {
             start: Start { bias, is_sum: operands.has_sum },
             activation: self.tail.fused(),
         };
-        match on_tiles {
-            Some((tiling, scratch)) => conv.run_on_tiles(tiling, &part.positions, pieces, scratch),
-            None => conv.run(part.positions, pieces),
+        match (way, operands.transformed) {
+            (Way::Tiles(tiling), _) => {
+                conv.run_on_tiles(tiling, &part.positions, pieces, scratch);
+            }
+            (Way::Winograd, Some(packed)) => {
+                let packed = &packed[geometry.reads_transformed(part.block, part.n_blocks)];
+                winograd::run(&Winograd { conv, packed }, part.positions, pieces, scratch);
+            }
+            _ => conv.run(part.positions, pieces),
         }
         pieces.iter_mut().for_each(|piece| self.tail.finish(piece));
     }
@@ -161,11 +221,7 @@ impl ConvKernel {
 impl Kernel for ConvKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x, w, ..] = shapes else { return Err(KernelError::ForeignState) };
-        let geometry = Geometry::new(&self.op.plain, self.block, x, w)?;
-        let tiling = geometry.tiling(self.cpu.isa);
-        let scratch_len = tiling.as_ref().map_or(0, Tiling::scratch_len);
-        let scratch_bytes = self.cpu.scratch_bytes(scratch_len);
-        Ok(Prepared::new(Plan { geometry, tiling }).with_scratch(scratch_bytes))
+        Ok(self.plan(Geometry::new(&self.op.plain, self.block, x, w)?))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
@@ -183,6 +239,7 @@ impl Kernel for ConvKernel {
             bias: bias.map(|bias| bias.as_slice()).transpose()?,
             sum: sum.map(|sum| sum.as_slice()).transpose()?,
             has_sum: is_in_place || sum.is_some(),
+            transformed: self.transformed.as_ref().map(|it| bytemuck::cast_slice(it.bytes())),
         };
         if !y.is_empty() {
             self.compute(plan, &operands, y, (io.threads, io.scratch));
@@ -192,6 +249,16 @@ impl Kernel for ConvKernel {
 
     fn variant(&self) -> &'static str {
         let isa = suited(self.cpu.isa, self.block);
+        if self.is_tiled {
+            return "conv_nchwc/amx_32x32";
+        }
+        if self.transformed.is_some() {
+            return named!(isa => "winograd_4x3": "avx512_28x1", "avx2_6x2", "generic");
+        }
         named!(isa => "conv_nchwc": "avx512_6x4", "avx2_6x2", "generic")
+    }
+
+    fn packed_bytes(&self) -> usize {
+        self.transformed.as_ref().map_or(0, |packed| packed.bytes().len())
     }
 }
