@@ -17,7 +17,7 @@ use ort_tensor::{DType, Shape};
 
 use super::conv::axes;
 use super::{Compiled, Compiler, KernelDef};
-use crate::cpu::{Cpu, Team, n_parts};
+use crate::cpu::{Cpu, Team};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -267,7 +267,8 @@ impl Kernel for ConvTransposeKernel {
         let (m, group, plane) = (geometry.m, geometry.group, geometry.n_outputs());
         let per_block = block_channels(geometry.taps());
         let cost = operands.x.len().saturating_mul(m).saturating_mul(geometry.taps());
-        let team = Team::new(io.threads, n_parts(io.threads, cost));
+        let n_blocks = y.len() / (m * plane) * m.div_ceil(per_block);
+        let team = Team::new(io.threads, n_blocks).if_worth(cost);
         let team = team.with_scratch(io.scratch, self.scratch_len(geometry));
         let groups = y.chunks_exact_mut(m * plane).enumerate();
         let blocks = groups.flat_map(|(i, y)| {

@@ -9,3 +9,4 @@ mod model;
 mod optimize;
 mod providers;
 mod sequence_map;
+mod thread_counts;
