@@ -99,22 +99,32 @@ pub(crate) fn mul_add<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
+/// Where [`prefetch`] brings a line: the hints T0 and T1 of x86.
+pub(crate) const FIRST_LEVEL: i32 = 3;
+pub(crate) const SECOND_LEVEL: i32 = 2;
+
+/// Asks for the cache line of an address, into the cache `LEVEL`. Any address will do: where there
+/// is no memory nothing happens.
+#[inline(always)]
+pub(crate) fn prefetch<const LEVEL: i32>(line: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch never faults and changes nothing that a program can read.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<LEVEL>(line.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
+}
+
 /// Registers from and to slices: the length is in the type, or the mask is made from it.
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86 {
     use std::arch::x86_64::{
-        __m256, __m256i, __m512, __m512i, _MM_HINT_T0, _mm_prefetch, _mm256_loadu_ps,
-        _mm256_loadu_si256, _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_storeu_ps,
-        _mm256_storeu_si256, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_storeu_ps,
-        _mm512_maskz_loadu_ps, _mm512_storeu_ps, _mm512_storeu_si512,
+        __m256, __m256i, __m512, __m512i, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_maskload_ps,
+        _mm256_maskstore_ps, _mm256_storeu_ps, _mm256_storeu_si256, _mm512_loadu_ps,
+        _mm512_loadu_si512, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_storeu_ps,
+        _mm512_storeu_si512,
     };
-
-    /// Asks for the cache line `n` elements behind the start of `x`, wherever that is.
-    #[inline(always)]
-    pub(crate) fn prefetch(x: &[f32], n: usize) {
-        // SAFETY: a prefetch is a hint. It reads nothing and faults at no address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(x.as_ptr().wrapping_add(n).cast()) }
-    }
 
     features! { Avx512 enabled
         /// The first 16 elements, or fewer followed by zeros.

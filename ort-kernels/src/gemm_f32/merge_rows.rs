@@ -1,8 +1,16 @@
 //! Rows of C from the sums of a product on tiles.
 
-use super::{Merge, Start};
+use super::Start;
 use crate::Isa;
 use crate::tiles::{SIDE, Sums};
+
+/// How sums meet C: where they start and the range the results are clamped to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Merge<'a> {
+    pub(super) start: Start<'a>,
+    pub(super) min: f32,
+    pub(super) max: f32,
+}
 
 /// `c[r][j] = clamp(start + sums[j / 16][r][j % 16])` for rows of at most 32 columns. NaN stays NaN.
 pub(super) fn merge_rows(isa: Isa, sums: &Sums, merge: &Merge<'_>, c: &mut [&mut [f32]]) {

@@ -8,9 +8,8 @@
 //! **Loops.** Slices of `k` ▸ blocks of rows of A that stay in the second-level cache as three parts
 //! ▸ panels of B, which are split, too ▸ products of 32 rows.
 
-use super::Merge;
 use super::block::from_line;
-use super::merge_rows::merge_rows;
+use super::merge_rows::{Merge, merge_rows};
 use super::{Gemm, Lhs, Matrix, Panels, Region, Rows, Slice, Start};
 use crate::Isa;
 use crate::tiles::{self, B_STEP, Lhs as Lines, Line, Rhs, SIDE, Sums};

@@ -143,7 +143,7 @@ macro_rules! winograd {
                     for k in 0..LANES {
                         let mut lanes = [zero(); F];
                         for f in 0..F {
-                            prefetch(&u[k][f], AHEAD);
+                            prefetch::<FIRST_LEVEL>(u[k][f].as_ptr().wrapping_add(AHEAD));
                             lanes[f] = load(&u[k][f]);
                         }
                         for r in 0..R {
