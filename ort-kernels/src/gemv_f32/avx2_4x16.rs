@@ -27,8 +27,8 @@ kernel! {
         let mut sums = [[_mm256_setzero_ps(); 2]; P];
         for p in 0..P {
             rows[p] = &rows[p][p * k..][..k];
-            for w in 0..2 {
-                sums[p][w] = load8(y.get(p * NR + w * LANES..).unwrap_or_default());
+            for (w, sum) in sums[p].iter_mut().enumerate() {
+                *sum = load8(y.get(p * NR + w * LANES..).unwrap_or_default());
             }
         }
         for k in 0..k {
@@ -40,10 +40,8 @@ kernel! {
                 }
             }
         }
-        for p in 0..P {
-            for w in 0..2 {
-                store8(y.get_mut(p * NR + w * LANES..).unwrap_or_default(), sums[p][w]);
-            }
+        for (i, sum) in sums.as_flattened().iter().enumerate() {
+            store8(y.get_mut(i * LANES..).unwrap_or_default(), *sum);
         }
     }
 }

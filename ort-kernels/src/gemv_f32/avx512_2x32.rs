@@ -10,9 +10,9 @@ const NR: usize = 32;
 const LANES: usize = 16;
 
 pub(super) fn tile(token: Avx512, x: &[f32], b: &[f32], y: &mut [f32]) {
-    match y.len() {
-        0..=LANES => panel::<1>(token, x, b, y),
-        ..=NR => panel::<2>(token, x, b, y),
+    match y.len().div_ceil(LANES) {
+        1 => panel::<1>(token, x, b, y),
+        2 => panel::<2>(token, x, b, y),
         _ => two_panels(token, x, b, y),
     }
 }

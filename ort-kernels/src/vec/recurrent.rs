@@ -21,8 +21,8 @@ per_isa! {
         }
     }
 
-    /// `h = (1 − σ(z))·x̂ + σ(z)·before` with `x̂ = tanh(x + σ(r)·reset)`; gates in the order z, r.
-    /// NaN stays NaN.
+    /// `h = (1 − σ(z))·x̂ + σ(z)·before` with `x̂ = tanh(x + σ(r)·reset)`; gates in the order z, r, and
+    /// of the candidate x, reset. NaN stays NaN.
     ///
     /// Error: at most 5·2⁻²³·(|before| + 1) + 4·2⁻²³·|reset|.
     ///
@@ -30,14 +30,14 @@ per_isa! {
     /// If the lengths differ.
     pub fn gru_cell<FMA>(
         gates: [&[f32]; 2],
-        x: &[f32],
-        reset: &[f32],
+        candidate: [&[f32]; 2],
         before: &[f32],
         h: &mut [f32],
     ) {
         let n = h.len();
         let [z, r] = gates.map(|gate| &gate[..n]);
-        let (x, reset, before) = (&x[..n], &reset[..n], &before[..n]);
+        let [x, reset] = candidate.map(|part| &part[..n]);
+        let before = &before[..n];
         for u in 0..n {
             let candidate = tanh::<FMA>(mul_add::<FMA>(sigmoid::<FMA>(r[u]), reset[u], x[u]));
             // One product less than the formula.
@@ -80,7 +80,7 @@ mod tests {
                     check("c", c[u], truth, 5.0 * (f64::from(before[u]).abs() + 1.0));
                     check("h", h[u], sigmoid_f64(o[u]) * f64::from(c[u]).tanh(), 4.0);
                 }
-                gru_cell(isa, [&i[..n], &o[..n]], &f[..n], &g[..n], &before[..n], &mut h);
+                gru_cell(isa, [&i[..n], &o[..n]], [&f[..n], &g[..n]], &before[..n], &mut h);
                 for u in 0..n {
                     let sum = f64::from(f[u]) + sigmoid_f64(o[u]) * f64::from(g[u]);
                     let z = sigmoid_f64(i[u]);
@@ -100,7 +100,7 @@ mod tests {
             let (mut c, mut h) = (x, x);
             lstm_cell(isa, [&nan, &x, &x, &x], &mut c, &mut h);
             assert!(c.iter().chain(&h).all(|x| x.is_nan()), "{isa:?}");
-            gru_cell(isa, [&x, &x], &nan, &x, &x, &mut h);
+            gru_cell(isa, [&x, &x], [&nan, &x], &x, &mut h);
             assert!(h.iter().all(|x| x.is_nan()), "{isa:?}");
         }
     }

@@ -68,7 +68,7 @@ impl Functions {
         let isa = self.isa;
         if let Some(reset) = reset {
             if self.are(&[Activation::Sigmoid, Activation::Tanh]) {
-                return vec::gru_cell(isa, [z, r], x, reset, before, h);
+                return vec::gru_cell(isa, [z, r], [x, reset], before, h);
             }
             self.apply(0, r);
             vec::mul(isa, reset, r);

@@ -158,7 +158,7 @@ impl<'a> Pass<'a> {
             (&before[(t - 1) * len..], &mut now[..len])
         };
         let (c, reset) = (&mut memory.c[..len], &mut memory.reset[..len]);
-        let walk = if i % 2 == 0 { Walk::Forward } else { Walk::Backward };
+        let walk = if i.is_multiple_of(2) { Walk::Forward } else { Walk::Backward };
         Step { pass: self, gates, before, h, c, reset, walk }
     }
 }
