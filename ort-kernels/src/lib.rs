@@ -18,6 +18,7 @@ pub mod conv_nchwc;
 pub mod gemm_f32;
 pub mod gemm_f64;
 pub mod gemm_i8;
+pub mod gemv_f32;
 pub mod nchwc;
 mod peak;
 pub mod quantize;
