@@ -19,7 +19,7 @@ mod write;
 use ort_ep::{Claim, Io, Kernel, KernelError, Packed, Prepared};
 use ort_graph::{Graph, NodeId, OpError};
 use ort_kernels::Activation;
-use ort_kernels::conv_f32::Columns;
+use ort_kernels::conv_f32::{Axis, Columns, Direct};
 use ort_kernels::gemm_f32::{Gemm, Lhs, Matrix, Region, Start, Strided};
 use ort_ops::ops::conv_transpose::ConvTranspose;
 use ort_tensor::{DType, Shape};
@@ -197,6 +197,12 @@ impl ConvTransposeKernel {
         Gemm { isa: self.cpu.isa, m, n, k, a, b, start, activation }
     }
 
+    /// Whether the image is read where it stands, for so many rows.
+    fn is_direct(&self, set: &Set, [rows, c]: [usize; 2]) -> bool {
+        let [depth, height, width] = set.axes;
+        depth == Axis::UNIT && Direct::is_suited(self.cpu.isa, [rows, c], &[height, width])
+    }
+
     /// The elements of scratch a thread needs: rows, the left operand, a strip, and all of that
     /// with what products need.
     fn scratch_lens(&self, geometry: &Geometry) -> [usize; 4] {
@@ -217,7 +223,9 @@ impl ConvTransposeKernel {
                 start: Start::Zero,
                 activation: Activation::None,
             };
-            let all = [rows, left, rows * strip, gemm.scratch_len(rows)];
+            // Blocks of fewer channels may be direct even if others are not.
+            let direct = Direct::scratch_len(geometry.c, &[set.axes[1], set.axes[2]]);
+            let all = [rows, left, rows * strip, gemm.scratch_len(rows).max(direct)];
             lens.iter_mut().zip(all).for_each(|(len, of_set)| *len = (*len).max(of_set));
         }
         lens
@@ -288,13 +296,28 @@ impl ConvTransposeKernel {
         };
         let columns = Columns::new(x, geometry.c, set.axes);
         let gemm = self.gemm(Lhs::Packed(a), columns, (rows, start));
+        let direct = self.is_direct(set, [rows, geometry.c]).then(|| Direct {
+            isa: self.cpu.isa,
+            filters: rows,
+            channels: geometry.c,
+            axes: [set.axes[1], set.axes[2]],
+            x,
+            w: a,
+            bias: if let Start::ByRow(bias) = start { Some(bias) } else { None },
+            is_sum: false,
+            activation: self.activation,
+        });
         let range = geometry.split.columns(set, &part.positions);
         for start in range.clone().step_by(n_strip) {
             let columns = start..range.end.min(start + n_strip);
             let n = columns.len();
             let strip = &mut strip[..rows * n];
             let region = Region { rows: 0..rows, columns };
-            gemm.run(&region, &mut Strided { data: strip, stride: n }, scratch);
+            let mut to = Strided { data: strip, stride: n };
+            match &direct {
+                Some(direct) => direct.run(&region, &mut to, scratch),
+                None => gemm.run(&region, &mut to, scratch),
+            }
             write::strip(&geometry.axes, set, part, (start, strip));
         }
     }
