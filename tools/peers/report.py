@@ -36,13 +36,13 @@ def as_text(lines: list[list[str]]) -> str:
 
 
 def command() -> str:
-    """What was typed to start this script, but for where its output goes."""
+    """What was typed to start this script, but for where its output goes and our program is."""
     words = iter(sys.argv[1:])
     kept = []
     for word in words:
-        if word in ("--update", "--json"):
+        if word in ("--cli", "--update", "--json"):
             next(words, None)
-        elif not word.startswith(("--update=", "--json=")) and word != "--markdown":
+        elif not word.startswith(("--cli=", "--update=", "--json=")) and word != "--markdown":
             kept.append(word)
     return shlex.join(["python3", f"tools/{Path(sys.argv[0]).name}", *kept])
 
