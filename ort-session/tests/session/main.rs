@@ -7,5 +7,6 @@ mod concurrency;
 mod inputs;
 mod model;
 mod optimize;
+mod profile;
 mod providers;
 mod sequence_map;
