@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the test models: `.ort` files with reference tensors beside them.
 
-    python3 tools/make_models.py [--out target/models] [node] [real] [built] [single]  (default: all)
+    python3 tools/make_models.py [--out target/models] [node] [real] [built] [single] (default: all)
 
     OUT/node/NAME/   the node cases of the onnx package that onnxruntime can save as `.ort`:
                      model.ort, model.onnx, tol.txt ("rtol atol") and

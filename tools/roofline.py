@@ -104,7 +104,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--variant", default="default", help="the .ort that runs")
     parser.add_argument("--extra", default="", help="further flags for our bench")
     parser.add_argument("--markdown", action="store_true", help="a section for a document")
-    parser.add_argument("--update", type=Path, metavar="FILE", help="its section `roofline-THREADS`")
+    parser.add_argument("--update", type=Path, metavar="FILE", help="section `roofline-THREADS`")
     parser.add_argument("--json", type=Path, help="a file for all that was measured")
     args = parser.parse_args()
     report.check(args.update, [f"roofline-{args.threads}"])

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 END = "<!-- end -->"
+# Options that say where something is, and are no part of what was measured.
+PLACES = ("--cli", "--program", "--update", "--json")
 
 
 def number(value: float | None, digits: int) -> str:
@@ -36,14 +38,15 @@ def as_text(lines: list[list[str]]) -> str:
 
 
 def command() -> str:
-    """What was typed to start this script, but for where its output goes and our program is."""
+    """What was typed to start this script, but for where our program is and its output goes."""
     words = iter(sys.argv[1:])
     kept = []
     for word in words:
-        if word in ("--cli", "--update", "--json"):
-            next(words, None)
-        elif not word.startswith(("--cli=", "--update=", "--json=")) and word != "--markdown":
+        name, is_joined, _ = word.partition("=")
+        if name not in (*PLACES, "--markdown"):
             kept.append(word)
+        elif name in PLACES and not is_joined:
+            next(words, None)
     return shlex.join(["python3", f"tools/{Path(sys.argv[0]).name}", *kept])
 
 
