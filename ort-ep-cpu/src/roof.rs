@@ -15,7 +15,6 @@ const COPIES: usize = 5;
 /// The roof over what a machine can do: arithmetic below it as fast as `gflops`, and memory as fast
 /// as `gigabytes`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct Roof {
     /// f32 operations a nanosecond: those of one core, times the threads.
     pub gflops: f64,

@@ -12,7 +12,6 @@ use crate::run::Observer;
 
 /// One step of one run.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct StepTime {
     /// The node's name, or its operator if it has none; of several nodes that run as one step, the
     /// last one's.

@@ -49,10 +49,24 @@ impl Profile {
         max_runs: usize,
     ) -> Result<Self, RunError> {
         let start = Instant::now();
+        let mut n_runs = 0;
+        Self::of(roof, || {
+            let is_over =
+                n_runs > 0 && (n_runs >= max_runs || start.elapsed() >= Duration::from_millis(500));
+            n_runs += 1;
+            (!is_over).then(|| Ok(session.run_profiled(inputs.to_run())?.1)).transpose()
+        })
+    }
+
+    /// What the runs that `next` gives, until there is none, say together.
+    fn of(
+        roof: Roof,
+        mut next: impl FnMut() -> Result<Option<Vec<StepTime>>, RunError>,
+    ) -> Result<Self, RunError> {
         let mut rows: BTreeMap<Key, Row> = BTreeMap::new();
         let mut n_runs = 0;
-        while n_runs == 0 || (n_runs < max_runs && start.elapsed() < Duration::from_millis(500)) {
-            for (key, run) in one_run(session, inputs)? {
+        while let Some(steps) = next()? {
+            for (key, run) in one_run(steps) {
                 match rows.get_mut(&key) {
                     None => drop(rows.insert(key, run)),
                     Some(row) => {
@@ -216,8 +230,7 @@ impl Profile {
 /// What is said of work, whatever did it; what bounds it follows.
 const FIGURES: [&str; 5] = ["time", "share", "GFLOP/s", "of peak", "of bound"];
 
-fn one_run(session: &Session, inputs: &Inputs) -> Result<BTreeMap<Key, Row>, RunError> {
-    let (_, steps) = session.run_profiled(inputs.to_run())?;
+fn one_run(steps: Vec<StepTime>) -> BTreeMap<Key, Row> {
     let mut rows: BTreeMap<Key, Row> = BTreeMap::new();
     for step in steps {
         let shapes = format!("{:?}{:?}", step.inputs, step.outputs);
@@ -226,7 +239,7 @@ fn one_run(session: &Session, inputs: &Inputs) -> Result<BTreeMap<Key, Row>, Run
         let row = rows.entry(key).or_insert(Row { step, work: Work::default() });
         row.work.add(Work { calls: 1.0, time, ..Work::default() });
     }
-    Ok(rows)
+    rows
 }
 
 fn slowest_first(rows: &mut [Row]) {
@@ -309,3 +322,6 @@ fn shape_text(ty: &Type) -> String {
         Some(dims) => dims.iter().map(usize::to_string).collect::<Vec<_>>().join("x"),
     }
 }
+
+#[cfg(test)]
+mod tests;
