@@ -255,85 +255,11 @@ impl ChainKernel {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
-    use ort_ep::ExecutionProvider;
-    use ort_tensor::{Output, Tensor, Value, ValueView};
-
-    use super::*;
-    use crate::case::{Packs, StdThreads, floats};
-    use crate::{CpuOptions, CpuProvider};
-
-    /// The values that a graph computes, and how many nodes each step took.
-    fn run(graph: &Graph, options: CpuOptions, n_threads: usize) -> (Vec<Tensor>, Vec<usize>) {
-        let provider = CpuProvider::new(options).unwrap();
-        let mut values: HashMap<ValueId, Tensor> = HashMap::new();
-        for id in graph.value_ids().filter(|&id| graph.producer(id).is_none()) {
-            let shape = graph.fact(id).shape().unwrap();
-            values.insert(id, graph.constant(id).cloned().unwrap_or_else(|| floats(&shape)));
-        }
-        let mut claims: Vec<Claim> = Vec::new();
-        for id in graph.topological_order().unwrap().into_iter().rev() {
-            if !claims.iter().any(|claim| claim.nodes.contains(&id)) {
-                claims.push(provider.claim(graph, id).unwrap());
-            }
-        }
-        for claim in claims.iter().rev() {
-            let kernel = provider.compile(graph, claim, &mut Packs).unwrap();
-            let y = compute(&*kernel, claim, &values, n_threads);
-            values.insert(claim.outputs[0].unwrap(), y);
-        }
-        let outputs = graph.outputs().iter().map(|id| values[id].clone()).collect();
-        (outputs, claims.iter().rev().map(|claim| claim.nodes.len()).collect())
-    }
-
-    fn compute(
-        kernel: &dyn Kernel,
-        claim: &Claim,
-        values: &HashMap<ValueId, Tensor>,
-        n_threads: usize,
-    ) -> Tensor {
-        let inputs: Vec<&Tensor> = claim.inputs.iter().flatten().map(|id| &values[id]).collect();
-        let shapes: Vec<&[usize]> = inputs.iter().map(|tensor| tensor.shape()).collect();
-        let prepared = kernel.prepare(&shapes).unwrap();
-        let mut views: Vec<_> =
-            inputs.iter().map(|tensor| Some(ValueView::Tensor(tensor.view()))).collect();
-        let threads = &StdThreads(n_threads);
-        let mut data = inputs[0].as_slice::<f32>().unwrap().to_vec();
-        let mut output = Output::free();
-        if claim.nodes.len() > 1 && claim.in_place.contains(&(0, 0)) {
-            views[0] = None;
-            let view = TensorViewMut::from_slice(inputs[0].shape(), &mut data).unwrap();
-            output = Output::in_place(view, 0);
-        }
-        let mut outputs = [output];
-        let inputs_of_run = Inputs::new(&views);
-        let mut io = Io { inputs: inputs_of_run, outputs: &mut outputs, scratch: &mut [], threads };
-        kernel.run(&prepared, &mut io).unwrap();
-        let [output] = outputs;
-        match output.into_value() {
-            Some(Value::Tensor(tensor)) => tensor,
-            _ => Tensor::from_slice(inputs[0].shape(), &data).unwrap(),
-        }
-    }
-
-    fn assert_chained(text: &str, n_nodes: &[usize]) {
-        let graph = Graph::parse(text, &ort_ops::registry()).unwrap();
-        for isa in Isa::all() {
-            let isa = isa.name().parse().unwrap();
-            let options = CpuOptions { isa, max_threads: Some(3), ..CpuOptions::default() };
-            let (expected, _) = run(&graph, CpuOptions { fuses: false, ..options }, 1);
-            for n_threads in 1..=3 {
-                let (found, steps) = run(&graph, options, n_threads);
-                assert_eq!(found, expected, "{isa:?}, {n_threads} threads");
-                assert_eq!(steps, n_nodes);
-            }
-        }
-    }
+    use crate::steps::assert_steps;
 
     #[test]
     fn a_chain_gives_the_bits_of_its_operators() {
-        assert_chained(
+        assert_steps(
             "graph(x: float[3,40,211], c: float[40,1], u: float[3,40,211]) -> (y) {
                half = const float[] 0.5
                low = const float[] -1
@@ -350,7 +276,7 @@ mod tests {
 
     #[test]
     fn what_goes_through_can_be_an_operand_again() {
-        assert_chained(
+        assert_steps(
             "graph(x: float[5,7]) -> (y, z) {
                s = Sigmoid-13 (x)
                y = Mul-14 (x, s)
@@ -364,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_chain_ends_where_a_value_is_wanted_or_a_shape_changes() {
-        assert_chained(
+        assert_steps(
             "graph(x: float[1,3], u: float[2,3]) -> (b, d, z) {
                a = Neg-13 (x)
                b = Abs-13 (a)
@@ -381,6 +307,6 @@ mod tests {
     #[test]
     fn long_chains_are_cut() {
         let text: String = (0..40).map(|i| format!("v{} = Neg-13 (v{i})\n", i + 1)).collect();
-        assert_chained(&format!("graph(v0: float[9]) -> (v40) {{ {text} }}"), &[8, 32]);
+        assert_steps(&format!("graph(v0: float[9]) -> (v40) {{ {text} }}"), &[8, 32]);
     }
 }

@@ -103,6 +103,8 @@ kernels! {
     byte_matmul,
     byte_pool,
     concat,
+    // What ends a convolution is not the start of a chain.
+    nchwc_conv,
     chain,
     conv,
     conv_transpose,
@@ -113,7 +115,6 @@ kernels! {
     nchwc_pool,
     nchwc_reorder,
     nchwc_upsample,
-    nchwc_conv,
     pool,
     quantize,
     reduce,

@@ -29,7 +29,22 @@ per_isa! {
     /// `x·min(max(x/6 + 1/2, 0), 1)`. Error: at most 3·2⁻²⁴·|x|; −∞ gives NaN.
     pub fn hard_swish<FMA>(x: &mut [f32]) {
         for x in x {
-            *x *= formula::clamp(mul_add::<FMA>(*x, 1.0 / 6.0, 0.5), 0.0, 1.0);
+            *x = formula::hard_swish::<FMA>(*x);
+        }
+    }
+
+    /// `scale·max(x, 0) + shift`, rounded after the product and after the sum.
+    pub fn scaled_relu<FMA>(x: &mut [f32], scale: f32, shift: f32) {
+        for x in x {
+            *x = formula::clamp(*x, 0.0, f32::INFINITY) * scale + shift;
+        }
+    }
+
+    /// `scale·HardSwish(x) + shift`, of what [`hard_swish`] gives, rounded after the product and
+    /// after the sum.
+    pub fn scaled_hard_swish<FMA>(x: &mut [f32], scale: f32, shift: f32) {
+        for x in x {
+            *x = formula::hard_swish::<FMA>(*x) * scale + shift;
         }
     }
 

@@ -19,7 +19,8 @@ pub use arithmetic::{
     mul_scalar, sub, sub_from, sub_from_scalar, sub_scalar,
 };
 pub use elementwise::{
-    clip, erf, exp, gelu, gelu_tanh, hard_sigmoid, hard_swish, leaky_relu, sigmoid, silu, tanh,
+    clip, erf, exp, gelu, gelu_tanh, hard_sigmoid, hard_swish, leaky_relu, scaled_hard_swish,
+    scaled_relu, sigmoid, silu, tanh,
 };
 pub(crate) use formula::clamp;
 pub use norm::{Moments, layer_norm, rms_norm, scale_and_shift};

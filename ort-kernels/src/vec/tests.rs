@@ -1,7 +1,7 @@
 //! Measured error bounds and edge cases.
 
 use super::*;
-use crate::Isa;
+use crate::{Activation, Isa};
 
 /// A prime, so that the sweep meets every exponent with changing mantissas.
 const STRIDE: usize = 1021;
@@ -125,6 +125,26 @@ fn edge_values_are_those_of_the_formula() {
             for (a, e) in actual.iter().zip(expected) {
                 let same = a.to_bits() == e.to_bits() || a.is_nan() && e.is_nan();
                 assert!(same, "{isa:?} case {i}: {actual:?}, not {expected:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn scaled_activations_have_the_bits_of_their_parts() {
+    let (scale, shift) = (-1.7, 0.3);
+    let bits = (0..=u32::MAX).step_by(64 * STRIDE);
+    let x: Vec<f32> = bits.map(f32::from_bits).collect();
+    for isa in Isa::all() {
+        for activation in [Activation::Relu, Activation::HardSwish] {
+            let [mut found, mut expected] = [x.clone(), x.clone()];
+            activation.scaled(scale, shift).unwrap().apply(isa, &mut found);
+            activation.apply(isa, &mut expected);
+            mul_scalar(isa, &mut expected, scale);
+            add_scalar(isa, &mut expected, shift);
+            for (found, expected) in found.iter().zip(expected) {
+                let same = found.to_bits() == expected.to_bits();
+                assert!(same || found.is_nan() && expected.is_nan(), "{activation:?} for {isa:?}");
             }
         }
     }

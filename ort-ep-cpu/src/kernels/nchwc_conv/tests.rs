@@ -3,6 +3,7 @@
 use ort_graph::Attr;
 
 use crate::case::{Case, exact, integers, ulps};
+use crate::steps::assert_steps;
 
 fn ints(values: &[i64]) -> Attr {
     Attr::Ints(values.to_vec())
@@ -75,5 +76,34 @@ fn bias_sum_and_activation_come_in_this_order() {
             fused().absent().input(integers(&y)).check(ulps(4));
             fused().weight(integers(&[w[0]])).check(ulps(4));
         }
+    }
+}
+
+#[test]
+fn numbers_behind_an_activation_belong_to_the_convolution() {
+    for activation in ["Relu", "HardSwish"] {
+        assert_steps(
+            &format!(
+                "graph(x: float[1,32,9,37], z: float[1,32,9,37]) -> (b, c, e, f, k) {{
+                   w = const float[32,32,1,1] fill 0.125
+                   v = const float[32,1,3,3] fill 0.5
+                   scale = const float[] -1.75
+                   shift = const float[1] [0.3]
+                   y = com.microsoft.nchwc:Conv-1 [activation: \"{activation}\", block_size: 16] (x, w, _, z)
+                   a = Mul-14 (scale, y)
+                   b = Add-14 (a, shift)
+                   d = com.microsoft.nchwc:Conv-1 [activation: \"{activation}\", block_size: 16, group: 32, pads: [1, 1, 1, 1]] (b, v)
+                   c = Add-14 (shift, d)
+                   g = com.microsoft.nchwc:Conv-1 [activation: \"{activation}\", block_size: 8] (c, w)
+                   e = Mul-14 (g, shift)
+                   h = com.microsoft.nchwc:Conv-1 [activation: \"Sigmoid\", block_size: 16] (c, w)
+                   f = Mul-14 (h, shift)
+                   i = com.microsoft.nchwc:Conv-1 [activation: \"{activation}\", block_size: 16] (c, w)
+                   j = Mul-14 (i, shift)
+                   k = Mul-14 (i, j)
+                 }}"
+            ),
+            &[3, 2, 2, 1, 1, 1, 2],
+        );
     }
 }
