@@ -25,7 +25,7 @@ pub use elementwise::{
 pub(crate) use formula::clamp;
 pub use norm::{Moments, layer_norm, rms_norm, scale_and_shift};
 pub use reduce::{dot, greater, less, max, sum, sum_of_squared_deviations, sum_of_squares};
-pub use softmax::{log_softmax, softmax};
+pub use softmax::{MAX_COLUMNS, column_totals, log_softmax, softmax, softmax_of_columns};
 
 /// Elements that [`map`] copies before it works on them: 4 KiB, which stay in the first-level
 /// cache.
