@@ -3,8 +3,8 @@
 //! They work in place; [`map`] reads from elsewhere. Element-wise functions give each element the
 //! same result wherever it stands, so callers may cut rows as they like. NaN stays NaN unless a
 //! function says otherwise. Error bounds are in units in the last place of the true value and
-//! measured by the tests; denormal results are exact to that bound only while denormals are not
-//! flushed.
+//! measured by the tests; while denormals are flushed, errors may be greater by 2⁻¹²⁵, twice the
+//! least normal number.
 
 mod arithmetic;
 mod elementwise;
