@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use ort_ep::{Claim, ExecutionProvider, Io, Kernel};
 use ort_graph::{Graph, ValueId};
 use ort_kernels::Isa;
-use ort_tensor::{Inputs, Output, Tensor, TensorViewMut, Value, ValueView};
+use ort_tensor::{AlignedBuf, Inputs, Output, Tensor, TensorViewMut, Value, ValueView};
 
 use crate::case::{Packs, StdThreads, floats};
 use crate::{CpuOptions, CpuProvider};
@@ -78,7 +78,9 @@ fn compute(
     let mut outputs = [output];
     let threads = &StdThreads(n_threads);
     let inputs = Inputs::new(&views);
-    let mut io = Io { inputs, outputs: &mut outputs, scratch: &mut [], threads };
+    let mut scratch = AlignedBuf::zeroed(prepared.scratch_bytes);
+    let scratch = scratch.as_mut();
+    let mut io = Io { inputs, outputs: &mut outputs, scratch, threads };
     kernel.run(&prepared, &mut io).unwrap();
     let [output] = outputs;
     match output.into_value() {

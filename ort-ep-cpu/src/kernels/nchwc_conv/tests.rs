@@ -68,10 +68,11 @@ fn bias_sum_and_activation_come_in_this_order() {
             (8, 2, [1, 16, 9, 8], [16, 8, 3, 3]),
             (8, 1, [1, 3, 9, 8], [16, 3, 3, 3]),
             (16, 32, [1, 32, 9, 8], [32, 1, 3, 3]),
+            (16, 16, [1, 16, 90, 50], [16, 1, 3, 3]),
         ] {
             let fused =
                 || conv(block, group, x, w, &[]).attr("activation", Attr::String(name.into()));
-            let y = [x[0], w[0], 7, 6];
+            let y = [x[0], w[0], x[2] - 2, x[3] - 2];
             fused().weight(integers(&[w[0]])).input(integers(&y)).check(ulps(4));
             fused().absent().input(integers(&y)).check(ulps(4));
             fused().weight(integers(&[w[0]])).check(ulps(4));
