@@ -33,7 +33,7 @@ mod tests {
     fn the_cube_is_written_in_many_ways() {
         assert_optimized(
             super::PASS,
-            "graph(x: float[2,3]) -> (t, u, v, w) {
+            "graph(x: float[2,3]) -> (t, u, v, w, z) {
                s = const float[] 0.7978846
                k = const float[] 0.044715
                one = const float[] 1
@@ -75,13 +75,23 @@ mod tests {
                d7 = Add-14 (d6, one)
                d8 = Mul-14 (d7, half)
                w = Mul-14 (d8, v)
+               e1 = Mul-14 (k, w)
+               e2 = Mul-14 (w, e1)
+               e3 = Mul-14 (w, e2)
+               e4 = Add-14 (w, e3)
+               e5 = Mul-14 (s, e4)
+               e6 = Tanh-13 (e5)
+               e7 = Add-14 (one, e6)
+               e8 = Mul-14 (half, e7)
+               z = Mul-14 (w, e8)
              }",
             &expect![[r#"
-                graph(x: float[2,3]) -> (t, u, v, w) {
+                graph(x: float[2,3]) -> (t, u, v, w, z) {
                   t = com.microsoft:FastGelu-1 (x)
                   u = com.microsoft:FastGelu-1 (t)
                   v = com.microsoft:FastGelu-1 (u)
                   w = com.microsoft:FastGelu-1 (v)
+                  z = com.microsoft:FastGelu-1 (w)
                 }"#]],
         );
     }
