@@ -65,9 +65,9 @@ fn compute(
         inputs.iter().map(|input| input.map(|tensor| ValueView::Tensor(tensor.view()))).collect();
     let over = claim.in_place.first().filter(|_| claim.nodes.len() > 1).map(|&(input, _)| input);
     let shape = shapes[over.unwrap_or(0)];
-    let mut data = over.and_then(|over| inputs[over]).map_or_else(Vec::new, |tensor| {
-        tensor.as_slice::<f32>().unwrap().to_vec()
-    });
+    let mut data = over
+        .and_then(|over| inputs[over])
+        .map_or_else(Vec::new, |tensor| tensor.as_slice::<f32>().unwrap().to_vec());
     let output = match over {
         Some(over) => {
             views[over] = None;

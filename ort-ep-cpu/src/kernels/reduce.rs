@@ -189,7 +189,7 @@ impl Lanes {
     }
 
     /// The fold of each column of each piece: `y` is `[outer, n_pieces, inner]`.
-    fn fold(self, isa: Isa, fold: Fold, x: &[f32], start: usize, y: &mut [f32]) {
+    fn fold(self, isa: Isa, fold: Fold, x: &[f32], (start, y): (usize, &mut [f32])) {
         let Self { n, inner, piece } = self;
         if inner == 1 && piece == n {
             let rows = x[start * n..].chunks_exact(n);
@@ -265,18 +265,18 @@ impl Kernel for ReduceKernel {
         let [fold, fold_again] = combine.folds();
         if lanes.n_pieces() == 1 {
             lanes.shares().for_each(io.threads, y, |start, y| {
-                lanes.fold(isa, fold, x, start, y);
+                lanes.fold(isa, fold, x, (start, y));
                 combine.finish(isa, lanes.n, y);
             });
             return Ok(());
         }
         let folds = floats(io.scratch);
         lanes.shares().for_each(io.threads, folds, |start, folds| {
-            lanes.fold(isa, fold, x, start, folds);
+            lanes.fold(isa, fold, x, (start, folds));
         });
         let of_folds = Lanes { n: lanes.n_pieces(), inner: lanes.inner, piece: lanes.n_pieces() };
         of_folds.shares().for_each(io.threads, y, |start, y| {
-            of_folds.fold(isa, fold_again, folds, start, y);
+            of_folds.fold(isa, fold_again, folds, (start, y));
             combine.finish(isa, lanes.n, y);
         });
         Ok(())
