@@ -33,7 +33,7 @@ mod tests {
     fn the_cube_is_written_in_many_ways() {
         assert_optimized(
             super::PASS,
-            "graph(x: float[2,3]) -> (t, u, v, w, z) {
+            "graph(x: float[2,3]) -> (t, u, v, w) {
                s = const float[] 0.7978846
                k = const float[] 0.044715
                one = const float[] 1
@@ -75,23 +75,39 @@ mod tests {
                d7 = Add-14 (d6, one)
                d8 = Mul-14 (d7, half)
                w = Mul-14 (d8, v)
-               e1 = Mul-14 (k, w)
-               e2 = Mul-14 (w, e1)
-               e3 = Mul-14 (w, e2)
-               e4 = Add-14 (w, e3)
-               e5 = Mul-14 (s, e4)
-               e6 = Tanh-13 (e5)
-               e7 = Add-14 (one, e6)
-               e8 = Mul-14 (half, e7)
-               z = Mul-14 (w, e8)
              }",
             &expect![[r#"
-                graph(x: float[2,3]) -> (t, u, v, w, z) {
+                graph(x: float[2,3]) -> (t, u, v, w) {
                   t = com.microsoft:FastGelu-1 (x)
                   u = com.microsoft:FastGelu-1 (t)
                   v = com.microsoft:FastGelu-1 (u)
                   w = com.microsoft:FastGelu-1 (v)
-                  z = com.microsoft:FastGelu-1 (w)
+                }"#]],
+        );
+    }
+
+    #[test]
+    fn the_cube_can_be_multiplied_factor_by_factor() {
+        assert_optimized(
+            super::PASS,
+            "graph(x: float[2,3]) -> (y) {
+               s = const float[] 0.7978846
+               k = const float[] 0.044715
+               one = const float[] 1
+               half = const float[] 0.5
+               a = Mul-14 (k, x)
+               b = Mul-14 (x, a)
+               c = Mul-14 (x, b)
+               d = Add-14 (x, c)
+               e = Mul-14 (s, d)
+               f = Tanh-13 (e)
+               g = Add-14 (one, f)
+               h = Mul-14 (half, g)
+               y = Mul-14 (x, h)
+             }",
+            &expect![[r#"
+                graph(x: float[2,3]) -> (y) {
+                  y = com.microsoft:FastGelu-1 (x)
                 }"#]],
         );
     }
