@@ -108,6 +108,8 @@ kernels! {
     byte_pool,
     concat,
     conv_transpose,
+    // What ends a convolution is not the start of a chain.
+    nchwc_conv,
     chain,
     conv,
     embed_layer_norm,
@@ -117,7 +119,6 @@ kernels! {
     nchwc_pool,
     nchwc_reorder,
     nchwc_upsample,
-    nchwc_conv,
     pool,
     quantize,
     reduce,

@@ -2,19 +2,22 @@
 
 mod geometry;
 mod parts;
+mod scale;
 #[cfg(test)]
 mod tests;
 mod winograd;
 
 use ort_ep::{Claim, Io, Kernel, KernelError, Packed, Prepared, Threads};
-use ort_graph::{Graph, NodeId, OpError};
+use ort_graph::{Graph, NodeId, OpError, ValueId};
 use ort_kernels::conv_nchwc::{self, Form, Start, Tiling, is_block, suited};
 use ort_kernels::winograd::{Winograd, scratch_len};
 use ort_ops::ops::nchwc::conv::Conv;
 use ort_tensor::{DType, TensorView, TensorViewMut};
+use smallvec::SmallVec;
 
 use self::geometry::{Geometry, form};
 use self::parts::{Part, parts};
+use self::scale::Scaled;
 use self::winograd::Sizes;
 use super::{Compiled, Compiler, KernelDef, op};
 use crate::cpu::{Cpu, Team, n_parts};
@@ -66,26 +69,31 @@ struct Operands<'a> {
     transformed: Option<&'a [f32]>,
 }
 
-/// A convolution can write over its summand: every element is read right before it is written.
+/// A convolution and the numbers after it. It can write over its summand: every element is read
+/// right before it is written.
 fn claim(graph: &Graph, id: NodeId) -> Option<Claim> {
-    let node = graph.get_node(id)?;
-    let op = op::<Conv>(graph, id)?;
-    let has_sum = node.inputs.get(3).copied().flatten().is_some();
-    let is_taken = has_sum && block_of(graph, op, &Claim::one(id, node)).is_some();
-    is_taken.then(|| {
-        let mut claim = Claim::one(id, node);
-        claim.in_place.push((3, 0));
-        claim
-    })
+    let root = graph.get_node(id)?;
+    let Scaled { nodes, .. } = Scaled::at(graph, id)?;
+    let &first = nodes.first()?;
+    let conv = graph.node(first);
+    let has_sum = conv.inputs.get(3).copied().flatten().is_some();
+    block_of(graph, op::<Conv>(graph, first)?, &conv.inputs)?;
+    let in_place = if has_sum { SmallVec::from_elem((3, 0), 1) } else { SmallVec::new() };
+    let (inputs, outputs) = (conv.inputs.clone(), root.outputs.clone());
+    Some(Claim { nodes, inputs, outputs, in_place })
 }
 
 fn compile(compiler: &mut Compiler<'_>) -> Compiled {
-    let Some(op) = compiler.op::<Conv>() else { return Ok(None) };
-    let Some(block) = block_of(compiler.graph, op, compiler.claim) else { return Ok(None) };
-    let tail = op.plain.activation.into();
-    let is_tiled = is_tiled(compiler, op, block).unwrap_or(false);
-    let transformed = winograd::pack(compiler, &op.plain, block);
+    let (graph, claim) = (compiler.graph, compiler.claim);
+    let Some(Scaled { nodes, tail }) = claim.root().and_then(|root| Scaled::at(graph, root)) else {
+        return Ok(None);
+    };
+    let op = nodes.first().and_then(|&conv| op::<Conv>(graph, conv));
+    let Some(op) = op.filter(|_| nodes == claim.nodes) else { return Ok(None) };
+    let Some(block) = block_of(graph, op, &claim.inputs) else { return Ok(None) };
     let (cpu, op) = (compiler.cpu, op.clone());
+    let is_tiled = is_tiled(compiler, &op, block).unwrap_or(false);
+    let transformed = winograd::pack(compiler, &op.plain, block);
     Ok(Some(Box::new(ConvKernel { cpu, op, block, tail, is_tiled, transformed })))
 }
 
@@ -103,15 +111,15 @@ fn is_tiled(compiler: &Compiler<'_>, op: &Conv, block: usize) -> Option<bool> {
 
 /// The block size of a convolution there is a kernel for: all inputs f32, and filters of a shape
 /// that is known and has a form.
-fn block_of(graph: &Graph, op: &Conv, claim: &Claim) -> Option<usize> {
+fn block_of(graph: &Graph, op: &Conv, inputs: &[Option<ValueId>]) -> Option<usize> {
     let block = op.block_size.filter(|&block| is_block(block))?;
     let is_f32 = |&id| graph.fact(id).dtype() == Some(DType::F32);
-    let w = graph.fact(claim.inputs.get(1).copied().flatten()?).dims()?;
+    let w = graph.fact(inputs.get(1).copied().flatten()?).dims()?;
     let &[o, c, _, _] = w.iter().map(|dim| dim.known()).collect::<Option<Vec<_>>>()?.as_slice()
     else {
         return None;
     };
-    let is_taken = claim.inputs.iter().flatten().all(is_f32);
+    let is_taken = inputs.iter().flatten().all(is_f32);
     (is_taken && form([o, c], op.plain.group, block).is_some()).then_some(block)
 }
 

@@ -6,8 +6,9 @@ use ort_kernels::Isa;
 use ort_kernels::conv_f32::Axis;
 
 use super::winograd::Sizes;
-use crate::CpuOptions;
+use crate::{CpuOptions, IsaChoice};
 use crate::case::{Case, exact, integers, ulps, within};
+use crate::steps::assert_steps;
 
 fn ints(values: &[i64]) -> Attr {
     Attr::Ints(values.to_vec())
@@ -26,7 +27,13 @@ fn conv(block: i64, group: i64, x: [usize; 4], w: [usize; 4], attrs: &[(&str, &[
 
 /// Without tiles.
 fn direct() -> CpuOptions {
-    CpuOptions { winograd: false, ..CpuOptions::default() }
+    CpuOptions { winograd: false, ..without_matrix_tiles() }
+}
+
+/// The best instruction set but for matrix tiles, which would leave nothing to other ways.
+fn without_matrix_tiles() -> CpuOptions {
+    let isa = if Isa::best().amx().is_some() { IsaChoice::Avx512 } else { IsaChoice::Best };
+    CpuOptions { isa, ..CpuOptions::default() }
 }
 
 #[test]
@@ -77,10 +84,11 @@ fn bias_sum_and_activation_come_in_this_order() {
             (8, 2, [1, 16, 9, 8], [16, 8, 3, 3]),
             (8, 1, [1, 3, 9, 8], [16, 3, 3, 3]),
             (16, 32, [1, 32, 9, 8], [32, 1, 3, 3]),
+            (16, 16, [1, 16, 90, 50], [16, 1, 3, 3]),
         ] {
             let fused =
                 || conv(block, group, x, w, &[]).attr("activation", Attr::String(name.into()));
-            let y = [x[0], w[0], 7, 6];
+            let y = [x[0], w[0], x[2] - 2, x[3] - 2];
             fused().weight(integers(&[w[0]])).input(integers(&y)).check(ulps(4));
             fused().absent().input(integers(&y)).check(ulps(4));
             fused().weight(integers(&[w[0]])).check(ulps(4));
@@ -109,10 +117,14 @@ fn tiles_are_within_their_bound() {
         (conv(16, 2, [2, 64, 22, 22], [96, 32, 3, 3], &[pads]), 32),
     ] {
         let case = case.attr("activation", Attr::String("LeakyRelu".into()));
+        let case = case.options(without_matrix_tiles());
         assert!(case.variant().starts_with("winograd_4x3/"), "{}", case.variant());
         case.check(within(bound(channels)));
     }
-    let case = || conv(16, 1, [1, 32, 20, 24], [32, 32, 3, 3], &[pads]);
+    let case = || {
+        let case = conv(16, 1, [1, 32, 20, 24], [32, 32, 3, 3], &[pads]);
+        case.options(without_matrix_tiles())
+    };
     let sum = || integers(&[1, 32, 20, 24]);
     case().weight(integers(&[32])).input(sum()).check(within(bound(32)));
     case().absent().input(sum()).check(within(bound(32)));
@@ -121,6 +133,7 @@ fn tiles_are_within_their_bound() {
 #[test]
 fn tiles_can_be_switched_off() {
     let case = conv(16, 1, [1, 16, 30, 31], [32, 16, 3, 3], &[("pads", &[1; 4])]);
+    let case = case.options(without_matrix_tiles());
     assert!(case.variant().starts_with("winograd_4x3/"), "{}", case.variant());
     let case = case.options(direct());
     assert!(case.variant().starts_with("conv_nchwc/"), "{}", case.variant());
@@ -146,5 +159,34 @@ fn tiles_are_for_images_that_filters_are_worth_reading_for() {
             assert_eq!(found, is_faster, "{channels} to {filters} of {side}, {isa:?}");
             assert!(!sizes([axis, Axis { stride: 2, ..axis }]).is_faster());
         }
+    }
+}
+
+#[test]
+fn numbers_behind_an_activation_belong_to_the_convolution() {
+    for activation in ["Relu", "HardSwish"] {
+        assert_steps(
+            &format!(
+                "graph(x: float[1,32,9,37], z: float[1,32,9,37]) -> (b, c, e, f, k) {{
+                   w = const float[32,32,1,1] fill 0.125
+                   v = const float[32,1,3,3] fill 0.5
+                   scale = const float[] -1.75
+                   shift = const float[1] [0.3]
+                   y = com.microsoft.nchwc:Conv-1 [activation: \"{activation}\", block_size: 16] (x, w, _, z)
+                   a = Mul-14 (scale, y)
+                   b = Add-14 (a, shift)
+                   d = com.microsoft.nchwc:Conv-1 [activation: \"{activation}\", block_size: 16, group: 32, pads: [1, 1, 1, 1]] (b, v)
+                   c = Add-14 (shift, d)
+                   g = com.microsoft.nchwc:Conv-1 [activation: \"{activation}\", block_size: 8] (c, w)
+                   e = Mul-14 (g, shift)
+                   h = com.microsoft.nchwc:Conv-1 [activation: \"Sigmoid\", block_size: 16] (c, w)
+                   f = Mul-14 (h, shift)
+                   i = com.microsoft.nchwc:Conv-1 [activation: \"{activation}\", block_size: 16] (c, w)
+                   j = Mul-14 (i, shift)
+                   k = Mul-14 (i, j)
+                 }}"
+            ),
+            &[3, 2, 2, 1, 1, 1, 2],
+        );
     }
 }
