@@ -29,8 +29,12 @@ const LOADS: Words<Load> = &[("mapped", Load::Mapped), ("read", Load::Read)];
 const DENORMALS: Words<Denormals> =
     &[("flush", Denormals::Flush), ("preserve", Denormals::Preserve)];
 
-const ISAS: Words<IsaChoice> =
-    &[("avx512", IsaChoice::Avx512), ("avx2", IsaChoice::Avx2), ("generic", IsaChoice::Generic)];
+const ISAS: Words<IsaChoice> = &[
+    ("amx", IsaChoice::Amx),
+    ("avx512", IsaChoice::Avx512),
+    ("avx2", IsaChoice::Avx2),
+    ("generic", IsaChoice::Generic),
+];
 
 type Words<T> = &'static [(&'static str, T)];
 
@@ -58,7 +62,7 @@ pub(crate) struct SessionOptions {
     /// A pass that is run only when asked for, since it approximates, say GeluApproximation
     #[arg(long, value_name = "PASS", help_heading = "Session")]
     enable: Vec<String>,
-    /// One of ONNX Runtime's session keys; the options above win
+    /// One of ONNX Runtime's session keys, or of ours, say ep.cpu.winograd=0; the options above win
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Session")]
     config: Vec<Setting>,
     /// `--config` alone states this.
@@ -67,6 +71,9 @@ pub(crate) struct SessionOptions {
     /// Likewise.
     #[arg(skip)]
     gelu_approximation: bool,
+    /// Likewise.
+    #[arg(skip)]
+    winograd: Option<bool>,
 }
 
 /// What a model runs on.
@@ -125,6 +132,7 @@ impl SessionOptions {
             .load(chosen.load.unwrap_or_default())
             .denormals(chosen.denormals.unwrap_or_default())
             .isa(chosen.isa.unwrap_or_default())
+            .winograd(chosen.winograd.unwrap_or(true))
             .level(chosen.level.unwrap_or(Level::All))
             .disable_optimizers(chosen.disable)
             .enable_optimizers(chosen.gelu_approximation.then_some(GELU_APPROXIMATION))
@@ -153,6 +161,7 @@ impl SessionOptions {
                 Setting::Denormals(it) => base.denormals = Some(*it),
                 Setting::NchwcBlockSize(it) => base.nchwc_block_size = Some(*it),
                 Setting::GeluApproximation(it) => base.gelu_approximation = *it,
+                Setting::Winograd(it) => base.winograd = Some(*it),
                 Setting::Disable(names) => base.disable.extend(names.iter().cloned()),
             }
         }

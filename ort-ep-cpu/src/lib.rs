@@ -20,6 +20,8 @@ mod tail;
 
 #[cfg(test)]
 mod case;
+#[cfg(test)]
+mod steps;
 
 pub use crate::options::{CpuOptions, Denormals, IsaChoice, ParseOptionError, UnavailableIsa};
 pub use crate::provider::CpuProvider;

@@ -17,7 +17,7 @@ use ort_ep::Kernel;
 use ort_graph::{Graph, NodeId, ValueId};
 use smallvec::SmallVec;
 
-pub(crate) use self::carve::{Carve, Piece};
+pub(crate) use self::carve::{Carve, Piece, Pieces};
 pub(crate) use self::compile::Compiler;
 pub use self::compile::PlanError;
 pub(crate) use self::layout::{Layout, Place, State, StepLayout};

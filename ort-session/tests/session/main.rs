@@ -10,3 +10,4 @@ mod optimize;
 mod profile;
 mod providers;
 mod sequence_map;
+mod thread_counts;
