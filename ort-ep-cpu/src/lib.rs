@@ -14,6 +14,7 @@ mod options;
 mod pieces;
 mod product;
 mod provider;
+mod roof;
 mod scheme;
 mod tail;
 
@@ -24,3 +25,4 @@ mod steps;
 
 pub use crate::options::{CpuOptions, Denormals, IsaChoice, ParseOptionError, UnavailableIsa};
 pub use crate::provider::CpuProvider;
+pub use crate::roof::Roof;

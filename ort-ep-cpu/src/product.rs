@@ -147,6 +147,10 @@ enum Right<'a> {
 }
 
 impl Panels for Right<'_> {
+    fn is_stored(&self) -> bool {
+        matches!(self, Self::Packed(_))
+    }
+
     fn stored(&self, slice: &Slice) -> Option<&[f32]> {
         match self {
             Self::Plain(b) => b.stored(slice),

@@ -1,95 +1,127 @@
-//! Prints GFLOP/s of the f32 product on one thread, for each instruction set this machine has,
-//! beside `matrixmultiply` (through ndarray), in alternation: best of a hundred short rounds.
+//! Prints GFLOP/s of the f32 product on one thread, in alternation and best of many short rounds:
+//! with B as it stands, with B packed, with B packed and read from memory (so many copies take turns
+//! that no cache holds them), and of `matrixmultiply` (through ndarray).
 //!
-//! `cargo run --release -p ort-kernels --example gflops [M N K]…`
+//! `cargo run --release -p ort-kernels --example gflops [ISA]… [MxKxN]…`
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 
 use ndarray::Array2;
-use ort_kernels::gemm_f32::{
-    Gemm, Lhs, Matrix, PackedB, Panels, Start, Strided, pack_b, packed_b_len,
-};
+use ort_kernels::gemm_f32::{Gemm, Lhs, Matrix, PackedB, Start, Strided, pack_b, packed_b_len};
 use ort_kernels::{Activation, Isa};
 use std::hint::black_box;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-const ROUNDS: usize = 100;
+/// How long a row of the table takes.
+const PER_ROW: Duration = Duration::from_millis(400);
 /// Work of one timing, in floating-point operations.
-const WORK: f64 = 2e7;
-const GRID: [[usize; 3]; 12] = [
-    [64, 64, 64],
-    [128, 128, 128],
-    [256, 256, 256],
-    [512, 512, 512],
-    [768, 768, 768],
-    [1024, 1024, 1024],
-    [196, 512, 512],
-    [512, 196, 512],
-    [49, 2048, 512],
-    [16, 10_000, 27],
-    [8, 4096, 1024],
-    [1, 4096, 1024],
+const WORK: usize = 10_000_000;
+/// Elements of all copies of a B that comes from memory.
+const MANY: usize = 16 << 20;
+const GRID: [&str; 20] = [
+    "1x1024x1024",
+    "2x1024x1024",
+    "4x1024x1024",
+    "8x1024x1024",
+    "16x1024x1024",
+    "32x1024x1024",
+    "64x1024x1024",
+    "128x1024x1024",
+    "1024x1024x1024",
+    "64x64x64",
+    "256x256x256",
+    "37x300x515",
+    "22x384x384",
+    "128x384x384",
+    "128x384x1536",
+    "128x1536x384",
+    "26x512x8210",
+    "128x32x128",
+    "128x128x32",
+    "10000x27x16",
 ];
 
 fn main() {
-    let given: Vec<usize> = std::env::args().skip(1).filter_map(|x| x.parse().ok()).collect();
-    let given = given.as_chunks::<3>().0;
-    let grid = if given.is_empty() { &GRID[..] } else { given };
-    print!("{:>18}", "m x n x k");
-    for isa in Isa::all() {
-        print!("{:>10} {:>10}", isa.name(), "packed B");
+    let given: Vec<String> = std::env::args().skip(1).collect();
+    let is_asked = |isa: &Isa| given.iter().any(|name| name == isa.name());
+    let isas: Vec<Isa> = match Isa::all().filter(is_asked).collect::<Vec<_>>() {
+        none if none.is_empty() => vec![Isa::best()],
+        isas => isas,
+    };
+    let sizes: Vec<[usize; 3]> = given.iter().filter_map(|text| parse(text)).collect();
+    let grid = || GRID.iter().filter_map(|text| parse(text)).collect();
+    print!("{:>16}", "m x k x n");
+    for isa in &isas {
+        print!("{:>11}{:>11}{:>11}", isa.name(), "packed B", "cold B");
     }
     println!("{:>15}", "matrixmultiply");
-    for &mnk in grid {
-        print!("{:>18}", mnk.map(|x| x.to_string()).join("x"));
-        for speed in measure(mnk) {
-            print!("{speed:>10.1} ");
-        }
+    for [m, k, n] in if sizes.is_empty() { grid() } else { sizes } {
+        print!("{:>16}", format!("{m}x{k}x{n}"));
+        measure(&isas, [m, k, n]).iter().for_each(|speed| print!("{speed:>11.1}"));
         println!();
     }
 }
 
-/// GFLOP/s: strided and packed B for each instruction set, then `matrixmultiply`.
-fn measure([m, n, k]: [usize; 3]) -> Vec<f64> {
+/// `"1x2x3"` as numbers.
+fn parse(text: &str) -> Option<[usize; 3]> {
+    let sizes: Option<Vec<usize>> = text.split('x').map(|size| size.parse().ok()).collect();
+    sizes?.try_into().ok()
+}
+
+/// GFLOP/s: three for each instruction set, then `matrixmultiply`.
+fn measure(isas: &[Isa], [m, k, n]: [usize; 3]) -> Vec<f64> {
     let a = Array2::from_shape_fn((m, k), |(i, j)| (i * 7 + j * 3) as f32 % 5.0 - 2.0);
     let b = Array2::from_shape_fn((k, n), |(i, j)| (i * 5 + j * 2) as f32 % 7.0 - 3.0);
-    let flops = 2.0 * (m * n * k) as f64;
-    let mut best = vec![0.0f64; 2 * Isa::all().count() + 1];
-    for _ in 0..ROUNDS {
-        let mut speeds = Vec::new();
-        for isa in Isa::all() {
-            let rhs = Matrix::row_major(b.as_slice().expect("row-major"), k, n);
-            let mut packed = vec![0.0; packed_b_len(isa, k, n)];
-            pack_b(isa, &rhs, &mut packed);
-            speeds.push(flops / seconds(flops, product(isa, &a, rhs, n)));
-            speeds.push(flops / seconds(flops, product(isa, &a, PackedB { data: &packed, k }, n)));
-        }
-        speeds.push(flops / seconds(flops, || drop(black_box(a.dot(&b)))));
-        best.iter_mut().zip(speeds).for_each(|(best, new)| *best = best.max(new / 1e9));
+    let mut calls: Vec<Box<dyn FnMut() + '_>> = Vec::new();
+    for &isa in isas {
+        let rhs = Matrix::row_major(b.as_slice().expect("row-major"), k, n);
+        let len = packed_b_len(isa, k, n);
+        let copies = (MANY / len).max(2);
+        let mut packed = vec![0.0; len * copies];
+        packed.chunks_exact_mut(len).for_each(|packed| pack_b(isa, &rhs, packed));
+        let packed: &[f32] = Vec::leak(packed);
+        let mut run = product(isa, &a, n);
+        calls.push(Box::new(move || run(rhs)));
+        let mut run = packed_product(isa, &a, n);
+        calls.push(Box::new(move || run(PackedB { data: &packed[..len], k })));
+        let mut run = packed_product(isa, &a, n);
+        let mut turns = packed.chunks_exact(len).cycle();
+        calls.push(Box::new(move || run(PackedB { data: turns.next().unwrap_or(packed), k })));
     }
-    best
-}
-
-fn product<'a, B: Panels + 'a>(isa: Isa, a: &'a Array2<f32>, b: B, n: usize) -> impl FnMut() + 'a {
-    let (m, k) = a.dim();
-    let lhs = Matrix::row_major(a.as_slice().expect("row-major"), m, k);
-    let a = Lhs::Strided { a: lhs, alpha: 1.0 };
-    let gemm = Gemm { isa, m, n, k, a, b, start: Start::Zero, activation: Activation::None };
-    let mut scratch = vec![0.0; gemm.scratch_len(m)];
-    let mut c = vec![0.0; m * n];
-    move || {
-        gemm.run(&gemm.whole(), &mut Strided { data: &mut c, stride: n }, &mut scratch);
-        black_box(&mut c);
-    }
-}
-
-/// Seconds a call, over about `WORK` operations.
-fn seconds(flops: f64, mut call: impl FnMut()) -> f64 {
-    let count = (WORK / flops).ceil();
+    calls.push(Box::new(|| drop(black_box(a.dot(&b)))));
+    let flops = 2 * m * n * k;
+    let mut best = vec![f64::INFINITY; calls.len()];
     let start = Instant::now();
-    let mut i = 0.0;
-    while i < count {
-        call();
-        i += 1.0;
+    while start.elapsed() < PER_ROW {
+        for (best, call) in best.iter_mut().zip(&mut calls) {
+            *best = best.min(seconds((WORK / flops).clamp(1, 200), call));
+        }
     }
-    start.elapsed().as_secs_f64() / count
+    best.iter().map(|seconds| flops as f64 / seconds / 1e9).collect()
+}
+
+macro_rules! product {
+    ($name:ident, $b:ty) => {
+        fn $name(isa: Isa, a: &Array2<f32>, n: usize) -> impl FnMut($b) {
+            let (m, k) = a.dim();
+            let lhs = Matrix::row_major(a.as_slice().expect("row-major"), m, k);
+            let a = Lhs::Strided { a: lhs, alpha: 1.0 };
+            let mut scratch = vec![0.0; 1 << 20];
+            let mut c = vec![0.0; m * n];
+            move |b| {
+                let (start, activation) = (Start::Zero, Activation::None);
+                let gemm = Gemm { isa, m, n, k, a, b, start, activation };
+                gemm.run(&gemm.whole(), &mut Strided { data: &mut c, stride: n }, &mut scratch);
+                black_box(&mut c);
+            }
+        }
+    };
+}
+product!(product, Matrix<'_>);
+product!(packed_product, PackedB<'_>);
+
+/// Seconds a call, of `count` calls.
+fn seconds(count: usize, call: &mut dyn FnMut()) -> f64 {
+    let start = Instant::now();
+    (0..count).for_each(|_| call());
+    start.elapsed().as_secs_f64() / count as f64
 }

@@ -193,7 +193,7 @@ impl Kernel for SoftmaxKernel {
             return Ok(());
         }
         let n_blocks = y.len() / rows.len;
-        let team = Team::new(io.threads, n_blocks);
+        let team = Team::new(io.threads, n_blocks).if_worth(n_blocks.saturating_mul(rows.cost));
         let team = team.with_scratch(io.scratch, rows.len);
         team.run(y.chunks_exact_mut(rows.len).enumerate(), |(i, y), gathered| {
             let x = x.map(|x| &x[i * y.len()..][..y.len()]);

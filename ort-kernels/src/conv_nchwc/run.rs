@@ -141,7 +141,7 @@ impl Conv<'_> {
 }
 
 /// One long row, where every output is the input at the same place.
-fn flattened(axes: [Axis; 2]) -> [Axis; 2] {
+pub(super) fn flattened(axes: [Axis; 2]) -> [Axis; 2] {
     let [height, width] = &axes;
     if !axes.iter().all(Axis::is_pointwise) {
         return axes;

@@ -1,23 +1,24 @@
 //! The loops around the register tile.
 
 use super::pack::{RowPanels, pack_panel};
-use super::vector::add_row_times_matrix;
-use super::{Lhs, Matrix, Merge, Panels, Rows, Slice, Start, best, tile};
+use super::step::{K_SLICE, PANELS, Steps};
+use super::vector::add_products;
+use super::{LINE, Left, Lhs, Matrix, Panels, Rows, Slice, Start, Tile, best, tile};
 use crate::{Activation, Isa};
 use std::ops::Range;
 
-/// Rows of B in a slice: with 32 columns 32 KiB, most of a first-level cache.
-const K_SLICE: usize = 256;
-/// Rows of A in a block: with a slice of `k`, a third of a second-level cache of 1 MiB.
+/// Rows of A in a block for which B is written to scratch.
 const M_BLOCK: usize = 336;
-/// Panels of B that are written to scratch together: 128 KiB.
-const PANELS: usize = 4;
-/// Elements of A that stay in the second-level cache while all of B passes by.
-const RESIDENT: usize = 96 * 1024;
+/// The most rows of B that pass over a block of A before it is exchanged.
+const K_BLOCK: usize = 1024;
+/// Elements of A that stay in the second-level cache, of 1 MiB at least, while B passes by.
+const RESIDENT: usize = 128 * 1024;
+/// The most rows of A for which B is read as it stands.
+const FEW: usize = 8;
+/// The most columns of B for which A is read as it stands: it passes by that seldom.
+const NARROW: usize = 64;
 /// The rows of the highest tile of any variant.
 const MAX_MR: usize = 14;
-/// Elements to a cache line.
-const LINE: usize = 16;
 
 /// One product; threads share it and each runs its own [`Region`].
 #[derive(Clone, Copy, Debug)]
@@ -52,14 +53,22 @@ pub struct Region {
     pub columns: Range<usize>,
 }
 
-/// A block of rows of A, packed.
+/// A block of rows of A.
 struct Block<'a> {
     /// From the first row of the block on, all of `k`.
-    a: &'a [f32],
+    a: Left<'a>,
     rows: Range<usize>,
     panels: RowPanels,
     /// Those of `panels` that make up `rows`.
     which: Range<usize>,
+}
+
+/// The parts of `range` that are as equal as can be and at most `len` long; one if it is empty.
+pub(super) fn cuts(range: Range<usize>, len: usize) -> impl Iterator<Item = Range<usize>> + Clone {
+    let (start, total) = (range.start, range.len());
+    let count = total.div_ceil(len).max(1);
+    let boundary = move |i| start + i * total / count;
+    (0..count).map(move |i| boundary(i)..boundary(i + 1))
 }
 
 impl<B: Panels> Gemm<'_, B> {
@@ -72,8 +81,11 @@ impl<B: Panels> Gemm<'_, B> {
     /// The elements of scratch [`Gemm::run`] needs for a region of `rows` rows.
     #[must_use]
     pub fn scratch_len(&self, rows: usize) -> usize {
+        if self.is_tiled() {
+            return self.tiled_scratch_len(rows);
+        }
         let packed_a = match self.a {
-            Lhs::Strided { .. } => rows.min(M_BLOCK) * self.k,
+            Lhs::Strided { .. } => rows.min(self.block_rows()) * self.k,
             Lhs::Packed(_) => 0,
         };
         packed_a + PANELS * self.panel_len() + LINE
@@ -85,11 +97,13 @@ impl<B: Panels> Gemm<'_, B> {
     /// # Panics
     /// If an operand, `c` or the scratch is too short, or a packed operand is cut inside a panel.
     pub fn run(&self, region: &Region, c: &mut (impl Rows + ?Sized), scratch: &mut [f32]) {
-        if let (1, Lhs::Strided { a, alpha }) = (region.rows.len(), &self.a)
+        if let (1..=FEW, Lhs::Strided { a, alpha }) = (region.rows.len(), &self.a)
             && let Some(b) = self.b.as_rows()
-            && let Some(c) = c.rows(0, 1).next()
         {
-            return self.run_row(region, (a.part(region.rows.start, 0), *alpha), &b, c);
+            return self.run_few(region, (a, *alpha), &b, c);
+        }
+        if self.is_tiled() {
+            return self.run_on_tiles(region, c, scratch);
         }
         let (b_panels, packed) = from_line(scratch).split_at_mut(PANELS * self.panel_len());
         let panels = match self.a {
@@ -97,34 +111,48 @@ impl<B: Panels> Gemm<'_, B> {
             Lhs::Packed(_) => RowPanels::new(self.isa, &(0..self.m)),
         };
         let within = panels.within(&region.rows);
-        let per_block = M_BLOCK / best(self.isa).mr;
-        for from in within.clone().step_by(per_block) {
-            let which = from..within.end.min(from + per_block);
+        let per_block = self.block_rows() / best(self.isa).mr;
+        for which in cuts(within, per_block).filter(|which| !which.is_empty()) {
             let rows = panels.get(which.start).start..panels.get(which.end - 1).end;
-            let a = self.pack_block(&panels, &which, packed);
+            let a = self.left(&panels, &which, packed);
             self.block(&Block { a, rows, panels, which }, region, c, b_panels);
         }
     }
 
-    /// A region of one row, with B as it stands.
-    fn run_row(
+    /// The most rows of a block of A. All of B passes by each: that is cheap if it stands ready.
+    fn block_rows(&self) -> usize {
+        if self.b.is_stored() {
+            RESIDENT / self.k.clamp(RESIDENT / M_BLOCK, K_BLOCK)
+        } else {
+            M_BLOCK
+        }
+    }
+
+    /// A region of a few rows, with B as it stands.
+    fn run_few(
         &self,
         region: &Region,
-        (a, alpha): (Matrix<'_>, f32),
+        (a, alpha): (&Matrix<'_>, f32),
         b: &Matrix<'_>,
-        c: &mut [f32],
+        c: &mut (impl Rows + ?Sized),
     ) {
-        let columns = region.columns.clone();
-        let c = &mut c[..columns.len()];
-        match self.start {
-            Start::Zero => c.fill(0.0),
-            Start::C => {}
-            Start::ByColumn(bias) => c.copy_from_slice(&bias[columns.clone()]),
-            Start::ByRow(bias) => c.fill(bias[region.rows.start]),
+        let Region { rows, columns } = region;
+        let mut few: [&mut [f32]; FEW] = Default::default();
+        let few = &mut few[..rows.len()];
+        few.iter_mut().zip(c.rows(0, rows.len())).for_each(|(few, row)| *few = row);
+        for (i, c) in rows.clone().zip(&mut *few) {
+            let row = std::mem::take(c);
+            *c = &mut row[..columns.len()];
+            match self.start {
+                Start::Zero => c.fill(0.0),
+                Start::C => {}
+                Start::ByColumn(bias) => c.copy_from_slice(&bias[columns.clone()]),
+                Start::ByRow(bias) => c.fill(bias[i]),
+            }
         }
-        let b = b.part(0, columns.start);
-        add_row_times_matrix(self.isa, &a, alpha, &b, c);
-        self.activation.apply(self.isa, c);
+        let (a, b) = (a.part(rows.start, 0), b.part(0, columns.start));
+        add_products(self.isa, &a, alpha, &b, few);
+        few.iter_mut().for_each(|row| self.activation.apply(self.isa, row));
     }
 
     /// The longest piece of a panel of B that may have to be written to scratch.
@@ -133,117 +161,106 @@ impl<B: Panels> Gemm<'_, B> {
     }
 
     /// A from the first row of the panels `which` on.
-    fn pack_block<'s>(
+    fn left<'s>(
         &'s self,
         panels: &RowPanels,
         which: &Range<usize>,
         packed: &'s mut [f32],
-    ) -> &'s [f32] {
+    ) -> Left<'s> {
         let first = panels.get(which.start).start;
         match &self.a {
-            Lhs::Packed(a) => &a[first * self.k..],
+            Lhs::Packed(a) => Left::Packed(&a[first * self.k..]),
+            Lhs::Strided { a, alpha: 1.0 } if self.n <= NARROW && a.column_stride == 1 => {
+                Left::Rows(a.from(first, 0), a.row_stride)
+            }
             Lhs::Strided { a, alpha } => {
                 for rows in which.clone().map(|i| panels.get(i)) {
                     let panel = (rows.start - first) * self.k..(rows.end - first) * self.k;
                     pack_panel(self.isa, a, rows, *alpha, &mut packed[panel]);
                 }
-                packed
+                Left::Packed(packed)
             }
         }
     }
 
-    /// The panels of B inside or outside the slices of `k`: all of a small A is read again for each
-    /// panel, but only one slice of a large A.
+    /// All of B, block after block of its rows, against a block of A.
     fn block(
         &self,
         block: &Block<'_>,
         region: &Region,
         c: &mut (impl Rows + ?Sized),
-        b_panels: &mut [f32],
-    ) {
-        let nr = best(self.isa).nr;
-        let slices = self.k.div_ceil(K_SLICE).max(1);
-        let k = |s| s * self.k / slices..(s + 1) * self.k / slices;
-        let columns = region.columns.clone().step_by(PANELS * nr);
-        if block.rows.len() * self.k <= RESIDENT {
-            for column in columns {
-                for s in 0..slices {
-                    let slice = Slice { isa: self.isa, k: k(s), column, nr };
-                    self.panels(block, &slice, (region, &mut *c), b_panels);
-                }
-            }
-        } else {
-            for s in 0..slices {
-                for column in columns.clone() {
-                    let slice = Slice { isa: self.isa, k: k(s), column, nr };
-                    self.panels(block, &slice, (region, &mut *c), b_panels);
-                }
-            }
-        }
-    }
-
-    /// A few panels of B, from `slice` on, against the block.
-    fn panels(
-        &self,
-        block: &Block<'_>,
-        slice: &Slice,
-        (region, c): (&Region, &mut (impl Rows + ?Sized)),
         scratch: &mut [f32],
     ) {
-        let panel_len = slice.k.len() * slice.nr;
-        let count = (region.columns.end - slice.column).div_ceil(slice.nr).min(PANELS);
-        if self.b.stored(slice).is_none() {
-            self.b.write(slice, &mut scratch[..count * panel_len]);
-        }
-        for i in 0..count {
-            let slice = Slice { column: slice.column + i * slice.nr, ..slice.clone() };
-            let written = &scratch[i * panel_len..(i + 1) * panel_len];
-            let b = self.b.stored(&slice).unwrap_or(written);
-            self.panel(block, &slice, b, (region, &mut *c));
+        let steps = Steps {
+            isa: self.isa,
+            k: 0..self.k,
+            k_block: (RESIDENT / block.rows.len()).clamp(K_SLICE, K_BLOCK),
+            columns: region.columns.clone(),
+        };
+        let mut all = steps.each(&self.b).peekable();
+        while let Some(step) = all.next() {
+            let next = all.peek().and_then(|next| self.b.stored(&next.slice));
+            let panel_len = step.slice.k.len() * step.slice.nr;
+            if self.b.stored(&step.slice).is_none() {
+                self.b.write(&step.slice, &mut scratch[..step.panels * panel_len]);
+            }
+            for (i, slice) in step.each_panel().enumerate() {
+                let written = &scratch[i * panel_len..(i + 1) * panel_len];
+                let b = self.b.stored(&slice).unwrap_or(written);
+                self.panel(block, &slice, (b, next), (region, &mut *c));
+            }
         }
     }
 
-    /// One panel of B against every panel of A in the block.
+    /// One panel of B against every panel of A in the block, while the next is fetched.
     fn panel(
         &self,
         block: &Block<'_>,
         slice: &Slice,
-        b: &[f32],
+        (b, next): (&[f32], Option<&[f32]>),
         (region, c): (&Region, &mut (impl Rows + ?Sized)),
     ) {
         let left = slice.column - region.columns.start;
         let width = slice.nr.min(region.columns.end - slice.column);
-        for rows in block.which.clone().map(|i| block.panels.get(i)) {
-            let panel = (rows.start - block.rows.start) * self.k;
-            let a = panel + slice.k.start * rows.len()..panel + slice.k.end * rows.len();
+        let n_passes = block.which.len();
+        for (pass, rows) in block.which.clone().map(|i| block.panels.get(i)).enumerate() {
+            let first = rows.start - block.rows.start;
+            let a = match block.a {
+                Left::Packed(a) => Left::Packed(
+                    &a[first * self.k + slice.k.start * rows.len()..][..slice.k.len() * rows.len()],
+                ),
+                Left::Rows(a, stride) => Left::Rows(&a[first * stride + slice.k.start..], stride),
+            };
             let mut pieces: [&mut [f32]; MAX_MR] = Default::default();
             let pieces = &mut pieces[..rows.len()];
             let c = c.rows(rows.start - region.rows.start, rows.len());
             pieces.iter_mut().zip(c).for_each(|(piece, row)| *piece = &mut row[left..left + width]);
-            self.tile(slice, rows.start, (&block.a[a], b), pieces);
+            let next = next.map_or(b, |next| &next[next.len() * pass / n_passes..]);
+            let (start, clamp) = self.ends(slice, rows.start);
+            tile(self.isa, &Tile { a, b, next, pace: slice.nr / n_passes, start, clamp }, pieces);
+            if slice.k.end == self.k && self.activation.as_clamp().is_none() {
+                pieces.iter_mut().for_each(|row| self.activation.apply(self.isa, row));
+            }
         }
     }
 
-    /// One register tile, whose first row is `row`.
-    fn tile(&self, slice: &Slice, row: usize, (a, b): (&[f32], &[f32]), c: &mut [&mut [f32]]) {
-        let is_last = slice.k.end == self.k;
+    /// What a tile starts from, whose first row is `row`, and the range of its results.
+    fn ends(&self, slice: &Slice, row: usize) -> (Start<'_>, Option<(f32, f32)>) {
         let start = match self.start {
             _ if slice.k.start > 0 => Start::C,
             Start::ByColumn(bias) => Start::ByColumn(&bias[slice.column..]),
             Start::ByRow(bias) => Start::ByRow(&bias[row..]),
             start => start,
         };
-        let clamp = if is_last { self.activation.as_clamp() } else { None };
-        let (min, max) = clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
-        tile(self.isa, a, b, c, &Merge { start, min, max });
-        if is_last && clamp.is_none() {
-            c.iter_mut().for_each(|row| self.activation.apply(self.isa, row));
-        }
+        let is_last = slice.k.end == self.k;
+        let everything = (f32::NEG_INFINITY, f32::INFINITY);
+        let clamp = self.activation.as_clamp().filter(|clamp| is_last && *clamp != everything);
+        (start, clamp)
     }
 }
 
 /// Scratch from its first cache line on.
-fn from_line(scratch: &mut [f32]) -> &mut [f32] {
+pub(super) fn from_line(scratch: &mut [f32]) -> &mut [f32] {
     let skipped = scratch.as_ptr().align_offset(LINE * size_of::<f32>());
     &mut scratch[skipped.min(LINE)..]
 }

@@ -1,43 +1,48 @@
 //! 4 rows by 8 columns, left to the vectoriser: eight accumulators of four lanes.
 
-use super::{Merge, Start, Variant};
+use super::{Left, Start, Tile, Variant};
 use crate::isa::{GENERIC_FMA, mul_add};
 
 pub(super) const VARIANT: Variant = Variant { name: "generic", mr: 4, nr: NR };
 const NR: usize = 8;
 
-pub(super) fn tile(a: &[f32], b: &[f32], c: &mut [&mut [f32]], merge: &Merge<'_>) {
+pub(super) fn tile(tile: &Tile<'_>, c: &mut [&mut [f32]]) {
     match c.len() {
-        1 => rows::<1>(a, b, c, merge),
-        2 => rows::<2>(a, b, c, merge),
-        3 => rows::<3>(a, b, c, merge),
-        _ => rows::<4>(a, b, c, merge),
+        1 => rows::<1>(tile, c),
+        2 => rows::<2>(tile, c),
+        3 => rows::<3>(tile, c),
+        _ => rows::<4>(tile, c),
     }
 }
 
-/// `R` rows of at most 8 columns; `a: [k][R]`, `b: [k][8]`.
-fn rows<const R: usize>(a: &[f32], b: &[f32], c: &mut [&mut [f32]], merge: &Merge<'_>) {
+/// `R` rows of at most 8 columns.
+fn rows<const R: usize>(tile: &Tile<'_>, c: &mut [&mut [f32]]) {
     let width = c[0].len();
     let mut sums = [[0.0; NR]; R];
     for (r, sums) in sums.iter_mut().enumerate() {
-        match merge.start {
+        match tile.start {
             Start::Zero => {}
             Start::C => sums[..width].copy_from_slice(c[r]),
             Start::ByColumn(bias) => sums[..width].copy_from_slice(&bias[..width]),
             Start::ByRow(bias) => sums.fill(bias[r]),
         }
     }
-    for (a, b) in a.as_chunks::<R>().0.iter().zip(b.as_chunks::<NR>().0) {
+    for (k, b) in tile.b.as_chunks::<NR>().0.iter().enumerate() {
         for r in 0..R {
+            let a = match tile.a {
+                Left::Packed(a) => a[k * R + r],
+                Left::Rows(a, stride) => a[r * stride + k],
+            };
             for j in 0..NR {
-                sums[r][j] = mul_add::<GENERIC_FMA>(a[r], b[j], sums[r][j]);
+                sums[r][j] = mul_add::<GENERIC_FMA>(a, b[j], sums[r][j]);
             }
         }
     }
+    let (low, high) = tile.clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
     for (c, sums) in c.iter_mut().zip(&sums) {
         for (c, &sum) in c.iter_mut().zip(sums) {
-            let low = if sum < merge.min { merge.min } else { sum };
-            *c = if low > merge.max { merge.max } else { low };
+            let sum = if sum < low { low } else { sum };
+            *c = if sum > high { high } else { sum };
         }
     }
 }

@@ -11,6 +11,8 @@
 //! [`Avx2`](crate::Avx2) agree. `Generic` rounds the product too where the target has no fused
 //! multiply-add. α is multiplied into A when A is packed. Error: at most `γ(k+1)·Σ|α·a·b|`, γ(j) =
 //! j·u/(1 − j·u).
+//! [`Amx`](crate::Amx) computes large products on [`tiles`](crate::tiles), in another order and with
+//! an error of its own.
 //!
 //! **Edges.** `k = 0` gives `act(Start)`. NaN and infinities follow IEEE 754; nothing is skipped.
 //!
@@ -42,8 +44,14 @@
 
 mod block;
 mod interleave;
+mod merge_rows;
 mod pack;
 mod rows;
+mod step;
+mod tiled;
+#[cfg(target_arch = "x86_64")]
+#[macro_use]
+mod tiles;
 mod vector;
 
 pub use block::{Gemm, Region};
@@ -64,12 +72,31 @@ pub enum Start<'a> {
     ByRow(&'a [f32]),
 }
 
-/// How a tile meets C: where its sums start and the range its results are clamped to.
+/// Elements to a cache line.
+const LINE: usize = 16;
+
+/// What a register tile is computed from.
 #[derive(Clone, Copy, Debug)]
-struct Merge<'a> {
+struct Tile<'a> {
+    a: Left<'a>,
+    /// `[k][nr]`
+    b: &'a [f32],
+    /// What is fetched into the second-level cache meanwhile, and how many elements of it for each
+    /// row of B.
+    next: &'a [f32],
+    pace: usize,
     start: Start<'a>,
-    min: f32,
-    max: f32,
+    /// The range results are clamped to.
+    clamp: Option<(f32, f32)>,
+}
+
+/// The rows of A that a tile is computed from.
+#[derive(Clone, Copy, Debug)]
+enum Left<'a> {
+    /// `[k][rows]`
+    Packed(&'a [f32]),
+    /// `k` elements to a row, and as many as this from row to row.
+    Rows(&'a [f32], usize),
 }
 
 /// A register tile: its name, its rows and its columns.
@@ -83,25 +110,10 @@ pub struct Variant {
     pub nr: usize,
 }
 
-/// Calls `$tile::<R, W>` for as many rows as `$c` has, and one or two registers a row.
-#[cfg(target_arch = "x86_64")]
-macro_rules! by_rows {
-    (($c:ident, $lanes:expr): [$($r:literal)+] => $tile:ident $args:tt) => {
-        match ($c.len(), $c[0].len() > $lanes) {
-            $(($r, false) => by_rows!(@call $tile $r 1 $args),
-            ($r, true) => by_rows!(@call $tile $r 2 $args),)+
-            (rows, _) => unreachable!("invariant: a panel has no {rows} rows"),
-        }
-    };
-    (@call $tile:ident $r:literal $w:literal ($($arg:expr),+)) => { $tile::<$r, $w>($($arg),+) };
-}
-#[cfg(target_arch = "x86_64")]
-use by_rows;
-
 ladder! {
     // `c[r][j] = clamp(start + Σ_k a[k][r]·b[k][j])` for the rows of `c`, 1 to `mr` of them and all
-    // of one width, 1 to `nr`. `a: [k][rows]`, `b: [k][nr]`.
-    fn tile(a: &[f32], b: &[f32], c: &mut [&mut [f32]], merge: &Merge<'_>);
+    // of one width, 1 to `nr`.
+    fn tile(tile: &Tile<'_>, c: &mut [&mut [f32]]);
     Avx512 => avx512_14x32, Avx2 => avx2_6x16; generic
 }
 
@@ -113,3 +125,5 @@ pub fn variant(isa: crate::Isa) -> Variant {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tiled_tests;

@@ -98,6 +98,11 @@ pub(crate) use by_width;
 
 /// A right operand that comes in panels of `nr` columns.
 pub trait Panels {
+    /// Whether B is made of panels already.
+    fn is_stored(&self) -> bool {
+        false
+    }
+
     /// The first panel of `slice` where it stands, if B is made of panels already.
     fn stored(&self, slice: &Slice) -> Option<&[f32]> {
         let _ = slice;
@@ -130,6 +135,10 @@ impl PackedB<'_> {
 }
 
 impl Panels for PackedB<'_> {
+    fn is_stored(&self) -> bool {
+        true
+    }
+
     fn stored(&self, slice: &Slice) -> Option<&[f32]> {
         Some(self.panel(slice))
     }

@@ -10,6 +10,7 @@ mod arithmetic;
 mod elementwise;
 mod formula;
 mod norm;
+mod recurrent;
 mod reduce;
 mod softmax;
 
@@ -24,6 +25,7 @@ pub use elementwise::{
 };
 pub(crate) use formula::clamp;
 pub use norm::{Moments, layer_norm, rms_norm, scale_and_shift};
+pub use recurrent::{gru_cell, lstm_cell};
 pub use reduce::{dot, greater, less, max, sum, sum_of_squared_deviations, sum_of_squares};
 pub use softmax::{MAX_COLUMNS, column_totals, log_softmax, softmax, softmax_of_columns};
 

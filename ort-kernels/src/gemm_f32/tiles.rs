@@ -1,0 +1,136 @@
+//! The register tile, written once for every width of registers.
+
+/// `sums[r] += a·b`, where `a` is `$a` for the row `$r` and `b` a row of a panel.
+macro_rules! step {
+    ($sums:ident, $b:expr, $r:ident => $a:expr) => {
+        let mut lanes = [zero(); W];
+        let b = $b.as_chunks::<LANES>().0;
+        for w in 0..W {
+            lanes[w] = load(&b[w]);
+        }
+        for $r in 0..R {
+            let a = splat($a);
+            for w in 0..W {
+                $sums[$r][w] = fmadd(a, lanes[w], $sums[$r][w]);
+            }
+        }
+    };
+}
+
+/// Steps between which rows of A are looked up.
+pub(super) const FOUR: usize = 4;
+
+/// The tiles of a variant, of as many rows as listed and one or two registers a row.
+///
+/// Where it stands, `LANES` is the floats of a register and `NR` those of two; `load` and `store`
+/// take a register from and to a slice, and `zero`, `splat`, `fmadd`, `min` and `max` are its
+/// instructions, of which the last two return their second operand when either is NaN.
+macro_rules! tiles {
+    ($isa:ident, [$($rows:literal)+]) => {
+        pub(super) fn tile(token: $isa, tile: &Tile<'_>, c: &mut [&mut [f32]]) {
+            let width = c[0].len();
+            if width.is_multiple_of(LANES) {
+                return full(token, tile, c);
+            }
+            // A row that is no whole number of registers is made in one that is.
+            let mut padded = [[0.0; NR]; MR];
+            if matches!(tile.start, Start::C) {
+                padded.iter_mut().zip(&*c).for_each(|(padded, c)| padded[..width].copy_from_slice(c));
+            }
+            let whole = width.next_multiple_of(LANES);
+            let mut rows = padded.each_mut().map(|row| &mut row[..whole]);
+            full(token, tile, &mut rows[..c.len()]);
+            c.iter_mut().zip(&padded).for_each(|(c, padded)| c.copy_from_slice(&padded[..width]));
+        }
+
+        /// Rows of one register or two.
+        fn full(token: $isa, tile: &Tile<'_>, c: &mut [&mut [f32]]) {
+            match (c.len(), c[0].len() > LANES) {
+                $(($rows, false) => rows::<$rows, 1>(token, tile, c),
+                ($rows, true) => rows::<$rows, 2>(token, tile, c),)+
+                (rows, _) => unreachable!("invariant: a panel has no {rows} rows"),
+            }
+        }
+
+        kernel! {
+            /// `R` rows of `W` registers.
+            $isa => fn rows<const R: usize, const W: usize>(
+                tile: &Tile<'_>,
+                c: &mut [&mut [f32]],
+            ) {
+                let Some(c) = c.first_chunk_mut::<R>() else { return };
+                let mut sums = [[zero(); W]; R];
+                match tile.start {
+                    Start::Zero => {}
+                    Start::C => {
+                        for r in 0..R {
+                            let c = c[r].as_chunks::<LANES>().0;
+                            for w in 0..W {
+                                sums[r][w] = load(&c[w]);
+                            }
+                        }
+                    }
+                    Start::ByColumn(bias) => {
+                        for w in 0..W {
+                            let bias = load(&bias[w * LANES..]);
+                            for r in 0..R {
+                                sums[r][w] = bias;
+                            }
+                        }
+                    }
+                    Start::ByRow(bias) => {
+                        let bias = &bias[..R];
+                        for r in 0..R {
+                            sums[r] = [splat(bias[r]); W];
+                        }
+                    }
+                }
+                let (b, mut next) = (tile.b.as_chunks::<NR>().0, tile.next.as_ptr());
+                match tile.a {
+                    Left::Packed(a) => {
+                        for (a, b) in a.as_chunks::<R>().0.iter().zip(b) {
+                            prefetch::<SECOND_LEVEL>(next);
+                            prefetch::<SECOND_LEVEL>(next.wrapping_add(LINE));
+                            next = next.wrapping_add(tile.pace);
+                            step!(sums, b, r => a[r]);
+                        }
+                    }
+                    Left::Rows(a, stride) => {
+                        let mut rows = [&[][..]; R];
+                        for r in 0..R {
+                            rows[r] = &a[r * stride..][..b.len()];
+                        }
+                        let (fours, rest) = b.as_chunks::<FOUR>();
+                        for (i, b) in fours.iter().enumerate() {
+                            let mut a = [&[0.0; FOUR]; R];
+                            for r in 0..R {
+                                a[r] = &rows[r].as_chunks::<FOUR>().0[i];
+                            }
+                            for k in 0..FOUR {
+                                step!(sums, &b[k], r => a[r][k]);
+                            }
+                        }
+                        for (k, b) in (fours.len() * FOUR..).zip(rest) {
+                            step!(sums, b, r => rows[r][k]);
+                        }
+                    }
+                }
+                if let Some((low, high)) = tile.clamp {
+                    let (low, high) = (splat(low), splat(high));
+                    for r in 0..R {
+                        for w in 0..W {
+                            // Both return their second operand when either is NaN, so NaN passes.
+                            sums[r][w] = min(high, max(low, sums[r][w]));
+                        }
+                    }
+                }
+                for r in 0..R {
+                    let c = c[r].as_chunks_mut::<LANES>().0;
+                    for w in 0..W {
+                        store(&mut c[w], sums[r][w]);
+                    }
+                }
+            }
+        }
+    };
+}

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Our matrix product beside onnxruntime's: GFLOP/s over a grid of sizes, as a table in markdown.
+
+    python3 tools/gemm_grid.py [--threads 1] [--rounds 5] [--json FILE] [SIZE ...]
+
+SIZE is MxKxN, or COUNTxMxKxN for a batch. Each becomes two models of one MatMul, whose right operand
+is a constant and an input, in target/models/gemm. The runtimes take turns, round by round, each in
+a process of its own; the figure is the least of the rounds' 10th percentiles, less what the runtime
+takes for a model that does nothing, since one is called from Python. A ratio is ours over theirs in
+GFLOP/s: above 1 means that ours is faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import shlex
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+import environment
+
+environment.enter("requirements-peers.txt", "venv-peers")
+
+import numpy as np
+import onnx
+from compare_peers import MEASURE, ROOT, as_markdown, measured
+from models.layout import publish
+from onnx import TensorProto, helper, numpy_helper
+from peers import machine
+
+GRID = [f"{m}x1024x1024" for m in (1, 2, 4, 8, 16, 32, 64, 128, 256, 1024)] + [
+    "1x2048x1000", "37x300x515", "64x64x64", "256x256x256", "512x512x512",
+    "22x384x384", "22x384x1536", "128x384x384", "128x384x1536", "128x1536x384",
+    "26x512x8210", "12x128x32x128", "12x128x128x32",
+]  # fmt: skip
+NOTHING = "nothing"
+GOAL = 0.95
+
+
+def model(size: str, is_constant: bool) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """One MatMul and its inputs; one Identity if there is nothing to multiply."""
+    rng = np.random.default_rng(0)
+
+    def normal(shape: list[int]) -> np.ndarray:
+        return rng.standard_normal(shape).astype(np.float32)
+
+    if size == NOTHING:
+        feed, node = {"a": normal([1])}, helper.make_node("Identity", ["a"], ["y"])
+        y, constants = [1], {}
+    else:
+        *batch, m, k, n = map(int, size.split("x"))
+        a, b, y = normal([*batch, m, k]), normal([*batch, k, n]), [*batch, m, n]
+        feed, constants = ({"a": a}, {"b": b}) if is_constant else ({"a": a, "b": b}, {})
+        node = helper.make_node("MatMul", ["a", "b"], ["y"])
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [node],
+        size,
+        [info(name, TensorProto.FLOAT, x.shape) for name, x in feed.items()],
+        [info("y", TensorProto.FLOAT, y)],
+        [numpy_helper.from_array(x, name) for name, x in constants.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), feed
+
+
+def case(size: str, is_constant: bool) -> Path:
+    """The folder of a model, which is made if it is not there."""
+    folder = environment.TARGET / "models/gemm" / f"{size}_{'constant' if is_constant else 'input'}"
+    if not (folder / "test_data_set_0/output_0.pb").exists():
+        proto, feed = model(size, is_constant)
+        with tempfile.TemporaryDirectory() as scratch:
+            onnx.save(proto, f"{scratch}/model.onnx")
+            publish(Path(scratch) / "model.onnx", folder, feed)
+    return folder
+
+
+def commands(args, folder: Path) -> dict[str, list[str]]:
+    threads, seconds = str(args.threads), str(args.seconds)
+    inputs = ["--inputs", str(folder / "test_data_set_0")]
+    flags = ["--threads", threads, "--seconds", seconds, "--json"]
+    return {
+        "ours": [args.cli, "bench", str(folder / "model.default.ort"), *inputs, *flags],
+        "theirs": [sys.executable, str(MEASURE), "ort-onnx", str(folder), threads, seconds],
+    }
+
+
+def milliseconds(args, folder: Path) -> dict[str, float]:
+    """What each runtime takes, in turns: the least of the rounds."""
+    best = {}
+    for _ in range(args.rounds):
+        for name, command in commands(args, folder).items():
+            record = measured(command)
+            if "p10_ms" not in record:
+                sys.exit(f"{folder.name}: {name} did not run: {record.get('error')}")
+            best[name] = min(best.get(name, math.inf), record["p10_ms"])
+    return best
+
+
+def row(args, size: str, is_constant: bool, idle: dict[str, float]) -> dict:
+    print(f"measuring {size}", file=sys.stderr, flush=True)
+    ms = milliseconds(args, case(size, is_constant))
+    work = 2e-6 * math.prod(map(int, size.split("x")))
+    speed = {name: work / max(ms[name] - idle[name], 1e-6) for name in ms}
+    return {"size": size, **speed, "ratio": speed["ours"] / speed["theirs"]}
+
+
+def section(title: str, rows: list[dict]) -> str:
+    lines = [["m x k x n", "ours GFLOP/s", "onnxruntime", "ratio"]]
+    for row in rows:
+        speeds = [f"{row[name]:.1f}" for name in ("ours", "theirs")]
+        lines.append([row["size"], *speeds, f"{row['ratio']:.2f}"])
+    mean = math.exp(statistics.mean(math.log(row["ratio"]) for row in rows))
+    good = sum(row["ratio"] >= GOAL for row in rows)
+    text = f"Geometric mean of ratios: {mean:.3f}; at least {GOAL} in {good} of {len(rows)} rows."
+    return f"{title}\n\n{as_markdown(lines)}\n\n{text}"
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("sizes", nargs="*", metavar="SIZE")
+    parser.add_argument("--cli", default=str(ROOT / "target/release/ort-cli"))
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=0.3, help="of each measurement")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="a file for all that was measured")
+    args = parser.parse_args()
+    args.sizes = args.sizes or GRID
+    return args
+
+
+def main() -> None:
+    args = arguments()
+    idle = milliseconds(args, case(NOTHING, is_constant=False))
+    tables = {
+        title: [row(args, size, is_constant, idle) for size in args.sizes]
+        for title, is_constant in (("B is a constant.", True), ("B is an input.", False))
+    }
+    where = machine.describe(args.cli, ["onnxruntime"])
+    command = shlex.join(["python3", "tools/gemm_grid.py", *sys.argv[1:]])
+    text = "\n\n".join(section(title, rows) for title, rows in tables.items())
+    print(f"{where}; threads: {args.threads}.\n\n    {command}\n\n{text}")
+    if args.json:
+        record = {"machine": where, "command": command, "idle_ms": idle, "tables": tables}
+        args.json.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
