@@ -1,11 +1,17 @@
 #!/usr/bin/env python3
 """Our runtime beside onnxruntime and OpenVINO, model by model.
 
-    python3 tools/compare_peers.py [--threads 1] [--markdown] [--json FILE] [CASE ...]
+    python3 tools/compare_peers.py [--threads 1,2] [--isa avx2] [--markdown] [--json FILE]
+                                   [--update docs/benchmarks.md] [CASE ...]
 
 Each round runs every runtime once, in turns and each in its own process, so that a machine that
-drifts hits all alike. The figure is the median over the rounds of a round's 10th percentile. A
-ratio below 1 means that ours is faster; `best` is the ratio to the fastest peer on that model.
+drifts hits all alike. A time is the least over the rounds of a round's 10th percentile; memory is
+the median over the rounds. A ratio below 1 means that ours is faster; `best` is the ratio to the
+faster of onnxruntime and OpenVINO on the `.onnx` of that model. Models above 1.05 are named.
+
+`--update FILE` writes the section `<!-- measured: SECTION-THREADS -->` of a document, for each
+number of threads; `--section` names it, by default peers, or peers-ISA. `--isa avx2` has all
+runtimes do without AVX-512, where the machine can hide it.
 
 CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built}.
 """
@@ -14,10 +20,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
-import shlex
-import statistics
-import subprocess
 import sys
 from pathlib import Path
 
@@ -25,108 +27,77 @@ import environment
 
 environment.enter("requirements-peers.txt", "venv-peers")
 
-from peers import machine
+from peers import machine, programs, report
+from peers.report import number
 
 ROOT = environment.TOOLS.parent
-MEASURE = environment.TOOLS / "peers/measure.py"
-TIMEOUT_S = 300
+# What a peer makes of the file it likes best: `best` is the faster of them.
+AT_THEIR_BEST = ("ort-onnx", "openvino")
+NAMED_ABOVE = 1.05
 
 
-def ours(args, case: Path) -> list[str]:
-    model = case / f"model.{args.variant}.ort"
-    inputs = case / "test_data_set_0"
-    flags = ["--threads", str(args.threads), "--seconds", str(args.seconds), "--json"]
-    model = model if model.exists() else case / "model.ort"
-    return [args.cli, "bench", str(model), "--inputs", str(inputs), *flags, *args.extra.split()]
-
-
-def peer(args, name: str, case: Path) -> list[str]:
-    return [sys.executable, str(MEASURE), name, str(case), str(args.threads), str(args.seconds)]
-
-
-def measured(command: list[str]) -> dict:
-    """The JSON of a command's last line, or {"error": …}."""
-    try:
-        done = subprocess.run(
-            command, check=False, capture_output=True, text=True, timeout=TIMEOUT_S
-        )
-        record = json.loads(done.stdout.strip().splitlines()[-1])
-    except (OSError, IndexError, ValueError, subprocess.TimeoutExpired) as error:
-        return {"error": str(error)}
-    if record.get("rel_err") == math.inf:
-        return {"error": "an output has the wrong shape"}
-    return record
-
-
-def compare(args, case: Path) -> dict:
-    """One row: for each runtime its figure, and the median of everything else it measured."""
-    commands = {"ours": ours(args, case)}
-    commands |= {name: peer(args, name, case) for name in args.peers}
-    rounds = [{name: measured(command) for name, command in commands.items()}
-              for _ in range(args.rounds)]  # fmt: skip
-    return {"model": case.name, **{name: medians([r[name] for r in rounds]) for name in commands}}
-
-
-def medians(records: list[dict]) -> dict:
-    good = [record for record in records if "p10_ms" in record]
-    if not good:
-        return records[-1]
-    numbers = [key for key, value in good[0].items() if isinstance(value, (int, float))]
-    return {key: statistics.median(record[key] for record in good) for key in numbers}
+def compare(args, case: Path, threads: int) -> dict:
+    """One row: for each runtime what all rounds together say."""
+    flags = ["--threads", str(threads), "--seconds", str(args.seconds), *args.extra.split()]
+    flags += ["--isa", args.isa] if args.isa else []
+    commands = {"ours": programs.ours(args.cli, case, args.variant, *flags)}
+    peers = {name: programs.peer(name, case, threads, args.seconds) for name in args.peers}
+    rounds: dict[str, list[dict]] = {name: [] for name in (*commands, *peers)}
+    for _ in range(args.rounds):
+        for name, command in (commands | peers).items():
+            variables = args.restriction if name in peers else {}
+            rounds[name].append(programs.measured(command, variables))
+    return {"model": case.name, **{name: programs.summarized(r) for name, r in rounds.items()}}
 
 
 def ratios(row: dict, peers: list[str]) -> dict[str, float]:
     """Our time over that of each peer, and of the best one, where both ran."""
     mine = row["ours"].get("p10_ms")
     times = {name: row[name]["p10_ms"] for name in peers if "p10_ms" in row[name]}
-    if not mine or not times:
+    if not mine:
         return {}
-    return {name: mine / ms for name, ms in (times | {"best": min(times.values())}).items()}
+    best = [times[name] for name in AT_THEIR_BEST if name in times]
+    times |= {"best": min(best)} if best else {}
+    return {name: mine / ms for name, ms in times.items()}
 
 
-def table(rows: list[dict], peers: list[str]) -> list[list[str]]:
-    """The lines of the report, the first of them the heads of the columns."""
-    heads = ["model", "ours ms"]
-    heads += [head for name in peers for head in (f"{name} ms", "ratio")]
-    lines = [[*heads, "best", "load ms: ours", *peers, "private MiB: ours", *peers]]
+def times_table(rows: list[dict], peers: list[str]) -> list[list[str]]:
+    lines = [["model", "ours ms", *(head for name in peers for head in (f"{name} ms", "ratio"))]]
+    lines[0].append("best")
     for row in rows:
         ratio = ratios(row, peers)
-        figure = [number(row["ours"].get("p10_ms"), 2)]
+        line = [row["model"], number(row["ours"].get("p10_ms"), 2)]
         for name in peers:
-            figure += [number(row[name].get("p10_ms"), 2), number(ratio.get(name), 2)]
-        runtimes = ["ours", *peers]
-        load = [number(row[name].get("load_ms"), 0) for name in runtimes]
-        memory = [number(row[name].get("rss_anon_mib"), 0) for name in runtimes]
-        lines.append([row["model"], *figure, number(ratio.get("best"), 2), *load, *memory])
+            line += [number(row[name].get("p10_ms"), 2), number(ratio.get(name), 2)]
+        lines.append([*line, number(ratio.get("best"), 2)])
     return lines
 
 
-def number(value: float | None, digits: int) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
+def start_table(rows: list[dict], peers: list[str]) -> list[list[str]]:
+    """How long it takes to load, and what private memory that and running take."""
+    runtimes = ["ours", *peers]
+    lines = [["model", "load ms: ours", *peers, "private MiB: ours", *peers]]
+    for row in rows:
+        figures = [number(row[name].get(key), 0) for key in ("load_ms", "rss_anon_mib")
+                   for name in runtimes]  # fmt: skip
+        lines.append([row["model"], *figures])
+    return lines
 
 
 def summary(rows: list[dict], peers: list[str]) -> str:
-    """The geometric mean of each ratio, and what did not run."""
-    logs: dict[str, list[float]] = {}
+    """The geometric mean of each ratio, what is too slow, and what did not run."""
+    of = {name: [] for name in ("best", *peers)}
     for row in rows:
         for name, ratio in ratios(row, peers).items():
-            logs.setdefault(name, []).append(math.log(ratio))
-    means = [f"{name} {math.exp(statistics.mean(values)):.3f}" for name, values in logs.items()]
+            of[name].append(ratio)
+    means = [f"{name} {report.geometric_mean(r):.3f}" for name, r in of.items() if r]
+    slow = [f"{row['model']} {best:.2f}" for row in rows
+            if (best := ratios(row, peers).get("best", 0)) > NAMED_ABOVE]  # fmt: skip
     failed = [f"{row['model']} on {name}" for row in rows for name in ("ours", *peers)
               if "p10_ms" not in row[name]]  # fmt: skip
-    text = "Geometric mean of ratios: " + (", ".join(means) or "none")
-    return text + (f". Did not run: {', '.join(failed)}" if failed else "") + "."
-
-
-def as_markdown(lines: list[list[str]]) -> str:
-    rule = ["---", *["---:"] * (len(lines[0]) - 1)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (lines[0], rule, *lines[1:]))
-
-
-def as_text(lines: list[list[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*lines)]
-    aligned = ([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in lines)
-    return "\n".join("  ".join(cells) for cells in aligned)
+    text = f"Geometric means of ratios: {', '.join(means) or 'none'}."
+    text += f" Above {NAMED_ABOVE} of the best: {', '.join(slow) or 'none'}."
+    return text + (f" Did not run: {', '.join(failed)}." if failed else "")
 
 
 def arguments() -> argparse.Namespace:
@@ -135,40 +106,53 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("cases", nargs="*", type=Path, metavar="CASE")
     parser.add_argument("--cli", default=str(ROOT / "target/release/ort-cli"))
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=1.5, help="of each measurement")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", default="1", help="one number or several, as 1,2")
+    parser.add_argument("--seconds", type=float, default=0.5, help="of each measurement")
+    parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--variant", default="default", help="the .ort that ours runs")
-    parser.add_argument("--peers", default="ort-onnx,openvino", help="see peers/measure.py")
+    parser.add_argument("--peers", default="ort-onnx,openvino,ort-default", help="peers/measure.py")
+    parser.add_argument("--isa", choices=["avx2"], help="the instructions that all may use")
     parser.add_argument("--extra", default="", help="further flags for our bench")
-    parser.add_argument("--markdown", action="store_true", help="a section for a document")
+    parser.add_argument("--markdown", action="store_true", help="sections for a document")
+    parser.add_argument("--update", type=Path, metavar="FILE", help="a document to write them to")
+    parser.add_argument("--section", help="their name there")
     parser.add_argument("--json", type=Path, help="a file for all that was measured")
     args = parser.parse_args()
     args.peers = [name for name in args.peers.split(",") if name]
+    args.threads = [int(n) for n in args.threads.split(",")]
+    args.section = args.section or (f"peers-{args.isa}" if args.isa else "peers")
+    args.restriction = programs.restriction(args.isa)
     models = environment.TARGET / "models"
     args.cases = args.cases or sorted([*models.glob("real/*"), *models.glob("built/*")])
     if not args.cases:
         parser.error("no models: make them with tools/make_models.py")
+    report.check(args.update, [f"{args.section}-{n}" for n in args.threads])
     return args
 
 
 def main() -> None:
     args = arguments()
-    rows = []
-    for case in args.cases:
-        print(f"measuring {case.name}", file=sys.stderr, flush=True)
-        rows.append(compare(args, case))
-    lines = table(rows, args.peers)
     where = machine.describe(args.cli, ["onnxruntime", "openvino"])
-    command = shlex.join(["python3", "tools/compare_peers.py", *sys.argv[1:]])
-    if args.markdown:
-        print(f"{where}.\n\n    {command}\n\n{as_markdown(lines)}\n\n{summary(rows, args.peers)}")
-    else:
-        print(f"{where}\n{as_text(lines)}\n{summary(rows, args.peers)}")
-    if args.json:
-        record = {"machine": where, "command": command, "rows": rows}
-        args.json.write_text(json.dumps(record, indent=1) + "\n")
-    sys.exit(any("p10_ms" not in row["ours"] for row in rows))
+    record = {"machine": where, "command": report.command(), "tables": {}}
+    for threads in args.threads:
+        rows = record["tables"][threads] = []
+        for case in args.cases:
+            print(f"measuring {case.name}, threads: {threads}", file=sys.stderr, flush=True)
+            rows.append(compare(args, case, threads))
+        tables = [times_table(rows, args.peers), start_table(rows, args.peers)]
+        said = summary(rows, args.peers)
+        times, start = map(report.as_markdown, tables)
+        section = report.section(where, times, said, start)
+        if args.update:
+            report.update(args.update, f"{args.section}-{threads}", section)
+        if args.markdown:
+            print(f"{section}\n")
+        else:
+            times, start = map(report.as_text, tables)
+            print(f"{where}; threads: {threads}\n{times}\n{said}\n{start}\n", flush=True)
+        if args.json:
+            args.json.write_text(json.dumps(record, indent=1) + "\n")
+    sys.exit(any("p10_ms" not in r["ours"] for rows in record["tables"].values() for r in rows))
 
 
 if __name__ == "__main__":

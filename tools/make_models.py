@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the test models: `.ort` files with reference tensors beside them.
 
-    python3 tools/make_models.py [--out target/models] [node] [real] [built]     (default: all)
+    python3 tools/make_models.py [--out target/models] [node] [real] [built] [single] (default: all)
 
     OUT/node/NAME/   the node cases of the onnx package that onnxruntime can save as `.ort`:
                      model.ort, model.onnx, tol.txt ("rtol atol") and
@@ -13,8 +13,9 @@
                      model.onnx, tol.txt and test_data_set_0/: seeded inputs, and the outputs of
                      onnxruntime at ORT_DISABLE_ALL
     OUT/built/NAME/  the same files, for models written node by node (`models/mobilenet.py`, ...)
+    OUT/single/NAME/ the same files, for single convolutions
 
-All three take some minutes and 2 GB. `--only NAME` makes just the named real or built models.
+All of them take some minutes and 2 GB. `--only NAME` makes just those so named.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ import environment
 
 environment.enter()
 
-from models import built, node, real
+from models import built, node, real, single
 
-PARTS = {"node": node.make, "real": real.make, "built": built.make}
+PARTS = {"node": node.make, "real": real.make, "built": built.make, "single": single.make}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("parts", nargs="*", metavar="PART", help="node, real or built")
+    parser.add_argument("parts", nargs="*", metavar="PART", help="node, real, built or single")
     parser.add_argument("--out", type=Path, default=environment.TARGET / "models")
     parser.add_argument("--only", action="append", metavar="NAME", help="may be repeated")
     args = parser.parse_args()

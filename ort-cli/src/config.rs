@@ -1,4 +1,4 @@
-//! `--config KEY=VALUE`: those of ONNX Runtime's session keys that mean something here, and one of
+//! `--config KEY=VALUE`: those of ONNX Runtime's session keys that mean something here, and two of
 //! ours.
 //!
 //! Source: ONNX Runtime 1.31, `onnxruntime_session_options_config_keys.h`, and the names of the
@@ -22,6 +22,8 @@ pub(crate) enum Setting {
     NchwcBlockSize(usize),
     /// Whether Gelu may be approximated.
     GeluApproximation(bool),
+    /// Whether convolutions may be computed in tiles by transformed filters.
+    Winograd(bool),
     /// Passes of the optimizer to leave out.
     Disable(Vec<String>),
 }
@@ -72,6 +74,8 @@ const KEYS: &[(&str, Values)] = &[
         "session.nchwc_block_size",
         &[("8", Setting::NchwcBlockSize(8)), ("16", Setting::NchwcBlockSize(16))],
     ),
+    // Ours: ONNX Runtime computes every convolution of 3×3 directly, or as a product.
+    ("ep.cpu.winograd", &[("0", Setting::Winograd(false)), ("1", Setting::Winograd(true))]),
 ];
 
 /// The key whose value is a number; 0 leaves the choice to us.
@@ -133,6 +137,7 @@ mod tests {
             ("session.set_denormal_as_zero=0", Setting::Denormals(Denormals::Preserve)),
             ("session.set_denormal_as_zero=1", Setting::Denormals(Denormals::Flush)),
             ("session.nchwc_block_size=8", Setting::NchwcBlockSize(8)),
+            ("ep.cpu.winograd=0", Setting::Winograd(false)),
             ("optimization.enable_gelu_approximation=1", Setting::GeluApproximation(true)),
             (
                 "optimization.disable_specified_optimizers=ConstantFolding; Gelu ;",

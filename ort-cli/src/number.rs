@@ -82,6 +82,12 @@ pub(crate) fn rounded(x: f64) -> f64 {
 
 /// The nearest float.
 #[expect(clippy::cast_precision_loss, reason = "beyond 2^53 a rounded number will do")]
+pub(crate) const fn float(n: u64) -> f64 {
+    n as f64
+}
+
+/// The nearest float.
+#[expect(clippy::cast_precision_loss, reason = "beyond 2^53 a rounded number will do")]
 pub(crate) const fn as_f64(n: usize) -> f64 {
     n as f64
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use ort_session::{Denormals, IsaChoice, Level, Load, Optimized, Session, SessionBuilder};
+use ort_session::{Denormals, IsaChoice, Level, Load, Optimized, Roof, Session, SessionBuilder};
 
 use crate::config::Setting;
 use crate::failure::Failure;
@@ -29,8 +29,12 @@ const LOADS: Words<Load> = &[("mapped", Load::Mapped), ("read", Load::Read)];
 const DENORMALS: Words<Denormals> =
     &[("flush", Denormals::Flush), ("preserve", Denormals::Preserve)];
 
-const ISAS: Words<IsaChoice> =
-    &[("avx512", IsaChoice::Avx512), ("avx2", IsaChoice::Avx2), ("generic", IsaChoice::Generic)];
+const ISAS: Words<IsaChoice> = &[
+    ("amx", IsaChoice::Amx),
+    ("avx512", IsaChoice::Avx512),
+    ("avx2", IsaChoice::Avx2),
+    ("generic", IsaChoice::Generic),
+];
 
 type Words<T> = &'static [(&'static str, T)];
 
@@ -58,7 +62,7 @@ pub(crate) struct SessionOptions {
     /// A pass that is run only when asked for, since it approximates, say GeluApproximation
     #[arg(long, value_name = "PASS", help_heading = "Session")]
     enable: Vec<String>,
-    /// One of ONNX Runtime's session keys; the options above win
+    /// One of ONNX Runtime's session keys, or of ours, say ep.cpu.winograd=0; the options above win
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Session")]
     config: Vec<Setting>,
     /// `--config` alone states this.
@@ -67,6 +71,9 @@ pub(crate) struct SessionOptions {
     /// Likewise.
     #[arg(skip)]
     gelu_approximation: bool,
+    /// Likewise.
+    #[arg(skip)]
+    winograd: Option<bool>,
 }
 
 /// What a model runs on.
@@ -113,6 +120,11 @@ impl SessionOptions {
         self.isa.unwrap_or_default().resolve().map_or("", |isa| isa.name())
     }
 
+    /// What the machine can do at most with these instructions.
+    pub(crate) fn roof(&self, n_threads: usize) -> Roof {
+        Roof::measure(self.isa.unwrap_or_default(), n_threads)
+    }
+
     /// A session's settings.
     pub(crate) fn builder(&self) -> SessionBuilder {
         let chosen = self.chosen();
@@ -120,6 +132,7 @@ impl SessionOptions {
             .load(chosen.load.unwrap_or_default())
             .denormals(chosen.denormals.unwrap_or_default())
             .isa(chosen.isa.unwrap_or_default())
+            .winograd(chosen.winograd.unwrap_or(true))
             .level(chosen.level.unwrap_or(Level::All))
             .disable_optimizers(chosen.disable)
             .enable_optimizers(chosen.gelu_approximation.then_some(GELU_APPROXIMATION))
@@ -148,6 +161,7 @@ impl SessionOptions {
                 Setting::Denormals(it) => base.denormals = Some(*it),
                 Setting::NchwcBlockSize(it) => base.nchwc_block_size = Some(*it),
                 Setting::GeluApproximation(it) => base.gelu_approximation = *it,
+                Setting::Winograd(it) => base.winograd = Some(*it),
                 Setting::Disable(names) => base.disable.extend(names.iter().cloned()),
             }
         }

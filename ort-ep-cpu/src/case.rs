@@ -24,6 +24,7 @@ pub(crate) struct Case {
     n_outputs: usize,
     /// Outputs that the node does not have.
     unwanted: &'static [usize],
+    options: CpuOptions,
 }
 
 /// What an input is in the graph.
@@ -88,6 +89,11 @@ impl Case {
         Self { unwanted, ..self }
     }
 
+    /// Runs it with these options, but for every instruction set.
+    pub(crate) fn options(self, options: CpuOptions) -> Self {
+        Self { options, ..self }
+    }
+
     /// Runs the node in every way; each must give what `eval` gives, as `is_close` sees it, and
     /// any number of threads the same bits.
     pub(crate) fn check(self, is_close: impl Fn(f32, f32) -> bool) {
@@ -97,7 +103,7 @@ impl Case {
             let expected = self.expected(&graph, id);
             for isa in Isa::all() {
                 let isa: IsaChoice = isa.name().parse().unwrap();
-                let options = CpuOptions { isa, max_threads: Some(3), ..CpuOptions::default() };
+                let options = CpuOptions { isa, max_threads: Some(3), ..self.options };
                 let provider = CpuProvider::new(options).unwrap();
                 let claim = provider.claim(&graph, id).unwrap();
                 let kernel = provider.compile(&graph, &claim, &mut Packs).unwrap();
@@ -105,6 +111,14 @@ impl Case {
                 self.check_kernel(&*kernel, &claim, &expected, &is_close);
             }
         }
+    }
+
+    /// The variant that the options choose, with constant weights.
+    pub(crate) fn variant(&self) -> &'static str {
+        let (graph, id) = self.graph(&ort_ops::registry(), true);
+        let provider = CpuProvider::new(self.options).unwrap();
+        let claim = provider.claim(&graph, id).unwrap();
+        provider.compile(&graph, &claim, &mut Packs).unwrap().variant()
     }
 
     fn check_kernel(

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 
 use ort_ep::Threads;
 use ort_kernels::Isa;
+use smallvec::SmallVec;
 
 /// Elements to a cache line, so that threads never write to the same one.
 const LINE: usize = 16;
@@ -15,6 +16,8 @@ pub(crate) struct Cpu {
     pub(crate) isa: Isa,
     /// How many threads at most have scratch.
     pub(crate) max_threads: usize,
+    /// Whether convolutions may be computed in tiles by transformed filters.
+    pub(crate) winograd: bool,
 }
 
 impl Cpu {
@@ -29,6 +32,7 @@ impl Cpu {
 pub(crate) struct Team<'a> {
     threads: &'a dyn Threads,
     n_threads: usize,
+    n_parts: usize,
     scratch: &'a mut [f32],
     scratch_len: usize,
 }
@@ -37,7 +41,15 @@ impl<'a> Team<'a> {
     /// As many threads as there are, but not more than parts.
     pub(crate) fn new(threads: &'a dyn Threads, n_parts: usize) -> Self {
         let n_threads = threads.count().min(n_parts);
-        Self { threads, n_threads, scratch: &mut [], scratch_len: 0 }
+        Self { threads, n_threads, n_parts, scratch: &mut [], scratch_len: 0 }
+    }
+
+    /// Leaves the caller alone with work that costs fewer multiply-adds than it takes to share it.
+    pub(crate) fn if_worth(self, cost: usize) -> Self {
+        match n_parts(self.threads, cost) {
+            1 => Self { n_threads: 1, ..self },
+            _ => self,
+        }
     }
 
     /// Gives each thread `len` elements of `scratch`, which is of [`Cpu::scratch_bytes`].
@@ -51,24 +63,54 @@ impl<'a> Team<'a> {
         Self { n_threads, scratch, scratch_len, ..self }
     }
 
-    /// Calls `work` once for each part, whoever is free, with the thread's scratch.
+    /// Calls `work` once for each part, whoever is free, with scratch that nobody else has then.
     pub(crate) fn run<P: Send>(
         self,
-        mut parts: impl Iterator<Item = P> + Send,
+        parts: impl Iterator<Item = P> + Send,
         work: impl Fn(P, &mut [f32]) + Sync,
     ) {
         if self.n_threads <= 1 {
             return parts.for_each(|part| work(part, self.scratch));
         }
-        let desks = Mutex::new(self.scratch.chunks_exact_mut(self.scratch_len.max(1)));
-        let parts = Mutex::new(parts.by_ref().fuse());
-        self.threads.for_each(self.n_threads, &|_| {
-            let scratch = if self.scratch_len > 0 { next(&desks) } else { Some(&mut [][..]) };
-            let Some(scratch) = scratch else { return };
-            while let Some(part) = next(&parts) {
-                work(part, scratch);
+        let desks = match self.scratch_len {
+            0 => SmallVec::new(),
+            len => self.scratch.chunks_exact_mut(len).take(self.n_threads).collect(),
+        };
+        let needs_desk = self.scratch_len > 0;
+        let office = Mutex::new(Office { parts: parts.fuse(), desks, needs_desk });
+        let one = || {
+            let taken = office.lock().ok().and_then(|mut office| office.take());
+            let Some((part, desk)) = taken else { return false };
+            work(part, desk);
+            if let (true, Ok(mut office)) = (needs_desk, office.lock()) {
+                office.desks.push(desk);
             }
-        });
+            true
+        };
+        self.threads.for_each(self.n_parts, &|_| _ = one());
+        // What nobody did, for want of scratch.
+        while one() {}
+    }
+}
+
+/// What threads take from: each as long as it works on a part.
+struct Office<'a, I> {
+    parts: I,
+    /// The scratch of threads that do nothing just now.
+    desks: SmallVec<[&'a mut [f32]; 8]>,
+    needs_desk: bool,
+}
+
+impl<'a, I: Iterator> Office<'a, I> {
+    fn take(&mut self) -> Option<(I::Item, &'a mut [f32])> {
+        let desk = if self.needs_desk { self.desks.pop()? } else { &mut [] };
+        match self.parts.next() {
+            Some(part) => Some((part, desk)),
+            None => {
+                self.desks.push(desk);
+                None
+            }
+        }
     }
 }
 
@@ -77,20 +119,24 @@ pub(crate) fn floats(scratch: &mut [u8]) -> &mut [f32] {
     if scratch.is_empty() { &mut [] } else { bytemuck::cast_slice_mut(scratch) }
 }
 
-/// The next item; nobody else waits while it is worked on.
-fn next<I: Iterator>(items: &Mutex<I>) -> Option<I::Item> {
-    items.lock().ok()?.next()
-}
-
 /// How many parts to make of work that costs `cost` multiply-adds: enough for threads of unequal
-/// speed to finish together, but none so small that handing it over costs more than it saves.
+/// speed to finish together, but none so small that handing it over costs more than it saves; as
+/// many for each thread, where there is one for each.
 pub(crate) fn n_parts(threads: &dyn Threads, cost: usize) -> usize {
-    /// About 10 µs of a product, more of anything else: what waking a thread takes.
-    const LEAST: usize = 1 << 19;
+    /// 9 to 17 µs of a product, at 60 to 120 multiply-adds a ns, and more of anything else. A fork
+    /// and join costs 1.5 µs, and then operands and results have to come from the other core: of
+    /// work half as large, a network of small images (ppocr_cls) is slower than on one thread.
+    const WORTH_SHARING: usize = 1 << 20;
+    /// 2 to 4 µs: a part costs its thread 0.1 µs.
+    const LEAST: usize = 1 << 18;
     const PER_THREAD: usize = 4;
     match threads.count() {
         0 | 1 => 1,
-        n => (cost / LEAST).clamp(1, n * PER_THREAD),
+        _ if cost < WORTH_SHARING => 1,
+        n => match cost / LEAST {
+            parts if parts < n => parts,
+            parts => (parts - parts % n).min(n * PER_THREAD),
+        },
     }
 }
 
@@ -116,6 +162,9 @@ mod tests {
     #[test]
     fn small_work_stays_whole() {
         assert_eq!(n_parts(&StdThreads(3), 1000), 1);
+        assert_eq!(n_parts(&StdThreads(3), 3 << 18), 1);
+        assert_eq!(n_parts(&StdThreads(3), 8 << 18), 6);
+        assert_eq!(n_parts(&StdThreads(8), 5 << 18), 5);
         assert_eq!(n_parts(&StdThreads(3), usize::MAX), 12);
         assert_eq!(n_parts(&StdThreads(1), usize::MAX), 1);
     }

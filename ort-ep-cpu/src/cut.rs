@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use ort_kernels::Isa;
-use ort_kernels::gemm_f32::{Gemm, Panels, Region, Strided, row_panels, variant};
+use ort_kernels::conv_f32::{Direct, Narrow};
+use ort_kernels::gemm_f32::{Gemm, Panels, Region, Rows, Strided, row_panels, variant};
 use smallvec::SmallVec;
 
 use crate::tail::Tail;
@@ -101,20 +102,55 @@ impl<T> Part<'_, T> {
     }
 }
 
+/// What a matrix of results is computed by, region by region.
+pub(crate) trait Product {
+    /// Columns of the whole.
+    fn n_columns(&self) -> usize;
+
+    /// Computes a region into its rows.
+    fn run(&self, region: &Region, c: &mut (impl Rows + ?Sized), scratch: &mut [f32]);
+}
+
+impl<B: Panels> Product for Gemm<'_, B> {
+    fn n_columns(&self) -> usize {
+        self.n
+    }
+
+    fn run(&self, region: &Region, c: &mut (impl Rows + ?Sized), scratch: &mut [f32]) {
+        self.run(region, c, scratch);
+    }
+}
+
+impl Product for Narrow<'_> {
+    fn n_columns(&self) -> usize {
+        self.columns.n()
+    }
+
+    fn run(&self, region: &Region, c: &mut (impl Rows + ?Sized), scratch: &mut [f32]) {
+        self.run(region, c, scratch);
+    }
+}
+
+impl Product for Direct<'_> {
+    fn n_columns(&self) -> usize {
+        self.axes.iter().map(|axis| axis.output).product()
+    }
+
+    fn run(&self, region: &Region, c: &mut (impl Rows + ?Sized), scratch: &mut [f32]) {
+        self.run(region, c, scratch);
+    }
+}
+
 impl Part<'_> {
     /// Computes the part of a product, and what `tail` leaves to do.
-    pub(crate) fn compute<B: Panels>(
-        mut self,
-        gemm: &Gemm<'_, B>,
-        tail: Tail,
-        scratch: &mut [f32],
-    ) {
+    pub(crate) fn compute(mut self, product: &impl Product, tail: Tail, scratch: &mut [f32]) {
         let region = Region { rows: self.rows.clone(), columns: self.columns.clone() };
         match &mut self.piece {
             Piece::Rows(c) => {
-                gemm.run(&region, &mut Strided { data: c, stride: gemm.n }, scratch);
+                let stride = product.n_columns();
+                product.run(&region, &mut Strided { data: c, stride }, scratch);
             }
-            Piece::Columns(rows) => gemm.run(&region, &mut rows[..], scratch),
+            Piece::Columns(rows) => product.run(&region, &mut rows[..], scratch),
         }
         self.for_each_row(|_, row| tail.finish(row));
     }

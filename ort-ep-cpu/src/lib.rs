@@ -14,11 +14,15 @@ mod options;
 mod pieces;
 mod product;
 mod provider;
+mod roof;
 mod scheme;
 mod tail;
 
 #[cfg(test)]
 mod case;
+#[cfg(test)]
+mod steps;
 
 pub use crate::options::{CpuOptions, Denormals, IsaChoice, ParseOptionError, UnavailableIsa};
 pub use crate::provider::CpuProvider;
+pub use crate::roof::Roof;

@@ -18,13 +18,17 @@ pub struct CpuOptions {
     pub max_threads: Option<usize>,
     /// Whether several nodes may run as one step, which reads and writes memory once: they do.
     pub fuses: bool,
+    /// Whether convolutions with constant filters of 3×3 may transform them to compute tiles by
+    /// fewer products where that is faster: they do. Their errors are about twice as large then,
+    /// and the transformed filters take four times the memory of the filters.
+    pub winograd: bool,
 }
 
 impl Default for CpuOptions {
     /// Whatever is fastest.
     fn default() -> Self {
         let (isa, denormals) = (IsaChoice::default(), Denormals::default());
-        Self { isa, denormals, max_threads: None, fuses: true }
+        Self { isa, denormals, max_threads: None, fuses: true, winograd: true }
     }
 }
 
@@ -34,6 +38,9 @@ pub enum IsaChoice {
     /// The best that the machine has.
     #[default]
     Best,
+    /// AVX-512, and for large products of f32 matrix tiles (AMX) that multiply each number as the
+    /// sum of three of bfloat16, about as exact: see [`ort_kernels::tiles`].
+    Amx,
     /// AVX-512 F, BW, DQ and VL.
     Avx512,
     /// AVX2 and FMA.
@@ -49,7 +56,7 @@ pub enum Denormals {
     /// slower. The calling thread's own setting is restored afterwards.
     #[default]
     Flush,
-    /// They keep their values.
+    /// They keep their values. Matrix tiles, which cannot, are not used.
     Preserve,
 }
 
@@ -79,6 +86,7 @@ impl IsaChoice {
     pub fn resolve(self) -> Result<Isa, UnavailableIsa> {
         let name = match self {
             IsaChoice::Best => return Ok(Isa::best()),
+            IsaChoice::Amx => "amx",
             IsaChoice::Avx512 => "avx512",
             IsaChoice::Avx2 => "avx2",
             IsaChoice::Generic => "generic",
@@ -92,11 +100,12 @@ impl FromStr for IsaChoice {
 
     fn from_str(word: &str) -> Result<Self, Self::Err> {
         match word {
+            "amx" => Ok(IsaChoice::Amx),
             "avx512" => Ok(IsaChoice::Avx512),
             "avx2" => Ok(IsaChoice::Avx2),
             "generic" => Ok(IsaChoice::Generic),
             _ => {
-                let known = &["avx512", "avx2", "generic"];
+                let known = &["amx", "avx512", "avx2", "generic"];
                 Err(ParseOptionError { found: word.to_owned(), known })
             }
         }

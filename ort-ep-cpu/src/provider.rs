@@ -26,11 +26,15 @@ impl CpuProvider {
     /// # Errors
     /// If the machine lacks the instruction set that was asked for.
     pub fn new(options: CpuOptions) -> Result<Self, UnavailableIsa> {
-        let isa = options.isa.resolve()?;
+        // Tiles flush denormals, whatever the thread is told.
+        let isa = match (options.isa.resolve()?, options.denormals) {
+            (Isa::Amx(token), Denormals::Preserve) => Isa::Avx512(token.into()),
+            (isa, _) => isa,
+        };
         let available = || std::thread::available_parallelism().map_or(1, usize::from);
         let max_threads = options.max_threads.unwrap_or_else(available).max(1);
         Ok(Self {
-            cpu: Cpu { isa, max_threads },
+            cpu: Cpu { isa, max_threads, winograd: options.winograd },
             denormals: options.denormals,
             fuses: options.fuses,
         })

@@ -21,6 +21,15 @@ impl Tail {
         }
     }
 
+    /// The activation times `scale`, plus `shift`, with the bits of all three in turn, if results
+    /// can have that while they are in registers.
+    pub(crate) fn scaled(self, scale: f32, shift: f32) -> Option<Self> {
+        match self {
+            Self::Fused(activation) => activation.scaled(scale, shift).map(Self::Fused),
+            Self::After(_) => None,
+        }
+    }
+
     /// Applies to finished results what the kernel did not.
     pub(crate) fn finish(self, results: &mut [f32]) {
         if let Self::After(function) = self {

@@ -1,9 +1,10 @@
-//! Prints GFLOP/s of typical convolutions on one thread, for each instruction set this machine has.
+//! Prints GFLOP/s of typical convolutions on one thread, for each instruction set this machine has,
+//! and beside it that of reading the image where it stands, if there are few filters.
 //!
 //! `cargo run --release -p ort-kernels --example conv [CHANNELS SIDE FILTERS KERNEL STRIDE]…`
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 
-use ort_kernels::conv_f32::{Axis, Columns, Depthwise};
+use ort_kernels::conv_f32::{Axis, Columns, Depthwise, Direct};
 use ort_kernels::gemm_f32::{Gemm, Lhs, Matrix, Start, Strided, pack_a};
 use ort_kernels::{Activation, Isa};
 use std::hint::black_box;
@@ -13,7 +14,10 @@ use std::time::Instant;
 const WORK: f64 = 2e7;
 const ROUNDS: usize = 100;
 /// Channels, side of the image, filters (0: depthwise), side of the kernel, stride.
-const CASES: [[usize; 5]; 12] = [
+const CASES: [[usize; 5]; 15] = [
+    [24, 104, 24, 3, 1],
+    [24, 104, 48, 3, 2],
+    [48, 104, 24, 1, 1],
     [3, 224, 64, 7, 2],
     [3, 320, 16, 3, 2],
     [16, 160, 16, 3, 1],
@@ -30,18 +34,21 @@ const CASES: [[usize; 5]; 12] = [
 
 fn main() {
     print!("{:>26}", "channels side filters k s");
-    Isa::all().for_each(|isa| print!("{:>10}", isa.name()));
+    Isa::all().for_each(|isa| print!("{:>10} {:>10}", isa.name(), "direct"));
     println!();
     let given: Vec<usize> = std::env::args().skip(1).filter_map(|x| x.parse().ok()).collect();
     let given = given.as_chunks::<5>().0;
     for &case in if given.is_empty() { &CASES[..] } else { given } {
         print!("{:>26}", case.map(|x| x.to_string()).join(" "));
-        Isa::all().for_each(|isa| print!("{:>10.1}", measure(isa, case)));
+        for isa in Isa::all() {
+            let [columns, direct] = measure(isa, case);
+            print!("{columns:>10.1} {direct:>10.1}");
+        }
         println!();
     }
 }
 
-fn measure(isa: Isa, [channels, side, filters, kernel, stride]: [usize; 5]) -> f64 {
+fn measure(isa: Isa, [channels, side, filters, kernel, stride]: [usize; 5]) -> [f64; 2] {
     let pad = kernel / 2;
     let output = (side + 2 * pad - kernel) / stride + 1;
     let axis = Axis { input: side, output, kernel, stride, dilation: 1, pad: [pad, pad] };
@@ -53,7 +60,7 @@ fn measure(isa: Isa, [channels, side, filters, kernel, stride]: [usize; 5]) -> f
     if filters == 0 {
         let axes = [axis, axis];
         let mut scratch = vec![0.0; Depthwise::scratch_len(&axes)];
-        return speed(flops, || {
+        let [speed, _] = speeds(flops, |_| {
             for (c, out) in out.chunks_exact_mut(output * output).enumerate() {
                 let plane = &image[c * side * side..][..side * side];
                 let weights = &weights[c * taps..][..taps];
@@ -63,6 +70,7 @@ fn measure(isa: Isa, [channels, side, filters, kernel, stride]: [usize; 5]) -> f
             }
             black_box(&mut out);
         });
+        return [speed, 0.0];
     }
     let columns = Columns::new(&image, channels, [Axis::UNIT, axis, axis]);
     let (m, n, k) = (filters, columns.n(), columns.k());
@@ -71,23 +79,34 @@ fn measure(isa: Isa, [channels, side, filters, kernel, stride]: [usize; 5]) -> f
     let (a, start) = (Lhs::Packed(&packed), Start::Zero);
     let gemm = Gemm { isa, m, n, k, a, b: columns, start, activation: Activation::Relu };
     let mut scratch = vec![0.0; gemm.scratch_len(m)];
-    speed(flops, || {
-        gemm.run(&gemm.whole(), &mut Strided { data: &mut out, stride: n }, &mut scratch);
+    let axes = [axis, axis];
+    let (x, w, activation) = (image.as_slice(), packed.as_slice(), Activation::Relu);
+    let (bias, is_sum) = (None, false);
+    let direct = Direct { isa, filters, channels, axes, x, w, bias, is_sum, activation };
+    let mut band = vec![0.0; Direct::scratch_len(channels, &axes)];
+    let is_suited = Direct::is_suited(isa, [filters, channels], &axes);
+    let [columns, direct] = speeds(flops, |is_direct| {
+        let mut rows = Strided { data: &mut out, stride: n };
+        match is_direct && is_suited {
+            true => direct.run(&gemm.whole(), &mut rows, &mut band),
+            false => gemm.run(&gemm.whole(), &mut rows, &mut scratch),
+        }
         black_box(&mut out);
-    })
+    });
+    [columns, if is_suited { direct } else { 0.0 }]
 }
 
-/// GFLOP/s, best of `ROUNDS`.
-fn speed(flops: f64, mut call: impl FnMut()) -> f64 {
-    let mut best = 0.0f64;
-    for _ in 0..ROUNDS {
-        let start = Instant::now();
+/// GFLOP/s of two ways, best of `ROUNDS` in turns.
+fn speeds(flops: f64, mut call: impl FnMut(bool)) -> [f64; 2] {
+    let mut best = [0.0f64; 2];
+    for round in 0..2 * ROUNDS {
+        let (way, start) = (round % 2, Instant::now());
         let mut done = 0.0;
         while done < WORK {
-            call();
+            call(way == 1);
             done += flops;
         }
-        best = best.max(done / start.elapsed().as_secs_f64() / 1e9);
+        best[way] = best[way].max(done / start.elapsed().as_secs_f64() / 1e9);
     }
     best
 }

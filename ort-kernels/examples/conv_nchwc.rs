@@ -6,7 +6,7 @@
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 
 use ort_kernels::conv_f32::{Axis, Columns, Depthwise};
-use ort_kernels::conv_nchwc::{Conv, Form, Start};
+use ort_kernels::conv_nchwc::{Conv, Form, Size, Start, Tiling};
 use ort_kernels::gemm_f32::{self, Gemm, Lhs, Matrix, Strided, pack_a};
 use ort_kernels::{Activation, Isa};
 use std::hint::black_box;
@@ -39,6 +39,7 @@ struct Case {
     image: Vec<f32>,
     weights: Vec<f32>,
     out: Vec<f32>,
+    scratch: Vec<f32>,
 }
 
 fn main() {
@@ -83,6 +84,7 @@ impl Case {
             image: values(channels * side * side),
             weights: values(filters.max(1) * channels * kernel * kernel),
             out: vec![0.0; n_outputs * output * output],
+            scratch: Vec::new(),
         }
     }
 
@@ -100,7 +102,7 @@ impl Case {
     }
 
     fn in_blocks(&mut self, isa: Isa) {
-        let block = if isa == Isa::best() { 16 } else { 8 };
+        let block = if isa.avx512().is_some() { 16 } else { 8 };
         let form = match (self.filters, self.channels < block) {
             (0, _) => Form::Depthwise,
             (_, true) => Form::Planes,
@@ -113,7 +115,14 @@ impl Case {
         let (axes, x) = ([self.axis, self.axis], self.image.as_slice());
         let (start, activation) = (Start::default(), Activation::Relu);
         let conv = Conv { isa, block, form, axes, x, w, start, activation };
-        conv.run(0..positions, &mut pieces);
+        let size = Size { axes, inputs: self.channels / block, filters: pieces.len() };
+        match Tiling::new(isa, &size).filter(|_| form == Form::Blocks) {
+            Some(tiling) => {
+                self.scratch.resize(tiling.scratch_len(), 0.0);
+                conv.run_on_tiles(&tiling, &(0..positions), &mut pieces, &mut self.scratch);
+            }
+            None => conv.run(0..positions, &mut pieces),
+        }
         black_box(&mut self.out);
     }
 

@@ -1,48 +1,95 @@
-//! Prints millions of elements a second of the functions of rows, for each instruction set this
-//! machine has, on a row of 4096.
+//! Prints gigabytes a second of the functions of rows for each instruction set this machine has,
+//! read and written ones counted, beside those of copying: from one row to another, of sizes that
+//! fit the first-level cache, the second and neither. Best of many short rounds, in alternation.
 //!
-//! `cargo run --release -p ort-kernels --example vec`
+//! `cargo run --release -p ort-kernels --example vec [ISA]… [FUNCTION]…`
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 
-use ort_kernels::{Isa, vec};
+use ort_kernels::{FlushDenormals, Isa, vec};
 use std::hint::black_box;
 use std::time::Instant;
 
-type Function = (&'static str, fn(Isa, &mut [f32]));
+type Function = (&'static str, fn(Isa, &[f32], &mut [f32]));
 
-const FUNCTIONS: [Function; 11] = [
-    ("clip", |isa, x| vec::clip(isa, x, -1.0, 1.0)),
-    ("exp", |isa, x| vec::exp(isa, x)),
-    ("sigmoid", |isa, x| vec::sigmoid(isa, x)),
-    ("tanh", |isa, x| vec::tanh(isa, x)),
-    ("erf", |isa, x| vec::erf(isa, x)),
-    ("gelu", |isa, x| vec::gelu(isa, x)),
-    ("hard_swish", |isa, x| vec::hard_swish(isa, x)),
-    ("softmax", |isa, x| vec::softmax(isa, x)),
-    ("rms_norm", |isa, x| {
-        vec::rms_norm(isa, x, &[1.0; LENGTH], 1e-5);
+/// `y = x`, then a function in place, piece by piece.
+macro_rules! mapped {
+    ($f:expr) => {
+        |isa, x, y| vec::map(x, y, |_, y| $f(isa, y))
+    };
+}
+
+const FUNCTIONS: [Function; 20] = [
+    ("copy", |_, x, y| y.copy_from_slice(x)),
+    ("clip", mapped!(|isa, y| vec::clip(isa, y, -1.0, 1.0))),
+    ("add", |isa, x, y| vec::add(isa, y, x)),
+    ("mul_scalar", mapped!(|isa, y| vec::mul_scalar(isa, y, 1.5))),
+    ("scale_and_shift", mapped!(|isa, y| vec::scale_and_shift(isa, y, 1.5, 0.5))),
+    ("hard_swish", mapped!(vec::hard_swish)),
+    ("scaled_hard_swish", mapped!(|isa, y| vec::scaled_hard_swish(isa, y, 1.5, 0.5))),
+    ("exp", mapped!(vec::exp)),
+    ("sigmoid", mapped!(vec::sigmoid)),
+    ("tanh", mapped!(vec::tanh)),
+    ("erf", mapped!(vec::erf)),
+    ("gelu", mapped!(vec::gelu)),
+    ("gelu_tanh", mapped!(vec::gelu_tanh)),
+    ("silu", mapped!(|isa, y| vec::silu(isa, y, 1.0))),
+    ("softmax", |isa, x, y| {
+        y.copy_from_slice(x);
+        vec::softmax(isa, y);
     }),
-    ("sum", |isa, x| x[0] = vec::sum(isa, x)),
-    ("max", |isa, x| x[0] = vec::max(isa, x)),
+    ("layer_norm", |isa, x, y| {
+        y.copy_from_slice(x);
+        vec::layer_norm(isa, y, x, Some(x), 1e-5);
+    }),
+    ("rms_norm", |isa, x, y| {
+        y.copy_from_slice(x);
+        vec::rms_norm(isa, y, x, 1e-5);
+    }),
+    ("sum", |isa, x, y| y[0] = vec::sum(isa, x)),
+    ("sum_of_squares", |isa, x, y| y[0] = vec::sum_of_squares(isa, x)),
+    ("max", |isa, x, y| y[0] = vec::max(isa, x)),
 ];
-const LENGTH: usize = 4096;
-const ROUNDS: u16 = 2000;
+/// Elements of a row, of which there are two.
+const LENGTHS: [usize; 3] = [4 << 10, 48 << 10, 2 << 20];
+/// Elements of one timing.
+const WORK: usize = 1 << 18;
+const ROUNDS: usize = 60;
 
 fn main() {
-    print!("{:>12}", "");
-    Isa::all().for_each(|isa| print!("{:>10}", isa.name()));
-    println!();
-    for (name, function) in FUNCTIONS {
-        print!("{name:>12}");
-        for isa in Isa::all() {
-            let mut x: Vec<f32> = (0..LENGTH).map(|i| (i % 97) as f32 / 10.0 - 5.0).collect();
-            let start = Instant::now();
+    let named = |name: &str| std::env::args().skip(1).any(|argument| argument == name);
+    let isas: Vec<Isa> = Isa::all().collect();
+    let some_isa = isas.iter().any(|isa| named(isa.name()));
+    let some_function = FUNCTIONS.iter().any(|(name, _)| named(name));
+    let _flushed = FlushDenormals::new();
+    for isa in isas.into_iter().filter(|isa| !some_isa || named(isa.name())) {
+        println!("{:>18}{:>10}{:>10}{:>10}", isa.name(), "first", "second", "memory");
+        let chosen = FUNCTIONS.iter().filter(|(name, _)| !some_function || named(name));
+        let chosen: Vec<&Function> = chosen.collect();
+        let mut best = vec![[0.0_f64; 3]; chosen.len()];
+        for (i, length) in LENGTHS.into_iter().enumerate() {
+            let x: Vec<f32> = (0..length).map(|i| (i % 97) as f32 / 10.0 - 5.0).collect();
+            let mut y = x.clone();
             for _ in 0..ROUNDS {
-                function(isa, black_box(&mut x));
+                for (best, (_, function)) in best.iter_mut().zip(&chosen) {
+                    y[..length.min(WORK)].fill(0.0);
+                    best[i] = best[i].max(speed(|| function(isa, black_box(&x), &mut y), length));
+                }
             }
-            let elements = f64::from(ROUNDS) * LENGTH as f64;
-            print!("{:>10.0}", elements / start.elapsed().as_secs_f64() / 1e6);
         }
-        println!();
+        for (best, (name, _)) in best.iter().zip(chosen) {
+            let [first, second, memory] = best;
+            println!("{name:>18}{first:>10.1}{second:>10.1}{memory:>10.1}");
+        }
     }
+}
+
+/// Gigabytes a second of a function that reads and writes so many elements.
+fn speed(mut function: impl FnMut(), length: usize) -> f64 {
+    let n = (WORK / length).max(1);
+    let start = Instant::now();
+    for _ in 0..n {
+        function();
+    }
+    let bytes = (n * length * 2 * size_of::<f32>()) as f64;
+    bytes / start.elapsed().as_secs_f64() / 1e9
 }

@@ -33,6 +33,20 @@ pub enum Activation {
     },
     /// `x·min(max(x/6 + 1/2, 0), 1)`.
     HardSwish,
+    /// `scale·max(x, 0) + shift`.
+    ScaledRelu {
+        /// The factor of the result.
+        scale: f32,
+        /// What is added to it.
+        shift: f32,
+    },
+    /// `scale·HardSwish(x) + shift`.
+    ScaledHardSwish {
+        /// The factor of the result.
+        scale: f32,
+        /// What is added to it.
+        shift: f32,
+    },
     /// `1 / (1 + exp(−x))`.
     Sigmoid,
     /// `tanh(x)`.
@@ -60,6 +74,17 @@ impl Activation {
         }
     }
 
+    /// `scale·f(x) + shift`, with the bits of the function, a product and a sum one after the
+    /// other, where there is such a function.
+    #[must_use]
+    pub fn scaled(self, scale: f32, shift: f32) -> Option<Self> {
+        match self {
+            Self::Relu => Some(Self::ScaledRelu { scale, shift }),
+            Self::HardSwish => Some(Self::ScaledHardSwish { scale, shift }),
+            _ => None,
+        }
+    }
+
     /// Replaces every element by its function. NaN stays NaN; error bounds as of the functions in
     /// [`vec`](mod@vec).
     pub fn apply(self, isa: Isa, x: &mut [f32]) {
@@ -70,6 +95,10 @@ impl Activation {
             Self::LeakyRelu { alpha } => vec::leaky_relu(isa, x, alpha),
             Self::HardSigmoid { alpha, beta } => vec::hard_sigmoid(isa, x, alpha, beta),
             Self::HardSwish => vec::hard_swish(isa, x),
+            Self::ScaledRelu { scale, shift } => vec::scaled_relu(isa, x, scale, shift),
+            Self::ScaledHardSwish { scale, shift } => {
+                vec::scaled_hard_swish(isa, x, scale, shift);
+            }
             Self::Sigmoid => vec::sigmoid(isa, x),
             Self::Tanh => vec::tanh(isa, x),
             Self::Gelu => vec::gelu(isa, x),

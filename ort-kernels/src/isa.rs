@@ -8,7 +8,7 @@
 
 use crate::gemm_f32::Matrix;
 pub use set::Isa;
-pub use token::{Avx2, Avx512, Avx512Vnni};
+pub use token::{Amx, Avx2, Avx512, Avx512Vnni};
 
 /// Passes the feature list of a token to the macro `$then`.
 #[cfg(target_arch = "x86_64")]
@@ -29,6 +29,8 @@ macro_rules! detected {
     ([$($feature:tt)+]) => { $(std::arch::is_x86_feature_detected!($feature))&&+ };
 }
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod amx;
 mod set;
 mod token;
 
@@ -76,6 +78,8 @@ macro_rules! per_isa {
             kernel! { Avx2 => fn avx2($($arg: $ty),*) $(-> $ret)? { body::<true>($($arg),*) } }
             match isa {
                 #[cfg(target_arch = "x86_64")]
+                $crate::Isa::Amx(token) => avx512(token.into(), $($arg),*),
+                #[cfg(target_arch = "x86_64")]
                 $crate::Isa::Avx512(token) => avx512(token, $($arg),*),
                 #[cfg(target_arch = "x86_64")]
                 $crate::Isa::Avx2(token) => avx2(token, $($arg),*),
@@ -95,15 +99,18 @@ pub(crate) fn mul_add<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// Asks for the cache line of an address, into the second-level cache. Any address will do: where
-/// there is no memory nothing happens.
+/// Where [`prefetch`] brings a line: the hints T0 and T1 of x86.
+pub(crate) const FIRST_LEVEL: i32 = 3;
+pub(crate) const SECOND_LEVEL: i32 = 2;
+
+/// Asks for the cache line of an address, into the cache `LEVEL`. Any address will do: where there
+/// is no memory nothing happens.
 #[inline(always)]
-pub(crate) fn prefetch(line: *const f32) {
+pub(crate) fn prefetch<const LEVEL: i32>(line: *const f32) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch never faults and changes nothing that a program can read.
     unsafe {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T1>(line.cast());
+        std::arch::x86_64::_mm_prefetch::<LEVEL>(line.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = line;

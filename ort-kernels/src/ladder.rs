@@ -73,6 +73,7 @@ macro_rules! ladder {
     (@call ($($path:tt)+) $($token:ident,)? ($($arg:ident),*)) => {
         $($path)+($($token,)? $($arg),*)
     };
+    (@token Amx $of:ident) => { $of.amx() };
     (@token Avx512 $of:ident) => { $of.avx512() };
     (@token Avx512Vnni $of:ident) => { $of.avx512_vnni() };
     (@token Avx2 $of:ident) => { $of.avx2() };

@@ -18,10 +18,15 @@ pub mod conv_nchwc;
 pub mod gemm_f32;
 pub mod gemm_f64;
 pub mod gemm_i8;
+pub mod gemv_f32;
 pub mod nchwc;
+mod peak;
 pub mod quantize;
+pub mod tiles;
 pub mod transpose;
 pub mod vec;
+pub mod winograd;
 
 pub use activation::Activation;
-pub use isa::{Avx2, Avx512, Avx512Vnni, FlushDenormals, Isa};
+pub use isa::{Amx, Avx2, Avx512, Avx512Vnni, FlushDenormals, Isa};
+pub use peak::peak_gflops;

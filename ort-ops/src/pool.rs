@@ -3,7 +3,7 @@
 use ort_graph::{Dims, Fact, OpError};
 use ort_tensor::{DType, Shape, n_elements};
 
-use crate::infer::{PADDING, Window, WindowAttrs};
+use crate::infer::{PADDING, Window, WindowAttrs, element_flops};
 
 /// The fact of a pool over `x`.
 pub(crate) fn pool_fact(attrs: &WindowAttrs, x: &Fact, dtype: DType) -> Result<Fact, OpError> {
@@ -12,6 +12,12 @@ pub(crate) fn pool_fact(attrs: &WindowAttrs, x: &Fact, dtype: DType) -> Result<F
     expect_axes(dims.len(), kernel.len())?;
     let spatial = attrs.output_dims(&dims[2..], &kernel)?;
     Ok(Fact::tensor(dtype, dims[..2].iter().cloned().chain(spatial)))
+}
+
+/// One operation for each element that a window sees, padding included.
+pub(crate) fn pool_flops(attrs: &WindowAttrs, y: Option<&Fact>) -> u64 {
+    let n_taps = attrs.kernel.as_ref().and_then(|kernel| n_elements(kernel));
+    n_taps.map_or(0, |n_taps| element_flops(n_taps, y))
 }
 
 /// The windows of one pool, over the planes of `[N, C, …]`.

@@ -102,6 +102,15 @@ impl SessionBuilder {
         self
     }
 
+    /// Whether the CPU provider may compute convolutions of 3×3 by Winograd's filtering where that
+    /// is faster; it does by default. Their errors are about twice as large then, and the
+    /// transformed filters take four times the memory of the filters.
+    #[must_use]
+    pub fn winograd(mut self, is_on: bool) -> Self {
+        self.cpu.winograd = is_on;
+        self
+    }
+
     /// Adds a provider. Those added first are asked first, and the CPU provider comes last.
     #[must_use]
     pub fn provider(mut self, provider: Arc<dyn ExecutionProvider>) -> Self {

@@ -5,6 +5,7 @@ use ort_graph::OpError;
 use ort_graph::{Attr, Dim, Node, ValueId};
 use ort_tensor::move_elements;
 use ort_tensor::{Bool, DType, Output, Shape, Tensor, TensorError, TensorView, Value, ValueView};
+use smallvec::SmallVec;
 
 use crate::plan::{Action, Args, SubPlan};
 use crate::run::{ControlError, Run, Views};
@@ -76,9 +77,11 @@ impl Run<'_> {
         args: &[ValueView<'_>],
         outer: &Views<'_>,
     ) -> Result<Vec<Value>, ControlError> {
-        let capture = |&index: &usize| outer[index].ok_or(TensorError::MissingInput { index });
-        let captures: Result<Vec<_>, _> = sub.captures.iter().map(capture).collect();
-        let args = Args { inputs: args, captures: &captures? };
+        let mut captures: SmallVec<[ValueView<'_>; 8]> = SmallVec::new();
+        for &index in &sub.captures {
+            captures.push(outer[index].ok_or(TensorError::MissingInput { index })?);
+        }
+        let args = Args { inputs: args, captures: &captures };
         self.plan(&sub.plan, &args).map_err(ControlError::Run)
     }
 

@@ -56,7 +56,7 @@ pub use crate::run::RunError;
 pub use crate::session::{Metadata, Session, ValueDescription};
 
 pub use ort_ep::ExecutionProvider;
-pub use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice};
+pub use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice, Roof};
 pub use ort_graph::{Dim, ModelInfo, Type};
 pub use ort_loader::{Load, MeasureError, ModelBytes, ProcessMemory, process_memory};
 pub use ort_optimizer::{Exactness, Level, PassReport, Report, Step};

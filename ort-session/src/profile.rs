@@ -1,8 +1,11 @@
-//! How long each step of a run took.
+//! How long each step of a run took, and what work that was.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::time::{Duration, Instant};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use ort_graph::{Attr, Fact, Facts, Node, Type, ValueId};
+use ort_tensor::n_elements;
 
 use crate::plan::{Action, Plan, Step};
 use crate::run::Observer;
@@ -10,12 +13,26 @@ use crate::run::Observer;
 /// One step of one run.
 #[derive(Clone, Debug)]
 pub struct StepTime {
-    /// The node's name, or its operator if it has none.
+    /// The node's name, or its operator if it has none; of several nodes that run as one step, the
+    /// last one's.
     pub node: String,
     /// The operator.
     pub op_type: String,
     /// The kernel that ran.
     pub variant: &'static str,
+    /// How many nodes ran as this step.
+    pub n_nodes: usize,
+    /// The types of what it read, by position, those of absent inputs unknown.
+    pub inputs: Vec<Type>,
+    /// The types of what it computed, likewise.
+    pub outputs: Vec<Type>,
+    /// Those attributes of the node that are integers: strides, groups and so on.
+    pub attributes: Vec<(String, Vec<i64>)>,
+    /// Floating-point operations (or those on integers in their place); 0 where arithmetic is not
+    /// what costs, and for control flow, whose subgraphs have steps of their own.
+    pub flops: u64,
+    /// The bytes of all inputs and outputs together, whatever of them was read.
+    pub n_bytes: usize,
     /// How long it took.
     pub time: Duration,
 }
@@ -31,14 +48,60 @@ impl StepTimes {
 }
 
 impl Observer for StepTimes {
-    fn step(&self, plan: &Plan, step: &Step, start: Instant) {
+    fn step(&self, plan: &Plan, step: &Step, time: Duration, fact_of: &dyn Fn(ValueId) -> Fact) {
         let node = plan.graph.node(step.node);
         let variant = match &step.action {
             Action::Run { kernel, .. } => kernel.variant(),
             _ => "plan",
         };
-        let (node, op_type) = (node.label().to_owned(), node.op_type.clone());
-        let step = StepTime { node, op_type, variant, time: start.elapsed() };
+        let values = step.inputs.iter().chain(&step.outputs).flatten();
+        let facts: HashMap<ValueId, Fact> = values.map(|&id| (id, fact_of(id))).collect();
+        let ty = |id: &Option<ValueId>| id.map_or(Type::Unknown, |id| facts[&id].ty.clone());
+        let step = StepTime {
+            node: node.label().to_owned(),
+            op_type: node.op_type.clone(),
+            variant,
+            n_nodes: step.nodes_before.len() + 1,
+            inputs: step.inputs.iter().map(ty).collect(),
+            outputs: step.outputs.iter().map(ty).collect(),
+            attributes: integers(node),
+            n_bytes: facts.values().filter_map(n_bytes).sum(),
+            flops: flops(plan, step, facts),
+            time,
+        };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(step);
     }
+}
+
+fn integers(node: &Node) -> Vec<(String, Vec<i64>)> {
+    let integers = node.attrs.iter().filter_map(|(name, attr)| match attr {
+        Attr::Int(n) => Some((name.to_owned(), vec![*n])),
+        Attr::Ints(n) => Some((name.to_owned(), n.clone())),
+        _ => None,
+    });
+    integers.collect()
+}
+
+fn n_bytes(fact: &Fact) -> Option<usize> {
+    fact.dtype()?.n_bytes(n_elements(&fact.shape()?)?)
+}
+
+/// The operations of all nodes of a step. What they hand to each other is inferred.
+fn flops(plan: &Plan, step: &Step, mut facts: HashMap<ValueId, Fact>) -> u64 {
+    let mut sum = 0;
+    for &id in step.nodes_before.iter().chain([&step.node]) {
+        let node = plan.graph.node(id);
+        let fact = |value: ValueId| facts.get(&value).unwrap_or(&Fact::UNKNOWN);
+        let inferred = plan.graph.inferred(node, fact).unwrap_or_default();
+        let given = |(i, id): (usize, &Option<ValueId>)| {
+            let given = id.and_then(|id| facts.get(&id));
+            given.or(inferred.get(i)).cloned().unwrap_or(Fact::UNKNOWN)
+        };
+        let outputs: Vec<Fact> = node.outputs.iter().enumerate().map(given).collect();
+        let inputs: Vec<_> = node.inputs.iter().map(|id| id.map(fact)).collect();
+        sum += node.op.flops(&Facts::new(&inputs), &outputs);
+        let made = node.outputs.iter().copied().zip(outputs);
+        facts.extend(made.filter_map(|(id, fact)| Some((id?, fact))));
+    }
+    sum
 }

@@ -1,7 +1,9 @@
 //! The executor: it walks the steps of a plan and hands each its slices.
 
+use std::time::{Duration, Instant};
+
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
-use ort_graph::ValueId;
+use ort_graph::{Fact, ValueId};
 use ort_tensor::{
     AlignedBuf, Inputs, Output, Tensor, TensorError, TensorView, TensorViewMut, Value, ValueView,
 };
@@ -9,7 +11,8 @@ use smallvec::SmallVec;
 
 use crate::error::InputError;
 use crate::plan::{
-    Action, Args, Carve, Layout, Piece, Place, Plan, PlanError, State, Step, StepLayout,
+    Action, Args, Carve, Layout, Piece, Pieces, Place, Plan, PlanError, State, Step, StepLayout,
+    fact_of,
 };
 
 /// A run that failed.
@@ -49,8 +52,8 @@ pub(crate) struct Run<'a> {
 
 /// Somebody who wants to know how long each step takes.
 pub(crate) trait Observer: std::fmt::Debug + Sync {
-    /// A kernel of this plan's step ran from `start` on.
-    fn step(&self, plan: &Plan, step: &Step, start: std::time::Instant);
+    /// A step of this plan took so long; `fact_of` tells what its values were.
+    fn step(&self, plan: &Plan, step: &Step, time: Duration, fact_of: &dyn Fn(ValueId) -> Fact);
 }
 
 /// The inputs of a step, by position.
@@ -63,35 +66,39 @@ impl Run<'_> {
         let mut state = layout.take_state()?;
         let frame = Frame { plan, layout: &layout, args };
         let result = self.steps(&frame, &mut state).and_then(|()| frame.collect(&mut state));
-        state.values.iter_mut().for_each(|value| *value = None);
+        layout.made.iter().for_each(|id| state.values[id.index()] = None);
         layout.return_state(state);
         result
     }
 
     fn steps(&self, frame: &Frame<'_>, state: &mut State) -> Result<(), RunError> {
         for (step, layout) in frame.plan.steps.iter().zip(&frame.layout.steps) {
-            let start = self.observer.map(|_| std::time::Instant::now());
+            let start = self.observer.map(|_| Instant::now());
             let done = match (layout, &step.action) {
                 (StepLayout::Skip, _) => continue,
-                (StepLayout::Static { prepared, carve, in_place }, Action::Run { kernel, .. }) => {
+                (
+                    StepLayout::Static { prepared, carve, in_place, .. },
+                    Action::Run { kernel, .. },
+                ) => {
                     let planned =
                         PlannedStep { step, kernel: &**kernel, prepared, carve, in_place };
                     self.run_planned(frame, &planned, state)
                 }
-                (StepLayout::Dynamic { carve }, Action::Run { kernel, .. }) => {
+                (StepLayout::Dynamic { carve, .. }, Action::Run { kernel, .. }) => {
                     let dynamic = DynamicStep { step, kernel: &**kernel, carve };
                     self.run_dynamic(frame, &dynamic, state)
                 }
-                (StepLayout::Static { carve, .. } | StepLayout::Dynamic { carve }, _) => {
+                (StepLayout::Static { carve, .. } | StepLayout::Dynamic { carve, .. }, _) => {
                     self.run_control(frame, step, carve, state)?;
                     Ok(())
                 }
             };
             done.map_err(|error| frame.error(step, error))?;
             if let (Some(observer), Some(start)) = (self.observer, start) {
-                observer.step(frame.plan, step, start);
+                let time = start.elapsed();
+                observer.step(frame.plan, step, time, &|id| frame.fact(id, &state.values));
             }
-            for value in &step.last_uses {
+            for value in layout.last_uses() {
                 state.values[value.index()] = None;
             }
         }
@@ -109,12 +116,15 @@ impl Run<'_> {
         let State { arena, values } = state;
         let mut own = frame.own_outputs(step)?;
         {
-            let mut pieces = carve.split(arena.as_mut());
+            // Filled where they stand: to return them would be to copy them.
+            let mut pieces = Pieces::new();
+            carve.split(arena.as_mut(), &mut pieces);
             let first_output = step.inputs.len();
+            let mut own = own.iter_mut();
             let mut outputs: SmallVec<[Output<'_>; 2]> = SmallVec::new();
-            for (o, (id, own)) in step.outputs.iter().zip(&mut own).enumerate() {
-                outputs.push(match (id.map(|id| frame.place(id)), own) {
-                    (Some(Place::Arena { dtype, shape, .. }), _) => {
+            for (o, id) in step.outputs.iter().enumerate() {
+                outputs.push(match id.map(|id| frame.place(id)) {
+                    Some(Place::Arena { dtype, shape, .. }) => {
                         let bytes = carve.write(&mut pieces, first_output + o);
                         let view = TensorViewMut::from_bytes(*dtype, shape, bytes)?;
                         match in_place.iter().find(|(_, output)| *output == o) {
@@ -122,21 +132,22 @@ impl Run<'_> {
                             None => Output::planned(view),
                         }
                     }
-                    (Some(Place::Own { .. }), Some(own)) => Output::planned(own.view_mut()),
+                    Some(Place::Own { .. }) => {
+                        own.next().map_or(Output::unwanted(), |own| Output::planned(own.view_mut()))
+                    }
                     _ => Output::unwanted(),
                 });
             }
             let scratch = carve.write(&mut pieces, first_output + step.outputs.len());
-            let mut inputs = frame.inputs(step, carve, &pieces, values)?;
+            let mut inputs = Views::new();
+            frame.inputs(step, carve, (&pieces, values), &mut inputs)?;
             in_place.iter().for_each(|&(input, _)| inputs[input] = None);
             let inputs = Inputs::new(&inputs);
             let threads = self.threads;
             kernel.run(prepared, &mut Io { inputs, outputs: &mut outputs, scratch, threads })?;
         }
-        for (id, own) in step.outputs.iter().zip(own) {
-            if let (Some(id), Some(own)) = (id, own) {
-                values[id.index()] = Some(Value::Tensor(own));
-            }
+        for (id, own) in step.outputs.iter().flatten().filter(|&&id| frame.is_own(id)).zip(own) {
+            values[id.index()] = Some(Value::Tensor(own));
         }
         Ok(())
     }
@@ -152,8 +163,10 @@ impl Run<'_> {
         let State { arena, values } = state;
         let mut outputs: SmallVec<[Output<'_>; 2]> = step.outputs.iter().map(wanted).collect();
         {
-            let pieces = carve.split(arena.as_mut());
-            let inputs = frame.inputs(step, carve, &pieces, values)?;
+            let mut pieces = Pieces::new();
+            carve.split(arena.as_mut(), &mut pieces);
+            let mut inputs = Views::new();
+            frame.inputs(step, carve, (&pieces, values), &mut inputs)?;
             let shape_of = |view: &Option<ValueView<'_>>| match view {
                 Some(ValueView::Tensor(view)) => ort_tensor::Shape::from_slice(view.shape()),
                 _ => ort_tensor::Shape::new(),
@@ -185,9 +198,11 @@ impl Run<'_> {
     ) -> Result<(), RunError> {
         let State { arena, values } = state;
         let made = {
-            let pieces = carve.split(arena.as_mut());
-            let inputs = frame.inputs(step, carve, &pieces, values);
-            let inputs = inputs.map_err(|error| frame.error(step, error.into()))?;
+            let mut pieces = Pieces::new();
+            carve.split(arena.as_mut(), &mut pieces);
+            let mut inputs = Views::new();
+            let found = frame.inputs(step, carve, (&pieces, values), &mut inputs);
+            found.map_err(|error| frame.error(step, error.into()))?;
             let n_own = frame.plan.graph.node(step.node).inputs.len();
             self.control(&step.action, &inputs, n_own).map_err(|error| match error {
                 ControlError::Run(error) => error,
@@ -246,21 +261,27 @@ impl<'a> Frame<'a> {
         &self.layout.places[id.index()]
     }
 
-    /// The step's inputs, wherever they live.
+    fn is_own(&self, id: ValueId) -> bool {
+        matches!(self.place(id), Place::Own { .. })
+    }
+
+    /// Adds the step's inputs, wherever they live.
     fn inputs<'b>(
         &self,
         step: &Step,
         carve: &Carve,
-        pieces: &[Piece<'b>],
-        values: &'b [Option<Value>],
-    ) -> Result<Views<'b>, TensorError>
+        (pieces, values): (&[Piece<'b>], &'b [Option<Value>]),
+        views: &mut Views<'b>,
+    ) -> Result<(), TensorError>
     where
         'a: 'b,
     {
-        let inputs = step.inputs.iter().enumerate();
-        let view = |(i, id): (usize, &Option<ValueId>)| {
-            let Some(id) = *id else { return Ok(None) };
-            Ok(match self.place(id) {
+        for (i, id) in step.inputs.iter().enumerate() {
+            let Some(id) = *id else {
+                views.push(None);
+                continue;
+            };
+            views.push(match self.place(id) {
                 Place::Arena { dtype, shape, .. } => {
                     let bytes = carve.read(pieces, i);
                     // An input that is overwritten has no slice of its own: its output has.
@@ -269,9 +290,9 @@ impl<'a> Frame<'a> {
                     is_read.then(view).transpose()?.map(ValueView::Tensor)
                 }
                 place => self.view(place, id, values)?,
-            })
-        };
-        inputs.map(view).collect()
+            });
+        }
+        Ok(())
     }
 
     /// A value that does not live in the arena.
@@ -296,19 +317,35 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Memory for those outputs of a step that are outputs of the graph.
-    fn own_outputs(&self, step: &Step) -> Result<SmallVec<[Option<Tensor>; 2]>, TensorError> {
-        let own = |id: &Option<ValueId>| match id.map(|id| self.place(id)) {
-            Some(Place::Own { dtype, shape }) => Tensor::zeros(*dtype, shape).map(Some),
-            _ => Ok(None),
-        };
-        step.outputs.iter().map(own).collect()
+    /// What a value is now that it is there.
+    fn fact(&self, id: ValueId, values: &[Option<Value>]) -> Fact {
+        match self.place(id) {
+            Place::Arena { dtype, shape, .. } | Place::Own { dtype, shape } => {
+                Fact::shaped(*dtype, shape)
+            }
+            place => match self.view(place, id, values) {
+                Ok(Some(view)) => fact_of(view),
+                _ => Fact::UNKNOWN,
+            },
+        }
+    }
+
+    /// Memory for those outputs of a step that are outputs of the graph, in order.
+    fn own_outputs(&self, step: &Step) -> Result<SmallVec<[Tensor; 1]>, TensorError> {
+        let mut own = SmallVec::new();
+        for id in step.outputs.iter().flatten() {
+            if let Place::Own { dtype, shape } = self.place(*id) {
+                own.push(Tensor::zeros(*dtype, shape)?);
+            }
+        }
+        Ok(own)
     }
 
     /// The outputs of the graph. Each value is moved out the last time it is asked for.
     fn collect(&self, state: &mut State) -> Result<Vec<Value>, RunError> {
         let outputs = self.plan.graph.outputs();
-        let collect = |(i, &id): (usize, &ValueId)| {
+        let mut collected = Vec::with_capacity(outputs.len());
+        for (i, &id) in outputs.iter().enumerate() {
             let is_last = !outputs[i + 1..].contains(&id);
             let place = self.place(id);
             let value = match place {
@@ -321,9 +358,9 @@ impl<'a> Frame<'a> {
                 _ => state.values[id.index()].clone(),
             };
             let name = || self.plan.graph.value(id).name.clone();
-            value.ok_or_else(|| RunError::NotComputed { value: name() })
-        };
-        outputs.iter().enumerate().map(collect).collect()
+            collected.push(value.ok_or_else(|| RunError::NotComputed { value: name() })?);
+        }
+        Ok(collected)
     }
 
     fn error(&self, step: &Step, error: KernelError) -> RunError {

@@ -1,10 +1,13 @@
-//! The threads of a run: one pool for the whole process, the caller always at work itself.
+//! The threads of a run: the caller, always at work itself, and helpers that the process shares.
+
+mod crew;
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use ort_ep::{ExecutionProvider, Threads};
+
+use self::crew::Crew;
 
 /// How many threads a session uses that was not told: the smallest of the affinity mask, the
 /// cgroup's CPU quota (both through [`std::thread::available_parallelism`]) and the number of
@@ -14,43 +17,40 @@ pub(crate) fn default_count() -> usize {
     allowed.min(num_cpus::get_physical()).max(1)
 }
 
-/// Workers beside the calling thread.
+/// Helpers beside the calling thread.
 #[derive(Clone)]
 pub(crate) struct Pool {
     /// None where the caller works alone.
-    workers: Option<Arc<rayon::ThreadPool>>,
+    crew: Option<Arc<Crew>>,
     n_threads: usize,
 }
 
 impl Pool {
-    /// A pool of `n_threads`, the caller included. As many as the machine has by default come from
-    /// the pool that the process shares; more get a pool of their own.
+    /// A pool of `n_threads`, the caller included. All of a process that are as large are one; its
+    /// threads end with the last of them.
     pub(crate) fn new(n_threads: usize) -> Result<Self, rayon::ThreadPoolBuildError> {
-        static SHARED: OnceLock<Arc<rayon::ThreadPool>> = OnceLock::new();
+        static SHARED: Mutex<Vec<(usize, Weak<Crew>)>> = Mutex::new(Vec::new());
         let n_threads = n_threads.max(1);
         if n_threads == 1 {
-            return Ok(Self { workers: None, n_threads });
+            return Ok(Self { crew: None, n_threads });
         }
-        let default = default_count();
-        let workers = if n_threads > default {
-            build(n_threads - 1)?
-        } else if let Some(shared) = SHARED.get() {
-            shared.clone()
-        } else {
-            let built = build(default - 1)?;
-            SHARED.get_or_init(|| built).clone()
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.retain(|(_, crew)| crew.strong_count() > 0);
+        let ready = shared.iter().find(|(n, _)| *n == n_threads).and_then(|(_, c)| c.upgrade());
+        let crew = match ready {
+            Some(crew) => crew,
+            None => {
+                let crew = Arc::new(Crew::new(n_threads - 1)?);
+                shared.push((n_threads, Arc::downgrade(&crew)));
+                crew
+            }
         };
-        Ok(Self { workers: Some(workers), n_threads })
+        Ok(Self { crew: Some(crew), n_threads })
     }
 
     pub(crate) const fn n_threads(&self) -> usize {
         self.n_threads
     }
-}
-
-fn build(n_workers: usize) -> Result<Arc<rayon::ThreadPool>, rayon::ThreadPoolBuildError> {
-    let builder = rayon::ThreadPoolBuilder::new().num_threads(n_workers);
-    builder.thread_name(|i| format!("ort-worker-{i}")).build().map(Arc::new)
 }
 
 impl fmt::Debug for Pool {
@@ -72,26 +72,12 @@ impl Threads for ScopedThreads<'_> {
     }
 
     fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync)) {
-        let Some(workers) = self.pool.workers.as_ref().filter(|_| n > 1) else {
-            return (0..n).for_each(part);
-        };
-        // Whoever is free takes the next part; the caller starts at once and needs nobody.
-        let next = AtomicUsize::new(0);
-        let take = || {
-            loop {
-                let i = next.fetch_add(1, Ordering::Relaxed);
-                if i >= n {
-                    return;
-                }
-                part(i);
+        match &self.pool.crew {
+            Some(crew) if n > 1 => {
+                crew.for_each(n, part, &|body| scoped(self.providers, body));
             }
-        };
-        workers.in_place_scope(|scope| {
-            for _ in 1..self.pool.n_threads.min(n) {
-                scope.spawn(|_| scoped(self.providers, &mut || take()));
-            }
-            take();
-        });
+            _ => (0..n).for_each(part),
+        }
     }
 }
 
@@ -106,7 +92,16 @@ pub(crate) fn scoped(providers: &[Arc<dyn ExecutionProvider>], body: &mut dyn Fn
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU32;
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    fn assert_each_once(threads: &dyn Threads, n: usize) {
+        let done: Vec<AtomicU32> = (0..n).map(|_| AtomicU32::new(0)).collect();
+        threads.for_each(n, &|i| {
+            done[i].fetch_add(1, Ordering::Relaxed);
+        });
+        assert!(done.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+    }
 
     #[test]
     fn every_part_is_done_once_with_any_number_of_threads() {
@@ -114,14 +109,61 @@ mod tests {
             let pool = Pool::new(n_threads).unwrap();
             let threads = ScopedThreads { pool: &pool, providers: &[] };
             assert_eq!(threads.count(), n_threads);
-            for n in [0, 1, 2, 7, 100] {
-                let done: Vec<AtomicU32> = (0..n).map(|_| AtomicU32::new(0)).collect();
-                threads.for_each(n, &|i| {
-                    done[i].fetch_add(1, Ordering::Relaxed);
-                });
-                assert!(done.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+            for n in [0, 1, 2, 7, 100, 10_000] {
+                assert_each_once(&threads, n);
             }
         }
+    }
+
+    #[test]
+    fn callers_at_once_share_the_helpers() {
+        for n_threads in [2, 4] {
+            let pool = Pool::new(n_threads).unwrap();
+            std::thread::scope(|scope| {
+                for caller in 0..6 {
+                    let threads = ScopedThreads { pool: &pool, providers: &[] };
+                    scope.spawn(move || {
+                        (0..300).for_each(|n| assert_each_once(&threads, n + caller))
+                    });
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn parts_may_have_parts() {
+        let pool = Pool::new(3).unwrap();
+        let threads = ScopedThreads { pool: &pool, providers: &[] };
+        for _ in 0..100 {
+            threads.for_each(20, &|i| assert_each_once(&threads, i));
+        }
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller_and_harms_nobody_else() {
+        let pool = Pool::new(2).unwrap();
+        let threads = ScopedThreads { pool: &pool, providers: &[] };
+        for n in 0..200 {
+            let fail = |i| {
+                if i == n % 50 {
+                    resume_unwind(Box::new("part"));
+                }
+            };
+            let result = catch_unwind(AssertUnwindSafe(|| threads.for_each(50, &fail)));
+            assert_eq!(result.unwrap_err().downcast_ref(), Some(&"part"));
+            assert_each_once(&threads, 50);
+        }
+    }
+
+    #[test]
+    fn pools_of_a_size_are_one_and_end_with_the_last() {
+        // A size that no other test asks for.
+        let (one, other) = (Pool::new(6).unwrap(), Pool::new(6).unwrap());
+        let crew = |pool: &Pool| pool.crew.as_ref().map(Arc::downgrade).unwrap();
+        let shared = crew(&one);
+        assert!(shared.ptr_eq(&crew(&other)));
+        drop((one, other));
+        assert!(shared.upgrade().is_none());
     }
 
     #[test]

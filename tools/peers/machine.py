@@ -23,7 +23,7 @@ def describe(cli: str, packages: list[str]) -> str:
         f"commit {first_line(['git', '-C', HERE, 'rev-parse', '--short', 'HEAD']) or 'unknown'}",
         *versions,
     ]
-    return "; ".join(parts)
+    return "; ".join(filter(None, parts))
 
 
 def cpu_model() -> str:

@@ -27,9 +27,45 @@ fn json_has_these_keys() {
     assert_eq!(keys(&json), KEYS);
     assert!(json["runs"].as_u64().unwrap() >= 3);
     assert!(json["p10_ms"].as_f64().unwrap() <= json["p99_ms"].as_f64().unwrap());
+}
+
+const OPERATOR_KEYS: [&str; 11] = [
+    "bound",
+    "bytes",
+    "calls",
+    "flops",
+    "gflops",
+    "kernel",
+    "ms",
+    "operator",
+    "share",
+    "share_of_bound",
+    "share_of_peak",
+];
+
+#[test]
+fn json_tells_of_operators_and_nodes_when_asked() {
+    let data = format!("{}/test_data_set_0", folder("silero_vad"));
+    let common = ["bench", &model("silero_vad"), "--inputs", &data, "--seconds", "0.01", "--json"];
     let with_ops = ort_cli(common.into_iter().chain(["--ops"])).json();
-    assert_eq!(with_ops.as_object().unwrap().len(), KEYS.len() + 1);
-    assert_eq!(keys(&with_ops["ops"][0]), ["calls", "ms", "op_type", "variant"]);
+    assert_eq!(with_ops.as_object().unwrap().len(), KEYS.len() + 2);
+    assert_eq!(keys(&with_ops["peak"]), ["gbytes_per_s", "gflops"]);
+    let with_nodes = ort_cli(common.into_iter().chain(["--nodes=2"])).json();
+    assert_eq!(with_nodes.as_object().unwrap().len(), KEYS.len() + 3);
+    for json in [&with_ops, &with_nodes] {
+        let operators = json["operators"].as_array().unwrap();
+        assert!(operators.iter().all(|operator| keys(operator) == OPERATOR_KEYS));
+        let sum = |key: &str| operators.iter().map(|row| row[key].as_f64().unwrap()).sum::<f64>();
+        assert!((sum("share") - 1.0).abs() < 0.01, "shares are of the whole");
+        assert!(sum("flops") > 0.0 && sum("bytes") > 0.0);
+    }
+    let nodes = with_nodes["nodes"].as_array().unwrap();
+    assert_eq!(nodes.len(), 2);
+    assert!(nodes[0]["ms"].as_f64().unwrap() >= nodes[1]["ms"].as_f64().unwrap());
+    let more = ["attributes", "inputs", "node", "nodes", "outputs"];
+    let mut expected: Vec<&str> = OPERATOR_KEYS.into_iter().chain(more).collect();
+    expected.sort_unstable();
+    assert_eq!(keys(&nodes[0]), expected);
 }
 
 #[test]
@@ -58,9 +94,12 @@ fn options_and_onnx_runtimes_keys_choose_level_threads_and_instructions() {
 fn people_get_a_table() {
     let data = format!("{}/test_data_set_0", folder("silero_vad"));
     let path = model("silero_vad");
-    let called = ort_cli(["bench", &path, "--inputs", &data, "--seconds", "0.01", "--ops"]);
+    let called =
+        ort_cli(["bench", &path, "--inputs", &data, "--seconds", "0.01", "--ops", "--nodes"]);
     assert_eq!((called.code, called.stderr.as_str()), (Some(0), ""));
-    for text in ["p50", "GFLOP/s", "operator", "LSTM", "share"] {
+    for text in
+        ["p50", "GFLOP/s", "operator", "LSTM", "share", "peak", "of peak", "node", "1x512x128"]
+    {
         assert!(called.stdout.contains(text), "{text} is not in\n{}", called.stdout);
     }
 }

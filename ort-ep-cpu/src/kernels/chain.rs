@@ -16,15 +16,16 @@ use smallvec::SmallVec;
 
 use super::unary::Function;
 use super::{Compiled, Compiler, KernelDef, op};
-use crate::operation::{Combiner, Operation, long};
-use crate::pieces::{Rows, map};
+use crate::operation::{Combiner, Operand, Operation, long};
+use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef { claim, compile };
 
 /// A chain of more operators than this is cut: the session asks again where it ends.
 const MAX_LINKS: usize = 32;
 
-/// A chain; its input 0 is what goes through, and has the shape of the result.
+/// A chain; its input 0 is what goes through, and has the shape of the result. Operators can have it
+/// as their other operand, too: each piece is kept until all of them are done.
 #[derive(Debug)]
 struct ChainKernel {
     isa: Isa,
@@ -35,7 +36,7 @@ struct ChainKernel {
 #[derive(Clone, Copy, Debug)]
 enum Link {
     Unary(Function),
-    /// `y ∘ b`, or `b ∘ y`: `b` is this input.
+    /// `y ∘ b`, or `b ∘ y`: `b` is this input, and of input 0 what it was at first.
     Binary {
         operation: Operation,
         input: usize,
@@ -88,10 +89,10 @@ fn claim(graph: &Graph, root: NodeId) -> Option<Claim> {
     }
     nodes.reverse();
     others.reverse();
-    let is_read_again = others.contains(&through);
+    others.retain(|other| *other != through);
     let inputs = std::iter::once(through).chain(others).collect();
-    let in_place = if is_read_again { SmallVec::new() } else { SmallVec::from_elem((0, 0), 1) };
-    Some(Claim { nodes, inputs, outputs: graph.node(root).outputs.clone(), in_place })
+    let (outputs, in_place) = (graph.node(root).outputs.clone(), SmallVec::from_elem((0, 0), 1));
+    Some(Claim { nodes, inputs, outputs, in_place })
 }
 
 /// The link that computes `value`, if nobody else wants it.
@@ -154,15 +155,17 @@ fn compile(compiler: &mut Compiler<'_>) -> Compiled {
     if claim.nodes.len() < 2 {
         return Ok(None);
     }
-    let mut input = 0;
+    let mut n_inputs = 1;
     let mut through = claim.inputs[0];
     let mut links = Vec::with_capacity(claim.nodes.len());
     for &id in &claim.nodes {
         let node = graph.node(id);
         links.push(match link(graph, id).ok_or_else(|| foreign(&node.op_type))? {
             Link::Binary { operation, .. } => {
-                input += 1;
                 let is_before = node.inputs[0] != through;
+                let other = node.inputs[if is_before { 0 } else { 1 }];
+                let input = if other == claim.inputs[0] { 0 } else { n_inputs };
+                n_inputs += usize::from(input > 0);
                 Link::Binary { operation, input, is_before }
             }
             unary => unary,
@@ -200,18 +203,33 @@ impl Kernel for ChainKernel {
         };
         let mut others: SmallVec<[&[f32]; MAX_LINKS]> = SmallVec::new();
         for link in &self.links {
-            if let Link::Binary { input, .. } = *link {
-                others.push(operand(io.inputs, input)?);
+            match *link {
+                Link::Unary(_) | Link::Binary { input: 0, .. } => {}
+                Link::Binary { input, .. } => others.push(operand(io.inputs, input)?),
             }
         }
+        let is_read_again =
+            self.links.iter().any(|link| matches!(link, Link::Binary { input: 0, .. }));
         let y = TensorViewMut::into_slice(io.outputs[0].tensor(DType::F32, &state.shape)?)?;
         let cost = Rows::ELEMENTS.cost * self.links.len();
         Rows { cost, ..Rows::ELEMENTS }.for_each(io.threads, y, |start, y| {
             let mut combiner = Combiner::new(self.isa);
+            let mut kept = [0.0; PIECE];
             for (i, y) in y.chunks_mut(PIECE).enumerate() {
                 let start = start + i * PIECE;
-                let x = x.map(|x| &x[start..][..y.len()]);
-                map(x, y, |at, y| self.piece(state, &others, (start + at, y), &mut combiner));
+                let kept = &mut kept[..y.len()];
+                let x: &[f32] = match x {
+                    Some(x) => {
+                        y.copy_from_slice(&x[start..][..y.len()]);
+                        &x[start..][..y.len()]
+                    }
+                    None if is_read_again => {
+                        kept.copy_from_slice(y);
+                        kept
+                    }
+                    None => &[],
+                };
+                self.piece(state, (x, &others), (start, y), &mut combiner);
             }
         });
         Ok(())
@@ -230,11 +248,11 @@ fn operand(inputs: Inputs<'_>, index: usize) -> Result<&[f32], KernelError> {
 }
 
 impl ChainKernel {
-    /// All links over a piece that begins at an element of the result.
+    /// All links over a piece that begins at an element of the result, and was `x`.
     fn piece(
         &self,
         state: &State,
-        others: &[&[f32]],
+        (x, others): (&[f32], &[&[f32]]),
         (start, y): (usize, &mut [f32]),
         combiner: &mut Combiner,
     ) {
@@ -242,6 +260,11 @@ impl ChainKernel {
         for (link, runs) in self.links.iter().zip(&state.runs) {
             match (*link, runs) {
                 (Link::Unary(function), _) => function.apply(self.isa, y),
+                (Link::Binary { operation, input: 0, is_before }, _) => {
+                    let (y_now, x) = (Operand::InPlace, Operand::Row(x));
+                    let (a, b) = if is_before { (x, y_now) } else { (y_now, x) };
+                    combiner.run(operation, y, a, b);
+                }
                 (Link::Binary { operation, is_before, .. }, Some(runs)) => {
                     let other = others.next();
                     let operands = if is_before { [other, None] } else { [None, other] };
@@ -255,85 +278,11 @@ impl ChainKernel {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
-    use ort_ep::ExecutionProvider;
-    use ort_tensor::{Output, Tensor, Value, ValueView};
-
-    use super::*;
-    use crate::case::{Packs, StdThreads, floats};
-    use crate::{CpuOptions, CpuProvider};
-
-    /// The values that a graph computes, and how many nodes each step took.
-    fn run(graph: &Graph, options: CpuOptions, n_threads: usize) -> (Vec<Tensor>, Vec<usize>) {
-        let provider = CpuProvider::new(options).unwrap();
-        let mut values: HashMap<ValueId, Tensor> = HashMap::new();
-        for id in graph.value_ids().filter(|&id| graph.producer(id).is_none()) {
-            let shape = graph.fact(id).shape().unwrap();
-            values.insert(id, graph.constant(id).cloned().unwrap_or_else(|| floats(&shape)));
-        }
-        let mut claims: Vec<Claim> = Vec::new();
-        for id in graph.topological_order().unwrap().into_iter().rev() {
-            if !claims.iter().any(|claim| claim.nodes.contains(&id)) {
-                claims.push(provider.claim(graph, id).unwrap());
-            }
-        }
-        for claim in claims.iter().rev() {
-            let kernel = provider.compile(graph, claim, &mut Packs).unwrap();
-            let y = compute(&*kernel, claim, &values, n_threads);
-            values.insert(claim.outputs[0].unwrap(), y);
-        }
-        let outputs = graph.outputs().iter().map(|id| values[id].clone()).collect();
-        (outputs, claims.iter().rev().map(|claim| claim.nodes.len()).collect())
-    }
-
-    fn compute(
-        kernel: &dyn Kernel,
-        claim: &Claim,
-        values: &HashMap<ValueId, Tensor>,
-        n_threads: usize,
-    ) -> Tensor {
-        let inputs: Vec<&Tensor> = claim.inputs.iter().flatten().map(|id| &values[id]).collect();
-        let shapes: Vec<&[usize]> = inputs.iter().map(|tensor| tensor.shape()).collect();
-        let prepared = kernel.prepare(&shapes).unwrap();
-        let mut views: Vec<_> =
-            inputs.iter().map(|tensor| Some(ValueView::Tensor(tensor.view()))).collect();
-        let threads = &StdThreads(n_threads);
-        let mut data = inputs[0].as_slice::<f32>().unwrap().to_vec();
-        let mut output = Output::free();
-        if claim.nodes.len() > 1 && claim.in_place.contains(&(0, 0)) {
-            views[0] = None;
-            let view = TensorViewMut::from_slice(inputs[0].shape(), &mut data).unwrap();
-            output = Output::in_place(view, 0);
-        }
-        let mut outputs = [output];
-        let inputs_of_run = Inputs::new(&views);
-        let mut io = Io { inputs: inputs_of_run, outputs: &mut outputs, scratch: &mut [], threads };
-        kernel.run(&prepared, &mut io).unwrap();
-        let [output] = outputs;
-        match output.into_value() {
-            Some(Value::Tensor(tensor)) => tensor,
-            _ => Tensor::from_slice(inputs[0].shape(), &data).unwrap(),
-        }
-    }
-
-    fn assert_chained(text: &str, n_nodes: &[usize]) {
-        let graph = Graph::parse(text, &ort_ops::registry()).unwrap();
-        for isa in Isa::all() {
-            let isa = isa.name().parse().unwrap();
-            let options = CpuOptions { isa, max_threads: Some(3), ..CpuOptions::default() };
-            let (expected, _) = run(&graph, CpuOptions { fuses: false, ..options }, 1);
-            for n_threads in 1..=3 {
-                let (found, steps) = run(&graph, options, n_threads);
-                assert_eq!(found, expected, "{isa:?}, {n_threads} threads");
-                assert_eq!(steps, n_nodes);
-            }
-        }
-    }
+    use crate::steps::assert_steps;
 
     #[test]
     fn a_chain_gives_the_bits_of_its_operators() {
-        assert_chained(
+        assert_steps(
             "graph(x: float[3,40,211], c: float[40,1], u: float[3,40,211]) -> (y) {
                half = const float[] 0.5
                low = const float[] -1
@@ -350,21 +299,24 @@ mod tests {
 
     #[test]
     fn what_goes_through_can_be_an_operand_again() {
-        assert_chained(
+        assert_steps(
             "graph(x: float[5,7]) -> (y, z) {
                s = Sigmoid-13 (x)
                y = Mul-14 (x, s)
                a = Mul-14 (y, y)
-               b = Neg-13 (a)
-               z = Tanh-13 (b)
+               b = Sub-14 (y, a)
+               c = Tanh-13 (b)
+               d = Div-14 (c, y)
+               e = Sub-14 (d, x)
+               z = Add-14 (y, e)
              }",
-            &[2, 3],
+            &[2, 6],
         );
     }
 
     #[test]
     fn a_chain_ends_where_a_value_is_wanted_or_a_shape_changes() {
-        assert_chained(
+        assert_steps(
             "graph(x: float[1,3], u: float[2,3]) -> (b, d, z) {
                a = Neg-13 (x)
                b = Abs-13 (a)
@@ -381,6 +333,6 @@ mod tests {
     #[test]
     fn long_chains_are_cut() {
         let text: String = (0..40).map(|i| format!("v{} = Neg-13 (v{i})\n", i + 1)).collect();
-        assert_chained(&format!("graph(v0: float[9]) -> (v40) {{ {text} }}"), &[8, 32]);
+        assert_steps(&format!("graph(v0: float[9]) -> (v40) {{ {text} }}"), &[8, 32]);
     }
 }

@@ -72,13 +72,17 @@ pub(crate) fn op<T: Operator>(graph: &Graph, id: NodeId) -> Option<&T> {
 macro_rules! named {
     ($isa:expr => $kernel:literal: $avx512:literal, $avx2:literal, $generic:literal) => {
         match $isa {
-            ort_kernels::Isa::Avx512(_) => concat!($kernel, "/", $avx512),
+            ort_kernels::Isa::Amx(_) | ort_kernels::Isa::Avx512(_) => concat!($kernel, "/", $avx512),
             ort_kernels::Isa::Avx2(_) => concat!($kernel, "/", $avx2),
             ort_kernels::Isa::Generic => concat!($kernel, "/", $generic),
         }
     };
+    // Which products are faster on matrix tiles depends on their size.
     ($isa:expr => $kernel:literal: tile) => {
-        named!($isa => $kernel: "avx512_14x32", "avx2_6x16", "generic")
+        match $isa {
+            ort_kernels::Isa::Amx(_) => concat!($kernel, "/amx_32x32 or avx512_14x32"),
+            isa => named!(isa => $kernel: "avx512_14x32", "avx2_6x16", "generic"),
+        }
     };
     ($isa:expr => $kernel:literal) => { named!($isa => $kernel: "avx512", "avx2", "generic") };
 }
@@ -103,9 +107,11 @@ kernels! {
     byte_matmul,
     byte_pool,
     concat,
+    conv_transpose,
+    // What ends a convolution is not the start of a chain.
+    nchwc_conv,
     chain,
     conv,
-    conv_transpose,
     embed_layer_norm,
     gemm,
     layer_norm,
@@ -113,7 +119,6 @@ kernels! {
     nchwc_pool,
     nchwc_reorder,
     nchwc_upsample,
-    nchwc_conv,
     pool,
     quantize,
     reduce,

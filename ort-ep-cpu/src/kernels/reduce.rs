@@ -2,7 +2,8 @@
 //! the greatest.
 //!
 //! Seen as `[outer, n, inner]`, rows of `n` are reduced one by one where `inner` is 1; else rows of
-//! `inner` are combined, one after the other.
+//! `inner` are combined, one after the other. Where `n·inner` is large, it is cut into pieces of one
+//! size, which threads share, and what they give is reduced in turn.
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use ort_ops::ops::reduce::{Form, Reduce};
 use ort_tensor::{DType, Shape, TensorViewMut, n_elements};
 
 use super::{Compiled, Compiler, KernelDef};
+use crate::cpu::floats;
 use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
@@ -48,13 +50,32 @@ enum Axes {
     From(usize),
 }
 
+/// How elements become one, but for what is done to that at the end.
+#[derive(Clone, Copy, Debug)]
+enum Fold {
+    Sum,
+    Max,
+    SumOfSquares,
+}
+
+/// The elements of pieces: whatever the number of threads, so that sums stay the same.
+const PIECE: usize = 1 << 16;
+
+/// `[outer, n, inner]`, of which so many rows of `n` are a piece.
+#[derive(Clone, Copy, Debug)]
+struct Lanes {
+    n: usize,
+    inner: usize,
+    piece: usize,
+}
+
 /// What a shape signature makes of it.
 #[derive(Debug)]
 struct State {
     /// The shape of the result.
     shape: Shape,
-    /// `[n, inner]`; `None` if only `eval` can do it.
-    lanes: Option<[usize; 2]>,
+    /// `None` if only `eval` can do it.
+    lanes: Option<Lanes>,
 }
 
 fn compile(compiler: &mut Compiler<'_>) -> Compiled {
@@ -104,24 +125,44 @@ fn of_pool(compiler: &Compiler<'_>) -> Option<(Combine, Axes, bool)> {
 }
 
 impl Combine {
-    /// The reduction of a row.
-    fn row(self, isa: Isa, x: &[f32]) -> f32 {
+    /// The fold of elements, and the fold of what that gives.
+    fn folds(self) -> [Fold; 2] {
         match self {
-            Self::Sum => vec::sum(isa, x),
-            Self::Mean => vec::sum(isa, x) / x.len() as f32,
-            Self::Max => vec::max(isa, x),
-            Self::SumOfSquares => vec::sum_of_squares(isa, x),
-            Self::Norm => vec::sum_of_squares(isa, x).sqrt(),
+            Self::Sum | Self::Mean => [Fold::Sum; 2],
+            Self::Max => [Fold::Max; 2],
+            Self::SumOfSquares | Self::Norm => [Fold::SumOfSquares, Fold::Sum],
         }
     }
 
-    /// The reductions of the columns of `x`: `[n, y.len()]`, whose rows begin `stride` apart.
-    fn rows(self, isa: Isa, x: &[f32], stride: usize, y: &mut [f32]) {
+    /// What is done to folds of `n` elements.
+    fn finish(self, isa: Isa, n: usize, y: &mut [f32]) {
+        match self {
+            Self::Mean => vec::div_scalar(isa, y, n as f32),
+            Self::Norm => y.iter_mut().for_each(|y| *y = y.sqrt()),
+            Self::Sum | Self::Max | Self::SumOfSquares => {}
+        }
+    }
+}
+
+impl Fold {
+    fn row(self, isa: Isa, x: &[f32]) -> f32 {
+        match self {
+            Self::Sum => vec::sum(isa, x),
+            Self::Max => vec::max(isa, x),
+            Self::SumOfSquares => vec::sum_of_squares(isa, x),
+        }
+    }
+
+    /// The columns of `x`: `[n, y.len()]`, whose rows begin `stride` apart.
+    fn columns(self, isa: Isa, x: &[f32], stride: usize, y: &mut [f32]) {
+        if let ([y], 1) = (&mut *y, stride) {
+            *y = self.row(isa, x);
+            return;
+        }
         let len = y.len();
         let rows = x.chunks(stride).map(|row| &row[..len]);
-        let n = rows.len();
         match self {
-            Self::Sum | Self::Mean => {
+            Self::Sum => {
                 y.fill(0.0);
                 rows.for_each(|row| vec::add(isa, y, row));
             }
@@ -129,16 +170,47 @@ impl Combine {
                 y.fill(f32::NEG_INFINITY);
                 rows.for_each(|row| vec::greatest(isa, y, row));
             }
-            Self::SumOfSquares | Self::Norm => {
+            Self::SumOfSquares => {
                 y.fill(0.0);
                 rows.for_each(|row| each(y, row, |y, x| y + x * x));
             }
         }
-        match self {
-            Self::Mean => vec::div_scalar(isa, y, n as f32),
-            Self::Norm => y.iter_mut().for_each(|y| *y = y.sqrt()),
-            Self::Sum | Self::Max | Self::SumOfSquares => {}
+    }
+}
+
+impl Lanes {
+    fn new(n: usize, inner: usize) -> Self {
+        let piece = (PIECE / inner.max(1)).max(1);
+        Self { n, inner, piece: if n < 2 * piece { n } else { piece } }
+    }
+
+    fn n_pieces(self) -> usize {
+        self.n.div_ceil(self.piece.max(1))
+    }
+
+    /// The fold of each column of each piece: `y` is `[outer, n_pieces, inner]`.
+    fn fold(self, isa: Isa, fold: Fold, x: &[f32], (start, y): (usize, &mut [f32])) {
+        let Self { n, inner, piece } = self;
+        if inner == 1 && piece == n {
+            let rows = x[start * n..].chunks_exact(n);
+            return y.iter_mut().zip(rows).for_each(|(y, x)| *y = fold.row(isa, x));
         }
+        let (mut at, mut rest) = (start, y);
+        while !rest.is_empty() {
+            let (index, column) = (at / inner, at % inner);
+            let (outer, first) = (index / self.n_pieces(), index % self.n_pieces() * piece);
+            let x = &x[(outer * n + first) * inner..][..piece.min(n - first) * inner];
+            let (columns, after) = rest.split_at_mut(rest.len().min(inner - column));
+            fold.columns(isa, &x[column..], inner, columns);
+            at += columns.len();
+            rest = after;
+        }
+    }
+
+    /// A cache line of columns at least.
+    fn shares(self) -> Rows {
+        let len = self.inner.min(64);
+        Rows { len, cost: self.piece.saturating_mul(len).max(8) }
     }
 }
 
@@ -176,37 +248,36 @@ impl Kernel for ReduceKernel {
         let is_one_block = axes().take(end).skip(first).all(|(dim, is)| is || dim == 1);
         let is_empty = x.contains(&0);
         let product = |dims| n_elements(dims).unwrap_or(0);
-        let lanes = [product(&x[first..end]), product(&x[end..])];
+        let lanes = Lanes::new(product(&x[first..end]), product(&x[end..]));
         let lanes = (is_one_block && !is_empty).then_some(lanes);
-        Ok(Prepared::new(State { shape, lanes }))
+        let n_bytes = lanes.filter(|lanes| lanes.n_pieces() > 1).map_or(0, |lanes| {
+            product(&x[..first]) * lanes.n_pieces() * lanes.inner * size_of::<f32>()
+        });
+        Ok(Prepared::new(State { shape, lanes }).with_scratch(n_bytes))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let State { shape, lanes } = prepared.state()?;
-        let &Some([n, inner]) = lanes else { return Ok(self.op.eval(io.inputs, io.outputs)?) };
+        let &Some(lanes) = lanes else { return Ok(self.op.eval(io.inputs, io.outputs)?) };
         let x = io.inputs.tensor(0)?.as_slice::<f32>()?;
         let y = TensorViewMut::into_slice(io.outputs[0].tensor(DType::F32, shape)?)?;
-        if inner == 1 {
-            let rows = Rows { len: 1, cost: n.max(8) };
-            rows.for_each(io.threads, y, |start, y| {
-                for (y, x) in y.iter_mut().zip(x[start * n..].chunks_exact(n)) {
-                    *y = self.combine.row(self.isa, x);
-                }
+        let (isa, combine) = (self.isa, self.combine);
+        let [fold, fold_again] = combine.folds();
+        if lanes.n_pieces() == 1 {
+            lanes.shares().for_each(io.threads, y, |start, y| {
+                lanes.fold(isa, fold, x, (start, y));
+                combine.finish(isa, lanes.n, y);
             });
             return Ok(());
         }
-        // A cache line of columns at least, and not past the end of a block.
-        let rows = Rows { len: inner.min(64), cost: n.saturating_mul(inner.min(64)) };
-        rows.for_each(io.threads, y, |start, mut y| {
-            let mut at = start;
-            while !y.is_empty() {
-                let (block, column) = (at / inner, at % inner);
-                let (columns, rest) = y.split_at_mut(y.len().min(inner - column));
-                let block = &x[block * n * inner..][..n * inner];
-                self.combine.rows(self.isa, &block[column..], inner, columns);
-                at += columns.len();
-                y = rest;
-            }
+        let folds = floats(io.scratch);
+        lanes.shares().for_each(io.threads, folds, |start, folds| {
+            lanes.fold(isa, fold, x, (start, folds));
+        });
+        let of_folds = Lanes { n: lanes.n_pieces(), inner: lanes.inner, piece: lanes.n_pieces() };
+        of_folds.shares().for_each(io.threads, y, |start, y| {
+            of_folds.fold(isa, fold_again, folds, (start, y));
+            combine.finish(isa, lanes.n, y);
         });
         Ok(())
     }
@@ -245,6 +316,18 @@ mod tests {
                     old("ReduceL2").check(ulps(1));
                     old("ReduceSumSquare").check(exact);
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_are_reduced_in_turn() {
+        let cases: [(&[usize], &[i64]); 3] =
+            [(&[300_000], &[0]), (&[2, 70_000, 3], &[1]), (&[3, 2, 131_073], &[1, 2])];
+        for (shape, axes) in cases {
+            for name in ["ReduceSum", "ReduceMax", "ReduceMean", "ReduceL2", "ReduceSumSquare"] {
+                let case = Case::new(name, 11).attr("axes", Attr::Ints(axes.to_vec()));
+                case.input(integers(shape)).check(ulps(1));
             }
         }
     }

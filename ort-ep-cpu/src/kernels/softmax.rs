@@ -1,7 +1,8 @@
-//! Softmax and LogSoftmax in f32. Contiguous lanes are computed where they are; others are gathered
-//! a cache line's worth of lanes at a time.
+//! Softmax and LogSoftmax in f32. Contiguous lanes are computed where they are, and a few side by
+//! side are gathered. Many side by side are columns: first the greatest and the total of each, which
+//! threads share column by column, then the result, which they share row by row.
 
-use ort_ep::{Claim, Io, Kernel, KernelError, Prepared};
+use ort_ep::{Claim, Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::{Graph, NodeId};
 use ort_kernels::vec;
 use ort_ops::infer::normalize_axis;
@@ -9,13 +10,13 @@ use ort_ops::ops::softmax::{Form, Softmax};
 use ort_tensor::{DType, n_elements};
 
 use super::{Compiled, Compiler, KernelDef, op};
-use crate::cpu::{Cpu, Team};
+use crate::cpu::{Cpu, Team, floats};
 use crate::pieces::{Rows, first_and_output};
 
 pub(super) const DEF: KernelDef = KernelDef { claim, compile };
 
-/// Lanes that are gathered together: those that share a cache line.
-const GATHERED: usize = 16;
+/// Fewer lanes than this side by side are gathered: less than a cache line.
+const FEW: usize = 16;
 /// What an element costs, in multiply-adds.
 const COST: usize = 16;
 
@@ -64,22 +65,86 @@ impl SoftmaxKernel {
         }
     }
 
-    /// The lanes of a block, `[len, inner]`, some at a time through `gathered`: `[some][len]`.
+    /// All lanes of a block, `[len, inner]`, through `gathered`: `[inner][len]`.
     fn block(&self, lanes: Lanes, x: Option<&[f32]>, y: &mut [f32], gathered: &mut [f32]) {
         let Lanes { len, inner } = lanes;
-        for first in (0..inner).step_by(GATHERED) {
-            let n = GATHERED.min(inner - first);
-            let gathered = &mut gathered[..n * len];
-            for (i, from) in x.unwrap_or(y).chunks_exact(inner).enumerate() {
-                let to = gathered[i..].iter_mut().step_by(len);
-                to.zip(&from[first..first + n]).for_each(|(to, from)| *to = *from);
-            }
-            gathered.chunks_exact_mut(len).for_each(|lane| self.lane(lane));
-            for (i, to) in y.chunks_exact_mut(inner).enumerate() {
-                let from = gathered[i..].iter().step_by(len);
-                to[first..first + n].iter_mut().zip(from).for_each(|(to, from)| *to = *from);
-            }
+        let gathered = &mut gathered[..inner * len];
+        for (i, from) in x.unwrap_or(y).chunks_exact(inner).enumerate() {
+            let to = gathered[i..].iter_mut().step_by(len);
+            to.zip(from).for_each(|(to, from)| *to = *from);
         }
+        gathered.chunks_exact_mut(len).for_each(|lane| self.lane(lane));
+        for (i, to) in y.chunks_exact_mut(inner).enumerate() {
+            let from = gathered[i..].iter().step_by(len);
+            to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+        }
+    }
+
+    /// Lanes side by side, where they are. For each set of columns the scratch holds their greatest
+    /// elements, then what finishes them.
+    fn columns(
+        &self,
+        lanes: Lanes,
+        (x, y): (Option<&[f32]>, &mut [f32]),
+        scratch: &mut [f32],
+        threads: &dyn Threads,
+    ) {
+        let (Lanes { len, inner }, isa) = (lanes, self.cpu.isa);
+        let (set, n_sets) = lanes.sets();
+        let from = x.unwrap_or(y);
+        let cost = len.saturating_mul(set).saturating_mul(COST);
+        Rows { len: 2 * set, cost }.for_each(threads, scratch, |start, scratch| {
+            for (i, scratch) in (start / (2 * set)..).zip(scratch.chunks_exact_mut(2 * set)) {
+                let (block, first) = (i / n_sets, i % n_sets * set);
+                let n = set.min(inner - first);
+                let (greatest, total) = scratch.split_at_mut(set);
+                let (greatest, total) = (&mut greatest[..n], &mut total[..n]);
+                let x = &from[block * len * inner..][..len * inner];
+                vec::column_totals(isa, &x[first..], inner, greatest, total);
+                total.iter_mut().for_each(|total| *total = self.finishing(*total));
+            }
+        });
+        let (scratch, cost) = (&*scratch, inner.saturating_mul(COST));
+        Rows { len: inner, cost }.for_each(threads, y, |start, y| {
+            for (row, y) in (start / inner..).zip(y.chunks_exact_mut(inner)) {
+                if let Some(x) = x {
+                    y.copy_from_slice(&x[row * inner..][..inner]);
+                }
+                let sets = scratch.chunks_exact(2 * set).skip(row / len * n_sets);
+                for (y, set_of) in y.chunks_mut(set).zip(sets) {
+                    let (greatest, finishing) = set_of.split_at(set);
+                    self.row(y, greatest, finishing);
+                }
+            }
+        });
+    }
+
+    /// What a row is multiplied by, or what is taken from it, given the total of its column.
+    fn finishing(&self, total: f32) -> f32 {
+        match self.op.form {
+            Form::LogSoftmax => total.ln(),
+            Form::Softmax | Form::Hardmax => 1.0 / total,
+        }
+    }
+
+    /// A row of columns.
+    fn row(&self, y: &mut [f32], greatest: &[f32], finishing: &[f32]) {
+        let isa = self.cpu.isa;
+        match self.op.form {
+            Form::LogSoftmax => {
+                vec::sub(isa, y, &greatest[..y.len()]);
+                vec::sub(isa, y, &finishing[..y.len()]);
+            }
+            Form::Softmax | Form::Hardmax => vec::softmax_of_columns(isa, y, greatest, finishing),
+        }
+    }
+}
+
+impl Lanes {
+    /// The columns that are looked at together, and how often that is done in a block.
+    fn sets(self) -> (usize, usize) {
+        let set = self.inner.clamp(1, vec::MAX_COLUMNS);
+        (set, self.inner.div_ceil(set))
     }
 }
 
@@ -92,8 +157,16 @@ impl Kernel for SoftmaxKernel {
             true => Lanes { len: product(&x[axis..]), inner: 1 },
             false => Lanes { len: x[axis], inner: product(&x[axis + 1..]) },
         };
-        let gathered = if lanes.inner > 1 { lanes.len * GATHERED.min(lanes.inner) } else { 0 };
-        Ok(Prepared::new(lanes).with_scratch(self.cpu.scratch_bytes(gathered)))
+        let n_bytes = match lanes.inner {
+            0 | 1 => 0,
+            inner if inner < FEW => self.cpu.scratch_bytes(lanes.len * inner),
+            inner => {
+                let (set, n_sets) = lanes.sets();
+                let n_blocks = product(x).checked_div(lanes.len * inner).unwrap_or(0);
+                n_blocks * n_sets * 2 * set * size_of::<f32>()
+            }
+        };
+        Ok(Prepared::new(lanes).with_scratch(n_bytes))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
@@ -115,9 +188,13 @@ impl Kernel for SoftmaxKernel {
             });
             return Ok(());
         }
+        if inner >= FEW {
+            self.columns(lanes, (x, y), floats(io.scratch), io.threads);
+            return Ok(());
+        }
         let n_blocks = y.len() / rows.len;
-        let team = Team::new(io.threads, n_blocks);
-        let team = team.with_scratch(io.scratch, len * GATHERED.min(inner));
+        let team = Team::new(io.threads, n_blocks).if_worth(n_blocks.saturating_mul(rows.cost));
+        let team = team.with_scratch(io.scratch, rows.len);
         team.run(y.chunks_exact_mut(rows.len).enumerate(), |(i, y), gathered| {
             let x = x.map(|x| &x[i * y.len()..][..y.len()]);
             self.block(lanes, x, y, gathered);
@@ -143,7 +220,7 @@ mod tests {
 
     #[test]
     fn lanes_of_any_distance_sum_to_one() {
-        let cases: [(&[usize], i64); 9] = [
+        let cases: [(&[usize], i64); 11] = [
             (&[1], 0),
             (&[7, 1], 1),
             (&[3, 1000], -1),
@@ -153,6 +230,8 @@ mod tests {
             (&[40, 333], 0),
             (&[0, 5], 1),
             (&[600, 301], 1),
+            (&[2, 70, 20, 30], 1),
+            (&[1, 300, 700], 1),
         ];
         for (shape, axis) in cases {
             for version in [1, 13] {
@@ -168,7 +247,13 @@ mod tests {
     fn infinities_and_nan_spoil_their_lane_only() {
         let (inf, nan) = (f32::INFINITY, f32::NAN);
         let x = [1.0, nan, 2.0, -inf, 1.0, 0.5, inf, 1.0, 0.0, -inf, -inf, -inf];
-        let x = Tensor::from_slice(&[4, 3], &x).unwrap();
-        Case::new("Softmax", 13).input(x).check(relative(ERROR));
+        let rows = Tensor::from_slice(&[4, 3], &x).unwrap();
+        Case::new("Softmax", 13).input(rows).check(relative(ERROR));
+        let repeated: Vec<f32> = x.iter().flat_map(|x| [*x; 20]).collect();
+        for name in ["Softmax", "LogSoftmax"] {
+            let columns = Tensor::from_slice(&[4, 3, 20], &repeated).unwrap();
+            let case = Case::new(name, 13).attr("axis", Attr::Int(1));
+            case.input(columns).check(relative(ERROR));
+        }
     }
 }

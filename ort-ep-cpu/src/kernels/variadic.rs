@@ -20,6 +20,9 @@ pub(super) const DEF: KernelDef = KernelDef::one(compile);
 /// The elements of a result that operands are combined with in turn.
 const PIECE: usize = 2048;
 
+/// As many operands stay on the stack.
+const FEW: usize = 32;
+
 #[derive(Debug)]
 struct VariadicKernel {
     isa: Isa,
@@ -51,7 +54,7 @@ fn compile(compiler: &mut Compiler<'_>) -> Compiled {
 /// The operands of a run; the one that the result holds already has no elements of its own.
 struct Operands<'a> {
     runs: &'a [Runs<1>],
-    data: SmallVec<[Option<&'a [f32]>; 8]>,
+    data: SmallVec<[Option<&'a [f32]>; FEW]>,
 }
 
 impl Operands<'_> {

@@ -5,6 +5,8 @@
 //!
 //! - **Dense**: a product, weights [o, c·t] packed once by [`pack_a`](crate::gemm_f32::pack_a) as
 //!   A, [`Columns`] of the image as B, made panel by panel and never stored; see [`Columns`].
+//!   With few filters, [`Direct`] reads the image where it stands instead, and to few positions
+//!   [`Narrow`] makes lanes of filters; for the same bits.
 //! - **Depthwise**, one input channel a group: [`Depthwise`] computes rows of a plane directly.
 //! - **Pooling**: [`Pool`], in the same way.
 //!
@@ -13,12 +15,16 @@
 mod axis;
 mod columns;
 mod depthwise;
+pub mod direct;
+pub mod narrow;
 mod pool;
 mod window;
 
 pub use axis::Axis;
 pub use columns::Columns;
 pub use depthwise::Depthwise;
+pub use direct::Direct;
+pub use narrow::Narrow;
 pub(crate) use pool::{Max, Sum};
 pub use pool::{Pool, PoolKind};
 pub(crate) use window::Fold;

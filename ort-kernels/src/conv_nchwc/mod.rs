@@ -28,8 +28,10 @@
 //! stay in the first ▸ *lines*, the rows of a chunk ▸ tiles of adjacent positions. A convolution of
 //! 1×1 without padding and strides has one long line.
 
+mod layout;
 mod line;
 mod run;
+mod tiled;
 #[cfg(target_arch = "x86_64")]
 #[macro_use]
 mod tiles;
@@ -37,6 +39,7 @@ mod tiles;
 use crate::conv_f32::Axis;
 use crate::{Activation, Isa};
 use line::{Line, MAX_BLOCK};
+pub use tiled::{Size, Tiling};
 
 /// How inputs and filters lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,3 +123,5 @@ pub fn suited(isa: Isa, block: usize) -> Isa {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tiled_tests;

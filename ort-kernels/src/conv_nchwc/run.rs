@@ -67,7 +67,9 @@ impl Conv<'_> {
         let [rows, width] = [self.axes[0].output, self.axes[1].output];
         let n_positions = (rows * width).max(1);
         let per_position = match self.form {
-            Form::Depthwise => return n_positions,
+            // Nothing is read twice, unless by the activation.
+            Form::Depthwise if self.activation.as_clamp().is_some() => return n_positions,
+            Form::Depthwise => 2 * self.block,
             _ => self.x.len() / n_positions + sizes.most * self.block,
         };
         let bytes = CHUNK.max(sizes.most * sizes.filter_len * size_of::<f32>());
@@ -139,7 +141,7 @@ impl Conv<'_> {
 }
 
 /// One long row, where every output is the input at the same place.
-fn flattened(axes: [Axis; 2]) -> [Axis; 2] {
+pub(super) fn flattened(axes: [Axis; 2]) -> [Axis; 2] {
     let [height, width] = &axes;
     if !axes.iter().all(Axis::is_pointwise) {
         return axes;

@@ -1,12 +1,13 @@
 //! Every form against the contract, literally: one chain of multiply-adds, bit for bit.
 
-use super::{Conv, Form, Start, best, suited, variant};
+use super::{Conv, Form, Size, Start, best, suited, variant};
 use crate::conv_f32::Axis;
 use crate::isa::GENERIC_FMA;
 use crate::{Activation, Isa};
+use std::ops::Range;
 
 /// Seeded numbers in [−1, 1).
-fn numbers(count: usize, seed: u32) -> Vec<f32> {
+pub(super) fn numbers(count: usize, seed: u32) -> Vec<f32> {
     let mut state = seed.wrapping_mul(2_654_435_761) | 1;
     let next = || {
         state ^= state << 13;
@@ -17,14 +18,20 @@ fn numbers(count: usize, seed: u32) -> Vec<f32> {
     std::iter::repeat_with(next).take(count).collect()
 }
 
-fn axis(input: usize, kernel: usize, stride: usize, dilation: usize, pad: [usize; 2]) -> Axis {
+pub(super) fn axis(
+    input: usize,
+    kernel: usize,
+    stride: usize,
+    dilation: usize,
+    pad: [usize; 2],
+) -> Axis {
     let output = (input + pad[0] + pad[1] - (kernel - 1) * dilation - 1) / stride + 1;
     Axis { input, output, kernel, stride, dilation, pad }
 }
 
 /// Sizes that reach every path: one long row, no interior, both edges, strides and dilations,
 /// every length of a tile.
-fn planes() -> Vec<[Axis; 2]> {
+pub(super) fn planes() -> Vec<[Axis; 2]> {
     let mut planes: Vec<_> =
         (1..=20).map(|n| [axis(1, 1, 1, 1, [0; 2]), axis(n, 1, 1, 1, [0; 2])]).collect();
     planes.extend([
@@ -42,21 +49,21 @@ fn planes() -> Vec<[Axis; 2]> {
 }
 
 /// One case: `inputs` are blocks of Blocks, planes of Planes.
-struct Case {
-    isa: Isa,
+pub(super) struct Case {
+    pub(super) isa: Isa,
     block: usize,
     form: Form,
     inputs: usize,
     filters: usize,
-    axes: [Axis; 2],
-    x: Vec<f32>,
-    w: Vec<f32>,
+    pub(super) axes: [Axis; 2],
+    pub(super) x: Vec<f32>,
+    pub(super) w: Vec<f32>,
     bias: Vec<f32>,
-    y: Vec<f32>,
+    pub(super) y: Vec<f32>,
 }
 
 impl Case {
-    fn new(
+    pub(super) fn new(
         isa: Isa,
         block: usize,
         form: Form,
@@ -119,7 +126,12 @@ impl Case {
         sum
     }
 
-    fn expected(&self, has_bias: bool, is_sum: bool, activation: Activation) -> Vec<f32> {
+    pub(super) fn expected(
+        &self,
+        has_bias: bool,
+        is_sum: bool,
+        activation: Activation,
+    ) -> Vec<f32> {
         let [height, width] = [self.axes[0].output, self.axes[1].output];
         let one = |(i, &y): (usize, &f32)| {
             let (lane, position) = (i % self.block, i / self.block);
@@ -135,10 +147,33 @@ impl Case {
 
     /// Computed in two ranges of positions.
     fn found(&self, has_bias: bool, is_sum: bool, activation: Activation) -> Vec<f32> {
+        let conv = self.conv(has_bias, is_sum, activation);
+        self.by_parts(is_sum, |positions, pieces| conv.run(positions, pieces))
+    }
+
+    /// What two calls of `run` make of y.
+    pub(super) fn by_parts(
+        &self,
+        is_sum: bool,
+        mut run: impl FnMut(Range<usize>, &mut [&mut [f32]]),
+    ) -> Vec<f32> {
         let mut y = if is_sum { self.y.clone() } else { vec![f32::NAN; self.y.len()] };
         let positions = self.axes[0].output * self.axes[1].output;
         let cut = positions / 3;
-        let conv = Conv {
+        let pieces = y.chunks_exact_mut((positions * self.block).max(1));
+        let (mut front, mut back): (Vec<_>, Vec<_>) =
+            pieces.map(|piece| piece.split_at_mut(cut * self.block)).unzip();
+        run(0..cut, &mut front);
+        run(cut..positions, &mut back);
+        y
+    }
+
+    pub(super) fn size(&self) -> Size {
+        Size { axes: self.axes, inputs: self.inputs, filters: self.filters }
+    }
+
+    pub(super) fn conv(&self, has_bias: bool, is_sum: bool, activation: Activation) -> Conv<'_> {
+        Conv {
             isa: self.isa,
             block: self.block,
             form: self.form,
@@ -147,13 +182,7 @@ impl Case {
             w: &self.w,
             start: Start { bias: has_bias.then_some(&self.bias), is_sum },
             activation,
-        };
-        let pieces = y.chunks_exact_mut((positions * self.block).max(1));
-        let (mut front, mut back): (Vec<_>, Vec<_>) =
-            pieces.map(|piece| piece.split_at_mut(cut * self.block)).unzip();
-        conv.run(0..cut, &mut front);
-        conv.run(cut..positions, &mut back);
-        y
+        }
     }
 
     fn check(&self, has_bias: bool, is_sum: bool, activation: Activation) {

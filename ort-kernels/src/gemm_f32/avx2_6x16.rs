@@ -2,8 +2,8 @@
 
 use super::{FOUR, LINE, Left, Start, Tile, Variant};
 use crate::Avx2;
-use crate::isa::prefetch;
 use crate::isa::x86::{load8 as load, store8 as store};
+use crate::isa::{SECOND_LEVEL, prefetch};
 use std::arch::x86_64::{
     _mm256_fmadd_ps as fmadd, _mm256_max_ps as max, _mm256_min_ps as min, _mm256_set1_ps as splat,
     _mm256_setzero_ps as zero,

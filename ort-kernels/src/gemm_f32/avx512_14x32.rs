@@ -2,8 +2,8 @@
 
 use super::{FOUR, LINE, Left, Start, Tile, Variant};
 use crate::Avx512;
-use crate::isa::prefetch;
 use crate::isa::x86::{load16 as load, store16 as store};
+use crate::isa::{SECOND_LEVEL, prefetch};
 use std::arch::x86_64::{
     _mm512_fmadd_ps as fmadd, _mm512_max_ps as max, _mm512_min_ps as min, _mm512_set1_ps as splat,
     _mm512_setzero_ps as zero,

@@ -88,6 +88,9 @@ impl<B: Panels> Gemm<'_, B> {
     /// The elements of scratch [`Gemm::run`] needs for a region of `rows` rows.
     #[must_use]
     pub fn scratch_len(&self, rows: usize) -> usize {
+        if self.is_tiled() {
+            return self.tiled_scratch_len(rows);
+        }
         let packed_a = match self.a {
             Lhs::Strided { .. } => rows.min(self.block_rows()) * self.k,
             Lhs::Packed(_) => 0,
@@ -105,6 +108,9 @@ impl<B: Panels> Gemm<'_, B> {
             && let Some(b) = self.b.as_rows()
         {
             return self.run_few(region, (a, *alpha), &b, c);
+        }
+        if self.is_tiled() {
+            return self.run_on_tiles(region, c, scratch);
         }
         let (b_panels, packed) = from_line(scratch).split_at_mut(PANELS * self.panel_len());
         let panels = match self.a {
@@ -278,7 +284,7 @@ fn most_columns(row_stride: usize) -> usize {
 }
 
 /// Scratch from its first cache line on.
-fn from_line(scratch: &mut [f32]) -> &mut [f32] {
+pub(super) fn from_line(scratch: &mut [f32]) -> &mut [f32] {
     let skipped = scratch.as_ptr().align_offset(LINE * size_of::<f32>());
     &mut scratch[skipped.min(LINE)..]
 }

@@ -11,6 +11,8 @@
 //! [`Avx2`](crate::Avx2) agree. `Generic` rounds the product too where the target has no fused
 //! multiply-add. α is multiplied into A first. Error: at most `γ(k+1)·Σ|α·a·b|`, γ(j) =
 //! j·u/(1 − j·u).
+//! [`Amx`](crate::Amx) computes large products on [`tiles`](crate::tiles), in another order and with
+//! an error of its own.
 //!
 //! **Edges.** `k = 0` gives `act(Start)`. NaN and infinities follow IEEE 754; nothing is skipped.
 //!
@@ -44,9 +46,11 @@
 
 mod block;
 mod interleave;
+mod merge_rows;
 mod pack;
 mod rows;
 mod step;
+mod tiled;
 #[cfg(target_arch = "x86_64")]
 #[macro_use]
 mod tiles;
@@ -124,3 +128,5 @@ pub fn variant(isa: crate::Isa) -> Variant {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tiled_tests;

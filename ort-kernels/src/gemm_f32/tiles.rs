@@ -57,7 +57,7 @@ macro_rules! packed {
         let (a, mut next) = ($a.as_chunks::<R>().0, $tile.next.as_ptr());
         for (a, b) in a.as_chunks::<FOUR>().0.iter().zip($fours) {
             for _ in 0..$tile.lines {
-                prefetch(next);
+                prefetch::<SECOND_LEVEL>(next);
                 next = next.wrapping_add(LINE);
             }
             for k in 0..FOUR {

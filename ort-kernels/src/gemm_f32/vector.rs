@@ -2,7 +2,7 @@
 //! packed.
 
 use super::{LINE, Matrix};
-use crate::isa::{mul_add, prefetch};
+use crate::isa::{SECOND_LEVEL, mul_add, prefetch};
 
 /// Rows of B that pass over C together, so that C is read and written once for all of them.
 const TOGETHER: usize = 8;
@@ -60,7 +60,7 @@ fn add_rows<const FMA: bool>(
         let mut sums = *c;
         for t in 0..TOGETHER {
             let b = &rows[t].as_chunks::<LINE>().0[i];
-            prefetch(b.as_ptr().wrapping_add(ahead));
+            prefetch::<SECOND_LEVEL>(b.as_ptr().wrapping_add(ahead));
             for j in 0..LINE {
                 sums[j] = mul_add::<FMA>(factors[t], b[j], sums[j]);
             }

@@ -1,10 +1,12 @@
 //! The choice of an instruction set.
 
-use super::{Avx2, Avx512, Avx512Vnni, GENERIC_FMA};
+use super::{Amx, Avx2, Avx512, Avx512Vnni, GENERIC_FMA};
 
 /// The instruction set kernels are chosen for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isa {
+    /// What AVX-512 has, and eight tiles of 16 by 16 sums.
+    Amx(Amx),
     /// 16 lanes of f32, 32 registers.
     Avx512(Avx512),
     /// 8 lanes of f32, 16 registers.
@@ -17,15 +19,15 @@ impl Isa {
     /// The best instruction set of this machine.
     #[must_use]
     pub fn best() -> Self {
-        let avx512 = Avx512::detect().map(Self::Avx512);
-        avx512.or_else(|| Avx2::detect().map(Self::Avx2)).unwrap_or(Self::Generic)
+        Self::all().next().unwrap_or(Self::Generic)
     }
 
-    /// The set named `avx512`, `avx2` or `generic`; `None` for another name or if the machine lacks
+    /// The set named `amx`, `avx512`, `avx2` or `generic`; `None` for another name or if the machine lacks
     /// it.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         match name {
+            "amx" => Amx::detect().map(Self::Amx),
             "avx512" => Avx512::detect().map(Self::Avx512),
             "avx2" => Avx2::detect().map(Self::Avx2),
             "generic" => Some(Self::Generic),
@@ -35,23 +37,34 @@ impl Isa {
 
     /// Every instruction set this machine has, best first.
     pub fn all() -> impl Iterator<Item = Self> {
-        ["avx512", "avx2", "generic"].into_iter().filter_map(Self::by_name)
+        ["amx", "avx512", "avx2", "generic"].into_iter().filter_map(Self::by_name)
     }
 
     /// The name `by_name` takes.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::Amx(_) => "amx",
             Self::Avx512(_) => "avx512",
             Self::Avx2(_) => "avx2",
             Self::Generic => "generic",
         }
     }
 
-    /// The AVX-512 token, if kernels for it may be chosen.
+    /// The AMX token, if kernels for it may be chosen.
+    #[must_use]
+    pub fn amx(self) -> Option<Amx> {
+        match self {
+            Self::Amx(token) => Some(token),
+            _ => None,
+        }
+    }
+
+    /// The AVX-512 token, if kernels for it may be chosen; AMX includes AVX-512.
     #[must_use]
     pub fn avx512(self) -> Option<Avx512> {
         match self {
+            Self::Amx(token) => Some(token.into()),
             Self::Avx512(token) => Some(token),
             _ => None,
         }
@@ -67,9 +80,8 @@ impl Isa {
     #[must_use]
     pub fn avx2(self) -> Option<Avx2> {
         match self {
-            Self::Avx512(token) => Some(token.into()),
             Self::Avx2(token) => Some(token),
-            Self::Generic => None,
+            _ => self.avx512().map(Avx2::from),
         }
     }
 
@@ -78,11 +90,17 @@ impl Isa {
     #[must_use]
     pub fn flops_per_cycle(self) -> usize {
         match self {
-            Self::Avx512(_) => 2 * 2 * 16,
+            Self::Amx(_) | Self::Avx512(_) => 2 * 2 * 16,
             Self::Avx2(_) => 2 * 2 * 8,
             Self::Generic if GENERIC_FMA => 2 * 2 * 4,
             Self::Generic => 2 * 4,
         }
+    }
+}
+
+impl From<Amx> for Isa {
+    fn from(token: Amx) -> Self {
+        Self::Amx(token)
     }
 }
 

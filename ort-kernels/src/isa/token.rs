@@ -8,6 +8,10 @@ pub struct Avx512(());
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Avx512Vnni(Avx512);
 
+/// Proof that this machine runs what [`Avx512`] proves, and multiplies matrices of bfloat16 (AMX).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Amx(Avx512);
+
 /// Proof that this machine runs AVX2, FMA and F16C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Avx2(());
@@ -36,6 +40,18 @@ impl Avx512Vnni {
     }
 }
 
+impl Amx {
+    /// The token, if this machine has the instructions and the system permits them.
+    #[must_use]
+    pub fn detect() -> Option<Self> {
+        #[cfg(target_arch = "x86_64")]
+        if super::amx::is_permitted() {
+            return Avx512::detect().map(Self);
+        }
+        None
+    }
+}
+
 impl Avx2 {
     /// The token, if this machine has the instructions.
     #[must_use]
@@ -51,6 +67,13 @@ impl Avx2 {
 impl From<Avx512Vnni> for Avx512 {
     /// The features of `Avx512Vnni` include those of `Avx512`.
     fn from(Avx512Vnni(token): Avx512Vnni) -> Self {
+        token
+    }
+}
+
+impl From<Amx> for Avx512 {
+    /// The features of `Amx` include those of `Avx512`.
+    fn from(Amx(token): Amx) -> Self {
         token
     }
 }

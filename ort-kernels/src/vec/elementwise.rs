@@ -5,21 +5,21 @@ use crate::isa::mul_add;
 use std::f32::consts::FRAC_1_SQRT_2;
 
 per_isa! {
-    /// `min(max(x, min), max)`.
+    /// `min(max(x, min), max)`. Exact.
     pub fn clip<FMA>(x: &mut [f32], min: f32, max: f32) {
         for x in x {
             *x = formula::clamp(*x, min, max);
         }
     }
 
-    /// `x` if `x ≥ 0`, else `alpha·x`.
+    /// `x` if `x ≥ 0`, else `alpha·x`. Error: at most 0.5 ulp.
     pub fn leaky_relu<FMA>(x: &mut [f32], alpha: f32) {
         for x in x {
             *x = if *x < 0.0 { alpha * *x } else { *x };
         }
     }
 
-    /// `min(max(alpha·x + beta, 0), 1)`.
+    /// `min(max(alpha·x + beta, 0), 1)`. Error: at most `2⁻²⁴·(1 + |beta|)`.
     pub fn hard_sigmoid<FMA>(x: &mut [f32], alpha: f32, beta: f32) {
         for x in x {
             *x = formula::clamp(mul_add::<FMA>(alpha, *x, beta), 0.0, 1.0);
@@ -29,7 +29,22 @@ per_isa! {
     /// `x·min(max(x/6 + 1/2, 0), 1)`. Error: at most 3·2⁻²⁴·|x|; −∞ gives NaN.
     pub fn hard_swish<FMA>(x: &mut [f32]) {
         for x in x {
-            *x *= formula::clamp(mul_add::<FMA>(*x, 1.0 / 6.0, 0.5), 0.0, 1.0);
+            *x = formula::hard_swish::<FMA>(*x);
+        }
+    }
+
+    /// `scale·max(x, 0) + shift`, rounded after the product and after the sum.
+    pub fn scaled_relu<FMA>(x: &mut [f32], scale: f32, shift: f32) {
+        for x in x {
+            *x = formula::clamp(*x, 0.0, f32::INFINITY) * scale + shift;
+        }
+    }
+
+    /// `scale·HardSwish(x) + shift`, of what [`hard_swish`] gives, rounded after the product and
+    /// after the sum.
+    pub fn scaled_hard_swish<FMA>(x: &mut [f32], scale: f32, shift: f32) {
+        for x in x {
+            *x = formula::hard_swish::<FMA>(*x) * scale + shift;
         }
     }
 

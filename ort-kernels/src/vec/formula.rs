@@ -30,6 +30,12 @@ pub(crate) fn clamp(x: f32, low: f32, high: f32) -> f32 {
     if x > high { high } else { x }
 }
 
+/// `x·min(max(x/6 + 1/2, 0), 1)`.
+#[inline(always)]
+pub(super) fn hard_swish<const FMA: bool>(x: f32) -> f32 {
+    x * clamp(mul_add::<FMA>(x, 1.0 / 6.0, 0.5), 0.0, 1.0)
+}
+
 /// `eˣ`, 0 below −104, infinite above 88.73.
 ///
 /// `x = n·ln 2 + r`, `eʳ = 1 + r + r²·q(r)`: degree 4 on |r| ≤ 0.347, relative error 3.1e−9. The

@@ -3,13 +3,14 @@
 //! They work in place; [`map`] reads from elsewhere. Element-wise functions give each element the
 //! same result wherever it stands, so callers may cut rows as they like. NaN stays NaN unless a
 //! function says otherwise. Error bounds are in units in the last place of the true value and
-//! measured by the tests; denormal results are exact to that bound only while denormals are not
-//! flushed.
+//! measured by the tests; while denormals are flushed, errors may be greater by 2⁻¹²⁵, twice the
+//! least normal number.
 
 mod arithmetic;
 mod elementwise;
 mod formula;
 mod norm;
+mod recurrent;
 mod reduce;
 mod softmax;
 
@@ -19,12 +20,14 @@ pub use arithmetic::{
     mul_scalar, sub, sub_from, sub_from_scalar, sub_scalar,
 };
 pub use elementwise::{
-    clip, erf, exp, gelu, gelu_tanh, hard_sigmoid, hard_swish, leaky_relu, sigmoid, silu, tanh,
+    clip, erf, exp, gelu, gelu_tanh, hard_sigmoid, hard_swish, leaky_relu, scaled_hard_swish,
+    scaled_relu, sigmoid, silu, tanh,
 };
 pub(crate) use formula::clamp;
 pub use norm::{Moments, layer_norm, rms_norm, scale_and_shift};
+pub use recurrent::{gru_cell, lstm_cell};
 pub use reduce::{dot, greater, less, max, sum, sum_of_squared_deviations, sum_of_squares};
-pub use softmax::{log_softmax, softmax};
+pub use softmax::{MAX_COLUMNS, column_totals, log_softmax, softmax, softmax_of_columns};
 
 /// Elements that [`map`] copies before it works on them: 4 KiB, which stay in the first-level
 /// cache.

@@ -1,9 +1,14 @@
-//! Softmax of a row.
+//! Softmax of a row, and of columns that lie side by side.
 
 use super::formula;
-use super::reduce::fold;
+use super::reduce::{fold, greater};
 use crate::Isa;
 use crate::vec::{max, sum};
+
+/// The most columns that [`column_totals`] takes: 1 KiB of each row.
+pub const MAX_COLUMNS: usize = 256;
+/// Rows whose exponentials are one term of a total.
+const CHUNK: usize = 32;
 
 /// `x[i] = e^(x[i] − max) / Σ e^(x[j] − max)`.
 ///
@@ -24,6 +29,54 @@ pub fn log_softmax(isa: Isa, x: &mut [f32]) {
 }
 
 per_isa! {
+    /// `greatest[j] = max_i x[i·stride + j]` and `total[j] = Σ_i e^(x[i·stride + j] − greatest[j])`,
+    /// over all rows `i` that begin in `x`: what the softmax of a column is made of. A column with
+    /// NaN or +∞, or nothing but −∞, has a total of NaN. Error of a total: at most `n/32 + 34` ulp
+    /// for `n` rows.
+    ///
+    /// # Panics
+    /// If there are more than [`MAX_COLUMNS`], `stride` is 0, or a row or `total` is shorter than
+    /// `greatest`.
+    pub fn column_totals<FMA>(
+        x: &[f32],
+        stride: usize,
+        greatest: &mut [f32],
+        total: &mut [f32],
+    ) {
+        let n = greatest.len();
+        greatest.fill(f32::NEG_INFINITY);
+        for row in x.chunks(stride) {
+            for (greatest, x) in greatest.iter_mut().zip(&row[..n]) {
+                *greatest = greater(*greatest, *x);
+            }
+        }
+        total.fill(0.0);
+        for rows in x.chunks(CHUNK * stride) {
+            let mut terms = [0.0; MAX_COLUMNS];
+            let terms = &mut terms[..n];
+            for row in rows.chunks(stride) {
+                for ((term, x), greatest) in terms.iter_mut().zip(&row[..n]).zip(&*greatest) {
+                    *term += formula::exp::<FMA>(x - greatest);
+                }
+            }
+            for (total, term) in total[..n].iter_mut().zip(terms) {
+                *total += *term;
+            }
+        }
+    }
+
+    /// `x[j] = e^(x[j] − greatest[j])·factors[j]`: a row of the softmax of columns, if the factors
+    /// are the reciprocals of their totals. Edge cases as of [`softmax`].
+    ///
+    /// # Panics
+    /// If `greatest` or `factors` is shorter than the row.
+    pub fn softmax_of_columns<FMA>(x: &mut [f32], greatest: &[f32], factors: &[f32]) {
+        let n = x.len();
+        for ((x, greatest), factor) in x.iter_mut().zip(&greatest[..n]).zip(&factors[..n]) {
+            *x = formula::exp::<FMA>(*x - greatest) * factor;
+        }
+    }
+
     fn exp_of_difference<FMA>(x: &mut [f32], subtrahend: f32) {
         for x in x {
             *x = formula::exp::<FMA>(*x - subtrahend);

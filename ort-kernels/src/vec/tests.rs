@@ -1,39 +1,68 @@
 //! Measured error bounds and edge cases.
 
 use super::*;
-use crate::Isa;
+use crate::{Activation, FlushDenormals, Isa};
 
 /// A prime, so that the sweep meets every exponent with changing mantissas.
 const STRIDE: usize = 1021;
 
-/// The greatest error of `f` in units in the last place of the true value, over a sweep of all
-/// finite f32, and where it is. Where the truth overflows, infinity is right.
-fn worst(f: impl Fn(&mut [f32]), truth: impl Fn(f64) -> f64) -> (f64, f32) {
-    let bits = (0..=u32::MAX).step_by(STRIDE);
-    let xs: Vec<f32> = bits.map(f32::from_bits).filter(|x| x.is_finite()).collect();
-    let mut ys = xs.clone();
-    f(&mut ys);
-    let mut worst = (0.0, 0.0);
-    for (&x, &y) in xs.iter().zip(&ys) {
-        let error = ulps(y, truth(f64::from(x)));
-        if error > worst.0 || error.is_nan() {
-            worst = (error, x);
-        }
-    }
-    worst
+/// Where errors are measured: four million f32 of all signs and exponents, denormals included.
+struct Sweep {
+    xs: Vec<f32>,
 }
 
-/// The distance of `y` from `truth` in units in the last place of `truth` as an f32.
-#[expect(clippy::cast_possible_truncation, reason = "the f32 nearest to the truth")]
-fn ulps(y: f32, truth: f64) -> f64 {
-    let nearest = truth as f32;
-    if nearest == y {
-        // Within half a unit, and infinity where that is the truth.
-        return 0.0;
+/// A function and its truth.
+struct Measured<'a> {
+    name: &'a str,
+    f: &'a dyn Fn(Isa, &mut [f32]),
+    truth: &'a dyn Fn(f64) -> f64,
+    /// In what errors are measured, given operand and truth.
+    unit: fn(f64, f64) -> f64,
+    /// The greatest error.
+    bound: f64,
+}
+
+impl Sweep {
+    fn new() -> Self {
+        let bits = (0..=u32::MAX).step_by(STRIDE);
+        Self { xs: bits.map(f32::from_bits).filter(|x| x.is_finite()).collect() }
     }
+
+    /// Measures a function on every instruction set, while denormals are kept and while they are
+    /// not: what is less than the least normal number is then zero, as an operand, on the way and
+    /// as a result. Slopes are less than 2 there, so twice that number is allowed on top.
+    fn check(&self, of: &Measured<'_>) {
+        let truths: Vec<f64> = self.xs.iter().map(|&x| (of.truth)(f64::from(x))).collect();
+        for (isa, is_flushed) in Isa::all().flat_map(|isa| [(isa, false), (isa, true)]) {
+            let mut ys = self.xs.clone();
+            let flushed = is_flushed.then(FlushDenormals::new);
+            (of.f)(isa, &mut ys);
+            drop(flushed);
+            let lost = if is_flushed { 2.0 * f64::from(f32::MIN_POSITIVE) } else { 0.0 };
+            for ((&x, &y), &truth) in self.xs.iter().zip(&ys).zip(&truths) {
+                let error = error(y, truth, lost) / (of.unit)(f64::from(x), truth);
+                let Measured { name, bound, .. } = of;
+                assert!(error <= *bound, "{name}({x}) is {y} for {isa:?}: {error} units off");
+            }
+        }
+    }
+}
+
+/// How far `y` is from `truth`, beyond `lost`. Where the truth overflows, infinity is right.
+#[expect(clippy::cast_possible_truncation, reason = "the f32 nearest to the truth")]
+fn error(y: f32, truth: f64, lost: f64) -> f64 {
+    if truth as f32 == y { 0.0 } else { ((f64::from(y) - truth).abs() - lost).max(0.0) }
+}
+
+/// A unit in the last place of the truth as an f32.
+fn ulp(_: f64, truth: f64) -> f64 {
     let exponent = (truth.abs().to_bits() >> 52).cast_signed() - 1023;
-    let unit = 2f64.powi(i32::try_from(exponent.max(-126) - 23).unwrap());
-    (f64::from(y) - truth).abs() / unit
+    2f64.powi(i32::try_from(exponent.max(-126) - 23).unwrap())
+}
+
+/// 2⁻²⁴·|x|, for functions that are x times a number between 0 and 1; and of denormals a unit.
+fn part_of_x(x: f64, _: f64) -> f64 {
+    (x.abs() * 2f64.powi(-24)).max(2f64.powi(-149))
 }
 
 /// `erf x` in f64, by a series of positive terms: relative error below 1e−14.
@@ -52,48 +81,46 @@ fn erf_f64(x: f64) -> f64 {
 
 #[test]
 fn elementary_functions_keep_their_bounds() {
-    for isa in Isa::all() {
-        let check = |name, bound, (error, x): (f64, f32)| {
-            assert!(error <= bound, "{name} for {isa:?}: {error} ulp at {x}");
-        };
-        check("exp", 1.0, worst(|x| exp(isa, x), f64::exp));
-        check("sigmoid", 2.2, worst(|x| sigmoid(isa, x), |x| 1.0 / (1.0 + (-x).exp())));
-        check("tanh", 1.3, worst(|x| tanh(isa, x), f64::tanh));
-        check("erf", 1.2, worst(|x| erf(isa, x), erf_f64));
-    }
-}
-
-/// `f(x) = x·g(x)` with g between 0 and 1: the greatest error over `|x|`, in units of 2⁻²⁴.
-fn worst_of_product(f: impl Fn(&mut [f32]), g: impl Fn(f64) -> f64) -> (f64, f32) {
-    let bits = (0..=u32::MAX).step_by(STRIDE);
-    let xs: Vec<f32> = bits.map(f32::from_bits).filter(|x| x.is_normal()).collect();
-    let mut ys = xs.clone();
-    f(&mut ys);
-    let error = |(&x, y): (&f32, f32)| {
-        let error = (f64::from(y) - f64::from(x) * g(f64::from(x))).abs() / f64::from(x).abs();
-        (error * 2f64.powi(24), x)
+    let sweep = Sweep::new();
+    let check = |name, bound, f: &dyn Fn(Isa, &mut [f32]), truth: &dyn Fn(f64) -> f64| {
+        sweep.check(&Measured { name, f, truth, unit: ulp, bound });
     };
-    let errors = xs.iter().zip(ys).map(error);
-    errors
-        .fold((0.0, 0.0), |worst, new| if new.0 > worst.0 || new.0.is_nan() { new } else { worst })
+    check("exp", 1.0, &exp, &f64::exp);
+    check("sigmoid", 2.2, &sigmoid, &|x| 1.0 / (1.0 + (-x).exp()));
+    check("tanh", 1.3, &tanh, &f64::tanh);
+    check("erf", 1.2, &erf, &erf_f64);
+    let slope = f64::from(0.01_f32);
+    let leaky = |x: f64| if x < 0.0 { slope * x } else { x };
+    check("leaky_relu", 0.5, &|isa, x| leaky_relu(isa, x, 0.01), &leaky);
+    check("clip", 0.0, &|isa, x| clip(isa, x, -0.5, 3.0), &|x| x.clamp(-0.5, 3.0));
 }
 
 #[test]
 fn gated_functions_keep_their_bounds() {
+    let sweep = Sweep::new();
+    let check = |name, bound, f: &dyn Fn(Isa, &mut [f32]), gate: &dyn Fn(f64) -> f64| {
+        sweep.check(&Measured { name, f, truth: &|x| x * gate(x), unit: part_of_x, bound });
+    };
     let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
-    let gelu_tanh_gate = |x: f64| sigmoid(1.595_769_121_605_731 * (x + 0.044_715 * x * x * x));
-    for isa in Isa::all() {
-        let check = |name, bound, (error, x): (f64, f32)| {
-            assert!(error <= bound, "{name} for {isa:?}: {error}·2⁻²⁴·|x| at {x}");
-        };
-        check("silu", 3.0, worst_of_product(|x| silu(isa, x, 1.0), sigmoid));
-        check("quick gelu", 3.0, worst_of_product(|x| silu(isa, x, 1.702), |x| sigmoid(1.702 * x)));
-        let gate = |x: f64| 0.5 * (1.0 + erf_f64(x / 2f64.sqrt()));
-        check("gelu", 3.0, worst_of_product(|x| gelu(isa, x), gate));
-        check("gelu_tanh", 4.0, worst_of_product(|x| gelu_tanh(isa, x), gelu_tanh_gate));
-        let gate = |x: f64| (x / 6.0 + 0.5).clamp(0.0, 1.0);
-        check("hard_swish", 3.0, worst_of_product(|x| hard_swish(isa, x), gate));
-    }
+    check("silu", 3.0, &|isa, x| silu(isa, x, 1.0), &sigmoid);
+    let factor = f64::from(1.702_f32);
+    check("quick gelu", 3.0, &|isa, x| silu(isa, x, 1.702), &|x| sigmoid(factor * x));
+    check("gelu", 3.0, &gelu, &|x| 0.5 * (1.0 + erf_f64(x / 2f64.sqrt())));
+    let gate = |x: f64| sigmoid(1.595_769_121_605_731 * (x + 0.044_715 * x * x * x));
+    check("gelu_tanh", 4.0, &gelu_tanh, &gate);
+    check("hard_swish", 3.0, &hard_swish, &|x| (x / 6.0 + 0.5).clamp(0.0, 1.0));
+}
+
+#[test]
+fn a_hard_sigmoid_is_off_by_a_unit_of_one() {
+    let [alpha, beta] = [0.2_f32, 0.5].map(f64::from);
+    Sweep::new().check(&Measured {
+        name: "hard_sigmoid",
+        f: &|isa, x| hard_sigmoid(isa, x, 0.2, 0.5),
+        truth: &|x| (alpha * x + beta).clamp(0.0, 1.0),
+        unit: |_, _| 2f64.powi(-24),
+        bound: 1.5,
+    });
 }
 
 /// The values of a function at −∞, −0, +0, +∞ and NaN.
@@ -125,6 +152,26 @@ fn edge_values_are_those_of_the_formula() {
             for (a, e) in actual.iter().zip(expected) {
                 let same = a.to_bits() == e.to_bits() || a.is_nan() && e.is_nan();
                 assert!(same, "{isa:?} case {i}: {actual:?}, not {expected:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn scaled_activations_have_the_bits_of_their_parts() {
+    let (scale, shift) = (-1.7, 0.3);
+    let bits = (0..=u32::MAX).step_by(64 * STRIDE);
+    let x: Vec<f32> = bits.map(f32::from_bits).collect();
+    for isa in Isa::all() {
+        for activation in [Activation::Relu, Activation::HardSwish] {
+            let [mut found, mut expected] = [x.clone(), x.clone()];
+            activation.scaled(scale, shift).unwrap().apply(isa, &mut found);
+            activation.apply(isa, &mut expected);
+            mul_scalar(isa, &mut expected, scale);
+            add_scalar(isa, &mut expected, shift);
+            for (found, expected) in found.iter().zip(expected) {
+                let same = found.to_bits() == expected.to_bits();
+                assert!(same || found.is_nan() && expected.is_nan(), "{activation:?} for {isa:?}");
             }
         }
     }
@@ -183,6 +230,31 @@ fn softmax_and_its_logarithm_are_the_formulas() {
         let mut y = x.clone();
         log_softmax(isa, &mut y);
         assert_close(&y, &log, 17.0);
+    }
+}
+
+#[test]
+fn columns_have_the_softmax_of_rows() {
+    for (n, stride, columns) in [(1, 1, 1), (70, 300, 256), (33, 19, 17), (5, 40, 0)] {
+        let x = integers(n * stride);
+        let mut lanes: Vec<Vec<f32>> =
+            (0..columns).map(|j| x[j..].iter().step_by(stride).copied().collect()).collect();
+        for isa in Isa::all() {
+            let mut y = x.clone();
+            let (mut greatest, mut factors) = (vec![f32::NAN; columns], vec![f32::NAN; columns]);
+            column_totals(isa, &x, stride, &mut greatest, &mut factors);
+            factors.iter_mut().for_each(|total| *total = 1.0 / *total);
+            y.chunks_exact_mut(stride)
+                .for_each(|row| softmax_of_columns(isa, &mut row[..columns], &greatest, &factors));
+            for (j, lane) in lanes.iter_mut().enumerate() {
+                lane.copy_from_slice(&x[j..].iter().step_by(stride).copied().collect::<Vec<_>>());
+                softmax(isa, lane);
+                let truth: Vec<f64> = lane.iter().map(|&x| f64::from(x)).collect();
+                let found: Vec<f32> = y[j..].iter().step_by(stride).copied().collect();
+                // Both have totals of at most 70 terms: 37 roundings here, 8 there, 3 after each.
+                assert_close(&found, &truth, 2.0 * (37.0 + 8.0 + 6.0));
+            }
+        }
     }
 }
 

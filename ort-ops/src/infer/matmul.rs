@@ -51,6 +51,19 @@ pub(crate) fn product_flops(k: Option<usize>, output: Option<&Fact>) -> u64 {
     terms.and_then(|n| u64::try_from(n).ok()).unwrap_or(0)
 }
 
+/// So many operations for each element.
+pub(crate) fn element_flops(n_operations: usize, fact: Option<&Fact>) -> u64 {
+    product_flops(Some(n_operations), fact) / 2
+}
+
+/// The two products of attention: for each score as many terms as a key has elements, and as many
+/// as a value has.
+pub(crate) fn attention_flops(scores: &Fact, key: &Fact, value: &Fact) -> u64 {
+    let size = |fact: &Fact| fact.dims().and_then(|dims| dims.last()?.known());
+    let n_terms = size(key).zip(size(value)).and_then(|(k, v)| k.checked_add(v));
+    product_flops(n_terms, Some(scores))
+}
+
 /// The number of elements of `axis` of the input at `index`, if it is known.
 pub(crate) fn known_dim(inputs: &Facts<'_>, index: usize, axis: usize) -> Option<usize> {
     inputs.get(index)?.dims()?.get(axis)?.known()

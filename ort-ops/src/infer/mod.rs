@@ -23,7 +23,7 @@ pub use known::{
     dims_product, folded, int_values, known_dims, known_shape, ranked_fact, tensor_fact, vector_len,
 };
 pub use map::map_types;
-pub(crate) use matmul::{known_dim, product_flops};
+pub(crate) use matmul::{attention_flops, element_flops, known_dim, product_flops};
 pub use matmul::{matmul_dims, matmul_shape};
 pub use reduce::{Axes, reduced_dims, reduced_fact};
 pub use scalar::{known_scalar, read_scalar};

@@ -6,7 +6,7 @@ use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Number, Output, TensorView, with_dtype};
 
 use crate::infer::{WindowAttrs, unravel};
-use crate::pool::{Pool, pool_fact};
+use crate::pool::{Pool, pool_fact, pool_flops};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -81,6 +81,10 @@ impl Operator for AveragePool {
             let found = Box::new(Fact::shaped(x.dtype(), x.shape()).ty);
             Err(OpError::InputType { index: 0, found })
         })
+    }
+
+    fn flops(&self, _inputs: &Facts<'_>, outputs: &[Fact]) -> u64 {
+        pool_flops(&self.window, outputs.first())
     }
 }
 

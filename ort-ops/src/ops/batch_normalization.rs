@@ -6,7 +6,7 @@ use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator, Tens
 use ort_tensor::{DType, Inputs, Output, n_elements};
 
 use crate::floats;
-use crate::infer::expect_dims;
+use crate::infer::{element_flops, expect_dims};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -115,6 +115,11 @@ impl Operator for BatchNormalization {
         }
         self.normalize(&mut y, inner, &given, &[scale?, b?]);
         floats::write(outputs, 0, x.dtype(), x.shape(), &y)
+    }
+
+    fn flops(&self, _inputs: &Facts<'_>, outputs: &[Fact]) -> u64 {
+        // A factor and a summand: what else there is, there is once a channel.
+        element_flops(2, outputs.first())
     }
 }
 

@@ -8,7 +8,7 @@ use ort_tensor::{Bool, DType, Inputs, Output, with_dtype};
 use crate::arithmetic::Arithmetic;
 use crate::broadcast::combine;
 use crate::elementwise::{dtype_of, only, unsupported};
-use crate::infer::{broadcast_facts, folded};
+use crate::infer::{broadcast_facts, element_flops, folded};
 
 /// A line is `Name: versions, check of the element type, the Rust types of those, |a, b| formula`.
 macro_rules! functions {
@@ -88,6 +88,10 @@ impl Operator for Binary {
 
     fn behaviour(&self) -> Behaviour {
         Behaviour { in_place: &[(0, 0), (1, 0)], ..Behaviour::default() }
+    }
+
+    fn flops(&self, _inputs: &Facts<'_>, outputs: &[Fact]) -> u64 {
+        element_flops(1, outputs.first())
     }
 }
 

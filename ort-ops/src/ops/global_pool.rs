@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Number, Output, Shape, TensorView, n_elements, with_dtype};
 
+use crate::infer::element_flops;
 use crate::ops::lp_pool::{norm, read_exponent};
 
 /// The definitions of this file.
@@ -104,6 +105,10 @@ impl Operator for GlobalPool {
             let found = Box::new(Fact::shaped(x.dtype(), x.shape()).ty);
             Err(OpError::InputType { index: 0, found })
         })
+    }
+
+    fn flops(&self, inputs: &Facts<'_>, _outputs: &[Fact]) -> u64 {
+        element_flops(1, inputs.get(0))
     }
 }
 

@@ -7,7 +7,7 @@ use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator, Tens
 use ort_tensor::{DType, Inputs, Output, Shape, n_elements};
 
 use crate::floats;
-use crate::infer::{broadcast_dims, normalize_axis};
+use crate::infer::{broadcast_dims, element_flops, normalize_axis};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
@@ -99,6 +99,11 @@ impl Operator for LayerNormalization {
             write_statistic(outputs, 1 + i, (self.stash_dtype, &shape), statistic, f64::NAN)?;
         }
         Ok(())
+    }
+
+    fn flops(&self, _inputs: &Facts<'_>, outputs: &[Fact]) -> u64 {
+        // Two passes for the moments, of one operation and three; one to scale and shift, of four.
+        element_flops(if self.is_centered { 8 } else { 4 }, outputs.first())
     }
 }
 

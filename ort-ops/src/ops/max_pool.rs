@@ -7,7 +7,7 @@ use ort_tensor::{DType, Inputs, Number, Output, with_dtype};
 
 use crate::channels_last::ChannelsLast;
 use crate::infer::{WindowAttrs, unravel};
-use crate::pool::{Pool, pool_fact};
+use crate::pool::{Pool, pool_fact, pool_flops};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
@@ -125,6 +125,10 @@ impl Operator for MaxPool {
             let found = Box::new(Fact::shaped(x.dtype(), x.shape()).ty);
             Err(OpError::InputType { index: 0, found })
         })
+    }
+
+    fn flops(&self, _inputs: &Facts<'_>, outputs: &[Fact]) -> u64 {
+        pool_flops(&self.window, outputs.first())
     }
 }
 

@@ -8,7 +8,7 @@ use ort_tensor::{DType, Inputs, Output, Shape};
 
 use super::layer_normalization::{standardize_rows, write_statistic};
 use crate::floats;
-use crate::infer::{broadcast_dims, expect_dims};
+use crate::infer::{broadcast_dims, element_flops, expect_dims};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
@@ -98,6 +98,11 @@ impl Operator for SkipLayerNormalization {
         let mean_of_nothing = if self.is_centered { f64::NAN } else { 0.0 };
         write_statistic(outputs, 1, (DType::F32, &shape), &rows.mean, mean_of_nothing)?;
         write_statistic(outputs, 2, (DType::F32, &shape), &rows.inv_std, f64::NAN)
+    }
+
+    fn flops(&self, _inputs: &Facts<'_>, outputs: &[Fact]) -> u64 {
+        // As LayerNormalization, after a sum.
+        element_flops(if self.is_centered { 9 } else { 5 }, outputs.first())
     }
 }
 

@@ -8,7 +8,7 @@ use ort_tensor::{DType, Element, Inputs, Number, Output, Shape, TensorView, with
 use crate::arithmetic::Arithmetic;
 use crate::broadcast::{Operand, combine, common_shape, update};
 use crate::elementwise::{dtype_of, ignore_consumed_inputs, only, unsupported};
-use crate::infer::{broadcast_facts, folded};
+use crate::infer::{broadcast_facts, element_flops, folded};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
@@ -115,6 +115,10 @@ impl Operator for Variadic {
 
     fn behaviour(&self) -> Behaviour {
         Behaviour { in_place: &[(0, 0), (1, 0)], ..Behaviour::default() }
+    }
+
+    fn flops(&self, inputs: &Facts<'_>, outputs: &[Fact]) -> u64 {
+        element_flops(inputs.len().saturating_sub(1), outputs.first())
     }
 }
 

@@ -21,6 +21,9 @@ pub(crate) enum Piece<'a> {
     Write(Option<&'a mut [u8]>),
 }
 
+/// The pieces of one step.
+pub(crate) type Pieces<'a> = SmallVec<[Piece<'a>; 6]>;
+
 impl Carve {
     /// Plans the slices for `wanted` ranges, each with whether it is written. Ranges that are
     /// read may overlap each other; a range that is written overlaps none, for the plan gives
@@ -49,10 +52,9 @@ impl Carve {
         Self { parts, wanted }
     }
 
-    /// Splits the arena into this step's pieces.
-    pub(crate) fn split<'a>(&self, mut arena: &'a mut [u8]) -> SmallVec<[Piece<'a>; 6]> {
+    /// Splits the arena into this step's pieces, which it adds to `pieces`.
+    pub(crate) fn split<'a>(&self, mut arena: &'a mut [u8], pieces: &mut Pieces<'a>) {
         let mut start = 0;
-        let mut pieces = SmallVec::new();
         for (range, is_written) in &self.parts {
             let (_, rest) = arena.split_at_mut(range.start - start);
             let (piece, rest) = rest.split_at_mut(range.len());
@@ -60,7 +62,6 @@ impl Carve {
             start = range.end;
             arena = rest;
         }
-        pieces
     }
 
     /// The slice that the `i`-th wanted range reads.
@@ -96,7 +97,8 @@ mod tests {
             (10..20, false),
             (5..5, true),
         ]);
-        let mut pieces = carve.split(&mut arena);
+        let mut pieces = Pieces::new();
+        carve.split(&mut arena, &mut pieces);
         assert_eq!(carve.read(&pieces, 0), (10..20).collect::<Vec<u8>>());
         assert_eq!(carve.read(&pieces, 2), (15..30).collect::<Vec<u8>>());
         assert_eq!(carve.read(&pieces, 3), carve.read(&pieces, 0));

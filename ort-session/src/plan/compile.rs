@@ -146,8 +146,11 @@ impl Compiler<'_> {
             error: Box::new(error),
         })?;
         let is_alias = claim.nodes.len() == 1 && node.op.behaviour().is_alias;
+        let mut nodes_before: SmallVec<[NodeId; 0]> = claim.nodes.iter().copied().collect();
+        nodes_before.pop();
         Ok(Step {
             node: root,
+            nodes_before,
             inputs: claim.inputs,
             outputs: claim.outputs,
             in_place: claim.in_place,
@@ -175,8 +178,9 @@ impl Compiler<'_> {
             _ => return Err(unclaimed(node)),
         };
         let outputs = node.outputs.clone();
-        let (in_place, last_uses) = (SmallVec::new(), SmallVec::new());
-        Ok(Step { node: id, inputs, outputs, in_place, action, last_uses })
+        let (nodes_before, in_place) = (SmallVec::new(), SmallVec::new());
+        let last_uses = SmallVec::new();
+        Ok(Step { node: id, nodes_before, inputs, outputs, in_place, action, last_uses })
     }
 
     fn sub_plan(

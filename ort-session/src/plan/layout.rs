@@ -20,6 +20,8 @@ pub(crate) struct Layout {
     pub(crate) places: Vec<Place>,
     /// By step.
     pub(crate) steps: Vec<StepLayout>,
+    /// The values that a run makes outside of the arena.
+    pub(crate) made: Vec<ValueId>,
     /// The size of the block that holds all intermediate values and scratch.
     pub(crate) arena_bytes: usize,
     /// Memory of runs that are over, for runs to come.
@@ -51,9 +53,27 @@ pub(crate) enum StepLayout {
     /// Nothing: its outputs are known, or are its inputs under another shape.
     Skip,
     /// All shapes are known.
-    Static { prepared: Prepared, carve: Carve, in_place: SmallVec<[(usize, usize); 1]> },
+    Static {
+        prepared: Prepared,
+        carve: Carve,
+        in_place: SmallVec<[(usize, usize); 1]>,
+        last_uses: Made,
+    },
     /// Shapes are worked out during the run.
-    Dynamic { carve: Carve },
+    Dynamic { carve: Carve, last_uses: Made },
+}
+
+/// Values that a run makes outside of the arena.
+type Made = SmallVec<[ValueId; 2]>;
+
+impl StepLayout {
+    /// Those that nobody reads after the step, except the caller.
+    pub(crate) fn last_uses(&self) -> &[ValueId] {
+        match self {
+            Self::Skip => &[],
+            Self::Static { last_uses, .. } | Self::Dynamic { last_uses, .. } => last_uses,
+        }
+    }
 }
 
 /// The memory of one run.
@@ -285,16 +305,28 @@ impl Builder<'_> {
         let drafts = std::mem::take(&mut self.drafts);
         let steps = self.plan.steps.iter().zip(drafts).map(|(step, draft)| match draft {
             Draft::Skip => StepLayout::Skip,
-            Draft::Dynamic => StepLayout::Dynamic { carve: self.carve(step, &[], 0..0) },
+            Draft::Dynamic => {
+                let carve = self.carve(step, &[], 0..0);
+                StepLayout::Dynamic { carve, last_uses: self.last_uses(step) }
+            }
             Draft::Static { prepared, in_place, scratch } => {
                 let start = scratch.map_or(0, |buffer| ranges[buffer].start);
                 let scratch = start..start + prepared.scratch_bytes;
                 let carve = self.carve(step, &in_place, scratch);
-                StepLayout::Static { prepared, carve, in_place }
+                StepLayout::Static { prepared, carve, in_place, last_uses: self.last_uses(step) }
             }
         });
         let steps = steps.collect();
-        Layout { steps, places: self.places, arena_bytes, states: Mutex::default() }
+        let made = self.plan.graph.value_ids().filter(|&id| self.is_made(id)).collect();
+        Layout { steps, made, places: self.places, arena_bytes, states: Mutex::default() }
+    }
+
+    fn is_made(&self, id: ValueId) -> bool {
+        matches!(self.places[id.index()], Place::Own { .. } | Place::Dynamic)
+    }
+
+    fn last_uses(&self, step: &Step) -> Made {
+        step.last_uses.iter().copied().filter(|&id| self.is_made(id)).collect()
     }
 
     /// The slices of a step: its inputs, its outputs, its scratch.

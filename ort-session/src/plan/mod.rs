@@ -17,12 +17,12 @@ use ort_ep::Kernel;
 use ort_graph::{Graph, NodeId, ValueId};
 use smallvec::SmallVec;
 
-pub(crate) use self::carve::{Carve, Piece};
+pub(crate) use self::carve::{Carve, Piece, Pieces};
 pub(crate) use self::compile::Compiler;
 pub use self::compile::PlanError;
 pub(crate) use self::layout::{Layout, Place, State, StepLayout};
-pub(crate) use self::shapes::Args;
 use self::shapes::Signature;
+pub(crate) use self::shapes::{Args, fact_of};
 use crate::control::ScanSpec;
 
 /// How many signatures of input shapes a plan remembers; the oldest goes first.
@@ -43,6 +43,8 @@ pub(crate) struct Plan {
 pub(crate) struct Step {
     /// The node that the step is named after.
     pub(crate) node: NodeId,
+    /// The nodes that run before it as part of the step.
+    pub(crate) nodes_before: SmallVec<[NodeId; 0]>,
     /// What it reads. A step of control flow reads what its subgraphs capture after its inputs.
     pub(crate) inputs: SmallVec<[Option<ValueId>; 4]>,
     pub(crate) outputs: SmallVec<[Option<ValueId>; 1]>,

@@ -87,7 +87,7 @@ fn propagate(plan: &Plan, args: &Args<'_>) -> Result<Vec<Fact>, (String, OpError
 
 /// The fact of a value that is there: small contents are not looked at, and neither are shapes
 /// within a sequence or optional, which a [`Signature`] does not hold.
-fn fact_of(view: ValueView<'_>) -> Fact {
+pub(crate) fn fact_of(view: ValueView<'_>) -> Fact {
     match view {
         ValueView::Tensor(view) => Fact::shaped(view.dtype(), view.shape()),
         ValueView::Other(value) => without_shape(Type::of_value(value)).into(),

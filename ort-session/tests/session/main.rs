@@ -7,5 +7,7 @@ mod concurrency;
 mod inputs;
 mod model;
 mod optimize;
+mod profile;
 mod providers;
 mod sequence_map;
+mod thread_counts;

@@ -128,7 +128,10 @@ impl Heads {
             return y.fill(0.0);
         }
         let n_parts = self.batch * self.heads * self.q_len.div_ceil(self.together());
-        let team = Team::new(threads, n_parts).with_scratch(scratch, self.scratch_len());
+        let pairs = self.batch.saturating_mul(self.heads * self.q_len).saturating_mul(self.kv_len);
+        let team =
+            Team::new(threads, n_parts).if_worth(pairs.saturating_mul(self.size + self.v_size));
+        let team = team.with_scratch(scratch, self.scratch_len());
         team.run(self.parts(y), |part, scratch| self.answer(operands, (part, scratch)));
     }
 

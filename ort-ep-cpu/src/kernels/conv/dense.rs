@@ -1,7 +1,8 @@
-//! Convolutions whose outputs sum over channels: a product for each image and group.
+//! Convolutions whose outputs sum over channels: a product for each image and group, of packed
+//! weights and columns, or faster where there are few filters or positions.
 
 use ort_ep::{Packed, Recipe, Threads};
-use ort_kernels::conv_f32::Columns;
+use ort_kernels::conv_f32::{Axis, Columns, Direct, Narrow};
 use ort_kernels::gemm_f32::{Gemm, Lhs, Matrix, Panels, Start, pack_a, variant};
 
 use super::{ConvKernel, Geometry, Operands, Residual, is_depthwise};
@@ -34,10 +35,42 @@ pub(super) fn pack(compiler: &mut Compiler<'_>, group: usize) -> Option<Packed> 
     }))
 }
 
+/// How sums are computed, all to the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// As a product with columns.
+    Columns,
+    /// From the image as it stands.
+    Direct,
+    /// With lanes of filters.
+    Narrow,
+}
+
+/// The fastest way; all but the first want packed weights.
+fn way(kernel: &ConvKernel, geometry: &Geometry) -> Way {
+    let (isa, m, [depth, height, width]) = (kernel.cpu.isa, geometry.m, geometry.axes);
+    if kernel.weights.is_none() {
+        Way::Columns
+    } else if Narrow::is_suited(isa, m, geometry.n_outputs()) {
+        Way::Narrow
+    } else if depth == Axis::UNIT && Direct::is_suited(isa, [m, geometry.c], &[height, width]) {
+        Way::Direct
+    } else {
+        Way::Columns
+    }
+}
+
 /// The elements of scratch a thread needs.
 pub(super) fn scratch_len(kernel: &ConvKernel, geometry: &Geometry) -> usize {
-    let none = Matrix::row_major(&[], 0, 0);
-    product(kernel, geometry, &[], none, Start::Zero).scratch_len(geometry.m)
+    let [_, height, width] = geometry.axes;
+    match way(kernel, geometry) {
+        Way::Columns => {
+            let none = Matrix::row_major(&[], 0, 0);
+            product(kernel, geometry, &[], none, Start::Zero).scratch_len(geometry.m)
+        }
+        Way::Direct => Direct::scratch_len(geometry.c, &[height, width]),
+        Way::Narrow => Narrow::scratch_len(geometry.c * geometry.taps()),
+    }
 }
 
 /// Computes `y`: `[images, group, m, positions]`.
@@ -55,11 +88,12 @@ pub(super) fn run(
     let cut = Cut::new(kernel.cpu.isa, [m, n], n_parts, Along::Columns);
     let team = Team::new(threads, n_products * cut.n_parts());
     let team = team.with_scratch(scratch, scratch_len(kernel, geometry));
+    let way = way(kernel, geometry);
     let products = y.chunks_exact_mut(m * n).enumerate();
     let parts = products.flat_map(|(i, y)| cut.parts(y).map(move |part| (i, part)));
     team.run(parts, |(i, mut part), scratch| {
         let image = c * geometry.n_inputs();
-        let columns = Columns::new(&operands.x[i * image..][..image], c, geometry.axes);
+        let x = &operands.x[i * image..][..image];
         let bias = operands.bias_from(i % group * m);
         let start = match (operands.z, bias) {
             (Residual::None, None) => Start::Zero,
@@ -70,7 +104,19 @@ pub(super) fn run(
             }
         };
         let w = &operands.w[i % group * m * k..][..m * k];
-        part.compute(&product(kernel, geometry, w, columns, start), kernel.tail, scratch);
+        let columns = || Columns::new(x, c, geometry.axes);
+        let tail = kernel.tail;
+        match way {
+            Way::Columns => {
+                part.compute(&product(kernel, geometry, w, columns(), start), tail, scratch);
+            }
+            Way::Direct => {
+                part.compute(&direct(kernel, geometry, (x, w), start), tail, scratch);
+            }
+            Way::Narrow => {
+                part.compute(&narrow(kernel, geometry, (columns(), w), start), tail, scratch);
+            }
+        }
     });
 }
 
@@ -88,6 +134,46 @@ fn product<'a, B: Panels>(
     };
     let activation = kernel.tail.fused();
     Gemm { isa: kernel.cpu.isa, m, n: geometry.n_outputs(), k, a, b, start, activation }
+}
+
+fn direct<'a>(
+    kernel: &ConvKernel,
+    geometry: &Geometry,
+    (x, w): (&'a [f32], &'a [f32]),
+    start: Start<'a>,
+) -> Direct<'a> {
+    let [_, height, width] = geometry.axes;
+    let (bias, is_sum) = start_of_sums(start);
+    Direct {
+        isa: kernel.cpu.isa,
+        filters: geometry.m,
+        channels: geometry.c,
+        axes: [height, width],
+        x,
+        w,
+        bias,
+        is_sum,
+        activation: kernel.tail.fused(),
+    }
+}
+
+fn narrow<'a>(
+    kernel: &ConvKernel,
+    geometry: &Geometry,
+    (columns, w): (Columns<'a>, &'a [f32]),
+    start: Start<'a>,
+) -> Narrow<'a> {
+    let (bias, is_sum) = start_of_sums(start);
+    let (isa, filters, activation) = (kernel.cpu.isa, geometry.m, kernel.tail.fused());
+    Narrow { isa, filters, w, columns, bias, is_sum, activation }
+}
+
+/// The bias that sums start from, and whether they start from what is there instead.
+const fn start_of_sums(start: Start<'_>) -> (Option<&[f32]>, bool) {
+    match start {
+        Start::ByRow(bias) => (Some(bias), false),
+        start => (None, matches!(start, Start::C)),
+    }
 }
 
 /// Writes residual plus bias to a part of the matrix that begins at `first` and has `n` columns.

@@ -35,6 +35,13 @@ fn sums_of_small_integers_are_exact() {
         conv(1, &[1, 8, 60, 1], &[20, 8, 5, 1], &[]),
         conv(1, &[2, 3, 1, 7], &[5, 3, 1, 3], &[("pads", &[0, 1, 0, 1])]),
         conv(1, &[1, 3, 1, 7], &[5, 3, 3, 3], &[("pads", &[1, 1, 1, 1])]),
+        // Few filters, whose image is read where it stands, and few positions.
+        conv(1, &[2, 12, 30, 37], &[24, 12, 3, 3], &[("pads", &[1, 1, 1, 1])]),
+        conv(1, &[1, 40, 33, 35], &[5, 40, 1, 1], &[]),
+        conv(2, &[1, 10, 120], &[30, 5, 5], &[("strides", &[2]), ("dilations", &[2])]),
+        conv(1, &[1, 129, 4], &[128, 129, 3], &[("pads", &[1, 1])]),
+        conv(1, &[2, 1, 640], &[258, 1, 256], &[("strides", &[128])]),
+        conv(2, &[1, 64, 1, 1], &[2048, 32, 1, 1], &[]),
         conv(1, &[0, 3, 4, 4], &[2, 3, 1, 1], &[]),
         conv(1, &[1, 3, 4, 4], &[0, 3, 1, 1], &[]),
         conv(2, &[1, 2, 3, 5, 5], &[2, 1, 2, 2, 2], &[]),
@@ -69,6 +76,8 @@ fn bias_residual_and_activation_come_in_this_order() {
     for name in ["", "Relu", "LeakyRelu", "Sigmoid", "HardSwish", "Softsign"] {
         for (group, x, w) in [
             (1, [2, 6, 9, 8], [20, 6, 3, 3]),
+            (1, [1, 6, 9, 32], [20, 6, 3, 3]),
+            (1, [1, 6, 3, 5], [20, 6, 3, 3]),
             (2, [1, 6, 9, 8], [4, 3, 3, 3]),
             (6, [1, 6, 9, 8], [6, 1, 3, 3]),
         ] {
@@ -80,7 +89,7 @@ fn bias_residual_and_activation_come_in_this_order() {
                     .input(integers(&x))
                     .weight(integers(&w))
             };
-            let y = [x[0], w[0], 7, 6];
+            let y = [x[0], w[0], x[2] - 2, x[3] - 2];
             fused().weight(integers(&[w[0]])).input(integers(&y)).check(ulps(4));
             fused().absent().input(integers(&y)).check(ulps(4));
             fused().weight(integers(&[w[0]])).check(ulps(4));

@@ -4,8 +4,10 @@ use std::ops::Range;
 
 use ort_ep::KernelError;
 use ort_graph::OpError;
+use ort_kernels::Isa;
 use ort_kernels::conv_f32::Axis;
-use ort_kernels::conv_nchwc::Form;
+use ort_kernels::conv_nchwc::{Form, Size, Tiling};
+use ort_kernels::winograd::{TILE, packed_len};
 use ort_ops::ops::conv::Conv;
 use ort_tensor::Shape;
 
@@ -21,10 +23,10 @@ pub(super) struct Geometry {
     pub(super) axes: [Axis; 2],
     /// Output channels.
     pub(super) filters: usize,
+    /// Input channels of a filter.
+    pub(super) channels: usize,
     block: usize,
     group: usize,
-    /// Input channels of a filter.
-    channels: usize,
 }
 
 /// The form of filters `[o, c, …]` in `group` groups; `None` if there is no kernel for it.
@@ -59,7 +61,17 @@ impl Geometry {
         let shape = [n, o].into_iter().chain(window.output.iter().copied()).collect();
         let [_, height, width] = axes(&window).ok_or_else(wrong)?;
         let axes = [height, width];
-        Ok(Self { shape, form, axes, filters: o, block, group: op.group, channels: c })
+        Ok(Self { shape, form, axes, filters: o, channels: c, block, group: op.group })
+    }
+
+    /// How matrix tiles compute it, if they are there and pay.
+    pub(super) fn tiling(&self, isa: Isa) -> Option<Tiling> {
+        if self.form != Form::Blocks || self.block != 16 {
+            return None;
+        }
+        let (inputs, filters) = (self.channels / self.block, self.blocks_of_group());
+        let size = Size { axes: self.axes, inputs, filters };
+        Tiling::new(isa, &size).filter(|tiling| tiling.pays(&size))
     }
 
     /// Products in a result.
@@ -100,15 +112,49 @@ impl Geometry {
             false => blocks,
         };
         let per_set = per_set.min(blocks).min(MAX_SET);
-        let n_sets = n_groups * blocks.div_ceil(per_set);
-        let ranges = n_parts.div_ceil(n_sets);
+        let ranges = n_parts.div_ceil(n_groups * blocks.div_ceil(per_set));
         let [height, width] = &self.axes;
         let positions = match height.output.checked_div(ranges) {
             Some(1..) => height.output.div_ceil(ranges) * width.output,
             _ => plane.div_ceil(ranges),
         };
+        self.cut_by(len, per_set, positions)
+    }
+
+    /// The same for tiles, among so many threads: rows of them, while each thread has enough to read
+    /// all the filters for; else sets of blocks, for each of which the image is transformed anew.
+    pub(super) fn cut_tiles(&self, tile: usize, len: usize, n_threads: usize) -> Cut {
+        /// Transformed filters are read as fast as so many tiles are multiplied by them.
+        const ENOUGH: usize = 28;
+        let (blocks, plane) = (self.blocks_of_group(), self.n_outputs());
+        let n_threads = n_threads.div_ceil(len / (blocks * plane * self.block));
+        let [rows, columns] = [0, 1].map(|i| self.axes[i].output.div_ceil(TILE));
+        // Several ranges a thread if they are equal, for threads may be of unequal speed.
+        let is_good = |n: &usize| {
+            rows >= *n
+                && rows * columns >= n * ENOUGH
+                && (*n == n_threads || rows.is_multiple_of(*n))
+        };
+        let (ranges, sets) = match [4, 2, 1].map(|n| n * n_threads).into_iter().find(is_good) {
+            _ if n_threads == 1 => (1, 1),
+            Some(ranges) => (ranges, 1),
+            None => (1, n_threads),
+        };
+        let per_set = blocks.div_ceil(sets).next_multiple_of(tile).min(blocks).min(MAX_SET);
+        self.cut_by(len, per_set, rows.div_ceil(ranges) * TILE * self.axes[1].output)
+    }
+
+    fn cut_by(&self, len: usize, per_set: usize, positions: usize) -> Cut {
+        let (blocks, plane) = (self.blocks_of_group(), self.n_outputs());
+        let n_sets = len / (blocks * plane * self.block) * blocks.div_ceil(per_set);
         let n_parts = n_sets * plane.div_ceil(positions);
         Cut { block: self.block, plane, blocks, per_set, positions, n_parts }
+    }
+
+    /// The transformed filters of the output blocks from `first` on, which [`Geometry::reads`] says.
+    pub(super) fn reads_transformed(&self, first: usize, n: usize) -> Range<usize> {
+        let first = first % (self.filters / self.block) * self.block;
+        packed_len(first, self.channels)..packed_len(first + n * self.block, self.channels)
     }
 
     /// Output blocks that see the same inputs, or may be computed in any sets.

@@ -1,18 +1,24 @@
-//! Conv in blocks of channels, as files lay its filters out: nothing is packed.
+//! Conv in blocks of channels, as files lay its filters out, or transformed where that is much faster.
 
 mod geometry;
 mod parts;
+mod scale;
 #[cfg(test)]
 mod tests;
+mod winograd;
 
-use ort_ep::{Claim, Io, Kernel, KernelError, Prepared, Threads};
-use ort_graph::{Graph, NodeId, OpError};
-use ort_kernels::conv_nchwc::{self, Form, Start, is_block, suited};
+use ort_ep::{Claim, Io, Kernel, KernelError, Packed, Prepared, Threads};
+use ort_graph::{Graph, NodeId, OpError, ValueId};
+use ort_kernels::conv_nchwc::{self, Form, Start, Tiling, is_block, suited};
+use ort_kernels::winograd::{Winograd, scratch_len};
 use ort_ops::ops::nchwc::conv::Conv;
 use ort_tensor::{DType, TensorView, TensorViewMut};
+use smallvec::SmallVec;
 
 use self::geometry::{Geometry, form};
 use self::parts::{Part, parts};
+use self::scale::Scaled;
+use self::winograd::Sizes;
 use super::{Compiled, Compiler, KernelDef, op};
 use crate::cpu::{Cpu, Team, n_parts};
 use crate::tail::Tail;
@@ -26,6 +32,29 @@ struct ConvKernel {
     op: Conv,
     block: usize,
     tail: Tail,
+    /// Whether it is [`Way::Tiles`], as far as shapes are known.
+    is_tiled: bool,
+    /// For [`Way::Winograd`].
+    transformed: Option<Packed>,
+}
+
+/// What is known of a signature of shapes.
+#[derive(Debug)]
+struct Plan {
+    geometry: Geometry,
+    way: Way,
+    /// The elements of scratch that a thread needs.
+    scratch_len: usize,
+}
+
+/// How a convolution is computed.
+#[derive(Debug)]
+enum Way {
+    Direct,
+    /// On the matrix tiles of the processor.
+    Tiles(Tiling),
+    /// In tiles of the image, by transformed filters.
+    Winograd,
 }
 
 /// The tensors of a run.
@@ -37,39 +66,60 @@ struct Operands<'a> {
     sum: Option<&'a [f32]>,
     /// Whether there is a summand.
     has_sum: bool,
+    transformed: Option<&'a [f32]>,
 }
 
-/// A convolution can write over its summand: every element is read right before it is written.
+/// A convolution and the numbers after it. It can write over its summand: every element is read
+/// right before it is written.
 fn claim(graph: &Graph, id: NodeId) -> Option<Claim> {
-    let node = graph.get_node(id)?;
-    let op = op::<Conv>(graph, id)?;
-    let has_sum = node.inputs.get(3).copied().flatten().is_some();
-    let is_taken = has_sum && block_of(graph, op, &Claim::one(id, node)).is_some();
-    is_taken.then(|| {
-        let mut claim = Claim::one(id, node);
-        claim.in_place.push((3, 0));
-        claim
-    })
+    let root = graph.get_node(id)?;
+    let Scaled { nodes, .. } = Scaled::at(graph, id)?;
+    let &first = nodes.first()?;
+    let conv = graph.node(first);
+    let has_sum = conv.inputs.get(3).copied().flatten().is_some();
+    block_of(graph, op::<Conv>(graph, first)?, &conv.inputs)?;
+    let in_place = if has_sum { SmallVec::from_elem((3, 0), 1) } else { SmallVec::new() };
+    let (inputs, outputs) = (conv.inputs.clone(), root.outputs.clone());
+    Some(Claim { nodes, inputs, outputs, in_place })
 }
 
 fn compile(compiler: &mut Compiler<'_>) -> Compiled {
-    let Some(op) = compiler.op::<Conv>() else { return Ok(None) };
-    let Some(block) = block_of(compiler.graph, op, compiler.claim) else { return Ok(None) };
-    let tail = op.plain.activation.into();
-    Ok(Some(Box::new(ConvKernel { cpu: compiler.cpu, op: op.clone(), block, tail })))
+    let (graph, claim) = (compiler.graph, compiler.claim);
+    let Some(Scaled { nodes, tail }) = claim.root().and_then(|root| Scaled::at(graph, root)) else {
+        return Ok(None);
+    };
+    let op = nodes.first().and_then(|&conv| op::<Conv>(graph, conv));
+    let Some(op) = op.filter(|_| nodes == claim.nodes) else { return Ok(None) };
+    let Some(block) = block_of(graph, op, &claim.inputs) else { return Ok(None) };
+    let (cpu, op) = (compiler.cpu, op.clone());
+    let is_tiled = is_tiled(compiler, &op, block).unwrap_or(false);
+    let transformed = winograd::pack(compiler, &op.plain, block);
+    Ok(Some(Box::new(ConvKernel { cpu, op, block, tail, is_tiled, transformed })))
+}
+
+/// Whether matrix tiles are faster for an image of this size, or of any large one.
+fn is_tiled(compiler: &Compiler<'_>, op: &Conv, block: usize) -> Option<bool> {
+    const LARGE: usize = 64;
+    let known = |input| -> Option<Vec<usize>> {
+        let dims = compiler.fact(input)?.dims()?;
+        Some(dims.iter().map(|dim| dim.known().unwrap_or(LARGE)).collect())
+    };
+    let (x, w) = (known(0)?, known(1)?);
+    let geometry = Geometry::new(&op.plain, block, &x, &w).ok()?;
+    Some(geometry.tiling(compiler.cpu.isa).is_some())
 }
 
 /// The block size of a convolution there is a kernel for: all inputs f32, and filters of a shape
 /// that is known and has a form.
-fn block_of(graph: &Graph, op: &Conv, claim: &Claim) -> Option<usize> {
+fn block_of(graph: &Graph, op: &Conv, inputs: &[Option<ValueId>]) -> Option<usize> {
     let block = op.block_size.filter(|&block| is_block(block))?;
     let is_f32 = |&id| graph.fact(id).dtype() == Some(DType::F32);
-    let w = graph.fact(claim.inputs.get(1).copied().flatten()?).dims()?;
+    let w = graph.fact(inputs.get(1).copied().flatten()?).dims()?;
     let &[o, c, _, _] = w.iter().map(|dim| dim.known()).collect::<Option<Vec<_>>>()?.as_slice()
     else {
         return None;
     };
-    let is_taken = claim.inputs.iter().flatten().all(is_f32);
+    let is_taken = inputs.iter().flatten().all(is_f32);
     (is_taken && form([o, c], op.plain.group, block).is_some()).then_some(block)
 }
 
@@ -89,25 +139,58 @@ fn expect_shape(
 }
 
 impl ConvKernel {
+    /// The fastest way for a signature of shapes.
+    fn plan(&self, geometry: Geometry) -> Prepared {
+        let Cpu { isa, .. } = self.cpu;
+        let Geometry { channels, axes, .. } = geometry;
+        let filters = geometry.filters / self.op.plain.group;
+        let sizes = Sizes { isa, block: self.block, channels, filters, axes };
+        let (way, scratch_len) = if let Some(tiling) = geometry.tiling(isa) {
+            (Way::Tiles(tiling), tiling.scratch_len())
+        } else if self.transformed.is_some() && sizes.is_faster() {
+            (Way::Winograd, scratch_len(isa, self.block, channels, &axes))
+        } else {
+            (Way::Direct, 0)
+        };
+        let scratch_bytes = self.cpu.scratch_bytes(scratch_len);
+        Prepared::new(Plan { geometry, way, scratch_len }).with_scratch(scratch_bytes)
+    }
+
     fn compute(
         &self,
-        geometry: &Geometry,
+        plan: &Plan,
         operands: &Operands<'_>,
         y: &mut [f32],
-        threads: &dyn Threads,
+        (threads, scratch): (&dyn Threads, &mut [u8]),
     ) {
+        let Plan { geometry, way, scratch_len } = plan;
         let cost = y.len().saturating_mul(geometry.terms());
-        let tile = match geometry.form {
-            Form::Depthwise => 1,
-            _ => conv_nchwc::variant(self.cpu.isa, self.block).filters,
+        let n_parts = |cost| n_parts(threads, cost);
+        let cut = match way {
+            // Every part splits what it reads, and is done in a third of the time.
+            Way::Tiles(_) => geometry.cut(2, y.len(), n_parts(cost / 3).min(2 * threads.count())),
+            Way::Winograd => {
+                let set = ort_kernels::winograd::variant(self.cpu.isa, self.block).filters;
+                geometry.cut_tiles(set, y.len(), n_parts(cost).min(threads.count()))
+            }
+            Way::Direct => {
+                let direct = conv_nchwc::variant(self.cpu.isa, self.block).filters;
+                let tile = if geometry.form == Form::Depthwise { 1 } else { direct };
+                geometry.cut(tile, y.len(), n_parts(cost))
+            }
         };
-        let cut = geometry.cut(tile, y.len(), n_parts(threads, cost));
-        let team = Team::new(threads, cut.n_parts);
-        team.run(parts(&cut, y), |part, _| self.part(geometry, operands, part));
+        let team = Team::new(threads, cut.n_parts).with_scratch(scratch, *scratch_len);
+        team.run(parts(&cut, y), |part, scratch| self.part(plan, operands, part, scratch));
     }
 
     /// One set of filters on some of the positions.
-    fn part(&self, geometry: &Geometry, operands: &Operands<'_>, mut part: Part<'_>) {
+    fn part(
+        &self,
+        Plan { geometry, way, .. }: &Plan,
+        operands: &Operands<'_>,
+        mut part: Part<'_>,
+        scratch: &mut [f32],
+    ) {
         let block = self.block;
         let pieces = part.pieces.split_at_mut(part.n_blocks).0;
         if let Some(sum) = operands.sum {
@@ -129,7 +212,16 @@ impl ConvKernel {
             start: Start { bias, is_sum: operands.has_sum },
             activation: self.tail.fused(),
         };
-        conv.run(part.positions, pieces);
+        match (way, operands.transformed) {
+            (Way::Tiles(tiling), _) => {
+                conv.run_on_tiles(tiling, &part.positions, pieces, scratch);
+            }
+            (Way::Winograd, Some(packed)) => {
+                let packed = &packed[geometry.reads_transformed(part.block, part.n_blocks)];
+                winograd::run(&Winograd { conv, packed }, part.positions, pieces, scratch);
+            }
+            _ => conv.run(part.positions, pieces),
+        }
         pieces.iter_mut().for_each(|piece| self.tail.finish(piece));
     }
 }
@@ -137,11 +229,12 @@ impl ConvKernel {
 impl Kernel for ConvKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x, w, ..] = shapes else { return Err(KernelError::ForeignState) };
-        Ok(Prepared::new(Geometry::new(&self.op.plain, self.block, x, w)?))
+        Ok(self.plan(Geometry::new(&self.op.plain, self.block, x, w)?))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let geometry: &Geometry = prepared.state()?;
+        let plan: &Plan = prepared.state()?;
+        let geometry = &plan.geometry;
         let is_in_place = io.outputs[0].in_place_of().is_some();
         let y = io.outputs[0].tensor(DType::F32, &geometry.shape)?;
         let y = TensorViewMut::into_slice::<f32>(y)?;
@@ -154,15 +247,26 @@ impl Kernel for ConvKernel {
             bias: bias.map(|bias| bias.as_slice()).transpose()?,
             sum: sum.map(|sum| sum.as_slice()).transpose()?,
             has_sum: is_in_place || sum.is_some(),
+            transformed: self.transformed.as_ref().map(|it| bytemuck::cast_slice(it.bytes())),
         };
         if !y.is_empty() {
-            self.compute(geometry, &operands, y, io.threads);
+            self.compute(plan, &operands, y, (io.threads, io.scratch));
         }
         Ok(())
     }
 
     fn variant(&self) -> &'static str {
         let isa = suited(self.cpu.isa, self.block);
+        if self.is_tiled {
+            return "conv_nchwc/amx_32x32";
+        }
+        if self.transformed.is_some() {
+            return named!(isa => "winograd_4x3": "avx512_28x1", "avx2_6x2", "generic");
+        }
         named!(isa => "conv_nchwc": "avx512_6x4", "avx2_6x2", "generic")
+    }
+
+    fn packed_bytes(&self) -> usize {
+        self.transformed.as_ref().map_or(0, |packed| packed.bytes().len())
     }
 }

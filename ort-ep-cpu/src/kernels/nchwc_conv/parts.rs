@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// The most blocks of a set: enough of them to read an image for.
-pub(super) const MAX_SET: usize = 16;
+pub(super) const MAX_SET: usize = 64;
 
 /// How a result is cut.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ pub(super) fn parts<'y>(
     });
     sets.flat_map(move |(block, y)| {
         let n_blocks = y.len() / block_len;
-        let mut pieces: [&mut [f32]; MAX_SET] = Default::default();
+        let mut pieces: [&mut [f32]; MAX_SET] = std::array::from_fn(|_| &mut [][..]);
         pieces.iter_mut().zip(y.chunks_exact_mut(block_len)).for_each(|(to, y)| *to = y);
         Set { cut, rest: Part { block, n_blocks, positions: 0..cut.plane, pieces } }
     })
@@ -69,7 +69,7 @@ impl<'y> Iterator for Set<'y> {
             return None;
         }
         self.rest.positions.start = positions.end;
-        let mut pieces: [&mut [f32]; MAX_SET] = Default::default();
+        let mut pieces: [&mut [f32]; MAX_SET] = std::array::from_fn(|_| &mut [][..]);
         for (piece, rest) in pieces.iter_mut().zip(&mut self.rest.pieces).take(n_blocks) {
             let len = positions.len() * self.cut.block;
             (*piece, *rest) = std::mem::take(rest).split_at_mut(len);

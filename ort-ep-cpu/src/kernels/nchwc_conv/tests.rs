@@ -2,7 +2,13 @@
 
 use ort_graph::Attr;
 
-use crate::case::{Case, exact, integers, ulps};
+use ort_kernels::Isa;
+use ort_kernels::conv_f32::Axis;
+
+use super::winograd::Sizes;
+use crate::{CpuOptions, IsaChoice};
+use crate::case::{Case, exact, integers, ulps, within};
+use crate::steps::assert_steps;
 
 fn ints(values: &[i64]) -> Attr {
     Attr::Ints(values.to_vec())
@@ -17,6 +23,17 @@ fn conv(block: i64, group: i64, x: [usize; 4], w: [usize; 4], attrs: &[(&str, &[
         .fold(case, |case, (name, values)| case.attr(name, ints(values)))
         .input(integers(&x))
         .weight(integers(&w))
+}
+
+/// Without tiles of the image.
+fn direct() -> CpuOptions {
+    CpuOptions { winograd: false, ..without_matrix_tiles() }
+}
+
+/// The best instruction set but for matrix tiles, which would leave nothing to other ways.
+fn without_matrix_tiles() -> CpuOptions {
+    let isa = if Isa::best().amx().is_some() { IsaChoice::Avx512 } else { IsaChoice::Best };
+    CpuOptions { isa, ..CpuOptions::default() }
 }
 
 #[test]
@@ -56,7 +73,7 @@ fn sums_of_small_integers_are_exact() {
         conv(16, 1, [0, 16, 4, 4], [16, 16, 1, 1], &[]),
         conv(16, 1, [1, 16, 4, 4], [0, 16, 1, 1], &[]),
     ];
-    cases.into_iter().for_each(|case| case.check(exact));
+    cases.into_iter().for_each(|case| case.options(direct()).check(exact));
 }
 
 #[test]
@@ -67,13 +84,109 @@ fn bias_sum_and_activation_come_in_this_order() {
             (8, 2, [1, 16, 9, 8], [16, 8, 3, 3]),
             (8, 1, [1, 3, 9, 8], [16, 3, 3, 3]),
             (16, 32, [1, 32, 9, 8], [32, 1, 3, 3]),
+            (16, 16, [1, 16, 90, 50], [16, 1, 3, 3]),
         ] {
             let fused =
                 || conv(block, group, x, w, &[]).attr("activation", Attr::String(name.into()));
-            let y = [x[0], w[0], 7, 6];
+            let y = [x[0], w[0], x[2] - 2, x[3] - 2];
             fused().weight(integers(&[w[0]])).input(integers(&y)).check(ulps(4));
             fused().absent().input(integers(&y)).check(ulps(4));
             fused().weight(integers(&[w[0]])).check(ulps(4));
         }
+    }
+}
+
+/// What the contract of `ort_kernels::winograd` allows for images and filters of `integers`, both at
+/// most 3.
+fn bound(channels: u16) -> f32 {
+    let (channels, unit) = (f32::from(channels), f32::EPSILON / 2.0);
+    3610.0 * (channels + 19.0) * 1.001 * unit * channels * 9.0
+}
+
+#[test]
+fn tiles_are_within_their_bound() {
+    let pads: (&str, &[i64]) = ("pads", &[1, 1, 1, 1]);
+    for (case, channels) in [
+        // One range of rows, several of several threads, rows that are cut off.
+        (conv(16, 1, [1, 16, 30, 31], [32, 16, 3, 3], &[pads]), 16),
+        (conv(16, 1, [1, 32, 48, 48], [16, 32, 3, 3], &[("pads", &[0, 1, 2, 1])]), 32),
+        (conv(8, 1, [1, 16, 90, 22], [24, 16, 3, 3], &[pads]), 16),
+        // More filters than image, and more than a part has.
+        (conv(16, 1, [1, 32, 16, 16], [288, 32, 3, 3], &[pads]), 32),
+        // Groups and images.
+        (conv(16, 2, [2, 64, 22, 22], [96, 32, 3, 3], &[pads]), 32),
+    ] {
+        let case = case.attr("activation", Attr::String("LeakyRelu".into()));
+        let case = case.options(without_matrix_tiles());
+        assert!(case.variant().starts_with("winograd_4x3/"), "{}", case.variant());
+        case.check(within(bound(channels)));
+    }
+    let case = || {
+        let case = conv(16, 1, [1, 32, 20, 24], [32, 32, 3, 3], &[pads]);
+        case.options(without_matrix_tiles())
+    };
+    let sum = || integers(&[1, 32, 20, 24]);
+    case().weight(integers(&[32])).input(sum()).check(within(bound(32)));
+    case().absent().input(sum()).check(within(bound(32)));
+}
+
+#[test]
+fn tiles_can_be_switched_off() {
+    let case = conv(16, 1, [1, 16, 30, 31], [32, 16, 3, 3], &[("pads", &[1; 4])]);
+    let case = case.options(without_matrix_tiles());
+    assert!(case.variant().starts_with("winograd_4x3/"), "{}", case.variant());
+    let case = case.options(direct());
+    assert!(case.variant().starts_with("conv_nchwc/"), "{}", case.variant());
+}
+
+#[test]
+fn tiles_are_for_images_that_filters_are_worth_reading_for() {
+    for (channels, filters, side, is_faster) in [
+        (64, 64, 56, true),
+        (128, 128, 28, true),
+        (256, 256, 14, true),
+        (512, 512, 7, false),
+        (64, 64, 9, false),
+        (16, 16, 160, true),
+        (16, 16, 8, false),
+        (96, 32, 160, true),
+    ] {
+        for isa in Isa::all() {
+            let block = if isa.avx512().is_some() { 16 } else { 8 };
+            let axis = Axis { input: side, output: side, kernel: 3, pad: [1, 1], ..Axis::UNIT };
+            let sizes = |axes| Sizes { isa, block, channels, filters, axes };
+            let found = sizes([axis, axis]).is_faster();
+            assert_eq!(found, is_faster, "{channels} to {filters} of {side}, {isa:?}");
+            assert!(!sizes([axis, Axis { stride: 2, ..axis }]).is_faster());
+        }
+    }
+}
+
+#[test]
+fn numbers_behind_an_activation_belong_to_the_convolution() {
+    for activation in ["Relu", "HardSwish"] {
+        assert_steps(
+            &format!(
+                "graph(x: float[1,32,9,37], z: float[1,32,9,37]) -> (b, c, e, f, k) {{
+                   w = const float[32,32,1,1] fill 0.125
+                   v = const float[32,1,3,3] fill 0.5
+                   scale = const float[] -1.75
+                   shift = const float[1] [0.3]
+                   y = com.microsoft.nchwc:Conv-1 [activation: \"{activation}\", block_size: 16] (x, w, _, z)
+                   a = Mul-14 (scale, y)
+                   b = Add-14 (a, shift)
+                   d = com.microsoft.nchwc:Conv-1 [activation: \"{activation}\", block_size: 16, group: 32, pads: [1, 1, 1, 1]] (b, v)
+                   c = Add-14 (shift, d)
+                   g = com.microsoft.nchwc:Conv-1 [activation: \"{activation}\", block_size: 8] (c, w)
+                   e = Mul-14 (g, shift)
+                   h = com.microsoft.nchwc:Conv-1 [activation: \"Sigmoid\", block_size: 16] (c, w)
+                   f = Mul-14 (h, shift)
+                   i = com.microsoft.nchwc:Conv-1 [activation: \"{activation}\", block_size: 16] (c, w)
+                   j = Mul-14 (i, shift)
+                   k = Mul-14 (i, j)
+                 }}"
+            ),
+            &[3, 2, 2, 1, 1, 1, 2],
+        );
     }
 }

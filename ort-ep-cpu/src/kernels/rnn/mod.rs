@@ -1,11 +1,14 @@
 //! RNN, GRU and LSTM in f32 with constant weights.
 //!
-//! The inputs of all steps are multiplied at once; then each step adds its state times the
-//! recurrent weights and applies the gates, row by row. Directions run side by side. Sequences of
-//! unequal length, peepholes and rare activations are left to the operator's `eval`.
+//! The inputs of all steps are multiplied at once; then each step adds the state before it times the
+//! recurrent weights and makes a new state of the sums. Threads take a direction each, or, of a
+//! layer that is too large for the cache of one, some units of each step. Sequences of unequal
+//! length, peepholes and rare activations are left to the operator's `eval`.
 
 mod cell;
+mod parameters;
 mod pass;
+mod step;
 #[cfg(test)]
 mod tests;
 
@@ -17,7 +20,8 @@ use ort_kernels::Activation;
 use ort_ops::ops::rnn::{self, Cell, Rnn};
 use ort_tensor::{DType, Inputs, Output};
 
-use self::pass::{Parameters, Pass};
+use self::parameters::Parameters;
+use self::pass::Pass;
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::{Cpu, Team, floats, n_parts};
 
@@ -152,8 +156,9 @@ impl RnnKernel {
         let each = self.pass(sizes, &self.directions[0]).memory_len();
         for (d, memory) in memory.chunks_exact_mut(each).enumerate() {
             let pass = self.pass(sizes, &self.directions[d]);
-            let memory = pass.split(memory);
-            for (i, row) in pass.history(&memory).enumerate() {
+            let memory = pass.split(memory).0;
+            let (history, last) = pass.results(&memory);
+            for (i, row) in history.chunks_exact(hidden).enumerate() {
                 let (t, b) = (i / batch, i % batch);
                 let at = match self.is_batch_first {
                     true => (b * steps + t) * n + d,
@@ -163,11 +168,11 @@ impl RnnKernel {
                     y.copy_from_slice(row);
                 }
             }
-            for b in 0..batch {
-                let (at, row) = (self.state_at(batch, d, b), b * hidden..(b + 1) * hidden);
-                for (to, from) in [(&mut *h, &*memory.h), (&mut *c, &*memory.c)] {
+            for (to, from) in [&mut *h, &mut *c].into_iter().zip(last) {
+                for (b, row) in from.chunks_exact(hidden).enumerate() {
+                    let at = self.state_at(batch, d, b);
                     if let Some(to) = to.get_mut(at..at + hidden) {
-                        to.copy_from_slice(&from[row.clone()]);
+                        to.copy_from_slice(row);
                     }
                 }
             }
@@ -218,11 +223,13 @@ impl Kernel for RnnKernel {
         let each = self.pass(sizes, &self.directions[0]).memory_len();
         let start = |d: usize, memory: &mut [f32]| {
             let pass = self.pass(sizes, &self.directions[d]);
-            pass.load(d, [h, c], &mut pass.split(memory));
+            pass.load(d, [h, c], &mut pass.split(memory).0);
             pass
         };
         let cost = x.len().saturating_mul(self.hidden).saturating_mul(8);
-        if self.directions.len() > 1 && n_parts(io.threads, cost) > 1 {
+        let share_steps =
+            self.pass(sizes, &self.directions[0]).units_per_part(io.threads) < self.hidden;
+        if self.directions.len() > 1 && !share_steps && n_parts(io.threads, cost) > 1 {
             let parts = memory.chunks_exact_mut(each).enumerate();
             Team::new(io.threads, self.directions.len()).run(parts, |(d, memory), _| {
                 start(d, memory).run(x, memory, &OneThread);

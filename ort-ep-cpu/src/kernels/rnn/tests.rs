@@ -93,3 +93,29 @@ fn gates_may_be_clipped_reset_later_and_have_other_functions() {
     let gru = case("GRU", 3, 1, &sizes, false).constant(weights(&[1, 30]));
     gru.attr("linear_before_reset", Attr::Int(1)).check(within(BOUND));
 }
+
+/// Recurrent weights of more than a second-level cache: threads share each step.
+#[test]
+fn threads_share_the_steps_of_a_large_layer() {
+    let after = Attr::Int(1);
+    for (name, gates, hidden) in [("RNN", 1, 768), ("GRU", 3, 448), ("LSTM", 4, 384)] {
+        let sizes = Sizes { steps: 3, batch: 1, input: 3, hidden };
+        // Eight times as many products as elsewhere, of smaller weights.
+        let small = |shape: &[usize]| {
+            let all: Vec<f32> =
+                weights(shape).as_slice::<f32>().unwrap().iter().map(|x| x / 8.0).collect();
+            Tensor::from_slice(shape, &all).unwrap()
+        };
+        let case = Case::new(name, 14)
+            .attr("hidden_size", Attr::Int(i64::try_from(hidden).unwrap()))
+            .attr("direction", Attr::String("bidirectional".into()))
+            .outputs(if name == "LSTM" { 3 } else { 2 })
+            .input(floats(&[sizes.steps, 1, sizes.input]))
+            .constant(small(&[2, gates * hidden, sizes.input]))
+            .constant(small(&[2, gates * hidden, hidden]))
+            .constant(small(&[2, 2 * gates * hidden]));
+        let case =
+            if name == "GRU" { case.attr("linear_before_reset", after.clone()) } else { case };
+        case.check(within(BOUND));
+    }
+}

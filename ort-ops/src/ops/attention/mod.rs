@@ -14,7 +14,7 @@ pub use crate::attend::Stage;
 use crate::attend::heads::{append, swap_heads};
 use crate::attend::{Scoring, Sizes, attend};
 use crate::floats;
-use crate::infer::expect_dims;
+use crate::infer::{attention_flops, expect_dims};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -221,6 +221,11 @@ impl Operator for Attention {
         let v_dtype = inputs.tensor(2)?.dtype();
         floats::write(outputs, 2, v_dtype, &[batch, kv_heads, kv_len, v_size], &v)?;
         floats::write(outputs, 3, dtype, &[batch, q_heads, q_len, kv_len], &scores)
+    }
+
+    fn flops(&self, inputs: &Facts<'_>, _outputs: &[Fact]) -> u64 {
+        let Ok(facts) = self.infer(inputs) else { return 0 };
+        attention_flops(&facts[3], &facts[1], &facts[2])
     }
 }
 

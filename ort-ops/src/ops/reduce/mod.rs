@@ -10,7 +10,7 @@ use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{Bool, DType, Inputs, Number, Output, Shape, bf16, f16, n_elements, with_dtype};
 
 use self::wide::{LogSumExp, Reducible, Wide};
-use crate::infer::{Axes, normalize_axes, reduced_fact};
+use crate::infer::{Axes, element_flops, normalize_axes, reduced_fact};
 use crate::walk::Walk;
 
 /// The family: name, newest version, version that made `axes` an input, and what it computes.
@@ -156,6 +156,10 @@ impl Operator for Reduce {
                 else => return Err(other())),
         }
         Ok(())
+    }
+
+    fn flops(&self, inputs: &Facts<'_>, _outputs: &[Fact]) -> u64 {
+        element_flops(1, inputs.get(0))
     }
 }
 

@@ -111,6 +111,10 @@ impl Operator for DynamicQuantizeLstm {
         let w = self.matrices(inputs, WEIGHTS[0], [n_inputs, units])?;
         run_with::<f32>(&layer, inputs, outputs, [w, r].map(Weights::Codes))
     }
+
+    fn flops(&self, inputs: &Facts<'_>, outputs: &[Fact]) -> u64 {
+        self.layer.flops(inputs, outputs)
+    }
 }
 
 pub(super) const fn is_source(dtype: DType) -> bool {

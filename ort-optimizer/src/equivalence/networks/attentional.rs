@@ -34,7 +34,7 @@ impl Attentional {
 
     fn layer(&mut self) -> String {
         let x = self.any();
-        match self.writer.rng.below(12) {
+        match self.writer.rng.below(13) {
             0 | 1 => self.projected(&x, WIDTH),
             2 | 3 => self.normalized(&x),
             4 => self.residual(&x),
@@ -44,6 +44,7 @@ impl Attentional {
             8 => self.scaled_product(&x),
             9 => self.embedded(),
             10 => self.writer.branches(&x, "Identity-14", "Tanh-13"),
+            11 => self.classified(),
             _ => self.shuffled(&x),
         }
     }
@@ -134,6 +135,28 @@ impl Attentional {
         self.writer.inputs.push(format!("{ids}: {ty}[{dims}]"));
         let table = self.writer.constant(&[3, WIDTH], [-1.0, 1.0]);
         self.writer.node("Gather-13", &[&table, &ids])
+    }
+
+    /// A function of rows of a table, which are looked up or multiplied by rows with a single one.
+    fn classified(&mut self) -> String {
+        if self.writer.chance(3) {
+            let rows = self.looked_up("b,s");
+            return self.writer.activation(&rows);
+        }
+        let (ids, classes) = (self.writer.fresh(), self.writer.fresh());
+        self.writer.inputs.push(format!("{ids}: int32[b,s,1]"));
+        self.writer.text.push_str(&format!("  {classes} = const int32[1,3] [0, 1, 2]\n"));
+        let dtype = match self.writer.dtype {
+            "float" => 1,
+            "double" => 11,
+            "float16" => 10,
+            _ => 16,
+        };
+        let is_class = self.writer.node("Equal-13", &[&ids, &classes]);
+        let one_hot = self.writer.node(&format!("Cast-13 [to: {dtype}]"), &[&is_class]);
+        let table = self.writer.constant(&[3, WIDTH], [-1.0, 1.0]);
+        let product = self.writer.node("MatMul-13", &[&one_hot, &table]);
+        if self.writer.chance(2) { self.writer.activation(&product) } else { product }
     }
 
     /// Attention with two heads.

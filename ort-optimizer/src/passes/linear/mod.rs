@@ -18,6 +18,8 @@ passes! {
     fuse_relu_clip,
     div_mul_fusion,
     label_encoder_fusion,
+    one_hot_mat_mul_fusion,
+    lookup_fusion,
     global_average_pool_fusion,
     matmul_transpose_fusion,
     mat_mul_scale_fusion,

@@ -87,6 +87,32 @@ mod tests {
     }
 
     #[test]
+    fn the_cube_can_be_multiplied_factor_by_factor() {
+        assert_optimized(
+            super::PASS,
+            "graph(x: float[2,3]) -> (y) {
+               s = const float[] 0.7978846
+               k = const float[] 0.044715
+               one = const float[] 1
+               half = const float[] 0.5
+               a = Mul-14 (k, x)
+               b = Mul-14 (x, a)
+               c = Mul-14 (x, b)
+               d = Add-14 (x, c)
+               e = Mul-14 (s, d)
+               f = Tanh-13 (e)
+               g = Add-14 (one, f)
+               h = Mul-14 (half, g)
+               y = Mul-14 (x, h)
+             }",
+            &expect![[r#"
+                graph(x: float[2,3]) -> (y) {
+                  y = com.microsoft:FastGelu-1 (x)
+                }"#]],
+        );
+    }
+
+    #[test]
     fn other_constants_and_other_types_stay() {
         for (dtype, factor) in [("float", "0.8"), ("double", "0.7978845608028654")] {
             let graph = format!(

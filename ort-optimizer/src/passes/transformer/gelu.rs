@@ -42,6 +42,7 @@ fn angles(x: &Pat) -> Vec<Pat> {
         (&square * x) * CUBIC,
         (&square * CUBIC) * x,
         (x * CUBIC) * &square,
+        ((x * CUBIC) * x) * x,
     ]
     .map(|cube| (x + &cube) * FACTOR)
     .into();

@@ -311,4 +311,19 @@ impl Operator for Attention {
         let len = if self.shares_buffer { capacity } else { kv_len };
         floats::write(outputs, 1, dtype, &[2, batch, self.num_heads, len, size], &present)
     }
+
+    fn flops(&self, inputs: &Facts<'_>, _outputs: &[Fact]) -> u64 {
+        let Ok(facts) = self.infer(inputs) else { return 0 };
+        let (Some(x), Some(w)) = (inputs.get(0), inputs.get(1)) else { return 0 };
+        let dim = |fact: &Fact, axis: usize| fact.dims().and_then(|dims| dims.get(axis)?.known());
+        let product = |dims: &[Option<usize>]| -> Option<u64> {
+            dims.iter().try_fold(2, |n: u64, &dim| n.checked_mul(u64::try_from(dim?).ok()?))
+        };
+        let rows = [dim(x, 0), dim(x, 1)];
+        let projected = product(&[rows[0], rows[1], dim(w, 0), dim(w, 1)]);
+        let heads = Some(self.num_heads);
+        let scores = product(&[rows[0], rows[1], dim(&facts[1], 3), heads, dim(&facts[1], 4)]);
+        let values = product(&[rows[0], rows[1], dim(&facts[1], 3), dim(&facts[0], 2)]);
+        [projected, scores, values].into_iter().flatten().fold(0, u64::saturating_add)
+    }
 }

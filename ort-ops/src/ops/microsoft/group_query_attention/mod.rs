@@ -19,7 +19,7 @@ use crate::attend::heads::swap_heads;
 use crate::attend::rotation::Rotation;
 use crate::attend::{Query, Scoring, Sizes, Stage, attend};
 use crate::floats;
-use crate::infer::expect_dims;
+use crate::infer::{expect_dims, product_flops};
 use crate::ops::layer_normalization::standardize_rows;
 
 /// The definitions of this file.
@@ -361,5 +361,12 @@ impl Operator for GroupQueryAttention {
             None if wanted => Err(OpError::Unsupported { what: "scores of no stage" }),
             None => Ok(()),
         }
+    }
+
+    fn flops(&self, inputs: &Facts<'_>, outputs: &[Fact]) -> u64 {
+        // Both products have a term for each key, and each element of the output.
+        let present = outputs.get(1).filter(|fact| fact.rank().is_some());
+        let keys = present.or(inputs.get(3)).and_then(|fact| fact.dims()?.get(2)?.known());
+        product_flops(keys.and_then(|n| n.checked_mul(2)), outputs.first())
     }
 }

@@ -16,7 +16,7 @@ use crate::attend::key_mask::{Hiding, Seen, expect_seen};
 use crate::attend::past::Past;
 use crate::attend::{Scoring, Sizes, Stage, attend};
 use crate::floats;
-use crate::infer::expect_dims;
+use crate::infer::{attention_flops, expect_dims};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
@@ -252,6 +252,11 @@ impl Operator for MultiHeadAttention {
         let len = if self.shares_buffer { capacity } else { kv_len };
         floats::write(outputs, 1, dtype, &[batch, heads, len, size], &k)?;
         floats::write(outputs, 2, dtype, &[batch, heads, len, v_size], &v)
+    }
+
+    fn flops(&self, inputs: &Facts<'_>, _outputs: &[Fact]) -> u64 {
+        let Ok(facts) = self.infer(inputs) else { return 0 };
+        attention_flops(&facts[3], &facts[1], &facts[2])
     }
 }
 

@@ -1,6 +1,7 @@
 //! `bench`: how long a model takes, and what it holds in memory.
 
-use std::collections::BTreeMap;
+mod profile;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -9,10 +10,11 @@ use clap::Args;
 use ort_session::{Outputs, ProcessMemory, RunError, Session, process_memory};
 use serde_json::{Value as Json, json};
 
+use self::profile::Profile;
 use super::headline;
 use crate::failure::Failure;
 use crate::inputs::Inputs;
-use crate::number::{self, as_f64};
+use crate::number;
 use crate::options::{InputOptions, SessionOptions};
 use crate::percentiles::Percentiles;
 use crate::print::{Flush, Table, line};
@@ -31,9 +33,18 @@ pub(crate) struct Arguments {
     /// How long to measure, in seconds
     #[arg(long, value_name = "S", default_value = "2", value_parser = seconds, allow_negative_numbers = true)]
     seconds: Duration,
-    /// Also show which operators the time goes to
+    /// Also show which operators the time goes to, and what share of the machine's peak they reach
     #[arg(long)]
     ops: bool,
+    /// Also show the N nodes that take longest [default: 30]
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        default_missing_value = "30",
+        require_equals = true
+    )]
+    nodes: Option<usize>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -61,25 +72,31 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let (first, runs) = measure(&session, &inputs, arguments.seconds).map_err(failed)?;
     let flops = session.flops(inputs.to_run()).map_err(failed)?;
     let median = runs.at(50.0).as_secs_f64().max(f64::MIN_POSITIVE);
-    let gflops = number::rounded(flops_f64(flops) / median / 1e9);
+    let gflops = number::rounded(number::float(flops) / median / 1e9);
     let measured = Measured { first, runs, gflops, memory: process_memory()? };
-    let operators = match arguments.ops {
-        true => Some(operators(&session, &inputs, &measured).map_err(failed)?),
+    let profile = match arguments.ops || arguments.nodes.is_some() {
+        true => {
+            let roof = arguments.session.roof(session.n_threads());
+            let max_runs = measured.runs.len();
+            Some(Profile::measure(&session, &inputs, roof, max_runs).map_err(failed)?)
+        }
         false => None,
     };
     if arguments.json {
-        let mut json = to_json(arguments, &session, &measured);
-        if let Some(operators) = operators {
-            json["ops"] = operators.to_json();
-        }
-        line(json)?;
+        line(to_json(arguments, &session, &measured, profile.as_ref()))?;
     } else {
         line(to_text(arguments, &session, &measured))?;
-        if let Some(operators) = operators {
-            line(operators.to_text())?;
-        }
+        profile.map_or(Ok(()), |profile| show(arguments, &profile))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn show(arguments: &Arguments, profile: &Profile) -> Result<(), Failure> {
+    line(profile.roof_text())?;
+    if arguments.ops {
+        line(profile.operators_text())?;
+    }
+    arguments.nodes.map_or(Ok(()), |n| line(profile.nodes_text(n)))
 }
 
 /// The first run, and those after the warm-up.
@@ -106,94 +123,6 @@ fn measure(
         times.push(once()?);
     }
     Ok((first, Percentiles::of(times)))
-}
-
-/// Operators by the time they take in one run.
-struct Operators {
-    rows: Vec<OperatorTime>,
-}
-
-struct OperatorTime {
-    op_type: String,
-    variant: &'static str,
-    /// How often a run calls it.
-    n_calls: f64,
-    /// What all calls of one run take.
-    time: Duration,
-}
-
-/// The mean of a few runs, at most as many as fit into half a second. The time of control flow
-/// (If, Loop and their like) has that of its subgraphs in it.
-fn operators(
-    session: &Session,
-    inputs: &Inputs,
-    measured: &Measured,
-) -> Result<Operators, RunError> {
-    let start = Instant::now();
-    let mut n_runs = 0_u32;
-    let mut sums: BTreeMap<(String, &'static str), (usize, Duration)> = BTreeMap::new();
-    while n_runs == 0
-        || (start.elapsed().as_secs_f64() < 0.5 && as_f64(measured.runs.len()) > f64::from(n_runs))
-    {
-        let (_, steps) = session.run_profiled(inputs.to_run())?;
-        for step in steps {
-            let (n_calls, time) = sums.entry((step.op_type, step.variant)).or_default();
-            *n_calls += 1;
-            *time += step.time;
-        }
-        n_runs += 1;
-    }
-    let mut rows: Vec<OperatorTime> = sums
-        .into_iter()
-        .map(|((op_type, variant), (n_calls, time))| OperatorTime {
-            op_type,
-            variant,
-            n_calls: as_f64(n_calls) / f64::from(n_runs),
-            time: time / n_runs,
-        })
-        .collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.time));
-    Ok(Operators { rows })
-}
-
-impl Operators {
-    fn total(&self) -> Duration {
-        self.rows.iter().map(|row| row.time).sum()
-    }
-
-    fn to_text(&self) -> String {
-        use Flush::{Left, Right};
-        let mut table = Table::new([
-            ("operator", Left),
-            ("kernel", Left),
-            ("calls", Right),
-            ("time", Right),
-            ("share", Right),
-        ]);
-        let total = self.total().as_secs_f64().max(f64::MIN_POSITIVE);
-        for row in &self.rows {
-            table.row([
-                row.op_type.clone(),
-                row.variant.to_owned(),
-                number::significant(row.n_calls),
-                number::time(row.time),
-                format!("{:.1} %", row.time.as_secs_f64() / total * 100.0),
-            ]);
-        }
-        format!("\n{table}")
-    }
-
-    fn to_json(&self) -> Json {
-        let row = |row: &OperatorTime| {
-            json!({
-                "op_type": row.op_type,
-                "variant": row.variant,
-                "calls": row.n_calls,
-                "ms": number::millis(row.time),
-            })
-        };
-        self.rows.iter().map(row).collect()
-    }
 }
 
 fn to_text(arguments: &Arguments, session: &Session, measured: &Measured) -> String {
@@ -223,12 +152,17 @@ fn to_text(arguments: &Arguments, session: &Session, measured: &Measured) -> Str
 }
 
 /// The keys are a contract.
-fn to_json(arguments: &Arguments, session: &Session, measured: &Measured) -> Json {
+fn to_json(
+    arguments: &Arguments,
+    session: &Session,
+    measured: &Measured,
+    profile: Option<&Profile>,
+) -> Json {
     let percentile = |percent| number::millis(measured.runs.at(percent));
     let memory = |of: fn(&ProcessMemory) -> u64| {
         measured.memory.as_ref().map(|memory| number::mebibytes(of(memory)))
     };
-    json!({
+    let mut json = json!({
         "load_ms": number::millis(session.metadata().load_time),
         "first_ms": number::millis(measured.first),
         "p10_ms": percentile(10.0),
@@ -243,12 +177,15 @@ fn to_json(arguments: &Arguments, session: &Session, measured: &Measured) -> Jso
         "peak_rss_mib": memory(|memory| memory.peak_rss),
         "level": arguments.session.level(),
         "isa": arguments.session.isa(),
-    })
-}
-
-#[expect(clippy::cast_precision_loss, reason = "beyond 2^53 a rounded number will do")]
-const fn flops_f64(flops: u64) -> f64 {
-    flops as f64
+    });
+    if let Some(profile) = profile {
+        json["peak"] = profile.roof_json();
+        json["operators"] = profile.operators_json();
+        if let Some(n) = arguments.nodes {
+            json["nodes"] = profile.nodes_json(n);
+        }
+    }
+    json
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -1,0 +1,372 @@
+//! ConvTranspose in f32, of up to three dimensions, with a function of its results behind it.
+//!
+//! Outputs that lie a stride apart are an ordinary convolution (see [`phases`]), those of several
+//! remainders at once where they read the same inputs, so that no result is touched twice:
+//!
+//! ```text
+//! for each set of remainders, for each strip of positions:
+//!     strip[(m, r), q] = f(b[m] + Σ_{c, t} w[c, m, t]·x[c, q − …])    as a product of matrices
+//!     y[m, stride·q + r − pad] = strip[(m, r), q]
+//! ```
+
+mod pack;
+mod parts;
+mod phases;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use ort_ep::{Claim, Io, Kernel, KernelError, Packed, Prepared};
+use ort_graph::{Graph, NodeId, OpError};
+use ort_kernels::Activation;
+use ort_kernels::conv_f32::{Axis, Columns, Direct};
+use ort_kernels::gemm_f32::{Gemm, Lhs, Matrix, Region, Start, Strided};
+use ort_ops::ops::conv_transpose::ConvTranspose;
+use ort_tensor::{DType, Shape};
+use smallvec::SmallVec;
+
+use self::pack::{axes_of_kernel, block_channels, pack};
+use self::parts::{Part, Split};
+use self::phases::{Left, Set, Transposed, has_gaps, sets};
+use super::unary::Function;
+use super::{Compiled, Compiler, KernelDef, op};
+use crate::cpu::{Cpu, Team, n_parts};
+
+pub(super) const DEF: KernelDef = KernelDef { claim, compile };
+
+/// Elements that a product computes before they are written where they belong: 64 KiB.
+const STRIP: usize = 16 * 1024;
+
+/// One transposed convolution, the weights packed if they are constant.
+#[derive(Debug)]
+struct ConvTransposeKernel {
+    cpu: Cpu,
+    op: ConvTranspose,
+    activation: Activation,
+    weights: Option<Packed>,
+}
+
+/// The sizes of one signature of shapes.
+#[derive(Debug)]
+struct Geometry {
+    /// The shape of the result.
+    shape: Shape,
+    group: usize,
+    /// Input channels of a group.
+    c: usize,
+    /// Output channels of a group.
+    m: usize,
+    axes: [Transposed; 3],
+    sets: Vec<Set>,
+    /// For each set, its taps in the order of the product's terms.
+    taps: Vec<Vec<usize>>,
+    has_gaps: bool,
+    split: Split,
+}
+
+/// The tensors of a run.
+struct Operands<'a> {
+    x: &'a [f32],
+    w: &'a [f32],
+    bias: Option<&'a [f32]>,
+}
+
+/// A transposed convolution whose result nobody sees but a function of one operand.
+fn claim(graph: &Graph, root: NodeId) -> Option<Claim> {
+    let node = graph.get_node(root)?;
+    activation(graph, root)?;
+    let value = node.inputs.first().copied().flatten()?;
+    let (id, _) = graph.producer(value)?;
+    op::<ConvTranspose>(graph, id)?;
+    let is_private = graph.consumers(value).len() == 1 && !graph.outputs().contains(&value);
+    let before = graph.node(id);
+    let is_taken = is_private && has_kernel(graph, &before.inputs);
+    is_taken.then(|| Claim {
+        nodes: SmallVec::from_slice(&[id, root]),
+        inputs: before.inputs.clone(),
+        outputs: node.outputs.clone(),
+        in_place: SmallVec::new(),
+    })
+}
+
+/// The function of a node that products can apply.
+fn activation(graph: &Graph, id: NodeId) -> Option<Activation> {
+    match Function::of(graph, id)? {
+        Function::Activation(Activation::Clip { min, max }) if min.is_nan() || max.is_nan() => None,
+        Function::Activation(activation) => {
+            // A bias would be another operand.
+            let n_inputs = graph.node(id).inputs.iter().flatten().count();
+            (n_inputs == 1).then_some(activation)
+        }
+        _ => None,
+    }
+}
+
+/// Whether all inputs are f32 and the dimensions not too many.
+fn has_kernel(graph: &Graph, inputs: &[Option<ort_graph::ValueId>]) -> bool {
+    let is_f32 = |&id: &ort_graph::ValueId| graph.fact(id).dtype() == Some(DType::F32);
+    let rank = inputs.get(1).copied().flatten().and_then(|w| graph.fact(w).rank());
+    inputs.iter().flatten().all(is_f32) && rank.is_some_and(|rank| (3..=5).contains(&rank))
+}
+
+fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+    let (id, activation) = match *compiler.claim.nodes {
+        [id] => (id, Some(Activation::None)),
+        [id, behind] => (id, activation(compiler.graph, behind)),
+        _ => return Ok(None),
+    };
+    let op = op::<ConvTranspose>(compiler.graph, id).cloned();
+    let (Some(op), Some(activation)) = (op, activation) else { return Ok(None) };
+    if !has_kernel(compiler.graph, &compiler.claim.inputs) {
+        return Ok(None);
+    }
+    let weights = pack(compiler, &op);
+    Ok(Some(Box::new(ConvTransposeKernel { cpu: compiler.cpu, op, activation, weights })))
+}
+
+impl Geometry {
+    fn new(op: &ConvTranspose, x: &[usize], w: &[usize]) -> Result<Self, KernelError> {
+        let wrong = || -> KernelError {
+            let (left, right) = (x.to_vec(), w.to_vec());
+            OpError::Shapes { what: "channels and groups", left, right }.into()
+        };
+        let (&[n, channels, ref input @ ..], &[c, m, ref kernel @ ..]) = (x, w) else {
+            return Err(wrong());
+        };
+        if channels != c || !c.is_multiple_of(op.group) {
+            return Err(wrong());
+        }
+        let window = op.window(input, kernel)?;
+        let filters = m.checked_mul(op.group).ok_or_else(wrong)?;
+        let shape = [n, filters].into_iter().chain(window.input.iter().copied()).collect();
+        let mut axes = axes_of_kernel(op, kernel).ok_or_else(wrong)?;
+        let first = axes.len() - kernel.len();
+        for (i, axis) in axes[first..].iter_mut().enumerate() {
+            axis.input = window.output[i];
+            axis.output = window.input[i];
+            axis.pad = window.pads_begin[i];
+        }
+        let sets = sets(&axes);
+        let kernel = axes.map(|axis| axis.kernel);
+        let taps = sets.iter().map(|set| set.taps(kernel)).collect();
+        let split = Split::new(&axes, block_channels(&sets, m));
+        let (group, c, has_gaps) = (op.group, c / op.group, has_gaps(&axes));
+        Ok(Self { shape, group, c, m, axes, sets, taps, has_gaps, split })
+    }
+
+    fn n_taps(&self) -> usize {
+        self.axes.iter().map(|axis| axis.kernel).product()
+    }
+
+    /// Elements of a plane of `x`.
+    fn n_inputs(&self) -> usize {
+        self.axes.iter().map(|axis| axis.input).product()
+    }
+
+    /// Elements of a plane of the result.
+    fn n_outputs(&self) -> usize {
+        self.axes.iter().map(|axis| axis.output).product()
+    }
+
+    /// The rows of a block's product, and the positions of a strip.
+    fn strip(&self, set: &Set, n_channels: usize) -> (usize, usize) {
+        let rows = n_channels * set.n_phases();
+        let most = (STRIP / rows.max(1)).next_multiple_of(64);
+        (rows, most.min(set.n_positions().max(1)))
+    }
+}
+
+/// Scratch of a thread.
+struct Desk<'s> {
+    /// The bias of each row.
+    bias: &'s mut [f32],
+    /// The left operand, unless it was packed before.
+    left: &'s mut [f32],
+    strip: &'s mut [f32],
+    rest: &'s mut [f32],
+}
+
+impl ConvTransposeKernel {
+    fn gemm<'a>(
+        &self,
+        a: Lhs<'a>,
+        b: Columns<'a>,
+        (m, start): (usize, Start<'a>),
+    ) -> Gemm<'a, Columns<'a>> {
+        let (n, k, activation) = (b.n(), b.k(), self.activation);
+        Gemm { isa: self.cpu.isa, m, n, k, a, b, start, activation }
+    }
+
+    /// Whether the image is read where it stands, for so many rows.
+    fn is_direct(&self, set: &Set, [rows, c]: [usize; 2]) -> bool {
+        let [depth, height, width] = set.axes;
+        depth == Axis::UNIT && Direct::is_suited(self.cpu.isa, [rows, c], &[height, width])
+    }
+
+    /// The elements of scratch a thread needs: rows, the left operand, a strip, and all of that
+    /// with what products need.
+    fn scratch_lens(&self, geometry: &Geometry) -> [usize; 4] {
+        let n_channels = geometry.split.n_channels;
+        let mut lens = [0; 4];
+        for (set, taps) in geometry.sets.iter().zip(&geometry.taps) {
+            let (rows, strip) = geometry.strip(set, n_channels);
+            let left =
+                if self.weights.is_some() { 0 } else { n_channels * geometry.c * taps.len() };
+            let a = Lhs::Packed(&[]);
+            let gemm = Gemm {
+                isa: self.cpu.isa,
+                m: rows,
+                n: strip,
+                k: geometry.c * set.n_taps(),
+                a,
+                b: Matrix::row_major(&[], 0, 0),
+                start: Start::Zero,
+                activation: Activation::None,
+            };
+            // Blocks of fewer channels may be direct even if others are not.
+            let direct = Direct::scratch_len(geometry.c, &[set.axes[1], set.axes[2]]);
+            let all = [rows, left, rows * strip, gemm.scratch_len(rows).max(direct)];
+            lens.iter_mut().zip(all).for_each(|(len, of_set)| *len = (*len).max(of_set));
+        }
+        lens
+    }
+
+    /// One part of the result: all sets.
+    fn part(
+        &self,
+        geometry: &Geometry,
+        operands: &Operands<'_>,
+        (mut part, desk): (Part<'_>, Desk<'_>),
+    ) {
+        if geometry.has_gaps {
+            self.fill(geometry, operands, &mut part);
+        }
+        let group = part.product % geometry.group;
+        let group_len = geometry.c * geometry.m * geometry.n_taps();
+        let mut w = &operands.w[group * group_len..][..group_len];
+        let Desk { bias, left, strip, rest } = desk;
+        for (set, taps) in geometry.sets.iter().zip(&geometry.taps) {
+            let per_channel = geometry.c * taps.len();
+            let a = if self.weights.is_some() {
+                let (of_set, behind) = w.split_at(geometry.m * per_channel);
+                w = behind;
+                &of_set[part.channels.start * per_channel..]
+            } else {
+                let shape = [geometry.c, geometry.m, geometry.n_taps()];
+                let (channels, n_phases) = (part.channels.clone(), set.n_phases());
+                Left { isa: self.cpu.isa, w, shape, channels, taps, n_phases }.pack(left);
+                &*left
+            };
+            let a = &a[..part.channels.len() * per_channel];
+            self.set(geometry, (set, a), operands, (&mut part, [bias, strip, rest]));
+        }
+    }
+
+    /// What outputs are that no tap reaches.
+    fn fill(&self, geometry: &Geometry, operands: &Operands<'_>, part: &mut Part<'_>) {
+        let first = part.product % geometry.group * geometry.m + part.channels.start;
+        for (channel, piece) in part.pieces.iter_mut().enumerate() {
+            let mut number = [operands.bias.map_or(0.0, |bias| bias[first + channel])];
+            self.activation.apply(self.cpu.isa, &mut number);
+            piece.fill(number[0]);
+        }
+    }
+
+    /// The outputs of one set.
+    fn set(
+        &self,
+        geometry: &Geometry,
+        (set, a): (&Set, &[f32]),
+        operands: &Operands<'_>,
+        (part, [bias, strip, scratch]): (&mut Part<'_>, [&mut [f32]; 3]),
+    ) {
+        let (rows, n_strip) = geometry.strip(set, part.channels.len());
+        let image = geometry.c * geometry.n_inputs();
+        let x = &operands.x[part.product * image..][..image];
+        let start = match operands.bias {
+            None => Start::Zero,
+            Some(of_all) => {
+                let first = part.product % geometry.group * geometry.m + part.channels.start;
+                let bias = &mut bias[..rows];
+                for (bias, number) in bias.chunks_mut(set.n_phases()).zip(&of_all[first..]) {
+                    bias.fill(*number);
+                }
+                Start::ByRow(bias)
+            }
+        };
+        let columns = Columns::new(x, geometry.c, set.axes);
+        let gemm = self.gemm(Lhs::Packed(a), columns, (rows, start));
+        let direct = self.is_direct(set, [rows, geometry.c]).then(|| Direct {
+            isa: self.cpu.isa,
+            filters: rows,
+            channels: geometry.c,
+            axes: [set.axes[1], set.axes[2]],
+            x,
+            w: a,
+            bias: if let Start::ByRow(bias) = start { Some(bias) } else { None },
+            is_sum: false,
+            activation: self.activation,
+        });
+        let range = geometry.split.columns(set, &part.positions);
+        for start in range.clone().step_by(n_strip) {
+            let columns = start..range.end.min(start + n_strip);
+            let n = columns.len();
+            let strip = &mut strip[..rows * n];
+            let region = Region { rows: 0..rows, columns };
+            let mut to = Strided { data: strip, stride: n };
+            match &direct {
+                Some(direct) => direct.run(&region, &mut to, scratch),
+                None => gemm.run(&region, &mut to, scratch),
+            }
+            write::strip(&geometry.axes, set, part, (start, strip));
+        }
+    }
+}
+
+impl Kernel for ConvTransposeKernel {
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let &[x, w, ..] = shapes else { return Err(KernelError::ForeignState) };
+        let geometry = Geometry::new(&self.op, x, w)?;
+        let len = self.scratch_lens(&geometry).iter().sum();
+        Ok(Prepared::new(geometry).with_scratch(self.cpu.scratch_bytes(len)))
+    }
+
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let geometry: &Geometry = prepared.state()?;
+        let inputs = io.inputs;
+        let operands = Operands {
+            x: inputs.tensor(0)?.as_slice()?,
+            w: match &self.weights {
+                Some(packed) => bytemuck::cast_slice(packed.bytes()),
+                None => inputs.tensor(1)?.as_slice()?,
+            },
+            bias: inputs.optional_tensor(2)?.map(|bias| bias.as_slice()).transpose()?,
+        };
+        let y = io.outputs[0].tensor(DType::F32, &geometry.shape)?.into_slice::<f32>()?;
+        if y.is_empty() {
+            return Ok(());
+        }
+        let lens = self.scratch_lens(geometry);
+        let cost = operands.x.len().saturating_mul(geometry.m).saturating_mul(geometry.n_taps());
+        let (n_parts, m, plane) = (n_parts(io.threads, cost), geometry.m, geometry.n_outputs());
+        let n_products = y.len() / (m * plane);
+        let team = Team::new(io.threads, geometry.split.n_parts(m, n_products, n_parts));
+        let parts = geometry.split.parts(y, (m, plane), n_parts);
+        let team = team.if_worth(cost).with_scratch(io.scratch, lens.iter().sum());
+        team.run(parts, |part, scratch| {
+            let (bias, scratch) = scratch.split_at_mut(lens[0]);
+            let (left, scratch) = scratch.split_at_mut(lens[1]);
+            let (strip, rest) = scratch.split_at_mut(lens[2]);
+            self.part(geometry, &operands, (part, Desk { bias, left, strip, rest }));
+        });
+        Ok(())
+    }
+
+    fn variant(&self) -> &'static str {
+        named!(self.cpu.isa => "conv_transpose_f32": tile)
+    }
+
+    fn packed_bytes(&self) -> usize {
+        self.weights.as_ref().map_or(0, |w| w.bytes().len())
+    }
+}

@@ -1,0 +1,77 @@
+//! The weights of a transposed convolution as left operands.
+
+use ort_ep::{Packed, Recipe};
+use ort_kernels::gemm_f32::variant;
+use ort_ops::ops::conv_transpose::ConvTranspose;
+use ort_tensor::Shape;
+
+use super::phases::{Left, Set, Transposed, sets};
+use crate::kernels::Compiler;
+
+/// Rows of a product, if one channel does not have more: eight tiles.
+const BLOCK_ROWS: usize = 112;
+
+/// The axes of a kernel, missing ones in front; neither inputs nor outputs are known.
+pub(super) fn axes_of_kernel(op: &ConvTranspose, kernel: &[usize]) -> Option<[Transposed; 3]> {
+    let of = |list: &Option<Shape>, i: usize| match list {
+        None => Some(1),
+        Some(list) => list.get(i).copied(),
+    };
+    let mut axes = [Transposed::UNIT; 3];
+    let first = axes.len().checked_sub(kernel.len())?;
+    for (i, axis) in axes[first..].iter_mut().enumerate() {
+        let (stride, dilation) = (of(&op.window.strides, i)?, of(&op.window.dilations, i)?);
+        *axis = Transposed { kernel: kernel[i], stride, dilation, ..Transposed::UNIT };
+    }
+    Some(axes)
+}
+
+/// Output channels that are computed together, of `m`.
+pub(super) fn block_channels(sets: &[Set], m: usize) -> usize {
+    let most = sets.iter().map(Set::n_phases).max().unwrap_or(1);
+    let most = (BLOCK_ROWS / most).max(1);
+    m.div_ceil(m.div_ceil(most).max(1)).max(1)
+}
+
+/// The weights of each block of channels, packed as left operands: group after group, set after
+/// set, block after block.
+pub(super) fn pack(compiler: &mut Compiler<'_>, op: &ConvTranspose) -> Option<Packed> {
+    let isa = compiler.cpu.isa;
+    let weights = compiler.constant(1)?;
+    let w = weights.as_slice::<f32>().ok()?;
+    let &[channels, m, ref kernel @ ..] = weights.shape() else { return None };
+    if w.is_empty() {
+        return None;
+    }
+    let axes = axes_of_kernel(op, kernel)?;
+    let kernel = axes.map(|axis| axis.kernel);
+    let (c, n_taps) = (channels / op.group, kernel.iter().product::<usize>());
+    let steps = axes.iter().flat_map(|axis| [axis.stride, axis.dilation]);
+    let recipe = Recipe {
+        name: "conv_transpose_f32/phases",
+        parameters: [variant(isa).mr, op.group]
+            .into_iter()
+            .chain(steps)
+            .map(|n| n as u64)
+            .collect(),
+        n_bytes: size_of_val(w),
+    };
+    let sets = sets(&axes);
+    let per_block = block_channels(&sets, m);
+    Some(compiler.packs.pack(weights, &recipe, &mut |bytes| {
+        let mut packed: &mut [f32] = bytemuck::cast_slice_mut(bytes);
+        for w in w.chunks_exact(c * m * n_taps) {
+            for set in &sets {
+                let (taps, n_phases) = (&*set.taps(kernel), set.n_phases());
+                for first in (0..m).step_by(per_block) {
+                    let channels = first..m.min(first + per_block);
+                    let shape = [c, m, n_taps];
+                    let left = Left { isa, w, shape, channels, taps, n_phases };
+                    let (block, rest) = std::mem::take(&mut packed).split_at_mut(left.len());
+                    left.pack(block);
+                    packed = rest;
+                }
+            }
+        }
+    }))
+}

@@ -1,0 +1,280 @@
+//! A transposed convolution as convolutions: outputs that lie a stride apart see the same taps.
+//!
+//! ```text
+//! y[u − pad] = Σ_t w[t]·x[i]    over all t and i with i·stride + t·dilation = u
+//! ```
+//! With `u = q·stride + r`, the remainder r says which taps there are: those with `t·dilation ≡ r`. The
+//! inputs that they read, last tap first, are `q − shift`, `q − shift + step`, …: a convolution of
+//! stride 1 over q. Remainders of the same shift and number of taps form a [`Class`]: they read the
+//! same inputs. On several axes there is a [`Set`] for each choice of a class an axis.
+
+use std::ops::Range;
+
+use ort_kernels::Isa;
+use ort_kernels::conv_f32::Axis;
+use ort_kernels::gemm_f32::row_panels;
+use smallvec::SmallVec;
+
+/// One axis of a transposed convolution. Output `i·stride + t·dilation − pad` reads with tap `t` the
+/// input `i`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Transposed {
+    /// Elements of `x`.
+    pub(super) input: usize,
+    /// Elements of the result.
+    pub(super) output: usize,
+    pub(super) kernel: usize,
+    pub(super) stride: usize,
+    pub(super) dilation: usize,
+    pub(super) pad: usize,
+}
+
+/// Remainders whose outputs read the same inputs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Class {
+    /// Each remainder, in ascending order, and its taps, last first.
+    pub(super) remainders: SmallVec<[(usize, SmallVec<[usize; 4]>); 4]>,
+    /// How far before `q` the first input lies.
+    shift: usize,
+    /// From one input to the next.
+    step: usize,
+}
+
+/// What a choice of classes computes: a convolution of each remainder.
+#[derive(Debug)]
+pub(super) struct Set {
+    pub(super) classes: [Class; 3],
+    /// Of the convolution; output 0 is `q = first`.
+    pub(super) axes: [Axis; 3],
+    pub(super) first: [usize; 3],
+}
+
+impl Transposed {
+    /// An axis that is not there.
+    pub(super) const UNIT: Self =
+        Self { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, pad: 0 };
+
+    /// The classes of all remainders that have taps.
+    pub(super) fn classes(&self) -> Vec<Class> {
+        let mut taps: Vec<(usize, usize)> =
+            (0..self.kernel).map(|tap| (tap * self.dilation % self.stride, tap)).collect();
+        taps.sort_by_key(|&(remainder, tap)| (remainder, usize::MAX - tap));
+        let mut classes: Vec<Class> = Vec::new();
+        for taps in taps.chunk_by(|(a, _), (b, _)| a == b) {
+            let (remainder, last) = taps[0];
+            let shift = (last * self.dilation - remainder) / self.stride;
+            let before = taps.get(1).map_or(last, |&(_, tap)| tap);
+            let step = ((last - before) * self.dilation / self.stride).max(1);
+            let remainder = (remainder, taps.iter().map(|&(_, tap)| tap).collect());
+            let is_like = |class: &&mut Class| {
+                (class.shift, class.step, class.n_taps()) == (shift, step, taps.len())
+            };
+            match classes.iter_mut().find(is_like) {
+                Some(class) => class.remainders.push(remainder),
+                None => {
+                    let remainders = SmallVec::from_iter([remainder]);
+                    classes.push(Class { remainders, shift, step });
+                }
+            }
+        }
+        classes
+    }
+
+    /// The `q` of all outputs.
+    pub(super) fn positions(&self) -> Range<usize> {
+        self.pad / self.stride..(self.pad + self.output).div_ceil(self.stride)
+    }
+
+    /// The outputs of so many `q`.
+    pub(super) fn outputs(&self, positions: &Range<usize>) -> Range<usize> {
+        let output = |q: usize| (q * self.stride).saturating_sub(self.pad).min(self.output);
+        output(positions.start)..output(positions.end)
+    }
+
+    /// The output of `q` and a remainder, if it is not cut off.
+    pub(super) fn output_of(&self, q: usize, remainder: usize) -> Option<usize> {
+        let output = (q * self.stride + remainder).checked_sub(self.pad)?;
+        (output < self.output).then_some(output)
+    }
+
+    /// The convolution of a class, and the `q` of its output 0.
+    fn axis(&self, class: &Class) -> (Axis, usize) {
+        let Range { start, end } = self.positions();
+        let first = start.min(class.shift);
+        let axis = Axis {
+            input: self.input,
+            output: end - first,
+            kernel: class.n_taps(),
+            stride: 1,
+            dilation: class.step,
+            pad: [class.shift - first, 0],
+        };
+        (axis, first)
+    }
+}
+
+impl Class {
+    fn n_taps(&self) -> usize {
+        self.remainders.first().map_or(0, |(_, taps)| taps.len())
+    }
+}
+
+/// The sets of a transposed convolution, in an order that depends on kernel, strides and dilations
+/// alone.
+pub(super) fn sets(axes: &[Transposed; 3]) -> Vec<Set> {
+    let [d, h, w] = axes.map(|axis| axis.classes());
+    let mut sets = Vec::new();
+    for depth in &d {
+        for height in &h {
+            for width in &w {
+                let classes = [depth, height, width].map(Class::clone);
+                let placed: [(Axis, usize); 3] = std::array::from_fn(|i| axes[i].axis(&classes[i]));
+                let (axes, first) = (placed.map(|(axis, _)| axis), placed.map(|(_, q)| q));
+                sets.push(Set { classes, axes, first });
+            }
+        }
+    }
+    sets
+}
+
+/// Whether some outputs have no tap at all.
+pub(super) fn has_gaps(axes: &[Transposed; 3]) -> bool {
+    axes.iter().any(|axis| {
+        let n: usize = axis.classes().iter().map(|class| class.remainders.len()).sum();
+        n < axis.stride
+    })
+}
+
+impl Set {
+    /// How many remainders there are on all axes: rows of the product for a channel.
+    pub(super) fn n_phases(&self) -> usize {
+        self.classes.iter().map(|class| class.remainders.len()).product()
+    }
+
+    /// Taps of a remainder.
+    pub(super) fn n_taps(&self) -> usize {
+        self.classes.iter().map(Class::n_taps).product()
+    }
+
+    /// Positions of the convolution.
+    pub(super) fn n_positions(&self) -> usize {
+        self.axes.iter().map(|axis| axis.output).product()
+    }
+
+    /// The taps of the kernel of this shape in the order of the product's terms, those of each
+    /// remainder one after the other.
+    pub(super) fn taps(&self, kernel: [usize; 3]) -> Vec<usize> {
+        let [d, h, w] = &self.classes;
+        let mut all = Vec::with_capacity(self.n_phases() * self.n_taps());
+        for (_, d) in &d.remainders {
+            for (_, h) in &h.remainders {
+                for (_, w) in &w.remainders {
+                    for z in d {
+                        for y in h {
+                            let row = (z * kernel[1] + y) * kernel[2];
+                            all.extend(w.iter().map(|x| row + x));
+                        }
+                    }
+                }
+            }
+        }
+        all
+    }
+}
+
+/// Some output channels of one group as the left operand of a set's product.
+pub(super) struct Left<'a> {
+    pub(super) isa: Isa,
+    /// `[c, m, taps]`, of a group.
+    pub(super) w: &'a [f32],
+    /// Input channels of the group, its output channels, and taps of the kernel.
+    pub(super) shape: [usize; 3],
+    pub(super) channels: Range<usize>,
+    /// Of the set.
+    pub(super) taps: &'a [usize],
+    pub(super) n_phases: usize,
+}
+
+impl Left<'_> {
+    /// Elements that [`Left::pack`] writes.
+    pub(super) fn len(&self) -> usize {
+        self.channels.len() * self.shape[0] * self.taps.len()
+    }
+
+    /// `A[(m, phase), (c, t)] = w[c, m, taps[phase, t]]`, as
+    /// [`pack_a`](ort_kernels::gemm_f32::pack_a) would write it.
+    pub(super) fn pack(&self, packed: &mut [f32]) {
+        let [c, m, n_taps] = self.shape;
+        let per_phase = self.taps.len() / self.n_phases.max(1);
+        let mut elements = packed.iter_mut();
+        for rows in row_panels(self.isa, self.channels.len() * self.n_phases) {
+            for (channel, term) in (0..c).flat_map(|c| (0..per_phase).map(move |t| (c, t))) {
+                for (row, to) in rows.clone().zip(&mut elements) {
+                    let (of, phase) = (row / self.n_phases, row % self.n_phases);
+                    let tap = self.taps[phase * per_phase + term];
+                    *to = self.w[(channel * m + self.channels.start + of) * n_taps + tap];
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each output's pairs of tap and input.
+    fn pairs(axis: &Transposed) -> Vec<Vec<(usize, usize)>> {
+        let mut pairs = vec![Vec::new(); axis.output];
+        for class in axis.classes() {
+            let (conv, first) = axis.axis(&class);
+            for (remainder, taps) in &class.remainders {
+                for position in 0..conv.output {
+                    let Some(o) = axis.output_of(first + position, *remainder) else { continue };
+                    for (i, tap) in taps.iter().enumerate() {
+                        pairs[o].extend(conv.at(position, i).map(|input| (*tap, input)));
+                    }
+                }
+            }
+        }
+        pairs.iter_mut().for_each(|pairs| pairs.sort_unstable());
+        pairs
+    }
+
+    #[test]
+    fn every_output_reads_what_the_formula_says() {
+        for (kernel, stride, dilation, pad, added) in [
+            (2, 2, 1, 0, 0),
+            (3, 2, 1, 1, 1),
+            (4, 2, 1, 1, 0),
+            (3, 3, 2, 0, 0),
+            (2, 4, 1, 0, 0),
+            (5, 2, 3, 4, 2),
+            (2, 2, 1, 1, 0),
+            (9, 1, 1, 4, 0),
+            (4, 6, 4, 5, 3),
+        ] {
+            let input = 5;
+            let output = 4 * stride + (kernel - 1) * dilation + 1 + added - 2 * pad.min(4);
+            let axis = Transposed { input, output, kernel, stride, dilation, pad };
+            let mut expected = vec![Vec::new(); output];
+            for (tap, i) in (0..kernel).flat_map(|tap| (0..input).map(move |i| (tap, i))) {
+                let o = (i * stride + tap * dilation).checked_sub(pad);
+                if let Some(pairs) = o.and_then(|o| expected.get_mut(o)) {
+                    pairs.push((tap, i));
+                }
+            }
+            assert_eq!(pairs(&axis), expected, "{axis:?}");
+        }
+    }
+
+    #[test]
+    fn windows_that_do_not_overlap_are_one_class() {
+        let axis = Transposed { kernel: 2, stride: 2, input: 7, output: 14, ..Transposed::UNIT };
+        let classes = axis.classes();
+        assert_eq!(classes.len(), 1);
+        assert!(axis.axis(&classes[0]).0.is_pointwise());
+        assert!(!has_gaps(&[axis, axis, Transposed::UNIT]));
+        assert!(has_gaps(&[Transposed { stride: 3, ..axis }, axis, axis]));
+    }
+}

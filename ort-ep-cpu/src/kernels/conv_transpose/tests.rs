@@ -1,0 +1,108 @@
+//! Tests of `conv_transpose`.
+
+use ort_ep::{ExecutionProvider, Io};
+use ort_graph::{Attr, Graph};
+use ort_kernels::Isa;
+use ort_tensor::{AlignedBuf, Inputs, Output, Tensor, Value, ValueView};
+
+use crate::case::{Case, Packs, StdThreads, exact, floats, integers};
+use crate::{CpuOptions, CpuProvider};
+
+/// Groups, shapes of `x` and `w`, and attributes: pairs of name and one value an axis.
+type Sizes<'a> = (i64, &'a [usize], &'a [usize], &'a [(&'a str, &'a [i64])]);
+
+const CASES: [Sizes<'_>; 20] = [
+    (1, &[1, 3, 4, 5], &[3, 2, 2, 2], &[("strides", &[2, 2])]),
+    (1, &[2, 5, 6, 7], &[5, 20, 3, 3], &[("pads", &[1, 1, 1, 1])]),
+    (1, &[1, 4, 5, 6], &[4, 3, 3, 2], &[("strides", &[3, 2]), ("dilations", &[2, 3])]),
+    (2, &[1, 4, 7, 3], &[4, 5, 3, 3], &[("output_padding", &[1, 0]), ("strides", &[2, 1])]),
+    (1, &[1, 2, 30], &[2, 3, 4], &[("strides", &[2]), ("pads", &[1, 2])]),
+    (1, &[1, 2, 3, 4, 5], &[2, 3, 2, 2, 2], &[]),
+    (1, &[1, 2, 6, 6], &[2, 1, 3, 3], &[("output_shape", &[12, 11]), ("strides", &[2, 2])]),
+    (1, &[1, 2, 3, 3], &[2, 2, 9, 9], &[("pads", &[4, 4, 4, 4])]),
+    // Outputs that no tap reaches, and taps that no output is left of.
+    (1, &[1, 2, 4, 5], &[2, 3, 2, 2], &[("strides", &[3, 4]), ("output_padding", &[1, 3])]),
+    (1, &[1, 2, 3], &[2, 3, 2], &[("strides", &[5]), ("pads", &[3, 4])]),
+    (1, &[1, 2, 5, 4], &[2, 1, 1, 3], &[("strides", &[2, 2]), ("pads", &[4, 1, 4, 0])]),
+    (1, &[1, 2, 4, 4], &[2, 2, 4, 4], &[("strides", &[2, 2]), ("pads", &[1, 1, 1, 1])]),
+    (1, &[1, 3, 5, 7], &[3, 2, 2, 2], &[("strides", &[2, 2]), ("pads", &[1, 1, 0, 1])]),
+    (1, &[1, 2, 3, 4, 3], &[2, 2, 2, 3, 2], &[("strides", &[2, 1, 2])]),
+    // Several blocks of channels, and enough for several threads.
+    (1, &[1, 24, 40, 41], &[24, 40, 2, 2], &[("strides", &[2, 2])]),
+    (2, &[1, 24, 61, 40], &[24, 1, 2, 2], &[("strides", &[2, 2])]),
+    (1, &[1, 64, 3000], &[64, 1, 4], &[("strides", &[2]), ("pads", &[1, 1])]),
+    (1, &[2, 32, 20, 21], &[32, 130, 3, 3], &[("strides", &[2, 2]), ("pads", &[1, 1, 1, 1])]),
+    // Nothing.
+    (1, &[0, 2, 3, 3], &[2, 2, 2, 2], &[]),
+    (1, &[1, 0, 3, 3], &[0, 2, 2, 2], &[]),
+];
+
+#[test]
+fn sums_of_small_integers_are_exact() {
+    for (group, x, w, attrs) in CASES {
+        let case = Case::new("ConvTranspose", 11).attr("group", Attr::Int(group));
+        let case = case.input(integers(x)).weight(integers(w));
+        let case = attrs
+            .iter()
+            .fold(case, |case, (name, ints)| case.attr(name, Attr::Ints(ints.to_vec())));
+        case.clone().check(exact);
+        case.weight(integers(&[w[1] * usize::try_from(group).unwrap()])).check(exact);
+    }
+}
+
+/// What the steps of a graph give that begins with one input, and how many nodes each has.
+fn run(graph: &Graph, options: CpuOptions, x: &Tensor) -> (Tensor, Vec<usize>) {
+    let provider = CpuProvider::new(options).unwrap();
+    let (mut x, mut n_nodes) = (x.clone(), Vec::new());
+    let mut at = graph.inputs()[0];
+    while at != graph.outputs()[0] {
+        let roots = graph.topological_order().unwrap().into_iter().rev();
+        let claims = roots.map(|root| provider.claim(graph, root).unwrap());
+        let claim = claims.into_iter().find(|claim| claim.inputs[0] == Some(at)).unwrap();
+        let kernel = provider.compile(graph, &claim, &mut Packs).unwrap();
+        let constants: Vec<Tensor> = claim.inputs[1..]
+            .iter()
+            .map(|id| graph.constant(id.unwrap()).unwrap().clone())
+            .collect();
+        let inputs: Vec<&Tensor> = std::iter::once(&x).chain(&constants).collect();
+        let shapes: Vec<&[usize]> = inputs.iter().map(|tensor| tensor.shape()).collect();
+        let prepared = kernel.prepare(&shapes).unwrap();
+        let mut scratch = AlignedBuf::zeroed(prepared.scratch_bytes);
+        let scratch = if prepared.scratch_bytes == 0 { &mut [] } else { scratch.as_mut() };
+        let views: Vec<_> =
+            inputs.iter().map(|tensor| Some(ValueView::Tensor(tensor.view()))).collect();
+        let (inputs, threads) = (Inputs::new(&views), &StdThreads(2));
+        let mut outputs = [Output::free()];
+        kernel.run(&prepared, &mut Io { inputs, outputs: &mut outputs, scratch, threads }).unwrap();
+        let [output] = outputs;
+        let Some(Value::Tensor(y)) = output.into_value() else { panic!("no output") };
+        n_nodes.push(claim.nodes.len());
+        (x, at) = (y, claim.outputs[0].unwrap());
+    }
+    (x, n_nodes)
+}
+
+#[test]
+fn a_function_behind_it_is_part_of_the_step() {
+    for function in ["Relu-14", "Sigmoid-13", "HardSwish-14", "Elu-6"] {
+        let text = format!(
+            "graph(x: float[1,3,9,8]) -> (y) {{
+               w = const float[3,5,2,2] fill 0.25
+               b = const float[5] [-1, 0, 1, 2, 3]
+               a = ConvTranspose-11 [strides: [2, 3]] (x, w, b)
+               y = {function} (a)
+             }}"
+        );
+        let graph = Graph::parse(&text, &ort_ops::registry()).unwrap();
+        let x = floats(&[1, 3, 9, 8]);
+        for isa in Isa::all() {
+            let isa = isa.name().parse().unwrap();
+            let options = CpuOptions { isa, max_threads: Some(3), ..CpuOptions::default() };
+            let (expected, steps) = run(&graph, CpuOptions { fuses: false, ..options }, &x);
+            assert_eq!(steps, [1, 1]);
+            let (found, steps) = run(&graph, options, &x);
+            assert_eq!(found, expected, "{function} {isa:?}");
+            assert_eq!(steps.len(), if function == "Elu-6" { 2 } else { 1 }, "{function}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The numbers that the result of a convolution is multiplied by and added to, as parts of it.
+//!
+//! ```text
+//! y = f(Conv(x, w, b) + z)·scale + shift
+//! ```
+//! The product and the sum are rounded as they would be alone, so the bits stay the same.
+
+use ort_graph::{Graph, NodeId, ValueId};
+use ort_ops::ops::binary::Binary;
+use ort_ops::ops::nchwc::conv::Conv;
+use smallvec::SmallVec;
+
+use crate::kernels::op;
+use crate::tail::Tail;
+
+/// A convolution, and what follows it.
+pub(super) struct Scaled {
+    /// The convolution, and then Mul, Add or both.
+    pub(super) nodes: SmallVec<[NodeId; 1]>,
+    pub(super) tail: Tail,
+}
+
+impl Scaled {
+    /// The convolution that ends at `root`, which may be the convolution itself.
+    pub(super) fn at(graph: &Graph, root: NodeId) -> Option<Self> {
+        // Neither changes a number that is the result of arithmetic.
+        let (mut scale, mut shift) = (1.0, -0.0);
+        let (mut id, mut nodes) = (root, SmallVec::from_elem(root, 1));
+        if let Some((before, number)) = with_number(graph, id, Binary::Add) {
+            (id, shift) = (before, number);
+            nodes.push(id);
+        }
+        if let Some((before, number)) = with_number(graph, id, Binary::Mul) {
+            (id, scale) = (before, number);
+            nodes.push(id);
+        }
+        let tail: Tail = op::<Conv>(graph, id)?.plain.activation.into();
+        let tail = if nodes.len() == 1 { tail } else { tail.scaled(scale, shift)? };
+        nodes.reverse();
+        Some(Self { nodes, tail })
+    }
+}
+
+/// What makes the operand of an operation whose other operand is one constant number, and that
+/// number. Nobody else wants the operand.
+fn with_number(graph: &Graph, id: NodeId, operation: Binary) -> Option<(NodeId, f32)> {
+    op::<Binary>(graph, id).filter(|&&op| op == operation)?;
+    let &[Some(a), Some(b)] = graph.node(id).inputs.as_slice() else { return None };
+    let (x, number) = match (number(graph, a), number(graph, b)) {
+        (None, Some(number)) => (a, number),
+        (Some(number), None) => (b, number),
+        _ => return None,
+    };
+    let is_private = graph.consumers(x).len() == 1 && !graph.outputs().contains(&x);
+    let (before, _) = graph.producer(x).filter(|_| is_private)?;
+    Some((before, number))
+}
+
+/// The number that is broadcast along every image, if a value is such a constant.
+fn number(graph: &Graph, id: ValueId) -> Option<f32> {
+    let constant = graph.constant(id).filter(|constant| constant.shape().len() <= 4)?;
+    match constant.as_slice() {
+        Ok(&[number]) => Some(number),
+        _ => None,
+    }
+}

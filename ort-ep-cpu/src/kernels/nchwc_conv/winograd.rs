@@ -1,0 +1,104 @@
+//! Convolutions of 3×3 by Winograd's filtering: which are faster so, and their filters.
+//!
+//! Filters are transformed when the kernel is compiled, into four times their size of private
+//! memory, and only if they are constant. That is not done where it could never pay: the shape of x
+//! decides where it is known, else an image that is large.
+
+use std::ops::Range;
+
+use ort_ep::{Packed, Recipe};
+use ort_kernels::Isa;
+use ort_kernels::conv_f32::Axis;
+use ort_kernels::winograd::{self, TILE, Winograd, n_strips, packed_len, takes, variant};
+use ort_ops::ops::conv::Conv;
+
+use crate::kernels::Compiler;
+use crate::kernels::conv::axes;
+
+/// What transforming the pixels or the sums of one tile of one block costs, in multiply-adds of
+/// vectors: fitted to example `winograd`.
+const TRANSFORM: usize = 500;
+/// The tiles for which a transformed filter must serve, or it is read more slowly than multiplied:
+/// a core reads some 15 GB/s of what is in no cache of its own, a vector of 16 floats while it could
+/// do 32 multiply-adds, one of 8 in half the time.
+const TILES: usize = 2;
+/// The side of an image, if it is not known.
+const SIDE: usize = 64;
+/// The most transformed filters of an image of unknown size, in elements: 16 MiB.
+const MOST_UNKNOWN: usize = 4 << 20;
+
+/// The sizes on which the choice depends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    pub(super) isa: Isa,
+    pub(super) block: usize,
+    /// Input channels of a group.
+    pub(super) channels: usize,
+    /// Output channels of a group.
+    pub(super) filters: usize,
+    pub(super) axes: [Axis; 2],
+}
+
+impl Sizes {
+    /// Whether Winograd's filtering takes at most four fifths of the time of a direct convolution,
+    /// both estimated in multiply-adds of vectors: below that, memory is worth more.
+    pub(super) fn is_faster(&self) -> bool {
+        let Self { isa, block, channels, filters, axes } = *self;
+        if !takes(block, &axes) {
+            return false;
+        }
+        let [rows, columns] = [&axes[0], &axes[1]].map(|axis| axis.output.div_ceil(TILE));
+        let (n_tiles, n_outputs) = (rows * columns, axes[0].output * axes[1].output);
+        let n_strips = n_strips(isa, block, channels, &axes);
+        let vectors = channels * filters / block;
+        let read = n_strips.max(1) * vectors * 36;
+        let products = (n_tiles * vectors * 36).max(read * TILES * block);
+        let transforms = n_tiles * (channels + filters) / block * TRANSFORM;
+        5 * (products + transforms) <= 4 * n_outputs * vectors * 9
+    }
+}
+
+/// The filters of each group, transformed, one group after the other; `None` where that could not
+/// pay, or matrix tiles are faster still.
+pub(super) fn pack(compiler: &mut Compiler<'_>, op: &Conv, block: usize) -> Option<Packed> {
+    let isa = compiler.cpu.isa;
+    let weights = compiler.constant(1).filter(|_| compiler.cpu.winograd && isa.amx().is_none())?;
+    let data = weights.as_slice::<f32>().ok().filter(|data| !data.is_empty())?;
+    let &[o, c, 3, 3] = weights.shape() else { return None };
+    let dims = compiler.fact(0)?.dims()?;
+    let sides = [2, 3].map(|i| dims.get(i).and_then(|dim| dim.known()));
+    let len = packed_len(o, c);
+    if c < block || (sides.contains(&None) && len > MOST_UNKNOWN) {
+        return None;
+    }
+    let window = op.window.window(&sides.map(|side| side.unwrap_or(SIDE)), &[3, 3]).ok()?;
+    let [_, height, width] = axes(&window)?;
+    let sizes = Sizes { isa, block, channels: c, filters: o / op.group, axes: [height, width] };
+    if !sizes.is_faster() {
+        return None;
+    }
+    let set = variant(isa, block).filters;
+    let recipe = Recipe {
+        name: "winograd_4x3",
+        parameters: [block, set, op.group].map(|n| n as u64).to_vec(),
+        n_bytes: len * size_of::<f32>(),
+    };
+    Some(compiler.packs.pack(weights, &recipe, &mut |bytes| {
+        let packed: &mut [f32] = bytemuck::cast_slice_mut(bytes);
+        let groups = data.chunks_exact(data.len() / op.group);
+        for (w, packed) in groups.zip(packed.chunks_exact_mut(len / op.group)) {
+            winograd::pack(block, set, c, w, packed);
+        }
+    }))
+}
+
+/// Computes some positions: whole rows of tiles, or what is left of the last.
+pub(super) fn run(
+    winograd: &Winograd<'_>,
+    positions: Range<usize>,
+    pieces: &mut [&mut [f32]],
+    scratch: &mut [f32],
+) {
+    let row = winograd.conv.axes[1].output * TILE;
+    winograd.run(positions.start / row..positions.end.div_ceil(row), pieces, scratch);
+}

@@ -1,0 +1,219 @@
+//! One step of a direction: the products of the state before, and what the cell makes of them.
+//!
+//! The recurrent weights are read anew by every step. Those of a large layer do not fit a
+//! second-level cache, so a single sequence walks through them there and back, and threads each keep
+//! to their own units, whose weights then stay in their own caches.
+
+use std::sync::Mutex;
+use std::thread;
+
+use ort_ep::Threads;
+use ort_kernels::gemm_f32::Start;
+use ort_kernels::gemv_f32::{Walk, add_row_times_panels, variant};
+use ort_ops::ops::rnn::Cell;
+use smallvec::SmallVec;
+
+use super::RnnKernel;
+use super::cell::Functions;
+use super::parameters::Gates;
+use super::pass::{Pass, operands};
+
+/// What one step reads and writes, all sequences.
+pub(super) struct Step<'a> {
+    pub(super) pass: &'a Pass<'a>,
+    /// By group of gates `[batch, width]`: what goes into them but the states' part.
+    pub(super) gates: [&'a mut [f32]; 2],
+    /// `[batch, hidden]`, as all that follow: the states before and after.
+    pub(super) before: &'a [f32],
+    pub(super) h: &'a mut [f32],
+    pub(super) c: &'a mut [f32],
+    pub(super) reset: &'a mut [f32],
+    /// In which order the recurrent weights are read.
+    pub(super) walk: Walk,
+}
+
+/// Some units of one sequence.
+#[derive(Default)]
+struct Units<'a> {
+    /// The first of them.
+    first: usize,
+    /// Of the first group of gates; as many as the cell has.
+    gates: [&'a mut [f32]; 4],
+    /// What goes into the second group, if there is one.
+    x: &'a mut [f32],
+    /// The state before, all units.
+    before: &'a [f32],
+    h: &'a mut [f32],
+    c: &'a mut [f32],
+    reset: &'a mut [f32],
+}
+
+/// The least bytes of recurrent weights that threads share: those that are too many for the
+/// second-level cache of one.
+const SHARED_BYTES: usize = 2 << 20;
+
+impl Pass<'_> {
+    fn functions(&self) -> Functions {
+        let RnnKernel { cpu, clip, .. } = *self.kernel;
+        Functions { isa: cpu.isa, clip, activations: self.direction.activations }
+    }
+
+    /// How many units each of the threads takes: all of them unless they share the steps.
+    pub(super) fn units_per_part(&self, threads: &dyn Threads) -> usize {
+        let (hidden, nr) = (self.kernel.hidden, variant(self.kernel.cpu.isa).nr);
+        let is_reset_first = self.kernel.cell == Cell::Gru { linear_before_reset: false };
+        if self.sizes.batch > 1
+            || is_reset_first
+            || hidden % nr > 0
+            || self.direction.parameters.recurrent_bytes() < SHARED_BYTES
+        {
+            return hidden;
+        }
+        (hidden / nr).div_ceil(threads.count()) * nr
+    }
+}
+
+impl<'a> Step<'a> {
+    /// Takes the step.
+    pub(super) fn take(self, threads: &dyn Threads, scratch: &mut [u8]) {
+        let per_part = self.pass.units_per_part(threads);
+        if per_part < self.pass.kernel.hidden {
+            self.take_in_parts(per_part, threads);
+        } else {
+            self.take_whole(threads, scratch);
+        }
+    }
+
+    fn take_whole(mut self, threads: &dyn Threads, scratch: &mut [u8]) {
+        let (pass, walk) = (self.pass, self.walk);
+        let multiply = |group: &Gates, a: &[f32], to: &mut [f32], scratch: &mut [u8]| {
+            if pass.sizes.batch == 1 {
+                let r = bytemuck::cast_slice(group.r.bytes());
+                return add_row_times_panels(pass.kernel.cpu.isa, a, r, to, walk);
+            }
+            let operands = operands(a, &group.r, Start::C);
+            pass.recurrent(group).run(&operands, to, (threads, scratch), |_| {});
+        };
+        multiply(&pass.groups()[0], self.before, self.gates[0], scratch);
+        if let Cell::Gru { linear_before_reset } = pass.kernel.cell {
+            if linear_before_reset {
+                let bias = &pass.direction.parameters.reset_bias;
+                self.reset.chunks_exact_mut(bias.len()).for_each(|row| row.copy_from_slice(bias));
+                multiply(&pass.groups()[1], self.before, self.reset, scratch);
+            } else {
+                for units in self.sequences() {
+                    let [_, r, ..] = units.gates;
+                    pass.functions().reset(r, units.before, units.reset);
+                }
+                multiply(&pass.groups()[1], self.reset, self.gates[1], scratch);
+            }
+        }
+        self.sequences().for_each(|units| units.finish(pass));
+    }
+
+    /// Each thread takes its own units of a single sequence.
+    fn take_in_parts(mut self, per_part: usize, threads: &dyn Threads) {
+        let (pass, walk) = (self.pass, self.walk);
+        let Some(mut rest) = self.sequences().next() else { return };
+        let mut parts = SmallVec::<[Mutex<Option<Units<'_>>>; 8]>::new();
+        while !rest.h.is_empty() {
+            parts.push(Mutex::new(Some(rest.split_off(per_part))));
+        }
+        // The caller takes from the front, others from the back: of two threads, each finds in its
+        // cache what it read in the step before.
+        let caller = thread::current().id();
+        threads.for_each(parts.len(), &|_| {
+            let units = if thread::current().id() == caller {
+                parts.iter().find_map(|part| part.lock().ok()?.take())
+            } else {
+                parts.iter().rev().find_map(|part| part.lock().ok()?.take())
+            };
+            if let Some(mut units) = units {
+                units.multiply(pass, walk);
+                units.finish(pass);
+            }
+        });
+    }
+
+    /// All units of each sequence.
+    fn sequences(&mut self) -> impl Iterator<Item = Units<'_>> {
+        let hidden = self.pass.kernel.hidden;
+        let [first, second] = &mut self.gates;
+        let mut first = first.chunks_exact_mut(self.pass.groups()[0].width);
+        let mut second = second.chunks_exact_mut(hidden);
+        let mut h = self.h.chunks_exact_mut(hidden);
+        let mut c = self.c.chunks_exact_mut(hidden);
+        let mut reset = self.reset.chunks_exact_mut(hidden);
+        self.before.chunks_exact(hidden).map(move |before| {
+            let mut gates = first.next().unwrap_or_default().chunks_exact_mut(hidden);
+            Units {
+                first: 0,
+                gates: [(); 4].map(|()| gates.next().unwrap_or_default()),
+                x: second.next().unwrap_or_default(),
+                before,
+                h: h.next().unwrap_or_default(),
+                c: c.next().unwrap_or_default(),
+                reset: reset.next().unwrap_or_default(),
+            }
+        })
+    }
+}
+
+impl<'a> Units<'a> {
+    /// Takes the first `len` units away.
+    fn split_off(&mut self, len: usize) -> Self {
+        let len = len.min(self.h.len());
+        let first = self.first;
+        self.first += len;
+        let take = |all: &mut &'a mut [f32]| {
+            let len = len.min(all.len());
+            all.split_off_mut(..len).unwrap_or_default()
+        };
+        Self {
+            first,
+            gates: self.gates.each_mut().map(take),
+            x: take(&mut self.x),
+            before: self.before,
+            h: take(&mut self.h),
+            c: take(&mut self.c),
+            reset: take(&mut self.reset),
+        }
+    }
+
+    /// Adds the state before times the recurrent weights of these units, which are whole panels.
+    fn multiply(&mut self, pass: &Pass<'_>, walk: Walk) {
+        let (isa, hidden) = (pass.kernel.cpu.isa, pass.kernel.hidden);
+        let units = self.first..self.first + self.h.len();
+        let add = |group: &Gates, gate: usize, to: &mut [f32]| {
+            let at = gate * hidden + units.start;
+            let r: &[f32] = bytemuck::cast_slice(group.r.bytes());
+            let panels = &r[at * hidden..(at + units.len()) * hidden];
+            add_row_times_panels(isa, self.before, panels, to, walk);
+        };
+        let groups = pass.groups();
+        let gates = self.gates.iter_mut().take(groups[0].width / hidden).enumerate();
+        match walk {
+            Walk::Forward => gates.for_each(|(i, gate)| add(&groups[0], i, gate)),
+            Walk::Backward => gates.rev().for_each(|(i, gate)| add(&groups[0], i, gate)),
+        }
+        if let Some(group) = groups.get(1) {
+            self.reset.copy_from_slice(&pass.direction.parameters.reset_bias[units.clone()]);
+            add(group, 0, self.reset);
+        }
+    }
+
+    /// Makes new states of the sums.
+    fn finish(self, pass: &Pass<'_>) {
+        let functions = pass.functions();
+        let before = &self.before[self.first..self.first + self.h.len()];
+        let [i, o, f, g] = self.gates;
+        match pass.kernel.cell {
+            Cell::Simple => functions.simple(i, self.h),
+            Cell::Lstm { .. } => functions.lstm([i, o, f, g], self.c, self.h),
+            Cell::Gru { linear_before_reset } => {
+                let reset = linear_before_reset.then_some(self.reset);
+                functions.gru([i, o], (self.x, reset), before, self.h);
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The register tile, written once for every width of registers.
+
+/// The tile of a variant for as many rows as `$rows` lists, and one or two registers a row.
+///
+/// Where it stands, `load` and `store` take a register of `LANES` floats, or fewer, from and to a
+/// slice, and `zero`, `splat`, `fmadd`, `min` and `max` are its instructions, of which the last two
+/// return their second operand when either is NaN.
+macro_rules! tiles {
+    ($isa:ident, [$($r:literal)+]) => {
+        pub(super) fn tile(token: $isa, w: &[f32], x: &Taps<'_>, c: &mut [&mut [f32]], merge: &Merge<'_>) {
+            match (c.len(), c[0].len() > LANES) {
+                $(($r, false) => rows::<$r, 1>(token, w, x, c, merge),
+                ($r, true) => rows::<$r, 2>(token, w, x, c, merge),)+
+                (rows, _) => unreachable!("invariant: a panel has no {rows} rows"),
+            }
+        }
+
+        kernel! {
+            /// `R` rows of at most `W` registers.
+            $isa => fn rows<const R: usize, const W: usize>(
+                w: &[f32],
+                x: &Taps<'_>,
+                c: &mut [&mut [f32]],
+                merge: &Merge<'_>,
+            ) {
+                let mut sums = [[zero(); W]; R];
+                for r in 0..R {
+                    for v in 0..W {
+                        sums[r][v] = match merge.bias {
+                            _ if merge.is_sum => load(&c[r][v * LANES..]),
+                            Some(bias) => splat(bias[r]),
+                            None => zero(),
+                        };
+                    }
+                }
+                let mut weights = w.as_chunks::<R>().0.iter();
+                for channel in 0..x.channels {
+                    for row in 0..x.rows {
+                        let line = &x.band[channel * x.channel_len + row * x.row_len..];
+                        for (&column, w) in x.columns.iter().zip(&mut weights) {
+                            let from = &line[column..];
+                            let mut lanes = [zero(); W];
+                            for v in 0..W {
+                                lanes[v] = load(&from[(v * LANES).min(from.len())..]);
+                            }
+                            for r in 0..R {
+                                let w = splat(w[r]);
+                                for v in 0..W {
+                                    sums[r][v] = fmadd(w, lanes[v], sums[r][v]);
+                                }
+                            }
+                        }
+                    }
+                }
+                let (low, high) = (splat(merge.min), splat(merge.max));
+                for r in 0..R {
+                    for v in 0..W {
+                        // Both return their second operand when either is NaN, so NaN passes through.
+                        store(&mut c[r][v * LANES..], min(high, max(low, sums[r][v])));
+                    }
+                }
+            }
+        }
+    };
+}

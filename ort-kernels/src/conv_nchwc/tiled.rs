@@ -1,0 +1,256 @@
+//! Dense convolution in blocks of 16 on matrix tiles, see [`tiles`](crate::tiles).
+//!
+//! **Loops.** Chunks of the image that stay in the second-level cache as three parts ▸ sets of two
+//! output blocks, whose filters are split, too ▸ products of 32 positions.
+//!
+//! Positions of a chunk count over rows that are as long as what one tap of a row reads together
+//! with what the others read beyond it, so that any tap of 32 positions is 32 adjacent lines;
+//! sums between the rows are not looked at. With a stride, each of its phases is an image of its
+//! own.
+
+use super::layout::{Chunk, Layout};
+use super::run::flattened;
+use super::{Conv, Start};
+use crate::Isa;
+use crate::conv_f32::Axis;
+use crate::tiles::merge::{self, Merge};
+use crate::tiles::{self, B_STEP, Lhs, Line, Rhs, SIDE, Sums};
+use std::ops::Range;
+
+/// Channels of a block.
+const LANES: usize = 16;
+/// Lines of the split filters that are kept when chunks change: 512 KiB.
+const FILTERS: usize = 8 * 1024;
+/// Products whose sums stay in the first-level cache until they are stored: 16 KiB.
+const PRODUCTS: usize = 4;
+
+/// Scratch, cut into what a product reads and writes.
+struct Desk<'a> {
+    image: &'a mut [Line],
+    filters: &'a mut [Line],
+    steps: &'a mut [u32],
+    sums: &'a mut [Sums],
+}
+
+/// How a convolution meets the tiles.
+#[derive(Clone, Copy, Debug)]
+pub struct Tiling {
+    layout: Layout,
+    /// The sets of output blocks whose split filters are kept: all, if they fit, or one.
+    n_kept: usize,
+}
+
+/// What [`Tiling`] must know of a convolution.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Height and width.
+    pub axes: [Axis; 2],
+    /// Input blocks.
+    pub inputs: usize,
+    /// Output blocks.
+    pub filters: usize,
+}
+
+impl Tiling {
+    /// How a convolution of [`Form::Blocks`] of 16 runs on tiles; `None` where `isa` has none.
+    #[must_use]
+    pub fn new(isa: Isa, size: &Size) -> Option<Self> {
+        isa.amx()?;
+        let layout = Layout::new(flattened(size.axes), size.inputs);
+        let n_sets = size.filters.div_ceil(2).max(1);
+        let fits = n_sets * layout.n_steps() * B_STEP <= FILTERS;
+        Some(Self { layout, n_kept: if fits { n_sets } else { 1 } })
+    }
+
+    /// The elements of scratch [`Conv::run_on_tiles`] needs.
+    #[must_use]
+    pub fn scratch_len(&self) -> usize {
+        let n_steps = self.layout.n_steps();
+        let operands = 3 * self.layout.most_lines() + self.n_kept * n_steps * B_STEP;
+        (operands + n_steps.div_ceil(LANES) + 2 * SIDE * PRODUCTS + 1) * LANES
+    }
+
+    /// Whether tiles are the faster way, by an estimate of the cycles that either takes. Figures are
+    /// of a Sapphire Rapids: a step of a product takes 440 and its sums 350, a line of three parts
+    /// 12, a vector that is stored 6; without tiles, two of three possible multiply-adds are done.
+    #[must_use]
+    pub fn pays(&self, size: &Size) -> bool {
+        let [positions, lines] = self.layout.counts();
+        let n_sets = size.filters.div_ceil(2);
+        let n_steps = self.layout.n_steps();
+        let products = lines.div_ceil(SIDE) * n_sets * (n_steps * 440 + 350);
+        let filters = n_sets * n_steps * SIDE * 12;
+        let image = self.layout.n_lines() * 12;
+        let plain =
+            positions * size.filters * (size.inputs * self.layout.taps() * LANES * 3 / 4 + 6);
+        products + filters + image + positions * size.filters * 6 < plain / 10 * 9
+    }
+}
+
+impl Conv<'_> {
+    /// As [`Conv::run`], but for the order of sums and the error, see [`tiles`](crate::tiles).
+    /// Vectors that are not finite are computed by [`Conv::run`].
+    ///
+    /// # Panics
+    /// If an operand or a piece is shorter than the axes say, if scratch is shorter than
+    /// [`Tiling::scratch_len`], or if the tiling is of another convolution.
+    pub fn run_on_tiles(
+        &self,
+        tiling: &Tiling,
+        positions: &Range<usize>,
+        y: &mut [&mut [f32]],
+        scratch: &mut [f32],
+    ) {
+        let flat = Conv { axes: flattened(self.axes), ..*self };
+        let Tiling { layout, n_kept } = tiling;
+        let desk = Desk::new(scratch, tiling);
+        let mut kept = usize::MAX;
+        for chunk in layout.chunks(positions) {
+            layout.steps(&chunk, desk.steps);
+            layout.split_image(self.isa, flat.x, &chunk, desk.image);
+            for (set, y) in y.chunks_mut(2).enumerate() {
+                if set < kept || set >= kept + n_kept {
+                    kept = set;
+                    flat.split_filters(layout, 2 * set..2 * (set + n_kept), desk.filters);
+                }
+                let lines = &desk.filters[(set - kept) * layout.n_steps() * B_STEP..];
+                let later =
+                    if set + 1 < kept + n_kept { &[] } else { flat.filters(layout, set + 1) };
+                let b = Rhs { lines, later };
+                let work = Work { conv: &flat, layout, chunk: &chunk, positions, set };
+                work.products((desk.image, desk.steps, b), y, desk.sums);
+            }
+        }
+    }
+
+    /// The filters of a set of two output blocks; none after the last.
+    fn filters(&self, layout: &Layout, set: usize) -> &[f32] {
+        let len = 2 * layout.inputs * layout.taps() * LANES * LANES;
+        self.w.chunks(len.max(1)).nth(set).unwrap_or_default()
+    }
+
+    /// Splits the filters of the output blocks `which`, as far as there are any.
+    fn split_filters(&self, layout: &Layout, which: Range<usize>, lines: &mut [Line]) {
+        let (n_steps, taps) = (layout.n_steps(), layout.taps());
+        let rows = self.w.as_chunks::<LANES>().0.as_chunks::<LANES>().0;
+        let n_filters = rows.len() / (layout.inputs * taps).max(1);
+        for f in which.start..which.end.min(n_filters) {
+            let filter = &rows[f * layout.inputs * taps..][..layout.inputs * taps];
+            let at = (f - which.start) / 2 * n_steps * B_STEP + f % 2 * LANES;
+            for step in 0..n_steps {
+                let (pair, tap) = (step / taps, step % taps);
+                let low = &filter[2 * pair * taps + tap];
+                let high =
+                    filter.get((2 * pair + 1) * taps + tap).unwrap_or(&[[0.0; LANES]; LANES]);
+                let lines = &mut lines[at + step * B_STEP..][..2 * SIDE + LANES];
+                let (first, rest) = lines.split_at_mut(SIDE);
+                let (second, third) = rest.split_at_mut(SIDE);
+                tiles::split(self.isa, low, high, &mut first[..LANES], &mut second[..LANES], third);
+            }
+        }
+    }
+}
+
+impl<'a> Desk<'a> {
+    fn new(scratch: &'a mut [f32], Tiling { layout, n_kept }: &Tiling) -> Self {
+        let skipped = scratch.as_ptr().align_offset(size_of::<Line>()).min(LANES);
+        let words: &mut [u32] = bytemuck::cast_slice_mut(&mut scratch[skipped..]);
+        let lines = words.as_chunks_mut::<LANES>().0;
+        let (image, lines) = lines.split_at_mut(3 * layout.most_lines());
+        let (filters, lines) = lines.split_at_mut(n_kept * layout.n_steps() * B_STEP);
+        let (sums, steps) = lines.split_at_mut(2 * SIDE * PRODUCTS);
+        let sums: &mut [Sums] = bytemuck::cast_slice_mut(sums);
+        let steps = &mut steps.as_flattened_mut()[..layout.n_steps()];
+        Self { image, filters, steps, sums }
+    }
+}
+
+/// A set of two output blocks, or the last one, on a chunk.
+struct Work<'a> {
+    conv: &'a Conv<'a>,
+    layout: &'a Layout,
+    chunk: &'a Chunk,
+    /// Those that `y` has.
+    positions: &'a Range<usize>,
+    set: usize,
+}
+
+impl Work<'_> {
+    fn products(
+        &self,
+        (a, steps, b): (&[Line], &[u32], Rhs<'_>),
+        y: &mut [&mut [f32]],
+        sums: &mut [Sums],
+    ) {
+        let n_lines = self.layout.flat_len(self.chunk);
+        let part = self.layout.lines(self.chunk);
+        for from in (0..n_lines).step_by(PRODUCTS * SIDE) {
+            let n_products = (n_lines - from).div_ceil(SIDE).min(PRODUCTS);
+            let sums = &mut sums[..n_products];
+            let later = b.later.len() * from / n_lines
+                ..b.later.len() * n_lines.min(from + PRODUCTS * SIDE) / n_lines;
+            let b = Rhs { later: &b.later[later], ..b };
+            tiles::products(self.conv.isa, Lhs { lines: &a[from..], part }, steps, b, sums);
+            for (sums, from) in sums.iter().zip((from..).step_by(SIDE)) {
+                self.store(sums, from..n_lines.min(from + SIDE), y);
+            }
+        }
+    }
+
+    /// The sums of these lines of the chunk.
+    fn store(&self, sums: &Sums, lines: Range<usize>, y: &mut [&mut [f32]]) {
+        for (run, positions) in self.layout.runs(self.chunk, lines.clone()) {
+            let start = positions.start.max(self.positions.start);
+            let end = positions.end.min(self.positions.end);
+            if start < end {
+                let from = run.start - lines.start + start - positions.start;
+                self.finish(sums, from, start..end, y);
+            }
+        }
+    }
+
+    /// The sums of `positions`, the first of which is line `from` of each block.
+    fn finish(&self, sums: &Sums, from: usize, positions: Range<usize>, y: &mut [&mut [f32]]) {
+        for (f, y) in y.iter_mut().enumerate() {
+            let sums = &sums[f * SIDE + from..][..positions.len()];
+            let place = (positions.start - self.positions.start) * LANES;
+            let y = &mut y[place..][..positions.len() * LANES];
+            if tiles::all_finite(self.conv.isa, sums) {
+                self.merge(sums, f, y);
+                continue;
+            }
+            for ((sum, position), y) in
+                sums.iter().zip(positions.clone()).zip(y.chunks_exact_mut(LANES))
+            {
+                match tiles::all_finite(self.conv.isa, &[*sum]) {
+                    true => self.merge(&[*sum], f, y),
+                    false => self.plainly(position, f, y),
+                }
+            }
+        }
+    }
+
+    fn merge(&self, sums: &[[f32; LANES]], f: usize, y: &mut [f32]) {
+        let conv = self.conv;
+        let clamp = conv.activation.as_clamp();
+        let (min, max) = clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
+        let merge = Merge { start: Start { bias: self.bias(f), ..conv.start }, min, max };
+        merge::write(conv.isa, sums, &merge, y.as_chunks_mut().0);
+        if clamp.is_none() {
+            conv.activation.apply(conv.isa, y);
+        }
+    }
+
+    /// One position of one block without tiles.
+    fn plainly(&self, position: usize, f: usize, y: &mut [f32]) {
+        let filter_len = self.layout.inputs * self.layout.taps() * LANES * LANES;
+        let w = &self.conv.w[(2 * self.set + f) * filter_len..][..filter_len];
+        let start = Start { bias: self.bias(f), ..self.conv.start };
+        Conv { w, start, ..*self.conv }.run(position..position + 1, &mut [y]);
+    }
+
+    /// From block `f` of the set on.
+    fn bias(&self, f: usize) -> Option<&[f32]> {
+        self.conv.start.bias.map(|bias| &bias[(2 * self.set + f) * LANES..])
+    }
+}

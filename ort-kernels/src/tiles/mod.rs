@@ -1,0 +1,80 @@
+//! Products of f32 on matrix tiles, which multiply bfloat16: every number as the sum of three.
+//!
+//! `sums[n][f][p] = Σ_s Σ_k a[s][32·n + p][k]·b[s][f][k]` for 32 positions `p` of any number `n` of
+//! products, 32 filters `f` and steps `s` of 32 terms `k`, with `a = a₀ + a₁ + a₂` and `b = b₀ + b₁ + b₂` as [`split`] makes them; of the
+//! nine products of parts, the six of `i + j ≤ 2` are taken.
+//!
+//! **Operands.** A [`Line`] is 16 pairs of bfloat16, the lower half first. A: three equal parts one
+//! after the other, in each of which the lines from `steps[s]` on are the positions of step `s`. B: [`B_STEP`] lines a step: for each part 32 filters in two tiles of 16, a tile as one line
+//! for each pair of terms, filter by filter. [`Sums`]: two tiles of 16 filters, each 32 lines, one a
+//! position.
+//!
+//! **Error.** A number is the sum of its parts exactly, and each part is at most 2⁻⁸ of the one
+//! before it. What the three products left out come to is at most 2⁻²³·Σ|a·b|; products are exact
+//! in f32, and six times as many sums as terms are rounded: at most `γ(6k + 2)·1.01·Σ|a·b|` for
+//! `k` terms, γ(j) = j·u/(1 − j·u). Measured, it is about twice that of a chain of fused
+//! multiply-adds. Parts and results below the least normal number, 2⁻¹²⁶, count as zero.
+//!
+//! **Edges.** NaN, infinities and numbers that round to infinity as bfloat16 become NaN, as does
+//! whatever they are multiplied into: a caller that finds a result that is not finite must compute
+//! it in another way.
+
+use crate::Isa;
+
+pub(crate) mod merge;
+mod split;
+
+pub(crate) use split::{all_finite, split, split_panel, split_row, split_run};
+
+/// 16 pairs of bfloat16.
+pub(crate) type Line = [u32; 16];
+
+/// A: three parts, each `part` lines after the one before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lhs<'a> {
+    pub(crate) lines: &'a [Line],
+    pub(crate) part: usize,
+}
+
+/// B, and what will be read soon afterwards: variants that can ask the memory for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rhs<'a> {
+    pub(crate) lines: &'a [Line],
+    pub(crate) later: &'a [f32],
+}
+
+/// The sums of a product: 32 positions of 16 filters, twice.
+pub(crate) type Sums = [[f32; 16]; 64];
+
+/// The positions of a product, and its filters.
+pub(crate) const SIDE: usize = 32;
+
+/// The lines of B in a step.
+pub(crate) const B_STEP: usize = 3 * SIDE;
+
+/// A product: its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// `<isa>_<positions>x<filters>`, the name of its file.
+    pub name: &'static str,
+}
+
+ladder! {
+    // As many products as there are `sums`.
+    fn multiply(a: Lhs<'_>, steps: &[u32], b: Rhs<'_>, sums: &mut [Sums]);
+    Amx => amx_32x32; generic
+}
+
+/// The product that serves `isa`, if it has tiles.
+#[must_use]
+pub fn variant(isa: Isa) -> Option<Variant> {
+    isa.amx().map(|_| best(isa))
+}
+
+/// The sums of as many products as there are `sums`.
+pub(crate) fn products(isa: Isa, a: Lhs<'_>, steps: &[u32], b: Rhs<'_>, sums: &mut [Sums]) {
+    multiply(isa, a, steps, b, sums);
+}
+
+#[cfg(test)]
+mod tests;

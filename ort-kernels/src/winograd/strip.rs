@@ -1,0 +1,176 @@
+//! A strip of tiles: where each lies in the image, and where its transformed pixels and its sums.
+
+use super::{PRODUCTS, TILE, WINDOW};
+use crate::Activation;
+use crate::conv_f32::Axis;
+use crate::conv_nchwc::Conv;
+use std::ops::Range;
+
+/// Consecutive tiles, row by row over the grid.
+#[derive(Clone, Debug)]
+pub(super) struct Strip<'a> {
+    pub(super) conv: &'a Conv<'a>,
+    /// The transformed filters of all output blocks.
+    pub(super) packed: &'a [f32],
+    /// Input blocks.
+    pub(super) inputs: usize,
+    /// At least one.
+    pub(super) tiles: Range<usize>,
+    /// The first output that the pieces of y have.
+    pub(super) first: usize,
+}
+
+/// Where a tile begins among the outputs, and how many of its rows and columns there are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) row: usize,
+    pub(super) column: usize,
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+}
+
+/// What a register tile multiplies: one of the 36 products of one set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Product<'a> {
+    /// `[inputs][tiles][B]`.
+    pub(super) v: &'a [f32],
+    /// `[inputs][B][F][B]`.
+    pub(super) u: &'a [f32],
+    pub(super) tiles: usize,
+}
+
+/// What is left of a tile when its sums are back: where its outputs go, and what is added.
+#[derive(Debug)]
+pub(super) struct Outputs<'a> {
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    /// From the first output on.
+    pub(super) y: &'a mut [f32],
+    /// From one row of outputs to the next.
+    pub(super) width: usize,
+    /// Of the output block.
+    pub(super) bias: Option<&'a [f32]>,
+    pub(super) is_sum: bool,
+    pub(super) clamp: (f32, f32),
+}
+
+impl<'a> Strip<'a> {
+    /// Tiles of a row of the grid.
+    pub(super) fn tiles_across(axes: &[Axis; 2]) -> usize {
+        axes[1].output.div_ceil(TILE)
+    }
+
+    /// From one of the 36 transformed pixels to the next, in vectors. One more than needed: the 36
+    /// would meet in one set of the first-level cache if they lay a power of two apart.
+    pub(super) fn pixel_stride(&self) -> usize {
+        pixel_stride(self.inputs, self.tiles.len())
+    }
+
+    /// From one of the 36 sums of a set of `filters` output blocks to the next, in vectors.
+    pub(super) fn sum_stride(&self, filters: usize) -> usize {
+        pixel_stride(filters, self.tiles.len())
+    }
+
+    /// Scratch as the vectors of the transformed pixels, and those of the sums.
+    pub(super) fn split<'s, const B: usize>(
+        &self,
+        scratch: &'s mut [f32],
+    ) -> (&'s mut [[f32; B]], &'s mut [[f32; B]]) {
+        let vectors = scratch.as_chunks_mut::<B>().0;
+        vectors.split_at_mut(self.pixel_stride() * PRODUCTS)
+    }
+
+    /// The transformed filters of the set of `filters` output blocks that begins with `first`, for
+    /// one of the products.
+    pub(super) fn filters(&self, (first, filters): (usize, usize), product: usize) -> &'a [f32] {
+        let filter_len = self.inputs * self.conv.block * self.conv.block;
+        let from = (first * PRODUCTS + filters * product) * filter_len;
+        &self.packed[from..][..filters * filter_len]
+    }
+
+    /// The places of the tiles, in order.
+    pub(super) fn places(&self) -> impl Iterator<Item = Place> + use<> {
+        let [height, width] = [self.conv.axes[0].output, self.conv.axes[1].output];
+        let across = Self::tiles_across(&self.conv.axes);
+        let first = self.tiles.start;
+        let (mut row, mut column) = (first / across * TILE, first % across * TILE);
+        self.tiles.clone().map(move |_| {
+            let (rows, columns) = (TILE.min(height - row), TILE.min(width - column));
+            let place = Place { row, column, rows, columns };
+            column += TILE;
+            if column >= width {
+                (row, column) = (row + TILE, 0);
+            }
+            place
+        })
+    }
+
+    /// What a tile reads of an input block: pixels from its first on, and how many lie between the
+    /// starts of two of its rows. `padded` takes them if some lie beside the image.
+    #[inline(always)]
+    pub(super) fn pixels<'p, const B: usize>(
+        &'p self,
+        input: usize,
+        place: Place,
+        padded: &'p mut [[f32; B]; PRODUCTS],
+    ) -> (&'p [[f32; B]], usize) {
+        let [height, width] = &self.conv.axes;
+        let image = height.input * width.input;
+        let x = &self.conv.x.as_chunks::<B>().0[input * image..][..image];
+        // Above and to the left of the image places wrap, and nothing is there.
+        let row = place.row.wrapping_sub(height.pad[0]);
+        let column = place.column.wrapping_sub(width.pad[0]);
+        let is_inside = |first: usize, axis: &Axis| {
+            first.checked_add(WINDOW).is_some_and(|end| end <= axis.input)
+        };
+        if is_inside(row, height) && is_inside(column, width) {
+            return (&x[row * width.input + column..], width.input);
+        }
+        for (i, padded) in padded.iter_mut().enumerate() {
+            let (row, column) = (row.wrapping_add(i / WINDOW), column.wrapping_add(i % WINDOW));
+            let is_there = row < height.input && column < width.input;
+            *padded = if is_there { x[row * width.input + column] } else { [0.0; B] };
+        }
+        (padded, WINDOW)
+    }
+
+    /// The outputs at `place` of output block `f`, whose piece is `y`.
+    #[inline(always)]
+    pub(super) fn outputs<'y>(&'y self, f: usize, place: Place, y: &'y mut [f32]) -> Outputs<'y> {
+        let Conv { block, axes, start, activation, .. } = self.conv;
+        let from = place.row * axes[1].output + place.column - self.first;
+        let clamp = activation.as_clamp();
+        Outputs {
+            rows: place.rows,
+            columns: place.columns,
+            y: &mut y[from * block..],
+            width: axes[1].output,
+            bias: start.bias.map(|bias| &bias[f * block..][..*block]),
+            is_sum: start.is_sum,
+            clamp: clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY)),
+        }
+    }
+
+    /// Computes a tile of output block `f`, whose piece is `y`, directly; but for an activation that
+    /// is no clamp, which comes last.
+    #[cold]
+    pub(super) fn directly(&self, f: usize, place: Place, y: &mut [f32]) {
+        let mut one = *self.conv;
+        let filter_len = self.inputs * one.block * 9 * one.block;
+        one.w = &one.w[f * filter_len..][..filter_len];
+        one.start.bias = one.start.bias.map(|bias| &bias[f * one.block..][..one.block]);
+        if one.activation.as_clamp().is_none() {
+            one.activation = Activation::None;
+        }
+        for row in place.row..place.row + place.rows {
+            let from = row * one.axes[1].output + place.column;
+            let y = &mut y[(from - self.first) * one.block..][..place.columns * one.block];
+            one.run(from..from + place.columns, &mut [y]);
+        }
+    }
+}
+
+/// See [`Strip::pixel_stride`].
+pub(super) fn pixel_stride(blocks: usize, tiles: usize) -> usize {
+    blocks * tiles + 1
+}

@@ -1,0 +1,258 @@
+//! Fork and join within a microsecond or two: helpers that wait awake while a run has work for them.
+//!
+//! ```text
+//! seat:       EMPTY ─(called)→ CALLED ─(a worker wakes)→ FREE ─(hired)→ TAKEN ─(job done)→ FREE …
+//! attendant:  sits in a seat, shows every while that it is awake, leaves after 50 µs without work
+//! caller:     for each part { hire a free seat, if there is one: give it the rest to share; compute }
+//! ```
+//!
+//! A sleeping worker of rayon takes tens of µs to come, and a job it was given must be awaited. So
+//! work that borrows goes only to a worker that is known to be awake: it is never waited for
+//! because it sleeps, or because the system runs somebody else in its place. Who is alone calls an
+//! attendant, which borrows nothing and which nobody awaits, and looks for one again before each
+//! part. All attendants stay as long as anybody hires, so that rayon has no sleeper to wake.
+//!
+//! Measured on two cores at 3.7 GHz, with real-time priority: a fork and join of two parts costs
+//! 1.5 µs beyond the work of the caller's part (rayon's scope alone: 6 µs), of which 0.3 µs is the
+//! end of the scope.
+
+use std::cell::Cell;
+use std::fmt;
+use std::hint::spin_loop;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// How long an attendant stays without work, and a caller waits awake for the last parts: what
+/// waking a thread takes, so that waiting at most doubles what sleeping would have cost.
+const PATIENCE: u64 = 50_000;
+
+/// An attendant that was not seen for so long is not awake: it shows itself four times as often.
+const STALE: u64 = 2_000;
+
+/// Between two looks at the clock: half a µs where a pause takes 140 cycles, as on Skylake.
+const PAUSES: u32 = 8;
+
+/// Nobody sits here.
+const EMPTY: u8 = 0;
+/// An attendant is on its way.
+const CALLED: u8 = 1;
+/// An attendant waits for work.
+const FREE: u8 = 2;
+/// An attendant has work, or is about to get it.
+const TAKEN: u8 = 3;
+
+/// Calls its argument on a thread that is set up for the parts.
+pub(super) type Around<'a> = &'a (dyn Fn(&mut dyn FnMut()) + Sync);
+
+/// Helpers of whoever forks. Any number of callers share them; who gets none works alone.
+pub(super) struct Crew {
+    workers: rayon::ThreadPool,
+    seats: Arc<Seats>,
+}
+
+impl Crew {
+    pub(super) fn new(n_helpers: usize) -> Result<Self, rayon::ThreadPoolBuildError> {
+        let builder = rayon::ThreadPoolBuilder::new().num_threads(n_helpers);
+        let workers = builder.thread_name(|i| format!("ort-worker-{i}")).build()?;
+        let seats = (0..n_helpers).map(|_| Seat::default()).collect();
+        let seats = Seats { start: Instant::now(), last_hired: AtomicU64::new(0), seats };
+        Ok(Self { workers, seats: Arc::new(seats) })
+    }
+
+    /// Calls `part(i)` for each `i < n`, each once; those of helpers within `around`. A panic of a
+    /// part is the caller's, after all others are done.
+    pub(super) fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync), around: Around<'_>) {
+        let parts = Parts { next: AtomicUsize::new(0), n, part };
+        let Some(first) = self.alone(&parts) else { return };
+        let n_working = AtomicUsize::new(0);
+        let (parts, n_working) = (&parts, &n_working);
+        self.workers.in_place_scope(|scope| {
+            let mut hired = Some(first);
+            loop {
+                match hired {
+                    Some(seat) => {
+                        n_working.fetch_add(1, Ordering::Relaxed);
+                        let leave = Leave { seat, n_working };
+                        scope.spawn(move |_| {
+                            let _leave = leave;
+                            around(&mut || while parts.one() {});
+                        });
+                    }
+                    None if !parts.one() => break,
+                    None => {}
+                }
+                hired = self.hire(parts);
+            }
+            self.seats.wait_awake(|| n_working.load(Ordering::Acquire) == 0);
+        });
+    }
+
+    /// Works until the parts are done or, which it returns, somebody is there to share them.
+    fn alone(&self, parts: &Parts<'_>) -> Option<&Seat> {
+        let mut has_called = false;
+        loop {
+            if let Some(seat) = self.hire(parts) {
+                return Some(seat);
+            }
+            has_called = has_called || !parts.are_many() || self.call();
+            if !parts.one() {
+                return None;
+            }
+        }
+    }
+
+    /// Takes somebody who is awake, if there is more to do than the caller's next part.
+    fn hire(&self, parts: &Parts<'_>) -> Option<&Seat> {
+        if parts.are_many() { self.seats.hire() } else { None }
+    }
+
+    /// Calls somebody to an empty seat, if there is one.
+    fn call(&self) -> bool {
+        let called = self.seats.seats.iter().position(Seat::call);
+        if let Some(index) = called {
+            let seats = self.seats.clone();
+            self.workers.spawn(move || attend(&seats, index));
+        }
+        called.is_some()
+    }
+}
+
+impl fmt::Debug for Crew {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Crew({} helpers)", self.seats.seats.len())
+    }
+}
+
+/// The parts of one kernel's work.
+struct Parts<'a> {
+    next: AtomicUsize,
+    n: usize,
+    part: &'a (dyn Fn(usize) + Sync),
+}
+
+impl Parts<'_> {
+    /// Whether at least two are left.
+    fn are_many(&self) -> bool {
+        self.next.load(Ordering::Relaxed).saturating_add(1) < self.n
+    }
+
+    /// Takes one and does it; `false` if none is left.
+    fn one(&self) -> bool {
+        let i = self.next.fetch_add(1, Ordering::Relaxed);
+        let is_left = i < self.n;
+        if is_left {
+            (self.part)(i);
+        }
+        is_left
+    }
+}
+
+/// Frees the seat when the job is done, also by a panic.
+struct Leave<'a> {
+    seat: &'a Seat,
+    n_working: &'a AtomicUsize,
+}
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        self.seat.state.store(FREE, Ordering::Release);
+        self.n_working.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// Where attendants sit.
+struct Seats {
+    start: Instant,
+    /// When somebody last looked for help.
+    last_hired: AtomicU64,
+    seats: Box<[Seat]>,
+}
+
+/// Lines of memory of its own, since its attendant writes to it again and again.
+#[derive(Default)]
+#[repr(align(128))]
+struct Seat {
+    state: AtomicU8,
+    /// When the attendant was last seen awake.
+    seen: AtomicU64,
+}
+
+impl Seats {
+    /// Nanoseconds since these seats exist.
+    fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Takes a seat whose attendant is free and awake.
+    fn hire(&self) -> Option<&Seat> {
+        let now = self.now();
+        self.last_hired.store(now, Ordering::Relaxed);
+        self.seats.iter().find(|seat| {
+            let is_awake = || now.saturating_sub(seat.seen.load(Ordering::Relaxed)) < STALE;
+            seat.state.load(Ordering::Relaxed) == FREE && is_awake() && seat.turn(FREE, TAKEN)
+        })
+    }
+
+    /// Waits awake, but not for long, until `is_done`.
+    fn wait_awake(&self, is_done: impl Fn() -> bool) {
+        let start = self.now();
+        while !is_done() && self.now() - start < PATIENCE {
+            (0..PAUSES).take_while(|_| !is_done()).for_each(|_| spin_loop());
+        }
+    }
+}
+
+impl Seat {
+    fn turn(&self, from: u8, to: u8) -> bool {
+        let turned = self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+        turned.is_ok()
+    }
+
+    fn is(&self, state: u8) -> bool {
+        self.state.load(Ordering::Acquire) == state
+    }
+
+    fn call(&self) -> bool {
+        self.is(EMPTY) && self.turn(EMPTY, CALLED)
+    }
+}
+
+/// Sits in a seat, as a worker of the crew, until there has been no work for a while.
+fn attend(seats: &Arc<Seats>, index: usize) {
+    thread_local! {
+        static IS_ATTENDING: Cell<bool> = const { Cell::new(false) };
+    }
+    let seat = &seats.seats[index];
+    // A worker that looks for its work may find a call instead: it sits already.
+    if IS_ATTENDING.replace(true) {
+        return seat.state.store(EMPTY, Ordering::Release);
+    }
+    // Who comes first wakes the others, so that the caller need not.
+    for other in [2 * index + 1, 2 * index + 2] {
+        if seats.seats.get(other).is_some_and(Seat::call) {
+            let seats = seats.clone();
+            rayon::spawn(move || attend(&seats, other));
+        }
+    }
+    let mut last_work = seats.now();
+    seat.seen.store(last_work, Ordering::Relaxed);
+    seat.state.store(FREE, Ordering::Release);
+    loop {
+        (0..PAUSES).take_while(|_| seat.is(FREE)).for_each(|_| spin_loop());
+        let now = seats.now();
+        seat.seen.store(now, Ordering::Relaxed);
+        if seat.is(TAKEN) {
+            // The work is in the pool's queue, or will be in a moment.
+            while seat.is(TAKEN) && rayon::yield_now().is_some() {
+                spin_loop();
+            }
+            last_work = seats.now();
+        }
+        let since = last_work.max(seats.last_hired.load(Ordering::Relaxed));
+        if now.saturating_sub(since) > PATIENCE && seat.turn(FREE, EMPTY) {
+            break;
+        }
+    }
+    IS_ATTENDING.set(false);
+}

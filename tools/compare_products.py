@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""The f32 product alone, in GFLOP/s, beside the crate matrixmultiply.
+
+    python3 tools/compare_products.py [--markdown] [--update FILE]
+
+Runs `cargo run --release -p ort-kernels --example gflops`, some rounds of it, and keeps the best
+of each figure: what disturbs a round makes it slower and never faster. `avx2 / mm` is the speed of
+our AVX2 kernel on packed weights over that of matrixmultiply, which has AVX2, too: above 1 ours is
+faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+import environment
+
+environment.enter("requirements-peers.txt", "venv-peers")
+
+from peers import machine, report
+from peers.report import number
+
+ROOT = environment.TOOLS.parent
+COMMAND = ["cargo", "run", "--release", "-q", "-p", "ort-kernels", "--example", "gflops"]
+
+
+def one_round(program: list[str]) -> tuple[list[str], dict[str, list[float]]]:
+    """The heads of the columns, and by shape the figures."""
+    done = subprocess.run(program, check=True, capture_output=True, text=True, cwd=ROOT)
+    head, *lines = done.stdout.splitlines()
+    # Each instruction set has two columns, of which the second is called `packed B`.
+    words = head.replace("m x n x k", "").replace("packed B", "packed").split()
+    isas = [word for word in words if word not in ("packed", "matrixmultiply")]
+    heads = [h for isa in isas for h in (isa, f"{isa} packed")] + ["matrixmultiply"]
+    rows = (line.split() for line in lines)
+    return heads, {shape: [float(figure) for figure in figures] for shape, *figures in rows}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--program", help="the example, if it is built already")
+    parser.add_argument("--markdown", action="store_true", help="a section for a document")
+    parser.add_argument("--update", type=Path, metavar="FILE", help="its section `products`")
+    args = parser.parse_args()
+    report.check(args.update, ["products"])
+    return args
+
+
+def main() -> None:
+    args = arguments()
+    program = [args.program] if args.program else COMMAND
+    heads, best = one_round(program)
+    for _ in range(args.rounds - 1):
+        for shape, figures in one_round(program)[1].items():
+            best[shape] = list(map(max, best[shape], figures))
+    ours, theirs = heads.index("avx2 packed") if "avx2 packed" in heads else 1, -1
+    ratios = {shape: figures[ours] / figures[theirs] for shape, figures in best.items()}
+    lines = [["m x n x k", *heads, "avx2 / mm"]]
+    for shape, figures in best.items():
+        lines.append([shape, *(number(figure, 0) for figure in figures), number(ratios[shape], 2)])
+    said = f"Geometric mean of avx2 / mm: {report.geometric_mean(list(ratios.values())):.2f}."
+    where = machine.describe("", [])
+    section = report.section(where, report.as_markdown(lines), said)
+    if args.update:
+        report.update(args.update, "products", section)
+    print(section if args.markdown else f"{where}\n{report.as_text(lines)}\n{said}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""Tables as text and as markdown, and their place in a document."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import statistics
+import sys
+from pathlib import Path
+
+END = "<!-- end -->"
+# Options that say where something is, and are no part of what was measured.
+PLACES = ("--cli", "--program", "--update", "--json")
+
+
+def number(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def percent(share: float | None) -> str:
+    return "–" if share is None else f"{share * 100:.0f} %"
+
+
+def geometric_mean(values: list[float]) -> float:
+    return math.exp(statistics.mean(map(math.log, values)))
+
+
+def as_markdown(lines: list[list[str]]) -> str:
+    """A table whose first line has the heads of the columns."""
+    rule = ["---", *["---:"] * (len(lines[0]) - 1)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (lines[0], rule, *lines[1:]))
+
+
+def as_text(lines: list[list[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    aligned = ([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in lines)
+    return "\n".join("  ".join(cells) for cells in aligned)
+
+
+def command() -> str:
+    """What was typed to start this script, but for where our program is and its output goes."""
+    words = iter(sys.argv[1:])
+    kept = []
+    for word in words:
+        name, is_joined, _ = word.partition("=")
+        if name not in (*PLACES, "--markdown"):
+            kept.append(word)
+        elif name in PLACES and not is_joined:
+            next(words, None)
+    return shlex.join(["python3", f"tools/{Path(sys.argv[0]).name}", *kept])
+
+
+def section(machine: str, *parts: str) -> str:
+    """A section of a document: where, with which command, and what came out."""
+    return "\n\n".join([f"{machine}.", f"```sh\n{command()}\n```", *parts])
+
+
+def update(document: Path, name: str, text: str) -> None:
+    """Writes `text` between `<!-- measured: NAME -->` and the next `<!-- end -->`."""
+    start = f"<!-- measured: {name} -->\n"
+    before, found, rest = document.read_text().partition(start)
+    _, end, after = rest.partition(END)
+    if not (found and end):
+        raise SystemExit(f"{document} has no {start.strip()} that is followed by {END}")
+    document.write_text(f"{before}{start}{text.rstrip()}\n{END}{after}")
+
+
+def check(document: Path | None, names: list[str]) -> None:
+    """That the document has these sections: hours of measuring shall not end in an error."""
+    for name in names if document else []:
+        if f"<!-- measured: {name} -->\n" not in document.read_text():
+            raise SystemExit(f"{document} has no <!-- measured: {name} -->")

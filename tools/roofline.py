@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""How near our runtime comes to what the machine can do, and what keeps it away.
+
+    python3 tools/roofline.py [--threads 1] [--markdown] [--update FILE] [CASE ...]
+
+For each model the work of a run in GFLOP/s, as a share of the machine's peak (a loop of
+multiply-adds, measured by the same process), and for each group of operators its share of the
+time and its share of the peak: `86 % at 0.61`. What is not arithmetic has no share of the peak.
+`rest` names the operators outside the groups that take most. Operators count at their fastest over
+some rounds; the peak is the highest that any round of any model saw.
+
+CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import environment
+
+environment.enter("requirements-peers.txt", "venv-peers")
+
+from peers import machine, programs, report
+from peers.report import number, percent
+
+ROOT = environment.TOOLS.parent
+# Which words in an operator's name put it into which group; the first that fits counts.
+GROUPS = {
+    "convolution": ("Conv",),
+    "product": ("MatMul", "Gemm"),
+    "attention": ("Attention",),
+    "recurrent": ("LSTM", "GRU", "RNN"),
+    "normalization": ("Normalization", "Softmax"),
+    "movement": ("Reorder", "Transpose", "Concat", "Slice", "Gather", "Pad", "Upsample", "Resize"),
+}
+
+
+def group(operator: str) -> str:
+    fits = (name for name, words in GROUPS.items() if any(word in operator for word in words))
+    return next(fits, "rest")
+
+
+def measure(args, case: Path) -> dict:
+    """One row: the operators at their fastest, and the highest peak."""
+    flags = ["--threads", str(args.threads), "--seconds", str(args.seconds), "--ops"]
+    flags += args.extra.split()
+    operators: dict[tuple, dict] = {}
+    row = {"model": case.name, "peak": 0.0}
+    for _ in range(args.rounds):
+        record = programs.measured(programs.ours(args.cli, case, args.variant, *flags))
+        row["peak"] = max(row["peak"], record.get("peak", {}).get("gflops", 0.0))
+        for found in record.get("operators", []):
+            known = operators.setdefault((found["operator"], found["kernel"]), found)
+            known["ms"] = min(known["ms"], found["ms"])
+    # Control flow has the time of its subgraphs, whose nodes are there, too.
+    row["operators"] = [o for o in operators.values() if o["kernel"] != "plan"]
+    return row
+
+
+def work(operators: list[dict]) -> tuple[float, float]:
+    """Milliseconds and operations."""
+    return sum(o["ms"] for o in operators), sum(o["flops"] for o in operators)
+
+
+def speed(ms: float, flops: float) -> float | None:
+    """GFLOP/s, where there is arithmetic to speak of."""
+    return flops / ms / 1e6 if ms and flops else None
+
+
+def cells(row: dict, peak: float) -> list[str]:
+    ms, flops = work(row["operators"])
+    of_peak = (speed(ms, flops) or 0) / peak
+    line = [row["model"], number(ms, 2), number(speed(ms, flops), 0), percent(of_peak)]
+    for name in (*GROUPS, "rest"):
+        members = [o for o in row["operators"] if group(o["operator"]) == name]
+        part, flops = work(members)
+        at = speed(part, flops)
+        # Operations by the element say nothing of a processor's arithmetic.
+        counts = at and name not in ("movement", "normalization", "rest")
+        said = percent(part / ms if ms else 0) + (f" at {at / peak:.2f}" if counts else "")
+        line.append(said if members else "–")
+    rest = [o for o in row["operators"] if group(o["operator"]) == "rest"]
+    largest = sorted(rest, key=lambda o: -o["ms"])[:2]
+    return [*line, ", ".join(f"{o['operator']} {percent(o['ms'] / ms)}" for o in largest)]
+
+
+def table(rows: list[dict], peak: float) -> list[list[str]]:
+    heads = ["model", "ms", "GFLOP/s", "of peak", *GROUPS, "rest", "most of the rest"]
+    return [heads, *(cells(row, peak) for row in rows)]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("cases", nargs="*", type=Path, metavar="CASE")
+    parser.add_argument("--cli", default=str(ROOT / "target/release/ort-cli"))
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=0.2, help="of each measurement")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--variant", default="default", help="the .ort that runs")
+    parser.add_argument("--extra", default="", help="further flags for our bench")
+    parser.add_argument("--markdown", action="store_true", help="a section for a document")
+    parser.add_argument("--update", type=Path, metavar="FILE", help="section `roofline-THREADS`")
+    parser.add_argument("--json", type=Path, help="a file for all that was measured")
+    args = parser.parse_args()
+    report.check(args.update, [f"roofline-{args.threads}"])
+    models = environment.TARGET / "models"
+    args.cases = args.cases or sorted([*models.glob("real/*"), *models.glob("built/*")])
+    return args
+
+
+def main() -> None:
+    args = arguments()
+    where = machine.describe(args.cli, [])
+    rows = []
+    for case in args.cases:
+        print(f"measuring {case.name}", file=sys.stderr, flush=True)
+        rows.append(measure(args, case))
+    peak = max((row["peak"] for row in rows), default=0) or 1.0
+    lines = table([row for row in rows if row["operators"]], peak)
+    said = f"Peak: {peak:.0f} GFLOP/s with {args.threads} thread{'s'[: args.threads > 1]}."
+    section = report.section(where, said, report.as_markdown(lines))
+    if args.update:
+        report.update(args.update, f"roofline-{args.threads}", section)
+    print(section if args.markdown else f"{where}\n{said}\n{report.as_text(lines)}")
+    if args.json:
+        record = {"machine": where, "command": report.command(), "rows": rows}
+        args.json.write_text(json.dumps(record, indent=1) + "\n")
+    sys.exit(any(not row["operators"] for row in rows))
+
+
+if __name__ == "__main__":
+    main()
