@@ -31,6 +31,9 @@ use band::Layout;
 const MOST: [usize; 2] = [42, 4];
 /// Bytes of the filters and of what a tile reads, which have to stay in the first-level cache.
 const RESIDENT: usize = 32 * 1024;
+/// Bytes of an image that may still lie in the second-level cache: from beyond, columns are read in
+/// longer runs.
+const MOST_BYTES: usize = 512 * 1024;
 /// The fewest outputs of a row: half a tile of the widest registers.
 const LEAST_ROW: usize = 16;
 /// The most taps of a row of a filter.
@@ -106,6 +109,7 @@ impl Direct<'_> {
         let [height, width] = &band::flattened(*axes);
         let per_row = filters * width.kernel + width.reach(variant.nr);
         let bytes = channels * height.kernel * per_row * size_of::<f32>();
+        let image = channels * height.input * width.input * size_of::<f32>();
         // Weights are packed for the tile of products.
         let is_packed_so = gemm_f32::variant(isa).mr == variant.mr;
         is_packed_so
@@ -113,6 +117,7 @@ impl Direct<'_> {
             && filters <= MOST[0]
             && filters.div_ceil(variant.mr) <= MOST[1]
             && bytes <= RESIDENT
+            && image <= MOST_BYTES
             && width.output >= LEAST_ROW
             && width.kernel <= MAX_TAPS
     }
