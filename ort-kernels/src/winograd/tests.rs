@@ -197,6 +197,7 @@ impl Case {
         let found = self.found(isa, rows.div_ceil(3));
         assert_eq!(found, self.found(isa, rows), "cut or whole: {:?} {isa:?}", self.axes);
         let mut exact = self.expected();
+        #[expect(clippy::cast_possible_truncation, reason = "rounding is what is meant")]
         let mut results: Vec<f32> = exact.iter().map(|&[y, _]| y as f32).collect();
         self.activation.apply(Isa::Generic, &mut results);
         // None of the activations of these tests is steeper than the identity; what they add
