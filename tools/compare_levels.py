@@ -5,8 +5,8 @@
 
 CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built}
 (each as `model.raw.ort` and `model.default.ort`) and target/models/single, which is made first
-where it is missing. Levels that optimize a model to the same file, byte for byte, share their
-measurements: what runs is the same. A time is the least over the rounds of a round's 10th
+where it is missing. Levels that optimize a model to the same file, byte for byte, and run it in
+the same steps share their measurements. A time is the least over the rounds of a round's 10th
 percentile: what disturbs a round makes it slower and never faster. A model whose level `all` seems
 slower than the limit allows is measured again, up to `--most` rounds: more rounds can only tell
 noise from fact.
@@ -55,16 +55,26 @@ def compare(args, case: Path, variant: str) -> dict:
 
 def levels_by_result(args, case: Path, variant: str) -> list[list[str]]:
     """The levels in groups that make the same of a model."""
-    groups: dict[str, list[str]] = {}
+    groups: dict[tuple, list[str]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for level in LEVELS:
             out = Path(folder) / f"{level}.ort"
-            model = case / f"model.{variant}.ort"
-            command = [args.cli, "optimize", str(model), "-o", str(out), "--level", level]
-            done = subprocess.run([*command, *args.extra.split()], check=False, capture_output=True)
+            flags = ["--level", level, *args.extra.split()]
+            command = [args.cli, "optimize", str(case / f"model.{variant}.ort"), "-o", str(out)]
+            done = subprocess.run([*command, *flags], check=False, capture_output=True)
             content = out.read_bytes() if done.returncode == 0 else level.encode()
-            groups.setdefault(hashlib.sha256(content).hexdigest(), []).append(level)
+            found = (hashlib.sha256(content).hexdigest(), steps(args, case, variant, flags))
+            groups.setdefault(found, []).append(level)
     return list(groups.values())
+
+
+def steps(args, case: Path, variant: str, flags: list[str]) -> str:
+    """What runs: the steps, their kernels, how many nodes are in each. Level all may fuse more."""
+    flags = [*flags, "--threads", "1", "--seconds", "0", "--nodes=1000000"]
+    record = programs.measured(programs.ours(args.cli, case, variant, *flags))
+    keys = ("node", "nodes", "kernel", "calls")
+    found = [[node[key] for key in keys] for node in record.get("nodes", [])]
+    return json.dumps(sorted(found)) if found else str(flags)
 
 
 def ratio(row: dict) -> float | None:

@@ -123,14 +123,18 @@ pub(crate) fn floats(scratch: &mut [u8]) -> &mut [f32] {
 /// speed to finish together, but none so small that handing it over costs more than it saves; as
 /// many for each thread, where there is one for each.
 pub(crate) fn n_parts(threads: &dyn Threads, cost: usize) -> usize {
-    /// 2 to 4 µs of a product (at 60 to 120 multiply-adds a ns), more of anything else. To share
-    /// work costs 1.5 µs, so that two such parts take two thirds of the time that one would.
+    /// 9 to 17 µs of a product, at 60 to 120 multiply-adds a ns, and more of anything else. A fork
+    /// and join costs 1.5 µs, and then operands and results have to come from the other core: of
+    /// work half as large, a network of small images (ppocr_cls) is slower than on one thread.
+    const WORTH_SHARING: usize = 1 << 20;
+    /// 2 to 4 µs: a part costs its thread 0.1 µs.
     const LEAST: usize = 1 << 18;
     const PER_THREAD: usize = 4;
     match threads.count() {
         0 | 1 => 1,
+        _ if cost < WORTH_SHARING => 1,
         n => match cost / LEAST {
-            parts if parts < n => parts.max(1),
+            parts if parts < n => parts,
             parts => (parts - parts % n).min(n * PER_THREAD),
         },
     }
@@ -158,8 +162,9 @@ mod tests {
     #[test]
     fn small_work_stays_whole() {
         assert_eq!(n_parts(&StdThreads(3), 1000), 1);
-        assert_eq!(n_parts(&StdThreads(3), 2 << 18), 2);
+        assert_eq!(n_parts(&StdThreads(3), 3 << 18), 1);
         assert_eq!(n_parts(&StdThreads(3), 8 << 18), 6);
+        assert_eq!(n_parts(&StdThreads(8), 5 << 18), 5);
         assert_eq!(n_parts(&StdThreads(3), usize::MAX), 12);
         assert_eq!(n_parts(&StdThreads(1), usize::MAX), 1);
     }

@@ -97,13 +97,17 @@ impl Product {
         });
     }
 
-    /// Rows share a packed B; of a B that each part packs anew, a part takes few columns.
+    /// The larger operand is read once, by whose part it is, and the smaller by all. Of a B that is
+    /// not packed a part takes columns, since each packs what it takes.
     fn cut(&self, operands: &Operands<'_>, threads: &dyn Threads) -> Cut {
+        /// Enough for threads of unequal speed to finish together.
+        const PER_THREAD: usize = 2;
         let n_batch = self.batch.iter().map(|&(len, ..)| len).product::<usize>().max(1);
         let cost = self.m.saturating_mul(self.n).saturating_mul(self.k).saturating_mul(n_batch);
         let n_parts = n_parts(threads, cost).div_ceil(n_batch);
         let (along, n_parts) = match operands.is_packed {
-            true => (Along::Rows, n_parts),
+            true if self.m >= self.n => (Along::Rows, n_parts),
+            true => (Along::Columns, n_parts.min(threads.count() * PER_THREAD)),
             false => (Along::Columns, n_parts.min(threads.count())),
         };
         Cut::new(self.cpu.isa, [self.m, self.n], n_parts, along)

@@ -115,6 +115,13 @@ fn copy_run<T: Clone>(run: Axis, src: (&[T], usize), dst: (&mut [T], usize)) {
     match (run.from, run.to) {
         (1, 1) => dst[to..to + run.n].clone_from_slice(&src[from..from + run.n]),
         (0, 1) => dst[to..to + run.n].fill(src[from].clone()),
+        // A step that the compiler knows becomes shuffles of registers.
+        (2, 1) => {
+            let (pairs, last) = src[from..from + 2 * run.n - 1].as_chunks::<2>();
+            let (dst, end) = dst[to..to + run.n].split_at_mut(pairs.len());
+            dst.iter_mut().zip(pairs).for_each(|(to, [from, _])| to.clone_from(from));
+            end.clone_from_slice(last);
+        }
         _ => {
             for _ in 0..run.n {
                 dst[to].clone_from(&src[from]);

@@ -12,12 +12,13 @@ pub fn packed_len(o: usize, i: usize) -> usize {
 /// blocks.
 ///
 /// # Panics
-/// If `w` is no whole number of output blocks, or `packed` is not as long as [`packed_len`] says.
+/// If the block is neither 8 nor 16, `w` is no whole number of output blocks, or `packed` is not as
+/// long as [`packed_len`] says.
 pub fn pack(block: usize, set: usize, inputs: usize, w: &[f32], packed: &mut [f32]) {
+    assert!(matches!(block, 8 | 16), "a block of {block} channels");
     match block {
         8 => pack_blocks::<8>(set, inputs, w, packed),
-        16 => pack_blocks::<16>(set, inputs, w, packed),
-        _ => panic!("blocks of {block} channels"),
+        _ => pack_blocks::<16>(set, inputs, w, packed),
     }
 }
 

@@ -1,9 +1,12 @@
 //! What every attention does: for each head and some queries at a time, a product to scores, a softmax of
 //! each of their rows, and a product to results.
 
+use std::ops::Range;
+
 use ort_ep::Threads;
 use ort_kernels::gemm_f32::{Gemm, Lhs, Matrix, Start, Strided};
 use ort_kernels::{Activation, vec};
+use smallvec::SmallVec;
 
 use crate::cpu::{Cpu, Team};
 
@@ -59,7 +62,35 @@ struct Part<'y> {
     batch: usize,
     head: usize,
     first: usize,
-    y: Vec<&'y mut [f32]>,
+    y: Rows<'y>,
+}
+
+/// A list of as many rows as are answered together, at most, which needs no memory of its own.
+type Rows<'y> = SmallVec<[&'y mut [f32]; MAX_QUERIES]>;
+
+/// The heads of some queries.
+struct Queries<'y> {
+    batch: usize,
+    first: usize,
+    heads: Range<usize>,
+    v_size: usize,
+    /// What the heads to come have of each row of `y`.
+    rests: Rows<'y>,
+}
+
+impl<'y> Iterator for Queries<'y> {
+    type Item = Part<'y>;
+
+    fn next(&mut self) -> Option<Part<'y>> {
+        let head = self.heads.next()?;
+        let pieces = self.rests.iter_mut().map(|row| {
+            let (piece, rest) = std::mem::take(row).split_at_mut(self.v_size);
+            *row = rest;
+            piece
+        });
+        let y = pieces.collect();
+        Some(Part { batch: self.batch, head, first: self.first, y })
+    }
 }
 
 impl Heads {
@@ -97,7 +128,10 @@ impl Heads {
             return y.fill(0.0);
         }
         let n_parts = self.batch * self.heads * self.q_len.div_ceil(self.together());
-        let team = Team::new(threads, n_parts).with_scratch(scratch, self.scratch_len());
+        let pairs = self.batch.saturating_mul(self.heads * self.q_len).saturating_mul(self.kv_len);
+        let team =
+            Team::new(threads, n_parts).if_worth(pairs.saturating_mul(self.size + self.v_size));
+        let team = team.with_scratch(scratch, self.scratch_len());
         team.run(self.parts(y), |part, scratch| self.answer(operands, (part, scratch)));
     }
 
@@ -112,11 +146,8 @@ impl Heads {
         let (together, row) = (self.together(), heads * v_size);
         y.chunks_mut(q_len * row).enumerate().flat_map(move |(batch, y)| {
             y.chunks_mut(together * row).enumerate().flat_map(move |(i, y)| {
-                let mut rows: Vec<Vec<&mut [f32]>> = Vec::new();
-                rows.resize_with(heads, || Vec::with_capacity(together));
-                y.chunks_mut(v_size).enumerate().for_each(|(j, y)| rows[j % heads].push(y));
-                let heads = rows.into_iter().enumerate();
-                heads.map(move |(head, y)| Part { batch, head, first: i * together, y })
+                let (first, rests) = (i * together, y.chunks_mut(row).collect());
+                Queries { batch, first, heads: 0..heads, v_size, rests }
             })
         })
     }

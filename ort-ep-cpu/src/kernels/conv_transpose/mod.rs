@@ -352,7 +352,7 @@ impl Kernel for ConvTransposeKernel {
         let n_products = y.len() / (m * plane);
         let team = Team::new(io.threads, geometry.split.n_parts(m, n_products, n_parts));
         let parts = geometry.split.parts(y, (m, plane), n_parts);
-        let team = team.with_scratch(io.scratch, lens.iter().sum());
+        let team = team.if_worth(cost).with_scratch(io.scratch, lens.iter().sum());
         team.run(parts, |part, scratch| {
             let (bias, scratch) = scratch.split_at_mut(lens[0]);
             let (left, scratch) = scratch.split_at_mut(lens[1]);

@@ -61,15 +61,7 @@ impl Geometry {
         let shape = [n, o].into_iter().chain(window.output.iter().copied()).collect();
         let [_, height, width] = axes(&window).ok_or_else(wrong)?;
         let axes = [height, width];
-        Ok(Self {
-            shape,
-            form,
-            axes,
-            filters: o,
-            channels: c,
-            block,
-            group: op.group,
-        })
+        Ok(Self { shape, form, axes, filters: o, channels: c, block, group: op.group })
     }
 
     /// How matrix tiles compute it, if they are there and pay.

@@ -25,7 +25,7 @@ fn conv(block: i64, group: i64, x: [usize; 4], w: [usize; 4], attrs: &[(&str, &[
         .weight(integers(&w))
 }
 
-/// Without tiles.
+/// Without tiles of the image.
 fn direct() -> CpuOptions {
     CpuOptions { winograd: false, ..without_matrix_tiles() }
 }
