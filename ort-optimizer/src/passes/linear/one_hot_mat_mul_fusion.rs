@@ -6,7 +6,7 @@
 //! where `x` is `[…, 1]` and `rows` are those of the table and one of zeros, for what is no class:
 //! −1, which counts from the back, and n. A pass of our own: ONNX Runtime has none like it.
 
-use ort_graph::{Attr, Attrs, Dim};
+use ort_graph::{Attr, Attrs, Dim, Graph, ValueId};
 use ort_tensor::{DType, Tensor};
 
 use super::channels::ints;
@@ -15,6 +15,7 @@ use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal};
 use crate::pattern::{Pat, constant, made, op, var};
 use crate::rule::{Rules, rule};
+use crate::sizes::{Size, sizes};
 
 pub(crate) const PASS: Pass = Pass {
     name: "OneHotMatMulFusion",
@@ -66,7 +67,8 @@ fn is_lookup(found: &Match<'_>) -> Result<(), Refusal> {
     let table = found.constant("table").ok_or(NO_MATRIX)?;
     let x = found.fact("x").dims().unwrap_or_default();
     let [ones @ .., n] = classes.shape() else { return Err(Refusal("there is one class")) };
-    if x.last() != Some(&Dim::Known(1)) || ones.len() >= x.len() || ones.iter().any(|&n| n != 1) {
+    let is_along = ones.len() < x.len() && ones.iter().all(|&n| n == 1);
+    if !is_along || !is_column(found.graph, found.value("x")) {
         return Err(Refusal("the classes are not along an axis of their own"));
     }
     let values = found.fact("classes").ints().unwrap_or_default();
@@ -82,6 +84,18 @@ fn is_lookup(found: &Match<'_>) -> Result<(), Refusal> {
     }
 }
 
+/// Whether the last dimension is 1, maybe because an Expand leaves it so.
+fn is_column(graph: &Graph, x: ValueId) -> bool {
+    if graph.fact(x).dims().and_then(<[Dim]>::last) == Some(&Dim::Known(1)) {
+        return true;
+    }
+    let expand = graph.producer(x).map(|(id, _)| graph.node(id));
+    let Some(expand) = expand.filter(|node| node.op_type == "Expand") else { return false };
+    let &[Some(source), Some(shape)] = &*expand.inputs else { return false };
+    let last = sizes(graph, shape).and_then(|sizes| sizes.last().cloned());
+    last == Some(Size::Known(1)) && is_column(graph, source)
+}
+
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
@@ -93,7 +107,7 @@ mod tests {
         assert_optimized_in(
             Some(17),
             super::PASS,
-            "graph(x: int32[n,4,1], i: int64[1]) -> (y, z) {
+            "graph(x: int32[n,4,1], i: int64[1], w: int32[?,4,1]) -> (y, z, u) {
                classes = const int32[1,1,3] [0, 1, 2]
                table = const float[3,2] [1, -2, 3, 0.5, -0.25, 7]
                a = Equal-13 (x, classes)
@@ -104,9 +118,17 @@ mod tests {
                c = Equal-13 (two, i)
                d = Cast-13 [to: 1] (c)
                z = MatMul-13 (d, pair)
+               rows = Shape-15 [end: 1] (x)
+               rest = const int64[2] [4, 1]
+               shape = Concat-13 [axis: 0] (rows, rest)
+               e = Expand-13 (w, shape)
+               f = Equal-13 (e, classes)
+               g = Cast-13 [to: 1] (f)
+               u = MatMul-13 (g, table)
              }",
             &expect![[r#"
-                graph(x: int32[n,4,1], i: int64[1]) -> (y, z) {
+                graph(x: int32[n,4,1], i: int64[1], w: int32[?,4,1]) -> (y, z, u) {
+                  rest = const int64[2] [4, 1]
                   value = const float[4,2] [1, -2, 3, 0.5, -0.25, 7, 0, 0]
                   value_2 = const int64[1] [-1]
                   value_4 = const int32[] -1
@@ -115,12 +137,22 @@ mod tests {
                   value_8 = const int64[1] [-1]
                   value_10 = const int64[] -1
                   value_11 = const int64[] 2
+                  value_13 = const float[4,2] [1, -2, 3, 0.5, -0.25, 7, 0, 0]
+                  value_14 = const int64[1] [-1]
+                  value_16 = const int32[] -1
+                  value_17 = const int32[] 3
+                  rows = Shape-15 [end: 1] (x)
+                  shape = Concat-13 [axis: 0] (rows, rest)
+                  e = Expand-13 (w, shape)
                   value_3 = Squeeze-13 (x, value_2)
                   value_6 = Clip-13 (value_3, value_4, value_5)
                   y = Gather-13 [axis: 0] (value, value_6)
                   value_9 = Squeeze-13 (i, value_8)
                   value_12 = Clip-13 (value_9, value_10, value_11)
                   z = Gather-13 [axis: 0] (value_7, value_12)
+                  value_15 = Squeeze-13 (e, value_14)
+                  value_18 = Clip-13 (value_15, value_16, value_17)
+                  u = Gather-13 [axis: 0] (value_13, value_18)
                 }"#]],
         );
     }
