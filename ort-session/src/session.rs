@@ -93,6 +93,7 @@ impl Session {
         let inputs = checked(&self.plan.graph, inputs)?;
         let args = Args { inputs: &inputs, captures: &[] };
         let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
+        let _in_run = self.pool.run();
         let run = Run { threads: &threads, observer };
         let mut result = None;
         scoped(&self.providers, &mut || result = Some(run.plan(&self.plan, &args)));

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use ort_ep::{ExecutionProvider, Threads};
 
-use self::crew::Crew;
+use self::crew::{Crew, InRun};
 
 /// How many threads a session uses that was not told: the smallest of the affinity mask, the
 /// cgroup's CPU quota (both through [`std::thread::available_parallelism`]) and the number of
@@ -46,6 +46,11 @@ impl Pool {
             }
         };
         Ok(Self { crew: Some(crew), n_threads })
+    }
+
+    /// Keeps the helpers for a run, which lasts as long as the guard.
+    pub(crate) fn run(&self) -> Option<InRun<'_>> {
+        self.crew.as_ref().map(|crew| crew.run())
     }
 
     pub(crate) const fn n_threads(&self) -> usize {

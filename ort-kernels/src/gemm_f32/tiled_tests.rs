@@ -8,7 +8,7 @@ use crate::{Activation, Isa};
 /// of `k`, no whole step.
 const SIZES: [[usize; 3]; 9] = [
     [64, 64, 64],
-    [32, 64, 96],
+    [32, 128, 160],
     [60, 63, 97],
     [95, 125, 64],
     [128, 96, 384],

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! seat:       EMPTY ─(called)→ CALLED ─(a worker wakes)→ FREE ─(hired)→ TAKEN ─(job done)→ FREE …
-//! attendant:  sits in a seat, shows every while that it is awake, leaves after 50 µs without work
+//! attendant:  sits in a seat, shows every while that it is awake, leaves 50 µs after the last run,
+//!             or in a run after 1 ms without work
 //! caller:     for each part { hire a free seat, if there is one: give it the rest to share; compute }
 //! ```
 //!
@@ -23,9 +24,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// How long an attendant stays without work, and a caller waits awake for the last parts: what
-/// waking a thread takes, so that waiting at most doubles what sleeping would have cost.
+/// How long an attendant stays without work when nobody runs anything: what waking a thread takes,
+/// so that waiting at most doubles what sleeping would have cost.
 const PATIENCE: u64 = 50_000;
+
+/// How long it stays in a run, and a caller waits awake for the last parts: as long as one part of a
+/// large kernel. Who leaves while the other is at work misses the first half of the kernel after.
+const PATIENCE_IN_RUN: u64 = 1_000_000;
 
 /// An attendant that was not seen for so long is not awake: it shows itself four times as often.
 const STALE: u64 = 2_000;
@@ -56,8 +61,15 @@ impl Crew {
         let builder = rayon::ThreadPoolBuilder::new().num_threads(n_helpers);
         let workers = builder.thread_name(|i| format!("ort-worker-{i}")).build()?;
         let seats = (0..n_helpers).map(|_| Seat::default()).collect();
-        let seats = Seats { start: Instant::now(), last_hired: AtomicU64::new(0), seats };
+        let (last_hired, n_runs) = (AtomicU64::new(0), AtomicUsize::new(0));
+        let seats = Seats { start: Instant::now(), last_hired, n_runs, seats };
         Ok(Self { workers, seats: Arc::new(seats) })
+    }
+
+    /// Tells the helpers that a run lasts as long as the guard.
+    pub(super) fn run(&self) -> InRun<'_> {
+        self.seats.n_runs.fetch_add(1, Ordering::Relaxed);
+        InRun(&self.seats)
     }
 
     /// Calls `part(i)` for each `i < n`, each once; those of helpers within `around`. A panic of a
@@ -124,6 +136,15 @@ impl fmt::Debug for Crew {
     }
 }
 
+/// A run during which helpers stay.
+pub(crate) struct InRun<'a>(&'a Seats);
+
+impl Drop for InRun<'_> {
+    fn drop(&mut self) {
+        self.0.n_runs.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The parts of one kernel's work.
 struct Parts<'a> {
     next: AtomicUsize,
@@ -166,6 +187,8 @@ struct Seats {
     start: Instant,
     /// When somebody last looked for help.
     last_hired: AtomicU64,
+    /// How many runs there are just now.
+    n_runs: AtomicUsize,
     seats: Box<[Seat]>,
 }
 
@@ -197,7 +220,7 @@ impl Seats {
     /// Waits awake, but not for long, until `is_done`.
     fn wait_awake(&self, is_done: impl Fn() -> bool) {
         let start = self.now();
-        while !is_done() && self.now() - start < PATIENCE {
+        while !is_done() && self.now() - start < PATIENCE_IN_RUN {
             (0..PAUSES).take_while(|_| !is_done()).for_each(|_| spin_loop());
         }
     }
@@ -250,7 +273,11 @@ fn attend(seats: &Arc<Seats>, index: usize) {
             last_work = seats.now();
         }
         let since = last_work.max(seats.last_hired.load(Ordering::Relaxed));
-        if now.saturating_sub(since) > PATIENCE && seat.turn(FREE, EMPTY) {
+        let patience = match seats.n_runs.load(Ordering::Relaxed) {
+            0 => PATIENCE,
+            _ => PATIENCE_IN_RUN,
+        };
+        if now.saturating_sub(since) > patience && seat.turn(FREE, EMPTY) {
             break;
         }
     }
