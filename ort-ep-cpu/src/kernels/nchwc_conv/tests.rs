@@ -6,9 +6,9 @@ use ort_kernels::Isa;
 use ort_kernels::conv_f32::Axis;
 
 use super::winograd::Sizes;
-use crate::{CpuOptions, IsaChoice};
 use crate::case::{Case, exact, integers, ulps, within};
 use crate::steps::assert_steps;
+use crate::{CpuOptions, IsaChoice};
 
 fn ints(values: &[i64]) -> Attr {
     Attr::Ints(values.to_vec())
