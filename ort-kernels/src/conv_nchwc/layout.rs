@@ -121,6 +121,12 @@ impl Layout {
         [rows * columns, rows * self.pitch(columns)]
     }
 
+    /// Vectors of the image.
+    pub(super) fn n_pixels(&self) -> usize {
+        let [height, width] = &self.phases;
+        self.inputs * height.axis.input * width.axis.input
+    }
+
     /// The lines of one part of everything.
     pub(super) fn n_lines(&self) -> usize {
         self.part_len(self.phases.map(|phases| phases.axis.output))

@@ -70,20 +70,29 @@ impl Tiling {
         (operands + n_steps.div_ceil(LANES) + 2 * SIDE * PRODUCTS + 1) * LANES
     }
 
-    /// Whether tiles are the faster way, by an estimate of the cycles that either takes. Figures are
-    /// of a Sapphire Rapids: a step of a product takes 440 and its sums 350, a line of three parts
-    /// 12, a vector that is stored 6; without tiles, two of three possible multiply-adds are done.
+    /// Whether tiles are the faster way, by estimates of the cycles that either takes: without them,
+    /// two of three possible multiply-adds are done.
     #[must_use]
     pub fn pays(&self, size: &Size) -> bool {
+        let [positions, _] = self.layout.counts();
+        let terms = size.inputs * self.layout.taps() * LANES;
+        let plain = positions * size.filters * (terms * 3 / 4 + 6);
+        self.cycles(size) < plain / 6 * 5
+    }
+
+    /// An estimate of the cycles a convolution takes. Figures are of a Sapphire Rapids, fitted to the
+    /// networks of docs/benchmarks.md. Steps of a product are slower if those of a set leave the
+    /// first-level cache, and lines of three parts if the image was in none of the core; the sums of
+    /// a product take 500, and a vector that is stored 6.
+    #[must_use]
+    pub fn cycles(&self, size: &Size) -> usize {
         let [positions, lines] = self.layout.counts();
-        let n_sets = size.filters.div_ceil(2);
-        let n_steps = self.layout.n_steps();
-        let products = lines.div_ceil(SIDE) * n_sets * (n_steps * 440 + 350);
-        let filters = n_sets * n_steps * SIDE * 12;
-        let image = self.layout.n_lines() * 12;
-        let plain =
-            positions * size.filters * (size.inputs * self.layout.taps() * LANES * 3 / 4 + 6);
-        products + filters + image + positions * size.filters * 6 < plain / 10 * 9
+        let (n_sets, n_steps) = (size.filters.div_ceil(2), self.layout.n_steps());
+        let step = if n_steps <= 6 { 520 } else { 680 };
+        let line = if self.layout.n_pixels() <= 8 * 1024 { 15 } else { 45 };
+        let products = lines.div_ceil(SIDE) * n_sets * (n_steps * step + 500);
+        let operands = n_sets * n_steps * SIDE * 15 + self.layout.n_lines() * line;
+        products + operands + positions * size.filters * 6
     }
 }
 

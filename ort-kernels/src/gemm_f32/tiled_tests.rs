@@ -6,16 +6,17 @@ use crate::{Activation, Isa};
 
 /// Sizes that reach every path: one tile and parts of it, several products, blocks of rows, slices
 /// of `k`, no whole step.
-const SIZES: [[usize; 3]; 9] = [
-    [64, 64, 64],
-    [32, 128, 160],
-    [60, 63, 97],
-    [95, 125, 64],
+const SIZES: [[usize; 3]; 10] = [
+    [64, 64, 128],
+    [96, 128, 96],
+    [96, 93, 97],
+    [64, 95, 224],
+    [95, 125, 160],
     [128, 96, 384],
-    [130, 60, 600],
-    [330, 60, 100],
-    [700, 64, 60],
-    [60, 90, 1100],
+    [128, 60, 600],
+    [330, 60, 160],
+    [700, 64, 96],
+    [64, 90, 1100],
 ];
 
 /// The instruction set with tiles, if this machine has them; says so if not.

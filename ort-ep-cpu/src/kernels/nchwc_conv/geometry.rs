@@ -64,14 +64,15 @@ impl Geometry {
         Ok(Self { shape, form, axes, filters: o, channels: c, block, group: op.group })
     }
 
-    /// How matrix tiles compute it, if they are there and pay.
-    pub(super) fn tiling(&self, isa: Isa) -> Option<Tiling> {
+    /// How matrix tiles compute it, if they are there and pay, and an estimate of the cycles it takes.
+    pub(super) fn tiling(&self, isa: Isa) -> Option<(Tiling, usize)> {
         if self.form != Form::Blocks || self.block != 16 {
             return None;
         }
         let (inputs, filters) = (self.channels / self.block, self.blocks_of_group());
         let size = Size { axes: self.axes, inputs, filters };
-        Tiling::new(isa, &size).filter(|tiling| tiling.pays(&size))
+        let tiling = Tiling::new(isa, &size).filter(|tiling| tiling.pays(&size))?;
+        Some((tiling, tiling.cycles(&size)))
     }
 
     /// Products in a result.

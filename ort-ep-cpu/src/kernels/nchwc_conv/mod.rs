@@ -145,10 +145,12 @@ impl ConvKernel {
         let Geometry { channels, axes, .. } = geometry;
         let filters = geometry.filters / self.op.plain.group;
         let sizes = Sizes { isa, block: self.block, channels, filters, axes };
-        let (way, scratch_len) = if let Some(tiling) = geometry.tiling(isa) {
-            (Way::Tiles(tiling), tiling.scratch_len())
-        } else if self.transformed.is_some() && sizes.is_faster() {
+        let tiling = geometry.tiling(isa);
+        let on_tiles = tiling.as_ref().map(|(_, cycles)| *cycles);
+        let (way, scratch_len) = if self.transformed.is_some() && sizes.is_faster(on_tiles) {
             (Way::Winograd, scratch_len(isa, self.block, channels, &axes))
+        } else if let Some((tiling, _)) = tiling {
+            (Way::Tiles(tiling), tiling.scratch_len())
         } else {
             (Way::Direct, 0)
         };
@@ -257,11 +259,11 @@ impl Kernel for ConvKernel {
 
     fn variant(&self) -> &'static str {
         let isa = suited(self.cpu.isa, self.block);
-        if self.is_tiled {
-            return "conv_nchwc/amx_32x32";
-        }
         if self.transformed.is_some() {
             return named!(isa => "winograd_4x3": "avx512_28x1", "avx2_6x2", "generic");
+        }
+        if self.is_tiled {
+            return "conv_nchwc/amx_32x32";
         }
         named!(isa => "conv_nchwc": "avx512_6x4", "avx2_6x2", "generic")
     }

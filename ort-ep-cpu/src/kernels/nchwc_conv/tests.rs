@@ -155,9 +155,9 @@ fn tiles_are_for_images_that_filters_are_worth_reading_for() {
             let block = if isa.avx512().is_some() { 16 } else { 8 };
             let axis = Axis { input: side, output: side, kernel: 3, pad: [1, 1], ..Axis::UNIT };
             let sizes = |axes| Sizes { isa, block, channels, filters, axes };
-            let found = sizes([axis, axis]).is_faster();
+            let found = sizes([axis, axis]).is_faster(None);
             assert_eq!(found, is_faster, "{channels} to {filters} of {side}, {isa:?}");
-            assert!(!sizes([axis, Axis { stride: 2, ..axis }]).is_faster());
+            assert!(!sizes([axis, Axis { stride: 2, ..axis }]).is_faster(None));
         }
     }
 }

@@ -9,6 +9,7 @@ use std::ops::Range;
 use ort_ep::{Packed, Recipe};
 use ort_kernels::Isa;
 use ort_kernels::conv_f32::Axis;
+use ort_kernels::conv_nchwc::{Size, Tiling};
 use ort_kernels::winograd::{self, TILE, Winograd, n_strips, packed_len, takes, variant};
 use ort_ops::ops::conv::Conv;
 
@@ -41,8 +42,9 @@ pub(super) struct Sizes {
 
 impl Sizes {
     /// Whether Winograd's filtering takes at most four fifths of the time of a direct convolution,
-    /// both estimated in multiply-adds of vectors: below that, memory is worth more.
-    pub(super) fn is_faster(&self) -> bool {
+    /// both estimated in multiply-adds of vectors, and nine tenths of that `on_tiles` of the
+    /// processor, in cycles: below that, memory is worth more.
+    pub(super) fn is_faster(&self, on_tiles: Option<usize>) -> bool {
         let Self { isa, block, channels, filters, axes } = *self;
         if !takes(block, &axes) {
             return false;
@@ -54,15 +56,17 @@ impl Sizes {
         let read = n_strips.max(1) * vectors * 36;
         let products = (n_tiles * vectors * 36).max(read * TILES * block);
         let transforms = n_tiles * (channels + filters) / block * TRANSFORM;
-        5 * (products + transforms) <= 4 * n_outputs * vectors * 9
+        let work = products + transforms;
+        // A multiply-add takes nine tenths of a cycle.
+        5 * work <= 4 * n_outputs * vectors * 9 && on_tiles.is_none_or(|cycles| work <= cycles)
     }
 }
 
 /// The filters of each group, transformed, one group after the other; `None` where that could not
-/// pay, or matrix tiles are faster still.
+/// pay.
 pub(super) fn pack(compiler: &mut Compiler<'_>, op: &Conv, block: usize) -> Option<Packed> {
     let isa = compiler.cpu.isa;
-    let weights = compiler.constant(1).filter(|_| compiler.cpu.winograd && isa.amx().is_none())?;
+    let weights = compiler.constant(1).filter(|_| compiler.cpu.winograd)?;
     let data = weights.as_slice::<f32>().ok().filter(|data| !data.is_empty())?;
     let &[o, c, 3, 3] = weights.shape() else { return None };
     let dims = compiler.fact(0)?.dims()?;
@@ -74,7 +78,9 @@ pub(super) fn pack(compiler: &mut Compiler<'_>, op: &Conv, block: usize) -> Opti
     let window = op.window.window(&sides.map(|side| side.unwrap_or(SIDE)), &[3, 3]).ok()?;
     let [_, height, width] = axes(&window)?;
     let sizes = Sizes { isa, block, channels: c, filters: o / op.group, axes: [height, width] };
-    if !sizes.is_faster() {
+    let size = Size { axes: sizes.axes, inputs: c / block, filters: sizes.filters / block };
+    let tiling = Tiling::new(isa, &size).filter(|tiling| tiling.pays(&size));
+    if !sizes.is_faster(tiling.map(|tiling| tiling.cycles(&size))) {
         return None;
     }
     let set = variant(isa, block).filters;

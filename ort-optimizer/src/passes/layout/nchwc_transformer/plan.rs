@@ -207,7 +207,7 @@ fn is_fused(survey: &Survey<'_>, node: &Node) -> bool {
 /// What a convolution takes for a position, in planes and in blocks: fitted to our kernels on a
 /// Cascade Lake with AVX-512, whose peak of 160 GFLOP/s is the unit.
 fn conv_costs(filters: Filters, block: usize) -> [f64; 2] {
-    let Filters { form, group, shape: [o, i, kh, kw] } = filters;
+    let Filters { form, group, shape: [o, i, kh, kw], is_minimal } = filters;
     let padded = |n: usize| n.next_multiple_of(block);
     let flops = |o: usize, i: usize| (2 * o * i * kh * kw) as f64;
     let copies = |n: usize| COPY * n as f64;
@@ -220,7 +220,11 @@ fn conv_costs(filters: Filters, block: usize) -> [f64; 2] {
         Form::Planes => {
             [planes + 28.0 * o as f64, 1.28 * flops(padded(o), i) + 44.0 * padded(o) as f64]
         }
-        Form::Dense => [planes, 1.05 * flops(padded(o), padded(i)) + copies(padded(o))],
+        Form::Dense => {
+            // A quarter of the products, and transformations before and after.
+            let work = if is_minimal { 0.55 } else { 1.05 };
+            [planes, work * flops(padded(o), padded(i)) + copies(padded(o))]
+        }
         Form::Grouped => [planes, 1.05 * flops(o, i) + copies(o)],
     }
 }

@@ -74,6 +74,8 @@ pub(super) struct Filters {
     pub(super) group: usize,
     /// `[O, I, KH, KW]`.
     pub(super) shape: [usize; 4],
+    /// Whether both windows and steps are those of Winograd's minimal filtering: 3, and 1.
+    pub(super) is_minimal: bool,
 }
 
 /// What a filter sees.
@@ -242,7 +244,10 @@ impl<'g> Survey<'g> {
             }
             _ => return Err(Refusal("its groups are not whole blocks")),
         };
-        Ok(Kind::Conv(Filters { form, group: conv.group, shape: [o, i, kh, kw] }))
+        let steps = [&conv.window.strides, &conv.window.dilations];
+        let mut steps = steps.into_iter().flat_map(|steps| steps.iter().flatten());
+        let is_minimal = [kh, kw] == [3, 3] && steps.all(|&step| step == 1);
+        Ok(Kind::Conv(Filters { form, group: conv.group, shape: [o, i, kh, kw], is_minimal }))
     }
 
     fn pool(&self, node: &Node) -> Result<Kind, Refusal> {
