@@ -154,7 +154,8 @@ impl Conv<'_> {
                 let lines = &mut lines[at + step * B_STEP..][..2 * SIDE + LANES];
                 let (first, rest) = lines.split_at_mut(SIDE);
                 let (second, third) = rest.split_at_mut(SIDE);
-                tiles::split(self.isa, low, high, &mut first[..LANES], &mut second[..LANES], third);
+                let parts = [&mut first[..LANES], &mut second[..LANES], third];
+                tiles::split(self.isa, low, high, parts);
             }
         }
     }

@@ -20,16 +20,11 @@ fn parts(x: f32) -> [u32; 3] {
 
 /// Splits the pairs of `low[i]` and `high[i]` into the lines `i` of three parts, where `high` is
 /// empty if it is zero.
-pub(crate) fn split_run(
-    isa: Isa,
-    low: &[[f32; 16]],
-    high: &[[f32; 16]],
-    [first, second, third]: [&mut [Line]; 3],
-) {
+pub(crate) fn split_run(isa: Isa, low: &[[f32; 16]], high: &[[f32; 16]], to: [&mut [Line]; 3]) {
     if high.is_empty() {
-        split_low(isa, low, first, second, third);
+        split_low(isa, low, to);
     } else {
-        split(isa, low, high, first, second, third);
+        split(isa, low, high, to);
     }
 }
 
@@ -90,10 +85,9 @@ per_isa! {
     pub(crate) fn split<_FMA>(
         low: &[[f32; 16]],
         high: &[[f32; 16]],
-        first: &mut [Line],
-        second: &mut [Line],
-        third: &mut [Line],
+        to: [&mut [Line]; 3],
     ) {
+        let [first, second, third] = to;
         let lines = first.iter_mut().zip(second).zip(third);
         for ((low, high), ((first, second), third)) in low.iter().zip(high).zip(lines) {
             for lane in 0..16 {
@@ -108,10 +102,9 @@ per_isa! {
     /// As `split`, where every number of `high` is zero.
     fn split_low<_FMA>(
         low: &[[f32; 16]],
-        first: &mut [Line],
-        second: &mut [Line],
-        third: &mut [Line],
+        to: [&mut [Line]; 3],
     ) {
+        let [first, second, third] = to;
         let lines = first.iter_mut().zip(second).zip(third);
         for (low, ((first, second), third)) in low.iter().zip(lines) {
             for lane in 0..16 {

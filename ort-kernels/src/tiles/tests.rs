@@ -26,7 +26,7 @@ fn a_number_is_the_sum_of_its_parts() {
         let (low, high) = (numbers(40, 1), numbers(40, 2));
         let mut parts = [const { [[0; 16]; 40] }; 3];
         let [first, second, third] = &mut parts;
-        split(isa, &low, &high, first, second, third);
+        split(isa, &low, &high, [first, second, third]);
         for i in 0..40 * 16 {
             for (is_high, x) in [(false, &low), (true, &high)] {
                 let x = x.as_flattened()[i];
@@ -48,16 +48,16 @@ pub(super) fn agrees_with_generic(isa: Isa) {
         let mut a = vec![[0; 16]; 3 * n_lines];
         let (first, rest) = a.split_at_mut(n_lines);
         let (second, third) = rest.split_at_mut(n_lines);
-        split(isa, &low, &high, first, second, third);
+        split(isa, &low, &high, [first, second, third]);
         let (w_low, w_high) = (numbers(SIDE * n_steps, 5), numbers(SIDE * n_steps, 6));
         let mut b: Vec<Line> = vec![[0; 16]; B_STEP * n_steps];
         for (step, b) in b.chunks_exact_mut(B_STEP).enumerate() {
             let (first, rest) = b.split_at_mut(SIDE);
             let (second, third) = rest.split_at_mut(SIDE);
             let rows = step * SIDE..(step + 1) * SIDE;
-            split(isa, &w_low[rows.clone()], &w_high[rows], first, second, third);
+            split(isa, &w_low[rows.clone()], &w_high[rows], [first, second, third]);
         }
-        let steps: Vec<u32> = (0..n_steps).map(|step| 7 * step as u32).collect();
+        let steps: Vec<u32> = (0..).step_by(7).take(n_steps).collect();
         for isa in [isa, Isa::Generic] {
             let mut sums = [[[f32::NAN; 16]; 64]; 3];
             multiply(
