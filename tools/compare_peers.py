@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Our runtime beside onnxruntime and OpenVINO, model by model.
 
-    python3 tools/compare_peers.py [--threads 1,2] [--isa avx2] [--markdown] [--json FILE]
+    python3 tools/compare_peers.py [--threads 1,2] [--markdown] [--json FILE]
                                    [--update docs/benchmarks.md] [CASE ...]
 
 Each round runs every runtime once, in turns and each in its own process, so that a machine that
@@ -10,8 +10,7 @@ the median over the rounds. A ratio below 1 means that ours is faster; `best` is
 faster of onnxruntime and OpenVINO on the `.onnx` of that model. Models above 1.05 are named.
 
 `--update FILE` writes the section `<!-- measured: SECTION-THREADS -->` of a document, for each
-number of threads; `--section` names it, by default peers, or peers-ISA. `--isa avx2` has all
-runtimes do without AVX-512, where the machine can hide it.
+number of threads; `--section` names it, by default peers.
 
 CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built}.
 """
@@ -39,14 +38,12 @@ NAMED_ABOVE = 1.05
 def compare(args, case: Path, threads: int) -> dict:
     """One row: for each runtime what all rounds together say."""
     flags = ["--threads", str(threads), "--seconds", str(args.seconds), *args.extra.split()]
-    flags += ["--isa", args.isa] if args.isa else []
     commands = {"ours": programs.ours(args.cli, case, args.variant, *flags)}
     peers = {name: programs.peer(name, case, threads, args.seconds) for name in args.peers}
     rounds: dict[str, list[dict]] = {name: [] for name in (*commands, *peers)}
     for _ in range(args.rounds):
         for name, command in (commands | peers).items():
-            variables = args.restriction if name in peers else {}
-            rounds[name].append(programs.measured(command, variables))
+            rounds[name].append(programs.measured(command))
     return {"model": case.name, **{name: programs.summarized(r) for name, r in rounds.items()}}
 
 
@@ -111,7 +108,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--variant", default="default", help="the .ort that ours runs")
     parser.add_argument("--peers", default="ort-onnx,openvino,ort-default", help="peers/measure.py")
-    parser.add_argument("--isa", choices=["avx2"], help="the instructions that all may use")
     parser.add_argument("--extra", default="", help="further flags for our bench")
     parser.add_argument("--markdown", action="store_true", help="sections for a document")
     parser.add_argument("--update", type=Path, metavar="FILE", help="a document to write them to")
@@ -120,8 +116,7 @@ def arguments() -> argparse.Namespace:
     args = parser.parse_args()
     args.peers = [name for name in args.peers.split(",") if name]
     args.threads = [int(n) for n in args.threads.split(",")]
-    args.section = args.section or (f"peers-{args.isa}" if args.isa else "peers")
-    args.restriction = programs.restriction(args.isa)
+    args.section = args.section or "peers"
     models = environment.TARGET / "models"
     args.cases = args.cases or sorted([*models.glob("real/*"), *models.glob("built/*")])
     if not args.cases:
