@@ -52,7 +52,7 @@ pub struct Size {
 }
 
 impl Tiling {
-    /// How a convolution of [`Form::Blocks`] of 16 runs on tiles; `None` where `isa` has none.
+    /// How a convolution of [`Form::Blocks`](super::Form::Blocks) of 16 runs on tiles; `None` where `isa` has none.
     #[must_use]
     pub fn new(isa: Isa, size: &Size) -> Option<Self> {
         isa.amx()?;
@@ -97,7 +97,7 @@ impl Tiling {
 }
 
 impl Conv<'_> {
-    /// As [`Conv::run`], but for the order of sums and the error, see [`tiles`](crate::tiles).
+    /// As [`Conv::run`], but for the order of sums and the error, see [`tiles`].
     /// Vectors that are not finite are computed by [`Conv::run`].
     ///
     /// # Panics

@@ -1,19 +1,21 @@
 //! Products of f32 on matrix tiles, which multiply bfloat16: every number as the sum of three.
 //!
 //! `sums[n][f][p] = Σ_s Σ_k a[s][32·n + p][k]·b[s][f][k]` for 32 positions `p` of any number `n` of
-//! products, 32 filters `f` and steps `s` of 32 terms `k`, with `a = a₀ + a₁ + a₂` and `b = b₀ + b₁ + b₂` as [`split`] makes them; of the
-//! nine products of parts, the six of `i + j ≤ 2` are taken.
+//! products, 32 filters `f` and steps `s` of 32 terms `k`, with `a = a₀ + a₁ + a₂` and
+//! `b = b₀ + b₁ + b₂` as `split` makes them; of the nine products of parts, the six of `i + j ≤ 2`
+//! are taken.
 //!
-//! **Operands.** A [`Line`] is 16 pairs of bfloat16, the lower half first. A: three equal parts one
-//! after the other, in each of which the lines from `steps[s]` on are the positions of step `s`. B: [`B_STEP`] lines a step: for each part 32 filters in two tiles of 16, a tile as one line
-//! for each pair of terms, filter by filter. [`Sums`]: two tiles of 16 filters, each 32 lines, one a
-//! position.
+//! **Operands.** A *line* is 16 pairs of bfloat16, the lower half first. A: three equal parts one
+//! after the other, in each of which the lines from `steps[s]` on are the positions of step `s`. B:
+//! 96 lines a step: for each part 32 filters in two tiles of 16, a tile as one line for each pair of
+//! terms, filter by filter. Sums: two tiles of 16 filters, each 32 lines, one a position.
 //!
 //! **Error.** A number is the sum of its parts exactly, and each part is at most 2⁻⁸ of the one
 //! before it. What the three products left out come to is at most 2⁻²³·Σ|a·b|; products are exact
 //! in f32, and six times as many sums as terms are rounded: at most `γ(6k + 2)·1.01·Σ|a·b|` for
-//! `k` terms, γ(j) = j·u/(1 − j·u). Measured, it is about twice that of a chain of fused
-//! multiply-adds. Parts and results below the least normal number, 2⁻¹²⁶, count as zero.
+//! `k` terms, γ(j) = j·u/(1 − j·u). On random operands the root of the mean square is less than half
+//! of that of a chain of fused multiply-adds at 128 terms and a sixth at 4608, as tiles round more
+//! seldom than they may. Parts and results below the least normal number, 2⁻¹²⁶, count as zero.
 //!
 //! **Edges.** NaN, infinities and numbers that round to infinity as bfloat16 become NaN, as does
 //! whatever they are multiplied into: a caller that finds a result that is not finite must compute
