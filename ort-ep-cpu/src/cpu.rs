@@ -77,40 +77,40 @@ impl<'a> Team<'a> {
             len => self.scratch.chunks_exact_mut(len).take(self.n_threads).collect(),
         };
         let needs_desk = self.scratch_len > 0;
-        let office = Mutex::new(Office { parts: parts.fuse(), desks, needs_desk });
-        let one = || {
-            let taken = office.lock().ok().and_then(|mut office| office.take());
-            let Some((part, desk)) = taken else { return false };
+        let parts = parts.map(Some).collect();
+        let office = Mutex::new(Office { parts, desks, needs_desk });
+        let one = |i| {
+            let taken = office.lock().ok().and_then(|mut office| office.take(i));
+            let Some((part, desk)) = taken else { return };
             work(part, desk);
             if let (true, Ok(mut office)) = (needs_desk, office.lock()) {
                 office.desks.push(desk);
             }
-            true
         };
-        self.threads.for_each(self.n_parts, &|_| _ = one());
-        // What nobody did, for want of scratch.
-        while one() {}
+        self.threads.for_each(self.n_parts, &one);
+        // What nobody did: for want of scratch, or because there are more than was said.
+        let n_parts = office.lock().map_or(0, |office| office.parts.len());
+        (0..n_parts).for_each(one);
     }
 }
 
 /// What threads take from: each as long as it works on a part.
-struct Office<'a, I> {
-    parts: I,
+struct Office<'a, P> {
+    /// Those that are not taken; as many find room here as four threads get.
+    parts: SmallVec<[Option<P>; 16]>,
     /// The scratch of threads that do nothing just now.
     desks: SmallVec<[&'a mut [f32]; 8]>,
     needs_desk: bool,
 }
 
-impl<'a, I: Iterator> Office<'a, I> {
-    fn take(&mut self) -> Option<(I::Item, &'a mut [f32])> {
-        let desk = if self.needs_desk { self.desks.pop()? } else { &mut [] };
-        match self.parts.next() {
-            Some(part) => Some((part, desk)),
-            None => {
-                self.desks.push(desk);
-                None
-            }
+impl<'a, P> Office<'a, P> {
+    fn take(&mut self, i: usize) -> Option<(P, &'a mut [f32])> {
+        let part = self.parts.get_mut(i)?;
+        if part.is_none() {
+            return None;
         }
+        let desk = if self.needs_desk { self.desks.pop()? } else { &mut [] };
+        Some((part.take()?, desk))
     }
 }
 

@@ -20,6 +20,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::hint::spin_loop;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -75,7 +76,7 @@ impl Crew {
     /// Calls `part(i)` for each `i < n`, each once; those of helpers within `around`. A panic of a
     /// part is the caller's, after all others are done.
     pub(super) fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync), around: Around<'_>) {
-        let parts = Parts { next: AtomicUsize::new(0), n, part };
+        let parts = Parts { left: AtomicU64::new(pair(0, n)), part };
         let Some(first) = self.alone(&parts) else { return };
         let n_working = AtomicUsize::new(0);
         let (parts, n_working) = (&parts, &n_working);
@@ -88,10 +89,10 @@ impl Crew {
                         let leave = Leave { seat, n_working };
                         scope.spawn(move |_| {
                             let _leave = leave;
-                            around(&mut || while parts.one() {});
+                            around(&mut || while parts.last() {});
                         });
                     }
-                    None if !parts.one() => break,
+                    None if !parts.first() => break,
                     None => {}
                 }
                 hired = self.hire(parts);
@@ -108,7 +109,7 @@ impl Crew {
                 return Some(seat);
             }
             has_called = has_called || !parts.are_many() || self.call();
-            if !parts.one() {
+            if !parts.first() {
                 return None;
             }
         }
@@ -145,27 +146,52 @@ impl Drop for InRun<'_> {
     }
 }
 
-/// The parts of one kernel's work.
+/// The parts of one kernel's work. The caller takes the first that is left and helpers the last, so
+/// that where kernels cut images alike, a thread finds in its caches what it made itself.
 struct Parts<'a> {
-    next: AtomicUsize,
-    n: usize,
+    /// The first part that is left in the lower half, the end of them in the upper.
+    left: AtomicU64,
     part: &'a (dyn Fn(usize) + Sync),
 }
 
+/// Two numbers of parts, far below 2³².
+const fn pair(start: usize, end: usize) -> u64 {
+    (end as u64) << 32 | start as u64
+}
+
 impl Parts<'_> {
-    /// Whether at least two are left.
-    fn are_many(&self) -> bool {
-        self.next.load(Ordering::Relaxed).saturating_add(1) < self.n
+    fn left(&self, pair: u64) -> Range<usize> {
+        let half = |x: u64| usize::try_from(x & u64::from(u32::MAX)).unwrap_or(usize::MAX);
+        half(pair)..half(pair >> 32)
     }
 
-    /// Takes one and does it; `false` if none is left.
-    fn one(&self) -> bool {
-        let i = self.next.fetch_add(1, Ordering::Relaxed);
-        let is_left = i < self.n;
-        if is_left {
+    /// Whether at least two are left.
+    fn are_many(&self) -> bool {
+        self.left(self.left.load(Ordering::Relaxed)).len() > 1
+    }
+
+    /// Takes the first and does it; `false` if none is left.
+    fn first(&self) -> bool {
+        self.one(|left| (left.start, left.start + 1..left.end))
+    }
+
+    /// Takes the last and does it; `false` if none is left.
+    fn last(&self) -> bool {
+        self.one(|left| (left.end - 1, left.start..left.end - 1))
+    }
+
+    fn one(&self, take: impl Fn(Range<usize>) -> (usize, Range<usize>)) -> bool {
+        let rest = |old| {
+            let left = Some(self.left(old)).filter(|left| !left.is_empty())?;
+            let (_, rest) = take(left);
+            Some(pair(rest.start, rest.end))
+        };
+        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
+        let taken = taken.map(|old| take(self.left(old)).0);
+        if let Ok(i) = taken {
             (self.part)(i);
         }
-        is_left
+        taken.is_ok()
     }
 }
 

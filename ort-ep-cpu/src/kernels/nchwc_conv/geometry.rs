@@ -103,12 +103,15 @@ impl Geometry {
     }
 
     /// How to cut a result of `len` elements into about `n_parts`, `tile` blocks of which are
-    /// computed at once. Whichever is more to read, filters or image, is cut first.
+    /// computed at once. Whichever is more to read, filters or image, is cut first: images along
+    /// their rows, so that a thread finds in its caches the rows that it made.
     pub(super) fn cut(&self, tile: usize, len: usize, n_parts: usize) -> Cut {
         let (blocks, plane) = (self.blocks_of_group(), self.n_outputs());
         let n_groups = len / (blocks * plane * self.block);
         let [x, w] = self.reads(0, blocks);
-        let per_set = match x.len() < w.len() || self.form == Form::Depthwise {
+        let has_rows = self.axes[0].output >= 3 * n_parts;
+        let is_by_sets = if self.form == Form::Depthwise { !has_rows } else { x.len() < w.len() };
+        let per_set = match is_by_sets {
             true => blocks.div_ceil(n_parts.div_ceil(n_groups)).next_multiple_of(tile),
             false => blocks,
         };

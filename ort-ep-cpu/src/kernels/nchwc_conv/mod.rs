@@ -57,6 +57,9 @@ enum Way {
     Winograd,
 }
 
+/// Multiply-adds for which a thread has two parts even if operands are split for each.
+const LARGE: usize = 1 << 27;
+
 /// The tensors of a run.
 struct Operands<'a> {
     x: &'a [f32],
@@ -166,11 +169,20 @@ impl ConvKernel {
         (threads, scratch): (&dyn Threads, &mut [u8]),
     ) {
         let Plan { geometry, way, scratch_len } = plan;
-        let cost = y.len().saturating_mul(geometry.terms());
+        let per_element = match geometry.form {
+            // Reading and writing takes longer than a few products.
+            Form::Depthwise => geometry.terms() / 2 + 12,
+            _ => geometry.terms(),
+        };
+        let cost = y.len().saturating_mul(per_element);
         let n_parts = |cost| n_parts(threads, cost);
         let cut = match way {
             // Every part splits what it reads, and is done in a third of the time.
-            Way::Tiles(_) => geometry.cut(2, y.len(), n_parts(cost / 3).min(2 * threads.count())),
+            Way::Tiles(_) => {
+                let per_thread = if cost < LARGE { 1 } else { 2 };
+                let n_parts = n_parts(cost / 3).min(per_thread * threads.count());
+                geometry.cut(2, y.len(), n_parts)
+            }
             Way::Winograd => {
                 let set = ort_kernels::winograd::variant(self.cpu.isa, self.block).filters;
                 geometry.cut_tiles(set, y.len(), n_parts(cost).min(threads.count()))
