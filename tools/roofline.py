@@ -27,9 +27,10 @@ from peers import machine, programs, report
 from peers.report import number, percent
 
 ROOT = environment.TOOLS.parent
-# Which words in an operator's name put it into which group; the first that fits counts.
+# Which words in the names of an operator and its kernel put it into which group; the first that
+# fits counts. A convolution with what follows it has the name of the last of its nodes.
 GROUPS = {
-    "convolution": ("Conv",),
+    "convolution": ("Conv", "conv_", "winograd"),
     "product": ("MatMul", "Gemm"),
     "attention": ("Attention",),
     "recurrent": ("LSTM", "GRU", "RNN"),
@@ -38,8 +39,9 @@ GROUPS = {
 }
 
 
-def group(operator: str) -> str:
-    fits = (name for name, words in GROUPS.items() if any(word in operator for word in words))
+def group(operator: dict) -> str:
+    names = f"{operator['operator']} {operator['kernel']}"
+    fits = (name for name, words in GROUPS.items() if any(word in names for word in words))
     return next(fits, "rest")
 
 
@@ -75,14 +77,14 @@ def cells(row: dict, peak: float) -> list[str]:
     of_peak = (speed(ms, flops) or 0) / peak
     line = [row["model"], number(ms, 2), number(speed(ms, flops), 0), percent(of_peak)]
     for name in (*GROUPS, "rest"):
-        members = [o for o in row["operators"] if group(o["operator"]) == name]
+        members = [o for o in row["operators"] if group(o) == name]
         part, flops = work(members)
         at = speed(part, flops)
         # Operations by the element say nothing of a processor's arithmetic.
         counts = at and name not in ("movement", "normalization", "rest")
         said = percent(part / ms if ms else 0) + (f" at {at / peak:.2f}" if counts else "")
         line.append(said if members else "–")
-    rest = [o for o in row["operators"] if group(o["operator"]) == "rest"]
+    rest = [o for o in row["operators"] if group(o) == "rest"]
     largest = sorted(rest, key=lambda o: -o["ms"])[:2]
     return [*line, ", ".join(f"{o['operator']} {percent(o['ms'] / ms)}" for o in largest)]
 
