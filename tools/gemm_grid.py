@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Our matrix product beside onnxruntime's: GFLOP/s over a grid of sizes, as a table in markdown.
 
-    python3 tools/gemm_grid.py [--threads 1] [--rounds 5] [--json FILE] [SIZE ...]
+    python3 tools/gemm_grid.py [--threads 1] [--rounds 5] [--update FILE] [SIZE ...]
 
 SIZE is MxKxN, or COUNTxMxKxN for a batch. Each becomes two models of one MatMul, whose right operand
 is a constant and an input, in target/models/gemm. The runtimes take turns, round by round, each in
@@ -15,8 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import shlex
-import statistics
 import sys
 import tempfile
 from pathlib import Path
@@ -27,10 +25,11 @@ environment.enter("requirements-peers.txt", "venv-peers")
 
 import numpy as np
 import onnx
-from compare_peers import MEASURE, ROOT, as_markdown, measured
 from models.layout import publish
 from onnx import TensorProto, helper, numpy_helper
-from peers import machine
+from peers import machine, programs, report
+
+ROOT = environment.TOOLS.parent
 
 GRID = [f"{m}x1024x1024" for m in (1, 2, 4, 8, 16, 32, 64, 128, 256, 1024)] + [
     "1x2048x1000", "37x300x515", "64x64x64", "256x256x256", "512x512x512",
@@ -80,11 +79,10 @@ def case(size: str, is_constant: bool) -> Path:
 
 def commands(args, folder: Path) -> dict[str, list[str]]:
     threads, seconds = str(args.threads), str(args.seconds)
-    inputs = ["--inputs", str(folder / "test_data_set_0")]
-    flags = ["--threads", threads, "--seconds", seconds, "--json"]
+    flags = ["--threads", threads, "--seconds", seconds]
     return {
-        "ours": [args.cli, "bench", str(folder / "model.default.ort"), *inputs, *flags],
-        "theirs": [sys.executable, str(MEASURE), "ort-onnx", str(folder), threads, seconds],
+        "ours": programs.ours(args.cli, folder, "default", *flags),
+        "theirs": programs.peer("ort-onnx", folder, args.threads, args.seconds),
     }
 
 
@@ -93,7 +91,7 @@ def milliseconds(args, folder: Path) -> dict[str, float]:
     best = {}
     for _ in range(args.rounds):
         for name, command in commands(args, folder).items():
-            record = measured(command)
+            record = programs.measured(command)
             if "p10_ms" not in record:
                 sys.exit(f"{folder.name}: {name} did not run: {record.get('error')}")
             best[name] = min(best.get(name, math.inf), record["p10_ms"])
@@ -113,10 +111,10 @@ def section(title: str, rows: list[dict]) -> str:
     for row in rows:
         speeds = [f"{row[name]:.1f}" for name in ("ours", "theirs")]
         lines.append([row["size"], *speeds, f"{row['ratio']:.2f}"])
-    mean = math.exp(statistics.mean(math.log(row["ratio"]) for row in rows))
+    mean = report.geometric_mean([row["ratio"] for row in rows])
     good = sum(row["ratio"] >= GOAL for row in rows)
     text = f"Geometric mean of ratios: {mean:.3f}; at least {GOAL} in {good} of {len(rows)} rows."
-    return f"{title}\n\n{as_markdown(lines)}\n\n{text}"
+    return f"{title}\n\n{report.as_markdown(lines)}\n\n{text}"
 
 
 def arguments() -> argparse.Namespace:
@@ -128,9 +126,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=0.3, help="of each measurement")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--update", type=Path, metavar="FILE", help="a document to write them to")
     parser.add_argument("--json", type=Path, help="a file for all that was measured")
     args = parser.parse_args()
     args.sizes = args.sizes or GRID
+    report.check(args.update, ["gemm"])
     return args
 
 
@@ -142,11 +142,13 @@ def main() -> None:
         for title, is_constant in (("B is a constant.", True), ("B is an input.", False))
     }
     where = machine.describe(args.cli, ["onnxruntime"])
-    command = shlex.join(["python3", "tools/gemm_grid.py", *sys.argv[1:]])
-    text = "\n\n".join(section(title, rows) for title, rows in tables.items())
-    print(f"{where}; threads: {args.threads}.\n\n    {command}\n\n{text}")
+    sections = [section(title, rows) for title, rows in tables.items()]
+    text = report.section(where, *sections)
+    print(text)
+    if args.update:
+        report.update(args.update, "gemm", text)
     if args.json:
-        record = {"machine": where, "command": command, "idle_ms": idle, "tables": tables}
+        record = {"machine": where, "command": report.command(), "idle_ms": idle, "tables": tables}
         args.json.write_text(json.dumps(record, indent=1) + "\n")
 
 
