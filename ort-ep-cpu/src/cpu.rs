@@ -77,8 +77,11 @@ impl<'a> Team<'a> {
             len => self.scratch.chunks_exact_mut(len).take(self.n_threads).collect(),
         };
         let needs_desk = self.scratch_len > 0;
-        let parts = parts.map(Some).collect();
-        let office = Mutex::new(Office { parts, desks, needs_desk });
+        let mut office = Mutex::new(Office { parts: SmallVec::new(), desks, needs_desk });
+        // Parts can be large: they are put where they stay.
+        if let Ok(office) = office.get_mut() {
+            office.parts.extend(parts.map(Some));
+        }
         let one = |i| {
             let taken = office.lock().ok().and_then(|mut office| office.take(i));
             let Some((part, desk)) = taken else { return };

@@ -88,3 +88,19 @@ impl ExecutionProvider for CpuProvider {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn denormals_are_preserved_without_matrix_tiles() {
+        let isa = |denormals| {
+            let options = CpuOptions { denormals, ..CpuOptions::default() };
+            CpuProvider::new(options).map(|provider| provider.isa())
+        };
+        assert_eq!(isa(Denormals::Flush), Ok(Isa::best()));
+        let without = Isa::all().find(|isa| isa.amx().is_none()).unwrap();
+        assert_eq!(isa(Denormals::Preserve), Ok(without));
+    }
+}

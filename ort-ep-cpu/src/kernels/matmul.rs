@@ -136,7 +136,7 @@ impl Kernel for MatMulKernel {
     }
 
     fn variant(&self) -> &'static str {
-        named!(self.cpu.isa => "gemm_f32": tile)
+        named!(self.cpu.isa => "gemm_f32": product)
     }
 
     fn packed_bytes(&self) -> usize {

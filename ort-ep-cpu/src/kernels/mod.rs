@@ -78,11 +78,14 @@ macro_rules! named {
         }
     };
     // Which products are faster on matrix tiles depends on their size.
-    ($isa:expr => $kernel:literal: tile) => {
+    ($isa:expr => $kernel:literal: product) => {
         match $isa {
             ort_kernels::Isa::Amx(_) => concat!($kernel, "/amx_32x32 or avx512_14x32"),
-            isa => named!(isa => $kernel: "avx512_14x32", "avx2_6x16", "generic"),
+            isa => named!(isa => $kernel: tile),
         }
+    };
+    ($isa:expr => $kernel:literal: tile) => {
+        named!($isa => $kernel: "avx512_14x32", "avx2_6x16", "generic")
     };
     ($isa:expr => $kernel:literal) => { named!($isa => $kernel: "avx512", "avx2", "generic") };
 }

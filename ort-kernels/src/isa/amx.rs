@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "instructions that the standard library has no functions for")]
 
 use super::Amx;
-use crate::tiles::{B_STEP, Lhs, Line, SIDE, Sums};
+use crate::tiles::{B_STEP, Lhs, Line, Rhs, SIDE, Sums};
 use std::arch::asm;
 use std::sync::OnceLock;
 
@@ -111,7 +111,7 @@ pub(crate) fn multiply(
     _: Amx,
     a: Lhs<'_>,
     steps: &[u32],
-    (b, later): (&[Line], &[f32]),
+    Rhs { lines: b, later }: Rhs<'_>,
     sums: &mut [Sums],
 ) {
     check(a, steps, b, sums.len());

@@ -95,21 +95,22 @@ fn compile(compiler: &mut Compiler<'_>) -> Compiled {
     let Some(op) = op.filter(|_| nodes == claim.nodes) else { return Ok(None) };
     let Some(block) = block_of(graph, op, &claim.inputs) else { return Ok(None) };
     let (cpu, op) = (compiler.cpu, op.clone());
-    let is_tiled = is_tiled(compiler, &op, block).unwrap_or(false);
-    let transformed = winograd::pack(compiler, &op.plain, block);
+    let on_tiles = on_tiles(compiler, &op, block);
+    let transformed = winograd::pack(compiler, &op.plain, block, on_tiles);
+    let is_tiled = on_tiles.is_some();
     Ok(Some(Box::new(ConvKernel { cpu, op, block, tail, is_tiled, transformed })))
 }
 
-/// Whether matrix tiles are faster for an image of this size, or of any large one.
-fn is_tiled(compiler: &Compiler<'_>, op: &Conv, block: usize) -> Option<bool> {
-    const LARGE: usize = 64;
+/// The cycles it takes on matrix tiles, if that is faster than directly, for an image of this size, or
+/// of a large one where it is not known.
+fn on_tiles(compiler: &Compiler<'_>, op: &Conv, block: usize) -> Option<usize> {
     let known = |input| -> Option<Vec<usize>> {
         let dims = compiler.fact(input)?.dims()?;
-        Some(dims.iter().map(|dim| dim.known().unwrap_or(LARGE)).collect())
+        Some(dims.iter().map(|dim| dim.known().unwrap_or(winograd::SIDE)).collect())
     };
     let (x, w) = (known(0)?, known(1)?);
     let geometry = Geometry::new(&op.plain, block, &x, &w).ok()?;
-    Some(geometry.tiling(compiler.cpu.isa).is_some())
+    geometry.tiling(compiler.cpu.isa).map(|(_, cycles)| cycles)
 }
 
 /// The block size of a convolution there is a kernel for: all inputs f32, and filters of a shape

@@ -9,7 +9,6 @@ use std::ops::Range;
 use ort_ep::{Packed, Recipe};
 use ort_kernels::Isa;
 use ort_kernels::conv_f32::Axis;
-use ort_kernels::conv_nchwc::{Size, Tiling};
 use ort_kernels::winograd::{self, TILE, Winograd, n_strips, packed_len, takes, variant};
 use ort_ops::ops::conv::Conv;
 
@@ -24,7 +23,7 @@ const TRANSFORM: usize = 500;
 /// do 32 multiply-adds, one of 8 in half the time.
 const TILES: usize = 2;
 /// The side of an image, if it is not known.
-const SIDE: usize = 64;
+pub(super) const SIDE: usize = 64;
 /// The most transformed filters of an image of unknown size, in elements: 16 MiB.
 const MOST_UNKNOWN: usize = 4 << 20;
 
@@ -63,8 +62,13 @@ impl Sizes {
 }
 
 /// The filters of each group, transformed, one group after the other; `None` where that could not
-/// pay.
-pub(super) fn pack(compiler: &mut Compiler<'_>, op: &Conv, block: usize) -> Option<Packed> {
+/// pay, also beside the cycles that it takes `on_tiles`.
+pub(super) fn pack(
+    compiler: &mut Compiler<'_>,
+    op: &Conv,
+    block: usize,
+    on_tiles: Option<usize>,
+) -> Option<Packed> {
     let isa = compiler.cpu.isa;
     let weights = compiler.constant(1).filter(|_| compiler.cpu.winograd)?;
     let data = weights.as_slice::<f32>().ok().filter(|data| !data.is_empty())?;
@@ -78,9 +82,7 @@ pub(super) fn pack(compiler: &mut Compiler<'_>, op: &Conv, block: usize) -> Opti
     let window = op.window.window(&sides.map(|side| side.unwrap_or(SIDE)), &[3, 3]).ok()?;
     let [_, height, width] = axes(&window)?;
     let sizes = Sizes { isa, block, channels: c, filters: o / op.group, axes: [height, width] };
-    let size = Size { axes: sizes.axes, inputs: c / block, filters: sizes.filters / block };
-    let tiling = Tiling::new(isa, &size).filter(|tiling| tiling.pays(&size));
-    if !sizes.is_faster(tiling.map(|tiling| tiling.cycles(&size))) {
+    if !sizes.is_faster(on_tiles) {
         return None;
     }
     let set = variant(isa, block).filters;

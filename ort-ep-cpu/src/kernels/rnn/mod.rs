@@ -243,7 +243,7 @@ impl Kernel for RnnKernel {
     }
 
     fn variant(&self) -> &'static str {
-        named!(self.cpu.isa => "rnn_f32": tile)
+        named!(self.cpu.isa => "rnn_f32": product)
     }
 
     fn packed_bytes(&self) -> usize {
