@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use ort_session::{Denormals, IsaChoice, Level, Load, Optimized, Roof, Session, SessionBuilder};
+use ort_session::{
+    CpuOptions, CpuProvider, Denormals, IsaChoice, Level, Load, Optimized, Roof, Session,
+    SessionBuilder,
+};
 
 use crate::config::Setting;
 use crate::failure::Failure;
@@ -115,9 +118,13 @@ impl SessionOptions {
         LEVELS.iter().find(|(_, known)| *known == level).map_or("", |(word, _)| word)
     }
 
-    /// The name of the instruction set.
+    /// The name of the instruction set that a session uses.
     pub(crate) fn isa(&self) -> &'static str {
-        self.isa.unwrap_or_default().resolve().map_or("", |isa| isa.name())
+        let chosen = self.chosen();
+        let mut options = CpuOptions::default();
+        options.isa = chosen.isa.unwrap_or_default();
+        options.denormals = chosen.denormals.unwrap_or_default();
+        CpuProvider::new(options).map_or("", |provider| provider.isa().name())
     }
 
     /// What the machine can do at most with these instructions.

@@ -29,6 +29,14 @@ fn json_has_these_keys() {
     assert!(json["p10_ms"].as_f64().unwrap() <= json["p99_ms"].as_f64().unwrap());
 }
 
+#[test]
+fn the_instruction_set_is_the_one_in_use() {
+    let data = format!("{}/test_data_set_0", folder("silero_vad"));
+    let common = ["bench", &model("silero_vad"), "--inputs", &data, "--seconds", "0.01", "--json"];
+    let json = ort_cli(common.into_iter().chain(["--denormals", "preserve"])).json();
+    assert_ne!(json["isa"], "amx", "matrix tiles flush denormals");
+}
+
 const OPERATOR_KEYS: [&str; 11] = [
     "bound",
     "bytes",
