@@ -104,13 +104,14 @@ impl<B: Panels> Gemm<'_, B> {
     /// # Panics
     /// If an operand, `c` or the scratch is too short, or a packed operand is cut inside a panel.
     pub fn run(&self, region: &Region, c: &mut (impl Rows + ?Sized), scratch: &mut [f32]) {
+        // First, for it is a matter of the whole product, not of how callers cut it.
+        if self.is_tiled() {
+            return self.run_on_tiles(region, c, scratch);
+        }
         if let (1..=FEW, Lhs::Strided { a, alpha }) = (region.rows.len(), &self.a)
             && let Some(b) = self.b.as_rows()
         {
             return self.run_few(region, (a, *alpha), &b, c);
-        }
-        if self.is_tiled() {
-            return self.run_on_tiles(region, c, scratch);
         }
         let (b_panels, packed) = from_line(scratch).split_at_mut(PANELS * self.panel_len());
         let panels = match self.a {

@@ -36,6 +36,10 @@ fn found<B: Panels>(gemm: &Gemm<'_, B>, old: &[f32]) -> Vec<f32> {
     run_in_four(gemm, gemm.m / 3, gemm.n / 64 * 32, &mut cut);
     let bits = |c: &[f32]| c.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
     assert_eq!(bits(&whole), bits(&cut), "{} x {} x {}", gemm.m, gemm.n, gemm.k);
+    // So few rows that without tiles they would be computed in a way of their own.
+    let mut few = old.to_vec();
+    run_in_four(gemm, 2, 0, &mut few);
+    assert_eq!(bits(&whole), bits(&few), "{} x {} x {}", gemm.m, gemm.n, gemm.k);
     whole
 }
 
