@@ -7,7 +7,9 @@ pub trait Threads: Debug + Send + Sync {
     /// How many threads there are, the caller included; at least 1.
     fn count(&self) -> usize;
 
-    /// Calls `part(i)` for each `i < n`, each once, on any thread, in any order.
+    /// Calls `part(i)` for each `i < n`, each once, on any thread, in any order. Best is the first
+    /// part on the calling thread and the last on others, so that a thread of two that share one
+    /// image after the other finds in its caches what it made itself.
     fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync));
 }
 

@@ -5,7 +5,6 @@
 //! to their own units, whose weights then stay in their own caches.
 
 use std::sync::Mutex;
-use std::thread;
 
 use ort_ep::Threads;
 use ort_kernels::gemm_f32::Start;
@@ -119,15 +118,10 @@ impl<'a> Step<'a> {
         while !rest.h.is_empty() {
             parts.push(Mutex::new(Some(rest.split_off(per_part))));
         }
-        // The caller takes from the front, others from the back: of two threads, each finds in its
+        // One part a thread: as the caller takes the first and helpers the last, each finds in its
         // cache what it read in the step before.
-        let caller = thread::current().id();
-        threads.for_each(parts.len(), &|_| {
-            let units = if thread::current().id() == caller {
-                parts.iter().find_map(|part| part.lock().ok()?.take())
-            } else {
-                parts.iter().rev().find_map(|part| part.lock().ok()?.take())
-            };
+        threads.for_each(parts.len(), &|i| {
+            let units = parts[i].lock().ok().and_then(|mut part| part.take());
             if let Some(mut units) = units {
                 units.multiply(pass, walk);
                 units.finish(pass);
