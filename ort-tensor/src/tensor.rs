@@ -25,6 +25,8 @@ enum Storage {
     /// A slice of the model's bytes (or of another owner), aligned for the element type.
     Shared(Bytes),
     Strings(Arc<[String]>),
+    /// Nothing.
+    Withheld,
 }
 
 impl Tensor {
@@ -84,6 +86,21 @@ impl Tensor {
         Ok(Self { dtype, shape: Shape::from_slice(shape), storage })
     }
 
+    /// Type and shape of a constant whose elements nobody needs any more, because all who read them
+    /// have them packed. Whoever asks for them gets [`TensorError::Withheld`], not something else.
+    ///
+    /// # Errors
+    /// If the size overflows.
+    pub fn withheld(dtype: DType, shape: &[usize]) -> Result<Self, TensorError> {
+        data_len(dtype, shape)?;
+        Ok(Self { dtype, shape: Shape::from_slice(shape), storage: Storage::Withheld })
+    }
+
+    /// Whether the elements are not there (see [`Tensor::withheld`]).
+    pub const fn is_withheld(&self) -> bool {
+        matches!(self.storage, Storage::Withheld)
+    }
+
     /// The element type.
     pub const fn dtype(&self) -> DType {
         self.dtype
@@ -117,12 +134,13 @@ impl Tensor {
         }
     }
 
-    /// How many bytes the elements take; for strings the sum of their lengths.
+    /// How many bytes the elements take: for strings the sum of their lengths, 0 if they were withheld.
     pub fn n_bytes(&self) -> usize {
         match &self.storage {
             Storage::Owned(buf) => buf.len(),
             Storage::Shared(bytes) => bytes.len(),
             Storage::Strings(strings) => strings.iter().map(String::len).sum(),
+            Storage::Withheld => 0,
         }
     }
 
@@ -132,6 +150,7 @@ impl Tensor {
             Storage::Owned(buf) => Data::Bytes((**buf).as_ref()),
             Storage::Shared(bytes) => Data::Bytes(bytes),
             Storage::Strings(strings) => Data::Strings(strings),
+            Storage::Withheld => Data::Withheld,
         };
         TensorView::from_data(self.dtype, &self.shape, data)
     }
@@ -150,7 +169,7 @@ impl Tensor {
             Storage::Owned(buf) => {
                 DataMut::Bytes(Arc::get_mut(buf).map_or(&mut [], AlignedBuf::as_mut))
             }
-            Storage::Shared(_) => DataMut::Bytes(&mut []),
+            Storage::Shared(_) | Storage::Withheld => DataMut::Bytes(&mut []),
             Storage::Strings(strings) => DataMut::Strings(Arc::make_mut(strings)),
         };
         TensorViewMut::from_data(self.dtype, &self.shape, data)
@@ -177,15 +196,17 @@ impl Tensor {
 impl TensorView<'_> {
     /// A tensor with a copy of this data.
     pub fn to_tensor(&self) -> Tensor {
-        let storage = match (self.as_bytes(), self.as_strings()) {
-            (Some(bytes), _) => Storage::Owned(Arc::new(AlignedBuf::copy_of(bytes))),
-            (None, strings) => Storage::Strings(strings.unwrap_or_default().into()),
+        let storage = match self.data() {
+            Data::Bytes(bytes) => Storage::Owned(Arc::new(AlignedBuf::copy_of(bytes))),
+            Data::Strings(strings) => Storage::Strings(strings.into()),
+            Data::Withheld => Storage::Withheld,
         };
         Tensor { dtype: self.dtype(), shape: Shape::from_slice(self.shape()), storage }
     }
 }
 
-/// Equal type, shape and bits (so NaN equals itself, and 0 does not equal −0).
+/// Equal type, shape and bits (so NaN equals itself, and 0 does not equal −0). What was withheld equals
+/// nothing, not even itself.
 impl PartialEq for Tensor {
     fn eq(&self, other: &Self) -> bool {
         let (a, b) = (self.view(), other.view());
@@ -193,6 +214,8 @@ impl PartialEq for Tensor {
             && self.shape == other.shape
             && a.as_bytes() == b.as_bytes()
             && a.as_strings().ok() == b.as_strings().ok()
+            && !self.is_withheld()
+            && !other.is_withheld()
     }
 }
 
@@ -229,6 +252,20 @@ mod tests {
         clone.view_mut().into_slice::<i32>().unwrap()[0] = 9;
         assert_eq!(original.as_slice::<i32>().unwrap(), [1, 2]);
         assert_eq!(clone.as_slice::<i32>().unwrap(), [9, 2]);
+    }
+
+    #[test]
+    fn what_was_withheld_has_a_shape_and_no_elements() {
+        let withheld = Tensor::withheld(DType::F32, &[2, 3]).unwrap();
+        assert_eq!((withheld.shape(), withheld.len(), withheld.n_bytes()), (&[2, 3][..], 6, 0));
+        let error = TensorError::Withheld { dtype: DType::F32, shape: vec![2, 3] };
+        assert_eq!(withheld.as_slice::<f32>(), Err(error.clone()));
+        assert_eq!(withheld.view().as_words::<u32>(), Err(error));
+        assert_eq!(withheld.view().as_bytes(), None);
+        assert!(withheld.reshaped(&[6]).unwrap().is_withheld());
+        assert!(withheld.reshaped(&[7]).is_err());
+        assert!(withheld.view().to_tensor().is_withheld());
+        assert_ne!(withheld, withheld.clone());
     }
 
     #[test]
