@@ -25,8 +25,8 @@ enum Storage {
     /// A slice of the model's bytes (or of another owner), aligned for the element type.
     Shared(Bytes),
     Strings(Arc<[String]>),
-    /// Nothing.
-    Withheld,
+    /// Nothing, shared by clones.
+    Withheld(Arc<()>),
 }
 
 impl Tensor {
@@ -93,12 +93,12 @@ impl Tensor {
     /// If the size overflows.
     pub fn withheld(dtype: DType, shape: &[usize]) -> Result<Self, TensorError> {
         data_len(dtype, shape)?;
-        Ok(Self { dtype, shape: Shape::from_slice(shape), storage: Storage::Withheld })
+        Ok(Self { dtype, shape: Shape::from_slice(shape), storage: Storage::Withheld(Arc::new(())) })
     }
 
     /// Whether the elements are not there (see [`Tensor::withheld`]).
     pub const fn is_withheld(&self) -> bool {
-        matches!(self.storage, Storage::Withheld)
+        matches!(self.storage, Storage::Withheld(_))
     }
 
     /// The element type.
@@ -134,13 +134,23 @@ impl Tensor {
         }
     }
 
+    /// Where the elements lie: the same for clones, and for nothing else that is alive and not empty.
+    pub fn address(&self) -> usize {
+        match &self.storage {
+            Storage::Owned(buf) => (**buf).as_ref().as_ptr().addr(),
+            Storage::Shared(bytes) => bytes.as_ptr().addr(),
+            Storage::Strings(strings) => strings.as_ptr().addr(),
+            Storage::Withheld(nothing) => Arc::as_ptr(nothing).addr(),
+        }
+    }
+
     /// How many bytes the elements take: for strings the sum of their lengths, 0 if they were withheld.
     pub fn n_bytes(&self) -> usize {
         match &self.storage {
             Storage::Owned(buf) => buf.len(),
             Storage::Shared(bytes) => bytes.len(),
             Storage::Strings(strings) => strings.iter().map(String::len).sum(),
-            Storage::Withheld => 0,
+            Storage::Withheld(_) => 0,
         }
     }
 
@@ -150,7 +160,7 @@ impl Tensor {
             Storage::Owned(buf) => Data::Bytes((**buf).as_ref()),
             Storage::Shared(bytes) => Data::Bytes(bytes),
             Storage::Strings(strings) => Data::Strings(strings),
-            Storage::Withheld => Data::Withheld,
+            Storage::Withheld(_) => Data::Withheld,
         };
         TensorView::from_data(self.dtype, &self.shape, data)
     }
@@ -169,7 +179,7 @@ impl Tensor {
             Storage::Owned(buf) => {
                 DataMut::Bytes(Arc::get_mut(buf).map_or(&mut [], AlignedBuf::as_mut))
             }
-            Storage::Shared(_) | Storage::Withheld => DataMut::Bytes(&mut []),
+            Storage::Shared(_) | Storage::Withheld(_) => DataMut::Bytes(&mut []),
             Storage::Strings(strings) => DataMut::Strings(Arc::make_mut(strings)),
         };
         TensorViewMut::from_data(self.dtype, &self.shape, data)
@@ -199,14 +209,14 @@ impl TensorView<'_> {
         let storage = match self.data() {
             Data::Bytes(bytes) => Storage::Owned(Arc::new(AlignedBuf::copy_of(bytes))),
             Data::Strings(strings) => Storage::Strings(strings.into()),
-            Data::Withheld => Storage::Withheld,
+            Data::Withheld => Storage::Withheld(Arc::new(())),
         };
         Tensor { dtype: self.dtype(), shape: Shape::from_slice(self.shape()), storage }
     }
 }
 
 /// Equal type, shape and bits (so NaN equals itself, and 0 does not equal −0). What was withheld equals
-/// nothing, not even itself.
+/// its clones.
 impl PartialEq for Tensor {
     fn eq(&self, other: &Self) -> bool {
         let (a, b) = (self.view(), other.view());
@@ -214,8 +224,8 @@ impl PartialEq for Tensor {
             && self.shape == other.shape
             && a.as_bytes() == b.as_bytes()
             && a.as_strings().ok() == b.as_strings().ok()
-            && !self.is_withheld()
-            && !other.is_withheld()
+            && self.is_withheld() == other.is_withheld()
+            && (!self.is_withheld() || self.address() == other.address())
     }
 }
 
@@ -265,7 +275,9 @@ mod tests {
         assert!(withheld.reshaped(&[6]).unwrap().is_withheld());
         assert!(withheld.reshaped(&[7]).is_err());
         assert!(withheld.view().to_tensor().is_withheld());
-        assert_ne!(withheld, withheld.clone());
+        assert_eq!(withheld, withheld.clone());
+        assert_ne!(withheld, Tensor::withheld(DType::F32, &[2, 3]).unwrap());
+        assert_ne!(withheld, Tensor::zeros(DType::F32, &[2, 3]).unwrap());
     }
 
     #[test]
