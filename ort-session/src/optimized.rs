@@ -23,6 +23,18 @@ use crate::threads::{ScopedThreads, scoped};
 /// its other nodes tell what they said.
 const PRIVATE: &[(&str, &str)] = &[("com.microsoft.nchwc", "block_size")];
 
+/// How large a packed file is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PackedSize {
+    /// All of it.
+    pub file_bytes: usize,
+    /// Its packed forms of constants.
+    pub packed_bytes: usize,
+    /// The elements of constants that it leaves out.
+    pub left_out_bytes: usize,
+}
+
 /// A model whose graph is optimized. Nothing is planned or compiled yet.
 ///
 /// ```no_run
@@ -75,6 +87,13 @@ pub struct OperatorChange {
     pub before: usize,
     /// How many do now.
     pub after: usize,
+}
+
+impl PackedSize {
+    /// Of a file without packed forms.
+    pub const fn unpacked(file_bytes: usize) -> Self {
+        Self { file_bytes, packed_bytes: 0, left_out_bytes: 0 }
+    }
 }
 
 impl Optimized {
@@ -149,21 +168,25 @@ impl Optimized {
     /// # Errors
     /// As [`Optimized::to_bytes`], and if a provider packs for this process only.
     pub fn to_packed_bytes(&self, pack: Pack) -> Result<Vec<u8>, SaveError> {
-        self.packed(pack, None)
+        Ok(self.packed(pack, None)?.0)
     }
 
-    /// Writes [`Optimized::to_packed_bytes`] as [`Optimized::write`] does. Returns its length.
+    /// Writes [`Optimized::to_packed_bytes`] as [`Optimized::write`] does.
     ///
     /// # Errors
     /// As both.
-    pub fn write_packed(&self, path: impl AsRef<Path>, pack: Pack) -> Result<usize, SaveError> {
-        let bytes = self.to_packed_bytes(pack)?;
+    pub fn write_packed(&self, path: impl AsRef<Path>, pack: Pack) -> Result<PackedSize, SaveError> {
+        let (bytes, size) = self.packed(pack, None)?;
         write_whole(path.as_ref(), &bytes)?;
-        Ok(bytes.len())
+        Ok(size)
     }
 
     /// The bytes of a packed file of the model known by the name `of`.
-    pub(crate) fn packed(&self, pack: Pack, of: Option<&str>) -> Result<Vec<u8>, SaveError> {
+    pub(crate) fn packed(
+        &self,
+        pack: Pack,
+        of: Option<&str>,
+    ) -> Result<(Vec<u8>, PackedSize), SaveError> {
         let packed_for = self.settings.packed_for.as_deref().ok_or(SaveError::NotPackable)?;
         let (plan, packs) = self.compiled(self.graph.clone()).map_err(Box::new)?;
         let unread = match pack {
@@ -171,16 +194,19 @@ impl Optimized {
             Pack::Replace => plan.unread(),
         };
         let (mut graph, mut withheld) = (self.graph.clone(), Withheld::default());
+        let mut size = PackedSize::default();
+        size.packed_bytes = packs.iter().map(|pack| pack.packed.bytes().len()).sum();
         let forms = forms(&packs);
         graph.edit_constants(&mut |constant, packed| {
             *packed = forms.get(&ConstantId::of(constant)).cloned().unwrap_or_default();
-            withheld.replace(constant, &unread);
+            size.left_out_bytes += withheld.replace(constant, &unread);
         });
         let metadata = texts(&self.model.metadata, packed_for, of);
         let info = ModelInfo { metadata, ..self.model.clone() };
         let mut bytes = self.exported(&graph, &info, &[])?;
         seal(&mut bytes, &self.threads());
-        Ok(bytes)
+        size.file_bytes = bytes.len();
+        Ok((bytes, size))
     }
 
     fn exported(

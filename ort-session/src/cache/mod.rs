@@ -158,7 +158,7 @@ impl Search<'_> {
 
     /// Makes the packed file at `path` and a session of it; why that cannot be, if so.
     fn make(&self, path: &Path, of: &str, optimized: &Optimized) -> Result<Session, String> {
-        let bytes = optimized.packed(Pack::Replace, Some(of)).map_err(said)?;
+        let (bytes, _) = optimized.packed(Pack::Replace, Some(of)).map_err(said)?;
         fs::create_dir_all(self.folder).map_err(said)?;
         remove_leftovers(self.folder);
         write_whole(path, &bytes).map_err(said)?;

@@ -46,7 +46,9 @@ impl Plan {
     pub(crate) fn withhold(&mut self, constants: &HashSet<ConstantId>) {
         let mut withheld = Withheld::default();
         self.visit_mut(&mut |plan| {
-            plan.graph.edit_constants(&mut |constant, _| withheld.replace(constant, constants));
+            plan.graph.edit_constants(&mut |constant, _| {
+                withheld.replace(constant, constants);
+            });
         });
     }
 }
@@ -56,21 +58,27 @@ impl Plan {
 pub(crate) struct Withheld(HashMap<ConstantId, Tensor>);
 
 impl Withheld {
-    /// Replaces `constant` if it is one of `constants`.
-    pub(crate) fn replace(&mut self, constant: &mut Tensor, constants: &HashSet<ConstantId>) {
+    /// Replaces `constant` if it is one of `constants`; how many bytes it had, if it is the first of
+    /// those that share them.
+    pub(crate) fn replace(
+        &mut self,
+        constant: &mut Tensor,
+        constants: &HashSet<ConstantId>,
+    ) -> usize {
         let id = ConstantId::of(constant);
         if !constants.contains(&id) || constant.is_withheld() {
-            return;
+            return 0;
         }
-        let bare = match self.0.get(&id) {
-            Some(bare) => Some(bare.clone()),
-            // A shape that has elements has no more than fit.
-            None => Tensor::withheld(constant.dtype(), constant.shape()).ok(),
-        };
-        if let Some(bare) = bare {
-            self.0.insert(id, bare.clone());
-            *constant = bare;
+        if let Some(bare) = self.0.get(&id) {
+            *constant = bare.clone();
+            return 0;
         }
+        // A shape that has elements has no more than fit.
+        let Ok(bare) = Tensor::withheld(constant.dtype(), constant.shape()) else { return 0 };
+        let n_bytes = constant.n_bytes();
+        self.0.insert(id, bare.clone());
+        *constant = bare;
+        n_bytes
     }
 }
 
