@@ -105,7 +105,7 @@ fn a_start_after_one_that_was_killed_works() {
         killed.wait().unwrap();
         let next = session(Session::builder().threads(1).cache_dir(&cache));
         assert_eq!(results(&next), expected, "round {round}");
-        assert!(next.metadata().warnings.is_empty(), "round {round}");
+        assert!(next.metadata().packing_warnings.is_empty(), "round {round}");
         n_unfinished += usize::from(next.metadata().cache == CacheUse::Made);
         let names = fs::read_dir(&cache).unwrap().flatten().map(|file| file.file_name());
         let leftovers = names.filter(|name| name.to_string_lossy().starts_with('.')).count();
