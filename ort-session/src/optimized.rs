@@ -177,7 +177,11 @@ impl Optimized {
     ///
     /// # Errors
     /// As both.
-    pub fn write_packed(&self, path: impl AsRef<Path>, pack: Pack) -> Result<PackedSize, SaveError> {
+    pub fn write_packed(
+        &self,
+        path: impl AsRef<Path>,
+        pack: Pack,
+    ) -> Result<PackedSize, SaveError> {
         let (bytes, size) = self.packed(pack, None)?;
         write_whole(path.as_ref(), &bytes)?;
         Ok(size)
@@ -258,8 +262,7 @@ impl Optimized {
         let load_time = time + start.elapsed();
         let cache = CacheUse::Unused;
         let optimized = report;
-        let metadata =
-            Metadata { model, warnings, optimized, load_time, cache, packing_warnings };
+        let metadata = Metadata { model, warnings, optimized, load_time, cache, packing_warnings };
         let Resolved { providers, pool, .. } = settings;
         Ok(Session { plan, providers, pool, bytes, metadata, packs, output_names })
     }
