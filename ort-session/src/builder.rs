@@ -16,7 +16,7 @@ use crate::fold::FoldWith;
 use crate::nearest::nearest;
 use crate::optimized::{OperatorCounts, Optimized};
 use crate::session::Session;
-use crate::threads::default_count;
+use crate::threads::{Pool, default_count};
 
 /// Settings of a session to be.
 #[derive(Clone, Debug, Default)]
@@ -177,8 +177,11 @@ impl SessionBuilder {
         self.options.opset = model.info.opset("");
         self.options.layout_block = layout_block(&self.providers);
         let before = OperatorCounts::of(&model.graph);
-        let eval = FoldWith(&self.providers);
+        let pool = pool(n_threads)?;
+        let eval = FoldWith { providers: &self.providers, pool: &pool };
+        let in_run = pool.run();
         let optimized = ort_optimizer::optimize(model.graph, &registry, &self.options, &eval);
+        drop(in_run);
         let (graph, report) = optimized.map_err(Box::new)?;
         Ok(Optimized {
             graph,
@@ -189,10 +192,15 @@ impl SessionBuilder {
             report,
             before,
             providers: self.providers,
-            n_threads,
+            pool,
             time: start.elapsed(),
         })
     }
+}
+
+fn pool(n_threads: usize) -> Result<Pool, SessionError> {
+    Pool::new(n_threads)
+        .map_err(|error| SessionError::Threads { n_threads, reason: error.to_string() })
 }
 
 /// How many channels a block has, as the first provider wants it that wants blocks.

@@ -45,7 +45,7 @@ pub struct Optimized {
     pub(crate) report: Report,
     pub(crate) before: OperatorCounts,
     pub(crate) providers: Vec<Arc<dyn ExecutionProvider>>,
-    pub(crate) n_threads: usize,
+    pub(crate) pool: Pool,
     /// How long it took from the path to here.
     pub(crate) time: Duration,
 }
@@ -125,15 +125,13 @@ impl Optimized {
     /// Builds a session of the model as it is now.
     ///
     /// # Errors
-    /// If no provider runs some node, or the system refuses threads.
+    /// If no provider runs some node.
     pub fn commit(self) -> Result<Session, SessionError> {
         let start = Instant::now();
-        let Self { graph, bytes, model, warnings, report, providers, n_threads, time, .. } = self;
+        let Self { graph, bytes, model, warnings, report, providers, pool, time, .. } = self;
         let mut packs = MemoryPacks::default();
         let mut compiler = Compiler { providers: &providers, packs: &mut packs };
         let plan = compiler.compile(graph)?;
-        let pool = Pool::new(n_threads)
-            .map_err(|error| SessionError::Threads { n_threads, reason: error.to_string() })?;
         let names = plan.graph.outputs().iter().map(|&id| plan.graph.value(id).name.clone());
         let output_names = names.collect();
         let packed_bytes = packs.n_bytes();

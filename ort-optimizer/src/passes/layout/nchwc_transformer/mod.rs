@@ -112,7 +112,7 @@ impl NchwcTransformer {
             if chosen.is_empty() {
                 break;
             }
-            match build::build(&survey, &chosen) {
+            match build::build(&survey, &chosen, site.eval) {
                 Ok(patch) => {
                     self.n_nodes = chosen.len();
                     refuse_convs(&survey, &chosen, &mut refused);
