@@ -14,11 +14,11 @@ pub(crate) struct Pass {
     pub(crate) name: &'static str,
     pub(crate) level: Level,
     pub(crate) exactness: Exactness,
-    /// Begins the pass over one graph.
+    /// What it does, before it has seen a graph.
     pub(crate) start: fn() -> Box<dyn Rewrite>,
 }
 
-/// A pass over one graph, which the driver leads from node to node.
+/// What a pass does, which the driver leads from node to node of one graph, and then the next.
 pub(crate) trait Rewrite {
     /// The operators at whose nodes a rewrite can begin; `None` for any.
     fn roots(&self) -> Option<Vec<&'static str>> {
@@ -32,6 +32,9 @@ pub(crate) trait Rewrite {
     fn n_rewrites(&self) -> usize {
         1
     }
+
+    /// The graph is done for now: what is known of it holds no longer.
+    fn end(&mut self) {}
 }
 
 /// Where a rewrite may begin, and what it may need to know.

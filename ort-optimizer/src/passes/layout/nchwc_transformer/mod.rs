@@ -95,6 +95,10 @@ impl Rewrite for NchwcTransformer {
     fn n_rewrites(&self) -> usize {
         self.n_nodes
     }
+
+    fn end(&mut self) {
+        self.refused = None;
+    }
 }
 
 impl NchwcTransformer {
