@@ -3,8 +3,8 @@
 use ort_graph::OpError;
 use ort_tensor::{Shape, TensorView, n_elements};
 
-/// How many weights of a filter are read in a row before the next filter's turn, at most: those of a
-/// block of filters stay in the first-level cache with what is made of them.
+/// How many weights of a filter are read before the next filter's turn, at most: those of a block of
+/// filters stay in the first-level cache with what is made of them.
 const PIECE: usize = 128;
 
 /// Where channels lie: in ascending order, a place for each.
@@ -103,30 +103,63 @@ impl<'a> PlacedFilter<'a> {
     }
 
     fn in_order(&self, rows: &[(usize, &[f32])], to: &mut [f32]) {
+        let places: Vec<usize> = (0..PIECE).collect();
         for (piece, to) in to.chunks_mut(PIECE * self.block).enumerate() {
-            for &(lane, row) in rows {
-                let row = row[piece * PIECE..].iter().take(PIECE);
-                let lane = to[lane..].iter_mut().step_by(self.block);
-                lane.zip(row).for_each(|(to, &from)| *to = from);
-            }
+            let places = &places[..to.len() / self.block];
+            self.interleave(rows, piece * PIECE, places, to);
         }
     }
 
-    fn in_blocks(&self, rows: &[(usize, &[f32])], places: &[usize], to: &mut [f32]) {
+    fn in_blocks(&self, rows: &[(usize, &[f32])], inputs: &[usize], to: &mut [f32]) {
         let Self { taps, block, .. } = *self;
-        let mut start = 0;
-        for places in places.chunk_by(|a, b| a / block == b / block) {
-            let to = &mut to[places[0] / block * taps * block * block..][..taps * block * block];
-            for &(lane, row) in rows {
-                let row = &row[start * taps..][..places.len() * taps];
-                for (place, filter) in places.iter().zip(row.chunks_exact(taps)) {
-                    let to = to[place % block * block + lane..].iter_mut().step_by(block * block);
-                    to.zip(filter).for_each(|(to, &from)| *to = from);
-                }
+        let (mut start, mut places) = (0, Vec::with_capacity(block * taps));
+        for inputs in inputs.chunk_by(|a, b| a / block == b / block) {
+            places.clear();
+            for input in inputs {
+                places.extend((0..taps).map(|tap| tap * block + input % block));
             }
+            let to = &mut to[inputs[0] / block * taps * block * block..][..taps * block * block];
+            self.interleave(rows, start, &places, to);
             start += places.len();
         }
     }
+
+    /// Puts weight `start + x` of every row at `places[x]`, in the row's lane.
+    fn interleave(&self, rows: &[(usize, &[f32])], start: usize, places: &[usize], to: &mut [f32]) {
+        let is_full = rows.len() == self.block;
+        let n_done = match self.block {
+            8 if is_full => transpose::<8>(rows, start, places, to),
+            16 if is_full => transpose::<16>(rows, start, places, to),
+            _ => 0,
+        };
+        for &(lane, row) in rows {
+            for (&place, &weight) in places.iter().zip(&row[start..]).skip(n_done) {
+                to[place * self.block + lane] = weight;
+            }
+        }
+    }
+}
+
+/// The same where every lane has a row, in tiles of `B·B`; says how many weights of a row that were.
+fn transpose<const B: usize>(
+    rows: &[(usize, &[f32])],
+    start: usize,
+    places: &[usize],
+    to: &mut [f32],
+) -> usize {
+    let tiles = places.chunks_exact(B);
+    let n_done = places.len() - tiles.remainder().len();
+    for (tile, places) in tiles.enumerate() {
+        let mut weights = [[0.0; B]; B];
+        for (weights, (_, row)) in weights.iter_mut().zip(rows) {
+            weights.copy_from_slice(&row[start + tile * B..][..B]);
+        }
+        for (x, &place) in places.iter().enumerate() {
+            let lanes: [f32; B] = std::array::from_fn(|lane| weights[lane][x]);
+            to[place * B..][..B].copy_from_slice(&lanes);
+        }
+    }
+    n_done
 }
 
 /// How many places there are, if they are so many channels' and whole blocks.
@@ -165,27 +198,36 @@ mod tests {
 
     #[test]
     fn every_weight_finds_its_place_and_padding_is_zero() {
-        let gap: Vec<usize> = (0..3).chain(4..9).collect();
+        let gap: Vec<usize> = (0..3).chain(4..30).collect();
         let all: Vec<usize> = (0..300).collect();
-        for (outputs, n_outputs) in [(&all[..8], 8), (&all[..5], 8), (&gap[..], 12)] {
-            for (inputs, n_inputs) in
-                [(None, 8), (None, 300), (Some(&all[..8]), 8), (Some(&gap[..]), 12)]
-            {
-                for taps in [1, 2, 9, 0] {
+        for block in [4, 8, 16] {
+            for (outputs, n_outputs) in [(&all[..32], 32), (&all[..5], 16), (&gap[..], 32)] {
+                for (inputs, n_inputs, taps) in [
+                    (None, 8, 1),
+                    (None, 300, 1),
+                    (None, 3, 9),
+                    (Some(&all[..16]), 16, 1),
+                    (Some(&all[..48]), 48, 9),
+                    (Some(&gap[..]), 32, 1),
+                    (Some(&gap[..]), 32, 2),
+                    (Some(&gap[..]), 32, 0),
+                ] {
                     let i = inputs.map_or(n_inputs, <[usize]>::len);
                     let w: Vec<f32> = (1..=outputs.len() * i * taps).map(|x| x as f32).collect();
                     let tensor = Tensor::from_slice(&[outputs.len(), i, taps], &w).unwrap();
                     let places = |of_channels, n| Places { of_channels, n };
                     let input_places = inputs.map(|inputs| places(inputs, n_inputs));
                     let outs = places(outputs, n_outputs);
-                    let placed = PlacedFilter::new(tensor.view(), outs, input_places, 4).unwrap();
+                    let placed =
+                        PlacedFilter::new(tensor.view(), outs, input_places, block).unwrap();
                     assert_eq!(placed.shape(), [n_outputs, n_inputs, taps]);
                     let mut to = vec![0.0; n_outputs * n_inputs * taps];
                     for (strip, to) in to.chunks_mut(placed.strip_len()).enumerate() {
                         placed.fill(strip, to);
                     }
-                    let want = expected(&w, [i, taps], (outputs, inputs), (n_inputs, 4), to.len());
-                    assert_eq!(to, want, "{outputs:?} {inputs:?} {taps}");
+                    let want =
+                        expected(&w, [i, taps], (outputs, inputs), (n_inputs, block), to.len());
+                    assert_eq!(to, want, "{block} {outputs:?} {inputs:?} {taps}");
                 }
             }
         }
