@@ -50,7 +50,7 @@ pub fn optimize(
     }
     let passes: Vec<&Pass> = passes::all().filter(|pass| is_enabled(pass, options)).collect();
     let rewrites: Vec<Box<dyn Rewrite>> = passes.iter().map(|pass| (pass.start)()).collect();
-    let roots = Roots::of(&rewrites.iter().map(|rewrite| rewrite.roots()).collect::<Vec<_>>());
+    let roots = Roots::of(&rewrites);
     let mut driver = Driver {
         registry,
         eval,

@@ -25,6 +25,11 @@ pub(crate) trait Rewrite {
         None
     }
 
+    /// Operators of which a graph must have nodes, or else there is nothing to rewrite.
+    fn needs(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// The rewrite that begins at this node, if there is one.
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal>;
 

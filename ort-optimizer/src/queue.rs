@@ -1,35 +1,49 @@
 //! Which nodes a pass has yet to look at.
 //!
-//! Most passes can begin at few operators, and most graphs have none of them. So each node is sorted by
-//! its operator once, and a pass finds its nodes without reading a name.
+//! Most passes can begin at few operators, and find nothing in a graph without some. So each node is
+//! sorted by its operator once, and a pass finds its nodes, or that there are none, without reading a name.
 
 use std::collections::{HashMap, VecDeque};
 
 use ort_graph::{CycleError, Graph, NodeId};
 
-/// At which operators each pass can begin.
+use crate::pass::Rewrite;
+
+/// At which operators each pass can begin, and which it needs.
 pub(crate) struct Roots {
     kinds: HashMap<&'static str, usize>,
     /// By kind and pass. Kind 0 is every operator that no pass names.
     begins: Vec<Vec<bool>>,
+    /// By pass, the kinds without which it finds nothing.
+    needs: Vec<Vec<usize>>,
 }
 
 impl Roots {
-    /// Of passes that say where they can begin; `None` is anywhere.
-    pub(crate) fn of(passes: &[Option<Vec<&'static str>>]) -> Self {
-        let anywhere: Vec<bool> = passes.iter().map(Option::is_none).collect();
-        let mut roots = Self { kinds: HashMap::new(), begins: vec![anywhere.clone()] };
-        for (pass, operators) in passes.iter().enumerate() {
-            for &operator in operators.iter().flatten() {
-                let next = roots.begins.len();
-                let kind = *roots.kinds.entry(operator).or_insert(next);
-                if kind == next {
-                    roots.begins.push(anywhere.clone());
-                }
-                roots.begins[kind][pass] = true;
+    pub(crate) fn of(passes: &[Box<dyn Rewrite>]) -> Self {
+        let operators: Vec<_> = passes.iter().map(|pass| pass.roots()).collect();
+        let anywhere: Vec<bool> = operators.iter().map(Option::is_none).collect();
+        let begins = vec![anywhere.clone()];
+        let mut roots = Self { kinds: HashMap::new(), begins, needs: Vec::new() };
+        for (index, pass) in passes.iter().enumerate() {
+            for operator in operators[index].iter().flatten() {
+                let kind = roots.kind_of_pass(operator, &anywhere);
+                roots.begins[kind][index] = true;
             }
+            let needs = pass.needs().into_iter();
+            let needs = needs.map(|operator| roots.kind_of_pass(operator, &anywhere)).collect();
+            roots.needs.push(needs);
         }
         roots
+    }
+
+    /// The kind of an operator that a pass names.
+    fn kind_of_pass(&mut self, operator: &'static str, anywhere: &[bool]) -> usize {
+        let next = self.begins.len();
+        let kind = *self.kinds.entry(operator).or_insert(next);
+        if kind == next {
+            self.begins.push(anywhere.to_vec());
+        }
+        kind
     }
 
     fn kind(&self, operator: &str) -> usize {
@@ -45,6 +59,8 @@ pub(crate) struct Order {
     order: Option<Vec<(NodeId, usize)>>,
     /// By node; it holds for good.
     kinds: Vec<Option<usize>>,
+    /// By kind, whether there is such a node.
+    has: Vec<bool>,
 }
 
 impl Order {
@@ -53,18 +69,28 @@ impl Order {
         self.order = None;
     }
 
-    fn nodes(&mut self, graph: &Graph, roots: &Roots) -> Result<&[(NodeId, usize)], CycleError> {
+    /// Those at which a pass can begin.
+    fn nodes(
+        &mut self,
+        graph: &Graph,
+        (roots, pass): (&Roots, usize),
+    ) -> Result<impl Iterator<Item = NodeId>, CycleError> {
         if self.order.is_none() {
             let order = graph.topological_order()?;
             let n_slots = order.iter().map(|id| id.index() + 1).max().unwrap_or(0);
             self.kinds.resize(n_slots.max(self.kinds.len()), None);
+            self.has = vec![false; roots.begins.len()];
             let kind = |id: NodeId| {
                 let kind = &mut self.kinds[id.index()];
-                (id, *kind.get_or_insert_with(|| roots.kind(&graph.node(id).op_type)))
+                let kind = *kind.get_or_insert_with(|| roots.kind(&graph.node(id).op_type));
+                self.has[kind] = true;
+                (id, kind)
             };
             self.order = Some(order.into_iter().map(kind).collect());
         }
-        Ok(self.order.as_deref().unwrap_or_default())
+        let has_all = roots.needs[pass].iter().all(|&kind| self.has[kind]);
+        let nodes = self.order.as_deref().filter(|_| has_all).unwrap_or_default().iter();
+        Ok(nodes.filter(move |(_, kind)| roots.begins[*kind][pass]).map(|(id, _)| *id))
     }
 }
 
@@ -83,9 +109,7 @@ impl<'r> Queue<'r> {
         graph: &Graph,
         order: &mut Order,
     ) -> Result<Self, CycleError> {
-        let nodes = order.nodes(graph, roots)?.iter();
-        let nodes: VecDeque<_> =
-            nodes.filter(|(_, kind)| roots.begins[*kind][pass]).map(|(id, _)| *id).collect();
+        let nodes: VecDeque<_> = order.nodes(graph, (roots, pass))?.collect();
         let n_slots = nodes.iter().map(|id| id.index() + 1).max().unwrap_or(0);
         let mut is_queued = vec![false; n_slots];
         nodes.iter().for_each(|id| is_queued[id.index()] = true);
@@ -121,20 +145,50 @@ impl<'r> Queue<'r> {
 
 #[cfg(test)]
 mod tests {
+    use ort_graph::Patch;
+
     use super::*;
+    use crate::pass::{Refusal, Site};
     use crate::testing::parse;
 
+    struct Begins(Option<&'static [&'static str]>, &'static [&'static str]);
+
+    impl Rewrite for Begins {
+        fn roots(&self) -> Option<Vec<&'static str>> {
+            self.0.map(<[_]>::to_vec)
+        }
+
+        fn needs(&self) -> Vec<&'static str> {
+            self.1.to_vec()
+        }
+
+        fn visit(&mut self, _: &Site<'_>) -> Result<Option<Patch>, Refusal> {
+            Ok(None)
+        }
+    }
+
     #[test]
-    fn a_pass_finds_its_nodes_in_order() {
-        let graph =
-            parse("graph(x: float[2]) -> (c) { a = Relu-14 (x) b = Neg-13 (a) c = Relu-14 (b) }");
-        let passes = [Some(vec!["Relu", "Tanh"]), None, Some(vec!["Neg"]), Some(vec!["Tanh"])];
+    fn a_pass_finds_its_nodes_in_order_if_what_it_needs_is_there() {
+        let text = "graph(x: float[2]) -> (c) { a = Relu-14 (x) b = Neg-13 (a) c = Relu-14 (b) }";
+        let graph = parse(text);
+        let passes = [
+            (Begins(Some(&["Relu", "Tanh"]), &[]), &[0, 2][..]),
+            (Begins(None, &[]), &[0, 1, 2]),
+            (Begins(None, &["Relu", "Neg"]), &[0, 1, 2]),
+            (Begins(None, &["Relu", "Erf"]), &[]),
+            (Begins(Some(&["Neg"]), &["Relu"]), &[1]),
+            (Begins(Some(&["Tanh"]), &[]), &[]),
+        ];
+        let (passes, expected): (Vec<_>, Vec<_>) = passes
+            .into_iter()
+            .map(|(pass, nodes)| (Box::new(pass) as Box<dyn Rewrite>, nodes))
+            .unzip();
         let (roots, mut order) = (Roots::of(&passes), Order::default());
-        for (pass, expected) in [(0, &[0, 2][..]), (1, &[0, 1, 2]), (2, &[1]), (3, &[])] {
+        for (pass, expected) in expected.into_iter().enumerate() {
             let mut queue = Queue::new((&roots, pass), &graph, &mut order).unwrap();
-            assert_eq!(queue.is_empty(), expected.is_empty());
+            assert_eq!(queue.is_empty(), expected.is_empty(), "{pass}");
             // What is there already is not put there twice.
-            queue.extend(&graph, graph.node_ids());
+            queue.extend(&graph, expected.iter().filter_map(|&node| NodeId::new(node)));
             let found: Vec<usize> = std::iter::from_fn(|| queue.pop()).map(NodeId::index).collect();
             assert_eq!(found, expected, "{pass}");
         }
