@@ -1,22 +1,17 @@
 //! Constant folding by the providers' own kernels, on all threads: a folded constant has the bits a run
 //! would give, which depend on no number of threads.
 
-use std::sync::Arc;
-
-use ort_ep::{Claim, ExecutionProvider, Io, Kernel, KernelError, Threads};
+use ort_ep::{Claim, Io, Kernel, KernelError, Threads};
 use ort_graph::{Graph, Node};
 use ort_optimizer::{ConstEval, EvalError};
 use ort_tensor::{AlignedBuf, Inputs, Output, Tensor, Value, ValueView};
 
-use crate::packs::MemoryPacks;
-use crate::threads::{Pool, ScopedThreads, scoped};
+use crate::packs::Packs;
+use crate::threads::{ScopedThreads, scoped};
 
 /// Evaluates a node as the first provider that claims it would.
 #[derive(Debug)]
-pub(crate) struct FoldWith<'a> {
-    pub(crate) providers: &'a [Arc<dyn ExecutionProvider>],
-    pub(crate) pool: &'a Pool,
-}
+pub(crate) struct FoldWith<'a>(pub(crate) ScopedThreads<'a>);
 
 impl ConstEval for FoldWith<'_> {
     fn eval(
@@ -27,8 +22,7 @@ impl ConstEval for FoldWith<'_> {
     ) -> Result<Vec<Tensor>, EvalError> {
         let kernel = self.kernel(graph, node)?;
         let mut result = Ok(Vec::new());
-        let threads = ScopedThreads { pool: self.pool, providers: self.providers };
-        scoped(self.providers, &mut || result = run(&*kernel, node, inputs, &threads));
+        scoped(self.0.providers, &mut || result = run(&*kernel, node, inputs, &self.0));
         let wanted = node.outputs.iter().enumerate().zip(result.map_err(boxed)?);
         let wanted = wanted.filter(|((_, id), _)| id.is_some());
         let tensors = wanted.map(|((index, _), value)| match value {
@@ -39,7 +33,7 @@ impl ConstEval for FoldWith<'_> {
     }
 
     fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync)) {
-        ScopedThreads { pool: self.pool, providers: self.providers }.for_each(n, part);
+        self.0.for_each(n, part);
     }
 }
 
@@ -48,9 +42,9 @@ impl FoldWith<'_> {
         let computed = node.outputs.iter().flatten().next();
         let id = computed.and_then(|&id| graph.producer(id)).map(|(id, _)| id);
         let id = id.ok_or(EvalError::NotMade { index: 0 })?;
-        let taker = self.providers.iter().find(|provider| provider.claim(graph, id).is_some());
+        let taker = self.0.providers.iter().find(|provider| provider.claim(graph, id).is_some());
         let taker = taker.ok_or(EvalError::NotMade { index: 0 })?;
-        let kernel = taker.compile(graph, &Claim::one(id, node), &mut MemoryPacks::default());
+        let kernel = taker.compile(graph, &Claim::one(id, node), &Packs::default());
         kernel.map_err(|error| EvalError::Provider(Box::new(error)))
     }
 }

@@ -10,6 +10,7 @@ mod compile;
 mod layout;
 mod liveness;
 mod shapes;
+mod unread;
 
 use std::sync::{Arc, RwLock};
 
@@ -21,6 +22,7 @@ pub(crate) use self::carve::{Carve, Piece, Pieces};
 pub(crate) use self::compile::Compiler;
 pub use self::compile::PlanError;
 pub(crate) use self::layout::{Layout, Place, State, StepLayout};
+pub(crate) use self::unread::Withheld;
 use self::shapes::Signature;
 pub(crate) use self::shapes::{Args, fact_of};
 use crate::control::ScanSpec;
@@ -113,6 +115,23 @@ impl Plan {
                 Action::Loop { body }
                 | Action::Scan { body, .. }
                 | Action::SequenceMap { body } => body.plan.visit(visit),
+            }
+        }
+    }
+
+    /// The same, to edit.
+    pub(crate) fn visit_mut(&mut self, visit: &mut dyn FnMut(&mut Plan)) {
+        visit(self);
+        for step in &mut self.steps {
+            match &mut step.action {
+                Action::Run { .. } => {}
+                Action::If { then_branch, else_branch } => {
+                    then_branch.plan.visit_mut(visit);
+                    else_branch.plan.visit_mut(visit);
+                }
+                Action::Loop { body }
+                | Action::Scan { body, .. }
+                | Action::SequenceMap { body } => body.plan.visit_mut(visit),
             }
         }
     }
