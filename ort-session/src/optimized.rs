@@ -56,6 +56,8 @@ pub struct Optimized {
     pub(crate) is_packed: bool,
     pub(crate) model: ModelInfo,
     pub(crate) warnings: Vec<String>,
+    /// Why packed forms that the file has are not used.
+    pub(crate) packing_warnings: Vec<String>,
     pub(crate) report: Report,
     pub(crate) before: OperatorCounts,
     pub(crate) settings: Resolved,
@@ -136,9 +138,9 @@ impl Optimized {
         self.is_packed
     }
 
-    /// What was odd about the file.
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
+    /// Why packed constants that the file has are not used.
+    pub fn packing_warnings(&self) -> &[String] {
+        &self.packing_warnings
     }
 
     /// The bytes of a `.ort` file that holds the model as it is now. Equal models give equal bytes.
@@ -250,12 +252,14 @@ impl Optimized {
         let (mut plan, packs) = self.compiled(graph)?;
         plan.withhold(&plan.unread());
         give_back(&self.bytes, &plan, &packs);
-        let Self { bytes, model, warnings, report, settings, time, .. } = self;
+        let Self { bytes, model, warnings, packing_warnings, report, settings, time, .. } = self;
         let names = plan.graph.outputs().iter().map(|&id| plan.graph.value(id).name.clone());
         let output_names = names.collect();
         let load_time = time + start.elapsed();
         let cache = CacheUse::Unused;
-        let metadata = Metadata { model, warnings, optimized: report, load_time, cache };
+        let optimized = report;
+        let metadata =
+            Metadata { model, warnings, optimized, load_time, cache, packing_warnings };
         let Resolved { providers, pool, .. } = settings;
         Ok(Session { plan, providers, pool, bytes, metadata, packs, output_names })
     }

@@ -43,11 +43,12 @@ impl Resolved {
         let is_packed = seal.is_some_and(|seal| self.packed_for.as_deref() == Some(seal.packed_for));
         let registry = ort_ops::registry();
         let model = import(file, bytes.bytes(), &registry, self.import_limits).map_err(Box::new)?;
-        let mut warnings: Vec<_> = model.warnings.iter().map(ImportWarning::to_string).collect();
+        let warnings = model.warnings.iter().map(ImportWarning::to_string).collect();
+        let mut packing_warnings = Vec::new();
         let (mut graph, mut report) = (model.graph, Report::default());
         let before = OperatorCounts::of(&graph);
         if !is_packed {
-            warnings.extend(self.without_forms(&mut graph, seal)?);
+            packing_warnings.extend(self.without_forms(&mut graph, seal)?);
             let options = Options { opset: model.info.opset(""), ..self.options.clone() };
             let _in_run = self.pool.run();
             let eval = FoldWith(ScopedThreads { pool: &self.pool, providers: &self.providers });
@@ -59,6 +60,7 @@ impl Resolved {
             is_packed,
             model: model.info,
             warnings,
+            packing_warnings,
             report,
             before,
             settings: self.clone(),

@@ -73,7 +73,7 @@ pub(crate) fn session(
             session.metadata.load_time = start.elapsed();
             session.metadata.cache = CacheUse::Made;
             warn(&warnings);
-            session.metadata.warnings.extend(warnings);
+            session.metadata.packing_warnings.extend(warnings);
             Ok(session)
         }
         Err(why) => {
@@ -87,7 +87,7 @@ fn uncached(optimized: Optimized, warnings: Vec<String>) -> Result<Session, Sess
     let mut session = optimized.commit()?;
     session.metadata.cache = CacheUse::Failed;
     warn(&warnings);
-    session.metadata.warnings.extend(warnings);
+    session.metadata.packing_warnings.extend(warnings);
     Ok(session)
 }
 
