@@ -53,3 +53,42 @@ pub(super) fn of_channels(numbers: &Tensor, channels: &Channels) -> Result<Tenso
     }
     Tensor::from_slice(&[padded.len()], &padded)
 }
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::{Graph, Node};
+    use ort_ops::blocked::{FilterForm, blocked_filter};
+
+    use super::*;
+    use crate::eval::{EvalError, Reference};
+
+    /// All parts at once.
+    struct ManyThreads;
+
+    impl ConstEval for ManyThreads {
+        fn eval(
+            &self,
+            graph: &Graph,
+            node: &Node,
+            inputs: &[Option<Tensor>],
+        ) -> Result<Vec<Tensor>, EvalError> {
+            Reference.eval(graph, node, inputs)
+        }
+
+        fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync)) {
+            assert!(n > 1, "there is something to share");
+            std::thread::scope(|scope| (0..n).for_each(|i| drop(scope.spawn(move || part(i)))));
+        }
+    }
+
+    #[test]
+    fn threads_change_nothing() {
+        let weights: Vec<f32> = (0..64 * 32 * 49).map(|i| i as f32).collect();
+        let weights = Tensor::from_slice(&[64, 32, 7, 7], &weights).unwrap();
+        let (outputs, inputs) = (Channels::padded(64, 16), Channels::padded(32, 16));
+        let with = |eval| filters(&weights, &outputs, Some(&inputs), (16, eval)).unwrap();
+        let expected = blocked_filter(weights.view(), FilterForm::InputsAndOutputs, 16).unwrap();
+        assert_eq!(with(&Reference), expected);
+        assert_eq!(with(&ManyThreads), expected);
+    }
+}
