@@ -177,7 +177,11 @@ impl Optimized {
     ///
     /// # Errors
     /// As both.
-    pub fn write_packed(&self, path: impl AsRef<Path>, pack: Pack) -> Result<PackedSize, SaveError> {
+    pub fn write_packed(
+        &self,
+        path: impl AsRef<Path>,
+        pack: Pack,
+    ) -> Result<PackedSize, SaveError> {
         let (bytes, size) = self.packed(pack, None)?;
         write_whole(path.as_ref(), &bytes)?;
         Ok(size)
@@ -196,18 +200,18 @@ impl Optimized {
             Pack::Replace => plan.unread(),
         };
         let (mut graph, mut withheld) = (self.graph.clone(), Withheld::default());
-        let mut size = PackedSize::default();
-        size.packed_bytes = packs.iter().map(|pack| pack.packed.bytes().len()).sum();
+        let packed_bytes = packs.iter().map(|pack| pack.packed.bytes().len()).sum();
+        let mut left_out_bytes = 0;
         let forms = forms(&packs);
         graph.edit_constants(&mut |constant, packed| {
             *packed = forms.get(&ConstantId::of(constant)).cloned().unwrap_or_default();
-            size.left_out_bytes += withheld.replace(constant, &unread);
+            left_out_bytes += withheld.replace(constant, &unread);
         });
         let metadata = texts(&self.model.metadata, packed_for, of);
         let info = ModelInfo { metadata, ..self.model.clone() };
         let mut bytes = self.exported(&graph, &info, &[])?;
         seal(&mut bytes, &self.threads());
-        size.file_bytes = bytes.len();
+        let size = PackedSize { file_bytes: bytes.len(), packed_bytes, left_out_bytes };
         Ok((bytes, size))
     }
 
@@ -258,8 +262,7 @@ impl Optimized {
         let load_time = time + start.elapsed();
         let cache = CacheUse::Unused;
         let optimized = report;
-        let metadata =
-            Metadata { model, warnings, optimized, load_time, cache, packing_warnings };
+        let metadata = Metadata { model, warnings, optimized, load_time, cache, packing_warnings };
         let Resolved { providers, pool, .. } = settings;
         Ok(Session { plan, providers, pool, bytes, metadata, packs, output_names })
     }
@@ -275,9 +278,10 @@ fn give_back(bytes: &ModelBytes, plan: &Plan, packs: &[PackedConstant]) {
     });
     let of_file = packs.iter().filter_map(|pack| bytes.range_of(pack.packed.bytes()));
     read.extend(of_file);
+    read.push(bytes.len()..bytes.len());
     read.sort_unstable_by_key(|range| range.start);
     let mut first = 0;
-    for next in read.into_iter().chain([bytes.len()..bytes.len()]) {
+    for next in read {
         // Pages that stay cost memory, nothing else.
         if next.start > first
             && let Err(error) = bytes.advise_dont_need(first..next.start)

@@ -40,7 +40,8 @@ impl Resolved {
         let file = ort_format::open(bytes.as_slice(), &self.limits).map_err(Box::new)?;
         let seal = Seal::of(file);
         self.check_sum(bytes.as_slice(), seal)?;
-        let is_packed = seal.is_some_and(|seal| self.packed_for.as_deref() == Some(seal.packed_for));
+        let is_packed =
+            seal.is_some_and(|seal| self.packed_for.as_deref() == Some(seal.packed_for));
         let registry = ort_ops::registry();
         let model = import(file, bytes.bytes(), &registry, self.import_limits).map_err(Box::new)?;
         let warnings = model.warnings.iter().map(ImportWarning::to_string).collect();

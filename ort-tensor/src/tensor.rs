@@ -93,7 +93,11 @@ impl Tensor {
     /// If the size overflows.
     pub fn withheld(dtype: DType, shape: &[usize]) -> Result<Self, TensorError> {
         data_len(dtype, shape)?;
-        Ok(Self { dtype, shape: Shape::from_slice(shape), storage: Storage::Withheld(Arc::new(())) })
+        Ok(Self {
+            dtype,
+            shape: Shape::from_slice(shape),
+            storage: Storage::Withheld(Arc::new(())),
+        })
     }
 
     /// Whether the elements are not there (see [`Tensor::withheld`]).

@@ -126,4 +126,3 @@ fn a_session_that_waits_has_its_weights_in_the_cache() {
     assert_eq!((memory.packed, memory.weights_copied), (0, 0), "{memory:?}");
     assert!(memory.packed_mapped + memory.weights_mapped > 1 << 20, "{memory:?}");
 }
-

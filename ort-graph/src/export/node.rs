@@ -185,9 +185,12 @@ fn initializers<'g>(scope: &Scope<'g, '_>) -> Vec<record::Tensor<'g>> {
         let value = graph.value(id);
         let contents = value.default.as_ref().or_else(|| graph.constant(id));
         initializers.extend(contents.map(|contents| tensor(name.clone(), contents)));
-        initializers.extend(value.packed.iter().map(|form| {
-            record::Tensor::packed_form(name, &form.label, &form.bytes)
-        }));
+        initializers.extend(
+            value
+                .packed
+                .iter()
+                .map(|form| record::Tensor::packed_form(name, &form.label, &form.bytes)),
+        );
     }
     initializers
 }

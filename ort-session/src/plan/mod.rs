@@ -22,9 +22,9 @@ pub(crate) use self::carve::{Carve, Piece, Pieces};
 pub(crate) use self::compile::Compiler;
 pub use self::compile::PlanError;
 pub(crate) use self::layout::{Layout, Place, State, StepLayout};
-pub(crate) use self::unread::Withheld;
 use self::shapes::Signature;
 pub(crate) use self::shapes::{Args, fact_of};
+pub(crate) use self::unread::Withheld;
 use crate::control::ScanSpec;
 
 /// How many signatures of input shapes a plan remembers; the oldest goes first.
