@@ -54,6 +54,9 @@ pub(crate) struct SessionOptions {
     /// How the file comes into memory [default: mapped]
     #[arg(long, value_parser = words(LOADS), help_heading = "Session")]
     load: Option<Load>,
+    /// Bring all of a mapped file into memory before anything else is done
+    #[arg(long, help_heading = "Session")]
+    populate: bool,
     /// Whether denormal numbers count as zero [default: flush]
     #[arg(long, value_parser = words(DENORMALS), help_heading = "Session")]
     denormals: Option<Denormals>,
@@ -153,7 +156,7 @@ impl SessionOptions {
     fn builder(&self) -> SessionBuilder {
         let chosen = self.chosen();
         let builder = Session::builder()
-            .load(chosen.load.unwrap_or_default())
+            .load(chosen.way_to_load())
             .denormals(chosen.denormals.unwrap_or_default())
             .isa(chosen.isa.unwrap_or_default())
             .winograd(chosen.winograd.unwrap_or(true))
@@ -173,6 +176,14 @@ impl SessionOptions {
         match chosen.threads {
             Some(n_threads) => builder.threads(n_threads),
             None => builder,
+        }
+    }
+
+    /// A file that is read is in memory anyway.
+    fn way_to_load(&self) -> Load {
+        match self.load.unwrap_or_default() {
+            Load::Mapped if self.populate => Load::Populated,
+            load => load,
         }
     }
 
@@ -221,5 +232,34 @@ fn threads(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n) if (1..=MAX_THREADS).contains(&n) => Ok(n),
         _ => Err(format!("expected a number from 1 to {MAX_THREADS}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        session: SessionOptions,
+    }
+
+    #[test]
+    fn only_what_is_mapped_is_populated() {
+        let key = "session.use_memory_mapped_ort_model=0";
+        for (arguments, expected) in [
+            (&[][..], Load::Mapped),
+            (&["--populate"], Load::Populated),
+            (&["--populate", "--load", "mapped"], Load::Populated),
+            (&["--populate", "--load", "read"], Load::Read),
+            (&["--populate", "--config", key], Load::Read),
+            (&["--populate", "--config", key, "--load", "mapped"], Load::Populated),
+        ] {
+            let program = Program::parse_from(["ort-cli"].iter().chain(arguments));
+            assert_eq!(program.session.chosen().way_to_load(), expected, "{arguments:?}");
+        }
     }
 }

@@ -34,7 +34,8 @@ pub enum LoadError {
         /// The system's reason.
         source: io::Error,
     },
-    /// The file can be read but not mapped; only [`Load::Mapped`](crate::Load::Mapped) says so.
+    /// The file can be read but not mapped; only [`Load::Mapped`](crate::Load::Mapped) and
+    /// [`Load::Populated`](crate::Load::Populated) say so.
     #[error("{}: cannot be mapped: {source}", path.display())]
     Unmappable {
         /// The path asked for.

@@ -51,7 +51,8 @@ impl Resolved {
         if !is_packed {
             packing_warnings.extend(self.without_forms(&mut graph, seal)?);
             let options = Options { opset: model.info.opset(""), ..self.options.clone() };
-            let eval = FoldWith(&self.providers);
+            let _in_run = self.pool.run();
+            let eval = FoldWith(ScopedThreads { pool: &self.pool, providers: &self.providers });
             let optimized = ort_optimizer::optimize(graph, &registry, &options, &eval);
             (graph, report) = optimized.map_err(Box::new)?;
         }

@@ -39,6 +39,7 @@ fn every_source_of_bytes_gives_the_same_session() {
     let from = |bytes| Session::builder().commit(bytes).unwrap();
     let sessions = [
         from_file(Load::Mapped),
+        from_file(Load::Populated),
         from_file(Load::Read),
         from_file(Load::Auto),
         from(ModelBytes::from_vec(gated())),
