@@ -79,8 +79,8 @@ pub enum MeasureError {
         /// The system's reason.
         source: io::Error,
     },
-    /// The file has no such line, or no size in it.
-    #[error("{file}: no size in kB under {field}")]
+    /// The file has no such line, or no number in it.
+    #[error("{file}: no number, or no size in kB, under {field}")]
     NoSize {
         /// A file below `/proc`.
         file: Cow<'static, str>,

@@ -34,6 +34,8 @@ pub struct ProcessMemory {
     pub rss_shmem: u64,
     /// The highest sum of the three so far.
     pub peak_rss: u64,
+    /// How many threads there are.
+    pub n_threads: u64,
     /// What only `smaps_rollup` tells; `None` on a kernel built without it.
     pub sharing: Option<Sharing>,
 }
@@ -76,6 +78,7 @@ impl Process {
             rss_file: status.bytes("RssFile")?,
             rss_shmem: status.bytes("RssShmem")?,
             peak_rss: status.bytes("VmHWM")?,
+            n_threads: status.count("Threads")?,
             sharing: Sharing::read(self.file(ROLLUP))?,
         }))
     }
@@ -144,11 +147,20 @@ impl Counters {
         }
     }
 
+    fn value(&self, field: &'static str) -> Option<&str> {
+        let mut lines = self.text.lines();
+        lines.find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).map(str::trim)
+    }
+
+    fn count(&self, field: &'static str) -> Result<u64, MeasureError> {
+        self.value(field)
+            .and_then(|value| value.parse().ok())
+            .ok_or_else(|| MeasureError::NoSize { file: self.file.clone(), field })
+    }
+
     fn bytes(&self, field: &'static str) -> Result<u64, MeasureError> {
-        self.text
-            .lines()
-            .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))
-            .and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok())
+        self.value(field)
+            .and_then(|value| value.strip_suffix("kB")?.trim().parse::<u64>().ok())
             .and_then(|kib| kib.checked_mul(1024))
             .ok_or_else(|| MeasureError::NoSize { file: self.file.clone(), field })
     }
@@ -176,7 +188,7 @@ mod tests {
             ["", "VmHWM: 12", "VmHWM: x kB", "VmHWM 12 kB", "VmHWM: 99999999999999999999 kB"]
         {
             let error = counters(text).bytes("VmHWM").unwrap_err();
-            assert_eq!(error.to_string(), "/proc/self/status: no size in kB under VmHWM", "{text}");
+            assert_eq!(error.to_string(), "/proc/self/status: no number, or no size in kB, under VmHWM", "{text}");
         }
     }
 
@@ -200,7 +212,7 @@ mod tests {
             Err(error) => return println!("skipped: {error}"),
         };
         assert!(memory.rss_anon > 0 && memory.rss_file > 0, "{memory:?}");
-        assert!(memory.peak_rss > 0, "{memory:?}");
+        assert!(memory.peak_rss > 0 && memory.n_threads > 0, "{memory:?}");
         if let Some(sharing) = memory.sharing {
             assert!(sharing.pss >= sharing.private, "{sharing:?}");
             assert!(sharing.pss <= sharing.private + sharing.shared, "{sharing:?}");

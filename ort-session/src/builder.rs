@@ -13,6 +13,7 @@ use ort_optimizer::{Level, Options};
 
 use crate::error::SessionError;
 use crate::fold::FoldWith;
+use crate::memory::Origins;
 use crate::nearest::nearest;
 use crate::optimized::{OperatorCounts, Optimized};
 use crate::session::Session;
@@ -168,6 +169,7 @@ impl SessionBuilder {
         let own = || ort_optimizer::passes().map(|(name, ..)| name);
         self.options.enabled.iter().try_for_each(|name| known(name, own))?;
         let file = ort_format::open(bytes.as_slice(), &self.limits).map_err(Box::new)?;
+        let origins = Origins::of(file.model().graph(), &bytes);
         let registry = ort_ops::registry();
         let model = import(file, bytes.bytes(), &registry, self.import_limits).map_err(Box::new)?;
         let n_threads = self.n_threads.unwrap_or_else(default_count);
@@ -183,6 +185,7 @@ impl SessionBuilder {
         Ok(Optimized {
             graph,
             bytes,
+            origins,
             limits: self.limits,
             model: model.info,
             warnings: model.warnings.iter().map(ImportWarning::to_string).collect(),

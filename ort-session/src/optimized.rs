@@ -12,6 +12,7 @@ use ort_loader::ModelBytes;
 use ort_optimizer::Report;
 
 use crate::error::{SaveError, SessionError};
+use crate::memory::Origins;
 use crate::packs::MemoryPacks;
 use crate::plan::Compiler;
 use crate::save::write_whole;
@@ -39,6 +40,7 @@ const PRIVATE: &[(&str, &str)] = &[("com.microsoft.nchwc", "block_size")];
 pub struct Optimized {
     pub(crate) graph: Graph,
     pub(crate) bytes: ModelBytes,
+    pub(crate) origins: Origins,
     pub(crate) limits: Limits,
     pub(crate) model: ModelInfo,
     pub(crate) warnings: Vec<String>,
@@ -128,7 +130,8 @@ impl Optimized {
     /// If no provider runs some node, or the system refuses threads.
     pub fn commit(self) -> Result<Session, SessionError> {
         let start = Instant::now();
-        let Self { graph, bytes, model, warnings, report, providers, n_threads, time, .. } = self;
+        let Self { graph, bytes, origins, model, warnings, report, .. } = self;
+        let Self { providers, n_threads, time, .. } = self;
         let mut packs = MemoryPacks::default();
         let mut compiler = Compiler { providers: &providers, packs: &mut packs };
         let plan = compiler.compile(graph)?;
@@ -136,10 +139,10 @@ impl Optimized {
             .map_err(|error| SessionError::Threads { n_threads, reason: error.to_string() })?;
         let names = plan.graph.outputs().iter().map(|&id| plan.graph.value(id).name.clone());
         let output_names = names.collect();
-        let packed_bytes = packs.n_bytes();
+        let packs = packs.into_packed();
         let load_time = time + start.elapsed();
         let metadata = Metadata { model, warnings, optimized: report, load_time };
-        Ok(Session { plan, providers, pool, bytes, metadata, packed_bytes, output_names })
+        Ok(Session { plan, providers, pool, bytes, origins, metadata, packs, output_names })
     }
 }
 

@@ -10,13 +10,12 @@ use ort_tensor::{AlignedBuf, Tensor};
 #[derive(Debug, Default)]
 pub(crate) struct MemoryPacks {
     packed: HashMap<(usize, Recipe), Packed>,
-    n_bytes: usize,
 }
 
 impl MemoryPacks {
-    /// How many bytes were packed.
-    pub(crate) const fn n_bytes(&self) -> usize {
-        self.n_bytes
+    /// All of them, each with the name of its packing.
+    pub(crate) fn into_packed(self) -> Vec<(&'static str, Packed)> {
+        self.packed.into_iter().map(|((_, recipe), packed)| (recipe.name, packed)).collect()
     }
 }
 
@@ -32,7 +31,6 @@ impl PackStore for MemoryPacks {
         let packed = self.packed.entry((address, recipe.clone())).or_insert_with(|| {
             let mut buf = AlignedBuf::zeroed(recipe.n_bytes);
             pack(buf.as_mut());
-            self.n_bytes += recipe.n_bytes;
             Packed::new(Bytes::from_owner(buf))
         });
         packed.clone()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ort_ep::ExecutionProvider;
+use ort_ep::{ExecutionProvider, Packed};
 use ort_graph::{Facts, ModelInfo, Type, ValueId};
 use ort_loader::ModelBytes;
 use ort_optimizer::Report;
@@ -12,7 +12,7 @@ use ort_tensor::Value;
 use crate::builder::SessionBuilder;
 use crate::check::checked;
 use crate::inputs::RunInputs;
-use crate::memory::MemoryReport;
+use crate::memory::{MemoryReport, Origins};
 use crate::outputs::Outputs;
 use crate::plan::{Args, Plan};
 use crate::profile::{StepTime, StepTimes};
@@ -26,8 +26,10 @@ pub struct Session {
     pub(crate) providers: Vec<Arc<dyn ExecutionProvider>>,
     pub(crate) pool: Pool,
     pub(crate) bytes: ModelBytes,
+    pub(crate) origins: Origins,
     pub(crate) metadata: Metadata,
-    pub(crate) packed_bytes: usize,
+    /// The packed constants, each with the name of its packing.
+    pub(crate) packs: Vec<(&'static str, Packed)>,
     pub(crate) output_names: Arc<[String]>,
 }
 
@@ -130,9 +132,9 @@ impl Session {
         &self.bytes
     }
 
-    /// What the session's memory is for.
+    /// What the session's memory is for, and what of it is resident. Looks at every page.
     pub fn memory(&self) -> MemoryReport {
-        MemoryReport::of(&self.plan, self.packed_bytes)
+        MemoryReport::of(self)
     }
 
     /// How many threads a run uses, the caller included.

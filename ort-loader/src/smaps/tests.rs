@@ -66,7 +66,7 @@ fn what_is_no_list_of_mappings_is_an_error() {
         (whole.replace("Rss:  4 kB", "Rss:  4"), "smaps: line 3 is of no mapping"),
         (whole.replace("Rss:  4 kB", "Rss:  -4 kB"), "smaps: line 3 is of no mapping"),
         (whole.replace("Rss:", "Rss"), "smaps: line 3 is of no mapping"),
-        (whole.replace("Pss:", "Other:"), "smaps: no size in kB under Pss"),
+        (whole.replace("Pss:", "Other:"), "smaps: no number, or no size in kB, under Pss"),
         (format!("{whole}\n\n"), "smaps: line 12 is of no mapping"),
     ] {
         assert_eq!(parsed(&text).unwrap_err().to_string(), message, "{text}");

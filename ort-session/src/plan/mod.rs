@@ -117,6 +117,11 @@ impl Plan {
         }
     }
 
+    /// Calls `held` with each block that is kept for runs to come, those of plans below left out.
+    pub(crate) fn visit_held(&self, held: &mut dyn FnMut(&[u8])) {
+        self.layouts().iter().for_each(|layout| layout.visit_held(held));
+    }
+
     /// The layouts that are ready now.
     pub(crate) fn layouts(&self) -> Vec<Arc<Layout>> {
         let layouts = self.layouts.read().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -5,6 +5,7 @@
 mod bytes;
 mod concurrency;
 mod inputs;
+mod memory;
 mod model;
 mod optimize;
 mod profile;
