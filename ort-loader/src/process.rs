@@ -188,7 +188,11 @@ mod tests {
             ["", "VmHWM: 12", "VmHWM: x kB", "VmHWM 12 kB", "VmHWM: 99999999999999999999 kB"]
         {
             let error = counters(text).bytes("VmHWM").unwrap_err();
-            assert_eq!(error.to_string(), "/proc/self/status: no number, or no size in kB, under VmHWM", "{text}");
+            assert_eq!(
+                error.to_string(),
+                "/proc/self/status: no number, or no size in kB, under VmHWM",
+                "{text}"
+            );
         }
     }
 

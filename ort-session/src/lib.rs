@@ -46,9 +46,7 @@ pub use crate::inputs::{InputValue, RunInputs};
 pub use crate::inspect::{
     DenormalWeights, Hints, Inspection, OperatorCount, WeightCount, denormal_weights, inspect,
 };
-pub use crate::memory::{
-    CopyReason, Held, MemoryReport, ModelUsage, Objects, Planned, Usage,
-};
+pub use crate::memory::{CopyReason, Held, MemoryReport, ModelUsage, Objects, Planned, Usage};
 pub use crate::nearest::nearest;
 pub use crate::optimized::{OperatorChange, Optimized};
 pub use crate::outputs::Outputs;

@@ -5,6 +5,7 @@
 mod bench;
 mod errors;
 mod inspect;
+mod mem;
 mod optimize;
 mod run;
 mod test;

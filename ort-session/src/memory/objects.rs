@@ -39,9 +39,8 @@ fn of_node(node: &Node) -> usize {
 }
 
 fn of_attribute(attr: &Attr) -> usize {
-    let strings = |strings: &[String]| {
-        size_of_val(strings) + strings.iter().map(String::len).sum::<usize>()
-    };
+    let strings =
+        |strings: &[String]| size_of_val(strings) + strings.iter().map(String::len).sum::<usize>();
     // What is within: the elements of lists, the objects of graphs.
     let within = match attr {
         Attr::String(text) => text.len(),
