@@ -60,15 +60,8 @@ fn json_has_these_keys_in_every_stage() {
 
 fn assert_stage(stage: &Json) {
     let pages = ["huge", "private", "private_dirty", "pss", "resident", "shared", "virtual"];
-    let more = [
-        "mappings",
-        "model_files",
-        "peak_resident",
-        "purposes",
-        "sessions",
-        "stage",
-        "threads",
-    ];
+    let more =
+        ["mappings", "model_files", "peak_resident", "purposes", "sessions", "stage", "threads"];
     let mut expected: Vec<&str> = pages.into_iter().chain(more).collect();
     expected.sort_unstable();
     assert_eq!(keys(stage), expected);
@@ -86,8 +79,7 @@ fn assert_stage(stage: &Json) {
     ];
     assert_eq!(keys(&stage["mappings"]), kinds);
     assert_eq!(keys(&stage["mappings"]["heap"]), pages);
-    let purposes =
-        ["activations", "copied", "model", "other_files", "packed", "program", "rest"];
+    let purposes = ["activations", "copied", "model", "other_files", "packed", "program", "rest"];
     assert_eq!(keys(&stage["purposes"]), purposes);
     let sum = |json: &Json| -> u64 {
         let of = |it: &Json| it.as_u64().or_else(|| it["resident"].as_u64()).unwrap();
@@ -149,7 +141,8 @@ fn several_models_are_held_together() {
         return;
     }
     let (path, data) = silero();
-    let (other, its_data) = (model("ppocr_cls"), format!("{}/test_data_set_0", folder("ppocr_cls")));
+    let (other, its_data) =
+        (model("ppocr_cls"), format!("{}/test_data_set_0", folder("ppocr_cls")));
     let both = ["mem", &path, &other, "--inputs", &data, "--inputs", &its_data, "--json"];
     let json = ort_cli(both).json();
     assert_eq!(json["stages"][3]["sessions"].as_array().unwrap().len(), 2);

@@ -1,3 +1,5 @@
+//! Lists of mappings as the kernel writes them, and as it should not.
+
 use super::*;
 
 /// A mapping with the sizes that every one has, all of them this many KiB.
