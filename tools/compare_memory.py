@@ -4,8 +4,8 @@
     python3 tools/compare_memory.py [--threads 1] [--runs 5] [--processes 8] [--rounds 3]
                                     [--update docs/memory.md] [CASE ...]
 
-Every figure is from a process of its own, and is the median over the rounds. `private` is what a
-process maps alone and has written to. For a single process, sizes are above what it held before the
+Every figure is from a process of its own, and is the median over the rounds. `private` is what no
+file backs; of several processes, what each maps alone. For a single process, sizes are above what it held before the
 first load: for a peer, Python with the runtime imported and the inputs read. The peak is the most
 that was seen by asking every half a millisecond, until the first run was over.
 
@@ -113,7 +113,7 @@ def peer_processes(args, runtime: str, case: Path) -> dict[str, float]:
                 process.wait(stage)
             looks = [memory.look(process.process.pid) for process in held]
             sums.append({
-                "private": sum(look["private"] + look["clean"] for look in looks),
+                "private": sum(look["alone"] for look in looks),
                 "pss": sum(look["pss"] for look in looks),
             })
             for process in held if stage != "ran" else []:

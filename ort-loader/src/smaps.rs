@@ -76,7 +76,9 @@ pub struct Pages {
     pub private_clean: u64,
     /// Mapped by this process alone, and not (or not yet) as its file is.
     pub private_dirty: u64,
-    /// In huge pages that no file backs.
+    /// In pages that no file backs: the first write to a page of a private mapping makes it one.
+    pub anonymous: u64,
+    /// Of it in huge pages.
     pub anon_huge: u64,
 }
 
@@ -104,6 +106,7 @@ impl Add for Pages {
             shared_dirty: self.shared_dirty + other.shared_dirty,
             private_clean: self.private_clean + other.private_clean,
             private_dirty: self.private_dirty + other.private_dirty,
+            anonymous: self.anonymous + other.anonymous,
             anon_huge: self.anon_huge + other.anon_huge,
         }
     }
@@ -148,16 +151,17 @@ fn parse(
 }
 
 /// The lines that a mapping must have; AnonHugePages only kernels with huge pages write.
-const FIELDS: [&str; 7] = [
+const FIELDS: [&str; 8] = [
     "Rss",
     "Pss",
     "Shared_Clean",
     "Shared_Dirty",
     "Private_Clean",
     "Private_Dirty",
+    "Anonymous",
     "AnonHugePages",
 ];
-const N_NEEDED: usize = 6;
+const N_NEEDED: usize = 7;
 
 /// A mapping that is being read.
 struct Draft {
@@ -215,6 +219,7 @@ impl Draft {
             pages.shared_dirty,
             pages.private_clean,
             pages.private_dirty,
+            pages.anonymous,
             pages.anon_huge,
         ] = sizes;
         Ok(mapping)

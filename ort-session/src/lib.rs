@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod builder;
+mod cache;
 mod check;
 mod control;
 mod error;
@@ -32,15 +33,18 @@ mod memory;
 mod nearest;
 mod optimized;
 mod outputs;
+mod packed;
 mod packs;
 mod plan;
 mod profile;
+mod resolved;
 mod run;
 mod save;
 mod session;
 mod threads;
 
 pub use crate::builder::SessionBuilder;
+pub use crate::cache::{Cache, CacheEntry, Keep, Pruned};
 pub use crate::error::{InputError, SaveError, SessionError};
 pub use crate::inputs::{InputValue, RunInputs};
 pub use crate::inspect::{
@@ -48,12 +52,12 @@ pub use crate::inspect::{
 };
 pub use crate::memory::{CopyReason, Held, MemoryReport, ModelUsage, Objects, Planned, Usage};
 pub use crate::nearest::nearest;
-pub use crate::optimized::{OperatorChange, Optimized};
+pub use crate::optimized::{OperatorChange, Optimized, Pack};
 pub use crate::outputs::Outputs;
 pub use crate::plan::PlanError;
 pub use crate::profile::StepTime;
 pub use crate::run::RunError;
-pub use crate::session::{Metadata, Session, ValueDescription};
+pub use crate::session::{CacheUse, Metadata, Session, ValueDescription};
 
 pub use ort_ep::ExecutionProvider;
 pub use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice, Roof};

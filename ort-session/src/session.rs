@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ort_ep::{ExecutionProvider, Packed};
+use ort_ep::ExecutionProvider;
 use ort_graph::{Facts, ModelInfo, Type, ValueId};
 use ort_loader::ModelBytes;
 use ort_optimizer::Report;
@@ -14,6 +14,7 @@ use crate::check::checked;
 use crate::inputs::RunInputs;
 use crate::memory::{MemoryReport, Origins};
 use crate::outputs::Outputs;
+use crate::packs::PackedConstant;
 use crate::plan::{Args, Plan};
 use crate::profile::{StepTime, StepTimes};
 use crate::run::{Observer, Run, RunError};
@@ -23,13 +24,12 @@ use crate::threads::{Pool, ScopedThreads, scoped};
 #[derive(Debug)]
 pub struct Session {
     pub(crate) plan: Plan,
-    pub(crate) providers: Vec<Arc<dyn ExecutionProvider>>,
+    pub(crate) providers: Arc<[Arc<dyn ExecutionProvider>]>,
     pub(crate) pool: Pool,
     pub(crate) bytes: ModelBytes,
     pub(crate) origins: Origins,
     pub(crate) metadata: Metadata,
-    /// The packed constants, each with the name of its packing.
-    pub(crate) packs: Vec<(&'static str, Packed)>,
+    pub(crate) packs: Vec<PackedConstant>,
     pub(crate) output_names: Arc<[String]>,
 }
 
@@ -45,6 +45,23 @@ pub struct Metadata {
     pub optimized: Report,
     /// How long it took from the path to the session.
     pub load_time: Duration,
+    /// What the cache folder was good for.
+    pub cache: CacheUse,
+}
+
+/// What a cache folder was good for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CacheUse {
+    /// There was none to use.
+    #[default]
+    Unused,
+    /// It had the packed file.
+    Found,
+    /// It did not, and has it now.
+    Made,
+    /// It could not be used; a warning says why.
+    Failed,
 }
 
 /// An input or output of a model.

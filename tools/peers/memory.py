@@ -12,15 +12,18 @@ HOLD = Path(__file__).resolve().parent / "hold.py"
 READY = "SESSION_READY"
 MIB = 1024 * 1024
 SAMPLE_S = 0.0005
-FIELDS = {"Rss": "rss", "Pss": "pss", "Private_Clean": "clean", "Private_Dirty": "private"}
+FIELDS = {"Rss": "rss", "Pss": "pss", "Anonymous": "private"}
+ALONE = ("Private_Clean", "Private_Dirty")
 
 
 def look(pid: int) -> dict[str, float]:
-    """In MiB: all that is resident (rss), its proportional share (pss), what only this process maps
-    and has written to (private), and what it only maps alone (clean)."""
+    """In MiB: all that is resident (rss), its proportional share (pss), what no file backs (private),
+    and what nobody else maps at this moment (alone)."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
     sizes = {key: rest.split() for key, _, rest in (line.partition(":") for line in lines)}
-    return {name: int(sizes[key][0]) / 1024 for key, name in FIELDS.items()}
+    mib = {key: int(size[0]) / 1024 for key, size in sizes.items() if size[1:] == ["kB"]}
+    alone = sum(mib[key] for key in ALONE)
+    return {"alone": alone, **{name: mib[key] for key, name in FIELDS.items()}}
 
 
 def anonymous(pid: int) -> float:
@@ -82,7 +85,7 @@ def ours(cli: str, variant: str, threads: int, cases: list[Path]) -> list[str]:
 def stages(command: list[str]) -> list[dict]:
     """The stages that our `mem` tells of, in MiB, by the names that `look` has for sizes."""
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    names = {"resident": "rss", "pss": "pss", "private_dirty": "private"}
+    names = {"resident": "rss", "pss": "pss", "anonymous": "private"}
     told = []
     for stage in json.loads(done.stdout)["stages"]:
         sizes = {name: stage[key] / MIB for key, name in names.items()}

@@ -59,7 +59,7 @@ fn json_has_these_keys_in_every_stage() {
 }
 
 fn assert_stage(stage: &Json) {
-    let pages = ["huge", "private", "private_dirty", "pss", "resident", "shared", "virtual"];
+    let pages = ["anonymous", "huge", "private", "pss", "resident", "shared", "virtual"];
     let more =
         ["mappings", "model_files", "peak_resident", "purposes", "sessions", "stage", "threads"];
     let mut expected: Vec<&str> = pages.into_iter().chain(more).collect();
@@ -100,10 +100,11 @@ fn assert_session(session: &Json) {
         "packed_mapped",
         "weights_copied",
         "weights_mapped",
+        "weights_withheld",
     ];
     assert_eq!(keys(session), expected);
     assert_eq!(keys(&session["activations_planned"]), ["bytes", "largest", "signatures"]);
-    assert_eq!(keys(&session["model"]), ["kind", "structure", "weights", "whole"]);
+    assert_eq!(keys(&session["model"]), ["kind", "packed", "structure", "weights", "whole"]);
     assert_eq!(keys(&session["objects"]), ["graph", "plan"]);
     assert_eq!(keys(&session["weights_copied"]), ["computed", "not_aligned", "strings"]);
     let held = ["count", "largest", "private", "resident", "shared", "virtual"];
@@ -186,10 +187,10 @@ fn processes_that_hold_one_model_are_told_one_by_one_and_together() {
     assert_ne!(processes[0]["process"], processes[1]["process"]);
     let expected = [
         "activations",
+        "anonymous",
         "huge",
         "model_files",
         "private",
-        "private_dirty",
         "private_without_activations",
         "pss",
         "resident",

@@ -25,7 +25,7 @@ fn a_mapping_has_addresses_a_name_and_sizes() {
     assert_eq!((pages.virtual_bytes, pages.resident, pages.pss), (12 << 10, 8 << 10, 8 << 10));
     assert_eq!((pages.shared(), pages.private(), pages.anon_huge), (16 << 10, 16 << 10, 8 << 10));
     let sum: Pages = [pages, pages].into_iter().sum();
-    assert_eq!((sum.virtual_bytes, sum.private_dirty), (24 << 10, 16 << 10));
+    assert_eq!((sum.virtual_bytes, sum.anonymous), (24 << 10, 16 << 10));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn what_is_no_list_of_mappings_is_an_error() {
         (whole.replace("Rss:  4 kB", "Rss:  -4 kB"), "smaps: line 3 is of no mapping"),
         (whole.replace("Rss:", "Rss"), "smaps: line 3 is of no mapping"),
         (whole.replace("Pss:", "Other:"), "smaps: no number, or no size in kB, under Pss"),
-        (format!("{whole}\n\n"), "smaps: line 12 is of no mapping"),
+        (format!("{whole}\n\n"), "smaps: line 13 is of no mapping"),
     ] {
         assert_eq!(parsed(&text).unwrap_err().to_string(), message, "{text}");
     }

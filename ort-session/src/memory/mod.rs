@@ -29,9 +29,11 @@ pub struct MemoryReport {
     pub weights_mapped: Held,
     /// Constants in memory of their own, by reason; each reason once.
     pub weights_copied: Vec<(CopyReason, Held)>,
-    /// Constants as kernels want them, where a file has them in that form.
+    /// How many constants have no elements any more: all kernels that read them have them packed.
+    pub weights_withheld: usize,
+    /// Constants as kernels want them, as slices of the model's bytes: the file has them in that form.
     pub packed_mapped: Held,
-    /// Constants as kernels want them, packed when the session was made.
+    /// Constants as kernels want them, in memory of this session.
     pub packed_heap: Held,
     /// What each signature of input shapes seen so far needs for a run.
     pub activations_planned: Planned,
@@ -52,6 +54,8 @@ pub struct ModelUsage {
     pub whole: Usage,
     /// The elements of the file's initializers, whether the session still reads them or not.
     pub weights: Usage,
+    /// The packed forms of constants that the file holds.
+    pub packed: Usage,
     /// Everything else: tables, names, attributes.
     pub structure: Usage,
 }
@@ -122,11 +126,12 @@ impl MemoryReport {
         let bytes = &session.bytes;
         let mut weights_mapped = meter.nothing();
         let mut copied = CopyReason::ALL.map(|reason| (reason, meter.nothing()));
-        let mut planned = Planned::default();
+        let (mut withheld, mut planned) = (0, Planned::default());
         let mut held = meter.nothing();
         let mut objects = Objects::default();
         session.plan.visit(&mut |plan| {
             for (name, tensor) in constants(&plan.graph) {
+                withheld += usize::from(tensor.is_withheld());
                 let to = match copy_reason(name, tensor, &session.origins) {
                     None => &mut weights_mapped,
                     Some(reason) => &mut copied[reason as usize].1,
@@ -140,15 +145,16 @@ impl MemoryReport {
             objects.add(plan);
         });
         let mut packed = [meter.nothing(), meter.nothing()];
-        for (recipe, constant) in &session.packs {
-            let is_mapped = is_slice_of_a_mapping(constant.bytes(), bytes);
-            meter.add(&mut packed[usize::from(!is_mapped)], recipe, constant.bytes());
+        for pack in &session.packs {
+            let to = &mut packed[usize::from(!pack.is_of_file)];
+            meter.add(to, &pack.label, pack.packed.bytes());
         }
         let [packed_mapped, packed_heap] = packed;
         Self {
             model: ModelUsage::of(bytes, &session.origins, &mut meter),
             weights_mapped,
             weights_copied: copied.into(),
+            weights_withheld: withheld,
             packed_mapped,
             packed_heap,
             activations_planned: planned,
@@ -183,16 +189,15 @@ fn copy_reason(name: &str, tensor: &Tensor, origins: &Origins) -> Option<CopyRea
     }
 }
 
-fn is_slice_of_a_mapping(part: &[u8], model: &ModelBytes) -> bool {
-    model.kind() == Kind::Mapped && model.range_of(part).is_some()
-}
-
 impl ModelUsage {
     fn of(bytes: &ModelBytes, origins: &Origins, meter: &mut Meter) -> Self {
         let whole = meter.usage(bytes.as_slice());
-        let weights = origins.weights().map(|range| &bytes.as_slice()[range]);
-        let weights = weights.fold(meter.nothing().usage, |sum, part| sum + meter.usage(part));
-        Self { kind: bytes.kind(), whole, weights, structure: whole - weights }
+        let [weights, packed] = [&origins.weights, &origins.packed].map(|ranges| {
+            let parts = ranges.iter().map(|range| &bytes.as_slice()[range.clone()]);
+            parts.fold(meter.nothing().usage, |sum, part| sum + meter.usage(part))
+        });
+        let structure = whole - weights - packed;
+        Self { kind: bytes.kind(), whole, weights, packed, structure }
     }
 }
 

@@ -9,10 +9,14 @@ use ort_tensor::{DType, Tensor};
 
 use crate::inspect::visit;
 
-/// Where a file holds the elements of its initializers, and which of them had to be copied.
+/// Where a file holds the elements of its initializers and what is packed of them, as ranges of its
+/// bytes, and which had to be copied.
 #[derive(Debug, Default)]
 pub(crate) struct Origins {
-    weights: Vec<Range<usize>>,
+    /// The elements of initializers.
+    pub(super) weights: Vec<Range<usize>>,
+    /// Packed forms of initializers.
+    pub(super) packed: Vec<Range<usize>>,
     not_aligned: HashSet<Box<str>>,
 }
 
@@ -30,16 +34,15 @@ impl Origins {
 
     fn add(&mut self, tensor: ort_format::Tensor<'_>, bytes: &ModelBytes) {
         let Some(raw) = tensor.raw_data().filter(|raw| !raw.is_empty()) else { return };
+        if tensor.packed_form().is_some() {
+            self.packed.extend(bytes.range_of(raw));
+            return;
+        }
         self.weights.extend(bytes.range_of(raw));
         let dtype = DType::from_onnx(i32::from(tensor.data_type()));
         if dtype.is_some_and(|dtype| !Tensor::may_borrow(dtype, raw)) {
             self.not_aligned.insert(tensor.name().into());
         }
-    }
-
-    /// Where the elements are, as ranges of the model's bytes.
-    pub(crate) fn weights(&self) -> impl Iterator<Item = Range<usize>> {
-        self.weights.iter().cloned()
     }
 
     /// Whether the file holds an initializer of this name where its type may not lie.

@@ -10,6 +10,7 @@ mod compile;
 mod layout;
 mod liveness;
 mod shapes;
+mod unread;
 
 use std::sync::{Arc, RwLock};
 
@@ -23,6 +24,7 @@ pub use self::compile::PlanError;
 pub(crate) use self::layout::{Layout, Place, State, StepLayout};
 use self::shapes::Signature;
 pub(crate) use self::shapes::{Args, fact_of};
+pub(crate) use self::unread::Withheld;
 use crate::control::ScanSpec;
 
 /// How many signatures of input shapes a plan remembers; the oldest goes first.
@@ -120,6 +122,23 @@ impl Plan {
     /// Calls `held` with each block that is kept for runs to come, those of plans below left out.
     pub(crate) fn visit_held(&self, held: &mut dyn FnMut(&[u8])) {
         self.layouts().iter().for_each(|layout| layout.visit_held(held));
+    }
+
+    /// The same, to edit.
+    pub(crate) fn visit_mut(&mut self, visit: &mut dyn FnMut(&mut Plan)) {
+        visit(self);
+        for step in &mut self.steps {
+            match &mut step.action {
+                Action::Run { .. } => {}
+                Action::If { then_branch, else_branch } => {
+                    then_branch.plan.visit_mut(visit);
+                    else_branch.plan.visit_mut(visit);
+                }
+                Action::Loop { body }
+                | Action::Scan { body, .. }
+                | Action::SequenceMap { body } => body.plan.visit_mut(visit),
+            }
+        }
     }
 
     /// The layouts that are ready now.

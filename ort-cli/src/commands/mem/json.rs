@@ -48,7 +48,7 @@ pub(super) fn of_pages(pages: Pages) -> Json {
         "pss": pages.pss,
         "shared": pages.shared(),
         "private": pages.private(),
-        "private_dirty": pages.private_dirty,
+        "anonymous": pages.anonymous,
         "huge": pages.anon_huge,
     })
 }
@@ -65,10 +65,12 @@ fn of_report(report: &MemoryReport) -> Json {
             "kind": kind(report.model.kind),
             "whole": of_usage(report.model.whole),
             "weights": of_usage(report.model.weights),
+            "packed": of_usage(report.model.packed),
             "structure": of_usage(report.model.structure),
         },
         "weights_mapped": of_held(&report.weights_mapped),
         "weights_copied": copied,
+        "weights_withheld": report.weights_withheld,
         "packed_mapped": of_held(&report.packed_mapped),
         "packed_heap": of_held(&report.packed_heap),
         "activations_planned": {

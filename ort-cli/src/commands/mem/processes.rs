@@ -43,14 +43,12 @@ pub(super) fn show(arguments: &Arguments, n: u32) -> Result<(), Failure> {
         .map_err(|source| Failure::Process { path: PathBuf::from("ort-cli"), source })?;
     let started: Result<Vec<Held>, Failure> = (0..n).map(|_| Held::start(&program)).collect();
     let mut processes = started?;
-    let told: Result<Vec<u64>, Failure> =
+    let told: Result<Vec<Told>, Failure> =
         processes.iter_mut().map(Held::wait_until_ready).collect();
-    let models: Vec<PathBuf> =
-        arguments.models.iter().filter_map(|path| path.canonicalize().ok()).collect();
     let rows: Result<Vec<Row>, Failure> = processes
         .iter()
         .zip(told?)
-        .map(|(process, activations)| look(process.child.id(), &models, activations))
+        .map(|(process, told)| look(process.child.id(), &told))
         .collect();
     let rows = rows?;
     processes.into_iter().try_for_each(Held::end)?;
@@ -61,17 +59,33 @@ pub(super) fn show(arguments: &Arguments, n: u32) -> Result<(), Failure> {
 }
 
 /// What a process tells before it is ready, for [`Held::wait_until_ready`].
-pub(super) fn told(sizes: &Sizes) -> Json {
-    json!({ "activations": sizes.activations })
+pub(super) fn told(sizes: &Sizes, files: &[PathBuf]) -> Json {
+    json!({ "activations": sizes.activations, "files": files })
 }
 
-fn look(id: u32, models: &[PathBuf], activations: u64) -> Result<Row, Failure> {
+/// What a process told.
+#[derive(Debug, Default)]
+struct Told {
+    activations: u64,
+    files: Vec<PathBuf>,
+}
+
+impl Told {
+    fn read(text: &str) -> Self {
+        let json: Json = serde_json::from_str(text).unwrap_or_default();
+        let files = json["files"].as_array().into_iter().flatten();
+        let files = files.filter_map(|file| Some(file.as_str()?.into())).collect();
+        Self { activations: json["activations"].as_u64().unwrap_or(0), files }
+    }
+}
+
+fn look(id: u32, told: &Told) -> Result<Row, Failure> {
     let mappings = Process::Id(id).mappings()?.ok_or(Failure::NotTold)?;
     let is_reserved = |kind| kind == MappingKind::Reserved;
     let total = mappings.iter().filter(|it| !is_reserved(it.kind)).map(|it| it.pages).sum();
-    let of_models = mappings.iter().filter(|mapping| models.contains(&mapping.name));
+    let of_models = mappings.iter().filter(|mapping| told.files.contains(&mapping.name));
     let model_files = of_models.map(|mapping| mapping.pages).sum();
-    Ok(Row { id, total, model_files, activations })
+    Ok(Row { id, total, model_files, activations: told.activations })
 }
 
 /// A process that holds the models. It ends when this is dropped, at the latest.
@@ -96,8 +110,8 @@ impl Held {
     }
 
     /// What it has told when its sessions are ready.
-    fn wait_until_ready(&mut self) -> Result<u64, Failure> {
-        let mut activations = 0;
+    fn wait_until_ready(&mut self) -> Result<Told, Failure> {
+        let mut told = Told::default();
         loop {
             let mut text = String::new();
             let n_read = self.output.read_line(&mut text);
@@ -105,11 +119,9 @@ impl Held {
                 return Err(self.ended());
             }
             if text.trim_end() == READY {
-                return Ok(activations);
+                return Ok(told);
             }
-            let told: Option<Json> = serde_json::from_str(&text).ok();
-            let told = told.and_then(|told| told["activations"].as_u64());
-            activations = told.unwrap_or(activations);
+            told = Told::read(&text);
         }
     }
 

@@ -66,14 +66,13 @@ pub(super) type Loaded = Vec<(Session, Inputs)>;
 
 impl Timeline {
     pub(super) fn measure(arguments: &Arguments) -> Result<Self, Failure> {
-        let paths: Vec<PathBuf> =
-            arguments.models.iter().filter_map(|path| path.canonicalize().ok()).collect();
         // What measuring itself needs is there before the first stage.
-        Stage::measure(&paths, &[])?;
-        let before = Stage::measure(&paths, &[])?;
+        Stage::measure(&[], &[])?;
+        let before = Stage::measure(&[], &[])?;
         let n_threads = before.process.n_threads;
 
         let loaded = load(arguments)?;
+        let paths = files(&loaded);
         let each = || arguments.models.iter().zip(&loaded);
         let headlines = each()
             .map(|(path, (session, _))| headline(path, session, &arguments.session))
@@ -119,6 +118,12 @@ pub(super) fn load(arguments: &Arguments) -> Result<Loaded, Failure> {
         Ok((session, inputs))
     });
     models.collect()
+}
+
+/// The files that the sessions' bytes are of: the models', or what a cache has of them.
+pub(super) fn files(loaded: &Loaded) -> Vec<PathBuf> {
+    let paths = loaded.iter().filter_map(|(session, _)| session.bytes().path());
+    paths.filter_map(|path| path.canonicalize().ok()).collect()
 }
 
 /// Runs each model so many times.

@@ -76,6 +76,7 @@ fn session(report: &MemoryReport) -> String {
     };
     row("model", None, report.model.whole, "");
     row("  its weights", None, report.model.weights, "");
+    row("  its packed forms", None, report.model.packed, "");
     row("  its structure", None, report.model.structure, "");
     for (name, held) in kinds(report) {
         if held.count > 0 {
@@ -91,9 +92,13 @@ fn session(report: &MemoryReport) -> String {
     ]
     .map(number::bytes);
     let signatures = number::plural(report.activations_planned.signatures, "signature");
+    let withheld = match report.weights_withheld {
+        0 => String::new(),
+        n => format!("\n  packed everywhere, and no longer needed as the file has them: {}", number::plural(n, "weight")),
+    };
     format!(
         "{table}\n  activations planned {planned} for {signatures}, at most {most} for one\n  \
-         objects, at least: graph {graph}, plan and kernels {plan}"
+         objects, at least: graph {graph}, plan and kernels {plan}{withheld}"
     )
 }
 
