@@ -29,7 +29,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, inspect, mem, optimize, run, test};
+use crate::commands::{bench, cache, inspect, mem, optimize, run, test};
 use crate::failure::Failure;
 
 /// Runs ONNX Runtime's `.ort` models.
@@ -48,6 +48,7 @@ enum Command {
     Bench(bench::Arguments),
     Mem(mem::Arguments),
     Optimize(optimize::Arguments),
+    Cache(cache::Arguments),
 }
 
 /// Runs the program with the arguments of the process.
@@ -59,6 +60,7 @@ pub fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Mem(arguments) => mem::run(&arguments),
         Command::Optimize(arguments) => optimize::run(&arguments),
+        Command::Cache(arguments) => cache::run(&arguments),
     };
     match done {
         Ok(code) => code,

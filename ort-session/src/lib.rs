@@ -52,7 +52,7 @@ pub use crate::inspect::{
 };
 pub use crate::memory::{CopyReason, Held, MemoryReport, ModelUsage, Objects, Planned, Usage};
 pub use crate::nearest::nearest;
-pub use crate::optimized::{OperatorChange, Optimized, Pack};
+pub use crate::optimized::{OperatorChange, Optimized, Pack, PackedSize};
 pub use crate::outputs::Outputs;
 pub use crate::plan::PlanError;
 pub use crate::profile::StepTime;

@@ -94,7 +94,10 @@ fn session(report: &MemoryReport) -> String {
     let signatures = number::plural(report.activations_planned.signatures, "signature");
     let withheld = match report.weights_withheld {
         0 => String::new(),
-        n => format!("\n  packed everywhere, and no longer needed as the file has them: {}", number::plural(n, "weight")),
+        n => format!(
+            "\n  packed everywhere, and no longer needed as the file has them: {}",
+            number::plural(n, "weight")
+        ),
     };
     format!(
         "{table}\n  activations planned {planned} for {signatures}, at most {most} for one\n  \
