@@ -8,6 +8,7 @@ Every figure is from a process of its own, and is the median over the rounds. `p
 file backs; of several processes, what each maps alone. For a single process, sizes are above what it held before the
 first load: for a peer, Python with the runtime imported and the inputs read. The peak is the most
 that was seen by asking every half a millisecond, until the first run was over.
+`ours-cached` is a start that finds the packed file of one before it in a cache folder.
 
 `--update FILE` writes the section `<!-- measured: SECTION -->` of a document, by default memory.
 CASE is a folder as `make_models.py` writes it; without any, four models, which are also those that
@@ -19,6 +20,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+import tempfile
 import threading
 from contextlib import ExitStack
 from pathlib import Path
@@ -32,6 +34,8 @@ from peers.report import number
 
 ROOT = environment.TOOLS.parent
 CASES = ("real/ppocrv4_det", "real/ddddocr_common", "built/resnet50", "built/minilm")
+CACHED = "ours-cached"
+OURS = ("ours", CACHED)
 DROPPED_MIB = 2
 PRIVATE_MIB = 5
 PEAK_RATIO = 0.7
@@ -41,16 +45,24 @@ def above(stage: dict, base: dict) -> dict[str, float]:
     return {key: stage[key] - base[key] for key in ("rss", "pss", "private")}
 
 
-def our_life(args, cases: list[Path]) -> dict:
+def our_life(args, name: str, cases: list[Path]) -> dict:
     """What is above the base when all are loaded, have run, are dropped, and dropped once more."""
-    command = memory.ours(args.cli, args.variant, args.threads, cases)
-    told = memory.stages([*command, "--runs", str(args.runs)])
+    told = memory.stages([*our_command(args, name, cases), "--runs", str(args.runs)])
     base, loaded, ran, dropped = (told[i] for i in (0, 1, 3, 4))
     life = {"base": base, "loaded": above(loaded, base), "ran": above(ran, base)}
     life["dropped"] = above(dropped, base)
     life["again"] = above(told[7], base)
     life["code"] = dropped["purposes"]["program"] - base["purposes"]["program"]
     return life
+
+
+def our_command(args, name: str, cases: list[Path]) -> list[str]:
+    command = memory.ours(args.cli, args.variant, args.threads, cases)
+    return [*command, *flags(args, name)]
+
+
+def flags(args, name: str) -> list[str]:
+    return ["--cache-dir", args.cache] if name == CACHED else []
 
 
 def peer_life(args, runtime: str, cases: list[Path]) -> dict:
@@ -63,10 +75,10 @@ def peer_life(args, runtime: str, cases: list[Path]) -> dict:
         return life
 
 
-def our_peak(args, case: Path) -> float:
+def our_peak(args, name: str, case: Path) -> float:
     model = case / f"model.{args.variant}.ort"
     command = [args.cli, "bench", str(model), "--inputs", str(case / "test_data_set_0")]
-    command += ["--threads", str(args.threads), "--seconds", "0", "--hold"]
+    command += ["--threads", str(args.threads), "--seconds", "0", "--hold", *flags(args, name)]
     with memory.Held(command) as held:
         return watched(held, [memory.READY])
 
@@ -95,11 +107,11 @@ def watched(held: memory.Held, stages: list[str]) -> float:
     return held.peak
 
 
-def our_processes(args, case: Path) -> dict[str, float]:
+def our_processes(args, name: str, case: Path) -> dict[str, float]:
     """Sums over the processes, all of each counted."""
-    command = memory.ours(args.cli, args.variant, args.threads, [case])
-    told = memory.processes([*command, "--runs", str(args.runs), "--processes", str(args.processes)])
-    return told
+    command = our_command(args, name, [case])
+    command += ["--runs", str(args.runs), "--processes", str(args.processes)]
+    return memory.processes(command)
 
 
 def peer_processes(args, runtime: str, case: Path) -> dict[str, float]:
@@ -135,7 +147,7 @@ def median(records: list[dict]) -> dict:
 
 def rounds(args, what) -> dict:
     """The median of what each runtime gives, in turns; None for one that does not run."""
-    found: dict[str, list[dict]] = {name: [] for name in ("ours", *args.peers)}
+    found: dict[str, list[dict]] = {name: [] for name in (*OURS, *args.peers)}
     for _ in range(args.rounds):
         for name in list(found):
             try:
@@ -152,19 +164,19 @@ def measure(args) -> dict:
         print(f"measuring {case.name}", file=sys.stderr, flush=True)
 
         def life(name: str, case=case) -> dict:
-            if name == "ours":
-                return our_life(args, [case]) | {"peak": our_peak(args, case)}
+            if name in OURS:
+                return our_life(args, name, [case]) | {"peak": our_peak(args, name, case)}
             return peer_life(args, name, [case]) | {"peak": peer_peak(args, name, case)}
 
         def several(name: str, case=case) -> dict:
-            ours = name == "ours"
-            return our_processes(args, case) if ours else peer_processes(args, name, case)
+            what = our_processes if name in OURS else peer_processes
+            return what(args, name, case)
 
         single[case.name] = rounds(args, life)
         processes[case.name] = rounds(args, several)
 
     def together(name: str) -> dict:
-        return our_life(args, args.cases) if name == "ours" else peer_life(args, name, args.cases)
+        return (our_life if name in OURS else peer_life)(args, name, args.cases)
 
     print("measuring all together", file=sys.stderr, flush=True)
     return {"single": single, "processes": processes, "together": rounds(args, together)}
@@ -221,8 +233,8 @@ def verdicts(args, measured: dict) -> str:
     text = f"RSS after {n} sessions were loaded, run and dropped, above the base, in MiB: {said}"
     text += f" (promised: +{DROPPED_MIB}; without the program's own code: {beyond:+.1f})."
     for name, sums in measured["processes"].items():
-        own = sums["ours"]["without_activations"] / args.processes
-        text += f" {name}: {own:.1f} MiB private a process without activations"
+        own = sums[CACHED]["without_activations"] / args.processes
+        text += f" {name}, cached: {own:.1f} MiB private a process without activations"
         text += f" (promised: {PRIVATE_MIB})."
     peaks = []
     for name, of in measured["single"].items():
@@ -258,8 +270,11 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     args = arguments()
     where = machine.describe(args.cli, ["onnxruntime", "openvino"])
-    measured = measure(args)
-    runtimes = ["ours", *args.peers]
+    with tempfile.TemporaryDirectory() as args.cache:
+        for case in args.cases:
+            memory.stages(our_command(args, CACHED, [case]))
+        measured = measure(args)
+    runtimes = [*OURS, *args.peers]
     tables = [
         single_table(measured, runtimes),
         process_table(measured, runtimes, args.processes),
