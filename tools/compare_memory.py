@@ -96,7 +96,7 @@ def watched(held: memory.Held, stages: list[str]) -> float:
 
     def wait() -> None:
         for stage in stages:
-            held.wait(stage)
+            held.note(held.wait(stage)["private"])
             if stage != stages[-1]:
                 held.go_on()
 

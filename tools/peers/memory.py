@@ -64,10 +64,13 @@ class Held:
     def go_on(self) -> None:
         print(flush=True, file=self.process.stdin)
 
+    def note(self, mib: float) -> None:
+        self.peak = max(self.peak, mib)
+
     def watch(self, thread) -> None:
         """Notes the most anonymous memory, as often as it can be asked, while the thread lasts."""
         while thread.is_alive():
-            self.peak = max(self.peak, anonymous(self.process.pid))
+            self.note(anonymous(self.process.pid))
             time.sleep(SAMPLE_S)
 
 
