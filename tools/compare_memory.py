@@ -10,7 +10,8 @@ first load: for a peer, Python with the runtime imported and the inputs read. Th
 that was seen by asking every half a millisecond, until the first run was over.
 `ours-cached` is a start that finds the packed file of one before it in a cache folder.
 
-`--update FILE` writes the section `<!-- measured: SECTION -->` of a document, by default memory.
+`--update FILE` writes the section `<!-- measured: SECTION -->` of a document, by default memory, and
+what `ort-cli mem` says of one model as the section `SECTION-example`.
 CASE is a folder as `make_models.py` writes it; without any, four models, which are also those that
 are loaded together.
 """
@@ -19,8 +20,10 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 from contextlib import ExitStack
 from pathlib import Path
@@ -34,6 +37,7 @@ from peers.report import number
 
 ROOT = environment.TOOLS.parent
 CASES = ("real/ppocrv4_det", "real/ddddocr_common", "built/resnet50", "built/minilm")
+EXAMPLE = "real/ddddocr_common"
 CACHED = "ours-cached"
 OURS = ("ours", CACHED)
 DROPPED_MIB = 2
@@ -131,6 +135,18 @@ def peer_processes(args, runtime: str, case: Path) -> dict[str, float]:
             for process in held if stage != "ran" else []:
                 process.go_on()
     return {key: sums[2][key] - sums[0][key] for key in sums[0]}
+
+
+def example(args) -> str:
+    """What our `mem` says of one model."""
+    words = ["mem", f"model.{args.variant}.ort", "--inputs", "test_data_set_0", "--threads", "1"]
+    cli = str(Path(args.cli).resolve())
+    done = subprocess.run(
+        [cli, *words], check=True, capture_output=True, text=True, cwd=args.example
+    )
+    said = "\n".join(textwrap.fill(line, 120) if line[:1].strip() else line.rstrip()
+                     for line in done.stdout.splitlines())  # fmt: skip
+    return f"```text\n$ cd {args.example.name}; ort-cli {' '.join(words)}\n{said}\n```"
 
 
 def median(records: list[dict]) -> dict:
@@ -258,12 +274,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--peers", default="ort-onnx,ort-default,openvino", help="peers/measure.py")
     parser.add_argument("--update", type=Path, metavar="FILE", help="a document to write to")
     parser.add_argument("--section", default="memory", help="its name there")
+    parser.add_argument("--example", type=Path, metavar="CASE", help="told in full")
     args = parser.parse_args()
     args.peers = [name for name in args.peers.split(",") if name]
     args.cases = args.cases or [environment.TARGET / "models" / case for case in CASES]
+    args.example = args.example or environment.TARGET / "models" / EXAMPLE
     if not all(case.is_dir() for case in args.cases):
         parser.error("no models: make them with tools/make_models.py")
-    report.check(args.update, [args.section])
+    report.check(args.update, [args.section, f"{args.section}-example"])
     return args
 
 
@@ -285,6 +303,7 @@ def main() -> None:
     if args.update:
         section = report.section(where, *map(report.as_markdown, tables), said)
         report.update(args.update, args.section, section)
+        report.update(args.update, f"{args.section}-example", example(args))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 //! What people ask, answered in words: what of the model is resident, what is private, what came
 //! back, and what what stayed is.
 
-use ort_session::{MappingKind, MemoryReport};
+use ort_session::{Kind, MappingKind, MemoryReport};
 
 use super::parts::{self, PARTS, Sizes};
 use super::stages::{AFTER_DROP, AFTER_RUNS, AFTER_SECOND_DROP, BEFORE_LOAD, Stage, Timeline};
@@ -31,19 +31,29 @@ fn model(timeline: &Timeline) -> String {
     };
     let whole = number::bytes(timeline.model_bytes);
     let (weights, structure) = (of(|it| it.model.weights), of(|it| it.model.structure));
+    let packed = of(|it| it.model.packed);
     let text = format!(
-        "Model: {} of {whole} are resident ({weights} of weights, {structure} of structure).",
+        "Model: {} of {whole} are resident ({weights} of weights, {packed} of packed forms, \
+         {structure} of structure).",
         size(resident),
     );
-    if stage.model_files.resident == 0 {
+    if stage.reports.iter().all(|report| report.model.kind == Kind::Heap) {
         return format!("{text} The file was read into private memory.");
     }
+    let given_back = match stage.reports.iter().map(|report| report.weights_withheld).sum() {
+        0 => String::new(),
+        n => format!(
+            " {} nobody reads any more, as all kernels have them packed: their pages were given \
+             back, if they ever came.",
+            number::plural(n, "weight"),
+        ),
+    };
     let (shared, private) = (stage.model_files.shared(), stage.model_files.private());
     format!(
-        "{text} It is mapped: a page arrives when it is first touched, with some around it, so a \
-         weight that was read, or packed from, is there, and others are not. {} are shared with \
-         other processes now, {} are mapped by this one alone; either way they are the system's \
-         copy of the file, which it takes back when memory is short.",
+        "{text} It is mapped: a page arrives when it is first touched, with some around it.\
+         {given_back} {} are shared with other processes now, {} are mapped by this one alone; \
+         either way they are the system's copy of the file, which it takes back when memory is \
+         short.",
         size(shared),
         size(private),
     )
