@@ -40,7 +40,8 @@ impl Resolved {
     ) -> Result<Optimized, SessionError> {
         let file = ort_format::open(bytes.as_slice(), &self.limits).map_err(Box::new)?;
         let seal = Seal::of(file);
-        let is_packed = self.is_packed(bytes.as_slice(), seal)?;
+        self.check_sum(bytes.as_slice(), seal)?;
+        let is_packed = seal.is_some_and(|seal| self.packed_for.as_deref() == Some(seal.packed_for));
         let origins = Origins::of(file.model().graph(), &bytes);
         let registry = ort_ops::registry();
         let model = import(file, bytes.bytes(), &registry, self.import_limits).map_err(Box::new)?;
@@ -68,18 +69,12 @@ impl Resolved {
         })
     }
 
-    /// Whether the file's constants are packed for these settings.
-    fn is_packed(&self, bytes: &[u8], seal: Option<Seal<'_>>) -> Result<bool, SessionError> {
-        let Some(seal) = seal.filter(|seal| self.packed_for.as_deref() == Some(seal.packed_for))
-        else {
-            return Ok(false);
-        };
+    /// That a packed file is what was written.
+    fn check_sum(&self, bytes: &[u8], seal: Option<Seal<'_>>) -> Result<(), SessionError> {
+        let Some(seal) = seal.filter(|_| self.checks_sums) else { return Ok(()) };
         let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
         let _in_run = self.pool.run();
-        match !self.checks_sums || seal.is_whole(bytes, &threads) {
-            true => Ok(true),
-            false => Err(SessionError::Damaged),
-        }
+        if seal.is_whole(bytes, &threads) { Ok(()) } else { Err(SessionError::Damaged) }
     }
 
     /// Drops packed forms, which are not for these settings; what to tell the user, if there are any.

@@ -3,11 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its own functions too")]
 
 mod bytes;
+mod cache;
 mod concurrency;
 mod inputs;
 mod memory;
 mod model;
 mod optimize;
+mod packed;
 mod profile;
 mod providers;
 mod sequence_map;
