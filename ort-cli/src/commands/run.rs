@@ -95,9 +95,9 @@ fn to_text(arguments: &Arguments, session: &Session, outputs: &Outputs, first: D
         headline(&arguments.model, session, &arguments.session),
         number::time(session.metadata().load_time),
         number::time(first),
-        number::bytes(memory.weights_mapped.usage.virtual_bytes),
+        number::bytes(memory.weights_mapped.n_bytes()),
         number::bytes(memory.copied_bytes()),
-        number::bytes(memory.packed_bytes()),
+        number::bytes(memory.packed_heap.n_bytes()),
         number::bytes(memory.activations_planned.n_bytes),
     )
 }
@@ -118,9 +118,9 @@ fn to_json(arguments: &Arguments, session: &Session, outputs: &Outputs, first: D
         "first_ms": number::millis(first),
         "outputs": outputs.collect::<Vec<_>>(),
         "memory": {
-            "weights_mapped": memory.weights_mapped.usage.virtual_bytes,
+            "weights_mapped": memory.weights_mapped.n_bytes(),
             "weights_copied": memory.copied_bytes(),
-            "packed": memory.packed_bytes(),
+            "packed": memory.packed_heap.n_bytes(),
             "activations": memory.activations_planned.n_bytes,
         },
     })

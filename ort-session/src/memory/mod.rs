@@ -165,12 +165,14 @@ impl MemoryReport {
 
     /// Constants in memory of their own, in bytes.
     pub fn copied_bytes(&self) -> usize {
-        self.weights_copied.iter().map(|(_, held)| held.usage.virtual_bytes).sum()
+        self.weights_copied.iter().map(|(_, held)| held.n_bytes()).sum()
     }
+}
 
-    /// Packed constants, mapped or not, in bytes.
-    pub const fn packed_bytes(&self) -> usize {
-        self.packed_mapped.usage.virtual_bytes + self.packed_heap.usage.virtual_bytes
+impl Held {
+    /// How many bytes all pieces have, in memory or not.
+    pub const fn n_bytes(&self) -> usize {
+        self.usage.virtual_bytes
     }
 }
 

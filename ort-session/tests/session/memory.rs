@@ -65,7 +65,7 @@ fn a_weight_that_is_aligned_is_mapped_and_one_that_is_not_is_copied_for_that_rea
     let shifted = ModelBytes::from_owner(Shifted::new(&doubles()));
     let report = builder().commit(shifted).unwrap().memory();
     let held = copied(&report, CopyReason::NotAligned);
-    assert_eq!((held.count, held.usage.virtual_bytes), (1, 24));
+    assert_eq!((held.count, held.n_bytes()), (1, 24));
     assert_eq!(held.largest, [("d".to_owned(), 24)]);
     assert_eq!((report.weights_mapped.count, report.copied_bytes()), (0, 24));
     assert_eq!(report.model.kind, Kind::Owner);
@@ -77,7 +77,7 @@ fn a_weight_that_was_folded_is_computed_and_those_it_came_from_are_no_more() {
     let session = Session::builder().commit(ModelBytes::from_vec(folded())).unwrap();
     let report = session.memory();
     let held = copied(&report, CopyReason::Computed);
-    assert_eq!((held.count, held.usage.virtual_bytes), (1, 12));
+    assert_eq!((held.count, held.n_bytes()), (1, 12));
     assert_eq!(report.weights_mapped.count, 0);
     // The file still has both.
     assert_eq!(report.model.weights.virtual_bytes, 24);
@@ -92,7 +92,7 @@ fn strings_are_copied_for_that_reason() {
     let report = session.commit(ModelBytes::from_vec(strings())).unwrap().memory();
     let held = copied(&report, CopyReason::Strings);
     assert_eq!(held.count, 1);
-    assert_eq!(held.usage.virtual_bytes, 2 * size_of::<String>() + "onethree".len());
+    assert_eq!(held.n_bytes(), 2 * size_of::<String>() + "onethree".len());
     assert_adds_up(&report);
 }
 
@@ -110,8 +110,7 @@ fn what_is_packed_is_counted_once_for_all_nodes_that_use_it() {
         .bytes();
     let report = Session::builder().commit(ModelBytes::from_vec(model)).unwrap().memory();
     assert_eq!((report.packed_heap.count, report.packed_mapped.count), (1, 0), "{report:?}");
-    assert!(report.packed_heap.usage.virtual_bytes >= 64 * 64 * 4);
-    assert_eq!(report.packed_bytes(), report.packed_heap.usage.virtual_bytes);
+    assert!(report.packed_heap.n_bytes() >= 64 * 64 * 4);
     // Both kernels read the packed form, and nobody the elements.
     assert_eq!((report.weights_mapped.count, report.weights_withheld), (0, 1));
     assert_adds_up(&report);
@@ -135,7 +134,7 @@ fn activations_are_planned_by_the_first_run_and_held_after_it() {
     let planned = after.activations_planned;
     // The sum, over which the gate is written: 24 bytes in a line, and 12,000 in 188.
     assert_eq!((planned.signatures, planned.n_bytes, planned.largest), (2, 12_096, 12_032));
-    assert!(after.activations_held.usage.virtual_bytes >= planned.largest, "{after:?}");
+    assert!(after.activations_held.n_bytes() >= planned.largest, "{after:?}");
     assert!(after.objects.plan > before.objects.plan && before.objects.graph > 0);
     assert_adds_up(&after);
     if let Some(residency) = after.weights_mapped.usage.residency {
