@@ -250,7 +250,7 @@ def verdicts(args, measured: dict) -> str:
     text += f" (promised: +{DROPPED_MIB}; without the program's own code: {beyond:+.1f})."
     for name, sums in measured["processes"].items():
         own = sums[CACHED]["without_activations"] / args.processes
-        text += f" {name}, cached: {own:.1f} MiB private a process without activations"
+        text += f" {name}, cached: {own:.1f} MiB private a process without activations and inputs"
         text += f" (promised: {PRIVATE_MIB})."
     peaks = []
     for name, of in measured["single"].items():

@@ -79,7 +79,8 @@ fn assert_stage(stage: &Json) {
     ];
     assert_eq!(keys(&stage["mappings"]), kinds);
     assert_eq!(keys(&stage["mappings"]["heap"]), pages);
-    let purposes = ["activations", "copied", "model", "other_files", "packed", "program", "rest"];
+    let purposes =
+        ["activations", "copied", "inputs", "model", "other_files", "packed", "program", "rest"];
     assert_eq!(keys(&stage["purposes"]), purposes);
     let sum = |json: &Json| -> u64 {
         let of = |it: &Json| it.as_u64().or_else(|| it["resident"].as_u64()).unwrap();
@@ -189,6 +190,7 @@ fn processes_that_hold_one_model_are_told_one_by_one_and_together() {
         "activations",
         "anonymous",
         "huge",
+        "inputs",
         "model_files",
         "private",
         "private_without_activations",

@@ -83,7 +83,7 @@ fn held(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let loaded = stages::load(arguments)?;
     stages::run(arguments, &loaded, arguments.runs)?;
     let reports: Vec<_> = loaded.iter().map(|(session, _)| session.memory()).collect();
-    line(processes::told(&Sizes::of_reports(&reports), &stages::files(&loaded)))?;
+    line(processes::told(&Sizes::of_reports(&reports), &loaded))?;
     hold::until_input_ends()?;
     Ok(ExitCode::SUCCESS)
 }

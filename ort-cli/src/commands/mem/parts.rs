@@ -20,18 +20,21 @@ pub(super) enum Part {
     Packed,
     /// Blocks of runs that are over.
     Activations,
-    /// Small objects, inputs, stacks, and what the allocator keeps.
+    /// What the models run on.
+    Inputs,
+    /// Small objects, stacks, and what the allocator keeps.
     Rest,
 }
 
 /// All parts, from the bottom of the picture to its top, each with its word.
-pub(super) const PARTS: [(Part, &str); 7] = [
+pub(super) const PARTS: [(Part, &str); 8] = [
     (Part::Program, "program"),
     (Part::Model, "model"),
     (Part::OtherFiles, "other files"),
     (Part::Copied, "copied"),
     (Part::Packed, "packed"),
     (Part::Activations, "activations"),
+    (Part::Inputs, "inputs"),
     (Part::Rest, "rest"),
 ];
 
@@ -81,7 +84,9 @@ pub(super) fn of(stage: &Stage) -> [u64; PARTS.len()] {
     let other_files = files.saturating_sub(model);
     let anonymous = stage.total().resident.saturating_sub(program + files);
     let told = sizes.model_read + sizes.copied + sizes.packed + sizes.activations;
-    let rest = anonymous.saturating_sub(told);
+    let inputs = stage.inputs.min(anonymous.saturating_sub(told));
+    let rest = anonymous.saturating_sub(told + inputs);
     let model = model + sizes.model_read;
-    [program, model, other_files, sizes.copied, sizes.packed, sizes.activations, rest]
+    let Sizes { copied, packed, activations, .. } = sizes;
+    [program, model, other_files, copied, packed, activations, inputs, rest]
 }

@@ -19,7 +19,7 @@ const BAR_SHARE: f64 = 0.62;
 
 /// One for each part: what is shared and cheap is cool, what is private is warm.
 const COLOURS: [&str; PARTS.len()] =
-    ["#9aa7b1", "#4e79a7", "#a0cbe8", "#edc948", "#f28e2b", "#e15759", "#b07aa1"];
+    ["#9aa7b1", "#4e79a7", "#a0cbe8", "#edc948", "#f28e2b", "#e15759", "#ff9da7", "#b07aa1"];
 
 /// The picture.
 pub(super) fn draw(timeline: &Timeline) -> String {

@@ -9,6 +9,7 @@ use serde_json::{Value as Json, json};
 
 use super::json::of_pages;
 use super::parts::Sizes;
+use super::stages::{self, Loaded};
 use super::tables::size;
 use super::{Arguments, headline};
 use crate::failure::Failure;
@@ -25,12 +26,14 @@ struct Row {
     model_files: Pages,
     /// Blocks that runs compute in, resident.
     activations: u64,
+    /// What the models run on.
+    inputs: u64,
 }
 
 impl Row {
-    /// What the process has for itself beyond activations.
+    /// What the process has for itself beyond activations and inputs.
     const fn private_without_activations(&self) -> u64 {
-        self.total.private().saturating_sub(self.activations)
+        self.total.private().saturating_sub(self.activations + self.inputs)
     }
 }
 
@@ -59,14 +62,16 @@ pub(super) fn show(arguments: &Arguments, n: u32) -> Result<(), Failure> {
 }
 
 /// What a process tells before it is ready, for [`Held::wait_until_ready`].
-pub(super) fn told(sizes: &Sizes, files: &[PathBuf]) -> Json {
-    json!({ "activations": sizes.activations, "files": files })
+pub(super) fn told(sizes: &Sizes, loaded: &Loaded) -> Json {
+    let (inputs, files) = (stages::inputs(loaded), stages::files(loaded));
+    json!({ "activations": sizes.activations, "inputs": inputs, "files": files })
 }
 
 /// What a process told.
 #[derive(Debug, Default)]
 struct Told {
     activations: u64,
+    inputs: u64,
     files: Vec<PathBuf>,
 }
 
@@ -75,7 +80,8 @@ impl Told {
         let json: Json = serde_json::from_str(text).unwrap_or_default();
         let files = json["files"].as_array().into_iter().flatten();
         let files = files.filter_map(|file| Some(file.as_str()?.into())).collect();
-        Self { activations: json["activations"].as_u64().unwrap_or(0), files }
+        let size = |key: &str| json[key].as_u64().unwrap_or(0);
+        Self { activations: size("activations"), inputs: size("inputs"), files }
     }
 }
 
@@ -85,7 +91,8 @@ fn look(id: u32, told: &Told) -> Result<Row, Failure> {
     let total = mappings.iter().filter(|it| !is_reserved(it.kind)).map(|it| it.pages).sum();
     let of_models = mappings.iter().filter(|mapping| told.files.contains(&mapping.name));
     let model_files = of_models.map(|mapping| mapping.pages).sum();
-    Ok(Row { id, total, model_files, activations: told.activations })
+    let (activations, inputs) = (told.activations, told.inputs);
+    Ok(Row { id, total, model_files, activations, inputs })
 }
 
 /// A process that holds the models. It ends when this is dropped, at the latest.
@@ -162,24 +169,27 @@ fn sum(rows: &[Row]) -> Row {
         total: sum.total + row.total,
         model_files: sum.model_files + row.model_files,
         activations: sum.activations + row.activations,
+        inputs: sum.inputs + row.inputs,
     })
 }
 
 fn to_text(headline: &str, rows: &[Row]) -> String {
     let right = |name| (name, Flush::Right);
     let [rss, pss, shared, private] = ["RSS", "PSS", "shared", "private"].map(right);
-    let [activations, rest] = ["of it activations", "and the rest"].map(right);
+    let [activations, inputs] = ["of it activations", "inputs"].map(right);
+    let rest = right("and the rest");
     let model = right("model's PSS");
     let process = ("process", Flush::Left);
-    let mut table = Table::new([process, rss, pss, shared, private, activations, rest, model]);
+    let mut table =
+        Table::new([process, rss, pss, shared, private, activations, inputs, rest, model]);
     let named = rows.iter().map(|row| (row.id.to_string(), *row));
     for (name, row) in named.chain([("all".to_owned(), sum(rows))]) {
         let pages = row.total;
         let sizes = [pages.resident, pages.pss, pages.shared(), pages.private(), row.activations];
         let [rss, pss, shared, private, activations] = sizes.map(size);
-        let rest = size(row.private_without_activations());
+        let (inputs, rest) = (size(row.inputs), size(row.private_without_activations()));
         let model = size(row.model_files.pss);
-        table.row([name, rss, pss, shared, private, activations, rest, model]);
+        table.row([name, rss, pss, shared, private, activations, inputs, rest, model]);
     }
     let n = number::count(rows.len());
     format!("{headline} · {n} processes\n\n{table}")
@@ -190,6 +200,7 @@ fn to_json(arguments: &Arguments, rows: &[Row]) -> Json {
         let mut json = of_pages(row.total);
         json["model_files"] = of_pages(row.model_files);
         json["activations"] = json!(row.activations);
+        json["inputs"] = json!(row.inputs);
         json["private_without_activations"] = json!(row.private_without_activations());
         json
     };

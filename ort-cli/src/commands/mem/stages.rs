@@ -35,6 +35,8 @@ pub(super) struct Stage {
     pub(super) model_files: Pages,
     /// What each session says; none before they are loaded and after they are dropped.
     pub(super) reports: Vec<MemoryReport>,
+    /// What they run on, in bytes.
+    pub(super) inputs: u64,
 }
 
 /// How many stages there are.
@@ -136,6 +138,12 @@ pub(super) fn run(arguments: &Arguments, loaded: &Loaded, n_runs: u32) -> Result
     Ok(())
 }
 
+/// What the sessions run on, in bytes.
+pub(super) fn inputs(loaded: &[(Session, Inputs)]) -> u64 {
+    let n_bytes: usize = loaded.iter().map(|(_, inputs)| inputs.n_bytes()).sum();
+    n_bytes.try_into().unwrap_or(u64::MAX)
+}
+
 fn wait_for_threads(n_threads: u64) -> Result<(), Failure> {
     for _ in 0..MAX_WAITS {
         if process_memory()?.is_none_or(|memory| memory.n_threads <= n_threads) {
@@ -158,7 +166,7 @@ impl Stage {
         let of_models = mappings.iter().filter(|mapping| models.contains(&mapping.name));
         let model_files = of_models.map(|mapping| mapping.pages).sum();
         let reports = loaded.iter().map(|(session, _)| session.memory()).collect();
-        Ok(Self { process, kinds, model_files, reports })
+        Ok(Self { process, kinds, model_files, reports, inputs: inputs(loaded) })
     }
 
     /// All mappings together.
