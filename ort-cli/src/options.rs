@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ort_session::{
     CpuOptions, CpuProvider, Denormals, IsaChoice, Level, Load, Optimized, Roof, Session,
-    SessionBuilder,
+    SessionBuilder, SessionError,
 };
 
 use crate::config::Setting;
@@ -103,9 +103,13 @@ pub(crate) struct InputOptions {
 impl SessionOptions {
     /// A session of the model at `path`.
     pub(crate) fn open(&self, path: &Path) -> Result<Session, Failure> {
-        let session = self.builder().commit_from_file(path);
-        let session = session.map_err(|source| Failure::model(path, source))?;
-        warn(path, &session.metadata().warnings);
+        self.session(path).map_err(|source| Failure::model(path, source))
+    }
+
+    /// The same, with what may be wrong in its own words.
+    pub(crate) fn session(&self, path: &Path) -> Result<Session, SessionError> {
+        let session = self.builder().commit_from_file(path)?;
+        warn(path, &session.metadata().packing_warnings);
         Ok(session)
     }
 
@@ -121,7 +125,7 @@ impl SessionOptions {
         };
         let optimized = builder.optimize_from_file(path);
         let optimized = optimized.map_err(|source| Failure::model(path, source))?;
-        warn(path, optimized.warnings());
+        warn(path, optimized.packing_warnings());
         Ok(optimized)
     }
 
@@ -146,7 +150,7 @@ impl SessionOptions {
     }
 
     /// A session's settings.
-    pub(crate) fn builder(&self) -> SessionBuilder {
+    fn builder(&self) -> SessionBuilder {
         let chosen = self.chosen();
         let builder = Session::builder()
             .load(chosen.load.unwrap_or_default())

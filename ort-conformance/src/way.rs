@@ -36,7 +36,10 @@ impl Way {
         Way::new("reference", true, Level::Disable, IsaChoice::Generic, 1),
         Way::new("cpu", false, Level::Disable, IsaChoice::Best, 1),
         Way::new("cpu all", false, Level::All, IsaChoice::Best, 1),
-        Way { is_packed: true, ..Way::new("cpu all packed", false, Level::All, IsaChoice::Best, 1) },
+        Way {
+            is_packed: true,
+            ..Way::new("cpu all packed", false, Level::All, IsaChoice::Best, 1)
+        },
         Way::new("cpu all 2 threads", false, Level::All, IsaChoice::Best, 2),
         Way::new("cpu all avx512", false, Level::All, IsaChoice::Avx512, 1),
         Way::new("cpu all avx2", false, Level::All, IsaChoice::Avx2, 1),

@@ -75,7 +75,12 @@ impl Packs {
                 (Bytes::from_owner(buf), false)
             }
         };
-        Some(PackedConstant { constant: ConstantId::of(tensor), label, packed: Packed::new(bytes), is_of_file })
+        Some(PackedConstant {
+            constant: ConstantId::of(tensor),
+            label,
+            packed: Packed::new(bytes),
+            is_of_file,
+        })
     }
 }
 

@@ -41,15 +41,17 @@ impl Resolved {
         let file = ort_format::open(bytes.as_slice(), &self.limits).map_err(Box::new)?;
         let seal = Seal::of(file);
         self.check_sum(bytes.as_slice(), seal)?;
-        let is_packed = seal.is_some_and(|seal| self.packed_for.as_deref() == Some(seal.packed_for));
+        let is_packed =
+            seal.is_some_and(|seal| self.packed_for.as_deref() == Some(seal.packed_for));
         let origins = Origins::of(file.model().graph(), &bytes);
         let registry = ort_ops::registry();
         let model = import(file, bytes.bytes(), &registry, self.import_limits).map_err(Box::new)?;
-        let mut warnings: Vec<_> = model.warnings.iter().map(ImportWarning::to_string).collect();
+        let warnings = model.warnings.iter().map(ImportWarning::to_string).collect();
+        let mut packing_warnings = Vec::new();
         let (mut graph, mut report) = (model.graph, Report::default());
         let before = OperatorCounts::of(&graph);
         if !is_packed {
-            warnings.extend(self.without_forms(&mut graph, seal)?);
+            packing_warnings.extend(self.without_forms(&mut graph, seal)?);
             let options = Options { opset: model.info.opset(""), ..self.options.clone() };
             let eval = FoldWith(&self.providers);
             let optimized = ort_optimizer::optimize(graph, &registry, &options, &eval);
@@ -61,6 +63,7 @@ impl Resolved {
             is_packed,
             model: model.info,
             warnings,
+            packing_warnings,
             report,
             before,
             settings: self.clone(),

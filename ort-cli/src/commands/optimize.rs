@@ -48,7 +48,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let start = Instant::now();
     let optimized = arguments.session.optimize(model, arguments.stop_after)?;
     let time = start.elapsed();
-    let size = output.map(|output| save(&optimized, arguments.pack, [model, output])).transpose()?;
+    let size =
+        output.map(|output| save(&optimized, arguments.pack, [model, output])).transpose()?;
     let operators = optimized.operators();
     let view = View { arguments, optimized: &optimized, operators, time, size };
     if arguments.json {

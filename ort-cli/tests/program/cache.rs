@@ -105,13 +105,33 @@ fn a_start_after_one_that_was_killed_works() {
         killed.wait().unwrap();
         let next = session(Session::builder().threads(1).cache_dir(&cache));
         assert_eq!(results(&next), expected, "round {round}");
-        assert!(next.metadata().warnings.is_empty(), "round {round}");
+        assert!(next.metadata().packing_warnings.is_empty(), "round {round}");
         n_unfinished += usize::from(next.metadata().cache == CacheUse::Made);
         let names = fs::read_dir(&cache).unwrap().flatten().map(|file| file.file_name());
         let leftovers = names.filter(|name| name.to_string_lossy().starts_with('.')).count();
         assert!(leftovers == 0 || next.metadata().cache == CacheUse::Found, "round {round}");
     }
     assert!((1..200).contains(&n_unfinished), "{n_unfinished} were killed before they were done");
+}
+
+/// A limit on the size of files ends a write as a full disk does.
+#[cfg(unix)]
+#[test]
+fn a_disk_that_is_full_costs_a_warning() {
+    let root = tempfile::tempdir().unwrap();
+    let case = folder("ppocr_cls");
+    let program = env!("CARGO_BIN_EXE_ort-cli");
+    let script = "trap '' XFSZ; ulimit -f 100; exec \"$0\" test \"$1\" --cache-dir \"$2\"";
+    let mut shell = Command::new("sh");
+    let output = shell.args(["-c", script, program, &case]).arg(root.path()).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}");
+    assert!(stderr.starts_with("warning: ") && stderr.lines().count() == 1, "{stderr}");
+    assert!(stderr.contains("cannot be written: "), "{stderr}");
+    let is_packed = |name: &str| name.ends_with(".packed.ort") || name.starts_with('.');
+    let files = fs::read_dir(root.path()).unwrap().flatten();
+    let left: Vec<_> = files.map(|file| file.file_name().into_string().unwrap()).collect();
+    assert!(!left.iter().any(|name| is_packed(name)), "{left:?}");
 }
 
 #[test]

@@ -84,7 +84,8 @@ impl Cache {
     /// # Errors
     /// If the folder cannot be read, or a file not removed.
     pub fn prune(&self, keep: Keep) -> io::Result<Pruned> {
-        let mut pruned = Pruned { n_leftovers: remove_leftovers(&self.folder), ..Pruned::default() };
+        let mut pruned =
+            Pruned { n_leftovers: remove_leftovers(&self.folder), ..Pruned::default() };
         let (now, mut kept) = (SystemTime::now(), 0);
         for entry in self.entries()? {
             let age = now.duration_since(entry.last_used).unwrap_or_default();

@@ -73,7 +73,7 @@ pub(crate) fn session(
             session.metadata.load_time = start.elapsed();
             session.metadata.cache = CacheUse::Made;
             warn(&warnings);
-            session.metadata.warnings.extend(warnings);
+            session.metadata.packing_warnings.extend(warnings);
             Ok(session)
         }
         Err(why) => {
@@ -87,7 +87,7 @@ fn uncached(optimized: Optimized, warnings: Vec<String>) -> Result<Session, Sess
     let mut session = optimized.commit()?;
     session.metadata.cache = CacheUse::Failed;
     warn(&warnings);
-    session.metadata.warnings.extend(warnings);
+    session.metadata.packing_warnings.extend(warnings);
     Ok(session)
 }
 
@@ -104,16 +104,14 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// The SHA-256 of the model, and its bytes if they had to be read.
-    fn identify(
-        &self,
-        source: &Source<'_>,
-    ) -> Result<(String, Option<ModelBytes>), SessionError> {
+    fn identify(&self, source: &Source<'_>) -> Result<(String, Option<ModelBytes>), SessionError> {
         let path = match source {
             Source::Bytes(bytes) => return Ok((sha256(bytes.as_slice()), Some(bytes.clone()))),
             Source::File(path) => *path,
         };
         let name = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let seen = Seen::at(self.folder.join(format!("{}.seen", short(&[&name.to_string_lossy()]))));
+        let seen =
+            Seen::at(self.folder.join(format!("{}.seen", short(&[&name.to_string_lossy()]))));
         let before = State::of(path);
         if let Some(of) = before.as_ref().and_then(|state| seen.recall(state)) {
             return Ok((of, None));
@@ -136,7 +134,8 @@ impl Search<'_> {
         };
         let state = before.filter(|state| State::of(path).as_ref() == Some(state));
         let seen = Seen::of(path);
-        let is_known = state.as_ref().is_some_and(|state| seen.recall(state).as_deref() == Some(of));
+        let is_known =
+            state.as_ref().is_some_and(|state| seen.recall(state).as_deref() == Some(of));
         let checks_sums = self.settings.checks_sums && !is_known;
         let settings = Resolved { checks_sums, ..self.settings.clone() };
         let file = ort_format::open(bytes.as_slice(), &settings.limits).map_err(said)?;

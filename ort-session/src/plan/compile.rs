@@ -153,12 +153,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn run_step(
-        &self,
-        graph: &Graph,
-        claim: Claim,
-        provider: usize,
-    ) -> Result<Step, PlanError> {
+    fn run_step(&self, graph: &Graph, claim: Claim, provider: usize) -> Result<Step, PlanError> {
         let root = claim.root().unwrap_or(claim.nodes[0]);
         let node = graph.node(root);
         let label = || (node.label().to_owned(), node.op_type.clone());
@@ -189,12 +184,7 @@ impl Compiler<'_> {
         })
     }
 
-    fn control_step(
-        &self,
-        graph: &Graph,
-        id: NodeId,
-        control: Control,
-    ) -> Result<Step, PlanError> {
+    fn control_step(&self, graph: &Graph, id: NodeId, control: Control) -> Result<Step, PlanError> {
         let node = graph.node(id);
         let mut inputs: SmallVec<[Option<ValueId>; 4]> = node.inputs.clone();
         inputs.extend(node.captured.iter().copied().map(Some));

@@ -91,7 +91,7 @@ fn the_second_start_finds_what_the_first_made() {
     for used in [CacheUse::Made, CacheUse::Found, CacheUse::Found] {
         let session = place.session();
         assert_eq!(session.metadata().cache, used);
-        assert!(session.metadata().warnings.is_empty());
+        assert!(session.metadata().packing_warnings.is_empty());
         let memory = session.memory();
         assert_eq!((memory.packed_heap.n_bytes(), memory.copied_bytes()), (0, 0));
         assert!(memory.packed_mapped.n_bytes() >= N * N * 4);
@@ -187,7 +187,7 @@ fn damaged_files_are_made_anew() {
         assert_eq!(bits(&session), expected, "round {round}");
         if bytes != whole {
             assert_eq!(session.metadata().cache, CacheUse::Made, "round {round}");
-            let [warning] = &session.metadata().warnings[..] else { panic!("one warning") };
+            let [warning] = &session.metadata().packing_warnings[..] else { panic!("one warning") };
             assert!(warning.contains("it is made anew"), "{warning}");
         }
         assert!(fs::read(&entry).unwrap() == whole, "round {round}");
@@ -226,7 +226,7 @@ fn a_folder_that_cannot_be_costs_a_warning() {
     fs::write(&file, "in the way").unwrap();
     let session = Session::builder().cache_dir(&file).commit_from_file(&place.model).unwrap();
     assert_eq!(session.metadata().cache, CacheUse::Failed);
-    let warning = session.metadata().warnings.last().unwrap();
+    let warning = session.metadata().packing_warnings.last().unwrap();
     assert!(warning.contains("the model is used without it"), "{warning}");
     assert_eq!(bits(&session), expected(1.0));
     // A folder in the place of the packed file.
@@ -236,7 +236,7 @@ fn a_folder_that_cannot_be_costs_a_warning() {
     fs::create_dir(&entry).unwrap();
     let session = place.session();
     assert_eq!(session.metadata().cache, CacheUse::Failed);
-    assert_eq!(session.metadata().warnings.len(), 2);
+    assert_eq!(session.metadata().packing_warnings.len(), 2);
     assert_eq!(bits(&session), expected(1.0));
 }
 
@@ -336,6 +336,6 @@ fn a_provider_that_packs_for_one_process_goes_without() {
     let builder = place.builder().provider(Arc::new(Silent));
     let session = builder.commit_from_file(&place.model).unwrap();
     assert_eq!(session.metadata().cache, CacheUse::Failed);
-    assert_eq!(session.metadata().warnings.len(), 1);
+    assert_eq!(session.metadata().packing_warnings.len(), 1);
     assert_eq!(bits(&session), expected(1.0));
 }

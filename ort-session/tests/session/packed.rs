@@ -127,7 +127,7 @@ fn what_is_packed_for_another_is_packed_anew_or_refused() {
     let expected = results(&generic().commit(ModelBytes::from_vec(products())).unwrap());
     for other in others {
         let session = other.clone().commit(ModelBytes::from_vec(beside.clone())).unwrap();
-        let [warning] = &session.metadata().warnings[..] else { panic!("one warning") };
+        let [warning] = &session.metadata().packing_warnings[..] else { panic!("one warning") };
         assert!(warning.contains("packed weights are for `ort-session"), "{warning}");
         assert_close(&results(&session), &expected);
         let error = other.commit(ModelBytes::from_vec(replaced.clone())).unwrap_err();
