@@ -1,5 +1,6 @@
 //! What can go wrong between a path and its bytes. Every message names the file.
 
+use std::borrow::Cow;
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -74,17 +75,25 @@ pub enum MeasureError {
     /// The file the kernel tells it in cannot be read.
     #[error("{file}: cannot be read: {source}")]
     Unreadable {
-        /// A file below `/proc/self`.
-        file: &'static str,
+        /// A file below `/proc`.
+        file: Cow<'static, str>,
         /// The system's reason.
         source: io::Error,
     },
-    /// The file has no such line, or no size in it.
-    #[error("{file}: no size in kB under {field}")]
+    /// The file has no such line, or no number in it.
+    #[error("{file}: no number, or no size in kB, under {field}")]
     NoSize {
-        /// A file below `/proc/self`.
-        file: &'static str,
+        /// A file below `/proc`.
+        file: Cow<'static, str>,
         /// The line looked for.
         field: &'static str,
+    },
+    /// The file has a line that is none of a list of mappings.
+    #[error("{file}: line {line} is of no mapping")]
+    NoMapping {
+        /// A file below `/proc`.
+        file: Cow<'static, str>,
+        /// The line, from one on.
+        line: usize,
     },
 }

@@ -11,6 +11,7 @@ use ort_loader::ModelBytes;
 use ort_optimizer::Report;
 
 use crate::error::{SaveError, SessionError};
+use crate::memory::Origins;
 use crate::packed::{seal, texts};
 use crate::packs::{ConstantId, PackedConstant, Packs, forms};
 use crate::plan::{Compiler, Plan, PlanError, Withheld};
@@ -52,6 +53,7 @@ pub struct PackedSize {
 pub struct Optimized {
     pub(crate) graph: Graph,
     pub(crate) bytes: ModelBytes,
+    pub(crate) origins: Origins,
     /// Whether the file has the forms of constants that its kernels want.
     pub(crate) is_packed: bool,
     pub(crate) model: ModelInfo,
@@ -256,7 +258,8 @@ impl Optimized {
         let (mut plan, packs) = self.compiled(graph)?;
         plan.withhold(&plan.unread());
         give_back(&self.bytes, &plan, &packs);
-        let Self { bytes, model, warnings, packing_warnings, report, settings, time, .. } = self;
+        let Self { bytes, origins, model, warnings, packing_warnings, report, .. } = self;
+        let Self { settings, time, .. } = self;
         let names = plan.graph.outputs().iter().map(|&id| plan.graph.value(id).name.clone());
         let output_names = names.collect();
         let load_time = time + start.elapsed();
@@ -264,7 +267,7 @@ impl Optimized {
         let optimized = report;
         let metadata = Metadata { model, warnings, optimized, load_time, cache, packing_warnings };
         let Resolved { providers, pool, .. } = settings;
-        Ok(Session { plan, providers, pool, bytes, metadata, packs, output_names })
+        Ok(Session { plan, providers, pool, bytes, origins, metadata, packs, output_names })
     }
 }
 

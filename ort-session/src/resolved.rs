@@ -11,6 +11,7 @@ use ort_optimizer::{Options, Report};
 
 use crate::error::SessionError;
 use crate::fold::FoldWith;
+use crate::memory::Origins;
 use crate::optimized::{OperatorCounts, Optimized};
 use crate::packed::Seal;
 use crate::threads::{Pool, ScopedThreads};
@@ -42,6 +43,7 @@ impl Resolved {
         self.check_sum(bytes.as_slice(), seal)?;
         let is_packed =
             seal.is_some_and(|seal| self.packed_for.as_deref() == Some(seal.packed_for));
+        let origins = Origins::of(file.model().graph(), &bytes);
         let registry = ort_ops::registry();
         let model = import(file, bytes.bytes(), &registry, self.import_limits).map_err(Box::new)?;
         let warnings = model.warnings.iter().map(ImportWarning::to_string).collect();
@@ -58,6 +60,7 @@ impl Resolved {
         }
         Ok(Optimized {
             graph,
+            origins,
             is_packed,
             model: model.info,
             warnings,

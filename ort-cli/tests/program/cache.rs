@@ -143,6 +143,9 @@ fn a_session_that_waits_has_its_weights_in_the_cache() {
     };
     drop(session());
     let memory = session().memory();
-    assert_eq!((memory.packed, memory.weights_copied), (0, 0), "{memory:?}");
-    assert!(memory.packed_mapped + memory.weights_mapped > 1 << 20, "{memory:?}");
+    assert_eq!((memory.packed_heap.n_bytes(), memory.copied_bytes()), (0, 0), "{memory:?}");
+    assert!(
+        memory.packed_mapped.n_bytes() + memory.weights_mapped.n_bytes() > 1 << 20,
+        "{memory:?}"
+    );
 }
