@@ -15,6 +15,7 @@ use crate::error::SessionError;
 use crate::fold::FoldWith;
 use crate::nearest::nearest;
 use crate::optimized::{OperatorCounts, Optimized};
+use crate::run_memory::{Arena, DEFAULT_CAP, RunMemory};
 use crate::session::Session;
 use crate::threads::default_count;
 
@@ -28,6 +29,8 @@ pub struct SessionBuilder {
     providers: Vec<Arc<dyn ExecutionProvider>>,
     limits: Limits,
     import_limits: ImportLimits,
+    arena: Arena,
+    activations_cap: Option<usize>,
 }
 
 impl SessionBuilder {
@@ -111,6 +114,22 @@ impl SessionBuilder {
         self
     }
 
+    /// What becomes of the memory of a run when it is over; by default it stays as long as it is
+    /// needed.
+    #[must_use]
+    pub fn arena(mut self, arena: Arena) -> Self {
+        self.arena = arena;
+        self
+    }
+
+    /// How many bytes of run memory the session keeps between runs, at most; 1 GiB by default.
+    /// What a run takes beyond it goes back to the system as soon as that run is over.
+    #[must_use]
+    pub fn activations_cap(mut self, n_bytes: usize) -> Self {
+        self.activations_cap = Some(n_bytes);
+        self
+    }
+
     /// Adds a provider. Those added first are asked first, and the CPU provider comes last.
     #[must_use]
     pub fn provider(mut self, provider: Arc<dyn ExecutionProvider>) -> Self {
@@ -190,6 +209,7 @@ impl SessionBuilder {
             before,
             providers: self.providers,
             n_threads,
+            run_memory: RunMemory::new(self.arena, self.activations_cap.unwrap_or(DEFAULT_CAP)),
             time: start.elapsed(),
         })
     }

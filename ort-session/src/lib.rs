@@ -21,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod activations;
 mod builder;
 mod check;
 mod control;
@@ -36,10 +37,12 @@ mod packs;
 mod plan;
 mod profile;
 mod run;
+mod run_memory;
 mod save;
 mod session;
 mod threads;
 
+pub use crate::activations::{Activations, StepActivations};
 pub use crate::builder::SessionBuilder;
 pub use crate::error::{InputError, SaveError, SessionError};
 pub use crate::inputs::{InputValue, RunInputs};
@@ -53,6 +56,7 @@ pub use crate::outputs::Outputs;
 pub use crate::plan::PlanError;
 pub use crate::profile::StepTime;
 pub use crate::run::RunError;
+pub use crate::run_memory::Arena;
 pub use crate::session::{Metadata, Session, ValueDescription};
 
 pub use ort_ep::ExecutionProvider;

@@ -16,17 +16,16 @@ pub struct MemoryReport {
     pub weights_copied: usize,
     /// Constants as kernels want them.
     pub packed: usize,
-    /// The arenas of the signatures of input shapes seen so far, one each.
+    /// Memory of runs that are over, kept for runs to come.
     pub activations: usize,
 }
 
 impl MemoryReport {
-    pub(crate) fn of(plan: &Plan, packed: usize) -> Self {
-        let mut report = Self { packed, ..Self::default() };
+    pub(crate) fn of(plan: &Plan, packed: usize, activations: usize) -> Self {
+        let mut report = Self { packed, activations, ..Self::default() };
         let mut seen = HashSet::new();
         plan.visit(&mut |plan| {
             report.add_constants(&plan.graph, &mut seen);
-            report.activations += plan.layouts().iter().map(|l| l.arena_bytes).sum::<usize>();
         });
         report
     }

@@ -14,6 +14,7 @@ use ort_optimizer::Report;
 use crate::error::{SaveError, SessionError};
 use crate::packs::MemoryPacks;
 use crate::plan::Compiler;
+use crate::run_memory::RunMemory;
 use crate::save::write_whole;
 use crate::session::{Metadata, Session};
 use crate::threads::Pool;
@@ -46,6 +47,7 @@ pub struct Optimized {
     pub(crate) before: OperatorCounts,
     pub(crate) providers: Vec<Arc<dyn ExecutionProvider>>,
     pub(crate) n_threads: usize,
+    pub(crate) run_memory: RunMemory,
     /// How long it took from the path to here.
     pub(crate) time: Duration,
 }
@@ -129,6 +131,7 @@ impl Optimized {
     pub fn commit(self) -> Result<Session, SessionError> {
         let start = Instant::now();
         let Self { graph, bytes, model, warnings, report, providers, n_threads, time, .. } = self;
+        let run_memory = self.run_memory;
         let mut packs = MemoryPacks::default();
         let mut compiler = Compiler { providers: &providers, packs: &mut packs };
         let plan = compiler.compile(graph)?;
@@ -139,7 +142,16 @@ impl Optimized {
         let packed_bytes = packs.n_bytes();
         let load_time = time + start.elapsed();
         let metadata = Metadata { model, warnings, optimized: report, load_time };
-        Ok(Session { plan, providers, pool, bytes, metadata, packed_bytes, output_names })
+        Ok(Session {
+            plan,
+            providers,
+            pool,
+            bytes,
+            metadata,
+            packed_bytes,
+            run_memory,
+            output_names,
+        })
     }
 }
 

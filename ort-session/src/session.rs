@@ -17,6 +17,7 @@ use crate::outputs::Outputs;
 use crate::plan::{Args, Plan};
 use crate::profile::{StepTime, StepTimes};
 use crate::run::{Observer, Run, RunError};
+use crate::run_memory::RunMemory;
 use crate::threads::{Pool, ScopedThreads, scoped};
 
 /// A model that is ready to run. Any number of threads may run it at once.
@@ -28,6 +29,7 @@ pub struct Session {
     pub(crate) bytes: ModelBytes,
     pub(crate) metadata: Metadata,
     pub(crate) packed_bytes: usize,
+    pub(crate) run_memory: RunMemory,
     pub(crate) output_names: Arc<[String]>,
 }
 
@@ -94,9 +96,10 @@ impl Session {
         let args = Args { inputs: &inputs, captures: &[] };
         let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
         let _in_run = self.pool.run();
-        let run = Run { threads: &threads, observer };
+        let run = Run { threads: &threads, memory: &self.run_memory, observer };
         let mut result = None;
         scoped(&self.providers, &mut || result = Some(run.plan(&self.plan, &args)));
+        self.run_memory.after_run(&self.plan);
         let values: Vec<Value> = result.unwrap_or_else(|| Ok(Vec::new()))?;
         Ok(Outputs::new(self.output_names.clone(), values))
     }
@@ -132,7 +135,7 @@ impl Session {
 
     /// What the session's memory is for.
     pub fn memory(&self) -> MemoryReport {
-        MemoryReport::of(&self.plan, self.packed_bytes)
+        MemoryReport::of(&self.plan, self.packed_bytes, self.run_memory.kept())
     }
 
     /// How many threads a run uses, the caller included.

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod inspect;
 pub(crate) mod optimize;
+mod planned;
 pub(crate) mod run;
 pub(crate) mod test;
 

@@ -20,7 +20,8 @@ fn the_outputs_are_printed_with_times_and_memory() {
 fn json_has_these_keys() {
     let called = ort_cli(["run", &model("magika"), "--json"]);
     let json = called.json();
-    let expected = ["first_ms", "isa", "level", "load_ms", "memory", "model", "outputs", "threads"];
+    let expected =
+        ["first_ms", "isa", "level", "load_ms", "memory", "model", "outputs", "planned", "threads"];
     assert_eq!(keys(&json), expected);
     let expected = ["first", "max", "mean", "min", "name", "not_finite", "shape", "type"];
     assert_eq!(keys(&json["outputs"][0]), expected);

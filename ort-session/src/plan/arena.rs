@@ -47,6 +47,19 @@ pub(super) fn place(buffers: &[Buffer]) -> (Vec<Range<usize>>, usize) {
     (ranges, total.next_multiple_of(ALIGN))
 }
 
+/// For each step, how many bytes live then, each buffer rounded up to whole lines. No block can be
+/// smaller than the most of them.
+pub(super) fn live_bytes(buffers: &[Buffer], n_steps: usize) -> Vec<usize> {
+    let mut live = vec![0; n_steps];
+    for buffer in buffers {
+        let last = buffer.last.min(n_steps.saturating_sub(1));
+        for at in live.get_mut(buffer.first..=last).unwrap_or_default() {
+            *at += buffer.n_bytes.next_multiple_of(ALIGN);
+        }
+    }
+    live
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

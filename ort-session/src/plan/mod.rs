@@ -9,9 +9,9 @@ mod carve;
 mod compile;
 mod layout;
 mod liveness;
+mod pool;
 mod shapes;
-
-use std::sync::{Arc, RwLock};
+mod signatures;
 
 use ort_ep::Kernel;
 use ort_graph::{Graph, NodeId, ValueId};
@@ -20,13 +20,11 @@ use smallvec::SmallVec;
 pub(crate) use self::carve::{Carve, Piece, Pieces};
 pub(crate) use self::compile::Compiler;
 pub use self::compile::PlanError;
-pub(crate) use self::layout::{Layout, Place, State, StepLayout};
-use self::shapes::Signature;
+pub(crate) use self::layout::{Layout, Place, StepLayout};
+pub(crate) use self::pool::{Pool, State};
 pub(crate) use self::shapes::{Args, fact_of};
+use self::signatures::Layouts;
 use crate::control::ScanSpec;
-
-/// How many signatures of input shapes a plan remembers; the oldest goes first.
-const MAX_LAYOUTS: usize = 8;
 
 /// A graph that is ready to run.
 #[derive(Debug)]
@@ -35,7 +33,10 @@ pub(crate) struct Plan {
     /// The graph's nodes in topological order.
     pub(crate) order: Vec<NodeId>,
     pub(crate) steps: Vec<Step>,
-    layouts: RwLock<Vec<(Signature, Arc<Layout>)>>,
+    /// What is known of the signatures of input shapes that runs had of late.
+    layouts: Layouts,
+    /// Memory for runs, whatever their signature.
+    pub(crate) pool: Pool,
 }
 
 /// One step of a plan.
@@ -97,7 +98,7 @@ impl Step {
 
 impl Plan {
     pub(crate) const fn new(graph: Graph, order: Vec<NodeId>, steps: Vec<Step>) -> Self {
-        Self { graph, order, steps, layouts: RwLock::new(Vec::new()) }
+        Self { graph, order, steps, layouts: Layouts::new(), pool: Pool::new() }
     }
 
     /// Every plan below this one, this one included.
@@ -115,11 +116,5 @@ impl Plan {
                 | Action::SequenceMap { body } => body.plan.visit(visit),
             }
         }
-    }
-
-    /// The layouts that are ready now.
-    pub(crate) fn layouts(&self) -> Vec<Arc<Layout>> {
-        let layouts = self.layouts.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        layouts.iter().map(|(_, layout)| layout.clone()).collect()
     }
 }

@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ort_session::{Outputs, ProcessMemory, RunError, Session, process_memory};
+use ort_session::{Activations, Outputs, ProcessMemory, RunError, Session, process_memory};
 use serde_json::{Value as Json, json};
 
 use self::profile::Profile;
-use super::headline;
+use super::{headline, planned};
 use crate::failure::Failure;
 use crate::inputs::Inputs;
 use crate::number;
@@ -61,6 +61,7 @@ struct Measured {
     runs: Percentiles,
     /// At the median time; 0 if no operator tells its operations.
     gflops: f64,
+    planned: Activations,
     memory: Option<ProcessMemory>,
 }
 
@@ -73,7 +74,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let flops = session.flops(inputs.to_run()).map_err(failed)?;
     let median = runs.at(50.0).as_secs_f64().max(f64::MIN_POSITIVE);
     let gflops = number::rounded(number::float(flops) / median / 1e9);
-    let measured = Measured { first, runs, gflops, memory: process_memory()? };
+    let planned = session.activations(inputs.to_run()).map_err(failed)?;
+    let measured = Measured { first, runs, gflops, planned, memory: process_memory()? };
     let profile = match arguments.ops || arguments.nodes.is_some() {
         true => {
             let roof = arguments.session.roof(session.n_threads());
@@ -148,7 +150,8 @@ fn to_text(arguments: &Arguments, session: &Session, measured: &Measured) -> Str
         let peak = size(memory.peak_rss);
         format!("\n\n  memory  anonymous {anon} · file {file} · peak {peak}")
     });
-    format!("{headline}\n\n{table}{memory}")
+    let planned = planned::text(&measured.planned);
+    format!("{headline}\n\n{table}{memory}\n  plan    {planned}")
 }
 
 /// The keys are a contract.
@@ -175,6 +178,7 @@ fn to_json(
         "rss_anon_mib": memory(|memory| memory.rss_anon),
         "rss_file_mib": memory(|memory| memory.rss_file),
         "peak_rss_mib": memory(|memory| memory.peak_rss),
+        "planned": planned::json(&measured.planned),
         "level": arguments.session.level(),
         "isa": arguments.session.isa(),
     });
