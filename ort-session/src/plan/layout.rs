@@ -7,7 +7,7 @@ use ort_graph::{Fact, ValueId};
 use ort_tensor::{DType, Shape, Value};
 use smallvec::SmallVec;
 
-use super::arena::{self, Buffer};
+use super::arena::{self, Buffer, Placement};
 use super::liveness::{alias_of, last_reads};
 use super::shapes::Args;
 use super::{Action, Carve, Plan, PlanError, Step};
@@ -253,7 +253,9 @@ impl Builder<'_> {
     }
 
     fn finish(mut self) -> Layout {
-        let (ranges, arena_bytes) = arena::place(&self.buffers);
+        let live_bytes = arena::live_bytes(&self.buffers, self.plan.steps.len());
+        let bound = live_bytes.iter().copied().max().unwrap_or(0);
+        let Placement { ranges, n_bytes } = arena::place(&self.buffers, bound);
         for (place, root) in self.places.iter_mut().zip(&self.roots) {
             if let (Place::Arena { range, .. }, Some(root)) = (place, root) {
                 *range = ranges[*root].start..ranges[*root].start + range.len();
@@ -275,8 +277,7 @@ impl Builder<'_> {
         });
         let steps = steps.collect();
         let made = self.plan.graph.value_ids().filter(|&id| self.is_made(id)).collect();
-        let live_bytes = arena::live_bytes(&self.buffers, self.plan.steps.len());
-        Layout { steps, made, places: self.places, arena_bytes, live_bytes }
+        Layout { steps, made, places: self.places, arena_bytes: n_bytes, live_bytes }
     }
 
     fn is_made(&self, id: ValueId) -> bool {
