@@ -159,7 +159,7 @@ fn reordered(
     blocks: Blocks,
     reorder: fn(Blocks, &[f32], &mut [f32]),
 ) -> Result<Tensor, OpError> {
-    let mut to = Tensor::zeros(DType::F32, from.shape())?;
+    let mut to = Tensor::lasting_zeros(DType::F32, from.shape())?;
     if !to.is_empty() {
         reorder(blocks, from.as_slice::<f32>()?, to.view_mut().into_slice::<f32>()?);
     }

@@ -30,7 +30,7 @@ impl PackStore for MemoryPacks {
         // All constants live as long as the graph that is being compiled, so an address is a name.
         let address = constant.view().as_bytes().map_or(0, |bytes| bytes.as_ptr().addr());
         let packed = self.packed.entry((address, recipe.clone())).or_insert_with(|| {
-            let mut buf = AlignedBuf::zeroed(recipe.n_bytes);
+            let mut buf = AlignedBuf::lasting(recipe.n_bytes);
             pack(buf.as_mut());
             self.n_bytes += recipe.n_bytes;
             Packed::new(Bytes::from_owner(buf))

@@ -44,7 +44,7 @@ impl State {
         if self.arena.len() < n_bytes {
             // The old block goes before the new one comes: they are never there both.
             self.arena = AlignedBuf::zeroed(0);
-            self.arena = AlignedBuf::try_zeroed(n_bytes)?;
+            self.arena = AlignedBuf::try_lasting(n_bytes)?;
         }
         Some(())
     }
