@@ -54,6 +54,9 @@ pub(crate) enum Failure {
     /// A folder for results cannot be made.
     #[error("{}: cannot be made: {source}", path.display())]
     Folder { path: PathBuf, source: io::Error },
+    /// A cache folder cannot be read, or a file in it not removed.
+    #[error("{}: {source}", path.display())]
+    Cache { path: PathBuf, source: io::Error },
     /// The kernel does not say what the process holds.
     #[error(transparent)]
     Measure(#[from] ort_session::MeasureError),

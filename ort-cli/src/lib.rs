@@ -28,7 +28,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, inspect, optimize, run, test};
+use crate::commands::{bench, cache, inspect, optimize, run, test};
 use crate::failure::Failure;
 
 /// Runs ONNX Runtime's `.ort` models.
@@ -46,6 +46,7 @@ enum Command {
     Test(test::Arguments),
     Bench(bench::Arguments),
     Optimize(optimize::Arguments),
+    Cache(cache::Arguments),
 }
 
 /// Runs the program with the arguments of the process.
@@ -56,6 +57,7 @@ pub fn main() -> ExitCode {
         Command::Test(arguments) => test::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Optimize(arguments) => optimize::run(&arguments),
+        Command::Cache(arguments) => cache::run(&arguments),
     };
     match done {
         Ok(code) => code,

@@ -12,6 +12,7 @@ use ort_session::{
 use crate::config::Setting;
 use crate::failure::Failure;
 use crate::named::{NamedFile, NamedShape};
+use crate::print;
 
 /// More threads than this are a slip of the finger.
 pub(crate) const MAX_THREADS: usize = 1024;
@@ -42,7 +43,7 @@ const ISAS: Words<IsaChoice> = &[
     ("generic", IsaChoice::Generic),
 ];
 
-type Words<T> = &'static [(&'static str, T)];
+pub(crate) type Words<T> = &'static [(&'static str, T)];
 
 /// How a model becomes a session.
 #[derive(Args, Clone, Debug)]
@@ -75,6 +76,12 @@ pub(crate) struct SessionOptions {
     /// One of ONNX Runtime's session keys, or of ours, say ep.cpu.winograd=0; the options above win
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Session")]
     config: Vec<Setting>,
+    /// A folder that keeps what becomes of models, packed for this machine: the next start maps it
+    #[arg(long, value_name = "DIR", help_heading = "Session")]
+    cache_dir: Option<PathBuf>,
+    /// Do not check that a packed file is whole: a start does not read all of it then
+    #[arg(long, help_heading = "Session")]
+    skip_sums: bool,
     /// `--config` alone states this.
     #[arg(skip)]
     cpu_mem_arena: Option<bool>,
@@ -109,7 +116,10 @@ pub(crate) struct InputOptions {
 impl SessionOptions {
     /// A session of the model at `path`.
     pub(crate) fn open(&self, path: &Path) -> Result<Session, Failure> {
-        self.builder().commit_from_file(path).map_err(|source| Failure::model(path, source))
+        let session = self.builder().commit_from_file(path);
+        let session = session.map_err(|source| Failure::model(path, source))?;
+        warn(path, &session.metadata().warnings);
+        Ok(session)
     }
 
     /// The model at `path` after so many rewrites, or all.
@@ -122,7 +132,10 @@ impl SessionOptions {
             Some(n_rewrites) => self.builder().stop_after(n_rewrites),
             None => self.builder(),
         };
-        builder.optimize_from_file(path).map_err(|source| Failure::model(path, source))
+        let optimized = builder.optimize_from_file(path);
+        let optimized = optimized.map_err(|source| Failure::model(path, source))?;
+        warn(path, optimized.warnings());
+        Ok(optimized)
     }
 
     /// The word for the level.
@@ -162,6 +175,11 @@ impl SessionOptions {
             Some(n_channels) => builder.nchwc_block_size(n_channels),
             None => builder,
         };
+        let builder = match chosen.cache_dir {
+            Some(folder) => builder.cache_dir(folder),
+            None => builder,
+        };
+        let builder = builder.check_sums(!chosen.skip_sums);
         match chosen.threads {
             Some(n_threads) => builder.threads(n_threads),
             None => builder,
@@ -216,8 +234,12 @@ fn arena_of(cpu_mem_arena: Option<bool>, mem_pattern: Option<bool>) -> Option<Ar
     }
 }
 
+fn warn(path: &Path, warnings: &[String]) {
+    warnings.iter().for_each(|text| print::warning(&format!("{}: {text}", path.display())));
+}
+
 /// Reads one of these words; any other is an error that lists them.
-fn words<T: Copy + Send + Sync>(words: Words<T>) -> impl TypedValueParser<Value = T> {
+pub(crate) fn words<T: Copy + Send + Sync>(words: Words<T>) -> impl TypedValueParser<Value = T> {
     let parser = PossibleValuesParser::new(words.iter().map(|(word, _)| *word));
     parser.map(move |word| {
         let found = words.iter().find(|(known, _)| *known == word);

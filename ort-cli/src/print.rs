@@ -23,6 +23,12 @@ pub(crate) fn error(failure: &Failure) {
     eprintln!("error: {}", failure.to_string().replace(['\n', '\r'], " "));
 }
 
+/// Tells on standard error what is odd, and does not end the program.
+#[expect(clippy::print_stderr, reason = "a program talks to its user")]
+pub(crate) fn warning(text: &str) {
+    eprintln!("warning: {}", text.replace(['\n', '\r'], " "));
+}
+
 /// A text as one line of at most so many characters: what comes from a file may be long.
 pub(crate) fn one_line(text: &str, max: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();

@@ -23,8 +23,8 @@ const ROWS: usize = 40;
 #[derive(Debug)]
 pub(crate) struct Right {
     panels: Packed,
-    /// The sum of each column, flipped as the panels are.
-    sums: Vec<i32>,
+    /// The sum of each column, flipped as the panels are, an i32.
+    sums: Packed,
     /// The zero point of each column, flipped alike.
     zeros: Vec<i32>,
     pub(crate) k: usize,
@@ -35,7 +35,7 @@ impl Right {
     /// The constant at `input`, `[k, n]` or stored transposed, with the zero points at `zero_input`:
     /// absent, one, or one a column. `None` if they are no such constants.
     pub(crate) fn compile(
-        compiler: &mut Compiler<'_>,
+        compiler: &Compiler<'_>,
         input: usize,
         zero_input: usize,
         is_transposed: bool,
@@ -44,7 +44,7 @@ impl Right {
         let &[rows, columns] = constant.shape() else { return None };
         let (k, n) = if is_transposed { (columns, rows) } else { (rows, columns) };
         let strides = if is_transposed { [1, columns] } else { [columns, 1] };
-        let (data, flip) = (constant.view().as_bytes()?, flip_to_signed(constant.dtype())?);
+        let flip = flip_to_signed(constant.dtype())?;
         let zeros = match compiler.fact(zero_input) {
             None => vec![i32::from(flip.cast_signed())],
             Some(_) => codes(compiler.constant(zero_input)?, flip)?,
@@ -54,27 +54,31 @@ impl Right {
             _ if zeros.len() == n => zeros,
             _ => return None,
         };
-        let b = Bytes { data, k, n, strides };
         let isa = compiler.cpu.isa;
-        let mut sums = vec![0; n];
-        column_sums(&b, flip, &mut sums);
         let recipe = Recipe {
             name: "gemm_i8/b",
             parameters: vec![variant(isa).nr as u64, u64::from(is_transposed)],
             n_bytes: packed_b_len(isa, k, n),
         };
-        let pack = &mut |bytes: &mut [u8]| pack_b(isa, &b, flip, bytes);
-        Some(Self { panels: compiler.packs.pack(constant, &recipe, pack), sums, zeros, k, n })
+        let panels = compiler.pack(input, &recipe, |data, packed| {
+            pack_b(isa, &Bytes { data, k, n, strides }, flip, packed);
+        })?;
+        let recipe = Recipe {
+            name: "gemm_i8/column_sums",
+            parameters: vec![u64::from(is_transposed)],
+            n_bytes: n * size_of::<i32>(),
+        };
+        let sums = compiler.pack(input, &recipe, |data, sums| {
+            column_sums(&Bytes { data, k, n, strides }, flip, bytemuck::cast_slice_mut(sums));
+        })?;
+        Some(Self { panels, sums, zeros, k, n })
     }
 
-    /// The bytes of the packed operand.
-    pub(crate) fn packed_bytes(&self) -> usize {
-        self.panels.bytes().len()
-    }
-
-    /// What column `j` of a product with left operands of zero point `a_zero` begins with.
-    fn start(&self, j: usize, a_zero: i32) -> i32 {
-        Zeros { a: a_zero, b: self.zeros[j] }.by_column(self.k, self.sums[j])
+    /// What each column of a product with left operands of zero point `a_zero` begins with.
+    fn starts(&self, a_zero: i32) -> impl Iterator<Item = i32> {
+        let sums: &[i32] = bytemuck::cast_slice(self.sums.bytes());
+        let columns = self.zeros.iter().zip(sums);
+        columns.map(move |(&b, &sum)| Zeros { a: a_zero, b }.by_column(self.k, sum))
     }
 }
 
@@ -152,8 +156,8 @@ impl ByteProduct<'_> {
         }
         let (start, scratch) = scratch.split_at_mut(self.start_bytes());
         let start = &mut bytemuck::cast_slice_mut::<_, i32>(start)[..n];
-        for (j, start) in start.iter_mut().enumerate() {
-            *start = self.right.start(j, left.zero).wrapping_add(bias.map_or(0, |bias| bias[j]));
+        for (j, (start, own)) in start.iter_mut().zip(self.right.starts(left.zero)).enumerate() {
+            *start = own.wrapping_add(bias.map_or(0, |bias| bias[j]));
         }
         let gemm = Gemm {
             isa: self.cpu.isa,

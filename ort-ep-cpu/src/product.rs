@@ -180,29 +180,27 @@ impl Panels for Right<'_> {
 /// The constant at `input`, matrices `[…, k, n]` (`[…, n, k]` if they are transposed), each packed
 /// as a right operand, one after the other. `None` if there is no such constant.
 pub(crate) fn pack_right(
-    compiler: &mut Compiler<'_>,
+    compiler: &Compiler<'_>,
     input: usize,
     is_transposed: bool,
 ) -> Option<Packed> {
     let isa = compiler.cpu.isa;
     let constant = compiler.constant(input)?;
-    let data = constant.as_slice::<f32>().ok()?;
     let &[.., rows, columns] = constant.shape() else { return None };
     let [k, n] = if is_transposed { [columns, rows] } else { [rows, columns] };
     let each = packed_b_len(isa, k, n);
-    if data.is_empty() {
+    if constant.is_empty() {
         return None;
     }
     let recipe = Recipe {
         name: "gemm_f32/b",
         parameters: vec![variant(isa).nr as u64, u64::from(is_transposed)],
-        n_bytes: data.len() / (k * n) * each * size_of::<f32>(),
+        n_bytes: constant.len() / (k * n) * each * size_of::<f32>(),
     };
-    Some(compiler.packs.pack(constant, &recipe, &mut |bytes| {
-        let packed: &mut [f32] = bytemuck::cast_slice_mut(bytes);
+    compiler.pack(input, &recipe, |data: &[f32], packed| {
         for (b, packed) in data.chunks_exact(k * n).zip(packed.chunks_exact_mut(each)) {
             let b = Matrix::row_major(b, rows, columns);
             pack_b(isa, &if is_transposed { b.transposed() } else { b }, packed);
         }
-    }))
+    })
 }

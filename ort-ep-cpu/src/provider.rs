@@ -8,6 +8,10 @@ use crate::cpu::Cpu;
 use crate::kernels;
 use crate::options::{CpuOptions, Denormals, UnavailableIsa};
 
+/// The version of all recipes: raise it with any change of what packed constants look like, or of
+/// which nodes want them how. Files that were packed for another version are then not used.
+const RECIPES: u32 = 1;
+
 /// Runs every operator on the CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuProvider {
@@ -67,15 +71,29 @@ impl ExecutionProvider for CpuProvider {
         &self,
         graph: &Graph,
         claim: &Claim,
-        packs: &mut dyn PackStore,
+        packs: &dyn PackStore,
     ) -> Result<Box<dyn Kernel>, CompileError> {
-        let mut compiler = kernels::Compiler { cpu: self.cpu, graph, claim, packs };
+        let compiler = kernels::Compiler { cpu: self.cpu, graph, claim, packs };
         for def in kernels::ALL {
-            if let Some(kernel) = (def.compile)(&mut compiler)? {
+            if let Some(kernel) = (def.compile)(&compiler)? {
                 return Ok(kernel);
             }
         }
         EvalKernel::compile(Self::NAME, graph, claim)
+    }
+
+    /// Blocks of channels and folded constants depend on it too, not only recipes.
+    fn packing(&self) -> Option<String> {
+        let Cpu { isa, winograd, .. } = self.cpu;
+        let option = |is_on, text| if is_on { text } else { "" };
+        Some(format!(
+            "{} recipes {RECIPES} for {}{}{}{}",
+            Self::NAME,
+            isa.name(),
+            option(winograd, ", winograd"),
+            option(self.fuses, ", fused steps"),
+            option(self.denormals == Denormals::Preserve, ", denormals"),
+        ))
     }
 
     fn scope(&self, body: &mut dyn FnMut()) {

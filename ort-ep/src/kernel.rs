@@ -32,9 +32,11 @@ pub trait Kernel: Debug + Send + Sync {
         "eval"
     }
 
-    /// How many bytes of packed constants it holds that are private memory.
-    fn packed_bytes(&self) -> usize {
-        0
+    /// Whether runs read the elements of this input. They do not if it is a constant that the kernel
+    /// holds packed, whatever the shapes of the others: such a constant may come without elements.
+    fn reads(&self, input: usize) -> bool {
+        let _ = input;
+        true
     }
 }
 

@@ -4,6 +4,7 @@
 //! the store may keep them in memory, share them between nodes, or find them in a file.
 
 use bytes::Bytes;
+use ort_graph::ValueInfo;
 use ort_tensor::Tensor;
 
 /// Which packing, with everything that its bytes depend on apart from the constant.
@@ -31,16 +32,30 @@ impl Packed {
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
+
+    /// The bytes, for slices that share their owner.
+    pub const fn shared(&self) -> &Bytes {
+        &self.0
+    }
+}
+
+impl Recipe {
+    /// The recipe as text: what a packed form is called in a file.
+    pub fn label(&self) -> String {
+        let parameters: Vec<String> = self.parameters.iter().map(u64::to_string).collect();
+        format!("{}:{}", self.name, parameters.join(","))
+    }
 }
 
 /// Where packed constants come from and stay.
-pub trait PackStore {
-    /// The bytes of `constant` packed by `recipe`: those the store has, or those that `pack`
-    /// writes into a zeroed buffer of `recipe.n_bytes`.
+pub trait PackStore: Sync {
+    /// The bytes of a constant packed by `recipe`: those that the file has, those that were packed
+    /// before, or those that `pack` makes of it now, in a zeroed buffer of `recipe.n_bytes`. `None`
+    /// if the value is no constant, or the file has neither them nor the constant's elements.
     fn pack(
-        &mut self,
-        constant: &Tensor,
+        &self,
+        constant: &ValueInfo,
         recipe: &Recipe,
-        pack: &mut dyn FnMut(&mut [u8]),
-    ) -> Packed;
+        pack: &mut dyn FnMut(&Tensor, &mut [u8]),
+    ) -> Option<Packed>;
 }

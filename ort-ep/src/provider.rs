@@ -31,8 +31,15 @@ pub trait ExecutionProvider: Debug + Send + Sync {
         &self,
         graph: &Graph,
         claim: &Claim,
-        packs: &mut dyn PackStore,
+        packs: &dyn PackStore,
     ) -> Result<Box<dyn Kernel>, CompileError>;
+
+    /// What the bytes of packed constants and the choice of recipes depend on besides constants and
+    /// shapes, as one line: the instruction set, options, the version of the recipes. Files keep
+    /// packed constants for it. `None` if they cannot: what this provider packs is for one process.
+    fn packing(&self) -> Option<String> {
+        None
+    }
 
     /// Calls `body` with the thread set up as the provider's kernels need it (rounding, denormals),
     /// and sets it back, also on a panic. Every thread that computes passes through here.

@@ -27,9 +27,13 @@ impl ExecutionProvider for Reference {
         &self,
         graph: &Graph,
         claim: &Claim,
-        _packs: &mut dyn PackStore,
+        _packs: &dyn PackStore,
     ) -> Result<Box<dyn Kernel>, CompileError> {
         EvalKernel::compile(self.name(), graph, claim)
+    }
+
+    fn packing(&self) -> Option<String> {
+        Some(self.name().to_owned())
     }
 }
 

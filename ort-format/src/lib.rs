@@ -25,6 +25,7 @@ mod edge;
 mod enums;
 mod error;
 mod limits;
+mod packed;
 mod put;
 mod schema;
 mod to_record;

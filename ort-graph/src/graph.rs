@@ -6,6 +6,7 @@ mod edit;
 use std::any::Any;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use ort_tensor::Tensor;
 use smallvec::SmallVec;
 
@@ -35,8 +36,19 @@ pub struct ValueInfo {
     pub fact: Fact,
     /// The contents it has unless a run gives others: an initializer that is also an input.
     pub default: Option<Tensor>,
+    /// Forms of it, if it is a constant, that stand beside its elements in the file.
+    pub packed: Vec<PackedForm>,
     producer: Option<(NodeId, usize)>,
     consumers: SmallVec<[NodeId; 2]>,
+}
+
+/// A constant as some kernel wants to read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackedForm {
+    /// What was made of it, unique among all forms: a name of the kernel's and its parameters.
+    pub label: String,
+    /// The form, aligned as the bytes of the file are.
+    pub bytes: Bytes,
 }
 
 /// One node of a graph.
@@ -137,7 +149,8 @@ impl Graph {
     ) -> Result<ValueId, GraphError> {
         let id = ValueId::new(self.values.len()).ok_or(GraphError::TooLarge)?;
         let (producer, consumers) = (None, SmallVec::new());
-        self.values.push(ValueInfo { name: name.into(), fact, default: None, producer, consumers });
+        let (name, default, packed) = (name.into(), None, Vec::new());
+        self.values.push(ValueInfo { name, fact, default, packed, producer, consumers });
         Ok(id)
     }
 

@@ -27,7 +27,7 @@ pub use crate::attrs::{Attr, Attrs, NodeSpec};
 pub use crate::dim::{Dim, Dims};
 pub use crate::export::{Export, ExportError, export};
 pub use crate::fact::{Fact, TensorType, Type, TypeConflict};
-pub use crate::graph::{Graph, GraphError, NewNode, Node, ValueInfo};
+pub use crate::graph::{Graph, GraphError, NewNode, Node, PackedForm, ValueInfo};
 pub use crate::ids::{NodeId, ValueId};
 pub use crate::import::{
     ImportError, ImportLimits, ImportWarning, Model, ModelInfo, UnsupportedNode, declared_type,

@@ -45,7 +45,7 @@ impl ExecutionProvider for Probe {
         &self,
         _: &Graph,
         _: &Claim,
-        _: &mut dyn PackStore,
+        _: &dyn PackStore,
     ) -> Result<Box<dyn Kernel>, CompileError> {
         Ok(Box::new(Probe))
     }

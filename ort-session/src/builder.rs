@@ -1,23 +1,24 @@
 //! From a path or bytes to a session.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use ort_ep::{ExecutionProvider, Layout};
 use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice};
 use ort_format::Limits;
-use ort_graph::{ImportLimits, ImportWarning, import};
+use ort_graph::ImportLimits;
 use ort_loader::{Load, ModelBytes};
 use ort_optimizer::{Level, Options};
 
+use crate::cache::{self, Source};
 use crate::error::SessionError;
-use crate::fold::FoldWith;
 use crate::nearest::nearest;
-use crate::optimized::{OperatorCounts, Optimized};
-use crate::run_memory::{Arena, DEFAULT_CAP, RunMemory};
+use crate::optimized::Optimized;
+use crate::resolved::Resolved;
+use crate::run_memory::{Arena, DEFAULT_CAP};
 use crate::session::Session;
-use crate::threads::default_count;
+use crate::threads::{Pool, default_count};
 
 /// Settings of a session to be.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +32,8 @@ pub struct SessionBuilder {
     import_limits: ImportLimits,
     arena: Arena,
     activations_cap: Option<usize>,
+    cache_dir: Option<PathBuf>,
+    skips_sums: bool,
 }
 
 impl SessionBuilder {
@@ -144,22 +147,47 @@ impl SessionBuilder {
         self
     }
 
+    /// Keeps what becomes of a model in this folder: a file in which every constant stands as the
+    /// kernels want it. The next session of the same model, for the same processor and options, maps
+    /// that file: it packs nothing, and its weights are shared with every process that does the same.
+    ///
+    /// A file that is damaged, or of another version of this crate, is made anew. A folder that cannot
+    /// be written to costs a warning. Who may write to the folder decides what is computed.
+    #[must_use]
+    pub fn cache_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cache_dir = Some(folder.into());
+        self
+    }
+
+    /// Whether the bytes of a packed file are checked against its sum before it is used; they are by
+    /// default. The check reads the whole file, at the speed of memory. Files of a cache folder that
+    /// were checked before and have not changed since are not checked again.
+    #[must_use]
+    pub fn check_sums(mut self, is_on: bool) -> Self {
+        self.skips_sums = !is_on;
+        self
+    }
+
     /// Builds a session of a file.
     ///
     /// # Errors
     /// If the file cannot be had, is not sound, or holds a model that cannot run here.
-    pub fn commit_from_file(self, path: impl AsRef<Path>) -> Result<Session, SessionError> {
-        let start = Instant::now();
-        let bytes = ModelBytes::from_path(path, self.load)?;
-        self.optimized(bytes, start)?.commit()
+    pub fn commit_from_file(mut self, path: impl AsRef<Path>) -> Result<Session, SessionError> {
+        match self.cache_dir.take() {
+            None => self.optimize_from_file(path)?.commit(),
+            Some(folder) => cache::session(&folder, Source::File(path.as_ref()), self),
+        }
     }
 
     /// Builds a session of bytes: owned ones, `'static` ones, or those of any owner.
     ///
     /// # Errors
     /// If the bytes are not sound, or hold a model that cannot run here.
-    pub fn commit(self, bytes: ModelBytes) -> Result<Session, SessionError> {
-        self.optimized(bytes, Instant::now())?.commit()
+    pub fn commit(mut self, bytes: ModelBytes) -> Result<Session, SessionError> {
+        match self.cache_dir.take() {
+            None => self.optimize(bytes)?.commit(),
+            Some(folder) => cache::session(&folder, Source::Bytes(bytes), self),
+        }
     }
 
     /// Optimizes the graph of a file, to save it, or to see what becomes of it, or to build a
@@ -182,37 +210,61 @@ impl SessionBuilder {
         self.optimized(bytes, Instant::now())
     }
 
-    fn optimized(mut self, bytes: ModelBytes, start: Instant) -> Result<Optimized, SessionError> {
+    fn optimized(self, bytes: ModelBytes, start: Instant) -> Result<Optimized, SessionError> {
+        self.resolved()?.optimized(bytes, start)
+    }
+
+    /// The settings with all that follows from them.
+    pub(crate) fn resolved(mut self) -> Result<Resolved, SessionError> {
         self.options.disabled.iter().try_for_each(|name| known(name, ort_optimizer::names))?;
         let own = || ort_optimizer::passes().map(|(name, ..)| name);
         self.options.enabled.iter().try_for_each(|name| known(name, own))?;
-        let file = ort_format::open(bytes.as_slice(), &self.limits).map_err(Box::new)?;
-        let registry = ort_ops::registry();
-        let model = import(file, bytes.bytes(), &registry, self.import_limits).map_err(Box::new)?;
         let n_threads = self.n_threads.unwrap_or_else(default_count);
         self.cpu.max_threads = Some(n_threads);
         self.cpu.fuses = self.options.level == Level::All;
         self.providers.push(Arc::new(CpuProvider::new(self.cpu)?));
-        self.options.opset = model.info.opset("");
         self.options.layout_block = layout_block(&self.providers);
-        let before = OperatorCounts::of(&model.graph);
-        let eval = FoldWith(&self.providers);
-        let optimized = ort_optimizer::optimize(model.graph, &registry, &self.options, &eval);
-        let (graph, report) = optimized.map_err(Box::new)?;
-        Ok(Optimized {
-            graph,
-            bytes,
+        let pool = Pool::new(n_threads)
+            .map_err(|error| SessionError::Threads { n_threads, reason: error.to_string() })?;
+        Ok(Resolved {
+            packed_for: packed_for(&self.options, &self.providers),
+            options: self.options,
+            load: self.load,
+            providers: self.providers.into(),
+            pool,
             limits: self.limits,
-            model: model.info,
-            warnings: model.warnings.iter().map(ImportWarning::to_string).collect(),
-            report,
-            before,
-            providers: self.providers,
-            n_threads,
-            run_memory: RunMemory::new(self.arena, self.activations_cap.unwrap_or(DEFAULT_CAP)),
-            time: start.elapsed(),
+            import_limits: self.import_limits,
+            checks_sums: !self.skips_sums,
+            arena: self.arena,
+            activations_cap: self.activations_cap.unwrap_or(DEFAULT_CAP),
         })
     }
+}
+
+/// What constants are packed for, as one line; `None` if a provider packs for this process only.
+fn packed_for(options: &Options, providers: &[Arc<dyn ExecutionProvider>]) -> Option<String> {
+    let Options { level, disabled, enabled, stop_after, nchwc_block_size, .. } = options;
+    let mut line = format!("ort-session {}, level {level}", env!("CARGO_PKG_VERSION"));
+    let list = |names: &[String]| {
+        let mut names: Vec<_> = names.iter().map(String::as_str).collect();
+        names.sort_unstable();
+        names.join(" ")
+    };
+    let number = |n: &Option<usize>| n.map(|n| n.to_string()).unwrap_or_default();
+    for (what, text) in [
+        ("without", list(disabled)),
+        ("with", list(enabled)),
+        ("rewrites", number(stop_after)),
+        ("blocks", number(nchwc_block_size)),
+    ] {
+        if !text.is_empty() {
+            line += &format!(", {what} {text}");
+        }
+    }
+    for provider in providers {
+        line += &format!("; {}", provider.packing()?);
+    }
+    Some(line)
 }
 
 /// How many channels a block has, as the first provider wants it that wants blocks.

@@ -39,6 +39,20 @@ pub enum SessionError {
         /// The one that was probably meant.
         nearest: Option<&'static str>,
     },
+    /// The file has constants only as they are packed for other settings or another machine.
+    #[error(
+        "the file's weights are packed for `{packed_for}`, and this is `{here}`: run the original \
+         model, or pack it for this machine"
+    )]
+    Elsewhere {
+        /// What they are packed for.
+        packed_for: String,
+        /// What the session would want them packed for.
+        here: String,
+    },
+    /// A packed file whose bytes are not those that were written.
+    #[error("the file is damaged: its sum is not that of its bytes")]
+    Damaged,
     /// The machine lacks the instruction set that was asked for.
     #[error(transparent)]
     Isa(#[from] UnavailableIsa),
@@ -62,6 +76,12 @@ pub enum SaveError {
     /// The file would be too big, or not sound.
     #[error(transparent)]
     Format(#[from] Box<WriteError>),
+    /// The constants could not be packed.
+    #[error(transparent)]
+    Plan(#[from] Box<PlanError>),
+    /// A provider packs constants for this process only.
+    #[error("a provider of the session packs its constants for one process only")]
+    NotPackable,
     /// There is something else than a file in its place.
     #[error("{}: this is not a file", path.display())]
     NotAFile {

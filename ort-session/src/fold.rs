@@ -7,7 +7,7 @@ use ort_graph::{Graph, Node};
 use ort_optimizer::{ConstEval, EvalError};
 use ort_tensor::{AlignedBuf, Inputs, Output, Tensor, Value, ValueView};
 
-use crate::packs::MemoryPacks;
+use crate::packs::Packs;
 use crate::threads::scoped;
 
 /// Evaluates a node as the first provider that claims it would.
@@ -41,7 +41,7 @@ impl FoldWith<'_> {
         let id = id.ok_or(EvalError::NotMade { index: 0 })?;
         let taker = self.0.iter().find(|provider| provider.claim(graph, id).is_some());
         let taker = taker.ok_or(EvalError::NotMade { index: 0 })?;
-        let kernel = taker.compile(graph, &Claim::one(id, node), &mut MemoryPacks::default());
+        let kernel = taker.compile(graph, &Claim::one(id, node), &Packs::default());
         kernel.map_err(|error| EvalError::Provider(Box::new(error)))
     }
 }

@@ -23,6 +23,7 @@
 
 mod activations;
 mod builder;
+mod cache;
 mod check;
 mod control;
 mod error;
@@ -33,9 +34,11 @@ mod memory;
 mod nearest;
 mod optimized;
 mod outputs;
+mod packed;
 mod packs;
 mod plan;
 mod profile;
+mod resolved;
 mod run;
 mod run_memory;
 mod save;
@@ -44,6 +47,7 @@ mod threads;
 
 pub use crate::activations::{Activations, StepActivations};
 pub use crate::builder::SessionBuilder;
+pub use crate::cache::{Cache, CacheEntry, Keep, Pruned};
 pub use crate::error::{InputError, SaveError, SessionError};
 pub use crate::inputs::{InputValue, RunInputs};
 pub use crate::inspect::{
@@ -51,13 +55,13 @@ pub use crate::inspect::{
 };
 pub use crate::memory::MemoryReport;
 pub use crate::nearest::nearest;
-pub use crate::optimized::{OperatorChange, Optimized};
+pub use crate::optimized::{OperatorChange, Optimized, Pack, PackedSize};
 pub use crate::outputs::Outputs;
 pub use crate::plan::PlanError;
 pub use crate::profile::StepTime;
 pub use crate::run::RunError;
 pub use crate::run_memory::Arena;
-pub use crate::session::{Metadata, Session, ValueDescription};
+pub use crate::session::{CacheUse, Metadata, Session, ValueDescription};
 
 pub use ort_ep::ExecutionProvider;
 pub use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice, Roof};

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use ort_graph::Graph;
 
+use crate::packs::PackedConstant;
 use crate::plan::Plan;
 
 /// A session's memory by kind, in bytes.
@@ -14,15 +15,21 @@ pub struct MemoryReport {
     /// Constants that had to be copied: not aligned for their type in the file, made by folding,
     /// or strings.
     pub weights_copied: usize,
-    /// Constants as kernels want them.
+    /// Constants as kernels want them, in memory of this session.
     pub packed: usize,
+    /// The same as slices of the model's bytes.
+    pub packed_mapped: usize,
     /// Memory of runs that are over, kept for runs to come.
     pub activations: usize,
 }
 
 impl MemoryReport {
-    pub(crate) fn of(plan: &Plan, packed: usize, activations: usize) -> Self {
-        let mut report = Self { packed, activations, ..Self::default() };
+    pub(crate) fn of(plan: &Plan, packs: &[PackedConstant], activations: usize) -> Self {
+        let mut report = Self { activations, ..Self::default() };
+        for pack in packs {
+            let sum = if pack.is_of_file { &mut report.packed_mapped } else { &mut report.packed };
+            *sum += pack.packed.bytes().len();
+        }
         let mut seen = HashSet::new();
         plan.visit(&mut |plan| {
             report.add_constants(&plan.graph, &mut seen);
@@ -33,8 +40,7 @@ impl MemoryReport {
     /// Adds the constants of a graph, each stretch of memory once.
     fn add_constants(&mut self, graph: &Graph, seen: &mut HashSet<usize>) {
         for tensor in graph.value_ids().filter_map(|id| graph.constant(id)) {
-            let address = tensor.view().as_bytes().map_or(0, |bytes| bytes.as_ptr().addr());
-            if address != 0 && !seen.insert(address) {
+            if !seen.insert(tensor.address()) {
                 continue;
             }
             match tensor.is_shared() {

@@ -1,27 +1,40 @@
 //! A model between optimizing and planning: to be looked at, saved, or made a session.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ort_ep::ExecutionProvider;
-use ort_format::{KernelTypeStrResolver, Limits};
+use ort_format::KernelTypeStrResolver;
 use ort_graph::{Export, Graph, ModelInfo, export};
 use ort_loader::ModelBytes;
 use ort_optimizer::Report;
 
 use crate::error::{SaveError, SessionError};
-use crate::packs::MemoryPacks;
-use crate::plan::Compiler;
+use crate::packed::{seal, texts};
+use crate::packs::{ConstantId, PackedConstant, Packs, forms};
+use crate::plan::{Compiler, Plan, PlanError, Withheld};
+use crate::resolved::Resolved;
 use crate::run_memory::RunMemory;
 use crate::save::write_whole;
-use crate::session::{Metadata, Session};
-use crate::threads::Pool;
+use crate::session::{CacheUse, Metadata, Session};
+use crate::threads::{ScopedThreads, scoped};
 
 /// Attributes that only we know. A file without them is read as it is by ONNX Runtime, and by us once
 /// its other nodes tell what they said.
 const PRIVATE: &[(&str, &str)] = &[("com.microsoft.nchwc", "block_size")];
+
+/// How large a packed file is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PackedSize {
+    /// All of it.
+    pub file_bytes: usize,
+    /// Its packed forms of constants.
+    pub packed_bytes: usize,
+    /// The elements of constants that it leaves out.
+    pub left_out_bytes: usize,
+}
 
 /// A model whose graph is optimized. Nothing is planned or compiled yet.
 ///
@@ -40,16 +53,27 @@ const PRIVATE: &[(&str, &str)] = &[("com.microsoft.nchwc", "block_size")];
 pub struct Optimized {
     pub(crate) graph: Graph,
     pub(crate) bytes: ModelBytes,
-    pub(crate) limits: Limits,
+    /// Whether the file has the forms of constants that its kernels want.
+    pub(crate) is_packed: bool,
     pub(crate) model: ModelInfo,
     pub(crate) warnings: Vec<String>,
     pub(crate) report: Report,
     pub(crate) before: OperatorCounts,
-    pub(crate) providers: Vec<Arc<dyn ExecutionProvider>>,
-    pub(crate) n_threads: usize,
-    pub(crate) run_memory: RunMemory,
+    pub(crate) settings: Resolved,
     /// How long it took from the path to here.
     pub(crate) time: Duration,
+}
+
+/// What a packed file keeps of constants besides their packed forms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Pack {
+    /// All elements: whoever cannot use the packed forms packs anew.
+    #[default]
+    Beside,
+    /// Only the elements that some kernel reads: the file is smaller, and runs only where it was
+    /// packed for.
+    Replace,
 }
 
 /// How often nodes apply an operator, before and after.
@@ -64,6 +88,13 @@ pub struct OperatorChange {
     pub before: usize,
     /// How many do now.
     pub after: usize,
+}
+
+impl PackedSize {
+    /// Of a file without packed forms.
+    pub const fn unpacked(file_bytes: usize) -> Self {
+        Self { file_bytes, packed_bytes: 0, left_out_bytes: 0 }
+    }
 }
 
 impl Optimized {
@@ -100,17 +131,23 @@ impl Optimized {
         both.into_iter().map(change).collect()
     }
 
+    /// Whether the file is packed for these settings: then it was optimized before, and the optimizer
+    /// had nothing to do.
+    pub const fn is_packed(&self) -> bool {
+        self.is_packed
+    }
+
+    /// What was odd about the file.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
     /// The bytes of a `.ort` file that holds the model as it is now. Equal models give equal bytes.
     ///
     /// # Errors
     /// If the graph has something that no file can hold, or is too big for one.
     pub fn to_bytes(&self) -> Result<Vec<u8>, SaveError> {
-        let file = ort_format::open(self.bytes.as_slice(), &self.limits);
-        let resolver = file.ok().and_then(|file| file.kernel_type_str_resolver());
-        let resolver = resolver.map(KernelTypeStrResolver::to_record);
-        let told = Export { info: &self.model, resolver, private: PRIVATE };
-        let file = export(&self.graph, told).map_err(Box::new)?;
-        Ok(ort_format::write(&file).map_err(Box::new)?)
+        self.exported(&self.graph, &self.model, PRIVATE)
     }
 
     /// Writes the model as it is now to a `.ort` file. The file appears whole or not at all, and
@@ -124,34 +161,132 @@ impl Optimized {
         Ok(bytes.len())
     }
 
-    /// Builds a session of the model as it is now.
+    /// The bytes of a `.ort` file in which every constant also stands as the kernels want it: a session
+    /// of it, with the same settings on such a processor, optimizes and packs nothing. Others say what
+    /// it is packed for. ONNX Runtime (1.31) loads it if [`Pack::Beside`] keeps all elements and the
+    /// level is no higher than `extended`.
     ///
     /// # Errors
-    /// If no provider runs some node, or the system refuses threads.
-    pub fn commit(self) -> Result<Session, SessionError> {
+    /// As [`Optimized::to_bytes`], and if a provider packs for this process only.
+    pub fn to_packed_bytes(&self, pack: Pack) -> Result<Vec<u8>, SaveError> {
+        Ok(self.packed(pack, None)?.0)
+    }
+
+    /// Writes [`Optimized::to_packed_bytes`] as [`Optimized::write`] does.
+    ///
+    /// # Errors
+    /// As both.
+    pub fn write_packed(
+        &self,
+        path: impl AsRef<Path>,
+        pack: Pack,
+    ) -> Result<PackedSize, SaveError> {
+        let (bytes, size) = self.packed(pack, None)?;
+        write_whole(path.as_ref(), &bytes)?;
+        Ok(size)
+    }
+
+    /// The bytes of a packed file of the model known by the name `of`.
+    pub(crate) fn packed(
+        &self,
+        pack: Pack,
+        of: Option<&str>,
+    ) -> Result<(Vec<u8>, PackedSize), SaveError> {
+        let packed_for = self.settings.packed_for.as_deref().ok_or(SaveError::NotPackable)?;
+        let (plan, packs) = self.compiled(self.graph.clone()).map_err(Box::new)?;
+        let unread = match pack {
+            Pack::Beside => HashSet::new(),
+            Pack::Replace => plan.unread(),
+        };
+        let (mut graph, mut withheld) = (self.graph.clone(), Withheld::default());
+        let mut size = PackedSize::default();
+        size.packed_bytes = packs.iter().map(|pack| pack.packed.bytes().len()).sum();
+        let forms = forms(&packs);
+        graph.edit_constants(&mut |constant, packed| {
+            *packed = forms.get(&ConstantId::of(constant)).cloned().unwrap_or_default();
+            size.left_out_bytes += withheld.replace(constant, &unread);
+        });
+        let metadata = texts(&self.model.metadata, packed_for, of);
+        let info = ModelInfo { metadata, ..self.model.clone() };
+        let mut bytes = self.exported(&graph, &info, &[])?;
+        seal(&mut bytes, &self.threads());
+        size.file_bytes = bytes.len();
+        Ok((bytes, size))
+    }
+
+    fn exported(
+        &self,
+        graph: &Graph,
+        info: &ModelInfo,
+        private: &[(&str, &str)],
+    ) -> Result<Vec<u8>, SaveError> {
+        let file = ort_format::open(self.bytes.as_slice(), &self.settings.limits);
+        let resolver = file.ok().and_then(|file| file.kernel_type_str_resolver());
+        let resolver = resolver.map(KernelTypeStrResolver::to_record);
+        let file = export(graph, Export { info, resolver, private }).map_err(Box::new)?;
+        Ok(ort_format::write(&file).map_err(Box::new)?)
+    }
+
+    fn threads(&self) -> ScopedThreads<'_> {
+        ScopedThreads { pool: &self.settings.pool, providers: &self.settings.providers }
+    }
+
+    /// The plan of a graph with this model's constants, and what was packed for it.
+    fn compiled(&self, graph: Graph) -> Result<(Plan, Vec<PackedConstant>), PlanError> {
+        let (packs, threads) = (Packs::new(self.is_packed), self.threads());
+        let providers = &self.settings.providers;
+        let compiler = Compiler { providers, packs: &packs, threads: &threads };
+        let _in_run = self.settings.pool.run();
+        let (mut graph, mut plan) = (Some(graph), None);
+        scoped(providers, &mut || plan = graph.take().map(|graph| compiler.compile(graph)));
+        // A scope that calls nobody sets nothing up.
+        let plan = plan.unwrap_or_else(|| compiler.compile(graph.unwrap_or_default()))?;
+        Ok((plan, packs.into_packs()))
+    }
+
+    /// Builds a session of the model as it is now. What nobody will read any more is given back: the
+    /// elements of constants that all kernels have packed, and the pages of the file that held them.
+    ///
+    /// # Errors
+    /// If no provider runs some node.
+    pub fn commit(mut self) -> Result<Session, SessionError> {
         let start = Instant::now();
-        let Self { graph, bytes, model, warnings, report, providers, n_threads, time, .. } = self;
-        let run_memory = self.run_memory;
-        let mut packs = MemoryPacks::default();
-        let mut compiler = Compiler { providers: &providers, packs: &mut packs };
-        let plan = compiler.compile(graph)?;
-        let pool = Pool::new(n_threads)
-            .map_err(|error| SessionError::Threads { n_threads, reason: error.to_string() })?;
+        let graph = std::mem::take(&mut self.graph);
+        let (mut plan, packs) = self.compiled(graph)?;
+        plan.withhold(&plan.unread());
+        give_back(&self.bytes, &plan, &packs);
+        let Self { bytes, model, warnings, report, settings, time, .. } = self;
         let names = plan.graph.outputs().iter().map(|&id| plan.graph.value(id).name.clone());
         let output_names = names.collect();
-        let packed_bytes = packs.n_bytes();
         let load_time = time + start.elapsed();
-        let metadata = Metadata { model, warnings, optimized: report, load_time };
-        Ok(Session {
-            plan,
-            providers,
-            pool,
-            bytes,
-            metadata,
-            packed_bytes,
-            run_memory,
-            output_names,
-        })
+        let cache = CacheUse::Unused;
+        let metadata = Metadata { model, warnings, optimized: report, load_time, cache };
+        let Resolved { providers, pool, arena, activations_cap, .. } = settings;
+        let run_memory = RunMemory::new(arena, activations_cap);
+        Ok(Session { plan, providers, pool, bytes, metadata, packs, run_memory, output_names })
+    }
+}
+
+/// Hands back the pages of a mapped file that hold nothing a run reads.
+fn give_back(bytes: &ModelBytes, plan: &Plan, packs: &[PackedConstant]) {
+    let mut read: Vec<Range<usize>> = Vec::new();
+    plan.visit(&mut |plan| {
+        let constants = plan.graph.value_ids().filter_map(|id| plan.graph.constant(id));
+        let slices = constants.filter_map(|constant| constant.shared_bytes());
+        read.extend(slices.filter_map(|slice| bytes.range_of(slice)));
+    });
+    let of_file = packs.iter().filter_map(|pack| bytes.range_of(pack.packed.bytes()));
+    read.extend(of_file);
+    read.sort_unstable_by_key(|range| range.start);
+    let mut first = 0;
+    for next in read.into_iter().chain([bytes.len()..bytes.len()]) {
+        // Pages that stay cost memory, nothing else.
+        if next.start > first
+            && let Err(error) = bytes.advise_dont_need(first..next.start)
+        {
+            tracing::debug!(%error, "pages of the model stay");
+        }
+        first = first.max(next.end);
     }
 }
 

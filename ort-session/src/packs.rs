@@ -1,40 +1,112 @@
-//! Packed constants of one session, in memory. Equal packings of one constant are made once.
+//! Packed constants of one session: those that the file has, and those made in memory, once for
+//! equal packings of one constant.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use ort_ep::{PackStore, Packed, Recipe};
-use ort_tensor::{AlignedBuf, Tensor};
+use ort_graph::{PackedForm, ValueInfo};
+use ort_tensor::{AlignedBuf, Shape, Tensor};
 
 /// Packed constants, by constant and recipe.
 #[derive(Debug, Default)]
-pub(crate) struct MemoryPacks {
-    packed: HashMap<(usize, Recipe), Packed>,
-    n_bytes: usize,
+pub(crate) struct Packs {
+    /// Whether the file's forms are what these kernels want.
+    takes_forms: bool,
+    made: Mutex<HashMap<(ConstantId, Recipe), Arc<OnceLock<Option<PackedConstant>>>>>,
 }
 
-impl MemoryPacks {
-    /// How many bytes were packed.
-    pub(crate) const fn n_bytes(&self) -> usize {
-        self.n_bytes
+/// Which constant: where its elements lie, and in which shape. All constants live as long as the graph
+/// that is being compiled, so an address is a name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ConstantId(usize, Shape);
+
+impl ConstantId {
+    pub(crate) fn of(constant: &Tensor) -> Self {
+        Self(constant.address(), constant.shape().into())
     }
 }
 
-impl PackStore for MemoryPacks {
-    fn pack(
-        &mut self,
-        constant: &Tensor,
+/// One packed constant.
+#[derive(Clone, Debug)]
+pub(crate) struct PackedConstant {
+    constant: ConstantId,
+    label: String,
+    pub(crate) packed: Packed,
+    /// Whether it is a slice of the file's bytes.
+    pub(crate) is_of_file: bool,
+}
+
+impl Packs {
+    /// No packed constants yet. `takes_forms` tells whether those of the file fit.
+    pub(crate) fn new(takes_forms: bool) -> Self {
+        Self { takes_forms, ..Self::default() }
+    }
+
+    /// All there are, in an order that depends on nothing but them.
+    pub(crate) fn into_packs(self) -> Vec<PackedConstant> {
+        let made = self.made.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let packs = made.into_values().filter_map(|pack| pack.get().cloned().flatten());
+        let mut packs: Vec<PackedConstant> = packs.collect();
+        packs.sort_by(|a, b| (&a.constant, &a.label).cmp(&(&b.constant, &b.label)));
+        packs
+    }
+
+    fn get(
+        &self,
+        constant: &ValueInfo,
         recipe: &Recipe,
-        pack: &mut dyn FnMut(&mut [u8]),
-    ) -> Packed {
-        // All constants live as long as the graph that is being compiled, so an address is a name.
-        let address = constant.view().as_bytes().map_or(0, |bytes| bytes.as_ptr().addr());
-        let packed = self.packed.entry((address, recipe.clone())).or_insert_with(|| {
-            let mut buf = AlignedBuf::lasting(recipe.n_bytes);
-            pack(buf.as_mut());
-            self.n_bytes += recipe.n_bytes;
-            Packed::new(Bytes::from_owner(buf))
-        });
-        packed.clone()
+        pack: &mut dyn FnMut(&Tensor, &mut [u8]),
+    ) -> Option<PackedConstant> {
+        let tensor = constant.fact.constant.as_ref()?;
+        let label = recipe.label();
+        let mut forms = constant.packed.iter().filter(|_| self.takes_forms);
+        let form = forms.find(|form| form.label == label && form.bytes.len() == recipe.n_bytes);
+        let (bytes, is_of_file) = match form {
+            Some(form) if form.bytes.as_ptr().align_offset(AlignedBuf::ALIGN) == 0 => {
+                (form.bytes.clone(), true)
+            }
+            Some(form) => (Bytes::from_owner(AlignedBuf::copy_of(&form.bytes)), false),
+            None if tensor.is_withheld() => return None,
+            None => {
+                let mut buf = AlignedBuf::lasting(recipe.n_bytes);
+                pack(tensor, buf.as_mut());
+                (Bytes::from_owner(buf), false)
+            }
+        };
+        Some(PackedConstant {
+            constant: ConstantId::of(tensor),
+            label,
+            packed: Packed::new(bytes),
+            is_of_file,
+        })
     }
+}
+
+impl PackStore for Packs {
+    fn pack(
+        &self,
+        constant: &ValueInfo,
+        recipe: &Recipe,
+        pack: &mut dyn FnMut(&Tensor, &mut [u8]),
+    ) -> Option<Packed> {
+        let key = (ConstantId::of(constant.fact.constant.as_ref()?), recipe.clone());
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = made.entry(key).or_default().clone();
+        drop(made);
+        // Two threads that want one packing: the second waits for the first, without the lock.
+        let pack = place.get_or_init(|| self.get(constant, recipe, pack));
+        pack.as_ref().map(|pack| pack.packed.clone())
+    }
+}
+
+/// The forms of each constant.
+pub(crate) fn forms(packs: &[PackedConstant]) -> HashMap<ConstantId, Vec<PackedForm>> {
+    let mut forms: HashMap<ConstantId, Vec<PackedForm>> = HashMap::new();
+    for PackedConstant { constant, label, packed, .. } in packs {
+        let form = PackedForm { label: label.clone(), bytes: packed.shared().clone() };
+        forms.entry(constant.clone()).or_default().push(form);
+    }
+    forms
 }

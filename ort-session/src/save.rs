@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::SaveError;
 
+/// What files are called at the end that are not whole yet.
+const SUFFIX: &str = ".ort-tmp";
+
 /// Writes a file beside its place, has the system keep it, and renames it there: a reader, and whoever
 /// comes after a crash, finds the file of before or this one. A file of before that somebody has mapped
 /// stays what it is to them.
@@ -26,10 +29,25 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), SaveError> {
     written.and_then(|()| keep_entry(path)).map_err(failed)
 }
 
+/// Writes a new file, which is locked until it is whole: see [`remove_leftovers`].
 fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    // Where files cannot be locked, what a writer leaves is not removed.
+    let _ = file.try_lock();
     file.write_all(bytes)?;
     file.sync_all()
+}
+
+/// Removes what writers left in a folder that did not finish, and tells how many files that were. Who
+/// still writes holds a lock.
+pub(crate) fn remove_leftovers(folder: &Path) -> usize {
+    let is_leftover = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let is_temporary = name.starts_with('.') && name.ends_with(SUFFIX);
+        is_temporary && File::open(path).is_ok_and(|file| file.try_lock().is_ok())
+    };
+    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|file| file.path());
+    files.filter(is_leftover).filter(|path| fs::remove_file(path).is_ok()).count()
 }
 
 /// A name in the same folder that no other writer has.
@@ -38,7 +56,7 @@ fn beside(path: &Path) -> PathBuf {
     let n = N_WRITTEN.fetch_add(1, Ordering::Relaxed);
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}.{n}.tmp", std::process::id()));
+    name.push(format!(".{}.{n}{SUFFIX}", std::process::id()));
     path.with_file_name(name)
 }
 
@@ -64,6 +82,20 @@ mod tests {
             assert_eq!(fs::read(&path).unwrap(), bytes);
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn leftovers_go_once_nobody_writes_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("model.ort"), folder.path().join(".hidden"));
+        fs::write(&other, b"x").unwrap();
+        let leftover = beside(&path);
+        let file = File::create(&leftover).unwrap();
+        file.lock().unwrap();
+        assert_eq!(remove_leftovers(folder.path()), 0);
+        drop(file);
+        assert_eq!(remove_leftovers(folder.path()), 1);
+        assert!(!leftover.exists() && other.exists());
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::check::checked;
 use crate::inputs::RunInputs;
 use crate::memory::MemoryReport;
 use crate::outputs::Outputs;
+use crate::packs::PackedConstant;
 use crate::plan::{Args, Plan};
 use crate::profile::{StepTime, StepTimes};
 use crate::run::{Observer, Run, RunError};
@@ -24,11 +25,11 @@ use crate::threads::{Pool, ScopedThreads, scoped};
 #[derive(Debug)]
 pub struct Session {
     pub(crate) plan: Plan,
-    pub(crate) providers: Vec<Arc<dyn ExecutionProvider>>,
+    pub(crate) providers: Arc<[Arc<dyn ExecutionProvider>]>,
     pub(crate) pool: Pool,
     pub(crate) bytes: ModelBytes,
     pub(crate) metadata: Metadata,
-    pub(crate) packed_bytes: usize,
+    pub(crate) packs: Vec<PackedConstant>,
     pub(crate) run_memory: RunMemory,
     pub(crate) output_names: Arc<[String]>,
 }
@@ -45,6 +46,23 @@ pub struct Metadata {
     pub optimized: Report,
     /// How long it took from the path to the session.
     pub load_time: Duration,
+    /// What the cache folder was good for.
+    pub cache: CacheUse,
+}
+
+/// What a cache folder was good for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CacheUse {
+    /// There was none to use.
+    #[default]
+    Unused,
+    /// It had the packed file.
+    Found,
+    /// It did not, and has it now.
+    Made,
+    /// It could not be used; a warning says why.
+    Failed,
 }
 
 /// An input or output of a model.
@@ -135,7 +153,7 @@ impl Session {
 
     /// What the session's memory is for.
     pub fn memory(&self) -> MemoryReport {
-        MemoryReport::of(&self.plan, self.packed_bytes, self.run_memory.kept())
+        MemoryReport::of(&self.plan, &self.packs, self.run_memory.kept())
     }
 
     /// How many threads a run uses, the caller included.

@@ -34,6 +34,14 @@ pub enum TensorError {
         /// What there is.
         found: usize,
     },
+    /// The elements are not there: see [`crate::Tensor::withheld`].
+    #[error("the elements of {dtype}{shape:?} were withheld: only packed forms of them are there")]
+    Withheld {
+        /// The element type.
+        dtype: DType,
+        /// The dimensions.
+        shape: Vec<usize>,
+    },
     /// The product of the dimensions overflows.
     #[error("a tensor of shape {shape:?} is too large")]
     TooLarge {

@@ -25,6 +25,8 @@ enum Storage {
     /// A slice of the model's bytes (or of another owner), aligned for the element type.
     Shared(Bytes),
     Strings(Arc<[String]>),
+    /// Nothing, shared by clones.
+    Withheld(Arc<()>),
 }
 
 impl Tensor {
@@ -102,6 +104,25 @@ impl Tensor {
         Ok(Self { dtype, shape: Shape::from_slice(shape), storage })
     }
 
+    /// Type and shape of a constant whose elements nobody needs any more, because all who read them
+    /// have them packed. Whoever asks for them gets [`TensorError::Withheld`], not something else.
+    ///
+    /// # Errors
+    /// If the size overflows.
+    pub fn withheld(dtype: DType, shape: &[usize]) -> Result<Self, TensorError> {
+        data_len(dtype, shape)?;
+        Ok(Self {
+            dtype,
+            shape: Shape::from_slice(shape),
+            storage: Storage::Withheld(Arc::new(())),
+        })
+    }
+
+    /// Whether the elements are not there (see [`Tensor::withheld`]).
+    pub const fn is_withheld(&self) -> bool {
+        matches!(self.storage, Storage::Withheld(_))
+    }
+
     /// The element type.
     pub const fn dtype(&self) -> DType {
         self.dtype
@@ -135,12 +156,23 @@ impl Tensor {
         }
     }
 
-    /// How many bytes the elements take; for strings the sum of their lengths.
+    /// Where the elements lie: the same for clones, and for nothing else that is alive and not empty.
+    pub fn address(&self) -> usize {
+        match &self.storage {
+            Storage::Owned(buf) => (**buf).as_ref().as_ptr().addr(),
+            Storage::Shared(bytes) => bytes.as_ptr().addr(),
+            Storage::Strings(strings) => strings.as_ptr().addr(),
+            Storage::Withheld(nothing) => Arc::as_ptr(nothing).addr(),
+        }
+    }
+
+    /// How many bytes the elements take: for strings the sum of their lengths, 0 if they were withheld.
     pub fn n_bytes(&self) -> usize {
         match &self.storage {
             Storage::Owned(buf) => buf.len(),
             Storage::Shared(bytes) => bytes.len(),
             Storage::Strings(strings) => strings.iter().map(String::len).sum(),
+            Storage::Withheld(_) => 0,
         }
     }
 
@@ -150,6 +182,7 @@ impl Tensor {
             Storage::Owned(buf) => Data::Bytes((**buf).as_ref()),
             Storage::Shared(bytes) => Data::Bytes(bytes),
             Storage::Strings(strings) => Data::Strings(strings),
+            Storage::Withheld(_) => Data::Withheld,
         };
         TensorView::from_data(self.dtype, &self.shape, data)
     }
@@ -168,7 +201,7 @@ impl Tensor {
             Storage::Owned(buf) => {
                 DataMut::Bytes(Arc::get_mut(buf).map_or(&mut [], AlignedBuf::as_mut))
             }
-            Storage::Shared(_) => DataMut::Bytes(&mut []),
+            Storage::Shared(_) | Storage::Withheld(_) => DataMut::Bytes(&mut []),
             Storage::Strings(strings) => DataMut::Strings(Arc::make_mut(strings)),
         };
         TensorViewMut::from_data(self.dtype, &self.shape, data)
@@ -195,15 +228,17 @@ impl Tensor {
 impl TensorView<'_> {
     /// A tensor with a copy of this data.
     pub fn to_tensor(&self) -> Tensor {
-        let storage = match (self.as_bytes(), self.as_strings()) {
-            (Some(bytes), _) => Storage::Owned(Arc::new(AlignedBuf::copy_of(bytes))),
-            (None, strings) => Storage::Strings(strings.unwrap_or_default().into()),
+        let storage = match self.data() {
+            Data::Bytes(bytes) => Storage::Owned(Arc::new(AlignedBuf::copy_of(bytes))),
+            Data::Strings(strings) => Storage::Strings(strings.into()),
+            Data::Withheld => Storage::Withheld(Arc::new(())),
         };
         Tensor { dtype: self.dtype(), shape: Shape::from_slice(self.shape()), storage }
     }
 }
 
-/// Equal type, shape and bits (so NaN equals itself, and 0 does not equal −0).
+/// Equal type, shape and bits (so NaN equals itself, and 0 does not equal −0). What was withheld equals
+/// its clones.
 impl PartialEq for Tensor {
     fn eq(&self, other: &Self) -> bool {
         let (a, b) = (self.view(), other.view());
@@ -211,6 +246,8 @@ impl PartialEq for Tensor {
             && self.shape == other.shape
             && a.as_bytes() == b.as_bytes()
             && a.as_strings().ok() == b.as_strings().ok()
+            && self.is_withheld() == other.is_withheld()
+            && (!self.is_withheld() || self.address() == other.address())
     }
 }
 
@@ -247,6 +284,22 @@ mod tests {
         clone.view_mut().into_slice::<i32>().unwrap()[0] = 9;
         assert_eq!(original.as_slice::<i32>().unwrap(), [1, 2]);
         assert_eq!(clone.as_slice::<i32>().unwrap(), [9, 2]);
+    }
+
+    #[test]
+    fn what_was_withheld_has_a_shape_and_no_elements() {
+        let withheld = Tensor::withheld(DType::F32, &[2, 3]).unwrap();
+        assert_eq!((withheld.shape(), withheld.len(), withheld.n_bytes()), (&[2, 3][..], 6, 0));
+        let error = TensorError::Withheld { dtype: DType::F32, shape: vec![2, 3] };
+        assert_eq!(withheld.as_slice::<f32>(), Err(error.clone()));
+        assert_eq!(withheld.view().as_words::<u32>(), Err(error));
+        assert_eq!(withheld.view().as_bytes(), None);
+        assert!(withheld.reshaped(&[6]).unwrap().is_withheld());
+        assert!(withheld.reshaped(&[7]).is_err());
+        assert!(withheld.view().to_tensor().is_withheld());
+        assert_eq!(withheld, withheld.clone());
+        assert_ne!(withheld, Tensor::withheld(DType::F32, &[2, 3]).unwrap());
+        assert_ne!(withheld, Tensor::zeros(DType::F32, &[2, 3]).unwrap());
     }
 
     #[test]

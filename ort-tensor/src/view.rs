@@ -16,6 +16,8 @@ pub struct TensorView<'a> {
 pub(crate) enum Data<'a> {
     Bytes(&'a [u8]),
     Strings(&'a [String]),
+    /// Left out: see [`crate::Tensor::withheld`].
+    Withheld,
 }
 
 /// A tensor that somebody else owns, to write.
@@ -67,6 +69,10 @@ impl<'a> TensorView<'a> {
         Self { dtype, shape, data }
     }
 
+    pub(crate) const fn data(&self) -> Data<'a> {
+        self.data
+    }
+
     /// The element type.
     pub const fn dtype(&self) -> DType {
         self.dtype
@@ -95,17 +101,20 @@ impl<'a> TensorView<'a> {
         match self.data {
             Data::Bytes(bytes) => Self::from_bytes(self.dtype, shape, bytes),
             Data::Strings(strings) => Self::from_strings(shape, strings),
+            Data::Withheld if n_elements(shape) == Some(self.len()) => Ok(Self { shape, ..self }),
+            Data::Withheld => Err(self.withheld()),
         }
     }
 
     /// The elements.
     ///
     /// # Errors
-    /// If they are not of type `T`.
+    /// If they are not of type `T`, or were withheld.
     pub fn as_slice<T: Element>(&self) -> Result<&'a [T], TensorError> {
         let wrong = TensorError::DType { expected: T::DTYPE, found: self.dtype };
         match self.data {
             Data::Bytes(bytes) if self.dtype == T::DTYPE => cast(bytes).ok_or(wrong),
+            Data::Withheld if self.dtype == T::DTYPE => Err(self.withheld()),
             _ => Err(wrong),
         }
     }
@@ -113,47 +122,57 @@ impl<'a> TensorView<'a> {
     /// The strings.
     ///
     /// # Errors
-    /// If the elements are not strings.
+    /// If the elements are not strings, or were withheld.
     pub fn as_strings(&self) -> Result<&'a [String], TensorError> {
         match self.data {
             Data::Strings(strings) => Ok(strings),
-            Data::Bytes(_) => {
-                Err(TensorError::DType { expected: DType::String, found: self.dtype })
-            }
+            Data::Withheld if self.dtype == DType::String => Err(self.withheld()),
+            _ => Err(TensorError::DType { expected: DType::String, found: self.dtype }),
         }
     }
 
     /// The elements as words of their width, whatever they mean.
     ///
     /// # Errors
-    /// If the elements are strings, packed, or of another width.
+    /// If the elements are strings, packed, of another width, or were withheld.
     pub fn as_words<W: Word>(&self) -> Result<&'a [W], TensorError> {
         let wrong = TensorError::NoWords { found: self.dtype, n_bytes: size_of::<W>() };
         match self.data {
             Data::Bytes(bytes) if self.dtype.word_bytes() == Some(size_of::<W>()) => {
                 cast(bytes).ok_or(wrong)
             }
+            Data::Withheld => Err(self.withheld()),
             _ => Err(wrong),
         }
     }
 
-    /// The raw bytes; `None` for strings.
+    /// The raw bytes; `None` for strings and for what was withheld.
     pub const fn as_bytes(&self) -> Option<&'a [u8]> {
         match self.data {
             Data::Bytes(bytes) => Some(bytes),
-            Data::Strings(_) => None,
+            Data::Strings(_) | Data::Withheld => None,
         }
+    }
+
+    /// Whether the elements are not there (see [`crate::Tensor::withheld`]).
+    pub const fn is_withheld(&self) -> bool {
+        matches!(self.data, Data::Withheld)
+    }
+
+    fn withheld(&self) -> TensorError {
+        TensorError::Withheld { dtype: self.dtype, shape: self.shape.to_vec() }
     }
 
     /// The codes of a packed type, one a byte (see [`crate::unpack`]).
     ///
     /// # Errors
-    /// If the elements are not packed.
+    /// If the elements are not packed, or were withheld.
     pub fn unpacked(&self) -> Result<Vec<u8>, TensorError> {
         match self.data {
             Data::Bytes(bytes) if self.dtype.is_packed() => {
                 Ok(crate::unpack(bytes, self.dtype.bits(), self.len()))
             }
+            Data::Withheld => Err(self.withheld()),
             _ => Err(TensorError::NoWords { found: self.dtype, n_bytes: 1 }),
         }
     }

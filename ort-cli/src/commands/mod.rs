@@ -1,6 +1,7 @@
 //! The commands, one a file.
 
 pub(crate) mod bench;
+pub(crate) mod cache;
 pub(crate) mod inspect;
 pub(crate) mod optimize;
 mod planned;

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ort_session::{OperatorChange, Optimized, PassReport};
+use ort_session::{OperatorChange, Optimized, Pack, PackedSize, PassReport};
 use serde_json::{Value as Json, json};
 
 use crate::failure::Failure;
 use crate::number::{self, plural};
-use crate::options::SessionOptions;
+use crate::options::{SessionOptions, Words, words};
 use crate::print::{Flush, Table, bold, line};
 
 /// Optimize a model and save it as a .ort file, for this program and for ONNX Runtime
@@ -22,6 +22,11 @@ pub(crate) struct Arguments {
     /// Where the optimized model goes; nothing is saved without it
     #[arg(short, long, value_name = "OUT", required_unless_present_any = ["explain", "json"])]
     output: Option<PathBuf>,
+    /// Also save every constant as the kernels of this machine want it, beside its elements or in
+    /// place of them
+    #[arg(long, value_name = "HOW", value_parser = words(PACKS), requires = "output")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "beside")]
+    pack: Option<Pack>,
     /// Show what each pass did and what it left alone, and why
     #[arg(long)]
     explain: bool,
@@ -35,15 +40,18 @@ pub(crate) struct Arguments {
     session: SessionOptions,
 }
 
+const PACKS: Words<Pack> = &[("beside", Pack::Beside), ("replace", Pack::Replace)];
+
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let (model, output) = (&arguments.model, arguments.output.as_deref());
     let start = Instant::now();
     let optimized = arguments.session.optimize(model, arguments.stop_after)?;
     let time = start.elapsed();
-    let n_bytes = output.map(|output| save(&optimized, model, output)).transpose()?;
+    let size =
+        output.map(|output| save(&optimized, arguments.pack, [model, output])).transpose()?;
     let operators = optimized.operators();
-    let view = View { arguments, optimized: &optimized, operators, time, n_bytes };
+    let view = View { arguments, optimized: &optimized, operators, time, size };
     if arguments.json {
         line(view.to_json())?;
     } else {
@@ -52,15 +60,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Saves the model and tells how many bytes it takes. It may not replace the one it was made from,
+/// Saves the model and tells how large the file is. It may not replace the one it was made from,
 /// which nothing could bring back.
-fn save(optimized: &Optimized, model: &Path, output: &Path) -> Result<usize, Failure> {
+fn save(
+    optimized: &Optimized,
+    pack: Option<Pack>,
+    [model, output]: [&Path; 2],
+) -> Result<PackedSize, Failure> {
     if let (Ok(from), Ok(to)) = (fs::canonicalize(model), fs::canonicalize(output))
         && from == to
     {
         return Err(Failure::Overwrite { path: output.to_owned() });
     }
-    optimized.write(output).map_err(|source| Failure::save(model, source))
+    let size = match pack {
+        Some(pack) => optimized.write_packed(output, pack),
+        None => optimized.write(output).map(PackedSize::unpacked),
+    };
+    size.map_err(|source| Failure::save(model, source))
 }
 
 /// What is shown.
@@ -70,7 +86,7 @@ struct View<'a> {
     operators: Vec<OperatorChange>,
     time: Duration,
     /// Of the file that was written.
-    n_bytes: Option<usize>,
+    size: Option<PackedSize>,
 }
 
 impl View<'_> {
@@ -88,8 +104,9 @@ impl View<'_> {
         let model = bold(self.arguments.model.display());
         let size = number::bytes(self.optimized.bytes().len());
         let mut text = format!("{model} · {size} · level {}", self.arguments.session.level());
-        if let (Some(output), Some(n_bytes)) = (&self.arguments.output, self.n_bytes) {
-            text += &format!(" → {} · {}", bold(output.display()), number::bytes(n_bytes));
+        if let (Some(output), Some(size)) = (&self.arguments.output, self.size) {
+            let n_bytes = number::bytes(size.file_bytes);
+            text += &format!(" → {} · {n_bytes}", bold(output.display()));
         }
         text
     }
@@ -156,6 +173,13 @@ impl View<'_> {
             plural(report.applied(), "rewrite"),
             number::time(self.time),
         );
+        if let (Some(_), Some(size)) = (self.arguments.pack, self.size) {
+            text += &format!(
+                "\n  packed weights take {}; elements left out took {}",
+                number::bytes(size.packed_bytes),
+                number::bytes(size.left_out_bytes),
+            );
+        }
         if let Some(last) = report.last.as_ref().filter(|_| self.arguments.stop_after.is_some()) {
             text += &format!("\n  last rewrite: {} at `{}`", last.pass, last.node);
         }
@@ -175,7 +199,9 @@ impl View<'_> {
         json!({
             "model": self.arguments.model.to_string_lossy(),
             "output": output,
-            "file_bytes": { "before": self.optimized.bytes().len(), "after": self.n_bytes },
+            "file_bytes": { "before": self.optimized.bytes().len(), "after": self.size.map(|size| size.file_bytes) },
+            "packed_bytes": self.size.map(|size| size.packed_bytes),
+            "left_out_bytes": self.size.map(|size| size.left_out_bytes),
             "level": self.arguments.session.level(),
             "ms": number::millis(self.time),
             "nodes": { "before": before, "after": after },

@@ -42,7 +42,7 @@ fn is_ours(op: &BatchNormalization, graph: &Graph, node: &Node) -> bool {
     op.is_spatial && !op.is_training && has_channels && !has_moments && is_f32
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let [id] = compiler.claim.nodes[..] else { return Ok(None) };
     let node = compiler.graph.node(id);
     let op = compiler.op::<BatchNormalization>();

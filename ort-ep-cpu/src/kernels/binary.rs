@@ -31,7 +31,7 @@ struct State {
     runs: Runs<2>,
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(op) = compiler.op::<Binary>().and_then(|op| Operation::of_op(*op)) else {
         return Ok(None);
     };

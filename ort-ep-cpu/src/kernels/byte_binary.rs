@@ -18,7 +18,7 @@ struct ByteBinary {
     op: QLinearBinary,
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(&op) = compiler.op::<QLinearBinary>() else { return Ok(None) };
     let dims = |input| compiler.fact(input).and_then(|fact| fact.dims());
     // What has no name in common may have another size in each run.

@@ -87,7 +87,7 @@ fn roles(compiler: &Compiler<'_>) -> Option<Roles> {
     Some(Roles { alpha, is_b_transposed, sum_bias, y_scale, y_zero, ..linear })
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(roles) = roles(compiler) else { return Ok(None) };
     let Some(right) = Right::compile(compiler, roles.b, roles.b_zero, roles.is_b_transposed) else {
         return Ok(None);
@@ -245,12 +245,12 @@ impl Kernel for ByteMatMul {
         Ok(())
     }
 
-    fn variant(&self) -> &'static str {
-        variant_name(self.cpu.isa)
+    fn reads(&self, input: usize) -> bool {
+        input != self.roles.b
     }
 
-    fn packed_bytes(&self) -> usize {
-        self.right.packed_bytes()
+    fn variant(&self) -> &'static str {
+        variant_name(self.cpu.isa)
     }
 }
 

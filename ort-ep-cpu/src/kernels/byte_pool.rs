@@ -28,7 +28,7 @@ struct Geometry {
     axes: [Axis; 3],
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(ChannelsLast(op)) = compiler.op::<ChannelsLast<MaxPool>>() else { return Ok(None) };
     let x = compiler.fact(0);
     let is_byte = x.and_then(Fact::dtype).is_some_and(DType::is_byte);

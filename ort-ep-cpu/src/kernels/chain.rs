@@ -150,7 +150,7 @@ fn link(graph: &Graph, id: NodeId) -> Option<Link> {
     }))
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let (graph, claim) = (compiler.graph, compiler.claim);
     if claim.nodes.len() < 2 {
         return Ok(None);

@@ -31,7 +31,7 @@ struct State {
     parts: SmallVec<[usize; 8]>,
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let (Some(&Concat { axis }), [id]) = (compiler.op::<Concat>(), &compiler.claim.nodes[..])
     else {
         return Ok(None);

@@ -36,7 +36,7 @@ struct State {
     shape: [usize; 3],
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(&EmbedLayerNormalization { epsilon }) = compiler.op() else { return Ok(None) };
     let mut others = compiler.claim.outputs.iter().skip(1);
     if others.any(Option::is_some) || !compiler.are_f32(WORDS.1..BETA + 1) {

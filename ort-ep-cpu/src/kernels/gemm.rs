@@ -39,7 +39,7 @@ enum Bias {
     },
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(&op) = compiler.op::<Gemm>() else { return Ok(None) };
     if !compiler.are_f32(0..3) {
         return Ok(None);
@@ -138,12 +138,12 @@ impl Kernel for GemmKernel {
         Ok(())
     }
 
-    fn variant(&self) -> &'static str {
-        named!(self.cpu.isa => "gemm_f32": product)
+    fn reads(&self, input: usize) -> bool {
+        input != 1 || self.b.is_none()
     }
 
-    fn packed_bytes(&self) -> usize {
-        self.b.as_ref().map_or(0, |b| b.bytes().len())
+    fn variant(&self) -> &'static str {
+        named!(self.cpu.isa => "gemm_f32": product)
     }
 }
 

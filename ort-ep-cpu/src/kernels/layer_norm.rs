@@ -98,7 +98,7 @@ fn claim(graph: &Graph, id: NodeId) -> Option<Claim> {
     })
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let [id] = compiler.claim.nodes[..] else { return Ok(None) };
     let form = Form::of(compiler.graph, id);
     let form = form.filter(|form| form.fits(compiler.graph, compiler.graph.node(id)));

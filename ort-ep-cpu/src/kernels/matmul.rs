@@ -29,7 +29,7 @@ struct State {
     shape: Shape,
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(&op) = compiler.op::<MatMul>() else { return Ok(None) };
     if !compiler.are_f32(0..2) {
         return Ok(None);
@@ -135,12 +135,12 @@ impl Kernel for MatMulKernel {
         Ok(())
     }
 
-    fn variant(&self) -> &'static str {
-        named!(self.cpu.isa => "gemm_f32": product)
+    fn reads(&self, input: usize) -> bool {
+        input != 1 || self.b.is_none()
     }
 
-    fn packed_bytes(&self) -> usize {
-        self.b.as_ref().map_or(0, |b| b.bytes().len())
+    fn variant(&self) -> &'static str {
+        named!(self.cpu.isa => "gemm_f32": product)
     }
 }
 

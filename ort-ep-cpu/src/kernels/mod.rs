@@ -3,7 +3,8 @@
 
 use std::ops::Range;
 
-use ort_ep::{Claim, CompileError, Kernel, PackStore};
+use bytemuck::Pod;
+use ort_ep::{Claim, CompileError, Kernel, PackStore, Packed, Recipe};
 use ort_graph::{Fact, Graph, NodeId, Operator};
 use ort_tensor::{DType, Tensor};
 
@@ -16,7 +17,7 @@ pub(crate) struct KernelDef {
     /// `None` leaves the root to others, which may still compile it as one node.
     pub(crate) claim: fn(&Graph, NodeId) -> Option<Claim>,
     /// The kernel for a claim; `None` if it is not for this file.
-    pub(crate) compile: fn(&mut Compiler<'_>) -> Compiled,
+    pub(crate) compile: fn(&Compiler<'_>) -> Compiled,
 }
 
 /// The kernel for a claim; `None` if a file has none.
@@ -24,7 +25,7 @@ pub(crate) type Compiled = Result<Option<Box<dyn Kernel>>, CompileError>;
 
 impl KernelDef {
     /// A kernel for nodes as they are.
-    const fn one(compile: fn(&mut Compiler<'_>) -> Compiled) -> Self {
+    const fn one(compile: fn(&Compiler<'_>) -> Compiled) -> Self {
         Self { claim: |_, _| None, compile }
     }
 }
@@ -34,7 +35,7 @@ pub(crate) struct Compiler<'a> {
     pub(crate) cpu: Cpu,
     pub(crate) graph: &'a Graph,
     pub(crate) claim: &'a Claim,
-    pub(crate) packs: &'a mut dyn PackStore,
+    pub(crate) packs: &'a dyn PackStore,
 }
 
 impl<'a> Compiler<'a> {
@@ -54,6 +55,21 @@ impl<'a> Compiler<'a> {
     /// The contents of a constant input.
     pub(crate) fn constant(&self, input: usize) -> Option<&'a Tensor> {
         self.graph.constant(self.claim.inputs.get(input).copied().flatten()?)
+    }
+
+    /// The constant at `input`, whose elements are `T`s, packed by `recipe` into others; `None` if there
+    /// is no such constant.
+    pub(crate) fn pack<T: Pod>(
+        &self,
+        input: usize,
+        recipe: &Recipe,
+        pack: impl Fn(&[T], &mut [T]),
+    ) -> Option<Packed> {
+        let id = self.claim.inputs.get(input).copied().flatten()?;
+        self.packs.pack(self.graph.value(id), recipe, &mut |constant, packed| {
+            let elements = constant.view().as_bytes().unwrap_or_default();
+            pack(bytemuck::cast_slice(elements), bytemuck::cast_slice_mut(packed));
+        })
     }
 
     /// Whether the first of these inputs is there, and all that are there are f32.

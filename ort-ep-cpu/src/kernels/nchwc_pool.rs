@@ -43,7 +43,7 @@ struct GlobalKernel {
     is_mean: bool,
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let cpu = compiler.cpu;
     let windowed = |(block, window, kind): (Option<usize>, &WindowAttrs, PoolKind)| {
         Some(Box::new(PoolKernel { cpu, block: block?, window: window.clone(), kind }) as Box<_>)

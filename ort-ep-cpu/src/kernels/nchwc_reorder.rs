@@ -40,7 +40,7 @@ struct Geometry {
     reorder: Reorder,
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let (block, has_channels_last, direction) = if let Some(op) = compiler.op::<ReorderInput>() {
         (op.block_size, op.has_channels_last, Direction::ToBlocks)
     } else if let Some(op) = compiler.op::<ReorderOutput>() {

@@ -45,7 +45,7 @@ enum Axis {
     Blended(Vec<[(usize, f32); 2]>),
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(Upsample { plain, block_size: Some(block) }) = compiler.op::<Upsample>() else {
         return Ok(None);
     };

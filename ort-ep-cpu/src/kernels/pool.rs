@@ -30,7 +30,7 @@ struct Geometry {
     axes: [Axis; 2],
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let has_indices = compiler.claim.outputs.get(1).copied().flatten().is_some();
     let rank = compiler.fact(0).and_then(Fact::rank);
     if has_indices || !compiler.are_f32(0..1) || !matches!(rank, Some(3 | 4)) {

@@ -27,7 +27,7 @@ enum Direction {
     ToFloats,
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let is_f32 = |dtype: Option<DType>| dtype.is_none_or(|dtype| dtype == DType::F32);
     let (direction, is_plain) = match (compiler.op(), compiler.op()) {
         (Some(QuantizeLinear { precision, output_dtype, .. }), None) => {

@@ -78,7 +78,7 @@ struct State {
     lanes: Option<Lanes>,
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     if !compiler.are_f32(0..1) {
         return Ok(None);
     }

@@ -51,7 +51,7 @@ struct Taps {
     are_picked: bool,
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(op) = compiler.op::<Resize>().cloned() else { return Ok(None) };
     if !compiler.are_f32(0..1) {
         return Ok(None);

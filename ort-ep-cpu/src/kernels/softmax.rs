@@ -45,7 +45,7 @@ fn claim(graph: &Graph, id: NodeId) -> Option<Claim> {
     })
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(&op) = compiler.op::<Softmax>().filter(|op| has_kernel(op)) else { return Ok(None) };
     if !compiler.are_f32(0..1) {
         return Ok(None);

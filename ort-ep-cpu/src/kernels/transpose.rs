@@ -25,7 +25,7 @@ struct State {
     axis: usize,
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(op) = compiler.op::<Transpose>().cloned() else { return Ok(None) };
     if !compiler.are_f32(0..1) {
         return Ok(None);

@@ -35,7 +35,7 @@ pub(super) enum Function {
     Square,
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let &[id] = compiler.claim.nodes.as_slice() else { return Ok(None) };
     let Some(function) = Function::of(compiler.graph, id) else { return Ok(None) };
     if !compiler.are_f32(0..3) {

@@ -37,7 +37,7 @@ struct State {
     runs: Vec<Runs<1>>,
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let (op, is_mean) = match compiler.op::<Variadic>() {
         Some(Variadic::Max) => (Operation::Max, false),
         Some(Variadic::Mean) => (Operation::Add, true),

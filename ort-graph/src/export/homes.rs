@@ -22,12 +22,8 @@ pub(super) struct Storage<'g> {
 impl<'g> Storage<'g> {
     /// `None` for a tensor without elements, which lies nowhere.
     pub(super) fn of(tensor: &'g Tensor) -> Option<Self> {
-        let view = tensor.view();
-        let address = match view.as_bytes() {
-            Some(bytes) => bytes.as_ptr().addr(),
-            None => view.as_strings().ok()?.as_ptr().addr(),
-        };
-        let storage = Self { address, dtype: tensor.dtype(), shape: tensor.shape() };
+        let storage =
+            Self { address: tensor.address(), dtype: tensor.dtype(), shape: tensor.shape() };
         (!tensor.is_empty()).then_some(storage)
     }
 }

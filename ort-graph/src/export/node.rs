@@ -6,7 +6,6 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use ort_format::record::{self, AttributeValue};
 
 use super::ExportError;
-use super::homes::Place;
 use super::scope::{Scope, numbered};
 use super::types::{tensor, value_info};
 use crate::attrs::Attr;
@@ -179,13 +178,21 @@ fn n_formals(entry: &record::OpIdKernelTypeStrArgsEntry<'_>) -> usize {
     n_formals.try_into().unwrap_or(usize::MAX)
 }
 
-/// Constants, and what inputs are unless a run says otherwise.
+/// Constants with their packed forms, and what inputs are unless a run says otherwise.
 fn initializers<'g>(scope: &Scope<'g, '_>) -> Vec<record::Tensor<'g>> {
-    let contents = |(name, (graph, id)): (&Cow<'g, str>, Place<'g>)| {
-        let contents = graph.value(id).default.as_ref().or_else(|| graph.constant(id))?;
-        Some(tensor(name.clone(), contents))
-    };
-    scope.values().filter_map(contents).collect()
+    let mut initializers = Vec::new();
+    for (name, (graph, id)) in scope.values() {
+        let value = graph.value(id);
+        let contents = value.default.as_ref().or_else(|| graph.constant(id));
+        initializers.extend(contents.map(|contents| tensor(name.clone(), contents)));
+        initializers.extend(
+            value
+                .packed
+                .iter()
+                .map(|form| record::Tensor::packed_form(name, &form.label, &form.bytes)),
+        );
+    }
+    initializers
 }
 
 /// Every value that the graph has or takes from around it, and the one that stands for

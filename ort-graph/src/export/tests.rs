@@ -4,12 +4,13 @@ use bytes::Bytes;
 use expect_test::{Expect, expect};
 use ort_format::record;
 use ort_format::{ArgType, Limits};
+use ort_tensor::{DType, Tensor};
 use proptest::prelude::*;
 
 use super::{Export, ExportError, export};
 use crate::testing::arbitrary::arbitrary_graph;
 use crate::testing::{parse, registry};
-use crate::{Graph, ImportLimits, Model, ModelInfo, import};
+use crate::{Graph, ImportError, ImportLimits, Model, ModelInfo, PackedForm, import};
 
 fn info() -> ModelInfo {
     ModelInfo { ir_version: 9, opsets: vec![(String::new(), 17)], ..ModelInfo::default() }
@@ -66,6 +67,49 @@ fn every_form_reads_back_as_it_was() {
         let graph = parse(graph);
         assert_eq!(text(&written_and_read(&graph, &info()).graph), text(&graph));
     }
+}
+
+#[test]
+fn packed_forms_and_what_is_withheld_read_back() {
+    let graph = "graph(x: float[2]) -> (y) {
+      w = const float[2] [1, 2]
+      y: float[2] = Op-1 [body: graph() -> (z) {
+        w = const float[2] [1, 2]
+        v = const float[2] [3, 4]
+        z: float[2] = Op-1 (w, v)
+      }] (w)
+    }";
+    let mut graph = parse(graph);
+    let withheld = Tensor::withheld(DType::F32, &[2]).unwrap();
+    let form = |n: usize| PackedForm { label: format!("op/{n}"), bytes: vec![7; n].into() };
+    graph.edit_constants(&mut |constant, packed| {
+        if constant.as_slice::<f32>().is_ok_and(|elements| elements[0] == 1.0) {
+            *constant = withheld.clone();
+            *packed = vec![form(1), form(3)];
+        } else {
+            *packed = vec![form(2)];
+        }
+    });
+    let mut read = written_and_read(&graph, &info()).graph;
+    read.verify().unwrap();
+    let mut found = Vec::new();
+    read.edit_constants(&mut |constant, packed| {
+        let forms: Vec<_> = packed.iter().map(|form| form.bytes.len()).collect();
+        found.push((constant.is_withheld(), constant.shape().to_vec(), forms));
+    });
+    let (w, v) = ((true, vec![2], vec![1, 3]), (false, vec![2], vec![2]));
+    assert_eq!(found, [w.clone(), v, w]);
+}
+
+#[test]
+fn a_form_of_nothing_is_refused() {
+    let mut graph = parse("graph(x: float[2]) -> (y) { y: float[2] = Op-1 (x) }");
+    let packed = vec![PackedForm { label: "op".to_owned(), bytes: Bytes::from_static(b"x") }];
+    graph.value_mut(graph.inputs()[0]).packed = packed;
+    let bytes = Bytes::from(ort_format::write(&export(&graph, told(&info())).unwrap()).unwrap());
+    let file = ort_format::open(&bytes, &Limits::default()).unwrap();
+    let error = import(file, &bytes, &registry(), ImportLimits::default()).unwrap_err();
+    assert_eq!(error, ImportError::StrayForm { name: "x#op".to_owned() });
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn dimension(dim: &Dim) -> record::Dimension<'_> {
 pub(super) fn tensor<'a>(name: Cow<'a, str>, tensor: &'a Tensor) -> record::Tensor<'a> {
     let view = tensor.view();
     let strings = view.as_strings().ok();
-    record::Tensor {
+    let record = record::Tensor {
         name,
         doc_string: None,
         // A tensor that is there has no more elements than memory has bytes, or one dimension is 0.
@@ -68,7 +68,8 @@ pub(super) fn tensor<'a>(name: Cow<'a, str>, tensor: &'a Tensor) -> record::Tens
         data_type: data_type(view.dtype()),
         raw_data: view.as_bytes().map(Cow::Borrowed),
         string_data: strings.map(|all| all.iter().map(|text| text.as_str().into()).collect()),
-    }
+    };
+    if tensor.is_withheld() { record.withheld() } else { record }
 }
 
 fn data_type(dtype: DType) -> DataType {

@@ -1,8 +1,9 @@
 //! Small edits that keep the uses of every value right: what patches and passes are made of.
 
+use ort_tensor::Tensor;
 use smallvec::SmallVec;
 
-use super::{Graph, GraphError};
+use super::{Graph, GraphError, PackedForm};
 use crate::fact::Fact;
 use crate::ids::{NodeId, ValueId};
 use crate::op::OpError;
@@ -137,6 +138,19 @@ impl Graph {
         self.values.truncate(n_values);
     }
 
+    /// Calls `edit` with every constant of this graph and the graphs below it, captured ones once for
+    /// each graph. What a constant is must stay, but how it is held may change.
+    pub fn edit_constants(&mut self, edit: &mut dyn FnMut(&mut Tensor, &mut Vec<PackedForm>)) {
+        for value in self.values.iter_mut().filter(|value| value.producer.is_none()) {
+            if let (Some(constant), None) = (&mut value.fact.constant, &value.default) {
+                edit(constant, &mut value.packed);
+            }
+        }
+        for node in self.nodes.iter_mut().flatten() {
+            node.attrs.graphs_mut().for_each(|graph| graph.edit_constants(edit));
+        }
+    }
+
     /// Edits the subgraphs of a node, one after the other. Before, each learns what is known by
     /// now of the values that it captures; after, the node's list of captured values is brought
     /// up to date, and nodes that only served captures no longer made are swept.
@@ -216,6 +230,7 @@ impl Graph {
         let fact = around.fact(there).clone();
         let is_constant = fact.constant.is_some();
         let here = self.add_value(name, fact)?;
+        self.value_mut(here).packed.clone_from(&around.value(there).packed);
         if !is_constant {
             self.add_capture(here, there);
         }

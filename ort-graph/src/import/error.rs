@@ -61,6 +61,12 @@ pub enum ImportError {
         /// What is wrong.
         what: &'static str,
     },
+    /// A packed form of a constant that its graph does not have.
+    #[error("tensor `{name}` is a packed form of a constant that is not there")]
+    StrayForm {
+        /// The tensor.
+        name: String,
+    },
     /// An attribute of a type that the format cannot hold.
     #[error("node `{node}`: attribute `{attribute}` has a type that .ort files cannot hold")]
     Attribute {

@@ -11,7 +11,7 @@ use super::types::declared_type;
 use super::{ImportLimits, tensor};
 use crate::attrs::{Attr, Attrs};
 use crate::fact::{Fact, Type};
-use crate::graph::{Graph, GraphError, NewNode};
+use crate::graph::{Graph, GraphError, NewNode, PackedForm};
 use crate::ids::ValueId;
 use crate::op::OpError;
 use crate::order::CycleError;
@@ -109,8 +109,14 @@ impl<'a> Importer<'a> {
             inputs.push(id);
         }
         let (bytes, limits) = (self.bytes, self.limits);
-        for tensor in view.initializers() {
-            self.initializer(tensor.name(), tensor::dense(tensor, bytes)?, &mut inputs)?;
+        let (packed, constants): (Vec<_>, Vec<_>) =
+            view.initializers().iter().partition(|tensor| tensor.packed_form().is_some());
+        for tensor in constants {
+            let contents = tensor::dense_or_withheld(tensor, bytes)?;
+            self.initializer(tensor.name(), contents, &mut inputs)?;
+        }
+        for tensor in packed {
+            self.packed_form(tensor)?;
         }
         for tensor in view.sparse_initializers() {
             let name = tensor.values().name();
@@ -145,6 +151,22 @@ impl<'a> Importer<'a> {
         if is_constant {
             inputs.retain(|&input| input != id);
         }
+        Ok(())
+    }
+
+    /// Adds a form to the constant of this graph that it is made of.
+    fn packed_form(&mut self, tensor: ort_format::Tensor<'a>) -> Result<(), ImportError> {
+        let bytes = self.bytes;
+        let scope = self.scope();
+        let form = tensor.packed_form().and_then(|(constant, label)| {
+            let &id = scope.names.get(constant)?;
+            scope.graph.constant(id)?;
+            Some((id, label.to_owned()))
+        });
+        let stray = || ImportError::StrayForm { name: tensor.name().to_owned() };
+        let (id, label) = form.ok_or_else(stray)?;
+        let bytes = bytes.slice_ref(tensor.raw_data().unwrap_or_default());
+        scope.graph.value_mut(id).packed.push(PackedForm { label, bytes });
         Ok(())
     }
 

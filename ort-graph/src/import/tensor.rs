@@ -6,6 +6,20 @@ use ort_tensor::{DType, Shape, Tensor, TensorError, move_elements, n_elements};
 use super::ImportLimits;
 use super::error::ImportError;
 
+/// A dense tensor, or type and shape of one whose elements are not there.
+pub(super) fn dense_or_withheld(
+    tensor: ort_format::Tensor<'_>,
+    bytes: &Bytes,
+) -> Result<Tensor, ImportError> {
+    if !tensor.is_withheld() {
+        return dense(tensor, bytes);
+    }
+    let name = tensor.name();
+    let withheld =
+        Tensor::withheld(dtype(tensor.data_type(), name)?, &shape(tensor.dims().iter(), name)?);
+    withheld.map_err(|error| ImportError::Tensor { name: name.to_owned(), error: Box::new(error) })
+}
+
 /// A dense tensor.
 pub(super) fn dense(tensor: ort_format::Tensor<'_>, bytes: &Bytes) -> Result<Tensor, ImportError> {
     let name = || tensor.name().to_owned();

@@ -1,9 +1,10 @@
 //! From a graph to a plan: who runs which nodes, in which order.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use ort_ep::{Claim, CompileError, ExecutionProvider, KernelError, PackStore};
+use ort_ep::{Claim, CompileError, ExecutionProvider, KernelError, PackStore, Threads};
 use ort_graph::{Control, CycleError, Graph, Node, NodeId, OpError, ValueId};
+use ort_tensor::Tensor;
 use smallvec::SmallVec;
 
 use super::liveness::note_last_uses;
@@ -32,6 +33,17 @@ pub enum PlanError {
         op_type: String,
         /// What is wrong.
         error: Box<CompileError>,
+    },
+    /// The file does not have the elements of a constant, only packed forms that are not what the node's
+    /// kernel wants.
+    #[error("node `{node}` ({op_type}) reads `{value}`, of which the file has packed forms only")]
+    Withheld {
+        /// The node.
+        node: String,
+        /// Its operator.
+        op_type: String,
+        /// The constant.
+        value: String,
     },
     /// Shapes do not fit, now that the inputs' are known.
     #[error("node `{node}`: {error}")]
@@ -66,20 +78,30 @@ pub enum PlanError {
 /// What a graph is compiled with.
 pub(crate) struct Compiler<'a> {
     pub(crate) providers: &'a [Arc<dyn ExecutionProvider>],
-    pub(crate) packs: &'a mut dyn PackStore,
+    pub(crate) packs: &'a dyn PackStore,
+    /// Who compiles and packs.
+    pub(crate) threads: &'a dyn Threads,
 }
 
 impl Compiler<'_> {
     /// Compiles a graph and the subgraphs of its nodes.
-    pub(crate) fn compile(&mut self, graph: Graph) -> Result<Plan, PlanError> {
+    pub(crate) fn compile(&self, graph: Graph) -> Result<Plan, PlanError> {
         let order = graph.topological_order()?;
-        let mut steps = Vec::with_capacity(order.len());
-        for (claim, provider) in self.claims(&graph, &order)? {
-            let Some(root) = claim.root() else { continue };
-            let node = graph.node(root);
-            steps.push(match node.op.behaviour().control {
-                Some(control) => self.control_step(root, node, control)?,
-                None => self.run_step(&graph, claim, provider)?,
+        let claims = self.claims(&graph, &order)?;
+        let compiled: Vec<OnceLock<Result<Step, PlanError>>> =
+            claims.iter().map(|_| OnceLock::new()).collect();
+        self.threads.for_each(claims.len(), &|i| {
+            let (claim, provider) = &claims[i];
+            if control_of(&graph, claim).is_none() {
+                compiled[i].get_or_init(|| self.run_step(&graph, claim.clone(), *provider));
+            }
+        });
+        let mut steps = Vec::with_capacity(claims.len());
+        for ((claim, _), step) in claims.iter().zip(compiled) {
+            steps.extend(match (step.into_inner(), control_of(&graph, claim)) {
+                (Some(step), _) => Some(step?),
+                (None, Some((root, control))) => Some(self.control_step(&graph, root, control)?),
+                (None, None) => None,
             });
         }
         note_last_uses(&graph, &mut steps);
@@ -131,20 +153,23 @@ impl Compiler<'_> {
         }
     }
 
-    fn run_step(
-        &mut self,
-        graph: &Graph,
-        claim: Claim,
-        provider: usize,
-    ) -> Result<Step, PlanError> {
+    fn run_step(&self, graph: &Graph, claim: Claim, provider: usize) -> Result<Step, PlanError> {
         let root = claim.root().unwrap_or(claim.nodes[0]);
         let node = graph.node(root);
+        let label = || (node.label().to_owned(), node.op_type.clone());
         let kernel = self.providers[provider].compile(graph, &claim, self.packs);
-        let kernel = kernel.map_err(|error| PlanError::Compile {
-            node: node.label().to_owned(),
-            op_type: node.op_type.clone(),
-            error: Box::new(error),
+        let kernel = kernel.map_err(|error| {
+            let ((node, op_type), error) = (label(), Box::new(error));
+            PlanError::Compile { node, op_type, error }
         })?;
+        let is_missing = |&(i, id): &(usize, ValueId)| {
+            kernel.reads(i) && graph.constant(id).is_some_and(Tensor::is_withheld)
+        };
+        let inputs = claim.inputs.iter().enumerate();
+        if let Some((_, id)) = { inputs }.filter_map(|(i, id)| Some((i, (*id)?))).find(is_missing) {
+            let ((node, op_type), value) = (label(), graph.value(id).name.clone());
+            return Err(PlanError::Withheld { node, op_type, value });
+        }
         let is_alias = claim.nodes.len() == 1 && node.op.behaviour().is_alias;
         let mut nodes_before: SmallVec<[NodeId; 0]> = claim.nodes.iter().copied().collect();
         nodes_before.pop();
@@ -159,15 +184,11 @@ impl Compiler<'_> {
         })
     }
 
-    fn control_step(
-        &mut self,
-        id: NodeId,
-        node: &Node,
-        control: Control,
-    ) -> Result<Step, PlanError> {
+    fn control_step(&self, graph: &Graph, id: NodeId, control: Control) -> Result<Step, PlanError> {
+        let node = graph.node(id);
         let mut inputs: SmallVec<[Option<ValueId>; 4]> = node.inputs.clone();
         inputs.extend(node.captured.iter().copied().map(Some));
-        let mut sub = |name: &'static str| self.sub_plan(node, &inputs, name);
+        let sub = |name: &'static str| self.sub_plan(node, &inputs, name);
         let action = match control {
             Control::If => {
                 Action::If { then_branch: sub("then_branch")?, else_branch: sub("else_branch")? }
@@ -184,7 +205,7 @@ impl Compiler<'_> {
     }
 
     fn sub_plan(
-        &mut self,
+        &self,
         node: &Node,
         inputs: &[Option<ValueId>],
         name: &'static str,
@@ -200,6 +221,12 @@ impl Compiler<'_> {
             graph.captures().iter().map(|&(_, there)| position(there)).collect();
         Ok(SubPlan { captures: captures?, plan: self.compile(graph.clone())? })
     }
+}
+
+/// The root of a claim, and how it steers, if it is control flow.
+fn control_of(graph: &Graph, claim: &Claim) -> Option<(NodeId, Control)> {
+    let root = claim.root()?;
+    Some((root, graph.node(root).op.behaviour().control?))
 }
 
 fn unclaimed(node: &Node) -> PlanError {

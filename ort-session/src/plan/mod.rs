@@ -12,6 +12,7 @@ mod liveness;
 mod pool;
 mod shapes;
 mod signatures;
+mod unread;
 
 use ort_ep::Kernel;
 use ort_graph::{Graph, NodeId, ValueId};
@@ -24,6 +25,7 @@ pub(crate) use self::layout::{Layout, Place, StepLayout};
 pub(crate) use self::pool::{Pool, State};
 pub(crate) use self::shapes::{Args, fact_of};
 use self::signatures::Layouts;
+pub(crate) use self::unread::Withheld;
 use crate::control::ScanSpec;
 
 /// A graph that is ready to run.
@@ -114,6 +116,23 @@ impl Plan {
                 Action::Loop { body }
                 | Action::Scan { body, .. }
                 | Action::SequenceMap { body } => body.plan.visit(visit),
+            }
+        }
+    }
+
+    /// The same, to edit.
+    pub(crate) fn visit_mut(&mut self, visit: &mut dyn FnMut(&mut Plan)) {
+        visit(self);
+        for step in &mut self.steps {
+            match &mut step.action {
+                Action::Run { .. } => {}
+                Action::If { then_branch, else_branch } => {
+                    then_branch.plan.visit_mut(visit);
+                    else_branch.plan.visit_mut(visit);
+                }
+                Action::Loop { body }
+                | Action::Scan { body, .. }
+                | Action::SequenceMap { body } => body.plan.visit_mut(visit),
             }
         }
     }

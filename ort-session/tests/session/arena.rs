@@ -136,7 +136,7 @@ impl ExecutionProvider for Meeting {
         &self,
         _graph: &Graph,
         _claim: &Claim,
-        _packs: &mut dyn PackStore,
+        _packs: &dyn PackStore,
     ) -> Result<Box<dyn Kernel>, CompileError> {
         Ok(Box::new(Meeting(self.0.clone())))
     }

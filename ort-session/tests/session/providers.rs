@@ -38,7 +38,7 @@ impl ExecutionProvider for AddProvider {
         &self,
         _graph: &Graph,
         _claim: &Claim,
-        _packs: &mut dyn PackStore,
+        _packs: &dyn PackStore,
     ) -> Result<Box<dyn Kernel>, CompileError> {
         Ok(Box::new(AddKernel { runs: self.runs.clone() }))
     }

@@ -62,6 +62,8 @@ struct Measured {
     /// At the median time; 0 if no operator tells its operations.
     gflops: f64,
     planned: Activations,
+    /// Before the first run.
+    loaded: Option<ProcessMemory>,
     memory: Option<ProcessMemory>,
 }
 
@@ -70,12 +72,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let session = arguments.session.open(&arguments.model)?;
     let inputs = Inputs::gather(&session, &arguments.inputs)?;
     let failed = |source| Failure::run(&arguments.model, source);
+    let loaded = process_memory()?;
     let (first, runs) = measure(&session, &inputs, arguments.seconds).map_err(failed)?;
     let flops = session.flops(inputs.to_run()).map_err(failed)?;
     let median = runs.at(50.0).as_secs_f64().max(f64::MIN_POSITIVE);
     let gflops = number::rounded(number::float(flops) / median / 1e9);
     let planned = session.activations(inputs.to_run()).map_err(failed)?;
-    let measured = Measured { first, runs, gflops, planned, memory: process_memory()? };
+    let memory = process_memory()?;
+    let measured = Measured { first, runs, gflops, planned, loaded, memory };
     let profile = match arguments.ops || arguments.nodes.is_some() {
         true => {
             let roof = arguments.session.roof(session.n_threads());
@@ -165,6 +169,7 @@ fn to_json(
     let memory = |of: fn(&ProcessMemory) -> u64| {
         measured.memory.as_ref().map(|memory| number::mebibytes(of(memory)))
     };
+    let loaded = measured.loaded.as_ref().map(|memory| number::mebibytes(memory.rss_anon));
     let mut json = json!({
         "load_ms": number::millis(session.metadata().load_time),
         "first_ms": number::millis(measured.first),
@@ -176,6 +181,7 @@ fn to_json(
         "threads": session.n_threads(),
         "gflops": measured.gflops,
         "rss_anon_mib": memory(|memory| memory.rss_anon),
+        "rss_anon_loaded_mib": loaded,
         "rss_file_mib": memory(|memory| memory.rss_file),
         "peak_rss_mib": memory(|memory| memory.peak_rss),
         "planned": planned::json(&measured.planned),

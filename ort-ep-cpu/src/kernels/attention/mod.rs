@@ -30,7 +30,7 @@ struct RowsKernel {
     op: MultiHeadAttention,
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(&op) = compiler.op::<MultiHeadAttention>() else {
         return projected::compile(compiler);
     };

@@ -32,7 +32,7 @@ struct State {
     product: Product,
 }
 
-pub(super) fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+pub(super) fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(&op) = compiler.op::<Attention>() else { return Ok(None) };
     let is_there = |input| compiler.fact(input).is_some();
     let is_taken = op.weights == Weights::Float
@@ -136,11 +136,11 @@ impl Kernel for ProjectedKernel {
         Ok(())
     }
 
-    fn variant(&self) -> &'static str {
-        named!(self.cpu.isa => "attention_f32")
+    fn reads(&self, input: usize) -> bool {
+        input != 1 || self.w.is_none()
     }
 
-    fn packed_bytes(&self) -> usize {
-        self.w.as_ref().map_or(0, |w| w.bytes().len())
+    fn variant(&self) -> &'static str {
+        named!(self.cpu.isa => "attention_f32")
     }
 }

@@ -3,7 +3,7 @@
 mod planes;
 mod rows;
 
-use ort_ep::{Io, Kernel, KernelError, Packed, Prepared, Threads};
+use ort_ep::{Io, Kernel, KernelError, Packed, Prepared, Recipe, Threads};
 use ort_graph::{Dim, Fact, OpError};
 use ort_kernels::conv_f32::Axis;
 use ort_kernels::quantize::{Factors, requantize_i8, requantize_u8};
@@ -25,8 +25,8 @@ struct ByteConv {
     op: QLinearConv,
     /// The weights where channels are the last dimension; else they serve as they stand.
     packed: Option<Packed>,
-    /// The sum of each filter's weights.
-    filter_sums: Vec<i32>,
+    /// The sum of each filter's weights, an i32.
+    filter_sums: Packed,
     is_result_signed: bool,
 }
 
@@ -54,7 +54,7 @@ struct Operands<'a> {
     factors: &'a [f32],
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let (op, are_channels_last) = match compiler.op::<ChannelsLast<QLinearConv>>() {
         Some(ChannelsLast(op)) => (op.clone(), true),
         None => match compiler.op::<QLinearConv>() {
@@ -78,21 +78,35 @@ fn compile(compiler: &mut Compiler<'_>) -> Compiled {
     let (Some(w), true) = (compiler.constant(3), is_zero && is_x && are_single) else {
         return Ok(None);
     };
-    let (Ok(values), true) = (w.as_slice::<i8>(), (3..=5).contains(&w.shape().len())) else {
+    if w.dtype() != DType::I8 || !(3..=5).contains(&w.shape().len()) {
         return Ok(None);
-    };
-    let filter = (values.len() / w.shape()[0].max(1)).max(1);
-    let sum = |filter: &[i8]| filter.iter().map(|&w| i32::from(w)).sum();
-    let filter_sums = values.chunks(filter).map(sum).collect();
+    }
+    let Some(filter_sums) = filter_sums(compiler, w.shape()) else { return Ok(None) };
     let is_result_signed = compiler.fact(7).and_then(Fact::dtype) == Some(DType::I8);
     let packed = match are_channels_last {
         // A product has few columns where there are many groups: eval serves as well.
         true if op.group > 1 => return Ok(None),
-        true => rows::pack(compiler, w),
+        true => rows::pack(compiler),
         false => None,
     };
     let cpu = compiler.cpu;
     Ok(Some(Box::new(ByteConv { cpu, op, packed, filter_sums, is_result_signed })))
+}
+
+/// The sum of each filter's weights.
+fn filter_sums(compiler: &Compiler<'_>, shape: &[usize]) -> Option<Packed> {
+    let recipe = Recipe {
+        name: "gemm_i8/filter_sums",
+        parameters: Vec::new(),
+        n_bytes: shape[0] * size_of::<i32>(),
+    };
+    let filter = shape[1..].iter().product::<usize>().max(1);
+    compiler.pack(3, &recipe, |weights: &[u8], sums| {
+        let sums: &mut [i32] = bytemuck::cast_slice_mut(sums);
+        for (sum, filter) in sums.iter_mut().zip(weights.chunks(filter)) {
+            *sum = filter.iter().map(|&w| i32::from(w.cast_signed())).sum();
+        }
+    })
 }
 
 impl Geometry {
@@ -133,6 +147,10 @@ impl Geometry {
 }
 
 impl ByteConv {
+    fn filter_sums(&self) -> &[i32] {
+        bytemuck::cast_slice(self.filter_sums.bytes())
+    }
+
     /// Writes what each filter's sums begin with and what they are multiplied with.
     fn fill(
         &self,
@@ -141,7 +159,7 @@ impl ByteConv {
         (start, factors): (&mut [i32], &mut [f32]),
     ) -> Result<(), KernelError> {
         let bias = inputs.optional_tensor(8)?.map(|bias| bias.as_slice::<i32>()).transpose()?;
-        for (i, (start, sum)) in start.iter_mut().zip(&self.filter_sums).enumerate() {
+        for (i, (start, sum)) in start.iter_mut().zip(self.filter_sums()).enumerate() {
             let bias = match bias {
                 Some(bias) => *bias.get(i).ok_or(OpError::InputValue {
                     index: 8,
@@ -186,7 +204,7 @@ impl Kernel for ByteConv {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x, _, _, w, ..] = shapes else { return Err(KernelError::ForeignState) };
         let geometry = Geometry::new(self, x, w)?;
-        let by_filter = (self.filter_sums.len() * size_of::<f32>()).next_multiple_of(64);
+        let by_filter = (self.filter_sums().len() * size_of::<f32>()).next_multiple_of(64);
         let each = match self.packed {
             Some(_) => rows::scratch_len(&geometry),
             None => planes::scratch_len(&geometry),
@@ -204,8 +222,8 @@ impl Kernel for ByteConv {
         };
         let flip = if inputs.tensor(0)?.dtype() == DType::I8 { FLIP } else { 0 };
         let (x_zero, y_zero) = (byte(2)?, byte(7)?);
-        let (factors, scratch) = split_floats(io.scratch, self.filter_sums.len());
-        let (start, scratch) = split_floats(scratch, self.filter_sums.len());
+        let (factors, scratch) = split_floats(io.scratch, self.filter_sums().len());
+        let (start, scratch) = split_floats(scratch, self.filter_sums().len());
         let start: &mut [i32] = bytemuck::cast_slice_mut(start);
         self.fill(inputs, i32::from(x_zero ^ flip), (start, factors))?;
         let operands = Operands {
@@ -241,12 +259,12 @@ impl Kernel for ByteConv {
         Ok(())
     }
 
-    fn variant(&self) -> &'static str {
-        variant_name(self.cpu.isa)
+    fn reads(&self, input: usize) -> bool {
+        input != 3 || self.packed.is_none()
     }
 
-    fn packed_bytes(&self) -> usize {
-        self.packed.as_ref().map_or(0, |packed| packed.bytes().len())
+    fn variant(&self) -> &'static str {
+        variant_name(self.cpu.isa)
     }
 }
 

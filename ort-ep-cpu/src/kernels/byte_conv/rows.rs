@@ -3,7 +3,6 @@
 use ort_ep::{Packed, Recipe, Threads};
 use ort_kernels::gemm_i8::{Bytes, Gemm, Signs, Start, pack_b, packed_b_len, variant};
 use ort_kernels::quantize::Factors;
-use ort_tensor::Tensor;
 
 use super::{ByteConv, Geometry, Operands};
 use crate::cpu::{Team, n_parts};
@@ -15,16 +14,16 @@ const ROWS: usize = 40;
 
 /// The weights `[filters, channels, taps…]` of the only group as `[taps…, channels, filters]`,
 /// packed as a right operand.
-pub(super) fn pack(compiler: &mut Compiler<'_>, weights: &Tensor) -> Option<Packed> {
-    let &[n, channels, ref kernel @ ..] = weights.shape() else { return None };
-    let (data, taps) = (weights.view().as_bytes()?, kernel.iter().product::<usize>());
+pub(super) fn pack(compiler: &Compiler<'_>) -> Option<Packed> {
+    let &[n, channels, ref kernel @ ..] = compiler.constant(3)?.shape() else { return None };
+    let taps = kernel.iter().product::<usize>();
     let (isa, k) = (compiler.cpu.isa, channels * taps);
     let recipe = Recipe {
         name: "gemm_i8/b",
         parameters: vec![variant(isa).nr as u64, 2],
         n_bytes: packed_b_len(isa, k, n),
     };
-    Some(compiler.packs.pack(weights, &recipe, &mut |packed| {
+    compiler.pack(3, &recipe, |data: &[u8], packed| {
         let mut by_tap = vec![0; data.len()];
         for (filter, to) in data.chunks_exact(k.max(1)).zip(by_tap.chunks_exact_mut(k.max(1))) {
             for (channel, bytes) in filter.chunks_exact(taps.max(1)).enumerate() {
@@ -34,7 +33,7 @@ pub(super) fn pack(compiler: &mut Compiler<'_>, weights: &Tensor) -> Option<Pack
             }
         }
         pack_b(isa, &Bytes { data: &by_tap, k, n, strides: [1, k] }, 0, packed);
-    }))
+    })
 }
 
 /// The elements of scratch a thread needs: rows, in units of four bytes, and sums.

@@ -12,27 +12,25 @@ use crate::kernels::Compiler;
 
 /// The weights of each group, packed as left operands one after the other; `None` unless they are
 /// constant and the convolution dense.
-pub(super) fn pack(compiler: &mut Compiler<'_>, group: usize) -> Option<Packed> {
+pub(super) fn pack(compiler: &Compiler<'_>, group: usize) -> Option<Packed> {
     let isa = compiler.cpu.isa;
     let weights = compiler.constant(1)?;
-    let data = weights.as_slice::<f32>().ok()?;
     let &[filters, c, ref kernel @ ..] = weights.shape() else { return None };
     let (rows, columns) = (filters / group, c * kernel.iter().product::<usize>());
-    if data.is_empty() || rows == 0 || (is_depthwise(group, c) && kernel.len() <= 2) {
+    if weights.is_empty() || rows == 0 || (is_depthwise(group, c) && kernel.len() <= 2) {
         return None;
     }
     let recipe = Recipe {
         name: "gemm_f32/a",
         parameters: vec![variant(isa).mr as u64, group as u64],
-        n_bytes: size_of_val(data),
+        n_bytes: weights.len() * size_of::<f32>(),
     };
-    Some(compiler.packs.pack(weights, &recipe, &mut |bytes| {
-        let packed: &mut [f32] = bytemuck::cast_slice_mut(bytes);
+    compiler.pack(1, &recipe, |data: &[f32], packed| {
         let groups = data.chunks_exact(rows * columns);
         for (w, packed) in groups.zip(packed.chunks_exact_mut(rows * columns)) {
             pack_a(isa, &Matrix::row_major(w, rows, columns), 1.0, packed);
         }
-    }))
+    })
 }
 
 /// How sums are computed, all to the same bits.

@@ -82,7 +82,7 @@ fn has_kernel(graph: &Graph, inputs: &[Option<ort_graph::ValueId>]) -> bool {
     inputs.iter().flatten().all(is_f32) && rank.is_some_and(|rank| (3..=5).contains(&rank))
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(op) = compiler.op::<Conv>().cloned() else { return Ok(None) };
     if !has_kernel(compiler.graph, &compiler.claim.inputs) {
         return Ok(None);
@@ -211,11 +211,11 @@ impl Kernel for ConvKernel {
         Ok(())
     }
 
-    fn variant(&self) -> &'static str {
-        named!(self.cpu.isa => "conv_f32": tile)
+    fn reads(&self, input: usize) -> bool {
+        input != 1 || self.weights.is_none()
     }
 
-    fn packed_bytes(&self) -> usize {
-        self.weights.as_ref().map_or(0, |w| w.bytes().len())
+    fn variant(&self) -> &'static str {
+        named!(self.cpu.isa => "conv_f32": tile)
     }
 }

@@ -109,7 +109,7 @@ fn has_kernel(graph: &Graph, inputs: &[Option<ort_graph::ValueId>]) -> bool {
     inputs.iter().flatten().all(is_f32) && rank.is_some_and(|rank| (3..=5).contains(&rank))
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let (id, activation) = match *compiler.claim.nodes {
         [id] => (id, Some(Activation::None)),
         [id, behind] => (id, activation(compiler.graph, behind)),
@@ -362,11 +362,11 @@ impl Kernel for ConvTransposeKernel {
         Ok(())
     }
 
-    fn variant(&self) -> &'static str {
-        named!(self.cpu.isa => "conv_transpose_f32": tile)
+    fn reads(&self, input: usize) -> bool {
+        input != 1 || self.weights.is_none()
     }
 
-    fn packed_bytes(&self) -> usize {
-        self.weights.as_ref().map_or(0, |w| w.bytes().len())
+    fn variant(&self) -> &'static str {
+        named!(self.cpu.isa => "conv_transpose_f32": tile)
     }
 }

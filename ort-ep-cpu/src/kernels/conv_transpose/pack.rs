@@ -35,12 +35,11 @@ pub(super) fn block_channels(sets: &[Set], m: usize) -> usize {
 
 /// The weights of each block of channels, packed as left operands: group after group, set after
 /// set, block after block.
-pub(super) fn pack(compiler: &mut Compiler<'_>, op: &ConvTranspose) -> Option<Packed> {
+pub(super) fn pack(compiler: &Compiler<'_>, op: &ConvTranspose) -> Option<Packed> {
     let isa = compiler.cpu.isa;
     let weights = compiler.constant(1)?;
-    let w = weights.as_slice::<f32>().ok()?;
     let &[channels, m, ref kernel @ ..] = weights.shape() else { return None };
-    if w.is_empty() {
+    if weights.is_empty() {
         return None;
     }
     let axes = axes_of_kernel(op, kernel)?;
@@ -54,12 +53,11 @@ pub(super) fn pack(compiler: &mut Compiler<'_>, op: &ConvTranspose) -> Option<Pa
             .chain(steps)
             .map(|n| n as u64)
             .collect(),
-        n_bytes: size_of_val(w),
+        n_bytes: weights.len() * size_of::<f32>(),
     };
     let sets = sets(&axes);
     let per_block = block_channels(&sets, m);
-    Some(compiler.packs.pack(weights, &recipe, &mut |bytes| {
-        let mut packed: &mut [f32] = bytemuck::cast_slice_mut(bytes);
+    compiler.pack(1, &recipe, |w: &[f32], mut packed| {
         for w in w.chunks_exact(c * m * n_taps) {
             for set in &sets {
                 let (taps, n_phases) = (&*set.taps(kernel), set.n_phases());
@@ -73,5 +71,5 @@ pub(super) fn pack(compiler: &mut Compiler<'_>, op: &ConvTranspose) -> Option<Pa
                 }
             }
         }
-    }))
+    })
 }

@@ -86,7 +86,7 @@ fn claim(graph: &Graph, id: NodeId) -> Option<Claim> {
     Some(Claim { nodes, inputs, outputs, in_place })
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     let (graph, claim) = (compiler.graph, compiler.claim);
     let Some(Scaled { nodes, tail }) = claim.root().and_then(|root| Scaled::at(graph, root)) else {
         return Ok(None);
@@ -279,9 +279,5 @@ impl Kernel for ConvKernel {
             return "conv_nchwc/amx_32x32";
         }
         named!(isa => "conv_nchwc": "avx512_6x4", "avx2_6x2", "generic")
-    }
-
-    fn packed_bytes(&self) -> usize {
-        self.transformed.as_ref().map_or(0, |packed| packed.bytes().len())
     }
 }

@@ -64,19 +64,18 @@ impl Sizes {
 /// The filters of each group, transformed, one group after the other; `None` where that could not
 /// pay, also beside the cycles that it takes `on_tiles`.
 pub(super) fn pack(
-    compiler: &mut Compiler<'_>,
+    compiler: &Compiler<'_>,
     op: &Conv,
     block: usize,
     on_tiles: Option<usize>,
 ) -> Option<Packed> {
     let isa = compiler.cpu.isa;
     let weights = compiler.constant(1).filter(|_| compiler.cpu.winograd)?;
-    let data = weights.as_slice::<f32>().ok().filter(|data| !data.is_empty())?;
     let &[o, c, 3, 3] = weights.shape() else { return None };
     let dims = compiler.fact(0)?.dims()?;
     let sides = [2, 3].map(|i| dims.get(i).and_then(|dim| dim.known()));
     let len = packed_len(o, c);
-    if c < block || (sides.contains(&None) && len > MOST_UNKNOWN) {
+    if weights.is_empty() || c < block || (sides.contains(&None) && len > MOST_UNKNOWN) {
         return None;
     }
     let window = op.window.window(&sides.map(|side| side.unwrap_or(SIDE)), &[3, 3]).ok()?;
@@ -91,13 +90,12 @@ pub(super) fn pack(
         parameters: [block, set, op.group].map(|n| n as u64).to_vec(),
         n_bytes: len * size_of::<f32>(),
     };
-    Some(compiler.packs.pack(weights, &recipe, &mut |bytes| {
-        let packed: &mut [f32] = bytemuck::cast_slice_mut(bytes);
+    compiler.pack(1, &recipe, |data: &[f32], packed| {
         let groups = data.chunks_exact(data.len() / op.group);
         for (w, packed) in groups.zip(packed.chunks_exact_mut(len / op.group)) {
             winograd::pack(block, set, c, w, packed);
         }
-    }))
+    })
 }
 
 /// Computes some positions: whole rows of tiles, or what is left of the last.

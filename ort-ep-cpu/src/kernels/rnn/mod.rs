@@ -34,6 +34,8 @@ struct RnnKernel {
     op: Arc<dyn Operator>,
     cell: Cell,
     is_batch_first: bool,
+    /// Whether runs say how long each sequence is.
+    has_lengths: bool,
     clip: Option<f32>,
     hidden: usize,
     input: usize,
@@ -55,11 +57,11 @@ struct Sizes {
     batch: usize,
 }
 
-fn compile(compiler: &mut Compiler<'_>) -> Compiled {
+fn compile(compiler: &Compiler<'_>) -> Compiled {
     Ok(kernel(compiler).map(|kernel| Box::new(kernel) as Box<dyn Kernel>))
 }
 
-fn kernel(compiler: &mut Compiler<'_>) -> Option<RnnKernel> {
+fn kernel(compiler: &Compiler<'_>) -> Option<RnnKernel> {
     let op = compiler.op::<Rnn>()?;
     let is_f32 = compiler.are_f32(0..4) && compiler.are_f32(0..1);
     let has_peepholes = compiler.fact(7).is_some();
@@ -90,6 +92,7 @@ fn kernel(compiler: &mut Compiler<'_>) -> Option<RnnKernel> {
         op: compiler.graph.node(compiler.claim.nodes[0]).op.clone(),
         cell: op.cell,
         is_batch_first: op.is_batch_first,
+        has_lengths: compiler.fact(4).is_some(),
         clip: op.clip,
         hidden,
         input,
@@ -154,7 +157,7 @@ impl RnnKernel {
         }
         let [y, h, c] = slots;
         let each = self.pass(sizes, &self.directions[0]).memory_len();
-        for (d, memory) in memory.chunks_exact_mut(each).enumerate() {
+        for (d, memory) in memory.chunks_exact_mut(each.max(1)).enumerate() {
             let pass = self.pass(sizes, &self.directions[d]);
             let memory = pass.split(memory).0;
             let (history, last) = pass.results(&memory);
@@ -183,9 +186,9 @@ impl RnnKernel {
 
 /// Whether every sequence has all steps.
 fn are_full(inputs: Inputs<'_>, steps: usize) -> Result<bool, KernelError> {
-    let Some(lens) = inputs.optional_tensor(4)? else { return Ok(steps > 0) };
+    let Some(lens) = inputs.optional_tensor(4)? else { return Ok(true) };
     let is_full = |&len: &i32| usize::try_from(len) == Ok(steps);
-    Ok(steps > 0 && lens.as_slice::<i32>()?.iter().all(is_full))
+    Ok(lens.as_slice::<i32>()?.iter().all(is_full))
 }
 
 impl Kernel for RnnKernel {
@@ -210,8 +213,11 @@ impl Kernel for RnnKernel {
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let &sizes: &Sizes = prepared.state()?;
-        if !are_full(io.inputs, sizes.steps)? || sizes.batch == 0 {
+        if !are_full(io.inputs, sizes.steps)? {
             return Ok(self.op.eval(io.inputs, io.outputs)?);
+        }
+        if sizes.batch == 0 {
+            return self.write(sizes, &mut [], io.outputs);
         }
         let inputs = io.inputs;
         let optional = |index| -> Result<Option<&[f32]>, KernelError> {
@@ -242,11 +248,12 @@ impl Kernel for RnnKernel {
         self.write(sizes, memory, io.outputs)
     }
 
-    fn variant(&self) -> &'static str {
-        named!(self.cpu.isa => "rnn_f32": product)
+    /// Sequences that are not full are left to `eval`.
+    fn reads(&self, input: usize) -> bool {
+        self.has_lengths || !matches!(input, 1 | 2)
     }
 
-    fn packed_bytes(&self) -> usize {
-        self.directions.iter().map(|direction| direction.parameters.packed_bytes()).sum()
+    fn variant(&self) -> &'static str {
+        named!(self.cpu.isa => "rnn_f32": product)
     }
 }

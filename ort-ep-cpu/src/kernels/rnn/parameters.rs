@@ -32,7 +32,7 @@ pub(super) struct Gates {
 impl Parameters {
     /// `None` unless the weights of direction `d` are constant.
     pub(super) fn new(
-        compiler: &mut Compiler<'_>,
+        compiler: &Compiler<'_>,
         cell: Cell,
         hidden: usize,
         d: usize,
@@ -67,11 +67,6 @@ impl Parameters {
         Some(Self { groups, reset_bias })
     }
 
-    pub(super) fn packed_bytes(&self) -> usize {
-        self.groups.iter().map(|gates| gates.w.bytes().len()).sum::<usize>()
-            + self.recurrent_bytes()
-    }
-
     /// The bytes that every step reads.
     pub(super) fn recurrent_bytes(&self) -> usize {
         self.groups.iter().map(|gates| gates.r.bytes().len()).sum()
@@ -79,19 +74,19 @@ impl Parameters {
 }
 
 /// `rows` of the matrix of direction `d` at `input`, transposed and packed as a right operand.
-fn pack(compiler: &mut Compiler<'_>, input: usize, d: usize, rows: Range<usize>) -> Option<Packed> {
+fn pack(compiler: &Compiler<'_>, input: usize, d: usize, rows: Range<usize>) -> Option<Packed> {
     let isa = compiler.cpu.isa;
-    let constant = compiler.constant(input)?;
-    let &[_, all, k] = constant.shape() else { return None };
-    let data = constant.as_slice::<f32>().ok()?;
-    let b = data.get((d * all + rows.start) * k..(d * all + rows.end) * k)?;
+    let &[directions, all, k] = compiler.constant(input)?.shape() else { return None };
+    if d >= directions || rows.end > all {
+        return None;
+    }
     let recipe = Recipe {
         name: "rnn_f32/b",
         parameters: [variant(isa).nr, d, rows.start, rows.end].map(|n| n as u64).to_vec(),
         n_bytes: packed_b_len(isa, k, rows.len()) * size_of::<f32>(),
     };
-    Some(compiler.packs.pack(constant, &recipe, &mut |bytes| {
-        let b = Matrix::row_major(b, rows.len(), k).transposed();
-        pack_b(isa, &b, bytemuck::cast_slice_mut(bytes));
-    }))
+    compiler.pack(input, &recipe, |w: &[f32], packed| {
+        let b = &w[(d * all + rows.start) * k..(d * all + rows.end) * k];
+        pack_b(isa, &Matrix::row_major(b, rows.len(), k).transposed(), packed);
+    })
 }

@@ -119,8 +119,11 @@ impl<'a> Pass<'a> {
     /// once the pass has run.
     pub(super) fn results<'m>(&self, memory: &'m Memory<'_>) -> (&'m [f32], [&'m [f32]; 2]) {
         let (steps, state) = (self.sizes.steps, self.sizes.batch * self.kernel.hidden);
-        let last = if self.direction.is_reverse { 0 } else { steps - 1 };
-        let h = &memory.history[last * state..][..state];
+        let h = match steps.checked_sub(1) {
+            None => &memory.h[..state],
+            Some(_) if self.direction.is_reverse => &memory.history[..state],
+            Some(last) => &memory.history[last * state..][..state],
+        };
         (&memory.history[..steps * state], [h, &memory.c[..state]])
     }
 

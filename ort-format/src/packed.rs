@@ -1,0 +1,49 @@
+//! What our own files may say of a tensor that the format has no field for: that its elements are not there, or that
+//! it is a form of a constant that some kernel reads instead of the constant.
+//!
+//! Both are said in the tensor's prose, so that such a file stays one of the format. A form stands among the
+//! initializers of its constant's graph, as bytes that no node reads, under a name that follows from both.
+
+use crate::record;
+use crate::view::Tensor;
+
+/// The prose of a tensor without elements.
+const WITHHELD: &str = "elements withheld: packed forms only";
+/// What the prose of a packed form begins with; its label follows.
+const PACKED: &str = "packed: ";
+
+impl<'a> Tensor<'a> {
+    /// Whether the tensor says that its elements are not there. They were left out where everybody reads a packed form.
+    pub fn is_withheld(self) -> bool {
+        self.doc_string() == Some(WITHHELD) && self.raw_data().is_none()
+    }
+
+    /// If the tensor is a packed form: the name of the constant that it is made of, and the label that tells how.
+    pub fn packed_form(self) -> Option<(&'a str, &'a str)> {
+        let label = self.doc_string()?.strip_prefix(PACKED)?;
+        let constant = self.name().strip_suffix(label)?.strip_suffix('#')?;
+        Some((constant, label))
+    }
+}
+
+impl record::Tensor<'_> {
+    /// The same without its elements.
+    #[must_use]
+    pub fn withheld(self) -> Self {
+        Self { doc_string: Some(WITHHELD.into()), raw_data: None, ..self }
+    }
+}
+
+impl<'a> record::Tensor<'a> {
+    /// A packed form of `constant`.
+    pub fn packed_form(constant: &str, label: &str, bytes: &'a [u8]) -> Self {
+        Self {
+            name: format!("{constant}#{label}").into(),
+            doc_string: Some(format!("{PACKED}{label}").into()),
+            dims: vec![i64::try_from(bytes.len()).unwrap_or(i64::MAX)],
+            data_type: crate::DataType::Uint8,
+            raw_data: Some(bytes.into()),
+            string_data: None,
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! A folder of packed files, one for each model and what it is packed for.
+//!
+//! A file is found by the SHA-256 of the model and the line that says what its constants are packed
+//! for; it holds both, and a sum of its bytes. Whatever is wrong with it, or with the folder, costs a
+//! warning and a start without it, never a wrong result.
+//!
+//! To hash a model and to sum a packed file is to read them whole. [`Seen`] spares that to a file that
+//! is still what it was: of the same inode, length and times of change.
+
+mod folder;
+mod seen;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use ort_loader::{LoadError, ModelBytes};
+use sha2::{Digest, Sha256};
+
+pub use self::folder::{Cache, CacheEntry, Keep, Pruned};
+use self::seen::{Seen, State};
+use crate::builder::SessionBuilder;
+use crate::error::SessionError;
+use crate::optimized::{Optimized, Pack};
+use crate::packed::Seal;
+use crate::resolved::Resolved;
+use crate::save::{remove_leftovers, write_whole};
+use crate::session::{CacheUse, Session};
+
+/// What packed files are called at the end.
+const SUFFIX: &str = ".packed.ort";
+
+/// Where a model comes from.
+#[derive(Debug)]
+pub(crate) enum Source<'a> {
+    File(&'a Path),
+    Bytes(ModelBytes),
+}
+
+/// A session of the packed file that `folder` has of a model. If it has none that can be used, it is
+/// made.
+pub(crate) fn session(
+    folder: &Path,
+    source: Source<'_>,
+    builder: SessionBuilder,
+) -> Result<Session, SessionError> {
+    let start = Instant::now();
+    let search = Search { folder, settings: builder.resolved()?, start };
+    let Some(packed_for) = search.settings.packed_for.clone() else {
+        let optimized = search.settings.optimized(source.load(&search.settings)?, start)?;
+        let why = "a provider of the session packs its constants for one process only".to_owned();
+        return uncached(optimized, vec![why]);
+    };
+    let (of, bytes) = search.identify(&source)?;
+    let path = folder.join(format!("{}-{}{SUFFIX}", source.stem(), short(&[&of, &packed_for])));
+    let mut warnings = Vec::new();
+    match search.found(&path, &of) {
+        Ok(Some(mut session)) => {
+            session.metadata.load_time = start.elapsed();
+            session.metadata.cache = CacheUse::Found;
+            return Ok(session);
+        }
+        Ok(None) => {}
+        Err(why) => warnings.push(format!("{}: {why}; it is made anew", path.display())),
+    }
+    let bytes = bytes.map_or_else(|| source.load(&search.settings), Ok)?;
+    let optimized = search.settings.optimized(bytes, start)?;
+    if optimized.is_packed() {
+        return optimized.commit();
+    }
+    match search.make(&path, &of, &optimized) {
+        Ok(mut session) => {
+            session.metadata.load_time = start.elapsed();
+            session.metadata.cache = CacheUse::Made;
+            warn(&warnings);
+            session.metadata.warnings.extend(warnings);
+            Ok(session)
+        }
+        Err(why) => {
+            warnings.push(format!("{}: {why}; the model is used without it", path.display()));
+            uncached(optimized, warnings)
+        }
+    }
+}
+
+fn uncached(optimized: Optimized, warnings: Vec<String>) -> Result<Session, SessionError> {
+    let mut session = optimized.commit()?;
+    session.metadata.cache = CacheUse::Failed;
+    warn(&warnings);
+    session.metadata.warnings.extend(warnings);
+    Ok(session)
+}
+
+fn warn(warnings: &[String]) {
+    warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+}
+
+/// A search for one packed file.
+struct Search<'a> {
+    folder: &'a Path,
+    settings: Resolved,
+    start: Instant,
+}
+
+impl Search<'_> {
+    /// The SHA-256 of the model, and its bytes if they had to be read.
+    fn identify(&self, source: &Source<'_>) -> Result<(String, Option<ModelBytes>), SessionError> {
+        let path = match source {
+            Source::Bytes(bytes) => return Ok((sha256(bytes.as_slice()), Some(bytes.clone()))),
+            Source::File(path) => *path,
+        };
+        let name = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let seen =
+            Seen::at(self.folder.join(format!("{}.seen", short(&[&name.to_string_lossy()]))));
+        let before = State::of(path);
+        if let Some(of) = before.as_ref().and_then(|state| seen.recall(state)) {
+            return Ok((of, None));
+        }
+        let bytes = source.load(&self.settings)?;
+        let of = sha256(bytes.as_slice());
+        if let Some(state) = before.filter(|state| State::of(path).as_ref() == Some(state)) {
+            seen.remember(&state, &of);
+        }
+        Ok((of, Some(bytes)))
+    }
+
+    /// A session of the packed file at `path`, if there is one; why it cannot be used, if so.
+    fn found(&self, path: &Path, of: &str) -> Result<Option<Session>, String> {
+        let before = State::of(path);
+        let bytes = match ModelBytes::from_path(path, self.settings.load) {
+            Ok(bytes) => bytes,
+            Err(LoadError::Missing { .. }) => return Ok(None),
+            Err(error) => return Err(said(error)),
+        };
+        let state = before.filter(|state| State::of(path).as_ref() == Some(state));
+        let seen = Seen::of(path);
+        let is_known =
+            state.as_ref().is_some_and(|state| seen.recall(state).as_deref() == Some(of));
+        let checks_sums = self.settings.checks_sums && !is_known;
+        let settings = Resolved { checks_sums, ..self.settings.clone() };
+        let file = ort_format::open(bytes.as_slice(), &settings.limits).map_err(said)?;
+        if Seal::of(file).is_none_or(|seal| seal.of != Some(of)) {
+            return Err("it was made of another model".to_owned());
+        }
+        let optimized = settings.optimized(bytes, self.start).map_err(said)?;
+        if !optimized.is_packed() {
+            return Err("it is packed for something else".to_owned());
+        }
+        let session = optimized.commit().map_err(said)?;
+        match state {
+            Some(_) if is_known => seen.touch(),
+            Some(state) if checks_sums => seen.remember(&state, of),
+            _ => {}
+        }
+        Ok(Some(session))
+    }
+
+    /// Makes the packed file at `path` and a session of it; why that cannot be, if so.
+    fn make(&self, path: &Path, of: &str, optimized: &Optimized) -> Result<Session, String> {
+        let (bytes, _) = optimized.packed(Pack::Replace, Some(of)).map_err(said)?;
+        fs::create_dir_all(self.folder).map_err(said)?;
+        remove_leftovers(self.folder);
+        write_whole(path, &bytes).map_err(said)?;
+        drop(bytes);
+        self.found(path, of)?.ok_or_else(|| "it was removed at once".to_owned())
+    }
+}
+
+impl Source<'_> {
+    fn load(&self, settings: &Resolved) -> Result<ModelBytes, LoadError> {
+        match self {
+            Self::File(path) => ModelBytes::from_path(path, settings.load),
+            Self::Bytes(bytes) => Ok(bytes.clone()),
+        }
+    }
+
+    /// What the model is called among packed files.
+    fn stem(&self) -> String {
+        let stem = match self {
+            Self::File(path) => path.file_stem().unwrap_or_default().to_string_lossy(),
+            Self::Bytes(_) => "model".into(),
+        };
+        let keep = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };
+        stem.chars().take(80).map(keep).collect()
+    }
+}
+
+fn said(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// The SHA-256 of a model, as `sha256sum` writes it.
+fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// Sixteen digits that tell names apart.
+fn short(names: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for name in names {
+        hash.update(name.as_bytes());
+        hash.update([0]);
+    }
+    hex(&hash.finalize()[..8])
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The file that tells what was seen of the packed file at `path`.
+fn seen_beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".seen");
+    name.into()
+}

@@ -1,0 +1,176 @@
+//! What is remembered of a file that was read whole, so that it need not be read again.
+
+use std::fs::{self, File, Metadata};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::seen_beside;
+
+/// The first line of what is remembered.
+const HEADER: &str = "ort-session: seen 1";
+/// A file that changes within a tick of the clock that stamps files has the same times after it. Linux
+/// ticks at least a hundred times a second.
+const TICK: Duration = Duration::from_millis(50);
+/// The tick of file systems that count whole seconds.
+const COARSE_TICK: Duration = Duration::from_secs(3);
+
+/// What a file system says of a file. Whatever writes to the file changes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    /// Device and inode, where there are any.
+    place: (u64, u64),
+    len: u64,
+    /// When its bytes were written, since 1970.
+    modified: Duration,
+    /// When anything about it changed; as `modified` where nothing tells.
+    changed: Duration,
+}
+
+impl State {
+    /// Of the file at `path`; `None` if there is none, or it has no times.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        let metadata = fs::metadata(path).ok().filter(Metadata::is_file)?;
+        let modified = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+        let (place, changed) = place_and_change(&metadata, modified)?;
+        Some(Self { place, len: metadata.len(), modified, changed })
+    }
+
+    /// Whether a change after `now` would show.
+    fn is_settled(&self, now: Duration) -> bool {
+        let last = self.modified.max(self.changed);
+        let tick = if last.subsec_nanos() == 0 { COARSE_TICK } else { TICK };
+        last + tick <= now
+    }
+
+    fn line(&self) -> String {
+        let Self { place: (device, inode), len, modified, changed } = self;
+        format!("{device} {inode} {len} {} {}", modified.as_nanos(), changed.as_nanos())
+    }
+}
+
+#[cfg(unix)]
+fn place_and_change(metadata: &Metadata, _: Duration) -> Option<((u64, u64), Duration)> {
+    use std::os::unix::fs::MetadataExt;
+
+    let (seconds, nanos) = (metadata.ctime(), metadata.ctime_nsec());
+    let changed = Duration::new(seconds.try_into().ok()?, nanos.try_into().ok()?);
+    Some(((metadata.dev(), metadata.ino()), changed))
+}
+
+#[cfg(not(unix))]
+fn place_and_change(_: &Metadata, modified: Duration) -> Option<((u64, u64), Duration)> {
+    Some(((0, 0), modified))
+}
+
+/// Where it is remembered which model a file holds.
+pub(super) struct Seen(PathBuf);
+
+impl Seen {
+    pub(super) fn at(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    /// Of the packed file at `path`.
+    pub(super) fn of(path: &Path) -> Self {
+        Self(seen_beside(path))
+    }
+
+    /// The model that a file in this state holds, if it was read and has not changed since.
+    pub(super) fn recall(&self, state: &State) -> Option<String> {
+        let text = fs::read_to_string(&self.0).ok()?;
+        let mut lines = text.lines();
+        let is_it = lines.next()? == HEADER && lines.next()? == state.line();
+        let (then, of, end) = (lines.next()?, lines.next()?, lines.next());
+        let then = Duration::from_nanos(then.parse().ok()?);
+        (is_it && state.is_settled(then) && end == Some("end")).then(|| of.to_owned())
+    }
+
+    /// Remembers that a file in this state holds the model `of`. If it cannot, the file is read again
+    /// the next time.
+    pub(super) fn remember(&self, state: &State, of: &str) {
+        let Ok(now) = SystemTime::now().duration_since(UNIX_EPOCH) else { return };
+        let text = format!("{HEADER}\n{}\n{}\n{of}\nend\n", state.line(), now.as_nanos());
+        let folder = self.0.parent().map_or(Ok(()), fs::create_dir_all);
+        // Half a text is none, so nothing need keep it whole.
+        if let Err(error) = folder.and_then(|()| fs::write(&self.0, text)) {
+            tracing::debug!(%error, "the file will be read again");
+        }
+    }
+
+    /// Notes that the file was used now.
+    pub(super) fn touch(&self) {
+        let touched = File::options().append(true).open(&self.0);
+        // Who may not write here has nothing to note.
+        let _ = touched.and_then(|file| file.set_modified(SystemTime::now()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(path: &Path, text: &str) -> State {
+        fs::write(path, text).unwrap();
+        State::of(path).unwrap()
+    }
+
+    /// The same as if it had changed a minute ago.
+    fn settled(state: &State) -> State {
+        let minute = Duration::from_secs(60);
+        let (modified, changed) = (state.modified - minute, state.changed - minute);
+        State { modified, changed, ..state.clone() }
+    }
+
+    #[test]
+    fn a_file_is_known_until_anything_about_it_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = settled(&written(&folder.path().join("file"), "text"));
+        let seen = Seen::at(folder.path().join("new/seen"));
+        assert_eq!(seen.recall(&state), None);
+        seen.remember(&state, "model");
+        assert_eq!(seen.recall(&state).as_deref(), Some("model"));
+        let nanosecond = Duration::from_nanos(1);
+        for other in [
+            State { place: (state.place.0, state.place.1 + 1), ..state.clone() },
+            State { len: 5, ..state.clone() },
+            State { modified: state.modified + nanosecond, ..state.clone() },
+            State { changed: state.changed + nanosecond, ..state.clone() },
+        ] {
+            assert_eq!(seen.recall(&other), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn what_changed_a_moment_ago_may_change_again_unseen() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let seen = Seen::of(&path);
+        let state = written(&path, "text");
+        let far = State { modified: state.modified + Duration::from_secs(60), ..state };
+        seen.remember(&far, "model");
+        assert_eq!(seen.recall(&far), None);
+        let whole = Duration::from_secs(far.modified.as_secs() - 62);
+        for (behind, is_known) in [(0, false), (1, false), (4, true)] {
+            let modified = whole - Duration::from_secs(behind);
+            let coarse = State { modified, changed: modified, ..far.clone() };
+            assert_eq!(coarse.is_settled(whole), is_known, "{behind} s");
+        }
+    }
+
+    #[test]
+    fn a_memory_that_is_damaged_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let (state, seen) = (settled(&written(&path, "text")), Seen::of(&path));
+        seen.remember(&state, "model");
+        let text = fs::read_to_string(&seen.0).unwrap();
+        for len in 0..text.len() - 1 {
+            fs::write(&seen.0, &text[..len]).unwrap();
+            assert_eq!(seen.recall(&state), None, "{len} bytes");
+        }
+        fs::write(&seen.0, text.replacen("seen 1", "seen 2", 1)).unwrap();
+        assert_eq!(seen.recall(&state), None);
+        fs::write(&seen.0, [0xff; 9]).unwrap();
+        assert_eq!(seen.recall(&state), None);
+    }
+}

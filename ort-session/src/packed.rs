@@ -1,0 +1,132 @@
+//! What a file with packed constants says of itself: for which machine and options it was packed, and
+//! a sum over its bytes.
+//!
+//! It says so among the model's named texts. The sum covers every byte of the file, its own digits
+//! taken as zeros: a bit that flipped anywhere is found before anything is computed with it.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use ort_ep::Threads;
+use ort_format::{File, Limits};
+use twox_hash::XxHash3_64;
+
+/// The names of the texts.
+const FOR: &str = "ort-session.packed_for";
+const OF: &str = "ort-session.packed_of";
+const SUM: &str = "ort-session.packed_sum";
+
+/// What stands for a sum until the file is whole: as many digits.
+const UNKNOWN_SUM: &str = "0000000000000000";
+/// Bytes that a thread sums at a time.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// What a packed file says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seal<'a> {
+    /// What its constants are packed for.
+    pub(crate) packed_for: &'a str,
+    /// Which model it was made of, if it is a cache's.
+    pub(crate) of: Option<&'a str>,
+    sum: &'a str,
+}
+
+impl<'a> Seal<'a> {
+    /// What `file` says, if it says anything.
+    pub(crate) fn of(file: File<'a>) -> Option<Self> {
+        let text = |name: &str| {
+            let mut texts = file.model().metadata_props().iter();
+            texts.find(|text| text.key() == name).map(|text| text.value())
+        };
+        Some(Self { packed_for: text(FOR)?, of: text(OF), sum: text(SUM)? })
+    }
+
+    /// Whether `bytes`, which the file is read from, are those that were sealed.
+    pub(crate) fn is_whole(&self, bytes: &[u8], threads: &dyn Threads) -> bool {
+        let place = place_in(bytes, self.sum);
+        place.is_some_and(|place| sum(bytes, place, threads) == self.sum)
+    }
+}
+
+/// The texts of a packed file: its own instead of those that it may have had, sorted by name.
+pub(crate) fn texts(
+    texts: &[(String, String)],
+    packed_for: &str,
+    of: Option<&str>,
+) -> Vec<(String, String)> {
+    let own = [(FOR, Some(packed_for)), (OF, of), (SUM, Some(UNKNOWN_SUM))];
+    let foreign = texts.iter().filter(|(name, _)| own.iter().all(|(own, _)| own != name));
+    let owned = |(name, text): (&str, &str)| (name.to_owned(), text.to_owned());
+    let own = own.into_iter().filter_map(|(name, text)| Some((name, text?))).map(owned);
+    let mut texts: Vec<_> = foreign.cloned().chain(own).collect();
+    texts.sort();
+    texts
+}
+
+/// Writes the sum into the bytes of a file that has [`texts`].
+pub(crate) fn seal(bytes: &mut [u8], threads: &dyn Threads) {
+    let file = ort_format::open(bytes, &Limits::default()).ok();
+    let place = file.and_then(Seal::of).and_then(|seal| place_in(bytes, seal.sum));
+    if let Some(place) = place {
+        let sum = sum(bytes, place.clone(), threads);
+        bytes[place].copy_from_slice(sum.as_bytes());
+    }
+}
+
+fn place_in(bytes: &[u8], part: &str) -> Option<Range<usize>> {
+    let start = part.as_ptr().addr().checked_sub(bytes.as_ptr().addr())?;
+    (part.len() == UNKNOWN_SUM.len()).then_some(start..start + part.len())
+}
+
+/// The XXH3 (64 bits) of the XXH3s of all mebibytes, as hexadecimal digits, with zeros at `place`.
+fn sum(bytes: &[u8], place: Range<usize>, threads: &dyn Threads) -> String {
+    let chunks: Vec<(&[u8], OnceLock<u64>)> =
+        bytes.chunks(CHUNK_BYTES).map(|chunk| (chunk, OnceLock::new())).collect();
+    threads.for_each(chunks.len(), &|i| {
+        let (chunk, sum) = &chunks[i];
+        let first = i * CHUNK_BYTES;
+        let here = place.start.max(first)..place.end.min(first + chunk.len());
+        sum.get_or_init(|| match here.is_empty() {
+            true => XxHash3_64::oneshot(chunk),
+            false => {
+                let mut blank = chunk.to_vec();
+                blank[here.start - first..here.end - first].fill(b'0');
+                XxHash3_64::oneshot(&blank)
+            }
+        });
+    });
+    let sums = chunks.into_iter().flat_map(|(_, sum)| sum.into_inner().unwrap_or(0).to_le_bytes());
+    format!("{:016x}", XxHash3_64::oneshot(&sums.collect::<Vec<u8>>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_ep::OneThread;
+
+    use super::*;
+
+    #[test]
+    fn a_sum_covers_every_byte_but_its_own_digits() {
+        let mut bytes: Vec<u8> = (0..=u8::MAX).cycle().take(3 * CHUNK_BYTES + 77).collect();
+        // Digits across the border of two chunks.
+        let place = CHUNK_BYTES - 5..CHUNK_BYTES + 11;
+        let whole = sum(&bytes, place.clone(), &OneThread);
+        for i in [0, CHUNK_BYTES - 6, CHUNK_BYTES - 5, CHUNK_BYTES + 10, CHUNK_BYTES + 11] {
+            bytes[i] ^= 0x10;
+            let is_same = sum(&bytes, place.clone(), &OneThread) == whole;
+            assert_eq!(is_same, place.contains(&i), "byte {i}");
+            bytes[i] ^= 0x10;
+        }
+        let last = bytes.len() - 1;
+        assert_ne!(sum(&bytes[..last], place, &OneThread), whole);
+    }
+
+    #[test]
+    fn texts_of_an_earlier_packing_give_way() {
+        let found = vec![(FOR.to_owned(), "other".to_owned()), ("a".to_owned(), "b".to_owned())];
+        let texts = texts(&found, "this", None);
+        let expected = [("a", "b"), (FOR, "this"), (SUM, UNKNOWN_SUM)];
+        let pairs: Vec<_> = texts.iter().map(|(name, text)| (&**name, &**text)).collect();
+        assert_eq!(pairs, expected);
+    }
+}

@@ -1,0 +1,87 @@
+//! Constants whose elements no run reads, because every kernel that wants them holds them packed.
+
+use std::collections::{HashMap, HashSet};
+
+use ort_graph::{Graph, ValueId};
+use ort_tensor::Tensor;
+
+use super::{Action, Plan};
+use crate::packs::ConstantId;
+
+impl Plan {
+    /// The constants of this plan and those below it that have readers, none of which reads elements.
+    pub(crate) fn unread(&self) -> HashSet<ConstantId> {
+        let (mut unread, mut read) = (HashSet::new(), HashSet::new());
+        self.visit(&mut |plan| {
+            let n_unread = plan.n_unread();
+            for (id, constant) in constants(&plan.graph) {
+                let n_unread = n_unread.get(&id).copied().unwrap_or(0);
+                let n_uses = plan.graph.consumers(id).len();
+                if n_uses > n_unread || plan.graph.outputs().contains(&id) {
+                    read.insert(ConstantId::of(constant));
+                } else if n_unread > 0 {
+                    unread.insert(ConstantId::of(constant));
+                }
+            }
+        });
+        &unread - &read
+    }
+
+    /// How many inputs of steps a constant is that are not read. A use within a step, by a node that
+    /// it runs with others, is no input and counts as read.
+    fn n_unread(&self) -> HashMap<ValueId, usize> {
+        let mut n_unread = HashMap::new();
+        for step in &self.steps {
+            let Action::Run { kernel, .. } = &step.action else { continue };
+            for (i, input) in step.inputs.iter().enumerate() {
+                if let Some(input) = input.filter(|_| !kernel.reads(i)) {
+                    *n_unread.entry(input).or_default() += 1;
+                }
+            }
+        }
+        n_unread
+    }
+
+    /// Lets go of the elements of these constants, here and in the plans below.
+    pub(crate) fn withhold(&mut self, constants: &HashSet<ConstantId>) {
+        let mut withheld = Withheld::default();
+        self.visit_mut(&mut |plan| {
+            plan.graph.edit_constants(&mut |constant, _| {
+                withheld.replace(constant, constants);
+            });
+        });
+    }
+}
+
+/// Constants without elements in the place of others: one for each, however many graphs hold it.
+#[derive(Default)]
+pub(crate) struct Withheld(HashMap<ConstantId, Tensor>);
+
+impl Withheld {
+    /// Replaces `constant` if it is one of `constants`; how many bytes it had, if it is the first of
+    /// those that share them.
+    pub(crate) fn replace(
+        &mut self,
+        constant: &mut Tensor,
+        constants: &HashSet<ConstantId>,
+    ) -> usize {
+        let id = ConstantId::of(constant);
+        if !constants.contains(&id) || constant.is_withheld() {
+            return 0;
+        }
+        if let Some(bare) = self.0.get(&id) {
+            *constant = bare.clone();
+            return 0;
+        }
+        // A shape that has elements has no more than fit.
+        let Ok(bare) = Tensor::withheld(constant.dtype(), constant.shape()) else { return 0 };
+        let n_bytes = constant.n_bytes();
+        self.0.insert(id, bare.clone());
+        *constant = bare;
+        n_bytes
+    }
+}
+
+fn constants(graph: &Graph) -> impl Iterator<Item = (ValueId, &Tensor)> {
+    graph.value_ids().filter_map(|id| Some((id, graph.constant(id)?)))
+}

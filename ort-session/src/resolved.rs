@@ -1,0 +1,109 @@
+//! Settings with all that follows from them: they make a graph of a file, optimized.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use ort_ep::ExecutionProvider;
+use ort_format::Limits;
+use ort_graph::{Graph, ImportLimits, ImportWarning, import};
+use ort_loader::{Load, ModelBytes};
+use ort_optimizer::{Options, Report};
+
+use crate::error::SessionError;
+use crate::fold::FoldWith;
+use crate::optimized::{OperatorCounts, Optimized};
+use crate::packed::Seal;
+use crate::run_memory::Arena;
+use crate::threads::{Pool, ScopedThreads};
+
+/// The settings of a session to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Resolved {
+    pub(crate) options: Options,
+    pub(crate) load: Load,
+    pub(crate) providers: Arc<[Arc<dyn ExecutionProvider>]>,
+    pub(crate) pool: Pool,
+    pub(crate) limits: Limits,
+    pub(crate) import_limits: ImportLimits,
+    /// What constants are packed for; `None` if files cannot keep them.
+    pub(crate) packed_for: Option<String>,
+    /// Whether packed files are checked against their sums.
+    pub(crate) checks_sums: bool,
+    pub(crate) arena: Arena,
+    pub(crate) activations_cap: usize,
+}
+
+impl Resolved {
+    /// The model in `bytes`, optimized unless it is packed for these settings and so was before.
+    pub(crate) fn optimized(
+        &self,
+        bytes: ModelBytes,
+        start: Instant,
+    ) -> Result<Optimized, SessionError> {
+        let file = ort_format::open(bytes.as_slice(), &self.limits).map_err(Box::new)?;
+        let seal = Seal::of(file);
+        let is_packed = self.is_packed(bytes.as_slice(), seal)?;
+        let registry = ort_ops::registry();
+        let model = import(file, bytes.bytes(), &registry, self.import_limits).map_err(Box::new)?;
+        let mut warnings: Vec<_> = model.warnings.iter().map(ImportWarning::to_string).collect();
+        let (mut graph, mut report) = (model.graph, Report::default());
+        let before = OperatorCounts::of(&graph);
+        if !is_packed {
+            warnings.extend(self.without_forms(&mut graph, seal)?);
+            let options = Options { opset: model.info.opset(""), ..self.options.clone() };
+            let eval = FoldWith(&self.providers);
+            let optimized = ort_optimizer::optimize(graph, &registry, &options, &eval);
+            (graph, report) = optimized.map_err(Box::new)?;
+        }
+        Ok(Optimized {
+            graph,
+            is_packed,
+            model: model.info,
+            warnings,
+            report,
+            before,
+            settings: self.clone(),
+            time: start.elapsed(),
+            bytes,
+        })
+    }
+
+    /// Whether the file's constants are packed for these settings.
+    fn is_packed(&self, bytes: &[u8], seal: Option<Seal<'_>>) -> Result<bool, SessionError> {
+        let Some(seal) = seal.filter(|seal| self.packed_for.as_deref() == Some(seal.packed_for))
+        else {
+            return Ok(false);
+        };
+        let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
+        let _in_run = self.pool.run();
+        match !self.checks_sums || seal.is_whole(bytes, &threads) {
+            true => Ok(true),
+            false => Err(SessionError::Damaged),
+        }
+    }
+
+    /// Drops packed forms, which are not for these settings; what to tell the user, if there are any.
+    fn without_forms(
+        &self,
+        graph: &mut Graph,
+        seal: Option<Seal<'_>>,
+    ) -> Result<Option<String>, SessionError> {
+        let mut is_complete = true;
+        graph.edit_constants(&mut |constant, forms| {
+            is_complete &= !constant.is_withheld();
+            forms.clear();
+        });
+        let packed_for = || seal.map_or("nobody", |seal| seal.packed_for).to_owned();
+        let here = || self.packed_for.clone().unwrap_or_else(|| "this process only".to_owned());
+        match (is_complete, seal) {
+            (true, None) => Ok(None),
+            (true, Some(_)) => Ok(Some(format!(
+                "the file's packed weights are for `{}`, and this is `{}`: they are not used; pack \
+                 the original model here to have them",
+                packed_for(),
+                here(),
+            ))),
+            (false, _) => Err(SessionError::Elsewhere { packed_for: packed_for(), here: here() }),
+        }
+    }
+}
