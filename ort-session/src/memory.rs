@@ -6,6 +6,7 @@ use ort_graph::Graph;
 
 use crate::packs::PackedConstant;
 use crate::plan::Plan;
+use crate::run_memory::RunMemory;
 
 /// A session's memory by kind, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,8 +25,8 @@ pub struct MemoryReport {
 }
 
 impl MemoryReport {
-    pub(crate) fn of(plan: &Plan, packs: &[PackedConstant], activations: usize) -> Self {
-        let mut report = Self { activations, ..Self::default() };
+    pub(crate) fn of(plan: &Plan, packs: &[PackedConstant], run_memory: &RunMemory) -> Self {
+        let mut report = Self::default();
         for pack in packs {
             let sum = if pack.is_of_file { &mut report.packed_mapped } else { &mut report.packed };
             *sum += pack.packed.bytes().len();
@@ -33,6 +34,7 @@ impl MemoryReport {
         let mut seen = HashSet::new();
         plan.visit(&mut |plan| {
             report.add_constants(&plan.graph, &mut seen);
+            run_memory.visit_held(plan, &mut |block| report.activations += block.len());
         });
         report
     }

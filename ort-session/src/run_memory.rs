@@ -9,7 +9,7 @@ use crate::plan::{Layout, Plan, PlanError, State};
 /// Whatever is chosen, a run needs one block, of a size that is known before it starts
 /// ([`Session::activations`](crate::Session::activations)), and any signature of input shapes can
 /// use any block: what is kept is as large as the largest, times the runs that were under way at
-/// once, not the sum over signatures. From 1 MiB on, a block is a mapping of its own, and goes
+/// once, not the sum over signatures. From 32 KiB on, a block is a mapping of its own, and goes
 /// back to the system at once when it is not kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -52,11 +52,6 @@ impl RunMemory {
         Self { arena, cap, kept: AtomicUsize::new(0), n_runs: AtomicUsize::new(0) }
     }
 
-    /// How many bytes are kept for runs to come.
-    pub(crate) fn kept(&self) -> usize {
-        self.kept.load(Ordering::Relaxed)
-    }
-
     /// Memory for a run of `plan`. No run waits for another.
     pub(crate) fn take(&self, plan: &Plan, layout: &Layout) -> Result<Box<State>, PlanError> {
         let ready = plan.pool.take();
@@ -85,9 +80,17 @@ impl RunMemory {
             Arena::Shrink if n_runs.is_multiple_of(RUNS_BETWEEN_LOOKS) => State::was_needed,
             Arena::Shrink | Arena::Keep => return,
         };
-        plan.visit(&mut |plan| {
-            plan.pool.drain(is_kept).iter().for_each(|state| self.forget(state));
-        });
+        plan.visit(&mut |plan| plan.pool.drain(is_kept, |state| self.forget(&state)));
+    }
+
+    /// Calls `held` with each block that is kept for runs to come, those of plans below `plan` left
+    /// out. A run that starts at this moment may not find the block that is looked at.
+    pub(crate) fn visit_held(&self, plan: &Plan, held: &mut dyn FnMut(&[u8])) {
+        let look = |state: &mut State| {
+            held(state.arena.as_ref());
+            true
+        };
+        plan.pool.drain(look, |state| self.forget(&state));
     }
 
     fn forget(&self, state: &State) {

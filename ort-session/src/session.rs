@@ -153,7 +153,7 @@ impl Session {
 
     /// What the session's memory is for.
     pub fn memory(&self) -> MemoryReport {
-        MemoryReport::of(&self.plan, &self.packs, self.run_memory.kept())
+        MemoryReport::of(&self.plan, &self.packs, &self.run_memory)
     }
 
     /// How many threads a run uses, the caller included.

@@ -99,7 +99,7 @@ impl Step {
 }
 
 impl Plan {
-    pub(crate) const fn new(graph: Graph, order: Vec<NodeId>, steps: Vec<Step>) -> Self {
+    pub(crate) fn new(graph: Graph, order: Vec<NodeId>, steps: Vec<Step>) -> Self {
         Self { graph, order, steps, layouts: Layouts::new(), pool: Pool::new() }
     }
 

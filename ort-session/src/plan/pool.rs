@@ -27,7 +27,7 @@ const _: () = assert!(Slot::is_lock_free(), "a slot is one pointer");
 /// The states that no run uses now, the one used last first: its bytes may still be in a cache,
 /// and those at the end are the ones that nobody needs any more.
 pub(crate) struct Pool {
-    slots: [Slot; N_SLOTS],
+    slots: Box<[Slot]>,
 }
 
 impl State {
@@ -56,8 +56,8 @@ impl State {
 }
 
 impl Pool {
-    pub(super) const fn new() -> Self {
-        Self { slots: [const { AtomicCell::new(None) }; N_SLOTS] }
+    pub(super) fn new() -> Self {
+        Self { slots: (0..N_SLOTS).map(|_| AtomicCell::new(None)).collect() }
     }
 
     /// The state that was given back last, if there is one.
@@ -74,19 +74,21 @@ impl Pool {
         Some(state)
     }
 
-    /// Takes out what is not to be kept, and returns it.
-    pub(crate) fn drain(&self, mut is_kept: impl FnMut(&mut State) -> bool) -> Vec<Box<State>> {
-        let mut gone = Vec::new();
+    /// Takes out what is not to be kept, and hands it to `gone`.
+    pub(crate) fn drain(
+        &self,
+        mut is_kept: impl FnMut(&mut State) -> bool,
+        mut gone: impl FnMut(Box<State>),
+    ) {
         for slot in &self.slots {
             let Some(mut state) = slot.take() else { continue };
-            if is_kept(&mut state) {
-                // Its slot may be taken by now; then that one moves on, too.
-                gone.extend(slot.swap(Some(state)).and_then(|other| self.put(other)));
-            } else {
-                gone.push(state);
+            if !is_kept(&mut state) {
+                gone(state);
+            } else if let Some(other) = slot.swap(Some(state)) {
+                // Its slot was taken meanwhile; then that one moves on.
+                self.put(other).into_iter().for_each(&mut gone);
             }
         }
-        gone
     }
 }
 
@@ -143,8 +145,9 @@ mod tests {
     fn draining_keeps_the_order_of_what_stays() {
         let pool = Pool::new();
         assert!((1..=6).all(|n| pool.put(state(n)).is_none()));
-        let gone = pool.drain(|state| state.arena.len() % 2 == 0);
-        assert_eq!(gone.iter().map(|state| state.arena.len()).collect::<Vec<_>>(), [5, 3, 1]);
+        let mut gone = Vec::new();
+        pool.drain(|state| state.arena.len() % 2 == 0, |state| gone.push(state.arena.len()));
+        assert_eq!(gone, [5, 3, 1]);
         assert_eq!(sizes(&pool), [6, 4, 2]);
     }
 

@@ -28,6 +28,11 @@ fn run(session: &Session, n_rows: usize) {
     assert_eq!(y, gated_value(&data));
 }
 
+/// How many bytes are kept for runs to come.
+fn kept(session: &Session) -> usize {
+    session.memory().activations
+}
+
 #[test]
 fn a_large_input_followed_by_small_ones_holds_its_memory_only_where_told() {
     let (large, small) = (100_000, 100);
@@ -37,11 +42,10 @@ fn a_large_input_followed_by_small_ones_holds_its_memory_only_where_told() {
         (Arena::Off, 0, 0),
     ] {
         let session = session(Session::builder().arena(arena));
-        let kept = || session.memory().activations;
         run(&session, large);
-        assert_eq!(kept(), after_large, "{arena:?}");
+        assert_eq!(kept(&session), after_large, "{arena:?}");
         (0..40).for_each(|_| run(&session, small));
-        assert_eq!(kept(), after_small, "{arena:?}");
+        assert_eq!(kept(&session), after_small, "{arena:?}");
     }
 }
 
@@ -50,7 +54,7 @@ fn what_comes_again_and_again_stays() {
     let session = session(Session::builder());
     for run_of in 0..100 {
         run(&session, if run_of % 10 == 0 { 1000 } else { 10 });
-        assert_eq!(session.memory().activations, block(1000));
+        assert_eq!(kept(&session), block(1000));
     }
 }
 
@@ -58,7 +62,7 @@ fn what_comes_again_and_again_stays() {
 fn signatures_share_one_block() {
     let session = session(Session::builder().arena(Arena::Keep));
     [500, 100, 300, 200, 400].iter().for_each(|&n_rows| run(&session, n_rows));
-    assert_eq!(session.memory().activations, block(500));
+    assert_eq!(kept(&session), block(500));
 }
 
 #[test]
@@ -66,7 +70,7 @@ fn no_more_is_kept_than_the_cap_allows() {
     for (cap, expected) in [(0, 0), (block(1000) - 1, 0), (block(1000), block(1000))] {
         let session = session(Session::builder().arena(Arena::Keep).activations_cap(cap));
         (0..3).for_each(|_| run(&session, 1000));
-        assert_eq!(session.memory().activations, expected, "{cap}");
+        assert_eq!(kept(&session), expected, "{cap}");
     }
 }
 
@@ -80,9 +84,9 @@ fn what_a_run_takes_is_known_before_it_runs() {
     let steps: Vec<_> =
         planned.steps.iter().map(|step| (step.op_type.as_str(), step.live)).collect();
     assert_eq!(steps, [("Add", block(1000)), ("Relu", block(1000)), ("Mul", block(1000))]);
-    assert_eq!(session.memory().activations, 0, "nothing ran yet");
+    assert_eq!(kept(&session), 0, "nothing ran yet");
     run(&session, 1000);
-    assert_eq!(session.memory().activations, planned.arena);
+    assert_eq!(kept(&session), planned.arena);
     let x = Tensor::from_slice(&[1000, 3], &[0.0_f32; 3000]).unwrap();
     assert_eq!(session.activations([("x", &x)]).unwrap(), planned);
 }
@@ -160,7 +164,7 @@ fn concurrent_runs_have_memory_of_their_own_and_never_wait_for_each_other() {
         std::thread::scope(|scope| {
             (0..N_THREADS).for_each(|_| drop(scope.spawn(|| session.run([("x", &x)]).unwrap())));
         });
-        assert_eq!(session.memory().activations, n_kept * block(1000), "{arena:?}");
+        assert_eq!(kept(&session), n_kept * block(1000), "{arena:?}");
     }
 }
 
@@ -171,5 +175,5 @@ fn a_burst_of_concurrent_runs_holds_its_memory_only_for_a_while() {
         (0..8).for_each(|_| drop(scope.spawn(|| (0..50).for_each(|_| run(&session, 1000)))));
     });
     (0..40).for_each(|_| run(&session, 1000));
-    assert_eq!(session.memory().activations, block(1000));
+    assert_eq!(kept(&session), block(1000));
 }
