@@ -118,7 +118,7 @@ impl SessionOptions {
     pub(crate) fn open(&self, path: &Path) -> Result<Session, Failure> {
         let session = self.builder().commit_from_file(path);
         let session = session.map_err(|source| Failure::model(path, source))?;
-        warn(path, &session.metadata().warnings);
+        warn(path, &session.metadata().packing_warnings);
         Ok(session)
     }
 
@@ -134,7 +134,7 @@ impl SessionOptions {
         };
         let optimized = builder.optimize_from_file(path);
         let optimized = optimized.map_err(|source| Failure::model(path, source))?;
-        warn(path, optimized.warnings());
+        warn(path, optimized.packing_warnings());
         Ok(optimized)
     }
 

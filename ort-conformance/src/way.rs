@@ -6,8 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ort_ep::Reference;
 use ort_session::{
-    IsaChoice, Level, ModelBytes, RunInputs, Session, SessionBuilder, Type, ValueDescription,
+    IsaChoice, Level, ModelBytes, Pack, RunInputs, Session, SessionBuilder, Type, ValueDescription,
 };
+use ort_tensor::AlignedBuf;
 use ort_tensor_io::pb::Kind;
 use ort_tensor_io::{DataSet, Side, Tolerance};
 
@@ -24,6 +25,9 @@ pub struct Way {
     pub isa: IsaChoice,
     /// How many threads there are.
     pub n_threads: usize,
+    /// Whether the model is saved with its constants packed, without those that are not read, and
+    /// that file is run.
+    pub is_packed: bool,
 }
 
 impl Way {
@@ -32,6 +36,10 @@ impl Way {
         Way::new("reference", true, Level::Disable, IsaChoice::Generic, 1),
         Way::new("cpu", false, Level::Disable, IsaChoice::Best, 1),
         Way::new("cpu all", false, Level::All, IsaChoice::Best, 1),
+        Way {
+            is_packed: true,
+            ..Way::new("cpu all packed", false, Level::All, IsaChoice::Best, 1)
+        },
         Way::new("cpu all 2 threads", false, Level::All, IsaChoice::Best, 2),
         Way::new("cpu all avx512", false, Level::All, IsaChoice::Avx512, 1),
         Way::new("cpu all avx2", false, Level::All, IsaChoice::Avx2, 1),
@@ -45,7 +53,7 @@ impl Way {
         isa: IsaChoice,
         n_threads: usize,
     ) -> Self {
-        Self { name, is_reference, level, isa, n_threads }
+        Self { name, is_reference, level, isa, n_threads, is_packed: false }
     }
 
     /// Whether this machine has the instructions.
@@ -64,7 +72,15 @@ impl Way {
     /// # Errors
     /// The message of whatever is wrong.
     pub fn session(&self, model: Bytes) -> Result<Session, String> {
+        let model = if self.is_packed { self.packed(model)? } else { model };
         self.builder().commit(ModelBytes::from_owner(model)).map_err(|error| error.to_string())
+    }
+
+    fn packed(&self, model: Bytes) -> Result<Bytes, String> {
+        let optimized = self.builder().optimize(ModelBytes::from_owner(model));
+        let optimized = optimized.map_err(|error| error.to_string())?;
+        let bytes = optimized.to_packed_bytes(Pack::Replace).map_err(|error| error.to_string())?;
+        Ok(Bytes::from_owner(AlignedBuf::copy_of(&bytes)))
     }
 }
 

@@ -4,7 +4,10 @@
 //! Both are said in the tensor's prose, so that such a file stays one of the format. A form stands among the
 //! initializers of its constant's graph, as bytes that no node reads, under a name that follows from both.
 
-use crate::record;
+use std::borrow::Cow;
+
+use crate::enums::{DataType, DimensionValueType};
+use crate::record::{self, TypeInfoValue};
 use crate::view::Tensor;
 
 /// The prose of a tensor without elements.
@@ -34,14 +37,40 @@ impl record::Tensor<'_> {
     }
 }
 
+/// What a packed form is called.
+fn name(constant: &str, label: &str) -> Cow<'static, str> {
+    format!("{constant}#{label}").into()
+}
+
+fn length(bytes: &[u8]) -> i64 {
+    i64::try_from(bytes.len()).unwrap_or(i64::MAX)
+}
+
+impl record::ValueInfo<'_> {
+    /// What ONNX Runtime (1.31) wants of every initializer, be it one that no node reads.
+    pub fn packed_form(constant: &str, label: &str, bytes: &[u8]) -> Self {
+        let value = record::DimensionValue {
+            dim_type: DimensionValueType::Value,
+            dim_value: length(bytes),
+            ..record::DimensionValue::default()
+        };
+        let dim = vec![record::Dimension { value, denotation: None }];
+        let shape = Some(record::Shape { dim });
+        let tensor = record::TensorTypeAndShape { elem_type: DataType::Uint8, shape };
+        let value = Some(TypeInfoValue::Tensor(tensor));
+        let type_info = Some(record::TypeInfo { denotation: None, value });
+        Self { name: name(constant, label), type_info, ..Self::default() }
+    }
+}
+
 impl<'a> record::Tensor<'a> {
     /// A packed form of `constant`.
     pub fn packed_form(constant: &str, label: &str, bytes: &'a [u8]) -> Self {
         Self {
-            name: format!("{constant}#{label}").into(),
+            name: name(constant, label),
             doc_string: Some(format!("{PACKED}{label}").into()),
-            dims: vec![i64::try_from(bytes.len()).unwrap_or(i64::MAX)],
-            data_type: crate::DataType::Uint8,
+            dims: vec![length(bytes)],
+            data_type: DataType::Uint8,
             raw_data: Some(bytes.into()),
             string_data: None,
         }

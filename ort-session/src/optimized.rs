@@ -57,6 +57,8 @@ pub struct Optimized {
     pub(crate) is_packed: bool,
     pub(crate) model: ModelInfo,
     pub(crate) warnings: Vec<String>,
+    /// Why packed forms that the file has are not used.
+    pub(crate) packing_warnings: Vec<String>,
     pub(crate) report: Report,
     pub(crate) before: OperatorCounts,
     pub(crate) settings: Resolved,
@@ -137,9 +139,9 @@ impl Optimized {
         self.is_packed
     }
 
-    /// What was odd about the file.
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
+    /// Why packed constants that the file has are not used.
+    pub fn packing_warnings(&self) -> &[String] {
+        &self.packing_warnings
     }
 
     /// The bytes of a `.ort` file that holds the model as it is now. Equal models give equal bytes.
@@ -199,18 +201,18 @@ impl Optimized {
             Pack::Replace => plan.unread(),
         };
         let (mut graph, mut withheld) = (self.graph.clone(), Withheld::default());
-        let mut size = PackedSize::default();
-        size.packed_bytes = packs.iter().map(|pack| pack.packed.bytes().len()).sum();
+        let packed_bytes = packs.iter().map(|pack| pack.packed.bytes().len()).sum();
+        let mut left_out_bytes = 0;
         let forms = forms(&packs);
         graph.edit_constants(&mut |constant, packed| {
             *packed = forms.get(&ConstantId::of(constant)).cloned().unwrap_or_default();
-            size.left_out_bytes += withheld.replace(constant, &unread);
+            left_out_bytes += withheld.replace(constant, &unread);
         });
         let metadata = texts(&self.model.metadata, packed_for, of);
         let info = ModelInfo { metadata, ..self.model.clone() };
         let mut bytes = self.exported(&graph, &info, &[])?;
         seal(&mut bytes, &self.threads());
-        size.file_bytes = bytes.len();
+        let size = PackedSize { file_bytes: bytes.len(), packed_bytes, left_out_bytes };
         Ok((bytes, size))
     }
 
@@ -255,12 +257,13 @@ impl Optimized {
         let (mut plan, packs) = self.compiled(graph)?;
         plan.withhold(&plan.unread());
         give_back(&self.bytes, &plan, &packs);
-        let Self { bytes, model, warnings, report, settings, time, .. } = self;
+        let Self { bytes, model, warnings, packing_warnings, report, settings, time, .. } = self;
         let names = plan.graph.outputs().iter().map(|&id| plan.graph.value(id).name.clone());
         let output_names = names.collect();
         let load_time = time + start.elapsed();
         let cache = CacheUse::Unused;
-        let metadata = Metadata { model, warnings, optimized: report, load_time, cache };
+        let optimized = report;
+        let metadata = Metadata { model, warnings, optimized, load_time, cache, packing_warnings };
         let Resolved { providers, pool, arena, activations_cap, .. } = settings;
         let run_memory = RunMemory::new(arena, activations_cap);
         Ok(Session { plan, providers, pool, bytes, metadata, packs, run_memory, output_names })
@@ -277,9 +280,10 @@ fn give_back(bytes: &ModelBytes, plan: &Plan, packs: &[PackedConstant]) {
     });
     let of_file = packs.iter().filter_map(|pack| bytes.range_of(pack.packed.bytes()));
     read.extend(of_file);
+    read.push(bytes.len()..bytes.len());
     read.sort_unstable_by_key(|range| range.start);
     let mut first = 0;
-    for next in read.into_iter().chain([bytes.len()..bytes.len()]) {
+    for next in read {
         // Pages that stay cost memory, nothing else.
         if next.start > first
             && let Err(error) = bytes.advise_dont_need(first..next.start)

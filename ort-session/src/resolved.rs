@@ -42,14 +42,17 @@ impl Resolved {
     ) -> Result<Optimized, SessionError> {
         let file = ort_format::open(bytes.as_slice(), &self.limits).map_err(Box::new)?;
         let seal = Seal::of(file);
-        let is_packed = self.is_packed(bytes.as_slice(), seal)?;
+        self.check_sum(bytes.as_slice(), seal)?;
+        let is_packed =
+            seal.is_some_and(|seal| self.packed_for.as_deref() == Some(seal.packed_for));
         let registry = ort_ops::registry();
         let model = import(file, bytes.bytes(), &registry, self.import_limits).map_err(Box::new)?;
-        let mut warnings: Vec<_> = model.warnings.iter().map(ImportWarning::to_string).collect();
+        let warnings = model.warnings.iter().map(ImportWarning::to_string).collect();
+        let mut packing_warnings = Vec::new();
         let (mut graph, mut report) = (model.graph, Report::default());
         let before = OperatorCounts::of(&graph);
         if !is_packed {
-            warnings.extend(self.without_forms(&mut graph, seal)?);
+            packing_warnings.extend(self.without_forms(&mut graph, seal)?);
             let options = Options { opset: model.info.opset(""), ..self.options.clone() };
             let eval = FoldWith(&self.providers);
             let optimized = ort_optimizer::optimize(graph, &registry, &options, &eval);
@@ -60,6 +63,7 @@ impl Resolved {
             is_packed,
             model: model.info,
             warnings,
+            packing_warnings,
             report,
             before,
             settings: self.clone(),
@@ -68,18 +72,12 @@ impl Resolved {
         })
     }
 
-    /// Whether the file's constants are packed for these settings.
-    fn is_packed(&self, bytes: &[u8], seal: Option<Seal<'_>>) -> Result<bool, SessionError> {
-        let Some(seal) = seal.filter(|seal| self.packed_for.as_deref() == Some(seal.packed_for))
-        else {
-            return Ok(false);
-        };
+    /// That a packed file is what was written.
+    fn check_sum(&self, bytes: &[u8], seal: Option<Seal<'_>>) -> Result<(), SessionError> {
+        let Some(seal) = seal.filter(|_| self.checks_sums) else { return Ok(()) };
         let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
         let _in_run = self.pool.run();
-        match !self.checks_sums || seal.is_whole(bytes, &threads) {
-            true => Ok(true),
-            false => Err(SessionError::Damaged),
-        }
+        if seal.is_whole(bytes, &threads) { Ok(()) } else { Err(SessionError::Damaged) }
     }
 
     /// Drops packed forms, which are not for these settings; what to tell the user, if there are any.

@@ -15,13 +15,26 @@ const SUFFIX: &str = ".ort-tmp";
 /// comes after a crash, finds the file of before or this one. A file of before that somebody has mapped
 /// stays what it is to them.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), SaveError> {
+    write_with(path, bytes, OpenOptions::new())
+}
+
+/// The same for a file that nobody is to write to afterwards, where systems know such files.
+pub(crate) fn write_read_only(path: &Path, bytes: &[u8]) -> Result<(), SaveError> {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix lets a new file be read-only"))]
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o444);
+    write_with(path, bytes, options)
+}
+
+fn write_with(path: &Path, bytes: &[u8], options: OpenOptions) -> Result<(), SaveError> {
     // A rename would put a file in the place of a device or a pipe.
     if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         return Err(SaveError::NotAFile { path: path.to_owned() });
     }
     let failed = |source| SaveError::Write { path: path.to_owned(), source };
     let beside = beside(path);
-    let written = write_new(&beside, bytes).and_then(|()| fs::rename(&beside, path));
+    let written = write_new(&beside, bytes, options).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
         // What keeps it from being removed has kept it from being written: the first error tells.
         let _ = fs::remove_file(&beside);
@@ -30,8 +43,8 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), SaveError> {
 }
 
 /// Writes a new file, which is locked until it is whole: see [`remove_leftovers`].
-fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+fn write_new(path: &Path, bytes: &[u8], mut options: OpenOptions) -> io::Result<()> {
+    let mut file = options.write(true).create_new(true).open(path)?;
     // Where files cannot be locked, what a writer leaves is not removed.
     let _ = file.try_lock();
     file.write_all(bytes)?;

@@ -48,6 +48,8 @@ pub struct Metadata {
     pub load_time: Duration,
     /// What the cache folder was good for.
     pub cache: CacheUse,
+    /// Why packed constants that there are were not used, or had to be made anew.
+    pub packing_warnings: Vec<String>,
 }
 
 /// What a cache folder was good for.

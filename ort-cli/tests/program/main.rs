@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod bench;
+mod cache;
 mod errors;
 mod inspect;
 mod optimize;

@@ -17,12 +17,14 @@ fn json_has_these_keys() {
         "applied",
         "file_bytes",
         "last",
+        "left_out_bytes",
         "level",
         "model",
         "ms",
         "nodes",
         "operators",
         "output",
+        "packed_bytes",
         "passes",
     ];
     assert_eq!(keys(&json), expected);

@@ -204,11 +204,15 @@ fn node_args<'g>(
 ) -> Result<Vec<record::ValueInfo<'g>>, ExportError> {
     let own = scope.values();
     let own = own.map(|(name, (graph, id))| value_info(name.clone(), &graph.fact(id).ty));
+    let forms = scope.values().flat_map(|(name, (graph, id))| {
+        let forms = graph.value(id).packed.iter();
+        forms.map(|form| Ok(record::ValueInfo::packed_form(name, &form.label, &form.bytes)))
+    });
     let outer = outer.iter().filter_map(|name| {
         let ty = scope.type_of(name)?;
         Some(value_info(name.clone(), ty))
     });
-    let mut args: Vec<_> = own.chain(outer).collect::<Result<_, _>>()?;
+    let mut args: Vec<_> = own.chain(forms).chain(outer).collect::<Result<_, _>>()?;
     let arguments = |node: &record::Node<'_>| {
         node.inputs.iter().chain(&node.outputs).any(|name| name.is_empty())
     };

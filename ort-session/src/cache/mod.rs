@@ -24,7 +24,7 @@ use crate::error::SessionError;
 use crate::optimized::{Optimized, Pack};
 use crate::packed::Seal;
 use crate::resolved::Resolved;
-use crate::save::{remove_leftovers, write_whole};
+use crate::save::{remove_leftovers, write_read_only};
 use crate::session::{CacheUse, Session};
 
 /// What packed files are called at the end.
@@ -73,7 +73,7 @@ pub(crate) fn session(
             session.metadata.load_time = start.elapsed();
             session.metadata.cache = CacheUse::Made;
             warn(&warnings);
-            session.metadata.warnings.extend(warnings);
+            session.metadata.packing_warnings.extend(warnings);
             Ok(session)
         }
         Err(why) => {
@@ -87,7 +87,7 @@ fn uncached(optimized: Optimized, warnings: Vec<String>) -> Result<Session, Sess
     let mut session = optimized.commit()?;
     session.metadata.cache = CacheUse::Failed;
     warn(&warnings);
-    session.metadata.warnings.extend(warnings);
+    session.metadata.packing_warnings.extend(warnings);
     Ok(session)
 }
 
@@ -160,7 +160,7 @@ impl Search<'_> {
         let (bytes, _) = optimized.packed(Pack::Replace, Some(of)).map_err(said)?;
         fs::create_dir_all(self.folder).map_err(said)?;
         remove_leftovers(self.folder);
-        write_whole(path, &bytes).map_err(said)?;
+        write_read_only(path, &bytes).map_err(said)?;
         drop(bytes);
         self.found(path, of)?.ok_or_else(|| "it was removed at once".to_owned())
     }

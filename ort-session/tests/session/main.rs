@@ -4,10 +4,12 @@
 
 mod arena;
 mod bytes;
+mod cache;
 mod concurrency;
 mod inputs;
 mod model;
 mod optimize;
+mod packed;
 mod profile;
 mod providers;
 mod sequence_map;

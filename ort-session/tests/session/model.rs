@@ -79,9 +79,14 @@ impl ModelWriter {
     }
 
     /// The attribute `body` of the last node.
-    pub(crate) fn body(mut self, body: ModelWriter) -> Self {
+    pub(crate) fn body(self, body: ModelWriter) -> Self {
+        self.subgraph("body", body)
+    }
+
+    /// A graph that is an attribute of the last node.
+    pub(crate) fn subgraph(mut self, name: &'static str, body: ModelWriter) -> Self {
         self.graph.nodes.last_mut().unwrap().attributes.push(record::Attribute {
-            name: "body".into(),
+            name: name.into(),
             attribute_type: AttributeType::Graph,
             g: Some(body.graph),
             ..record::Attribute::default()
@@ -124,6 +129,11 @@ fn floats(dims: Option<&[i64]>) -> record::TypeInfo<'static> {
     let tensor = record::TensorTypeAndShape { elem_type: DataType::Float, shape };
     let value = Some(record::TypeInfoValue::Tensor(tensor));
     record::TypeInfo { value, ..record::TypeInfo::default() }
+}
+
+/// Numbers of no obvious pattern between −1 and 1.
+pub(crate) fn weights(n: usize) -> Vec<f32> {
+    (0..n).map(|i| ((i * 7919 + 13) % 2003) as f32 / 1001.0 - 1.0).collect()
 }
 
 /// `y = relu(x + b) · x`, with x: [n, 3].

@@ -1,0 +1,128 @@
+//! `cache`, and `--cache-dir` of other commands.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use ort_session::{CacheUse, Session, SessionBuilder, Tensor};
+
+use crate::{folder, keys, model, ort_cli};
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn a_cache_is_filled_used_shown_and_pruned() {
+    let root = tempfile::tempdir().unwrap();
+    let cache = text(root.path());
+    let case = folder("ppocr_cls");
+    for _ in 0..2 {
+        let called = ort_cli(["test", &case, "--cache-dir", cache]);
+        assert_eq!(called.code, Some(0), "{called:?}");
+        assert!(called.stderr.is_empty(), "{called:?}");
+    }
+    let called = ort_cli(["cache", "list", cache]);
+    assert!(called.stdout.contains("model-") && called.stdout.contains("today"), "{called:?}");
+    assert!(called.stdout.contains("1 file ·"), "{called:?}");
+    let json = ort_cli(["cache", "list", cache, "--json"]).json();
+    let expected = ["bytes", "current", "file", "model_sha256", "packed_for", "unused_seconds"];
+    assert_eq!(keys(&json), expected);
+    assert_eq!(json["model_sha256"].as_str().unwrap().len(), 64);
+
+    let json = ort_cli(["cache", "prune", cache, "--json", "--used-within", "1"]).json();
+    assert_eq!(keys(&json), ["bytes", "leftovers", "removed"]);
+    assert_eq!(json["removed"].as_array().unwrap().len(), 0);
+    let called = ort_cli(["cache", "prune", cache, "--all"]);
+    assert!(called.stdout.starts_with("removed 1 file of "), "{called:?}");
+    let called = ort_cli(["cache", "list", text(&root.path().join("none"))]);
+    assert_eq!(called.code, Some(1));
+    assert!(called.stderr.contains("none: "), "{called:?}");
+}
+
+#[test]
+fn a_packed_file_says_where_it_does_not_fit() {
+    let root = tempfile::tempdir().unwrap();
+    let set = folder("magika") + "/test_data_set_0";
+    for (pack, code) in [("--pack", Some(0)), ("--pack=replace", Some(1))] {
+        let output = root.path().join("packed.ort");
+        let arguments = ["--isa", "generic", "--json", pack, "-o", text(&output)];
+        let model = model("magika");
+        let json = ort_cli(["optimize", &model].into_iter().chain(arguments)).json();
+        assert!(json["packed_bytes"].as_u64().unwrap() > 100_000, "{json}");
+        assert_eq!(json["left_out_bytes"].as_u64().unwrap() > 100_000, code == Some(1), "{json}");
+        let called = ort_cli(["run", text(&output), "--inputs", &set, "--isa", "generic"]);
+        assert_eq!((called.code, called.stderr.as_str()), (Some(0), ""));
+        let other = ["--isa", "generic", "--level", "basic"];
+        let called = ort_cli(["run", text(&output), "--inputs", &set].into_iter().chain(other));
+        assert_eq!(called.code, code, "{called:?}");
+        assert!(called.stderr.contains("packed for") || called.stderr.contains("are for `ort"));
+        assert_eq!(called.stderr.lines().count(), 1, "{called:?}");
+        let mut bytes = fs::read(&output).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&output, bytes).unwrap();
+        let called = ort_cli(["run", text(&output), "--inputs", &set, "--isa", "generic"]);
+        assert_eq!(called.code, Some(1));
+        assert!(called.stderr.contains("the file is damaged"), "{called:?}");
+    }
+}
+
+/// What a model computes, bit for bit.
+fn results(session: &Session) -> Vec<u32> {
+    let x: Vec<f32> = (0..3 * 48 * 192).map(|i| (i % 255) as f32 / 127.0 - 1.0).collect();
+    let x = Tensor::from_slice(&[1, 3, 48, 192], &x).unwrap();
+    let outputs = session.run([("x", &x)]).unwrap();
+    let y = outputs[0].as_tensor().unwrap().as_slice::<f32>().unwrap();
+    y.iter().map(|y| y.to_bits()).collect()
+}
+
+#[test]
+fn a_start_after_one_that_was_killed_works() {
+    let root = tempfile::tempdir().unwrap();
+    let (path, cache) = (model("ppocr_cls"), root.path().join("cache"));
+    let session = |builder: SessionBuilder| builder.commit_from_file(&path).unwrap();
+    let expected = results(&session(Session::builder().threads(1)));
+    let set = folder("ppocr_cls") + "/test_data_set_0";
+    let start = || {
+        let arguments = ["run", &path, "--inputs", &set, "--threads", "1", "--cache-dir"];
+        let program = env!("CARGO_BIN_EXE_ort-cli");
+        let quiet = |command: &mut Command| command.stdout(Stdio::null()).spawn().unwrap();
+        quiet(Command::new(program).args(arguments).arg(&cache))
+    };
+    let whole = Instant::now();
+    assert!(start().wait().unwrap().success());
+    let whole = whole.elapsed();
+    let (mut n_unfinished, mut seed) = (0, 3_u32);
+    for round in 0..200 {
+        let _ = fs::remove_dir_all(&cache);
+        let mut killed = start();
+        // Somewhere between the start and a little after the end.
+        seed = seed.wrapping_mul(1664525).wrapping_add(1013904223);
+        std::thread::sleep(whole.mul_f64(f64::from(seed >> 16) / 60_000.0));
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        let next = session(Session::builder().threads(1).cache_dir(&cache));
+        assert_eq!(results(&next), expected, "round {round}");
+        assert!(next.metadata().packing_warnings.is_empty(), "round {round}");
+        n_unfinished += usize::from(next.metadata().cache == CacheUse::Made);
+        let names = fs::read_dir(&cache).unwrap().flatten().map(|file| file.file_name());
+        let leftovers = names.filter(|name| name.to_string_lossy().starts_with('.')).count();
+        assert!(leftovers == 0 || next.metadata().cache == CacheUse::Found, "round {round}");
+    }
+    assert!((1..200).contains(&n_unfinished), "{n_unfinished} were killed before they were done");
+}
+
+#[test]
+fn a_session_that_waits_has_its_weights_in_the_cache() {
+    let root = tempfile::tempdir().unwrap();
+    let session = || {
+        let builder = Session::builder().threads(1).cache_dir(root.path());
+        builder.commit_from_file(model("magika")).unwrap()
+    };
+    drop(session());
+    let memory = session().memory();
+    assert_eq!((memory.packed, memory.weights_copied), (0, 0), "{memory:?}");
+    assert!(memory.packed_mapped + memory.weights_mapped > 1 << 20, "{memory:?}");
+}
