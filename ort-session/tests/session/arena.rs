@@ -177,3 +177,31 @@ fn a_burst_of_concurrent_runs_holds_its_memory_only_for_a_while() {
     (0..40).for_each(|_| run(&session, 1000));
     assert_eq!(kept(&session), block(1000));
 }
+
+#[test]
+fn what_other_signatures_left_in_a_block_changes_no_bit() {
+    let weights: Vec<f32> = (0..20 * 3 * 3 * 3).map(|i| (i % 13) as f32 / 13.0 - 0.4).collect();
+    let bytes = ModelWriter::default()
+        .input("x", &[1, 3, -1, -1])
+        .constant("w", &[20, 3, 3, 3], &weights)
+        .node("Conv", 11, &["x", "w"], "a")
+        .node("Relu", 14, &["a"], "b")
+        .node("Softmax", 13, &["b"], "c")
+        .node("Mul", 14, &["c", "b"], "d")
+        .node("GlobalAveragePool", 1, &["d"], "e")
+        .node("Add", 14, &["e", "d"], "y")
+        .output("y")
+        .bytes();
+    let bits = |session: &Session, n: usize| {
+        let data: Vec<f32> = (0..3 * n * n).map(|i| (i % 29) as f32 - 14.0).collect();
+        let x = Tensor::from_slice(&[1, 3, n, n], &data).unwrap();
+        let outputs = session.run([("x", &x)]).unwrap();
+        let y = outputs[0].as_tensor().unwrap().as_slice::<f32>().unwrap();
+        y.iter().map(|y| y.to_bits()).collect::<Vec<_>>()
+    };
+    let fresh = || Session::builder().commit(ModelBytes::from_vec(bytes.clone())).unwrap();
+    let shared = fresh();
+    for n in [33, 8, 21, 40, 9, 33, 8] {
+        assert!(bits(&shared, n) == bits(&fresh(), n), "images of {n}x{n}");
+    }
+}
