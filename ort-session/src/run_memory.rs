@@ -23,17 +23,17 @@ pub enum Arena {
     #[default]
     Shrink,
     /// Nothing stays: every run takes memory from the system and returns it. Its pages are
-    /// cleared anew each time, which costs about 0.25 ms a MiB. The same as
+    /// cleared anew each time, which costs about 0.3 ms a MiB. The same as
     /// `enable_cpu_mem_arena=0`.
     Off,
 }
 
-/// After so many runs, [`Arena::Shrink`] looks at what is kept. A block that comes and goes that
-/// rarely costs less than 1 % of the time, since a run takes far longer than its pages.
+/// After so many runs, [`Arena::Shrink`] looks at what is kept. A block that comes and goes with
+/// every look costs a sixteenth of what [`Arena::Off`] does.
 const RUNS_BETWEEN_LOOKS: usize = 16;
 
-/// At most so much is kept, unless told otherwise: one that is larger would be found by whoever
-/// looks for the memory of a process.
+/// At most so much is kept, unless told otherwise: beyond it, a run takes so long that the pages it
+/// touches anew do not count, and a burst of such runs would hold the memory of others.
 pub(crate) const DEFAULT_CAP: usize = 1 << 30;
 
 /// Lends memory to runs, and decides what is kept of it.
