@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ort_session::{
     Arena, CpuOptions, CpuProvider, Denormals, IsaChoice, Level, Load, Optimized, Roof, Session,
-    SessionBuilder,
+    SessionBuilder, SessionError,
 };
 
 use crate::config::Setting;
@@ -116,8 +116,12 @@ pub(crate) struct InputOptions {
 impl SessionOptions {
     /// A session of the model at `path`.
     pub(crate) fn open(&self, path: &Path) -> Result<Session, Failure> {
-        let session = self.builder().commit_from_file(path);
-        let session = session.map_err(|source| Failure::model(path, source))?;
+        self.session(path).map_err(|source| Failure::model(path, source))
+    }
+
+    /// The same, with what may be wrong in its own words.
+    pub(crate) fn session(&self, path: &Path) -> Result<Session, SessionError> {
+        let session = self.builder().commit_from_file(path)?;
         warn(path, &session.metadata().packing_warnings);
         Ok(session)
     }
@@ -159,7 +163,7 @@ impl SessionOptions {
     }
 
     /// A session's settings.
-    pub(crate) fn builder(&self) -> SessionBuilder {
+    fn builder(&self) -> SessionBuilder {
         let chosen = self.chosen();
         let builder = Session::builder()
             .load(chosen.load.unwrap_or_default())
