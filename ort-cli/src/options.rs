@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ort_session::{
-    CpuOptions, CpuProvider, Denormals, IsaChoice, Level, Load, Optimized, Roof, Session,
+    Arena, CpuOptions, CpuProvider, Denormals, IsaChoice, Level, Load, Optimized, Roof, Session,
     SessionBuilder, SessionError,
 };
 
@@ -29,6 +29,9 @@ const LEVELS: Words<Level> = &[
 ];
 
 const LOADS: Words<Load> = &[("mapped", Load::Mapped), ("read", Load::Read)];
+
+const ARENAS: Words<Arena> =
+    &[("keep", Arena::Keep), ("shrink", Arena::Shrink), ("off", Arena::Off)];
 
 const DENORMALS: Words<Denormals> =
     &[("flush", Denormals::Flush), ("preserve", Denormals::Preserve)];
@@ -57,6 +60,10 @@ pub(crate) struct SessionOptions {
     /// Bring all of a mapped file into memory before anything else is done
     #[arg(long, help_heading = "Session")]
     populate: bool,
+    /// What becomes of a run's memory when it is over: kept, kept as long as it is needed, or
+    /// given back [default: shrink]
+    #[arg(long, value_parser = words(ARENAS), help_heading = "Session")]
+    arena: Option<Arena>,
     /// Whether denormal numbers count as zero [default: flush]
     #[arg(long, value_parser = words(DENORMALS), help_heading = "Session")]
     denormals: Option<Denormals>,
@@ -79,6 +86,12 @@ pub(crate) struct SessionOptions {
     #[arg(long, help_heading = "Session")]
     skip_sums: bool,
     /// `--config` alone states this.
+    #[arg(skip)]
+    cpu_mem_arena: Option<bool>,
+    /// Likewise.
+    #[arg(skip)]
+    mem_pattern: Option<bool>,
+    /// Likewise.
     #[arg(skip)]
     nchwc_block_size: Option<usize>,
     /// Likewise.
@@ -157,6 +170,7 @@ impl SessionOptions {
         let chosen = self.chosen();
         let builder = Session::builder()
             .load(chosen.way_to_load())
+            .arena(chosen.arena.unwrap_or_default())
             .denormals(chosen.denormals.unwrap_or_default())
             .isa(chosen.isa.unwrap_or_default())
             .winograd(chosen.winograd.unwrap_or(true))
@@ -190,14 +204,22 @@ impl SessionOptions {
     /// These options, with those of `--config` where nothing else was said; its last one counts.
     /// What either leaves out of the optimizer is left out.
     fn chosen(&self) -> Self {
-        let Self { level, threads, load, denormals, .. } = self.clone();
-        let mut base =
-            Self { level: None, threads: None, load: None, denormals: None, ..self.clone() };
+        let Self { level, threads, load, arena, denormals, .. } = self.clone();
+        let mut base = Self {
+            level: None,
+            threads: None,
+            load: None,
+            arena: None,
+            denormals: None,
+            ..self.clone()
+        };
         for setting in &self.config {
             match setting {
                 Setting::Threads(it) => base.threads = *it,
                 Setting::Level(it) => base.level = Some(*it),
                 Setting::Load(it) => base.load = Some(*it),
+                Setting::CpuMemArena(it) => base.cpu_mem_arena = Some(*it),
+                Setting::MemPattern(it) => base.mem_pattern = Some(*it),
                 Setting::Denormals(it) => base.denormals = Some(*it),
                 Setting::NchwcBlockSize(it) => base.nchwc_block_size = Some(*it),
                 Setting::GeluApproximation(it) => base.gelu_approximation = *it,
@@ -209,9 +231,21 @@ impl SessionOptions {
             level: level.or(base.level),
             threads: threads.or(base.threads),
             load: load.or(base.load),
+            arena: arena.or(arena_of(base.cpu_mem_arena, base.mem_pattern)),
             denormals: denormals.or(base.denormals),
             ..base
         }
+    }
+}
+
+/// What ONNX Runtime's two switches mean: without its arena it keeps nothing; without patterns it is
+/// told that shapes vary; and whoever writes down that there is an arena wants it kept.
+fn arena_of(cpu_mem_arena: Option<bool>, mem_pattern: Option<bool>) -> Option<Arena> {
+    match (cpu_mem_arena, mem_pattern) {
+        (Some(false), _) => Some(Arena::Off),
+        (_, Some(false)) => Some(Arena::Shrink),
+        (Some(true), _) => Some(Arena::Keep),
+        (None, _) => None,
     }
 }
 

@@ -14,6 +14,7 @@ use crate::fold::FoldWith;
 use crate::memory::Origins;
 use crate::optimized::{OperatorCounts, Optimized};
 use crate::packed::Seal;
+use crate::run_memory::Arena;
 use crate::threads::{Pool, ScopedThreads};
 
 /// The settings of a session to be.
@@ -29,6 +30,8 @@ pub(crate) struct Resolved {
     pub(crate) packed_for: Option<String>,
     /// Whether packed files are checked against their sums.
     pub(crate) checks_sums: bool,
+    pub(crate) arena: Arena,
+    pub(crate) activations_cap: usize,
 }
 
 impl Resolved {
