@@ -18,13 +18,14 @@ use crate::optimized::Optimized;
 use crate::resolved::Resolved;
 use crate::run_memory::{Arena, DEFAULT_CAP};
 use crate::session::Session;
-use crate::threads::{Pool, default_count};
+use crate::threads::{MachineThreads, Pool, ThreadCount};
 
 /// Settings of a session to be.
 #[derive(Clone, Debug, Default)]
 pub struct SessionBuilder {
     options: Options,
     n_threads: Option<usize>,
+    max_threads: Option<usize>,
     load: Load,
     cpu: CpuOptions,
     providers: Vec<Arc<dyn ExecutionProvider>>,
@@ -80,11 +81,25 @@ impl SessionBuilder {
     }
 
     /// How many threads a run uses, the caller included. By default the smallest of the affinity
-    /// mask, the cgroup's quota and the number of physical cores.
+    /// mask, the quotas of the control groups and the number of physical cores.
     #[must_use]
     pub fn threads(mut self, n_threads: usize) -> Self {
         self.n_threads = Some(n_threads);
         self
+    }
+
+    /// The most threads a run uses where no number is told, say what OMP_NUM_THREADS asks for: the
+    /// library itself reads no environment variable.
+    #[must_use]
+    pub fn max_threads(mut self, n_threads: usize) -> Self {
+        self.max_threads = Some(n_threads);
+        self
+    }
+
+    /// How many threads a session with these settings uses on this machine, and why.
+    pub fn thread_count(&self) -> ThreadCount {
+        let (told, bound) = (self.n_threads, self.max_threads);
+        ThreadCount { told, machine: MachineThreads::now(), bound }
     }
 
     /// How [`SessionBuilder::commit_from_file`] gets at the bytes; mapped by default.
@@ -219,7 +234,7 @@ impl SessionBuilder {
         self.options.disabled.iter().try_for_each(|name| known(name, ort_optimizer::names))?;
         let own = || ort_optimizer::passes().map(|(name, ..)| name);
         self.options.enabled.iter().try_for_each(|name| known(name, own))?;
-        let n_threads = self.n_threads.unwrap_or_else(default_count);
+        let n_threads = self.n_threads.unwrap_or_else(|| self.thread_count().n_threads());
         self.cpu.max_threads = Some(n_threads);
         self.cpu.fuses = self.options.level == Level::All;
         self.providers.push(Arc::new(CpuProvider::new(self.cpu)?));

@@ -1,21 +1,17 @@
 //! The threads of a run: the caller, always at work itself, and helpers that the process shares.
 
+mod count;
 mod crew;
+mod quota;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use ort_ep::{ExecutionProvider, Threads};
 
+pub use self::count::{MachineThreads, ThreadCount};
 use self::crew::{Crew, InRun};
-
-/// How many threads a session uses that was not told: the smallest of the affinity mask, the
-/// cgroup's CPU quota (both through [`std::thread::available_parallelism`]) and the number of
-/// physical cores; at least 1.
-pub(crate) fn default_count() -> usize {
-    let allowed = std::thread::available_parallelism().map_or(1, usize::from);
-    allowed.min(num_cpus::get_physical()).max(1)
-}
+pub use self::quota::CpuQuota;
 
 /// Helpers beside the calling thread.
 #[derive(Clone)]
@@ -169,11 +165,5 @@ mod tests {
         assert!(shared.ptr_eq(&crew(&other)));
         drop((one, other));
         assert!(shared.upgrade().is_none());
-    }
-
-    #[test]
-    fn the_default_is_at_least_one_and_at_most_what_is_allowed() {
-        let allowed = std::thread::available_parallelism().map_or(1, usize::from);
-        assert!((1..=allowed).contains(&default_count()));
     }
 }
