@@ -18,14 +18,15 @@ use crate::optimized::Optimized;
 use crate::resolved::Resolved;
 use crate::run_memory::{Arena, DEFAULT_CAP};
 use crate::session::Session;
-use crate::threads::{MachineThreads, Pool, ThreadCount};
+use crate::threads::PoolOptions;
 
 /// Settings of a session to be.
 #[derive(Clone, Debug, Default)]
 pub struct SessionBuilder {
     options: Options,
-    n_threads: Option<usize>,
-    max_threads: Option<usize>,
+    pub(crate) n_threads: Option<usize>,
+    pub(crate) max_threads: Option<usize>,
+    pub(crate) pool: PoolOptions,
     load: Load,
     cpu: CpuOptions,
     providers: Vec<Arc<dyn ExecutionProvider>>,
@@ -86,20 +87,6 @@ impl SessionBuilder {
     pub fn threads(mut self, n_threads: usize) -> Self {
         self.n_threads = Some(n_threads);
         self
-    }
-
-    /// The most threads a run uses where no number is told, say what OMP_NUM_THREADS asks for: the
-    /// library itself reads no environment variable.
-    #[must_use]
-    pub fn max_threads(mut self, n_threads: usize) -> Self {
-        self.max_threads = Some(n_threads);
-        self
-    }
-
-    /// How many threads a session with these settings uses on this machine, and why.
-    pub fn thread_count(&self) -> ThreadCount {
-        let (told, bound) = (self.n_threads, self.max_threads);
-        ThreadCount { told, machine: MachineThreads::now(), bound }
     }
 
     /// How [`SessionBuilder::commit_from_file`] gets at the bytes; mapped by default.
@@ -234,13 +221,13 @@ impl SessionBuilder {
         self.options.disabled.iter().try_for_each(|name| known(name, ort_optimizer::names))?;
         let own = || ort_optimizer::passes().map(|(name, ..)| name);
         self.options.enabled.iter().try_for_each(|name| known(name, own))?;
-        let n_threads = self.n_threads.unwrap_or_else(|| self.thread_count().n_threads());
+        let told = self.pool.n_given().or(self.n_threads);
+        let n_threads = told.unwrap_or_else(|| self.thread_count().n_threads());
         self.cpu.max_threads = Some(n_threads);
         self.cpu.fuses = self.options.level == Level::All;
         self.providers.push(Arc::new(CpuProvider::new(self.cpu)?));
         self.options.layout_block = layout_block(&self.providers);
-        let pool = Pool::new(n_threads)
-            .map_err(|error| SessionError::Threads { n_threads, reason: error.to_string() })?;
+        let pool = self.pool.pool(n_threads)?;
         Ok(Resolved {
             packed_for: packed_for(&self.options, &self.providers),
             options: self.options,

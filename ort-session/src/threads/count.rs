@@ -18,6 +18,11 @@ pub struct ThreadCount {
 }
 
 impl ThreadCount {
+    /// The count on the machine as it is now.
+    pub(crate) fn now(told: Option<usize>, bound: Option<usize>) -> Self {
+        Self { told, machine: MachineThreads::now(), bound }
+    }
+
     /// The number that was told, or else the smallest of the bounds; at least 1.
     pub fn n_threads(&self) -> usize {
         let by_default = || self.machine.n_threads().min(self.bound.unwrap_or(usize::MAX));
