@@ -16,10 +16,6 @@ fn pool_of(n_threads: usize, builder: &SessionBuilder) -> Pool {
     builder.pool.pool(n_threads).unwrap()
 }
 
-fn pool(n_threads: usize) -> Pool {
-    pool_of(n_threads, &Session::builder())
-}
-
 /// A pool of each kind with so many threads.
 fn pools(n_threads: usize) -> [Pool; 4] {
     let workers = rayon::ThreadPoolBuilder::new().num_threads(n_threads).build().unwrap();

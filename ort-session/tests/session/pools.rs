@@ -7,18 +7,25 @@ use ort_ep::{
     Claim, CompileError, ExecutionProvider, Io, Kernel, KernelError, PackStore, Prepared,
 };
 use ort_graph::{Graph, NodeId};
-use ort_session::{Level, ModelBytes, Session, SessionBuilder, Tensor, Threads};
+use ort_session::{Denormals, Level, ModelBytes, Session, SessionBuilder, Tensor, Threads};
 use ort_tensor::DType;
 
 use crate::model::ModelWriter;
 
-/// The name of each thread that did a part, and the processors it may run on.
-type Seen = Arc<Mutex<Vec<(String, String)>>>;
+/// What a part sees of the thread that does it.
+#[derive(Clone, Debug)]
+struct Seen {
+    name: String,
+    /// The processors it may run on.
+    processors: String,
+    /// Whether denormal numbers count as zero.
+    is_flushing: bool,
+}
 
 /// Has two parts done that wait for each other, so that two threads must do them.
 #[derive(Clone, Debug, Default)]
 struct Probe {
-    seen: Seen,
+    seen: Arc<Mutex<Vec<Seen>>>,
 }
 
 impl ExecutionProvider for Probe {
@@ -46,11 +53,21 @@ impl Kernel for Probe {
         let both = Barrier::new(2);
         io.threads.for_each(2, &|_| {
             both.wait();
-            let name = std::thread::current().name().unwrap_or_default().to_owned();
-            self.seen.lock().unwrap().push((name, allowed_processors()));
+            self.seen.lock().unwrap().push(Seen::now());
         });
         Ok(())
     }
+}
+
+impl Seen {
+    fn now() -> Self {
+        let name = std::thread::current().name().unwrap_or_default().to_owned();
+        Self { name, processors: allowed_processors(), is_flushing: is_flushing() }
+    }
+}
+
+fn is_flushing() -> bool {
+    std::hint::black_box(1e-40_f32) * std::hint::black_box(1.0) == 0.0
 }
 
 /// The processors that the calling thread may run on, as Linux lists them; elsewhere nothing.
@@ -61,7 +78,7 @@ fn allowed_processors() -> String {
 }
 
 /// What the kernel sees of the two threads of a run.
-fn threads_of(builder: SessionBuilder) -> Vec<(String, String)> {
+fn threads_of(builder: SessionBuilder) -> Vec<Seen> {
     let model = ModelWriter::default().input("x", &[1]).node("Relu", 14, &["x"], "y").output("y");
     let probe = Probe::default();
     let builder = builder.level(Level::Disable).provider(Arc::new(probe.clone()));
@@ -74,8 +91,8 @@ fn threads_of(builder: SessionBuilder) -> Vec<(String, String)> {
     seen
 }
 
-fn has_thread(seen: &[(String, String)], start: &str) -> bool {
-    seen.iter().any(|(name, _)| name.starts_with(start))
+fn has_thread(seen: &[Seen], start: &str) -> bool {
+    seen.iter().any(|thread| thread.name.starts_with(start))
 }
 
 /// Half of the parts to the caller and half to a new thread.
@@ -115,6 +132,19 @@ fn threads_that_are_given_do_the_work() {
 }
 
 #[test]
+fn given_threads_flush_denormals_in_the_run_and_nowhere_else() {
+    let workers = workers("given", 2);
+    let pooled = Session::builder().thread_pool(workers.clone());
+    let sourced = Session::builder().thread_source(Arc::new(NewThreads));
+    for builder in [pooled, sourced] {
+        let preserving = builder.clone().denormals(Denormals::Preserve);
+        assert!(threads_of(builder).iter().all(|thread| thread.is_flushing));
+        assert!(threads_of(preserving).iter().all(|thread| !thread.is_flushing));
+    }
+    assert!(!is_flushing() && workers.broadcast(|_| is_flushing()) == [false, false]);
+}
+
+#[test]
 fn the_number_of_given_threads_is_the_one_that_is_told() {
     let told = |builder: &SessionBuilder| builder.thread_count().told;
     assert_eq!(told(&Session::builder()), None);
@@ -144,9 +174,9 @@ fn helpers_run_on_their_processors_and_the_caller_anywhere() {
     let affinities = from_one.to_string().parse().unwrap();
     let builder = Session::builder().threads(2).spinning(Duration::ZERO);
     let seen = threads_of(builder.thread_affinities(affinities));
-    for (name, processors) in &seen {
-        let is_ours = name.starts_with("ort-worker-");
-        assert_eq!(processors, if is_ours { last } else { &before }, "{seen:?}");
+    for thread in &seen {
+        let is_ours = thread.name.starts_with("ort-worker-");
+        assert_eq!(&thread.processors, if is_ours { last } else { &before }, "{seen:?}");
     }
     assert!(has_thread(&seen, "ort-worker-"), "{seen:?}");
 }
