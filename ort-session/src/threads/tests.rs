@@ -121,12 +121,13 @@ fn alike_pools_are_one_unless_a_session_wants_its_own_and_end_with_the_last() {
     assert!(shared.upgrade().is_none());
 }
 
-/// Has parts done until a helper of ours does one, and tells how many are awake then.
+/// Has parts done until a helper of ours does one or waits awake for one, and tells how many are awake
+/// then. On one processor, who waits awake may never be seen to.
 fn work_until_helped(pool: &Pool) -> usize {
     let caller = std::thread::current().id();
     let threads = ScopedThreads { pool, providers: &[] };
     let n_helped = AtomicU32::new(0);
-    while n_helped.load(Ordering::Relaxed) == 0 {
+    while n_helped.load(Ordering::Relaxed) == 0 && pool.n_awake() == 0 {
         threads.for_each(4, &|_| {
             if std::thread::current().id() != caller {
                 n_helped.fetch_add(1, Ordering::Relaxed);
