@@ -13,6 +13,7 @@ use crate::config::Setting;
 use crate::failure::Failure;
 use crate::named::{NamedFile, NamedShape};
 use crate::print;
+use crate::threads::Omp;
 
 /// More threads than this are a slip of the finger.
 pub(crate) const MAX_THREADS: usize = 1024;
@@ -51,7 +52,8 @@ pub(crate) struct SessionOptions {
     /// How far the graph is optimized [default: all]
     #[arg(long, value_parser = words(LEVELS), help_heading = "Session")]
     level: Option<Level>,
-    /// How many threads compute [default: as many cores as this process may use]
+    /// How many threads compute [default: as many cores as this process may use, and at most
+    /// OMP_NUM_THREADS]
     #[arg(long, value_name = "N", value_parser = threads, help_heading = "Session")]
     threads: Option<usize>,
     /// How the file comes into memory [default: mapped]
@@ -85,6 +87,9 @@ pub(crate) struct SessionOptions {
     /// Do not check that a packed file is whole: a start does not read all of it then
     #[arg(long, help_heading = "Session")]
     skip_sums: bool,
+    /// Tell on standard error what was decided: how many threads compute, and why
+    #[arg(short, long, help_heading = "Session")]
+    verbose: bool,
     /// `--config` alone states this.
     #[arg(skip)]
     cpu_mem_arena: Option<bool>,
@@ -187,10 +192,16 @@ impl SessionOptions {
             None => builder,
         };
         let builder = builder.check_sums(!chosen.skip_sums);
-        match chosen.threads {
+        let builder = match chosen.threads {
             Some(n_threads) => builder.threads(n_threads),
             None => builder,
+        };
+        let omp = Omp::of_environment();
+        let builder = omp.bound(builder);
+        if self.verbose {
+            print::detail(omp.decision(&builder.thread_count()));
         }
+        builder
     }
 
     /// A file that is read is in memory anyway.

@@ -18,13 +18,15 @@ use crate::optimized::Optimized;
 use crate::resolved::Resolved;
 use crate::run_memory::{Arena, DEFAULT_CAP};
 use crate::session::Session;
-use crate::threads::{Pool, default_count};
+use crate::threads::PoolOptions;
 
 /// Settings of a session to be.
 #[derive(Clone, Debug, Default)]
 pub struct SessionBuilder {
     options: Options,
-    n_threads: Option<usize>,
+    pub(crate) n_threads: Option<usize>,
+    pub(crate) max_threads: Option<usize>,
+    pub(crate) pool: PoolOptions,
     load: Load,
     cpu: CpuOptions,
     providers: Vec<Arc<dyn ExecutionProvider>>,
@@ -80,7 +82,7 @@ impl SessionBuilder {
     }
 
     /// How many threads a run uses, the caller included. By default the smallest of the affinity
-    /// mask, the cgroup's quota and the number of physical cores.
+    /// mask, the quotas of the control groups and the number of physical cores.
     #[must_use]
     pub fn threads(mut self, n_threads: usize) -> Self {
         self.n_threads = Some(n_threads);
@@ -219,13 +221,13 @@ impl SessionBuilder {
         self.options.disabled.iter().try_for_each(|name| known(name, ort_optimizer::names))?;
         let own = || ort_optimizer::passes().map(|(name, ..)| name);
         self.options.enabled.iter().try_for_each(|name| known(name, own))?;
-        let n_threads = self.n_threads.unwrap_or_else(default_count);
+        let told = self.pool.n_given().or(self.n_threads);
+        let n_threads = told.unwrap_or_else(|| self.thread_count().n_threads());
         self.cpu.max_threads = Some(n_threads);
         self.cpu.fuses = self.options.level == Level::All;
         self.providers.push(Arc::new(CpuProvider::new(self.cpu)?));
         self.options.layout_block = layout_block(&self.providers);
-        let pool = Pool::new(n_threads)
-            .map_err(|error| SessionError::Threads { n_threads, reason: error.to_string() })?;
+        let pool = self.pool.pool(n_threads)?;
         Ok(Resolved {
             packed_for: packed_for(&self.options, &self.providers),
             options: self.options,

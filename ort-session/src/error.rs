@@ -11,6 +11,7 @@ use ort_optimizer::OptimizeError;
 use ort_tensor::TensorError;
 
 use crate::plan::PlanError;
+use crate::threads::Affinities;
 
 /// A model that cannot become a session.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +57,25 @@ pub enum SessionError {
     /// The machine lacks the instruction set that was asked for.
     #[error(transparent)]
     Isa(#[from] UnavailableIsa),
+    /// There are affinities for another number of helpers.
+    #[error(
+        "there are affinities for {n_groups} threads beside the caller, and the session has \
+         {n_helpers}"
+    )]
+    Affinities {
+        /// How many groups of processors there are.
+        n_groups: usize,
+        /// How many threads a run uses beside the caller.
+        n_helpers: usize,
+    },
+    /// The system refuses to let a thread run on the processors it is to run on.
+    #[error("cannot let threads run on the processors `{affinities}`: {source}")]
+    Affinity {
+        /// The processors of all helpers.
+        affinities: Affinities,
+        /// What the system says.
+        source: io::Error,
+    },
     /// The system refuses threads.
     #[error("cannot start {n_threads} threads: {reason}")]
     Threads {

@@ -62,8 +62,9 @@ pub use crate::profile::StepTime;
 pub use crate::run::RunError;
 pub use crate::run_memory::Arena;
 pub use crate::session::{CacheUse, Metadata, Session, ValueDescription};
+pub use crate::threads::{Affinities, AffinityError, CpuQuota, MachineThreads, ThreadCount};
 
-pub use ort_ep::ExecutionProvider;
+pub use ort_ep::{ExecutionProvider, Threads};
 pub use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice, Roof};
 pub use ort_graph::{Dim, ModelInfo, Type};
 pub use ort_loader::{

@@ -10,6 +10,7 @@ mod mem;
 mod optimize;
 mod run;
 mod test;
+mod threads;
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -11,6 +11,7 @@ mod memory;
 mod model;
 mod optimize;
 mod packed;
+mod pools;
 mod profile;
 mod providers;
 mod sequence_map;

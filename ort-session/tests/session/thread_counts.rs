@@ -1,16 +1,18 @@
-//! The number of threads changes no bit: random networks of layers with work enough to be shared.
+//! Neither the number of threads nor whose they are changes a bit: random networks of layers with work enough to be shared.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
 
 use ort_graph::{Export, Graph, ModelInfo, export};
-use ort_session::{Level, ModelBytes, Session, Tensor};
+use ort_session::{Level, ModelBytes, Session, SessionBuilder, Tensor};
 use ort_testing::Rng;
 
 /// Images, channels, height and width of everything between two layers.
 const SHAPE: [usize; 4] = [2, 32, 28, 28];
 
 #[test]
-fn every_number_of_threads_gives_the_same_bits() {
+fn every_number_and_kind_of_threads_gives_the_same_bits() {
     for seed in 0..4 {
         let text = network(seed);
         let bytes = model(&text);
@@ -18,9 +20,10 @@ fn every_number_of_threads_gives_the_same_bits() {
         let x = Tensor::from_slice(&SHAPE, &Rng::new(seed).uniforms(n)).unwrap();
         for level in [Level::Disable, Level::All] {
             let mut expected = None;
-            for n_threads in [1, 2, 3, 4, 8] {
-                let builder = Session::builder().level(level).threads(n_threads);
-                let session = builder.commit(ModelBytes::from_vec(bytes.clone())).unwrap();
+            for builder in builders() {
+                let n_threads = builder.thread_count().n_threads();
+                let session =
+                    builder.level(level).commit(ModelBytes::from_vec(bytes.clone())).unwrap();
                 // Who helps, and with what, differs from run to run.
                 for _ in 0..2 {
                     let outputs = session.run([("x", &x)]).unwrap();
@@ -34,6 +37,18 @@ fn every_number_of_threads_gives_the_same_bits() {
             }
         }
     }
+}
+
+/// Sessions with threads of any number and kind.
+fn builders() -> Vec<SessionBuilder> {
+    let mut builders: Vec<_> = [1, 2, 3, 4, 8].map(|n| Session::builder().threads(n)).into();
+    let workers = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+    builders.extend([
+        Session::builder().threads(2).own_pool(true),
+        Session::builder().threads(3).spinning(Duration::ZERO),
+        Session::builder().thread_pool(Arc::new(workers)),
+    ]);
+    builders
 }
 
 fn model(text: &str) -> Vec<u8> {
