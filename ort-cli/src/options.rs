@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ort_session::{
-    CpuOptions, CpuProvider, Denormals, IsaChoice, Level, Load, Optimized, Roof, Session,
-    SessionBuilder,
+    CpuProvider, Denormals, IsaChoice, Level, Load, Optimized, Roof, Session, SessionBuilder,
 };
 
 use crate::config::Setting;
@@ -16,9 +15,6 @@ use crate::print;
 
 /// More threads than this are a slip of the finger.
 pub(crate) const MAX_THREADS: usize = 1024;
-
-/// The pass that a key of its own asks for.
-const GELU_APPROXIMATION: &str = "GeluApproximation";
 
 const LEVELS: Words<Level> = &[
     ("disable", Level::Disable),
@@ -75,15 +71,6 @@ pub(crate) struct SessionOptions {
     /// Do not check that a packed file is whole: a start does not read all of it then
     #[arg(long, help_heading = "Session")]
     skip_sums: bool,
-    /// `--config` alone states this.
-    #[arg(skip)]
-    nchwc_block_size: Option<usize>,
-    /// Likewise.
-    #[arg(skip)]
-    gelu_approximation: bool,
-    /// Likewise.
-    #[arg(skip)]
-    winograd: Option<bool>,
 }
 
 /// What a model runs on.
@@ -127,17 +114,13 @@ impl SessionOptions {
 
     /// The word for the level.
     pub(crate) fn level(&self) -> &'static str {
-        let level = self.chosen().level.unwrap_or(Level::All);
+        let level = self.builder().chosen_level();
         LEVELS.iter().find(|(_, known)| *known == level).map_or("", |(word, _)| word)
     }
 
     /// The name of the instruction set that a session uses.
     pub(crate) fn isa(&self) -> &'static str {
-        let chosen = self.chosen();
-        let mut options = CpuOptions::default();
-        options.isa = chosen.isa.unwrap_or_default();
-        options.denormals = chosen.denormals.unwrap_or_default();
-        CpuProvider::new(options).map_or("", |provider| provider.isa().name())
+        CpuProvider::new(self.builder().cpu_options()).map_or("", |provider| provider.isa().name())
     }
 
     /// What the machine can do at most with these instructions.
@@ -145,58 +128,32 @@ impl SessionOptions {
         Roof::measure(self.isa.unwrap_or_default(), n_threads)
     }
 
-    /// A session's settings.
+    /// A session's settings: those of `--config`, and over them those that have an option of their
+    /// own. What either leaves out of the optimizer is left out.
     pub(crate) fn builder(&self) -> SessionBuilder {
-        let chosen = self.chosen();
-        let builder = Session::builder()
-            .load(chosen.load.unwrap_or_default())
-            .denormals(chosen.denormals.unwrap_or_default())
-            .isa(chosen.isa.unwrap_or_default())
-            .winograd(chosen.winograd.unwrap_or(true))
-            .level(chosen.level.unwrap_or(Level::All))
-            .disable_optimizers(chosen.disable)
-            .enable_optimizers(chosen.gelu_approximation.then_some(GELU_APPROXIMATION))
-            .enable_optimizers(chosen.enable);
-        let builder = match chosen.nchwc_block_size {
-            Some(n_channels) => builder.nchwc_block_size(n_channels),
-            None => builder,
-        };
-        let builder = match chosen.cache_dir {
-            Some(folder) => builder.cache_dir(folder),
-            None => builder,
-        };
-        let builder = builder.check_sums(!chosen.skip_sums);
-        match chosen.threads {
-            Some(n_threads) => builder.threads(n_threads),
-            None => builder,
-        }
+        let configured = self.config.iter().fold(Session::builder(), |b, entry| entry.apply(b));
+        let mut builder = configured
+            .disable_optimizers(&self.disable)
+            .enable_optimizers(&self.enable)
+            .check_sums(!self.skip_sums);
+        builder = with(builder, self.level, SessionBuilder::level);
+        builder = with(builder, self.threads, SessionBuilder::threads);
+        builder = with(builder, self.load, SessionBuilder::load);
+        builder = with(builder, self.denormals, SessionBuilder::denormals);
+        builder = with(builder, self.isa, SessionBuilder::isa);
+        with(builder, self.cache_dir.clone(), SessionBuilder::cache_dir)
     }
+}
 
-    /// These options, with those of `--config` where nothing else was said; its last one counts.
-    /// What either leaves out of the optimizer is left out.
-    fn chosen(&self) -> Self {
-        let Self { level, threads, load, denormals, .. } = self.clone();
-        let mut base =
-            Self { level: None, threads: None, load: None, denormals: None, ..self.clone() };
-        for setting in &self.config {
-            match setting {
-                Setting::Threads(it) => base.threads = *it,
-                Setting::Level(it) => base.level = Some(*it),
-                Setting::Load(it) => base.load = Some(*it),
-                Setting::Denormals(it) => base.denormals = Some(*it),
-                Setting::NchwcBlockSize(it) => base.nchwc_block_size = Some(*it),
-                Setting::GeluApproximation(it) => base.gelu_approximation = *it,
-                Setting::Winograd(it) => base.winograd = Some(*it),
-                Setting::Disable(names) => base.disable.extend(names.iter().cloned()),
-            }
-        }
-        Self {
-            level: level.or(base.level),
-            threads: threads.or(base.threads),
-            load: load.or(base.load),
-            denormals: denormals.or(base.denormals),
-            ..base
-        }
+/// Sets what was given.
+fn with<T>(
+    builder: SessionBuilder,
+    given: Option<T>,
+    set: impl FnOnce(SessionBuilder, T) -> SessionBuilder,
+) -> SessionBuilder {
+    match given {
+        Some(given) => set(builder, given),
+        None => builder,
     }
 }
 

@@ -24,11 +24,14 @@
 mod builder;
 mod cache;
 mod check;
+mod config;
 mod control;
 mod error;
 mod fold;
+mod free_dims;
 mod inputs;
 mod inspect;
+mod log;
 mod memory;
 mod nearest;
 mod optimized;
@@ -41,15 +44,19 @@ mod resolved;
 mod run;
 mod save;
 mod session;
+mod settings;
 mod threads;
 
 pub use crate::builder::SessionBuilder;
 pub use crate::cache::{Cache, CacheEntry, Keep, Pruned};
+pub use crate::config::{ConfigError, ConfigKey, Effect, config_keys};
 pub use crate::error::{InputError, SaveError, SessionError};
+pub use crate::free_dims::FreeDimensionError;
 pub use crate::inputs::{InputValue, RunInputs};
 pub use crate::inspect::{
     DenormalWeights, Hints, Inspection, OperatorCount, WeightCount, denormal_weights, inspect,
 };
+pub use crate::log::{Severity, UnknownSeverity};
 pub use crate::memory::MemoryReport;
 pub use crate::nearest::nearest;
 pub use crate::optimized::{OperatorChange, Optimized, Pack, PackedSize};
@@ -63,7 +70,7 @@ pub use ort_ep::ExecutionProvider;
 pub use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice, Roof};
 pub use ort_graph::{Dim, ModelInfo, Type};
 pub use ort_loader::{Load, MeasureError, ModelBytes, ProcessMemory, process_memory};
-pub use ort_optimizer::{Exactness, Level, PassReport, Report, Step};
+pub use ort_optimizer::{Exactness, Level, PassReport, Report, Step, UnknownLevel};
 pub use ort_tensor::{
     Bool, Complex, DType, Element, Number, Tensor, TensorError, TensorView, Value, ValueView, bf16,
     f16, with_dtype,

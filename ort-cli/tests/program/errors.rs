@@ -107,11 +107,11 @@ fn wrong_usage_has_exit_code_two_and_says_what_would_be_right() {
         (&["optimize", "m.ort"], "--output <OUT>"),
         (
             &["run", "m.ort", "--config", "session.intra_op_num_thread=2"],
-            "unknown key; did you mean `session.intra_op_num_threads`?",
+            "unknown key `session.intra_op_num_thread`; did you mean `session.intra_op_num_threads`?",
         ),
         (
             &["run", "m.ort", "--config", "session.set_denormal_as_zero=2"],
-            "`2` is no value of this key: expected 0 or 1",
+            "`2` is no value of `session.set_denormal_as_zero`: expected 0 or 1",
         ),
     ] {
         let called = ort_cli(arguments.iter().copied());
