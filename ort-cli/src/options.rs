@@ -6,6 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ort_session::{
     CpuProvider, Denormals, IsaChoice, Level, Load, Optimized, Roof, Session, SessionBuilder,
+    SessionError,
 };
 
 use crate::config::Setting;
@@ -50,6 +51,9 @@ pub(crate) struct SessionOptions {
     /// How the file comes into memory [default: mapped]
     #[arg(long, value_parser = words(LOADS), help_heading = "Session")]
     load: Option<Load>,
+    /// Bring all of a mapped file into memory before anything else is done
+    #[arg(long, help_heading = "Session")]
+    populate: bool,
     /// Whether denormal numbers count as zero [default: flush]
     #[arg(long, value_parser = words(DENORMALS), help_heading = "Session")]
     denormals: Option<Denormals>,
@@ -90,8 +94,12 @@ pub(crate) struct InputOptions {
 impl SessionOptions {
     /// A session of the model at `path`.
     pub(crate) fn open(&self, path: &Path) -> Result<Session, Failure> {
-        let session = self.builder().commit_from_file(path);
-        let session = session.map_err(|source| Failure::model(path, source))?;
+        self.session(path).map_err(|source| Failure::model(path, source))
+    }
+
+    /// The same, with what may be wrong in its own words.
+    pub(crate) fn session(&self, path: &Path) -> Result<Session, SessionError> {
+        let session = self.builder().commit_from_file(path)?;
         warn(path, &session.metadata().packing_warnings);
         Ok(session)
     }
@@ -130,7 +138,7 @@ impl SessionOptions {
 
     /// A session's settings: those of `--config`, and over them those that have an option of their
     /// own. What either leaves out of the optimizer is left out.
-    pub(crate) fn builder(&self) -> SessionBuilder {
+    fn builder(&self) -> SessionBuilder {
         let configured = self.config.iter().fold(Session::builder(), |b, entry| entry.apply(b));
         let mut builder = configured
             .disable_optimizers(&self.disable)
@@ -139,6 +147,10 @@ impl SessionOptions {
         builder = with(builder, self.level, SessionBuilder::level);
         builder = with(builder, self.threads, SessionBuilder::threads);
         builder = with(builder, self.load, SessionBuilder::load);
+        // A file that is read is in memory anyway.
+        if self.populate && builder.chosen_load() == Load::Mapped {
+            builder = builder.load(Load::Populated);
+        }
         builder = with(builder, self.denormals, SessionBuilder::denormals);
         builder = with(builder, self.isa, SessionBuilder::isa);
         with(builder, self.cache_dir.clone(), SessionBuilder::cache_dir)
@@ -174,5 +186,34 @@ fn threads(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n) if (1..=MAX_THREADS).contains(&n) => Ok(n),
         _ => Err(format!("expected a number from 1 to {MAX_THREADS}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        session: SessionOptions,
+    }
+
+    #[test]
+    fn only_what_is_mapped_is_populated() {
+        let key = "session.use_memory_mapped_ort_model=0";
+        for (arguments, expected) in [
+            (&[][..], Load::Mapped),
+            (&["--populate"], Load::Populated),
+            (&["--populate", "--load", "mapped"], Load::Populated),
+            (&["--populate", "--load", "read"], Load::Read),
+            (&["--populate", "--config", key], Load::Read),
+            (&["--populate", "--config", key, "--load", "mapped"], Load::Populated),
+        ] {
+            let program = Program::parse_from(["ort-cli"].iter().chain(arguments));
+            assert_eq!(program.session.builder().chosen_load(), expected, "{arguments:?}");
+        }
     }
 }

@@ -57,7 +57,7 @@ pub use crate::inspect::{
     DenormalWeights, Hints, Inspection, OperatorCount, WeightCount, denormal_weights, inspect,
 };
 pub use crate::log::{Severity, UnknownSeverity};
-pub use crate::memory::MemoryReport;
+pub use crate::memory::{CopyReason, Held, MemoryReport, ModelUsage, Objects, Planned, Usage};
 pub use crate::nearest::nearest;
 pub use crate::optimized::{OperatorChange, Optimized, Pack, PackedSize};
 pub use crate::outputs::Outputs;
@@ -69,7 +69,10 @@ pub use crate::session::{CacheUse, Metadata, Session, ValueDescription};
 pub use ort_ep::ExecutionProvider;
 pub use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice, Roof};
 pub use ort_graph::{Dim, ModelInfo, Type};
-pub use ort_loader::{Load, MeasureError, ModelBytes, ProcessMemory, process_memory};
+pub use ort_loader::{
+    Kind, Load, MappingKind, MeasureError, MemoryMapping, ModelBytes, Pages, Process,
+    ProcessMemory, Residency, Sharing, process_memory,
+};
 pub use ort_optimizer::{Exactness, Level, PassReport, Report, Step, UnknownLevel};
 pub use ort_tensor::{
     Bool, Complex, DType, Element, Number, Tensor, TensorError, TensorView, Value, ValueView, bf16,

@@ -12,6 +12,7 @@ use ort_optimizer::Report;
 
 use crate::error::{SaveError, SessionError};
 use crate::log::{Log, Severity};
+use crate::memory::Origins;
 use crate::packed::{seal, texts};
 use crate::packs::{ConstantId, PackedConstant, Packs, forms};
 use crate::plan::{Compiler, Plan, PlanError, Withheld};
@@ -53,6 +54,7 @@ pub struct PackedSize {
 pub struct Optimized {
     pub(crate) graph: Graph,
     pub(crate) bytes: ModelBytes,
+    pub(crate) origins: Origins,
     /// Whether the file has the forms of constants that its kernels want.
     pub(crate) is_packed: bool,
     pub(crate) model: ModelInfo,
@@ -263,7 +265,8 @@ impl Optimized {
             Severity::Info,
             format_args!("compiled {} steps, {} packed constants", plan.steps.len(), packs.len()),
         );
-        let Self { bytes, model, warnings, packing_warnings, report, settings, time, .. } = self;
+        let Self { bytes, origins, model, warnings, packing_warnings, report, .. } = self;
+        let Self { settings, time, .. } = self;
         let names = plan.graph.outputs().iter().map(|&id| plan.graph.value(id).name.clone());
         let output_names = names.collect();
         let load_time = time + start.elapsed();
@@ -271,7 +274,7 @@ impl Optimized {
         let optimized = report;
         let metadata = Metadata { model, warnings, optimized, load_time, cache, packing_warnings };
         let Resolved { providers, pool, .. } = settings;
-        Ok(Session { plan, providers, pool, bytes, metadata, packs, output_names })
+        Ok(Session { plan, providers, pool, bytes, origins, metadata, packs, output_names })
     }
 }
 

@@ -34,7 +34,7 @@ impl ConstantId {
 #[derive(Clone, Debug)]
 pub(crate) struct PackedConstant {
     constant: ConstantId,
-    label: String,
+    pub(crate) label: String,
     pub(crate) packed: Packed,
     /// Whether it is a slice of the file's bytes.
     pub(crate) is_of_file: bool,

@@ -13,6 +13,7 @@ use crate::error::SessionError;
 use crate::fold::FoldWith;
 use crate::free_dims::FreeDims;
 use crate::log::{Log, Severity};
+use crate::memory::Origins;
 use crate::optimized::{OperatorCounts, Optimized};
 use crate::packed::Seal;
 use crate::threads::{Pool, ScopedThreads};
@@ -53,6 +54,7 @@ impl Resolved {
         self.check_sum(bytes.as_slice(), seal)?;
         let is_packed =
             seal.is_some_and(|seal| self.packed_for.as_deref() == Some(seal.packed_for));
+        let origins = Origins::of(file.model().graph(), &bytes);
         let registry = ort_ops::registry();
         let model = import(file, bytes.bytes(), &registry, self.import_limits).map_err(Box::new)?;
         let warnings: Vec<_> = model.warnings.iter().map(ImportWarning::to_string).collect();
@@ -63,7 +65,8 @@ impl Resolved {
             packing_warnings.extend(self.without_forms(&mut graph, seal)?);
             self.free_dims.fix(&mut graph, file.model())?;
             let options = Options { opset: model.info.opset(""), ..self.options.clone() };
-            let eval = FoldWith(&self.providers);
+            let _in_run = self.pool.run();
+            let eval = FoldWith(ScopedThreads { pool: &self.pool, providers: &self.providers });
             let optimized = ort_optimizer::optimize(graph, &registry, &options, &eval);
             (graph, report) = optimized.map_err(Box::new)?;
         }
@@ -73,6 +76,7 @@ impl Resolved {
         self.tell(&report, &graph);
         Ok(Optimized {
             graph,
+            origins,
             is_packed,
             model: model.info,
             warnings,

@@ -12,7 +12,7 @@ use ort_tensor::Value;
 use crate::builder::SessionBuilder;
 use crate::check::checked;
 use crate::inputs::RunInputs;
-use crate::memory::MemoryReport;
+use crate::memory::{MemoryReport, Origins};
 use crate::outputs::Outputs;
 use crate::packs::PackedConstant;
 use crate::plan::{Args, Plan};
@@ -27,6 +27,7 @@ pub struct Session {
     pub(crate) providers: Arc<[Arc<dyn ExecutionProvider>]>,
     pub(crate) pool: Pool,
     pub(crate) bytes: ModelBytes,
+    pub(crate) origins: Origins,
     pub(crate) metadata: Metadata,
     pub(crate) packs: Vec<PackedConstant>,
     pub(crate) output_names: Arc<[String]>,
@@ -150,9 +151,9 @@ impl Session {
         &self.bytes
     }
 
-    /// What the session's memory is for.
+    /// What the session's memory is for, and what of it is resident. Looks at every page.
     pub fn memory(&self) -> MemoryReport {
-        MemoryReport::of(&self.plan, &self.packs)
+        MemoryReport::of(self)
     }
 
     /// How many threads a run uses, the caller included.

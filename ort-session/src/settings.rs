@@ -103,6 +103,11 @@ impl SessionBuilder {
         self.options.level
     }
 
+    /// How a file will come into memory.
+    pub const fn chosen_load(&self) -> ort_loader::Load {
+        self.load
+    }
+
     /// What the CPU provider will be told.
     pub const fn cpu_options(&self) -> ort_ep_cpu::CpuOptions {
         self.cpu

@@ -77,13 +77,18 @@ impl Tensor {
     /// If the bytes are not as many as `dtype` and `shape` ask for, or the type is a string.
     pub fn from_bytes(dtype: DType, shape: &[usize], bytes: Bytes) -> Result<Self, TensorError> {
         TensorView::from_bytes(dtype, shape, &bytes)?;
-        let align = dtype.word_bytes().unwrap_or(1).min(align_of::<u128>());
-        let storage = if bytes.as_ptr().align_offset(align) == 0 {
+        let storage = if Self::may_borrow(dtype, &bytes) {
             Storage::Shared(bytes)
         } else {
             Storage::Owned(Arc::new(AlignedBuf::copy_of(&bytes)))
         };
         Ok(Self { dtype, shape: Shape::from_slice(shape), storage })
+    }
+
+    /// Whether elements of this type may lie where these bytes do.
+    pub fn may_borrow(dtype: DType, bytes: &[u8]) -> bool {
+        let align = dtype.word_bytes().unwrap_or(1).min(align_of::<u128>());
+        bytes.as_ptr().align_offset(align) == 0
     }
 
     /// Type and shape of a constant whose elements nobody needs any more, because all who read them

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod cache;
 pub(crate) mod inspect;
+pub(crate) mod mem;
 pub(crate) mod optimize;
 pub(crate) mod run;
 pub(crate) mod test;

@@ -95,10 +95,10 @@ fn to_text(arguments: &Arguments, session: &Session, outputs: &Outputs, first: D
         headline(&arguments.model, session, &arguments.session),
         number::time(session.metadata().load_time),
         number::time(first),
-        number::bytes(memory.weights_mapped),
-        number::bytes(memory.weights_copied),
-        number::bytes(memory.packed),
-        number::bytes(memory.activations),
+        number::bytes(memory.weights_mapped.n_bytes()),
+        number::bytes(memory.copied_bytes()),
+        number::bytes(memory.packed_heap.n_bytes()),
+        number::bytes(memory.activations_planned.n_bytes),
     )
 }
 
@@ -118,10 +118,10 @@ fn to_json(arguments: &Arguments, session: &Session, outputs: &Outputs, first: D
         "first_ms": number::millis(first),
         "outputs": outputs.collect::<Vec<_>>(),
         "memory": {
-            "weights_mapped": memory.weights_mapped,
-            "weights_copied": memory.weights_copied,
-            "packed": memory.packed,
-            "activations": memory.activations,
+            "weights_mapped": memory.weights_mapped.n_bytes(),
+            "weights_copied": memory.copied_bytes(),
+            "packed": memory.packed_heap.n_bytes(),
+            "activations": memory.activations_planned.n_bytes,
         },
     })
 }

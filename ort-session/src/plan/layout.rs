@@ -136,6 +136,12 @@ impl Layout {
         Ok(State { arena, values: (0..self.places.len()).map(|_| None).collect() })
     }
 
+    /// Calls `held` with each block of a run that is over.
+    pub(super) fn visit_held(&self, held: &mut dyn FnMut(&[u8])) {
+        let states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        states.iter().for_each(|state| held(state.arena.as_ref()));
+    }
+
     /// Takes a run's memory back.
     pub(crate) fn return_state(&self, state: State) {
         self.states.lock().unwrap_or_else(PoisonError::into_inner).push(state);

@@ -119,6 +119,11 @@ impl Plan {
         }
     }
 
+    /// Calls `held` with each block that is kept for runs to come, those of plans below left out.
+    pub(crate) fn visit_held(&self, held: &mut dyn FnMut(&[u8])) {
+        self.layouts().iter().for_each(|layout| layout.visit_held(held));
+    }
+
     /// The same, to edit.
     pub(crate) fn visit_mut(&mut self, visit: &mut dyn FnMut(&mut Plan)) {
         visit(self);

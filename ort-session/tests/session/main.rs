@@ -6,6 +6,7 @@ mod bytes;
 mod cache;
 mod concurrency;
 mod inputs;
+mod memory;
 mod model;
 mod optimize;
 mod packed;

@@ -7,12 +7,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ort_session::{Outputs, ProcessMemory, RunError, Session, process_memory};
+use ort_session::{Outputs, ProcessMemory, Session, process_memory};
 use serde_json::{Value as Json, json};
 
 use self::profile::Profile;
 use super::headline;
 use crate::failure::Failure;
+use crate::hold;
 use crate::inputs::Inputs;
 use crate::number;
 use crate::options::{InputOptions, SessionOptions};
@@ -45,6 +46,9 @@ pub(crate) struct Arguments {
         require_equals = true
     )]
     nodes: Option<usize>,
+    /// Print SESSION_READY after the first run, and wait until standard input ends before measuring
+    #[arg(long)]
+    hold: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -69,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let session = arguments.session.open(&arguments.model)?;
     let inputs = Inputs::gather(&session, &arguments.inputs)?;
     let failed = |source| Failure::run(&arguments.model, source);
-    let (first, runs) = measure(&session, &inputs, arguments.seconds).map_err(failed)?;
+    let (first, runs) = measure(arguments, &session, &inputs)?;
     let flops = session.flops(inputs.to_run()).map_err(failed)?;
     let median = runs.at(50.0).as_secs_f64().max(f64::MIN_POSITIVE);
     let gflops = number::rounded(number::float(flops) / median / 1e9);
@@ -101,18 +105,23 @@ fn show(arguments: &Arguments, profile: &Profile) -> Result<(), Failure> {
 
 /// The first run, and those after the warm-up.
 fn measure(
+    arguments: &Arguments,
     session: &Session,
     inputs: &Inputs,
-    time: Duration,
-) -> Result<(Duration, Percentiles), RunError> {
-    let once = || -> Result<Duration, RunError> {
+) -> Result<(Duration, Percentiles), Failure> {
+    let time = arguments.seconds;
+    let failed = |source| Failure::run(&arguments.model, source);
+    let once = || -> Result<Duration, Failure> {
         let start = Instant::now();
-        let outputs: Outputs = session.run(inputs.to_run())?;
+        let outputs: Outputs = session.run(inputs.to_run()).map_err(failed)?;
         let elapsed = start.elapsed();
         drop(outputs);
         Ok(elapsed)
     };
     let first = once()?;
+    if arguments.hold {
+        hold::until_input_ends()?;
+    }
     let warm = Instant::now();
     while warm.elapsed() < time.mul_f64(WARM_UP) {
         once()?;
