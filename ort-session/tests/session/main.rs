@@ -4,12 +4,18 @@
 
 mod bytes;
 mod cache;
+mod combinations;
 mod concurrency;
+mod free_dimensions;
 mod inputs;
+mod log;
 mod memory;
 mod model;
+mod networks;
 mod optimize;
+mod options;
 mod packed;
+mod prepacking;
 mod profile;
 mod providers;
 mod sequence_map;
