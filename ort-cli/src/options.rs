@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ort_session::{
-    CpuProvider, Denormals, IsaChoice, Level, Load, Optimized, Roof, Session, SessionBuilder,
-    SessionError,
+    Arena, CpuProvider, Denormals, IsaChoice, Level, Load, Optimized, Roof, Session,
+    SessionBuilder, SessionError,
 };
 
 use crate::config::Setting;
@@ -26,6 +26,9 @@ const LEVELS: Words<Level> = &[
 ];
 
 const LOADS: Words<Load> = &[("mapped", Load::Mapped), ("read", Load::Read)];
+
+const ARENAS: Words<Arena> =
+    &[("keep", Arena::Keep), ("shrink", Arena::Shrink), ("off", Arena::Off)];
 
 const DENORMALS: Words<Denormals> =
     &[("flush", Denormals::Flush), ("preserve", Denormals::Preserve)];
@@ -54,6 +57,10 @@ pub(crate) struct SessionOptions {
     /// Bring all of a mapped file into memory before anything else is done
     #[arg(long, help_heading = "Session")]
     populate: bool,
+    /// What becomes of a run's memory when it is over: kept, kept as long as it is needed, or
+    /// given back [default: shrink]
+    #[arg(long, value_parser = words(ARENAS), help_heading = "Session")]
+    arena: Option<Arena>,
     /// Whether denormal numbers count as zero [default: flush]
     #[arg(long, value_parser = words(DENORMALS), help_heading = "Session")]
     denormals: Option<Denormals>,
@@ -151,6 +158,7 @@ impl SessionOptions {
         if self.populate && builder.chosen_load() == Load::Mapped {
             builder = builder.load(Load::Populated);
         }
+        builder = with(builder, self.arena, SessionBuilder::arena);
         builder = with(builder, self.denormals, SessionBuilder::denormals);
         builder = with(builder, self.isa, SessionBuilder::isa);
         with(builder, self.cache_dir.clone(), SessionBuilder::cache_dir)

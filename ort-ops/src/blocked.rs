@@ -137,7 +137,7 @@ pub fn blocked_filter(
     let places = |n| Places { of_channels: &in_order[..n], n };
     let inputs = (form == FilterForm::InputsAndOutputs).then(|| places(inputs));
     let filter = PlacedFilter::new(w, places(outputs), inputs, block)?;
-    let mut to = Tensor::zeros(DType::F32, filter.shape())?;
+    let mut to = Tensor::lasting_zeros(DType::F32, filter.shape())?;
     filter.fill(0, to.view_mut().into_slice::<f32>()?);
     Ok(to)
 }
@@ -168,7 +168,7 @@ fn reordered(
     blocks: Blocks,
     reorder: fn(Blocks, &[f32], &mut [f32]),
 ) -> Result<Tensor, OpError> {
-    let mut to = Tensor::zeros(DType::F32, from.shape())?;
+    let mut to = Tensor::lasting_zeros(DType::F32, from.shape())?;
     if !to.is_empty() {
         reorder(blocks, from.as_slice::<f32>()?, to.view_mut().into_slice::<f32>()?);
     }

@@ -19,6 +19,7 @@ use crate::log::Log;
 use crate::nearest::nearest;
 use crate::optimized::Optimized;
 use crate::resolved::Resolved;
+use crate::run_memory::{Arena, DEFAULT_CAP};
 use crate::session::Session;
 use crate::settings::SavedModel;
 use crate::threads::{Pool, default_count};
@@ -35,6 +36,10 @@ pub struct SessionBuilder {
     providers: Vec<Arc<dyn ExecutionProvider>>,
     limits: Limits,
     import_limits: ImportLimits,
+    pub(crate) arena: Arena,
+    /// What ONNX Runtime's keys `enable_cpu_mem_arena` and `enable_mem_pattern` said.
+    pub(crate) arena_keys: [Option<bool>; 2],
+    activations_cap: Option<usize>,
     cache_dir: Option<PathBuf>,
     skips_sums: bool,
     pub(crate) skips_packing: bool,
@@ -121,6 +126,22 @@ impl SessionBuilder {
     #[must_use]
     pub fn winograd(mut self, is_on: bool) -> Self {
         self.cpu.winograd = is_on;
+        self
+    }
+
+    /// What becomes of the memory of a run when it is over; by default it stays as long as it is
+    /// needed.
+    #[must_use]
+    pub fn arena(mut self, arena: Arena) -> Self {
+        self.arena = arena;
+        self
+    }
+
+    /// How many bytes of run memory the session keeps between runs, at most; 1 GiB by default.
+    /// What a run takes beyond it goes back to the system as soon as that run is over.
+    #[must_use]
+    pub fn activations_cap(mut self, n_bytes: usize) -> Self {
+        self.activations_cap = Some(n_bytes);
         self
     }
 
@@ -255,6 +276,8 @@ impl SessionBuilder {
             packs: !self.skips_packing,
             free_dims: self.free_dims,
             log: self.log,
+            arena: self.arena,
+            activations_cap: self.activations_cap.unwrap_or(DEFAULT_CAP),
         })
     }
 

@@ -62,7 +62,7 @@ fn run(
     let mut scratch = AlignedBuf::zeroed(prepared.scratch_bytes);
     let views: Vec<_> =
         inputs.iter().map(|t| t.as_ref().map(|t| ValueView::Tensor(t.view()))).collect();
-    let place = |id: &Option<_>| if id.is_some() { Output::free() } else { Output::unwanted() };
+    let place = |id: &Option<_>| if id.is_some() { Output::lasting() } else { Output::unwanted() };
     let mut outputs: Vec<Output<'_>> = node.outputs.iter().map(place).collect();
     let (inputs, scratch) = (Inputs::new(&views), scratch.as_mut());
     kernel.run(&prepared, &mut Io { inputs, outputs: &mut outputs, scratch, threads })?;

@@ -21,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod activations;
 mod builder;
 mod cache;
 mod check;
@@ -42,11 +43,13 @@ mod plan;
 mod profile;
 mod resolved;
 mod run;
+mod run_memory;
 mod save;
 mod session;
 mod settings;
 mod threads;
 
+pub use crate::activations::{Activations, StepActivations};
 pub use crate::builder::SessionBuilder;
 pub use crate::cache::{Cache, CacheEntry, Keep, Pruned};
 pub use crate::config::{ConfigError, ConfigKey, Effect, config_keys};
@@ -64,6 +67,7 @@ pub use crate::outputs::Outputs;
 pub use crate::plan::PlanError;
 pub use crate::profile::StepTime;
 pub use crate::run::RunError;
+pub use crate::run_memory::Arena;
 pub use crate::session::{CacheUse, Metadata, Session, ValueDescription};
 
 pub use ort_ep::ExecutionProvider;

@@ -17,6 +17,7 @@ use crate::packed::{seal, texts};
 use crate::packs::{ConstantId, PackedConstant, Packs, forms};
 use crate::plan::{Compiler, Plan, PlanError, Withheld};
 use crate::resolved::Resolved;
+use crate::run_memory::RunMemory;
 use crate::save::write_whole;
 use crate::session::{CacheUse, Metadata, Session};
 use crate::threads::{ScopedThreads, scoped};
@@ -273,8 +274,19 @@ impl Optimized {
         let cache = CacheUse::Unused;
         let optimized = report;
         let metadata = Metadata { model, warnings, optimized, load_time, cache, packing_warnings };
-        let Resolved { providers, pool, .. } = settings;
-        Ok(Session { plan, providers, pool, bytes, origins, metadata, packs, output_names })
+        let Resolved { providers, pool, arena, activations_cap, .. } = settings;
+        let run_memory = RunMemory::new(arena, activations_cap);
+        Ok(Session {
+            plan,
+            providers,
+            pool,
+            bytes,
+            origins,
+            metadata,
+            packs,
+            run_memory,
+            output_names,
+        })
     }
 }
 

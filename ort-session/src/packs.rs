@@ -77,7 +77,7 @@ impl Packs {
             Some(form) => (Bytes::from_owner(AlignedBuf::copy_of(&form.bytes)), false),
             None if tensor.is_withheld() => return None,
             None => {
-                let mut buf = AlignedBuf::zeroed(recipe.n_bytes);
+                let mut buf = AlignedBuf::lasting(recipe.n_bytes);
                 pack(tensor, buf.as_mut());
                 (Bytes::from_owner(buf), false)
             }

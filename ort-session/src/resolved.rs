@@ -16,6 +16,7 @@ use crate::log::{Log, Severity};
 use crate::memory::Origins;
 use crate::optimized::{OperatorCounts, Optimized};
 use crate::packed::Seal;
+use crate::run_memory::Arena;
 use crate::threads::{Pool, ScopedThreads};
 
 /// The settings of a session to be.
@@ -35,6 +36,8 @@ pub(crate) struct Resolved {
     pub(crate) packs: bool,
     pub(crate) free_dims: FreeDims,
     pub(crate) log: Log,
+    pub(crate) arena: Arena,
+    pub(crate) activations_cap: usize,
 }
 
 impl Resolved {

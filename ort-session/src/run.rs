@@ -14,6 +14,7 @@ use crate::plan::{
     Action, Args, Carve, Layout, Piece, Pieces, Place, Plan, PlanError, State, Step, StepLayout,
     fact_of,
 };
+use crate::run_memory::RunMemory;
 
 /// A run that failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -47,6 +48,7 @@ pub enum RunError {
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
     pub(crate) threads: &'a dyn Threads,
+    pub(crate) memory: &'a RunMemory,
     pub(crate) observer: Option<&'a dyn Observer>,
 }
 
@@ -63,11 +65,11 @@ impl Run<'_> {
     /// Runs a plan; its outputs in order.
     pub(crate) fn plan(&self, plan: &Plan, args: &Args<'_>) -> Result<Vec<Value>, RunError> {
         let layout = plan.layout(args)?;
-        let mut state = layout.take_state()?;
+        let mut state = self.memory.take(plan, &layout)?;
         let frame = Frame { plan, layout: &layout, args };
         let result = self.steps(&frame, &mut state).and_then(|()| frame.collect(&mut state));
         layout.made.iter().for_each(|id| state.values[id.index()] = None);
-        layout.return_state(state);
+        self.memory.put(plan, state);
         result
     }
 
@@ -113,7 +115,7 @@ impl Run<'_> {
         state: &mut State,
     ) -> Result<(), KernelError> {
         let PlannedStep { step, kernel, prepared, carve, in_place } = *planned;
-        let State { arena, values } = state;
+        let State { arena, values, .. } = state;
         let mut own = frame.own_outputs(step)?;
         {
             // Filled where they stand: to return them would be to copy them.
@@ -160,7 +162,7 @@ impl Run<'_> {
         state: &mut State,
     ) -> Result<(), KernelError> {
         let DynamicStep { step, kernel, carve } = *dynamic;
-        let State { arena, values } = state;
+        let State { arena, values, .. } = state;
         let mut outputs: SmallVec<[Output<'_>; 2]> = step.outputs.iter().map(wanted).collect();
         {
             let mut pieces = Pieces::new();
@@ -196,7 +198,7 @@ impl Run<'_> {
         carve: &Carve,
         state: &mut State,
     ) -> Result<(), RunError> {
-        let State { arena, values } = state;
+        let State { arena, values, .. } = state;
         let made = {
             let mut pieces = Pieces::new();
             carve.split(arena.as_mut(), &mut pieces);

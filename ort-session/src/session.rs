@@ -18,6 +18,7 @@ use crate::packs::PackedConstant;
 use crate::plan::{Args, Plan};
 use crate::profile::{StepTime, StepTimes};
 use crate::run::{Observer, Run, RunError};
+use crate::run_memory::RunMemory;
 use crate::threads::{Pool, ScopedThreads, scoped};
 
 /// A model that is ready to run. Any number of threads may run it at once.
@@ -30,6 +31,7 @@ pub struct Session {
     pub(crate) origins: Origins,
     pub(crate) metadata: Metadata,
     pub(crate) packs: Vec<PackedConstant>,
+    pub(crate) run_memory: RunMemory,
     pub(crate) output_names: Arc<[String]>,
 }
 
@@ -115,9 +117,10 @@ impl Session {
         let args = Args { inputs: &inputs, captures: &[] };
         let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
         let _in_run = self.pool.run();
-        let run = Run { threads: &threads, observer };
+        let run = Run { threads: &threads, memory: &self.run_memory, observer };
         let mut result = None;
         scoped(&self.providers, &mut || result = Some(run.plan(&self.plan, &args)));
+        self.run_memory.after_run(&self.plan);
         let values: Vec<Value> = result.unwrap_or_else(|| Ok(Vec::new()))?;
         Ok(Outputs::new(self.output_names.clone(), values))
     }

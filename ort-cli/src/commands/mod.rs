@@ -5,6 +5,7 @@ pub(crate) mod cache;
 pub(crate) mod inspect;
 pub(crate) mod mem;
 pub(crate) mod optimize;
+mod planned;
 pub(crate) mod run;
 pub(crate) mod test;
 

@@ -1,8 +1,10 @@
 //! Keys about what computes: threads, memory, and what is told of it.
 
-use super::key::Values::{Choices, Number, Text};
+use super::key::Values::{Choices, Flag, Number, Text};
 use super::key::{ANY_FLAG, ANY_NUMBER, Choice, ConfigKey, acts, idle};
+use crate::builder::SessionBuilder;
 use crate::log::Severity;
+use crate::run_memory::Arena;
 
 /// More threads than this are a slip of the finger.
 const MAX_THREADS: u64 = 1024;
@@ -26,6 +28,25 @@ pub(super) const KEYS: &[ConfigKey] = &[
     )
     .method("threads")
     .flag("--threads"),
+    acts(
+        "session.enable_cpu_mem_arena",
+        "as it pays",
+        Flag(|b, is_on| keep(b, 0, is_on)),
+        "0 gives the memory of every run back when it is over (`Arena::Off`), 1 keeps it until the \
+         session is dropped (`Arena::Keep`). By default it is kept while runs need it \
+         (`Arena::Shrink`); ONNX Runtime's is 1.",
+    )
+    .method("arena")
+    .flag("--arena"),
+    acts(
+        "session.enable_mem_pattern",
+        "1",
+        Flag(|b, is_on| keep(b, 1, is_on)),
+        "0 says that shapes vary, and is as good as `Arena::Shrink`. A run's memory is one planned \
+         block anyway, and the plan of one signature of shapes costs another nothing.",
+    )
+    .method("arena")
+    .flag("--arena shrink"),
     idle(
         "session.dynamic_block_base",
         "0",
@@ -69,3 +90,15 @@ pub(super) const KEYS: &[ConfigKey] = &[
     )
     .method("log_id"),
 ];
+
+/// What ONNX Runtime's two switches mean: without its arena it keeps nothing; without patterns it is
+/// told that shapes vary; and whoever writes down that there is an arena wants it kept.
+fn keep(builder: &mut SessionBuilder, switch: usize, is_on: bool) {
+    builder.arena_keys[switch] = Some(is_on);
+    builder.arena = match builder.arena_keys {
+        [Some(false), _] => Arena::Off,
+        [_, Some(false)] => Arena::Shrink,
+        [Some(true), _] => Arena::Keep,
+        [None, _] => Arena::default(),
+    };
+}

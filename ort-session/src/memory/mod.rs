@@ -138,10 +138,8 @@ impl MemoryReport {
                 };
                 meter.add_tensor(to, name, tensor);
             }
-            for layout in plan.layouts() {
-                planned.add(layout.arena_bytes);
-            }
-            plan.visit_held(&mut |arena| meter.add(&mut held, "", arena));
+            plan.visit_layouts(&mut |layout| planned.add(layout.arena_bytes));
+            session.run_memory.visit_held(plan, &mut |block| meter.add(&mut held, "", block));
             objects.add(plan);
         });
         let mut packed = [meter.nothing(), meter.nothing()];

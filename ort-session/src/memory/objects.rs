@@ -15,7 +15,7 @@ impl Objects {
         self.graph += of_graph(&plan.graph);
         self.plan += plan.steps.iter().map(of_step).sum::<usize>();
         self.plan += size_of_val(plan.order.as_slice());
-        self.plan += plan.layouts().iter().map(|layout| of_layout(layout)).sum::<usize>();
+        plan.visit_layouts(&mut |layout| self.plan += of_layout(layout));
     }
 }
 

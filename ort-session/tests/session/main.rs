@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its own functions too")]
 
+mod arena;
 mod bytes;
 mod cache;
 mod combinations;

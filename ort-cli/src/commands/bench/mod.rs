@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ort_session::{Outputs, ProcessMemory, Session, process_memory};
+use ort_session::{Activations, Outputs, ProcessMemory, Session, process_memory};
 use serde_json::{Value as Json, json};
 
 use self::profile::Profile;
-use super::headline;
+use super::{headline, planned};
 use crate::failure::Failure;
 use crate::hold;
 use crate::inputs::Inputs;
@@ -65,6 +65,9 @@ struct Measured {
     runs: Percentiles,
     /// At the median time; 0 if no operator tells its operations.
     gflops: f64,
+    planned: Activations,
+    /// Before the first run.
+    loaded: Option<ProcessMemory>,
     memory: Option<ProcessMemory>,
 }
 
@@ -73,11 +76,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let session = arguments.session.open(&arguments.model)?;
     let inputs = Inputs::gather(&session, &arguments.inputs)?;
     let failed = |source| Failure::run(&arguments.model, source);
+    let loaded = process_memory()?;
     let (first, runs) = measure(arguments, &session, &inputs)?;
     let flops = session.flops(inputs.to_run()).map_err(failed)?;
     let median = runs.at(50.0).as_secs_f64().max(f64::MIN_POSITIVE);
     let gflops = number::rounded(number::float(flops) / median / 1e9);
-    let measured = Measured { first, runs, gflops, memory: process_memory()? };
+    let planned = session.activations(inputs.to_run()).map_err(failed)?;
+    let memory = process_memory()?;
+    let measured = Measured { first, runs, gflops, planned, loaded, memory };
     let profile = match arguments.ops || arguments.nodes.is_some() {
         true => {
             let roof = arguments.session.roof(session.n_threads());
@@ -157,7 +163,8 @@ fn to_text(arguments: &Arguments, session: &Session, measured: &Measured) -> Str
         let peak = size(memory.peak_rss);
         format!("\n\n  memory  anonymous {anon} · file {file} · peak {peak}")
     });
-    format!("{headline}\n\n{table}{memory}")
+    let planned = planned::text(&measured.planned);
+    format!("{headline}\n\n{table}{memory}\n  plan    {planned}")
 }
 
 /// The keys are a contract.
@@ -171,6 +178,7 @@ fn to_json(
     let memory = |of: fn(&ProcessMemory) -> u64| {
         measured.memory.as_ref().map(|memory| number::mebibytes(of(memory)))
     };
+    let loaded = measured.loaded.as_ref().map(|memory| number::mebibytes(memory.rss_anon));
     let mut json = json!({
         "load_ms": number::millis(session.metadata().load_time),
         "first_ms": number::millis(measured.first),
@@ -182,8 +190,10 @@ fn to_json(
         "threads": session.n_threads(),
         "gflops": measured.gflops,
         "rss_anon_mib": memory(|memory| memory.rss_anon),
+        "rss_anon_loaded_mib": loaded,
         "rss_file_mib": memory(|memory| memory.rss_file),
         "peak_rss_mib": memory(|memory| memory.peak_rss),
+        "planned": planned::json(&measured.planned),
         "level": arguments.session.level(),
         "isa": arguments.session.isa(),
     });

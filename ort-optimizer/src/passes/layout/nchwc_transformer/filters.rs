@@ -28,7 +28,7 @@ pub(super) fn filters(
     let inputs =
         inputs.zip(input_places.as_deref()).map(|(it, of_channels)| places(of_channels, it));
     let filter = PlacedFilter::new(weights.view(), places(&output_places, outputs), inputs, block)?;
-    let mut tensor = Tensor::zeros(DType::F32, filter.shape())?;
+    let mut tensor = Tensor::lasting_zeros(DType::F32, filter.shape())?;
     let to = tensor.view_mut().into_slice::<f32>()?;
     let n_strips = PART_LEN.div_ceil(filter.strip_len());
     let parts = to.chunks_mut(n_strips * filter.strip_len()).enumerate();
