@@ -11,7 +11,7 @@ use ort_session::{
 
 use crate::config::Setting;
 use crate::failure::Failure;
-use crate::named::{NamedFile, NamedShape};
+use crate::named::{NamedFile, NamedShape, NamedSize};
 use crate::print;
 
 /// More threads than this are a slip of the finger.
@@ -73,6 +73,9 @@ pub(crate) struct SessionOptions {
     /// A pass that is run only when asked for, since it approximates, say GeluApproximation
     #[arg(long, value_name = "PASS", help_heading = "Session")]
     enable: Vec<String>,
+    /// The size of a dimension that the model leaves free, say batch=1: the graph is optimized for it
+    #[arg(long, value_name = "NAME=N", help_heading = "Session")]
+    dim: Vec<NamedSize>,
     /// One of ONNX Runtime's session keys, or of ours, say ep.cpu.winograd=0; the options above win
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Session")]
     config: Vec<Setting>,
@@ -151,6 +154,7 @@ impl SessionOptions {
             .disable_optimizers(&self.disable)
             .enable_optimizers(&self.enable)
             .check_sums(!self.skip_sums);
+        builder = { self.dim.iter() }.fold(builder, |b, dim| b.free_dimension(&dim.name, dim.size));
         builder = with(builder, self.level, SessionBuilder::level);
         builder = with(builder, self.threads, SessionBuilder::threads);
         builder = with(builder, self.load, SessionBuilder::load);

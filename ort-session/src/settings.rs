@@ -30,7 +30,8 @@ impl SavedModel {
 impl SessionBuilder {
     /// Whether kernels may keep constants in a form of their own; they do by default. Without, they
     /// read weights as the file has them: less memory, and slower. Kernels that know no other way
-    /// leave their nodes to slow ones; results agree up to rounding.
+    /// leave their nodes to slow ones; results agree up to rounding. (Filters that the optimizer lays
+    /// out in blocks, from level `layout` on, are constants of its graph: they are as they were.)
     ///
     /// A packed file or a cache folder is used with packing only if it was made with packing.
     #[must_use]

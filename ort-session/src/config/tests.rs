@@ -1,3 +1,5 @@
+//! What keys set, which there are, and what is said of others.
+
 use std::collections::HashSet;
 use std::path::Path;
 
