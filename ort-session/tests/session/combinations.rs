@@ -141,7 +141,7 @@ fn same() -> impl Strategy<Value = Same> {
 /// than it was, and that by four times at most: its cells forget a quarter in each step.
 fn bound() -> f32 {
     let per_layer = N_PRODUCTS as f32 * (-24_f32).exp2();
-    per_layer * 4.0 * (1..=N_LAYERS).map(|n| 4_f32.powi(n as i32 - 1)).sum::<f32>()
+    4.0 * (0..N_LAYERS).fold(0.0, |of_layers_before, _| 4.0 * of_layers_before + per_layer)
 }
 
 fn result(session: &Session) -> Vec<f32> {
@@ -159,7 +159,7 @@ fn network(seed: u64) -> String {
     let mut rng = Rng::new(seed);
     let (mut text, mut x) = (String::new(), "x".to_owned());
     for layer in 0..N_LAYERS {
-        let y = format!("y{layer}");
+        let (y, kind) = (format!("y{layer}"), rng.index(4));
         // Magnitudes that are summed add up to 1 at most.
         let mut constant = |shape: &[usize], n_summed: usize| {
             let name = format!("w{layer}_{}", text.len());
@@ -168,7 +168,7 @@ fn network(seed: u64) -> String {
             writeln!(text, "  {name} = const float{shape:?} {weights:?}").unwrap();
             name
         };
-        let node = match (seed as usize + layer * (1 + seed as usize / 7)) % 4 {
+        let node = match kind {
             0 => {
                 let (w, b) = (constant(&[16, 16, 3, 3], 2 * N_PRODUCTS), constant(&[16], 2));
                 let attributes = "[kernel_shape: [3, 3], pads: [1, 1, 1, 1]]";

@@ -77,8 +77,7 @@ fn events(builder: SessionBuilder) -> Vec<(Level, Option<String>, String)> {
     tracing::subscriber::with_default(Everything(events.clone()), || {
         builder.commit(ModelBytes::from_vec(odd())).unwrap();
     });
-    let events = events.lock().unwrap().clone();
-    events
+    events.lock().unwrap().clone()
 }
 
 #[test]
