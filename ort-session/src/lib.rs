@@ -16,6 +16,23 @@
 //! A session maps the file by default, and its constants are slices of the mapping. [`Session::run`]
 //! takes `&self`: concurrent runs share the plan, and each has memory of its own.
 //!
+//! [`SessionBuilder`] says what a session should be, by methods or by ONNX Runtime's keys and values:
+//!
+//! ```
+//! # fn main() -> Result<(), ort_session::ConfigError> {
+//! use ort_session::{Level, Session};
+//!
+//! let builder = Session::builder()
+//!     .level(Level::Extended)
+//!     .free_dimension("batch", 1)
+//!     .config("session.set_denormal_as_zero", "0")?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `docs/options.md` lists both, and how they differ from ONNX Runtime. What a session tells of its
+//! stages, and of what is odd about a model, goes through `tracing`.
+//!
 //! [`SessionBuilder::optimize`] stops half way: what it gives can be looked at, and saved as a file
 //! that this crate and ONNX Runtime load.
 

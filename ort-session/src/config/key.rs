@@ -64,8 +64,10 @@ pub(super) enum Values {
     Only(&'static [&'static str]),
     /// A number from one to another.
     Number(u64, u64, fn(&mut SessionBuilder, u64)),
-    /// Any text, of which this tells the form.
+    /// Any text; this tells what it is.
     Text(&'static str, fn(&mut SessionBuilder, &str)),
+    /// A text of this form; whether one is of it, and then what it sets.
+    Form(&'static str, fn(&mut SessionBuilder, &str) -> bool),
 }
 
 /// A key whose values do something.
@@ -141,7 +143,7 @@ impl ConfigKey {
             Values::Only(words) => listed(words.iter().copied()),
             Values::Number(least, u64::MAX, _) => format!("a number from {least} on"),
             Values::Number(least, most, _) => format!("a number from {least} to {most}"),
-            Values::Text(form, _) => form.to_owned(),
+            Values::Text(form, _) | Values::Form(form, _) => form.to_owned(),
         }
     }
 
@@ -170,6 +172,8 @@ impl ConfigKey {
             }
             Values::Number(least, most, set) => set(builder, self.number(value, least..=most)?),
             Values::Text(_, set) => set(builder, value),
+            Values::Form(_, set) if set(builder, value) => {}
+            Values::Form(..) => return Err(self.wrong(value, None)),
         }
         Ok(())
     }

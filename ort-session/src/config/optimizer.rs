@@ -2,8 +2,8 @@
 
 use ort_optimizer::Level;
 
-use super::key::Values::{Choices, Flag, Number, Text};
-use super::key::{ANY_FLAG, ANY_NUMBER, ANY_TEXT, Choice, ConfigKey, acts, idle, only};
+use super::key::Values::{Choices, Flag, Form, Number, Text};
+use super::key::{ANY_FLAG, ANY_NUMBER, Choice, ConfigKey, acts, idle, only};
 use crate::builder::SessionBuilder;
 
 const LEVELS: &[Choice] = &[
@@ -128,7 +128,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
     idle(
         "session.qdq_matmulnbits_block_size",
         "0",
-        ANY_TEXT,
+        Form("a number from -1 on", |_, text| text.parse::<i64>().is_ok_and(|n| n >= -1)),
         "No MatMulNBits is made of other products; those that a file has say their block size.",
     ),
     idle(

@@ -122,6 +122,11 @@ fn what_is_wrong_is_told_with_what_would_be_right() {
              `ORT`?",
         ),
         (
+            "session.qdq_matmulnbits_block_size",
+            "-2",
+            "`-2` is no value of `session.qdq_matmulnbits_block_size`: expected a number from -1 on",
+        ),
+        (
             "ep.context_enable",
             "1",
             "`ep.context_enable` cannot be `1` here: models are not compiled for devices",
