@@ -10,6 +10,7 @@ use ort_loader::LoadError;
 use ort_optimizer::OptimizeError;
 use ort_tensor::TensorError;
 
+use crate::free_dims::FreeDimensionError;
 use crate::plan::PlanError;
 use crate::threads::Affinities;
 
@@ -54,6 +55,21 @@ pub enum SessionError {
     /// A packed file whose bytes are not those that were written.
     #[error("the file is damaged: its sum is not that of its bytes")]
     Damaged,
+    /// An override of a free dimension that does not fit the inputs.
+    #[error(transparent)]
+    FreeDimension(#[from] FreeDimensionError),
+    /// The name of the file for the optimized model says that it is to have another format.
+    #[error(
+        "{}: only .ort files are written: name it so, or set session.save_model_format to ORT",
+        path.display()
+    )]
+    SavedFormat {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The optimized model cannot be saved.
+    #[error("the optimized model is not saved: {0}")]
+    Save(#[from] SaveError),
     /// The machine lacks the instruction set that was asked for.
     #[error(transparent)]
     Isa(#[from] UnavailableIsa),

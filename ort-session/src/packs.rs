@@ -14,6 +14,8 @@ use ort_tensor::{AlignedBuf, Shape, Tensor};
 pub(crate) struct Packs {
     /// Whether the file's forms are what these kernels want.
     takes_forms: bool,
+    /// Whether kernels are to read every constant as it stands.
+    declines: bool,
     made: Mutex<HashMap<(ConstantId, Recipe), Arc<OnceLock<Option<PackedConstant>>>>>,
 }
 
@@ -42,6 +44,11 @@ impl Packs {
     /// No packed constants yet. `takes_forms` tells whether those of the file fit.
     pub(crate) fn new(takes_forms: bool) -> Self {
         Self { takes_forms, ..Self::default() }
+    }
+
+    /// No packed constants ever: kernels read constants as they stand.
+    pub(crate) fn declining() -> Self {
+        Self { declines: true, ..Self::default() }
     }
 
     /// All there are, in an order that depends on nothing but them.
@@ -91,6 +98,9 @@ impl PackStore for Packs {
         recipe: &Recipe,
         pack: &mut dyn FnMut(&Tensor, &mut [u8]),
     ) -> Option<Packed> {
+        if self.declines {
+            return None;
+        }
         let key = (ConstantId::of(constant.fact.constant.as_ref()?), recipe.clone());
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let place = made.entry(key).or_default().clone();
