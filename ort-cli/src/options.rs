@@ -126,8 +126,8 @@ impl SessionOptions {
         stop_after: Option<usize>,
     ) -> Result<Optimized, Failure> {
         let builder = match stop_after {
-            Some(n_rewrites) => self.builder().stop_after(n_rewrites),
-            None => self.builder(),
+            Some(n_rewrites) => self.told().stop_after(n_rewrites),
+            None => self.told(),
         };
         let optimized = builder.optimize_from_file(path);
         let optimized = optimized.map_err(|source| Failure::model(path, source))?;
