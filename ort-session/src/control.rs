@@ -85,6 +85,17 @@ impl Run<'_> {
         self.plan(&sub.plan, &args).map_err(ControlError::Run)
     }
 
+    /// One iteration of a loop, if the run may have one more.
+    fn iteration(
+        &self,
+        body: &SubPlan,
+        args: &[ValueView<'_>],
+        outer: &Views<'_>,
+    ) -> Result<Vec<Value>, ControlError> {
+        self.watch.map_or(Ok(()), |watch| watch.iteration())?;
+        self.sub_plan(body, args, outer)
+    }
+
     /// `while i < M && cond { cond, carried…, scanned… = body(i, cond, carried…) }`
     fn run_loop(
         &self,
@@ -108,7 +119,7 @@ impl Run<'_> {
             let (number, go_on) = (Tensor::scalar(trip), Tensor::scalar(Bool::from(condition)));
             let mut args = vec![ValueView::Tensor(number.view()), ValueView::Tensor(go_on.view())];
             args.extend(carried.iter().map(Value::view));
-            let mut made = self.sub_plan(body, &args, inputs)?.into_iter();
+            let mut made = self.iteration(body, &args, inputs)?.into_iter();
             let next = made.next().ok_or(OpError::MissingAttribute { name: "body" })?;
             condition = first(next.as_tensor()?.as_slice::<Bool>()?, 0)?.get();
             carried = made.by_ref().take(carried.len()).collect();
@@ -157,7 +168,7 @@ impl Run<'_> {
                 slices.push(slice(view, axis, if is_reversed { length - 1 - t } else { t })?);
             }
             let args: Vec<_> = states.iter().chain(&slices).map(Value::view).collect();
-            let mut made = self.sub_plan(body, &args, outer)?.into_iter();
+            let mut made = self.iteration(body, &args, outer)?.into_iter();
             states = made.by_ref().take(n_states).collect();
             scanned.iter_mut().zip(made).for_each(|(all, one)| all.push(one));
         }
@@ -247,7 +258,7 @@ impl Run<'_> {
         let mut mapped: Vec<Vec<Value>> = vec![Vec::with_capacity(length); n_outputs];
         for i in 0..length {
             let args: Result<Vec<_>, _> = views.iter().map(|&view| item(view, i)).collect();
-            let made = self.sub_plan(body, &args?, outer)?;
+            let made = self.iteration(body, &args?, outer)?;
             mapped.iter_mut().zip(made).for_each(|(all, one)| all.push(one));
         }
         Ok(mapped.into_iter().map(Value::Sequence).collect())

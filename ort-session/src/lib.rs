@@ -41,6 +41,7 @@ mod profile;
 mod resolved;
 mod run;
 mod run_memory;
+mod run_options;
 mod save;
 mod session;
 mod threads;
@@ -59,8 +60,9 @@ pub use crate::optimized::{OperatorChange, Optimized, Pack, PackedSize};
 pub use crate::outputs::Outputs;
 pub use crate::plan::PlanError;
 pub use crate::profile::StepTime;
-pub use crate::run::RunError;
+pub use crate::run::{LimitError, RunError};
 pub use crate::run_memory::Arena;
+pub use crate::run_options::{Cancel, RunLimits, RunOptions};
 pub use crate::session::{CacheUse, Metadata, Session, ValueDescription};
 
 pub use ort_ep::ExecutionProvider;

@@ -1,48 +1,23 @@
 //! The executor: it walks the steps of a plan and hands each its slices.
 
+mod error;
+mod frame;
+mod watch;
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::{Fact, ValueId};
-use ort_tensor::{
-    AlignedBuf, Inputs, Output, Tensor, TensorError, TensorView, TensorViewMut, Value, ValueView,
-};
+use ort_tensor::{AlignedBuf, Inputs, Output, TensorViewMut, Value, ValueView};
 use smallvec::SmallVec;
 
-use crate::error::InputError;
-use crate::plan::{
-    Action, Args, Carve, Layout, Piece, Pieces, Place, Plan, PlanError, State, Step, StepLayout,
-    fact_of,
-};
+pub use self::error::{LimitError, RunError};
+use self::frame::Frame;
+pub(crate) use self::watch::{Held, Watch};
+use crate::plan::{Action, Args, Carve, Pieces, Place, Plan, State, Step, StepLayout};
 use crate::run_memory::RunMemory;
-
-/// A run that failed.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// The inputs are not the model's.
-    #[error(transparent)]
-    Input(#[from] InputError),
-    /// The shapes do not fit the model.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// A node could not compute.
-    #[error("node `{node}` ({op_type}): {error}")]
-    Node {
-        /// The node.
-        node: String,
-        /// Its operator.
-        op_type: String,
-        /// What is wrong.
-        error: Box<KernelError>,
-    },
-    /// A node did not make an output that others need.
-    #[error("value `{value}` was not computed")]
-    NotComputed {
-        /// The value.
-        value: String,
-    },
-}
 
 /// What all steps of a run share.
 #[derive(Debug)]
@@ -50,6 +25,8 @@ pub(crate) struct Run<'a> {
     pub(crate) threads: &'a dyn Threads,
     pub(crate) memory: &'a RunMemory,
     pub(crate) observer: Option<&'a dyn Observer>,
+    /// What may end it early; most often there is nothing.
+    pub(crate) watch: Option<&'a Watch<'a>>,
 }
 
 /// Somebody who wants to know how long each step takes.
@@ -62,19 +39,35 @@ pub(crate) trait Observer: std::fmt::Debug + Sync {
 pub(crate) type Views<'a> = SmallVec<[Option<ValueView<'a>>; 8]>;
 
 impl Run<'_> {
-    /// Runs a plan; its outputs in order.
+    /// Runs a plan; its outputs in order. A kernel that panics is an error of the run.
     pub(crate) fn plan(&self, plan: &Plan, args: &Args<'_>) -> Result<Vec<Value>, RunError> {
         let layout = plan.layout(args)?;
+        let held = self.watch.map(|watch| watch.start(plan, &layout)).transpose()?;
         let mut state = self.memory.take(plan, &layout)?;
         let frame = Frame { plan, layout: &layout, args };
-        let result = self.steps(&frame, &mut state).and_then(|()| frame.collect(&mut state));
+        let at = Cell::new(0);
+        // Whatever a kernel leaves in the block is lost anyway, and the values are cleared below.
+        let steps = AssertUnwindSafe(|| self.steps(&frame, &mut state, (&at, held.as_ref())));
+        let done = catch_unwind(steps);
+        let done = done.unwrap_or_else(|panic| Err(frame.panicked(at.get(), &*panic)));
+        let result = done.and_then(|()| frame.collect(&mut state));
         layout.made.iter().for_each(|id| state.values[id.index()] = None);
         self.memory.put(plan, state);
         result
     }
 
-    fn steps(&self, frame: &Frame<'_>, state: &mut State) -> Result<(), RunError> {
-        for (step, layout) in frame.plan.steps.iter().zip(&frame.layout.steps) {
+    /// Runs all steps; notes in `at` which one.
+    fn steps(
+        &self,
+        frame: &Frame<'_>,
+        state: &mut State,
+        (at, held): (&Cell<usize>, Option<&Held<'_>>),
+    ) -> Result<(), RunError> {
+        for (i, (step, layout)) in frame.plan.steps.iter().zip(&frame.layout.steps).enumerate() {
+            at.set(i);
+            if let (Some(watch), false) = (self.watch, matches!(layout, StepLayout::Skip)) {
+                watch.check(frame.plan, Some(step))?;
+            }
             let start = self.observer.map(|_| Instant::now());
             let done = match (layout, &step.action) {
                 (StepLayout::Skip, _) => continue,
@@ -102,6 +95,9 @@ impl Run<'_> {
             }
             for value in layout.last_uses() {
                 state.values[value.index()] = None;
+            }
+            if let (Some(held), StepLayout::Dynamic { .. }) = (held, layout) {
+                held.made(frame, step, state)?;
             }
         }
         Ok(())
@@ -209,6 +205,10 @@ impl Run<'_> {
             self.control(&step.action, &inputs, n_own).map_err(|error| match error {
                 ControlError::Run(error) => error,
                 ControlError::Kernel(error) => frame.error(step, error),
+                ControlError::TooOften { limit, found } => {
+                    let node = frame.plan.graph.node(step.node).label().to_owned();
+                    LimitError::Iterations { limit, found, node }.into()
+                }
             })?
         };
         for (id, value) in step.outputs.iter().zip(made) {
@@ -224,6 +224,7 @@ impl Run<'_> {
 pub(crate) enum ControlError {
     Run(RunError),
     Kernel(KernelError),
+    TooOften { limit: u64, found: u64 },
 }
 
 impl<E: Into<KernelError>> From<E> for ControlError {
@@ -248,131 +249,6 @@ struct DynamicStep<'a> {
     step: &'a Step,
     kernel: &'a dyn Kernel,
     carve: &'a Carve,
-}
-
-/// One run of one plan.
-#[derive(Clone, Copy)]
-struct Frame<'a> {
-    plan: &'a Plan,
-    layout: &'a Layout,
-    args: &'a Args<'a>,
-}
-
-impl<'a> Frame<'a> {
-    fn place(&self, id: ValueId) -> &'a Place {
-        &self.layout.places[id.index()]
-    }
-
-    fn is_own(&self, id: ValueId) -> bool {
-        matches!(self.place(id), Place::Own { .. })
-    }
-
-    /// Adds the step's inputs, wherever they live.
-    fn inputs<'b>(
-        &self,
-        step: &Step,
-        carve: &Carve,
-        (pieces, values): (&[Piece<'b>], &'b [Option<Value>]),
-        views: &mut Views<'b>,
-    ) -> Result<(), TensorError>
-    where
-        'a: 'b,
-    {
-        for (i, id) in step.inputs.iter().enumerate() {
-            let Some(id) = *id else {
-                views.push(None);
-                continue;
-            };
-            views.push(match self.place(id) {
-                Place::Arena { dtype, shape, .. } => {
-                    let bytes = carve.read(pieces, i);
-                    // An input that is overwritten has no slice of its own: its output has.
-                    let is_read = !bytes.is_empty() || shape.contains(&0);
-                    let view = || TensorView::from_bytes(*dtype, shape, bytes);
-                    is_read.then(view).transpose()?.map(ValueView::Tensor)
-                }
-                place => self.view(place, id, values)?,
-            });
-        }
-        Ok(())
-    }
-
-    /// A value that does not live in the arena.
-    fn view<'b>(
-        &self,
-        place: &'a Place,
-        id: ValueId,
-        values: &'b [Option<Value>],
-    ) -> Result<Option<ValueView<'b>>, TensorError>
-    where
-        'a: 'b,
-    {
-        let (view, shape) = match place {
-            Place::Known(value) => return Ok(Some(value.view())),
-            Place::Input { index, shape } => (self.args.inputs[*index], shape),
-            Place::Capture { index, shape } => (self.args.captures[*index], shape),
-            _ => return Ok(values[id.index()].as_ref().map(Value::view)),
-        };
-        match shape {
-            None => Ok(Some(view)),
-            Some(shape) => Ok(Some(ValueView::Tensor(view.tensor()?.reshaped(shape)?))),
-        }
-    }
-
-    /// What a value is now that it is there.
-    fn fact(&self, id: ValueId, values: &[Option<Value>]) -> Fact {
-        match self.place(id) {
-            Place::Arena { dtype, shape, .. } | Place::Own { dtype, shape } => {
-                Fact::shaped(*dtype, shape)
-            }
-            place => match self.view(place, id, values) {
-                Ok(Some(view)) => fact_of(view),
-                _ => Fact::UNKNOWN,
-            },
-        }
-    }
-
-    /// Memory for those outputs of a step that are outputs of the graph, in order.
-    fn own_outputs(&self, step: &Step) -> Result<SmallVec<[Tensor; 1]>, TensorError> {
-        let mut own = SmallVec::new();
-        for id in step.outputs.iter().flatten() {
-            if let Place::Own { dtype, shape } = self.place(*id) {
-                own.push(Tensor::zeros(*dtype, shape)?);
-            }
-        }
-        Ok(own)
-    }
-
-    /// The outputs of the graph. Each value is moved out the last time it is asked for.
-    fn collect(&self, state: &mut State) -> Result<Vec<Value>, RunError> {
-        let outputs = self.plan.graph.outputs();
-        let mut collected = Vec::with_capacity(outputs.len());
-        for (i, &id) in outputs.iter().enumerate() {
-            let is_last = !outputs[i + 1..].contains(&id);
-            let place = self.place(id);
-            let value = match place {
-                Place::Known(value) => Some(value.clone()),
-                Place::Input { .. } | Place::Capture { .. } => {
-                    let view = self.view(place, id, &state.values);
-                    view.ok().flatten().map(ValueView::to_value)
-                }
-                _ if is_last => state.values[id.index()].take(),
-                _ => state.values[id.index()].clone(),
-            };
-            let name = || self.plan.graph.value(id).name.clone();
-            collected.push(value.ok_or_else(|| RunError::NotComputed { value: name() })?);
-        }
-        Ok(collected)
-    }
-
-    fn error(&self, step: &Step, error: KernelError) -> RunError {
-        let node = self.plan.graph.node(step.node);
-        RunError::Node {
-            node: node.label().to_owned(),
-            op_type: node.op_type.clone(),
-            error: Box::new(error),
-        }
-    }
 }
 
 fn wanted<'a>(id: &Option<ValueId>) -> Output<'a> {

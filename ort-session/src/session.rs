@@ -17,8 +17,9 @@ use crate::outputs::Outputs;
 use crate::packs::PackedConstant;
 use crate::plan::{Args, Plan};
 use crate::profile::{StepTime, StepTimes};
-use crate::run::{Observer, Run, RunError};
+use crate::run::{Observer, Run, RunError, Watch};
 use crate::run_memory::RunMemory;
+use crate::run_options::RunOptions;
 use crate::threads::{Pool, ScopedThreads, scoped};
 
 /// A model that is ready to run. Any number of threads may run it at once.
@@ -88,10 +89,26 @@ impl Session {
 
     /// Runs the model. Inputs are borrowed; outputs belong to the caller.
     ///
+    /// A kernel that panics does not end the caller: the panic becomes
+    /// [`RunError::Panicked`](crate::RunError::Panicked), which names the node, and the session
+    /// stays as it was. (With `panic = "abort"` there is nothing to become.)
+    ///
     /// # Errors
     /// If an input is unknown, missing or of the wrong type, or a node cannot compute.
     pub fn run<'a>(&self, inputs: impl Into<RunInputs<'a>>) -> Result<Outputs, RunError> {
-        self.run_observed(&inputs.into(), None)
+        self.run_observed(&inputs.into(), &RunOptions::default(), None)
+    }
+
+    /// Runs the model with options: a tag, a way to cancel it, a deadline, limits.
+    ///
+    /// # Errors
+    /// As [`Session::run`], and if the run was ended early.
+    pub fn run_with<'a>(
+        &self,
+        inputs: impl Into<RunInputs<'a>>,
+        options: &RunOptions,
+    ) -> Result<Outputs, RunError> {
+        self.run_observed(&inputs.into(), options, None)
     }
 
     /// Runs the model and tells how long each step took, those of subgraphs before the step that
@@ -104,20 +121,23 @@ impl Session {
         inputs: impl Into<RunInputs<'a>>,
     ) -> Result<(Outputs, Vec<StepTime>), RunError> {
         let times = StepTimes::default();
-        let outputs = self.run_observed(&inputs.into(), Some(&times))?;
+        let outputs = self.run_observed(&inputs.into(), &RunOptions::default(), Some(&times))?;
         Ok((outputs, times.into_steps()))
     }
 
     fn run_observed(
         &self,
         inputs: &RunInputs<'_>,
+        options: &RunOptions,
         observer: Option<&dyn Observer>,
     ) -> Result<Outputs, RunError> {
         let inputs = checked(&self.plan.graph, inputs)?;
         let args = Args { inputs: &inputs, captures: &[] };
         let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
         let _in_run = self.pool.run();
-        let run = Run { threads: &threads, memory: &self.run_memory, observer };
+        let watch = Watch::of(options);
+        let (memory, watch) = (&self.run_memory, watch.as_ref());
+        let run = Run { threads: &threads, memory, observer, watch };
         let mut result = None;
         scoped(&self.providers, &mut || result = Some(run.plan(&self.plan, &args)));
         self.run_memory.after_run(&self.plan);

@@ -26,6 +26,15 @@ impl ModelWriter {
         self.value(name, record::TypeInfo { value, ..record::TypeInfo::default() })
     }
 
+    /// An input that is one number of any type.
+    pub(crate) fn scalar(mut self, name: &'static str, elem_type: DataType) -> Self {
+        self.graph.inputs.push(name.into());
+        let shape = Some(record::Shape::default());
+        let tensor = record::TensorTypeAndShape { elem_type, shape };
+        let value = Some(record::TypeInfoValue::Tensor(tensor));
+        self.value(name, record::TypeInfo { value, ..record::TypeInfo::default() })
+    }
+
     pub(crate) fn output(mut self, name: &'static str) -> Self {
         self.graph.outputs.push(name.into());
         self

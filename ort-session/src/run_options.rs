@@ -1,0 +1,105 @@
+//! Options of one run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Options of one run, or of many: nothing in them is used up.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use ort_session::{Cancel, RunOptions};
+///
+/// let cancel = Cancel::new();
+/// let options = RunOptions::new()
+///     .tag("request 17")
+///     .deadline(Instant::now() + Duration::from_millis(50))
+///     .cancel(&cancel);
+/// # drop(options);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    pub(crate) tag: String,
+    pub(crate) cancel: Option<Cancel>,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) limits: RunLimits,
+}
+
+/// What a run may use; without a number, as much as it takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunLimits {
+    /// Bytes of its blocks of memory and of the values beside them: what
+    /// [`Session::activations`](crate::Session::activations) tells, and in dynamic steps what they
+    /// have made. The first is refused before the run begins, the second after the step that made
+    /// it.
+    pub max_bytes: Option<usize>,
+    /// How long it may take. The step that passes it ends first.
+    pub max_time: Option<Duration>,
+    /// Iterations of Loop, Scan and SequenceMap, of all in the run together.
+    pub max_iterations: Option<u64>,
+}
+
+/// Ends runs and loading from any thread. Clones are one.
+///
+/// A run looks at it between two steps and between two iterations of a loop: a kernel that has begun
+/// ends first, which for most networks is a millisecond or less.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl RunOptions {
+    /// No options: the run goes to its end, and all outputs are the caller's.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What the run is called in errors.
+    #[must_use]
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.tag = tag.into();
+        self
+    }
+
+    /// Ends the run with [`RunError::Cancelled`](crate::RunError::Cancelled) as soon as `cancel` is
+    /// cancelled.
+    #[must_use]
+    pub fn cancel(mut self, cancel: &Cancel) -> Self {
+        self.cancel = Some(cancel.clone());
+        self
+    }
+
+    /// Ends the run with [`RunError::DeadlineExceeded`](crate::RunError::DeadlineExceeded) if it is
+    /// not done by then.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Instant) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Ends the run with a [`LimitError`](crate::LimitError) if it wants more.
+    #[must_use]
+    pub fn limits(mut self, limits: RunLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    pub(crate) fn can_end_early(&self) -> bool {
+        self.cancel.is_some() || self.deadline.is_some() || self.limits != RunLimits::default()
+    }
+}
+
+impl Cancel {
+    /// Not cancelled yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Ends what this was given to, for good.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody called [`Cancel::cancel`].
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
