@@ -12,6 +12,7 @@ use ort_loader::{Load, ModelBytes};
 use ort_optimizer::{Level, Options};
 
 use crate::cache::{self, Source};
+use crate::cancel::Cancel;
 use crate::error::SessionError;
 use crate::nearest::nearest;
 use crate::optimized::Optimized;
@@ -34,6 +35,7 @@ pub struct SessionBuilder {
     activations_cap: Option<usize>,
     cache_dir: Option<PathBuf>,
     skips_sums: bool,
+    cancel: Option<Cancel>,
 }
 
 impl SessionBuilder {
@@ -168,6 +170,14 @@ impl SessionBuilder {
         self
     }
 
+    /// Ends loading with [`SessionError::Cancelled`] as soon as `cancel` is cancelled. It ends no run
+    /// of the session: those have [`RunOptions::cancel`](crate::RunOptions::cancel).
+    #[must_use]
+    pub fn cancel(mut self, cancel: &Cancel) -> Self {
+        self.cancel = Some(cancel.clone());
+        self
+    }
+
     /// Builds a session of a file.
     ///
     /// # Errors
@@ -198,8 +208,10 @@ impl SessionBuilder {
     /// If the file cannot be had, is not sound, or holds a model that cannot run here.
     pub fn optimize_from_file(self, path: impl AsRef<Path>) -> Result<Optimized, SessionError> {
         let start = Instant::now();
-        let bytes = ModelBytes::from_path(path, self.load)?;
-        self.optimized(bytes, start)
+        let settings = self.resolved()?;
+        settings.check_cancel()?;
+        let bytes = ModelBytes::from_path(path, settings.load)?;
+        settings.optimized(bytes, start)
     }
 
     /// The same with a model in memory.
@@ -207,10 +219,7 @@ impl SessionBuilder {
     /// # Errors
     /// If the bytes are not sound, or hold a model that cannot run here.
     pub fn optimize(self, bytes: ModelBytes) -> Result<Optimized, SessionError> {
-        self.optimized(bytes, Instant::now())
-    }
-
-    fn optimized(self, bytes: ModelBytes, start: Instant) -> Result<Optimized, SessionError> {
+        let start = Instant::now();
         self.resolved()?.optimized(bytes, start)
     }
 
@@ -237,6 +246,7 @@ impl SessionBuilder {
             checks_sums: !self.skips_sums,
             arena: self.arena,
             activations_cap: self.activations_cap.unwrap_or(DEFAULT_CAP),
+            cancel: self.cancel,
         })
     }
 }

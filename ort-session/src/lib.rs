@@ -24,7 +24,10 @@
 mod activations;
 mod builder;
 mod cache;
+mod cancel;
+mod caught;
 mod check;
+mod chosen;
 mod control;
 mod error;
 mod fold;
@@ -49,7 +52,8 @@ mod threads;
 pub use crate::activations::{Activations, StepActivations};
 pub use crate::builder::SessionBuilder;
 pub use crate::cache::{Cache, CacheEntry, Keep, Pruned};
-pub use crate::error::{InputError, SaveError, SessionError};
+pub use crate::cancel::Cancel;
+pub use crate::error::{InputError, OutputError, SaveError, SessionError};
 pub use crate::inputs::{InputValue, RunInputs};
 pub use crate::inspect::{
     DenormalWeights, Hints, Inspection, OperatorCount, WeightCount, denormal_weights, inspect,
@@ -57,12 +61,12 @@ pub use crate::inspect::{
 pub use crate::memory::{CopyReason, Held, MemoryReport, ModelUsage, Objects, Planned, Usage};
 pub use crate::nearest::nearest;
 pub use crate::optimized::{OperatorChange, Optimized, Pack, PackedSize};
-pub use crate::outputs::Outputs;
+pub use crate::outputs::{BoundOutputs, Outputs};
 pub use crate::plan::PlanError;
 pub use crate::profile::StepTime;
 pub use crate::run::{LimitError, RunError};
 pub use crate::run_memory::Arena;
-pub use crate::run_options::{Cancel, RunLimits, RunOptions};
+pub use crate::run_options::{RunLimits, RunOptions};
 pub use crate::session::{CacheUse, Metadata, Session, ValueDescription};
 
 pub use ort_ep::ExecutionProvider;
@@ -74,8 +78,8 @@ pub use ort_loader::{
 };
 pub use ort_optimizer::{Exactness, Level, PassReport, Report, Step};
 pub use ort_tensor::{
-    Bool, Complex, DType, Element, Number, Tensor, TensorError, TensorView, Value, ValueView, bf16,
-    f16, with_dtype,
+    Bool, Complex, DType, Element, Number, Tensor, TensorError, TensorView, TensorViewMut, Value,
+    ValueView, bf16, f16, with_dtype,
 };
 
 /// The code in README.md compiles.

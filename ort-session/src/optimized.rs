@@ -239,7 +239,8 @@ impl Optimized {
     fn compiled(&self, graph: Graph) -> Result<(Plan, Vec<PackedConstant>), PlanError> {
         let (packs, threads) = (Packs::new(self.is_packed), self.threads());
         let providers = &self.settings.providers;
-        let compiler = Compiler { providers, packs: &packs, threads: &threads };
+        let cancel = self.settings.cancel.as_ref();
+        let compiler = Compiler { providers, packs: &packs, threads: &threads, cancel };
         let _in_run = self.settings.pool.run();
         let (mut graph, mut plan) = (Some(graph), None);
         scoped(providers, &mut || plan = graph.take().map(|graph| compiler.compile(graph)));
@@ -256,7 +257,7 @@ impl Optimized {
     pub fn commit(mut self) -> Result<Session, SessionError> {
         let start = Instant::now();
         let graph = std::mem::take(&mut self.graph);
-        let (mut plan, packs) = self.compiled(graph)?;
+        let (mut plan, packs) = self.settings.or_cancelled(self.compiled(graph))?;
         plan.withhold(&plan.unread());
         give_back(&self.bytes, &plan, &packs);
         let Self { bytes, origins, model, warnings, packing_warnings, report, .. } = self;

@@ -2,10 +2,10 @@
 
 mod error;
 mod frame;
+mod targets;
 mod watch;
 
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
@@ -15,8 +15,11 @@ use smallvec::SmallVec;
 
 pub use self::error::{LimitError, RunError};
 use self::frame::Frame;
-pub(crate) use self::watch::{Held, Watch};
-use crate::plan::{Action, Args, Carve, Pieces, Place, Plan, State, Step, StepLayout};
+pub(crate) use self::targets::Targets;
+use self::targets::{Own, Values};
+pub(crate) use self::watch::Watch;
+use crate::caught::caught;
+use crate::plan::{Action, Args, Carve, Pieces, Place, Plan, Selection, State, Step, StepLayout};
 use crate::run_memory::RunMemory;
 
 /// What all steps of a run share.
@@ -29,6 +32,16 @@ pub(crate) struct Run<'a> {
     pub(crate) watch: Option<&'a Watch<'a>>,
 }
 
+/// What to run: a plan, on what, and for which of its outputs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Task<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) args: &'a Args<'a>,
+    pub(crate) selection: &'a Selection,
+    /// The outputs to return, in order. What the selection has beside them goes to targets.
+    pub(crate) outputs: &'a [ValueId],
+}
+
 /// Somebody who wants to know how long each step takes.
 pub(crate) trait Observer: std::fmt::Debug + Sync {
     /// A step of this plan took so long; `fact_of` tells what its values were.
@@ -39,32 +52,46 @@ pub(crate) trait Observer: std::fmt::Debug + Sync {
 pub(crate) type Views<'a> = SmallVec<[Option<ValueView<'a>>; 8]>;
 
 impl Run<'_> {
-    /// Runs a plan; its outputs in order. A kernel that panics is an error of the run.
+    /// Runs a plan; all of its outputs in order.
     pub(crate) fn plan(&self, plan: &Plan, args: &Args<'_>) -> Result<Vec<Value>, RunError> {
-        let layout = plan.layout(args)?;
+        let task = Task { plan, args, selection: &plan.whole, outputs: plan.graph.outputs() };
+        self.task(&task, &mut Targets::default())
+    }
+
+    /// Runs as much of a plan as its selection needs; the outputs to return, in order. A kernel that
+    /// panics is an error of the run.
+    pub(crate) fn task(
+        &self,
+        task: &Task<'_>,
+        targets: &mut Targets<'_>,
+    ) -> Result<Vec<Value>, RunError> {
+        let Task { plan, args, selection, outputs } = *task;
+        let layout = plan.layout(selection, args)?;
         let held = self.watch.map(|watch| watch.start(plan, &layout)).transpose()?;
+        let (at, held) = (Cell::new(0), held.as_ref());
+        let frame = Frame { plan, layout: &layout, args, outputs, at: &at, held };
+        frame.check(targets)?;
         let mut state = self.memory.take(plan, &layout)?;
-        let frame = Frame { plan, layout: &layout, args };
-        let at = Cell::new(0);
         // Whatever a kernel leaves in the block is lost anyway, and the values are cleared below.
-        let steps = AssertUnwindSafe(|| self.steps(&frame, &mut state, (&at, held.as_ref())));
-        let done = catch_unwind(steps);
-        let done = done.unwrap_or_else(|panic| Err(frame.panicked(at.get(), &*panic)));
-        let result = done.and_then(|()| frame.collect(&mut state));
+        let done = caught(|| self.steps(&frame, &mut state, targets));
+        let done = done.unwrap_or_else(|message| Err(frame.panicked(message)));
+        let result = done.and_then(|()| {
+            frame.fill(&state.values, targets)?;
+            frame.collect(&mut state)
+        });
         layout.made.iter().for_each(|id| state.values[id.index()] = None);
         self.memory.put(plan, state);
         result
     }
 
-    /// Runs all steps; notes in `at` which one.
     fn steps(
         &self,
         frame: &Frame<'_>,
         state: &mut State,
-        (at, held): (&Cell<usize>, Option<&Held<'_>>),
+        targets: &mut Targets<'_>,
     ) -> Result<(), RunError> {
         for (i, (step, layout)) in frame.plan.steps.iter().zip(&frame.layout.steps).enumerate() {
-            at.set(i);
+            frame.at.set(i);
             if let (Some(watch), false) = (self.watch, matches!(layout, StepLayout::Skip)) {
                 watch.check(frame.plan, Some(step))?;
             }
@@ -77,26 +104,27 @@ impl Run<'_> {
                 ) => {
                     let planned =
                         PlannedStep { step, kernel: &**kernel, prepared, carve, in_place };
-                    self.run_planned(frame, &planned, state)
+                    self.run_planned(frame, &planned, state, targets)
                 }
                 (StepLayout::Dynamic { carve, .. }, Action::Run { kernel, .. }) => {
                     let dynamic = DynamicStep { step, kernel: &**kernel, carve };
-                    self.run_dynamic(frame, &dynamic, state)
+                    self.run_dynamic(frame, &dynamic, state, targets)
                 }
                 (StepLayout::Static { carve, .. } | StepLayout::Dynamic { carve, .. }, _) => {
-                    self.run_control(frame, step, carve, state)?;
+                    self.run_control(frame, (step, carve), state, targets)?;
                     Ok(())
                 }
             };
             done.map_err(|error| frame.error(step, error))?;
             if let (Some(observer), Some(start)) = (self.observer, start) {
                 let time = start.elapsed();
-                observer.step(frame.plan, step, time, &|id| frame.fact(id, &state.values));
+                let values = Values { made: &state.values, targets };
+                observer.step(frame.plan, step, time, &|id| frame.fact(id, values));
             }
             for value in layout.last_uses() {
                 state.values[value.index()] = None;
             }
-            if let (Some(held), StepLayout::Dynamic { .. }) = (held, layout) {
+            if let (Some(held), StepLayout::Dynamic { .. }) = (frame.held, layout) {
                 held.made(frame, step, state)?;
             }
         }
@@ -109,10 +137,11 @@ impl Run<'_> {
         frame: &Frame<'_>,
         planned: &PlannedStep<'_>,
         state: &mut State,
+        targets: &mut Targets<'_>,
     ) -> Result<(), KernelError> {
         let PlannedStep { step, kernel, prepared, carve, in_place } = *planned;
         let State { arena, values, .. } = state;
-        let mut own = frame.own_outputs(step)?;
+        let mut own = frame.own_outputs(step, targets)?;
         {
             // Filled where they stand: to return them would be to copy them.
             let mut pieces = Pieces::new();
@@ -138,14 +167,17 @@ impl Run<'_> {
             }
             let scratch = carve.write(&mut pieces, first_output + step.outputs.len());
             let mut inputs = Views::new();
-            frame.inputs(step, carve, (&pieces, values), &mut inputs)?;
+            frame.inputs(step, carve, (&pieces, Values { made: values, targets }), &mut inputs)?;
             in_place.iter().for_each(|&(input, _)| inputs[input] = None);
             let inputs = Inputs::new(&inputs);
             let threads = self.threads;
             kernel.run(prepared, &mut Io { inputs, outputs: &mut outputs, scratch, threads })?;
         }
         for (id, own) in step.outputs.iter().flatten().filter(|&&id| frame.is_own(id)).zip(own) {
-            values[id.index()] = Some(Value::Tensor(own));
+            match own {
+                Own::Made(tensor) => values[id.index()] = Some(Value::Tensor(tensor)),
+                Own::Target(view) => targets.put(*id, view),
+            }
         }
         Ok(())
     }
@@ -156,6 +188,7 @@ impl Run<'_> {
         frame: &Frame<'_>,
         dynamic: &DynamicStep<'_>,
         state: &mut State,
+        targets: &Targets<'_>,
     ) -> Result<(), KernelError> {
         let DynamicStep { step, kernel, carve } = *dynamic;
         let State { arena, values, .. } = state;
@@ -164,7 +197,7 @@ impl Run<'_> {
             let mut pieces = Pieces::new();
             carve.split(arena.as_mut(), &mut pieces);
             let mut inputs = Views::new();
-            frame.inputs(step, carve, (&pieces, values), &mut inputs)?;
+            frame.inputs(step, carve, (&pieces, Values { made: values, targets }), &mut inputs)?;
             let shape_of = |view: &Option<ValueView<'_>>| match view {
                 Some(ValueView::Tensor(view)) => ort_tensor::Shape::from_slice(view.shape()),
                 _ => ort_tensor::Shape::new(),
@@ -190,16 +223,17 @@ impl Run<'_> {
     fn run_control(
         &self,
         frame: &Frame<'_>,
-        step: &Step,
-        carve: &Carve,
+        (step, carve): (&Step, &Carve),
         state: &mut State,
+        targets: &Targets<'_>,
     ) -> Result<(), RunError> {
         let State { arena, values, .. } = state;
         let made = {
             let mut pieces = Pieces::new();
             carve.split(arena.as_mut(), &mut pieces);
             let mut inputs = Views::new();
-            let found = frame.inputs(step, carve, (&pieces, values), &mut inputs);
+            let found =
+                frame.inputs(step, carve, (&pieces, Values { made: values, targets }), &mut inputs);
             found.map_err(|error| frame.error(step, error.into()))?;
             let n_own = frame.plan.graph.node(step.node).inputs.len();
             self.control(&step.action, &inputs, n_own).map_err(|error| match error {

@@ -1,8 +1,8 @@
 //! Options of one run.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use crate::cancel::Cancel;
 
 /// Options of one run, or of many: nothing in them is used up.
 ///
@@ -23,6 +23,7 @@ pub struct RunOptions {
     pub(crate) cancel: Option<Cancel>,
     pub(crate) deadline: Option<Instant>,
     pub(crate) limits: RunLimits,
+    pub(crate) outputs: Option<Vec<String>>,
 }
 
 /// What a run may use; without a number, as much as it takes.
@@ -38,13 +39,6 @@ pub struct RunLimits {
     /// Iterations of Loop, Scan and SequenceMap, of all in the run together.
     pub max_iterations: Option<u64>,
 }
-
-/// Ends runs and loading from any thread. Clones are one.
-///
-/// A run looks at it between two steps and between two iterations of a loop: a kernel that has begun
-/// ends first, which for most networks is a millisecond or less.
-#[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>);
 
 impl RunOptions {
     /// No options: the run goes to its end, and all outputs are the caller's.
@@ -82,24 +76,15 @@ impl RunOptions {
         self
     }
 
+    /// Asks for these outputs only, in this order: nodes that none of them needs do not run. What a
+    /// set of outputs needs is worked out in its first run.
+    #[must_use]
+    pub fn outputs(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.outputs = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
     pub(crate) fn can_end_early(&self) -> bool {
         self.cancel.is_some() || self.deadline.is_some() || self.limits != RunLimits::default()
-    }
-}
-
-impl Cancel {
-    /// Not cancelled yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Ends what this was given to, for good.
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether somebody called [`Cancel::cancel`].
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
     }
 }

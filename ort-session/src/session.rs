@@ -11,13 +11,14 @@ use ort_tensor::Value;
 
 use crate::builder::SessionBuilder;
 use crate::check::checked;
+use crate::chosen::Chosen;
 use crate::inputs::RunInputs;
 use crate::memory::{MemoryReport, Origins};
-use crate::outputs::Outputs;
+use crate::outputs::{BoundOutputs, Outputs};
 use crate::packs::PackedConstant;
 use crate::plan::{Args, Plan};
 use crate::profile::{StepTime, StepTimes};
-use crate::run::{Observer, Run, RunError, Watch};
+use crate::run::{Observer, Run, RunError, Targets, Task, Watch};
 use crate::run_memory::RunMemory;
 use crate::run_options::RunOptions;
 use crate::threads::{Pool, ScopedThreads, scoped};
@@ -81,6 +82,14 @@ pub struct ValueDescription {
     pub has_default: bool,
 }
 
+/// What one run is asked.
+#[derive(Debug)]
+struct Request<'a> {
+    inputs: &'a RunInputs<'a>,
+    options: &'a RunOptions,
+    chosen: Chosen<'a>,
+}
+
 impl Session {
     /// Starts to build a session.
     pub fn builder() -> SessionBuilder {
@@ -96,19 +105,43 @@ impl Session {
     /// # Errors
     /// If an input is unknown, missing or of the wrong type, or a node cannot compute.
     pub fn run<'a>(&self, inputs: impl Into<RunInputs<'a>>) -> Result<Outputs, RunError> {
-        self.run_observed(&inputs.into(), &RunOptions::default(), None)
+        let chosen = Chosen::all(&self.plan, &self.output_names);
+        let request = Request { inputs: &inputs.into(), options: &RunOptions::default(), chosen };
+        self.run_observed(request, &mut Targets::default(), None)
     }
 
-    /// Runs the model with options: a tag, a way to cancel it, a deadline, limits.
+    /// Runs the model with options: a tag, a way to cancel it, a deadline, limits, and the outputs
+    /// that are asked for.
     ///
     /// # Errors
-    /// As [`Session::run`], and if the run was ended early.
+    /// As [`Session::run`], and if the run was ended early, or there is no such output.
     pub fn run_with<'a>(
         &self,
         inputs: impl Into<RunInputs<'a>>,
         options: &RunOptions,
     ) -> Result<Outputs, RunError> {
-        self.run_observed(&inputs.into(), options, None)
+        self.run_into(inputs, BoundOutputs::default(), options)
+    }
+
+    /// The same with memory of the caller's for outputs of these names: the kernels write there, and
+    /// nothing is copied but outputs that are constants, inputs, or of a shape that only the run can
+    /// tell. The other outputs are returned. With [`RunOptions::outputs`], the bound ones are asked
+    /// for beside those named there.
+    ///
+    /// What the memory holds after a run that failed is anything.
+    ///
+    /// # Errors
+    /// As [`Session::run_with`], and if the memory for an output is of another type or shape.
+    pub fn run_into<'a, 'o>(
+        &self,
+        inputs: impl Into<RunInputs<'a>>,
+        outputs: impl Into<BoundOutputs<'o>>,
+        options: &RunOptions,
+    ) -> Result<Outputs, RunError> {
+        let names = options.outputs.as_deref();
+        let (chosen, mut targets) = Chosen::new(&self.plan, names, outputs.into())?;
+        let request = Request { inputs: &inputs.into(), options, chosen };
+        self.run_observed(request, &mut targets, None)
     }
 
     /// Runs the model and tells how long each step took, those of subgraphs before the step that
@@ -121,14 +154,16 @@ impl Session {
         inputs: impl Into<RunInputs<'a>>,
     ) -> Result<(Outputs, Vec<StepTime>), RunError> {
         let times = StepTimes::default();
-        let outputs = self.run_observed(&inputs.into(), &RunOptions::default(), Some(&times))?;
+        let chosen = Chosen::all(&self.plan, &self.output_names);
+        let request = Request { inputs: &inputs.into(), options: &RunOptions::default(), chosen };
+        let outputs = self.run_observed(request, &mut Targets::default(), Some(&times))?;
         Ok((outputs, times.into_steps()))
     }
 
     fn run_observed(
         &self,
-        inputs: &RunInputs<'_>,
-        options: &RunOptions,
+        Request { inputs, options, chosen }: Request<'_>,
+        targets: &mut Targets<'_>,
         observer: Option<&dyn Observer>,
     ) -> Result<Outputs, RunError> {
         let inputs = checked(&self.plan.graph, inputs)?;
@@ -139,10 +174,12 @@ impl Session {
         let (memory, watch) = (&self.run_memory, watch.as_ref());
         let run = Run { threads: &threads, memory, observer, watch };
         let mut result = None;
-        scoped(&self.providers, &mut || result = Some(run.plan(&self.plan, &args)));
+        let (selection, outputs) = (chosen.selection(), &chosen.outputs);
+        let task = Task { plan: &self.plan, args: &args, selection, outputs };
+        scoped(&self.providers, &mut || result = Some(run.task(&task, targets)));
         self.run_memory.after_run(&self.plan);
         let values: Vec<Value> = result.unwrap_or_else(|| Ok(Vec::new()))?;
-        Ok(Outputs::new(self.output_names.clone(), values))
+        Ok(Outputs::new(chosen.names, values))
     }
 
     /// The inputs of the model, in its order.

@@ -1,11 +1,10 @@
 //! Why a run failed.
 
-use std::any::Any;
 use std::time::Duration;
 
 use ort_ep::KernelError;
 
-use crate::error::InputError;
+use crate::error::{InputError, OutputError};
 use crate::plan::PlanError;
 
 /// A run that failed.
@@ -15,6 +14,9 @@ pub enum RunError {
     /// The inputs are not the model's.
     #[error(transparent)]
     Input(#[from] InputError),
+    /// The outputs asked for are not the model's, or the memory for one does not fit.
+    #[error(transparent)]
+    Output(#[from] OutputError),
     /// The shapes do not fit the model.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -99,11 +101,4 @@ pub enum LimitError {
 
 fn named(tag: &str) -> String {
     if tag.is_empty() { String::new() } else { format!(" `{tag}`") }
-}
-
-/// What a panic said.
-pub(super) fn message_of(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("without a message").to_owned()
 }

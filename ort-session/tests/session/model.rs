@@ -162,3 +162,25 @@ pub(crate) fn gated_value(x: &[f32]) -> Vec<f32> {
     let b = [1.0, -2.0, 0.5];
     x.iter().enumerate().map(|(i, x)| (x + b[i % 3]).max(0.0) * x).collect()
 }
+
+/// `y = relu(x + b)`, `z = −y`, `w = x · x`, with x: [n, 3]; the first output is read by a node.
+pub(crate) fn forked() -> Vec<u8> {
+    ModelWriter::default()
+        .input("x", &[-1, 3])
+        .constant("b", &[3], &[1.0, -2.0, 0.5])
+        .node("Add", 14, &["x", "b"], "sum")
+        .node("Relu", 14, &["sum"], "y")
+        .node("Neg", 13, &["y"], "z")
+        .node("Mul", 14, &["x", "x"], "w")
+        .output("y")
+        .output("z")
+        .output("w")
+        .bytes()
+}
+
+/// The outputs of `forked`.
+pub(crate) fn forked_values(x: &[f32]) -> [Vec<f32>; 3] {
+    let y: Vec<f32> =
+        x.iter().zip([1.0, -2.0, 0.5].iter().cycle()).map(|(x, b)| (x + b).max(0.0)).collect();
+    [y.clone(), y.iter().map(|y| -y).collect(), x.iter().map(|x| x * x).collect()]
+}
