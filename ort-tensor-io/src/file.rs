@@ -81,7 +81,7 @@ pub(crate) fn whole(path: &Path) -> Result<Bytes, FileError> {
     let read = || {
         let mut file = fs::File::open(path)?;
         let stated = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
-        let mut buf = AlignedBuf::zeroed(stated);
+        let mut buf = AlignedBuf::lasting(stated);
         file.read_exact(buf.as_mut())?;
         let mut rest = Vec::new();
         file.read_to_end(&mut rest)?;
