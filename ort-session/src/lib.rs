@@ -16,6 +16,40 @@
 //! A session maps the file by default, and its constants are slices of the mapping. [`Session::run`]
 //! takes `&self`: concurrent runs share the plan, and each has memory of its own.
 //!
+//! [`Session::run_with`] takes options: a way to end the run early, from any thread or by the clock;
+//! limits; and the outputs that are asked for, so that only the nodes they need run.
+//! [`Session::run_into`] lets kernels write into memory of the caller's.
+//!
+//! ```no_run
+//! use std::time::{Duration, Instant};
+//! use ort_session::{Cancel, DType, RunError, RunLimits, RunOptions, Session, Tensor};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let session = Session::builder().commit_from_file("model.ort")?;
+//! # let x = Tensor::from_slice(&[1, 3], &[1.0_f32, 2.0, 3.0])?;
+//! let cancel = Cancel::new(); // a clone of it goes to whoever may end the run
+//! let options = RunOptions::new()
+//!     .tag("request 17")
+//!     .cancel(&cancel)
+//!     .deadline(Instant::now() + Duration::from_millis(50))
+//!     .limits(RunLimits { max_bytes: Some(1 << 30), ..RunLimits::default() })
+//!     .outputs(["label"]);
+//! let mut scores = Tensor::zeros(DType::F32, &[1, 10])?;
+//! match session.run_into([("x", &x)], [("scores", &mut scores)], &options) {
+//!     Ok(outputs) => println!("{:?}: {scores:?}", outputs.get("label")),
+//!     Err(RunError::Cancelled { tag }) => println!("nobody waits for {tag} any more"),
+//!     Err(error) => return Err(error.into()),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A run that fails, is ended or meets a panic in a kernel gives its memory back, and harms no other
+//! run: the session and its threads are as they were, and so is how the caller's thread computes with
+//! denormals. A panic becomes [`RunError::Panicked`]. (One in a provider's `claim` or `compile` is the
+//! caller's, who has no session then.) Whoever shares a session in an `Arc` may drop theirs while
+//! another thread runs it.
+//!
 //! [`SessionBuilder::optimize`] stops half way: what it gives can be looked at, and saved as a file
 //! that this crate and ONNX Runtime load.
 

@@ -24,6 +24,8 @@ use crate::run_options::RunOptions;
 use crate::threads::{Pool, ScopedThreads, scoped};
 
 /// A model that is ready to run. Any number of threads may run it at once.
+///
+/// Shared in an `Arc`, it lives until its last run is over, whoever dropped it before.
 #[derive(Debug)]
 pub struct Session {
     pub(crate) plan: Plan,

@@ -4,7 +4,7 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ort_ep::Threads;
-use ort_session::{Arena, Level, ModelBytes, RunError, Session, Tensor};
+use ort_session::{Arena, Denormals, Level, ModelBytes, RunError, Session, Tensor};
 
 use crate::hooked::Hooked;
 use crate::model::{gated, gated_value};
@@ -106,4 +106,32 @@ fn the_caller_computes_with_denormals_again_after_a_panic_or_an_error() {
     let wrong = Tensor::from_slice(&[1, 4], &[0.0_f32; 4]).unwrap();
     assert!(session.run([("x", &wrong)]).is_err());
     assert_eq!(tiny_product(), 1e-40);
+}
+
+#[test]
+fn helpers_compute_with_denormals_again_after_a_panic() {
+    let x = Tensor::from_slice(&[1, 3], &[0.5_f32, 4.0, -1.0]).unwrap();
+    let tiny_products = |threads: &dyn Threads, expected: f32| {
+        threads.for_each(64, &|_| {
+            let product = std::hint::black_box(1e-40_f32) * std::hint::black_box(1.0);
+            assert_eq!(product, expected);
+        });
+    };
+    let hook = Hooked::new(move |threads| tiny_products(threads, 1e-40));
+    let exact = Session::builder().level(Level::Disable).threads(5).provider(hook);
+    let exact = exact.denormals(Denormals::Preserve);
+    let exact = exact.commit(ModelBytes::from_vec(gated())).unwrap();
+    // Both sessions share their helpers.
+    let flushing = session(5, |threads| {
+        threads.for_each(64, &|i| {
+            assert_eq!(std::hint::black_box(1e-40_f32) * std::hint::black_box(1.0), 0.0);
+            if i % 8 == 7 {
+                panic_with("no more");
+            }
+        });
+    });
+    for i in 0..50 {
+        assert_eq!(run(&flushing, &x), i % 2 == 0);
+        assert!(!run(&exact, &x));
+    }
 }
