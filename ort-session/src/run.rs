@@ -1,5 +1,6 @@
 //! The executor: it walks the steps of a plan and hands each its slices.
 
+mod collected;
 mod error;
 mod frame;
 mod targets;
@@ -17,6 +18,7 @@ pub use self::error::{LimitError, RunError};
 use self::frame::Frame;
 pub(crate) use self::targets::Targets;
 use self::targets::{Own, Values};
+use self::watch::TooMuch;
 pub(crate) use self::watch::Watch;
 use crate::caught::caught;
 use crate::plan::{Action, Args, Carve, Pieces, Place, Plan, Selection, State, Step, StepLayout};
@@ -236,14 +238,8 @@ impl Run<'_> {
                 frame.inputs(step, carve, (&pieces, Values { made: values, targets }), &mut inputs);
             found.map_err(|error| frame.error(step, error.into()))?;
             let n_own = frame.plan.graph.node(step.node).inputs.len();
-            self.control(&step.action, &inputs, n_own).map_err(|error| match error {
-                ControlError::Run(error) => error,
-                ControlError::Kernel(error) => frame.error(step, error),
-                ControlError::TooOften { limit, found } => {
-                    let node = frame.plan.graph.node(step.node).label().to_owned();
-                    LimitError::Iterations { limit, found, node }.into()
-                }
-            })?
+            let made = self.control(&step.action, &inputs, n_own);
+            made.map_err(|error| frame.control_error(step, error))?
         };
         for (id, value) in step.outputs.iter().zip(made) {
             if let Some(id) = id {
@@ -259,6 +255,7 @@ pub(crate) enum ControlError {
     Run(RunError),
     Kernel(KernelError),
     TooOften { limit: u64, found: u64 },
+    TooMuch(TooMuch),
 }
 
 impl<E: Into<KernelError>> From<E> for ControlError {

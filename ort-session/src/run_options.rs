@@ -31,8 +31,8 @@ pub struct RunOptions {
 pub struct RunLimits {
     /// Bytes of its blocks of memory and of the values beside them: what
     /// [`Session::activations`](crate::Session::activations) tells, and in dynamic steps what they
-    /// have made. The first is refused before the run begins, the second after the step that made
-    /// it.
+    /// have made, a loop what its iterations leave behind. The first is refused before the run
+    /// begins, the second after the step or the iteration that made it.
     pub max_bytes: Option<usize>,
     /// How long it may take. The step that passes it ends first.
     pub max_time: Option<Duration>,

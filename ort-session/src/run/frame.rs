@@ -7,10 +7,10 @@ use ort_graph::{Fact, Type, ValueId};
 use ort_tensor::{Tensor, TensorError, TensorView, Value, ValueView};
 use smallvec::SmallVec;
 
-use super::Views;
-use super::error::RunError;
+use super::error::{LimitError, RunError};
 use super::targets::{Own, Targets, Values};
-use super::watch::Held;
+use super::watch::{Held, TooMuch};
+use super::{ControlError, Views};
 use crate::check::type_of;
 use crate::error::OutputError;
 use crate::plan::{Args, Carve, Layout, Piece, Place, Plan, State, Step, fact_of};
@@ -197,6 +197,21 @@ impl<'a> Frame<'a> {
             node: node.label().to_owned(),
             op_type: node.op_type.clone(),
             error: Box::new(error),
+        }
+    }
+
+    /// The error of a run that failed in a step of control flow.
+    pub(super) fn control_error(&self, step: &Step, error: ControlError) -> RunError {
+        let node = || self.plan.graph.node(step.node).label().to_owned();
+        match error {
+            ControlError::Run(error) => error,
+            ControlError::Kernel(error) => self.error(step, error),
+            ControlError::TooOften { limit, found } => {
+                LimitError::Iterations { limit, found, node: node() }.into()
+            }
+            ControlError::TooMuch(TooMuch { limit, found }) => {
+                LimitError::Bytes { limit, found, node: node() }.into()
+            }
         }
     }
 

@@ -77,6 +77,11 @@ impl<'a> Watch<'a> {
         Ok(held)
     }
 
+    /// To count what the iterations of a loop leave behind.
+    pub(super) fn collect(&self) -> Held<'_> {
+        Held { watch: self, planned: 0, counted: Cell::new(0) }
+    }
+
     /// Counts an iteration of a loop.
     ///
     /// # Errors
@@ -88,7 +93,14 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// What one plan that is under way holds; nothing any more when this is dropped.
+/// More bytes than the run may have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TooMuch {
+    pub(crate) limit: usize,
+    pub(crate) found: usize,
+}
+
+/// What one plan or loop that is under way holds; nothing any more when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Held<'w> {
     watch: &'w Watch<'w>,
@@ -115,13 +127,29 @@ impl Held<'_> {
     }
 
     fn set(&self, n_bytes: usize, node: impl Fn() -> String) -> Result<(), RunError> {
+        let TooMuch { limit, found } = match self.count(n_bytes) {
+            Ok(()) => return Ok(()),
+            Err(too_much) => too_much,
+        };
+        Err(LimitError::Bytes { limit, found, node: node() }.into())
+    }
+
+    /// Counts a value that an iteration of a loop leaves behind.
+    pub(super) fn more(&self, value: &Value) -> Result<(), TooMuch> {
+        if self.watch.options.limits.max_bytes.is_none() {
+            return Ok(());
+        }
+        self.count(self.counted.get() + bytes_of(value))
+    }
+
+    fn count(&self, n_bytes: usize) -> Result<(), TooMuch> {
         let n_bytes_before = self.counted.replace(n_bytes);
         let total = &self.watch.n_bytes;
         let found = total.fetch_add(n_bytes, Ordering::Relaxed) + n_bytes - n_bytes_before;
         total.fetch_sub(n_bytes_before, Ordering::Relaxed);
         match self.watch.options.limits.max_bytes.filter(|limit| found > *limit) {
             None => Ok(()),
-            Some(limit) => Err(LimitError::Bytes { limit, found, node: node() }.into()),
+            Some(limit) => Err(TooMuch { limit, found }),
         }
     }
 }

@@ -14,11 +14,19 @@ type Hook = Arc<dyn Fn(&dyn Threads) + Send + Sync>;
 
 /// Adds with a kernel of its own, which calls a hook first.
 #[derive(Clone)]
-pub(crate) struct Hooked(Hook);
+pub(crate) struct Hooked {
+    run: Hook,
+    prepare: fn(),
+}
 
 impl Hooked {
     pub(crate) fn new(hook: impl Fn(&dyn Threads) + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self(Arc::new(hook)))
+        Arc::new(Self { run: Arc::new(hook), prepare: || {} })
+    }
+
+    /// The same with a hook that is called when the kernel is told the shapes.
+    pub(crate) fn preparing(prepare: fn()) -> Arc<Self> {
+        Arc::new(Self { run: Arc::new(|_| {}), prepare })
     }
 }
 
@@ -50,8 +58,13 @@ impl ExecutionProvider for Hooked {
 }
 
 impl Kernel for Hooked {
+    fn prepare(&self, _shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        (self.prepare)();
+        Ok(Prepared::default())
+    }
+
     fn run(&self, _prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        (self.0)(io.threads);
+        (self.run)(io.threads);
         let (a, b) = (io.inputs.tensor(0)?, io.inputs.tensor(1)?);
         let sum = io.outputs[0].tensor(DType::F32, a.shape())?.into_slice::<f32>()?;
         let b = b.as_slice::<f32>()?.iter().cycle();

@@ -135,3 +135,15 @@ fn helpers_compute_with_denormals_again_after_a_panic() {
         assert!(!run(&exact, &x));
     }
 }
+
+#[test]
+fn a_panic_about_shapes_is_an_error_too() {
+    let hook = Hooked::preparing(|| panic_with("no such shape"));
+    let builder = Session::builder().level(Level::Disable).provider(hook);
+    let session = builder.commit(ModelBytes::from_vec(gated())).unwrap();
+    let x = Tensor::from_slice(&[1, 3], &[0.5_f32, 4.0, -1.0]).unwrap();
+    for _ in 0..3 {
+        let error = session.run([("x", &x)]).unwrap_err();
+        assert_eq!(error.to_string(), "node `Add_0` panicked: no such shape");
+    }
+}
