@@ -18,6 +18,7 @@ use crate::nearest::nearest;
 use crate::optimized::Optimized;
 use crate::resolved::Resolved;
 use crate::run_memory::{Arena, DEFAULT_CAP};
+use crate::run_options::RunLimits;
 use crate::session::Session;
 use crate::threads::{Pool, default_count};
 
@@ -36,6 +37,7 @@ pub struct SessionBuilder {
     cache_dir: Option<PathBuf>,
     skips_sums: bool,
     cancel: Option<Cancel>,
+    run_limits: RunLimits,
 }
 
 impl SessionBuilder {
@@ -149,6 +151,13 @@ impl SessionBuilder {
         self
     }
 
+    /// What every run of the session may use, unless its own options say otherwise.
+    #[must_use]
+    pub fn run_limits(mut self, limits: RunLimits) -> Self {
+        self.run_limits = limits;
+        self
+    }
+
     /// Keeps what becomes of a model in this folder: a file in which every constant stands as the
     /// kernels want it. The next session of the same model, for the same processor and options, maps
     /// that file: it packs nothing, and its weights are shared with every process that does the same.
@@ -247,6 +256,7 @@ impl SessionBuilder {
             arena: self.arena,
             activations_cap: self.activations_cap.unwrap_or(DEFAULT_CAP),
             cancel: self.cancel,
+            run_limits: self.run_limits,
         })
     }
 }

@@ -268,7 +268,7 @@ impl Optimized {
         let cache = CacheUse::Unused;
         let optimized = report;
         let metadata = Metadata { model, warnings, optimized, load_time, cache, packing_warnings };
-        let Resolved { providers, pool, arena, activations_cap, .. } = settings;
+        let Resolved { providers, pool, arena, activations_cap, run_limits, .. } = settings;
         let run_memory = RunMemory::new(arena, activations_cap);
         Ok(Session {
             plan,
@@ -279,6 +279,7 @@ impl Optimized {
             metadata,
             packs,
             run_memory,
+            run_limits,
             output_names,
         })
     }

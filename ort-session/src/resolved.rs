@@ -16,6 +16,7 @@ use crate::memory::Origins;
 use crate::optimized::{OperatorCounts, Optimized};
 use crate::packed::Seal;
 use crate::run_memory::Arena;
+use crate::run_options::RunLimits;
 use crate::threads::{Pool, ScopedThreads};
 
 /// The settings of a session to be.
@@ -35,6 +36,7 @@ pub(crate) struct Resolved {
     pub(crate) activations_cap: usize,
     /// Who may end loading early.
     pub(crate) cancel: Option<Cancel>,
+    pub(crate) run_limits: RunLimits,
 }
 
 impl Resolved {

@@ -69,7 +69,8 @@ impl RunOptions {
         self
     }
 
-    /// Ends the run with a [`LimitError`](crate::LimitError) if it wants more.
+    /// Ends the run with a [`LimitError`](crate::LimitError) if it wants more. Where these say
+    /// nothing, those of [`SessionBuilder::run_limits`](crate::SessionBuilder::run_limits) hold.
     #[must_use]
     pub fn limits(mut self, limits: RunLimits) -> Self {
         self.limits = limits;
@@ -83,8 +84,15 @@ impl RunOptions {
         self.outputs = Some(names.into_iter().map(Into::into).collect());
         self
     }
+}
 
-    pub(crate) fn can_end_early(&self) -> bool {
-        self.cancel.is_some() || self.deadline.is_some() || self.limits != RunLimits::default()
+impl RunLimits {
+    /// These limits, and the other ones where these say nothing.
+    pub(crate) fn or(&self, other: &Self) -> Self {
+        Self {
+            max_bytes: self.max_bytes.or(other.max_bytes),
+            max_time: self.max_time.or(other.max_time),
+            max_iterations: self.max_iterations.or(other.max_iterations),
+        }
     }
 }

@@ -20,7 +20,7 @@ use crate::plan::{Args, Plan};
 use crate::profile::{StepTime, StepTimes};
 use crate::run::{Observer, Run, RunError, Targets, Task, Watch};
 use crate::run_memory::RunMemory;
-use crate::run_options::RunOptions;
+use crate::run_options::{RunLimits, RunOptions};
 use crate::threads::{Pool, ScopedThreads, scoped};
 
 /// A model that is ready to run. Any number of threads may run it at once.
@@ -36,6 +36,7 @@ pub struct Session {
     pub(crate) metadata: Metadata,
     pub(crate) packs: Vec<PackedConstant>,
     pub(crate) run_memory: RunMemory,
+    pub(crate) run_limits: RunLimits,
     pub(crate) output_names: Arc<[String]>,
 }
 
@@ -172,7 +173,7 @@ impl Session {
         let args = Args { inputs: &inputs, captures: &[] };
         let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
         let _in_run = self.pool.run();
-        let watch = Watch::of(options);
+        let watch = Watch::of(options, &self.run_limits);
         let (memory, watch) = (&self.run_memory, watch.as_ref());
         let run = Run { threads: &threads, memory, observer, watch };
         let mut result = None;

@@ -11,12 +11,13 @@ use super::ControlError;
 use super::error::{LimitError, RunError};
 use super::frame::Frame;
 use crate::plan::{Layout, Place, Plan, State, Step};
-use crate::run_options::RunOptions;
+use crate::run_options::{RunLimits, RunOptions};
 
 /// What may end one run early, and how much of its limits it has used.
 #[derive(Debug)]
 pub(crate) struct Watch<'a> {
     options: &'a RunOptions,
+    limits: RunLimits,
     start: Instant,
     /// Blocks and values of all plans that are under way, in bytes.
     n_bytes: AtomicUsize,
@@ -24,10 +25,15 @@ pub(crate) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// `None` if nothing can end the run early.
-    pub(crate) fn of(options: &'a RunOptions) -> Option<Self> {
-        options.can_end_early().then(|| Self {
+    /// For a run whose own limits stand before those of the session; `None` if nothing can end it
+    /// early.
+    pub(crate) fn of(options: &'a RunOptions, of_session: &RunLimits) -> Option<Self> {
+        let limits = options.limits.or(of_session);
+        let is_limited = limits != RunLimits::default();
+        let can_end = is_limited || options.cancel.is_some() || options.deadline.is_some();
+        can_end.then(|| Self {
             options,
+            limits,
             start: Instant::now(),
             n_bytes: AtomicUsize::new(0),
             n_iterations: AtomicU64::new(0),
@@ -44,7 +50,7 @@ impl<'a> Watch<'a> {
         if options.cancel.as_ref().is_some_and(|cancel| cancel.is_cancelled()) {
             return Err(RunError::Cancelled { tag: tag() });
         }
-        if options.deadline.is_none() && options.limits.max_time.is_none() {
+        if options.deadline.is_none() && self.limits.max_time.is_none() {
             return Ok(());
         }
         let now = Instant::now();
@@ -52,7 +58,7 @@ impl<'a> Watch<'a> {
             return Err(RunError::DeadlineExceeded { tag: tag() });
         }
         let found = now.duration_since(self.start);
-        match options.limits.max_time.filter(|limit| found >= *limit) {
+        match self.limits.max_time.filter(|limit| found >= *limit) {
             None => Ok(()),
             Some(limit) => {
                 let node = label(plan, step.or(plan.steps.first()));
@@ -67,7 +73,7 @@ impl<'a> Watch<'a> {
     /// If the run is to end, or would hold too much.
     pub(crate) fn start(&self, plan: &Plan, layout: &Layout) -> Result<Held<'_>, RunError> {
         self.check(plan, None)?;
-        let planned = match self.options.limits.max_bytes {
+        let planned = match self.limits.max_bytes {
             None => 0,
             Some(_) => layout.arena_bytes + layout.places.iter().map(own_bytes).sum::<usize>(),
         };
@@ -87,7 +93,7 @@ impl<'a> Watch<'a> {
     /// # Errors
     /// If it is one too many.
     pub(crate) fn iteration(&self) -> Result<(), ControlError> {
-        let Some(limit) = self.options.limits.max_iterations else { return Ok(()) };
+        let Some(limit) = self.limits.max_iterations else { return Ok(()) };
         let found = self.n_iterations.fetch_add(1, Ordering::Relaxed) + 1;
         if found <= limit { Ok(()) } else { Err(ControlError::TooOften { limit, found }) }
     }
@@ -117,7 +123,7 @@ impl Held<'_> {
         step: &Step,
         state: &State,
     ) -> Result<(), RunError> {
-        if self.watch.options.limits.max_bytes.is_none() {
+        if self.watch.limits.max_bytes.is_none() {
             return Ok(());
         }
         let places = frame.layout.places.iter().zip(&state.values);
@@ -136,7 +142,7 @@ impl Held<'_> {
 
     /// Counts a value that an iteration of a loop leaves behind.
     pub(super) fn more(&self, value: &Value) -> Result<(), TooMuch> {
-        if self.watch.options.limits.max_bytes.is_none() {
+        if self.watch.limits.max_bytes.is_none() {
             return Ok(());
         }
         self.count(self.counted.get() + bytes_of(value))
@@ -147,7 +153,7 @@ impl Held<'_> {
         let total = &self.watch.n_bytes;
         let found = total.fetch_add(n_bytes, Ordering::Relaxed) + n_bytes - n_bytes_before;
         total.fetch_sub(n_bytes_before, Ordering::Relaxed);
-        match self.watch.options.limits.max_bytes.filter(|limit| found > *limit) {
+        match self.watch.limits.max_bytes.filter(|limit| found > *limit) {
             None => Ok(()),
             Some(limit) => Err(TooMuch { limit, found }),
         }

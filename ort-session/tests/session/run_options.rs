@@ -126,6 +126,23 @@ fn a_run_has_no_more_iterations_than_it_may() {
 }
 
 #[test]
+fn limits_of_a_session_hold_where_a_run_has_none_of_its_own() {
+    let limits = |n| RunLimits { max_iterations: Some(n), ..RunLimits::default() };
+    let builder = Session::builder().run_limits(limits(5));
+    let session = builder.commit(ModelBytes::from_vec(endless())).unwrap();
+    let x = Tensor::from_slice(&[2], &[1.0_f32, 2.0]).unwrap();
+    let other = RunLimits { max_bytes: Some(1 << 20), ..RunLimits::default() };
+    for (own, allowed) in [(RunLimits::default(), 5), (other, 5), (limits(7), 7), (limits(2), 2)] {
+        match limit_error(&session, x.clone(), own) {
+            LimitError::Iterations { limit, .. } => assert_eq!(limit, allowed),
+            other => panic!("{other}"),
+        }
+    }
+    let error = session.run([("x", &x)]).unwrap_err();
+    assert!(matches!(error, RunError::Limit(LimitError::Iterations { .. })), "{error}");
+}
+
+#[test]
 fn a_run_takes_no_more_time_than_it_may() {
     let session = Session::builder().commit(ModelBytes::from_vec(endless())).unwrap();
     let x = Tensor::from_slice(&[2], &[1.0_f32, 2.0]).unwrap();
