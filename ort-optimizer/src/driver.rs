@@ -29,6 +29,9 @@ pub enum OptimizeError {
     /// Data in blocks of channels cannot be made plain.
     #[error(transparent)]
     Nchwc(#[from] NchwcError),
+    /// [`ConstEval::is_cancelled`] said so.
+    #[error("the optimizer was cancelled")]
+    Cancelled,
 }
 
 /// Rewrites a graph into one that gives the same outputs sooner: inputs, outputs and their names
@@ -36,7 +39,7 @@ pub enum OptimizeError {
 /// returned as it is, unless it has data in blocks of channels; that becomes plain at every level.
 ///
 /// # Errors
-/// If nodes form a cycle, or blocks cannot be made plain.
+/// If nodes form a cycle, or blocks cannot be made plain, or `eval` says that nobody wants the result.
 pub fn optimize(
     mut graph: Graph,
     registry: &Registry,
@@ -125,6 +128,9 @@ impl Driver<'_> {
             let before = n_rewrites;
             for (index, seen) in seen.iter_mut().enumerate() {
                 let is_due = phase_of(self.passes[index]) <= phase && self.rewrites_left > 0;
+                if self.eval.is_cancelled() {
+                    return Err(OptimizeError::Cancelled);
+                }
                 if is_due && seen.replace(n_rewrites) != Some(n_rewrites) {
                     refused[index].clear();
                     let (names, order) = (&mut names, &mut order);

@@ -26,6 +26,11 @@ pub trait ConstEval {
     fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync)) {
         (0..n).for_each(part);
     }
+
+    /// Whether nobody wants the graph any more. It is asked between two passes.
+    fn is_cancelled(&self) -> bool {
+        false
+    }
 }
 
 /// A node that cannot be computed ahead of a run.

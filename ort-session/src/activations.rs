@@ -90,7 +90,8 @@ impl Session {
     ) -> Result<Activations, RunError> {
         let inputs = inputs.into();
         let inputs = checked(&self.plan.graph, &inputs)?;
-        let layout = self.plan.layout(&Args { inputs: &inputs, captures: &[] })?;
+        let layout =
+            self.plan.layout(&self.plan.whole, &Args { inputs: &inputs, captures: &[] })?;
         Ok(Activations::of(&self.plan, &layout))
     }
 

@@ -13,6 +13,7 @@ use ort_loader::{Load, ModelBytes};
 use ort_optimizer::{Exactness, Level, Options};
 
 use crate::cache::{self, Source};
+use crate::cancel::Cancel;
 use crate::error::SessionError;
 use crate::free_dims::FreeDims;
 use crate::log::Log;
@@ -20,6 +21,7 @@ use crate::nearest::nearest;
 use crate::optimized::Optimized;
 use crate::resolved::Resolved;
 use crate::run_memory::{Arena, DEFAULT_CAP};
+use crate::run_options::RunLimits;
 use crate::session::Session;
 use crate::settings::SavedModel;
 use crate::threads::PoolOptions;
@@ -48,6 +50,8 @@ pub struct SessionBuilder {
     pub(crate) saved: SavedModel,
     pub(crate) free_dims: FreeDims,
     pub(crate) log: Log,
+    cancel: Option<Cancel>,
+    run_limits: RunLimits,
 }
 
 impl SessionBuilder {
@@ -161,6 +165,13 @@ impl SessionBuilder {
         self
     }
 
+    /// What every run of the session may use, unless its own options say otherwise.
+    #[must_use]
+    pub fn run_limits(mut self, limits: RunLimits) -> Self {
+        self.run_limits = limits;
+        self
+    }
+
     /// Keeps what becomes of a model in this folder: a file in which every constant stands as the
     /// kernels want it. The next session of the same model, for the same processor and options, maps
     /// that file: it packs nothing, and its weights are shared with every process that does the same.
@@ -179,6 +190,14 @@ impl SessionBuilder {
     #[must_use]
     pub fn check_sums(mut self, is_on: bool) -> Self {
         self.skips_sums = !is_on;
+        self
+    }
+
+    /// Ends loading with [`SessionError::Cancelled`] as soon as `cancel` is cancelled. It ends no run
+    /// of the session: those have [`RunOptions::cancel`](crate::RunOptions::cancel).
+    #[must_use]
+    pub fn cancel(mut self, cancel: &Cancel) -> Self {
+        self.cancel = Some(cancel.clone());
         self
     }
 
@@ -230,8 +249,10 @@ impl SessionBuilder {
     /// If the file cannot be had, is not sound, or holds a model that cannot run here.
     pub fn optimize_from_file(self, path: impl AsRef<Path>) -> Result<Optimized, SessionError> {
         let start = Instant::now();
-        let bytes = ModelBytes::from_path(path, self.load)?;
-        self.optimized(bytes, start)
+        let settings = self.resolved()?;
+        settings.check_cancel()?;
+        let bytes = ModelBytes::from_path(path, settings.load)?;
+        settings.optimized(bytes, start)
     }
 
     /// The same with a model in memory.
@@ -239,10 +260,7 @@ impl SessionBuilder {
     /// # Errors
     /// If the bytes are not sound, or hold a model that cannot run here.
     pub fn optimize(self, bytes: ModelBytes) -> Result<Optimized, SessionError> {
-        self.optimized(bytes, Instant::now())
-    }
-
-    fn optimized(self, bytes: ModelBytes, start: Instant) -> Result<Optimized, SessionError> {
+        let start = Instant::now();
         self.resolved()?.optimized(bytes, start)
     }
 
@@ -280,6 +298,8 @@ impl SessionBuilder {
             log: self.log,
             arena: self.arena,
             activations_cap: self.activations_cap.unwrap_or(DEFAULT_CAP),
+            cancel: self.cancel,
+            run_limits: self.run_limits,
         })
     }
 

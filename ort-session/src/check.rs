@@ -70,7 +70,8 @@ fn fits(expected: &Type, view: ValueView<'_>) -> bool {
     }
 }
 
-fn type_of(view: ValueView<'_>) -> Type {
+/// The type of a value that is there.
+pub(crate) fn type_of(view: ValueView<'_>) -> Type {
     match view {
         ValueView::Tensor(view) => ort_graph::Fact::shaped(view.dtype(), view.shape()).ty,
         ValueView::Other(value) => Type::of_value(value),

@@ -85,6 +85,17 @@ impl Run<'_> {
         self.plan(&sub.plan, &args).map_err(ControlError::Run)
     }
 
+    /// One iteration of a loop, if the run may have one more.
+    fn iteration(
+        &self,
+        body: &SubPlan,
+        args: &[ValueView<'_>],
+        outer: &Views<'_>,
+    ) -> Result<Vec<Value>, ControlError> {
+        self.watch.map_or(Ok(()), |watch| watch.iteration())?;
+        self.sub_plan(body, args, outer)
+    }
+
     /// `while i < M && cond { cond, carried…, scanned… = body(i, cond, carried…) }`
     fn run_loop(
         &self,
@@ -102,21 +113,21 @@ impl Run<'_> {
             carried.push(input.ok_or(TensorError::MissingInput { index })?.to_value());
         }
         let n_scanned = body.plan.graph.outputs().len().saturating_sub(1 + carried.len());
-        let mut scanned: Vec<Vec<Value>> = vec![Vec::new(); n_scanned];
+        let mut scanned = self.collect(n_scanned);
         let mut trip = 0;
         while trip < trips && condition {
             let (number, go_on) = (Tensor::scalar(trip), Tensor::scalar(Bool::from(condition)));
             let mut args = vec![ValueView::Tensor(number.view()), ValueView::Tensor(go_on.view())];
             args.extend(carried.iter().map(Value::view));
-            let mut made = self.sub_plan(body, &args, inputs)?.into_iter();
+            let mut made = self.iteration(body, &args, inputs)?.into_iter();
             let next = made.next().ok_or(OpError::MissingAttribute { name: "body" })?;
             condition = first(next.as_tensor()?.as_slice::<Bool>()?, 0)?.get();
             carried = made.by_ref().take(carried.len()).collect();
-            scanned.iter_mut().zip(made).for_each(|(all, one)| all.push(one));
+            scanned.add(made)?;
             trip += 1;
         }
         let n_carried = carried.len();
-        for (i, values) in scanned.iter().enumerate() {
+        for (i, values) in scanned.values.iter().enumerate() {
             carried.push(stack(values, 0, false, || empty(body, 1 + n_carried + i))?);
         }
         Ok(carried)
@@ -150,18 +161,18 @@ impl Run<'_> {
         }
         let length = length.unwrap_or(0);
         let n_scanned = body.plan.graph.outputs().len().saturating_sub(n_states);
-        let mut scanned: Vec<Vec<Value>> = vec![Vec::with_capacity(length); n_scanned];
+        let mut scanned = self.collect(n_scanned);
         for t in 0..length {
             let mut slices = Vec::with_capacity(scanned_inputs.len());
             for &(view, axis, is_reversed) in &scanned_inputs {
                 slices.push(slice(view, axis, if is_reversed { length - 1 - t } else { t })?);
             }
             let args: Vec<_> = states.iter().chain(&slices).map(Value::view).collect();
-            let mut made = self.sub_plan(body, &args, outer)?.into_iter();
+            let mut made = self.iteration(body, &args, outer)?.into_iter();
             states = made.by_ref().take(n_states).collect();
-            scanned.iter_mut().zip(made).for_each(|(all, one)| all.push(one));
+            scanned.add(made)?;
         }
-        for (i, values) in scanned.iter().enumerate() {
+        for (i, values) in scanned.values.iter().enumerate() {
             let axis = scan.output_axes.get(i).copied().unwrap_or(0);
             let is_reversed = scan.output_reversed.get(i) == Some(&true);
             states.push(stack(values, axis, is_reversed, || empty(body, n_states + i))?);
@@ -244,13 +255,13 @@ impl Run<'_> {
         }
         let length = length.unwrap_or(0);
         let n_outputs = body.plan.graph.outputs().len();
-        let mut mapped: Vec<Vec<Value>> = vec![Vec::with_capacity(length); n_outputs];
+        let mut mapped = self.collect(n_outputs);
         for i in 0..length {
             let args: Result<Vec<_>, _> = views.iter().map(|&view| item(view, i)).collect();
-            let made = self.sub_plan(body, &args?, outer)?;
-            mapped.iter_mut().zip(made).for_each(|(all, one)| all.push(one));
+            let made = self.iteration(body, &args?, outer)?;
+            mapped.add(made.into_iter())?;
         }
-        Ok(mapped.into_iter().map(Value::Sequence).collect())
+        Ok(mapped.values.into_iter().map(Value::Sequence).collect())
     }
 }
 

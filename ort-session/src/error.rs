@@ -33,6 +33,9 @@ pub enum SessionError {
     /// No provider runs some node, or none could compile it.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// Somebody called [`Cancel::cancel`](crate::Cancel::cancel).
+    #[error("loading was cancelled")]
+    Cancelled,
     /// No pass of the optimizer has the name of one to be left out.
     #[error("there is no optimizer `{name}`{}", did_you_mean(*nearest))]
     UnknownOptimizer {
@@ -189,5 +192,40 @@ pub enum InputError {
         name: String,
         /// What is wrong.
         error: TensorError,
+    },
+}
+
+/// Outputs asked for that the model does not have, or memory that does not fit them.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OutputError {
+    /// The model has no output of this name.
+    #[error(
+        "there is no output `{name}`{}; the outputs are {}",
+        did_you_mean(nearest.as_deref()), known.join(", ")
+    )]
+    Unknown {
+        /// The name given.
+        name: String,
+        /// The one that was probably meant.
+        nearest: Option<String>,
+        /// The names there are.
+        known: Vec<String>,
+    },
+    /// An output was asked for twice, or has two places to be written to.
+    #[error("output `{name}` was asked for twice")]
+    Twice {
+        /// The output.
+        name: String,
+    },
+    /// The caller's memory has another element type or shape than the output.
+    #[error("output `{name}` is {expected}, and the memory for it is {found}")]
+    Type {
+        /// The output.
+        name: String,
+        /// What the run makes.
+        expected: Box<Type>,
+        /// What the caller's memory is for.
+        found: Box<Type>,
     },
 }

@@ -6,12 +6,16 @@ use ort_graph::{Graph, Node};
 use ort_optimizer::{ConstEval, EvalError};
 use ort_tensor::{AlignedBuf, Inputs, Output, Tensor, Value, ValueView};
 
+use crate::cancel::Cancel;
 use crate::packs::Packs;
 use crate::threads::{ScopedThreads, scoped};
 
 /// Evaluates a node as the first provider that claims it would.
 #[derive(Debug)]
-pub(crate) struct FoldWith<'a>(pub(crate) ScopedThreads<'a>);
+pub(crate) struct FoldWith<'a> {
+    pub(crate) threads: ScopedThreads<'a>,
+    pub(crate) cancel: Option<&'a Cancel>,
+}
 
 impl ConstEval for FoldWith<'_> {
     fn eval(
@@ -22,7 +26,7 @@ impl ConstEval for FoldWith<'_> {
     ) -> Result<Vec<Tensor>, EvalError> {
         let kernel = self.kernel(graph, node)?;
         let mut result = Ok(Vec::new());
-        scoped(self.0.providers, &mut || result = run(&*kernel, node, inputs, &self.0));
+        scoped(self.threads.providers, &mut || result = run(&*kernel, node, inputs, &self.threads));
         let wanted = node.outputs.iter().enumerate().zip(result.map_err(boxed)?);
         let wanted = wanted.filter(|((_, id), _)| id.is_some());
         let tensors = wanted.map(|((index, _), value)| match value {
@@ -33,7 +37,11 @@ impl ConstEval for FoldWith<'_> {
     }
 
     fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync)) {
-        self.0.for_each(n, part);
+        self.threads.for_each(n, part);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancel.is_some_and(Cancel::is_cancelled)
     }
 }
 
@@ -42,7 +50,8 @@ impl FoldWith<'_> {
         let computed = node.outputs.iter().flatten().next();
         let id = computed.and_then(|&id| graph.producer(id)).map(|(id, _)| id);
         let id = id.ok_or(EvalError::NotMade { index: 0 })?;
-        let taker = self.0.providers.iter().find(|provider| provider.claim(graph, id).is_some());
+        let taker =
+            self.threads.providers.iter().find(|provider| provider.claim(graph, id).is_some());
         let taker = taker.ok_or(EvalError::NotMade { index: 0 })?;
         let kernel = taker.compile(graph, &Claim::one(id, node), &Packs::default());
         kernel.map_err(|error| EvalError::Provider(Box::new(error)))

@@ -26,12 +26,47 @@
 //!     .level(Level::Extended)
 //!     .free_dimension("batch", 1)
 //!     .config("session.set_denormal_as_zero", "0")?;
+//! # let _ = builder;
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! `docs/options.md` lists both, and how they differ from ONNX Runtime. What a session tells of its
 //! stages, and of what is odd about a model, goes through `tracing`.
+//!
+//! [`Session::run_with`] takes options: a way to end the run early, from any thread or by the clock;
+//! limits; and the outputs that are asked for, so that only the nodes they need run.
+//! [`Session::run_into`] lets kernels write into memory of the caller's.
+//!
+//! ```no_run
+//! use std::time::{Duration, Instant};
+//! use ort_session::{Cancel, DType, RunError, RunLimits, RunOptions, Session, Tensor};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let session = Session::builder().commit_from_file("model.ort")?;
+//! # let x = Tensor::from_slice(&[1, 3], &[1.0_f32, 2.0, 3.0])?;
+//! let cancel = Cancel::new(); // a clone of it goes to whoever may end the run
+//! let options = RunOptions::new()
+//!     .tag("request 17")
+//!     .cancel(&cancel)
+//!     .deadline(Instant::now() + Duration::from_millis(50))
+//!     .limits(RunLimits { max_bytes: Some(1 << 30), ..RunLimits::default() })
+//!     .outputs(["label"]);
+//! let mut scores = Tensor::zeros(DType::F32, &[1, 10])?;
+//! match session.run_into([("x", &x)], [("scores", &mut scores)], &options) {
+//!     Ok(outputs) => println!("{:?}: {scores:?}", outputs.get("label")),
+//!     Err(RunError::Cancelled { tag }) => println!("nobody waits for {tag} any more"),
+//!     Err(error) => return Err(error.into()),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A run that fails, is ended or meets a panic in a kernel gives its memory back, and harms no other
+//! run: the session and its threads are as they were, and so is how the caller's thread computes with
+//! denormals. A panic becomes [`RunError::Panicked`]. (One in a provider's `claim` or `compile` is the
+//! caller's, who has no session then.) Whoever shares a session in an `Arc` may drop theirs while
+//! another thread runs it.
 //!
 //! [`SessionBuilder::optimize`] stops half way: what it gives can be looked at, and saved as a file
 //! that this crate and ONNX Runtime load.
@@ -41,7 +76,10 @@
 mod activations;
 mod builder;
 mod cache;
+mod cancel;
+mod caught;
 mod check;
+mod chosen;
 mod config;
 mod control;
 mod error;
@@ -61,6 +99,7 @@ mod profile;
 mod resolved;
 mod run;
 mod run_memory;
+mod run_options;
 mod save;
 mod session;
 mod settings;
@@ -69,8 +108,9 @@ mod threads;
 pub use crate::activations::{Activations, StepActivations};
 pub use crate::builder::SessionBuilder;
 pub use crate::cache::{Cache, CacheEntry, Keep, Pruned};
+pub use crate::cancel::Cancel;
 pub use crate::config::{ConfigError, ConfigKey, Effect, config_keys};
-pub use crate::error::{InputError, SaveError, SessionError};
+pub use crate::error::{InputError, OutputError, SaveError, SessionError};
 pub use crate::free_dims::FreeDimensionError;
 pub use crate::inputs::{InputValue, RunInputs};
 pub use crate::inspect::{
@@ -80,11 +120,12 @@ pub use crate::log::{Severity, UnknownSeverity};
 pub use crate::memory::{CopyReason, Held, MemoryReport, ModelUsage, Objects, Planned, Usage};
 pub use crate::nearest::nearest;
 pub use crate::optimized::{OperatorChange, Optimized, Pack, PackedSize};
-pub use crate::outputs::Outputs;
+pub use crate::outputs::{BoundOutputs, Outputs};
 pub use crate::plan::PlanError;
 pub use crate::profile::StepTime;
-pub use crate::run::RunError;
+pub use crate::run::{LimitError, RunError};
 pub use crate::run_memory::Arena;
+pub use crate::run_options::{RunLimits, RunOptions};
 pub use crate::session::{CacheUse, Metadata, Session, ValueDescription};
 pub use crate::threads::{Affinities, AffinityError, CpuQuota, MachineThreads, ThreadCount};
 
@@ -97,8 +138,8 @@ pub use ort_loader::{
 };
 pub use ort_optimizer::{Exactness, Level, PassReport, Report, Step, UnknownLevel};
 pub use ort_tensor::{
-    Bool, Complex, DType, Element, Number, Tensor, TensorError, TensorView, Value, ValueView, bf16,
-    f16, with_dtype,
+    Bool, Complex, DType, Element, Number, Tensor, TensorError, TensorView, TensorViewMut, Value,
+    ValueView, bf16, f16, with_dtype,
 };
 
 /// The code in README.md compiles.

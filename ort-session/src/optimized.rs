@@ -242,7 +242,8 @@ impl Optimized {
         let packs = if may_pack { Packs::new(self.is_packed) } else { Packs::declining() };
         let threads = self.threads();
         let providers = &self.settings.providers;
-        let compiler = Compiler { providers, packs: &packs, threads: &threads };
+        let cancel = self.settings.cancel.as_ref();
+        let compiler = Compiler { providers, packs: &packs, threads: &threads, cancel };
         let _in_run = self.settings.pool.run();
         let (mut graph, mut plan) = (Some(graph), None);
         scoped(providers, &mut || plan = graph.take().map(|graph| compiler.compile(graph)));
@@ -259,7 +260,7 @@ impl Optimized {
     pub fn commit(mut self) -> Result<Session, SessionError> {
         let start = Instant::now();
         let graph = std::mem::take(&mut self.graph);
-        let (mut plan, packs) = self.compiled(graph)?;
+        let (mut plan, packs) = self.settings.or_cancelled(self.compiled(graph))?;
         plan.withhold(&plan.unread());
         give_back(&self.bytes, (&plan, &packs), &self.settings.log);
         self.settings.log.event(
@@ -274,7 +275,7 @@ impl Optimized {
         let cache = CacheUse::Unused;
         let optimized = report;
         let metadata = Metadata { model, warnings, optimized, load_time, cache, packing_warnings };
-        let Resolved { providers, pool, arena, activations_cap, .. } = settings;
+        let Resolved { providers, pool, arena, activations_cap, run_limits, .. } = settings;
         let run_memory = RunMemory::new(arena, activations_cap);
         Ok(Session {
             plan,
@@ -285,6 +286,7 @@ impl Optimized {
             metadata,
             packs,
             run_memory,
+            run_limits,
             output_names,
         })
     }

@@ -1,11 +1,12 @@
 //! Outputs of a run, by name or by position.
 
+use std::borrow::Cow;
 use std::ops::Index;
 use std::sync::Arc;
 
-use ort_tensor::Value;
+use ort_tensor::{TensorViewMut, Value};
 
-/// The outputs of one run. They belong to the caller.
+/// The outputs of one run, but for those that [`BoundOutputs`] took. They belong to the caller.
 #[derive(Clone, Debug)]
 pub struct Outputs {
     names: Arc<[String]>,
@@ -33,12 +34,12 @@ impl Outputs {
         self.values.is_empty()
     }
 
-    /// Names and values, in the model's order.
+    /// Names and values, in the model's order, or that in which they were asked for.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.names.iter().map(String::as_str).zip(&self.values)
     }
 
-    /// The values, in the model's order.
+    /// The values, in the model's order, or that in which they were asked for.
     pub fn into_values(self) -> Vec<Value> {
         self.values
     }
@@ -51,5 +52,55 @@ impl Index<usize> for Outputs {
 
     fn index(&self, index: usize) -> &Value {
         &self.values[index]
+    }
+}
+
+/// Memory of the caller's, by the names of the outputs that a run writes there.
+///
+/// ```
+/// use ort_session::{BoundOutputs, DType, Tensor, TensorViewMut};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut scores = Tensor::zeros(DType::F32, &[1, 10])?;
+/// let mut boxes = vec![0.0_f32; 40];
+/// let bound = BoundOutputs::default()
+///     .with("scores", &mut scores)
+///     .with("boxes", TensorViewMut::from_slice(&[10, 4], &mut boxes)?);
+/// # drop(bound);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Default)]
+pub struct BoundOutputs<'a> {
+    pub(crate) entries: Vec<(Cow<'a, str>, TensorViewMut<'a>)>,
+}
+
+impl<'a> BoundOutputs<'a> {
+    /// Adds memory for an output.
+    #[must_use]
+    pub fn with(
+        mut self,
+        name: impl Into<Cow<'a, str>>,
+        memory: impl Into<TensorViewMut<'a>>,
+    ) -> Self {
+        self.entries.push((name.into(), memory.into()));
+        self
+    }
+}
+
+impl<'a, K: Into<Cow<'a, str>>, V: Into<TensorViewMut<'a>>> FromIterator<(K, V)>
+    for BoundOutputs<'a>
+{
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        let entries = entries.into_iter().map(|(name, memory)| (name.into(), memory.into()));
+        Self { entries: entries.collect() }
+    }
+}
+
+impl<'a, K: Into<Cow<'a, str>>, V: Into<TensorViewMut<'a>>, const N: usize> From<[(K, V); N]>
+    for BoundOutputs<'a>
+{
+    fn from(entries: [(K, V); N]) -> Self {
+        entries.into_iter().collect()
     }
 }

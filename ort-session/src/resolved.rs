@@ -9,6 +9,7 @@ use ort_graph::{Graph, ImportLimits, ImportWarning, import};
 use ort_loader::{Load, ModelBytes};
 use ort_optimizer::{Options, Report};
 
+use crate::cancel::Cancel;
 use crate::error::SessionError;
 use crate::fold::FoldWith;
 use crate::free_dims::FreeDims;
@@ -17,6 +18,7 @@ use crate::memory::Origins;
 use crate::optimized::{OperatorCounts, Optimized};
 use crate::packed::Seal;
 use crate::run_memory::Arena;
+use crate::run_options::RunLimits;
 use crate::threads::{Pool, ScopedThreads};
 
 /// The settings of a session to be.
@@ -38,6 +40,9 @@ pub(crate) struct Resolved {
     pub(crate) log: Log,
     pub(crate) arena: Arena,
     pub(crate) activations_cap: usize,
+    /// Who may end loading early.
+    pub(crate) cancel: Option<Cancel>,
+    pub(crate) run_limits: RunLimits,
 }
 
 impl Resolved {
@@ -52,11 +57,13 @@ impl Resolved {
             let text = format_args!("the model cannot be mapped, and was read instead: {reason}");
             self.log.event(Severity::Warning, text);
         }
+        self.check_cancel()?;
         let file = ort_format::open(bytes.as_slice(), &self.limits).map_err(Box::new)?;
         let seal = Seal::of(file);
         self.check_sum(bytes.as_slice(), seal)?;
         let is_packed =
             seal.is_some_and(|seal| self.packed_for.as_deref() == Some(seal.packed_for));
+        self.check_cancel()?;
         let origins = Origins::of(file.model().graph(), &bytes);
         let registry = ort_ops::registry();
         let model = import(file, bytes.bytes(), &registry, self.import_limits).map_err(Box::new)?;
@@ -64,14 +71,16 @@ impl Resolved {
         let mut packing_warnings = Vec::new();
         let (mut graph, mut report) = (model.graph, Report::default());
         let before = OperatorCounts::of(&graph);
+        self.check_cancel()?;
         if !is_packed {
             packing_warnings.extend(self.without_forms(&mut graph, seal)?);
             self.free_dims.fix(&mut graph, file.model())?;
             let options = Options { opset: model.info.opset(""), ..self.options.clone() };
             let _in_run = self.pool.run();
-            let eval = FoldWith(ScopedThreads { pool: &self.pool, providers: &self.providers });
+            let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
+            let eval = FoldWith { threads, cancel: self.cancel.as_ref() };
             let optimized = ort_optimizer::optimize(graph, &registry, &options, &eval);
-            (graph, report) = optimized.map_err(Box::new)?;
+            (graph, report) = self.or_cancelled(optimized.map_err(Box::new))?;
         }
         for warning in warnings.iter().chain(&packing_warnings) {
             self.log.event(Severity::Warning, format_args!("{warning}"));
@@ -101,6 +110,20 @@ impl Resolved {
         let level = self.options.level;
         let text = format_args!("optimized to {level}: {n_rewrites} rewrites, {n_nodes} nodes");
         self.log.event(Severity::Info, text);
+    }
+
+    /// That nobody wants loading to end.
+    pub(crate) fn check_cancel(&self) -> Result<(), SessionError> {
+        let is_cancelled = self.cancel.as_ref().is_some_and(Cancel::is_cancelled);
+        if is_cancelled { Err(SessionError::Cancelled) } else { Ok(()) }
+    }
+
+    /// The same result; whoever cancelled is told so, whatever went wrong then.
+    pub(crate) fn or_cancelled<T>(
+        &self,
+        result: Result<T, impl Into<SessionError>>,
+    ) -> Result<T, SessionError> {
+        result.map_err(|error| self.check_cancel().err().unwrap_or_else(|| error.into()))
     }
 
     /// That a packed file is what was written.

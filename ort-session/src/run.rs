@@ -1,48 +1,28 @@
 //! The executor: it walks the steps of a plan and hands each its slices.
 
+mod collected;
+mod error;
+mod frame;
+mod targets;
+mod watch;
+
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::{Fact, ValueId};
-use ort_tensor::{
-    AlignedBuf, Inputs, Output, Tensor, TensorError, TensorView, TensorViewMut, Value, ValueView,
-};
+use ort_tensor::{AlignedBuf, Inputs, Output, TensorViewMut, Value, ValueView};
 use smallvec::SmallVec;
 
-use crate::error::InputError;
-use crate::plan::{
-    Action, Args, Carve, Layout, Piece, Pieces, Place, Plan, PlanError, State, Step, StepLayout,
-    fact_of,
-};
+pub use self::error::{LimitError, RunError};
+use self::frame::Frame;
+pub(crate) use self::targets::Targets;
+use self::targets::{Own, Values};
+use self::watch::TooMuch;
+pub(crate) use self::watch::Watch;
+use crate::caught::caught;
+use crate::plan::{Action, Args, Carve, Pieces, Place, Plan, Selection, State, Step, StepLayout};
 use crate::run_memory::RunMemory;
-
-/// A run that failed.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// The inputs are not the model's.
-    #[error(transparent)]
-    Input(#[from] InputError),
-    /// The shapes do not fit the model.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// A node could not compute.
-    #[error("node `{node}` ({op_type}): {error}")]
-    Node {
-        /// The node.
-        node: String,
-        /// Its operator.
-        op_type: String,
-        /// What is wrong.
-        error: Box<KernelError>,
-    },
-    /// A node did not make an output that others need.
-    #[error("value `{value}` was not computed")]
-    NotComputed {
-        /// The value.
-        value: String,
-    },
-}
 
 /// What all steps of a run share.
 #[derive(Debug)]
@@ -50,6 +30,18 @@ pub(crate) struct Run<'a> {
     pub(crate) threads: &'a dyn Threads,
     pub(crate) memory: &'a RunMemory,
     pub(crate) observer: Option<&'a dyn Observer>,
+    /// What may end it early; most often there is nothing.
+    pub(crate) watch: Option<&'a Watch<'a>>,
+}
+
+/// What to run: a plan, on what, and for which of its outputs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Task<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) args: &'a Args<'a>,
+    pub(crate) selection: &'a Selection,
+    /// The outputs to return, in order. What the selection has beside them goes to targets.
+    pub(crate) outputs: &'a [ValueId],
 }
 
 /// Somebody who wants to know how long each step takes.
@@ -62,19 +54,49 @@ pub(crate) trait Observer: std::fmt::Debug + Sync {
 pub(crate) type Views<'a> = SmallVec<[Option<ValueView<'a>>; 8]>;
 
 impl Run<'_> {
-    /// Runs a plan; its outputs in order.
+    /// Runs a plan; all of its outputs in order.
     pub(crate) fn plan(&self, plan: &Plan, args: &Args<'_>) -> Result<Vec<Value>, RunError> {
-        let layout = plan.layout(args)?;
+        let task = Task { plan, args, selection: &plan.whole, outputs: plan.graph.outputs() };
+        self.task(&task, &mut Targets::default())
+    }
+
+    /// Runs as much of a plan as its selection needs; the outputs to return, in order. A kernel that
+    /// panics is an error of the run.
+    pub(crate) fn task(
+        &self,
+        task: &Task<'_>,
+        targets: &mut Targets<'_>,
+    ) -> Result<Vec<Value>, RunError> {
+        let Task { plan, args, selection, outputs } = *task;
+        let layout = plan.layout(selection, args)?;
+        let held = self.watch.map(|watch| watch.start(plan, &layout)).transpose()?;
+        let (at, held) = (Cell::new(0), held.as_ref());
+        let frame = Frame { plan, layout: &layout, args, outputs, at: &at, held };
+        frame.check(targets)?;
         let mut state = self.memory.take(plan, &layout)?;
-        let frame = Frame { plan, layout: &layout, args };
-        let result = self.steps(&frame, &mut state).and_then(|()| frame.collect(&mut state));
+        // Whatever a kernel leaves in the block is lost anyway, and the values are cleared below.
+        let done = caught(|| self.steps(&frame, &mut state, targets));
+        let done = done.unwrap_or_else(|message| Err(frame.panicked(message)));
+        let result = done.and_then(|()| {
+            frame.fill(&state.values, targets)?;
+            frame.collect(&mut state)
+        });
         layout.made.iter().for_each(|id| state.values[id.index()] = None);
         self.memory.put(plan, state);
         result
     }
 
-    fn steps(&self, frame: &Frame<'_>, state: &mut State) -> Result<(), RunError> {
-        for (step, layout) in frame.plan.steps.iter().zip(&frame.layout.steps) {
+    fn steps(
+        &self,
+        frame: &Frame<'_>,
+        state: &mut State,
+        targets: &mut Targets<'_>,
+    ) -> Result<(), RunError> {
+        for (i, (step, layout)) in frame.plan.steps.iter().zip(&frame.layout.steps).enumerate() {
+            frame.at.set(i);
+            if let (Some(watch), false) = (self.watch, matches!(layout, StepLayout::Skip)) {
+                watch.check(frame.plan, Some(step))?;
+            }
             let start = self.observer.map(|_| Instant::now());
             let done = match (layout, &step.action) {
                 (StepLayout::Skip, _) => continue,
@@ -84,24 +106,28 @@ impl Run<'_> {
                 ) => {
                     let planned =
                         PlannedStep { step, kernel: &**kernel, prepared, carve, in_place };
-                    self.run_planned(frame, &planned, state)
+                    self.run_planned(frame, &planned, state, targets)
                 }
                 (StepLayout::Dynamic { carve, .. }, Action::Run { kernel, .. }) => {
                     let dynamic = DynamicStep { step, kernel: &**kernel, carve };
-                    self.run_dynamic(frame, &dynamic, state)
+                    self.run_dynamic(frame, &dynamic, state, targets)
                 }
                 (StepLayout::Static { carve, .. } | StepLayout::Dynamic { carve, .. }, _) => {
-                    self.run_control(frame, step, carve, state)?;
+                    self.run_control(frame, (step, carve), state, targets)?;
                     Ok(())
                 }
             };
             done.map_err(|error| frame.error(step, error))?;
             if let (Some(observer), Some(start)) = (self.observer, start) {
                 let time = start.elapsed();
-                observer.step(frame.plan, step, time, &|id| frame.fact(id, &state.values));
+                let values = Values { made: &state.values, targets };
+                observer.step(frame.plan, step, time, &|id| frame.fact(id, values));
             }
             for value in layout.last_uses() {
                 state.values[value.index()] = None;
+            }
+            if let (Some(held), StepLayout::Dynamic { .. }) = (frame.held, layout) {
+                held.made(frame, step, state)?;
             }
         }
         Ok(())
@@ -113,10 +139,11 @@ impl Run<'_> {
         frame: &Frame<'_>,
         planned: &PlannedStep<'_>,
         state: &mut State,
+        targets: &mut Targets<'_>,
     ) -> Result<(), KernelError> {
         let PlannedStep { step, kernel, prepared, carve, in_place } = *planned;
         let State { arena, values, .. } = state;
-        let mut own = frame.own_outputs(step)?;
+        let mut own = frame.own_outputs(step, targets)?;
         {
             // Filled where they stand: to return them would be to copy them.
             let mut pieces = Pieces::new();
@@ -142,14 +169,17 @@ impl Run<'_> {
             }
             let scratch = carve.write(&mut pieces, first_output + step.outputs.len());
             let mut inputs = Views::new();
-            frame.inputs(step, carve, (&pieces, values), &mut inputs)?;
+            frame.inputs(step, carve, (&pieces, Values { made: values, targets }), &mut inputs)?;
             in_place.iter().for_each(|&(input, _)| inputs[input] = None);
             let inputs = Inputs::new(&inputs);
             let threads = self.threads;
             kernel.run(prepared, &mut Io { inputs, outputs: &mut outputs, scratch, threads })?;
         }
         for (id, own) in step.outputs.iter().flatten().filter(|&&id| frame.is_own(id)).zip(own) {
-            values[id.index()] = Some(Value::Tensor(own));
+            match own {
+                Own::Made(tensor) => values[id.index()] = Some(Value::Tensor(tensor)),
+                Own::Target(view) => targets.put(*id, view),
+            }
         }
         Ok(())
     }
@@ -160,6 +190,7 @@ impl Run<'_> {
         frame: &Frame<'_>,
         dynamic: &DynamicStep<'_>,
         state: &mut State,
+        targets: &Targets<'_>,
     ) -> Result<(), KernelError> {
         let DynamicStep { step, kernel, carve } = *dynamic;
         let State { arena, values, .. } = state;
@@ -168,7 +199,7 @@ impl Run<'_> {
             let mut pieces = Pieces::new();
             carve.split(arena.as_mut(), &mut pieces);
             let mut inputs = Views::new();
-            frame.inputs(step, carve, (&pieces, values), &mut inputs)?;
+            frame.inputs(step, carve, (&pieces, Values { made: values, targets }), &mut inputs)?;
             let shape_of = |view: &Option<ValueView<'_>>| match view {
                 Some(ValueView::Tensor(view)) => ort_tensor::Shape::from_slice(view.shape()),
                 _ => ort_tensor::Shape::new(),
@@ -194,22 +225,21 @@ impl Run<'_> {
     fn run_control(
         &self,
         frame: &Frame<'_>,
-        step: &Step,
-        carve: &Carve,
+        (step, carve): (&Step, &Carve),
         state: &mut State,
+        targets: &Targets<'_>,
     ) -> Result<(), RunError> {
         let State { arena, values, .. } = state;
         let made = {
             let mut pieces = Pieces::new();
             carve.split(arena.as_mut(), &mut pieces);
             let mut inputs = Views::new();
-            let found = frame.inputs(step, carve, (&pieces, values), &mut inputs);
+            let found =
+                frame.inputs(step, carve, (&pieces, Values { made: values, targets }), &mut inputs);
             found.map_err(|error| frame.error(step, error.into()))?;
             let n_own = frame.plan.graph.node(step.node).inputs.len();
-            self.control(&step.action, &inputs, n_own).map_err(|error| match error {
-                ControlError::Run(error) => error,
-                ControlError::Kernel(error) => frame.error(step, error),
-            })?
+            let made = self.control(&step.action, &inputs, n_own);
+            made.map_err(|error| frame.control_error(step, error))?
         };
         for (id, value) in step.outputs.iter().zip(made) {
             if let Some(id) = id {
@@ -224,6 +254,8 @@ impl Run<'_> {
 pub(crate) enum ControlError {
     Run(RunError),
     Kernel(KernelError),
+    TooOften { limit: u64, found: u64 },
+    TooMuch(TooMuch),
 }
 
 impl<E: Into<KernelError>> From<E> for ControlError {
@@ -248,131 +280,6 @@ struct DynamicStep<'a> {
     step: &'a Step,
     kernel: &'a dyn Kernel,
     carve: &'a Carve,
-}
-
-/// One run of one plan.
-#[derive(Clone, Copy)]
-struct Frame<'a> {
-    plan: &'a Plan,
-    layout: &'a Layout,
-    args: &'a Args<'a>,
-}
-
-impl<'a> Frame<'a> {
-    fn place(&self, id: ValueId) -> &'a Place {
-        &self.layout.places[id.index()]
-    }
-
-    fn is_own(&self, id: ValueId) -> bool {
-        matches!(self.place(id), Place::Own { .. })
-    }
-
-    /// Adds the step's inputs, wherever they live.
-    fn inputs<'b>(
-        &self,
-        step: &Step,
-        carve: &Carve,
-        (pieces, values): (&[Piece<'b>], &'b [Option<Value>]),
-        views: &mut Views<'b>,
-    ) -> Result<(), TensorError>
-    where
-        'a: 'b,
-    {
-        for (i, id) in step.inputs.iter().enumerate() {
-            let Some(id) = *id else {
-                views.push(None);
-                continue;
-            };
-            views.push(match self.place(id) {
-                Place::Arena { dtype, shape, .. } => {
-                    let bytes = carve.read(pieces, i);
-                    // An input that is overwritten has no slice of its own: its output has.
-                    let is_read = !bytes.is_empty() || shape.contains(&0);
-                    let view = || TensorView::from_bytes(*dtype, shape, bytes);
-                    is_read.then(view).transpose()?.map(ValueView::Tensor)
-                }
-                place => self.view(place, id, values)?,
-            });
-        }
-        Ok(())
-    }
-
-    /// A value that does not live in the arena.
-    fn view<'b>(
-        &self,
-        place: &'a Place,
-        id: ValueId,
-        values: &'b [Option<Value>],
-    ) -> Result<Option<ValueView<'b>>, TensorError>
-    where
-        'a: 'b,
-    {
-        let (view, shape) = match place {
-            Place::Known(value) => return Ok(Some(value.view())),
-            Place::Input { index, shape } => (self.args.inputs[*index], shape),
-            Place::Capture { index, shape } => (self.args.captures[*index], shape),
-            _ => return Ok(values[id.index()].as_ref().map(Value::view)),
-        };
-        match shape {
-            None => Ok(Some(view)),
-            Some(shape) => Ok(Some(ValueView::Tensor(view.tensor()?.reshaped(shape)?))),
-        }
-    }
-
-    /// What a value is now that it is there.
-    fn fact(&self, id: ValueId, values: &[Option<Value>]) -> Fact {
-        match self.place(id) {
-            Place::Arena { dtype, shape, .. } | Place::Own { dtype, shape } => {
-                Fact::shaped(*dtype, shape)
-            }
-            place => match self.view(place, id, values) {
-                Ok(Some(view)) => fact_of(view),
-                _ => Fact::UNKNOWN,
-            },
-        }
-    }
-
-    /// Memory for those outputs of a step that are outputs of the graph, in order.
-    fn own_outputs(&self, step: &Step) -> Result<SmallVec<[Tensor; 1]>, TensorError> {
-        let mut own = SmallVec::new();
-        for id in step.outputs.iter().flatten() {
-            if let Place::Own { dtype, shape } = self.place(*id) {
-                own.push(Tensor::zeros(*dtype, shape)?);
-            }
-        }
-        Ok(own)
-    }
-
-    /// The outputs of the graph. Each value is moved out the last time it is asked for.
-    fn collect(&self, state: &mut State) -> Result<Vec<Value>, RunError> {
-        let outputs = self.plan.graph.outputs();
-        let mut collected = Vec::with_capacity(outputs.len());
-        for (i, &id) in outputs.iter().enumerate() {
-            let is_last = !outputs[i + 1..].contains(&id);
-            let place = self.place(id);
-            let value = match place {
-                Place::Known(value) => Some(value.clone()),
-                Place::Input { .. } | Place::Capture { .. } => {
-                    let view = self.view(place, id, &state.values);
-                    view.ok().flatten().map(ValueView::to_value)
-                }
-                _ if is_last => state.values[id.index()].take(),
-                _ => state.values[id.index()].clone(),
-            };
-            let name = || self.plan.graph.value(id).name.clone();
-            collected.push(value.ok_or_else(|| RunError::NotComputed { value: name() })?);
-        }
-        Ok(collected)
-    }
-
-    fn error(&self, step: &Step, error: KernelError) -> RunError {
-        let node = self.plan.graph.node(step.node);
-        RunError::Node {
-            node: node.label().to_owned(),
-            op_type: node.op_type.clone(),
-            error: Box::new(error),
-        }
-    }
 }
 
 fn wanted<'a>(id: &Option<ValueId>) -> Output<'a> {

@@ -11,17 +11,21 @@ use ort_tensor::Value;
 
 use crate::builder::SessionBuilder;
 use crate::check::checked;
+use crate::chosen::Chosen;
 use crate::inputs::RunInputs;
 use crate::memory::{MemoryReport, Origins};
-use crate::outputs::Outputs;
+use crate::outputs::{BoundOutputs, Outputs};
 use crate::packs::PackedConstant;
 use crate::plan::{Args, Plan};
 use crate::profile::{StepTime, StepTimes};
-use crate::run::{Observer, Run, RunError};
+use crate::run::{Observer, Run, RunError, Targets, Task, Watch};
 use crate::run_memory::RunMemory;
+use crate::run_options::{RunLimits, RunOptions};
 use crate::threads::{Pool, ScopedThreads, scoped};
 
 /// A model that is ready to run. Any number of threads may run it at once.
+///
+/// Shared in an `Arc`, it lives until its last run is over, whoever dropped it before.
 #[derive(Debug)]
 pub struct Session {
     pub(crate) plan: Plan,
@@ -32,6 +36,7 @@ pub struct Session {
     pub(crate) metadata: Metadata,
     pub(crate) packs: Vec<PackedConstant>,
     pub(crate) run_memory: RunMemory,
+    pub(crate) run_limits: RunLimits,
     pub(crate) output_names: Arc<[String]>,
 }
 
@@ -80,6 +85,14 @@ pub struct ValueDescription {
     pub has_default: bool,
 }
 
+/// What one run is asked.
+#[derive(Debug)]
+struct Request<'a> {
+    inputs: &'a RunInputs<'a>,
+    options: &'a RunOptions,
+    chosen: Chosen<'a>,
+}
+
 impl Session {
     /// Starts to build a session.
     pub fn builder() -> SessionBuilder {
@@ -88,10 +101,50 @@ impl Session {
 
     /// Runs the model. Inputs are borrowed; outputs belong to the caller.
     ///
+    /// A kernel that panics does not end the caller: the panic becomes
+    /// [`RunError::Panicked`](crate::RunError::Panicked), which names the node, and the session
+    /// stays as it was. (With `panic = "abort"` there is nothing to become.)
+    ///
     /// # Errors
     /// If an input is unknown, missing or of the wrong type, or a node cannot compute.
     pub fn run<'a>(&self, inputs: impl Into<RunInputs<'a>>) -> Result<Outputs, RunError> {
-        self.run_observed(&inputs.into(), None)
+        let chosen = Chosen::all(&self.plan, &self.output_names);
+        let request = Request { inputs: &inputs.into(), options: &RunOptions::default(), chosen };
+        self.run_observed(request, &mut Targets::default(), None)
+    }
+
+    /// Runs the model with options: a tag, a way to cancel it, a deadline, limits, and the outputs
+    /// that are asked for.
+    ///
+    /// # Errors
+    /// As [`Session::run`], and if the run was ended early, or there is no such output.
+    pub fn run_with<'a>(
+        &self,
+        inputs: impl Into<RunInputs<'a>>,
+        options: &RunOptions,
+    ) -> Result<Outputs, RunError> {
+        self.run_into(inputs, BoundOutputs::default(), options)
+    }
+
+    /// The same with memory of the caller's for outputs of these names: the kernels write there, and
+    /// nothing is copied but outputs that are constants, inputs, or of a shape that only the run can
+    /// tell. The other outputs are returned. With [`RunOptions::outputs`], the bound ones are asked
+    /// for beside those named there.
+    ///
+    /// What the memory holds after a run that failed is anything.
+    ///
+    /// # Errors
+    /// As [`Session::run_with`], and if the memory for an output is of another type or shape.
+    pub fn run_into<'a, 'o>(
+        &self,
+        inputs: impl Into<RunInputs<'a>>,
+        outputs: impl Into<BoundOutputs<'o>>,
+        options: &RunOptions,
+    ) -> Result<Outputs, RunError> {
+        let names = options.outputs.as_deref();
+        let (chosen, mut targets) = Chosen::new(&self.plan, names, outputs.into())?;
+        let request = Request { inputs: &inputs.into(), options, chosen };
+        self.run_observed(request, &mut targets, None)
     }
 
     /// Runs the model and tells how long each step took, those of subgraphs before the step that
@@ -104,25 +157,32 @@ impl Session {
         inputs: impl Into<RunInputs<'a>>,
     ) -> Result<(Outputs, Vec<StepTime>), RunError> {
         let times = StepTimes::default();
-        let outputs = self.run_observed(&inputs.into(), Some(&times))?;
+        let chosen = Chosen::all(&self.plan, &self.output_names);
+        let request = Request { inputs: &inputs.into(), options: &RunOptions::default(), chosen };
+        let outputs = self.run_observed(request, &mut Targets::default(), Some(&times))?;
         Ok((outputs, times.into_steps()))
     }
 
     fn run_observed(
         &self,
-        inputs: &RunInputs<'_>,
+        Request { inputs, options, chosen }: Request<'_>,
+        targets: &mut Targets<'_>,
         observer: Option<&dyn Observer>,
     ) -> Result<Outputs, RunError> {
         let inputs = checked(&self.plan.graph, inputs)?;
         let args = Args { inputs: &inputs, captures: &[] };
         let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
         let _in_run = self.pool.run();
-        let run = Run { threads: &threads, memory: &self.run_memory, observer };
+        let watch = Watch::of(options, &self.run_limits);
+        let (memory, watch) = (&self.run_memory, watch.as_ref());
+        let run = Run { threads: &threads, memory, observer, watch };
         let mut result = None;
-        scoped(&self.providers, &mut || result = Some(run.plan(&self.plan, &args)));
+        let (selection, outputs) = (chosen.selection(), &chosen.outputs);
+        let task = Task { plan: &self.plan, args: &args, selection, outputs };
+        scoped(&self.providers, &mut || result = Some(run.task(&task, targets)));
         self.run_memory.after_run(&self.plan);
         let values: Vec<Value> = result.unwrap_or_else(|| Ok(Vec::new()))?;
-        Ok(Outputs::new(self.output_names.clone(), values))
+        Ok(Outputs::new(chosen.names, values))
     }
 
     /// The inputs of the model, in its order.

@@ -2,7 +2,7 @@
 
 use crate::element::{Element, Word};
 use crate::shape::n_elements;
-use crate::{DType, TensorError};
+use crate::{DType, Tensor, TensorError};
 
 /// A tensor that somebody else owns, to read. Copying it copies no data.
 #[derive(Clone, Copy, Debug)]
@@ -339,6 +339,12 @@ fn check_len(dtype: DType, shape: &[usize], found: usize) -> Result<(), TensorEr
         return Ok(());
     }
     Err(TensorError::Length { dtype, shape: shape.to_vec(), expected, found })
+}
+
+impl<'a> From<&'a mut Tensor> for TensorViewMut<'a> {
+    fn from(tensor: &'a mut Tensor) -> Self {
+        tensor.view_mut()
+    }
 }
 
 impl TensorViewMut<'_> {

@@ -7,8 +7,8 @@ use ort_graph::{Control, CycleError, Graph, Node, NodeId, OpError, ValueId};
 use ort_tensor::Tensor;
 use smallvec::SmallVec;
 
-use super::liveness::note_last_uses;
 use super::{Action, Plan, Step, SubPlan};
+use crate::cancel::Cancel;
 use crate::control::ScanSpec;
 
 /// A graph that cannot be planned, for these inputs or for any.
@@ -61,6 +61,17 @@ pub enum PlanError {
         /// What is wrong.
         error: Box<KernelError>,
     },
+    /// Somebody called [`Cancel::cancel`].
+    #[error("compiling was cancelled")]
+    Cancelled,
+    /// A kernel panicked when it was told the shapes.
+    #[error("node `{node}` panicked: {message}")]
+    Panicked {
+        /// The node.
+        node: String,
+        /// What the panic said.
+        message: String,
+    },
     /// The system does not have the memory for the intermediate values.
     #[error("the intermediate values take {n_bytes} bytes, which cannot be had")]
     Arena {
@@ -81,6 +92,8 @@ pub(crate) struct Compiler<'a> {
     pub(crate) packs: &'a dyn PackStore,
     /// Who compiles and packs.
     pub(crate) threads: &'a dyn Threads,
+    /// Who may end it early.
+    pub(crate) cancel: Option<&'a Cancel>,
 }
 
 impl Compiler<'_> {
@@ -104,7 +117,6 @@ impl Compiler<'_> {
                 (None, None) => None,
             });
         }
-        note_last_uses(&graph, &mut steps);
         Ok(Plan::new(graph, order, steps))
     }
 
@@ -154,6 +166,9 @@ impl Compiler<'_> {
     }
 
     fn run_step(&self, graph: &Graph, claim: Claim, provider: usize) -> Result<Step, PlanError> {
+        if self.cancel.is_some_and(Cancel::is_cancelled) {
+            return Err(PlanError::Cancelled);
+        }
         let root = claim.root().unwrap_or(claim.nodes[0]);
         let node = graph.node(root);
         let label = || (node.label().to_owned(), node.op_type.clone());
@@ -180,7 +195,6 @@ impl Compiler<'_> {
             outputs: claim.outputs,
             in_place: claim.in_place,
             action: Action::Run { kernel, provider, is_alias },
-            last_uses: SmallVec::new(),
         })
     }
 
@@ -200,8 +214,7 @@ impl Compiler<'_> {
         };
         let outputs = node.outputs.clone();
         let (nodes_before, in_place) = (SmallVec::new(), SmallVec::new());
-        let last_uses = SmallVec::new();
-        Ok(Step { node: id, nodes_before, inputs, outputs, in_place, action, last_uses })
+        Ok(Step { node: id, nodes_before, inputs, outputs, in_place, action })
     }
 
     fn sub_plan(
@@ -219,7 +232,7 @@ impl Compiler<'_> {
         };
         let captures: Result<_, _> =
             graph.captures().iter().map(|&(_, there)| position(there)).collect();
-        Ok(SubPlan { captures: captures?, plan: self.compile(graph.clone())? })
+        Ok(SubPlan { captures: captures?, plan: Box::new(self.compile(graph.clone())?) })
     }
 }
 

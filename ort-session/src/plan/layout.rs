@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ort_ep::Prepared;
+use ort_ep::{Kernel, Prepared};
 use ort_graph::{Fact, ValueId};
 use ort_tensor::{DType, Shape, Value};
 use smallvec::SmallVec;
@@ -10,7 +10,8 @@ use smallvec::SmallVec;
 use super::arena::{self, Buffer, Placement};
 use super::liveness::{alias_of, last_reads};
 use super::shapes::Args;
-use super::{Action, Carve, Plan, PlanError, Step};
+use super::{Action, Carve, Plan, PlanError, Selection, Step};
+use crate::caught::caught;
 
 /// Everything a run needs to know that follows from its inputs' shapes.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ pub(crate) enum Place {
     Known(Value),
     /// In the arena.
     Arena { range: Range<usize>, dtype: DType, shape: Shape },
-    /// A graph output of known shape: memory of its own, which the caller will own.
+    /// An output that the run is asked for, of known shape: memory of its own, which the caller will own.
     Own { dtype: DType, shape: Shape },
     /// Made during the run: its shape depends on data, or it is no tensor of numbers.
     Dynamic,
@@ -49,7 +50,7 @@ pub(crate) enum Place {
 /// What a step needs.
 #[derive(Debug)]
 pub(crate) enum StepLayout {
-    /// Nothing: its outputs are known, or are its inputs under another shape.
+    /// Nothing: its outputs are known, or are its inputs under another shape, or nobody wants them.
     Skip,
     /// All shapes are known.
     Static {
@@ -76,13 +77,18 @@ impl StepLayout {
 }
 
 impl Layout {
-    pub(super) fn new(plan: &Plan, args: &Args<'_>) -> Result<Self, PlanError> {
+    pub(super) fn new(
+        plan: &Plan,
+        selection: &Selection,
+        args: &Args<'_>,
+    ) -> Result<Self, PlanError> {
         let facts = plan.facts(args)?;
-        let last_reads = last_reads(&plan.graph, &plan.steps);
+        let last_reads = last_reads(&plan.graph, &plan.steps, selection);
         let places = (0..facts.len()).map(|_| Place::Nowhere).collect();
         let roots = vec![None; facts.len()];
         let mut builder = Builder {
             plan,
+            selection,
             facts,
             last_reads,
             places,
@@ -92,7 +98,8 @@ impl Layout {
         };
         builder.place_given();
         for (i, step) in plan.steps.iter().enumerate() {
-            let draft = builder.place_step(i, step)?;
+            let is_needed = selection.needs(i);
+            let draft = if is_needed { builder.place_step(i, step)? } else { Draft::Skip };
             builder.drafts.push(draft);
         }
         Ok(builder.finish())
@@ -108,6 +115,7 @@ enum Draft {
 
 struct Builder<'a> {
     plan: &'a Plan,
+    selection: &'a Selection,
     facts: Vec<Fact>,
     last_reads: Vec<Option<usize>>,
     places: Vec<Place>,
@@ -159,10 +167,7 @@ impl Builder<'_> {
             return Ok(Draft::Dynamic);
         };
         let shapes: SmallVec<[&[usize]; 8]> = shapes.iter().map(Shape::as_slice).collect();
-        let prepared = kernel.prepare(&shapes).map_err(|error| PlanError::Prepare {
-            node: self.plan.graph.node(step.node).label().to_owned(),
-            error: Box::new(error),
-        })?;
+        let prepared = self.prepare(step, &**kernel, &shapes)?;
         let scratch = (prepared.scratch_bytes > 0).then(|| {
             self.buffers.push(Buffer { n_bytes: prepared.scratch_bytes, first: i, last: i });
             self.buffers.len() - 1
@@ -178,12 +183,24 @@ impl Builder<'_> {
         Ok(Draft::Static { prepared, in_place, scratch })
     }
 
+    fn prepare(
+        &self,
+        step: &Step,
+        kernel: &dyn Kernel,
+        shapes: &[&[usize]],
+    ) -> Result<Prepared, PlanError> {
+        let node = || self.plan.graph.node(step.node).label().to_owned();
+        let prepared = caught(|| kernel.prepare(shapes))
+            .map_err(|message| PlanError::Panicked { node: node(), message })?;
+        prepared.map_err(|error| PlanError::Prepare { node: node(), error: Box::new(error) })
+    }
+
     /// Lets the output of an alias be its input under another shape, where the input's memory can
     /// bear it: not for graph outputs, which the caller will own.
     fn place_alias(&mut self, step: &Step) -> bool {
         let Some((source, alias)) = alias_of(step) else { return false };
         let Some(shape) = self.facts[alias.index()].shape() else { return false };
-        let is_output = self.plan.graph.outputs().contains(&alias);
+        let is_output = self.selection.outputs().contains(&alias);
         let place = match &self.places[source.index()] {
             Place::Known(Value::Tensor(tensor)) => match tensor.reshaped(&shape) {
                 Ok(tensor) => Place::Known(Value::Tensor(tensor)),
@@ -213,7 +230,7 @@ impl Builder<'_> {
     ) -> Result<Option<(usize, usize)>, PlanError> {
         let fact = &self.facts[output.index()];
         let (Some(dtype), Some(shape)) = (fact.dtype(), fact.shape()) else { return Ok(None) };
-        if self.plan.graph.outputs().contains(&output) {
+        if self.selection.outputs().contains(&output) {
             self.places[output.index()] = Place::Own { dtype, shape };
             return Ok(None);
         }
@@ -262,17 +279,18 @@ impl Builder<'_> {
             }
         }
         let drafts = std::mem::take(&mut self.drafts);
-        let steps = self.plan.steps.iter().zip(drafts).map(|(step, draft)| match draft {
+        let steps = self.plan.steps.iter().zip(drafts).enumerate();
+        let steps = steps.map(|(i, (step, draft))| match draft {
             Draft::Skip => StepLayout::Skip,
             Draft::Dynamic => {
                 let carve = self.carve(step, &[], 0..0);
-                StepLayout::Dynamic { carve, last_uses: self.last_uses(step) }
+                StepLayout::Dynamic { carve, last_uses: self.last_uses(i) }
             }
             Draft::Static { prepared, in_place, scratch } => {
                 let start = scratch.map_or(0, |buffer| ranges[buffer].start);
                 let scratch = start..start + prepared.scratch_bytes;
                 let carve = self.carve(step, &in_place, scratch);
-                StepLayout::Static { prepared, carve, in_place, last_uses: self.last_uses(step) }
+                StepLayout::Static { prepared, carve, in_place, last_uses: self.last_uses(i) }
             }
         });
         let steps = steps.collect();
@@ -284,8 +302,8 @@ impl Builder<'_> {
         matches!(self.places[id.index()], Place::Own { .. } | Place::Dynamic)
     }
 
-    fn last_uses(&self, step: &Step) -> Made {
-        step.last_uses.iter().copied().filter(|&id| self.is_made(id)).collect()
+    fn last_uses(&self, step: usize) -> Made {
+        self.selection.last_uses(step).iter().copied().filter(|&id| self.is_made(id)).collect()
     }
 
     /// The slices of a step: its inputs, its outputs, its scratch.

@@ -3,23 +3,30 @@
 use ort_graph::{Graph, ValueId};
 use smallvec::SmallVec;
 
-use super::{Action, Step};
+use super::{Action, Selection, Step};
+
+/// Values that nobody needs after a step.
+pub(super) type LastUses = SmallVec<[ValueId; 2]>;
 
 /// For each value, the last step that reads it, itself or through an alias of it; `usize::MAX` for
-/// graph outputs, `None` for what nobody reads.
-pub(super) fn last_reads(graph: &Graph, steps: &[Step]) -> Vec<Option<usize>> {
+/// outputs, `None` for what nobody reads.
+pub(super) fn last_reads(
+    graph: &Graph,
+    steps: &[Step],
+    selection: &Selection,
+) -> Vec<Option<usize>> {
     let mut last = vec![None; graph.value_ids().count()];
-    for &output in graph.outputs() {
+    for &output in selection.outputs() {
         last[output.index()] = Some(usize::MAX);
     }
-    for (i, step) in steps.iter().enumerate().rev() {
+    for (i, step) in steps.iter().enumerate().rev().filter(|(i, _)| selection.needs(*i)) {
         for input in step.inputs.iter().flatten() {
             let last = &mut last[input.index()];
             *last = (*last).max(Some(i));
         }
-        // An alias that is an output of the graph gets memory of its own.
+        // An alias that is an output gets memory of its own.
         if let Some((source, alias)) = alias_of(step)
-            && !graph.outputs().contains(&alias)
+            && !selection.outputs().contains(&alias)
         {
             last[source.index()] = last[source.index()].max(last[alias.index()]);
         }
@@ -27,21 +34,26 @@ pub(super) fn last_reads(graph: &Graph, steps: &[Step]) -> Vec<Option<usize>> {
     last
 }
 
-/// Notes in each step the values that nobody needs after it.
-pub(super) fn note_last_uses(graph: &Graph, steps: &mut [Step]) {
+/// For each step, the values that nobody needs after it; none for those that do not run.
+pub(super) fn last_uses(
+    graph: &Graph,
+    steps: &[Step],
+    outputs: &[ValueId],
+    is_needed: &[bool],
+) -> Box<[LastUses]> {
     let mut seen = vec![false; graph.value_ids().count()];
-    for &output in graph.outputs() {
+    for output in outputs {
         seen[output.index()] = true;
     }
-    for step in steps.iter_mut().rev() {
-        let mut last_uses = SmallVec::new();
+    let mut last_uses = vec![LastUses::new(); steps.len()];
+    for (i, step) in steps.iter().enumerate().rev().filter(|(i, _)| is_needed[*i]) {
         for value in step.inputs.iter().chain(&step.outputs).flatten() {
             if !std::mem::replace(&mut seen[value.index()], true) {
-                last_uses.push(*value);
+                last_uses[i].push(*value);
             }
         }
-        step.last_uses = last_uses;
     }
+    last_uses.into()
 }
 
 /// The input and the output that are one piece of memory, if the step is an alias.

@@ -10,6 +10,7 @@ mod compile;
 mod layout;
 mod liveness;
 mod pool;
+mod selection;
 mod shapes;
 mod signatures;
 mod unread;
@@ -23,8 +24,9 @@ pub(crate) use self::compile::Compiler;
 pub use self::compile::PlanError;
 pub(crate) use self::layout::{Layout, Place, StepLayout};
 pub(crate) use self::pool::{Pool, State};
+pub(crate) use self::selection::Selection;
+use self::selection::Selections;
 pub(crate) use self::shapes::{Args, fact_of};
-use self::signatures::Layouts;
 pub(crate) use self::unread::Withheld;
 use crate::control::ScanSpec;
 
@@ -35,8 +37,10 @@ pub(crate) struct Plan {
     /// The graph's nodes in topological order.
     pub(crate) order: Vec<NodeId>,
     pub(crate) steps: Vec<Step>,
-    /// What is known of the signatures of input shapes that runs had of late.
-    layouts: Layouts,
+    /// All outputs, as most runs want them.
+    pub(crate) whole: Selection,
+    /// Those that runs chose of late.
+    chosen: Selections,
     /// Memory for runs, whatever their signature.
     pub(crate) pool: Pool,
 }
@@ -54,8 +58,6 @@ pub(crate) struct Step {
     /// Pairs (input, output) that may share memory.
     pub(crate) in_place: SmallVec<[(usize, usize); 1]>,
     pub(crate) action: Action,
-    /// Values that nobody reads after this step.
-    pub(crate) last_uses: SmallVec<[ValueId; 2]>,
 }
 
 /// What a step does.
@@ -83,7 +85,7 @@ pub(crate) enum Action {
 /// A subgraph's plan, and where it finds what it captures.
 #[derive(Debug)]
 pub(crate) struct SubPlan {
-    pub(crate) plan: Plan,
+    pub(crate) plan: Box<Plan>,
     /// For each capture of the subgraph, the position among the step's inputs.
     pub(crate) captures: Vec<usize>,
 }
@@ -100,7 +102,8 @@ impl Step {
 
 impl Plan {
     pub(crate) fn new(graph: Graph, order: Vec<NodeId>, steps: Vec<Step>) -> Self {
-        Self { graph, order, steps, layouts: Layouts::new(), pool: Pool::new() }
+        let whole = Selection::new(&graph, &steps, graph.outputs());
+        Self { graph, order, steps, whole, chosen: Selections::default(), pool: Pool::new() }
     }
 
     /// Every plan below this one, this one included.

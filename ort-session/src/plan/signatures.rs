@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::shapes::{Args, Signature};
-use super::{Layout, Plan, PlanError};
+use super::{Layout, Plan, PlanError, Selection};
 
 /// How many signatures a plan remembers. A layout has no block of its own, only some hundred bytes
 /// a step and what kernels prepared; so there may be as many as a server pads its batches to.
@@ -62,20 +62,27 @@ impl Layouts {
 }
 
 impl Plan {
-    /// The layout for these inputs: one that is ready, or a new one.
-    pub(crate) fn layout(&self, args: &Args<'_>) -> Result<Arc<Layout>, PlanError> {
-        if let Some(layout) = self.layouts.find(args) {
+    /// The layout for these inputs and outputs: one that is ready, or a new one.
+    pub(crate) fn layout(
+        &self,
+        selection: &Selection,
+        args: &Args<'_>,
+    ) -> Result<Arc<Layout>, PlanError> {
+        let layouts = &selection.layouts;
+        if let Some(layout) = layouts.find(args) {
             return Ok(layout);
         }
-        let layout = Arc::new(Layout::new(self, args)?);
-        self.layouts.insert(Signature::new(args), layout.clone());
+        let layout = Arc::new(Layout::new(self, selection, args)?);
+        layouts.insert(Signature::new(args), layout.clone());
         Ok(layout)
     }
 
     /// Calls `visit` with every layout that is remembered, those of plans below left out.
     pub(crate) fn visit_layouts(&self, visit: &mut dyn FnMut(&Layout)) {
-        let entries = self.layouts.entries.read().unwrap_or_else(PoisonError::into_inner);
-        entries.iter().for_each(|entry| visit(&entry.layout));
+        self.visit_selections(&mut |selection| {
+            let entries = selection.layouts.entries.read().unwrap_or_else(PoisonError::into_inner);
+            entries.iter().for_each(|entry| visit(&entry.layout));
+        });
     }
 }
 

@@ -3,12 +3,16 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its own functions too")]
 
 mod arena;
+mod bound_outputs;
 mod bytes;
 mod cache;
+mod chosen_outputs;
 mod combinations;
 mod concurrency;
 mod free_dimensions;
+mod hooked;
 mod inputs;
+mod loading;
 mod log;
 mod memory;
 mod model;
@@ -16,9 +20,12 @@ mod networks;
 mod optimize;
 mod options;
 mod packed;
+mod panics;
 mod pools;
 mod prepacking;
 mod profile;
 mod providers;
+mod run_options;
 mod sequence_map;
+mod stress;
 mod thread_counts;

@@ -27,6 +27,15 @@ impl ModelWriter {
         self.value(name, record::TypeInfo { value, ..record::TypeInfo::default() })
     }
 
+    /// An input that is one number of any type.
+    pub(crate) fn scalar(mut self, name: &'static str, elem_type: DataType) -> Self {
+        self.graph.inputs.push(name.into());
+        let shape = Some(record::Shape::default());
+        let tensor = record::TensorTypeAndShape { elem_type, shape };
+        let value = Some(record::TypeInfoValue::Tensor(tensor));
+        self.value(name, record::TypeInfo { value, ..record::TypeInfo::default() })
+    }
+
     pub(crate) fn output(mut self, name: &'static str) -> Self {
         self.graph.outputs.push(name.into());
         self
@@ -166,4 +175,26 @@ pub(crate) fn of_text(text: &str) -> Vec<u8> {
     let info = ModelInfo { opsets: vec![(String::new(), 17)], ..ModelInfo::default() };
     let file = export(&graph, Export { info: &info, resolver: None, private: &[] }).unwrap();
     ort_format::write(&file).unwrap()
+}
+
+/// `y = relu(x + b)`, `z = −y`, `w = x · x`, with x: [n, 3]; the first output is read by a node.
+pub(crate) fn forked() -> Vec<u8> {
+    ModelWriter::default()
+        .input("x", &[-1, 3])
+        .constant("b", &[3], &[1.0, -2.0, 0.5])
+        .node("Add", 14, &["x", "b"], "sum")
+        .node("Relu", 14, &["sum"], "y")
+        .node("Neg", 13, &["y"], "z")
+        .node("Mul", 14, &["x", "x"], "w")
+        .output("y")
+        .output("z")
+        .output("w")
+        .bytes()
+}
+
+/// The outputs of `forked`.
+pub(crate) fn forked_values(x: &[f32]) -> [Vec<f32>; 3] {
+    let y: Vec<f32> =
+        x.iter().zip([1.0, -2.0, 0.5].iter().cycle()).map(|(x, b)| (x + b).max(0.0)).collect();
+    [y.clone(), y.iter().map(|y| -y).collect(), x.iter().map(|x| x * x).collect()]
 }

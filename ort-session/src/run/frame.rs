@@ -1,0 +1,224 @@
+//! One run of one plan: where its values are.
+
+use std::cell::Cell;
+
+use ort_ep::KernelError;
+use ort_graph::{Fact, Type, ValueId};
+use ort_tensor::{Tensor, TensorError, TensorView, Value, ValueView};
+use smallvec::SmallVec;
+
+use super::error::{LimitError, RunError};
+use super::targets::{Own, Targets, Values};
+use super::watch::{Held, TooMuch};
+use super::{ControlError, Views};
+use crate::check::type_of;
+use crate::error::OutputError;
+use crate::plan::{Args, Carve, Layout, Piece, Place, Plan, State, Step, fact_of};
+
+/// One run of one plan.
+#[derive(Clone, Copy)]
+pub(super) struct Frame<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) layout: &'a Layout,
+    pub(super) args: &'a Args<'a>,
+    /// The outputs that are to be returned, in order.
+    pub(super) outputs: &'a [ValueId],
+    /// The step that runs.
+    pub(super) at: &'a Cell<usize>,
+    /// What counts against the limits of the run, if it has any.
+    pub(super) held: Option<&'a Held<'a>>,
+}
+
+impl<'a> Frame<'a> {
+    pub(super) fn place(&self, id: ValueId) -> &'a Place {
+        &self.layout.places[id.index()]
+    }
+
+    pub(super) fn is_own(&self, id: ValueId) -> bool {
+        matches!(self.place(id), Place::Own { .. })
+    }
+
+    /// Adds the step's inputs, wherever they live.
+    pub(super) fn inputs<'b>(
+        &self,
+        step: &Step,
+        carve: &Carve,
+        (pieces, values): (&[Piece<'b>], Values<'b>),
+        views: &mut Views<'b>,
+    ) -> Result<(), TensorError>
+    where
+        'a: 'b,
+    {
+        for (i, id) in step.inputs.iter().enumerate() {
+            let Some(id) = *id else {
+                views.push(None);
+                continue;
+            };
+            views.push(match self.place(id) {
+                Place::Arena { dtype, shape, .. } => {
+                    let bytes = carve.read(pieces, i);
+                    // An input that is overwritten has no slice of its own: its output has.
+                    let is_read = !bytes.is_empty() || shape.contains(&0);
+                    let view = || TensorView::from_bytes(*dtype, shape, bytes);
+                    is_read.then(view).transpose()?.map(ValueView::Tensor)
+                }
+                place => self.view(place, id, values)?,
+            });
+        }
+        Ok(())
+    }
+
+    /// A value that does not live in the arena.
+    fn view<'b>(
+        &self,
+        place: &'a Place,
+        id: ValueId,
+        values: Values<'b>,
+    ) -> Result<Option<ValueView<'b>>, TensorError>
+    where
+        'a: 'b,
+    {
+        let (view, shape) = match place {
+            Place::Known(value) => return Ok(Some(value.view())),
+            Place::Input { index, shape } => (self.args.inputs[*index], shape),
+            Place::Capture { index, shape } => (self.args.captures[*index], shape),
+            _ => return Ok(values.view(id)),
+        };
+        match shape {
+            None => Ok(Some(view)),
+            Some(shape) => Ok(Some(ValueView::Tensor(view.tensor()?.reshaped(shape)?))),
+        }
+    }
+
+    /// What a value is now that it is there.
+    pub(super) fn fact(&self, id: ValueId, values: Values<'_>) -> Fact {
+        match self.place(id) {
+            Place::Arena { dtype, shape, .. } | Place::Own { dtype, shape } => {
+                Fact::shaped(*dtype, shape)
+            }
+            place => match self.view(place, id, values) {
+                Ok(Some(view)) => fact_of(view),
+                _ => Fact::UNKNOWN,
+            },
+        }
+    }
+
+    /// Memory for those outputs of a step that are outputs of the run, in order.
+    pub(super) fn own_outputs<'t>(
+        &self,
+        step: &Step,
+        targets: &mut Targets<'t>,
+    ) -> Result<SmallVec<[Own<'t>; 1]>, TensorError> {
+        let mut own = SmallVec::new();
+        for id in step.outputs.iter().flatten() {
+            if let Place::Own { dtype, shape } = self.place(*id) {
+                own.push(match targets.take(*id) {
+                    Some(view) => Own::Target(view),
+                    None => Own::Made(Tensor::zeros(*dtype, shape)?),
+                });
+            }
+        }
+        Ok(own)
+    }
+
+    /// That the caller's memory fits the outputs, as far as their shapes are known.
+    pub(super) fn check(&self, targets: &Targets<'_>) -> Result<(), RunError> {
+        for (id, target) in targets.iter() {
+            if let Place::Own { dtype, shape } = self.place(id)
+                && (target.dtype() != *dtype || target.shape() != shape.as_slice())
+            {
+                return Err(self.misfit(id, Fact::shaped(*dtype, shape).ty, target).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies those outputs into the caller's memory that no step could write there: constants,
+    /// inputs, and what was of unknown shape.
+    pub(super) fn fill(
+        &self,
+        made: &[Option<Value>],
+        targets: &mut Targets<'_>,
+    ) -> Result<(), RunError> {
+        let none = Targets::default();
+        let values = Values { made, targets: &none };
+        for (id, target) in targets.iter_mut().filter(|(id, _)| !self.is_own(*id)) {
+            let view = self.view(self.place(id), id, values).ok().flatten();
+            let view = view.ok_or_else(|| self.not_computed(id))?;
+            match view {
+                ValueView::Tensor(view)
+                    if view.dtype() == target.dtype() && view.shape() == target.shape() =>
+                {
+                    target.copy_from(view).map_err(|_| self.not_computed(id))?;
+                }
+                _ => return Err(self.misfit(id, type_of(view), target.view()).into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn misfit(&self, id: ValueId, expected: Type, target: TensorView<'_>) -> OutputError {
+        OutputError::Type {
+            name: self.plan.graph.value(id).name.clone(),
+            expected: Box::new(expected),
+            found: Box::new(Fact::shaped(target.dtype(), target.shape()).ty),
+        }
+    }
+
+    fn not_computed(&self, id: ValueId) -> RunError {
+        RunError::NotComputed { value: self.plan.graph.value(id).name.clone() }
+    }
+
+    /// The outputs to return. Each value is moved out the last time it is asked for.
+    pub(super) fn collect(&self, state: &mut State) -> Result<Vec<Value>, RunError> {
+        let outputs = self.outputs;
+        let none = Targets::default();
+        let mut collected = Vec::with_capacity(outputs.len());
+        for (i, &id) in outputs.iter().enumerate() {
+            let is_last = !outputs[i + 1..].contains(&id);
+            let place = self.place(id);
+            let value = match place {
+                Place::Known(value) => Some(value.clone()),
+                Place::Input { .. } | Place::Capture { .. } => {
+                    let view = self.view(place, id, Values { made: &state.values, targets: &none });
+                    view.ok().flatten().map(ValueView::to_value)
+                }
+                _ if is_last => state.values[id.index()].take(),
+                _ => state.values[id.index()].clone(),
+            };
+            collected.push(value.ok_or_else(|| self.not_computed(id))?);
+        }
+        Ok(collected)
+    }
+
+    pub(super) fn error(&self, step: &Step, error: KernelError) -> RunError {
+        let node = self.plan.graph.node(step.node);
+        RunError::Node {
+            node: node.label().to_owned(),
+            op_type: node.op_type.clone(),
+            error: Box::new(error),
+        }
+    }
+
+    /// The error of a run that failed in a step of control flow.
+    pub(super) fn control_error(&self, step: &Step, error: ControlError) -> RunError {
+        let node = || self.plan.graph.node(step.node).label().to_owned();
+        match error {
+            ControlError::Run(error) => error,
+            ControlError::Kernel(error) => self.error(step, error),
+            ControlError::TooOften { limit, found } => {
+                LimitError::Iterations { limit, found, node: node() }.into()
+            }
+            ControlError::TooMuch(TooMuch { limit, found }) => {
+                LimitError::Bytes { limit, found, node: node() }.into()
+            }
+        }
+    }
+
+    /// The error of a run whose kernel panicked in this step.
+    pub(super) fn panicked(&self, message: String) -> RunError {
+        let node = self.plan.graph.node(self.plan.steps[self.at.get()].node);
+        let (node, op_type) = (node.label().to_owned(), node.op_type.clone());
+        RunError::Panicked { node, op_type, message }
+    }
+}

@@ -1,0 +1,98 @@
+//! Options of one run.
+
+use std::time::{Duration, Instant};
+
+use crate::cancel::Cancel;
+
+/// Options of one run, or of many: nothing in them is used up.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use ort_session::{Cancel, RunOptions};
+///
+/// let cancel = Cancel::new();
+/// let options = RunOptions::new()
+///     .tag("request 17")
+///     .deadline(Instant::now() + Duration::from_millis(50))
+///     .cancel(&cancel);
+/// # drop(options);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    pub(crate) tag: String,
+    pub(crate) cancel: Option<Cancel>,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) limits: RunLimits,
+    pub(crate) outputs: Option<Vec<String>>,
+}
+
+/// What a run may use; without a number, as much as it takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunLimits {
+    /// Bytes of its blocks of memory and of the values beside them: what
+    /// [`Session::activations`](crate::Session::activations) tells, and in dynamic steps what they
+    /// have made, a loop what its iterations leave behind. The first is refused before the run
+    /// begins, the second after the step or the iteration that made it.
+    pub max_bytes: Option<usize>,
+    /// How long it may take. The step that passes it ends first.
+    pub max_time: Option<Duration>,
+    /// Iterations of Loop, Scan and SequenceMap, of all in the run together.
+    pub max_iterations: Option<u64>,
+}
+
+impl RunOptions {
+    /// No options: the run goes to its end, and all outputs are the caller's.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What the run is called in errors.
+    #[must_use]
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.tag = tag.into();
+        self
+    }
+
+    /// Ends the run with [`RunError::Cancelled`](crate::RunError::Cancelled) as soon as `cancel` is
+    /// cancelled.
+    #[must_use]
+    pub fn cancel(mut self, cancel: &Cancel) -> Self {
+        self.cancel = Some(cancel.clone());
+        self
+    }
+
+    /// Ends the run with [`RunError::DeadlineExceeded`](crate::RunError::DeadlineExceeded) if it is
+    /// not done by then.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Instant) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Ends the run with a [`LimitError`](crate::LimitError) if it wants more. Where these say
+    /// nothing, those of [`SessionBuilder::run_limits`](crate::SessionBuilder::run_limits) hold.
+    #[must_use]
+    pub fn limits(mut self, limits: RunLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Asks for these outputs only, in this order: nodes that none of them needs do not run. What a
+    /// set of outputs needs is worked out in its first run.
+    #[must_use]
+    pub fn outputs(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.outputs = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+}
+
+impl RunLimits {
+    /// These limits, and the other ones where these say nothing.
+    pub(crate) fn or(&self, other: &Self) -> Self {
+        Self {
+            max_bytes: self.max_bytes.or(other.max_bytes),
+            max_time: self.max_time.or(other.max_time),
+            max_iterations: self.max_iterations.or(other.max_iterations),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! A provider that takes nothing but `Add`, and tells a test whenever it computes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use ort_ep::{
+    Claim, CompileError, ExecutionProvider, Io, Kernel, KernelError, PackStore, Prepared, Threads,
+};
+use ort_graph::{Graph, NodeId};
+use ort_tensor::DType;
+
+/// What a test does in the middle of a run.
+type Hook = Arc<dyn Fn(&dyn Threads) + Send + Sync>;
+
+/// Adds with a kernel of its own, which calls a hook first.
+#[derive(Clone)]
+pub(crate) struct Hooked {
+    run: Hook,
+    prepare: fn(),
+}
+
+impl Hooked {
+    pub(crate) fn new(hook: impl Fn(&dyn Threads) + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { run: Arc::new(hook), prepare: || {} })
+    }
+
+    /// The same with a hook that is called when the kernel is told the shapes.
+    pub(crate) fn preparing(prepare: fn()) -> Arc<Self> {
+        Arc::new(Self { run: Arc::new(|_| {}), prepare })
+    }
+}
+
+impl fmt::Debug for Hooked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hooked")
+    }
+}
+
+impl ExecutionProvider for Hooked {
+    fn name(&self) -> &'static str {
+        "AddExecutionProvider"
+    }
+
+    fn claim(&self, graph: &Graph, root: NodeId) -> Option<Claim> {
+        let node = graph.get_node(root).filter(|node| node.op_type == "Add")?;
+        // The kernel writes no output over an input.
+        Some(Claim { in_place: Default::default(), ..Claim::one(root, node) })
+    }
+
+    fn compile(
+        &self,
+        _graph: &Graph,
+        _claim: &Claim,
+        _packs: &dyn PackStore,
+    ) -> Result<Box<dyn Kernel>, CompileError> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Kernel for Hooked {
+    fn prepare(&self, _shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        (self.prepare)();
+        Ok(Prepared::default())
+    }
+
+    fn run(&self, _prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        (self.run)(io.threads);
+        let (a, b) = (io.inputs.tensor(0)?, io.inputs.tensor(1)?);
+        let sum = io.outputs[0].tensor(DType::F32, a.shape())?.into_slice::<f32>()?;
+        let b = b.as_slice::<f32>()?.iter().cycle();
+        for ((sum, a), b) in sum.iter_mut().zip(a.as_slice::<f32>()?).zip(b) {
+            *sum = a + b;
+        }
+        Ok(())
+    }
+}
