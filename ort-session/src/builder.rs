@@ -223,6 +223,7 @@ impl SessionBuilder {
         let saved = saved.map_err(|path| SessionError::SavedFormat { path })?;
         let optimized = |builder: Self| -> Result<Optimized, SessionError> {
             let settings = builder.resolved()?;
+            settings.check_cancel()?;
             let optimized = settings.optimized(source.load(&settings)?, start)?;
             if let Some(path) = &saved {
                 optimized.write(path)?;
