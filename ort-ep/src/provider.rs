@@ -46,6 +46,25 @@ pub trait ExecutionProvider: Debug + Send + Sync {
     fn scope(&self, body: &mut dyn FnMut()) {
         body();
     }
+
+    /// Calls `body` and tells what denormals arithmetic of this thread met in it; `None` where the
+    /// processor does not tell. A run that is profiled passes through here within [`scope`], with each
+    /// step and each part that another thread does; others never do.
+    ///
+    /// [`scope`]: ExecutionProvider::scope
+    fn watch(&self, body: &mut dyn FnMut()) -> Option<DenormalsMet> {
+        body();
+        None
+    }
+}
+
+/// What denormal numbers arithmetic met, as far as a processor tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DenormalsMet {
+    /// An operand was denormal, and counted as what it is. Where it counts as zero, nothing is told.
+    pub operands: bool,
+    /// A result was too small for a normal number, and was flushed to zero or rounded.
+    pub results: bool,
 }
 
 /// A tensor layout that a provider prefers for images.

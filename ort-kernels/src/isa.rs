@@ -318,6 +318,61 @@ impl Drop for FlushDenormals {
     }
 }
 
+/// While it lives, tells what denormals arithmetic of this thread meets, in whatever mode the thread is.
+///
+/// x86-64: the sticky flags of MXCSR, which are cleared at the beginning and joined with those of before
+/// at the end. Neither x87, nor integers, nor matrix tiles leave a trace in them. Elsewhere nothing is
+/// told. It belongs to its thread (`!Send`) and nests: what an inner one saw the outer one tells.
+#[derive(Debug)]
+pub struct WatchDenormals {
+    previous: control::Word,
+    this_thread: std::marker::PhantomData<*const ()>,
+}
+
+impl WatchDenormals {
+    /// Whether this processor tells anything.
+    pub const IS_TOLD: bool = control::DENORMAL_SEEN != 0;
+
+    /// Begins to watch.
+    #[must_use = "watching ends when the guard is dropped"]
+    pub fn new() -> Self {
+        let previous = control::read();
+        if previous & control::DENORMAL_SEEN != 0 {
+            control::write(previous & !control::DENORMAL_SEEN);
+        }
+        Self { previous, this_thread: std::marker::PhantomData }
+    }
+
+    /// Whether an operand was denormal and counted as such. One that counted as zero leaves no trace.
+    #[must_use]
+    pub fn met_operand(&self) -> bool {
+        control::read() & control::OPERAND_SEEN != 0
+    }
+
+    /// Whether a result was too small for a normal number: flushed to zero, or rounded. One that is kept
+    /// and exact leaves no trace; whoever computes with it meets a denormal operand.
+    #[must_use]
+    pub fn met_result(&self) -> bool {
+        control::read() & control::RESULT_SEEN != 0
+    }
+}
+
+impl Default for WatchDenormals {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for WatchDenormals {
+    fn drop(&mut self) {
+        let seen = self.previous & control::DENORMAL_SEEN;
+        let now = control::read();
+        if now | seen != now {
+            control::write(now | seen);
+        }
+    }
+}
+
 /// The register with the floating-point modes of this thread.
 #[cfg(target_arch = "x86_64")]
 mod control {
@@ -326,8 +381,11 @@ mod control {
     pub(super) type Word = u32;
     /// Flush-to-zero (bit 15) and denormals-are-zero (bit 6). Source: Intel SDM volume 1, 10.2.3.
     pub(super) const FLUSH: Word = 1 << 15 | 1 << 6;
-    /// The sticky flags of a denormal operand (bit 1) and of an underflow (bit 4).
-    pub(super) const DENORMAL_SEEN: Word = 1 << 1 | 1 << 4;
+    /// The sticky flag of a denormal operand (bit 1).
+    pub(super) const OPERAND_SEEN: Word = 1 << 1;
+    /// The sticky flag of an underflow (bit 4).
+    pub(super) const RESULT_SEEN: Word = 1 << 4;
+    pub(super) const DENORMAL_SEEN: Word = OPERAND_SEEN | RESULT_SEEN;
 
     pub(super) fn read() -> Word {
         let mut word = 0;
@@ -358,6 +416,8 @@ mod control {
     /// Flush-to-zero (bit 24). Source: Arm ARM, FPCR.
     pub(super) const FLUSH: Word = 1 << 24;
     /// The sticky flags live in another register, FPSR, and are not read.
+    pub(super) const OPERAND_SEEN: Word = 0;
+    pub(super) const RESULT_SEEN: Word = 0;
     pub(super) const DENORMAL_SEEN: Word = 0;
 
     pub(super) fn read() -> Word {
@@ -377,6 +437,8 @@ mod control {
 mod control {
     pub(super) type Word = u32;
     pub(super) const FLUSH: Word = 0;
+    pub(super) const OPERAND_SEEN: Word = 0;
+    pub(super) const RESULT_SEEN: Word = 0;
     pub(super) const DENORMAL_SEEN: Word = 0;
 
     pub(super) fn read() -> Word {
