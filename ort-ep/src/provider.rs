@@ -1,6 +1,6 @@
 //! A place where nodes run.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 
 use ort_graph::{Graph, Node, NodeId, ValueId};
 use smallvec::SmallVec;
@@ -65,6 +65,17 @@ pub struct DenormalsMet {
     pub operands: bool,
     /// A result was too small for a normal number, and was flushed to zero or rounded.
     pub results: bool,
+}
+
+impl fmt::Display for DenormalsMet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.operands, self.results) {
+            (false, false) => "none",
+            (true, false) => "operands",
+            (false, true) => "results",
+            (true, true) => "operands and results",
+        })
+    }
 }
 
 /// A tensor layout that a provider prefers for images.

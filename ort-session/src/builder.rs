@@ -15,6 +15,7 @@ use crate::cache::{self, Source};
 use crate::error::SessionError;
 use crate::nearest::nearest;
 use crate::optimized::Optimized;
+use crate::profile::{Profiler, Profiling};
 use crate::resolved::Resolved;
 use crate::session::Session;
 use crate::threads::{Pool, default_count};
@@ -31,6 +32,7 @@ pub struct SessionBuilder {
     import_limits: ImportLimits,
     cache_dir: Option<PathBuf>,
     skips_sums: bool,
+    profiling: Profiling,
 }
 
 impl SessionBuilder {
@@ -149,6 +151,24 @@ impl SessionBuilder {
         self
     }
 
+    /// Notes where the session's time goes, from now until [`Session::end_profiling`]: the stages of
+    /// loading, and every step of every run. What was noted is written to a file
+    /// `PREFIX_2026-01-31_23-59-59_999.json` (in UTC), which Perfetto, `chrome://tracing` and ONNX
+    /// Runtime's own tools read; see `docs/profiling.md`. A session that is dropped writes it, too; a
+    /// process that ends without either leaves no file.
+    #[must_use]
+    pub fn enable_profiling(mut self, prefix: impl Into<PathBuf>) -> Self {
+        self.profiling = Profiling::Write(prefix.into());
+        self
+    }
+
+    /// Notes the same for [`Session::take_trace`], and writes nothing.
+    #[must_use]
+    pub fn collect_trace(mut self) -> Self {
+        self.profiling = Profiling::Collect;
+        self
+    }
+
     /// Builds a session of a file.
     ///
     /// # Errors
@@ -179,8 +199,8 @@ impl SessionBuilder {
     /// If the file cannot be had, is not sound, or holds a model that cannot run here.
     pub fn optimize_from_file(self, path: impl AsRef<Path>) -> Result<Optimized, SessionError> {
         let start = Instant::now();
-        let bytes = ModelBytes::from_path(path, self.load)?;
-        self.optimized(bytes, start)
+        let settings = self.resolved()?;
+        settings.optimized(settings.bytes_of(path)?, start)
     }
 
     /// The same with a model in memory.
@@ -188,15 +208,13 @@ impl SessionBuilder {
     /// # Errors
     /// If the bytes are not sound, or hold a model that cannot run here.
     pub fn optimize(self, bytes: ModelBytes) -> Result<Optimized, SessionError> {
-        self.optimized(bytes, Instant::now())
-    }
-
-    fn optimized(self, bytes: ModelBytes, start: Instant) -> Result<Optimized, SessionError> {
+        let start = Instant::now();
         self.resolved()?.optimized(bytes, start)
     }
 
     /// The settings with all that follows from them.
     pub(crate) fn resolved(mut self) -> Result<Resolved, SessionError> {
+        let profiler = Profiler::new(self.profiling);
         self.options.disabled.iter().try_for_each(|name| known(name, ort_optimizer::names))?;
         let own = || ort_optimizer::passes().map(|(name, ..)| name);
         self.options.enabled.iter().try_for_each(|name| known(name, own))?;
@@ -216,6 +234,7 @@ impl SessionBuilder {
             limits: self.limits,
             import_limits: self.import_limits,
             checks_sums: !self.skips_sums,
+            profiler,
         })
     }
 }

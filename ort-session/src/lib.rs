@@ -55,11 +55,11 @@ pub use crate::nearest::nearest;
 pub use crate::optimized::{OperatorChange, Optimized, Pack, PackedSize};
 pub use crate::outputs::Outputs;
 pub use crate::plan::PlanError;
-pub use crate::profile::StepTime;
+pub use crate::profile::{ProfileError, RunTimes, Share, Span, StepTime, StepWork, Trace};
 pub use crate::run::RunError;
 pub use crate::session::{CacheUse, Metadata, Session, ValueDescription};
 
-pub use ort_ep::ExecutionProvider;
+pub use ort_ep::{DenormalsMet, ExecutionProvider};
 pub use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice, Roof};
 pub use ort_graph::{Dim, ModelInfo, Type};
 pub use ort_loader::{Load, MeasureError, ModelBytes, ProcessMemory, process_memory};

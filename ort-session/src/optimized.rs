@@ -234,7 +234,8 @@ impl Optimized {
 
     /// The plan of a graph with this model's constants, and what was packed for it.
     fn compiled(&self, graph: Graph) -> Result<(Plan, Vec<PackedConstant>), PlanError> {
-        let (packs, threads) = (Packs::new(self.is_packed), self.threads());
+        let profiler = &self.settings.profiler;
+        let (packs, threads) = (Packs::new(self.is_packed, profiler.clone()), self.threads());
         let providers = &self.settings.providers;
         let compiler = Compiler { providers, packs: &packs, threads: &threads };
         let _in_run = self.settings.pool.run();
@@ -253,9 +254,12 @@ impl Optimized {
     pub fn commit(mut self) -> Result<Session, SessionError> {
         let start = Instant::now();
         let graph = std::mem::take(&mut self.graph);
-        let (mut plan, packs) = self.compiled(graph)?;
-        plan.withhold(&plan.unread());
-        give_back(&self.bytes, &plan, &packs);
+        let profiler = self.settings.profiler.clone();
+        let (mut plan, packs) = profiler.during("compile", || self.compiled(graph))?;
+        profiler.during("give_back", || {
+            plan.withhold(&plan.unread());
+            give_back(&self.bytes, &plan, &packs);
+        });
         let Self { bytes, model, warnings, packing_warnings, report, settings, time, .. } = self;
         let names = plan.graph.outputs().iter().map(|&id| plan.graph.value(id).name.clone());
         let output_names = names.collect();
@@ -264,7 +268,8 @@ impl Optimized {
         let optimized = report;
         let metadata = Metadata { model, warnings, optimized, load_time, cache, packing_warnings };
         let Resolved { providers, pool, .. } = settings;
-        Ok(Session { plan, providers, pool, bytes, metadata, packs, output_names })
+        profiler.note_whole("session_initialization");
+        Ok(Session { plan, providers, pool, bytes, metadata, packs, output_names, profiler })
     }
 }
 

@@ -1,18 +1,20 @@
 //! Settings with all that follows from them: they make a graph of a file, optimized.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use ort_ep::ExecutionProvider;
 use ort_format::Limits;
 use ort_graph::{Graph, ImportLimits, ImportWarning, import};
-use ort_loader::{Load, ModelBytes};
-use ort_optimizer::{Options, Report};
+use ort_loader::{Load, LoadError, ModelBytes};
+use ort_optimizer::{Options, Report, Visit};
 
 use crate::error::SessionError;
 use crate::fold::FoldWith;
 use crate::optimized::{OperatorCounts, Optimized};
 use crate::packed::Seal;
+use crate::profile::Profiler;
 use crate::threads::{Pool, ScopedThreads};
 
 /// The settings of a session to be.
@@ -28,22 +30,32 @@ pub(crate) struct Resolved {
     pub(crate) packed_for: Option<String>,
     /// Whether packed files are checked against their sums.
     pub(crate) checks_sums: bool,
+    pub(crate) profiler: Profiler,
 }
 
 impl Resolved {
+    /// The bytes of a file.
+    pub(crate) fn bytes_of(&self, path: impl AsRef<Path>) -> Result<ModelBytes, LoadError> {
+        let load = || ModelBytes::from_path(path, self.load);
+        self.profiler.during("model_loading_uri", load)
+    }
+
     /// The model in `bytes`, optimized unless it is packed for these settings and so was before.
     pub(crate) fn optimized(
         &self,
         bytes: ModelBytes,
         start: Instant,
     ) -> Result<Optimized, SessionError> {
-        let file = ort_format::open(bytes.as_slice(), &self.limits).map_err(Box::new)?;
+        let profiler = &self.profiler;
+        let open = || ort_format::open(bytes.as_slice(), &self.limits);
+        let file = profiler.during("verify", open).map_err(Box::new)?;
         let seal = Seal::of(file);
-        self.check_sum(bytes.as_slice(), seal)?;
+        profiler.during("check_sum", || self.check_sum(bytes.as_slice(), seal))?;
         let is_packed =
             seal.is_some_and(|seal| self.packed_for.as_deref() == Some(seal.packed_for));
         let registry = ort_ops::registry();
-        let model = import(file, bytes.bytes(), &registry, self.import_limits).map_err(Box::new)?;
+        let build = || import(file, bytes.bytes(), &registry, self.import_limits);
+        let model = profiler.during("build", build).map_err(Box::new)?;
         let warnings = model.warnings.iter().map(ImportWarning::to_string).collect();
         let mut packing_warnings = Vec::new();
         let (mut graph, mut report) = (model.graph, Report::default());
@@ -52,8 +64,9 @@ impl Resolved {
             packing_warnings.extend(self.without_forms(&mut graph, seal)?);
             let options = Options { opset: model.info.opset(""), ..self.options.clone() };
             let eval = FoldWith(&self.providers);
-            let optimized = ort_optimizer::optimize(graph, &registry, &options, &eval);
-            (graph, report) = optimized.map_err(Box::new)?;
+            let optimize = || ort_optimizer::optimize(graph, &registry, &options, &eval);
+            (graph, report) = profiler.during("optimize", optimize).map_err(Box::new)?;
+            note_passes(profiler, &report);
         }
         Ok(Optimized {
             graph,
@@ -100,5 +113,11 @@ impl Resolved {
             ))),
             (false, _) => Err(SessionError::Elsewhere { packed_for: packed_for(), here: here() }),
         }
+    }
+}
+
+fn note_passes(profiler: &Profiler, report: &Report) {
+    for Visit { pass, start, time, applied } in report.visits.iter().copied() {
+        profiler.note(pass, (start, start + time), || vec![("rewrites", applied.to_string())]);
     }
 }

@@ -1,7 +1,5 @@
 //! The executor: it walks the steps of a plan and hands each its slices.
 
-use std::time::{Duration, Instant};
-
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::{Fact, ValueId};
 use ort_tensor::{
@@ -14,6 +12,7 @@ use crate::plan::{
     Action, Args, Carve, Layout, Piece, Pieces, Place, Plan, PlanError, State, Step, StepLayout,
     fact_of,
 };
+use crate::profile::{Recorder, describe};
 
 /// A run that failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -47,13 +46,8 @@ pub enum RunError {
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
     pub(crate) threads: &'a dyn Threads,
-    pub(crate) observer: Option<&'a dyn Observer>,
-}
-
-/// Somebody who wants to know how long each step takes.
-pub(crate) trait Observer: std::fmt::Debug + Sync {
-    /// A step of this plan took so long; `fact_of` tells what its values were.
-    fn step(&self, plan: &Plan, step: &Step, time: Duration, fact_of: &dyn Fn(ValueId) -> Fact);
+    /// Who wants to know how long each step takes.
+    pub(crate) recorder: Option<&'a Recorder<'a>>,
 }
 
 /// The inputs of a step, by position.
@@ -72,36 +66,55 @@ impl Run<'_> {
     }
 
     fn steps(&self, frame: &Frame<'_>, state: &mut State) -> Result<(), RunError> {
-        for (step, layout) in frame.plan.steps.iter().zip(&frame.layout.steps) {
-            let start = self.observer.map(|_| Instant::now());
-            let done = match (layout, &step.action) {
+        for (i, layout) in frame.layout.steps.iter().enumerate() {
+            match (layout, self.recorder) {
                 (StepLayout::Skip, _) => continue,
-                (
-                    StepLayout::Static { prepared, carve, in_place, .. },
-                    Action::Run { kernel, .. },
-                ) => {
-                    let planned =
-                        PlannedStep { step, kernel: &**kernel, prepared, carve, in_place };
-                    self.run_planned(frame, &planned, state)
-                }
-                (StepLayout::Dynamic { carve, .. }, Action::Run { kernel, .. }) => {
-                    let dynamic = DynamicStep { step, kernel: &**kernel, carve };
-                    self.run_dynamic(frame, &dynamic, state)
-                }
-                (StepLayout::Static { carve, .. } | StepLayout::Dynamic { carve, .. }, _) => {
-                    self.run_control(frame, step, carve, state)?;
-                    Ok(())
-                }
-            };
-            done.map_err(|error| frame.error(step, error))?;
-            if let (Some(observer), Some(start)) = (self.observer, start) {
-                let time = start.elapsed();
-                observer.step(frame.plan, step, time, &|id| frame.fact(id, &state.values));
+                (_, None) => self.step(frame, i, state)?,
+                (_, Some(recorder)) => self.recorded_step(recorder, frame, i, state)?,
             }
             for value in layout.last_uses() {
                 state.values[value.index()] = None;
             }
         }
+        Ok(())
+    }
+
+    fn step(&self, frame: &Frame<'_>, index: usize, state: &mut State) -> Result<(), RunError> {
+        let step = &frame.plan.steps[index];
+        let done = match (&frame.layout.steps[index], &step.action) {
+            (StepLayout::Skip, _) => Ok(()),
+            (StepLayout::Static { prepared, carve, in_place, .. }, Action::Run { kernel, .. }) => {
+                let planned = PlannedStep { step, kernel: &**kernel, prepared, carve, in_place };
+                self.run_planned(frame, &planned, state)
+            }
+            (StepLayout::Dynamic { carve, .. }, Action::Run { kernel, .. }) => {
+                let dynamic = DynamicStep { step, kernel: &**kernel, carve };
+                self.run_dynamic(frame, &dynamic, state)
+            }
+            (StepLayout::Static { carve, .. } | StepLayout::Dynamic { carve, .. }, _) => {
+                return self.run_control(frame, step, carve, state);
+            }
+        };
+        done.map_err(|error| frame.error(step, error))
+    }
+
+    /// The same, watched.
+    fn recorded_step(
+        &self,
+        recorder: &Recorder<'_>,
+        frame: &Frame<'_>,
+        index: usize,
+        state: &mut State,
+    ) -> Result<(), RunError> {
+        let step = &frame.plan.steps[index];
+        let watch = recorder.watch(step, self.threads);
+        let run = Run { threads: &watch, recorder: self.recorder };
+        let mut done = Ok(());
+        let times = watch.step(&mut || done = run.step(frame, index, state));
+        done?;
+        let fact_of = |id| frame.fact(id, &state.values);
+        let describe = || describe(frame.plan, step, recorder.provider(step), &fact_of);
+        recorder.note(&watch, times, frame.layout.described(index, describe));
         Ok(())
     }
 

@@ -1,7 +1,8 @@
 //! A model that is ready to run.
 
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ort_ep::ExecutionProvider;
 use ort_graph::{Facts, ModelInfo, Type, ValueId};
@@ -16,8 +17,8 @@ use crate::memory::MemoryReport;
 use crate::outputs::Outputs;
 use crate::packs::PackedConstant;
 use crate::plan::{Args, Plan};
-use crate::profile::{StepTime, StepTimes};
-use crate::run::{Observer, Run, RunError};
+use crate::profile::{ProfileError, Profiler, Recorder, StepTime, Trace};
+use crate::run::{Run, RunError};
 use crate::threads::{Pool, ScopedThreads, scoped};
 
 /// A model that is ready to run. Any number of threads may run it at once.
@@ -30,6 +31,7 @@ pub struct Session {
     pub(crate) metadata: Metadata,
     pub(crate) packs: Vec<PackedConstant>,
     pub(crate) output_names: Arc<[String]>,
+    pub(crate) profiler: Profiler,
 }
 
 /// What is known of a model and of how it became a session.
@@ -88,7 +90,13 @@ impl Session {
     /// # Errors
     /// If an input is unknown, missing or of the wrong type, or a node cannot compute.
     pub fn run<'a>(&self, inputs: impl Into<RunInputs<'a>>) -> Result<Outputs, RunError> {
-        self.run_observed(&inputs.into(), None)
+        let inputs = inputs.into();
+        let Some(origin) = self.profiler.origin() else { return self.run_recorded(&inputs, None) };
+        let start = origin.elapsed();
+        let recorder = self.recorder(origin);
+        let outputs = self.run_recorded(&inputs, Some(&recorder));
+        self.profiler.note_run(start, recorder);
+        outputs
     }
 
     /// Runs the model and tells how long each step took, those of subgraphs before the step that
@@ -100,21 +108,43 @@ impl Session {
         &self,
         inputs: impl Into<RunInputs<'a>>,
     ) -> Result<(Outputs, Vec<StepTime>), RunError> {
-        let times = StepTimes::default();
-        let outputs = self.run_observed(&inputs.into(), Some(&times))?;
-        Ok((outputs, times.into_steps()))
+        let recorder = self.recorder(Instant::now());
+        let outputs = self.run_recorded(&inputs.into(), Some(&recorder))?;
+        Ok((outputs, recorder.into_steps()))
     }
 
-    fn run_observed(
+    /// Ends profiling and writes the trace; the name of its file. Runs that are under way are left out.
+    /// A session that is dropped before writes it as well, and keeps errors for itself.
+    ///
+    /// # Errors
+    /// If the session was not built with [`SessionBuilder::enable_profiling`], if profiling has ended
+    /// before, or if the system does not write the file.
+    pub fn end_profiling(&self) -> Result<PathBuf, ProfileError> {
+        self.profiler.write()
+    }
+
+    /// Ends profiling and gives the trace instead of writing it.
+    ///
+    /// # Errors
+    /// If the session is not profiled, or no longer.
+    pub fn take_trace(&self) -> Result<Trace, ProfileError> {
+        self.profiler.take()
+    }
+
+    fn recorder(&self, origin: Instant) -> Recorder<'_> {
+        Recorder::new(&self.providers, origin, self.plan.steps.len())
+    }
+
+    fn run_recorded(
         &self,
         inputs: &RunInputs<'_>,
-        observer: Option<&dyn Observer>,
+        recorder: Option<&Recorder<'_>>,
     ) -> Result<Outputs, RunError> {
         let inputs = checked(&self.plan.graph, inputs)?;
         let args = Args { inputs: &inputs, captures: &[] };
         let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
         let _in_run = self.pool.run();
-        let run = Run { threads: &threads, observer };
+        let run = Run { threads: &threads, recorder };
         let mut result = None;
         scoped(&self.providers, &mut || result = Some(run.plan(&self.plan, &args)));
         let values: Vec<Value> = result.unwrap_or_else(|| Ok(Vec::new()))?;

@@ -1,7 +1,7 @@
 //! A layout: for one signature of input shapes, where every value lives and what each step needs.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ort_ep::Prepared;
 use ort_graph::{Fact, ValueId};
@@ -12,6 +12,7 @@ use super::arena::{self, Buffer};
 use super::liveness::{alias_of, last_reads};
 use super::shapes::{Args, Signature};
 use super::{Action, Carve, MAX_LAYOUTS, Plan, PlanError, Step};
+use crate::profile::StepWork;
 
 /// Everything a run needs to know that follows from its inputs' shapes.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub(crate) struct Layout {
     pub(crate) arena_bytes: usize,
     /// Memory of runs that are over, for runs to come.
     states: Mutex<Vec<State>>,
+    /// What profiles say of the steps, by step; empty until somebody asks.
+    described: OnceLock<Box<[OnceLock<Arc<StepWork>>]>>,
 }
 
 /// Where a value lives.
@@ -123,6 +126,19 @@ impl Layout {
             builder.drafts.push(draft);
         }
         Ok(builder.finish())
+    }
+
+    /// What profiles say of a step, described once where shapes are known, and by every run otherwise.
+    pub(crate) fn described(
+        &self,
+        step: usize,
+        describe: impl FnOnce() -> StepWork,
+    ) -> Arc<StepWork> {
+        if !matches!(self.steps[step], StepLayout::Static { .. }) {
+            return Arc::new(describe());
+        }
+        let all = || self.steps.iter().map(|_| OnceLock::new()).collect();
+        self.described.get_or_init(all)[step].get_or_init(|| Arc::new(describe())).clone()
     }
 
     /// Memory for a run.
@@ -318,7 +334,14 @@ impl Builder<'_> {
         });
         let steps = steps.collect();
         let made = self.plan.graph.value_ids().filter(|&id| self.is_made(id)).collect();
-        Layout { steps, made, places: self.places, arena_bytes, states: Mutex::default() }
+        Layout {
+            steps,
+            made,
+            places: self.places,
+            arena_bytes,
+            states: Mutex::default(),
+            described: OnceLock::new(),
+        }
     }
 
     fn is_made(&self, id: ValueId) -> bool {

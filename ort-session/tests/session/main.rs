@@ -13,3 +13,4 @@ mod profile;
 mod providers;
 mod sequence_map;
 mod thread_counts;
+mod trace;
