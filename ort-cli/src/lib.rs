@@ -21,6 +21,7 @@ mod failure;
 mod number;
 mod percentiles;
 mod print;
+mod profile;
 mod summary;
 
 use std::io;
@@ -28,7 +29,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, cache, inspect, optimize, run, test};
+use crate::commands::{bench, cache, inspect, optimize, profile as profile_command, run, test};
 use crate::failure::Failure;
 
 /// Runs ONNX Runtime's `.ort` models.
@@ -45,6 +46,7 @@ enum Command {
     Run(run::Arguments),
     Test(test::Arguments),
     Bench(bench::Arguments),
+    Profile(profile_command::Arguments),
     Optimize(optimize::Arguments),
     Cache(cache::Arguments),
 }
@@ -56,6 +58,7 @@ pub fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Profile(arguments) => profile_command::run(&arguments),
         Command::Optimize(arguments) => optimize::run(&arguments),
         Command::Cache(arguments) => cache::run(&arguments),
     };

@@ -103,7 +103,16 @@ pub(crate) struct InputOptions {
 impl SessionOptions {
     /// A session of the model at `path`.
     pub(crate) fn open(&self, path: &Path) -> Result<Session, Failure> {
-        let session = self.builder().commit_from_file(path);
+        self.open_with(path, |builder| builder)
+    }
+
+    /// The same with settings that no option states.
+    pub(crate) fn open_with(
+        &self,
+        path: &Path,
+        more: impl FnOnce(SessionBuilder) -> SessionBuilder,
+    ) -> Result<Session, Failure> {
+        let session = more(self.builder()).commit_from_file(path);
         let session = session.map_err(|source| Failure::model(path, source))?;
         warn(path, &session.metadata().packing_warnings);
         Ok(session)

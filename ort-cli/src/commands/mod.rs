@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod cache;
 pub(crate) mod inspect;
 pub(crate) mod optimize;
+pub(crate) mod profile;
 pub(crate) mod run;
 pub(crate) mod test;
 
@@ -17,9 +18,13 @@ use crate::print::bold;
 
 /// One line on what runs: `model.ort · 5.3 MiB · level all · avx512 · 2 threads`.
 fn headline(path: &Path, session: &Session, options: &SessionOptions) -> String {
+    format!("{} · {}", bold(path.display()), circumstances(session, options))
+}
+
+/// What follows the model's name in it.
+fn circumstances(session: &Session, options: &SessionOptions) -> String {
     format!(
-        "{} · {} · level {} · {} · {}",
-        bold(path.display()),
+        "{} · level {} · {} · {}",
         number::bytes(session.bytes().len()),
         options.level(),
         options.isa(),

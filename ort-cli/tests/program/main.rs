@@ -7,6 +7,7 @@ mod cache;
 mod errors;
 mod inspect;
 mod optimize;
+mod profile;
 mod run;
 mod test;
 
