@@ -17,6 +17,10 @@ pub(crate) enum Setting {
     Threads(Option<usize>),
     Level(Level),
     Load(Load),
+    /// Whether memory of runs is kept at all.
+    CpuMemArena(bool),
+    /// Whether shapes come again, so that it pays to keep memory for the largest of them.
+    MemPattern(bool),
     Denormals(Denormals),
     /// How many channels a block has in a file that gives no evidence of it.
     NchwcBlockSize(usize),
@@ -56,6 +60,14 @@ const KEYS: &[(&str, Values)] = &[
     (
         "session.use_memory_mapped_ort_model",
         &[("0", Setting::Load(Load::Read)), ("1", Setting::Load(Load::Mapped))],
+    ),
+    (
+        "session.enable_cpu_mem_arena",
+        &[("0", Setting::CpuMemArena(false)), ("1", Setting::CpuMemArena(true))],
+    ),
+    (
+        "session.enable_mem_pattern",
+        &[("0", Setting::MemPattern(false)), ("1", Setting::MemPattern(true))],
     ),
     // 0 is what ONNX Runtime does unless told otherwise; whoever writes it down means it.
     (
@@ -134,6 +146,8 @@ mod tests {
             ("session.graph_optimization_level=0", Setting::Level(Level::Disable)),
             ("session.graph_optimization_level=99", Setting::Level(Level::All)),
             ("session.use_memory_mapped_ort_model=0", Setting::Load(Load::Read)),
+            ("session.enable_cpu_mem_arena=0", Setting::CpuMemArena(false)),
+            ("session.enable_mem_pattern=1", Setting::MemPattern(true)),
             ("session.set_denormal_as_zero=0", Setting::Denormals(Denormals::Preserve)),
             ("session.set_denormal_as_zero=1", Setting::Denormals(Denormals::Flush)),
             ("session.nchwc_block_size=8", Setting::NchwcBlockSize(8)),

@@ -66,6 +66,24 @@ pub(crate) enum Failure {
     /// The kernel does not say what the process holds.
     #[error(transparent)]
     Measure(#[from] ort_session::MeasureError),
+    /// There is nothing to measure with.
+    #[error("this system does not tell what a process holds")]
+    NotTold,
+    /// There are as many folders of inputs as models, or none.
+    #[error("--inputs {n_folders} times for {}: give it once for each, or not at all", plural(*n_models, "model"))]
+    InputFolders { n_folders: usize, n_models: usize },
+    /// The picture cannot be written.
+    #[error("{}: cannot be written: {source}", path.display())]
+    Picture { path: PathBuf, source: io::Error },
+    /// A process of our own cannot be started, or not be talked to.
+    #[error("a process of {}: {source}", path.display())]
+    Process { path: PathBuf, source: io::Error },
+    /// A process of our own ended before its session was ready, or badly; it has said why.
+    #[error("process {id} ended with {status}")]
+    Ended { id: u32, status: std::process::ExitStatus },
+    /// Standard input cannot be waited for.
+    #[error("standard input: {0}")]
+    Wait(#[source] io::Error),
     /// Results cannot be printed.
     #[error("standard output: {0}")]
     Print(#[source] io::Error),

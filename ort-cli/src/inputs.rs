@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use ort_session::{Dim, RunInputs, Session, Type, Value, ValueDescription};
+use ort_session::{Dim, RunInputs, Session, Tensor, Type, Value, ValueDescription};
 use ort_tensor_io::pb::Kind;
 use ort_tensor_io::{DataSet, Side, read_value};
 
@@ -62,6 +62,12 @@ impl Inputs {
     /// To run the model on, any number of times.
     pub(crate) fn to_run(&self) -> RunInputs<'_> {
         self.0.iter().map(|(name, value)| (name.as_str(), value)).collect()
+    }
+
+    /// How many bytes their tensors have.
+    pub(crate) fn n_bytes(&self) -> usize {
+        let tensors = self.0.iter().filter_map(|(_, value)| value.as_tensor().ok());
+        tensors.map(Tensor::n_bytes).sum()
     }
 
     fn complete(

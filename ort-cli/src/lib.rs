@@ -1,5 +1,5 @@
 //! The program `ort-cli`: what a model holds, what it computes, whether that is right, how
-//! fast, and what it becomes when it is optimized.
+//! fast, in how much memory, and what it becomes when it is optimized.
 //!
 //! Arguments and printing, and nothing below the session facade. Exit code 0 is success, 1 an error
 //! or a failed test, 2 wrong usage. Results go to standard output, everything else to standard
@@ -15,6 +15,7 @@ mod inputs;
 mod random;
 
 mod glob;
+mod hold;
 mod named;
 
 mod failure;
@@ -29,7 +30,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, cache, inspect, optimize, profile as profile_command, run, test};
+use crate::commands::{
+    bench, cache, inspect, mem, optimize, profile as profile_command, run, test,
+};
 use crate::failure::Failure;
 
 /// Runs ONNX Runtime's `.ort` models.
@@ -47,6 +50,7 @@ enum Command {
     Test(test::Arguments),
     Bench(bench::Arguments),
     Profile(profile_command::Arguments),
+    Mem(mem::Arguments),
     Optimize(optimize::Arguments),
     Cache(cache::Arguments),
 }
@@ -59,6 +63,7 @@ pub fn main() -> ExitCode {
         Command::Test(arguments) => test::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Profile(arguments) => profile_command::run(&arguments),
+        Command::Mem(arguments) => mem::run(&arguments),
         Command::Optimize(arguments) => optimize::run(&arguments),
         Command::Cache(arguments) => cache::run(&arguments),
     };

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ort_session::{
-    CpuOptions, CpuProvider, Denormals, IsaChoice, Level, Load, Optimized, Roof, Session,
-    SessionBuilder,
+    Arena, CpuOptions, CpuProvider, Denormals, IsaChoice, Level, Load, Optimized, Roof, Session,
+    SessionBuilder, SessionError,
 };
 
 use crate::config::Setting;
@@ -29,6 +29,9 @@ const LEVELS: Words<Level> = &[
 ];
 
 const LOADS: Words<Load> = &[("mapped", Load::Mapped), ("read", Load::Read)];
+
+const ARENAS: Words<Arena> =
+    &[("keep", Arena::Keep), ("shrink", Arena::Shrink), ("off", Arena::Off)];
 
 const DENORMALS: Words<Denormals> =
     &[("flush", Denormals::Flush), ("preserve", Denormals::Preserve)];
@@ -54,6 +57,13 @@ pub(crate) struct SessionOptions {
     /// How the file comes into memory [default: mapped]
     #[arg(long, value_parser = words(LOADS), help_heading = "Session")]
     load: Option<Load>,
+    /// Bring all of a mapped file into memory before anything else is done
+    #[arg(long, help_heading = "Session")]
+    populate: bool,
+    /// What becomes of a run's memory when it is over: kept, kept as long as it is needed, or
+    /// given back [default: shrink]
+    #[arg(long, value_parser = words(ARENAS), help_heading = "Session")]
+    arena: Option<Arena>,
     /// Whether denormal numbers count as zero [default: flush]
     #[arg(long, value_parser = words(DENORMALS), help_heading = "Session")]
     denormals: Option<Denormals>,
@@ -76,6 +86,12 @@ pub(crate) struct SessionOptions {
     #[arg(long, help_heading = "Session")]
     skip_sums: bool,
     /// `--config` alone states this.
+    #[arg(skip)]
+    cpu_mem_arena: Option<bool>,
+    /// Likewise.
+    #[arg(skip)]
+    mem_pattern: Option<bool>,
+    /// Likewise.
     #[arg(skip)]
     nchwc_block_size: Option<usize>,
     /// Likewise.
@@ -103,19 +119,18 @@ pub(crate) struct InputOptions {
 impl SessionOptions {
     /// A session of the model at `path`.
     pub(crate) fn open(&self, path: &Path) -> Result<Session, Failure> {
-        self.open_with(path, |builder| builder)
+        self.session(path).map_err(|source| Failure::model(path, source))
     }
 
-    /// The same with settings that no option states.
-    pub(crate) fn open_with(
-        &self,
-        path: &Path,
-        more: impl FnOnce(SessionBuilder) -> SessionBuilder,
-    ) -> Result<Session, Failure> {
-        let session = more(self.builder()).commit_from_file(path);
-        let session = session.map_err(|source| Failure::model(path, source))?;
-        warn(path, &session.metadata().packing_warnings);
-        Ok(session)
+    /// The same, with what may be wrong in its own words.
+    pub(crate) fn session(&self, path: &Path) -> Result<Session, SessionError> {
+        built(self.builder(), path)
+    }
+
+    /// A session that collects a trace.
+    pub(crate) fn open_traced(&self, path: &Path) -> Result<Session, Failure> {
+        let session = built(self.builder().collect_trace(), path);
+        session.map_err(|source| Failure::model(path, source))
     }
 
     /// The model at `path` after so many rewrites, or all.
@@ -155,10 +170,11 @@ impl SessionOptions {
     }
 
     /// A session's settings.
-    pub(crate) fn builder(&self) -> SessionBuilder {
+    fn builder(&self) -> SessionBuilder {
         let chosen = self.chosen();
         let builder = Session::builder()
-            .load(chosen.load.unwrap_or_default())
+            .load(chosen.way_to_load())
+            .arena(chosen.arena.unwrap_or_default())
             .denormals(chosen.denormals.unwrap_or_default())
             .isa(chosen.isa.unwrap_or_default())
             .winograd(chosen.winograd.unwrap_or(true))
@@ -181,17 +197,33 @@ impl SessionOptions {
         }
     }
 
+    /// A file that is read is in memory anyway.
+    fn way_to_load(&self) -> Load {
+        match self.load.unwrap_or_default() {
+            Load::Mapped if self.populate => Load::Populated,
+            load => load,
+        }
+    }
+
     /// These options, with those of `--config` where nothing else was said; its last one counts.
     /// What either leaves out of the optimizer is left out.
     fn chosen(&self) -> Self {
-        let Self { level, threads, load, denormals, .. } = self.clone();
-        let mut base =
-            Self { level: None, threads: None, load: None, denormals: None, ..self.clone() };
+        let Self { level, threads, load, arena, denormals, .. } = self.clone();
+        let mut base = Self {
+            level: None,
+            threads: None,
+            load: None,
+            arena: None,
+            denormals: None,
+            ..self.clone()
+        };
         for setting in &self.config {
             match setting {
                 Setting::Threads(it) => base.threads = *it,
                 Setting::Level(it) => base.level = Some(*it),
                 Setting::Load(it) => base.load = Some(*it),
+                Setting::CpuMemArena(it) => base.cpu_mem_arena = Some(*it),
+                Setting::MemPattern(it) => base.mem_pattern = Some(*it),
                 Setting::Denormals(it) => base.denormals = Some(*it),
                 Setting::NchwcBlockSize(it) => base.nchwc_block_size = Some(*it),
                 Setting::GeluApproximation(it) => base.gelu_approximation = *it,
@@ -203,10 +235,28 @@ impl SessionOptions {
             level: level.or(base.level),
             threads: threads.or(base.threads),
             load: load.or(base.load),
+            arena: arena.or(arena_of(base.cpu_mem_arena, base.mem_pattern)),
             denormals: denormals.or(base.denormals),
             ..base
         }
     }
+}
+
+/// What ONNX Runtime's two switches mean: without its arena it keeps nothing; without patterns it is
+/// told that shapes vary; and whoever writes down that there is an arena wants it kept.
+fn arena_of(cpu_mem_arena: Option<bool>, mem_pattern: Option<bool>) -> Option<Arena> {
+    match (cpu_mem_arena, mem_pattern) {
+        (Some(false), _) => Some(Arena::Off),
+        (_, Some(false)) => Some(Arena::Shrink),
+        (Some(true), _) => Some(Arena::Keep),
+        (None, _) => None,
+    }
+}
+
+fn built(builder: SessionBuilder, path: &Path) -> Result<Session, SessionError> {
+    let session = builder.commit_from_file(path)?;
+    warn(path, &session.metadata().packing_warnings);
+    Ok(session)
 }
 
 fn warn(path: &Path, warnings: &[String]) {
@@ -226,5 +276,34 @@ fn threads(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n) if (1..=MAX_THREADS).contains(&n) => Ok(n),
         _ => Err(format!("expected a number from 1 to {MAX_THREADS}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        session: SessionOptions,
+    }
+
+    #[test]
+    fn only_what_is_mapped_is_populated() {
+        let key = "session.use_memory_mapped_ort_model=0";
+        for (arguments, expected) in [
+            (&[][..], Load::Mapped),
+            (&["--populate"], Load::Populated),
+            (&["--populate", "--load", "mapped"], Load::Populated),
+            (&["--populate", "--load", "read"], Load::Read),
+            (&["--populate", "--config", key], Load::Read),
+            (&["--populate", "--config", key, "--load", "mapped"], Load::Populated),
+        ] {
+            let program = Program::parse_from(["ort-cli"].iter().chain(arguments));
+            assert_eq!(program.session.chosen().way_to_load(), expected, "{arguments:?}");
+        }
     }
 }

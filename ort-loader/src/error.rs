@@ -1,5 +1,6 @@
 //! What can go wrong between a path and its bytes. Every message names the file.
 
+use std::borrow::Cow;
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -34,7 +35,8 @@ pub enum LoadError {
         /// The system's reason.
         source: io::Error,
     },
-    /// The file can be read but not mapped; only [`Load::Mapped`](crate::Load::Mapped) says so.
+    /// The file can be read but not mapped; only [`Load::Mapped`](crate::Load::Mapped) and
+    /// [`Load::Populated`](crate::Load::Populated) say so.
     #[error("{}: cannot be mapped: {source}", path.display())]
     Unmappable {
         /// The path asked for.
@@ -73,17 +75,25 @@ pub enum MeasureError {
     /// The file the kernel tells it in cannot be read.
     #[error("{file}: cannot be read: {source}")]
     Unreadable {
-        /// A file below `/proc/self`.
-        file: &'static str,
+        /// A file below `/proc`.
+        file: Cow<'static, str>,
         /// The system's reason.
         source: io::Error,
     },
-    /// The file has no such line, or no size in it.
-    #[error("{file}: no size in kB under {field}")]
+    /// The file has no such line, or no number in it.
+    #[error("{file}: no number, or no size in kB, under {field}")]
     NoSize {
-        /// A file below `/proc/self`.
-        file: &'static str,
+        /// A file below `/proc`.
+        file: Cow<'static, str>,
         /// The line looked for.
         field: &'static str,
+    },
+    /// The file has a line that is none of a list of mappings.
+    #[error("{file}: line {line} is of no mapping")]
+    NoMapping {
+        /// A file below `/proc`.
+        file: Cow<'static, str>,
+        /// The line, from one on.
+        line: usize,
     },
 }

@@ -33,9 +33,11 @@ mod error;
 mod pages;
 mod process;
 mod residency;
+mod smaps;
 
 pub use crate::error::{AdviseError, LoadError, MeasureError};
 pub use crate::load::Load;
 pub use crate::model_bytes::{Kind, ModelBytes};
-pub use crate::process::{ProcessMemory, Sharing, process_memory};
-pub use crate::residency::Residency;
+pub use crate::process::{Process, ProcessMemory, Sharing, process_memory};
+pub use crate::residency::{PageTable, Residency};
+pub use crate::smaps::{MappingKind, MemoryMapping, Pages};

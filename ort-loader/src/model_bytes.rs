@@ -49,7 +49,7 @@ impl ModelBytes {
     /// # Errors
     ///
     /// A [`LoadError`] that says whether nothing, a folder, an empty file or an unreadable one is
-    /// at `path`, or, under [`Load::Mapped`], one that cannot be mapped.
+    /// at `path`, or, under [`Load::Mapped`] and [`Load::Populated`], one that cannot be mapped.
     pub fn from_path(path: impl AsRef<Path>, how: Load) -> Result<Self, LoadError> {
         load(path.as_ref(), how)
     }
@@ -288,6 +288,16 @@ mod tests {
 
         let heap = ModelBytes::from_path(path, Load::Read).unwrap();
         assert_eq!(measured(&heap).unwrap().private, LEN);
+    }
+
+    #[test]
+    fn only_a_populated_mapping_is_resident_before_it_is_touched() {
+        let (_folder, mapped) = mapped();
+        let path = mapped.path().unwrap();
+        let populated = ModelBytes::from_path(path, Load::Populated).unwrap();
+        let Some(residency) = measured(&populated) else { return };
+        assert_eq!(residency.resident, LEN);
+        assert_eq!(measured(&mapped), Some(Residency::default()));
     }
 
     #[cfg(unix)]

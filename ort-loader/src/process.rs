@@ -1,17 +1,29 @@
-//! What the whole process holds in memory, as the kernel counts it.
+//! What a whole process holds in memory, as the kernel counts it.
 //!
 //! Source: Linux, Documentation/filesystems/proc.rst (`status` since 4.5, `smaps_rollup` since
 //! 4.14).
 
+use std::borrow::Cow;
 use std::fs;
 use std::io;
 
 use crate::error::MeasureError;
+use crate::smaps::{MemoryMapping, read_mappings};
 
-const STATUS: &str = "/proc/self/status";
-const ROLLUP: &str = "/proc/self/smaps_rollup";
+const STATUS: &str = "status";
+const ROLLUP: &str = "smaps_rollup";
+const MAPPINGS: &str = "smaps";
 
-/// Memory of this process, in bytes.
+/// The process whose memory is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Process {
+    /// This one.
+    Own,
+    /// The one with this id; the kernel tells of those of the same user.
+    Id(u32),
+}
+
+/// Memory of a process, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessMemory {
     /// Resident pages that no file backs: heap, stacks, activations.
@@ -22,6 +34,8 @@ pub struct ProcessMemory {
     pub rss_shmem: u64,
     /// The highest sum of the three so far.
     pub peak_rss: u64,
+    /// How many threads there are.
+    pub n_threads: u64,
     /// What only `smaps_rollup` tells; `None` on a kernel built without it.
     pub sharing: Option<Sharing>,
 }
@@ -32,7 +46,7 @@ pub struct Sharing {
     /// Each page divided by the number of processes that map it: sums over processes to what the
     /// machine holds.
     pub pss: u64,
-    /// Pages that only this process maps.
+    /// Pages that only it maps.
     pub private: u64,
     /// Pages that others map too.
     pub shared: u64,
@@ -45,31 +59,64 @@ impl ProcessMemory {
     }
 }
 
-/// Reads the kernel's counters. `Ok(None)` where there are none, which is everywhere but on Linux.
-///
-/// The kernel lets the counters of `status` lag by some pages a thread or processor; those of
-/// [`Sharing`] come from a walk over all pages and are exact.
+impl Process {
+    /// The kernel's counters. `Ok(None)` where there are none, which is everywhere but on Linux.
+    ///
+    /// The kernel lets the counters of `status` lag by some pages a thread or processor; those of
+    /// [`Sharing`] come from a walk over all pages and are exact.
+    ///
+    /// # Errors
+    ///
+    /// [`MeasureError`] if `/proc` is not mounted, does not tell of the process or lacks a counter.
+    pub fn memory(self) -> Result<Option<ProcessMemory>, MeasureError> {
+        if !cfg!(target_os = "linux") {
+            return Ok(None);
+        }
+        let status = Counters::read(self.file(STATUS))?;
+        Ok(Some(ProcessMemory {
+            rss_anon: status.bytes("RssAnon")?,
+            rss_file: status.bytes("RssFile")?,
+            rss_shmem: status.bytes("RssShmem")?,
+            peak_rss: status.bytes("VmHWM")?,
+            n_threads: status.count("Threads")?,
+            sharing: Sharing::read(self.file(ROLLUP))?,
+        }))
+    }
+
+    /// Every mapping, in the order of addresses. `Ok(None)` everywhere but on Linux.
+    ///
+    /// # Errors
+    ///
+    /// [`MeasureError`] if `/proc` is not mounted, does not tell of the process, or has what is no
+    /// list of mappings.
+    pub fn mappings(self) -> Result<Option<Vec<MemoryMapping>>, MeasureError> {
+        if !cfg!(target_os = "linux") {
+            return Ok(None);
+        }
+        let program = fs::read_link(&*self.file("exe")).ok();
+        read_mappings(self.file(MAPPINGS), program.as_deref()).map(Some)
+    }
+
+    fn file(self, name: &str) -> Cow<'static, str> {
+        match self {
+            Self::Own => format!("/proc/self/{name}").into(),
+            Self::Id(id) => format!("/proc/{id}/{name}").into(),
+        }
+    }
+}
+
+/// [`Process::memory`] of this process.
 ///
 /// # Errors
 ///
-/// [`MeasureError`] if `/proc` is not mounted or lacks a counter.
+/// As [`Process::memory`].
 pub fn process_memory() -> Result<Option<ProcessMemory>, MeasureError> {
-    if !cfg!(target_os = "linux") {
-        return Ok(None);
-    }
-    let status = Counters::read(STATUS)?;
-    Ok(Some(ProcessMemory {
-        rss_anon: status.bytes("RssAnon")?,
-        rss_file: status.bytes("RssFile")?,
-        rss_shmem: status.bytes("RssShmem")?,
-        peak_rss: status.bytes("VmHWM")?,
-        sharing: Sharing::read()?,
-    }))
+    Process::Own.memory()
 }
 
 impl Sharing {
-    fn read() -> Result<Option<Self>, MeasureError> {
-        let rollup = match Counters::read(ROLLUP) {
+    fn read(file: Cow<'static, str>) -> Result<Option<Self>, MeasureError> {
+        let rollup = match Counters::read(file) {
             Err(MeasureError::Unreadable { source, .. })
                 if source.kind() == io::ErrorKind::NotFound =>
             {
@@ -87,26 +134,35 @@ impl Sharing {
 
 /// Lines of the form `Name:   12 kB`.
 struct Counters {
-    file: &'static str,
+    file: Cow<'static, str>,
     text: String,
 }
 
 impl Counters {
-    fn read(file: &'static str) -> Result<Self, MeasureError> {
-        match fs::read(file) {
+    fn read(file: Cow<'static, str>) -> Result<Self, MeasureError> {
+        match fs::read(&*file) {
             // The process' name is there too, and may be any bytes.
             Ok(bytes) => Ok(Self { file, text: String::from_utf8_lossy(&bytes).into_owned() }),
             Err(source) => Err(MeasureError::Unreadable { file, source }),
         }
     }
 
+    fn value(&self, field: &'static str) -> Option<&str> {
+        let mut lines = self.text.lines();
+        lines.find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).map(str::trim)
+    }
+
+    fn count(&self, field: &'static str) -> Result<u64, MeasureError> {
+        self.value(field)
+            .and_then(|value| value.parse().ok())
+            .ok_or_else(|| MeasureError::NoSize { file: self.file.clone(), field })
+    }
+
     fn bytes(&self, field: &'static str) -> Result<u64, MeasureError> {
-        self.text
-            .lines()
-            .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))
-            .and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok())
+        self.value(field)
+            .and_then(|value| value.strip_suffix("kB")?.trim().parse::<u64>().ok())
             .and_then(|kib| kib.checked_mul(1024))
-            .ok_or(MeasureError::NoSize { file: self.file, field })
+            .ok_or_else(|| MeasureError::NoSize { file: self.file.clone(), field })
     }
 }
 
@@ -115,7 +171,7 @@ mod tests {
     use super::*;
 
     fn counters(text: &str) -> Counters {
-        Counters { file: STATUS, text: text.into() }
+        Counters { file: Process::Own.file(STATUS), text: text.into() }
     }
 
     #[test]
@@ -132,8 +188,24 @@ mod tests {
             ["", "VmHWM: 12", "VmHWM: x kB", "VmHWM 12 kB", "VmHWM: 99999999999999999999 kB"]
         {
             let error = counters(text).bytes("VmHWM").unwrap_err();
-            assert_eq!(error.to_string(), "/proc/self/status: no size in kB under VmHWM", "{text}");
+            assert_eq!(
+                error.to_string(),
+                "/proc/self/status: no number, or no size in kB, under VmHWM",
+                "{text}"
+            );
         }
+    }
+
+    #[test]
+    fn another_process_is_looked_at_by_its_id() {
+        let own = Process::Id(std::process::id()).memory();
+        let (Ok(Some(own)), Ok(Some(memory))) = (own, process_memory()) else {
+            return println!("skipped: this system does not tell");
+        };
+        assert_eq!(own.sharing.is_some(), memory.sharing.is_some());
+        // The kernel counts processes from 1 to 2^22 at most.
+        let error = Process::Id(u32::MAX).memory().unwrap_err();
+        assert!(error.to_string().starts_with("/proc/4294967295/status: cannot"), "{error}");
     }
 
     #[test]
@@ -144,7 +216,7 @@ mod tests {
             Err(error) => return println!("skipped: {error}"),
         };
         assert!(memory.rss_anon > 0 && memory.rss_file > 0, "{memory:?}");
-        assert!(memory.peak_rss > 0, "{memory:?}");
+        assert!(memory.peak_rss > 0 && memory.n_threads > 0, "{memory:?}");
         if let Some(sharing) = memory.sharing {
             assert!(sharing.pss >= sharing.private, "{sharing:?}");
             assert!(sharing.pss <= sharing.private + sharing.shared, "{sharing:?}");

@@ -9,6 +9,8 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::iter::Sum;
+use std::ops::Add;
 
 use crate::error::MeasureError;
 use crate::pages::page_size;
@@ -36,35 +38,64 @@ pub struct Residency {
     pub private: usize,
 }
 
-/// Reads the entries of every page that `buffer` touches.
-pub(crate) fn residency(buffer: &[u8]) -> Result<Option<Residency>, MeasureError> {
-    if !cfg!(target_os = "linux") {
-        return Ok(None);
+/// The kernel's table of this process' pages, opened once to look at many buffers.
+#[derive(Debug)]
+pub struct PageTable {
+    file: BufReader<File>,
+    page_bytes: usize,
+}
+
+impl PageTable {
+    /// Opens it. `Ok(None)` where there is none, which is everywhere but on Linux.
+    ///
+    /// # Errors
+    ///
+    /// [`MeasureError`] if it cannot be read: `/proc` is not mounted, or hidden.
+    pub fn open() -> Result<Option<Self>, MeasureError> {
+        if !cfg!(target_os = "linux") {
+            return Ok(None);
+        }
+        let file = File::open(PAGEMAP).map_err(unreadable)?;
+        Ok(Some(Self { file: BufReader::new(file), page_bytes: page_size() }))
     }
-    match read_pagemap(buffer, page_size()) {
-        Ok(residency) => Ok(Some(residency)),
-        Err(source) => Err(MeasureError::Unreadable { file: PAGEMAP, source }),
+
+    /// What of `buffer` is in memory: reads the entries of every page that it touches.
+    ///
+    /// # Errors
+    ///
+    /// [`MeasureError`] if the kernel does not tell.
+    pub fn residency(&mut self, buffer: &[u8]) -> Result<Residency, MeasureError> {
+        self.read(buffer).map_err(unreadable)
+    }
+
+    fn read(&mut self, buffer: &[u8]) -> io::Result<Residency> {
+        let start = buffer.as_ptr().addr();
+        let end = start + buffer.len();
+        let page = self.page_bytes;
+        let first_entry = u64::try_from(start / page * ENTRY_BYTES).map_err(io::Error::other)?;
+        self.file.seek(SeekFrom::Start(first_entry))?;
+
+        let mut sum = Residency::default();
+        let mut address = start;
+        while address < end {
+            let page_end = (address / page + 1) * page;
+            let n_bytes = page_end.min(end) - address;
+            let mut entry = [0; ENTRY_BYTES];
+            self.file.read_exact(&mut entry)?;
+            sum.add_page(u64::from_ne_bytes(entry), n_bytes);
+            address = page_end;
+        }
+        Ok(sum)
     }
 }
 
-fn read_pagemap(buffer: &[u8], page: usize) -> io::Result<Residency> {
-    let start = buffer.as_ptr().addr();
-    let end = start + buffer.len();
-    let mut table = BufReader::new(File::open(PAGEMAP)?);
-    let first_entry = u64::try_from(start / page * ENTRY_BYTES).map_err(io::Error::other)?;
-    table.seek(SeekFrom::Start(first_entry))?;
+/// What of one buffer is in memory.
+pub(crate) fn residency(buffer: &[u8]) -> Result<Option<Residency>, MeasureError> {
+    PageTable::open()?.map(|mut table| table.residency(buffer)).transpose()
+}
 
-    let mut sum = Residency::default();
-    let mut address = start;
-    while address < end {
-        let page_end = (address / page + 1) * page;
-        let n_bytes = page_end.min(end) - address;
-        let mut entry = [0; ENTRY_BYTES];
-        table.read_exact(&mut entry)?;
-        sum.add_page(u64::from_ne_bytes(entry), n_bytes);
-        address = page_end;
-    }
-    Ok(sum)
+fn unreadable(source: io::Error) -> MeasureError {
+    MeasureError::Unreadable { file: PAGEMAP.into(), source }
 }
 
 impl Residency {
@@ -78,5 +109,23 @@ impl Residency {
         } else {
             self.private += n_bytes;
         }
+    }
+}
+
+impl Add for Residency {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            resident: self.resident + other.resident,
+            shared: self.shared + other.shared,
+            private: self.private + other.private,
+        }
+    }
+}
+
+impl Sum for Residency {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self::default(), Add::add)
     }
 }

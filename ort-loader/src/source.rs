@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 use memmap2::Mmap;
 
+use crate::pages::page_size;
+
 /// A whole file, mapped for reading and shared with every process that maps it.
 #[derive(Clone, Debug)]
 pub(crate) struct Mapping(Arc<Mmap>);
@@ -20,9 +22,27 @@ impl Mapping {
     /// Maps the file from its first byte to the last one it has now.
     pub(crate) fn of(file: &File) -> io::Result<Self> {
         // SAFETY: the file must not be modified or truncated while it is mapped, in this process
-        // or another. `Load::Mapped` and `Load::Auto` state this as their condition.
+        // or another. `Load::Mapped` states this as its condition, and that of all that map.
         let mapping = unsafe { Mmap::map(file) }?;
         Ok(Self(Arc::new(mapping)))
+    }
+
+    /// Brings every page into memory and into this process' table of pages.
+    pub(crate) fn populate(&self) -> io::Result<()> {
+        // The system may read all of a file that is not in its cache at once; what it makes of it is
+        // its business.
+        #[cfg(unix)]
+        let _ = self.0.advise(memmap2::Advice::WillNeed);
+        #[cfg(target_os = "linux")]
+        match self.0.advise(memmap2::Advice::PopulateRead) {
+            // Unknown before Linux 5.14.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
+            done => return done,
+        }
+        for first in self.0.chunks(page_size()).filter_map(<[u8]>::first) {
+            std::hint::black_box(*first);
+        }
+        Ok(())
     }
 
     /// Takes the pages that `range` touches out of this process; the next access brings them back

@@ -10,8 +10,12 @@
 //! A tensor in blocks keeps its plain shape, so nothing but the operator tells which it is.
 //! Source: ONNX Runtime 1.31, `com.microsoft.nchwc`.
 
+mod placed;
+
 use ort_graph::OpError;
 use ort_tensor::{DType, Tensor, TensorView, n_elements};
+
+pub use self::placed::{PlacedFilter, Places};
 
 /// The sizes of images `[channels, plane]` whose channels are stored in blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,9 +132,14 @@ pub fn blocked_filter(
     form: FilterForm,
     block: usize,
 ) -> Result<Tensor, OpError> {
-    let (outputs, inputs) = filter(w, form, block)?;
-    let rows = inputs.map(|inputs| reordered(w, inputs, Blocks::block)).transpose()?;
-    reordered(rows.as_ref().map_or(w, Tensor::view), outputs, Blocks::block)
+    let [outputs, inputs, ..] = *w.shape() else { return Err(wrong_rank(w)) };
+    let in_order: Vec<usize> = (0..outputs.max(inputs)).collect();
+    let places = |n| Places { of_channels: &in_order[..n], n };
+    let inputs = (form == FilterForm::InputsAndOutputs).then(|| places(inputs));
+    let filter = PlacedFilter::new(w, places(outputs), inputs, block)?;
+    let mut to = Tensor::lasting_zeros(DType::F32, filter.shape())?;
+    filter.fill(0, to.view_mut().into_slice::<f32>()?);
+    Ok(to)
 }
 
 fn activation(x: TensorView<'_>, block: usize) -> Result<Blocks, OpError> {
@@ -159,7 +168,7 @@ fn reordered(
     blocks: Blocks,
     reorder: fn(Blocks, &[f32], &mut [f32]),
 ) -> Result<Tensor, OpError> {
-    let mut to = Tensor::zeros(DType::F32, from.shape())?;
+    let mut to = Tensor::lasting_zeros(DType::F32, from.shape())?;
     if !to.is_empty() {
         reorder(blocks, from.as_slice::<f32>()?, to.view_mut().into_slice::<f32>()?);
     }

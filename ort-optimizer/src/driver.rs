@@ -1,7 +1,7 @@
 //! Leads the passes over a graph and its subgraphs, commits what they find, and keeps count.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use ort_graph::{Change, CycleError, Graph, Names, NodeId, Registry};
@@ -13,6 +13,7 @@ use crate::nchwc::{self, NchwcError};
 use crate::options::{Exactness, Level, Options};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
 use crate::passes;
+use crate::queue::{Order, Queue, Roots};
 use crate::report::{PassReport, Report, Step, Visit};
 
 /// All passes are repeated until none finds anything, but not more often than this.
@@ -56,6 +57,8 @@ pub fn optimize(
         return Ok((graph, Report { passes: lowered.into_iter().collect(), last: None, visits }));
     }
     let passes: Vec<&Pass> = passes::all().filter(|pass| is_enabled(pass, options)).collect();
+    let rewrites: Vec<Box<dyn Rewrite>> = passes.iter().map(|pass| (pass.start)()).collect();
+    let roots = Roots::of(&rewrites);
     let mut driver = Driver {
         registry,
         eval,
@@ -68,6 +71,8 @@ pub fn optimize(
             visits,
         },
         passes,
+        rewrites: rewrites.into_iter().map(Some).collect(),
+        roots: &roots,
     };
     let mut names = DimNames::default();
     for phase in Level::ALL.into_iter().filter(|&level| level <= options.level) {
@@ -109,6 +114,9 @@ struct Driver<'a> {
     eval: &'a dyn ConstEval,
     options: &'a Options,
     passes: Vec<&'a Pass>,
+    /// What each pass does; `None` while it does it.
+    rewrites: Vec<Option<Box<dyn Rewrite>>>,
+    roots: &'a Roots,
     folded_bytes: Cell<usize>,
     rewrites_left: usize,
     /// One report a pass, in the same order.
@@ -123,7 +131,7 @@ impl Driver<'_> {
         // the graph as it is need not look again.
         let mut seen = vec![None; self.passes.len()];
         let mut refused: Vec<Refused> = vec![Refused::new(); self.passes.len()];
-        let mut names = Names::default();
+        let (mut names, mut order) = (Names::default(), Order::default());
         let mut n_rewrites = 0_usize;
         for _ in 0..MAX_ROUNDS {
             let before = n_rewrites;
@@ -131,11 +139,12 @@ impl Driver<'_> {
                 let is_due = phase_of(self.passes[index]) <= phase && self.rewrites_left > 0;
                 if is_due && seen.replace(n_rewrites) != Some(n_rewrites) {
                     refused[index].clear();
-                    let place = Place { graph: &mut *graph, names: &mut names, phase };
+                    let (names, order) = (&mut names, &mut order);
+                    let place = Place { graph: &mut *graph, names, order, phase };
                     n_rewrites += self.pass(index, place, &mut refused[index])?;
                 }
             }
-            n_rewrites += self.subgraphs(phase, graph)?;
+            n_rewrites += self.subgraphs(phase, graph, &mut order)?;
             if n_rewrites == before || self.rewrites_left == 0 {
                 break;
             }
@@ -149,11 +158,17 @@ impl Driver<'_> {
     }
 
     /// Runs all passes over the subgraphs of a graph's nodes; returns how many rewrites there were.
-    fn subgraphs(&mut self, phase: Level, graph: &mut Graph) -> Result<usize, OptimizeError> {
+    fn subgraphs(
+        &mut self,
+        phase: Level,
+        graph: &mut Graph,
+        order: &mut Order,
+    ) -> Result<usize, OptimizeError> {
         let before = self.rewrites_left;
         let has_subgraphs = |id: &NodeId| graph.node(*id).attrs.graphs().next().is_some();
         let ids: Vec<NodeId> = graph.node_ids().filter(has_subgraphs).collect();
         for id in ids {
+            order.outdate();
             graph.edit_subgraphs(id, |subgraph| self.reach(phase, subgraph))?;
             graph.refine(id);
         }
@@ -167,23 +182,27 @@ impl Driver<'_> {
         mut place: Place<'_>,
         refused: &mut Refused,
     ) -> Result<usize, OptimizeError> {
+        let mut queue = Queue::new((self.roots, index), place.graph, place.order)?;
+        let Some(mut rewrite) = self.rewrites[index].take_if(|_| !queue.is_empty()) else {
+            return Ok(0);
+        };
         let start = Instant::now();
         let before = self.report.passes[index].applied;
-        let mut rewrite = (self.passes[index].start)();
-        let mut queue = Queue::new(&*rewrite, place.graph)?;
         while self.rewrites_left > 0
             && let Some(id) = queue.pop()
         {
-            let Some(node) = place.graph.get_node(id) else { continue };
-            let node = node.label().to_owned();
+            if place.graph.get_node(id).is_none() {
+                continue;
+            }
             match self.visit(&mut *rewrite, &mut place, id) {
                 Ok(None) => {}
-                Ok(Some(change)) => {
+                Ok(Some((change, node))) => {
                     let report = &mut self.report.passes[index];
                     let n_rewrites = rewrite.n_rewrites();
                     report.applied += n_rewrites;
                     self.rewrites_left -= n_rewrites;
                     self.report.last = Some(Step { pass: report.name, node });
+                    place.order.outdate();
                     propagate(place.graph, change, &mut queue);
                     refused.remove(&id);
                 }
@@ -192,6 +211,8 @@ impl Driver<'_> {
                 }
             }
         }
+        rewrite.end();
+        self.rewrites[index] = Some(rewrite);
         let report = &mut self.report.passes[index];
         let (time, applied) = (start.elapsed(), report.applied - before);
         report.micros += u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
@@ -199,13 +220,13 @@ impl Driver<'_> {
         Ok(applied)
     }
 
-    /// Lets a pass look at a node; commits what it finds.
+    /// Lets a pass look at a node; commits what it finds, and says what the node was called.
     fn visit(
         &self,
         rewrite: &mut dyn Rewrite,
-        Place { graph, names, phase }: &mut Place<'_>,
+        Place { graph, names, phase, .. }: &mut Place<'_>,
         id: NodeId,
-    ) -> Result<Option<Change>, Refusal> {
+    ) -> Result<Option<(Change, String)>, Refusal> {
         let site = Site {
             graph,
             id,
@@ -216,7 +237,8 @@ impl Driver<'_> {
             folded_bytes: &self.folded_bytes,
         };
         let Some(patch) = rewrite.visit(&site)? else { return Ok(None) };
-        Ok(Some(patch.commit_with(graph, self.registry, names)?))
+        let node = graph.node(id).label().to_owned();
+        Ok(Some((patch.commit_with(graph, self.registry, names)?, node)))
     }
 }
 
@@ -224,12 +246,13 @@ impl Driver<'_> {
 struct Place<'g> {
     graph: &'g mut Graph,
     names: &'g mut Names,
+    order: &'g mut Order,
     phase: Level,
 }
 
 /// Infers again what follows from what changed, as long as more becomes known, and puts every node
 /// that it concerns on the list.
-fn propagate(graph: &mut Graph, change: Change, queue: &mut Queue) {
+fn propagate(graph: &mut Graph, change: Change, queue: &mut Queue<'_>) {
     queue.extend(graph, change.added);
     let mut readers = change.readers;
     while let Some(reader) = readers.pop() {
@@ -238,43 +261,5 @@ fn propagate(graph: &mut Graph, change: Change, queue: &mut Queue) {
             readers.extend(outputs.flat_map(|&output| graph.consumers(output)));
         }
         queue.extend(graph, [reader]);
-    }
-}
-
-/// The nodes that a pass has yet to look at, each at most once.
-struct Queue {
-    nodes: VecDeque<NodeId>,
-    is_queued: Vec<bool>,
-    roots: Option<Vec<&'static str>>,
-}
-
-impl Queue {
-    fn new(rewrite: &dyn Rewrite, graph: &Graph) -> Result<Self, CycleError> {
-        let (nodes, is_queued, roots) = (VecDeque::new(), Vec::new(), rewrite.roots());
-        let mut queue = Self { nodes, is_queued, roots };
-        queue.extend(graph, graph.topological_order()?);
-        Ok(queue)
-    }
-
-    fn extend(&mut self, graph: &Graph, ids: impl IntoIterator<Item = NodeId>) {
-        for id in ids {
-            let Some(node) = graph.get_node(id) else { continue };
-            let is_root = |roots: &Vec<&str>| roots.contains(&node.op_type.as_str());
-            if !self.roots.as_ref().is_none_or(is_root) {
-                continue;
-            }
-            if self.is_queued.len() <= id.index() {
-                self.is_queued.resize(id.index() + 1, false);
-            }
-            if !std::mem::replace(&mut self.is_queued[id.index()], true) {
-                self.nodes.push_back(id);
-            }
-        }
-    }
-
-    fn pop(&mut self) -> Option<NodeId> {
-        let id = self.nodes.pop_front()?;
-        self.is_queued[id.index()] = false;
-        Some(id)
     }
 }

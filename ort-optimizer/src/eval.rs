@@ -20,6 +20,12 @@ pub trait ConstEval {
         node: &Node,
         inputs: &[Option<Tensor>],
     ) -> Result<Vec<Tensor>, EvalError>;
+
+    /// Calls `part(i)` for each `i < n`, each once, in any order, on whatever threads there are for
+    /// making constants; on the calling one if nothing else is said.
+    fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync)) {
+        (0..n).for_each(part);
+    }
 }
 
 /// A node that cannot be computed ahead of a run.

@@ -25,6 +25,7 @@ mod options;
 mod pass;
 mod passes;
 mod pattern;
+mod queue;
 mod report;
 mod rule;
 mod sizes;

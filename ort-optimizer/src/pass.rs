@@ -14,15 +14,20 @@ pub(crate) struct Pass {
     pub(crate) name: &'static str,
     pub(crate) level: Level,
     pub(crate) exactness: Exactness,
-    /// Begins the pass over one graph.
+    /// What it does, before it has seen a graph.
     pub(crate) start: fn() -> Box<dyn Rewrite>,
 }
 
-/// A pass over one graph, which the driver leads from node to node.
+/// What a pass does, which the driver leads from node to node of one graph, and then the next.
 pub(crate) trait Rewrite {
     /// The operators at whose nodes a rewrite can begin; `None` for any.
     fn roots(&self) -> Option<Vec<&'static str>> {
         None
+    }
+
+    /// Operators of which a graph must have nodes, or else there is nothing to rewrite.
+    fn needs(&self) -> Vec<&'static str> {
+        Vec::new()
     }
 
     /// The rewrite that begins at this node, if there is one.
@@ -32,6 +37,9 @@ pub(crate) trait Rewrite {
     fn n_rewrites(&self) -> usize {
         1
     }
+
+    /// The graph is done for now: what is known of it holds no longer.
+    fn end(&mut self) {}
 }
 
 /// Where a rewrite may begin, and what it may need to know.

@@ -151,7 +151,28 @@ impl Pat {
     }
 }
 
+impl Pat {
+    /// Adds the operators of all nodes in it.
+    fn add_operators(&self, operators: &mut Vec<&'static str>) {
+        match self {
+            Pat::Op(op) => {
+                operators.push(op.op_type);
+                op.inputs.iter().for_each(|input| input.add_operators(operators));
+            }
+            Pat::Named(_, pat) => pat.add_operators(operators),
+            Pat::Var(_) | Pat::Constant(_) | Pat::Absent | Pat::Number(_) | Pat::Made(_) => {}
+        }
+    }
+}
+
 impl OpPat {
+    /// The operators of all nodes in it, its own first.
+    pub(crate) fn operators(&self) -> Vec<&'static str> {
+        let mut operators = vec![self.op_type];
+        self.inputs.iter().for_each(|input| input.add_operators(&mut operators));
+        operators
+    }
+
     /// Whether the two operands can change places.
     pub(crate) fn is_commutative(&self) -> bool {
         !self.is_ordered

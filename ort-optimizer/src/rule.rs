@@ -45,7 +45,7 @@ impl Rule {
 pub(crate) struct Rules(Vec<Rule>);
 
 impl Rules {
-    /// The pass over one graph.
+    /// The pass.
     pub(crate) fn start(rules: impl IntoIterator<Item = Rule>) -> Box<dyn Rewrite> {
         Box::new(Rules(rules.into_iter().collect()))
     }
@@ -54,6 +54,14 @@ impl Rules {
 impl Rewrite for Rules {
     fn roots(&self) -> Option<Vec<&'static str>> {
         Some(self.0.iter().map(|rule| rule.find.op_type).collect())
+    }
+
+    /// Those that all formulas have.
+    fn needs(&self) -> Vec<&'static str> {
+        let mut formulas = self.0.iter().map(|rule| rule.find.operators());
+        let mut common = formulas.next().unwrap_or_default();
+        formulas.for_each(|operators| common.retain(|operator| operators.contains(operator)));
+        common
     }
 
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {

@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let loaded = private_mib()?;
     drop(session);
     let dropped = private_mib()?;
-    let (packed, copied) = (mib(memory.packed), mib(memory.weights_copied));
+    let (packed, copied) = (mib(memory.packed_heap.n_bytes()), mib(memory.copied_bytes()));
     println!("private MiB: {before:.1} before, {loaded:.1} loaded, {dropped:.1} dropped");
     println!("  stated: {packed:.1} packed, {copied:.1} copied");
     println!("  beyond: {:.1}", loaded - before - packed - copied);

@@ -17,6 +17,7 @@ use crate::nearest::nearest;
 use crate::optimized::Optimized;
 use crate::profile::{Profiler, Profiling};
 use crate::resolved::Resolved;
+use crate::run_memory::{Arena, DEFAULT_CAP};
 use crate::session::Session;
 use crate::threads::{Pool, default_count};
 
@@ -30,6 +31,8 @@ pub struct SessionBuilder {
     providers: Vec<Arc<dyn ExecutionProvider>>,
     limits: Limits,
     import_limits: ImportLimits,
+    arena: Arena,
+    activations_cap: Option<usize>,
     cache_dir: Option<PathBuf>,
     skips_sums: bool,
     profiling: Profiling,
@@ -113,6 +116,22 @@ impl SessionBuilder {
     #[must_use]
     pub fn winograd(mut self, is_on: bool) -> Self {
         self.cpu.winograd = is_on;
+        self
+    }
+
+    /// What becomes of the memory of a run when it is over; by default it stays as long as it is
+    /// needed.
+    #[must_use]
+    pub fn arena(mut self, arena: Arena) -> Self {
+        self.arena = arena;
+        self
+    }
+
+    /// How many bytes of run memory the session keeps between runs, at most; 1 GiB by default.
+    /// What a run takes beyond it goes back to the system as soon as that run is over.
+    #[must_use]
+    pub fn activations_cap(mut self, n_bytes: usize) -> Self {
+        self.activations_cap = Some(n_bytes);
         self
     }
 
@@ -235,6 +254,8 @@ impl SessionBuilder {
             import_limits: self.import_limits,
             checks_sums: !self.skips_sums,
             profiler,
+            arena: self.arena,
+            activations_cap: self.activations_cap.unwrap_or(DEFAULT_CAP),
         })
     }
 }

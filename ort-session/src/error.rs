@@ -8,6 +8,7 @@ use ort_format::{FormatError, WriteError};
 use ort_graph::{ExportError, ImportError, Type};
 use ort_loader::LoadError;
 use ort_optimizer::OptimizeError;
+use ort_tensor::TensorError;
 
 use crate::plan::PlanError;
 
@@ -144,5 +145,13 @@ pub enum InputError {
         expected: Box<Type>,
         /// The type of what was given.
         found: Box<Type>,
+    },
+    /// An input of a shape that no memory holds.
+    #[error("input `{name}`: {error}")]
+    Size {
+        /// The input.
+        name: String,
+        /// What is wrong.
+        error: TensorError,
     },
 }

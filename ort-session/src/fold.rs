@@ -1,18 +1,17 @@
-//! Constant folding by the providers' own kernels: a folded constant has the bits a run would give.
+//! Constant folding by the providers' own kernels, on all threads: a folded constant has the bits a run
+//! would give, which depend on no number of threads.
 
-use std::sync::Arc;
-
-use ort_ep::{Claim, ExecutionProvider, Io, Kernel, KernelError, OneThread};
+use ort_ep::{Claim, Io, Kernel, KernelError, Threads};
 use ort_graph::{Graph, Node};
 use ort_optimizer::{ConstEval, EvalError};
 use ort_tensor::{AlignedBuf, Inputs, Output, Tensor, Value, ValueView};
 
 use crate::packs::Packs;
-use crate::threads::scoped;
+use crate::threads::{ScopedThreads, scoped};
 
 /// Evaluates a node as the first provider that claims it would.
 #[derive(Debug)]
-pub(crate) struct FoldWith<'a>(pub(crate) &'a [Arc<dyn ExecutionProvider>]);
+pub(crate) struct FoldWith<'a>(pub(crate) ScopedThreads<'a>);
 
 impl ConstEval for FoldWith<'_> {
     fn eval(
@@ -23,7 +22,7 @@ impl ConstEval for FoldWith<'_> {
     ) -> Result<Vec<Tensor>, EvalError> {
         let kernel = self.kernel(graph, node)?;
         let mut result = Ok(Vec::new());
-        scoped(self.0, &mut || result = run(&*kernel, node, inputs));
+        scoped(self.0.providers, &mut || result = run(&*kernel, node, inputs, &self.0));
         let wanted = node.outputs.iter().enumerate().zip(result.map_err(boxed)?);
         let wanted = wanted.filter(|((_, id), _)| id.is_some());
         let tensors = wanted.map(|((index, _), value)| match value {
@@ -32,6 +31,10 @@ impl ConstEval for FoldWith<'_> {
         });
         tensors.collect()
     }
+
+    fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync)) {
+        self.0.for_each(n, part);
+    }
 }
 
 impl FoldWith<'_> {
@@ -39,7 +42,7 @@ impl FoldWith<'_> {
         let computed = node.outputs.iter().flatten().next();
         let id = computed.and_then(|&id| graph.producer(id)).map(|(id, _)| id);
         let id = id.ok_or(EvalError::NotMade { index: 0 })?;
-        let taker = self.0.iter().find(|provider| provider.claim(graph, id).is_some());
+        let taker = self.0.providers.iter().find(|provider| provider.claim(graph, id).is_some());
         let taker = taker.ok_or(EvalError::NotMade { index: 0 })?;
         let kernel = taker.compile(graph, &Claim::one(id, node), &Packs::default());
         kernel.map_err(|error| EvalError::Provider(Box::new(error)))
@@ -51,6 +54,7 @@ fn run(
     kernel: &dyn Kernel,
     node: &Node,
     inputs: &[Option<Tensor>],
+    threads: &dyn Threads,
 ) -> Result<Vec<Option<Value>>, KernelError> {
     let shapes: Vec<&[usize]> =
         inputs.iter().map(|t| t.as_ref().map_or(&[][..], Tensor::shape)).collect();
@@ -58,11 +62,10 @@ fn run(
     let mut scratch = AlignedBuf::zeroed(prepared.scratch_bytes);
     let views: Vec<_> =
         inputs.iter().map(|t| t.as_ref().map(|t| ValueView::Tensor(t.view()))).collect();
-    let place = |id: &Option<_>| if id.is_some() { Output::free() } else { Output::unwanted() };
+    let place = |id: &Option<_>| if id.is_some() { Output::lasting() } else { Output::unwanted() };
     let mut outputs: Vec<Output<'_>> = node.outputs.iter().map(place).collect();
     let (inputs, scratch) = (Inputs::new(&views), scratch.as_mut());
-    kernel
-        .run(&prepared, &mut Io { inputs, outputs: &mut outputs, scratch, threads: &OneThread })?;
+    kernel.run(&prepared, &mut Io { inputs, outputs: &mut outputs, scratch, threads })?;
     Ok(outputs.into_iter().map(Output::into_value).collect())
 }
 

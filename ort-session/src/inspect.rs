@@ -116,7 +116,7 @@ pub fn inspect(bytes: &Bytes) -> Result<Inspection, SessionError> {
 }
 
 /// Calls `seen` with the graph and all graphs below it.
-fn visit<'a>(graph: ort_format::Graph<'a>, seen: &mut dyn FnMut(ort_format::Graph<'a>)) {
+pub(crate) fn visit<'a>(graph: ort_format::Graph<'a>, seen: &mut dyn FnMut(ort_format::Graph<'a>)) {
     seen(graph);
     for attribute in graph.nodes().iter().flat_map(|node| node.attributes().iter()) {
         match attribute.value() {

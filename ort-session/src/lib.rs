@@ -21,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod activations;
 mod builder;
 mod cache;
 mod check;
@@ -39,10 +40,12 @@ mod plan;
 mod profile;
 mod resolved;
 mod run;
+mod run_memory;
 mod save;
 mod session;
 mod threads;
 
+pub use crate::activations::{Activations, StepActivations};
 pub use crate::builder::SessionBuilder;
 pub use crate::cache::{Cache, CacheEntry, Keep, Pruned};
 pub use crate::error::{InputError, SaveError, SessionError};
@@ -50,19 +53,23 @@ pub use crate::inputs::{InputValue, RunInputs};
 pub use crate::inspect::{
     DenormalWeights, Hints, Inspection, OperatorCount, WeightCount, denormal_weights, inspect,
 };
-pub use crate::memory::MemoryReport;
+pub use crate::memory::{CopyReason, Held, MemoryReport, ModelUsage, Objects, Planned, Usage};
 pub use crate::nearest::nearest;
 pub use crate::optimized::{OperatorChange, Optimized, Pack, PackedSize};
 pub use crate::outputs::Outputs;
 pub use crate::plan::PlanError;
 pub use crate::profile::{ProfileError, RunTimes, Share, Span, StepTime, StepWork, Trace};
 pub use crate::run::RunError;
+pub use crate::run_memory::Arena;
 pub use crate::session::{CacheUse, Metadata, Session, ValueDescription};
 
 pub use ort_ep::{DenormalsMet, ExecutionProvider};
 pub use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice, Roof};
 pub use ort_graph::{Dim, ModelInfo, Type};
-pub use ort_loader::{Load, MeasureError, ModelBytes, ProcessMemory, process_memory};
+pub use ort_loader::{
+    Kind, Load, MappingKind, MeasureError, MemoryMapping, ModelBytes, Pages, Process,
+    ProcessMemory, Residency, Sharing, process_memory,
+};
 pub use ort_optimizer::{Exactness, Level, PassReport, Report, Step};
 pub use ort_tensor::{
     Bool, Complex, DType, Element, Number, Tensor, TensorError, TensorView, Value, ValueView, bf16,

@@ -11,10 +11,12 @@ use ort_loader::ModelBytes;
 use ort_optimizer::Report;
 
 use crate::error::{SaveError, SessionError};
+use crate::memory::Origins;
 use crate::packed::{seal, texts};
 use crate::packs::{ConstantId, PackedConstant, Packs, forms};
 use crate::plan::{Compiler, Plan, PlanError, Withheld};
 use crate::resolved::Resolved;
+use crate::run_memory::RunMemory;
 use crate::save::write_whole;
 use crate::session::{CacheUse, Metadata, Session};
 use crate::threads::{ScopedThreads, scoped};
@@ -52,6 +54,7 @@ pub struct PackedSize {
 pub struct Optimized {
     pub(crate) graph: Graph,
     pub(crate) bytes: ModelBytes,
+    pub(crate) origins: Origins,
     /// Whether the file has the forms of constants that its kernels want.
     pub(crate) is_packed: bool,
     pub(crate) model: ModelInfo,
@@ -260,16 +263,29 @@ impl Optimized {
             plan.withhold(&plan.unread());
             give_back(&self.bytes, &plan, &packs);
         });
-        let Self { bytes, model, warnings, packing_warnings, report, settings, time, .. } = self;
+        let Self { bytes, origins, model, warnings, packing_warnings, report, .. } = self;
+        let Self { settings, time, .. } = self;
         let names = plan.graph.outputs().iter().map(|&id| plan.graph.value(id).name.clone());
         let output_names = names.collect();
         let load_time = time + start.elapsed();
         let cache = CacheUse::Unused;
         let optimized = report;
         let metadata = Metadata { model, warnings, optimized, load_time, cache, packing_warnings };
-        let Resolved { providers, pool, .. } = settings;
+        let Resolved { providers, pool, arena, activations_cap, .. } = settings;
+        let run_memory = RunMemory::new(arena, activations_cap);
         profiler.note_whole("session_initialization");
-        Ok(Session { plan, providers, pool, bytes, metadata, packs, output_names, profiler })
+        Ok(Session {
+            plan,
+            providers,
+            pool,
+            bytes,
+            origins,
+            metadata,
+            packs,
+            run_memory,
+            output_names,
+            profiler,
+        })
     }
 }
 

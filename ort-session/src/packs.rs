@@ -36,7 +36,7 @@ impl ConstantId {
 #[derive(Clone, Debug)]
 pub(crate) struct PackedConstant {
     constant: ConstantId,
-    label: String,
+    pub(crate) label: String,
     pub(crate) packed: Packed,
     /// Whether it is a slice of the file's bytes.
     pub(crate) is_of_file: bool,
@@ -75,7 +75,7 @@ impl Packs {
             None if tensor.is_withheld() => return None,
             None => {
                 let start = Instant::now();
-                let mut buf = AlignedBuf::zeroed(recipe.n_bytes);
+                let mut buf = AlignedBuf::lasting(recipe.n_bytes);
                 pack(tensor, buf.as_mut());
                 self.profiler.note("pack", (start, Instant::now()), || {
                     let n_bytes = recipe.n_bytes.to_string();

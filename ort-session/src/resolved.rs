@@ -6,15 +6,17 @@ use std::time::Instant;
 
 use ort_ep::ExecutionProvider;
 use ort_format::Limits;
-use ort_graph::{Graph, ImportLimits, ImportWarning, import};
+use ort_graph::{Graph, ImportLimits, ImportWarning, Registry, import};
 use ort_loader::{Load, LoadError, ModelBytes};
-use ort_optimizer::{Options, Report, Visit};
+use ort_optimizer::{OptimizeError, Options, Report, Visit};
 
 use crate::error::SessionError;
 use crate::fold::FoldWith;
+use crate::memory::Origins;
 use crate::optimized::{OperatorCounts, Optimized};
 use crate::packed::Seal;
 use crate::profile::Profiler;
+use crate::run_memory::Arena;
 use crate::threads::{Pool, ScopedThreads};
 
 /// The settings of a session to be.
@@ -31,6 +33,8 @@ pub(crate) struct Resolved {
     /// Whether packed files are checked against their sums.
     pub(crate) checks_sums: bool,
     pub(crate) profiler: Profiler,
+    pub(crate) arena: Arena,
+    pub(crate) activations_cap: usize,
 }
 
 impl Resolved {
@@ -53,6 +57,7 @@ impl Resolved {
         profiler.during("check_sum", || self.check_sum(bytes.as_slice(), seal))?;
         let is_packed =
             seal.is_some_and(|seal| self.packed_for.as_deref() == Some(seal.packed_for));
+        let origins = Origins::of(file.model().graph(), &bytes);
         let registry = ort_ops::registry();
         let build = || import(file, bytes.bytes(), &registry, self.import_limits);
         let model = profiler.during("build", build).map_err(Box::new)?;
@@ -63,13 +68,13 @@ impl Resolved {
         if !is_packed {
             packing_warnings.extend(self.without_forms(&mut graph, seal)?);
             let options = Options { opset: model.info.opset(""), ..self.options.clone() };
-            let eval = FoldWith(&self.providers);
-            let optimize = || ort_optimizer::optimize(graph, &registry, &options, &eval);
+            let optimize = || self.optimize(graph, &registry, &options);
             (graph, report) = profiler.during("optimize", optimize).map_err(Box::new)?;
             note_passes(profiler, &report);
         }
         Ok(Optimized {
             graph,
+            origins,
             is_packed,
             model: model.info,
             warnings,
@@ -80,6 +85,17 @@ impl Resolved {
             time: start.elapsed(),
             bytes,
         })
+    }
+
+    fn optimize(
+        &self,
+        graph: Graph,
+        registry: &Registry,
+        options: &Options,
+    ) -> Result<(Graph, Report), OptimizeError> {
+        let _in_run = self.pool.run();
+        let eval = FoldWith(ScopedThreads { pool: &self.pool, providers: &self.providers });
+        ort_optimizer::optimize(graph, registry, options, &eval)
     }
 
     /// That a packed file is what was written.

@@ -13,6 +13,7 @@ use crate::plan::{
     fact_of,
 };
 use crate::profile::{Recorder, describe};
+use crate::run_memory::RunMemory;
 
 /// A run that failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -46,6 +47,7 @@ pub enum RunError {
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
     pub(crate) threads: &'a dyn Threads,
+    pub(crate) memory: &'a RunMemory,
     /// Who wants to know how long each step takes.
     pub(crate) recorder: Option<&'a Recorder<'a>>,
 }
@@ -57,11 +59,11 @@ impl Run<'_> {
     /// Runs a plan; its outputs in order.
     pub(crate) fn plan(&self, plan: &Plan, args: &Args<'_>) -> Result<Vec<Value>, RunError> {
         let layout = plan.layout(args)?;
-        let mut state = layout.take_state()?;
+        let mut state = self.memory.take(plan, &layout)?;
         let frame = Frame { plan, layout: &layout, args };
         let result = self.steps(&frame, &mut state).and_then(|()| frame.collect(&mut state));
         layout.made.iter().for_each(|id| state.values[id.index()] = None);
-        layout.return_state(state);
+        self.memory.put(plan, state);
         result
     }
 
@@ -108,7 +110,7 @@ impl Run<'_> {
     ) -> Result<(), RunError> {
         let step = &frame.plan.steps[index];
         let watch = recorder.watch(step, self.threads);
-        let run = Run { threads: &watch, recorder: self.recorder };
+        let run = Run { threads: &watch, ..*self };
         let mut done = Ok(());
         let times = watch.step(&mut || done = run.step(frame, index, state));
         done?;
@@ -126,7 +128,7 @@ impl Run<'_> {
         state: &mut State,
     ) -> Result<(), KernelError> {
         let PlannedStep { step, kernel, prepared, carve, in_place } = *planned;
-        let State { arena, values } = state;
+        let State { arena, values, .. } = state;
         let mut own = frame.own_outputs(step)?;
         {
             // Filled where they stand: to return them would be to copy them.
@@ -173,7 +175,7 @@ impl Run<'_> {
         state: &mut State,
     ) -> Result<(), KernelError> {
         let DynamicStep { step, kernel, carve } = *dynamic;
-        let State { arena, values } = state;
+        let State { arena, values, .. } = state;
         let mut outputs: SmallVec<[Output<'_>; 2]> = step.outputs.iter().map(wanted).collect();
         {
             let mut pieces = Pieces::new();
@@ -209,7 +211,7 @@ impl Run<'_> {
         carve: &Carve,
         state: &mut State,
     ) -> Result<(), RunError> {
-        let State { arena, values } = state;
+        let State { arena, values, .. } = state;
         let made = {
             let mut pieces = Pieces::new();
             carve.split(arena.as_mut(), &mut pieces);

@@ -13,12 +13,13 @@ use ort_tensor::Value;
 use crate::builder::SessionBuilder;
 use crate::check::checked;
 use crate::inputs::RunInputs;
-use crate::memory::MemoryReport;
+use crate::memory::{MemoryReport, Origins};
 use crate::outputs::Outputs;
 use crate::packs::PackedConstant;
 use crate::plan::{Args, Plan};
 use crate::profile::{ProfileError, Profiler, Recorder, StepTime, Trace};
 use crate::run::{Run, RunError};
+use crate::run_memory::RunMemory;
 use crate::threads::{Pool, ScopedThreads, scoped};
 
 /// A model that is ready to run. Any number of threads may run it at once.
@@ -28,8 +29,10 @@ pub struct Session {
     pub(crate) providers: Arc<[Arc<dyn ExecutionProvider>]>,
     pub(crate) pool: Pool,
     pub(crate) bytes: ModelBytes,
+    pub(crate) origins: Origins,
     pub(crate) metadata: Metadata,
     pub(crate) packs: Vec<PackedConstant>,
+    pub(crate) run_memory: RunMemory,
     pub(crate) output_names: Arc<[String]>,
     pub(crate) profiler: Profiler,
 }
@@ -144,9 +147,10 @@ impl Session {
         let args = Args { inputs: &inputs, captures: &[] };
         let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
         let _in_run = self.pool.run();
-        let run = Run { threads: &threads, recorder };
+        let run = Run { threads: &threads, memory: &self.run_memory, recorder };
         let mut result = None;
         scoped(&self.providers, &mut || result = Some(run.plan(&self.plan, &args)));
+        self.run_memory.after_run(&self.plan);
         let values: Vec<Value> = result.unwrap_or_else(|| Ok(Vec::new()))?;
         Ok(Outputs::new(self.output_names.clone(), values))
     }
@@ -180,9 +184,9 @@ impl Session {
         &self.bytes
     }
 
-    /// What the session's memory is for.
+    /// What the session's memory is for, and what of it is resident. Looks at every page.
     pub fn memory(&self) -> MemoryReport {
-        MemoryReport::of(&self.plan, &self.packs)
+        MemoryReport::of(self)
     }
 
     /// How many threads a run uses, the caller included.

@@ -26,7 +26,7 @@ fn loading_a_mapped_model_copies_no_weights_and_dropping_it_leaves_nothing() {
     let loaded = private_bytes();
     let memory = session.memory();
     assert_eq!(
-        (memory.weights_mapped, memory.weights_copied, memory.packed),
+        (memory.weights_mapped.n_bytes(), memory.copied_bytes(), memory.packed_heap.n_bytes()),
         (N_WEIGHTS * 4, 0, 0)
     );
     drop(session);

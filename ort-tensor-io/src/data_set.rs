@@ -7,7 +7,7 @@ use bytes::Bytes;
 use ort_tensor::Value;
 
 use crate::close::{Mismatch, Tolerance, compare};
-use crate::file::{FileError, Format};
+use crate::file::{FileError, Format, whole};
 use crate::pb::{Kind, Named};
 
 /// Whether a value goes in or comes out.
@@ -70,8 +70,8 @@ impl DataSet {
         for entry in fs::read_dir(folder).map_err(|source| unreadable(folder, source))? {
             let path = entry.map_err(|source| unreadable(folder, source))?.path();
             if place(&path).is_some() {
-                let bytes = fs::read(&path).map_err(|source| unreadable(&path, source))?;
-                files.push((path, Bytes::from(bytes)));
+                let bytes = whole(&path)?;
+                files.push((path, bytes));
             }
         }
         Self::from_files(files, kind)

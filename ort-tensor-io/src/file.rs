@@ -1,10 +1,11 @@
 //! Value files by name: `.pb` or `.npy`.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use bytes::Bytes;
-use ort_tensor::Value;
+use ort_tensor::{AlignedBuf, Value};
 
 use crate::npy::{self, NpyError};
 use crate::pb::{self, Kind, Named, PbError};
@@ -70,10 +71,27 @@ pub enum FileError {
 /// If the file cannot be read or holds something else.
 pub fn read_value(path: &Path, kind: Option<Kind>) -> Result<Named, FileError> {
     let format = Format::of(path)?;
-    let bytes = fs::read(path)
-        .map_err(|source| FileError::Unreadable { path: path.to_owned(), source })?
-        .into();
+    let bytes = whole(path)?;
     format.decode(path, &bytes, kind)
+}
+
+/// The bytes of the file at `path`. Large ones are a mapping of their own, which is given back with
+/// the last slice of them; a freed vector of their size would have the allocator keep later ones.
+pub(crate) fn whole(path: &Path) -> Result<Bytes, FileError> {
+    let read = || {
+        let mut file = fs::File::open(path)?;
+        let stated = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+        let mut buf = AlignedBuf::lasting(stated);
+        file.read_exact(buf.as_mut())?;
+        let mut rest = Vec::new();
+        file.read_to_end(&mut rest)?;
+        // A file of /proc, or a pipe, states no size.
+        match rest.is_empty() {
+            true => Ok(Bytes::from_owner(buf)),
+            false => Ok([buf.as_ref(), &rest].concat().into()),
+        }
+    };
+    read().map_err(|source| FileError::Unreadable { path: path.to_owned(), source })
 }
 
 /// Writes `value` under `name` to the file at `path`; a `.npy` file drops the name.

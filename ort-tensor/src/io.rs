@@ -70,6 +70,8 @@ enum Place<'a> {
     Unwanted,
     Planned(TensorViewMut<'a>),
     Free(Option<Value>),
+    /// Free, nothing made yet, in memory that lasts.
+    Lasting,
 }
 
 impl<'a> Output<'a> {
@@ -92,6 +94,11 @@ impl<'a> Output<'a> {
     /// Nothing is ready: the operator says the shape, or hands over a value.
     pub const fn free() -> Self {
         Self { place: Place::Free(None), in_place: None }
+    }
+
+    /// The same for a value that lasts as long as a session: a constant.
+    pub const fn lasting() -> Self {
+        Self { place: Place::Lasting, in_place: None }
     }
 
     /// Whether anybody uses this output.
@@ -122,8 +129,13 @@ impl<'a> Output<'a> {
         dtype: DType,
         shape: &[usize],
     ) -> Result<TensorViewMut<'_>, TensorError> {
-        if !matches!(self.place, Place::Planned(_)) {
-            self.place = Place::Free(Some(Value::Tensor(Tensor::zeros(dtype, shape)?)));
+        let zeros = match self.place {
+            Place::Planned(_) => None,
+            Place::Lasting => Some(Tensor::lasting_zeros(dtype, shape)?),
+            Place::Free(_) | Place::Unwanted => Some(Tensor::zeros(dtype, shape)?),
+        };
+        if let Some(zeros) = zeros {
+            self.place = Place::Free(Some(Value::Tensor(zeros)));
         }
         match &mut self.place {
             Place::Planned(view) => {
@@ -138,7 +150,7 @@ impl<'a> Output<'a> {
                 })
             }
             Place::Free(Some(Value::Tensor(tensor))) => Ok(tensor.view_mut()),
-            Place::Free(_) | Place::Unwanted => {
+            Place::Free(_) | Place::Lasting | Place::Unwanted => {
                 Err(TensorError::Kind { expected: "tensor", found: "nothing" })
             }
         }
@@ -151,8 +163,8 @@ impl<'a> Output<'a> {
     pub fn set(&mut self, value: Value) -> Result<(), TensorError> {
         match &mut self.place {
             Place::Unwanted => Ok(()),
-            Place::Free(place) => {
-                *place = Some(value);
+            Place::Free(_) | Place::Lasting => {
+                self.place = Place::Free(Some(value));
                 Ok(())
             }
             Place::Planned(_) => {
@@ -166,7 +178,7 @@ impl<'a> Output<'a> {
     pub fn into_value(self) -> Option<Value> {
         match self.place {
             Place::Free(value) => value,
-            Place::Unwanted | Place::Planned(_) => None,
+            Place::Unwanted | Place::Planned(_) | Place::Lasting => None,
         }
     }
 }

@@ -35,12 +35,28 @@ impl Tensor {
     /// # Errors
     /// If the size overflows, or the system does not have the memory.
     pub fn zeros(dtype: DType, shape: &[usize]) -> Result<Self, TensorError> {
+        Self::zeros_of(dtype, shape, AlignedBuf::try_zeroed)
+    }
+
+    /// [`Tensor::zeros`] in memory for what lasts as long as a session.
+    ///
+    /// # Errors
+    /// As [`Tensor::zeros`].
+    pub fn lasting_zeros(dtype: DType, shape: &[usize]) -> Result<Self, TensorError> {
+        Self::zeros_of(dtype, shape, AlignedBuf::try_lasting)
+    }
+
+    fn zeros_of(
+        dtype: DType,
+        shape: &[usize],
+        buf: fn(usize) -> Option<AlignedBuf>,
+    ) -> Result<Self, TensorError> {
         let len = data_len(dtype, shape)?;
         let storage = match dtype {
             DType::String => Storage::Strings(vec![String::new(); len].into()),
             _ => {
                 let too_large = || TensorError::TooLarge { shape: shape.to_vec() };
-                Storage::Owned(Arc::new(AlignedBuf::try_zeroed(len).ok_or_else(too_large)?))
+                Storage::Owned(Arc::new(buf(len).ok_or_else(too_large)?))
             }
         };
         Ok(Self { dtype, shape: Shape::from_slice(shape), storage })
@@ -77,13 +93,20 @@ impl Tensor {
     /// If the bytes are not as many as `dtype` and `shape` ask for, or the type is a string.
     pub fn from_bytes(dtype: DType, shape: &[usize], bytes: Bytes) -> Result<Self, TensorError> {
         TensorView::from_bytes(dtype, shape, &bytes)?;
-        let align = dtype.word_bytes().unwrap_or(1).min(align_of::<u128>());
-        let storage = if bytes.as_ptr().align_offset(align) == 0 {
+        let storage = if Self::may_borrow(dtype, &bytes) {
             Storage::Shared(bytes)
         } else {
-            Storage::Owned(Arc::new(AlignedBuf::copy_of(&bytes)))
+            let mut copy = AlignedBuf::lasting(bytes.len());
+            copy.as_mut().copy_from_slice(&bytes);
+            Storage::Owned(Arc::new(copy))
         };
         Ok(Self { dtype, shape: Shape::from_slice(shape), storage })
+    }
+
+    /// Whether elements of this type may lie where these bytes do.
+    pub fn may_borrow(dtype: DType, bytes: &[u8]) -> bool {
+        let align = dtype.word_bytes().unwrap_or(1).min(align_of::<u128>());
+        bytes.as_ptr().align_offset(align) == 0
     }
 
     /// Type and shape of a constant whose elements nobody needs any more, because all who read them

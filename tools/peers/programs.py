@@ -7,6 +7,7 @@ import math
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 MEASURE = Path(__file__).resolve().parent / "measure.py"
@@ -36,6 +37,32 @@ def measured(command: list[str]) -> dict:
     if record.get("rel_err") == math.inf:
         return {"error": "an output has the wrong shape"}
     return record
+
+
+def peak_private_mib(command: list[str]) -> float | None:
+    """The most anonymous memory a command held, as often as the kernel could be asked.
+
+    A peer says how much it held before it loaded the model, which is no part of it.
+    """
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    status, most = Path(f"/proc/{process.pid}/status"), 0
+    while process.poll() is None:
+        most = max(most, anonymous_kib(status))
+        time.sleep(0.0002)
+    try:
+        record = json.loads(process.communicate()[0].strip().splitlines()[-1])
+    except (IndexError, ValueError):
+        return None
+    return most / 1024 - record.get("before_anon_mib", 0)
+
+
+def anonymous_kib(status: Path) -> int:
+    """Zero once the process has ended."""
+    try:
+        lines = status.read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("RssAnon:")), 0)
 
 
 def summarized(records: list[dict]) -> dict:

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ort_session::{Outputs, ProcessMemory, RunError, Session, process_memory};
+use ort_session::{Activations, Outputs, ProcessMemory, Session, process_memory};
 use serde_json::{Value as Json, json};
 
-use super::headline;
+use super::{headline, planned};
 use crate::failure::Failure;
+use crate::hold;
 use crate::inputs::Inputs;
 use crate::number;
 use crate::options::{InputOptions, SessionOptions};
@@ -43,6 +44,9 @@ pub(crate) struct Arguments {
         require_equals = true
     )]
     nodes: Option<usize>,
+    /// Print SESSION_READY after the first run, and wait until standard input ends before measuring
+    #[arg(long)]
+    hold: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -59,6 +63,9 @@ struct Measured {
     runs: Percentiles,
     /// At the median time; 0 if no operator tells its operations.
     gflops: f64,
+    planned: Activations,
+    /// Before the first run.
+    loaded: Option<ProcessMemory>,
     memory: Option<ProcessMemory>,
 }
 
@@ -67,11 +74,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let session = arguments.session.open(&arguments.model)?;
     let inputs = Inputs::gather(&session, &arguments.inputs)?;
     let failed = |source| Failure::run(&arguments.model, source);
-    let (first, runs) = measure(&session, &inputs, arguments.seconds).map_err(failed)?;
+    let loaded = process_memory()?;
+    let (first, runs) = measure(arguments, &session, &inputs)?;
     let flops = session.flops(inputs.to_run()).map_err(failed)?;
     let median = runs.at(50.0).as_secs_f64().max(f64::MIN_POSITIVE);
     let gflops = number::rounded(number::float(flops) / median / 1e9);
-    let measured = Measured { first, runs, gflops, memory: process_memory()? };
+    let planned = session.activations(inputs.to_run()).map_err(failed)?;
+    let memory = process_memory()?;
+    let measured = Measured { first, runs, gflops, planned, loaded, memory };
     let profile = match arguments.ops || arguments.nodes.is_some() {
         true => {
             let roof = arguments.session.roof(session.n_threads());
@@ -99,18 +109,23 @@ fn show(arguments: &Arguments, profile: &Profile) -> Result<(), Failure> {
 
 /// The first run, and those after the warm-up.
 fn measure(
+    arguments: &Arguments,
     session: &Session,
     inputs: &Inputs,
-    time: Duration,
-) -> Result<(Duration, Percentiles), RunError> {
-    let once = || -> Result<Duration, RunError> {
+) -> Result<(Duration, Percentiles), Failure> {
+    let time = arguments.seconds;
+    let failed = |source| Failure::run(&arguments.model, source);
+    let once = || -> Result<Duration, Failure> {
         let start = Instant::now();
-        let outputs: Outputs = session.run(inputs.to_run())?;
+        let outputs: Outputs = session.run(inputs.to_run()).map_err(failed)?;
         let elapsed = start.elapsed();
         drop(outputs);
         Ok(elapsed)
     };
     let first = once()?;
+    if arguments.hold {
+        hold::until_input_ends()?;
+    }
     let warm = Instant::now();
     while warm.elapsed() < time.mul_f64(WARM_UP) {
         once()?;
@@ -146,7 +161,8 @@ fn to_text(arguments: &Arguments, session: &Session, measured: &Measured) -> Str
         let peak = size(memory.peak_rss);
         format!("\n\n  memory  anonymous {anon} · file {file} · peak {peak}")
     });
-    format!("{headline}\n\n{table}{memory}")
+    let planned = planned::text(&measured.planned);
+    format!("{headline}\n\n{table}{memory}\n  plan    {planned}")
 }
 
 /// The keys are a contract.
@@ -160,6 +176,7 @@ fn to_json(
     let memory = |of: fn(&ProcessMemory) -> u64| {
         measured.memory.as_ref().map(|memory| number::mebibytes(of(memory)))
     };
+    let loaded = measured.loaded.as_ref().map(|memory| number::mebibytes(memory.rss_anon));
     let mut json = json!({
         "load_ms": number::millis(session.metadata().load_time),
         "first_ms": number::millis(measured.first),
@@ -171,8 +188,10 @@ fn to_json(
         "threads": session.n_threads(),
         "gflops": measured.gflops,
         "rss_anon_mib": memory(|memory| memory.rss_anon),
+        "rss_anon_loaded_mib": loaded,
         "rss_file_mib": memory(|memory| memory.rss_file),
         "peak_rss_mib": memory(|memory| memory.peak_rss),
+        "planned": planned::json(&measured.planned),
         "level": arguments.session.level(),
         "isa": arguments.session.isa(),
     });

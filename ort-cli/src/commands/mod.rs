@@ -3,7 +3,9 @@
 pub(crate) mod bench;
 pub(crate) mod cache;
 pub(crate) mod inspect;
+pub(crate) mod mem;
 pub(crate) mod optimize;
+mod planned;
 pub(crate) mod profile;
 pub(crate) mod run;
 pub(crate) mod test;

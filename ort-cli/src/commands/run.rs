@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ort_session::{Outputs, Session};
+use ort_session::{Activations, Outputs, Session};
 use ort_tensor_io::write_value;
 use serde_json::{Value as Json, json};
 
-use super::headline;
+use super::{headline, planned};
 use crate::failure::Failure;
 use crate::inputs::Inputs;
 use crate::number;
@@ -39,17 +39,25 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let session = arguments.session.open(&arguments.model)?;
     let inputs = Inputs::gather(&session, &arguments.inputs)?;
+    let failed = |source| Failure::run(&arguments.model, source);
     let start = Instant::now();
-    let outputs = session.run(inputs.to_run());
-    let outputs = outputs.map_err(|source| Failure::run(&arguments.model, source))?;
-    let first = start.elapsed();
+    let activations = session.activations(inputs.to_run()).map_err(failed)?;
+    let planned_in = start.elapsed();
+    if !arguments.json {
+        // Before the run: whoever has too little memory shall see how much it takes.
+        let headline = headline(&arguments.model, &session, &arguments.session);
+        line(format!("{headline}\n\n  plan    {}", planned::text(&activations)))?;
+    }
+    let start = Instant::now();
+    let outputs = session.run(inputs.to_run()).map_err(failed)?;
+    let first = planned_in + start.elapsed();
     if let Some(folder) = &arguments.output {
         write(folder, &outputs)?;
     }
     if arguments.json {
-        line(to_json(arguments, &session, &outputs, first))?;
+        line(to_json(arguments, &session, &outputs, (first, &activations)))?;
     } else {
-        line(to_text(arguments, &session, &outputs, first))?;
+        line(to_text(&session, &outputs, first))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -63,7 +71,7 @@ fn write(folder: &Path, outputs: &Outputs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn to_text(arguments: &Arguments, session: &Session, outputs: &Outputs, first: Duration) -> String {
+fn to_text(session: &Session, outputs: &Outputs, first: Duration) -> String {
     use Flush::{Left, Right};
     let mut table = Table::new([
         ("output", Left),
@@ -91,18 +99,22 @@ fn to_text(arguments: &Arguments, session: &Session, outputs: &Outputs, first: D
     }
     let memory = session.memory();
     format!(
-        "{}\n\n{table}\n{warnings}\n  time    load {} · first run {}\n  memory  weights {} mapped, {} copied · packed {} · activations {}",
-        headline(&arguments.model, session, &arguments.session),
+        "\n{table}\n{warnings}\n  time    load {} · first run {}\n  memory  weights {} mapped, {} copied · packed {} · activations {}",
         number::time(session.metadata().load_time),
         number::time(first),
-        number::bytes(memory.weights_mapped),
-        number::bytes(memory.weights_copied),
-        number::bytes(memory.packed),
-        number::bytes(memory.activations),
+        number::bytes(memory.weights_mapped.n_bytes()),
+        number::bytes(memory.copied_bytes()),
+        number::bytes(memory.packed_heap.n_bytes()),
+        number::bytes(memory.activations_planned.n_bytes),
     )
 }
 
-fn to_json(arguments: &Arguments, session: &Session, outputs: &Outputs, first: Duration) -> Json {
+fn to_json(
+    arguments: &Arguments,
+    session: &Session,
+    outputs: &Outputs,
+    (first, activations): (Duration, &Activations),
+) -> Json {
     let outputs = outputs.iter().map(|(name, value)| {
         let mut json = Summary::of(value).to_json();
         json["name"] = json!(name);
@@ -117,11 +129,12 @@ fn to_json(arguments: &Arguments, session: &Session, outputs: &Outputs, first: D
         "load_ms": number::millis(session.metadata().load_time),
         "first_ms": number::millis(first),
         "outputs": outputs.collect::<Vec<_>>(),
+        "planned": planned::json(activations),
         "memory": {
-            "weights_mapped": memory.weights_mapped,
-            "weights_copied": memory.weights_copied,
-            "packed": memory.packed,
-            "activations": memory.activations,
+            "weights_mapped": memory.weights_mapped.n_bytes(),
+            "weights_copied": memory.copied_bytes(),
+            "packed": memory.packed_heap.n_bytes(),
+            "activations": memory.activations_planned.n_bytes,
         },
     })
 }

@@ -121,7 +121,7 @@ fn models<'a>(case: &'a Case, glob: Option<&Glob>) -> Vec<(String, Result<&'a Pa
 fn status(model: &Path, case: &Case, options: &SessionOptions) -> Status {
     // One bad case must not end the others; what a panic leaves behind is dropped with its session.
     let done = catch_unwind(AssertUnwindSafe(|| {
-        let session = options.builder().commit_from_file(model);
+        let session = options.session(model);
         let session = session.map_err(|error| Status::Error(error.to_string()))?;
         case.data_sets.iter().try_for_each(|folder| data_set(&session, folder, case.tolerance))
     }));

@@ -2,7 +2,7 @@
 
 use crate::{folder, keys, model, ort_cli};
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 16] = [
     "first_ms",
     "gflops",
     "isa",
@@ -13,6 +13,8 @@ const KEYS: [&str; 14] = [
     "p90_ms",
     "p99_ms",
     "peak_rss_mib",
+    "planned",
+    "rss_anon_loaded_mib",
     "rss_anon_mib",
     "rss_file_mib",
     "runs",

@@ -114,6 +114,26 @@ fn a_start_after_one_that_was_killed_works() {
     assert!((1..200).contains(&n_unfinished), "{n_unfinished} were killed before they were done");
 }
 
+/// A limit on the size of files ends a write as a full disk does.
+#[cfg(unix)]
+#[test]
+fn a_disk_that_is_full_costs_a_warning() {
+    let root = tempfile::tempdir().unwrap();
+    let case = folder("ppocr_cls");
+    let program = env!("CARGO_BIN_EXE_ort-cli");
+    let script = "trap '' XFSZ; ulimit -f 100; exec \"$0\" test \"$1\" --cache-dir \"$2\"";
+    let mut shell = Command::new("sh");
+    let output = shell.args(["-c", script, program, &case]).arg(root.path()).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}");
+    assert!(stderr.starts_with("warning: ") && stderr.lines().count() == 1, "{stderr}");
+    assert!(stderr.contains("cannot be written: "), "{stderr}");
+    let is_packed = |name: &str| name.ends_with(".packed.ort") || name.starts_with('.');
+    let files = fs::read_dir(root.path()).unwrap().flatten();
+    let left: Vec<_> = files.map(|file| file.file_name().into_string().unwrap()).collect();
+    assert!(!left.iter().any(|name| is_packed(name)), "{left:?}");
+}
+
 #[test]
 fn a_session_that_waits_has_its_weights_in_the_cache() {
     let root = tempfile::tempdir().unwrap();
@@ -123,6 +143,9 @@ fn a_session_that_waits_has_its_weights_in_the_cache() {
     };
     drop(session());
     let memory = session().memory();
-    assert_eq!((memory.packed, memory.weights_copied), (0, 0), "{memory:?}");
-    assert!(memory.packed_mapped + memory.weights_mapped > 1 << 20, "{memory:?}");
+    assert_eq!((memory.packed_heap.n_bytes(), memory.copied_bytes()), (0, 0), "{memory:?}");
+    assert!(
+        memory.packed_mapped.n_bytes() + memory.weights_mapped.n_bytes() > 1 << 20,
+        "{memory:?}"
+    );
 }

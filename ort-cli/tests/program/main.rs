@@ -6,6 +6,7 @@ mod bench;
 mod cache;
 mod errors;
 mod inspect;
+mod mem;
 mod optimize;
 mod profile;
 mod run;

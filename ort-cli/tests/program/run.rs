@@ -11,7 +11,9 @@ fn the_outputs_are_printed_with_times_and_memory() {
     let inputs = format!("{}/test_data_set_0", folder("silero_vad"));
     let called = ort_cli(["run", &model("silero_vad"), "--inputs", &inputs]);
     assert_eq!((called.code, called.stderr.as_str()), (Some(0), ""));
-    for text in ["level all", "output", "stateN", "2x1x128", "load", "first run", "mapped"] {
+    for text in
+        ["level all", "in one block", "output", "stateN", "2x1x128", "load", "first run", "mapped"]
+    {
         assert!(called.stdout.contains(text), "{text} is not in\n{}", called.stdout);
     }
 }
@@ -20,7 +22,8 @@ fn the_outputs_are_printed_with_times_and_memory() {
 fn json_has_these_keys() {
     let called = ort_cli(["run", &model("magika"), "--json"]);
     let json = called.json();
-    let expected = ["first_ms", "isa", "level", "load_ms", "memory", "model", "outputs", "threads"];
+    let expected =
+        ["first_ms", "isa", "level", "load_ms", "memory", "model", "outputs", "planned", "threads"];
     assert_eq!(keys(&json), expected);
     let expected = ["first", "max", "mean", "min", "name", "not_finite", "shape", "type"];
     assert_eq!(keys(&json["outputs"][0]), expected);
@@ -75,4 +78,32 @@ fn an_input_can_come_from_a_file_of_any_name() {
     let data = format!("{}/test_data_set_0", folder("magika"));
     let from_folder = ort_cli(["run", &model("magika"), "--inputs", &data, "--json"]);
     assert_eq!(from_file.json()["outputs"], from_folder.json()["outputs"]);
+}
+
+#[test]
+fn memory_of_the_run_is_kept_as_told_in_our_words_or_in_onnx_runtimes() {
+    let model = model("magika");
+    for (options, is_kept) in [
+        (&[][..], true),
+        (&["--arena", "keep"], true),
+        (&["--arena", "off"], false),
+        (&["--config", "session.enable_cpu_mem_arena=0"], false),
+        (&["--config", "session.enable_cpu_mem_arena=1"], true),
+        (
+            &[
+                "--config",
+                "session.enable_cpu_mem_arena=0",
+                "--config",
+                "session.enable_mem_pattern=0",
+            ],
+            false,
+        ),
+        (&["--config", "session.enable_cpu_mem_arena=0", "--arena", "shrink"], true),
+    ] {
+        let json = ort_cli(["run", &model, "--json"].iter().chain(options).copied()).json();
+        let planned = json["planned"]["arena"].as_u64().unwrap();
+        let expected = if is_kept { planned } else { 0 };
+        assert_eq!(json["memory"]["activations"], expected, "{options:?}");
+        assert!(planned >= json["planned"]["live"].as_u64().unwrap());
+    }
 }

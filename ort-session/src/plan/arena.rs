@@ -1,5 +1,6 @@
 //! Where in one block each buffer lives, so that no two that live at once overlap.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 /// A buffer that must live from step `first` to step `last`, both included.
@@ -13,77 +14,199 @@ pub(super) struct Buffer {
 /// Offsets are multiples of this: a cache line, and the width of the widest register.
 const ALIGN: usize = 64;
 
-/// The byte range of every buffer, and the size of the block.
+/// How often the order of placing is changed in search of a smaller block, at most.
+const MAX_TRIES: usize = 32;
+
+/// A try compares all pairs of buffers at worst. So many comparisons take about a millisecond, and a
+/// network of a thousand buffers gets one try.
+const MAX_COMPARISONS: usize = 1 << 20;
+
+/// Where every buffer lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Placement {
+    /// By buffer.
+    pub(super) ranges: Vec<Range<usize>>,
+    /// The size of the block.
+    pub(super) n_bytes: usize,
+}
+
+/// Places the buffers in a block that is as small as can be found; none is smaller than `bound`,
+/// the most of what [`live_bytes`] says.
 ///
 /// The largest goes first; each takes the lowest gap that is free during its whole life. This is
 /// "greedy by size" of Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
-/// Inference" (2020), which is within a few percent of the lower bound on real networks.
-pub(super) fn place(buffers: &[Buffer]) -> (Vec<Range<usize>>, usize) {
-    let mut by_size: Vec<usize> = (0..buffers.len()).collect();
-    by_size.sort_by_key(|&i| (std::cmp::Reverse(buffers[i].n_bytes), buffers[i].first, i));
+/// Inference" (2020), which meets the bound on four real networks of five. Where it does not, the
+/// buffer that ended up on top was placed too late: it goes first, and all are placed again. That
+/// met the bound on every network we have, within 18 tries.
+pub(super) fn place(buffers: &[Buffer], bound: usize) -> Placement {
+    let mut order: Vec<usize> = (0..buffers.len()).collect();
+    order.sort_by_key(|&i| (Reverse(buffers[i].n_bytes), buffers[i].first, i));
+    let mut best = place_in(&order, buffers);
+    let n_pairs = (buffers.len() * buffers.len()).max(1);
+    let mut last = best.clone();
+    for _ in 1..MAX_TRIES.min(MAX_COMPARISONS / n_pairs) {
+        let top = order.iter().position(|&i| last.ranges[i].end == last.end());
+        let Some(top) = top.filter(|_| best.n_bytes > bound) else { break };
+        order[..=top].rotate_right(1);
+        last = place_in(&order, buffers);
+        if last.n_bytes < best.n_bytes {
+            best.clone_from(&last);
+        }
+    }
+    best
+}
+
+/// A buffer that has its place.
+struct Placed {
+    range: Range<usize>,
+    first: usize,
+    last: usize,
+}
+
+fn place_in(order: &[usize], buffers: &[Buffer]) -> Placement {
     let mut ranges = vec![0..0; buffers.len()];
-    // Indices of the placed buffers, in the order of their offsets.
-    let mut placed: Vec<usize> = Vec::with_capacity(buffers.len());
-    let mut total = 0;
-    for i in by_size {
-        let buffer = &buffers[i];
+    // In the order of their offsets.
+    let mut placed: Vec<Placed> = Vec::with_capacity(buffers.len());
+    for &i in order {
+        let Buffer { n_bytes, first, last } = buffers[i];
+        if n_bytes == 0 {
+            continue;
+        }
         let mut start = 0;
-        for &other in &placed {
-            let lives_with =
-                buffers[other].first <= buffer.last && buffer.first <= buffers[other].last;
-            if !lives_with || ranges[other].is_empty() {
-                continue;
-            }
-            if ranges[other].start >= start + buffer.n_bytes {
+        for other in placed.iter().filter(|other| other.first <= last && first <= other.last) {
+            if other.range.start >= start + n_bytes {
                 break;
             }
-            start = start.max(ranges[other].end.next_multiple_of(ALIGN));
+            start = start.max(other.range.end.next_multiple_of(ALIGN));
         }
-        ranges[i] = start..start + buffer.n_bytes;
-        total = total.max(start + buffer.n_bytes);
-        let at = placed.partition_point(|&other| ranges[other].start <= start);
-        placed.insert(at, i);
+        let range = start..start + n_bytes;
+        ranges[i] = range.clone();
+        let at = placed.partition_point(|other| other.range.start <= start);
+        placed.insert(at, Placed { range, first, last });
     }
-    (ranges, total.next_multiple_of(ALIGN))
+    let mut placement = Placement { ranges, n_bytes: 0 };
+    placement.n_bytes = placement.end().next_multiple_of(ALIGN);
+    placement
+}
+
+impl Placement {
+    /// Where the topmost buffer ends.
+    fn end(&self) -> usize {
+        self.ranges.iter().map(|range| range.end).max().unwrap_or(0)
+    }
+}
+
+/// For each step, how many bytes live then, each buffer rounded up to whole lines. No block can be
+/// smaller than the most of them.
+pub(super) fn live_bytes(buffers: &[Buffer], n_steps: usize) -> Vec<usize> {
+    let mut live = vec![0; n_steps];
+    for buffer in buffers {
+        let last = buffer.last.min(n_steps.saturating_sub(1));
+        for at in live.get_mut(buffer.first..=last).unwrap_or_default() {
+            *at += buffer.n_bytes.next_multiple_of(ALIGN);
+        }
+    }
+    live
 }
 
 #[cfg(test)]
 mod tests {
+    use ort_testing::Rng;
+
     use super::*;
 
     fn buffer(n_bytes: usize, first: usize, last: usize) -> Buffer {
         Buffer { n_bytes, first, last }
     }
 
-    #[test]
-    fn a_chain_needs_two_buffers() {
-        let chain: Vec<_> = (0..10).map(|i| buffer(1000, i, i + 1)).collect();
-        assert_eq!(place(&chain).1, 2048);
+    fn bound(buffers: &[Buffer]) -> usize {
+        let n_steps = buffers.iter().map(|buffer| buffer.last + 1).max().unwrap_or(0);
+        live_bytes(buffers, n_steps).into_iter().max().unwrap_or(0)
+    }
+
+    /// Lives and sizes as they come.
+    fn random(rng: &mut Rng, n_buffers: usize, max_life: usize) -> Vec<Buffer> {
+        let draw = |_| {
+            let (n_bytes, first) = (rng.index(5000), rng.index(50));
+            buffer(n_bytes, first, first + rng.index(max_life))
+        };
+        (0..n_buffers).map(draw).collect()
+    }
+
+    /// A network: every step reads the last value and at times an early one, and has scratch.
+    fn network(rng: &mut Rng, n_steps: usize) -> Vec<Buffer> {
+        let mut buffers = Vec::new();
+        for step in 0..n_steps {
+            let life = if rng.index(4) == 0 { 1 + rng.index(12) } else { 1 };
+            buffers.push(buffer(rng.index(1 << 20), step, step + life));
+            if rng.index(2) == 0 {
+                buffers.push(buffer(rng.index(1 << 18), step, step));
+            }
+        }
+        buffers
+    }
+
+    fn assert_sound(buffers: &[Buffer], placement: &Placement) {
+        assert!(placement.n_bytes >= bound(buffers));
+        assert_eq!(placement.n_bytes % ALIGN, 0);
+        for (i, a) in buffers.iter().enumerate() {
+            let range = &placement.ranges[i];
+            assert_eq!(range.start % ALIGN, 0);
+            assert!(range.end <= placement.n_bytes && range.len() == a.n_bytes);
+            for (b, other) in buffers.iter().zip(&placement.ranges).skip(i + 1) {
+                let live = a.first <= b.last && b.first <= a.last;
+                let overlap = range.start < other.end && other.start < range.end;
+                assert!(!(live && overlap), "{a:?} at {range:?}, {b:?} at {other:?}");
+            }
+        }
     }
 
     #[test]
-    fn buffers_that_live_at_once_never_overlap() {
-        // A fixed pseudo-random sequence: sizes and lives of all kinds.
-        let mut seed = 1_u64;
-        let mut draw = |n: u64| {
-            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            usize::try_from((seed >> 33) % n).unwrap()
-        };
-        let buffers: Vec<_> = (0..200)
-            .map(|_| {
-                let first = draw(50);
-                buffer(draw(5000), first, first + draw(10))
-            })
-            .collect();
-        let (ranges, total) = place(&buffers);
-        for (i, a) in buffers.iter().enumerate() {
-            assert_eq!(ranges[i].start % ALIGN, 0);
-            assert!(ranges[i].end <= total && ranges[i].len() == a.n_bytes);
-            for (j, b) in buffers.iter().enumerate().skip(i + 1) {
-                let live = a.first <= b.last && b.first <= a.last;
-                let overlap = ranges[i].start < ranges[j].end && ranges[j].start < ranges[i].end;
-                assert!(!(live && overlap), "{i} and {j}");
-            }
+    fn a_chain_needs_two_buffers() {
+        let chain: Vec<_> = (0..10).map(|i| buffer(1000, i, i + 1)).collect();
+        assert_eq!(place(&chain, bound(&chain)).n_bytes, 2048);
+    }
+
+    #[test]
+    fn nothing_takes_nothing() {
+        for buffers in [vec![], vec![buffer(0, 0, 3), buffer(0, 1, 2)]] {
+            assert_eq!(place(&buffers, 0).n_bytes, 0);
         }
+    }
+
+    #[test]
+    fn buffers_that_live_at_once_never_overlap_and_no_block_is_below_the_bound() {
+        let mut rng = Rng::new(1);
+        for round in 0..60 {
+            let buffers = match round % 2 {
+                0 => random(&mut rng, round * 3, 1 + round % 11),
+                _ => network(&mut rng, round * 2),
+            };
+            assert_sound(&buffers, &place(&buffers, bound(&buffers)));
+        }
+    }
+
+    #[test]
+    fn what_ends_up_on_top_goes_first_the_next_time() {
+        // By size, the two of 4 lines leave a gap of 3 between them which the last does not fit.
+        let lines = |n, first, last| buffer(n * ALIGN, first, last);
+        let buffers = [lines(5, 0, 1), lines(4, 1, 2), lines(4, 3, 4), lines(3, 2, 3)];
+        assert_eq!(place(&buffers, bound(&buffers)).n_bytes, bound(&buffers));
+    }
+
+    #[test]
+    fn blocks_of_random_networks_are_near_the_bound() {
+        let mut rng = Rng::new(2);
+        let (mut found, mut first, mut least) = (0, 0, 0);
+        for _ in 0..40 {
+            let buffers = network(&mut rng, 80);
+            let bound = bound(&buffers);
+            found += place(&buffers, bound).n_bytes;
+            // A bound that is met at once ends the search.
+            first += place(&buffers, usize::MAX).n_bytes;
+            least += bound;
+        }
+        assert!(found * 100 <= least * 103, "{found} where {least} are needed");
+        assert!(found < first, "more than one try finds no better: {first}");
     }
 }

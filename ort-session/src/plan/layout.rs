@@ -1,17 +1,17 @@
 //! A layout: for one signature of input shapes, where every value lives and what each step needs.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use ort_ep::Prepared;
 use ort_graph::{Fact, ValueId};
-use ort_tensor::{AlignedBuf, DType, Shape, Value};
+use ort_tensor::{DType, Shape, Value};
 use smallvec::SmallVec;
 
-use super::arena::{self, Buffer};
+use super::arena::{self, Buffer, Placement};
 use super::liveness::{alias_of, last_reads};
-use super::shapes::{Args, Signature};
-use super::{Action, Carve, MAX_LAYOUTS, Plan, PlanError, Step};
+use super::shapes::Args;
+use super::{Action, Carve, Plan, PlanError, Step};
 use crate::profile::StepWork;
 
 /// Everything a run needs to know that follows from its inputs' shapes.
@@ -25,8 +25,8 @@ pub(crate) struct Layout {
     pub(crate) made: Vec<ValueId>,
     /// The size of the block that holds all intermediate values and scratch.
     pub(crate) arena_bytes: usize,
-    /// Memory of runs that are over, for runs to come.
-    states: Mutex<Vec<State>>,
+    /// By step: how much of it holds what is needed then. No block can be smaller than the most.
+    pub(crate) live_bytes: Vec<usize>,
     /// What profiles say of the steps, by step; empty until somebody asks.
     described: OnceLock<Box<[OnceLock<Arc<StepWork>>]>>,
 }
@@ -79,34 +79,8 @@ impl StepLayout {
     }
 }
 
-/// The memory of one run.
-#[derive(Debug)]
-pub(crate) struct State {
-    pub(crate) arena: AlignedBuf,
-    /// By value: those that are made during the run.
-    pub(crate) values: Vec<Option<Value>>,
-}
-
-impl Plan {
-    /// The layout for these inputs: one that is ready, or a new one.
-    pub(crate) fn layout(&self, args: &Args<'_>) -> Result<Arc<Layout>, PlanError> {
-        let ready = self.layouts.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, layout)) = ready.iter().find(|(signature, _)| signature.matches(args)) {
-            return Ok(layout.clone());
-        }
-        drop(ready);
-        let layout = Arc::new(Layout::new(self, args)?);
-        let mut layouts = self.layouts.write().unwrap_or_else(PoisonError::into_inner);
-        if layouts.len() >= MAX_LAYOUTS {
-            layouts.remove(0);
-        }
-        layouts.push((Signature::new(args), layout.clone()));
-        Ok(layout)
-    }
-}
-
 impl Layout {
-    fn new(plan: &Plan, args: &Args<'_>) -> Result<Self, PlanError> {
+    pub(super) fn new(plan: &Plan, args: &Args<'_>) -> Result<Self, PlanError> {
         let facts = plan.facts(args)?;
         let last_reads = last_reads(&plan.graph, &plan.steps);
         let places = (0..facts.len()).map(|_| Place::Nowhere).collect();
@@ -139,22 +113,6 @@ impl Layout {
         }
         let all = || self.steps.iter().map(|_| OnceLock::new()).collect();
         self.described.get_or_init(all)[step].get_or_init(|| Arc::new(describe())).clone()
-    }
-
-    /// Memory for a run.
-    pub(crate) fn take_state(&self) -> Result<State, PlanError> {
-        let ready = self.states.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        if let Some(state) = ready {
-            return Ok(state);
-        }
-        let n_bytes = self.arena_bytes;
-        let arena = AlignedBuf::try_zeroed(n_bytes).ok_or(PlanError::Arena { n_bytes })?;
-        Ok(State { arena, values: (0..self.places.len()).map(|_| None).collect() })
-    }
-
-    /// Takes a run's memory back.
-    pub(crate) fn return_state(&self, state: State) {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner).push(state);
     }
 }
 
@@ -312,7 +270,9 @@ impl Builder<'_> {
     }
 
     fn finish(mut self) -> Layout {
-        let (ranges, arena_bytes) = arena::place(&self.buffers);
+        let live_bytes = arena::live_bytes(&self.buffers, self.plan.steps.len());
+        let bound = live_bytes.iter().copied().max().unwrap_or(0);
+        let Placement { ranges, n_bytes } = arena::place(&self.buffers, bound);
         for (place, root) in self.places.iter_mut().zip(&self.roots) {
             if let (Place::Arena { range, .. }, Some(root)) = (place, root) {
                 *range = ranges[*root].start..ranges[*root].start + range.len();
@@ -334,14 +294,8 @@ impl Builder<'_> {
         });
         let steps = steps.collect();
         let made = self.plan.graph.value_ids().filter(|&id| self.is_made(id)).collect();
-        Layout {
-            steps,
-            made,
-            places: self.places,
-            arena_bytes,
-            states: Mutex::default(),
-            described: OnceLock::new(),
-        }
+        let (places, described) = (self.places, OnceLock::new());
+        Layout { steps, made, places, arena_bytes: n_bytes, live_bytes, described }
     }
 
     fn is_made(&self, id: ValueId) -> bool {

@@ -9,10 +9,10 @@ mod carve;
 mod compile;
 mod layout;
 mod liveness;
+mod pool;
 mod shapes;
+mod signatures;
 mod unread;
-
-use std::sync::{Arc, RwLock};
 
 use ort_ep::Kernel;
 use ort_graph::{Graph, NodeId, ValueId};
@@ -21,14 +21,12 @@ use smallvec::SmallVec;
 pub(crate) use self::carve::{Carve, Piece, Pieces};
 pub(crate) use self::compile::Compiler;
 pub use self::compile::PlanError;
-pub(crate) use self::layout::{Layout, Place, State, StepLayout};
-use self::shapes::Signature;
+pub(crate) use self::layout::{Layout, Place, StepLayout};
+pub(crate) use self::pool::{Pool, State};
 pub(crate) use self::shapes::{Args, fact_of};
+use self::signatures::Layouts;
 pub(crate) use self::unread::Withheld;
 use crate::control::ScanSpec;
-
-/// How many signatures of input shapes a plan remembers; the oldest goes first.
-const MAX_LAYOUTS: usize = 8;
 
 /// A graph that is ready to run.
 #[derive(Debug)]
@@ -37,7 +35,10 @@ pub(crate) struct Plan {
     /// The graph's nodes in topological order.
     pub(crate) order: Vec<NodeId>,
     pub(crate) steps: Vec<Step>,
-    layouts: RwLock<Vec<(Signature, Arc<Layout>)>>,
+    /// What is known of the signatures of input shapes that runs had of late.
+    layouts: Layouts,
+    /// Memory for runs, whatever their signature.
+    pub(crate) pool: Pool,
 }
 
 /// One step of a plan.
@@ -98,8 +99,8 @@ impl Step {
 }
 
 impl Plan {
-    pub(crate) const fn new(graph: Graph, order: Vec<NodeId>, steps: Vec<Step>) -> Self {
-        Self { graph, order, steps, layouts: RwLock::new(Vec::new()) }
+    pub(crate) fn new(graph: Graph, order: Vec<NodeId>, steps: Vec<Step>) -> Self {
+        Self { graph, order, steps, layouts: Layouts::new(), pool: Pool::new() }
     }
 
     /// Every plan below this one, this one included.
@@ -134,11 +135,5 @@ impl Plan {
                 | Action::SequenceMap { body } => body.plan.visit_mut(visit),
             }
         }
-    }
-
-    /// The layouts that are ready now.
-    pub(crate) fn layouts(&self) -> Vec<Arc<Layout>> {
-        let layouts = self.layouts.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        layouts.iter().map(|(_, layout)| layout.clone()).collect()
     }
 }

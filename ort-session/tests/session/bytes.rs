@@ -39,6 +39,7 @@ fn every_source_of_bytes_gives_the_same_session() {
     let from = |bytes| Session::builder().commit(bytes).unwrap();
     let sessions = [
         from_file(Load::Mapped),
+        from_file(Load::Populated),
         from_file(Load::Read),
         from_file(Load::Auto),
         from(ModelBytes::from_vec(gated())),
@@ -57,12 +58,12 @@ fn constants_are_slices_of_the_mapping() {
     let builder = Session::builder().level(Level::Layout);
     let session = builder.commit_from_file(&file.0).unwrap();
     let memory = session.memory();
-    assert_eq!((memory.weights_mapped, memory.weights_copied), (12, 0));
+    assert_eq!((memory.weights_mapped.n_bytes(), memory.copied_bytes()), (12, 0));
     // The file may go: whoever uses the mapping owns it.
     drop(file);
     assert_eq!(run(&session), [2.0, 0.0, 10.5]);
     // One arena: the sum, over which the gate is written; both lie in one cache line.
-    assert_eq!(session.memory().activations, 64);
+    assert_eq!(session.memory().activations_planned.n_bytes, 64);
 }
 
 #[test]

@@ -93,8 +93,8 @@ fn the_second_start_finds_what_the_first_made() {
         assert_eq!(session.metadata().cache, used);
         assert!(session.metadata().packing_warnings.is_empty());
         let memory = session.memory();
-        assert_eq!((memory.packed, memory.weights_copied), (0, 0));
-        assert!(memory.packed_mapped >= N * N * 4);
+        assert_eq!((memory.packed_heap.n_bytes(), memory.copied_bytes()), (0, 0));
+        assert!(memory.packed_mapped.n_bytes() >= N * N * 4);
         assert_eq!(bits(&session), expected(1.0));
     }
     let [entry] = &place.entries()[..] else { panic!("one entry") };

@@ -2,10 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its own functions too")]
 
+mod arena;
 mod bytes;
 mod cache;
 mod concurrency;
 mod inputs;
+mod memory;
 mod model;
 mod optimize;
 mod packed;

@@ -74,8 +74,8 @@ fn a_packed_file_is_run_as_it_is() {
             assert!(optimized.is_packed() && optimized.report().passes.is_empty());
             let session = optimized.commit().unwrap();
             let memory = session.memory();
-            assert_eq!((memory.packed, memory.weights_copied), (0, 0), "{pack:?}");
-            assert_eq!(memory.packed_mapped, size.packed_bytes);
+            assert_eq!((memory.packed_heap.n_bytes(), memory.copied_bytes()), (0, 0), "{pack:?}");
+            assert_eq!(memory.packed_mapped.n_bytes(), size.packed_bytes);
             assert_eq!(results(&session), expected, "{pack:?}");
         }
     }
@@ -86,8 +86,8 @@ fn elements_that_nobody_reads_are_not_held() {
     let session = builder().commit(ModelBytes::from_vec(products())).unwrap();
     let memory = session.memory();
     let (w1, w2) = (48 * 40 * 4, 40 * 3 * 4);
-    assert!(memory.packed >= w1 + w2, "{memory:?}");
-    assert!(memory.weights_mapped + memory.weights_copied < w2, "{memory:?}");
+    assert!(memory.packed_heap.n_bytes() >= w1 + w2, "{memory:?}");
+    assert!(memory.weights_mapped.n_bytes() + memory.copied_bytes() < w2, "{memory:?}");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_flipped_bit_is_found_before_anything_is_computed() {
             // What names the seal may be hit: then there is none, and elements are read.
             if let Ok(session) = builder().commit(ModelBytes::from_vec(bytes)) {
                 assert_eq!(results(&session), expected, "byte {at} of {pack:?}");
-                assert!(session.memory().packed_mapped == 0, "byte {at} of {pack:?}");
+                assert!(session.memory().packed_mapped.count == 0, "byte {at} of {pack:?}");
             }
         }
     }

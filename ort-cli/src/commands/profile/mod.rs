@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let session = arguments.session.open_with(&arguments.model, |it| it.collect_trace())?;
+    let session = arguments.session.open_traced(&arguments.model)?;
     let inputs = Inputs::gather(&session, &arguments.inputs)?;
     for _ in 0..=arguments.runs {
         let done = session.run(inputs.to_run());

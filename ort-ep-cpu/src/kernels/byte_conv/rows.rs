@@ -3,6 +3,7 @@
 use ort_ep::{Packed, Recipe, Threads};
 use ort_kernels::gemm_i8::{Bytes, Gemm, Signs, Start, pack_b, packed_b_len, variant};
 use ort_kernels::quantize::Factors;
+use ort_tensor::AlignedBuf;
 
 use super::{ByteConv, Geometry, Operands};
 use crate::cpu::{Team, n_parts};
@@ -24,15 +25,16 @@ pub(super) fn pack(compiler: &Compiler<'_>) -> Option<Packed> {
         n_bytes: packed_b_len(isa, k, n),
     };
     compiler.pack(3, &recipe, |data: &[u8], packed| {
-        let mut by_tap = vec![0; data.len()];
-        for (filter, to) in data.chunks_exact(k.max(1)).zip(by_tap.chunks_exact_mut(k.max(1))) {
+        let mut by_tap = AlignedBuf::lasting(data.len());
+        let filters = by_tap.as_mut().chunks_exact_mut(k.max(1));
+        for (filter, to) in data.chunks_exact(k.max(1)).zip(filters) {
             for (channel, bytes) in filter.chunks_exact(taps.max(1)).enumerate() {
                 for (tap, &byte) in bytes.iter().enumerate() {
                     to[tap * channels + channel] = byte;
                 }
             }
         }
-        pack_b(isa, &Bytes { data: &by_tap, k, n, strides: [1, k] }, 0, packed);
+        pack_b(isa, &Bytes { data: by_tap.as_ref(), k, n, strides: [1, k] }, 0, packed);
     })
 }
 

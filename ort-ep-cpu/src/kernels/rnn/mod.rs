@@ -159,7 +159,7 @@ impl RnnKernel {
         let each = self.pass(sizes, &self.directions[0]).memory_len();
         for (d, memory) in memory.chunks_exact_mut(each.max(1)).enumerate() {
             let pass = self.pass(sizes, &self.directions[d]);
-            let memory = pass.split(memory).0;
+            let memory = pass.split(memory);
             let (history, last) = pass.results(&memory);
             for (i, row) in history.chunks_exact(hidden).enumerate() {
                 let (t, b) = (i / batch, i % batch);
@@ -206,9 +206,10 @@ impl Kernel for RnnKernel {
             }
         };
         let sizes = Sizes { steps, batch };
-        let each = self.pass(sizes, &self.directions[0]).memory_len();
-        let scratch_bytes = each * self.directions.len() * size_of::<f32>();
-        Ok(Prepared::new(sizes).with_scratch(scratch_bytes))
+        let pass = self.pass(sizes, &self.directions[0]);
+        let memory_len = pass.memory_len() * self.directions.len();
+        let scratch_bytes = self.cpu.scratch_bytes(pass.scratch_len());
+        Ok(Prepared::new(sizes).with_scratch(memory_len * size_of::<f32>() + scratch_bytes))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
@@ -225,24 +226,28 @@ impl Kernel for RnnKernel {
         };
         let x = inputs.tensor(0)?.as_slice::<f32>()?;
         let (h, c) = (optional(5)?, optional(6)?);
-        let memory = floats(io.scratch);
-        let each = self.pass(sizes, &self.directions[0]).memory_len();
+        let first = self.pass(sizes, &self.directions[0]);
+        let (each, scratch_len) = (first.memory_len(), first.scratch_len());
+        let memory_bytes = each * self.directions.len() * size_of::<f32>();
+        let (memory, scratch) = io.scratch.split_at_mut(memory_bytes);
+        let memory = floats(memory);
         let start = |d: usize, memory: &mut [f32]| {
             let pass = self.pass(sizes, &self.directions[d]);
-            pass.load(d, [h, c], &mut pass.split(memory).0);
+            pass.load(d, [h, c], &mut pass.split(memory));
             pass
         };
         let cost = x.len().saturating_mul(self.hidden).saturating_mul(8);
-        let share_steps =
-            self.pass(sizes, &self.directions[0]).units_per_part(io.threads) < self.hidden;
+        let share_steps = first.units_per_part(io.threads) < self.hidden;
         if self.directions.len() > 1 && !share_steps && n_parts(io.threads, cost) > 1 {
             let parts = memory.chunks_exact_mut(each).enumerate();
-            Team::new(io.threads, self.directions.len()).run(parts, |(d, memory), _| {
-                start(d, memory).run(x, memory, &OneThread);
+            let team = Team::new(io.threads, self.directions.len());
+            team.with_scratch(scratch, scratch_len).run(parts, |(d, memory), scratch| {
+                let scratch = bytemuck::cast_slice_mut(scratch);
+                start(d, memory).run(x, memory, (&OneThread, scratch));
             });
         } else {
             for (d, memory) in memory.chunks_exact_mut(each).enumerate() {
-                start(d, memory).run(x, memory, io.threads);
+                start(d, memory).run(x, memory, (io.threads, &mut *scratch));
             }
         }
         self.write(sizes, memory, io.outputs)

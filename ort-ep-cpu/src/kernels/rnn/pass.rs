@@ -79,14 +79,17 @@ impl<'a> Pass<'a> {
 
     /// The elements of memory the direction needs.
     pub(super) fn memory_len(&self) -> usize {
-        let products = self.groups().iter().flat_map(|g| [self.inputs(g), self.recurrent(g)]);
-        let scratch = products.map(|product| product.scratch_len()).max().unwrap_or(0);
-        let scratch = self.kernel.cpu.scratch_bytes(scratch) / size_of::<f32>();
-        self.lens().sum::<usize>() + scratch.next_multiple_of(LINE)
+        self.lens().sum()
     }
 
-    /// The memory, and the scratch of products.
-    pub(super) fn split<'m>(&self, mut memory: &'m mut [f32]) -> (Memory<'m>, &'m mut [u8]) {
+    /// The elements of scratch that a thread needs for products.
+    pub(super) fn scratch_len(&self) -> usize {
+        let products = self.groups().iter().flat_map(|g| [self.inputs(g), self.recurrent(g)]);
+        products.map(|product| product.scratch_len()).max().unwrap_or(0)
+    }
+
+    /// The parts of the memory.
+    pub(super) fn split<'m>(&self, mut memory: &'m mut [f32]) -> Memory<'m> {
         let mut parts = self.lens().map(|len| {
             let (part, rest) = std::mem::take(&mut memory).split_at_mut(len);
             memory = rest;
@@ -95,8 +98,7 @@ impl<'a> Pass<'a> {
         let gates = parts.by_ref().take(self.groups().len()).collect();
         let mut state = || parts.next().unwrap_or_default();
         let (history, h, c, reset) = (state(), state(), state(), state());
-        drop(parts);
-        (Memory { gates, history, h, c, reset }, bytemuck::cast_slice_mut(memory))
+        Memory { gates, history, h, c, reset }
     }
 
     /// Loads the initial states.
@@ -128,9 +130,14 @@ impl<'a> Pass<'a> {
     }
 
     /// Takes all steps. The memory is loaded with the initial states.
-    pub(super) fn run(&self, x: &[f32], memory: &mut [f32], threads: &dyn Threads) {
+    pub(super) fn run(
+        &self,
+        x: &[f32],
+        memory: &mut [f32],
+        (threads, scratch): (&dyn Threads, &mut [u8]),
+    ) {
         let Sizes { steps, batch } = self.sizes;
-        let (mut memory, scratch) = self.split(memory);
+        let mut memory = self.split(memory);
         for (gates, to) in self.groups().iter().zip(&mut memory.gates) {
             let operands = operands(x, &gates.w, Start::ByColumn(&gates.bias));
             let to = &mut to[..steps * batch * gates.width];

@@ -49,6 +49,10 @@ impl Rewrite for CommonSubexpressionElimination {
         }
         self.merge(site, site.graph.node(first), node)
     }
+
+    fn end(&mut self) {
+        self.0.clear();
+    }
 }
 
 impl CommonSubexpressionElimination {

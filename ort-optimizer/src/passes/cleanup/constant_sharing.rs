@@ -41,6 +41,10 @@ impl Rewrite for ConstantSharing {
         }
         Ok((!replaced.is_empty()).then_some(patch))
     }
+
+    fn end(&mut self) {
+        self.0.clear();
+    }
 }
 
 fn contents(constant: &Tensor) -> Option<(DType, Shape, Vec<u8>)> {

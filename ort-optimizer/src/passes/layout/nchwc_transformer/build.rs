@@ -9,6 +9,7 @@ use ort_tensor::{DType, Tensor};
 use super::channels::Channels;
 use super::nodes::{int, ours, plain};
 use super::survey::{Kind, Survey, numbers_of_channels};
+use crate::eval::ConstEval;
 use crate::nchwc::DOMAIN;
 use crate::pass::Refusal;
 
@@ -28,6 +29,7 @@ type Reordered = (ValueId, Vec<usize>, Option<Vec<usize>>);
 /// A patch in the making.
 pub(super) struct Builder<'s> {
     pub(super) survey: &'s Survey<'s>,
+    pub(super) eval: &'s dyn ConstEval,
     chosen: &'s HashSet<NodeId>,
     pub(super) patch: Patch,
     /// Nodes that may yet change or move; `None` for one that has moved.
@@ -46,9 +48,11 @@ pub(super) struct Builder<'s> {
 pub(super) fn build(
     survey: &Survey<'_>,
     chosen: &HashSet<NodeId>,
+    eval: &dyn ConstEval,
 ) -> Result<Patch, Vec<(NodeId, Refusal)>> {
     let mut builder = Builder {
         survey,
+        eval,
         chosen,
         patch: Patch::new(survey.graph),
         nodes: Vec::new(),

@@ -1,10 +1,16 @@
 //! Filters, biases and factors of channels, in the order and with the padding that blocks have.
 
+use std::sync::{Mutex, PoisonError};
+
 use ort_graph::OpError;
-use ort_ops::blocked::{FilterForm, blocked_filter};
-use ort_tensor::{Tensor, TensorError};
+use ort_ops::blocked::{PlacedFilter, Places};
+use ort_tensor::{DType, Tensor, TensorError};
 
 use super::channels::Channels;
+use crate::eval::ConstEval;
+
+/// A part of this many weights (256 KiB) takes longer to write than a thread to come.
+const PART_LEN: usize = 1 << 16;
 
 /// Filters `[O, I, KH, KW]` in blocks, with zeros where outputs are padding, and inputs if they are in
 /// blocks.
@@ -15,30 +21,25 @@ pub(super) fn filters(
     weights: &Tensor,
     outputs: &Channels,
     inputs: Option<&Channels>,
-    block: usize,
+    (block, eval): (usize, &dyn ConstEval),
 ) -> Result<Tensor, OpError> {
-    let &[_, i, kh, kw] = weights.shape() else {
-        let found = weights.shape().len();
-        return Err(OpError::InputRank { index: 1, expected: "4", found });
-    };
-    let form = if inputs.is_some() { FilterForm::InputsAndOutputs } else { FilterForm::Outputs };
-    if outputs.is_whole() && inputs.is_none_or(Channels::is_whole) {
-        return blocked_filter(weights.view(), form, block);
-    }
-    let in_places = inputs.map_or_else(|| (0..i).collect(), Channels::places);
-    let (n_rows, n_columns) = (outputs.n_padded(), inputs.map_or(i, Channels::n_padded));
-    let taps = kh * kw;
-    let mut padded = Tensor::zeros(weights.dtype(), &[n_rows, n_columns, kh, kw])?;
-    if !weights.is_empty() {
-        let (from, to) = (weights.as_slice::<f32>()?, padded.view_mut().into_slice::<f32>()?);
-        let places = outputs.places();
-        for (row, filter) in places.into_iter().zip(from.chunks_exact(i * taps)) {
-            for (&column, weights) in in_places.iter().zip(filter.chunks_exact(taps)) {
-                to[(row * n_columns + column) * taps..][..taps].copy_from_slice(weights);
-            }
-        }
-    }
-    blocked_filter(padded.view(), form, block)
+    let (output_places, input_places) = (outputs.places(), inputs.map(Channels::places));
+    let places = |of_channels, channels: &Channels| Places { of_channels, n: channels.n_padded() };
+    let inputs =
+        inputs.zip(input_places.as_deref()).map(|(it, of_channels)| places(of_channels, it));
+    let filter = PlacedFilter::new(weights.view(), places(&output_places, outputs), inputs, block)?;
+    let mut tensor = Tensor::lasting_zeros(DType::F32, filter.shape())?;
+    let to = tensor.view_mut().into_slice::<f32>()?;
+    let n_strips = PART_LEN.div_ceil(filter.strip_len());
+    let parts = to.chunks_mut(n_strips * filter.strip_len()).enumerate();
+    let parts: Vec<_> = parts.map(|(i, part)| Mutex::new((i * n_strips, part))).collect();
+    eval.for_each(parts.len(), &|i| {
+        let mut part = parts[i].lock().unwrap_or_else(PoisonError::into_inner);
+        let (first, to) = &mut *part;
+        filter.fill(*first, to);
+    });
+    drop(parts);
+    Ok(tensor)
 }
 
 /// One number a channel, with zeros in the padding.
@@ -51,4 +52,43 @@ pub(super) fn of_channels(numbers: &Tensor, channels: &Channels) -> Result<Tenso
         padded[place] = *number;
     }
     Tensor::from_slice(&[padded.len()], &padded)
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::{Graph, Node};
+    use ort_ops::blocked::{FilterForm, blocked_filter};
+
+    use super::*;
+    use crate::eval::{EvalError, Reference};
+
+    /// All parts at once.
+    struct ManyThreads;
+
+    impl ConstEval for ManyThreads {
+        fn eval(
+            &self,
+            graph: &Graph,
+            node: &Node,
+            inputs: &[Option<Tensor>],
+        ) -> Result<Vec<Tensor>, EvalError> {
+            Reference.eval(graph, node, inputs)
+        }
+
+        fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync)) {
+            assert!(n > 1, "there is something to share");
+            std::thread::scope(|scope| (0..n).for_each(|i| drop(scope.spawn(move || part(i)))));
+        }
+    }
+
+    #[test]
+    fn threads_change_nothing() {
+        let weights: Vec<f32> = (0..64 * 32 * 49).map(|i| i as f32).collect();
+        let weights = Tensor::from_slice(&[64, 32, 7, 7], &weights).unwrap();
+        let (outputs, inputs) = (Channels::padded(64, 16), Channels::padded(32, 16));
+        let with = |eval| filters(&weights, &outputs, Some(&inputs), (16, eval)).unwrap();
+        let expected = blocked_filter(weights.view(), FilterForm::InputsAndOutputs, 16).unwrap();
+        assert_eq!(with(&Reference), expected);
+        assert_eq!(with(&ManyThreads), expected);
+    }
 }

@@ -95,6 +95,10 @@ impl Rewrite for NchwcTransformer {
     fn n_rewrites(&self) -> usize {
         self.n_nodes
     }
+
+    fn end(&mut self) {
+        self.refused = None;
+    }
 }
 
 impl NchwcTransformer {
@@ -112,7 +116,7 @@ impl NchwcTransformer {
             if chosen.is_empty() {
                 break;
             }
-            match build::build(&survey, &chosen) {
+            match build::build(&survey, &chosen, site.eval) {
                 Ok(patch) => {
                     self.n_nodes = chosen.len();
                     refuse_convs(&survey, &chosen, &mut refused);

@@ -65,7 +65,7 @@ fn with_some_in_blocks(graph: &Graph, options: &Options, seed: u64) -> Option<(G
     let able = survey.order.iter().filter(|id| survey.kinds.contains_key(id));
     let mut chosen: HashSet<NodeId> = able.filter(|_| is_chosen()).copied().collect();
     loop {
-        match build(&survey, &chosen) {
+        match build(&survey, &chosen, &Reference) {
             Ok(patch) => {
                 let mut graph = graph.clone();
                 patch.commit(&mut graph, &registry()).unwrap();

@@ -1,0 +1,105 @@
+//! `mem`: what a model's memory is for, from before it is loaded until after it is dropped.
+
+mod answers;
+mod json;
+mod parts;
+mod picture;
+mod processes;
+mod stages;
+mod tables;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use self::parts::Sizes;
+use self::stages::Timeline;
+use super::headline;
+use crate::failure::Failure;
+use crate::hold;
+use crate::named::NamedShape;
+use crate::options::{InputOptions, SessionOptions};
+use crate::print::line;
+
+/// Show what memory is for: before a model is loaded, while it runs, and after it is dropped
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Arguments {
+    /// The models, .ort files; several are loaded together
+    #[arg(required = true, value_name = "MODEL")]
+    models: Vec<PathBuf>,
+    /// How often each model runs
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// Have N processes hold the models at once, and show what each has of them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    processes: Option<u32>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Also draw the stages, as SVG
+    #[arg(long, value_name = "FILE", conflicts_with = "processes")]
+    picture: Option<PathBuf>,
+    /// What a process of `--processes` does: run, tell of it, and wait until standard input ends.
+    #[arg(long, hide = true)]
+    held: bool,
+    /// A folder with input_0.pb, input_1.npy, …; with several models one for each
+    #[arg(long, value_name = "DIR", help_heading = "Inputs")]
+    inputs: Vec<PathBuf>,
+    /// The shape of a random input, say x=1x3x640x640
+    #[arg(long, value_name = "NAME=SHAPE", help_heading = "Inputs")]
+    shape: Vec<NamedShape>,
+    #[command(flatten)]
+    session: SessionOptions,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let (n_folders, n_models) = (arguments.inputs.len(), arguments.models.len());
+    if n_folders != 0 && n_folders != n_models {
+        return Err(Failure::InputFolders { n_folders, n_models });
+    }
+    if arguments.held {
+        return held(arguments);
+    }
+    if let Some(n) = arguments.processes {
+        processes::show(arguments, n)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let timeline = Timeline::measure(arguments)?;
+    if let Some(path) = &arguments.picture {
+        let written = std::fs::write(path, picture::draw(&timeline));
+        written.map_err(|source| Failure::Picture { path: path.clone(), source })?;
+    }
+    match arguments.json {
+        true => line(json::of(arguments, &timeline))?,
+        false => line(tables::of(&timeline))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what the sessions hold as a line of JSON, then that they are ready.
+fn held(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let loaded = stages::load(arguments)?;
+    stages::run(arguments, &loaded, arguments.runs)?;
+    let reports: Vec<_> = loaded.iter().map(|(session, _)| session.memory()).collect();
+    line(processes::told(&Sizes::of_reports(&reports), &loaded))?;
+    hold::until_input_ends()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Arguments {
+    /// What the model at this place runs on. With several models a shape is for those that have
+    /// such an input.
+    fn inputs_of(&self, i: usize, session: &ort_session::Session) -> InputOptions {
+        let inputs = session.inputs();
+        let is_for = |shape: &&NamedShape| {
+            self.models.len() == 1 || inputs.iter().any(|input| input.name == shape.name)
+        };
+        InputOptions {
+            inputs: self.inputs.get(i).cloned(),
+            input: Vec::new(),
+            shape: self.shape.iter().filter(is_for).cloned().collect(),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The timeline as a picture: a bar for each stage, stacked by purpose. Plain SVG that needs no
+//! font, style or script of its own.
+
+use std::fmt::Write;
+
+use super::parts::{self, PARTS};
+use super::stages::{STAGES, Stage, Timeline};
+use super::tables::size;
+use crate::number;
+
+const WIDTH: f64 = 960.0;
+const HEIGHT: f64 = 480.0;
+/// Around the plot.
+const LEFT: f64 = 80.0;
+const RIGHT: f64 = 170.0;
+const TOP: f64 = 56.0;
+const BOTTOM: f64 = 56.0;
+const BAR_SHARE: f64 = 0.62;
+
+/// One for each part: what is shared and cheap is cool, what is private is warm.
+const COLOURS: [&str; PARTS.len()] =
+    ["#9aa7b1", "#4e79a7", "#a0cbe8", "#edc948", "#f28e2b", "#e15759", "#ff9da7", "#b07aa1"];
+
+/// The picture.
+pub(super) fn draw(timeline: &Timeline) -> String {
+    let totals = timeline.stages.each_ref().map(|stage| parts::of(stage).iter().sum::<u64>());
+    let step = grid_step(totals.into_iter().max().unwrap_or(0));
+    let top = step * totals.into_iter().max().unwrap_or(0).div_ceil(step).max(1);
+    let axis = Axis { top: number::float(top) };
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+         font-family=\"sans-serif\" font-size=\"12\" fill=\"#333\">\n\
+         <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>\n"
+    );
+    let title = crate::print::one_line(&timeline.names.join(", "), 100);
+    text(&mut svg, (LEFT, 28.0), "start", &format!("Resident memory: {title}"));
+    for line in 0..=top / step {
+        let y = axis.y(number::float(line * step));
+        let (x1, x2) = (LEFT, WIDTH - RIGHT);
+        _ = writeln!(
+            svg,
+            "<line x1=\"{x1}\" y1=\"{y:.1}\" x2=\"{x2}\" y2=\"{y:.1}\" stroke=\"#ddd\"/>"
+        );
+        text(&mut svg, (LEFT - 8.0, y + 4.0), "end", &size(line * step));
+    }
+    for (i, (stage, name)) in timeline.stages.iter().zip(STAGES).enumerate() {
+        bar(&mut svg, &axis, i, stage);
+        label(&mut svg, i, name);
+    }
+    legend(&mut svg);
+    svg + "</svg>\n"
+}
+
+/// From bytes to the plot.
+struct Axis {
+    top: f64,
+}
+
+impl Axis {
+    fn y(&self, n_bytes: f64) -> f64 {
+        HEIGHT - BOTTOM - n_bytes / self.top * (HEIGHT - TOP - BOTTOM)
+    }
+}
+
+/// A power of two of bytes that gives four to eight lines.
+const fn grid_step(most: u64) -> u64 {
+    let mut step = 1 << 10;
+    while most / step >= 8 {
+        step *= 2;
+    }
+    step
+}
+
+/// Where the middle of a bar is.
+fn middle(i: usize) -> f64 {
+    LEFT + slot() * (number::as_f64(i) + 0.5)
+}
+
+fn slot() -> f64 {
+    (WIDTH - LEFT - RIGHT) / number::as_f64(STAGES.len())
+}
+
+fn bar(svg: &mut String, axis: &Axis, i: usize, stage: &Stage) {
+    let width = slot() * BAR_SHARE;
+    let x = middle(i) - width / 2.0;
+    let mut below = 0;
+    for ((n_bytes, (_, name)), colour) in parts::of(stage).into_iter().zip(PARTS).zip(COLOURS) {
+        let (bottom, top) = (axis.y(number::float(below)), axis.y(number::float(below + n_bytes)));
+        below += n_bytes;
+        if n_bytes > 0 {
+            let (height, size) = (bottom - top, size(n_bytes));
+            _ = writeln!(
+                svg,
+                "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height:.2}\" \
+                 fill=\"{colour}\"><title>{name}: {size}</title></rect>"
+            );
+        }
+    }
+    let y = axis.y(number::float(below)) - 5.0;
+    text(svg, (middle(i), y), "middle", &size(below));
+}
+
+/// A stage's name in two lines.
+fn label(svg: &mut String, i: usize, name: &str) {
+    let (first, rest) = name.split_once(' ').unwrap_or((name, ""));
+    let y = HEIGHT - BOTTOM + 18.0;
+    text(svg, (middle(i), y), "middle", first);
+    text(svg, (middle(i), y + 15.0), "middle", rest);
+}
+
+/// The parts, the upper ones first.
+fn legend(svg: &mut String) {
+    let x = WIDTH - RIGHT + 24.0;
+    for (i, ((_, name), colour)) in PARTS.iter().zip(COLOURS).rev().enumerate() {
+        let y = TOP + 22.0 * number::as_f64(i);
+        _ = writeln!(
+            svg,
+            "<rect x=\"{x}\" y=\"{y}\" width=\"14\" height=\"14\" fill=\"{colour}\"/>"
+        );
+        text(svg, (x + 22.0, y + 11.0), "start", name);
+    }
+}
+
+fn text(svg: &mut String, (x, y): (f64, f64), anchor: &str, text: &str) {
+    let text = escaped(text);
+    _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>");
+}
+
+/// A name in a file may hold any character.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped += "&amp;",
+            '<' => escaped += "&lt;",
+            '>' => escaped += "&gt;",
+            '"' => escaped += "&quot;",
+            // XML 1.0 has no way to write the other control characters.
+            c if c.is_control() => escaped.push(' '),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_powers_of_two_apart_and_few() {
+        for (most, step) in [(0, 1 << 10), (8191, 1 << 10), (8192, 2 << 10), (100 << 20, 16 << 20)]
+        {
+            assert_eq!(grid_step(most), step, "{most}");
+            assert!(most / grid_step(most) < 8);
+        }
+    }
+
+    #[test]
+    fn texts_are_escaped() {
+        assert_eq!(escaped("a<b>&\"c\"\u{1b}\u{7}"), "a&lt;b&gt;&amp;&quot;c&quot;  ");
+    }
+}

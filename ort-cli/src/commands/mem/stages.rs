@@ -1,0 +1,195 @@
+//! The stages of a session's life, and what the process holds in each.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ort_session::{
+    MappingKind, MemoryReport, Pages, Process, ProcessMemory, Session, process_memory,
+};
+
+use super::{Arguments, headline};
+use crate::failure::Failure;
+use crate::inputs::Inputs;
+
+/// What was measured, from before the first load to after the last drop.
+#[derive(Debug)]
+pub(super) struct Timeline {
+    /// The models' paths.
+    pub(super) names: Vec<String>,
+    /// One line for each model.
+    pub(super) headlines: Vec<String>,
+    /// The size of the models' files.
+    pub(super) model_bytes: usize,
+    /// In the order of [`STAGES`].
+    pub(super) stages: [Stage; N_STAGES],
+}
+
+/// What the process held at one time.
+#[derive(Debug)]
+pub(super) struct Stage {
+    pub(super) process: ProcessMemory,
+    /// Every mapping, summed by kind.
+    pub(super) kinds: BTreeMap<MappingKind, Pages>,
+    /// Those that are of the models' files.
+    pub(super) model_files: Pages,
+    /// What each session says; none before they are loaded and after they are dropped.
+    pub(super) reports: Vec<MemoryReport>,
+    /// What they run on, in bytes.
+    pub(super) inputs: u64,
+}
+
+/// How many stages there are.
+pub(super) const N_STAGES: usize = STAGES.len();
+/// Places in the list of stages.
+pub(super) const BEFORE_LOAD: usize = 0;
+pub(super) const AFTER_RUNS: usize = 3;
+pub(super) const AFTER_DROP: usize = 4;
+pub(super) const AFTER_SECOND_DROP: usize = 7;
+
+/// Their names, which are part of what `--json` prints.
+pub(super) const STAGES: [&str; 8] = [
+    "before load",
+    "after load",
+    "after first run",
+    "after runs",
+    "after drop",
+    "after second load",
+    "after second runs",
+    "after second drop",
+];
+
+/// Threads end on their own, a moment after the last session of theirs: so often, and so long, is
+/// waited for them.
+const MAX_WAITS: usize = 100;
+const WAIT: Duration = Duration::from_millis(2);
+
+pub(super) type Loaded = Vec<(Session, Inputs)>;
+
+impl Timeline {
+    pub(super) fn measure(arguments: &Arguments) -> Result<Self, Failure> {
+        // What measuring itself needs is there before the first stage.
+        Stage::measure(&[], &[])?;
+        let before = Stage::measure(&[], &[])?;
+        let n_threads = before.process.n_threads;
+
+        let loaded = load(arguments)?;
+        let paths = files(&loaded);
+        let each = || arguments.models.iter().zip(&loaded);
+        let headlines = each()
+            .map(|(path, (session, _))| headline(path, session, &arguments.session))
+            .collect();
+        let model_bytes = each().map(|(_, (session, _))| session.bytes().len()).sum();
+        let after_load = Stage::measure(&paths, &loaded)?;
+        run(arguments, &loaded, 1)?;
+        let after_first_run = Stage::measure(&paths, &loaded)?;
+        run(arguments, &loaded, arguments.runs - 1)?;
+        let after_runs = Stage::measure(&paths, &loaded)?;
+        drop(loaded);
+        wait_for_threads(n_threads)?;
+        let after_drop = Stage::measure(&paths, &[])?;
+
+        let loaded = load(arguments)?;
+        let second_load = Stage::measure(&paths, &loaded)?;
+        run(arguments, &loaded, arguments.runs)?;
+        let second_runs = Stage::measure(&paths, &loaded)?;
+        drop(loaded);
+        wait_for_threads(n_threads)?;
+        let second_drop = Stage::measure(&paths, &[])?;
+
+        let stages = [
+            before,
+            after_load,
+            after_first_run,
+            after_runs,
+            after_drop,
+            second_load,
+            second_runs,
+            second_drop,
+        ];
+        let names = arguments.models.iter().map(|path| path.display().to_string()).collect();
+        Ok(Self { names, headlines, model_bytes, stages })
+    }
+}
+
+/// Every model with what it runs on.
+pub(super) fn load(arguments: &Arguments) -> Result<Loaded, Failure> {
+    let models = arguments.models.iter().enumerate().map(|(i, path)| {
+        let session = arguments.session.open(path)?;
+        let inputs = Inputs::gather(&session, &arguments.inputs_of(i, &session))?;
+        Ok((session, inputs))
+    });
+    models.collect()
+}
+
+/// The files that the sessions' bytes are of: the models', or what a cache has of them.
+pub(super) fn files(loaded: &Loaded) -> Vec<PathBuf> {
+    let paths = loaded.iter().filter_map(|(session, _)| session.bytes().path());
+    paths.filter_map(|path| path.canonicalize().ok()).collect()
+}
+
+/// Runs each model so many times.
+pub(super) fn run(arguments: &Arguments, loaded: &Loaded, n_runs: u32) -> Result<(), Failure> {
+    for (path, (session, inputs)) in arguments.models.iter().zip(loaded) {
+        for _ in 0..n_runs {
+            session.run(inputs.to_run()).map_err(|source| Failure::run(path, source))?;
+        }
+    }
+    Ok(())
+}
+
+/// What the sessions run on, in bytes.
+pub(super) fn inputs(loaded: &[(Session, Inputs)]) -> u64 {
+    let n_bytes: usize = loaded.iter().map(|(_, inputs)| inputs.n_bytes()).sum();
+    n_bytes.try_into().unwrap_or(u64::MAX)
+}
+
+fn wait_for_threads(n_threads: u64) -> Result<(), Failure> {
+    for _ in 0..MAX_WAITS {
+        if process_memory()?.is_none_or(|memory| memory.n_threads <= n_threads) {
+            break;
+        }
+        std::thread::sleep(WAIT);
+    }
+    Ok(())
+}
+
+impl Stage {
+    fn measure(models: &[PathBuf], loaded: &[(Session, Inputs)]) -> Result<Self, Failure> {
+        let mappings = Process::Own.mappings()?.ok_or(Failure::NotTold)?;
+        let process = process_memory()?.ok_or(Failure::NotTold)?;
+        let mut kinds = BTreeMap::new();
+        for mapping in &mappings {
+            let sum: &mut Pages = kinds.entry(mapping.kind).or_default();
+            *sum = *sum + mapping.pages;
+        }
+        let of_models = mappings.iter().filter(|mapping| models.contains(&mapping.name));
+        let model_files = of_models.map(|mapping| mapping.pages).sum();
+        let reports = loaded.iter().map(|(session, _)| session.memory()).collect();
+        Ok(Self { process, kinds, model_files, reports, inputs: inputs(loaded) })
+    }
+
+    /// All mappings together.
+    pub(super) fn total(&self) -> Pages {
+        self.kinds.values().copied().sum()
+    }
+
+    /// What is resident of these kinds.
+    pub(super) fn resident(&self, kinds: &[MappingKind]) -> u64 {
+        kinds.iter().filter_map(|kind| self.kinds.get(kind)).map(|pages| pages.resident).sum()
+    }
+}
+
+/// Every kind of mapping, with its word.
+pub(super) const KINDS: [(MappingKind, &str); 10] = [
+    (MappingKind::Program, "program"),
+    (MappingKind::Library, "library"),
+    (MappingKind::File, "file"),
+    (MappingKind::SharedMemory, "shared_memory"),
+    (MappingKind::Heap, "heap"),
+    (MappingKind::Stack, "stack"),
+    (MappingKind::ThreadStack, "thread_stack"),
+    (MappingKind::Anonymous, "anonymous"),
+    (MappingKind::Reserved, "reserved"),
+    (MappingKind::Kernel, "kernel"),
+];

@@ -1,0 +1,246 @@
+//! Filters put into blocks in one go: every weight is read once and written once, to its place.
+
+use ort_graph::OpError;
+use ort_tensor::{Shape, TensorView, n_elements};
+
+/// How many weights of a filter are read before the next filter's turn, at most: those of a block of
+/// filters stay in the first-level cache with what is made of them.
+const PIECE: usize = 128;
+
+/// Where channels lie: in ascending order, a place for each.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a> {
+    /// The place of each channel.
+    pub of_channels: &'a [usize],
+    /// How many places there are.
+    pub n: usize,
+}
+
+/// Filters `[O, I, …]` on their way into blocks, as [`FilterForm`](super::FilterForm) has them. Places
+/// that no channel has keep zeros.
+///
+/// ```text
+/// strip of outputs  ⌊o/B⌋:   [⌊i/Bi⌋][tap][i mod Bi][o mod B]     Bi is B or, with inputs in planes, 1
+/// ```
+#[derive(Clone, Debug)]
+pub struct PlacedFilter<'a> {
+    weights: &'a [f32],
+    outputs: &'a [usize],
+    inputs: InputPlaces<'a>,
+    shape: Shape,
+    taps: usize,
+    block: usize,
+}
+
+#[derive(Clone, Debug)]
+enum InputPlaces<'a> {
+    /// One after the other, the weights of a filter as they are.
+    InOrder,
+    /// In blocks.
+    Blocks(&'a [usize]),
+}
+
+impl<'a> PlacedFilter<'a> {
+    /// `w`: `[O, I, …]` f32, row-major; `outputs` and `inputs` have a place for each channel.
+    ///
+    /// # Errors
+    /// If `w` has another type or shape, or the places are not whole blocks.
+    pub fn new(
+        w: TensorView<'a>,
+        outputs: Places<'a>,
+        inputs: Option<Places<'a>>,
+        block: usize,
+    ) -> Result<Self, OpError> {
+        let (shape, weights) = (w.shape(), w.as_slice::<f32>()?);
+        let [o, i, taps @ ..] = shape else { return Err(super::wrong_rank(w)) };
+        let mut placed = Shape::from_slice(shape);
+        placed[0] = whole(outputs, *o, block)?;
+        let n_taps = n_elements(taps).ok_or(OpError::TooLarge)?;
+        if let Some(inputs) = inputs {
+            placed[1] = whole(inputs, *i, block)?;
+        }
+        // One tap in blocks of inputs is one tap in order, unless there is padding.
+        let inputs = match inputs {
+            Some(places) if n_taps != 1 || places.n != *i => {
+                InputPlaces::Blocks(places.of_channels)
+            }
+            _ => InputPlaces::InOrder,
+        };
+        n_elements(&placed).ok_or(OpError::TooLarge)?;
+        let outputs = outputs.of_channels;
+        Ok(Self { weights, outputs, inputs, shape: placed, taps: n_taps, block })
+    }
+
+    /// The shape with all places.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The elements of a block of outputs: at least 1.
+    pub fn strip_len(&self) -> usize {
+        (self.block * self.shape[1] * self.taps).max(1)
+    }
+
+    /// Puts the weights of some blocks of outputs, from block `first` on, into `to`: zeros, as many as
+    /// whole strips.
+    pub fn fill(&self, first: usize, to: &mut [f32]) {
+        let strip_len = self.strip_len();
+        if to.is_empty() || self.weights.is_empty() {
+            return;
+        }
+        let row_len = self.weights.len() / self.outputs.len();
+        for (strip, to) in (first..).zip(to.chunks_exact_mut(strip_len)) {
+            let at = |place| self.outputs.partition_point(|&output| output < place);
+            let (start, end) = (at(strip * self.block), at((strip + 1) * self.block));
+            let rows = self.weights[start * row_len..end * row_len].chunks_exact(row_len);
+            let lanes = self.outputs[start..end].iter().map(|output| output % self.block);
+            let rows: Vec<(usize, &[f32])> = lanes.zip(rows).collect();
+            match self.inputs {
+                InputPlaces::InOrder => self.in_order(&rows, to),
+                InputPlaces::Blocks(places) => self.in_blocks(&rows, places, to),
+            }
+        }
+    }
+
+    fn in_order(&self, rows: &[(usize, &[f32])], to: &mut [f32]) {
+        let places: Vec<usize> = (0..PIECE).collect();
+        for (piece, to) in to.chunks_mut(PIECE * self.block).enumerate() {
+            let places = &places[..to.len() / self.block];
+            self.interleave(rows, piece * PIECE, places, to);
+        }
+    }
+
+    fn in_blocks(&self, rows: &[(usize, &[f32])], inputs: &[usize], to: &mut [f32]) {
+        let Self { taps, block, .. } = *self;
+        let (mut start, mut places) = (0, Vec::with_capacity(block * taps));
+        for inputs in inputs.chunk_by(|a, b| a / block == b / block) {
+            places.clear();
+            for input in inputs {
+                places.extend((0..taps).map(|tap| tap * block + input % block));
+            }
+            let to = &mut to[inputs[0] / block * taps * block * block..][..taps * block * block];
+            self.interleave(rows, start, &places, to);
+            start += places.len();
+        }
+    }
+
+    /// Puts weight `start + x` of every row at `places[x]`, in the row's lane.
+    fn interleave(&self, rows: &[(usize, &[f32])], start: usize, places: &[usize], to: &mut [f32]) {
+        let is_full = rows.len() == self.block;
+        let n_done = match self.block {
+            8 if is_full => transpose::<8>(rows, start, places, to),
+            16 if is_full => transpose::<16>(rows, start, places, to),
+            _ => 0,
+        };
+        for &(lane, row) in rows {
+            for (&place, &weight) in places.iter().zip(&row[start..]).skip(n_done) {
+                to[place * self.block + lane] = weight;
+            }
+        }
+    }
+}
+
+/// The same where every lane has a row, in tiles of `B·B`; says how many weights of a row that were.
+fn transpose<const B: usize>(
+    rows: &[(usize, &[f32])],
+    start: usize,
+    places: &[usize],
+    to: &mut [f32],
+) -> usize {
+    let tiles = places.chunks_exact(B);
+    let n_done = places.len() - tiles.remainder().len();
+    for (tile, places) in tiles.enumerate() {
+        let mut weights = [[0.0; B]; B];
+        for (weights, (_, row)) in weights.iter_mut().zip(rows) {
+            weights.copy_from_slice(&row[start + tile * B..][..B]);
+        }
+        for (x, &place) in places.iter().enumerate() {
+            let lanes: [f32; B] = std::array::from_fn(|lane| weights[lane][x]);
+            to[place * B..][..B].copy_from_slice(&lanes);
+        }
+    }
+    n_done
+}
+
+/// How many places there are, if they are so many channels' and whole blocks.
+fn whole(places: Places<'_>, n_channels: usize, block: usize) -> Result<usize, OpError> {
+    let Places { of_channels, n } = places;
+    let fits = of_channels.is_sorted_by(|a, b| a < b) && of_channels.last().is_none_or(|&p| p < n);
+    if block == 0 || !n.is_multiple_of(block) || of_channels.len() != n_channels || !fits {
+        let (left, right) = (vec![n_channels, n], vec![of_channels.len(), block]);
+        return Err(OpError::Shapes { what: "channels and their places", left, right });
+    }
+    Ok(n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ort_tensor::Tensor;
+
+    /// Where weight (o, i, k) goes, as the documentation of the module says it.
+    fn expected(
+        w: &[f32],
+        [i, taps]: [usize; 2],
+        (outputs, inputs): (&[usize], Option<&[usize]>),
+        (n_places, block): (usize, usize),
+        len: usize,
+    ) -> Vec<f32> {
+        let mut to = vec![0.0; len];
+        for (at, &weight) in w.iter().enumerate() {
+            let (o, input, k) = (outputs[at / (i * taps)], at / taps % i, at % taps);
+            let (q, inner) = inputs.map_or((input, 1), |places| (places[input], block));
+            let strip = o / block * block * n_places * taps;
+            to[strip + ((q / inner * taps + k) * inner + q % inner) * block + o % block] = weight;
+        }
+        to
+    }
+
+    #[test]
+    fn every_weight_finds_its_place_and_padding_is_zero() {
+        let gap: Vec<usize> = (0..3).chain(4..30).collect();
+        let all: Vec<usize> = (0..300).collect();
+        for block in [4, 8, 16] {
+            for (outputs, n_outputs) in [(&all[..32], 32), (&all[..5], 16), (&gap[..], 32)] {
+                for (inputs, n_inputs, taps) in [
+                    (None, 8, 1),
+                    (None, 300, 1),
+                    (None, 3, 9),
+                    (Some(&all[..16]), 16, 1),
+                    (Some(&all[..48]), 48, 9),
+                    (Some(&gap[..]), 32, 1),
+                    (Some(&gap[..]), 32, 2),
+                    (Some(&gap[..]), 32, 0),
+                ] {
+                    let i = inputs.map_or(n_inputs, <[usize]>::len);
+                    let w: Vec<f32> = (1..=outputs.len() * i * taps).map(|x| x as f32).collect();
+                    let tensor = Tensor::from_slice(&[outputs.len(), i, taps], &w).unwrap();
+                    let places = |of_channels, n| Places { of_channels, n };
+                    let input_places = inputs.map(|inputs| places(inputs, n_inputs));
+                    let outs = places(outputs, n_outputs);
+                    let placed =
+                        PlacedFilter::new(tensor.view(), outs, input_places, block).unwrap();
+                    assert_eq!(placed.shape(), [n_outputs, n_inputs, taps]);
+                    let mut to = vec![0.0; n_outputs * n_inputs * taps];
+                    for (strip, to) in to.chunks_mut(placed.strip_len()).enumerate() {
+                        placed.fill(strip, to);
+                    }
+                    let want =
+                        expected(&w, [i, taps], (outputs, inputs), (n_inputs, block), to.len());
+                    assert_eq!(to, want, "{block} {outputs:?} {inputs:?} {taps}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn places_that_are_no_whole_blocks_or_not_in_order_are_refused() {
+        let w = Tensor::from_slice(&[2, 1], &[1_f32, 2.0]).unwrap();
+        for (of_channels, n) in
+            [(&[0, 1][..], 3), (&[1, 0], 4), (&[0, 4], 4), (&[0], 4), (&[0, 0], 4)]
+        {
+            let places = Places { of_channels, n };
+            assert!(PlacedFilter::new(w.view(), places, None, 4).is_err(), "{of_channels:?} {n}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Memory of runs that are over, for runs to come. Nobody waits for it: a slot is emptied or
+//! filled by one exchange of a pointer.
+
+use std::fmt;
+
+use crossbeam_utils::atomic::AtomicCell;
+use ort_tensor::{AlignedBuf, Value};
+
+/// How many runs of one plan may be under way before the memory of some is not kept. More at once
+/// than a machine has cores gain nothing.
+const N_SLOTS: usize = 64;
+
+/// The memory of one run. Any signature of the plan can use it.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) arena: AlignedBuf,
+    /// By value: those that are made during the run.
+    pub(crate) values: Vec<Option<Value>>,
+    /// How much of the arena runs needed since the session last looked at what it keeps.
+    pub(super) n_needed: usize,
+}
+
+type Slot = AtomicCell<Option<Box<State>>>;
+
+const _: () = assert!(Slot::is_lock_free(), "a slot is one pointer");
+
+/// The states that no run uses now, the one used last first: its bytes may still be in a cache,
+/// and those at the end are the ones that nobody needs any more.
+pub(crate) struct Pool {
+    slots: Box<[Slot]>,
+}
+
+impl State {
+    /// Memory without a block, for a plan of so many values.
+    pub(crate) fn new(n_values: usize) -> Self {
+        let values = (0..n_values).map(|_| None).collect();
+        Self { arena: AlignedBuf::zeroed(0), values, n_needed: 0 }
+    }
+
+    /// Makes the block as large as a run needs; `None` if the system does not have that. What was
+    /// in it is lost.
+    pub(crate) fn reserve(&mut self, n_bytes: usize) -> Option<()> {
+        self.n_needed = self.n_needed.max(n_bytes);
+        if self.arena.len() < n_bytes {
+            // The old block goes before the new one comes: they are never there both.
+            self.arena = AlignedBuf::zeroed(0);
+            self.arena = AlignedBuf::try_lasting(n_bytes)?;
+        }
+        Some(())
+    }
+
+    /// Whether some run needed all of its block since this was last asked.
+    pub(crate) fn was_needed(&mut self) -> bool {
+        std::mem::take(&mut self.n_needed) >= self.arena.len().max(1)
+    }
+}
+
+impl Pool {
+    pub(super) fn new() -> Self {
+        Self { slots: (0..N_SLOTS).map(|_| AtomicCell::new(None)).collect() }
+    }
+
+    /// The state that was given back last, if there is one.
+    pub(crate) fn take(&self) -> Option<Box<State>> {
+        self.slots.iter().find_map(AtomicCell::take)
+    }
+
+    /// Gives a state back. Those that are there move on by a slot each; the one that has none left
+    /// is returned.
+    pub(crate) fn put(&self, mut state: Box<State>) -> Option<Box<State>> {
+        for slot in &self.slots {
+            state = slot.swap(Some(state))?;
+        }
+        Some(state)
+    }
+
+    /// Takes out what is not to be kept, and hands it to `gone`.
+    pub(crate) fn drain(
+        &self,
+        mut is_kept: impl FnMut(&mut State) -> bool,
+        mut gone: impl FnMut(Box<State>),
+    ) {
+        for slot in &self.slots {
+            let Some(mut state) = slot.take() else { continue };
+            if !is_kept(&mut state) {
+                gone(state);
+            } else if let Some(other) = slot.swap(Some(state)) {
+                // Its slot was taken meanwhile; then that one moves on.
+                self.put(other).into_iter().for_each(&mut gone);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pool")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    fn state(n_bytes: usize) -> Box<State> {
+        let mut state = State::new(0);
+        state.reserve(n_bytes).unwrap();
+        Box::new(state)
+    }
+
+    fn sizes(pool: &Pool) -> Vec<usize> {
+        std::iter::from_fn(|| pool.take()).map(|state| state.arena.len()).collect()
+    }
+
+    #[test]
+    fn what_came_last_goes_first() {
+        let pool = Pool::new();
+        assert!((1..=5).all(|n| pool.put(state(n)).is_none()));
+        assert_eq!(sizes(&pool), [5, 4, 3, 2, 1]);
+    }
+
+    #[test]
+    fn what_has_no_slot_is_what_came_first() {
+        let pool = Pool::new();
+        assert!((1..=N_SLOTS).all(|n| pool.put(state(n)).is_none()));
+        assert_eq!(pool.put(state(100)).unwrap().arena.len(), 1);
+        assert_eq!(sizes(&pool).len(), N_SLOTS);
+    }
+
+    #[test]
+    fn a_block_that_no_run_needed_whole_is_told() {
+        let mut state = state(1000);
+        assert!(state.was_needed());
+        assert!(!state.was_needed(), "nobody used it since");
+        state.reserve(999).unwrap();
+        assert!(!state.was_needed());
+        state.reserve(1000).unwrap();
+        assert_eq!(state.arena.len(), 1000);
+        assert!(state.was_needed());
+    }
+
+    #[test]
+    fn draining_keeps_the_order_of_what_stays() {
+        let pool = Pool::new();
+        assert!((1..=6).all(|n| pool.put(state(n)).is_none()));
+        let mut gone = Vec::new();
+        pool.drain(|state| state.arena.len() % 2 == 0, |state| gone.push(state.arena.len()));
+        assert_eq!(gone, [5, 3, 1]);
+        assert_eq!(sizes(&pool), [6, 4, 2]);
+    }
+
+    #[test]
+    fn threads_lose_and_share_nothing() {
+        let (n_threads, pool) = (8, Pool::new());
+        let start = Barrier::new(n_threads);
+        std::thread::scope(|scope| {
+            for own in 1..=n_threads {
+                let (pool, start) = (&pool, &start);
+                scope.spawn(move || {
+                    assert!(pool.put(state(own)).is_none());
+                    start.wait();
+                    for round in 0..1000 {
+                        if let Some(mut state) = pool.take() {
+                            // Two threads that had it at once would see each other's marks.
+                            let mark = u8::try_from((own * 31 + round) % 251).unwrap();
+                            state.arena.as_mut().fill(mark);
+                            std::thread::yield_now();
+                            assert!(state.arena.as_ref().iter().all(|&byte| byte == mark));
+                            assert!(pool.put(state).is_none());
+                        }
+                    }
+                });
+            }
+        });
+        let mut sizes = sizes(&pool);
+        sizes.sort_unstable();
+        assert_eq!(sizes, (1..=n_threads).collect::<Vec<_>>());
+    }
+}

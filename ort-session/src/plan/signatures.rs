@@ -1,0 +1,141 @@
+//! The signatures of input shapes that a plan has met, and the layout of each.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::shapes::{Args, Signature};
+use super::{Layout, Plan, PlanError};
+
+/// How many signatures a plan remembers. A layout has no block of its own, only some hundred bytes
+/// a step and what kernels prepared; so there may be as many as a server pads its batches to.
+const MAX_LAYOUTS: usize = 32;
+
+/// Layouts by signature. The one whose last use is longest ago makes room for a new one.
+#[derive(Debug)]
+pub(super) struct Layouts {
+    entries: RwLock<Vec<Entry>>,
+    /// The time of the last use, counted in changes from one signature to another.
+    clock: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    signature: Signature,
+    layout: Arc<Layout>,
+    last_use: AtomicU64,
+}
+
+impl Layouts {
+    pub(super) const fn new() -> Self {
+        Self { entries: RwLock::new(Vec::new()), clock: AtomicU64::new(0) }
+    }
+
+    /// The layout for `args`, if it is there. Readers never wait for each other, and a signature
+    /// that comes again and again writes nothing that they share.
+    fn find(&self, args: &Args<'_>) -> Option<Arc<Layout>> {
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        let entry = entries.iter().find(|entry| entry.signature.matches(args))?;
+        if entry.last_use.load(Ordering::Relaxed) != self.clock.load(Ordering::Relaxed) {
+            entry.last_use.store(self.tick(), Ordering::Relaxed);
+        }
+        Some(entry.layout.clone())
+    }
+
+    fn insert(&self, signature: Signature, layout: Arc<Layout>) {
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        if entries.iter().any(|entry| entry.signature == signature) {
+            return; // Another run was faster.
+        }
+        if entries.len() >= MAX_LAYOUTS {
+            let last_use = |i: &usize| entries[*i].last_use.load(Ordering::Relaxed);
+            if let Some(oldest) = (0..entries.len()).min_by_key(last_use) {
+                entries.swap_remove(oldest);
+            }
+        }
+        let last_use = AtomicU64::new(self.tick());
+        entries.push(Entry { signature, layout, last_use });
+    }
+
+    fn tick(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+impl Plan {
+    /// The layout for these inputs: one that is ready, or a new one.
+    pub(crate) fn layout(&self, args: &Args<'_>) -> Result<Arc<Layout>, PlanError> {
+        if let Some(layout) = self.layouts.find(args) {
+            return Ok(layout);
+        }
+        let layout = Arc::new(Layout::new(self, args)?);
+        self.layouts.insert(Signature::new(args), layout.clone());
+        Ok(layout)
+    }
+
+    /// Calls `visit` with every layout that is remembered, those of plans below left out.
+    pub(crate) fn visit_layouts(&self, visit: &mut dyn FnMut(&Layout)) {
+        let entries = self.layouts.entries.read().unwrap_or_else(PoisonError::into_inner);
+        entries.iter().for_each(|entry| visit(&entry.layout));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_tensor::{Tensor, ValueView};
+
+    use super::*;
+
+    fn layout() -> Arc<Layout> {
+        Arc::new(Layout {
+            places: Vec::new(),
+            steps: Vec::new(),
+            made: Vec::new(),
+            arena_bytes: 0,
+            live_bytes: Vec::new(),
+        })
+    }
+
+    /// Calls `with` with the arguments of a run on a vector of `n` zeros.
+    fn with_args<R>(n: usize, with: impl FnOnce(&Args<'_>) -> R) -> R {
+        let x = Tensor::from_slice(&[n], &vec![0.0_f32; n]).unwrap();
+        with(&Args { inputs: &[ValueView::Tensor(x.view())], captures: &[] })
+    }
+
+    fn insert(layouts: &Layouts, n: usize) {
+        with_args(n, |args| layouts.insert(Signature::new(args), layout()));
+    }
+
+    fn has(layouts: &Layouts, n: usize) -> bool {
+        let entries = layouts.entries.read().unwrap();
+        with_args(n, |args| entries.iter().any(|entry| entry.signature.matches(args)))
+    }
+
+    #[test]
+    fn the_signature_whose_last_use_is_longest_ago_makes_room() {
+        let layouts = Layouts::new();
+        (0..MAX_LAYOUTS).for_each(|n| insert(&layouts, n));
+        // The oldest is used again, so the second is the one to go.
+        assert!(with_args(0, |args| layouts.find(args)).is_some());
+        insert(&layouts, MAX_LAYOUTS);
+        assert!(has(&layouts, 0) && !has(&layouts, 1) && has(&layouts, MAX_LAYOUTS));
+        assert_eq!(layouts.entries.read().unwrap().len(), MAX_LAYOUTS);
+    }
+
+    #[test]
+    fn a_signature_is_remembered_once() {
+        let layouts = Layouts::new();
+        (0..3).for_each(|_| insert(&layouts, 7));
+        assert_eq!(layouts.entries.read().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn time_stands_still_while_one_signature_comes_again() {
+        let layouts = Layouts::new();
+        (0..2).for_each(|n| insert(&layouts, n));
+        let find = |n| with_args(n, |args| layouts.find(args)).is_some();
+        assert!(find(0));
+        let now = layouts.clock.load(Ordering::Relaxed);
+        assert!((0..100).all(|_| find(0)));
+        assert_eq!(layouts.clock.load(Ordering::Relaxed), now);
+    }
+}

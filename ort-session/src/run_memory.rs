@@ -1,0 +1,99 @@
+//! What a session keeps of the memory of runs that are over.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::plan::{Layout, Plan, PlanError, State};
+
+/// What becomes of the memory of a run, its intermediate values and scratch, when it is over.
+///
+/// Whatever is chosen, a run needs one block, of a size that is known before it starts
+/// ([`Session::activations`](crate::Session::activations)), and any signature of input shapes can
+/// use any block: what is kept is as large as the largest, times the runs that were under way at
+/// once, not the sum over signatures. From 32 KiB on, a block is a mapping of its own, and goes
+/// back to the system at once when it is not kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Arena {
+    /// It stays for runs to come, until the session is dropped. Every page is paid for once: what
+    /// ONNX Runtime's `enable_cpu_mem_arena=1` is there for.
+    Keep,
+    /// It stays as long as it is needed: every 16 runs, a block that none of them used whole goes
+    /// back to the system. So a large input followed by small ones does not hold its memory, and
+    /// neither does a burst of concurrent runs; a steady load is served as with `Keep`.
+    #[default]
+    Shrink,
+    /// Nothing stays: every run takes memory from the system and returns it. Its pages are
+    /// cleared anew each time, which costs about 0.3 ms a MiB. The same as
+    /// `enable_cpu_mem_arena=0`.
+    Off,
+}
+
+/// After so many runs, [`Arena::Shrink`] looks at what is kept. A block that comes and goes with
+/// every look costs a sixteenth of what [`Arena::Off`] does.
+const RUNS_BETWEEN_LOOKS: usize = 16;
+
+/// At most so much is kept, unless told otherwise: beyond it, a run takes so long that the pages it
+/// touches anew do not count, and a burst of such runs would hold the memory of others.
+pub(crate) const DEFAULT_CAP: usize = 1 << 30;
+
+/// Lends memory to runs, and decides what is kept of it.
+#[derive(Debug)]
+pub(crate) struct RunMemory {
+    arena: Arena,
+    cap: usize,
+    /// The blocks that are kept for runs to come, in bytes.
+    kept: AtomicUsize,
+    /// How many runs there were, of the whole model.
+    n_runs: AtomicUsize,
+}
+
+impl RunMemory {
+    pub(crate) const fn new(arena: Arena, cap: usize) -> Self {
+        Self { arena, cap, kept: AtomicUsize::new(0), n_runs: AtomicUsize::new(0) }
+    }
+
+    /// Memory for a run of `plan`. No run waits for another.
+    pub(crate) fn take(&self, plan: &Plan, layout: &Layout) -> Result<Box<State>, PlanError> {
+        let ready = plan.pool.take();
+        let mut state = ready.unwrap_or_else(|| Box::new(State::new(layout.places.len())));
+        self.kept.fetch_sub(state.arena.len(), Ordering::Relaxed);
+        let n_bytes = layout.arena_bytes;
+        state.reserve(n_bytes).ok_or(PlanError::Arena { n_bytes })?;
+        Ok(state)
+    }
+
+    /// Takes the memory of a run back.
+    pub(crate) fn put(&self, plan: &Plan, state: Box<State>) {
+        let n_bytes = state.arena.len();
+        if self.kept.fetch_add(n_bytes, Ordering::Relaxed) + n_bytes > self.cap {
+            self.forget(&state);
+        } else if let Some(state) = plan.pool.put(state) {
+            self.forget(&state);
+        }
+    }
+
+    /// Gives back what is not to be kept now that a run of the whole model is over.
+    pub(crate) fn after_run(&self, plan: &Plan) {
+        let n_runs = self.n_runs.fetch_add(1, Ordering::Relaxed) + 1;
+        let is_kept: fn(&mut State) -> bool = match self.arena {
+            Arena::Off => |_| false,
+            Arena::Shrink if n_runs.is_multiple_of(RUNS_BETWEEN_LOOKS) => State::was_needed,
+            Arena::Shrink | Arena::Keep => return,
+        };
+        plan.visit(&mut |plan| plan.pool.drain(is_kept, |state| self.forget(&state)));
+    }
+
+    /// Calls `held` with each block that is kept for runs to come, those of plans below `plan` left
+    /// out. A run that starts at this moment may not find the block that is looked at.
+    pub(crate) fn visit_held(&self, plan: &Plan, held: &mut dyn FnMut(&[u8])) {
+        let look = |state: &mut State| {
+            held(state.arena.as_ref());
+            true
+        };
+        plan.pool.drain(look, |state| self.forget(&state));
+    }
+
+    fn forget(&self, state: &State) {
+        self.kept.fetch_sub(state.arena.len(), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,207 @@
+//! What becomes of the memory of runs, and what is known of it before they start.
+
+use std::sync::{Arc, Barrier};
+
+use ort_ep::{
+    Claim, CompileError, ExecutionProvider, Io, Kernel, KernelError, PackStore, Prepared,
+};
+use ort_graph::{Graph, NodeId};
+use ort_session::{Arena, Level, ModelBytes, RunError, Session, SessionBuilder, Tensor};
+
+use crate::model::{ModelWriter, gated, gated_value};
+
+/// A session whose block holds the sum, over which the gate is written: 12 bytes a row.
+fn session(builder: SessionBuilder) -> Session {
+    builder.level(Level::Disable).commit(ModelBytes::from_vec(gated())).unwrap()
+}
+
+/// The block for so many rows, of whole lines.
+fn block(n_rows: usize) -> usize {
+    (n_rows * 12).next_multiple_of(64)
+}
+
+fn run(session: &Session, n_rows: usize) {
+    let data: Vec<f32> = (0..3 * n_rows).map(|i| i as f32 - 7.0).collect();
+    let x = Tensor::from_slice(&[n_rows, 3], &data).unwrap();
+    let outputs = session.run([("x", &x)]).unwrap();
+    let y = outputs[0].as_tensor().unwrap().as_slice::<f32>().unwrap();
+    assert_eq!(y, gated_value(&data));
+}
+
+/// How many bytes are kept for runs to come.
+fn kept(session: &Session) -> usize {
+    session.memory().activations_held.n_bytes()
+}
+
+#[test]
+fn a_large_input_followed_by_small_ones_holds_its_memory_only_where_told() {
+    let (large, small) = (100_000, 100);
+    for (arena, after_large, after_small) in [
+        (Arena::Keep, block(large), block(large)),
+        (Arena::Shrink, block(large), block(small)),
+        (Arena::Off, 0, 0),
+    ] {
+        let session = session(Session::builder().arena(arena));
+        run(&session, large);
+        assert_eq!(kept(&session), after_large, "{arena:?}");
+        (0..40).for_each(|_| run(&session, small));
+        assert_eq!(kept(&session), after_small, "{arena:?}");
+    }
+}
+
+#[test]
+fn what_comes_again_and_again_stays() {
+    let session = session(Session::builder());
+    for run_of in 0..100 {
+        run(&session, if run_of % 10 == 0 { 1000 } else { 10 });
+        assert_eq!(kept(&session), block(1000));
+    }
+}
+
+#[test]
+fn signatures_share_one_block() {
+    let session = session(Session::builder().arena(Arena::Keep));
+    [500, 100, 300, 200, 400].iter().for_each(|&n_rows| run(&session, n_rows));
+    assert_eq!(kept(&session), block(500));
+}
+
+#[test]
+fn no_more_is_kept_than_the_cap_allows() {
+    for (cap, expected) in [(0, 0), (block(1000) - 1, 0), (block(1000), block(1000))] {
+        let session = session(Session::builder().arena(Arena::Keep).activations_cap(cap));
+        (0..3).for_each(|_| run(&session, 1000));
+        assert_eq!(kept(&session), expected, "{cap}");
+    }
+}
+
+#[test]
+fn what_a_run_takes_is_known_before_it_runs() {
+    let session = session(Session::builder().arena(Arena::Keep));
+    let planned = session.activations_of_shapes(&[("x", &[1000, 3])]).unwrap();
+    assert_eq!((planned.arena, planned.live), (block(1000), block(1000)));
+    assert_eq!(planned.outputs, 12_000);
+    assert!(planned.is_all());
+    let steps: Vec<_> =
+        planned.steps.iter().map(|step| (step.op_type.as_str(), step.live)).collect();
+    assert_eq!(steps, [("Add", block(1000)), ("Relu", block(1000)), ("Mul", block(1000))]);
+    assert_eq!(kept(&session), 0, "nothing ran yet");
+    run(&session, 1000);
+    assert_eq!(kept(&session), planned.arena);
+    let x = Tensor::from_slice(&[1000, 3], &[0.0_f32; 3000]).unwrap();
+    assert_eq!(session.activations([("x", &x)]).unwrap(), planned);
+}
+
+#[test]
+fn steps_whose_memory_only_a_run_can_tell_are_named() {
+    let body =
+        ModelWriter::default().input("item", &[2]).node("Neg", 13, &["item"], "z").output("z");
+    let model = ModelWriter::default()
+        .sequence("s")
+        .node("SequenceMap", 17, &["s"], "y")
+        .body(body)
+        .output("y")
+        .bytes();
+    let session = Session::builder().commit(ModelBytes::from_vec(model)).unwrap();
+    let planned = session.activations([("s", ort_session::Value::Sequence(Vec::new()))]).unwrap();
+    assert_eq!((planned.is_all(), planned.n_dynamic()), (false, 1));
+    assert!(planned.steps[0].is_dynamic);
+}
+
+#[test]
+fn shapes_that_do_not_fit_are_told_as_for_a_run() {
+    let session = session(Session::builder());
+    for (shapes, expected) in [
+        (&[("y", &[1, 3][..])][..], "there is no input `y`; the inputs are `x`"),
+        (&[], "input `x` (float[n,3]) is missing"),
+        (&[("x", &[1, 4])], "input `x`: expected float[n,3], found float[1,4]"),
+        (&[("x", &[usize::MAX, 3])], "input `x`: "),
+    ] {
+        let error = session.activations_of_shapes(shapes).unwrap_err();
+        assert!(matches!(error, RunError::Input(_)), "{error:?}");
+        assert!(error.to_string().starts_with(expected), "{error}");
+    }
+}
+
+/// Takes `Add`, whose kernel waits until as many runs are in it as the barrier wants.
+#[derive(Debug)]
+struct Meeting(Arc<Barrier>);
+
+impl ExecutionProvider for Meeting {
+    fn name(&self) -> &'static str {
+        "Meeting"
+    }
+
+    fn claim(&self, graph: &Graph, root: NodeId) -> Option<Claim> {
+        let node = graph.get_node(root).filter(|node| node.op_type == "Add")?;
+        Some(Claim { in_place: Default::default(), ..Claim::one(root, node) })
+    }
+
+    fn compile(
+        &self,
+        _graph: &Graph,
+        _claim: &Claim,
+        _packs: &dyn PackStore,
+    ) -> Result<Box<dyn Kernel>, CompileError> {
+        Ok(Box::new(Meeting(self.0.clone())))
+    }
+}
+
+impl Kernel for Meeting {
+    fn run(&self, _prepared: &Prepared, _io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        self.0.wait();
+        Ok(())
+    }
+}
+
+#[test]
+fn concurrent_runs_have_memory_of_their_own_and_never_wait_for_each_other() {
+    const N_THREADS: usize = 8;
+    for (arena, n_kept) in [(Arena::Keep, N_THREADS), (Arena::Shrink, N_THREADS), (Arena::Off, 0)] {
+        let meeting = Arc::new(Meeting(Arc::new(Barrier::new(N_THREADS))));
+        let session = session(Session::builder().threads(1).arena(arena).provider(meeting));
+        let x = Tensor::from_slice(&[1000, 3], &[0.0_f32; 3000]).unwrap();
+        // All of them are in the middle of a run at once, or this never ends.
+        std::thread::scope(|scope| {
+            (0..N_THREADS).for_each(|_| drop(scope.spawn(|| session.run([("x", &x)]).unwrap())));
+        });
+        assert_eq!(kept(&session), n_kept * block(1000), "{arena:?}");
+    }
+}
+
+#[test]
+fn a_burst_of_concurrent_runs_holds_its_memory_only_for_a_while() {
+    let session = session(Session::builder());
+    std::thread::scope(|scope| {
+        (0..8).for_each(|_| drop(scope.spawn(|| (0..50).for_each(|_| run(&session, 1000)))));
+    });
+    (0..40).for_each(|_| run(&session, 1000));
+    assert_eq!(kept(&session), block(1000));
+}
+
+#[test]
+fn what_other_signatures_left_in_a_block_changes_no_bit() {
+    let weights: Vec<f32> = (0..20 * 3 * 3 * 3).map(|i| (i % 13) as f32 / 13.0 - 0.4).collect();
+    let bytes = ModelWriter::default()
+        .input("x", &[1, 3, -1, -1])
+        .constant("w", &[20, 3, 3, 3], &weights)
+        .node("Conv", 11, &["x", "w"], "a")
+        .node("Relu", 14, &["a"], "b")
+        .node("Softmax", 13, &["b"], "c")
+        .node("Mul", 14, &["c", "b"], "d")
+        .node("GlobalAveragePool", 1, &["d"], "e")
+        .node("Add", 14, &["e", "d"], "y")
+        .output("y")
+        .bytes();
+    let bits = |session: &Session, n: usize| {
+        let data: Vec<f32> = (0..3 * n * n).map(|i| (i % 29) as f32 - 14.0).collect();
+        let x = Tensor::from_slice(&[1, 3, n, n], &data).unwrap();
+        let outputs = session.run([("x", &x)]).unwrap();
+        let y = outputs[0].as_tensor().unwrap().as_slice::<f32>().unwrap();
+        y.iter().map(|y| y.to_bits()).collect::<Vec<_>>()
+    };
+    let fresh = || Session::builder().commit(ModelBytes::from_vec(bytes.clone())).unwrap();
+    let shared = fresh();
+    for n in [33, 8, 21, 40, 9, 33, 8] {
+        assert!(bits(&shared, n) == bits(&fresh(), n), "images of {n}x{n}");
+    }
+}

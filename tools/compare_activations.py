@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""What a run takes for its values, beside onnxruntime: as planned, as counted, and as resident.
+
+    python3 tools/compare_activations.py [--threads 1,2] [--markdown] [--json FILE]
+                                         [--update docs/memory.md] [CASE ...]
+
+`planned` is what ours states before it runs: one block, scratch of all threads included, and the
+outputs; `lower bound` is the most that lives at once of the former and the outputs. `in use` and
+`held` are figures of onnxruntime's arena: the most in use at once, and what it took from the system
+for it. What its kernels take beside the arena, such as packed operands, is in neither. `resident` is
+how much anonymous memory grew from before the first run to after the last, each runtime in a process
+of its own, in turns, the median of the rounds. It is no measure of what runs need where loading leaves
+free memory behind in the heap, for runs use that first: then nothing grows. It tells whether runs keep more
+than was planned.
+
+`--update FILE` writes the section `<!-- measured: activations-THREADS -->` of a document, for each
+number of threads. Ends with status 1 if a block is larger than what onnxruntime's arena holds.
+
+CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from pathlib import Path
+
+import environment
+
+environment.enter("requirements-peers.txt", "venv-peers")
+
+from peers import machine, programs, report
+
+ROOT = environment.TOOLS.parent
+SCRIPT = environment.TOOLS / "peers" / "activations.py"
+MIB = 1 << 20
+
+
+def compare(args, case: Path, threads: int) -> dict:
+    """One row, in bytes."""
+    ask = [sys.executable, str(SCRIPT)]
+    bench = programs.ours(args.cli, case, args.variant, "--threads", str(threads), "--seconds", "0")
+    row = {"model": case.name, **programs.measured([*ask, "counted", str(case), str(threads)])}
+    grown: dict[str, list[float]] = {"ours": [], "theirs": []}
+    for _ in range(args.rounds):
+        ours = programs.measured(bench)
+        if plan := ours.get("planned"):
+            row |= {"planned": plan["arena"] + plan["outputs"], "dynamic": plan["dynamic_steps"]}
+            row["bound"] = plan["live"] + plan["outputs"]
+            grown["ours"].append((ours["rss_anon_mib"] - ours["rss_anon_loaded_mib"]) * MIB)
+        theirs = programs.measured([*ask, "resident", str(case), str(threads)])
+        grown["theirs"] += [theirs["resident"]] if "resident" in theirs else []
+    return row | {f"{name}_resident": statistics.median(of) for name, of in grown.items() if of}
+
+
+def size(n_bytes: float | None) -> str:
+    """In MiB; what is known to be small has more digits."""
+    return report.number(n_bytes / MIB if n_bytes is not None else None, 2)
+
+
+def table(rows: list[dict]) -> list[list[str]]:
+    heads = ["planned", "lower bound", "in use", "held", "resident: ours", "onnxruntime"]
+    keys = ["planned", "bound", "in_use", "held", "ours_resident", "theirs_resident"]
+    lines = [["model, MiB", *heads]]
+    for row in rows:
+        mark = " *" if row.get("dynamic") else ""
+        lines.append([row["model"] + mark, *(size(row.get(key)) for key in keys)])
+    return lines
+
+
+def above(rows: list[dict], ours: str, theirs: str) -> list[str]:
+    """The models where ours is more."""
+    pairs = [(row["model"], row.get(ours), row.get(theirs)) for row in rows]
+    return [f"{model} {a / max(b, 1):.2f}" for model, a, b in pairs
+            if a is not None and b is not None and a > b]  # fmt: skip
+
+
+def summary(rows: list[dict]) -> str:
+    text = []
+    for what, ours, theirs in (
+        ("planned above what its arena holds", "planned", "held"),
+        ("planned above what its arena has in use", "planned", "in_use"),
+    ):
+        text.append(f"{what}: {', '.join(above(rows, ours, theirs)) or 'none'}")
+    failed = [row["model"] for row in rows if "planned" not in row or "held" not in row]
+    text += [f"did not run: {', '.join(failed)}"] if failed else []
+    if any(row.get("dynamic") for row in rows):
+        text.append("with *, some steps take memory of a size that only the run tells")
+    return ". ".join(part[0].upper() + part[1:] for part in text) + "."
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("cases", nargs="*", type=Path, metavar="CASE")
+    parser.add_argument("--cli", default=str(ROOT / "target/release/ort-cli"))
+    parser.add_argument("--threads", default="1", help="one number or several, as 1,2")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--variant", default="default", help="the .ort that ours runs")
+    parser.add_argument("--markdown", action="store_true", help="sections for a document")
+    parser.add_argument("--update", type=Path, metavar="FILE", help="a document to write them to")
+    parser.add_argument("--json", type=Path, help="a file for all that was measured")
+    args = parser.parse_args()
+    args.threads = [int(n) for n in args.threads.split(",")]
+    models = environment.TARGET / "models"
+    args.cases = args.cases or sorted([*models.glob("real/*"), *models.glob("built/*")])
+    if not args.cases:
+        parser.error("no models: make them with tools/make_models.py")
+    report.check(args.update, [f"activations-{n}" for n in args.threads])
+    return args
+
+
+def main() -> None:
+    args = arguments()
+    where = machine.describe(args.cli, ["onnxruntime"])
+    record = {"machine": where, "command": report.command(), "tables": {}}
+    for threads in args.threads:
+        rows = record["tables"][threads] = []
+        for case in args.cases:
+            print(f"measuring {case.name}, threads: {threads}", file=sys.stderr, flush=True)
+            rows.append(compare(args, case, threads))
+        lines, said = table(rows), summary(rows)
+        section = report.section(where, report.as_markdown(lines), said)
+        if args.update:
+            report.update(args.update, f"activations-{threads}", section)
+        if args.markdown:
+            print(f"{section}\n")
+        else:
+            print(f"{where}; threads: {threads}\n{report.as_text(lines)}\n{said}\n", flush=True)
+        if args.json:
+            args.json.write_text(json.dumps(record, indent=1) + "\n")
+    every = [row for rows in record["tables"].values() for row in rows]
+    sys.exit(any("planned" not in r for r in every) or bool(above(every, "planned", "held")))
+
+
+if __name__ == "__main__":
+    main()

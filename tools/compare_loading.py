@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""The first start of a model: every way to load it, beside onnxruntime.
+
+    python3 tools/compare_loading.py [--threads N] [--rounds N] [--update docs/memory.md] [CASE ...]
+
+For each way and model: how long it takes from the path to the session, and then the first run;
+with the file in the system's cache (warm), and after it was asked to forget the file (cold). Each
+round runs every way once, in turns and each in its own process; a time is the least over the
+rounds. `ratio` is the load time of our default, mapped, to that of onnxruntime from the `.onnx`.
+
+The most private (anonymous, resident) memory from the start to the end of the first runs is asked
+of the kernel all the while, in rounds of their own; what Python and numpy take before is no part.
+
+`--update FILE` writes the section `<!-- measured: loading -->` of a document.
+CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import environment
+
+environment.enter("requirements-peers.txt", "venv-peers")
+
+from peers import machine, programs, report
+from peers.report import number
+
+ROOT = environment.TOOLS.parent
+# Our ways, by the flags that ask for them.
+OURS = {
+    "mapped": [],
+    "populated": ["--populate"],
+    "read": ["--load", "read"],
+}
+PEERS = ["ort-onnx", "ort-mapped"]
+SECTION = "loading"
+
+
+def commands(args, case: Path) -> dict[str, list[str]]:
+    flags = ["--threads", str(args.threads), "--seconds", "0"]
+    ours = {way: programs.ours(args.cli, case, "default", *flags, *more)
+            for way, more in OURS.items()}  # fmt: skip
+    return ours | {name: programs.peer(name, case, args.threads, 0) for name in PEERS}
+
+
+def forget(case: Path) -> None:
+    """Asks the system to drop a case's models from its cache."""
+    for path in (*case.glob("*.ort"), *case.glob("*.onnx")):
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def measure(args, case: Path) -> dict:
+    """For each state of the cache and each way what all rounds together say."""
+    row = {"model": case.name}
+    all_ways = commands(args, case)
+    for cache in ("warm", "cold"):
+        rounds: dict[str, list[dict]] = {name: [] for name in all_ways}
+        for _ in range(args.rounds):
+            for name, command in all_ways.items():
+                if cache == "cold":
+                    forget(case)
+                rounds[name].append(programs.measured(command))
+        row[cache] = {name: programs.summarized(r) for name, r in rounds.items()}
+    row["peak"] = {name: peak(args, command) for name, command in all_ways.items()}
+    return row
+
+
+def peak(args, command: list[str]) -> float | None:
+    """The least of the peaks of some rounds: what comes on top is chance."""
+    peaks = [programs.peak_private_mib(command) for _ in range(args.memory_rounds)]
+    return min((mib for mib in peaks if mib is not None), default=None)
+
+
+def ratio(ours: float | None, other: float | None) -> float | None:
+    return ours / other if ours and other else None
+
+
+def times_table(rows: list[dict], cache: str) -> list[list[str]]:
+    lines = [[f"load + first run, ms, {cache}", *OURS, *PEERS, "ratio"]]
+    for row in rows:
+        of = row[cache]
+        cells = [f"{number(of[name].get('load_ms'), 1)} + {number(of[name].get('first_ms'), 1)}"
+                 for name in (*OURS, *PEERS)]  # fmt: skip
+        times = ratio(of["mapped"].get("load_ms"), of["ort-onnx"].get("load_ms"))
+        lines.append([row["model"], *cells, number(times, 2)])
+    return lines
+
+
+def peak_table(rows: list[dict]) -> list[list[str]]:
+    lines = [["peak private MiB", *OURS, *PEERS, "ratio"]]
+    for row in rows:
+        of = row["peak"]
+        cells = [number(of[name], 1) for name in (*OURS, *PEERS)]
+        lines.append([row["model"], *cells, number(ratio(of["mapped"], of["ort-onnx"]), 2)])
+    return lines
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("cases", nargs="*", type=Path, metavar="CASE")
+    parser.add_argument("--cli", default=str(ROOT / "target/release/ort-cli"))
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--memory-rounds", type=int, default=3)
+    parser.add_argument("--update", type=Path, metavar="FILE", help="a document to write to")
+    args = parser.parse_args()
+    models = environment.TARGET / "models"
+    args.cases = args.cases or sorted([*models.glob("real/*"), *models.glob("built/*")])
+    if not args.cases:
+        parser.error("no models: make them with tools/make_models.py")
+    report.check(args.update, [SECTION])
+    return args
+
+
+def main() -> None:
+    args = arguments()
+    where = machine.describe(args.cli, ["onnxruntime"])
+    rows = []
+    for case in args.cases:
+        print(f"measuring {case.name}", file=sys.stderr, flush=True)
+        rows.append(measure(args, case))
+    tables = [times_table(rows, "warm"), times_table(rows, "cold"), peak_table(rows)]
+    if args.update:
+        section = report.section(where, *map(report.as_markdown, tables))
+        report.update(args.update, SECTION, section)
+    print(where, *map(report.as_text, tables), sep="\n\n")
+
+
+if __name__ == "__main__":
+    main()
