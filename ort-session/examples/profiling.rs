@@ -1,4 +1,6 @@
-//! What profiling costs: two sessions of one model, one of them profiled, run in turns.
+//! What profiling costs: one session runs in turns with and without, and beside it two others, one of
+//! which collects a trace. What the other without differs by is what sessions differ by anyhow: where
+//! their memory lies.
 //!
 //! ```text
 //! cargo run --release -p ort-session --example profiling -- MODEL [THREADS [ROUNDS]]
@@ -7,9 +9,9 @@
 #![expect(clippy::print_stdout, reason = "a program talks to its user")]
 
 use std::error::Error;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use ort_session::{Dim, Session, Tensor, Type};
+use ort_session::{Dim, RunInputs, Session, Tensor, Type};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -17,34 +19,46 @@ fn main() -> Result<(), Box<dyn Error>> {
     let n_threads: usize = arguments.next().map_or(Ok(1), |n| n.parse())?;
     let n_rounds: usize = arguments.next().map_or(Ok(500), |n| n.parse())?;
     let builder = Session::builder().threads(n_threads);
-    let sessions = [
-        builder.clone().commit_from_file(&path)?,
-        builder.collect_trace().commit_from_file(&path)?,
+    let session = builder.clone().commit_from_file(&path)?;
+    let traced = builder.clone().collect_trace().commit_from_file(&path)?;
+    let other = builder.commit_from_file(&path)?;
+    let inputs = inputs(&session)?;
+    let of = || -> RunInputs<'_> { inputs.iter().map(|(name, x)| (name.as_str(), x)).collect() };
+    let arms: [(&str, &dyn Fn() -> Result<(), Box<dyn Error>>); 4] = [
+        ("without", &|| Ok(drop(session.run(of())?))),
+        ("with", &|| Ok(drop(session.run_profiled(of())?))),
+        ("other, with", &|| Ok(drop(traced.run(of())?))),
+        ("other, without", &|| Ok(drop(other.run(of())?))),
     ];
+    let mut times = arms.map(|_| Vec::new());
+    for round in 0..n_rounds {
+        for i in 0..arms.len() {
+            // Each comes after each other as often.
+            let which = (i * (1 + round % 2 * 2) + round) % arms.len();
+            let start = Instant::now();
+            arms[which].1()?;
+            times[which].push(start.elapsed().as_secs_f64() * 1e3);
+        }
+    }
+    println!("{:>15}  {:>8}  {:>8}  {:>8}   of `without`", "ms", "least", "p10", "median");
+    let at = |times: &[f64], share: usize| times[times.len() * share / 100];
+    times.iter_mut().for_each(|times| times.sort_unstable_by(f64::total_cmp));
+    for ((what, _), these) in arms.iter().zip(&times) {
+        let [least, p10, median] = [0, 10, 50].map(|share| at(these, share));
+        let ratio = [0, 10, 50].map(|share| at(these, share) / at(&times[0], share));
+        println!("{what:>15}  {least:8.3}  {p10:8.3}  {median:8.3}   {ratio:.3?}");
+    }
+    Ok(())
+}
+
+/// Zeros of the declared shapes, unknown dimensions 1.
+fn inputs(session: &Session) -> Result<Vec<(String, Tensor)>, Box<dyn Error>> {
     let mut inputs = Vec::new();
-    for input in sessions[0].inputs() {
+    for input in session.inputs() {
         let Type::Tensor(ty) = &input.ty else { return Err("an input is no tensor".into()) };
         let dims = ty.dims.iter().flatten();
         let shape: Vec<usize> = dims.map(|dim| Dim::known(dim).unwrap_or(1)).collect();
-        inputs.push((input.name.clone(), Tensor::zeros(ty.dtype, &shape)?));
+        inputs.push((input.name, Tensor::zeros(ty.dtype, &shape)?));
     }
-    let mut times: [Vec<Duration>; 2] = [Vec::new(), Vec::new()];
-    for round in 0..n_rounds {
-        // Who is first has the caches of the other.
-        for which in [round % 2, (round + 1) % 2] {
-            let inputs = inputs.iter().map(|(name, tensor)| (name.as_str(), tensor));
-            let start = Instant::now();
-            sessions[which].run(inputs.collect::<Vec<_>>())?;
-            times[which].push(start.elapsed());
-        }
-    }
-    let [off, on] = times.map(|mut times| {
-        times.sort_unstable();
-        [times[0], times[times.len() / 10], times[times.len() / 2]]
-    });
-    for ((what, off), on) in ["least", "p10", "median"].into_iter().zip(off).zip(on) {
-        let ratio = on.as_secs_f64() / off.as_secs_f64();
-        println!("{what:>6}: off {off:>10.1?}  on {on:>10.1?}  ratio {ratio:.4}");
-    }
-    Ok(())
+    Ok(inputs)
 }

@@ -80,3 +80,8 @@ pub use ort_tensor::{
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// So does that in docs/profiling.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/profiling.md")]
+struct Profiling;

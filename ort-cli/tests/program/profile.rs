@@ -18,8 +18,18 @@ fn profile(more: &[&str]) -> crate::Called {
 #[test]
 fn json_has_these_keys() {
     let json = profile(&["--json"]).json();
-    let expected =
-        ["isa", "level", "load_ms", "nodes", "operators", "peak", "runs_ms", "stages", "threads"];
+    let expected = [
+        "denormal_weights",
+        "isa",
+        "level",
+        "load_ms",
+        "nodes",
+        "operators",
+        "peak",
+        "runs_ms",
+        "stages",
+        "threads",
+    ];
     assert_eq!(keys(&json), expected);
     assert_eq!(json["runs_ms"].as_array().unwrap().len(), 3);
     let operators = json["operators"].as_array().unwrap();

@@ -177,6 +177,9 @@ fn the_file_is_written_at_the_end_once_or_when_the_session_is_dropped() {
 
     drop(commit(builder()));
     assert_eq!(files(), 2);
+    // What fails tells how far it came.
+    assert!(builder().commit(ModelBytes::from_vec(b"ORTM".to_vec())).is_err());
+    assert_eq!(files(), 3);
     let off = commit(Session::builder()).end_profiling().unwrap_err();
     assert_eq!(off.to_string(), "the session is not profiled, or no longer");
     let lost = commit(Session::builder().enable_profiling(folder.path().join("no/such")));

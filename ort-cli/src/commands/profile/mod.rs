@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use ort_session::{RunTimes, Session, Trace};
+use ort_session::{RunTimes, Session, SessionError, Trace, denormal_weights};
 use serde_json::{Value as Json, json};
 
 use self::page::Page;
@@ -65,19 +65,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     // The first run plans and touches all memory for the first time.
     let warm = trace.runs.get(1..).unwrap_or_default();
     let profile = Profile::of(roof, warm.iter().map(|run| run.steps.as_slice()));
+    let n_denormal =
+        n_denormal(&session).map_err(|source| Failure::model(&arguments.model, source))?;
     if let Some(path) = &arguments.html {
         let fastest = warm.iter().min_by_key(|run| run.time);
         let circumstances = circumstances(&session, &arguments.session);
         let title = &format!("{} · {circumstances}", arguments.model.display());
         let load = session.metadata().load_time;
-        let page = Page { title, load, trace: &trace, run: fastest, profile: &profile };
+        let (trace, profile) = (&trace, &profile);
+        let page = Page { title, load, trace, run: fastest, profile, n_denormal };
         write(path, &page.to_string())?;
     }
     match arguments.json {
-        true => line(to_json(arguments, &session, &trace, &profile))?,
+        true => line(to_json(arguments, &session, &trace, &profile, n_denormal))?,
         false => {
             line(headline(&arguments.model, &session, &arguments.session))?;
             line(profile.roof_text())?;
+            if n_denormal > 0 {
+                let flushed =
+                    "which leave no trace where they count as zero (see inspect --weights)";
+                line(format!("  {} {flushed}", number::plural(n_denormal, "denormal weight")))?;
+            }
             line(profile.operators_text())?;
             line(profile.nodes_text(arguments.nodes))?;
         }
@@ -85,12 +93,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// How many weights are denormal numbers. As operands they show only where they are preserved.
+fn n_denormal(session: &Session) -> Result<usize, SessionError> {
+    let weights = denormal_weights(session.bytes().as_slice())?;
+    Ok(weights.iter().map(|weights| weights.n_denormal).sum())
+}
+
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text).map_err(|source| Failure::Page { path: path.to_owned(), source })
 }
 
 /// The keys are a contract.
-fn to_json(arguments: &Arguments, session: &Session, trace: &Trace, profile: &Profile) -> Json {
+fn to_json(
+    arguments: &Arguments,
+    session: &Session,
+    trace: &Trace,
+    profile: &Profile,
+    n_denormal: usize,
+) -> Json {
     let stage = |span: &ort_session::Span| json!({ "name": span.name, "ms": number::millis(span.time), "thread": span.thread });
     let ms = |run: &RunTimes| number::millis(run.time);
     json!({
@@ -100,6 +120,7 @@ fn to_json(arguments: &Arguments, session: &Session, trace: &Trace, profile: &Pr
         "threads": session.n_threads(),
         "level": arguments.session.level(),
         "isa": arguments.session.isa(),
+        "denormal_weights": n_denormal,
         "peak": profile.roof_json(),
         "operators": profile.operators_json(),
         "nodes": profile.nodes_json(usize::MAX),

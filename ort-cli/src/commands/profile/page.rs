@@ -24,6 +24,8 @@ pub(super) struct Page<'a> {
     /// The run whose flames are shown.
     pub(super) run: Option<&'a RunTimes>,
     pub(super) profile: &'a Profile,
+    /// How many weights are denormal.
+    pub(super) n_denormal: usize,
 }
 
 impl Display for Page<'_> {
@@ -74,6 +76,7 @@ impl Page<'_> {
                 format!("{} GB/s", number::significant(self.profile.roof().gigabytes.round())),
             ),
             ("nodes that met denormals", number::count(marked)),
+            ("denormal weights", number::count(self.n_denormal)),
         ];
         let mut html = String::from("<dl>");
         for (what, text) in facts {
