@@ -11,7 +11,7 @@
 use std::error::Error;
 use std::time::Instant;
 
-use ort_session::{Dim, RunInputs, Session, Tensor, Type};
+use ort_session::{Dim, RunError, RunInputs, Session, Tensor, Type};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -24,11 +24,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let other = builder.commit_from_file(&path)?;
     let inputs = inputs(&session)?;
     let of = || -> RunInputs<'_> { inputs.iter().map(|(name, x)| (name.as_str(), x)).collect() };
-    let arms: [(&str, &dyn Fn() -> Result<(), Box<dyn Error>>); 4] = [
-        ("without", &|| Ok(drop(session.run(of())?))),
-        ("with", &|| Ok(drop(session.run_profiled(of())?))),
-        ("other, with", &|| Ok(drop(traced.run(of())?))),
-        ("other, without", &|| Ok(drop(other.run(of())?))),
+    let arms: [(&str, &dyn Fn() -> Result<(), RunError>); 4] = [
+        ("without", &|| session.run(of()).map(drop)),
+        ("with", &|| session.run_profiled(of()).map(drop)),
+        ("other, with", &|| traced.run(of()).map(drop)),
+        ("other, without", &|| other.run(of()).map(drop)),
     ];
     let mut times = arms.map(|_| Vec::new());
     for round in 0..n_rounds {
