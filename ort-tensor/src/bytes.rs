@@ -3,11 +3,12 @@
 use std::fmt;
 
 use bytemuck::{Pod, Zeroable};
-use memmap2::MmapMut;
+use memmap2::{MmapMut, MmapOptions};
 
 /// From this size on a buffer is a mapping of its own, so that dropping it lowers the process' RSS
-/// whatever the allocator does. Below, a mapping's page faults would cost more than they return.
-const OWN_MAPPING_BYTES: usize = 1 << 20;
+/// whatever the allocator does. It is where glibc begins to map as well; but each mapping of its that
+/// is freed has it keep more of the heap from then on, up to twice the size.
+const OWN_MAPPING_BYTES: usize = 128 << 10;
 
 /// The same for what lasts as long as a session: its pages are touched once, and memory of this size
 /// that comes from a heap seldom finds the way back, for small objects that stay lie in between.
@@ -34,6 +35,16 @@ enum Memory {
     Mapped(Pages),
 }
 
+/// When the small pages of a mapping come into memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Touch {
+    /// All at once, where the system can: what is short-lived is written as a whole, and to clear 800
+    /// KiB takes no longer than to clear a piece of the heap; page by page it takes three times as long.
+    All,
+    /// When they are needed.
+    Later,
+}
+
 /// The bytes of a mapping from `start` on.
 struct Pages {
     mapping: MmapMut,
@@ -46,17 +57,17 @@ impl AlignedBuf {
 
     /// `len` zero bytes; `None` if the system does not have them.
     pub fn try_zeroed(len: usize) -> Option<Self> {
-        Self::try_mapped_from(OWN_MAPPING_BYTES, len)
+        Self::try_mapped_from(OWN_MAPPING_BYTES, len, Touch::All)
     }
 
     /// The same for what lasts as long as a session: from 32 KiB on a mapping of its own.
     pub fn try_lasting(len: usize) -> Option<Self> {
-        Self::try_mapped_from(LASTING_MAPPING_BYTES, len)
+        Self::try_mapped_from(LASTING_MAPPING_BYTES, len, Touch::Later)
     }
 
-    fn try_mapped_from(least: usize, len: usize) -> Option<Self> {
+    fn try_mapped_from(least: usize, len: usize, touch: Touch) -> Option<Self> {
         let memory = if len >= least {
-            Memory::Mapped(Pages::try_zeroed(len)?)
+            Memory::Mapped(Pages::try_zeroed(len, touch)?)
         } else {
             Memory::Heap(bytemuck::zeroed_vec(len.div_ceil(size_of::<Line>())))
         };
@@ -99,9 +110,13 @@ impl AlignedBuf {
 impl Pages {
     /// As large as `len`; in huge pages as far as it fills them, where the system has them. Those that
     /// nobody touches take no memory, which goes for what lies before `start`, too.
-    fn try_zeroed(len: usize) -> Option<Self> {
+    fn try_zeroed(len: usize, touch: Touch) -> Option<Self> {
         if len < HUGE_PAGE_BYTES {
-            return Some(Self { mapping: MmapMut::map_anon(len).ok()?, start: 0 });
+            let mut options = MmapOptions::new();
+            if touch == Touch::All {
+                options.populate();
+            }
+            return Some(Self { mapping: options.len(len).map_anon().ok()?, start: 0 });
         }
         let mapping = MmapMut::map_anon(len.checked_add(HUGE_PAGE_BYTES)?).ok()?;
         let start = mapping.as_ptr().align_offset(HUGE_PAGE_BYTES).min(HUGE_PAGE_BYTES);

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""What a cache folder does for a start: the first, the second, and those after it.
+
+    python3 tools/compare_cache.py [--threads N] [--rounds N] [--update docs/memory.md] [CASE ...]
+
+For each model: load time without a cache; of the first start with an empty one, which makes the
+packed file; of the second, which checks all of it; and of the third, which remembers that. Then the
+tenth percentile of runs with packed constants from the cache over that with constants packed in
+memory, and private memory after the load of both. Every start is a process of its own, the two
+ways of running take turns, and a time is the least over the rounds.
+
+`--update FILE` writes the section `<!-- measured: cache -->` of a document.
+CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+import environment
+
+environment.enter("requirements-peers.txt", "venv-peers")
+
+from peers import machine, programs, report
+from peers.report import number
+
+ROOT = environment.TOOLS.parent
+SECTION = "cache"
+STARTS = ["first", "second", "third"]
+# So long that a file system has counted on, and what was checked is remembered.
+SETTLED_S = "0.1"
+
+
+def measure(args, case: Path) -> dict:
+    flags = ["--threads", str(args.threads), "--seconds"]
+    plain = programs.ours(args.cli, case, "default", *flags, str(args.seconds))
+    rounds: dict[str, list[dict]] = {name: [] for name in ("plain", "cached", *STARTS)}
+    for _ in range(args.rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            cached = [*plain, "--cache-dir", folder]
+            short = programs.ours(args.cli, case, "default", *flags, SETTLED_S)
+            for start in STARTS:
+                rounds[start].append(programs.measured([*short, "--cache-dir", folder]))
+            rounds["plain"].append(programs.measured(plain))
+            rounds["cached"].append(programs.measured(cached))
+    return {"model": case.name} | {name: programs.summarized(r) for name, r in rounds.items()}
+
+
+def table(rows: list[dict]) -> list[list[str]]:
+    starts = [f"{start} start" for start in STARTS]
+    lines = [["load ms", "no cache", *starts, "run: cached / packed", "private MiB: cached", "packed"]]
+    for row in rows:
+        plain, cached = row["plain"], row["cached"]
+        loads = [of.get("load_ms") for of in (plain, *(row[start] for start in STARTS))]
+        runs = ratio(cached.get("p10_ms"), plain.get("p10_ms"))
+        private = [of.get("rss_anon_loaded_mib") for of in (cached, plain)]
+        cells = [*(number(ms, 1) for ms in loads), number(runs, 3)]
+        lines.append([row["model"], *cells, *(number(mib, 1) for mib in private)])
+    return lines
+
+
+def ratio(one: float | None, other: float | None) -> float | None:
+    return one / other if one and other else None
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("cases", nargs="*", type=Path, metavar="CASE")
+    parser.add_argument("--cli", default=str(ROOT / "target/release/ort-cli"))
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--update", type=Path, metavar="FILE", help="a document to write to")
+    args = parser.parse_args()
+    models = environment.TARGET / "models"
+    args.cases = args.cases or sorted([*models.glob("real/*"), *models.glob("built/*")])
+    if not args.cases:
+        parser.error("no models: make them with tools/make_models.py")
+    report.check(args.update, [SECTION])
+    return args
+
+
+def main() -> None:
+    args = arguments()
+    where = machine.describe(args.cli, [])
+    rows = []
+    for case in args.cases:
+        print(f"measuring {case.name}", file=sys.stderr, flush=True)
+        rows.append(measure(args, case))
+    lines = table(rows)
+    if args.update:
+        report.update(args.update, SECTION, report.section(where, report.as_markdown(lines)))
+    print(where, report.as_text(lines), sep="\n\n")
+
+
+if __name__ == "__main__":
+    main()
