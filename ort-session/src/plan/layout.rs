@@ -15,7 +15,7 @@ use super::{Action, Carve, Plan, PlanError, Step};
 use crate::profile::StepWork;
 
 /// Everything a run needs to know that follows from its inputs' shapes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Layout {
     /// By value.
     pub(crate) places: Vec<Place>,
