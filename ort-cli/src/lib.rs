@@ -13,6 +13,7 @@ mod options;
 mod config;
 mod inputs;
 mod random;
+mod threads;
 
 mod glob;
 mod hold;

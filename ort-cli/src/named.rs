@@ -1,4 +1,4 @@
-//! `NAME=…` arguments: a file or a shape for an input.
+//! `NAME=…` arguments: a file or a shape for an input, a size for a dimension.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -17,6 +17,13 @@ pub(crate) struct NamedShape {
     pub(crate) shape: Vec<usize>,
 }
 
+/// `NAME=N`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedSize {
+    pub(crate) name: String,
+    pub(crate) size: usize,
+}
+
 /// An argument that is not of this form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ParseNamedError {
@@ -26,6 +33,8 @@ pub(crate) enum ParseNamedError {
     Shape,
     #[error("`{0}` is no dimension: expected NAME=1x3x640x640")]
     Dimension(String),
+    #[error("expected NAME=N")]
+    Size,
 }
 
 impl FromStr for NamedFile {
@@ -58,6 +67,17 @@ impl FromStr for NamedShape {
     }
 }
 
+impl FromStr for NamedSize {
+    type Err = ParseNamedError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let named = text.rsplit_once('=').filter(|(name, _)| !name.is_empty());
+        let (name, size) = named.ok_or(ParseNamedError::Size)?;
+        let size = size.parse().map_err(|_| ParseNamedError::Size)?;
+        Ok(Self { name: name.to_owned(), size })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +96,15 @@ mod tests {
         }
         for text in ["x", "=1x2", "x=1x", "x=axb", "x=-1", "x=1,2", "x=99999999999999999999"] {
             assert!(text.parse::<NamedShape>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_size_is_one_number() {
+        let expected = NamedSize { name: "a=b".to_owned(), size: 7 };
+        assert_eq!("a=b=7".parse(), Ok(expected));
+        for text in ["x", "x=", "=1", "x=1x2", "x=-1"] {
+            assert_eq!(text.parse::<NamedSize>(), Err(ParseNamedError::Size), "{text}");
         }
     }
 

@@ -5,20 +5,18 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ort_session::{
-    Arena, CpuOptions, CpuProvider, Denormals, IsaChoice, Level, Load, Optimized, Roof, Session,
+    Arena, CpuProvider, Denormals, IsaChoice, Level, Load, Optimized, Roof, Session,
     SessionBuilder, SessionError,
 };
 
 use crate::config::Setting;
 use crate::failure::Failure;
-use crate::named::{NamedFile, NamedShape};
+use crate::named::{NamedFile, NamedShape, NamedSize};
 use crate::print;
+use crate::threads::Omp;
 
 /// More threads than this are a slip of the finger.
 pub(crate) const MAX_THREADS: usize = 1024;
-
-/// The pass that a key of its own asks for.
-const GELU_APPROXIMATION: &str = "GeluApproximation";
 
 const LEVELS: Words<Level> = &[
     ("disable", Level::Disable),
@@ -51,7 +49,8 @@ pub(crate) struct SessionOptions {
     /// How far the graph is optimized [default: all]
     #[arg(long, value_parser = words(LEVELS), help_heading = "Session")]
     level: Option<Level>,
-    /// How many threads compute [default: as many cores as this process may use]
+    /// How many threads compute [default: as many cores as this process may use, and at most
+    /// OMP_NUM_THREADS]
     #[arg(long, value_name = "N", value_parser = threads, help_heading = "Session")]
     threads: Option<usize>,
     /// How the file comes into memory [default: mapped]
@@ -76,6 +75,9 @@ pub(crate) struct SessionOptions {
     /// A pass that is run only when asked for, since it approximates, say GeluApproximation
     #[arg(long, value_name = "PASS", help_heading = "Session")]
     enable: Vec<String>,
+    /// The size of a dimension that the model leaves free, say batch=1: the graph is optimized for it
+    #[arg(long, value_name = "NAME=N", help_heading = "Session")]
+    dim: Vec<NamedSize>,
     /// One of ONNX Runtime's session keys, or of ours, say ep.cpu.winograd=0; the options above win
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Session")]
     config: Vec<Setting>,
@@ -85,21 +87,9 @@ pub(crate) struct SessionOptions {
     /// Do not check that a packed file is whole: a start does not read all of it then
     #[arg(long, help_heading = "Session")]
     skip_sums: bool,
-    /// `--config` alone states this.
-    #[arg(skip)]
-    cpu_mem_arena: Option<bool>,
-    /// Likewise.
-    #[arg(skip)]
-    mem_pattern: Option<bool>,
-    /// Likewise.
-    #[arg(skip)]
-    nchwc_block_size: Option<usize>,
-    /// Likewise.
-    #[arg(skip)]
-    gelu_approximation: bool,
-    /// Likewise.
-    #[arg(skip)]
-    winograd: Option<bool>,
+    /// Tell on standard error what was decided: how many threads compute, and why
+    #[arg(short, long, help_heading = "Session")]
+    verbose: bool,
 }
 
 /// What a model runs on.
@@ -124,12 +114,12 @@ impl SessionOptions {
 
     /// The same, with what may be wrong in its own words.
     pub(crate) fn session(&self, path: &Path) -> Result<Session, SessionError> {
-        built(self.builder(), path)
+        built(self.told(), path)
     }
 
     /// A session that collects a trace.
     pub(crate) fn open_traced(&self, path: &Path) -> Result<Session, Failure> {
-        let session = built(self.builder().collect_trace(), path);
+        let session = built(self.told().collect_trace(), path);
         session.map_err(|source| Failure::model(path, source))
     }
 
@@ -151,17 +141,13 @@ impl SessionOptions {
 
     /// The word for the level.
     pub(crate) fn level(&self) -> &'static str {
-        let level = self.chosen().level.unwrap_or(Level::All);
+        let level = self.builder().chosen_level();
         LEVELS.iter().find(|(_, known)| *known == level).map_or("", |(word, _)| word)
     }
 
     /// The name of the instruction set that a session uses.
     pub(crate) fn isa(&self) -> &'static str {
-        let chosen = self.chosen();
-        let mut options = CpuOptions::default();
-        options.isa = chosen.isa.unwrap_or_default();
-        options.denormals = chosen.denormals.unwrap_or_default();
-        CpuProvider::new(options).map_or("", |provider| provider.isa().name())
+        CpuProvider::new(self.builder().cpu_options()).map_or("", |provider| provider.isa().name())
     }
 
     /// What the machine can do at most with these instructions.
@@ -169,87 +155,48 @@ impl SessionOptions {
         Roof::measure(self.isa.unwrap_or_default(), n_threads)
     }
 
-    /// A session's settings.
+    /// A session's settings: those of `--config`, and over them those that have an option of their
+    /// own. What either leaves out of the optimizer is left out.
     fn builder(&self) -> SessionBuilder {
-        let chosen = self.chosen();
-        let builder = Session::builder()
-            .load(chosen.way_to_load())
-            .arena(chosen.arena.unwrap_or_default())
-            .denormals(chosen.denormals.unwrap_or_default())
-            .isa(chosen.isa.unwrap_or_default())
-            .winograd(chosen.winograd.unwrap_or(true))
-            .level(chosen.level.unwrap_or(Level::All))
-            .disable_optimizers(chosen.disable)
-            .enable_optimizers(chosen.gelu_approximation.then_some(GELU_APPROXIMATION))
-            .enable_optimizers(chosen.enable);
-        let builder = match chosen.nchwc_block_size {
-            Some(n_channels) => builder.nchwc_block_size(n_channels),
-            None => builder,
-        };
-        let builder = match chosen.cache_dir {
-            Some(folder) => builder.cache_dir(folder),
-            None => builder,
-        };
-        let builder = builder.check_sums(!chosen.skip_sums);
-        match chosen.threads {
-            Some(n_threads) => builder.threads(n_threads),
-            None => builder,
+        let configured = self.config.iter().fold(Session::builder(), |b, entry| entry.apply(b));
+        let mut builder = configured
+            .disable_optimizers(&self.disable)
+            .enable_optimizers(&self.enable)
+            .check_sums(!self.skip_sums);
+        builder = { self.dim.iter() }.fold(builder, |b, dim| b.free_dimension(&dim.name, dim.size));
+        builder = with(builder, self.level, SessionBuilder::level);
+        builder = with(builder, self.threads, SessionBuilder::threads);
+        builder = with(builder, self.load, SessionBuilder::load);
+        // A file that is read is in memory anyway.
+        if self.populate && builder.chosen_load() == Load::Mapped {
+            builder = builder.load(Load::Populated);
         }
+        builder = with(builder, self.arena, SessionBuilder::arena);
+        builder = with(builder, self.denormals, SessionBuilder::denormals);
+        builder = with(builder, self.isa, SessionBuilder::isa);
+        builder = with(builder, self.cache_dir.clone(), SessionBuilder::cache_dir);
+        Omp::of_environment().bound(builder)
     }
 
-    /// A file that is read is in memory anyway.
-    fn way_to_load(&self) -> Load {
-        match self.load.unwrap_or_default() {
-            Load::Mapped if self.populate => Load::Populated,
-            load => load,
+    /// The same, with what was decided told to who asked for it.
+    fn told(&self) -> SessionBuilder {
+        let builder = self.builder();
+        if self.verbose {
+            print::detail(Omp::of_environment().decision(&builder.thread_count()));
         }
-    }
-
-    /// These options, with those of `--config` where nothing else was said; its last one counts.
-    /// What either leaves out of the optimizer is left out.
-    fn chosen(&self) -> Self {
-        let Self { level, threads, load, arena, denormals, .. } = self.clone();
-        let mut base = Self {
-            level: None,
-            threads: None,
-            load: None,
-            arena: None,
-            denormals: None,
-            ..self.clone()
-        };
-        for setting in &self.config {
-            match setting {
-                Setting::Threads(it) => base.threads = *it,
-                Setting::Level(it) => base.level = Some(*it),
-                Setting::Load(it) => base.load = Some(*it),
-                Setting::CpuMemArena(it) => base.cpu_mem_arena = Some(*it),
-                Setting::MemPattern(it) => base.mem_pattern = Some(*it),
-                Setting::Denormals(it) => base.denormals = Some(*it),
-                Setting::NchwcBlockSize(it) => base.nchwc_block_size = Some(*it),
-                Setting::GeluApproximation(it) => base.gelu_approximation = *it,
-                Setting::Winograd(it) => base.winograd = Some(*it),
-                Setting::Disable(names) => base.disable.extend(names.iter().cloned()),
-            }
-        }
-        Self {
-            level: level.or(base.level),
-            threads: threads.or(base.threads),
-            load: load.or(base.load),
-            arena: arena.or(arena_of(base.cpu_mem_arena, base.mem_pattern)),
-            denormals: denormals.or(base.denormals),
-            ..base
-        }
+        builder
     }
 }
 
-/// What ONNX Runtime's two switches mean: without its arena it keeps nothing; without patterns it is
-/// told that shapes vary; and whoever writes down that there is an arena wants it kept.
-fn arena_of(cpu_mem_arena: Option<bool>, mem_pattern: Option<bool>) -> Option<Arena> {
-    match (cpu_mem_arena, mem_pattern) {
-        (Some(false), _) => Some(Arena::Off),
-        (_, Some(false)) => Some(Arena::Shrink),
-        (Some(true), _) => Some(Arena::Keep),
-        (None, _) => None,
+/// Sets what was given.
+fn with<T>(
+    builder: SessionBuilder,
+    given: Option<T>,
+    set: impl FnOnce(SessionBuilder, T) -> SessionBuilder,
+) -> SessionBuilder {
+    match given {
+        Some(given) => set(builder, given),
+        None => builder,
     }
 }
 
@@ -303,7 +250,7 @@ mod tests {
             (&["--populate", "--config", key, "--load", "mapped"], Load::Populated),
         ] {
             let program = Program::parse_from(["ort-cli"].iter().chain(arguments));
-            assert_eq!(program.session.chosen().way_to_load(), expected, "{arguments:?}");
+            assert_eq!(program.session.builder().chosen_load(), expected, "{arguments:?}");
         }
     }
 }

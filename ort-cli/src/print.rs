@@ -16,6 +16,12 @@ pub(crate) fn note(text: impl fmt::Display) {
     eprintln!("note: {text}");
 }
 
+/// Tells on standard error what `--verbose` asks for.
+#[expect(clippy::print_stderr, reason = "a program talks to its user")]
+pub(crate) fn detail(text: impl fmt::Display) {
+    eprintln!("{text}");
+}
+
 /// Tells on standard error why the program ends.
 #[expect(clippy::print_stderr, reason = "a program talks to its user")]
 pub(crate) fn error(failure: &Failure) {

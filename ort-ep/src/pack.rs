@@ -51,7 +51,8 @@ impl Recipe {
 pub trait PackStore: Sync {
     /// The bytes of a constant packed by `recipe`: those that the file has, those that were packed
     /// before, or those that `pack` makes of it now, in a zeroed buffer of `recipe.n_bytes`. `None`
-    /// if the value is no constant, or the file has neither them nor the constant's elements.
+    /// if the value is no constant, the file has neither them nor the constant's elements, or nothing
+    /// is to be packed: then the kernel reads the constant as it stands, or leaves it to others.
     fn pack(
         &self,
         constant: &ValueInfo,

@@ -34,8 +34,8 @@ pub enum Load {
     /// Read the file into private memory, aligned to 64 bytes. What happens to the file afterwards
     /// does not matter.
     Read,
-    /// [`Load::Mapped`], under its condition; where the system refuses, [`Load::Read`], with a
-    /// warning in the trace and the reason in [`ModelBytes::fallback`].
+    /// [`Load::Mapped`], under its condition; where the system refuses, [`Load::Read`], with the
+    /// reason in [`ModelBytes::fallback`].
     Auto,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn load(path: &Path, how: Load) -> Result<ModelBytes, LoadError> {
     match mapping {
         Ok(mapping) => Ok(of_mapping(mapping, path)),
         Err(reason) if how == Load::Auto => {
-            tracing::warn!(path = %path.display(), %reason, "cannot be mapped, reading instead");
+            tracing::debug!(path = %path.display(), %reason, "cannot be mapped, reading instead");
             read(&file, path, Some(reason))
         }
         Err(reason) => Err(unmappable(&file, path, reason)),

@@ -36,7 +36,7 @@ pub use crate::driver::{OptimizeError, optimize};
 pub use crate::eval::{ConstEval, EvalError, Reference};
 pub use crate::names::names;
 pub use crate::nchwc::{Contradiction, NchwcError};
-pub use crate::options::{Exactness, Level, Options, ParseLevelError};
+pub use crate::options::{Exactness, Level, Options, ParseLevelError, UnknownLevel};
 pub use crate::report::{PassReport, Report, Step, Visit};
 
 /// Name, level and exactness of every pass, in the order in which they run.

@@ -57,6 +57,29 @@ impl FromStr for Level {
     }
 }
 
+/// A number that ONNX Runtime gives to no level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no level has the number {0}: expected 0, 1, 2, 3 or 99")]
+pub struct UnknownLevel(pub i32);
+
+impl TryFrom<i32> for Level {
+    type Error = UnknownLevel;
+
+    /// The level by ONNX Runtime's number for it.
+    ///
+    /// Source: ONNX Runtime 1.31, `GraphOptimizationLevel` of its C API.
+    fn try_from(number: i32) -> Result<Self, UnknownLevel> {
+        match number {
+            0 => Ok(Level::Disable),
+            1 => Ok(Level::Basic),
+            2 => Ok(Level::Extended),
+            3 => Ok(Level::Layout),
+            99 => Ok(Level::All),
+            _ => Err(UnknownLevel(number)),
+        }
+    }
+}
+
 /// How close the results of a rewritten graph are to those of the graph before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Exactness {
@@ -132,5 +155,14 @@ mod tests {
             assert_eq!(level.to_string().parse(), Ok(level));
         }
         assert_eq!("O3".parse::<Level>(), Err(ParseLevelError("O3".to_owned())));
+    }
+
+    #[test]
+    fn numbers_are_those_of_onnx_runtime() {
+        let levels: Vec<Level> = [0, 1, 2, 3, 99].map(Level::try_from).map(Result::unwrap).into();
+        assert_eq!(levels, Level::ALL);
+        for number in [-1, 4, 98, 100] {
+            assert_eq!(Level::try_from(number), Err(UnknownLevel(number)));
+        }
     }
 }

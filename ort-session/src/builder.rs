@@ -1,5 +1,6 @@
 //! From a path or bytes to a session.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,33 +10,46 @@ use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice};
 use ort_format::Limits;
 use ort_graph::ImportLimits;
 use ort_loader::{Load, ModelBytes};
-use ort_optimizer::{Level, Options};
+use ort_optimizer::{Exactness, Level, Options};
 
 use crate::cache::{self, Source};
 use crate::error::SessionError;
+use crate::free_dims::FreeDims;
+use crate::log::Log;
 use crate::nearest::nearest;
 use crate::optimized::Optimized;
 use crate::profile::{Profiler, Profiling};
 use crate::resolved::Resolved;
 use crate::run_memory::{Arena, DEFAULT_CAP};
 use crate::session::Session;
-use crate::threads::{Pool, default_count};
+use crate::settings::SavedModel;
+use crate::threads::PoolOptions;
 
 /// Settings of a session to be.
 #[derive(Clone, Debug, Default)]
 pub struct SessionBuilder {
-    options: Options,
-    n_threads: Option<usize>,
-    load: Load,
-    cpu: CpuOptions,
+    pub(crate) options: Options,
+    /// Passes of the optimizer that keys turn on or off.
+    pub(crate) passes: BTreeMap<&'static str, bool>,
+    pub(crate) n_threads: Option<usize>,
+    pub(crate) max_threads: Option<usize>,
+    pub(crate) pool: PoolOptions,
+    pub(crate) load: Load,
+    pub(crate) cpu: CpuOptions,
     providers: Vec<Arc<dyn ExecutionProvider>>,
     limits: Limits,
     import_limits: ImportLimits,
-    arena: Arena,
+    pub(crate) arena: Arena,
+    /// What ONNX Runtime's keys `enable_cpu_mem_arena` and `enable_mem_pattern` said.
+    pub(crate) arena_keys: [Option<bool>; 2],
     activations_cap: Option<usize>,
     cache_dir: Option<PathBuf>,
     skips_sums: bool,
     profiling: Profiling,
+    pub(crate) skips_packing: bool,
+    pub(crate) saved: SavedModel,
+    pub(crate) free_dims: FreeDims,
+    pub(crate) log: Log,
 }
 
 impl SessionBuilder {
@@ -82,7 +96,7 @@ impl SessionBuilder {
     }
 
     /// How many threads a run uses, the caller included. By default the smallest of the affinity
-    /// mask, the cgroup's quota and the number of physical cores.
+    /// mask, the quotas of the control groups and the number of physical cores.
     #[must_use]
     pub fn threads(mut self, n_threads: usize) -> Self {
         self.n_threads = Some(n_threads);
@@ -192,21 +206,39 @@ impl SessionBuilder {
     ///
     /// # Errors
     /// If the file cannot be had, is not sound, or holds a model that cannot run here.
-    pub fn commit_from_file(mut self, path: impl AsRef<Path>) -> Result<Session, SessionError> {
-        match self.cache_dir.take() {
-            None => self.optimize_from_file(path)?.commit(),
-            Some(folder) => cache::session(&folder, Source::File(path.as_ref()), self),
-        }
+    pub fn commit_from_file(self, path: impl AsRef<Path>) -> Result<Session, SessionError> {
+        self.committed(Source::File(path.as_ref()))
     }
 
     /// Builds a session of bytes: owned ones, `'static` ones, or those of any owner.
     ///
     /// # Errors
     /// If the bytes are not sound, or hold a model that cannot run here.
-    pub fn commit(mut self, bytes: ModelBytes) -> Result<Session, SessionError> {
+    pub fn commit(self, bytes: ModelBytes) -> Result<Session, SessionError> {
+        self.committed(Source::Bytes(bytes))
+    }
+
+    fn committed(mut self, source: Source<'_>) -> Result<Session, SessionError> {
+        let start = Instant::now();
+        let saved = std::mem::take(&mut self.saved).checked();
+        let saved = saved.map_err(|path| SessionError::SavedFormat { path })?;
+        let optimized = |builder: Self| -> Result<Optimized, SessionError> {
+            let settings = builder.resolved()?;
+            let optimized = settings.optimized(source.load(&settings)?, start)?;
+            if let Some(path) = &saved {
+                optimized.write(path)?;
+            }
+            Ok(optimized)
+        };
         match self.cache_dir.take() {
-            None => self.optimize(bytes)?.commit(),
-            Some(folder) => cache::session(&folder, Source::Bytes(bytes), self),
+            None => optimized(self)?.commit(),
+            Some(folder) => {
+                // What a cache folder has is packed, which the saved model is not to be.
+                if saved.is_some() {
+                    optimized(self.clone())?;
+                }
+                cache::session(&folder, source, self)
+            }
         }
     }
 
@@ -233,19 +265,27 @@ impl SessionBuilder {
 
     /// The settings with all that follows from them.
     pub(crate) fn resolved(mut self) -> Result<Resolved, SessionError> {
-        let profiler = Profiler::new(self.profiling);
+        let profiler = Profiler::new(std::mem::take(&mut self.profiling));
         self.options.disabled.iter().try_for_each(|name| known(name, ort_optimizer::names))?;
         let own = || ort_optimizer::passes().map(|(name, ..)| name);
         self.options.enabled.iter().try_for_each(|name| known(name, own))?;
-        let n_threads = self.n_threads.unwrap_or_else(default_count);
+        for (name, _, exactness) in ort_optimizer::passes() {
+            // What a key says that is so anyway says nothing.
+            match (self.passes.get(name), exactness) {
+                (Some(true), Exactness::Approximate) => self.options.enabled.push(name.to_owned()),
+                (Some(true) | None, _) | (Some(false), Exactness::Approximate) => {}
+                (Some(false), _) => self.options.disabled.push(name.to_owned()),
+            }
+        }
+        let told = self.pool.n_given().or(self.n_threads);
+        let n_threads = told.unwrap_or_else(|| self.thread_count().n_threads());
         self.cpu.max_threads = Some(n_threads);
         self.cpu.fuses = self.options.level == Level::All;
         self.providers.push(Arc::new(CpuProvider::new(self.cpu)?));
         self.options.layout_block = layout_block(&self.providers);
-        let pool = Pool::new(n_threads)
-            .map_err(|error| SessionError::Threads { n_threads, reason: error.to_string() })?;
+        let pool = self.pool.pool(n_threads)?;
         Ok(Resolved {
-            packed_for: packed_for(&self.options, &self.providers),
+            packed_for: self.packed_for(),
             options: self.options,
             load: self.load,
             providers: self.providers.into(),
@@ -254,36 +294,44 @@ impl SessionBuilder {
             import_limits: self.import_limits,
             checks_sums: !self.skips_sums,
             profiler,
+            packs: !self.skips_packing,
+            free_dims: self.free_dims,
+            log: self.log,
             arena: self.arena,
             activations_cap: self.activations_cap.unwrap_or(DEFAULT_CAP),
         })
     }
-}
 
-/// What constants are packed for, as one line; `None` if a provider packs for this process only.
-fn packed_for(options: &Options, providers: &[Arc<dyn ExecutionProvider>]) -> Option<String> {
-    let Options { level, disabled, enabled, stop_after, nchwc_block_size, .. } = options;
-    let mut line = format!("ort-session {}, level {level}", env!("CARGO_PKG_VERSION"));
-    let list = |names: &[String]| {
-        let mut names: Vec<_> = names.iter().map(String::as_str).collect();
-        names.sort_unstable();
-        names.join(" ")
-    };
-    let number = |n: &Option<usize>| n.map(|n| n.to_string()).unwrap_or_default();
-    for (what, text) in [
-        ("without", list(disabled)),
-        ("with", list(enabled)),
-        ("rewrites", number(stop_after)),
-        ("blocks", number(nchwc_block_size)),
-    ] {
-        if !text.is_empty() {
-            line += &format!(", {what} {text}");
+    /// What constants are packed for, as one line; `None` if a provider packs for this process only.
+    fn packed_for(&self) -> Option<String> {
+        let Options { level, disabled, enabled, stop_after, nchwc_block_size, .. } = &self.options;
+        let mut line = format!("ort-session {}, level {level}", env!("CARGO_PKG_VERSION"));
+        let list = |names: &[String]| {
+            let mut names: Vec<_> = names.iter().map(String::as_str).collect();
+            names.sort_unstable();
+            names.join(" ")
+        };
+        let number = |n: &Option<usize>| n.map(|n| n.to_string()).unwrap_or_default();
+        let folded = self.options.max_folded_bytes;
+        let folded = Some(folded).filter(|&n| n != Options::default().max_folded_bytes);
+        for (what, text) in [
+            ("without", list(disabled)),
+            ("with", list(enabled)),
+            ("rewrites", number(stop_after)),
+            ("blocks", number(nchwc_block_size)),
+            ("folded bytes", number(&folded)),
+            ("dimensions", self.free_dims.to_text()),
+            ("unpacked", if self.skips_packing { "constants" } else { "" }.to_owned()),
+        ] {
+            if !text.is_empty() {
+                line += &format!(", {what} {text}");
+            }
         }
+        for provider in &self.providers {
+            line += &format!("; {}", provider.packing()?);
+        }
+        Some(line)
     }
-    for provider in providers {
-        line += &format!("; {}", provider.packing()?);
-    }
-    Some(line)
 }
 
 /// How many channels a block has, as the first provider wants it that wants blocks.

@@ -10,7 +10,9 @@ use ort_loader::LoadError;
 use ort_optimizer::OptimizeError;
 use ort_tensor::TensorError;
 
+use crate::free_dims::FreeDimensionError;
 use crate::plan::PlanError;
+use crate::threads::Affinities;
 
 /// A model that cannot become a session.
 #[derive(Debug, thiserror::Error)]
@@ -53,9 +55,43 @@ pub enum SessionError {
     /// A packed file whose bytes are not those that were written.
     #[error("the file is damaged: its sum is not that of its bytes")]
     Damaged,
+    /// An override of a free dimension that does not fit the inputs.
+    #[error(transparent)]
+    FreeDimension(#[from] FreeDimensionError),
+    /// The name of the file for the optimized model says that it is to have another format.
+    #[error(
+        "{}: only .ort files are written: name it so, or set session.save_model_format to ORT",
+        path.display()
+    )]
+    SavedFormat {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The optimized model cannot be saved.
+    #[error("the optimized model is not saved: {0}")]
+    Save(#[from] SaveError),
     /// The machine lacks the instruction set that was asked for.
     #[error(transparent)]
     Isa(#[from] UnavailableIsa),
+    /// There are affinities for another number of helpers.
+    #[error(
+        "there are affinities for {n_groups} threads beside the caller, and the session has \
+         {n_helpers}"
+    )]
+    Affinities {
+        /// How many groups of processors there are.
+        n_groups: usize,
+        /// How many threads a run uses beside the caller.
+        n_helpers: usize,
+    },
+    /// The system refuses to let a thread run on the processors it is to run on.
+    #[error("cannot let threads run on the processors `{affinities}`: {source}")]
+    Affinity {
+        /// The processors of all helpers.
+        affinities: Affinities,
+        /// What the system says.
+        source: io::Error,
+    },
     /// The system refuses threads.
     #[error("cannot start {n_threads} threads: {reason}")]
     Threads {

@@ -16,6 +16,23 @@
 //! A session maps the file by default, and its constants are slices of the mapping. [`Session::run`]
 //! takes `&self`: concurrent runs share the plan, and each has memory of its own.
 //!
+//! [`SessionBuilder`] says what a session should be, by methods or by ONNX Runtime's keys and values:
+//!
+//! ```
+//! # fn main() -> Result<(), ort_session::ConfigError> {
+//! use ort_session::{Level, Session};
+//!
+//! let builder = Session::builder()
+//!     .level(Level::Extended)
+//!     .free_dimension("batch", 1)
+//!     .config("session.set_denormal_as_zero", "0")?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `docs/options.md` lists both, and how they differ from ONNX Runtime. What a session tells of its
+//! stages, and of what is odd about a model, goes through `tracing`.
+//!
 //! [`SessionBuilder::optimize`] stops half way: what it gives can be looked at, and saved as a file
 //! that this crate and ONNX Runtime load.
 
@@ -25,11 +42,14 @@ mod activations;
 mod builder;
 mod cache;
 mod check;
+mod config;
 mod control;
 mod error;
 mod fold;
+mod free_dims;
 mod inputs;
 mod inspect;
+mod log;
 mod memory;
 mod nearest;
 mod optimized;
@@ -43,16 +63,20 @@ mod run;
 mod run_memory;
 mod save;
 mod session;
+mod settings;
 mod threads;
 
 pub use crate::activations::{Activations, StepActivations};
 pub use crate::builder::SessionBuilder;
 pub use crate::cache::{Cache, CacheEntry, Keep, Pruned};
+pub use crate::config::{ConfigError, ConfigKey, Effect, config_keys};
 pub use crate::error::{InputError, SaveError, SessionError};
+pub use crate::free_dims::FreeDimensionError;
 pub use crate::inputs::{InputValue, RunInputs};
 pub use crate::inspect::{
     DenormalWeights, Hints, Inspection, OperatorCount, WeightCount, denormal_weights, inspect,
 };
+pub use crate::log::{Severity, UnknownSeverity};
 pub use crate::memory::{CopyReason, Held, MemoryReport, ModelUsage, Objects, Planned, Usage};
 pub use crate::nearest::nearest;
 pub use crate::optimized::{OperatorChange, Optimized, Pack, PackedSize};
@@ -62,15 +86,16 @@ pub use crate::profile::{ProfileError, RunTimes, Share, Span, StepTime, StepWork
 pub use crate::run::RunError;
 pub use crate::run_memory::Arena;
 pub use crate::session::{CacheUse, Metadata, Session, ValueDescription};
+pub use crate::threads::{Affinities, AffinityError, CpuQuota, MachineThreads, ThreadCount};
 
-pub use ort_ep::{DenormalsMet, ExecutionProvider};
+pub use ort_ep::{DenormalsMet, ExecutionProvider, Threads};
 pub use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice, Roof};
 pub use ort_graph::{Dim, ModelInfo, Type};
 pub use ort_loader::{
     Kind, Load, MappingKind, MeasureError, MemoryMapping, ModelBytes, Pages, Process,
     ProcessMemory, Residency, Sharing, process_memory,
 };
-pub use ort_optimizer::{Exactness, Level, PassReport, Report, Step};
+pub use ort_optimizer::{Exactness, Level, PassReport, Report, Step, UnknownLevel};
 pub use ort_tensor::{
     Bool, Complex, DType, Element, Number, Tensor, TensorError, TensorView, Value, ValueView, bf16,
     f16, with_dtype,

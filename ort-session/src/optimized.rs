@@ -11,6 +11,7 @@ use ort_loader::ModelBytes;
 use ort_optimizer::Report;
 
 use crate::error::{SaveError, SessionError};
+use crate::log::{Log, Severity};
 use crate::memory::Origins;
 use crate::packed::{seal, texts};
 use crate::packs::{ConstantId, PackedConstant, Packs, forms};
@@ -237,8 +238,10 @@ impl Optimized {
 
     /// The plan of a graph with this model's constants, and what was packed for it.
     fn compiled(&self, graph: Graph) -> Result<(Plan, Vec<PackedConstant>), PlanError> {
-        let profiler = &self.settings.profiler;
-        let (packs, threads) = (Packs::new(self.is_packed, profiler.clone()), self.threads());
+        let (may_pack, profiler) = (self.settings.packs, self.settings.profiler.clone());
+        let forms = self.is_packed;
+        let packs = if may_pack { Packs::new(forms, profiler) } else { Packs::declining() };
+        let threads = self.threads();
         let providers = &self.settings.providers;
         let compiler = Compiler { providers, packs: &packs, threads: &threads };
         let _in_run = self.settings.pool.run();
@@ -261,8 +264,12 @@ impl Optimized {
         let (mut plan, packs) = profiler.during("compile", || self.compiled(graph))?;
         profiler.during("give_back", || {
             plan.withhold(&plan.unread());
-            give_back(&self.bytes, &plan, &packs);
+            give_back(&self.bytes, (&plan, &packs), &self.settings.log);
         });
+        self.settings.log.event(
+            Severity::Info,
+            format_args!("compiled {} steps, {} packed constants", plan.steps.len(), packs.len()),
+        );
         let Self { bytes, origins, model, warnings, packing_warnings, report, .. } = self;
         let Self { settings, time, .. } = self;
         let names = plan.graph.outputs().iter().map(|&id| plan.graph.value(id).name.clone());
@@ -290,7 +297,7 @@ impl Optimized {
 }
 
 /// Hands back the pages of a mapped file that hold nothing a run reads.
-fn give_back(bytes: &ModelBytes, plan: &Plan, packs: &[PackedConstant]) {
+fn give_back(bytes: &ModelBytes, (plan, packs): (&Plan, &[PackedConstant]), log: &Log) {
     let mut read: Vec<Range<usize>> = Vec::new();
     plan.visit(&mut |plan| {
         let constants = plan.graph.value_ids().filter_map(|id| plan.graph.constant(id));
@@ -307,7 +314,7 @@ fn give_back(bytes: &ModelBytes, plan: &Plan, packs: &[PackedConstant]) {
         if next.start > first
             && let Err(error) = bytes.advise_dont_need(first..next.start)
         {
-            tracing::debug!(%error, "pages of the model stay");
+            log.event(Severity::Verbose, format_args!("pages of the model stay: {error}"));
         }
         first = first.max(next.end);
     }

@@ -18,6 +18,8 @@ pub(crate) struct Packs {
     /// Whether the file's forms are what these kernels want.
     takes_forms: bool,
     profiler: Profiler,
+    /// Whether kernels are to read every constant as it stands.
+    declines: bool,
     made: Mutex<HashMap<(ConstantId, Recipe), Arc<OnceLock<Option<PackedConstant>>>>>,
 }
 
@@ -45,7 +47,12 @@ pub(crate) struct PackedConstant {
 impl Packs {
     /// No packed constants yet. `takes_forms` tells whether those of the file fit.
     pub(crate) fn new(takes_forms: bool, profiler: Profiler) -> Self {
-        Self { takes_forms, profiler, made: Mutex::default() }
+        Self { takes_forms, profiler, ..Self::default() }
+    }
+
+    /// No packed constants ever: kernels read constants as they stand.
+    pub(crate) fn declining() -> Self {
+        Self { declines: true, ..Self::default() }
     }
 
     /// All there are, in an order that depends on nothing but them.
@@ -104,6 +111,9 @@ impl PackStore for Packs {
         recipe: &Recipe,
         pack: &mut dyn FnMut(&Tensor, &mut [u8]),
     ) -> Option<Packed> {
+        if self.declines {
+            return None;
+        }
         let key = (ConstantId::of(constant.fact.constant.as_ref()?), recipe.clone());
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let place = made.entry(key).or_default().clone();

@@ -12,6 +12,8 @@ use ort_optimizer::{OptimizeError, Options, Report, Visit};
 
 use crate::error::SessionError;
 use crate::fold::FoldWith;
+use crate::free_dims::FreeDims;
+use crate::log::{Log, Severity};
 use crate::memory::Origins;
 use crate::optimized::{OperatorCounts, Optimized};
 use crate::packed::Seal;
@@ -33,6 +35,10 @@ pub(crate) struct Resolved {
     /// Whether packed files are checked against their sums.
     pub(crate) checks_sums: bool,
     pub(crate) profiler: Profiler,
+    /// Whether kernels may pack constants.
+    pub(crate) packs: bool,
+    pub(crate) free_dims: FreeDims,
+    pub(crate) log: Log,
     pub(crate) arena: Arena,
     pub(crate) activations_cap: usize,
 }
@@ -50,6 +56,11 @@ impl Resolved {
         bytes: ModelBytes,
         start: Instant,
     ) -> Result<Optimized, SessionError> {
+        self.log.event(Severity::Info, format_args!("loaded {} bytes", bytes.len()));
+        if let Some(reason) = bytes.fallback() {
+            let text = format_args!("the model cannot be mapped, and was read instead: {reason}");
+            self.log.event(Severity::Warning, text);
+        }
         let profiler = &self.profiler;
         let open = || ort_format::open(bytes.as_slice(), &self.limits);
         let file = profiler.during("verify", open).map_err(Box::new)?;
@@ -61,17 +72,22 @@ impl Resolved {
         let registry = ort_ops::registry();
         let build = || import(file, bytes.bytes(), &registry, self.import_limits);
         let model = profiler.during("build", build).map_err(Box::new)?;
-        let warnings = model.warnings.iter().map(ImportWarning::to_string).collect();
+        let warnings: Vec<_> = model.warnings.iter().map(ImportWarning::to_string).collect();
         let mut packing_warnings = Vec::new();
         let (mut graph, mut report) = (model.graph, Report::default());
         let before = OperatorCounts::of(&graph);
         if !is_packed {
             packing_warnings.extend(self.without_forms(&mut graph, seal)?);
+            self.free_dims.fix(&mut graph, file.model())?;
             let options = Options { opset: model.info.opset(""), ..self.options.clone() };
             let optimize = || self.optimize(graph, &registry, &options);
             (graph, report) = profiler.during("optimize", optimize).map_err(Box::new)?;
             note_passes(profiler, &report);
         }
+        for warning in warnings.iter().chain(&packing_warnings) {
+            self.log.event(Severity::Warning, format_args!("{warning}"));
+        }
+        self.tell(&report, &graph);
         Ok(Optimized {
             graph,
             origins,
@@ -96,6 +112,17 @@ impl Resolved {
         let _in_run = self.pool.run();
         let eval = FoldWith(ScopedThreads { pool: &self.pool, providers: &self.providers });
         ort_optimizer::optimize(graph, registry, options, &eval)
+    }
+
+    fn tell(&self, report: &Report, graph: &Graph) {
+        for pass in report.passes.iter().filter(|pass| pass.applied > 0) {
+            self.log.detail(format_args!("{} rewrote {} places", pass.name, pass.applied));
+        }
+        let n_rewrites: usize = report.passes.iter().map(|pass| pass.applied).sum();
+        let n_nodes = graph.n_nodes();
+        let level = self.options.level;
+        let text = format_args!("optimized to {level}: {n_rewrites} rewrites, {n_nodes} nodes");
+        self.log.event(Severity::Info, text);
     }
 
     /// That a packed file is what was written.

@@ -194,6 +194,12 @@ impl Session {
         self.pool.n_threads()
     }
 
+    /// How many of the helpers that this session may share with others are awake just now, at work or
+    /// waiting for it; those of a pool that was given are not known.
+    pub fn n_awake_helpers(&self) -> usize {
+        self.pool.n_awake()
+    }
+
     /// Which provider runs how many steps, in the order of priority.
     pub fn placement(&self) -> Vec<(&'static str, usize)> {
         let mut placement: Vec<_> = self.providers.iter().map(|p| (p.name(), 0)).collect();

@@ -1,60 +1,66 @@
 //! The threads of a run: the caller, always at work itself, and helpers that the process shares.
 
+mod affinities;
+mod asleep;
+mod count;
 mod crew;
+mod options;
+mod parts;
+mod quota;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
 use ort_ep::{ExecutionProvider, Threads};
 
+pub use self::affinities::{Affinities, AffinityError};
+pub use self::count::{MachineThreads, ThreadCount};
 use self::crew::{Crew, InRun};
+pub(crate) use self::options::PoolOptions;
+pub use self::quota::CpuQuota;
 
-/// How many threads a session uses that was not told: the smallest of the affinity mask, the
-/// cgroup's CPU quota (both through [`std::thread::available_parallelism`]) and the number of
-/// physical cores; at least 1.
-pub(crate) fn default_count() -> usize {
-    let allowed = std::thread::available_parallelism().map_or(1, usize::from);
-    allowed.min(num_cpus::get_physical()).max(1)
-}
+/// Calls its argument on a thread that is set up for the parts.
+type Around<'a> = &'a (dyn Fn(&mut dyn FnMut()) + Sync);
 
 /// Helpers beside the calling thread.
 #[derive(Clone)]
 pub(crate) struct Pool {
-    /// None where the caller works alone.
-    crew: Option<Arc<Crew>>,
+    helpers: Helpers,
     n_threads: usize,
 }
 
-impl Pool {
-    /// A pool of `n_threads`, the caller included. All of a process that are as large are one; its
-    /// threads end with the last of them.
-    pub(crate) fn new(n_threads: usize) -> Result<Self, rayon::ThreadPoolBuildError> {
-        static SHARED: Mutex<Vec<(usize, Weak<Crew>)>> = Mutex::new(Vec::new());
-        let n_threads = n_threads.max(1);
-        if n_threads == 1 {
-            return Ok(Self { crew: None, n_threads });
-        }
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.retain(|(_, crew)| crew.strong_count() > 0);
-        let ready = shared.iter().find(|(n, _)| *n == n_threads).and_then(|(_, c)| c.upgrade());
-        let crew = match ready {
-            Some(crew) => crew,
-            None => {
-                let crew = Arc::new(Crew::new(n_threads - 1)?);
-                shared.push((n_threads, Arc::downgrade(&crew)));
-                crew
-            }
-        };
-        Ok(Self { crew: Some(crew), n_threads })
-    }
+#[derive(Clone)]
+enum Helpers {
+    /// The caller works alone.
+    None,
+    /// Ours.
+    Crew(Arc<Crew>),
+    /// The user's workers.
+    Workers(Arc<rayon::ThreadPool>),
+    /// Whatever else the user has.
+    Threads(Arc<dyn Threads>),
+}
 
+impl Pool {
     /// Keeps the helpers for a run, which lasts as long as the guard.
     pub(crate) fn run(&self) -> Option<InRun<'_>> {
-        self.crew.as_ref().map(|crew| crew.run())
+        self.crew().map(Crew::run)
     }
 
     pub(crate) const fn n_threads(&self) -> usize {
         self.n_threads
+    }
+
+    /// How many of our helpers are awake, at work or waiting for it.
+    pub(crate) fn n_awake(&self) -> usize {
+        self.crew().map_or(0, Crew::n_awake)
+    }
+
+    fn crew(&self) -> Option<&Crew> {
+        match &self.helpers {
+            Helpers::Crew(crew) => Some(crew),
+            _ => None,
+        }
     }
 }
 
@@ -77,9 +83,23 @@ impl Threads for ScopedThreads<'_> {
     }
 
     fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync)) {
-        match &self.pool.crew {
-            Some(crew) if n > 1 => {
-                crew.for_each(n, part, &|body| scoped(self.providers, body));
+        self.for_each_within(n, part, &|body| body());
+    }
+
+    fn for_each_within(
+        &self,
+        n: usize,
+        part: &(dyn Fn(usize) + Sync),
+        around: &(dyn Fn(&mut dyn FnMut()) + Sync),
+    ) {
+        let around: Around<'_> = &|body| scoped(self.providers, &mut || around(body));
+        match &self.pool.helpers {
+            Helpers::Crew(crew) if n > 1 => crew.for_each(n, part, around),
+            Helpers::Workers(workers) if n > 1 => {
+                asleep::for_each(workers, self.pool.n_threads - 1, n, part, around);
+            }
+            Helpers::Threads(threads) if n > 1 => {
+                threads.for_each(n, &|i| around(&mut || part(i)));
             }
             _ => (0..n).for_each(part),
         }
@@ -95,85 +115,4 @@ pub(crate) fn scoped(providers: &[Arc<dyn ExecutionProvider>], body: &mut dyn Fn
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    fn assert_each_once(threads: &dyn Threads, n: usize) {
-        let done: Vec<AtomicU32> = (0..n).map(|_| AtomicU32::new(0)).collect();
-        threads.for_each(n, &|i| {
-            done[i].fetch_add(1, Ordering::Relaxed);
-        });
-        assert!(done.iter().all(|count| count.load(Ordering::Relaxed) == 1));
-    }
-
-    #[test]
-    fn every_part_is_done_once_with_any_number_of_threads() {
-        for n_threads in [1, 2, 3, 8] {
-            let pool = Pool::new(n_threads).unwrap();
-            let threads = ScopedThreads { pool: &pool, providers: &[] };
-            assert_eq!(threads.count(), n_threads);
-            for n in [0, 1, 2, 7, 100, 10_000] {
-                assert_each_once(&threads, n);
-            }
-        }
-    }
-
-    #[test]
-    fn callers_at_once_share_the_helpers() {
-        for n_threads in [2, 4] {
-            let pool = Pool::new(n_threads).unwrap();
-            std::thread::scope(|scope| {
-                for caller in 0..6 {
-                    let threads = ScopedThreads { pool: &pool, providers: &[] };
-                    scope.spawn(move || {
-                        (0..300).for_each(|n| assert_each_once(&threads, n + caller))
-                    });
-                }
-            });
-        }
-    }
-
-    #[test]
-    fn parts_may_have_parts() {
-        let pool = Pool::new(3).unwrap();
-        let threads = ScopedThreads { pool: &pool, providers: &[] };
-        for _ in 0..100 {
-            threads.for_each(20, &|i| assert_each_once(&threads, i));
-        }
-    }
-
-    #[test]
-    fn a_panic_reaches_the_caller_and_harms_nobody_else() {
-        let pool = Pool::new(2).unwrap();
-        let threads = ScopedThreads { pool: &pool, providers: &[] };
-        for n in 0..200 {
-            let fail = |i| {
-                if i == n % 50 {
-                    resume_unwind(Box::new("part"));
-                }
-            };
-            let result = catch_unwind(AssertUnwindSafe(|| threads.for_each(50, &fail)));
-            assert_eq!(result.unwrap_err().downcast_ref(), Some(&"part"));
-            assert_each_once(&threads, 50);
-        }
-    }
-
-    #[test]
-    fn pools_of_a_size_are_one_and_end_with_the_last() {
-        // A size that no other test asks for.
-        let (one, other) = (Pool::new(6).unwrap(), Pool::new(6).unwrap());
-        let crew = |pool: &Pool| pool.crew.as_ref().map(Arc::downgrade).unwrap();
-        let shared = crew(&one);
-        assert!(shared.ptr_eq(&crew(&other)));
-        drop((one, other));
-        assert!(shared.upgrade().is_none());
-    }
-
-    #[test]
-    fn the_default_is_at_least_one_and_at_most_what_is_allowed() {
-        let allowed = std::thread::available_parallelism().map_or(1, usize::from);
-        assert!((1..=allowed).contains(&default_count()));
-    }
-}
+mod tests;

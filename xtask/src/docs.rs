@@ -5,6 +5,7 @@
 
 mod crates;
 mod operators;
+mod options;
 mod passes;
 
 use std::fs;
@@ -22,6 +23,8 @@ const GENERATORS: &[Generator] = &[
     ("operator coverage", operators::coverage),
     ("operators", operators::table),
     ("passes", passes::table),
+    ("session keys", options::keys),
+    ("session methods", options::methods),
 ];
 
 const MARKER: &str = "generated: ";
@@ -119,7 +122,8 @@ mod tests {
         let problem = document("<!-- generated: weather -->\n<!-- end -->\n").err().unwrap();
         assert_eq!(
             problem.to_string(),
-            "A.md:1: docs: no generator `weather`, only crates, operator coverage, operators, passes"
+            "A.md:1: docs: no generator `weather`, only crates, operator coverage, operators, passes, \
+             session keys, session methods"
         );
     }
 }

@@ -96,6 +96,18 @@ fn a_pass_that_nobody_knows_is_named() {
 }
 
 #[test]
+fn a_dimension_is_fixed_by_its_name() {
+    let model = model("silero_vad");
+    let expected = "no input has a free dimension `bach`; did you mean `batch`?";
+    assert_eq!(error_of(&["run", &model, "--dim", "bach=1"]), format!("{model}: {expected}"));
+    let data = format!("{}/test_data_set_0", folder("silero_vad"));
+    let called = ort_cli(["run", &model, "--inputs", &data, "--dim", "batch=1"]);
+    assert_eq!(called.code, Some(0), "{called:?}");
+    let error = error_of(&["run", &model, "--inputs", &data, "--dim", "batch=2"]);
+    assert!(error.ends_with("expected float[2,sequence], found float[1,576]"), "{error}");
+}
+
+#[test]
 fn wrong_usage_has_exit_code_two_and_says_what_would_be_right() {
     for (arguments, expected) in [
         (&["weigh", "m.ort"][..], "unrecognized subcommand 'weigh'"),
@@ -103,15 +115,17 @@ fn wrong_usage_has_exit_code_two_and_says_what_would_be_right() {
         (&["run", "m.ort", "--level", "most"], "possible values: disable, basic, extended"),
         (&["run", "m.ort", "--threads", "0"], "expected a number from 1 to 1024"),
         (&["run", "m.ort", "--shape", "x"], "expected NAME=1x3x640x640"),
+        (&["run", "m.ort", "--dim", "x=1x2"], "expected NAME=N"),
+        (&["run", "m.ort", "--config", "weather"], "expected KEY=VALUE"),
         (&["bench", "m.ort", "--seconds", "-1"], "a number of seconds"),
         (&["optimize", "m.ort"], "--output <OUT>"),
         (
             &["run", "m.ort", "--config", "session.intra_op_num_thread=2"],
-            "unknown key; did you mean `session.intra_op_num_threads`?",
+            "unknown key `session.intra_op_num_thread`; did you mean `session.intra_op_num_threads`?",
         ),
         (
             &["run", "m.ort", "--config", "session.set_denormal_as_zero=2"],
-            "`2` is no value of this key: expected 0 or 1",
+            "`2` is no value of `session.set_denormal_as_zero`: expected 0 or 1",
         ),
     ] {
         let called = ort_cli(arguments.iter().copied());

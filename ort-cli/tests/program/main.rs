@@ -11,6 +11,7 @@ mod optimize;
 mod profile;
 mod run;
 mod test;
+mod threads;
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -21,6 +21,7 @@ pub use self::folder::{Cache, CacheEntry, Keep, Pruned};
 use self::seen::{Seen, State};
 use crate::builder::SessionBuilder;
 use crate::error::SessionError;
+use crate::log::{Log, Severity};
 use crate::optimized::{Optimized, Pack};
 use crate::packed::Seal;
 use crate::resolved::Resolved;
@@ -72,7 +73,7 @@ pub(crate) fn session(
         Ok(mut session) => {
             session.metadata.load_time = start.elapsed();
             session.metadata.cache = CacheUse::Made;
-            warn(&warnings);
+            warn(&search.settings.log, &warnings);
             session.metadata.packing_warnings.extend(warnings);
             Ok(session)
         }
@@ -84,15 +85,15 @@ pub(crate) fn session(
 }
 
 fn uncached(optimized: Optimized, warnings: Vec<String>) -> Result<Session, SessionError> {
+    warn(&optimized.settings.log, &warnings);
     let mut session = optimized.commit()?;
     session.metadata.cache = CacheUse::Failed;
-    warn(&warnings);
     session.metadata.packing_warnings.extend(warnings);
     Ok(session)
 }
 
-fn warn(warnings: &[String]) {
-    warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+fn warn(log: &Log, warnings: &[String]) {
+    warnings.iter().for_each(|it| log.event(Severity::Warning, format_args!("{it}")));
 }
 
 /// A search for one packed file.
@@ -167,7 +168,7 @@ impl Search<'_> {
 }
 
 impl Source<'_> {
-    fn load(&self, settings: &Resolved) -> Result<ModelBytes, LoadError> {
+    pub(crate) fn load(&self, settings: &Resolved) -> Result<ModelBytes, LoadError> {
         match self {
             Self::File(path) => settings.bytes_of(path),
             Self::Bytes(bytes) => Ok(bytes.clone()),

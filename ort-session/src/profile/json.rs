@@ -103,7 +103,7 @@ impl Event<'_> {
             Self::Step(step) => step_args(step),
             Self::Share(step, share) => vec![
                 ("op_type", text(&step.work.op_type)),
-                ("parts", text(share.n_parts)),
+                ("turns", text(share.n_turns)),
                 ("busy_ns", text(share.busy.as_nanos())),
             ],
         };
@@ -171,10 +171,10 @@ impl StepTime {
     }
 }
 
-/// Of what ONNX Runtime tells of threads, what means something here: who helped, and with how many parts.
+/// Of what ONNX Runtime tells of threads, what means something here: who helped, and how often.
 fn scheduling(step: &StepTime) -> String {
     let helpers: Vec<String> = { step.helpers.iter() }
-        .map(|share| format!(r#""{}":{{"num_run":{},"core":-1}}"#, share.thread, share.n_parts))
+        .map(|share| format!(r#""{}":{{"num_run":{},"core":-1}}"#, share.thread, share.n_turns))
         .collect();
     format!(
         r#"{{"main_thread":{{"thread_pool_name":"ort-worker","thread_id":"{}"}},"sub_threads":{{{}}}}}"#,

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Without a recorder a step costs one branch. With one it takes the clock twice, and once more for each
-//! part that another thread does. What a step computes is described once for each layout of shapes.
+//! time that another thread comes to help. What a step computes is described once for each layout of shapes.
 
 mod file;
 mod json;

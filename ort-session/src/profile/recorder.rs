@@ -122,10 +122,15 @@ impl Watch<'_> {
         has(TOLD).then(|| DenormalsMet { operands: has(OPERANDS), results: has(RESULTS) })
     }
 
-    /// Does a part on a thread that helps.
-    fn helped(&self, thread: u64, part: &mut dyn FnMut()) {
+    /// What another thread does of the step, as long as it stays.
+    fn helped(&self, body: &mut dyn FnMut()) {
+        let thread = thread::id();
+        // Watched already, as all that the caller does.
+        if thread == self.caller {
+            return body();
+        }
         let start = self.origin.elapsed();
-        self.watched(part);
+        self.watched(body);
         let end = self.origin.elapsed();
         if let Some(helper) = self.helpers.iter().find(|helper| helper.is_of(thread)) {
             helper.add(start, end);
@@ -139,11 +144,16 @@ impl Threads for Watch<'_> {
     }
 
     fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync)) {
-        self.threads.for_each(n, &|i| match thread::id() {
-            // Watched already, as all that the caller does.
-            id if id == self.caller => part(i),
-            id => self.helped(id, &mut || part(i)),
-        });
+        self.threads.for_each_within(n, part, &|body| self.helped(body));
+    }
+
+    fn for_each_within(
+        &self,
+        n: usize,
+        part: &(dyn Fn(usize) + Sync),
+        around: &(dyn Fn(&mut dyn FnMut()) + Sync),
+    ) {
+        self.threads.for_each_within(n, part, &|body| self.helped(&mut || around(body)));
     }
 }
 
@@ -152,7 +162,7 @@ impl Threads for Watch<'_> {
 struct Helper {
     /// 0 while it is nobody's.
     thread: AtomicU64,
-    n_parts: AtomicU64,
+    n_turns: AtomicU64,
     start: AtomicU64,
     end: AtomicU64,
     busy: AtomicU64,
@@ -166,7 +176,7 @@ impl Helper {
     }
 
     fn add(&self, start: Duration, end: Duration) {
-        if self.n_parts.fetch_add(1, Ordering::Relaxed) == 0 {
+        if self.n_turns.fetch_add(1, Ordering::Relaxed) == 0 {
             self.start.store(nanos(start), Ordering::Relaxed);
         }
         self.end.store(nanos(end), Ordering::Relaxed);
@@ -177,12 +187,12 @@ impl Helper {
         let time = |nanos: &AtomicU64| Duration::from_nanos(nanos.load(Ordering::Relaxed));
         let share = Share {
             thread: self.thread.load(Ordering::Relaxed),
-            n_parts: self.n_parts.load(Ordering::Relaxed),
+            n_turns: self.n_turns.load(Ordering::Relaxed),
             start: time(&self.start),
             time: time(&self.end).saturating_sub(time(&self.start)),
             busy: time(&self.busy),
         };
-        (share.n_parts > 0).then_some(share)
+        (share.n_turns > 0).then_some(share)
     }
 }
 

@@ -78,11 +78,11 @@ pub struct StepTime {
 pub struct Share {
     /// The thread.
     pub thread: u64,
-    /// How many parts it did.
-    pub n_parts: u64,
-    /// When its first part began.
+    /// How often it came to help.
+    pub n_turns: u64,
+    /// When it first came.
     pub start: Duration,
-    /// From then until the end of its last part.
+    /// From then until it last went.
     pub time: Duration,
     /// How long it was at work in this time.
     pub busy: Duration,

@@ -3,7 +3,7 @@
 //! ```text
 //! seat:       EMPTY ─(called)→ CALLED ─(a worker wakes)→ FREE ─(hired)→ TAKEN ─(job done)→ FREE …
 //! attendant:  sits in a seat, shows every while that it is awake, leaves 50 µs after the last run,
-//!             or in a run after 1 ms without work
+//!             or in a run after 1 ms without work, unless it is told to be more or less patient
 //! caller:     for each part { hire a free seat, if there is one: give it the rest to share; compute }
 //! ```
 //!
@@ -13,6 +13,8 @@
 //! attendant, which borrows nothing and which nobody awaits, and looks for one again before each
 //! part. All attendants stay as long as anybody hires, so that rayon has no sleeper to wake.
 //!
+//! Without any patience there are no attendants: parts are jobs of rayon's.
+//!
 //! Measured on two cores at 3.7 GHz, with real-time priority: a fork and join of two parts costs
 //! 1.5 µs beyond the work of the caller's part (rayon's scope alone: 6 µs), of which 0.3 µs is the
 //! end of the scope.
@@ -20,18 +22,14 @@
 use std::cell::Cell;
 use std::fmt;
 use std::hint::spin_loop;
-use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
-/// How long an attendant stays without work when nobody runs anything: what waking a thread takes,
-/// so that waiting at most doubles what sleeping would have cost.
-const PATIENCE: u64 = 50_000;
-
-/// How long it stays in a run, and a caller waits awake for the last parts: as long as one part of a
-/// large kernel. Who leaves while the other is at work misses the first half of the kernel after.
-const PATIENCE_IN_RUN: u64 = 1_000_000;
+use super::affinities::Affinities;
+use super::parts::Parts;
+use super::{Around, asleep};
+use crate::error::SessionError;
 
 /// An attendant that was not seen for so long is not awake: it shows itself four times as often.
 const STALE: u64 = 2_000;
@@ -48,8 +46,34 @@ const FREE: u8 = 2;
 /// An attendant has work, or is about to get it.
 const TAKEN: u8 = 3;
 
-/// Calls its argument on a thread that is set up for the parts.
-pub(super) type Around<'a> = &'a (dyn Fn(&mut dyn FnMut()) + Sync);
+/// How long threads wait awake, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Patience {
+    /// An attendant without work in a run, and a caller for the last parts.
+    in_runs: u64,
+    /// An attendant when nobody runs anything.
+    between_runs: u64,
+}
+
+impl Patience {
+    /// By default in a run as long as one part of a large kernel: who leaves while the other is at
+    /// work misses the first half of the kernel after. Between runs what waking a thread takes, so
+    /// that waiting at most doubles what sleeping would have cost.
+    pub(super) fn new(in_runs: Option<Duration>, between_runs: Option<Duration>) -> Self {
+        let in_runs = in_runs.unwrap_or(Duration::from_millis(1));
+        let between_runs = between_runs.unwrap_or(Duration::from_micros(50).min(in_runs));
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Self { in_runs: nanoseconds(in_runs), between_runs: nanoseconds(between_runs) }
+    }
+}
+
+/// What makes a crew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CrewOptions {
+    pub(super) n_helpers: usize,
+    pub(super) patience: Patience,
+    pub(super) affinities: Affinities,
+}
 
 /// Helpers of whoever forks. Any number of callers share them; who gets none works alone.
 pub(super) struct Crew {
@@ -58,13 +82,49 @@ pub(super) struct Crew {
 }
 
 impl Crew {
-    pub(super) fn new(n_helpers: usize) -> Result<Self, rayon::ThreadPoolBuildError> {
+    pub(super) fn new(options: CrewOptions) -> Result<Self, SessionError> {
+        let CrewOptions { n_helpers, patience, affinities } = options;
         let builder = rayon::ThreadPoolBuilder::new().num_threads(n_helpers);
-        let workers = builder.thread_name(|i| format!("ort-worker-{i}")).build()?;
+        let workers = builder.thread_name(|i| format!("ort-worker-{i}")).build();
+        let workers = workers.map_err(|error| SessionError::Threads {
+            n_threads: n_helpers + 1,
+            reason: error.to_string(),
+        })?;
+        if !affinities.is_empty() {
+            let pinned = workers.broadcast(|worker| affinities.pin(worker.index()));
+            pinned.into_iter().collect::<Result<(), _>>().map_err(|source| {
+                SessionError::Affinity { affinities: affinities.clone(), source }
+            })?;
+        }
         let seats = (0..n_helpers).map(|_| Seat::default()).collect();
-        let (last_hired, n_runs) = (AtomicU64::new(0), AtomicUsize::new(0));
-        let seats = Seats { start: Instant::now(), last_hired, n_runs, seats };
+        let seats = Seats {
+            start: Instant::now(),
+            patience,
+            last_hired: AtomicU64::new(0),
+            n_runs: AtomicUsize::new(0),
+            is_over: AtomicBool::new(false),
+            seats,
+        };
         Ok(Self { workers, seats: Arc::new(seats) })
+    }
+
+    /// The crew of this process that is made so.
+    pub(super) fn shared(options: CrewOptions) -> Result<Arc<Self>, SessionError> {
+        static SHARED: Mutex<Vec<(CrewOptions, Weak<Crew>)>> = Mutex::new(Vec::new());
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.retain(|(_, crew)| crew.strong_count() > 0);
+        let ready = shared.iter().find(|(other, _)| *other == options);
+        if let Some(crew) = ready.and_then(|(_, crew)| crew.upgrade()) {
+            return Ok(crew);
+        }
+        let crew = Arc::new(Self::new(options.clone())?);
+        shared.push((options, Arc::downgrade(&crew)));
+        Ok(crew)
+    }
+
+    /// How many helpers are awake, at work or waiting for it.
+    pub(super) fn n_awake(&self) -> usize {
+        self.seats.seats.iter().filter(|seat| !seat.is(EMPTY)).count()
     }
 
     /// Tells the helpers that a run lasts as long as the guard.
@@ -76,7 +136,10 @@ impl Crew {
     /// Calls `part(i)` for each `i < n`, each once; those of helpers within `around`. A panic of a
     /// part is the caller's, after all others are done.
     pub(super) fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync), around: Around<'_>) {
-        let parts = Parts { left: AtomicU64::new(pair(0, n)), part };
+        if self.seats.patience.in_runs == 0 {
+            return asleep::for_each(&self.workers, self.seats.seats.len(), n, part, around);
+        }
+        let parts = Parts::new(n, part);
         let Some(first) = self.alone(&parts) else { return };
         let n_working = AtomicUsize::new(0);
         let (parts, n_working) = (&parts, &n_working);
@@ -137,61 +200,19 @@ impl fmt::Debug for Crew {
     }
 }
 
+/// Attendants leave, however patient they are.
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.seats.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A run during which helpers stay.
 pub(crate) struct InRun<'a>(&'a Seats);
 
 impl Drop for InRun<'_> {
     fn drop(&mut self) {
         self.0.n_runs.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// The parts of one kernel's work. The caller takes the first that is left and helpers the last, so
-/// that where kernels cut images alike, a thread finds in its caches what it made itself.
-struct Parts<'a> {
-    /// The first part that is left in the lower half, the end of them in the upper.
-    left: AtomicU64,
-    part: &'a (dyn Fn(usize) + Sync),
-}
-
-/// Two numbers of parts, far below 2³².
-const fn pair(start: usize, end: usize) -> u64 {
-    (end as u64) << 32 | start as u64
-}
-
-impl Parts<'_> {
-    fn left(&self, pair: u64) -> Range<usize> {
-        let half = |x: u64| usize::try_from(x & u64::from(u32::MAX)).unwrap_or(usize::MAX);
-        half(pair)..half(pair >> 32)
-    }
-
-    /// Whether at least two are left.
-    fn are_many(&self) -> bool {
-        self.left(self.left.load(Ordering::Relaxed)).len() > 1
-    }
-
-    /// Takes the first and does it; `false` if none is left.
-    fn first(&self) -> bool {
-        self.one(|left| (left.start, left.start + 1..left.end))
-    }
-
-    /// Takes the last and does it; `false` if none is left.
-    fn last(&self) -> bool {
-        self.one(|left| (left.end - 1, left.start..left.end - 1))
-    }
-
-    fn one(&self, take: impl Fn(Range<usize>) -> (usize, Range<usize>)) -> bool {
-        let rest = |old| {
-            let left = Some(self.left(old)).filter(|left| !left.is_empty())?;
-            let (_, rest) = take(left);
-            Some(pair(rest.start, rest.end))
-        };
-        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
-        let taken = taken.map(|old| take(self.left(old)).0);
-        if let Ok(i) = taken {
-            (self.part)(i);
-        }
-        taken.is_ok()
     }
 }
 
@@ -211,10 +232,13 @@ impl Drop for Leave<'_> {
 /// Where attendants sit.
 struct Seats {
     start: Instant,
+    patience: Patience,
     /// When somebody last looked for help.
     last_hired: AtomicU64,
     /// How many runs there are just now.
     n_runs: AtomicUsize,
+    /// Whether the crew is gone.
+    is_over: AtomicBool,
     seats: Box<[Seat]>,
 }
 
@@ -246,7 +270,7 @@ impl Seats {
     /// Waits awake, but not for long, until `is_done`.
     fn wait_awake(&self, is_done: impl Fn() -> bool) {
         let start = self.now();
-        while !is_done() && self.now() - start < PATIENCE_IN_RUN {
+        while !is_done() && self.now() - start < self.patience.in_runs {
             (0..PAUSES).take_while(|_| !is_done()).for_each(|_| spin_loop());
         }
     }
@@ -300,12 +324,49 @@ fn attend(seats: &Arc<Seats>, index: usize) {
         }
         let since = last_work.max(seats.last_hired.load(Ordering::Relaxed));
         let patience = match seats.n_runs.load(Ordering::Relaxed) {
-            0 => PATIENCE,
-            _ => PATIENCE_IN_RUN,
+            0 => seats.patience.between_runs,
+            _ => seats.patience.in_runs,
         };
-        if now.saturating_sub(since) > patience && seat.turn(FREE, EMPTY) {
+        let has_patience = now.saturating_sub(since) <= patience;
+        if (!has_patience || seats.is_over.load(Ordering::Relaxed)) && seat.turn(FREE, EMPTY) {
             break;
         }
     }
     IS_ATTENDING.set(false);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_patient_helper_ends_with_its_crew() {
+        let patience = Patience::new(Some(Duration::MAX), Some(Duration::MAX));
+        let options = CrewOptions { n_helpers: 1, patience, affinities: Affinities::default() };
+        let crew = Crew::new(options).unwrap();
+        assert!(crew.call());
+        while !crew.seats.seats[0].is(FREE) {
+            std::thread::yield_now();
+        }
+        let seats = Arc::downgrade(&crew.seats);
+        drop(crew);
+        while seats.strong_count() > 0 {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn helpers_are_no_more_patient_between_runs_than_in_one_unless_they_are_told() {
+        let microseconds = Duration::from_micros;
+        for (in_runs, between_runs, expected) in [
+            (None, None, (1_000_000, 50_000)),
+            (Some(microseconds(20)), None, (20_000, 20_000)),
+            (Some(microseconds(20)), Some(microseconds(30)), (20_000, 30_000)),
+            (Some(microseconds(2000)), None, (2_000_000, 50_000)),
+            (Some(Duration::MAX), Some(Duration::ZERO), (u64::MAX, 0)),
+        ] {
+            let patience = Patience::new(in_runs, between_runs);
+            assert_eq!((patience.in_runs, patience.between_runs), expected);
+        }
+    }
 }

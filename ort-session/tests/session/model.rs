@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use ort_format::record;
 use ort_format::{AttributeType, DataType, DimensionValueType};
+use ort_graph::{Export, Graph, ModelInfo, export};
 
 /// A model, or the subgraph of a node.
 #[derive(Default)]
@@ -29,6 +30,11 @@ impl ModelWriter {
     pub(crate) fn output(mut self, name: &'static str) -> Self {
         self.graph.outputs.push(name.into());
         self
+    }
+
+    /// Declares a shape of a value.
+    pub(crate) fn declared(self, name: &'static str, dims: &[i64]) -> Self {
+        self.value(name, floats(Some(dims)))
     }
 
     /// An initializer of floats.
@@ -163,4 +169,12 @@ pub(crate) fn gated() -> Vec<u8> {
 pub(crate) fn gated_value(x: &[f32]) -> Vec<f32> {
     let b = [1.0, -2.0, 0.5];
     x.iter().enumerate().map(|(i, x)| (x + b[i % 3]).max(0.0) * x).collect()
+}
+
+/// The file of a graph that is given as text.
+pub(crate) fn of_text(text: &str) -> Vec<u8> {
+    let graph = Graph::parse(text, &ort_ops::registry()).unwrap();
+    let info = ModelInfo { opsets: vec![(String::new(), 17)], ..ModelInfo::default() };
+    let file = export(&graph, Export { info: &info, resolver: None, private: &[] }).unwrap();
+    ort_format::write(&file).unwrap()
 }

@@ -169,8 +169,8 @@ fn of_step(step: &StepTime) -> impl Iterator<Item = Flame> {
     let own = flame(step.thread, step.start, step.time, more);
     let shares = step.helpers.iter().map(move |share| {
         let busy = share.busy.as_secs_f64() * 1e6;
-        let parts = usize::try_from(share.n_parts).unwrap_or(usize::MAX);
-        let more = format!("{}, {busy:.1} µs at work", number::plural(parts, "part"));
+        let turns = usize::try_from(share.n_turns).unwrap_or(usize::MAX);
+        let more = format!("{}, {busy:.1} µs at work", number::plural(turns, "turn"));
         flame(share.thread, share.start, share.time, more)
     });
     std::iter::once(own).chain(shares)

@@ -1,0 +1,63 @@
+//! How many threads compute, and why.
+
+use std::process::Command;
+
+use crate::{folder, model};
+
+const OMP: &str = "OMP_NUM_THREADS";
+
+/// The line on threads that a run with these arguments and this variable tells.
+fn decision(start: &[&str], more: &[&str], omp: Option<&str>) -> Option<String> {
+    let program = env!("CARGO_BIN_EXE_ort-cli");
+    let (model, data) = (model("silero_vad"), format!("{}/test_data_set_0", folder("silero_vad")));
+    let call = [program, "run", &model, "--inputs", &data, "--verbose"];
+    let words = [start, &call, more].concat();
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).env_remove(OMP);
+    omp.map(|value| command.env(OMP, value));
+    // A system without the program that starts it.
+    let output = command.output().ok()?;
+    let stderr = String::from_utf8(output.stderr).expect("text");
+    let line = stderr.lines().find_map(|line| line.strip_prefix("threads: "));
+    assert!(output.status.success() && line.is_some(), "{stderr}");
+    line.map(str::to_owned)
+}
+
+#[test]
+fn the_decision_names_every_bound() {
+    let line = decision(&[], &[], None).expect("it starts");
+    for part in ["(affinity ", ", quota ", ", cores ", ", OMP_NUM_THREADS unset)"] {
+        assert!(line.contains(part), "{line}");
+    }
+}
+
+#[test]
+fn the_variable_bounds_the_default_and_an_option_wins() {
+    for (more, omp, starts, ends) in [
+        (&[][..], "1", "1 (affinity ", "OMP_NUM_THREADS 1)"),
+        (&["--threads", "2"], "1", "2 (told 2, ", "OMP_NUM_THREADS 1)"),
+        (&["--threads", "1"], "1,8", "1 (told 1, ", "OMP_NUM_THREADS 1)"),
+        (&["--threads", "1"], "many", "1 (told 1, ", "OMP_NUM_THREADS unset)"),
+    ] {
+        let line = decision(&[], more, Some(omp)).expect("it starts");
+        assert!(line.starts_with(starts) && line.ends_with(ends), "{line}");
+    }
+}
+
+/// The first processor that this process may use.
+#[cfg(target_os = "linux")]
+fn first_processor() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").expect("it is there");
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let list = list.expect("a list").trim();
+    list.split(|c: char| !c.is_ascii_digit()).next().expect("a number").to_owned()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn one_allowed_processor_is_one_thread() {
+    let processor = first_processor();
+    if let Some(line) = decision(&["taskset", "-c", &processor], &[], None) {
+        assert!(line.starts_with("1 (affinity 1, "), "{line}");
+    }
+}

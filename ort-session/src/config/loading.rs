@@ -1,0 +1,105 @@
+//! Keys about files: where bytes come from, and what is saved.
+
+use ort_loader::Load;
+
+use super::key::Values::{Choices, Flag, Text};
+use super::key::{ANY_FLAG, ANY_NUMBER, ANY_TEXT, ConfigKey, acts, idle, only};
+
+pub(super) const KEYS: &[ConfigKey] = &[
+    acts(
+        "session.use_memory_mapped_ort_model",
+        "1",
+        Flag(|b, is_on| b.load = if is_on { Load::Mapped } else { Load::Read }),
+        "Whether a file is mapped, or read into memory. ONNX Runtime reads it by default. A model in \
+         memory is used as it is.",
+    )
+    .method("load")
+    .flag("--load"),
+    idle(
+        "session.use_ort_model_bytes_directly",
+        "1",
+        ANY_FLAG,
+        "Bytes are always used where they are: who gives them gives their owner, which lives as long \
+         as the last tensor. No copy is made that 0 could ask for.",
+    ),
+    idle(
+        "session.use_ort_model_bytes_for_initializers",
+        "1",
+        ANY_FLAG,
+        "Constants are always slices of the model's bytes, be they ever so small; copied are those \
+         only that do not lie as their type must.",
+    ),
+    idle(
+        "session.load_model_format",
+        "nothing",
+        Choices(&[("", |_| {}), ("ORT", |_| {})]),
+        "Models are `.ort` files.",
+    )
+    .refuses(
+        "ONNX",
+        "`python -m onnxruntime.tools.convert_onnx_models_to_ort` makes an `.ort` file of the model",
+    ),
+    acts(
+        "session.optimized_model_filepath",
+        "nothing",
+        Text("a path that ends with .ort", |b, path| {
+            b.saved.path = Some(path.into()).filter(|_| !path.is_empty());
+        }),
+        "The optimized model is written there when a session is built, whole or not at all. A name \
+         of another ending is an error unless session.save_model_format is `ORT`.",
+    )
+    .method("optimized_model")
+    .flag("ort-cli optimize -o"),
+    acts(
+        "session.save_model_format",
+        "nothing",
+        Choices(&[("", |b| b.saved.is_ort = false), ("ORT", |b| b.saved.is_ort = true)]),
+        "Whether session.optimized_model_filepath is an `.ort` file whatever its name.",
+    )
+    .refuses("ONNX", "the optimized graph can be saved as an `.ort` file only"),
+    only(
+        "session.optimized_model_external_initializers_file_name",
+        &[""],
+        "an `.ort` file holds its weights; a second file for them is of ONNX models",
+    ),
+    idle(
+        "session.optimized_model_external_initializers_min_size_in_bytes",
+        "1024",
+        ANY_NUMBER,
+        "No weights are put into a second file.",
+    ),
+    idle(
+        "session.model_external_initializers_file_folder_path",
+        "nothing",
+        ANY_TEXT,
+        "An `.ort` file holds its weights: no other file is looked for.",
+    ),
+    idle(
+        "session.use_external_initializer_file_buffers_directly",
+        "0",
+        ANY_FLAG,
+        "An `.ort` file holds its weights.",
+    ),
+    idle(
+        "session.save_external_prepacked_constant_initializers",
+        "0",
+        ANY_FLAG,
+        "It is of files beside ONNX models, also in ONNX Runtime. Packed weights are kept by \
+         `cache_dir`, or by a file that `ort-cli optimize --pack` writes.",
+    ),
+    idle(
+        "session.strict_shape_type_inference",
+        "0",
+        ANY_FLAG,
+        "Types that do not fit are errors anyway. A declared shape that is not the one that follows \
+         is a warning in `Metadata::warnings`, and the latter counts.",
+    ),
+    idle(
+        "session.allow_released_opsets_only",
+        "1",
+        ANY_FLAG,
+        "An operator in a version that is not known is an error, whatever its opset is called.",
+    ),
+    idle("session.disable_model_compile", "0", ANY_FLAG, "Models are not compiled for devices."),
+    only("session.compile_only", &["0"], "models are not compiled for devices"),
+];

@@ -1,0 +1,64 @@
+//! Keys that change numbers, or how kernels compute them.
+
+use ort_ep_cpu::Denormals;
+
+use super::key::Values::Flag;
+use super::key::{ANY_FLAG, ANY_NUMBER, ANY_TEXT, ConfigKey, acts, idle, only};
+
+const OWN_KERNELS: &str = "The kernels are not those of MLAS; the fastest for a shape is chosen.";
+
+pub(super) const KEYS: &[ConfigKey] = &[
+    acts(
+        "session.set_denormal_as_zero",
+        "1",
+        Flag(|b, is_on| {
+            b.cpu.denormals = if is_on { Denormals::Flush } else { Denormals::Preserve };
+        }),
+        "Whether numbers too small for a normal float count as zero while the session computes, on \
+         every thread that does and on no other; the caller's state is restored. ONNX Runtime's \
+         default is 0, and the first session of a process decides for the calling thread.",
+    )
+    .method("denormals")
+    .flag("--denormals"),
+    idle(
+        "session.use_deterministic_compute",
+        "1",
+        ANY_FLAG,
+        "Runs are always deterministic: the same inputs give the same bits, for every number of \
+         threads.",
+    ),
+    acts(
+        "session.disable_prepacking",
+        "0",
+        Flag(|b, is_off| b.skips_packing = is_off),
+        "1 lets kernels read weights as the file has them: less memory, and slower.",
+    )
+    .method("prepacking"),
+    idle(
+        "session.prepack.enable_parallel",
+        "1",
+        ANY_FLAG,
+        "Weights are always packed by all threads of the session.",
+    ),
+    acts(
+        "ep.cpu.winograd",
+        "1",
+        Flag(|b, is_on| b.cpu.winograd = is_on),
+        "Whether convolutions of 3×3 may be computed by Winograd's filtering where that is faster. \
+         Ours: ONNX Runtime computes all of them directly, or as products.",
+    )
+    .method("winograd"),
+    idle("mlas.use_lut_gemm", "0", ANY_FLAG, OWN_KERNELS),
+    idle("mlas.disable_kleidiai", "0", ANY_FLAG, OWN_KERNELS),
+    idle("mlas.kleidiai.conv_igemm_max_work", "0", ANY_NUMBER, OWN_KERNELS),
+    idle("mlas.enable_gemm_fastmath_arm64_bfloat16", "0", ANY_FLAG, OWN_KERNELS),
+    idle("mlas.nchwc_pointwise_conv_max_input_channel_batch", "0", ANY_NUMBER, OWN_KERNELS),
+    idle("mlas.nchwc_depthwise_sliding", "0", ANY_FLAG, OWN_KERNELS),
+    idle("mlas.qnbit.force_fp32", "0", ANY_FLAG, "MatMulNBits is more exact than that."),
+    only("session.gqa_value_layout", &[""], "ONNX Runtime does not document what it changes"),
+    only("session.enable_moe_expert_counting", &["0"], "experts are not counted"),
+    only("session.enable_moe_expert_statistics", &["0"], "experts are not counted"),
+    idle("session.moe_expert_counter_alpha", "nothing", ANY_TEXT, "Experts are not counted."),
+    idle("session.moe_expert_counter_beta", "nothing", ANY_TEXT, "Experts are not counted."),
+    only("session.moe_expert_counter_state_file", &[""], "experts are not counted"),
+];

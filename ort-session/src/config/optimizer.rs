@@ -1,0 +1,188 @@
+//! Keys that steer the optimizer.
+
+use ort_optimizer::Level;
+
+use super::key::Values::{Choices, Flag, Form, Number, Text};
+use super::key::{ANY_FLAG, ANY_NUMBER, Choice, ConfigKey, acts, idle, only};
+use crate::builder::SessionBuilder;
+
+const LEVELS: &[Choice] = &[
+    ("disable_all", |b| b.options.level = Level::Disable),
+    ("enable_basic", |b| b.options.level = Level::Basic),
+    ("enable_extended", |b| b.options.level = Level::Extended),
+    ("enable_layout", |b| b.options.level = Level::Layout),
+    ("enable_all", |b| b.options.level = Level::All),
+    ("0", |b| b.options.level = Level::Disable),
+    ("1", |b| b.options.level = Level::Basic),
+    ("2", |b| b.options.level = Level::Extended),
+    ("3", |b| b.options.level = Level::Layout),
+    ("99", |b| b.options.level = Level::All),
+];
+
+const NO_FUNCTIONS: &str = "An `.ort` file has no functions: they were inlined when it was made.";
+
+pub(super) const KEYS: &[ConfigKey] = &[
+    acts(
+        "session.graph_optimization_level",
+        "enable_all",
+        Choices(LEVELS),
+        "How far the graph is optimized, also that of an `.ort` file, which ONNX Runtime takes as it \
+         is; its words and its integers.",
+    )
+    .method("level")
+    .flag("--level"),
+    acts(
+        "optimization.disable_specified_optimizers",
+        "nothing",
+        Text("names of passes, separated by `;` or `,`", disable),
+        "Leaves these passes out, besides those that were left out before. A name that no pass has \
+         is an error when the session is built; ONNX Runtime ignores it, and knows `;` only.",
+    )
+    .method("disable_optimizers")
+    .flag("--disable"),
+    acts(
+        "optimization.enable_gelu_approximation",
+        "0",
+        Flag(|b, is_on| turn(b, &["GeluApproximation"], is_on)),
+        "Whether Gelu is approximated by FastGelu.",
+    )
+    .method("enable_optimizers")
+    .flag("--enable GeluApproximation"),
+    acts(
+        "optimization.enable_cast_chain_elimination",
+        "0",
+        Flag(|b, is_on| turn(b, &["CastChainElimination"], is_on)),
+        "Whether casts in a row become one, though a narrower type between them would round.",
+    )
+    .method("enable_optimizers")
+    .flag("--enable CastChainElimination"),
+    acts(
+        "optimization.constant_folding_max_output_size_in_bytes",
+        "1073741824",
+        Number(0, u64::MAX, |b, n| {
+            let n_bytes = usize::try_from(n).unwrap_or(usize::MAX);
+            b.options.max_folded_bytes = if n_bytes == 0 { usize::MAX } else { n_bytes };
+        }),
+        "The bytes that folded constants may take, 0 for any number. Here it is the sum of all of \
+         them; in ONNX Runtime it is the largest one.",
+    )
+    .method("max_folded_bytes"),
+    acts(
+        "session.disable_quant_qdq",
+        "0",
+        Flag(|b, is_off| turn(b, QUANTIZED, !is_off)),
+        "1 leaves QuantizeLinear and DequantizeLinear where they are: operators between them compute \
+         on floats.",
+    )
+    .method("disable_optimizers"),
+    acts(
+        "session.enable_quant_qdq_cleanup",
+        "0",
+        Flag(|b, is_on| turn(b, &["QDQFinalCleanupTransformer"], is_on)),
+        "1 drops pairs of QuantizeLinear and DequantizeLinear that are left in the end: values are \
+         not rounded to codes there.",
+    )
+    .method("enable_optimizers")
+    .flag("--enable QDQFinalCleanupTransformer"),
+    acts(
+        "session.disable_double_qdq_remover",
+        "0",
+        Flag(|b, is_off| turn(b, &["DoubleQDQPairsRemover"], !is_off)),
+        "1 keeps pairs of QuantizeLinear and DequantizeLinear that follow each other.",
+    )
+    .method("disable_optimizers")
+    .flag("--disable DoubleQDQPairsRemover"),
+    acts(
+        "session.disable_qdq_constant_folding",
+        "0",
+        Flag(|b, is_off| turn(b, &["QDQConstantFolding"], !is_off)),
+        "1 keeps constants as codes that no operator on codes has taken: they become floats in every \
+         run. In ONNX Runtime it counts only beside session.disable_quant_qdq.",
+    )
+    .method("disable_optimizers")
+    .flag("--disable QDQConstantFolding"),
+    idle(
+        "session.graph_optimizations_loop_level",
+        "1",
+        Choices(&[("0", |_| {}), ("1", |_| {}), ("2", |_| {})]),
+        "Passes are repeated until nothing changes, each only where something did.",
+    ),
+    idle(
+        "session.qdqisint8allowed",
+        "1",
+        ANY_FLAG,
+        "Signed and unsigned codes are computed with at the same speed.",
+    ),
+    idle(
+        "session.x64quantprecision",
+        "0",
+        ANY_FLAG,
+        "Products of codes are exact on every processor: none saturates.",
+    ),
+    idle(
+        "session.qdq_matmulnbits_accuracy_level",
+        "4",
+        Choices(&[("0", |_| {}), ("1", |_| {}), ("2", |_| {}), ("3", |_| {}), ("4", |_| {})]),
+        "MatMulNBits is computed more exactly than any level asks for.",
+    ),
+    idle(
+        "session.qdq_matmulnbits_block_size",
+        "0",
+        Form("a number from -1 on", |_, text| text.parse::<i64>().is_ok_and(|n| n >= -1)),
+        "No MatMulNBits is made of other products; those that a file has say their block size.",
+    ),
+    idle(
+        "session.enable_dq_matmulnbits_fusion",
+        "0",
+        ANY_FLAG,
+        "No MatMulNBits is made of other products.",
+    ),
+    idle(
+        "session.disable_aot_function_inlining",
+        "0",
+        ANY_FLAG,
+        NO_FUNCTIONS,
+    ),
+    idle("session.function_expansion_byte_limit", "0", ANY_NUMBER, NO_FUNCTIONS),
+    idle("session.function_expansion_node_limit", "0", ANY_NUMBER, NO_FUNCTIONS),
+    idle(
+        "session.enable_saved_runtime_optimizations",
+        "0",
+        ANY_FLAG,
+        "Fusions that a file notes down are not replayed: the optimizer finds them, and more, at \
+         session.graph_optimization_level.",
+    ),
+    only(
+        "optimization.minimal_build_optimizations",
+        &["", "apply"],
+        "no notes of fusions are written; save the graph with them done",
+    ),
+    only(
+        "session.debug_layout_transformation",
+        &["0"],
+        "the steps of layout changes are not saved; `ort-cli optimize --explain` tells them",
+    ),
+    acts(
+        "session.nchwc_block_size",
+        "found out",
+        Choices(&[
+            ("8", |b| b.options.nchwc_block_size = Some(8)),
+            ("16", |b| b.options.nchwc_block_size = Some(16)),
+        ]),
+        "How many channels a block has in a file that gives no evidence of it. Ours: ONNX Runtime \
+         takes it that the file was made on a machine like this one.",
+    )
+    .method("nchwc_block_size"),
+];
+
+/// What makes operators on codes of those between DequantizeLinear and QuantizeLinear.
+const QUANTIZED: &[&str] = &["QDQPropagationTransformer", "QDQSelectorActionTransformer"];
+
+fn turn(builder: &mut SessionBuilder, passes: &[&'static str], is_on: bool) {
+    builder.passes.extend(passes.iter().map(|&pass| (pass, is_on)));
+}
+
+fn disable(builder: &mut SessionBuilder, names: &str) {
+    let names = names.split([';', ',']).map(str::trim).filter(|name| !name.is_empty());
+    builder.options.disabled.extend(names.map(str::to_owned));
+}

@@ -1,0 +1,209 @@
+//! Dimensions of inputs that a file leaves free, and a session fixes before it optimizes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use ort_format::{Model, TypeInfoValue};
+use ort_graph::{CycleError, Dim, Graph, Type, ValueId};
+
+use crate::nearest::nearest;
+
+/// Sizes of free dimensions, by name and by denotation.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FreeDims {
+    pub(crate) by_name: BTreeMap<String, usize>,
+    pub(crate) by_denotation: BTreeMap<String, usize>,
+}
+
+/// Sizes that do not fit the inputs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FreeDimensionError {
+    /// No input has a dimension of this name or denotation.
+    #[error("no input has a free dimension `{name}`{}", did_you_mean(nearest.as_deref()))]
+    Unknown {
+        /// The name or denotation given.
+        name: String,
+        /// The one that was probably meant.
+        nearest: Option<String>,
+    },
+    /// A dimension is another number than the one given, because the file or another override says so.
+    #[error("dimension `{name}` of input `{input}` is {found}, not {given}")]
+    Conflict {
+        /// The name or denotation given.
+        name: String,
+        /// The input.
+        input: String,
+        /// The number given.
+        given: usize,
+        /// The number it is.
+        found: usize,
+    },
+    /// The graph has no order.
+    #[error(transparent)]
+    Cycle(#[from] CycleError),
+}
+
+fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
+}
+
+impl FreeDims {
+    /// Fixes the dimensions, and those that follow from them. `model` says what dimensions denote.
+    pub(crate) fn fix(
+        &self,
+        graph: &mut Graph,
+        model: Model<'_>,
+    ) -> Result<(), FreeDimensionError> {
+        if self.by_name.is_empty() && self.by_denotation.is_empty() {
+            return Ok(());
+        }
+        let sizes = self.sizes(graph, model)?;
+        Ok(sizes.fix(graph)?)
+    }
+
+    /// The overrides as one line: files packed with others are not used.
+    pub(crate) fn to_text(&self) -> String {
+        let of = |what: &str, sizes: &BTreeMap<String, usize>| {
+            let each = sizes.iter().map(|(name, n)| format!("{what}{name}={n}"));
+            each.collect::<Vec<_>>().join(" ")
+        };
+        [of("", &self.by_name), of("denoting ", &self.by_denotation)].join(" ").trim().to_owned()
+    }
+
+    fn sizes(&self, graph: &Graph, model: Model<'_>) -> Result<Sizes, FreeDimensionError> {
+        let inputs: Vec<Input<'_>> =
+            graph.inputs().iter().map(|&id| Input::of(graph, id, model)).collect();
+        let mut sizes = Sizes::default();
+        for (name, &given) in &self.by_name {
+            let names = || inputs.iter().flat_map(|input| input.dims).filter_map(symbol);
+            let found = names().find(|symbol| ***symbol == **name);
+            let Some(symbol) = found else {
+                let nearest = nearest(name, names().map(|symbol| &**symbol)).map(str::to_owned);
+                return Err(FreeDimensionError::Unknown { name: name.clone(), nearest });
+            };
+            sizes.by_symbol.insert(symbol.clone(), given);
+        }
+        for (name, &given) in &self.by_denotation {
+            let mut is_known = false;
+            for input in &inputs {
+                for axis in input.denoted(name) {
+                    sizes.give(input, axis, (name, given))?;
+                    is_known = true;
+                }
+            }
+            if !is_known {
+                let known = inputs.iter().flat_map(|input| &input.denotations).copied();
+                let nearest = nearest(name, known.filter(|it| !it.is_empty())).map(str::to_owned);
+                return Err(FreeDimensionError::Unknown { name: name.clone(), nearest });
+            }
+        }
+        Ok(sizes)
+    }
+}
+
+/// An input: its dimensions, and what each denotes.
+struct Input<'a> {
+    id: ValueId,
+    name: &'a str,
+    dims: &'a [Dim],
+    denotations: Vec<&'a str>,
+}
+
+impl<'a> Input<'a> {
+    fn of(graph: &'a Graph, id: ValueId, model: Model<'a>) -> Self {
+        let (name, dims) = (&*graph.value(id).name, graph.fact(id).dims().unwrap_or_default());
+        let mut declared = model.graph().node_args().iter();
+        let declared = declared.find(|declared| declared.name() == name);
+        let shape = match declared.and_then(|it| it.type_info()).and_then(|info| info.value()) {
+            Some(TypeInfoValue::Tensor(tensor)) => tensor.shape(),
+            _ => None,
+        };
+        let dims_of_file = shape.map(|shape| shape.dim()).into_iter().flat_map(|dims| dims.iter());
+        let denotations = dims_of_file.map(|dim| dim.denotation().unwrap_or_default()).collect();
+        Self { id, name, dims, denotations }
+    }
+
+    /// The axes that denote `denotation`.
+    fn denoted(&self, denotation: &str) -> impl Iterator<Item = usize> {
+        let axes = self.denotations.iter().take(self.dims.len()).enumerate();
+        axes.filter(move |(_, denoted)| **denoted == denotation).map(|(axis, _)| axis)
+    }
+}
+
+fn symbol(dim: &Dim) -> Option<&Arc<str>> {
+    match dim {
+        Dim::Symbol(name) => Some(name),
+        _ => None,
+    }
+}
+
+/// The sizes of symbols, wherever they stand, and of dimensions of inputs that have no name.
+#[derive(Default)]
+struct Sizes {
+    by_symbol: HashMap<Arc<str>, usize>,
+    by_place: Vec<(ValueId, usize, usize)>,
+}
+
+impl Sizes {
+    fn give(
+        &mut self,
+        input: &Input<'_>,
+        axis: usize,
+        (name, given): (&str, usize),
+    ) -> Result<(), FreeDimensionError> {
+        let found = match &input.dims[axis] {
+            Dim::Known(found) => *found,
+            Dim::Symbol(symbol) => *self.by_symbol.entry(symbol.clone()).or_insert(given),
+            Dim::Unknown => {
+                self.by_place.push((input.id, axis, given));
+                given
+            }
+        };
+        if found == given {
+            return Ok(());
+        }
+        let (name, input) = (name.to_owned(), input.name.to_owned());
+        Err(FreeDimensionError::Conflict { name, input, given, found })
+    }
+
+    fn fix(&self, graph: &mut Graph) -> Result<(), CycleError> {
+        for &(id, axis, n) in &self.by_place {
+            if let Type::Tensor(tensor) = &mut graph.value_mut(id).fact.ty
+                && let Some(dim) = tensor.dims.as_mut().and_then(|dims| dims.get_mut(axis))
+            {
+                *dim = Dim::Known(n);
+            }
+        }
+        self.fix_symbols(graph)
+    }
+
+    fn fix_symbols(&self, graph: &mut Graph) -> Result<(), CycleError> {
+        for id in graph.value_ids() {
+            self.fix_type(&mut graph.value_mut(id).fact.ty);
+        }
+        for id in graph.topological_order()? {
+            if graph.node(id).attrs.graphs().next().is_some() {
+                graph.edit_subgraphs(id, |subgraph| self.fix_symbols(subgraph))?;
+            }
+            graph.refine(id);
+        }
+        Ok(())
+    }
+
+    fn fix_type(&self, ty: &mut Type) {
+        match ty {
+            Type::Tensor(tensor) => {
+                for dim in tensor.dims.iter_mut().flatten() {
+                    if let Some(&n) = symbol(dim).and_then(|name| self.by_symbol.get(name)) {
+                        *dim = Dim::Known(n);
+                    }
+                }
+            }
+            Type::Sequence(inner) | Type::Optional(inner) | Type::Map { value: inner, .. } => {
+                self.fix_type(inner);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Settings that ONNX Runtime's session options have besides those of the builder's own file.
+
+use std::path::PathBuf;
+
+use crate::builder::SessionBuilder;
+use crate::log::Severity;
+
+/// Where the optimized model is saved, and in which format.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SavedModel {
+    pub(crate) path: Option<PathBuf>,
+    /// Whether it is an `.ort` file whatever its name says.
+    pub(crate) is_ort: bool,
+}
+
+impl SavedModel {
+    /// The path, if what is written there is what its name says.
+    ///
+    /// # Errors
+    /// The path, if it is not.
+    pub(crate) fn checked(self) -> Result<Option<PathBuf>, PathBuf> {
+        let says_ort = |path: &PathBuf| path.extension().is_some_and(|it| it == "ort");
+        match self.path {
+            Some(path) if !self.is_ort && !says_ort(&path) => Err(path),
+            path => Ok(path),
+        }
+    }
+}
+
+impl SessionBuilder {
+    /// Whether kernels may keep constants in a form of their own; they do by default. Without, they
+    /// read weights as the file has them: less memory, and slower. Kernels that know no other way
+    /// leave their nodes to slow ones; results agree up to rounding. (Filters that the optimizer lays
+    /// out in blocks, from level `layout` on, are constants of its graph: they are as they were.)
+    ///
+    /// A packed file or a cache folder is used with packing only if it was made with packing.
+    #[must_use]
+    pub fn prepacking(mut self, is_on: bool) -> Self {
+        self.skips_packing = !is_on;
+        self
+    }
+
+    /// Writes the optimized model to this file when a session is built. Its name ends with `.ort`, or
+    /// building the session fails: there is no other format to write.
+    #[must_use]
+    pub fn optimized_model(mut self, path: impl Into<PathBuf>) -> Self {
+        self.saved.path = Some(path.into());
+        self
+    }
+
+    /// Fixes a dimension of inputs that the file gives a name only, before the graph is optimized:
+    /// what follows from it is known then. A run with any other size is an error. No input with such
+    /// a dimension is an error when the session is built.
+    #[must_use]
+    pub fn free_dimension(mut self, name: impl Into<String>, size: usize) -> Self {
+        self.free_dims.by_name.insert(name.into(), size);
+        self
+    }
+
+    /// The same for all dimensions of inputs that the file says denote this, say `DATA_BATCH`. It is
+    /// an error when the session is built if one of them is another number already.
+    #[must_use]
+    pub fn free_dimension_by_denotation(
+        mut self,
+        denotation: impl Into<String>,
+        size: usize,
+    ) -> Self {
+        self.free_dims.by_denotation.insert(denotation.into(), size);
+        self
+    }
+
+    /// How many bytes folded constants may take in all; 1 GiB by default.
+    #[must_use]
+    pub fn max_folded_bytes(mut self, n_bytes: usize) -> Self {
+        self.options.max_folded_bytes = n_bytes;
+        self
+    }
+
+    /// The least severity of events that the session emits through `tracing`; all by default, since
+    /// whoever subscribes chooses as well.
+    #[must_use]
+    pub fn log_severity(mut self, least: Severity) -> Self {
+        self.log.severity = Some(least);
+        self
+    }
+
+    /// How detailed verbose events are at most: with 0, each pass of the optimizer is not told of; all
+    /// by default.
+    #[must_use]
+    pub fn log_verbosity(mut self, most: u32) -> Self {
+        self.log.verbosity = Some(most);
+        self
+    }
+
+    /// What events call the session, in their field `session`.
+    #[must_use]
+    pub fn log_id(mut self, id: impl Into<String>) -> Self {
+        self.log.id = Some(id.into().into());
+        self
+    }
+
+    /// How far the graph will be optimized.
+    pub const fn chosen_level(&self) -> ort_optimizer::Level {
+        self.options.level
+    }
+
+    /// How a file will come into memory.
+    pub const fn chosen_load(&self) -> ort_loader::Load {
+        self.load
+    }
+
+    /// What the CPU provider will be told.
+    pub const fn cpu_options(&self) -> ort_ep_cpu::CpuOptions {
+        self.cpu
+    }
+}

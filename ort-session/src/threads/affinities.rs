@@ -1,0 +1,147 @@
+//! Which processors each helper may run on.
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Processors are numbered from 1 to this: as many as the system's mask has.
+const MAX_PROCESSORS: usize = 1024;
+
+/// Which processors each helper of a run may run on; nothing about the calling thread.
+///
+/// As text one group a helper, with `;` between them. A group is a list of processors, or of ranges
+/// of them, which count from 1: `1;2` is two helpers with one processor each, `1,3;5-8` one with two
+/// and one with four. An empty text pins nobody.
+///
+/// Source: ONNX Runtime 1.31, the key `session.intra_op_thread_affinities`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Affinities {
+    /// The processors of each helper, from 1, ascending.
+    groups: Arc<[Vec<usize>]>,
+}
+
+/// A text that is no list of affinities.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AffinityError {
+    /// Something that is no processor and no range of them.
+    #[error(
+        "`{text}` in group {group} is no processor and no range of them: expected numbers from 1 \
+         to {MAX_PROCESSORS}, as in `1;2,3;5-8`"
+    )]
+    Form {
+        /// The part of the text.
+        text: String,
+        /// The group it is in, from 1.
+        group: usize,
+    },
+}
+
+impl Affinities {
+    /// How many helpers these are for; none where nobody is pinned.
+    pub fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Whether nobody is pinned.
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Restricts the calling thread, the helper of this index, to its processors.
+    pub(super) fn pin(&self, helper: usize) -> io::Result<()> {
+        self.groups.get(helper).map_or(Ok(()), |processors| pin(processors))
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn pin(processors: &[usize]) -> io::Result<()> {
+    let mut mask = rustix::thread::CpuSet::new();
+    processors.iter().for_each(|processor| mask.set(processor - 1));
+    Ok(rustix::thread::sched_setaffinity(None, &mask)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn pin(_: &[usize]) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+impl FromStr for Affinities {
+    type Err = AffinityError;
+
+    fn from_str(text: &str) -> Result<Self, AffinityError> {
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        let groups = text.split(';').zip(1..).map(|(group, index)| {
+            let mut processors = Vec::new();
+            for item in group.split(',').map(str::trim) {
+                let error = || AffinityError::Form { text: item.to_owned(), group: index };
+                let (first, last) = item.split_once('-').unwrap_or((item, item));
+                let range = processor(first).zip(processor(last)).filter(|(a, b)| a <= b);
+                let (first, last) = range.ok_or_else(error)?;
+                processors.extend(first..=last);
+            }
+            processors.sort_unstable();
+            processors.dedup();
+            Ok(processors)
+        });
+        Ok(Self { groups: groups.collect::<Result<_, _>>()? })
+    }
+}
+
+fn processor(text: &str) -> Option<usize> {
+    text.trim().parse().ok().filter(|n| (1..=MAX_PROCESSORS).contains(n))
+}
+
+/// As it is read, without ranges.
+impl fmt::Display for Affinities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let group = |processors: &Vec<usize>| {
+            processors.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
+        };
+        f.write_str(&self.groups.iter().map(group).collect::<Vec<_>>().join(";"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_lists_of_processors_and_ranges() {
+        for (text, expected, n_helpers) in [
+            ("", "", 0),
+            (" ", "", 0),
+            ("1", "1", 1),
+            ("1;2", "1;2", 2),
+            ("3,1-2,2;5-8", "1,2,3;5,6,7,8", 2),
+            (" 2 - 3 , 1 ; 1024 ", "1,2,3;1024", 2),
+        ] {
+            let affinities: Affinities = text.parse().unwrap();
+            assert_eq!(affinities.to_string(), expected, "{text}");
+            assert_eq!((affinities.len(), affinities.is_empty()), (n_helpers, n_helpers == 0));
+        }
+    }
+
+    #[test]
+    fn anything_else_is_an_error_that_names_the_part() {
+        for (text, part, group) in [
+            ("0", "0", 1),
+            ("1;", "", 2),
+            ("1;;2", "", 2),
+            ("1,", "", 1),
+            ("1;2,a", "a", 2),
+            ("3-1", "3-1", 1),
+            ("1-2-3", "1-2-3", 1),
+            ("-1", "-1", 1),
+            ("1025", "1025", 1),
+            ("1-99999999999999999999", "1-99999999999999999999", 1),
+            ("1.5", "1.5", 1),
+        ] {
+            let error = AffinityError::Form { text: part.to_owned(), group };
+            assert_eq!(text.parse::<Affinities>(), Err(error), "{text}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Which threads help the caller of a session to be.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ort_ep::Threads;
+
+use super::crew::{Crew, CrewOptions, Patience};
+use super::{Affinities, Helpers, Pool, ThreadCount};
+use crate::builder::SessionBuilder;
+use crate::error::SessionError;
+
+/// Which threads help the caller.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PoolOptions {
+    given: Option<Given>,
+    is_own: bool,
+    in_runs: Option<Duration>,
+    between_runs: Option<Duration>,
+    affinities: Affinities,
+}
+
+/// Threads of the user's.
+#[derive(Clone, Debug)]
+enum Given {
+    Workers(Arc<rayon::ThreadPool>),
+    Threads(Arc<dyn Threads>),
+}
+
+impl PoolOptions {
+    /// How many threads there are, where they are given.
+    pub(crate) fn n_given(&self) -> Option<usize> {
+        self.given.as_ref().map(|given| match given {
+            Given::Workers(workers) => workers.current_num_threads(),
+            Given::Threads(threads) => threads.count().max(1),
+        })
+    }
+
+    /// A pool of `n_threads`, the caller included. All of a process that are alike are one, unless a
+    /// session wants its own; its threads end with the last of them.
+    pub(crate) fn pool(&self, n_threads: usize) -> Result<Pool, SessionError> {
+        let n_threads = n_threads.max(1);
+        let helpers = match &self.given {
+            Some(Given::Threads(threads)) => Helpers::Threads(threads.clone()),
+            Some(Given::Workers(workers)) => Helpers::Workers(workers.clone()),
+            None => {
+                let (n_groups, n_helpers) = (self.affinities.len(), n_threads - 1);
+                if n_groups != 0 && n_groups != n_helpers {
+                    return Err(SessionError::Affinities { n_groups, n_helpers });
+                }
+                match n_helpers {
+                    0 => Helpers::None,
+                    _ => Helpers::Crew(self.crew(n_helpers)?),
+                }
+            }
+        };
+        Ok(Pool { helpers, n_threads })
+    }
+
+    fn crew(&self, n_helpers: usize) -> Result<Arc<Crew>, SessionError> {
+        let patience = Patience::new(self.in_runs, self.between_runs);
+        let options = CrewOptions { n_helpers, patience, affinities: self.affinities.clone() };
+        if self.is_own { Ok(Arc::new(Crew::new(options)?)) } else { Crew::shared(options) }
+    }
+}
+
+/// Threads.
+impl SessionBuilder {
+    /// The most threads a run uses where no number is told, say what OMP_NUM_THREADS asks for: the
+    /// library itself reads no environment variable.
+    #[must_use]
+    pub fn max_threads(mut self, n_threads: usize) -> Self {
+        self.max_threads = Some(n_threads);
+        self
+    }
+
+    /// How many threads a session with these settings uses on this machine, and why.
+    pub fn thread_count(&self) -> ThreadCount {
+        ThreadCount::now(self.pool.n_given().or(self.n_threads), self.max_threads)
+    }
+
+    /// Whether the session has helpers of its own. By default all sessions of a process share
+    /// theirs that have as many, wait as long and run on the same processors.
+    #[must_use]
+    pub fn own_pool(mut self, is_on: bool) -> Self {
+        self.pool.is_own = is_on;
+        self
+    }
+
+    /// Lets the workers of this pool help. A run uses as many threads as the pool has, the caller
+    /// for one of them. They sleep when they have no work, and a fork waits for workers that are
+    /// busy with something else. A caller that is itself one of them computes alone.
+    ///
+    /// A number of threads, spinning and affinities say nothing about threads that are given.
+    #[must_use]
+    pub fn thread_pool(mut self, workers: Arc<rayon::ThreadPool>) -> Self {
+        self.pool.given = Some(Given::Workers(workers));
+        self
+    }
+
+    /// Lets these threads do the work: whatever shares parts among threads. The rest is as with
+    /// [`SessionBuilder::thread_pool`].
+    #[must_use]
+    pub fn thread_source(mut self, threads: Arc<dyn Threads>) -> Self {
+        self.pool.given = Some(Given::Threads(threads));
+        self
+    }
+
+    /// How long helpers wait awake for work while a run is under way, and the caller for its
+    /// helpers; 1 ms by default. Zero: nobody waits awake, neither in a run nor after it, and each
+    /// fork has to wake sleepers, which takes tens of µs.
+    #[must_use]
+    pub fn spinning(mut self, time: Duration) -> Self {
+        self.pool.in_runs = Some(time);
+        self
+    }
+
+    /// How long helpers wait awake after a run for the next; 50 µs by default, or as long as in a
+    /// run where that is less.
+    #[must_use]
+    pub fn spinning_between_runs(mut self, time: Duration) -> Self {
+        self.pool.between_runs = Some(time);
+        self
+    }
+
+    /// Which processors each helper may run on: one group for each thread but the caller, or none
+    /// at all. A number of groups that is another, and processors that the system refuses, are
+    /// errors when the session is built.
+    #[must_use]
+    pub fn thread_affinities(mut self, affinities: Affinities) -> Self {
+        self.pool.affinities = affinities;
+        self
+    }
+}

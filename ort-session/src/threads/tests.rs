@@ -1,0 +1,179 @@
+//! Every kind of pool does every part once.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use super::*;
+use crate::builder::SessionBuilder;
+use crate::error::SessionError;
+use crate::session::Session;
+
+/// Far longer than any test takes.
+const FOREVER: Duration = Duration::from_secs(1_000_000);
+
+fn pool_of(n_threads: usize, builder: &SessionBuilder) -> Pool {
+    builder.pool.pool(n_threads).unwrap()
+}
+
+/// A pool of each kind with so many threads.
+fn pools(n_threads: usize) -> [Pool; 4] {
+    let workers = rayon::ThreadPoolBuilder::new().num_threads(n_threads).build().unwrap();
+    [
+        Session::builder(),
+        Session::builder().own_pool(true),
+        Session::builder().spinning(Duration::ZERO),
+        Session::builder().thread_pool(Arc::new(workers)),
+    ]
+    .map(|builder| pool_of(n_threads, &builder))
+}
+
+fn assert_each_once(threads: &dyn Threads, n: usize) {
+    let done: Vec<AtomicU32> = (0..n).map(|_| AtomicU32::new(0)).collect();
+    threads.for_each(n, &|i| {
+        done[i].fetch_add(1, Ordering::Relaxed);
+    });
+    assert!(done.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+}
+
+#[test]
+fn every_part_is_done_once_with_any_number_of_threads() {
+    for n_threads in [1, 2, 3, 8] {
+        for pool in pools(n_threads) {
+            let threads = ScopedThreads { pool: &pool, providers: &[] };
+            assert_eq!(threads.count(), n_threads);
+            for n in [0, 1, 2, 7, 100, 10_000] {
+                assert_each_once(&threads, n);
+            }
+        }
+    }
+}
+
+#[test]
+fn callers_at_once_share_the_helpers() {
+    for pool in [2, 4].into_iter().flat_map(pools) {
+        std::thread::scope(|scope| {
+            for caller in 0..6 {
+                let threads = ScopedThreads { pool: &pool, providers: &[] };
+                scope.spawn(move || (0..300).for_each(|n| assert_each_once(&threads, n + caller)));
+            }
+        });
+    }
+}
+
+#[test]
+fn parts_may_have_parts() {
+    for pool in pools(3) {
+        let threads = ScopedThreads { pool: &pool, providers: &[] };
+        for _ in 0..100 {
+            threads.for_each(20, &|i| assert_each_once(&threads, i));
+        }
+    }
+}
+
+#[test]
+fn a_panic_reaches_the_caller_and_harms_nobody_else() {
+    for pool in pools(2) {
+        let threads = ScopedThreads { pool: &pool, providers: &[] };
+        for n in 0..200 {
+            let fail = |i| {
+                if i == n % 50 {
+                    resume_unwind(Box::new("part"));
+                }
+            };
+            let result = catch_unwind(AssertUnwindSafe(|| threads.for_each(50, &fail)));
+            assert_eq!(result.unwrap_err().downcast_ref(), Some(&"part"));
+            assert_each_once(&threads, 50);
+        }
+    }
+}
+
+#[test]
+fn workers_that_call_compute_alone() {
+    let workers = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap());
+    let pool = pool_of(2, &Session::builder().thread_pool(workers.clone()));
+    workers.install(|| {
+        let caller = std::thread::current().id();
+        let threads = ScopedThreads { pool: &pool, providers: &[] };
+        threads.for_each(100, &|_| assert_eq!(std::thread::current().id(), caller));
+    });
+}
+
+#[test]
+fn alike_pools_are_one_unless_a_session_wants_its_own_and_end_with_the_last() {
+    // A size that no other test asks for.
+    let of = |builder: &SessionBuilder| pool_of(6, builder);
+    let crew = |pool: &Pool| std::ptr::from_ref(pool.crew().unwrap()).addr();
+    let common = Session::builder();
+    let (one, other) = (of(&common), of(&common));
+    assert_eq!(crew(&one), crew(&other));
+    let patient = common.clone().spinning(Duration::from_millis(2));
+    let (patient, patient_too) = (of(&patient), of(&patient));
+    assert_eq!(crew(&patient), crew(&patient_too));
+    assert_ne!(crew(&patient), crew(&one));
+    let own = common.own_pool(true);
+    let (own, own_too) = (of(&own), of(&own));
+    assert_ne!(crew(&own), crew(&own_too));
+    assert_ne!(crew(&own), crew(&one));
+    let Helpers::Crew(shared) = &one.helpers else { unreachable!("invariant: it has helpers") };
+    let shared = Arc::downgrade(shared);
+    drop((one, other));
+    assert!(shared.upgrade().is_none());
+}
+
+/// Has parts done until a helper of ours does one or waits awake for one, and tells how many are awake
+/// then. On one processor, who waits awake may never be seen to.
+fn work_until_helped(pool: &Pool) -> usize {
+    let caller = std::thread::current().id();
+    let threads = ScopedThreads { pool, providers: &[] };
+    let n_helped = AtomicU32::new(0);
+    while n_helped.load(Ordering::Relaxed) == 0 && pool.n_awake() == 0 {
+        threads.for_each(4, &|_| {
+            if std::thread::current().id() != caller {
+                n_helped.fetch_add(1, Ordering::Relaxed);
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        });
+    }
+    pool.n_awake()
+}
+
+#[test]
+fn helpers_stay_awake_as_long_as_they_are_told() {
+    let own = |time| Session::builder().own_pool(true).spinning(time);
+    let none = pool_of(2, &own(Duration::ZERO));
+    assert_eq!(work_until_helped(&none), 0, "none");
+    // In a run only, and after it, too.
+    let in_runs = pool_of(2, &own(FOREVER).spinning_between_runs(Duration::ZERO));
+    let run = in_runs.run();
+    assert_eq!(work_until_helped(&in_runs), 1, "in a run");
+    drop(run);
+    while in_runs.n_awake() > 0 {
+        std::thread::yield_now();
+    }
+    let always = pool_of(2, &own(FOREVER).spinning_between_runs(FOREVER));
+    assert_eq!(work_until_helped(&always), 1, "after runs");
+    assert_eq!(always.n_awake(), 1);
+}
+
+#[test]
+fn affinities_are_for_as_many_helpers_as_there_are() {
+    for (text, n_threads, expected) in
+        [("1;1", 2, Some((2, 1))), ("1", 1, Some((1, 0))), ("1", 3, Some((1, 2))), ("", 3, None)]
+    {
+        let builder = Session::builder().thread_affinities(text.parse().unwrap());
+        let counts = match builder.pool.pool(n_threads) {
+            Err(SessionError::Affinities { n_groups, n_helpers }) => Some((n_groups, n_helpers)),
+            _ => None,
+        };
+        assert_eq!(counts, expected, "{text}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn processors_that_there_are_not_are_an_error() {
+    let builder = Session::builder().thread_affinities("1024".parse().unwrap());
+    let error = builder.pool.pool(2).unwrap_err();
+    assert!(matches!(error, SessionError::Affinity { .. }), "{error}");
+}

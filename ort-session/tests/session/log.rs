@@ -1,0 +1,128 @@
+//! What sessions tell through `tracing`, and what they keep to themselves.
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+
+use ort_session::{ModelBytes, Session, SessionBuilder, Severity};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+use crate::model::ModelWriter;
+
+/// Severity, name of the session, and text of each event.
+type Events = Arc<Mutex<Vec<(Level, Option<String>, String)>>>;
+
+/// Subscribes to everything.
+struct Everything(Events);
+
+#[derive(Default)]
+struct Fields {
+    session: Option<String>,
+    message: String,
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            self.message = format!("{value:?}");
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "session" {
+            self.session = Some(value.to_owned());
+        }
+    }
+}
+
+impl Subscriber for Everything {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("ort_session")
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let level = *event.metadata().level();
+        self.0.lock().unwrap().push((level, fields.session, fields.message));
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// A model that declares a shape that is not so, and has a node that does nothing.
+fn odd() -> Vec<u8> {
+    ModelWriter::default()
+        .input("x", &[2, 3])
+        .declared("y", &[3, 2])
+        .node("Identity", 16, &["x"], "a")
+        .node("Relu", 14, &["a"], "y")
+        .output("y")
+        .bytes()
+}
+
+fn events(builder: SessionBuilder) -> Vec<(Level, Option<String>, String)> {
+    let events = Events::default();
+    tracing::subscriber::with_default(Everything(events.clone()), || {
+        builder.commit(ModelBytes::from_vec(odd())).unwrap();
+    });
+    events.lock().unwrap().clone()
+}
+
+#[test]
+fn stages_and_oddities_are_told() {
+    let events = events(Session::builder().threads(1));
+    let has = |level, text: &str| {
+        events.iter().any(|(its, _, message)| *its == level && message.starts_with(text))
+    };
+    assert!(has(Level::INFO, "loaded "), "{events:?}");
+    assert!(has(Level::WARN, "value `y`: "), "{events:?}");
+    assert!(has(Level::TRACE, "EliminateIdentity rewrote 1 "), "{events:?}");
+    assert!(has(Level::INFO, "optimized to all: "), "{events:?}");
+    assert!(has(Level::INFO, "compiled 1 steps"), "{events:?}");
+    assert!(events.iter().all(|(_, session, _)| session.is_none()));
+}
+
+#[test]
+fn a_session_keeps_less_severe_events_to_itself() {
+    let least = |builder: SessionBuilder| {
+        let levels = events(builder.threads(1)).into_iter().map(|(level, ..)| level);
+        levels.max()
+    };
+    let key = |value| Session::builder().config("session.log_severity_level", value).unwrap();
+    assert_eq!(least(key("0")), Some(Level::TRACE));
+    assert_eq!(least(key("1")), Some(Level::INFO));
+    assert_eq!(least(key("2")), Some(Level::WARN));
+    assert_eq!(least(key("3")), None);
+    assert_eq!(least(Session::builder().log_severity(Severity::Error)), None);
+    assert_eq!(least(Session::builder().log_severity(Severity::Warning)), Some(Level::WARN));
+}
+
+#[test]
+fn details_can_be_left_out() {
+    let details = |value| {
+        let builder = Session::builder().config("session.log_verbosity_level", value).unwrap();
+        let events = events(builder.threads(1));
+        events.iter().filter(|(level, ..)| *level == Level::TRACE).count()
+    };
+    assert!(details("0") == 0 && details("1") > 0);
+}
+
+#[test]
+fn events_bear_the_name_of_their_session() {
+    let builder = Session::builder().threads(1).config("session.log_id", "door").unwrap();
+    let events = events(builder);
+    assert!(!events.is_empty());
+    assert!(events.iter().all(|(_, session, _)| session.as_deref() == Some("door")), "{events:?}");
+}

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""What threads cost when there is little to do, and bring when there is much; beside onnxruntime.
+
+    cargo build --release -p ort-session --example paced
+    python3 tools/compare_threads.py [--hertz 6] [--rounds N] [--update docs/threads.md] [CASE ...]
+
+A loop at some pace with two threads: the processor time of the process over the time it spends in
+runs, and over the work, which is the processor time of as many runs with one thread and without a
+pause. Threads that compute all the time make the first 2 at most and the second hardly more than 1;
+what is above is waiting awake.
+
+Runs with one thread from two callers at once: how many they do in a second over how many one caller
+does. Perfect is 2.
+
+Each round runs every way once, in turns and each in its own process. Of each figure the best of the
+rounds: the least processor time and work of a run, and the most runs a second.
+CASE is a folder as `make_models.py` writes it; without any, target/models/built/mobilenetv2.
+`--update FILE` writes the section `<!-- measured: threads -->` of a document.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import environment
+
+environment.enter("requirements-peers.txt", "venv-peers")
+
+from peers import machine, programs, report
+from peers.report import number
+
+ROOT = environment.TOOLS.parent
+PACED = environment.TOOLS / "peers/paced.py"
+NOT_SPINNING = "session.intra_op.allow_spinning=0"
+SECTION = "threads"
+
+
+def ways(args, case: Path) -> dict[str, tuple[list[str], list[str]]]:
+    """What stands before and behind the numbers of each way's command."""
+    peer = [sys.executable, str(PACED), str(case / "model.onnx")]
+    return {
+        "ours": ([args.program, str(case / "model.default.ort")], []),
+        "onnxruntime": (peer, []),
+        "onnxruntime, not spinning": (peer, [NOT_SPINNING]),
+    }
+
+
+def measure(args, case: Path) -> dict[str, dict]:
+    """For each way what the best rounds say."""
+    rounds: dict[str, list[dict]] = {way: [] for way in ways(args, case)}
+    for _ in range(args.rounds):
+        for way, (start, end) in ways(args, case).items():
+            rounds[way].append(once(args, start, end))
+    return {way: best(records) for way, records in rounds.items()}
+
+
+def once(args, start: list[str], end: list[str]) -> dict:
+    def paced(threads: int, callers: int, hertz: float) -> dict:
+        numbers = map(str, (threads, callers, args.seconds, hertz))
+        record = programs.measured([*start, *numbers, *end])
+        if "error" in record:
+            raise SystemExit(f"{start[0]}: {record['error']}")
+        return record
+
+    loop, one, two = paced(2, 1, args.hertz), paced(1, 1, 0), paced(1, 2, 0)
+    return {
+        "run_ms": loop["busy_ms"] / loop["runs"],
+        "cpu_ms": loop["cpu_ms"] / loop["runs"],
+        "work_ms": one["cpu_ms"] / one["runs"],
+        "one": one["runs"] / one["seconds"],
+        "two": two["runs"] / two["seconds"],
+    }
+
+
+def best(records: list[dict]) -> dict:
+    least = {key: min(record[key] for record in records) for key in ("run_ms", "cpu_ms", "work_ms")}
+    most = {key: max(record[key] for record in records) for key in ("one", "two")}
+    return least | most
+
+
+def tables(case: Path, row: dict[str, dict], hertz: float) -> list[list[list[str]]]:
+    head = ["ms a run", "work ms", "CPU ms", "CPU over runs", "CPU over work"]
+    pace = [[f"{case.name}, {hertz:g} Hz, 2 threads", *head]]
+    callers = [[f"{case.name}, 1 thread", "runs/s: 1 caller", "2 callers", "ratio"]]
+    for way, it in row.items():
+        figures = [it[key] for key in ("run_ms", "work_ms", "cpu_ms")]
+        figures += [it["cpu_ms"] / it["run_ms"], it["cpu_ms"] / it["work_ms"]]
+        pace.append([way, *(number(figure, 2) for figure in figures)])
+        rates = [number(it[key], 1) for key in ("one", "two")]
+        callers.append([way, *rates, number(it["two"] / it["one"], 2)])
+    return [pace, callers]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("cases", nargs="*", type=Path, metavar="CASE")
+    parser.add_argument("--program", default=str(ROOT / "target/release/examples/paced"))
+    parser.add_argument("--hertz", type=float, default=6)
+    parser.add_argument("--seconds", type=float, default=5, help="of each measurement")
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--update", type=Path, metavar="FILE", help="a document to write to")
+    args = parser.parse_args()
+    args.cases = args.cases or [environment.TARGET / "models/built/mobilenetv2"]
+    report.check(args.update, [SECTION])
+    return args
+
+
+def main() -> None:
+    args = arguments()
+    where = machine.describe(args.program, ["onnxruntime"])
+    all_tables = []
+    for case in args.cases:
+        print(f"measuring {case.name}", file=sys.stderr, flush=True)
+        all_tables += tables(case, measure(args, case), args.hertz)
+    print(where, *map(report.as_text, all_tables), sep="\n")
+    if args.update:
+        section = report.section(where, *map(report.as_markdown, all_tables))
+        report.update(args.update, SECTION, section)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+//! What a session can be told: by key, and by method.
+
+use std::fmt::Write as _;
+
+use ort_session::{ConfigKey, Effect, config_keys};
+
+use crate::repository::Repository;
+
+/// A row a key of ONNX Runtime's, or of ours, that a session takes.
+pub(crate) fn keys(_repository: &Repository) -> String {
+    let mut table = String::from(
+        "| key | values | default | effect | what it does here, and how it differs | method | \
+         `ort-cli` |\n|---|---|---|---|---|---|---|\n",
+    );
+    for key in config_keys() {
+        let ConfigKey { name, default, effect, method, flag, .. } = *key;
+        let [method, flag] = [method, flag].map(code);
+        let (values, what) = (key.values(), what(key));
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            table,
+            "| `{name}` | {values} | {default} | {effect} | {what} | {method} | {flag} |"
+        );
+    }
+    table
+}
+
+fn what(key: &ConfigKey) -> String {
+    match key.refused() {
+        Some(("", reason)) => format!("Anything else is refused: {reason}."),
+        Some((value, reason)) => format!("{} `{value}` is refused: {reason}.", key.doc),
+        None => key.doc.to_owned(),
+    }
+}
+
+fn code(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("`{text}`") }
+}
+
+/// A row a method of the builder that sets something, with what its documentation says first.
+pub(crate) fn methods(repository: &Repository) -> String {
+    let mut table = String::from("| method | what it sets | keys |\n|---|---|---|\n");
+    let sources = repository
+        .files
+        .iter()
+        .filter(|file| file.path.starts_with("ort-session/src/") && file.path.ends_with(".rs"));
+    for method in sources.flat_map(|file| setters(&file.text)) {
+        let keys = config_keys().filter(|key| key.method == method.name);
+        let keys = keys.filter(|key| key.effect == Effect::Acts).map(|key| code(key.name));
+        let keys = keys.collect::<Vec<_>>().join(", ");
+        // Writing to a string does not fail.
+        let _ = writeln!(table, "| `{}` | {} | {keys} |", method.signature, method.summary);
+    }
+    table
+}
+
+/// A method that returns the builder.
+#[derive(Debug, PartialEq, Eq)]
+struct Setter {
+    name: String,
+    signature: String,
+    summary: String,
+}
+
+/// The setters of a source file, in its order.
+fn setters(text: &str) -> Vec<Setter> {
+    let mut setters = Vec::new();
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once("\nimpl SessionBuilder {\n") {
+        let (body, behind) = after.split_once("\n}\n").unwrap_or((after, ""));
+        let starts = body.match_indices("    pub fn ").map(|(at, start)| (at, at + start.len()));
+        setters.extend(starts.filter_map(|(at, name)| setter(&body[..at], &body[name..])));
+        rest = behind;
+    }
+    setters
+}
+
+fn setter(before: &str, declaration: &str) -> Option<Setter> {
+    let head = declaration.split_once(" {\n")?.0;
+    let (arguments, result) = head.rsplit_once(") -> ")?;
+    if !result.starts_with("Self") && !result.starts_with("Result<Self") {
+        return None;
+    }
+    let (name, arguments) = arguments.split_once('(')?;
+    let arguments = arguments.split_whitespace().collect::<Vec<_>>().join(" ");
+    let arguments =
+        arguments.trim_start_matches("mut ").trim_start_matches("self").trim_matches(',');
+    let signature = format!("{name}({})", arguments.trim());
+    let docs: Vec<&str> = { before.lines().rev() }
+        .take_while(|line| ["///", "#["].iter().any(|start| line.trim().starts_with(start)))
+        .collect();
+    let docs = docs.iter().rev().filter_map(|line| line.trim().strip_prefix("///")).map(str::trim);
+    let summary = docs.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+    let summary = without_links(&summary);
+    Some(Setter { name: name.to_owned(), signature, summary })
+}
+
+/// The text with the names that links of the documentation show, and not where they lead.
+fn without_links(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("[`") {
+        let (name, behind) = after.split_once("`]").unwrap_or((after, ""));
+        plain += &format!("{before}`{name}`");
+        rest = match behind.strip_prefix('(').and_then(|target| target.split_once(')')) {
+            Some((_, behind)) => behind,
+            None => behind,
+        };
+    }
+    plain + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_a_row() {
+        let table = keys(&Repository::of(&[]));
+        let row = "| `session.disable_prepacking` | 0 or 1 | 0 | yes | 1 lets kernels";
+        assert!(table.contains(row), "{table}");
+        let row = "| `ep.context_enable` | 0 | 0 | refused | Anything else is refused: models are";
+        assert!(table.contains(row), "{table}");
+    }
+
+    #[test]
+    fn links_are_the_names_they_show() {
+        for (text, expected) in [
+            ("a [`B::c`](d::B::c) e", "a `B::c` e"),
+            ("[`x`], (y)", "`x`, (y)"),
+            ("[a] b", "[a] b"),
+        ] {
+            assert_eq!(without_links(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_setter_is_a_row_and_other_methods_are_none() {
+        let text = "\nimpl SessionBuilder {\n    /// How far,\n    /// at most.\n    ///\n    /// More.\n    \
+                    #[must_use]\n    pub fn level(mut self, level: Level) -> Self {\n        self\n    }\n\n    \
+                    /// Both.\n    pub fn two(\n        self,\n        a: A,\n        b: B,\n    ) -> Self {\n    }\n\n    \
+                    /// Ends.\n    pub fn commit(self) -> Session {\n    }\n}\n";
+        let repository = Repository::of(&[("ort-session/src/builder.rs", text)]);
+        let expected = "| method | what it sets | keys |\n|---|---|---|\n\
+                        | `level(level: Level)` | How far, at most. | `session.graph_optimization_level` |\n\
+                        | `two(a: A, b: B)` | Both. |  |\n";
+        assert_eq!(methods(&repository), expected);
+    }
+}
