@@ -54,6 +54,12 @@ pub(crate) enum Failure {
     /// A folder for results cannot be made.
     #[error("{}: cannot be made: {source}", path.display())]
     Folder { path: PathBuf, source: io::Error },
+    /// A trace cannot be written.
+    #[error(transparent)]
+    Trace(#[from] ort_session::ProfileError),
+    /// A page cannot be written.
+    #[error("{}: cannot be written: {source}", path.display())]
+    Page { path: PathBuf, source: io::Error },
     /// A cache folder cannot be read, or a file in it not removed.
     #[error("{}: {source}", path.display())]
     Cache { path: PathBuf, source: io::Error },

@@ -23,6 +23,7 @@ mod failure;
 mod number;
 mod percentiles;
 mod print;
+mod profile;
 mod summary;
 
 use std::io;
@@ -30,7 +31,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, cache, inspect, mem, optimize, run, test};
+use crate::commands::{
+    bench, cache, inspect, mem, optimize, profile as profile_command, run, test,
+};
 use crate::failure::Failure;
 
 /// Runs ONNX Runtime's `.ort` models.
@@ -47,6 +50,7 @@ enum Command {
     Run(run::Arguments),
     Test(test::Arguments),
     Bench(bench::Arguments),
+    Profile(profile_command::Arguments),
     Mem(mem::Arguments),
     Optimize(optimize::Arguments),
     Cache(cache::Arguments),
@@ -59,6 +63,7 @@ pub fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Profile(arguments) => profile_command::run(&arguments),
         Command::Mem(arguments) => mem::run(&arguments),
         Command::Optimize(arguments) => optimize::run(&arguments),
         Command::Cache(arguments) => cache::run(&arguments),

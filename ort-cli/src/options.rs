@@ -114,9 +114,13 @@ impl SessionOptions {
 
     /// The same, with what may be wrong in its own words.
     pub(crate) fn session(&self, path: &Path) -> Result<Session, SessionError> {
-        let session = self.told().commit_from_file(path)?;
-        warn(path, &session.metadata().packing_warnings);
-        Ok(session)
+        built(self.told(), path)
+    }
+
+    /// A session that collects a trace.
+    pub(crate) fn open_traced(&self, path: &Path) -> Result<Session, Failure> {
+        let session = built(self.told().collect_trace(), path);
+        session.map_err(|source| Failure::model(path, source))
     }
 
     /// The model at `path` after so many rewrites, or all.
@@ -194,6 +198,12 @@ fn with<T>(
         Some(given) => set(builder, given),
         None => builder,
     }
+}
+
+fn built(builder: SessionBuilder, path: &Path) -> Result<Session, SessionError> {
+    let session = builder.commit_from_file(path)?;
+    warn(path, &session.metadata().packing_warnings);
+    Ok(session)
 }
 
 fn warn(path: &Path, warnings: &[String]) {

@@ -1,8 +1,10 @@
 //! The provider itself: it asks each kernel file, and falls back to the operator.
 
-use ort_ep::{Claim, CompileError, EvalKernel, ExecutionProvider, Kernel, Layout, PackStore};
+use ort_ep::{
+    Claim, CompileError, DenormalsMet, EvalKernel, ExecutionProvider, Kernel, Layout, PackStore,
+};
 use ort_graph::{Graph, NodeId};
-use ort_kernels::{FlushDenormals, Isa};
+use ort_kernels::{FlushDenormals, Isa, WatchDenormals};
 
 use crate::cpu::Cpu;
 use crate::kernels;
@@ -104,6 +106,13 @@ impl ExecutionProvider for CpuProvider {
             }
             Denormals::Preserve => body(),
         }
+    }
+
+    fn watch(&self, body: &mut dyn FnMut()) -> Option<DenormalsMet> {
+        let watch = WatchDenormals::new();
+        body();
+        let met = DenormalsMet { operands: watch.met_operand(), results: watch.met_result() };
+        WatchDenormals::IS_TOLD.then_some(met)
     }
 }
 

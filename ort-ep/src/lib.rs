@@ -19,6 +19,6 @@ mod threads;
 pub use crate::error::{CompileError, KernelError};
 pub use crate::kernel::{Io, Kernel, Prepared};
 pub use crate::pack::{PackStore, Packed, Recipe};
-pub use crate::provider::{Claim, ExecutionProvider, Layout};
+pub use crate::provider::{Claim, DenormalsMet, ExecutionProvider, Layout};
 pub use crate::reference::{EvalKernel, Reference};
 pub use crate::threads::{OneThread, Threads};

@@ -1,6 +1,6 @@
 //! A place where nodes run.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 
 use ort_graph::{Graph, Node, NodeId, ValueId};
 use smallvec::SmallVec;
@@ -45,6 +45,36 @@ pub trait ExecutionProvider: Debug + Send + Sync {
     /// and sets it back, also on a panic. Every thread that computes passes through here.
     fn scope(&self, body: &mut dyn FnMut()) {
         body();
+    }
+
+    /// Calls `body` and tells what denormals arithmetic of this thread met in it; `None` where the
+    /// processor does not tell. A run that is profiled passes through here within [`scope`], with each
+    /// step and each part that another thread does; others never do.
+    ///
+    /// [`scope`]: ExecutionProvider::scope
+    fn watch(&self, body: &mut dyn FnMut()) -> Option<DenormalsMet> {
+        body();
+        None
+    }
+}
+
+/// What denormal numbers arithmetic met, as far as a processor tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DenormalsMet {
+    /// An operand was denormal, and counted as what it is. Where it counts as zero, nothing is told.
+    pub operands: bool,
+    /// A result was too small for a normal number, and was flushed to zero or rounded.
+    pub results: bool,
+}
+
+impl fmt::Display for DenormalsMet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.operands, self.results) {
+            (false, false) => "none",
+            (true, false) => "operands",
+            (false, true) => "results",
+            (true, true) => "operands and results",
+        })
     }
 }
 

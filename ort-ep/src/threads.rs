@@ -11,6 +11,21 @@ pub trait Threads: Debug + Send + Sync {
     /// part on the calling thread and the last on others, so that a thread of two that share one
     /// image after the other finds in its caches what it made itself.
     fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync));
+
+    /// The same, each thread but the caller's within `around`, as long as it can: around each part, or
+    /// around all that it does.
+    fn for_each_within(
+        &self,
+        n: usize,
+        part: &(dyn Fn(usize) + Sync),
+        around: &(dyn Fn(&mut dyn FnMut()) + Sync),
+    ) {
+        let caller = std::thread::current().id();
+        self.for_each(n, &|i| match std::thread::current().id() {
+            id if id == caller => part(i),
+            _ => around(&mut || part(i)),
+        });
+    }
 }
 
 /// The calling thread alone.

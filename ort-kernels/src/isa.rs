@@ -7,6 +7,7 @@
 #![expect(unsafe_code, reason = "the one file that talks to the processor directly")]
 
 use crate::gemm_f32::Matrix;
+pub use denormals::{FlushDenormals, WatchDenormals};
 pub use set::Isa;
 pub use token::{Amx, Avx2, Avx512, Avx512Vnni};
 
@@ -31,6 +32,7 @@ macro_rules! detected {
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod amx;
+mod denormals;
 mod set;
 mod token;
 
@@ -275,49 +277,6 @@ pub(crate) fn multiply_f64(
     }
 }
 
-/// While it lives, this thread treats denormals as zero, as operands and as results; dropping it
-/// gives the thread back exactly the mode it had.
-///
-/// It belongs to its thread (`!Send`) and nests. x86-64: MXCSR.FTZ and DAZ; AArch64: FPCR.FZ;
-/// elsewhere it does nothing. Arithmetic the compiler did beforehand, on constants, is not
-/// affected.
-#[derive(Debug)]
-pub struct FlushDenormals {
-    previous: control::Word,
-    this_thread: std::marker::PhantomData<*const ()>,
-}
-
-impl FlushDenormals {
-    /// Switches this thread to flushing.
-    #[must_use = "flushing ends when the guard is dropped"]
-    pub fn new() -> Self {
-        let previous = control::read();
-        control::write((previous | control::FLUSH) & !control::DENORMAL_SEEN);
-        Self { previous, this_thread: std::marker::PhantomData }
-    }
-
-    /// Whether arithmetic of this thread met a denormal while the guard was held: a result that was
-    /// flushed or an operand that was not. An operand taken as zero leaves no trace in the
-    /// processor.
-    #[must_use]
-    pub fn met_denormal(&self) -> bool {
-        control::read() & control::DENORMAL_SEEN != 0
-    }
-}
-
-impl Default for FlushDenormals {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Drop for FlushDenormals {
-    fn drop(&mut self) {
-        // What was seen stays seen, as it would have without the guard.
-        control::write(self.previous | control::read() & control::DENORMAL_SEEN);
-    }
-}
-
 /// The register with the floating-point modes of this thread.
 #[cfg(target_arch = "x86_64")]
 mod control {
@@ -326,8 +285,11 @@ mod control {
     pub(super) type Word = u32;
     /// Flush-to-zero (bit 15) and denormals-are-zero (bit 6). Source: Intel SDM volume 1, 10.2.3.
     pub(super) const FLUSH: Word = 1 << 15 | 1 << 6;
-    /// The sticky flags of a denormal operand (bit 1) and of an underflow (bit 4).
-    pub(super) const DENORMAL_SEEN: Word = 1 << 1 | 1 << 4;
+    /// The sticky flag of a denormal operand (bit 1).
+    pub(super) const OPERAND_SEEN: Word = 1 << 1;
+    /// The sticky flag of an underflow (bit 4).
+    pub(super) const RESULT_SEEN: Word = 1 << 4;
+    pub(super) const DENORMAL_SEEN: Word = OPERAND_SEEN | RESULT_SEEN;
 
     pub(super) fn read() -> Word {
         let mut word = 0;
@@ -358,6 +320,8 @@ mod control {
     /// Flush-to-zero (bit 24). Source: Arm ARM, FPCR.
     pub(super) const FLUSH: Word = 1 << 24;
     /// The sticky flags live in another register, FPSR, and are not read.
+    pub(super) const OPERAND_SEEN: Word = 0;
+    pub(super) const RESULT_SEEN: Word = 0;
     pub(super) const DENORMAL_SEEN: Word = 0;
 
     pub(super) fn read() -> Word {
@@ -377,6 +341,8 @@ mod control {
 mod control {
     pub(super) type Word = u32;
     pub(super) const FLUSH: Word = 0;
+    pub(super) const OPERAND_SEEN: Word = 0;
+    pub(super) const RESULT_SEEN: Word = 0;
     pub(super) const DENORMAL_SEEN: Word = 0;
 
     pub(super) fn read() -> Word {

@@ -14,7 +14,7 @@ use crate::options::{Exactness, Level, Options};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
 use crate::passes;
 use crate::queue::{Order, Queue, Roots};
-use crate::report::{PassReport, Report, Step};
+use crate::report::{PassReport, Report, Step, Visit};
 
 /// All passes are repeated until none finds anything, but not more often than this.
 const MAX_ROUNDS: usize = 10;
@@ -46,10 +46,18 @@ pub fn optimize(
     options: &Options,
     eval: &dyn ConstEval,
 ) -> Result<(Graph, Report), OptimizeError> {
+    let start = Instant::now();
     let lowered = nchwc::lower(&mut graph, registry, options)?;
+    let visit = |&PassReport { name: pass, applied, .. }: &PassReport| Visit {
+        pass,
+        start,
+        time: start.elapsed(),
+        applied,
+    };
+    let visits: Vec<Visit> = lowered.iter().map(visit).collect();
     if options.level == Level::Disable {
         let graph = if lowered.is_some() { graph.compact()? } else { graph };
-        return Ok((graph, Report { passes: lowered.into_iter().collect(), last: None }));
+        return Ok((graph, Report { passes: lowered.into_iter().collect(), last: None, visits }));
     }
     let passes: Vec<&Pass> = passes::all().filter(|pass| is_enabled(pass, options)).collect();
     let rewrites: Vec<Box<dyn Rewrite>> = passes.iter().map(|pass| (pass.start)()).collect();
@@ -60,7 +68,11 @@ pub fn optimize(
         options,
         folded_bytes: Cell::new(options.max_folded_bytes),
         rewrites_left: options.stop_after.unwrap_or(usize::MAX),
-        report: Report { passes: passes.iter().map(|pass| report_of(pass)).collect(), last: None },
+        report: Report {
+            passes: passes.iter().map(|pass| report_of(pass)).collect(),
+            last: None,
+            visits,
+        },
         passes,
         rewrites: rewrites.into_iter().map(Some).collect(),
         roots: &roots,
@@ -208,8 +220,10 @@ impl Driver<'_> {
         rewrite.end();
         self.rewrites[index] = Some(rewrite);
         let report = &mut self.report.passes[index];
-        report.micros += u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
-        Ok(report.applied - before)
+        let (time, applied) = (start.elapsed(), report.applied - before);
+        report.micros += u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.report.visits.push(Visit { pass: self.passes[index].name, start, time, applied });
+        Ok(applied)
     }
 
     /// Lets a pass look at a node; commits what it finds, and says what the node was called.

@@ -37,7 +37,7 @@ pub use crate::eval::{ConstEval, EvalError, Reference};
 pub use crate::names::names;
 pub use crate::nchwc::{Contradiction, NchwcError};
 pub use crate::options::{Exactness, Level, Options, ParseLevelError, UnknownLevel};
-pub use crate::report::{PassReport, Report, Step};
+pub use crate::report::{PassReport, Report, Step, Visit};
 
 /// Name, level and exactness of every pass, in the order in which they run.
 pub fn passes() -> impl Iterator<Item = (&'static str, Level, Exactness)> {

@@ -1,5 +1,7 @@
 //! What the optimizer did, pass by pass.
 
+use std::time::{Duration, Instant};
+
 use crate::options::{Exactness, Level};
 
 /// What the optimizer did.
@@ -9,6 +11,22 @@ pub struct Report {
     pub passes: Vec<PassReport>,
     /// The last rewrite: the one to look at after halving `stop_after`.
     pub last: Option<Step>,
+    /// When the passes were at work, in order: a pass looks at every graph, and again as long as others
+    /// change it.
+    pub visits: Vec<Visit>,
+}
+
+/// One pass's look at one graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Visit {
+    /// The pass.
+    pub pass: &'static str,
+    /// When it began.
+    pub start: Instant,
+    /// How long it took.
+    pub time: Duration,
+    /// How many rewrites it made.
+    pub applied: usize,
 }
 
 impl Report {

@@ -19,6 +19,7 @@ use crate::free_dims::FreeDims;
 use crate::log::Log;
 use crate::nearest::nearest;
 use crate::optimized::Optimized;
+use crate::profile::{Profiler, Profiling};
 use crate::resolved::Resolved;
 use crate::run_memory::{Arena, DEFAULT_CAP};
 use crate::run_options::RunLimits;
@@ -46,6 +47,7 @@ pub struct SessionBuilder {
     activations_cap: Option<usize>,
     cache_dir: Option<PathBuf>,
     skips_sums: bool,
+    profiling: Profiling,
     pub(crate) skips_packing: bool,
     pub(crate) saved: SavedModel,
     pub(crate) free_dims: FreeDims,
@@ -201,6 +203,24 @@ impl SessionBuilder {
         self
     }
 
+    /// Notes where the session's time goes, from now until [`Session::end_profiling`]: the stages of
+    /// loading, and every step of every run. What was noted is written to a file
+    /// `PREFIX_2026-01-31_23-59-59_999.json` (in UTC), which Perfetto, `chrome://tracing` and ONNX
+    /// Runtime's own tools read; see `docs/profiling.md`. A session that is dropped writes it, too; a
+    /// process that ends without either leaves no file.
+    #[must_use]
+    pub fn enable_profiling(mut self, prefix: impl Into<PathBuf>) -> Self {
+        self.profiling = Profiling::Write(prefix.into());
+        self
+    }
+
+    /// Notes the same for [`Session::take_trace`], and writes nothing.
+    #[must_use]
+    pub fn collect_trace(mut self) -> Self {
+        self.profiling = Profiling::Collect;
+        self
+    }
+
     /// Builds a session of a file.
     ///
     /// # Errors
@@ -252,8 +272,7 @@ impl SessionBuilder {
         let start = Instant::now();
         let settings = self.resolved()?;
         settings.check_cancel()?;
-        let bytes = ModelBytes::from_path(path, settings.load)?;
-        settings.optimized(bytes, start)
+        settings.optimized(settings.bytes_of(path)?, start)
     }
 
     /// The same with a model in memory.
@@ -267,6 +286,7 @@ impl SessionBuilder {
 
     /// The settings with all that follows from them.
     pub(crate) fn resolved(mut self) -> Result<Resolved, SessionError> {
+        let profiler = Profiler::new(std::mem::take(&mut self.profiling));
         self.options.disabled.iter().try_for_each(|name| known(name, ort_optimizer::names))?;
         let own = || ort_optimizer::passes().map(|(name, ..)| name);
         self.options.enabled.iter().try_for_each(|name| known(name, own))?;
@@ -294,6 +314,7 @@ impl SessionBuilder {
             limits: self.limits,
             import_limits: self.import_limits,
             checks_sums: !self.skips_sums,
+            profiler,
             packs: !self.skips_packing,
             free_dims: self.free_dims,
             log: self.log,

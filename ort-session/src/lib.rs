@@ -122,14 +122,14 @@ pub use crate::nearest::nearest;
 pub use crate::optimized::{OperatorChange, Optimized, Pack, PackedSize};
 pub use crate::outputs::{BoundOutputs, Outputs};
 pub use crate::plan::PlanError;
-pub use crate::profile::StepTime;
+pub use crate::profile::{ProfileError, RunTimes, Share, Span, StepTime, StepWork, Trace};
 pub use crate::run::{LimitError, RunError};
 pub use crate::run_memory::Arena;
 pub use crate::run_options::{RunLimits, RunOptions};
 pub use crate::session::{CacheUse, Metadata, Session, ValueDescription};
 pub use crate::threads::{Affinities, AffinityError, CpuQuota, MachineThreads, ThreadCount};
 
-pub use ort_ep::{ExecutionProvider, Threads};
+pub use ort_ep::{DenormalsMet, ExecutionProvider, Threads};
 pub use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice, Roof};
 pub use ort_graph::{Dim, ModelInfo, Type};
 pub use ort_loader::{
@@ -146,3 +146,8 @@ pub use ort_tensor::{
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// So does that in docs/profiling.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/profiling.md")]
+struct Profiling;

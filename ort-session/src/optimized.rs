@@ -238,8 +238,9 @@ impl Optimized {
 
     /// The plan of a graph with this model's constants, and what was packed for it.
     fn compiled(&self, graph: Graph) -> Result<(Plan, Vec<PackedConstant>), PlanError> {
-        let may_pack = self.settings.packs;
-        let packs = if may_pack { Packs::new(self.is_packed) } else { Packs::declining() };
+        let (may_pack, profiler) = (self.settings.packs, self.settings.profiler.clone());
+        let forms = self.is_packed;
+        let packs = if may_pack { Packs::new(forms, profiler) } else { Packs::declining() };
         let threads = self.threads();
         let providers = &self.settings.providers;
         let cancel = self.settings.cancel.as_ref();
@@ -260,9 +261,13 @@ impl Optimized {
     pub fn commit(mut self) -> Result<Session, SessionError> {
         let start = Instant::now();
         let graph = std::mem::take(&mut self.graph);
-        let (mut plan, packs) = self.settings.or_cancelled(self.compiled(graph))?;
-        plan.withhold(&plan.unread());
-        give_back(&self.bytes, (&plan, &packs), &self.settings.log);
+        let profiler = self.settings.profiler.clone();
+        let (mut plan, packs) =
+            self.settings.or_cancelled(profiler.during("compile", || self.compiled(graph)))?;
+        profiler.during("give_back", || {
+            plan.withhold(&plan.unread());
+            give_back(&self.bytes, (&plan, &packs), &self.settings.log);
+        });
         self.settings.log.event(
             Severity::Info,
             format_args!("compiled {} steps, {} packed constants", plan.steps.len(), packs.len()),
@@ -277,6 +282,7 @@ impl Optimized {
         let metadata = Metadata { model, warnings, optimized, load_time, cache, packing_warnings };
         let Resolved { providers, pool, arena, activations_cap, run_limits, .. } = settings;
         let run_memory = RunMemory::new(arena, activations_cap);
+        profiler.note_whole("session_initialization");
         Ok(Session {
             plan,
             providers,
@@ -288,6 +294,7 @@ impl Optimized {
             run_memory,
             run_limits,
             output_names,
+            profiler,
         })
     }
 }

@@ -3,17 +3,21 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 use bytes::Bytes;
 use ort_ep::{PackStore, Packed, Recipe};
 use ort_graph::{PackedForm, ValueInfo};
 use ort_tensor::{AlignedBuf, Shape, Tensor};
 
+use crate::profile::Profiler;
+
 /// Packed constants, by constant and recipe.
 #[derive(Debug, Default)]
 pub(crate) struct Packs {
     /// Whether the file's forms are what these kernels want.
     takes_forms: bool,
+    profiler: Profiler,
     /// Whether kernels are to read every constant as it stands.
     declines: bool,
     made: Mutex<HashMap<(ConstantId, Recipe), Arc<OnceLock<Option<PackedConstant>>>>>,
@@ -42,8 +46,8 @@ pub(crate) struct PackedConstant {
 
 impl Packs {
     /// No packed constants yet. `takes_forms` tells whether those of the file fit.
-    pub(crate) fn new(takes_forms: bool) -> Self {
-        Self { takes_forms, ..Self::default() }
+    pub(crate) fn new(takes_forms: bool, profiler: Profiler) -> Self {
+        Self { takes_forms, profiler, ..Self::default() }
     }
 
     /// No packed constants ever: kernels read constants as they stand.
@@ -77,8 +81,17 @@ impl Packs {
             Some(form) => (Bytes::from_owner(AlignedBuf::copy_of(&form.bytes)), false),
             None if tensor.is_withheld() => return None,
             None => {
+                let start = Instant::now();
                 let mut buf = AlignedBuf::lasting(recipe.n_bytes);
                 pack(tensor, buf.as_mut());
+                self.profiler.note("pack", (start, Instant::now()), || {
+                    let n_bytes = recipe.n_bytes.to_string();
+                    vec![
+                        ("constant", constant.name.clone()),
+                        ("recipe", label.clone()),
+                        ("bytes", n_bytes),
+                    ]
+                });
                 (Bytes::from_owner(buf), false)
             }
         };

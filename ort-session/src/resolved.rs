@@ -1,13 +1,14 @@
 //! Settings with all that follows from them: they make a graph of a file, optimized.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use ort_ep::ExecutionProvider;
 use ort_format::Limits;
-use ort_graph::{Graph, ImportLimits, ImportWarning, import};
-use ort_loader::{Load, ModelBytes};
-use ort_optimizer::{Options, Report};
+use ort_graph::{Graph, ImportLimits, ImportWarning, Registry, import};
+use ort_loader::{Load, LoadError, ModelBytes};
+use ort_optimizer::{OptimizeError, Options, Report, Visit};
 
 use crate::cancel::Cancel;
 use crate::error::SessionError;
@@ -17,6 +18,7 @@ use crate::log::{Log, Severity};
 use crate::memory::Origins;
 use crate::optimized::{OperatorCounts, Optimized};
 use crate::packed::Seal;
+use crate::profile::Profiler;
 use crate::run_memory::Arena;
 use crate::run_options::RunLimits;
 use crate::threads::{Pool, ScopedThreads};
@@ -34,6 +36,7 @@ pub(crate) struct Resolved {
     pub(crate) packed_for: Option<String>,
     /// Whether packed files are checked against their sums.
     pub(crate) checks_sums: bool,
+    pub(crate) profiler: Profiler,
     /// Whether kernels may pack constants.
     pub(crate) packs: bool,
     pub(crate) free_dims: FreeDims,
@@ -46,6 +49,12 @@ pub(crate) struct Resolved {
 }
 
 impl Resolved {
+    /// The bytes of a file.
+    pub(crate) fn bytes_of(&self, path: impl AsRef<Path>) -> Result<ModelBytes, LoadError> {
+        let load = || ModelBytes::from_path(path, self.load);
+        self.profiler.during("model_loading_uri", load)
+    }
+
     /// The model in `bytes`, optimized unless it is packed for these settings and so was before.
     pub(crate) fn optimized(
         &self,
@@ -58,15 +67,18 @@ impl Resolved {
             self.log.event(Severity::Warning, text);
         }
         self.check_cancel()?;
-        let file = ort_format::open(bytes.as_slice(), &self.limits).map_err(Box::new)?;
+        let profiler = &self.profiler;
+        let open = || ort_format::open(bytes.as_slice(), &self.limits);
+        let file = profiler.during("verify", open).map_err(Box::new)?;
         let seal = Seal::of(file);
-        self.check_sum(bytes.as_slice(), seal)?;
+        profiler.during("check_sum", || self.check_sum(bytes.as_slice(), seal))?;
         let is_packed =
             seal.is_some_and(|seal| self.packed_for.as_deref() == Some(seal.packed_for));
         self.check_cancel()?;
         let origins = Origins::of(file.model().graph(), &bytes);
         let registry = ort_ops::registry();
-        let model = import(file, bytes.bytes(), &registry, self.import_limits).map_err(Box::new)?;
+        let build = || import(file, bytes.bytes(), &registry, self.import_limits);
+        let model = profiler.during("build", build).map_err(Box::new)?;
         let warnings: Vec<_> = model.warnings.iter().map(ImportWarning::to_string).collect();
         let mut packing_warnings = Vec::new();
         let (mut graph, mut report) = (model.graph, Report::default());
@@ -76,11 +88,10 @@ impl Resolved {
             packing_warnings.extend(self.without_forms(&mut graph, seal)?);
             self.free_dims.fix(&mut graph, file.model())?;
             let options = Options { opset: model.info.opset(""), ..self.options.clone() };
-            let _in_run = self.pool.run();
-            let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
-            let eval = FoldWith { threads, cancel: self.cancel.as_ref() };
-            let optimized = ort_optimizer::optimize(graph, &registry, &options, &eval);
+            let optimize = || self.optimize(graph, &registry, &options);
+            let optimized = profiler.during("optimize", optimize);
             (graph, report) = self.or_cancelled(optimized.map_err(Box::new))?;
+            note_passes(profiler, &report);
         }
         for warning in warnings.iter().chain(&packing_warnings) {
             self.log.event(Severity::Warning, format_args!("{warning}"));
@@ -99,6 +110,18 @@ impl Resolved {
             time: start.elapsed(),
             bytes,
         })
+    }
+
+    fn optimize(
+        &self,
+        graph: Graph,
+        registry: &Registry,
+        options: &Options,
+    ) -> Result<(Graph, Report), OptimizeError> {
+        let _in_run = self.pool.run();
+        let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
+        let eval = FoldWith { threads, cancel: self.cancel.as_ref() };
+        ort_optimizer::optimize(graph, registry, options, &eval)
     }
 
     fn tell(&self, report: &Report, graph: &Graph) {
@@ -157,5 +180,11 @@ impl Resolved {
             ))),
             (false, _) => Err(SessionError::Elsewhere { packed_for: packed_for(), here: here() }),
         }
+    }
+}
+
+fn note_passes(profiler: &Profiler, report: &Report) {
+    for Visit { pass, start, time, applied } in report.visits.iter().copied() {
+        profiler.note(pass, (start, start + time), || vec![("rewrites", applied.to_string())]);
     }
 }

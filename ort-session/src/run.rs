@@ -7,10 +7,9 @@ mod targets;
 mod watch;
 
 use std::cell::Cell;
-use std::time::{Duration, Instant};
 
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
-use ort_graph::{Fact, ValueId};
+use ort_graph::ValueId;
 use ort_tensor::{AlignedBuf, Inputs, Output, TensorViewMut, Value, ValueView};
 use smallvec::SmallVec;
 
@@ -22,6 +21,7 @@ use self::watch::TooMuch;
 pub(crate) use self::watch::Watch;
 use crate::caught::caught;
 use crate::plan::{Action, Args, Carve, Pieces, Place, Plan, Selection, State, Step, StepLayout};
+use crate::profile::{Recorder, describe};
 use crate::run_memory::RunMemory;
 
 /// What all steps of a run share.
@@ -29,7 +29,8 @@ use crate::run_memory::RunMemory;
 pub(crate) struct Run<'a> {
     pub(crate) threads: &'a dyn Threads,
     pub(crate) memory: &'a RunMemory,
-    pub(crate) observer: Option<&'a dyn Observer>,
+    /// Who wants to know how long each step takes.
+    pub(crate) recorder: Option<&'a Recorder<'a>>,
     /// What may end it early; most often there is nothing.
     pub(crate) watch: Option<&'a Watch<'a>>,
 }
@@ -42,12 +43,6 @@ pub(crate) struct Task<'a> {
     pub(crate) selection: &'a Selection,
     /// The outputs to return, in order. What the selection has beside them goes to targets.
     pub(crate) outputs: &'a [ValueId],
-}
-
-/// Somebody who wants to know how long each step takes.
-pub(crate) trait Observer: std::fmt::Debug + Sync {
-    /// A step of this plan took so long; `fact_of` tells what its values were.
-    fn step(&self, plan: &Plan, step: &Step, time: Duration, fact_of: &dyn Fn(ValueId) -> Fact);
 }
 
 /// The inputs of a step, by position.
@@ -92,36 +87,18 @@ impl Run<'_> {
         state: &mut State,
         targets: &mut Targets<'_>,
     ) -> Result<(), RunError> {
-        for (i, (step, layout)) in frame.plan.steps.iter().zip(&frame.layout.steps).enumerate() {
+        for (i, layout) in frame.layout.steps.iter().enumerate() {
+            if matches!(layout, StepLayout::Skip) {
+                continue;
+            }
             frame.at.set(i);
-            if let (Some(watch), false) = (self.watch, matches!(layout, StepLayout::Skip)) {
+            let step = &frame.plan.steps[i];
+            if let Some(watch) = self.watch {
                 watch.check(frame.plan, Some(step))?;
             }
-            let start = self.observer.map(|_| Instant::now());
-            let done = match (layout, &step.action) {
-                (StepLayout::Skip, _) => continue,
-                (
-                    StepLayout::Static { prepared, carve, in_place, .. },
-                    Action::Run { kernel, .. },
-                ) => {
-                    let planned =
-                        PlannedStep { step, kernel: &**kernel, prepared, carve, in_place };
-                    self.run_planned(frame, &planned, state, targets)
-                }
-                (StepLayout::Dynamic { carve, .. }, Action::Run { kernel, .. }) => {
-                    let dynamic = DynamicStep { step, kernel: &**kernel, carve };
-                    self.run_dynamic(frame, &dynamic, state, targets)
-                }
-                (StepLayout::Static { carve, .. } | StepLayout::Dynamic { carve, .. }, _) => {
-                    self.run_control(frame, (step, carve), state, targets)?;
-                    Ok(())
-                }
-            };
-            done.map_err(|error| frame.error(step, error))?;
-            if let (Some(observer), Some(start)) = (self.observer, start) {
-                let time = start.elapsed();
-                let values = Values { made: &state.values, targets };
-                observer.step(frame.plan, step, time, &|id| frame.fact(id, values));
+            match self.recorder {
+                None => self.step(frame, i, state, targets)?,
+                Some(recorder) => self.recorded_step(recorder, (frame, i), state, targets)?,
             }
             for value in layout.last_uses() {
                 state.values[value.index()] = None;
@@ -130,6 +107,52 @@ impl Run<'_> {
                 held.made(frame, step, state)?;
             }
         }
+        Ok(())
+    }
+
+    fn step(
+        &self,
+        frame: &Frame<'_>,
+        index: usize,
+        state: &mut State,
+        targets: &mut Targets<'_>,
+    ) -> Result<(), RunError> {
+        let step = &frame.plan.steps[index];
+        let done = match (&frame.layout.steps[index], &step.action) {
+            (StepLayout::Skip, _) => Ok(()),
+            (StepLayout::Static { prepared, carve, in_place, .. }, Action::Run { kernel, .. }) => {
+                let planned = PlannedStep { step, kernel: &**kernel, prepared, carve, in_place };
+                self.run_planned(frame, &planned, state, targets)
+            }
+            (StepLayout::Dynamic { carve, .. }, Action::Run { kernel, .. }) => {
+                let dynamic = DynamicStep { step, kernel: &**kernel, carve };
+                self.run_dynamic(frame, &dynamic, state, targets)
+            }
+            (StepLayout::Static { carve, .. } | StepLayout::Dynamic { carve, .. }, _) => {
+                return self.run_control(frame, (step, carve), state, targets);
+            }
+        };
+        done.map_err(|error| frame.error(step, error))
+    }
+
+    /// The same, watched.
+    fn recorded_step(
+        &self,
+        recorder: &Recorder<'_>,
+        (frame, index): (&Frame<'_>, usize),
+        state: &mut State,
+        targets: &mut Targets<'_>,
+    ) -> Result<(), RunError> {
+        let step = &frame.plan.steps[index];
+        let watch = recorder.watch(step, self.threads);
+        let run = Run { threads: &watch, ..*self };
+        let mut done = Ok(());
+        let times = watch.step(&mut || done = run.step(frame, index, state, targets));
+        done?;
+        let values = Values { made: &state.values, targets };
+        let fact_of = |id| frame.fact(id, values);
+        let describe = || describe(frame.plan, step, recorder.provider(step), &fact_of);
+        recorder.note(&watch, times, frame.layout.described(index, describe));
         Ok(())
     }
 

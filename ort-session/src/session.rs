@@ -1,7 +1,8 @@
 //! A model that is ready to run.
 
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ort_ep::ExecutionProvider;
 use ort_graph::{Facts, ModelInfo, Type, ValueId};
@@ -17,8 +18,8 @@ use crate::memory::{MemoryReport, Origins};
 use crate::outputs::{BoundOutputs, Outputs};
 use crate::packs::PackedConstant;
 use crate::plan::{Args, Plan};
-use crate::profile::{StepTime, StepTimes};
-use crate::run::{Observer, Run, RunError, Targets, Task, Watch};
+use crate::profile::{ProfileError, Profiler, Recorder, StepTime, Trace};
+use crate::run::{Run, RunError, Targets, Task, Watch};
 use crate::run_memory::RunMemory;
 use crate::run_options::{RunLimits, RunOptions};
 use crate::threads::{Pool, ScopedThreads, scoped};
@@ -38,6 +39,7 @@ pub struct Session {
     pub(crate) run_memory: RunMemory,
     pub(crate) run_limits: RunLimits,
     pub(crate) output_names: Arc<[String]>,
+    pub(crate) profiler: Profiler,
 }
 
 /// What is known of a model and of how it became a session.
@@ -110,7 +112,7 @@ impl Session {
     pub fn run<'a>(&self, inputs: impl Into<RunInputs<'a>>) -> Result<Outputs, RunError> {
         let chosen = Chosen::all(&self.plan, &self.output_names);
         let request = Request { inputs: &inputs.into(), options: &RunOptions::default(), chosen };
-        self.run_observed(request, &mut Targets::default(), None)
+        self.run_profiling(request, &mut Targets::default())
     }
 
     /// Runs the model with options: a tag, a way to cancel it, a deadline, limits, and the outputs
@@ -144,7 +146,23 @@ impl Session {
         let names = options.outputs.as_deref();
         let (chosen, mut targets) = Chosen::new(&self.plan, names, outputs.into())?;
         let request = Request { inputs: &inputs.into(), options, chosen };
-        self.run_observed(request, &mut targets, None)
+        self.run_profiling(request, &mut targets)
+    }
+
+    /// Runs what is asked for, and notes it if the session is profiled.
+    fn run_profiling(
+        &self,
+        request: Request<'_>,
+        targets: &mut Targets<'_>,
+    ) -> Result<Outputs, RunError> {
+        let Some(origin) = self.profiler.origin() else {
+            return self.run_recorded(request, targets, None);
+        };
+        let start = origin.elapsed();
+        let recorder = self.recorder(origin);
+        let outputs = self.run_recorded(request, targets, Some(&recorder));
+        self.profiler.note_run(start, recorder);
+        outputs
     }
 
     /// Runs the model and tells how long each step took, those of subgraphs before the step that
@@ -156,18 +174,40 @@ impl Session {
         &self,
         inputs: impl Into<RunInputs<'a>>,
     ) -> Result<(Outputs, Vec<StepTime>), RunError> {
-        let times = StepTimes::default();
+        let recorder = self.recorder(Instant::now());
         let chosen = Chosen::all(&self.plan, &self.output_names);
         let request = Request { inputs: &inputs.into(), options: &RunOptions::default(), chosen };
-        let outputs = self.run_observed(request, &mut Targets::default(), Some(&times))?;
-        Ok((outputs, times.into_steps()))
+        let outputs = self.run_recorded(request, &mut Targets::default(), Some(&recorder))?;
+        Ok((outputs, recorder.into_steps()))
     }
 
-    fn run_observed(
+    /// Ends profiling and writes the trace; the name of its file. Runs that are under way are left out.
+    /// A session that is dropped before writes it as well, and keeps errors for itself.
+    ///
+    /// # Errors
+    /// If the session was not built with [`SessionBuilder::enable_profiling`], if profiling has ended
+    /// before, or if the system does not write the file.
+    pub fn end_profiling(&self) -> Result<PathBuf, ProfileError> {
+        self.profiler.write()
+    }
+
+    /// Ends profiling and gives the trace instead of writing it.
+    ///
+    /// # Errors
+    /// If the session is not profiled, or no longer.
+    pub fn take_trace(&self) -> Result<Trace, ProfileError> {
+        self.profiler.take()
+    }
+
+    fn recorder(&self, origin: Instant) -> Recorder<'_> {
+        Recorder::new(&self.providers, origin, self.plan.steps.len())
+    }
+
+    fn run_recorded(
         &self,
         Request { inputs, options, chosen }: Request<'_>,
         targets: &mut Targets<'_>,
-        observer: Option<&dyn Observer>,
+        recorder: Option<&Recorder<'_>>,
     ) -> Result<Outputs, RunError> {
         let inputs = checked(&self.plan.graph, inputs)?;
         let args = Args { inputs: &inputs, captures: &[] };
@@ -175,7 +215,7 @@ impl Session {
         let _in_run = self.pool.run();
         let watch = Watch::of(options, &self.run_limits);
         let (memory, watch) = (&self.run_memory, watch.as_ref());
-        let run = Run { threads: &threads, memory, observer, watch };
+        let run = Run { threads: &threads, memory, recorder, watch };
         let mut result = None;
         let (selection, outputs) = (chosen.selection(), &chosen.outputs);
         let task = Task { plan: &self.plan, args: &args, selection, outputs };

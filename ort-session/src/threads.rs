@@ -83,7 +83,16 @@ impl Threads for ScopedThreads<'_> {
     }
 
     fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync)) {
-        let around: Around<'_> = &|body| scoped(self.providers, body);
+        self.for_each_within(n, part, &|body| body());
+    }
+
+    fn for_each_within(
+        &self,
+        n: usize,
+        part: &(dyn Fn(usize) + Sync),
+        around: &(dyn Fn(&mut dyn FnMut()) + Sync),
+    ) {
+        let around: Around<'_> = &|body| scoped(self.providers, &mut || around(body));
         match &self.pool.helpers {
             Helpers::Crew(crew) if n > 1 => crew.for_each(n, part, around),
             Helpers::Workers(workers) if n > 1 => {

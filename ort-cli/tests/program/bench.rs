@@ -39,11 +39,13 @@ fn the_instruction_set_is_the_one_in_use() {
     assert_ne!(json["isa"], "amx", "matrix tiles flush denormals");
 }
 
-const OPERATOR_KEYS: [&str; 11] = [
+pub(crate) const OPERATOR_KEYS: [&str; 13] = [
     "bound",
     "bytes",
     "calls",
+    "denormals",
     "flops",
+    "gbytes_per_s",
     "gflops",
     "kernel",
     "ms",

@@ -8,6 +8,7 @@ mod errors;
 mod inspect;
 mod mem;
 mod optimize;
+mod profile;
 mod run;
 mod test;
 mod threads;

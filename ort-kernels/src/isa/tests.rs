@@ -1,6 +1,6 @@
 //! Tests of `isa`.
 
-use super::{Avx2, FlushDenormals, Isa};
+use super::{Avx2, FlushDenormals, Isa, WatchDenormals};
 use std::hint::black_box;
 
 /// Half of the least normal number: a denormal.
@@ -56,4 +56,35 @@ fn what_an_inner_guard_saw_the_outer_reports() {
         assert_eq!(halved(), 0.0);
     }
     assert!(outer.met_denormal());
+}
+
+/// What is met in computing: a denormal operand, a result too small for a normal number.
+#[cfg(target_arch = "x86_64")]
+fn watched(compute: impl FnOnce() -> f32) -> (bool, bool) {
+    let watch = WatchDenormals::new();
+    black_box(compute());
+    (watch.met_operand(), watch.met_result())
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_watch_tells_operands_that_count_and_results_that_do_not() {
+    let normal = || black_box(1.5f32) * black_box(0.5);
+    let operand = || black_box(f32::from_bits(3)) * black_box(1e30);
+    let inexact = || black_box(f32::MIN_POSITIVE) * black_box(0.3);
+    let found = || (watched(normal), watched(operand), watched(halved), watched(inexact));
+    let (none, result) = ((false, false), (false, true));
+    // Half of the least normal number is exact: kept, it leaves no trace.
+    assert_eq!(found(), (none, (true, false), none, result));
+    let _flushed = FlushDenormals::new();
+    assert_eq!(found(), (none, none, result, result));
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn what_was_met_before_a_watch_is_not_forgotten_after_it() {
+    let outer = WatchDenormals::new();
+    black_box(black_box(f32::from_bits(3)) * black_box(1e30));
+    assert_eq!(watched(|| 1.0), (false, false));
+    assert!(outer.met_operand());
 }

@@ -128,7 +128,7 @@ impl Search<'_> {
     /// A session of the packed file at `path`, if there is one; why it cannot be used, if so.
     fn found(&self, path: &Path, of: &str) -> Result<Option<Session>, String> {
         let before = State::of(path);
-        let bytes = match ModelBytes::from_path(path, self.settings.load) {
+        let bytes = match self.settings.bytes_of(path) {
             Ok(bytes) => bytes,
             Err(LoadError::Missing { .. }) => return Ok(None),
             Err(error) => return Err(said(error)),
@@ -170,7 +170,7 @@ impl Search<'_> {
 impl Source<'_> {
     pub(crate) fn load(&self, settings: &Resolved) -> Result<ModelBytes, LoadError> {
         match self {
-            Self::File(path) => ModelBytes::from_path(path, settings.load),
+            Self::File(path) => settings.bytes_of(path),
             Self::Bytes(bytes) => Ok(bytes.clone()),
         }
     }

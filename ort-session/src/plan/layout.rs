@@ -1,6 +1,7 @@
 //! A layout: for one signature of input shapes, where every value lives and what each step needs.
 
 use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 use ort_ep::{Kernel, Prepared};
 use ort_graph::{Fact, ValueId};
@@ -12,9 +13,10 @@ use super::liveness::{alias_of, last_reads};
 use super::shapes::Args;
 use super::{Action, Carve, Plan, PlanError, Selection, Step};
 use crate::caught::caught;
+use crate::profile::StepWork;
 
 /// Everything a run needs to know that follows from its inputs' shapes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Layout {
     /// By value.
     pub(crate) places: Vec<Place>,
@@ -26,6 +28,8 @@ pub(crate) struct Layout {
     pub(crate) arena_bytes: usize,
     /// By step: how much of it holds what is needed then. No block can be smaller than the most.
     pub(crate) live_bytes: Vec<usize>,
+    /// What profiles say of the steps, by step; empty until somebody asks.
+    described: OnceLock<Box<[OnceLock<Arc<StepWork>>]>>,
 }
 
 /// Where a value lives.
@@ -103,6 +107,19 @@ impl Layout {
             builder.drafts.push(draft);
         }
         Ok(builder.finish())
+    }
+
+    /// What profiles say of a step, described once where shapes are known, and by every run otherwise.
+    pub(crate) fn described(
+        &self,
+        step: usize,
+        describe: impl FnOnce() -> StepWork,
+    ) -> Arc<StepWork> {
+        if !matches!(self.steps[step], StepLayout::Static { .. }) {
+            return Arc::new(describe());
+        }
+        let all = || self.steps.iter().map(|_| OnceLock::new()).collect();
+        self.described.get_or_init(all)[step].get_or_init(|| Arc::new(describe())).clone()
     }
 }
 
@@ -295,7 +312,8 @@ impl Builder<'_> {
         });
         let steps = steps.collect();
         let made = self.plan.graph.value_ids().filter(|&id| self.is_made(id)).collect();
-        Layout { steps, made, places: self.places, arena_bytes: n_bytes, live_bytes }
+        let (places, described) = (self.places, OnceLock::new());
+        Layout { steps, made, places, arena_bytes: n_bytes, live_bytes, described }
     }
 
     fn is_made(&self, id: ValueId) -> bool {

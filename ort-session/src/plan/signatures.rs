@@ -93,13 +93,7 @@ mod tests {
     use super::*;
 
     fn layout() -> Arc<Layout> {
-        Arc::new(Layout {
-            places: Vec::new(),
-            steps: Vec::new(),
-            made: Vec::new(),
-            arena_bytes: 0,
-            live_bytes: Vec::new(),
-        })
+        Arc::new(Layout::default())
     }
 
     /// Calls `with` with the arguments of a run on a vector of `n` zeros.

@@ -29,3 +29,4 @@ mod run_options;
 mod sequence_map;
 mod stress;
 mod thread_counts;
+mod trace;

@@ -109,6 +109,17 @@ impl ModelWriter {
         self
     }
 
+    /// An integer that is an attribute of the last node.
+    pub(crate) fn integer(mut self, name: &'static str, value: i64) -> Self {
+        self.graph.nodes.last_mut().unwrap().attributes.push(record::Attribute {
+            name: name.into(),
+            attribute_type: AttributeType::Int,
+            i: value,
+            ..record::Attribute::default()
+        });
+        self
+    }
+
     pub(crate) fn bytes(self) -> Vec<u8> {
         let opset = record::OperatorSetId { domain: "".into(), version: 17 };
         let model = record::Model {

@@ -14,10 +14,10 @@ fn steps(model: Vec<u8>) -> Vec<StepTime> {
 #[test]
 fn nodes_that_run_as_one_step_count_their_work_together() {
     let steps = steps(gated());
-    assert_eq!(steps.iter().map(|step| step.n_nodes).sum::<usize>(), 3);
+    assert_eq!(steps.iter().map(|step| step.work.n_nodes).sum::<usize>(), 3);
     // Add and Mul do one operation for each of six elements, Relu only chooses.
-    assert_eq!(steps.iter().map(|step| step.flops).sum::<u64>(), 12);
-    let last = steps.last().unwrap();
+    assert_eq!(steps.iter().map(|step| step.work.flops).sum::<u64>(), 12);
+    let last = &steps.last().unwrap().work;
     assert_eq!((last.op_type.as_str(), last.node.as_str()), ("Mul", "Mul_2"));
     assert_eq!(last.outputs[0].to_string(), "float[2,3]");
 }
@@ -27,7 +27,7 @@ fn a_product_counts_its_terms_and_its_operands_bytes() {
     let model = ModelWriter::default().input("x", &[-1, 3]).constant("w", &[3, 4], &[1.0; 12]);
     let steps = steps(model.node("MatMul", 13, &["x", "w"], "y").output("y").bytes());
     let [step] = steps.as_slice() else { panic!("{steps:?}") };
-    assert_eq!((step.flops, step.n_bytes), (2 * 2 * 4 * 3, 4 * (6 + 12 + 8)));
-    let inputs: Vec<String> = step.inputs.iter().map(ToString::to_string).collect();
+    assert_eq!((step.work.flops, step.work.n_bytes), (2 * 2 * 4 * 3, 4 * (6 + 12 + 8)));
+    let inputs: Vec<String> = step.work.inputs.iter().map(ToString::to_string).collect();
     assert_eq!(inputs, ["float[2,3]", "float[3,4]"]);
 }

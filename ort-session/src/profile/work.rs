@@ -1,23 +1,25 @@
-//! How long each step of a run took, and what work that was.
+//! What work a step is: what it reads and computes, and how many operations that takes.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
+use ort_ep::ExecutionProvider;
 use ort_graph::{Attr, Fact, Facts, Node, Type, ValueId};
 use ort_tensor::n_elements;
 
 use crate::plan::{Action, Plan, Step};
-use crate::run::Observer;
 
-/// One step of one run.
-#[derive(Clone, Debug)]
-pub struct StepTime {
+/// What a step computes, and how.
+#[derive(Clone, Debug, Default)]
+pub struct StepWork {
     /// The node's name, or its operator if it has none; of several nodes that run as one step, the
     /// last one's.
     pub node: String,
     /// The operator.
     pub op_type: String,
+    /// The node's place among those of its graph, the outermost or a subgraph.
+    pub index: usize,
+    /// The provider whose kernel ran; empty for control flow.
+    pub provider: &'static str,
     /// The kernel that ran.
     pub variant: &'static str,
     /// How many nodes ran as this step.
@@ -33,43 +35,54 @@ pub struct StepTime {
     pub flops: u64,
     /// The bytes of all inputs and outputs together, whatever of them was read.
     pub n_bytes: usize,
-    /// How long it took.
-    pub time: Duration,
+    /// Those of constants among its inputs.
+    pub constant_bytes: usize,
+    /// Those of its outputs.
+    pub output_bytes: usize,
 }
 
-/// Notes the time of every step.
-#[derive(Debug, Default)]
-pub(crate) struct StepTimes(Mutex<Vec<StepTime>>);
-
-impl StepTimes {
-    pub(crate) fn into_steps(self) -> Vec<StepTime> {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+impl StepWork {
+    /// The instruction set that its kernel is written for, as the kernel's name says it: `avx512` of
+    /// `gemm_f32/avx512_14x32`; `generic` where it is none.
+    pub fn isa(&self) -> &'static str {
+        let (_, tile) = self.variant.split_once('/').unwrap_or(("", "generic"));
+        tile.split('_').next().unwrap_or(tile)
     }
 }
 
-impl Observer for StepTimes {
-    fn step(&self, plan: &Plan, step: &Step, time: Duration, fact_of: &dyn Fn(ValueId) -> Fact) {
-        let node = plan.graph.node(step.node);
-        let variant = match &step.action {
-            Action::Run { kernel, .. } => kernel.variant(),
-            _ => "plan",
-        };
-        let values = step.inputs.iter().chain(&step.outputs).flatten();
-        let facts: HashMap<ValueId, Fact> = values.map(|&id| (id, fact_of(id))).collect();
-        let ty = |id: &Option<ValueId>| id.map_or(Type::Unknown, |id| facts[&id].ty.clone());
-        let step = StepTime {
-            node: node.label().to_owned(),
-            op_type: node.op_type.clone(),
-            variant,
-            n_nodes: step.nodes_before.len() + 1,
-            inputs: step.inputs.iter().map(ty).collect(),
-            outputs: step.outputs.iter().map(ty).collect(),
-            attributes: integers(node),
-            n_bytes: facts.values().filter_map(n_bytes).sum(),
-            flops: flops(plan, step, facts),
-            time,
-        };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(step);
+/// Describes a step whose values are what `fact_of` says.
+pub(crate) fn describe(
+    plan: &Plan,
+    step: &Step,
+    provider: Option<&dyn ExecutionProvider>,
+    fact_of: &dyn Fn(ValueId) -> Fact,
+) -> StepWork {
+    let node = plan.graph.node(step.node);
+    let variant = match &step.action {
+        Action::Run { kernel, .. } => kernel.variant(),
+        _ => "plan",
+    };
+    let values = step.inputs.iter().chain(&step.outputs).flatten();
+    let facts: HashMap<ValueId, Fact> = values.map(|&id| (id, fact_of(id))).collect();
+    let ty = |id: &Option<ValueId>| id.map_or(Type::Unknown, |id| facts[&id].ty.clone());
+    let bytes_of = |ids: &[Option<ValueId>], is_counted: &dyn Fn(ValueId) -> bool| {
+        let ids = ids.iter().flatten().filter(|&&id| is_counted(id));
+        ids.filter_map(|id| n_bytes(&facts[id])).sum()
+    };
+    StepWork {
+        node: node.label().to_owned(),
+        op_type: node.op_type.clone(),
+        index: step.node.index(),
+        provider: provider.map_or("", ExecutionProvider::name),
+        variant,
+        n_nodes: step.nodes_before.len() + 1,
+        inputs: step.inputs.iter().map(ty).collect(),
+        outputs: step.outputs.iter().map(ty).collect(),
+        attributes: integers(node),
+        n_bytes: facts.values().filter_map(n_bytes).sum(),
+        constant_bytes: bytes_of(&step.inputs, &|id| plan.graph.constant(id).is_some()),
+        output_bytes: bytes_of(&step.outputs, &|_| true),
+        flops: flops(plan, step, facts),
     }
 }
 

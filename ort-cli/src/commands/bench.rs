@@ -1,7 +1,5 @@
 //! `bench`: how long a model takes, and what it holds in memory.
 
-mod profile;
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -10,7 +8,6 @@ use clap::Args;
 use ort_session::{Activations, Outputs, ProcessMemory, Session, process_memory};
 use serde_json::{Value as Json, json};
 
-use self::profile::Profile;
 use super::{headline, planned};
 use crate::failure::Failure;
 use crate::hold;
@@ -19,6 +16,7 @@ use crate::number;
 use crate::options::{InputOptions, SessionOptions};
 use crate::percentiles::Percentiles;
 use crate::print::{Flush, Table, line};
+use crate::profile::Profile;
 
 /// Fewer runs than this say little of how times are spread.
 const MIN_RUNS: usize = 3;

@@ -1,0 +1,151 @@
+//! Collects what a session and its runs note, and writes it at the end.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::file::{self, ProfileError};
+use super::recorder::Recorder;
+use super::thread;
+use super::trace::{RunTimes, Span, Trace};
+
+/// As many as ONNX Runtime keeps.
+const MAX_STEPS: usize = 1_000_000;
+
+/// Whether a session to be notes where its time goes.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Profiling {
+    #[default]
+    Off,
+    /// For whoever asks the session for it.
+    Collect,
+    /// Into a file whose name begins so.
+    Write(PathBuf),
+}
+
+/// Notes where a session's time goes, or nothing. What becomes of one model shares it; the last of them to
+/// go writes what nobody has asked for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Profiler(Option<Arc<Collector>>);
+
+#[derive(Debug)]
+struct Collector {
+    origin: Instant,
+    /// Where it is written to, if anywhere.
+    path: Option<PathBuf>,
+    is_over: AtomicBool,
+    trace: Mutex<Trace>,
+}
+
+impl Profiler {
+    /// Time counts from now.
+    pub(crate) fn new(profiling: Profiling) -> Self {
+        let path = match profiling {
+            Profiling::Off => return Self(None),
+            Profiling::Collect => None,
+            Profiling::Write(prefix) => Some(file::path(&prefix, SystemTime::now())),
+        };
+        let (is_over, trace) = (AtomicBool::new(false), Mutex::default());
+        Self(Some(Arc::new(Collector { origin: Instant::now(), path, is_over, trace })))
+    }
+
+    fn collector(&self) -> Option<&Collector> {
+        self.0.as_deref().filter(|collector| !collector.is_over.load(Ordering::Relaxed))
+    }
+
+    /// Does something and notes how long it took.
+    pub(crate) fn during<T>(&self, name: &'static str, body: impl FnOnce() -> T) -> T {
+        let start = self.collector().map(|_| Instant::now());
+        let result = body();
+        if let Some(start) = start {
+            self.note(name, (start, Instant::now()), Vec::new);
+        }
+        result
+    }
+
+    /// Notes that something took from one time to another.
+    pub(crate) fn note(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        (start, end): (Instant, Instant),
+        args: impl FnOnce() -> Vec<(&'static str, String)>,
+    ) {
+        let Some(collector) = self.collector() else { return };
+        let time = end.saturating_duration_since(start);
+        let start = start.saturating_duration_since(collector.origin);
+        let (name, thread, args) = (name.into(), thread::id(), args());
+        collector.trace().spans.push(Span { name, start, time, thread, args });
+    }
+
+    /// Notes that all since the beginning was one thing.
+    pub(crate) fn note_whole(&self, name: &'static str) {
+        if let Some(collector) = self.collector() {
+            self.note(name, (collector.origin, Instant::now()), Vec::new);
+        }
+    }
+
+    /// When time began, if runs are to be noted.
+    pub(crate) fn origin(&self) -> Option<Instant> {
+        self.collector().map(|collector| collector.origin)
+    }
+
+    /// Notes a run that began so long after time did, and its steps.
+    pub(crate) fn note_run(&self, start: Duration, recorder: Recorder<'_>) {
+        let Some(collector) = self.collector() else { return };
+        let time = collector.origin.elapsed().saturating_sub(start);
+        let run = RunTimes { start, time, thread: thread::id(), steps: recorder.into_steps() };
+        collector.trace().add(run);
+    }
+
+    /// Ends profiling and gives what was noted.
+    pub(crate) fn take(&self) -> Result<Trace, ProfileError> {
+        let collector = self.0.as_deref().ok_or(ProfileError::Off)?;
+        collector.take().ok_or(ProfileError::Off)
+    }
+
+    /// Ends profiling and writes what was noted.
+    pub(crate) fn write(&self) -> Result<PathBuf, ProfileError> {
+        let path = self.0.as_ref().and_then(|collector| collector.path.clone());
+        let path = path.ok_or(ProfileError::Off)?;
+        self.take()?.write(&path)?;
+        Ok(path)
+    }
+}
+
+impl Collector {
+    fn trace(&self) -> std::sync::MutexGuard<'_, Trace> {
+        self.trace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was noted, unless it was taken before.
+    fn take(&self) -> Option<Trace> {
+        let is_first = !self.is_over.swap(true, Ordering::Relaxed);
+        is_first.then(|| std::mem::take(&mut *self.trace()))
+    }
+}
+
+/// A session that is dropped has nobody to tell what went wrong.
+impl Drop for Collector {
+    fn drop(&mut self) {
+        let Some(path) = &self.path else { return };
+        if let Some(Err(error)) = self.take().map(|trace| trace.write(path)) {
+            tracing::warn!(%error, "the trace is lost");
+        }
+    }
+}
+
+impl Trace {
+    fn add(&mut self, run: RunTimes) {
+        let n_steps = self.n_steps + run.steps.len();
+        if n_steps <= MAX_STEPS {
+            self.n_steps = n_steps;
+            return self.runs.push(run);
+        }
+        if self.n_dropped == 0 {
+            tracing::warn!("the trace is full: {MAX_STEPS} steps; later runs are left out");
+        }
+        self.n_dropped += 1;
+    }
+}

@@ -1,0 +1,96 @@
+//! What was noted: spans of time, and the steps of runs. All times count from when the session began to be
+//! built; those of [`Session::run_profiled`](crate::Session::run_profiled) from when the run began.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ort_ep::DenormalsMet;
+use smallvec::SmallVec;
+
+use super::work::StepWork;
+
+/// What was noted of a session: see [`SessionBuilder::collect_trace`](crate::SessionBuilder::collect_trace).
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Trace {
+    /// The stages of loading, each when it was over.
+    pub spans: Vec<Span>,
+    /// The runs, likewise.
+    pub runs: Vec<RunTimes>,
+    /// How many runs are left out because there was no more room: a trace has a million steps at most.
+    pub n_dropped: usize,
+    /// Those of all runs.
+    pub(super) n_steps: usize,
+}
+
+/// A stage of loading.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Span {
+    /// What was done.
+    pub name: Cow<'static, str>,
+    /// When it began.
+    pub start: Duration,
+    /// How long it took.
+    pub time: Duration,
+    /// The thread that did it.
+    pub thread: u64,
+    /// What else is to be said of it.
+    pub args: Vec<(&'static str, String)>,
+}
+
+/// A run of the model.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RunTimes {
+    /// When it began.
+    pub start: Duration,
+    /// How long it took.
+    pub time: Duration,
+    /// The thread that called for it.
+    pub thread: u64,
+    /// Its steps in the order in which they ended: those of subgraphs before the step that runs them.
+    pub steps: Vec<StepTime>,
+}
+
+/// One step of one run.
+#[derive(Clone, Debug)]
+pub struct StepTime {
+    /// What it computed.
+    pub work: Arc<StepWork>,
+    /// When it began.
+    pub start: Duration,
+    /// How long it took.
+    pub time: Duration,
+    /// The thread that ran it, alone or with others.
+    pub thread: u64,
+    /// What other threads did of it.
+    pub helpers: SmallVec<[Share; 1]>,
+    /// The denormals met on all these threads, as far as the processor tells: no operand that counts as
+    /// zero, nothing of what matrix tiles do. `None` if it tells nothing, and for control flow, whose
+    /// subgraphs have steps of their own.
+    pub denormals: Option<DenormalsMet>,
+}
+
+/// What one other thread did of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// The thread.
+    pub thread: u64,
+    /// How often it came to help.
+    pub n_turns: u64,
+    /// When it first came.
+    pub start: Duration,
+    /// From then until it last went.
+    pub time: Duration,
+    /// How long it was at work in this time.
+    pub busy: Duration,
+}
+
+impl StepTime {
+    /// Whether a denormal was met.
+    pub fn met_denormal(&self) -> bool {
+        self.denormals.is_some_and(|met| met != DenormalsMet::default())
+    }
+}
