@@ -143,8 +143,11 @@ impl Session {
         outputs: impl Into<BoundOutputs<'o>>,
         options: &RunOptions,
     ) -> Result<Outputs, RunError> {
-        let names = options.outputs.as_deref();
-        let (chosen, mut targets) = Chosen::new(&self.plan, names, outputs.into())?;
+        let (names, outputs) = (options.outputs.as_deref(), outputs.into());
+        let (chosen, mut targets) = match names.is_none() && outputs.entries.is_empty() {
+            true => (Chosen::all(&self.plan, &self.output_names), Targets::default()),
+            false => Chosen::new(&self.plan, names, outputs)?,
+        };
         let request = Request { inputs: &inputs.into(), options, chosen };
         self.run_profiling(request, &mut targets)
     }

@@ -40,8 +40,9 @@ impl SessionBuilder {
         self
     }
 
-    /// Writes the optimized model to this file when a session is built. Its name ends with `.ort`, or
-    /// building the session fails: there is no other format to write.
+    /// Writes the optimized model to this file when this builder builds a session. Its name ends with
+    /// `.ort`, or building the session fails: there is no other format to write. (Whoever calls
+    /// [`SessionBuilder::optimize`] has the model, and [`Optimized::write`](crate::Optimized::write).)
     #[must_use]
     pub fn optimized_model(mut self, path: impl Into<PathBuf>) -> Self {
         self.saved.path = Some(path.into());

@@ -78,8 +78,10 @@ impl<'a> Watch<'a> {
             Some(_) => layout.arena_bytes + layout.places.iter().map(own_bytes).sum::<usize>(),
         };
         let held = Held { watch: self, planned, counted: Cell::new(0) };
-        let most = (0..plan.steps.len()).max_by_key(|&i| layout.live_bytes.get(i));
-        held.set(planned, || label(plan, most.map(|i| &plan.steps[i])))?;
+        held.set(planned, || {
+            let most = (0..plan.steps.len()).max_by_key(|&i| layout.live_bytes.get(i));
+            label(plan, most.map(|i| &plan.steps[i]))
+        })?;
         Ok(held)
     }
 
