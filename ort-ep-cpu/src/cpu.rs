@@ -137,19 +137,31 @@ impl<'a, P> Office<'a, P> {
     }
 }
 
+/// The most parts of work that costs `cost` multiply-adds, where each part splits or packs an operand
+/// anew: one a thread, and two of so much work that this is little of it.
+pub(crate) fn most_parts(threads: &dyn Threads, cost: usize) -> usize {
+    const LARGE: usize = 1 << 27;
+    threads.count() * if cost < LARGE { 1 } else { 2 }
+}
+
 /// Scratch as floats. Nothing may lie anywhere, aligned or not.
 pub(crate) fn floats(scratch: &mut [u8]) -> &mut [f32] {
     if scratch.is_empty() { &mut [] } else { bytemuck::cast_slice_mut(scratch) }
 }
 
+/// What it costs to read an element that is in no cache of the core's own, such as a weight, in
+/// multiply-adds: 40 GB/s.
+pub(crate) const READ: usize = 8;
+
 /// How many parts to make of work that costs `cost` multiply-adds: enough for threads of unequal
 /// speed to finish together, but none so small that handing it over costs more than it saves; as
 /// many for each thread, where there is one for each.
 pub(crate) fn n_parts(threads: &dyn Threads, cost: usize) -> usize {
-    /// 9 to 17 µs of a product, at 60 to 120 multiply-adds a ns, and more of anything else. A fork
-    /// and join costs 1.5 µs, and then operands and results have to come from the other core: of
-    /// work half as large, a network of small images (ppocr_cls) is slower than on one thread.
-    const WORTH_SHARING: usize = 1 << 20;
+    /// 8 µs, at 60 to 120 multiply-adds a ns, by which all costs are told. A fork and join costs 1.5 µs,
+    /// and then operands and results have to come from the other core, which reads at 26 GB/s and
+    /// writes at 10: of work of 6 µs, a network of small images (ppocr_cls) is slower than on one
+    /// thread.
+    const WORTH_SHARING: usize = 3 << 18;
     /// 2 to 4 µs: a part costs its thread 0.1 µs.
     const LEAST: usize = 1 << 18;
     const PER_THREAD: usize = 4;
@@ -203,7 +215,8 @@ mod tests {
     #[test]
     fn small_work_stays_whole() {
         assert_eq!(n_parts(&StdThreads(3), 1000), 1);
-        assert_eq!(n_parts(&StdThreads(3), 3 << 18), 1);
+        assert_eq!(n_parts(&StdThreads(3), (3 << 18) - 1), 1);
+        assert_eq!(n_parts(&StdThreads(3), 3 << 18), 3);
         assert_eq!(n_parts(&StdThreads(3), 8 << 18), 6);
         assert_eq!(n_parts(&StdThreads(8), 5 << 18), 5);
         assert_eq!(n_parts(&StdThreads(3), usize::MAX), 12);
