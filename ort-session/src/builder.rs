@@ -48,7 +48,7 @@ pub struct SessionBuilder {
     activations_cap: Option<usize>,
     cache_dir: Option<PathBuf>,
     skips_sums: bool,
-    profiling: Profiling,
+    pub(crate) profiling: Profiling,
     pub(crate) skips_packing: bool,
     pub(crate) saved: SavedModel,
     pub(crate) free_dims: FreeDims,
