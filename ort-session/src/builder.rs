@@ -25,7 +25,7 @@ use crate::run_memory::{Arena, DEFAULT_CAP};
 use crate::run_options::RunLimits;
 use crate::session::Session;
 use crate::settings::SavedModel;
-use crate::threads::PoolOptions;
+use crate::threads::{BranchOptions, PoolOptions};
 
 /// Settings of a session to be.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +36,7 @@ pub struct SessionBuilder {
     pub(crate) n_threads: Option<usize>,
     pub(crate) max_threads: Option<usize>,
     pub(crate) pool: PoolOptions,
+    pub(crate) branches: BranchOptions,
     pub(crate) load: Load,
     pub(crate) cpu: CpuOptions,
     providers: Vec<Arc<dyn ExecutionProvider>>,
@@ -305,12 +306,14 @@ impl SessionBuilder {
         self.providers.push(Arc::new(CpuProvider::new(self.cpu)?));
         self.options.layout_block = layout_block(&self.providers);
         let pool = self.pool.pool(n_threads)?;
+        let branches = self.branches.pool(&self.pool, &pool)?;
         Ok(Resolved {
             packed_for: self.packed_for(),
             options: self.options,
             load: self.load,
             providers: self.providers.into(),
             pool,
+            branches,
             limits: self.limits,
             import_limits: self.import_limits,
             checks_sums: !self.skips_sums,

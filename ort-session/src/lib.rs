@@ -127,7 +127,9 @@ pub use crate::run::{LimitError, RunError};
 pub use crate::run_memory::Arena;
 pub use crate::run_options::{RunLimits, RunOptions};
 pub use crate::session::{CacheUse, Metadata, Session, ValueDescription};
-pub use crate::threads::{Affinities, AffinityError, CpuQuota, MachineThreads, ThreadCount};
+pub use crate::threads::{
+    Affinities, AffinityError, CpuQuota, ExecutionMode, MachineThreads, ThreadCount,
+};
 
 pub use ort_ep::{DenormalsMet, ExecutionProvider, Threads};
 pub use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice, Roof};

@@ -281,13 +281,15 @@ impl Optimized {
         let cache = CacheUse::Unused;
         let optimized = report;
         let metadata = Metadata { model, warnings, optimized, load_time, cache, packing_warnings };
-        let Resolved { providers, pool, arena, activations_cap, run_limits, .. } = settings;
+        let Resolved { providers, pool, branches, arena, activations_cap, run_limits, .. } =
+            settings;
         let run_memory = RunMemory::new(arena, activations_cap);
         profiler.note_whole("session_initialization");
         Ok(Session {
             plan,
             providers,
             pool,
+            branches,
             bytes,
             origins,
             metadata,

@@ -30,6 +30,8 @@ pub(crate) struct Resolved {
     pub(crate) load: Load,
     pub(crate) providers: Arc<[Arc<dyn ExecutionProvider>]>,
     pub(crate) pool: Pool,
+    /// Who runs branches side by side, if anybody.
+    pub(crate) branches: Option<Pool>,
     pub(crate) limits: Limits,
     pub(crate) import_limits: ImportLimits,
     /// What constants are packed for; `None` if files cannot keep them.

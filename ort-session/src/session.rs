@@ -32,6 +32,8 @@ pub struct Session {
     pub(crate) plan: Plan,
     pub(crate) providers: Arc<[Arc<dyn ExecutionProvider>]>,
     pub(crate) pool: Pool,
+    /// Who runs branches side by side; `None` if one runs at a time.
+    pub(crate) branches: Option<Pool>,
     pub(crate) bytes: ModelBytes,
     pub(crate) origins: Origins,
     pub(crate) metadata: Metadata,
@@ -265,6 +267,11 @@ impl Session {
     /// How many threads a run uses, the caller included.
     pub const fn n_threads(&self) -> usize {
         self.pool.n_threads()
+    }
+
+    /// How many branches of the graph a run has side by side, at most.
+    pub fn n_branches(&self) -> usize {
+        self.branches.as_ref().map_or(1, Pool::n_threads)
     }
 
     /// How many of the helpers that this session may share with others are awake just now, at work or

@@ -177,3 +177,52 @@ fn processors_that_there_are_not_are_an_error() {
     let error = builder.pool.pool(2).unwrap_err();
     assert!(matches!(error, SessionError::Affinity { .. }), "{error}");
 }
+
+/// Whether the same helpers help.
+fn is_same(one: &Pool, other: &Pool) -> bool {
+    match (&one.helpers, &other.helpers) {
+        (Helpers::Crew(one), Helpers::Crew(other)) => Arc::ptr_eq(one, other),
+        (Helpers::Workers(one), Helpers::Workers(other)) => Arc::ptr_eq(one, other),
+        _ => false,
+    }
+}
+
+#[test]
+fn branches_have_the_pool_of_the_steps_where_it_serves_them() {
+    let workers = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    let given = Session::builder().thread_pool(Arc::new(workers));
+    let (two, ten) = (Session::builder().threads(2), Duration::from_millis(10));
+    for (what, builder, expected) in [
+        ("as many", two.clone(), Some((2, true))),
+        ("told to be as many", two.clone().inter_op_threads(2), Some((2, true))),
+        (
+            "told to wait as long",
+            two.clone().inter_op_spinning(Duration::from_millis(1)),
+            Some((2, true)),
+        ),
+        ("of its own", two.clone().own_pool(true), Some((2, true))),
+        ("given", given.clone().inter_op_spinning(ten), Some((2, true))),
+        ("more", two.clone().inter_op_threads(3), Some((3, false))),
+        ("more than one", two.clone().threads(1).inter_op_threads(2), Some((2, false))),
+        ("patient", two.clone().inter_op_spinning(ten), Some((2, false))),
+        ("more than are given", given.clone().inter_op_threads(9), Some((2, true))),
+        (
+            "pinned steps only",
+            two.clone().thread_affinities("1".parse().unwrap()).inter_op_threads(3),
+            Some((3, false)),
+        ),
+        ("one", two.clone().inter_op_threads(1), None),
+        ("none", two.clone().inter_op_threads(0), None),
+        ("one thread", two.threads(1), None),
+        ("one of those given", given.inter_op_threads(1), None),
+    ] {
+        let pools = |builder: SessionBuilder| {
+            let settings = builder.resolved().unwrap();
+            (settings.pool, settings.branches)
+        };
+        assert!(pools(builder.clone()).1.is_none(), "{what}, sequential");
+        let (pool, branches) = pools(builder.execution_mode(ExecutionMode::Parallel));
+        let found = branches.map(|branches| (branches.n_threads(), is_same(&branches, &pool)));
+        assert_eq!(found, expected, "{what}");
+    }
+}
