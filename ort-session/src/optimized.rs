@@ -244,7 +244,8 @@ impl Optimized {
         let threads = self.threads();
         let providers = &self.settings.providers;
         let cancel = self.settings.cancel.as_ref();
-        let compiler = Compiler { providers, packs: &packs, threads: &threads, cancel };
+        let compiler =
+            Compiler { providers, packs: &packs, threads: &threads, n_branches: 1, cancel };
         let _in_run = self.settings.pool.run();
         let (mut graph, mut plan) = (Some(graph), None);
         scoped(providers, &mut || plan = graph.take().map(|graph| compiler.compile(graph)));

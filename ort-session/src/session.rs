@@ -220,7 +220,7 @@ impl Session {
         let _in_run = self.pool.run();
         let watch = Watch::of(options, &self.run_limits);
         let (memory, watch) = (&self.run_memory, watch.as_ref());
-        let run = Run { threads: &threads, memory, recorder, watch };
+        let run = Run { threads: &threads, branches: &threads, memory, recorder, watch };
         let mut result = None;
         let (selection, outputs) = (chosen.selection(), &chosen.outputs);
         let task = Task { plan: &self.plan, args: &args, selection, outputs };
