@@ -90,6 +90,7 @@ mod inspect;
 mod log;
 mod memory;
 mod nearest;
+mod observed;
 mod optimized;
 mod outputs;
 mod packed;

@@ -281,8 +281,8 @@ impl Optimized {
         let cache = CacheUse::Unused;
         let optimized = report;
         let metadata = Metadata { model, warnings, optimized, load_time, cache, packing_warnings };
-        let Resolved { providers, pool, branches, arena, activations_cap, run_limits, .. } =
-            settings;
+        let Resolved { providers, pool, branches, arena, activations_cap, .. } = settings;
+        let Resolved { run_limits, log, .. } = settings;
         let run_memory = RunMemory::new(arena, activations_cap);
         profiler.note_whole("session_initialization");
         Ok(Session {
@@ -298,6 +298,7 @@ impl Optimized {
             run_limits,
             output_names,
             profiler,
+            log,
         })
     }
 }

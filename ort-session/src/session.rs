@@ -14,6 +14,7 @@ use crate::builder::SessionBuilder;
 use crate::check::checked;
 use crate::chosen::Chosen;
 use crate::inputs::RunInputs;
+use crate::log::Log;
 use crate::memory::{MemoryReport, Origins};
 use crate::outputs::{BoundOutputs, Outputs};
 use crate::packs::PackedConstant;
@@ -42,6 +43,7 @@ pub struct Session {
     pub(crate) run_limits: RunLimits,
     pub(crate) output_names: Arc<[String]>,
     pub(crate) profiler: Profiler,
+    pub(crate) log: Log,
 }
 
 /// What is known of a model and of how it became a session.
@@ -91,9 +93,9 @@ pub struct ValueDescription {
 
 /// What one run is asked.
 #[derive(Debug)]
-struct Request<'a> {
-    inputs: &'a RunInputs<'a>,
-    options: &'a RunOptions,
+pub(crate) struct Request<'a> {
+    pub(crate) inputs: &'a RunInputs<'a>,
+    pub(crate) options: &'a RunOptions,
     chosen: Chosen<'a>,
 }
 
@@ -114,7 +116,7 @@ impl Session {
     pub fn run<'a>(&self, inputs: impl Into<RunInputs<'a>>) -> Result<Outputs, RunError> {
         let chosen = Chosen::all(&self.plan, &self.output_names);
         let request = Request { inputs: &inputs.into(), options: &RunOptions::default(), chosen };
-        self.run_profiling(request, &mut Targets::default())
+        self.observed(request, &mut Targets::default())
     }
 
     /// Runs the model with options: a tag, a way to cancel it, a deadline, limits, and the outputs
@@ -151,23 +153,7 @@ impl Session {
             false => Chosen::new(&self.plan, names, outputs)?,
         };
         let request = Request { inputs: &inputs.into(), options, chosen };
-        self.run_profiling(request, &mut targets)
-    }
-
-    /// Runs what is asked for, and notes it if the session is profiled.
-    fn run_profiling(
-        &self,
-        request: Request<'_>,
-        targets: &mut Targets<'_>,
-    ) -> Result<Outputs, RunError> {
-        let Some(origin) = self.profiler.origin() else {
-            return self.run_recorded(request, targets, None);
-        };
-        let start = origin.elapsed();
-        let recorder = self.recorder(origin);
-        let outputs = self.run_recorded(request, targets, Some(&recorder));
-        self.profiler.note_run(start, recorder);
-        outputs
+        self.observed(request, &mut targets)
     }
 
     /// Runs the model and tells how long each step took, those of subgraphs before the step that
@@ -204,11 +190,11 @@ impl Session {
         self.profiler.take()
     }
 
-    fn recorder(&self, origin: Instant) -> Recorder<'_> {
+    pub(crate) fn recorder(&self, origin: Instant) -> Recorder<'_> {
         Recorder::new(&self.providers, origin, self.plan.steps.len())
     }
 
-    fn run_recorded(
+    pub(crate) fn run_recorded(
         &self,
         Request { inputs, options, chosen }: Request<'_>,
         targets: &mut Targets<'_>,

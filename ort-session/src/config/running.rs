@@ -8,12 +8,12 @@ use crate::profile::Profiling;
 use crate::run_memory::Arena;
 
 const SEVERITIES: &[Choice] = &[
-    ("-1", |b| b.log.severity = None),
-    ("0", |b| b.log.severity = Some(Severity::Verbose)),
-    ("1", |b| b.log.severity = Some(Severity::Info)),
-    ("2", |b| b.log.severity = Some(Severity::Warning)),
-    ("3", |b| b.log.severity = Some(Severity::Error)),
-    ("4", |b| b.log.severity = Some(Severity::Fatal)),
+    ("-1", |b| b.log.choice.severity = None),
+    ("0", |b| b.log.choice.severity = Some(Severity::Verbose)),
+    ("1", |b| b.log.choice.severity = Some(Severity::Info)),
+    ("2", |b| b.log.choice.severity = Some(Severity::Warning)),
+    ("3", |b| b.log.choice.severity = Some(Severity::Error)),
+    ("4", |b| b.log.choice.severity = Some(Severity::Fatal)),
 ];
 
 pub(super) const KEYS: &[ConfigKey] = &[
@@ -77,7 +77,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
     acts(
         "session.log_verbosity_level",
         "1",
-        Number(0, i32::MAX as u64, |b, n| b.log.verbosity = u32::try_from(n).ok()),
+        Number(0, i32::MAX as u64, |b, n| b.log.choice.verbosity = u32::try_from(n).ok()),
         "How detailed verbose events are at most: from 1 on, each pass of the optimizer is told of. \
          ONNX Runtime's default is 0.",
     )

@@ -44,9 +44,9 @@ fn keys_set_what_their_methods_set() {
     };
     assert_eq!((folded("7"), folded("0")), (7, usize::MAX));
     assert!(with("session.disable_prepacking", "1").skips_packing);
-    assert_eq!(with("session.log_severity_level", "3").log.severity, Some(Severity::Error));
-    assert_eq!(with("session.log_severity_level", "-1").log.severity, None);
-    assert_eq!(with("session.log_verbosity_level", "2").log.verbosity, Some(2));
+    assert_eq!(with("session.log_severity_level", "3").log.choice.severity, Some(Severity::Error));
+    assert_eq!(with("session.log_severity_level", "-1").log.choice.severity, None);
+    assert_eq!(with("session.log_verbosity_level", "2").log.choice.verbosity, Some(2));
     assert_eq!(with("session.log_id", "a").log.id.as_deref(), Some("a"));
     let arena = |entries: &[(&str, &str)]| {
         let set = |b: SessionBuilder, (key, value): &(&str, &str)| b.config(key, value);

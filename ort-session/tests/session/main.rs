@@ -29,4 +29,5 @@ mod run_options;
 mod sequence_map;
 mod stress;
 mod thread_counts;
+mod told_runs;
 mod trace;
