@@ -20,7 +20,7 @@ use crate::resolved::Resolved;
 use crate::run_memory::RunMemory;
 use crate::save::write_whole;
 use crate::session::{CacheUse, Metadata, Session};
-use crate::threads::{ScopedThreads, scoped};
+use crate::threads::{Pool, ScopedThreads, scoped};
 
 /// Attributes that only we know. A file without them is read as it is by ONNX Runtime, and by us once
 /// its other nodes tell what they said.
@@ -244,8 +244,8 @@ impl Optimized {
         let threads = self.threads();
         let providers = &self.settings.providers;
         let cancel = self.settings.cancel.as_ref();
-        let compiler =
-            Compiler { providers, packs: &packs, threads: &threads, n_branches: 1, cancel };
+        let n_branches = self.settings.branches.as_ref().map_or(1, Pool::n_threads);
+        let compiler = Compiler { providers, packs: &packs, threads: &threads, n_branches, cancel };
         let _in_run = self.settings.pool.run();
         let (mut graph, mut plan) = (Some(graph), None);
         scoped(providers, &mut || plan = graph.take().map(|graph| compiler.compile(graph)));

@@ -203,10 +203,12 @@ impl Session {
         let inputs = checked(&self.plan.graph, inputs)?;
         let args = Args { inputs: &inputs, captures: &[] };
         let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
-        let _in_run = self.pool.run();
+        let branches = self.branches.as_ref().unwrap_or(&self.pool);
+        let branches = ScopedThreads { pool: branches, providers: &self.providers };
+        let _in_run = (self.pool.run(), self.branches.as_ref().map(Pool::run));
         let watch = Watch::of(options, &self.run_limits);
         let (memory, watch) = (&self.run_memory, watch.as_ref());
-        let run = Run { threads: &threads, branches: &threads, memory, recorder, watch };
+        let run = Run { threads: &threads, branches: &branches, memory, recorder, watch };
         let mut result = None;
         let (selection, outputs) = (chosen.selection(), &chosen.outputs);
         let task = Task { plan: &self.plan, args: &args, selection, outputs };
