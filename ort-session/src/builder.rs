@@ -16,11 +16,12 @@ use crate::cache::{self, Source};
 use crate::cancel::Cancel;
 use crate::error::SessionError;
 use crate::free_dims::FreeDims;
+use crate::load_limits::LoadLimits;
 use crate::log::Log;
 use crate::nearest::nearest;
 use crate::optimized::Optimized;
 use crate::profile::{Profiler, Profiling};
-use crate::resolved::Resolved;
+use crate::resolved::{Clock, Resolved};
 use crate::run_memory::{Arena, DEFAULT_CAP};
 use crate::run_options::RunLimits;
 use crate::session::Session;
@@ -55,6 +56,7 @@ pub struct SessionBuilder {
     pub(crate) log: Log,
     cancel: Option<Cancel>,
     run_limits: RunLimits,
+    load_limits: LoadLimits,
 }
 
 impl SessionBuilder {
@@ -168,6 +170,13 @@ impl SessionBuilder {
         self
     }
 
+    /// What loading may take; more is a [`SessionError::Limit`].
+    #[must_use]
+    pub fn load_limits(mut self, limits: LoadLimits) -> Self {
+        self.load_limits = limits;
+        self
+    }
+
     /// What every run of the session may use, unless its own options say otherwise.
     #[must_use]
     pub fn run_limits(mut self, limits: RunLimits) -> Self {
@@ -244,7 +253,7 @@ impl SessionBuilder {
         let saved = saved.map_err(|path| SessionError::SavedFormat { path })?;
         let optimized = |builder: Self| -> Result<Optimized, SessionError> {
             let settings = builder.resolved()?;
-            settings.check_cancel()?;
+            settings.check_end("model_loading_uri")?;
             let optimized = settings.optimized(source.load(&settings)?, start)?;
             if let Some(path) = &saved {
                 optimized.write(path)?;
@@ -272,7 +281,7 @@ impl SessionBuilder {
     pub fn optimize_from_file(self, path: impl AsRef<Path>) -> Result<Optimized, SessionError> {
         let start = Instant::now();
         let settings = self.resolved()?;
-        settings.check_cancel()?;
+        settings.check_end("model_loading_uri")?;
         settings.optimized(settings.bytes_of(path)?, start)
     }
 
@@ -287,6 +296,7 @@ impl SessionBuilder {
 
     /// The settings with all that follows from them.
     pub(crate) fn resolved(mut self) -> Result<Resolved, SessionError> {
+        let clock = Clock::new(self.load_limits.max_time);
         let profiler = Profiler::new(std::mem::take(&mut self.profiling));
         self.options.disabled.iter().try_for_each(|name| known(name, ort_optimizer::names))?;
         let own = || ort_optimizer::passes().map(|(name, ..)| name);
@@ -323,7 +333,9 @@ impl SessionBuilder {
             log: self.log,
             arena: self.arena,
             activations_cap: self.activations_cap.unwrap_or(DEFAULT_CAP),
-            cancel: self.cancel,
+            cancel: clock.cancel(self.cancel),
+            clock,
+            load_limits: self.load_limits,
             run_limits: self.run_limits,
         })
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ort_ep::ExecutionProvider;
 use ort_format::Limits;
@@ -14,6 +14,7 @@ use crate::cancel::Cancel;
 use crate::error::SessionError;
 use crate::fold::FoldWith;
 use crate::free_dims::FreeDims;
+use crate::load_limits::{LoadLimitError, LoadLimits};
 use crate::log::{Log, Severity};
 use crate::memory::Origins;
 use crate::optimized::{OperatorCounts, Optimized};
@@ -47,7 +48,9 @@ pub(crate) struct Resolved {
     pub(crate) activations_cap: usize,
     /// Who may end loading early.
     pub(crate) cancel: Option<Cancel>,
+    pub(crate) clock: Clock,
     pub(crate) run_limits: RunLimits,
+    pub(crate) load_limits: LoadLimits,
 }
 
 impl Resolved {
@@ -68,7 +71,7 @@ impl Resolved {
             let text = format_args!("the model cannot be mapped, and was read instead: {reason}");
             self.log.event(Severity::Warning, text);
         }
-        self.check_cancel()?;
+        self.check_end("verify")?;
         let profiler = &self.profiler;
         let open = || ort_format::open(bytes.as_slice(), &self.limits);
         let file = profiler.during("verify", open).map_err(Box::new)?;
@@ -76,7 +79,8 @@ impl Resolved {
         profiler.during("check_sum", || self.check_sum(bytes.as_slice(), seal))?;
         let is_packed =
             seal.is_some_and(|seal| self.packed_for.as_deref() == Some(seal.packed_for));
-        self.check_cancel()?;
+        self.check_end("build")?;
+        self.load_limits.check_file(file.model().graph())?;
         let origins = Origins::of(file.model().graph(), &bytes);
         let registry = ort_ops::registry();
         let build = || import(file, bytes.bytes(), &registry, self.import_limits);
@@ -85,15 +89,21 @@ impl Resolved {
         let mut packing_warnings = Vec::new();
         let (mut graph, mut report) = (model.graph, Report::default());
         let before = OperatorCounts::of(&graph);
-        self.check_cancel()?;
+        self.load_limits.check_shapes(&graph)?;
+        self.check_end("optimize")?;
         if !is_packed {
             packing_warnings.extend(self.without_forms(&mut graph, seal)?);
             self.free_dims.fix(&mut graph, file.model())?;
-            let options = Options { opset: model.info.opset(""), ..self.options.clone() };
+            self.load_limits.check_shapes(&graph)?;
+            let most = self.load_limits.max_bytes.unwrap_or(usize::MAX);
+            let max_folded_bytes = self.options.max_folded_bytes.min(most);
+            let opset = model.info.opset("");
+            let options = Options { opset, max_folded_bytes, ..self.options.clone() };
             let optimize = || self.optimize(graph, &registry, &options);
             let optimized = profiler.during("optimize", optimize);
-            (graph, report) = self.or_cancelled(optimized.map_err(Box::new))?;
+            (graph, report) = self.or_ended("optimize", optimized.map_err(Box::new))?;
             note_passes(profiler, &report);
+            self.load_limits.check_shapes(&graph)?;
         }
         for warning in warnings.iter().chain(&packing_warnings) {
             self.log.event(Severity::Warning, format_args!("{warning}"));
@@ -137,18 +147,22 @@ impl Resolved {
         self.log.event(Severity::Info, text);
     }
 
-    /// That nobody wants loading to end.
-    pub(crate) fn check_cancel(&self) -> Result<(), SessionError> {
-        let is_cancelled = self.cancel.as_ref().is_some_and(Cancel::is_cancelled);
-        if is_cancelled { Err(SessionError::Cancelled) } else { Ok(()) }
+    /// That neither somebody nor the clock wants loading to end before this stage is done.
+    pub(crate) fn check_end(&self, stage: &'static str) -> Result<(), SessionError> {
+        match &self.cancel {
+            Some(cancel) if cancel.is_told() => Err(SessionError::Cancelled),
+            Some(cancel) if cancel.is_cancelled() => Err(self.clock.late(stage).into()),
+            _ => Ok(()),
+        }
     }
 
-    /// The same result; whoever cancelled is told so, whatever went wrong then.
-    pub(crate) fn or_cancelled<T>(
+    /// The same result; whoever ended loading is told so, whatever went wrong then.
+    pub(crate) fn or_ended<T>(
         &self,
+        stage: &'static str,
         result: Result<T, impl Into<SessionError>>,
     ) -> Result<T, SessionError> {
-        result.map_err(|error| self.check_cancel().err().unwrap_or_else(|| error.into()))
+        result.map_err(|error| self.check_end(stage).err().unwrap_or_else(|| error.into()))
     }
 
     /// That a packed file is what was written.
@@ -182,6 +196,33 @@ impl Resolved {
             ))),
             (false, _) => Err(SessionError::Elsewhere { packed_for: packed_for(), here: here() }),
         }
+    }
+}
+
+/// When loading began, and how long it may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    start: Instant,
+    limit: Option<Duration>,
+}
+
+impl Clock {
+    /// It begins now.
+    pub(crate) fn new(limit: Option<Duration>) -> Self {
+        Self { start: Instant::now(), limit }
+    }
+
+    /// What ends loading: the user's, and this clock.
+    pub(crate) fn cancel(&self, given: Option<Cancel>) -> Option<Cancel> {
+        match self.limit.and_then(|limit| self.start.checked_add(limit)) {
+            Some(deadline) => Some(given.unwrap_or_default().until(deadline)),
+            None => given,
+        }
+    }
+
+    fn late(&self, stage: &'static str) -> LoadLimitError {
+        let limit = self.limit.unwrap_or_default();
+        LoadLimitError::Time { limit, found: self.start.elapsed(), stage }
     }
 }
 
