@@ -21,6 +21,7 @@ mod optimize;
 mod options;
 mod packed;
 mod panics;
+mod parallel;
 mod pools;
 mod prepacking;
 mod profile;
