@@ -46,6 +46,15 @@ pub(super) struct Block {
     pub(super) live_bytes: Vec<usize>,
 }
 
+/// What one branch alone uses of the block.
+struct Stretch {
+    fork: usize,
+    branch: usize,
+    /// The buffers that are in it, and where.
+    buffers: Vec<usize>,
+    inner: Placement,
+}
+
 /// Places all buffers, and notes in `forks` who may touch what. `reads` gives the buffers that a step
 /// reads.
 pub(super) fn place(
@@ -54,51 +63,56 @@ pub(super) fn place(
     n_steps: usize,
     reads: impl Fn(usize) -> Vec<usize>,
 ) -> Block {
-    let homes: Vec<_> = buffers.iter().map(|buffer| home(buffer, forks)).collect();
-    let mut own: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
-    for (i, home) in homes.iter().enumerate() {
-        home.iter().for_each(|home| own.entry(*home).or_default().push(i));
-    }
-    let own: Vec<_> = { own.into_iter() }
-        .map(|(home, of)| {
-            let own: Vec<_> = of.iter().map(|&i| buffers[i].clone()).collect();
-            (home, of, placed(&own, n_steps).placement)
-        })
-        .collect();
-    // Own buffers take no place themselves; the stretch that holds them does.
+    let stretches = stretches(buffers, forks, n_steps);
     let mut all: Vec<_> = buffers.iter().map(|buffer| stretched(buffer, forks)).collect();
-    own.iter().for_each(|(_, of, _)| of.iter().for_each(|&i| all[i].n_bytes = 0));
-    all.extend(own.iter().map(|(home, _, Placement { n_bytes, .. })| {
-        let steps = &forks[home.0].steps;
-        Buffer { n_bytes: *n_bytes, first: steps.start, last: steps.end - 1 }
-    }));
+    for Stretch { fork, buffers, inner, .. } in &stretches {
+        // They take no place themselves; the stretch does.
+        buffers.iter().for_each(|&i| all[i].n_bytes = 0);
+        let Range { start, end } = forks[*fork].steps;
+        all.push(Buffer { n_bytes: inner.n_bytes, first: start, last: end - 1 });
+    }
     let mut block = placed(&all, n_steps);
     let ranges = &mut block.placement.ranges;
-    let stretches = ranges.split_off(buffers.len());
-    for ((_, of, inner), stretch) in own.iter().zip(&stretches) {
-        for (&i, range) in of.iter().zip(&inner.ranges) {
-            ranges[i] = stretch.start + range.start..stretch.start + range.end;
+    let places = ranges.split_off(buffers.len());
+    for (Stretch { fork, branch, buffers, inner }, place) in stretches.iter().zip(places) {
+        for (&i, range) in buffers.iter().zip(&inner.ranges) {
+            ranges[i] = place.start + range.start..place.start + range.end;
+        }
+        forks[*fork].slabs.push((place, Some(*branch)));
+    }
+    for (buffer, range) in buffers.iter().zip(&block.placement.ranges) {
+        // Made in a branch, and needed after it.
+        if let Some((fork, branch)) = branch_of(forks, buffer.first)
+            && home(buffer, forks).is_none()
+        {
+            forks[fork].slabs.push((range.clone(), Some(branch)));
         }
     }
-    let own = own.iter().map(|(home, ..)| *home).zip(stretches);
-    let across = (0..buffers.len()).filter(|&i| homes[i].is_none());
-    let made =
-        across.filter_map(|i| Some((branch_of(forks, buffers[i].first)?, ranges[i].clone())));
-    let written: Vec<_> = own.chain(made).collect();
-    for ((fork, branch), range) in written {
-        forks[fork].slabs.push((range, Some(branch)));
-    }
-    for fork in 0..forks.len() {
-        let read = forks[fork].steps.clone().flat_map(&reads);
-        let is_before = |i: &usize| buffers[*i].first < forks[fork].steps.start;
-        let read: Vec<_> = read.filter(is_before).map(|i| (ranges[i].clone(), None)).collect();
-        let slabs = &mut forks[fork].slabs;
-        slabs.extend(read);
-        slabs.retain(|(range, _)| !range.is_empty());
-        slabs.sort_by_key(|(range, _)| range.start);
-        slabs.dedup();
+    for fork in forks {
+        let read = fork.steps.clone().flat_map(&reads);
+        let read = read.filter(|&i| buffers[i].first < fork.steps.start);
+        fork.slabs.extend(read.map(|i| (block.placement.ranges[i].clone(), None)));
+        fork.slabs.retain(|(range, _)| !range.is_empty());
+        fork.slabs.sort_by_key(|(range, _)| range.start);
+        fork.slabs.dedup();
     }
     block
+}
+
+/// The stretch of each branch that has buffers of its own.
+fn stretches(buffers: &[Buffer], forks: &[Branches], n_steps: usize) -> Vec<Stretch> {
+    let mut own: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+    for (i, buffer) in buffers.iter().enumerate() {
+        if let Some(home) = home(buffer, forks) {
+            own.entry(home).or_default().push(i);
+        }
+    }
+    let stretch = |((fork, branch), own): (_, Vec<usize>)| {
+        let inside: Vec<_> = own.iter().map(|&i| buffers[i].clone()).collect();
+        let inner = placed(&inside, n_steps).placement;
+        Stretch { fork, branch, buffers: own, inner }
+    };
+    own.into_iter().map(stretch).collect()
 }
 
 fn placed(buffers: &[Buffer], n_steps: usize) -> Block {
@@ -170,7 +184,8 @@ mod tests {
             end = range.end;
         }
         // Nobody writes over what was there, not even when its last reader is in a branch that is gone.
-        forks[0] = Branches { branches: vec![3..5], ..fork() };
+        forks[0] = fork();
+        forks[0].branches.pop();
         let lives = place(&[buffer(100, 0, 2)], &mut forks, 6, |_| vec![]).live_bytes;
         assert_eq!(lives, [128, 128, 128, 128, 128, 0]);
         // Buffer 0 lives as long as the fork, though its last reader is not the last step.

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use ort_session::{
-    Arena, Denormals, IsaChoice, Level, Load, ModelBytes, Session, SessionBuilder, Tensor,
+    Arena, Denormals, ExecutionMode, IsaChoice, Level, Load, ModelBytes, Session, SessionBuilder,
+    Tensor,
 };
 use ort_testing::Rng;
 use proptest::prelude::*;
@@ -34,6 +35,7 @@ struct Rounding {
 #[derive(Clone, Copy, Debug)]
 struct Same {
     n_threads: usize,
+    mode: ExecutionMode,
     from: From,
     arena: Arena,
     is_cached: bool,
@@ -59,7 +61,7 @@ impl Rounding {
 
 impl Same {
     fn session(self, builder: SessionBuilder, (model, folder): (&[u8], &Path)) -> Session {
-        let builder = builder.threads(self.n_threads).arena(self.arena);
+        let builder = builder.threads(self.n_threads).execution_mode(self.mode).arena(self.arena);
         let builder =
             if self.is_cached { builder.cache_dir(folder.join("cache")) } else { builder };
         let session = match self.from {
@@ -132,8 +134,16 @@ fn same() -> impl Strategy<Value = Same> {
     let files = [Load::Mapped, Load::Populated, Load::Read, Load::Auto].map(From::File);
     let from = select([&[From::Memory][..], &files].concat());
     let arenas = select(vec![Arena::Keep, Arena::Shrink, Arena::Off]);
-    (1_usize..=3, from, arenas, any::<bool>())
-        .prop_map(|(n_threads, from, arena, is_cached)| Same { n_threads, from, arena, is_cached })
+    let modes = select(vec![ExecutionMode::Sequential, ExecutionMode::Parallel]);
+    (1_usize..=3, modes, from, arenas, any::<bool>()).prop_map(
+        |(n_threads, mode, from, arena, is_cached)| Same {
+            n_threads,
+            mode,
+            from,
+            arena,
+            is_cached,
+        },
+    )
 }
 
 /// Rounding the sums of a layer moves a result by `n·2⁻²⁴` of the magnitudes summed, here 1 at most,

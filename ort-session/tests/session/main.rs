@@ -22,6 +22,7 @@ mod optimize;
 mod options;
 mod packed;
 mod panics;
+mod parallel;
 mod pools;
 mod prepacking;
 mod profile;
