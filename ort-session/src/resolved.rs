@@ -8,7 +8,7 @@ use ort_ep::ExecutionProvider;
 use ort_format::Limits;
 use ort_graph::{Graph, ImportLimits, ImportWarning, Registry, import};
 use ort_loader::{Load, LoadError, ModelBytes};
-use ort_optimizer::{OptimizeError, Options, Report, Visit};
+use ort_optimizer::{Options, Report, Visit};
 
 use crate::cancel::Cancel;
 use crate::error::SessionError;
@@ -95,14 +95,7 @@ impl Resolved {
             packing_warnings.extend(self.without_forms(&mut graph, seal)?);
             self.free_dims.fix(&mut graph, file.model())?;
             self.load_limits.check_shapes(&graph)?;
-            let most = self.load_limits.max_bytes.unwrap_or(usize::MAX);
-            let max_folded_bytes = self.options.max_folded_bytes.min(most);
-            let opset = model.info.opset("");
-            let options = Options { opset, max_folded_bytes, ..self.options.clone() };
-            let optimize = || self.optimize(graph, &registry, &options);
-            let optimized = profiler.during("optimize", optimize);
-            (graph, report) = self.or_ended("optimize", optimized.map_err(Box::new))?;
-            note_passes(profiler, &report);
+            (graph, report) = self.optimize(graph, &registry, model.info.opset(""))?;
             self.load_limits.check_shapes(&graph)?;
         }
         for warning in warnings.iter().chain(&packing_warnings) {
@@ -128,12 +121,19 @@ impl Resolved {
         &self,
         graph: Graph,
         registry: &Registry,
-        options: &Options,
-    ) -> Result<(Graph, Report), OptimizeError> {
+        opset: Option<i64>,
+    ) -> Result<(Graph, Report), SessionError> {
+        let most = self.load_limits.max_bytes.unwrap_or(usize::MAX);
+        let max_folded_bytes = self.options.max_folded_bytes.min(most);
+        let options = Options { opset, max_folded_bytes, ..self.options.clone() };
         let _in_run = self.pool.run();
         let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
         let eval = FoldWith { threads, cancel: self.cancel.as_ref() };
-        ort_optimizer::optimize(graph, registry, options, &eval)
+        let optimize = || ort_optimizer::optimize(graph, registry, &options, &eval);
+        let optimized = self.profiler.during("optimize", optimize).map_err(Box::new);
+        let (graph, report) = self.or_ended("optimize", optimized)?;
+        note_passes(&self.profiler, &report);
+        Ok((graph, report))
     }
 
     fn tell(&self, report: &Report, graph: &Graph) {

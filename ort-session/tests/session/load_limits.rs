@@ -24,11 +24,15 @@ fn load(
 
 /// What is wrong with a model under these limits, if anything.
 fn refused(bytes: &[u8], limits: LoadLimits) -> Option<LoadLimitError> {
-    match load(bytes, limits, Session::builder().threads(1)) {
-        Ok(_) => None,
-        Err(SessionError::Limit(error)) => Some(error),
-        Err(other) => panic!("{other}"),
-    }
+    load(bytes, limits, Session::builder().threads(1)).err().map(limit_of)
+}
+
+fn limit_of(error: SessionError) -> LoadLimitError {
+    let limit = match error {
+        SessionError::Limit(limit) => Ok(limit),
+        other => Err(other),
+    };
+    limit.unwrap()
 }
 
 /// A loop in a branch, both with nodes of their own; each iteration doubles `v`.
