@@ -69,6 +69,11 @@ pub(crate) fn unsealed(texts: &[(String, String)]) -> Vec<(String, String)> {
     texts.iter().filter(|(name, _)| !is_own(name)).cloned().collect()
 }
 
+/// The model that a cache's file with these texts was made of.
+pub(crate) fn made_of(texts: &[(String, String)]) -> Option<&str> {
+    texts.iter().find(|(name, _)| name == OF).map(|(_, text)| text.as_str())
+}
+
 /// Writes the sum into the bytes of a file that has [`texts`].
 pub(crate) fn seal(bytes: &mut [u8], threads: &dyn Threads) {
     let file = ort_format::open(bytes, &Limits::default()).ok();
@@ -136,5 +141,6 @@ mod tests {
         let texts = texts(&found, "this", None);
         assert_eq!(texts, owned(&[("a", "b"), (FOR, "this"), (SUM, UNKNOWN_SUM)]));
         assert_eq!(unsealed(&found), owned(&[("a", "b")]));
+        assert_eq!([&found, &texts].map(|texts| made_of(texts)), [Some("model"), None]);
     }
 }

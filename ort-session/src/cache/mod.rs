@@ -23,7 +23,7 @@ use crate::builder::SessionBuilder;
 use crate::error::SessionError;
 use crate::log::{Log, Severity};
 use crate::optimized::{Optimized, Pack};
-use crate::packed::Seal;
+use crate::packed::made_of;
 use crate::resolved::Resolved;
 use crate::save::{remove_leftovers, write_read_only};
 use crate::session::{CacheUse, Session};
@@ -139,11 +139,10 @@ impl Search<'_> {
             state.as_ref().is_some_and(|state| seen.recall(state).as_deref() == Some(of));
         let checks_sums = self.settings.checks_sums && !is_known;
         let settings = Resolved { checks_sums, ..self.settings.clone() };
-        let file = ort_format::open(bytes.as_slice(), &settings.limits).map_err(said)?;
-        if Seal::of(file).is_none_or(|seal| seal.of != Some(of)) {
+        let optimized = settings.optimized(bytes, self.start).map_err(said)?;
+        if made_of(&optimized.model().metadata) != Some(of) {
             return Err("it was made of another model".to_owned());
         }
-        let optimized = settings.optimized(bytes, self.start).map_err(said)?;
         if !optimized.is_packed() {
             return Err("it is packed for something else".to_owned());
         }

@@ -195,6 +195,21 @@ fn damaged_files_are_made_anew() {
 }
 
 #[test]
+fn a_file_that_was_made_of_another_model_is_made_anew() {
+    let place = Place::new();
+    place.session();
+    let (first, expected) = (place.entry(), expected(2.0));
+    fs::write(&place.model, product(2.0)).unwrap();
+    place.session();
+    let second = place.entries().into_iter().map(|entry| entry.path).find(|path| *path != first);
+    overwrite(&second.unwrap(), &fs::read(&first).unwrap());
+    let session = place.session();
+    assert_eq!((session.metadata().cache, bits(&session)), (CacheUse::Made, expected));
+    let [warning] = &session.metadata().packing_warnings[..] else { panic!("one warning") };
+    assert!(warning.contains("it was made of another model"), "{warning}");
+}
+
+#[test]
 fn damaged_models_are_errors_or_what_their_bytes_say() {
     let place = Place::new();
     let whole = product(1.0);
