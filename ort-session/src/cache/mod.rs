@@ -42,7 +42,7 @@ pub(crate) enum Source<'a> {
 /// made.
 pub(crate) fn session(
     folder: &Path,
-    source: Source<'_>,
+    source: &Source<'_>,
     builder: SessionBuilder,
 ) -> Result<Session, SessionError> {
     let start = Instant::now();
@@ -52,7 +52,7 @@ pub(crate) fn session(
         let why = "a provider of the session packs its constants for one process only".to_owned();
         return uncached(optimized, vec![why]);
     };
-    let (of, bytes) = search.identify(&source)?;
+    let (of, bytes) = search.identify(source)?;
     let path = folder.join(format!("{}-{}{SUFFIX}", source.stem(), short(&[&of, &packed_for])));
     let mut warnings = Vec::new();
     match search.found(&path, &of) {

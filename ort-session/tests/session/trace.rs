@@ -180,6 +180,14 @@ fn the_file_is_written_at_the_end_once_or_when_the_session_is_dropped() {
     // What fails tells how far it came.
     assert!(builder().commit(ModelBytes::from_vec(b"ORTM".to_vec())).is_err());
     assert_eq!(files(), 3);
+    // One session, one trace, also where the optimized model is made beside a cache's.
+    let other = tempfile::tempdir().unwrap();
+    let cached = || builder().cache_dir(other.path().join("cache"));
+    drop(commit(cached().optimized_model(other.path().join("saved.ort"))));
+    assert_eq!(files(), 4);
+    let nowhere = cached().optimized_model(other.path().join("no/saved.ort"));
+    assert!(nowhere.commit(ModelBytes::from_vec(gated())).is_err());
+    assert_eq!(files(), 5);
     let off = commit(Session::builder()).end_profiling().unwrap_err();
     assert_eq!(off.to_string(), "the session is not profiled, or no longer");
     let lost = commit(Session::builder().enable_profiling(folder.path().join("no/such")));
