@@ -28,5 +28,6 @@ mod providers;
 mod run_options;
 mod sequence_map;
 mod stress;
+mod taking;
 mod thread_counts;
 mod trace;
