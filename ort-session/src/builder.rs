@@ -261,16 +261,13 @@ impl SessionBuilder {
             }
             Ok(optimized)
         };
-        match self.cache_dir.take() {
-            None => optimized(self)?.commit(),
-            Some(folder) => {
-                // What a cache folder has is packed, which the saved model is not to be.
-                if saved.is_some() {
-                    optimized(self.clone())?;
-                }
-                cache::session(&folder, source, self)
-            }
-        }
+        let Some(folder) = self.cache_dir.take() else { return optimized(self)?.commit() };
+        // What a cache folder has is packed, which the saved model is not to be. The trace is the
+        // session's.
+        let saver = saved.is_some().then(|| Self { profiling: Profiling::Off, ..self.clone() });
+        let session = cache::session(&folder, &source, self)?;
+        saver.map(optimized).transpose()?;
+        Ok(session)
     }
 
     /// Optimizes the graph of a file, to save it, or to see what becomes of it, or to build a

@@ -15,7 +15,7 @@ use crate::error::{SaveError, SessionError};
 use crate::load_limits::Budget;
 use crate::log::{Log, Severity};
 use crate::memory::Origins;
-use crate::packed::{seal, texts};
+use crate::packed::{seal, texts, unsealed};
 use crate::packs::{ConstantId, PackedConstant, Packs, forms};
 use crate::plan::{Compiler, Plan, PlanError, Withheld};
 use crate::resolved::Resolved;
@@ -36,7 +36,7 @@ pub struct PackedSize {
     pub file_bytes: usize,
     /// Its packed forms of constants.
     pub packed_bytes: usize,
-    /// The elements of constants that it leaves out.
+    /// The elements of constants that the model had and the file leaves out.
     pub left_out_bytes: usize,
 }
 
@@ -75,7 +75,7 @@ pub struct Optimized {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pack {
-    /// All elements: whoever cannot use the packed forms packs anew.
+    /// All elements that the model has: whoever cannot use the packed forms packs anew.
     #[default]
     Beside,
     /// Only the elements that some kernel reads: the file is smaller, and runs only where it was
@@ -150,11 +150,15 @@ impl Optimized {
     }
 
     /// The bytes of a `.ort` file that holds the model as it is now. Equal models give equal bytes.
+    /// What [is packed](Self::is_packed) stays packed, and has no more elements than it had.
     ///
     /// # Errors
     /// If the graph has something that no file can hold, or is too big for one.
     pub fn to_bytes(&self) -> Result<Vec<u8>, SaveError> {
-        self.exported(&self.graph, &self.model, PRIVATE)
+        match &self.settings.packed_for {
+            Some(packed_for) if self.is_packed => self.sealed(&self.graph, packed_for, None),
+            _ => self.exported(&self.graph, unsealed(&self.model.metadata), PRIVATE),
+        }
     }
 
     /// Writes the model as it is now to a `.ort` file. The file appears whole or not at all, and
@@ -216,20 +220,31 @@ impl Optimized {
             *packed = forms.get(&ConstantId::of(constant)).cloned().unwrap_or_default();
             left_out_bytes += withheld.replace(constant, &unread);
         });
-        let metadata = texts(&self.model.metadata, packed_for, of);
-        let info = ModelInfo { metadata, ..self.model.clone() };
-        let mut bytes = self.exported(&graph, &info, &[])?;
-        seal(&mut bytes, &self.threads());
+        let bytes = self.sealed(&graph, packed_for, of)?;
         let size = PackedSize { file_bytes: bytes.len(), packed_bytes, left_out_bytes };
         Ok((bytes, size))
+    }
+
+    /// The bytes of a file of `graph`, which has packed forms.
+    fn sealed(
+        &self,
+        graph: &Graph,
+        packed_for: &str,
+        of: Option<&str>,
+    ) -> Result<Vec<u8>, SaveError> {
+        let metadata = texts(&self.model.metadata, packed_for, of);
+        let mut bytes = self.exported(graph, metadata, &[])?;
+        seal(&mut bytes, &self.threads());
+        Ok(bytes)
     }
 
     fn exported(
         &self,
         graph: &Graph,
-        info: &ModelInfo,
+        metadata: Vec<(String, String)>,
         private: &[(&str, &str)],
     ) -> Result<Vec<u8>, SaveError> {
+        let info = &ModelInfo { metadata, ..self.model.clone() };
         let file = ort_format::open(self.bytes.as_slice(), &self.settings.limits);
         let resolver = file.ok().and_then(|file| file.kernel_type_str_resolver());
         let resolver = resolver.map(KernelTypeStrResolver::to_record);

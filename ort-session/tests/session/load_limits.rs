@@ -13,6 +13,7 @@ use ort_session::{
 use crate::hooked::Hooked;
 use crate::memory::{Shifted, doubles};
 use crate::model::{ModelWriter, forked, of_text};
+use crate::taking::Taking;
 
 fn load(
     bytes: &[u8],
@@ -203,7 +204,7 @@ fn the_optimizer_folds_no_more_than_there_may_be() {
 
 /// Takes `Add`, and needs a while to compile one.
 #[derive(Debug)]
-struct Slow(Arc<Hooked>, Instant);
+struct Slow(Arc<Taking<Hooked>>, Instant);
 
 impl ExecutionProvider for Slow {
     fn name(&self) -> &'static str {

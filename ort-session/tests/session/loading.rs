@@ -13,7 +13,7 @@ use crate::model::{ModelWriter, forked};
 /// Takes `Add`, and cancels as soon as it is to compile one.
 #[derive(Debug)]
 struct Cancelling {
-    add: Arc<Hooked>,
+    add: Arc<dyn ExecutionProvider>,
     cancel: Cancel,
     n_compiled: AtomicUsize,
 }
@@ -41,7 +41,7 @@ impl ExecutionProvider for Cancelling {
 
 /// The builder of a session that is cancelled when the provider compiles.
 fn cancelling() -> (SessionBuilder, Arc<Cancelling>) {
-    let (add, cancel) = (Hooked::new(|_| {}), Cancel::new());
+    let (add, cancel): (Arc<dyn ExecutionProvider>, _) = (Hooked::new(|_| {}), Cancel::new());
     let builder = Session::builder().threads(1).cancel(&cancel);
     let provider = Arc::new(Cancelling { add, cancel, n_compiled: AtomicUsize::new(0) });
     (builder.provider(provider.clone()), provider)

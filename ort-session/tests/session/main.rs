@@ -30,6 +30,7 @@ mod providers;
 mod run_options;
 mod sequence_map;
 mod stress;
+mod taking;
 mod thread_counts;
 mod told_runs;
 mod trace;

@@ -3,14 +3,12 @@
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use ort_ep::{
-    Claim, CompileError, ExecutionProvider, Io, Kernel, KernelError, PackStore, Prepared,
-};
-use ort_graph::{Graph, NodeId};
+use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_session::{Denormals, Level, ModelBytes, Session, SessionBuilder, Tensor, Threads};
 use ort_tensor::DType;
 
 use crate::model::{ModelWriter, forked};
+use crate::taking::Taking;
 
 /// What a part sees of the thread that does it.
 #[derive(Clone, Debug)]
@@ -26,25 +24,6 @@ struct Seen {
 #[derive(Clone, Debug, Default)]
 struct Probe {
     seen: Arc<Mutex<Vec<Seen>>>,
-}
-
-impl ExecutionProvider for Probe {
-    fn name(&self) -> &'static str {
-        "Probe"
-    }
-
-    fn claim(&self, graph: &Graph, root: NodeId) -> Option<Claim> {
-        Some(Claim { in_place: Default::default(), ..Claim::one(root, graph.get_node(root)?) })
-    }
-
-    fn compile(
-        &self,
-        _: &Graph,
-        _: &Claim,
-        _: &dyn PackStore,
-    ) -> Result<Box<dyn Kernel>, CompileError> {
-        Ok(Box::new(self.clone()))
-    }
 }
 
 impl Kernel for Probe {
@@ -81,7 +60,7 @@ fn allowed_processors() -> String {
 fn threads_of(builder: SessionBuilder) -> Vec<Seen> {
     let model = ModelWriter::default().input("x", &[1]).node("Relu", 14, &["x"], "y").output("y");
     let probe = Probe::default();
-    let builder = builder.level(Level::Disable).provider(Arc::new(probe.clone()));
+    let builder = builder.level(Level::Disable).provider(Taking::new("Relu", probe.clone()));
     let session = builder.commit(ModelBytes::from_vec(model.bytes())).unwrap();
     assert_eq!(session.n_threads(), 2);
     let x = Tensor::from_slice(&[1], &[1.0_f32]).unwrap();

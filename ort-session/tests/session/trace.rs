@@ -186,6 +186,14 @@ fn the_file_is_written_at_the_end_once_or_when_the_session_is_dropped() {
         commit(builder).end_profiling()
     };
     assert!(by_key(prefix.to_str().unwrap()).is_ok() && files() == 4);
+    // One session, one trace, also where the optimized model is made beside a cache's.
+    let other = tempfile::tempdir().unwrap();
+    let cached = || builder().cache_dir(other.path().join("cache"));
+    drop(commit(cached().optimized_model(other.path().join("saved.ort"))));
+    assert_eq!(files(), 5);
+    let nowhere = cached().optimized_model(other.path().join("no/saved.ort"));
+    assert!(nowhere.commit(ModelBytes::from_vec(gated())).is_err());
+    assert_eq!(files(), 6);
     let off = by_key("").unwrap_err();
     assert_eq!(off.to_string(), "the session is not profiled, or no longer");
     let lost = commit(Session::builder().enable_profiling(folder.path().join("no/such")));
