@@ -12,6 +12,7 @@ mod concurrency;
 mod free_dimensions;
 mod hooked;
 mod inputs;
+mod listener;
 mod load_limits;
 mod loading;
 mod log;
