@@ -1,5 +1,6 @@
 //! Loading that somebody ends early.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,17 +11,33 @@ use ort_session::{Cancel, Level, ModelBytes, Session, SessionBuilder, SessionErr
 use crate::hooked::Hooked;
 use crate::model::{ModelWriter, forked};
 
-/// Takes `Add`, and cancels as soon as it is to compile one.
-#[derive(Debug)]
-struct Cancelling {
+/// Takes `Add`, and calls a hook whenever it is to compile one.
+pub(crate) struct Compiling {
     add: Arc<dyn ExecutionProvider>,
-    cancel: Cancel,
+    hook: Box<dyn Fn() + Send + Sync>,
     n_compiled: AtomicUsize,
 }
 
-impl ExecutionProvider for Cancelling {
+impl Compiling {
+    pub(crate) fn new(hook: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        let (add, hook) = (Hooked::new(|_| {}), Box::new(hook));
+        Arc::new(Self { add, hook, n_compiled: AtomicUsize::new(0) })
+    }
+
+    pub(crate) fn n_compiled(&self) -> usize {
+        self.n_compiled.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Compiling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Compiling")
+    }
+}
+
+impl ExecutionProvider for Compiling {
     fn name(&self) -> &'static str {
-        "Cancelling"
+        "Compiling"
     }
 
     fn claim(&self, graph: &Graph, root: NodeId) -> Option<Claim> {
@@ -34,17 +51,24 @@ impl ExecutionProvider for Cancelling {
         packs: &dyn PackStore,
     ) -> Result<Box<dyn Kernel>, CompileError> {
         self.n_compiled.fetch_add(1, Ordering::Relaxed);
-        self.cancel.cancel();
+        (self.hook)();
         self.add.compile(graph, claim, packs)
     }
 }
 
 /// The builder of a session that is cancelled when the provider compiles.
-fn cancelling() -> (SessionBuilder, Arc<Cancelling>) {
-    let (add, cancel): (Arc<dyn ExecutionProvider>, _) = (Hooked::new(|_| {}), Cancel::new());
+fn cancelling() -> (SessionBuilder, Arc<Compiling>) {
+    let cancel = Cancel::new();
     let builder = Session::builder().threads(1).cancel(&cancel);
-    let provider = Arc::new(Cancelling { add, cancel, n_compiled: AtomicUsize::new(0) });
+    let provider = Compiling::new(move || cancel.cancel());
     (builder.provider(provider.clone()), provider)
+}
+
+/// Three sums, each of the one before.
+pub(crate) fn chain() -> Vec<u8> {
+    let model = ModelWriter::default().input("x", &[2]);
+    let model = model.node("Add", 14, &["x", "x"], "a").node("Add", 14, &["a", "x"], "b");
+    model.node("Add", 14, &["b", "x"], "y").output("y").bytes()
 }
 
 #[test]
@@ -68,15 +92,10 @@ fn loading_ends_before_it_begins() {
 
 #[test]
 fn loading_ends_while_it_compiles() {
-    let chain = |model: ModelWriter| {
-        let model = model.node("Add", 14, &["x", "x"], "a").node("Add", 14, &["a", "x"], "b");
-        model.node("Add", 14, &["b", "x"], "y").output("y").bytes()
-    };
     let (builder, provider) = cancelling();
-    let bytes = chain(ModelWriter::default().input("x", &[2]));
-    let error = builder.level(Level::Disable).commit(ModelBytes::from_vec(bytes)).unwrap_err();
+    let error = builder.level(Level::Disable).commit(ModelBytes::from_vec(chain())).unwrap_err();
     assert!(matches!(error, SessionError::Cancelled), "{error}");
-    assert_eq!(provider.n_compiled.load(Ordering::Relaxed), 1);
+    assert_eq!(provider.n_compiled(), 1);
 }
 
 #[test]
@@ -91,5 +110,5 @@ fn loading_ends_while_it_optimizes() {
     let (builder, provider) = cancelling();
     let error = builder.optimize(ModelBytes::from_vec(model.bytes())).unwrap_err();
     assert!(matches!(error, SessionError::Cancelled), "{error}");
-    assert_eq!(provider.n_compiled.load(Ordering::Relaxed), 1);
+    assert_eq!(provider.n_compiled(), 1);
 }
