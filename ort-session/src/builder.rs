@@ -163,7 +163,8 @@ impl SessionBuilder {
         self
     }
 
-    /// What a file may ask for: depth, tables, size.
+    /// What a file may ask for at all: depth, tables, size. [`SessionBuilder::load_limits`] bound what a
+    /// model may take.
     #[must_use]
     pub fn limits(mut self, format: Limits, import: ImportLimits) -> Self {
         (self.limits, self.import_limits) = (format, import);

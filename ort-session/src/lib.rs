@@ -158,7 +158,8 @@ pub use crate::threads::{
 
 pub use ort_ep::{DenormalsMet, ExecutionProvider, Threads};
 pub use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice, Roof};
-pub use ort_graph::{Dim, ModelInfo, Type};
+pub use ort_format::Limits as FormatLimits;
+pub use ort_graph::{Dim, ImportLimits, ModelInfo, Type};
 pub use ort_loader::{
     Kind, Load, MappingKind, MeasureError, MemoryMapping, ModelBytes, Pages, Process,
     ProcessMemory, Residency, Sharing, process_memory,

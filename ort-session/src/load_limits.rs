@@ -13,8 +13,8 @@ use ort_tensor::{DType, Tensor, n_elements};
 pub(crate) use self::budget::Budget;
 
 /// What loading a model may take; without a number, as much as it takes. What a file may ask for at all
-/// is bounded besides: 32 graphs within graphs, 16 million tables, 1 GiB of folded constants and as much
-/// for a sparse one.
+/// is bounded besides: 32 graphs within graphs, 16 million tables and 1 GiB for a sparse constant, unless
+/// [`SessionBuilder::limits`](crate::SessionBuilder::limits) say otherwise, and 1 GiB of folded ones.
 ///
 /// A file of a cache folder is a model like others: what counts is what it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::{folder, model};
+use crate::{folder, model, ort_cli};
 
 const OMP: &str = "OMP_NUM_THREADS";
 
@@ -111,4 +111,40 @@ fn half_a_processor_is_one_thread() {
     let enter = format!("echo $$ > {} && exec \"$@\"", procs.display());
     let line = decision(&["sh", "-c", &enter, "sh"], &[], None).expect("there is a shell");
     assert!(line.starts_with("1 (affinity ") && line.contains(", quota 0.5 in "), "{line}");
+}
+
+#[test]
+fn each_helper_needs_its_processors() {
+    let called = |threads, list| {
+        let model = model("magika");
+        ort_cli(["run", &model, "--json", "--threads", threads, "--affinities", list])
+    };
+    assert_eq!(called("1", "").code, Some(0));
+    let wrong = called("2", "1;1");
+    assert_eq!(wrong.code, Some(1));
+    assert!(wrong.stderr.contains("affinities for 2 threads beside the caller"), "{wrong:?}");
+    let none = called("2", "0");
+    assert_eq!(none.code, Some(2));
+    assert!(none.stderr.contains("`0` in group 1 is no processor"), "{none:?}");
+}
+
+#[test]
+fn modes_and_waiting_change_no_bit() {
+    let data = format!("{}/test_data_set_0", folder("silero_vad"));
+    let outputs = |more: &[&str]| {
+        let model = model("silero_vad");
+        let call = [&["run", &model, "--inputs", &data, "--json", "--threads", "2"], more].concat();
+        ort_cli(call).json()["outputs"].clone()
+    };
+    let expected = outputs(&[]);
+    for more in [
+        &["--execution-mode", "parallel"][..],
+        &["--execution-mode", "parallel", "--inter-op-threads", "3"],
+        &["--no-spinning"],
+        &["--spinning", "50"],
+    ] {
+        assert_eq!(outputs(more), expected, "{more:?}");
+    }
+    let both = ort_cli(["run", &model("magika"), "--spinning", "5", "--no-spinning"]);
+    assert_eq!(both.code, Some(2), "{both:?}");
 }

@@ -39,7 +39,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
          wait awake for 1 ms in a run and for 50 µs after it; ONNX Runtime's wait after a run as long \
          as in it.",
     )
-    .method("spinning"),
+    .method("spinning")
+    .flag("--no-spinning"),
     acts(
         "session.intra_op.spin_duration_us",
         "1000",
@@ -47,7 +48,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "How long threads wait awake for work in a run. ONNX Runtime's count about a million turns \
          unless they are told a time.",
     )
-    .method("spinning"),
+    .method("spinning")
+    .flag("--spinning"),
     idle(
         "session.intra_op.spin_backoff_max",
         "1",
@@ -72,7 +74,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "Which processors each thread but the caller may run on. What the system refuses is an \
          error; ONNX Runtime logs it.",
     )
-    .method("thread_affinities"),
+    .method("thread_affinities")
+    .flag("--affinities"),
     acts(
         "session.use_per_session_threads",
         "0",
@@ -88,7 +91,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "Whether steps that do not need each other run side by side. Results are the same bits, and \
          memory is planned all the same; ONNX Runtime does without its memory pattern then.",
     )
-    .method("execution_mode"),
+    .method("execution_mode")
+    .flag("--execution-mode"),
     acts(
         "session.inter_op_num_threads",
         "0",
@@ -97,7 +101,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
          threads. These are the threads of the steps unless their number or time differs; ONNX \
          Runtime's are always others.",
     )
-    .method("inter_op_threads"),
+    .method("inter_op_threads")
+    .flag("--inter-op-threads"),
     acts(
         "session.inter_op.allow_spinning",
         "as within steps",
