@@ -181,7 +181,9 @@ fn processes_that_hold_one_model_are_told_one_by_one_and_together() {
         return;
     }
     let (path, data) = silero();
-    let json = ort_cli(["mem", &path, "--inputs", &data, "--processes", "2", "--json"]).json();
+    // What stands behind `--` is a model, whatever it looks like.
+    let words = ["mem", "--inputs", &data, "--processes", "2", "--json", "--", &path];
+    let json = ort_cli(words).json();
     assert_eq!(keys(&json), ["models", "processes", "sum"]);
     let processes = json["processes"].as_array().unwrap();
     assert_eq!(processes.len(), 2);
