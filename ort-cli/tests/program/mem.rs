@@ -151,6 +151,9 @@ fn several_models_are_held_together() {
     let called = ort_cli(["mem", &path, &other, "--inputs", &data]);
     let message = "error: --inputs 1 times for 2 models: give it once for each, or not at all";
     assert_eq!((called.code, called.stderr.trim_end()), (Some(1), message));
+    let called = ort_cli(["mem", &path, &other, "--shape", "typo=1x3", "--runs", "1"]);
+    assert_eq!(called.code, Some(1), "no model has such an input");
+    assert!(called.stderr.contains("typo"), "{}", called.stderr);
 }
 
 #[test]
