@@ -62,10 +62,10 @@ impl FreeDims {
         Ok(sizes.fix(graph)?)
     }
 
-    /// The overrides as one line: files packed with others are not used.
+    /// The overrides as one line: files packed with others are not used. A name may hold anything.
     pub(crate) fn to_text(&self) -> String {
         let of = |what: &str, sizes: &BTreeMap<String, usize>| {
-            let each = sizes.iter().map(|(name, n)| format!("{what}{name}={n}"));
+            let each = sizes.iter().map(|(name, n)| format!("{what}{name:?}={n}"));
             each.collect::<Vec<_>>().join(" ")
         };
         [of("", &self.by_name), of("denoting ", &self.by_denotation)].join(" ").trim().to_owned()
@@ -205,5 +205,31 @@ impl Sizes {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_overrides_are_another_text() {
+        let of = |by_name: &[(&str, usize)], by_denotation: &[(&str, usize)]| {
+            let sizes = |of: &[(&str, usize)]| of.iter().map(|&(k, n)| (k.to_owned(), n)).collect();
+            FreeDims { by_name: sizes(by_name), by_denotation: sizes(by_denotation) }.to_text()
+        };
+        let texts = [
+            of(&[], &[]),
+            of(&[("a", 1)], &[]),
+            of(&[("a", 1), ("b", 2)], &[]),
+            of(&[("a=1 b", 2)], &[]),
+            of(&[("a\"=1 \"b", 2)], &[]),
+            of(&[], &[("a", 1)]),
+            of(&[("denoting a", 1)], &[]),
+        ];
+        for (i, text) in texts.iter().enumerate() {
+            assert!(!texts[..i].contains(text), "{text}");
+        }
+        assert_eq!((&*texts[0], &*texts[5]), ("", "denoting \"a\"=1"));
     }
 }
