@@ -178,15 +178,20 @@ impl Sizes {
         self.fix_symbols(graph)
     }
 
+    /// What a node computes is inferred before the file's symbols for it count: some tools give a
+    /// result the symbol of an input that is of another size.
     fn fix_symbols(&self, graph: &mut Graph) -> Result<(), CycleError> {
-        for id in graph.value_ids() {
-            self.fix_type(&mut graph.value_mut(id).fact.ty);
-        }
+        let given: Vec<ValueId> =
+            graph.value_ids().filter(|&id| graph.producer(id).is_none()).collect();
+        given.into_iter().for_each(|id| self.fix_type(&mut graph.value_mut(id).fact.ty));
         for id in graph.topological_order()? {
             if graph.node(id).attrs.graphs().next().is_some() {
                 graph.edit_subgraphs(id, |subgraph| self.fix_symbols(subgraph))?;
             }
             graph.refine(id);
+            for output in graph.node(id).outputs.clone().into_iter().flatten() {
+                self.fix_type(&mut graph.value_mut(output).fact.ty);
+            }
         }
         Ok(())
     }
