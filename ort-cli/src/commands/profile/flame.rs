@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::page::{Colors, escaped};
+use super::page::Colors;
 use crate::number;
+use crate::print::escaped;
 
 /// Something that took time.
 #[derive(Clone, Debug)]
