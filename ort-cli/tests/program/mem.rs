@@ -151,6 +151,9 @@ fn several_models_are_held_together() {
     let called = ort_cli(["mem", &path, &other, "--inputs", &data]);
     let message = "error: --inputs 1 times for 2 models: give it once for each, or not at all";
     assert_eq!((called.code, called.stderr.trim_end()), (Some(1), message));
+    let called = ort_cli(["mem", &path, &other, "--shape", "typo=1x3", "--runs", "1"]);
+    assert_eq!(called.code, Some(1), "no model has such an input");
+    assert!(called.stderr.contains("typo"), "{}", called.stderr);
 }
 
 #[test]
@@ -181,7 +184,9 @@ fn processes_that_hold_one_model_are_told_one_by_one_and_together() {
         return;
     }
     let (path, data) = silero();
-    let json = ort_cli(["mem", &path, "--inputs", &data, "--processes", "2", "--json"]).json();
+    // What stands behind `--` is a model, whatever it looks like.
+    let words = ["mem", "--inputs", &data, "--processes", "2", "--json", "--", &path];
+    let json = ort_cli(words).json();
     assert_eq!(keys(&json), ["models", "processes", "sum"]);
     let processes = json["processes"].as_array().unwrap();
     assert_eq!(processes.len(), 2);
