@@ -40,3 +40,19 @@ impl Budget {
         self.exceeded.get().cloned().map_or(Ok(()), Err)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_much_is_not_taken_and_not_forgotten() {
+        let budget = Budget::new(Some(100), 40);
+        assert!(budget.take(60, "a") && budget.check().is_ok());
+        assert!(!budget.take(1, "b") && !budget.take(usize::MAX, "c"));
+        let expected = LoadLimitError::Bytes { limit: 100, found: 101, value: "b".to_owned() };
+        assert_eq!(budget.check(), Err(expected));
+        let free = Budget::new(None, usize::MAX);
+        assert!(free.take(usize::MAX, "d") && free.check().is_ok());
+    }
+}
