@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ort_format::KernelTypeStrResolver;
@@ -11,6 +12,7 @@ use ort_loader::ModelBytes;
 use ort_optimizer::Report;
 
 use crate::error::{SaveError, SessionError};
+use crate::load_limits::Budget;
 use crate::log::{Log, Severity};
 use crate::memory::Origins;
 use crate::packed::{seal, texts, unsealed};
@@ -20,7 +22,7 @@ use crate::resolved::Resolved;
 use crate::run_memory::RunMemory;
 use crate::save::write_whole;
 use crate::session::{CacheUse, Metadata, Session};
-use crate::threads::{ScopedThreads, scoped};
+use crate::threads::{Pool, ScopedThreads, scoped};
 
 /// Attributes that only we know. A file without them is read as it is by ONNX Runtime, and by us once
 /// its other nodes tell what they said.
@@ -202,7 +204,10 @@ impl Optimized {
         of: Option<&str>,
     ) -> Result<(Vec<u8>, PackedSize), SaveError> {
         let packed_for = self.settings.packed_for.as_deref().ok_or(SaveError::NotPackable)?;
-        let (plan, packs) = self.compiled(self.graph.clone()).map_err(Box::new)?;
+        let budget = Arc::new(self.settings.load_limits.budget(&self.graph));
+        let compiled = self.compiled(self.graph.clone(), &budget);
+        budget.check()?;
+        let (plan, packs) = compiled.map_err(Box::new)?;
         let unread = match pack {
             Pack::Beside => HashSet::new(),
             Pack::Replace => plan.unread(),
@@ -252,14 +257,20 @@ impl Optimized {
     }
 
     /// The plan of a graph with this model's constants, and what was packed for it.
-    fn compiled(&self, graph: Graph) -> Result<(Plan, Vec<PackedConstant>), PlanError> {
+    fn compiled(
+        &self,
+        graph: Graph,
+        budget: &Arc<Budget>,
+    ) -> Result<(Plan, Vec<PackedConstant>), PlanError> {
         let (may_pack, profiler) = (self.settings.packs, self.settings.profiler.clone());
         let forms = self.is_packed;
-        let packs = if may_pack { Packs::new(forms, profiler) } else { Packs::declining() };
+        let budget = budget.clone();
+        let packs = if may_pack { Packs::new(forms, profiler, budget) } else { Packs::declining() };
         let threads = self.threads();
         let providers = &self.settings.providers;
         let cancel = self.settings.cancel.as_ref();
-        let compiler = Compiler { providers, packs: &packs, threads: &threads, cancel };
+        let n_branches = self.settings.branches.as_ref().map_or(1, Pool::n_threads);
+        let compiler = Compiler { providers, packs: &packs, threads: &threads, n_branches, cancel };
         let _in_run = self.settings.pool.run();
         let (mut graph, mut plan) = (Some(graph), None);
         scoped(providers, &mut || plan = graph.take().map(|graph| compiler.compile(graph)));
@@ -277,8 +288,10 @@ impl Optimized {
         let start = Instant::now();
         let graph = std::mem::take(&mut self.graph);
         let profiler = self.settings.profiler.clone();
-        let (mut plan, packs) =
-            self.settings.or_cancelled(profiler.during("compile", || self.compiled(graph)))?;
+        let budget = Arc::new(self.settings.load_limits.budget(&graph));
+        let compiled = profiler.during("compile", || self.compiled(graph, &budget));
+        budget.check()?;
+        let (mut plan, packs) = self.settings.or_ended("compile", compiled)?;
         profiler.during("give_back", || {
             plan.withhold(&plan.unread());
             give_back(&self.bytes, (&plan, &packs), &self.settings.log);
@@ -295,13 +308,15 @@ impl Optimized {
         let cache = CacheUse::Unused;
         let optimized = report;
         let metadata = Metadata { model, warnings, optimized, load_time, cache, packing_warnings };
-        let Resolved { providers, pool, arena, activations_cap, run_limits, .. } = settings;
+        let Resolved { providers, pool, branches, arena, activations_cap, .. } = settings;
+        let Resolved { run_limits, log, .. } = settings;
         let run_memory = RunMemory::new(arena, activations_cap);
         profiler.note_whole("session_initialization");
         Ok(Session {
             plan,
             providers,
             pool,
+            branches,
             bytes,
             origins,
             metadata,
@@ -310,6 +325,7 @@ impl Optimized {
             run_limits,
             output_names,
             profiler,
+            log,
         })
     }
 }
