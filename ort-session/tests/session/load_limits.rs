@@ -1,10 +1,7 @@
 //! Models that want more than loading may take, each beside one that wants as much as it may.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ort_ep::{Claim, CompileError, ExecutionProvider, Kernel, PackStore};
-use ort_graph::{Graph, NodeId};
 use ort_session::{
     Cancel, Level, LoadLimitError, LoadLimits, ModelBytes, Session, SessionBuilder, SessionError,
     Tensor,
@@ -13,7 +10,6 @@ use ort_session::{
 use crate::hooked::Hooked;
 use crate::memory::{Shifted, doubles};
 use crate::model::{ModelWriter, forked, of_text};
-use crate::taking::Taking;
 
 fn load(
     bytes: &[u8],
@@ -202,30 +198,6 @@ fn the_optimizer_folds_no_more_than_there_may_be() {
     assert_eq!((n_folded(31), n_folded(32)), (0, 32));
 }
 
-/// Takes `Add`, and needs a while to compile one.
-#[derive(Debug)]
-struct Slow(Arc<Taking<Hooked>>, Instant);
-
-impl ExecutionProvider for Slow {
-    fn name(&self) -> &'static str {
-        "Slow"
-    }
-
-    fn claim(&self, graph: &Graph, root: NodeId) -> Option<Claim> {
-        self.0.claim(graph, root)
-    }
-
-    fn compile(
-        &self,
-        graph: &Graph,
-        claim: &Claim,
-        packs: &dyn PackStore,
-    ) -> Result<Box<dyn Kernel>, CompileError> {
-        std::thread::sleep(self.1.saturating_duration_since(Instant::now()));
-        self.0.compile(graph, claim, packs)
-    }
-}
-
 #[test]
 fn loading_takes_no_more_time_than_it_may() {
     let limits = |max_time| LoadLimits { max_time: Some(max_time), ..LoadLimits::default() };
@@ -247,9 +219,12 @@ fn loading_takes_no_more_time_than_it_may() {
     // One `Add` comes after the other, so that the second is not compiled any more.
     let short = Duration::from_millis(500);
     let chain = of_text("graph(x: float[2]) -> (y) { a = Add-14 (x, x) y = Add-14 (a, x) }");
-    let slow = Slow(Hooked::new(|_| {}), Instant::now() + short * 2);
+    let end = Instant::now() + short * 2;
+    let slow = Hooked::compiling(move || {
+        std::thread::sleep(end.saturating_duration_since(Instant::now()));
+    });
     let builder = Session::builder().threads(1).level(Level::Disable);
-    assert_eq!(late(load(&chain, limits(short), builder.provider(Arc::new(slow)))), "compile");
+    assert_eq!(late(load(&chain, limits(short), builder.provider(slow))), "compile");
     // Who cancels is told that.
     let cancel = Cancel::new();
     cancel.cancel();
