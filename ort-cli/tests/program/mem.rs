@@ -256,3 +256,29 @@ fn a_held_session_lives_until_standard_input_ends() {
     let json: Json = serde_json::from_str(&rest).unwrap();
     assert!(json["runs"].as_u64().unwrap() >= 3);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_model_whose_name_is_no_text_is_told_like_others() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    if !is_told() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(OsStr::from_bytes(b"\xff.ort"));
+    let (model, data) = silero();
+    if std::fs::copy(model, &path).is_err() {
+        return println!("skipped: files have no such names here");
+    }
+    let mem = |n_processes: &[&str]| {
+        let mut words: Vec<&OsStr> = vec![OsStr::new("mem"), path.as_os_str()];
+        words.extend(["--inputs", &data, "--json"].map(OsStr::new));
+        words.extend(n_processes.iter().map(OsStr::new));
+        ort_cli(words).json()
+    };
+    let resident = |of: &Json| of["model_files"]["resident"].as_u64().unwrap();
+    assert!(resident(&mem(&[])["stages"][3]) > 0);
+    assert!(resident(&mem(&["--processes", "1"])["sum"]) > 0);
+}

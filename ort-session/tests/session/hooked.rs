@@ -27,6 +27,11 @@ impl Hooked {
     pub(crate) fn preparing(prepare: fn()) -> Arc<Taking<Self>> {
         Taking::new("Add", Self { run: Arc::new(|_| {}), prepare })
     }
+
+    /// The same with a hook that is called when a node is compiled.
+    pub(crate) fn compiling(hook: impl Fn() + Send + Sync + 'static) -> Arc<Taking<Self>> {
+        Taking::compiling("Add", Self { run: Arc::new(|_| {}), prepare: || {} }, hook)
+    }
 }
 
 impl fmt::Debug for Hooked {

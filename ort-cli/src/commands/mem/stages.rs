@@ -127,10 +127,12 @@ pub(super) fn load(arguments: &Arguments) -> Result<Loaded, Failure> {
     Ok(loaded)
 }
 
-/// The files that the sessions' bytes are of: the models', or what a cache has of them.
+/// The files that the sessions' bytes are of: the models', or what a cache has of them. They are named
+/// as mappings are, whose names are text.
 pub(super) fn files(loaded: &Loaded) -> Vec<PathBuf> {
     let paths = loaded.iter().filter_map(|(session, _)| session.bytes().path());
-    paths.filter_map(|path| path.canonicalize().ok()).collect()
+    let paths = paths.filter_map(|path| path.canonicalize().ok());
+    paths.map(|path| path.to_string_lossy().into_owned().into()).collect()
 }
 
 /// Runs each model so many times.
