@@ -10,6 +10,11 @@ use smallvec::SmallVec;
 /// Elements to a cache line, so that threads never write to the same one.
 const LINE: usize = 16;
 
+/// 8 µs, at 60 to 120 multiply-adds a ns, by which all costs are told. A fork and join costs 1.5 µs, and
+/// then operands and results have to come from the other core, which reads at 26 GB/s and writes at
+/// 10: of work of 6 µs, a network of small images (ppocr_cls) is slower than on one thread.
+const WORTH_SHARING: usize = 3 << 18;
+
 /// What kernels are chosen for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cpu {
@@ -25,6 +30,12 @@ impl Cpu {
     /// The bytes with which each thread has `len` elements of scratch.
     pub(crate) const fn scratch_bytes(self, len: usize) -> usize {
         len.next_multiple_of(LINE) * size_of::<f32>() * self.max_threads
+    }
+
+    /// The same for work that costs `cost` multiply-adds, which one thread does if it is little.
+    pub(crate) const fn scratch_bytes_for(self, len: usize, cost: usize) -> usize {
+        let max_threads = if cost < WORTH_SHARING { 1 } else { self.max_threads };
+        Self { max_threads, ..self }.scratch_bytes(len)
     }
 }
 
@@ -157,11 +168,6 @@ pub(crate) const READ: usize = 8;
 /// speed to finish together, but none so small that handing it over costs more than it saves; as
 /// many for each thread, where there is one for each.
 pub(crate) fn n_parts(threads: &dyn Threads, cost: usize) -> usize {
-    /// 8 µs, at 60 to 120 multiply-adds a ns, by which all costs are told. A fork and join costs 1.5 µs,
-    /// and then operands and results have to come from the other core, which reads at 26 GB/s and
-    /// writes at 10: of work of 6 µs, a network of small images (ppocr_cls) is slower than on one
-    /// thread.
-    const WORTH_SHARING: usize = 3 << 18;
     /// 2 to 4 µs: a part costs its thread 0.1 µs.
     const LEAST: usize = 1 << 18;
     const PER_THREAD: usize = 4;
@@ -210,6 +216,14 @@ mod tests {
                 assert_eq!(who == caller, is_first, "{n_threads} threads");
             }
         }
+    }
+
+    #[test]
+    fn small_work_has_scratch_for_one() {
+        let cpu = Cpu { isa: Isa::Generic, max_threads: 3, winograd: false };
+        assert_eq!(cpu.scratch_bytes_for(17, WORTH_SHARING - 1), 2 * LINE * 4);
+        assert_eq!(cpu.scratch_bytes_for(17, WORTH_SHARING), cpu.scratch_bytes(17));
+        assert_eq!(cpu.scratch_bytes(17), 3 * 2 * LINE * 4);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use ort_graph::{Graph, NodeId, OpError};
 use ort_kernels::conv_f32::Axis;
 use ort_ops::infer::Window;
 use ort_ops::ops::conv::Conv;
-use ort_tensor::{DType, Inputs, Shape, TensorViewMut};
+use ort_tensor::{DType, Inputs, Shape, TensorViewMut, n_elements};
 
 use super::{Compiled, Compiler, KernelDef, op};
 use crate::cpu::Cpu;
@@ -185,10 +185,13 @@ impl Kernel for ConvKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x, w, ..] = shapes else { return Err(KernelError::ForeignState) };
         let geometry = Geometry::new(&self.op, x, w)?;
-        let scratch_bytes = self.cpu.scratch_bytes(match self.is_depthwise(&geometry) {
+        let scratch_len = match self.is_depthwise(&geometry) {
             true => depthwise::scratch_len(&geometry),
             false => dense::scratch_len(self, &geometry),
-        });
+        };
+        let terms = geometry.c.saturating_mul(geometry.taps());
+        let cost = n_elements(&geometry.shape).unwrap_or(0).saturating_mul(terms);
+        let scratch_bytes = self.cpu.scratch_bytes_for(scratch_len, cost);
         Ok(Prepared::new(geometry).with_scratch(scratch_bytes))
     }
 

@@ -122,6 +122,11 @@ fn activation(function: rnn::Activation) -> Option<Activation> {
 }
 
 impl RnnKernel {
+    /// What a pass over so many elements of input costs, in multiply-adds.
+    fn cost(&self, n_inputs: usize) -> usize {
+        n_inputs.saturating_mul(self.hidden).saturating_mul(8)
+    }
+
     fn pass<'a>(&'a self, sizes: Sizes, direction: &'a Direction) -> Pass<'a> {
         Pass { kernel: self, sizes, direction }
     }
@@ -208,7 +213,8 @@ impl Kernel for RnnKernel {
         let sizes = Sizes { steps, batch };
         let pass = self.pass(sizes, &self.directions[0]);
         let memory_len = pass.memory_len() * self.directions.len();
-        let scratch_bytes = self.cpu.scratch_bytes(pass.scratch_len());
+        let cost = self.cost(steps.saturating_mul(batch).saturating_mul(self.input));
+        let scratch_bytes = self.cpu.scratch_bytes_for(pass.scratch_len(), cost);
         Ok(Prepared::new(sizes).with_scratch(memory_len * size_of::<f32>() + scratch_bytes))
     }
 
@@ -236,7 +242,7 @@ impl Kernel for RnnKernel {
             pass.load(d, [h, c], &mut pass.split(memory));
             pass
         };
-        let cost = x.len().saturating_mul(self.hidden).saturating_mul(8);
+        let cost = self.cost(x.len());
         let share_steps = first.units_per_part(io.threads) < self.hidden;
         if self.directions.len() > 1 && !share_steps && n_parts(io.threads, cost) > 1 {
             let parts = memory.chunks_exact_mut(each).enumerate();
