@@ -31,9 +31,8 @@ import environment
 
 environment.enter("requirements-peers.txt", "venv-peers")
 
-from peers import machine, programs, report
+from peers import machine, options, programs, report
 
-ROOT = environment.TOOLS.parent
 SCRIPT = environment.TOOLS / "peers" / "activations.py"
 MIB = 1 << 20
 
@@ -92,25 +91,9 @@ def summary(rows: list[dict]) -> str:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("cases", nargs="*", type=Path, metavar="CASE")
-    parser.add_argument("--cli", default=str(ROOT / "target/release/ort-cli"))
-    parser.add_argument("--threads", default="1", help="one number or several, as 1,2")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--variant", default="default", help="the .ort that ours runs")
-    parser.add_argument("--markdown", action="store_true", help="sections for a document")
-    parser.add_argument("--update", type=Path, metavar="FILE", help="a document to write them to")
-    parser.add_argument("--json", type=Path, help="a file for all that was measured")
-    args = parser.parse_args()
-    args.threads = [int(n) for n in args.threads.split(",")]
-    models = environment.TARGET / "models"
-    args.cases = args.cases or sorted([*models.glob("real/*"), *models.glob("built/*")])
-    if not args.cases:
-        parser.error("no models: make them with tools/make_models.py")
-    report.check(args.update, [f"activations-{n}" for n in args.threads])
-    return args
+    made = options.parser(__doc__, "cli", "variant", "markdown", "json", rounds=3)
+    made.add_argument("--threads", **options.SEVERAL_THREADS)
+    return options.parsed_with_cases(made, lambda args: [f"activations-{n}" for n in args.threads])
 
 
 def main() -> None:
@@ -118,10 +101,9 @@ def main() -> None:
     where = machine.describe(args.cli, ["onnxruntime"])
     record = {"machine": where, "command": report.command(), "tables": {}}
     for threads in args.threads:
-        rows = record["tables"][threads] = []
-        for case in args.cases:
-            print(f"measuring {case.name}, threads: {threads}", file=sys.stderr, flush=True)
-            rows.append(compare(args, case, threads))
+        announced = report.announced(args.cases, f", threads: {threads}")
+        rows = [compare(args, case, threads) for case in announced]
+        record["tables"][threads] = rows
         lines, said = table(rows), summary(rows)
         section = report.section(where, report.as_markdown(lines), said)
         if args.update:

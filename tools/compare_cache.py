@@ -16,7 +16,6 @@ CASE is a folder as `make_models.py` writes it; without any, all of target/model
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from pathlib import Path
 
@@ -24,10 +23,9 @@ import environment
 
 environment.enter("requirements-peers.txt", "venv-peers")
 
-from peers import machine, programs, report
-from peers.report import number
+from peers import machine, options, programs, report
+from peers.report import number, ratio
 
-ROOT = environment.TOOLS.parent
 SECTION = "cache"
 STARTS = ["first", "second", "third"]
 # So long that a file system has counted on, and what was checked is remembered.
@@ -62,36 +60,15 @@ def table(rows: list[dict]) -> list[list[str]]:
     return lines
 
 
-def ratio(one: float | None, other: float | None) -> float | None:
-    return one / other if one and other else None
-
-
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("cases", nargs="*", type=Path, metavar="CASE")
-    parser.add_argument("--cli", default=str(ROOT / "target/release/ort-cli"))
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--seconds", type=float, default=0.5)
-    parser.add_argument("--update", type=Path, metavar="FILE", help="a document to write to")
-    args = parser.parse_args()
-    models = environment.TARGET / "models"
-    args.cases = args.cases or sorted([*models.glob("real/*"), *models.glob("built/*")])
-    if not args.cases:
-        parser.error("no models: make them with tools/make_models.py")
-    report.check(args.update, [SECTION])
-    return args
+    made = options.parser(__doc__, "cli", "threads", rounds=4, seconds=0.5)
+    return options.parsed_with_cases(made, lambda _: [SECTION])
 
 
 def main() -> None:
     args = arguments()
     where = machine.describe(args.cli, [])
-    rows = []
-    for case in args.cases:
-        print(f"measuring {case.name}", file=sys.stderr, flush=True)
-        rows.append(measure(args, case))
+    rows = [measure(args, case) for case in report.announced(args.cases)]
     lines = table(rows)
     if args.update:
         report.update(args.update, SECTION, report.section(where, report.as_markdown(lines)))

@@ -28,10 +28,9 @@ import environment
 
 environment.enter("requirements-peers.txt", "venv-peers")
 
-from peers import machine, programs, report
+from peers import machine, options, programs, report
 from peers.report import number
 
-ROOT = environment.TOOLS.parent
 LEVELS = ("disable", "basic", "extended", "layout", "all")
 
 
@@ -105,25 +104,12 @@ def summary(rows: list[dict], limit: float) -> str:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    made = options.parser(
+        __doc__, "cli", "threads", "extra", "markdown", "json", rounds=8, seconds=0.05
     )
-    parser.add_argument("cases", nargs="*", type=Path, metavar="CASE")
-    parser.add_argument("--cli", default=str(ROOT / "target/release/ort-cli"))
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=0.05, help="of each measurement")
-    parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--most", type=int, default=40, help="rounds where the limit is passed")
-    parser.add_argument("--limit", type=float, default=1.03)
-    parser.add_argument("--extra", default="", help="further flags for our bench")
-    parser.add_argument("--markdown", action="store_true", help="a section for a document")
-    parser.add_argument("--update", type=Path, metavar="FILE", help="its section `levels`")
-    parser.add_argument("--json", type=Path, help="a file for all that was measured")
-    args = parser.parse_args()
-    report.check(args.update, ["levels"])
-    if not args.cases:
-        args.cases = everything()
-    return args
+    made.add_argument("--most", type=int, default=40, help="rounds where the limit is passed")
+    made.add_argument("--limit", type=float, default=1.03)
+    return options.parsed_with_cases(made, lambda _: ["levels"], everything)
 
 
 def everything() -> list[Path]:

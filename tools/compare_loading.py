@@ -19,17 +19,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
 import environment
 
 environment.enter("requirements-peers.txt", "venv-peers")
 
-from peers import machine, programs, report
-from peers.report import number
+from peers import machine, options, programs, report
+from peers.report import number, ratio
 
-ROOT = environment.TOOLS.parent
 # Our ways, by the flags that ask for them.
 OURS = {
     "mapped": [],
@@ -77,10 +75,6 @@ def peak(args, command: list[str]) -> float | None:
     return min((mib for mib in peaks if mib is not None), default=None)
 
 
-def ratio(ours: float | None, other: float | None) -> float | None:
-    return ours / other if ours and other else None
-
-
 def times_table(rows: list[dict], cache: str) -> list[list[str]]:
     lines = [[f"load + first run, ms, {cache}", *OURS, *PEERS, "ratio"]]
     for row in rows:
@@ -102,31 +96,15 @@ def peak_table(rows: list[dict]) -> list[list[str]]:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("cases", nargs="*", type=Path, metavar="CASE")
-    parser.add_argument("--cli", default=str(ROOT / "target/release/ort-cli"))
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--memory-rounds", type=int, default=3)
-    parser.add_argument("--update", type=Path, metavar="FILE", help="a document to write to")
-    args = parser.parse_args()
-    models = environment.TARGET / "models"
-    args.cases = args.cases or sorted([*models.glob("real/*"), *models.glob("built/*")])
-    if not args.cases:
-        parser.error("no models: make them with tools/make_models.py")
-    report.check(args.update, [SECTION])
-    return args
+    made = options.parser(__doc__, "cli", "threads", rounds=6)
+    made.add_argument("--memory-rounds", type=int, default=3)
+    return options.parsed_with_cases(made, lambda _: [SECTION])
 
 
 def main() -> None:
     args = arguments()
     where = machine.describe(args.cli, ["onnxruntime"])
-    rows = []
-    for case in args.cases:
-        print(f"measuring {case.name}", file=sys.stderr, flush=True)
-        rows.append(measure(args, case))
+    rows = [measure(args, case) for case in report.announced(args.cases)]
     tables = [times_table(rows, "warm"), times_table(rows, "cold"), peak_table(rows)]
     if args.update:
         section = report.section(where, *map(report.as_markdown, tables))

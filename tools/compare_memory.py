@@ -32,10 +32,9 @@ import environment
 
 environment.enter("requirements-peers.txt", "venv-peers")
 
-from peers import machine, memory, report
+from peers import machine, memory, options, report
 from peers.report import number
 
-ROOT = environment.TOOLS.parent
 CASES = ("real/ppocrv4_det", "real/ddddocr_common", "built/resnet50", "built/minilm")
 EXAMPLE = "real/ddddocr_common"
 CACHED = "ours-cached"
@@ -176,8 +175,7 @@ def rounds(args, what) -> dict:
 def measure(args) -> dict:
     """Everything, by what was measured."""
     single, processes = {}, {}
-    for case in args.cases:
-        print(f"measuring {case.name}", file=sys.stderr, flush=True)
+    for case in report.announced(args.cases):
 
         def life(name: str, case=case) -> dict:
             if name in OURS:
@@ -261,28 +259,19 @@ def verdicts(args, measured: dict) -> str:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    made = options.parser(
+        __doc__, "cli", "threads", "variant", rounds=3, peers="ort-onnx,ort-default,openvino"
     )
-    parser.add_argument("cases", nargs="*", type=Path, metavar="CASE")
-    parser.add_argument("--cli", default=str(ROOT / "target/release/ort-cli"))
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--processes", type=int, default=8)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--variant", default="default", help="the .ort that ours runs")
-    parser.add_argument("--peers", default="ort-onnx,ort-default,openvino", help="peers/measure.py")
-    parser.add_argument("--update", type=Path, metavar="FILE", help="a document to write to")
-    parser.add_argument("--section", default="memory", help="its name there")
-    parser.add_argument("--example", type=Path, metavar="CASE", help="told in full")
-    args = parser.parse_args()
-    args.peers = [name for name in args.peers.split(",") if name]
-    args.cases = args.cases or [environment.TARGET / "models" / case for case in CASES]
-    args.example = args.example or environment.TARGET / "models" / EXAMPLE
-    if not all(case.is_dir() for case in args.cases):
-        parser.error("no models: make them with tools/make_models.py")
-    report.check(args.update, [args.section, f"{args.section}-example"])
-    return args
+    made.add_argument("--runs", type=int, default=5)
+    made.add_argument("--processes", type=int, default=8)
+    made.add_argument("--section", default="memory", help="its name in the document")
+    made.add_argument("--example", type=Path, metavar="CASE", help="told in full")
+    made.set_defaults(example=options.MODELS / EXAMPLE)
+    return options.parsed_with_cases(
+        made,
+        lambda args: [args.section, f"{args.section}-example"],
+        lambda: [options.MODELS / case for case in CASES],
+    )
 
 
 def main() -> None:

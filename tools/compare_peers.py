@@ -26,10 +26,9 @@ import environment
 
 environment.enter("requirements-peers.txt", "venv-peers")
 
-from peers import machine, programs, report
+from peers import machine, options, programs, report
 from peers.report import number
 
-ROOT = environment.TOOLS.parent
 # What a peer makes of the file it likes best: `best` is the faster of them.
 AT_THEIR_BEST = ("ort-onnx", "openvino")
 NAMED_ABOVE = 1.05
@@ -98,31 +97,15 @@ def summary(rows: list[dict], peers: list[str]) -> str:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    made = options.parser(
+        __doc__, "cli", "variant", "extra", "markdown", "json",
+        rounds=6, seconds=0.5, peers="ort-onnx,openvino,ort-default",
+    )  # fmt: skip
+    made.add_argument("--threads", **options.SEVERAL_THREADS)
+    made.add_argument("--section", default="peers", help="its name in the document")
+    return options.parsed_with_cases(
+        made, lambda args: [f"{args.section}-{n}" for n in args.threads]
     )
-    parser.add_argument("cases", nargs="*", type=Path, metavar="CASE")
-    parser.add_argument("--cli", default=str(ROOT / "target/release/ort-cli"))
-    parser.add_argument("--threads", default="1", help="one number or several, as 1,2")
-    parser.add_argument("--seconds", type=float, default=0.5, help="of each measurement")
-    parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--variant", default="default", help="the .ort that ours runs")
-    parser.add_argument("--peers", default="ort-onnx,openvino,ort-default", help="peers/measure.py")
-    parser.add_argument("--extra", default="", help="further flags for our bench")
-    parser.add_argument("--markdown", action="store_true", help="sections for a document")
-    parser.add_argument("--update", type=Path, metavar="FILE", help="a document to write them to")
-    parser.add_argument("--section", help="their name there")
-    parser.add_argument("--json", type=Path, help="a file for all that was measured")
-    args = parser.parse_args()
-    args.peers = [name for name in args.peers.split(",") if name]
-    args.threads = [int(n) for n in args.threads.split(",")]
-    args.section = args.section or "peers"
-    models = environment.TARGET / "models"
-    args.cases = args.cases or sorted([*models.glob("real/*"), *models.glob("built/*")])
-    if not args.cases:
-        parser.error("no models: make them with tools/make_models.py")
-    report.check(args.update, [f"{args.section}-{n}" for n in args.threads])
-    return args
 
 
 def main() -> None:
@@ -130,10 +113,9 @@ def main() -> None:
     where = machine.describe(args.cli, ["onnxruntime", "openvino"])
     record = {"machine": where, "command": report.command(), "tables": {}}
     for threads in args.threads:
-        rows = record["tables"][threads] = []
-        for case in args.cases:
-            print(f"measuring {case.name}, threads: {threads}", file=sys.stderr, flush=True)
-            rows.append(compare(args, case, threads))
+        announced = report.announced(args.cases, f", threads: {threads}")
+        rows = [compare(args, case, threads) for case in announced]
+        record["tables"][threads] = rows
         tables = [times_table(rows, args.peers), start_table(rows, args.peers)]
         said = summary(rows, args.peers)
         times, start = map(report.as_markdown, tables)

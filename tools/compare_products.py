@@ -20,7 +20,7 @@ import environment
 
 environment.enter("requirements-peers.txt", "venv-peers")
 
-from peers import machine, report
+from peers import machine, options, report
 from peers.report import number
 
 ROOT = environment.TOOLS.parent
@@ -40,16 +40,9 @@ def one_round(program: list[str]) -> tuple[list[str], dict[str, list[float]]]:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--program", help="the example, if it is built already")
-    parser.add_argument("--markdown", action="store_true", help="a section for a document")
-    parser.add_argument("--update", type=Path, metavar="FILE", help="its section `products`")
-    args = parser.parse_args()
-    report.check(args.update, ["products"])
-    return args
+    made = options.parser(__doc__, "markdown", rounds=3)
+    made.add_argument("--program", help="the example, if it is built already")
+    return options.parsed(made, lambda _: ["products"])
 
 
 def main() -> None:

@@ -28,10 +28,9 @@ import environment
 
 environment.enter("requirements-peers.txt", "venv-peers")
 
-from peers import machine, programs, report
+from peers import machine, options, programs, report
 from peers.report import number
 
-ROOT = environment.TOOLS.parent
 PACED = environment.TOOLS / "peers/paced.py"
 NOT_SPINNING = "session.intra_op.allow_spinning=0"
 SECTION = "threads"
@@ -94,27 +93,19 @@ def tables(case: Path, row: dict[str, dict], hertz: float) -> list[list[list[str
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    made = options.parser(__doc__, rounds=4, seconds=5)
+    made.add_argument("--program", default=str(environment.TARGET / "release/examples/paced"))
+    made.add_argument("--hertz", type=float, default=6)
+    return options.parsed_with_cases(
+        made, lambda _: [SECTION], lambda: [options.MODELS / "built/mobilenetv2"]
     )
-    parser.add_argument("cases", nargs="*", type=Path, metavar="CASE")
-    parser.add_argument("--program", default=str(ROOT / "target/release/examples/paced"))
-    parser.add_argument("--hertz", type=float, default=6)
-    parser.add_argument("--seconds", type=float, default=5, help="of each measurement")
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--update", type=Path, metavar="FILE", help="a document to write to")
-    args = parser.parse_args()
-    args.cases = args.cases or [environment.TARGET / "models/built/mobilenetv2"]
-    report.check(args.update, [SECTION])
-    return args
 
 
 def main() -> None:
     args = arguments()
     where = machine.describe(args.program, ["onnxruntime"])
     all_tables = []
-    for case in args.cases:
-        print(f"measuring {case.name}", file=sys.stderr, flush=True)
+    for case in report.announced(args.cases):
         all_tables += tables(case, measure(args, case), args.hertz)
     print(where, *map(report.as_text, all_tables), sep="\n")
     if args.update:

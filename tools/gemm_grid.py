@@ -27,9 +27,8 @@ import numpy as np
 import onnx
 from models.layout import publish
 from onnx import TensorProto, helper, numpy_helper
-from peers import machine, programs, report
+from peers import machine, options, programs, report
 
-ROOT = environment.TOOLS.parent
 
 GRID = [f"{m}x1024x1024" for m in (1, 2, 4, 8, 16, 32, 64, 128, 256, 1024)] + [
     "1x2048x1000", "37x300x515", "64x64x64", "256x256x256", "512x512x512",
@@ -118,20 +117,10 @@ def section(title: str, rows: list[dict]) -> str:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("sizes", nargs="*", metavar="SIZE")
-    parser.add_argument("--cli", default=str(ROOT / "target/release/ort-cli"))
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=0.3, help="of each measurement")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--update", type=Path, metavar="FILE", help="a document to write them to")
-    parser.add_argument("--json", type=Path, help="a file for all that was measured")
-    args = parser.parse_args()
-    args.sizes = args.sizes or GRID
-    report.check(args.update, ["gemm"])
-    return args
+    made = options.parser(__doc__, "cli", "threads", "json", rounds=5, seconds=0.3)
+    made.add_argument("sizes", nargs="*", metavar="SIZE")
+    made.set_defaults(sizes=GRID)
+    return options.parsed(made, lambda _: ["gemm"])
 
 
 def main() -> None:

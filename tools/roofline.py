@@ -23,10 +23,9 @@ import environment
 
 environment.enter("requirements-peers.txt", "venv-peers")
 
-from peers import machine, programs, report
+from peers import machine, options, programs, report
 from peers.report import number, percent
 
-ROOT = environment.TOOLS.parent
 # Which words in the names of an operator and its kernel put it into which group; the first that
 # fits counts. A convolution with what follows it has the name of the last of its nodes.
 GROUPS = {
@@ -95,33 +94,16 @@ def table(rows: list[dict], peak: float) -> list[list[str]]:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    made = options.parser(
+        __doc__, "cli", "threads", "variant", "extra", "markdown", "json", rounds=5, seconds=0.2
     )
-    parser.add_argument("cases", nargs="*", type=Path, metavar="CASE")
-    parser.add_argument("--cli", default=str(ROOT / "target/release/ort-cli"))
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=0.2, help="of each measurement")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--variant", default="default", help="the .ort that runs")
-    parser.add_argument("--extra", default="", help="further flags for our bench")
-    parser.add_argument("--markdown", action="store_true", help="a section for a document")
-    parser.add_argument("--update", type=Path, metavar="FILE", help="section `roofline-THREADS`")
-    parser.add_argument("--json", type=Path, help="a file for all that was measured")
-    args = parser.parse_args()
-    report.check(args.update, [f"roofline-{args.threads}"])
-    models = environment.TARGET / "models"
-    args.cases = args.cases or sorted([*models.glob("real/*"), *models.glob("built/*")])
-    return args
+    return options.parsed_with_cases(made, lambda args: [f"roofline-{args.threads}"])
 
 
 def main() -> None:
     args = arguments()
     where = machine.describe(args.cli, [])
-    rows = []
-    for case in args.cases:
-        print(f"measuring {case.name}", file=sys.stderr, flush=True)
-        rows.append(measure(args, case))
+    rows = [measure(args, case) for case in report.announced(args.cases)]
     peak = max((row["peak"] for row in rows), default=0) or 1.0
     lines = table([row for row in rows if row["operators"]], peak)
     said = f"Peak: {peak:.0f} GFLOP/s with {args.threads} thread{'s'[: args.threads > 1]}."

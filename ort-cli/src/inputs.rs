@@ -153,7 +153,7 @@ fn kind_of(ty: &Type) -> Option<Kind> {
 }
 
 /// The input of this name.
-fn check_name<'a>(
+pub(crate) fn check_name<'a>(
     flag: &'static str,
     name: &str,
     described: &'a [ValueDescription],

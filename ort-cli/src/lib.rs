@@ -9,6 +9,7 @@
 
 mod commands;
 mod options;
+mod run_options;
 
 mod config;
 mod inputs;

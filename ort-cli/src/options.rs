@@ -1,12 +1,13 @@
 //! The options that several commands share.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ort_session::{
-    Arena, CpuProvider, Denormals, IsaChoice, Level, Load, Optimized, Roof, Session,
-    SessionBuilder, SessionError,
+    Affinities, Arena, CpuProvider, Denormals, ExecutionMode, IsaChoice, Level, Load, Optimized,
+    Roof, Session, SessionBuilder, SessionError,
 };
 
 use crate::config::Setting;
@@ -34,6 +35,9 @@ const ARENAS: Words<Arena> =
 const DENORMALS: Words<Denormals> =
     &[("flush", Denormals::Flush), ("preserve", Denormals::Preserve)];
 
+const MODES: Words<ExecutionMode> =
+    &[("sequential", ExecutionMode::Sequential), ("parallel", ExecutionMode::Parallel)];
+
 const ISAS: Words<IsaChoice> = &[
     ("amx", IsaChoice::Amx),
     ("avx512", IsaChoice::Avx512),
@@ -53,6 +57,21 @@ pub(crate) struct SessionOptions {
     /// OMP_NUM_THREADS]
     #[arg(long, value_name = "N", value_parser = threads, help_heading = "Session")]
     threads: Option<usize>,
+    /// Whether steps that do not need each other run side by side [default: sequential]
+    #[arg(long, value_parser = words(MODES), help_heading = "Session")]
+    execution_mode: Option<ExecutionMode>,
+    /// How many branches run side by side in parallel mode [default: as many as threads compute]
+    #[arg(long, value_name = "N", value_parser = threads, help_heading = "Session")]
+    inter_op_threads: Option<usize>,
+    /// How many µs threads wait awake for work while a run is under way [default: 1000]
+    #[arg(long, value_name = "US", help_heading = "Session")]
+    spinning: Option<u32>,
+    /// Let threads sleep as soon as they have no work, as --spinning 0
+    #[arg(long, conflicts_with = "spinning", help_heading = "Session")]
+    no_spinning: bool,
+    /// The processors of each thread but the caller, from 1, say `1;2,3;5-8`
+    #[arg(long, value_name = "LIST", help_heading = "Session")]
+    affinities: Option<Affinities>,
     /// How the file comes into memory [default: mapped]
     #[arg(long, value_parser = words(LOADS), help_heading = "Session")]
     load: Option<Load>,
@@ -166,6 +185,10 @@ impl SessionOptions {
         builder = { self.dim.iter() }.fold(builder, |b, dim| b.free_dimension(&dim.name, dim.size));
         builder = with(builder, self.level, SessionBuilder::level);
         builder = with(builder, self.threads, SessionBuilder::threads);
+        builder = with(builder, self.execution_mode, SessionBuilder::execution_mode);
+        builder = with(builder, self.inter_op_threads, SessionBuilder::inter_op_threads);
+        builder = with(builder, self.spinning(), SessionBuilder::spinning);
+        builder = with(builder, self.affinities.clone(), SessionBuilder::thread_affinities);
         builder = with(builder, self.load, SessionBuilder::load);
         // A file that is read is in memory anyway.
         if self.populate && builder.chosen_load() == Load::Mapped {
@@ -176,6 +199,11 @@ impl SessionOptions {
         builder = with(builder, self.isa, SessionBuilder::isa);
         builder = with(builder, self.cache_dir.clone(), SessionBuilder::cache_dir);
         Omp::of_environment().bound(builder)
+    }
+
+    fn spinning(&self) -> Option<Duration> {
+        let microseconds = self.spinning.or_else(|| self.no_spinning.then_some(0))?;
+        Some(Duration::from_micros(microseconds.into()))
     }
 
     /// The same, with what was decided told to who asked for it.
@@ -236,6 +264,34 @@ mod tests {
     struct Program {
         #[command(flatten)]
         session: SessionOptions,
+    }
+
+    #[test]
+    fn options_set_what_methods_set_and_win_over_keys() {
+        let parallel = |builder: SessionBuilder| builder.execution_mode(ExecutionMode::Parallel);
+        let microseconds = Duration::from_micros;
+        let plain = |arguments: &[&str]| {
+            let program = Program::parse_from(["ort-cli"].iter().chain(arguments));
+            format!("{:?}", program.session.builder())
+        };
+        let set = |set: &dyn Fn(SessionBuilder) -> SessionBuilder| {
+            let program = Program::parse_from(["ort-cli"]);
+            format!("{:?}", set(program.session.builder()))
+        };
+        let off = "session.intra_op.allow_spinning=0";
+        let mode = "session.execution_mode=sequential";
+        for (arguments, expected) in [
+            (&["--execution-mode", "parallel"][..], set(&parallel)),
+            (&["--execution-mode", "parallel", "--config", mode], set(&parallel)),
+            (&["--inter-op-threads", "3"], set(&|b| b.inter_op_threads(3))),
+            (&["--spinning", "20"], set(&|b| b.spinning(microseconds(20)))),
+            (&["--spinning", "20", "--config", off], set(&|b| b.spinning(microseconds(20)))),
+            (&["--no-spinning"], set(&|b| b.spinning(Duration::ZERO))),
+            (&["--affinities", "1;2"], set(&|b| b.thread_affinities("1;2".parse().unwrap()))),
+        ] {
+            assert_eq!(plain(arguments), expected, "{arguments:?}");
+            assert_ne!(expected, plain(&[]));
+        }
     }
 
     #[test]

@@ -45,6 +45,24 @@ pub(crate) fn one_line(text: &str, max: usize) -> String {
     }
 }
 
+/// A text as HTML and SVG have it, in an element or in double quotes: a name from a file may hold any
+/// character.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped += "&amp;",
+            '<' => escaped += "&lt;",
+            '>' => escaped += "&gt;",
+            '"' => escaped += "&quot;",
+            // XML 1.0 has no way to write the other control characters.
+            c if c.is_control() && c != '\n' => escaped.push(' '),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
 /// A text that stands out, where the terminal can do that.
 pub(crate) fn bold(text: impl fmt::Display) -> String {
     styled("1", &text.to_string())
@@ -113,6 +131,12 @@ impl<const N: usize> fmt::Display for Table<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_from_a_file_is_no_markup() {
+        let (text, expected) = ("<a \"b\">&'\u{1b}\n\u{7}", "&lt;a &quot;b&quot;&gt;&amp;' \n ");
+        assert_eq!(escaped(text), expected);
+    }
 
     #[test]
     fn a_long_text_of_many_lines_becomes_a_short_one_of_one() {

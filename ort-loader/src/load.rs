@@ -192,6 +192,25 @@ mod tests {
         assert!(model.fallback().is_none());
     }
 
+    /// A file may state more than anybody has, and take no room.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_that_no_memory_holds_is_refused() {
+        let sparse = tempfile::NamedTempFile::new_in("/dev/shm");
+        let Ok(sparse) = sparse.and_then(|file| file.as_file().set_len(1 << 62).map(|()| file))
+        else {
+            return println!("skipped: no file system has files this long");
+        };
+        for how in ALL {
+            let error = ModelBytes::from_path(sparse.path(), how).unwrap_err();
+            let is_told = match how {
+                Load::Mapped | Load::Populated => matches!(error, LoadError::Unmappable { .. }),
+                Load::Read | Load::Auto => matches!(error, LoadError::Unreadable { .. }),
+            };
+            assert!(is_told, "{how:?}: {error}");
+        }
+    }
+
     #[test]
     fn a_renamed_replacement_leaves_the_mapping_alone() {
         let (folder, path) = file_of(b"first");

@@ -142,9 +142,11 @@ impl ModelBytes {
         if self.bytes.get(range.clone()).is_none() {
             return Err(AdviseError::OutOfBounds { range, len: self.len() });
         }
+        let pages = whole_pages(range, self.len(), page_size());
         match &self.origin.mapping {
-            Some(mapping) => give_back(mapping, whole_pages(range, self.len(), page_size())),
-            None => Ok(0),
+            // The system takes a page of which nothing is asked for the one around it.
+            Some(mapping) if !pages.is_empty() => give_back(mapping, pages),
+            _ => Ok(0),
         }
     }
 }
@@ -311,6 +313,17 @@ mod tests {
             assert_eq!(residency.resident, page_size());
         }
         assert_eq!(touch(&model), expected);
+    }
+
+    #[test]
+    fn a_range_within_a_page_hands_nothing_back() {
+        let (_folder, model) = mapped();
+        touch(&model);
+        for range in [LEN - 1..LEN, LEN..LEN, 0..0, 1..2, 1..page_size()] {
+            assert_eq!(model.advise_dont_need(range.clone()).unwrap(), 0, "{range:?}");
+        }
+        let Some(residency) = measured(&model) else { return };
+        assert_eq!(residency.resident, LEN);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use ort_tensor::AlignedBuf;
 /// pipe or a file of `/proc` states zero.
 pub(crate) fn read_whole(file: &File) -> io::Result<AlignedBuf> {
     let stated = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
-    let mut buf = AlignedBuf::zeroed(stated);
+    let mut buf = AlignedBuf::try_zeroed(stated).ok_or(io::ErrorKind::OutOfMemory)?;
     let n_read = fill(file, buf.as_mut())?;
     let mut rest = Vec::new();
     let mut source = file;
@@ -17,7 +17,8 @@ pub(crate) fn read_whole(file: &File) -> io::Result<AlignedBuf> {
     if n_read == stated && rest.is_empty() {
         return Ok(buf);
     }
-    let mut whole = AlignedBuf::zeroed(n_read + rest.len());
+    let whole = AlignedBuf::try_zeroed(n_read + rest.len());
+    let mut whole = whole.ok_or(io::ErrorKind::OutOfMemory)?;
     let (head, tail) = whole.as_mut().split_at_mut(n_read);
     head.copy_from_slice(&buf.as_ref()[..n_read]);
     tail.copy_from_slice(&rest);

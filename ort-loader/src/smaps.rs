@@ -51,7 +51,8 @@ pub struct MemoryMapping {
     pub permissions: String,
     /// What it is for.
     pub kind: MappingKind,
-    /// Its file, or the name that the kernel has for it; empty without one.
+    /// Its file, or the name that the kernel has for it; empty without one. What of it is not UTF-8
+    /// is replaced.
     pub name: PathBuf,
     /// Whether the file is no longer in its folder: removed, or replaced by another.
     pub is_deleted: bool,

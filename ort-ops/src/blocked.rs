@@ -133,6 +133,11 @@ pub fn blocked_filter(
     block: usize,
 ) -> Result<Tensor, OpError> {
     let [outputs, inputs, ..] = *w.shape() else { return Err(wrong_rank(w)) };
+    if w.as_slice::<f32>()?.is_empty() {
+        // Then a file may state any number of channels, and a place for each is too much.
+        filter(w, form, block)?;
+        return Ok(Tensor::lasting_zeros(DType::F32, w.shape())?);
+    }
     let in_order: Vec<usize> = (0..outputs.max(inputs)).collect();
     let places = |n| Places { of_channels: &in_order[..n], n };
     let inputs = (form == FilterForm::InputsAndOutputs).then(|| places(inputs));
@@ -187,6 +192,24 @@ mod tests {
     fn counted(shape: &[usize]) -> Tensor {
         let n: usize = shape.iter().product();
         tensor(shape, &(0..n).map(|i| i as f32).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn filters_without_elements_have_any_number_of_channels() {
+        for (shape, form, is_fine) in [
+            ([0, 1 << 60, 1], FilterForm::InputsAndOutputs, true),
+            ([0, 1 << 60, 1], FilterForm::Outputs, true),
+            ([1 << 60, 0, 1], FilterForm::InputsAndOutputs, true),
+            ([1 << 60, 4, 0], FilterForm::InputsAndOutputs, true),
+            ([0, 6, 1], FilterForm::InputsAndOutputs, false),
+            ([6, 0, 1], FilterForm::Outputs, false),
+            ([0, 1 << 60, 64], FilterForm::Outputs, false),
+        ] {
+            let w = Tensor::from_slice::<f32>(&shape, &[]).unwrap();
+            let blocks = blocked_filter(w.view(), form, 4);
+            assert_eq!(blocks.is_ok(), is_fine, "{shape:?} {form:?}");
+            assert!(blocks.is_err() || blocks == Ok(w), "{shape:?} {form:?}");
+        }
     }
 
     #[test]

@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn session(nodes: &[&str]) -> Result<Session, Box<dyn Error>> {
     let last = N_STEPS - 1;
     let mut text = format!(
-        "graph(x: float[4], yes: bool[] = bool[] true) -> (y{last}) {{\n  one = const float[1] [1]\n"
+        "graph(x: float[4], yes = bool[] true) -> (y{last}) {{\n  one = const float[1] [1]\n"
     );
     let mut value = "x".to_owned();
     for (i, node) in nodes.iter().cycle().take(N_STEPS).enumerate() {

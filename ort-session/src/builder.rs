@@ -16,16 +16,17 @@ use crate::cache::{self, Source};
 use crate::cancel::Cancel;
 use crate::error::SessionError;
 use crate::free_dims::FreeDims;
+use crate::load_limits::LoadLimits;
 use crate::log::Log;
 use crate::nearest::nearest;
 use crate::optimized::Optimized;
 use crate::profile::{Profiler, Profiling};
-use crate::resolved::Resolved;
+use crate::resolved::{Clock, Resolved};
 use crate::run_memory::{Arena, DEFAULT_CAP};
 use crate::run_options::RunLimits;
 use crate::session::Session;
 use crate::settings::SavedModel;
-use crate::threads::PoolOptions;
+use crate::threads::{BranchOptions, PoolOptions};
 
 /// Settings of a session to be.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +37,7 @@ pub struct SessionBuilder {
     pub(crate) n_threads: Option<usize>,
     pub(crate) max_threads: Option<usize>,
     pub(crate) pool: PoolOptions,
+    pub(crate) branches: BranchOptions,
     pub(crate) load: Load,
     pub(crate) cpu: CpuOptions,
     providers: Vec<Arc<dyn ExecutionProvider>>,
@@ -47,13 +49,14 @@ pub struct SessionBuilder {
     activations_cap: Option<usize>,
     cache_dir: Option<PathBuf>,
     skips_sums: bool,
-    profiling: Profiling,
+    pub(crate) profiling: Profiling,
     pub(crate) skips_packing: bool,
     pub(crate) saved: SavedModel,
     pub(crate) free_dims: FreeDims,
     pub(crate) log: Log,
     cancel: Option<Cancel>,
     run_limits: RunLimits,
+    load_limits: LoadLimits,
 }
 
 impl SessionBuilder {
@@ -160,10 +163,18 @@ impl SessionBuilder {
         self
     }
 
-    /// What a file may ask for: depth, tables, size.
+    /// What a file may ask for at all: depth, tables, size. [`SessionBuilder::load_limits`] bound what a
+    /// model may take.
     #[must_use]
     pub fn limits(mut self, format: Limits, import: ImportLimits) -> Self {
         (self.limits, self.import_limits) = (format, import);
+        self
+    }
+
+    /// What loading may take; more is a [`SessionError::Limit`].
+    #[must_use]
+    pub fn load_limits(mut self, limits: LoadLimits) -> Self {
+        self.load_limits = limits;
         self
     }
 
@@ -243,23 +254,20 @@ impl SessionBuilder {
         let saved = saved.map_err(|path| SessionError::SavedFormat { path })?;
         let optimized = |builder: Self| -> Result<Optimized, SessionError> {
             let settings = builder.resolved()?;
-            settings.check_cancel()?;
+            settings.check_end("model_loading_uri")?;
             let optimized = settings.optimized(source.load(&settings)?, start)?;
             if let Some(path) = &saved {
                 optimized.write(path)?;
             }
             Ok(optimized)
         };
-        match self.cache_dir.take() {
-            None => optimized(self)?.commit(),
-            Some(folder) => {
-                // What a cache folder has is packed, which the saved model is not to be.
-                if saved.is_some() {
-                    optimized(self.clone())?;
-                }
-                cache::session(&folder, source, self)
-            }
-        }
+        let Some(folder) = self.cache_dir.take() else { return optimized(self)?.commit() };
+        // What a cache folder has is packed, which the saved model is not to be. The trace is the
+        // session's.
+        let saver = saved.is_some().then(|| Self { profiling: Profiling::Off, ..self.clone() });
+        let session = cache::session(&folder, &source, self)?;
+        saver.map(optimized).transpose()?;
+        Ok(session)
     }
 
     /// Optimizes the graph of a file, to save it, or to see what becomes of it, or to build a
@@ -271,7 +279,7 @@ impl SessionBuilder {
     pub fn optimize_from_file(self, path: impl AsRef<Path>) -> Result<Optimized, SessionError> {
         let start = Instant::now();
         let settings = self.resolved()?;
-        settings.check_cancel()?;
+        settings.check_end("model_loading_uri")?;
         settings.optimized(settings.bytes_of(path)?, start)
     }
 
@@ -286,6 +294,7 @@ impl SessionBuilder {
 
     /// The settings with all that follows from them.
     pub(crate) fn resolved(mut self) -> Result<Resolved, SessionError> {
+        let clock = Clock::new(self.load_limits.max_time);
         let profiler = Profiler::new(std::mem::take(&mut self.profiling));
         self.options.disabled.iter().try_for_each(|name| known(name, ort_optimizer::names))?;
         let own = || ort_optimizer::passes().map(|(name, ..)| name);
@@ -305,12 +314,14 @@ impl SessionBuilder {
         self.providers.push(Arc::new(CpuProvider::new(self.cpu)?));
         self.options.layout_block = layout_block(&self.providers);
         let pool = self.pool.pool(n_threads)?;
+        let branches = self.branches.pool(&self.pool, &pool)?;
         Ok(Resolved {
             packed_for: self.packed_for(),
             options: self.options,
             load: self.load,
             providers: self.providers.into(),
             pool,
+            branches,
             limits: self.limits,
             import_limits: self.import_limits,
             checks_sums: !self.skips_sums,
@@ -320,7 +331,9 @@ impl SessionBuilder {
             log: self.log,
             arena: self.arena,
             activations_cap: self.activations_cap.unwrap_or(DEFAULT_CAP),
-            cancel: self.cancel,
+            cancel: clock.cancel(self.cancel),
+            clock,
+            load_limits: self.load_limits,
             run_limits: self.run_limits,
         })
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// Ends runs and loading from any thread. Clones are one.
 ///
@@ -9,7 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// ends first. Loading looks at it between the file, the graph, each pass of the optimizer and each
 /// node that is compiled.
 #[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>);
+pub struct Cancel {
+    is_told: Arc<AtomicBool>,
+    /// When it is as good as told; of loading with a limit only.
+    deadline: Option<Instant>,
+}
 
 impl Cancel {
     /// Not cancelled yet.
@@ -19,11 +24,21 @@ impl Cancel {
 
     /// Ends what this was given to, for good.
     pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.is_told.store(true, Ordering::Relaxed);
     }
 
     /// Whether somebody called [`Cancel::cancel`].
     pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.is_told() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// Whether it was not only the clock.
+    pub(crate) fn is_told(&self) -> bool {
+        self.is_told.load(Ordering::Relaxed)
+    }
+
+    /// The same, for what is to end by then as well.
+    pub(crate) fn until(self, deadline: Instant) -> Self {
+        Self { deadline: Some(deadline), ..self }
     }
 }

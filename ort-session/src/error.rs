@@ -11,6 +11,7 @@ use ort_optimizer::OptimizeError;
 use ort_tensor::TensorError;
 
 use crate::free_dims::FreeDimensionError;
+use crate::load_limits::LoadLimitError;
 use crate::plan::PlanError;
 use crate::threads::Affinities;
 
@@ -36,6 +37,9 @@ pub enum SessionError {
     /// Somebody called [`Cancel::cancel`](crate::Cancel::cancel).
     #[error("loading was cancelled")]
     Cancelled,
+    /// The model wants more than it may have.
+    #[error(transparent)]
+    Limit(#[from] LoadLimitError),
     /// No pass of the optimizer has the name of one to be left out.
     #[error("there is no optimizer `{name}`{}", did_you_mean(*nearest))]
     UnknownOptimizer {
@@ -118,6 +122,9 @@ pub enum SaveError {
     /// The constants could not be packed.
     #[error(transparent)]
     Plan(#[from] Box<PlanError>),
+    /// The packed constants would take more memory than [`LoadLimits`](crate::LoadLimits) allow.
+    #[error(transparent)]
+    Limit(#[from] LoadLimitError),
     /// A provider packs constants for this process only.
     #[error("a provider of the session packs its constants for one process only")]
     NotPackable,

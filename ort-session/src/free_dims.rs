@@ -62,10 +62,10 @@ impl FreeDims {
         Ok(sizes.fix(graph)?)
     }
 
-    /// The overrides as one line: files packed with others are not used.
+    /// The overrides as one line: files packed with others are not used. A name may hold anything.
     pub(crate) fn to_text(&self) -> String {
         let of = |what: &str, sizes: &BTreeMap<String, usize>| {
-            let each = sizes.iter().map(|(name, n)| format!("{what}{name}={n}"));
+            let each = sizes.iter().map(|(name, n)| format!("{what}{name:?}={n}"));
             each.collect::<Vec<_>>().join(" ")
         };
         [of("", &self.by_name), of("denoting ", &self.by_denotation)].join(" ").trim().to_owned()
@@ -178,15 +178,20 @@ impl Sizes {
         self.fix_symbols(graph)
     }
 
+    /// What a node computes is inferred before the file's symbols for it count: some tools give a
+    /// result the symbol of an input that is of another size.
     fn fix_symbols(&self, graph: &mut Graph) -> Result<(), CycleError> {
-        for id in graph.value_ids() {
-            self.fix_type(&mut graph.value_mut(id).fact.ty);
-        }
+        let given: Vec<ValueId> =
+            graph.value_ids().filter(|&id| graph.producer(id).is_none()).collect();
+        given.into_iter().for_each(|id| self.fix_type(&mut graph.value_mut(id).fact.ty));
         for id in graph.topological_order()? {
             if graph.node(id).attrs.graphs().next().is_some() {
                 graph.edit_subgraphs(id, |subgraph| self.fix_symbols(subgraph))?;
             }
             graph.refine(id);
+            for output in graph.node(id).outputs.clone().into_iter().flatten() {
+                self.fix_type(&mut graph.value_mut(output).fact.ty);
+            }
         }
         Ok(())
     }
@@ -205,5 +210,31 @@ impl Sizes {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_overrides_are_another_text() {
+        let of = |by_name: &[(&str, usize)], by_denotation: &[(&str, usize)]| {
+            let sizes = |of: &[(&str, usize)]| of.iter().map(|&(k, n)| (k.to_owned(), n)).collect();
+            FreeDims { by_name: sizes(by_name), by_denotation: sizes(by_denotation) }.to_text()
+        };
+        let texts = [
+            of(&[], &[]),
+            of(&[("a", 1)], &[]),
+            of(&[("a", 1), ("b", 2)], &[]),
+            of(&[("a=1 b", 2)], &[]),
+            of(&[("a\"=1 \"b", 2)], &[]),
+            of(&[], &[("a", 1)]),
+            of(&[("denoting a", 1)], &[]),
+        ];
+        for (i, text) in texts.iter().enumerate() {
+            assert!(!texts[..i].contains(text), "{text}");
+        }
+        assert_eq!((&*texts[0], &*texts[5]), ("", "denoting \"a\"=1"));
     }
 }

@@ -35,7 +35,7 @@
 //! stages, and of what is odd about a model, goes through `tracing`.
 //!
 //! [`Session::run_with`] takes options: a way to end the run early, from any thread or by the clock;
-//! limits; and the outputs that are asked for, so that only the nodes they need run.
+//! limits; the outputs that are asked for, so that only the nodes they need run; and what is told of it.
 //! [`Session::run_into`] lets kernels write into memory of the caller's.
 //!
 //! ```no_run
@@ -60,6 +60,28 @@
 //! }
 //! # Ok(())
 //! # }
+//! ```
+//!
+//! What is told of a run goes through `tracing` as well, in a span `run` if it has a tag;
+//! [`RunOptions::enable_profiling`] writes a trace of one run, and [`SessionBuilder::enable_profiling`]
+//! one of a session from its first byte.
+//!
+//! Whoever loads models of others' bounds what they take: [`LoadLimits`] for nodes, depth, elements, bytes
+//! and time of loading, [`RunLimits`] for memory, time and iterations of runs. Whatever wants more is a
+//! typed error, which names the node or value.
+//!
+//! ```
+//! use std::time::Duration;
+//! use ort_session::{LoadLimits, RunLimits, Session};
+//!
+//! let builder = Session::builder()
+//!     .load_limits(LoadLimits {
+//!         max_nodes: Some(10_000),
+//!         max_time: Some(Duration::from_secs(10)),
+//!         ..LoadLimits::default()
+//!     })
+//!     .run_limits(RunLimits { max_time: Some(Duration::from_secs(1)), ..RunLimits::default() });
+//! # let _ = builder;
 //! ```
 //!
 //! A run that fails, is ended or meets a panic in a kernel gives its memory back, and harms no other
@@ -87,9 +109,11 @@ mod fold;
 mod free_dims;
 mod inputs;
 mod inspect;
+mod load_limits;
 mod log;
 mod memory;
 mod nearest;
+mod observed;
 mod optimized;
 mod outputs;
 mod packed;
@@ -116,6 +140,7 @@ pub use crate::inputs::{InputValue, RunInputs};
 pub use crate::inspect::{
     DenormalWeights, Hints, Inspection, OperatorCount, WeightCount, denormal_weights, inspect,
 };
+pub use crate::load_limits::{LoadLimitError, LoadLimits};
 pub use crate::log::{Severity, UnknownSeverity};
 pub use crate::memory::{CopyReason, Held, MemoryReport, ModelUsage, Objects, Planned, Usage};
 pub use crate::nearest::nearest;
@@ -127,11 +152,14 @@ pub use crate::run::{LimitError, RunError};
 pub use crate::run_memory::Arena;
 pub use crate::run_options::{RunLimits, RunOptions};
 pub use crate::session::{CacheUse, Metadata, Session, ValueDescription};
-pub use crate::threads::{Affinities, AffinityError, CpuQuota, MachineThreads, ThreadCount};
+pub use crate::threads::{
+    Affinities, AffinityError, CpuQuota, ExecutionMode, MachineThreads, ThreadCount,
+};
 
 pub use ort_ep::{DenormalsMet, ExecutionProvider, Threads};
 pub use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice, Roof};
-pub use ort_graph::{Dim, ModelInfo, Type};
+pub use ort_format::Limits as FormatLimits;
+pub use ort_graph::{Dim, ImportLimits, ModelInfo, Type};
 pub use ort_loader::{
     Kind, Load, MappingKind, MeasureError, MemoryMapping, ModelBytes, Pages, Process,
     ProcessMemory, Residency, Sharing, process_memory,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ort_format::KernelTypeStrResolver;
@@ -11,16 +12,17 @@ use ort_loader::ModelBytes;
 use ort_optimizer::Report;
 
 use crate::error::{SaveError, SessionError};
+use crate::load_limits::Budget;
 use crate::log::{Log, Severity};
 use crate::memory::Origins;
-use crate::packed::{seal, texts};
+use crate::packed::{seal, texts, unsealed};
 use crate::packs::{ConstantId, PackedConstant, Packs, forms};
 use crate::plan::{Compiler, Plan, PlanError, Withheld};
 use crate::resolved::Resolved;
 use crate::run_memory::RunMemory;
 use crate::save::write_whole;
 use crate::session::{CacheUse, Metadata, Session};
-use crate::threads::{ScopedThreads, scoped};
+use crate::threads::{Pool, ScopedThreads, scoped};
 
 /// Attributes that only we know. A file without them is read as it is by ONNX Runtime, and by us once
 /// its other nodes tell what they said.
@@ -34,7 +36,7 @@ pub struct PackedSize {
     pub file_bytes: usize,
     /// Its packed forms of constants.
     pub packed_bytes: usize,
-    /// The elements of constants that it leaves out.
+    /// The elements of constants that the model had and the file leaves out.
     pub left_out_bytes: usize,
 }
 
@@ -73,7 +75,7 @@ pub struct Optimized {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pack {
-    /// All elements: whoever cannot use the packed forms packs anew.
+    /// All elements that the model has: whoever cannot use the packed forms packs anew.
     #[default]
     Beside,
     /// Only the elements that some kernel reads: the file is smaller, and runs only where it was
@@ -148,11 +150,15 @@ impl Optimized {
     }
 
     /// The bytes of a `.ort` file that holds the model as it is now. Equal models give equal bytes.
+    /// What [is packed](Self::is_packed) stays packed, and has no more elements than it had.
     ///
     /// # Errors
     /// If the graph has something that no file can hold, or is too big for one.
     pub fn to_bytes(&self) -> Result<Vec<u8>, SaveError> {
-        self.exported(&self.graph, &self.model, PRIVATE)
+        match &self.settings.packed_for {
+            Some(packed_for) if self.is_packed => self.sealed(&self.graph, packed_for, None),
+            _ => self.exported(&self.graph, unsealed(&self.model.metadata), PRIVATE),
+        }
     }
 
     /// Writes the model as it is now to a `.ort` file. The file appears whole or not at all, and
@@ -198,7 +204,10 @@ impl Optimized {
         of: Option<&str>,
     ) -> Result<(Vec<u8>, PackedSize), SaveError> {
         let packed_for = self.settings.packed_for.as_deref().ok_or(SaveError::NotPackable)?;
-        let (plan, packs) = self.compiled(self.graph.clone()).map_err(Box::new)?;
+        let budget = Arc::new(self.settings.load_limits.budget(&self.graph));
+        let compiled = self.compiled(self.graph.clone(), &budget);
+        budget.check()?;
+        let (plan, packs) = compiled.map_err(Box::new)?;
         let unread = match pack {
             Pack::Beside => HashSet::new(),
             Pack::Replace => plan.unread(),
@@ -211,20 +220,31 @@ impl Optimized {
             *packed = forms.get(&ConstantId::of(constant)).cloned().unwrap_or_default();
             left_out_bytes += withheld.replace(constant, &unread);
         });
-        let metadata = texts(&self.model.metadata, packed_for, of);
-        let info = ModelInfo { metadata, ..self.model.clone() };
-        let mut bytes = self.exported(&graph, &info, &[])?;
-        seal(&mut bytes, &self.threads());
+        let bytes = self.sealed(&graph, packed_for, of)?;
         let size = PackedSize { file_bytes: bytes.len(), packed_bytes, left_out_bytes };
         Ok((bytes, size))
+    }
+
+    /// The bytes of a file of `graph`, which has packed forms.
+    fn sealed(
+        &self,
+        graph: &Graph,
+        packed_for: &str,
+        of: Option<&str>,
+    ) -> Result<Vec<u8>, SaveError> {
+        let metadata = texts(&self.model.metadata, packed_for, of);
+        let mut bytes = self.exported(graph, metadata, &[])?;
+        seal(&mut bytes, &self.threads());
+        Ok(bytes)
     }
 
     fn exported(
         &self,
         graph: &Graph,
-        info: &ModelInfo,
+        metadata: Vec<(String, String)>,
         private: &[(&str, &str)],
     ) -> Result<Vec<u8>, SaveError> {
+        let info = &ModelInfo { metadata, ..self.model.clone() };
         let file = ort_format::open(self.bytes.as_slice(), &self.settings.limits);
         let resolver = file.ok().and_then(|file| file.kernel_type_str_resolver());
         let resolver = resolver.map(KernelTypeStrResolver::to_record);
@@ -237,14 +257,20 @@ impl Optimized {
     }
 
     /// The plan of a graph with this model's constants, and what was packed for it.
-    fn compiled(&self, graph: Graph) -> Result<(Plan, Vec<PackedConstant>), PlanError> {
+    fn compiled(
+        &self,
+        graph: Graph,
+        budget: &Arc<Budget>,
+    ) -> Result<(Plan, Vec<PackedConstant>), PlanError> {
         let (may_pack, profiler) = (self.settings.packs, self.settings.profiler.clone());
         let forms = self.is_packed;
-        let packs = if may_pack { Packs::new(forms, profiler) } else { Packs::declining() };
+        let budget = budget.clone();
+        let packs = if may_pack { Packs::new(forms, profiler, budget) } else { Packs::declining() };
         let threads = self.threads();
         let providers = &self.settings.providers;
         let cancel = self.settings.cancel.as_ref();
-        let compiler = Compiler { providers, packs: &packs, threads: &threads, cancel };
+        let n_branches = self.settings.branches.as_ref().map_or(1, Pool::n_threads);
+        let compiler = Compiler { providers, packs: &packs, threads: &threads, n_branches, cancel };
         let _in_run = self.settings.pool.run();
         let (mut graph, mut plan) = (Some(graph), None);
         scoped(providers, &mut || plan = graph.take().map(|graph| compiler.compile(graph)));
@@ -262,8 +288,10 @@ impl Optimized {
         let start = Instant::now();
         let graph = std::mem::take(&mut self.graph);
         let profiler = self.settings.profiler.clone();
-        let (mut plan, packs) =
-            self.settings.or_cancelled(profiler.during("compile", || self.compiled(graph)))?;
+        let budget = Arc::new(self.settings.load_limits.budget(&graph));
+        let compiled = profiler.during("compile", || self.compiled(graph, &budget));
+        budget.check()?;
+        let (mut plan, packs) = self.settings.or_ended("compile", compiled)?;
         profiler.during("give_back", || {
             plan.withhold(&plan.unread());
             give_back(&self.bytes, (&plan, &packs), &self.settings.log);
@@ -280,13 +308,15 @@ impl Optimized {
         let cache = CacheUse::Unused;
         let optimized = report;
         let metadata = Metadata { model, warnings, optimized, load_time, cache, packing_warnings };
-        let Resolved { providers, pool, arena, activations_cap, run_limits, .. } = settings;
+        let Resolved { providers, pool, branches, arena, activations_cap, .. } = settings;
+        let Resolved { run_limits, log, .. } = settings;
         let run_memory = RunMemory::new(arena, activations_cap);
         profiler.note_whole("session_initialization");
         Ok(Session {
             plan,
             providers,
             pool,
+            branches,
             bytes,
             origins,
             metadata,
@@ -295,6 +325,7 @@ impl Optimized {
             run_limits,
             output_names,
             profiler,
+            log,
         })
     }
 }

@@ -55,12 +55,23 @@ pub(crate) fn texts(
     of: Option<&str>,
 ) -> Vec<(String, String)> {
     let own = [(FOR, Some(packed_for)), (OF, of), (SUM, Some(UNKNOWN_SUM))];
-    let foreign = texts.iter().filter(|(name, _)| own.iter().all(|(own, _)| own != name));
     let owned = |(name, text): (&str, &str)| (name.to_owned(), text.to_owned());
     let own = own.into_iter().filter_map(|(name, text)| Some((name, text?))).map(owned);
-    let mut texts: Vec<_> = foreign.cloned().chain(own).collect();
+    let mut texts = unsealed(texts);
+    texts.extend(own);
     texts.sort();
     texts
+}
+
+/// The texts of the same model in a file that is not packed.
+pub(crate) fn unsealed(texts: &[(String, String)]) -> Vec<(String, String)> {
+    let is_own = |name: &str| [FOR, OF, SUM].contains(&name);
+    texts.iter().filter(|(name, _)| !is_own(name)).cloned().collect()
+}
+
+/// The model that a cache's file with these texts was made of.
+pub(crate) fn made_of(texts: &[(String, String)]) -> Option<&str> {
+    texts.iter().find(|(name, _)| name == OF).map(|(_, text)| text.as_str())
 }
 
 /// Writes the sum into the bytes of a file that has [`texts`].
@@ -123,10 +134,13 @@ mod tests {
 
     #[test]
     fn texts_of_an_earlier_packing_give_way() {
-        let found = vec![(FOR.to_owned(), "other".to_owned()), ("a".to_owned(), "b".to_owned())];
+        let owned = |texts: &[(&str, &str)]| -> Vec<_> {
+            texts.iter().map(|&(name, text)| (name.to_owned(), text.to_owned())).collect()
+        };
+        let found = owned(&[(FOR, "other"), (OF, "model"), (SUM, "sum"), ("a", "b")]);
         let texts = texts(&found, "this", None);
-        let expected = [("a", "b"), (FOR, "this"), (SUM, UNKNOWN_SUM)];
-        let pairs: Vec<_> = texts.iter().map(|(name, text)| (&**name, &**text)).collect();
-        assert_eq!(pairs, expected);
+        assert_eq!(texts, owned(&[("a", "b"), (FOR, "this"), (SUM, UNKNOWN_SUM)]));
+        assert_eq!(unsealed(&found), owned(&[("a", "b")]));
+        assert_eq!([&found, &texts].map(|texts| made_of(texts)), [Some("model"), None]);
     }
 }

@@ -10,6 +10,7 @@ use ort_ep::{PackStore, Packed, Recipe};
 use ort_graph::{PackedForm, ValueInfo};
 use ort_tensor::{AlignedBuf, Shape, Tensor};
 
+use crate::load_limits::Budget;
 use crate::profile::Profiler;
 
 /// Packed constants, by constant and recipe.
@@ -18,6 +19,8 @@ pub(crate) struct Packs {
     /// Whether the file's forms are what these kernels want.
     takes_forms: bool,
     profiler: Profiler,
+    /// What memory there is for them.
+    budget: Arc<Budget>,
     /// Whether kernels are to read every constant as it stands.
     declines: bool,
     made: Mutex<HashMap<(ConstantId, Recipe), Arc<OnceLock<Option<PackedConstant>>>>>,
@@ -46,8 +49,8 @@ pub(crate) struct PackedConstant {
 
 impl Packs {
     /// No packed constants yet. `takes_forms` tells whether those of the file fit.
-    pub(crate) fn new(takes_forms: bool, profiler: Profiler) -> Self {
-        Self { takes_forms, profiler, ..Self::default() }
+    pub(crate) fn new(takes_forms: bool, profiler: Profiler, budget: Arc<Budget>) -> Self {
+        Self { takes_forms, profiler, budget, ..Self::default() }
     }
 
     /// No packed constants ever: kernels read constants as they stand.
@@ -78,8 +81,9 @@ impl Packs {
             Some(form) if form.bytes.as_ptr().align_offset(AlignedBuf::ALIGN) == 0 => {
                 (form.bytes.clone(), true)
             }
-            Some(form) => (Bytes::from_owner(AlignedBuf::copy_of(&form.bytes)), false),
             None if tensor.is_withheld() => return None,
+            _ if !self.budget.take(recipe.n_bytes, &constant.name) => return None,
+            Some(form) => (Bytes::from_owner(AlignedBuf::copy_of(&form.bytes)), false),
             None => {
                 let start = Instant::now();
                 let mut buf = AlignedBuf::lasting(recipe.n_bytes);

@@ -2,18 +2,19 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ort_ep::ExecutionProvider;
 use ort_format::Limits;
 use ort_graph::{Graph, ImportLimits, ImportWarning, Registry, import};
 use ort_loader::{Load, LoadError, ModelBytes};
-use ort_optimizer::{OptimizeError, Options, Report, Visit};
+use ort_optimizer::{Options, Report, Visit};
 
 use crate::cancel::Cancel;
 use crate::error::SessionError;
 use crate::fold::FoldWith;
 use crate::free_dims::FreeDims;
+use crate::load_limits::{LoadLimitError, LoadLimits};
 use crate::log::{Log, Severity};
 use crate::memory::Origins;
 use crate::optimized::{OperatorCounts, Optimized};
@@ -30,6 +31,8 @@ pub(crate) struct Resolved {
     pub(crate) load: Load,
     pub(crate) providers: Arc<[Arc<dyn ExecutionProvider>]>,
     pub(crate) pool: Pool,
+    /// Who runs branches side by side, if anybody.
+    pub(crate) branches: Option<Pool>,
     pub(crate) limits: Limits,
     pub(crate) import_limits: ImportLimits,
     /// What constants are packed for; `None` if files cannot keep them.
@@ -45,7 +48,9 @@ pub(crate) struct Resolved {
     pub(crate) activations_cap: usize,
     /// Who may end loading early.
     pub(crate) cancel: Option<Cancel>,
+    pub(crate) clock: Clock,
     pub(crate) run_limits: RunLimits,
+    pub(crate) load_limits: LoadLimits,
 }
 
 impl Resolved {
@@ -66,7 +71,7 @@ impl Resolved {
             let text = format_args!("the model cannot be mapped, and was read instead: {reason}");
             self.log.event(Severity::Warning, text);
         }
-        self.check_cancel()?;
+        self.check_end("verify")?;
         let profiler = &self.profiler;
         let open = || ort_format::open(bytes.as_slice(), &self.limits);
         let file = profiler.during("verify", open).map_err(Box::new)?;
@@ -74,7 +79,8 @@ impl Resolved {
         profiler.during("check_sum", || self.check_sum(bytes.as_slice(), seal))?;
         let is_packed =
             seal.is_some_and(|seal| self.packed_for.as_deref() == Some(seal.packed_for));
-        self.check_cancel()?;
+        self.check_end("build")?;
+        self.load_limits.check_file(file.model().graph())?;
         let origins = Origins::of(file.model().graph(), &bytes);
         let registry = ort_ops::registry();
         let build = || import(file, bytes.bytes(), &registry, self.import_limits);
@@ -83,15 +89,14 @@ impl Resolved {
         let mut packing_warnings = Vec::new();
         let (mut graph, mut report) = (model.graph, Report::default());
         let before = OperatorCounts::of(&graph);
-        self.check_cancel()?;
+        self.load_limits.check_shapes(&graph)?;
+        self.check_end("optimize")?;
         if !is_packed {
             packing_warnings.extend(self.without_forms(&mut graph, seal)?);
             self.free_dims.fix(&mut graph, file.model())?;
-            let options = Options { opset: model.info.opset(""), ..self.options.clone() };
-            let optimize = || self.optimize(graph, &registry, &options);
-            let optimized = profiler.during("optimize", optimize);
-            (graph, report) = self.or_cancelled(optimized.map_err(Box::new))?;
-            note_passes(profiler, &report);
+            self.load_limits.check_shapes(&graph)?;
+            (graph, report) = self.optimize(graph, &registry, model.info.opset(""))?;
+            self.load_limits.check_shapes(&graph)?;
         }
         for warning in warnings.iter().chain(&packing_warnings) {
             self.log.event(Severity::Warning, format_args!("{warning}"));
@@ -116,12 +121,19 @@ impl Resolved {
         &self,
         graph: Graph,
         registry: &Registry,
-        options: &Options,
-    ) -> Result<(Graph, Report), OptimizeError> {
+        opset: Option<i64>,
+    ) -> Result<(Graph, Report), SessionError> {
+        let most = self.load_limits.max_bytes.unwrap_or(usize::MAX);
+        let max_folded_bytes = self.options.max_folded_bytes.min(most);
+        let options = Options { opset, max_folded_bytes, ..self.options.clone() };
         let _in_run = self.pool.run();
         let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
         let eval = FoldWith { threads, cancel: self.cancel.as_ref() };
-        ort_optimizer::optimize(graph, registry, options, &eval)
+        let optimize = || ort_optimizer::optimize(graph, registry, &options, &eval);
+        let optimized = self.profiler.during("optimize", optimize).map_err(Box::new);
+        let (graph, report) = self.or_ended("optimize", optimized)?;
+        note_passes(&self.profiler, &report);
+        Ok((graph, report))
     }
 
     fn tell(&self, report: &Report, graph: &Graph) {
@@ -135,18 +147,22 @@ impl Resolved {
         self.log.event(Severity::Info, text);
     }
 
-    /// That nobody wants loading to end.
-    pub(crate) fn check_cancel(&self) -> Result<(), SessionError> {
-        let is_cancelled = self.cancel.as_ref().is_some_and(Cancel::is_cancelled);
-        if is_cancelled { Err(SessionError::Cancelled) } else { Ok(()) }
+    /// That neither somebody nor the clock wants loading to end before this stage is done.
+    pub(crate) fn check_end(&self, stage: &'static str) -> Result<(), SessionError> {
+        match &self.cancel {
+            Some(cancel) if cancel.is_told() => Err(SessionError::Cancelled),
+            Some(cancel) if cancel.is_cancelled() => Err(self.clock.late(stage).into()),
+            _ => Ok(()),
+        }
     }
 
-    /// The same result; whoever cancelled is told so, whatever went wrong then.
-    pub(crate) fn or_cancelled<T>(
+    /// The same result; whoever ended loading is told so, whatever went wrong then.
+    pub(crate) fn or_ended<T>(
         &self,
+        stage: &'static str,
         result: Result<T, impl Into<SessionError>>,
     ) -> Result<T, SessionError> {
-        result.map_err(|error| self.check_cancel().err().unwrap_or_else(|| error.into()))
+        result.map_err(|error| self.check_end(stage).err().unwrap_or_else(|| error.into()))
     }
 
     /// That a packed file is what was written.
@@ -180,6 +196,33 @@ impl Resolved {
             ))),
             (false, _) => Err(SessionError::Elsewhere { packed_for: packed_for(), here: here() }),
         }
+    }
+}
+
+/// When loading began, and how long it may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    start: Instant,
+    limit: Option<Duration>,
+}
+
+impl Clock {
+    /// It begins now.
+    pub(crate) fn new(limit: Option<Duration>) -> Self {
+        Self { start: Instant::now(), limit }
+    }
+
+    /// What ends loading: the user's, and this clock.
+    pub(crate) fn cancel(&self, given: Option<Cancel>) -> Option<Cancel> {
+        match self.limit.and_then(|limit| self.start.checked_add(limit)) {
+            Some(deadline) => Some(given.unwrap_or_default().until(deadline)),
+            None => given,
+        }
+    }
+
+    fn late(&self, stage: &'static str) -> LoadLimitError {
+        let limit = self.limit.unwrap_or_default();
+        LoadLimitError::Time { limit, found: self.start.elapsed(), stage }
     }
 }
 

@@ -3,10 +3,13 @@
 mod collected;
 mod error;
 mod frame;
+mod lane;
 mod targets;
 mod watch;
 
-use std::cell::Cell;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::ValueId;
@@ -15,12 +18,15 @@ use smallvec::SmallVec;
 
 pub use self::error::{LimitError, RunError};
 use self::frame::Frame;
+use self::lane::Lane;
+use self::targets::Own;
 pub(crate) use self::targets::Targets;
-use self::targets::{Own, Values};
 use self::watch::TooMuch;
 pub(crate) use self::watch::Watch;
 use crate::caught::caught;
-use crate::plan::{Action, Args, Carve, Pieces, Place, Plan, Selection, State, Step, StepLayout};
+use crate::plan::{
+    Action, Args, Branches, Carve, Pieces, Place, Plan, Selection, Step, StepLayout,
+};
 use crate::profile::{Recorder, describe};
 use crate::run_memory::RunMemory;
 
@@ -28,6 +34,8 @@ use crate::run_memory::RunMemory;
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
     pub(crate) threads: &'a dyn Threads,
+    /// Who runs branches side by side, where a plan has them.
+    pub(crate) branches: &'a dyn Threads,
     pub(crate) memory: &'a RunMemory,
     /// Who wants to know how long each step takes.
     pub(crate) recorder: Option<&'a Recorder<'a>>,
@@ -65,71 +73,122 @@ impl Run<'_> {
         let Task { plan, args, selection, outputs } = *task;
         let layout = plan.layout(selection, args)?;
         let held = self.watch.map(|watch| watch.start(plan, &layout)).transpose()?;
-        let (at, held) = (Cell::new(0), held.as_ref());
-        let frame = Frame { plan, layout: &layout, args, outputs, at: &at, held };
+        let frame = Frame { plan, layout: &layout, args, outputs, held: held.as_ref() };
         frame.check(targets)?;
         let mut state = self.memory.take(plan, &layout)?;
+        let mut lane = Lane::whole(&mut state, targets);
         // Whatever a kernel leaves in the block is lost anyway, and the values are cleared below.
-        let done = caught(|| self.steps(&frame, &mut state, targets));
-        let done = done.unwrap_or_else(|message| Err(frame.panicked(message)));
+        let done = caught(|| self.walk(&frame, &mut lane));
+        let done = done.unwrap_or_else(|message| Err(frame.panicked(lane.at.get(), message)));
+        drop(lane);
         let result = done.and_then(|()| {
-            frame.fill(&state.values, targets)?;
-            frame.collect(&mut state)
+            frame.fill(&state.made, targets)?;
+            frame.collect(&mut state.made)
         });
-        layout.made.iter().for_each(|id| state.values[id.index()] = None);
+        for &id in &layout.made {
+            state.made.take(id);
+        }
         self.memory.put(plan, state);
         result
+    }
+
+    /// All steps, those of branches side by side.
+    fn walk(&self, frame: &Frame<'_>, lane: &mut Lane<'_, '_>) -> Result<(), RunError> {
+        let mut start = 0;
+        for fork in &frame.layout.forks {
+            self.steps(frame, start..fork.steps.start, lane)?;
+            self.fork(frame, fork, lane)?;
+            start = fork.steps.end;
+        }
+        self.steps(frame, start..frame.layout.steps.len(), lane)
+    }
+
+    /// The branches of a fork. A branch that fails ends the others after the step that they are at.
+    fn fork(
+        &self,
+        frame: &Frame<'_>,
+        fork: &Branches,
+        lane: &mut Lane<'_, '_>,
+    ) -> Result<(), RunError> {
+        let has_failed = AtomicBool::new(false);
+        let lanes = lane.divide(fork).into_iter().map(|lane| Mutex::new((lane, Ok(()))));
+        let lanes: SmallVec<[_; 4]> = lanes.collect();
+        self.branches.for_each(lanes.len(), &|i| {
+            // Each branch has a lane of its own: nobody waits.
+            let mut own = lanes[i].lock().unwrap_or_else(PoisonError::into_inner);
+            let (lane, result) = &mut *own;
+            let steps = fork.branches[i].clone();
+            let done = caught(|| {
+                { steps }
+                    .take_while(|_| !has_failed.load(Ordering::Relaxed))
+                    .try_for_each(|step| self.steps(frame, step..step + 1, lane))
+            });
+            *result = done.unwrap_or_else(|message| Err(frame.panicked(lane.at.get(), message)));
+            has_failed.fetch_or(result.is_err(), Ordering::Relaxed);
+        });
+        let results = lanes.into_iter().map(Mutex::into_inner);
+        { results }.try_for_each(|own| own.unwrap_or_else(PoisonError::into_inner).1)?;
+        { fork.steps.clone() }.for_each(|step| self.clear(frame, step, lane));
+        Ok(())
     }
 
     fn steps(
         &self,
         frame: &Frame<'_>,
-        state: &mut State,
-        targets: &mut Targets<'_>,
+        steps: Range<usize>,
+        lane: &mut Lane<'_, '_>,
     ) -> Result<(), RunError> {
-        for (i, layout) in frame.layout.steps.iter().enumerate() {
+        for i in steps {
+            let layout = &frame.layout.steps[i];
             if matches!(layout, StepLayout::Skip) {
                 continue;
             }
-            frame.at.set(i);
+            lane.at.set(i);
             let step = &frame.plan.steps[i];
             if let Some(watch) = self.watch {
                 watch.check(frame.plan, Some(step))?;
             }
             match self.recorder {
-                None => self.step(frame, i, state, targets)?,
-                Some(recorder) => self.recorded_step(recorder, (frame, i), state, targets)?,
-            }
-            for value in layout.last_uses() {
-                state.values[value.index()] = None;
+                None => self.step(frame, i, lane)?,
+                Some(recorder) => self.recorded_step(recorder, frame, i, lane)?,
             }
             if let (Some(held), StepLayout::Dynamic { .. }) = (frame.held, layout) {
-                held.made(frame, step, state)?;
+                held.made(frame, step, lane.made())?;
             }
+            self.clear(frame, i, lane);
         }
         Ok(())
+    }
+
+    /// Drops what nobody needs after a step.
+    fn clear(&self, frame: &Frame<'_>, step: usize, lane: &mut Lane<'_, '_>) {
+        for &id in frame.layout.steps[step].last_uses() {
+            let value = lane.clear(id);
+            if let Some(held) = frame.held {
+                held.cleared(frame, id, value.as_ref());
+            }
+        }
     }
 
     fn step(
         &self,
         frame: &Frame<'_>,
         index: usize,
-        state: &mut State,
-        targets: &mut Targets<'_>,
+        lane: &mut Lane<'_, '_>,
     ) -> Result<(), RunError> {
         let step = &frame.plan.steps[index];
         let done = match (&frame.layout.steps[index], &step.action) {
             (StepLayout::Skip, _) => Ok(()),
             (StepLayout::Static { prepared, carve, in_place, .. }, Action::Run { kernel, .. }) => {
                 let planned = PlannedStep { step, kernel: &**kernel, prepared, carve, in_place };
-                self.run_planned(frame, &planned, state, targets)
+                self.run_planned(frame, &planned, lane)
             }
             (StepLayout::Dynamic { carve, .. }, Action::Run { kernel, .. }) => {
                 let dynamic = DynamicStep { step, kernel: &**kernel, carve };
-                self.run_dynamic(frame, &dynamic, state, targets)
+                self.run_dynamic(frame, &dynamic, lane)
             }
             (StepLayout::Static { carve, .. } | StepLayout::Dynamic { carve, .. }, _) => {
-                return self.run_control(frame, (step, carve), state, targets);
+                return self.run_control(frame, (step, carve), lane);
             }
         };
         done.map_err(|error| frame.error(step, error))
@@ -139,17 +198,17 @@ impl Run<'_> {
     fn recorded_step(
         &self,
         recorder: &Recorder<'_>,
-        (frame, index): (&Frame<'_>, usize),
-        state: &mut State,
-        targets: &mut Targets<'_>,
+        frame: &Frame<'_>,
+        index: usize,
+        lane: &mut Lane<'_, '_>,
     ) -> Result<(), RunError> {
         let step = &frame.plan.steps[index];
         let watch = recorder.watch(step, self.threads);
         let run = Run { threads: &watch, ..*self };
         let mut done = Ok(());
-        let times = watch.step(&mut || done = run.step(frame, index, state, targets));
+        let times = watch.step(&mut || done = run.step(frame, index, lane));
         done?;
-        let values = Values { made: &state.values, targets };
+        let values = lane.values();
         let fact_of = |id| frame.fact(id, values);
         let describe = || describe(frame.plan, step, recorder.provider(step), &fact_of);
         recorder.note(&watch, times, frame.layout.described(index, describe));
@@ -161,16 +220,15 @@ impl Run<'_> {
         &self,
         frame: &Frame<'_>,
         planned: &PlannedStep<'_>,
-        state: &mut State,
-        targets: &mut Targets<'_>,
+        lane: &mut Lane<'_, '_>,
     ) -> Result<(), KernelError> {
         let PlannedStep { step, kernel, prepared, carve, in_place } = *planned;
-        let State { arena, values, .. } = state;
-        let mut own = frame.own_outputs(step, targets)?;
+        let (slabs, values) = lane.parts();
+        let mut own = frame.own_outputs(step, values.targets)?;
         {
             // Filled where they stand: to return them would be to copy them.
             let mut pieces = Pieces::new();
-            carve.split(arena.as_mut(), &mut pieces);
+            carve.split(slabs, &mut pieces);
             let first_output = step.inputs.len();
             let mut own = own.iter_mut();
             let mut outputs: SmallVec<[Output<'_>; 2]> = SmallVec::new();
@@ -192,7 +250,7 @@ impl Run<'_> {
             }
             let scratch = carve.write(&mut pieces, first_output + step.outputs.len());
             let mut inputs = Views::new();
-            frame.inputs(step, carve, (&pieces, Values { made: values, targets }), &mut inputs)?;
+            frame.inputs(step, carve, (&pieces, values), &mut inputs)?;
             in_place.iter().for_each(|&(input, _)| inputs[input] = None);
             let inputs = Inputs::new(&inputs);
             let threads = self.threads;
@@ -200,8 +258,8 @@ impl Run<'_> {
         }
         for (id, own) in step.outputs.iter().flatten().filter(|&&id| frame.is_own(id)).zip(own) {
             match own {
-                Own::Made(tensor) => values[id.index()] = Some(Value::Tensor(tensor)),
-                Own::Target(view) => targets.put(*id, view),
+                Own::Made(tensor) => values.made.set(*id, Value::Tensor(tensor)),
+                Own::Target(view) => values.targets.put(*id, view),
             }
         }
         Ok(())
@@ -212,17 +270,16 @@ impl Run<'_> {
         &self,
         frame: &Frame<'_>,
         dynamic: &DynamicStep<'_>,
-        state: &mut State,
-        targets: &Targets<'_>,
+        lane: &mut Lane<'_, '_>,
     ) -> Result<(), KernelError> {
         let DynamicStep { step, kernel, carve } = *dynamic;
-        let State { arena, values, .. } = state;
+        let (slabs, values) = lane.parts();
         let mut outputs: SmallVec<[Output<'_>; 2]> = step.outputs.iter().map(wanted).collect();
         {
             let mut pieces = Pieces::new();
-            carve.split(arena.as_mut(), &mut pieces);
+            carve.split(slabs, &mut pieces);
             let mut inputs = Views::new();
-            frame.inputs(step, carve, (&pieces, Values { made: values, targets }), &mut inputs)?;
+            frame.inputs(step, carve, (&pieces, values), &mut inputs)?;
             let shape_of = |view: &Option<ValueView<'_>>| match view {
                 Some(ValueView::Tensor(view)) => ort_tensor::Shape::from_slice(view.shape()),
                 _ => ort_tensor::Shape::new(),
@@ -238,8 +295,8 @@ impl Run<'_> {
         let made: SmallVec<[Option<Value>; 2]> =
             outputs.into_iter().map(Output::into_value).collect();
         for (id, value) in step.outputs.iter().zip(made) {
-            if let Some(id) = id {
-                values[id.index()] = value;
+            if let (Some(id), Some(value)) = (id, value) {
+                values.made.set(*id, value);
             }
         }
         Ok(())
@@ -249,16 +306,14 @@ impl Run<'_> {
         &self,
         frame: &Frame<'_>,
         (step, carve): (&Step, &Carve),
-        state: &mut State,
-        targets: &Targets<'_>,
+        lane: &mut Lane<'_, '_>,
     ) -> Result<(), RunError> {
-        let State { arena, values, .. } = state;
+        let (slabs, values) = lane.parts();
         let made = {
             let mut pieces = Pieces::new();
-            carve.split(arena.as_mut(), &mut pieces);
+            carve.split(slabs, &mut pieces);
             let mut inputs = Views::new();
-            let found =
-                frame.inputs(step, carve, (&pieces, Values { made: values, targets }), &mut inputs);
+            let found = frame.inputs(step, carve, (&pieces, values), &mut inputs);
             found.map_err(|error| frame.error(step, error.into()))?;
             let n_own = frame.plan.graph.node(step.node).inputs.len();
             let made = self.control(&step.action, &inputs, n_own);
@@ -266,7 +321,7 @@ impl Run<'_> {
         };
         for (id, value) in step.outputs.iter().zip(made) {
             if let Some(id) = id {
-                values[id.index()] = Some(value);
+                values.made.set(*id, value);
             }
         }
         Ok(())

@@ -1,8 +1,10 @@
 //! Options of one run.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::cancel::Cancel;
+use crate::log::{Choice, Severity};
 
 /// Options of one run, or of many: nothing in them is used up.
 ///
@@ -24,6 +26,10 @@ pub struct RunOptions {
     pub(crate) deadline: Option<Instant>,
     pub(crate) limits: RunLimits,
     pub(crate) outputs: Option<Vec<String>>,
+    /// The start of the path of the run's own trace.
+    pub(crate) profile: Option<PathBuf>,
+    /// Which of its events the run emits, as far as it chooses.
+    pub(crate) told: Choice,
 }
 
 /// What a run may use; without a number, as much as it takes.
@@ -46,7 +52,8 @@ impl RunOptions {
         Self::default()
     }
 
-    /// What the run is called in errors.
+    /// What the run is called: in errors, in traces, and by the field `tag` of a `tracing` span `run`, which
+    /// has all that is told on the calling thread until the run is over.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.tag = tag.into();
@@ -82,6 +89,39 @@ impl RunOptions {
     #[must_use]
     pub fn outputs(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.outputs = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+}
+
+/// What is told of it.
+impl RunOptions {
+    /// Notes where this run's time goes, whether the session is profiled or not. When the run is over,
+    /// done or failed, this is written to a file of its own, `PREFIX_2026-01-31_23-59-59_999.json`, as
+    /// that of [`SessionBuilder::enable_profiling`](crate::SessionBuilder::enable_profiling); times count
+    /// from when the run began. A file that cannot be written costs a warning, and nothing is ever
+    /// overwritten. [`Session::run_profiled`](crate::Session::run_profiled) gives the steps of a run
+    /// instead.
+    #[must_use]
+    pub fn enable_profiling(mut self, prefix: impl Into<PathBuf>) -> Self {
+        self.profile = Some(prefix.into());
+        self
+    }
+
+    /// The least severity of events that the run emits through `tracing`; by default that of
+    /// [`SessionBuilder::log_severity`](crate::SessionBuilder::log_severity). A run that fails tells so
+    /// with [`Severity::Error`], one that is ended early with [`Severity::Info`], and
+    /// [`Severity::Verbose`] is when it begins and ends.
+    #[must_use]
+    pub fn log_severity(mut self, least: Severity) -> Self {
+        self.told.severity = Some(least);
+        self
+    }
+
+    /// How detailed verbose events are at most: with 0, types of inputs are not told; by default that
+    /// of [`SessionBuilder::log_verbosity`](crate::SessionBuilder::log_verbosity).
+    #[must_use]
+    pub fn log_verbosity(mut self, most: u32) -> Self {
+        self.told.verbosity = Some(most);
         self
     }
 }

@@ -14,6 +14,7 @@ use crate::builder::SessionBuilder;
 use crate::check::checked;
 use crate::chosen::Chosen;
 use crate::inputs::RunInputs;
+use crate::log::Log;
 use crate::memory::{MemoryReport, Origins};
 use crate::outputs::{BoundOutputs, Outputs};
 use crate::packs::PackedConstant;
@@ -32,6 +33,8 @@ pub struct Session {
     pub(crate) plan: Plan,
     pub(crate) providers: Arc<[Arc<dyn ExecutionProvider>]>,
     pub(crate) pool: Pool,
+    /// Who runs branches side by side; `None` if one runs at a time.
+    pub(crate) branches: Option<Pool>,
     pub(crate) bytes: ModelBytes,
     pub(crate) origins: Origins,
     pub(crate) metadata: Metadata,
@@ -40,6 +43,7 @@ pub struct Session {
     pub(crate) run_limits: RunLimits,
     pub(crate) output_names: Arc<[String]>,
     pub(crate) profiler: Profiler,
+    pub(crate) log: Log,
 }
 
 /// What is known of a model and of how it became a session.
@@ -89,9 +93,9 @@ pub struct ValueDescription {
 
 /// What one run is asked.
 #[derive(Debug)]
-struct Request<'a> {
-    inputs: &'a RunInputs<'a>,
-    options: &'a RunOptions,
+pub(crate) struct Request<'a> {
+    pub(crate) inputs: &'a RunInputs<'a>,
+    pub(crate) options: &'a RunOptions,
     chosen: Chosen<'a>,
 }
 
@@ -112,7 +116,7 @@ impl Session {
     pub fn run<'a>(&self, inputs: impl Into<RunInputs<'a>>) -> Result<Outputs, RunError> {
         let chosen = Chosen::all(&self.plan, &self.output_names);
         let request = Request { inputs: &inputs.into(), options: &RunOptions::default(), chosen };
-        self.run_profiling(request, &mut Targets::default())
+        self.observed(request, &mut Targets::default())
     }
 
     /// Runs the model with options: a tag, a way to cancel it, a deadline, limits, and the outputs
@@ -149,23 +153,7 @@ impl Session {
             false => Chosen::new(&self.plan, names, outputs)?,
         };
         let request = Request { inputs: &inputs.into(), options, chosen };
-        self.run_profiling(request, &mut targets)
-    }
-
-    /// Runs what is asked for, and notes it if the session is profiled.
-    fn run_profiling(
-        &self,
-        request: Request<'_>,
-        targets: &mut Targets<'_>,
-    ) -> Result<Outputs, RunError> {
-        let Some(origin) = self.profiler.origin() else {
-            return self.run_recorded(request, targets, None);
-        };
-        let start = origin.elapsed();
-        let recorder = self.recorder(origin);
-        let outputs = self.run_recorded(request, targets, Some(&recorder));
-        self.profiler.note_run(start, recorder);
-        outputs
+        self.observed(request, &mut targets)
     }
 
     /// Runs the model and tells how long each step took, those of subgraphs before the step that
@@ -202,11 +190,11 @@ impl Session {
         self.profiler.take()
     }
 
-    fn recorder(&self, origin: Instant) -> Recorder<'_> {
+    pub(crate) fn recorder(&self, origin: Instant) -> Recorder<'_> {
         Recorder::new(&self.providers, origin, self.plan.steps.len())
     }
 
-    fn run_recorded(
+    pub(crate) fn run_recorded(
         &self,
         Request { inputs, options, chosen }: Request<'_>,
         targets: &mut Targets<'_>,
@@ -215,10 +203,12 @@ impl Session {
         let inputs = checked(&self.plan.graph, inputs)?;
         let args = Args { inputs: &inputs, captures: &[] };
         let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
-        let _in_run = self.pool.run();
+        let branches = self.branches.as_ref().unwrap_or(&self.pool);
+        let branches = ScopedThreads { pool: branches, providers: &self.providers };
+        let _in_run = (self.pool.run(), self.branches.as_ref().map(Pool::run));
         let watch = Watch::of(options, &self.run_limits);
         let (memory, watch) = (&self.run_memory, watch.as_ref());
-        let run = Run { threads: &threads, memory, recorder, watch };
+        let run = Run { threads: &threads, branches: &branches, memory, recorder, watch };
         let mut result = None;
         let (selection, outputs) = (chosen.selection(), &chosen.outputs);
         let task = Task { plan: &self.plan, args: &args, selection, outputs };
@@ -265,6 +255,11 @@ impl Session {
     /// How many threads a run uses, the caller included.
     pub const fn n_threads(&self) -> usize {
         self.pool.n_threads()
+    }
+
+    /// How many branches of the graph a run has side by side, at most.
+    pub fn n_branches(&self) -> usize {
+        self.branches.as_ref().map_or(1, Pool::n_threads)
     }
 
     /// How many of the helpers that this session may share with others are awake just now, at work or

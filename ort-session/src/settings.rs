@@ -81,7 +81,7 @@ impl SessionBuilder {
     /// whoever subscribes chooses as well.
     #[must_use]
     pub fn log_severity(mut self, least: Severity) -> Self {
-        self.log.severity = Some(least);
+        self.log.choice.severity = Some(least);
         self
     }
 
@@ -89,7 +89,7 @@ impl SessionBuilder {
     /// by default.
     #[must_use]
     pub fn log_verbosity(mut self, most: u32) -> Self {
-        self.log.verbosity = Some(most);
+        self.log.choice.verbosity = Some(most);
         self
     }
 

@@ -2,6 +2,7 @@
 
 mod affinities;
 mod asleep;
+mod branches;
 mod count;
 mod crew;
 mod options;
@@ -14,6 +15,8 @@ use std::sync::Arc;
 use ort_ep::{ExecutionProvider, Threads};
 
 pub use self::affinities::{Affinities, AffinityError};
+pub(crate) use self::branches::BranchOptions;
+pub use self::branches::ExecutionMode;
 pub use self::count::{MachineThreads, ThreadCount};
 use self::crew::{Crew, InRun};
 pub(crate) use self::options::PoolOptions;

@@ -6,6 +6,7 @@ import math
 import shlex
 import statistics
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 END = "<!-- end -->"
@@ -19,6 +20,10 @@ def number(value: float | None, digits: int) -> str:
 
 def percent(share: float | None) -> str:
     return "–" if share is None else f"{share * 100:.0f} %"
+
+
+def ratio(one: float | None, other: float | None) -> float | None:
+    return one / other if one and other else None
 
 
 def geometric_mean(values: list[float]) -> float:
@@ -35,6 +40,13 @@ def as_text(lines: list[list[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*lines)]
     aligned = ([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in lines)
     return "\n".join("  ".join(cells) for cells in aligned)
+
+
+def announced(cases: list[Path], more: str = "") -> Iterator[Path]:
+    """The cases, each told on standard error before it is measured."""
+    for case in cases:
+        print(f"measuring {case.name}{more}", file=sys.stderr, flush=True)
+        yield case
 
 
 def command() -> str:

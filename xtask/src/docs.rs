@@ -23,6 +23,7 @@ const GENERATORS: &[Generator] = &[
     ("operator coverage", operators::coverage),
     ("operators", operators::table),
     ("passes", passes::table),
+    ("run methods", options::run_methods),
     ("session keys", options::keys),
     ("session methods", options::methods),
 ];
@@ -123,7 +124,7 @@ mod tests {
         assert_eq!(
             problem.to_string(),
             "A.md:1: docs: no generator `weather`, only crates, operator coverage, operators, passes, \
-             session keys, session methods"
+             run methods, session keys, session methods"
         );
     }
 }

@@ -17,6 +17,7 @@ use crate::options::{InputOptions, SessionOptions};
 use crate::percentiles::Percentiles;
 use crate::print::{Flush, Table, line};
 use crate::profile::Profile;
+use crate::run_options::{RunChoices, seconds};
 
 /// Fewer runs than this say little of how times are spread.
 const MIN_RUNS: usize = 3;
@@ -33,11 +34,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "S", default_value = "2", value_parser = seconds, allow_negative_numbers = true)]
     seconds: Duration,
     /// Also show which operators the time goes to, and what share of the machine's peak they reach
-    #[arg(long)]
+    #[arg(long, conflicts_with = "only")]
     ops: bool,
     /// Also show the N nodes that take longest [default: 30]
     #[arg(
         long,
+        conflicts_with = "only",
         value_name = "N",
         num_args = 0..=1,
         default_missing_value = "30",
@@ -53,6 +55,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     inputs: InputOptions,
     #[command(flatten)]
+    runs: RunChoices,
+    #[command(flatten)]
     session: SessionOptions,
 }
 
@@ -61,7 +65,7 @@ pub(crate) struct Arguments {
 struct Measured {
     first: Duration,
     runs: Percentiles,
-    /// At the median time; 0 if no operator tells its operations.
+    /// At the median time; 0 if no operator tells its operations, or not all of them run.
     gflops: f64,
     planned: Activations,
     /// Before the first run.
@@ -76,7 +80,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let failed = |source| Failure::run(&arguments.model, source);
     let loaded = process_memory()?;
     let (first, runs) = measure(arguments, &session, &inputs)?;
-    let flops = session.flops(inputs.to_run()).map_err(failed)?;
+    let flops = match arguments.runs.are_whole() {
+        true => session.flops(inputs.to_run()).map_err(failed)?,
+        false => 0,
+    };
     let median = runs.at(50.0).as_secs_f64().max(f64::MIN_POSITIVE);
     let gflops = number::rounded(number::float(flops) / median / 1e9);
     let planned = session.activations(inputs.to_run()).map_err(failed)?;
@@ -115,9 +122,10 @@ fn measure(
 ) -> Result<(Duration, Percentiles), Failure> {
     let time = arguments.seconds;
     let failed = |source| Failure::run(&arguments.model, source);
+    let options = arguments.runs.options();
     let once = || -> Result<Duration, Failure> {
         let start = Instant::now();
-        let outputs: Outputs = session.run(inputs.to_run()).map_err(failed)?;
+        let outputs: Outputs = session.run_with(inputs.to_run(), &options).map_err(failed)?;
         let elapsed = start.elapsed();
         drop(outputs);
         Ok(elapsed)
@@ -203,14 +211,4 @@ fn to_json(
         }
     }
     json
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let wrong = || "expected a number of seconds, at most 86400".to_owned();
-    let seconds: f64 = text.parse().map_err(|_| wrong())?;
-    if seconds <= 86_400.0 {
-        Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
-    } else {
-        Err(wrong())
-    }
 }

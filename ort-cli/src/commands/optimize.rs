@@ -72,7 +72,8 @@ fn save(
     {
         return Err(Failure::Overwrite { path: output.to_owned() });
     }
-    let size = match pack {
+    // What is packed stays so.
+    let size = match pack.or(optimized.is_packed().then_some(Pack::Beside)) {
         Some(pack) => optimized.write_packed(output, pack),
         None => optimized.write(output).map(PackedSize::unpacked),
     };

@@ -16,6 +16,7 @@ use crate::inputs::Inputs;
 use crate::number;
 use crate::options::{InputOptions, SessionOptions};
 use crate::print::{Flush, Table, line};
+use crate::run_options::RunChoices;
 use crate::summary::{Spread, Summary};
 
 /// Run a model once and show its outputs, the time and the memory it took
@@ -31,6 +32,8 @@ pub(crate) struct Arguments {
     json: bool,
     #[command(flatten)]
     inputs: InputOptions,
+    #[command(flatten)]
+    runs: RunChoices,
     #[command(flatten)]
     session: SessionOptions,
 }
@@ -49,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         line(format!("{headline}\n\n  plan    {}", planned::text(&activations)))?;
     }
     let start = Instant::now();
-    let outputs = session.run(inputs.to_run()).map_err(failed)?;
+    let outputs = session.run_with(inputs.to_run(), &arguments.runs.options()).map_err(failed)?;
     let first = planned_in + start.elapsed();
     if let Some(folder) = &arguments.output {
         write(folder, &outputs)?;

@@ -115,3 +115,16 @@ fn people_get_a_table() {
         assert!(called.stdout.contains(text), "{text} is not in\n{}", called.stdout);
     }
 }
+
+#[test]
+fn operations_are_those_of_whole_runs() {
+    let data = format!("{}/test_data_set_0", folder("silero_vad"));
+    let bench = |more: &[&str]| {
+        let model = model("silero_vad");
+        let call = ["bench", &model, "--inputs", &data, "--seconds", "0.01", "--json"];
+        ort_cli([&call, more].concat())
+    };
+    assert!(bench(&[]).json()["gflops"].as_f64().unwrap() > 0.0);
+    assert_eq!(bench(&["--only", "output"]).json()["gflops"].as_f64(), Some(0.0));
+    assert_eq!(bench(&["--only", "output", "--ops"]).code, Some(2));
+}

@@ -52,6 +52,12 @@ fn a_packed_file_says_where_it_does_not_fit() {
         let json = ort_cli(["optimize", &model].into_iter().chain(arguments)).json();
         assert!(json["packed_bytes"].as_u64().unwrap() > 100_000, "{json}");
         assert_eq!(json["left_out_bytes"].as_u64().unwrap() > 100_000, code == Some(1), "{json}");
+        // Saved again it is as packed as it was.
+        let copy = root.path().join("copy.ort");
+        let arguments = ["optimize", text(&output), "-o", text(&copy), "--isa", "generic"];
+        let again = ort_cli(arguments.into_iter().chain(["--json"])).json();
+        assert_eq!(again["packed_bytes"], json["packed_bytes"]);
+        assert_eq!(again["file_bytes"]["after"], json["file_bytes"]["after"]);
         let called = ort_cli(["run", text(&output), "--inputs", &set, "--isa", "generic"]);
         assert_eq!((called.code, called.stderr.as_str()), (Some(0), ""));
         let other = ["--isa", "generic", "--level", "basic"];

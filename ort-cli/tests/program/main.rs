@@ -13,6 +13,7 @@ mod run;
 mod test;
 mod threads;
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -27,7 +28,7 @@ struct Called {
 }
 
 /// Calls the program.
-fn ort_cli<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Called {
+fn ort_cli(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Called {
     let output =
         Command::new(env!("CARGO_BIN_EXE_ort-cli")).args(arguments).output().expect("it starts");
     let text = |bytes| String::from_utf8(bytes).expect("text");

@@ -151,6 +151,9 @@ fn several_models_are_held_together() {
     let called = ort_cli(["mem", &path, &other, "--inputs", &data]);
     let message = "error: --inputs 1 times for 2 models: give it once for each, or not at all";
     assert_eq!((called.code, called.stderr.trim_end()), (Some(1), message));
+    let called = ort_cli(["mem", &path, &other, "--shape", "typo=1x3", "--runs", "1"]);
+    assert_eq!(called.code, Some(1), "no model has such an input");
+    assert!(called.stderr.contains("typo"), "{}", called.stderr);
 }
 
 #[test]
@@ -181,7 +184,9 @@ fn processes_that_hold_one_model_are_told_one_by_one_and_together() {
         return;
     }
     let (path, data) = silero();
-    let json = ort_cli(["mem", &path, "--inputs", &data, "--processes", "2", "--json"]).json();
+    // What stands behind `--` is a model, whatever it looks like.
+    let words = ["mem", "--inputs", &data, "--processes", "2", "--json", "--", &path];
+    let json = ort_cli(words).json();
     assert_eq!(keys(&json), ["models", "processes", "sum"]);
     let processes = json["processes"].as_array().unwrap();
     assert_eq!(processes.len(), 2);
@@ -250,4 +255,30 @@ fn a_held_session_lives_until_standard_input_ends() {
     assert!(child.wait().unwrap().success());
     let json: Json = serde_json::from_str(&rest).unwrap();
     assert!(json["runs"].as_u64().unwrap() >= 3);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_model_whose_name_is_no_text_is_told_like_others() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    if !is_told() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(OsStr::from_bytes(b"\xff.ort"));
+    let (model, data) = silero();
+    if std::fs::copy(model, &path).is_err() {
+        return println!("skipped: files have no such names here");
+    }
+    let mem = |n_processes: &[&str]| {
+        let mut words: Vec<&OsStr> = vec![OsStr::new("mem"), path.as_os_str()];
+        words.extend(["--inputs", &data, "--json"].map(OsStr::new));
+        words.extend(n_processes.iter().map(OsStr::new));
+        ort_cli(words).json()
+    };
+    let resident = |of: &Json| of["model_files"]["resident"].as_u64().unwrap();
+    assert!(resident(&mem(&[])["stages"][3]) > 0);
+    assert!(resident(&mem(&["--processes", "1"])["sum"]) > 0);
 }

@@ -45,6 +45,22 @@ fn json_has_these_keys() {
 }
 
 #[test]
+fn weights_that_a_cache_has_packed_are_looked_at_all_the_same() {
+    let root = tempfile::tempdir().unwrap();
+    let path = |name: &str| root.path().join(name).to_str().unwrap().to_owned();
+    let (file, cache) = (path("model.ort"), path("cache"));
+    let mut bytes = fs::read(model("magika")).unwrap();
+    // Two denormal numbers in a matrix that no kernel reads but packed.
+    let at = (bytes.len() / 10).next_multiple_of(4);
+    bytes[at..at + 8].copy_from_slice(&[1, 0, 0, 0, 1, 0, 0, 0]);
+    fs::write(&file, bytes).unwrap();
+    for _ in 0..2 {
+        let words = ["profile", &file, "--runs", "1", "--json", "--cache-dir", &cache];
+        assert_eq!(ort_cli(words).json()["denormal_weights"], 2);
+    }
+}
+
+#[test]
 fn people_get_tables_a_trace_and_a_page() {
     let root = tempfile::tempdir().unwrap();
     let path = |name: &str| root.path().join(name).to_str().unwrap().to_owned();

@@ -107,3 +107,38 @@ fn memory_of_the_run_is_kept_as_told_in_our_words_or_in_onnx_runtimes() {
         assert!(planned >= json["planned"]["live"].as_u64().unwrap());
     }
 }
+
+#[test]
+fn only_the_outputs_that_are_asked_for_are_computed() {
+    let data = format!("{}/test_data_set_0", folder("silero_vad"));
+    let called = |more: &[&str]| {
+        let model = model("silero_vad");
+        ort_cli([&["run", &model, "--inputs", &data, "--json"], more].concat())
+    };
+    let names = |more: &[&str]| {
+        let json = called(more).json();
+        let outputs = json["outputs"].as_array().unwrap().iter();
+        outputs.map(|output| output["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&[]), ["output", "stateN"]);
+    assert_eq!(names(&["--only", "stateN"]), ["stateN"]);
+    assert_eq!(names(&["--only", "stateN", "--only", "output"]), ["stateN", "output"]);
+    let unknown = called(&["--only", "state"]);
+    assert_eq!(unknown.code, Some(1));
+    assert!(unknown.stderr.contains("no output `state`; did you mean `stateN`?"), "{unknown:?}");
+}
+
+#[test]
+fn a_run_that_takes_too_long_is_an_error() {
+    for command in [&["run"][..], &["bench", "--seconds", "0.01"]] {
+        let with = |timeout| {
+            let model = model("magika");
+            ort_cli([command, &[&model, "--json", "--timeout", timeout]].concat())
+        };
+        assert_eq!(with("3600").code, Some(0));
+        let called = with("0");
+        assert_eq!((called.code, called.stdout.as_str()), (Some(1), ""));
+        assert!(called.stderr.contains("so far, and 0ns are allowed"), "{}", called.stderr);
+        assert_eq!(with("-1").code, Some(2));
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::{folder, model};
+use crate::{folder, model, ort_cli};
 
 const OMP: &str = "OMP_NUM_THREADS";
 
@@ -60,4 +60,91 @@ fn one_allowed_processor_is_one_thread() {
     if let Some(line) = decision(&["taskset", "-c", &processor], &[], None) {
         assert!(line.starts_with("1 (affinity 1, "), "{line}");
     }
+}
+
+/// A control group of this test's own, with half a processor in each period; gone with this value.
+#[cfg(target_os = "linux")]
+struct HalfProcessor(std::path::PathBuf);
+
+#[cfg(target_os = "linux")]
+impl HalfProcessor {
+    /// In the first hierarchy that lets this process make one: as a rule that takes the rights of root.
+    fn new() -> Option<Self> {
+        let in_hierarchy = |(root, files): &(&str, &[(&str, &str)])| {
+            let group = std::path::Path::new(root).join(format!("ort-{}", std::process::id()));
+            std::fs::create_dir(&group).ok()?;
+            let group = Self(group);
+            for (file, text) in *files {
+                std::fs::write(group.0.join(file), text).ok()?;
+            }
+            group.0.join("cgroup.procs").exists().then_some(group)
+        };
+        let version_1: &[_] = &[("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", "50000")];
+        let version_2: &[_] = &[("cpu.max", "50000 100000")];
+        let hierarchies = [
+            ("/sys/fs/cgroup/cpu,cpuacct", version_1),
+            ("/sys/fs/cgroup/cpu", version_1),
+            ("/sys/fs/cgroup", version_2),
+            ("/sys/fs/cgroup/unified", version_2),
+        ];
+        // A folder that is no hierarchy would take any file.
+        let is_one = |root: &str| std::path::Path::new(root).join("cgroup.procs").exists();
+        hierarchies.iter().filter(|(root, _)| is_one(root)).find_map(in_hierarchy)
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for HalfProcessor {
+    fn drop(&mut self) {
+        // Its processes have ended; what the system keeps of it harms nobody.
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+/// With the simulated files of ort-session's own tests this is one that the system has made; most
+/// users may not make one, and then there is nothing to see here.
+#[cfg(target_os = "linux")]
+#[test]
+fn half_a_processor_is_one_thread() {
+    let Some(group) = HalfProcessor::new() else { return };
+    let procs = group.0.join("cgroup.procs");
+    let enter = format!("echo $$ > {} && exec \"$@\"", procs.display());
+    let line = decision(&["sh", "-c", &enter, "sh"], &[], None).expect("there is a shell");
+    assert!(line.starts_with("1 (affinity ") && line.contains(", quota 0.5 in "), "{line}");
+}
+
+#[test]
+fn each_helper_needs_its_processors() {
+    let called = |threads, list| {
+        let model = model("magika");
+        ort_cli(["run", &model, "--json", "--threads", threads, "--affinities", list])
+    };
+    assert_eq!(called("1", "").code, Some(0));
+    let wrong = called("2", "1;1");
+    assert_eq!(wrong.code, Some(1));
+    assert!(wrong.stderr.contains("affinities for 2 threads beside the caller"), "{wrong:?}");
+    let none = called("2", "0");
+    assert_eq!(none.code, Some(2));
+    assert!(none.stderr.contains("`0` in group 1 is no processor"), "{none:?}");
+}
+
+#[test]
+fn modes_and_waiting_change_no_bit() {
+    let data = format!("{}/test_data_set_0", folder("silero_vad"));
+    let outputs = |more: &[&str]| {
+        let model = model("silero_vad");
+        let call = [&["run", &model, "--inputs", &data, "--json", "--threads", "2"], more].concat();
+        ort_cli(call).json()["outputs"].clone()
+    };
+    let expected = outputs(&[]);
+    for more in [
+        &["--execution-mode", "parallel"][..],
+        &["--execution-mode", "parallel", "--inter-op-threads", "3"],
+        &["--no-spinning"],
+        &["--spinning", "50"],
+    ] {
+        assert_eq!(outputs(more), expected, "{more:?}");
+    }
+    let both = ort_cli(["run", &model("magika"), "--spinning", "5", "--no-spinning"]);
+    assert_eq!(both.code, Some(2), "{both:?}");
 }

@@ -30,6 +30,7 @@ pub struct PlacedFilter<'a> {
     shape: Shape,
     taps: usize,
     block: usize,
+    strip_len: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -67,8 +68,9 @@ impl<'a> PlacedFilter<'a> {
             _ => InputPlaces::InOrder,
         };
         n_elements(&placed).ok_or(OpError::TooLarge)?;
-        let outputs = outputs.of_channels;
-        Ok(Self { weights, outputs, inputs, shape: placed, taps: n_taps, block })
+        let strip_len = n_elements(&[block, placed[1], n_taps]).ok_or(OpError::TooLarge)?;
+        let (outputs, taps) = (outputs.of_channels, n_taps);
+        Ok(Self { weights, outputs, inputs, shape: placed, taps, block, strip_len })
     }
 
     /// The shape with all places.
@@ -78,7 +80,7 @@ impl<'a> PlacedFilter<'a> {
 
     /// The elements of a block of outputs: at least 1.
     pub fn strip_len(&self) -> usize {
-        (self.block * self.shape[1] * self.taps).max(1)
+        self.strip_len.max(1)
     }
 
     /// Puts the weights of some blocks of outputs, from block `first` on, into `to`: zeros, as many as
@@ -229,6 +231,18 @@ mod tests {
                         expected(&w, [i, taps], (outputs, inputs), (n_inputs, block), to.len());
                     assert_eq!(to, want, "{block} {outputs:?} {inputs:?} {taps}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn filters_of_which_there_are_none_may_be_of_any_size() {
+        for inputs in [0, 1, usize::MAX / 8, usize::MAX] {
+            let w = Tensor::from_slice::<f32>(&[0, inputs, 3], &[]).unwrap();
+            let places = Places { of_channels: &[], n: 0 };
+            match PlacedFilter::new(w.view(), places, None, 16) {
+                Ok(placed) => assert_eq!(placed.strip_len(), (16 * inputs * 3).max(1)),
+                Err(error) => assert_eq!((error, inputs > 1), (OpError::TooLarge, true)),
             }
         }
     }

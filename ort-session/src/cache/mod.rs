@@ -23,7 +23,7 @@ use crate::builder::SessionBuilder;
 use crate::error::SessionError;
 use crate::log::{Log, Severity};
 use crate::optimized::{Optimized, Pack};
-use crate::packed::Seal;
+use crate::packed::made_of;
 use crate::resolved::Resolved;
 use crate::save::{remove_leftovers, write_read_only};
 use crate::session::{CacheUse, Session};
@@ -42,7 +42,7 @@ pub(crate) enum Source<'a> {
 /// made.
 pub(crate) fn session(
     folder: &Path,
-    source: Source<'_>,
+    source: &Source<'_>,
     builder: SessionBuilder,
 ) -> Result<Session, SessionError> {
     let start = Instant::now();
@@ -52,7 +52,7 @@ pub(crate) fn session(
         let why = "a provider of the session packs its constants for one process only".to_owned();
         return uncached(optimized, vec![why]);
     };
-    let (of, bytes) = search.identify(&source)?;
+    let (of, bytes) = search.identify(source)?;
     let path = folder.join(format!("{}-{}{SUFFIX}", source.stem(), short(&[&of, &packed_for])));
     let mut warnings = Vec::new();
     match search.found(&path, &of) {
@@ -139,11 +139,10 @@ impl Search<'_> {
             state.as_ref().is_some_and(|state| seen.recall(state).as_deref() == Some(of));
         let checks_sums = self.settings.checks_sums && !is_known;
         let settings = Resolved { checks_sums, ..self.settings.clone() };
-        let file = ort_format::open(bytes.as_slice(), &settings.limits).map_err(said)?;
-        if Seal::of(file).is_none_or(|seal| seal.of != Some(of)) {
+        let optimized = settings.optimized(bytes, self.start).map_err(said)?;
+        if made_of(&optimized.model().metadata) != Some(of) {
             return Err("it was made of another model".to_owned());
         }
-        let optimized = settings.optimized(bytes, self.start).map_err(said)?;
         if !optimized.is_packed() {
             return Err("it is packed for something else".to_owned());
         }

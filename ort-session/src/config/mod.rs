@@ -14,13 +14,14 @@ mod optimizer;
 mod running;
 #[cfg(test)]
 mod tests;
+mod threading;
 
 pub use self::key::{ConfigKey, Effect};
 use crate::builder::SessionBuilder;
 use crate::nearest::nearest;
 
 const TABLES: &[&[ConfigKey]] =
-    &[optimizer::KEYS, loading::KEYS, running::KEYS, numbers::KEYS, devices::KEYS];
+    &[optimizer::KEYS, loading::KEYS, threading::KEYS, running::KEYS, numbers::KEYS, devices::KEYS];
 
 /// Every key of [`SessionBuilder::config`], by subject.
 pub fn config_keys() -> impl Iterator<Item = &'static ConfigKey> {

@@ -1,33 +1,22 @@
-//! Keys about what computes: threads, memory, and what is told of it.
+//! Keys about memory of runs, and about what is told of a session.
 
 use super::key::Values::{Choices, Flag, Number, Text};
 use super::key::{ANY_FLAG, ANY_NUMBER, Choice, ConfigKey, acts, idle};
 use crate::builder::SessionBuilder;
 use crate::log::Severity;
+use crate::profile::Profiling;
 use crate::run_memory::Arena;
 
-/// More threads than this are a slip of the finger.
-const MAX_THREADS: u64 = 1024;
-
 const SEVERITIES: &[Choice] = &[
-    ("-1", |b| b.log.severity = None),
-    ("0", |b| b.log.severity = Some(Severity::Verbose)),
-    ("1", |b| b.log.severity = Some(Severity::Info)),
-    ("2", |b| b.log.severity = Some(Severity::Warning)),
-    ("3", |b| b.log.severity = Some(Severity::Error)),
-    ("4", |b| b.log.severity = Some(Severity::Fatal)),
+    ("-1", |b| b.log.choice.severity = None),
+    ("0", |b| b.log.choice.severity = Some(Severity::Verbose)),
+    ("1", |b| b.log.choice.severity = Some(Severity::Info)),
+    ("2", |b| b.log.choice.severity = Some(Severity::Warning)),
+    ("3", |b| b.log.choice.severity = Some(Severity::Error)),
+    ("4", |b| b.log.choice.severity = Some(Severity::Fatal)),
 ];
 
 pub(super) const KEYS: &[ConfigKey] = &[
-    acts(
-        "session.intra_op_num_threads",
-        "0",
-        Number(0, MAX_THREADS, |b, n| b.n_threads = usize::try_from(n).ok().filter(|&n| n > 0)),
-        "How many threads compute, the caller included; 0 for as many physical cores as the process \
-         may use, cgroups and affinity considered. Threads are bound to no core.",
-    )
-    .method("threads")
-    .flag("--threads"),
     acts(
         "session.enable_cpu_mem_arena",
         "as it pays",
@@ -66,6 +55,17 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "There is no environment that sessions share allocators by.",
     ),
     acts(
+        "session.enable_profiling",
+        "nothing",
+        Text("the start of a file's path", |b, prefix| {
+            let prefix = Some(prefix).filter(|prefix| !prefix.is_empty());
+            b.profiling = prefix.map_or(Profiling::Off, |prefix| Profiling::Write(prefix.into()));
+        }),
+        "Where the session's time goes, into a file that is named so and by the time. It is written \
+         by `Session::end_profiling`, or when the session is dropped. Nothing profiles nothing.",
+    )
+    .method("enable_profiling"),
+    acts(
         "session.log_severity_level",
         "-1",
         Choices(SEVERITIES),
@@ -77,7 +77,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
     acts(
         "session.log_verbosity_level",
         "1",
-        Number(0, i32::MAX as u64, |b, n| b.log.verbosity = u32::try_from(n).ok()),
+        Number(0, i32::MAX as u64, |b, n| b.log.choice.verbosity = u32::try_from(n).ok()),
         "How detailed verbose events are at most: from 1 on, each pass of the optimizer is told of. \
          ONNX Runtime's default is 0.",
     )

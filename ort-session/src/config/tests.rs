@@ -11,6 +11,9 @@ use super::*;
 use crate::log::Severity;
 use crate::run_memory::Arena;
 use crate::session::Session;
+use crate::threads::ExecutionMode;
+
+const PARALLEL: ExecutionMode = ExecutionMode::Parallel;
 
 fn with(key: &str, value: &str) -> SessionBuilder {
     Session::builder().config(key, value).unwrap()
@@ -41,9 +44,9 @@ fn keys_set_what_their_methods_set() {
     };
     assert_eq!((folded("7"), folded("0")), (7, usize::MAX));
     assert!(with("session.disable_prepacking", "1").skips_packing);
-    assert_eq!(with("session.log_severity_level", "3").log.severity, Some(Severity::Error));
-    assert_eq!(with("session.log_severity_level", "-1").log.severity, None);
-    assert_eq!(with("session.log_verbosity_level", "2").log.verbosity, Some(2));
+    assert_eq!(with("session.log_severity_level", "3").log.choice.severity, Some(Severity::Error));
+    assert_eq!(with("session.log_severity_level", "-1").log.choice.severity, None);
+    assert_eq!(with("session.log_verbosity_level", "2").log.choice.verbosity, Some(2));
     assert_eq!(with("session.log_id", "a").log.id.as_deref(), Some("a"));
     let arena = |entries: &[(&str, &str)]| {
         let set = |b: SessionBuilder, (key, value): &(&str, &str)| b.config(key, value);
@@ -55,6 +58,11 @@ fn keys_set_what_their_methods_set() {
     assert_eq!(arena(&[(cpu, "1"), (pattern, "0")]), Arena::Shrink);
     assert_eq!(arena(&[(pattern, "0"), (cpu, "0")]), Arena::Off);
     assert_eq!(arena(&[(pattern, "1")]), Arena::default());
+    let mode = |value| with("session.execution_mode", value).branches.mode;
+    assert_eq!((mode("parallel"), mode("ort_parallel")), (PARALLEL, PARALLEL));
+    assert_eq!(mode("ORT_SEQUENTIAL"), ExecutionMode::Sequential);
+    assert_eq!(with("session.inter_op_num_threads", "3").branches.n_threads, Some(3));
+    assert_eq!(with("session.inter_op_num_threads", "0").branches.n_threads, None);
     let saved = with("session.optimized_model_filepath", "a.ort").saved;
     assert_eq!((saved.path.as_deref(), saved.is_ort), (Some(Path::new("a.ort")), false));
     assert!(with("session.save_model_format", "ORT").saved.is_ort);
@@ -157,8 +165,8 @@ fn every_key_of_onnx_runtime_is_known_and_none_is_there_twice() {
 fn every_default_can_be_written_down() {
     for key in config_keys() {
         let value = if key.default == "nothing" { "" } else { key.default };
-        // These two no value asks for.
-        if !["found out", "as it pays"].contains(&key.default) {
+        // These no value asks for.
+        if !["found out", "as it pays", "as within steps"].contains(&key.default) {
             Session::builder().config(key.name, value).unwrap();
         }
         assert!(!key.doc.is_empty() && key.effect != Effect::Refused || key.refused().is_some());

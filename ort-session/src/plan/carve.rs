@@ -1,8 +1,108 @@
-//! Taking one step's slices out of the arena: what it reads is shared, what it writes is its own.
+//! Taking slices out of the arena: a branch's, which runs beside others, and of those one step's. What
+//! it reads is shared, what it writes is its own.
 
 use std::ops::Range;
 
 use smallvec::SmallVec;
+
+/// A stretch of the arena.
+#[derive(Debug)]
+pub(crate) enum Slab<'a> {
+    /// All may read it.
+    Shared(&'a [u8]),
+    /// One may read and write it.
+    Own(&'a mut [u8]),
+}
+
+/// Stretches of the arena, with their starts: disjoint, in ascending order.
+pub(crate) type Slabs<'a> = SmallVec<[(usize, Slab<'a>); 1]>;
+
+impl<'a> Slab<'a> {
+    const fn len(&self) -> usize {
+        match self {
+            Self::Shared(bytes) => bytes.len(),
+            Self::Own(bytes) => bytes.len(),
+        }
+    }
+
+    fn reborrow(&mut self) -> Slab<'_> {
+        match self {
+            Self::Shared(bytes) => Slab::Shared(bytes),
+            Self::Own(bytes) => Slab::Own(bytes),
+        }
+    }
+
+    /// What is before `middle`, and the rest.
+    fn split_at(self, middle: usize) -> (Self, Self) {
+        match self {
+            Self::Shared(bytes) => {
+                let (before, after) = bytes.split_at(middle);
+                (Self::Shared(before), Self::Shared(after))
+            }
+            Self::Own(bytes) => {
+                let (before, after) = bytes.split_at_mut(middle);
+                (Self::Own(before), Self::Own(after))
+            }
+        }
+    }
+
+    fn into_shared(self) -> &'a [u8] {
+        match self {
+            Self::Shared(bytes) => bytes,
+            Self::Own(bytes) => bytes,
+        }
+    }
+}
+
+/// The stretches that each of several branches may touch: `ranges` are disjoint and in ascending
+/// order, each with the branch that may write it, or none if all may read it.
+pub(crate) fn divide<'a>(
+    slabs: &'a mut Slabs<'_>,
+    n_branches: usize,
+    ranges: &[(Range<usize>, Option<usize>)],
+) -> SmallVec<[Slabs<'a>; 4]> {
+    let mut divided: SmallVec<[Slabs<'a>; 4]> = (0..n_branches).map(|_| Slabs::new()).collect();
+    let mut cutter = Cutter::new(slabs);
+    for (range, owner) in ranges {
+        let slab = cutter.cut(range);
+        match owner {
+            Some(owner) => divided[*owner].push((range.start, slab)),
+            None => {
+                let bytes = slab.into_shared();
+                divided.iter_mut().for_each(|own| own.push((range.start, Slab::Shared(bytes))));
+            }
+        }
+    }
+    divided
+}
+
+/// Cuts ranges out of stretches, in ascending order.
+struct Cutter<'a, 'b> {
+    slabs: std::slice::IterMut<'a, (usize, Slab<'b>)>,
+    /// What is left of the stretch that was cut last, and its start.
+    start: usize,
+    rest: Slab<'a>,
+}
+
+impl<'a, 'b> Cutter<'a, 'b> {
+    fn new(slabs: &'a mut [(usize, Slab<'b>)]) -> Self {
+        Self { slabs: slabs.iter_mut(), start: 0, rest: Slab::Shared(&[]) }
+    }
+
+    /// The range, which lies within one stretch. (Of another, nothing.)
+    fn cut(&mut self, range: &Range<usize>) -> Slab<'a> {
+        while range.end > self.start + self.rest.len() {
+            let Some((start, slab)) = self.slabs.next() else { return Slab::Shared(&[]) };
+            (self.start, self.rest) = (*start, slab.reborrow());
+        }
+        let Some(skipped) = range.start.checked_sub(self.start) else { return Slab::Shared(&[]) };
+        let rest = std::mem::replace(&mut self.rest, Slab::Shared(&[]));
+        let (_, rest) = rest.split_at(skipped);
+        let (cut, rest) = rest.split_at(range.len());
+        (self.start, self.rest) = (range.end, rest);
+        cut
+    }
+}
 
 /// The parts of the arena that one step touches: disjoint, in ascending order.
 #[derive(Clone, Debug, Default)]
@@ -52,15 +152,16 @@ impl Carve {
         Self { parts, wanted }
     }
 
-    /// Splits the arena into this step's pieces, which it adds to `pieces`.
-    pub(crate) fn split<'a>(&self, mut arena: &'a mut [u8], pieces: &mut Pieces<'a>) {
-        let mut start = 0;
+    /// Cuts this step's pieces out of what it may touch, and adds them to `pieces`.
+    pub(crate) fn split<'a>(&self, slabs: &'a mut Slabs<'_>, pieces: &mut Pieces<'a>) {
+        let mut cutter = Cutter::new(slabs);
         for (range, is_written) in &self.parts {
-            let (_, rest) = arena.split_at_mut(range.start - start);
-            let (piece, rest) = rest.split_at_mut(range.len());
-            pieces.push(if *is_written { Piece::Write(Some(piece)) } else { Piece::Read(piece) });
-            start = range.end;
-            arena = rest;
+            pieces.push(match (cutter.cut(range), is_written) {
+                (Slab::Own(bytes), true) => Piece::Write(Some(bytes)),
+                // The plan gives nobody what another may read meanwhile.
+                (Slab::Shared(_), true) => Piece::Write(None),
+                (slab, false) => Piece::Read(slab.into_shared()),
+            });
         }
     }
 
@@ -68,7 +169,7 @@ impl Carve {
     pub(crate) fn read<'a>(&self, pieces: &[Piece<'a>], i: usize) -> &'a [u8] {
         let (piece, range) = &self.wanted[i];
         match pieces.get(*piece) {
-            Some(Piece::Read(bytes)) => &bytes[range.clone()],
+            Some(Piece::Read(bytes)) => bytes.get(range.clone()).unwrap_or_default(),
             _ => &[],
         }
     }
@@ -85,6 +186,8 @@ impl Carve {
 
 #[cfg(test)]
 mod tests {
+    use smallvec::smallvec;
+
     use super::*;
 
     #[test]
@@ -97,8 +200,9 @@ mod tests {
             (10..20, false),
             (5..5, true),
         ]);
+        let mut slabs: Slabs<'_> = smallvec![(0, Slab::Own(&mut arena))];
         let mut pieces = Pieces::new();
-        carve.split(&mut arena, &mut pieces);
+        carve.split(&mut slabs, &mut pieces);
         assert_eq!(carve.read(&pieces, 0), (10..20).collect::<Vec<u8>>());
         assert_eq!(carve.read(&pieces, 2), (15..30).collect::<Vec<u8>>());
         assert_eq!(carve.read(&pieces, 3), carve.read(&pieces, 0));
@@ -106,6 +210,38 @@ mod tests {
         assert!(carve.write(&mut pieces, 1).is_empty());
         assert!(carve.write(&mut pieces, 4).is_empty());
         drop(pieces);
+        drop(slabs);
         assert_eq!(arena[39..51], [39, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 50]);
+    }
+
+    #[test]
+    fn branches_share_what_none_writes() {
+        let mut arena: Vec<u8> = (0..100).collect();
+        let mut slabs: Slabs<'_> = smallvec![(0, Slab::Own(&mut arena))];
+        let ranges = [(0..10, Some(1)), (20..40, None), (40..50, Some(0)), (60..100, Some(1))];
+        let mut branches = divide(&mut slabs, 2, &ranges);
+        let starts = |slabs: &Slabs<'_>| slabs.iter().map(|(start, _)| *start).collect::<Vec<_>>();
+        assert_eq!(starts(&branches[0]), [20, 40]);
+        assert_eq!(starts(&branches[1]), [0, 20, 60]);
+        for (branch, write) in [(0, 42..44), (1, 70..72)] {
+            let carve = Carve::new(&[(25..30, false), (write, true)]);
+            let mut pieces = Pieces::new();
+            carve.split(&mut branches[branch], &mut pieces);
+            assert_eq!(carve.read(&pieces, 0), [25, 26, 27, 28, 29]);
+            carve.write(&mut pieces, 1).fill(7);
+        }
+        drop(branches);
+        drop(slabs);
+        assert_eq!((&arena[41..45], &arena[69..73]), (&[41, 7, 7, 44][..], &[69, 7, 7, 72][..]));
+    }
+
+    #[test]
+    fn what_a_branch_may_not_write_it_does_not_get() {
+        let bytes = [0; 100];
+        let mut slabs: Slabs<'_> = smallvec![(10, Slab::Shared(&bytes))];
+        let carve = Carve::new(&[(20..30, true), (200..210, false)]);
+        let mut pieces = Pieces::new();
+        carve.split(&mut slabs, &mut pieces);
+        assert!(carve.write(&mut pieces, 0).is_empty() && carve.read(&pieces, 1).is_empty());
     }
 }

@@ -92,6 +92,8 @@ pub(crate) struct Compiler<'a> {
     pub(crate) packs: &'a dyn PackStore,
     /// Who compiles and packs.
     pub(crate) threads: &'a dyn Threads,
+    /// How many branches of a graph may run side by side.
+    pub(crate) n_branches: usize,
     /// Who may end it early.
     pub(crate) cancel: Option<&'a Cancel>,
 }
@@ -117,7 +119,7 @@ impl Compiler<'_> {
                 (None, None) => None,
             });
         }
-        Ok(Plan::new(graph, order, steps))
+        Ok(Plan::new(graph, order, steps, self.n_branches))
     }
 
     /// Who runs which nodes: the first provider that claims a node, from the last node to the

@@ -8,7 +8,8 @@ use ort_graph::{Fact, ValueId};
 use ort_tensor::{DType, Shape, Value};
 use smallvec::SmallVec;
 
-use super::arena::{self, Buffer, Placement};
+use super::arena::{Buffer, Placement};
+use super::branches::{self, Block, Branches, branch_of};
 use super::liveness::{alias_of, last_reads};
 use super::shapes::Args;
 use super::{Action, Carve, Plan, PlanError, Selection, Step};
@@ -22,6 +23,8 @@ pub(crate) struct Layout {
     pub(crate) places: Vec<Place>,
     /// By step.
     pub(crate) steps: Vec<StepLayout>,
+    /// Where branches run side by side, in order.
+    pub(crate) forks: Vec<Branches>,
     /// The values that a run makes outside of the arena.
     pub(crate) made: Vec<ValueId>,
     /// The size of the block that holds all intermediate values and scratch.
@@ -97,9 +100,11 @@ impl Layout {
             last_reads,
             places,
             roots,
+            forks: Vec::new(),
             buffers: Vec::new(),
             drafts: Vec::new(),
         };
+        builder.forks = plan.forks.worth(plan, &builder.facts, |i| selection.needs(i));
         builder.place_given();
         for (i, step) in plan.steps.iter().enumerate() {
             let is_needed = selection.needs(i);
@@ -138,6 +143,7 @@ struct Builder<'a> {
     places: Vec<Place>,
     /// By value: its buffer, if it lives in the arena.
     roots: Vec<Option<usize>>,
+    forks: Vec<Branches>,
     buffers: Vec<Buffer>,
     drafts: Vec<Draft>,
 }
@@ -273,7 +279,8 @@ impl Builder<'_> {
     }
 
     /// The buffer of `input` if step `i` may write `output` over it: both are of one type and
-    /// shape, nobody needs the input's memory afterwards, and the step reads it only there.
+    /// shape, nobody needs the input's memory afterwards or in a branch beside, and the step reads
+    /// it only there.
     fn overwritable(&self, i: usize, step: &Step, input: usize, output: ValueId) -> Option<usize> {
         let id = step.inputs.get(input).copied().flatten()?;
         let root = self.roots[id.index()]?;
@@ -283,13 +290,23 @@ impl Builder<'_> {
         let (from, to) = (&self.facts[id.index()], &self.facts[output.index()]);
         let is_same = from.dtype() == to.dtype() && from.shape() == to.shape();
         let is_free = self.buffers[root].last == i && n_uses == 1 && !is_taken;
-        (is_free && is_same).then_some(root)
+        let branch = branch_of(&self.forks, i);
+        let is_apart =
+            branch.is_none() || branch_of(&self.forks, self.buffers[root].first) == branch;
+        (is_free && is_same && is_apart).then_some(root)
     }
 
     fn finish(mut self) -> Layout {
-        let live_bytes = arena::live_bytes(&self.buffers, self.plan.steps.len());
-        let bound = live_bytes.iter().copied().max().unwrap_or(0);
-        let Placement { ranges, n_bytes } = arena::place(&self.buffers, bound);
+        let mut forks = std::mem::take(&mut self.forks);
+        let is_idle = |steps: &Range<usize>| {
+            self.drafts[steps.clone()].iter().all(|draft| matches!(draft, Draft::Skip))
+        };
+        forks.iter_mut().for_each(|fork| fork.branches.retain(|steps| !is_idle(steps)));
+        let block = branches::place(&self.buffers, &mut forks, self.plan.steps.len(), |step| {
+            let inputs = self.plan.steps[step].inputs.iter().flatten();
+            inputs.filter_map(|id| self.roots[id.index()]).collect()
+        });
+        let Block { placement: Placement { ranges, n_bytes }, live_bytes } = block;
         for (place, root) in self.places.iter_mut().zip(&self.roots) {
             if let (Place::Arena { range, .. }, Some(root)) = (place, root) {
                 *range = ranges[*root].start..ranges[*root].start + range.len();
@@ -313,7 +330,7 @@ impl Builder<'_> {
         let steps = steps.collect();
         let made = self.plan.graph.value_ids().filter(|&id| self.is_made(id)).collect();
         let (places, described) = (self.places, OnceLock::new());
-        Layout { steps, made, places, arena_bytes: n_bytes, live_bytes, described }
+        Layout { steps, forks, made, places, arena_bytes: n_bytes, live_bytes, described }
     }
 
     fn is_made(&self, id: ValueId) -> bool {

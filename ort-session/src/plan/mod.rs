@@ -5,8 +5,10 @@
 //! the run's memory it lives. A run then only walks the steps.
 
 mod arena;
+mod branches;
 mod carve;
 mod compile;
+mod forks;
 mod layout;
 mod liveness;
 mod pool;
@@ -19,11 +21,13 @@ use ort_ep::Kernel;
 use ort_graph::{Graph, NodeId, ValueId};
 use smallvec::SmallVec;
 
-pub(crate) use self::carve::{Carve, Piece, Pieces};
+pub(crate) use self::branches::Branches;
+pub(crate) use self::carve::{Carve, Piece, Pieces, Slab, Slabs, divide};
 pub(crate) use self::compile::Compiler;
 pub use self::compile::PlanError;
+use self::forks::Forks;
 pub(crate) use self::layout::{Layout, Place, StepLayout};
-pub(crate) use self::pool::{Pool, State};
+pub(crate) use self::pool::{MadeValues, Pool, State};
 pub(crate) use self::selection::Selection;
 use self::selection::Selections;
 pub(crate) use self::shapes::{Args, fact_of};
@@ -37,6 +41,8 @@ pub(crate) struct Plan {
     /// The graph's nodes in topological order.
     pub(crate) order: Vec<NodeId>,
     pub(crate) steps: Vec<Step>,
+    /// Where branches of the graph may run side by side.
+    forks: Forks,
     /// All outputs, as most runs want them.
     pub(crate) whole: Selection,
     /// Those that runs chose of late.
@@ -101,9 +107,17 @@ impl Step {
 }
 
 impl Plan {
-    pub(crate) fn new(graph: Graph, order: Vec<NodeId>, steps: Vec<Step>) -> Self {
+    /// For steps in topological order; `n_branches` may run side by side.
+    pub(crate) fn new(
+        graph: Graph,
+        order: Vec<NodeId>,
+        steps: Vec<Step>,
+        n_branches: usize,
+    ) -> Self {
+        let (steps, forks) = Forks::arrange(&graph, steps, n_branches);
         let whole = Selection::new(&graph, &steps, graph.outputs());
-        Self { graph, order, steps, whole, chosen: Selections::default(), pool: Pool::new() }
+        let (chosen, pool) = (Selections::default(), Pool::new());
+        Self { graph, order, steps, forks, whole, chosen, pool }
     }
 
     /// Every plan below this one, this one included.

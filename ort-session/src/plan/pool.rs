@@ -2,8 +2,10 @@
 //! filled by one exchange of a pointer.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use crossbeam_utils::atomic::AtomicCell;
+use ort_graph::ValueId;
 use ort_tensor::{AlignedBuf, Value};
 
 /// How many runs of one plan may be under way before the memory of some is not kept. More at once
@@ -14,11 +16,15 @@ const N_SLOTS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) arena: AlignedBuf,
-    /// By value: those that are made during the run.
-    pub(crate) values: Vec<Option<Value>>,
+    pub(crate) made: MadeValues,
     /// How much of the arena runs needed since the session last looked at what it keeps.
     pub(super) n_needed: usize,
 }
+
+/// The values that are made during a run, outside of its block. Branches that run side by side share
+/// them: each makes its own.
+#[derive(Debug)]
+pub(crate) struct MadeValues(Box<[OnceLock<Value>]>);
 
 type Slot = AtomicCell<Option<Box<State>>>;
 
@@ -33,8 +39,8 @@ pub(crate) struct Pool {
 impl State {
     /// Memory without a block, for a plan of so many values.
     pub(crate) fn new(n_values: usize) -> Self {
-        let values = (0..n_values).map(|_| None).collect();
-        Self { arena: AlignedBuf::zeroed(0), values, n_needed: 0 }
+        let made = MadeValues((0..n_values).map(|_| OnceLock::new()).collect());
+        Self { arena: AlignedBuf::zeroed(0), made, n_needed: 0 }
     }
 
     /// Makes the block as large as a run needs; `None` if the system does not have that. What was
@@ -52,6 +58,22 @@ impl State {
     /// Whether some run needed all of its block since this was last asked.
     pub(crate) fn was_needed(&mut self) -> bool {
         std::mem::take(&mut self.n_needed) >= self.arena.len().max(1)
+    }
+}
+
+impl MadeValues {
+    pub(crate) fn get(&self, id: ValueId) -> Option<&Value> {
+        self.0[id.index()].get()
+    }
+
+    /// Puts a value where there is none.
+    pub(crate) fn set(&self, id: ValueId, value: Value) {
+        // Every value has one producer, which runs once.
+        let _ = self.0[id.index()].set(value);
+    }
+
+    pub(crate) fn take(&mut self, id: ValueId) -> Option<Value> {
+        self.0[id.index()].take()
     }
 }
 

@@ -31,28 +31,36 @@ impl Trace {
     /// If the system does not write it.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), ProfileError> {
         let path = path.as_ref();
-        let written = File::create(path).and_then(|file| {
+        self.write_to(File::create(path), path)
+    }
+
+    /// Writes `PREFIX_2026-01-31_23-59-59_999.json`, the time in UTC; a file that is there already is let
+    /// be, and the next millisecond taken. Returns the path.
+    pub(crate) fn write_dated(
+        &self,
+        prefix: &Path,
+        time: SystemTime,
+    ) -> Result<PathBuf, ProfileError> {
+        let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut millis = u64::try_from(since.as_millis()).unwrap_or(0);
+        loop {
+            let mut name = prefix.as_os_str().to_owned();
+            name.push(format!("_{}.json", date(millis)));
+            let path = PathBuf::from(name);
+            match File::create_new(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => millis += 1,
+                file => return self.write_to(file, &path).map(|()| path),
+            }
+        }
+    }
+
+    fn write_to(&self, file: io::Result<File>, path: &Path) -> Result<(), ProfileError> {
+        let written = file.and_then(|file| {
             let mut out = BufWriter::new(file);
             self.write_json(&mut out)?;
             out.flush()
         });
         written.map_err(|source| ProfileError::Write { path: path.to_owned(), source })
-    }
-}
-
-/// `PREFIX_2026-01-31_23-59-59_999.json`, the time in UTC; a file that is there already is let be, and the
-/// next millisecond taken.
-pub(super) fn path(prefix: &Path, now: SystemTime) -> PathBuf {
-    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mut millis = u64::try_from(since.as_millis()).unwrap_or(0);
-    loop {
-        let mut name = prefix.as_os_str().to_owned();
-        name.push(format!("_{}.json", date(millis)));
-        let path = PathBuf::from(name);
-        if !path.exists() {
-            return path;
-        }
-        millis += 1;
     }
 }
 

@@ -99,7 +99,8 @@ impl Event<'_> {
             Self::Span(span) => {
                 span.args.iter().map(|(name, text)| (*name, Arg::Text(text.clone()))).collect()
             }
-            Self::Run(_) => Vec::new(),
+            Self::Run(run) if run.tag.is_empty() => Vec::new(),
+            Self::Run(run) => vec![("tag", text(&run.tag))],
             Self::Step(step) => step_args(step),
             Self::Share(step, share) => vec![
                 ("op_type", text(&step.work.op_type)),

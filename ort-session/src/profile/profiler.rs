@@ -4,10 +4,9 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
-use super::file::{self, ProfileError};
-use super::recorder::Recorder;
+use super::file::ProfileError;
 use super::thread;
 use super::trace::{RunTimes, Span, Trace};
 
@@ -33,8 +32,8 @@ pub(crate) struct Profiler(Option<Arc<Collector>>);
 #[derive(Debug)]
 struct Collector {
     origin: Instant,
-    /// Where it is written to, if anywhere.
-    path: Option<PathBuf>,
+    /// How the path of its file begins, and the time it is named by, if there is to be one.
+    file: Option<(PathBuf, SystemTime)>,
     is_over: AtomicBool,
     trace: Mutex<Trace>,
 }
@@ -42,13 +41,13 @@ struct Collector {
 impl Profiler {
     /// Time counts from now.
     pub(crate) fn new(profiling: Profiling) -> Self {
-        let path = match profiling {
+        let file = match profiling {
             Profiling::Off => return Self(None),
             Profiling::Collect => None,
-            Profiling::Write(prefix) => Some(file::path(&prefix, SystemTime::now())),
+            Profiling::Write(prefix) => Some((prefix, SystemTime::now())),
         };
         let (is_over, trace) = (AtomicBool::new(false), Mutex::default());
-        Self(Some(Arc::new(Collector { origin: Instant::now(), path, is_over, trace })))
+        Self(Some(Arc::new(Collector { origin: Instant::now(), file, is_over, trace })))
     }
 
     fn collector(&self) -> Option<&Collector> {
@@ -91,12 +90,11 @@ impl Profiler {
         self.collector().map(|collector| collector.origin)
     }
 
-    /// Notes a run that began so long after time did, and its steps.
-    pub(crate) fn note_run(&self, start: Duration, recorder: Recorder<'_>) {
-        let Some(collector) = self.collector() else { return };
-        let time = collector.origin.elapsed().saturating_sub(start);
-        let run = RunTimes { start, time, thread: thread::id(), steps: recorder.into_steps() };
-        collector.trace().add(run);
+    /// Notes a run.
+    pub(crate) fn note_run(&self, run: RunTimes) {
+        if let Some(collector) = self.collector() {
+            collector.trace().add(run);
+        }
     }
 
     /// Ends profiling and gives what was noted.
@@ -107,10 +105,9 @@ impl Profiler {
 
     /// Ends profiling and writes what was noted.
     pub(crate) fn write(&self) -> Result<PathBuf, ProfileError> {
-        let path = self.0.as_ref().and_then(|collector| collector.path.clone());
-        let path = path.ok_or(ProfileError::Off)?;
-        self.take()?.write(&path)?;
-        Ok(path)
+        let file = self.0.as_ref().and_then(|collector| collector.file.as_ref());
+        let (prefix, time) = file.ok_or(ProfileError::Off)?;
+        self.take()?.write_dated(prefix, *time)
     }
 }
 
@@ -129,8 +126,8 @@ impl Collector {
 /// A session that is dropped has nobody to tell what went wrong.
 impl Drop for Collector {
     fn drop(&mut self) {
-        let Some(path) = &self.path else { return };
-        if let Some(Err(error)) = self.take().map(|trace| trace.write(path)) {
+        let Some((prefix, time)) = &self.file else { return };
+        if let Some(Err(error)) = self.take().map(|trace| trace.write_dated(prefix, *time)) {
             tracing::warn!(%error, "the trace is lost");
         }
     }

@@ -66,6 +66,11 @@ impl<'a> Recorder<'a> {
         self.steps.lock().unwrap_or_else(PoisonError::into_inner).push(step);
     }
 
+    /// When its times began.
+    pub(super) const fn origin(&self) -> Instant {
+        self.origin
+    }
+
     pub(crate) fn into_steps(self) -> Vec<StepTime> {
         self.steps.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,11 +3,13 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ort_ep::DenormalsMet;
 use smallvec::SmallVec;
 
+use super::recorder::Recorder;
+use super::thread;
 use super::work::StepWork;
 
 /// What was noted of a session: see [`SessionBuilder::collect_trace`](crate::SessionBuilder::collect_trace).
@@ -44,6 +46,8 @@ pub struct Span {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunTimes {
+    /// What [`RunOptions::tag`](crate::RunOptions::tag) called it.
+    pub tag: String,
     /// When it began.
     pub start: Duration,
     /// How long it took.
@@ -86,6 +90,29 @@ pub struct Share {
     pub time: Duration,
     /// How long it was at work in this time.
     pub busy: Duration,
+}
+
+impl Trace {
+    /// That of one run; times count from its beginning.
+    pub(crate) fn of_run(run: &RunTimes) -> Self {
+        let mut run = run.clone();
+        let begin = std::mem::take(&mut run.start);
+        for step in &mut run.steps {
+            step.start = step.start.saturating_sub(begin);
+            for share in &mut step.helpers {
+                share.start = share.start.saturating_sub(begin);
+            }
+        }
+        Self { n_steps: run.steps.len(), runs: vec![run], ..Self::default() }
+    }
+}
+
+impl RunTimes {
+    /// A run that began at `begin` and is over now.
+    pub(crate) fn until_now(recorder: Recorder<'_>, begin: Instant, tag: String) -> Self {
+        let (start, time) = (begin.duration_since(recorder.origin()), begin.elapsed());
+        Self { tag, start, time, thread: thread::id(), steps: recorder.into_steps() }
+    }
 }
 
 impl StepTime {

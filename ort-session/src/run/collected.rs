@@ -15,7 +15,7 @@ pub(crate) struct Collected<'w> {
 impl Run<'_> {
     /// Nothing yet, for so many outputs.
     pub(crate) fn collect(&self, n_outputs: usize) -> Collected<'_> {
-        let held = self.watch.map(|watch| watch.collect());
+        let held = self.watch.map(|watch| watch.nothing_yet());
         Collected { values: vec![Vec::new(); n_outputs], held }
     }
 }

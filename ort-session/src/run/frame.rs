@@ -1,7 +1,5 @@
 //! One run of one plan: where its values are.
 
-use std::cell::Cell;
-
 use ort_ep::KernelError;
 use ort_graph::{Fact, Type, ValueId};
 use ort_tensor::{Tensor, TensorError, TensorView, Value, ValueView};
@@ -13,7 +11,7 @@ use super::watch::{Held, TooMuch};
 use super::{ControlError, Views};
 use crate::check::type_of;
 use crate::error::OutputError;
-use crate::plan::{Args, Carve, Layout, Piece, Place, Plan, State, Step, fact_of};
+use crate::plan::{Args, Carve, Layout, MadeValues, Piece, Place, Plan, Step, fact_of};
 
 /// One run of one plan.
 #[derive(Clone, Copy)]
@@ -23,8 +21,6 @@ pub(super) struct Frame<'a> {
     pub(super) args: &'a Args<'a>,
     /// The outputs that are to be returned, in order.
     pub(super) outputs: &'a [ValueId],
-    /// The step that runs.
-    pub(super) at: &'a Cell<usize>,
     /// What counts against the limits of the run, if it has any.
     pub(super) held: Option<&'a Held<'a>>,
 }
@@ -43,7 +39,7 @@ impl<'a> Frame<'a> {
         &self,
         step: &Step,
         carve: &Carve,
-        (pieces, values): (&[Piece<'b>], Values<'b>),
+        (pieces, values): (&[Piece<'b>], Values<'b, '_>),
         views: &mut Views<'b>,
     ) -> Result<(), TensorError>
     where
@@ -73,7 +69,7 @@ impl<'a> Frame<'a> {
         &self,
         place: &'a Place,
         id: ValueId,
-        values: Values<'b>,
+        values: Values<'b, '_>,
     ) -> Result<Option<ValueView<'b>>, TensorError>
     where
         'a: 'b,
@@ -91,7 +87,7 @@ impl<'a> Frame<'a> {
     }
 
     /// What a value is now that it is there.
-    pub(super) fn fact(&self, id: ValueId, values: Values<'_>) -> Fact {
+    pub(super) fn fact(&self, id: ValueId, values: Values<'_, '_>) -> Fact {
         match self.place(id) {
             Place::Arena { dtype, shape, .. } | Place::Own { dtype, shape } => {
                 Fact::shaped(*dtype, shape)
@@ -107,7 +103,7 @@ impl<'a> Frame<'a> {
     pub(super) fn own_outputs<'t>(
         &self,
         step: &Step,
-        targets: &mut Targets<'t>,
+        targets: &Targets<'t>,
     ) -> Result<SmallVec<[Own<'t>; 1]>, TensorError> {
         let mut own = SmallVec::new();
         for id in step.outputs.iter().flatten() {
@@ -122,12 +118,12 @@ impl<'a> Frame<'a> {
     }
 
     /// That the caller's memory fits the outputs, as far as their shapes are known.
-    pub(super) fn check(&self, targets: &Targets<'_>) -> Result<(), RunError> {
-        for (id, target) in targets.iter() {
+    pub(super) fn check(&self, targets: &mut Targets<'_>) -> Result<(), RunError> {
+        for (id, target) in targets.free() {
             if let Place::Own { dtype, shape } = self.place(id)
                 && (target.dtype() != *dtype || target.shape() != shape.as_slice())
             {
-                return Err(self.misfit(id, Fact::shaped(*dtype, shape).ty, target).into());
+                return Err(self.misfit(id, Fact::shaped(*dtype, shape).ty, target.view()).into());
             }
         }
         Ok(())
@@ -137,12 +133,12 @@ impl<'a> Frame<'a> {
     /// inputs, and what was of unknown shape.
     pub(super) fn fill(
         &self,
-        made: &[Option<Value>],
+        made: &MadeValues,
         targets: &mut Targets<'_>,
     ) -> Result<(), RunError> {
         let none = Targets::default();
         let values = Values { made, targets: &none };
-        for (id, target) in targets.iter_mut().filter(|(id, _)| !self.is_own(*id)) {
+        for (id, target) in targets.free().filter(|(id, _)| !self.is_own(*id)) {
             let view = self.view(self.place(id), id, values).ok().flatten();
             let view = view.ok_or_else(|| self.not_computed(id))?;
             match view {
@@ -170,7 +166,7 @@ impl<'a> Frame<'a> {
     }
 
     /// The outputs to return. Each value is moved out the last time it is asked for.
-    pub(super) fn collect(&self, state: &mut State) -> Result<Vec<Value>, RunError> {
+    pub(super) fn collect(&self, made: &mut MadeValues) -> Result<Vec<Value>, RunError> {
         let outputs = self.outputs;
         let none = Targets::default();
         let mut collected = Vec::with_capacity(outputs.len());
@@ -180,11 +176,11 @@ impl<'a> Frame<'a> {
             let value = match place {
                 Place::Known(value) => Some(value.clone()),
                 Place::Input { .. } | Place::Capture { .. } => {
-                    let view = self.view(place, id, Values { made: &state.values, targets: &none });
+                    let view = self.view(place, id, Values { made, targets: &none });
                     view.ok().flatten().map(ValueView::to_value)
                 }
-                _ if is_last => state.values[id.index()].take(),
-                _ => state.values[id.index()].clone(),
+                _ if is_last => made.take(id),
+                _ => made.get(id).cloned(),
             };
             collected.push(value.ok_or_else(|| self.not_computed(id))?);
         }
@@ -215,9 +211,9 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The error of a run whose kernel panicked in this step.
-    pub(super) fn panicked(&self, message: String) -> RunError {
-        let node = self.plan.graph.node(self.plan.steps[self.at.get()].node);
+    /// The error of a run whose kernel panicked in a step.
+    pub(super) fn panicked(&self, step: usize, message: String) -> RunError {
+        let node = self.plan.graph.node(self.plan.steps[step].node);
         let (node, op_type) = (node.label().to_owned(), node.op_type.clone());
         RunError::Panicked { node, op_type, message }
     }

@@ -1,50 +1,66 @@
 //! Memory of the caller's, for outputs of a run.
 
-use ort_graph::ValueId;
-use ort_tensor::{Tensor, TensorView, TensorViewMut, Value, ValueView};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Memory for outputs, by value. A step that writes one takes it out and puts it back.
+use ort_graph::ValueId;
+use ort_tensor::{Tensor, TensorViewMut, Value, ValueView};
+
+use crate::plan::MadeValues;
+
+/// Memory for outputs, by value. The step that writes one takes it, and shows it when it is done.
 #[derive(Debug, Default)]
-pub(crate) struct Targets<'t>(Vec<(ValueId, Option<TensorViewMut<'t>>)>);
+pub(crate) struct Targets<'t>(Vec<(ValueId, Target<'t>)>);
+
+#[derive(Debug)]
+struct Target<'t> {
+    /// Until a step takes it. Only one asks.
+    free: Mutex<Option<TensorViewMut<'t>>>,
+    done: OnceLock<TensorViewMut<'t>>,
+}
 
 impl<'t> Targets<'t> {
     pub(crate) fn new(targets: impl IntoIterator<Item = (ValueId, TensorViewMut<'t>)>) -> Self {
-        Self(targets.into_iter().map(|(id, view)| (id, Some(view))).collect())
+        let target =
+            |(id, view)| (id, Target { free: Mutex::new(Some(view)), done: OnceLock::new() });
+        Self(targets.into_iter().map(target).collect())
     }
 
-    pub(super) fn take(&mut self, id: ValueId) -> Option<TensorViewMut<'t>> {
-        self.0.iter_mut().find(|(other, _)| *other == id)?.1.take()
+    pub(super) fn take(&self, id: ValueId) -> Option<TensorViewMut<'t>> {
+        self.get(id)?.free.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    pub(super) fn put(&mut self, id: ValueId, view: TensorViewMut<'t>) {
-        if let Some((_, target)) = self.0.iter_mut().find(|(other, _)| *other == id) {
-            *target = Some(view);
+    /// Gives back what was taken, written.
+    pub(super) fn put(&self, id: ValueId, view: TensorViewMut<'t>) {
+        if let Some(target) = self.get(id) {
+            // What was taken once is given back once.
+            let _ = target.done.set(view);
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (ValueId, TensorView<'_>)> {
-        self.0.iter().filter_map(|(id, view)| Some((*id, view.as_ref()?.view())))
+    fn get(&self, id: ValueId) -> Option<&Target<'t>> {
+        self.0.iter().find(|(other, _)| *other == id).map(|(_, target)| target)
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (ValueId, TensorViewMut<'_>)> {
-        self.0.iter_mut().filter_map(|(id, view)| Some((*id, view.as_mut()?.reborrow())))
+    /// Those that no step has taken.
+    pub(super) fn free(&mut self) -> impl Iterator<Item = (ValueId, TensorViewMut<'_>)> {
+        self.0.iter_mut().filter_map(|(id, target)| {
+            let free = target.free.get_mut().unwrap_or_else(PoisonError::into_inner);
+            Some((*id, free.as_mut()?.reborrow()))
+        })
     }
 }
 
 /// The values of a run outside of its block.
 #[derive(Clone, Copy)]
-pub(super) struct Values<'b> {
-    pub(super) made: &'b [Option<Value>],
-    pub(super) targets: &'b Targets<'b>,
+pub(super) struct Values<'b, 't> {
+    pub(super) made: &'b MadeValues,
+    pub(super) targets: &'b Targets<'t>,
 }
 
-impl<'b> Values<'b> {
+impl<'b> Values<'b, '_> {
     pub(super) fn view(&self, id: ValueId) -> Option<ValueView<'b>> {
-        let made = self.made[id.index()].as_ref().map(Value::view);
-        made.or_else(|| {
-            let target = self.targets.0.iter().find(|(other, _)| *other == id)?;
-            Some(ValueView::Tensor(target.1.as_ref()?.view()))
-        })
+        let made = self.made.get(id).map(Value::view);
+        made.or_else(|| Some(ValueView::Tensor(self.targets.get(id)?.done.get()?.view())))
     }
 }
 

@@ -1,16 +1,16 @@
 //! What may end a run before its end. A run looks at it between two steps and between two
 //! iterations of a loop; a kernel that has begun ends first.
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
+use ort_graph::ValueId;
 use ort_tensor::{Value, n_elements};
 
 use super::ControlError;
 use super::error::{LimitError, RunError};
 use super::frame::Frame;
-use crate::plan::{Layout, Place, Plan, State, Step};
+use crate::plan::{Layout, MadeValues, Place, Plan, Step};
 use crate::run_options::{RunLimits, RunOptions};
 
 /// What may end one run early, and how much of its limits it has used.
@@ -75,19 +75,25 @@ impl<'a> Watch<'a> {
         self.check(plan, None)?;
         let planned = match self.limits.max_bytes {
             None => 0,
-            Some(_) => layout.arena_bytes + layout.places.iter().map(own_bytes).sum::<usize>(),
+            Some(_) => {
+                let own = layout.places.iter().map(own_bytes);
+                own.fold(layout.arena_bytes, usize::saturating_add).min(usize::MAX / 4)
+            }
         };
-        let held = Held { watch: self, planned, counted: Cell::new(0) };
-        held.set(planned, || {
-            let most = (0..plan.steps.len()).max_by_key(|&i| layout.live_bytes.get(i));
-            label(plan, most.map(|i| &plan.steps[i]))
-        })?;
-        Ok(held)
+        let held = self.nothing_yet();
+        match held.add(planned) {
+            Ok(()) => Ok(held),
+            Err(TooMuch { limit, found }) => {
+                let most = (0..plan.steps.len()).max_by_key(|&i| layout.live_bytes.get(i));
+                let node = label(plan, most.map(|i| &plan.steps[i]));
+                Err(LimitError::Bytes { limit, found, node }.into())
+            }
+        }
     }
 
     /// To count what the iterations of a loop leave behind.
-    pub(super) fn collect(&self) -> Held<'_> {
-        Held { watch: self, planned: 0, counted: Cell::new(0) }
+    pub(super) fn nothing_yet(&self) -> Held<'_> {
+        Held { watch: self, counted: AtomicUsize::new(0) }
     }
 
     /// Counts an iteration of a loop.
@@ -112,34 +118,34 @@ pub(crate) struct TooMuch {
 #[derive(Debug)]
 pub(crate) struct Held<'w> {
     watch: &'w Watch<'w>,
-    /// The block, and outputs of known shape.
-    planned: usize,
-    counted: Cell<usize>,
+    counted: AtomicUsize,
 }
 
 impl Held<'_> {
-    /// Counts the values again, now that a step has made some whose size was not known.
+    /// Counts what a step has made whose size was not known.
     pub(super) fn made(
         &self,
         frame: &Frame<'_>,
         step: &Step,
-        state: &State,
+        made: &MadeValues,
     ) -> Result<(), RunError> {
         if self.watch.limits.max_bytes.is_none() {
             return Ok(());
         }
-        let places = frame.layout.places.iter().zip(&state.values);
-        let dynamic = places.filter(|(place, _)| matches!(place, Place::Dynamic));
-        let n_bytes = dynamic.filter_map(|(_, value)| value.as_ref()).map(bytes_of).sum::<usize>();
-        self.set(self.planned + n_bytes, || label(frame.plan, Some(step)))
+        let outputs = step.outputs.iter().flatten();
+        let n_bytes = outputs.map(|&id| n_dynamic_bytes(frame, id, made.get(id))).sum();
+        self.add(n_bytes).map_err(|TooMuch { limit, found }| {
+            LimitError::Bytes { limit, found, node: label(frame.plan, Some(step)) }.into()
+        })
     }
 
-    fn set(&self, n_bytes: usize, node: impl Fn() -> String) -> Result<(), RunError> {
-        let TooMuch { limit, found } = match self.count(n_bytes) {
-            Ok(()) => return Ok(()),
-            Err(too_much) => too_much,
-        };
-        Err(LimitError::Bytes { limit, found, node: node() }.into())
+    /// No longer counts a value that is gone.
+    pub(super) fn cleared(&self, frame: &Frame<'_>, id: ValueId, value: Option<&Value>) {
+        if self.watch.limits.max_bytes.is_some() {
+            let n_bytes = n_dynamic_bytes(frame, id, value);
+            self.counted.fetch_sub(n_bytes, Ordering::Relaxed);
+            self.watch.n_bytes.fetch_sub(n_bytes, Ordering::Relaxed);
+        }
     }
 
     /// Counts a value that an iteration of a loop leaves behind.
@@ -147,14 +153,12 @@ impl Held<'_> {
         if self.watch.limits.max_bytes.is_none() {
             return Ok(());
         }
-        self.count(self.counted.get() + bytes_of(value))
+        self.add(bytes_of(value))
     }
 
-    fn count(&self, n_bytes: usize) -> Result<(), TooMuch> {
-        let n_bytes_before = self.counted.replace(n_bytes);
-        let total = &self.watch.n_bytes;
-        let found = total.fetch_add(n_bytes, Ordering::Relaxed) + n_bytes - n_bytes_before;
-        total.fetch_sub(n_bytes_before, Ordering::Relaxed);
+    fn add(&self, n_bytes: usize) -> Result<(), TooMuch> {
+        self.counted.fetch_add(n_bytes, Ordering::Relaxed);
+        let found = self.watch.n_bytes.fetch_add(n_bytes, Ordering::Relaxed) + n_bytes;
         match self.watch.limits.max_bytes.filter(|limit| found > *limit) {
             None => Ok(()),
             Some(limit) => Err(TooMuch { limit, found }),
@@ -164,7 +168,15 @@ impl Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.watch.n_bytes.fetch_sub(self.counted.get(), Ordering::Relaxed);
+        self.watch.n_bytes.fetch_sub(*self.counted.get_mut(), Ordering::Relaxed);
+    }
+}
+
+/// The memory of a value whose size is not counted before it is made.
+fn n_dynamic_bytes(frame: &Frame<'_>, id: ValueId, value: Option<&Value>) -> usize {
+    match frame.place(id) {
+        Place::Dynamic => value.map_or(0, bytes_of),
+        _ => 0,
     }
 }
 

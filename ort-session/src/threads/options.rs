@@ -13,16 +13,39 @@ use crate::error::SessionError;
 /// Which threads help the caller.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PoolOptions {
-    given: Option<Given>,
-    is_own: bool,
-    in_runs: Option<Duration>,
-    between_runs: Option<Duration>,
-    affinities: Affinities,
+    pub(super) given: Option<Given>,
+    pub(crate) is_own: bool,
+    pub(crate) spinning: Spinning,
+    pub(crate) between_runs: Option<Duration>,
+    pub(crate) affinities: Affinities,
+}
+
+/// How long threads wait awake in a run. Whether and how long are two keys of ONNX Runtime's.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Spinning {
+    pub(crate) is_off: bool,
+    pub(crate) limit: Option<Duration>,
+}
+
+impl Spinning {
+    pub(crate) const fn new(time: Duration) -> Self {
+        Self { is_off: false, limit: Some(time) }
+    }
+
+    /// The time, if one was told.
+    pub(super) fn time(self) -> Option<Duration> {
+        if self.is_off { Some(Duration::ZERO) } else { self.limit }
+    }
+
+    /// This, and the other where this says nothing.
+    pub(super) fn or(self, other: Self) -> Self {
+        if self.time().is_some() { self } else { other }
+    }
 }
 
 /// Threads of the user's.
 #[derive(Clone, Debug)]
-enum Given {
+pub(super) enum Given {
     Workers(Arc<rayon::ThreadPool>),
     Threads(Arc<dyn Threads>),
 }
@@ -58,7 +81,7 @@ impl PoolOptions {
     }
 
     fn crew(&self, n_helpers: usize) -> Result<Arc<Crew>, SessionError> {
-        let patience = Patience::new(self.in_runs, self.between_runs);
+        let patience = Patience::new(self.spinning.time(), self.between_runs);
         let options = CrewOptions { n_helpers, patience, affinities: self.affinities.clone() };
         if self.is_own { Ok(Arc::new(Crew::new(options)?)) } else { Crew::shared(options) }
     }
@@ -111,7 +134,7 @@ impl SessionBuilder {
     /// fork has to wake sleepers, which takes tens of µs.
     #[must_use]
     pub fn spinning(mut self, time: Duration) -> Self {
-        self.pool.in_runs = Some(time);
+        self.pool.spinning = Spinning::new(time);
         self
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::*;
 use crate::builder::SessionBuilder;
 use crate::error::SessionError;
+use crate::resolved::Resolved;
 use crate::session::Session;
 
 /// Far longer than any test takes.
@@ -176,4 +177,111 @@ fn processors_that_there_are_not_are_an_error() {
     let builder = Session::builder().thread_affinities("1024".parse().unwrap());
     let error = builder.pool.pool(2).unwrap_err();
     assert!(matches!(error, SessionError::Affinity { .. }), "{error}");
+}
+
+/// Whether the same helpers help.
+fn is_same(one: &Pool, other: &Pool) -> bool {
+    match (&one.helpers, &other.helpers) {
+        (Helpers::Crew(one), Helpers::Crew(other)) => Arc::ptr_eq(one, other),
+        (Helpers::Workers(one), Helpers::Workers(other)) => Arc::ptr_eq(one, other),
+        _ => false,
+    }
+}
+
+#[test]
+fn branches_have_the_pool_of_the_steps_where_it_serves_them() {
+    let workers = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    let given = Session::builder().thread_pool(Arc::new(workers));
+    let (two, ten) = (Session::builder().threads(2), Duration::from_millis(10));
+    for (what, builder, expected) in [
+        ("as many", two.clone(), Some((2, true))),
+        ("told to be as many", two.clone().inter_op_threads(2), Some((2, true))),
+        (
+            "told to wait as long",
+            two.clone().inter_op_spinning(Duration::from_millis(1)),
+            Some((2, true)),
+        ),
+        ("of its own", two.clone().own_pool(true), Some((2, true))),
+        ("given", given.clone().inter_op_spinning(ten), Some((2, true))),
+        ("more", two.clone().inter_op_threads(3), Some((3, false))),
+        ("more than one", two.clone().threads(1).inter_op_threads(2), Some((2, false))),
+        ("patient", two.clone().inter_op_spinning(ten), Some((2, false))),
+        ("more than are given", given.clone().inter_op_threads(9), Some((2, true))),
+        (
+            "pinned steps only",
+            two.clone().thread_affinities("1".parse().unwrap()).inter_op_threads(3),
+            Some((3, false)),
+        ),
+        ("one", two.clone().inter_op_threads(1), None),
+        ("none", two.clone().inter_op_threads(0), None),
+        ("one thread", two.threads(1), None),
+        ("one of those given", given.inter_op_threads(1), None),
+    ] {
+        let pools = |builder: SessionBuilder| {
+            let settings = builder.resolved().unwrap();
+            (settings.pool, settings.branches)
+        };
+        assert!(pools(builder.clone()).1.is_none(), "{what}, sequential");
+        let (pool, branches) = pools(builder.execution_mode(ExecutionMode::Parallel));
+        let found = branches.map(|branches| (branches.n_threads(), is_same(&branches, &pool)));
+        assert_eq!(found, expected, "{what}");
+    }
+}
+
+fn with(builder: SessionBuilder, entries: &[(&str, &str)]) -> SessionBuilder {
+    let set = |builder: SessionBuilder, (key, value): &(&str, &str)| builder.config(key, value);
+    entries.iter().try_fold(builder, set).unwrap()
+}
+
+#[test]
+fn keys_ask_for_the_pools_that_methods_ask_for() {
+    // A size that no other test asks for.
+    let common = Session::builder().threads(7).execution_mode(ExecutionMode::Parallel);
+    let (times, off) = (Duration::from_micros, Duration::ZERO);
+    let (allow, limit) = ("session.intra_op.allow_spinning", "session.intra_op.spin_duration_us");
+    let (allow_inter, limit_inter) =
+        ("session.inter_op.allow_spinning", "session.inter_op.spin_duration_us");
+    for (entries, methods) in [
+        (&[("session.intra_op_num_threads", "5")][..], common.clone().threads(5)),
+        (&[(limit, "30")], common.clone().spinning(times(30))),
+        (&[(limit, "0")], common.clone().spinning(off)),
+        (&[(allow, "0")], common.clone().spinning(off)),
+        (&[(allow, "0"), (limit, "30")], common.clone().spinning(off)),
+        (&[(allow, "0"), (allow, "1"), (limit, "30")], common.clone().spinning(times(30))),
+        (&[("session.force_spinning_stop", "1")], common.clone().spinning_between_runs(off)),
+        (&[("session.inter_op_num_threads", "3")], common.clone().inter_op_threads(3)),
+        (&[(limit_inter, "30")], common.clone().inter_op_spinning(times(30))),
+        (&[(limit_inter, "30"), (allow_inter, "0")], common.clone().inter_op_spinning(off)),
+    ] {
+        let (by_key, by_method) = (with(common.clone(), entries), methods);
+        let [plain, by_key, by_method] =
+            [common.clone(), by_key, by_method].map(|builder| builder.resolved().unwrap());
+        let branches = |settings: &Resolved| settings.branches.clone().unwrap();
+        let same = |one: &Resolved, other: &Resolved| {
+            is_same(&one.pool, &other.pool) && is_same(&branches(one), &branches(other))
+        };
+        assert!(same(&by_key, &by_method), "{entries:?}");
+        assert!(!same(&by_key, &plain), "{entries:?}");
+    }
+}
+
+#[test]
+fn a_key_gives_a_session_threads_of_its_own() {
+    let key = "session.use_per_session_threads";
+    let [one, other, shared, too] =
+        ["1", "1", "0", "0"].map(|value| pool_of(4, &with(Session::builder(), &[(key, value)])));
+    assert!(!is_same(&one, &other) && is_same(&shared, &too) && !is_same(&one, &shared));
+}
+
+#[test]
+fn a_key_ends_waiting_with_the_last_run() {
+    let patient =
+        Session::builder().own_pool(true).spinning(FOREVER).spinning_between_runs(FOREVER);
+    let pool = pool_of(2, &with(patient, &[("session.force_spinning_stop", "1")]));
+    let run = pool.run();
+    assert_eq!(work_until_helped(&pool), 1);
+    drop(run);
+    while pool.n_awake() > 0 {
+        std::thread::yield_now();
+    }
 }

@@ -1,13 +1,10 @@
 //! What becomes of the memory of runs, and what is known of it before they start.
 
-use std::sync::{Arc, Barrier};
+use std::sync::Barrier;
 
-use ort_ep::{
-    Claim, CompileError, ExecutionProvider, Io, Kernel, KernelError, PackStore, Prepared,
-};
-use ort_graph::{Graph, NodeId};
 use ort_session::{Arena, Level, ModelBytes, RunError, Session, SessionBuilder, Tensor};
 
+use crate::hooked::Hooked;
 use crate::model::{ModelWriter, gated, gated_value};
 
 /// A session whose block holds the sum, over which the gate is written: 12 bytes a row.
@@ -122,42 +119,14 @@ fn shapes_that_do_not_fit_are_told_as_for_a_run() {
     }
 }
 
-/// Takes `Add`, whose kernel waits until as many runs are in it as the barrier wants.
-#[derive(Debug)]
-struct Meeting(Arc<Barrier>);
-
-impl ExecutionProvider for Meeting {
-    fn name(&self) -> &'static str {
-        "Meeting"
-    }
-
-    fn claim(&self, graph: &Graph, root: NodeId) -> Option<Claim> {
-        let node = graph.get_node(root).filter(|node| node.op_type == "Add")?;
-        Some(Claim { in_place: Default::default(), ..Claim::one(root, node) })
-    }
-
-    fn compile(
-        &self,
-        _graph: &Graph,
-        _claim: &Claim,
-        _packs: &dyn PackStore,
-    ) -> Result<Box<dyn Kernel>, CompileError> {
-        Ok(Box::new(Meeting(self.0.clone())))
-    }
-}
-
-impl Kernel for Meeting {
-    fn run(&self, _prepared: &Prepared, _io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        self.0.wait();
-        Ok(())
-    }
-}
-
 #[test]
 fn concurrent_runs_have_memory_of_their_own_and_never_wait_for_each_other() {
     const N_THREADS: usize = 8;
     for (arena, n_kept) in [(Arena::Keep, N_THREADS), (Arena::Shrink, N_THREADS), (Arena::Off, 0)] {
-        let meeting = Arc::new(Meeting(Arc::new(Barrier::new(N_THREADS))));
+        let barrier = Barrier::new(N_THREADS);
+        let meeting = Hooked::new(move |_| {
+            barrier.wait();
+        });
         let session = session(Session::builder().threads(1).arena(arena).provider(meeting));
         let x = Tensor::from_slice(&[1000, 3], &[0.0_f32; 3000]).unwrap();
         // All of them are in the middle of a run at once, or this never ends.

@@ -2,43 +2,21 @@
 
 use std::sync::{Arc, Mutex};
 
-use ort_ep::{
-    Claim, CompileError, ExecutionProvider, Io, Kernel, KernelError, PackStore, Prepared,
-};
-use ort_graph::{Graph, NodeId};
+use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_session::{
     BoundOutputs, DType, Level, ModelBytes, RunOptions, Session, Tensor, TensorViewMut,
 };
 
 use crate::model::{ModelWriter, forked, forked_values};
+use crate::taking::Taking;
 
 fn session(bytes: Vec<u8>) -> Session {
     Session::builder().level(Level::Disable).commit(ModelBytes::from_vec(bytes)).unwrap()
 }
 
-/// Takes `Relu`, and notes where it writes.
+/// Computes `Relu`, and notes where it writes.
 #[derive(Clone, Debug, Default)]
 struct Noting(Arc<Mutex<Vec<usize>>>);
-
-impl ExecutionProvider for Noting {
-    fn name(&self) -> &'static str {
-        "Noting"
-    }
-
-    fn claim(&self, graph: &Graph, root: NodeId) -> Option<Claim> {
-        let node = graph.get_node(root).filter(|node| node.op_type == "Relu")?;
-        Some(Claim { in_place: Default::default(), ..Claim::one(root, node) })
-    }
-
-    fn compile(
-        &self,
-        _graph: &Graph,
-        _claim: &Claim,
-        _packs: &dyn PackStore,
-    ) -> Result<Box<dyn Kernel>, CompileError> {
-        Ok(Box::new(self.clone()))
-    }
-}
 
 impl Kernel for Noting {
     fn run(&self, _prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
@@ -53,7 +31,8 @@ impl Kernel for Noting {
 #[test]
 fn kernels_write_where_the_caller_wants_it_and_nothing_is_copied() {
     let noting = Noting::default();
-    let builder = Session::builder().level(Level::Disable).provider(Arc::new(noting.clone()));
+    let builder =
+        Session::builder().level(Level::Disable).provider(Taking::new("Relu", noting.clone()));
     let session = builder.commit(ModelBytes::from_vec(forked())).unwrap();
     let (mut first, mut second) = ([0.0_f32; 6], Tensor::zeros(DType::F32, &[2, 3]).unwrap());
     for run in 0..3_u8 {

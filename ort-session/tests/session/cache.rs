@@ -2,17 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use ort_ep::{Claim, CompileError, ExecutionProvider, Kernel, PackStore};
-use ort_graph::{Graph, NodeId};
 use ort_session::{
     Cache, CacheEntry, CacheUse, IsaChoice, Keep, Level, Load, ModelBytes, Session, SessionBuilder,
     Tensor,
 };
 use tempfile::TempDir;
 
+use crate::hooked::Hooked;
 use crate::model::{ModelWriter, weights};
 
 const N: usize = 64;
@@ -195,6 +193,21 @@ fn damaged_files_are_made_anew() {
 }
 
 #[test]
+fn a_file_that_was_made_of_another_model_is_made_anew() {
+    let place = Place::new();
+    place.session();
+    let (first, expected) = (place.entry(), expected(2.0));
+    fs::write(&place.model, product(2.0)).unwrap();
+    place.session();
+    let second = place.entries().into_iter().map(|entry| entry.path).find(|path| *path != first);
+    overwrite(&second.unwrap(), &fs::read(&first).unwrap());
+    let session = place.session();
+    assert_eq!((session.metadata().cache, bits(&session)), (CacheUse::Made, expected));
+    let [warning] = &session.metadata().packing_warnings[..] else { panic!("one warning") };
+    assert!(warning.contains("it was made of another model"), "{warning}");
+}
+
+#[test]
 fn damaged_models_are_errors_or_what_their_bytes_say() {
     let place = Place::new();
     let whole = product(1.0);
@@ -307,33 +320,10 @@ fn pruning_removes_what_is_of_no_use_and_what_is_too_much() {
     assert!(place.entries().is_empty() && place.cache.join("notes.txt").exists());
 }
 
-/// A provider that takes nothing, and does not say what packing depends on.
-#[derive(Debug)]
-struct Silent;
-
-impl ExecutionProvider for Silent {
-    fn name(&self) -> &'static str {
-        "Silent"
-    }
-
-    fn claim(&self, _: &Graph, _: NodeId) -> Option<Claim> {
-        None
-    }
-
-    fn compile(
-        &self,
-        _: &Graph,
-        _: &Claim,
-        _: &dyn PackStore,
-    ) -> Result<Box<dyn Kernel>, CompileError> {
-        Err(CompileError::NotClaimed { provider: "Silent", op_type: String::new() })
-    }
-}
-
 #[test]
 fn a_provider_that_packs_for_one_process_goes_without() {
     let place = Place::new();
-    let builder = place.builder().provider(Arc::new(Silent));
+    let builder = place.builder().provider(Hooked::new(|_| {}));
     let session = builder.commit_from_file(&place.model).unwrap();
     assert_eq!(session.metadata().cache, CacheUse::Failed);
     assert_eq!(session.metadata().packing_warnings.len(), 1);

@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use ort_session::{
-    Arena, Denormals, IsaChoice, Level, Load, ModelBytes, Session, SessionBuilder, Tensor,
+    Arena, Cancel, DType, Denormals, ExecutionMode, IsaChoice, Level, Load, LoadLimits, ModelBytes,
+    RunLimits, RunOptions, Session, SessionBuilder, Tensor,
 };
 use ort_testing::Rng;
 use proptest::prelude::*;
@@ -15,7 +17,7 @@ use crate::model::of_text;
 /// Images, channels, height and width of everything between two layers.
 const SHAPE: [usize; 4] = [2, 16, 12, 12];
 
-/// The products in a sum: of no layer more than of a convolution of 3×3.
+/// The products in a sum: of no branch more than of a convolution of 3×3.
 const N_PRODUCTS: usize = 16 * 9;
 
 const N_LAYERS: usize = 3;
@@ -33,10 +35,32 @@ struct Rounding {
 /// What may not.
 #[derive(Clone, Copy, Debug)]
 struct Same {
-    n_threads: usize,
+    threads: Threads,
     from: From,
     arena: Arena,
     is_cached: bool,
+    told: Told,
+}
+
+/// Who computes.
+#[derive(Clone, Copy, Debug)]
+struct Threads {
+    n_threads: usize,
+    mode: ExecutionMode,
+    n_branches: Option<usize>,
+    is_own: bool,
+    /// How many µs threads wait awake.
+    patience: u64,
+}
+
+/// What is noted and told, and what may end loading and runs, and never does.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    is_profiled: bool,
+    is_traced: bool,
+    is_bounded: bool,
+    /// Whether the run writes into memory of the caller's.
+    is_bound: bool,
 }
 
 /// How a session gets at the model.
@@ -59,7 +83,7 @@ impl Rounding {
 
 impl Same {
     fn session(self, builder: SessionBuilder, (model, folder): (&[u8], &Path)) -> Session {
-        let builder = builder.threads(self.n_threads).arena(self.arena);
+        let builder = self.told.set(self.threads.set(builder)).arena(self.arena);
         let builder =
             if self.is_cached { builder.cache_dir(folder.join("cache")) } else { builder };
         let session = match self.from {
@@ -67,6 +91,50 @@ impl Same {
             From::File(load) => builder.load(load).commit_from_file(folder.join("model.ort")),
         };
         session.unwrap()
+    }
+}
+
+impl Threads {
+    fn set(self, builder: SessionBuilder) -> SessionBuilder {
+        let patience = Duration::from_micros(self.patience);
+        let builder = builder.threads(self.n_threads).execution_mode(self.mode);
+        let builder = builder.own_pool(self.is_own).spinning(patience);
+        self.n_branches.into_iter().fold(builder, SessionBuilder::inter_op_threads)
+    }
+}
+
+impl Told {
+    fn set(self, builder: SessionBuilder) -> SessionBuilder {
+        let builder = if self.is_profiled { builder.collect_trace() } else { builder };
+        let limits = LoadLimits {
+            max_nodes: Some(1000),
+            max_depth: Some(0),
+            max_elements: Some(1 << 20),
+            max_bytes: Some(1 << 30),
+            max_time: Some(Duration::from_secs(3600)),
+        };
+        if self.is_bounded { builder.load_limits(limits) } else { builder }
+    }
+
+    /// What a run gives, and a trace if it writes one.
+    fn result(self, session: &Session, folder: &Path) -> Vec<f32> {
+        let mut options = RunOptions::new();
+        if self.is_traced {
+            options = options.tag("traced").enable_profiling(folder.join("run"));
+        }
+        if self.is_bounded {
+            let (max_time, max_bytes) = (Some(Duration::from_secs(3600)), Some(1 << 30));
+            let limits = RunLimits { max_time, max_bytes, ..RunLimits::default() };
+            options = options.limits(limits).cancel(&Cancel::new());
+        }
+        let (x, name) = (x(), session.outputs()[0].name.clone());
+        let mut y = Tensor::zeros(DType::F32, &SHAPE).unwrap();
+        if self.is_bound {
+            session.run_into([("x", &x)], [(name.as_str(), &mut y)], &options).unwrap();
+            return y.as_slice::<f32>().unwrap().to_vec();
+        }
+        let outputs = session.run_with([("x", &x)], &options).unwrap();
+        outputs[0].as_tensor().unwrap().as_slice::<f32>().unwrap().to_vec()
     }
 }
 
@@ -92,7 +160,7 @@ proptest! {
                 let session = same.session(rounding.builder(), (&model, folder.path()));
                 // The second run uses what the first has left.
                 for _ in 0..2 {
-                    let found = result(&session);
+                    let found = same.told.result(&session, folder.path());
                     prop_assert!(bits(&found) == bits(&expected), "{:?}", same);
                 }
             }
@@ -132,21 +200,50 @@ fn same() -> impl Strategy<Value = Same> {
     let files = [Load::Mapped, Load::Populated, Load::Read, Load::Auto].map(From::File);
     let from = select([&[From::Memory][..], &files].concat());
     let arenas = select(vec![Arena::Keep, Arena::Shrink, Arena::Off]);
-    (1_usize..=3, from, arenas, any::<bool>())
-        .prop_map(|(n_threads, from, arena, is_cached)| Same { n_threads, from, arena, is_cached })
+    (threads(), from, arenas, any::<bool>(), told()).prop_map(
+        |(threads, from, arena, is_cached, told)| Same { threads, from, arena, is_cached, told },
+    )
+}
+
+fn threads() -> impl Strategy<Value = Threads> {
+    let modes = select(vec![ExecutionMode::Sequential, ExecutionMode::Parallel]);
+    let branches = prop::option::of(1_usize..=3);
+    let patience = select(vec![0, 10, 1000]);
+    (1_usize..=3, modes, branches, any::<bool>(), patience).prop_map(
+        |(n_threads, mode, n_branches, is_own, patience)| Threads {
+            n_threads,
+            mode,
+            n_branches,
+            is_own,
+            patience,
+        },
+    )
+}
+
+fn told() -> impl Strategy<Value = Told> {
+    any::<[bool; 4]>().prop_map(|[is_profiled, is_traced, is_bounded, is_bound]| Told {
+        is_profiled,
+        is_traced,
+        is_bounded,
+        is_bound,
+    })
 }
 
 /// Rounding the sums of a layer moves a result by `n·2⁻²⁴` of the magnitudes summed, here 1 at most,
 /// and Winograd's filtering by a few times as much. No layer but the LSTM moves what comes in by more
 /// than it was, and that by four times at most: its cells forget a quarter in each step.
 fn bound() -> f32 {
-    let per_layer = N_PRODUCTS as f32 * (-24_f32).exp2();
+    // The sum of two branches rounds once more; a half of it is exact.
+    let per_layer = (N_PRODUCTS + 1) as f32 * (-24_f32).exp2();
     4.0 * (0..N_LAYERS).fold(0.0, |of_layers_before, _| 4.0 * of_layers_before + per_layer)
 }
 
+fn x() -> Tensor {
+    Tensor::from_slice(&SHAPE, &Rng::new(7).uniforms(SHAPE.iter().product())).unwrap()
+}
+
 fn result(session: &Session) -> Vec<f32> {
-    let x = Tensor::from_slice(&SHAPE, &Rng::new(7).uniforms(SHAPE.iter().product())).unwrap();
-    let outputs = session.run([("x", &x)]).unwrap();
+    let outputs = session.run([("x", &x())]).unwrap();
     outputs[0].as_tensor().unwrap().as_slice::<f32>().unwrap().to_vec()
 }
 
@@ -154,45 +251,53 @@ fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
-/// The text of a network whose values lie between −1 and 1.
+/// The text of a network whose values lie between −1 and 1. Each layer is the mean of two branches.
 fn network(seed: u64) -> String {
     let mut rng = Rng::new(seed);
-    let (mut text, mut x) = (String::new(), "x".to_owned());
+    let (mut text, mut x) = ("  half = const float[1] [0.5]\n".to_owned(), "x".to_owned());
     for layer in 0..N_LAYERS {
-        let (y, kind) = (format!("y{layer}"), rng.index(4));
-        // Magnitudes that are summed add up to 1 at most.
-        let mut constant = |shape: &[usize], n_summed: usize| {
-            let name = format!("w{layer}_{}", text.len());
-            let weights = rng.uniforms(shape.iter().product());
-            let weights: Vec<f32> = weights.iter().map(|w| w / n_summed as f32).collect();
-            writeln!(text, "  {name} = const float{shape:?} {weights:?}").unwrap();
-            name
-        };
-        let node = match kind {
-            0 => {
-                let (w, b) = (constant(&[16, 16, 3, 3], 2 * N_PRODUCTS), constant(&[16], 2));
-                let attributes = "[kernel_shape: [3, 3], pads: [1, 1, 1, 1]]";
-                format!("  c{y} = Conv-11 {attributes} ({x}, {w}, {b})\n  {y} = Relu-14 (c{y})\n")
-            }
-            1 => format!("  {y} = MatMul-13 ({x}, {})\n", constant(&[12, 12], 12)),
-            2 => {
-                let w = constant(&[16, 1, 3, 3], 9);
-                let attributes = "[group: 16, kernel_shape: [3, 3], pads: [1, 1, 1, 1]]";
-                format!("  c{y} = Conv-11 {attributes} ({x}, {w})\n  {y} = Tanh-13 (c{y})\n")
-            }
-            _ => {
-                let (w, r) = (constant(&[2, 24, 12], 24), constant(&[2, 24, 6], 12));
-                let attributes = "[hidden_size: 6, direction: \"bidirectional\"]";
-                format!(
-                    "  a{y} = const int64[3] [32, 12, 12]\n  b{y} = const int64[4] {SHAPE:?}\n  \
-                     s{y} = Reshape-14 ({x}, a{y})\n  l{y} = LSTM-14 {attributes} (s{y}, {w}, {r})\n  \
-                     {y} = Reshape-14 (l{y}, b{y})\n"
-                )
-            }
-        };
-        text += &node;
+        let branches = ["a", "b"].map(|branch| format!("{branch}{layer}"));
+        branches.iter().for_each(|y| write_branch(&mut text, &mut rng, &x, y));
+        let ([a, b], y) = (branches, format!("y{layer}"));
+        writeln!(text, "  s{y} = Add-14 ({a}, {b})\n  {y} = Mul-14 (s{y}, half)").unwrap();
         x = y;
     }
     let [n, c, h, w] = SHAPE;
     format!("graph(x: float[{n},{c},{h},{w}]) -> ({x}) {{\n{text}}}")
+}
+
+/// One of four kinds of nodes from `x` to `y`.
+fn write_branch(text: &mut String, rng: &mut Rng, x: &str, y: &str) {
+    let kind = rng.index(4);
+    // Magnitudes that are summed add up to 1 at most.
+    let mut constant = |shape: &[usize], n_summed: usize| {
+        let name = format!("w{}", text.len());
+        let weights = rng.uniforms(shape.iter().product());
+        let weights: Vec<f32> = weights.iter().map(|w| w / n_summed as f32).collect();
+        writeln!(text, "  {name} = const float{shape:?} {weights:?}").unwrap();
+        name
+    };
+    let node = match kind {
+        0 => {
+            let (w, b) = (constant(&[16, 16, 3, 3], 2 * N_PRODUCTS), constant(&[16], 2));
+            let attributes = "[kernel_shape: [3, 3], pads: [1, 1, 1, 1]]";
+            format!("  c{y} = Conv-11 {attributes} ({x}, {w}, {b})\n  {y} = Relu-14 (c{y})\n")
+        }
+        1 => format!("  {y} = MatMul-13 ({x}, {})\n", constant(&[12, 12], 12)),
+        2 => {
+            let w = constant(&[16, 1, 3, 3], 9);
+            let attributes = "[group: 16, kernel_shape: [3, 3], pads: [1, 1, 1, 1]]";
+            format!("  c{y} = Conv-11 {attributes} ({x}, {w})\n  {y} = Tanh-13 (c{y})\n")
+        }
+        _ => {
+            let (w, r) = (constant(&[2, 24, 12], 24), constant(&[2, 24, 6], 12));
+            let attributes = "[hidden_size: 6, direction: \"bidirectional\"]";
+            format!(
+                "  a{y} = const int64[3] [32, 12, 12]\n  b{y} = const int64[4] {SHAPE:?}\n  \
+                 s{y} = Reshape-14 ({x}, a{y})\n  l{y} = LSTM-14 {attributes} (s{y}, {w}, {r})\n  \
+                 {y} = Reshape-14 (l{y}, b{y})\n"
+            )
+        }
+    };
+    *text += &node;
 }

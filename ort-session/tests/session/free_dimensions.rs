@@ -3,11 +3,11 @@
 use ort_format::record;
 use ort_format::{DataType, DimensionValueType};
 use ort_session::{
-    CacheUse, Dim, FreeDimensionError, InputError, Level, ModelBytes, RunError, Session,
+    CacheUse, DType, Dim, FreeDimensionError, InputError, Level, ModelBytes, RunError, Session,
     SessionBuilder, SessionError, Tensor, Type,
 };
 
-use crate::model::of_text;
+use crate::model::{ModelWriter, of_text};
 
 /// The shape is known only in a run, unless `batch` is; also in a branch.
 const MODEL: &str = "graph(x: float[batch,3], c: bool[]) -> (y, s) {
@@ -66,6 +66,38 @@ fn subgraphs_learn_of_it() {
     let y = outputs[0].as_tensor().unwrap();
     assert_eq!(y.as_slice::<f32>().unwrap(), [1.0, 0.0, 3.0, 0.0, 5.0, 0.0]);
     assert_eq!(outputs[1].as_tensor().unwrap().as_slice::<i64>().unwrap(), [2, 3]);
+}
+
+#[test]
+fn what_is_inferred_counts_more_than_a_symbol_of_the_file() {
+    // Twice as many rows as the symbol says; in a branch, too.
+    let doubled = || {
+        let concat = ModelWriter::default().declared("c", &[-1, 3]);
+        concat.node("Concat", 13, &["x", "x"], "c").integer("axis", 0)
+    };
+    let model = doubled()
+        .input("x", &[-1, 3])
+        .scalar("flag", DataType::Bool)
+        .node("Shape", 15, &["c"], "s")
+        .node("If", 16, &["flag"], "t")
+        .subgraph("then_branch", ModelWriter::default().node("Shape", 15, &["c"], "a").output("a"))
+        .subgraph("else_branch", doubled().node("Shape", 15, &["c"], "b").output("b"))
+        .output("s")
+        .output("t");
+    let model = model.bytes();
+    let x = Tensor::zeros(DType::F32, &[2, 3]).unwrap();
+    for level in [Level::Disable, Level::Basic, Level::All] {
+        let builder = Session::builder().level(level).free_dimension("n", 2);
+        let session = builder.commit(ModelBytes::from_vec(model.clone())).unwrap();
+        for flag in [true, false] {
+            let flag = Tensor::scalar(ort_session::Bool::from(flag));
+            let outputs = session.run([("x", &x), ("flag", &flag)]).unwrap();
+            for output in 0..2 {
+                let shape = outputs[output].as_tensor().unwrap().as_slice::<i64>().unwrap();
+                assert_eq!(shape, [4, 3], "output {output} at {level}");
+            }
+        }
+    }
 }
 
 #[test]

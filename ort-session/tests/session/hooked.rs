@@ -1,13 +1,12 @@
-//! A provider that takes nothing but `Add`, and tells a test whenever it computes.
+//! A provider that takes nothing but `Add`, and tells a test whenever it computes one.
 
 use std::fmt;
 use std::sync::Arc;
 
-use ort_ep::{
-    Claim, CompileError, ExecutionProvider, Io, Kernel, KernelError, PackStore, Prepared, Threads,
-};
-use ort_graph::{Graph, NodeId};
+use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
 use ort_tensor::DType;
+
+use crate::taking::Taking;
 
 /// What a test does in the middle of a run.
 type Hook = Arc<dyn Fn(&dyn Threads) + Send + Sync>;
@@ -20,40 +19,24 @@ pub(crate) struct Hooked {
 }
 
 impl Hooked {
-    pub(crate) fn new(hook: impl Fn(&dyn Threads) + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { run: Arc::new(hook), prepare: || {} })
+    pub(crate) fn new(hook: impl Fn(&dyn Threads) + Send + Sync + 'static) -> Arc<Taking<Self>> {
+        Taking::new("Add", Self { run: Arc::new(hook), prepare: || {} })
     }
 
     /// The same with a hook that is called when the kernel is told the shapes.
-    pub(crate) fn preparing(prepare: fn()) -> Arc<Self> {
-        Arc::new(Self { run: Arc::new(|_| {}), prepare })
+    pub(crate) fn preparing(prepare: fn()) -> Arc<Taking<Self>> {
+        Taking::new("Add", Self { run: Arc::new(|_| {}), prepare })
+    }
+
+    /// The same with a hook that is called when a node is compiled.
+    pub(crate) fn compiling(hook: impl Fn() + Send + Sync + 'static) -> Arc<Taking<Self>> {
+        Taking::compiling("Add", Self { run: Arc::new(|_| {}), prepare: || {} }, hook)
     }
 }
 
 impl fmt::Debug for Hooked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Hooked")
-    }
-}
-
-impl ExecutionProvider for Hooked {
-    fn name(&self) -> &'static str {
-        "AddExecutionProvider"
-    }
-
-    fn claim(&self, graph: &Graph, root: NodeId) -> Option<Claim> {
-        let node = graph.get_node(root).filter(|node| node.op_type == "Add")?;
-        // The kernel writes no output over an input.
-        Some(Claim { in_place: Default::default(), ..Claim::one(root, node) })
-    }
-
-    fn compile(
-        &self,
-        _graph: &Graph,
-        _claim: &Claim,
-        _packs: &dyn PackStore,
-    ) -> Result<Box<dyn Kernel>, CompileError> {
-        Ok(Box::new(self.clone()))
     }
 }
 

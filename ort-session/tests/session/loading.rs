@@ -3,48 +3,21 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ort_ep::{Claim, CompileError, ExecutionProvider, Kernel, PackStore};
-use ort_graph::{Graph, NodeId};
 use ort_session::{Cancel, Level, ModelBytes, Session, SessionBuilder, SessionError, Tensor};
 
 use crate::hooked::Hooked;
 use crate::model::{ModelWriter, forked};
 
-/// Takes `Add`, and cancels as soon as it is to compile one.
-#[derive(Debug)]
-struct Cancelling {
-    add: Arc<Hooked>,
-    cancel: Cancel,
-    n_compiled: AtomicUsize,
-}
-
-impl ExecutionProvider for Cancelling {
-    fn name(&self) -> &'static str {
-        "Cancelling"
-    }
-
-    fn claim(&self, graph: &Graph, root: NodeId) -> Option<Claim> {
-        self.add.claim(graph, root)
-    }
-
-    fn compile(
-        &self,
-        graph: &Graph,
-        claim: &Claim,
-        packs: &dyn PackStore,
-    ) -> Result<Box<dyn Kernel>, CompileError> {
-        self.n_compiled.fetch_add(1, Ordering::Relaxed);
-        self.cancel.cancel();
-        self.add.compile(graph, claim, packs)
-    }
-}
-
-/// The builder of a session that is cancelled when the provider compiles.
-fn cancelling() -> (SessionBuilder, Arc<Cancelling>) {
-    let (add, cancel) = (Hooked::new(|_| {}), Cancel::new());
+/// The builder of a session that is cancelled when the provider compiles, and how often that was.
+fn cancelling() -> (SessionBuilder, Arc<AtomicUsize>) {
+    let (cancel, n_compiled) = (Cancel::new(), Arc::new(AtomicUsize::new(0)));
     let builder = Session::builder().threads(1).cancel(&cancel);
-    let provider = Arc::new(Cancelling { add, cancel, n_compiled: AtomicUsize::new(0) });
-    (builder.provider(provider.clone()), provider)
+    let counter = n_compiled.clone();
+    let provider = Hooked::compiling(move || {
+        counter.fetch_add(1, Ordering::Relaxed);
+        cancel.cancel();
+    });
+    (builder.provider(provider), n_compiled)
 }
 
 #[test]
@@ -72,11 +45,11 @@ fn loading_ends_while_it_compiles() {
         let model = model.node("Add", 14, &["x", "x"], "a").node("Add", 14, &["a", "x"], "b");
         model.node("Add", 14, &["b", "x"], "y").output("y").bytes()
     };
-    let (builder, provider) = cancelling();
+    let (builder, n_compiled) = cancelling();
     let bytes = chain(ModelWriter::default().input("x", &[2]));
     let error = builder.level(Level::Disable).commit(ModelBytes::from_vec(bytes)).unwrap_err();
     assert!(matches!(error, SessionError::Cancelled), "{error}");
-    assert_eq!(provider.n_compiled.load(Ordering::Relaxed), 1);
+    assert_eq!(n_compiled.load(Ordering::Relaxed), 1);
 }
 
 #[test]
@@ -88,8 +61,8 @@ fn loading_ends_while_it_optimizes() {
         .node("Add", 14, &["b", "b"], "sum")
         .node("Mul", 14, &["x", "sum"], "y")
         .output("y");
-    let (builder, provider) = cancelling();
+    let (builder, n_compiled) = cancelling();
     let error = builder.optimize(ModelBytes::from_vec(model.bytes())).unwrap_err();
     assert!(matches!(error, SessionError::Cancelled), "{error}");
-    assert_eq!(provider.n_compiled.load(Ordering::Relaxed), 1);
+    assert_eq!(n_compiled.load(Ordering::Relaxed), 1);
 }

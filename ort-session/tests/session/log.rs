@@ -1,65 +1,10 @@
 //! What sessions tell through `tracing`, and what they keep to themselves.
 
-use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
-
 use ort_session::{ModelBytes, Session, SessionBuilder, Severity};
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::Level;
 
+use crate::listener;
 use crate::model::ModelWriter;
-
-/// Severity, name of the session, and text of each event.
-type Events = Arc<Mutex<Vec<(Level, Option<String>, String)>>>;
-
-/// Subscribes to everything.
-struct Everything(Events);
-
-#[derive(Default)]
-struct Fields {
-    session: Option<String>,
-    message: String,
-}
-
-impl Visit for Fields {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        if field.name() == "message" {
-            self.message = format!("{value:?}");
-        }
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        if field.name() == "session" {
-            self.session = Some(value.to_owned());
-        }
-    }
-}
-
-impl Subscriber for Everything {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("ort_session")
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        let mut fields = Fields::default();
-        event.record(&mut fields);
-        let level = *event.metadata().level();
-        self.0.lock().unwrap().push((level, fields.session, fields.message));
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
 
 /// A model that declares a shape that is not so, and has a node that does nothing.
 fn odd() -> Vec<u8> {
@@ -73,11 +18,9 @@ fn odd() -> Vec<u8> {
 }
 
 fn events(builder: SessionBuilder) -> Vec<(Level, Option<String>, String)> {
-    let events = Events::default();
-    tracing::subscriber::with_default(Everything(events.clone()), || {
+    listener::events(|| {
         builder.commit(ModelBytes::from_vec(odd())).unwrap();
-    });
-    events.lock().unwrap().clone()
+    })
 }
 
 #[test]

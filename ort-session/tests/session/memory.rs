@@ -6,10 +6,10 @@ use ort_session::{CopyReason, Held, Kind, Level, Load, MemoryReport, ModelBytes,
 use crate::model::{ModelWriter, gated};
 
 /// Bytes that do not start where a float may lie.
-struct Shifted(Vec<u8>);
+pub(crate) struct Shifted(Vec<u8>);
 
 impl Shifted {
-    fn new(bytes: &[u8]) -> Self {
+    pub(crate) fn new(bytes: &[u8]) -> Self {
         // The allocator aligns to more than this.
         Self([&[0; 4], bytes].concat())
     }
@@ -180,7 +180,7 @@ fn constant(weight: record::Tensor<'static>) -> Vec<u8> {
 }
 
 /// A weight that needs to lie at a multiple of 8.
-fn doubles() -> Vec<u8> {
+pub(crate) fn doubles() -> Vec<u8> {
     let raw: Vec<u8> = [1.0_f64, 2.0, 3.0].iter().flat_map(|x| x.to_le_bytes()).collect();
     constant(record::Tensor {
         name: "d".into(),

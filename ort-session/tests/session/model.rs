@@ -59,6 +59,23 @@ impl ModelWriter {
         self.value(name, floats(Some(dims)))
     }
 
+    /// An initializer of `n` floats, all zero but the first.
+    pub(crate) fn sparse(mut self, name: &'static str, n: i64) -> Self {
+        let tensor = |data_type, raw: &[u8]| record::Tensor {
+            name: name.into(),
+            dims: vec![1],
+            data_type,
+            raw_data: Some(raw.to_vec().into()),
+            ..record::Tensor::default()
+        };
+        self.graph.sparse_initializers.push(record::SparseTensor {
+            values: tensor(DataType::Float, &1.0_f32.to_le_bytes()),
+            indices: tensor(DataType::Int64, &0_i64.to_le_bytes()),
+            dims: vec![n],
+        });
+        self.value(name, floats(None))
+    }
+
     /// An initializer of floats that is an input, too: a run may override it.
     pub(crate) fn default_input(mut self, name: &'static str, dims: &[i64], data: &[f32]) -> Self {
         self.graph.inputs.push(name.into());

@@ -138,6 +138,52 @@ fn what_is_packed_for_another_is_packed_anew_or_refused() {
 }
 
 #[test]
+fn a_packed_file_that_is_written_again_is_packed_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, copy] = ["packed.ort", "copy.ort"].map(|name| folder.path().join(name));
+    let expected = results(&builder().commit(ModelBytes::from_vec(products())).unwrap());
+    let n_bytes = [Pack::Beside, Pack::Replace].map(|pack| packed(builder(), pack).len());
+    for (pack, n_kept) in [Pack::Beside, Pack::Replace].into_iter().zip(n_bytes) {
+        std::fs::write(&path, packed(builder(), pack)).unwrap();
+        let again = builder().optimize_from_file(&path).unwrap();
+        let plain = again.to_bytes().unwrap();
+        assert!(plain == again.to_packed_bytes(Pack::Beside).unwrap(), "{pack:?}");
+        // What a builder writes when it builds a session.
+        builder().optimized_model(&copy).commit_from_file(&path).unwrap();
+        assert!(std::fs::read(&copy).unwrap() == plain, "{pack:?}");
+        let replaced = again.to_packed_bytes(Pack::Replace).unwrap();
+        for (bytes, n_bytes) in [(plain, n_kept), (replaced, n_bytes[1])] {
+            assert_eq!(bytes.len(), n_bytes, "{pack:?}");
+            std::fs::write(&copy, bytes).unwrap();
+            let session = builder().commit_from_file(&copy).unwrap();
+            assert!(session.metadata().packing_warnings.is_empty());
+            assert_eq!(session.memory().packed_heap.count, 0, "{pack:?}");
+            assert_eq!(results(&session), expected, "{pack:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_packed_for_another_is_written_as_if_it_were_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plain.ort");
+    let generic = || builder().isa(IsaChoice::Generic);
+    let here = || generic().level(Level::Basic);
+    let elsewhere = packed(generic(), Pack::Beside);
+    let optimized = here().optimize(ModelBytes::from_vec(elsewhere.clone())).unwrap();
+    assert!(!optimized.is_packed() && optimized.packing_warnings().len() == 1);
+    let expected = results(&here().commit(ModelBytes::from_vec(elsewhere.clone())).unwrap());
+    here().optimized_model(&path).commit(ModelBytes::from_vec(elsewhere)).unwrap();
+    assert!(std::fs::read(&path).unwrap() == optimized.to_bytes().unwrap());
+    for builder in [here(), generic()] {
+        let session = builder.commit_from_file(&path).unwrap();
+        assert!(session.metadata().packing_warnings.is_empty());
+        assert!(session.metadata().model.metadata.is_empty());
+        assert_close(&results(&session), &expected);
+    }
+}
+
+#[test]
 fn a_flipped_bit_is_found_before_anything_is_computed() {
     for pack in [Pack::Beside, Pack::Replace] {
         let whole = packed(builder(), pack);

@@ -3,14 +3,12 @@
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use ort_ep::{
-    Claim, CompileError, ExecutionProvider, Io, Kernel, KernelError, PackStore, Prepared,
-};
-use ort_graph::{Graph, NodeId};
+use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_session::{Denormals, Level, ModelBytes, Session, SessionBuilder, Tensor, Threads};
 use ort_tensor::DType;
 
-use crate::model::ModelWriter;
+use crate::model::{ModelWriter, forked};
+use crate::taking::Taking;
 
 /// What a part sees of the thread that does it.
 #[derive(Clone, Debug)]
@@ -26,25 +24,6 @@ struct Seen {
 #[derive(Clone, Debug, Default)]
 struct Probe {
     seen: Arc<Mutex<Vec<Seen>>>,
-}
-
-impl ExecutionProvider for Probe {
-    fn name(&self) -> &'static str {
-        "Probe"
-    }
-
-    fn claim(&self, graph: &Graph, root: NodeId) -> Option<Claim> {
-        Some(Claim { in_place: Default::default(), ..Claim::one(root, graph.get_node(root)?) })
-    }
-
-    fn compile(
-        &self,
-        _: &Graph,
-        _: &Claim,
-        _: &dyn PackStore,
-    ) -> Result<Box<dyn Kernel>, CompileError> {
-        Ok(Box::new(self.clone()))
-    }
 }
 
 impl Kernel for Probe {
@@ -81,7 +60,7 @@ fn allowed_processors() -> String {
 fn threads_of(builder: SessionBuilder) -> Vec<Seen> {
     let model = ModelWriter::default().input("x", &[1]).node("Relu", 14, &["x"], "y").output("y");
     let probe = Probe::default();
-    let builder = builder.level(Level::Disable).provider(Arc::new(probe.clone()));
+    let builder = builder.level(Level::Disable).provider(Taking::new("Relu", probe.clone()));
     let session = builder.commit(ModelBytes::from_vec(model.bytes())).unwrap();
     assert_eq!(session.n_threads(), 2);
     let x = Tensor::from_slice(&[1], &[1.0_f32]).unwrap();
@@ -165,18 +144,37 @@ fn the_default_is_bounded_and_a_number_is_not() {
     assert_eq!(n_threads(Session::builder().max_threads(1).threads(2)), 2);
 }
 
+#[test]
+fn branches_run_side_by_side_only_where_that_is_asked_for() {
+    let mode = "session.execution_mode";
+    let n_branches = |entries: &[(&str, &str)]| {
+        let set = |builder: SessionBuilder, (key, value): &(&str, &str)| builder.config(key, value);
+        let builder = entries.iter().try_fold(Session::builder().threads(2), set).unwrap();
+        builder.commit(ModelBytes::from_vec(forked())).unwrap().n_branches()
+    };
+    assert_eq!(n_branches(&[]), 1);
+    assert_eq!(n_branches(&[(mode, "sequential")]), 1);
+    assert_eq!(n_branches(&[("session.inter_op_num_threads", "3")]), 1);
+    assert_eq!(n_branches(&[(mode, "parallel")]), 2);
+    assert_eq!(n_branches(&[(mode, "parallel"), ("session.inter_op_num_threads", "3")]), 3);
+    assert_eq!(n_branches(&[(mode, "parallel"), ("session.inter_op_num_threads", "1")]), 1);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn helpers_run_on_their_processors_and_the_caller_anywhere() {
     let before = allowed_processors();
     let last = before.rsplit([',', '-']).next().unwrap();
     let from_one = last.parse::<usize>().unwrap() + 1;
-    let affinities = from_one.to_string().parse().unwrap();
+    let (text, key) = (from_one.to_string(), "session.intra_op_thread_affinities");
     let builder = Session::builder().threads(2).spinning(Duration::ZERO);
-    let seen = threads_of(builder.thread_affinities(affinities));
-    for thread in &seen {
-        let is_ours = thread.name.starts_with("ort-worker-");
-        assert_eq!(&thread.processors, if is_ours { last } else { &before }, "{seen:?}");
+    let by_method = builder.clone().thread_affinities(text.parse().unwrap());
+    for builder in [by_method, builder.config(key, &text).unwrap()] {
+        let seen = threads_of(builder);
+        for thread in &seen {
+            let is_ours = thread.name.starts_with("ort-worker-");
+            assert_eq!(&thread.processors, if is_ours { last } else { &before }, "{seen:?}");
+        }
+        assert!(has_thread(&seen, "ort-worker-"), "{seen:?}");
     }
-    assert!(has_thread(&seen, "ort-worker-"), "{seen:?}");
 }

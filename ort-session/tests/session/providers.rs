@@ -17,7 +17,7 @@ fn a_provider_runs_what_it_claims_and_the_cpu_the_rest() {
     });
     let builder = Session::builder().provider(provider);
     let session = builder.commit(ModelBytes::from_vec(gated())).unwrap();
-    assert_eq!(session.placement(), [("AddExecutionProvider", 1), ("CPUExecutionProvider", 2)]);
+    assert_eq!(session.placement(), [("TakingExecutionProvider", 1), ("CPUExecutionProvider", 2)]);
     let data = [0.5_f32, 4.0, -1.0];
     let x = Tensor::from_slice(&[1, 3], &data).unwrap();
     for run in 1..=3 {

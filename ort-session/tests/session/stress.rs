@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ort_session::{
-    Cancel, DType, Level, ModelBytes, Outputs, RunError, RunOptions, Session, SessionError, Tensor,
+    Cancel, DType, ExecutionMode, Level, ModelBytes, Outputs, RunError, RunOptions, Session,
+    SessionError, Tensor,
 };
 use ort_testing::Rng;
 
@@ -18,8 +19,8 @@ use crate::model::{forked, forked_values};
 
 const N_CALLERS: usize = 8;
 
-/// Rows of the largest input.
-const MAX_ROWS: usize = 4000;
+/// Rows of the largest input: enough for its two branches to run side by side.
+const MAX_ROWS: usize = 12_000;
 
 /// What all threads share.
 struct Scene {
@@ -35,7 +36,7 @@ struct Scene {
 
 fn session(n_threads: usize) -> Session {
     let builder = Session::builder().threads(n_threads);
-    builder.commit(ModelBytes::from_vec(forked())).unwrap()
+    builder.execution_mode(ExecutionMode::Parallel).commit(ModelBytes::from_vec(forked())).unwrap()
 }
 
 impl Scene {

@@ -157,7 +157,8 @@ fn a_trace_changes_no_result() {
 #[test]
 fn the_file_is_written_at_the_end_once_or_when_the_session_is_dropped() {
     let folder = tempfile::tempdir().unwrap();
-    let builder = || Session::builder().enable_profiling(folder.path().join("a"));
+    let prefix = folder.path().join("a");
+    let builder = || Session::builder().enable_profiling(&prefix);
     let commit = |builder: SessionBuilder| builder.commit(ModelBytes::from_vec(gated())).unwrap();
     let files = || std::fs::read_dir(&folder).unwrap().count();
 
@@ -180,7 +181,20 @@ fn the_file_is_written_at_the_end_once_or_when_the_session_is_dropped() {
     // What fails tells how far it came.
     assert!(builder().commit(ModelBytes::from_vec(b"ORTM".to_vec())).is_err());
     assert_eq!(files(), 3);
-    let off = commit(Session::builder()).end_profiling().unwrap_err();
+    let by_key = |prefix: &str| {
+        let builder = Session::builder().config("session.enable_profiling", prefix).unwrap();
+        commit(builder).end_profiling()
+    };
+    assert!(by_key(prefix.to_str().unwrap()).is_ok() && files() == 4);
+    // One session, one trace, also where the optimized model is made beside a cache's.
+    let other = tempfile::tempdir().unwrap();
+    let cached = || builder().cache_dir(other.path().join("cache"));
+    drop(commit(cached().optimized_model(other.path().join("saved.ort"))));
+    assert_eq!(files(), 5);
+    let nowhere = cached().optimized_model(other.path().join("no/saved.ort"));
+    assert!(nowhere.commit(ModelBytes::from_vec(gated())).is_err());
+    assert_eq!(files(), 6);
+    let off = by_key("").unwrap_err();
     assert_eq!(off.to_string(), "the session is not profiled, or no longer");
     let lost = commit(Session::builder().enable_profiling(folder.path().join("no/such")));
     assert!(lost.end_profiling().unwrap_err().to_string().contains("no/such"));

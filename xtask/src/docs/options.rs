@@ -40,11 +40,7 @@ fn code(text: &str) -> String {
 /// A row a method of the builder that sets something, with what its documentation says first.
 pub(crate) fn methods(repository: &Repository) -> String {
     let mut table = String::from("| method | what it sets | keys |\n|---|---|---|\n");
-    let sources = repository
-        .files
-        .iter()
-        .filter(|file| file.path.starts_with("ort-session/src/") && file.path.ends_with(".rs"));
-    for method in sources.flat_map(|file| setters(&file.text)) {
+    for method in setters(repository, "SessionBuilder") {
         let keys = config_keys().filter(|key| key.method == method.name);
         let keys = keys.filter(|key| key.effect == Effect::Acts).map(|key| code(key.name));
         let keys = keys.collect::<Vec<_>>().join(", ");
@@ -54,7 +50,17 @@ pub(crate) fn methods(repository: &Repository) -> String {
     table
 }
 
-/// A method that returns the builder.
+/// The same of the options of a run.
+pub(crate) fn run_methods(repository: &Repository) -> String {
+    let mut table = String::from("| method | what it sets |\n|---|---|\n");
+    for method in setters(repository, "RunOptions") {
+        // Writing to a string does not fail.
+        let _ = writeln!(table, "| `{}` | {} |", method.signature, method.summary);
+    }
+    table
+}
+
+/// A method that takes something and returns it.
 #[derive(Debug, PartialEq, Eq)]
 struct Setter {
     name: String,
@@ -62,11 +68,19 @@ struct Setter {
     summary: String,
 }
 
-/// The setters of a source file, in its order.
-fn setters(text: &str) -> Vec<Setter> {
+/// The setters of a type of ort-session's.
+fn setters(repository: &Repository, of: &str) -> Vec<Setter> {
+    let is_source = |path: &str| path.starts_with("ort-session/src/") && path.ends_with(".rs");
+    let sources = repository.files.iter().filter(|file| is_source(&file.path));
+    sources.flat_map(|file| setters_in(&file.text, of)).collect()
+}
+
+/// Those of a source file, in its order.
+fn setters_in(text: &str, of: &str) -> Vec<Setter> {
+    let start = format!("\nimpl {of} {{\n");
     let mut setters = Vec::new();
     let mut rest = text;
-    while let Some((_, after)) = rest.split_once("\nimpl SessionBuilder {\n") {
+    while let Some((_, after)) = rest.split_once(&start) {
         let (body, behind) = after.split_once("\n}\n").unwrap_or((after, ""));
         let starts = body.match_indices("    pub fn ").map(|(at, start)| (at, at + start.len()));
         setters.extend(starts.filter_map(|(at, name)| setter(&body[..at], &body[name..])));
@@ -83,8 +97,8 @@ fn setter(before: &str, declaration: &str) -> Option<Setter> {
     }
     let (name, arguments) = arguments.split_once('(')?;
     let arguments = arguments.split_whitespace().collect::<Vec<_>>().join(" ");
-    let arguments =
-        arguments.trim_start_matches("mut ").trim_start_matches("self").trim_matches(',');
+    let arguments = arguments.trim_start().trim_start_matches("mut ");
+    let arguments = arguments.strip_prefix("self")?.trim_matches(',');
     let signature = format!("{name}({})", arguments.trim());
     let docs: Vec<&str> = { before.lines().rev() }
         .take_while(|line| ["///", "#["].iter().any(|start| line.trim().starts_with(start)))
@@ -145,5 +159,14 @@ mod tests {
                         | `level(level: Level)` | How far, at most. | `session.graph_optimization_level` |\n\
                         | `two(a: A, b: B)` | Both. |  |\n";
         assert_eq!(methods(&repository), expected);
+    }
+
+    #[test]
+    fn a_setter_of_runs_is_a_row_and_no_constructor_is() {
+        let text = "\nimpl RunOptions {\n    /// None.\n    pub fn new() -> Self {\n    }\n\n    \
+                    /// Its name.\n    #[must_use]\n    pub fn tag(mut self, tag: T) -> Self {\n    }\n}\n";
+        let repository = Repository::of(&[("ort-session/src/run_options.rs", text)]);
+        let expected = "| method | what it sets |\n|---|---|\n| `tag(tag: T)` | Its name. |\n";
+        assert_eq!(run_methods(&repository), expected);
     }
 }

@@ -7,6 +7,7 @@ use super::parts::{self, PARTS};
 use super::stages::{STAGES, Stage, Timeline};
 use super::tables::size;
 use crate::number;
+use crate::print::{escaped, one_line};
 
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 480.0;
@@ -32,7 +33,7 @@ pub(super) fn draw(timeline: &Timeline) -> String {
          font-family=\"sans-serif\" font-size=\"12\" fill=\"#333\">\n\
          <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>\n"
     );
-    let title = crate::print::one_line(&timeline.names.join(", "), 100);
+    let title = one_line(&timeline.names.join(", "), 100);
     text(&mut svg, (LEFT, 28.0), "start", &format!("Resident memory: {title}"));
     for line in 0..=top / step {
         let y = axis.y(number::float(line * step));
@@ -126,23 +127,6 @@ fn text(svg: &mut String, (x, y): (f64, f64), anchor: &str, text: &str) {
     _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>");
 }
 
-/// A name in a file may hold any character.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped += "&amp;",
-            '<' => escaped += "&lt;",
-            '>' => escaped += "&gt;",
-            '"' => escaped += "&quot;",
-            // XML 1.0 has no way to write the other control characters.
-            c if c.is_control() => escaped.push(' '),
-            c => escaped.push(c),
-        }
-    }
-    escaped
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,10 +138,5 @@ mod tests {
             assert_eq!(grid_step(most), step, "{most}");
             assert!(most / grid_step(most) < 8);
         }
-    }
-
-    #[test]
-    fn texts_are_escaped() {
-        assert_eq!(escaped("a<b>&\"c\"\u{1b}\u{7}"), "a&lt;b&gt;&amp;&quot;c&quot;  ");
     }
 }

@@ -107,7 +107,9 @@ impl Held {
     fn start(program: &std::path::Path) -> Result<Self, Failure> {
         let failed = |source| Failure::Process { path: program.to_owned(), source };
         let mut command = Command::new(program);
-        command.args(std::env::args_os().skip(1)).arg("--held");
+        // Right behind the command: behind a `--` it would be a model.
+        let mut words = std::env::args_os().skip(1);
+        command.args(words.next()).arg("--held").args(words);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
         let Some(output) = child.stdout.take() else {

@@ -10,7 +10,7 @@ use ort_session::{
 
 use super::{Arguments, headline};
 use crate::failure::Failure;
-use crate::inputs::Inputs;
+use crate::inputs::{Inputs, check_name};
 
 /// What was measured, from before the first load to after the last drop.
 #[derive(Debug)]
@@ -119,13 +119,20 @@ pub(super) fn load(arguments: &Arguments) -> Result<Loaded, Failure> {
         let inputs = Inputs::gather(&session, &arguments.inputs_of(i, &session))?;
         Ok((session, inputs))
     });
-    models.collect()
+    let loaded: Loaded = models.collect::<Result<_, Failure>>()?;
+    let inputs: Vec<_> = loaded.iter().flat_map(|(session, _)| session.inputs()).collect();
+    for shape in &arguments.shape {
+        check_name("--shape", &shape.name, &inputs)?;
+    }
+    Ok(loaded)
 }
 
-/// The files that the sessions' bytes are of: the models', or what a cache has of them.
+/// The files that the sessions' bytes are of: the models', or what a cache has of them. They are named
+/// as mappings are, whose names are text.
 pub(super) fn files(loaded: &Loaded) -> Vec<PathBuf> {
     let paths = loaded.iter().filter_map(|(session, _)| session.bytes().path());
-    paths.filter_map(|path| path.canonicalize().ok()).collect()
+    let paths = paths.filter_map(|path| path.canonicalize().ok());
+    paths.map(|path| path.to_string_lossy().into_owned().into()).collect()
 }
 
 /// Runs each model so many times.

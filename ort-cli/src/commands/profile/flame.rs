@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::page::{Colors, escaped};
+use super::page::Colors;
 use crate::number;
+use crate::print::escaped;
 
 /// Something that took time.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub(super) struct Flame {
 struct Lane<'a> {
     thread: u64,
     flames: Vec<(usize, &'a Flame)>,
+    /// Depth and end of those that may go on, the last to begin last.
+    open: Vec<(usize, Duration)>,
 }
 
 /// What takes a smaller share of the whole would not be seen, and is left out.
@@ -66,22 +69,23 @@ fn lanes(flames: &[Flame]) -> Vec<Lane<'_>> {
         let lane = match lanes.iter_mut().position(|lane| lane.thread == flame.thread) {
             Some(index) => &mut lanes[index],
             None => {
-                lanes.push(Lane { thread: flame.thread, flames: Vec::new() });
+                lanes.push(Lane { thread: flame.thread, flames: Vec::new(), open: Vec::new() });
                 let last = lanes.len() - 1;
                 &mut lanes[last]
             }
         };
-        let depth = lane.depth_at(flame.start);
-        lane.flames.push((depth, flame));
+        lane.push(flame);
     }
     lanes
 }
 
-impl Lane<'_> {
-    /// One below the last that has not ended then, each depth having the last that began there.
-    fn depth_at(&self, time: Duration) -> usize {
-        let open = self.flames.iter().rev().find(|(_, flame)| flame.start + flame.time > time);
-        open.map_or(0, |(depth, _)| depth + 1)
+impl<'a> Lane<'a> {
+    /// Puts the next to begin one below the last that has not ended then.
+    fn push(&mut self, flame: &'a Flame) {
+        while self.open.pop_if(|(_, end)| *end <= flame.start).is_some() {}
+        let depth = self.open.last().map_or(0, |(depth, _)| depth + 1);
+        self.open.push((depth, flame.start + flame.time));
+        self.flames.push((depth, flame));
     }
 }
 
@@ -94,16 +98,30 @@ mod tests {
     use super::{Flame, lanes};
     use std::time::Duration;
 
-    #[test]
-    fn what_lies_within_stands_below() {
-        let flame = |name: &str, thread, start, time| Flame {
+    fn flame(name: &str, thread: u64, start: u64, time: u64) -> Flame {
+        Flame {
             name: name.to_owned(),
             kind: String::new(),
             more: String::new(),
             thread,
             start: Duration::from_nanos(start),
             time: Duration::from_nanos(time),
-        };
+        }
+    }
+
+    #[test]
+    fn as_many_as_a_loop_has_stand_side_by_side() {
+        let mut flames: Vec<Flame> = (0..1_000_000).map(|i| flame("", 1, 2 * i, 1)).collect();
+        // Two that overlap, and one that begins when only the first has not ended.
+        flames.extend([(1, 9), (2, 3), (6, 2)].map(|(at, n)| flame("", 2, at, n)));
+        let lanes = lanes(&flames);
+        assert!(lanes[0].flames.iter().all(|(depth, _)| *depth == 0));
+        let depths: Vec<usize> = lanes[1].flames.iter().map(|(depth, _)| *depth).collect();
+        assert_eq!(depths, [0, 1, 1]);
+    }
+
+    #[test]
+    fn what_lies_within_stands_below() {
         // As events come: by their ends.
         let flames = [
             flame("inner", 1, 2, 3),

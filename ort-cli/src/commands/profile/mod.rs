@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use ort_session::{RunTimes, Session, SessionError, Trace, denormal_weights};
+use ort_session::{Load, ModelBytes, RunTimes, Session, SessionError, Trace, denormal_weights};
 use serde_json::{Value as Json, json};
 
 use self::page::Page;
@@ -65,8 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     // The first run plans and touches all memory for the first time.
     let warm = trace.runs.get(1..).unwrap_or_default();
     let profile = Profile::of(roof, warm.iter().map(|run| run.steps.as_slice()));
-    let n_denormal =
-        n_denormal(&session).map_err(|source| Failure::model(&arguments.model, source))?;
+    let n_denormal = n_denormal(&arguments.model)?;
     if let Some(path) = &arguments.html {
         let fastest = warm.iter().min_by_key(|run| run.time);
         let circumstances = circumstances(&session, &arguments.session);
@@ -93,9 +92,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How many weights are denormal numbers. As operands they show only where they are preserved.
-fn n_denormal(session: &Session) -> Result<usize, SessionError> {
-    let weights = denormal_weights(session.bytes().as_slice())?;
+/// How many weights of the model are denormal numbers: what a cache has of it may have packed forms
+/// only. As operands they show only where they are preserved.
+fn n_denormal(model: &Path) -> Result<usize, Failure> {
+    let bytes = ModelBytes::from_path(model, Load::Auto).map_err(SessionError::from);
+    let weights = bytes.and_then(|bytes| denormal_weights(bytes.as_slice()));
+    let weights = weights.map_err(|source| Failure::model(model, source))?;
     Ok(weights.iter().map(|weights| weights.n_denormal).sum())
 }
 

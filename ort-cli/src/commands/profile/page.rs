@@ -9,7 +9,7 @@ use ort_session::{RunTimes, Span, StepTime, Trace};
 use super::flame::{self, Flame};
 use super::roofline;
 use crate::number;
-use crate::print::Flush;
+use crate::print::{Flush, escaped};
 use crate::profile::{Cell, FIGURES, Profile, Row};
 
 const STYLE: &str = include_str!("page.css");
@@ -197,30 +197,5 @@ impl Colors {
         // Steps of the golden angle: neighbours are far apart.
         let hue = (210 + place * 137) % 360;
         format!("hsl({hue} 55% 62%)")
-    }
-}
-
-/// A text as HTML has it, in an element or in quotes.
-pub(super) fn escaped(text: &str) -> String {
-    let mut html = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => html += "&amp;",
-            '<' => html += "&lt;",
-            '>' => html += "&gt;",
-            '"' => html += "&quot;",
-            _ => html.push(c),
-        }
-    }
-    html
-}
-
-#[cfg(test)]
-mod tests {
-    use super::escaped;
-
-    #[test]
-    fn a_name_from_a_file_is_no_markup() {
-        assert_eq!(escaped("<a \"b\">&'"), "&lt;a &quot;b&quot;&gt;&amp;'");
     }
 }

@@ -5,8 +5,9 @@
 
 use std::fmt::Write as _;
 
-use super::page::{Colors, escaped};
+use super::page::Colors;
 use crate::number::significant;
+use crate::print::escaped;
 use crate::profile::{Profile, Row};
 
 const WIDTH: f64 = 960.0;

@@ -1,0 +1,93 @@
+//! A run as others see it: within a span if it has a tag, told of in events, and noted in traces.
+
+use std::fmt;
+use std::path::Path;
+use std::time::{Instant, SystemTime};
+
+use tracing::info_span;
+
+use crate::check::type_of;
+use crate::inputs::RunInputs;
+use crate::log::{Severity, Told};
+use crate::outputs::Outputs;
+use crate::profile::{RunTimes, Trace};
+use crate::run::{RunError, Targets};
+use crate::session::{Request, Session};
+
+impl Session {
+    /// Runs what is asked for, and tells of it.
+    pub(crate) fn observed(
+        &self,
+        request: Request<'_>,
+        targets: &mut Targets<'_>,
+    ) -> Result<Outputs, RunError> {
+        let tag = request.options.tag.as_str();
+        let _span = (!tag.is_empty()).then(|| info_span!("run", tag).entered());
+        let told = self.log.of_run(request.options.told);
+        told.event(Severity::Verbose, format_args!("a run begins"));
+        told.detail(format_args!("its inputs are {}", Listed(request.inputs)));
+        let outputs = self.noted(request, targets, told);
+        match &outputs {
+            Ok(_) => told.event(Severity::Verbose, format_args!("the run is done")),
+            Err(error @ (RunError::Cancelled { .. } | RunError::DeadlineExceeded { .. })) => {
+                told.event(Severity::Info, format_args!("{error}"));
+            }
+            Err(error) => told.event(Severity::Error, format_args!("the run failed: {error}")),
+        }
+        outputs
+    }
+
+    /// Runs what is asked for, and notes it if the session or the run is profiled.
+    fn noted(
+        &self,
+        request: Request<'_>,
+        targets: &mut Targets<'_>,
+        told: Told<'_>,
+    ) -> Result<Outputs, RunError> {
+        let Request { options, .. } = request;
+        let (origin, prefix) = (self.profiler.origin(), options.profile.as_deref());
+        if origin.is_none() && prefix.is_none() {
+            return self.run_recorded(request, targets, None);
+        }
+        let begin = Instant::now();
+        let origin = origin.unwrap_or(begin);
+        let recorder = self.recorder(origin);
+        let outputs = self.run_recorded(request, targets, Some(&recorder));
+        let run = RunTimes::until_now(recorder, begin, options.tag.clone());
+        if let Some(prefix) = prefix {
+            write(&run, prefix, told);
+        }
+        self.profiler.note_run(run);
+        outputs
+    }
+}
+
+/// Writes the trace of one run. It is done whatever becomes of its trace.
+fn write(run: &RunTimes, prefix: &Path, told: Told<'_>) {
+    match Trace::of_run(run).write_dated(prefix, SystemTime::now()) {
+        Ok(path) => {
+            let text = format_args!("the trace of the run is in {}", path.display());
+            told.event(Severity::Verbose, text);
+        }
+        Err(error) => {
+            told.event(Severity::Warning, format_args!("the trace of the run is lost: {error}"));
+        }
+    }
+}
+
+/// Names and types of inputs.
+struct Listed<'a>(&'a RunInputs<'a>);
+
+impl fmt::Display for Listed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (name, value)) in self.0.entries.iter().enumerate() {
+            f.write_str(if i == 0 { "" } else { ", " })?;
+            match name {
+                Some(name) => write!(f, "`{name}` ")?,
+                None => write!(f, "{i} ")?,
+            }
+            write!(f, "{}", type_of(value.view()))?;
+        }
+        Ok(())
+    }
+}

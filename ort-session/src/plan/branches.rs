@@ -1,0 +1,202 @@
+//! The block of a run whose branches run side by side.
+//!
+//! ```text
+//! block:   what lives before or after the fork │ branch 0's own │ branch 1's own
+//! before:    written                           │    ·           │    ·
+//! branch 0:  read, or written for later        │  written       │    ·
+//! branch 1:  read, or written for later        │    ·           │  written
+//! ```
+//!
+//! What only one branch uses shares a stretch in which one buffer may follow another; the rest that
+//! a fork touches lives as long as the fork. So no branch's memory hangs on how far another is.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::arena::{self, Buffer, Placement};
+
+/// Branches that run side by side.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Branches {
+    /// All of their steps.
+    pub(crate) steps: Range<usize>,
+    /// The steps of each, those that cost most first.
+    pub(crate) branches: Vec<Range<usize>>,
+    /// What they touch of the block, in ascending order, each with the branch that may write it; none
+    /// if all may read it.
+    pub(crate) slabs: Vec<(Range<usize>, Option<usize>)>,
+}
+
+/// The fork and the branch that a step belongs to.
+pub(super) fn branch_of(forks: &[Branches], step: usize) -> Option<(usize, usize)> {
+    let fork = fork_of(forks, step)?;
+    let branch = forks[fork].branches.iter().position(|steps| steps.contains(&step))?;
+    Some((fork, branch))
+}
+
+fn fork_of(forks: &[Branches], step: usize) -> Option<usize> {
+    let fork = forks.partition_point(|fork| fork.steps.end <= step);
+    forks.get(fork).filter(|fork| fork.steps.contains(&step)).map(|_| fork)
+}
+
+/// The block of a run.
+pub(super) struct Block {
+    pub(super) placement: Placement,
+    /// By step, as [`arena::live_bytes`].
+    pub(super) live_bytes: Vec<usize>,
+}
+
+/// What one branch alone uses of the block.
+struct Stretch {
+    fork: usize,
+    branch: usize,
+    /// The buffers that are in it, and where.
+    buffers: Vec<usize>,
+    inner: Placement,
+}
+
+/// Places all buffers, and notes in `forks` who may touch what. `reads` gives the buffers that a step
+/// reads.
+pub(super) fn place(
+    buffers: &[Buffer],
+    forks: &mut [Branches],
+    n_steps: usize,
+    reads: impl Fn(usize) -> Vec<usize>,
+) -> Block {
+    let stretches = stretches(buffers, forks, n_steps);
+    let mut all: Vec<_> = buffers.iter().map(|buffer| stretched(buffer, forks)).collect();
+    for Stretch { fork, buffers, inner, .. } in &stretches {
+        // They take no place themselves; the stretch does.
+        buffers.iter().for_each(|&i| all[i].n_bytes = 0);
+        let Range { start, end } = forks[*fork].steps;
+        all.push(Buffer { n_bytes: inner.n_bytes, first: start, last: end - 1 });
+    }
+    let mut block = placed(&all, n_steps);
+    let ranges = &mut block.placement.ranges;
+    let places = ranges.split_off(buffers.len());
+    for (Stretch { fork, branch, buffers, inner }, place) in stretches.iter().zip(places) {
+        for (&i, range) in buffers.iter().zip(&inner.ranges) {
+            ranges[i] = place.start + range.start..place.start + range.end;
+        }
+        forks[*fork].slabs.push((place, Some(*branch)));
+    }
+    for (buffer, range) in buffers.iter().zip(&block.placement.ranges) {
+        // Made in a branch, and needed after it.
+        if let Some((fork, branch)) = branch_of(forks, buffer.first)
+            && home(buffer, forks).is_none()
+        {
+            forks[fork].slabs.push((range.clone(), Some(branch)));
+        }
+    }
+    for fork in forks {
+        let read = fork.steps.clone().flat_map(&reads);
+        let read = read.filter(|&i| buffers[i].first < fork.steps.start);
+        fork.slabs.extend(read.map(|i| (block.placement.ranges[i].clone(), None)));
+        fork.slabs.retain(|(range, _)| !range.is_empty());
+        fork.slabs.sort_by_key(|(range, _)| range.start);
+        fork.slabs.dedup();
+    }
+    block
+}
+
+/// The stretch of each branch that has buffers of its own.
+fn stretches(buffers: &[Buffer], forks: &[Branches], n_steps: usize) -> Vec<Stretch> {
+    let mut own: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+    for (i, buffer) in buffers.iter().enumerate() {
+        if let Some(home) = home(buffer, forks) {
+            own.entry(home).or_default().push(i);
+        }
+    }
+    let stretch = |((fork, branch), own): (_, Vec<usize>)| {
+        let inside: Vec<_> = own.iter().map(|&i| buffers[i].clone()).collect();
+        let inner = placed(&inside, n_steps).placement;
+        Stretch { fork, branch, buffers: own, inner }
+    };
+    own.into_iter().map(stretch).collect()
+}
+
+fn placed(buffers: &[Buffer], n_steps: usize) -> Block {
+    let live_bytes = arena::live_bytes(buffers, n_steps);
+    let bound = live_bytes.iter().copied().max().unwrap_or(0);
+    Block { placement: arena::place(buffers, bound), live_bytes }
+}
+
+/// The branch that alone uses a buffer.
+fn home(buffer: &Buffer, forks: &[Branches]) -> Option<(usize, usize)> {
+    branch_of(forks, buffer.first).filter(|&home| branch_of(forks, buffer.last) == Some(home))
+}
+
+/// The same buffer, there for all of a fork if it is there for any step of it.
+fn stretched(buffer: &Buffer, forks: &[Branches]) -> Buffer {
+    let fork = |step| fork_of(forks, step).map(|fork| &forks[fork].steps);
+    Buffer {
+        n_bytes: buffer.n_bytes,
+        first: fork(buffer.first).map_or(buffer.first, |steps| steps.start),
+        last: fork(buffer.last).map_or(buffer.last, |steps| steps.end - 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buffer(n_bytes: usize, first: usize, last: usize) -> Buffer {
+        Buffer { n_bytes, first, last }
+    }
+
+    /// 0, then 1 and 2 beside 3 and 4, then 5.
+    fn fork() -> Branches {
+        Branches { steps: 1..5, branches: vec![3..5, 1..3], slabs: vec![] }
+    }
+
+    #[test]
+    fn steps_know_their_branch() {
+        let forks = [fork(), Branches { steps: 7..9, branches: vec![7..8, 8..9], slabs: vec![] }];
+        let found: Vec<_> = (0..10).map(|step| branch_of(&forks, step)).collect();
+        let (none, a, b) = (None, Some((0, 1)), Some((0, 0)));
+        let rest = [none, none, Some((1, 0)), Some((1, 1)), none];
+        assert_eq!(found, [&[none, a, a, b, b][..], &rest].concat());
+    }
+
+    #[test]
+    fn branches_write_apart_and_read_what_was_there() {
+        let buffers = [
+            buffer(100, 0, 3), // read by both
+            buffer(200, 1, 1), // within the second branch, one after the other
+            buffer(200, 2, 2),
+            buffer(300, 3, 4), // within the first
+            buffer(400, 4, 5), // of the first for later
+            buffer(500, 5, 5),
+        ];
+        let mut forks = [fork()];
+        let reads = |step: usize| if step == 1 || step == 3 { vec![0] } else { vec![] };
+        let block = place(&buffers, &mut forks, 6, reads);
+        let ranges = &block.placement.ranges;
+        let of = |owner| { forks[0].slabs.iter() }.filter(move |(_, o)| *o == owner).map(|s| &s.0);
+        assert_eq!(of(None).collect::<Vec<_>>(), [&ranges[0]]);
+        let holds = |owner, i: usize| {
+            of(owner).any(|s| s.start <= ranges[i].start && ranges[i].end <= s.end)
+        };
+        assert!(holds(Some(1), 1) && holds(Some(1), 2) && holds(Some(0), 3) && holds(Some(0), 4));
+        let mut end = 0;
+        for (range, _) in &forks[0].slabs {
+            assert!(end <= range.start, "{:?}", forks[0].slabs);
+            end = range.end;
+        }
+        // Nobody writes over what was there, not even when its last reader is in a branch that is gone.
+        forks[0] = fork();
+        forks[0].branches.pop();
+        let lives = place(&[buffer(100, 0, 2)], &mut forks, 6, |_| vec![]).live_bytes;
+        assert_eq!(lives, [128, 128, 128, 128, 128, 0]);
+        // Buffer 0 lives as long as the fork, though its last reader is not the last step.
+        assert_eq!(block.live_bytes[4], 128 + 256 + 320 + 448);
+    }
+
+    #[test]
+    fn without_forks_all_is_as_it_was() {
+        let buffers = [buffer(100, 0, 1), buffer(100, 1, 2), buffer(100, 2, 3)];
+        let Block { placement, live_bytes } = place(&buffers, &mut [], 4, |_| vec![]);
+        assert_eq!(placement, arena::place(&buffers, 256));
+        assert_eq!(live_bytes, arena::live_bytes(&buffers, 4));
+    }
+}

@@ -1,0 +1,363 @@
+//! Where a plan forks into branches that can run side by side, and which forks are worth it.
+//!
+//! ```text
+//!            ┌→ 1 → 2 ─┐               Fork { branches: [1..3, 3..4] }
+//! 0 ─ fork ──┤         ├─ join → 4     branches wait for no step of each other
+//!            └→ 3 ─────┘
+//! ```
+//!
+//! A branch holds all that waits for its first step and for nothing that is not done before the
+//! fork; what waits for two branches comes after the join. Branches may fork again. The steps of a
+//! branch are consecutive, so that a plan is a flat list however it is run.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+use ort_graph::{Fact, Graph};
+
+use super::branches::Branches;
+use super::liveness::alias_of;
+use super::{Plan, Step};
+use crate::profile::describe;
+
+/// The forks of a plan; none where steps run one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Forks {
+    forks: Vec<Fork>,
+    /// How many branches run side by side.
+    n_threads: usize,
+}
+
+/// At least two branches, one after the other in the plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Fork(Vec<Branch>);
+
+/// Steps that wait for no other branch of the fork.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Branch {
+    steps: Range<usize>,
+    /// Forks within, in order.
+    forks: Vec<Fork>,
+}
+
+/// Forks within forks are followed so deep. Below, steps run one after the other.
+const MAX_DEPTH: usize = 64;
+
+/// What a fork has to save, in nanoseconds: some times what it costs to fork and to join, and to
+/// look for the operands of a kernel in another core's caches.
+const MIN_SAVED: u64 = 10_000;
+
+impl Forks {
+    /// Brings steps into an order in which those of a branch are consecutive, for as many threads.
+    pub(super) fn arrange(graph: &Graph, steps: Vec<Step>, n_threads: usize) -> (Vec<Step>, Self) {
+        if n_threads < 2 {
+            return (steps, Self::default());
+        }
+        let (order, forks) = Arranger::new(predecessors(graph, &steps)).arrange();
+        let mut steps: Vec<_> = steps.into_iter().map(Some).collect();
+        let steps = order.iter().filter_map(|&i| steps[i].take()).collect();
+        (steps, Self { forks, n_threads })
+    }
+
+    /// The forks that are worth it where values are these facts, in order. They are not nested.
+    pub(super) fn worth(
+        &self,
+        plan: &Plan,
+        facts: &[Fact],
+        is_needed: impl Fn(usize) -> bool,
+    ) -> Vec<Branches> {
+        if self.forks.is_empty() {
+            return Vec::new();
+        }
+        let cost = |(i, step): (usize, &Step)| match is_needed(i) {
+            true => nanoseconds(plan, step, facts),
+            false => 0,
+        };
+        let costs: Vec<u64> = plan.steps.iter().enumerate().map(cost).collect();
+        best(&self.forks, &costs, self.n_threads).1
+    }
+}
+
+/// For each step, the steps that it waits for.
+fn predecessors(graph: &Graph, steps: &[Step]) -> Vec<Vec<usize>> {
+    let mut makers = vec![None; graph.value_ids().count()];
+    for (i, step) in steps.iter().enumerate() {
+        step.outputs.iter().flatten().for_each(|id| makers[id.index()] = Some(i));
+    }
+    let of = |step: &Step| {
+        let mut of: Vec<_> =
+            step.inputs.iter().flatten().filter_map(|id| makers[id.index()]).collect();
+        of.sort_unstable();
+        of.dedup();
+        of
+    };
+    steps.iter().map(of).collect()
+}
+
+/// About how long a step takes on one thread. Only ratios matter, and which steps take next to
+/// nothing; so all machines are alike.
+fn nanoseconds(plan: &Plan, step: &Step, facts: &[Fact]) -> u64 {
+    const FLOPS: u64 = 64;
+    const BYTES: usize = 16;
+    let is_known = |id: &ort_graph::ValueId| facts[id.index()].shape().is_some();
+    if !step.outputs.iter().flatten().all(is_known) {
+        return MIN_SAVED; // Nobody knows; it may be a loop.
+    }
+    let is_constant = |id: &ort_graph::ValueId| facts[id.index()].constant.is_some();
+    if step.outputs.iter().flatten().all(is_constant) || alias_of(step).is_some() {
+        return 0;
+    }
+    let work = describe(plan, step, None, &|id| facts[id.index()].clone());
+    work.flops / FLOPS + (work.n_bytes / BYTES) as u64
+}
+
+/// What the best choice of forks saves, and which they are: each by itself, or those within it.
+fn best(forks: &[Fork], costs: &[u64], n_threads: usize) -> (u64, Vec<Branches>) {
+    let (mut saved, mut chosen) = (0, Vec::new());
+    for Fork(branches) in forks {
+        let cost = |branch: &Branch| costs[branch.steps.clone()].iter().sum::<u64>();
+        let all: u64 = branches.iter().map(cost).sum();
+        let longest = branches.iter().map(cost).max().unwrap_or(0);
+        let own = all - longest.max(all.div_ceil(n_threads as u64)).min(all);
+        let within = branches.iter().map(|branch| best(&branch.forks, costs, n_threads));
+        let (within_saved, within): (Vec<_>, Vec<_>) = within.unzip();
+        let within_saved = within_saved.into_iter().sum();
+        if own < within_saved || own < MIN_SAVED {
+            saved += within_saved;
+            chosen.extend(within.into_iter().flatten());
+        } else {
+            saved += own;
+            let start = branches.first().map_or(0, |branch| branch.steps.start);
+            let steps = start..branches.last().map_or(0, |branch| branch.steps.end);
+            let mut branches: Vec<_> = branches.iter().collect();
+            branches.sort_by_key(|branch| Reverse(cost(branch)));
+            let branches = branches.into_iter().map(|branch| branch.steps.clone()).collect();
+            chosen.push(Branches { steps, branches, slabs: Vec::new() });
+        }
+    }
+    (saved, chosen)
+}
+
+/// Puts steps in order.
+struct Arranger {
+    predecessors: Vec<Vec<usize>>,
+    successors: Vec<Vec<usize>>,
+    /// By step: how many that are not placed it waits for.
+    n_waits: Vec<usize>,
+    is_placed: Vec<bool>,
+    order: Vec<usize>,
+}
+
+impl Arranger {
+    fn new(predecessors: Vec<Vec<usize>>) -> Self {
+        let n = predecessors.len();
+        let mut successors = vec![Vec::new(); n];
+        for (i, of) in predecessors.iter().enumerate() {
+            of.iter().for_each(|&before| successors[before].push(i));
+        }
+        let n_waits = predecessors.iter().map(Vec::len).collect();
+        Self { predecessors, successors, n_waits, is_placed: vec![false; n], order: Vec::new() }
+    }
+
+    fn arrange(mut self) -> (Vec<usize>, Vec<Fork>) {
+        let forks = self.place((0..self.n_waits.len()).collect(), 0);
+        (self.order, forks)
+    }
+
+    /// Places these steps, which come in topological order and wait for no others that are not
+    /// placed.
+    fn place(&mut self, mut steps: Vec<usize>, depth: usize) -> Vec<Fork> {
+        let mut forks = Vec::new();
+        let mut ready = self.ready(&steps);
+        while let Some(Reverse(first)) = ready.pop() {
+            if ready.is_empty() || depth == MAX_DEPTH {
+                self.place_one(first, &steps, &mut ready);
+                continue;
+            }
+            steps.retain(|&i| !self.is_placed[i]);
+            let branches = self.branches(&steps).into_iter().map(|branch| {
+                let start = self.order.len();
+                let forks = self.place(branch, depth + 1);
+                Branch { steps: start..self.order.len(), forks }
+            });
+            forks.push(Fork(branches.collect()));
+            ready = self.ready(&steps);
+        }
+        forks
+    }
+
+    /// Those that wait for nothing any more, the first on top.
+    fn ready(&self, steps: &[usize]) -> BinaryHeap<Reverse<usize>> {
+        let is_ready = |&&i: &&usize| !self.is_placed[i] && self.n_waits[i] == 0;
+        steps.iter().filter(is_ready).map(|&i| Reverse(i)).collect()
+    }
+
+    /// Places a step; those of `steps` that waited for it alone are ready then.
+    fn place_one(&mut self, step: usize, steps: &[usize], ready: &mut BinaryHeap<Reverse<usize>>) {
+        self.is_placed[step] = true;
+        self.order.push(step);
+        for &after in &self.successors[step] {
+            self.n_waits[after] -= 1;
+            if self.n_waits[after] == 0 && steps.binary_search(&after).is_ok() {
+                ready.push(Reverse(after));
+            }
+        }
+    }
+
+    /// The steps of each branch, where none of `steps` is placed: all that wait for one ready step
+    /// only.
+    fn branches(&self, steps: &[usize]) -> Vec<Vec<usize>> {
+        let mut branches: Vec<Vec<usize>> = Vec::new();
+        // By step: its branch, if it has one.
+        let mut branch_of = vec![None; self.n_waits.len()];
+        for &i in steps {
+            let mut before = self.predecessors[i].iter().filter(|&&before| !self.is_placed[before]);
+            let branch = match before.next() {
+                None => {
+                    branches.push(Vec::new());
+                    Some(branches.len() - 1)
+                }
+                Some(&first) => {
+                    let branch: Option<usize> = branch_of[first];
+                    branch.filter(|_| before.all(|&other| branch_of[other] == branch))
+                }
+            };
+            branch_of[i] = branch;
+            if let Some(branch) = branch {
+                branches[branch].push(i);
+            }
+        }
+        branches
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_testing::Rng;
+
+    use super::*;
+
+    fn arrange(predecessors: &[&[usize]]) -> (Vec<usize>, Vec<Fork>) {
+        Arranger::new(predecessors.iter().map(|of| of.to_vec()).collect()).arrange()
+    }
+
+    fn fork(branches: &[Range<usize>]) -> Fork {
+        let branch = |steps: &Range<usize>| Branch { steps: steps.clone(), forks: vec![] };
+        Fork(branches.iter().map(branch).collect())
+    }
+
+    #[test]
+    fn a_chain_does_not_fork() {
+        assert_eq!(arrange(&[&[], &[0], &[1], &[2]]), (vec![0, 1, 2, 3], vec![]));
+    }
+
+    #[test]
+    fn a_skipped_branch_is_none() {
+        // 0 → 1 → 2, and 0 → 2 beside it.
+        assert_eq!(arrange(&[&[], &[0], &[0, 1]]), (vec![0, 1, 2], vec![]));
+    }
+
+    #[test]
+    fn branches_are_consecutive_and_joins_come_after() {
+        // 0 → {1 → 3, 2 → 4} → 5, interleaved.
+        let (order, forks) = arrange(&[&[], &[0], &[0], &[1], &[2], &[3, 4]]);
+        assert_eq!(order, [0, 1, 3, 2, 4, 5]);
+        assert_eq!(forks, [fork(&[1..3, 3..5])]);
+    }
+
+    #[test]
+    fn a_branch_may_fork_again() {
+        // 0 beside 1 → {2, 3} → 4, then 5 of both.
+        let (order, forks) = arrange(&[&[], &[], &[1], &[1], &[2, 3], &[0, 4]]);
+        assert_eq!(order, [0, 1, 2, 3, 4, 5]);
+        let inner = Branch { steps: 1..5, forks: vec![fork(&[2..3, 3..4])] };
+        assert_eq!(forks, [Fork(vec![Branch { steps: 0..1, forks: vec![] }, inner])]);
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_is_placed_in_order() {
+        // Every step of a chain has a leaf beside it, which the last step awaits.
+        let n = 3 * MAX_DEPTH;
+        let mut predecessors: Vec<Vec<usize>> = vec![vec![]];
+        for i in 1..n {
+            let chain = if i % 2 == 1 { i - 1 } else { i.saturating_sub(2) };
+            predecessors.push(vec![chain]);
+        }
+        predecessors.push((0..n).collect());
+        let (order, _) = Arranger::new(predecessors.clone()).arrange();
+        assert_eq!(order.len(), n + 1);
+        assert_topological(&order, &predecessors);
+    }
+
+    fn assert_topological(order: &[usize], predecessors: &[Vec<usize>]) {
+        let mut position = vec![usize::MAX; order.len()];
+        order.iter().enumerate().for_each(|(at, &i)| position[i] = at);
+        for (i, of) in predecessors.iter().enumerate() {
+            assert!(of.iter().all(|&before| position[before] < position[i]), "{i} of {order:?}");
+        }
+    }
+
+    /// That no branch waits for another one of its fork.
+    fn assert_apart(forks: &[Fork], order: &[usize], predecessors: &[Vec<usize>]) {
+        for Fork(branches) in forks {
+            assert!(branches.len() > 1);
+            for branch in branches {
+                for &i in &order[branch.steps.clone()] {
+                    for before in &predecessors[i] {
+                        let at = order.iter().position(|other| other == before).unwrap();
+                        let is_outside = at < branches[0].steps.start;
+                        assert!(is_outside || branch.steps.contains(&at));
+                    }
+                }
+                assert_apart(&branch.forks, order, predecessors);
+            }
+        }
+    }
+
+    #[test]
+    fn random_graphs_keep_their_order_and_branches_their_distance() {
+        let mut rng = Rng::new(3);
+        for round in 0..300 {
+            let n = 1 + rng.index(40);
+            let of = |i: usize, rng: &mut Rng| -> Vec<usize> {
+                let mut of: Vec<_> = (0..rng.index(3).min(i)).map(|_| rng.index(i)).collect();
+                of.sort_unstable();
+                of.dedup();
+                of
+            };
+            let predecessors: Vec<_> = (0..n).map(|i| of(i, &mut rng)).collect();
+            let (order, forks) = Arranger::new(predecessors.clone()).arrange();
+            assert_eq!(order.len(), n, "round {round}");
+            assert_topological(&order, &predecessors);
+            assert_apart(&forks, &order, &predecessors);
+        }
+    }
+
+    #[test]
+    fn a_fork_is_chosen_if_it_saves_more_than_those_within() {
+        let ms = 1_000_000;
+        let inner = fork(&[2..3, 3..4]);
+        let forks = [Fork(vec![
+            Branch { steps: 0..1, forks: vec![] },
+            Branch { steps: 1..5, forks: vec![inner] },
+        ])];
+        let chosen = |costs: &[u64]| -> Vec<Vec<_>> {
+            let (_, chosen) = best(&forks, costs, 2);
+            chosen.into_iter().map(|chosen| chosen.branches).collect()
+        };
+        assert_eq!(chosen(&[2 * ms, ms, 0, 0, ms]), [[0..1, 1..5]]);
+        assert_eq!(chosen(&[ms, ms, 3 * ms, 4 * ms, ms]), [[3..4, 2..3]]);
+        // Next to nothing, in all.
+        assert!(chosen(&[ms, 0, 0, 10, 10]).is_empty());
+    }
+
+    #[test]
+    fn the_longest_branch_is_first() {
+        let forks = [fork(&[1..2, 2..3, 3..4])];
+        let (saved, chosen) = best(&forks, &[0, 100_000, 0, 200_000], 2);
+        let branches = vec![3..4, 1..2, 2..3];
+        assert_eq!(chosen, [Branches { steps: 1..4, branches, slabs: vec![] }]);
+        assert_eq!(saved, 100_000);
+    }
+}

@@ -1,0 +1,71 @@
+//! What steps may touch of the memory of their run: all of it, or what is a branch's.
+
+use std::cell::Cell;
+
+use ort_graph::ValueId;
+use ort_tensor::Value;
+use smallvec::{SmallVec, smallvec};
+
+use super::targets::{Targets, Values};
+use crate::plan::{Branches, MadeValues, Slab, Slabs, State, divide};
+
+/// What steps that run one after the other may touch.
+pub(super) struct Lane<'m, 't> {
+    slabs: Slabs<'m>,
+    made: Made<'m>,
+    targets: &'m Targets<'t>,
+    /// The step that runs.
+    pub(super) at: Cell<usize>,
+}
+
+enum Made<'m> {
+    All(&'m mut MadeValues),
+    Shared(&'m MadeValues),
+}
+
+impl<'m, 't> Lane<'m, 't> {
+    /// For steps beside which none runs.
+    pub(super) fn whole(state: &'m mut State, targets: &'m Targets<'t>) -> Self {
+        let State { arena, made, .. } = state;
+        let slabs = smallvec![(0, Slab::Own(arena.as_mut()))];
+        Self { slabs, made: Made::All(made), targets, at: Cell::new(0) }
+    }
+
+    /// For each branch of a fork what it may touch.
+    pub(super) fn divide(&mut self, fork: &Branches) -> SmallVec<[Lane<'_, 't>; 4]> {
+        let (made, targets) = (self.made.get(), self.targets);
+        let slabs = divide(&mut self.slabs, fork.branches.len(), &fork.slabs).into_iter();
+        let lane = |slabs| Lane { slabs, made: Made::Shared(made), targets, at: Cell::new(0) };
+        slabs.map(lane).collect()
+    }
+
+    pub(super) fn made(&self) -> &MadeValues {
+        self.made.get()
+    }
+
+    /// What there is of the block, and the values beside it.
+    pub(super) fn parts(&mut self) -> (&mut Slabs<'m>, Values<'_, 't>) {
+        (&mut self.slabs, Values { made: self.made.get(), targets: self.targets })
+    }
+
+    pub(super) fn values(&self) -> Values<'_, 't> {
+        Values { made: self.made.get(), targets: self.targets }
+    }
+
+    /// Drops a value that nobody needs any more; not in a branch, beside which others may read it.
+    pub(super) fn clear(&mut self, id: ValueId) -> Option<Value> {
+        match &mut self.made {
+            Made::All(made) => made.take(id),
+            Made::Shared(_) => None,
+        }
+    }
+}
+
+impl Made<'_> {
+    fn get(&self) -> &MadeValues {
+        match self {
+            Made::All(made) => made,
+            Made::Shared(made) => made,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Who runs branches of a graph side by side.
+
+use std::time::Duration;
+
+use super::crew::Patience;
+use super::options::{PoolOptions, Spinning};
+use super::{Affinities, Pool};
+use crate::builder::SessionBuilder;
+use crate::error::SessionError;
+
+/// How a run goes through the steps of a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ExecutionMode {
+    /// One after the other, with all threads on each.
+    #[default]
+    Sequential,
+    /// Those that do not need each other side by side, as far as there are threads for it.
+    Parallel,
+}
+
+/// How many branches run side by side, and who runs them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BranchOptions {
+    pub(crate) mode: ExecutionMode,
+    pub(crate) n_threads: Option<usize>,
+    pub(crate) spinning: Spinning,
+}
+
+impl BranchOptions {
+    /// The pool that runs branches of a session whose steps `steps` made `pool` for; that one itself
+    /// where it has as many threads that wait as long. `None` if one branch runs at a time.
+    pub(crate) fn pool(
+        &self,
+        steps: &PoolOptions,
+        pool: &Pool,
+    ) -> Result<Option<Pool>, SessionError> {
+        // Threads that are given are as many as they are.
+        let most = steps.n_given().unwrap_or(usize::MAX);
+        let n_threads = self.n_threads.unwrap_or(pool.n_threads()).min(most);
+        if self.mode == ExecutionMode::Sequential || n_threads <= 1 {
+            return Ok(None);
+        }
+        let spinning = self.spinning.or(steps.spinning);
+        let patience = |spinning: Spinning| Patience::new(spinning.time(), steps.between_runs);
+        let is_alike = steps.n_given().is_some() || patience(spinning) == patience(steps.spinning);
+        if n_threads == pool.n_threads() && is_alike {
+            return Ok(Some(pool.clone()));
+        }
+        let affinities = Affinities::default();
+        PoolOptions { spinning, affinities, ..steps.clone() }.pool(n_threads).map(Some)
+    }
+}
+
+/// Branches.
+impl SessionBuilder {
+    /// Whether steps that do not need each other run side by side; they do not by default. It helps
+    /// graphs with branches of small nodes, which leave threads without work. Results are the same
+    /// bits.
+    #[must_use]
+    pub fn execution_mode(mut self, mode: ExecutionMode) -> Self {
+        self.branches.mode = mode;
+        self
+    }
+
+    /// How many branches run side by side with [`ExecutionMode::Parallel`], the caller's included; by
+    /// default as many as a step has threads. With 1, steps run one after the other. Another number
+    /// than that of [`SessionBuilder::threads`] takes helpers besides those of the steps; of threads
+    /// that are given, no more than there are.
+    #[must_use]
+    pub fn inter_op_threads(mut self, n_threads: usize) -> Self {
+        self.branches.n_threads = Some(n_threads);
+        self
+    }
+
+    /// How long those who run branches wait awake for the next while a run is under way; by default as
+    /// long as [`SessionBuilder::spinning`]. Another time takes helpers besides those of the steps.
+    #[must_use]
+    pub fn inter_op_spinning(mut self, time: Duration) -> Self {
+        self.branches.spinning = Spinning::new(time);
+        self
+    }
+}

@@ -1,0 +1,76 @@
+"""The options that the measuring scripts share: what each is called, and what it means."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import environment
+
+from peers import report
+
+MODELS = environment.TARGET / "models"
+
+
+def several(text: str) -> list[int]:
+    """Numbers with commas between them."""
+    return [int(number) for number in text.split(",")]
+
+
+def names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
+
+
+SHARED = {
+    "cli": {"default": str(environment.TARGET / "release/ort-cli"), "help": "our program"},
+    "threads": {"type": int, "default": 1},
+    "rounds": {"type": int},
+    "seconds": {"type": float, "help": "of each measurement"},
+    "variant": {"default": "default", "help": "the .ort that ours runs"},
+    "peers": {"type": names, "help": "names that peers/measure.py knows"},
+    "extra": {"default": "", "help": "further flags for our bench"},
+    "markdown": {"action": "store_true", "help": "print what a document would have"},
+    "update": {"type": Path, "metavar": "FILE", "help": "a document to write to"},
+    "json": {"type": Path, "metavar": "FILE", "help": "a file for all that was measured"},
+}
+SEVERAL_THREADS = {"type": several, "default": "1", "help": "one number or several, as 1,2"}
+
+
+def parser(text: str, *shared: str, **defaults: object) -> argparse.ArgumentParser:
+    """A parser of some shared options, and of `--update`; the script's own text is its help."""
+    made = argparse.ArgumentParser(
+        description=text, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name in (*shared, "update"):
+        made.add_argument(f"--{name}", **SHARED[name])
+    for name, default in defaults.items():
+        made.add_argument(f"--{name}", **SHARED[name], default=default)
+    return made
+
+
+def parsed(
+    made: argparse.ArgumentParser, sections: Callable[[argparse.Namespace], list[str]]
+) -> argparse.Namespace:
+    """What was typed, once it is sure that the document has a place for what will come of it."""
+    args = made.parse_args()
+    report.check(args.update, sections(args))
+    return args
+
+
+def real_and_built() -> list[Path]:
+    return sorted([*MODELS.glob("real/*"), *MODELS.glob("built/*")])
+
+
+def parsed_with_cases(
+    made: argparse.ArgumentParser,
+    sections: Callable[[argparse.Namespace], list[str]],
+    unless_named: Callable[[], list[Path]] = real_and_built,
+) -> argparse.Namespace:
+    """The same with `CASE …`, folders as `make_models.py` writes them."""
+    made.add_argument("cases", nargs="*", type=Path, metavar="CASE")
+    args = parsed(made, sections)
+    args.cases = args.cases or unless_named()
+    if not args.cases or not all(case.is_dir() for case in args.cases):
+        made.error("no models: make them with tools/make_models.py")
+    return args
