@@ -1,6 +1,7 @@
 //! Who computes, and with what: the instructions, and threads that each have scratch of their own.
 
 use std::sync::Mutex;
+use std::thread;
 
 use ort_ep::Threads;
 use ort_kernels::Isa;
@@ -63,7 +64,9 @@ impl<'a> Team<'a> {
         Self { n_threads, scratch, scratch_len, ..self }
     }
 
-    /// Calls `work` once for each part, whoever is free, with scratch that nobody else has then.
+    /// Calls `work` once for each part, whoever is free, with scratch that nobody else has then: the
+    /// caller always with the first stretch, and others with those behind it, so that of two threads
+    /// each finds its own lines there.
     pub(crate) fn run<P: Send>(
         self,
         parts: impl Iterator<Item = P> + Send,
@@ -74,20 +77,22 @@ impl<'a> Team<'a> {
         }
         let desks = match self.scratch_len {
             0 => SmallVec::new(),
-            len => self.scratch.chunks_exact_mut(len).take(self.n_threads).collect(),
+            len => self.scratch.chunks_exact_mut(len).take(self.n_threads).map(Some).collect(),
         };
-        let needs_desk = self.scratch_len > 0;
-        let mut office = Mutex::new(Office { parts: SmallVec::new(), desks, needs_desk });
+        let mut office = Mutex::new(Office { parts: SmallVec::new(), desks });
+        let (caller, needs_desk) = (thread::current().id(), self.scratch_len > 0);
         // Parts can be large: they are put where they stay.
         if let Ok(office) = office.get_mut() {
             office.parts.extend(parts.map(Some));
         }
         let one = |i| {
-            let taken = office.lock().ok().and_then(|mut office| office.take(i));
-            let Some((part, desk)) = taken else { return };
+            let is_caller = thread::current().id() == caller;
+            let whose = needs_desk.then_some(if is_caller { Desk::First } else { Desk::Other });
+            let taken = office.lock().ok().and_then(|mut office| office.take(i, whose));
+            let Some((part, (place, desk))) = taken else { return };
             work(part, desk);
             if let (true, Ok(mut office)) = (needs_desk, office.lock()) {
-                office.desks.push(desk);
+                office.desks[place] = Some(desk);
             }
         };
         self.threads.for_each(self.n_parts, &one);
@@ -101,20 +106,42 @@ impl<'a> Team<'a> {
 struct Office<'a, P> {
     /// Those that are not taken; as many find room here as four threads get.
     parts: SmallVec<[Option<P>; 16]>,
-    /// The scratch of threads that do nothing just now.
-    desks: SmallVec<[&'a mut [f32]; 8]>,
-    needs_desk: bool,
+    /// The scratch of each thread, unless it is at work with it.
+    desks: SmallVec<[Option<&'a mut [f32]>; 8]>,
+}
+
+/// Which scratch a thread takes.
+#[derive(Clone, Copy, Debug)]
+enum Desk {
+    First,
+    /// Any but the first.
+    Other,
 }
 
 impl<'a, P> Office<'a, P> {
-    fn take(&mut self, i: usize) -> Option<(P, &'a mut [f32])> {
+    /// Part `i` and, if it needs one, a desk with its place.
+    fn take(&mut self, i: usize, desk: Option<Desk>) -> Option<(P, (usize, &'a mut [f32]))> {
         let part = self.parts.get_mut(i)?;
         if part.is_none() {
             return None;
         }
-        let desk = if self.needs_desk { self.desks.pop()? } else { &mut [] };
+        let desk = match desk {
+            None => (0, &mut [][..]),
+            Some(Desk::First) => (0, self.desks.first_mut()?.take()?),
+            Some(Desk::Other) => {
+                let mut desks = self.desks.iter_mut().enumerate().skip(1);
+                desks.find_map(|(place, desk)| Some((place, desk.take()?)))?
+            }
+        };
         Some((part.take()?, desk))
     }
+}
+
+/// The most parts of work that costs `cost` multiply-adds, where each part splits or packs an operand
+/// anew: one a thread, and two of so much work that this is little of it.
+pub(crate) fn most_parts(threads: &dyn Threads, cost: usize) -> usize {
+    const LARGE: usize = 1 << 27;
+    threads.count() * if cost < LARGE { 1 } else { 2 }
 }
 
 /// Scratch as floats. Nothing may lie anywhere, aligned or not.
@@ -122,14 +149,19 @@ pub(crate) fn floats(scratch: &mut [u8]) -> &mut [f32] {
     if scratch.is_empty() { &mut [] } else { bytemuck::cast_slice_mut(scratch) }
 }
 
+/// What it costs to read an element that is in no cache of the core's own, such as a weight, in
+/// multiply-adds: 40 GB/s.
+pub(crate) const READ: usize = 8;
+
 /// How many parts to make of work that costs `cost` multiply-adds: enough for threads of unequal
 /// speed to finish together, but none so small that handing it over costs more than it saves; as
 /// many for each thread, where there is one for each.
 pub(crate) fn n_parts(threads: &dyn Threads, cost: usize) -> usize {
-    /// 9 to 17 µs of a product, at 60 to 120 multiply-adds a ns, and more of anything else. A fork
-    /// and join costs 1.5 µs, and then operands and results have to come from the other core: of
-    /// work half as large, a network of small images (ppocr_cls) is slower than on one thread.
-    const WORTH_SHARING: usize = 1 << 20;
+    /// 8 µs, at 60 to 120 multiply-adds a ns, by which all costs are told. A fork and join costs 1.5 µs,
+    /// and then operands and results have to come from the other core, which reads at 26 GB/s and
+    /// writes at 10: of work of 6 µs, a network of small images (ppocr_cls) is slower than on one
+    /// thread.
+    const WORTH_SHARING: usize = 3 << 18;
     /// 2 to 4 µs: a part costs its thread 0.1 µs.
     const LEAST: usize = 1 << 18;
     const PER_THREAD: usize = 4;
@@ -163,9 +195,28 @@ mod tests {
     }
 
     #[test]
+    fn the_first_desk_is_the_callers_and_nobody_elses() {
+        for n_threads in 2..=4 {
+            let (threads, mut done) = (StdThreads(n_threads), vec![None; 200]);
+            let mut scratch = vec![0_u8; LINE * 4 * n_threads];
+            let first = scratch.as_ptr().addr();
+            let team = Team::new(&threads, done.len()).with_scratch(&mut scratch, LINE);
+            team.run(done.iter_mut(), |done, desk| {
+                *done = Some((thread::current().id(), desk.as_ptr().addr() == first));
+                thread::yield_now();
+            });
+            let caller = thread::current().id();
+            for (who, is_first) in done.into_iter().flatten() {
+                assert_eq!(who == caller, is_first, "{n_threads} threads");
+            }
+        }
+    }
+
+    #[test]
     fn small_work_stays_whole() {
         assert_eq!(n_parts(&StdThreads(3), 1000), 1);
-        assert_eq!(n_parts(&StdThreads(3), 3 << 18), 1);
+        assert_eq!(n_parts(&StdThreads(3), (3 << 18) - 1), 1);
+        assert_eq!(n_parts(&StdThreads(3), 3 << 18), 3);
         assert_eq!(n_parts(&StdThreads(3), 8 << 18), 6);
         assert_eq!(n_parts(&StdThreads(8), 5 << 18), 5);
         assert_eq!(n_parts(&StdThreads(3), usize::MAX), 12);

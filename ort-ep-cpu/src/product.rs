@@ -7,7 +7,7 @@ use ort_kernels::gemm_f32::{
 };
 use smallvec::SmallVec;
 
-use crate::cpu::{Cpu, Team, n_parts};
+use crate::cpu::{Cpu, READ, Team, most_parts, n_parts};
 use crate::cut::{Along, Cut, Part};
 use crate::kernels::Compiler;
 use crate::tail::Tail;
@@ -100,14 +100,13 @@ impl Product {
     /// The larger operand is read once, by whose part it is, and the smaller by all. Of a B that is
     /// not packed a part takes columns, since each packs what it takes.
     fn cut(&self, operands: &Operands<'_>, threads: &dyn Threads) -> Cut {
-        /// Enough for threads of unequal speed to finish together.
-        const PER_THREAD: usize = 2;
         let n_batch = self.batch.iter().map(|&(len, ..)| len).product::<usize>().max(1);
-        let cost = self.m.saturating_mul(self.n).saturating_mul(self.k).saturating_mul(n_batch);
+        let cost =
+            self.n.saturating_mul(self.k).saturating_mul(n_batch).saturating_mul(self.m + READ);
         let n_parts = n_parts(threads, cost).div_ceil(n_batch);
         let (along, n_parts) = match operands.is_packed {
             true if self.m >= self.n => (Along::Rows, n_parts),
-            true => (Along::Columns, n_parts.min(threads.count() * PER_THREAD)),
+            true => (Along::Columns, n_parts.min(most_parts(threads, cost))),
             false => (Along::Columns, n_parts.min(threads.count())),
         };
         Cut::new(self.cpu.isa, [self.m, self.n], n_parts, along)

@@ -141,7 +141,8 @@ impl Kernel for GlobalKernel {
         let y: &mut [f32] =
             TensorViewMut::into_slice(io.outputs[0].tensor(DType::F32, &[n, c, 1, 1])?)?;
         let len = h * w * self.block;
-        let pixels = Rows { len: self.block, cost: len.max(self.block).saturating_mul(4) };
+        // What a pixel costs that another core may have made.
+        let pixels = Rows { len: self.block, cost: len.max(self.block).saturating_mul(8) };
         pixels.for_each(io.threads, y, |start, y| {
             for (i, y) in y.chunks_exact_mut(self.block).enumerate() {
                 let plane = &x[(start / self.block + i) * len..][..len];

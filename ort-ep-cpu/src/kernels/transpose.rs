@@ -1,17 +1,28 @@
-//! Transpose in f32, on all threads: each computes some indices of the result's first axis.
+//! Transpose in f32, on all threads: each computes some indices of the result's first axis. Matrices, and
+//! stacks of them, go through registers; else elements are copied one by one, or row by row.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
+use ort_kernels::Isa;
+use ort_kernels::transpose::transpose;
 use ort_ops::ops::transpose::Transpose;
 use ort_ops::strided::{Strided, copy_slice};
 use ort_tensor::{DType, Shape, TensorViewMut, n_elements, row_major_strides};
+use smallvec::SmallVec;
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
+/// What it costs to copy an element, in multiply-adds: 0.05 ns, 0.25 ns through registers, or 1 ns if its
+/// neighbours in the result are none in the input.
+const ADJACENT: usize = 4;
+const IN_TILES: usize = 20;
+const APART: usize = 64;
+
 #[derive(Debug)]
 struct TransposeKernel {
+    isa: Isa,
     op: Transpose,
 }
 
@@ -23,6 +34,45 @@ struct State {
     strides: Shape,
     /// The first axis of more than one element.
     axis: usize,
+    stack: Option<Stack>,
+}
+
+/// Matrices of which each is transposed: `y[i, j, k] = x[i·next + k·pitch + j]`.
+#[derive(Clone, Copy, Debug)]
+struct Stack {
+    /// How many `j` and `k` there are.
+    size: [usize; 2],
+    next: usize,
+    pitch: usize,
+    /// Whether there is no `i`, so that threads share the `j`.
+    is_one: bool,
+}
+
+impl Stack {
+    /// What a result of this shape is, whose axes have these strides in the input.
+    fn new(shape: &[usize], strides: &[usize]) -> Option<Self> {
+        let axes = shape.iter().copied().zip(strides.iter().copied());
+        let axes: SmallVec<[(usize, usize); 4]> = axes.filter(|&(dim, _)| dim != 1).collect();
+        match *axes.as_slice() {
+            [(j, 1), (k, pitch)] => Some(Self { size: [j, k], next: 0, pitch, is_one: true }),
+            [(_, next), (j, 1), (k, pitch)] => {
+                Some(Self { size: [j, k], next, pitch, is_one: false })
+            }
+            _ => None,
+        }
+    }
+
+    /// Writes what begins at element `start` of the result: whole `i`, or whole `j` if there is one `i`.
+    fn write(self, isa: Isa, x: &[f32], (start, y): (usize, &mut [f32])) {
+        let Self { size: [n_j, n_k], next, pitch, is_one } = self;
+        if is_one {
+            let (first, n_j) = (start / n_k, y.len() / n_k);
+            return transpose(isa, [n_k, n_j], (&x[first..], pitch), (y, n_k));
+        }
+        for (i, y) in (start / (n_j * n_k)..).zip(y.chunks_exact_mut(n_j * n_k)) {
+            transpose(isa, [n_k, n_j], (&x[i * next..], pitch), (y, n_k));
+        }
+    }
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
@@ -30,7 +80,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     if !compiler.are_f32(0..1) {
         return Ok(None);
     }
-    Ok(Some(Box::new(TransposeKernel { op })))
+    Ok(Some(Box::new(TransposeKernel { isa: compiler.cpu.isa, op })))
 }
 
 impl Kernel for TransposeKernel {
@@ -39,18 +89,28 @@ impl Kernel for TransposeKernel {
         let perm = self.op.perm(x.len())?;
         let strides = row_major_strides(x);
         let shape: Shape = perm.iter().map(|&axis| x[axis]).collect();
-        let strides = perm.iter().map(|&axis| strides[axis]).collect();
+        let strides: Shape = perm.iter().map(|&axis| strides[axis]).collect();
+        let stack = Stack::new(&shape, &strides);
         let axis = shape.iter().position(|&dim| dim != 1).unwrap_or(x.len());
-        Ok(Prepared::new(State { shape, strides, axis }))
+        Ok(Prepared::new(State { shape, strides, axis, stack }))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let &State { ref shape, ref strides, axis } = prepared.state()?;
+        let &State { ref shape, ref strides, axis, stack } = prepared.state()?;
         let x = io.inputs.tensor(0)?.as_slice::<f32>()?;
         let y: &mut [f32] = TensorViewMut::into_slice(io.outputs[0].tensor(DType::F32, shape)?)?;
         let inner = shape.get(axis + 1..).and_then(n_elements).unwrap_or(1).max(1);
-        let rows = Rows { len: inner, cost: inner.saturating_mul(4) };
+        let last = shape.iter().zip(strides).rev().find(|(dim, _)| **dim != 1);
+        let each = match (stack, last) {
+            (Some(_), _) => IN_TILES,
+            (None, Some((_, 2..))) => APART,
+            _ => ADJACENT,
+        };
+        let rows = Rows { len: inner, cost: inner.saturating_mul(each) };
         rows.for_each(io.threads, y, |start, y| {
+            if let Some(stack) = stack {
+                return stack.write(self.isa, x, (start, y));
+            }
             let (mut shape, mut offset) = (shape.clone(), 0);
             if let (Some(dim), Some(stride)) = (shape.get_mut(axis), strides.get(axis)) {
                 (*dim, offset) = (y.len() / inner, start / inner * stride);
@@ -74,7 +134,7 @@ mod tests {
 
     #[test]
     fn every_element_finds_its_place() {
-        let cases: [(&[usize], &[i64]); 8] = [
+        let cases: [(&[usize], &[i64]); 13] = [
             (&[], &[]),
             (&[5], &[0]),
             (&[7, 9], &[1, 0]),
@@ -83,6 +143,12 @@ mod tests {
             (&[2, 0, 3], &[2, 0, 1]),
             (&[1, 1, 4], &[0, 2, 1]),
             (&[1, 300, 4, 200], &[0, 2, 1, 3]),
+            // Matrices, alone and in stacks, for one thread and for several.
+            (&[37, 53], &[1, 0]),
+            (&[1, 517, 331, 1], &[0, 2, 1, 3]),
+            (&[50, 8, 7], &[1, 2, 0]),
+            (&[9, 70, 1, 90], &[0, 3, 1, 2]),
+            (&[3, 0, 5], &[0, 2, 1]),
         ];
         for (shape, perm) in cases {
             let case = Case::new("Transpose", 25).input(floats(shape));

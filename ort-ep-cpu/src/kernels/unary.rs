@@ -129,6 +129,17 @@ impl Function {
         Self::Activation(Activation::Clip { min, max })
     }
 
+    /// What it costs to read, compute and write a line, in multiply-adds: see [`Rows::ELEMENTS`].
+    pub(super) fn cost(self) -> usize {
+        /// Gelu takes 12 ns, a logistic function 8.
+        const CURVED: usize = 1024;
+        match self {
+            Self::Erf | Self::Exp => CURVED,
+            Self::Activation(function) if function.as_clamp().is_none() => CURVED,
+            _ => Rows::ELEMENTS.cost,
+        }
+    }
+
     /// `y[i] = f(y[i])`, given its bounds.
     pub(super) fn apply(self, isa: Isa, y: &mut [f32]) {
         match self {
@@ -156,14 +167,16 @@ impl Kernel for UnaryKernel {
         let bias = bias.map(|bias| bias.as_slice::<f32>()).transpose()?;
         let (x, y) = first_and_output(io.inputs, &mut io.outputs[0])?;
         let Some(bias) = bias else {
-            Rows::ELEMENTS.for_each(io.threads, y, |start, y| {
+            let lines = Rows { cost: function.cost(), ..Rows::ELEMENTS };
+            lines.for_each(io.threads, y, |start, y| {
                 let x = x.map(|x| &x[start..][..y.len()]);
                 map(x, y, |_, y| function.apply(self.isa, y));
             });
             return Ok(());
         };
         let len = bias.len();
-        let rows = Rows { len, cost: len.saturating_mul(8) };
+        let cost = len.div_ceil(Rows::ELEMENTS.len).saturating_mul(function.cost());
+        let rows = Rows { len, cost };
         rows.for_each(io.threads, y, |start, y| {
             for (i, y) in y.chunks_mut(len.max(1)).enumerate() {
                 let x = x.map(|x| &x[start + i * len..][..y.len()]);

@@ -12,6 +12,9 @@ use crate::cpu::{Cpu, Team};
 
 /// The most queries that are answered together: keys and values are packed once for all.
 const MAX_QUERIES: usize = 128;
+/// What it costs to answer a query, but for its products, in multiply-adds: a softmax, and its share
+/// of packing keys and values. Some 50 ns.
+const ANSWER: usize = 4096;
 /// Their scores should stay in the second-level cache.
 const MAX_SCORES: usize = 1 << 17;
 
@@ -128,9 +131,9 @@ impl Heads {
             return y.fill(0.0);
         }
         let n_parts = self.batch * self.heads * self.q_len.div_ceil(self.together());
-        let pairs = self.batch.saturating_mul(self.heads * self.q_len).saturating_mul(self.kv_len);
-        let team =
-            Team::new(threads, n_parts).if_worth(pairs.saturating_mul(self.size + self.v_size));
+        let answers = self.batch.saturating_mul(self.heads * self.q_len);
+        let each = self.kv_len.saturating_mul(self.size + self.v_size).saturating_add(ANSWER);
+        let team = Team::new(threads, n_parts).if_worth(answers.saturating_mul(each));
         let team = team.with_scratch(scratch, self.scratch_len());
         team.run(self.parts(y), |part, scratch| self.answer(operands, (part, scratch)));
     }

@@ -12,6 +12,7 @@ use ort_ops::ops::conv::Conv;
 use ort_tensor::Shape;
 
 use super::parts::{Cut, MAX_SET};
+use crate::cpu::READ;
 use crate::kernels::conv::axes;
 
 /// The sizes of one signature of shapes.
@@ -69,10 +70,36 @@ impl Geometry {
         if self.form != Form::Blocks || self.block != 16 {
             return None;
         }
-        let (inputs, filters) = (self.channels / self.block, self.blocks_of_group());
-        let size = Size { axes: self.axes, inputs, filters };
+        let size = self.size();
         let tiling = Tiling::new(isa, &size).filter(|tiling| tiling.pays(&size))?;
         Some((tiling, tiling.cycles(&size)))
+    }
+
+    fn size(&self) -> Size {
+        let (inputs, filters) = (self.channels / self.block, self.blocks_of_group());
+        Size { axes: self.axes, inputs, filters }
+    }
+
+    /// What a result of `len` elements costs, in multiply-adds.
+    pub(super) fn cost(&self, len: usize) -> usize {
+        /// What a row of a block costs whatever its length, as its ends are computed with padding:
+        /// some 50 ns.
+        const ROW: usize = 4096;
+        let width = self.axes[1].output.max(1);
+        // Reading and writing takes longer than a few products, and so does reading filters.
+        let (each, read) = match self.form {
+            Form::Depthwise => (self.terms() / 2 + 12 + ROW / (width * self.block), 0),
+            _ => (self.terms(), self.filters * self.terms() * READ),
+        };
+        len.saturating_mul(each).saturating_add(read)
+    }
+
+    /// The same on tiles, in the multiply-adds that a core does meanwhile without.
+    pub(super) fn cost_on_tiles(&self, tiling: &Tiling, len: usize) -> usize {
+        const IN_A_CYCLE: usize = 24;
+        let each = self.n_outputs() * self.blocks_of_group() * self.block;
+        let n = len.checked_div(each).unwrap_or(0);
+        n.saturating_mul(tiling.cycles(&self.size())).saturating_mul(IN_A_CYCLE)
     }
 
     /// Products in a result.
@@ -102,19 +129,30 @@ impl Geometry {
         [x, first * filter_len..(first + n) * filter_len]
     }
 
-    /// How to cut a result of `len` elements into about `n_parts`, `tile` blocks of which are
-    /// computed at once. Whichever is more to read, filters or image, is cut first: images along
-    /// their rows, so that a thread finds in its caches the rows that it made.
-    pub(super) fn cut(&self, tile: usize, len: usize, n_parts: usize) -> Cut {
+    /// How to cut a result of `len` elements into about `n_parts` for so many threads, `tile` blocks
+    /// of which are computed at once. Whichever is more to read, filters or image, is cut first:
+    /// images along their rows, so that a thread finds in its caches the rows that it made. A
+    /// depthwise convolution follows the convolution of 1×1 that is often before it.
+    pub(super) fn cut(&self, tile: usize, len: usize, n_parts: usize, n_threads: usize) -> Cut {
         let (blocks, plane) = (self.blocks_of_group(), self.n_outputs());
         let n_groups = len / (blocks * plane * self.block);
         let [x, w] = self.reads(0, blocks);
-        let has_rows = self.axes[0].output >= 3 * n_parts;
-        let is_by_sets = if self.form == Form::Depthwise { !has_rows } else { x.len() < w.len() };
+        let is_by_sets = match self.form {
+            Form::Depthwise => {
+                let inputs: usize = self.axes.iter().map(|axis| axis.input).product();
+                inputs < self.filters || self.axes[0].output < 3 * n_parts
+            }
+            _ => x.len() < w.len(),
+        };
         let per_set = match is_by_sets {
             true => blocks.div_ceil(n_parts.div_ceil(n_groups)).next_multiple_of(tile),
             false => blocks,
         };
+        // As many sets for each thread, if smaller ones are.
+        let is_even = |n: &usize| (n_groups * blocks.div_ceil(*n)).is_multiple_of(n_threads);
+        let even =
+            (per_set / 2 + 1..=per_set).rev().filter(|n| n.is_multiple_of(tile)).find(is_even);
+        let per_set = even.filter(|_| n_parts > 1 && is_by_sets).unwrap_or(per_set);
         let per_set = per_set.min(blocks).min(MAX_SET);
         let ranges = n_parts.div_ceil(n_groups * blocks.div_ceil(per_set));
         let [height, width] = &self.axes;

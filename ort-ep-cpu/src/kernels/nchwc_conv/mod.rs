@@ -20,7 +20,7 @@ use self::parts::{Part, parts};
 use self::scale::Scaled;
 use self::winograd::Sizes;
 use super::{Compiled, Compiler, KernelDef, op};
-use crate::cpu::{Cpu, Team, n_parts};
+use crate::cpu::{Cpu, Team, most_parts, n_parts};
 use crate::tail::Tail;
 
 pub(super) const DEF: KernelDef = KernelDef { claim, compile };
@@ -56,9 +56,6 @@ enum Way {
     /// In tiles of the image, by transformed filters.
     Winograd,
 }
-
-/// Multiply-adds for which a thread has two parts even if operands are split for each.
-const LARGE: usize = 1 << 27;
 
 /// The tensors of a run.
 struct Operands<'a> {
@@ -170,19 +167,13 @@ impl ConvKernel {
         (threads, scratch): (&dyn Threads, &mut [u8]),
     ) {
         let Plan { geometry, way, scratch_len } = plan;
-        let per_element = match geometry.form {
-            // Reading and writing takes longer than a few products.
-            Form::Depthwise => geometry.terms() / 2 + 12,
-            _ => geometry.terms(),
-        };
-        let cost = y.len().saturating_mul(per_element);
+        let cost = geometry.cost(y.len());
         let n_parts = |cost| n_parts(threads, cost);
         let cut = match way {
-            // Every part splits what it reads, and is done in a third of the time.
-            Way::Tiles(_) => {
-                let per_thread = if cost < LARGE { 1 } else { 2 };
-                let n_parts = n_parts(cost / 3).min(per_thread * threads.count());
-                geometry.cut(2, y.len(), n_parts)
+            // Every part splits what it reads.
+            Way::Tiles(tiling) => {
+                let n_parts = n_parts(geometry.cost_on_tiles(tiling, y.len()));
+                geometry.cut(2, y.len(), n_parts.min(most_parts(threads, cost)), threads.count())
             }
             Way::Winograd => {
                 let set = ort_kernels::winograd::variant(self.cpu.isa, self.block).filters;
@@ -191,7 +182,7 @@ impl ConvKernel {
             Way::Direct => {
                 let direct = conv_nchwc::variant(self.cpu.isa, self.block).filters;
                 let tile = if geometry.form == Form::Depthwise { 1 } else { direct };
-                geometry.cut(tile, y.len(), n_parts(cost))
+                geometry.cut(tile, y.len(), n_parts(cost), threads.count())
             }
         };
         let team = Team::new(threads, cut.n_parts).with_scratch(scratch, *scratch_len);
