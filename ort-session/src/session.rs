@@ -205,7 +205,7 @@ impl Session {
         let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
         let branches = self.branches.as_ref().unwrap_or(&self.pool);
         let branches = ScopedThreads { pool: branches, providers: &self.providers };
-        let _in_run = (self.pool.run(), self.branches.as_ref().map(Pool::run));
+        let _in_run = (self.pool.run(), self.branches.as_ref().map(Pool::run_branches));
         let watch = Watch::of(options, &self.run_limits);
         let (memory, watch) = (&self.run_memory, watch.as_ref());
         let run = Run { threads: &threads, branches: &branches, memory, recorder, watch };

@@ -50,6 +50,14 @@ impl Pool {
         self.crew().map(Crew::run)
     }
 
+    /// The same for a run with branches. A helper is called at once: who comes when branches are under way
+    /// has nothing to do but parts of their kernels.
+    pub(crate) fn run_branches(&self) -> Option<InRun<'_>> {
+        let in_run = self.run();
+        self.crew().into_iter().for_each(Crew::wake);
+        in_run
+    }
+
     pub(crate) const fn n_threads(&self) -> usize {
         self.n_threads
     }

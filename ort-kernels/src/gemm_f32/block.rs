@@ -1,9 +1,9 @@
 //! The loops around the register tile.
 
 use super::pack::{RowPanels, pack_panel};
-use super::step::{K_SLICE, PANELS, Steps};
+use super::step::{K_SLICE, PANELS, Step, Steps};
 use super::vector::add_products;
-use super::{FOUR, LINE, Left, Lhs, Matrix, Panels, Rows, Slice, Start, Tile, best, tile};
+use super::{LINE, Left, Lhs, Matrix, Panels, Rows, Slice, Start, Tile, best, tile};
 use crate::{Activation, Isa};
 use std::ops::Range;
 
@@ -17,13 +17,17 @@ const RESIDENT: usize = 128 * 1024;
 const FEW: usize = 4;
 /// The most columns of B for which A is read as it stands, whatever its strides: it passes by that
 /// seldom.
-const NARROW: usize = 64;
-/// The most columns of B for which A is read as it stands if its strides are good; for more, it
-/// costs less to pack A than to go without fetching ahead.
+const NARROWEST: usize = 64;
+/// The same if its strides are good: for more, it costs less to pack A than to go without fetching B
+/// ahead.
+const NARROW: usize = 128;
+/// The same if B is written to scratch, and there is nothing to fetch.
 const WIDE: usize = 1024;
 /// Rows of A that begin a multiple of these elements apart compete for the same places of a
 /// first-level cache.
 const COMPETING: usize = 512;
+/// Rows of B that begin a multiple of these elements apart compete even in a second-level cache.
+const PAGE: usize = 1024;
 /// The rows of the highest tile of any variant.
 const MAX_MR: usize = 14;
 
@@ -182,7 +186,7 @@ impl<B: Panels> Gemm<'_, B> {
             Lhs::Strided { a, alpha: 1.0 }
                 if self.k > 0
                     && a.column_stride == 1
-                    && n_columns <= most_columns(a.row_stride) =>
+                    && n_columns <= self.most_columns(a.row_stride) =>
             {
                 Left::Rows(a.from(first, 0), a.row_stride)
             }
@@ -193,6 +197,15 @@ impl<B: Panels> Gemm<'_, B> {
                 }
                 Left::Packed(packed)
             }
+        }
+    }
+
+    /// The most columns of B for which A, of this stride, is read as it stands.
+    fn most_columns(&self, row_stride: usize) -> usize {
+        match self.b.is_stored() {
+            _ if row_stride.is_multiple_of(COMPETING) => NARROWEST,
+            true => NARROW,
+            false => WIDE,
         }
     }
 
@@ -212,7 +225,7 @@ impl<B: Panels> Gemm<'_, B> {
         };
         let mut all = steps.each(&self.b).peekable();
         while let Some(step) = all.next() {
-            let next = all.peek().and_then(|next| self.b.stored(&next.slice));
+            let next = all.peek().map(|next| Next::new(&self.b, next));
             let panel_len = step.slice.k.len() * step.slice.nr;
             if self.b.stored(&step.slice).is_none() {
                 self.b.write(&step.slice, &mut scratch[..step.panels * panel_len]);
@@ -220,6 +233,7 @@ impl<B: Panels> Gemm<'_, B> {
             for (i, slice) in step.each_panel().enumerate() {
                 let written = &scratch[i * panel_len..(i + 1) * panel_len];
                 let b = self.b.stored(&slice).unwrap_or(written);
+                let next = next.as_ref().map(|next| (next, i));
                 self.panel(block, &slice, (b, next), (region, &mut *c));
             }
         }
@@ -230,7 +244,7 @@ impl<B: Panels> Gemm<'_, B> {
         &self,
         block: &Block<'_>,
         slice: &Slice,
-        (b, next): (&[f32], Option<&[f32]>),
+        (b, next): (&[f32], Option<(&Next<'_>, usize)>),
         (region, c): (&Region, &mut (impl Rows + ?Sized)),
     ) {
         let left = slice.column - region.columns.start;
@@ -248,9 +262,11 @@ impl<B: Panels> Gemm<'_, B> {
             let pieces = &mut pieces[..rows.len()];
             let c = c.rows(rows.start - region.rows.start, rows.len());
             pieces.iter_mut().zip(c).for_each(|(piece, row)| *piece = &mut row[left..left + width]);
-            let (next, lines) = share(next.unwrap_or_default(), slice.k.len(), pass, n_passes);
+            let share = next.and_then(|(next, i)| next.share((slice.k.len(), i), (pass, n_passes)));
+            // If there is nothing to fetch, what is there already.
+            let (next, apart) = share.unwrap_or((b, 0));
             let (start, clamp) = self.ends(slice, rows.start);
-            tile(self.isa, &Tile { a, b, next, lines, start, clamp }, pieces);
+            tile(self.isa, &Tile { a, b, next, apart, start, clamp }, pieces);
             if slice.k.end == self.k && self.activation.as_clamp().is_none() {
                 pieces.iter_mut().for_each(|row| self.activation.apply(self.isa, row));
             }
@@ -272,16 +288,50 @@ impl<B: Panels> Gemm<'_, B> {
     }
 }
 
-/// What the `i`-th of `n` tiles of `k` steps fetches of `next`, and how many lines of it at a time.
-fn share(next: &[f32], k: usize, i: usize, n: usize) -> (&[f32], usize) {
-    let times = (k / FOUR).max(1);
-    let lines = next.len().div_ceil(LINE).div_ceil(times * n);
-    next.get(i * times * lines * LINE..).map_or((&[], 0), |rest| (rest, lines))
+/// What is read of B after the panels of a step, to be fetched meanwhile.
+enum Next<'a> {
+    /// A panel.
+    Panel(&'a [f32]),
+    /// As many lines of each row, which are so far apart: panels will be written from them.
+    Rows { data: &'a [f32], apart: usize, lines: usize },
+    /// What cannot be told, or would not stay until it is read.
+    Unknown,
 }
 
-/// The most columns of B for which A, of this stride, is read as it stands.
-fn most_columns(row_stride: usize) -> usize {
-    if row_stride.is_multiple_of(COMPETING) { NARROW } else { WIDE }
+impl<'a> Next<'a> {
+    fn new(b: &'a impl Panels, step: &Step) -> Self {
+        let Slice { k, column, nr, .. } = &step.slice;
+        match (b.stored(&step.slice), b.as_rows()) {
+            (Some(panel), _) => Self::Panel(panel),
+            (None, Some(b)) if !b.row_stride.is_multiple_of(PAGE) => Self::Rows {
+                data: b.from(k.start, *column),
+                apart: b.row_stride,
+                lines: (b.columns - column).min(step.panels * nr).div_ceil(LINE),
+            },
+            _ => Self::Unknown,
+        }
+    }
+
+    /// The share of one of `n_passes` tiles of `k` steps, with panel `i` of a step: a line for each of
+    /// its steps, so far apart.
+    fn share(
+        &self,
+        (k, i): (usize, usize),
+        (pass, n_passes): (usize, usize),
+    ) -> Option<(&'a [f32], usize)> {
+        match *self {
+            Self::Panel(panel) => {
+                let apart = panel.len().div_ceil((k * n_passes).max(1));
+                let rest = panel.get(pass * k * apart..).filter(|rest| !rest.is_empty());
+                rest.map(|rest| (rest, apart))
+            }
+            Self::Rows { data, apart, lines } => {
+                let line = i * n_passes + pass;
+                (line < lines).then(|| data.get(line * LINE..)).flatten().map(|rest| (rest, apart))
+            }
+            Self::Unknown => None,
+        }
+    }
 }
 
 /// Scratch from its first cache line on.

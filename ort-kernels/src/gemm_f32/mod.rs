@@ -18,8 +18,8 @@
 //!
 //! **Loops.** Blocks of rows and of `k` for which A fits the second-level cache ▸ panels of B, `nr`
 //! columns wide ▸ slices of `k` ▸ panels of A, at most `mr` rows ▸ the register tile. While a packed
-//! panel of B is used the next is fetched. What passes by seldom is not packed: A if B is narrow, B
-//! if A has a few rows.
+//! panel of B is used the next is fetched. What passes by seldom is not packed: A if B is narrow or
+//! stands in scratch anyway, B if A has a few rows.
 //!
 //! ```
 //! use ort_kernels::gemm_f32::{Gemm, Lhs, Matrix, Start, Strided};
@@ -45,7 +45,6 @@
 //! ```
 
 mod block;
-mod interleave;
 mod merge_rows;
 mod pack;
 mod rows;
@@ -85,9 +84,9 @@ struct Tile<'a> {
     a: Left<'a>,
     /// `[k][nr]`
     b: &'a [f32],
-    /// What is fetched meanwhile, and how many lines of it for every [`FOUR`] rows of B.
+    /// What is fetched meanwhile: a line for each row of B, so many elements apart.
     next: &'a [f32],
-    lines: usize,
+    apart: usize,
     start: Start<'a>,
     /// The range results are clamped to.
     clamp: Option<(f32, f32)>,

@@ -1,8 +1,8 @@
 //! Operands as panels: `[k][rows]` of A and `[k][nr]` of B, each read once from front to back.
 
 use super::best;
-use super::interleave::interleave;
 use crate::Isa;
+use crate::transpose::transpose;
 use std::fmt::Debug;
 use std::ops::Range;
 
@@ -195,15 +195,17 @@ fn write_panels<const NR: usize>(b: &Matrix<'_>, slice: &Slice, panels: &mut [f3
 /// One panel, of any strides and any number of columns.
 fn write_panel<const NR: usize>(b: &Matrix<'_>, slice: &Slice, panel: &mut [f32]) {
     let width = (b.columns - slice.column).min(NR);
-    if b.row_stride == 1 && width == NR {
-        let columns = b.part(slice.k.start, slice.column).transposed();
-        let columns = Matrix { columns: slice.k.len(), ..columns };
-        return pack_panel(slice.isa, &columns, 0..NR, 1.0, panel);
+    let rows = panel.as_chunks_mut::<NR>().0;
+    if width < NR {
+        rows.iter_mut().for_each(|row| row[width..].fill(0.0));
     }
-    for (row, out) in slice.k.clone().zip(panel.as_chunks_mut::<NR>().0) {
+    if b.row_stride == 1 {
+        let columns = (b.from(slice.k.start, slice.column), b.column_stride);
+        return transpose(slice.isa, [width, slice.k.len()], columns, (panel, NR));
+    }
+    for (row, out) in slice.k.clone().zip(rows) {
         let elements = b.from(row, slice.column).iter().step_by(b.column_stride.max(1));
         out[..width].iter_mut().zip(elements).for_each(|(to, from)| *to = *from);
-        out[width..].fill(0.0);
     }
 }
 
@@ -292,7 +294,12 @@ pub(super) fn pack_panel(
         return;
     }
     if a.column_stride == 1 {
-        return interleave(isa, rows.map(|row| &a.from(row, 0)[..a.columns]), alpha, panel);
+        let (size, stride) = ([rows.len(), a.columns], rows.len());
+        transpose(isa, size, (a.from(rows.start, 0), a.row_stride), (&mut *panel, stride));
+        if alpha != 1.0 {
+            panel.iter_mut().for_each(|x| *x *= alpha);
+        }
+        return;
     }
     for (k, out) in panel.chunks_exact_mut(rows.len()).enumerate() {
         let elements = a.from(rows.start, k).iter().step_by(a.row_stride.max(1));

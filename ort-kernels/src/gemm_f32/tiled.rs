@@ -193,13 +193,15 @@ impl<B: Panels> Gemm<'_, B> {
 }
 
 /// Whether tiles are the faster way, by an estimate of the cycles that either takes. Figures are of a
-/// Sapphire Rapids: a step of a product takes 440 and its sums 350, a step of a panel of B 650, one of
-/// a row of A 15; without tiles, 21 multiply-adds are done in a cycle.
+/// Sapphire Rapids: a step of a product takes 650 and its sums 450, a step of a panel of B 570, one of
+/// a row of A 30; without tiles, 26 multiply-adds are done in a cycle, and a register tile takes 80
+/// more. Both estimates are within a tenth for most of 30 sizes, whence the twentieth in between.
 fn pays([m, n, k]: [usize; 3]) -> bool {
     let (n_steps, n_panels) = (k.div_ceil(STEP), n.div_ceil(SIDE));
-    let products = m.div_ceil(SIDE) * n_panels * (n_steps * 440 + 350);
-    let operands = n_panels * n_steps * 650 + m * n_steps * 15;
-    products + operands < m * n * k / 21 / 10 * 9
+    let products = m.div_ceil(SIDE) * n_panels * (n_steps * 650 + 450);
+    let operands = n_panels * n_steps * 570 + m * n_steps * 30;
+    let without = m * n * k / 26 + m.div_ceil(14) * n_panels * 80;
+    products + operands < without / 20 * 19
 }
 
 /// A panel of B against a block.

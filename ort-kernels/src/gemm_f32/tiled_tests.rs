@@ -7,16 +7,16 @@ use crate::{Activation, Isa};
 /// Sizes that reach every path: one tile and parts of it, several products, blocks of rows, slices
 /// of `k`, no whole step.
 const SIZES: [[usize; 3]; 10] = [
-    [64, 64, 128],
     [96, 128, 96],
-    [96, 93, 97],
-    [64, 95, 224],
+    [128, 160, 126],
+    [127, 93, 224],
     [95, 125, 160],
     [128, 96, 384],
-    [128, 60, 600],
-    [330, 60, 160],
-    [700, 64, 96],
-    [64, 90, 1100],
+    [128, 93, 600],
+    [350, 96, 160],
+    [640, 90, 96],
+    [256, 96, 128],
+    [96, 125, 1100],
 ];
 
 /// The instruction set with tiles, if this machine has them; says so if not.
@@ -87,7 +87,7 @@ fn errors_are_within_the_bound_and_regions_do_not_change_a_bit() {
 #[test]
 fn what_is_not_finite_is_as_without_tiles() {
     let Some(isa) = isa() else { return };
-    let [m, n, k] = [90, 100, 600];
+    let [m, n, k] = [95, 125, 600];
     for odd in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, -f32::MAX] {
         let (mut a, mut b) = (numbers(m * k, 5), numbers(k * n, 6));
         (a[37 * k + 550], b[7 * n + 65]) = (odd, odd);
@@ -106,7 +106,7 @@ fn what_is_not_finite_is_as_without_tiles() {
 #[test]
 fn an_activation_is_applied_to_whole_sums() {
     let Some(isa) = isa() else { return };
-    let [m, n, k] = [60, 60, 1100];
+    let [m, n, k] = [96, 96, 1100];
     let (a, b) = (numbers(m * k, 7), numbers(k * n, 8));
     let (a, b) = (Matrix::row_major(&a, m, k), Matrix::row_major(&b, k, n));
     let lhs = Lhs::Strided { a, alpha: 1.0 };

@@ -15,10 +15,9 @@ kernel! {
         let (x_stride, y_stride) = (x.1, y.1);
         each_tile::<SIZE>(size, x, y, |[rows, columns], x, y| {
             let mut lanes = [_mm256_setzero_ps(); SIZE];
+            // Rows that are not there are the last again, and go nowhere.
             for i in 0..SIZE {
-                if i < rows {
-                    lanes[i] = load8(&x[i * x_stride..][..columns]);
-                }
+                lanes[i] = load8(&x[i.min(rows - 1) * x_stride..][..columns]);
             }
             let lanes = transpose8(lanes);
             for j in 0..SIZE {
@@ -33,7 +32,7 @@ kernel! {
 features! { Avx2 enabled
     /// Eight rows as eight columns.
     #[inline]
-    pub(crate) fn transpose8(rows: [__m256; SIZE]) -> [__m256; SIZE] {
+    fn transpose8(rows: [__m256; SIZE]) -> [__m256; SIZE] {
         // Pairs of rows, element by element, then pairs of pairs, then the halves.
         let mut pairs = rows;
         for i in 0..4 {

@@ -14,9 +14,6 @@ ladder! {
     Avx512 => avx512_16x16, Avx2 => avx2_8x8; generic
 }
 
-#[cfg(target_arch = "x86_64")]
-pub(crate) use avx2_8x8::transpose8;
-
 /// `y[j·y_stride + i] = x[i·x_stride + j]` for every row `i` and column `j` of `size`; the rest of
 /// `y` stays what it is.
 ///

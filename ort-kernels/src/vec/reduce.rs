@@ -31,8 +31,11 @@ pub(super) fn fold(
 
 /// The lanes as one, upper half into lower.
 #[inline(always)]
-fn join_lanes(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
-    let mut half = LANES / 2;
+pub(super) fn join_lanes<const N: usize>(
+    mut lanes: [f32; N],
+    join: impl Fn(f32, f32) -> f32,
+) -> f32 {
+    let mut half = N / 2;
     while half > 0 {
         for i in 0..half {
             lanes[i] = join(lanes[i], lanes[i + half]);

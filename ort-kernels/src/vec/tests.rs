@@ -234,6 +234,21 @@ fn softmax_and_its_logarithm_are_the_formulas() {
 }
 
 #[test]
+fn a_short_row_has_the_bits_of_a_long_one_that_ends_in_nothing() {
+    let x: Vec<f32> = integers(64).iter().map(|x| x * 0.3).collect();
+    for isa in Isa::all() {
+        for n in 1..=x.len() {
+            let mut short = x[..n].to_vec();
+            let mut long = [&short[..], &[f32::NEG_INFINITY; 65]].concat();
+            softmax(isa, &mut short);
+            softmax(isa, &mut long);
+            let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&short), bits(&long[..n]), "{isa:?}: {n}");
+        }
+    }
+}
+
+#[test]
 fn columns_have_the_softmax_of_rows() {
     for (n, stride, columns) in [(1, 1, 1), (70, 300, 256), (33, 19, 17), (5, 40, 0)] {
         let x = integers(n * stride);

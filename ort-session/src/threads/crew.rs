@@ -133,6 +133,13 @@ impl Crew {
         InRun(&self.seats)
     }
 
+    /// Calls a helper, who wakes the others, if none is awake or on the way.
+    pub(super) fn wake(&self) {
+        if self.seats.patience.in_runs > 0 && self.n_awake() == 0 {
+            self.call();
+        }
+    }
+
     /// Calls `part(i)` for each `i < n`, each once; those of helpers within `around`. A panic of a
     /// part is the caller's, after all others are done.
     pub(super) fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync), around: Around<'_>) {

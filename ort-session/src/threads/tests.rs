@@ -158,6 +158,20 @@ fn helpers_stay_awake_as_long_as_they_are_told() {
 }
 
 #[test]
+fn runs_with_branches_call_a_helper_before_there_are_parts() {
+    let patient = Session::builder().own_pool(true).spinning(FOREVER);
+    let pool = pool_of(2, &patient.spinning_between_runs(Duration::ZERO));
+    let run = pool.run();
+    assert_eq!(pool.n_awake(), 0);
+    let with_branches = pool.run_branches();
+    assert_eq!(pool.n_awake(), 1);
+    drop((run, with_branches));
+    let hasty = pool_of(2, &Session::builder().own_pool(true).spinning(Duration::ZERO));
+    let _run = hasty.run_branches();
+    assert_eq!(hasty.n_awake(), 0);
+}
+
+#[test]
 fn affinities_are_for_as_many_helpers_as_there_are() {
     for (text, n_threads, expected) in
         [("1;1", 2, Some((2, 1))), ("1", 1, Some((1, 0))), ("1", 3, Some((1, 2))), ("", 3, None)]
