@@ -16,8 +16,9 @@ use proptest::prelude::*;
 use crate::hooked::Hooked;
 use crate::model::of_text;
 
-/// The side of all square matrices here: large enough for a branch to pay.
-const N: usize = 96;
+/// The side of all square matrices here: large enough for a branch to pay, and a step too small to be
+/// shared by threads.
+const N: usize = 72;
 
 fn parallel() -> SessionBuilder {
     Session::builder().level(Level::Disable).threads(2).execution_mode(ExecutionMode::Parallel)
@@ -235,11 +236,13 @@ fn a_run_is_cancelled_from_within_a_branch() {
 fn what_branches_make_counts_against_the_limit() {
     let text = format!(
         "graph(x: float[{N},{N}]) -> (y) {{
-  a0 = Add-14 (x, x)
+  a00 = MatMul-13 (x, x)
+  a0 = MatMul-13 (a00, x)
   a1 = NonZero-13 (a0)
   a2 = Cast-13 [to: 1] (a1)
   a3 = ReduceMean-13 [axes: [0, 1]] (a2)
-  b0 = MatMul-13 (x, x)
+  b00 = MatMul-13 (x, x)
+  b0 = MatMul-13 (x, b00)
   b1 = NonZero-13 (b0)
   b2 = Cast-13 [to: 1] (b1)
   b3 = ReduceMean-13 [axes: [0, 1]] (b2)

@@ -19,8 +19,8 @@ use crate::model::{forked, forked_values};
 
 const N_CALLERS: usize = 8;
 
-/// Rows of the largest input: enough for its two branches to run side by side.
-const MAX_ROWS: usize = 12_000;
+/// Rows of the largest input: as many as its two branches run side by side for.
+const MAX_ROWS: usize = 5000;
 
 /// What all threads share.
 struct Scene {
