@@ -224,7 +224,7 @@ impl Run<'_> {
     ) -> Result<(), KernelError> {
         let PlannedStep { step, kernel, prepared, carve, in_place } = *planned;
         let (slabs, values) = lane.parts();
-        let mut own = frame.own_outputs(step, values.targets)?;
+        let mut own = frame.own_outputs(step, values.targets, self.memory)?;
         {
             // Filled where they stand: to return them would be to copy them.
             let mut pieces = Pieces::new();

@@ -1,7 +1,13 @@
 //! What a session keeps of the memory of runs that are over.
 
+mod spares;
+
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use ort_tensor::{DType, Tensor, TensorError};
+
+use self::spares::Spares;
 use crate::plan::{Layout, Plan, PlanError, State};
 
 /// What becomes of the memory of a run, its intermediate values and scratch, when it is over.
@@ -9,7 +15,8 @@ use crate::plan::{Layout, Plan, PlanError, State};
 /// Whatever is chosen, a run needs one block, of a size that is known before it starts
 /// ([`Session::activations`](crate::Session::activations)), and any signature of input shapes can
 /// use any block: what is kept is as large as the largest, times the runs that were under way at
-/// once, not the sum over signatures. From 32 KiB on, a block is a mapping of its own, and goes
+/// once, not the sum over signatures. The memory of large outputs (from 128 KiB) that their caller
+/// has dropped is kept for outputs to come in the same way, at most that of eight. From 32 KiB on, a block is a mapping of its own, and goes
 /// back to the system at once when it is not kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -41,15 +48,27 @@ pub(crate) const DEFAULT_CAP: usize = 1 << 30;
 pub(crate) struct RunMemory {
     arena: Arena,
     cap: usize,
-    /// The blocks that are kept for runs to come, in bytes.
-    kept: AtomicUsize,
+    /// The blocks and outputs that are kept for runs to come, in bytes.
+    kept: Arc<AtomicUsize>,
+    /// Memory of outputs, unless nothing is kept.
+    spares: Option<Arc<Spares>>,
     /// How many runs there were, of the whole model.
     n_runs: AtomicUsize,
 }
 
 impl RunMemory {
-    pub(crate) const fn new(arena: Arena, cap: usize) -> Self {
-        Self { arena, cap, kept: AtomicUsize::new(0), n_runs: AtomicUsize::new(0) }
+    pub(crate) fn new(arena: Arena, cap: usize) -> Self {
+        let kept = Arc::new(AtomicUsize::new(0));
+        let spares = (arena != Arena::Off).then(|| Spares::new(kept.clone(), cap));
+        Self { arena, cap, kept, spares, n_runs: AtomicUsize::new(0) }
+    }
+
+    /// Memory for an output, whatever it holds.
+    pub(crate) fn output(&self, dtype: DType, shape: &[usize]) -> Result<Tensor, TensorError> {
+        match &self.spares {
+            Some(spares) => spares.output(dtype, shape),
+            None => Tensor::zeros(dtype, shape),
+        }
     }
 
     /// Memory for a run of `plan`. No run waits for another.
@@ -81,6 +100,7 @@ impl RunMemory {
             Arena::Shrink | Arena::Keep => return,
         };
         plan.visit(&mut |plan| plan.pool.drain(is_kept, |state| self.forget(&state)));
+        self.spares.iter().for_each(|spares| spares.look());
     }
 
     /// Calls `held` with each block that is kept for runs to come, those of plans below `plan` left
@@ -91,6 +111,11 @@ impl RunMemory {
             true
         };
         plan.pool.drain(look, |state| self.forget(&state));
+    }
+
+    /// Calls `held` with each buffer of an output that was dropped.
+    pub(crate) fn visit_spares(&self, held: &mut dyn FnMut(&[u8])) {
+        self.spares.iter().for_each(|spares| spares.visit(held));
     }
 
     fn forget(&self, state: &State) {

@@ -1,6 +1,7 @@
 //! Memory that tensors own: aligned, zeroed, and given back to the system when it is large.
 
 use std::fmt;
+use std::sync::Weak;
 
 use bytemuck::{Pod, Zeroable};
 use memmap2::{MmapMut, MmapOptions};
@@ -28,6 +29,13 @@ struct Line([u8; 64]);
 pub struct AlignedBuf {
     memory: Memory,
     len: usize,
+    home: Option<Weak<dyn Home>>,
+}
+
+/// Where buffers go when nobody needs them any more, to be used again.
+pub trait Home: Send + Sync {
+    /// Takes a buffer in, as it was left; or drops it.
+    fn take_in(&self, buf: AlignedBuf);
 }
 
 enum Memory {
@@ -71,7 +79,7 @@ impl AlignedBuf {
         } else {
             Memory::Heap(bytemuck::zeroed_vec(len.div_ceil(size_of::<Line>())))
         };
-        Some(Self { memory, len })
+        Some(Self { memory, len, home: None })
     }
 
     /// `len` zero bytes. A mapping that the system refuses falls back to the heap, which aborts if
@@ -80,7 +88,7 @@ impl AlignedBuf {
     pub fn zeroed(len: usize) -> Self {
         Self::try_zeroed(len).unwrap_or_else(|| {
             let lines = bytemuck::zeroed_vec(len.div_ceil(size_of::<Line>()));
-            Self { memory: Memory::Heap(lines), len }
+            Self { memory: Memory::Heap(lines), len, home: None }
         })
     }
 
@@ -94,6 +102,19 @@ impl AlignedBuf {
         let mut buf = Self::zeroed(bytes.len());
         buf.as_mut().copy_from_slice(bytes);
         buf
+    }
+
+    /// The same buffer, which goes home instead of being dropped, if its home is still there then.
+    #[must_use]
+    pub fn with_home(mut self, home: Weak<dyn Home>) -> Self {
+        self.home = Some(home);
+        self
+    }
+
+    /// Whether dropping a buffer of so many bytes gives them back to the system at once, and every
+    /// new one has to be paid for: it is a mapping of its own.
+    pub const fn is_mapping(len: usize) -> bool {
+        len >= OWN_MAPPING_BYTES
     }
 
     /// Its length in bytes.
@@ -128,6 +149,15 @@ impl Pages {
     }
 }
 
+impl Drop for AlignedBuf {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.take().and_then(|home| home.upgrade()) {
+            let memory = std::mem::replace(&mut self.memory, Memory::Heap(Vec::new()));
+            home.take_in(Self { memory, len: self.len, home: None });
+        }
+    }
+}
+
 impl AsRef<[u8]> for AlignedBuf {
     fn as_ref(&self) -> &[u8] {
         match &self.memory {
@@ -158,7 +188,40 @@ impl fmt::Debug for AlignedBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
+
+    /// Keeps what comes.
+    #[derive(Default)]
+    struct Shelf(Mutex<Vec<AlignedBuf>>);
+
+    impl Home for Shelf {
+        fn take_in(&self, buf: AlignedBuf) {
+            self.0.lock().unwrap().push(buf);
+        }
+    }
+
+    #[test]
+    fn a_buffer_goes_home_as_it_was_left_as_long_as_there_is_one() {
+        let shelf = Arc::new(Shelf::default());
+        let home: Weak<dyn Home> = Arc::<Shelf>::downgrade(&shelf);
+        for len in [100, OWN_MAPPING_BYTES] {
+            let mut buf = AlignedBuf::zeroed(len).with_home(home.clone());
+            buf.as_mut()[len - 1] = 7;
+            let address = buf.as_ref().as_ptr();
+            drop(buf);
+            let back = shelf.0.lock().unwrap().pop().unwrap();
+            assert_eq!((back.len(), back.as_ref()[len - 1]), (len, 7));
+            assert_eq!(back.as_ref().as_ptr(), address);
+            // It has no home any more.
+            drop(back);
+            assert!(shelf.0.lock().unwrap().is_empty());
+        }
+        let late = AlignedBuf::zeroed(100).with_home(home);
+        drop(shelf);
+        drop(late);
+    }
 
     #[test]
     fn what_no_system_has_is_refused() {

@@ -26,7 +26,7 @@ mod view;
 #[doc(hidden)]
 pub mod dispatch;
 
-pub use crate::bytes::AlignedBuf;
+pub use crate::bytes::{AlignedBuf, Home};
 pub use crate::dtype::{DType, ParseDTypeError};
 pub use crate::element::{Bool, Complex, Element, Number, Word};
 pub use crate::error::TensorError;

@@ -46,6 +46,16 @@ impl Tensor {
         Self::zeros_of(dtype, shape, AlignedBuf::try_lasting)
     }
 
+    /// A tensor in a buffer that is there, whatever it holds.
+    ///
+    /// # Errors
+    /// If the buffer has not as many bytes as `dtype` and `shape` ask for, or the type is a string.
+    pub fn in_buf(dtype: DType, shape: &[usize], buf: AlignedBuf) -> Result<Self, TensorError> {
+        TensorView::from_bytes(dtype, shape, buf.as_ref())?;
+        let storage = Storage::Owned(Arc::new(buf));
+        Ok(Self { dtype, shape: Shape::from_slice(shape), storage })
+    }
+
     fn zeros_of(
         dtype: DType,
         shape: &[usize],

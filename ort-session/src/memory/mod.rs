@@ -37,7 +37,8 @@ pub struct MemoryReport {
     pub packed_heap: Held,
     /// What each signature of input shapes seen so far needs for a run.
     pub activations_planned: Planned,
-    /// The blocks of runs that are over, kept for runs to come.
+    /// The blocks of runs that are over and the memory of outputs that were dropped, kept for runs to
+    /// come.
     pub activations_held: Held,
     /// The graph, the plan and the kernels: many small objects. An estimate from below: their own
     /// sizes, names and lists are added up, and what the allocator adds is not.
@@ -142,6 +143,7 @@ impl MemoryReport {
             session.run_memory.visit_held(plan, &mut |block| meter.add(&mut held, "", block));
             objects.add(plan);
         });
+        session.run_memory.visit_spares(&mut |buf| meter.add(&mut held, "", buf));
         let mut packed = [meter.nothing(), meter.nothing()];
         for pack in &session.packs {
             let to = &mut packed[usize::from(!pack.is_of_file)];

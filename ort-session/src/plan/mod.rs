@@ -116,7 +116,7 @@ impl Plan {
     ) -> Self {
         let (steps, forks) = Forks::arrange(&graph, steps, n_branches);
         let whole = Selection::new(&graph, &steps, graph.outputs());
-        let (chosen, pool) = (Selections::default(), Pool::new());
+        let (chosen, pool) = (Selections::default(), Pool::new(pool::N_STATES));
         Self { graph, order, steps, forks, whole, chosen, pool }
     }
 

@@ -10,7 +10,7 @@ use ort_tensor::{AlignedBuf, Value};
 
 /// How many runs of one plan may be under way before the memory of some is not kept. More at once
 /// than a machine has cores gain nothing.
-const N_SLOTS: usize = 64;
+pub(super) const N_STATES: usize = 64;
 
 /// The memory of one run. Any signature of the plan can use it.
 #[derive(Debug)]
@@ -26,14 +26,14 @@ pub(crate) struct State {
 #[derive(Debug)]
 pub(crate) struct MadeValues(Box<[OnceLock<Value>]>);
 
-type Slot = AtomicCell<Option<Box<State>>>;
+type Slot<T> = AtomicCell<Option<Box<T>>>;
 
-const _: () = assert!(Slot::is_lock_free(), "a slot is one pointer");
+const _: () = assert!(Slot::<State>::is_lock_free(), "a slot is one pointer");
 
-/// The states that no run uses now, the one used last first: its bytes may still be in a cache,
+/// What no run uses now, states for one, the one used last first: its bytes may still be in a cache,
 /// and those at the end are the ones that nobody needs any more.
-pub(crate) struct Pool {
-    slots: Box<[Slot]>,
+pub(crate) struct Pool<T = State> {
+    slots: Box<[Slot<T>]>,
 }
 
 impl State {
@@ -77,36 +77,37 @@ impl MadeValues {
     }
 }
 
-impl Pool {
-    pub(super) fn new() -> Self {
-        Self { slots: (0..N_SLOTS).map(|_| AtomicCell::new(None)).collect() }
+impl<T> Pool<T> {
+    /// For at most so many.
+    pub(crate) fn new(n_slots: usize) -> Self {
+        Self { slots: (0..n_slots).map(|_| AtomicCell::new(None)).collect() }
     }
 
-    /// The state that was given back last, if there is one.
-    pub(crate) fn take(&self) -> Option<Box<State>> {
+    /// What was given back last, if there is anything.
+    pub(crate) fn take(&self) -> Option<Box<T>> {
         self.slots.iter().find_map(AtomicCell::take)
     }
 
-    /// Gives a state back. Those that are there move on by a slot each; the one that has none left
+    /// Gives something back. What is there moves on by a slot each; the one that has none left
     /// is returned.
-    pub(crate) fn put(&self, mut state: Box<State>) -> Option<Box<State>> {
+    pub(crate) fn put(&self, mut item: Box<T>) -> Option<Box<T>> {
         for slot in &self.slots {
-            state = slot.swap(Some(state))?;
+            item = slot.swap(Some(item))?;
         }
-        Some(state)
+        Some(item)
     }
 
     /// Takes out what is not to be kept, and hands it to `gone`.
     pub(crate) fn drain(
         &self,
-        mut is_kept: impl FnMut(&mut State) -> bool,
-        mut gone: impl FnMut(Box<State>),
+        mut is_kept: impl FnMut(&mut T) -> bool,
+        mut gone: impl FnMut(Box<T>),
     ) {
         for slot in &self.slots {
-            let Some(mut state) = slot.take() else { continue };
-            if !is_kept(&mut state) {
-                gone(state);
-            } else if let Some(other) = slot.swap(Some(state)) {
+            let Some(mut item) = slot.take() else { continue };
+            if !is_kept(&mut item) {
+                gone(item);
+            } else if let Some(other) = slot.swap(Some(item)) {
                 // Its slot was taken meanwhile; then that one moves on.
                 self.put(other).into_iter().for_each(&mut gone);
             }
@@ -114,7 +115,7 @@ impl Pool {
     }
 }
 
-impl fmt::Debug for Pool {
+impl<T> fmt::Debug for Pool<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Pool")
     }
@@ -138,17 +139,17 @@ mod tests {
 
     #[test]
     fn what_came_last_goes_first() {
-        let pool = Pool::new();
+        let pool = Pool::new(N_STATES);
         assert!((1..=5).all(|n| pool.put(state(n)).is_none()));
         assert_eq!(sizes(&pool), [5, 4, 3, 2, 1]);
     }
 
     #[test]
     fn what_has_no_slot_is_what_came_first() {
-        let pool = Pool::new();
-        assert!((1..=N_SLOTS).all(|n| pool.put(state(n)).is_none()));
+        let pool = Pool::new(N_STATES);
+        assert!((1..=N_STATES).all(|n| pool.put(state(n)).is_none()));
         assert_eq!(pool.put(state(100)).unwrap().arena.len(), 1);
-        assert_eq!(sizes(&pool).len(), N_SLOTS);
+        assert_eq!(sizes(&pool).len(), N_STATES);
     }
 
     #[test]
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn draining_keeps_the_order_of_what_stays() {
-        let pool = Pool::new();
+        let pool = Pool::new(N_STATES);
         assert!((1..=6).all(|n| pool.put(state(n)).is_none()));
         let mut gone = Vec::new();
         pool.drain(|state| state.arena.len() % 2 == 0, |state| gone.push(state.arena.len()));
@@ -175,7 +176,7 @@ mod tests {
 
     #[test]
     fn threads_lose_and_share_nothing() {
-        let (n_threads, pool) = (8, Pool::new());
+        let (n_threads, pool) = (8, Pool::new(N_STATES));
         let start = Barrier::new(n_threads);
         std::thread::scope(|scope| {
             for own in 1..=n_threads {

@@ -2,7 +2,7 @@
 
 use ort_ep::KernelError;
 use ort_graph::{Fact, Type, ValueId};
-use ort_tensor::{Tensor, TensorError, TensorView, Value, ValueView};
+use ort_tensor::{TensorError, TensorView, Value, ValueView};
 use smallvec::SmallVec;
 
 use super::error::{LimitError, RunError};
@@ -12,6 +12,7 @@ use super::{ControlError, Views};
 use crate::check::type_of;
 use crate::error::OutputError;
 use crate::plan::{Args, Carve, Layout, MadeValues, Piece, Place, Plan, Step, fact_of};
+use crate::run_memory::RunMemory;
 
 /// One run of one plan.
 #[derive(Clone, Copy)]
@@ -104,13 +105,14 @@ impl<'a> Frame<'a> {
         &self,
         step: &Step,
         targets: &Targets<'t>,
+        memory: &RunMemory,
     ) -> Result<SmallVec<[Own<'t>; 1]>, TensorError> {
         let mut own = SmallVec::new();
         for id in step.outputs.iter().flatten() {
             if let Place::Own { dtype, shape } = self.place(*id) {
                 own.push(match targets.take(*id) {
                     Some(view) => Own::Target(view),
-                    None => Own::Made(Tensor::zeros(*dtype, shape)?),
+                    None => Own::Made(memory.output(*dtype, shape)?),
                 });
             }
         }

@@ -33,9 +33,11 @@ fn kept(session: &Session) -> usize {
 #[test]
 fn a_large_input_followed_by_small_ones_holds_its_memory_only_where_told() {
     let (large, small) = (100_000, 100);
+    // The memory of the large output is kept as well; that of a small one is the heap's.
+    let with_output = block(large) + large * 12;
     for (arena, after_large, after_small) in [
-        (Arena::Keep, block(large), block(large)),
-        (Arena::Shrink, block(large), block(small)),
+        (Arena::Keep, with_output, with_output),
+        (Arena::Shrink, with_output, block(small)),
         (Arena::Off, 0, 0),
     ] {
         let session = session(Session::builder().arena(arena));
@@ -43,6 +45,30 @@ fn a_large_input_followed_by_small_ones_holds_its_memory_only_where_told() {
         assert_eq!(kept(&session), after_large, "{arena:?}");
         (0..40).for_each(|_| run(&session, small));
         assert_eq!(kept(&session), after_small, "{arena:?}");
+    }
+}
+
+#[test]
+fn an_output_that_was_dropped_lends_its_memory_to_the_next_and_no_other_does() {
+    let data: Vec<f32> = (0..300_000).map(|i| i as f32 - 7.0).collect();
+    let x = Tensor::from_slice(&[100_000, 3], &data).unwrap();
+    let output =
+        |session: &Session| session.run([("x", &x)]).unwrap()[0].as_tensor().unwrap().clone();
+    for arena in [Arena::Keep, Arena::Shrink] {
+        let session = session(Session::builder().arena(arena));
+        let first = output(&session);
+        let second = output(&session);
+        let address = second.address();
+        assert_ne!(address, first.address());
+        drop(second);
+        let third = output(&session);
+        assert_eq!(third.address(), address);
+        // They outlive the session, and nobody writes to them.
+        assert_eq!(kept(&session), block(100_000));
+        drop(session);
+        for output in [first, third] {
+            assert_eq!(output.as_slice::<f32>().unwrap(), gated_value(&data));
+        }
     }
 }
 
