@@ -2,7 +2,7 @@
 """What threads cost when there is little to do, and bring when there is much; beside onnxruntime.
 
     cargo build --release -p ort-session --example paced
-    python3 tools/compare_threads.py [--hertz 6] [--rounds N] [--update docs/threads.md] [CASE ...]
+    python3 tools/compare_threads.py [--hertz 6] [--rounds N] [--update docs/benchmarks.md] [CASE ...]
 
 A loop at some pace with two threads: the processor time of the process over the time it spends in
 runs, and over the work, which is the processor time of as many runs with one thread and without a
