@@ -10,11 +10,14 @@ use ort_kernels::conv_nchwc::{Conv, Form, Size, Start, Tiling};
 use ort_kernels::gemm_f32::{self, Gemm, Lhs, Matrix, Strided, pack_a};
 use ort_kernels::{Activation, Isa};
 use std::hint::black_box;
+use std::ops::{Deref, DerefMut, Range};
 use std::time::Instant;
 
 /// Work of one timing, in floating-point operations.
 const WORK: f64 = 2e7;
 const ROUNDS: usize = 100;
+/// Bytes.
+const LINE: usize = 64;
 /// Channels, side of the image, filters (0: depthwise), side of the kernel, stride.
 const CASES: [[usize; 5]; 12] = [
     [64, 56, 64, 3, 1],
@@ -36,10 +39,16 @@ struct Case {
     channels: usize,
     filters: usize,
     axis: Axis,
-    image: Vec<f32>,
-    weights: Vec<f32>,
-    out: Vec<f32>,
+    image: Aligned,
+    weights: Aligned,
+    out: Aligned,
     scratch: Vec<f32>,
+}
+
+/// Floats from the start of a cache line on, as sessions place them.
+struct Aligned {
+    data: Vec<f32>,
+    lines: Range<usize>,
 }
 
 fn main() {
@@ -75,7 +84,7 @@ impl Case {
         let pad = kernel / 2;
         let output = (side + 2 * pad - kernel) / stride + 1;
         let axis = Axis { input: side, output, kernel, stride, dilation: 1, pad: [pad, pad] };
-        let values = |n: usize| (0..n).map(|i| (i % 11) as f32).collect();
+        let values = |n: usize| Aligned::new(n, |i| (i % 11) as f32);
         let n_outputs = if filters == 0 { channels } else { filters };
         Self {
             channels,
@@ -83,7 +92,7 @@ impl Case {
             axis,
             image: values(channels * side * side),
             weights: values(filters.max(1) * channels * kernel * kernel),
-            out: vec![0.0; n_outputs * output * output],
+            out: Aligned::new(n_outputs * output * output, |_| 0.0),
             scratch: Vec::new(),
         }
     }
@@ -112,7 +121,7 @@ impl Case {
         let w = &self.weights[..self.out.len() / self.positions() * n_inputs * self.taps()];
         let positions = self.positions();
         let mut pieces: Vec<_> = self.out.chunks_exact_mut(positions * block).collect();
-        let (axes, x) = ([self.axis, self.axis], self.image.as_slice());
+        let (axes, x) = ([self.axis, self.axis], &self.image[..]);
         let (start, activation) = (Start::default(), Activation::Relu);
         let conv = Conv { isa, block, form, axes, x, w, start, activation };
         let size = Size { axes, inputs: self.channels / block, filters: pieces.len() };
@@ -155,6 +164,30 @@ impl Case {
             gemm.run(&gemm.whole(), &mut Strided { data: &mut self.out, stride: n }, &mut scratch);
         }
         black_box(&mut self.out);
+    }
+}
+
+impl Aligned {
+    fn new(len: usize, value: impl Fn(usize) -> f32) -> Self {
+        let mut data = vec![0.0; len + LINE / size_of::<f32>()];
+        let start = data.as_ptr().align_offset(LINE);
+        let lines = start..start + len;
+        data[lines.clone()].iter_mut().enumerate().for_each(|(i, x)| *x = value(i));
+        Self { data, lines }
+    }
+}
+
+impl Deref for Aligned {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        &self.data[self.lines.clone()]
+    }
+}
+
+impl DerefMut for Aligned {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        &mut self.data[self.lines.clone()]
     }
 }
 

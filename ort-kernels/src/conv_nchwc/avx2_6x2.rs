@@ -1,6 +1,5 @@
 //! 6 positions by 2 output blocks of 8: 12 accumulators, 2 registers of filters, one broadcast.
 
-use super::line::MAX_WINDOW;
 use super::tiles::{LANE_TILE, TILE};
 use super::{Form, Line, Variant};
 use crate::Avx2;

@@ -1,6 +1,5 @@
 //! 6 positions by 4 output blocks of 16: 24 accumulators, 4 registers of filters, one broadcast.
 
-use super::line::MAX_WINDOW;
 use super::tiles::{LANE_TILE, TILE};
 use super::{Form, Line, Variant};
 use crate::Avx512;

@@ -64,7 +64,7 @@ fn each_tap<const B: usize, const P: usize, const D: usize, const R: usize>(
     mut add: impl FnMut([&[f32; P]; R], &[[f32; B]; D]),
 ) {
     for input in 0..line.inputs {
-        for tap_y in line.taps_y() {
+        for tap_y in line.taps_y.clone() {
             let row = line.row::<P>(input, tap_y);
             let [w] = line.taps::<B, D, 1>(input, tap_y, line.n_taps());
             for (tap, w) in w.iter().enumerate() {

@@ -32,6 +32,8 @@ pub(super) struct Line<'a> {
     pub(super) filter_len: usize,
     pub(super) merge: Merge<'a>,
     pub(super) row: usize,
+    /// The taps of a filter that read a row of the image.
+    pub(super) taps_y: Range<usize>,
     /// Of the row, at least one.
     pub(super) outputs: Range<usize>,
     /// Where in the pieces of y the outputs begin, in positions.
@@ -77,12 +79,6 @@ impl Line<'_> {
         self.axes.iter().all(|axis| axis.kernel == 1 && ends_inside(axis))
     }
 
-    /// The taps of a filter that read a row of the image.
-    #[inline(always)]
-    pub(super) fn taps_y(&self) -> Range<usize> {
-        self.axes[0].taps(self.row)
-    }
-
     /// The taps of a row of a filter.
     #[inline(always)]
     pub(super) fn n_taps(&self) -> usize {
@@ -125,35 +121,41 @@ impl Line<'_> {
     }
 
     /// Width and stride of a filter whose taps are adjacent, as `10·width + stride`, where both are
-    /// small; else 0.
-    pub(super) fn window(&self) -> usize {
+    /// small, plus 100 if not every tap of the outputs `first..first + len` lies in the image; else 0.
+    pub(super) fn window(&self, first: usize, len: usize) -> usize {
         match self.axes[1] {
             Axis { kernel: kernel @ (3 | 5), stride: stride @ (1 | 2), dilation: 1, .. } => {
-                10 * kernel + stride
+                let outside = usize::from(self.step(first, len) == 0);
+                100 * outside + 10 * kernel + stride
             }
             _ => 0,
         }
     }
 
-    /// The `len` pixels of `row` from the first that output `first` reads, with zeros beside it.
+    /// The `len` pixels of `row` from the first that output `first` reads, zeros where they lie beside
+    /// the image, as some do if `OUTSIDE`.
     #[inline(always)]
-    pub(super) fn adjacent<'x, const P: usize>(
+    pub(super) fn adjacent<'x, const P: usize, const OUTSIDE: bool>(
         &self,
         row: &'x [[f32; P]],
         first: usize,
         len: usize,
-        padded: &'x mut [[f32; P]; MAX_WINDOW],
-    ) -> &'x [[f32; P]] {
+    ) -> [&'x [f32; P]; MAX_WINDOW] {
         let width = &self.axes[1];
-        // To the left of the image places wrap, and no range follows them.
+        // To the left of the image places wrap, and nothing is there.
         let start = (first * width.stride).wrapping_sub(width.pad[0]);
-        if let Some(inside) = row.get(start..start.wrapping_add(len)) {
-            return inside;
+        let mut pixels = [const { &[0.0; P] }; MAX_WINDOW];
+        if OUTSIDE {
+            for (i, pixel) in pixels[..len].iter_mut().enumerate() {
+                if let Some(inside) = row.get(start.wrapping_add(i)) {
+                    *pixel = inside;
+                }
+            }
+        } else {
+            let row = &row[start..][..len];
+            pixels.iter_mut().zip(row).for_each(|(pixel, inside)| *pixel = inside);
         }
-        for (i, pixel) in padded[..len].iter_mut().enumerate() {
-            *pixel = row.get(start.wrapping_add(i)).copied().unwrap_or([0.0; P]);
-        }
-        &padded[..len]
+        pixels
     }
 
     /// One tap of a filter for each of `F` output blocks, `D` vectors.

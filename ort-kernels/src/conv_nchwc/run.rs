@@ -108,6 +108,7 @@ impl Conv<'_> {
                 filter_len: sizes.filter_len,
                 merge: self.merge(start, s + 1 == n_slices),
                 row: 0,
+                taps_y: 0..0,
                 outputs: 0..1,
                 place,
             };
@@ -129,13 +130,15 @@ impl Conv<'_> {
     /// The part of each output row that lies in `chunk`.
     fn lines(&self, isa: Isa, whole: &Line<'_>, chunk: &Range<usize>, y: &mut [&mut [f32]]) {
         let width = self.axes[1].output;
-        let mut position = chunk.start;
-        while position < chunk.end {
-            let (row, first) = (position / width, position % width);
-            let outputs = first..width.min(first + chunk.end - position);
-            let place = whole.place + position - chunk.start;
-            position += outputs.len();
-            line(isa, &Line { row, outputs, place, ..*whole }, y);
+        let (mut row, mut first) = (chunk.start / width, chunk.start % width);
+        let mut place = whole.place;
+        let end = place + chunk.len();
+        while place < end {
+            let outputs = first..width.min(first + end - place);
+            let taps_y = self.axes[0].taps(row);
+            let next = place + outputs.len();
+            line(isa, &Line { row, taps_y, outputs, place, ..*whole }, y);
+            (row, first, place) = (row + 1, 0, next);
         }
     }
 }

@@ -82,18 +82,12 @@ macro_rules! tiles {
                     by_size!((len, y.len()): [1 2 3 4 5 6] x $filters, line.step(first, len) => [0 1 2]
                         planes(token, line, first, y));
                 }),
-                Form::Depthwise => {
-                    let (window, padded) = (line.window(), &mut [[0.0; LANES]; MAX_WINDOW]);
-                    line.each_tile(LANE_TILE, |first, len| {
-                        if window == 0 {
-                            by_size!((len, y.len()): [1 2 3 4 5 6 7 8] x [1], line.step(first, len) => [0 1 2]
-                                depthwise(token, line, first, y));
-                        } else {
-                            by_size!((len, y.len()): [1 2 3 4 5 6 7 8] x [1], window => [31 32 51 52]
-                                windows(token, line, first, y, padded));
-                        }
-                    });
-                }
+                Form::Depthwise => line.each_tile(LANE_TILE, |first, len| match line.window(first, len) {
+                    0 => by_size!((len, y.len()): [1 2 3 4 5 6 7 8] x [1], line.step(first, len) => [0 1 2]
+                        depthwise(token, line, first, y)),
+                    window => by_size!((len, y.len()): [1 2 3 4 5 6 7 8] x [1], window => [31 32 51 52 131 132 151 152]
+                        windows(token, line, first, y)),
+                }),
             }
         }
 
@@ -106,7 +100,7 @@ macro_rules! tiles {
             ) {
                 let mut sums = start!(line, first, y);
                 // Loops of one step vanish.
-                let (taps_y, n_taps) = if POINTWISE == 1 { (0..1, 1) } else { (line.taps_y(), line.n_taps()) };
+                let (taps_y, n_taps) = if POINTWISE == 1 { (0..1, 1) } else { (line.taps_y.clone(), line.n_taps()) };
                 for input in 0..line.inputs {
                     for tap_y in taps_y.clone() {
                         let row = line.row::<LANES>(input, tap_y);
@@ -140,9 +134,8 @@ macro_rules! tiles {
                 y: &mut [&mut [f32]],
             ) {
                 let mut sums = start!(line, first, y);
-                let taps_y = line.taps_y();
                 for input in 0..line.inputs {
-                    for tap_y in taps_y.clone() {
+                    for tap_y in line.taps_y.clone() {
                         let row = line.row::<1>(input, tap_y);
                         let w = line.taps::<LANES, 1, F>(input, tap_y, line.n_taps());
                         for tap in 0..line.n_taps() {
@@ -172,7 +165,7 @@ macro_rules! tiles {
                 y: &mut [&mut [f32]],
             ) {
                 let mut sums = start!(line, first, y);
-                for tap_y in line.taps_y() {
+                for tap_y in line.taps_y.clone() {
                     let row = line.row::<LANES>(0, tap_y);
                     let [w] = line.taps::<LANES, 1, 1>(0, tap_y, line.n_taps());
                     for (tap, w) in w.iter().enumerate() {
@@ -188,26 +181,29 @@ macro_rules! tiles {
         }
 
         kernel! {
-            /// `R` positions from `first` on, of `F` = 1 blocks, for filters `WINDOW / 10` wide and of
-            /// stride `WINDOW % 10`: a pixel that several outputs read is loaded once.
+            /// `R` positions from `first` on, of `F` = 1 blocks, for filters of a
+            /// [`window`](Line::window): a pixel that several outputs read is loaded once.
             $isa => fn windows<const R: usize, const F: usize, const WINDOW: usize>(
                 line: &Line<'_>,
                 first: usize,
                 y: &mut [&mut [f32]],
-                padded: &mut [[f32; LANES]; MAX_WINDOW],
             ) {
-                let (n_taps, stride) = (WINDOW / 10, WINDOW % 10);
+                let (n_taps, stride) = (WINDOW % 100 / 10, WINDOW % 10);
                 let mut sums = start!(line, first, y);
-                for tap_y in line.taps_y() {
+                for tap_y in line.taps_y.clone() {
                     let row = line.row::<LANES>(0, tap_y);
                     let [w] = line.taps::<LANES, 1, 1>(0, tap_y, n_taps);
                     // A length the compiler knows, so that indices below it need no check.
                     let len = (R - 1) * stride + n_taps;
-                    let x = &line.adjacent(row, first, len, padded)[..len];
+                    let x = if WINDOW > 100 {
+                        line.adjacent::<LANES, true>(row, first, len)
+                    } else {
+                        line.adjacent::<LANES, false>(row, first, len)
+                    };
                     for tap in 0..n_taps {
                         let w = load(&w[tap][0]);
                         for r in 0..R {
-                            sums[r][0] = fmadd(load(&x[r * stride + tap]), w, sums[r][0]);
+                            sums[r][0] = fmadd(load(x[r * stride + tap]), w, sums[r][0]);
                         }
                     }
                 }
