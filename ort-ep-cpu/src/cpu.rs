@@ -181,6 +181,14 @@ pub(crate) fn n_parts(threads: &dyn Threads, cost: usize) -> usize {
     }
 }
 
+/// How many of `n` equal things a part gets, for at most `n_parts` parts and as little as can be for
+/// the thread that has the most to do: 28 rows are 4 parts of 7 for two threads, not 7 of 4.
+pub(crate) fn per_part(threads: &dyn Threads, n: usize, n_parts: usize) -> usize {
+    let sizes = (1..=n_parts).rev().map(|n_parts| n.div_ceil(n_parts).max(1));
+    let most = |size: &usize| n.div_ceil(*size).div_ceil(threads.count()) * size;
+    sizes.min_by_key(most).unwrap_or(n.max(1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,5 +243,21 @@ mod tests {
         assert_eq!(n_parts(&StdThreads(8), 5 << 18), 5);
         assert_eq!(n_parts(&StdThreads(3), usize::MAX), 12);
         assert_eq!(n_parts(&StdThreads(1), usize::MAX), 1);
+    }
+
+    #[test]
+    fn threads_have_as_much_to_do_as_each_other() {
+        let most = |n_threads, n, n_parts| {
+            let size = per_part(&StdThreads(n_threads), n, n_parts);
+            assert!(n.div_ceil(size) <= n_parts, "{n} in {n_parts} parts");
+            n.div_ceil(size).div_ceil(n_threads) * size
+        };
+        for (n_threads, n, least) in
+            [(1, 7, 7), (2, 28, 14), (2, 50, 25), (2, 7, 4), (3, 50, 17), (8, 3, 1)]
+        {
+            assert_eq!(most(n_threads, n, 4 * n_threads), least, "{n} for {n_threads}");
+        }
+        assert_eq!(per_part(&StdThreads(2), 0, 1), 1);
+        assert_eq!(per_part(&StdThreads(2), 5, 1), 5);
     }
 }

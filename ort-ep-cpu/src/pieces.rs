@@ -4,7 +4,7 @@ use ort_ep::{KernelError, Threads};
 use ort_kernels::vec;
 use ort_tensor::{DType, Inputs, Output, TensorViewMut};
 
-use crate::cpu::{Team, n_parts};
+use crate::cpu::{Team, n_parts, per_part};
 
 /// The rows of a result.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,7 @@ impl Rows {
         let row_len = self.len.max(1);
         let n_rows = len.div_ceil(row_len);
         let n_parts = n_parts(threads, n_rows.saturating_mul(self.cost));
-        n_rows.div_ceil(n_parts).max(1) * row_len
+        per_part(threads, n_rows, n_parts) * row_len
     }
 }
 

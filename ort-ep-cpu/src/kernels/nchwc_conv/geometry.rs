@@ -1,5 +1,6 @@
 //! The sizes of a convolution, and where its sets of filters read and write.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use ort_ep::KernelError;
@@ -83,8 +84,8 @@ impl Geometry {
     /// What a result of `len` elements costs, in multiply-adds.
     pub(super) fn cost(&self, len: usize) -> usize {
         /// What a row of a block costs whatever its length, as its ends are computed with padding:
-        /// some 50 ns.
-        const ROW: usize = 4096;
+        /// some 25 ns.
+        const ROW: usize = 2048;
         let width = self.axes[1].output.max(1);
         // Reading and writing takes longer than a few products, and so does reading filters.
         let (each, read) = match self.form {
@@ -129,10 +130,11 @@ impl Geometry {
         [x, first * filter_len..(first + n) * filter_len]
     }
 
-    /// How to cut a result of `len` elements into about `n_parts` for so many threads, `tile` blocks
-    /// of which are computed at once. Whichever is more to read, filters or image, is cut first:
-    /// images along their rows, so that a thread finds in its caches the rows that it made. A
-    /// depthwise convolution follows the convolution of 1×1 that is often before it.
+    /// How to cut a result of `len` elements into at most `n_parts`, if so many blocks and images are
+    /// not more, for so many threads, `tile` blocks of which are computed at once. Whichever is more to
+    /// read, filters or image, is cut first: images along their rows, so that a thread finds in its
+    /// caches the rows that it made. A depthwise convolution follows the convolution of 1×1 that is
+    /// often before it.
     pub(super) fn cut(&self, tile: usize, len: usize, n_parts: usize, n_threads: usize) -> Cut {
         let (blocks, plane) = (self.blocks_of_group(), self.n_outputs());
         let n_groups = len / (blocks * plane * self.block);
@@ -144,22 +146,23 @@ impl Geometry {
             }
             _ => x.len() < w.len(),
         };
-        let per_set = match is_by_sets {
-            true => blocks.div_ceil(n_parts.div_ceil(n_groups)).next_multiple_of(tile),
-            false => blocks,
+        let per_group = n_parts.div_ceil(n_groups);
+        let [height, width] = self.axes.map(|axis| axis.output);
+        // What the thread with the most work has to do, and then how many parts there are.
+        let cost = |(per_set, positions): &(usize, usize)| {
+            let n_parts = n_groups * blocks.div_ceil(*per_set) * plane.div_ceil(*positions);
+            (n_parts.div_ceil(n_threads) * per_set * positions, Reverse(n_parts))
         };
-        // As many sets for each thread, if smaller ones are.
-        let is_even = |n: &usize| (n_groups * blocks.div_ceil(*n)).is_multiple_of(n_threads);
-        let even =
-            (per_set / 2 + 1..=per_set).rev().filter(|n| n.is_multiple_of(tile)).find(is_even);
-        let per_set = even.filter(|_| n_parts > 1 && is_by_sets).unwrap_or(per_set);
-        let per_set = per_set.min(blocks).min(MAX_SET);
-        let ranges = n_parts.div_ceil(n_groups * blocks.div_ceil(per_set));
-        let [height, width] = &self.axes;
-        let positions = match height.output.checked_div(ranges) {
-            Some(1..) => height.output.div_ceil(ranges) * width.output,
-            _ => plane.div_ceil(ranges),
-        };
+        let sets = 1..=if is_by_sets { per_group } else { 1 };
+        let cuts = sets.rev().flat_map(|n_sets| {
+            let per_set = blocks.div_ceil(n_sets).next_multiple_of(tile).min(blocks).min(MAX_SET);
+            let most = (per_group / blocks.div_ceil(per_set)).max(1);
+            (1..=most).rev().map(move |n_ranges| match height.checked_div(n_ranges) {
+                Some(1..) => (per_set, height.div_ceil(n_ranges) * width),
+                _ => (per_set, plane.div_ceil(n_ranges)),
+            })
+        });
+        let (per_set, positions) = cuts.min_by_key(cost).unwrap_or((blocks.min(MAX_SET), plane));
         self.cut_by(len, per_set, positions)
     }
 
@@ -207,5 +210,39 @@ impl Geometry {
 
     fn taps(&self) -> usize {
         self.axes.iter().map(|axis| axis.kernel).product()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_threads_have_as_much_to_do_as_each_other() {
+        for (channels, filters, side, is_depthwise) in [
+            (96, 576, 14, false),
+            (576, 96, 14, false),
+            (32, 192, 28, false),
+            (192, 32, 28, false),
+            (64, 48, 56, false),
+            (576, 576, 14, true),
+            (192, 192, 28, true),
+            (144, 144, 56, true),
+        ] {
+            let axis = Axis { input: side, output: side, ..Axis::UNIT };
+            let (form, group, channels) = match is_depthwise {
+                true => (Form::Depthwise, filters, 1),
+                false => (Form::Blocks, 1, channels),
+            };
+            let shape = [1, filters, side, side].into_iter().collect();
+            let geometry =
+                Geometry { shape, form, axes: [axis; 2], filters, channels, block: 16, group };
+            let len = filters * side * side;
+            let cut = geometry.cut(if is_depthwise { 1 } else { 4 }, len, 8, 2);
+            let most = cut.n_parts.div_ceil(2) * cut.per_set * cut.positions * cut.block;
+            let what = format!("{channels} to {filters} of {side}: {cut:?}");
+            assert!((2..=8).contains(&cut.n_parts), "{what}");
+            assert_eq!(most, len / 2, "{what}");
+        }
     }
 }
