@@ -3,7 +3,8 @@
 use super::pack::{RowPanels, pack_panel};
 use super::step::{K_SLICE, PANELS, Step, Steps};
 use super::vector::add_products;
-use super::{LINE, Left, Lhs, Matrix, Panels, Rows, Slice, Start, Tile, best, tile};
+use super::{LINE, Left, Lhs, Panels, Rows, Slice, Start, Tile, best, tile};
+use crate::gemv_f32::{Walk, add_row_times_panels};
 use crate::{Activation, Isa};
 use std::ops::Range;
 
@@ -115,7 +116,10 @@ impl<B: Panels> Gemm<'_, B> {
         if let (1..=FEW, Lhs::Strided { a, alpha }) = (region.rows.len(), &self.a)
             && let Some(b) = self.b.as_rows()
         {
-            return self.run_few(region, (a, *alpha), &b, c);
+            let (a, b) = (a.part(region.rows.start, 0), b.part(0, region.columns.start));
+            let is_told = !self.isa.fetches_ahead();
+            return self
+                .run_few(region, c, |c| add_products(self.isa, (&a, *alpha), &b, c, is_told));
         }
         let (b_panels, packed) = from_line(scratch).split_at_mut(PANELS * self.panel_len());
         let panels = match self.a {
@@ -123,6 +127,11 @@ impl<B: Panels> Gemm<'_, B> {
             Lhs::Packed(_) => RowPanels::new(self.isa, &(0..self.m)),
         };
         let within = panels.within(&region.rows);
+        if let (1, Some(b)) = (region.rows.len(), self.row_panels(&region.columns)) {
+            let (Left::Packed(a) | Left::Rows(a, _)) = self.left(&panels, &within, 0, packed);
+            let (a, walk) = (&a[..self.k], Walk::Forward);
+            return self.run_few(region, c, |c| add_row_times_panels(self.isa, a, b, c[0], walk));
+        }
         let per_block = self.block_rows() / best(self.isa).mr;
         for which in cuts(within, per_block).filter(|which| !which.is_empty()) {
             let rows = panels.get(which.start).start..panels.get(which.end - 1).end;
@@ -140,13 +149,17 @@ impl<B: Panels> Gemm<'_, B> {
         }
     }
 
-    /// A region of a few rows, with B as it stands.
+    /// The panels of `columns` that pass a single row.
+    fn row_panels(&self, columns: &Range<usize>) -> Option<&[f32]> {
+        self.b.stored_whole(columns, best(self.isa).nr).filter(|_| self.isa.fetches_ahead())
+    }
+
+    /// A region of a few rows, whose products `add` adds to them.
     fn run_few(
         &self,
         region: &Region,
-        (a, alpha): (&Matrix<'_>, f32),
-        b: &Matrix<'_>,
         c: &mut (impl Rows + ?Sized),
+        add: impl FnOnce(&mut [&mut [f32]]),
     ) {
         let Region { rows, columns } = region;
         let mut few: [&mut [f32]; FEW] = Default::default();
@@ -162,8 +175,7 @@ impl<B: Panels> Gemm<'_, B> {
                 Start::ByRow(bias) => c.fill(bias[i]),
             }
         }
-        let (a, b) = (a.part(rows.start, 0), b.part(0, columns.start));
-        add_products(self.isa, &a, alpha, &b, few);
+        add(few);
         few.iter_mut().for_each(|row| self.activation.apply(self.isa, row));
     }
 

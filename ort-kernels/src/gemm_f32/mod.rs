@@ -19,7 +19,8 @@
 //! **Loops.** Blocks of rows and of `k` for which A fits the second-level cache ▸ panels of B, `nr`
 //! columns wide ▸ slices of `k` ▸ panels of A, at most `mr` rows ▸ the register tile. While a packed
 //! panel of B is used the next is fetched. What passes by seldom is not packed: A if B is narrow or
-//! stands in scratch anyway, B if A has a few rows.
+//! stands in scratch anyway, B if A has a few rows. A single row passes packed panels as in
+//! [`gemv_f32`](crate::gemv_f32).
 //!
 //! ```
 //! use ort_kernels::gemm_f32::{Gemm, Lhs, Matrix, Start, Strided};
