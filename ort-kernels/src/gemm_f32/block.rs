@@ -3,7 +3,7 @@
 use super::pack::{RowPanels, pack_panel};
 use super::step::{K_SLICE, PANELS, Step, Steps};
 use super::vector::add_products;
-use super::{LINE, Left, Lhs, Panels, Rows, Slice, Start, Tile, best, tile};
+use super::{LINE, Left, Lhs, Panels, Place, Rows, Slice, Start, Target, Tile, best, tile};
 use crate::gemv_f32::{Walk, add_row_times_panels};
 use crate::{Activation, Isa};
 use std::ops::Range;
@@ -270,17 +270,26 @@ impl<B: Panels> Gemm<'_, B> {
                 ),
                 Left::Rows(a, stride) => Left::Rows(&a[first * stride + slice.k.start..], stride),
             };
-            let mut pieces: [&mut [f32]; MAX_MR] = Default::default();
-            let pieces = &mut pieces[..rows.len()];
-            let c = c.rows(rows.start - region.rows.start, rows.len());
-            pieces.iter_mut().zip(c).for_each(|(piece, row)| *piece = &mut row[left..left + width]);
+            let (row, count) = (rows.start - region.rows.start, rows.len());
+            let mut pieces: [&mut [f32]; MAX_MR];
+            let place = if let Some((c, stride)) = c.strided() {
+                Place::Strided(&mut c[row * stride + left..], stride)
+            } else {
+                pieces = Default::default();
+                pieces
+                    .iter_mut()
+                    .zip(c.rows(row, count))
+                    .for_each(|(to, row)| *to = &mut row[left..]);
+                Place::Apart(&mut pieces)
+            };
+            let mut c = Target { place, count, width };
             let share = next.and_then(|(next, i)| next.share((slice.k.len(), i), (pass, n_passes)));
             // If there is nothing to fetch, what is there already.
             let (next, apart) = share.unwrap_or((b, 0));
             let (start, clamp) = self.ends(slice, rows.start);
-            tile(self.isa, &Tile { a, b, next, apart, start, clamp }, pieces);
+            tile(self.isa, &Tile { a, b, next, apart, start, clamp }, &mut c);
             if slice.k.end == self.k && self.activation.as_clamp().is_none() {
-                pieces.iter_mut().for_each(|row| self.activation.apply(self.isa, row));
+                (0..count).for_each(|r| self.activation.apply(self.isa, c.row(r)));
             }
         }
     }

@@ -59,6 +59,7 @@ mod vector;
 pub use block::{Gemm, Region};
 pub use pack::{Lhs, Matrix, PackedB, Panels, Slice, pack_a, pack_b, packed_b_len, row_panels};
 pub(crate) use pack::{by_width, each_panel};
+use rows::{Place, Target};
 pub use rows::{Rows, Strided};
 
 /// What an element of C starts from, before the products are added.
@@ -114,9 +115,9 @@ pub struct Variant {
 }
 
 ladder! {
-    // `c[r][j] = clamp(start + Σ_k a[k][r]·b[k][j])` for the rows of `c`, 1 to `mr` of them and all
-    // of one width, 1 to `nr`.
-    fn tile(tile: &Tile<'_>, c: &mut [&mut [f32]]);
+    // `c[r][j] = clamp(start + Σ_k a[k][r]·b[k][j])` for the rows of `c`, 1 to `mr` of them, 1 to
+    // `nr` wide.
+    fn tile(tile: &Tile<'_>, c: &mut Target<'_>);
     Avx512 => avx512_14x32, Avx2 => avx2_6x16; generic
 }
 
