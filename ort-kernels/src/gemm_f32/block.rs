@@ -16,6 +16,9 @@ const K_BLOCK: usize = 1024;
 const RESIDENT: usize = 128 * 1024;
 /// The most rows of A for which B is read as it stands.
 const FEW: usize = 4;
+/// The most rows of A that wait for B even if it comes from the third-level cache: a line takes them as
+/// many cycles, and to come 2.5.
+const AWAITED: usize = 2;
 /// The most columns of B for which A is read as it stands, whatever its strides: it passes by that
 /// seldom.
 const NARROWEST: usize = 64;
@@ -235,9 +238,10 @@ impl<B: Panels> Gemm<'_, B> {
             k_block: (RESIDENT / block.rows.len()).clamp(K_SLICE, K_BLOCK),
             columns: region.columns.clone(),
         };
+        let is_told = block.rows.len() > AWAITED || !self.isa.fetches_ahead();
         let mut all = steps.each(&self.b).peekable();
         while let Some(step) = all.next() {
-            let next = all.peek().map(|next| Next::new(&self.b, next));
+            let next = all.peek().filter(|_| is_told).map(|next| Next::new(&self.b, next));
             let panel_len = step.slice.k.len() * step.slice.nr;
             if self.b.stored(&step.slice).is_none() {
                 self.b.write(&step.slice, &mut scratch[..step.panels * panel_len]);
