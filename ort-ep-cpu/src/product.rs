@@ -1,5 +1,7 @@
 //! Batches of matrix products, `C[b] = act(start + α·A[b]·B[b])`, shared by the threads of a run.
 
+use std::ops::Range;
+
 use ort_ep::{Packed, Recipe, Threads};
 use ort_kernels::Activation;
 use ort_kernels::gemm_f32::{
@@ -158,6 +160,13 @@ impl Panels for Right<'_> {
         match self {
             Self::Plain(b) => b.stored(slice),
             Self::Packed(b) => b.stored(slice),
+        }
+    }
+
+    fn stored_whole(&self, columns: &Range<usize>, nr: usize) -> Option<&[f32]> {
+        match self {
+            Self::Plain(b) => b.stored_whole(columns, nr),
+            Self::Packed(b) => b.stored_whole(columns, nr),
         }
     }
 

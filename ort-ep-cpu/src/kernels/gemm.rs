@@ -46,8 +46,10 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     }
     let row = usize::from(op.is_a_transposed);
     let m = compiler.fact(0).and_then(|a| a.dims()?.get(row)?.known());
-    // A single row is multiplied fastest with a matrix as it stands, if its rows are contiguous.
-    let is_left_alone = m == Some(1) && !op.is_b_transposed;
+    // Where the processor is told what to fetch, a single row is multiplied fastest with a matrix as it
+    // stands, if its rows are contiguous.
+    let is_told = !compiler.cpu.isa.fetches_ahead();
+    let is_left_alone = is_told && m == Some(1) && !op.is_b_transposed;
     let b = if is_left_alone { None } else { pack_right(compiler, 1, op.is_b_transposed) };
     Ok(Some(Box::new(GemmKernel { cpu: compiler.cpu, op, b })))
 }

@@ -35,8 +35,10 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
         return Ok(None);
     }
     let is_row = compiler.fact(0).and_then(|a| Some(is_row(a.dims()?, op.a))).unwrap_or(false);
-    // A single row is multiplied fastest with a matrix as it stands, if its rows are contiguous.
-    let is_left_alone = op.b.is_batch_transposed || (is_row && !op.b.is_transposed);
+    // Where the processor is told what to fetch, a single row is multiplied fastest with a matrix as it
+    // stands, if its rows are contiguous.
+    let is_told = !compiler.cpu.isa.fetches_ahead();
+    let is_left_alone = op.b.is_batch_transposed || (is_told && is_row && !op.b.is_transposed);
     let b = if is_left_alone { None } else { pack_right(compiler, 1, op.b.is_transposed) };
     Ok(Some(Box::new(MatMulKernel { cpu: compiler.cpu, op, b })))
 }

@@ -1,6 +1,6 @@
 //! 6 rows by 16 columns: 12 accumulators, two registers of B and one broadcast of A.
 
-use super::{FOUR, Left, Start, Tile, Variant};
+use super::{FOUR, Left, Place, Start, Target, Tile, Variant};
 use crate::Avx2;
 use crate::isa::x86::{load8 as load, store8 as store};
 use crate::isa::{SECOND_LEVEL, prefetch};

@@ -1,6 +1,6 @@
 //! 14 rows by 32 columns: 28 accumulators, two registers of B and one broadcast of A.
 
-use super::{FOUR, Left, Start, Tile, Variant};
+use super::{FOUR, Left, Place, Start, Target, Tile, Variant};
 use crate::Avx512;
 use crate::isa::x86::{load16 as load, store16 as store};
 use crate::isa::{SECOND_LEVEL, prefetch};

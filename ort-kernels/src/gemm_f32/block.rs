@@ -3,7 +3,8 @@
 use super::pack::{RowPanels, pack_panel};
 use super::step::{K_SLICE, PANELS, Step, Steps};
 use super::vector::add_products;
-use super::{LINE, Left, Lhs, Matrix, Panels, Rows, Slice, Start, Tile, best, tile};
+use super::{LINE, Left, Lhs, Panels, Place, Rows, Slice, Start, Target, Tile, best, tile};
+use crate::gemv_f32::{Walk, add_row_times_panels};
 use crate::{Activation, Isa};
 use std::ops::Range;
 
@@ -15,6 +16,9 @@ const K_BLOCK: usize = 1024;
 const RESIDENT: usize = 128 * 1024;
 /// The most rows of A for which B is read as it stands.
 const FEW: usize = 4;
+/// The most rows of A that wait for B even if it comes from the third-level cache: a line takes them as
+/// many cycles, and to come 2.5.
+const AWAITED: usize = 2;
 /// The most columns of B for which A is read as it stands, whatever its strides: it passes by that
 /// seldom.
 const NARROWEST: usize = 64;
@@ -115,7 +119,10 @@ impl<B: Panels> Gemm<'_, B> {
         if let (1..=FEW, Lhs::Strided { a, alpha }) = (region.rows.len(), &self.a)
             && let Some(b) = self.b.as_rows()
         {
-            return self.run_few(region, (a, *alpha), &b, c);
+            let (a, b) = (a.part(region.rows.start, 0), b.part(0, region.columns.start));
+            let is_told = !self.isa.fetches_ahead();
+            return self
+                .run_few(region, c, |c| add_products(self.isa, (&a, *alpha), &b, c, is_told));
         }
         let (b_panels, packed) = from_line(scratch).split_at_mut(PANELS * self.panel_len());
         let panels = match self.a {
@@ -123,6 +130,11 @@ impl<B: Panels> Gemm<'_, B> {
             Lhs::Packed(_) => RowPanels::new(self.isa, &(0..self.m)),
         };
         let within = panels.within(&region.rows);
+        if let (1, Some(b)) = (region.rows.len(), self.row_panels(&region.columns)) {
+            let (Left::Packed(a) | Left::Rows(a, _)) = self.left(&panels, &within, 0, packed);
+            let (a, walk) = (&a[..self.k], Walk::Forward);
+            return self.run_few(region, c, |c| add_row_times_panels(self.isa, a, b, c[0], walk));
+        }
         let per_block = self.block_rows() / best(self.isa).mr;
         for which in cuts(within, per_block).filter(|which| !which.is_empty()) {
             let rows = panels.get(which.start).start..panels.get(which.end - 1).end;
@@ -140,13 +152,17 @@ impl<B: Panels> Gemm<'_, B> {
         }
     }
 
-    /// A region of a few rows, with B as it stands.
+    /// The panels of `columns` that pass a single row.
+    fn row_panels(&self, columns: &Range<usize>) -> Option<&[f32]> {
+        self.b.stored_whole(columns, best(self.isa).nr).filter(|_| self.isa.fetches_ahead())
+    }
+
+    /// A region of a few rows, whose products `add` adds to them.
     fn run_few(
         &self,
         region: &Region,
-        (a, alpha): (&Matrix<'_>, f32),
-        b: &Matrix<'_>,
         c: &mut (impl Rows + ?Sized),
+        add: impl FnOnce(&mut [&mut [f32]]),
     ) {
         let Region { rows, columns } = region;
         let mut few: [&mut [f32]; FEW] = Default::default();
@@ -162,8 +178,7 @@ impl<B: Panels> Gemm<'_, B> {
                 Start::ByRow(bias) => c.fill(bias[i]),
             }
         }
-        let (a, b) = (a.part(rows.start, 0), b.part(0, columns.start));
-        add_products(self.isa, &a, alpha, &b, few);
+        add(few);
         few.iter_mut().for_each(|row| self.activation.apply(self.isa, row));
     }
 
@@ -223,9 +238,10 @@ impl<B: Panels> Gemm<'_, B> {
             k_block: (RESIDENT / block.rows.len()).clamp(K_SLICE, K_BLOCK),
             columns: region.columns.clone(),
         };
+        let is_told = block.rows.len() > AWAITED || !self.isa.fetches_ahead();
         let mut all = steps.each(&self.b).peekable();
         while let Some(step) = all.next() {
-            let next = all.peek().map(|next| Next::new(&self.b, next));
+            let next = all.peek().filter(|_| is_told).map(|next| Next::new(&self.b, next));
             let panel_len = step.slice.k.len() * step.slice.nr;
             if self.b.stored(&step.slice).is_none() {
                 self.b.write(&step.slice, &mut scratch[..step.panels * panel_len]);
@@ -258,17 +274,26 @@ impl<B: Panels> Gemm<'_, B> {
                 ),
                 Left::Rows(a, stride) => Left::Rows(&a[first * stride + slice.k.start..], stride),
             };
-            let mut pieces: [&mut [f32]; MAX_MR] = Default::default();
-            let pieces = &mut pieces[..rows.len()];
-            let c = c.rows(rows.start - region.rows.start, rows.len());
-            pieces.iter_mut().zip(c).for_each(|(piece, row)| *piece = &mut row[left..left + width]);
+            let (row, count) = (rows.start - region.rows.start, rows.len());
+            let mut pieces: [&mut [f32]; MAX_MR];
+            let place = if let Some((c, stride)) = c.strided() {
+                Place::Strided(&mut c[row * stride + left..], stride)
+            } else {
+                pieces = Default::default();
+                pieces
+                    .iter_mut()
+                    .zip(c.rows(row, count))
+                    .for_each(|(to, row)| *to = &mut row[left..]);
+                Place::Apart(&mut pieces)
+            };
+            let mut c = Target { place, count, width };
             let share = next.and_then(|(next, i)| next.share((slice.k.len(), i), (pass, n_passes)));
             // If there is nothing to fetch, what is there already.
             let (next, apart) = share.unwrap_or((b, 0));
             let (start, clamp) = self.ends(slice, rows.start);
-            tile(self.isa, &Tile { a, b, next, apart, start, clamp }, pieces);
+            tile(self.isa, &Tile { a, b, next, apart, start, clamp }, &mut c);
             if slice.k.end == self.k && self.activation.as_clamp().is_none() {
-                pieces.iter_mut().for_each(|row| self.activation.apply(self.isa, row));
+                (0..count).for_each(|r| self.activation.apply(self.isa, c.row(r)));
             }
         }
     }

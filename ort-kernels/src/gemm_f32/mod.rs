@@ -19,7 +19,8 @@
 //! **Loops.** Blocks of rows and of `k` for which A fits the second-level cache ▸ panels of B, `nr`
 //! columns wide ▸ slices of `k` ▸ panels of A, at most `mr` rows ▸ the register tile. While a packed
 //! panel of B is used the next is fetched. What passes by seldom is not packed: A if B is narrow or
-//! stands in scratch anyway, B if A has a few rows.
+//! stands in scratch anyway, B if A has a few rows. A single row passes packed panels as in
+//! [`gemv_f32`](crate::gemv_f32).
 //!
 //! ```
 //! use ort_kernels::gemm_f32::{Gemm, Lhs, Matrix, Start, Strided};
@@ -58,6 +59,7 @@ mod vector;
 pub use block::{Gemm, Region};
 pub use pack::{Lhs, Matrix, PackedB, Panels, Slice, pack_a, pack_b, packed_b_len, row_panels};
 pub(crate) use pack::{by_width, each_panel};
+use rows::{Place, Target};
 pub use rows::{Rows, Strided};
 
 /// What an element of C starts from, before the products are added.
@@ -113,9 +115,9 @@ pub struct Variant {
 }
 
 ladder! {
-    // `c[r][j] = clamp(start + Σ_k a[k][r]·b[k][j])` for the rows of `c`, 1 to `mr` of them and all
-    // of one width, 1 to `nr`.
-    fn tile(tile: &Tile<'_>, c: &mut [&mut [f32]]);
+    // `c[r][j] = clamp(start + Σ_k a[k][r]·b[k][j])` for the rows of `c`, 1 to `mr` of them, 1 to
+    // `nr` wide.
+    fn tile(tile: &Tile<'_>, c: &mut Target<'_>);
     Avx512 => avx512_14x32, Avx2 => avx2_6x16; generic
 }
 

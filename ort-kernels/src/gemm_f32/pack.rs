@@ -109,6 +109,13 @@ pub trait Panels {
         None
     }
 
+    /// The panels of `columns` where they stand, one after the other and with all rows, if B is made
+    /// of such.
+    fn stored_whole(&self, columns: &Range<usize>, nr: usize) -> Option<&[f32]> {
+        let _ = (columns, nr);
+        None
+    }
+
     /// The operand as it stands, if its rows are contiguous.
     fn as_rows(&self) -> Option<Matrix<'_>> {
         None
@@ -141,6 +148,11 @@ impl Panels for PackedB<'_> {
 
     fn stored(&self, slice: &Slice) -> Option<&[f32]> {
         Some(self.panel(slice))
+    }
+
+    fn stored_whole(&self, columns: &Range<usize>, nr: usize) -> Option<&[f32]> {
+        assert_eq!(columns.start % nr, 0, "a packed panel is read from its first column");
+        Some(&self.data[columns.start * self.k..][..columns.len().next_multiple_of(nr) * self.k])
     }
 
     fn write(&self, slice: &Slice, panels: &mut [f32]) {

@@ -9,6 +9,11 @@ use std::fmt::Debug;
 pub trait Rows {
     /// The rows from `first` on; at least `count` of them are asked for.
     fn rows(&mut self, first: usize, count: usize) -> impl Iterator<Item = &mut [f32]>;
+
+    /// All rows as one slice, if they are equally far apart, and how far.
+    fn strided(&mut self) -> Option<(&mut [f32], usize)> {
+        None
+    }
 }
 
 /// Row `i` starts at `data[i·stride]`; the last may be shorter than the stride.
@@ -26,10 +31,43 @@ impl Rows for Strided<'_> {
         let from = (first * self.stride).min(self.data.len());
         self.data[from..].chunks_mut(self.stride.max(1)).take(count)
     }
+
+    fn strided(&mut self) -> Option<(&mut [f32], usize)> {
+        Some((self.data, self.stride))
+    }
 }
 
 impl Rows for [&mut [f32]] {
     fn rows(&mut self, first: usize, count: usize) -> impl Iterator<Item = &mut [f32]> {
         self[first..first + count].iter_mut().map(|row| &mut **row)
+    }
+}
+
+/// The rows of C that a tile writes.
+#[derive(Debug)]
+pub(super) struct Target<'a> {
+    pub(super) place: Place<'a>,
+    /// How many rows.
+    pub(super) count: usize,
+    /// Elements of each.
+    pub(super) width: usize,
+}
+
+/// Where rows begin.
+#[derive(Debug)]
+pub(super) enum Place<'a> {
+    /// As many elements as this apart: nothing is done for each before the tile is.
+    Strided(&'a mut [f32], usize),
+    /// Anywhere.
+    Apart(&'a mut [&'a mut [f32]]),
+}
+
+impl Target<'_> {
+    /// Row `r`.
+    pub(super) fn row(&mut self, r: usize) -> &mut [f32] {
+        match &mut self.place {
+            Place::Strided(data, stride) => &mut data[r * *stride..][..self.width],
+            Place::Apart(rows) => &mut rows[r][..self.width],
+        }
     }
 }

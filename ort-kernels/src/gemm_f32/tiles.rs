@@ -17,6 +17,29 @@ macro_rules! step {
     };
 }
 
+/// Does something with the registers `$c` of each row `$r` of a target.
+macro_rules! each_row {
+    ($target:ident, ($r:ident, $c:ident) => $body:block) => {
+        match &mut $target.place {
+            Place::Strided(data, stride) => {
+                let mut rest = &mut **data;
+                for $r in 0..R {
+                    let (row, next) = rest.split_at_mut(rest.len().min(*stride));
+                    let $c = row.as_chunks_mut::<LANES>().0;
+                    $body
+                    rest = next;
+                }
+            }
+            Place::Apart(rows) => {
+                for $r in 0..R {
+                    let $c = rows[$r].as_chunks_mut::<LANES>().0;
+                    $body
+                }
+            }
+        }
+    };
+}
+
 /// What the sums of a tile start from. As what follows it is no function: sums whose address is
 /// taken would live in memory.
 macro_rules! start {
@@ -25,12 +48,11 @@ macro_rules! start {
         match $tile.start {
             Start::Zero => {}
             Start::C => {
-                for r in 0..R {
-                    let c = $c[r].as_chunks::<LANES>().0;
+                each_row!($c, (r, c) => {
                     for w in 0..W {
                         sums[r][w] = load(&c[w]);
                     }
-                }
+                });
             }
             Start::ByColumn(bias) => {
                 for w in 0..W {
@@ -105,12 +127,11 @@ macro_rules! finish {
                 }
             }
         }
-        for r in 0..R {
-            let c = $c[r].as_chunks_mut::<LANES>().0;
+        each_row!($c, (r, c) => {
             for w in 0..W {
                 store(&mut c[w], $sums[r][w]);
             }
-        }
+        });
     };
 }
 
@@ -121,25 +142,28 @@ macro_rules! finish {
 /// instructions, of which the last two return their second operand when either is NaN.
 macro_rules! tiles {
     ($isa:ident, [$($rows:literal)+]) => {
-        pub(super) fn tile(token: $isa, tile: &Tile<'_>, c: &mut [&mut [f32]]) {
-            let width = c[0].len();
+        pub(super) fn tile(token: $isa, tile: &Tile<'_>, c: &mut Target<'_>) {
+            let width = c.width;
             if width.is_multiple_of(LANES) {
                 return full(token, tile, c);
             }
             // A row that is no whole number of registers is made in one that is.
             let mut padded = [[0.0; NR]; MR];
+            let rows = padded.iter_mut().take(c.count);
             if matches!(tile.start, Start::C) {
-                padded.iter_mut().zip(&*c).for_each(|(padded, c)| padded[..width].copy_from_slice(c));
+                rows.enumerate().for_each(|(r, padded)| padded[..width].copy_from_slice(c.row(r)));
             }
+            let place = Place::Strided(padded.as_flattened_mut(), NR);
             let whole = width.next_multiple_of(LANES);
-            let mut rows = padded.each_mut().map(|row| &mut row[..whole]);
-            full(token, tile, &mut rows[..c.len()]);
-            c.iter_mut().zip(&padded).for_each(|(c, padded)| c.copy_from_slice(&padded[..width]));
+            full(token, tile, &mut Target { place, count: c.count, width: whole });
+            for (r, padded) in padded.iter().enumerate().take(c.count) {
+                c.row(r).copy_from_slice(&padded[..width]);
+            }
         }
 
         /// Rows of one register or two.
-        fn full(token: $isa, tile: &Tile<'_>, c: &mut [&mut [f32]]) {
-            match (c.len(), c[0].len() > LANES) {
+        fn full(token: $isa, tile: &Tile<'_>, c: &mut Target<'_>) {
+            match (c.count, c.width > LANES) {
                 $(($rows, false) => rows::<$rows, 1>(token, tile, c),
                 ($rows, true) => rows::<$rows, 2>(token, tile, c),)+
                 (rows, _) => unreachable!("invariant: a panel has no {rows} rows"),
@@ -150,9 +174,8 @@ macro_rules! tiles {
             /// `R` rows of `W` registers.
             $isa => fn rows<const R: usize, const W: usize>(
                 tile: &Tile<'_>,
-                c: &mut [&mut [f32]],
+                c: &mut Target<'_>,
             ) {
-                let Some(c) = c.first_chunk_mut::<R>() else { return };
                 let mut sums = start!(tile, c);
                 let b = tile.b.as_chunks::<NR>().0;
                 let (fours, rest) = b.as_chunks::<FOUR>();

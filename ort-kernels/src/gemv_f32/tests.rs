@@ -1,7 +1,7 @@
 //! Tests of `gemv_f32`.
 
 use super::{Walk, add_row_times_panels, best, variant};
-use crate::gemm_f32::{self, Gemm, Lhs, Matrix, PackedB, Start, Strided, pack_b, packed_b_len};
+use crate::gemm_f32::{self, Gemm, Lhs, Matrix, Start, Strided, pack_b, packed_b_len};
 use crate::{Activation, Isa};
 
 /// Numbers in [−1, 1] without a pattern that panels could share.
@@ -37,9 +37,10 @@ fn panels_are_those_of_the_product() {
 fn check(isa: Isa, n: usize, k: usize, walk: Walk) {
     let (x, b, old) = (numbers(k, 1), numbers(k * n, 2), numbers(n, 3));
     let mut packed = vec![f32::NAN; packed_b_len(isa, k, n)];
-    pack_b(isa, &Matrix::row_major(&b, k, n), &mut packed);
+    // Of a B as it stands, for that of one row times panels is what is tested.
+    let b = Matrix::row_major(&b, k, n);
+    pack_b(isa, &b, &mut packed);
     let a = Lhs::Strided { a: Matrix::row_major(&x, 1, k), alpha: 1.0 };
-    let b = PackedB { data: &packed, k };
     let gemm = Gemm { isa, m: 1, n, k, a, b, start: Start::C, activation: Activation::None };
     let (mut expected, mut y) = (old.clone(), old);
     let mut scratch = vec![f32::NAN; gemm.scratch_len(1)];
