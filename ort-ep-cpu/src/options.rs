@@ -18,9 +18,10 @@ pub struct CpuOptions {
     pub max_threads: Option<usize>,
     /// Whether several nodes may run as one step, which reads and writes memory once: they do.
     pub fuses: bool,
-    /// Whether convolutions with constant filters of 3×3 may transform them to compute tiles by
-    /// fewer products where that is faster: they do. Their errors are about twice as large then,
-    /// and the transformed filters take four times the memory of the filters.
+    /// Whether convolutions with constant filters of 3×3, or of 3 or 5 taps along one axis, may
+    /// transform them to compute tiles by fewer products where that is faster: they do. Their errors
+    /// are about twice as large then, and the transformed filters take up to four times the memory
+    /// of the filters.
     pub winograd: bool,
 }
 

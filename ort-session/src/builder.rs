@@ -131,9 +131,9 @@ impl SessionBuilder {
         self
     }
 
-    /// Whether the CPU provider may compute convolutions of 3×3 by Winograd's filtering where that
-    /// is faster; it does by default. Their errors are about twice as large then, and the
-    /// transformed filters take four times the memory of the filters.
+    /// Whether the CPU provider may compute convolutions of 3×3, and of 3 or 5 taps along one axis,
+    /// by Winograd's filtering where that is faster; it does by default. Their errors are about twice
+    /// as large then, and the transformed filters take up to four times the memory of the filters.
     #[must_use]
     pub fn winograd(mut self, is_on: bool) -> Self {
         self.cpu.winograd = is_on;

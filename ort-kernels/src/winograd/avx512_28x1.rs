@@ -3,7 +3,7 @@
 //! can be.
 
 use super::strip::{Outputs, Product};
-use super::{AHEAD, CUBES, POINTS, PRODUCT, PRODUCTS, SQUARES, SUM, Strip, TILE, Variant, WINDOW};
+use super::{AHEAD, Strip, TILE, Variant, eight, six};
 use crate::Avx512;
 use crate::isa::x86::{load16 as load, store16 as store};
 use crate::isa::{FIRST_LEVEL, prefetch};

@@ -1,46 +1,60 @@
 //! Filters, transformed.
 
-use super::{POINTS, PRODUCTS, WINDOW};
+use super::{Tile, eight, six};
 
-/// The elements that filters `[o, i, 3, 3]` have when they are transformed.
-#[must_use]
-pub fn packed_len(o: usize, i: usize) -> usize {
-    o * i * PRODUCTS
+/// The filters `[O/B][I/B][taps][B in][B]` of one group, to be transformed into sets.
+#[derive(Clone, Copy, Debug)]
+pub struct Filters<'a> {
+    /// 8 or 16.
+    pub block: usize,
+    /// The most output blocks of a set.
+    pub set: usize,
+    /// Input channels.
+    pub inputs: usize,
+    /// What they are transformed for.
+    pub tile: Tile,
+    /// The filters.
+    pub w: &'a [f32],
 }
 
-/// Transforms the filters `[O/B][I/B][3][3][B in][B]` of one group into sets of at most `set` output
-/// blocks.
-///
-/// # Panics
-/// If the block is neither 8 nor 16, `w` is no whole number of output blocks, or `packed` is not as
-/// long as [`packed_len`] says.
-pub fn pack(block: usize, set: usize, inputs: usize, w: &[f32], packed: &mut [f32]) {
-    assert!(matches!(block, 8 | 16), "a block of {block} channels");
-    match block {
-        8 => pack_blocks::<8>(set, inputs, w, packed),
-        _ => pack_blocks::<16>(set, inputs, w, packed),
+impl Filters<'_> {
+    /// Transforms them.
+    ///
+    /// # Panics
+    /// If the block is neither 8 nor 16, there is no whole number of output blocks, or `packed` is
+    /// not as long as [`Tile::packed_len`] says.
+    pub fn pack(&self, packed: &mut [f32]) {
+        let Self { block, tile, w, .. } = self;
+        assert!(matches!(block, 8 | 16), "a block of {block} channels");
+        let found = packed.len() * tile.n_taps();
+        assert_eq!(found, w.len() * tile.products(), "the length of transformed filters");
+        match block {
+            _ if w.is_empty() => {}
+            8 => tiled!(tile => sets[8](self, packed)),
+            _ => tiled!(tile => sets[16](self, packed)),
+        }
     }
 }
 
-fn pack_blocks<const B: usize>(set: usize, inputs: usize, w: &[f32], packed: &mut [f32]) {
-    let filter_len = inputs * 9 * B;
-    assert_eq!(packed.len() * 9, w.len() * PRODUCTS, "the length of transformed filters");
-    if w.is_empty() {
-        return;
-    }
-    let sets = w.chunks(set * filter_len).zip(packed.chunks_mut(set * inputs * PRODUCTS * B));
+/// `H`, `W`, `R` and `S` as of a tile, in blocks of `B` channels.
+fn sets<const H: usize, const W: usize, const R: usize, const S: usize, const B: usize>(
+    &Filters { set, inputs, w, .. }: &Filters<'_>,
+    packed: &mut [f32],
+) {
+    let filter_len = inputs * R * S * B;
+    let sets = w.chunks(set * filter_len).zip(packed.chunks_mut(set * inputs * H * W * B));
     for (w, packed) in sets {
         let filters = w.len() / filter_len;
         assert_eq!(w.len(), filters * filter_len, "the length of filters");
         let packed = packed.as_chunks_mut::<B>().0;
         for (f, w) in w.chunks_exact(filter_len).enumerate() {
-            for (block, taps) in w.as_chunks::<B>().0.chunks_exact(9 * B).enumerate() {
+            for (block, taps) in w.as_chunks::<B>().0.chunks_exact(R * S * B).enumerate() {
                 for lane in 0..B {
                     let at = (block * B + lane) * filters + f;
-                    let products =
-                        transformed::<B>(std::array::from_fn(|tap| &taps[tap * B + lane]));
-                    for (p, product) in products.iter().enumerate() {
-                        packed[p * inputs * filters + at] = *product;
+                    let to = packed[at..].iter_mut().step_by(inputs * filters);
+                    let products = transform::<H, W, R, S, B>(taps, lane);
+                    for (to, product) in to.zip(products.as_flattened()) {
+                        *to = *product;
                     }
                 }
             }
@@ -48,44 +62,67 @@ fn pack_blocks<const B: usize>(set: usize, inputs: usize, w: &[f32], packed: &mu
     }
 }
 
-/// `G·w·Gᵀ` of the nine taps, for every lane.
-fn transformed<const B: usize>(taps: [&[f32; B]; 9]) -> [[f32; B]; PRODUCTS] {
-    let taps = taps.map(|tap| tap.map(f64::from));
-    let mut half = [[[0.0; B]; 3]; WINDOW];
-    for column in 0..3 {
-        let transformed = along([&taps[column], &taps[3 + column], &taps[6 + column]]);
-        for row in 0..WINDOW {
+/// `G·w·Gᵀ` of the taps of an input channel, for every lane.
+fn transform<const H: usize, const W: usize, const R: usize, const S: usize, const B: usize>(
+    taps: &[[f32; B]],
+    lane: usize,
+) -> [[[f32; B]; W]; H] {
+    let mut half = [[[0.0; B]; S]; H];
+    for column in 0..S {
+        let mut w = [[0.0; B]; R];
+        for row in 0..R {
+            let taps = &taps[(row * S + column) * B + lane];
+            for j in 0..B {
+                w[row][j] = f64::from(taps[j]);
+            }
+        }
+        let transformed = along::<R, H, B>(&w);
+        for row in 0..H {
             half[row][column] = transformed[row];
         }
     }
-    let mut products = [[0.0; B]; PRODUCTS];
-    for (row, products) in half.iter().zip(products.as_chunks_mut::<WINDOW>().0) {
-        let transformed = along([&row[0], &row[1], &row[2]]);
-        for (product, transformed) in products.iter_mut().zip(transformed) {
-            #[expect(clippy::cast_possible_truncation, reason = "rounding is what is meant")]
-            let rounded = transformed.map(|x| x as f32);
-            *product = rounded;
-        }
-    }
-    products
+    #[expect(clippy::cast_possible_truncation, reason = "rounding is what is meant")]
+    half.map(|row| along::<S, W, B>(&row).map(|product| product.map(|x| x as f32)))
 }
 
-/// `G·w`.
+/// `G·w` for `N` points.
 #[inline(always)]
-fn along<const B: usize>([w0, w1, w2]: [&[f64; B]; 3]) -> [[f64; B]; WINDOW] {
-    let [a, b] = POINTS.map(f64::from);
-    let p = 0.5 / (a * a * (a * a - b * b));
-    let q = 0.5 / (b * b * (b * b - a * a));
-    let mut g = [[0.0; B]; WINDOW];
+fn along<const R: usize, const N: usize, const B: usize>(w: &[[f64; B]; R]) -> [[f64; B]; N] {
+    match N {
+        6 => at_points(&six::POINTS.map(f64::from), w),
+        8 => at_points(&eight::POINTS.map(f64::from), w),
+        _ => [w[0]; N],
+    }
+}
+
+/// The filters as polynomials at 0, the points and their negatives, and ∞, each divided by what the
+/// polynomial that is zero at the others is there.
+#[inline(always)]
+fn at_points<const P: usize, const R: usize, const N: usize, const B: usize>(
+    points: &[f64; P],
+    w: &[[f64; B]; R],
+) -> [[f64; B]; N] {
+    let mut g = [[0.0; B]; N];
+    let at_zero: f64 = points.iter().map(|a| -a * a).product();
     for j in 0..B {
-        let (even_a, odd_a) = (w0[j] + a * a * w2[j], a * w1[j]);
-        let (even_b, odd_b) = (w0[j] + b * b * w2[j], b * w1[j]);
-        g[0][j] = w0[j] / (a * a * b * b);
-        g[1][j] = p * (even_a + odd_a);
-        g[2][j] = p * (even_a - odd_a);
-        g[3][j] = q * (even_b + odd_b);
-        g[4][j] = q * (even_b - odd_b);
-        g[5][j] = w2[j];
+        g[0][j] = w[0][j] / at_zero;
+        g[N - 1][j] = w[R - 1][j];
+    }
+    for (i, a) in points.iter().enumerate() {
+        let others = points.iter().filter(|b| *b != a).map(|b| a * a - b * b);
+        let scale = 0.5 / (a * a * others.product::<f64>());
+        for j in 0..B {
+            // Of odd degree there is one coefficient less.
+            let (mut even, mut odd) = (w[R - 1][j], 0.0);
+            for t in (0..R - 1).rev() {
+                match t % 2 {
+                    0 => even = w[t][j] + a * a * even,
+                    _ => odd = w[t][j] + a * a * odd,
+                }
+            }
+            g[1 + 2 * i][j] = scale * (even + a * odd);
+            g[2 + 2 * i][j] = scale * (even - a * odd);
+        }
     }
     g
 }

@@ -1,7 +1,7 @@
 //! One tile by one output block of 8 or 16, left to the vectoriser.
 
 use super::strip::{Outputs, Place};
-use super::{CUBES, POINTS, PRODUCT, PRODUCTS, SQUARES, SUM, Strip, TILE, Variant, WINDOW};
+use super::{Strip, TILE, Variant, eight, six};
 use crate::isa::{GENERIC_FMA, mul_add};
 use crate::vec::clamp;
 
@@ -9,22 +9,27 @@ pub(super) const VARIANT: Variant = Variant { name: "generic", block: 8, filters
 
 pub(super) fn strip(strip: &Strip<'_>, scratch: &mut [f32], y: &mut [&mut [f32]]) {
     match strip.conv.block {
-        8 => tiles::<8>(strip, scratch, y),
-        _ => tiles::<16>(strip, scratch, y),
+        8 => tiled!(strip.tile => tiles[8](strip, scratch, y)),
+        _ => tiled!(strip.tile => tiles[16](strip, scratch, y)),
     }
 }
 
-fn tiles<const B: usize>(strip: &Strip<'_>, scratch: &mut [f32], y: &mut [&mut [f32]]) {
+/// `H`, `W`, `R` and `S` as of a tile.
+fn tiles<const H: usize, const W: usize, const R: usize, const S: usize, const B: usize>(
+    strip: &Strip<'_>,
+    scratch: &mut [f32],
+    y: &mut [&mut [f32]],
+) {
     let (v, _) = strip.split::<B>(scratch);
+    let v = &mut v.as_chunks_mut::<W>().0.as_chunks_mut::<H>().0[..strip.inputs];
     for place in strip.places() {
-        for input in 0..strip.inputs {
-            let v = v[input * PRODUCTS..].first_chunk_mut();
-            forward(strip, input, place, v.expect("invariant: scratch has room for a tile"));
+        for (input, v) in v.iter_mut().enumerate() {
+            forward(strip, input, place, v);
         }
-        let v = &v.as_chunks::<PRODUCTS>().0[..strip.inputs];
         for (f, y) in y.iter_mut().enumerate() {
             let sums = backward(&multiplied(strip, v, f));
-            if sums.as_flattened().iter().all(|sum| sum.iter().all(|x| x.is_finite())) {
+            let mut found = sums[..=H - R].iter().flat_map(|row| row[..=W - S].as_flattened());
+            if found.all(|x| x.is_finite()) {
                 finish(&sums, strip.outputs(f, place, y));
             } else {
                 strip.directly(f, place, y);
@@ -34,37 +39,33 @@ fn tiles<const B: usize>(strip: &Strip<'_>, scratch: &mut [f32], y: &mut [&mut [
 }
 
 /// `Bᵀ·x·B` of what the tile at `place` reads of an input block.
-fn forward<const B: usize>(
+fn forward<const H: usize, const W: usize, const B: usize>(
     strip: &Strip<'_>,
     input: usize,
     place: Place,
-    v: &mut [[f32; B]; PRODUCTS],
+    v: &mut [[[f32; B]; W]; H],
 ) {
-    let mut padded = [[0.0; B]; PRODUCTS];
-    let (x, row_len) = strip.pixels(input, place, &mut padded);
-    for j in 0..B {
-        let rows: [_; WINDOW] =
-            std::array::from_fn(|r| forward_along(std::array::from_fn(|c| x[r * row_len + c][j])));
-        for c in 0..WINDOW {
-            let column = forward_along(rows.map(|row| row[c]));
-            column.into_iter().enumerate().for_each(|(r, x)| v[r * WINDOW + c][j] = x);
-        }
+    let padded = &mut [[[0.0; B]; W]; H];
+    let (x, row_len) = strip.pixels(input, place, padded);
+    for (r, v) in v.iter_mut().enumerate() {
+        v.copy_from_slice(&x[r * row_len..][..W]);
     }
+    both_axes(v, forward_along);
 }
 
-/// The 36 sums over the input channels, for output block `f`.
-fn multiplied<const B: usize>(
+/// The sums over the input channels, for output block `f`.
+fn multiplied<const H: usize, const W: usize, const B: usize>(
     strip: &Strip<'_>,
-    v: &[[[f32; B]; PRODUCTS]],
+    v: &[[[[f32; B]; W]; H]],
     f: usize,
-) -> [[f32; B]; PRODUCTS] {
-    let mut sums = [[0.0; B]; PRODUCTS];
-    for (p, sums) in sums.iter_mut().enumerate() {
+) -> [[[f32; B]; W]; H] {
+    let mut sums = [[[0.0; B]; W]; H];
+    for (p, sums) in sums.as_flattened_mut().iter_mut().enumerate() {
         let u = strip.filters((f, 1), p).as_chunks::<B>().0;
         for (v, u) in v.iter().zip(u.as_chunks::<B>().0) {
             for k in 0..B {
                 for j in 0..B {
-                    sums[j] = mul_add::<GENERIC_FMA>(v[p][k], u[k][j], sums[j]);
+                    sums[j] = mul_add::<GENERIC_FMA>(v[p / W][p % W][k], u[k][j], sums[j]);
                 }
             }
         }
@@ -72,22 +73,37 @@ fn multiplied<const B: usize>(
     sums
 }
 
-/// `Aᵀ·m·A`.
-fn backward<const B: usize>(m: &[[f32; B]; PRODUCTS]) -> [[[f32; B]; TILE]; TILE] {
-    let mut sums = [[[0.0; B]; TILE]; TILE];
-    for j in 0..B {
-        let rows: [_; WINDOW] =
-            std::array::from_fn(|r| backward_along(std::array::from_fn(|c| m[r * WINDOW + c][j])));
-        for c in 0..TILE {
-            let column = backward_along(rows.map(|row| row[c]));
-            column.into_iter().enumerate().for_each(|(r, x)| sums[r][c][j] = x);
-        }
-    }
+/// `Aᵀ·m·A`, in the first rows and columns.
+fn backward<const H: usize, const W: usize, const B: usize>(
+    m: &[[[f32; B]; W]; H],
+) -> [[[f32; B]; W]; H] {
+    let mut sums = *m;
+    both_axes(&mut sums, backward_along);
     sums
 }
 
+/// Transforms rows, then columns, of every lane.
+#[inline(always)]
+fn both_axes<const H: usize, const W: usize, const B: usize>(
+    x: &mut [[[f32; B]; W]; H],
+    along: impl Fn(&mut [f32]),
+) {
+    for j in 0..B {
+        let mut lane = x.map(|row| row.map(|x| x[j]));
+        lane.iter_mut().for_each(|row| along(row));
+        for c in 0..W {
+            let mut column = lane.map(|row| row[c]);
+            along(&mut column);
+            column.into_iter().zip(x.iter_mut()).for_each(|(found, row)| row[c][j] = found);
+        }
+    }
+}
+
 /// Adds what the outputs start from, and clamps them.
-fn finish<const B: usize>(sums: &[[[f32; B]; TILE]; TILE], outputs: Outputs<'_>) {
+fn finish<const H: usize, const W: usize, const B: usize>(
+    sums: &[[[f32; B]; W]; H],
+    outputs: Outputs<'_>,
+) {
     let bias = outputs.bias.and_then(|bias| bias.first_chunk()).unwrap_or(&[0.0; B]);
     let y = outputs.y.as_chunks_mut::<B>().0;
     for (row, y) in sums.iter().zip(y.chunks_mut(outputs.width)).take(outputs.rows) {
@@ -100,32 +116,74 @@ fn finish<const B: usize>(sums: &[[[f32; B]; TILE]; TILE], outputs: Outputs<'_>)
     }
 }
 
-/// `Bᵀ·d`.
-fn forward_along(d: [f32; WINDOW]) -> [f32; WINDOW] {
-    let ([a, b], [a2, b2]) = (POINTS, SQUARES);
-    let (even_a, odd_a) = (fma(-b2, d[2], d[4]), fma(-b2, d[1], d[3]));
-    let (even_b, odd_b) = (fma(-a2, d[2], d[4]), fma(-a2, d[1], d[3]));
-    [
-        fma(PRODUCT, d[0], fma(-SUM, d[2], d[4])),
-        fma(a, odd_a, even_a),
-        fma(-a, odd_a, even_a),
-        fma(b, odd_b, even_b),
-        fma(-b, odd_b, even_b),
-        fma(PRODUCT, d[1], fma(-SUM, d[3], d[5])),
-    ]
+/// `d ← Bᵀ·d`.
+#[inline(always)]
+fn forward_along(d: &mut [f32]) {
+    match *d {
+        [d0, d1, d2, d3, d4, d5] => {
+            let ([a, b], [a2, b2]) = (six::POINTS, six::SQUARES);
+            let (even_a, odd_a) = (fma(-b2, d2, d4), fma(-b2, d1, d3));
+            let (even_b, odd_b) = (fma(-a2, d2, d4), fma(-a2, d1, d3));
+            d.copy_from_slice(&[
+                fma(six::PRODUCT, d0, fma(-six::SUM, d2, d4)),
+                fma(a, odd_a, even_a),
+                fma(-a, odd_a, even_a),
+                fma(b, odd_b, even_b),
+                fma(-b, odd_b, even_b),
+                fma(six::PRODUCT, d1, fma(-six::SUM, d3, d5)),
+            ]);
+        }
+        [d0, d1, d2, d3, d4, d5, d6, d7] => {
+            let [[a, even_a, odd_a], [b, even_b, odd_b], [c, even_c, odd_c]] =
+                eight::PAIRS.map(|[point, sum, product]| {
+                    let even = fma(product, d2, fma(-sum, d4, d6));
+                    [point, even, fma(product, d1, fma(-sum, d3, d5))]
+                });
+            d.copy_from_slice(&[
+                fma(eight::SUM, d2 - d4, d6 - d0),
+                fma(a, odd_a, even_a),
+                fma(-a, odd_a, even_a),
+                fma(b, odd_b, even_b),
+                fma(-b, odd_b, even_b),
+                fma(c, odd_c, even_c),
+                fma(-c, odd_c, even_c),
+                fma(eight::SUM, d3 - d5, d7 - d1),
+            ]);
+        }
+        _ => {}
+    }
 }
 
-/// `Aᵀ·m`.
-fn backward_along(m: [f32; WINDOW]) -> [f32; TILE] {
-    let ([a, b], [a2, b2], [a3, b3]) = (POINTS, SQUARES, CUBES);
-    let (even_a, odd_a) = (m[1] + m[2], m[1] - m[2]);
-    let (even_b, odd_b) = (m[3] + m[4], m[3] - m[4]);
-    [
-        m[0] + even_a + even_b,
-        fma(a, odd_a, b * odd_b),
-        fma(a2, even_a, b2 * even_b),
-        fma(a3, odd_a, fma(b3, odd_b, m[5])),
-    ]
+/// `m ← Aᵀ·m`, whose elements are the first.
+#[inline(always)]
+fn backward_along(m: &mut [f32]) {
+    match *m {
+        [m0, m1, m2, m3, m4, m5] => {
+            let ([a, b], [a2, b2], [a3, b3]) = (six::POINTS, six::SQUARES, six::CUBES);
+            let (even_a, odd_a) = (m1 + m2, m1 - m2);
+            let (even_b, odd_b) = (m3 + m4, m3 - m4);
+            m[..TILE].copy_from_slice(&[
+                m0 + even_a + even_b,
+                fma(a, odd_a, b * odd_b),
+                fma(a2, even_a, b2 * even_b),
+                fma(a3, odd_a, fma(b3, odd_b, m5)),
+            ]);
+        }
+        [m0, m1, m2, m3, m4, m5, m6, m7] => {
+            let ([a, _, c], [a2, _, c2], [a3, _, c3]) =
+                (eight::POINTS, eight::SQUARES, eight::CUBES);
+            let (even_a, odd_a) = (m1 + m2, m1 - m2);
+            let (even_b, odd_b) = (m3 + m4, m3 - m4);
+            let (even_c, odd_c) = (m5 + m6, m5 - m6);
+            m[..TILE].copy_from_slice(&[
+                (m0 + even_a) + (even_b + even_c),
+                fma(a, odd_a, fma(c, odd_c, odd_b)),
+                fma(a2, even_a, fma(c2, even_c, even_b)),
+                fma(a3, odd_a, fma(c3, odd_c, odd_b + m7)),
+            ]);
+        }
+        _ => {}
+    }
 }
 
 #[inline(always)]

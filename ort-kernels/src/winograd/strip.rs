@@ -1,6 +1,6 @@
 //! A strip of tiles: where each lies in the image, and where its transformed pixels and its sums.
 
-use super::{PRODUCTS, TILE, WINDOW};
+use super::Tile;
 use crate::Activation;
 use crate::conv_f32::Axis;
 use crate::conv_nchwc::Conv;
@@ -10,6 +10,7 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub(super) struct Strip<'a> {
     pub(super) conv: &'a Conv<'a>,
+    pub(super) tile: Tile,
     /// The transformed filters of all output blocks.
     pub(super) packed: &'a [f32],
     /// Input blocks.
@@ -29,7 +30,7 @@ pub(super) struct Place {
     pub(super) columns: usize,
 }
 
-/// What a register tile multiplies: one of the 36 products of one set.
+/// What a register tile multiplies: one of the products of one set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Product<'a> {
     /// `[inputs][tiles][B]`.
@@ -55,18 +56,13 @@ pub(super) struct Outputs<'a> {
 }
 
 impl<'a> Strip<'a> {
-    /// Tiles of a row of the grid.
-    pub(super) fn tiles_across(axes: &[Axis; 2]) -> usize {
-        axes[1].output.div_ceil(TILE)
-    }
-
-    /// From one of the 36 transformed pixels to the next, in vectors. One more than needed: the 36
-    /// would meet in one set of the first-level cache if they lay a power of two apart.
+    /// From one of the transformed pixels to the next, in vectors. One more than needed: they would
+    /// meet in one set of the first-level cache if they lay a power of two apart.
     pub(super) fn pixel_stride(&self) -> usize {
         pixel_stride(self.inputs, self.tiles.len())
     }
 
-    /// From one of the 36 sums of a set of `filters` output blocks to the next, in vectors.
+    /// From one of the sums of a set of `filters` output blocks to the next, in vectors.
     pub(super) fn sum_stride(&self, filters: usize) -> usize {
         pixel_stride(filters, self.tiles.len())
     }
@@ -77,42 +73,43 @@ impl<'a> Strip<'a> {
         scratch: &'s mut [f32],
     ) -> (&'s mut [[f32; B]], &'s mut [[f32; B]]) {
         let vectors = scratch.as_chunks_mut::<B>().0;
-        vectors.split_at_mut(self.pixel_stride() * PRODUCTS)
+        vectors.split_at_mut(self.pixel_stride() * self.tile.products())
     }
 
     /// The transformed filters of the set of `filters` output blocks that begins with `first`, for
     /// one of the products.
     pub(super) fn filters(&self, (first, filters): (usize, usize), product: usize) -> &'a [f32] {
         let filter_len = self.inputs * self.conv.block * self.conv.block;
-        let from = (first * PRODUCTS + filters * product) * filter_len;
+        let from = (first * self.tile.products() + filters * product) * filter_len;
         &self.packed[from..][..filters * filter_len]
     }
 
     /// The places of the tiles, in order.
     pub(super) fn places(&self) -> impl Iterator<Item = Place> + use<> {
         let [height, width] = [self.conv.axes[0].output, self.conv.axes[1].output];
-        let across = Self::tiles_across(&self.conv.axes);
+        let [down, right] = self.tile.outputs();
+        let [_, across] = self.tile.grid(&self.conv.axes);
         let first = self.tiles.start;
-        let (mut row, mut column) = (first / across * TILE, first % across * TILE);
+        let (mut row, mut column) = (first / across * down, first % across * right);
         self.tiles.clone().map(move |_| {
-            let (rows, columns) = (TILE.min(height - row), TILE.min(width - column));
+            let (rows, columns) = (down.min(height - row), right.min(width - column));
             let place = Place { row, column, rows, columns };
-            column += TILE;
+            column += right;
             if column >= width {
-                (row, column) = (row + TILE, 0);
+                (row, column) = (row + down, 0);
             }
             place
         })
     }
 
-    /// What a tile reads of an input block: pixels from its first on, and how many lie between the
-    /// starts of two of its rows. `padded` takes them if some lie beside the image.
+    /// What a tile reads of an input block, `H` rows of `W` pixels: pixels from its first on, and how
+    /// many lie between the starts of two rows. `padded` takes them if some lie beside the image.
     #[inline(always)]
-    pub(super) fn pixels<'p, const B: usize>(
+    pub(super) fn pixels<'p, const H: usize, const W: usize, const B: usize>(
         &'p self,
         input: usize,
         place: Place,
-        padded: &'p mut [[f32; B]; PRODUCTS],
+        padded: &'p mut [[[f32; B]; W]; H],
     ) -> (&'p [[f32; B]], usize) {
         let [height, width] = &self.conv.axes;
         let image = height.input * width.input;
@@ -120,18 +117,20 @@ impl<'a> Strip<'a> {
         // Above and to the left of the image places wrap, and nothing is there.
         let row = place.row.wrapping_sub(height.pad[0]);
         let column = place.column.wrapping_sub(width.pad[0]);
-        let is_inside = |first: usize, axis: &Axis| {
-            first.checked_add(WINDOW).is_some_and(|end| end <= axis.input)
+        let is_inside = |first: usize, window, axis: &Axis| {
+            first.checked_add(window).is_some_and(|end| end <= axis.input)
         };
-        if is_inside(row, height) && is_inside(column, width) {
+        if is_inside(row, H, height) && is_inside(column, W, width) {
             return (&x[row * width.input + column..], width.input);
         }
-        for (i, padded) in padded.iter_mut().enumerate() {
-            let (row, column) = (row.wrapping_add(i / WINDOW), column.wrapping_add(i % WINDOW));
-            let is_there = row < height.input && column < width.input;
-            *padded = if is_there { x[row * width.input + column] } else { [0.0; B] };
+        for (r, line) in padded.iter_mut().enumerate() {
+            for (c, pixel) in line.iter_mut().enumerate() {
+                let (row, column) = (row.wrapping_add(r), column.wrapping_add(c));
+                let is_there = row < height.input && column < width.input;
+                *pixel = if is_there { x[row * width.input + column] } else { [0.0; B] };
+            }
         }
-        (padded, WINDOW)
+        (padded.as_flattened(), W)
     }
 
     /// The outputs at `place` of output block `f`, whose piece is `y`.
@@ -156,7 +155,7 @@ impl<'a> Strip<'a> {
     #[cold]
     pub(super) fn directly(&self, f: usize, place: Place, y: &mut [f32]) {
         let mut one = *self.conv;
-        let filter_len = self.inputs * one.block * 9 * one.block;
+        let filter_len = self.inputs * one.block * self.tile.n_taps() * one.block;
         one.w = &one.w[f * filter_len..][..filter_len];
         one.start.bias = one.start.bias.map(|bias| &bias[f * one.block..][..one.block]);
         if one.activation.as_clamp().is_none() {

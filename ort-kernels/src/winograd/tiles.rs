@@ -15,20 +15,30 @@ macro_rules! winograd {
             scratch: &mut [f32],
             y: &mut [&mut [f32]],
         ) {
+            tiled!(strip.tile => tiles(token, strip, scratch, y));
+        }
+
+        /// The same in windows of `H` by `W` pixels, for `R` by `S` taps.
+        fn tiles<const H: usize, const W: usize, const R: usize, const S: usize>(
+            token: $isa,
+            strip: &Strip<'_>,
+            scratch: &mut [f32],
+            y: &mut [&mut [f32]],
+        ) {
             let n_tiles = strip.tiles.len();
             let (v, m) = strip.split::<LANES>(scratch);
             let v_stride = strip.pixel_stride();
-            let padded = &mut [[0.0; LANES]; PRODUCTS];
+            let padded = &mut [[[0.0; LANES]; W]; H];
             for input in 0..strip.inputs {
                 for (i, place) in strip.places().enumerate() {
                     let (x, row_len) = strip.pixels(input, place, padded);
-                    forward(token, x, row_len, &mut v[input * n_tiles + i..], v_stride);
+                    forward::<H, W>(token, x, row_len, &mut v[input * n_tiles + i..], v_stride);
                 }
             }
             for (set, y) in y.chunks_mut(VARIANT.filters).enumerate() {
                 let (first, filters) = (set * VARIANT.filters, y.len());
                 let m_stride = strip.sum_stride(filters);
-                for p in 0..PRODUCTS {
+                for p in 0..H * W {
                     let u = strip.filters((first, filters), p);
                     let v = &v[p * v_stride..][..strip.inputs * n_tiles];
                     let m = &mut m[p * m_stride..][..filters * n_tiles];
@@ -38,7 +48,7 @@ macro_rules! winograd {
                     for (i, place) in strip.places().enumerate() {
                         let m = &m[f * n_tiles + i..];
                         let outputs = strip.outputs(first + f, place, y);
-                        if !backward(token, m, m_stride, outputs) {
+                        if !backward::<H, W, R, S>(token, m, m_stride, outputs) {
                             strip.directly(first + f, place, y);
                         }
                     }
@@ -46,7 +56,7 @@ macro_rules! winograd {
             }
         }
 
-        /// One of the 36 products, for all tiles of a strip: register tiles about as long as each
+        /// One of the products, for all tiles of a strip: register tiles about as long as each
         /// other.
         fn products(token: $isa, product: &Product<'_>, m: &mut [[f32; LANES]]) {
             const MOST: usize = [$($tiles),+].len();
@@ -59,70 +69,137 @@ macro_rules! winograd {
             }
         }
 
-        features! { $isa enabled
-            /// `Bᵀ·d`.
-            #[inline]
-            fn forward_along(d: [Vector; WINDOW]) -> [Vector; WINDOW] {
-                let [a2, b2] = SQUARES.map(|x| splat(x));
-                let [a, b] = POINTS.map(|x| splat(x));
-                let (product, sum) = (splat(PRODUCT), splat(SUM));
-                let (even_a, odd_a) = (fnmadd(b2, d[2], d[4]), fnmadd(b2, d[1], d[3]));
-                let (even_b, odd_b) = (fnmadd(a2, d[2], d[4]), fnmadd(a2, d[1], d[3]));
-                [
-                    fmadd(product, d[0], fnmadd(sum, d[2], d[4])),
-                    fmadd(a, odd_a, even_a),
-                    fnmadd(a, odd_a, even_a),
-                    fmadd(b, odd_b, even_b),
-                    fnmadd(b, odd_b, even_b),
-                    fmadd(product, d[1], fnmadd(sum, d[3], d[5])),
-                ]
+        /// Sets the first elements.
+        #[inline(always)]
+        fn set<const N: usize>(to: &mut [Vector], values: [Vector; N]) {
+            for i in 0..N {
+                to[i] = values[i];
             }
         }
 
         features! { $isa enabled
-            /// `Aᵀ·m`.
+            /// Each of some floats in every lane.
             #[inline]
-            fn backward_along(m: [Vector; WINDOW]) -> [Vector; TILE] {
-                let [a2, b2] = SQUARES.map(|x| splat(x));
-                let [a3, b3] = CUBES.map(|x| splat(x));
-                let [a, b] = POINTS.map(|x| splat(x));
-                let (even_a, odd_a) = (add(m[1], m[2]), sub(m[1], m[2]));
-                let (even_b, odd_b) = (add(m[3], m[4]), sub(m[3], m[4]));
-                [
-                    add(add(m[0], even_a), even_b),
-                    fmadd(a, odd_a, mul(b, odd_b)),
-                    fmadd(a2, even_a, mul(b2, even_b)),
-                    fmadd(a3, odd_a, fmadd(b3, odd_b, m[5])),
-                ]
+            fn splats<const N: usize>(x: [f32; N]) -> [Vector; N] {
+                let mut all = [zero(); N];
+                for i in 0..N {
+                    all[i] = splat(x[i]);
+                }
+                all
+            }
+        }
+
+        features! { $isa enabled
+            /// `d ← Bᵀ·d`.
+            #[inline]
+            fn forward_along<const N: usize>(mut d: [Vector; N]) -> [Vector; N] {
+                match *d.as_slice() {
+                    [d0, d1, d2, d3, d4, d5] => {
+                        let [a, b] = splats(six::POINTS);
+                        let [a2, b2] = splats(six::SQUARES);
+                        let (product, sum) = (splat(six::PRODUCT), splat(six::SUM));
+                        let (even_a, odd_a) = (fnmadd(b2, d2, d4), fnmadd(b2, d1, d3));
+                        let (even_b, odd_b) = (fnmadd(a2, d2, d4), fnmadd(a2, d1, d3));
+                        set(&mut d, [
+                            fmadd(product, d0, fnmadd(sum, d2, d4)),
+                            fmadd(a, odd_a, even_a),
+                            fnmadd(a, odd_a, even_a),
+                            fmadd(b, odd_b, even_b),
+                            fnmadd(b, odd_b, even_b),
+                            fmadd(product, d1, fnmadd(sum, d3, d5)),
+                        ]);
+                    }
+                    [d0, d1, d2, d3, d4, d5, d6, d7] => {
+                        let [a_pair, b_pair, c_pair] = eight::PAIRS;
+                        let ([a, sa, pa], [_, sb, _]) = (splats(a_pair), splats(b_pair));
+                        let [c, sc, pc] = splats(c_pair);
+                        let even_a = fmadd(pa, d2, fnmadd(sa, d4, d6));
+                        let odd_a = fmadd(pa, d1, fnmadd(sa, d3, d5));
+                        let even_b = add(d2, fnmadd(sb, d4, d6));
+                        let odd_b = add(d1, fnmadd(sb, d3, d5));
+                        let even_c = fmadd(pc, d2, fnmadd(sc, d4, d6));
+                        let odd_c = fmadd(pc, d1, fnmadd(sc, d3, d5));
+                        let sum = splat(eight::SUM);
+                        set(&mut d, [
+                            fmadd(sum, sub(d2, d4), sub(d6, d0)),
+                            fmadd(a, odd_a, even_a),
+                            fnmadd(a, odd_a, even_a),
+                            add(even_b, odd_b),
+                            sub(even_b, odd_b),
+                            fmadd(c, odd_c, even_c),
+                            fnmadd(c, odd_c, even_c),
+                            fmadd(sum, sub(d3, d5), sub(d7, d1)),
+                        ]);
+                    }
+                    _ => {}
+                }
+                d
+            }
+        }
+
+        features! { $isa enabled
+            /// `Aᵀ·m`; of one product, itself.
+            #[inline]
+            fn backward_along<const N: usize>(m: [Vector; N]) -> [Vector; TILE] {
+                match *m.as_slice() {
+                    [m0, m1, m2, m3, m4, m5] => {
+                        let [a, b] = splats(six::POINTS);
+                        let [a2, b2] = splats(six::SQUARES);
+                        let [a3, b3] = splats(six::CUBES);
+                        let (even_a, odd_a) = (add(m1, m2), sub(m1, m2));
+                        let (even_b, odd_b) = (add(m3, m4), sub(m3, m4));
+                        [
+                            add(add(m0, even_a), even_b),
+                            fmadd(a, odd_a, mul(b, odd_b)),
+                            fmadd(a2, even_a, mul(b2, even_b)),
+                            fmadd(a3, odd_a, fmadd(b3, odd_b, m5)),
+                        ]
+                    }
+                    [m0, m1, m2, m3, m4, m5, m6, m7] => {
+                        let [a, _, c] = splats(eight::POINTS);
+                        let [a2, _, c2] = splats(eight::SQUARES);
+                        let [a3, _, c3] = splats(eight::CUBES);
+                        let (even_a, odd_a) = (add(m1, m2), sub(m1, m2));
+                        let (even_b, odd_b) = (add(m3, m4), sub(m3, m4));
+                        let (even_c, odd_c) = (add(m5, m6), sub(m5, m6));
+                        [
+                            add(add(m0, even_a), add(even_b, even_c)),
+                            fmadd(a, odd_a, fmadd(c, odd_c, odd_b)),
+                            fmadd(a2, even_a, fmadd(c2, even_c, even_b)),
+                            fmadd(a3, odd_a, fmadd(c3, odd_c, add(odd_b, m7))),
+                        ]
+                    }
+                    _ => [m[0]; TILE],
+                }
             }
         }
 
         kernel! {
             /// Transforms the pixels of a tile, `row_len` apart from row to row, into vectors
             /// `stride` apart.
-            $isa => fn forward(
+            $isa => fn forward<const H: usize, const W: usize>(
                 x: &[[f32; LANES]],
                 row_len: usize,
                 v: &mut [[f32; LANES]],
                 stride: usize,
             ) {
-                let mut half = [[zero(); WINDOW]; WINDOW];
-                for r in 0..WINDOW {
-                    let x = &x[r * row_len..][..WINDOW];
-                    let mut row = [zero(); WINDOW];
-                    for c in 0..WINDOW {
+                let mut half = [[zero(); W]; H];
+                for r in 0..H {
+                    let x = &x[r * row_len..][..W];
+                    let mut row = [zero(); W];
+                    for c in 0..W {
                         row[c] = load(&x[c]);
                     }
                     half[r] = forward_along(row);
                 }
-                for c in 0..WINDOW {
-                    let mut column = [zero(); WINDOW];
-                    for r in 0..WINDOW {
+                for c in 0..W {
+                    let mut column = [zero(); H];
+                    for r in 0..H {
                         column[r] = half[r][c];
                     }
                     let column = forward_along(column);
-                    for r in 0..WINDOW {
-                        store(&mut v[(r * WINDOW + c) * stride], column[r]);
+                    for r in 0..H {
+                        store(&mut v[(r * W + c) * stride], column[r]);
                     }
                 }
             }
@@ -166,24 +243,28 @@ macro_rules! winograd {
         kernel! {
             /// Transforms the sums of a tile back, which lie `stride` apart, and writes the outputs
             /// if they are finite; says whether they are.
-            $isa => fn backward(m: &[[f32; LANES]], stride: usize, outputs: Outputs<'_>) -> bool {
-                let mut half = [[zero(); TILE]; WINDOW];
-                for r in 0..WINDOW {
-                    let mut row = [zero(); WINDOW];
-                    for c in 0..WINDOW {
-                        row[c] = load(&m[(r * WINDOW + c) * stride]);
+            $isa => fn backward<const H: usize, const W: usize, const R: usize, const S: usize>(
+                m: &[[f32; LANES]],
+                stride: usize,
+                outputs: Outputs<'_>,
+            ) -> bool {
+                let mut half = [[zero(); TILE]; H];
+                for r in 0..H {
+                    let mut row = [zero(); W];
+                    for c in 0..W {
+                        row[c] = load(&m[(r * W + c) * stride]);
                     }
                     half[r] = backward_along(row);
                 }
                 let mut sums = [[zero(); TILE]; TILE];
                 let mut rest = zero();
-                for c in 0..TILE {
-                    let mut column = [zero(); WINDOW];
-                    for r in 0..WINDOW {
+                for c in 0..=W - S {
+                    let mut column = [zero(); H];
+                    for r in 0..H {
                         column[r] = half[r][c];
                     }
                     let column = backward_along(column);
-                    for r in 0..TILE {
+                    for r in 0..=H - R {
                         sums[r][c] = column[r];
                         rest = add(rest, sub(column[r], column[r]));
                     }

@@ -44,8 +44,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "ep.cpu.winograd",
         "1",
         Flag(|b, is_on| b.cpu.winograd = is_on),
-        "Whether convolutions of 3×3 may be computed by Winograd's filtering where that is faster. \
-         Ours: ONNX Runtime computes all of them directly, or as products.",
+        "Whether convolutions of 3×3, and of 3 or 5 taps along one axis, may be computed by Winograd's \
+         filtering where that is faster. Ours: ONNX Runtime computes all of them directly, or as products.",
     )
     .method("winograd"),
     idle("mlas.use_lut_gemm", "0", ANY_FLAG, OWN_KERNELS),

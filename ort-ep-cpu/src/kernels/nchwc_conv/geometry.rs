@@ -8,7 +8,7 @@ use ort_graph::OpError;
 use ort_kernels::Isa;
 use ort_kernels::conv_f32::Axis;
 use ort_kernels::conv_nchwc::{Form, Size, Tiling};
-use ort_kernels::winograd::{TILE, packed_len};
+use ort_kernels::winograd::Tile;
 use ort_ops::ops::conv::Conv;
 use ort_tensor::Shape;
 
@@ -168,12 +168,17 @@ impl Geometry {
 
     /// The same for tiles, among so many threads: rows of them, while each thread has enough to read
     /// all the filters for; else sets of blocks, for each of which the image is transformed anew.
-    pub(super) fn cut_tiles(&self, tile: usize, len: usize, n_threads: usize) -> Cut {
+    pub(super) fn cut_tiles(
+        &self,
+        (tile, set): (Tile, usize),
+        len: usize,
+        n_threads: usize,
+    ) -> Cut {
         /// Transformed filters are read as fast as so many tiles are multiplied by them.
         const ENOUGH: usize = 28;
         let (blocks, plane) = (self.blocks_of_group(), self.n_outputs());
         let n_threads = n_threads.div_ceil(len / (blocks * plane * self.block));
-        let [rows, columns] = [0, 1].map(|i| self.axes[i].output.div_ceil(TILE));
+        let ([rows, columns], [down, _]) = (tile.grid(&self.axes), tile.outputs());
         // Several ranges a thread if they are equal, for threads may be of unequal speed.
         let is_good = |n: &usize| {
             rows >= *n
@@ -185,8 +190,8 @@ impl Geometry {
             Some(ranges) => (ranges, 1),
             None => (1, n_threads),
         };
-        let per_set = blocks.div_ceil(sets).next_multiple_of(tile).min(blocks).min(MAX_SET);
-        self.cut_by(len, per_set, rows.div_ceil(ranges) * TILE * self.axes[1].output)
+        let per_set = blocks.div_ceil(sets).next_multiple_of(set).min(blocks).min(MAX_SET);
+        self.cut_by(len, per_set, rows.div_ceil(ranges) * down * self.axes[1].output)
     }
 
     fn cut_by(&self, len: usize, per_set: usize, positions: usize) -> Cut {
@@ -197,9 +202,10 @@ impl Geometry {
     }
 
     /// The transformed filters of the output blocks from `first` on, which [`Geometry::reads`] says.
-    pub(super) fn reads_transformed(&self, first: usize, n: usize) -> Range<usize> {
+    pub(super) fn reads_transformed(&self, tile: Tile, first: usize, n: usize) -> Range<usize> {
         let first = first % (self.filters / self.block) * self.block;
-        packed_len(first, self.channels)..packed_len(first + n * self.block, self.channels)
+        let at = |filter| tile.packed_len(filter, self.channels);
+        at(first)..at(first + n * self.block)
     }
 
     /// Output blocks that see the same inputs, or may be computed in any sets.

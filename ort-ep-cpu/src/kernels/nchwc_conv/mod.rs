@@ -10,7 +10,7 @@ mod winograd;
 use ort_ep::{Claim, Io, Kernel, KernelError, Packed, Prepared, Threads};
 use ort_graph::{Graph, NodeId, OpError, ValueId};
 use ort_kernels::conv_nchwc::{self, Form, Start, Tiling, is_block, suited};
-use ort_kernels::winograd::{Winograd, scratch_len};
+use ort_kernels::winograd::{Tile, Winograd};
 use ort_ops::ops::nchwc::conv::Conv;
 use ort_tensor::{DType, TensorView, TensorViewMut};
 use smallvec::SmallVec;
@@ -35,7 +35,7 @@ struct ConvKernel {
     /// Whether it is [`Way::Tiles`], as far as shapes are known.
     is_tiled: bool,
     /// For [`Way::Winograd`].
-    transformed: Option<Packed>,
+    transformed: Option<(Tile, Packed)>,
 }
 
 /// What is known of a signature of shapes.
@@ -54,7 +54,7 @@ enum Way {
     /// On the matrix tiles of the processor.
     Tiles(Tiling),
     /// In tiles of the image, by transformed filters.
-    Winograd,
+    Winograd(Tile),
 }
 
 /// The tensors of a run.
@@ -148,8 +148,10 @@ impl ConvKernel {
         let sizes = Sizes { isa, block: self.block, channels, filters, axes };
         let tiling = geometry.tiling(isa);
         let on_tiles = tiling.as_ref().map(|(_, cycles)| *cycles);
-        let (way, scratch_len) = if self.transformed.is_some() && sizes.is_faster(on_tiles) {
-            (Way::Winograd, scratch_len(isa, self.block, channels, &axes))
+        let tile = self.transformed.as_ref().map(|&(tile, _)| tile);
+        let tile = tile.filter(|_| sizes.is_faster(on_tiles));
+        let (way, scratch_len) = if let Some(tile) = tile {
+            (Way::Winograd(tile), tile.scratch_len(isa, self.block, channels, &axes))
         } else if let Some((tiling, _)) = tiling {
             (Way::Tiles(tiling), tiling.scratch_len())
         } else {
@@ -175,9 +177,9 @@ impl ConvKernel {
                 let n_parts = n_parts(geometry.cost_on_tiles(tiling, y.len()));
                 geometry.cut(2, y.len(), n_parts.min(most_parts(threads, cost)), threads.count())
             }
-            Way::Winograd => {
+            Way::Winograd(tile) => {
                 let set = ort_kernels::winograd::variant(self.cpu.isa, self.block).filters;
-                geometry.cut_tiles(set, y.len(), n_parts(cost).min(threads.count()))
+                geometry.cut_tiles((*tile, set), y.len(), n_parts(cost).min(threads.count()))
             }
             Way::Direct => {
                 let direct = conv_nchwc::variant(self.cpu.isa, self.block).filters;
@@ -222,9 +224,9 @@ impl ConvKernel {
             (Way::Tiles(tiling), _) => {
                 conv.run_on_tiles(tiling, &part.positions, pieces, scratch);
             }
-            (Way::Winograd, Some(packed)) => {
-                let packed = &packed[geometry.reads_transformed(part.block, part.n_blocks)];
-                winograd::run(&Winograd { conv, packed }, part.positions, pieces, scratch);
+            (&Way::Winograd(tile), Some(packed)) => {
+                let packed = &packed[geometry.reads_transformed(tile, part.block, part.n_blocks)];
+                winograd::run(&Winograd { conv, packed }, tile, part.positions, pieces, scratch);
             }
             _ => conv.run(part.positions, pieces),
         }
@@ -253,7 +255,7 @@ impl Kernel for ConvKernel {
             bias: bias.map(|bias| bias.as_slice()).transpose()?,
             sum: sum.map(|sum| sum.as_slice()).transpose()?,
             has_sum: is_in_place || sum.is_some(),
-            transformed: self.transformed.as_ref().map(|it| bytemuck::cast_slice(it.bytes())),
+            transformed: self.transformed.as_ref().map(|(_, it)| bytemuck::cast_slice(it.bytes())),
         };
         if !y.is_empty() {
             self.compute(plan, &operands, y, (io.threads, io.scratch));
@@ -263,8 +265,12 @@ impl Kernel for ConvKernel {
 
     fn variant(&self) -> &'static str {
         let isa = suited(self.cpu.isa, self.block);
-        if self.transformed.is_some() {
-            return named!(isa => "winograd_4x3": "avx512_28x1", "avx2_6x2", "generic");
+        match self.transformed.as_ref().map(|&(tile, _)| winograd::name(tile)) {
+            Some("winograd_4x3") => {
+                return named!(isa => "winograd_4x3": "avx512_28x1", "avx2_6x2", "generic");
+            }
+            Some(_) => return named!(isa => "winograd_4x5": "avx512_28x1", "avx2_6x2", "generic"),
+            None => {}
         }
         if self.is_tiled {
             return "conv_nchwc/amx_32x32";

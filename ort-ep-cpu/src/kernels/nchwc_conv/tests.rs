@@ -101,9 +101,14 @@ fn bias_sum_and_activation_come_in_this_order() {
 
 /// What the contract of `ort_kernels::winograd` allows for images and filters of `integers`, both at
 /// most 3.
-fn bound(channels: u16) -> f32 {
+fn bound(channels: u16, taps: [u16; 2]) -> f32 {
     let (channels, unit) = (f32::from(channels), f32::EPSILON / 2.0);
-    3610.0 * (channels + 19.0) * 1.001 * unit * channels * 9.0
+    let (factor, terms) = match taps {
+        [3, 3] => (3610.0, 19.0),
+        [3, 1] | [1, 3] => (60.1, 11.0),
+        _ => (398.0, 11.0),
+    };
+    factor * (channels + terms) * 1.001 * unit * channels * 9.0
 }
 
 #[test]
@@ -122,15 +127,41 @@ fn tiles_are_within_their_bound() {
         let case = case.attr("activation", Attr::String("LeakyRelu".into()));
         let case = case.options(without_matrix_tiles());
         assert!(case.variant().starts_with("winograd_4x3/"), "{}", case.variant());
-        case.check(within(bound(channels)));
+        case.check(within(bound(channels, [3, 3])));
     }
     let case = || {
         let case = conv(16, 1, [1, 32, 20, 24], [32, 32, 3, 3], &[pads]);
         case.options(without_matrix_tiles())
     };
     let sum = || integers(&[1, 32, 20, 24]);
-    case().weight(integers(&[32])).input(sum()).check(within(bound(32)));
-    case().absent().input(sum()).check(within(bound(32)));
+    case().weight(integers(&[32])).input(sum()).check(within(bound(32, [3, 3])));
+    case().absent().input(sum()).check(within(bound(32, [3, 3])));
+}
+
+#[test]
+fn tiles_along_one_axis_are_within_their_bound() {
+    for (channels, [height, width], taps) in [
+        // Ranges of rows, one row and more filters than image, both axes with an end that is cut off.
+        (128_u16, [203, 1], [3_u16, 1]),
+        (128, [1, 206], [1, 3]),
+        (64, [90, 22], [5, 1]),
+        (64, [45, 45], [1, 5]),
+        (128, [60, 3], [5, 1]),
+    ] {
+        let ([down, across], [kh, kw]) = (taps.map(|n| i64::from(n / 2)), taps.map(usize::from));
+        let c = usize::from(channels);
+        let case = conv(
+            16,
+            1,
+            [2, c, height, width],
+            [c, c, kh, kw],
+            &[("pads", &[down, across, down, across])],
+        );
+        let case = case.options(without_matrix_tiles());
+        let name = if taps.contains(&5) { "winograd_4x5/" } else { "winograd_4x3/" };
+        assert!(case.variant().starts_with(name), "{}", case.variant());
+        case.check(within(bound(channels, taps)));
+    }
 }
 
 #[test]
@@ -161,6 +192,22 @@ fn tiles_are_for_images_that_filters_are_worth_reading_for() {
             let found = sizes([axis, axis]).is_faster(None);
             assert_eq!(found, is_faster, "{channels} to {filters} of {side}, {isa:?}");
             assert!(!sizes([axis, Axis { stride: 2, ..axis }]).is_faster(None));
+        }
+    }
+    // Along one axis: fewer products are saved.
+    for (channels, kernel, length, is_faster) in [
+        (256, 5, 508, true),
+        (64, 5, 512, true),
+        (16, 5, 4096, false),
+        (256, 3, 508, true),
+        (32, 3, 512, false),
+    ] {
+        let axis =
+            Axis { input: length, output: length, kernel, pad: [kernel / 2; 2], ..Axis::UNIT };
+        for axes in [[axis, Axis::UNIT], [Axis::UNIT, axis]] {
+            let sizes = Sizes { isa: Isa::best(), block: 16, channels, filters: channels, axes };
+            let found = sizes.is_faster(None);
+            assert_eq!(found, is_faster, "{channels} channels, {kernel} taps of {length}");
         }
     }
 }
