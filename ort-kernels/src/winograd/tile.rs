@@ -3,7 +3,7 @@
 use super::TILE;
 use crate::conv_f32::Axis;
 
-/// A tile of outputs: along an axis [`TILE`] where filters have several taps, else one.
+/// A tile of outputs: four along an axis where filters have several taps, else one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tile {
     taps: [usize; 2],
