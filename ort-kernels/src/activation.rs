@@ -2,6 +2,7 @@
 //! hot.
 
 use crate::Isa;
+use crate::tail::Tail;
 use crate::vec;
 
 /// `y = f(x)` for every element.
@@ -71,6 +72,17 @@ impl Activation {
             Self::Relu => Some((0.0, f32::INFINITY)),
             Self::Clip { min, max } => Some((min, max)),
             _ => None,
+        }
+    }
+
+    /// What a register tile may do before it stores results.
+    pub(crate) fn as_tail(self) -> Option<Tail> {
+        let clamp = |(min, max)| Tail::Clamp { min, max };
+        match self {
+            Self::HardSwish => Some(Tail::HardSwish),
+            Self::ScaledRelu { scale, shift } => Some(Tail::ScaledRelu { scale, shift }),
+            Self::ScaledHardSwish { scale, shift } => Some(Tail::ScaledHardSwish { scale, shift }),
+            _ => self.as_clamp().map(clamp),
         }
     }
 

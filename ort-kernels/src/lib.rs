@@ -12,6 +12,8 @@
 mod isa;
 #[macro_use]
 mod ladder;
+#[macro_use]
+mod tail;
 mod activation;
 pub mod conv_f32;
 pub mod conv_nchwc;

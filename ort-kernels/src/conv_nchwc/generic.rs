@@ -2,7 +2,6 @@
 
 use super::{Form, Line, Start, Variant};
 use crate::isa::{GENERIC_FMA, mul_add};
-use crate::vec::clamp;
 
 pub(super) const VARIANT: Variant = Variant { name: "generic", block: 8, filters: 1 };
 const POSITIONS: usize = 4;
@@ -53,7 +52,7 @@ fn tile<const B: usize, const R: usize>(line: &Line<'_>, first: usize, y: &mut [
         }),
     }
     for (y, sums) in y.iter_mut().zip(&sums) {
-        *y = sums.map(|sum| clamp(sum, line.merge.min, line.merge.max));
+        *y = sums.map(|sum| line.merge.tail.of(sum));
     }
 }
 

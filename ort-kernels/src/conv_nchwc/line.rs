@@ -2,6 +2,7 @@
 
 use super::{Form, Start};
 use crate::conv_f32::Axis;
+use crate::tail::Tail;
 use std::ops::Range;
 
 /// The widest block.
@@ -9,12 +10,11 @@ pub(super) const MAX_BLOCK: usize = 64;
 /// Pixels that 8 windows, 5 wide and 2 apart, read.
 pub(super) const MAX_WINDOW: usize = 7 * 2 + 5;
 
-/// Where sums start, and the range the results are clamped to.
+/// Where sums start, and what becomes of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Merge<'a> {
     pub(super) start: Start<'a>,
-    pub(super) min: f32,
-    pub(super) max: f32,
+    pub(super) tail: Tail,
 }
 
 /// Consecutive outputs of one row, for one slice of input blocks.

@@ -238,3 +238,35 @@ fn check(isa: Isa, block: usize, most: usize) {
         case.check(true, false, Activation::Tanh);
     }
 }
+
+#[test]
+fn what_tiles_do_with_their_results_has_the_bits_of_the_activation() {
+    let (scale, shift) = (-1.75, 0.3);
+    for isa in Isa::all() {
+        for activation in [
+            Activation::Relu,
+            Activation::Clip { min: -0.5, max: 0.75 },
+            Activation::HardSwish,
+            Activation::ScaledRelu { scale, shift },
+            Activation::ScaledHardSwish { scale, shift },
+            Activation::Sigmoid,
+        ] {
+            for form in [Form::Blocks, Form::Planes, Form::Depthwise] {
+                let axes = [axis(9, 3, 1, 1, [1; 2]), axis(13, 3, 1, 1, [1; 2])];
+                let mut case = Case::new(isa, best(isa).block, form, [1, best(isa).filters], axes);
+                (case.x[40], case.x[70], case.x[105]) =
+                    (f32::NAN, f32::NEG_INFINITY, f32::INFINITY);
+                let mut expected = case.found(true, false, Activation::None);
+                activation.apply(isa, &mut expected);
+                let found = case.found(true, false, activation);
+                for (found, expected) in found.iter().zip(&expected) {
+                    let is_same = found.to_bits() == expected.to_bits();
+                    assert!(
+                        is_same || found.is_nan() && expected.is_nan(),
+                        "{activation:?} {form:?}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -45,15 +45,21 @@ macro_rules! start {
     }};
 }
 
-/// Stores the sums of a tile, clamped.
+/// Stores the sums of a tile, or what its tail makes of them.
 macro_rules! finish {
     ($sums:ident, $line:ident, $first:ident, $y:ident) => {
-        let (low, high) = (splat($line.merge.min), splat($line.merge.max));
+        by_tail!($line.merge.tail, store_each!($sums, $line, $first, $y))
+    };
+}
+
+/// Stores a function of each sum.
+macro_rules! store_each {
+    (($sums:ident, $line:ident, $first:ident, $y:ident), $x:ident => $function:expr) => {
         for f in 0..F {
             let y = &mut $y[f].as_chunks_mut::<LANES>().0[$line.places::<R>($first)];
             for r in 0..R {
-                // Both return their second operand when either is NaN, so NaN passes through.
-                store(&mut y[r], min(high, max(low, $sums[r][f])));
+                let $x = $sums[r][f];
+                store(&mut y[r], $function);
             }
         }
     };
@@ -68,7 +74,7 @@ pub(super) const LANE_TILE: usize = 8;
 /// chooses among them.
 ///
 /// Where it stands, `load` and `store` take a register of `LANES` floats from and to a slice, and
-/// `zero`, `splat`, `add`, `fmadd`, `min` and `max` are its instructions, of which the last two
+/// `zero`, `splat`, `add`, `mul`, `fmadd`, `min` and `max` are its instructions, of which the last two
 /// return their second operand when either is NaN.
 macro_rules! tiles {
     ($isa:ident, $filters:tt) => {

@@ -3,7 +3,6 @@
 use super::strip::{Outputs, Place};
 use super::{Strip, TILE, Variant, eight, six};
 use crate::isa::{GENERIC_FMA, mul_add};
-use crate::vec::clamp;
 
 pub(super) const VARIANT: Variant = Variant { name: "generic", block: 8, filters: 1 };
 
@@ -99,7 +98,7 @@ fn both_axes<const H: usize, const W: usize, const B: usize>(
     }
 }
 
-/// Adds what the outputs start from, and clamps them.
+/// Adds what the outputs start from, and applies the tail.
 fn finish<const H: usize, const W: usize, const B: usize>(
     sums: &[[[f32; B]; W]; H],
     outputs: Outputs<'_>,
@@ -110,7 +109,7 @@ fn finish<const H: usize, const W: usize, const B: usize>(
         for (sum, y) in row.iter().zip(y).take(outputs.columns) {
             for j in 0..B {
                 let start = if outputs.is_sum { y[j] + bias[j] } else { bias[j] };
-                y[j] = clamp(sum[j] + start, outputs.clamp.0, outputs.clamp.1);
+                y[j] = outputs.tail.of(sum[j] + start);
             }
         }
     }

@@ -4,6 +4,7 @@ use super::Tile;
 use crate::Activation;
 use crate::conv_f32::Axis;
 use crate::conv_nchwc::Conv;
+use crate::tail::Tail;
 use std::ops::Range;
 
 /// Consecutive tiles, row by row over the grid.
@@ -52,7 +53,7 @@ pub(super) struct Outputs<'a> {
     /// Of the output block.
     pub(super) bias: Option<&'a [f32]>,
     pub(super) is_sum: bool,
-    pub(super) clamp: (f32, f32),
+    pub(super) tail: Tail,
 }
 
 impl<'a> Strip<'a> {
@@ -138,7 +139,6 @@ impl<'a> Strip<'a> {
     pub(super) fn outputs<'y>(&'y self, f: usize, place: Place, y: &'y mut [f32]) -> Outputs<'y> {
         let Conv { block, axes, start, activation, .. } = self.conv;
         let from = place.row * axes[1].output + place.column - self.first;
-        let clamp = activation.as_clamp();
         Outputs {
             rows: place.rows,
             columns: place.columns,
@@ -146,19 +146,19 @@ impl<'a> Strip<'a> {
             width: axes[1].output,
             bias: start.bias.map(|bias| &bias[f * block..][..*block]),
             is_sum: start.is_sum,
-            clamp: clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY)),
+            tail: activation.as_tail().unwrap_or(Tail::NONE),
         }
     }
 
     /// Computes a tile of output block `f`, whose piece is `y`, directly; but for an activation that
-    /// is no clamp, which comes last.
+    /// is no tail, which comes last.
     #[cold]
     pub(super) fn directly(&self, f: usize, place: Place, y: &mut [f32]) {
         let mut one = *self.conv;
         let filter_len = self.inputs * one.block * self.tile.n_taps() * one.block;
         one.w = &one.w[f * filter_len..][..filter_len];
         one.start.bias = one.start.bias.map(|bias| &bias[f * one.block..][..one.block]);
-        if one.activation.as_clamp().is_none() {
+        if one.activation.as_tail().is_none() {
             one.activation = Activation::None;
         }
         for row in place.row..place.row + place.rows {

@@ -287,6 +287,35 @@ fn errors_are_within_the_bound() {
 }
 
 #[test]
+fn what_tiles_do_with_their_results_has_the_bits_of_the_activation() {
+    let (scale, shift) = (-1.75, 0.3);
+    for isa in Isa::all() {
+        for activation in [
+            Activation::HardSwish,
+            Activation::ScaledRelu { scale, shift },
+            Activation::ScaledHardSwish { scale, shift },
+            Activation::Sigmoid,
+        ] {
+            for taps in TAPS {
+                let image = axes(taps, (13, [1, 1]), (11, [1, 1]));
+                let mut case = Case::new(best(isa).block, [2, 3], image);
+                case.x[777] = f32::NAN;
+                let mut expected = case.found(isa, 2);
+                activation.apply(isa, &mut expected);
+                case.activation = activation;
+                for (found, expected) in case.found(isa, 2).iter().zip(&expected) {
+                    let is_same = found.to_bits() == expected.to_bits();
+                    assert!(
+                        is_same || found.is_nan() && expected.is_nan(),
+                        "{activation:?} {taps:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn the_amplification_is_what_the_contract_says() {
     for (taps, limits, along_one, along_both) in
         [(3, [8.4, 1.3, 5.5], 60.1, Some(3610.0)), (5, [19.3, 1.4, 15.0], 398.0, None)]

@@ -1,5 +1,19 @@
 //! The transformations and the register tiles, written once for every width of registers.
 
+/// Stores a function of each output of a tile.
+macro_rules! store_each {
+    (($sums:ident, $bias:ident, $outputs:ident), $x:ident => $function:expr) => {
+        let y = $outputs.y.as_chunks_mut::<LANES>().0;
+        for (row, y) in $sums.iter().zip(y.chunks_mut($outputs.width)).take($outputs.rows) {
+            for (&sum, y) in row.iter().zip(y).take($outputs.columns) {
+                let start = if $outputs.is_sum { add(load(y), $bias) } else { $bias };
+                let $x = add(sum, start);
+                store(y, $function);
+            }
+        }
+    };
+}
+
 /// What a variant of register tiles of `$most` tiles by `$filters` output blocks consists of, and
 /// `strip`, which calls it.
 ///
@@ -276,15 +290,7 @@ macro_rules! winograd {
                     Some(bias) => load(bias),
                     None => zero(),
                 };
-                let (low, high) = (splat(outputs.clamp.0), splat(outputs.clamp.1));
-                let y = outputs.y.as_chunks_mut::<LANES>().0;
-                for (row, y) in sums.iter().zip(y.chunks_mut(outputs.width)).take(outputs.rows) {
-                    for (&sum, y) in row.iter().zip(y).take(outputs.columns) {
-                        let start = if outputs.is_sum { add(load(y), bias) } else { bias };
-                        // Both return their second operand when either is NaN, so NaN passes.
-                        store(y, min(high, max(low, add(sum, start))));
-                    }
-                }
+                by_tail!(outputs.tail, store_each!(sums, bias, outputs));
                 true
             }
         }

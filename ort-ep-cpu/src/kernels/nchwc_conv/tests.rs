@@ -81,7 +81,7 @@ fn sums_of_small_integers_are_exact() {
 
 #[test]
 fn bias_sum_and_activation_come_in_this_order() {
-    for name in ["", "Relu", "LeakyRelu", "Clip", "Sigmoid", "HardSigmoid"] {
+    for name in ["", "Relu", "LeakyRelu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish"] {
         for (block, group, x, w) in [
             (16, 1, [2, 48, 9, 8], [32, 48, 3, 3]),
             (8, 2, [1, 16, 9, 8], [16, 8, 3, 3]),

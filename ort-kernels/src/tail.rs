@@ -1,0 +1,67 @@
+//! What a register tile does with its results before it stores them: the activations that cost less
+//! there than another pass.
+
+use crate::isa::{GENERIC_FMA, mul_add};
+use crate::vec::clamp;
+
+/// A function of each result. NaN stays NaN, and bits are those of [`Activation`](crate::Activation).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Tail {
+    /// `min(max(x, min), max)`.
+    Clamp { min: f32, max: f32 },
+    /// `x·min(max(x/6 + 1/2, 0), 1)`.
+    HardSwish,
+    /// `scale·max(x, 0) + shift`, rounded after each.
+    ScaledRelu { scale: f32, shift: f32 },
+    /// `scale·HardSwish(x) + shift`, rounded after each.
+    ScaledHardSwish { scale: f32, shift: f32 },
+}
+
+impl Tail {
+    /// The identity.
+    pub(crate) const NONE: Self = Self::Clamp { min: f32::NEG_INFINITY, max: f32::INFINITY };
+
+    /// Of one result, without more instructions than every processor has.
+    #[inline(always)]
+    pub(crate) fn of(self, x: f32) -> f32 {
+        let hard_swish = |x| x * clamp(mul_add::<GENERIC_FMA>(x, 1.0 / 6.0, 0.5), 0.0, 1.0);
+        match self {
+            Self::Clamp { min, max } => clamp(x, min, max),
+            Self::HardSwish => hard_swish(x),
+            Self::ScaledRelu { scale, shift } => clamp(x, 0.0, f32::INFINITY) * scale + shift,
+            Self::ScaledHardSwish { scale, shift } => hard_swish(x) * scale + shift,
+        }
+    }
+}
+
+/// Expands `$each!($args, x => …)` once for each function, where `x` is a register of results and `…`
+/// its function; the one that `$tail` is runs.
+///
+/// Where it stands, `splat`, `zero`, `add`, `mul`, `fmadd`, `min` and `max` are instructions, of
+/// which the last two return their second operand when either is NaN, so that it passes.
+macro_rules! by_tail {
+    ($tail:expr, $each:ident! $args:tt) => {
+        match $tail {
+            Tail::Clamp { min: low, max: high } => {
+                let (low, high) = (splat(low), splat(high));
+                $each!($args, x => min(high, max(low, x)));
+            }
+            Tail::HardSwish => {
+                let (sixth, half, one) = (splat(1.0 / 6.0), splat(0.5), splat(1.0));
+                $each!($args, x => mul(x, min(one, max(zero(), fmadd(x, sixth, half)))));
+            }
+            Tail::ScaledRelu { scale, shift } => {
+                let (scale, shift) = (splat(scale), splat(shift));
+                $each!($args, x => add(mul(max(zero(), x), scale), shift));
+            }
+            Tail::ScaledHardSwish { scale, shift } => {
+                let (sixth, half, one) = (splat(1.0 / 6.0), splat(0.5), splat(1.0));
+                let (scale, shift) = (splat(scale), splat(shift));
+                $each!($args, x => {
+                    let hard_swish = mul(x, min(one, max(zero(), fmadd(x, sixth, half))));
+                    add(mul(hard_swish, scale), shift)
+                });
+            }
+        }
+    };
+}
