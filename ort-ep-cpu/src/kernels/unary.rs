@@ -26,13 +26,38 @@ pub(super) enum Function {
     /// A [`Activation::Clip`] between inputs 1 and 2.
     ClipByInputs,
     Abs,
+    Acos,
+    Asin,
+    Atan,
+    Ceil,
+    Celu {
+        alpha: f32,
+    },
+    Cos,
+    Elu {
+        alpha: f32,
+    },
     Erf,
     Exp,
+    Floor,
+    Log,
+    Mish,
     Neg,
+    /// By a constant that is finite.
+    Pow(f32),
     Reciprocal,
+    Round,
+    Selu {
+        alpha: f32,
+        gamma: f32,
+    },
+    Sin,
+    Softplus,
+    Softsign,
     Sqrt,
     /// A power by a constant 2.
     Square,
+    Tan,
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
@@ -48,14 +73,27 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 fn of_unary(op: Unary) -> Option<Function> {
     Some(match op {
         Unary::Abs => Function::Abs,
+        Unary::Acos => Function::Acos,
+        Unary::Asin => Function::Asin,
+        Unary::Atan => Function::Atan,
+        Unary::Ceil => Function::Ceil,
+        Unary::Cos => Function::Cos,
         Unary::Erf => Function::Erf,
         Unary::Exp => Function::Exp,
+        Unary::Floor => Function::Floor,
         Unary::HardSwish => Function::Activation(Activation::HardSwish),
+        Unary::Log => Function::Log,
+        Unary::Mish => Function::Mish,
         Unary::Neg => Function::Neg,
         Unary::Reciprocal => Function::Reciprocal,
         Unary::Relu => Function::Activation(Activation::Relu),
+        Unary::Round => Function::Round,
         Unary::Sigmoid => Function::Activation(Activation::Sigmoid),
+        Unary::Sin => Function::Sin,
+        Unary::Softplus => Function::Softplus,
+        Unary::Softsign => Function::Softsign,
         Unary::Sqrt => Function::Sqrt,
+        Unary::Tan => Function::Tan,
         Unary::Tanh => Function::Activation(Activation::Tanh),
         _ => return None,
     })
@@ -63,12 +101,19 @@ fn of_unary(op: Unary) -> Option<Function> {
 
 fn of_activation(op: activation::Activation) -> Option<Function> {
     use activation::Activation as Op;
-    Some(Function::Activation(match op {
-        Op::HardSigmoid { alpha, beta } => Activation::HardSigmoid { alpha, beta },
-        Op::LeakyRelu { alpha } => Activation::LeakyRelu { alpha },
-        Op::QuickGelu { alpha } | Op::Swish { alpha } => Activation::Silu { alpha },
+    Some(match op {
+        Op::Celu { alpha } => Function::Celu { alpha },
+        Op::Elu { alpha } => Function::Elu { alpha },
+        Op::HardSigmoid { alpha, beta } => {
+            Function::Activation(Activation::HardSigmoid { alpha, beta })
+        }
+        Op::LeakyRelu { alpha } => Function::Activation(Activation::LeakyRelu { alpha }),
+        Op::QuickGelu { alpha } | Op::Swish { alpha } => {
+            Function::Activation(Activation::Silu { alpha })
+        }
+        Op::Selu { alpha, gamma } => Function::Selu { alpha, gamma },
         _ => return None,
-    }))
+    })
 }
 
 fn of_gelu(op: &Gelu) -> Function {
@@ -89,8 +134,11 @@ fn of_pow(graph: &Graph, id: NodeId) -> Option<Function> {
     op::<Pow>(graph, id)?;
     let exponent = graph.constant(graph.get_node(id)?.inputs.get(1).copied().flatten()?)?;
     // A longer shape would stretch that of the base.
-    let is_scalar = exponent.shape().is_empty() && exponent.as_slice::<f32>() == Ok(&[2.0]);
-    is_scalar.then_some(Function::Square)
+    match exponent.as_slice::<f32>() {
+        Ok(&[2.0]) if exponent.shape().is_empty() => Some(Function::Square),
+        Ok(&[e]) if exponent.shape().is_empty() && e.is_finite() => Some(Function::Pow(e)),
+        _ => None,
+    }
 }
 
 impl Function {
@@ -134,9 +182,14 @@ impl Function {
         /// Gelu takes 12 ns, a logistic function 8.
         const CURVED: usize = 1024;
         match self {
-            Self::Erf | Self::Exp => CURVED,
             Self::Activation(function) if function.as_clamp().is_none() => CURVED,
-            _ => Rows::ELEMENTS.cost,
+            Self::Activation(_) | Self::ClipByInputs | Self::Abs | Self::Ceil | Self::Floor => {
+                Rows::ELEMENTS.cost
+            }
+            Self::Neg | Self::Reciprocal | Self::Round | Self::Sqrt | Self::Square => {
+                Rows::ELEMENTS.cost
+            }
+            _ => CURVED,
         }
     }
 
@@ -149,8 +202,25 @@ impl Function {
             }
             Self::Activation(function) => function.apply(isa, y),
             Self::Abs => y.iter_mut().for_each(|y| *y = y.abs()),
+            Self::Acos => vec::acos(isa, y),
+            Self::Asin => vec::asin(isa, y),
+            Self::Atan => vec::atan(isa, y),
+            Self::Ceil => vec::ceil(isa, y),
+            Self::Celu { alpha } => vec::celu(isa, y, alpha),
+            Self::Cos => vec::cos(isa, y),
+            Self::Elu { alpha } => vec::elu(isa, y, alpha),
             Self::Erf => vec::erf(isa, y),
             Self::Exp => vec::exp(isa, y),
+            Self::Floor => vec::floor(isa, y),
+            Self::Log => vec::ln(isa, y),
+            Self::Mish => vec::mish(isa, y),
+            Self::Pow(e) => vec::pow(isa, y, e),
+            Self::Round => vec::round(isa, y),
+            Self::Selu { alpha, gamma } => vec::selu(isa, y, alpha, gamma),
+            Self::Sin => vec::sin(isa, y),
+            Self::Softplus => vec::softplus(isa, y),
+            Self::Softsign => vec::softsign(isa, y),
+            Self::Tan => vec::tan(isa, y),
             Self::Neg => y.iter_mut().for_each(|y| *y = -*y),
             Self::Reciprocal => vec::div_scalar_by(isa, y, 1.0),
             Self::Sqrt => y.iter_mut().for_each(|y| *y = y.sqrt()),
@@ -214,10 +284,13 @@ mod tests {
     fn exact_functions_are_exact() {
         for (name, version) in [
             ("Abs", 13),
+            ("Ceil", 13),
+            ("Floor", 13),
             ("LeakyRelu", 16),
             ("Neg", 13),
             ("Reciprocal", 13),
             ("Relu", 14),
+            ("Round", 22),
             ("Sqrt", 13),
         ] {
             for shape in SHAPES {
@@ -245,6 +318,35 @@ mod tests {
                 Case::new(name, version).input(floats(shape)).check(ulps(n));
             }
             Case::new(name, version).input(edges()).check(ulps(n));
+        }
+    }
+
+    #[test]
+    fn functions_in_f64_are_off_by_a_rounding() {
+        for (name, version) in [
+            ("Acos", 22),
+            ("Asin", 22),
+            ("Atan", 22),
+            ("Celu", 12),
+            ("Cos", 22),
+            ("Elu", 22),
+            ("Log", 13),
+            ("Mish", 22),
+            ("Selu", 22),
+            ("Sin", 22),
+            ("Softplus", 22),
+            ("Softsign", 22),
+            ("Tan", 22),
+        ] {
+            for shape in SHAPES {
+                Case::new(name, version).input(floats(shape)).check(ulps(1));
+            }
+            Case::new(name, version).input(edges()).check(ulps(1));
+        }
+        for e in [0.0_f32, 0.5, 3.0, -1.0, -2.5] {
+            for x in [floats(&[3, 331]), edges()] {
+                Case::new("Pow", 15).input(x).constant(Tensor::scalar(e)).check(ulps(1));
+            }
         }
     }
 

@@ -7,12 +7,14 @@
 //! least normal number.
 
 mod arithmetic;
+mod double;
 mod elementwise;
 mod formula;
 mod norm;
 mod recurrent;
 mod reduce;
 mod softmax;
+mod transcendental;
 
 pub use arithmetic::{
     add, add_scalar, div, div_by, div_scalar, div_scalar_by, greatest, greatest_from,
@@ -28,6 +30,10 @@ pub use norm::{Moments, layer_norm, rms_norm, scale_and_shift};
 pub use recurrent::{gru_cell, lstm_cell};
 pub use reduce::{dot, greater, less, max, sum, sum_of_squared_deviations, sum_of_squares};
 pub use softmax::{MAX_COLUMNS, column_totals, log_softmax, softmax, softmax_of_columns};
+pub use transcendental::{
+    acos, asin, atan, ceil, celu, cos, elu, floor, ln, mish, pow, round, selu, sin, softplus,
+    softsign, tan,
+};
 
 /// Elements that [`map`] copies before it works on them: 4 KiB, which stay in the first-level
 /// cache.
