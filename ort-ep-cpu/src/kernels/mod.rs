@@ -131,6 +131,7 @@ kernels! {
     nchwc_conv,
     chain,
     conv,
+    einsum,
     embed_layer_norm,
     gemm,
     layer_norm,

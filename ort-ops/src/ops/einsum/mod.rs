@@ -4,7 +4,7 @@ use std::slice;
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, with_dtype};
+use ort_tensor::{DType, Inputs, Output, Shape, row_major_strides, with_dtype};
 
 use crate::accumulate::Accumulate;
 use crate::elementwise::{only, unsupported};
@@ -40,7 +40,52 @@ pub struct Einsum {
     pub equation: Equation,
 }
 
+/// An index of two operands' sum of products: how often it runs, and how far it moves in both, 0
+/// where an operand does not have it or stretches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Index {
+    /// How often it runs.
+    pub len: usize,
+    /// Elements from one to the next in each operand.
+    pub strides: [usize; 2],
+    /// Whether the result does not have it.
+    pub is_summed: bool,
+}
+
 impl Einsum {
+    /// The shape of the result and the indices of a sum of products of two operands: those of the
+    /// result in its order, then those that are summed.
+    ///
+    /// # Errors
+    /// If there are not two operands, or their shapes do not fit the equation.
+    pub fn indices_of_pair(&self, shapes: [&[usize]; 2]) -> Result<(Shape, Vec<Index>), OpError> {
+        if self.equation.inputs.len() != 2 {
+            let found = self.equation.inputs.len();
+            return Err(OpError::InputCount { expected: "two", found });
+        }
+        let dims = shapes.map(known_dims);
+        let (labels, extents) = self.indices(&[&dims[0], &dims[1]])?;
+        let result = self.equation.output_labels(&labels);
+        let stride = |operand: usize, label: Label| -> usize {
+            let strides = row_major_strides(shapes[operand]);
+            let own = labels[operand].iter().zip(shapes[operand]).zip(&strides);
+            own.filter(|((own, dim), _)| **own == label && **dim != 1).map(|(_, s)| *s).sum()
+        };
+        let len = |label: Label| {
+            let dim = extents.iter().find(|(other, _)| *other == label).map(|(_, dim)| dim);
+            dim.and_then(Dim::known).unwrap_or(1)
+        };
+        let index = |label: Label, is_summed| Index {
+            len: len(label),
+            strides: [stride(0, label), stride(1, label)],
+            is_summed,
+        };
+        let shape = result.iter().map(|&label| len(label)).collect();
+        let summed = extents.iter().map(|(label, _)| *label).filter(|l| !result.contains(l));
+        let of_result = result.iter().map(|&label| index(label, false));
+        Ok((shape, of_result.chain(summed.map(|label| index(label, true))).collect()))
+    }
+
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
         const NAME: &str = "equation";
         let text = spec.string(NAME)?.ok_or(OpError::MissingAttribute { name: NAME })?;

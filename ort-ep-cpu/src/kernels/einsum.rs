@@ -1,0 +1,183 @@
+//! Einsum of two operands in f32 where it is a batch of matrix products.
+
+use ort_ep::{Io, Kernel, KernelError, Prepared};
+use ort_graph::Operator;
+use ort_kernels::Activation;
+use ort_kernels::gemm_f32::Start;
+use ort_ops::ops::einsum::{Einsum, Index};
+use ort_tensor::{DType, Shape};
+
+use super::{Compiled, Compiler, KernelDef};
+use crate::cpu::Cpu;
+use crate::product::{Operands, Product};
+use crate::tail::Tail;
+
+pub(super) const DEF: KernelDef = KernelDef::one(compile);
+
+/// A sum of products of two operands.
+#[derive(Debug)]
+struct EinsumKernel {
+    cpu: Cpu,
+    op: Einsum,
+}
+
+/// What a shape signature makes of it, if it is a batch of matrix products.
+struct State {
+    product: Product,
+    shape: Shape,
+    /// Whether the second operand is the one on the left.
+    is_swapped: bool,
+}
+
+fn compile(compiler: &Compiler<'_>) -> Compiled {
+    let Some(op) = compiler.op::<Einsum>() else { return Ok(None) };
+    if op.equation.inputs.len() != 2 || !compiler.are_f32(0..2) {
+        return Ok(None);
+    }
+    Ok(Some(Box::new(EinsumKernel { cpu: compiler.cpu, op: op.clone() })))
+}
+
+/// As many of the last indices as count as one, taken off: those that are `taken` and lie one inside the
+/// other in the operands that have them.
+fn merged(indices: &mut Vec<Index>, is_taken: impl Fn(&Index) -> bool) -> Option<Index> {
+    let mut found = indices.pop_if(|last| is_taken(last))?;
+    let whole = |found: &Index, i: usize, outer: &Index| {
+        outer.strides[i] == found.len * found.strides[i]
+    };
+    while let Some(outer) =
+        indices.pop_if(|it| is_taken(it) && whole(&found, 0, it) && whole(&found, 1, it))
+    {
+        found.len *= outer.len;
+    }
+    Some(found)
+}
+
+/// The batch of products, rows and columns of the left operand first; `None` if it is no such thing.
+fn product(cpu: Cpu, indices: &[Index]) -> Option<(Product, bool)> {
+    if indices.iter().any(|index| index.len == 0) {
+        return None;
+    }
+    let (mut summed, mut kept): (Vec<Index>, Vec<Index>) =
+        indices.iter().filter(|index| index.len != 1).partition(|index| index.is_summed);
+    summed.sort_by_key(|index| std::cmp::Reverse(index.strides));
+    let k = merged(&mut summed, |index| index.strides[0] != 0 && index.strides[1] != 0)?;
+    if !summed.is_empty() {
+        return None;
+    }
+    // Columns are of the operand that the last index of the result belongs to alone.
+    let last = kept.last()?.strides;
+    let is_swapped = last[1] == 0;
+    let [left, right] = if is_swapped { [1, 0] } else { [0, 1] };
+    let only = |of: usize, other: usize| {
+        move |index: &Index| index.strides[of] != 0 && index.strides[other] == 0
+    };
+    let n = merged(&mut kept, only(right, left))?;
+    let m = merged(&mut kept, only(left, right));
+    let (rows, row_stride) = m.map_or((1, 0), |m| (m.len, m.strides[left]));
+    let batch = kept.iter().map(|it| (it.len, it.strides[left], it.strides[right])).collect();
+    let mut product = Product {
+        cpu,
+        m: rows,
+        n: n.len,
+        k: k.len,
+        a: [row_stride, k.strides[left]],
+        b: [k.strides[right], n.strides[right]],
+        batch,
+    };
+    product.merge_rows();
+    Some((product, is_swapped))
+}
+
+impl Kernel for EinsumKernel {
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let &[a, b] = shapes else { return Err(KernelError::ForeignState) };
+        let (shape, indices) = self.op.indices_of_pair([a, b])?;
+        let state = product(self.cpu, &indices)
+            .map(|(product, is_swapped)| State { product, shape, is_swapped });
+        let scratch_len = state.as_ref().map_or(0, |state| state.product.scratch_len());
+        Ok(Prepared::new(state).with_scratch(self.cpu.scratch_bytes(scratch_len)))
+    }
+
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let state: &Option<State> = prepared.state()?;
+        let Some(State { product, shape, is_swapped }) = state else {
+            return Ok(self.op.eval(io.inputs, io.outputs)?);
+        };
+        let [left, right] = if *is_swapped { [1, 0] } else { [0, 1] };
+        let operands = Operands {
+            a: io.inputs.tensor(left)?.as_slice()?,
+            alpha: 1.0,
+            b: io.inputs.tensor(right)?.as_slice()?,
+            is_packed: false,
+            start: Start::Zero,
+            tail: Tail::Fused(Activation::None),
+        };
+        let y = io.outputs[0].tensor(DType::F32, shape)?.into_slice()?;
+        product.run(&operands, y, (io.threads, io.scratch), |_| {});
+        Ok(())
+    }
+
+    fn variant(&self) -> &'static str {
+        named!(self.cpu.isa => "gemm_f32": product)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+    use ort_kernels::Isa;
+    use ort_ops::ops::einsum::Index;
+
+    use super::product;
+    use crate::case::{Case, exact, integers};
+    use crate::cpu::Cpu;
+
+    #[test]
+    fn sums_of_products_of_small_integers_are_exact() {
+        let cases: [(&str, &[usize], &[usize]); 17] = [
+            ("ij,jk->ik", &[37, 40], &[40, 33]),
+            ("ij,kj->ik", &[37, 40], &[33, 40]),
+            ("ij,jk->ki", &[37, 40], &[40, 33]),
+            ("ji,jk", &[40, 37], &[40, 33]),
+            ("bhid,bhjd->bhij", &[2, 3, 17, 8], &[2, 3, 19, 8]),
+            ("bhij,bhjd->bhid", &[2, 3, 17, 19], &[2, 3, 19, 8]),
+            ("bihd,bjhd->bhij", &[2, 17, 3, 8], &[2, 19, 3, 8]),
+            ("bhij,bjhd->bihd", &[2, 3, 17, 19], &[2, 19, 3, 8]),
+            ("bij,jkl->bikl", &[2, 5, 7], &[7, 3, 4]),
+            ("bijk,jkl->bil", &[2, 5, 7, 3], &[7, 3, 4]),
+            ("...ij,jk->...ik", &[2, 3, 5, 4], &[4, 6]),
+            ("b...ij,b...jk->b...ik", &[2, 1, 5, 4], &[2, 3, 4, 6]),
+            ("j,jk->k", &[40], &[40, 33]),
+            // No matrix products: a product of elements, two that are summed apart, a diagonal, nothing.
+            ("ij,ij->ij", &[5, 6], &[5, 6]),
+            ("ij,k->", &[5, 6], &[7]),
+            ("iij,jk->ik", &[4, 4, 5], &[5, 6]),
+            ("ij,jk->ik", &[3, 0], &[0, 4]),
+        ];
+        for (equation, a, b) in cases {
+            let case = Case::new("Einsum", 12).attr("equation", Attr::String(equation.into()));
+            case.input(integers(a)).input(integers(b)).check(exact);
+        }
+    }
+
+    #[test]
+    fn indices_that_lie_one_inside_the_other_are_one() {
+        let cpu = Cpu { isa: Isa::Generic, max_threads: 1, winograd: false };
+        let index = |len, strides, is_summed| Index { len, strides, is_summed };
+        let found = product(
+            cpu,
+            &[
+                index(2, [120, 84], false),
+                index(5, [24, 0], false),
+                index(3, [0, 4], false),
+                index(4, [0, 1], false),
+                index(8, [3, 36], true),
+                index(3, [1, 12], true),
+            ],
+        );
+        let (product, is_swapped) = found.unwrap();
+        assert_eq!([product.m, product.n, product.k], [5, 12, 24]);
+        assert_eq!((product.a, product.b, is_swapped), ([24, 1], [12, 1], false));
+        assert_eq!(product.batch.as_slice(), [(2, 120, 84)]);
+    }
+}
