@@ -23,14 +23,27 @@ macro_rules! tiles {
                 c: &mut [&mut [f32]],
                 merge: &Merge<'_>,
             ) {
+                // What sums start from and what becomes of them lies apart from them, so that they
+                // stay in registers however loops over rows are compiled.
                 let mut sums = [[zero(); W]; R];
-                for r in 0..R {
-                    for v in 0..W {
-                        sums[r][v] = match merge.bias {
-                            _ if merge.is_sum => load(&c[r][v * LANES..]),
-                            Some(bias) => splat(bias[r]),
-                            None => zero(),
-                        };
+                if merge.is_sum {
+                    let mut starts = [[zero(); W]; R];
+                    for (c, starts) in c.iter().zip(&mut starts) {
+                        for (v, start) in starts.iter_mut().enumerate() {
+                            *start = load(&c[v * LANES..]);
+                        }
+                    }
+                    for r in 0..R {
+                        for v in 0..W {
+                            sums[r][v] = starts[r][v];
+                        }
+                    }
+                } else if let Some(bias) = merge.bias {
+                    let bias = &bias[..R];
+                    for r in 0..R {
+                        for v in 0..W {
+                            sums[r][v] = splat(bias[r]);
+                        }
                     }
                 }
                 let mut weights = w.as_chunks::<R>().0.iter();
@@ -53,10 +66,16 @@ macro_rules! tiles {
                     }
                 }
                 let (low, high) = (splat(merge.min), splat(merge.max));
+                let mut results = [[zero(); W]; R];
                 for r in 0..R {
                     for v in 0..W {
                         // Both return their second operand when either is NaN, so NaN passes through.
-                        store(&mut c[r][v * LANES..], min(high, max(low, sums[r][v])));
+                        results[r][v] = min(high, max(low, sums[r][v]));
+                    }
+                }
+                for (c, results) in c.iter_mut().zip(&results) {
+                    for (v, result) in results.iter().enumerate() {
+                        store(&mut c[v * LANES..], *result);
                     }
                 }
             }
