@@ -41,9 +41,8 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 /// other in the operands that have them.
 fn merged(indices: &mut Vec<Index>, is_taken: impl Fn(&Index) -> bool) -> Option<Index> {
     let mut found = indices.pop_if(|last| is_taken(last))?;
-    let whole = |found: &Index, i: usize, outer: &Index| {
-        outer.strides[i] == found.len * found.strides[i]
-    };
+    let whole =
+        |found: &Index, i: usize, outer: &Index| outer.strides[i] == found.len * found.strides[i];
     while let Some(outer) =
         indices.pop_if(|it| is_taken(it) && whole(&found, 0, it) && whole(&found, 1, it))
     {
@@ -92,8 +91,11 @@ impl Kernel for EinsumKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[a, b] = shapes else { return Err(KernelError::ForeignState) };
         let (shape, indices) = self.op.indices_of_pair([a, b])?;
-        let state = product(self.cpu, &indices)
-            .map(|(product, is_swapped)| State { product, shape, is_swapped });
+        let state = product(self.cpu, &indices).map(|(product, is_swapped)| State {
+            product,
+            shape,
+            is_swapped,
+        });
         let scratch_len = state.as_ref().map_or(0, |state| state.product.scratch_len());
         Ok(Prepared::new(state).with_scratch(self.cpu.scratch_bytes(scratch_len)))
     }

@@ -87,11 +87,24 @@ fn choose_runs<T: Clone>(runs: &Runs<2>, condition: &[Bool], side: bool, x: &[T]
             }
             return;
         }
-        let chosen = y.iter_mut().zip(&condition[i..i + n]).enumerate();
-        for (k, (y, _)) in chosen.filter(|(_, (_, condition))| condition.get() == side) {
-            y.clone_from(&x[if x_advances { j + k } else { j }]);
+        let chosen = y.iter_mut().zip(condition[i..i + n].iter().map(|it| it.get() == side));
+        match x_advances {
+            true => chosen.zip(&x[j..j + n]).for_each(|((y, is_chosen), x)| pick(y, is_chosen, x)),
+            false => chosen.for_each(|(y, is_chosen)| pick(y, is_chosen, &x[j])),
         }
     });
+}
+
+/// `y = x` if it is chosen: without a branch if elements are plain, so that loops vectorise.
+#[inline(always)]
+fn pick<T: Clone>(y: &mut T, is_chosen: bool, x: &T) {
+    if std::mem::needs_drop::<T>() {
+        if is_chosen {
+            y.clone_from(x);
+        }
+    } else {
+        *y = if is_chosen { x.clone() } else { y.clone() };
+    }
 }
 
 #[cfg(test)]

@@ -7,12 +7,27 @@ use ort_tensor::{
 };
 
 use super::narrow::Narrowing;
-use super::text;
 use super::wide::{Castable, Wide};
+use super::{quick, text};
 use crate::elementwise::unsupported;
 
 /// `y[i] = x[i]`; the shapes are equal.
 pub(super) fn convert(
+    x: TensorView<'_>,
+    y: TensorViewMut<'_>,
+    narrowing: Narrowing,
+) -> Result<(), OpError> {
+    if x.dtype() == y.dtype() {
+        return Ok(y.copy_from(x)?);
+    }
+    if quick::is_known(x.dtype(), y.dtype()) {
+        return quick::convert(x, y);
+    }
+    one_by_one(x, y, narrowing)
+}
+
+/// The same for elements of any two types.
+pub(super) fn one_by_one(
     x: TensorView<'_>,
     y: TensorViewMut<'_>,
     narrowing: Narrowing,

@@ -10,6 +10,7 @@ use crate::infer::folded;
 
 mod convert;
 mod narrow;
+mod quick;
 mod text;
 mod wide;
 

@@ -31,6 +31,50 @@ pub(super) trait Castable: Element {
     fn narrow(x: Wide) -> Self;
 }
 
+/// An integer on its way from or to a float of 32 bits or fewer: what [`Castable`] gives, without a
+/// branch.
+pub(super) trait Small: Element {
+    fn of_f32(x: f32) -> Self;
+    fn to_f32(self) -> f32;
+}
+
+macro_rules! small {
+    ($($ty:ty: |$x:ident| $of_f32:expr;)*) => { $(
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss,
+            reason = "the low bits are what is asked for")]
+        impl Small for $ty {
+            #[inline(always)]
+            fn of_f32($x: f32) -> Self { $of_f32 }
+
+            #[inline(always)]
+            fn to_f32(self) -> f32 { self as f32 }
+        }
+    )* };
+}
+
+// The conversions of Rust end where the type does, and NaN gives 0.
+small! {
+    i32: |x| if x < 2_147_483_648.0 { x as i32 } else { i32::MIN };
+    i64: |x| if x < 9_223_372_036_854_775_808.0 { x as i64 } else { i64::MIN };
+    i8: |x| i32::of_f32(x) as i8;
+    i16: |x| i32::of_f32(x) as i16;
+    u8: |x| i32::of_f32(x) as u8;
+    u16: |x| i32::of_f32(x) as u16;
+    u32: |x| i64::of_f32(x) as u32;
+}
+
+impl Small for Bool {
+    #[inline(always)]
+    fn of_f32(x: f32) -> Self {
+        Self::from(x != 0.0)
+    }
+
+    #[inline(always)]
+    fn to_f32(self) -> f32 {
+        if self.get() { 1.0 } else { 0.0 }
+    }
+}
+
 /// What a float and an integer become as an integer type.
 trait Truncate: Sized {
     fn of_float(x: f64) -> Self;
