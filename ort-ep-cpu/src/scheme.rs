@@ -1,6 +1,8 @@
 //! Quantized tensors, element by element.
 
 use ort_ep::{KernelError, Threads};
+use ort_kernels::Isa;
+use ort_kernels::quantize::range;
 use ort_tensor::{DType, Inputs};
 
 use crate::cpu::{Team, n_parts};
@@ -16,6 +18,14 @@ pub(crate) struct Scheme {
 }
 
 impl Scheme {
+    /// That in which uint8 reaches from the least to the largest of `x` and 0; NaN does not count.
+    /// Where all is 0, or there is nothing, the scale is 1.
+    pub(crate) fn of_floats(isa: Isa, x: &[f32]) -> Self {
+        let (least, largest) = range(isa, x);
+        let scale = if least == largest { 1.0 } else { (largest - least) / 255.0 };
+        Self { scale, zero: (-least / scale).clamp(0.0, 255.0).round_ties_even() }
+    }
+
     /// The scale at `index`, and the zero point behind it, 0 if it is absent.
     pub(crate) fn read(inputs: Inputs<'_>, index: usize) -> Result<Self, KernelError> {
         let scale = inputs.tensor(index)?.as_slice::<f32>()?.first().copied();

@@ -3,9 +3,7 @@
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Dim, Fact};
-use ort_kernels::quantize::{
-    Factors, quantize_u8, range, requantize_i8, requantize_u8, scale_sums,
-};
+use ort_kernels::quantize::{Factors, quantize_u8, requantize_i8, requantize_u8, scale_sums};
 use ort_ops::infer::matmul_shape;
 use ort_ops::ops::matmul_integer::MatMulInteger;
 use ort_ops::ops::microsoft::matmul_integer_to_float::{
@@ -18,6 +16,7 @@ use ort_tensor::{DType, Inputs, Shape, TensorView};
 use super::{Compiled, Compiler, KernelDef};
 use crate::bytes::{ByteProduct, FLIP, Left, Right, split_floats, variant_name};
 use crate::cpu::Cpu;
+use crate::scheme::Scheme;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -140,9 +139,7 @@ impl ByteMatMul {
     ) -> Result<(f32, Left<'a>), KernelError> {
         if a.dtype() == DType::F32 {
             let a = a.as_slice::<f32>()?;
-            let (least, largest) = range(self.cpu.isa, a);
-            let scale = if least == largest { 1.0 } else { (largest - least) / 255.0 };
-            let zero = (-least / scale).clamp(0.0, 255.0).round_ties_even();
+            let Scheme { scale, zero } = Scheme::of_floats(self.cpu.isa, a);
             quantize_u8(self.cpu.isa, a, scale, zero, room);
             #[expect(clippy::cast_possible_truncation, reason = "0 to 255")]
             return Ok((scale, Left { bytes: room, zero: zero as i32 }));

@@ -131,6 +131,7 @@ kernels! {
     nchwc_conv,
     chain,
     conv,
+    dynamic_quantize,
     einsum,
     embed_layer_norm,
     gemm,
