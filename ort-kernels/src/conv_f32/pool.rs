@@ -112,10 +112,18 @@ per_isa! {
 
 /// Divides the sums of the output rows `rows` by the taps that count.
 fn divide([height, width]: &[Axis; 2], count_padding: bool, rows: Range<usize>, out: &mut [f32]) {
+    // Windows between the edges have all taps.
+    let n_taps = |x| width.n_taps(x, count_padding);
+    let is_whole = |x: &usize| n_taps(*x) == width.kernel;
+    let first = (0..width.output).find(is_whole).unwrap_or(width.output);
+    let end = (first..width.output).rev().find(is_whole).map_or(first, |last| last + 1);
     for (y, out) in rows.zip(out.chunks_exact_mut(width.output.max(1))) {
         let count_y = height.n_taps(y, count_padding);
-        for (x, sum) in out.iter_mut().enumerate() {
-            *sum /= (count_y * width.n_taps(x, count_padding)).max(1) as f32;
+        let divisor = |n_taps: usize| (count_y * n_taps).max(1) as f32;
+        let whole = divisor(width.kernel);
+        out[first..end].iter_mut().for_each(|sum| *sum /= whole);
+        for x in (0..first).chain(end..width.output) {
+            out[x] /= divisor(n_taps(x));
         }
     }
 }

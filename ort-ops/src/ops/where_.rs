@@ -1,6 +1,7 @@
 //! Where: `y = condition ? a : b`, broadcast, any element type.
 
 use std::sync::Arc;
+use std::{iter, mem};
 
 use ort_graph::{Behaviour, Fact, Facts, OpDef, OpError, Operator};
 use ort_tensor::{Bool, DType, Inputs, Output, Shape, TensorView, TensorViewMut, move_elements};
@@ -47,12 +48,14 @@ impl Operator for Where {
         };
         let in_place = output.in_place_of();
         let mut y = output.tensor(dtype, &shape)?;
-        for (index, side) in [(1, true), (2, false)] {
-            if in_place != Some(index) {
-                choose(condition, side, inputs.tensor(index)?, y.reborrow())?;
+        match in_place {
+            Some(1) => choose(condition, false, inputs.tensor(2)?, y),
+            Some(2) => choose(condition, true, inputs.tensor(1)?, y),
+            _ => {
+                copy(inputs.tensor(2)?, y.reborrow())?;
+                choose(condition, true, inputs.tensor(1)?, y)
             }
         }
-        Ok(())
     }
 
     fn behaviour(&self) -> Behaviour {
@@ -87,24 +90,50 @@ fn choose_runs<T: Clone>(runs: &Runs<2>, condition: &[Bool], side: bool, x: &[T]
             }
             return;
         }
-        let chosen = y.iter_mut().zip(condition[i..i + n].iter().map(|it| it.get() == side));
-        match x_advances {
-            true => chosen.zip(&x[j..j + n]).for_each(|((y, is_chosen), x)| pick(y, is_chosen, x)),
-            false => chosen.for_each(|(y, is_chosen)| pick(y, is_chosen, &x[j])),
+        let condition = &condition[i..i + n];
+        match (x_advances, side) {
+            (true, true) => pick(y, condition, x[j..j + n].iter(), |is_true| is_true),
+            (true, false) => pick(y, condition, x[j..j + n].iter(), |is_true| !is_true),
+            (false, true) => pick(y, condition, iter::repeat(&x[j]), |is_true| is_true),
+            (false, false) => pick(y, condition, iter::repeat(&x[j]), |is_true| !is_true),
         }
     });
 }
 
-/// `y = x` if it is chosen: without a branch if elements are plain, so that loops vectorise.
+/// `y[k] = x[k]` where `is_chosen(condition[k])`.
 #[inline(always)]
-fn pick<T: Clone>(y: &mut T, is_chosen: bool, x: &T) {
-    if std::mem::needs_drop::<T>() {
-        if is_chosen {
-            y.clone_from(x);
+fn pick<'a, T: Clone + 'a>(
+    y: &mut [T],
+    condition: &[Bool],
+    x: impl Iterator<Item = &'a T>,
+    is_chosen: impl Fn(bool) -> bool,
+) {
+    for ((y, condition), x) in y.iter_mut().zip(condition).zip(x) {
+        let is_chosen = is_chosen(condition.get());
+        if mem::needs_drop::<T>() {
+            if is_chosen {
+                y.clone_from(x);
+            }
+        } else {
+            // Both are read before the choice, so that the loop needs no branch.
+            let (x, old) = (x.clone(), y.clone());
+            *y = if is_chosen { x } else { old };
         }
-    } else {
-        *y = if is_chosen { x.clone() } else { y.clone() };
     }
+}
+
+/// `y = x`, broadcast.
+fn copy(x: TensorView<'_>, y: TensorViewMut<'_>) -> Result<(), OpError> {
+    let runs = Runs::new(y.shape(), [x.shape()])?;
+    Ok(move_elements!(x => y, |src, dst| copy_runs(&runs, src, dst))?)
+}
+
+fn copy_runs<T: Clone>(runs: &Runs<1>, x: &[T], y: &mut [T]) {
+    let (n, [advances]) = (runs.len(), runs.advances());
+    runs.for_each(|at, [from]| match advances {
+        true => y[at..at + n].clone_from_slice(&x[from..from + n]),
+        false => y[at..at + n].fill(x[from].clone()),
+    });
 }
 
 #[cfg(test)]
