@@ -1,8 +1,8 @@
 //! What a register tile does with its results before it stores them: the activations that cost less
 //! there than another pass.
 
-use crate::isa::{GENERIC_FMA, mul_add};
-use crate::vec::clamp;
+use crate::isa::GENERIC_FMA;
+use crate::vec::{clamp, hard_swish_of};
 
 /// A function of each result. NaN stays NaN, and bits are those of [`Activation`](crate::Activation).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,7 +24,7 @@ impl Tail {
     /// Of one result, without more instructions than every processor has.
     #[inline(always)]
     pub(crate) fn of(self, x: f32) -> f32 {
-        let hard_swish = |x| x * clamp(mul_add::<GENERIC_FMA>(x, 1.0 / 6.0, 0.5), 0.0, 1.0);
+        let hard_swish = hard_swish_of::<GENERIC_FMA>;
         match self {
             Self::Clamp { min, max } => clamp(x, min, max),
             Self::HardSwish => hard_swish(x),

@@ -143,7 +143,7 @@ fn link(graph: &Graph, id: NodeId) -> Option<Link> {
             Function::clip(bound(1, f32::NEG_INFINITY)?, bound(2, f32::INFINITY)?)
         }
         // Its exponent was looked at.
-        Function::Square => function,
+        Function::Pow(_) => function,
         // A bias belongs to another kernel.
         _ if inputs.iter().skip(1).any(Option::is_some) => return None,
         _ => function,

@@ -25,39 +25,22 @@ pub(super) enum Function {
     Activation(Activation),
     /// A [`Activation::Clip`] between inputs 1 and 2.
     ClipByInputs,
-    Abs,
-    Acos,
-    Asin,
-    Atan,
-    Ceil,
     Celu {
         alpha: f32,
     },
-    Cos,
+    /// One that computes less than reading and writing takes.
+    Light(fn(Isa, &mut [f32])),
+    /// One that computes more.
+    Curved(fn(Isa, &mut [f32])),
     Elu {
         alpha: f32,
     },
-    Erf,
-    Exp,
-    Floor,
-    Log,
-    Mish,
-    Neg,
     /// By a constant that is finite.
     Pow(f32),
-    Reciprocal,
-    Round,
     Selu {
         alpha: f32,
         gamma: f32,
     },
-    Sin,
-    Softplus,
-    Softsign,
-    Sqrt,
-    /// A power by a constant 2.
-    Square,
-    Tan,
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
@@ -72,28 +55,28 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 
 fn of_unary(op: Unary) -> Option<Function> {
     Some(match op {
-        Unary::Abs => Function::Abs,
-        Unary::Acos => Function::Acos,
-        Unary::Asin => Function::Asin,
-        Unary::Atan => Function::Atan,
-        Unary::Ceil => Function::Ceil,
-        Unary::Cos => Function::Cos,
-        Unary::Erf => Function::Erf,
-        Unary::Exp => Function::Exp,
-        Unary::Floor => Function::Floor,
+        Unary::Abs => Function::Light(|_, y| y.iter_mut().for_each(|y| *y = y.abs())),
+        Unary::Acos => Function::Curved(vec::acos),
+        Unary::Asin => Function::Curved(vec::asin),
+        Unary::Atan => Function::Curved(vec::atan),
+        Unary::Ceil => Function::Light(vec::ceil),
+        Unary::Cos => Function::Curved(vec::cos),
+        Unary::Erf => Function::Curved(vec::erf),
+        Unary::Exp => Function::Curved(vec::exp),
+        Unary::Floor => Function::Light(vec::floor),
         Unary::HardSwish => Function::Activation(Activation::HardSwish),
-        Unary::Log => Function::Log,
-        Unary::Mish => Function::Mish,
-        Unary::Neg => Function::Neg,
-        Unary::Reciprocal => Function::Reciprocal,
+        Unary::Log => Function::Curved(vec::ln),
+        Unary::Mish => Function::Curved(vec::mish),
+        Unary::Neg => Function::Light(|_, y| y.iter_mut().for_each(|y| *y = -*y)),
+        Unary::Reciprocal => Function::Light(|isa, y| vec::div_scalar_by(isa, y, 1.0)),
         Unary::Relu => Function::Activation(Activation::Relu),
-        Unary::Round => Function::Round,
+        Unary::Round => Function::Light(vec::round),
         Unary::Sigmoid => Function::Activation(Activation::Sigmoid),
-        Unary::Sin => Function::Sin,
-        Unary::Softplus => Function::Softplus,
-        Unary::Softsign => Function::Softsign,
-        Unary::Sqrt => Function::Sqrt,
-        Unary::Tan => Function::Tan,
+        Unary::Sin => Function::Curved(vec::sin),
+        Unary::Softplus => Function::Curved(vec::softplus),
+        Unary::Softsign => Function::Curved(vec::softsign),
+        Unary::Sqrt => Function::Light(|_, y| y.iter_mut().for_each(|y| *y = y.sqrt())),
+        Unary::Tan => Function::Curved(vec::tan),
         Unary::Tanh => Function::Activation(Activation::Tanh),
         _ => return None,
     })
@@ -135,7 +118,6 @@ fn of_pow(graph: &Graph, id: NodeId) -> Option<Function> {
     let exponent = graph.constant(graph.get_node(id)?.inputs.get(1).copied().flatten()?)?;
     // A longer shape would stretch that of the base.
     match exponent.as_slice::<f32>() {
-        Ok(&[2.0]) if exponent.shape().is_empty() => Some(Function::Square),
         Ok(&[e]) if exponent.shape().is_empty() && e.is_finite() => Some(Function::Pow(e)),
         _ => None,
     }
@@ -182,13 +164,8 @@ impl Function {
         /// Gelu takes 12 ns, a logistic function 8.
         const CURVED: usize = 1024;
         match self {
-            Self::Activation(function) if function.as_clamp().is_none() => CURVED,
-            Self::Activation(_) | Self::ClipByInputs | Self::Abs | Self::Ceil | Self::Floor => {
-                Rows::ELEMENTS.cost
-            }
-            Self::Neg | Self::Reciprocal | Self::Round | Self::Sqrt | Self::Square => {
-                Rows::ELEMENTS.cost
-            }
+            Self::Activation(function) if function.as_clamp().is_some() => Rows::ELEMENTS.cost,
+            Self::Light(_) | Self::ClipByInputs | Self::Pow(2.0) => Rows::ELEMENTS.cost,
             _ => CURVED,
         }
     }
@@ -201,30 +178,12 @@ impl Function {
                 y.fill(f32::NAN);
             }
             Self::Activation(function) => function.apply(isa, y),
-            Self::Abs => y.iter_mut().for_each(|y| *y = y.abs()),
-            Self::Acos => vec::acos(isa, y),
-            Self::Asin => vec::asin(isa, y),
-            Self::Atan => vec::atan(isa, y),
-            Self::Ceil => vec::ceil(isa, y),
+            Self::Light(function) | Self::Curved(function) => function(isa, y),
             Self::Celu { alpha } => vec::celu(isa, y, alpha),
-            Self::Cos => vec::cos(isa, y),
             Self::Elu { alpha } => vec::elu(isa, y, alpha),
-            Self::Erf => vec::erf(isa, y),
-            Self::Exp => vec::exp(isa, y),
-            Self::Floor => vec::floor(isa, y),
-            Self::Log => vec::ln(isa, y),
-            Self::Mish => vec::mish(isa, y),
+            Self::Pow(2.0) => y.iter_mut().for_each(|y| *y *= *y),
             Self::Pow(e) => vec::pow(isa, y, e),
-            Self::Round => vec::round(isa, y),
             Self::Selu { alpha, gamma } => vec::selu(isa, y, alpha, gamma),
-            Self::Sin => vec::sin(isa, y),
-            Self::Softplus => vec::softplus(isa, y),
-            Self::Softsign => vec::softsign(isa, y),
-            Self::Tan => vec::tan(isa, y),
-            Self::Neg => y.iter_mut().for_each(|y| *y = -*y),
-            Self::Reciprocal => vec::div_scalar_by(isa, y, 1.0),
-            Self::Sqrt => y.iter_mut().for_each(|y| *y = y.sqrt()),
-            Self::Square => y.iter_mut().for_each(|y| *y *= *y),
             Self::ClipByInputs => unreachable!("invariant: a run gives the bounds"),
         }
     }

@@ -32,7 +32,7 @@ pub(crate) fn clamp(x: f32, low: f32, high: f32) -> f32 {
 
 /// `x·min(max(x/6 + 1/2, 0), 1)`.
 #[inline(always)]
-pub(super) fn hard_swish<const FMA: bool>(x: f32) -> f32 {
+pub(crate) fn hard_swish<const FMA: bool>(x: f32) -> f32 {
     x * clamp(mul_add::<FMA>(x, 1.0 / 6.0, 0.5), 0.0, 1.0)
 }
 

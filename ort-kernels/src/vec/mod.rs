@@ -25,7 +25,7 @@ pub use elementwise::{
     clip, erf, exp, gelu, gelu_tanh, hard_sigmoid, hard_swish, leaky_relu, scaled_hard_swish,
     scaled_relu, sigmoid, silu, tanh,
 };
-pub(crate) use formula::clamp;
+pub(crate) use formula::{clamp, hard_swish as hard_swish_of};
 pub use norm::{Moments, layer_norm, rms_norm, scale_and_shift};
 pub use recurrent::{gru_cell, lstm_cell};
 pub use reduce::{dot, greater, less, max, sum, sum_of_squared_deviations, sum_of_squares};

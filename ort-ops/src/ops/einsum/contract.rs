@@ -27,11 +27,16 @@ struct Axis {
 impl<S> Factor<S> {
     /// How far `label` moves: a dimension of 1 is stretched, one that is named twice is a diagonal.
     fn stride(&self, label: Label) -> usize {
-        let strides = row_major_strides(&self.shape);
-        let dims = self.labels.iter().zip(&self.shape).zip(&strides);
-        let own = dims.filter(|((own, dim), _)| **own == label && **dim != 1);
-        own.map(|(_, stride)| stride).sum()
+        stride(&self.labels, &self.shape, label)
     }
+}
+
+/// How far `label` moves in a tensor whose dimensions are `labels`.
+pub(super) fn stride(labels: &[Label], shape: &[usize], label: Label) -> usize {
+    let strides = row_major_strides(shape);
+    let dims = labels.iter().zip(shape).zip(&strides);
+    let own = dims.filter(|((own, dim), _)| **own == label && **dim != 1);
+    own.map(|(_, stride)| stride).sum()
 }
 
 /// `y[output] = Σ a[…]·b[…]` over all indices that are not in `output`.

@@ -4,7 +4,7 @@ use std::slice;
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, row_major_strides, with_dtype};
+use ort_tensor::{DType, Inputs, Output, Shape, with_dtype};
 
 use crate::accumulate::Accumulate;
 use crate::elementwise::{only, unsupported};
@@ -13,7 +13,7 @@ use crate::infer::{broadcast_dims, known_dims, known_shape, ranked_fact};
 mod contract;
 mod equation;
 
-use contract::{Factor, contract};
+use contract::{Factor, contract, stride};
 use equation::Label;
 pub use equation::{Equation, Symbol};
 
@@ -66,18 +66,13 @@ impl Einsum {
         let dims = shapes.map(known_dims);
         let (labels, extents) = self.indices(&[&dims[0], &dims[1]])?;
         let result = self.equation.output_labels(&labels);
-        let stride = |operand: usize, label: Label| -> usize {
-            let strides = row_major_strides(shapes[operand]);
-            let own = labels[operand].iter().zip(shapes[operand]).zip(&strides);
-            own.filter(|((own, dim), _)| **own == label && **dim != 1).map(|(_, s)| *s).sum()
-        };
         let len = |label: Label| {
             let dim = extents.iter().find(|(other, _)| *other == label).map(|(_, dim)| dim);
             dim.and_then(Dim::known).unwrap_or(1)
         };
         let index = |label: Label, is_summed| Index {
             len: len(label),
-            strides: [stride(0, label), stride(1, label)],
+            strides: [0, 1].map(|operand| stride(&labels[operand], shapes[operand], label)),
             is_summed,
         };
         let shape = result.iter().map(|&label| len(label)).collect();
