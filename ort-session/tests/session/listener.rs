@@ -1,7 +1,8 @@
 //! Listens to what sessions, and these tests, tell through `tracing` on one thread.
 
+use std::cell::RefCell;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
+use std::sync::OnceLock;
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -20,11 +21,24 @@ pub(crate) enum Heard {
     Exit,
 }
 
-/// All that is told while `body` runs.
+thread_local! {
+    /// What this thread has heard since it began to listen, if it does.
+    static HEARD: RefCell<Option<Vec<Heard>>> = const { RefCell::new(None) };
+}
+
+/// All that is told on this thread while `body` runs.
+///
+/// One subscriber serves the whole process: where each thread has its own, `tracing` may ask only
+/// the thread that comes to an event first whether anyone wants it, and keeps the answer for all.
 pub(crate) fn heard(body: impl FnOnce()) -> Vec<Heard> {
-    let listener = Listener::default();
-    tracing::subscriber::with_default(listener.clone(), body);
-    listener.0.lock().unwrap().clone()
+    static LISTENER: OnceLock<()> = OnceLock::new();
+    LISTENER.get_or_init(|| {
+        tracing::subscriber::set_global_default(Listener).unwrap();
+        tracing::callsite::rebuild_interest_cache();
+    });
+    HEARD.set(Some(Vec::new()));
+    body();
+    HEARD.take().unwrap()
 }
 
 /// The events among it: severity, name of the session, and text.
@@ -36,12 +50,15 @@ pub(crate) fn events(body: impl FnOnce()) -> Vec<(Level, Option<String>, String)
     events.collect()
 }
 
-#[derive(Clone, Default)]
-struct Listener(Arc<Mutex<Vec<Heard>>>);
+struct Listener;
 
 impl Listener {
     fn add(&self, heard: Heard) {
-        self.0.lock().unwrap().push(heard);
+        HEARD.with_borrow_mut(|all| {
+            if let Some(all) = all {
+                all.push(heard);
+            }
+        });
     }
 }
 
