@@ -1,4 +1,4 @@
-//! MaxPool and AveragePool in f32 over one or two dimensions: plane by plane.
+//! MaxPool and AveragePool in f32 over one to three dimensions: plane by plane.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, OpError};
@@ -27,13 +27,13 @@ struct PoolKernel {
 struct Geometry {
     /// The shape of the result.
     shape: Shape,
-    axes: [Axis; 2],
+    axes: [Axis; 3],
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let has_indices = compiler.claim.outputs.get(1).copied().flatten().is_some();
     let rank = compiler.fact(0).and_then(Fact::rank);
-    if has_indices || !compiler.are_f32(0..1) || !matches!(rank, Some(3 | 4)) {
+    if has_indices || !compiler.are_f32(0..1) || !matches!(rank, Some(3..=5)) {
         return Ok(None);
     }
     let (window, kind) = if let Some(op) = compiler.op::<MaxPool>() {
@@ -48,15 +48,13 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 
 impl Kernel for PoolKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
-        let wrong = |found| OpError::InputRank { index: 0, expected: "3 or 4", found };
+        let wrong = |found| OpError::InputRank { index: 0, expected: "3, 4 or 5", found };
         let &[&[n, channels, ref input @ ..]] = shapes else { return Err(wrong(0).into()) };
         let kernel = self.window.kernel.as_deref().unwrap_or_default();
         let window = self.window.window(input, kernel)?;
-        let Some([Axis::UNIT, height, width]) = axes(&window) else {
-            return Err(wrong(input.len() + 2).into());
-        };
+        let Some(axes) = axes(&window) else { return Err(wrong(input.len() + 2).into()) };
         let shape = [n, channels].into_iter().chain(window.output.iter().copied()).collect();
-        let geometry = Geometry { shape, axes: [height, width] };
+        let geometry = Geometry { shape, axes };
         let scratch_bytes = self.cpu.scratch_bytes(Pool::scratch_len(&geometry.axes));
         Ok(Prepared::new(geometry).with_scratch(scratch_bytes))
     }
@@ -69,15 +67,16 @@ impl Kernel for PoolKernel {
             return Ok(());
         }
         let pool = Pool { isa: self.cpu.isa, axes: *axes, kind: self.kind };
-        let [height, width] = axes;
-        let (n_inputs, n_outputs) = (height.input * width.input, height.output * width.output);
-        let cost = n_outputs.saturating_mul(height.kernel.saturating_mul(width.kernel));
+        let n_inputs: usize = axes.iter().map(|axis| axis.input).product();
+        let n_outputs: usize = axes.iter().map(|axis| axis.output).product();
+        let n_steps: usize = axes.iter().map(|axis| axis.kernel).sum();
+        let cost = n_outputs.saturating_mul(n_steps);
         let planes = Rows { len: n_outputs, cost };
         let scratch = (&mut *io.scratch, Pool::scratch_len(axes));
         planes.for_each_with(io.threads, scratch, y, |start, y, scratch| {
             for (plane, y) in (start / n_outputs..).zip(y.chunks_exact_mut(n_outputs)) {
                 let x = &x[plane * n_inputs..][..n_inputs];
-                pool.run(x, 0..height.output, y, scratch);
+                pool.run(x, y, scratch);
             }
         });
         Ok(())
@@ -102,7 +101,7 @@ mod tests {
     /// Shape of the input, size of the window and other attributes.
     type Setting = (&'static [usize], &'static [i64], &'static [(&'static str, &'static [i64])]);
 
-    const SETTINGS: [Setting; 8] = [
+    const SETTINGS: [Setting; 10] = [
         (&[2, 3, 9, 11], &[2, 2], &[("strides", &[2, 2])]),
         (&[1, 5, 30, 41], &[3, 3], &[("pads", &[1, 1, 1, 1]), ("strides", &[2, 1])]),
         (&[1, 2, 8, 8], &[3, 2], &[("dilations", &[2, 3]), ("pads", &[2, 0, 1, 1])]),
@@ -111,6 +110,12 @@ mod tests {
         (&[0, 3, 4, 4], &[2, 2], &[]),
         (&[1, 1, 7, 7], &[7, 7], &[]),
         (&[1, 2, 1, 40], &[1, 3], &[("strides", &[1, 2])]),
+        (&[2, 3, 4, 6, 8], &[2, 2, 2], &[("strides", &[2, 2, 2])]),
+        (
+            &[1, 2, 5, 7, 40],
+            &[3, 2, 3],
+            &[("pads", &[1, 0, 1, 1, 1, 0]), ("dilations", &[1, 2, 2])],
+        ),
     ];
 
     const STRIDED: Setting = (&[1, 2, 7, 8], &[3, 2], &[("strides", &[2, 2])]);

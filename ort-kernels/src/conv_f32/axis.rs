@@ -40,7 +40,19 @@ impl Axis {
 
     /// The taps with which `output` reads an input.
     pub(crate) fn taps(&self, output: usize) -> Range<usize> {
+        // What reads an input with the first and the last does so between; only an edge needs to
+        // divide.
+        if self.at(output, 0).is_some() && self.at(output, self.kernel - 1).is_some() {
+            return 0..self.kernel;
+        }
         self.below(output * self.stride, self.dilation, self.kernel)
+    }
+
+    /// The first input that `output` reads, if any, and how many it reads.
+    pub(crate) fn inputs(&self, output: usize) -> (usize, usize) {
+        let taps = self.taps(output);
+        let first = output * self.stride + taps.start * self.dilation;
+        (first.saturating_sub(self.pad[0]), taps.len())
     }
 
     /// The taps with which `output` reads an input or, if these count, padding; those that reach
@@ -50,6 +62,9 @@ impl Axis {
             return self.taps(output).len();
         }
         let room = self.pad[0] + self.input + self.pad[1];
+        if output * self.stride + (self.kernel - 1) * self.dilation < room {
+            return self.kernel;
+        }
         room.saturating_sub(output * self.stride).div_ceil(self.dilation).min(self.kernel)
     }
 
@@ -78,7 +93,7 @@ impl Axis {
     #[inline(always)]
     pub(crate) fn inside(&self, outputs: &Range<usize>, tap: usize) -> Range<usize> {
         let Range { start, end } = *outputs;
-        // What reads one input at both ends does so between; only an edge needs to divide.
+        // As in `taps`.
         if start < end && self.at(start, tap).is_some() && self.at(end - 1, tap).is_some() {
             return start..end;
         }

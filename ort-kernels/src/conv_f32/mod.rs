@@ -8,7 +8,7 @@
 //!   With few filters, [`Direct`] reads the image where it stands instead, and to few positions
 //!   [`Narrow`] makes lanes of filters; for the same bits.
 //! - **Depthwise**, one input channel a group: [`Depthwise`] computes rows of a plane directly.
-//! - **Pooling**: [`Pool`], in the same way.
+//! - **Pooling**: [`Pool`], the rows of windows first and then their columns.
 //!
 //! The bits of a result do not depend on how rows or positions are split among calls.
 
@@ -18,6 +18,7 @@ mod depthwise;
 pub mod direct;
 pub mod narrow;
 mod pool;
+mod rows;
 mod window;
 
 pub use axis::Axis;
@@ -27,6 +28,7 @@ pub use direct::Direct;
 pub use narrow::Narrow;
 pub(crate) use pool::{Max, Sum};
 pub use pool::{Pool, PoolKind};
+pub(crate) use rows::{Finish, Layers, fold_rows};
 pub(crate) use window::Fold;
 
 #[cfg(test)]

@@ -1,18 +1,23 @@
 //! Pooling of one plane.
 
-use super::Axis;
-use super::window::{Fold, bands, fill_band, fold_band, scratch_len};
+use super::{Axis, Finish, Fold, Layers, fold_rows};
 use crate::Isa;
 use crate::vec::greater;
-use std::ops::Range;
+
+/// The rows of results that are begun before the first of them ends: what was stored can be loaded
+/// at once only as it was stored.
+const LINES: usize = 4;
 
 /// One value a window.
+///
+/// Windows are folded column by column: the rows of a window first, a whole row of the plane at a
+/// time, then the columns of what that gives, so that a window of k×k costs 2k steps and not k².
 #[derive(Clone, Copy, Debug)]
 pub struct Pool {
     /// Which instructions to use.
     pub isa: Isa,
-    /// Height and width; a pooling of one dimension has [`Axis::UNIT`] in front.
-    pub axes: [Axis; 2],
+    /// Depth, height and width; a pooling of fewer dimensions has [`Axis::UNIT`] in front.
+    pub axes: [Axis; 3],
     /// Which value.
     pub kind: PoolKind,
 }
@@ -22,8 +27,8 @@ pub struct Pool {
 pub enum PoolKind {
     /// The greatest input, NaN if there is one; −∞ if there is no input.
     Max,
-    /// The sum of the inputs in ascending order of taps, divided by the number of taps that count.
-    /// If none does, 0.
+    /// The sum over the columns, in ascending order, of their sums in ascending order, divided by
+    /// the number of taps that count. If none does, 0.
     Average {
         /// Whether taps in the padding count; those beyond it never do.
         count_padding: bool,
@@ -31,32 +36,24 @@ pub enum PoolKind {
 }
 
 impl Pool {
-    /// The elements of scratch [`Pool::run`] needs, however many rows it computes.
+    /// The elements of scratch [`Pool::run`] needs: rows with their padding.
     #[must_use]
-    pub fn scratch_len(axes: &[Axis; 2]) -> usize {
-        scratch_len(axes)
+    pub fn scratch_len([_, _, width]: &[Axis; 3]) -> usize {
+        LINES * width.padded() + width.stride * phase_len(width) + width.output
     }
 
-    /// The output rows `rows` of one plane: `plane: [height, width]`, `out: [rows.len(), width
-    /// out]`, both contiguous.
+    /// All outputs of one plane: `plane: [depth, height, width]`, `out: [depth out, height out,
+    /// width out]`, both contiguous.
     ///
     /// # Panics
     /// If the plane, `out` or the scratch is shorter than the axes say.
-    pub fn run(&self, plane: &[f32], rows: Range<usize>, out: &mut [f32], scratch: &mut [f32]) {
-        let band = &mut scratch[..scratch_len(&self.axes)];
-        let (first, width) = (rows.start, self.axes[1].output);
-        for rows in bands(&self.axes, rows) {
-            let out = &mut out[(rows.start - first) * width..(rows.end - first) * width];
-            match self.kind {
-                PoolKind::Max => {
-                    fill_band(&self.axes, plane, &rows, Max.outside(), band);
-                    greatest(self.isa, &self.axes, band, out);
-                }
-                PoolKind::Average { count_padding } => {
-                    fill_band(&self.axes, plane, &rows, Sum.outside(), band);
-                    sum(self.isa, &self.axes, band, out);
-                    divide(&self.axes, count_padding, rows, out);
-                }
+    pub fn run(&self, plane: &[f32], out: &mut [f32], scratch: &mut [f32]) {
+        let n_outputs: usize = self.axes.iter().map(|axis| axis.output).product();
+        let out = &mut out[..n_outputs];
+        match self.kind {
+            PoolKind::Max => greatest(self.isa, &self.axes, plane, out, scratch),
+            PoolKind::Average { count_padding } => {
+                mean(self.isa, &self.axes, count_padding, plane, out, scratch);
             }
         }
     }
@@ -81,6 +78,25 @@ impl Fold for Max {
     }
 }
 
+/// The same where there is no NaN: one instruction a step.
+struct MaxOfNumbers;
+
+impl Fold for MaxOfNumbers {
+    #[inline(always)]
+    fn start(&self) -> f32 {
+        f32::NEG_INFINITY
+    }
+
+    fn outside(&self) -> f32 {
+        f32::NEG_INFINITY
+    }
+
+    #[inline(always)]
+    fn step<const FMA: bool>(sum: f32, x: f32, _: f32) -> f32 {
+        if sum > x { sum } else { x }
+    }
+}
+
 /// The sum of the inputs.
 pub(crate) struct Sum;
 
@@ -100,30 +116,166 @@ impl Fold for Sum {
     }
 }
 
-per_isa! {
-    fn greatest<FMA>(axes: &[Axis; 2], band: &[f32], out: &mut [f32]) {
-        fold_band::<FMA, _>(&Max, axes, band, out);
-    }
+/// Sums become means: output `x` has so many taps in each of so many rows.
+#[derive(Clone, Copy)]
+struct Divide<'a> {
+    n_rows: f32,
+    counts: &'a [f32],
+}
 
-    fn sum<FMA>(axes: &[Axis; 2], band: &[f32], out: &mut [f32]) {
-        fold_band::<FMA, _>(&Sum, axes, band, out);
+impl Finish for Divide<'_> {
+    #[inline(always)]
+    fn apply<const L: usize>(self, at: usize, sums: &mut [f32; L]) {
+        let counts = &self.counts[at..][..L];
+        for i in 0..L {
+            sums[i] /= self.n_rows * counts[i];
+        }
     }
 }
 
-/// Divides the sums of the output rows `rows` by the taps that count.
-fn divide([height, width]: &[Axis; 2], count_padding: bool, rows: Range<usize>, out: &mut [f32]) {
-    // Windows between the edges have all taps.
-    let n_taps = |x| width.n_taps(x, count_padding);
-    let is_whole = |x: &usize| n_taps(*x) == width.kernel;
-    let first = (0..width.output).find(is_whole).unwrap_or(width.output);
-    let end = (first..width.output).rev().find(is_whole).map_or(first, |last| last + 1);
-    for (y, out) in rows.zip(out.chunks_exact_mut(width.output.max(1))) {
-        let count_y = height.n_taps(y, count_padding);
-        let divisor = |n_taps: usize| (count_y * n_taps).max(1) as f32;
-        let whole = divisor(width.kernel);
-        out[first..end].iter_mut().for_each(|sum| *sum /= whole);
-        for x in (0..first).chain(end..width.output) {
-            out[x] /= divisor(n_taps(x));
+per_isa! {
+    fn greatest<FMA>(axes: &[Axis; 3], plane: &[f32], out: &mut [f32], scratch: &mut [f32]) {
+        let finish = |_, _| ();
+        if plane.iter().fold(false, |any, x| any | x.is_nan()) {
+            fold_plane((&Max, finish), axes, plane, out, scratch);
+        } else {
+            fold_plane((&MaxOfNumbers, finish), axes, plane, out, scratch);
+        }
+    }
+
+    fn mean<FMA>(
+        axes: &[Axis; 3],
+        count_padding: bool,
+        plane: &[f32],
+        out: &mut [f32],
+        scratch: &mut [f32],
+    ) {
+        let [depth, height, width] = axes;
+        let (counts, scratch) = scratch.split_at_mut(width.output);
+        // Windows between the edges have all taps.
+        let interior = width.interior();
+        counts[interior.clone()].fill(width.kernel as f32);
+        for x in (0..interior.start).chain(interior.end..width.output) {
+            counts[x] = width.n_taps(x, count_padding).max(1) as f32;
+        }
+        let counts = &*counts;
+        let finish = |z, y| {
+            let n = depth.n_taps(z, count_padding) * height.n_taps(y, count_padding);
+            Divide { n_rows: n.max(1) as f32, counts }
+        };
+        fold_plane((&Sum, finish), axes, plane, out, scratch);
+    }
+}
+
+/// Each window of a plane, by way of `scratch`; `finish` of a row of outputs makes them of their
+/// windows' folds.
+#[inline(always)]
+fn fold_plane<F: Fold, G: Finish>(
+    (fold, finish): (&F, impl Fn(usize, usize) -> G),
+    [depth, height, width]: &[Axis; 3],
+    plane: &[f32],
+    out: &mut [f32],
+    scratch: &mut [f32],
+) {
+    let (lines, phases) = scratch.split_at_mut(LINES * width.padded());
+    for line in lines.chunks_exact_mut(width.padded()) {
+        line[..width.pad[0]].fill(fold.outside());
+        line[width.pad[0] + width.input..].fill(fold.outside());
+    }
+    let mut rows = out.chunks_exact_mut(width.output.max(1));
+    for z in 0..depth.output {
+        let (first_z, n_layers) = depth.inputs(z);
+        for from in (0..height.output).step_by(LINES) {
+            let ys = from..height.output.min(from + LINES);
+            for (y, line) in ys.clone().zip(lines.chunks_exact_mut(width.padded())) {
+                let (first_y, n_rows) = height.inputs(y);
+                let start = |z, y| {
+                    let (z, y) = (first_z + z * depth.dilation, first_y + y * height.dilation);
+                    (z * height.input + y) * width.input
+                };
+                let rows = Layers { x: plane, n_layers, n_rows, start };
+                let line = &mut line[width.pad[0]..][..width.input];
+                fold_rows(fold, rows, (), line);
+            }
+            let lines = lines.chunks_exact(width.padded());
+            for ((y, line), out) in ys.zip(lines).zip(&mut rows) {
+                fold_line((fold, finish(z, y)), width, (line, &mut *phases), out);
+            }
+        }
+    }
+}
+
+/// Each window of a line.
+#[inline(always)]
+fn fold_line<F: Fold>(
+    how: (&F, impl Finish),
+    width: &Axis,
+    (line, phases): (&[f32], &mut [f32]),
+    out: &mut [f32],
+) {
+    let len = phase_len(width);
+    match width.stride {
+        1 => fold_phases(how, width, (1, len), line, out),
+        2 => {
+            split_in_two(line, phases.split_at_mut(len));
+            fold_phases(how, width, (2, len), phases, out);
+        }
+        stride => {
+            for (i, x) in line.iter().enumerate() {
+                phases[i % stride * len + i / stride] = *x;
+            }
+            fold_phases(how, width, (stride, len), phases, out);
+        }
+    }
+}
+
+/// Each window of a line whose element `i·stride + p` is element `i` of phase `p`, each of `len`.
+#[inline(always)]
+fn fold_phases<F: Fold>(
+    (fold, finish): (&F, impl Finish),
+    width: &Axis,
+    (stride, len): (usize, usize),
+    phases: &[f32],
+    out: &mut [f32],
+) {
+    let start = |_, tap| {
+        let at = tap * width.dilation;
+        at % stride * len + at / stride
+    };
+    let rows = Layers { x: phases, n_layers: 1, n_rows: width.kernel, start };
+    fold_rows(fold, rows, finish, out);
+}
+
+/// The elements of a line that are `stride` apart.
+#[inline(always)]
+fn phase_len(width: &Axis) -> usize {
+    match width.stride {
+        1 => width.padded(),
+        2 => width.padded().div_ceil(2),
+        stride => width.padded().div_ceil(stride),
+    }
+}
+
+/// The elements of even and of odd numbers.
+#[inline(always)]
+fn split_in_two(line: &[f32], (even, odd): (&mut [f32], &mut [f32])) {
+    const LANES: usize = 16;
+    let (blocks, rest) = line.as_chunks::<{ 2 * LANES }>();
+    let (evens, even) = even.split_at_mut(blocks.len() * LANES);
+    let (odds, odd) = odd.split_at_mut(blocks.len() * LANES);
+    let (evens, odds) = (evens.as_chunks_mut::<LANES>().0, odds.as_chunks_mut::<LANES>().0);
+    for ((block, even), odd) in blocks.iter().zip(evens).zip(odds) {
+        for i in 0..LANES {
+            even[i] = block[2 * i];
+        }
+        for i in 0..LANES {
+            odd[i] = block[2 * i + 1];
+        }
+    }
+    for (i, pair) in rest.chunks(2).enumerate() {
+        even[i] = pair[0];
+        if let Some(x) = pair.get(1) {
+            odd[i] = *x;
         }
     }
 }

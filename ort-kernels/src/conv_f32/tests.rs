@@ -30,22 +30,33 @@ fn planes() -> Vec<[Axis; 2]> {
     axes.iter().flat_map(|h| axes.iter().map(|w| [*h, *w])).collect()
 }
 
-/// The inputs of the window of `(y, x)` with their taps.
+/// The same, and some of them with a depth.
+fn volumes() -> impl Iterator<Item = [Axis; 3]> {
+    let flat = planes().into_iter().map(|[h, w]| [Axis::UNIT, h, w]);
+    let depths = [axis(4, 2, 2, 1, [0, 0]), axis(5, 3, 1, 2, [3, 1])];
+    let deep = planes().into_iter().step_by(7);
+    flat.chain(deep.flat_map(move |[h, w]| depths.map(|d| [d, h, w])))
+}
+
+/// The inputs of the window of `[z, y, x]` with their taps.
 fn window<'a>(
-    [h, w]: [Axis; 2],
+    [d, h, w]: [Axis; 3],
     plane: &'a [f32],
-    (y, x): (usize, usize),
+    [z, y, x]: [usize; 3],
 ) -> impl Iterator<Item = (usize, f32)> + 'a {
     let tap = move |t: usize| {
-        let (y, x) = (h.at(y, t / w.kernel)?, w.at(x, t % w.kernel)?);
-        Some((t, plane[y * w.input + x]))
+        let (of_y, of_x) = (t / w.kernel % h.kernel, t % w.kernel);
+        let z = d.at(z, t / w.kernel / h.kernel)?;
+        let (y, x) = (h.at(y, of_y)?, w.at(x, of_x)?);
+        Some((t, plane[(z * h.input + y) * w.input + x]))
     };
-    (0..h.kernel * w.kernel).filter_map(tap)
+    (0..d.kernel * h.kernel * w.kernel).filter_map(tap)
 }
 
 /// Every output of a plane.
-fn outputs([h, w]: [Axis; 2]) -> impl Iterator<Item = (usize, usize)> {
-    (0..h.output).flat_map(move |y| (0..w.output).map(move |x| (y, x)))
+fn outputs([d, h, w]: [Axis; 3]) -> impl Iterator<Item = [usize; 3]> {
+    let rows = (0..d.output).flat_map(move |z| (0..h.output).map(move |y| [z, y]));
+    rows.flat_map(move |[z, y]| (0..w.output).map(move |x| [z, y, x]))
 }
 
 #[test]
@@ -54,9 +65,10 @@ fn depthwise_is_the_sum_over_taps() {
         let plane = integers(axes[0].input * axes[1].input);
         let weights = integers(axes[0].kernel * axes[1].kernel);
         let activation = Activation::Clip { min: -50.0, max: 60.0 };
-        let sum = |at| -> f32 { window(axes, &plane, at).map(|(t, x)| weights[t] * x).sum() };
+        let volume = [Axis::UNIT, axes[0], axes[1]];
+        let sum = |at| -> f32 { window(volume, &plane, at).map(|(t, x)| weights[t] * x).sum() };
         let expected: Vec<f32> =
-            outputs(axes).map(|at| (2.0 + sum(at)).clamp(-50.0, 60.0)).collect();
+            outputs(volume).map(|at| (2.0 + sum(at)).clamp(-50.0, 60.0)).collect();
         for isa in Isa::all() {
             let depthwise = Depthwise { isa, axes, weights: &weights, bias: 2.0, activation };
             let mut out = vec![f32::NAN; expected.len()];
@@ -71,8 +83,8 @@ fn depthwise_is_the_sum_over_taps() {
 
 #[test]
 fn pools_are_greatest_and_mean_of_the_window() {
-    for axes in planes() {
-        let plane = integers(axes[0].input * axes[1].input);
+    for axes in volumes() {
+        let plane = integers(axes.iter().map(|axis| axis.input).product());
         let greatest = |at| window(axes, &plane, at).fold(f32::NEG_INFINITY, |m, (_, x)| m.max(x));
         let mean = |at| {
             let count = window(axes, &plane, at).count() as f32;
@@ -86,7 +98,7 @@ fn pools_are_greatest_and_mean_of_the_window() {
             {
                 let mut out = vec![f32::NAN; expected.len()];
                 let mut scratch = vec![f32::NAN; Pool::scratch_len(&axes)];
-                Pool { isa, axes, kind }.run(&plane, 0..axes[0].output, &mut out, &mut scratch);
+                Pool { isa, axes, kind }.run(&plane, &mut out, &mut scratch);
                 assert_eq!(out, *expected, "{isa:?} {axes:?}");
             }
         }
@@ -98,17 +110,18 @@ fn counted_padding_ends_where_the_padding_does() {
     // Two outputs of a window of four over [0, 1, 2, 3, 0]: the second reaches one past the
     // padding.
     let width = Axis { output: 2, ..axis(3, 4, 2, 1, [1, 1]) };
-    let axes = [Axis::UNIT, width];
+    let axes = [Axis::UNIT, Axis::UNIT, width];
     let pool = Pool { isa: Isa::best(), axes, kind: PoolKind::Average { count_padding: true } };
     let mut out = [f32::NAN; 2];
     let mut scratch = vec![f32::NAN; Pool::scratch_len(&axes)];
-    pool.run(&[1.0, 2.0, 3.0], 0..1, &mut out, &mut scratch);
+    pool.run(&[1.0, 2.0, 3.0], &mut out, &mut scratch);
     assert_eq!(out, [6.0 / 4.0, 5.0 / 3.0]);
 }
 
 #[test]
 fn pools_keep_nan_and_windows_may_see_nothing() {
-    let axes = [Axis::UNIT, Axis { output: 4, ..axis(3, 2, 1, 1, [2, 0]) }];
+    let width = Axis { output: 4, ..axis(3, 2, 1, 1, [2, 0]) };
+    let axes = [Axis::UNIT, Axis::UNIT, width];
     for isa in Isa::all() {
         for (kind, expected) in [
             (PoolKind::Max, [f32::NEG_INFINITY, 1.0, f32::NAN, f32::NAN]),
@@ -116,7 +129,7 @@ fn pools_keep_nan_and_windows_may_see_nothing() {
         ] {
             let mut out = [f32::NAN; 4];
             let mut scratch = vec![f32::NAN; Pool::scratch_len(&axes)];
-            Pool { isa, axes, kind }.run(&[1.0, f32::NAN, 3.0], 0..1, &mut out, &mut scratch);
+            Pool { isa, axes, kind }.run(&[1.0, f32::NAN, 3.0], &mut out, &mut scratch);
             assert!(out.iter().zip(&expected).all(|(a, b)| a.total_cmp(b).is_eq()), "{out:?}");
         }
     }
@@ -126,6 +139,7 @@ fn pools_keep_nan_and_windows_may_see_nothing() {
 fn a_product_with_columns_is_the_convolution() {
     for axes in planes() {
         let [h, w] = axes;
+        let axes = [Axis::UNIT, h, w];
         let (channels, filters) = (3, 5);
         let image = integers(channels * h.input * w.input);
         let taps = h.kernel * w.kernel;
@@ -143,7 +157,7 @@ fn a_product_with_columns_is_the_convolution() {
                 expected.push(sum.max(0.0));
             }
         }
-        let columns = Columns::new(&image, channels, [Axis::UNIT, h, w]);
+        let columns = Columns::new(&image, channels, axes);
         for isa in Isa::all() {
             assert_eq!(convolve(isa, &columns, &weights, &bias), expected, "{isa:?} {axes:?}");
         }

@@ -5,7 +5,7 @@
 
 use super::lanes;
 use crate::Isa;
-use crate::conv_f32::{Axis, Fold, Max, PoolKind, Sum};
+use crate::conv_f32::{Axis, Fold, Layers, Max, PoolKind, Sum, fold_rows};
 use std::ops::Range;
 
 /// One pixel a window. Sums are of columns, then of rows; everything else is as in
@@ -89,48 +89,11 @@ fn fold<F: Fold>(
 ) {
     let [height, width] = &pool.axes;
     let len = width.input * pool.block;
-    let row = |tap| {
-        let y = y * height.stride + tap * height.dilation - height.pad[0];
-        &plane[y * len..][..len]
-    };
-    let inside = &mut line[width.pad[0] * pool.block..][..len];
-    fold_rows(fold, height.taps(y).map(row), inside);
+    let (first, n_rows) = height.inputs(y);
+    let start = |_, tap| (first + tap * height.dilation) * len;
+    let rows = Layers { x: plane, n_layers: 1, n_rows, start };
+    fold_rows(fold, rows, (), &mut line[width.pad[0] * pool.block..][..len]);
     by_kernel(fold, pool, line, out);
-}
-
-/// `line[i]`: the fold of element `i` of every row.
-#[inline(always)]
-fn fold_rows<'a, F: Fold>(
-    fold: &F,
-    rows: impl Iterator<Item = &'a [f32]> + Clone,
-    line: &mut [f32],
-) {
-    // What is too short for one strip is left to the next.
-    let ends = [line.len() / 64 * 64, line.len() / 16 * 16];
-    let (line, rest) = line.split_at_mut(ends[1]);
-    let (long, short) = line.split_at_mut(ends[0]);
-    fold_strips::<64, F>(fold, rows.clone(), long);
-    fold_strips::<16, F>(fold, rows.clone().map(|row| &row[ends[0]..]), short);
-    fold_strips::<1, F>(fold, rows.map(|row| &row[ends[1]..]), rest);
-}
-
-/// As [`fold_rows`], `L` elements at a time, which stay in registers.
-#[inline(always)]
-fn fold_strips<'a, const L: usize, F: Fold>(
-    fold: &F,
-    rows: impl Iterator<Item = &'a [f32]> + Clone,
-    line: &mut [f32],
-) {
-    for (i, out) in line.as_chunks_mut::<L>().0.iter_mut().enumerate() {
-        let mut sums = [fold.start(); L];
-        for row in rows.clone() {
-            let row = lanes::<L>(row, i * L);
-            for i in 0..L {
-                sums[i] = F::step::<false>(sums[i], row[i], 1.0);
-            }
-        }
-        *out = sums;
-    }
 }
 
 /// Windows of usual widths are unrolled.

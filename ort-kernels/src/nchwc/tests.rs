@@ -52,11 +52,12 @@ fn a_pool_of_pixels_is_that_of_each_lane() {
             let (top, rest) = found.split_at_mut(h.output / 2 * w.output * block);
             pool.run(&x, 0..h.output / 2, top, &mut scratch);
             pool.run(&x, h.output / 2..h.output, rest, &mut scratch);
+            let axes = [Axis::UNIT, h, w];
             let plain = PlanePool { isa: Isa::Generic, axes, kind };
             let mut scratch = vec![f32::NAN; PlanePool::scratch_len(&axes)];
             for i in 0..block {
                 let mut expected = vec![f32::NAN; h.output * w.output];
-                plain.run(&lane(&x, block, i), 0..h.output, &mut expected, &mut scratch);
+                plain.run(&lane(&x, block, i), &mut expected, &mut scratch);
                 assert_eq!(lane(&found, block, i), expected, "{pool:?} lane {i}");
             }
         }
