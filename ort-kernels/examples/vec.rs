@@ -5,6 +5,7 @@
 //! `cargo run --release -p ort-kernels --example vec [ISA]… [FUNCTION]…`
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 
+use ort_kernels::vec::Fold;
 use ort_kernels::{FlushDenormals, Isa, vec};
 use std::hint::black_box;
 use std::time::Instant;
@@ -45,9 +46,9 @@ const FUNCTIONS: [Function; 20] = [
         y.copy_from_slice(x);
         vec::rms_norm(isa, y, x, 1e-5);
     }),
-    ("sum", |isa, x, y| y[0] = vec::sum(isa, x)),
-    ("sum_of_squares", |isa, x, y| y[0] = vec::sum_of_squares(isa, x)),
-    ("max", |isa, x, y| y[0] = vec::max(isa, x)),
+    ("sum", |isa, x, y| y[0] = vec::fold_row(isa, Fold::Sum, x)),
+    ("sum_of_squares", |isa, x, y| y[0] = vec::fold_row(isa, Fold::SumOfSquares, x)),
+    ("max", |isa, x, y| y[0] = vec::fold_row(isa, Fold::Max, x)),
 ];
 /// Elements of a row, of which there are two.
 const LENGTHS: [usize; 3] = [4 << 10, 48 << 10, 2 << 20];

@@ -1,5 +1,5 @@
-//! Reductions in f32 over adjacent axes, and the global pools, which are such: sums, means and
-//! the greatest.
+//! Reductions in f32 over adjacent axes, and the global pools, which are such: all but those with an
+//! exponential.
 //!
 //! Seen as `[outer, n, inner]`, rows of `n` are reduced one by one where `inner` is 1; else rows of
 //! `inner` are combined, one after the other. Where `n·inner` is large, it is cut into pieces of one
@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Operator};
-use ort_kernels::{Isa, vec};
+use ort_kernels::Isa;
+use ort_kernels::vec::{self, Fold};
 use ort_ops::infer::normalize_axes;
 use ort_ops::ops::global_pool::GlobalPool;
 use ort_ops::ops::reduce::{Form, Reduce};
@@ -36,8 +37,12 @@ enum Combine {
     Sum,
     Mean,
     Max,
+    Min,
+    Product,
     SumOfSquares,
     Norm,
+    SumOfMagnitudes,
+    LogSum,
 }
 
 /// Which axes are reduced.
@@ -48,14 +53,6 @@ enum Axes {
     These(Vec<i64>),
     /// All from this one on.
     From(usize),
-}
-
-/// How elements become one, but for what is done to that at the end.
-#[derive(Clone, Copy, Debug)]
-enum Fold {
-    Sum,
-    Max,
-    SumOfSquares,
 }
 
 /// The elements of pieces: whatever the number of threads, so that sums stay the same.
@@ -97,9 +94,13 @@ fn of_reduce(compiler: &Compiler<'_>) -> Option<(Combine, Axes, bool)> {
         Form::Sum => Combine::Sum,
         Form::Mean => Combine::Mean,
         Form::Max => Combine::Max,
+        Form::Min => Combine::Min,
+        Form::Prod => Combine::Product,
         Form::SumSquare => Combine::SumOfSquares,
+        Form::L1 => Combine::SumOfMagnitudes,
         Form::L2 => Combine::Norm,
-        _ => return None,
+        Form::LogSum => Combine::LogSum,
+        Form::LogSumExp => return None,
     };
     let given = if op.has_axes_input { compiler.fact(1) } else { None };
     let axes = match given {
@@ -128,9 +129,12 @@ impl Combine {
     /// The fold of elements, and the fold of what that gives.
     fn folds(self) -> [Fold; 2] {
         match self {
-            Self::Sum | Self::Mean => [Fold::Sum; 2],
+            Self::Sum | Self::Mean | Self::LogSum => [Fold::Sum; 2],
             Self::Max => [Fold::Max; 2],
+            Self::Min => [Fold::Min; 2],
+            Self::Product => [Fold::Product; 2],
             Self::SumOfSquares | Self::Norm => [Fold::SumOfSquares, Fold::Sum],
+            Self::SumOfMagnitudes => [Fold::SumOfMagnitudes, Fold::Sum],
         }
     }
 
@@ -139,41 +143,13 @@ impl Combine {
         match self {
             Self::Mean => vec::div_scalar(isa, y, n as f32),
             Self::Norm => y.iter_mut().for_each(|y| *y = y.sqrt()),
-            Self::Sum | Self::Max | Self::SumOfSquares => {}
-        }
-    }
-}
-
-impl Fold {
-    fn row(self, isa: Isa, x: &[f32]) -> f32 {
-        match self {
-            Self::Sum => vec::sum(isa, x),
-            Self::Max => vec::max(isa, x),
-            Self::SumOfSquares => vec::sum_of_squares(isa, x),
-        }
-    }
-
-    /// The columns of `x`: `[n, y.len()]`, whose rows begin `stride` apart.
-    fn columns(self, isa: Isa, x: &[f32], stride: usize, y: &mut [f32]) {
-        if let ([y], 1) = (&mut *y, stride) {
-            *y = self.row(isa, x);
-            return;
-        }
-        let len = y.len();
-        let rows = x.chunks(stride).map(|row| &row[..len]);
-        match self {
-            Self::Sum => {
-                y.fill(0.0);
-                rows.for_each(|row| vec::add(isa, y, row));
-            }
-            Self::Max => {
-                y.fill(f32::NEG_INFINITY);
-                rows.for_each(|row| vec::greatest(isa, y, row));
-            }
-            Self::SumOfSquares => {
-                y.fill(0.0);
-                rows.for_each(|row| each(y, row, |y, x| y + x * x));
-            }
+            Self::LogSum => vec::ln(isa, y),
+            Self::Sum
+            | Self::Max
+            | Self::Min
+            | Self::Product
+            | Self::SumOfSquares
+            | Self::SumOfMagnitudes => {}
         }
     }
 }
@@ -192,8 +168,7 @@ impl Lanes {
     fn fold(self, isa: Isa, fold: Fold, x: &[f32], (start, y): (usize, &mut [f32])) {
         let Self { n, inner, piece } = self;
         if inner == 1 && piece == n {
-            let rows = x[start * n..].chunks_exact(n);
-            return y.iter_mut().zip(rows).for_each(|(y, x)| *y = fold.row(isa, x));
+            return vec::fold_rows(isa, fold, &x[start * n..], n, y);
         }
         let (mut at, mut rest) = (start, y);
         while !rest.is_empty() {
@@ -201,7 +176,10 @@ impl Lanes {
             let (outer, first) = (index / self.n_pieces(), index % self.n_pieces() * piece);
             let x = &x[(outer * n + first) * inner..][..piece.min(n - first) * inner];
             let (columns, after) = rest.split_at_mut(rest.len().min(inner - column));
-            fold.columns(isa, &x[column..], inner, columns);
+            match inner {
+                1 => vec::fold_rows(isa, fold, x, x.len(), columns),
+                _ => vec::fold_columns(isa, fold, &x[column..], inner, columns),
+            }
             at += columns.len();
             rest = after;
         }
@@ -212,10 +190,6 @@ impl Lanes {
         let len = self.inner.min(64);
         Rows { len, cost: self.piece.saturating_mul(len).max(8) }
     }
-}
-
-fn each(y: &mut [f32], x: &[f32], f: impl Fn(f32, f32) -> f32) {
-    y.iter_mut().zip(x).for_each(|(y, x)| *y = f(*y, *x));
 }
 
 impl ReduceKernel {
@@ -292,10 +266,21 @@ mod tests {
     use ort_graph::Attr;
     use ort_tensor::Tensor;
 
-    use crate::case::{Case, exact, integers, ulps};
+    use crate::case::{Case, exact, floats, integers, relative, ulps};
 
     const SHAPES: [&[usize]; 5] =
         [&[3, 4, 5, 6], &[1, 7, 1, 130], &[2, 1, 70, 1], &[5, 200, 33, 2], &[2, 0, 3, 1]];
+
+    /// Whose results of many small integers are exact, but for the last step.
+    const NAMES: [&str; 7] = [
+        "ReduceSum",
+        "ReduceMax",
+        "ReduceMin",
+        "ReduceMean",
+        "ReduceL1",
+        "ReduceL2",
+        "ReduceSumSquare",
+    ];
 
     #[test]
     fn sums_of_small_integers_are_exact() {
@@ -310,7 +295,9 @@ mod tests {
                     };
                     let old = |name| case(name, 11).attr("axes", Attr::Ints(axes.to_vec()));
                     old("ReduceSum").check(exact);
-                    old("ReduceMax").check(exact);
+                    for name in ["ReduceMax", "ReduceMin", "ReduceL1"] {
+                        old(name).check(exact);
+                    }
                     // One more rounding.
                     old("ReduceMean").check(ulps(1));
                     old("ReduceL2").check(ulps(1));
@@ -321,11 +308,22 @@ mod tests {
     }
 
     #[test]
+    fn products_and_logarithms_are_close() {
+        for axes in [&[-1][..], &[1], &[2, 3], &[0]] {
+            let case = |name| Case::new(name, 13).attr("axes", Attr::Ints(axes.to_vec()));
+            case("ReduceProd").input(floats(&[3, 4, 5, 6])).check(relative(1e-5));
+            let x: Vec<f32> = (1..=360).map(|i| (i % 17 + 1) as f32).collect();
+            let x = Tensor::from_slice(&[3, 4, 5, 6], &x).unwrap();
+            case("ReduceLogSum").input(x).check(ulps(4));
+        }
+    }
+
+    #[test]
     fn pieces_are_reduced_in_turn() {
         let cases: [(&[usize], &[i64]); 3] =
             [(&[300_000], &[0]), (&[2, 70_000, 3], &[1]), (&[3, 2, 131_073], &[1, 2])];
         for (shape, axes) in cases {
-            for name in ["ReduceSum", "ReduceMax", "ReduceMean", "ReduceL2", "ReduceSumSquare"] {
+            for name in NAMES {
                 let case = Case::new(name, 11).attr("axes", Attr::Ints(axes.to_vec()));
                 case.input(integers(shape)).check(ulps(1));
             }

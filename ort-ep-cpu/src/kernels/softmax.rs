@@ -17,6 +17,9 @@ pub(super) const DEF: KernelDef = KernelDef { claim, compile };
 
 /// Fewer lanes than this side by side are gathered: less than a cache line.
 const FEW: usize = 16;
+/// The elements that are copied at once, of which the first are in memory when the last are: short
+/// lanes would be read while they are still on the way.
+const BLOCK: usize = 1 << 11;
 /// What an element costs, in multiply-adds, and a lane beside its elements: some 50 ns.
 const COST: usize = 24;
 const LANE: usize = 4096;
@@ -181,11 +184,12 @@ impl Kernel for SoftmaxKernel {
         let rows = Rows { len: len * inner, cost };
         if inner == 1 {
             rows.for_each(io.threads, y, |start, y| {
-                for (i, lane) in y.chunks_exact_mut(len).enumerate() {
+                let block = (BLOCK / len).max(1) * len;
+                for (at, y) in (start..).step_by(block).zip(y.chunks_mut(block)) {
                     if let Some(x) = x {
-                        lane.copy_from_slice(&x[start + i * len..][..len]);
+                        y.copy_from_slice(&x[at..][..y.len()]);
                     }
-                    self.lane(lane);
+                    y.chunks_exact_mut(len).for_each(|lane| self.lane(lane));
                 }
             });
             return Ok(());

@@ -53,7 +53,7 @@ impl Pool {
         match self.kind {
             PoolKind::Max => greatest(self.isa, &self.axes, plane, out, scratch),
             PoolKind::Average { count_padding } => {
-                mean(self.isa, &self.axes, count_padding, plane, out, scratch);
+                mean(self.isa, (&self.axes, count_padding), plane, out, scratch);
             }
         }
     }
@@ -144,13 +144,12 @@ per_isa! {
     }
 
     fn mean<FMA>(
-        axes: &[Axis; 3],
-        count_padding: bool,
+        window: (&[Axis; 3], bool),
         plane: &[f32],
         out: &mut [f32],
         scratch: &mut [f32],
     ) {
-        let [depth, height, width] = axes;
+        let (axes @ [depth, height, width], count_padding) = window;
         let (counts, scratch) = scratch.split_at_mut(width.output);
         // Windows between the edges have all taps.
         let interior = width.interior();

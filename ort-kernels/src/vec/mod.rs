@@ -13,6 +13,8 @@ mod formula;
 mod norm;
 mod recurrent;
 mod reduce;
+#[cfg(target_arch = "x86_64")]
+mod registers;
 mod softmax;
 mod transcendental;
 
@@ -26,9 +28,11 @@ pub use elementwise::{
     scaled_relu, sigmoid, silu, tanh,
 };
 pub(crate) use formula::{clamp, hard_swish as hard_swish_of};
-pub use norm::{Moments, layer_norm, rms_norm, scale_and_shift};
+pub use norm::{Moments, layer_norm, moments, rms_norm, scale_and_shift};
 pub use recurrent::{gru_cell, lstm_cell};
-pub use reduce::{dot, greater, less, max, sum, sum_of_squared_deviations, sum_of_squares};
+pub use reduce::{
+    Fold, dot, fold_columns, fold_row, fold_rows, greater, less, sum_of_squared_deviations,
+};
 pub use softmax::{MAX_COLUMNS, column_totals, log_softmax, softmax, softmax_of_columns};
 pub use transcendental::{
     acos, asin, atan, ceil, celu, cos, elu, floor, ln, mish, pow, round, selu, sin, softplus,

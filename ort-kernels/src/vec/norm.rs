@@ -1,8 +1,8 @@
 //! Normalization of a row.
 
+use super::reduce::{Fold, fold_row, sum_of_squared_deviations};
 use crate::Isa;
 use crate::isa::mul_add;
-use crate::vec::{sum, sum_of_squared_deviations, sum_of_squares};
 
 /// What a normalization divided by, which some operators also give out.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,8 +13,16 @@ pub struct Moments {
     pub inverse_deviation: f32,
 }
 
-/// `y[i] = (x[i] − mean)·inverse_deviation·scale[i] + bias[i]`, the variance being the mean square
-/// deviation, in two passes.
+/// What [`layer_norm`] divides a row by: the variance is the mean square deviation, in two passes.
+#[must_use]
+pub fn moments(isa: Isa, x: &[f32], epsilon: f32) -> Moments {
+    let count = x.len() as f32;
+    let mean = fold_row(isa, Fold::Sum, x) / count;
+    let variance = sum_of_squared_deviations(isa, x, mean) / count;
+    Moments { mean, inverse_deviation: 1.0 / (variance + epsilon).sqrt() }
+}
+
+/// `y[i] = (x[i] − mean)·inverse_deviation·scale[i] + bias[i]`.
 ///
 /// `scale` and, if given, `bias` are as long as the row. An empty row stays empty.
 ///
@@ -27,15 +35,9 @@ pub fn layer_norm(
     bias: Option<&[f32]>,
     epsilon: f32,
 ) -> Moments {
-    let count = x.len() as f32;
-    let mean = sum(isa, x) / count;
-    let variance = sum_of_squared_deviations(isa, x, mean) / count;
-    let inverse_deviation = 1.0 / (variance + epsilon).sqrt();
-    normalize(isa, x, scale, Moments { mean, inverse_deviation });
-    if let Some(bias) = bias {
-        super::add(isa, x, bias);
-    }
-    Moments { mean, inverse_deviation }
+    let moments = moments(isa, x, epsilon);
+    normalize(isa, x, scale, bias, moments);
+    moments
 }
 
 /// `y[i] = x[i] / √(mean of squares + epsilon)·scale[i]`; returns the reciprocal of the root.
@@ -43,24 +45,34 @@ pub fn layer_norm(
 /// # Panics
 /// If `scale` is shorter than the row.
 pub fn rms_norm(isa: Isa, x: &mut [f32], scale: &[f32], epsilon: f32) -> f32 {
-    let mean_square = sum_of_squares(isa, x) / x.len() as f32;
+    let mean_square = fold_row(isa, Fold::SumOfSquares, x) / x.len() as f32;
     let inverse_deviation = 1.0 / (mean_square + epsilon).sqrt();
-    normalize(isa, x, scale, Moments { mean: 0.0, inverse_deviation });
+    normalize(isa, x, scale, None, Moments { mean: 0.0, inverse_deviation });
     inverse_deviation
 }
 
 per_isa! {
-    fn normalize<FMA>(x: &mut [f32], scale: &[f32], moments: Moments) {
-        let scale = &scale[..x.len()];
-        for (x, scale) in x.iter_mut().zip(scale) {
-            *x = (*x - moments.mean) * moments.inverse_deviation * scale;
-        }
-    }
-
     /// `x[i] = x[i]·scale + shift`: batch and instance normalization with their constants folded.
     pub fn scale_and_shift<FMA>(x: &mut [f32], scale: f32, shift: f32) {
         for x in x {
             *x = mul_add::<FMA>(*x, scale, shift);
+        }
+    }
+
+    fn normalize<FMA>(x: &mut [f32], scale: &[f32], bias: Option<&[f32]>, moments: Moments) {
+        let n = x.len();
+        let normal = |x: f32, scale: f32| (x - moments.mean) * moments.inverse_deviation * scale;
+        match bias {
+            None => {
+                for (x, scale) in x.iter_mut().zip(&scale[..n]) {
+                    *x = normal(*x, *scale);
+                }
+            }
+            Some(bias) => {
+                for ((x, scale), bias) in x.iter_mut().zip(&scale[..n]).zip(&bias[..n]) {
+                    *x = normal(*x, *scale) + bias;
+                }
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 //! half into lower. The order depends only on the length of the row; instruction sets differ only
 //! where a multiply-add is fused. Sums therefore have an error of at most `γ(n/64 + 7)·Σ|x|`.
 
+use crate::Isa;
 use crate::isa::mul_add;
 
 const LANES: usize = 64;
@@ -64,25 +65,116 @@ pub fn less(a: f32, b: f32) -> f32 {
     if a.is_nan() { a } else { less }
 }
 
+/// How elements become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fold {
+    /// `Σ x[i]`, 0 of none.
+    Sum,
+    /// `Σ x[i]²`, 0 of none.
+    SumOfSquares,
+    /// `Σ |x[i]|`, 0 of none.
+    SumOfMagnitudes,
+    /// `Π x[i]`, 1 of none.
+    Product,
+    /// The greatest, NaN if there is one; −∞ of none.
+    Max,
+    /// The least, NaN if there is one; ∞ of none.
+    Min,
+}
+
+/// Calls `$f` with what a fold starts from, its step and what joins two folds.
+macro_rules! by_fold {
+    ($fold:expr, $fma:ident => $f:ident($($arg:expr),*)) => {
+        match $fold {
+            Fold::Sum => $f($($arg,)* 0.0, |sum, x| sum + x, |a, b| a + b),
+            Fold::SumOfSquares => {
+                $f($($arg,)* 0.0, |sum, x| mul_add::<$fma>(x, x, sum), |a, b| a + b)
+            }
+            Fold::SumOfMagnitudes => {
+                $f($($arg,)* 0.0, |sum, x: f32| sum + x.abs(), |a, b| a + b)
+            }
+            Fold::Product => $f($($arg,)* 1.0, |product, x| product * x, |a, b| a * b),
+            Fold::Max => $f($($arg,)* f32::NEG_INFINITY, greater, greater),
+            Fold::Min => $f($($arg,)* f32::INFINITY, less, less),
+        }
+    };
+}
+
+#[inline(always)]
+fn rows(
+    (x, n): (&[f32], usize),
+    y: &mut [f32],
+    start: f32,
+    step: impl Fn(f32, f32) -> f32 + Copy,
+    join: impl Fn(f32, f32) -> f32 + Copy,
+) {
+    for (i, y) in y.iter_mut().enumerate() {
+        *y = fold(&x[i * n..][..n], start, step, join);
+    }
+}
+
+#[inline(always)]
+fn columns(
+    (x, stride): (&[f32], usize),
+    y: &mut [f32],
+    start: f32,
+    step: impl Fn(f32, f32) -> f32,
+    _: impl Fn(f32, f32) -> f32,
+) {
+    y.fill(start);
+    for row in x.chunks(stride) {
+        let row = &row[..y.len()];
+        for (y, x) in y.iter_mut().zip(row) {
+            *y = step(*y, *x);
+        }
+    }
+}
+
+/// The fold of a row.
+#[must_use]
+pub fn fold_row(isa: Isa, how: Fold, x: &[f32]) -> f32 {
+    let mut y = [0.0];
+    fold_rows(isa, how, x, x.len(), &mut y);
+    y[0]
+}
+
+/// `y[i]`: the fold of the row `x[i·n..(i + 1)·n]`.
+///
+/// # Panics
+/// If there are fewer rows than `y` has elements.
+pub fn fold_rows(isa: Isa, how: Fold, x: &[f32], n: usize, y: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(token) = isa.avx512() {
+        return super::registers::fold_rows(token, how, x, n, y);
+    }
+    fold_rows_in_memory(isa, how, x, n, y);
+}
+
+/// `Σ (x[i] − mean)²`; 0 for an empty row.
+#[must_use]
+pub fn sum_of_squared_deviations(isa: Isa, x: &[f32], mean: f32) -> f32 {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(token) = isa.avx512() {
+        return super::registers::sum_of_squared_deviations(token, x, mean);
+    }
+    deviations_in_memory(isa, x, mean)
+}
+
 per_isa! {
-    /// `Σ x[i]`; 0 for an empty row.
-    pub fn sum<FMA>(x: &[f32]) -> f32 {
-        fold(x, 0.0, |sum, x| sum + x, |a, b| a + b)
+    fn fold_rows_in_memory<FMA>(how: Fold, x: &[f32], n: usize, y: &mut [f32]) {
+        by_fold!(how, FMA => rows((x, n), y));
     }
 
-    /// `Σ x[i]²`; 0 for an empty row.
-    pub fn sum_of_squares<FMA>(x: &[f32]) -> f32 {
-        fold(x, 0.0, |sum, x| mul_add::<FMA>(x, x, sum), |a, b| a + b)
-    }
-
-    /// `Σ (x[i] − mean)²`; 0 for an empty row.
-    pub fn sum_of_squared_deviations<FMA>(x: &[f32], mean: f32) -> f32 {
+    fn deviations_in_memory<FMA>(x: &[f32], mean: f32) -> f32 {
         fold(x, 0.0, |sum, x| mul_add::<FMA>(x - mean, x - mean, sum), |a, b| a + b)
     }
 
-    /// The greatest element, NaN if there is one; −∞ for an empty row.
-    pub fn max<FMA>(x: &[f32]) -> f32 {
-        fold(x, f32::NEG_INFINITY, greater, greater)
+    /// `y[j]`: the fold of `x[i·stride + j]` over all rows `i` that begin in `x`, in ascending order.
+    ///
+    /// # Panics
+    /// If `stride` is 0 or a row is shorter than `y`.
+    pub fn fold_columns<FMA>(how: Fold, x: &[f32], stride: usize, y: &mut [f32]) {
+        by_fold!(how, FMA => columns((x, stride), y));
     }
 
     /// `Σ x[i]·y[i]` over the length of the shorter; 0 for empty rows.

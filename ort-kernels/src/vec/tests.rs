@@ -234,27 +234,50 @@ fn integers(count: usize) -> Vec<f32> {
     (0..count).map(|i| (i * 7 % 13) as f32 - 6.0).collect()
 }
 
+const FOLDS: [(Fold, f32, fn(f32, f32) -> f32); 6] = [
+    (Fold::Sum, 0.0, |sum, x| sum + x),
+    (Fold::SumOfSquares, 0.0, |sum, x| sum + x * x),
+    (Fold::SumOfMagnitudes, 0.0, |sum, x| sum + x.abs()),
+    (Fold::Product, 1.0, |product, x| product * x),
+    (Fold::Max, f32::NEG_INFINITY, f32::max),
+    (Fold::Min, f32::INFINITY, f32::min),
+];
+
 #[test]
 fn reductions_are_exact_where_f32_is() {
     for isa in Isa::all() {
-        for count in [0, 1, 15, 64, 65, 200, 1000] {
+        for count in (0..70).chain([200, 1000]) {
+            for (how, start, step) in FOLDS {
+                let mut x = integers(2 * count);
+                if how == Fold::Product {
+                    // Powers of two, whose product is exact.
+                    x.iter_mut().for_each(|x| *x = if *x > 0.0 { 2.0 } else { -0.5 });
+                }
+                let rows = [&x[..count], &x[count..]];
+                let expected = rows.map(|row| row.iter().copied().fold(start, step));
+                let mut found = [f32::NAN; 2];
+                fold_rows(isa, how, &x, count, &mut found);
+                assert_eq!(found, expected, "{isa:?} {how:?} of {count}");
+                let mut columns = vec![f32::NAN; count];
+                fold_columns(isa, how, &x, count.max(1), &mut columns);
+                let expected = (0..count).map(|j| step(step(start, x[j]), x[count + j]));
+                assert!(columns.iter().copied().eq(expected), "{isa:?} {how:?} of columns");
+            }
             let x = integers(count);
-            let squares: f32 = x.iter().map(|x| x * x).sum();
-            assert_eq!(sum(isa, &x), x.iter().sum::<f32>());
-            assert_eq!(sum_of_squares(isa, &x), squares);
-            assert_eq!(dot(isa, &x, &x), squares);
-            assert_eq!(max(isa, &x), x.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+            assert_eq!(dot(isa, &x, &x), x.iter().map(|x| x * x).sum::<f32>());
         }
     }
 }
 
 #[test]
-fn the_greatest_of_a_row_with_nan_is_nan() {
+fn the_greatest_and_the_least_of_a_row_with_nan_are_nan() {
     for isa in Isa::all() {
         for at in [0, 63, 64, 99] {
             let mut x = integers(100);
             x[at] = f32::NAN;
-            assert!(max(isa, &x).is_nan(), "{isa:?} at {at}");
+            for how in [Fold::Max, Fold::Min] {
+                assert!(fold_row(isa, how, &x).is_nan(), "{how:?} {isa:?} at {at}");
+            }
         }
     }
 }
