@@ -2,8 +2,16 @@
 //! repeating and joining tensors come down to. Axes that continue each other are merged first, so
 //! that what is left to do is as few and as long runs as the two layouts allow.
 
+use std::cmp::Reverse;
+
 use ort_tensor::{TensorError, TensorView, TensorViewMut, move_elements, row_major_strides};
 use smallvec::SmallVec;
+
+use runs::{MOST_STEPS, copy_columns, copy_runs};
+
+mod runs;
+
+pub use runs::Word;
 
 /// Where the elements of a box lie in a slice: element `index` is at `offset + Σ index·stride`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +57,7 @@ pub(crate) fn copy(
 ///
 /// # Panics
 /// If an element that `from` or `to` leads to does not exist.
-pub fn copy_slice<T: Clone>(
+pub fn copy_slice<T: Word>(
     shape: &[usize],
     (x, from): (&[T], &Strided),
     (y, to): (&mut [T], &Strided),
@@ -68,10 +76,19 @@ struct Axis {
     to: isize,
 }
 
-/// The axes with more than one element, those that continue each other as one.
+impl Axis {
+    /// Of one element.
+    const ONE: Self = Self { n: 1, from: 0, to: 0 };
+}
+
+/// The axes with more than one element in the order of the destination, those that continue each
+/// other as one.
 fn merged(shape: &[usize], from: &[isize], to: &[isize]) -> SmallVec<[Axis; 6]> {
+    let axes = shape.iter().zip(from).zip(to).map(|((&n, &from), &to)| Axis { n, from, to });
+    let mut ordered: SmallVec<[Axis; 6]> = axes.filter(|axis| axis.n != 1).collect();
+    ordered.sort_by_key(|axis| Reverse(axis.to.unsigned_abs()));
     let mut axes: SmallVec<[Axis; 6]> = SmallVec::new();
-    for ((&n, &from), &to) in shape.iter().zip(from).zip(to).filter(|((n, _), _)| **n != 1) {
+    for Axis { n, from, to } in ordered {
         let span = |stride: isize| stride.wrapping_mul(n.cast_signed());
         match axes.last_mut() {
             Some(outer) if outer.from == span(from) && outer.to == span(to) => {
@@ -81,26 +98,37 @@ fn merged(shape: &[usize], from: &[isize], to: &[isize]) -> SmallVec<[Axis; 6]> 
         }
     }
     // Reading columns: the axis along which the source is contiguous goes next to the one along
-    // which the destination is, so that the two are copied in tiles.
+    // which the destination is, so that the two are copied in tiles. Where a few columns are all there
+    // are, the steps of a run are as short.
     if let Some((last, outer)) = axes.split_last_mut()
         && last.to == 1
         && last.from.unsigned_abs() > 1
         && let Some(rows) = outer.iter().position(|axis| axis.from == 1)
+        && (outer[rows].n > MOST_STEPS || outer[rows].n.cast_signed() != last.from)
     {
         outer[rows..].rotate_left(1);
     }
     axes
 }
 
-fn copy_axes<T: Clone>(axes: &[Axis], src: (&[T], usize), dst: (&mut [T], usize)) {
+/// Whether the rows of the source are columns of the destination.
+fn is_turned(rows: Axis, columns: Axis) -> bool {
+    rows.from == 1 && columns.to == 1 && columns.from != 0
+}
+
+fn copy_axes<T: Word>(axes: &[Axis], src: (&[T], usize), dst: (&mut [T], usize)) {
     let ((src, mut from), (dst, mut to)) = (src, dst);
-    match axes {
+    match *axes {
         [] => dst[to] = src[from].clone(),
-        [run] => copy_run(*run, (src, from), (dst, to)),
-        [rows, columns] if rows.from == 1 && columns.to == 1 => {
-            copy_tiles(*rows, *columns, (src, from), (dst, to));
+        [run] => copy_runs([Axis::ONE; 2], run, (src, from), (dst, to)),
+        [rows, columns] if is_turned(rows, columns) => {
+            copy_columns(rows, columns, (src, from), (dst, to));
         }
-        [outer, rest @ ..] => {
+        [rows, run] => copy_runs([Axis::ONE, rows], run, (src, from), (dst, to)),
+        [planes, rows, run] if !is_turned(rows, run) => {
+            copy_runs([planes, rows], run, (src, from), (dst, to));
+        }
+        [outer, ref rest @ ..] => {
             for _ in 0..outer.n {
                 copy_axes(rest, (src, from), (dst, to));
                 from = from.wrapping_add_signed(outer.from);
@@ -110,54 +138,11 @@ fn copy_axes<T: Clone>(axes: &[Axis], src: (&[T], usize), dst: (&mut [T], usize)
     }
 }
 
-fn copy_run<T: Clone>(run: Axis, src: (&[T], usize), dst: (&mut [T], usize)) {
-    let ((src, mut from), (dst, mut to)) = (src, dst);
-    match (run.from, run.to) {
-        (1, 1) => dst[to..to + run.n].clone_from_slice(&src[from..from + run.n]),
-        (0, 1) => dst[to..to + run.n].fill(src[from].clone()),
-        // A step that the compiler knows becomes shuffles of registers.
-        (2, 1) => {
-            let (pairs, last) = src[from..from + 2 * run.n - 1].as_chunks::<2>();
-            let (dst, end) = dst[to..to + run.n].split_at_mut(pairs.len());
-            dst.iter_mut().zip(pairs).for_each(|(to, [from, _])| to.clone_from(from));
-            end.clone_from_slice(last);
-        }
-        _ => {
-            for _ in 0..run.n {
-                dst[to].clone_from(&src[from]);
-                from = from.wrapping_add_signed(run.from);
-                to = to.wrapping_add_signed(run.to);
-            }
-        }
-    }
-}
-
-/// Rows of a tile: the elements of four bytes in one cache line, each line is read in one go.
-const TILE_ROWS: usize = 16;
-/// Columns of a tile: as many lines as a cache set holds, for the lines that a tile reads may all
-/// fall into one set.
-const TILE_COLUMNS: usize = 8;
-
-fn copy_tiles<T: Clone>(rows: Axis, columns: Axis, src: (&[T], usize), dst: (&mut [T], usize)) {
-    let ((src, from), (dst, to)) = (src, dst);
-    let step = |start: usize, n: usize, stride: isize| {
-        start.wrapping_add_signed(stride.wrapping_mul(n.cast_signed()))
-    };
-    for first_row in (0..rows.n).step_by(TILE_ROWS) {
-        for column in (0..columns.n).step_by(TILE_COLUMNS) {
-            let run = Axis { n: TILE_COLUMNS.min(columns.n - column), ..columns };
-            for row in first_row..rows.n.min(first_row + TILE_ROWS) {
-                let from = step(step(from, row, rows.from), column, columns.from);
-                let to = step(step(to, row, rows.to), column, columns.to);
-                copy_run(run, (src, from), (dst, to));
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use ort_tensor::{Shape, Tensor};
+    use std::fmt::Debug;
+
+    use ort_tensor::Shape;
     use proptest::prelude::*;
 
     use super::*;
@@ -165,15 +150,38 @@ mod tests {
     #[test]
     fn axes_that_continue_each_other_are_one() {
         let axis = |n, from, to| Axis { n, from, to };
-        let cases: [(&[usize], &[isize], &[isize], &[Axis]); 4] = [
+        let cases: [(&[usize], &[isize], &[isize], &[Axis]); 5] = [
             (&[2, 1, 3], &[3, 3, 1], &[3, 3, 1], &[axis(6, 1, 1)]),
             (&[2, 3], &[0, 0], &[3, 1], &[axis(6, 0, 1)]),
             (&[2, 3], &[6, 1], &[3, 1], &[axis(2, 6, 3), axis(3, 1, 1)]),
             // The source is contiguous along the first axis, which becomes the rows of tiles.
-            (&[4, 2, 3], &[1, 99, 4], &[6, 3, 1], &[axis(2, 99, 3), axis(4, 1, 6), axis(3, 4, 1)]),
+            (&[4, 2, 3], &[1, 99, 5], &[6, 3, 1], &[axis(2, 99, 3), axis(4, 1, 6), axis(3, 5, 1)]),
+            // But not if it is all there is between two elements of a run.
+            (&[4, 2, 3], &[1, 99, 4], &[6, 3, 1], &[axis(4, 1, 6), axis(2, 99, 3), axis(3, 4, 1)]),
         ];
         for (shape, from, to, expected) in cases {
             assert_eq!(merged(shape, from, to).as_slice(), expected, "{shape:?}");
+        }
+    }
+
+    /// That `y[to(index)] = x[from(index)]`, `from` being anything and `to` contiguous.
+    fn check<T: Word + PartialEq + Debug>(
+        shape: &[usize],
+        from: &Strided,
+        of: impl Fn(usize) -> T,
+    ) {
+        let n = shape.iter().product();
+        let x: Vec<T> = (0..n).map(&of).collect();
+        let mut y = vec![of(0); n];
+        let to = Strided::row_major(shape);
+        copy_slice(shape, (&x, from), (&mut y, &to));
+        for (i, value) in y.iter().enumerate() {
+            let steps = to.strides.iter().zip(shape).zip(&from.strides);
+            let step = |((&to, &n), &from): ((&isize, &usize), &isize)| {
+                (i / to.unsigned_abs() % n).cast_signed() * from
+            };
+            let at = from.offset.wrapping_add_signed(steps.map(step).sum());
+            assert_eq!(*value, of(at), "{shape:?} {from:?} at {i}");
         }
     }
 
@@ -182,10 +190,6 @@ mod tests {
         fn every_element_goes_where_its_index_says(
             shape in prop::collection::vec(1_usize..20, 0..4), seed in 0_usize..6, back in any::<bool>()
         ) {
-            let n: usize = shape.iter().product();
-            let data: Vec<u32> = (0..u32::try_from(n).unwrap()).collect();
-            let x = Tensor::from_slice(&[n], &data).unwrap();
-            let mut y = Tensor::zeros(x.dtype(), &[n]).unwrap();
             // The source lies under a rotation of the axes, forwards or backwards.
             let rank = shape.len();
             let perm: Vec<usize> = (0..rank).map(|i| (i + seed) % rank).collect();
@@ -197,18 +201,21 @@ mod tests {
             }
             let mut from = Strided::new(0, &strides);
             if back {
-                from.offset = n - 1;
+                from.offset = shape.iter().product::<usize>() - 1;
                 from.strides.iter_mut().for_each(|stride| *stride = -*stride);
             }
-            let to = Strided::row_major(&shape);
-            copy(&shape, x.view(), &from, y.view_mut(), &to).unwrap();
-            let y = y.as_slice::<u32>().unwrap();
-            for (i, &value) in y.iter().enumerate() {
-                let at: usize = to.strides.iter().zip(&shape).zip(&strides)
-                    .map(|((&to, &n), &from)| i / to.unsigned_abs() % n * from).sum();
-                let at = if back { n - 1 - at } else { at };
-                prop_assert_eq!(value, data[at]);
-            }
+            check(&shape, &from, |i| u8::try_from(i % 251).unwrap());
+            check(&shape, &from, |i| u16::try_from(i % 65_521).unwrap());
+            check(&shape, &from, |i| u32::try_from(i).unwrap());
+            check(&shape, &from, |i| i as u64);
+            check(&shape, &from, |i| i.to_string());
+        }
+    }
+
+    #[test]
+    fn what_repeats_is_filled() {
+        for strides in [[0, 1], [1, 0], [0, 0]] {
+            check(&[70, 90], &Strided::new(3, &strides), |i| u32::try_from(i).unwrap());
         }
     }
 }

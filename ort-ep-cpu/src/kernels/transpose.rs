@@ -51,8 +51,14 @@ struct Stack {
 impl Stack {
     /// What a result of this shape is, whose axes have these strides in the input.
     fn new(shape: &[usize], strides: &[usize]) -> Option<Self> {
-        let axes = shape.iter().copied().zip(strides.iter().copied());
-        let axes: SmallVec<[(usize, usize); 4]> = axes.filter(|&(dim, _)| dim != 1).collect();
+        let mut axes: SmallVec<[(usize, usize); 4]> = SmallVec::new();
+        for (&dim, &stride) in shape.iter().zip(strides).filter(|(dim, _)| **dim != 1) {
+            match axes.last_mut() {
+                // Axes that continue each other are one.
+                Some(outer) if outer.1 == dim * stride => *outer = (outer.0 * dim, stride),
+                _ => axes.push((dim, stride)),
+            }
+        }
         match *axes.as_slice() {
             [(j, 1), (k, pitch)] => Some(Self { size: [j, k], next: 0, pitch, is_one: true }),
             [(_, next), (j, 1), (k, pitch)] => {
@@ -134,7 +140,7 @@ mod tests {
 
     #[test]
     fn every_element_finds_its_place() {
-        let cases: [(&[usize], &[i64]); 13] = [
+        let cases: [(&[usize], &[i64]); 17] = [
             (&[], &[]),
             (&[5], &[0]),
             (&[7, 9], &[1, 0]),
@@ -149,6 +155,11 @@ mod tests {
             (&[50, 8, 7], &[1, 2, 0]),
             (&[9, 70, 1, 90], &[0, 3, 1, 2]),
             (&[3, 0, 5], &[0, 2, 1]),
+            // Axes that stay together.
+            (&[1, 30, 70, 41], &[0, 3, 1, 2]),
+            (&[3, 30, 7, 11, 41], &[0, 4, 1, 2, 3]),
+            (&[3, 5, 7, 60], &[0, 3, 1, 2]),
+            (&[40, 5, 7, 60], &[2, 3, 0, 1]),
         ];
         for (shape, perm) in cases {
             let case = Case::new("Transpose", 25).input(floats(shape));
