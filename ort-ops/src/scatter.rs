@@ -78,11 +78,11 @@ pub(crate) fn update_copy(
     update(y)
 }
 
-/// `y[at..at + run] = f(y[at..at + run], u)` for each position `at` and the next `run` updates `u`.
-/// Every position must exist.
+/// `y[at..at + run] = f(y[at..at + run], u)` for each position `at` and the next `run` updates `u`, from
+/// `first` on. Every position must exist.
 pub(crate) fn scatter(
     reduction: Reduction,
-    updates: TensorView<'_>,
+    (updates, first): (TensorView<'_>, usize),
     positions: &[usize],
     run: usize,
     y: TensorViewMut<'_>,
@@ -92,19 +92,25 @@ pub(crate) fn scatter(
     }
     if reduction == Reduction::None {
         return Ok(move_elements!(updates => y, |src, dst| {
-            for (update, &at) in src.chunks_exact(run).zip(positions) {
+            for (update, &at) in src[first..].chunks_exact(run).zip(positions) {
                 dst[at..at + run].clone_from_slice(update);
             }
         })?);
     }
     if y.dtype() == DType::Bool {
         let apply = |x: Bool, update: Bool| reduction.apply_bool(x.get(), update.get()).into();
-        reduce(updates.as_slice::<Bool>()?, positions, run, y.into_slice::<Bool>()?, apply);
+        reduce(
+            &updates.as_slice::<Bool>()?[first..],
+            positions,
+            run,
+            y.into_slice::<Bool>()?,
+            apply,
+        );
         return Ok(());
     }
     with_dtype!(y.dtype(), number, T => {
         let apply = |x, update| reduction.apply::<T>(x, update);
-        reduce(updates.as_slice::<T>()?, positions, run, y.into_slice::<T>()?, apply);
+        reduce(&updates.as_slice::<T>()?[first..], positions, run, y.into_slice::<T>()?, apply);
         Ok(())
     }, else => Err(OpError::Unsupported { what: "a reduction of this element type" }))
 }

@@ -36,12 +36,14 @@ impl Gather {
 ///
 /// # Errors
 /// If it is not in `−len..len`.
+#[inline]
 pub fn normalize_index(what: &'static str, index: i64, len: usize) -> Result<usize, OpError> {
     let at = match usize::try_from(index) {
         Ok(at) => Some(at).filter(|&at| at < len),
         Err(_) => usize::try_from(index.unsigned_abs()).ok().and_then(|back| len.checked_sub(back)),
     };
-    at.ok_or(OpError::Index { what, index, len })
+    // Made only where it is needed: an error has a destructor.
+    at.ok_or_else(|| OpError::Index { what, index, len })
 }
 
 /// The indices counted from the front.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, move_elements, row_major_strides};
+use ort_tensor::{DType, Inputs, Output, TensorView, move_elements, row_major_strides};
 
 use crate::infer::{folded, normalize_axis, tensor_fact};
 use crate::offsets::Offsets;
-use crate::ops::gather::normalize_indices;
+use crate::ops::gather::normalize_index;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -34,27 +34,73 @@ impl GatherElements {
     }
 }
 
-/// Where in `x` the elements are that indices along `axis` belong to, were each index 0; and the
-/// step from one index to the next. The indices must be in range.
+/// Elements whose positions are computed at once: what a first-level cache holds.
+const BLOCK: usize = 1 << 10;
+
+/// Calls `each(first, positions)` for blocks of `indices`, in order: the positions in a tensor of shape
+/// `x` that elements `first..` of the indices along `axis` lead to.
 ///
 /// # Errors
-/// If an axis of `indices` other than `axis` is longer than that of `x`, or the ranks differ.
-pub(crate) fn index_origins(
+/// If an axis of `indices` other than `axis` is longer than that of `x`, the ranks differ, or an index
+/// is out of range; what comes before its block has been called with.
+pub(crate) fn index_positions(
     x: &[usize],
-    indices: &[usize],
+    indices: TensorView<'_>,
     axis: usize,
-) -> Result<(Vec<usize>, usize), OpError> {
+    each: impl FnMut(usize, &[usize]) -> Result<(), OpError>,
+) -> Result<(), OpError> {
     let fits = |(i, (n, dim)): (usize, (&usize, &usize))| i == axis || n <= dim;
-    if x.len() != indices.len() || !indices.iter().zip(x).enumerate().all(fits) {
-        let (left, right) = (indices.to_vec(), x.to_vec());
+    if x.len() != indices.shape().len()
+        || !indices.shape().iter().zip(x).enumerate().all(fits)
+    {
+        let (left, right) = (indices.shape().to_vec(), x.to_vec());
         return Err(OpError::Shapes { what: "the indices", left, right });
     }
-    let mut strides = row_major_strides(x);
-    let step = std::mem::replace(&mut strides[axis], 0);
-    Ok((Offsets::new(indices, &strides).collect(), step))
+    let lines = Lines { x, shape: indices.shape(), axis };
+    match indices.dtype() {
+        DType::I32 => lines.positions(indices.as_slice::<i32>()?, each),
+        _ => lines.positions(indices.as_slice::<i64>()?, each),
+    }
 }
 
-/// What [`index_origins`] can tell from dimensions that may not be known.
+/// Indices line by line, along their last axis.
+struct Lines<'a> {
+    x: &'a [usize],
+    shape: &'a [usize],
+    axis: usize,
+}
+
+impl Lines<'_> {
+    fn positions<I: Copy + Into<i64>>(
+        &self,
+        indices: &[I],
+        mut each: impl FnMut(usize, &[usize]) -> Result<(), OpError>,
+    ) -> Result<(), OpError> {
+        let mut strides = row_major_strides(self.x);
+        let step = std::mem::replace(&mut strides[self.axis], 0);
+        let last = self.shape.len() - 1;
+        let (n, stride, dim) = (self.shape[last], strides[last], self.x[self.axis]);
+        let mut positions = Vec::with_capacity(2 * BLOCK);
+        let mut first = 0;
+        let origins = Offsets::new(&self.shape[..last], &strides[..last]);
+        for (origin, line) in origins.zip(indices.chunks_exact(n.max(1))) {
+            for (piece, at) in line.chunks(BLOCK).zip((0..).step_by(BLOCK)) {
+                for (j, &index) in piece.iter().enumerate() {
+                    let index = normalize_index("indices", index.into(), dim)?;
+                    positions.push(origin + (at + j) * stride + index * step);
+                }
+                if positions.len() >= BLOCK {
+                    each(first, &positions)?;
+                    first += positions.len();
+                    positions.clear();
+                }
+            }
+        }
+        each(first, &positions)
+    }
+}
+
+/// What [`index_positions`] can tell from dimensions that may not be known.
 pub(crate) fn check_indices(x: &[Dim], indices: &[Dim], axis: i64) -> Result<(), OpError> {
     let axis = normalize_axis(axis, x.len())?;
     let too_long = |(i, (n, dim)): (usize, (&Dim, &Dim))| {
@@ -81,14 +127,17 @@ impl Operator for GatherElements {
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let (x, indices) = (inputs.tensor(0)?, inputs.tensor(1)?);
         let axis = normalize_axis(self.axis, x.shape().len())?;
-        let index = normalize_indices(indices, x.shape()[axis])?;
-        let (origins, step) = index_origins(x.shape(), indices.shape(), axis)?;
         let y = outputs[0].tensor(x.dtype(), indices.shape())?;
-        Ok(move_elements!(x => y, |src, dst| {
-            for ((to, origin), index) in dst.iter_mut().zip(&origins).zip(&index) {
-                to.clone_from(&src[origin + index * step]);
-            }
-        })?)
+        let mut result = Ok(());
+        move_elements!(x => y, |src, dst| {
+            result = index_positions(x.shape(), indices, axis, |first, positions| {
+                for (to, &at) in dst[first..].iter_mut().zip(positions) {
+                    to.clone_from(&src[at]);
+                }
+                Ok(())
+            });
+        })?;
+        result
     }
 }
 

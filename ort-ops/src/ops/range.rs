@@ -64,10 +64,10 @@ macro_rules! integer_terms {
                 usize::try_from(count).ok()
             }
 
+            #[allow(clippy::cast_possible_truncation,
+                reason = "a term lies between start and limit, so that it is exact where sums wrap")]
             fn term(start: Self, delta: Self, i: usize) -> Self {
-                // A term lies between start and limit, so it fits.
-                let term = i128::from(start) + i128::from(delta) * i as i128;
-                Self::try_from(term).unwrap_or(start)
+                start.wrapping_add(delta.wrapping_mul(i as Self))
             }
         }
     )* };

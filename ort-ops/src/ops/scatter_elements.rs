@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use ort_graph::{Behaviour, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output};
+use ort_tensor::{DType, Inputs, Output, Shape};
 
 use crate::infer::{folded, normalize_axis};
-use crate::ops::gather::normalize_indices;
-use crate::ops::gather_elements::{check_indices, index_origins};
+use crate::ops::gather_elements::{check_indices, index_positions};
 use crate::scatter::{Reduction, scatter, update_copy};
 
 /// The definitions of this file.
@@ -71,12 +70,12 @@ impl Operator for ScatterElements {
             let (left, right) = (indices.shape().to_vec(), updates.shape().to_vec());
             return Err(OpError::Shapes { what: "indices and updates", left, right });
         }
-        update_copy(inputs, &mut outputs[0], |y| {
-            let axis = normalize_axis(self.axis, y.shape().len())?;
-            let index = normalize_indices(indices, y.shape()[axis])?;
-            let (mut positions, step) = index_origins(y.shape(), indices.shape(), axis)?;
-            positions.iter_mut().zip(index).for_each(|(origin, index)| *origin += index * step);
-            scatter(self.reduction, updates, &positions, 1, y)
+        update_copy(inputs, &mut outputs[0], |mut y| {
+            let shape = Shape::from_slice(y.shape());
+            let axis = normalize_axis(self.axis, shape.len())?;
+            index_positions(&shape, indices, axis, |first, positions| {
+                scatter(self.reduction, (updates, first), positions, 1, y.reborrow())
+            })
         })
     }
 

@@ -63,7 +63,7 @@ impl Operator for ScatterNd {
             };
             let run = n_elements(slice).ok_or(OpError::TooLarge)?;
             let positions = tuple_offsets(y.shape(), indices, 0)?;
-            scatter(self.reduction, updates, &positions, run, y)
+            scatter(self.reduction, (updates, 0), &positions, run, y)
         })
     }
 
