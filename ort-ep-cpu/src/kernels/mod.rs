@@ -135,6 +135,7 @@ kernels! {
     einsum,
     embed_layer_norm,
     gemm,
+    group_norm,
     layer_norm,
     matmul,
     nchwc_pool,

@@ -28,7 +28,7 @@ pub use elementwise::{
     scaled_relu, sigmoid, silu, tanh,
 };
 pub(crate) use formula::{clamp, hard_swish as hard_swish_of};
-pub use norm::{Moments, layer_norm, moments, rms_norm, scale_and_shift};
+pub use norm::{Moments, layer_norm, rms_norm, scale_and_shift, standardize};
 pub use recurrent::{gru_cell, lstm_cell};
 pub use reduce::{
     Fold, dot, fold_columns, fold_row, fold_rows, greater, less, sum_of_squared_deviations,

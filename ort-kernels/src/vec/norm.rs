@@ -13,16 +13,8 @@ pub struct Moments {
     pub inverse_deviation: f32,
 }
 
-/// What [`layer_norm`] divides a row by: the variance is the mean square deviation, in two passes.
-#[must_use]
-pub fn moments(isa: Isa, x: &[f32], epsilon: f32) -> Moments {
-    let count = x.len() as f32;
-    let mean = fold_row(isa, Fold::Sum, x) / count;
-    let variance = sum_of_squared_deviations(isa, x, mean) / count;
-    Moments { mean, inverse_deviation: 1.0 / (variance + epsilon).sqrt() }
-}
-
-/// `y[i] = (x[i] − mean)·inverse_deviation·scale[i] + bias[i]`.
+/// `y[i] = (x[i] − mean)·inverse_deviation·scale[i] + bias[i]`, the variance being the mean square
+/// deviation, in two passes.
 ///
 /// `scale` and, if given, `bias` are as long as the row. An empty row stays empty.
 ///
@@ -35,7 +27,10 @@ pub fn layer_norm(
     bias: Option<&[f32]>,
     epsilon: f32,
 ) -> Moments {
-    let moments = moments(isa, x, epsilon);
+    let count = x.len() as f32;
+    let mean = fold_row(isa, Fold::Sum, x) / count;
+    let variance = sum_of_squared_deviations(isa, x, mean) / count;
+    let moments = Moments { mean, inverse_deviation: 1.0 / (variance + epsilon).sqrt() };
     normalize(isa, x, scale, bias, moments);
     moments
 }
@@ -56,6 +51,13 @@ per_isa! {
     pub fn scale_and_shift<FMA>(x: &mut [f32], scale: f32, shift: f32) {
         for x in x {
             *x = mul_add::<FMA>(*x, scale, shift);
+        }
+    }
+
+    /// `x[i] = (x[i] − mean)·factor + summand`.
+    pub fn standardize<FMA>(x: &mut [f32], mean: f32, factor: f32, summand: f32) {
+        for x in x {
+            *x = mul_add::<FMA>(*x - mean, factor, summand);
         }
     }
 
