@@ -123,9 +123,9 @@ pub(crate) fn prefetch<const LEVEL: i32>(line: *const f32) {
 pub(crate) mod x86 {
     use std::arch::x86_64::{
         __m256, __m256i, __m512, __m512i, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_maskload_ps,
-        _mm256_maskstore_ps, _mm256_storeu_ps, _mm256_storeu_si256, _mm512_loadu_ps,
-        _mm512_loadu_si512, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_storeu_ps,
-        _mm512_storeu_si512,
+        _mm256_maskstore_ps, _mm256_setzero_ps, _mm256_storeu_ps, _mm256_storeu_si256,
+        _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
+        _mm512_setzero_ps, _mm512_storeu_ps, _mm512_storeu_si512,
     };
 
     features! { Avx512 enabled
@@ -133,6 +133,8 @@ pub(crate) mod x86 {
         #[inline]
         pub(crate) fn load16(x: &[f32]) -> __m512 {
             match x.first_chunk::<16>() {
+                // To load nothing takes hundreds of cycles where there is no memory.
+                None if x.is_empty() => _mm512_setzero_ps(),
                 // SAFETY: the pointer is good for the 16 elements of the array; no alignment is
                 // asked.
                 Some(x) => unsafe { _mm512_loadu_ps(x.as_ptr()) },
@@ -146,6 +148,9 @@ pub(crate) mod x86 {
         /// Stores the first 16 lanes, or as many as there are elements.
         #[inline]
         pub(crate) fn store16(x: &mut [f32], lanes: __m512) {
+            if x.is_empty() {
+                return;
+            }
             match x.first_chunk_mut::<16>() {
                 // SAFETY: the pointer is good for the 16 elements of the array; no alignment is
                 // asked.
@@ -171,6 +176,9 @@ pub(crate) mod x86 {
                 // asked.
                 return unsafe { _mm256_loadu_ps(x.as_ptr()) };
             }
+            if x.is_empty() {
+                return _mm256_setzero_ps();
+            }
             let mask = MASKS[8 - x.len()..].as_ptr().cast();
             // SAFETY: 8 - len is at most 8, so 8 of the 16 entries follow it.
             let mask = unsafe { _mm256_loadu_si256(mask) };
@@ -187,6 +195,9 @@ pub(crate) mod x86 {
                 // SAFETY: the pointer is good for the 8 elements of the array; no alignment is
                 // asked.
                 return unsafe { _mm256_storeu_ps(x.as_mut_ptr(), lanes) };
+            }
+            if x.is_empty() {
+                return;
             }
             let mask = MASKS[8 - x.len()..].as_ptr().cast();
             // SAFETY: 8 - len is at most 8, so 8 of the 16 entries follow it.

@@ -24,6 +24,7 @@ pub mod gemv_f32;
 pub mod nchwc;
 mod peak;
 pub mod quantize;
+pub mod resample;
 pub mod tiles;
 pub mod transpose;
 pub mod vec;

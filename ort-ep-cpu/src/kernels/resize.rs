@@ -3,6 +3,7 @@
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::OpError;
+use ort_kernels::resample::Resample;
 use ort_kernels::{Isa, vec};
 use ort_ops::ops::resize::{Resize, Sampling, Table};
 use ort_tensor::{DType, Inputs, Shape, Tensor, TensorViewMut, ValueView};
@@ -13,6 +14,8 @@ use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
+/// Rows that are blended before the first of them is stretched.
+const GROUP: usize = 8;
 /// How many inputs there are after the first: a region, scales and sizes.
 const N_PARAMETERS: usize = 3;
 
@@ -49,6 +52,8 @@ struct Taps {
     ends: Vec<usize>,
     /// Whether each output is one of the inputs.
     are_picked: bool,
+    /// The same for a row in memory, if it is of few and near inputs.
+    resample: Option<Resample>,
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
@@ -98,11 +103,11 @@ impl Taps {
             ends.push(taps.len());
         }
         let is_one = taps.len() == ends.len() && taps.iter().all(|&(_, weight)| weight == 1.0);
-        Self {
-            are_picked: is_one && ends.iter().enumerate().all(|(i, &end)| end == i + 1),
-            taps,
-            ends,
-        }
+        let are_picked = is_one && ends.iter().enumerate().all(|(i, &end)| end == i + 1);
+        let mut new = Self { taps, ends, are_picked, resample: None };
+        let outputs: Vec<_> = (0..new.ends.len()).map(|i| new.of(i)).collect();
+        new.resample = Resample::new(&outputs);
+        new
     }
 
     /// The inputs of output `i`.
@@ -122,29 +127,63 @@ struct Planes<'a> {
     outside: f32,
 }
 
-impl Planes<'_> {
-    /// Row `at` of all rows of all planes; `blend` holds a row of the input.
-    fn row(&self, at: usize, y: &mut [f32], blend: &mut [f32]) {
+/// What a row of the result is made of.
+enum Source<'a> {
+    Input(&'a [f32]),
+    /// A blend of inputs, which is in the scratch.
+    Blend,
+    Nothing,
+}
+
+impl<'a> Planes<'a> {
+    /// Rows from `start` on, in groups: what was stored just now can be loaded only as it was stored.
+    fn rows(&self, start: usize, y: &mut [f32], blends: &mut [f32]) {
+        let (n, n_inputs) = (self.width.n_outputs, self.width.n_inputs.max(1));
+        for (start, y) in (start..).step_by(GROUP).zip(y.chunks_mut(GROUP * n)) {
+            let mut sources = [const { Source::Nothing }; GROUP];
+            let rows = sources.iter_mut().zip(blends.chunks_exact_mut(n_inputs));
+            for (at, (source, blend)) in (start..).zip(rows.take(y.len() / n)) {
+                *source = self.source(at, blend);
+            }
+            let rows = sources.iter().zip(blends.chunks_exact(n_inputs));
+            for ((source, blend), y) in rows.zip(y.chunks_exact_mut(n)) {
+                match source {
+                    Source::Input(x) => self.row(x, y),
+                    Source::Blend => self.row(blend, y),
+                    Source::Nothing => y.fill(self.outside),
+                }
+            }
+        }
+    }
+
+    /// What row `at` of all rows of all planes is made of.
+    fn source(&self, at: usize, blend: &mut [f32]) -> Source<'a> {
         let (plane, row) = (at / self.height.n_outputs, at % self.height.n_outputs);
         let n = self.width.n_inputs;
         let input = |i: usize| &self.x[(plane * self.height.n_inputs + i) * n..][..n];
-        let from = match self.height.taps.as_ref().map(|taps| (taps, taps.of(row))) {
-            None => input(row),
-            Some((taps, &[(i, _)])) if taps.are_picked => input(i),
-            Some((_, [])) => return y.fill(self.outside),
-            Some((_, [(first, weight), rest @ ..])) => {
-                vec::map(input(*first), blend, |_, y| vec::mul_scalar(self.isa, y, *weight));
-                for &(i, weight) in rest.iter().filter(|(_, weight)| *weight != 0.0) {
-                    blend.iter_mut().zip(input(i)).for_each(|(sum, x)| *sum += weight * x);
-                }
-                blend
+        let Some(taps) = &self.height.taps else { return Source::Input(input(row)) };
+        let mut taps = taps.of(row).iter().copied();
+        let Some((i, first)) = taps.next() else { return Source::Nothing };
+        let mut taps = taps.filter(|&(_, weight)| weight != 0.0);
+        match taps.next() {
+            None if first == 1.0 => return Source::Input(input(i)),
+            None => vec::map(input(i), blend, |_, y| vec::mul_scalar(self.isa, y, first)),
+            Some((j, second)) => {
+                vec::weighted_sum(self.isa, blend, input(i), input(j), [first, second]);
+                taps.for_each(|(i, weight)| vec::add_scaled(self.isa, blend, input(i), weight));
             }
-        };
+        }
+        Source::Blend
+    }
+
+    /// A row of the result from one of the input or a blend.
+    fn row(&self, from: &[f32], y: &mut [f32]) {
         match &self.width.taps {
             None => y.copy_from_slice(from),
             Some(taps) if taps.are_picked => {
                 y.iter_mut().zip(&taps.taps).for_each(|(y, &(i, _))| *y = from[i]);
             }
+            Some(Taps { resample: Some(resample), .. }) => resample.run(self.isa, from, y),
             Some(taps) => {
                 for (i, y) in y.iter_mut().enumerate() {
                     *y = match taps.of(i) {
@@ -169,10 +208,9 @@ impl ResizeKernel {
         let planes = Planes { isa, x, height, width, outside };
         let n = width.n_outputs;
         let rows = Rows { len: n, cost: n.saturating_mul(4) };
-        rows.for_each_with(io.threads, (&mut *io.scratch, width.n_inputs), y, |start, y, blend| {
-            for (at, y) in (start / n..).zip(y.chunks_exact_mut(n)) {
-                planes.row(at, y, &mut blend[..width.n_inputs]);
-            }
+        let scratch = (&mut *io.scratch, GROUP * width.n_inputs);
+        rows.for_each_with(io.threads, scratch, y, |start, y, blends| {
+            planes.rows(start / n, y, &mut blends[..GROUP * width.n_inputs]);
         });
         Ok(())
     }
@@ -188,7 +226,7 @@ impl Kernel for ResizeKernel {
         };
         let plan = self.parameters.as_ref().map(plan).transpose()?;
         let width = x.last().copied().unwrap_or(1);
-        Ok(Prepared::new(State(plan)).with_scratch(self.cpu.scratch_bytes(width)))
+        Ok(Prepared::new(State(plan)).with_scratch(self.cpu.scratch_bytes(GROUP * width)))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {

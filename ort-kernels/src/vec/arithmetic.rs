@@ -2,6 +2,7 @@
 //! precision. The greater and the less of two are NaN if either is.
 
 use super::reduce::{greater, less};
+use crate::isa::mul_add;
 
 /// In place with a row, in place with a scalar; and the same with the row or the scalar on the left,
 /// where that is something else.
@@ -37,6 +38,27 @@ arithmetic! {
     "/" |x, y| x / y => div div_scalar div_by div_scalar_by;
     "max" greater => greatest greatest_scalar greatest_from greatest_from_scalar;
     "min" less => least least_scalar least_from least_from_scalar;
+}
+
+per_isa! {
+    /// `y[i] = weights[0]·a[i] + weights[1]·b[i]`, the last sum fused where the instruction set does that.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn weighted_sum<FMA>(y: &mut [f32], a: &[f32], b: &[f32], weights: [f32; 2]) {
+        assert!(y.len() == a.len() && y.len() == b.len(), "operands of one length");
+        for ((y, a), b) in y.iter_mut().zip(a).zip(b) {
+            *y = mul_add::<FMA>(weights[1], *b, weights[0] * a);
+        }
+    }
+
+    /// `y[i] += weight·x[i]`, fused where the instruction set does that.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn add_scaled<FMA>(y: &mut [f32], x: &[f32], weight: f32) {
+        combine(y, x, |y, x| mul_add::<FMA>(weight, x, y));
+    }
 }
 
 /// `x[i] = f(x[i], y[i])`.

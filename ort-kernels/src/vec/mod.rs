@@ -19,9 +19,9 @@ mod softmax;
 mod transcendental;
 
 pub use arithmetic::{
-    add, add_scalar, div, div_by, div_scalar, div_scalar_by, greatest, greatest_from,
+    add, add_scalar, add_scaled, div, div_by, div_scalar, div_scalar_by, greatest, greatest_from,
     greatest_from_scalar, greatest_scalar, least, least_from, least_from_scalar, least_scalar, mul,
-    mul_scalar, sub, sub_from, sub_from_scalar, sub_scalar,
+    mul_scalar, sub, sub_from, sub_from_scalar, sub_scalar, weighted_sum,
 };
 pub use elementwise::{
     clip, erf, exp, gelu, gelu_tanh, hard_sigmoid, hard_swish, leaky_relu, scaled_hard_swish,
