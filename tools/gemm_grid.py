@@ -16,90 +16,41 @@ import argparse
 import json
 import math
 import sys
-import tempfile
-from pathlib import Path
 
 import environment
 
 environment.enter("requirements-peers.txt", "venv-peers")
 
 import numpy as np
-import onnx
-from models.layout import publish
-from onnx import TensorProto, helper, numpy_helper
-from peers import machine, options, programs, report
-
+from models.operators import Node, case
+from peers import beside, machine, options, report
 
 GRID = [f"{m}x1024x1024" for m in (1, 2, 4, 8, 16, 32, 64, 128, 256, 1024)] + [
     "1x2048x1000", "37x300x515", "64x64x64", "256x256x256", "512x512x512",
     "22x384x384", "22x384x1536", "128x384x384", "128x384x1536", "128x1536x384",
     "26x512x8210", "12x128x32x128", "12x128x128x32",
 ]  # fmt: skip
-NOTHING = "nothing"
 GOAL = 0.95
 
 
-def model(size: str, is_constant: bool) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """One MatMul and its inputs; one Identity if there is nothing to multiply."""
-    rng = np.random.default_rng(0)
-
-    def normal(shape: list[int]) -> np.ndarray:
-        return rng.standard_normal(shape).astype(np.float32)
-
-    if size == NOTHING:
-        feed, node = {"a": normal([1])}, helper.make_node("Identity", ["a"], ["y"])
-        y, constants = [1], {}
-    else:
-        *batch, m, k, n = map(int, size.split("x"))
-        a, b, y = normal([*batch, m, k]), normal([*batch, k, n]), [*batch, m, n]
-        feed, constants = ({"a": a}, {"b": b}) if is_constant else ({"a": a, "b": b}, {})
-        node = helper.make_node("MatMul", ["a", "b"], ["y"])
-    info = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        [node],
-        size,
-        [info(name, TensorProto.FLOAT, x.shape) for name, x in feed.items()],
-        [info("y", TensorProto.FLOAT, y)],
-        [numpy_helper.from_array(x, name) for name, x in constants.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), feed
+def normal(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype("f4")
 
 
-def case(size: str, is_constant: bool) -> Path:
-    """The folder of a model, which is made if it is not there."""
-    folder = environment.TARGET / "models/gemm" / f"{size}_{'constant' if is_constant else 'input'}"
-    if not (folder / "test_data_set_0/output_0.pb").exists():
-        proto, feed = model(size, is_constant)
-        with tempfile.TemporaryDirectory() as scratch:
-            onnx.save(proto, f"{scratch}/model.onnx")
-            publish(Path(scratch) / "model.onnx", folder, feed)
-    return folder
+def product(size: str, is_constant: bool) -> Node:
+    *batch, m, k, n = map(int, size.split("x"))
+    a, b = normal(*batch, m, k), normal(*batch, k, n)
+    return Node("MatMul", [a], [b]) if is_constant else Node("MatMul", [a, b])
 
 
-def commands(args, folder: Path) -> dict[str, list[str]]:
-    threads, seconds = str(args.threads), str(args.seconds)
-    flags = ["--threads", threads, "--seconds", seconds]
-    return {
-        "ours": programs.ours(args.cli, folder, "default", *flags),
-        "theirs": programs.peer("ort-onnx", folder, args.threads, args.seconds),
-    }
-
-
-def milliseconds(args, folder: Path) -> dict[str, float]:
-    """What each runtime takes, in turns: the least of the rounds."""
-    best = {}
-    for _ in range(args.rounds):
-        for name, command in commands(args, folder).items():
-            record = programs.measured(command)
-            if "p10_ms" not in record:
-                sys.exit(f"{folder.name}: {name} did not run: {record.get('error')}")
-            best[name] = min(best.get(name, math.inf), record["p10_ms"])
-    return best
+def milliseconds(args, name: str, node: Node) -> dict[str, float]:
+    return beside.milliseconds(args, case(node, options.MODELS / "gemm" / name))
 
 
 def row(args, size: str, is_constant: bool, idle: dict[str, float]) -> dict:
     print(f"measuring {size}", file=sys.stderr, flush=True)
-    ms = milliseconds(args, case(size, is_constant))
+    name = f"{size}_{'constant' if is_constant else 'input'}"
+    ms = milliseconds(args, name, product(size, is_constant))
     work = 2e-6 * math.prod(map(int, size.split("x")))
     speed = {name: work / max(ms[name] - idle[name], 1e-6) for name in ms}
     return {"size": size, **speed, "ratio": speed["ours"] / speed["theirs"]}
@@ -125,7 +76,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     args = arguments()
-    idle = milliseconds(args, case(NOTHING, is_constant=False))
+    idle = milliseconds(args, "nothing", Node("Identity", [normal(1)]))
     tables = {
         title: [row(args, size, is_constant, idle) for size in args.sizes]
         for title, is_constant in (("B is a constant.", True), ("B is an input.", False))

@@ -10,6 +10,8 @@ use ort_ops::ops::binary::Binary;
 const SHORT: usize = 16;
 /// Up to this length, a row that repeats is written out several times over: 1 KiB.
 const LONG: usize = 256;
+/// Up to this length, runs of one value each are written out: longer ones take a scalar.
+const STRETCHED: usize = 32;
 /// What it is written to: 4 KiB, which stay in the first-level cache.
 const TILE: usize = 4 * LONG;
 
@@ -34,13 +36,15 @@ pub(crate) enum Operand<'a> {
     Row(&'a [f32]),
     /// A row that begins again, and where in it the run begins.
     Repeated(&'a [f32], usize),
+    /// Values of a period each, how long that is, and where in the first the run begins.
+    Stretched(&'a [f32], usize, usize),
     /// One value for the whole run.
     Same(f32),
 }
 
 /// The runs that suit [`Combiner`]: not too short, if that can be helped.
 pub(crate) fn long<const N: usize>(runs: Runs<N>) -> Runs<N> {
-    if runs.period() <= LONG { runs.joined() } else { runs }
+    if runs.period() <= LONG { runs.joined(STRETCHED) } else { runs }
 }
 
 impl Operation {
@@ -111,7 +115,7 @@ impl Operation {
         }
     }
 
-    /// A run of operands of which none repeats.
+    /// A run of operands of which none repeats or stretches.
     fn run(self, isa: Isa, y: &mut [f32], a: Operand<'_>, b: Operand<'_>) {
         match (a, b) {
             (Operand::Row(a), Operand::Row(b)) => {
@@ -131,8 +135,9 @@ impl Operation {
             (Operand::InPlace, Operand::InPlace) => {
                 y.iter_mut().for_each(|y| *y = self.of(*y, *y));
             }
-            (Operand::Repeated(..), _) | (_, Operand::Repeated(..)) => {
-                unreachable!("invariant: what repeats is written out")
+            (Operand::Repeated(..) | Operand::Stretched(..), _)
+            | (_, Operand::Repeated(..) | Operand::Stretched(..)) => {
+                unreachable!("invariant: what repeats or stretches is written out")
             }
         }
     }
@@ -154,6 +159,11 @@ impl<'a> Operand<'a> {
                 let phase = start % period;
                 Self::Repeated(&data[start - phase..][..period], phase)
             }
+            (Some(data), Walk::Stretches) => {
+                let phase = start % period;
+                let n = (phase + len).div_ceil(period);
+                Self::Stretched(&data[start / period..][..n], period, phase)
+            }
         }
     }
 
@@ -166,6 +176,7 @@ impl<'a> Operand<'a> {
                 let row = row.iter().cycle().skip(phase);
                 y.iter_mut().zip(row).for_each(|(y, x)| *y = *x);
             }
+            Self::Stretched(values, period, phase) => stretch(values, period, phase, y),
             Self::Same(value) => y.fill(value),
         }
     }
@@ -176,33 +187,57 @@ impl<'a> Operand<'a> {
             Self::InPlace => y,
             Self::Row(row) => row[index],
             Self::Repeated(row, phase) => row[(phase + index) % row.len()],
+            Self::Stretched(values, period, phase) => values[(phase + index) / period],
             Self::Same(value) => value,
         }
     }
 
-    /// A piece of the run, of which `tile` holds what is repeated.
-    fn piece<'t>(self, start: usize, len: usize, tile: &'t [f32]) -> Operand<'t>
+    /// Writes a piece of the run, if this stretches.
+    fn stretch(self, start: usize, y: &mut [f32]) {
+        if let Self::Stretched(values, period, phase) = self {
+            let at = phase + start;
+            stretch(&values[at / period..], period, at % period, y);
+        }
+    }
+
+    /// A piece of the run, which one tile holds if it is repeated, the other if it stretches.
+    fn piece<'t>(
+        self,
+        start: usize,
+        len: usize,
+        [repeated, stretched]: [&'t [f32]; 2],
+    ) -> Operand<'t>
     where
         'a: 't,
     {
         match self {
             Self::Row(row) => Operand::Row(&row[start..][..len]),
-            Self::Repeated(..) => Operand::Row(&tile[..len]),
+            Self::Repeated(..) => Operand::Row(&repeated[..len]),
+            Self::Stretched(..) => Operand::Row(&stretched[..len]),
             Self::InPlace => Operand::InPlace,
             Self::Same(value) => Operand::Same(value),
         }
     }
 }
 
-/// One who combines operands, with a place to write repeated rows to.
+/// Writes each value for a period, the first without its first `phase` elements.
+fn stretch(values: &[f32], period: usize, phase: usize, y: &mut [f32]) {
+    let (first, rest) = y.split_at_mut(y.len().min(period - phase));
+    let Some((first_value, values)) = values.split_first() else { return };
+    first.fill(*first_value);
+    rest.chunks_mut(period).zip(values).for_each(|(y, value)| y.fill(*value));
+}
+
+/// One who combines operands, with places to write what is repeated and what stretches to.
 pub(crate) struct Combiner {
     isa: Isa,
     tile: [f32; TILE],
+    stretched: [f32; TILE],
 }
 
 impl Combiner {
     pub(crate) fn new(isa: Isa) -> Self {
-        Self { isa, tile: [0.0; TILE] }
+        Self { isa, tile: [0.0; TILE], stretched: [0.0; TILE] }
     }
 
     /// `y = a ∘ b`: a piece of the result, which begins at an element of it. An operand without
@@ -223,7 +258,7 @@ impl Combiner {
         });
     }
 
-    /// `y = a ∘ b`: a run, or a part of it. At most one of the operands repeats.
+    /// `y = a ∘ b`: a run, or a part of it. At most one of the operands repeats, and one stretches.
     pub(crate) fn run(
         &mut self,
         operation: Operation,
@@ -235,13 +270,20 @@ impl Combiner {
             let each = y.iter_mut().enumerate();
             return each.for_each(|(i, y)| *y = operation.of(a.get(i, *y), b.get(i, *y)));
         }
-        let (row, phase) = match (a, b) {
-            (Operand::Repeated(row, phase), _) | (_, Operand::Repeated(row, phase)) => (row, phase),
+        let n = match (a, b) {
+            (Operand::Repeated(row, phase), _) | (_, Operand::Repeated(row, phase)) => {
+                self.write_out(row, phase, y.len())
+            }
+            (Operand::Stretched(..), _) | (_, Operand::Stretched(..)) => TILE,
             _ => return operation.run(self.isa, y, a, b),
         };
-        let n = self.write_out(row, phase, y.len());
         for (i, y) in y.chunks_mut(n).enumerate() {
-            let [a, b] = [a, b].map(|operand| operand.piece(i * n, y.len(), &self.tile));
+            let (start, len) = (i * n, y.len());
+            [a, b]
+                .into_iter()
+                .for_each(|operand| operand.stretch(start, &mut self.stretched[..len]));
+            let tiles = [&self.tile[..], &self.stretched];
+            let [a, b] = [a, b].map(|operand| operand.piece(start, len, tiles));
             operation.run(self.isa, y, a, b);
         }
     }

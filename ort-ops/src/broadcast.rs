@@ -43,6 +43,8 @@ pub enum Walk {
     Advances,
     /// It advances, and begins again after every [period](Runs::period).
     Repeats,
+    /// It advances by one element a period.
+    Stretches,
     /// It stays.
     Stays,
 }
@@ -52,7 +54,7 @@ pub enum Walk {
 pub struct Runs<const N: usize> {
     /// The elements of a run.
     len: usize,
-    /// After how many of them those operands begin again that repeat.
+    /// After how many of them those operands begin again that repeat, and those advance that stretch.
     period: usize,
     walks: [Walk; N],
     /// The dimensions around a run, outermost first, with each operand's stride.
@@ -87,14 +89,16 @@ impl<const N: usize> Runs<N> {
     }
 
     /// The same in runs that hold the last dimension around them, too, if every operand goes on
-    /// along it or begins again. Operands of such runs [repeat](Walk::Repeats).
+    /// along it, begins again, or goes on there alone. Operands of such runs [repeat](Walk::Repeats)
+    /// and, if runs were at most so long, [stretch](Walk::Stretches).
     #[must_use]
-    pub fn joined(mut self) -> Self {
+    pub fn joined(mut self, most_stretched: usize) -> Self {
         let Some(&(dim, strides)) = self.outer.last() else { return self };
         let walk = |i: usize| match (self.walks[i], strides[i]) {
             (Walk::Advances, 0) => Some(Walk::Repeats),
             (Walk::Advances, stride) if stride == self.period => Some(Walk::Advances),
             (Walk::Stays, 0) => Some(Walk::Stays),
+            (Walk::Stays, 1) if self.period <= most_stretched => Some(Walk::Stretches),
             _ => None,
         };
         let joined: [_; N] = std::array::from_fn(walk);
@@ -114,7 +118,7 @@ impl<const N: usize> Runs<N> {
 
     /// Calls `run` for what lies within `range` of each run, in order, with its place in the output
     /// and where it begins in each operand: for one that repeats, so many elements after a multiple
-    /// of the period.
+    /// of the period; for one that stretches, where that is were each of its elements a period.
     pub fn for_each_within(
         &self,
         range: Range<usize>,
@@ -143,6 +147,7 @@ impl<const N: usize> Runs<N> {
         std::array::from_fn(|i| match self.walks[i] {
             Walk::Advances => starts[i] + skipped,
             Walk::Repeats => starts[i] + skipped % self.period,
+            Walk::Stretches => starts[i] * self.period + skipped,
             Walk::Stays => starts[i],
         })
     }
@@ -167,8 +172,8 @@ impl<const N: usize> Runs<N> {
         self.len
     }
 
-    /// The elements after which operands begin again that repeat: those of a run before it was
-    /// [joined](Runs::joined).
+    /// The elements after which operands begin again that repeat, or advance that stretch: those of a
+    /// run before it was [joined](Runs::joined).
     pub const fn period(&self) -> usize {
         self.period
     }
@@ -178,7 +183,7 @@ impl<const N: usize> Runs<N> {
         self.walks
     }
 
-    /// Which operands advance within a run; there is none that repeats unless runs are joined.
+    /// Which operands advance within a run; there is none that repeats or stretches unless runs are joined.
     pub fn advances(&self) -> [bool; N] {
         self.walks.map(|walk| walk != Walk::Stays)
     }
@@ -294,106 +299,4 @@ fn mismatch(left: &[usize], right: &[usize]) -> OpError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use ort_tensor::{n_elements, row_major_strides};
-    use proptest::prelude::*;
-
-    #[test]
-    fn dimensions_walked_alike_become_one_run() {
-        let cases: [([&[usize]; 3], usize, usize); 6] = [
-            ([&[2, 3, 4], &[2, 3, 4], &[2, 3, 4]], 24, 1),
-            ([&[2, 3, 4], &[2, 3, 4], &[]], 24, 1),
-            ([&[2, 3, 4, 5], &[2, 3, 4, 5], &[3, 1, 1]], 20, 6),
-            ([&[2, 3, 4], &[4], &[2, 3, 4]], 4, 6),
-            ([&[1, 1], &[1, 1], &[]], 1, 1),
-            ([&[2, 0], &[2, 0], &[1]], 0, 0),
-        ];
-        for ([shape, a, b], len, n_runs) in cases {
-            let runs = Runs::new(shape, [a, b]).unwrap();
-            let mut n = 0;
-            runs.for_each(|_, _| n += 1);
-            assert_eq!((runs.len(), n), (len, n_runs), "{a:?} with {b:?}");
-        }
-    }
-
-    #[test]
-    fn an_operand_that_does_not_stretch_is_refused() {
-        assert!(Runs::new(&[2, 3], [&[2]]).is_err());
-        assert!(Runs::new(&[3], [&[1, 3]]).is_err());
-    }
-
-    #[test]
-    fn pieces_of_runs_are_where_they_are_in_the_whole() {
-        let shape = [2, 3, 4, 5];
-        let runs = Runs::new(&shape, [&[3, 1, 5], &[2, 1, 4, 1]]).unwrap();
-        let places = |range| {
-            let mut places = Vec::new();
-            runs.for_each_within(range, |piece, starts| {
-                let step = |at: usize, i: usize| {
-                    if runs.advances()[i] { at - piece.start } else { 0 }
-                };
-                let place = |at| (at, [starts[0] + step(at, 0), starts[1] + step(at, 1)]);
-                places.extend(piece.clone().map(place));
-            });
-            places
-        };
-        let whole = places(0..120);
-        for (start, end) in [(0, 0), (0, 120), (3, 4), (7, 33), (59, 120), (60, 61), (120, 120)] {
-            assert_eq!(places(start..end), whole[start..end], "{start}..{end}");
-        }
-    }
-
-    #[test]
-    fn joined_runs_repeat_a_row() {
-        use Walk::{Advances, Repeats, Stays};
-        let cases: [([&[usize]; 3], usize, [Walk; 2]); 6] = [
-            ([&[2, 3, 4], &[2, 3, 4], &[4]], 24, [Advances, Repeats]),
-            ([&[2, 3, 4], &[2, 1, 4], &[2, 3, 4]], 12, [Repeats, Advances]),
-            ([&[2, 3, 4, 5], &[2, 3, 1, 5], &[2, 1, 1, 1]], 20, [Repeats, Stays]),
-            ([&[2, 3, 4], &[2, 3, 4], &[]], 24, [Advances, Stays]),
-            // Neither goes on.
-            ([&[3, 4], &[3, 1], &[4]], 4, [Stays, Advances]),
-            ([&[2, 3, 4], &[3, 1], &[2, 3, 4]], 4, [Stays, Advances]),
-        ];
-        for ([shape, a, b], len, walks) in cases {
-            let runs = Runs::new(shape, [a, b]).unwrap().joined();
-            assert_eq!((runs.len(), runs.walks()), (len, walks), "{a:?} with {b:?}");
-        }
-        let runs = Runs::new(&[2, 3, 4], [&[2, 3, 4], &[2, 1, 4]]).unwrap().joined();
-        let mut pieces = Vec::new();
-        runs.for_each_within(6..24, |piece, starts| pieces.push((piece, starts)));
-        assert_eq!(pieces, [(6..12, [6, 2]), (12..24, [12, 4])]);
-    }
-
-    /// A shape, and which of its dimensions two operands stretch along (bits of a mask).
-    fn shapes() -> impl Strategy<Value = (Vec<usize>, u8, u8)> {
-        (prop::collection::vec(0_usize..4, 0..6), any::<u8>(), any::<u8>())
-    }
-
-    proptest! {
-        #[test]
-        fn every_element_meets_those_its_index_names((shape, a_mask, b_mask) in shapes()) {
-            let squeeze = |mask: u8| -> Vec<usize> {
-                let dim = |(i, &dim): (usize, &usize)| if mask >> i & 1 == 1 { 1 } else { dim };
-                shape.iter().enumerate().map(dim).skip(usize::from(mask >> 7)).collect()
-            };
-            let (a_shape, b_shape) = (squeeze(a_mask), squeeze(b_mask));
-            let target = common_shape([&a_shape[..], &b_shape]).unwrap();
-            let data = |shape: &[usize]| (0..n_elements(shape).unwrap()).collect::<Vec<_>>();
-            let (a, b) = (data(&a_shape), data(&b_shape));
-            let mut y = vec![(0, 0); n_elements(&target).unwrap()];
-            let operand = |shape, data| Operand { shape, data };
-            zip((&target, &mut y), operand(&a_shape, &a), operand(&b_shape, &b), |&a, &b| (a, b))
-                .unwrap();
-            let strides = row_major_strides(&target);
-            let offset = |at: usize, shape: &[usize]| -> usize {
-                let walked = broadcast_strides(shape, &target);
-                (0..target.len()).map(|i| at / strides[i] % target[i] * walked[i]).sum()
-            };
-            for (at, &found) in y.iter().enumerate() {
-                prop_assert_eq!(found, (offset(at, &a_shape), offset(at, &b_shape)));
-            }
-        }
-    }
-}
+mod tests;

@@ -100,6 +100,23 @@ mod tests {
     }
 
     #[test]
+    fn values_of_short_rows_stretch() {
+        let shapes: [[&[usize]; 2]; 6] = [
+            [&[40, 7], &[40, 1]],
+            [&[3, 40, 5], &[40, 1]],
+            [&[3, 1, 40, 5], &[3, 2, 1, 1]],
+            [&[400, 1], &[1, 8]],
+            [&[2, 1, 50, 3], &[2, 5, 50, 1]],
+            // Shared by threads.
+            [&[5000, 1], &[31]],
+        ];
+        for [a, b] in shapes {
+            Case::new("Sub", 14).input(floats(a)).weight(floats(b)).check(exact);
+            Case::new("Div", 14).input(floats(b)).weight(floats(a)).check(exact);
+        }
+    }
+
+    #[test]
     fn short_rows_repeat() {
         let shapes: [[&[usize]; 2]; 5] = [
             [&[2, 3, 7, 9, 16], &[1, 3, 1, 1, 16]],

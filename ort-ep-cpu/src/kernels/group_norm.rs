@@ -3,8 +3,8 @@
 
 use ort_ep::{Claim, Io, Kernel, KernelError, Prepared};
 use ort_graph::{Graph, Node, NodeId, OpError};
-use ort_kernels::vec::{self, Fold};
 use ort_kernels::Isa;
+use ort_kernels::vec::{self, Fold};
 use ort_ops::ops::group_normalization::GroupNormalization;
 use ort_tensor::{DType, Inputs, n_elements};
 
@@ -39,7 +39,8 @@ struct State {
 fn claim(graph: &Graph, id: NodeId) -> Option<Claim> {
     let node = graph.get_node(id)?;
     op::<GroupNormalization>(graph, id)?;
-    is_f32(graph, node).then(|| Claim { in_place: [(0, 0)].into_iter().collect(), ..Claim::one(id, node) })
+    is_f32(graph, node)
+        .then(|| Claim { in_place: [(0, 0)].into_iter().collect(), ..Claim::one(id, node) })
 }
 
 fn is_f32(graph: &Graph, node: &Node) -> bool {
@@ -66,7 +67,8 @@ impl GroupNormKernel {
     /// The mean, and `1 / √(variance + epsilon)`.
     #[expect(clippy::cast_possible_truncation, reason = "rounded to what results are")]
     fn moments(&self, x: &[f32]) -> [f32; 2] {
-        let sum = |term: &dyn Fn(&[f32]) -> f32| x.chunks(TERM).map(|x| f64::from(term(x))).sum::<f64>();
+        let sum =
+            |term: &dyn Fn(&[f32]) -> f32| x.chunks(TERM).map(|x| f64::from(term(x))).sum::<f64>();
         let count = x.len() as f64;
         let mean = (sum(&|x| vec::fold_row(self.isa, Fold::Sum, x)) / count) as f32;
         let deviations = sum(&|x| vec::sum_of_squared_deviations(self.isa, x, mean));
@@ -135,7 +137,9 @@ mod tests {
 
     #[test]
     fn every_group_has_moments_of_its_own() {
-        for shape in [&[2, 6, 5, 7][..], &[1, 6, 60, 61], &[3, 6, 9], &[1, 6, 1], &[2, 6, 0], &[0, 6, 4]] {
+        for shape in
+            [&[2, 6, 5, 7][..], &[1, 6, 60, 61], &[3, 6, 9], &[1, 6, 1], &[2, 6, 0], &[0, 6, 4]]
+        {
             let parameter = |n: usize| floats(&[n]);
             Case::new("InstanceNormalization", 22)
                 .input(floats(shape))

@@ -50,9 +50,7 @@ pub(crate) fn index_positions(
     each: impl FnMut(usize, &[usize]) -> Result<(), OpError>,
 ) -> Result<(), OpError> {
     let fits = |(i, (n, dim)): (usize, (&usize, &usize))| i == axis || n <= dim;
-    if x.len() != indices.shape().len()
-        || !indices.shape().iter().zip(x).enumerate().all(fits)
-    {
+    if x.len() != indices.shape().len() || !indices.shape().iter().zip(x).enumerate().all(fits) {
         let (left, right) = (indices.shape().to_vec(), x.to_vec());
         return Err(OpError::Shapes { what: "the indices", left, right });
     }

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Our operators in f32 beside onnxruntime's, one model each, as tables in markdown.
+
+    python3 tools/compare_operators.py [--threads 1] [--rounds 2] [--update FILE] [NAME ...]
+
+NAME is an operator or a family of them; without one, all are measured. The models are made in
+target/models/operators. The runtimes take turns, each in a process of its own; a time is the least
+of the rounds' 10th percentiles, less what the runtime takes for a model that does nothing, since one
+is called from Python. A ratio is our time over theirs: below 1 means that ours is faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+import environment
+
+environment.enter("requirements-peers.txt", "venv-peers")
+
+import numpy as np
+from models.operators import FAMILIES, Node, case
+from peers import beside, machine, options, report
+
+NOTHING = Node("Identity", [np.zeros(1, "f4")])
+SLOWER = 1.05
+
+
+def folder_of(name: str):
+    return options.MODELS / "operators" / name.replace(" ", "_").replace("/", "s").replace(",", "")
+
+
+def row(args, name: str, node: Node, idle: dict[str, float]) -> dict:
+    print(f"measuring {name}", file=sys.stderr, flush=True)
+    taken = beside.milliseconds(args, case(node, folder_of(name)))
+    us = {who: max(taken[who] - idle[who], 1e-5) * 1e3 for who in taken}
+    return {"name": name, **us, "ratio": us["ours"] / us["theirs"]}
+
+
+def table(family: str, rows: list[dict]) -> str:
+    lines = [[family.capitalize(), "ours µs", "onnxruntime", "ratio"]]
+    for row in rows:
+        times = [f"{row[who]:.1f}" for who in ("ours", "theirs")]
+        lines.append([row["name"], *times, f"{row['ratio']:.2f}"])
+    return report.as_markdown(lines)
+
+
+def summary(rows: list[dict]) -> str:
+    ratios = [row["ratio"] for row in rows]
+    n_slower = sum(ratio > SLOWER for ratio in ratios)
+    mean = report.geometric_mean(ratios)
+    return f"Geometric mean of ratios: {mean:.3f}; above {SLOWER} in {n_slower} of {len(rows)} rows."
+
+
+def chosen(names: list[str]) -> dict[str, dict[str, Node]]:
+    """The nodes that are meant, by family."""
+    found = {}
+    for family, nodes in FAMILIES.items():
+        is_meant = lambda name, node: not names or {family, name, node.op} & set(names)
+        meant = {name: node for name, node in nodes.items() if is_meant(name, node)}
+        found |= {family: meant} if meant else {}
+    return found
+
+
+def arguments() -> argparse.Namespace:
+    made = options.parser(__doc__, "cli", "threads", "json", rounds=2, seconds=0.2)
+    made.add_argument("names", nargs="*", metavar="NAME")
+    return options.parsed(made, lambda _: ["operators"])
+
+
+def main() -> None:
+    args = arguments()
+    families = chosen(args.names)
+    if not families:
+        sys.exit(f"no operator or family is called {' or '.join(args.names)}")
+    idle = beside.milliseconds(args, case(NOTHING, folder_of("nothing")))
+    rows = {
+        family: [row(args, name, node, idle) for name, node in nodes.items()]
+        for family, nodes in families.items()
+    }
+    where = machine.describe(args.cli, ["onnxruntime"])
+    tables = [table(family, measured) for family, measured in rows.items()]
+    text = report.section(where, *tables, summary(sum(rows.values(), [])))
+    print(text)
+    if args.update:
+        report.update(args.update, "operators", text)
+    if args.json:
+        record = {"machine": where, "command": report.command(), "idle_ms": idle, "rows": rows}
+        args.json.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
