@@ -118,6 +118,7 @@ macro_rules! kernels {
 
 // One a line.
 kernels! {
+    arg_max,
     attention,
     batch_norm,
     binary,

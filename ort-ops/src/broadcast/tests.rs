@@ -1,3 +1,5 @@
+//! Runs of operands of all shapes, whole and in pieces, joined and not.
+
 use super::*;
 use ort_tensor::{n_elements, row_major_strides};
 use proptest::prelude::*;

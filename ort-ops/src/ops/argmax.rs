@@ -95,10 +95,12 @@ impl Operator for ArgMax {
 /// Writes for each lane the last index at which `is_better` than the best before it.
 fn search<T: Number>(lanes: Lanes, x: &[T], y: &mut [i64], is_better: impl Fn(T, T) -> bool) {
     let Some(block) = lanes.len.checked_mul(lanes.inner).filter(|&block| block > 0) else { return };
+    let mut best = Vec::with_capacity(lanes.inner);
     for (x, y) in x.chunks_exact(block).zip(y.chunks_exact_mut(lanes.inner)) {
         // Lanes side by side: each row holds one element of every lane.
         let (first, rows) = x.split_at(lanes.inner);
-        let mut best = first.to_vec();
+        best.clear();
+        best.extend_from_slice(first);
         y.fill(0);
         for (row, index) in rows.chunks_exact(lanes.inner).zip(1_i64..) {
             for ((best, y), &x) in best.iter_mut().zip(&mut *y).zip(row) {
