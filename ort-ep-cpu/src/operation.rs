@@ -192,11 +192,11 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// Writes a piece of the run, if this stretches.
-    fn stretch(self, start: usize, y: &mut [f32]) {
+    /// Writes a piece of the run to the tile, if this stretches.
+    fn stretch(self, start: usize, len: usize, tile: &mut [f32]) {
         if let Self::Stretched(values, period, phase) = self {
             let at = phase + start;
-            stretch(&values[at / period..], period, at % period, y);
+            stretch(&values[at / period..], period, at % period, &mut tile[..len]);
         }
     }
 
@@ -228,16 +228,15 @@ fn stretch(values: &[f32], period: usize, phase: usize, y: &mut [f32]) {
     rest.chunks_mut(period).zip(values).for_each(|(y, value)| y.fill(*value));
 }
 
-/// One who combines operands, with places to write what is repeated and what stretches to.
+/// One who combines operands, with a place to write repeated rows to.
 pub(crate) struct Combiner {
     isa: Isa,
     tile: [f32; TILE],
-    stretched: [f32; TILE],
 }
 
 impl Combiner {
     pub(crate) fn new(isa: Isa) -> Self {
-        Self { isa, tile: [0.0; TILE], stretched: [0.0; TILE] }
+        Self { isa, tile: [0.0; TILE] }
     }
 
     /// `y = a ∘ b`: a piece of the result, which begins at an element of it. An operand without
@@ -270,19 +269,26 @@ impl Combiner {
             let each = y.iter_mut().enumerate();
             return each.for_each(|(i, y)| *y = operation.of(a.get(i, *y), b.get(i, *y)));
         }
+        let stretches = |operand| matches!(operand, Operand::Stretched(..));
         let n = match (a, b) {
             (Operand::Repeated(row, phase), _) | (_, Operand::Repeated(row, phase)) => {
                 self.write_out(row, phase, y.len())
             }
-            (Operand::Stretched(..), _) | (_, Operand::Stretched(..)) => TILE,
+            _ if stretches(a) || stretches(b) => TILE,
             _ => return operation.run(self.isa, y, a, b),
+        };
+        // Made only where it is needed.
+        let mut stretched;
+        let stretched: &mut [f32] = if stretches(a) || stretches(b) {
+            stretched = [0.0; TILE];
+            &mut stretched
+        } else {
+            &mut []
         };
         for (i, y) in y.chunks_mut(n).enumerate() {
             let (start, len) = (i * n, y.len());
-            [a, b]
-                .into_iter()
-                .for_each(|operand| operand.stretch(start, &mut self.stretched[..len]));
-            let tiles = [&self.tile[..], &self.stretched];
+            [a, b].into_iter().for_each(|operand| operand.stretch(start, len, stretched));
+            let tiles = [&self.tile[..], &*stretched];
             let [a, b] = [a, b].map(|operand| operand.piece(start, len, tiles));
             operation.run(self.isa, y, a, b);
         }

@@ -3,8 +3,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
-    _CMP_NEQ_UQ, _mm512_castps_si512, _mm512_cmp_ps_mask, _mm512_fmadd_ps,
-    _mm512_maskz_permutex2var_ps, _mm512_setzero_ps,
+    _mm512_castps_si512, _mm512_fmadd_ps, _mm512_maskz_permutex2var_ps, _mm512_setzero_ps,
 };
 
 use crate::Isa;
@@ -20,7 +19,7 @@ const WINDOW: usize = 2 * BLOCK;
 const MOST_TERMS: usize = 4;
 
 /// `y[i] = Σ weight·x[index]` over the terms of output `i`, from zero on, fused where the instruction set
-/// does that. A weight of zero takes nothing, also of an infinite input.
+/// does that.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resample {
     n_inputs: usize,
@@ -34,6 +33,9 @@ pub struct Resample {
 struct Terms {
     /// The first input of the window.
     start: usize,
+    /// Which outputs have the term, a bit each: to the others it adds nothing, not even nothing times
+    /// infinity.
+    has: u16,
     /// Which input of the window, as bits.
     indices: [f32; BLOCK],
     weights: [f32; BLOCK],
@@ -85,17 +87,16 @@ impl Resample {
 impl Terms {
     /// Term `t` of the outputs that have it in this window; `None` if none has.
     fn new(block: &[&[(usize, f32)]], t: usize, start: usize) -> Option<Self> {
-        let mut new = Self { start, indices: [0.0; BLOCK], weights: [0.0; BLOCK] };
-        let mut are_there = false;
+        let mut new = Self { start, has: 0, indices: [0.0; BLOCK], weights: [0.0; BLOCK] };
         for (i, terms) in block.iter().enumerate() {
             let Some(&(input, weight)) = terms.get(t) else { continue };
             let index = input.checked_sub(start).filter(|&index| index < WINDOW);
             let Some(index) = index.and_then(|index| u32::try_from(index).ok()) else { continue };
+            new.has |= 1 << i;
             new.indices[i] = f32::from_bits(index);
             new.weights[i] = weight;
-            are_there |= weight != 0.0;
         }
-        are_there.then_some(new)
+        (new.has != 0).then_some(new)
     }
 }
 
@@ -104,13 +105,12 @@ kernel! {
     Avx512 => fn in_registers(resample: &Resample, x: &[f32], y: &mut [f32]) {
         for (terms, y) in resample.blocks().zip(y.chunks_mut(BLOCK)) {
             let mut sums = _mm512_setzero_ps();
-            for Terms { start, indices, weights } in terms {
+            for Terms { start, has, indices, weights } in terms {
                 let window = &x[*start..];
                 let low = load16(window);
                 let high = load16(window.get(BLOCK..).unwrap_or_default());
                 let (indices, weights) = (_mm512_castps_si512(load16(indices)), load16(weights));
-                let has = _mm512_cmp_ps_mask::<_CMP_NEQ_UQ>(weights, _mm512_setzero_ps());
-                let inputs = _mm512_maskz_permutex2var_ps(has, low, indices, high);
+                let inputs = _mm512_maskz_permutex2var_ps(*has, low, indices, high);
                 sums = _mm512_fmadd_ps(weights, inputs, sums);
             }
             store16(y, sums);
@@ -123,8 +123,8 @@ per_isa! {
         for (terms, y) in resample.blocks().zip(y.chunks_mut(BLOCK)) {
             for (i, y) in y.iter_mut().enumerate() {
                 *y = 0.0;
-                for Terms { start, indices, weights } in terms {
-                    if weights[i] != 0.0 {
+                for Terms { start, has, indices, weights } in terms {
+                    if has >> i & 1 == 1 {
                         let input = x[start + indices[i].to_bits() as usize];
                         *y = mul_add::<FMA>(weights[i], input, *y);
                     }
@@ -170,12 +170,15 @@ mod tests {
     }
 
     #[test]
-    fn a_weight_of_zero_takes_nothing() {
-        let resample = Resample::new(&[&[(0, 0.0), (1, 1.0)], &[(1, 2.0)]]).unwrap();
+    fn a_term_counts_where_it_is_and_nowhere_else() {
+        let outputs: [&[_]; 3] = [&[(0, 0.0), (1, 1.0)], &[(1, 2.0)], &[(40, 1.0), (0, 1.0)]];
+        let resample = Resample::new(&outputs).unwrap();
+        let mut x = [3.0; 41];
+        x[0] = f32::INFINITY;
         for isa in Isa::all() {
-            let mut y = [0.0; 2];
-            resample.run(isa, &[f32::INFINITY, 3.0], &mut y);
-            assert_eq!(y, [3.0, 6.0], "{isa:?}");
+            let mut y = [0.0; 3];
+            resample.run(isa, &x, &mut y);
+            assert!(y[0].is_nan() && y[1..] == [6.0, f32::INFINITY], "{isa:?} {y:?}");
         }
     }
 

@@ -5,7 +5,6 @@ use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::Operator;
 use ort_kernels::Isa;
 use ort_kernels::vec::{self, Fold};
-use ort_ops::infer::normalize_axis;
 use ort_ops::ops::argmax::ArgMax;
 use ort_tensor::{DType, Shape, n_elements};
 
@@ -56,14 +55,8 @@ impl ArgMaxKernel {
 impl Kernel for ArgMaxKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x] = shapes else { return Err(KernelError::ForeignState) };
-        let axis = normalize_axis(self.op.axis, x.len())?;
+        let (axis, shape) = self.op.reduced(x)?;
         let is_contiguous = n_elements(&x[axis + 1..]) == Some(1) && !x.contains(&0);
-        let mut shape = Shape::from_slice(x);
-        if self.op.keeps_dims {
-            shape[axis] = 1;
-        } else {
-            shape.remove(axis);
-        }
         Ok(Prepared::new(State { shape, len: is_contiguous.then_some(x[axis]) }))
     }
 
@@ -72,7 +65,8 @@ impl Kernel for ArgMaxKernel {
         let &Some(len) = len else { return Ok(self.op.eval(io.inputs, io.outputs)?) };
         let x = io.inputs.tensor(0)?.as_slice::<f32>()?;
         let y = io.outputs[0].tensor(DType::I64, shape)?.into_slice::<i64>()?;
-        let n_parts = n_parts(io.threads, y.len().saturating_mul(len * COST + LANE));
+        let cost = len.saturating_mul(COST).saturating_add(LANE);
+        let n_parts = n_parts(io.threads, y.len().saturating_mul(cost));
         let per_part = per_part(io.threads, y.len(), n_parts);
         let parts = x.chunks(per_part * len).zip(y.chunks_mut(per_part));
         Team::new(io.threads, parts.len()).run(parts, |(x, y), _| {

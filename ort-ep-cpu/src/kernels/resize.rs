@@ -34,6 +34,8 @@ struct State(Option<Plan>);
 struct Plan {
     shape: Shape,
     axes: Option<[Axis; 2]>,
+    /// What stretches rows, if that is possible.
+    resample: Option<Resample>,
 }
 
 /// What the elements of an axis are made of.
@@ -52,8 +54,6 @@ struct Taps {
     ends: Vec<usize>,
     /// Whether each output is one of the inputs.
     are_picked: bool,
-    /// The same for a row in memory, if it is of few and near inputs.
-    resample: Option<Resample>,
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
@@ -78,7 +78,7 @@ impl Plan {
         let Sampling { shape, tables } = op.sampling(x, inputs)?;
         let n_outer = x.len().saturating_sub(2);
         if tables[..n_outer].iter().any(Option::is_some) || shape.contains(&0) || x.is_empty() {
-            return Ok(Self { shape, axes: None });
+            return Ok(Self { shape, axes: None, resample: None });
         }
         let axis = |i: usize| Axis {
             n_inputs: x[i],
@@ -86,11 +86,12 @@ impl Plan {
             taps: tables[i].as_ref().map(Taps::new),
         };
         let last = axis(x.len() - 1);
+        let resample = last.taps.as_ref().and_then(Taps::resample);
         let axes = match x.len() {
             1 => [Axis { n_inputs: 1, n_outputs: 1, taps: None }, last],
             rank => [axis(rank - 2), last],
         };
-        Ok(Self { shape, axes: Some(axes) })
+        Ok(Self { shape, axes: Some(axes), resample })
     }
 }
 
@@ -104,10 +105,13 @@ impl Taps {
         }
         let is_one = taps.len() == ends.len() && taps.iter().all(|&(_, weight)| weight == 1.0);
         let are_picked = is_one && ends.iter().enumerate().all(|(i, &end)| end == i + 1);
-        let mut new = Self { taps, ends, are_picked, resample: None };
-        let outputs: Vec<_> = (0..new.ends.len()).map(|i| new.of(i)).collect();
-        new.resample = Resample::new(&outputs);
-        new
+        Self { taps, ends, are_picked }
+    }
+
+    /// The same for a row in memory, if it is no choice and of few inputs each.
+    fn resample(&self) -> Option<Resample> {
+        let outputs: Vec<_> = (0..self.ends.len()).map(|i| self.of(i)).collect();
+        Resample::new(&outputs).filter(|_| !self.are_picked)
     }
 
     /// The inputs of output `i`.
@@ -123,6 +127,7 @@ struct Planes<'a> {
     x: &'a [f32],
     height: &'a Axis,
     width: &'a Axis,
+    resample: Option<&'a Resample>,
     /// What an element is that is made of nothing.
     outside: f32,
 }
@@ -164,7 +169,6 @@ impl<'a> Planes<'a> {
         let Some(taps) = &self.height.taps else { return Source::Input(input(row)) };
         let mut taps = taps.of(row).iter().copied();
         let Some((i, first)) = taps.next() else { return Source::Nothing };
-        let mut taps = taps.filter(|&(_, weight)| weight != 0.0);
         match taps.next() {
             None if first == 1.0 => return Source::Input(input(i)),
             None => vec::map(input(i), blend, |_, y| vec::mul_scalar(self.isa, y, first)),
@@ -178,12 +182,14 @@ impl<'a> Planes<'a> {
 
     /// A row of the result from one of the input or a blend.
     fn row(&self, from: &[f32], y: &mut [f32]) {
+        if let Some(resample) = self.resample {
+            return resample.run(self.isa, from, y);
+        }
         match &self.width.taps {
             None => y.copy_from_slice(from),
             Some(taps) if taps.are_picked => {
                 y.iter_mut().zip(&taps.taps).for_each(|(y, &(i, _))| *y = from[i]);
             }
-            Some(Taps { resample: Some(resample), .. }) => resample.run(self.isa, from, y),
             Some(taps) => {
                 for (i, y) in y.iter_mut().enumerate() {
                     *y = match taps.of(i) {
@@ -205,7 +211,8 @@ impl ResizeKernel {
         let y: &mut [f32] =
             TensorViewMut::into_slice(io.outputs[0].tensor(DType::F32, &plan.shape)?)?;
         let (isa, outside) = (self.cpu.isa, self.op.extrapolation_value);
-        let planes = Planes { isa, x, height, width, outside };
+        let resample = plan.resample.as_ref();
+        let planes = Planes { isa, x, height, width, resample, outside };
         let n = width.n_outputs;
         let rows = Rows { len: n, cost: n.saturating_mul(4) };
         let scratch = (&mut *io.scratch, GROUP * width.n_inputs);
@@ -289,6 +296,24 @@ mod tests {
                     case(mode, coordinates, setting).check(within(bound));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn infinity_is_no_number_wherever_its_weight_is_zero() {
+        let mut x = [1.0; 30];
+        x[13] = f32::INFINITY;
+        let x = Tensor::from_slice(&[1, 1, 5, 6], &x).unwrap();
+        let sizes = Tensor::from_slice(&[4], &[1_i64, 1, 9, 11]).unwrap();
+        for mode in ["linear", "cubic"] {
+            Case::new("Resize", 13)
+                .attr("mode", Attr::String(mode.into()))
+                .attr("coordinate_transformation_mode", Attr::String("align_corners".into()))
+                .input(x.clone())
+                .absent()
+                .absent()
+                .weight(sizes.clone())
+                .check(within(16.0 * f32::EPSILON));
         }
     }
 

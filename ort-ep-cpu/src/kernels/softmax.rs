@@ -17,9 +17,6 @@ pub(super) const DEF: KernelDef = KernelDef { claim, compile };
 
 /// Fewer lanes than this side by side are gathered: less than a cache line.
 const FEW: usize = 16;
-/// The elements that are copied at once, of which the first are in memory when the last are: short
-/// lanes would be read while they are still on the way.
-const BLOCK: usize = 1 << 11;
 /// What an element costs, in multiply-adds, and a lane beside its elements: some 50 ns.
 const COST: usize = 24;
 const LANE: usize = 4096;
@@ -184,12 +181,11 @@ impl Kernel for SoftmaxKernel {
         let rows = Rows { len: len * inner, cost };
         if inner == 1 {
             rows.for_each(io.threads, y, |start, y| {
-                let block = (BLOCK / len).max(1) * len;
-                for (at, y) in (start..).step_by(block).zip(y.chunks_mut(block)) {
+                for (i, lane) in y.chunks_exact_mut(len).enumerate() {
                     if let Some(x) = x {
-                        y.copy_from_slice(&x[at..][..y.len()]);
+                        lane.copy_from_slice(&x[start + i * len..][..len]);
                     }
-                    y.chunks_exact_mut(len).for_each(|lane| self.lane(lane));
+                    self.lane(lane);
                 }
             });
             return Ok(());

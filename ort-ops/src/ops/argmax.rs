@@ -50,6 +50,21 @@ impl ArgMax {
         Ok(Arc::new(Self { is_max, axis, keeps_dims, selects_last }))
     }
 
+    /// The axis of a tensor of shape `x`, and the shape of the result.
+    ///
+    /// # Errors
+    /// If there is no such axis.
+    pub fn reduced(&self, x: &[usize]) -> Result<(usize, Shape), OpError> {
+        let axis = normalize_axis(self.axis, x.len())?;
+        let mut shape = Shape::from_slice(x);
+        if self.keeps_dims {
+            shape[axis] = 1;
+        } else {
+            shape.remove(axis);
+        }
+        Ok((axis, shape))
+    }
+
     fn search<T: Number>(&self, lanes: Lanes, x: &[T], y: &mut [i64]) {
         let is_nan = |x: T| x.partial_cmp(&x).is_none();
         match (self.is_max, self.selects_last) {
@@ -74,13 +89,7 @@ impl Operator for ArgMax {
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
-        let axis = normalize_axis(self.axis, x.shape().len())?;
-        let mut shape = Shape::from_slice(x.shape());
-        if self.keeps_dims {
-            shape[axis] = 1;
-        } else {
-            shape.remove(axis);
-        }
+        let (axis, shape) = self.reduced(x.shape())?;
         let y = outputs[0].tensor(DType::I64, &shape)?.into_slice::<i64>()?;
         if x.is_empty() && !y.is_empty() {
             return Err(OpError::InputValue { index: 0, what: "nothing has no largest element" });

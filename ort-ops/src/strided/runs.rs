@@ -5,7 +5,7 @@ use std::mem::needs_drop;
 use super::Axis;
 
 /// Elements that squares of are turned as suits their size.
-pub trait Word: Clone + 'static {
+pub trait Word: Clone {
     /// The side of those squares.
     const SIDE: usize = 8;
 
