@@ -12,8 +12,8 @@ is called from Python. A ratio is our time over theirs: below 1 means that ours 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
+from pathlib import Path
 
 import environment
 
@@ -27,7 +27,7 @@ NOTHING = Node("Identity", [np.zeros(1, "f4")])
 SLOWER = 1.05
 
 
-def folder_of(name: str):
+def folder_of(name: str) -> Path:
     return options.MODELS / "operators" / name.replace(" ", "_").replace("/", "s").replace(",", "")
 
 
@@ -55,10 +55,15 @@ def summary(rows: list[dict]) -> str:
 
 def chosen(names: list[str]) -> dict[str, dict[str, Node]]:
     """The nodes that are meant, by family."""
+
+    def are_meant(*any_of: str) -> bool:
+        return not names or not set(names).isdisjoint(any_of)
+
     found = {}
-    for family, nodes in FAMILIES.items():
-        is_meant = lambda name, node: not names or {family, name, node.op} & set(names)
-        meant = {name: node for name, node in nodes.items() if is_meant(name, node)}
+    for made in FAMILIES:
+        family = made.__name__
+        nodes = made().items()
+        meant = {name: node for name, node in nodes if are_meant(family, name, node.op)}
         found |= {family: meant} if meant else {}
     return found
 
@@ -82,12 +87,7 @@ def main() -> None:
     where = machine.describe(args.cli, ["onnxruntime"])
     tables = [table(family, measured) for family, measured in rows.items()]
     text = report.section(where, *tables, summary(sum(rows.values(), [])))
-    print(text)
-    if args.update:
-        report.update(args.update, "operators", text)
-    if args.json:
-        record = {"machine": where, "command": report.command(), "idle_ms": idle, "rows": rows}
-        args.json.write_text(json.dumps(record, indent=1) + "\n")
+    report.give(args, "operators", text, {"machine": where, "idle_ms": idle, "rows": rows})
 
 
 if __name__ == "__main__":

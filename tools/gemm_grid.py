@@ -13,7 +13,6 @@ GFLOP/s: above 1 means that ours is faster.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 
@@ -21,8 +20,7 @@ import environment
 
 environment.enter("requirements-peers.txt", "venv-peers")
 
-import numpy as np
-from models.operators import Node, case
+from models.operators import Node, case, normal
 from peers import beside, machine, options, report
 
 GRID = [f"{m}x1024x1024" for m in (1, 2, 4, 8, 16, 32, 64, 128, 256, 1024)] + [
@@ -31,10 +29,6 @@ GRID = [f"{m}x1024x1024" for m in (1, 2, 4, 8, 16, 32, 64, 128, 256, 1024)] + [
     "26x512x8210", "12x128x32x128", "12x128x128x32",
 ]  # fmt: skip
 GOAL = 0.95
-
-
-def normal(*shape: int) -> np.ndarray:
-    return np.random.default_rng(0).standard_normal(shape).astype("f4")
 
 
 def product(size: str, is_constant: bool) -> Node:
@@ -84,12 +78,7 @@ def main() -> None:
     where = machine.describe(args.cli, ["onnxruntime"])
     sections = [section(title, rows) for title, rows in tables.items()]
     text = report.section(where, *sections)
-    print(text)
-    if args.update:
-        report.update(args.update, "gemm", text)
-    if args.json:
-        record = {"machine": where, "command": report.command(), "idle_ms": idle, "tables": tables}
-        args.json.write_text(json.dumps(record, indent=1) + "\n")
+    report.give(args, "gemm", text, {"machine": where, "idle_ms": idle, "tables": tables})
 
 
 if __name__ == "__main__":

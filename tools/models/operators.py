@@ -181,11 +181,8 @@ def steps() -> dict[str, Node]:
     return found
 
 
-# Family -> name -> node.
-FAMILIES = {
-    made.__name__: made()
-    for made in (functions, broadcasts, reductions, movements, windows, steps)
-}
+# What makes the nodes of a family: name -> node.
+FAMILIES = (functions, broadcasts, reductions, movements, windows, steps)
 
 
 def model(node: Node) -> tuple[onnx.ModelProto, Feed]:

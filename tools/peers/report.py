@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
 import shlex
 import statistics
@@ -75,6 +77,15 @@ def update(document: Path, name: str, text: str) -> None:
     if not (found and end):
         raise SystemExit(f"{document} has no {start.strip()} that is followed by {END}")
     document.write_text(f"{before}{start}{text.rstrip()}\n{END}{after}")
+
+
+def give(args: argparse.Namespace, name: str, text: str, record: dict) -> None:
+    """Prints a section, and writes it to the document and all that was measured to the file, if named."""
+    print(text)
+    if args.update:
+        update(args.update, name, text)
+    if args.json:
+        args.json.write_text(json.dumps({"command": command(), **record}, indent=1) + "\n")
 
 
 def check(document: Path | None, names: list[str]) -> None:

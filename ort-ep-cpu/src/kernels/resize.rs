@@ -14,8 +14,6 @@ use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// Rows that are blended before the first of them is stretched.
-const GROUP: usize = 8;
 /// How many inputs there are after the first: a region, scales and sizes.
 const N_PARAMETERS: usize = 3;
 
@@ -132,56 +130,28 @@ struct Planes<'a> {
     outside: f32,
 }
 
-/// What a row of the result is made of.
-enum Source<'a> {
-    Input(&'a [f32]),
-    /// A blend of inputs, which is in the scratch.
-    Blend,
-    Nothing,
-}
-
-impl<'a> Planes<'a> {
-    /// Rows from `start` on, in groups: what was stored just now can be loaded only as it was stored.
-    fn rows(&self, start: usize, y: &mut [f32], blends: &mut [f32]) {
-        let (n, n_inputs) = (self.width.n_outputs, self.width.n_inputs.max(1));
-        for (start, y) in (start..).step_by(GROUP).zip(y.chunks_mut(GROUP * n)) {
-            let mut sources = [const { Source::Nothing }; GROUP];
-            let rows = sources.iter_mut().zip(blends.chunks_exact_mut(n_inputs));
-            for (at, (source, blend)) in (start..).zip(rows.take(y.len() / n)) {
-                *source = self.source(at, blend);
-            }
-            let rows = sources.iter().zip(blends.chunks_exact(n_inputs));
-            for ((source, blend), y) in rows.zip(y.chunks_exact_mut(n)) {
-                match source {
-                    Source::Input(x) => self.row(x, y),
-                    Source::Blend => self.row(blend, y),
-                    Source::Nothing => y.fill(self.outside),
-                }
-            }
-        }
-    }
-
-    /// What row `at` of all rows of all planes is made of.
-    fn source(&self, at: usize, blend: &mut [f32]) -> Source<'a> {
+impl Planes<'_> {
+    /// Row `at` of all rows of all planes; `blend` holds a row of the input.
+    fn row(&self, at: usize, y: &mut [f32], blend: &mut [f32]) {
         let (plane, row) = (at / self.height.n_outputs, at % self.height.n_outputs);
         let n = self.width.n_inputs;
         let input = |i: usize| &self.x[(plane * self.height.n_inputs + i) * n..][..n];
-        let Some(taps) = &self.height.taps else { return Source::Input(input(row)) };
-        let mut taps = taps.of(row).iter().copied();
-        let Some((i, first)) = taps.next() else { return Source::Nothing };
-        match taps.next() {
-            None if first == 1.0 => return Source::Input(input(i)),
-            None => vec::map(input(i), blend, |_, y| vec::mul_scalar(self.isa, y, first)),
-            Some((j, second)) => {
-                vec::weighted_sum(self.isa, blend, input(i), input(j), [first, second]);
-                taps.for_each(|(i, weight)| vec::add_scaled(self.isa, blend, input(i), weight));
+        let from = match self.height.taps.as_ref().map(|taps| taps.of(row)) {
+            None => input(row),
+            Some([]) => return y.fill(self.outside),
+            Some(&[(i, 1.0)]) => input(i),
+            Some(&[(i, weight)]) => {
+                vec::map(input(i), blend, |_, y| vec::mul_scalar(self.isa, y, weight));
+                blend
             }
-        }
-        Source::Blend
-    }
-
-    /// A row of the result from one of the input or a blend.
-    fn row(&self, from: &[f32], y: &mut [f32]) {
+            Some(&[(i, first), (j, second), ref rest @ ..]) => {
+                vec::weighted_sum(self.isa, blend, input(i), input(j), [first, second]);
+                for &(i, weight) in rest {
+                    vec::add_scaled(self.isa, blend, input(i), weight);
+                }
+                blend
+            }
+        };
         if let Some(resample) = self.resample {
             return resample.run(self.isa, from, y);
         }
@@ -215,9 +185,10 @@ impl ResizeKernel {
         let planes = Planes { isa, x, height, width, resample, outside };
         let n = width.n_outputs;
         let rows = Rows { len: n, cost: n.saturating_mul(4) };
-        let scratch = (&mut *io.scratch, GROUP * width.n_inputs);
-        rows.for_each_with(io.threads, scratch, y, |start, y, blends| {
-            planes.rows(start / n, y, &mut blends[..GROUP * width.n_inputs]);
+        rows.for_each_with(io.threads, (&mut *io.scratch, width.n_inputs), y, |start, y, blend| {
+            for (at, y) in (start / n..).zip(y.chunks_exact_mut(n)) {
+                planes.row(at, y, &mut blend[..width.n_inputs]);
+            }
         });
         Ok(())
     }
@@ -233,7 +204,7 @@ impl Kernel for ResizeKernel {
         };
         let plan = self.parameters.as_ref().map(plan).transpose()?;
         let width = x.last().copied().unwrap_or(1);
-        Ok(Prepared::new(State(plan)).with_scratch(self.cpu.scratch_bytes(GROUP * width)))
+        Ok(Prepared::new(State(plan)).with_scratch(self.cpu.scratch_bytes(width)))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
