@@ -54,17 +54,16 @@ def summary(rows: list[dict]) -> str:
 
 
 def chosen(names: list[str]) -> dict[str, dict[str, Node]]:
-    """The nodes that are meant, by family."""
-
-    def are_meant(*any_of: str) -> bool:
-        return not names or not set(names).isdisjoint(any_of)
-
-    found = {}
+    """The nodes that are meant, by family; a name that nothing has ends the script."""
+    left, found = set(names), {}
     for made in FAMILIES:
         family = made.__name__
-        nodes = made().items()
-        meant = {name: node for name, node in nodes if are_meant(family, name, node.op)}
-        found |= {family: meant} if meant else {}
+        for name, node in made().items():
+            if not names or not set(names).isdisjoint((family, name, node.op)):
+                found.setdefault(family, {})[name] = node
+                left -= {family, name, node.op}
+    if left:
+        sys.exit(f"no operator or family is called {' or '.join(sorted(left))}")
     return found
 
 
@@ -77,8 +76,6 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     args = arguments()
     families = chosen(args.names)
-    if not families:
-        sys.exit(f"no operator or family is called {' or '.join(args.names)}")
     idle = beside.milliseconds(args, case(NOTHING, folder_of("nothing")))
     rows = {
         family: [row(args, name, node, idle) for name, node in nodes.items()]
