@@ -11,6 +11,8 @@ use std::ops::Range;
 use ort_graph::OpError;
 use ort_tensor::{Element, Inputs, Output, Shape, TensorView, broadcast, broadcast_strides};
 
+use crate::axes;
+
 /// One operand: its elements under its own shape.
 #[derive(Debug)]
 pub(crate) struct Operand<'a, T> {
@@ -73,16 +75,9 @@ impl<const N: usize> Runs<N> {
             }
         }
         let strides = operands.map(|operand| broadcast_strides(operand, shape));
-        let mut merged: Vec<(usize, [usize; N])> = Vec::with_capacity(shape.len());
-        for (axis, &dim) in shape.iter().enumerate().filter(|&(_, &dim)| dim != 1) {
-            let inner: [usize; N] = std::array::from_fn(|i| strides[i][axis]);
-            match merged.last_mut() {
-                Some((outer_dim, outer)) if (0..N).all(|i| outer[i] == inner[i] * dim) => {
-                    (*outer_dim, *outer) = (*outer_dim * dim, inner);
-                }
-                _ => merged.push((dim, inner)),
-            }
-        }
+        let axes = shape.iter().enumerate();
+        let axes = axes.map(|(axis, &dim)| (dim, strides.each_ref().map(|s| s[axis])));
+        let mut merged = axes::merged(axes).into_vec();
         let (len, last) = merged.pop().unwrap_or((1, [0; N]));
         let walks = last.map(|stride| if stride == 0 { Walk::Stays } else { Walk::Advances });
         Ok(Self { len, period: len, walks, outer: merged })

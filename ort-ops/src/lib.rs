@@ -11,6 +11,7 @@ mod accumulate;
 pub mod activation;
 mod arithmetic;
 mod attend;
+pub mod axes;
 pub mod blocked;
 pub mod broadcast;
 pub mod channels_last;

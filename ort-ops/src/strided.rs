@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use ort_tensor::{TensorError, TensorView, TensorViewMut, move_elements, row_major_strides};
 use smallvec::SmallVec;
 
+use crate::axes;
 use runs::{MOST_STEPS, copy_columns, copy_runs};
 
 mod runs;
@@ -84,19 +85,15 @@ impl Axis {
 /// The axes with more than one element in the order of the destination, those that continue each
 /// other as one.
 fn merged(shape: &[usize], from: &[isize], to: &[isize]) -> SmallVec<[Axis; 6]> {
-    let axes = shape.iter().zip(from).zip(to).map(|((&n, &from), &to)| Axis { n, from, to });
-    let mut ordered: SmallVec<[Axis; 6]> = axes.filter(|axis| axis.n != 1).collect();
-    ordered.sort_by_key(|axis| Reverse(axis.to.unsigned_abs()));
-    let mut axes: SmallVec<[Axis; 6]> = SmallVec::new();
-    for Axis { n, from, to } in ordered {
-        let span = |stride: isize| stride.wrapping_mul(n.cast_signed());
-        match axes.last_mut() {
-            Some(outer) if outer.from == span(from) && outer.to == span(to) => {
-                *outer = Axis { n: outer.n * n, from, to };
-            }
-            _ => axes.push(Axis { n, from, to }),
-        }
-    }
+    let axes = shape.iter().zip(from).zip(to).map(|((&n, &from), &to)| (n, [from, to]));
+    let mut axes: SmallVec<[_; 6]> = axes.collect();
+    axes.sort_by_key(|&(_, [_, to])| Reverse(to.unsigned_abs()));
+    let axes = axes.into_iter().map(|(n, strides)| (n, strides.map(isize::cast_unsigned)));
+    let axis = |(n, strides): (usize, [usize; 2])| {
+        let [from, to] = strides.map(usize::cast_signed);
+        Axis { n, from, to }
+    };
+    let mut axes: SmallVec<[Axis; 6]> = axes::merged(axes).into_iter().map(axis).collect();
     // Reading columns: the axis along which the source is contiguous goes next to the one along
     // which the destination is, so that the two are copied in tiles. Where a few columns are all there
     // are, the steps of a run are as short.

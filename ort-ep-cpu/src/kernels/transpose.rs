@@ -4,10 +4,10 @@
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_kernels::Isa;
 use ort_kernels::transpose::transpose;
+use ort_ops::axes::merged;
 use ort_ops::ops::transpose::Transpose;
 use ort_ops::strided::{Strided, copy_slice};
 use ort_tensor::{DType, Shape, TensorViewMut, n_elements, row_major_strides};
-use smallvec::SmallVec;
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::pieces::Rows;
@@ -51,17 +51,10 @@ struct Stack {
 impl Stack {
     /// What a result of this shape is, whose axes have these strides in the input.
     fn new(shape: &[usize], strides: &[usize]) -> Option<Self> {
-        let mut axes: SmallVec<[(usize, usize); 4]> = SmallVec::new();
-        for (&dim, &stride) in shape.iter().zip(strides).filter(|(dim, _)| **dim != 1) {
-            match axes.last_mut() {
-                // Axes that continue each other are one.
-                Some(outer) if outer.1 == dim * stride => *outer = (outer.0 * dim, stride),
-                _ => axes.push((dim, stride)),
-            }
-        }
-        match *axes.as_slice() {
-            [(j, 1), (k, pitch)] => Some(Self { size: [j, k], next: 0, pitch, is_one: true }),
-            [(_, next), (j, 1), (k, pitch)] => {
+        let axes = shape.iter().zip(strides).map(|(&dim, &stride)| (dim, [stride]));
+        match *merged(axes) {
+            [(j, [1]), (k, [pitch])] => Some(Self { size: [j, k], next: 0, pitch, is_one: true }),
+            [(_, [next]), (j, [1]), (k, [pitch])] => {
                 Some(Self { size: [j, k], next, pitch, is_one: false })
             }
             _ => None,
