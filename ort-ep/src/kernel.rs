@@ -32,6 +32,12 @@ pub trait Kernel: Debug + Send + Sync {
         "eval"
     }
 
+    /// Pairs (input, output) of which the kernel can make the output of the input's value itself, where
+    /// the shape is not known before: see [`Output::take`].
+    fn takes(&self) -> &'static [(usize, usize)] {
+        &[]
+    }
+
     /// Whether runs read the elements of this input. They do not if it is a constant that the kernel
     /// holds packed, whatever the shapes of the others: such a constant may come without elements.
     fn reads(&self, input: usize) -> bool {

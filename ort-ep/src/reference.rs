@@ -65,4 +65,8 @@ impl Kernel for EvalKernel {
     fn run(&self, _prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         Ok(self.0.eval(io.inputs, io.outputs)?)
     }
+
+    fn takes(&self) -> &'static [(usize, usize)] {
+        self.0.behaviour().takes
+    }
 }

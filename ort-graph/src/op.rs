@@ -42,6 +42,9 @@ pub trait Operator: Any + Debug + Send + Sync {
 pub struct Behaviour {
     /// `eval` can write output `.1` over input `.0` of equal type and shape, for each pair.
     pub in_place: &'static [(usize, usize)],
+    /// `eval` can make output `.1` of the value of input `.0` itself, whatever their shapes, for each
+    /// pair (see `Output::take`).
+    pub takes: &'static [(usize, usize)],
     /// Output 0 is the bytes of input 0 under another shape: nothing needs to be computed.
     pub is_alias: bool,
     /// The same inputs give the same outputs.
@@ -52,7 +55,7 @@ pub struct Behaviour {
 
 impl Default for Behaviour {
     fn default() -> Self {
-        Self { in_place: &[], is_alias: false, is_deterministic: true, control: None }
+        Self { in_place: &[], takes: &[], is_alias: false, is_deterministic: true, control: None }
     }
 }
 

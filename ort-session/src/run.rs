@@ -1,9 +1,10 @@
 //! The executor: it walks the steps of a plan and hands each its slices.
 
-mod collected;
+mod dynamic;
 mod error;
 mod frame;
 mod lane;
+mod repeated;
 mod targets;
 mod watch;
 
@@ -13,19 +14,21 @@ use std::sync::{Mutex, PoisonError};
 
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::ValueId;
-use ort_tensor::{AlignedBuf, Inputs, Output, TensorViewMut, Value, ValueView};
+use ort_tensor::{Inputs, Output, TensorViewMut, Value, ValueView};
 use smallvec::SmallVec;
 
+use self::dynamic::DynamicStep;
 pub use self::error::{LimitError, RunError};
 use self::frame::Frame;
 use self::lane::Lane;
+pub(crate) use self::repeated::{Arg, Repeated};
 use self::targets::Own;
 pub(crate) use self::targets::Targets;
 use self::watch::TooMuch;
-pub(crate) use self::watch::Watch;
+pub(crate) use self::watch::{Held, Watch};
 use crate::caught::caught;
 use crate::plan::{
-    Action, Args, Branches, Carve, Pieces, Place, Plan, Selection, Step, StepLayout,
+    Action, Args, Branches, Carve, Pieces, Place, Plan, Selection, State, Step, StepLayout,
 };
 use crate::profile::{Recorder, describe};
 use crate::run_memory::RunMemory;
@@ -53,16 +56,17 @@ pub(crate) struct Task<'a> {
     pub(crate) outputs: &'a [ValueId],
 }
 
+/// What a plan is given: its inputs, but for those that were moved in, and what it captures.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given<'a> {
+    pub(crate) inputs: &'a [Option<ValueView<'a>>],
+    pub(crate) captures: &'a [ValueView<'a>],
+}
+
 /// The inputs of a step, by position.
 pub(crate) type Views<'a> = SmallVec<[Option<ValueView<'a>>; 8]>;
 
 impl Run<'_> {
-    /// Runs a plan; all of its outputs in order.
-    pub(crate) fn plan(&self, plan: &Plan, args: &Args<'_>) -> Result<Vec<Value>, RunError> {
-        let task = Task { plan, args, selection: &plan.whole, outputs: plan.graph.outputs() };
-        self.task(&task, &mut Targets::default())
-    }
-
     /// Runs as much of a plan as its selection needs; the outputs to return, in order. A kernel that
     /// panics is an error of the run.
     pub(crate) fn task(
@@ -73,22 +77,36 @@ impl Run<'_> {
         let Task { plan, args, selection, outputs } = *task;
         let layout = plan.layout(selection, args)?;
         let held = self.watch.map(|watch| watch.start(plan, &layout)).transpose()?;
-        let frame = Frame { plan, layout: &layout, args, outputs, held: held.as_ref() };
-        frame.check(targets)?;
+        let inputs: SmallVec<[_; 8]> = args.inputs.iter().copied().map(Some).collect();
+        let given = Given { inputs: &inputs, captures: args.captures };
+        let frame = Frame { plan, layout: &layout, given, outputs, held: held.as_ref() };
         let mut state = self.memory.take(plan, &layout)?;
-        let mut lane = Lane::whole(&mut state, targets);
-        // Whatever a kernel leaves in the block is lost anyway, and the values are cleared below.
-        let done = caught(|| self.walk(&frame, &mut lane));
-        let done = done.unwrap_or_else(|message| Err(frame.panicked(lane.at.get(), message)));
-        drop(lane);
+        let result = self.frame(&frame, &mut state, targets);
+        self.memory.put(plan, state);
+        result
+    }
+
+    /// Runs a plan in memory that is ready for it, and leaves no value there.
+    fn frame(
+        &self,
+        frame: &Frame<'_>,
+        state: &mut State,
+        targets: &mut Targets<'_>,
+    ) -> Result<Vec<Value>, RunError> {
+        let mut done = frame.check(targets);
+        if done.is_ok() {
+            let mut lane = Lane::whole(state, targets);
+            // Whatever a kernel leaves in the block is lost anyway, and the values are cleared below.
+            let walked = caught(|| self.walk(frame, &mut lane));
+            done = walked.unwrap_or_else(|message| Err(frame.panicked(lane.at.get(), message)));
+        }
         let result = done.and_then(|()| {
             frame.fill(&state.made, targets)?;
             frame.collect(&mut state.made)
         });
-        for &id in &layout.made {
+        for &id in &frame.layout.made {
             state.made.take(id);
         }
-        self.memory.put(plan, state);
         result
     }
 
@@ -183,8 +201,8 @@ impl Run<'_> {
                 let planned = PlannedStep { step, kernel: &**kernel, prepared, carve, in_place };
                 self.run_planned(frame, &planned, lane)
             }
-            (StepLayout::Dynamic { carve, .. }, Action::Run { kernel, .. }) => {
-                let dynamic = DynamicStep { step, kernel: &**kernel, carve };
+            (StepLayout::Dynamic { carve, taken, .. }, Action::Run { kernel, .. }) => {
+                let dynamic = DynamicStep { step, kernel: &**kernel, carve, taken };
                 self.run_dynamic(frame, &dynamic, lane)
             }
             (StepLayout::Static { carve, .. } | StepLayout::Dynamic { carve, .. }, _) => {
@@ -265,43 +283,6 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A step whose shapes only the run can tell: the kernel makes its outputs.
-    fn run_dynamic(
-        &self,
-        frame: &Frame<'_>,
-        dynamic: &DynamicStep<'_>,
-        lane: &mut Lane<'_, '_>,
-    ) -> Result<(), KernelError> {
-        let DynamicStep { step, kernel, carve } = *dynamic;
-        let (slabs, values) = lane.parts();
-        let mut outputs: SmallVec<[Output<'_>; 2]> = step.outputs.iter().map(wanted).collect();
-        {
-            let mut pieces = Pieces::new();
-            carve.split(slabs, &mut pieces);
-            let mut inputs = Views::new();
-            frame.inputs(step, carve, (&pieces, values), &mut inputs)?;
-            let shape_of = |view: &Option<ValueView<'_>>| match view {
-                Some(ValueView::Tensor(view)) => ort_tensor::Shape::from_slice(view.shape()),
-                _ => ort_tensor::Shape::new(),
-            };
-            let shapes: SmallVec<[ort_tensor::Shape; 8]> = inputs.iter().map(shape_of).collect();
-            let shapes: SmallVec<[&[usize]; 8]> = shapes.iter().map(|shape| &shape[..]).collect();
-            let prepared = kernel.prepare(&shapes)?;
-            let mut scratch = AlignedBuf::zeroed(prepared.scratch_bytes);
-            let (inputs, scratch) = (Inputs::new(&inputs), scratch.as_mut());
-            let threads = self.threads;
-            kernel.run(&prepared, &mut Io { inputs, outputs: &mut outputs, scratch, threads })?;
-        }
-        let made: SmallVec<[Option<Value>; 2]> =
-            outputs.into_iter().map(Output::into_value).collect();
-        for (id, value) in step.outputs.iter().zip(made) {
-            if let (Some(id), Some(value)) = (id, value) {
-                values.made.set(*id, value);
-            }
-        }
-        Ok(())
-    }
-
     fn run_control(
         &self,
         frame: &Frame<'_>,
@@ -350,16 +331,4 @@ struct PlannedStep<'a> {
     prepared: &'a Prepared,
     carve: &'a Carve,
     in_place: &'a [(usize, usize)],
-}
-
-/// A step whose shapes only the run can tell.
-#[derive(Clone, Copy)]
-struct DynamicStep<'a> {
-    step: &'a Step,
-    kernel: &'a dyn Kernel,
-    carve: &'a Carve,
-}
-
-fn wanted<'a>(id: &Option<ValueId>) -> Output<'a> {
-    if id.is_some() { Output::free() } else { Output::unwanted() }
 }

@@ -5,7 +5,7 @@ mod spares;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ort_tensor::{DType, Tensor, TensorError};
+use ort_tensor::{AlignedBuf, DType, Memory, Tensor, TensorError, n_elements};
 
 use self::spares::Spares;
 use crate::plan::{Layout, Plan, PlanError, State};
@@ -16,7 +16,8 @@ use crate::plan::{Layout, Plan, PlanError, State};
 /// ([`Session::activations`](crate::Session::activations)), and any signature of input shapes can
 /// use any block: what is kept is as large as the largest, times the runs that were under way at
 /// once, not the sum over signatures. The memory of large outputs (from 128 KiB) that their caller
-/// has dropped is kept for outputs to come in the same way, at most that of eight. From 32 KiB on, a block is a mapping of its own, and goes
+/// has dropped is kept for outputs to come in the same way, and so is, from 4 KiB on, that of what loops carry and of
+/// values whose size only the run knows; at most sixteen such buffers. From 32 KiB on, a block is a mapping of its own, and goes
 /// back to the system at once when it is not kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -63,12 +64,18 @@ impl RunMemory {
         Self { arena, cap, kept, spares, n_runs: AtomicUsize::new(0) }
     }
 
-    /// Memory for an output, whatever it holds.
+    /// Memory for an output of a run, whatever it holds. One that is no mapping comes from the heap, which
+    /// keeps such memory itself.
     pub(crate) fn output(&self, dtype: DType, shape: &[usize]) -> Result<Tensor, TensorError> {
-        match &self.spares {
-            Some(spares) => spares.output(dtype, shape),
-            None => Tensor::zeros(dtype, shape),
+        let n_bytes = n_elements(shape).and_then(|n| dtype.n_bytes(n));
+        if n_bytes.is_some_and(|n| !AlignedBuf::is_mapping(n)) {
+            return Tensor::zeros(dtype, shape);
         }
+        let (Some(spares), Some(n_bytes)) = (&self.spares, n_bytes) else {
+            return Tensor::zeros(dtype, shape);
+        };
+        let too_large = || TensorError::TooLarge { shape: shape.to_vec() };
+        Tensor::in_buf(dtype, shape, spares.buf(n_bytes).ok_or_else(too_large)?)
     }
 
     /// Memory for a run of `plan`. No run waits for another.
@@ -120,5 +127,14 @@ impl RunMemory {
 
     fn forget(&self, state: &State) {
         self.kept.fetch_sub(state.arena.len(), Ordering::Relaxed);
+    }
+}
+
+impl Memory for RunMemory {
+    fn buf(&self, n_bytes: usize) -> Option<AlignedBuf> {
+        match &self.spares {
+            Some(spares) => spares.roomy_buf(n_bytes),
+            None => AlignedBuf::try_zeroed(n_bytes),
+        }
     }
 }

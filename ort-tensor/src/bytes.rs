@@ -122,6 +122,24 @@ impl AlignedBuf {
         self.len
     }
 
+    /// How long it can become without more memory.
+    pub fn capacity(&self) -> usize {
+        match &self.memory {
+            Memory::Heap(lines) => size_of_val(lines.as_slice()),
+            Memory::Mapped(pages) => pages.mapping.len() - pages.start,
+        }
+    }
+
+    /// Makes it so long, if its memory reaches that far; what it was not before, is any.
+    #[must_use]
+    pub fn set_len(&mut self, len: usize) -> bool {
+        let has_room = len <= self.capacity();
+        if has_room {
+            self.len = len;
+        }
+        has_room
+    }
+
     /// Whether it holds no byte.
     pub const fn is_empty(&self) -> bool {
         self.len == 0

@@ -1,6 +1,8 @@
 //! What an operator or kernel is handed: inputs to read, outputs to fill.
 
-use crate::{DType, Tensor, TensorError, TensorView, TensorViewMut, Value, ValueView};
+use std::fmt;
+
+use crate::{AlignedBuf, DType, Tensor, TensorError, TensorView, TensorViewMut, Value, ValueView};
 
 /// The inputs of one node, by position; an absent optional input is `None`.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +65,26 @@ impl<'a> Inputs<'a> {
 pub struct Output<'a> {
     place: Place<'a>,
     in_place: Option<usize>,
+    /// The value of an input, to make the output of.
+    taken: Option<(usize, Value)>,
+    /// Where memory for what is not planned comes from.
+    memory: &'a dyn Memory,
+}
+
+/// Lends memory for results whose size nobody knew before.
+pub trait Memory: fmt::Debug + Sync {
+    /// So many bytes, whatever they are; `None` if the system does not have them.
+    fn buf(&self, n_bytes: usize) -> Option<AlignedBuf>;
+}
+
+/// Memory of the system.
+#[derive(Clone, Copy, Debug)]
+struct System;
+
+impl Memory for System {
+    fn buf(&self, n_bytes: usize) -> Option<AlignedBuf> {
+        AlignedBuf::try_zeroed(n_bytes)
+    }
 }
 
 #[derive(Debug)]
@@ -75,30 +97,63 @@ enum Place<'a> {
 }
 
 impl<'a> Output<'a> {
+    const fn at(place: Place<'a>) -> Self {
+        Self { place, in_place: None, taken: None, memory: &System }
+    }
+
     /// Nobody uses this output: it need not be computed.
     pub const fn unwanted() -> Self {
-        Self { place: Place::Unwanted, in_place: None }
+        Self::at(Place::Unwanted)
     }
 
     /// Memory that is ready, of the final shape.
     pub const fn planned(view: TensorViewMut<'a>) -> Self {
-        Self { place: Place::Planned(view), in_place: None }
+        Self::at(Place::Planned(view))
     }
 
     /// Memory that already holds the data of input `input`, to be overwritten; that input is
     /// absent from [`Inputs`]. Only operators that declare the pair are given this.
     pub const fn in_place(view: TensorViewMut<'a>, input: usize) -> Self {
-        Self { place: Place::Planned(view), in_place: Some(input) }
+        let mut output = Self::at(Place::Planned(view));
+        output.in_place = Some(input);
+        output
     }
 
     /// Nothing is ready: the operator says the shape, or hands over a value.
     pub const fn free() -> Self {
-        Self { place: Place::Free(None), in_place: None }
+        Self::at(Place::Free(None))
     }
 
     /// The same for a value that lasts as long as a session: a constant.
     pub const fn lasting() -> Self {
-        Self { place: Place::Lasting, in_place: None }
+        Self::at(Place::Lasting)
+    }
+
+    /// The same in memory that is lent.
+    pub const fn lent(memory: &'a dyn Memory) -> Self {
+        Self { place: Place::Free(None), in_place: None, taken: None, memory }
+    }
+
+    /// The same with the value of input `input`, which is absent from [`Inputs`] and nobody else's any
+    /// more: the output is to be made of it. Only operators that declare the pair are given this.
+    #[must_use]
+    pub fn with_taken(self, value: Value, input: usize) -> Self {
+        Self { taken: Some((input, value)), ..self }
+    }
+
+    /// The value of an input that the output is to be made of, if there is one.
+    pub fn take(&mut self) -> Option<Value> {
+        self.taken.take().map(|(_, value)| value)
+    }
+
+    /// Where memory for what becomes the output comes from.
+    pub const fn memory(&self) -> &'a dyn Memory {
+        self.memory
+    }
+
+    /// The input whose value [`Output::take`] gives.
+    pub fn takes(&self) -> Option<usize> {
+        self.taken.as_ref().map(|(input, _)| *input)
     }
 
     /// Whether anybody uses this output.
@@ -132,7 +187,7 @@ impl<'a> Output<'a> {
         let zeros = match self.place {
             Place::Planned(_) => None,
             Place::Lasting => Some(Tensor::lasting_zeros(dtype, shape)?),
-            Place::Free(_) | Place::Unwanted => Some(Tensor::zeros(dtype, shape)?),
+            Place::Free(_) | Place::Unwanted => Some(Tensor::in_memory(self.memory, dtype, shape)?),
         };
         if let Some(zeros) = zeros {
             self.place = Place::Free(Some(Value::Tensor(zeros)));

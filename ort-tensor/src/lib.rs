@@ -31,7 +31,7 @@ pub use crate::dtype::{DType, ParseDTypeError};
 pub use crate::element::{Bool, Complex, Element, Number, Word};
 pub use crate::error::TensorError;
 pub use crate::float8::{F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0};
-pub use crate::io::{Inputs, Output};
+pub use crate::io::{Inputs, Memory, Output};
 pub use crate::packed::{pack, unpack};
 pub use crate::shape::{Shape, broadcast, broadcast_strides, n_elements, row_major_strides};
 pub use crate::tensor::Tensor;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use ::bytes::Bytes;
 
 use crate::element::Element;
-use crate::shape::Shape;
+use crate::shape::{Shape, n_elements};
 use crate::view::{Data, DataMut, TensorView, TensorViewMut, data_len};
-use crate::{AlignedBuf, DType, TensorError};
+use crate::{AlignedBuf, DType, Memory, TensorError};
 
 /// A contiguous row-major tensor. Cloning it is cheap: clones share their data.
 #[derive(Clone)]
@@ -56,10 +56,22 @@ impl Tensor {
         Ok(Self { dtype, shape: Shape::from_slice(shape), storage })
     }
 
+    /// A tensor in memory that is lent, whatever it holds; texts are empty.
+    ///
+    /// # Errors
+    /// As [`Tensor::zeros`].
+    pub fn in_memory(
+        memory: &dyn Memory,
+        dtype: DType,
+        shape: &[usize],
+    ) -> Result<Self, TensorError> {
+        Self::zeros_of(dtype, shape, |n_bytes| memory.buf(n_bytes))
+    }
+
     fn zeros_of(
         dtype: DType,
         shape: &[usize],
-        buf: fn(usize) -> Option<AlignedBuf>,
+        buf: impl FnOnce(usize) -> Option<AlignedBuf>,
     ) -> Result<Self, TensorError> {
         let len = data_len(dtype, shape)?;
         let storage = match dtype {
@@ -220,6 +232,49 @@ impl Tensor {
             Storage::Strings(strings) => DataMut::Strings(Arc::make_mut(strings)),
         };
         TensorViewMut::from_data(self.dtype, &self.shape, data)
+    }
+
+    /// The tensor with `n` more entries along `axis`, whatever they hold. If nobody shares its memory
+    /// and that has room, nothing is allocated, and where the axes before `axis` are 1, nothing is moved;
+    /// new memory has room for twice as many bytes as the old.
+    ///
+    /// # Errors
+    /// If there is no such axis, the elements are texts or packed, the size overflows, or there is no
+    /// memory for it.
+    pub fn extended(
+        mut self,
+        axis: usize,
+        n: usize,
+        memory: &dyn Memory,
+    ) -> Result<Self, TensorError> {
+        let no_words = TensorError::NoWords { found: self.dtype, n_bytes: 1 };
+        let width = self.dtype.word_bytes().filter(|_| axis < self.shape.len()).ok_or(no_words)?;
+        let mut shape = self.shape.clone();
+        let too_large = || TensorError::TooLarge { shape: self.shape.to_vec() };
+        let row = |shape: &[usize]| n_elements(&shape[axis..]).and_then(|n| n.checked_mul(width));
+        shape[axis] = shape[axis].checked_add(n).ok_or_else(too_large)?;
+        let len = data_len(self.dtype, &shape)?;
+        let rows = row(&self.shape).zip(row(&shape)).zip(n_elements(&shape[..axis]));
+        let ((old_row, new_row), n_rows) = rows.ok_or_else(too_large)?;
+        if let Storage::Owned(buf) = &mut self.storage
+            && let Some(buf) = Arc::get_mut(buf)
+            && buf.set_len(len)
+        {
+            let bytes = buf.as_mut();
+            for i in (1..n_rows).rev() {
+                bytes.copy_within(i * old_row..(i + 1) * old_row, i * new_row);
+            }
+            return Ok(Self { shape, ..self });
+        }
+        let Data::Bytes(old) = self.view().data() else { return Err(self.view().withheld()) };
+        let room = len.max(old.len().saturating_mul(2));
+        let mut buf = memory.buf(room).filter(|_| room > 0);
+        let mut buf = buf.take().or_else(|| memory.buf(len)).ok_or_else(too_large)?;
+        let _has_room = buf.set_len(len);
+        let rows =
+            buf.as_mut().chunks_exact_mut(new_row.max(1)).zip(old.chunks_exact(old_row.max(1)));
+        rows.for_each(|(to, from)| to[..old_row].copy_from_slice(from));
+        Ok(Self { dtype: self.dtype, shape, storage: Storage::Owned(Arc::new(buf)) })
     }
 
     /// The elements.

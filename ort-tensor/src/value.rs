@@ -54,6 +54,16 @@ impl Value {
         }
     }
 
+    /// How many bytes the elements of all tensors in it take, each time that they are there.
+    pub fn n_bytes(&self) -> usize {
+        match self {
+            Value::Tensor(tensor) => tensor.n_bytes(),
+            Value::Sequence(items) => items.iter().map(Value::n_bytes).sum(),
+            Value::Optional(Some(value)) => value.n_bytes(),
+            Value::Map(_) | Value::Optional(None) => 0,
+        }
+    }
+
     /// The tensor.
     ///
     /// # Errors

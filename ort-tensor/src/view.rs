@@ -106,6 +106,21 @@ impl<'a> TensorView<'a> {
         }
     }
 
+    /// The `at`-th of the tensors of this shape that the elements are, one after the other; `None` if
+    /// there is none, or it does not begin and end with a byte.
+    pub fn item(self, shape: &'a [usize], at: usize) -> Option<Self> {
+        let n = n_elements(shape)?;
+        let data = match self.data {
+            Data::Bytes(bytes) => {
+                let bits = n.checked_mul(self.dtype.bits())?;
+                Data::Bytes(bytes.get(stretch(bits / 8, at).filter(|_| bits % 8 == 0)?)?)
+            }
+            Data::Strings(strings) => Data::Strings(strings.get(stretch(n, at)?)?),
+            Data::Withheld => return None,
+        };
+        Some(Self { dtype: self.dtype, shape, data })
+    }
+
     /// The elements.
     ///
     /// # Errors
@@ -159,7 +174,7 @@ impl<'a> TensorView<'a> {
         matches!(self.data, Data::Withheld)
     }
 
-    fn withheld(&self) -> TensorError {
+    pub(crate) fn withheld(&self) -> TensorError {
         TensorError::Withheld { dtype: self.dtype, shape: self.shape.to_vec() }
     }
 
@@ -224,6 +239,19 @@ impl<'a> TensorViewMut<'a> {
             DataMut::Strings(strings) => Data::Strings(strings),
         };
         TensorView { dtype: self.dtype, shape: self.shape, data }
+    }
+
+    /// As [`TensorView::item`], to write.
+    pub fn into_item(self, shape: &'a [usize], at: usize) -> Option<Self> {
+        let n = n_elements(shape)?;
+        let data = match self.data {
+            DataMut::Bytes(bytes) => {
+                let bits = n.checked_mul(self.dtype.bits())?;
+                DataMut::Bytes(bytes.get_mut(stretch(bits / 8, at).filter(|_| bits % 8 == 0)?)?)
+            }
+            DataMut::Strings(strings) => DataMut::Strings(strings.get_mut(stretch(n, at)?)?),
+        };
+        Some(Self { dtype: self.dtype, shape, data })
     }
 
     /// The elements, to write.
@@ -312,6 +340,12 @@ impl<'a> TensorViewMut<'a> {
         }
         Ok(())
     }
+}
+
+/// The `at`-th stretch of `len`.
+fn stretch(len: usize, at: usize) -> Option<std::ops::Range<usize>> {
+    let start = len.checked_mul(at)?;
+    Some(start..start.checked_add(len)?)
 }
 
 /// The bytes as elements; an empty slice has no alignment to keep.

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, TensorView, row_major_strides};
+use ort_graph::{Behaviour, Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
+use ort_tensor::{DType, Inputs, Output, Shape, row_major_strides};
+use ort_tensor::{Tensor, TensorError, TensorView, TensorViewMut};
 
 use crate::infer::{folded, normalize_axis};
 use crate::strided::{self, Strided};
@@ -62,10 +63,26 @@ impl Operator for Concat {
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
-        let parts: Result<Vec<_>, _> = (0..inputs.len()).map(|i| inputs.tensor(i)).collect();
-        let parts = parts?;
-        let rank = parts.first().map_or(0, |part| part.shape().len());
-        join(&parts, normalize_axis(self.axis, rank)?, &mut outputs[0])
+        let first = outputs[0].take().map(|first| first.as_tensor().cloned()).transpose()?;
+        let n_taken = usize::from(first.is_some());
+        let parts = (n_taken..inputs.len()).map(|i| inputs.tensor(i));
+        let mut parts = parts.collect::<Result<Vec<_>, _>>()?;
+        let rank = first.as_ref().map(Tensor::shape).or(parts.first().map(TensorView::shape));
+        let axis = normalize_axis(self.axis, rank.map_or(0, <[usize]>::len))?;
+        match first {
+            Some(first) if first.dtype().word_bytes().is_some() => {
+                append(first, &parts, axis, &mut outputs[0])
+            }
+            Some(first) => {
+                parts.insert(0, first.view());
+                join(&parts, axis, &mut outputs[0])
+            }
+            None => join(&parts, axis, &mut outputs[0]),
+        }
+    }
+
+    fn behaviour(&self) -> Behaviour {
+        Behaviour { takes: &[(0, 0)], ..Behaviour::default() }
     }
 }
 
@@ -94,20 +111,54 @@ pub(crate) fn join(
 ) -> Result<(), OpError> {
     let first = parts.first().ok_or(OpError::InputCount { expected: "1 or more", found: 0 })?;
     let mut shape = Shape::from_slice(first.shape());
+    shape[axis] = length(&shape, parts, axis)?;
+    let y = output.tensor(first.dtype(), &shape)?;
+    write(parts, axis, 0, y)
+}
+
+/// Writes the tensors behind the first one, in its memory if that has room.
+fn append(
+    first: Tensor,
+    parts: &[TensorView<'_>],
+    axis: usize,
+    output: &mut Output<'_>,
+) -> Result<(), OpError> {
+    let start = first.shape()[axis];
+    let added = length(first.shape(), parts, axis)?;
+    if let Some(part) = parts.iter().find(|part| part.dtype() != first.dtype()) {
+        let (expected, found) = (first.dtype(), part.dtype());
+        return Err(TensorError::DType { expected, found }.into());
+    }
+    let mut joined = first.extended(axis, added, output.memory())?;
+    write(parts, axis, start, joined.view_mut())?;
+    Ok(output.set(joined.into())?)
+}
+
+/// How long tensors are together along `axis`; their other dimensions are those of `shape`.
+fn length(shape: &[usize], parts: &[TensorView<'_>], axis: usize) -> Result<usize, OpError> {
     let mut length = 0_usize;
     for part in parts {
         let fits = |(i, (a, b)): (usize, (&usize, &usize))| i == axis || a == b;
         let rank = part.shape().len();
-        if rank != shape.len() || !part.shape().iter().zip(&shape).enumerate().all(fits) {
+        if rank != shape.len() || !part.shape().iter().zip(shape).enumerate().all(fits) {
             let (left, right) = (shape.to_vec(), part.shape().to_vec());
             return Err(OpError::Shapes { what: "concatenation", left, right });
         }
         length = length.checked_add(part.shape()[axis]).ok_or(OpError::TooLarge)?;
     }
-    shape[axis] = length;
-    let mut to = Strided::row_major(&shape);
-    let stride = row_major_strides(&shape)[axis];
-    let mut y = output.tensor(first.dtype(), &shape)?;
+    Ok(length)
+}
+
+/// Writes the tensors one after the other along `axis`, from `start` on.
+fn write(
+    parts: &[TensorView<'_>],
+    axis: usize,
+    start: usize,
+    mut y: TensorViewMut<'_>,
+) -> Result<(), OpError> {
+    let mut to = Strided::row_major(y.shape());
+    let stride = row_major_strides(y.shape())[axis];
+    to.offset = start.wrapping_mul(stride);
     for part in parts {
         let from = Strided::row_major(part.shape());
         strided::copy(part.shape(), *part, &from, y.reborrow(), &to)?;

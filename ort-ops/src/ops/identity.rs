@@ -41,6 +41,9 @@ impl Operator for Identity {
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
+        if let Some(x) = outputs[0].take() {
+            return Ok(outputs[0].set(x)?);
+        }
         match inputs.value(0)? {
             ValueView::Tensor(x) => outputs[0].tensor(x.dtype(), x.shape())?.copy_from(x)?,
             other => outputs[0].set(other.to_value())?,
@@ -49,7 +52,7 @@ impl Operator for Identity {
     }
 
     fn behaviour(&self) -> Behaviour {
-        Behaviour { is_alias: true, ..Behaviour::default() }
+        Behaviour { is_alias: true, takes: &[(0, 0)], ..Behaviour::default() }
     }
 }
 

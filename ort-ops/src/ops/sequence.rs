@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator, Type};
+use ort_graph::{Behaviour, Fact, Facts, NodeSpec, OpDef, OpError, Operator, Type};
 use ort_tensor::{DType, Inputs, Output, Tensor, Value};
 
 use crate::infer::int_values;
@@ -122,7 +122,13 @@ impl Operator for Sequence {
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
+        let taken = outputs[0].take();
         let items = || inputs.value(0).and_then(ort_tensor::ValueView::sequence);
+        let own_items = |taken: Option<Value>| match taken {
+            Some(Value::Sequence(items)) => Ok(items),
+            Some(other) => other.view().sequence().map(<[Value]>::to_vec),
+            None => items().map(<[Value]>::to_vec),
+        };
         let value = match self {
             Sequence::Construct => {
                 let items: Result<Vec<Value>, _> =
@@ -138,19 +144,22 @@ impl Operator for Sequence {
                 items[position(inputs, 1, items.len(), 0)?].clone()
             }
             Sequence::Insert => {
-                let mut items = items()?.to_vec();
+                let mut items = own_items(taken)?;
                 let n = items.len();
                 // There is one position more than items, and −1 is before the last item.
                 let at = match inputs.optional_tensor(2)?.map(int_values).transpose()? {
                     Some(position) if position == [i64::try_from(n).unwrap_or(-1)] => n,
                     _ => position(inputs, 2, n, n)?,
                 };
-                items.insert(at, inputs.value(1)?.to_value());
-                check_types(&items)?;
+                let item = inputs.value(1)?.to_value();
+                // The others have been compared with each other.
+                let first = Type::of_value(items.first().unwrap_or(&item));
+                either(&first, &Type::of_value(&item), 1)?;
+                items.insert(at, item);
                 Value::Sequence(items)
             }
             Sequence::Erase => {
-                let mut items = items()?.to_vec();
+                let mut items = own_items(taken)?;
                 let last = items.len().checked_sub(1);
                 let nothing = OpError::InputValue { index: 0, what: "the sequence is empty" };
                 let last = last.ok_or(nothing)?;
@@ -163,6 +172,14 @@ impl Operator for Sequence {
             }
         };
         Ok(outputs[0].set(value)?)
+    }
+
+    fn behaviour(&self) -> Behaviour {
+        let takes: &[_] = match self {
+            Sequence::Insert | Sequence::Erase => &[(0, 0)],
+            _ => &[],
+        };
+        Behaviour { takes, ..Behaviour::default() }
     }
 }
 

@@ -150,6 +150,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("ConstantFolding", "random::graph"),
     ("DeadCodeElimination", "random::graph"),
     ("LoopInvariantState", "random::graph"),
+    ("LoopProjection", "its own tests"),
     ("LabelEncoderFusion", "its own tests"),
     ("DoubleQDQPairsRemover", "quantized"),
     ("QDQPropagationTransformer", "quantized"),

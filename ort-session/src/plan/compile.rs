@@ -234,7 +234,8 @@ impl Compiler<'_> {
         };
         let captures: Result<_, _> =
             graph.captures().iter().map(|&(_, there)| position(there)).collect();
-        Ok(SubPlan { captures: captures?, plan: Box::new(self.compile(graph.clone())?) })
+        let plan = Plan { is_body: true, ..self.compile(graph.clone())? };
+        Ok(SubPlan { captures: captures?, plan: Box::new(plan) })
     }
 }
 

@@ -1,5 +1,7 @@
 //! A layout: for one signature of input shapes, where every value lives and what each step needs.
 
+mod taken;
+
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -11,7 +13,7 @@ use smallvec::SmallVec;
 use super::arena::{Buffer, Placement};
 use super::branches::{self, Block, Branches, branch_of};
 use super::liveness::{alias_of, last_reads};
-use super::shapes::Args;
+use super::shapes::{Args, Signature};
 use super::{Action, Carve, Plan, PlanError, Selection, Step};
 use crate::caught::caught;
 use crate::profile::StepWork;
@@ -19,6 +21,8 @@ use crate::profile::StepWork;
 /// Everything a run needs to know that follows from its inputs' shapes.
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
+    /// What inputs it is for.
+    pub(super) signature: Signature,
     /// By value.
     pub(crate) places: Vec<Place>,
     /// By step.
@@ -67,7 +71,12 @@ pub(crate) enum StepLayout {
         last_uses: Made,
     },
     /// Shapes are worked out during the run.
-    Dynamic { carve: Carve, last_uses: Made },
+    Dynamic {
+        carve: Carve,
+        last_uses: Made,
+        /// Pairs (input, output): the output may be made of the input itself, which nobody else reads.
+        taken: SmallVec<[(usize, usize); 1]>,
+    },
 }
 
 /// Values that a run makes outside of the arena.
@@ -88,14 +97,16 @@ impl Layout {
         plan: &Plan,
         selection: &Selection,
         args: &Args<'_>,
+        signature: Signature,
     ) -> Result<Self, PlanError> {
-        let facts = plan.facts(args)?;
+        let facts = plan.facts_of(args, &signature)?;
         let last_reads = last_reads(&plan.graph, &plan.steps, selection);
         let places = (0..facts.len()).map(|_| Place::Nowhere).collect();
         let roots = vec![None; facts.len()];
         let mut builder = Builder {
             plan,
             selection,
+            signature,
             facts,
             last_reads,
             places,
@@ -112,6 +123,11 @@ impl Layout {
             builder.drafts.push(draft);
         }
         Ok(builder.finish())
+    }
+
+    /// Whether it is for these inputs.
+    pub(crate) fn serves(&self, args: &Args<'_>) -> bool {
+        self.signature.matches(args)
     }
 
     /// What profiles say of a step, described once where shapes are known, and by every run otherwise.
@@ -138,6 +154,7 @@ enum Draft {
 struct Builder<'a> {
     plan: &'a Plan,
     selection: &'a Selection,
+    signature: Signature,
     facts: Vec<Fact>,
     last_reads: Vec<Option<usize>>,
     places: Vec<Place>,
@@ -229,8 +246,11 @@ impl Builder<'_> {
                 Ok(tensor) => Place::Known(Value::Tensor(tensor)),
                 Err(_) => return false,
             },
+            // What is carried through a body moves on.
+            Place::Input { index, .. } if !is_output || self.plan.is_body => {
+                Place::Input { index: *index, shape: Some(shape) }
+            }
             _ if is_output => return false,
-            Place::Input { index, .. } => Place::Input { index: *index, shape: Some(shape) },
             Place::Capture { index, .. } => Place::Capture { index: *index, shape: Some(shape) },
             Place::Arena { range, dtype, .. } => {
                 Place::Arena { range: range.clone(), dtype: *dtype, shape }
@@ -318,7 +338,8 @@ impl Builder<'_> {
             Draft::Skip => StepLayout::Skip,
             Draft::Dynamic => {
                 let carve = self.carve(step, &[], 0..0);
-                StepLayout::Dynamic { carve, last_uses: self.last_uses(i) }
+                let (last_uses, taken) = (self.last_uses(i), self.taken(i, step));
+                StepLayout::Dynamic { carve, last_uses, taken }
             }
             Draft::Static { prepared, in_place, scratch } => {
                 let start = scratch.map_or(0, |buffer| ranges[buffer].start);
@@ -328,9 +349,21 @@ impl Builder<'_> {
             }
         });
         let steps = steps.collect();
-        let made = self.plan.graph.value_ids().filter(|&id| self.is_made(id)).collect();
-        let (places, described) = (self.places, OnceLock::new());
-        Layout { steps, forks, made, places, arena_bytes: n_bytes, live_bytes, described }
+        // Inputs that are moved in are among them.
+        let given = self.plan.graph.inputs().iter().copied();
+        let made =
+            self.plan.graph.value_ids().filter(|&id| self.is_made(id)).chain(given).collect();
+        let (places, described, signature) = (self.places, OnceLock::new(), self.signature);
+        Layout {
+            signature,
+            steps,
+            forks,
+            made,
+            places,
+            arena_bytes: n_bytes,
+            live_bytes,
+            described,
+        }
     }
 
     fn is_made(&self, id: ValueId) -> bool {

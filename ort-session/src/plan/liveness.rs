@@ -24,9 +24,10 @@ pub(super) fn last_reads(
             let last = &mut last[input.index()];
             *last = (*last).max(Some(i));
         }
-        // An alias that is an output gets memory of its own.
+        // An alias that is an output gets memory of its own, unless it is an input of a body, which lasts
+        // as long.
         if let Some((source, alias)) = alias_of(step)
-            && !selection.outputs().contains(&alias)
+            && (!selection.outputs().contains(&alias) || graph.inputs().contains(&source))
         {
             last[source.index()] = last[source.index()].max(last[alias.index()]);
         }

@@ -49,6 +49,8 @@ pub(crate) struct Plan {
     chosen: Selections,
     /// Memory for runs, whatever their signature.
     pub(crate) pool: Pool,
+    /// Whether it is run by a step of another plan, which may move inputs in.
+    pub(crate) is_body: bool,
 }
 
 /// One step of a plan.
@@ -117,7 +119,7 @@ impl Plan {
         let (steps, forks) = Forks::arrange(&graph, steps, n_branches);
         let whole = Selection::new(&graph, &steps, graph.outputs());
         let (chosen, pool) = (Selections::default(), Pool::new(pool::N_STATES));
-        Self { graph, order, steps, forks, whole, chosen, pool }
+        Self { graph, order, steps, forks, whole, chosen, pool, is_body: false }
     }
 
     /// Every plan below this one, this one included.

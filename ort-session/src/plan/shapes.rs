@@ -1,7 +1,7 @@
 //! What follows from the shapes of a run's inputs: every shape, and contents where they follow, too.
 
-use ort_graph::{Fact, Node, OpError, TensorType, Type, ValueId};
-use ort_tensor::{DType, Inputs, Output, Shape, Tensor, Value, ValueView, n_elements};
+use ort_graph::{Dim, Fact, Node, OpError, TensorType, Type, ValueId};
+use ort_tensor::{DType, Inputs, Output, Tensor, Value, ValueView, n_elements};
 use smallvec::SmallVec;
 
 use super::{Plan, PlanError};
@@ -17,52 +17,118 @@ pub(crate) struct Args<'a> {
     pub(crate) captures: &'a [ValueView<'a>],
 }
 
-/// The types and shapes of inputs and captures, in order. Equal signatures share a layout.
+/// The types and shapes of inputs and captures, in order, but for dimensions that may be any. Equal
+/// signatures share a layout.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Signature(Vec<Kind>);
+
+/// What a signature says of one value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Signature(Vec<Option<(DType, Shape)>>);
+enum Kind {
+    /// A tensor of this type; of this rank, and of those of these dimensions that are not any.
+    Tensor(DType, Option<SmallVec<[Option<usize>; 6]>>),
+    Other,
+}
+
+impl Kind {
+    fn of(view: &ValueView<'_>) -> Self {
+        match view {
+            ValueView::Tensor(view) => {
+                Kind::Tensor(view.dtype(), Some(view.shape().iter().copied().map(Some).collect()))
+            }
+            _ => Kind::Other,
+        }
+    }
+
+    fn matches(&self, view: &ValueView<'_>) -> bool {
+        match (self, view) {
+            (Kind::Tensor(dtype, dims), ValueView::Tensor(view)) => {
+                let is = |(dim, n): (&Option<usize>, &usize)| dim.is_none_or(|dim| dim == *n);
+                let is_of = |dims: &SmallVec<[Option<usize>; 6]>| {
+                    dims.len() == view.shape().len() && dims.iter().zip(view.shape()).all(is)
+                };
+                *dtype == view.dtype() && dims.as_ref().is_none_or(is_of)
+            }
+            (Kind::Other, ValueView::Tensor(_)) | (Kind::Tensor(..), _) => false,
+            (Kind::Other, _) => true,
+        }
+    }
+
+    /// What matches `view` as well.
+    fn or(&self, view: &ValueView<'_>) -> Self {
+        match (self, view) {
+            (Kind::Tensor(dtype, dims), ValueView::Tensor(view)) if *dtype == view.dtype() => {
+                let dims = dims.as_ref().filter(|dims| dims.len() == view.shape().len());
+                let common = |(dim, n): (&Option<usize>, &usize)| dim.filter(|dim| dim == n);
+                let dims = dims.map(|dims| dims.iter().zip(view.shape()).map(common).collect());
+                Kind::Tensor(*dtype, dims)
+            }
+            _ => Kind::of(view),
+        }
+    }
+
+    /// What is known of a value that this is said of.
+    fn fact(&self, view: &ValueView<'_>) -> Fact {
+        let dim = |dim: &Option<usize>| dim.map_or(Dim::Unknown, Dim::Known);
+        match self {
+            Kind::Tensor(dtype, Some(dims)) => Fact::tensor(*dtype, dims.iter().map(dim)),
+            Kind::Tensor(dtype, None) => Fact::unranked(*dtype),
+            Kind::Other => fact_of(*view),
+        }
+    }
+}
 
 impl Signature {
     pub(super) fn new(args: &Args<'_>) -> Self {
-        let of = |view: &ValueView<'_>| match view {
-            ValueView::Tensor(view) => Some((view.dtype(), Shape::from_slice(view.shape()))),
-            _ => None,
-        };
-        Self(args.inputs.iter().chain(args.captures).map(of).collect())
+        Self(args.all().map(Kind::of).collect())
     }
 
     /// Whether `args` have this signature; allocates nothing.
     pub(super) fn matches(&self, args: &Args<'_>) -> bool {
         let n = args.inputs.len() + args.captures.len();
-        self.0.len() == n
-            && self.0.iter().zip(args.inputs.iter().chain(args.captures)).all(|(own, view)| match (
-                own, view,
-            ) {
-                (Some((dtype, shape)), ValueView::Tensor(view)) => {
-                    *dtype == view.dtype() && shape.as_slice() == view.shape()
-                }
-                (None, ValueView::Tensor(_)) => false,
-                (own, _) => own.is_none(),
-            })
+        self.0.len() == n && self.0.iter().zip(args.all()).all(|(own, view)| own.matches(view))
+    }
+
+    /// The signature that `args` have as well: dimensions that differ may be any.
+    pub(super) fn or(&self, args: &Args<'_>) -> Self {
+        Self(self.0.iter().zip(args.all()).map(|(own, view)| own.or(view)).collect())
+    }
+}
+
+impl<'a> Args<'a> {
+    fn all(&self) -> impl Iterator<Item = &'a ValueView<'a>> {
+        self.inputs.iter().chain(self.captures)
     }
 }
 
 impl Plan {
     /// The fact of every value for a run with inputs of these types and shapes.
     pub(crate) fn facts(&self, args: &Args<'_>) -> Result<Vec<Fact>, PlanError> {
-        propagate(self, args)
+        self.facts_of(args, &Signature::new(args))
+    }
+
+    /// The same for all inputs of a signature, which `args` have.
+    pub(super) fn facts_of(
+        &self,
+        args: &Args<'_>,
+        signature: &Signature,
+    ) -> Result<Vec<Fact>, PlanError> {
+        propagate(self, args, signature)
             .map_err(|(node, error)| PlanError::Shapes { node, error: Box::new(error) })
     }
 }
 
-fn propagate(plan: &Plan, args: &Args<'_>) -> Result<Vec<Fact>, (String, OpError)> {
+fn propagate(
+    plan: &Plan,
+    args: &Args<'_>,
+    signature: &Signature,
+) -> Result<Vec<Fact>, (String, OpError)> {
     let graph = &plan.graph;
     let start = |id: ValueId| graph.constant(id).cloned().map_or(Fact::UNKNOWN, Fact::constant);
     let mut facts: Vec<Fact> = graph.value_ids().map(start).collect();
-    for (&id, view) in graph.inputs().iter().zip(args.inputs) {
-        facts[id.index()] = fact_of(*view);
-    }
-    for (&(here, _), view) in graph.captures().iter().zip(args.captures) {
-        facts[here.index()] = fact_of(*view);
+    let given = graph.inputs().iter().chain(graph.captures().iter().map(|(here, _)| here));
+    for ((&id, view), kind) in given.zip(args.all()).zip(&signature.0) {
+        facts[id.index()] = kind.fact(view);
     }
     for &id in &plan.order {
         let node = graph.node(id);

@@ -20,7 +20,6 @@ pub(super) struct Layouts {
 
 #[derive(Debug)]
 struct Entry {
-    signature: Signature,
     layout: Arc<Layout>,
     last_use: AtomicU64,
 }
@@ -34,16 +33,25 @@ impl Layouts {
     /// that comes again and again writes nothing that they share.
     fn find(&self, args: &Args<'_>) -> Option<Arc<Layout>> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
-        let entry = entries.iter().find(|entry| entry.signature.matches(args))?;
+        Some(self.used(entries.iter().find(|entry| entry.layout.serves(args))?))
+    }
+
+    /// The layout of just this signature, if it is there.
+    fn find_like(&self, signature: &Signature) -> Option<Arc<Layout>> {
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        Some(self.used(entries.iter().find(|entry| entry.layout.signature == *signature)?))
+    }
+
+    fn used(&self, entry: &Entry) -> Arc<Layout> {
         if entry.last_use.load(Ordering::Relaxed) != self.clock.load(Ordering::Relaxed) {
             entry.last_use.store(self.tick(), Ordering::Relaxed);
         }
-        Some(entry.layout.clone())
+        entry.layout.clone()
     }
 
-    fn insert(&self, signature: Signature, layout: Arc<Layout>) {
+    fn insert(&self, layout: Arc<Layout>) {
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
-        if entries.iter().any(|entry| entry.signature == signature) {
+        if entries.iter().any(|entry| entry.layout.signature == layout.signature) {
             return; // Another run was faster.
         }
         if entries.len() >= MAX_LAYOUTS {
@@ -53,7 +61,7 @@ impl Layouts {
             }
         }
         let last_use = AtomicU64::new(self.tick());
-        entries.push(Entry { signature, layout, last_use });
+        entries.push(Entry { layout, last_use });
     }
 
     fn tick(&self) -> u64 {
@@ -72,8 +80,31 @@ impl Plan {
         if let Some(layout) = layouts.find(args) {
             return Ok(layout);
         }
-        let layout = Arc::new(Layout::new(self, selection, args)?);
-        layouts.insert(Signature::new(args), layout.clone());
+        self.new_layout(selection, args, Signature::new(args))
+    }
+
+    /// A layout for these inputs and for all that differ from those of `before` as they do.
+    pub(crate) fn looser_layout(
+        &self,
+        selection: &Selection,
+        args: &Args<'_>,
+        before: &Layout,
+    ) -> Result<Arc<Layout>, PlanError> {
+        let signature = before.signature.or(args);
+        match selection.layouts.find_like(&signature) {
+            Some(layout) => Ok(layout),
+            None => self.new_layout(selection, args, signature),
+        }
+    }
+
+    fn new_layout(
+        &self,
+        selection: &Selection,
+        args: &Args<'_>,
+        signature: Signature,
+    ) -> Result<Arc<Layout>, PlanError> {
+        let layout = Arc::new(Layout::new(self, selection, args, signature)?);
+        selection.layouts.insert(layout.clone());
         Ok(layout)
     }
 
@@ -92,8 +123,10 @@ mod tests {
 
     use super::*;
 
-    fn layout() -> Arc<Layout> {
-        Arc::new(Layout::default())
+    fn layout(args: &Args<'_>) -> Arc<Layout> {
+        let mut layout = Layout::default();
+        layout.signature = Signature::new(args);
+        Arc::new(layout)
     }
 
     /// Calls `with` with the arguments of a run on a vector of `n` zeros.
@@ -103,12 +136,12 @@ mod tests {
     }
 
     fn insert(layouts: &Layouts, n: usize) {
-        with_args(n, |args| layouts.insert(Signature::new(args), layout()));
+        with_args(n, |args| layouts.insert(layout(args)));
     }
 
     fn has(layouts: &Layouts, n: usize) -> bool {
         let entries = layouts.entries.read().unwrap();
-        with_args(n, |args| entries.iter().any(|entry| entry.signature.matches(args)))
+        with_args(n, |args| entries.iter().any(|entry| entry.layout.serves(args)))
     }
 
     #[test]

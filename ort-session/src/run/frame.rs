@@ -2,16 +2,16 @@
 
 use ort_ep::KernelError;
 use ort_graph::{Fact, Type, ValueId};
-use ort_tensor::{TensorError, TensorView, Value, ValueView};
+use ort_tensor::{Tensor, TensorError, TensorView, Value, ValueView};
 use smallvec::SmallVec;
 
 use super::error::{LimitError, RunError};
 use super::targets::{Own, Targets, Values};
 use super::watch::{Held, TooMuch};
-use super::{ControlError, Views};
+use super::{ControlError, Given, Views};
 use crate::check::type_of;
 use crate::error::OutputError;
-use crate::plan::{Args, Carve, Layout, MadeValues, Piece, Place, Plan, Step, fact_of};
+use crate::plan::{Carve, Layout, MadeValues, Piece, Place, Plan, Step, fact_of};
 use crate::run_memory::RunMemory;
 
 /// One run of one plan.
@@ -19,7 +19,7 @@ use crate::run_memory::RunMemory;
 pub(super) struct Frame<'a> {
     pub(super) plan: &'a Plan,
     pub(super) layout: &'a Layout,
-    pub(super) args: &'a Args<'a>,
+    pub(super) given: Given<'a>,
     /// The outputs that are to be returned, in order.
     pub(super) outputs: &'a [ValueId],
     /// What counts against the limits of the run, if it has any.
@@ -77,14 +77,26 @@ impl<'a> Frame<'a> {
     {
         let (view, shape) = match place {
             Place::Known(value) => return Ok(Some(value.view())),
-            Place::Input { index, shape } => (self.args.inputs[*index], shape),
-            Place::Capture { index, shape } => (self.args.captures[*index], shape),
+            Place::Input { index, shape } => match self.input(*index, values) {
+                Some(view) => (view, shape),
+                None => return Ok(None),
+            },
+            Place::Capture { index, shape } => (self.given.captures[*index], shape),
             _ => return Ok(values.view(id)),
         };
         match shape {
             None => Ok(Some(view)),
             Some(shape) => Ok(Some(ValueView::Tensor(view.tensor()?.reshaped(shape)?))),
         }
+    }
+
+    /// An input, unless it was moved in and on.
+    fn input<'b>(&self, index: usize, values: Values<'b, '_>) -> Option<ValueView<'b>>
+    where
+        'a: 'b,
+    {
+        let moved = || values.made.get(self.plan.graph.inputs()[index]).map(Value::view);
+        self.given.inputs[index].or_else(moved)
     }
 
     /// What a value is now that it is there.
@@ -112,6 +124,9 @@ impl<'a> Frame<'a> {
             if let Place::Own { dtype, shape } = self.place(*id) {
                 own.push(match targets.take(*id) {
                     Some(view) => Own::Target(view),
+                    None if self.plan.is_body => {
+                        Own::Made(Tensor::in_memory(memory, *dtype, shape)?)
+                    }
                     None => Own::Made(memory.output(*dtype, shape)?),
                 });
             }
@@ -177,6 +192,9 @@ impl<'a> Frame<'a> {
             let place = self.place(id);
             let value = match place {
                 Place::Known(value) => Some(value.clone()),
+                Place::Input { index, shape } if self.given.inputs[*index].is_none() => {
+                    self.handed_on(*index, shape.as_deref(), made)
+                }
                 Place::Input { .. } | Place::Capture { .. } => {
                     let view = self.view(place, id, Values { made, targets: &none });
                     view.ok().flatten().map(ValueView::to_value)
@@ -187,6 +205,15 @@ impl<'a> Frame<'a> {
             collected.push(value.ok_or_else(|| self.not_computed(id))?);
         }
         Ok(collected)
+    }
+
+    /// An input that was moved in, as an output.
+    fn handed_on(&self, index: usize, shape: Option<&[usize]>, made: &MadeValues) -> Option<Value> {
+        let value = made.get(self.plan.graph.inputs()[index])?.clone();
+        match (shape, value) {
+            (Some(shape), Value::Tensor(tensor)) => Some(tensor.reshaped(shape).ok()?.into()),
+            (_, value) => Some(value),
+        }
     }
 
     pub(super) fn error(&self, step: &Step, error: KernelError) -> RunError {

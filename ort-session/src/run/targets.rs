@@ -4,6 +4,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use ort_graph::ValueId;
 use ort_tensor::{Tensor, TensorViewMut, Value, ValueView};
+use smallvec::SmallVec;
 
 use crate::plan::MadeValues;
 
@@ -23,6 +24,16 @@ impl<'t> Targets<'t> {
         let target =
             |(id, view)| (id, Target { free: Mutex::new(Some(view)), done: OnceLock::new() });
         Self(targets.into_iter().map(target).collect())
+    }
+
+    /// The values that there is memory for.
+    pub(crate) fn ids(&self) -> SmallVec<[ValueId; 4]> {
+        self.0.iter().map(|(id, _)| *id).collect()
+    }
+
+    /// Whether there is memory of the caller's for a value.
+    pub(super) fn has(&self, id: ValueId) -> bool {
+        self.get(id).is_some()
     }
 
     pub(super) fn take(&self, id: ValueId) -> Option<TensorViewMut<'t>> {

@@ -92,7 +92,7 @@ impl<'a> Watch<'a> {
     }
 
     /// To count what the iterations of a loop leave behind.
-    pub(super) fn nothing_yet(&self) -> Held<'_> {
+    pub(crate) fn nothing_yet(&self) -> Held<'_> {
         Held { watch: self, counted: AtomicUsize::new(0) }
     }
 
@@ -148,12 +148,12 @@ impl Held<'_> {
         }
     }
 
-    /// Counts a value that an iteration of a loop leaves behind.
-    pub(super) fn more(&self, value: &Value) -> Result<(), TooMuch> {
+    /// Counts bytes that an iteration of a loop leaves behind.
+    pub(crate) fn more(&self, n_bytes: usize) -> Result<(), TooMuch> {
         if self.watch.limits.max_bytes.is_none() {
             return Ok(());
         }
-        self.add(bytes_of(value))
+        self.add(n_bytes)
     }
 
     fn add(&self, n_bytes: usize) -> Result<(), TooMuch> {
@@ -175,7 +175,7 @@ impl Drop for Held<'_> {
 /// The memory of a value whose size is not counted before it is made.
 fn n_dynamic_bytes(frame: &Frame<'_>, id: ValueId, value: Option<&Value>) -> usize {
     match frame.place(id) {
-        Place::Dynamic => value.map_or(0, bytes_of),
+        Place::Dynamic => value.map_or(0, Value::n_bytes),
         _ => 0,
     }
 }
@@ -186,15 +186,6 @@ fn own_bytes(place: &Place) -> usize {
         Place::Own { dtype, shape, .. } => {
             n_elements(shape).and_then(|n| dtype.n_bytes(n)).unwrap_or(usize::MAX / 4)
         }
-        _ => 0,
-    }
-}
-
-fn bytes_of(value: &Value) -> usize {
-    match value {
-        Value::Tensor(tensor) => tensor.n_bytes(),
-        Value::Sequence(items) => items.iter().map(bytes_of).sum(),
-        Value::Optional(Some(value)) => bytes_of(value),
         _ => 0,
     }
 }

@@ -8,12 +8,15 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use ort_tensor::{AlignedBuf, DType, Home, Tensor, TensorError, n_elements};
+use ort_tensor::{AlignedBuf, Home};
 
 use crate::plan::Pool;
 
 /// How many buffers are kept: whoever drops a heap of results does not leave it here.
-const N_SPARES: usize = 8;
+const N_SPARES: usize = 16;
+
+/// What is smaller than a page comes from the heap, which keeps such memory itself.
+const MIN_BYTES: usize = 4 << 10;
 
 /// Buffers that nobody uses now.
 pub(super) struct Spares {
@@ -34,36 +37,45 @@ impl Spares {
         Arc::new(Self { pool: Pool::new(N_SPARES), kept, cap })
     }
 
-    /// An output, whatever it holds; its memory comes back when it is dropped. One that is small comes
+    /// So many bytes, whatever they are, which come back when they are dropped. A small buffer comes
     /// from the heap, which keeps such memory itself.
-    pub(super) fn output(
-        self: &Arc<Self>,
-        dtype: DType,
-        shape: &[usize],
-    ) -> Result<Tensor, TensorError> {
-        let n_bytes = n_elements(shape).and_then(|n| dtype.n_bytes(n));
-        let Some(n_bytes) = n_bytes.filter(|&n| AlignedBuf::is_mapping(n)) else {
-            return Tensor::zeros(dtype, shape);
-        };
-        let too_large = || TensorError::TooLarge { shape: shape.to_vec() };
-        let buf = self.take(n_bytes).or_else(|| AlignedBuf::try_zeroed(n_bytes));
-        let home: Weak<dyn Home> = Arc::<Self>::downgrade(self);
-        Tensor::in_buf(dtype, shape, buf.ok_or_else(too_large)?.with_home(home))
+    pub(super) fn buf(self: &Arc<Self>, n_bytes: usize) -> Option<AlignedBuf> {
+        self.buf_with_room(n_bytes, n_bytes)
     }
 
-    /// A buffer of just so many bytes.
+    /// The same for values whose size may be another each time: with room for up to a quarter more, so
+    /// that the next that is a little larger finds it large enough.
+    pub(super) fn roomy_buf(self: &Arc<Self>, n_bytes: usize) -> Option<AlignedBuf> {
+        let step = (n_bytes / 8 + 1).next_power_of_two();
+        self.buf_with_room(n_bytes, n_bytes.checked_next_multiple_of(step)?)
+    }
+
+    fn buf_with_room(self: &Arc<Self>, n_bytes: usize, room: usize) -> Option<AlignedBuf> {
+        if n_bytes < MIN_BYTES {
+            return AlignedBuf::try_zeroed(n_bytes);
+        }
+        let mut buf = self.take(n_bytes).or_else(|| AlignedBuf::try_zeroed(room))?;
+        if !buf.set_len(n_bytes) {
+            return None;
+        }
+        let home: Weak<dyn Home> = Arc::<Self>::downgrade(self);
+        Some(buf.with_home(home))
+    }
+
+    /// A buffer that has room for so many bytes, and not for more than twice as many.
     fn take(&self, n_bytes: usize) -> Option<AlignedBuf> {
         let found = Cell::new(None);
+        let fits = |n: usize| (n_bytes..=n_bytes.saturating_mul(2)).contains(&n);
         self.pool.drain(
             |spare| {
                 let has_found = found.take().map(|it| found.set(Some(it))).is_some();
-                has_found || spare.buf.len() != n_bytes
+                has_found || !fits(spare.buf.len())
             },
             |spare| found.set(Some(spare)),
         );
-        let spare = found.into_inner()?;
-        self.kept.fetch_sub(n_bytes, Ordering::Relaxed);
-        Some(spare.buf)
+        let mut buf = found.into_inner()?.buf;
+        self.kept.fetch_sub(buf.len(), Ordering::Relaxed);
+        buf.set_len(n_bytes).then_some(buf)
     }
 
     /// Gives back what was not used since this was last called.
@@ -86,8 +98,9 @@ impl Spares {
 }
 
 impl Home for Spares {
-    fn take_in(&self, buf: AlignedBuf) {
-        let n_bytes = buf.len();
+    fn take_in(&self, mut buf: AlignedBuf) {
+        let n_bytes = buf.capacity();
+        let _is_whole = buf.set_len(n_bytes);
         let kept = self.kept.fetch_add(n_bytes, Ordering::Relaxed) + n_bytes;
         let spare = Box::new(Spare { buf, was_used: true });
         let gone = if kept > self.cap { Some(spare) } else { self.pool.put(spare) };
@@ -105,15 +118,18 @@ impl fmt::Debug for Spares {
 mod tests {
     use super::*;
 
-    const SHAPE: [usize; 2] = [512, 128];
     const N_BYTES: usize = 512 * 128 * 4;
 
     fn kept_to(cap: usize) -> Arc<Spares> {
         Spares::new(Arc::default(), cap)
     }
 
-    fn output(spares: &Arc<Spares>) -> Tensor {
-        spares.output(DType::F32, &SHAPE).unwrap()
+    fn buf(spares: &Arc<Spares>) -> AlignedBuf {
+        spares.buf(N_BYTES).unwrap()
+    }
+
+    fn address(buf: &AlignedBuf) -> usize {
+        buf.as_ref().as_ptr().addr()
     }
 
     fn kept(spares: &Spares) -> usize {
@@ -124,32 +140,30 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_is_the_next_of_its_size() {
+    fn what_is_dropped_is_the_next_that_needs_at_least_half_of_it() {
         let spares = kept_to(usize::MAX);
-        let (first, second) = (output(&spares), output(&spares));
-        let addresses = [first.address(), second.address()];
+        let (first, second) = (buf(&spares), buf(&spares));
+        let addresses = [&first, &second].map(address);
         drop(first);
         assert_eq!(kept(&spares), N_BYTES);
-        assert_ne!(spares.output(DType::F32, &[512, 129]).unwrap().address(), addresses[0]);
-        let third = output(&spares);
-        assert_eq!(third.address(), addresses[0]);
-        assert_ne!(third.address(), addresses[1]);
-        // A clone keeps it from coming back.
-        let clone = third.clone();
-        drop(third);
-        assert_ne!(output(&spares).address(), clone.address());
+        assert_ne!(address(&spares.buf(N_BYTES + 1).unwrap()), addresses[0]);
+        assert_ne!(address(&spares.buf(N_BYTES / 2 - 1).unwrap()), addresses[0]);
+        // What was too large for one and too small for the other is dropped first here.
+        drop(second);
+        let third = buf(&spares);
+        assert_eq!((address(&third), third.len()), (addresses[1], N_BYTES));
     }
 
     #[test]
     fn small_outputs_and_too_many_are_not_kept() {
         let spares = kept_to(3 * N_BYTES);
-        drop(spares.output(DType::F32, &[100]).unwrap());
+        drop(spares.buf(400).unwrap());
         assert_eq!(kept(&spares), 0);
-        let many: Vec<_> = (0..5).map(|_| output(&spares)).collect();
+        let many: Vec<_> = (0..5).map(|_| buf(&spares)).collect();
         drop(many);
         assert_eq!(kept(&spares), 3 * N_BYTES);
         let spares = kept_to(usize::MAX);
-        let many: Vec<_> = (0..2 * N_SPARES).map(|_| output(&spares)).collect();
+        let many: Vec<_> = (0..2 * N_SPARES).map(|_| buf(&spares)).collect();
         drop(many);
         assert_eq!(kept(&spares), N_SPARES * N_BYTES);
     }
@@ -157,10 +171,10 @@ mod tests {
     #[test]
     fn what_is_not_used_between_two_looks_is_given_back() {
         let spares = kept_to(usize::MAX);
-        drop(output(&spares));
+        drop(buf(&spares));
         spares.look();
         assert_eq!(kept(&spares), N_BYTES);
-        drop(output(&spares));
+        drop(buf(&spares));
         spares.look();
         assert_eq!(kept(&spares), N_BYTES);
         spares.look();

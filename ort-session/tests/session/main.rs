@@ -9,6 +9,7 @@ mod cache;
 mod chosen_outputs;
 mod combinations;
 mod concurrency;
+mod control_flow;
 mod free_dimensions;
 mod hooked;
 mod inputs;

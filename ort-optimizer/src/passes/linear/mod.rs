@@ -6,6 +6,7 @@ mod matrices;
 
 // One a line.
 passes! {
+    loop_projection,
     conv_bn_fusion,
     conv_mul_fusion,
     conv_add_fusion,

@@ -1,0 +1,79 @@
+//! Control flow: If, Loop, Scan and SequenceMap run plans of their own.
+//!
+//! What a loop carries is moved into its body and out of it. Inputs that are scanned are read where
+//! they lie, and outputs that are stacked are written where they stay.
+
+mod loops;
+mod scan;
+mod sequence_map;
+mod slices;
+mod stack;
+
+use ort_ep::KernelError;
+use ort_graph::OpError;
+use ort_tensor::{Bool, TensorError, Value, ValueView};
+use smallvec::SmallVec;
+
+pub(crate) use self::scan::ScanSpec;
+use crate::plan::{Action, SubPlan};
+use crate::run::{Arg, ControlError, Repeated, Run, Targets, Views};
+
+/// The inputs of one iteration.
+type Arguments<'v> = SmallVec<[Arg<'v>; 8]>;
+
+/// What a subgraph captures.
+type Captures<'v> = SmallVec<[ValueView<'v>; 8]>;
+
+impl Run<'_> {
+    /// Runs a step of control flow. Of `inputs`, the first `n_own` are the node's, the others
+    /// those that its subgraphs capture.
+    pub(crate) fn control(
+        &self,
+        action: &Action,
+        inputs: &Views<'_>,
+        n_own: usize,
+    ) -> Result<Vec<Value>, ControlError> {
+        match action {
+            Action::If { then_branch, else_branch } => {
+                let branch = if truth(inputs, 0)? { then_branch } else { else_branch };
+                let captures = captures(branch, inputs)?;
+                let mut branch = Repeated::new(self, &branch.plan, &captures);
+                let made = branch.run(Arguments::new(), &mut Targets::default());
+                made.map_err(ControlError::Run)
+            }
+            Action::Loop { body } => self.run_loop(body, inputs, n_own),
+            Action::Scan { body, scan } => self.run_scan(body, scan, inputs, n_own),
+            Action::SequenceMap { body } => self.run_sequence_map(body, &inputs[..n_own], inputs),
+            Action::Run { .. } => Ok(Vec::new()),
+        }
+    }
+
+    /// One iteration of a loop, if the run may have one more.
+    fn iteration(
+        &self,
+        body: &mut Repeated<'_>,
+        args: Arguments<'_>,
+        targets: &mut Targets<'_>,
+    ) -> Result<Vec<Value>, ControlError> {
+        self.watch.map_or(Ok(()), |watch| watch.iteration())?;
+        body.run(args, targets).map_err(ControlError::Run)
+    }
+}
+
+fn captures<'v>(sub: &SubPlan, outer: &Views<'v>) -> Result<Captures<'v>, TensorError> {
+    let captured = |&index: &usize| outer[index].ok_or(TensorError::MissingInput { index });
+    sub.captures.iter().map(captured).collect()
+}
+
+fn truth(inputs: &Views<'_>, index: usize) -> Result<bool, KernelError> {
+    let view = inputs.get(index).copied().flatten().ok_or(TensorError::MissingInput { index })?;
+    Ok(first(view.tensor()?.as_slice::<Bool>()?, index)?.get())
+}
+
+fn first<T: Copy>(values: &[T], index: usize) -> Result<T, OpError> {
+    values.first().copied().ok_or(OpError::InputValue { index, what: "should have one element" })
+}
+
+fn axis(axis: i64, rank: usize) -> Result<usize, OpError> {
+    ort_ops::infer::normalize_axis(axis, rank)
+}

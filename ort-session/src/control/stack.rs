@@ -1,0 +1,238 @@
+//! What the iterations of a loop leave behind, side by side along a new axis.
+//!
+//! Where the body computes such an output into memory of its own, and its slice of the stack is one
+//! stretch of it, the body writes it there. Where the number of iterations is not known, the stack grows
+//! by doubling.
+
+use ort_ep::KernelError;
+use ort_graph::{Dim, Graph, OpError, ValueId};
+use ort_tensor::{DType, Memory, Shape, Tensor, TensorError, TensorViewMut, Value};
+
+use super::slices::{are_stretches, put};
+use crate::plan::{Layout, Place, SubPlan};
+use crate::run::{ControlError, Held, Run, Targets};
+
+/// The outputs of a loop that are stacked.
+#[derive(Debug)]
+pub(super) struct Stacks<'r> {
+    stacks: Vec<Stack>,
+    /// Which outputs of the body they are: those from this one on.
+    first: usize,
+    memory: &'r dyn Memory,
+    held: Option<Held<'r>>,
+}
+
+#[derive(Debug)]
+struct Stack {
+    axis: i64,
+    is_reversed: bool,
+    /// How many iterations there are, if that is known.
+    n: Option<usize>,
+    /// How many are done.
+    n_done: usize,
+    made: Made,
+}
+
+#[derive(Debug)]
+enum Made {
+    Nothing,
+    /// A slice for each iteration that is done, or for all.
+    Slices {
+        tensor: Tensor,
+        axis: usize,
+        item: Shape,
+    },
+    /// One after the other: texts, and elements smaller than a byte.
+    Values(Vec<Tensor>),
+}
+
+/// How an output is stacked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Along {
+    pub(super) axis: i64,
+    pub(super) is_reversed: bool,
+}
+
+impl<'r> Stacks<'r> {
+    /// For the outputs of a body from `first` on; of `n` iterations, or as many as there will be.
+    pub(super) fn new(
+        run: &'r Run<'_>,
+        body: &SubPlan,
+        first: usize,
+        n: Option<usize>,
+        along: impl Fn(usize) -> Along,
+    ) -> Self {
+        let n_stacks = body.plan.graph.outputs().len().saturating_sub(first);
+        let stack = |i| {
+            let Along { axis, is_reversed } = along(i);
+            Stack { axis, is_reversed, n, n_done: 0, made: Made::Nothing }
+        };
+        let held = run.watch.map(|watch| watch.nothing_yet());
+        Self { stacks: (0..n_stacks).map(stack).collect(), first, memory: run.memory, held }
+    }
+
+    /// The slices that the next iteration of a body with this layout writes itself.
+    pub(super) fn targets(
+        &mut self,
+        graph: &Graph,
+        layout: &Layout,
+    ) -> Result<Targets<'_>, ControlError> {
+        let outputs = graph.outputs();
+        let mut targets = Vec::new();
+        for (stack, &id) in self.stacks.iter_mut().zip(&outputs[self.first..]) {
+            let is_once = outputs.iter().filter(|&&other| other == id).count() == 1;
+            let Place::Own { dtype, shape } = &layout.places[id.index()] else { continue };
+            if is_once && let Some(slice) = stack.slice(*dtype, shape, self.memory)? {
+                if let Some(held) = &self.held {
+                    let n_bytes = slice.view().as_bytes().map_or(0, <[u8]>::len);
+                    held.more(n_bytes).map_err(ControlError::TooMuch)?;
+                }
+                targets.push((id, slice));
+            }
+        }
+        Ok(Targets::new(targets))
+    }
+
+    /// Adds what an iteration made of the outputs that were no targets, in order.
+    pub(super) fn add(
+        &mut self,
+        graph: &Graph,
+        made: impl Iterator<Item = Value>,
+        was_target: &[ValueId],
+    ) -> Result<(), ControlError> {
+        let mut made = made;
+        for (stack, id) in self.stacks.iter_mut().zip(&graph.outputs()[self.first..]) {
+            if !was_target.contains(id) {
+                let value = made.next().ok_or(TensorError::MissingInput { index: 0 })?;
+                if let Some(held) = &self.held {
+                    held.more(value.as_tensor()?.n_bytes()).map_err(ControlError::TooMuch)?;
+                }
+                stack.put(value, self.memory)?;
+            }
+            stack.n_done += 1;
+        }
+        Ok(())
+    }
+
+    /// The stacked outputs.
+    pub(super) fn into_values(self, body: &SubPlan) -> Result<Vec<Value>, KernelError> {
+        let first = self.first;
+        let stacks = self.stacks.into_iter().enumerate();
+        stacks.map(|(i, stack)| stack.into_value(|| empty(body, first + i))).collect()
+    }
+}
+
+impl Stack {
+    /// The memory of the next slice, if it is one stretch of the stack.
+    fn slice(
+        &mut self,
+        dtype: DType,
+        item: &Shape,
+        memory: &dyn Memory,
+    ) -> Result<Option<TensorViewMut<'_>>, KernelError> {
+        if !self.make_room(dtype, item, memory)? {
+            return Ok(None);
+        }
+        let at = self.at();
+        Ok(match &mut self.made {
+            Made::Slices { tensor, axis, item } if are_stretches(tensor.shape(), *axis) => {
+                tensor.view_mut().into_item(item, at)
+            }
+            _ => None,
+        })
+    }
+
+    /// Where the next slice goes.
+    fn at(&self) -> usize {
+        match self.n {
+            Some(n) if self.is_reversed => n - 1 - self.n_done,
+            _ => self.n_done,
+        }
+    }
+
+    /// Makes room for the next slice; whether there are slices of this type.
+    fn make_room(
+        &mut self,
+        dtype: DType,
+        item: &[usize],
+        memory: &dyn Memory,
+    ) -> Result<bool, KernelError> {
+        if matches!(self.made, Made::Nothing) {
+            if dtype.word_bytes().is_none() {
+                self.made = Made::Values(Vec::new());
+                return Ok(false);
+            }
+            let axis = super::axis(self.axis, item.len() + 1)?;
+            let mut shape = Shape::from_slice(item);
+            shape.insert(axis, self.n.unwrap_or(1));
+            let tensor = Tensor::in_memory(memory, dtype, &shape)?;
+            self.made = Made::Slices { tensor, axis, item: Shape::from_slice(item) };
+        }
+        let Made::Slices { tensor, axis, item: first } = &mut self.made else { return Ok(false) };
+        if tensor.dtype() != dtype || first.as_slice() != item {
+            let (left, right) = (first.to_vec(), item.to_vec());
+            return Err(OpError::Shapes { what: "scanned outputs", left, right }.into());
+        }
+        if tensor.shape()[*axis] <= self.n_done {
+            let full = std::mem::replace(tensor, Tensor::scalar(0_u8));
+            *tensor = full.extended(*axis, 1, memory)?;
+        }
+        Ok(true)
+    }
+
+    fn put(&mut self, value: Value, memory: &dyn Memory) -> Result<(), KernelError> {
+        let item = value.as_tensor()?;
+        self.make_room(item.dtype(), item.shape(), memory)?;
+        let at = self.at();
+        match &mut self.made {
+            Made::Slices { tensor, axis, .. } => put(item.view(), tensor.view_mut(), *axis, at)?,
+            Made::Values(values) => values.push(item.clone()),
+            Made::Nothing => {}
+        }
+        Ok(())
+    }
+
+    fn into_value(self, empty: impl Fn() -> Option<(DType, Shape)>) -> Result<Value, KernelError> {
+        match self.made {
+            Made::Slices { tensor, .. } => Ok(tensor.into()),
+            Made::Values(values) => stacked(&values, self.axis, self.is_reversed),
+            Made::Nothing => {
+                let unknown = OpError::Unsupported { what: "an empty scan of unknown type" };
+                let (dtype, mut shape) = empty().ok_or(unknown)?;
+                shape.insert(super::axis(self.axis, shape.len() + 1)?, 0);
+                Ok(Tensor::zeros(dtype, &shape)?.into())
+            }
+        }
+    }
+}
+
+/// What a stacked output without any element looks like: the body's shape, unknown dimensions 0.
+pub(super) fn empty(body: &SubPlan, output: usize) -> Option<(DType, Shape)> {
+    let graph = &body.plan.graph;
+    let id: ValueId = *graph.outputs().get(output)?;
+    let dims = graph.fact(id).dims().unwrap_or_default();
+    let dim = |dim: &Dim| dim.known().unwrap_or(0);
+    Some((graph.fact(id).dtype()?, dims.iter().map(dim).collect()))
+}
+
+/// The tensors, of which there is at least one, side by side along a new dimension at `axis`.
+pub(super) fn stacked(
+    values: &[Tensor],
+    axis: i64,
+    is_reversed: bool,
+) -> Result<Value, KernelError> {
+    let first = values.first().ok_or(OpError::InputCount { expected: "1 or more", found: 0 })?;
+    let axis = super::axis(axis, first.shape().len() + 1)?;
+    let mut shape = Shape::from_slice(first.shape());
+    shape.insert(axis, values.len());
+    let mut tensor = Tensor::zeros(first.dtype(), &shape)?;
+    for (t, value) in values.iter().enumerate() {
+        if value.dtype() != first.dtype() || value.shape() != first.shape() {
+            let (left, right) = (first.shape().to_vec(), value.shape().to_vec());
+            return Err(OpError::Shapes { what: "scanned outputs", left, right }.into());
+        }
+        let at = if is_reversed { values.len() - 1 - t } else { t };
+        put(value.view(), tensor.view_mut(), axis, at)?;
+    }
+    Ok(tensor.into())
+}

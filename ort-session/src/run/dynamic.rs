@@ -1,0 +1,93 @@
+//! Steps whose shapes only the run can tell.
+
+use ort_ep::{Io, Kernel, KernelError};
+use ort_graph::ValueId;
+use ort_tensor::{DType, Inputs, Output, Shape, Tensor, Value, ValueView};
+use smallvec::SmallVec;
+
+use super::frame::Frame;
+use super::lane::Lane;
+use super::{Run, Views};
+use crate::plan::{Carve, Pieces, Step};
+
+/// A step whose shapes only the run can tell.
+#[derive(Clone, Copy)]
+pub(super) struct DynamicStep<'a> {
+    pub(super) step: &'a Step,
+    pub(super) kernel: &'a dyn Kernel,
+    pub(super) carve: &'a Carve,
+    /// Pairs (input, output): the output may be made of the input itself.
+    pub(super) taken: &'a [(usize, usize)],
+}
+
+impl Run<'_> {
+    /// A step whose shapes only the run can tell: the kernel makes its outputs.
+    pub(super) fn run_dynamic(
+        &self,
+        frame: &Frame<'_>,
+        dynamic: &DynamicStep<'_>,
+        lane: &mut Lane<'_, '_>,
+    ) -> Result<(), KernelError> {
+        let DynamicStep { step, kernel, carve, .. } = *dynamic;
+        let mut outputs: SmallVec<[Output<'_>; 2]> =
+            step.outputs.iter().map(|id| self.wanted(id)).collect();
+        let taken = self.take(frame, dynamic, &mut outputs, lane);
+        let (slabs, values) = lane.parts();
+        {
+            let mut pieces = Pieces::new();
+            carve.split(slabs, &mut pieces);
+            let mut inputs = Views::new();
+            frame.inputs(step, carve, (&pieces, values), &mut inputs)?;
+            let shape_of = |(i, view): (usize, &Option<ValueView<'_>>)| match view {
+                Some(ValueView::Tensor(view)) => Shape::from_slice(view.shape()),
+                _ => taken.iter().find(|(input, _)| *input == i).map_or_else(Shape::new, shape),
+            };
+            let shapes: SmallVec<[Shape; 8]> = inputs.iter().enumerate().map(shape_of).collect();
+            let shapes: SmallVec<[&[usize]; 8]> = shapes.iter().map(|shape| &shape[..]).collect();
+            let prepared = kernel.prepare(&shapes)?;
+            let mut scratch = Tensor::in_memory(self.memory, DType::U8, &[prepared.scratch_bytes])?;
+            let scratch = scratch.view_mut().into_bytes().unwrap_or_default();
+            let (inputs, threads) = (Inputs::new(&inputs), self.threads);
+            kernel.run(&prepared, &mut Io { inputs, outputs: &mut outputs, scratch, threads })?;
+        }
+        let made: SmallVec<[Option<Value>; 2]> =
+            outputs.into_iter().map(Output::into_value).collect();
+        for (id, value) in step.outputs.iter().zip(made) {
+            if let (Some(id), Some(value)) = (id, value) {
+                values.made.set(*id, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the inputs that outputs may be made of to those; which, and of what shapes.
+    fn take(
+        &self,
+        frame: &Frame<'_>,
+        dynamic: &DynamicStep<'_>,
+        outputs: &mut [Output<'_>],
+        lane: &mut Lane<'_, '_>,
+    ) -> SmallVec<[(usize, Shape); 1]> {
+        let mut taken = SmallVec::new();
+        for &(input, output) in dynamic.taken {
+            let Some(id) = dynamic.step.inputs[input] else { continue };
+            let Some(value) = lane.clear(id) else { continue };
+            if let Some(held) = frame.held {
+                held.cleared(frame, id, Some(&value));
+            }
+            let shape = value.as_tensor().map_or_else(|_| Shape::new(), |x| x.shape().into());
+            taken.push((input, shape));
+            let free = std::mem::replace(&mut outputs[output], Output::unwanted());
+            outputs[output] = free.with_taken(value, input);
+        }
+        taken
+    }
+
+    fn wanted(&self, id: &Option<ValueId>) -> Output<'_> {
+        if id.is_some() { Output::lent(self.memory) } else { Output::unwanted() }
+    }
+}
+
+fn shape((_, shape): &(usize, Shape)) -> Shape {
+    shape.clone()
+}

@@ -1,0 +1,121 @@
+//! The body of a loop: a plan that runs again and again, on what its last run made.
+//!
+//! Layout and memory are kept from one iteration to the next. What is carried is moved in, so that a
+//! step that reads it last may make its output of it, and what the body hands on is moved out.
+
+use std::sync::Arc;
+
+use ort_tensor::{Value, ValueView};
+use smallvec::SmallVec;
+
+use super::error::RunError;
+use super::frame::Frame;
+use super::targets::Targets;
+use super::{Given, Run};
+use crate::plan::{Args, Layout, Plan, State};
+
+/// An input of a body.
+#[derive(Debug)]
+pub(crate) enum Arg<'v> {
+    /// Somebody else's.
+    View(ValueView<'v>),
+    /// The body's own from now on.
+    Moved(Value),
+}
+
+/// A plan that runs again and again with the same captured values.
+#[derive(Debug)]
+pub(crate) struct Repeated<'r> {
+    run: &'r Run<'r>,
+    plan: &'r Plan,
+    captures: &'r [ValueView<'r>],
+    /// The layout of the last iteration, and its memory.
+    ready: Option<(Arc<Layout>, Box<State>)>,
+}
+
+impl Arg<'_> {
+    /// The value itself, copied if it is somebody else's.
+    pub(crate) fn into_value(self) -> Value {
+        match self {
+            Self::View(view) => view.to_value(),
+            Self::Moved(value) => value,
+        }
+    }
+
+    fn view(&self) -> ValueView<'_> {
+        match self {
+            Self::View(view) => *view,
+            Self::Moved(value) => value.view(),
+        }
+    }
+}
+
+impl<'r> Repeated<'r> {
+    pub(crate) fn new(run: &'r Run<'r>, plan: &'r Plan, captures: &'r [ValueView<'r>]) -> Self {
+        Self { run, plan, captures, ready: None }
+    }
+
+    /// Makes ready for an iteration on these inputs, and tells what follows from their shapes. Where
+    /// those are not what they were in the iteration before, the dimensions that changed are taken to
+    /// change again, so that a loop is not planned anew each time.
+    pub(crate) fn lay_out(&mut self, args: &[Arg<'_>]) -> Result<&Layout, RunError> {
+        let views: SmallVec<[ValueView<'_>; 8]> = args.iter().map(Arg::view).collect();
+        let views = Args { inputs: &views, captures: self.captures };
+        let (plan, memory) = (self.plan, self.run.memory);
+        let is_as_before = self.ready.as_ref().is_some_and(|(layout, _)| layout.serves(&views));
+        if !is_as_before {
+            let before = self.ready.take();
+            let layout = match &before {
+                None => plan.layout(&plan.whole, &views)?,
+                Some((before, _)) => plan.looser_layout(&plan.whole, &views, before)?,
+            };
+            if let Some((_, state)) = before {
+                memory.put(plan, state);
+            }
+            let state = memory.take(plan, &layout)?;
+            self.ready = Some((layout, state));
+        }
+        match &self.ready {
+            Some((layout, _)) => Ok(layout),
+            None => Err(RunError::NotComputed { value: String::new() }),
+        }
+    }
+
+    /// Runs one iteration: all outputs that no target takes, in order.
+    pub(crate) fn run(
+        &mut self,
+        args: SmallVec<[Arg<'_>; 8]>,
+        targets: &mut Targets<'_>,
+    ) -> Result<Vec<Value>, RunError> {
+        self.lay_out(&args)?;
+        let Some((layout, state)) = &mut self.ready else {
+            return Err(RunError::NotComputed { value: String::new() });
+        };
+        let inputs = self.plan.graph.inputs();
+        let mut given: SmallVec<[Option<ValueView<'_>>; 8]> = SmallVec::new();
+        for (arg, &id) in args.into_iter().zip(inputs) {
+            given.push(match arg {
+                Arg::View(view) => Some(view),
+                Arg::Moved(value) => {
+                    state.made.set(id, value);
+                    None
+                }
+            });
+        }
+        let given = Given { inputs: &given, captures: self.captures };
+        let outputs = self.plan.graph.outputs().iter().copied();
+        let outputs: SmallVec<[_; 8]> = outputs.filter(|&id| !targets.has(id)).collect();
+        let held = self.run.watch.map(|watch| watch.start(self.plan, layout)).transpose()?;
+        let plan = self.plan;
+        let frame = Frame { plan, layout, given, outputs: &outputs, held: held.as_ref() };
+        self.run.frame(&frame, state, targets)
+    }
+}
+
+impl Drop for Repeated<'_> {
+    fn drop(&mut self) {
+        if let Some((_, state)) = self.ready.take() {
+            self.run.memory.put(self.plan, state);
+        }
+    }
+}
