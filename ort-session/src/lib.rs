@@ -153,7 +153,7 @@ pub use crate::run_memory::Arena;
 pub use crate::run_options::{RunLimits, RunOptions};
 pub use crate::session::{CacheUse, Metadata, Session, ValueDescription};
 pub use crate::threads::{
-    Affinities, AffinityError, CpuQuota, ExecutionMode, MachineThreads, ThreadCount,
+    Affinities, AffinityError, CpuQuota, ExecutionMode, MachineThreads, ThreadCount, cpu_time,
 };
 
 pub use ort_ep::{DenormalsMet, ExecutionProvider, Threads};
