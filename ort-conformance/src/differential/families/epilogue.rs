@@ -79,7 +79,7 @@ fn scaled(net: &mut Net<'_>, x: &Value) -> Value {
     Value { name, shape: x.shape.clone(), size, error }
 }
 
-fn normalized(net: &mut Net<'_>, x: &Value) -> Value {
+pub(super) fn normalized(net: &mut Net<'_>, x: &Value) -> Value {
     let Some(channels) = x.shape.get(1).copied() else { return x.clone() };
     let (scale, variance) = (net.positive('w', &[channels]), net.positive('w', &[channels]));
     let (shift, mean) = (net.scaled('w', &[channels], 1), net.scaled('w', &[channels], 1));

@@ -3,9 +3,14 @@
 mod conv;
 mod elementwise;
 mod epilogue;
+mod images;
+mod movement;
+mod normalization;
 mod pool;
 mod product;
+mod quantized;
 mod reduction;
+mod sequence;
 
 use super::case::Case;
 use super::draw::Draw;
@@ -31,6 +36,23 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "reduction", draw: reduction::reduction },
     Family { name: "Softmax", draw: reduction::softmax },
     Family { name: "pool", draw: pool::pool },
+    Family { name: "images", draw: images::network },
+    Family { name: "Transpose", draw: movement::transpose },
+    Family { name: "Concat", draw: movement::concat },
+    Family { name: "variadic", draw: movement::variadic },
+    Family { name: "ArgMax", draw: movement::arg_max },
+    Family { name: "Resize", draw: movement::resize },
+    Family { name: "Einsum", draw: movement::einsum },
+    Family { name: "layer normalization", draw: normalization::layer },
+    Family { name: "group normalization", draw: normalization::group },
+    Family { name: "embedding", draw: normalization::embedding },
+    Family { name: "recurrent", draw: sequence::recurrent },
+    Family { name: "MultiHeadAttention", draw: sequence::attention },
+    Family { name: "Attention", draw: sequence::projected },
+    Family { name: "quantized product", draw: quantized::matmul },
+    Family { name: "dynamically quantized", draw: quantized::dynamic },
+    Family { name: "QLinearConv", draw: quantized::convolution },
+    Family { name: "quantized", draw: quantized::pointwise },
 ];
 
 /// A case of a family.
