@@ -111,8 +111,8 @@ macro_rules! kernels {
     ($($module:ident),* $(,)?) => {
         $(mod $module;)*
 
-        /// The definitions of every file.
-        pub(crate) static ALL: &[KernelDef] = &[$($module::DEF),*];
+        /// The definitions of every file, under its name.
+        pub(crate) static ALL: &[(&str, KernelDef)] = &[$((stringify!($module), $module::DEF)),*];
     };
 }
 
