@@ -40,24 +40,20 @@ kernel! {
     /// 33 to 64 columns; `b: [2][k][32]`.
     Avx512 => fn two_panels(x: &[f32], b: &[f32], y: &mut [f32]) {
         let (left, right) = y.split_at_mut(NR);
-        let mut sums = [
-            [load16(left), load16(&left[LANES..])],
-            [load16(right), load16(right.get(LANES..).unwrap_or_default())],
-        ];
+        let mut left_sums = [load16(left), load16(&left[LANES..])];
+        let mut right_sums = [load16(right), load16(right.get(LANES..).unwrap_or_default())];
         let (b, c) = b.split_at(x.len() * NR);
         for ((x, b), c) in x.iter().zip(b.as_chunks::<NR>().0).zip(c.as_chunks::<NR>().0) {
             let x = _mm512_set1_ps(*x);
-            for (sums, b) in sums.iter_mut().zip([b, c]) {
-                let b = b.as_chunks::<LANES>().0;
-                for w in 0..2 {
-                    sums[w] = _mm512_fmadd_ps(x, load16(&b[w]), sums[w]);
-                }
+            let (b, c) = (b.as_chunks::<LANES>().0, c.as_chunks::<LANES>().0);
+            for w in 0..2 {
+                left_sums[w] = _mm512_fmadd_ps(x, load16(&b[w]), left_sums[w]);
+                right_sums[w] = _mm512_fmadd_ps(x, load16(&c[w]), right_sums[w]);
             }
         }
-        let [b, c] = sums;
-        store16(left, b[0]);
-        store16(&mut left[LANES..], b[1]);
-        store16(right, c[0]);
-        store16(right.get_mut(LANES..).unwrap_or_default(), c[1]);
+        store16(left, left_sums[0]);
+        store16(&mut left[LANES..], left_sums[1]);
+        store16(right, right_sums[0]);
+        store16(right.get_mut(LANES..).unwrap_or_default(), right_sums[1]);
     }
 }

@@ -149,6 +149,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("CastElimination", "random::graph"),
     ("ConstantFolding", "random::graph"),
     ("DeadCodeElimination", "random::graph"),
+    ("LoopInvariantState", "random::graph"),
     ("LabelEncoderFusion", "its own tests"),
     ("DoubleQDQPairsRemover", "quantized"),
     ("QDQPropagationTransformer", "quantized"),

@@ -96,6 +96,17 @@ const FORMS: &[&str] = &[
           ] (c)
         }
       ] (no)",
+    "y@, k@, z@ = Loop-16 [
+        body: graph(i: int64[], go: bool[], p: float[...], q: float[...], r: float[...]) -> (on, s, k, r) {
+          k = Identity-14 (q)
+          t = Mul-14 (q, $c)
+          u = Add-14 (t, r)
+          s = Sub-14 (u, p)
+          two = const int64[] 1
+          on = Less-13 (i, two)
+        }
+      ] (_, _, $a, $b, $a)
+  e@ = Add-14 (k@, z@)",
 ];
 
 /// Inputs for a graph of [`graph`]; the overridable one is given or left out.

@@ -8,6 +8,7 @@ pub(super) use self::constant_folding::folded;
 passes! {
     dead_code_elimination,
     eliminate_identity,
+    loop_invariant_state,
     slice_chain_fusion,
     eliminate_slice,
     eliminate_dropout,
