@@ -154,7 +154,8 @@ fn run(session: &Session, model: &Model) -> Result<Vec<Value>, String> {
 
 fn same_bits(first: &[Value], found: &[Value]) -> Result<(), String> {
     for (i, (first, found)) in first.iter().zip(found).enumerate() {
-        let bits = |value: &Value| value.as_tensor().map(|t| t.view().as_bytes().map(<[u8]>::to_vec));
+        let bits =
+            |value: &Value| value.as_tensor().map(|t| t.view().as_bytes().map(<[u8]>::to_vec));
         match (bits(first), bits(found)) {
             (Ok(a), Ok(b)) if a == b => {}
             _ => return Err(format!("output {i}: other bits than with one thread, or again")),
@@ -166,7 +167,8 @@ fn same_bits(first: &[Value], found: &[Value]) -> Result<(), String> {
 /// The largest part of a bound that a result needs.
 fn compare(case: &Case, found: &[Value], expected: &[Value]) -> Result<f64, String> {
     let mut most = 0.0_f64;
-    for (i, ((found, expected), &bound)) in found.iter().zip(expected).zip(&case.bounds).enumerate() {
+    for (i, ((found, expected), &bound)) in found.iter().zip(expected).zip(&case.bounds).enumerate()
+    {
         let tensors = found.as_tensor().ok().zip(expected.as_tensor().ok());
         let (found, expected) = tensors.ok_or_else(|| format!("output {i} is no tensor"))?;
         if (found.dtype(), found.shape()) != (expected.dtype(), expected.shape()) {

@@ -58,7 +58,10 @@ pub(crate) fn tensor(name: &str, dtype: DType, shape: &[usize]) -> Result<Tensor
         else => Err(TensorError::TooLarge { shape: shape.to_vec() }))
 }
 
-fn of_numbers<T: Element + Number>(shape: &[usize], numbers: &[f64]) -> Result<Tensor, TensorError> {
+fn of_numbers<T: Element + Number>(
+    shape: &[usize],
+    numbers: &[f64],
+) -> Result<Tensor, TensorError> {
     let elements: Vec<T> = numbers.iter().map(|&number| T::from_f64(number)).collect();
     Tensor::from_slice(shape, &elements)
 }

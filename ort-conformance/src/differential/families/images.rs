@@ -37,7 +37,11 @@ pub(super) fn network(net: &mut Net<'_>) -> Vec<Value> {
     let mut values = vec![convolved(net, &x)];
     for _ in 0..net.draw.between(0, MOST_LAYERS - 1) {
         let last = values[values.len() - 1].clone();
-        let x = if net.draw.one_in(4) { net.draw.between(0, values.len() - 1) } else { values.len() - 1 };
+        let x = if net.draw.one_in(4) {
+            net.draw.between(0, values.len() - 1)
+        } else {
+            values.len() - 1
+        };
         let x = values.get(x).cloned().unwrap_or(last);
         let y = match net.draw.between(0, 9) {
             0..=3 => convolved(net, &x),
@@ -66,7 +70,8 @@ fn convolved(net: &mut Net<'_>, x: &Value) -> Value {
     // Dimensions of 1 are too small for a kernel only without pads.
     let outputs: Vec<usize> = dims.iter().map(|dim| (dim - 1) / stride + 1).collect();
     let taps = kernel[0] * kernel[1];
-    let cost = n * outputs.iter().product::<usize>() * taps * if is_depthwise { 1 } else { channels };
+    let cost =
+        n * outputs.iter().product::<usize>() * taps * if is_depthwise { 1 } else { channels };
     let most = (net.draw.budget() / MOST_LAYERS / cost.max(1)).clamp(1, 256);
     let (group, m) = match is_depthwise {
         true => (channels, channels),
@@ -127,8 +132,7 @@ fn enlarged(net: &mut Net<'_>, x: &Value) -> Value {
 }
 
 fn joined(net: &mut Net<'_>, x: &Value, values: &[Value]) -> Value {
-    let is_fit =
-        |other: &&Value| other.shape[0] == x.shape[0] && other.shape[2..] == x.shape[2..];
+    let is_fit = |other: &&Value| other.shape[0] == x.shape[0] && other.shape[2..] == x.shape[2..];
     let Some(other) = values.iter().find(is_fit) else { return x.clone() };
     let name = net.node("Concat-13 [axis: 1]", &[&x.name, &other.name]);
     let mut shape = x.shape.clone();
@@ -142,7 +146,12 @@ fn residual(net: &mut Net<'_>, x: &Value, values: &[Value]) -> Value {
     };
     let name = net.node("Add-14", &[&x.name, &other.name]);
     let size = x.size + other.size;
-    Value { name, shape: x.shape.clone(), size, error: (x.error + other.error).hypot(ROUNDING * size) }
+    Value {
+        name,
+        shape: x.shape.clone(),
+        size,
+        error: (x.error + other.error).hypot(ROUNDING * size),
+    }
 }
 
 /// The mean of everything.

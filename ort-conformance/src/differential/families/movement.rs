@@ -83,8 +83,7 @@ pub(super) fn resize(net: &mut Net<'_>) -> Vec<Value> {
     }
     let x = net.input(&shape);
     let (mode, slope) = net.draw.pick(&[("nearest", 1.0), ("linear", 1.0), ("cubic", 2.0)]);
-    let place =
-        net.draw.pick(&["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]);
+    let place = net.draw.pick(&["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]);
     let rounding = net.draw.pick(&["round_prefer_floor", "floor", "ceil", "round_prefer_ceil"]);
     let scales = net.literal(&format!("float[{}] [{}]", scales.len(), scales.join(", ")));
     let op = format!(
@@ -125,7 +124,8 @@ pub(super) fn einsum(net: &mut Net<'_>) -> Vec<Value> {
         _ => k,
     };
     let (operands, _) = equation.split_once("->").unwrap_or_default();
-    let shapes: Vec<Vec<usize>> = operands.split(',').map(|of| of.chars().map(size).collect()).collect();
+    let shapes: Vec<Vec<usize>> =
+        operands.split(',').map(|of| of.chars().map(size).collect()).collect();
     let a = net.input(&shapes[0]);
     let w = net.weights(&shapes[1], k);
     let name = net.node(&format!("Einsum-12 [equation: \"{equation}\"]"), &[&a.name, &w.name]);

@@ -74,7 +74,12 @@ pub(super) fn matmul(net: &mut Net<'_>) -> Vec<Value> {
 }
 
 /// QGemm, whose right operand may be transposed.
-fn gemm(net: &mut Net<'_>, [a, b]: [&Value; 2], types: [&str; 2], [_, n, k]: [usize; 3]) -> Vec<Value> {
+fn gemm(
+    net: &mut Net<'_>,
+    [a, b]: [&Value; 2],
+    types: [&str; 2],
+    [_, n, k]: [usize; 3],
+) -> Vec<Value> {
     let is_transposed = net.draw.one_in(2);
     let transposed = net.any('w', "", types[1], &[n, k]);
     let b = if is_transposed { &transposed } else { b };
