@@ -255,7 +255,8 @@ impl Plan {
         start: usize,
         y: &mut [f32],
     ) {
-        let [re, im] = if self.is_inverse { [&planes.im, &planes.re] } else { [&planes.re, &planes.im] };
+        let [re, im] =
+            if self.is_inverse { [&planes.im, &planes.re] } else { [&planes.re, &planes.im] };
         let n = if self.is_inverse { f32::from_f64(self.n as f64) } else { 1.0 };
         let parts = self.parts[1];
         for lane in 0..lanes {
@@ -367,7 +368,8 @@ mod tests {
                     let attrs = [attr("inverse", inverse), attr("onesided", onesided)];
                     let case = |version| {
                         let case = Case::new("DFT", version).input(floats(shape));
-                        let case = attrs.iter().fold(case, |case, (name, it)| case.attr(name, it.clone()));
+                        let case =
+                            attrs.iter().fold(case, |case, (name, it)| case.attr(name, it.clone()));
                         match len {
                             Some(len) => case.constant(integer(len.try_into().unwrap())),
                             None => case.absent(),
