@@ -1,4 +1,4 @@
-//! `soak HOURS [SEED]`: the differential test for as long as one likes. `cargo xtask soak` starts it.
+//! `soak HOURS [SEED [FAMILY]]`: the differential test for as long as one likes. `cargo xtask soak` starts it.
 //!
 //! Prints the seed, progress once a minute, and each new failure as small as it could be made. A failure is
 //! new if nothing failed in this family in the same way.
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use ort_conformance::differential::{Coverage, Outcome, n_families, run_one};
+use ort_conformance::differential::{Coverage, Outcome, families, run_one};
 
 /// Multiply-adds of a case: a quarter of a second of plain evaluation.
 const BUDGET: usize = 100_000_000;
@@ -23,14 +23,22 @@ fn main() -> ExitCode {
     let hours: f64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(1.0);
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let seed: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or_else(now);
+    let only = arguments.next();
     println!("seed {seed}, for {hours} hours");
+    let families: Vec<usize> = (0..families().len())
+        .filter(|&family| only.as_ref().is_none_or(|only| families()[family] == *only))
+        .collect();
+    if families.is_empty() {
+        println!("there are only {:?}", self::families());
+        return ExitCode::FAILURE;
+    }
     // Panics are results here.
     std::panic::set_hook(Box::new(|_| {}));
     let (start, coverage) = (Instant::now(), Coverage::default());
     let mut soak = Soak { most: BTreeMap::new(), failures: BTreeMap::new(), n_failed: 0 };
     let (mut n_cases, mut told) = (0_u64, Instant::now());
     while start.elapsed().as_secs_f64() < hours * 3600.0 {
-        let family = usize::try_from(n_cases).unwrap_or(0) % n_families();
+        let family = families[usize::try_from(n_cases).unwrap_or(0) % families.len()];
         let case_seed = seed.wrapping_add(STEP.wrapping_mul(n_cases));
         soak.note(&run_one(family, case_seed, BUDGET, &coverage));
         n_cases += 1;
@@ -39,6 +47,9 @@ fn main() -> ExitCode {
             let minutes = start.elapsed().as_secs() / 60;
             let kinds = soak.failures.len();
             println!("{minutes} min: {n_cases} cases, {} failed in {kinds} ways", soak.n_failed);
+            if minutes % 30 == 0 {
+                soak.report(n_cases, &coverage);
+            }
         }
     }
     soak.report(n_cases, &coverage);
@@ -68,9 +79,9 @@ impl Soak {
                 let n = self.failures.entry((family, kind)).or_default();
                 *n += 1;
                 if *n == 1 {
-                    println!("FAILED {family}: {failure}\n{}", outcome.case.text);
+                    println!("FAILED {family}: {failure}\n{}", outcome.case);
                     if let Some((case, failure)) = outcome.shrunk() {
-                        println!("SHRUNK {family}: {failure}\n{}\n{:?}", case.text, case.bounds);
+                        println!("SHRUNK {family}: {failure}\n{case}");
                     }
                 }
             }

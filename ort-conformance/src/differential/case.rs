@@ -1,5 +1,7 @@
 //! A graph to run in every way, and how far its results may be apart.
 
+use std::fmt;
+
 use bytes::Bytes;
 use ort_graph::{Dim, Export, Fact, Graph, ModelInfo, Type, export};
 use ort_tensor::{AlignedBuf, DType, Tensor};
@@ -13,6 +15,8 @@ pub struct Case {
     pub family: &'static str,
     /// The graph, all of whose tensors that are no literals are inputs.
     pub text: String,
+    /// Whether the model says how large its inputs are, or only what rank they have.
+    pub has_shapes: bool,
     /// How far each output may be off.
     pub bounds: Vec<f64>,
 }
@@ -26,7 +30,21 @@ pub(crate) struct Model {
     pub(crate) inputs: Vec<(String, Tensor)>,
 }
 
+/// The case as a test would give it to [`Case::new`].
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\nbounds {:?}", self.text, self.bounds)?;
+        f.write_str(if self.has_shapes { "" } else { ", without shapes" })
+    }
+}
+
 impl Case {
+    /// A case that is written down: the text, and how far each output may be off.
+    pub fn new(text: &str, bounds: &[f64]) -> Self {
+        Self { family: "", text: text.to_owned(), has_shapes: true, bounds: bounds.to_vec() }
+    }
+
+
     /// The model, and inputs for it.
     ///
     /// # Errors
@@ -45,6 +63,10 @@ impl Case {
             } else {
                 inputs.push((info.name.clone(), tensor));
                 given.push(id);
+                if !self.has_shapes {
+                    let dims = shape.iter().map(|_| Dim::Unknown);
+                    graph.value_mut(id).fact = Fact::tensor(dtype, dims);
+                }
             }
         }
         graph.set_inputs(given);

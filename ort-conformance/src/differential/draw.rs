@@ -56,11 +56,15 @@ impl Draw {
         low + self.choose(n, |rng| rng.index(n))
     }
 
-    /// A number from `low` to `high` whose logarithm is uniform: as many sizes of one digit as of three.
+    /// A number from `low` to `high`: once in three times all are as likely, else their logarithms are, and
+    /// there are as many sizes of one digit as of three.
     pub fn size(&mut self, low: usize, high: usize) -> usize {
         let low = low.max(1);
         let n = high.saturating_sub(low) + 1;
         low + self.choose(n, |rng| {
+            if rng.index(3) == 0 {
+                return rng.index(n);
+            }
             let (from, to) = ((low as f64).ln(), ((low + n) as f64).ln());
             let at = (f64::from(rng.uniform()) + 1.0) / 2.0;
             let size = (from + at * (to - from)).exp();

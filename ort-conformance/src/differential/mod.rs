@@ -35,9 +35,9 @@ pub struct Outcome {
     budget: usize,
 }
 
-/// How many families there are.
-pub fn n_families() -> usize {
-    FAMILIES.len()
+/// The names of the families.
+pub fn families() -> Vec<&'static str> {
+    FAMILIES.iter().map(|family| family.name).collect()
 }
 
 /// Draws a case of a family that takes about `budget` multiply-adds, and runs it in all ways.

@@ -54,9 +54,21 @@ pub(crate) struct Net<'d> {
 }
 
 impl Value {
-    /// The number of elements.
-    pub(crate) fn len(&self) -> usize {
-        self.shape.iter().product()
+    /// The sums of `n` products of `x` and `w` each, plus `bias`: a value of this name and shape.
+    pub(crate) fn sums(
+        name: String,
+        shape: Vec<usize>,
+        (n, [x, w]): (usize, [&Self; 2]),
+        bias: Option<&Self>,
+    ) -> Self {
+        let n = n as f64;
+        let (of_bias, bias_error) = bias.map_or((0.0, 0.0), |bias| (bias.size, bias.error));
+        let size = (n.sqrt() * x.size * w.size).hypot(of_bias);
+        let passed = n.sqrt() * (x.size * w.error).hypot(w.size * x.error);
+        // Each partial sum rounds once more for a bias that it starts from.
+        let own = ROUNDING * (n * x.size * w.size + n.sqrt().max(1.0) * of_bias);
+        let error = own.hypot(passed).hypot(bias_error);
+        Self { name, shape, size, error }
     }
 
     /// The same with another size, and errors that are scaled by `slope` and joined by a few roundings
@@ -152,32 +164,14 @@ impl<'d> Net<'d> {
         Value { name, shape: x.shape.clone(), size, error }
     }
 
-    /// The sums of `n` products of `x` and `w` each, of this shape, plus `bias`.
-    pub(crate) fn sums(
-        &self,
-        name: String,
-        shape: Vec<usize>,
-        n: usize,
-        operands: [&Value; 2],
-        bias: Option<&Value>,
-    ) -> Value {
-        let ([x, w], n) = (operands, n as f64);
-        let (of_bias, bias_error) = bias.map_or((0.0, 0.0), |bias| (bias.size, bias.error));
-        let size = (n.sqrt() * x.size * w.size).hypot(of_bias);
-        let passed = n.sqrt() * (x.size * w.error).hypot(w.size * x.error);
-        // Each partial sum rounds once more for a bias that it starts from.
-        let own = ROUNDING * (n * x.size * w.size + n.sqrt().max(1.0) * of_bias);
-        let error = own.hypot(passed).hypot(bias_error);
-        Value { name, shape, size, error }
-    }
-
     /// The case whose outputs are these.
     pub(crate) fn finish(self, family: &'static str, outputs: &[Value]) -> Case {
         let names: Vec<&str> = outputs.iter().map(|output| output.name.as_str()).collect();
         let (inputs, outs) = (self.inputs.join(", "), names.join(", "));
         let text = format!("graph({inputs}) -> ({outs}) {{\n{}}}", self.text);
         let bounds = outputs.iter().map(|output| N_DEVIATIONS * output.error).collect();
-        Case { family, text, bounds }
+        let has_shapes = !self.draw.one_in(5);
+        Case { family, text, has_shapes, bounds }
     }
 }
 

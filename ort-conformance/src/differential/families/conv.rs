@@ -13,10 +13,18 @@ struct Window {
     pads: Vec<usize>,
 }
 
-/// Channels and an image that hold between them at most `most` elements.
-fn image(net: &mut Net<'_>, rank: usize, most: usize) -> (usize, Vec<usize>) {
-    let channels = net.draw.size(1, 300);
-    let mut rest = (most / channels).max(1);
+/// A number of channels: of any size, as many large as small ones, or in whole blocks.
+fn channels(net: &mut Net<'_>, most: usize) -> usize {
+    match net.draw.between(0, 3) {
+        0 => net.draw.size(1, most),
+        1 | 2 => net.draw.between(1, most),
+        _ => (8 * net.draw.between(1, most.div_ceil(8))).min(most),
+    }
+}
+
+/// An image of at most so many positions.
+fn image(net: &mut Net<'_>, rank: usize, most: usize) -> Vec<usize> {
+    let mut rest = most.max(1);
     let mut dims = Vec::new();
     for axis in (0..rank).rev() {
         // Of what is left, an equal part to each axis, more or less.
@@ -27,7 +35,47 @@ fn image(net: &mut Net<'_>, rank: usize, most: usize) -> (usize, Vec<usize>) {
         rest /= dim;
         dims.push(dim);
     }
-    (channels, dims)
+    dims
+}
+
+/// What a convolution is before it is known how large its image is.
+struct Sizes {
+    /// Channels of the image.
+    channels: usize,
+    /// Channels of the result.
+    filters: usize,
+    group: usize,
+    /// Of a kernel.
+    taps: usize,
+}
+
+impl Sizes {
+    /// Channels of either side, in groups.
+    fn new(net: &mut Net<'_>, taps: usize) -> Self {
+        let (of_x, of_y) = (channels(net, 200), channels(net, 200));
+        match net.draw.between(0, 5) {
+            0..=3 => Self { channels: of_x, filters: of_y, group: 1, taps },
+            4 => {
+                let each = net.draw.pick(&[1, 1, 2]);
+                Self { channels: of_x, filters: each * of_x, group: of_x, taps }
+            }
+            _ => {
+                let group = net.draw.pick(&[2, 3, 4, 7]);
+                let each = |n: usize| n.div_ceil(group);
+                Self { channels: group * each(of_x), filters: group * each(of_y), group, taps }
+            }
+        }
+    }
+
+    /// The most positions of an image for which that is within the budget, and no tensor too large.
+    fn positions(&self, net: &mut Net<'_>) -> usize {
+        let each = self.channels * self.filters / self.group * self.taps;
+        let largest = self.channels.max(self.filters);
+        let most = (net.draw.budget() / each.max(1)).min(1_000_000 / largest);
+        // Tensors of fewer than 10^4 elements have no strips to be cut into.
+        let least = (10_000 / largest).clamp(1, most.max(1));
+        net.draw.size(least, most.max(1))
+    }
 }
 
 /// A window that fits into the image.
@@ -90,16 +138,21 @@ fn groups(net: &mut Net<'_>, channels: usize) -> usize {
     }
 }
 
-/// A convolution of an image `[n, channels, …]`.
-fn convolved(net: &mut Net<'_>, x: &Value) -> Value {
+/// A convolution of an image `[n, channels, …]`, of these sizes or as the budget has them.
+fn convolved(net: &mut Net<'_>, x: &Value, sizes: Option<&Sizes>) -> Value {
     let (n, channels, dims) = (x.shape[0], x.shape[1], x.shape[2..].to_vec());
     let window = window(net, &dims);
-    let group = groups(net, channels);
-    let per_group = channels / group;
     let outputs = window.outputs(&dims);
-    let per_filter = n * per_group * window.taps() * outputs.iter().product::<usize>().max(1);
-    let most = net.draw.budget() / per_filter.max(1) / group;
-    let m = net.draw.size(1, most.clamp(1, (300 / group).max(2)));
+    let (group, m) = match sizes {
+        Some(sizes) => (sizes.group, sizes.filters / sizes.group),
+        None => {
+            let group = groups(net, channels);
+            let per_filter = n * channels / group * window.taps() * outputs.iter().product::<usize>();
+            let most = net.draw.budget() / 2 / per_filter.max(1) / group;
+            (group, net.draw.size(1, most.clamp(1, (300 / group).max(2))))
+        }
+    };
+    let per_group = channels / group;
     let mut shape = vec![m * group, per_group];
     shape.extend(&window.kernel);
     let terms = per_group * window.taps();
@@ -110,35 +163,37 @@ fn convolved(net: &mut Net<'_>, x: &Value) -> Value {
     let op = format!("Conv-11 {}", window.attrs(group));
     let name = net.node(&op, &inputs);
     let shape = [n, m * group].into_iter().chain(outputs).collect();
-    let mut y = net.sums(name, shape, terms, [x, &w], bias.as_ref());
+    let mut y = Value::sums(name, shape, (terms, [x, &w]), bias.as_ref());
     // Transformed filters of 3 or 5 taps: sums of transformed numbers, several times as large.
     y.error *= if window.kernel.iter().any(|size| [3, 5].contains(size)) { 4.0 } else { 1.0 };
     y
 }
 
-fn first_image(net: &mut Net<'_>) -> Value {
-    let rank = net.draw.pick(&[2, 2, 2, 2, 1, 3]);
-    let elements = net.draw.size(10_000, 400_000);
-    let (channels, dims) = image(net, rank, elements);
-    let n = net.draw.pick(&[1, 1, 1, 2, 3]);
-    let shape: Vec<usize> = [n, channels].into_iter().chain(dims).collect();
-    net.input(&shape)
-}
-
 pub(super) fn convolution(net: &mut Net<'_>) -> Vec<Value> {
-    let x = first_image(net);
-    let y = convolved(net, &x);
+    let rank = net.draw.pick(&[2, 2, 2, 2, 1, 3]);
+    // About as many taps as the window will have.
+    let sizes = Sizes::new(net, [3, 9, 12][rank - 1]);
+    let most = sizes.positions(net);
+    let dims = image(net, rank, most);
+    let n = net.draw.pick(&[1, 1, 1, 2, 3]);
+    let shape: Vec<usize> = [n, sizes.channels].into_iter().chain(dims).collect();
+    let x = net.input(&shape);
+    let y = convolved(net, &x, Some(&sizes));
     vec![epilogue(net, y)]
 }
 
 /// Two or three convolutions, the last with a sum.
 pub(super) fn chain(net: &mut Net<'_>) -> Vec<Value> {
-    let mut x = first_image(net);
+    let (of_x, rank) = (channels(net, 64), net.draw.pick(&[2, 2, 2, 1]));
+    let most = net.draw.size(10_000, 200_000) / of_x;
+    let dims = image(net, rank, most);
+    let shape: Vec<usize> = [1, of_x].into_iter().chain(dims).collect();
+    let mut x = net.input(&shape);
     for _ in 0..net.draw.between(1, 2) {
-        let y = convolved(net, &x);
+        let y = convolved(net, &x, None);
         x = epilogue(net, y);
     }
-    let y = convolved(net, &x);
+    let y = convolved(net, &x, None);
     let y = sum(net, &y);
     let z = epilogue(net, y.clone());
     if net.draw.one_in(4) { vec![z, x] } else { vec![z] }
@@ -146,36 +201,39 @@ pub(super) fn chain(net: &mut Net<'_>) -> Vec<Value> {
 
 pub(super) fn transposed(net: &mut Net<'_>) -> Vec<Value> {
     let rank = net.draw.pick(&[2, 2, 2, 1, 3]);
-    let elements = net.draw.size(1_000, 200_000);
-    let (channels, dims) = image(net, rank, elements);
-    let group = groups(net, channels);
-    let n = net.draw.pick(&[1, 1, 2]);
+    let is_even = net.draw.one_in(2);
+    let common = (net.draw.pick(&[2, 3, 4, 5]), net.draw.pick(&[1, 2, 3, 4]));
     let (mut kernel, mut strides, mut dilations) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut pads, mut added, mut outputs) = (vec![0; 2 * rank], Vec::new(), Vec::new());
-    for (i, &dim) in dims.iter().enumerate() {
-        let (size, stride) = (net.draw.pick(&[1, 2, 3, 4, 5, 7]), net.draw.pick(&[1, 2, 2, 3, 4]));
-        let dilation = net.draw.pick(&[1, 1, 1, 2]);
-        let reach = (size - 1) * dilation;
-        let full = (dim - 1) * stride + reach + 1;
-        let before = net.draw.between(0, reach.min(full - 1));
-        let behind = net.draw.between(0, reach.min(full - 1 - before));
-        let more = net.draw.between(0, stride.max(dilation) - 1);
-        (pads[i], pads[rank + i]) = (before, behind);
-        outputs.push(full - before - behind + more);
-        (kernel.push(size), strides.push(stride), dilations.push(dilation), added.push(more));
+    for _ in 0..rank {
+        let own = (net.draw.pick(&[1, 2, 3, 4, 5, 7]), net.draw.pick(&[1, 2, 2, 3, 4]));
+        let (size, stride) = if is_even { common } else { own };
+        (kernel.push(size), strides.push(stride));
+        dilations.push(if is_even { 1 } else { net.draw.pick(&[1, 1, 1, 2]) });
     }
     let taps: usize = kernel.iter().product();
-    let per_filter = n * channels * taps * dims.iter().product::<usize>();
-    let most = net.draw.budget() / per_filter.max(1);
-    let size: usize = n * group * outputs.iter().product::<usize>();
-    let most = most.min(2_000_000 / size.max(1));
-    let m = net.draw.size(1, most.clamp(1, (300 / group).max(2)));
-    let shape: Vec<usize> = [n, channels].into_iter().chain(dims).collect();
+    let sizes = Sizes::new(net, taps);
+    let most = sizes.positions(net);
+    // The result is larger than the image.
+    let most = most.min(1_500_000 / sizes.filters / strides.iter().product::<usize>()).max(1);
+    let dims = image(net, rank, most);
+    let (mut pads, mut added, mut outputs) = (vec![0; 2 * rank], Vec::new(), Vec::new());
+    for (i, &dim) in dims.iter().enumerate() {
+        let reach = (kernel[i] - 1) * dilations[i];
+        let full = (dim - 1) * strides[i] + reach + 1;
+        let before = if is_even { 0 } else { net.draw.between(0, reach.min(full - 1)) };
+        let behind = net.draw.between(0, reach.min(full - 1 - before));
+        let more = if is_even { 0 } else { net.draw.between(0, strides[i].max(dilations[i]) - 1) };
+        (pads[i], pads[rank + i]) = (before, behind);
+        outputs.push(full - before - behind + more);
+        added.push(more);
+    }
+    let Sizes { channels, filters, group, .. } = sizes;
+    let shape: Vec<usize> = [1, channels].into_iter().chain(dims).collect();
     let x = net.input(&shape);
-    let shape: Vec<usize> = [channels, m].into_iter().chain(kernel).collect();
+    let shape: Vec<usize> = [channels, filters / group].into_iter().chain(kernel).collect();
     let terms = channels / group * taps;
     let w = net.weights(&shape, terms);
-    let bias = net.draw.one_in(2).then(|| net.scaled('w', &[m * group], 1));
+    let bias = net.draw.one_in(2).then(|| net.scaled('w', &[filters], 1));
     let mut inputs = vec![x.name.as_str(), w.name.as_str()];
     inputs.extend(bias.iter().map(|bias| bias.name.as_str()));
     let op = format!(
@@ -186,7 +244,7 @@ pub(super) fn transposed(net: &mut Net<'_>) -> Vec<Value> {
         list(&added)
     );
     let name = net.node(&op, &inputs);
-    let shape = [n, m * group].into_iter().chain(outputs).collect();
-    let y = net.sums(name, shape, terms, [&x, &w], bias.as_ref());
+    let shape = [1, filters].into_iter().chain(outputs).collect();
+    let y = Value::sums(name, shape, (terms, [&x, &w]), bias.as_ref());
     vec![epilogue(net, y)]
 }

@@ -90,7 +90,7 @@ fn convolved(net: &mut Net<'_>, x: &Value) -> Value {
     );
     let name = net.node(&op, &inputs);
     let shape = [n, m].into_iter().chain(outputs).collect();
-    let mut y = net.sums(name, shape, terms, [x, &w], bias.as_ref());
+    let mut y = Value::sums(name, shape, (terms, [x, &w]), bias.as_ref());
     y.error *= if taps > 1 { 4.0 } else { 1.0 };
     if net.draw.one_in(2) { function(net, &y) } else { y }
 }
@@ -169,7 +169,7 @@ fn gated(net: &mut Net<'_>, x: &Value) -> Value {
     let channels = x.shape[1];
     let w = net.scaled('w', &[channels, channels, 1, 1], channels);
     let name = net.node("Conv-11", &[&pooled.name, &w.name]);
-    let sums = net.sums(name, pooled.shape.clone(), channels, [&pooled, &w], None);
+    let sums = Value::sums(name, pooled.shape.clone(), (channels, [&pooled, &w]), None);
     let gate = net.mapped("Sigmoid-13", &sums, (0.25, 1.0));
     let name = net.node("Mul-14", &[&x.name, &gate.name]);
     let error = x.error.hypot(4.0 * x.size * gate.error).hypot(ROUNDING * x.size);

@@ -19,7 +19,7 @@ use super::net::{Net, ROUNDING, Value};
 /// A generator of graphs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Family {
-    name: &'static str,
+    pub(crate) name: &'static str,
     /// Writes a graph, and gives its outputs.
     draw: fn(&mut Net<'_>) -> Vec<Value>,
 }

@@ -129,5 +129,5 @@ pub(super) fn einsum(net: &mut Net<'_>) -> Vec<Value> {
     let a = net.input(&shapes[0]);
     let w = net.weights(&shapes[1], k);
     let name = net.node(&format!("Einsum-12 [equation: \"{equation}\"]"), &[&a.name, &w.name]);
-    vec![net.sums(name, Vec::new(), k, [&a, &w], None)]
+    vec![Value::sums(name, Vec::new(), (k, [&a, &w]), None)]
 }

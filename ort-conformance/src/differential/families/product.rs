@@ -6,10 +6,12 @@ use super::epilogue::epilogue;
 /// `m`, `n` and `k` whose product is within the budget.
 fn sizes(net: &mut Net<'_>, n_products: usize) -> [usize; 3] {
     let budget = (net.draw.budget() / n_products).max(1);
-    let k = net.draw.size(1, 3000.min(budget));
-    let n = net.draw.size(1, 2000.min(budget / k).max(1));
-    let m = net.draw.size(1, 2000.min(budget / k / n).max(1));
-    if net.draw.one_in(2) { [m, n, k] } else { [n, m, k] }
+    let first = net.draw.size(1, 3000.min(budget));
+    let second = net.draw.size(1, 2000.min(budget / first).max(1));
+    let third = net.draw.size(1, 2000.min(budget / first / second).max(1));
+    let mut sizes = [first, second, third];
+    sizes.rotate_left(net.draw.between(0, 2));
+    sizes
 }
 
 /// An operand `[…, rows, columns]`, now and then made by a Transpose.
@@ -45,7 +47,7 @@ pub(super) fn matmul(net: &mut Net<'_>) -> Vec<Value> {
     let name = net.node("MatMul-13", &[&a.name, &b.name]);
     let result = if of_b.is_empty() { of_a } else { batch };
     let shape = result.into_iter().chain([m, n]).collect();
-    let y = net.sums(name, shape, k, [&a, &b], None);
+    let y = Value::sums(name, shape, (k, [&a, &b]), None);
     let y = if net.draw.one_in(3) { biased(net, &y) } else { y };
     vec![epilogue(net, y)]
 }
@@ -77,6 +79,6 @@ pub(super) fn gemm(net: &mut Net<'_>) -> Vec<Value> {
     inputs.extend(c.iter().map(|c| c.name.as_str()));
     let name = net.node(&op, &inputs);
     let c = c.map(|c| Value { size: 2.0 * c.size, ..c });
-    let y = net.sums(name, vec![m, n], k, [&a, &b], c.as_ref());
+    let y = Value::sums(name, vec![m, n], (k, [&a, &b]), c.as_ref());
     vec![epilogue(net, y)]
 }

@@ -36,10 +36,12 @@ const A_SCALE: f64 = 0.02;
 const B_SCALE: f64 = 0.01;
 
 fn sizes(net: &mut Net<'_>) -> [usize; 3] {
-    let k = net.draw.size(1, 2_000);
-    let n = net.draw.size(1, (net.draw.budget() / k).clamp(1, 1_000));
-    let m = net.draw.size(1, (net.draw.budget() / k / n).clamp(1, 1_000));
-    [m, n, k]
+    let first = net.draw.size(1, 2_000);
+    let second = net.draw.size(1, (net.draw.budget() / first).clamp(1, 1_000));
+    let third = net.draw.size(1, (net.draw.budget() / first / second).clamp(1, 1_000));
+    let mut sizes = [first, second, third];
+    sizes.rotate_left(net.draw.between(0, 2));
+    sizes
 }
 
 pub(super) fn matmul(net: &mut Net<'_>) -> Vec<Value> {
