@@ -213,6 +213,7 @@ fn to_json(
     if let Some(profile) = profile {
         json["peak"] = profile.roof_json();
         json["operators"] = profile.operators_json();
+        json["eval_share"] = profile.eval_share_json();
         if let Some(n) = arguments.nodes {
             json["nodes"] = profile.nodes_json(n);
         }
