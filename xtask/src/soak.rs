@@ -22,10 +22,7 @@ pub(crate) struct Arguments {
 }
 
 /// Runs it until it is over. What it finds it prints.
-pub(crate) fn run(
-    repository: &Repository,
-    arguments: &Arguments,
-) -> Result<Vec<Problem>, Failure> {
+pub(crate) fn run(repository: &Repository, arguments: &Arguments) -> Result<Vec<Problem>, Failure> {
     let status = Command::new(CARGO)
         .args(["run", "--release", "-p", "ort-conformance", "--example", "soak", "--"])
         .arg(arguments.hours.to_string())

@@ -44,7 +44,6 @@ impl Case {
         Self { family: "", text: text.to_owned(), has_shapes: true, bounds: bounds.to_vec() }
     }
 
-
     /// The model, and inputs for it.
     ///
     /// # Errors

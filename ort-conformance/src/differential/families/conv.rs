@@ -147,7 +147,8 @@ fn convolved(net: &mut Net<'_>, x: &Value, sizes: Option<&Sizes>) -> Value {
         Some(sizes) => (sizes.group, sizes.filters / sizes.group),
         None => {
             let group = groups(net, channels);
-            let per_filter = n * channels / group * window.taps() * outputs.iter().product::<usize>();
+            let per_filter =
+                n * channels / group * window.taps() * outputs.iter().product::<usize>();
             let most = net.draw.budget() / 2 / per_filter.max(1) / group;
             (group, net.draw.size(1, most.clamp(1, (300 / group).max(2))))
         }

@@ -62,37 +62,81 @@ pub(super) fn network(net: &mut Net<'_>) -> Vec<Value> {
     values.split_off(first)
 }
 
+/// The filters of a convolution that keeps an image's size, or halves it.
+struct Filters {
+    kernel: [usize; 2],
+    stride: usize,
+    group: usize,
+    n: usize,
+}
+
 fn convolved(net: &mut Net<'_>, x: &Value) -> Value {
-    let (n, channels, dims) = (x.shape[0], x.shape[1], [x.shape[2], x.shape[3]]);
     let (kernel, is_depthwise) = net.draw.pick(&KERNELS);
     let stride = net.draw.pick(&[1, 1, 1, 2]);
-    let pads = kernel.map(|size| size / 2);
-    // Dimensions of 1 are too small for a kernel only without pads.
-    let outputs: Vec<usize> = dims.iter().map(|dim| (dim - 1) / stride + 1).collect();
-    let taps = kernel[0] * kernel[1];
-    let cost =
-        n * outputs.iter().product::<usize>() * taps * if is_depthwise { 1 } else { channels };
+    let (channels, taps) = (x.shape[1], kernel[0] * kernel[1]);
+    if is_depthwise {
+        return convolution(net, x, &Filters { kernel, stride, group: channels, n: channels });
+    }
+    let cost = x.shape.iter().product::<usize>() * taps / (stride * stride);
     let most = (net.draw.budget() / MOST_LAYERS / cost.max(1)).clamp(1, 256);
-    let (group, m) = match is_depthwise {
-        true => (channels, channels),
-        false if net.draw.one_in(4) || most < 8 => (1, net.draw.size(1, most)),
-        false => (1, 8 * net.draw.size(1, most / 8)),
+    let n = match most < 8 || net.draw.one_in(4) {
+        true => net.draw.size(1, most),
+        false => 8 * net.draw.size(1, most / 8),
     };
-    let terms = channels / group * taps;
-    let w = net.weights(&[m, channels / group, kernel[0], kernel[1]], terms);
-    let bias = net.draw.one_in(2).then(|| net.scaled('w', &[m], 1));
+    convolution(net, x, &Filters { kernel, stride, group: 1, n })
+}
+
+fn convolution(net: &mut Net<'_>, x: &Value, filters: &Filters) -> Value {
+    let &Filters { kernel, stride, group, n } = filters;
+    // Dimensions of 1 are too small for a kernel only without pads.
+    let [top, left] = kernel.map(|size| size / 2);
+    let (taps, of_group) = (kernel[0] * kernel[1], x.shape[1] / group);
+    let terms = of_group * taps;
+    let w = net.weights(&[n, of_group, kernel[0], kernel[1]], terms);
+    let bias = net.draw.one_in(2).then(|| net.scaled('w', &[n], 1));
     let mut inputs = vec![x.name.as_str(), w.name.as_str()];
     inputs.extend(bias.iter().map(|bias| bias.name.as_str()));
-    let [top, left] = pads;
     let op = format!(
-        "Conv-11 [group: {group}, kernel_shape: [{}], strides: [{stride}, {stride}], pads: [{top}, {left}, {top}, {left}]]",
+        "Conv-11 [group: {group}, kernel_shape: [{}], strides: [{stride}, {stride}], \
+         pads: [{top}, {left}, {top}, {left}]]",
         list(&kernel)
     );
     let name = net.node(&op, &inputs);
-    let shape = [n, m].into_iter().chain(outputs).collect();
+    let outputs = x.shape[2..].iter().map(|dim| (dim - 1) / stride + 1);
+    let shape = [x.shape[0], n].into_iter().chain(outputs).collect();
     let mut y = Value::sums(name, shape, (terms, [x, &w]), bias.as_ref());
+    // Transformed filters.
     y.error *= if taps > 1 { 4.0 } else { 1.0 };
     if net.draw.one_in(2) { function(net, &y) } else { y }
+}
+
+/// Two convolutions of many channels in whole blocks, the first by windows that can be transformed, and something
+/// between them.
+pub(super) fn blocks(net: &mut Net<'_>) -> Vec<Value> {
+    let [channels, inner, filters] = [1, 2, 3].map(|_| 16 * net.draw.between(1, 8));
+    let kernel = net.draw.pick(&[[3, 3], [3, 3], [1, 5], [5, 1], [1, 3], [3, 1]]);
+    let taps = kernel[0] * kernel[1];
+    let most = net.draw.budget() / (channels * inner * taps + inner * filters);
+    let h = net.draw.size(8.min(most.max(1)), (most / 8).clamp(8, 120));
+    let w = net.draw.size(1, (most / h).clamp(1, 250));
+    let x = net.input(&[1, channels, h, w]);
+    let y = convolution(net, &x, &Filters { kernel, stride: 1, group: 1, n: inner });
+    let values = [x, y.clone()];
+    let y = match net.draw.between(0, 5) {
+        0 => pooled(net, &y),
+        1 => enlarged(net, &y),
+        2 => joined(net, &y, &values),
+        3 => gated(net, &y),
+        4 => residual(net, &y, &values),
+        _ => epilogue(net, y),
+    };
+    let z = convolution(net, &y, &Filters { kernel: [1, 1], stride: 1, group: 1, n: filters });
+    vec![match net.draw.between(0, 3) {
+        0 => whole(net, &z),
+        1 => pooled(net, &z),
+        2 => epilogue(net, z),
+        _ => z,
+    }]
 }
 
 fn pooled(net: &mut Net<'_>, x: &Value) -> Value {

@@ -37,6 +37,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "Softmax", draw: reduction::softmax },
     Family { name: "pool", draw: pool::pool },
     Family { name: "images", draw: images::network },
+    Family { name: "blocks of channels", draw: images::blocks },
     Family { name: "Transpose", draw: movement::transpose },
     Family { name: "Concat", draw: movement::concat },
     Family { name: "variadic", draw: movement::variadic },

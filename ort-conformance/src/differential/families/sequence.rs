@@ -46,7 +46,8 @@ pub(super) fn attention(net: &mut Net<'_>) -> Vec<Value> {
     let batch = net.draw.pick(&[1, 1, 2, 3]);
     let most = net.draw.budget() / (batch * heads * size);
     let q_len = net.draw.size(1, most.clamp(1, 400));
-    let kv_len = if net.draw.one_in(2) { q_len } else { net.draw.size(1, (most / q_len).clamp(1, 600)) };
+    let kv_len =
+        if net.draw.one_in(2) { q_len } else { net.draw.size(1, (most / q_len).clamp(1, 600)) };
     let width = heads * size;
     let v_width = heads * if net.draw.one_in(3) { net.draw.size(1, 80) } else { size };
     let causal = net.draw.pick(&[0, 0, 1]);
@@ -108,7 +109,8 @@ pub(super) fn projected(net: &mut Net<'_>) -> Vec<Value> {
     let name = net.node(&op, &inputs);
     let q = Value::sums(String::new(), Vec::new(), (input, [&x, &w]), Some(&bias));
     let y = answers(name, size, len, q.size.max(1.0));
-    let of_q = q.error * (2.0 * q.size * (size as f64).sqrt().recip() + 1.0) * q.size.max(1.0) * 4.0;
+    let of_q =
+        q.error * (2.0 * q.size * (size as f64).sqrt().recip() + 1.0) * q.size.max(1.0) * 4.0;
     let of_mask = if is_masked { hidden(size, len, causal == 1) } else { 0.0 };
     vec![Value { error: y.error.hypot(of_q) + of_mask * q.size.max(1.0), ..y }]
 }
