@@ -1,8 +1,5 @@
 //! The differential test for two minutes, with a fixed seed, and what it has found.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking, its own functions too")]
-#![expect(clippy::print_stdout, reason = "what ran how often is worth reading")]
-
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

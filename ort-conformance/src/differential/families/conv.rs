@@ -208,7 +208,8 @@ pub(super) fn transposed(net: &mut Net<'_>) -> Vec<Value> {
     for _ in 0..rank {
         let own = (net.draw.pick(&[1, 2, 3, 4, 5, 7]), net.draw.pick(&[1, 2, 2, 3, 4]));
         let (size, stride) = if is_even { common } else { own };
-        (kernel.push(size), strides.push(stride));
+        kernel.push(size);
+        strides.push(stride);
         dilations.push(if is_even { 1 } else { net.draw.pick(&[1, 1, 1, 2]) });
     }
     let taps: usize = kernel.iter().product();

@@ -36,7 +36,9 @@ pub(super) fn matmul(net: &mut Net<'_>) -> Vec<Value> {
     for _ in 0..rank {
         let dim = net.draw.size(1, 12);
         let [a, b] = net.draw.pick(&[[dim, dim], [dim, 1], [1, dim]]);
-        (of_a.push(a), of_b.push(b), batch.push(dim));
+        of_a.push(a);
+        of_b.push(b);
+        batch.push(dim);
     }
     let [m, n, k] = sizes(net, batch.iter().product());
     if net.draw.one_in(3) {

@@ -134,7 +134,9 @@ pub(super) fn convolution(net: &mut Net<'_>) -> Vec<Value> {
         let (size, stride) = (net.draw.pick(&[3, 1, 2, 5]).min(dim), net.draw.pick(&[1, 1, 2]));
         (pads[i], pads[rank + i]) = (net.draw.between(0, size - 1), net.draw.between(0, size - 1));
         n_outputs *= (dim + pads[i] + pads[rank + i] - size) / stride + 1;
-        (dims.push(dim), kernel.push(size), strides.push(stride));
+        dims.push(dim);
+        kernel.push(size);
+        strides.push(stride);
     }
     let k = channels / group * kernel.iter().product::<usize>();
     let most = net.draw.budget() / (n_outputs * k * group).max(1);
