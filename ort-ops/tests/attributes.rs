@@ -12,6 +12,12 @@
 //! Where the first is refused, since the value does not fit the others, an attribute counts as known
 //! if a value of no possible type is refused because of its type.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking, its own functions too"
+)]
+
 use std::sync::Arc;
 
 use ort_graph::{Attr, Attrs, Graph, NodeSpec, OpError, Operator, Registry, RegistryError};
