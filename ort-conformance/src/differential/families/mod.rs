@@ -3,6 +3,7 @@
 mod conv;
 mod elementwise;
 mod epilogue;
+mod fourier;
 mod images;
 mod movement;
 mod normalization;
@@ -44,6 +45,8 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "ArgMax", draw: movement::arg_max },
     Family { name: "Resize", draw: movement::resize },
     Family { name: "Einsum", draw: movement::einsum },
+    Family { name: "STFT", draw: fourier::frames },
+    Family { name: "DFT", draw: fourier::axis },
     Family { name: "layer normalization", draw: normalization::layer },
     Family { name: "group normalization", draw: normalization::group },
     Family { name: "embedding", draw: normalization::embedding },
