@@ -375,7 +375,7 @@ fn compare(found: &Tensor, expected: &Tensor, is_close: &Tolerance<'_>, what: &s
 
 /// The elements as floats: integers of tests are below 2²⁴.
 fn numbers(tensor: &Tensor) -> Vec<f32> {
-    with_dtype!(tensor.dtype(), [f32, i64, i32, i8, u8],
+    with_dtype!(tensor.dtype(), number,
         T => {
             let float = |&x: &T| <f32 as Number>::from_f64(Number::to_f64(x));
             tensor.as_slice::<T>().unwrap().iter().map(float).collect()

@@ -135,6 +135,7 @@ kernels! {
     dynamic_quantize,
     einsum,
     embed_layer_norm,
+    forest,
     gemm,
     group_norm,
     layer_norm,
