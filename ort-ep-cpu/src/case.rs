@@ -115,6 +115,22 @@ impl Case {
         }
     }
 
+    /// What a run of the node ends with.
+    pub(crate) fn error(&self) -> ort_ep::KernelError {
+        let (graph, id) = self.graph(&ort_ops::registry(), true);
+        let provider = CpuProvider::new(self.options).unwrap();
+        let claim = provider.claim(&graph, id).unwrap();
+        let kernel = provider.compile(&graph, &claim, &Packs::Made).unwrap();
+        let shapes = self.shapes();
+        let shapes: Vec<_> = shapes.iter().map(Vec::as_slice).collect();
+        let prepared = kernel.prepare(&shapes).unwrap();
+        let mut scratch = AlignedBuf::zeroed(prepared.scratch_bytes);
+        let views: Vec<_> = self.views().collect();
+        let outputs = &mut (0..self.n_outputs).map(|_| Output::free()).collect::<Vec<_>>()[..];
+        let (inputs, scratch, threads) = (Inputs::new(&views), scratch.as_mut(), &StdThreads(1));
+        kernel.run(&prepared, &mut Io { inputs, outputs, scratch, threads }).unwrap_err()
+    }
+
     /// The variant that the options choose, with constant weights.
     pub(crate) fn variant(&self) -> &'static str {
         let (graph, id) = self.graph(&ort_ops::registry(), true);
