@@ -28,6 +28,7 @@ pub mod quantize;
 pub mod resample;
 pub mod tiles;
 pub mod transpose;
+pub mod trees;
 pub mod vec;
 pub mod winograd;
 

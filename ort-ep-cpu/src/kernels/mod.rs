@@ -135,6 +135,7 @@ kernels! {
     dynamic_quantize,
     einsum,
     embed_layer_norm,
+    forest,
     fourier,
     gemm,
     group_norm,

@@ -82,8 +82,8 @@ impl TreeEnsembleClassifier {
         }))
     }
 
-    /// The class of a sample; its votes become its scores.
-    fn finish<R: Number>(&self, tally: &mut Tally) -> usize {
+    /// The class of a sample whose votes were counted, each rounded to `R`; they become its scores.
+    pub fn finish<R: Number>(&self, tally: &mut Tally) -> usize {
         let n_classes = self.labels.len();
         let has_base = !self.base_values.is_empty();
         if self.base_values.len() == n_classes || tally.is_voted[0] {
