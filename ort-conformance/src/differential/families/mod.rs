@@ -12,6 +12,7 @@ mod product;
 mod quantized;
 mod reduction;
 mod sequence;
+mod trees;
 
 use super::case::Case;
 use super::draw::Draw;
@@ -53,6 +54,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "recurrent", draw: sequence::recurrent },
     Family { name: "MultiHeadAttention", draw: sequence::attention },
     Family { name: "Attention", draw: sequence::projected },
+    Family { name: "TreeEnsembleRegressor", draw: trees::regressor },
     Family { name: "quantized product", draw: quantized::matmul },
     Family { name: "dynamically quantized", draw: quantized::dynamic },
     Family { name: "QLinearConv", draw: quantized::convolution },
