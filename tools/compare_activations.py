@@ -16,7 +16,7 @@ than was planned.
 `--update FILE` writes the section `<!-- measured: activations-THREADS -->` of a document, for each
 number of threads. Ends with status 1 if a block is larger than what onnxruntime's arena holds.
 
-CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built}.
+CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built,hard}.
 """
 
 from __future__ import annotations

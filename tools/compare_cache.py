@@ -10,7 +10,7 @@ memory, and private memory after the load of both. Every start is a process of i
 ways of running take turns, and a time is the least over the rounds.
 
 `--update FILE` writes the section `<!-- measured: cache -->` of a document.
-CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built}.
+CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built,hard}.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
     python3 tools/compare_levels.py [--threads 1] [--markdown] [--update FILE] [CASE ...]
 
-CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built}
+CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built,hard}
 (each as `model.raw.ort` and `model.default.ort`) and target/models/single, which is made first
 where it is missing. Levels that optimize a model to the same file, byte for byte, and run it in
 the same steps share their measurements. A time is the least over the rounds of a round's 10th
@@ -118,7 +118,7 @@ def everything() -> list[Path]:
         from models import single
 
         single.make(models)
-    cases = [sorted(models.glob(f"{part}/*")) for part in ("real", "built", "single")]
+    cases = [sorted(models.glob(f"{part}/*")) for part in ("real", "built", "hard", "single")]
     return [case for part in cases for case in part]
 
 

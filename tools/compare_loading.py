@@ -12,7 +12,7 @@ The most private (anonymous, resident) memory from the start to the end of the f
 of the kernel all the while, in rounds of their own; what Python and numpy take before is no part.
 
 `--update FILE` writes the section `<!-- measured: loading -->` of a document.
-CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built}.
+CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built,hard}.
 """
 
 from __future__ import annotations

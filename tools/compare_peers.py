@@ -12,7 +12,7 @@ faster of onnxruntime and OpenVINO on the `.onnx` of that model. Models above 1.
 `--update FILE` writes the section `<!-- measured: SECTION-THREADS -->` of a document, for each
 number of threads; `--section` names it, by default peers.
 
-CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built}.
+CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built,hard}.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the test models: `.ort` files with reference tensors beside them.
 
-    python3 tools/make_models.py [--out target/models] [node] [real] [built] [single] (default: all)
+    python3 tools/make_models.py [--out target/models] [PART ...]
 
     OUT/node/NAME/   the node cases of the onnx package that onnxruntime can save as `.ort`:
                      model.ort, model.onnx, tol.txt ("rtol atol") and
@@ -13,9 +13,17 @@
                      model.onnx, tol.txt and test_data_set_0/: seeded inputs, and the outputs of
                      onnxruntime at ORT_DISABLE_ALL
     OUT/built/NAME/  the same files, for models written node by node (`models/mobilenet.py`, ...)
+    OUT/hard/NAME/   the same files, for a model or two of each class that may be slow
     OUT/single/NAME/ the same files, for single convolutions
+    OUT/blocks/NAME/ the same files, for hundreds of small random networks, which onnxruntime lays out
+                     in blocks at ORT_ENABLE_ALL: `ort-cli test OUT/blocks` must pass
 
-All of them take some minutes and 2 GB. `--only NAME` makes just those so named.
+PART is node, real, built, hard, single or blocks; without any, all are made. They take some minutes
+and 4 GB. `--only NAME` makes just those so named.
+
+onnxruntime's blocks have 16 channels with AVX-512 and 8 without. An emulator hides it:
+
+    qemu-x86_64 -cpu Haswell target/venv/bin/python tools/make_models.py blocks --out target/models8
 """
 
 from __future__ import annotations
@@ -27,16 +35,23 @@ import environment
 
 environment.enter()
 
-from models import built, node, real, single
+from models import blocks, built, hard, node, real, single
 
-PARTS = {"node": node.make, "real": real.make, "built": built.make, "single": single.make}
+PARTS = {
+    "node": node.make,
+    "real": real.make,
+    "built": built.make,
+    "single": single.make,
+    "hard": hard.make,
+    "blocks": blocks.make,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("parts", nargs="*", metavar="PART", help="node, real, built or single")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--out", type=Path, default=environment.TARGET / "models")
     parser.add_argument("--only", action="append", metavar="NAME", help="may be repeated")
     args = parser.parse_args()

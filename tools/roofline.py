@@ -9,7 +9,7 @@ time and its share of the peak: `86 % at 0.61`. What is not arithmetic has no sh
 `rest` names the operators outside the groups that take most. Operators count at their fastest over
 some rounds; the peak is the highest that any round of any model saw.
 
-CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built}.
+CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built,hard}.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 //! The options that several commands share.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -154,6 +155,7 @@ impl SessionOptions {
         };
         let optimized = builder.optimize_from_file(path);
         let optimized = optimized.map_err(|source| Failure::model(path, source))?;
+        warn(path, optimized.report().assumed_block_size.iter());
         warn(path, optimized.packing_warnings());
         Ok(optimized)
     }
@@ -230,12 +232,15 @@ fn with<T>(
 
 fn built(builder: SessionBuilder, path: &Path) -> Result<Session, SessionError> {
     let session = builder.commit_from_file(path)?;
-    warn(path, &session.metadata().packing_warnings);
+    let metadata = session.metadata();
+    warn(path, metadata.optimized.assumed_block_size.iter());
+    warn(path, &metadata.packing_warnings);
     Ok(session)
 }
 
-fn warn(path: &Path, warnings: &[String]) {
-    warnings.iter().for_each(|text| print::warning(&format!("{}: {text}", path.display())));
+fn warn(path: &Path, warnings: impl IntoIterator<Item = impl Display>) {
+    let warning = |text| print::warning(&format!("{}: {text}", path.display()));
+    warnings.into_iter().for_each(warning);
 }
 
 /// Reads one of these words; any other is an error that lists them.

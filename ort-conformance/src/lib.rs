@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod differential;
 pub mod node_cases;
 mod way;
 

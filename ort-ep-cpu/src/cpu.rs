@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 /// Elements to a cache line, so that threads never write to the same one.
 const LINE: usize = 16;
 
-/// 8 µs, at 60 to 120 multiply-adds a ns, by which all costs are told. A fork and join costs 1.5 µs, and
+/// 8 µs, at 60 to 120 multiply-adds a ns, by which all costs are told. A fork and join costs 0.5 µs, and
 /// then operands and results have to come from the other core, which reads at 26 GB/s and writes at
 /// 10: of work of 6 µs, a network of small images (ppocr_cls) is slower than on one thread.
 const WORTH_SHARING: usize = 3 << 18;
@@ -164,19 +164,23 @@ pub(crate) fn floats(scratch: &mut [u8]) -> &mut [f32] {
 /// multiply-adds: 40 GB/s.
 pub(crate) const READ: usize = 8;
 
+/// How many parts of a small step each thread gets, for threads of unequal speed to finish together.
+pub(crate) const PER_THREAD: usize = 4;
+
 /// How many parts to make of work that costs `cost` multiply-adds: enough for threads of unequal
-/// speed to finish together, but none so small that handing it over costs more than it saves; as
-/// many for each thread, where there is one for each.
+/// speed, and for those that come late, to finish together, but none so small that handing it over
+/// costs more than it saves; as many for each thread, where there is one for each.
 pub(crate) fn n_parts(threads: &dyn Threads, cost: usize) -> usize {
     /// 2 to 4 µs: a part costs its thread 0.1 µs.
     const LEAST: usize = 1 << 18;
-    const PER_THREAD: usize = 4;
+    /// 140 to 280 µs: what a thread may have to wait for at the end.
+    const MOST: usize = 1 << 24;
     match threads.count() {
         0 | 1 => 1,
         _ if cost < WORTH_SHARING => 1,
         n => match cost / LEAST {
             parts if parts < n => parts,
-            parts => (parts - parts % n).min(n * PER_THREAD),
+            parts => (parts - parts % n).min((cost / MOST).next_multiple_of(n).max(n * PER_THREAD)),
         },
     }
 }
@@ -241,7 +245,8 @@ mod tests {
         assert_eq!(n_parts(&StdThreads(3), 3 << 18), 3);
         assert_eq!(n_parts(&StdThreads(3), 8 << 18), 6);
         assert_eq!(n_parts(&StdThreads(8), 5 << 18), 5);
-        assert_eq!(n_parts(&StdThreads(3), usize::MAX), 12);
+        assert_eq!(n_parts(&StdThreads(3), 12 << 24), 12);
+        assert_eq!(n_parts(&StdThreads(3), 100 << 24), 102);
         assert_eq!(n_parts(&StdThreads(1), usize::MAX), 1);
     }
 

@@ -50,6 +50,31 @@ impl CpuProvider {
     pub const fn isa(&self) -> Isa {
         self.cpu.isa
     }
+
+    /// The names of all kernels.
+    pub fn kernels() -> impl Iterator<Item = &'static str> {
+        kernels::ALL.iter().map(|&(name, _)| name)
+    }
+
+    /// What [`ExecutionProvider::compile`] gives, and which of [`CpuProvider::kernels`] it is; `eval`
+    /// if none takes the claim.
+    ///
+    /// # Errors
+    /// If the nodes are not what they seemed.
+    pub fn compile_named(
+        &self,
+        graph: &Graph,
+        claim: &Claim,
+        packs: &dyn PackStore,
+    ) -> Result<(&'static str, Box<dyn Kernel>), CompileError> {
+        let compiler = kernels::Compiler { cpu: self.cpu, graph, claim, packs };
+        for (name, def) in kernels::ALL {
+            if let Some(kernel) = (def.compile)(&compiler)? {
+                return Ok((name, kernel));
+            }
+        }
+        EvalKernel::compile(Self::NAME, graph, claim).map(|kernel| ("eval", kernel))
+    }
 }
 
 impl ExecutionProvider for CpuProvider {
@@ -64,7 +89,7 @@ impl ExecutionProvider for CpuProvider {
 
     fn claim(&self, graph: &Graph, root: NodeId) -> Option<Claim> {
         let node = graph.get_node(root)?;
-        let claims = kernels::ALL.iter().filter_map(|def| (def.claim)(graph, root));
+        let claims = kernels::ALL.iter().filter_map(|(_, def)| (def.claim)(graph, root));
         let mut claims = claims.filter(|claim| self.fuses || claim.nodes.len() == 1);
         claims.next().or_else(|| Some(Claim::one(root, node)))
     }
@@ -75,13 +100,7 @@ impl ExecutionProvider for CpuProvider {
         claim: &Claim,
         packs: &dyn PackStore,
     ) -> Result<Box<dyn Kernel>, CompileError> {
-        let compiler = kernels::Compiler { cpu: self.cpu, graph, claim, packs };
-        for def in kernels::ALL {
-            if let Some(kernel) = (def.compile)(&compiler)? {
-                return Ok(kernel);
-            }
-        }
-        EvalKernel::compile(Self::NAME, graph, claim)
+        self.compile_named(graph, claim, packs).map(|(_, kernel)| kernel)
     }
 
     /// Blocks of channels and folded constants depend on it too, not only recipes.

@@ -17,6 +17,7 @@ mod tail;
 mod activation;
 pub mod conv_f32;
 pub mod conv_nchwc;
+pub mod fourier;
 pub mod gemm_f32;
 pub mod gemm_f64;
 pub mod gemm_i8;
@@ -27,6 +28,7 @@ pub mod quantize;
 pub mod resample;
 pub mod tiles;
 pub mod transpose;
+pub mod trees;
 pub mod vec;
 pub mod winograd;
 

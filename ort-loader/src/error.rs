@@ -21,6 +21,14 @@ pub enum LoadError {
         /// The path asked for.
         path: PathBuf,
     },
+    /// A pipe or a device is there: something that may never end, or never begin.
+    #[error("{}: is {kind}, not a file", path.display())]
+    NotAFile {
+        /// The path asked for.
+        path: PathBuf,
+        /// What is there.
+        kind: &'static str,
+    },
     /// The file has no bytes.
     #[error("{}: the file is empty", path.display())]
     Empty {

@@ -26,6 +26,7 @@
 mod model_bytes;
 
 mod load;
+mod open;
 mod read;
 mod source;
 
@@ -38,6 +39,7 @@ mod smaps;
 pub use crate::error::{AdviseError, LoadError, MeasureError};
 pub use crate::load::Load;
 pub use crate::model_bytes::{Kind, ModelBytes};
+pub use crate::open::{Link, open_file};
 pub use crate::process::{Process, ProcessMemory, Sharing, process_memory};
 pub use crate::residency::{PageTable, Residency};
 pub use crate::smaps::{MappingKind, MemoryMapping, Pages};

@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use crate::error::LoadError;
 use crate::model_bytes::{Kind, ModelBytes, Origin};
+use crate::open::{Link, open_file};
 use crate::read::read_whole;
 use crate::source::Mapping;
 
@@ -41,7 +42,7 @@ pub enum Load {
 
 /// The bytes of the file at `path`, which has at least one.
 pub(crate) fn load(path: &Path, how: Load) -> Result<ModelBytes, LoadError> {
-    let file = open(path)?;
+    let file = open_file(path, Link::Follow)?;
     if how == Load::Read {
         return read(&file, path, None);
     }
@@ -56,20 +57,6 @@ pub(crate) fn load(path: &Path, how: Load) -> Result<ModelBytes, LoadError> {
             read(&file, path, Some(reason))
         }
         Err(reason) => Err(unmappable(&file, path, reason)),
-    }
-}
-
-fn open(path: &Path) -> Result<File, LoadError> {
-    let file = File::open(path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => LoadError::Missing { path: path.into() },
-        _ if path.is_dir() => LoadError::Folder { path: path.into() },
-        _ => LoadError::Unreadable { path: path.into(), source },
-    })?;
-    // Some systems open a folder as they do a file, and only refuse to read it.
-    match file.metadata() {
-        Ok(metadata) if metadata.is_dir() => Err(LoadError::Folder { path: path.into() }),
-        Ok(_) => Ok(file),
-        Err(source) => Err(LoadError::Unreadable { path: path.into(), source }),
     }
 }
 

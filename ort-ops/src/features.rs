@@ -27,11 +27,7 @@ impl Rows {
     /// If the input is absent, of another type or of another rank.
     pub(crate) fn read(inputs: Inputs<'_>) -> Result<Self, OpError> {
         let x = inputs.tensor(0)?;
-        let (n, n_features) = match *x.shape() {
-            [n_features] => (1, n_features),
-            [n, n_features] => (n, n_features),
-            _ => return Err(wrong_rank(x.shape().len())),
-        };
+        let [n, n_features] = n_samples_and_features(x.shape())?;
         Ok(Self { n, n_features, values: numbers(0, x)? })
     }
 
@@ -61,6 +57,18 @@ impl Rows {
         let n = self.n.checked_mul(width).ok_or(OpError::TooLarge)?;
         results.try_reserve_exact(n).map_err(|_| OpError::TooLarge)?;
         Ok(results)
+    }
+}
+
+/// How many samples a tensor of this shape holds, and how many features each has.
+///
+/// # Errors
+/// If it is of another rank than 1 or 2.
+pub const fn n_samples_and_features(shape: &[usize]) -> Result<[usize; 2], OpError> {
+    match *shape {
+        [n_features] => Ok([1, n_features]),
+        [n, n_features] => Ok([n, n_features]),
+        _ => Err(wrong_rank(shape.len())),
     }
 }
 

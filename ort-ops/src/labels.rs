@@ -31,7 +31,7 @@ impl ClassLabels {
     }
 
     /// How many classes there are.
-    pub(crate) const fn len(&self) -> usize {
+    pub const fn n_classes(&self) -> usize {
         match self {
             Self::Ints(labels) => labels.len(),
             Self::Strings(labels) => labels.len(),
@@ -50,15 +50,11 @@ impl ClassLabels {
     ///
     /// # Errors
     /// If something else was planned, or there is no such class.
-    pub(crate) fn write(
-        &self,
-        outputs: &mut [Output<'_>],
-        classes: &[usize],
-    ) -> Result<(), OpError> {
+    pub fn write(&self, outputs: &mut [Output<'_>], classes: &[usize]) -> Result<(), OpError> {
         let Some(output) = outputs.first_mut().filter(|output| output.is_wanted()) else {
             return Ok(());
         };
-        if classes.iter().any(|&class| class >= self.len()) {
+        if classes.iter().any(|&class| class >= self.n_classes()) {
             return Err(OpError::Unsupported { what: "a class without a label" });
         }
         let y = output.tensor(self.dtype(), &[classes.len()])?;

@@ -16,7 +16,7 @@ pub mod blocked;
 pub mod broadcast;
 pub mod channels_last;
 mod elementwise;
-mod features;
+pub mod features;
 mod floats;
 pub mod forest;
 mod fourier;

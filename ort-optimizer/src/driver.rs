@@ -48,6 +48,8 @@ pub fn optimize(
 ) -> Result<(Graph, Report), OptimizeError> {
     let start = Instant::now();
     let lowered = nchwc::lower(&mut graph, registry, options)?;
+    let (lowered, assumed_block_size) =
+        lowered.map_or((None, None), |lowered| (Some(lowered.pass), lowered.assumed));
     let visit = |&PassReport { name: pass, applied, .. }: &PassReport| Visit {
         pass,
         start,
@@ -57,7 +59,8 @@ pub fn optimize(
     let visits: Vec<Visit> = lowered.iter().map(visit).collect();
     if options.level == Level::Disable {
         let graph = if lowered.is_some() { graph.compact()? } else { graph };
-        return Ok((graph, Report { passes: lowered.into_iter().collect(), last: None, visits }));
+        let passes = lowered.into_iter().collect();
+        return Ok((graph, Report { passes, last: None, visits, assumed_block_size }));
     }
     let passes: Vec<&Pass> = passes::all().filter(|pass| is_enabled(pass, options)).collect();
     let rewrites: Vec<Box<dyn Rewrite>> = passes.iter().map(|pass| (pass.start)()).collect();
@@ -72,6 +75,7 @@ pub fn optimize(
             passes: passes.iter().map(|pass| report_of(pass)).collect(),
             last: None,
             visits,
+            assumed_block_size,
         },
         passes,
         rewrites: rewrites.into_iter().map(Some).collect(),

@@ -35,7 +35,7 @@ mod testing;
 pub use crate::driver::{OptimizeError, optimize};
 pub use crate::eval::{ConstEval, EvalError, Reference};
 pub use crate::names::names;
-pub use crate::nchwc::{Contradiction, NchwcError};
+pub use crate::nchwc::{AssumedBlockSize, Contradiction, NchwcError};
 pub use crate::options::{Exactness, Level, Options, ParseLevelError, UnknownLevel};
 pub use crate::report::{PassReport, Report, Step, Visit};
 

@@ -123,7 +123,7 @@ pub struct Options {
     /// Stop after this many rewrites: halving it finds the rewrite that breaks a model.
     pub stop_after: Option<usize>,
     /// How many channels a block of com.microsoft.nchwc nodes has, 8 or 16, for a file that gives no
-    /// evidence of it.
+    /// evidence of it; `None` assumes `layout_block`.
     pub nchwc_block_size: Option<usize>,
     /// Bytes that folded constants may take in all.
     pub max_folded_bytes: usize,

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::nchwc::AssumedBlockSize;
 use crate::options::{Exactness, Level};
 
 /// What the optimizer did.
@@ -14,6 +15,8 @@ pub struct Report {
     /// When the passes were at work, in order: a pass looks at every graph, and again as long as others
     /// change it.
     pub visits: Vec<Visit>,
+    /// What had to be assumed of data in blocks of channels. A program should warn of it.
+    pub assumed_block_size: Option<AssumedBlockSize>,
 }
 
 /// One pass's look at one graph.

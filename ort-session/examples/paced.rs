@@ -8,7 +8,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use ort_session::{Dim, Session, Tensor, Type};
+use ort_session::{Dim, Session, Tensor, Type, cpu_time};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -25,7 +25,7 @@ fn main() -> Result<(), Failure> {
     for _ in 0..3 {
         session.run(pairs(&inputs))?;
     }
-    let (start, before) = (Instant::now(), cpu_ms()?);
+    let (start, before) = (Instant::now(), cpu_time().unwrap_or_default());
     let done = std::thread::scope(|scope| {
         let caller = || scope.spawn(|| caller(&session, &inputs, time, pace));
         let callers: Vec<_> = (0..n_callers).map(|_| caller()).collect();
@@ -39,7 +39,7 @@ fn main() -> Result<(), Failure> {
         r#"{{"runs": {n_runs}, "seconds": {:.3}, "busy_ms": {:.3}, "cpu_ms": {}}}"#,
         start.elapsed().as_secs_f64(),
         busy.as_secs_f64() * 1e3,
-        cpu_ms()? - before,
+        (cpu_time().unwrap_or_default() - before).as_millis(),
     );
     Ok(())
 }
@@ -73,13 +73,4 @@ fn inputs(session: &Session) -> Result<Vec<(String, Tensor)>, Failure> {
         Ok((input.name, Tensor::zeros(ty.dtype, &dims.collect::<Vec<_>>())?))
     });
     described.collect()
-}
-
-/// User and system time of all threads, those that have ended, too: fields 14 and 15 of the file, in
-/// ticks of 10 ms, of which the second is a name in parentheses.
-fn cpu_ms() -> Result<u64, Failure> {
-    let stat = std::fs::read_to_string("/proc/self/stat")?;
-    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-    let ticks: Result<Vec<u64>, _> = fields.skip(11).take(2).map(str::parse).collect();
-    Ok(ticks?.iter().sum::<u64>() * 10)
 }

@@ -95,7 +95,8 @@ impl SessionBuilder {
     }
 
     /// How many channels a block of com.microsoft.nchwc nodes has, 8 or 16: a file does not state
-    /// it. Only files that give no evidence of it need this.
+    /// it. For a file that gives no evidence of it, what is likelier is assumed, or what the first
+    /// provider prefers, and [`Metadata::warnings`](crate::Metadata::warnings) says so.
     #[must_use]
     pub fn nchwc_block_size(mut self, n_channels: usize) -> Self {
         self.options.nchwc_block_size = Some(n_channels);

@@ -153,22 +153,49 @@ pub use crate::run_memory::Arena;
 pub use crate::run_options::{RunLimits, RunOptions};
 pub use crate::session::{CacheUse, Metadata, Session, ValueDescription};
 pub use crate::threads::{
-    Affinities, AffinityError, CpuQuota, ExecutionMode, MachineThreads, ThreadCount,
+    Affinities, AffinityError, CpuQuota, ExecutionMode, MachineThreads, ThreadCount, cpu_time,
 };
 
-pub use ort_ep::{DenormalsMet, ExecutionProvider, Threads};
-pub use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice, Roof};
-pub use ort_format::Limits as FormatLimits;
-pub use ort_graph::{Dim, ImportLimits, ModelInfo, Type};
-pub use ort_loader::{
-    Kind, Load, MappingKind, MeasureError, MemoryMapping, ModelBytes, Pages, Process,
-    ProcessMemory, Residency, Sharing, process_memory,
+// Types of other crates in signatures of this one.
+pub use bytes;
+pub use ndarray;
+pub use rayon;
+
+pub use ort_ep::{CompileError, DenormalsMet, ExecutionProvider, KernelError, Threads};
+pub use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice, Roof, UnavailableIsa};
+pub use ort_format::{FormatError, Limits as FormatLimits};
+pub use ort_graph::{
+    Dim, ExportError, GraphError, ImportError, ImportLimits, ImportWarning, ModelInfo, OpError,
+    TensorType, Type, UnsupportedNode,
 };
-pub use ort_optimizer::{Exactness, Level, PassReport, Report, Step, UnknownLevel};
+pub use ort_loader::{
+    AdviseError, Kind, Load, LoadError, MappingKind, MeasureError, MemoryMapping, ModelBytes,
+    Pages, Process, ProcessMemory, Residency, Sharing, process_memory,
+};
+pub use ort_optimizer::{
+    EvalError, Exactness, Level, NchwcError, OptimizeError, PassReport, Report, Step, UnknownLevel,
+};
 pub use ort_tensor::{
     Bool, Complex, DType, Element, Number, Tensor, TensorError, TensorView, TensorViewMut, Value,
     ValueView, bf16, f16, with_dtype,
 };
+
+/// What an author of an [`ExecutionProvider`] needs beside it: what a provider promises, the graph whose
+/// nodes it claims, and how a kernel reads and writes tensors.
+pub mod provider {
+    pub use ort_ep::{
+        Claim, CompileError, DenormalsMet, EvalKernel, ExecutionProvider, Io, Kernel, KernelError,
+        Layout, OneThread, PackStore, Packed, Prepared, Recipe, Reference, Threads,
+    };
+    pub use ort_graph::{
+        Attr, Attrs, Dim, Fact, Graph, Node, NodeId, OpError, Operator, TensorType, Type, ValueId,
+        ValueInfo,
+    };
+    pub use ort_tensor::{
+        AlignedBuf, DType, Inputs, Output, Shape, Tensor, TensorError, TensorView, TensorViewMut,
+        Value, ValueView,
+    };
+}
 
 /// The code in README.md compiles.
 #[cfg(doctest)]

@@ -85,7 +85,7 @@ impl Resolved {
         let registry = ort_ops::registry();
         let build = || import(file, bytes.bytes(), &registry, self.import_limits);
         let model = profiler.during("build", build).map_err(Box::new)?;
-        let warnings: Vec<_> = model.warnings.iter().map(ImportWarning::to_string).collect();
+        let mut warnings: Vec<_> = model.warnings.iter().map(ImportWarning::to_string).collect();
         let mut packing_warnings = Vec::new();
         let (mut graph, mut report) = (model.graph, Report::default());
         let before = OperatorCounts::of(&graph);
@@ -97,6 +97,7 @@ impl Resolved {
             self.load_limits.check_shapes(&graph)?;
             (graph, report) = self.optimize(graph, &registry, model.info.opset(""))?;
             self.load_limits.check_shapes(&graph)?;
+            warnings.extend(report.assumed_block_size.as_ref().map(ToString::to_string));
         }
         for warning in warnings.iter().chain(&packing_warnings) {
             self.log.event(Severity::Warning, format_args!("{warning}"));

@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ort_loader::{Link, open_file};
+
 use crate::error::SaveError;
 
 /// What files are called at the end that are not whole yet.
@@ -13,28 +15,31 @@ const SUFFIX: &str = ".ort-tmp";
 
 /// Writes a file beside its place, has the system keep it, and renames it there: a reader, and whoever
 /// comes after a crash, finds the file of before or this one. A file of before that somebody has mapped
-/// stays what it is to them.
+/// stays what it is to them, and a symbolic link at the place is replaced, not followed.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), SaveError> {
     write_with(path, bytes, OpenOptions::new())
 }
 
-/// The same for a file that nobody is to write to afterwards, where systems know such files.
-pub(crate) fn write_read_only(path: &Path, bytes: &[u8]) -> Result<(), SaveError> {
-    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix lets a new file be read-only"))]
+/// The same for a file of which everybody may do at most what `mode` says, where systems know such modes.
+pub(crate) fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), SaveError> {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
     let mut options = OpenOptions::new();
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o444);
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode);
+    #[cfg(not(unix))]
+    let _ = mode;
     write_with(path, bytes, options)
 }
 
-fn write_with(path: &Path, bytes: &[u8], options: OpenOptions) -> Result<(), SaveError> {
+fn write_with(path: &Path, bytes: &[u8], mut options: OpenOptions) -> Result<(), SaveError> {
     // A rename would put a file in the place of a device or a pipe.
     if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         return Err(SaveError::NotAFile { path: path.to_owned() });
     }
     let failed = |source| SaveError::Write { path: path.to_owned(), source };
-    let beside = beside(path);
-    let written = write_new(&beside, bytes, options).and_then(|()| fs::rename(&beside, path));
+    let (beside, mut file) = create_locked(path, &mut options).map_err(failed)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    let written = written.and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
         // What keeps it from being removed has kept it from being written: the first error tells.
         let _ = fs::remove_file(&beside);
@@ -42,25 +47,32 @@ fn write_with(path: &Path, bytes: &[u8], options: OpenOptions) -> Result<(), Sav
     written.and_then(|()| keep_entry(path)).map_err(failed)
 }
 
-/// Writes a new file, which is locked until it is whole: see [`remove_leftovers`].
-fn write_new(path: &Path, bytes: &[u8], mut options: OpenOptions) -> io::Result<()> {
-    let mut file = options.write(true).create_new(true).open(path)?;
-    // Where files cannot be locked, what a writer leaves is not removed.
-    let _ = file.try_lock();
-    file.write_all(bytes)?;
-    file.sync_all()
+/// A new file beside `path`, locked until it is closed: see [`remove_leftovers`]. Between its creation and
+/// its lock somebody may take it for a leftover; then another is created.
+fn create_locked(path: &Path, options: &mut OpenOptions) -> io::Result<(PathBuf, File)> {
+    loop {
+        let beside = beside(path);
+        let file = options.write(true).create_new(true).open(&beside)?;
+        // Where files cannot be locked, what a writer leaves is not removed.
+        let is_locked = file.lock().is_ok();
+        if !is_locked || beside.try_exists()? {
+            return Ok((beside, file));
+        }
+    }
 }
 
 /// Removes what writers left in a folder that did not finish, and tells how many files that were. Who
 /// still writes holds a lock.
 pub(crate) fn remove_leftovers(folder: &Path) -> usize {
-    let is_leftover = |path: &PathBuf| {
+    let remove = |path: PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let is_temporary = name.starts_with('.') && name.ends_with(SUFFIX);
-        is_temporary && File::open(path).is_ok_and(|file| file.try_lock().is_ok())
+        // Removed while it is locked: who has just created it sees that it is gone.
+        let file = open_file(&path, Link::Refuse).ok().filter(|_| is_temporary);
+        file.is_some_and(|file| file.try_lock().is_ok() && fs::remove_file(&path).is_ok())
     };
     let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|file| file.path());
-    files.filter(is_leftover).filter(|path| fs::remove_file(path).is_ok()).count()
+    files.filter(|path| remove(path.clone())).count()
 }
 
 /// A name in the same folder that no other writer has.

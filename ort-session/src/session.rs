@@ -52,7 +52,7 @@ pub struct Session {
 pub struct Metadata {
     /// What the file says about the model.
     pub model: ModelInfo,
-    /// What was odd about it.
+    /// What was odd about it, or had to be assumed.
     pub warnings: Vec<String>,
     /// What the optimizer did.
     pub optimized: Report,

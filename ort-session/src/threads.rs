@@ -1,29 +1,27 @@
 //! The threads of a run: the caller, always at work itself, and helpers that the process shares.
 
 mod affinities;
-mod asleep;
 mod branches;
 mod count;
-mod crew;
+mod cpu_time;
 mod options;
-mod parts;
 mod quota;
+mod rayon_pool;
+mod shared;
 
 use std::fmt;
 use std::sync::Arc;
 
 use ort_ep::{ExecutionProvider, Threads};
+use ort_threads::{Around, InRun, Workers};
 
 pub use self::affinities::{Affinities, AffinityError};
 pub(crate) use self::branches::BranchOptions;
 pub use self::branches::ExecutionMode;
 pub use self::count::{MachineThreads, ThreadCount};
-use self::crew::{Crew, InRun};
+pub use self::cpu_time::cpu_time;
 pub(crate) use self::options::PoolOptions;
 pub use self::quota::CpuQuota;
-
-/// Calls its argument on a thread that is set up for the parts.
-type Around<'a> = &'a (dyn Fn(&mut dyn FnMut()) + Sync);
 
 /// Helpers beside the calling thread.
 #[derive(Clone)]
@@ -37,9 +35,9 @@ enum Helpers {
     /// The caller works alone.
     None,
     /// Ours.
-    Crew(Arc<Crew>),
-    /// The user's workers.
-    Workers(Arc<rayon::ThreadPool>),
+    Workers(Arc<Workers>),
+    /// The user's pool.
+    Rayon(Arc<rayon::ThreadPool>),
     /// Whatever else the user has.
     Threads(Arc<dyn Threads>),
 }
@@ -47,14 +45,14 @@ enum Helpers {
 impl Pool {
     /// Keeps the helpers for a run, which lasts as long as the guard.
     pub(crate) fn run(&self) -> Option<InRun<'_>> {
-        self.crew().map(Crew::run)
+        self.workers().map(Workers::run)
     }
 
     /// The same for a run with branches. A helper is called at once: who comes when branches are under way
     /// has nothing to do but parts of their kernels.
     pub(crate) fn run_branches(&self) -> Option<InRun<'_>> {
         let in_run = self.run();
-        self.crew().into_iter().for_each(Crew::wake);
+        self.workers().into_iter().for_each(Workers::wake);
         in_run
     }
 
@@ -64,12 +62,12 @@ impl Pool {
 
     /// How many of our helpers are awake, at work or waiting for it.
     pub(crate) fn n_awake(&self) -> usize {
-        self.crew().map_or(0, Crew::n_awake)
+        self.workers().map_or(0, Workers::n_awake)
     }
 
-    fn crew(&self) -> Option<&Crew> {
+    fn workers(&self) -> Option<&Workers> {
         match &self.helpers {
-            Helpers::Crew(crew) => Some(crew),
+            Helpers::Workers(workers) => Some(workers),
             _ => None,
         }
     }
@@ -105,9 +103,9 @@ impl Threads for ScopedThreads<'_> {
     ) {
         let around: Around<'_> = &|body| scoped(self.providers, &mut || around(body));
         match &self.pool.helpers {
-            Helpers::Crew(crew) if n > 1 => crew.for_each(n, part, around),
-            Helpers::Workers(workers) if n > 1 => {
-                asleep::for_each(workers, self.pool.n_threads - 1, n, part, around);
+            Helpers::Workers(workers) if n > 1 => workers.for_each(n, part, around),
+            Helpers::Rayon(pool) if n > 1 => {
+                rayon_pool::for_each(pool, self.pool.n_threads - 1, n, part, around);
             }
             Helpers::Threads(threads) if n > 1 => {
                 threads.for_each(n, &|i| around(&mut || part(i)));

@@ -79,13 +79,17 @@ pub fn read_value(path: &Path, kind: Option<Kind>) -> Result<Named, FileError> {
 /// the last slice of them; a freed vector of their size would have the allocator keep later ones.
 pub(crate) fn whole(path: &Path) -> Result<Bytes, FileError> {
     let read = || {
+        // To open a pipe is to wait for somebody who writes to it.
+        if !fs::metadata(path)?.is_file() {
+            return Err(io::Error::other("it is no regular file"));
+        }
         let mut file = fs::File::open(path)?;
         let stated = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
         let mut buf = AlignedBuf::lasting(stated);
         file.read_exact(buf.as_mut())?;
         let mut rest = Vec::new();
         file.read_to_end(&mut rest)?;
-        // A file of /proc, or a pipe, states no size.
+        // A file of /proc states no size.
         match rest.is_empty() {
             true => Ok(Bytes::from_owner(buf)),
             false => Ok([buf.as_ref(), &rest].concat().into()),

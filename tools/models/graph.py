@@ -9,20 +9,25 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
+BOOL = TensorProto.BOOL
 # The IR version that goes with an opset, as torch.onnx.export writes it.
-IR_VERSION = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8}
+IR_VERSION = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 24: 11}
+MICROSOFT = "com.microsoft"
+# The versions of the other operator sets.
+VERSIONS = {MICROSOFT: 1, "ai.onnx.ml": 3}
 
 
 class Graph:
     """An ONNX graph under construction, with the names that torch.onnx.export gives.
 
     A node of type Conv in the module scope "/layer1/conv1" is called "/layer1/conv1/Conv" (then
-    Conv_1, Conv_2, ...) and its output "/layer1/conv1/Conv_output_0".
+    Conv_1, Conv_2, ...) and its output "/layer1/conv1/Conv_output_0". In a graph that is to be
+    another's body, all names begin with `prefix`.
     """
 
-    def __init__(self, name: str, opset: int, seed: int):
-        self.name, self.opset = name, opset
+    def __init__(self, name: str, opset: int, seed: int, prefix: str = ""):
+        self.name, self.opset, self.prefix = name, opset, prefix
         self.rng = np.random.default_rng(seed)
         self.inputs, self.outputs, self.nodes = [], [], []
         self.initializers: dict[str, np.ndarray] = {}
@@ -40,13 +45,18 @@ class Graph:
 
     def param(self, name, array):
         """An initializer under its state-dict name."""
-        self.initializers[name] = np.ascontiguousarray(array)
+        # ascontiguousarray makes a scalar one-dimensional; reshape undoes that.
+        self.initializers[name] = np.ascontiguousarray(array).reshape(np.shape(array))
         return name
 
     def folded(self, op_type, array):
         """An initializer that the exporter's constant folding made, for a node of type op_type."""
         self.value_id += 1
-        return self.param(f"onnx::{op_type}_{self.value_id}", array)
+        return self.param(f"{self.prefix}onnx::{op_type}_{self.value_id}", array)
+
+    def weight(self, *shape, std=None):
+        """Random weights for a MatMul: results have the variance of operands unless told otherwise."""
+        return self.folded("MatMul", self.normal(shape, std or shape[0] ** -0.5))
 
     def normal(self, shape, std):
         return (self.rng.standard_normal(shape) * std).astype(np.float32)
@@ -58,7 +68,7 @@ class Graph:
 
         `out` names the output of a node that ends the graph. A None input is an omitted one.
         """
-        key = f"{scope}/{op_type}"
+        key = f"{self.prefix}{scope}/{op_type}"
         name = key if not self.used[key] else f"{key}_{self.used[key]}"
         self.used[key] += 1
         self.value_id += 1
@@ -185,18 +195,23 @@ class Graph:
             strides=[stride] * 2,
         )
 
-    def model(self) -> onnx.ModelProto:
-        graph = helper.make_graph(
+    def body(self) -> onnx.GraphProto:
+        """The graph, for an attribute of another's node."""
+        return helper.make_graph(
             self.nodes,
-            "main_graph",
+            f"{self.prefix}main_graph",
             self.inputs,
             self.outputs,
             [numpy_helper.from_array(a, n) for n, a in self.initializers.items()],
         )
+
+    def model(self) -> onnx.ModelProto:
+        domains = {node.domain for node in self.nodes} - {""}
+        imports = [helper.make_opsetid(domain, VERSIONS[domain]) for domain in sorted(domains)]
         return helper.make_model(
-            graph,
+            self.body(),
             ir_version=IR_VERSION[self.opset],
             producer_name="make_models.py",
             doc_string=f"{self.name}: written by make_models.py in the form of its usual exporter",
-            opset_imports=[helper.make_opsetid("", self.opset)],
+            opset_imports=[helper.make_opsetid("", self.opset), *imports],
         )

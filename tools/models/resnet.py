@@ -6,7 +6,7 @@ import numpy as np
 
 from .batchnorm import calibrate_batchnorms, fake_images, fold_batchnorms
 from .graph import Graph
-from .quantize import through_files
+from .quantize import calibrated
 
 
 def resnet50():
@@ -64,35 +64,8 @@ def resnet50():
 
 
 def resnet50_qdq_int8():
-    """resnet50 through onnxruntime's static quantization: QDQ format, uint8 activations, int8
-    weights per channel, ranges calibrated (MinMax) on image-like noise."""
-    from onnxruntime.quantization import (
-        CalibrationDataReader,
-        CalibrationMethod,
-        QuantFormat,
-        QuantType,
-        quantize_static,
-    )
-    from onnxruntime.quantization.shape_inference import quant_pre_process
-
-    class Images(CalibrationDataReader):
-        def __init__(self, count):
-            rng = np.random.default_rng(7)
-            self.feeds = iter([{"input": fake_images(rng, 1, 224, 224)} for _ in range(count)])
-
-        def get_next(self):
-            return next(self.feeds, None)
-
+    """resnet50 through onnxruntime's static quantization, calibrated on image-like noise."""
+    rng = np.random.default_rng(7)
+    images = [{"input": fake_images(rng, 1, 224, 224)} for _ in range(16)]
     model, feed = resnet50()
-    model = through_files(model, quant_pre_process, skip_symbolic_shape=True)
-    model = through_files(
-        model,
-        quantize_static,
-        calibration_data_reader=Images(16),
-        quant_format=QuantFormat.QDQ,
-        per_channel=True,
-        calibrate_method=CalibrationMethod.MinMax,
-        activation_type=QuantType.QUInt8,
-        weight_type=QuantType.QInt8,
-    )
-    return model, feed
+    return calibrated(model, images), feed

@@ -58,14 +58,14 @@ def parsed(
     return args
 
 
-def real_and_built() -> list[Path]:
-    return sorted([*MODELS.glob("real/*"), *MODELS.glob("built/*")])
+def of_all_families() -> list[Path]:
+    return sorted(case for part in ("real", "built", "hard") for case in MODELS.glob(f"{part}/*"))
 
 
 def parsed_with_cases(
     made: argparse.ArgumentParser,
     sections: Callable[[argparse.Namespace], list[str]],
-    unless_named: Callable[[], list[Path]] = real_and_built,
+    unless_named: Callable[[], list[Path]] = of_all_families,
 ) -> argparse.Namespace:
     """The same with `CASE …`, folders as `make_models.py` writes them."""
     made.add_argument("cases", nargs="*", type=Path, metavar="CASE")

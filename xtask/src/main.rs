@@ -1,12 +1,13 @@
-//! Tasks about the repository itself: `cargo xtask fmt`, `tidy` and `docs`.
+//! Tasks about the repository itself: `cargo xtask fmt`, `tidy`, `docs` and `soak`.
 //!
-//! Each task reads the tracked files and answers with problems, `path:line: rule: what`. None
+//! Each task but the last reads the tracked files and answers with problems, `path:line: rule: what`. None
 //! means success; any means exit code 1.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its user")]
 
 mod docs;
 mod fmt;
+mod soak;
 mod tidy;
 
 mod functions;
@@ -47,6 +48,8 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Run random graphs of real sizes in every way, and compare with plain evaluation
+    Soak(soak::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -78,5 +81,6 @@ fn run(task: &Task) -> Result<Vec<Problem>, Failure> {
         }
         Task::Docs { check: false } => docs::write(&repository),
         Task::Docs { check: true } => docs::check(&repository),
+        Task::Soak(arguments) => soak::run(&repository, arguments),
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ort_session::{Activations, Outputs, ProcessMemory, Session, process_memory};
+use ort_session::{Activations, Outputs, ProcessMemory, Session, cpu_time, process_memory};
 use serde_json::{Value as Json, json};
 
 use super::{headline, planned};
@@ -65,6 +65,8 @@ pub(crate) struct Arguments {
 struct Measured {
     first: Duration,
     runs: Percentiles,
+    /// How many processors were at work during them, on average.
+    cpus: Option<f64>,
     /// At the median time; 0 if no operator tells its operations, or not all of them run.
     gflops: f64,
     planned: Activations,
@@ -79,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let inputs = Inputs::gather(&session, &arguments.inputs)?;
     let failed = |source| Failure::run(&arguments.model, source);
     let loaded = process_memory()?;
-    let (first, runs) = measure(arguments, &session, &inputs)?;
+    let (first, runs, cpus) = measure(arguments, &session, &inputs)?;
     let flops = match arguments.runs.are_whole() {
         true => session.flops(inputs.to_run()).map_err(failed)?,
         false => 0,
@@ -88,7 +90,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let gflops = number::rounded(number::float(flops) / median / 1e9);
     let planned = session.activations(inputs.to_run()).map_err(failed)?;
     let memory = process_memory()?;
-    let measured = Measured { first, runs, gflops, planned, loaded, memory };
+    let measured = Measured { first, runs, cpus, gflops, planned, loaded, memory };
     let profile = match arguments.ops || arguments.nodes.is_some() {
         true => {
             let roof = arguments.session.roof(session.n_threads());
@@ -114,12 +116,12 @@ fn show(arguments: &Arguments, profile: &Profile) -> Result<(), Failure> {
     arguments.nodes.map_or(Ok(()), |n| line(profile.nodes_text(n)))
 }
 
-/// The first run, and those after the warm-up.
+/// The first run, those after the warm-up, and how many processors were at work during these.
 fn measure(
     arguments: &Arguments,
     session: &Session,
     inputs: &Inputs,
-) -> Result<(Duration, Percentiles), Failure> {
+) -> Result<(Duration, Percentiles, Option<f64>), Failure> {
     let time = arguments.seconds;
     let failed = |source| Failure::run(&arguments.model, source);
     let options = arguments.runs.options();
@@ -138,18 +140,21 @@ fn measure(
     while warm.elapsed() < time.mul_f64(WARM_UP) {
         once()?;
     }
-    let start = Instant::now();
+    let (start, cpu_start) = (Instant::now(), cpu_time());
     let mut times = Vec::new();
     while times.len() < MIN_RUNS || start.elapsed() < time {
         times.push(once()?);
     }
-    Ok((first, Percentiles::of(times)))
+    let elapsed = start.elapsed().as_secs_f64();
+    let cpu = cpu_start.zip(cpu_time()).map(|(start, end)| end.saturating_sub(start));
+    let cpus = cpu.map(|cpu| number::rounded(cpu.as_secs_f64() / elapsed));
+    Ok((first, Percentiles::of(times), cpus))
 }
 
 fn to_text(arguments: &Arguments, session: &Session, measured: &Measured) -> String {
     let runs = &measured.runs;
     let mut table = Table::new(
-        ["load", "first", "p10", "p50", "p90", "p99", "runs", "GFLOP/s"]
+        ["load", "first", "p10", "p50", "p90", "p99", "runs", "CPUs", "GFLOP/s"]
             .map(|name| (name, Flush::Right)),
     );
     table.row([
@@ -160,6 +165,7 @@ fn to_text(arguments: &Arguments, session: &Session, measured: &Measured) -> Str
         number::time(runs.at(90.0)),
         number::time(runs.at(99.0)),
         number::count(runs.len()),
+        measured.cpus.map_or_else(|| "-".to_owned(), number::significant),
         number::significant(measured.gflops),
     ]);
     let headline = headline(&arguments.model, session, &arguments.session);
@@ -194,6 +200,7 @@ fn to_json(
         "p99_ms": percentile(99.0),
         "runs": measured.runs.len(),
         "threads": session.n_threads(),
+        "cpus": measured.cpus,
         "gflops": measured.gflops,
         "rss_anon_mib": memory(|memory| memory.rss_anon),
         "rss_anon_loaded_mib": loaded,
@@ -206,6 +213,7 @@ fn to_json(
     if let Some(profile) = profile {
         json["peak"] = profile.roof_json();
         json["operators"] = profile.operators_json();
+        json["eval_share"] = profile.eval_share_json();
         if let Some(n) = arguments.nodes {
             json["nodes"] = profile.nodes_json(n);
         }

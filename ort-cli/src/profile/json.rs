@@ -18,6 +18,10 @@ impl Profile {
         self.operators().iter().map(|row| self.row_json(row)).collect()
     }
 
+    pub(crate) fn eval_share_json(&self) -> Json {
+        number::rounded(self.eval_share()).into()
+    }
+
     pub(crate) fn nodes_json(&self, max: usize) -> Json {
         let node = |row: &Row| {
             let mut json = self.row_json(row);

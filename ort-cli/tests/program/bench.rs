@@ -2,7 +2,8 @@
 
 use crate::{folder, keys, model, ort_cli};
 
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
+    "cpus",
     "first_ms",
     "gflops",
     "isa",
@@ -60,16 +61,19 @@ fn json_tells_of_operators_and_nodes_when_asked() {
     let data = format!("{}/test_data_set_0", folder("silero_vad"));
     let common = ["bench", &model("silero_vad"), "--inputs", &data, "--seconds", "0.01", "--json"];
     let with_ops = ort_cli(common.into_iter().chain(["--ops"])).json();
-    assert_eq!(with_ops.as_object().unwrap().len(), KEYS.len() + 2);
+    assert_eq!(with_ops.as_object().unwrap().len(), KEYS.len() + 3);
     assert_eq!(keys(&with_ops["peak"]), ["gbytes_per_s", "gflops"]);
     let with_nodes = ort_cli(common.into_iter().chain(["--nodes=2"])).json();
-    assert_eq!(with_nodes.as_object().unwrap().len(), KEYS.len() + 3);
+    assert_eq!(with_nodes.as_object().unwrap().len(), KEYS.len() + 4);
     for json in [&with_ops, &with_nodes] {
         let operators = json["operators"].as_array().unwrap();
         assert!(operators.iter().all(|operator| keys(operator) == OPERATOR_KEYS));
         let sum = |key: &str| operators.iter().map(|row| row[key].as_f64().unwrap()).sum::<f64>();
         assert!((sum("share") - 1.0).abs() < 0.01, "shares are of the whole");
         assert!(sum("flops") > 0.0 && sum("bytes") > 0.0);
+        let eval = operators.iter().filter(|row| row["kernel"] == "eval");
+        let eval: f64 = eval.map(|row| row["share"].as_f64().unwrap()).sum();
+        assert!((json["eval_share"].as_f64().unwrap() - eval).abs() < 0.01);
     }
     let nodes = with_nodes["nodes"].as_array().unwrap();
     assert_eq!(nodes.len(), 2);

@@ -111,8 +111,8 @@ macro_rules! kernels {
     ($($module:ident),* $(,)?) => {
         $(mod $module;)*
 
-        /// The definitions of every file.
-        pub(crate) static ALL: &[KernelDef] = &[$($module::DEF),*];
+        /// The definitions of every file, under its name.
+        pub(crate) static ALL: &[(&str, KernelDef)] = &[$((stringify!($module), $module::DEF)),*];
     };
 }
 
@@ -135,6 +135,8 @@ kernels! {
     dynamic_quantize,
     einsum,
     embed_layer_norm,
+    forest,
+    fourier,
     gemm,
     group_norm,
     layer_norm,

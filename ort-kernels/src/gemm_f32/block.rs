@@ -93,17 +93,17 @@ impl<B: Panels> Gemm<'_, B> {
         Region { rows: 0..self.m, columns: 0..self.n }
     }
 
-    /// The elements of scratch [`Gemm::run`] needs for a region of `rows` rows.
+    /// The elements of scratch [`Gemm::run`] needs for a region of `rows` rows, which is enough for all
+    /// products that differ from this one by fewer rows or columns.
     #[must_use]
     pub fn scratch_len(&self, rows: usize) -> usize {
-        if self.is_tiled() {
-            return self.tiled_scratch_len(rows);
-        }
+        // A product of fewer rows may be faster without tiles, and need more for that.
+        let tiled = self.isa.amx().map_or(0, |_| self.tiled_scratch_len(rows));
         let packed_a = match self.a {
             Lhs::Strided { .. } => rows.min(self.block_rows()) * self.k,
             Lhs::Packed(_) => 0,
         };
-        packed_a + PANELS * self.panel_len() + LINE
+        tiled.max(packed_a + PANELS * self.panel_len() + LINE)
     }
 
     /// Computes `region`. Row `i` of `c` is row `region.rows.start + i` of C, and begins with

@@ -179,3 +179,19 @@ fn packed_operands_give_the_bits_of_strided_ones() {
         assert_eq!(actual, expected, "{isa:?}");
     }
 }
+
+/// Callers that compute a result block by block have scratch for the largest.
+#[test]
+fn what_is_enough_for_a_product_is_enough_for_fewer_rows() {
+    for isa in Isa::all() {
+        for [n, k] in [[128, 2048], [128, 1024], [64, 300], [700, 64]] {
+            let a = Lhs::Strided { a: Matrix::row_major(&[], 0, 0), alpha: 1.0 };
+            let (b, start) = (Matrix::row_major(&[], 0, 0), Start::Zero);
+            let len = |m| {
+                let activation = Activation::None;
+                Gemm { isa, m, n, k, a, b, start, activation }.scratch_len(m)
+            };
+            assert!((1..300).all(|m| len(m) <= len(m + 1)), "{isa:?} {n} {k}");
+        }
+    }
+}

@@ -14,8 +14,7 @@ use ort_graph::OpError;
 pub(crate) use attrs::{read_base, read_n_targets};
 pub(crate) use by_id::{Names, read_by_id};
 pub(crate) use by_index::read_by_index;
-pub use vote::Aggregate;
-pub(crate) use vote::Tally;
+pub use vote::{Aggregate, Tally};
 
 /// What a branch asks of its feature.
 ///
@@ -177,6 +176,26 @@ impl Forest {
         self.roots.len()
     }
 
+    /// The first node of each tree.
+    pub fn roots(&self) -> &[Child] {
+        &self.roots
+    }
+
+    /// The inner nodes of all trees; none leads back to where a path came from.
+    pub fn branches(&self) -> &[Branch] {
+        &self.branches
+    }
+
+    /// The members of a set that a branch asks for, in ascending order and without NaN.
+    pub fn set(&self, set: u32) -> &[f64] {
+        &self.sets[set as usize]
+    }
+
+    /// The votes of each leaf.
+    pub fn leaves(&self) -> impl ExactSizeIterator<Item = &[Vote]> {
+        (1..self.first_votes.len()).map(|leaf| self.votes_of(leaf - 1))
+    }
+
     /// The votes of all leaves.
     pub(crate) fn all_votes(&self) -> &[Vote] {
         &self.votes
@@ -186,7 +205,7 @@ impl Forest {
     ///
     /// # Errors
     /// If they have fewer.
-    pub(crate) fn expect_features(&self, n_features: usize) -> Result<(), OpError> {
+    pub fn expect_features(&self, n_features: usize) -> Result<(), OpError> {
         if n_features >= self.n_features {
             return Ok(());
         }
@@ -209,11 +228,13 @@ impl Forest {
                     let is_true = self.passes(branch, x) || (branch.is_nan_true && x.is_nan());
                     child = if is_true { branch.if_true } else { branch.if_false };
                 }
-                Node::Leaf(at) => {
-                    return &self.votes[self.first_votes[at]..self.first_votes[at + 1]];
-                }
+                Node::Leaf(at) => return self.votes_of(at),
             }
         }
+    }
+
+    fn votes_of(&self, leaf: usize) -> &[Vote] {
+        &self.votes[self.first_votes[leaf]..self.first_votes[leaf + 1]]
     }
 
     #[expect(clippy::float_cmp, reason = "equality is what the branch asks for")]

@@ -56,7 +56,7 @@ fn wrong(found: impl ToString) -> OpError {
 
 /// The scores of one sample.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub struct Tally {
     /// A score a target, zero where nobody voted.
     pub scores: Vec<f64>,
     /// Whether anybody voted for a target.
@@ -68,7 +68,7 @@ impl Tally {
     ///
     /// # Errors
     /// If there is not as much memory.
-    pub(crate) fn new(forest: &Forest) -> Result<Self, OpError> {
+    pub fn new(forest: &Forest) -> Result<Self, OpError> {
         let n = forest.n_targets();
         let (mut scores, mut is_voted) = (Vec::new(), Vec::new());
         scores.try_reserve_exact(n).map_err(|_| OpError::TooLarge)?;
@@ -95,8 +95,12 @@ impl Tally {
                 Aggregate::Min | Aggregate::Max => {}
             }
         }
+    }
+
+    /// What is left when the votes of all trees are counted: an average is divided by their number.
+    pub(crate) fn close<R: Number>(&mut self, by: Aggregate, n_trees: usize) {
         if by == Aggregate::Average {
-            let n_trees = f64::from(u32::try_from(forest.n_trees()).unwrap_or(u32::MAX));
+            let n_trees = f64::from(u32::try_from(n_trees).unwrap_or(u32::MAX));
             self.scores.iter_mut().for_each(|score| *score = round::<R>(*score / n_trees));
         }
     }

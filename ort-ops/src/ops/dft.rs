@@ -46,24 +46,27 @@ impl Dft {
     }
 
     /// The axis, which cannot be the last.
-    fn axis(&self, found: Option<i64>, rank: usize) -> Result<usize, OpError> {
+    ///
+    /// # Errors
+    /// If there is no such axis.
+    pub fn axis(&self, found: Option<i64>, rank: usize) -> Result<usize, OpError> {
         let axis = self.axis.or(found).unwrap_or(-2);
         let normalized = normalize_axis(axis, rank)?;
         if normalized + 1 < rank { Ok(normalized) } else { Err(OpError::Axis { axis, rank }) }
     }
 
     /// N for a signal of `n` elements, if none is given.
-    const fn default_len(&self, n: usize) -> usize {
+    pub const fn default_len(&self, n: usize) -> usize {
         if self.is_inverse && self.is_onesided { n.saturating_sub(1).saturating_mul(2) } else { n }
     }
 
     /// The elements of a result, for N.
-    const fn result_len(&self, len: usize) -> usize {
+    pub const fn result_len(&self, len: usize) -> usize {
         if self.is_onesided && !self.is_inverse { len / 2 + 1 } else { len }
     }
 
     /// The parts of a result: one if it is real.
-    const fn result_parts(&self) -> usize {
+    pub const fn result_parts(&self) -> usize {
         if self.is_onesided && self.is_inverse { 1 } else { 2 }
     }
 

@@ -37,7 +37,8 @@ impl Stft {
         Ok(Arc::new(Self { is_onesided: spec.flag("onesided", true)? }))
     }
 
-    fn n_bins(self, len: usize) -> usize {
+    /// How many numbers the transform of a frame has.
+    pub fn n_bins(self, len: usize) -> usize {
         if self.is_onesided { len / 2 + 1 } else { len }
     }
 
@@ -111,7 +112,11 @@ impl Operator for Stft {
     }
 }
 
-fn n_frames(signal: usize, len: usize, step: usize) -> Result<usize, OpError> {
+/// How many frames of `len` numbers a signal has; `step` is positive.
+///
+/// # Errors
+/// If there is none, or they are empty.
+pub fn n_frames(signal: usize, len: usize, step: usize) -> Result<usize, OpError> {
     match signal.checked_sub(len) {
         Some(rest) if len > 0 => Ok(rest / step + 1),
         _ => {

@@ -18,6 +18,10 @@ enum Middle {
     /// SwiGLU of pairs of neighbours, or of halves.
     Interleaved,
     Halves,
+    /// SwiGLU of pairs whose gate is bounded after its activation.
+    LimitedAfter,
+    /// GELU times the other half.
+    Geglu,
 }
 
 /// The sizes of a mixture.
@@ -53,28 +57,32 @@ const LIMIT: f64 = 3.0;
 
 impl Middle {
     fn draw(draw: &mut Draw) -> Self {
-        let plain = ["relu", "gelu", "silu", "identity"].map(Middle::Plain);
-        draw.pick(&[&plain[..], &[Middle::Third, Middle::Interleaved, Middle::Halves]].concat())
+        let plain = ["relu", "relu2", "gelu", "silu", "identity"].map(Middle::Plain);
+        let gates = [Middle::Interleaved, Middle::Halves, Middle::LimitedAfter, Middle::Geglu];
+        draw.pick(&[&plain[..], &[Middle::Third], &gates].concat())
     }
 
     /// The rows of the first layer for each number between the layers.
     fn n_parts(self) -> usize {
-        if matches!(self, Middle::Interleaved | Middle::Halves) { 2 } else { 1 }
+        if matches!(self, Middle::Plain(_) | Middle::Third) { 1 } else { 2 }
     }
 
     fn attrs(self, sample: Sample) -> Sample {
         let name = match self {
             Middle::Plain(name) => name,
             Middle::Third => "relu",
-            Middle::Interleaved | Middle::Halves => "swiglu",
+            Middle::Geglu => "geglu",
+            Middle::Interleaved | Middle::Halves | Middle::LimitedAfter => "swiglu",
         };
         let sample = sample.attr("activation_type", Attr::String(name.to_owned()));
         let fusion = match self {
-            Middle::Interleaved => 1,
-            Middle::Halves => 2,
-            _ => return sample,
+            Middle::Plain(_) | Middle::Third => return sample,
+            Middle::Interleaved | Middle::LimitedAfter => 1,
+            Middle::Halves | Middle::Geglu => 2,
         };
+        let is_limit_after = self == Middle::LimitedAfter;
         sample
+            .maybe("swiglu_limit_after_activation", is_limit_after.then_some(Attr::Int(1)))
             .attr("swiglu_fusion", Attr::Int(fusion))
             .attr("activation_alpha", Attr::Float(1.5))
             .attr("activation_beta", Attr::Float(0.5))
@@ -82,10 +90,9 @@ impl Middle {
     }
 
     fn apply(self, first: &[f64], third: &[f64]) -> Vec<f64> {
-        let swiglu = |gate: f64, linear: f64| {
-            let gate = gate.min(LIMIT);
-            gate / (1.0 + (-ALPHA * gate).exp()) * (linear.clamp(-LIMIT, LIMIT) + BETA)
-        };
+        let silu = |x: f64| x / (1.0 + (-ALPHA * x).exp());
+        let linear = |x: f64| x.clamp(-LIMIT, LIMIT) + BETA;
+        let swiglu = |gate: f64, x: f64| silu(gate.min(LIMIT)) * linear(x);
         let half = first.len() / 2;
         match self {
             Middle::Plain(name) => first.iter().map(|&x| plain(name, x)).collect(),
@@ -94,6 +101,11 @@ impl Middle {
                 (0..half).map(|i| swiglu(first[2 * i], first[2 * i + 1])).collect()
             }
             Middle::Halves => (0..half).map(|i| swiglu(first[i], first[i + half])).collect(),
+            Middle::LimitedAfter => {
+                let of = |i: usize| silu(first[2 * i]).min(LIMIT) * linear(first[2 * i + 1]);
+                (0..half).map(of).collect()
+            }
+            Middle::Geglu => (0..half).map(|i| plain("gelu", first[i]) * first[i + half]).collect(),
         }
     }
 }
@@ -102,6 +114,7 @@ fn plain(name: &str, x: f64) -> f64 {
     let cubic = x + 0.044_715 * x.powi(3);
     match name {
         "relu" => x.max(0.0),
+        "relu2" => x.max(0.0) * x.max(0.0),
         "gelu" => 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * cubic).tanh()),
         "silu" => x / (1.0 + (-x).exp()),
         _ => x,

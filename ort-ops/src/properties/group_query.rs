@@ -164,6 +164,8 @@ struct Options {
     /// The weights of the norms of queries and keys.
     norms: [Option<Array>; 2],
     epsilon: Option<f32>,
+    /// Those of queries and keys alone.
+    own_epsilons: [Option<f32>; 2],
     /// 1 for scores as the softmax takes them, 2 for what it gives.
     observed: usize,
 }
@@ -198,13 +200,15 @@ impl Options {
             window: (is_causal && draw.one_in(3)).then(|| draw.some_dim()),
             norms,
             epsilon: draw.pick(&[None, Some(0.5)]),
+            own_epsilons: [(); 2].map(|()| draw.pick(&[None, Some(0.25)])),
             observed: draw.below(3),
         }
     }
 
     fn normed(&self, x: Array, i: usize) -> Array {
         let Some(weights) = &self.norms[i] else { return x };
-        let epsilon = f64::from(self.epsilon.unwrap_or(1e-6));
+        let epsilon = self.own_epsilons[i].or(self.epsilon);
+        let epsilon = f64::from(epsilon.unwrap_or(1e-6));
         let size = x.shape[3];
         Array::from_fn(&x.shape, |at| {
             let square = |d| x.at(&[at[0], at[1], at[2], d]).float().powi(2);
@@ -318,6 +322,8 @@ fn group_query(draw: &mut Draw, dtype: DType) -> Sample {
         ("sliding_window_cache", flag(window.is_some())),
         ("smooth_softmax", flag(options.is_smooth)),
         ("qk_norm_epsilon", options.epsilon.map(Attr::Float)),
+        ("q_norm_epsilon", options.own_epsilons[0].map(Attr::Float)),
+        ("k_norm_epsilon", options.own_epsilons[1].map(Attr::Float)),
         ("qk_output", (options.observed > 0).then(|| count(options.observed))),
         ("kv_cache_bit_width", Some(Attr::Int(if code == Kind::Code4 { 4 } else { 8 }))),
         ("k_quant_type", caches[0].quant_type()),

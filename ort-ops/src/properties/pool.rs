@@ -86,7 +86,7 @@ fn masked(draw: &mut Draw, dtype: DType) -> Sample {
     let x = draw.small(dtype, &shape);
     let mut planes = shape.clone();
     if draw.one_in(2) && !shape[..2].contains(&0) {
-        planes[0] = 1;
+        planes[..2].copy_from_slice(&[1 + draw.below(3), 1 + draw.below(3)]);
     }
     let mask = Array::from_fn(&planes, |_| Cell::Int(draw.int(0, 3).into()));
     let stored = mask.to_tensor(DType::I32);
@@ -94,8 +94,14 @@ fn masked(draw: &mut Draw, dtype: DType) -> Sample {
         let windows = windows.clone();
         move || {
             let x = Array::of(&x);
+            let (n, n_masks) = (shape[2..].iter().product::<usize>(), planes[0] * planes[1]);
             let y = Array::from_fn(&y, |at| {
-                let is_masked = |at: &Vec<usize>| *mask.at_broadcast(at) == Cell::Int(0);
+                let is_masked = |at: &Vec<usize>| {
+                    let within = at[2..].iter().zip(&shape[2..]).fold(0, |i, (at, n)| i * n + at);
+                    let plane = at[0] * shape[1] + at[1];
+                    let is_first = within == 0 && shape.len() > 3;
+                    !is_first && mask.cells[plane * n % n_masks + within] == Cell::Int(0)
+                };
                 let rows = seen(&windows, at);
                 let rows = rows.chunk_by(|a, b| a[..a.len() - 1] == b[..b.len() - 1]);
                 let counted = rows.flat_map(|row| row.iter().take_while(|at| !is_masked(at)));

@@ -155,7 +155,7 @@ fn branchwise_norm(draw: &mut Draw, dtype: DType) -> Sample {
     let written = streams.num_branches(draw);
     let x = streams.given(&streams.x).to_tensor(dtype);
     Sample::of([Some(x), scale.clone()], move || {
-        let y = normed(&streams.x, size, f64::from(epsilon.unwrap_or(1e-6)));
+        let y = normed(&streams.x, size, f64::from(epsilon.unwrap_or(1e-5)));
         let y = scale.as_ref().map_or(y.clone(), |scale| {
             let scale = Array::of(scale);
             let is_full = scale.cells.len() == n * size;

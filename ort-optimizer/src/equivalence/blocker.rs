@@ -129,14 +129,18 @@ impl Blocker<'_> {
         }
         let block = i64::try_from(self.block).unwrap();
         let reshape = ("", "Reshape", 14);
-        let split = |this: &mut Self, id: ValueId| {
-            let shape = this.constant(Tensor::from_slice(&[5], &[0, -1, 0, 0, block]).unwrap());
-            let inputs = vec![this.in_blocks(id), shape];
+        let padded = self.channels(ids[0]).next_multiple_of(self.block);
+        let padded = i64::try_from(padded).unwrap();
+        let split = |this: &mut Self, id: ValueId, n_blocks: i64| {
+            let shape = Tensor::from_slice(&[5], &[0, n_blocks, 0, 0, block]).unwrap();
+            let inputs = vec![this.in_blocks(id), this.constant(shape)];
             this.make(node, reshape, inputs, Attrs::new())
         };
-        let inputs = ids.iter().map(|&id| split(self, id)).collect();
+        // ONNX Runtime writes either.
+        let n_blocks = [-1, padded / block];
+        let inputs = ids.iter().zip(n_blocks).map(|(&id, n)| split(self, id, n)).collect();
         let sum = self.make(node, ("", "Add", 14), inputs, Attrs::new());
-        let shape = self.constant(Tensor::from_slice(&[4], &[0_i64, -1, 0, 0]).unwrap());
+        let shape = self.constant(Tensor::from_slice(&[4], &[0_i64, padded, 0, 0]).unwrap());
         let y = self.make(node, reshape, vec![sum, shape], Attrs::new());
         self.blocks.insert(node.outputs[0].unwrap(), (y, self.channels(ids[0])));
     }

@@ -159,9 +159,67 @@ fn a_file_without_evidence_comes_out_with_the_block_size_that_is_stated() {
     let body = "a = Conv-11 (x, w1) y = Conv-11 (a, w2)";
     let text = with_weights("graph(x: float[1,3,3,2]) -> (y)", &weights, body);
     assert_lowered(&text, Some(8));
+    for (own, expected) in [(Some(8), 8), (Some(16), 16), (Some(32), 16), (None, 16)] {
+        let graph = block(&parse(&text), 8, false);
+        let options = Options { layout_block: own, ..Options::default() };
+        let (_, report) = optimize(graph, &registry(), &options, &Reference).unwrap();
+        let assumed = report.assumed_block_size.unwrap();
+        assert_eq!(assumed.block_size, expected, "{own:?}");
+        let text = assumed.to_string();
+        assert!(text.contains(&format!("is taken for {expected}: the file does not state it")));
+        assert!(text.contains("between 8 and 16 (`Conv`, `Conv`; "), "{text}");
+    }
+    let stated = Options { nchwc_block_size: Some(8), ..Options::default() };
     let graph = block(&parse(&text), 8, false);
-    let error = optimize(graph, &registry(), &Options::default(), &Reference).unwrap_err();
-    let expected = "the file does not state the block size of its com.microsoft.nchwc nodes, and \
-        nothing in it decides between 8 and 16 (`Conv`, `Conv`; ";
-    assert!(error.to_string().starts_with(expected), "{error}");
+    let (_, report) = optimize(graph, &registry(), &stated, &Reference).unwrap();
+    assert_eq!(report.assumed_block_size, None);
+}
+
+#[test]
+fn a_reshape_of_blocks_reads_them_as_they_lie() {
+    let text = |reshapes: &str| {
+        let body = "
+            a = com.microsoft.nchwc:ReorderInput-1 (x)
+            flat = const int64[2] [0, -1]
+            RESHAPES";
+        let weights: [(&str, &[usize]); 0] = [];
+        with_weights(
+            "graph(x: float[2,32,3,5]) -> (y)",
+            &weights,
+            &body.replace("RESHAPES", reshapes),
+        )
+    };
+    let whole = text("y = Reshape-14 (a, flat)");
+    let of_five_axes = text(
+        "split = const int64[5] [0, -1, 0, 0, BLOCK]
+         b = Reshape-14 (a, split)
+         y = Reshape-14 (b, flat)",
+    );
+    let elements: Vec<f32> = (0_u16..960).map(f32::from).collect();
+    let inputs = [("x".to_owned(), Tensor::from_slice(&[2, 32, 3, 5], &elements).unwrap())];
+    for (text, size) in [(&whole, 8), (&whole, 16), (&of_five_axes, 8), (&of_five_axes, 16)] {
+        let graph = parse(&text.replace("BLOCK", &size.to_string()));
+        let expected = in_blocks(&elements, size);
+        let (level, nchwc_block_size) = (Level::Disable, Some(size));
+        let options = Options { level, nchwc_block_size, ..Options::default() };
+        let (lowered, report) = optimize(graph, &registry(), &options, &Reference).unwrap();
+        lowered.verify().unwrap();
+        assert!(!lowered.to_string().contains("nchwc") && report.assumed_block_size.is_none());
+        let y = run(&lowered, &inputs);
+        assert_eq!(y[0].as_slice::<f32>().unwrap(), expected, "{size}\n{lowered}");
+    }
+    let (_, report) =
+        optimize(parse(&whole), &registry(), &Options::default(), &Reference).unwrap();
+    assert_eq!(report.assumed_block_size.unwrap().nodes, ["Reshape"]);
+}
+
+/// Two images of 32 channels of 15 elements, in blocks of channels.
+fn in_blocks(elements: &[f32], size: usize) -> Vec<f32> {
+    let mut blocks = Vec::new();
+    for block in elements.chunks_exact(size * 15) {
+        for pixel in 0..15 {
+            blocks.extend(block.iter().skip(pixel).step_by(15));
+        }
+    }
+    blocks
 }

@@ -3,15 +3,18 @@
 //! Each node says something that holds for the right block size B: channels are padded to the next
 //! multiple of B, an input with fewer channels than B stays in planes, filters of padding are zero
 //! where B puts them, a Reshape spells B out. A block size that contradicts one node is out; if one
-//! remains, it is proved. Only if both remain do the filters [vote](super::votes).
+//! remains, it is proved. Only if both remain do the filters [vote](super::votes), and only if there are too
+//! few votes is it assumed.
 
 use std::collections::HashSet;
 
 use ort_graph::{Attr, Node};
 
+use super::assumed::AssumedBlockSize;
 use super::error::{Contradiction, NchwcError};
 use super::survey::{Filter, FilterKind, Step, Survey, reordered_channels};
 use super::{DOMAIN, votes};
+use crate::options::Options;
 
 /// The block sizes that there are: ONNX Runtime has 16 with AVX-512 (and RISC-V's vectors), else 8.
 const BLOCK_SIZES: [usize; 2] = [8, 16];
@@ -55,14 +58,16 @@ impl Clue<'_> {
 }
 
 /// The block size of a file: the one that is stated, the only one that contradicts no node, or the
-/// one that the filters vote for. It cannot matter if no filter depends on it.
+/// one that the filters vote for. It cannot matter if no filter depends on it. Where nothing decides,
+/// it is assumed: the likelier one by the filters, or that of this machine.
 ///
 /// # Errors
-/// If none fits, or nothing decides.
+/// If none fits.
 pub(super) fn block_size(
     surveys: &[Survey<'_>],
-    stated: Option<usize>,
-) -> Result<usize, NchwcError> {
+    options: &Options,
+) -> Result<(usize, Option<AssumedBlockSize>), NchwcError> {
+    let stated = options.nchwc_block_size;
     if let Some(found) = stated.filter(|stated| !BLOCK_SIZES.contains(stated)) {
         return Err(NchwcError::BlockSize { found });
     }
@@ -82,12 +87,15 @@ pub(super) fn block_size(
     }
     match *left.as_slice() {
         [] => Err(NchwcError::Contradiction { contradictions }),
-        [block] => Ok(block),
-        _ => by_votes(surveys),
+        [block] => Ok((block, None)),
+        _ => by_votes(surveys, options.layout_block),
     }
 }
 
-fn by_votes(surveys: &[Survey<'_>]) -> Result<usize, NchwcError> {
+fn by_votes(
+    surveys: &[Survey<'_>],
+    own: Option<usize>,
+) -> Result<(usize, Option<AssumedBlockSize>), NchwcError> {
     let filters: Vec<(&Node, Filter<'_>)> = surveys
         .iter()
         .flat_map(|survey| {
@@ -105,8 +113,8 @@ fn by_votes(surveys: &[Survey<'_>]) -> Result<usize, NchwcError> {
             votes.count(filter.weights)?;
         }
     }
-    if let Some(block) = votes.winner() {
-        return Ok(block);
+    if let Some(block) = votes.winner(votes::CERTAIN) {
+        return Ok((block, None));
     }
     let mut nodes = Vec::new();
     for (node, filter) in filters {
@@ -114,11 +122,16 @@ fn by_votes(surveys: &[Survey<'_>]) -> Result<usize, NchwcError> {
             nodes.push(node.label().to_owned());
         }
     }
-    if nodes.is_empty() {
-        return Ok(BLOCK_SIZES[1]);
+    let steps =
+        surveys.iter().flat_map(|survey| survey.steps.iter().map(move |step| (survey, step)));
+    for (survey, (id, _)) in steps.filter(|(_, (_, step))| matches!(step, Step::Raw)) {
+        nodes.push(survey.graph.node(*id).label().to_owned());
     }
+    let own = own.filter(|own| BLOCK_SIZES.contains(own));
+    let block_size = votes.winner(votes::LIKELY).or(own).unwrap_or(BLOCK_SIZES[1]);
     let (n_votes, n_for_16) = (votes.n(), votes.n_for_16());
-    Err(NchwcError::Undecided { nodes, n_votes, n_for_16 })
+    let assumed = AssumedBlockSize { block_size, nodes, n_votes, n_for_16 };
+    Ok((block_size, Some(assumed).filter(|assumed| !assumed.nodes.is_empty())))
 }
 
 /// What the nodes of a graph say.
@@ -153,7 +166,7 @@ fn clues<'s>(survey: &'s Survey<'_>) -> Vec<(&'s Node, Clue<'s>)> {
                     .filter_map(|&id| survey.known(id).padded)
                     .for_each(|n| add(Clue::Divides(n)));
             }
-            Step::Shape => x.padded.into_iter().for_each(|n| add(Clue::Divides(n))),
+            Step::Shape | Step::Raw => x.padded.into_iter().for_each(|n| add(Clue::Divides(n))),
             Step::Parts => {
                 let outputs = node.outputs.iter().flatten();
                 outputs

@@ -13,21 +13,6 @@ pub enum NchwcError {
         /// The first contradiction of each block size.
         contradictions: Vec<Contradiction>,
     },
-    /// Both block sizes are consistent with every node, and the filters do not tell.
-    #[error(
-        "the file does not state the block size of its com.microsoft.nchwc nodes, and nothing in \
-         it decides between 8 and 16 ({}; {n_for_16} of {n_votes} votes of their filters are for \
-         16): state it as `session.nchwc_block_size`",
-        some(nodes)
-    )]
-    Undecided {
-        /// The nodes with filters.
-        nodes: Vec<String>,
-        /// How many votes the filters have.
-        n_votes: usize,
-        /// How many of them are for 16.
-        n_for_16: usize,
-    },
     /// The block size that was stated is none.
     #[error("the block size is 8 or 16, not {found}")]
     BlockSize {
@@ -75,13 +60,4 @@ impl From<TensorError> for NchwcError {
 
 fn listed(contradictions: &[Contradiction]) -> String {
     contradictions.iter().map(Contradiction::to_string).collect::<Vec<_>>().join("; ")
-}
-
-/// The first few names, and how many more there are.
-fn some(nodes: &[String]) -> String {
-    const N_NAMED: usize = 3;
-    let named: Vec<String> = nodes.iter().take(N_NAMED).map(|node| format!("`{node}`")).collect();
-    let more = nodes.len().saturating_sub(N_NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    named.join(", ") + &more
 }

@@ -1,5 +1,7 @@
 //! The same graph of plain operators.
 
+mod raw;
+
 use std::collections::{HashMap, HashSet};
 
 use ort_graph::{Attr, Attrs, Dim, Fact, Graph, NewNode, Node, NodeId, Patch, Registry, ValueId};
@@ -43,6 +45,7 @@ pub(super) fn lower(
 struct Lowering<'s> {
     survey: &'s Survey<'s>,
     kept: Kept<'s>,
+    block: usize,
     patch: Patch,
     /// What has become of values.
     plain: HashMap<ValueId, ValueId>,
@@ -70,6 +73,7 @@ impl<'s> Lowering<'s> {
         Ok(Self {
             survey,
             kept,
+            block,
             patch: Patch::new(survey.graph),
             plain: HashMap::new(),
             filters,
@@ -103,6 +107,7 @@ impl<'s> Lowering<'s> {
                 self.plain.insert(y, self.plain(x));
                 Ok(())
             }
+            Step::Raw => self.raw(node, x, y),
             Step::ReorderInput { channels } => self.reorder_input(node, (x, y), channels),
             Step::ReorderOutput { channels } => self.reorder_output(node, (x, y), channels),
         }

@@ -8,6 +8,7 @@
 //! survey   which values are in blocks, which of them have the same channels, what reads them
 //! clues    what each B says about every node; a B that contradicts any is out
 //! votes    where both fit: which B makes the numbers of one filter resemble each other
+//! assumed  where too few vote: the likelier B, or that of this machine, and a warning
 //! lower    the same graph of plain operators, filters in plain order, without the padding
 //! ```
 //!
@@ -16,8 +17,9 @@
 //! channel of infinities or NaN that has no weight but zero, and less than a block of channels
 //! behind it, is padding in this sense, too.)
 //!
-//! Source: ONNX Runtime 1.31, `NchwcTransformer`.
+//! Source: ONNX Runtime 1.32, `NchwcTransformer`.
 
+mod assumed;
 mod classes;
 mod clues;
 mod elementwise;
@@ -27,12 +29,14 @@ mod padding;
 mod survey;
 #[cfg(test)]
 mod tests;
+mod view;
 mod votes;
 
 use std::time::Instant;
 
 use ort_graph::{Graph, NodeId, Registry};
 
+pub use self::assumed::AssumedBlockSize;
 use self::clues::block_size;
 pub(crate) use self::elementwise::is_elementwise;
 pub use self::error::{Contradiction, NchwcError};
@@ -47,16 +51,23 @@ pub(crate) const DOMAIN: &str = "com.microsoft.nchwc";
 pub(crate) const LISTED: (&str, Level, Exactness) =
     ("NchwcLowering", Level::Disable, Exactness::Rounding);
 
-/// Lowers a graph and its subgraphs, whose block size is stated or found out. `None` if there is
-/// nothing in blocks.
+/// What was lowered.
+pub(crate) struct Lowered {
+    pub(crate) pass: PassReport,
+    /// What had to be assumed for it.
+    pub(crate) assumed: Option<AssumedBlockSize>,
+}
+
+/// Lowers a graph and its subgraphs, whose block size is stated, found out or assumed. `None` if there
+/// is nothing in blocks.
 ///
 /// # Errors
-/// If no block size fits, or more than one does, or a node is not one of a known form.
+/// If no block size fits, or a node is not one of a known form.
 pub(crate) fn lower(
     graph: &mut Graph,
     registry: &Registry,
     options: &Options,
-) -> Result<Option<PassReport>, NchwcError> {
+) -> Result<Option<Lowered>, NchwcError> {
     let start = Instant::now();
     let applied = n_nodes(graph);
     if applied == 0 {
@@ -64,12 +75,13 @@ pub(crate) fn lower(
     }
     let mut surveys = Vec::new();
     survey_all(graph, &mut surveys)?;
-    let block = block_size(&surveys, options.nchwc_block_size)?;
+    let (block, assumed) = block_size(&surveys, options)?;
     drop(surveys);
     lower_all(graph, registry, block, options.opset)?;
     let (name, level, exactness) = LISTED;
     let micros = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
-    Ok(Some(PassReport { name, level, exactness, applied, refused: Vec::new(), micros }))
+    let pass = PassReport { name, level, exactness, applied, refused: Vec::new(), micros };
+    Ok(Some(Lowered { pass, assumed }))
 }
 
 /// How many nodes of the domain there are, in subgraphs, too.

@@ -81,6 +81,7 @@ fn needed(survey: &Survey<'_>, filters: &HashMap<ValueId, Tensor>) -> HashMap<us
             Step::Conv(Filter { kind: FilterKind::Grouped, .. })
             | Step::Concat
             | Step::Parts
+            | Step::Raw
             | Step::Shape => {
                 inputs.chain(outputs).for_each(|&value| need(value, usize::MAX));
             }

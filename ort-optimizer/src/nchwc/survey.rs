@@ -8,6 +8,7 @@ use ort_tensor::{DType, Tensor};
 
 use super::classes::{Classes, Conflict, Known};
 use super::error::NchwcError;
+use super::view::View;
 use super::{DOMAIN, is_elementwise};
 
 /// The values in blocks of one graph, and the nodes that make or read them.
@@ -46,6 +47,8 @@ pub(super) enum Step<'g> {
     Split(usize),
     /// Reshape back to `[N, C, H, W]`.
     Merge,
+    /// Reshape to something else: what counts is where elements lie in memory.
+    Raw,
     /// ReorderInput of so many channels, if that is known before a run.
     ReorderInput { channels: Option<usize> },
     /// ReorderOutput of so many channels.
@@ -275,16 +278,17 @@ impl<'g> Survey<'g> {
     }
 
     fn reshape(&mut self, node: &'g Node) -> Result<Step<'g>, Wrong> {
-        const WHAT: Wrong = "it gives data in blocks a shape that is none";
-        let x = *self.values.get(&input(node, 0)?).ok_or(WHAT)?;
-        let shape = self.graph.fact(input(node, 1)?).ints().ok_or(WHAT)?;
-        let step = match *shape.as_slice() {
-            [0, -1, 0, 0, block] if !x.is_split => {
-                Step::Split(usize::try_from(block).map_err(|_| WHAT)?)
-            }
-            [0, -1, 0, 0] if x.is_split => Step::Merge,
-            _ => return Err(WHAT),
+        let (id, shape) = (input(node, 0)?, input(node, 1)?);
+        let x = *self.values.get(&id).ok_or("its shape is in blocks")?;
+        let takes_zero = matches!(node.attrs.get("allowzero"), Some(&Attr::Int(1)));
+        let shape = self.graph.fact(shape).ints();
+        let view = shape.and_then(|shape| View::of(&shape, takes_zero, self.graph.fact(id).dims()));
+        let (step, known) = match view {
+            Some((View::Split(block), known)) if !x.is_split => (Step::Split(block), known),
+            Some((View::Merged, known)) if x.is_split => (Step::Merge, known),
+            _ => return Ok(Step::Raw),
         };
+        self.learn(x, known)?;
         self.put(node, InBlocks { is_split: !x.is_split, ..x })?;
         Ok(step)
     }

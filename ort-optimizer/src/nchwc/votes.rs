@@ -18,14 +18,18 @@
 //! right, at least the share f of them votes wrong with a probability of at most
 //! `2^(−n·(1 − H(f)))`, where H is the binary entropy (Chernoff).
 //!
-//! A verdict takes that bound to 2⁻³⁰ or less: one file in 10⁹. Of ten real models, with their filters
+//! A verdict is certain if that bound is 2⁻³⁰ or less: one file in 10⁹. Of ten real models, with their filters
 //! in blocks of 16 and of 8, all voted right, the weakest (a single convolution of 512 filters) with
 //! 2⁻³³, the others with 2⁻¹⁰⁰ and less.
 
 use ort_tensor::{Tensor, TensorError};
 
-/// How improbable a wrong verdict must be: two to the minus this.
-const N_BITS: f64 = 30.0;
+/// How improbable a wrong verdict must be to be certain: two to the minus this.
+pub(super) const CERTAIN: f64 = 30.0;
+
+/// The same for one to be likelier than that a file was made on a machine like this one, which is
+/// what most are. (Of 600 networks of noise, two had seven of eight votes for the wrong size.)
+pub(super) const LIKELY: f64 = 10.0;
 
 /// Once so many weights have voted, the others need not. (What counts is their number, not the votes:
 /// whoever stops when a verdict is near is wrong more often.)
@@ -79,13 +83,14 @@ impl Votes {
         self.for_16
     }
 
-    /// The block size that has the votes, if they are overwhelming.
-    pub(super) fn winner(self) -> Option<usize> {
+    /// The block size that has the votes, if a wrong verdict is as improbable as two to the minus
+    /// `n_bits`.
+    pub(super) fn winner(self, n_bits: f64) -> Option<usize> {
         let n = self.n() as f64;
         let share = self.for_16 as f64 / n.max(1.0);
         let entropy: f64 = [share, 1.0 - share].into_iter().map(information).sum();
-        let is_certain = n * (1.0 - entropy) >= N_BITS;
-        is_certain.then_some(if self.for_16 > self.for_8 { 16 } else { 8 })
+        let is_enough = n * (1.0 - entropy) >= n_bits;
+        is_enough.then_some(if self.for_16 > self.for_8 { 16 } else { 8 })
     }
 }
 
@@ -205,17 +210,19 @@ mod tests {
         {
             let mut votes = Votes::default();
             votes.count(&filters(block, has_scales)).unwrap();
-            assert_eq!(votes.winner(), expected, "{block} {votes:?}");
+            assert_eq!(votes.winner(CERTAIN), expected, "{block} {votes:?}");
         }
     }
 
     #[test]
     fn few_votes_and_equal_numbers_decide_nothing() {
         let of = |for_8, for_16| Votes { for_8, for_16, n_weights: 0 };
-        assert_eq!(of(0, 29).winner(), None);
-        assert_eq!(of(0, 30).winner(), Some(16));
-        assert_eq!(of(60, 40).winner(), None);
-        assert_eq!(Votes::default().winner(), None);
+        assert_eq!(of(0, 29).winner(CERTAIN), None);
+        assert_eq!(of(0, 30).winner(CERTAIN), Some(16));
+        assert_eq!(of(60, 40).winner(CERTAIN), None);
+        assert_eq!(of(9, 0).winner(LIKELY), None);
+        assert_eq!(of(10, 0).winner(LIKELY), Some(8));
+        assert_eq!(Votes::default().winner(LIKELY), None);
         let mut votes = Votes::default();
         for fill in [0.0, 1.0, f32::NAN] {
             votes.count(&Tensor::from_slice(&[16, 4, 1, 1], &[fill; 64]).unwrap()).unwrap();

@@ -9,6 +9,7 @@
 
 mod folder;
 mod seen;
+mod trust;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ use crate::log::{Log, Severity};
 use crate::optimized::{Optimized, Pack};
 use crate::packed::made_of;
 use crate::resolved::Resolved;
-use crate::save::{remove_leftovers, write_read_only};
+use crate::save::{remove_leftovers, write_with_mode};
 use crate::session::{CacheUse, Session};
 
 /// What packed files are called at the end.
@@ -52,6 +53,10 @@ pub(crate) fn session(
         let why = "a provider of the session packs its constants for one process only".to_owned();
         return uncached(optimized, vec![why]);
     };
+    if let Err(why) = trust::check(folder) {
+        let optimized = search.settings.optimized(source.load(&search.settings)?, start)?;
+        return uncached(optimized, vec![format!("{why}; the model is used without a cache")]);
+    }
     let (of, bytes) = search.identify(source)?;
     let path = folder.join(format!("{}-{}{SUFFIX}", source.stem(), short(&[&of, &packed_for])));
     let mut warnings = Vec::new();
@@ -69,7 +74,7 @@ pub(crate) fn session(
     if optimized.is_packed() {
         return optimized.commit();
     }
-    match search.make(&path, &of, &optimized) {
+    match search.make((&path, source.mode()), &of, &optimized) {
         Ok(mut session) => {
             session.metadata.load_time = start.elapsed();
             session.metadata.cache = CacheUse::Made;
@@ -127,6 +132,7 @@ impl Search<'_> {
 
     /// A session of the packed file at `path`, if there is one; why it cannot be used, if so.
     fn found(&self, path: &Path, of: &str) -> Result<Option<Session>, String> {
+        trust::check(path)?;
         let before = State::of(path);
         let bytes = match self.settings.bytes_of(path) {
             Ok(bytes) => bytes,
@@ -156,11 +162,17 @@ impl Search<'_> {
     }
 
     /// Makes the packed file at `path` and a session of it; why that cannot be, if so.
-    fn make(&self, path: &Path, of: &str, optimized: &Optimized) -> Result<Session, String> {
+    fn make(
+        &self,
+        (path, mode): (&Path, u32),
+        of: &str,
+        optimized: &Optimized,
+    ) -> Result<Session, String> {
         let (bytes, _) = optimized.packed(Pack::Replace, Some(of)).map_err(said)?;
-        fs::create_dir_all(self.folder).map_err(said)?;
+        trust::create_folder(self.folder).map_err(said)?;
+        trust::check(self.folder)?;
         remove_leftovers(self.folder);
-        write_read_only(path, &bytes).map_err(said)?;
+        write_with_mode(path, &bytes, mode).map_err(said)?;
         drop(bytes);
         self.found(path, of)?.ok_or_else(|| "it was removed at once".to_owned())
     }
@@ -171,6 +183,14 @@ impl Source<'_> {
         match self {
             Self::File(path) => settings.bytes_of(path),
             Self::Bytes(bytes) => Ok(bytes.clone()),
+        }
+    }
+
+    /// The mode of a packed file that is made of it.
+    fn mode(&self) -> u32 {
+        match self {
+            Self::File(path) => trust::mode_of(Some(path)),
+            Self::Bytes(_) => trust::mode_of(None),
         }
     }
 

@@ -1,13 +1,20 @@
 //! What is remembered of a file that was read whole, so that it need not be read again.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, Metadata};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use ort_loader::{Link, open_file};
+
 use super::seen_beside;
+use super::trust::create_folder;
+use crate::save::write_with_mode;
 
 /// The first line of what is remembered.
 const HEADER: &str = "ort-session: seen 1";
+/// More than such a file has.
+const MAX_BYTES: u64 = 4096;
 /// A file that changes within a tick of the clock that stamps files has the same times after it. Linux
 /// ticks at least a hundred times a second.
 const TICK: Duration = Duration::from_millis(50);
@@ -77,7 +84,8 @@ impl Seen {
 
     /// The model that a file in this state holds, if it was read and has not changed since.
     pub(super) fn recall(&self, state: &State) -> Option<String> {
-        let text = fs::read_to_string(&self.0).ok()?;
+        let (file, mut text) = (open_file(&self.0, Link::Refuse).ok()?, String::new());
+        file.take(MAX_BYTES).read_to_string(&mut text).ok()?;
         let mut lines = text.lines();
         let is_it = lines.next()? == HEADER && lines.next()? == state.line();
         let (then, of, end) = (lines.next()?, lines.next()?, lines.next());
@@ -90,18 +98,19 @@ impl Seen {
     pub(super) fn remember(&self, state: &State, of: &str) {
         let Ok(now) = SystemTime::now().duration_since(UNIX_EPOCH) else { return };
         let text = format!("{HEADER}\n{}\n{}\n{of}\nend\n", state.line(), now.as_nanos());
-        let folder = self.0.parent().map_or(Ok(()), fs::create_dir_all);
-        // Half a text is none, so nothing need keep it whole.
-        if let Err(error) = folder.and_then(|()| fs::write(&self.0, text)) {
+        let folder = self.0.parent().map_or(Ok(()), create_folder);
+        let folder = folder.map_err(|error| error.to_string());
+        let write = || write_with_mode(&self.0, text.as_bytes(), 0o600);
+        if let Err(error) = folder.and_then(|()| write().map_err(|error| error.to_string())) {
             tracing::debug!(%error, "the file will be read again");
         }
     }
 
     /// Notes that the file was used now.
     pub(super) fn touch(&self) {
-        let touched = File::options().append(true).open(&self.0);
+        let file = open_file(&self.0, Link::Refuse).ok();
         // Who may not write here has nothing to note.
-        let _ = touched.and_then(|file| file.set_modified(SystemTime::now()));
+        let _ = file.map(|file| file.set_modified(SystemTime::now()));
     }
 }
 

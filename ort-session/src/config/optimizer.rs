@@ -164,13 +164,14 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ),
     acts(
         "session.nchwc_block_size",
-        "found out",
+        "found out, or assumed",
         Choices(&[
             ("8", |b| b.options.nchwc_block_size = Some(8)),
             ("16", |b| b.options.nchwc_block_size = Some(16)),
         ]),
         "How many channels a block has in a file that gives no evidence of it. Ours: ONNX Runtime \
-         takes it that the file was made on a machine like this one.",
+         takes it that the file was made on a machine like this one; so do we where nothing speaks \
+         against it, with a warning in `Metadata::warnings`.",
     )
     .method("nchwc_block_size"),
 ];

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::crew::Patience;
 use super::options::{PoolOptions, Spinning};
+use super::shared::spin;
 use super::{Affinities, Pool};
 use crate::builder::SessionBuilder;
 use crate::error::SessionError;
@@ -41,8 +41,8 @@ impl BranchOptions {
             return Ok(None);
         }
         let spinning = self.spinning.or(steps.spinning);
-        let patience = |spinning: Spinning| Patience::new(spinning.time(), steps.between_runs);
-        let is_alike = steps.n_given().is_some() || patience(spinning) == patience(steps.spinning);
+        let spin = |spinning: Spinning| spin(spinning.time(), steps.between_runs);
+        let is_alike = steps.n_given().is_some() || spin(spinning) == spin(steps.spinning);
         if n_threads == pool.n_threads() && is_alike {
             return Ok(Some(pool.clone()));
         }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ort_ep::Threads;
+use ort_threads::Workers;
 
-use super::crew::{Crew, CrewOptions, Patience};
+use super::shared::{WorkerOptions, spin};
 use super::{Affinities, Helpers, Pool, ThreadCount};
 use crate::builder::SessionBuilder;
 use crate::error::SessionError;
@@ -65,7 +66,7 @@ impl PoolOptions {
         let n_threads = n_threads.max(1);
         let helpers = match &self.given {
             Some(Given::Threads(threads)) => Helpers::Threads(threads.clone()),
-            Some(Given::Workers(workers)) => Helpers::Workers(workers.clone()),
+            Some(Given::Workers(workers)) => Helpers::Rayon(workers.clone()),
             None => {
                 let (n_groups, n_helpers) = (self.affinities.len(), n_threads - 1);
                 if n_groups != 0 && n_groups != n_helpers {
@@ -73,17 +74,17 @@ impl PoolOptions {
                 }
                 match n_helpers {
                     0 => Helpers::None,
-                    _ => Helpers::Crew(self.crew(n_helpers)?),
+                    _ => Helpers::Workers(self.workers(n_helpers)?),
                 }
             }
         };
         Ok(Pool { helpers, n_threads })
     }
 
-    fn crew(&self, n_helpers: usize) -> Result<Arc<Crew>, SessionError> {
-        let patience = Patience::new(self.spinning.time(), self.between_runs);
-        let options = CrewOptions { n_helpers, patience, affinities: self.affinities.clone() };
-        if self.is_own { Ok(Arc::new(Crew::new(options)?)) } else { Crew::shared(options) }
+    fn workers(&self, n_workers: usize) -> Result<Arc<Workers>, SessionError> {
+        let spin = spin(self.spinning.time(), self.between_runs);
+        let options = WorkerOptions { n_workers, spin, affinities: self.affinities.clone() };
+        if self.is_own { options.start() } else { options.shared() }
     }
 }
 

@@ -104,19 +104,19 @@ fn workers_that_call_compute_alone() {
 fn alike_pools_are_one_unless_a_session_wants_its_own_and_end_with_the_last() {
     // A size that no other test asks for.
     let of = |builder: &SessionBuilder| pool_of(6, builder);
-    let crew = |pool: &Pool| std::ptr::from_ref(pool.crew().unwrap()).addr();
+    let workers = |pool: &Pool| std::ptr::from_ref(pool.workers().unwrap()).addr();
     let common = Session::builder();
     let (one, other) = (of(&common), of(&common));
-    assert_eq!(crew(&one), crew(&other));
+    assert_eq!(workers(&one), workers(&other));
     let patient = common.clone().spinning(Duration::from_millis(2));
     let (patient, patient_too) = (of(&patient), of(&patient));
-    assert_eq!(crew(&patient), crew(&patient_too));
-    assert_ne!(crew(&patient), crew(&one));
+    assert_eq!(workers(&patient), workers(&patient_too));
+    assert_ne!(workers(&patient), workers(&one));
     let own = common.own_pool(true);
     let (own, own_too) = (of(&own), of(&own));
-    assert_ne!(crew(&own), crew(&own_too));
-    assert_ne!(crew(&own), crew(&one));
-    let Helpers::Crew(shared) = &one.helpers else { unreachable!("invariant: it has helpers") };
+    assert_ne!(workers(&own), workers(&own_too));
+    assert_ne!(workers(&own), workers(&one));
+    let Helpers::Workers(shared) = &one.helpers else { unreachable!("invariant: it has helpers") };
     let shared = Arc::downgrade(shared);
     drop((one, other));
     assert!(shared.upgrade().is_none());
@@ -143,7 +143,12 @@ fn work_until_helped(pool: &Pool) -> usize {
 fn helpers_stay_awake_as_long_as_they_are_told() {
     let own = |time| Session::builder().own_pool(true).spinning(time);
     let none = pool_of(2, &own(Duration::ZERO));
-    assert_eq!(work_until_helped(&none), 0, "none");
+    let run = none.run();
+    work_until_helped(&none);
+    while none.n_awake() > 0 {
+        std::thread::yield_now();
+    }
+    drop(run);
     // In a run only, and after it, too.
     let in_runs = pool_of(2, &own(FOREVER).spinning_between_runs(Duration::ZERO));
     let run = in_runs.run();
@@ -196,8 +201,8 @@ fn processors_that_there_are_not_are_an_error() {
 /// Whether the same helpers help.
 fn is_same(one: &Pool, other: &Pool) -> bool {
     match (&one.helpers, &other.helpers) {
-        (Helpers::Crew(one), Helpers::Crew(other)) => Arc::ptr_eq(one, other),
         (Helpers::Workers(one), Helpers::Workers(other)) => Arc::ptr_eq(one, other),
+        (Helpers::Rayon(one), Helpers::Rayon(other)) => Arc::ptr_eq(one, other),
         _ => false,
     }
 }

@@ -16,7 +16,7 @@ use crate::model::{ModelWriter, weights};
 const N: usize = 64;
 
 /// `y = x · w`, with a matrix that is packed.
-fn product(scale: f32) -> Vec<u8> {
+pub(crate) fn product(scale: f32) -> Vec<u8> {
     let w: Vec<f32> = weights(N * N).iter().map(|w| w * scale).collect();
     let n = i64::try_from(N).unwrap();
     ModelWriter::default()
@@ -28,25 +28,25 @@ fn product(scale: f32) -> Vec<u8> {
 }
 
 /// A model and a cache, each in a folder of its own.
-struct Place {
+pub(crate) struct Place {
     _folder: TempDir,
-    model: PathBuf,
-    cache: PathBuf,
+    pub(crate) model: PathBuf,
+    pub(crate) cache: PathBuf,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (model, cache) = (folder.path().join("model.ort"), folder.path().join("a/cache"));
         fs::write(&model, product(1.0)).unwrap();
         Self { _folder: folder, model, cache }
     }
 
-    fn builder(&self) -> SessionBuilder {
+    pub(crate) fn builder(&self) -> SessionBuilder {
         Session::builder().threads(1).cache_dir(&self.cache)
     }
 
-    fn session(&self) -> Session {
+    pub(crate) fn session(&self) -> Session {
         self.builder().commit_from_file(&self.model).unwrap()
     }
 
@@ -58,7 +58,7 @@ impl Place {
         Cache::new(&self.cache).entries().unwrap()
     }
 
-    fn entry(&self) -> PathBuf {
+    pub(crate) fn entry(&self) -> PathBuf {
         let entries = self.entries();
         assert_eq!(entries.len(), 1);
         entries[0].path.clone()
@@ -66,14 +66,14 @@ impl Place {
 }
 
 /// What a session computes, as bits.
-fn bits(session: &Session) -> Vec<u32> {
+pub(crate) fn bits(session: &Session) -> Vec<u32> {
     let x = Tensor::from_slice(&[2, N], &weights(2 * N)).unwrap();
     let outputs = session.run([("x", &x)]).unwrap();
     let y = outputs[0].as_tensor().unwrap().as_slice::<f32>().unwrap();
     y.iter().map(|y| y.to_bits()).collect()
 }
 
-fn expected(scale: f32) -> Vec<u32> {
+pub(crate) fn expected(scale: f32) -> Vec<u32> {
     bits(&Session::builder().threads(1).commit(ModelBytes::from_vec(product(scale))).unwrap())
 }
 

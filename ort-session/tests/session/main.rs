@@ -6,6 +6,8 @@ mod arena;
 mod bound_outputs;
 mod bytes;
 mod cache;
+#[cfg(unix)]
+mod cache_trust;
 mod chosen_outputs;
 mod combinations;
 mod concurrency;

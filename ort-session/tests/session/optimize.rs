@@ -5,7 +5,7 @@ use ort_session::{
 };
 use ort_session::{OperatorChange, Tensor};
 
-use crate::model::{ModelWriter, gated, gated_value};
+use crate::model::{ModelWriter, gated, gated_value, of_text};
 
 /// `gated` with two nodes that do nothing.
 fn padded() -> Vec<u8> {
@@ -138,4 +138,30 @@ fn what_no_file_can_hold_is_named() {
     let expected = "value `y` is of type optional(float[2]), which .ort files cannot hold";
     assert_eq!(error.to_string(), expected);
     optimized.commit().unwrap();
+}
+
+#[test]
+fn a_block_size_that_is_assumed_is_warned_of_and_one_that_is_stated_is_not() {
+    let weights: Vec<String> = (0..96).map(|n| n.to_string()).collect();
+    let text = "graph(x: float[1,3,2,2]) -> (y) {
+        w = const float[32,3,1,1] [WEIGHTS]
+        a = com.microsoft.nchwc:Conv-1 (x, w)
+        y = com.microsoft.nchwc:ReorderOutput-1 [channels: 32] (a)
+    }";
+    let model = of_text(&text.replace("WEIGHTS", &weights.join(", ")));
+    let commit =
+        |builder: SessionBuilder| builder.commit(ModelBytes::from_vec(model.clone())).unwrap();
+    let session = commit(Session::builder());
+    let [warning] = &session.metadata().warnings[..] else { panic!("one warning") };
+    assert!(warning.starts_with("the block size of the com.microsoft.nchwc nodes is taken for "));
+    let x = Tensor::from_slice(&[1, 3, 2, 2], &[1.0_f32; 12]).unwrap();
+    for (size, expected) in [("8", [24.0_f32, 27.0]), ("16", [48.0, 51.0])] {
+        let builder = Session::builder().config("session.nchwc_block_size", size).unwrap();
+        let session = commit(builder);
+        assert!(session.metadata().warnings.is_empty());
+        let outputs = session.run([("x", &x)]).unwrap();
+        let y = outputs[0].as_tensor().unwrap().as_slice::<f32>().unwrap();
+        // The filter of channel c of a block of B has the weights c, B + c and 2B + c.
+        assert_eq!([y[0], y[4]], expected, "{size}");
+    }
 }

@@ -168,11 +168,12 @@ impl Geometry {
         self.axes.iter().map(|axis| axis.output).product()
     }
 
-    /// The rows of a block's product, and the positions of a strip.
-    fn strip(&self, set: &Set, n_channels: usize) -> (usize, usize) {
-        let rows = n_channels * set.n_phases();
+    /// The positions of a strip. The last block of channels has strips as long as all others, so that
+    /// what is enough for them is enough for it.
+    fn strip_len(&self, set: &Set) -> usize {
+        let rows = self.split.n_channels * set.n_phases();
         let most = (STRIP / rows.max(1)).next_multiple_of(64);
-        (rows, most.min(set.n_positions().max(1)))
+        most.min(set.n_positions().max(1))
     }
 }
 
@@ -209,7 +210,7 @@ impl ConvTransposeKernel {
         let n_channels = geometry.split.n_channels;
         let mut lens = [0; 4];
         for (set, taps) in geometry.sets.iter().zip(&geometry.taps) {
-            let (rows, strip) = geometry.strip(set, n_channels);
+            let (rows, strip) = (n_channels * set.n_phases(), geometry.strip_len(set));
             let left =
                 if self.weights.is_some() { 0 } else { n_channels * geometry.c * taps.len() };
             let a = Lhs::Packed(&[]);
@@ -280,7 +281,7 @@ impl ConvTransposeKernel {
         operands: &Operands<'_>,
         (part, [bias, strip, scratch]): (&mut Part<'_>, [&mut [f32]; 3]),
     ) {
-        let (rows, n_strip) = geometry.strip(set, part.channels.len());
+        let (rows, n_strip) = (part.channels.len() * set.n_phases(), geometry.strip_len(set));
         let image = geometry.c * geometry.n_inputs();
         let x = &operands.x[part.product * image..][..image];
         let start = match operands.bias {

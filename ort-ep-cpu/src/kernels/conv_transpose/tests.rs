@@ -11,7 +11,7 @@ use crate::{CpuOptions, CpuProvider};
 /// Groups, shapes of `x` and `w`, and attributes: pairs of name and one value an axis.
 type Sizes<'a> = (i64, &'a [usize], &'a [usize], &'a [(&'a str, &'a [i64])]);
 
-const CASES: [Sizes<'_>; 20] = [
+const CASES: [Sizes<'_>; 23] = [
     (1, &[1, 3, 4, 5], &[3, 2, 2, 2], &[("strides", &[2, 2])]),
     (1, &[2, 5, 6, 7], &[5, 20, 3, 3], &[("pads", &[1, 1, 1, 1])]),
     (1, &[1, 4, 5, 6], &[4, 3, 3, 2], &[("strides", &[3, 2]), ("dilations", &[2, 3])]),
@@ -32,6 +32,10 @@ const CASES: [Sizes<'_>; 20] = [
     (2, &[1, 24, 61, 40], &[24, 1, 2, 2], &[("strides", &[2, 2])]),
     (1, &[1, 64, 3000], &[64, 1, 4], &[("strides", &[2]), ("pads", &[1, 1])]),
     (1, &[2, 32, 20, 21], &[32, 130, 3, 3], &[("strides", &[2, 2]), ("pads", &[1, 1, 1, 1])]),
+    // A last block of fewer channels than the others, and several strips of positions.
+    (1, &[1, 3, 64, 64], &[3, 64, 2, 2], &[("strides", &[2, 2])]),
+    (1, &[1, 3, 36, 9], &[3, 64, 3, 3], &[("strides", &[3, 3])]),
+    (1, &[1, 3, 8, 51], &[3, 127, 2, 2], &[]),
     // Nothing.
     (1, &[0, 2, 3, 3], &[2, 2, 2, 2], &[]),
     (1, &[1, 0, 3, 3], &[0, 2, 2, 2], &[]),

@@ -13,7 +13,7 @@ use ort_ops::ops::conv::Conv;
 use ort_tensor::Shape;
 
 use super::parts::{Cut, MAX_SET};
-use crate::cpu::READ;
+use crate::cpu::{PER_THREAD, READ};
 use crate::kernels::conv::axes;
 
 /// The sizes of one signature of shapes.
@@ -136,6 +136,8 @@ impl Geometry {
     /// caches the rows that it made. A depthwise convolution follows the convolution of 1×1 that is
     /// often before it.
     pub(super) fn cut(&self, tile: usize, len: usize, n_parts: usize, n_threads: usize) -> Cut {
+        /// Every range reads its filters, each of which costs as much as an eighth of its products there.
+        const ENOUGH_POSITIONS: usize = 8 * READ;
         let (blocks, plane) = (self.blocks_of_group(), self.n_outputs());
         let n_groups = len / (blocks * plane * self.block);
         let [x, w] = self.reads(0, blocks);
@@ -154,9 +156,10 @@ impl Geometry {
             (n_parts.div_ceil(n_threads) * per_set * positions, Reverse(n_parts))
         };
         let sets = 1..=if is_by_sets { per_group } else { 1 };
+        let most_ranges = (plane / ENOUGH_POSITIONS).max(PER_THREAD * n_threads);
         let cuts = sets.rev().flat_map(|n_sets| {
             let per_set = blocks.div_ceil(n_sets).next_multiple_of(tile).min(blocks).min(MAX_SET);
-            let most = (per_group / blocks.div_ceil(per_set)).max(1);
+            let most = (per_group / blocks.div_ceil(per_set)).clamp(1, most_ranges);
             (1..=most).rev().map(move |n_ranges| match height.checked_div(n_ranges) {
                 Some(1..) => (per_set, height.div_ceil(n_ranges) * width),
                 _ => (per_set, plane.div_ceil(n_ranges)),
@@ -166,26 +169,30 @@ impl Geometry {
         self.cut_by(len, per_set, positions)
     }
 
-    /// The same for tiles, among so many threads: rows of them, while each thread has enough to read
-    /// all the filters for; else sets of blocks, for each of which the image is transformed anew.
+    /// The same for tiles, in at most `n_parts` for so many threads: rows of them, while each thread has
+    /// enough to read all the filters for; else sets of blocks, for each of which the image is
+    /// transformed anew.
     pub(super) fn cut_tiles(
         &self,
         (tile, set): (Tile, usize),
         len: usize,
-        n_threads: usize,
+        (n_parts, n_threads): (usize, usize),
     ) -> Cut {
         /// Transformed filters are read as fast as so many tiles are multiplied by them.
         const ENOUGH: usize = 28;
         let (blocks, plane) = (self.blocks_of_group(), self.n_outputs());
-        let n_threads = n_threads.div_ceil(len / (blocks * plane * self.block));
+        let n_groups = len / (blocks * plane * self.block);
+        let per_thread = n_parts / n_threads.max(1);
+        let n_threads = n_threads.min(n_parts).div_ceil(n_groups);
         let ([rows, columns], [down, _]) = (tile.grid(&self.axes), tile.outputs());
-        // Several ranges a thread if they are equal, for threads may be of unequal speed.
+        // Several ranges a thread if they are equal or many, for threads may be of unequal speed.
         let is_good = |n: &usize| {
             rows >= *n
                 && rows * columns >= n * ENOUGH
-                && (*n == n_threads || rows.is_multiple_of(*n))
+                && (*n == n_threads || *n >= 2 * PER_THREAD * n_threads || rows.is_multiple_of(*n))
         };
-        let (ranges, sets) = match [4, 2, 1].map(|n| n * n_threads).into_iter().find(is_good) {
+        let mut ranges = (1..=per_thread.max(1)).rev().map(|n| n * n_threads);
+        let (ranges, sets) = match ranges.find(is_good) {
             _ if n_threads == 1 => (1, 1),
             Some(ranges) => (ranges, 1),
             None => (1, n_threads),

@@ -179,7 +179,7 @@ impl ConvKernel {
             }
             Way::Winograd(tile) => {
                 let set = ort_kernels::winograd::variant(self.cpu.isa, self.block).filters;
-                geometry.cut_tiles((*tile, set), y.len(), n_parts(cost).min(threads.count()))
+                geometry.cut_tiles((*tile, set), y.len(), (n_parts(cost), threads.count()))
             }
             Way::Direct => {
                 let direct = conv_nchwc::variant(self.cpu.isa, self.block).filters;

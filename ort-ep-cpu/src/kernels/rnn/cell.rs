@@ -1,6 +1,43 @@
 //! What follows the products of a step: gates, and from them new states.
 
 use ort_kernels::{Activation, Isa, vec};
+use ort_ops::ops::rnn;
+
+/// `x = function(x)`.
+fn apply(function: rnn::Activation, isa: Isa, x: &mut [f32]) {
+    let plain = match function {
+        rnn::Activation::Affine { alpha, beta } => {
+            vec::mul_scalar(isa, x, alpha);
+            return vec::add_scalar(isa, x, beta);
+        }
+        rnn::Activation::Elu { alpha } => return vec::elu(isa, x, alpha),
+        rnn::Activation::HardSigmoid { alpha, beta } => Activation::HardSigmoid { alpha, beta },
+        rnn::Activation::LeakyRelu { alpha } => Activation::LeakyRelu { alpha },
+        rnn::Activation::Relu => Activation::Relu,
+        rnn::Activation::ScaledTanh { alpha, beta } => {
+            vec::mul_scalar(isa, x, beta);
+            vec::tanh(isa, x);
+            return vec::mul_scalar(isa, x, alpha);
+        }
+        rnn::Activation::Sigmoid => Activation::Sigmoid,
+        rnn::Activation::Softplus => return vec::softplus(isa, x),
+        rnn::Activation::Softsign => return vec::softsign(isa, x),
+        rnn::Activation::Tanh => Activation::Tanh,
+        rnn::Activation::ThresholdedRelu { alpha } => {
+            return x.iter_mut().for_each(|x| *x = if *x < alpha { 0.0 } else { *x });
+        }
+    };
+    plain.apply(isa, x);
+}
+
+/// How the gates of an LSTM see its state, and each other.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Coupling<'a> {
+    /// What the state is multiplied with for the gates i, o and f, if they see it.
+    pub(super) peepholes: Option<[&'a [f32]; 3]>,
+    /// Whether f is 1 less i.
+    pub(super) is_input_forget: bool,
+}
 
 /// The functions of a cell.
 #[derive(Clone, Copy, Debug)]
@@ -8,7 +45,7 @@ pub(super) struct Functions {
     pub(super) isa: Isa,
     /// The largest magnitude of what goes into an activation.
     pub(super) clip: Option<f32>,
-    pub(super) activations: [Activation; 3],
+    pub(super) activations: [rnn::Activation; 3],
 }
 
 impl Functions {
@@ -16,11 +53,11 @@ impl Functions {
         if let Some(clip) = self.clip {
             vec::clip(self.isa, x, -clip, clip);
         }
-        self.activations[index].apply(self.isa, x);
+        apply(self.activations[index], self.isa, x);
     }
 
     /// Whether the functions are these, and nothing is clipped.
-    fn are(&self, usual: &[Activation]) -> bool {
+    fn are(&self, usual: &[rnn::Activation]) -> bool {
         self.clip.is_none() && self.activations.starts_with(usual)
     }
 
@@ -31,22 +68,46 @@ impl Functions {
     }
 
     /// `c = f·c + i·g, h = o·tanh(c)`; gates i, o, f and g.
-    pub(super) fn lstm(&self, gates: [&mut [f32]; 4], c: &mut [f32], h: &mut [f32]) {
+    pub(super) fn lstm(
+        &self,
+        gates: [&mut [f32]; 4],
+        coupling: Coupling<'_>,
+        c: &mut [f32],
+        h: &mut [f32],
+    ) {
         let isa = self.isa;
-        if self.are(&[Activation::Sigmoid, Activation::Tanh, Activation::Tanh]) {
+        let Coupling { peepholes, is_input_forget } = coupling;
+        let is_plain = peepholes.is_none() && !is_input_forget;
+        if is_plain
+            && self.are(&[rnn::Activation::Sigmoid, rnn::Activation::Tanh, rnn::Activation::Tanh])
+        {
             return vec::lstm_cell(isa, gates.map(|gate| &*gate), c, h);
         }
         let [input, output, forget, candidate] = gates;
-        for gate in [&mut *input, &mut *output, &mut *forget] {
-            self.apply(0, gate);
+        let see = |gate: &mut [f32], which: usize, c: &[f32]| {
+            if let Some(peepholes) = peepholes {
+                let terms = peepholes[which].iter().zip(c).map(|(p, c)| p * c);
+                gate.iter_mut().zip(terms).for_each(|(gate, term)| *gate += term);
+            }
+        };
+        see(input, 0, c);
+        self.apply(0, input);
+        if is_input_forget {
+            forget.copy_from_slice(input);
+            vec::sub_from_scalar(isa, forget, 1.0);
+        } else {
+            see(forget, 2, c);
+            self.apply(0, forget);
         }
         self.apply(1, candidate);
         vec::mul(isa, c, forget);
         vec::mul(isa, candidate, input);
         vec::add(isa, c, candidate);
+        see(output, 1, c);
+        self.apply(0, output);
         h.copy_from_slice(c);
         // The state is not clipped, only what goes into gates.
-        self.activations[2].apply(isa, h);
+        apply(self.activations[2], isa, h);
         vec::mul(isa, h, output);
     }
 
@@ -67,7 +128,7 @@ impl Functions {
     ) {
         let isa = self.isa;
         if let Some(reset) = reset {
-            if self.are(&[Activation::Sigmoid, Activation::Tanh]) {
+            if self.are(&[rnn::Activation::Sigmoid, rnn::Activation::Tanh]) {
                 return vec::gru_cell(isa, [z, r], [x, reset], before, h);
             }
             self.apply(0, r);

@@ -1,9 +1,9 @@
-//! RNN, GRU and LSTM in f32 with constant weights.
+//! RNN, GRU and LSTM in f32.
 //!
 //! The inputs of all steps are multiplied at once; then each step adds the state before it times the
 //! recurrent weights and makes a new state of the sums. Threads take a direction each, or, of a
-//! layer that is too large for the cache of one, some units of each step. Sequences of unequal
-//! length, peepholes and rare activations are left to the operator's `eval`.
+//! layer that is too large for the cache of one, some units of each step. Weights that are not constant
+//! are packed by each run. A sequence that is over keeps its state while the others go on.
 
 mod cell;
 mod parameters;
@@ -12,15 +12,12 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use ort_ep::{Io, Kernel, KernelError, OneThread, Prepared};
-use ort_graph::{OpError, Operator};
-use ort_kernels::Activation;
+use ort_graph::OpError;
 use ort_ops::ops::rnn::{self, Cell, Rnn};
 use ort_tensor::{DType, Inputs, Output};
 
-use self::parameters::Parameters;
+use self::parameters::{Layer, Parameters};
 use self::pass::Pass;
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::{Cpu, Team, floats, n_parts};
@@ -31,11 +28,8 @@ pub(super) const DEF: KernelDef = KernelDef::one(compile);
 #[derive(Debug)]
 struct RnnKernel {
     cpu: Cpu,
-    op: Arc<dyn Operator>,
     cell: Cell,
     is_batch_first: bool,
-    /// Whether runs say how long each sequence is.
-    has_lengths: bool,
     clip: Option<f32>,
     hidden: usize,
     input: usize,
@@ -46,8 +40,9 @@ struct RnnKernel {
 #[derive(Debug)]
 struct Direction {
     is_reverse: bool,
-    activations: [Activation; 3],
-    parameters: Parameters,
+    activations: [rnn::Activation; 3],
+    /// Unless each run is given its own.
+    parameters: Option<Parameters>,
 }
 
 /// What a shape signature makes of it.
@@ -63,36 +58,26 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 
 fn kernel(compiler: &Compiler<'_>) -> Option<RnnKernel> {
     let op = compiler.op::<Rnn>()?;
-    let is_f32 = compiler.are_f32(0..4) && compiler.are_f32(0..1);
-    let has_peepholes = compiler.fact(7).is_some();
-    let is_coupled = op.cell == Cell::Lstm { input_forget: true };
-    let (&[_, _, input], &[_, _, hidden]) =
-        (compiler.constant(1)?.shape(), compiler.constant(2)?.shape())
-    else {
-        return None;
-    };
-    if !is_f32 || has_peepholes || is_coupled || input == 0 || hidden == 0 {
+    let columns = |input: usize| compiler.fact(input)?.dims()?.get(2)?.known();
+    let (input, hidden) = (columns(1)?, columns(2)?);
+    let has_size = op.hidden_size.is_none_or(|size| size == hidden);
+    if !compiler.are_f32(0..4) || !has_size || input == 0 || hidden == 0 {
         return None;
     }
-    let per_direction = op.activations.len() / op.direction.count();
+    let n = n_activations(op.cell);
     let directions = (0..op.direction.count()).map(|d| {
-        let n = n_activations(op.cell);
-        let found = op.activations.get(d * n..(d + 1) * n).filter(|_| per_direction >= n)?;
-        let mut activations = [Activation::None; 3];
-        for (to, &from) in activations.iter_mut().zip(found) {
-            *to = activation(from)?;
-        }
+        // A cell with fewer functions has no use for the others.
+        let mut activations = [rnn::Activation::Tanh; 3];
+        activations[..n].copy_from_slice(op.activations.get(d * n..(d + 1) * n)?);
         let is_reverse = op.direction == rnn::Direction::Reverse || d == 1;
-        let parameters = Parameters::new(compiler, op.cell, hidden, d)?;
-        Some(Direction { is_reverse, activations, parameters })
+        let layer = Layer { isa: compiler.cpu.isa, cell: op.cell, hidden, d };
+        Some(Direction { is_reverse, activations, parameters: layer.constant(compiler) })
     });
     let directions = directions.collect::<Option<Vec<_>>>()?;
     Some(RnnKernel {
         cpu: compiler.cpu,
-        op: compiler.graph.node(compiler.claim.nodes[0]).op.clone(),
         cell: op.cell,
         is_batch_first: op.is_batch_first,
-        has_lengths: compiler.fact(4).is_some(),
         clip: op.clip,
         hidden,
         input,
@@ -109,26 +94,10 @@ const fn n_activations(cell: Cell) -> usize {
     }
 }
 
-/// The same function as kernels have it.
-fn activation(function: rnn::Activation) -> Option<Activation> {
-    Some(match function {
-        rnn::Activation::HardSigmoid { alpha, beta } => Activation::HardSigmoid { alpha, beta },
-        rnn::Activation::LeakyRelu { alpha } => Activation::LeakyRelu { alpha },
-        rnn::Activation::Relu => Activation::Relu,
-        rnn::Activation::Sigmoid => Activation::Sigmoid,
-        rnn::Activation::Tanh => Activation::Tanh,
-        _ => return None,
-    })
-}
-
 impl RnnKernel {
     /// What a pass over so many elements of input costs, in multiply-adds.
     fn cost(&self, n_inputs: usize) -> usize {
         n_inputs.saturating_mul(self.hidden).saturating_mul(8)
-    }
-
-    fn pass<'a>(&'a self, sizes: Sizes, direction: &'a Direction) -> Pass<'a> {
-        Pass { kernel: self, sizes, direction }
     }
 
     /// Where the state of sequence `b` in direction `d` begins.
@@ -140,10 +109,46 @@ impl RnnKernel {
         row * self.hidden
     }
 
+    /// The parameters of each direction that a run was given, if they are not constant.
+    fn given(&self, inputs: Inputs<'_>) -> Result<Vec<Parameters>, KernelError> {
+        if self.directions.iter().all(|direction| direction.parameters.is_some()) {
+            return Ok(Vec::new());
+        }
+        let [w, r] = [1, 2].map(|input| inputs.tensor(input)?.as_slice::<f32>());
+        let bias = floats_of(inputs, 3)?.unwrap_or_default();
+        let directions = 0..self.directions.len();
+        let weights = [(w?, self.input), (r?, self.hidden)];
+        directions
+            .map(|d| {
+                let layer = Layer { isa: self.cpu.isa, cell: self.cell, hidden: self.hidden, d };
+                layer.given(weights, bias)
+            })
+            .collect()
+    }
+
+    /// How many steps each sequence has, if that is said.
+    fn lens<'a>(&self, inputs: Inputs<'a>, sizes: Sizes) -> Result<Option<&'a [i32]>, KernelError> {
+        let Some(lens) = inputs.optional_tensor(4)? else { return Ok(None) };
+        if lens.shape() != [sizes.batch] {
+            let (left, right) = (lens.shape().to_vec(), vec![sizes.batch]);
+            return Err(OpError::Shapes { what: "the dimensions of an input", left, right }.into());
+        }
+        let lens = lens.as_slice::<i32>()?;
+        let is_short = |&len: &i32| usize::try_from(len).is_ok_and(|len| len <= sizes.steps);
+        match lens.iter().all(is_short) {
+            true => Ok(Some(lens)),
+            false => {
+                let what = "a sequence longer than all steps";
+                Err(OpError::InputValue { index: 4, what }.into())
+            }
+        }
+    }
+
     /// Copies the outputs out of the directions' memory.
     fn write(
         &self,
         sizes: Sizes,
+        lens: Option<&[i32]>,
         memory: &mut [f32],
         outputs: &mut [Output<'_>],
     ) -> Result<(), KernelError> {
@@ -161,11 +166,10 @@ impl RnnKernel {
             }
         }
         let [y, h, c] = slots;
-        let each = self.pass(sizes, &self.directions[0]).memory_len();
+        let each = self.memory_len(sizes);
         for (d, memory) in memory.chunks_exact_mut(each.max(1)).enumerate() {
-            let pass = self.pass(sizes, &self.directions[d]);
-            let memory = pass.split(memory);
-            let (history, last) = pass.results(&memory);
+            let memory = self.split(sizes, memory);
+            let (history, last) = self.results(sizes, self.directions[d].is_reverse, &memory);
             for (i, row) in history.chunks_exact(hidden).enumerate() {
                 let (t, b) = (i / batch, i % batch);
                 let at = match self.is_batch_first {
@@ -173,14 +177,15 @@ impl RnnKernel {
                     false => (t * n + d) * batch + b,
                 };
                 if let Some(y) = y.get_mut(at * hidden..(at + 1) * hidden) {
-                    y.copy_from_slice(row);
+                    copy(row, y, is_over(lens, b, t));
                 }
             }
             for (to, from) in [&mut *h, &mut *c].into_iter().zip(last) {
                 for (b, row) in from.chunks_exact(hidden).enumerate() {
                     let at = self.state_at(batch, d, b);
                     if let Some(to) = to.get_mut(at..at + hidden) {
-                        to.copy_from_slice(row);
+                        // The last state of a sequence that never began is zero.
+                        copy(row, to, lens.is_some() && is_over(lens, b, 0));
                     }
                 }
             }
@@ -189,11 +194,19 @@ impl RnnKernel {
     }
 }
 
-/// Whether every sequence has all steps.
-fn are_full(inputs: Inputs<'_>, steps: usize) -> Result<bool, KernelError> {
-    let Some(lens) = inputs.optional_tensor(4)? else { return Ok(true) };
-    let is_full = |&len: &i32| usize::try_from(len) == Ok(steps);
-    Ok(lens.as_slice::<i32>()?.iter().all(is_full))
+/// Whether sequence `b` has no step `t`.
+fn is_over(lens: Option<&[i32]>, b: usize, t: usize) -> bool {
+    lens.is_some_and(|lens| usize::try_from(lens[b]).is_ok_and(|len| t >= len))
+}
+
+/// `to = from`, or zero.
+fn copy(from: &[f32], to: &mut [f32], is_zero: bool) {
+    if is_zero { to.fill(0.0) } else { to.copy_from_slice(from) }
+}
+
+/// The elements of an input, if it is there.
+fn floats_of(inputs: Inputs<'_>, index: usize) -> Result<Option<&[f32]>, KernelError> {
+    Ok(inputs.optional_tensor(index)?.map(|x| x.as_slice()).transpose()?)
 }
 
 impl Kernel for RnnKernel {
@@ -211,57 +224,63 @@ impl Kernel for RnnKernel {
             }
         };
         let sizes = Sizes { steps, batch };
-        let pass = self.pass(sizes, &self.directions[0]);
-        let memory_len = pass.memory_len() * self.directions.len();
+        let memory_len = self.memory_len(sizes) * self.directions.len();
         let cost = self.cost(steps.saturating_mul(batch).saturating_mul(self.input));
-        let scratch_bytes = self.cpu.scratch_bytes_for(pass.scratch_len(), cost);
+        let scratch_bytes = self.cpu.scratch_bytes_for(self.scratch_len(sizes), cost);
         Ok(Prepared::new(sizes).with_scratch(memory_len * size_of::<f32>() + scratch_bytes))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let &sizes: &Sizes = prepared.state()?;
-        if !are_full(io.inputs, sizes.steps)? {
-            return Ok(self.op.eval(io.inputs, io.outputs)?);
-        }
-        if sizes.batch == 0 {
-            return self.write(sizes, &mut [], io.outputs);
-        }
         let inputs = io.inputs;
-        let optional = |index| -> Result<Option<&[f32]>, KernelError> {
-            Ok(inputs.optional_tensor(index)?.map(|x| x.as_slice()).transpose()?)
-        };
+        let lens = self.lens(inputs, sizes)?;
+        if sizes.batch == 0 {
+            return self.write(sizes, lens, &mut [], io.outputs);
+        }
+        let longest = lens.and_then(|lens| usize::try_from(*lens.iter().max()?).ok());
         let x = inputs.tensor(0)?.as_slice::<f32>()?;
-        let (h, c) = (optional(5)?, optional(6)?);
-        let first = self.pass(sizes, &self.directions[0]);
-        let (each, scratch_len) = (first.memory_len(), first.scratch_len());
+        let (h, c, peepholes) =
+            (floats_of(inputs, 5)?, floats_of(inputs, 6)?, floats_of(inputs, 7)?);
+        let given = self.given(inputs)?;
+        let (each, scratch_len) = (self.memory_len(sizes), self.scratch_len(sizes));
         let memory_bytes = each * self.directions.len() * size_of::<f32>();
         let (memory, scratch) = io.scratch.split_at_mut(memory_bytes);
         let memory = floats(memory);
         let start = |d: usize, memory: &mut [f32]| {
-            let pass = self.pass(sizes, &self.directions[d]);
-            pass.load(d, [h, c], &mut pass.split(memory));
-            pass
+            let direction = &self.directions[d];
+            let parameters = direction.parameters.as_ref().or(given.get(d))?;
+            let peepholes = peepholes.and_then(|p| p.chunks_exact(3 * self.hidden).nth(d));
+            let longest = longest.unwrap_or(sizes.steps);
+            let pass =
+                Pass { kernel: self, sizes, direction, parameters, peepholes, lens, longest };
+            pass.load(d, [h, c], &mut self.split(sizes, memory));
+            Some(pass)
         };
         let cost = self.cost(x.len());
-        let share_steps = first.units_per_part(io.threads) < self.hidden;
+        let share_steps = self.units_per_part(sizes, io.threads) < self.hidden;
         if self.directions.len() > 1 && !share_steps && n_parts(io.threads, cost) > 1 {
             let parts = memory.chunks_exact_mut(each).enumerate();
             let team = Team::new(io.threads, self.directions.len());
             team.with_scratch(scratch, scratch_len).run(parts, |(d, memory), scratch| {
                 let scratch = bytemuck::cast_slice_mut(scratch);
-                start(d, memory).run(x, memory, (&OneThread, scratch));
+                if let Some(pass) = start(d, memory) {
+                    pass.run(x, memory, (&OneThread, scratch));
+                }
             });
         } else {
             for (d, memory) in memory.chunks_exact_mut(each).enumerate() {
-                start(d, memory).run(x, memory, (io.threads, &mut *scratch));
+                if let Some(pass) = start(d, memory) {
+                    pass.run(x, memory, (io.threads, &mut *scratch));
+                }
             }
         }
-        self.write(sizes, memory, io.outputs)
+        self.write(sizes, lens, memory, io.outputs)
     }
 
-    /// Sequences that are not full are left to `eval`.
+    /// Constant weights are held packed.
     fn reads(&self, input: usize) -> bool {
-        self.has_lengths || !matches!(input, 1 | 2)
+        let is_packed = self.directions.iter().all(|direction| direction.parameters.is_some());
+        !is_packed || !matches!(input, 1 | 2)
     }
 
     fn variant(&self) -> &'static str {

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use ort_ep::{Packed, Recipe};
+use ort_ep::{KernelError, Packed, Recipe};
+use ort_graph::OpError;
+use ort_kernels::Isa;
 use ort_kernels::gemm_f32::{Matrix, pack_b, packed_b_len, variant};
 use ort_ops::ops::rnn::Cell;
 use smallvec::SmallVec;
@@ -22,71 +24,124 @@ pub(super) struct Parameters {
 pub(super) struct Gates {
     /// Elements of all of them.
     pub(super) width: usize,
-    /// `[input, width]`, packed.
-    pub(super) w: Packed,
-    /// `[hidden, width]`, packed.
-    pub(super) r: Packed,
+    /// `[input, width]`
+    pub(super) w: Weights,
+    /// `[hidden, width]`
+    pub(super) r: Weights,
     pub(super) bias: Vec<f32>,
 }
 
-impl Parameters {
-    /// `None` unless the weights of direction `d` are constant.
-    pub(super) fn new(
-        compiler: &Compiler<'_>,
-        cell: Cell,
-        hidden: usize,
-        d: usize,
-    ) -> Option<Self> {
-        let counts: &[usize] = match cell {
+/// A right operand, packed.
+#[derive(Debug)]
+pub(super) enum Weights {
+    /// When the kernel was compiled.
+    Constant(Packed),
+    /// By the run that was given them.
+    Given(Vec<f32>),
+}
+
+impl Weights {
+    pub(super) fn elements(&self) -> &[f32] {
+        match self {
+            Self::Constant(packed) => bytemuck::cast_slice(packed.bytes()),
+            Self::Given(packed) => packed,
+        }
+    }
+}
+
+/// What a direction is, and what weights it has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layer {
+    pub(super) isa: Isa,
+    pub(super) cell: Cell,
+    pub(super) hidden: usize,
+    /// Which of the directions.
+    pub(super) d: usize,
+}
+
+impl Layer {
+    /// The gates that are multiplied at once, by how many there are.
+    pub(super) const fn groups(cell: Cell) -> &'static [usize] {
+        match cell {
             Cell::Simple => &[1],
             Cell::Gru { .. } => &[2, 1],
             Cell::Lstm { .. } => &[4],
-        };
-        let n: usize = counts.iter().sum::<usize>() * hidden;
+        }
+    }
+
+    /// The parameters, constant all; `None` if they are not.
+    pub(super) fn constant(self, compiler: &Compiler<'_>) -> Option<Parameters> {
         let bias = match compiler.fact(3) {
-            Some(_) => {
-                compiler.constant(3)?.as_slice::<f32>().ok()?.get(d * 2 * n..(d + 1) * 2 * n)?
-            }
+            Some(_) => compiler.constant(3)?.as_slice::<f32>().ok()?,
             None => &[],
         };
+        self.parameters(bias, |input, rows| self.pack(compiler, input, rows))
+    }
+
+    /// The parameters that a run was given: `w` and `r`, each with how many columns it has.
+    ///
+    /// # Errors
+    /// If there are fewer than the layer needs, or there is no memory to pack them.
+    pub(super) fn given(
+        self,
+        weights: [(&[f32], usize); 2],
+        bias: &[f32],
+    ) -> Result<Parameters, KernelError> {
+        let rows_of = |input: usize, rows: Range<usize>| {
+            let (w, k) = weights[input - 1];
+            let first = self.d * self.cell.n_gates() * self.hidden;
+            let b = w.get((first + rows.start) * k..(first + rows.end) * k)?;
+            let mut packed = Vec::new();
+            let len = packed_b_len(self.isa, k, rows.len());
+            packed.try_reserve_exact(len).ok()?;
+            packed.resize(len, 0.0);
+            pack_b(self.isa, &Matrix::row_major(b, rows.len(), k).transposed(), &mut packed);
+            Some(Weights::Given(packed))
+        };
+        self.parameters(bias, rows_of).ok_or_else(|| OpError::TooLarge.into())
+    }
+
+    fn parameters(
+        self,
+        bias: &[f32],
+        weights: impl Fn(usize, Range<usize>) -> Option<Weights>,
+    ) -> Option<Parameters> {
+        let Self { cell, hidden, d, .. } = self;
+        let n = cell.n_gates() * hidden;
+        let bias = if bias.is_empty() { bias } else { bias.get(d * 2 * n..(d + 1) * 2 * n)? };
         let (mut groups, mut first) = (SmallVec::new(), 0);
         let is_reset_after = |first| first > 0 && cell == Cell::Gru { linear_before_reset: true };
-        for width in counts.iter().map(|count| count * hidden) {
+        for width in Self::groups(cell).iter().map(|count| count * hidden) {
             let sum = |i| match bias.get(i) {
                 Some(own) if is_reset_after(first) => *own,
                 Some(own) => own + bias[n + i],
                 None => 0.0,
             };
             let bias = (first..first + width).map(sum).collect();
-            let w = pack(compiler, 1, d, first..first + width)?;
-            let r = pack(compiler, 2, d, first..first + width)?;
-            groups.push(Gates { width, w, r, bias });
+            let [w, r] = [1, 2].map(|input| weights(input, first..first + width));
+            groups.push(Gates { width, w: w?, r: r?, bias });
             first += width;
         }
         let reset_bias = bias.get(2 * n - hidden..).map_or(vec![0.0; hidden], <[f32]>::to_vec);
-        Some(Self { groups, reset_bias })
+        Some(Parameters { groups, reset_bias })
     }
 
-    /// The bytes that every step reads.
-    pub(super) fn recurrent_bytes(&self) -> usize {
-        self.groups.iter().map(|gates| gates.r.bytes().len()).sum()
+    /// `rows` of the direction's matrix at `input`, transposed and packed as a right operand.
+    fn pack(self, compiler: &Compiler<'_>, input: usize, rows: Range<usize>) -> Option<Weights> {
+        let Self { isa, d, .. } = self;
+        let &[directions, all, k] = compiler.constant(input)?.shape() else { return None };
+        if d >= directions || rows.end > all {
+            return None;
+        }
+        let recipe = Recipe {
+            name: "rnn_f32/b",
+            parameters: [variant(isa).nr, d, rows.start, rows.end].map(|n| n as u64).to_vec(),
+            n_bytes: packed_b_len(isa, k, rows.len()) * size_of::<f32>(),
+        };
+        let packed = compiler.pack(input, &recipe, |w: &[f32], packed| {
+            let b = &w[(d * all + rows.start) * k..(d * all + rows.end) * k];
+            pack_b(isa, &Matrix::row_major(b, rows.len(), k).transposed(), packed);
+        });
+        packed.map(Weights::Constant)
     }
-}
-
-/// `rows` of the matrix of direction `d` at `input`, transposed and packed as a right operand.
-fn pack(compiler: &Compiler<'_>, input: usize, d: usize, rows: Range<usize>) -> Option<Packed> {
-    let isa = compiler.cpu.isa;
-    let &[directions, all, k] = compiler.constant(input)?.shape() else { return None };
-    if d >= directions || rows.end > all {
-        return None;
-    }
-    let recipe = Recipe {
-        name: "rnn_f32/b",
-        parameters: [variant(isa).nr, d, rows.start, rows.end].map(|n| n as u64).to_vec(),
-        n_bytes: packed_b_len(isa, k, rows.len()) * size_of::<f32>(),
-    };
-    compiler.pack(input, &recipe, |w: &[f32], packed| {
-        let b = &w[(d * all + rows.start) * k..(d * all + rows.end) * k];
-        pack_b(isa, &Matrix::row_major(b, rows.len(), k).transposed(), packed);
-    })
 }

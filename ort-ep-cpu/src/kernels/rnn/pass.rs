@@ -1,14 +1,14 @@
 //! One direction of a layer: its memory and its steps.
 
-use ort_ep::{Packed, Threads};
+use ort_ep::Threads;
 use ort_kernels::Activation;
 use ort_kernels::gemm_f32::Start;
 use ort_kernels::gemv_f32::Walk;
 use smallvec::SmallVec;
 
-use super::parameters::Gates;
+use super::parameters::{Gates, Layer, Parameters, Weights};
 use super::step::Step;
-use super::{Direction, RnnKernel, Sizes};
+use super::{Direction, RnnKernel, Sizes, is_over};
 use crate::product::{Operands, Product};
 use crate::tail::Tail;
 
@@ -20,6 +20,13 @@ pub(super) struct Pass<'a> {
     pub(super) kernel: &'a RnnKernel,
     pub(super) sizes: Sizes,
     pub(super) direction: &'a Direction,
+    pub(super) parameters: &'a Parameters,
+    /// Of i, o and f, if there are such.
+    pub(super) peepholes: Option<&'a [f32]>,
+    /// How many steps each sequence has, if not all have all.
+    pub(super) lens: Option<&'a [i32]>,
+    /// How many the longest has.
+    pub(super) longest: usize,
 }
 
 /// What a direction remembers.
@@ -36,22 +43,18 @@ pub(super) struct Memory<'a> {
     reset: &'a mut [f32],
 }
 
-impl<'a> Pass<'a> {
-    pub(super) fn groups(&self) -> &'a [Gates] {
-        &self.direction.parameters.groups
-    }
-
-    /// The product of all inputs with the weights of some gates.
-    fn inputs(&self, gates: &Gates) -> Product {
-        let (Sizes { steps, batch }, k) = (self.sizes, self.kernel.input);
-        let (step, sequence) = match self.kernel.is_batch_first {
-            true => (k, steps * k),
-            false => (batch * k, k),
+impl RnnKernel {
+    /// The product of the inputs of the first `steps` with the weights of gates of some width.
+    fn inputs(&self, sizes: Sizes, steps: usize, width: usize) -> Product {
+        let k = self.input;
+        let (step, sequence) = match self.is_batch_first {
+            true => (k, sizes.steps * k),
+            false => (sizes.batch * k, k),
         };
         let mut product = Product {
-            cpu: self.kernel.cpu,
-            m: batch,
-            n: gates.width,
+            cpu: self.cpu,
+            m: sizes.batch,
+            n: width,
             k,
             a: [sequence, 1],
             b: [0, 0],
@@ -61,44 +64,83 @@ impl<'a> Pass<'a> {
         product
     }
 
-    /// The product of the states with the recurrent weights of some gates.
-    pub(super) fn recurrent(&self, gates: &Gates) -> Product {
-        let k = self.kernel.hidden;
-        let (cpu, m, batch) = (self.kernel.cpu, self.sizes.batch, SmallVec::new());
-        Product { cpu, m, n: gates.width, k, a: [k, 1], b: [0, 0], batch }
+    /// The product of the states with the recurrent weights of gates of some width.
+    fn recurrent(&self, sizes: Sizes, width: usize) -> Product {
+        let k = self.hidden;
+        let (cpu, m, batch) = (self.cpu, sizes.batch, SmallVec::new());
+        Product { cpu, m, n: width, k, a: [k, 1], b: [0, 0], batch }
     }
 
-    /// The elements of the parts of the memory: gates by group, history, then states.
-    fn lens(&self) -> impl Iterator<Item = usize> {
-        let Sizes { steps, batch } = self.sizes;
-        let state = batch * self.kernel.hidden;
-        let gates = self.groups().iter().map(move |gates| steps * batch * gates.width);
+    /// The elements of each group of gates.
+    fn widths(&self) -> impl Iterator<Item = usize> {
+        Layer::groups(self.cell).iter().map(|count| count * self.hidden)
+    }
+
+    /// The elements of the parts of a direction's memory: gates by group, history, then states.
+    fn part_lens(&self, sizes: Sizes) -> impl Iterator<Item = usize> {
+        let Sizes { steps, batch } = sizes;
+        let state = batch * self.hidden;
+        let gates = self.widths().map(move |width| steps * batch * width);
         let states = [steps * state, state, state, state];
         gates.chain(states).map(|len| len.next_multiple_of(LINE))
     }
 
-    /// The elements of memory the direction needs.
-    pub(super) fn memory_len(&self) -> usize {
-        self.lens().sum()
+    /// The elements of memory that a direction needs.
+    pub(super) fn memory_len(&self, sizes: Sizes) -> usize {
+        self.part_lens(sizes).sum()
     }
 
     /// The elements of scratch that a thread needs for products.
-    pub(super) fn scratch_len(&self) -> usize {
-        let products = self.groups().iter().flat_map(|g| [self.inputs(g), self.recurrent(g)]);
+    pub(super) fn scratch_len(&self, sizes: Sizes) -> usize {
+        let inputs = |width| self.inputs(sizes, sizes.steps, width);
+        let products = self.widths().flat_map(|n| [inputs(n), self.recurrent(sizes, n)]);
         products.map(|product| product.scratch_len()).max().unwrap_or(0)
     }
 
-    /// The parts of the memory.
-    pub(super) fn split<'m>(&self, mut memory: &'m mut [f32]) -> Memory<'m> {
-        let mut parts = self.lens().map(|len| {
+    /// The parts of a direction's memory.
+    pub(super) fn split<'m>(&self, sizes: Sizes, mut memory: &'m mut [f32]) -> Memory<'m> {
+        let mut parts = self.part_lens(sizes).map(|len| {
             let (part, rest) = std::mem::take(&mut memory).split_at_mut(len);
             memory = rest;
             part
         });
-        let gates = parts.by_ref().take(self.groups().len()).collect();
+        let gates = parts.by_ref().take(self.widths().count()).collect();
         let mut state = || parts.next().unwrap_or_default();
         let (history, h, c, reset) = (state(), state(), state(), state());
         Memory { gates, history, h, c, reset }
+    }
+
+    /// The states of all steps, `[steps, batch]` rows, and the last `[h, c]`, `[batch]` rows each,
+    /// once a pass has run.
+    pub(super) fn results<'m>(
+        &self,
+        sizes: Sizes,
+        is_reverse: bool,
+        memory: &'m Memory<'_>,
+    ) -> (&'m [f32], [&'m [f32]; 2]) {
+        let (steps, state) = (sizes.steps, sizes.batch * self.hidden);
+        let h = match steps.checked_sub(1) {
+            None => &memory.h[..state],
+            Some(_) if is_reverse => &memory.history[..state],
+            Some(last) => &memory.history[last * state..][..state],
+        };
+        (&memory.history[..steps * state], [h, &memory.c[..state]])
+    }
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn groups(&self) -> &'a [Gates] {
+        &self.parameters.groups
+    }
+
+    /// Whether sequence `b` has no step `t`.
+    pub(super) fn is_over(&self, b: usize, t: usize) -> bool {
+        is_over(self.lens, b, t)
+    }
+
+    /// The product of the states with the recurrent weights of some gates.
+    pub(super) fn recurrent(&self, gates: &Gates) -> Product {
+        self.kernel.recurrent(self.sizes, gates.width)
     }
 
     /// Loads the initial states.
@@ -117,18 +159,6 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The states of all steps, `[steps, batch]` rows, and the last `[h, c]`, `[batch]` rows each,
-    /// once the pass has run.
-    pub(super) fn results<'m>(&self, memory: &'m Memory<'_>) -> (&'m [f32], [&'m [f32]; 2]) {
-        let (steps, state) = (self.sizes.steps, self.sizes.batch * self.kernel.hidden);
-        let h = match steps.checked_sub(1) {
-            None => &memory.h[..state],
-            Some(_) if self.direction.is_reverse => &memory.history[..state],
-            Some(last) => &memory.history[last * state..][..state],
-        };
-        (&memory.history[..steps * state], [h, &memory.c[..state]])
-    }
-
     /// Takes all steps. The memory is loaded with the initial states.
     pub(super) fn run(
         &self,
@@ -137,11 +167,12 @@ impl<'a> Pass<'a> {
         (threads, scratch): (&dyn Threads, &mut [u8]),
     ) {
         let Sizes { steps, batch } = self.sizes;
-        let mut memory = self.split(memory);
+        let mut memory = self.kernel.split(self.sizes, memory);
         for (gates, to) in self.groups().iter().zip(&mut memory.gates) {
             let operands = operands(x, &gates.w, Start::ByColumn(&gates.bias));
-            let to = &mut to[..steps * batch * gates.width];
-            self.inputs(gates).run(&operands, to, (threads, &mut *scratch), |_| {});
+            let to = &mut to[..self.longest * batch * gates.width];
+            let product = self.kernel.inputs(self.sizes, self.longest, gates.width);
+            product.run(&operands, to, (threads, &mut *scratch), |_| {});
         }
         for i in 0..steps {
             self.step(i, &mut memory).take(threads, scratch);
@@ -169,12 +200,12 @@ impl<'a> Pass<'a> {
         };
         let (c, reset) = (&mut memory.c[..len], &mut memory.reset[..len]);
         let walk = if i.is_multiple_of(2) { Walk::Forward } else { Walk::Backward };
-        Step { pass: self, gates, before, h, c, reset, walk }
+        Step { pass: self, gates, before, h, c, reset, t, walk }
     }
 }
 
 /// The operands of a product with packed weights.
-pub(super) fn operands<'a>(a: &'a [f32], b: &'a Packed, start: Start<'a>) -> Operands<'a> {
-    let (b, tail) = (bytemuck::cast_slice(b.bytes()), Tail::Fused(Activation::None));
+pub(super) fn operands<'a>(a: &'a [f32], b: &'a Weights, start: Start<'a>) -> Operands<'a> {
+    let (b, tail) = (b.elements(), Tail::Fused(Activation::None));
     Operands { a, alpha: 1.0, b, is_packed: true, start, tail }
 }

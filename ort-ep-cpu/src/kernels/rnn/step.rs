@@ -12,10 +12,10 @@ use ort_kernels::gemv_f32::{Walk, add_row_times_panels, variant};
 use ort_ops::ops::rnn::Cell;
 use smallvec::SmallVec;
 
-use super::RnnKernel;
-use super::cell::Functions;
+use super::cell::{Coupling, Functions};
 use super::parameters::Gates;
 use super::pass::{Pass, operands};
+use super::{RnnKernel, Sizes};
 
 /// What one step reads and writes, all sequences.
 pub(super) struct Step<'a> {
@@ -27,6 +27,8 @@ pub(super) struct Step<'a> {
     pub(super) h: &'a mut [f32],
     pub(super) c: &'a mut [f32],
     pub(super) reset: &'a mut [f32],
+    /// Which step of the sequences it is.
+    pub(super) t: usize,
     /// In which order the recurrent weights are read.
     pub(super) walk: Walk,
 }
@@ -56,15 +58,17 @@ impl Pass<'_> {
         let RnnKernel { cpu, clip, .. } = *self.kernel;
         Functions { isa: cpu.isa, clip, activations: self.direction.activations }
     }
+}
 
+impl RnnKernel {
     /// How many units each of the threads takes: all of them unless they share the steps.
-    pub(super) fn units_per_part(&self, threads: &dyn Threads) -> usize {
-        let (hidden, nr) = (self.kernel.hidden, variant(self.kernel.cpu.isa).nr);
-        let is_reset_first = self.kernel.cell == Cell::Gru { linear_before_reset: false };
-        if self.sizes.batch > 1
+    pub(super) fn units_per_part(&self, sizes: Sizes, threads: &dyn Threads) -> usize {
+        let (hidden, nr) = (self.hidden, variant(self.cpu.isa).nr);
+        let is_reset_first = self.cell == Cell::Gru { linear_before_reset: false };
+        if sizes.batch > 1
             || is_reset_first
             || hidden % nr > 0
-            || self.direction.parameters.recurrent_bytes() < SHARED_BYTES
+            || self.cell.n_gates() * hidden * hidden * size_of::<f32>() < SHARED_BYTES
         {
             return hidden;
         }
@@ -75,7 +79,10 @@ impl Pass<'_> {
 impl<'a> Step<'a> {
     /// Takes the step.
     pub(super) fn take(self, threads: &dyn Threads, scratch: &mut [u8]) {
-        let per_part = self.pass.units_per_part(threads);
+        if self.t >= self.pass.longest {
+            return self.h.copy_from_slice(self.before);
+        }
+        let per_part = self.pass.kernel.units_per_part(self.pass.sizes, threads);
         if per_part < self.pass.kernel.hidden {
             self.take_in_parts(per_part, threads);
         } else {
@@ -87,7 +94,7 @@ impl<'a> Step<'a> {
         let (pass, walk) = (self.pass, self.walk);
         let multiply = |group: &Gates, a: &[f32], to: &mut [f32], scratch: &mut [u8]| {
             if pass.sizes.batch == 1 {
-                let r = bytemuck::cast_slice(group.r.bytes());
+                let r = group.r.elements();
                 return add_row_times_panels(pass.kernel.cpu.isa, a, r, to, walk);
             }
             let operands = operands(a, &group.r, Start::C);
@@ -96,7 +103,7 @@ impl<'a> Step<'a> {
         multiply(&pass.groups()[0], self.before, self.gates[0], scratch);
         if let Cell::Gru { linear_before_reset } = pass.kernel.cell {
             if linear_before_reset {
-                let bias = &pass.direction.parameters.reset_bias;
+                let bias = &pass.parameters.reset_bias;
                 self.reset.chunks_exact_mut(bias.len()).for_each(|row| row.copy_from_slice(bias));
                 multiply(&pass.groups()[1], self.before, self.reset, scratch);
             } else {
@@ -107,7 +114,10 @@ impl<'a> Step<'a> {
                 multiply(&pass.groups()[1], self.reset, self.gates[1], scratch);
             }
         }
-        self.sequences().for_each(|units| units.finish(pass));
+        let t = self.t;
+        for (b, units) in self.sequences().enumerate() {
+            if pass.is_over(b, t) { units.keep() } else { units.finish(pass) }
+        }
     }
 
     /// Each thread takes its own units of a single sequence.
@@ -180,8 +190,7 @@ impl<'a> Units<'a> {
         let units = self.first..self.first + self.h.len();
         let add = |group: &Gates, gate: usize, to: &mut [f32]| {
             let at = gate * hidden + units.start;
-            let r: &[f32] = bytemuck::cast_slice(group.r.bytes());
-            let panels = &r[at * hidden..(at + units.len()) * hidden];
+            let panels = &group.r.elements()[at * hidden..(at + units.len()) * hidden];
             add_row_times_panels(isa, self.before, panels, to, walk);
         };
         let groups = pass.groups();
@@ -191,9 +200,14 @@ impl<'a> Units<'a> {
             Walk::Backward => gates.rev().for_each(|(i, gate)| add(&groups[0], i, gate)),
         }
         if let Some(group) = groups.get(1) {
-            self.reset.copy_from_slice(&pass.direction.parameters.reset_bias[units.clone()]);
+            self.reset.copy_from_slice(&pass.parameters.reset_bias[units.clone()]);
             add(group, 0, self.reset);
         }
+    }
+
+    /// Leaves the states as they are: the sequence is over.
+    fn keep(self) {
+        self.h.copy_from_slice(&self.before[self.first..self.first + self.h.len()]);
     }
 
     /// Makes new states of the sums.
@@ -203,7 +217,17 @@ impl<'a> Units<'a> {
         let [i, o, f, g] = self.gates;
         match pass.kernel.cell {
             Cell::Simple => functions.simple(i, self.h),
-            Cell::Lstm { .. } => functions.lstm([i, o, f, g], self.c, self.h),
+            Cell::Lstm { input_forget } => {
+                let hidden = pass.kernel.hidden;
+                let units = self.first..self.first + self.h.len();
+                let coupling = Coupling {
+                    peepholes: pass.peepholes.map(|p| {
+                        [0, 1, 2].map(|i| &p[i * hidden + units.start..i * hidden + units.end])
+                    }),
+                    is_input_forget: input_forget,
+                };
+                functions.lstm([i, o, f, g], coupling, self.c, self.h);
+            }
             Cell::Gru { linear_before_reset } => {
                 let reset = linear_before_reset.then_some(self.reset);
                 functions.gru([i, o], (self.x, reset), before, self.h);

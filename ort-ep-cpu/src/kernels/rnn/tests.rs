@@ -1,6 +1,6 @@
 //! Tests of `rnn`.
 
-use ort_graph::Attr;
+use ort_graph::{Attr, OpError};
 use ort_tensor::Tensor;
 
 use crate::case::{Case, floats, within};
@@ -32,8 +32,8 @@ fn case(name: &'static str, gates: usize, d: usize, sizes: &Sizes, is_batch_firs
         .attr("layout", Attr::Int(i64::from(is_batch_first)))
         .outputs(if name == "LSTM" { 3 } else { 2 })
         .input(floats(&x))
-        .constant(weights(&[d, gates * hidden, input]))
-        .constant(weights(&[d, gates * hidden, hidden]))
+        .weight(weights(&[d, gates * hidden, input]))
+        .weight(weights(&[d, gates * hidden, hidden]))
 }
 
 const CELLS: [(&str, usize); 3] = [("RNN", 1), ("GRU", 3), ("LSTM", 4)];
@@ -65,10 +65,10 @@ fn bias_states_and_lengths_are_read_where_they_are_given() {
     for (name, gates) in CELLS {
         for is_batch_first in [false, true] {
             let state = if is_batch_first { [3, 2, 6] } else { [2, 3, 6] };
-            for lens in [None, Some([5, 5, 5]), Some([5, 2, 0])] {
+            for lens in [None, Some([5, 5, 5]), Some([5, 2, 0]), Some([1, 3, 2]), Some([0; 3])] {
                 let case = case(name, gates, 2, &sizes, is_batch_first);
                 let case = case.attr("direction", Attr::String("bidirectional".into()));
-                let case = case.constant(weights(&[2, 2 * gates * 6]));
+                let case = case.weight(weights(&[2, 2 * gates * 6]));
                 let case = match lens {
                     None => case.absent(),
                     Some(lens) => case.input(Tensor::from_slice(&[3], &lens).unwrap()),
@@ -92,6 +92,52 @@ fn gates_may_be_clipped_reset_later_and_have_other_functions() {
     }
     let gru = case("GRU", 3, 1, &sizes, false).constant(weights(&[1, 30]));
     gru.attr("linear_before_reset", Attr::Int(1)).check(within(BOUND));
+}
+
+#[test]
+fn every_function_has_its_parameters() {
+    let sizes = Sizes { steps: 4, batch: 2, input: 8, hidden: 37 };
+    let functions = ["Affine", "Elu", "ScaledTanh", "Softplus", "Softsign", "ThresholdedRelu"];
+    for (name, gates) in CELLS {
+        for function in functions {
+            // A gate that is no more than a half, so that states stay small.
+            let names = ["Sigmoid", function, function].map(str::to_owned);
+            let names = if name == "RNN" { &names[1..2] } else { &names[..] };
+            case(name, gates, 1, &sizes, false)
+                .attr("activations", Attr::Strings(names.to_vec()))
+                .attr("activation_alpha", Attr::Floats(vec![0.5, 0.25]))
+                .attr("activation_beta", Attr::Floats(vec![0.125, 0.75]))
+                .check(within(BOUND));
+        }
+    }
+}
+
+#[test]
+fn gates_see_the_state_and_each_other() {
+    for (steps, batch, hidden) in [(3, 2, 37), (2, 1, 384)] {
+        let sizes = Sizes { steps, batch, input: 5, hidden };
+        for (has_peepholes, is_coupled) in [(true, false), (false, true), (true, true)] {
+            let case = case("LSTM", 4, 2, &sizes, false)
+                .attr("direction", Attr::String("bidirectional".into()))
+                .attr("input_forget", Attr::Int(is_coupled.into()));
+            let case = case.weight(weights(&[2, 8 * hidden]));
+            let case = case.absent().absent().input(weights(&[2, batch, hidden]));
+            let case = if has_peepholes { case.weight(weights(&[2, 3 * hidden])) } else { case };
+            case.clone().attr("clip", Attr::Float(0.25)).check(within(8.0 * BOUND));
+            case.check(within(8.0 * BOUND));
+        }
+    }
+}
+
+#[test]
+fn a_sequence_of_more_or_less_than_no_steps_is_refused() {
+    for lens in [[1, 4], [-1, 2]] {
+        let sizes = Sizes { steps: 3, batch: 2, input: 2, hidden: 2 };
+        let case = case("GRU", 3, 1, &sizes, false).absent();
+        let case = case.input(Tensor::from_slice(&[2], &lens).unwrap());
+        let what = "a sequence longer than all steps";
+        assert_eq!(case.error(), OpError::InputValue { index: 4, what }.into());
+    }
 }
 
 /// Recurrent weights of more than a second-level cache: threads share each step.

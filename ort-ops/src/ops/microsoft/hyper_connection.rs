@@ -13,7 +13,7 @@ use crate::ops::layer_normalization::standardize_rows;
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
     def("BranchwiseRMSNorm", |spec| {
-        let epsilon = spec.float("epsilon")?.unwrap_or(1e-6);
+        let epsilon = spec.float("epsilon")?.unwrap_or(1e-5);
         HyperConnection::build(spec, Step::Norm { epsilon })
     }),
     def("HyperConnectionPostMix", |spec| HyperConnection::build(spec, Step::PostMix)),

@@ -7,7 +7,6 @@ use ort_tensor::{DType, Inputs, Output};
 
 use crate::elementwise::only;
 use crate::infer::{WindowAttrs, expect_dims};
-use crate::ops::max_pool::largest;
 use crate::pool::{Pool, pool_fact};
 
 /// The definitions of this file.
@@ -20,12 +19,14 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// MaxpoolWithMask: as MaxPool, but in each row of a window only the elements before the first
-/// that `mask` is 0 for count. `x`: `[N, C, D₁, …]`, float; `mask`: `[N', C', D₁, …]`, int32, whose
-/// planes take turns. A window without elements that count gives the least float.
+/// that `mask` is 0 for count. `x`: `[N, C, D₁, …]`, float; `mask`: `[N', C', D₁, …]`, int32. NaN
+/// does not count, and a window without elements that do gives the least float.
 ///
-/// Source: com.microsoft, MaxpoolWithMask-1 (ONNX Runtime 1.31, which begins the later planes of a
-/// mask at a wrong element, never masks the first element of a plane of two or more axes, and
-/// passes NaN over).
+/// Plane `p` of `x`, of n elements, has the n elements of the mask from element `p·n mod N'·C'` on,
+/// wherever a plane of the mask begins; and where there are two or more axes, the first element of a
+/// plane is never masked. Neither is documented, but it is what ONNX Runtime computes.
+///
+/// Source: com.microsoft, MaxpoolWithMask-1 (ONNX Runtime 1.32).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaxpoolWithMask {
     /// Where the windows lie.
@@ -67,20 +68,20 @@ impl Operator for MaxpoolWithMask {
             return Err(OpError::Shapes { what: "input and mask", left, right });
         }
         let (x, mask) = (x.as_slice::<f32>()?, mask.as_slice::<i32>()?);
-        let n_masks = mask.len() / pool.n_plane.max(1);
+        // With less than one element in every plane there is no mask, and no window that sees one.
+        let n_masks = (mask.len() / pool.n_plane.max(1)).max(1);
+        let is_spread = pool.window.input.len() > 1;
         let row = pool.window.input.last().copied().unwrap_or(1).max(1);
         let y = only(outputs)?.tensor(DType::F32, &pool.shape)?.into_slice::<f32>()?;
-        let mut counted = Vec::new();
         pool.for_each(|seen| {
-            let n = pool.n_plane;
-            let plane = &x[seen.plane * n..][..n];
-            // Without elements there is no mask to take turns.
-            let mask = &mask[seen.plane.checked_rem(n_masks).unwrap_or(0) * n..][..n];
-            counted.clear();
-            for taps in seen.taps.chunk_by(|a, b| a / row == b / row) {
-                counted.extend(taps.iter().take_while(|&&at| mask[at] != 0));
-            }
-            y[seen.output] = largest(plane, &counted).map_or(f32::MIN, |at| plane[at]);
+            let first = seen.plane * pool.n_plane;
+            // As (n_masks − 1)·(n_plane − 1) ≥ 0, this goes no further than the mask.
+            let mask = &mask[first % n_masks..];
+            let is_masked = |at: usize| (at > 0 || !is_spread) && mask[at] == 0;
+            let rows = seen.taps.chunk_by(|a, b| a / row == b / row);
+            let counted = rows.flat_map(|taps| taps.iter().take_while(|&&at| !is_masked(at)));
+            let larger = |y, &at| if x[first + at] > y { x[first + at] } else { y };
+            y[seen.output] = counted.fold(f32::MIN, larger);
         });
         Ok(())
     }
@@ -110,16 +111,38 @@ mod tests {
             ([1, 1, 0, 1, 1, 1], [5.0, 6.0]),
             ([1, 1, 1, 0, 1, 1], [2.0, 9.0]),
             ([1, 0, 1, 1, 0, 0], [4.0, f32::MIN]),
-            ([0, 1, 0, 0, 1, 0], [f32::MIN, 5.0]),
+            // The first element always counts.
+            ([0, 0, 0, 0, 1, 0], [1.0, 5.0]),
         ];
         for (mask, expected) in cases {
             let y = pool(&[2, 2], x(), tensor(&[1, 1, 2, 3], &mask));
             assert_eq!(y, Ok(tensor(&[1, 1, 1, 2], &expected)), "{mask:?}");
         }
+        let x = tensor(&[1, 1, 3], &[f32::NAN, 2.0, 1.0]);
+        let y = pool(&[2], x.clone(), tensor(&[1, 1, 3], &[1, 1, 1]));
+        assert_eq!(y, Ok(tensor(&[1, 1, 2], &[2_f32, 2.0])), "NaN does not count");
+        let y = pool(&[2], x, tensor(&[1, 1, 3], &[0, 1, 1]));
+        assert_eq!(y, Ok(tensor(&[1, 1, 2], &[f32::MIN, 2.0])), "of one axis, all are masked");
+    }
+
+    /// What onnxruntime 1.32 gives.
+    #[test]
+    fn planes_begin_in_the_mask_where_onnxruntime_has_them_begin() {
+        let numbers: Vec<f32> = (1_u8..=18).map(f32::from).collect();
+        let mask = [1, 1, 0, 1, 1, 1, 0, 1, 1];
+        // Planes of three elements of a mask of three planes: all from its element 0 on.
+        let y = pool(&[2], tensor(&[2, 3, 3], &numbers), tensor(&[1, 3, 3], &mask));
+        let expected = [2_f32, 2.0, 5.0, 5.0, 8.0, 8.0, 11.0, 11.0, 14.0, 14.0, 17.0, 17.0];
+        assert_eq!(y, Ok(tensor(&[2, 3, 2], &expected)));
+        // Of two planes: in turns from element 0 and from element 1 on.
+        let y = pool(&[2], tensor(&[2, 3, 3], &numbers), tensor(&[2, 1, 3], &mask[..6]));
+        let no = f32::MIN;
+        let expected = [2_f32, 2.0, 4.0, no, 8.0, 8.0, 10.0, no, 14.0, 14.0, 16.0, no];
+        assert_eq!(y, Ok(tensor(&[2, 3, 2], &expected)));
     }
 
     #[test]
-    fn planes_of_a_mask_take_turns() {
+    fn a_mask_has_the_axes_of_what_it_masks() {
         let x = || tensor(&[2, 2, 1], &[1_f32, 2.0, 3.0, 4.0]);
         let mask = tensor(&[1, 2, 1], &[1, 0]);
         let expected = tensor(&[2, 2, 1], &[1_f32, f32::MIN, 3.0, f32::MIN]);

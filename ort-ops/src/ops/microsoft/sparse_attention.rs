@@ -71,7 +71,7 @@ impl SparseAttention {
             rotary_interleaved: spec.flag("rotary_interleaved", false)?,
             smooth_softmax: false,
             scores: None,
-            qk_norm_epsilon: 0.0,
+            norm_epsilons: [0.0; 2],
             kept: [Kept::Plain; 2],
         };
         Ok(Arc::new(Self { dense, sparse_block_size: count("sparse_block_size")? }))

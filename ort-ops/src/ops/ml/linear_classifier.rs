@@ -44,11 +44,11 @@ impl LinearClassifier {
         // Whether each class was learnt against the rest says nothing about the sums.
         spec.ignore("multi_class");
         let labels = ClassLabels::read(spec, "classlabels_ints", "classlabels_strings")?;
-        let model = LinearModel::read(spec, labels.len())?;
+        let model = LinearModel::read(spec, labels.n_classes())?;
         let n = model.n_targets();
-        let is_binary = n == 1 && labels.len() == 2;
-        if n != labels.len() && !is_binary {
-            let found = format!("{n} values for {} classes", labels.len());
+        let is_binary = n == 1 && labels.n_classes() == 2;
+        if n != labels.n_classes() && !is_binary {
+            let found = format!("{n} values for {} classes", labels.n_classes());
             return Err(OpError::AttributeValue { name: "intercepts", found });
         }
         Ok(Arc::new(Self { model, labels, post_transform: PostTransform::read(spec)? }))
@@ -59,20 +59,20 @@ impl Operator for LinearClassifier {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         let n = n_rows(inputs, is_feature)?;
         let labels = Fact::tensor(self.labels.dtype(), [n.clone()]);
-        Ok(vec![labels, Fact::tensor(DType::F32, [n, Dim::Known(self.labels.len())])])
+        Ok(vec![labels, Fact::tensor(DType::F32, [n, Dim::Known(self.labels.n_classes())])])
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let rows = Rows::read(inputs)?;
         rows.expect_features(self.model.n_features())?;
-        let mut results = rows.results(self.labels.len())?;
+        let mut results = rows.results(self.labels.n_classes())?;
         let mut classes = Vec::with_capacity(rows.n);
         let mut scores = Vec::with_capacity(self.model.n_targets());
         for row in rows.iter() {
             scores.clear();
             scores.extend(self.model.scores(row));
             match scores[..] {
-                [score] if self.labels.len() == 2 => {
+                [score] if self.labels.n_classes() == 2 => {
                     classes.push(usize::from(score > 0.0));
                     results.extend(self.post_transform.both(score, Second::Complement));
                 }
@@ -83,7 +83,7 @@ impl Operator for LinearClassifier {
                 }
             }
         }
-        floats::write(outputs, 1, DType::F32, &[rows.n, self.labels.len()], &results)?;
+        floats::write(outputs, 1, DType::F32, &[rows.n, self.labels.n_classes()], &results)?;
         self.labels.write(outputs, &classes)
     }
 }

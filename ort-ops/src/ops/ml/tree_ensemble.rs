@@ -86,8 +86,16 @@ impl TreeEnsemble {
         }))
     }
 
-    fn result_dtype(&self, dtype: DType) -> DType {
+    /// The type of the scores for features of this type.
+    pub const fn result_dtype(&self, dtype: DType) -> DType {
         if self.is_regressor { DType::F32 } else { dtype }
+    }
+
+    /// Makes scores of the votes that were counted for a sample, each rounded to `R`.
+    pub fn finish<R: Number>(&self, tally: &mut Tally) {
+        tally.close::<R>(self.aggregate, self.forest.n_trees());
+        tally.add::<R>(&self.base_values);
+        self.post_transform.apply(&mut tally.scores);
     }
 
     fn scores<R: Number>(&self, rows: &Rows) -> Result<Vec<f64>, OpError> {
@@ -95,8 +103,7 @@ impl TreeEnsemble {
         let mut tally = Tally::new(&self.forest)?;
         for row in rows.iter() {
             tally.count::<R>(&self.forest, self.aggregate, row);
-            tally.add::<R>(&self.base_values);
-            self.post_transform.apply(&mut tally.scores);
+            self.finish::<R>(&mut tally);
             results.extend_from_slice(&tally.scores);
         }
         Ok(results)

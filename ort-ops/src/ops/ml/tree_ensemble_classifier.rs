@@ -70,7 +70,7 @@ impl TreeEnsembleClassifier {
             weights_as_tensor: "class_weights_as_tensor",
         };
         let labels = ClassLabels::read(spec, "classlabels_int64s", "classlabels_strings")?;
-        let n = labels.len();
+        let n = labels.n_classes();
         let forest = read_by_id(spec, &NAMES, n)?;
         let votes = Votes::of(&forest);
         Ok(Arc::new(Self {
@@ -82,9 +82,9 @@ impl TreeEnsembleClassifier {
         }))
     }
 
-    /// The class of a sample; its votes become its scores.
-    fn finish<R: Number>(&self, tally: &mut Tally) -> usize {
-        let n_classes = self.labels.len();
+    /// The class of a sample whose votes were counted, each rounded to `R`; they become its scores.
+    pub fn finish<R: Number>(&self, tally: &mut Tally) -> usize {
+        let n_classes = self.labels.n_classes();
         let has_base = !self.base_values.is_empty();
         if self.base_values.len() == n_classes || tally.is_voted[0] {
             tally.add::<R>(&self.base_values);
@@ -118,7 +118,7 @@ impl TreeEnsembleClassifier {
     }
 
     fn eval_rows<R: Number>(&self, rows: &Rows, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
-        let mut scores = rows.results(self.labels.len())?;
+        let mut scores = rows.results(self.labels.n_classes())?;
         let mut classes = Vec::with_capacity(rows.n);
         let mut tally = Tally::new(&self.forest)?;
         for row in rows.iter() {
@@ -126,7 +126,7 @@ impl TreeEnsembleClassifier {
             classes.push(self.finish::<R>(&mut tally));
             scores.extend_from_slice(&tally.scores);
         }
-        floats::write(outputs, 1, DType::F32, &[rows.n, self.labels.len()], &scores)?;
+        floats::write(outputs, 1, DType::F32, &[rows.n, self.labels.n_classes()], &scores)?;
         self.labels.write(outputs, &classes)
     }
 }
@@ -146,7 +146,7 @@ impl Votes {
 impl Operator for TreeEnsembleClassifier {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         let n = n_rows(inputs, is_feature)?;
-        let classes = Dim::Known(self.labels.len());
+        let classes = Dim::Known(self.labels.n_classes());
         let labels = Fact::tensor(self.labels.dtype(), [n.clone()]);
         Ok(vec![labels, Fact::tensor(DType::F32, [n, classes])])
     }

@@ -13,19 +13,20 @@ const TYPICAL: usize = 16;
 const NODE: u64 = 1;
 const BYTE: u64 = 1 << 12;
 /// Sums of a region's costs stay far below 2⁶².
-const MOST_BYTES: usize = 1 << 40;
+const MOST_BYTES: u64 = 1 << 40;
 
 /// The bytes of a tensor, as far as dimensions are known.
-pub(super) fn n_bytes(fact: &Fact) -> usize {
+pub(super) fn n_bytes(fact: &Fact) -> u64 {
     let (Some(dims), Some(dtype)) = (fact.dims(), fact.dtype()) else { return MOST_BYTES };
     let dims = dims.iter().map(|dim| dim.known().unwrap_or(TYPICAL));
     let n = dims.fold(1_usize, usize::saturating_mul);
-    dtype.n_bytes(n).unwrap_or(n.saturating_mul(size_of::<String>())).min(MOST_BYTES)
+    let n_bytes = dtype.n_bytes(n).unwrap_or(n.saturating_mul(size_of::<String>()));
+    u64::try_from(n_bytes).map_or(MOST_BYTES, |n_bytes| n_bytes.min(MOST_BYTES))
 }
 
 /// What moving these bytes costs.
-pub(super) fn of_bytes(n_bytes: usize) -> u64 {
-    u64::try_from(n_bytes.min(MOST_BYTES)).map_or(0, |bytes| bytes * BYTE)
+pub(super) fn of_bytes(n_bytes: u64) -> u64 {
+    n_bytes.min(MOST_BYTES) * BYTE
 }
 
 /// One node more.

@@ -19,9 +19,9 @@ pub(super) struct Turn {
     /// Entries to pick of the result, a list, so that it is what it was.
     pub(super) picks: Option<Vec<i64>>,
     /// The bytes whose movement costs as much as the node becomes slower.
-    pub(super) penalty: usize,
+    pub(super) penalty: u64,
     /// The bytes whose movement costs as much as the node becomes faster.
-    pub(super) gain: usize,
+    pub(super) gain: u64,
 }
 
 /// What a turned node reads in place of an input.

@@ -69,11 +69,14 @@ pub struct GroupQueryAttention {
     pub smooth_softmax: bool,
     /// Which scores the last output holds.
     pub scores: Option<Stage>,
-    /// What is added to the mean of squares in the norm.
-    pub qk_norm_epsilon: f32,
+    /// What is added to the mean of squares in the norms of queries and keys.
+    pub norm_epsilons: [f32; 2],
     /// What is kept of keys and of values.
     pub kept: [Kept; 2],
 }
+
+/// The position of the input that says how many queries of each batch are no padding.
+const QUERY_SEQLENS: usize = 16;
 
 impl GroupQueryAttention {
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
@@ -101,6 +104,11 @@ impl GroupQueryAttention {
         if (slides && window.is_none()) || (!is_causal && window.is_some()) {
             return Err(wrong("local_window_size", window.unwrap_or(-1)));
         }
+        if spec.has_input(QUERY_SEQLENS) {
+            return Err(OpError::Unsupported { what: "query_seqlens" });
+        }
+        let of_both = spec.float("qk_norm_epsilon")?.unwrap_or(1e-6);
+        let epsilon = |name| Ok::<_, OpError>(spec.float(name)?.unwrap_or(of_both));
         let bits = spec.int("kv_cache_bit_width")?.unwrap_or(0);
         let kept = |name| Kept::of_spec(spec, name, bits);
         Ok(Arc::new(Self {
@@ -117,7 +125,7 @@ impl GroupQueryAttention {
             // −1 leaves it to the sinks.
             smooth_softmax: spec.int("smooth_softmax")?.unwrap_or(0) == 1,
             scores,
-            qk_norm_epsilon: spec.float("qk_norm_epsilon")?.unwrap_or(1e-6),
+            norm_epsilons: [epsilon("q_norm_epsilon")?, epsilon("k_norm_epsilon")?],
             kept: [kept("k_quant_type")?, kept("v_quant_type")?],
         }))
     }
@@ -177,10 +185,11 @@ impl GroupQueryAttention {
             let [keys, values] = [inputs.tensor(1)?, inputs.tensor(2)?];
             [split(&q, n), split(&floats::read(keys)?, k), split(&floats::read(values)?, k)]
         };
-        for (x, index) in [(&mut q, 14), (&mut k, 15)] {
+        let [q_epsilon, k_epsilon] = self.norm_epsilons;
+        for (x, index, epsilon) in [(&mut q, 14, q_epsilon), (&mut k, 15, k_epsilon)] {
             if inputs.get(index).is_some() {
                 let weights = floats::read_parameter(inputs, index, size)?;
-                standardize_rows(x, size, self.qk_norm_epsilon, false);
+                standardize_rows(x, size, epsilon, false);
                 floats::with_period(x, &weights, |x, weight| *x *= weight);
             }
         }

@@ -10,14 +10,16 @@ use crate::weights::{Codes, add_product_by_rows, float_row};
 pub enum ExpertActivation {
     /// `max(0, x)`.
     Relu,
+    /// `max(0, x)²`.
+    SquaredRelu,
     /// `x/2 · (1 + tanh(√(2/π) · (x + 0.044715·x³)))`.
     Gelu,
     /// `x / (1 + exp(−x))`.
     Silu,
     /// `x`.
     Identity,
-    /// `g / (1 + exp(−alpha·g)) · (l + beta)`, where `g` is at most `limit` and `l` between `−limit`
-    /// and `limit`.
+    /// `g / (1 + exp(−alpha·g)) · (l + beta)`, where `l` is between `−limit` and `limit`, and at most
+    /// `limit` is `g` or, if the limit comes after the activation, the quotient.
     Swiglu {
         /// The factor in the exponent.
         alpha: f32,
@@ -25,6 +27,8 @@ pub enum ExpertActivation {
         beta: f32,
         /// The bound.
         limit: f32,
+        /// Whether it bounds the activated gate, not the gate.
+        is_limit_after: bool,
     },
 }
 
@@ -39,28 +43,40 @@ pub enum Gate {
     Halves,
 }
 
+/// The activation `gelu`, of a gate whose parts are both in the first layer.
+pub(super) const GEGLU: &str = "geglu";
+
 impl ExpertActivation {
     pub(super) fn of_node(spec: &NodeSpec<'_>) -> Result<Self, OpError> {
         let (alpha, beta) = (spec.float("activation_alpha")?, spec.float("activation_beta")?);
         let limit = spec.float("swiglu_limit")?.unwrap_or(f32::INFINITY);
-        Ok(match spec.string("activation_type")? {
+        let is_limit_after = spec.flag("swiglu_limit_after_activation", false)?;
+        let activation = match spec.string("activation_type")? {
             None | Some("relu") => Self::Relu,
-            Some("gelu") => Self::Gelu,
+            Some("relu2") => Self::SquaredRelu,
+            Some("gelu" | GEGLU) => Self::Gelu,
             Some("silu") => Self::Silu,
             Some("identity") => Self::Identity,
             Some("swiglu") => {
-                Self::Swiglu { alpha: alpha.unwrap_or(1.0), beta: beta.unwrap_or(0.0), limit }
+                let (alpha, beta) = (alpha.unwrap_or(1.0), beta.unwrap_or(0.0));
+                return Ok(Self::Swiglu { alpha, beta, limit, is_limit_after });
             }
             Some(found) => {
                 let (name, found) = ("activation_type", found.to_owned());
                 return Err(OpError::AttributeValue { name, found });
             }
-        })
+        };
+        if is_limit_after {
+            let (name, found) = ("swiglu_limit_after_activation", "1".to_owned());
+            return Err(OpError::AttributeValue { name, found });
+        }
+        Ok(activation)
     }
 
     fn apply(self, x: f64) -> f64 {
         match self {
             Self::Relu => x.max(0.0),
+            Self::SquaredRelu => x.max(0.0).powi(2),
             Self::Gelu => {
                 let root = (2.0 / std::f64::consts::PI).sqrt();
                 0.5 * x * (1.0 + (root * (x + 0.044_715 * x * x * x)).tanh())
@@ -73,13 +89,17 @@ impl ExpertActivation {
 
     /// The activation of `gate` times the linear part.
     fn gated(self, gate: f64, linear: f64) -> f64 {
-        let Self::Swiglu { alpha, beta, limit } = self else { return self.apply(gate) * linear };
+        let Self::Swiglu { alpha, beta, limit, is_limit_after } = self else {
+            return self.apply(gate) * linear;
+        };
         let [alpha, beta, limit] = [alpha, beta, limit].map(f64::from);
         // A limit below zero clamps to itself.
-        let gate = if gate > limit { limit } else { gate };
-        let linear = if linear > limit { limit } else { linear };
+        let at_most = |x: f64| if x > limit { limit } else { x };
+        let silu = |x: f64| x / (1.0 + (-alpha * x).exp());
+        let linear = at_most(linear);
         let linear = if linear < -limit { -limit } else { linear };
-        gate / (1.0 + (-alpha * gate).exp()) * (linear + beta)
+        let gate = if is_limit_after { at_most(silu(gate)) } else { silu(at_most(gate)) };
+        gate * (linear + beta)
     }
 
     /// The input of the second layer from the output of the first, whose rows have
@@ -156,7 +176,8 @@ mod tests {
 
     #[test]
     fn a_gate_takes_its_parts_from_where_they_are() {
-        let swiglu = ExpertActivation::Swiglu { alpha: 0.0, beta: 1.0, limit: 4.0 };
+        let (alpha, beta, limit) = (0.0, 1.0, 4.0);
+        let swiglu = ExpertActivation::Swiglu { alpha, beta, limit, is_limit_after: false };
         let first = || vec![2.0, 3.0, 8.0, -9.0];
         let cases = [
             (Gate::Interleaved, None, vec![4.0, -6.0]),
@@ -166,6 +187,8 @@ mod tests {
         for (gate, linear, expected) in cases {
             assert_eq!(swiglu.between(gate, first(), linear, 4), expected, "{gate:?}");
         }
+        let swiglu = ExpertActivation::Swiglu { alpha, beta, limit: 3.0, is_limit_after: true };
+        assert_eq!(swiglu.between(Gate::Halves, vec![4.0, 8.0, 1.0, -9.0], None, 4), [4.0, -6.0]);
         let relu = ExpertActivation::Relu;
         assert_eq!(relu.between(Gate::Apart, first(), None, 4), [2.0, 3.0, 8.0, 0.0]);
         let linear = Some(vec![-1.0; 4]);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output};
 
-use self::experts::{Layer, Weights};
+use self::experts::{GEGLU, Layer, Weights};
 use self::sizes::Sizes;
 use crate::floats::{read, write};
 use crate::infer::known_dims;
@@ -53,10 +53,10 @@ pub const DEFS: &[OpDef] = &[
 /// softmax of the logits, another input. As in ONNX Runtime's CPU provider, `use_sparse_mixer`
 /// changes nothing but that `k` must be 2.
 ///
-/// Source: com.microsoft, MoE-1 and QMoE-1 (ONNX Runtime 1.31). Its CPU provider has no third
-/// layer and no SwiGLU in halves, takes float16 weights of MoE for transposed ones, and rounds tokens
-/// to 8 bits before blocks of 8-bit codes. Float codes and the transposed weights of old models are
-/// not supported here.
+/// Source: com.microsoft, MoE-1 and QMoE-1 (ONNX Runtime 1.32). Its CPU provider has no third
+/// layer, no gate in halves, no limit after the activation, no relu2 and no geglu, takes float16
+/// weights of MoE for transposed ones, and rounds tokens to 8 bits before blocks of 8-bit codes. Float
+/// codes, codes of 3 bits and the transposed weights of old models are not supported here.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MoE {
     /// Which experts a token goes to.
@@ -146,7 +146,8 @@ impl MoE {
             return Err(wrong("k", k));
         }
         let activation = ExpertActivation::of_node(spec)?;
-        let is_swiglu = matches!(activation, ExpertActivation::Swiglu { .. });
+        let is_geglu = spec.string("activation_type")? == Some(GEGLU);
+        let is_gate = is_geglu || matches!(activation, ExpertActivation::Swiglu { .. });
         let fusion = spec.int("swiglu_fusion")?.unwrap_or(0);
         let mut op = Self {
             routing: Routing { k: n_experts, is_normalized },
@@ -156,9 +157,9 @@ impl MoE {
         };
         let has_third = spec.has_input(op.layers()[2].weights);
         op.gate = match fusion {
-            0 if has_third || !is_swiglu => Gate::Apart,
-            1 if is_swiglu && !has_third => Gate::Interleaved,
-            2 if is_swiglu && !has_third => Gate::Halves,
+            0 if has_third && !is_geglu || !is_gate => Gate::Apart,
+            1 if is_gate && !has_third => Gate::Interleaved,
+            2 if is_gate && !has_third => Gate::Halves,
             found => return Err(wrong("swiglu_fusion", found)),
         };
         Ok(op)

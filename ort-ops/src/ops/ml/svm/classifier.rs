@@ -79,7 +79,7 @@ impl SvmClassifier {
         let starts = starts(spec.ints("vectors_per_class")?.unwrap_or_default())?;
         let classes = match starts.last() {
             Some(&n) if n > 0 => {
-                SvmClasses::Pairwise(Pairwise::read(spec, starts, labels.len(), kernel)?)
+                SvmClasses::Pairwise(Pairwise::read(spec, starts, labels.n_classes(), kernel)?)
             }
             _ => {
                 spec.ignore("support_vectors");
@@ -89,7 +89,7 @@ impl SvmClassifier {
                     false if coefficients.iter().all(|&x| x >= 0.0) => Border::Half,
                     false => Border::Zero,
                 };
-                let model = LinearModel::new(coefficients, vec![rho; labels.len()])?;
+                let model = LinearModel::new(coefficients, vec![rho; labels.n_classes()])?;
                 SvmClasses::Linear { model, border }
             }
         };
@@ -102,7 +102,7 @@ impl SvmClassifier {
                 1 => 2,
                 n => n,
             },
-            _ => self.labels.len(),
+            _ => self.labels.n_classes(),
         }
     }
 
@@ -113,7 +113,7 @@ impl SvmClassifier {
                 let scores: Vec<f64> = model.scores(row).collect();
                 (border.winner(&scores), scores)
             }
-            SvmClasses::Pairwise(pairs) => pairs.classify(row, self.labels.len()),
+            SvmClasses::Pairwise(pairs) => pairs.classify(row, self.labels.n_classes()),
         };
         match scores[..] {
             [score] if self.n_columns() == 2 => {

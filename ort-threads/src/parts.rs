@@ -1,11 +1,13 @@
-//! The parts of one kernel's work, and who takes which.
+//! The parts of one step's work, and who takes which.
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The parts of one kernel's work. The caller takes the first that is left and helpers the last, so
-/// that where kernels cut images alike, a thread finds in its caches what it made itself.
-pub(super) struct Parts<'a> {
+/// `part(i)` for each `i < n`, each taken once by some thread. The caller takes the first that is left
+/// and workers the last, so that where kernels cut images alike, a thread finds in its caches what
+/// it made itself.
+pub struct Parts<'a> {
     /// The first part that is left in the lower half, the end of them in the upper.
     left: AtomicU64,
     part: &'a (dyn Fn(usize) + Sync),
@@ -16,43 +18,49 @@ const fn pair(start: usize, end: usize) -> u64 {
     (end as u64) << 32 | start as u64
 }
 
+fn range(pair: u64) -> Range<usize> {
+    let half = |x: u64| usize::try_from(x & u64::from(u32::MAX)).unwrap_or(usize::MAX);
+    half(pair)..half(pair >> 32)
+}
+
 impl<'a> Parts<'a> {
     /// `n` parts, none of them done.
-    pub(super) fn new(n: usize, part: &'a (dyn Fn(usize) + Sync)) -> Self {
+    pub fn new(n: usize, part: &'a (dyn Fn(usize) + Sync)) -> Self {
         Self { left: AtomicU64::new(pair(0, n)), part }
     }
 
-    fn left(&self, pair: u64) -> Range<usize> {
-        let half = |x: u64| usize::try_from(x & u64::from(u32::MAX)).unwrap_or(usize::MAX);
-        half(pair)..half(pair >> 32)
-    }
-
-    /// Whether at least two are left.
-    pub(super) fn are_many(&self) -> bool {
-        self.left(self.left.load(Ordering::Relaxed)).len() > 1
+    /// How many are left to take.
+    pub fn n_left(&self) -> usize {
+        range(self.left.load(Ordering::Relaxed)).len()
     }
 
     /// Takes the first and does it; `false` if none is left.
-    pub(super) fn first(&self) -> bool {
+    pub fn first(&self) -> bool {
         self.one(|left| (left.start, left.start + 1..left.end))
     }
 
     /// Takes the last and does it; `false` if none is left.
-    pub(super) fn last(&self) -> bool {
+    pub fn last(&self) -> bool {
         self.one(|left| (left.end - 1, left.start..left.end - 1))
     }
 
     fn one(&self, take: impl Fn(Range<usize>) -> (usize, Range<usize>)) -> bool {
         let rest = |old| {
-            let left = Some(self.left(old)).filter(|left| !left.is_empty())?;
+            let left = Some(range(old)).filter(|left| !left.is_empty())?;
             let (_, rest) = take(left);
             Some(pair(rest.start, rest.end))
         };
         let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
-        let taken = taken.map(|old| take(self.left(old)).0);
+        let taken = taken.map(|old| take(range(old)).0);
         if let Ok(i) = taken {
             (self.part)(i);
         }
         taken.is_ok()
+    }
+}
+
+impl fmt::Debug for Parts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Parts({:?})", range(self.left.load(Ordering::Relaxed)))
     }
 }

@@ -1,0 +1,90 @@
+//! A graph to run in every way, and how far its results may be apart.
+
+use std::fmt;
+
+use bytes::Bytes;
+use ort_graph::{Dim, Export, Fact, Graph, ModelInfo, Type, export};
+use ort_tensor::{AlignedBuf, DType, Tensor};
+
+use super::data;
+
+/// A graph as text, whose inputs follow from their names.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Which generator made it.
+    pub family: &'static str,
+    /// The graph, all of whose tensors that are no literals are inputs.
+    pub text: String,
+    /// Whether the model says how large its inputs are, or only what rank they have.
+    pub has_shapes: bool,
+    /// How far each output may be off.
+    pub bounds: Vec<f64>,
+}
+
+/// A case, ready to run.
+#[derive(Debug)]
+pub(crate) struct Model {
+    /// The file.
+    pub(crate) bytes: Bytes,
+    /// What a run gives.
+    pub(crate) inputs: Vec<(String, Tensor)>,
+}
+
+/// The case as a test would give it to [`Case::new`].
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\nbounds {:?}", self.text, self.bounds)?;
+        f.write_str(if self.has_shapes { "" } else { ", without shapes" })
+    }
+}
+
+impl Case {
+    /// A case that is written down: the text, and how far each output may be off.
+    pub fn new(text: &str, bounds: &[f64]) -> Self {
+        Self { family: "", text: text.to_owned(), has_shapes: true, bounds: bounds.to_vec() }
+    }
+
+    /// The model, and inputs for it.
+    ///
+    /// # Errors
+    /// The message of whatever is wrong with the text.
+    pub(crate) fn model(&self) -> Result<Model, String> {
+        let graph = Graph::parse(&self.text, &ort_ops::registry());
+        let mut graph = graph.map_err(|error| error.to_string())?;
+        let (mut given, mut inputs) = (Vec::new(), Vec::new());
+        for id in graph.inputs().to_vec() {
+            let info = graph.value(id);
+            let (dtype, shape) = shaped(&info.fact).ok_or("an input has no shape")?;
+            let tensor = data::tensor(&info.name, dtype, &shape);
+            let tensor = tensor.map_err(|error| error.to_string())?;
+            if data::is_constant(&info.name) {
+                graph.value_mut(id).fact = Fact::constant(tensor);
+            } else {
+                inputs.push((info.name.clone(), tensor));
+                given.push(id);
+                if !self.has_shapes {
+                    let dims = shape.iter().map(|_| Dim::Unknown);
+                    graph.value_mut(id).fact = Fact::tensor(dtype, dims);
+                }
+            }
+        }
+        graph.set_inputs(given);
+        let opsets = vec![(String::new(), 22), ("com.microsoft".to_owned(), 1)];
+        let info = ModelInfo { opsets, ..ModelInfo::default() };
+        let file = export(&graph, Export { info: &info, resolver: None, private: &[] });
+        let file = file.map_err(|error| error.to_string())?;
+        let bytes = ort_format::write(&file).map_err(|error| error.to_string())?;
+        Ok(Model { bytes: Bytes::from_owner(AlignedBuf::copy_of(&bytes)), inputs })
+    }
+}
+
+/// Element type and shape of what is known entirely.
+fn shaped(fact: &Fact) -> Option<(DType, Vec<usize>)> {
+    let Type::Tensor(tensor) = &fact.ty else { return None };
+    let size = |dim: &Dim| match dim {
+        Dim::Known(n) => Some(*n),
+        _ => None,
+    };
+    let shape: Option<Vec<usize>> = tensor.dims.as_ref()?.iter().map(size).collect();
+    Some((tensor.dtype, shape?))
+}

@@ -1,0 +1,69 @@
+//! The generators: a family of operators is a file, and a line here.
+
+mod conv;
+mod elementwise;
+mod epilogue;
+mod fourier;
+mod images;
+mod movement;
+mod normalization;
+mod pool;
+mod product;
+mod quantized;
+mod reduction;
+mod sequence;
+mod trees;
+
+use super::case::Case;
+use super::draw::Draw;
+use super::net::{Net, ROUNDING, Value};
+
+/// A generator of graphs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Family {
+    pub(crate) name: &'static str,
+    /// Writes a graph, and gives its outputs.
+    draw: fn(&mut Net<'_>) -> Vec<Value>,
+}
+
+/// All of them.
+pub(crate) const FAMILIES: &[Family] = &[
+    Family { name: "Conv", draw: conv::convolution },
+    Family { name: "ConvTranspose", draw: conv::transposed },
+    Family { name: "Conv chain", draw: conv::chain },
+    Family { name: "MatMul", draw: product::matmul },
+    Family { name: "Gemm", draw: product::gemm },
+    Family { name: "binary", draw: elementwise::binary },
+    Family { name: "unary", draw: elementwise::unary },
+    Family { name: "reduction", draw: reduction::reduction },
+    Family { name: "Softmax", draw: reduction::softmax },
+    Family { name: "pool", draw: pool::pool },
+    Family { name: "images", draw: images::network },
+    Family { name: "blocks of channels", draw: images::blocks },
+    Family { name: "Transpose", draw: movement::transpose },
+    Family { name: "Concat", draw: movement::concat },
+    Family { name: "variadic", draw: movement::variadic },
+    Family { name: "ArgMax", draw: movement::arg_max },
+    Family { name: "Resize", draw: movement::resize },
+    Family { name: "Einsum", draw: movement::einsum },
+    Family { name: "STFT", draw: fourier::frames },
+    Family { name: "DFT", draw: fourier::axis },
+    Family { name: "layer normalization", draw: normalization::layer },
+    Family { name: "group normalization", draw: normalization::group },
+    Family { name: "embedding", draw: normalization::embedding },
+    Family { name: "recurrent", draw: sequence::recurrent },
+    Family { name: "MultiHeadAttention", draw: sequence::attention },
+    Family { name: "Attention", draw: sequence::projected },
+    Family { name: "TreeEnsembleRegressor", draw: trees::regressor },
+    Family { name: "quantized product", draw: quantized::matmul },
+    Family { name: "dynamically quantized", draw: quantized::dynamic },
+    Family { name: "QLinearConv", draw: quantized::convolution },
+    Family { name: "quantized", draw: quantized::pointwise },
+];
+
+/// A case of a family.
+pub(crate) fn case_of(family: &Family, draw: &mut Draw) -> Case {
+    let mut net = Net::new(draw);
+    let outputs = (family.draw)(&mut net);
+    net.finish(family.name, &outputs)
+}

@@ -1,0 +1,46 @@
+//! Pools of images.
+
+use super::super::net::{Net, ROUNDING, Value, list};
+
+pub(super) fn pool(net: &mut Net<'_>) -> Vec<Value> {
+    let rank = net.draw.pick(&[2, 2, 2, 1, 3]);
+    let mut shape = vec![net.draw.pick(&[1, 1, 2, 3]), net.draw.size(1, 200)];
+    let mut rest = (net.draw.size(10_000, 400_000) / shape[1]).max(1);
+    for axis in 0..rank {
+        let dim = net.draw.size(1, if axis + 1 == rank { rest } else { rest.min(300) });
+        rest = (rest / dim).max(1);
+        shape.push(dim);
+    }
+    let x = net.input(&shape);
+    if net.draw.one_in(4) {
+        let op = net.draw.pick(&["GlobalAveragePool-1", "GlobalMaxPool-1"]);
+        let name = net.node(op, &[&x.name]);
+        return vec![Value { name, shape: Vec::new(), size: 1.0, error: ROUNDING }];
+    }
+    let (mut kernel, mut strides, mut pads) = (Vec::new(), Vec::new(), vec![0; 2 * rank]);
+    for (i, &dim) in shape[2..].iter().enumerate() {
+        let size = net.draw.pick(&[1, 2, 3, 4, 5, 8]).min(dim);
+        kernel.push(size);
+        strides.push(net.draw.pick(&[1, 2, 3]));
+        pads[i] = net.draw.between(0, size - 1);
+        pads[rank + i] = net.draw.between(0, size - 1);
+    }
+    let attrs = format!(
+        "kernel_shape: [{}], strides: [{}], pads: [{}]",
+        list(&kernel),
+        list(&strides),
+        list(&pads)
+    );
+    let ceil_mode = net.draw.pick(&[0, 0, 1]);
+    let (op, n) = net.draw.pick(&[
+        ("MaxPool-12", 0.0),
+        ("AveragePool-19 [count_include_pad: 0", 1.0),
+        ("AveragePool-19 [count_include_pad: 1", 1.0),
+    ]);
+    let op = match op.split_once('[') {
+        None => format!("{op} [{attrs}, ceil_mode: {ceil_mode}]"),
+        Some((op, attr)) => format!("{op}[{attr}, {attrs}, ceil_mode: {ceil_mode}]"),
+    };
+    let name = net.node(&op, &[&x.name]);
+    vec![Value { name, shape: Vec::new(), size: 1.0, error: n * 4.0 * ROUNDING }]
+}

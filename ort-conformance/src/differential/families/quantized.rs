@@ -1,0 +1,220 @@
+//! Quantized operators: products and convolutions of bytes, sums and products of codes, pools, and the ways
+//! between codes and floats.
+//!
+//! Sums of bytes are exact, and so is what is made of them but for the last rounding: a result that lies
+//! half way between two codes, up to a rounding, may be either.
+
+use super::super::net::{Net, ROUNDING, Value, list};
+use super::elementwise::shape;
+
+/// The neighbouring code, over the factor of bounds.
+const CODE: f64 = 1.0 / 12.0;
+
+fn codes(name: String) -> Value {
+    Value { name, shape: Vec::new(), size: 128.0, error: CODE }
+}
+
+/// A byte's zero point as a literal.
+fn zero(net: &mut Net<'_>, dtype: &str) -> String {
+    let zero = match dtype {
+        "uint8" => net.draw.pick(&[128, 0, 255, 3]),
+        _ => net.draw.pick(&[0, 5, -128]),
+    };
+    net.literal(&format!("{dtype}[] {zero}"))
+}
+
+fn scale(net: &mut Net<'_>, scale: f64) -> String {
+    net.literal(&format!("float[] {scale:.6}"))
+}
+
+/// The scale of results so that sums of `k` products of bytes with these scales are codes.
+fn result_scale(k: usize, scales: [f64; 2]) -> f64 {
+    (100.0 * (k as f64).sqrt() * scales[0] * scales[1]).max(0.000_1)
+}
+
+const A_SCALE: f64 = 0.02;
+const B_SCALE: f64 = 0.01;
+
+fn sizes(net: &mut Net<'_>) -> [usize; 3] {
+    let first = net.draw.size(1, 2_000);
+    let second = net.draw.size(1, (net.draw.budget() / first).clamp(1, 1_000));
+    let third = net.draw.size(1, (net.draw.budget() / first / second).clamp(1, 1_000));
+    let mut sizes = [first, second, third];
+    sizes.rotate_left(net.draw.between(0, 2));
+    sizes
+}
+
+pub(super) fn matmul(net: &mut Net<'_>) -> Vec<Value> {
+    let [m, n, k] = sizes(net);
+    let (of_a, of_b) = (net.draw.pick(&["uint8", "int8"]), net.draw.pick(&["int8", "uint8"]));
+    let a = net.any('x', "", of_a, &[m, k]);
+    let b = net.any('w', "", of_b, &[k, n]);
+    let (a_zero, b_zero) = (zero(net, of_a), zero(net, of_b));
+    let (a_scale, b_scale) = (scale(net, A_SCALE), scale(net, B_SCALE));
+    match net.draw.between(0, 3) {
+        0 => {
+            let name = net.node("MatMulInteger-10", &[&a.name, &b.name, &a_zero, &b_zero]);
+            vec![Value { name, ..a }]
+        }
+        1 => {
+            let inputs = [&a.name, &b.name, &a_scale, &b_scale, &a_zero, &b_zero];
+            let op = "com.microsoft:MatMulIntegerToFloat-1";
+            let name = net.node(op, &inputs.map(String::as_str));
+            let size = k as f64 * A_SCALE * B_SCALE * 128.0 * 128.0;
+            vec![Value { name, shape: Vec::new(), size, error: ROUNDING * size }]
+        }
+        2 => {
+            let y_scale = scale(net, result_scale(k, [A_SCALE, B_SCALE]));
+            let y_zero = zero(net, of_a);
+            let left = [&a.name, &a_scale, &a_zero, &b.name, &b_scale, &b_zero];
+            let inputs = left.into_iter().chain([&y_scale, &y_zero]);
+            let inputs: Vec<&str> = inputs.map(String::as_str).collect();
+            vec![codes(net.node("QLinearMatMul-10", &inputs))]
+        }
+        _ => gemm(net, [&a, &b], [of_a, of_b], [m, n, k]),
+    }
+}
+
+/// QGemm, whose right operand may be transposed.
+fn gemm(
+    net: &mut Net<'_>,
+    [a, b]: [&Value; 2],
+    types: [&str; 2],
+    [_, n, k]: [usize; 3],
+) -> Vec<Value> {
+    let is_transposed = net.draw.one_in(2);
+    let transposed = net.any('w', "", types[1], &[n, k]);
+    let b = if is_transposed { &transposed } else { b };
+    let (a_zero, b_zero) = (zero(net, types[0]), zero(net, types[1]));
+    let (a_scale, b_scale) = (scale(net, A_SCALE), scale(net, B_SCALE));
+    let y_scale = scale(net, result_scale(k, [A_SCALE, B_SCALE]));
+    let y_zero = zero(net, types[0]);
+    let bias = net.any('w', "_n2000", "int32", &[n]);
+    let bias = if net.draw.one_in(2) { bias.name.as_str() } else { "_" };
+    let op = format!("com.microsoft:QGemm-1 [transB: {}]", u8::from(is_transposed));
+    let inputs = [&a.name, &a_scale, &a_zero, &b.name, &b_scale, &b_zero, bias, &y_scale, &y_zero];
+    vec![codes(net.node(&op, &inputs))]
+}
+
+pub(super) fn dynamic(net: &mut Net<'_>) -> Vec<Value> {
+    if net.draw.one_in(3) {
+        let shape = shape(net, 500_000);
+        let x = net.input(&shape);
+        let names = net.node_of("DynamicQuantizeLinear-11", &[&x.name], 3);
+        let errors = [CODE, ROUNDING, CODE];
+        let value = |(name, error)| Value { name, shape: Vec::new(), size: 1.0, error };
+        return names.into_iter().zip(errors).map(value).collect();
+    }
+    let [m, n, k] = sizes(net);
+    let x = net.input(&[m, k]);
+    let dtype = net.draw.pick(&["int8", "uint8"]);
+    let b = net.any('w', "", dtype, &[k, n]);
+    let (b_scale, b_zero) = (scale(net, B_SCALE), zero(net, dtype));
+    let bias = net.scaled('w', &[n], 1);
+    let bias = if net.draw.one_in(2) { bias.name.as_str() } else { "_" };
+    let inputs = [&x.name, &b.name, &b_scale, &b_zero, bias];
+    let name = net.node("com.microsoft:DynamicQuantizeMatMul-1", &inputs);
+    // A code of the left operand may be its neighbour: once or twice in a row.
+    let size = (k as f64).sqrt() * 128.0 * B_SCALE;
+    let code = 2.0 / 255.0 * 255.0 * B_SCALE;
+    vec![Value { name, shape: Vec::new(), size, error: CODE * 2.0 * code + 8.0 * ROUNDING * size }]
+}
+
+pub(super) fn convolution(net: &mut Net<'_>) -> Vec<Value> {
+    let rank = net.draw.pick(&[2, 2, 1, 3]);
+    let are_last = net.draw.one_in(3);
+    let channels = net.draw.size(1, 200);
+    let group = if are_last { 1 } else { net.draw.pick(&[1, 1, channels]) };
+    let mut rest = (net.draw.size(2_000, 200_000) / channels).max(1);
+    let (mut dims, mut kernel, mut strides, mut pads) = (vec![], vec![], vec![], vec![0; 2 * rank]);
+    let mut n_outputs = 1;
+    for i in 0..rank {
+        let dim = net.draw.size(1, if i + 1 == rank { rest } else { rest.min(300) });
+        rest = (rest / dim).max(1);
+        let (size, stride) = (net.draw.pick(&[3, 1, 2, 5]).min(dim), net.draw.pick(&[1, 1, 2]));
+        (pads[i], pads[rank + i]) = (net.draw.between(0, size - 1), net.draw.between(0, size - 1));
+        n_outputs *= (dim + pads[i] + pads[rank + i] - size) / stride + 1;
+        dims.push(dim);
+        kernel.push(size);
+        strides.push(stride);
+    }
+    let k = channels / group * kernel.iter().product::<usize>();
+    let most = net.draw.budget() / (n_outputs * k * group).max(1);
+    let filters = group * net.draw.size(1, most.clamp(1, (200 / group).max(2)));
+    let of_x = net.draw.pick(&["uint8", "int8"]);
+    let image = dims.iter().copied();
+    let shape: Vec<usize> = match are_last {
+        true => [1].into_iter().chain(image).chain([channels]).collect(),
+        false => [1, channels].into_iter().chain(image).collect(),
+    };
+    let x = net.any('x', "", of_x, &shape);
+    let shape: Vec<usize> =
+        [filters, channels / group].into_iter().chain(kernel.iter().copied()).collect();
+    let w = net.any('w', "", "int8", &shape);
+    let w_scale = match net.draw.one_in(2) {
+        true => net.any('w', "_p_s7", "float", &[filters]).name,
+        false => scale(net, B_SCALE),
+    };
+    let (x_scale, x_zero) = (scale(net, A_SCALE), zero(net, of_x));
+    let w_zero = net.literal("int8[] 0");
+    let (y_scale, y_zero) = (scale(net, result_scale(k, [A_SCALE, B_SCALE])), zero(net, of_x));
+    let bias = net.any('w', "_n2000", "int32", &[filters]);
+    let attrs = format!(
+        "group: {group}, kernel_shape: [{}], strides: [{}], pads: [{}]",
+        list(&kernel),
+        list(&strides),
+        list(&pads)
+    );
+    let op = match are_last {
+        true => format!("com.microsoft:QLinearConv-1 [{attrs}, channels_last: 1]"),
+        false => format!("QLinearConv-10 [{attrs}]"),
+    };
+    let inputs = [&x.name, &x_scale, &x_zero, &w.name, &w_scale, &w_zero, &y_scale, &y_zero];
+    let mut inputs = inputs.map(String::as_str).to_vec();
+    if net.draw.one_in(2) {
+        inputs.push(&bias.name);
+    }
+    vec![codes(net.node(&op, &inputs))]
+}
+
+pub(super) fn pointwise(net: &mut Net<'_>) -> Vec<Value> {
+    let shape = shape(net, 500_000);
+    let dtype = net.draw.pick(&["uint8", "int8"]);
+    let (x_scale, x_zero) = (scale(net, A_SCALE), zero(net, dtype));
+    match net.draw.between(0, 3) {
+        0 => {
+            let a = net.any('x', "", dtype, &shape);
+            let b = net.any('x', "", dtype, &shape);
+            let (b_scale, b_zero) = (scale(net, B_SCALE), zero(net, dtype));
+            let op = net.draw.pick(&["com.microsoft:QLinearAdd-1", "com.microsoft:QLinearMul-1"]);
+            let (y_scale, y_zero) = (scale(net, 0.03), zero(net, dtype));
+            let inputs =
+                [&a.name, &x_scale, &x_zero, &b.name, &b_scale, &b_zero, &y_scale, &y_zero];
+            vec![codes(net.node(op, &inputs.map(String::as_str)))]
+        }
+        1 => {
+            let x = net.input(&shape);
+            vec![codes(net.node("QuantizeLinear-13", &[&x.name, &x_scale, &x_zero]))]
+        }
+        2 => {
+            let x = net.any('x', "", dtype, &shape);
+            let name = net.node("DequantizeLinear-13", &[&x.name, &x_scale, &x_zero]);
+            vec![Value { name, shape, size: 5.0, error: ROUNDING * 5.0 }]
+        }
+        _ => pool(net, dtype),
+    }
+}
+
+/// The largest of bytes whose channels are last.
+fn pool(net: &mut Net<'_>, dtype: &str) -> Vec<Value> {
+    let (h, w) = (net.draw.size(3, 100), net.draw.size(3, 100));
+    let channels = net.draw.size(1, (400_000 / h / w).clamp(1, 300));
+    let x = net.any('x', "", dtype, &[1, h, w, channels]);
+    let (size, stride) = (net.draw.pick(&[2, 3]), net.draw.pick(&[1, 2]));
+    let pad = net.draw.between(0, size - 1);
+    let op = format!(
+        "com.microsoft:NhwcMaxPool-1 [kernel_shape: [{size}, {size}], strides: [{stride}, {stride}], pads: [{pad}, 0, 0, {pad}]]"
+    );
+    let name = net.node(&op, &[&x.name]);
+    vec![Value { name, ..x }]
+}

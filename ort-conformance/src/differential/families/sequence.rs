@@ -1,0 +1,116 @@
+//! Recurrent layers and attention.
+
+use super::super::net::{Net, ROUNDING, Value};
+
+pub(super) fn recurrent(net: &mut Net<'_>) -> Vec<Value> {
+    let (op, gates) = net.draw.pick(&[
+        ("LSTM-14", 4),
+        ("GRU-14 [linear_before_reset: 0", 3),
+        ("GRU-14 [linear_before_reset: 1", 3),
+        ("RNN-14", 1),
+    ]);
+    let budget = net.draw.budget().min(30_000_000) / gates;
+    let (name, n_directions) =
+        net.draw.pick(&[("forward", 1), ("reverse", 1), ("bidirectional", 2)]);
+    let hidden = net.draw.size(1, 300);
+    let input = net.draw.size(1, 300);
+    let batch = net.draw.pick(&[1, 1, 2, 3, 5, 16]);
+    let per_step = n_directions * hidden * (hidden + input) * batch;
+    let steps = net.draw.size(1, (budget / per_step.max(1)).clamp(1, 200));
+    let x = net.input(&[steps, batch, input]);
+    // A state that is a quarter of the one before, at most, forgets.
+    let w = net.scaled('w', &[n_directions, gates * hidden, input], 16 * input);
+    let r = net.scaled('w', &[n_directions, gates * hidden, hidden], 16 * hidden);
+    let bias = net.scaled('w', &[n_directions, 2 * gates * hidden], 1);
+    let first = net.scaled('x', &[n_directions, batch, hidden], 1);
+    let mut inputs = vec![x.name.as_str(), w.name.as_str(), r.name.as_str()];
+    inputs.push(if net.draw.one_in(2) { &bias.name } else { "_" });
+    let lengths = net.any('x', &format!("_n{}", steps + 1), "int32", &[batch]);
+    inputs.push(if net.draw.one_in(4) { &lengths.name } else { "_" });
+    inputs.push(if net.draw.one_in(2) { &first.name } else { "_" });
+    let op = match op.split_once('[') {
+        Some(_) => format!("{op}, hidden_size: {hidden}, direction: \"{name}\"]"),
+        None => format!("{op} [hidden_size: {hidden}, direction: \"{name}\"]"),
+    };
+    let n_outputs = if gates == 4 { 3 } else { 2 };
+    let names = net.node_of(&op, &inputs, n_outputs);
+    // What a step adds, and as much again of all before; cells forget half.
+    let own = ROUNDING * ((input + hidden) as f64).sqrt().max(4.0);
+    let value = |name| Value { name, shape: Vec::new(), size: 1.0, error: 8.0 * own };
+    names.into_iter().map(value).collect()
+}
+
+pub(super) fn attention(net: &mut Net<'_>) -> Vec<Value> {
+    let heads = net.draw.size(1, 12);
+    let size = net.draw.size(1, 80);
+    let batch = net.draw.pick(&[1, 1, 2, 3]);
+    let most = net.draw.budget() / (batch * heads * size);
+    let q_len = net.draw.size(1, most.clamp(1, 400));
+    let kv_len =
+        if net.draw.one_in(2) { q_len } else { net.draw.size(1, (most / q_len).clamp(1, 600)) };
+    let width = heads * size;
+    let v_width = heads * if net.draw.one_in(3) { net.draw.size(1, 80) } else { size };
+    let causal = net.draw.pick(&[0, 0, 1]);
+    let q = net.input(&[batch, q_len, width]);
+    let k = net.input(&[batch, kv_len, width]);
+    let v = net.input(&[batch, kv_len, v_width]);
+    let mask = net.any('x', "_n2", "int32", &[batch, kv_len]);
+    let shape = [net.draw.pick(&[1, batch]), net.draw.pick(&[1, heads]), q_len, kv_len];
+    let bias = net.input(&shape);
+    let mut inputs = vec![q.name.as_str(), k.name.as_str(), v.name.as_str(), "_"];
+    let is_masked = net.draw.one_in(3);
+    inputs.push(if is_masked { &mask.name } else { "_" });
+    inputs.push(if net.draw.one_in(3) { &bias.name } else { "_" });
+    let op = format!(
+        "com.microsoft:MultiHeadAttention-1 [num_heads: {heads}, unidirectional: {causal}]"
+    );
+    let name = net.node(&op, &inputs);
+    let y = answers(name, size, kv_len, 1.0);
+    let error = y.error + if is_masked { hidden(size, kv_len, causal == 1) } else { 0.0 };
+    vec![Value { error, ..y }]
+}
+
+/// What rounding adds where flags hide keys: from the scores of those 10^4 is taken, so that the `size`
+/// terms of each round to that. It matters to queries that see no other keys: as good as none if half of many
+/// are hidden, but the first few if each sees what is before it alone.
+fn hidden(size: usize, n: usize, is_causal: bool) -> f64 {
+    let has_blind = is_causal || n < 48;
+    if has_blind { ROUNDING * 1e4 * (size as f64 + 1.0).sqrt() } else { 0.0 }
+}
+
+/// Means of `n` values, weighted by exponentials of scores: sums of `size` products over `√size`.
+/// A score that errs by `e` changes a weight by `e` of it.
+fn answers(name: String, size: usize, n: usize, size_of_q: f64) -> Value {
+    let of_scores = ROUNDING * (size as f64).sqrt() * size_of_q * size_of_q;
+    let error = 2.0 * of_scores + ROUNDING * ((n as f64).sqrt() + 8.0);
+    Value { name, shape: Vec::new(), size: 1.0, error: error * size_of_q }
+}
+
+pub(super) fn projected(net: &mut Net<'_>) -> Vec<Value> {
+    let heads = net.draw.size(1, 12);
+    let size = net.draw.size(1, 64);
+    let input = net.draw.size(1, 400);
+    let (batch, width) = (net.draw.pick(&[1, 1, 2]), heads * size);
+    let most = net.draw.budget() / (3 * batch * width);
+    let len = net.draw.size(1, (most / input).clamp(1, 300));
+    let causal = net.draw.pick(&[0, 0, 1]);
+    let x = net.input(&[batch, len, input]);
+    let w = net.weights(&[input, 3 * width], input);
+    let bias = net.scaled('w', &[3 * width], 1);
+    let mask = net.any('x', "_n2", "int32", &[batch, len]);
+    let added = net.input(&[1, heads, len, len]);
+    let mut inputs = vec![x.name.as_str(), w.name.as_str()];
+    inputs.push(&bias.name);
+    let is_masked = net.draw.one_in(3);
+    inputs.push(if is_masked { &mask.name } else { "_" });
+    inputs.push("_");
+    inputs.push(if net.draw.one_in(3) { &added.name } else { "_" });
+    let op = format!("com.microsoft:Attention-1 [num_heads: {heads}, unidirectional: {causal}]");
+    let name = net.node(&op, &inputs);
+    let q = Value::sums(String::new(), Vec::new(), (input, [&x, &w]), Some(&bias));
+    let y = answers(name, size, len, q.size.max(1.0));
+    let of_q =
+        q.error * (2.0 * q.size * (size as f64).sqrt().recip() + 1.0) * q.size.max(1.0) * 4.0;
+    let of_mask = if is_masked { hidden(size, len, causal == 1) } else { 0.0 };
+    vec![Value { error: y.error.hypot(of_q) + of_mask * q.size.max(1.0), ..y }]
+}

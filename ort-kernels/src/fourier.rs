@@ -1,0 +1,225 @@
+//! Discrete Fourier transforms of many sequences at once, one to a lane.
+//!
+//! ```text
+//! transform(x, n = r₁ · r₂ · …):          Stockham's order: no stage has to sort
+//!     s = 1
+//!     for each r:
+//!         m = n / (s · r)
+//!         for p < m, k < r:
+//!             y[s·(r·p + k) + q] = Σ_j x[s·(p + m·j) + q] · w^(n/r · j·k + s·p·k)      for all q < s
+//!         swap x and y; s = s · r
+//! ```
+//!
+//! where `w = exp(−2πi / n)`. Every sum is one of vectors: a run of `s` numbers of every sequence.
+//! The inverse is the transform of numbers whose parts are exchanged, exchanged again.
+
+use crate::isa::mul_add;
+
+/// How many sequences are transformed at once.
+pub const LANES: usize = 16;
+
+/// The numbers of [`LANES`] sequences, those with the same index side by side: real and imaginary parts,
+/// each of [`LANES`] times the length.
+#[derive(Debug)]
+pub struct Planes<'a> {
+    /// Real parts.
+    pub re: &'a mut [f32],
+    /// Imaginary parts.
+    pub im: &'a mut [f32],
+}
+
+impl<'a> Planes<'a> {
+    /// The number of elements that [`Planes::pair`] takes for sequences of `n` numbers.
+    #[must_use]
+    pub const fn pair_len(n: usize) -> usize {
+        4 * n * LANES
+    }
+
+    /// Two of them, made of scratch that has [`Planes::pair_len`] elements at least.
+    #[must_use]
+    pub fn pair(scratch: &'a mut [f32], n: usize) -> [Self; 2] {
+        let mut parts = scratch[..Self::pair_len(n)].chunks_exact_mut((n * LANES).max(1));
+        let mut part = || parts.next().unwrap_or_default();
+        [(); 2].map(|()| Planes { re: part(), im: part() })
+    }
+
+    fn reborrow(&mut self) -> Planes<'_> {
+        Planes { re: self.re, im: self.im }
+    }
+}
+
+/// The factors of `n` that the stages of a transform take: fours first, then primes, none for 0 and 1.
+pub fn radices(n: usize) -> impl Iterator<Item = usize> {
+    let mut rest = n.max(1);
+    let mut least = 2;
+    std::iter::from_fn(move || {
+        if rest == 1 {
+            return None;
+        }
+        if rest.is_multiple_of(4) {
+            rest /= 4;
+            return Some(4);
+        }
+        while !rest.is_multiple_of(least) {
+            least = if least * least > rest { rest } else { least + 1 };
+        }
+        rest /= least;
+        Some(least)
+    })
+}
+
+/// The multiply-adds of a sequence of `n` numbers.
+#[must_use]
+pub fn cost(n: usize) -> usize {
+    radices(n).fold(0, |sum: usize, r| sum.saturating_add(n.saturating_mul(4 * r)))
+}
+
+/// `roots[k] = exp(−2πi · k / n)`, real and imaginary part, for `n` roots: each rounded once.
+pub fn fill_roots(roots: &mut [[f32; 2]]) {
+    let n = roots.len() as f64;
+    for (k, root) in roots.iter_mut().enumerate() {
+        let (sin, cos) = (-std::f64::consts::TAU * k as f64 / n).sin_cos();
+        #[expect(clippy::cast_possible_truncation, reason = "rounded once")]
+        let rounded = [cos as f32, sin as f32];
+        *root = rounded;
+    }
+}
+
+/// `y[k] = Σ x[j] · exp(−2πi · j·k / n)` of each lane, with the `n` roots of [`fill_roots`]. Both planes
+/// are overwritten; the one that is returned holds the result.
+///
+/// Error: of each part at most `2⁻²⁴ · (5 + Σ (r + 2)) · Σ |x[j]|`, with the sum over the [`radices`]: every
+/// stage sums `r` products, each with a root that was rounded.
+pub fn transform<'a>(
+    isa: crate::Isa,
+    roots: &[[f32; 2]],
+    x: Planes<'a>,
+    y: Planes<'a>,
+) -> Planes<'a> {
+    let (mut x, mut y, mut s) = (x, y, 1);
+    for r in radices(roots.len()) {
+        stage(isa, [r, s], roots, x.reborrow(), y.reborrow());
+        std::mem::swap(&mut x, &mut y);
+        s *= r;
+    }
+    x
+}
+
+/// Roots that a sum takes at once.
+const TERMS: usize = 4;
+
+per_isa! {
+    fn stage<FMA>(radix: [usize; 2], roots: &[[f32; 2]], x: Planes<'_>, y: Planes<'_>) {
+        let ([r, s], n) = (radix, roots.len());
+        let run = s * LANES;
+        let m = n / (s * r);
+        let x_run = |p: usize, j: usize| {
+            let at = run * (p + m * j);
+            [&x.re[at..at + run], &x.im[at..at + run]]
+        };
+        let outputs = y.re.chunks_exact_mut(run).zip(y.im.chunks_exact_mut(run));
+        for (i, (re, im)) in outputs.enumerate() {
+            let (p, k) = (i / r, i % r);
+            let (step, mut at) = (n / r * k, s * p * k);
+            let mut term = |j: usize| {
+                let root = roots[at];
+                at = (at + step) % n;
+                (x_run(p, j), root)
+            };
+            for first in (0..r).step_by(TERMS) {
+                let starts = first == 0;
+                match r - first {
+                    1 => sum::<FMA, 1>(starts, [term(first)], re, im),
+                    2 => sum::<FMA, 2>(starts, [0, 1].map(|j| term(first + j)), re, im),
+                    3 => sum::<FMA, 3>(starts, [0, 1, 2].map(|j| term(first + j)), re, im),
+                    _ => sum::<FMA, 4>(starts, [0, 1, 2, 3].map(|j| term(first + j)), re, im),
+                }
+            }
+        }
+    }
+}
+
+/// `y = Σ x[j] · root[j]`, added to what is there unless the sum starts.
+#[inline(always)]
+fn sum<const FMA: bool, const N: usize>(
+    starts: bool,
+    terms: [([&[f32]; 2], [f32; 2]); N],
+    re: &mut [f32],
+    im: &mut [f32],
+) {
+    let n = re.len();
+    let im = &mut im[..n];
+    let terms = terms.map(|([x_re, x_im], root)| (&x_re[..n], &x_im[..n], root));
+    for i in 0..n {
+        let (mut sum_re, mut sum_im) = if starts { (0.0, 0.0) } else { (re[i], im[i]) };
+        for (x_re, x_im, [cos, sin]) in terms {
+            sum_re = mul_add::<FMA>(x_re[i], cos, mul_add::<FMA>(-x_im[i], sin, sum_re));
+            sum_im = mul_add::<FMA>(x_re[i], sin, mul_add::<FMA>(x_im[i], cos, sum_im));
+        }
+        (re[i], im[i]) = (sum_re, sum_im);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::f64::consts::TAU;
+
+    use super::*;
+    use crate::Isa;
+
+    #[test]
+    fn radices_multiply_to_the_length_and_are_fours_and_primes() {
+        for n in 2..2000 {
+            let factors: Vec<usize> = radices(n).collect();
+            assert_eq!(factors.iter().product::<usize>(), n);
+            let is_prime = |r: usize| (2..r).all(|d| !r.is_multiple_of(d));
+            assert!(factors.iter().all(|&r| r == 4 || is_prime(r)), "{n}: {factors:?}");
+        }
+        assert_eq!((radices(0).count(), radices(1).count()), (0, 0));
+        assert_eq!(radices(400).collect::<Vec<_>>(), [4, 4, 5, 5]);
+    }
+
+    #[test]
+    fn the_transform_is_the_sum_of_its_definition() {
+        for isa in Isa::all() {
+            for n in [1, 2, 3, 4, 5, 6, 7, 8, 12, 15, 16, 25, 31, 64, 100, 121, 210, 256, 400, 401]
+            {
+                let number = |i: usize| ((i * 7919 + 13) % 2003) as f32 / 1001.0 - 1.0;
+                let x: Vec<[f32; 2]> =
+                    (0..n * LANES).map(|i| [number(i), number(i + 77)]).collect();
+                let mut roots = vec![[0.0; 2]; n];
+                fill_roots(&mut roots);
+                let mut scratch = vec![f32::NAN; Planes::pair_len(n)];
+                let [from, to] = Planes::pair(&mut scratch, n);
+                from.re.iter_mut().zip(&x).for_each(|(re, x)| *re = x[0]);
+                from.im.iter_mut().zip(&x).for_each(|(im, x)| *im = x[1]);
+                let found = transform(isa, &roots, from, to);
+                let n_roundings = radices(n).map(|r| r + 2).sum::<usize>() as f64 + 5.0;
+                for lane in 0..LANES {
+                    let lane_of = |j: usize| x[j * LANES + lane].map(f64::from);
+                    let total: f64 =
+                        (0..n).map(|j| lane_of(j)[0].abs() + lane_of(j)[1].abs()).sum();
+                    let bound = n_roundings * total * 2_f64.powi(-24);
+                    for k in (0..n).step_by(1 + n / 40) {
+                        let mut truth = [0.0; 2];
+                        for j in 0..n {
+                            let (sin, cos) = (-TAU * (j * k % n) as f64 / n as f64).sin_cos();
+                            let [re, im] = lane_of(j);
+                            truth[0] += re * cos - im * sin;
+                            truth[1] += re * sin + im * cos;
+                        }
+                        let at = k * LANES + lane;
+                        let errors = [
+                            f64::from(found.re[at]) - truth[0],
+                            f64::from(found.im[at]) - truth[1],
+                        ];
+                        assert!(
+                            errors.iter().all(|e| e.abs() <= bound),
+                            "{isa:?} {n} {k}: {errors:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}

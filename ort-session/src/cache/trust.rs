@@ -1,0 +1,58 @@
+//! Whose a cache folder is, and who may write to it: what a session maps from it runs with its user's
+//! rights.
+
+use std::fs::{self, DirBuilder, Metadata};
+use std::io;
+use std::path::Path;
+
+/// Makes a folder, and those above it, for this user alone. It may be there.
+pub(super) fn create_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(folder)
+}
+
+/// That nobody but this user and the system's can have written what is at `path`, or nothing is there; what is
+/// wrong if so.
+pub(super) fn check(path: &Path) -> Result<(), String> {
+    match fs::metadata(path) {
+        Ok(found) => check_owner(&found).map_err(|why| format!("{}: {why}", path.display())),
+        Err(_) => Ok(()),
+    }
+}
+
+#[cfg(unix)]
+fn check_owner(found: &Metadata) -> Result<(), String> {
+    use std::os::unix::fs::MetadataExt;
+
+    /// Written to by the group, or by everybody.
+    const OTHERS_WRITE: u32 = 0o022;
+    let (owner, user) = (found.uid(), rustix::process::geteuid().as_raw());
+    match (owner == user || owner == 0, found.mode() & OTHERS_WRITE) {
+        (true, 0) => Ok(()),
+        (true, mode) => Err(format!("others may write to it (mode {mode:03o} of 022)")),
+        (false, _) => Err(format!("it belongs to user {owner}, and this is user {user}")),
+    }
+}
+
+#[cfg(not(unix))]
+fn check_owner(_: &Metadata) -> Result<(), String> {
+    Ok(())
+}
+
+/// The mode of a packed file: who may read the model may read what is made of it, and nobody is to write.
+/// Of a model that is no file, this user alone.
+pub(super) fn mode_of(model: Option<&Path>) -> u32 {
+    model.and_then(|path| fs::metadata(path).ok()).map_or(0o400, |found| mode(&found) & 0o444)
+}
+
+#[cfg(unix)]
+fn mode(found: &Metadata) -> u32 {
+    std::os::unix::fs::PermissionsExt::mode(&found.permissions())
+}
+
+#[cfg(not(unix))]
+fn mode(_: &Metadata) -> u32 {
+    0o444
+}

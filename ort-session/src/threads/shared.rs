@@ -1,0 +1,73 @@
+//! Workers that all sessions of the process share which want alike ones.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use ort_threads::{Spin, StartError, Workers};
+
+use super::Affinities;
+use crate::error::SessionError;
+
+/// What makes workers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct WorkerOptions {
+    pub(super) n_workers: usize,
+    pub(super) spin: Spin,
+    pub(super) affinities: Affinities,
+}
+
+/// How long threads spin. By default in a run for 1 ms, so that a worker is awake after a step that one
+/// thread runs, and between runs as long as it takes to wake a thread, so that spinning at most doubles
+/// what sleeping would have cost.
+pub(super) fn spin(in_runs: Option<Duration>, between_runs: Option<Duration>) -> Spin {
+    let in_runs = in_runs.unwrap_or(Duration::from_millis(1));
+    let between_runs = between_runs.unwrap_or(Duration::from_micros(50).min(in_runs));
+    Spin { in_runs, between_runs }
+}
+
+impl WorkerOptions {
+    /// Workers of one session.
+    pub(super) fn start(self) -> Result<Arc<Workers>, SessionError> {
+        let Self { n_workers, spin, affinities } = self;
+        let pinned = affinities.clone();
+        let workers = Workers::new(n_workers, spin, move |worker| pinned.pin(worker));
+        workers.map(Arc::new).map_err(|error| match error {
+            StartError::Begin(source) => SessionError::Affinity { affinities, source },
+            error => SessionError::Threads { n_threads: n_workers + 1, reason: error.to_string() },
+        })
+    }
+
+    /// The workers of this process that are made so.
+    pub(super) fn shared(self) -> Result<Arc<Workers>, SessionError> {
+        static SHARED: Mutex<Vec<(WorkerOptions, Weak<Workers>)>> = Mutex::new(Vec::new());
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.retain(|(_, workers)| workers.strong_count() > 0);
+        let ready = shared.iter().find(|(other, _)| *other == self);
+        if let Some(workers) = ready.and_then(|(_, workers)| workers.upgrade()) {
+            return Ok(workers);
+        }
+        let workers = self.clone().start()?;
+        shared.push((self, Arc::downgrade(&workers)));
+        Ok(workers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_spin_no_longer_between_runs_than_in_one_unless_they_are_told() {
+        let microseconds = Duration::from_micros;
+        for (in_runs, between_runs, expected) in [
+            (None, None, (1_000, 50)),
+            (Some(microseconds(20)), None, (20, 20)),
+            (Some(microseconds(20)), Some(microseconds(30)), (20, 30)),
+            (Some(microseconds(2000)), None, (2_000, 50)),
+        ] {
+            let expected =
+                Spin { in_runs: microseconds(expected.0), between_runs: microseconds(expected.1) };
+            assert_eq!(spin(in_runs, between_runs), expected);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! One job: its parts, who is inside, and what went wrong.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::parts::Parts;
+
+/// Calls its argument on a thread that is set up for the parts.
+pub type Around<'a> = &'a (dyn Fn(&mut dyn FnMut()) + Sync);
+
+/// The parts of one step's work, which the caller and workers share.
+pub(crate) struct Job<'a> {
+    parts: Parts<'a>,
+    around: Around<'a>,
+    n_inside: AtomicUsize,
+    /// The panic of the first worker whose part had one.
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+impl<'a> Job<'a> {
+    pub(crate) fn new(parts: Parts<'a>, around: Around<'a>) -> Self {
+        Self { parts, around, n_inside: AtomicUsize::new(0), panic: Mutex::new(None) }
+    }
+
+    /// Takes parts, the first that is left each time, until there are none.
+    pub(crate) fn work_as_caller(&self) {
+        while self.parts.first() {}
+    }
+
+    /// Takes parts, the last that is left each time, until there are none. Panics are kept.
+    pub(crate) fn work_as_worker(&self) {
+        let work = || (self.around)(&mut || while self.parts.last() {});
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+            self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
+        }
+    }
+
+    /// How many parts there are to take.
+    pub(crate) fn n_left(&self) -> usize {
+        self.parts.n_left()
+    }
+
+    pub(crate) fn enter(&self) {
+        self.n_inside.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The job may be gone as soon as the last has left. Sequentially consistent, as is
+    /// [`Job::is_left`], for callers that sleep until then.
+    pub(crate) fn leave(&self) {
+        self.n_inside.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Whether no worker is inside.
+    pub(crate) fn is_left(&self) -> bool {
+        self.n_inside.load(Ordering::SeqCst) == 0
+    }
+
+    /// Goes on with a worker's panic, if there was one.
+    pub(crate) fn resume_panic(self) {
+        if let Some(panic) = self.panic.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            resume_unwind(panic);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Threads that take part in jobs: they look for one, spin for the next, and sleep.
+
+use std::fmt;
+use std::hint::spin_loop;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_utils::CachePadded;
+
+use crate::job::{Around, Job};
+use crate::jobs::Jobs;
+use crate::parts::Parts;
+
+/// Between two looks at the clock: half a µs where a pause takes 140 cycles, as on Skylake.
+const PAUSES: u32 = 8;
+
+/// How long threads spin before they sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spin {
+    /// A worker without work while a run is under way, and a caller for the last parts of workers.
+    pub in_runs: Duration,
+    /// A worker when nobody runs anything.
+    pub between_runs: Duration,
+}
+
+/// Threads that take part in the jobs of any number of callers. They end when this is dropped.
+pub struct Workers {
+    shared: Arc<Shared>,
+}
+
+/// Workers that cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The system refuses a thread.
+    #[error("cannot start a thread: {0}")]
+    Spawn(#[source] io::Error),
+    /// What is to be done before all work failed.
+    #[error("cannot set a worker up: {0}")]
+    Begin(#[source] io::Error),
+}
+
+struct Shared {
+    jobs: Jobs,
+    spin: Spin,
+    /// How many runs there are just now.
+    n_runs: CachePadded<AtomicUsize>,
+}
+
+impl Workers {
+    /// Starts `n` workers, asleep, each after a call of `begin` with its index.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`], of the first worker that has one; none is left then.
+    pub fn new(
+        n: usize,
+        spin: Spin,
+        begin: impl Fn(usize) -> io::Result<()> + Clone + Send + 'static,
+    ) -> Result<Self, StartError> {
+        let n_runs = CachePadded::new(AtomicUsize::new(0));
+        let shared = Arc::new(Shared { jobs: Jobs::new(n), spin, n_runs });
+        // Dropped on an error, it ends those that have started.
+        let workers = Self { shared };
+        let (tell, told) = mpsc::channel();
+        for i in 0..n {
+            let (shared, begin, tell) = (workers.shared.clone(), begin.clone(), tell.clone());
+            let thread = thread::Builder::new().name(format!("ort-worker-{i}"));
+            let spawned = thread.spawn(move || {
+                let begun = begin(i);
+                let is_ready = begun.is_ok();
+                // Nobody listens any more if another worker has failed.
+                if tell.send(begun).is_ok() && is_ready {
+                    shared.work();
+                }
+            });
+            spawned.map_err(StartError::Spawn)?;
+        }
+        told.iter().take(n).collect::<io::Result<()>>().map_err(StartError::Begin)?;
+        Ok(workers)
+    }
+
+    /// How many workers are awake or called, at work or not.
+    pub fn n_awake(&self) -> usize {
+        self.shared.jobs.n_awake()
+    }
+
+    /// Says that a run lasts as long as the guard, so that workers spin for its next job.
+    pub fn run(&self) -> InRun<'_> {
+        self.shared.n_runs.fetch_add(1, Ordering::Relaxed);
+        InRun(&self.shared)
+    }
+
+    /// Calls a worker, who calls the others, if they all sleep, unless they do so for want of spinning.
+    pub fn wake(&self) {
+        if !self.shared.spin.in_runs.is_zero() {
+            self.shared.jobs.wake();
+        }
+    }
+
+    /// Calls `part(i)` for each `i < n`, each once, on the calling thread and on workers, there within
+    /// `around`.
+    ///
+    /// # Panics
+    ///
+    /// If a part panics, after all others are done or have panicked.
+    pub fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync), around: Around<'_>) {
+        if n < 2 {
+            return (0..n).for_each(part);
+        }
+        let job = Job::new(Parts::new(n, part), around);
+        self.shared.jobs.open(&job, |job| self.shared.until_left(job), || job.work_as_caller());
+        job.resume_panic();
+    }
+}
+
+impl fmt::Debug for Workers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Workers({} awake)", self.n_awake())
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.shared.jobs.end();
+    }
+}
+
+/// A run for whose jobs workers spin.
+pub struct InRun<'a>(&'a Shared);
+
+impl fmt::Debug for InRun<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InRun")
+    }
+}
+
+impl Drop for InRun<'_> {
+    fn drop(&mut self) {
+        self.0.n_runs.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    /// The life of a worker.
+    fn work(&self) {
+        let mut goes_on = self.jobs.begin();
+        while goes_on {
+            // Before the look for jobs, so that what is opened after it is noticed.
+            let n_opened = self.jobs.n_opened();
+            while let Some(job) = self.jobs.enter() {
+                job.work();
+            }
+            goes_on = self.until_opened(n_opened);
+        }
+    }
+
+    /// Waits until more than `n_opened` jobs have been opened; `false` if all is over.
+    fn until_opened(&self, n_opened: usize) -> bool {
+        let start = Instant::now();
+        loop {
+            for _ in 0..PAUSES {
+                if self.jobs.n_opened() != n_opened {
+                    return !self.jobs.is_over();
+                }
+                spin_loop();
+            }
+            let limit = match self.n_runs.load(Ordering::Relaxed) {
+                0 => self.spin.between_runs,
+                _ => self.spin.in_runs,
+            };
+            if start.elapsed() >= limit {
+                return self.jobs.sleep(n_opened);
+            }
+        }
+    }
+
+    /// Spins, but not for long, until no worker is inside the job.
+    fn until_left(&self, job: &Job<'_>) {
+        if job.is_left() {
+            return;
+        }
+        let start = Instant::now();
+        while start.elapsed() < self.spin.in_runs {
+            for _ in 0..PAUSES {
+                if job.is_left() {
+                    return;
+                }
+                spin_loop();
+            }
+        }
+    }
+}

