@@ -13,8 +13,6 @@
 //! where `w = exp(−2πi / n)`. Every sum is one of vectors: a run of `s` numbers of every sequence.
 //! The inverse is the transform of numbers whose parts are exchanged, exchanged again.
 
-use crate::isa::mul_add;
-
 /// How many sequences are transformed at once.
 pub const LANES: usize = 16;
 
@@ -23,9 +21,9 @@ pub const LANES: usize = 16;
 #[derive(Debug)]
 pub struct Planes<'a> {
     /// Real parts.
-    pub re: &'a mut [f32],
+    pub re: &'a mut [f64],
     /// Imaginary parts.
-    pub im: &'a mut [f32],
+    pub im: &'a mut [f64],
 }
 
 impl<'a> Planes<'a> {
@@ -37,7 +35,7 @@ impl<'a> Planes<'a> {
 
     /// Two of them, made of scratch that has [`Planes::pair_len`] elements at least.
     #[must_use]
-    pub fn pair(scratch: &'a mut [f32], n: usize) -> [Self; 2] {
+    pub fn pair(scratch: &'a mut [f64], n: usize) -> [Self; 2] {
         let mut parts = scratch[..Self::pair_len(n)].chunks_exact_mut((n * LANES).max(1));
         let mut part = || parts.next().unwrap_or_default();
         [(); 2].map(|()| Planes { re: part(), im: part() })
@@ -75,24 +73,22 @@ pub fn cost(n: usize) -> usize {
 }
 
 /// `roots[k] = exp(−2πi · k / n)`, real and imaginary part, for `n` roots: each rounded once.
-pub fn fill_roots(roots: &mut [[f32; 2]]) {
+pub fn fill_roots(roots: &mut [[f64; 2]]) {
     let n = roots.len() as f64;
     for (k, root) in roots.iter_mut().enumerate() {
         let (sin, cos) = (-std::f64::consts::TAU * k as f64 / n).sin_cos();
-        #[expect(clippy::cast_possible_truncation, reason = "rounded once")]
-        let rounded = [cos as f32, sin as f32];
-        *root = rounded;
+        *root = [cos, sin];
     }
 }
 
 /// `y[k] = Σ x[j] · exp(−2πi · j·k / n)` of each lane, with the `n` roots of [`fill_roots`]. Both planes
 /// are overwritten; the one that is returned holds the result.
 ///
-/// Error: of each part at most `2⁻²⁴ · (5 + Σ (r + 2)) · Σ |x[j]|`, with the sum over the [`radices`]: every
+/// Error: of each part at most `2⁻⁵³ · (5 + Σ (r + 2)) · Σ |x[j]|`, with the sum over the [`radices`]: every
 /// stage sums `r` products, each with a root that was rounded.
 pub fn transform<'a>(
     isa: crate::Isa,
-    roots: &[[f32; 2]],
+    roots: &[[f64; 2]],
     x: Planes<'a>,
     y: Planes<'a>,
 ) -> Planes<'a> {
@@ -105,11 +101,17 @@ pub fn transform<'a>(
     x
 }
 
+/// `a·b + c`, rounded once if `FMA`, else twice.
+#[inline(always)]
+fn mul_add<const FMA: bool>(a: f64, b: f64, c: f64) -> f64 {
+    if FMA { a.mul_add(b, c) } else { a * b + c }
+}
+
 /// Roots that a sum takes at once.
 const TERMS: usize = 4;
 
 per_isa! {
-    fn stage<FMA>(radix: [usize; 2], roots: &[[f32; 2]], x: Planes<'_>, y: Planes<'_>) {
+    fn stage<FMA>(radix: [usize; 2], roots: &[[f64; 2]], x: Planes<'_>, y: Planes<'_>) {
         let ([r, s], n) = (radix, roots.len());
         let run = s * LANES;
         let m = n / (s * r);
@@ -143,9 +145,9 @@ per_isa! {
 #[inline(always)]
 fn sum<const FMA: bool, const N: usize>(
     starts: bool,
-    terms: [([&[f32]; 2], [f32; 2]); N],
-    re: &mut [f32],
-    im: &mut [f32],
+    terms: [([&[f64]; 2], [f64; 2]); N],
+    re: &mut [f64],
+    im: &mut [f64],
 ) {
     let n = re.len();
     let im = &mut im[..n];
@@ -184,22 +186,23 @@ mod tests {
         for isa in Isa::all() {
             for n in [1, 2, 3, 4, 5, 6, 7, 8, 12, 15, 16, 25, 31, 64, 100, 121, 210, 256, 400, 401]
             {
-                let number = |i: usize| ((i * 7919 + 13) % 2003) as f32 / 1001.0 - 1.0;
-                let x: Vec<[f32; 2]> =
+                let number = |i: usize| ((i * 7919 + 13) % 2003) as f64 / 1001.0 - 1.0;
+                let x: Vec<[f64; 2]> =
                     (0..n * LANES).map(|i| [number(i), number(i + 77)]).collect();
                 let mut roots = vec![[0.0; 2]; n];
                 fill_roots(&mut roots);
-                let mut scratch = vec![f32::NAN; Planes::pair_len(n)];
+                let mut scratch = vec![f64::NAN; Planes::pair_len(n)];
                 let [from, to] = Planes::pair(&mut scratch, n);
                 from.re.iter_mut().zip(&x).for_each(|(re, x)| *re = x[0]);
                 from.im.iter_mut().zip(&x).for_each(|(im, x)| *im = x[1]);
                 let found = transform(isa, &roots, from, to);
-                let n_roundings = radices(n).map(|r| r + 2).sum::<usize>() as f64 + 5.0;
+                // As many again for the definition.
+                let n_roundings = 2.0 * (radices(n).map(|r| r + 2).sum::<usize>() as f64 + 5.0);
                 for lane in 0..LANES {
-                    let lane_of = |j: usize| x[j * LANES + lane].map(f64::from);
+                    let lane_of = |j: usize| x[j * LANES + lane];
                     let total: f64 =
                         (0..n).map(|j| lane_of(j)[0].abs() + lane_of(j)[1].abs()).sum();
-                    let bound = n_roundings * total * 2_f64.powi(-24);
+                    let bound = n_roundings * total * 2_f64.powi(-53);
                     for k in (0..n).step_by(1 + n / 40) {
                         let mut truth = [0.0; 2];
                         for j in 0..n {
@@ -209,10 +212,7 @@ mod tests {
                             truth[1] += re * sin + im * cos;
                         }
                         let at = k * LANES + lane;
-                        let errors = [
-                            f64::from(found.re[at]) - truth[0],
-                            f64::from(found.im[at]) - truth[1],
-                        ];
+                        let errors = [found.re[at] - truth[0], found.im[at] - truth[1]];
                         assert!(
                             errors.iter().all(|e| e.abs() <= bound),
                             "{isa:?} {n} {k}: {errors:?}"

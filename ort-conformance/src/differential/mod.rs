@@ -2,7 +2,7 @@
 //! and level, against the operators' own `eval`.
 //!
 //! Strips, tails of tiles, splits between threads and transformed filters only come into play when tensors
-//! have 10^4 to 10^6 elements and channels are odd. A [`Family`](families::Family) draws such graphs, a [`Case`]
+//! have 10^4 to 10^6 elements and channels are odd. A family draws such graphs, a [`Case`]
 //! is one of them, [`check`] runs it, and what fails is made as small as can be. Two programs use it: the
 //! test `differential`, for two minutes with a fixed seed, and the example `soak`, for hours
 //! (`cargo xtask soak`).

@@ -1,4 +1,5 @@
-//! STFT and DFT in f32: the sequences are transformed sixteen at once, one to a lane.
+//! STFT and DFT of f32: sequences are transformed sixteen at once, one to a lane. Like the operators, all is
+//! computed in f64 and rounded once.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::OpError;
@@ -41,7 +42,7 @@ struct Plan {
     is_inverse: bool,
     /// Whether only half of a sequence is there, which says what the other half is.
     is_half: bool,
-    roots: Vec<[f32; 2]>,
+    roots: Vec<[f64; 2]>,
 }
 
 /// Where number `k` of sequence `i` is.
@@ -187,6 +188,11 @@ impl Plan {
         cost(self.n) + 8 * (self.n + self.n_kept)
     }
 
+    /// The scratch of a thread, in f32, which is as long as two such numbers.
+    const fn scratch_len(&self) -> usize {
+        2 * Planes::pair_len(self.n)
+    }
+
     /// How many sequences have their results in one piece, which holds those of no other.
     const fn n_together(&self) -> usize {
         if self.to.stride == 1 { 1 } else { self.to.period }
@@ -198,7 +204,7 @@ impl Plan {
         cpu: Cpu,
         (x, window): (&[f32], Option<&[f32]>),
         (first, y): (usize, &mut [f32]),
-        scratch: &mut [f32],
+        scratch: &mut [f64],
     ) {
         let n_sequences = y.len() / (self.n_kept * self.parts[1]);
         let start = self.to.at(first);
@@ -212,7 +218,7 @@ impl Plan {
     }
 
     /// The real and imaginary parts of a plane; exchanged, the transform is its inverse.
-    fn parts_of<'p>(&self, re: &'p mut [f32], im: &'p mut [f32]) -> [&'p mut [f32]; 2] {
+    fn parts_of<'p>(&self, re: &'p mut [f64], im: &'p mut [f64]) -> [&'p mut [f64]; 2] {
         if self.is_inverse { [im, re] } else { [re, im] }
     }
 
@@ -237,12 +243,12 @@ impl Plan {
             if from >= self.n_read {
                 continue;
             }
-            let weight = window.map_or(1.0, |window| window[k]);
+            let weight = window.map_or(1.0, |window| f64::from(window[k]));
             for ((re, im), start) in re.iter_mut().zip(im).zip(starts).take(lanes) {
                 let number = &x[(start + from * self.from.stride) * parts..][..parts];
-                *re = number[0] * weight;
+                *re = f64::from(number[0]) * weight;
                 if let [_, part] = number {
-                    *im = part * weight * sign;
+                    *im = f64::from(*part) * weight * sign;
                 }
             }
         }
@@ -257,13 +263,13 @@ impl Plan {
     ) {
         let [re, im] =
             if self.is_inverse { [&planes.im, &planes.re] } else { [&planes.re, &planes.im] };
-        let n = if self.is_inverse { f32::from_f64(self.n as f64) } else { 1.0 };
+        let n = if self.is_inverse { self.n as f64 } else { 1.0 };
         let parts = self.parts[1];
         for lane in 0..lanes {
             let at = self.to.at(batch + lane) - start;
             for k in 0..self.n_kept {
                 let to = &mut y[(at + k * self.to.stride) * parts..][..parts];
-                let both = [re[k * LANES + lane] / n, im[k * LANES + lane] / n];
+                let both = [re, im].map(|part| f32::from_f64(part[k * LANES + lane] / n));
                 to.copy_from_slice(&both[..parts]);
             }
         }
@@ -273,7 +279,7 @@ impl Plan {
 impl Kernel for FourierKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let plan = Plan::new(self.form, shapes)?;
-        let len = plan.as_ref().map_or(0, |plan| Planes::pair_len(plan.n));
+        let len = plan.as_ref().map_or(0, Plan::scratch_len);
         Ok(Prepared::new(plan).with_scratch(self.cpu.scratch_bytes(len)))
     }
 
@@ -299,8 +305,9 @@ impl Kernel for FourierKernel {
         let per_part = per_part(io.threads, n_groups.div_ceil(fill), n_parts) * fill;
         let parts = y.chunks_mut(per_part * together * plan.n_kept * plan.parts[1]).enumerate();
         let team = Team::new(io.threads, parts.len());
-        let team = team.with_scratch(io.scratch, Planes::pair_len(plan.n));
+        let team = team.with_scratch(io.scratch, plan.scratch_len());
         team.run(parts, |(i, y), scratch| {
+            let scratch = bytemuck::cast_slice_mut(scratch);
             plan.run(self.cpu, (x, window), (i * per_part * together, y), scratch);
         });
         Ok(())
@@ -317,13 +324,14 @@ mod tests {
     use ort_kernels::fourier::radices;
 
     use super::*;
-    use crate::case::{Case, floats, within};
+    use crate::case::{Case, floats, ulps, within};
 
     /// How far a sum over a transform of `n` complex numbers with parts of at most 4, times a window of at
     /// most 4, may be from the truth: the bound of the kernel, and one rounding of the window.
     fn bounded(n: usize) -> impl Fn(f32, f32) -> bool {
         let roundings: usize = radices(n).map(|r| r + 2).sum();
-        within((roundings + 6) as f32 * 32.0 * n as f32 * 2_f32.powi(-24))
+        let error = (roundings + 6) as f32 * 32.0 * n as f32 * 2_f32.powi(-53);
+        move |found, expected| ulps(1)(found, expected) || within(error)(found, expected)
     }
 
     fn integer(n: i64) -> Tensor {

@@ -2,21 +2,10 @@
 
 use super::super::net::{Net, ROUNDING, Value};
 
-/// What the transform of `n` numbers of about this size comes to: a stage for each prime factor `r`, with
-/// sums of `r` products that round by `√r` of what they give, and roots that were rounded.
+/// What the transform of `n` numbers of about this size comes to, computed in f64 and rounded once.
 fn transformed(n: usize, size: f64) -> (f64, f64) {
-    let (mut rest, mut factor, mut relative) = (n.max(1), 2, 1.0);
-    while rest > 1 {
-        match rest.is_multiple_of(factor) {
-            true => {
-                relative += (factor as f64).sqrt() + 2.0;
-                rest /= factor;
-            }
-            false => factor += 1,
-        }
-    }
     let size = (n as f64).sqrt() * size;
-    (size, ROUNDING * relative * size)
+    (size, ROUNDING * size)
 }
 
 pub(super) fn frames(net: &mut Net<'_>) -> Vec<Value> {
