@@ -99,6 +99,10 @@ impl Kernel for WatchedKernel {
         self.kernel.variant()
     }
 
+    fn takes(&self) -> &'static [(usize, usize)] {
+        self.kernel.takes()
+    }
+
     fn reads(&self, input: usize) -> bool {
         self.kernel.reads(input)
     }
