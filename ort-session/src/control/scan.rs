@@ -127,7 +127,14 @@ impl Run<'_> {
             Some(view) => Some(view.tensor()?.as_slice::<i64>()?.to_vec()),
             None => None,
         };
-        let mut entries: Vec<Vec<Value>> = Vec::with_capacity(n);
+        for (index, view) in own.iter().enumerate() {
+            let view = view.ok_or(TensorError::MissingInput { index: index + 1 })?.tensor()?;
+            if view.shape().first() != Some(&n) {
+                let what = "has another batch size than input 1";
+                return Err(OpError::InputValue { index: index + 1, what }.into());
+            }
+        }
+        let mut entries: Vec<Vec<Value>> = Vec::new();
         for entry in 0..n {
             let mut values = Vec::with_capacity(own.len());
             for (index, view) in own.iter().enumerate() {

@@ -96,7 +96,12 @@ impl<'a> Frame<'a> {
         'a: 'b,
     {
         let moved = || values.made.get(self.plan.graph.inputs()[index]).map(Value::view);
-        self.given.inputs[index].or_else(moved)
+        self.lent(index).or_else(moved)
+    }
+
+    /// An input that is not moved in. The branches of an If are given none, whatever they declare.
+    fn lent(&self, index: usize) -> Option<ValueView<'a>> {
+        self.given.inputs.get(index).copied().flatten()
     }
 
     /// What a value is now that it is there.
@@ -192,7 +197,7 @@ impl<'a> Frame<'a> {
             let place = self.place(id);
             let value = match place {
                 Place::Known(value) => Some(value.clone()),
-                Place::Input { index, shape } if self.given.inputs[*index].is_none() => {
+                Place::Input { index, shape } if self.lent(*index).is_none() => {
                     self.handed_on(*index, shape.as_deref(), made)
                 }
                 Place::Input { .. } | Place::Capture { .. } => {

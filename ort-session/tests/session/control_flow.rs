@@ -275,3 +275,40 @@ fn loops_within_loops_and_branches_grow_what_they_carry() {
         assert_eq!(made[1], rows.into());
     }
 }
+
+#[test]
+fn what_does_not_fit_control_flow_is_a_typed_error() {
+    for (text, expected) in [
+        (
+            "graph(x: float[2,2], c: bool[]) -> (y) {
+               y = If-16 [
+                 then_branch: graph(a: float[2,2]) -> (b) { b = Identity-16 (a) },
+                 else_branch: graph(a: float[2,2]) -> (a) { }
+               ] (c)
+             }",
+            ["missing", "not computed"],
+        ),
+        (
+            "graph(x: float[2,2], c: bool[]) -> (y, z) {
+               s = const float[1,3,2] [1, 2, 3, 4, 5, 6]
+               y, z = Scan-8 [
+                 body: graph(a: float[2], b: float[2]) -> (d, e) {
+                   d = Add-7 (a, b)
+                   e = Identity-1 (d)
+                 },
+                 num_scan_inputs: 1
+               ] (_, x, s)
+             }",
+            ["has another batch size than input 1"; 2],
+        ),
+    ] {
+        let session = Session::builder().level(Level::Disable);
+        let session = session.commit(ModelBytes::from_vec(of_text(text))).unwrap();
+        for (c, expected) in [true, false].into_iter().zip(expected) {
+            let x = Value::Tensor(Tensor::from_slice(&[2, 2], &[1.0_f32; 4]).unwrap());
+            let c = Value::Tensor(Tensor::from_slice(&[], &[Bool::from(c)]).unwrap());
+            let error = session.run([("x", x), ("c", c)]).map(drop).unwrap_err().to_string();
+            assert!(error.contains(expected) && !error.contains("panicked"), "{error}");
+        }
+    }
+}
