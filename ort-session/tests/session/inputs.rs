@@ -1,7 +1,7 @@
 //! Inputs and outputs: by name and position, borrowed, and every way they can be wrong.
 
 use ndarray::array;
-use ort_session::{ModelBytes, RunInputs, Session, Tensor, TensorView, Value};
+use ort_session::{DType, ModelBytes, RunInputs, Session, Tensor, TensorView, Value};
 
 use crate::model::{ModelWriter, gated, gated_value};
 
@@ -124,5 +124,43 @@ fn the_items_of_one_run_do_not_bind_the_next() {
         let outputs = session.run([("items", items)]).unwrap();
         let expected: Vec<f32> = x.iter().map(|x| x + x).collect();
         assert_eq!(outputs[0].as_tensor().unwrap().as_slice::<f32>().unwrap(), expected);
+    }
+}
+
+/// The items of a sequence have shapes that only a run knows.
+#[test]
+fn states_and_weights_of_another_shape_than_a_layers_are_refused() {
+    let shapes: [&[usize]; 3] = [&[1, 16], &[1, 2, 2], &[1, 6]];
+    let constant = |n: usize| vec![0.5_f32; n];
+    let mut model = ModelWriter::default()
+        .input("x", &[3, 2, 5])
+        .sequence("items")
+        .constant("w", &[1, 8, 5], &constant(40))
+        .constant("r", &[1, 8, 2], &constant(16))
+        .node("SequenceLength", 11, &["items"], "three")
+        .node("Div", 14, &["three", "three"], "one")
+        .node("Sub", 14, &["one", "one"], "zero")
+        .node("Add", 14, &["one", "one"], "two");
+    for (at, item) in [("zero", "b"), ("one", "h"), ("two", "p")] {
+        model = model.node("SequenceAt", 11, &["items", at], item);
+    }
+    let layer = ["x", "w", "r", "b", "", "h", "h", "p"];
+    let model = model.node("LSTM", 14, &layer, "y").integer("hidden_size", 2).output("y");
+    let session = Session::builder().commit(ModelBytes::from_vec(model.bytes())).unwrap();
+    let run = |shapes: [&[usize]; 3]| {
+        let item = |shape: &[usize]| Tensor::zeros(DType::F32, shape).unwrap().into();
+        let items = Value::Sequence(shapes.map(item).to_vec());
+        let x = Tensor::zeros(DType::F32, &[3, 2, 5]).unwrap();
+        session.run([("x", Value::Tensor(x)), ("items", items)]).map(drop).map_err(|e| e.to_string())
+    };
+    assert_eq!(run(shapes), Ok(()));
+    for (index, wrong) in
+        [(0, &[1, 15][..]), (1, &[1, 2, 1]), (1, &[]), (2, &[1, 5]), (2, &[1]), (2, &[6])]
+    {
+        let mut shapes = shapes;
+        let right = std::mem::replace(&mut shapes[index], wrong);
+        let error = run(shapes).unwrap_err();
+        let expected = format!("the dimensions of an input: {wrong:?} does not fit {right:?}");
+        assert!(error.contains("LSTM") && error.contains(&expected), "{error}");
     }
 }

@@ -114,11 +114,13 @@ impl RnnKernel {
         if self.directions.iter().all(|direction| direction.parameters.is_some()) {
             return Ok(Vec::new());
         }
-        let [w, r] = [1, 2].map(|input| inputs.tensor(input)?.as_slice::<f32>());
-        let bias = floats_of(inputs, 3)?.unwrap_or_default();
-        let directions = 0..self.directions.len();
-        let weights = [(w?, self.input), (r?, self.hidden)];
-        directions
+        let (n, gates) = (self.directions.len(), self.cell.n_gates() * self.hidden);
+        let w = operand(inputs, 1, &[n, gates, self.input])?;
+        let r = operand(inputs, 2, &[n, gates, self.hidden])?;
+        let bias = operand(inputs, 3, &[n, 2 * gates])?.unwrap_or_default();
+        let weights = [w, r].map(Option::unwrap_or_default);
+        let weights = [(weights[0], self.input), (weights[1], self.hidden)];
+        (0..n)
             .map(|d| {
                 let layer = Layer { isa: self.cpu.isa, cell: self.cell, hidden: self.hidden, d };
                 layer.given(weights, bias)
@@ -130,8 +132,7 @@ impl RnnKernel {
     fn lens<'a>(&self, inputs: Inputs<'a>, sizes: Sizes) -> Result<Option<&'a [i32]>, KernelError> {
         let Some(lens) = inputs.optional_tensor(4)? else { return Ok(None) };
         if lens.shape() != [sizes.batch] {
-            let (left, right) = (lens.shape().to_vec(), vec![sizes.batch]);
-            return Err(OpError::Shapes { what: "the dimensions of an input", left, right }.into());
+            return Err(wrong_shape(lens.shape(), &[sizes.batch]));
         }
         let lens = lens.as_slice::<i32>()?;
         let is_short = |&len: &i32| usize::try_from(len).is_ok_and(|len| len <= sizes.steps);
@@ -204,9 +205,21 @@ fn copy(from: &[f32], to: &mut [f32], is_zero: bool) {
     if is_zero { to.fill(0.0) } else { to.copy_from_slice(from) }
 }
 
-/// The elements of an input, if it is there.
-fn floats_of(inputs: Inputs<'_>, index: usize) -> Result<Option<&[f32]>, KernelError> {
-    Ok(inputs.optional_tensor(index)?.map(|x| x.as_slice()).transpose()?)
+/// The elements of an input, if it is there; it must have this shape.
+fn operand<'a>(
+    inputs: Inputs<'a>,
+    index: usize,
+    shape: &[usize],
+) -> Result<Option<&'a [f32]>, KernelError> {
+    match inputs.optional_tensor(index)? {
+        Some(x) if x.shape() != shape => Err(wrong_shape(x.shape(), shape)),
+        x => Ok(x.map(|x| x.as_slice()).transpose()?),
+    }
+}
+
+fn wrong_shape(found: &[usize], expected: &[usize]) -> KernelError {
+    let (left, right) = (found.to_vec(), expected.to_vec());
+    OpError::Shapes { what: "the dimensions of an input", left, right }.into()
 }
 
 impl Kernel for RnnKernel {
@@ -218,9 +231,8 @@ impl Kernel for RnnKernel {
                 (steps, batch)
             }
             _ => {
-                let left = shapes.first().copied().unwrap_or_default().to_vec();
-                let (what, right) = ("the dimensions of an input", vec![self.input]);
-                return Err(OpError::Shapes { what, left, right }.into());
+                let found = shapes.first().copied().unwrap_or_default();
+                return Err(wrong_shape(found, &[self.input]));
             }
         };
         let sizes = Sizes { steps, batch };
@@ -239,8 +251,13 @@ impl Kernel for RnnKernel {
         }
         let longest = lens.and_then(|lens| usize::try_from(*lens.iter().max()?).ok());
         let x = inputs.tensor(0)?.as_slice::<f32>()?;
-        let (h, c, peepholes) =
-            (floats_of(inputs, 5)?, floats_of(inputs, 6)?, floats_of(inputs, 7)?);
+        let n = self.directions.len();
+        let state = match self.is_batch_first {
+            true => [sizes.batch, n, self.hidden],
+            false => [n, sizes.batch, self.hidden],
+        };
+        let (h, c) = (operand(inputs, 5, &state)?, operand(inputs, 6, &state)?);
+        let peepholes = operand(inputs, 7, &[n, 3 * self.hidden])?;
         let given = self.given(inputs)?;
         let (each, scratch_len) = (self.memory_len(sizes), self.scratch_len(sizes));
         let memory_bytes = each * self.directions.len() * size_of::<f32>();
