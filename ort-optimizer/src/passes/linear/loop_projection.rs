@@ -8,7 +8,9 @@
 //! ```
 //! In each iteration of a recurrent network, one row is multiplied by all of W, which has to come from
 //! memory for it. All rows together read it once. A Loop has to be known to have at least half as many
-//! iterations as there are rows. A pass of our own: ONNX Runtime has none like it.
+//! iterations as there are rows. The products of all rows stand in memory at once, so they must not be
+//! many: those of a decoder's states with a vocabulary stay in the body. A pass of our own: ONNX Runtime has
+//! none like it.
 
 mod rows;
 
@@ -123,7 +125,23 @@ impl Product {
             None => return None,
         };
         let rows = Rows::of(graph, node, body, x)?;
+        if !is_small(graph.fact(rows.all()), body.fact(w)) {
+            return None;
+        }
         Some(Self { node: id, since_version: product.since_version, output, rows, weights })
+    }
+}
+
+/// Whether all rows times a matrix are at most 2²⁴ elements; of unknown many rows, a row at most 2¹².
+fn is_small(rows: &Fact, matrix: &Fact) -> bool {
+    let known = |fact: &Fact, axis: usize| fact.dims()?.get(axis)?.known();
+    let Some(width) = known(matrix, 1) else { return false };
+    let dims = rows.dims().unwrap_or_default();
+    // The last dimension is that of the product's terms.
+    let n_rows = dims.iter().rev().skip(1).map(Dim::known);
+    match n_rows.fold(Some(1_usize), |n, dim| Some(n?.saturating_mul(dim?))) {
+        Some(n_rows) if !dims.is_empty() => n_rows.saturating_mul(width) <= 1 << 24,
+        _ => width <= 1 << 12,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use crate::testing::{assert_optimized, assert_rewritten};
+use crate::testing::{assert_optimized, assert_rewritten, run};
 
 #[test]
 fn a_product_of_a_scanned_input_is_scanned() {
@@ -170,4 +170,25 @@ fn a_loop_that_may_end_early_or_has_fewer_iterations_than_rows_keeps_its_product
               }] (nine, _, h0)
             }"#]],
     );
+}
+
+#[test]
+fn products_that_are_much_more_than_their_rows_stay() {
+    for (n_rows, width, is_moved) in
+        [("n", 4096, true), ("n", 4097, false), ("4096", 4096, true), ("4097", 4096, false)]
+    {
+        let text = format!(
+            "graph(h: float[1,{width}], xs: float[{n_rows},1,2], w: float[2,{width}]) -> (y) {{
+               y = Scan-16 [
+                 body: graph(h_in: float[1,{width}], x: float[1,2]) -> (h_out) {{
+                   p = MatMul-13 (x, w)
+                   h_out = Add-14 (p, h_in)
+                 }},
+                 num_scan_inputs: 1
+               ] (h, xs)
+             }}"
+        );
+        let optimized = run(&super::PASS, &text, None).0.to_string();
+        assert_eq!(optimized.contains("num_scan_inputs: 2"), is_moved, "{n_rows} {width}");
+    }
 }
