@@ -185,6 +185,16 @@ impl Panels for Right<'_> {
     }
 }
 
+/// Elements that a second-level cache holds: 1 MiB.
+const RESIDENT: usize = 256 * 1024;
+
+/// Whether a single row is multiplied as fast by the constant at `input`, rows of contiguous elements, as by
+/// its packed form. It is where the matrix comes from memory and the processor is told what to fetch.
+pub(crate) fn row_needs_no_packing(compiler: &Compiler<'_>, input: usize) -> bool {
+    let is_told = !compiler.cpu.isa.fetches_ahead();
+    is_told && compiler.constant(input).is_some_and(|b| b.len() > RESIDENT)
+}
+
 /// The constant at `input`, matrices `[…, k, n]` (`[…, n, k]` if they are transposed), each packed
 /// as a right operand, one after the other. `None` if there is no such constant.
 pub(crate) fn pack_right(

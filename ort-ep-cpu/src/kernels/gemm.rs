@@ -8,7 +8,7 @@ use ort_tensor::{DType, broadcast, broadcast_strides};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::Cpu;
-use crate::product::{Operands, Product, pack_right};
+use crate::product::{Operands, Product, pack_right, row_needs_no_packing};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -46,10 +46,8 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     }
     let row = usize::from(op.is_a_transposed);
     let m = compiler.fact(0).and_then(|a| a.dims()?.get(row)?.known());
-    // Where the processor is told what to fetch, a single row is multiplied fastest with a matrix as it
-    // stands, if its rows are contiguous.
-    let is_told = !compiler.cpu.isa.fetches_ahead();
-    let is_left_alone = is_told && m == Some(1) && !op.is_b_transposed;
+    let is_left_alone =
+        m == Some(1) && !op.is_b_transposed && row_needs_no_packing(compiler, 1);
     let b = if is_left_alone { None } else { pack_right(compiler, 1, op.is_b_transposed) };
     Ok(Some(Box::new(GemmKernel { cpu: compiler.cpu, op, b })))
 }

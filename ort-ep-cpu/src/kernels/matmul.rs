@@ -10,7 +10,7 @@ use ort_tensor::{DType, Shape, row_major_strides};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::Cpu;
-use crate::product::{Operands, Product, pack_right};
+use crate::product::{Operands, Product, pack_right, row_needs_no_packing};
 use crate::tail::Tail;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
@@ -35,10 +35,8 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
         return Ok(None);
     }
     let is_row = compiler.fact(0).and_then(|a| Some(is_row(a.dims()?, op.a))).unwrap_or(false);
-    // Where the processor is told what to fetch, a single row is multiplied fastest with a matrix as it
-    // stands, if its rows are contiguous.
-    let is_told = !compiler.cpu.isa.fetches_ahead();
-    let is_left_alone = op.b.is_batch_transposed || (is_told && is_row && !op.b.is_transposed);
+    let is_row_alone = is_row && !op.b.is_transposed && row_needs_no_packing(compiler, 1);
+    let is_left_alone = op.b.is_batch_transposed || is_row_alone;
     let b = if is_left_alone { None } else { pack_right(compiler, 1, op.b.is_transposed) };
     Ok(Some(Box::new(MatMulKernel { cpu: compiler.cpu, op, b })))
 }

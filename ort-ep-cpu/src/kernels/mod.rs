@@ -150,6 +150,7 @@ kernels! {
     resize,
     rnn,
     softmax,
+    split,
     transpose,
     unary,
     variadic,

@@ -154,7 +154,7 @@ impl<B: Panels> Gemm<'_, B> {
 
     /// The panels of `columns` that pass a single row.
     fn row_panels(&self, columns: &Range<usize>) -> Option<&[f32]> {
-        self.b.stored_whole(columns, best(self.isa).nr).filter(|_| self.isa.fetches_ahead())
+        self.b.stored_whole(columns, best(self.isa).nr)
     }
 
     /// A region of a few rows, whose products `add` adds to them.

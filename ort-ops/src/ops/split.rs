@@ -54,8 +54,11 @@ impl Split {
         Ok(Arc::new(Self { axis, split, n_outputs, may_be_uneven: version >= 18 }))
     }
 
-    /// The lengths of the parts of a dimension.
-    fn lengths(&self, dim: usize, split: Option<&[i64]>) -> Result<Vec<usize>, OpError> {
+    /// The lengths of the parts of a dimension: those given, or equal ones.
+    ///
+    /// # Errors
+    /// If those given do not add up to the dimension, or it has no equal parts.
+    pub fn lengths(&self, dim: usize, split: Option<&[i64]>) -> Result<Vec<usize>, OpError> {
         let n_outputs = self.n_outputs;
         let wrong = |what| OpError::InputValue { index: 1, what };
         let Some(split) = split else {
