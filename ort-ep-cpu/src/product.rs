@@ -30,6 +30,8 @@ pub(crate) struct Product {
     pub(crate) b: [usize; 2],
     /// The dimensions of the batch: how many, from one A to the next, from one B to the next.
     pub(crate) batch: SmallVec<[(usize, usize, usize); 3]>,
+    /// Whether operands have changed places, see [`Product::exchange_column`].
+    pub(crate) is_exchanged: bool,
 }
 
 /// The operands of a batch.
@@ -42,6 +44,18 @@ pub(crate) struct Operands<'a> {
     pub(crate) is_packed: bool,
     pub(crate) start: Start<'a>,
     pub(crate) tail: Tail,
+}
+
+impl Operands<'_> {
+    /// The same for Cᵀ.
+    fn exchanged(&self) -> Self {
+        let start = match self.start {
+            Start::ByColumn(bias) => Start::ByRow(bias),
+            Start::ByRow(bias) => Start::ByColumn(bias),
+            start => start,
+        };
+        Self { a: self.b, b: self.a, start, ..*self }
+    }
 }
 
 impl Product {
@@ -57,6 +71,24 @@ impl Product {
             self.m *= len;
             self.batch.pop();
         }
+    }
+
+    /// Makes a column of results a row: of `b` times Aᵀ, where A and `b` change places. No B that is one
+    /// column is ever packed.
+    pub(crate) fn exchange_column(&mut self) {
+        if self.n != 1 || self.m == 1 {
+            return;
+        }
+        let [row, column] = self.a;
+        (self.a, self.b) = ([0, self.b[0]], [column, row]);
+        (self.m, self.n) = (1, self.m);
+        self.batch.iter_mut().for_each(|(_, a, b)| std::mem::swap(a, b));
+        self.is_exchanged = true;
+    }
+
+    /// The shape of one result.
+    pub(crate) const fn shape(&self) -> [usize; 2] {
+        if self.is_exchanged { [self.n, self.m] } else { [self.m, self.n] }
     }
 
     /// The elements of scratch a thread needs.
@@ -78,6 +110,7 @@ impl Product {
         if c.is_empty() {
             return;
         }
+        let operands = &if self.is_exchanged { operands.exchanged() } else { *operands };
         let cut = self.cut(operands, threads);
         let n_batch: usize = self.batch.iter().map(|&(len, ..)| len).product();
         let team = Team::new(threads, n_batch * cut.n_parts());
@@ -177,6 +210,13 @@ impl Panels for Right<'_> {
         }
     }
 
+    fn as_columns(&self) -> Option<Matrix<'_>> {
+        match self {
+            Self::Plain(b) => b.as_columns(),
+            Self::Packed(b) => b.as_columns(),
+        }
+    }
+
     fn write(&self, slice: &Slice, panels: &mut [f32]) {
         match self {
             Self::Plain(b) => b.write(slice, panels),
@@ -196,7 +236,8 @@ pub(crate) fn row_needs_no_packing(compiler: &Compiler<'_>, input: usize) -> boo
 }
 
 /// The constant at `input`, matrices `[…, k, n]` (`[…, n, k]` if they are transposed), each packed
-/// as a right operand, one after the other. `None` if there is no such constant.
+/// as a right operand, one after the other. `None` if there is no such constant, or if it is a column,
+/// which is read as it stands.
 pub(crate) fn pack_right(
     compiler: &Compiler<'_>,
     input: usize,
@@ -207,7 +248,7 @@ pub(crate) fn pack_right(
     let &[.., rows, columns] = constant.shape() else { return None };
     let [k, n] = if is_transposed { [columns, rows] } else { [rows, columns] };
     let each = packed_b_len(isa, k, n);
-    if constant.is_empty() {
+    if constant.is_empty() || n == 1 {
         return None;
     }
     let recipe = Recipe {

@@ -4,32 +4,18 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
 from .layout import Feed, publish
+from .node_kinds import RNG, Node, normal
+from .node_products import products
+from .node_windows import convolutions, pools
 
 IMAGE = (1, 64, 56, 56)
 SMALL = (1, 64, 28, 28)
-RNG = np.random.default_rng(0)
-
-
-class Node(NamedTuple):
-    """An operator with its operands, of which the constants are part of the model."""
-
-    op: str
-    feed: list[np.ndarray]
-    constants: list[np.ndarray | None] = []
-    attributes: dict = {}
-    opset: int = 20
-    outputs: int = 1
-
-
-def normal(*shape: int) -> np.ndarray:
-    return RNG.standard_normal(shape).astype("f4")
 
 
 def positive(*shape: int) -> np.ndarray:
@@ -182,7 +168,17 @@ def steps() -> dict[str, Node]:
 
 
 # What makes the nodes of a family: name -> node.
-FAMILIES = (functions, broadcasts, reductions, movements, windows, steps)
+FAMILIES = (
+    functions,
+    broadcasts,
+    reductions,
+    movements,
+    windows,
+    steps,
+    products,
+    convolutions,
+    pools,
+)
 
 
 def model(node: Node) -> tuple[onnx.ModelProto, Feed]:
@@ -191,7 +187,9 @@ def model(node: Node) -> tuple[onnx.ModelProto, Feed]:
     constants = {f"c{i}": x for i, x in enumerate(node.constants) if x is not None}
     names = [f"c{i}" if x is not None else "" for i, x in enumerate(node.constants)]
     outputs = [f"y{i}" for i in range(node.outputs)]
-    made = helper.make_node(node.op, [*feed, *names], outputs, **node.attributes)
+    made = helper.make_node(
+        node.op, [*feed, *names], outputs, domain=node.domain, **node.attributes
+    )
     dtype = helper.np_dtype_to_tensor_dtype
     graph = helper.make_graph(
         [made],
@@ -200,8 +198,9 @@ def model(node: Node) -> tuple[onnx.ModelProto, Feed]:
         [helper.make_empty_tensor_value_info(name) for name in outputs],
         [numpy_helper.from_array(np.asarray(x), name) for name, x in constants.items()],
     )
-    opset = helper.make_opsetid("", node.opset)
-    return helper.make_model(graph, opset_imports=[opset], ir_version=10), feed
+    opsets = [helper.make_opsetid("", node.opset)]
+    opsets += [helper.make_opsetid(node.domain, 1)] if node.domain else []
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10), feed
 
 
 def case(node: Node, folder: Path) -> Path:

@@ -82,8 +82,10 @@ fn product(cpu: Cpu, indices: &[Index]) -> Option<(Product, bool)> {
         a: [row_stride, k.strides[left]],
         b: [k.strides[right], n.strides[right]],
         batch,
+        is_exchanged: false,
     };
     product.merge_rows();
+    product.exchange_column();
     Some((product, is_swapped))
 }
 

@@ -8,6 +8,7 @@ use ort_tensor::{DType, broadcast, broadcast_strides};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::Cpu;
+use crate::cut::Part;
 use crate::product::{Operands, Product, pack_right, row_needs_no_packing};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
@@ -66,7 +67,7 @@ impl GemmKernel {
         if k != b_k {
             return Err(mismatch("inner dimensions of Gemm", a, b));
         }
-        Ok(Product {
+        let mut product = Product {
             cpu: self.cpu,
             m,
             n,
@@ -74,7 +75,10 @@ impl GemmKernel {
             a: a_strides,
             b: b_strides,
             batch: [(1, 0, 0)].into_iter().collect(),
-        })
+            is_exchanged: false,
+        };
+        product.exchange_column();
+        Ok(product)
     }
 
     fn bias(&self, c: &[usize], shape: [usize; 2]) -> Result<Bias, KernelError> {
@@ -96,7 +100,7 @@ impl Kernel for GemmKernel {
         let product = self.product(a, b)?;
         // An absent input and a scalar have the same shape; the run knows which it is.
         let bias = match rest {
-            [c, ..] if self.op.beta != 0.0 => self.bias(c, [product.m, product.n])?,
+            [c, ..] if self.op.beta != 0.0 => self.bias(c, product.shape())?,
             _ => Bias::None,
         };
         let scratch_bytes = self.cpu.scratch_bytes(product.scratch_len());
@@ -124,15 +128,11 @@ impl Kernel for GemmKernel {
             start,
             tail: self.op.activation.into(),
         };
-        let y = io.outputs[0].tensor(DType::F32, &[product.m, product.n])?.into_slice()?;
+        let y = io.outputs[0].tensor(DType::F32, &product.shape())?.into_slice()?;
         product.run(&operands, y, (io.threads, io.scratch), |part| {
             if let (Some(c), &Bias::Scaled { strides: [row, column] }) = (c, bias) {
-                let columns = part.columns.clone();
-                part.for_each_row(|i, y| {
-                    for (y, j) in y.iter_mut().zip(columns.clone()) {
-                        *y = self.op.beta * c[i * row + j * column];
-                    }
-                });
+                let strides = if product.is_exchanged { [column, row] } else { [row, column] };
+                write_scaled(self.op.beta, c, strides, part);
             }
         });
         Ok(())
@@ -145,6 +145,19 @@ impl Kernel for GemmKernel {
     fn variant(&self) -> &'static str {
         named!(self.cpu.isa => "gemm_f32": product)
     }
+}
+
+/// The part of `beta·C`, of these strides.
+fn write_scaled(beta: f32, c: &[f32], [row, column]: [usize; 2], part: &mut Part<'_>) {
+    let first = part.columns.start * column;
+    part.for_each_row(|i, y| {
+        let c = &c[i * row + first..];
+        match column {
+            0 => y.fill(beta * c[0]),
+            1 => y.iter_mut().zip(c).for_each(|(y, c)| *y = beta * c),
+            _ => y.iter_mut().zip(c.iter().step_by(column)).for_each(|(y, c)| *y = beta * c),
+        }
+    });
 }
 
 fn mismatch(what: &'static str, left: &[usize], right: &[usize]) -> KernelError {

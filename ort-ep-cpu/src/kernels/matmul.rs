@@ -103,8 +103,10 @@ impl MatMulKernel {
         let batch = (0..n_batch)
             .map(|i| (shape[i], a.batch_stride(i, n_batch), b.batch_stride(i, n_batch)))
             .collect();
-        let mut product = Product { cpu: self.cpu, m, n, k, a: a_strides, b: b_strides, batch };
+        let (cpu, a, b) = (self.cpu, a_strides, b_strides);
+        let mut product = Product { cpu, m, n, k, a, b, batch, is_exchanged: false };
         product.merge_rows();
+        product.exchange_column();
         Ok(State { product, shape })
     }
 }

@@ -1,9 +1,10 @@
 //! The loops around the register tile.
 
+use super::dots::add_dots;
 use super::pack::{RowPanels, pack_panel};
 use super::step::{K_SLICE, PANELS, Step, Steps};
 use super::vector::add_products;
-use super::{LINE, Left, Lhs, Panels, Place, Rows, Slice, Start, Target, Tile, best, tile};
+use super::{LINE, Left, Lhs, Matrix, Panels, Place, Rows, Slice, Start, Target, Tile, best, tile};
 use crate::gemv_f32::{Walk, add_row_times_panels};
 use crate::{Activation, Isa};
 use std::ops::Range;
@@ -116,6 +117,10 @@ impl<B: Panels> Gemm<'_, B> {
         if self.is_tiled() {
             return self.run_on_tiles(region, c, scratch);
         }
+        if let Some((a, alpha, b)) = self.dots() {
+            let (a, b) = (a.part(region.rows.start, 0), b.part(0, region.columns.start));
+            return self.run_few(region, c, |c| add_dots(self.isa, (&a, alpha), &b, c));
+        }
         if let (1..=FEW, Lhs::Strided { a, alpha }) = (region.rows.len(), &self.a)
             && let Some(b) = self.b.as_rows()
         {
@@ -140,6 +145,17 @@ impl<B: Panels> Gemm<'_, B> {
             let rows = panels.get(which.start).start..panels.get(which.end - 1).end;
             let a = self.left(&panels, &which, region.columns.len(), packed);
             self.block(&Block { a, rows, panels, which }, region, c, b_panels);
+        }
+    }
+
+    /// A, alpha and B as they stand, if the product is one of a few rows and contiguous columns: again a
+    /// matter of the whole, for its order is another.
+    fn dots(&self) -> Option<(Matrix<'_>, f32, Matrix<'_>)> {
+        match self.a {
+            Lhs::Strided { a, alpha } if a.column_stride == 1 && self.m <= FEW => {
+                Some((a, alpha, self.b.as_columns()?))
+            }
+            _ => None,
         }
     }
 

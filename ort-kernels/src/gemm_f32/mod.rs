@@ -11,6 +11,8 @@
 //! [`Avx2`](crate::Avx2) agree. `Generic` rounds the product too where the target has no fused
 //! multiply-add. α is multiplied into A first. Error: at most `γ(k+1)·Σ|α·a·b|`, γ(j) =
 //! j·u/(1 − j·u).
+//! Of a B whose columns are contiguous, a few rows of A are multiplied as dot products of 16 chains
+//! each, which are joined before the start is added: with an error of at most `γ(k/16+32)·Σ|α·a·b|`.
 //! [`Amx`](crate::Amx) computes large products on [`tiles`](crate::tiles), in another order and with
 //! an error of its own.
 //!
@@ -19,7 +21,7 @@
 //! **Loops.** Blocks of rows and of `k` for which A fits the second-level cache ▸ panels of B, `nr`
 //! columns wide ▸ slices of `k` ▸ panels of A, at most `mr` rows ▸ the register tile. While a packed
 //! panel of B is used the next is fetched. What passes by seldom is not packed: A if B is narrow or
-//! stands in scratch anyway, B if A has a few rows. A single row passes packed panels as in
+//! stands in scratch anyway, B if A has a few rows and rows or columns of B are contiguous. A single row passes packed panels as in
 //! [`gemv_f32`](crate::gemv_f32).
 //!
 //! ```
@@ -46,6 +48,7 @@
 //! ```
 
 mod block;
+mod dots;
 mod merge_rows;
 mod pack;
 mod rows;

@@ -121,6 +121,11 @@ pub trait Panels {
         None
     }
 
+    /// The operand as it stands, if its columns are contiguous and its rows are not.
+    fn as_columns(&self) -> Option<Matrix<'_>> {
+        None
+    }
+
     /// Writes as many panels as `panels` holds, each `[k][nr]`, zero where B has no column.
     fn write(&self, slice: &Slice, panels: &mut [f32]);
 }
@@ -163,6 +168,10 @@ impl Panels for PackedB<'_> {
 impl Panels for Matrix<'_> {
     fn as_rows(&self) -> Option<Matrix<'_>> {
         (self.column_stride == 1).then_some(*self)
+    }
+
+    fn as_columns(&self) -> Option<Matrix<'_>> {
+        (self.row_stride == 1 && self.column_stride != 1).then_some(*self)
     }
 
     fn write(&self, slice: &Slice, panels: &mut [f32]) {

@@ -86,6 +86,7 @@ impl ProjectedKernel {
             a: [depth, 1],
             b: [width, 1],
             batch: [(1, 0, 0)].into_iter().collect(),
+            is_exchanged: false,
         };
         Ok(State { heads: seen(heads, shapes, PLACES)?, product })
     }

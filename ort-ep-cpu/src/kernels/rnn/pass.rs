@@ -59,6 +59,7 @@ impl RnnKernel {
             a: [sequence, 1],
             b: [0, 0],
             batch: [(steps, step, 0)].into_iter().collect(),
+            is_exchanged: false,
         };
         product.merge_rows();
         product
@@ -68,7 +69,7 @@ impl RnnKernel {
     fn recurrent(&self, sizes: Sizes, width: usize) -> Product {
         let k = self.hidden;
         let (cpu, m, batch) = (self.cpu, sizes.batch, SmallVec::new());
-        Product { cpu, m, n: width, k, a: [k, 1], b: [0, 0], batch }
+        Product { cpu, m, n: width, k, a: [k, 1], b: [0, 0], batch, is_exchanged: false }
     }
 
     /// The elements of each group of gates.
