@@ -137,11 +137,16 @@ impl Attentional {
         self.writer.node("Gather-13", &[&table, &ids])
     }
 
-    /// A function of rows of a table, which are looked up or multiplied by rows with a single one.
+    /// A function of rows of a table, which are looked up or multiplied by rows with a single one; or a product
+    /// of them.
     fn classified(&mut self) -> String {
         if self.writer.chance(3) {
             let rows = self.looked_up("b,s");
-            return self.writer.activation(&rows);
+            let is_projected = self.writer.chance(2);
+            return match is_projected {
+                true => self.projected(&rows, WIDTH),
+                false => self.writer.activation(&rows),
+            };
         }
         let (ids, classes) = (self.writer.fresh(), self.writer.fresh());
         self.writer.inputs.push(format!("{ids}: int32[b,s,1]"));

@@ -21,6 +21,7 @@ passes! {
     label_encoder_fusion,
     one_hot_mat_mul_fusion,
     lookup_fusion,
+    lookup_projection,
     global_average_pool_fusion,
     matmul_transpose_fusion,
     mat_mul_scale_fusion,
