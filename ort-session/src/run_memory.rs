@@ -51,7 +51,7 @@ pub(crate) struct RunMemory {
     cap: usize,
     /// The blocks and outputs that are kept for runs to come, in bytes.
     kept: Arc<AtomicUsize>,
-    /// Memory of outputs, unless nothing is kept.
+    /// Memory of outputs and of what loops carry; `None` where each run has its own.
     spares: Option<Arc<Spares>>,
     /// How many runs there were, of the whole model.
     n_runs: AtomicUsize,
@@ -64,18 +64,26 @@ impl RunMemory {
         Self { arena, cap, kept, spares, n_runs: AtomicUsize::new(0) }
     }
 
+    /// Where nothing is kept from run to run, what one run lends to its steps again and again: a loop would map
+    /// memory in each iteration otherwise. What is dropped after that run goes back to the system.
+    pub(crate) fn of_run(&self) -> Option<Self> {
+        let (kept, cap) = (self.kept.clone(), self.cap);
+        let spares = self.spares.is_none().then(|| Spares::new(kept.clone(), cap))?;
+        let n_runs = AtomicUsize::new(0);
+        Some(Self { arena: self.arena, cap, kept, spares: Some(spares), n_runs })
+    }
+
     /// Memory for an output of a run, whatever it holds. One that is no mapping comes from the heap, which
     /// keeps such memory itself.
     pub(crate) fn output(&self, dtype: DType, shape: &[usize]) -> Result<Tensor, TensorError> {
         let n_bytes = n_elements(shape).and_then(|n| dtype.n_bytes(n));
-        if n_bytes.is_some_and(|n| !AlignedBuf::is_mapping(n)) {
-            return Tensor::zeros(dtype, shape);
+        match (&self.spares, n_bytes.filter(|&n| AlignedBuf::is_mapping(n))) {
+            (Some(spares), Some(n_bytes)) => {
+                let too_large = || TensorError::TooLarge { shape: shape.to_vec() };
+                Tensor::in_buf(dtype, shape, spares.buf(n_bytes).ok_or_else(too_large)?)
+            }
+            _ => Tensor::zeros(dtype, shape),
         }
-        let (Some(spares), Some(n_bytes)) = (&self.spares, n_bytes) else {
-            return Tensor::zeros(dtype, shape);
-        };
-        let too_large = || TensorError::TooLarge { shape: shape.to_vec() };
-        Tensor::in_buf(dtype, shape, spares.buf(n_bytes).ok_or_else(too_large)?)
     }
 
     /// Memory for a run of `plan`. No run waits for another.
@@ -107,7 +115,11 @@ impl RunMemory {
             Arena::Shrink | Arena::Keep => return,
         };
         plan.visit(&mut |plan| plan.pool.drain(is_kept, |state| self.forget(&state)));
-        self.spares.iter().for_each(|spares| spares.look());
+        let spares = self.spares.iter();
+        match self.arena {
+            Arena::Off => spares.for_each(|spares| spares.clear()),
+            _ => spares.for_each(|spares| spares.look()),
+        }
     }
 
     /// Calls `held` with each block that is kept for runs to come, those of plans below `plan` left

@@ -207,13 +207,14 @@ impl Session {
         let branches = ScopedThreads { pool: branches, providers: &self.providers };
         let _in_run = (self.pool.run(), self.branches.as_ref().map(Pool::run_branches));
         let watch = Watch::of(options, &self.run_limits);
-        let (memory, watch) = (&self.run_memory, watch.as_ref());
+        let of_run = self.run_memory.of_run();
+        let (memory, watch) = (of_run.as_ref().unwrap_or(&self.run_memory), watch.as_ref());
         let run = Run { threads: &threads, branches: &branches, memory, recorder, watch };
         let mut result = None;
         let (selection, outputs) = (chosen.selection(), &chosen.outputs);
         let task = Task { plan: &self.plan, args: &args, selection, outputs };
         scoped(&self.providers, &mut || result = Some(run.task(&task, targets)));
-        self.run_memory.after_run(&self.plan);
+        memory.after_run(&self.plan);
         let values: Vec<Value> = result.unwrap_or_else(|| Ok(Vec::new()))?;
         Ok(Outputs::new(chosen.names, values))
     }

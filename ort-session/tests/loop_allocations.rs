@@ -1,33 +1,64 @@
-//! What a loop allocates in an iteration does not grow with what it carries: in a process of its own,
-//! for every allocation counts.
+//! What a loop allocates in an iteration does not grow with what it carries, and no iteration touches pages for
+//! the first time: in a process of its own, for every allocation and page fault counts.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its own functions too")]
 
 use std::alloc::System;
+use std::sync::{Mutex, PoisonError};
 
 use ort_graph::{Export, Graph, ModelInfo, export};
-use ort_session::{ModelBytes, RunInputs, Session, Tensor, Value};
+use ort_session::{Arena, ModelBytes, RunInputs, Session, Tensor, Value};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
 static MEMORY: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-fn session(text: &str) -> Session {
+/// Held by the test that measures.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn session(text: &str, arena: Arena) -> Session {
     let graph = Graph::parse(text, &ort_ops::registry()).unwrap();
     let info = ModelInfo { opsets: vec![(String::new(), 17)], ..ModelInfo::default() };
     let file = export(&graph, Export { info: &info, resolver: None, private: &[] }).unwrap();
     let bytes = ort_format::write(&file).unwrap();
-    Session::builder().threads(1).commit(ModelBytes::from_vec(bytes)).unwrap()
+    let builder = Session::builder().threads(1).arena(arena);
+    builder.commit(ModelBytes::from_vec(bytes)).unwrap()
 }
 
-/// Bytes that a run of so many iterations allocates, after two that made everything ready.
-fn allocated(session: &Session, trips: i64, inputs: &[Value]) -> usize {
+/// What `measure` tells of a run of so many iterations, after two that made everything ready.
+fn measured(session: &Session, trips: i64, inputs: &[Value], mut measure: impl FnMut(&dyn Fn())) {
     let trips = Tensor::scalar(trips).into();
     let inputs: Vec<&Value> = std::iter::once(&trips).chain(inputs).collect();
     let run = || drop(session.run(RunInputs::positional(inputs.iter().copied())).unwrap());
     (0..2).for_each(|_| run());
-    let region = Region::new(MEMORY);
-    run();
-    region.change().bytes_allocated
+    measure(&run);
+}
+
+/// Bytes that a run of so many iterations allocates.
+fn allocated(session: &Session, trips: i64, inputs: &[Value]) -> usize {
+    let mut n_bytes = 0;
+    measured(session, trips, inputs, |run| {
+        let region = Region::new(MEMORY);
+        run();
+        n_bytes = region.change().bytes_allocated;
+    });
+    n_bytes
+}
+
+/// Pages that a run of so many iterations touches for the first time; `None` where the system does not tell.
+fn faults(session: &Session, trips: i64, inputs: &[Value]) -> Option<u64> {
+    let mut n_faults = None;
+    measured(session, trips, inputs, |run| {
+        let before = faults_so_far();
+        run();
+        n_faults = before.and_then(|before| Some(faults_so_far()? - before));
+    });
+    n_faults
+}
+
+/// The process's minor faults: field 10 of `/proc/self/stat`, whose field 2 is a name in parentheses.
+fn faults_so_far() -> Option<u64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(7)?.parse().ok()
 }
 
 fn zeros(shape: &[usize]) -> Value {
@@ -49,9 +80,20 @@ const CARRIED: &str = "graph(m: int64[], a0: float[?], b0: float[?], c0: float[?
   ] (m, _, a0, b0, c0, s0)
 }";
 
+/// Rows that grow by one in each iteration, where what reads them stands behind.
+const GROWING: &str = "graph(m: int64[], g0: float[?,64], v: float[1,64]) -> (g, t) {
+  g, t = Loop-16 [
+    body: graph(i: int64[], go: bool[], g_in: float[?,64]) -> (go, g_out, t) {
+      g_out = Concat-13 [axis: 0] (g_in, v)
+      t = ReduceMax-13 [keepdims: 0] (g_in)
+    }
+  ] (m, _, g0)
+}";
+
 #[test]
 fn an_iteration_allocates_no_more_where_more_is_carried() {
-    let session = session(CARRIED);
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let session = session(CARRIED, Arena::default());
     let an_iteration = |n: usize| {
         let inputs: Vec<Value> = (0..4).map(|_| zeros(&[n])).collect();
         let [few, many] = [20, 120].map(|trips| allocated(&session, trips, &inputs));
@@ -61,16 +103,31 @@ fn an_iteration_allocates_no_more_where_more_is_carried() {
     let (small, large) = (an_iteration(2_000), an_iteration(20_000));
     assert!(large <= small + 64, "{small} bytes for states of 8 KB, {large} for 80 KB");
 
-    let growing = self::session(
-        "graph(m: int64[], g0: float[?,64], v: float[1,64]) -> (g) {
-           g = Loop-16 [
-             body: graph(i: int64[], go: bool[], g_in: float[?,64]) -> (go, g_out) {
-               g_out = Concat-13 [axis: 0] (g_in, v)
-             }
-           ] (m, _, g0)
-         }",
-    );
+    let growing = self::session(GROWING, Arena::default());
     let [half, whole] =
         [128, 256].map(|trips| allocated(&growing, trips, &[zeros(&[1, 64]), zeros(&[1, 64])]));
     assert!(whole < half * 5 / 2, "{half} bytes for 128 rows, {whole} for 256");
+}
+
+#[test]
+fn an_iteration_touches_no_new_pages() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for arena in [Arena::Keep, Arena::Shrink, Arena::Off] {
+        let carried = session(CARRIED, arena);
+        // Each state is a mapping of its own.
+        let inputs: Vec<Value> = (0..4).map(|_| zeros(&[300_000])).collect();
+        let [few, many] = [20, 120].map(|trips| faults(&carried, trips, &inputs));
+        let (Some(few), Some(many)) = (few, many) else {
+            println!("skipped: this system does not tell how often pages were missing");
+            return;
+        };
+        assert!(many < few + 100, "{arena:?}: {few} faults in 20 iterations, {many} in 120");
+
+        // What grows touches each page once, and again where it moves: twice what it comes to in the end.
+        let growing = session(GROWING, arena);
+        let row = [zeros(&[1, 64]), zeros(&[1, 64])];
+        let n_pages = 2_000 * 64 * 4 / 4096;
+        let n_faults = faults(&growing, 2_000, &row).unwrap_or_default();
+        assert!(n_faults < 4 * n_pages, "{arena:?}: {n_faults} faults for {n_pages} pages");
+    }
 }

@@ -83,6 +83,11 @@ impl Spares {
         self.pool.drain(|spare| std::mem::take(&mut spare.was_used), |spare| self.forget(&spare));
     }
 
+    /// Gives everything back.
+    pub(super) fn clear(&self) {
+        self.pool.drain(|_| false, |spare| self.forget(&spare));
+    }
+
     /// Calls `held` with each buffer.
     pub(super) fn visit(&self, held: &mut dyn FnMut(&[u8])) {
         let look = |spare: &mut Spare| {
