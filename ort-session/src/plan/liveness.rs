@@ -19,6 +19,7 @@ pub(super) fn last_reads(
     for &output in selection.outputs() {
         last[output.index()] = Some(usize::MAX);
     }
+    let is_of_input = aliases_of_inputs(graph, steps);
     for (i, step) in steps.iter().enumerate().rev().filter(|(i, _)| selection.needs(*i)) {
         for input in step.inputs.iter().flatten() {
             let last = &mut last[input.index()];
@@ -27,12 +28,22 @@ pub(super) fn last_reads(
         // An alias that is an output gets memory of its own, unless it is an input of a body, which lasts
         // as long.
         if let Some((source, alias)) = alias_of(step)
-            && (!selection.outputs().contains(&alias) || graph.inputs().contains(&source))
+            && (!selection.outputs().contains(&alias) || is_of_input[source.index()])
         {
             last[source.index()] = last[source.index()].max(last[alias.index()]);
         }
     }
     last
+}
+
+/// For each value, whether it is an input of the graph or an alias of one.
+fn aliases_of_inputs(graph: &Graph, steps: &[Step]) -> Vec<bool> {
+    let mut is_of_input = vec![false; graph.value_ids().count()];
+    graph.inputs().iter().for_each(|id| is_of_input[id.index()] = true);
+    for (source, alias) in steps.iter().filter_map(alias_of) {
+        is_of_input[alias.index()] = is_of_input[source.index()];
+    }
+    is_of_input
 }
 
 /// For each step, the values that nobody needs after it; none for those that do not run.

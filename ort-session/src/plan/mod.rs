@@ -11,6 +11,7 @@ mod compile;
 mod forks;
 mod layout;
 mod liveness;
+mod order;
 mod pool;
 mod selection;
 mod shapes;
@@ -27,6 +28,7 @@ pub(crate) use self::compile::Compiler;
 pub use self::compile::PlanError;
 use self::forks::Forks;
 pub(crate) use self::layout::{Layout, Place, StepLayout};
+use self::order::takers_last;
 pub(crate) use self::pool::{MadeValues, Pool, State};
 pub(crate) use self::selection::Selection;
 use self::selection::Selections;
@@ -116,6 +118,7 @@ impl Plan {
         steps: Vec<Step>,
         n_branches: usize,
     ) -> Self {
+        let steps = takers_last(&graph, steps);
         let (steps, forks) = Forks::arrange(&graph, steps, n_branches);
         let whole = Selection::new(&graph, &steps, graph.outputs());
         let (chosen, pool) = (Selections::default(), Pool::new(pool::N_STATES));
