@@ -1,4 +1,5 @@
-//! `C[m,n] = act(Start[m,n] + Σ_k α·A[m,k]·B[k,n])` in f32.
+//! `C[m,n] = act(Start[m,n] + Σ_k α·A[m,k]·B[k,n])` in f32, f64, i32 and i64: an [`Element`], of which
+//! f32 is the default and integers wrap.
 //!
 //! **Operands.** A: [`Lhs`], strided or packed. B: anything that implements [`Panels`]: a strided
 //! [`Matrix`], a [`PackedB`], or columns made on the fly. C: [`Rows`] to write. No operand aliases
@@ -49,7 +50,9 @@
 
 mod block;
 mod dots;
+mod element;
 mod merge_rows;
+mod of_f32;
 mod pack;
 mod rows;
 mod step;
@@ -59,52 +62,41 @@ mod tiled;
 mod tiles;
 mod vector;
 
+pub mod of_f64;
+pub mod of_i32;
+pub mod of_i64;
+
 pub use block::{Gemm, Region};
-pub use pack::{Lhs, Matrix, PackedB, Panels, Slice, pack_a, pack_b, packed_b_len, row_panels};
+pub use pack::{
+    Lhs, Matrix, PackedB, Panels, Slice, pack_a, pack_b, packed_b_len, packed_b_len_of, row_panels,
+};
 pub(crate) use pack::{by_width, each_panel};
-use rows::{Place, Target};
+use element::Tile;
+#[cfg(target_arch = "x86_64")]
+use element::Left;
+pub use element::{Element, RowTimesPanels};
+#[cfg(target_arch = "x86_64")]
+use rows::Place;
+use rows::Target;
 pub use rows::{Rows, Strided};
 
 /// What an element of C starts from, before the products are added.
 #[derive(Clone, Copy, Debug)]
-pub enum Start<'a> {
+pub enum Start<'a, T = f32> {
     /// Zero.
     Zero,
     /// What C holds.
     C,
     /// `bias[j]`, one element a column of the whole C.
-    ByColumn(&'a [f32]),
+    ByColumn(&'a [T]),
     /// `bias[i]`, one element a row of the whole C.
-    ByRow(&'a [f32]),
+    ByRow(&'a [T]),
 }
 
-/// Elements to a cache line.
+/// f32 to a cache line.
 const LINE: usize = 16;
 /// Steps in `k` that tiles write out.
 const FOUR: usize = 4;
-
-/// What a register tile is computed from.
-#[derive(Clone, Copy, Debug)]
-struct Tile<'a> {
-    a: Left<'a>,
-    /// `[k][nr]`
-    b: &'a [f32],
-    /// What is fetched meanwhile: a line for each row of B, so many elements apart.
-    next: &'a [f32],
-    apart: usize,
-    start: Start<'a>,
-    /// The range results are clamped to.
-    clamp: Option<(f32, f32)>,
-}
-
-/// The rows of A that a tile is computed from.
-#[derive(Clone, Copy, Debug)]
-enum Left<'a> {
-    /// `[k][rows]`
-    Packed(&'a [f32]),
-    /// `k` elements to a row, and as many as this from row to row.
-    Rows(&'a [f32], usize),
-}
 
 /// A register tile: its name, its rows and its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
