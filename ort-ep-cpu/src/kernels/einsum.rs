@@ -151,8 +151,8 @@ mod tests {
     use ort_tensor::DType;
 
     use crate::case::{Case, exact, integers};
-    use crate::summand::of_type;
     use crate::cpu::Cpu;
+    use crate::summand::of_type;
 
     #[test]
     fn sums_of_products_of_small_integers_are_exact() {

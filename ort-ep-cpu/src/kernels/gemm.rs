@@ -174,12 +174,7 @@ impl Kernel for GemmKernel {
 }
 
 /// The part of `beta·C`, of these strides.
-fn write_scaled<T: Summand>(
-    beta: T,
-    c: &[T],
-    [row, column]: [usize; 2],
-    part: &mut Part<'_, T>,
-) {
+fn write_scaled<T: Summand>(beta: T, c: &[T], [row, column]: [usize; 2], part: &mut Part<'_, T>) {
     let first = part.columns.start * column;
     part.for_each_row(|i, y| {
         let c = &c[i * row + first..];

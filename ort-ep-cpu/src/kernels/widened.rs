@@ -145,7 +145,8 @@ impl PackStore for WidenedPacks<'_> {
         recipe: &Recipe,
         pack: &mut dyn FnMut(&Tensor, &mut [u8]),
     ) -> Option<Packed> {
-        let input: ValueId = self.of.claim.inputs.get(constant.name.parse::<usize>().ok()?).copied()??;
+        let input: ValueId =
+            self.of.claim.inputs.get(constant.name.parse::<usize>().ok()?).copied()??;
         self.of.packs.pack(self.of.graph.value(input), recipe, &mut |constant, packed| {
             if let Some(wide) = widen(constant) {
                 pack(&wide, packed);
@@ -210,9 +211,9 @@ impl Kernel for WidenedKernel {
         let mut views = SmallVec::<[_; 4]>::new();
         for (i, place) in inputs.iter().enumerate() {
             views.push(match io.inputs.get(i) {
-                Some(ValueView::Tensor(x)) if self.kernel.reads(i) => {
-                    Some(ValueView::Tensor(TensorView::from_slice(x.shape(), &wide[place.clone()])?))
-                }
+                Some(ValueView::Tensor(x)) if self.kernel.reads(i) => Some(ValueView::Tensor(
+                    TensorView::from_slice(x.shape(), &wide[place.clone()])?,
+                )),
                 view => view,
             });
         }

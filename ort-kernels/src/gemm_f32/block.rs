@@ -1,9 +1,9 @@
 //! The loops around the register tile.
 
-use super::pack::{RowPanels, pack_panel};
-use super::step::{K_SLICE, PANELS, Step, Steps};
 use super::element::{Left, Tile, line_len};
+use super::pack::{RowPanels, pack_panel};
 use super::rows::{Place, Target};
+use super::step::{K_SLICE, PANELS, Step, Steps};
 use super::{Element, Lhs, Matrix, Panels, RowTimesPanels, Rows, Slice, Start};
 use crate::Isa;
 use std::ops::Range;
@@ -366,7 +366,10 @@ impl<'a, T: Element> Next<'a, T> {
             }
             Self::Rows { data, apart, lines } => {
                 let line = i * n_passes + pass;
-                (line < lines).then(|| data.get(line * line_len::<T>()..)).flatten().map(|rest| (rest, apart))
+                (line < lines)
+                    .then(|| data.get(line * line_len::<T>()..))
+                    .flatten()
+                    .map(|rest| (rest, apart))
             }
             Self::Unknown => None,
         }

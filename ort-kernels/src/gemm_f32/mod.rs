@@ -22,15 +22,15 @@
 //! **Loops.** Blocks of rows and of `k` for which A fits the second-level cache ▸ panels of B, `nr`
 //! columns wide ▸ slices of `k` ▸ panels of A, at most `mr` rows ▸ the register tile. While a packed
 //! panel of B is used the next is fetched. What passes by seldom is not packed: A if B is narrow or
-//! stands in scratch anyway, B if A has a few rows and rows or columns of B are contiguous. A single row passes packed panels as in
-//! [`gemv_f32`](crate::gemv_f32).
+//! stands in scratch anyway, B if A has a few rows and rows or columns of B are contiguous. A single
+//! row passes packed panels as in [`gemv_f32`](crate::gemv_f32).
 //!
 //! ```
 //! use ort_kernels::gemm_f32::{Gemm, Lhs, Matrix, Start, Strided};
 //! use ort_kernels::{Activation, Isa};
 //!
 //! let (m, n, k) = (2, 2, 3);
-//! let a = Matrix::row_major(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], m, k);
+//! let a = Matrix::row_major(&[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0], m, k);
 //! let b = Matrix::row_major(&[1.0, 0.0, 0.0, 1.0, 1.0, 1.0], k, n);
 //! let gemm = Gemm {
 //!     isa: Isa::best(),
@@ -67,14 +67,14 @@ pub mod of_i32;
 pub mod of_i64;
 
 pub use block::{Gemm, Region};
+#[cfg(target_arch = "x86_64")]
+use element::Left;
+use element::Tile;
+pub use element::{Element, RowTimesPanels};
 pub use pack::{
     Lhs, Matrix, PackedB, Panels, Slice, pack_a, pack_b, packed_b_len, packed_b_len_of, row_panels,
 };
 pub(crate) use pack::{by_width, each_panel};
-use element::Tile;
-#[cfg(target_arch = "x86_64")]
-use element::Left;
-pub use element::{Element, RowTimesPanels};
 #[cfg(target_arch = "x86_64")]
 use rows::Place;
 use rows::Target;

@@ -152,7 +152,8 @@ fn check_element<T: Element<Activation = ()> + From<i8>>(
             Start::ByRow(bias) => bias[i],
             _ => T::zeroed(),
         };
-        (0..k).fold(start, |sum, k| T::mul_add::<true>(alpha.times(at(&a, i, k)), at(&b, k, j), sum))
+        (0..k)
+            .fold(start, |sum, k| T::mul_add::<true>(alpha.times(at(&a, i, k)), at(&b, k, j), sum))
     };
     let expected: Vec<T> = (0..m * n).map(|at| element(at / n, at % n)).collect();
     let lhs = Lhs::Strided { a, alpha };

@@ -122,7 +122,12 @@ fn add_chunks<E: Element, const FMA: bool, const T: usize, const N: usize>(
                 for t in 0..T {
                     (rows[t], factors[t]) = (row(k + t), factor(i, k + t));
                 }
-                add_rows::<E, FMA, T, N>(&factors, &rows, T * b.row_stride, &mut c[columns.clone()]);
+                add_rows::<E, FMA, T, N>(
+                    &factors,
+                    &rows,
+                    T * b.row_stride,
+                    &mut c[columns.clone()],
+                );
             }
         }
         for k in whole..b.rows {

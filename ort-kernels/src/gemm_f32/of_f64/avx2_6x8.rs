@@ -7,8 +7,8 @@ use crate::gemm_f32::{FOUR, Start, Target, Tile, Variant};
 use crate::isa::x86::{load8, store8};
 use crate::isa::{SECOND_LEVEL, prefetch};
 use std::arch::x86_64::{
-    __m256d, _mm256_castpd_ps, _mm256_castps_pd, _mm256_fmadd_pd as fmadd,
-    _mm256_set1_pd as splat, _mm256_setzero_pd as zero,
+    __m256d, _mm256_castpd_ps, _mm256_castps_pd, _mm256_fmadd_pd as fmadd, _mm256_set1_pd as splat,
+    _mm256_setzero_pd as zero,
 };
 use std::hint::black_box;
 

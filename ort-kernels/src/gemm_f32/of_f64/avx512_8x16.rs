@@ -7,8 +7,8 @@ use crate::gemm_f32::{FOUR, Start, Target, Tile, Variant};
 use crate::isa::x86::{load16, store16};
 use crate::isa::{SECOND_LEVEL, prefetch};
 use std::arch::x86_64::{
-    __m512d, _mm512_castpd_ps, _mm512_castps_pd, _mm512_fmadd_pd as fmadd,
-    _mm512_set1_pd as splat, _mm512_setzero_pd as zero,
+    __m512d, _mm512_castpd_ps, _mm512_castps_pd, _mm512_fmadd_pd as fmadd, _mm512_set1_pd as splat,
+    _mm512_setzero_pd as zero,
 };
 use std::hint::black_box;
 

@@ -42,7 +42,12 @@ impl Element for f64 {
         vector::add_products_f64(isa, left, b, c);
     }
 
-    fn add_dots(isa: Isa, left: (&Matrix<'_, f64>, f64), b: &Matrix<'_, f64>, c: &mut [&mut [f64]]) {
+    fn add_dots(
+        isa: Isa,
+        left: (&Matrix<'_, f64>, f64),
+        b: &Matrix<'_, f64>,
+        c: &mut [&mut [f64]],
+    ) {
         vector::add_dots_f64(isa, left, b, c);
     }
 

@@ -42,7 +42,12 @@ impl Element for i32 {
         vector::add_products_i32(isa, left, b, c);
     }
 
-    fn add_dots(isa: Isa, left: (&Matrix<'_, i32>, i32), b: &Matrix<'_, i32>, c: &mut [&mut [i32]]) {
+    fn add_dots(
+        isa: Isa,
+        left: (&Matrix<'_, i32>, i32),
+        b: &Matrix<'_, i32>,
+        c: &mut [&mut [i32]],
+    ) {
         vector::add_dots_i32(isa, left, b, c);
     }
 

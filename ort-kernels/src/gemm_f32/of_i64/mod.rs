@@ -42,7 +42,12 @@ impl Element for i64 {
         vector::add_products_i64(isa, left, b, c);
     }
 
-    fn add_dots(isa: Isa, left: (&Matrix<'_, i64>, i64), b: &Matrix<'_, i64>, c: &mut [&mut [i64]]) {
+    fn add_dots(
+        isa: Isa,
+        left: (&Matrix<'_, i64>, i64),
+        b: &Matrix<'_, i64>,
+        c: &mut [&mut [i64]],
+    ) {
         vector::add_dots_i64(isa, left, b, c);
     }
 
