@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use ort_kernels::Isa;
 use ort_kernels::conv_f32::{Direct, Narrow};
-use ort_kernels::gemm_f32::{Gemm, Panels, Region, Rows, Strided, row_panels, variant};
+use ort_kernels::gemm_f32::{Element, Gemm, Panels, Region, Rows, Strided, row_panels, variant};
 use smallvec::SmallVec;
 
-use crate::tail::Tail;
+use crate::summand::Summand;
 
 /// How a matrix is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,20 +103,20 @@ impl<T> Part<'_, T> {
 }
 
 /// What a matrix of results is computed by, region by region.
-pub(crate) trait Product {
+pub(crate) trait Product<T = f32> {
     /// Columns of the whole.
     fn n_columns(&self) -> usize;
 
     /// Computes a region into its rows.
-    fn run(&self, region: &Region, c: &mut (impl Rows + ?Sized), scratch: &mut [f32]);
+    fn run(&self, region: &Region, c: &mut (impl Rows<T> + ?Sized), scratch: &mut [T]);
 }
 
-impl<B: Panels> Product for Gemm<'_, B> {
+impl<T: Element, B: Panels<T>> Product<T> for Gemm<'_, B, T> {
     fn n_columns(&self) -> usize {
         self.n
     }
 
-    fn run(&self, region: &Region, c: &mut (impl Rows + ?Sized), scratch: &mut [f32]) {
+    fn run(&self, region: &Region, c: &mut (impl Rows<T> + ?Sized), scratch: &mut [T]) {
         self.run(region, c, scratch);
     }
 }
@@ -141,9 +141,9 @@ impl Product for Direct<'_> {
     }
 }
 
-impl Part<'_> {
+impl<T: Summand> Part<'_, T> {
     /// Computes the part of a product, and what `tail` leaves to do.
-    pub(crate) fn compute(mut self, product: &impl Product, tail: Tail, scratch: &mut [f32]) {
+    pub(crate) fn compute(mut self, product: &impl Product<T>, tail: T::Tail, scratch: &mut [T]) {
         let region = Region { rows: self.rows.clone(), columns: self.columns.clone() };
         match &mut self.piece {
             Piece::Rows(c) => {
@@ -152,7 +152,7 @@ impl Part<'_> {
             }
             Piece::Columns(rows) => product.run(&region, &mut rows[..], scratch),
         }
-        self.for_each_row(|_, row| tail.finish(row));
+        self.for_each_row(|_, row| T::finish(tail, row));
     }
 }
 

@@ -16,6 +16,7 @@ mod product;
 mod provider;
 mod roof;
 mod scheme;
+mod summand;
 mod tail;
 
 #[cfg(test)]

@@ -3,16 +3,15 @@
 use std::ops::Range;
 
 use ort_ep::{Packed, Recipe, Threads};
-use ort_kernels::Activation;
 use ort_kernels::gemm_f32::{
-    Gemm, Lhs, Matrix, PackedB, Panels, Slice, Start, pack_b, packed_b_len, variant,
+    Gemm, Lhs, Matrix, PackedB, Panels, Slice, Start, pack_b, packed_b_len_of,
 };
 use smallvec::SmallVec;
 
 use crate::cpu::{Cpu, READ, Team, most_parts, n_parts};
 use crate::cut::{Along, Cut, Part};
 use crate::kernels::Compiler;
-use crate::tail::Tail;
+use crate::summand::Summand;
 
 /// The sizes of a batch of products. Strides in elements.
 #[derive(Clone, Debug)]
@@ -36,17 +35,17 @@ pub(crate) struct Product {
 
 /// The operands of a batch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Operands<'a> {
-    pub(crate) a: &'a [f32],
-    pub(crate) alpha: f32,
-    pub(crate) b: &'a [f32],
+pub(crate) struct Operands<'a, T: Summand = f32> {
+    pub(crate) a: &'a [T],
+    pub(crate) alpha: T,
+    pub(crate) b: &'a [T],
     /// Whether B was packed by [`pack_right`].
     pub(crate) is_packed: bool,
-    pub(crate) start: Start<'a>,
-    pub(crate) tail: Tail,
+    pub(crate) start: Start<'a, T>,
+    pub(crate) tail: T::Tail,
 }
 
-impl Operands<'_> {
+impl<T: Summand> Operands<'_, T> {
     /// The same for Cᵀ.
     fn exchanged(&self) -> Self {
         let start = match self.start {
@@ -91,30 +90,36 @@ impl Product {
         if self.is_exchanged { [self.n, self.m] } else { [self.m, self.n] }
     }
 
-    /// The elements of scratch a thread needs.
+    /// The elements of scratch a thread needs for a product of f32.
     pub(crate) fn scratch_len(&self) -> usize {
+        self.scratch_len_of::<f32>()
+    }
+
+    /// The scratch a thread needs for a product of `T`, in elements of f32.
+    pub(crate) fn scratch_len_of<T: Summand>(&self) -> usize {
         let none = Matrix::row_major(&[], 0, 0);
-        let a = Lhs::Strided { a: none, alpha: 1.0 };
-        self.gemm(a, none, (Start::Zero, Activation::None)).scratch_len(self.m)
+        let a = Lhs::Strided { a: none, alpha: T::ONE };
+        let gemm = self.gemm::<T, _>(a, none, (Start::Zero, T::fused(T::no_tail())));
+        gemm.scratch_len(self.m) * size_of::<T>() / size_of::<f32>()
     }
 
     /// Computes `c`: `[batch…, m, n]`, contiguous. `prefill` writes what a part starts from if
     /// that is C itself.
-    pub(crate) fn run(
+    pub(crate) fn run<T: Summand>(
         &self,
-        operands: &Operands<'_>,
-        c: &mut [f32],
+        operands: &Operands<'_, T>,
+        c: &mut [T],
         (threads, scratch): (&dyn Threads, &mut [u8]),
-        prefill: impl Fn(&mut Part<'_>) + Sync,
+        prefill: impl Fn(&mut Part<'_, T>) + Sync,
     ) {
         if c.is_empty() {
             return;
         }
         let operands = &if self.is_exchanged { operands.exchanged() } else { *operands };
-        let cut = self.cut(operands, threads);
+        let cut = self.cut(operands.is_packed, threads);
         let n_batch: usize = self.batch.iter().map(|&(len, ..)| len).product();
         let team = Team::new(threads, n_batch * cut.n_parts());
-        let team = team.with_scratch(scratch, self.scratch_len());
+        let team = team.with_scratch(scratch, self.scratch_len_of::<T>());
         let matrices = c.chunks_mut(self.m * self.n).enumerate();
         let parts = matrices.flat_map(|(i, c)| cut.parts(c).map(move |part| (i, part)));
         team.run(parts, |(i, mut part), scratch| {
@@ -127,19 +132,20 @@ impl Product {
             } else {
                 Right::Plain(self.matrix(&operands.b[b..], [self.k, self.n], self.b))
             };
-            let end = (operands.start, operands.tail.fused());
+            let end = (operands.start, T::fused(operands.tail));
+            let scratch = bytemuck::cast_slice_mut(scratch);
             part.compute(&self.gemm(a, b, end), operands.tail, scratch);
         });
     }
 
     /// The larger operand is read once, by whose part it is, and the smaller by all. Of a B that is
     /// not packed a part takes columns, since each packs what it takes.
-    fn cut(&self, operands: &Operands<'_>, threads: &dyn Threads) -> Cut {
+    fn cut(&self, is_packed: bool, threads: &dyn Threads) -> Cut {
         let n_batch = self.batch.iter().map(|&(len, ..)| len).product::<usize>().max(1);
         let cost =
             self.n.saturating_mul(self.k).saturating_mul(n_batch).saturating_mul(self.m + READ);
         let n_parts = n_parts(threads, cost).div_ceil(n_batch);
-        let (along, n_parts) = match operands.is_packed {
+        let (along, n_parts) = match is_packed {
             true if self.m >= self.n => (Along::Rows, n_parts),
             true => (Along::Columns, n_parts.min(most_parts(threads, cost))),
             false => (Along::Columns, n_parts.min(threads.count())),
@@ -147,21 +153,21 @@ impl Product {
         Cut::new(self.cpu.isa, [self.m, self.n], n_parts, along)
     }
 
-    fn gemm<'a, B: Panels>(
+    fn gemm<'a, T: Summand, B: Panels<T>>(
         &self,
-        a: Lhs<'a>,
+        a: Lhs<'a, T>,
         b: B,
-        (start, activation): (Start<'a>, Activation),
-    ) -> Gemm<'a, B> {
+        (start, activation): (Start<'a, T>, T::Activation),
+    ) -> Gemm<'a, B, T> {
         Gemm { isa: self.cpu.isa, m: self.m, n: self.n, k: self.k, a, b, start, activation }
     }
 
-    fn matrix<'a>(
+    fn matrix<'a, T>(
         &self,
-        data: &'a [f32],
+        data: &'a [T],
         [rows, columns]: [usize; 2],
         [row_stride, column_stride]: [usize; 2],
-    ) -> Matrix<'a> {
+    ) -> Matrix<'a, T> {
         Matrix { data, rows, columns, row_stride, column_stride }
     }
 
@@ -179,45 +185,45 @@ impl Product {
 
 /// The right operand, as it stands or packed.
 #[derive(Clone, Copy, Debug)]
-enum Right<'a> {
-    Plain(Matrix<'a>),
-    Packed(PackedB<'a>),
+enum Right<'a, T> {
+    Plain(Matrix<'a, T>),
+    Packed(PackedB<'a, T>),
 }
 
-impl Panels for Right<'_> {
+impl<T: Summand> Panels<T> for Right<'_, T> {
     fn is_stored(&self) -> bool {
         matches!(self, Self::Packed(_))
     }
 
-    fn stored(&self, slice: &Slice) -> Option<&[f32]> {
+    fn stored(&self, slice: &Slice) -> Option<&[T]> {
         match self {
             Self::Plain(b) => b.stored(slice),
             Self::Packed(b) => b.stored(slice),
         }
     }
 
-    fn stored_whole(&self, columns: &Range<usize>, nr: usize) -> Option<&[f32]> {
+    fn stored_whole(&self, columns: &Range<usize>, nr: usize) -> Option<&[T]> {
         match self {
             Self::Plain(b) => b.stored_whole(columns, nr),
             Self::Packed(b) => b.stored_whole(columns, nr),
         }
     }
 
-    fn as_rows(&self) -> Option<Matrix<'_>> {
+    fn as_rows(&self) -> Option<Matrix<'_, T>> {
         match self {
             Self::Plain(b) => b.as_rows(),
             Self::Packed(b) => b.as_rows(),
         }
     }
 
-    fn as_columns(&self) -> Option<Matrix<'_>> {
+    fn as_columns(&self) -> Option<Matrix<'_, T>> {
         match self {
             Self::Plain(b) => b.as_columns(),
             Self::Packed(b) => b.as_columns(),
         }
     }
 
-    fn write(&self, slice: &Slice, panels: &mut [f32]) {
+    fn write(&self, slice: &Slice, panels: &mut [T]) {
         match self {
             Self::Plain(b) => b.write(slice, panels),
             Self::Packed(b) => b.write(slice, panels),
@@ -238,7 +244,7 @@ pub(crate) fn row_needs_no_packing(compiler: &Compiler<'_>, input: usize) -> boo
 /// The constant at `input`, matrices `[…, k, n]` (`[…, n, k]` if they are transposed), each packed
 /// as a right operand, one after the other. `None` if there is no such constant, or if it is a column,
 /// which is read as it stands.
-pub(crate) fn pack_right(
+pub(crate) fn pack_right<T: Summand>(
     compiler: &Compiler<'_>,
     input: usize,
     is_transposed: bool,
@@ -247,16 +253,16 @@ pub(crate) fn pack_right(
     let constant = compiler.constant(input)?;
     let &[.., rows, columns] = constant.shape() else { return None };
     let [k, n] = if is_transposed { [columns, rows] } else { [rows, columns] };
-    let each = packed_b_len(isa, k, n);
+    let each = packed_b_len_of::<T>(isa, k, n);
     if constant.is_empty() || n == 1 {
         return None;
     }
     let recipe = Recipe {
-        name: "gemm_f32/b",
-        parameters: vec![variant(isa).nr as u64, u64::from(is_transposed)],
-        n_bytes: constant.len() / (k * n) * each * size_of::<f32>(),
+        name: T::PACKED,
+        parameters: vec![T::variant(isa).nr as u64, u64::from(is_transposed)],
+        n_bytes: constant.len() / (k * n) * each * size_of::<T>(),
     };
-    compiler.pack(input, &recipe, |data: &[f32], packed| {
+    compiler.pack(input, &recipe, |data: &[T], packed| {
         for (b, packed) in data.chunks_exact(k * n).zip(packed.chunks_exact_mut(each)) {
             let b = Matrix::row_major(b, rows, columns);
             pack_b(isa, &if is_transposed { b.transposed() } else { b }, packed);

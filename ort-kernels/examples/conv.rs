@@ -58,7 +58,7 @@ fn measure(isa: Isa, [channels, side, filters, kernel, stride]: [usize; 5]) -> [
     let mut out = vec![0.0; output * output * if filters == 0 { channels } else { filters }];
     let flops = 2.0 * (out.len() * taps * if filters == 0 { 1 } else { channels }) as f64;
     if filters == 0 {
-        let axes = [axis, axis];
+        let axes = [Axis::UNIT, axis, axis];
         let mut scratch = vec![0.0; Depthwise::scratch_len(&axes)];
         let [speed, _] = speeds(flops, |_| {
             for (c, out) in out.chunks_exact_mut(output * output).enumerate() {

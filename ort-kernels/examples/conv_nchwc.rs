@@ -146,7 +146,7 @@ impl Case {
         let (side, taps, positions) = (self.axis.input, self.taps(), self.positions());
         let activation = Activation::Relu;
         if self.filters == 0 {
-            let axes = [self.axis, self.axis];
+            let axes = [Axis::UNIT, self.axis, self.axis];
             let mut scratch = vec![0.0; Depthwise::scratch_len(&axes)];
             for (c, out) in self.out.chunks_exact_mut(positions).enumerate() {
                 let plane = &self.image[c * side * side..][..side * side];

@@ -123,7 +123,7 @@ product!(packed_product, PackedB<'_>);
 
 /// The scratch of a product whose B is neither packed nor contiguous, which takes the most.
 fn scratch_len(isa: Isa, [m, k, n]: [usize; 3]) -> usize {
-    let none = Matrix::row_major(&[], 0, 0);
+    let none: Matrix<'_> = Matrix::row_major(&[], 0, 0);
     let (a, start, activation) =
         (Lhs::Strided { a: none, alpha: 1.0 }, Start::Zero, Activation::None);
     Gemm { isa, m, n, k, a, b: none, start, activation }.scratch_len(m)

@@ -6,7 +6,6 @@
 //! times. Features are listed once, in `features!`, which feeds detection and compilation alike.
 #![expect(unsafe_code, reason = "the one file that talks to the processor directly")]
 
-use crate::gemm_f32::Matrix;
 pub use denormals::{FlushDenormals, WatchDenormals};
 pub use set::Isa;
 pub use token::{Amx, Avx2, Avx512, Avx512Vnni};
@@ -241,50 +240,6 @@ pub(crate) mod x86 {
             // SAFETY: the pointer is good for the 32 bytes of the array; no alignment is asked.
             unsafe { _mm256_storeu_si256(x.as_mut_ptr().cast(), lanes) }
         }
-    }
-}
-
-/// `C = alpha·A·B + beta·C`; C: [m, n] contiguous. `beta = 0` does not read C.
-pub(crate) fn multiply_f64(
-    alpha: f64,
-    a: &Matrix<'_, f64>,
-    b: &Matrix<'_, f64>,
-    beta: f64,
-    c: &mut [f64],
-) {
-    let fits = |m: &Matrix<'_, f64>| {
-        let last = m.rows.checked_sub(1).zip(m.columns.checked_sub(1));
-        last.is_none_or(|(i, j)| {
-            let offset = i.checked_mul(m.row_stride).zip(j.checked_mul(m.column_stride));
-            offset.and_then(|(i, j)| i.checked_add(j)).is_some_and(|last| last < m.data.len())
-        })
-    };
-    assert!(fits(a) && fits(b), "an operand is shorter than its shape and strides say");
-    assert_eq!(a.columns, b.rows, "columns of A and rows of B");
-    assert_eq!(Some(c.len()), a.rows.checked_mul(b.columns), "length of C");
-    // A stride that is never taken may be anything; any other is below the length of its slice.
-    let stride = |count, stride: usize| if count < 2 { 1 } else { stride.cast_signed() };
-    let [ra, ca] = [stride(a.rows, a.row_stride), stride(a.columns, a.column_stride)];
-    let [rb, cb] = [stride(b.rows, b.row_stride), stride(b.columns, b.column_stride)];
-    // SAFETY: every (i, j) of A and B lies inside its slice, and C holds m·n elements at (n, 1),
-    // which do not overlap; C is borrowed mutably, so it aliases neither operand.
-    unsafe {
-        matrixmultiply::dgemm(
-            a.rows,
-            a.columns,
-            b.columns,
-            alpha,
-            a.data.as_ptr(),
-            ra,
-            ca,
-            b.data.as_ptr(),
-            rb,
-            cb,
-            beta,
-            c.as_mut_ptr(),
-            b.columns.cast_signed(),
-            1,
-        );
     }
 }
 

@@ -19,7 +19,6 @@ pub mod conv_f32;
 pub mod conv_nchwc;
 pub mod fourier;
 pub mod gemm_f32;
-pub mod gemm_f64;
 pub mod gemm_i8;
 pub mod gemv_f32;
 pub mod nchwc;

@@ -1,16 +1,16 @@
-//! Einsum of two operands in f32 where it is a batch of matrix products.
+//! Einsum of two operands in f32, f64 and integers of 32 and 64 bits where it is a batch of matrix products.
 
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::Operator;
-use ort_kernels::Activation;
 use ort_kernels::gemm_f32::Start;
 use ort_ops::ops::einsum::{Einsum, Index};
-use ort_tensor::{DType, Shape};
+use ort_tensor::{DType, Element, Shape};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::Cpu;
 use crate::product::{Operands, Product};
-use crate::tail::Tail;
+use crate::summand::{Summand, is_summand, with_summand};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -18,6 +18,7 @@ pub(super) const DEF: KernelDef = KernelDef::one(compile);
 #[derive(Debug)]
 struct EinsumKernel {
     cpu: Cpu,
+    dtype: DType,
     op: Einsum,
 }
 
@@ -31,10 +32,13 @@ struct State {
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(op) = compiler.op::<Einsum>() else { return Ok(None) };
-    if op.equation.inputs.len() != 2 || !compiler.are_f32(0..2) {
+    let Some(dtype) = compiler.dtype_of(0..2).filter(|&dtype| is_summand(dtype)) else {
+        return Ok(None);
+    };
+    if op.equation.inputs.len() != 2 {
         return Ok(None);
     }
-    Ok(Some(Box::new(EinsumKernel { cpu: compiler.cpu, op: op.clone() })))
+    Ok(Some(Box::new(EinsumKernel { cpu: compiler.cpu, dtype, op: op.clone() })))
 }
 
 /// As many of the last indices as count as one, taken off: those that are `taken` and lie one inside the
@@ -89,6 +93,27 @@ fn product(cpu: Cpu, indices: &[Index]) -> Option<(Product, bool)> {
     Some((product, is_swapped))
 }
 
+impl State {
+    /// The products of tensors of `S`, computed in `T`.
+    fn multiply<S: Element + Pod, T: Summand>(
+        &self,
+        io: &mut Io<'_, '_>,
+    ) -> Result<(), KernelError> {
+        let [left, right] = if self.is_swapped { [1, 0] } else { [0, 1] };
+        let operands = Operands {
+            a: cast_slice(io.inputs.tensor(left)?.as_slice::<S>()?),
+            alpha: T::ONE,
+            b: cast_slice(io.inputs.tensor(right)?.as_slice::<S>()?),
+            is_packed: false,
+            start: Start::Zero,
+            tail: T::no_tail(),
+        };
+        let y = io.outputs[0].tensor(S::DTYPE, &self.shape)?.into_slice::<S>()?;
+        self.product.run(&operands, cast_slice_mut(y), (io.threads, io.scratch), |_| {});
+        Ok(())
+    }
+}
+
 impl Kernel for EinsumKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[a, b] = shapes else { return Err(KernelError::ForeignState) };
@@ -98,31 +123,21 @@ impl Kernel for EinsumKernel {
             shape,
             is_swapped,
         });
-        let scratch_len = state.as_ref().map_or(0, |state| state.product.scratch_len());
+        let len = |state: &State| with_summand!(self.dtype, (_S, T) => state.product.scratch_len_of::<T>());
+        let scratch_len = state.as_ref().map_or(0, len);
         Ok(Prepared::new(state).with_scratch(self.cpu.scratch_bytes(scratch_len)))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let state: &Option<State> = prepared.state()?;
-        let Some(State { product, shape, is_swapped }) = state else {
+        let Some(state) = state else {
             return Ok(self.op.eval(io.inputs, io.outputs)?);
         };
-        let [left, right] = if *is_swapped { [1, 0] } else { [0, 1] };
-        let operands = Operands {
-            a: io.inputs.tensor(left)?.as_slice()?,
-            alpha: 1.0,
-            b: io.inputs.tensor(right)?.as_slice()?,
-            is_packed: false,
-            start: Start::Zero,
-            tail: Tail::Fused(Activation::None),
-        };
-        let y = io.outputs[0].tensor(DType::F32, shape)?.into_slice()?;
-        product.run(&operands, y, (io.threads, io.scratch), |_| {});
-        Ok(())
+        with_summand!(self.dtype, (S, T) => state.multiply::<S, T>(io))
     }
 
     fn variant(&self) -> &'static str {
-        named!(self.cpu.isa => "gemm_f32": product)
+        with_summand!(self.dtype, (_S, T) => T::variant_name(self.cpu.isa))
     }
 }
 
@@ -133,8 +148,11 @@ mod tests {
     use ort_ops::ops::einsum::Index;
 
     use super::product;
+    use ort_tensor::DType;
+
     use crate::case::{Case, exact, integers};
     use crate::cpu::Cpu;
+    use crate::summand::of_type;
 
     #[test]
     fn sums_of_products_of_small_integers_are_exact() {
@@ -161,6 +179,16 @@ mod tests {
         for (equation, a, b) in cases {
             let case = Case::new("Einsum", 12).attr("equation", Attr::String(equation.into()));
             case.input(integers(a)).input(integers(b)).check(exact);
+        }
+    }
+
+    #[test]
+    fn every_type_is_multiplied_exactly() {
+        for dtype in [DType::F64, DType::I32, DType::I64] {
+            let equation = Attr::String("bhid,bhjd->bhij".into());
+            let case = Case::new("Einsum", 12).attr("equation", equation);
+            let some = |shape: &[usize]| of_type(dtype, shape);
+            case.input(some(&[2, 3, 17, 8])).input(some(&[2, 3, 19, 8])).check(exact);
         }
     }
 

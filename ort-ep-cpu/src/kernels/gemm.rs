@@ -1,15 +1,18 @@
-//! Gemm and FusedGemm in f32.
+//! Gemm in f32, f64 and integers of 32 and 64 bits, and FusedGemm in f32.
 
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use ort_ep::{Io, Kernel, KernelError, Packed, Prepared};
 use ort_graph::OpError;
 use ort_kernels::gemm_f32::Start;
+use ort_ops::activation::Activation;
 use ort_ops::ops::gemm::Gemm;
-use ort_tensor::{DType, broadcast, broadcast_strides};
+use ort_tensor::{DType, Element, broadcast, broadcast_strides};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::Cpu;
 use crate::cut::Part;
 use crate::product::{Operands, Product, pack_right, row_needs_no_packing};
+use crate::summand::{Summand, is_factor, is_summand, with_summand};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -17,6 +20,7 @@ pub(super) const DEF: KernelDef = KernelDef::one(compile);
 #[derive(Debug)]
 struct GemmKernel {
     cpu: Cpu,
+    dtype: DType,
     op: Gemm,
     b: Option<Packed>,
 }
@@ -42,15 +46,20 @@ enum Bias {
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(&op) = compiler.op::<Gemm>() else { return Ok(None) };
-    if !compiler.are_f32(0..3) {
+    let Some(dtype) = compiler.dtype_of(0..3).filter(|&dtype| is_summand(dtype)) else {
+        return Ok(None);
+    };
+    let is_plain = dtype == DType::F32 || op.activation == Activation::None;
+    if !is_plain || ![op.alpha, op.beta].into_iter().all(|factor| is_factor(dtype, factor)) {
         return Ok(None);
     }
     let row = usize::from(op.is_a_transposed);
     let m = compiler.fact(0).and_then(|a| a.dims()?.get(row)?.known());
     let is_left_alone =
         m == Some(1) && !op.is_b_transposed && row_needs_no_packing(compiler, 1);
-    let b = if is_left_alone { None } else { pack_right(compiler, 1, op.is_b_transposed) };
-    Ok(Some(Box::new(GemmKernel { cpu: compiler.cpu, op, b })))
+    let pack = || with_summand!(dtype, (_S, T) => pack_right::<T>(compiler, 1, op.is_b_transposed));
+    let b = if is_left_alone { None } else { pack() };
+    Ok(Some(Box::new(GemmKernel { cpu: compiler.cpu, dtype, op, b })))
 }
 
 impl GemmKernel {
@@ -92,6 +101,43 @@ impl GemmKernel {
             (_, row, column) => Bias::Scaled { strides: [row, column] },
         })
     }
+
+    /// The product of tensors of `S`, computed in `T`.
+    fn multiply<S: Element + Pod, T: Summand>(
+        &self,
+        State { product, bias }: &State,
+        tail: T::Tail,
+        io: &mut Io<'_, '_>,
+    ) -> Result<(), KernelError> {
+        let inputs = io.inputs;
+        let c = inputs.optional_tensor(2)?.map(|c| c.as_slice::<S>()).transpose()?;
+        let c: Option<&[T]> = c.map(cast_slice);
+        let start = match (c, bias) {
+            (None, _) | (_, Bias::None) => Start::Zero,
+            (Some(c), Bias::ByColumn) => Start::ByColumn(c),
+            (Some(c), Bias::ByRow) => Start::ByRow(c),
+            (Some(_), Bias::Scaled { .. }) => Start::C,
+        };
+        let operands = Operands {
+            a: cast_slice(inputs.tensor(0)?.as_slice::<S>()?),
+            alpha: T::factor(self.op.alpha),
+            b: match &self.b {
+                Some(packed) => cast_slice(packed.bytes()),
+                None => cast_slice(inputs.tensor(1)?.as_slice::<S>()?),
+            },
+            is_packed: self.b.is_some(),
+            start,
+            tail,
+        };
+        let y = io.outputs[0].tensor(S::DTYPE, &product.shape())?.into_slice::<S>()?;
+        product.run(&operands, cast_slice_mut(y), (io.threads, io.scratch), |part| {
+            if let (Some(c), &Bias::Scaled { strides: [row, column] }) = (c, bias) {
+                let strides = if product.is_exchanged { [column, row] } else { [row, column] };
+                write_scaled(T::factor(self.op.beta), c, strides, part);
+            }
+        });
+        Ok(())
+    }
 }
 
 impl Kernel for GemmKernel {
@@ -103,39 +149,17 @@ impl Kernel for GemmKernel {
             [c, ..] if self.op.beta != 0.0 => self.bias(c, product.shape())?,
             _ => Bias::None,
         };
-        let scratch_bytes = self.cpu.scratch_bytes(product.scratch_len());
+        let len = with_summand!(self.dtype, (_S, T) => product.scratch_len_of::<T>());
+        let scratch_bytes = self.cpu.scratch_bytes(len);
         Ok(Prepared::new(State { product, bias }).with_scratch(scratch_bytes))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let State { product, bias } = prepared.state()?;
-        let inputs = io.inputs;
-        let c = inputs.optional_tensor(2)?.map(|c| c.as_slice::<f32>()).transpose()?;
-        let start = match (c, bias) {
-            (None, _) | (_, Bias::None) => Start::Zero,
-            (Some(c), Bias::ByColumn) => Start::ByColumn(c),
-            (Some(c), Bias::ByRow) => Start::ByRow(c),
-            (Some(_), Bias::Scaled { .. }) => Start::C,
-        };
-        let operands = Operands {
-            a: inputs.tensor(0)?.as_slice()?,
-            alpha: self.op.alpha,
-            b: match &self.b {
-                Some(packed) => bytemuck::cast_slice(packed.bytes()),
-                None => inputs.tensor(1)?.as_slice()?,
-            },
-            is_packed: self.b.is_some(),
-            start,
-            tail: self.op.activation.into(),
-        };
-        let y = io.outputs[0].tensor(DType::F32, &product.shape())?.into_slice()?;
-        product.run(&operands, y, (io.threads, io.scratch), |part| {
-            if let (Some(c), &Bias::Scaled { strides: [row, column] }) = (c, bias) {
-                let strides = if product.is_exchanged { [column, row] } else { [row, column] };
-                write_scaled(self.op.beta, c, strides, part);
-            }
-        });
-        Ok(())
+        let state = prepared.state()?;
+        with_summand!(self.dtype, (S, T) => {
+            let tail = T::tail_of(self.op.activation);
+            self.multiply::<S, T>(state, tail, io)
+        })
     }
 
     fn reads(&self, input: usize) -> bool {
@@ -143,19 +167,19 @@ impl Kernel for GemmKernel {
     }
 
     fn variant(&self) -> &'static str {
-        named!(self.cpu.isa => "gemm_f32": product)
+        with_summand!(self.dtype, (_S, T) => T::variant_name(self.cpu.isa))
     }
 }
 
 /// The part of `beta·C`, of these strides.
-fn write_scaled(beta: f32, c: &[f32], [row, column]: [usize; 2], part: &mut Part<'_>) {
+fn write_scaled<T: Summand>(beta: T, c: &[T], [row, column]: [usize; 2], part: &mut Part<'_, T>) {
     let first = part.columns.start * column;
     part.for_each_row(|i, y| {
         let c = &c[i * row + first..];
         match column {
-            0 => y.fill(beta * c[0]),
-            1 => y.iter_mut().zip(c).for_each(|(y, c)| *y = beta * c),
-            _ => y.iter_mut().zip(c.iter().step_by(column)).for_each(|(y, c)| *y = beta * c),
+            0 => y.fill(beta.times(c[0])),
+            1 => y.iter_mut().zip(c).for_each(|(y, c)| *y = beta.times(*c)),
+            _ => y.iter_mut().zip(c.iter().step_by(column)).for_each(|(y, c)| *y = beta.times(*c)),
         }
     });
 }
@@ -168,7 +192,10 @@ fn mismatch(what: &'static str, left: &[usize], right: &[usize]) -> KernelError 
 mod tests {
     use ort_graph::Attr;
 
+    use ort_tensor::DType;
+
     use crate::case::{Case, exact, integers, ulps};
+    use crate::summand::of_type;
 
     fn case(name: &'static str) -> Case {
         let version = if name == "Gemm" { 13 } else { 1 };
@@ -216,6 +243,26 @@ mod tests {
             }
         }
         case("Gemm").input(integers(&[20, 8])).input(integers(&[8, 33])).check(exact);
+    }
+
+    #[test]
+    fn every_type_is_multiplied_exactly() {
+        for dtype in [DType::F64, DType::I32, DType::U32, DType::I64, DType::U64] {
+            let some = |shape: &[usize]| of_type(dtype, shape);
+            for (beta, c) in [(1.0, [1, 45]), (1.0, [37, 1]), (0.0, [37, 45]), (1.0, [37, 45])] {
+                case("Gemm")
+                    .attr("transA", Attr::Int(1))
+                    .attr("transB", Attr::Int(1))
+                    .attr("beta", Attr::Float(beta))
+                    .input(some(&[70, 37]))
+                    .weight(some(&[45, 70]))
+                    .input(some(&c))
+                    .check(exact);
+            }
+        }
+        let some = |shape: &[usize]| of_type(DType::F64, shape);
+        let case = case("Gemm").attr("alpha", Attr::Float(0.5)).attr("beta", Attr::Float(-3.0));
+        case.input(some(&[30, 5])).input(some(&[5, 130])).input(some(&[130])).check(exact);
     }
 
     #[test]

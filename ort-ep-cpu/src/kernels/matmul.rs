@@ -1,17 +1,17 @@
-//! MatMul, FusedMatMul and TransposeMatMul in f32.
+//! MatMul, FusedMatMul and TransposeMatMul in f32, f64 and integers of 32 and 64 bits.
 
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use ort_ep::{Io, Kernel, KernelError, Packed, Prepared};
 use ort_graph::Dim;
-use ort_kernels::Activation;
-use ort_kernels::gemm_f32::{Start, packed_b_len};
+use ort_kernels::gemm_f32::{Start, packed_b_len_of};
 use ort_ops::infer::matmul_shape;
 use ort_ops::ops::matmul::{Arrangement, MatMul};
-use ort_tensor::{DType, Shape, row_major_strides};
+use ort_tensor::{DType, Element, Shape, row_major_strides};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::Cpu;
 use crate::product::{Operands, Product, pack_right, row_needs_no_packing};
-use crate::tail::Tail;
+use crate::summand::{Summand, is_factor, is_summand, with_summand};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -19,6 +19,7 @@ pub(super) const DEF: KernelDef = KernelDef::one(compile);
 #[derive(Debug)]
 struct MatMulKernel {
     cpu: Cpu,
+    dtype: DType,
     op: MatMul,
     b: Option<Packed>,
 }
@@ -31,14 +32,18 @@ struct State {
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(&op) = compiler.op::<MatMul>() else { return Ok(None) };
-    if !compiler.are_f32(0..2) {
+    let Some(dtype) = compiler.dtype_of(0..2).filter(|&dtype| is_summand(dtype)) else {
+        return Ok(None);
+    };
+    if !is_factor(dtype, op.alpha) {
         return Ok(None);
     }
     let is_row = compiler.fact(0).and_then(|a| Some(is_row(a.dims()?, op.a))).unwrap_or(false);
     let is_row_alone = is_row && !op.b.is_transposed && row_needs_no_packing(compiler, 1);
     let is_left_alone = op.b.is_batch_transposed || is_row_alone;
-    let b = if is_left_alone { None } else { pack_right(compiler, 1, op.b.is_transposed) };
-    Ok(Some(Box::new(MatMulKernel { cpu: compiler.cpu, op, b })))
+    let pack = || with_summand!(dtype, (_S, T) => pack_right::<T>(compiler, 1, op.b.is_transposed));
+    let b = if is_left_alone { None } else { pack() };
+    Ok(Some(Box::new(MatMulKernel { cpu: compiler.cpu, dtype, op, b })))
 }
 
 /// Whether the left operand is known to be a single row.
@@ -97,7 +102,8 @@ impl MatMulKernel {
         };
         if self.b.is_some() {
             let stored = row_major_strides(&b.shape[..b.n_batch()]);
-            let each = packed_b_len(self.cpu.isa, k, n);
+            let isa = self.cpu.isa;
+            let each = with_summand!(self.dtype, (_S, T) => packed_b_len_of::<T>(isa, k, n));
             b.strides.iter_mut().zip(stored).for_each(|(to, index)| *to = index * each);
         }
         let batch = (0..n_batch)
@@ -109,32 +115,43 @@ impl MatMulKernel {
         product.exchange_column();
         Ok(State { product, shape })
     }
+
+    /// The products of tensors of `S`, computed in `T`.
+    fn multiply<S: Element + Pod, T: Summand>(
+        &self,
+        State { product, shape }: &State,
+        io: &mut Io<'_, '_>,
+    ) -> Result<(), KernelError> {
+        let operands = Operands {
+            a: cast_slice(io.inputs.tensor(0)?.as_slice::<S>()?),
+            alpha: T::factor(self.op.alpha),
+            b: match &self.b {
+                Some(packed) => cast_slice(packed.bytes()),
+                None => cast_slice(io.inputs.tensor(1)?.as_slice::<S>()?),
+            },
+            is_packed: self.b.is_some(),
+            start: Start::Zero,
+            tail: T::no_tail(),
+        };
+        let y = io.outputs[0].tensor(S::DTYPE, shape)?.into_slice::<S>()?;
+        product.run(&operands, cast_slice_mut(y), (io.threads, io.scratch), |_| {});
+        Ok(())
+    }
 }
 
 impl Kernel for MatMulKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[a, b] = shapes else { return Err(KernelError::ForeignState) };
         let state = self.state(a, b)?;
-        let scratch_bytes = self.cpu.scratch_bytes(state.product.scratch_len());
+        let product = &state.product;
+        let len = with_summand!(self.dtype, (_S, T) => product.scratch_len_of::<T>());
+        let scratch_bytes = self.cpu.scratch_bytes(len);
         Ok(Prepared::new(state).with_scratch(scratch_bytes))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let State { product, shape } = prepared.state()?;
-        let operands = Operands {
-            a: io.inputs.tensor(0)?.as_slice()?,
-            alpha: self.op.alpha,
-            b: match &self.b {
-                Some(packed) => bytemuck::cast_slice(packed.bytes()),
-                None => io.inputs.tensor(1)?.as_slice()?,
-            },
-            is_packed: self.b.is_some(),
-            start: Start::Zero,
-            tail: Tail::Fused(Activation::None),
-        };
-        let y = io.outputs[0].tensor(DType::F32, shape)?.into_slice()?;
-        product.run(&operands, y, (io.threads, io.scratch), |_| {});
-        Ok(())
+        let state = prepared.state()?;
+        with_summand!(self.dtype, (S, T) => self.multiply::<S, T>(state, io))
     }
 
     fn reads(&self, input: usize) -> bool {
@@ -142,7 +159,7 @@ impl Kernel for MatMulKernel {
     }
 
     fn variant(&self) -> &'static str {
-        named!(self.cpu.isa => "gemm_f32": product)
+        with_summand!(self.dtype, (_S, T) => T::variant_name(self.cpu.isa))
     }
 }
 
@@ -150,7 +167,10 @@ impl Kernel for MatMulKernel {
 mod tests {
     use ort_graph::Attr;
 
+    use ort_tensor::DType;
+
     use crate::case::{Case, exact, integers};
+    use crate::summand::of_type;
 
     #[test]
     fn batches_of_any_rank_stretch_to_each_other() {
@@ -180,6 +200,31 @@ mod tests {
         for (m, k, n) in [(150, 300, 100), (1, 1400, 1700), (700, 160, 16)] {
             let case = Case::new("MatMul", 13);
             case.input(integers(&[m, k])).weight(integers(&[k, n])).check(exact);
+        }
+    }
+
+    #[test]
+    fn every_type_is_multiplied_exactly() {
+        let sizes: [(&[usize], &[usize]); 6] = [
+            (&[37, 70], &[70, 45]),
+            (&[1, 256], &[256, 300]),
+            (&[300, 256], &[256, 1]),
+            (&[3, 1, 17, 8], &[2, 8, 9]),
+            (&[200, 500], &[500, 120]),
+            (&[4, 0], &[0, 5]),
+        ];
+        for (a, b) in sizes {
+            for dtype in [DType::F64, DType::I32, DType::U32, DType::I64, DType::U64] {
+                let some = |shape| of_type(dtype, shape);
+                Case::new("MatMul", 13).input(some(a)).weight(some(b)).check(exact);
+                Case::new("MatMul", 13).input(some(a)).input(some(b)).check(exact);
+            }
+        }
+        for m in 1..=5 {
+            let case = Case::new("FusedMatMul", 1).domain("com.microsoft");
+            let case = case.attr("transB", Attr::Int(1)).attr("alpha", Attr::Float(0.5));
+            let some = |shape: &[usize]| of_type(DType::F64, shape);
+            case.input(some(&[m, 77])).input(some(&[130, 77])).check(exact);
         }
     }
 

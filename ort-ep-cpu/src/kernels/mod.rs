@@ -72,6 +72,13 @@ impl<'a> Compiler<'a> {
         })
     }
 
+    /// The element type of the first of these inputs, if it is there and all that are there have it.
+    pub(crate) fn dtype_of(&self, mut inputs: Range<usize>) -> Option<DType> {
+        let dtype = self.fact(inputs.start)?.dtype()?;
+        let is_same = |input| self.fact(input).is_none_or(|fact| fact.dtype() == Some(dtype));
+        inputs.all(is_same).then_some(dtype)
+    }
+
     /// Whether the first of these inputs is there, and all that are there are f32.
     pub(crate) fn are_f32(&self, inputs: Range<usize>) -> bool {
         let is_f32 = |input| self.fact(input).is_none_or(|fact| fact.dtype() == Some(DType::F32));
@@ -105,6 +112,8 @@ macro_rules! named {
     };
     ($isa:expr => $kernel:literal) => { named!($isa => $kernel: "avx512", "avx2", "generic") };
 }
+
+pub(crate) use named;
 
 /// Declares the modules and collects their `DEF`s.
 macro_rules! kernels {
@@ -154,4 +163,5 @@ kernels! {
     transpose,
     unary,
     variadic,
+    widened,
 }

@@ -145,6 +145,7 @@ fn copy_row<const NR: usize>(source: &[f32], stride: usize, out: &mut [f32], use
     match (stride, out.first_chunk_mut::<NR>()) {
         (1, Some(out)) if used == (0..NR) => copy_elements(source, 1, out),
         (2, Some(out)) if used == (0..NR) => copy_elements(source, 2, out),
+        (3, Some(out)) if used == (0..NR) => copy_elements(source, 3, out),
         _ => {
             out[..used.start].fill(0.0);
             out[used.end..].fill(0.0);
@@ -153,14 +154,23 @@ fn copy_row<const NR: usize>(source: &[f32], stride: usize, out: &mut [f32], use
     }
 }
 
+/// `out[i] = source[i·stride]`.
 #[inline(always)]
-fn copy_elements(source: &[f32], stride: usize, out: &mut [f32]) {
-    if stride == 1 {
-        return out.copy_from_slice(&source[..out.len()]);
-    }
+fn copy_every(source: &[f32], stride: usize, out: &mut [f32]) {
     let Some(last) = out.len().checked_sub(1) else { return };
     let source = &source[..=last * stride];
     for i in 0..out.len() {
         out[i] = source[i * stride];
+    }
+}
+
+#[inline(always)]
+fn copy_elements(source: &[f32], stride: usize, out: &mut [f32]) {
+    match stride {
+        1 => out.copy_from_slice(&source[..out.len()]),
+        // Of a constant stride, loads are loads and shuffles.
+        2 => copy_every(source, 2, out),
+        3 => copy_every(source, 3, out),
+        stride => copy_every(source, stride, out),
     }
 }

@@ -1,4 +1,4 @@
-//! Convolution of one plane with one filter.
+//! Convolution of one plane, or of the layers of a volume, with one filter.
 
 use super::Axis;
 use super::window::{Fold, bands, fill_band, fold_band, scratch_len};
@@ -12,8 +12,8 @@ use std::ops::Range;
 pub struct Depthwise<'a> {
     /// Which instructions to use.
     pub isa: Isa,
-    /// Height and width; a convolution of one dimension has [`Axis::UNIT`] in front.
-    pub axes: [Axis; 2],
+    /// Depth, height and width; a convolution of fewer dimensions has [`Axis::UNIT`] in front.
+    pub axes: [Axis; 3],
     /// Row-major over the kernel.
     pub weights: &'a [f32],
     /// What the sum starts from.
@@ -25,21 +25,23 @@ pub struct Depthwise<'a> {
 impl Depthwise<'_> {
     /// The elements of scratch [`Depthwise::run`] needs, however many rows it computes.
     #[must_use]
-    pub fn scratch_len(axes: &[Axis; 2]) -> usize {
+    pub fn scratch_len(axes: &[Axis; 3]) -> usize {
         scratch_len(axes)
     }
 
-    /// The output rows `rows` of one plane: `plane: [height, width]`, `out: [rows.len(), width
-    /// out]`, both contiguous.
+    /// The output rows `rows`, counted layer by layer: `plane: [depth, height, width]`, `out:
+    /// [rows.len(), width out]`, both contiguous.
     ///
     /// # Panics
     /// If the plane, the weights, `out` or the scratch is shorter than the axes say.
     pub fn run(&self, plane: &[f32], rows: Range<usize>, out: &mut [f32], scratch: &mut [f32]) {
         let band = &mut scratch[..scratch_len(&self.axes)];
-        let (first, width) = (rows.start, self.axes[1].output);
-        for rows in bands(&self.axes, rows) {
-            fill_band(&self.axes, plane, &rows, self.outside(), band);
-            let out = &mut out[(rows.start - first) * width..(rows.end - first) * width];
+        let width = &self.axes[2];
+        let mut rest = &mut out[..rows.len() * width.output];
+        for (z, rows) in bands(&self.axes, rows) {
+            fill_band(&self.axes, plane, (z, &rows), self.outside(), band);
+            let (out, after) = rest.split_at_mut(rows.len() * width.output);
+            rest = after;
             convolve(self.isa, self, band, out);
             if self.activation.as_clamp().is_none() {
                 self.activation.apply(self.isa, out);

@@ -219,10 +219,12 @@ fn fold_line<F: Fold>(
             split_in_two(line, phases.split_at_mut(len));
             fold_phases(how, width, (2, len), phases, out);
         }
+        3 => {
+            split(line, 3, phases, len);
+            fold_phases(how, width, (3, len), phases, out);
+        }
         stride => {
-            for (i, x) in line.iter().enumerate() {
-                phases[i % stride * len + i / stride] = *x;
-            }
+            split(line, stride, phases, len);
             fold_phases(how, width, (stride, len), phases, out);
         }
     }
@@ -252,6 +254,18 @@ fn phase_len(width: &Axis) -> usize {
         1 => width.padded(),
         2 => width.padded().div_ceil(2),
         stride => width.padded().div_ceil(stride),
+    }
+}
+
+/// Element `i·stride + p` to element `i` of phase `p`, each of `len`.
+#[inline(always)]
+fn split(line: &[f32], stride: usize, phases: &mut [f32], len: usize) {
+    for (p, phase) in phases.chunks_exact_mut(len.max(1)).take(stride.min(line.len())).enumerate() {
+        let line = &line[p..];
+        let phase = &mut phase[..line.len().div_ceil(stride)];
+        for i in 0..phase.len() {
+            phase[i] = line[i * stride];
+        }
     }
 }
 

@@ -61,21 +61,21 @@ fn outputs([d, h, w]: [Axis; 3]) -> impl Iterator<Item = [usize; 3]> {
 
 #[test]
 fn depthwise_is_the_sum_over_taps() {
-    for axes in planes() {
-        let plane = integers(axes[0].input * axes[1].input);
-        let weights = integers(axes[0].kernel * axes[1].kernel);
+    for axes in volumes() {
+        let plane = integers(axes.iter().map(|axis| axis.input).product());
+        let weights = integers(axes.iter().map(|axis| axis.kernel).product());
         let activation = Activation::Clip { min: -50.0, max: 60.0 };
-        let volume = [Axis::UNIT, axes[0], axes[1]];
-        let sum = |at| -> f32 { window(volume, &plane, at).map(|(t, x)| weights[t] * x).sum() };
+        let sum = |at| -> f32 { window(axes, &plane, at).map(|(t, x)| weights[t] * x).sum() };
         let expected: Vec<f32> =
-            outputs(volume).map(|at| (2.0 + sum(at)).clamp(-50.0, 60.0)).collect();
+            outputs(axes).map(|at| (2.0 + sum(at)).clamp(-50.0, 60.0)).collect();
         for isa in Isa::all() {
             let depthwise = Depthwise { isa, axes, weights: &weights, bias: 2.0, activation };
             let mut out = vec![f32::NAN; expected.len()];
             let mut scratch = vec![f32::NAN; Depthwise::scratch_len(&axes)];
-            let (top, rest) = out.split_at_mut(axes[0].output / 3 * axes[1].output);
-            depthwise.run(&plane, 0..axes[0].output / 3, top, &mut scratch);
-            depthwise.run(&plane, axes[0].output / 3..axes[0].output, rest, &mut scratch);
+            let rows = axes[0].output * axes[1].output;
+            let (top, rest) = out.split_at_mut(rows / 3 * axes[2].output);
+            depthwise.run(&plane, 0..rows / 3, top, &mut scratch);
+            depthwise.run(&plane, rows / 3..rows, rest, &mut scratch);
             assert_eq!(out, expected, "{isa:?} {axes:?}");
         }
     }

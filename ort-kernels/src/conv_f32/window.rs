@@ -1,8 +1,8 @@
 //! Folding a window over a plane: what depthwise convolution and pooling share.
 //!
-//! A band of input rows is copied to scratch with its padding around it, small enough for the
-//! first-level cache. Then no window crosses an edge, and outputs are folded a block of lanes at a
-//! time, all taps in registers, each output its taps in ascending order.
+//! A band of input rows, of each layer of the window, is copied to scratch with its padding around it,
+//! small enough for the first-level cache. Then no window crosses an edge, and outputs are folded a block
+//! of lanes at a time, all taps in registers, each output its taps in ascending order.
 
 use super::Axis;
 use std::ops::Range;
@@ -31,15 +31,16 @@ pub(crate) trait Fold {
 }
 
 /// The output rows of a band.
-fn band_rows([height, width]: &[Axis; 2]) -> usize {
-    let room = (BAND / width.padded()).saturating_sub(height.reach(1));
+fn band_rows([depth, height, width]: &[Axis; 3]) -> usize {
+    let room = (BAND / (depth.kernel * width.padded())).saturating_sub(height.reach(1));
     room / height.stride + 1
 }
 
 /// The elements of scratch for any number of rows.
-pub(super) fn scratch_len(axes: &[Axis; 2]) -> usize {
-    let [height, width] = axes;
-    height.reach(band_rows(axes)) * width.padded() + past_len(width)
+pub(super) fn scratch_len(axes: &[Axis; 3]) -> usize {
+    let [depth, height, width] = axes;
+    let rows = band_rows(axes).min(height.output.max(1));
+    depth.kernel * height.reach(rows) * width.padded() + past_len(width)
 }
 
 /// A block at the end of the last row reads past it.
@@ -47,30 +48,41 @@ fn past_len(width: &Axis) -> usize {
     MAX_LANES * width.stride
 }
 
-/// `rows` of the output in bands.
-pub(super) fn bands(axes: &[Axis; 2], rows: Range<usize>) -> impl Iterator<Item = Range<usize>> {
-    let (end, step) = (rows.end, band_rows(axes));
-    rows.step_by(step).map(move |start| start..end.min(start + step))
+/// `rows` of the output, counted layer by layer, in bands: the layer of each, and its rows there.
+pub(super) fn bands(
+    axes: &[Axis; 3],
+    rows: Range<usize>,
+) -> impl Iterator<Item = (usize, Range<usize>)> {
+    let (height, step) = (axes[1].output.max(1), band_rows(axes));
+    (rows.start / height..rows.end.div_ceil(height)).flat_map(move |z| {
+        let first = rows.start.max(z * height) - z * height;
+        let end = rows.end.min((z + 1) * height) - z * height;
+        (first..end).step_by(step).map(move |start| (z, start..end.min(start + step)))
+    })
 }
 
-/// Copies what the output rows `rows` read of `plane` to `scratch`.
+/// Copies what the output rows `rows` of layer `z` read of `volume` to `scratch`.
 pub(super) fn fill_band(
-    [height, width]: &[Axis; 2],
-    plane: &[f32],
-    rows: &Range<usize>,
+    [depth, height, width]: &[Axis; 3],
+    volume: &[f32],
+    (z, rows): (usize, &Range<usize>),
     outside: f32,
     scratch: &mut [f32],
 ) {
-    let elements = height.reach(rows.len()) * width.padded();
-    let (band, past) = scratch.split_at_mut(elements);
+    let layer = height.reach(rows.len()) * width.padded();
+    let (band, past) = scratch.split_at_mut(depth.kernel * layer);
     band.fill(outside);
     past[..past_len(width)].fill(outside);
     let first = rows.start * height.stride;
-    for (i, row) in band.chunks_exact_mut(width.padded()).enumerate() {
-        let y = (first + i).wrapping_sub(height.pad[0]);
-        if y < height.input {
-            let input = &plane[y * width.input..(y + 1) * width.input];
-            row[width.pad[0]..width.pad[0] + width.input].copy_from_slice(input);
+    for (tap, layer) in band.chunks_exact_mut(layer.max(1)).enumerate() {
+        let Some(z) = depth.at(z, tap) else { continue };
+        let plane = &volume[z * height.input * width.input..];
+        for (i, row) in layer.chunks_exact_mut(width.padded()).enumerate() {
+            let y = (first + i).wrapping_sub(height.pad[0]);
+            if y < height.input {
+                let input = &plane[y * width.input..(y + 1) * width.input];
+                row[width.pad[0]..width.pad[0] + width.input].copy_from_slice(input);
+            }
         }
     }
 }
@@ -79,11 +91,11 @@ pub(super) fn fill_band(
 #[inline(always)]
 pub(super) fn fold_band<const FMA: bool, F: Fold>(
     fold: &F,
-    axes: &[Axis; 2],
+    axes: &[Axis; 3],
     band: &[f32],
     out: &mut [f32],
 ) {
-    match axes[1].output {
+    match axes[2].output {
         ..=8 => fold_lanes::<FMA, 8, F>(fold, axes, band, out),
         9..=16 => fold_lanes::<FMA, 16, F>(fold, axes, band, out),
         17.. => fold_lanes::<FMA, MAX_LANES, F>(fold, axes, band, out),
@@ -93,21 +105,22 @@ pub(super) fn fold_band<const FMA: bool, F: Fold>(
 #[inline(always)]
 fn fold_lanes<const FMA: bool, const LANES: usize, F: Fold>(
     fold: &F,
-    axes: &[Axis; 2],
+    axes: &[Axis; 3],
     band: &[f32],
     out: &mut [f32],
 ) {
-    let [height, width] = axes;
+    let [_, height, width] = axes;
     let from_row = height.stride * width.padded();
     let rows = out.len() / width.output.max(1);
+    let layer = height.reach(rows) * width.padded();
     for y in 0..rows {
         for x in (0..width.output).step_by(LANES) {
             let input = &band[y * from_row + x * width.stride..];
             // With a constant stride, strided loads are loads and shuffles.
             let block: [f32; LANES] = match width.stride {
-                1 => fold_block::<FMA, LANES, F>(fold, axes, 1, input),
-                2 => fold_block::<FMA, LANES, F>(fold, axes, 2, input),
-                stride => fold_block::<FMA, LANES, F>(fold, axes, stride, input),
+                1 => fold_block::<FMA, LANES, F>(fold, axes, (1, layer), input),
+                2 => fold_block::<FMA, LANES, F>(fold, axes, (2, layer), input),
+                stride => fold_block::<FMA, LANES, F>(fold, axes, (stride, layer), input),
             };
             // What a block has too much is overwritten by the next row; the last has no room for
             // it.
@@ -120,31 +133,45 @@ fn fold_lanes<const FMA: bool, const LANES: usize, F: Fold>(
     }
 }
 
-/// The block of outputs whose first tap of the first output is `input[0]`.
+/// The block of outputs whose first tap of the first output is `input[0]`; a layer has so many elements.
 #[inline(always)]
 fn fold_block<const FMA: bool, const LANES: usize, F: Fold>(
     fold: &F,
-    [height, width]: &[Axis; 2],
-    stride: usize,
+    [depth, height, width]: &[Axis; 3],
+    (stride, layer): (usize, usize),
     input: &[f32],
 ) -> [f32; LANES] {
     let mut sums = [fold.start(); LANES];
     let row = height.dilation * width.padded();
-    for tap_y in 0..height.kernel {
-        let input = &input[tap_y * row..];
-        let first = tap_y * width.kernel;
-        match (width.kernel, width.dilation) {
-            (3, 1) => fold_taps::<FMA, LANES, 3, F>(fold.weights(first), stride, input, &mut sums),
-            (5, 1) => fold_taps::<FMA, LANES, 5, F>(fold.weights(first), stride, input, &mut sums),
-            (taps, dilation) => {
-                for tap in 0..taps {
-                    let (weight, input) = (fold.weights(first + tap), &input[tap * dilation..]);
-                    fold_taps::<FMA, LANES, 1, F>(weight, stride, input, &mut sums);
-                }
-            }
+    for tap_z in 0..depth.kernel {
+        for tap_y in 0..height.kernel {
+            let input = &input[tap_z * layer + tap_y * row..];
+            let first = (tap_z * height.kernel + tap_y) * width.kernel;
+            fold_row::<FMA, LANES, F>(fold, (width, first), stride, input, &mut sums);
         }
     }
     sums
+}
+
+/// The taps of one row, of which `first` is the first.
+#[inline(always)]
+fn fold_row<const FMA: bool, const LANES: usize, F: Fold>(
+    fold: &F,
+    (width, first): (&Axis, usize),
+    stride: usize,
+    input: &[f32],
+    sums: &mut [f32; LANES],
+) {
+    match (width.kernel, width.dilation) {
+        (3, 1) => fold_taps::<FMA, LANES, 3, F>(fold.weights(first), stride, input, sums),
+        (5, 1) => fold_taps::<FMA, LANES, 5, F>(fold.weights(first), stride, input, sums),
+        (taps, dilation) => {
+            for tap in 0..taps {
+                let (weight, input) = (fold.weights(first + tap), &input[tap * dilation..]);
+                fold_taps::<FMA, LANES, 1, F>(weight, stride, input, sums);
+            }
+        }
+    }
 }
 
 /// `K` adjacent taps of a row.

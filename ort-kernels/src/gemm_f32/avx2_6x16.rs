@@ -15,4 +15,4 @@ const MR: usize = 6;
 const NR: usize = 2 * LANES;
 const LANES: usize = 8;
 
-tiles! { Avx2, [1 2 3 4 5 6] }
+tiles! { Avx2, f32, [1 2 3 4 5 6], clamped }

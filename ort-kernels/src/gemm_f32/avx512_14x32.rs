@@ -15,4 +15,4 @@ const MR: usize = 14;
 const NR: usize = 2 * LANES;
 const LANES: usize = 16;
 
-tiles! { Avx512, [1 2 3 4 5 6 7 8 9 10 11 12 13 14] }
+tiles! { Avx512, f32, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], clamped }

@@ -1,12 +1,11 @@
 //! The loops around the register tile.
 
-use super::dots::add_dots;
+use super::element::{Left, Tile, line_len};
 use super::pack::{RowPanels, pack_panel};
+use super::rows::{Place, Target};
 use super::step::{K_SLICE, PANELS, Step, Steps};
-use super::vector::add_products;
-use super::{LINE, Left, Lhs, Matrix, Panels, Place, Rows, Slice, Start, Target, Tile, best, tile};
-use crate::gemv_f32::{Walk, add_row_times_panels};
-use crate::{Activation, Isa};
+use super::{Element, Lhs, Matrix, Panels, RowTimesPanels, Rows, Slice, Start};
+use crate::Isa;
 use std::ops::Range;
 
 /// Rows of A in a block for which B is written to scratch.
@@ -14,7 +13,9 @@ const M_BLOCK: usize = 336;
 /// The most rows of B that pass over a block of A before it is exchanged.
 const K_BLOCK: usize = 1024;
 /// Elements of A that stay in the second-level cache, of 1 MiB at least, while B passes by.
-const RESIDENT: usize = 128 * 1024;
+const fn resident<T>() -> usize {
+    512 * 1024 / size_of::<T>()
+}
 /// The most rows of A for which B is read as it stands.
 const FEW: usize = 4;
 /// The most rows of A that wait for B even if it comes from the third-level cache: a line takes them as
@@ -38,7 +39,7 @@ const MAX_MR: usize = 14;
 
 /// One product; threads share it and each runs its own [`Region`].
 #[derive(Clone, Copy, Debug)]
-pub struct Gemm<'a, B> {
+pub struct Gemm<'a, B, T: Element = f32> {
     /// Which tile to use.
     pub isa: Isa,
     /// Rows of A and C.
@@ -48,13 +49,13 @@ pub struct Gemm<'a, B> {
     /// Columns of A, rows of B.
     pub k: usize,
     /// A: [m, k].
-    pub a: Lhs<'a>,
+    pub a: Lhs<'a, T>,
     /// B: [k, n].
     pub b: B,
     /// What C starts from.
-    pub start: Start<'a>,
+    pub start: Start<'a, T>,
     /// What is applied to the sums.
-    pub activation: Activation,
+    pub activation: T::Activation,
 }
 
 /// The part of C one call computes.
@@ -70,9 +71,9 @@ pub struct Region {
 }
 
 /// A block of rows of A.
-struct Block<'a> {
+struct Block<'a, T> {
     /// From the first row of the block on, all of `k`.
-    a: Left<'a>,
+    a: Left<'a, T>,
     rows: Range<usize>,
     panels: RowPanels,
     /// Those of `panels` that make up `rows`.
@@ -87,7 +88,7 @@ pub(super) fn cuts(range: Range<usize>, len: usize) -> impl Iterator<Item = Rang
     (0..count).map(move |i| boundary(i)..boundary(i + 1))
 }
 
-impl<B: Panels> Gemm<'_, B> {
+impl<B: Panels<T>, T: Element> Gemm<'_, B, T> {
     /// All of C.
     #[must_use]
     pub fn whole(&self) -> Region {
@@ -99,12 +100,12 @@ impl<B: Panels> Gemm<'_, B> {
     #[must_use]
     pub fn scratch_len(&self, rows: usize) -> usize {
         // A product of fewer rows may be faster without tiles, and need more for that.
-        let tiled = self.isa.amx().map_or(0, |_| self.tiled_scratch_len(rows));
+        let tiled = T::tiled_scratch_len(self, rows);
         let packed_a = match self.a {
             Lhs::Strided { .. } => rows.min(self.block_rows()) * self.k,
             Lhs::Packed(_) => 0,
         };
-        tiled.max(packed_a + PANELS * self.panel_len() + LINE)
+        tiled.max(packed_a + PANELS * self.panel_len() + line_len::<T>())
     }
 
     /// Computes `region`. Row `i` of `c` is row `region.rows.start + i` of C, and begins with
@@ -112,35 +113,32 @@ impl<B: Panels> Gemm<'_, B> {
     ///
     /// # Panics
     /// If an operand, `c` or the scratch is too short, or a packed operand is cut inside a panel.
-    pub fn run(&self, region: &Region, c: &mut (impl Rows + ?Sized), scratch: &mut [f32]) {
+    pub fn run(&self, region: &Region, c: &mut (impl Rows<T> + ?Sized), scratch: &mut [T]) {
         // First, for it is a matter of the whole product, not of how callers cut it.
-        if self.is_tiled() {
-            return self.run_on_tiles(region, c, scratch);
+        if T::is_tiled(self) {
+            return T::run_on_tiles(self, region, c, scratch);
         }
         if let Some((a, alpha, b)) = self.dots() {
             let (a, b) = (a.part(region.rows.start, 0), b.part(0, region.columns.start));
-            return self.run_few(region, c, |c| add_dots(self.isa, (&a, alpha), &b, c));
+            return self.run_few(region, c, |c| T::add_dots(self.isa, (&a, alpha), &b, c));
         }
         if let (1..=FEW, Lhs::Strided { a, alpha }) = (region.rows.len(), &self.a)
             && let Some(b) = self.b.as_rows()
         {
             let (a, b) = (a.part(region.rows.start, 0), b.part(0, region.columns.start));
-            let is_told = !self.isa.fetches_ahead();
-            return self
-                .run_few(region, c, |c| add_products(self.isa, (&a, *alpha), &b, c, is_told));
+            return self.run_few(region, c, |c| T::add_products(self.isa, (&a, *alpha), &b, c));
         }
         let (b_panels, packed) = from_line(scratch).split_at_mut(PANELS * self.panel_len());
         let panels = match self.a {
-            Lhs::Strided { .. } => RowPanels::new(self.isa, &region.rows),
-            Lhs::Packed(_) => RowPanels::new(self.isa, &(0..self.m)),
+            Lhs::Strided { .. } => RowPanels::new::<T>(self.isa, &region.rows),
+            Lhs::Packed(_) => RowPanels::new::<T>(self.isa, &(0..self.m)),
         };
         let within = panels.within(&region.rows);
-        if let (1, Some(b)) = (region.rows.len(), self.row_panels(&region.columns)) {
+        if let (1, Some((kernel, b))) = (region.rows.len(), self.row_panels(&region.columns)) {
             let (Left::Packed(a) | Left::Rows(a, _)) = self.left(&panels, &within, 0, packed);
-            let (a, walk) = (&a[..self.k], Walk::Forward);
-            return self.run_few(region, c, |c| add_row_times_panels(self.isa, a, b, c[0], walk));
+            return self.run_few(region, c, |c| kernel(self.isa, &a[..self.k], b, c[0]));
         }
-        let per_block = self.block_rows() / best(self.isa).mr;
+        let per_block = self.block_rows() / T::variant(self.isa).mr;
         for which in cuts(within, per_block).filter(|which| !which.is_empty()) {
             let rows = panels.get(which.start).start..panels.get(which.end - 1).end;
             let a = self.left(&panels, &which, region.columns.len(), packed);
@@ -150,7 +148,7 @@ impl<B: Panels> Gemm<'_, B> {
 
     /// A, alpha and B as they stand, if the product is one of a few rows and contiguous columns: again a
     /// matter of the whole, for its order is another.
-    fn dots(&self) -> Option<(Matrix<'_>, f32, Matrix<'_>)> {
+    fn dots(&self) -> Option<(Matrix<'_, T>, T, Matrix<'_, T>)> {
         match self.a {
             Lhs::Strided { a, alpha } if a.column_stride == 1 && self.m <= FEW => {
                 Some((a, alpha, self.b.as_columns()?))
@@ -162,45 +160,46 @@ impl<B: Panels> Gemm<'_, B> {
     /// The most rows of a block of A. All of B passes by each: that is cheap if it stands ready.
     fn block_rows(&self) -> usize {
         if self.b.is_stored() {
-            RESIDENT / self.k.clamp(RESIDENT / M_BLOCK, K_BLOCK)
+            resident::<T>() / self.k.clamp(resident::<T>() / M_BLOCK, K_BLOCK)
         } else {
             M_BLOCK
         }
     }
 
     /// The panels of `columns` that pass a single row.
-    fn row_panels(&self, columns: &Range<usize>) -> Option<&[f32]> {
-        self.b.stored_whole(columns, best(self.isa).nr)
+    fn row_panels(&self, columns: &Range<usize>) -> Option<(RowTimesPanels<T>, &[T])> {
+        let kernel = T::row_times_panels(self.isa)?;
+        Some((kernel, self.b.stored_whole(columns, T::variant(self.isa).nr)?))
     }
 
     /// A region of a few rows, whose products `add` adds to them.
     fn run_few(
         &self,
         region: &Region,
-        c: &mut (impl Rows + ?Sized),
-        add: impl FnOnce(&mut [&mut [f32]]),
+        c: &mut (impl Rows<T> + ?Sized),
+        add: impl FnOnce(&mut [&mut [T]]),
     ) {
         let Region { rows, columns } = region;
-        let mut few: [&mut [f32]; FEW] = Default::default();
+        let mut few: [&mut [T]; FEW] = Default::default();
         let few = &mut few[..rows.len()];
         few.iter_mut().zip(c.rows(0, rows.len())).for_each(|(few, row)| *few = row);
         for (i, c) in rows.clone().zip(&mut *few) {
             let row = std::mem::take(c);
             *c = &mut row[..columns.len()];
             match self.start {
-                Start::Zero => c.fill(0.0),
+                Start::Zero => c.fill(T::zeroed()),
                 Start::C => {}
                 Start::ByColumn(bias) => c.copy_from_slice(&bias[columns.clone()]),
                 Start::ByRow(bias) => c.fill(bias[i]),
             }
         }
         add(few);
-        few.iter_mut().for_each(|row| self.activation.apply(self.isa, row));
+        few.iter_mut().for_each(|row| T::activate(self.activation, self.isa, row));
     }
 
     /// The longest piece of a panel of B that may have to be written to scratch.
     fn panel_len(&self) -> usize {
-        self.k.min(K_SLICE) * best(self.isa).nr
+        self.k.min(K_SLICE) * T::variant(self.isa).nr
     }
 
     /// A from the first row of the panels `which` on, for a product of `n_columns`.
@@ -209,13 +208,14 @@ impl<B: Panels> Gemm<'_, B> {
         panels: &RowPanels,
         which: &Range<usize>,
         n_columns: usize,
-        packed: &'s mut [f32],
-    ) -> Left<'s> {
+        packed: &'s mut [T],
+    ) -> Left<'s, T> {
         let first = panels.get(which.start).start;
         match &self.a {
             Lhs::Packed(a) => Left::Packed(&a[first * self.k..]),
-            Lhs::Strided { a, alpha: 1.0 }
-                if self.k > 0
+            Lhs::Strided { a, alpha }
+                if *alpha == T::ONE
+                    && self.k > 0
                     && a.column_stride == 1
                     && n_columns <= self.most_columns(a.row_stride) =>
             {
@@ -243,19 +243,19 @@ impl<B: Panels> Gemm<'_, B> {
     /// All of B, block after block of its rows, against a block of A.
     fn block(
         &self,
-        block: &Block<'_>,
+        block: &Block<'_, T>,
         region: &Region,
-        c: &mut (impl Rows + ?Sized),
-        scratch: &mut [f32],
+        c: &mut (impl Rows<T> + ?Sized),
+        scratch: &mut [T],
     ) {
         let steps = Steps {
             isa: self.isa,
             k: 0..self.k,
-            k_block: (RESIDENT / block.rows.len()).clamp(K_SLICE, K_BLOCK),
+            k_block: (resident::<T>() / block.rows.len()).clamp(K_SLICE, K_BLOCK),
             columns: region.columns.clone(),
         };
         let is_told = block.rows.len() > AWAITED || !self.isa.fetches_ahead();
-        let mut all = steps.each(&self.b).peekable();
+        let mut all = steps.each::<T, B>(&self.b).peekable();
         while let Some(step) = all.next() {
             let next = all.peek().filter(|_| is_told).map(|next| Next::new(&self.b, next));
             let panel_len = step.slice.k.len() * step.slice.nr;
@@ -274,10 +274,10 @@ impl<B: Panels> Gemm<'_, B> {
     /// One panel of B against every panel of A in the block, while the next is fetched.
     fn panel(
         &self,
-        block: &Block<'_>,
+        block: &Block<'_, T>,
         slice: &Slice,
-        (b, next): (&[f32], Option<(&Next<'_>, usize)>),
-        (region, c): (&Region, &mut (impl Rows + ?Sized)),
+        (b, next): (&[T], Option<(&Next<'_, T>, usize)>),
+        (region, c): (&Region, &mut (impl Rows<T> + ?Sized)),
     ) {
         let left = slice.column - region.columns.start;
         let width = slice.nr.min(region.columns.end - slice.column);
@@ -291,7 +291,7 @@ impl<B: Panels> Gemm<'_, B> {
                 Left::Rows(a, stride) => Left::Rows(&a[first * stride + slice.k.start..], stride),
             };
             let (row, count) = (rows.start - region.rows.start, rows.len());
-            let mut pieces: [&mut [f32]; MAX_MR];
+            let mut pieces: [&mut [T]; MAX_MR];
             let place = if let Some((c, stride)) = c.strided() {
                 Place::Strided(&mut c[row * stride + left..], stride)
             } else {
@@ -307,47 +307,45 @@ impl<B: Panels> Gemm<'_, B> {
             // If there is nothing to fetch, what is there already.
             let (next, apart) = share.unwrap_or((b, 0));
             let (start, clamp) = self.ends(slice, rows.start);
-            tile(self.isa, &Tile { a, b, next, apart, start, clamp }, &mut c);
-            if slice.k.end == self.k && self.activation.as_clamp().is_none() {
-                (0..count).for_each(|r| self.activation.apply(self.isa, c.row(r)));
+            T::tile(self.isa, &Tile { a, b, next, apart, start, clamp }, &mut c);
+            if slice.k.end == self.k && T::as_clamp(self.activation).is_none() {
+                (0..count).for_each(|r| T::activate(self.activation, self.isa, c.row(r)));
             }
         }
     }
 
     /// What a tile starts from, whose first row is `row`, and the range of its results.
-    fn ends(&self, slice: &Slice, row: usize) -> (Start<'_>, Option<(f32, f32)>) {
+    fn ends(&self, slice: &Slice, row: usize) -> (Start<'_, T>, Option<(T, T)>) {
         let start = match self.start {
             _ if slice.k.start > 0 => Start::C,
             Start::ByColumn(bias) => Start::ByColumn(&bias[slice.column..]),
             Start::ByRow(bias) => Start::ByRow(&bias[row..]),
             start => start,
         };
-        let is_last = slice.k.end == self.k;
-        let everything = (f32::NEG_INFINITY, f32::INFINITY);
-        let clamp = self.activation.as_clamp().filter(|clamp| is_last && *clamp != everything);
-        (start, clamp)
+        let clamp = if slice.k.end == self.k { T::as_clamp(self.activation) } else { None };
+        (start, clamp.filter(|clamp| *clamp != T::EVERYTHING))
     }
 }
 
 /// What is read of B after the panels of a step, to be fetched meanwhile.
-enum Next<'a> {
+enum Next<'a, T> {
     /// A panel.
-    Panel(&'a [f32]),
+    Panel(&'a [T]),
     /// As many lines of each row, which are so far apart: panels will be written from them.
-    Rows { data: &'a [f32], apart: usize, lines: usize },
+    Rows { data: &'a [T], apart: usize, lines: usize },
     /// What cannot be told, or would not stay until it is read.
     Unknown,
 }
 
-impl<'a> Next<'a> {
-    fn new(b: &'a impl Panels, step: &Step) -> Self {
+impl<'a, T: Element> Next<'a, T> {
+    fn new(b: &'a impl Panels<T>, step: &Step) -> Self {
         let Slice { k, column, nr, .. } = &step.slice;
         match (b.stored(&step.slice), b.as_rows()) {
             (Some(panel), _) => Self::Panel(panel),
             (None, Some(b)) if !b.row_stride.is_multiple_of(PAGE) => Self::Rows {
                 data: b.from(k.start, *column),
                 apart: b.row_stride,
-                lines: (b.columns - column).min(step.panels * nr).div_ceil(LINE),
+                lines: (b.columns - column).min(step.panels * nr).div_ceil(line_len::<T>()),
             },
             _ => Self::Unknown,
         }
@@ -359,7 +357,7 @@ impl<'a> Next<'a> {
         &self,
         (k, i): (usize, usize),
         (pass, n_passes): (usize, usize),
-    ) -> Option<(&'a [f32], usize)> {
+    ) -> Option<(&'a [T], usize)> {
         match *self {
             Self::Panel(panel) => {
                 let apart = panel.len().div_ceil((k * n_passes).max(1));
@@ -368,7 +366,10 @@ impl<'a> Next<'a> {
             }
             Self::Rows { data, apart, lines } => {
                 let line = i * n_passes + pass;
-                (line < lines).then(|| data.get(line * LINE..)).flatten().map(|rest| (rest, apart))
+                (line < lines)
+                    .then(|| data.get(line * line_len::<T>()..))
+                    .flatten()
+                    .map(|rest| (rest, apart))
             }
             Self::Unknown => None,
         }
@@ -376,7 +377,7 @@ impl<'a> Next<'a> {
 }
 
 /// Scratch from its first cache line on.
-pub(super) fn from_line(scratch: &mut [f32]) -> &mut [f32] {
-    let skipped = scratch.as_ptr().align_offset(LINE * size_of::<f32>());
-    &mut scratch[skipped.min(LINE)..]
+pub(super) fn from_line<T>(scratch: &mut [T]) -> &mut [T] {
+    let skipped = scratch.as_ptr().align_offset(64);
+    &mut scratch[skipped.min(line_len::<T>())..]
 }

@@ -63,14 +63,14 @@ fn dot((row, alpha): (&[f32], f32), column: &[f32]) -> f32 {
 /// `sums[i][r] += alpha·left[r]·right[i]`, of as many registers from somewhere in each.
 #[cfg(target_arch = "x86_64")]
 macro_rules! step {
-    ($sums:ident, $alpha:ident, $w:ident => $left:ident[..] [$at:expr], $right:ident[..] [$b_at:expr]) => {
+    ($sums:ident, $alpha:ident, ($left:ident, $right:ident), $w:ident => $at:expr) => {
         for $w in 0..W {
             let mut a = [zero(); R];
             for r in 0..R {
                 a[r] = mul($alpha, load(&$left[r][$at..]));
             }
             for i in 0..C {
-                let b = load(&$right[i][$b_at..]);
+                let b = load(&$right[i][$at..]);
                 for r in 0..R {
                     $sums[i][r][$w] = fmadd(a[r], b, $sums[i][r][$w]);
                 }
@@ -135,7 +135,7 @@ macro_rules! kernels {
                         for i in 0..C {
                             right[i] = &columns[i].as_chunks::<CHAINS>().0[k];
                         }
-                        step!(sums, alpha, w => left[..] [w * LANES], right[..] [w * LANES]);
+                        step!(sums, alpha, (left, right), w => w * LANES);
                     }
                     let rest = b.rows - whole * CHAINS;
                     if rest > 0 {
@@ -146,7 +146,7 @@ macro_rules! kernels {
                         for i in 0..C {
                             right[i] = &columns[i][whole * CHAINS..];
                         }
-                        step!(sums, alpha, w => left[..] [rest.min(w * LANES)], right[..] [rest.min(w * LANES)]);
+                        step!(sums, alpha, (left, right), w => rest.min(w * LANES));
                     }
                     let mut halves = [[zero_half(); R]; C];
                     for i in 0..C {

@@ -1,24 +1,25 @@
-//! 4 rows by 8 columns, left to the vectoriser: eight accumulators of four lanes.
+//! 4 rows by 8 columns of any element, left to the vectoriser: of f32, eight accumulators of four lanes.
 
-use super::{Left, Start, Target, Tile, Variant};
-use crate::isa::{GENERIC_FMA, mul_add};
+use super::element::Left;
+use super::{Element, Start, Target, Tile, Variant};
+use crate::isa::GENERIC_FMA;
 
-pub(super) const VARIANT: Variant = Variant { name: "generic", mr: 4, nr: NR };
+pub(in crate::gemm_f32) const VARIANT: Variant = Variant { name: "generic", mr: 4, nr: NR };
 const NR: usize = 8;
 
-pub(super) fn tile(tile: &Tile<'_>, c: &mut Target<'_>) {
+pub(in crate::gemm_f32) fn tile<T: Element>(tile: &Tile<'_, T>, c: &mut Target<'_, T>) {
     match c.count {
-        1 => rows::<1>(tile, c),
-        2 => rows::<2>(tile, c),
-        3 => rows::<3>(tile, c),
-        _ => rows::<4>(tile, c),
+        1 => rows::<T, 1>(tile, c),
+        2 => rows::<T, 2>(tile, c),
+        3 => rows::<T, 3>(tile, c),
+        _ => rows::<T, 4>(tile, c),
     }
 }
 
 /// `R` rows of at most 8 columns.
-fn rows<const R: usize>(tile: &Tile<'_>, c: &mut Target<'_>) {
+fn rows<T: Element, const R: usize>(tile: &Tile<'_, T>, c: &mut Target<'_, T>) {
     let width = c.width;
-    let mut sums = [[0.0; NR]; R];
+    let mut sums = [[T::zeroed(); NR]; R];
     for (r, sums) in sums.iter_mut().enumerate() {
         match tile.start {
             Start::Zero => {}
@@ -34,15 +35,19 @@ fn rows<const R: usize>(tile: &Tile<'_>, c: &mut Target<'_>) {
                 Left::Rows(a, stride) => a[r * stride + k],
             };
             for j in 0..NR {
-                sums[r][j] = mul_add::<GENERIC_FMA>(a, b[j], sums[r][j]);
+                sums[r][j] = T::mul_add::<GENERIC_FMA>(a, b[j], sums[r][j]);
             }
         }
     }
-    let (low, high) = tile.clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
     for (r, sums) in sums.iter().enumerate() {
-        for (c, &sum) in c.row(r).iter_mut().zip(sums) {
-            let sum = if sum < low { low } else { sum };
-            *c = if sum > high { high } else { sum };
+        let row = c.row(r);
+        row.copy_from_slice(&sums[..width]);
+        if let Some((low, high)) = tile.clamp {
+            for c in row {
+                // Neither bound replaces NaN.
+                let raised = if *c < low { low } else { *c };
+                *c = if raised > high { high } else { raised };
+            }
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `C[m,n] = act(Start[m,n] + Σ_k α·A[m,k]·B[k,n])` in f32.
+//! `C[m,n] = act(Start[m,n] + Σ_k α·A[m,k]·B[k,n])` in f32, f64, i32 and i64: an [`Element`], of which
+//! f32 is the default and integers wrap.
 //!
 //! **Operands.** A: [`Lhs`], strided or packed. B: anything that implements [`Panels`]: a strided
 //! [`Matrix`], a [`PackedB`], or columns made on the fly. C: [`Rows`] to write. No operand aliases
@@ -21,15 +22,15 @@
 //! **Loops.** Blocks of rows and of `k` for which A fits the second-level cache ▸ panels of B, `nr`
 //! columns wide ▸ slices of `k` ▸ panels of A, at most `mr` rows ▸ the register tile. While a packed
 //! panel of B is used the next is fetched. What passes by seldom is not packed: A if B is narrow or
-//! stands in scratch anyway, B if A has a few rows and rows or columns of B are contiguous. A single row passes packed panels as in
-//! [`gemv_f32`](crate::gemv_f32).
+//! stands in scratch anyway, B if A has a few rows and rows or columns of B are contiguous. A single
+//! row passes packed panels as in [`gemv_f32`](crate::gemv_f32).
 //!
 //! ```
 //! use ort_kernels::gemm_f32::{Gemm, Lhs, Matrix, Start, Strided};
 //! use ort_kernels::{Activation, Isa};
 //!
 //! let (m, n, k) = (2, 2, 3);
-//! let a = Matrix::row_major(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], m, k);
+//! let a = Matrix::row_major(&[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0], m, k);
 //! let b = Matrix::row_major(&[1.0, 0.0, 0.0, 1.0, 1.0, 1.0], k, n);
 //! let gemm = Gemm {
 //!     isa: Isa::best(),
@@ -49,7 +50,9 @@
 
 mod block;
 mod dots;
+mod element;
 mod merge_rows;
+mod of_f32;
 mod pack;
 mod rows;
 mod step;
@@ -59,52 +62,41 @@ mod tiled;
 mod tiles;
 mod vector;
 
+pub mod of_f64;
+pub mod of_i32;
+pub mod of_i64;
+
 pub use block::{Gemm, Region};
-pub use pack::{Lhs, Matrix, PackedB, Panels, Slice, pack_a, pack_b, packed_b_len, row_panels};
+#[cfg(target_arch = "x86_64")]
+use element::Left;
+use element::Tile;
+pub use element::{Element, RowTimesPanels};
+pub use pack::{
+    Lhs, Matrix, PackedB, Panels, Slice, pack_a, pack_b, packed_b_len, packed_b_len_of, row_panels,
+};
 pub(crate) use pack::{by_width, each_panel};
-use rows::{Place, Target};
+#[cfg(target_arch = "x86_64")]
+use rows::Place;
+use rows::Target;
 pub use rows::{Rows, Strided};
 
 /// What an element of C starts from, before the products are added.
 #[derive(Clone, Copy, Debug)]
-pub enum Start<'a> {
+pub enum Start<'a, T = f32> {
     /// Zero.
     Zero,
     /// What C holds.
     C,
     /// `bias[j]`, one element a column of the whole C.
-    ByColumn(&'a [f32]),
+    ByColumn(&'a [T]),
     /// `bias[i]`, one element a row of the whole C.
-    ByRow(&'a [f32]),
+    ByRow(&'a [T]),
 }
 
-/// Elements to a cache line.
+/// f32 to a cache line.
 const LINE: usize = 16;
 /// Steps in `k` that tiles write out.
 const FOUR: usize = 4;
-
-/// What a register tile is computed from.
-#[derive(Clone, Copy, Debug)]
-struct Tile<'a> {
-    a: Left<'a>,
-    /// `[k][nr]`
-    b: &'a [f32],
-    /// What is fetched meanwhile: a line for each row of B, so many elements apart.
-    next: &'a [f32],
-    apart: usize,
-    start: Start<'a>,
-    /// The range results are clamped to.
-    clamp: Option<(f32, f32)>,
-}
-
-/// The rows of A that a tile is computed from.
-#[derive(Clone, Copy, Debug)]
-enum Left<'a> {
-    /// `[k][rows]`
-    Packed(&'a [f32]),
-    /// `k` elements to a row, and as many as this from row to row.
-    Rows(&'a [f32], usize),
-}
 
 /// A register tile: its name, its rows and its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! Operands as panels: `[k][rows]` of A and `[k][nr]` of B, each read once from front to back.
 
-use super::best;
+use super::Element;
 use crate::Isa;
-use crate::transpose::transpose;
 use std::fmt::Debug;
 use std::ops::Range;
 
@@ -56,16 +55,16 @@ impl<'a, T> Matrix<'a, T> {
 
 /// The left operand.
 #[derive(Clone, Copy, Debug)]
-pub enum Lhs<'a> {
+pub enum Lhs<'a, T = f32> {
     /// Any strides; packed into scratch, times `alpha`.
     Strided {
         /// A: [m, k].
-        a: Matrix<'a>,
+        a: Matrix<'a, T>,
         /// The factor α.
-        alpha: f32,
+        alpha: T,
     },
     /// Written by [`pack_a`] for the same instruction set, all `m` rows.
-    Packed(&'a [f32]),
+    Packed(&'a [T]),
 }
 
 /// Adjacent panels of B over a range of `k`.
@@ -84,106 +83,108 @@ pub struct Slice {
 /// Calls `$write::<NR>` for the columns of a panel: with a constant width, copying a row is a few
 /// registers and no call.
 macro_rules! by_width {
-    ($slice:ident => $write:ident $args:tt) => {
+    ($slice:ident => $write:ident $(of $element:ident)? ($($arg:expr),+)) => {
         match $slice.nr {
-            8 => by_width!(@call $write 8 $args),
-            16 => by_width!(@call $write 16 $args),
-            32 => by_width!(@call $write 32 $args),
+            8 => by_width!(@call $write [$($element,)? 8] ($($arg),+)),
+            16 => by_width!(@call $write [$($element,)? 16] ($($arg),+)),
+            32 => by_width!(@call $write [$($element,)? 32] ($($arg),+)),
             nr => unreachable!("invariant: no variant has panels of {nr} columns"),
         }
     };
-    (@call $write:ident $nr:literal ($($arg:expr),+)) => { $write::<$nr>($($arg),+) };
+    (@call $write:ident [$($parameter:tt)+] ($($arg:expr),+)) => {
+        $write::<$($parameter)+>($($arg),+)
+    };
 }
 pub(crate) use by_width;
 
 /// A right operand that comes in panels of `nr` columns.
-pub trait Panels {
+pub trait Panels<T = f32> {
     /// Whether B is made of panels already.
     fn is_stored(&self) -> bool {
         false
     }
 
     /// The first panel of `slice` where it stands, if B is made of panels already.
-    fn stored(&self, slice: &Slice) -> Option<&[f32]> {
+    fn stored(&self, slice: &Slice) -> Option<&[T]> {
         let _ = slice;
         None
     }
 
     /// The panels of `columns` where they stand, one after the other and with all rows, if B is made
     /// of such.
-    fn stored_whole(&self, columns: &Range<usize>, nr: usize) -> Option<&[f32]> {
+    fn stored_whole(&self, columns: &Range<usize>, nr: usize) -> Option<&[T]> {
         let _ = (columns, nr);
         None
     }
 
     /// The operand as it stands, if its rows are contiguous.
-    fn as_rows(&self) -> Option<Matrix<'_>> {
+    fn as_rows(&self) -> Option<Matrix<'_, T>> {
         None
     }
 
     /// The operand as it stands, if its columns are contiguous and its rows are not.
-    fn as_columns(&self) -> Option<Matrix<'_>> {
+    fn as_columns(&self) -> Option<Matrix<'_, T>> {
         None
     }
 
     /// Writes as many panels as `panels` holds, each `[k][nr]`, zero where B has no column.
-    fn write(&self, slice: &Slice, panels: &mut [f32]);
+    fn write(&self, slice: &Slice, panels: &mut [T]);
 }
 
 /// What [`pack_b`] wrote: panel after panel, each `[k][nr]`, the last padded with zeros.
 #[derive(Clone, Copy, Debug)]
-pub struct PackedB<'a> {
+pub struct PackedB<'a, T = f32> {
     /// The panels.
-    pub data: &'a [f32],
+    pub data: &'a [T],
     /// Rows of B.
     pub k: usize,
 }
 
-impl PackedB<'_> {
-    fn panel(&self, Slice { k, column, nr, .. }: &Slice) -> &[f32] {
+impl<T> PackedB<'_, T> {
+    fn panel(&self, Slice { k, column, nr, .. }: &Slice) -> &[T] {
         assert_eq!(column % nr, 0, "a packed panel is read from its first column");
         &self.data[column * self.k + k.start * nr..column * self.k + k.end * nr]
     }
 }
 
-impl Panels for PackedB<'_> {
+impl<T: Element> Panels<T> for PackedB<'_, T> {
     fn is_stored(&self) -> bool {
         true
     }
 
-    fn stored(&self, slice: &Slice) -> Option<&[f32]> {
+    fn stored(&self, slice: &Slice) -> Option<&[T]> {
         Some(self.panel(slice))
     }
 
-    fn stored_whole(&self, columns: &Range<usize>, nr: usize) -> Option<&[f32]> {
+    fn stored_whole(&self, columns: &Range<usize>, nr: usize) -> Option<&[T]> {
         assert_eq!(columns.start % nr, 0, "a packed panel is read from its first column");
         Some(&self.data[columns.start * self.k..][..columns.len().next_multiple_of(nr) * self.k])
     }
 
-    fn write(&self, slice: &Slice, panels: &mut [f32]) {
+    fn write(&self, slice: &Slice, panels: &mut [T]) {
         each_panel(slice, panels, |slice, panel| panel.copy_from_slice(self.panel(slice)));
     }
 }
 
-impl Panels for Matrix<'_> {
-    fn as_rows(&self) -> Option<Matrix<'_>> {
+impl<T: Element> Panels<T> for Matrix<'_, T> {
+    fn as_rows(&self) -> Option<Matrix<'_, T>> {
         (self.column_stride == 1).then_some(*self)
     }
 
-    fn as_columns(&self) -> Option<Matrix<'_>> {
+    fn as_columns(&self) -> Option<Matrix<'_, T>> {
         (self.row_stride == 1 && self.column_stride != 1).then_some(*self)
     }
 
-    fn write(&self, slice: &Slice, panels: &mut [f32]) {
-        by_width!(slice => write_panels(self, slice, panels));
+    fn write(&self, slice: &Slice, panels: &mut [T]) {
+        by_width!(slice => write_panels of T (self, slice, panels));
     }
 }
 
 /// Calls `write` for each panel of `panels` with its slice.
-pub(crate) fn each_panel(
+pub(crate) fn each_panel<T>(
     slice: &Slice,
-    panels: &mut [f32],
-    mut write: impl FnMut(&Slice, &mut [f32]),
+    panels: &mut [T],
+    mut write: impl FnMut(&Slice, &mut [T]),
 ) {
     if slice.k.is_empty() {
         return;
@@ -196,7 +197,7 @@ pub(crate) fn each_panel(
 
 /// Where rows are contiguous, all full panels at once: memory likes one long run a row more than a
 /// short one, and the rows once more for the next panel.
-fn write_panels<const NR: usize>(b: &Matrix<'_>, slice: &Slice, panels: &mut [f32]) {
+fn write_panels<T: Element, const NR: usize>(b: &Matrix<'_, T>, slice: &Slice, panels: &mut [T]) {
     let panel_len = slice.k.len() * NR;
     let full = match b.column_stride {
         1 => ((b.columns - slice.column) / NR * panel_len).min(panels.len()),
@@ -210,19 +211,19 @@ fn write_panels<const NR: usize>(b: &Matrix<'_>, slice: &Slice, panels: &mut [f3
     }
     let column = slice.column + full / panel_len.max(1) * NR;
     let slice = Slice { column, ..slice.clone() };
-    each_panel(&slice, rest, |slice, panel| write_panel::<NR>(b, slice, panel));
+    each_panel(&slice, rest, |slice, panel| write_panel::<T, NR>(b, slice, panel));
 }
 
 /// One panel, of any strides and any number of columns.
-fn write_panel<const NR: usize>(b: &Matrix<'_>, slice: &Slice, panel: &mut [f32]) {
+fn write_panel<T: Element, const NR: usize>(b: &Matrix<'_, T>, slice: &Slice, panel: &mut [T]) {
     let width = (b.columns - slice.column).min(NR);
     let rows = panel.as_chunks_mut::<NR>().0;
     if width < NR {
-        rows.iter_mut().for_each(|row| row[width..].fill(0.0));
+        rows.iter_mut().for_each(|row| row[width..].fill(T::zeroed()));
     }
     if b.row_stride == 1 {
         let columns = (b.from(slice.k.start, slice.column), b.column_stride);
-        return transpose(slice.isa, [width, slice.k.len()], columns, (panel, NR));
+        return T::transpose(slice.isa, [width, slice.k.len()], columns, (panel, NR));
     }
     for (row, out) in slice.k.clone().zip(rows) {
         let elements = b.from(row, slice.column).iter().step_by(b.column_stride.max(1));
@@ -233,7 +234,13 @@ fn write_panel<const NR: usize>(b: &Matrix<'_>, slice: &Slice, panel: &mut [f32]
 /// The elements [`pack_b`] writes for a B of `[k, n]`.
 #[must_use]
 pub fn packed_b_len(isa: Isa, k: usize, n: usize) -> usize {
-    n.next_multiple_of(best(isa).nr) * k
+    packed_b_len_of::<f32>(isa, k, n)
+}
+
+/// [`packed_b_len`] of another element.
+#[must_use]
+pub fn packed_b_len_of<T: Element>(isa: Isa, k: usize, n: usize) -> usize {
+    n.next_multiple_of(T::variant(isa).nr) * k
 }
 
 /// Packs B: [k, n] for reuse by any number of products; a pure function of B and the variant of
@@ -244,9 +251,9 @@ pub fn packed_b_len(isa: Isa, k: usize, n: usize) -> usize {
 ///
 /// # Panics
 /// If `packed` does not hold `packed_b_len(isa, k, n)` elements.
-pub fn pack_b(isa: Isa, b: &Matrix<'_>, packed: &mut [f32]) {
-    assert_eq!(packed.len(), packed_b_len(isa, b.rows, b.columns), "length of packed B");
-    b.write(&Slice { isa, k: 0..b.rows, column: 0, nr: best(isa).nr }, packed);
+pub fn pack_b<T: Element>(isa: Isa, b: &Matrix<'_, T>, packed: &mut [T]) {
+    assert_eq!(packed.len(), packed_b_len_of::<T>(isa, b.rows, b.columns), "length of packed B");
+    b.write(&Slice { isa, k: 0..b.rows, column: 0, nr: T::variant(isa).nr }, packed);
 }
 
 /// The rows of each panel of an A with `rows` rows: as few panels as `mr` allows, as equal as can
@@ -254,7 +261,7 @@ pub fn pack_b(isa: Isa, b: &Matrix<'_>, packed: &mut [f32]) {
 ///
 /// A range of rows handed to one thread begins and ends where a panel does, if A is packed.
 pub fn row_panels(isa: Isa, rows: usize) -> impl ExactSizeIterator<Item = Range<usize>> {
-    let panels = RowPanels::new(isa, &(0..rows));
+    let panels = RowPanels::new::<f32>(isa, &(0..rows));
     (0..panels.count).map(move |i| panels.get(i))
 }
 
@@ -267,8 +274,9 @@ pub(super) struct RowPanels {
 }
 
 impl RowPanels {
-    pub(super) fn new(isa: Isa, rows: &Range<usize>) -> Self {
-        Self { first: rows.start, total: rows.len(), count: rows.len().div_ceil(best(isa).mr) }
+    pub(super) fn new<T: Element>(isa: Isa, rows: &Range<usize>) -> Self {
+        let mr = T::variant(isa).mr;
+        Self { first: rows.start, total: rows.len(), count: rows.len().div_ceil(mr) }
     }
 
     /// The rows of panel `i`.
@@ -304,26 +312,26 @@ pub fn pack_a(isa: Isa, a: &Matrix<'_>, alpha: f32, packed: &mut [f32]) {
 }
 
 /// Packs the panel of `rows`.
-pub(super) fn pack_panel(
+pub(super) fn pack_panel<T: Element>(
     isa: Isa,
-    a: &Matrix<'_>,
+    a: &Matrix<'_, T>,
     rows: Range<usize>,
-    alpha: f32,
-    panel: &mut [f32],
+    alpha: T,
+    panel: &mut [T],
 ) {
     if a.columns == 0 {
         return;
     }
     if a.column_stride == 1 {
         let (size, stride) = ([rows.len(), a.columns], rows.len());
-        transpose(isa, size, (a.from(rows.start, 0), a.row_stride), (&mut *panel, stride));
-        if alpha != 1.0 {
-            panel.iter_mut().for_each(|x| *x *= alpha);
+        T::transpose(isa, size, (a.from(rows.start, 0), a.row_stride), (&mut *panel, stride));
+        if alpha != T::ONE {
+            panel.iter_mut().for_each(|x| *x = alpha.times(*x));
         }
         return;
     }
     for (k, out) in panel.chunks_exact_mut(rows.len()).enumerate() {
         let elements = a.from(rows.start, k).iter().step_by(a.row_stride.max(1));
-        out.iter_mut().zip(elements).for_each(|(to, from)| *to = alpha * from);
+        out.iter_mut().zip(elements).for_each(|(to, from)| *to = alpha.times(*from));
     }
 }

@@ -1,7 +1,7 @@
 //! In which order panels of B pass a block of A.
 
 use super::block::cuts;
-use super::{Panels, Slice, best};
+use super::{Element, Panels, Slice};
 use crate::Isa;
 use std::ops::Range;
 
@@ -33,8 +33,8 @@ pub(super) struct Step {
 impl Steps {
     /// Each step. Those of a block of rows follow each other column by column, so that the sums of
     /// a column stay in the first-level cache.
-    pub(super) fn each(&self, b: &impl Panels) -> impl Iterator<Item = Step> {
-        let nr = best(self.isa).nr;
+    pub(super) fn each<T: Element, B: Panels<T>>(&self, b: &B) -> impl Iterator<Item = Step> {
+        let nr = T::variant(self.isa).nr;
         let group = if b.is_stored() { 1 } else { PANELS };
         cuts(self.k.clone(), self.k_block).flat_map(move |block| {
             self.columns.clone().step_by(group * nr).flat_map(move |column| {

@@ -1,8 +1,8 @@
 //! Tests of `gemm_f32`.
 
 use super::{
-    Gemm, Lhs, Matrix, PackedB, Panels, Region, Start, Strided, pack_a, pack_b, packed_b_len,
-    row_panels,
+    Element, Gemm, Lhs, Matrix, PackedB, Panels, Region, Start, Strided, Variant, pack_a, pack_b,
+    packed_b_len, packed_b_len_of, row_panels,
 };
 use crate::isa::GENERIC_FMA;
 use crate::{Activation, Isa};
@@ -105,12 +105,71 @@ pub(super) fn run_in_four<B: Panels>(
 }
 
 /// A matrix over `data`, transposed in memory if asked.
-fn matrix(data: &[f32], rows: usize, columns: usize, is_transposed: bool) -> Matrix<'_> {
+fn matrix<T>(data: &[T], rows: usize, columns: usize, is_transposed: bool) -> Matrix<'_, T> {
     if is_transposed {
         Matrix::row_major(data, columns, rows).transposed()
     } else {
         Matrix::row_major(data, rows, columns)
     }
+}
+
+/// Small whole numbers, some of them times `large`.
+fn wholes<T: Element + From<i8>>(count: usize, seed: usize, large: T) -> Vec<T> {
+    let small = |i: usize| T::from(((i * 7919 + seed * 104_729) % 201) as i8);
+    (0..count).map(|i| if i % 17 == 3 { small(i).times(large) } else { small(i) }).collect()
+}
+
+/// Called by the ladder for each variant of an element: as of f32, with operands as they stand, transposed
+/// and packed. Factors of integers are large enough for their products to wrap.
+pub(super) fn agrees_with_chain<T: Element<Activation = ()> + From<i8>>(isa: Isa, large: T) {
+    let Variant { mr, nr, .. } = T::variant(isa);
+    for m in (1..=2 * mr + 1).chain([90]) {
+        for n in [1, nr / 2, nr / 2 + 1, nr - 1, nr, nr + 1, 2 * nr] {
+            for k in [0, 1, 7, 300, 900] {
+                if m * k < 30_000 {
+                    check_element::<T>(isa, [m, n, k], large);
+                }
+            }
+        }
+    }
+}
+
+fn check_element<T: Element<Activation = ()> + From<i8>>(
+    isa: Isa,
+    [m, n, k]: [usize; 3],
+    large: T,
+) {
+    let (a_data, b_data) = (wholes::<T>(m * k, 1, large), wholes::<T>(k * n, 2, large));
+    let (a_transposed, b_transposed) = (n % 2 == 0, m % 2 == 0);
+    let (a, b) = (matrix(&a_data, m, k, a_transposed), matrix(&b_data, k, n, b_transposed));
+    let bias = wholes::<T>(m.max(n), 3, T::ONE);
+    let start = [Start::Zero, Start::ByColumn(&bias), Start::ByRow(&bias)][(m + n) % 3];
+    let at = |x: &Matrix<'_, T>, i, j| x.data[i * x.row_stride + j * x.column_stride];
+    let alpha = T::from(3);
+    let element = |i: usize, j: usize| {
+        let start = match start {
+            Start::ByColumn(bias) => bias[j],
+            Start::ByRow(bias) => bias[i],
+            _ => T::zeroed(),
+        };
+        (0..k)
+            .fold(start, |sum, k| T::mul_add::<true>(alpha.times(at(&a, i, k)), at(&b, k, j), sum))
+    };
+    let expected: Vec<T> = (0..m * n).map(|at| element(at / n, at % n)).collect();
+    let lhs = Lhs::Strided { a, alpha };
+    let mut packed = vec![T::ONE; packed_b_len_of::<T>(isa, k, n)];
+    pack_b(isa, &b, &mut packed);
+    let rhs = PackedB { data: &packed, k };
+    let plain = Gemm { isa, m, n, k, a: lhs, b, start, activation: () };
+    let stored = Gemm { isa, m, n, k, a: lhs, b: rhs, start, activation: () };
+    let mut c = vec![T::ONE; m * n];
+    let mut scratch = vec![T::ONE; plain.scratch_len(m).max(stored.scratch_len(m))];
+    plain.run(&plain.whole(), &mut Strided { data: &mut c, stride: n }, &mut scratch);
+    // Whole numbers below 2⁵³ are exact in any order, also in f64.
+    assert_eq!(c, expected, "{isa:?} {m}x{n}x{k} {start:?}");
+    c.fill(T::ONE);
+    stored.run(&stored.whole(), &mut Strided { data: &mut c, stride: n }, &mut scratch);
+    assert_eq!(c, expected, "{isa:?} {m}x{n}x{k} {start:?} packed");
 }
 
 proptest! {
@@ -187,7 +246,7 @@ fn what_is_enough_for_a_product_is_enough_for_fewer_rows() {
     for isa in Isa::all() {
         for [n, k] in [[128, 2048], [128, 1024], [64, 300], [700, 64]] {
             let a = Lhs::Strided { a: Matrix::row_major(&[], 0, 0), alpha: 1.0 };
-            let (b, start) = (Matrix::row_major(&[], 0, 0), Start::Zero);
+            let (b, start): (Matrix<'_>, _) = (Matrix::row_major(&[], 0, 0), Start::Zero);
             let len = |m| {
                 let activation = Activation::None;
                 Gemm { isa, m, n, k, a, b, start, activation }.scratch_len(m)

@@ -80,7 +80,7 @@ macro_rules! packed {
         let (a, mut next) = ($a.as_chunks::<R>().0, $tile.next.as_ptr());
         for (a, b) in a.as_chunks::<FOUR>().0.iter().zip($fours) {
             for k in 0..FOUR {
-                prefetch::<SECOND_LEVEL>(next);
+                prefetch::<SECOND_LEVEL>(next.cast());
                 next = next.wrapping_add($tile.apart);
                 step!($sums, &b[k], r => a[k][r]);
             }
@@ -95,13 +95,13 @@ macro_rules! packed {
 /// The steps of a tile whose rows of A are read as they stand. Nothing is fetched: between the loads
 /// of so many rows, a prefetch makes the compiler load them all first and run out of registers.
 macro_rules! standing {
-    ($sums:ident, ($a:ident, $stride:ident, $k:expr), ($fours:ident, $rest:ident)) => {
+    ($element:ty, $sums:ident, ($a:ident, $stride:ident, $k:expr), ($fours:ident, $rest:ident)) => {
         let mut rows = [&[][..]; R];
         for r in 0..R {
             rows[r] = &$a[r * $stride..][..$k];
         }
         for (i, b) in $fours.iter().enumerate() {
-            let mut a = [&[0.0; FOUR]; R];
+            let mut a = [&[<$element>::MIN; FOUR]; R];
             for r in 0..R {
                 a[r] = &rows[r].as_chunks::<FOUR>().0[i];
             }
@@ -117,7 +117,14 @@ macro_rules! standing {
 
 /// Stores the sums of a tile, clamped.
 macro_rules! finish {
-    ($tile:ident, $sums:ident, $c:ident) => {
+    ($tile:ident, $sums:ident, $c:ident, unclamped) => {
+        each_row!($c, (r, c) => {
+            for w in 0..W {
+                store(&mut c[w], $sums[r][w]);
+            }
+        });
+    };
+    ($tile:ident, $sums:ident, $c:ident, clamped) => {
         if let Some((low, high)) = $tile.clamp {
             let (low, high) = (splat(low), splat(high));
             for r in 0..R {
@@ -127,28 +134,25 @@ macro_rules! finish {
                 }
             }
         }
-        each_row!($c, (r, c) => {
-            for w in 0..W {
-                store(&mut c[w], $sums[r][w]);
-            }
-        });
+        finish!($tile, $sums, $c, unclamped);
     };
 }
 
 /// The tiles of a variant, of as many rows as listed and one or two registers a row.
 ///
-/// Where it stands, `LANES` is the floats of a register and `NR` those of two; `load` and `store`
+/// Where it stands, `LANES` is the elements of a register and `NR` those of two; `load` and `store`
 /// take a register from and to a slice, and `zero`, `splat`, `fmadd`, `min` and `max` are its
-/// instructions, of which the last two return their second operand when either is NaN.
+/// instructions, of which the last two return their second operand when either is NaN; `unclamped`
+/// elements need none of these two, and clamp nothing.
 macro_rules! tiles {
-    ($isa:ident, [$($rows:literal)+]) => {
-        pub(super) fn tile(token: $isa, tile: &Tile<'_>, c: &mut Target<'_>) {
+    ($isa:ident, $element:ty, [$($rows:literal)+], $clamped:ident) => {
+        pub(super) fn tile(token: $isa, tile: &Tile<'_, $element>, c: &mut Target<'_, $element>) {
             let width = c.width;
             if width.is_multiple_of(LANES) {
                 return full(token, tile, c);
             }
             // A row that is no whole number of registers is made in one that is.
-            let mut padded = [[0.0; NR]; MR];
+            let mut padded = [[<$element>::default(); NR]; MR];
             let rows = padded.iter_mut().take(c.count);
             if matches!(tile.start, Start::C) {
                 rows.enumerate().for_each(|(r, padded)| padded[..width].copy_from_slice(c.row(r)));
@@ -162,7 +166,7 @@ macro_rules! tiles {
         }
 
         /// Rows of one register or two.
-        fn full(token: $isa, tile: &Tile<'_>, c: &mut Target<'_>) {
+        fn full(token: $isa, tile: &Tile<'_, $element>, c: &mut Target<'_, $element>) {
             match (c.count, c.width > LANES) {
                 $(($rows, false) => rows::<$rows, 1>(token, tile, c),
                 ($rows, true) => rows::<$rows, 2>(token, tile, c),)+
@@ -173,8 +177,8 @@ macro_rules! tiles {
         kernel! {
             /// `R` rows of `W` registers.
             $isa => fn rows<const R: usize, const W: usize>(
-                tile: &Tile<'_>,
-                c: &mut Target<'_>,
+                tile: &Tile<'_, $element>,
+                c: &mut Target<'_, $element>,
             ) {
                 let mut sums = start!(tile, c);
                 let b = tile.b.as_chunks::<NR>().0;
@@ -187,10 +191,10 @@ macro_rules! tiles {
                         packed!(tile, sums, a, (fours, rest));
                     }
                     Left::Rows(a, stride) => {
-                        standing!(sums, (a, stride, b.len()), (fours, rest));
+                        standing!($element, sums, (a, stride, b.len()), (fours, rest));
                     }
                 }
-                finish!(tile, sums, c);
+                finish!(tile, sums, c, $clamped);
             }
         }
     };

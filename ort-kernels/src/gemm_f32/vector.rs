@@ -1,8 +1,8 @@
 //! A few rows of A times a B whose rows are contiguous: B is read once, front to back, and not
 //! packed.
 
-use super::{LINE, Matrix};
-use crate::isa::{SECOND_LEVEL, mul_add, prefetch};
+use super::{Element, LINE, Matrix};
+use crate::isa::{SECOND_LEVEL, prefetch};
 
 /// Rows of B that pass over C together, so that C is read and written once for all of them: where the
 /// processor looks ahead by itself, it follows four best.
@@ -25,41 +25,116 @@ per_isa! {
         is_told: bool,
     ) {
         if is_told {
-            add_chunks::<FMA, TOLD_TOGETHER, LINE>(left, b, c);
+            add_chunks::<f32, FMA, TOLD_TOGETHER, LINE>(left, b, c);
         } else {
-            add_chunks::<FMA, TOGETHER, LANES>(left, b, c);
+            add_chunks::<f32, FMA, TOGETHER, LANES>(left, b, c);
         }
     }
 }
 
+/// The same of another element, which comes from memory so much more slowly that nothing is told, and dot
+/// products of columns that are contiguous.
+macro_rules! of_element {
+    ($($element:ident: $add_products:ident, $add_dots:ident;)+) => {$(
+        per_isa! {
+            pub(super) fn $add_products<FMA>(
+                left: (&Matrix<'_, $element>, $element),
+                b: &Matrix<'_, $element>,
+                c: &mut [&mut [$element]],
+            ) {
+                add_chunks::<$element, FMA, TOGETHER, LANES>(left, b, c);
+            }
+
+            pub(super) fn $add_dots<FMA>(
+                left: (&Matrix<'_, $element>, $element),
+                b: &Matrix<'_, $element>,
+                c: &mut [&mut [$element]],
+            ) {
+                add_dots::<$element, FMA>(left, b, c);
+            }
+        }
+    )+};
+}
+
+of_element! {
+    f64: add_products_f64, add_dots_f64;
+    i32: add_products_i32, add_dots_i32;
+    i64: add_products_i64, add_dots_i64;
+}
+
+/// Column after column of B, against all rows.
+#[inline(always)]
+fn add_dots<E: Element, const FMA: bool>(
+    (a, alpha): (&Matrix<'_, E>, E),
+    b: &Matrix<'_, E>,
+    c: &mut [&mut [E]],
+) {
+    let width = c.first().map_or(0, |c| c.len());
+    for j in 0..width {
+        let column = &b.from(0, j)[..a.columns];
+        for (i, c) in c.iter_mut().enumerate() {
+            let sum = dot::<E, FMA>(&a.from(i, 0)[..a.columns], column);
+            c[j] = E::mul_add::<FMA>(alpha, sum, c[j]);
+        }
+    }
+}
+
+/// Chains of a dot product: four registers of f64.
+const CHAINS: usize = 32;
+
+/// `Σ x[k]·y[k]`: of chains whose terms have indices of one remainder, and what is left over.
+#[inline(always)]
+fn dot<E: Element, const FMA: bool>(x: &[E], y: &[E]) -> E {
+    let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks::<CHAINS>(), y.as_chunks::<CHAINS>());
+    let mut chains = [E::zeroed(); CHAINS];
+    for (x, y) in xs.iter().zip(ys) {
+        for i in 0..CHAINS {
+            chains[i] = E::mul_add::<FMA>(x[i], y[i], chains[i]);
+        }
+    }
+    let mut sum = E::zeroed();
+    for chain in chains {
+        sum = E::mul_add::<FMA>(E::ONE, chain, sum);
+    }
+    for (x, y) in x_rest.iter().zip(y_rest) {
+        sum = E::mul_add::<FMA>(*x, *y, sum);
+    }
+    sum
+}
+
 /// Chunk after chunk of columns, `T` rows of B at a time. Whole lines are fetched.
 #[inline(always)]
-fn add_chunks<const FMA: bool, const T: usize, const N: usize>(
-    (a, alpha): (&Matrix<'_>, f32),
-    b: &Matrix<'_>,
-    c: &mut [&mut [f32]],
+fn add_chunks<E: Element, const FMA: bool, const T: usize, const N: usize>(
+    (a, alpha): (&Matrix<'_, E>, E),
+    b: &Matrix<'_, E>,
+    c: &mut [&mut [E]],
 ) {
     let width = c.first().map_or(0, |c| c.len());
     let chunk = if c.len() == 1 { width } else { COLUMNS };
-    let factor = |i, k| alpha * a.from(i, k)[0];
+    let factor = |i, k| alpha.times(a.from(i, k)[0]);
     let whole = b.rows / T * T;
     for column in (0..width).step_by(chunk.max(1)) {
         let columns = column..width.min(column + chunk);
         let row = |k| &b.from(k, columns.start)[..columns.len()];
         for k in (0..whole).step_by(T) {
             for (i, c) in c.iter_mut().enumerate() {
-                let (mut rows, mut factors) = ([row(k); T], [0.0; T]);
+                let (mut rows, mut factors) = ([row(k); T], [E::zeroed(); T]);
                 for t in 0..T {
                     (rows[t], factors[t]) = (row(k + t), factor(i, k + t));
                 }
-                add_rows::<FMA, T, N>(&factors, &rows, T * b.row_stride, &mut c[columns.clone()]);
+                add_rows::<E, FMA, T, N>(
+                    &factors,
+                    &rows,
+                    T * b.row_stride,
+                    &mut c[columns.clone()],
+                );
             }
         }
         for k in whole..b.rows {
             for (i, c) in c.iter_mut().enumerate() {
                 let factor = factor(i, k);
                 for (c, b) in c[columns.clone()].iter_mut().zip(row(k)) {
-                    *c = mul_add::<FMA>(factor, *b, *c);
+                    *c = E::mul_add::<FMA>(factor, *b, *c);
                 }
             }
         }
@@ -68,27 +143,27 @@ fn add_chunks<const FMA: bool, const T: usize, const N: usize>(
 
 /// `c[j] += Σ_t factors[t]·rows[t][j]`, `N` columns at a time; of lines, what lies `ahead` is fetched.
 #[inline(always)]
-fn add_rows<const FMA: bool, const T: usize, const N: usize>(
-    factors: &[f32; T],
-    rows: &[&[f32]; T],
+fn add_rows<E: Element, const FMA: bool, const T: usize, const N: usize>(
+    factors: &[E; T],
+    rows: &[&[E]; T],
     ahead: usize,
-    c: &mut [f32],
+    c: &mut [E],
 ) {
     let (whole, rest) = c.as_chunks_mut::<N>();
     for (i, c) in whole.iter_mut().enumerate() {
         if N < LINE {
             // It is there already; but in a loop that fetches nothing, the vectoriser takes columns
             // apart.
-            prefetch::<SECOND_LEVEL>(c.as_ptr());
+            prefetch::<SECOND_LEVEL>(c.as_ptr().cast());
         }
         let mut sums = *c;
         for t in 0..T {
             let b = &rows[t].as_chunks::<N>().0[i];
             if N == LINE {
-                prefetch::<SECOND_LEVEL>(b.as_ptr().wrapping_add(ahead));
+                prefetch::<SECOND_LEVEL>(b.as_ptr().wrapping_add(ahead).cast());
             }
             for j in 0..N {
-                sums[j] = mul_add::<FMA>(factors[t], b[j], sums[j]);
+                sums[j] = E::mul_add::<FMA>(factors[t], b[j], sums[j]);
             }
         }
         *c = sums;
@@ -96,7 +171,7 @@ fn add_rows<const FMA: bool, const T: usize, const N: usize>(
     let first = whole.len() * N;
     for (j, c) in rest.iter_mut().enumerate() {
         for t in 0..T {
-            *c = mul_add::<FMA>(factors[t], rows[t][first + j], *c);
+            *c = E::mul_add::<FMA>(factors[t], rows[t][first + j], *c);
         }
     }
 }

@@ -13,6 +13,7 @@ mod quantized;
 mod reduction;
 mod sequence;
 mod trees;
+mod types;
 
 use super::case::Case;
 use super::draw::Draw;
@@ -55,6 +56,8 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "MultiHeadAttention", draw: sequence::attention },
     Family { name: "Attention", draw: sequence::projected },
     Family { name: "TreeEnsembleRegressor", draw: trees::regressor },
+    Family { name: "product of types", draw: types::product },
+    Family { name: "windows of halves", draw: types::windows },
     Family { name: "quantized product", draw: quantized::matmul },
     Family { name: "dynamically quantized", draw: quantized::dynamic },
     Family { name: "QLinearConv", draw: quantized::convolution },

@@ -4,7 +4,7 @@ use super::super::net::{Net, Value, list};
 use super::epilogue::epilogue;
 
 /// `m`, `n` and `k` whose product is within the budget.
-fn sizes(net: &mut Net<'_>, n_products: usize) -> [usize; 3] {
+pub(super) fn sizes(net: &mut Net<'_>, n_products: usize) -> [usize; 3] {
     let budget = (net.draw.budget() / n_products).max(1);
     let first = net.draw.size(1, 3000.min(budget));
     let second = net.draw.size(1, 2000.min(budget / first).max(1));

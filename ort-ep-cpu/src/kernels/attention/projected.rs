@@ -44,7 +44,7 @@ pub(super) fn compile(compiler: &Compiler<'_>) -> Compiled {
     if !is_taken {
         return Ok(None);
     }
-    let w = pack_right(compiler, 1, false);
+    let w = pack_right::<f32>(compiler, 1, false);
     Ok(Some(Box::new(ProjectedKernel { cpu: compiler.cpu, op, w })))
 }
 

@@ -17,7 +17,7 @@ pub(super) fn pack(compiler: &Compiler<'_>, group: usize) -> Option<Packed> {
     let weights = compiler.constant(1)?;
     let &[filters, c, ref kernel @ ..] = weights.shape() else { return None };
     let (rows, columns) = (filters / group, c * kernel.iter().product::<usize>());
-    if weights.is_empty() || rows == 0 || (is_depthwise(group, c) && kernel.len() <= 2) {
+    if weights.is_empty() || rows == 0 || is_depthwise(group, c) {
         return None;
     }
     let recipe = Recipe {

@@ -1,7 +1,7 @@
 //! Convolutions whose every output channel sees one input channel: plane by plane.
 
 use ort_ep::Threads;
-use ort_kernels::conv_f32::{Axis, Depthwise};
+use ort_kernels::conv_f32::Depthwise;
 use ort_kernels::{Activation, vec};
 
 use super::{ConvKernel, Geometry, Operands, Residual};
@@ -9,7 +9,7 @@ use crate::cpu::{Team, n_parts};
 
 /// The elements of scratch a thread needs.
 pub(super) fn scratch_len(geometry: &Geometry) -> usize {
-    Depthwise::scratch_len(&plane_axes(geometry))
+    Depthwise::scratch_len(&geometry.axes)
 }
 
 /// Computes `y`: `[images, channels, positions]`.
@@ -50,15 +50,15 @@ fn one_plane(
         Residual::Given(z) => Some(&z[at * y.len()..][..y.len()]),
         Residual::None | Residual::InPlace => None,
     };
-    let axes = plane_axes(geometry);
     let depthwise = Depthwise {
         isa: kernel.cpu.isa,
-        axes,
+        axes: geometry.axes,
         weights: &operands.w[channel * taps..][..taps],
         bias: operands.bias.map_or(0.0, |bias| bias[channel]),
         activation: if z.is_some() { Activation::None } else { kernel.tail.fused() },
     };
-    depthwise.run(x, 0..axes[0].output, y, scratch);
+    let [depth, height, _] = geometry.axes;
+    depthwise.run(x, 0..depth.output * height.output, y, scratch);
     match z {
         Some(z) => {
             vec::add(kernel.cpu.isa, y, z);
@@ -66,9 +66,4 @@ fn one_plane(
         }
         None => kernel.tail.finish(y),
     }
-}
-
-fn plane_axes(geometry: &Geometry) -> [Axis; 2] {
-    let [_, height, width] = geometry.axes;
-    [height, width]
 }

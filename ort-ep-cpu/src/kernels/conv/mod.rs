@@ -176,8 +176,7 @@ impl<'a> Operands<'a> {
 impl ConvKernel {
     /// Whether planes are computed directly: not where weights were packed for products.
     fn is_depthwise(&self, geometry: &Geometry) -> bool {
-        let Geometry { group, c, axes, .. } = *geometry;
-        self.weights.is_none() && is_depthwise(group, c) && axes[0] == Axis::UNIT
+        self.weights.is_none() && is_depthwise(geometry.group, geometry.c)
     }
 }
 

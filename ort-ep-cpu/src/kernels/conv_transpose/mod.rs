@@ -213,7 +213,7 @@ impl ConvTransposeKernel {
             let (rows, strip) = (n_channels * set.n_phases(), geometry.strip_len(set));
             let left =
                 if self.weights.is_some() { 0 } else { n_channels * geometry.c * taps.len() };
-            let a = Lhs::Packed(&[]);
+            let a: Lhs<'_> = Lhs::Packed(&[]);
             let gemm = Gemm {
                 isa: self.cpu.isa,
                 m: rows,

@@ -29,15 +29,18 @@ use band::Layout;
 /// The most filters, and panels of them, for which columns are not worth while: so often the image is
 /// read again.
 const MOST: [usize; 2] = [42, 4];
-/// Bytes of the filters and of what a tile reads, which have to stay in the first-level cache.
-const RESIDENT: usize = 32 * 1024;
+/// Channels of an image that is so small that any number of panels may read it again.
+const FEW_CHANNELS: usize = 4;
+/// Bytes of the filters and of what a tile reads: a quarter of the smallest second-level cache, which is
+/// read in order.
+const RESIDENT: usize = 256 * 1024;
 /// Bytes of an image that may still lie in the second-level cache: from beyond, columns are read in
-/// longer runs.
+/// longer runs, if more than one panel of filters reads them.
 const MOST_BYTES: usize = 512 * 1024;
 /// The fewest outputs of a row: half a tile of the widest registers.
 const LEAST_ROW: usize = 16;
 /// The most taps of a row of a filter.
-const MAX_TAPS: usize = 16;
+const MAX_TAPS: usize = 64;
 /// The most rows of any tile.
 const MAX_ROWS: usize = 14;
 
@@ -114,10 +117,10 @@ impl Direct<'_> {
         let is_packed_so = gemm_f32::variant(isa).mr == variant.mr;
         is_packed_so
             && isa != Isa::Generic
-            && filters <= MOST[0]
-            && filters.div_ceil(variant.mr) <= MOST[1]
+            && (filters <= MOST[0] && filters.div_ceil(variant.mr) <= MOST[1]
+                || channels <= FEW_CHANNELS)
             && bytes <= RESIDENT
-            && image <= MOST_BYTES
+            && (image <= MOST_BYTES || filters <= variant.mr)
             && width.output >= LEAST_ROW
             && width.kernel <= MAX_TAPS
     }

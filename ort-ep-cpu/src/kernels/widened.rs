@@ -1,0 +1,348 @@
+//! Products, convolutions and pools of f16 and bf16, by the kernels of f32: operands are widened, which is
+//! exact, sums are those of f32, and results are rounded once.
+//!
+//! The node is compiled again in a graph of its own, where it is one of f32. What its kernel packs of a
+//! constant is made of the constant widened, and stored as a form of the constant as it is.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use half::slice::HalfFloatSliceExt;
+use ort_ep::{Claim, Io, Kernel, KernelError, PackStore, Packed, Prepared, Recipe, Threads};
+use ort_graph::{Fact, Facts, Graph, NewNode, NodeId, Operator, ValueId, ValueInfo};
+use ort_ops::ops::average_pool::AveragePool;
+use ort_ops::ops::conv::Conv;
+use ort_ops::ops::conv_transpose::ConvTranspose;
+use ort_ops::ops::einsum::Einsum;
+use ort_ops::ops::gemm::Gemm;
+use ort_ops::ops::matmul::MatMul;
+use ort_ops::ops::max_pool::MaxPool;
+use ort_tensor::{
+    DType, Inputs, Output, Shape, Tensor, TensorView, TensorViewMut, ValueView, bf16, f16,
+    n_elements,
+};
+
+use smallvec::SmallVec;
+
+use super::{Compiled, Compiler, KernelDef};
+use crate::cpu::{Team, floats, n_parts};
+
+pub(super) const DEF: KernelDef = KernelDef::one(compile);
+
+/// What it costs to read an element of one width and to write it in another, in multiply-adds.
+const COST: usize = 12;
+
+/// A node of f16 or bf16 as one of f32.
+#[derive(Debug)]
+struct WidenedKernel {
+    /// That of f32.
+    kernel: Box<dyn Kernel>,
+    op: Arc<dyn Operator>,
+    /// Which inputs there are.
+    inputs: Vec<bool>,
+}
+
+/// The sizes of one signature of shapes.
+struct State {
+    /// What the kernel of f32 made of it.
+    prepared: Prepared,
+    /// The shape of the result.
+    shape: Shape,
+    /// Where each input is in scratch, counted in f32.
+    inputs: Vec<Range<usize>>,
+    /// Where the result is.
+    result: Range<usize>,
+    /// Where the kernel's own scratch is.
+    rest: Range<usize>,
+}
+
+fn compile(compiler: &Compiler<'_>) -> Compiled {
+    let [id] = compiler.claim.nodes[..] else { return Ok(None) };
+    let is_half = |dtype| matches!(dtype, DType::F16 | DType::Bf16);
+    let n_inputs = compiler.claim.inputs.len();
+    let is_meant = compiler.dtype_of(0..n_inputs).is_some_and(is_half) && is_product(compiler);
+    let Some((graph, wide)) = is_meant.then(|| widened(compiler, id)).flatten() else {
+        return Ok(None);
+    };
+    let claim = Claim::one(wide, graph.node(wide));
+    let packs = WidenedPacks { of: compiler };
+    let inner = Compiler { cpu: compiler.cpu, graph: &graph, claim: &claim, packs: &packs };
+    for (_, def) in super::ALL {
+        if let Some(kernel) = (def.compile)(&inner)? {
+            let inputs = claim.inputs.iter().map(Option::is_some).collect();
+            let op = graph.node(wide).op.clone();
+            return Ok(Some(Box::new(WidenedKernel { kernel, op, inputs })));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether the node is one whose sums are to be of f32.
+fn is_product(compiler: &Compiler<'_>) -> bool {
+    compiler.op::<MatMul>().is_some()
+        || compiler.op::<Gemm>().is_some()
+        || compiler.op::<Einsum>().is_some()
+        || compiler.op::<Conv>().is_some()
+        || compiler.op::<ConvTranspose>().is_some()
+        || compiler.op::<MaxPool>().is_some()
+        || compiler.op::<AveragePool>().is_some()
+}
+
+/// A graph of the node alone, whose inputs are of f32 and named by their index.
+fn widened(compiler: &Compiler<'_>, id: NodeId) -> Option<(Graph, NodeId)> {
+    let (node, mut graph) = (compiler.graph.node(id), Graph::new());
+    let mut inputs = Vec::new();
+    for (index, input) in compiler.claim.inputs.iter().enumerate() {
+        let id = input.map(|input| {
+            let fact = compiler.graph.fact(input);
+            let wide = match &fact.constant {
+                Some(constant) => Fact::constant(widen(constant)?),
+                None => Fact::tensor(DType::F32, fact.dims()?.iter().cloned()),
+            };
+            graph.add_value(index.to_string(), wide).ok()
+        });
+        inputs.push(match id {
+            Some(id) => Some(id?),
+            None => None,
+        });
+    }
+    let outputs = vec![Some(graph.add_value("y", Fact::unranked(DType::F32)).ok()?)];
+    let new = NewNode {
+        name: node.name.clone(),
+        domain: node.domain.clone(),
+        op_type: node.op_type.clone(),
+        since_version: node.since_version,
+        inputs,
+        outputs,
+        captured: Vec::new(),
+        attrs: node.attrs.clone(),
+    };
+    let id = graph.add_node(new, &ort_ops::registry()).ok()?;
+    Some((graph, id))
+}
+
+/// The constant in f32; without elements if it has none.
+fn widen(constant: &Tensor) -> Option<Tensor> {
+    if constant.is_withheld() {
+        return Tensor::withheld(DType::F32, constant.shape()).ok();
+    }
+    let mut wide = Vec::new();
+    wide.try_reserve_exact(constant.len()).ok()?;
+    wide.resize(constant.len(), 0.0);
+    widen_elements(constant.view(), &mut wide).ok()?;
+    Tensor::from_slice(constant.shape(), &wide).ok()
+}
+
+/// Packs what another store has, widened.
+struct WidenedPacks<'a> {
+    of: &'a Compiler<'a>,
+}
+
+impl PackStore for WidenedPacks<'_> {
+    fn pack(
+        &self,
+        constant: &ValueInfo,
+        recipe: &Recipe,
+        pack: &mut dyn FnMut(&Tensor, &mut [u8]),
+    ) -> Option<Packed> {
+        let input: ValueId =
+            self.of.claim.inputs.get(constant.name.parse::<usize>().ok()?).copied()??;
+        self.of.packs.pack(self.of.graph.value(input), recipe, &mut |constant, packed| {
+            if let Some(wide) = widen(constant) {
+                pack(&wide, packed);
+            }
+        })
+    }
+}
+
+impl WidenedKernel {
+    /// The shape of the result.
+    fn shape(&self, shapes: &[&[usize]]) -> Result<Shape, KernelError> {
+        let facts: Vec<Option<Fact>> = shapes
+            .iter()
+            .zip(&self.inputs)
+            .map(|(shape, &is_there)| is_there.then(|| Fact::shaped(DType::F32, shape)))
+            .collect();
+        let facts: Vec<Option<&Fact>> = facts.iter().map(Option::as_ref).collect();
+        let inferred = self.op.infer(&Facts::new(&facts)).map_err(KernelError::Op)?;
+        inferred.first().and_then(Fact::shape).ok_or(KernelError::ForeignState)
+    }
+}
+
+/// Places one after the other, each from a cache line on.
+#[derive(Default)]
+struct Places(usize);
+
+impl Places {
+    fn next(&mut self, len: usize) -> Range<usize> {
+        const LINE: usize = 16;
+        let start = self.0;
+        self.0 = start.saturating_add(len).checked_next_multiple_of(LINE).unwrap_or(usize::MAX);
+        start..start.saturating_add(len)
+    }
+}
+
+impl Kernel for WidenedKernel {
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let prepared = self.kernel.prepare(shapes)?;
+        let shape = self.shape(shapes)?;
+        let mut places = Places::default();
+        let len = |shape: &[usize]| n_elements(shape).unwrap_or(usize::MAX);
+        let inputs = shapes.iter().enumerate().map(|(i, shape)| {
+            let is_read = self.inputs[i] && self.kernel.reads(i);
+            places.next(if is_read { len(shape) } else { 0 })
+        });
+        let inputs = inputs.collect();
+        let result = places.next(len(&shape));
+        let rest = places.next(prepared.scratch_bytes.div_ceil(size_of::<f32>()));
+        let scratch_bytes = places.0.saturating_mul(size_of::<f32>());
+        let state = State { prepared, shape, inputs, result, rest };
+        Ok(Prepared::new(state).with_scratch(scratch_bytes))
+    }
+
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let State { prepared, shape, inputs, result, rest } = prepared.state()?;
+        let (wide, scratch) = floats(io.scratch).split_at_mut(rest.start);
+        let (wide, y) = wide.split_at_mut(result.start);
+        let y = &mut y[..result.len()];
+        for (i, place) in inputs.iter().enumerate().filter(|(_, place)| !place.is_empty()) {
+            widen_all(io.inputs.tensor(i)?, &mut wide[place.clone()], io.threads)?;
+        }
+        let mut views = SmallVec::<[_; 4]>::new();
+        for (i, place) in inputs.iter().enumerate() {
+            views.push(match io.inputs.get(i) {
+                Some(ValueView::Tensor(x)) if self.kernel.reads(i) => Some(ValueView::Tensor(
+                    TensorView::from_slice(x.shape(), &wide[place.clone()])?,
+                )),
+                view => view,
+            });
+        }
+        let mut outputs = [Output::planned(TensorViewMut::from_slice(shape, &mut *y)?)];
+        let scratch = &mut bytemuck::cast_slice_mut(scratch)[..prepared.scratch_bytes];
+        let (inputs, threads) = (Inputs::new(&views), io.threads);
+        self.kernel.run(prepared, &mut Io { inputs, outputs: &mut outputs, scratch, threads })?;
+        narrow_all(y, &mut io.outputs[0], (shape, io.inputs.tensor(0)?.dtype()), threads)
+    }
+
+    fn reads(&self, input: usize) -> bool {
+        self.kernel.reads(input)
+    }
+
+    fn variant(&self) -> &'static str {
+        self.kernel.variant()
+    }
+}
+
+/// `wide = x`, of elements of f16 or bf16.
+fn widen_elements(x: TensorView<'_>, wide: &mut [f32]) -> Result<(), KernelError> {
+    match x.dtype() {
+        DType::F16 => x.as_slice::<f16>()?.convert_to_f32_slice(wide),
+        _ => x.as_slice::<bf16>()?.convert_to_f32_slice(wide),
+    }
+    Ok(())
+}
+
+/// The same by all threads.
+fn widen_all(
+    x: TensorView<'_>,
+    wide: &mut [f32],
+    threads: &dyn Threads,
+) -> Result<(), KernelError> {
+    let len = piece_len(threads, wide.len());
+    let team = Team::new(threads, wide.len().div_ceil(len));
+    match x.dtype() {
+        DType::F16 => {
+            let pieces = x.as_slice::<f16>()?.chunks(len).zip(wide.chunks_mut(len));
+            team.run(pieces, |(x, wide), _| x.convert_to_f32_slice(wide));
+        }
+        _ => {
+            let pieces = x.as_slice::<bf16>()?.chunks(len).zip(wide.chunks_mut(len));
+            team.run(pieces, |(x, wide), _| x.convert_to_f32_slice(wide));
+        }
+    }
+    Ok(())
+}
+
+/// Rounds results to the element type of the output, by all threads.
+fn narrow_all(
+    y: &[f32],
+    output: &mut Output<'_>,
+    (shape, dtype): (&[usize], DType),
+    threads: &dyn Threads,
+) -> Result<(), KernelError> {
+    let len = piece_len(threads, y.len());
+    let team = Team::new(threads, y.len().div_ceil(len));
+    let to = output.tensor(dtype, shape)?;
+    match dtype {
+        DType::F16 => {
+            let pieces = y.chunks(len).zip(to.into_slice::<f16>()?.chunks_mut(len));
+            team.run(pieces, |(y, to), _| to.convert_from_f32_slice(y));
+        }
+        _ => {
+            let pieces = y.chunks(len).zip(to.into_slice::<bf16>()?.chunks_mut(len));
+            team.run(pieces, |(y, to), _| to.convert_from_f32_slice(y));
+        }
+    }
+    Ok(())
+}
+
+/// The elements of each piece of so many.
+fn piece_len(threads: &dyn Threads, len: usize) -> usize {
+    len.div_ceil(n_parts(threads, len.saturating_mul(COST))).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+    use ort_tensor::{Tensor, bf16, f16};
+
+    use crate::case::{Case, exact, integers};
+
+    /// Small whole numbers, whose sums of some products are exact in all types.
+    fn halves(shape: &[usize], is_brain: bool) -> Tensor {
+        let wide = integers(shape);
+        let wide = wide.as_slice::<f32>().unwrap().iter().map(|x| x % 3.0);
+        if is_brain {
+            Tensor::from_slice(shape, &wide.map(bf16::from_f32).collect::<Vec<_>>()).unwrap()
+        } else {
+            Tensor::from_slice(shape, &wide.map(f16::from_f32).collect::<Vec<_>>()).unwrap()
+        }
+    }
+
+    #[test]
+    fn products_are_those_of_wide_numbers() {
+        for brain in [false, true] {
+            let some = |shape: &[usize]| halves(shape, brain);
+            let case = || Case::new("MatMul", 13);
+            case().input(some(&[37, 40])).weight(some(&[40, 33])).check(exact);
+            case().input(some(&[3, 17, 8])).input(some(&[3, 8, 9])).check(exact);
+            case().input(some(&[1, 60])).input(some(&[60, 300])).check(exact);
+            Case::new("Gemm", 13)
+                .attr("transB", Attr::Int(1))
+                .attr("beta", Attr::Float(2.0))
+                .input(some(&[20, 30]))
+                .weight(some(&[50, 30]))
+                .input(some(&[50]))
+                .check(exact);
+        }
+    }
+
+    #[test]
+    fn windows_are_those_of_wide_numbers() {
+        let pads = |n: usize| Attr::Ints(vec![1; 2 * n]);
+        for brain in [false, true] {
+            let some = |shape: &[usize]| halves(shape, brain);
+            let conv = || Case::new("Conv", 11).attr("pads", pads(2)).input(some(&[2, 6, 19, 23]));
+            conv().weight(some(&[8, 6, 3, 3])).weight(some(&[8])).check(exact);
+            conv().attr("group", Attr::Int(6)).weight(some(&[6, 1, 3, 3])).check(exact);
+            conv().input(some(&[8, 6, 3, 3])).check(exact);
+            Case::new("ConvTranspose", 11)
+                .attr("strides", Attr::Ints(vec![2, 2]))
+                .input(some(&[1, 4, 9, 10]))
+                .weight(some(&[4, 5, 3, 3]))
+                .check(exact);
+            let pool = Case::new("MaxPool", 12).attr("kernel_shape", Attr::Ints(vec![3, 3]));
+            pool.attr("pads", pads(2)).input(some(&[1, 5, 30, 41])).check(exact);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The elements that products are computed in, and what stands for each of the types a tensor has.
+
+use std::fmt::Debug;
+
+use ort_kernels::gemm_f32::Element;
+use ort_kernels::{Activation, Isa};
+use ort_ops::activation::Activation as Function;
+use ort_tensor::DType;
+
+use crate::kernels::named;
+use crate::tail::Tail;
+
+/// A number whose products kernels compute.
+pub(crate) trait Summand: Element {
+    /// What ends a product.
+    type Tail: Clone + Copy + Debug + Send + Sync;
+    /// The name of what a constant right operand is packed as.
+    const PACKED: &'static str;
+
+    /// The factor, which [`is_factor`] allows.
+    fn factor(of: f32) -> Self;
+
+    /// What the kernel itself applies.
+    fn fused(tail: Self::Tail) -> Self::Activation;
+
+    /// Applies to finished results what the kernel did not.
+    fn finish(tail: Self::Tail, results: &mut [Self]);
+
+    /// The tail that does nothing.
+    fn no_tail() -> Self::Tail;
+
+    /// The tail of an activation, which is none but for f32.
+    fn tail_of(activation: Function) -> Self::Tail;
+
+    /// The name of the kernels for an instruction set.
+    fn variant_name(isa: Isa) -> &'static str;
+}
+
+impl Summand for f32 {
+    type Tail = Tail;
+    const PACKED: &'static str = "gemm_f32/b";
+
+    fn factor(of: f32) -> Self {
+        of
+    }
+
+    fn fused(tail: Tail) -> Activation {
+        tail.fused()
+    }
+
+    fn finish(tail: Tail, results: &mut [f32]) {
+        tail.finish(results);
+    }
+
+    fn no_tail() -> Tail {
+        Tail::Fused(Activation::None)
+    }
+
+    fn tail_of(activation: Function) -> Tail {
+        activation.into()
+    }
+
+    fn variant_name(isa: Isa) -> &'static str {
+        named!(isa => "gemm_f32": product)
+    }
+}
+
+macro_rules! summands {
+    ($($element:ident: $kernel:literal, $avx512:literal, $avx2:literal, $of:ident => $factor:expr;)+) => {$(
+        impl Summand for $element {
+            type Tail = ();
+            const PACKED: &'static str = concat!($kernel, "/b");
+
+            fn factor($of: f32) -> Self {
+                $factor
+            }
+
+            fn fused((): ()) {}
+
+            fn finish((): (), _: &mut [Self]) {}
+
+            fn no_tail() {}
+
+            fn tail_of(_: Function) {}
+
+            fn variant_name(isa: Isa) -> &'static str {
+                named!(isa => $kernel: $avx512, $avx2, "generic")
+            }
+        }
+    )+};
+}
+
+summands! {
+    f64: "gemm_f64", "avx512_8x16", "avx2_6x8", of => f64::from(of);
+    // No other factor is allowed.
+    i32: "gemm_i32", "avx512_8x32", "avx2_4x16", of => if of == 0.0 { 0 } else { 1 };
+    i64: "gemm_i64", "avx512_8x16", "avx2_4x8", of => if of == 0.0 { 0 } else { 1 };
+}
+
+/// Whether products of a type may have this factor: of integers only 0 and 1, since others would round.
+pub(crate) fn is_factor(dtype: DType, factor: f32) -> bool {
+    dtype.is_float() || factor == 0.0 || factor == 1.0
+}
+
+/// Whether there are kernels for products of a type.
+pub(crate) fn is_summand(dtype: DType) -> bool {
+    use DType::{F32, F64, I32, I64, U32, U64};
+    matches!(dtype, F32 | F64 | I32 | I64 | U32 | U64)
+}
+
+/// Evaluates an expression where `$stored` is the type of a tensor's elements, and `$summed` the
+/// [`Summand`] with the same bits in which their products are computed.
+macro_rules! with_summand {
+    ($dtype:expr, ($stored:ident, $summed:ident) => $body:expr) => {
+        match $dtype {
+            ort_tensor::DType::F64 => with_summand!(@as $stored f64, $summed f64 => $body),
+            ort_tensor::DType::I32 => with_summand!(@as $stored i32, $summed i32 => $body),
+            ort_tensor::DType::U32 => with_summand!(@as $stored u32, $summed i32 => $body),
+            ort_tensor::DType::I64 => with_summand!(@as $stored i64, $summed i64 => $body),
+            ort_tensor::DType::U64 => with_summand!(@as $stored u64, $summed i64 => $body),
+            _ => with_summand!(@as $stored f32, $summed f32 => $body),
+        }
+    };
+    (@as $stored:ident $s:ty, $summed:ident $t:ty => $body:expr) => {{
+        type $stored = $s;
+        type $summed = $t;
+        $body
+    }};
+}
+pub(crate) use with_summand;
+
+/// Small whole numbers of a type, of no obvious pattern; none is negative.
+#[cfg(test)]
+pub(crate) fn of_type(dtype: DType, shape: &[usize]) -> ort_tensor::Tensor {
+    use ort_tensor::{Number, Tensor, with_dtype};
+    let wide = crate::case::integers(shape);
+    let wide = wide.as_slice::<f32>().unwrap().iter().map(|&x| f64::from(x) + 3.0);
+    with_dtype!(dtype, number,
+        T => Tensor::from_slice(shape, &wide.map(<T as Number>::from_f64).collect::<Vec<T>>()).unwrap(),
+        else => panic!("no product is of {dtype}"))
+}

@@ -1,0 +1,73 @@
+//! Products in f32: all there is.
+
+use super::element::RowTimesPanels;
+use super::rows::Target;
+use super::{Element, Gemm, Matrix, Panels, Region, Rows, Tile, Variant, best, dots, tile, vector};
+use crate::gemv_f32::{Walk, add_row_times_panels};
+use crate::transpose::transpose;
+use crate::{Activation, Isa, isa};
+
+impl Element for f32 {
+    type Activation = Activation;
+    const ONE: Self = 1.0;
+    const EVERYTHING: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
+
+    #[inline(always)]
+    fn times(self, factor: Self) -> Self {
+        self * factor
+    }
+
+    #[inline(always)]
+    fn mul_add<const FMA: bool>(a: Self, b: Self, c: Self) -> Self {
+        isa::mul_add::<FMA>(a, b, c)
+    }
+
+    fn variant(isa: Isa) -> Variant {
+        best(isa)
+    }
+
+    fn tile(isa: Isa, of: &Tile<'_>, c: &mut Target<'_>) {
+        tile(isa, of, c);
+    }
+
+    fn add_products(isa: Isa, left: (&Matrix<'_>, f32), b: &Matrix<'_>, c: &mut [&mut [f32]]) {
+        vector::add_products(isa, left, b, c, !isa.fetches_ahead());
+    }
+
+    fn add_dots(isa: Isa, left: (&Matrix<'_>, f32), b: &Matrix<'_>, c: &mut [&mut [f32]]) {
+        dots::add_dots(isa, left, b, c);
+    }
+
+    fn row_times_panels(_: Isa) -> Option<RowTimesPanels<f32>> {
+        Some(|isa, a, b, c| add_row_times_panels(isa, a, b, c, Walk::Forward))
+    }
+
+    fn transpose(isa: Isa, size: [usize; 2], x: (&[f32], usize), y: (&mut [f32], usize)) {
+        transpose(isa, size, x, y);
+    }
+
+    fn as_clamp(activation: Activation) -> Option<(f32, f32)> {
+        activation.as_clamp()
+    }
+
+    fn activate(activation: Activation, isa: Isa, row: &mut [f32]) {
+        activation.apply(isa, row);
+    }
+
+    fn is_tiled<B: Panels>(gemm: &Gemm<'_, B>) -> bool {
+        gemm.is_tiled()
+    }
+
+    fn tiled_scratch_len<B: Panels>(gemm: &Gemm<'_, B>, rows: usize) -> usize {
+        gemm.isa.amx().map_or(0, |_| gemm.tiled_scratch_len(rows))
+    }
+
+    fn run_on_tiles<B: Panels>(
+        gemm: &Gemm<'_, B>,
+        region: &Region,
+        c: &mut (impl Rows + ?Sized),
+        scratch: &mut [f32],
+    ) {
+        gemm.run_on_tiles(region, c, scratch);
+    }
+}
