@@ -16,6 +16,7 @@ mod ids;
 mod import;
 mod op;
 mod order;
+pub mod parsed;
 mod patch;
 mod registry;
 #[cfg(test)]
@@ -30,11 +31,11 @@ pub use crate::fact::{Fact, TensorType, Type, TypeConflict};
 pub use crate::graph::{Graph, GraphError, NewNode, Node, PackedForm, ValueInfo};
 pub use crate::ids::{NodeId, ValueId};
 pub use crate::import::{
-    ImportError, ImportLimits, ImportWarning, Model, ModelInfo, UnsupportedNode, declared_type,
-    import,
+    ImportError, ImportLimits, ImportWarning, Model, UnsupportedNode, import,
 };
 pub use crate::op::{Behaviour, Control, Facts, OpError, Operator};
 pub use crate::order::CycleError;
+pub use crate::parsed::ModelInfo;
 pub use crate::patch::{Change, Names, Patch, PatchError};
 pub use crate::registry::{OpDef, Registry, RegistryError};
 pub use crate::text::{Text, TextError, TextErrorKind};

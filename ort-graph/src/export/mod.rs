@@ -20,7 +20,7 @@ pub use self::error::ExportError;
 use self::node::Exporter;
 use self::scope::Scope;
 use crate::graph::Graph;
-use crate::import::ModelInfo;
+use crate::parsed::ModelInfo;
 
 /// What a file needs to be told besides its graph.
 #[derive(Clone, Debug)]
