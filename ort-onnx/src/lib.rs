@@ -32,7 +32,7 @@ mod tensor;
 use bytes::Bytes;
 use prost::Message;
 
-pub use crate::check::Limits;
+pub use crate::check::{Limits, is_onnx};
 pub use crate::error::{Damage, ElementsError, OnnxError};
 pub use crate::external::ExternalFiles;
 pub use crate::schema::ModelProto;
@@ -71,13 +71,4 @@ pub fn decode(bytes: &Bytes, limits: &Limits) -> Result<ModelProto, OnnxError> {
 /// The bytes of a file of the model. Equal models give equal bytes.
 pub fn encode(model: &ModelProto) -> Vec<u8> {
     model.encode_to_vec()
-}
-
-/// Whether bytes look like the beginning of a model: fields of one, and among the first the IR version or a text.
-///
-/// Protobuf has no identifier. A model starts with its IR version wherever a known tool has written it.
-pub fn is_onnx(bytes: &[u8]) -> bool {
-    const TAGS: [u8; 10] = [0x12, 0x1a, 0x22, 0x28, 0x32, 0x3a, 0x42, 0x72, 0xa2, 0xca];
-    let is_ort = bytes.get(4..8) == Some(b"ORTM");
-    !is_ort && matches!(bytes, [0x08, 1..=0x3f, tag, ..] if TAGS.contains(tag))
 }

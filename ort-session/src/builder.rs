@@ -15,6 +15,7 @@ use ort_optimizer::{Exactness, Level, Options};
 use crate::cache::{self, Source};
 use crate::cancel::Cancel;
 use crate::error::SessionError;
+use crate::external::External;
 use crate::free_dims::FreeDims;
 use crate::load_limits::LoadLimits;
 use crate::log::Log;
@@ -57,6 +58,7 @@ pub struct SessionBuilder {
     cancel: Option<Cancel>,
     run_limits: RunLimits,
     load_limits: LoadLimits,
+    pub(crate) external: External,
 }
 
 impl SessionBuilder {
@@ -198,6 +200,22 @@ impl SessionBuilder {
         self
     }
 
+    /// Where the other files of a `.onnx` model are found, instead of in the folder of its own. The caller vouches
+    /// for this folder: links in it are followed wherever they lead, which they are not in the model's own.
+    #[must_use]
+    pub fn external_data_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.external.folder = Some(folder.into());
+        self
+    }
+
+    /// The bytes of another file of a `.onnx` model, by the name that the model calls it by. It is not looked for
+    /// anywhere then.
+    #[must_use]
+    pub fn external_data(mut self, name: impl Into<String>, bytes: ModelBytes) -> Self {
+        self.external.given.insert(name.into(), bytes);
+        self
+    }
+
     /// Whether the bytes of a packed file are checked against its sum before it is used; they are by
     /// default. The check reads the whole file, at the speed of memory. Files of a cache folder that
     /// were checked before and have not changed since are not checked again.
@@ -335,6 +353,7 @@ impl SessionBuilder {
             cancel: clock.cancel(self.cancel),
             clock,
             load_limits: self.load_limits,
+            external: self.external,
             run_limits: self.run_limits,
         })
     }

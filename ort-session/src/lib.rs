@@ -105,6 +105,7 @@ mod chosen;
 mod config;
 mod control;
 mod error;
+mod external;
 mod fold;
 mod free_dims;
 mod inputs;
@@ -114,6 +115,7 @@ mod log;
 mod memory;
 mod nearest;
 mod observed;
+mod opened;
 mod optimized;
 mod outputs;
 mod packed;
@@ -172,6 +174,7 @@ pub use ort_loader::{
     AdviseError, Kind, Load, LoadError, MappingKind, MeasureError, MemoryMapping, ModelBytes,
     Pages, Process, ProcessMemory, Residency, Sharing, process_memory,
 };
+pub use ort_onnx::{Damage as OnnxDamage, ElementsError, OnnxError};
 pub use ort_optimizer::{
     EvalError, Exactness, Level, NchwcError, OptimizeError, PassReport, Report, Step, UnknownLevel,
 };

@@ -47,6 +47,19 @@ pub(crate) fn check(bytes: &[u8], limits: &Limits) -> Result<(), OnnxError> {
     })
 }
 
+/// Whether bytes are those of a model, or were: they begin with a field of one. Protobuf has no identifier.
+pub fn is_onnx(bytes: &[u8]) -> bool {
+    let is_ort = bytes.get(4..8) == Some(b"ORTM");
+    let first = Reader::new(bytes, 0).tag().ok().filter(|_| !is_ort);
+    first.is_some_and(|(number, wire)| {
+        let mut fields = MODEL.fields.iter();
+        fields.any(|(known, _, kind)| match kind {
+            Kind::Varint => (*known, 0) == (number, wire),
+            _ => (*known, 2) == (number, wire),
+        })
+    })
+}
+
 /// What is wrong, and the way to it from the inside out.
 struct Wrong {
     damage: Damage,

@@ -35,11 +35,9 @@ impl<'a> Reader<'a> {
         if self.rest.is_empty() {
             return Ok(None);
         }
-        let tag = self.varint()?;
-        let number = u32::try_from(tag >> 3).ok().filter(|number| (1..1 << 29).contains(number));
-        let number = number.ok_or(Damage::Tag { tag })?;
+        let (number, wire) = self.tag()?;
         let mut offset = self.offset;
-        let wire = match tag & 7 {
+        let wire = match wire {
             0 => {
                 self.varint()?;
                 Wire::Varint
@@ -57,9 +55,16 @@ impl<'a> Reader<'a> {
                 self.take(4)?;
                 Wire::Fixed32
             }
-            _ => return Err(Damage::Tag { tag }),
+            _ => return Err(Damage::Tag { tag: u64::from(number) << 3 | wire }),
         };
         Ok(Some(Field { number, wire, offset }))
+    }
+
+    /// The number of a field and what the wire has of it.
+    pub(super) fn tag(&mut self) -> Result<(u32, u64), Damage> {
+        let tag = self.varint()?;
+        let number = u32::try_from(tag >> 3).ok().filter(|number| (1..1 << 29).contains(number));
+        Ok((number.ok_or(Damage::Tag { tag })?, tag & 7))
     }
 
     /// How many bytes are left.
