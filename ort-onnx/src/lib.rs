@@ -40,7 +40,7 @@ pub use crate::tensor::{Elements, shape, strings};
 pub use prost::DecodeError;
 
 /// The newest IR version that is read.
-pub const NEWEST_IR: i64 = 13;
+pub const NEWEST_IR: i64 = 14;
 
 /// The model in `bytes`, without functions of its own. Elements of tensors are slices of `bytes`.
 ///

@@ -4,7 +4,7 @@
 //! information, device configurations and metadata of nodes, values and tensors have no field here and are
 //! skipped. Large messages are boxed where they are rare.
 //!
-//! Source: ONNX 1.23, IR version 13.
+//! Source: ONNX 1.23, IR version 14.
 #![expect(missing_docs, reason = "fields are those of onnx.proto, which documents them")]
 
 use bytes::Bytes;

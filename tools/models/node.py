@@ -34,6 +34,12 @@ def publish(case, folder: Path) -> bool:
     except Exception:  # its exceptions for "no such kernel" share no narrower base
         shutil.rmtree(folder)
         return False
+    write_data(case, folder)
+    return True
+
+
+def write_data(case, folder: Path) -> None:
+    """Writes the data sets of a case and its tolerance."""
     (folder / "tol.txt").write_text(f"{case.rtol} {case.atol}\n")
     graph = case.model.graph
     for k, (inputs, outputs) in enumerate(case.data_sets):
@@ -45,7 +51,6 @@ def publish(case, folder: Path) -> bool:
         ):
             for j, value in enumerate(values):
                 (data / f"{kind}_{j}.pb").write_bytes(serialized(value, infos[j]))
-    return True
 
 
 def serialized(value, info) -> bytes:

@@ -13,7 +13,7 @@ use crate::graph::{Graph, GraphError, NewNode, PackedForm};
 use crate::ids::ValueId;
 use crate::op::OpError;
 use crate::parsed;
-use crate::registry::{Registry, RegistryError};
+use crate::registry::{Body, Registry, RegistryError};
 
 /// Imports a graph and the subgraphs of its nodes.
 pub(super) struct Importer<'a> {
@@ -25,6 +25,8 @@ pub(super) struct Importer<'a> {
     scopes: Vec<Scope<'a>>,
     unsupported: Vec<UnsupportedNode>,
     warnings: Vec<ImportWarning>,
+    /// What the inputs of the graph are that comes next, where the file does not say.
+    body_inputs: Vec<Type>,
 }
 
 /// A graph that is being imported.
@@ -44,7 +46,8 @@ impl<'a> Importer<'a> {
         ir_version: i64,
     ) -> Self {
         let (scopes, unsupported, warnings) = (Vec::new(), Vec::new(), Vec::new());
-        Self { registry, limits, opsets, ir_version, scopes, unsupported, warnings }
+        let body_inputs = Vec::new();
+        Self { registry, limits, opsets, ir_version, scopes, unsupported, warnings, body_inputs }
     }
 
     pub(super) fn finish(self) -> (Vec<UnsupportedNode>, Vec<ImportWarning>) {
@@ -99,13 +102,16 @@ impl<'a> Importer<'a> {
 
     fn inputs_and_initializers(&mut self, graph: &'a parsed::Graph<'a>) -> Result<(), ImportError> {
         let mut inputs = Vec::with_capacity(graph.inputs.len());
+        let mut told = std::mem::take(&mut self.body_inputs).into_iter();
         for name in &graph.inputs {
             if name.is_empty() || self.scope().names.contains_key(&**name) {
                 return Err(ImportError::Input { name: name.to_string() });
             }
             let id = self.define(name)?;
+            let told = told.next().unwrap_or_default();
             let declared = self.scope().declared.get(&**name).cloned().unwrap_or_default();
-            self.scope().graph.value_mut(id).fact = declared.into();
+            let ty = if declared == Type::Unknown { told } else { declared };
+            self.scope().graph.value_mut(id).fact = ty.into();
             inputs.push(id);
         }
         for tensor in &graph.initializers {
@@ -166,30 +172,23 @@ impl<'a> Importer<'a> {
     fn node(&mut self, node: &'a parsed::Node<'a>) -> Result<(), ImportError> {
         let level = self.scopes.len() - 1;
         let label = node.label();
-        let mut attrs = Attrs::new();
-        for (name, attr) in &node.attributes {
-            attrs.set(name.to_string(), self.attribute(label, name, attr)?);
-        }
-        let mut captured: Vec<ValueId> = Vec::new();
-        for (_, graph) in attrs.graphs() {
-            captured.extend(graph.captures().iter().map(|&(_, there)| there));
-        }
-        captured.sort_unstable();
-        captured.dedup();
         let mut inputs = Vec::with_capacity(node.inputs.len());
         for name in &node.inputs {
             let user = || format!("node `{label}`");
             let id = if name.is_empty() { None } else { Some(self.resolve(level, name, &user)?) };
             inputs.push(id);
         }
+        let since_version = self.since_version(node);
+        let attrs = self.attributes(node, &inputs, since_version)?;
+        let mut captured: Vec<ValueId> = Vec::new();
+        for (_, graph) in attrs.graphs() {
+            captured.extend(graph.captures().iter().map(|&(_, there)| there));
+        }
+        captured.sort_unstable();
+        captured.dedup();
         let names = &self.scopes[level].names;
         let outputs: Vec<_> = node.outputs.iter().map(|name| names.get(&**name).copied()).collect();
         let domain = &*node.domain;
-        let opset = self.opsets.get(domain).copied().and_then(|version| version.try_into().ok());
-        let since_version = match node.since_version {
-            version if version > 0 => version,
-            _ => opset.unwrap_or(1),
-        };
         let new = NewNode {
             name: node.name.to_string(),
             domain: domain.to_owned(),
@@ -254,6 +253,42 @@ impl<'a> Importer<'a> {
             let declared = scope.declared.get(value.name.as_str()).cloned();
             value.fact = declared.unwrap_or_default().into();
         }
+    }
+
+    fn since_version(&self, node: &parsed::Node<'_>) -> i32 {
+        let opset = self.opsets.get(&*node.domain).copied();
+        match node.since_version {
+            version if version > 0 => version,
+            _ => opset.and_then(|version| version.try_into().ok()).unwrap_or(1),
+        }
+    }
+
+    /// The attributes, graphs last: what their inputs are may follow from what the node reads.
+    fn attributes(
+        &mut self,
+        node: &'a parsed::Node<'a>,
+        inputs: &[Option<ValueId>],
+        since_version: i32,
+    ) -> Result<Attrs, ImportError> {
+        let is_graph = |attr: &parsed::Attr<'_>| {
+            matches!(attr, parsed::Attr::Graph(_) | parsed::Attr::Graphs(_))
+        };
+        let mut attrs = Attrs::new();
+        for (name, attr) in node.attributes.iter().filter(|(_, attr)| !is_graph(attr)) {
+            attrs.set(name.to_string(), self.attribute(node.label(), name, attr)?);
+        }
+        let outer = std::mem::take(&mut self.body_inputs);
+        for (name, attr) in node.attributes.iter().filter(|(_, attr)| is_graph(attr)) {
+            let graph = &self.scope().graph;
+            let ty = |id: &Option<ValueId>| id.map(|id| graph.fact(id).ty.clone());
+            let types: Vec<Type> = inputs.iter().map(|id| ty(id).unwrap_or_default()).collect();
+            let (domain, op_type) = (&*node.domain, &*node.op_type);
+            let body = Body { domain, op_type, since_version, inputs: &types, attrs: &attrs };
+            self.body_inputs = self.registry.body_inputs(&body);
+            attrs.set(name.to_string(), self.attribute(node.label(), name, attr)?);
+        }
+        self.body_inputs = outer;
+        Ok(attrs)
     }
 
     fn attribute(
