@@ -26,7 +26,7 @@ mod verify;
 
 pub use crate::attrs::{Attr, Attrs, NodeSpec};
 pub use crate::dim::{Dim, Dims};
-pub use crate::export::{Export, ExportError, export};
+pub use crate::export::{Export, ExportError, export, to_onnx};
 pub use crate::fact::{Fact, TensorType, Type, TypeConflict};
 pub use crate::graph::{Graph, GraphError, NewNode, Node, PackedForm, ValueInfo};
 pub use crate::ids::{NodeId, ValueId};

@@ -68,7 +68,9 @@ pub fn decode(bytes: &Bytes, limits: &Limits) -> Result<ModelProto, OnnxError> {
     }
 }
 
-/// The bytes of a file of the model. Equal models give equal bytes.
-pub fn encode(model: &ModelProto) -> Vec<u8> {
-    model.encode_to_vec()
+/// The bytes of a file of the model; none if they are 2 GiB or more, which readers of protobuf refuse. Equal models
+/// give equal bytes.
+pub fn encode(model: &ModelProto) -> Option<Vec<u8>> {
+    let is_short = i32::try_from(model.encoded_len()).is_ok();
+    is_short.then(|| model.encode_to_vec())
 }

@@ -135,6 +135,12 @@ pub enum SaveError {
     /// A provider packs constants for this process only.
     #[error("a provider of the session packs its constants for one process only")]
     NotPackable,
+    /// The model has constants only as kernels want them.
+    #[error("the model's weights are there only as they are packed: convert the original model")]
+    Withheld,
+    /// A `.onnx` file that no reader would take.
+    #[error("the file would have more than 2 GiB, which no reader of protobuf takes")]
+    TooLarge,
     /// There is something else than a file in its place.
     #[error("{}: this is not a file", path.display())]
     NotAFile {

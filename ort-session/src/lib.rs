@@ -1,10 +1,10 @@
-//! The facade: load an `.ort` model, optimize and plan it once, run it from any number of threads.
+//! The facade: load a `.onnx` or `.ort` model, optimize and plan it once, run it from any number of threads.
 //!
 //! ```no_run
 //! use ort_session::{Session, Tensor};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let session = Session::builder().commit_from_file("model.ort")?;
+//! let session = Session::builder().commit_from_file("model.onnx")?; // or "model.ort"
 //! let x = Tensor::from_slice(&[1, 3], &[1.0_f32, 2.0, 3.0])?;
 //! let outputs = session.run([("x", &x)])?;
 //! let y = outputs[0].as_tensor()?.view().to_ndarray::<f32>()?;

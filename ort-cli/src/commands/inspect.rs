@@ -23,7 +23,7 @@ const MAX_TEXT: usize = 100;
 /// Show what a model holds: inputs, outputs, operators, weights, and what this program lacks
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The model, a .ort file
+    /// The model, a .ort or .onnx file
     model: PathBuf,
     /// Also read all weights, and count those that are denormal numbers
     #[arg(long)]

@@ -26,7 +26,7 @@ const MAX_RUNS: u32 = 100_000;
 /// Show where the time of a model goes: a trace, tables of operators and nodes, a page to look at
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The model, a .ort file
+    /// The model, a .ort or .onnx file
     model: PathBuf,
     /// Write a trace for Perfetto, chrome://tracing and ONNX Runtime's tools to this file
     #[arg(short, long, value_name = "TRACE.json")]
