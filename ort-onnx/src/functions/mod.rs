@@ -3,6 +3,7 @@
 //!
 //! A function's body may call others, but not itself. What a body computes gets names that no other value has.
 
+mod flex_attention;
 mod instance;
 
 use std::collections::{HashMap, HashSet};
@@ -14,7 +15,7 @@ use crate::check::Limits;
 use crate::error::OnnxError;
 use crate::opsets::since_version;
 use crate::schema::{
-    FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
+    FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto,
 };
 
 /// Writes out all functions of a model, and tells each node which version it follows.
@@ -22,13 +23,16 @@ pub(crate) fn inline(model: &mut ModelProto, limits: &Limits) -> Result<(), Onnx
     let functions = std::mem::take(&mut model.functions);
     let Some(mut graph) = model.graph.take() else { return Err(OnnxError::NoGraph) };
     let mut names = HashSet::new();
-    if !functions.is_empty() {
+    let has_preview = model.opset_import.iter().any(|set| set.domain == "ai.onnx.preview");
+    if !functions.is_empty() || has_preview {
         collect(&graph, &mut names);
     }
     let n_bytes = functions.iter().map(FunctionProto::encoded_len).sum::<usize>();
     let most = n_bytes.saturating_mul(limits.ratio).saturating_add(limits.base);
     let by_name = functions.iter().map(|function| (key_of(function), function)).collect();
-    let mut inliner = Inliner { functions: by_name, names: Names::new(names), left: most };
+    let dtypes = declared(&graph);
+    let names = Names::new(names);
+    let mut inliner = Inliner { functions: by_name, dtypes, names, left: most };
     inliner.graph(&mut graph, &Opsets::of(&model.opset_import), 0)?;
     for set in functions.iter().flat_map(|function| &function.opset_import) {
         let is_same = |other: &OperatorSetIdProto| plain(&other.domain) == plain(&set.domain);
@@ -79,8 +83,19 @@ fn collect(graph: &GraphProto, names: &mut HashSet<String>) {
     }
 }
 
+/// The element types that a graph declares of values.
+fn declared(graph: &GraphProto) -> HashMap<String, i32> {
+    let values = graph.input.iter().chain(&graph.value_info).chain(&graph.output);
+    let dtype = |value: &ValueInfoProto| {
+        let tensor = value.r#type.as_ref()?.tensor_type.as_ref()?;
+        Some((value.name.clone(), tensor.elem_type))
+    };
+    values.filter_map(dtype).collect()
+}
+
 struct Inliner<'f> {
     functions: HashMap<Key<'f>, &'f FunctionProto>,
+    dtypes: HashMap<String, i32>,
     names: Names,
     /// Bytes that bodies may still take.
     left: usize,
@@ -112,6 +127,12 @@ impl<'f> Inliner<'f> {
                 expanded.extend(self.call(&node, function, depth)?);
                 continue;
             }
+            if let Some(function) = self.standard(&node, opsets) {
+                node.input.extend(function.input.iter().skip(node.input.len()).cloned());
+                let body = Instance::new(&node, &function, &mut self.names).body();
+                expanded.extend(self.nodes(body, &Opsets::of(&function.opset_import), depth)?);
+                continue;
+            }
             node.since_version = opsets.since_version(&node);
             for attribute in &mut node.attribute {
                 let graphs = attribute.g.iter_mut().map(|graph| &mut **graph);
@@ -122,6 +143,13 @@ impl<'f> Inliner<'f> {
             expanded.push(node);
         }
         Ok(expanded)
+    }
+
+    /// The function that the standard says a node's operator is, where there is no other definition of it.
+    fn standard(&self, node: &NodeProto, opsets: &Opsets<'_>) -> Option<FunctionProto> {
+        let dtype = node.input.first().and_then(|name| self.dtypes.get(name)).copied();
+        let opset = opsets.0.get("").copied().unwrap_or(18);
+        flex_attention::function(node, dtype, opset)
     }
 
     fn call(
