@@ -142,9 +142,8 @@ fn move_out(tensor: &mut TensorProto, data: &mut Vec<u8>) {
     let Some(raw) = tensor.raw_data.take() else { return };
     let (offset, length) = (data.len().to_string(), raw.len().to_string());
     let entries = [("location", EXTERNAL.to_owned()), ("offset", offset), ("length", length)];
-    let entry = |(key, value): (&str, String)| {
-        StringStringEntryProto { key: key.to_owned(), value }
-    };
+    let entry =
+        |(key, value): (&str, String)| StringStringEntryProto { key: key.to_owned(), value };
     tensor.external_data = entries.into_iter().map(entry).collect();
     tensor.data_location = 1;
     data.extend_from_slice(&raw);

@@ -9,7 +9,9 @@ use bytes::Bytes;
 use ort_conformance::{differential, node_cases};
 use ort_onnx::schema::{GraphProto, StringStringEntryProto};
 use ort_onnx::{Limits, ModelProto};
-use ort_session::{Level, Load, ModelBytes, Optimized, Session, SessionBuilder, SessionError, Value};
+use ort_session::{
+    Level, Load, ModelBytes, Optimized, Session, SessionBuilder, SessionError, Value,
+};
 
 fn builder(level: Level) -> SessionBuilder {
     Session::builder().level(level).threads(1)
@@ -71,9 +73,8 @@ fn with_external_data() -> (Vec<u8>, Vec<u8>) {
         let Some(raw) = tensor.raw_data.take() else { continue };
         let entries = [("offset", data.len().to_string()), ("length", raw.len().to_string())];
         let location = ("location", "weights.bin".to_owned());
-        let entry = |(key, value): (&str, String)| {
-            StringStringEntryProto { key: key.to_owned(), value }
-        };
+        let entry =
+            |(key, value): (&str, String)| StringStringEntryProto { key: key.to_owned(), value };
         tensor.external_data = std::iter::once(location).chain(entries).map(entry).collect();
         tensor.data_location = 1;
         data.extend_from_slice(&raw);

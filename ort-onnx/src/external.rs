@@ -97,10 +97,7 @@ pub fn locations(model: &ModelProto) -> Result<BTreeSet<&str>, ElementsError> {
     Ok(found)
 }
 
-fn in_graph<'m>(
-    graph: &'m GraphProto,
-    found: &mut BTreeSet<&'m str>,
-) -> Result<(), ElementsError> {
+fn in_graph<'m>(graph: &'m GraphProto, found: &mut BTreeSet<&'m str>) -> Result<(), ElementsError> {
     graph.initializer.iter().try_for_each(|tensor| in_tensor(tensor, found))?;
     graph.sparse_initializer.iter().try_for_each(|sparse| in_sparse(sparse, found))?;
     let mut attributes = graph.node.iter().flat_map(|node| &node.attribute);
@@ -155,7 +152,9 @@ mod tests {
         for inside in ["a", "a.data", "a/b", "./a", "a..b/c", "onnx::MatMul_1"] {
             assert_eq!(external(&[("location", inside)]).location(), Ok(inside));
         }
-        for outside in ["/a", "../a", "a/../../b", "a/..", "..", "\\a", "a\\..\\b", "\\\\host\\a", "a\0b"] {
+        for outside in
+            ["/a", "../a", "a/../../b", "a/..", "..", "\\a", "a\\..\\b", "\\\\host\\a", "a\0b"]
+        {
             let location = outside.to_owned();
             let error = Err(ElementsError::Outside { location });
             assert_eq!(external(&[("location", outside)]).location(), error);
@@ -169,18 +168,22 @@ mod tests {
         let files = ExternalFiles::from([("f".to_owned(), Bytes::from_static(b"0123456789"))]);
         let slice = |offset: &str, length: &str| {
             let entries = [("location", "f"), ("offset", offset), ("length", length)];
-            let entries: Vec<_> = { entries }.into_iter().filter(|(_, it)| !it.is_empty()).collect();
+            let entries: Vec<_> =
+                { entries }.into_iter().filter(|(_, it)| !it.is_empty()).collect();
             external(&entries).external_bytes(&files, Some(3))
         };
         assert_eq!(slice("2", "4").unwrap(), "2345");
         assert_eq!(slice("2", "").unwrap(), "234");
         assert_eq!(slice("", "10").unwrap(), "0123456789");
         assert_eq!(slice("10", "0").unwrap(), "");
-        for (offset, length) in [("8", "3"), ("8", ""), ("11", "0"), ("18446744073709551615", "2")] {
+        for (offset, length) in [("8", "3"), ("8", ""), ("11", "0"), ("18446744073709551615", "2")]
+        {
             let error = slice(offset, length).unwrap_err();
             assert!(matches!(error, ElementsError::Range { len: 10, .. }), "{error}");
         }
-        for (offset, length) in [("-1", "3"), ("x", "3"), ("1", "+3"), ("1", "18446744073709551616")] {
+        for (offset, length) in
+            [("-1", "3"), ("x", "3"), ("1", "+3"), ("1", "18446744073709551616")]
+        {
             let error = slice(offset, length).unwrap_err();
             assert!(matches!(error, ElementsError::ExternalKey { .. }), "{error}");
         }

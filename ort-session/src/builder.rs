@@ -200,22 +200,6 @@ impl SessionBuilder {
         self
     }
 
-    /// Where the other files of a `.onnx` model are found, instead of in the folder of its own. The caller vouches
-    /// for this folder: links in it are followed wherever they lead, which they are not in the model's own.
-    #[must_use]
-    pub fn external_data_folder(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.external.folder = Some(folder.into());
-        self
-    }
-
-    /// The bytes of another file of a `.onnx` model, by the name that the model calls it by. It is not looked for
-    /// anywhere then.
-    #[must_use]
-    pub fn external_data(mut self, name: impl Into<String>, bytes: ModelBytes) -> Self {
-        self.external.given.insert(name.into(), bytes);
-        self
-    }
-
     /// Whether the bytes of a packed file are checked against its sum before it is used; they are by
     /// default. The check reads the whole file, at the speed of memory. Files of a cache folder that
     /// were checked before and have not changed since are not checked again.

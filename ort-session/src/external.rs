@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use ort_loader::{Load, LoadError, ModelBytes};
 use ort_onnx::{ExternalFiles, ModelProto, external};
 
+use crate::builder::SessionBuilder;
 use crate::error::SessionError;
 
 /// Where files are found that a `.onnx` model has elements in.
@@ -54,6 +55,24 @@ impl External {
         let Some(folder) = bytes.path().and_then(Path::parent) else { return Ok(None) };
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         ModelBytes::from_path_within(folder, location, how).map(Some)
+    }
+}
+
+impl SessionBuilder {
+    /// Where the other files of a `.onnx` model are found, instead of in the folder of its own. The caller vouches
+    /// for this folder: links in it are followed wherever they lead, which they are not in the model's own.
+    #[must_use]
+    pub fn external_data_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.external.folder = Some(folder.into());
+        self
+    }
+
+    /// The bytes of another file of a `.onnx` model, by the name that the model calls it by. It is not looked for
+    /// anywhere then.
+    #[must_use]
+    pub fn external_data(mut self, name: impl Into<String>, bytes: ModelBytes) -> Self {
+        self.external.given.insert(name.into(), bytes);
+        self
     }
 }
 

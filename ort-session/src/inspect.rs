@@ -143,11 +143,7 @@ impl<'a> Values<'a> {
         let declared = self.declared.get(name).and_then(|value| value.ty.clone().ok());
         // What this version does not know is unknown.
         let ty = declared.unwrap_or_default();
-        ValueDescription {
-            name: name.to_owned(),
-            ty,
-            has_default: self.initialized.contains(name),
-        }
+        ValueDescription { name: name.to_owned(), ty, has_default: self.initialized.contains(name) }
     }
 }
 

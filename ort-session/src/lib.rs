@@ -127,6 +127,7 @@ mod run;
 mod run_memory;
 mod run_options;
 mod save;
+mod save_onnx;
 mod session;
 mod settings;
 mod threads;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ort_format::KernelTypeStrResolver;
-use ort_graph::{Export, Graph, ModelInfo, export, to_onnx};
+use ort_graph::{Export, Graph, ModelInfo, export};
 use ort_loader::ModelBytes;
 use ort_optimizer::Report;
 
@@ -26,7 +26,7 @@ use crate::threads::{Pool, ScopedThreads, scoped};
 
 /// Attributes that only we know. A file without them is read as it is by ONNX Runtime, and by us once
 /// its other nodes tell what they said.
-const PRIVATE: &[(&str, &str)] = &[("com.microsoft.nchwc", "block_size")];
+pub(crate) const PRIVATE: &[(&str, &str)] = &[("com.microsoft.nchwc", "block_size")];
 
 /// How large a packed file is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -161,38 +161,6 @@ impl Optimized {
             Some(packed_for) if self.is_packed => self.sealed(&self.graph, packed_for, None),
             _ => self.exported(&self.graph, unsealed(&self.model.metadata), PRIVATE),
         }
-    }
-
-    /// The bytes of a `.onnx` file that holds the model as it is now, elements included. Packed constants are in
-    /// none.
-    ///
-    /// # Errors
-    /// If the graph has something that no file can hold, constants have no elements any more, or the file would
-    /// have 2 GiB, which no reader of protobuf takes.
-    pub fn to_onnx_bytes(&self) -> Result<Vec<u8>, SaveError> {
-        let mut is_complete = true;
-        let mut graph = self.graph.clone();
-        graph.edit_constants(&mut |constant, forms| {
-            is_complete &= !constant.is_withheld();
-            forms.clear();
-        });
-        if !is_complete {
-            return Err(SaveError::Withheld);
-        }
-        let info = ModelInfo { metadata: unsealed(&self.model.metadata), ..self.model.clone() };
-        let told = Export { info: &info, resolver: None, private: PRIVATE };
-        let model = to_onnx(export(&graph, told).map_err(Box::new)?);
-        ort_onnx::encode(&model).ok_or(SaveError::TooLarge)
-    }
-
-    /// Writes [`Optimized::to_onnx_bytes`] as [`Optimized::write`] does.
-    ///
-    /// # Errors
-    /// As both.
-    pub fn write_onnx(&self, path: impl AsRef<Path>) -> Result<usize, SaveError> {
-        let bytes = self.to_onnx_bytes()?;
-        write_whole(path.as_ref(), &bytes)?;
-        Ok(bytes.len())
     }
 
     /// Writes the model as it is now to a `.ort` file. The file appears whole or not at all, and

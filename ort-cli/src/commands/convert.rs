@@ -61,11 +61,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     for model in &models {
         let inside = model.strip_prefix(from).unwrap_or(model);
         bar.set_message(inside.display().to_string());
-        let (extension, _) = FORMATS.iter().find(|(_, it)| *it == arguments.format).unwrap_or(&FORMATS[0]);
+        let (extension, _) =
+            FORMATS.iter().find(|(_, it)| *it == arguments.format).unwrap_or(&FORMATS[0]);
         let output = to.join(inside).with_extension(extension);
-        let done = make_folder(&output).and_then(|()| {
-            bar.suspend(|| convert(arguments, model, &output, arguments.format))
-        });
+        let done = make_folder(&output)
+            .and_then(|()| bar.suspend(|| convert(arguments, model, &output, arguments.format)));
         // One model that cannot be converted must not keep the others from it.
         if let Err(failure) = done {
             is_whole = false;
@@ -120,12 +120,7 @@ fn convert(arguments: &Arguments, from: &Path, to: &Path, format: Format) -> Res
     line(format!("{from} → {to} · {}", number::bytes(n_bytes)))
 }
 
-fn save(
-    optimized: &Optimized,
-    to: &Path,
-    format: Format,
-    packs: bool,
-) -> Result<usize, SaveError> {
+fn save(optimized: &Optimized, to: &Path, format: Format, packs: bool) -> Result<usize, SaveError> {
     match format {
         Format::Onnx => optimized.write_onnx(to),
         Format::Ort if packs => {

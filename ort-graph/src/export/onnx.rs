@@ -55,7 +55,7 @@ fn graph(graph: record::Graph<'_>) -> GraphProto {
     let declared = graph.node_args.into_iter().map(value);
     let mut values: BTreeMap<String, ValueInfoProto> =
         declared.map(|value| (value.name.clone(), value)).collect();
-    let mut named = |names: Vec<Cow<'_, str>>| -> Vec<ValueInfoProto> {
+    let named = |names: Vec<Cow<'_, str>>| -> Vec<ValueInfoProto> {
         let value = |name: Cow<'_, str>| {
             let none = || ValueInfoProto { name: name.clone().into_owned(), r#type: None };
             values.get(&*name).cloned().unwrap_or_else(none)

@@ -58,8 +58,9 @@ impl<'a> Importer<'a> {
     pub(super) fn graph(&mut self, graph: &'a parsed::Graph<'a>) -> Result<Graph, ImportError> {
         self.scopes.push(Scope::default());
         for value in &graph.values {
-            let ty = value.ty.clone().map_err(|number| {
-                ImportError::UnknownDType { name: value.name.to_string(), number }
+            let ty = value.ty.clone().map_err(|number| ImportError::UnknownDType {
+                name: value.name.to_string(),
+                number,
             })?;
             self.scope().declared.insert(&value.name, ty);
         }

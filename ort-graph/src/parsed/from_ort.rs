@@ -4,7 +4,9 @@ use bytes::Bytes;
 use ort_format::{AttributeValue, TypeInfo, TypeInfoValue, Vector};
 use ort_tensor::{DType, Shape, TensorError};
 
-use super::{Attr, Contents, Form, Graph, Model, ModelInfo, Node, SparseTensor, Tensor, Text, Value};
+use super::{
+    Attr, Contents, Form, Graph, Model, ModelInfo, Node, SparseTensor, Tensor, Text, Value,
+};
 use crate::dim::{Dim, Dims};
 use crate::fact::{TensorType, Type};
 use crate::import::ImportError;

@@ -1,3 +1,5 @@
+//! What passes the check and what does not, and what is said of it.
+
 use prost::Message as _;
 
 use super::*;

@@ -25,11 +25,7 @@ const BFLOAT16: i32 = 16;
 
 /// The function that a node calls, whose first input has elements of this type; none if it is another operator, or if
 /// its types or graphs are not such that it can be written out.
-pub(super) fn function(
-    node: &NodeProto,
-    dtype: Option<i32>,
-    opset: i64,
-) -> Option<FunctionProto> {
+pub(super) fn function(node: &NodeProto, dtype: Option<i32>, opset: i64) -> Option<FunctionProto> {
     if (node.domain.as_str(), node.op_type.as_str()) != ("ai.onnx.preview", "FlexAttention") {
         return None;
     }
@@ -54,7 +50,14 @@ pub(super) fn function(
     let opset_import = vec![OperatorSetIdProto { domain: String::new(), version: opset }];
     let output = vec!["Y".to_owned()];
     let name = node.op_type.clone();
-    Some(FunctionProto { name, input, output, node: body.nodes, opset_import, ..Default::default() })
+    Some(FunctionProto {
+        name,
+        input,
+        output,
+        node: body.nodes,
+        opset_import,
+        ..Default::default()
+    })
 }
 
 #[derive(Default)]
@@ -141,7 +144,8 @@ impl Body {
         let ([input], [output]) = (graph.input.as_slice(), graph.output.as_slice()) else {
             return None;
         };
-        let mut own: HashSet<&str> = graph.node.iter().flat_map(|node| &node.output).map(String::as_str).collect();
+        let mut own: HashSet<&str> =
+            graph.node.iter().flat_map(|node| &node.output).map(String::as_str).collect();
         own.extend(graph.initializer.iter().map(|tensor| tensor.name.as_str()));
         let mut name = |name: &String| match name.as_str() {
             "" => String::new(),
@@ -154,12 +158,16 @@ impl Body {
                 it.to_owned()
             }
         };
-        let mut nodes: Vec<NodeProto> = graph.initializer.iter().map(|tensor| constant(tensor, &mut name)).collect();
+        let mut nodes: Vec<NodeProto> =
+            graph.initializer.iter().map(|tensor| constant(tensor, &mut name)).collect();
         for node in &graph.node {
             if node.attribute.iter().any(|it| it.g.is_some() || !it.graphs.is_empty()) {
                 return None;
             }
-            let (input, output) = (node.input.iter().map(&mut name).collect(), node.output.iter().map(&mut name).collect());
+            let (input, output) = (
+                node.input.iter().map(&mut name).collect(),
+                node.output.iter().map(&mut name).collect(),
+            );
             nodes.push(NodeProto { input, output, ..node.clone() });
         }
         let output = name(&output.name);

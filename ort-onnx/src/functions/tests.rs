@@ -1,3 +1,5 @@
+//! Calls, attributes and graphs of functions.
+
 use super::*;
 use crate::schema::{AttributeProto, ValueInfoProto, attribute_type};
 
@@ -11,7 +13,11 @@ fn node(domain: &str, op_type: &str, input: &[&str], output: &[&str]) -> NodePro
     NodeProto { input, output, domain, op_type, ..NodeProto::default() }
 }
 
-fn function(name: &str, (input, output): (&[&str], &[&str]), nodes: Vec<NodeProto>) -> FunctionProto {
+fn function(
+    name: &str,
+    (input, output): (&[&str], &[&str]),
+    nodes: Vec<NodeProto>,
+) -> FunctionProto {
     FunctionProto {
         name: name.to_owned(),
         domain: "local".to_owned(),
@@ -105,7 +111,8 @@ fn attributes_are_the_nodes_or_the_defaults_or_left_out() {
         ..AttributeProto::default()
     };
     let mut inner = node("", "Op", &["a"], &["b"]);
-    inner.attribute = vec![reference("x", "given"), reference("y", "default"), reference("z", "none")];
+    inner.attribute =
+        vec![reference("x", "given"), reference("y", "default"), reference("z", "none")];
     let mut f = function("F", (&["a"], &["b"]), vec![inner]);
     f.attribute_proto = vec![int("given", 1), int("default", 2)];
     let mut call = node("local", "F", &["x"], &["y"]);
@@ -142,5 +149,8 @@ fn graphs_of_a_body_see_its_values_and_keep_their_own() {
 fn an_output_that_is_an_input_is_copied() {
     let f = function("F", (&["a"], &["a", "a"]), Vec::new());
     let calls = vec![node("local", "F", &["x"], &["y", "z"])];
-    assert_eq!(inlined(model(calls, vec![f])).unwrap(), ["y = Identity-13(x)", "z = Identity-13(x)"]);
+    assert_eq!(
+        inlined(model(calls, vec![f])).unwrap(),
+        ["y = Identity-13(x)", "z = Identity-13(x)"]
+    );
 }

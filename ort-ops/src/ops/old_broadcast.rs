@@ -61,7 +61,8 @@ impl OldBroadcast {
         let unknown = OpError::Unsupported { what: "an operator that is gone" };
         let defs = super::all().into_iter().flatten();
         let covers = |def: &&OpDef| {
-            (def.domain, def.name) == ("", name) && (def.versions.0..=def.versions.1).contains(&today)
+            (def.domain, def.name) == ("", name)
+                && (def.versions.0..=def.versions.1).contains(&today)
         };
         let def = defs.into_iter().find(covers).ok_or(unknown)?;
         Ok(Arc::new(Self { of_today: (def.build)(&of_today)?, axis, is_slope: name == "PRelu" }))

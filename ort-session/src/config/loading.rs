@@ -3,7 +3,7 @@
 use ort_loader::Load;
 
 use super::key::Values::{Choices, Flag, Text};
-use super::key::{ANY_FLAG, ANY_NUMBER, ANY_TEXT, ConfigKey, acts, idle, only};
+use super::key::{ANY_FLAG, ANY_NUMBER, ConfigKey, acts, idle, only};
 
 pub(super) const KEYS: &[ConfigKey] = &[
     acts(

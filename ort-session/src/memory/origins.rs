@@ -27,7 +27,9 @@ impl Origins {
         let files: Vec<&ModelBytes> = std::iter::once(bytes).chain(external).collect();
         let place = |part: &Bytes| {
             let mut places = files.iter().enumerate();
-            places.find_map(|(i, file)| Some((i, file.range_of(part)?))).filter(|_| !part.is_empty())
+            places
+                .find_map(|(i, file)| Some((i, file.range_of(part)?)))
+                .filter(|_| !part.is_empty())
         };
         graph.visit(&mut |graph| {
             origins.packed.extend(graph.forms.iter().filter_map(|form| place(&form.bytes)));

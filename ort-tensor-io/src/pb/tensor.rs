@@ -107,10 +107,7 @@ mod tests {
         let cases = [
             (TensorProto { data_type: 99, ..good.clone() }, "unknown element type 99"),
             (TensorProto { dims: vec![2, -1], ..good.clone() }, "dimension 1 is -1"),
-            (
-                TensorProto { data_location: 1, ..good.clone() },
-                "the data is in another file",
-            ),
+            (TensorProto { data_location: 1, ..good.clone() }, "the data is in another file"),
             (
                 TensorProto { dims: vec![3], ..good.clone() },
                 "int32[3] takes 12 bytes or strings, found 8",
