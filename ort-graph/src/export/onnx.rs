@@ -25,8 +25,6 @@ pub fn to_onnx(file: record::File<'_>) -> ModelProto {
     };
     let mut graph = graph(model.graph);
     graph.doc_string = text(model.graph_doc_string);
-    // The name is required of a graph, and `.ort` files have none.
-    "graph".clone_into(&mut graph.name);
     ModelProto {
         ir_version: model.ir_version,
         producer_name: text(model.producer_name),
@@ -70,6 +68,8 @@ fn graph(graph: record::Graph<'_>) -> GraphProto {
     }
     let is_told = |value: &ValueInfoProto| value.r#type.is_some() && !value.name.is_empty();
     GraphProto {
+        // ONNX Runtime (1.32) requires a name, and `.ort` files have none.
+        name: "graph".to_owned(),
         value_info: values.into_values().filter(is_told).collect(),
         node: graph.nodes.into_iter().map(node).collect(),
         initializer,

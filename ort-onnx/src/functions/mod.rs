@@ -3,6 +3,7 @@
 //!
 //! A function's body may call others, but not itself. What a body computes gets names that no other value has.
 
+mod constants;
 mod flex_attention;
 mod instance;
 
@@ -110,6 +111,7 @@ impl<'f> Inliner<'f> {
     ) -> Result<(), OnnxError> {
         let nodes = std::mem::take(&mut graph.node);
         graph.node = self.nodes(nodes, opsets, depth)?;
+        constants::lift(graph);
         Ok(())
     }
 
