@@ -17,8 +17,10 @@
     OUT/single/NAME/ the same files, for single convolutions
     OUT/blocks/NAME/ the same files, for hundreds of small random networks, which onnxruntime lays out
                      in blocks at ORT_ENABLE_ALL: `ort-cli test OUT/blocks` must pass
+    OUT/standard/{node,simple,pytorch-operator,pytorch-converted,light}/NAME/
+                     the backend tests of the onnx package, all of them, as `.onnx` only
 
-PART is node, real, built, hard, single or blocks; without any, all are made. They take some minutes
+PART is node, real, built, hard, single, blocks or standard; without any, all are made. They take some minutes
 and 4 GB. `--only NAME` makes just those so named.
 
 onnxruntime's blocks have 16 channels with AVX-512 and 8 without. An emulator hides it:
@@ -35,7 +37,7 @@ import environment
 
 environment.enter()
 
-from models import blocks, built, hard, node, real, single
+from models import blocks, built, hard, node, real, single, standard
 
 PARTS = {
     "node": node.make,
@@ -44,6 +46,7 @@ PARTS = {
     "single": single.make,
     "hard": hard.make,
     "blocks": blocks.make,
+    "standard": standard.make,
 }
 
 

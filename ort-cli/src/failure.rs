@@ -21,6 +21,9 @@ pub(crate) enum Failure {
     /// The optimized model cannot be saved.
     #[error("{}", of_saving(path, source))]
     Save { path: PathBuf, source: Box<SaveError> },
+    /// A name that does not say which format a model is to have.
+    #[error("{}: expected a name that ends in .ort or .onnx", path.display())]
+    Extension { path: PathBuf },
     /// The model would be replaced by what it becomes.
     #[error("{}: this is the model itself: give --output another name", path.display())]
     Overwrite { path: PathBuf },
@@ -31,7 +34,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Cases(#[from] CaseError),
     /// A folder has no case in it.
-    #[error("{}: no case here: a .ort file beside test_data_set_0", path.display())]
+    #[error("{}: no case here: a .ort or .onnx file beside test_data_set_0", path.display())]
     NoCase { path: PathBuf },
     /// A folder has no input in it.
     #[error("{}: no input here: a file input_0.pb or input_0.npy", path.display())]

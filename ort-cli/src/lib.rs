@@ -33,11 +33,11 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, cache, inspect, mem, optimize, profile as profile_command, run, test,
+    bench, cache, convert, inspect, mem, optimize, profile as profile_command, run, test,
 };
 use crate::failure::Failure;
 
-/// Runs ONNX Runtime's `.ort` models.
+/// Runs ONNX models: `.onnx` files, and ONNX Runtime's `.ort` files.
 #[derive(Debug, Parser)]
 #[command(name = "ort-cli", version, max_term_width = 100)]
 struct Arguments {
@@ -54,6 +54,7 @@ enum Command {
     Profile(profile_command::Arguments),
     Mem(mem::Arguments),
     Optimize(optimize::Arguments),
+    Convert(convert::Arguments),
     Cache(cache::Arguments),
 }
 
@@ -67,6 +68,7 @@ pub fn main() -> ExitCode {
         Command::Profile(arguments) => profile_command::run(&arguments),
         Command::Mem(arguments) => mem::run(&arguments),
         Command::Optimize(arguments) => optimize::run(&arguments),
+        Command::Convert(arguments) => convert::run(&arguments),
         Command::Cache(arguments) => cache::run(&arguments),
     };
     match done {

@@ -160,6 +160,15 @@ impl SessionOptions {
         Ok(optimized)
     }
 
+    /// The same of a model that is to stay as it is, unless a level is given.
+    pub(crate) fn convert(&self, path: &Path) -> Result<Optimized, Failure> {
+        let level = self.level.unwrap_or(Level::Disable);
+        let optimized = self.told().level(level).optimize_from_file(path);
+        let optimized = optimized.map_err(|source| Failure::model(path, source))?;
+        warn(path, optimized.packing_warnings());
+        Ok(optimized)
+    }
+
     /// The word for the level.
     pub(crate) fn level(&self) -> &'static str {
         let level = self.builder().chosen_level();

@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use ort_tensor::{DType, Tensor};
 
+use crate::fact::Type;
 use crate::graph::Graph;
 use crate::ids::ValueId;
 use crate::op::OpError;
@@ -32,6 +33,8 @@ pub enum Attr {
     Tensors(Vec<Tensor>),
     /// Subgraphs.
     Graphs(Vec<Graph>),
+    /// A type.
+    Type(Type),
 }
 
 impl Attr {
@@ -47,6 +50,7 @@ impl Attr {
             Attr::Strings(_) => "strings",
             Attr::Tensors(_) => "tensors",
             Attr::Graphs(_) => "graphs",
+            Attr::Type(_) => "a type",
         }
     }
 }
@@ -187,6 +191,8 @@ impl<'a> NodeSpec<'a> {
         strings: Strings => &'a [String], "strings", Vec::as_slice;
         /// A subgraph.
         graph: Graph => &'a Graph, "a graph", Box::as_ref;
+        /// A type.
+        value_type: Type => &'a Type, "a type", |value: &'a Type| value;
     }
 
     /// An integer attribute that stands for a truth value; `default` if it is absent.

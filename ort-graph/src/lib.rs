@@ -16,6 +16,7 @@ mod ids;
 mod import;
 mod op;
 mod order;
+pub mod parsed;
 mod patch;
 mod registry;
 #[cfg(test)]
@@ -25,17 +26,15 @@ mod verify;
 
 pub use crate::attrs::{Attr, Attrs, NodeSpec};
 pub use crate::dim::{Dim, Dims};
-pub use crate::export::{Export, ExportError, export};
+pub use crate::export::{Export, ExportError, export, to_onnx};
 pub use crate::fact::{Fact, TensorType, Type, TypeConflict};
 pub use crate::graph::{Graph, GraphError, NewNode, Node, PackedForm, ValueInfo};
 pub use crate::ids::{NodeId, ValueId};
-pub use crate::import::{
-    ImportError, ImportLimits, ImportWarning, Model, ModelInfo, UnsupportedNode, declared_type,
-    import,
-};
+pub use crate::import::{ImportError, ImportLimits, ImportWarning, Model, UnsupportedNode, import};
 pub use crate::op::{Behaviour, Control, Facts, OpError, Operator};
 pub use crate::order::CycleError;
+pub use crate::parsed::ModelInfo;
 pub use crate::patch::{Change, Names, Patch, PatchError};
-pub use crate::registry::{OpDef, Registry, RegistryError};
+pub use crate::registry::{Body, BodyInputs, OpDef, Registry, RegistryError};
 pub use crate::text::{Text, TextError, TextErrorKind};
 pub use crate::verify::VerifyError;

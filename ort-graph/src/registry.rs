@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use ort_tensor::DType;
 
-use crate::attrs::NodeSpec;
+use crate::attrs::{Attrs, NodeSpec};
+use crate::fact::Type;
 use crate::op::{OpError, Operator};
 
 /// One operator: its name, the versions it covers, and how to make it from a node.
@@ -29,7 +30,26 @@ pub struct OpDef {
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     by_name: HashMap<(&'static str, &'static str), Vec<OpDef>>,
+    bodies: Option<BodyInputs>,
 }
+
+/// A node that has subgraphs, before it is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Body<'a> {
+    /// The operator set: empty for ai.onnx.
+    pub domain: &'a str,
+    /// The operator.
+    pub op_type: &'a str,
+    /// The version that the node follows.
+    pub since_version: i32,
+    /// The types of what the node reads.
+    pub inputs: &'a [Type],
+    /// Its attributes besides the subgraphs.
+    pub attrs: &'a Attrs,
+}
+
+/// What the inputs of a node's subgraphs are, as far as that follows from the node.
+pub type BodyInputs = fn(&Body<'_>) -> Vec<Type>;
 
 /// A node for which there is no operator, or that is not a valid one.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -69,7 +89,19 @@ impl Registry {
         for def in groups.iter().copied().flatten() {
             by_name.entry((def.domain, def.name)).or_default().push(*def);
         }
-        Self { by_name }
+        Self { by_name, bodies: None }
+    }
+
+    /// The same, which also knows what the inputs of subgraphs are: files need not say.
+    #[must_use]
+    pub const fn with_bodies(mut self, bodies: BodyInputs) -> Self {
+        self.bodies = Some(bodies);
+        self
+    }
+
+    /// What the inputs of a node's subgraphs are.
+    pub(crate) fn body_inputs(&self, body: &Body<'_>) -> Vec<Type> {
+        self.bodies.map(|inputs| inputs(body)).unwrap_or_default()
     }
 
     /// Every operator, sorted by domain, name and version.

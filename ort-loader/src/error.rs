@@ -29,6 +29,14 @@ pub enum LoadError {
         /// What is there.
         kind: &'static str,
     },
+    /// A file that was to be within a folder, and is elsewhere, or may be: it is in several places.
+    #[error("{}: {how} leads out of the folder", path.display())]
+    Outside {
+        /// The path asked for.
+        path: PathBuf,
+        /// `a link`, or `a hard link`.
+        how: &'static str,
+    },
     /// The file has no bytes.
     #[error("{}: the file is empty", path.display())]
     Empty {

@@ -29,6 +29,7 @@ mod load;
 mod open;
 mod read;
 mod source;
+mod within;
 
 mod error;
 mod pages;

@@ -11,6 +11,7 @@ use crate::model_bytes::{Kind, ModelBytes, Origin};
 use crate::open::{Link, open_file};
 use crate::read::read_whole;
 use crate::source::Mapping;
+use crate::within::open_within;
 
 /// How a file's bytes come into memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +43,19 @@ pub enum Load {
 
 /// The bytes of the file at `path`, which has at least one.
 pub(crate) fn load(path: &Path, how: Load) -> Result<ModelBytes, LoadError> {
-    let file = open_file(path, Link::Follow)?;
+    load_file(open_file(path, Link::Follow)?, path, how)
+}
+
+/// The same of a file within a folder.
+pub(crate) fn load_within(
+    folder: &Path,
+    relative: &Path,
+    how: Load,
+) -> Result<ModelBytes, LoadError> {
+    load_file(open_within(folder, relative)?, &folder.join(relative), how)
+}
+
+fn load_file(file: File, path: &Path, how: Load) -> Result<ModelBytes, LoadError> {
     if how == Load::Read {
         return read(&file, path, None);
     }

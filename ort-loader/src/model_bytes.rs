@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::error::{AdviseError, LoadError, MeasureError};
-use crate::load::{Load, load};
+use crate::load::{Load, load, load_within};
 use crate::pages::{page_size, whole_pages};
 use crate::residency::{Residency, residency};
 use crate::source::Mapping;
@@ -52,6 +52,20 @@ impl ModelBytes {
     /// at `path`, or, under [`Load::Mapped`] and [`Load::Populated`], one that cannot be mapped.
     pub fn from_path(path: impl AsRef<Path>, how: Load) -> Result<Self, LoadError> {
         load(path.as_ref(), how)
+    }
+
+    /// The bytes of the file `relative` of a folder, which has to lie within that: what a symbolic link leads out
+    /// of it to, and a file with several hard links, is refused.
+    ///
+    /// # Errors
+    ///
+    /// As [`ModelBytes::from_path`], and [`LoadError::Outside`].
+    pub fn from_path_within(
+        folder: impl AsRef<Path>,
+        relative: impl AsRef<Path>,
+        how: Load,
+    ) -> Result<Self, LoadError> {
+        load_within(folder.as_ref(), relative.as_ref(), how)
     }
 
     /// The vector's bytes, not copied.

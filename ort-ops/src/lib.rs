@@ -13,6 +13,7 @@ mod arithmetic;
 mod attend;
 pub mod axes;
 pub mod blocked;
+mod bodies;
 pub mod broadcast;
 pub mod channels_last;
 mod elementwise;
@@ -48,5 +49,5 @@ use ort_graph::Registry;
 
 /// A registry of every operator there is.
 pub fn registry() -> Registry {
-    Registry::new(&ops::all())
+    Registry::new(&ops::all()).with_bodies(bodies::inputs)
 }

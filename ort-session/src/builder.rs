@@ -15,6 +15,7 @@ use ort_optimizer::{Exactness, Level, Options};
 use crate::cache::{self, Source};
 use crate::cancel::Cancel;
 use crate::error::SessionError;
+use crate::external::External;
 use crate::free_dims::FreeDims;
 use crate::load_limits::LoadLimits;
 use crate::log::Log;
@@ -57,6 +58,7 @@ pub struct SessionBuilder {
     cancel: Option<Cancel>,
     run_limits: RunLimits,
     load_limits: LoadLimits,
+    pub(crate) external: External,
 }
 
 impl SessionBuilder {
@@ -335,6 +337,7 @@ impl SessionBuilder {
             cancel: clock.cancel(self.cancel),
             clock,
             load_limits: self.load_limits,
+            external: self.external,
             run_limits: self.run_limits,
         })
     }

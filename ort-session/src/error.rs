@@ -7,6 +7,7 @@ use ort_ep_cpu::UnavailableIsa;
 use ort_format::{FormatError, WriteError};
 use ort_graph::{ExportError, ImportError, Type};
 use ort_loader::LoadError;
+use ort_onnx::{ElementsError, OnnxError};
 use ort_optimizer::OptimizeError;
 use ort_tensor::TensorError;
 
@@ -25,6 +26,12 @@ pub enum SessionError {
     /// The bytes are no sound `.ort` file.
     #[error(transparent)]
     Format(#[from] Box<FormatError>),
+    /// The bytes are no sound `.onnx` file.
+    #[error(transparent)]
+    Onnx(#[from] Box<OnnxError>),
+    /// The model has elements in a file whose name leads out of its folder.
+    #[error(transparent)]
+    External(#[from] ElementsError),
     /// The file is sound, but the model is not valid or has operators that nobody knows.
     #[error(transparent)]
     Import(#[from] Box<ImportError>),
@@ -128,6 +135,12 @@ pub enum SaveError {
     /// A provider packs constants for this process only.
     #[error("a provider of the session packs its constants for one process only")]
     NotPackable,
+    /// The model has constants only as kernels want them.
+    #[error("the model's weights are there only as they are packed: convert the original model")]
+    Withheld,
+    /// A `.onnx` file that no reader would take.
+    #[error("the file would have more than 2 GiB, which no reader of protobuf takes")]
+    TooLarge,
     /// There is something else than a file in its place.
     #[error("{}: this is not a file", path.display())]
     NotAFile {

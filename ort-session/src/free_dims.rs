@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use ort_format::{Model, TypeInfoValue};
+use ort_graph::parsed;
 use ort_graph::{CycleError, Dim, Graph, Type, ValueId};
 
 use crate::nearest::nearest;
@@ -49,16 +49,16 @@ fn did_you_mean(nearest: Option<&str>) -> String {
 }
 
 impl FreeDims {
-    /// Fixes the dimensions, and those that follow from them. `model` says what dimensions denote.
+    /// Fixes the dimensions, and those that follow from them. `file` says what dimensions denote.
     pub(crate) fn fix(
         &self,
         graph: &mut Graph,
-        model: Model<'_>,
+        file: &parsed::Graph<'_>,
     ) -> Result<(), FreeDimensionError> {
         if self.by_name.is_empty() && self.by_denotation.is_empty() {
             return Ok(());
         }
-        let sizes = self.sizes(graph, model)?;
+        let sizes = self.sizes(graph, file)?;
         Ok(sizes.fix(graph)?)
     }
 
@@ -71,9 +71,9 @@ impl FreeDims {
         [of("", &self.by_name), of("denoting ", &self.by_denotation)].join(" ").trim().to_owned()
     }
 
-    fn sizes(&self, graph: &Graph, model: Model<'_>) -> Result<Sizes, FreeDimensionError> {
+    fn sizes(&self, graph: &Graph, file: &parsed::Graph<'_>) -> Result<Sizes, FreeDimensionError> {
         let inputs: Vec<Input<'_>> =
-            graph.inputs().iter().map(|&id| Input::of(graph, id, model)).collect();
+            graph.inputs().iter().map(|&id| Input::of(graph, id, file)).collect();
         let mut sizes = Sizes::default();
         for (name, &given) in &self.by_name {
             let names = || inputs.iter().flat_map(|input| input.dims).filter_map(symbol);
@@ -111,16 +111,11 @@ struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    fn of(graph: &'a Graph, id: ValueId, model: Model<'a>) -> Self {
+    fn of(graph: &'a Graph, id: ValueId, file: &'a parsed::Graph<'_>) -> Self {
         let (name, dims) = (&*graph.value(id).name, graph.fact(id).dims().unwrap_or_default());
-        let mut declared = model.graph().node_args().iter();
-        let declared = declared.find(|declared| declared.name() == name);
-        let shape = match declared.and_then(|it| it.type_info()).and_then(|info| info.value()) {
-            Some(TypeInfoValue::Tensor(tensor)) => tensor.shape(),
-            _ => None,
-        };
-        let dims_of_file = shape.map(|shape| shape.dim()).into_iter().flat_map(|dims| dims.iter());
-        let denotations = dims_of_file.map(|dim| dim.denotation().unwrap_or_default()).collect();
+        let declared = file.values.iter().find(|declared| declared.name == name);
+        let denotations = declared.into_iter().flat_map(|it| &it.denotations);
+        let denotations = denotations.map(|text| &**text).collect();
         Self { id, name, dims, denotations }
     }
 

@@ -1,16 +1,19 @@
 //! What a file holds, without running it.
 
-mod types;
+mod hints;
 mod weights;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use bytes::Bytes;
-use ort_format::{AttributeValue, Limits};
+use ort_format::Limits;
+use ort_graph::parsed::{Graph, Value};
 use ort_graph::{ImportError, ImportLimits, ModelInfo, Registry, UnsupportedNode, import};
+use ort_loader::{Load, ModelBytes};
 use ort_tensor::DType;
 
 use crate::error::SessionError;
+use crate::external::External;
+use crate::opened::{How, Opened};
 use crate::session::ValueDescription;
 
 pub use self::weights::{DenormalWeights, denormal_weights};
@@ -19,7 +22,9 @@ pub use self::weights::{DenormalWeights, denormal_weights};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Inspection {
-    /// The version of the format, as the file has it: a decimal number.
+    /// The format: `ort` or `onnx`.
+    pub format: &'static str,
+    /// The version of the format, as the file has it: a decimal number. A `.onnx` file has none but its IR version.
     pub version: String,
     /// What the file says about the model.
     pub model: ModelInfo,
@@ -79,18 +84,19 @@ pub struct Hints {
     pub runtime_optimizations: Vec<(String, String, usize)>,
 }
 
-/// What the file in `bytes` holds. The elements of weights are not looked at, so that pages which
-/// hold nothing else stay where they are; [`denormal_weights`] does look. What would keep a
-/// session from running it is told: with the operator if it is one, else among the warnings.
+/// What a file holds. The elements of weights are not looked at, so that pages which hold nothing else stay where
+/// they are; [`denormal_weights`] does look. What would keep a session from running it is told: with the operator
+/// if it is one, else among the warnings. Functions of the model's own are shown as what they consist of.
 ///
 /// # Errors
-/// If the bytes are no sound `.ort` file.
-pub fn inspect(bytes: &Bytes) -> Result<Inspection, SessionError> {
-    let (file, warnings) =
-        ort_format::open_with_warnings(bytes, &Limits::default()).map_err(Box::new)?;
-    let mut warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+/// If the bytes are no sound `.ort` or `.onnx` file, or another file of the model cannot be had.
+pub fn inspect(bytes: &ModelBytes) -> Result<Inspection, SessionError> {
+    let opened = opened(bytes)?;
+    let graph = &opened.model.graph;
+    let file = hints::OrtFile::of(bytes)?;
+    let mut warnings = file.warnings;
     let registry = ort_ops::registry();
-    let unsupported = match import(file, bytes, &registry, ImportLimits::default()) {
+    let unsupported = match import(&opened.model, &registry, ImportLimits::default()) {
         Ok(_) => Vec::new(),
         Err(ImportError::Unsupported { nodes }) => nodes,
         Err(error) => {
@@ -99,31 +105,45 @@ pub fn inspect(bytes: &Bytes) -> Result<Inspection, SessionError> {
         }
     };
     let mut counts = Counts::default();
-    visit(file.model().graph(), &mut |graph| counts.add(graph));
-    let graph = file.model().graph();
-    let values = types::Values::of(graph);
+    graph.visit(&mut |graph| counts.add(graph));
+    let values = Values::of(graph);
     Ok(Inspection {
-        version: file.ort_version().unwrap_or_default().to_owned(),
-        model: ModelInfo::of(file.model()),
-        inputs: graph.inputs().iter().map(|name| values.describe(name)).collect(),
-        outputs: graph.outputs().iter().map(|name| values.describe(name)).collect(),
+        format: file.format,
+        version: file.version,
+        inputs: graph.inputs.iter().map(|name| values.describe(name)).collect(),
+        outputs: graph.outputs.iter().map(|name| values.describe(name)).collect(),
         n_subgraphs: counts.n_graphs - 1,
         operators: counts.operators(&registry, &unsupported),
         weights: counts.weights(),
-        hints: counts.hints(),
+        hints: file.hints,
         warnings,
+        model: opened.model.info,
     })
 }
 
-/// Calls `seen` with the graph and all graphs below it.
-pub(crate) fn visit<'a>(graph: ort_format::Graph<'a>, seen: &mut dyn FnMut(ort_format::Graph<'a>)) {
-    seen(graph);
-    for attribute in graph.nodes().iter().flat_map(|node| node.attributes().iter()) {
-        match attribute.value() {
-            AttributeValue::Graph(graph) => visit(graph, seen),
-            AttributeValue::Graphs(graphs) => graphs.iter().for_each(|graph| visit(graph, seen)),
-            _ => {}
-        }
+fn opened(bytes: &ModelBytes) -> Result<Opened<'_>, SessionError> {
+    let (limits, external) = (&Limits::default(), &External::default());
+    Opened::of(bytes, How { limits, external, load: Load::Auto })
+}
+
+/// The values of a graph by name.
+struct Values<'a> {
+    declared: HashMap<&'a str, &'a Value<'a>>,
+    initialized: HashSet<&'a str>,
+}
+
+impl<'a> Values<'a> {
+    fn of(graph: &'a Graph<'a>) -> Self {
+        let declared = graph.values.iter().map(|value| (&*value.name, value));
+        let initialized = graph.constants().map(|tensor| &*tensor.name);
+        Self { declared: declared.collect(), initialized: initialized.collect() }
+    }
+
+    fn describe(&self, name: &str) -> ValueDescription {
+        let declared = self.declared.get(name).and_then(|value| value.ty.clone().ok());
+        // What this version does not know is unknown.
+        let ty = declared.unwrap_or_default();
+        ValueDescription { name: name.to_owned(), ty, has_default: self.initialized.contains(name) }
     }
 }
 
@@ -133,37 +153,19 @@ struct Counts<'a> {
     n_graphs: usize,
     operators: BTreeMap<(&'a str, &'a str, i32), usize>,
     weights: BTreeMap<i32, (usize, usize)>,
-    n_edges: usize,
-    providers: BTreeMap<&'a str, usize>,
-    runtime_optimizations: BTreeMap<(&'a str, &'a str), usize>,
 }
 
 impl<'a> Counts<'a> {
-    fn add(&mut self, graph: ort_format::Graph<'a>) {
+    fn add(&mut self, graph: &'a Graph<'_>) {
         self.n_graphs += 1;
-        for node in graph.nodes().iter() {
-            let domain = if node.domain() == "ai.onnx" { "" } else { node.domain() };
-            let operator = (domain, node.op_type(), node.since_version());
+        for node in &graph.nodes {
+            let operator = (&*node.domain, &*node.op_type, node.since_version);
             *self.operators.entry(operator).or_default() += 1;
-            if let Some(provider) = node.execution_provider_type().filter(|name| !name.is_empty()) {
-                *self.providers.entry(provider).or_default() += 1;
-            }
         }
-        let sparse = graph.sparse_initializers().iter();
-        let sparse = sparse.flat_map(|tensor| [tensor.values(), tensor.indices()]);
-        for tensor in graph.initializers().iter().chain(sparse) {
-            let raw = tensor.raw_data().unwrap_or_default().len();
-            let strings = tensor.string_data().unwrap_or_default().iter().map(str::len);
-            let (n_tensors, n_bytes) = self.weights.entry(tensor.data_type().into()).or_default();
+        for tensor in graph.constants() {
+            let (n_tensors, n_bytes) = self.weights.entry(tensor.dtype.onnx()).or_default();
             *n_tensors += 1;
-            *n_bytes += raw + strings.sum::<usize>();
-        }
-        self.n_edges += graph.node_edges().iter().map(|it| it.output_edges().len()).sum::<usize>();
-        for entry in graph.runtime_optimizations().iter().flat_map(|all| all.records().iter()) {
-            for record in entry.runtime_optimization_records().iter() {
-                let action = (entry.optimizer_name(), record.action_id());
-                *self.runtime_optimizations.entry(action).or_default() += 1;
-            }
+            *n_bytes += tensor.n_bytes();
         }
     }
 
@@ -204,18 +206,6 @@ impl<'a> Counts<'a> {
         weights.sort_by_key(|weights| std::cmp::Reverse(weights.n_bytes));
         weights
     }
-
-    fn hints(&self) -> Hints {
-        let providers = self.providers.iter().map(|(&name, &n)| (name.to_owned(), n));
-        let optimizations = self.runtime_optimizations.iter();
-        Hints {
-            n_edges: self.n_edges,
-            providers: providers.collect(),
-            runtime_optimizations: optimizations
-                .map(|(&(optimizer, action), &n)| (optimizer.to_owned(), action.to_owned(), n))
-                .collect(),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -223,7 +213,6 @@ mod tests {
     use super::*;
     use ort_format::record::{self, AttributeValue};
     use ort_format::{DataType, write};
-    use ort_loader::ModelBytes;
 
     fn tensor(name: &'static str, data_type: DataType, raw: &[u8]) -> record::Tensor<'static> {
         let n = raw.len() * 8 / usize::try_from(data_type.bits().unwrap()).unwrap();
@@ -282,7 +271,7 @@ mod tests {
 
     #[test]
     fn graphs_below_count_and_what_nobody_knows_is_told() {
-        let found = inspect(&model().into()).unwrap();
+        let found = inspect(&ModelBytes::from_vec(model())).unwrap();
         assert_eq!((found.version.as_str(), found.n_subgraphs), ("4", 1));
         assert_eq!(found.model.producer_name, "hand");
         let inputs: Vec<_> = found
@@ -330,7 +319,7 @@ mod tests {
         };
         let model = record::Model { ir_version: 8, graph, ..Default::default() };
         let bytes = write(&record::File { model, ..Default::default() }).unwrap();
-        let found = inspect(&bytes.clone().into()).unwrap();
+        let found = inspect(&ModelBytes::from_vec(bytes.clone())).unwrap();
         let reason =
             "operator ai.onnx:Relu in version 14: input 0 has the unsupported type string[...]";
         assert_eq!(found.operators[0].unsupported.as_deref(), Some(reason));
@@ -343,7 +332,7 @@ mod tests {
 
     #[test]
     fn denormal_weights_are_found_in_every_graph() {
-        let found = denormal_weights(&model()).unwrap();
+        let found = denormal_weights(&ModelBytes::from_vec(model())).unwrap();
         let expected = DenormalWeights {
             name: "c".to_owned(),
             dtype: DType::F32,
@@ -355,7 +344,7 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_file_are_an_error() {
-        assert!(inspect(&Bytes::from_static(b"no model at all")).is_err());
-        assert!(denormal_weights(&[]).is_err());
+        assert!(inspect(&ModelBytes::from_static(b"no model at all")).is_err());
+        assert!(denormal_weights(&ModelBytes::from_static(&[])).is_err());
     }
 }

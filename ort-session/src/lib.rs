@@ -1,10 +1,10 @@
-//! The facade: load an `.ort` model, optimize and plan it once, run it from any number of threads.
+//! The facade: load a `.onnx` or `.ort` model, optimize and plan it once, run it from any number of threads.
 //!
 //! ```no_run
 //! use ort_session::{Session, Tensor};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let session = Session::builder().commit_from_file("model.ort")?;
+//! let session = Session::builder().commit_from_file("model.onnx")?; // or "model.ort"
 //! let x = Tensor::from_slice(&[1, 3], &[1.0_f32, 2.0, 3.0])?;
 //! let outputs = session.run([("x", &x)])?;
 //! let y = outputs[0].as_tensor()?.view().to_ndarray::<f32>()?;
@@ -105,6 +105,7 @@ mod chosen;
 mod config;
 mod control;
 mod error;
+mod external;
 mod fold;
 mod free_dims;
 mod inputs;
@@ -114,6 +115,7 @@ mod log;
 mod memory;
 mod nearest;
 mod observed;
+mod opened;
 mod optimized;
 mod outputs;
 mod packed;
@@ -125,6 +127,7 @@ mod run;
 mod run_memory;
 mod run_options;
 mod save;
+mod save_onnx;
 mod session;
 mod settings;
 mod threads;
@@ -172,6 +175,7 @@ pub use ort_loader::{
     AdviseError, Kind, Load, LoadError, MappingKind, MeasureError, MemoryMapping, ModelBytes,
     Pages, Process, ProcessMemory, Residency, Sharing, process_memory,
 };
+pub use ort_onnx::{Damage as OnnxDamage, ElementsError, OnnxError};
 pub use ort_optimizer::{
     EvalError, Exactness, Level, NchwcError, OptimizeError, PassReport, Report, Step, UnknownLevel,
 };

@@ -6,9 +6,9 @@ mod budget;
 use std::fmt;
 use std::time::Duration;
 
-use ort_format::AttributeValue;
+use ort_graph::parsed::{self, Attr};
 use ort_graph::{Dim, Graph};
-use ort_tensor::{DType, Tensor, n_elements};
+use ort_tensor::{Tensor, n_elements};
 
 pub(crate) use self::budget::Budget;
 
@@ -107,7 +107,7 @@ impl LoadLimits {
     ///
     /// # Errors
     /// If it wants more than these allow.
-    pub(crate) fn check_file(&self, graph: ort_format::Graph<'_>) -> Result<(), LoadLimitError> {
+    pub(crate) fn check_file(&self, graph: &parsed::Graph<'_>) -> Result<(), LoadLimitError> {
         if *self == Self::default() {
             return Ok(());
         }
@@ -198,42 +198,35 @@ struct Counted<'l> {
 impl Counted<'_> {
     fn graph(
         &mut self,
-        graph: ort_format::Graph<'_>,
+        graph: &parsed::Graph<'_>,
         place: &Place<'_>,
     ) -> Result<(), LoadLimitError> {
-        for tensor in graph.initializers() {
-            self.constant(tensor, tensor.name(), place)?;
+        for tensor in &graph.initializers {
+            self.constant(tensor, &tensor.name, place)?;
         }
-        for sparse in graph.sparse_initializers() {
-            let (name, dims) = (sparse.values().name(), sparse.dims().iter());
-            let shape = self.elements(dims, name, place)?;
-            let n_bytes = dtype_of(sparse.values()).zip(n_elements(&shape));
-            let n_bytes = n_bytes.and_then(|(dtype, n)| dtype.n_bytes(n)).unwrap_or(usize::MAX);
-            self.copied(n_bytes, name)?;
+        for sparse in &graph.sparse_initializers {
+            self.sparse(sparse, &sparse.values.name, place)?;
         }
-        graph.nodes().iter().try_for_each(|node| self.node(node, place))
+        graph.nodes.iter().try_for_each(|node| self.node(node, place))
     }
 
-    fn node(
-        &mut self,
-        node: ort_format::Node<'_>,
-        place: &Place<'_>,
-    ) -> Result<(), LoadLimitError> {
-        let label = if node.name().is_empty() { node.op_type() } else { node.name() };
+    fn node(&mut self, node: &parsed::Node<'_>, place: &Place<'_>) -> Result<(), LoadLimitError> {
+        let label = node.label();
         self.n_nodes += 1;
         if let Some(limit) = self.limits.max_nodes.filter(|&limit| self.n_nodes > limit) {
             let (node, place) = (label.to_owned(), place.to_string());
             return Err(LoadLimitError::Nodes { limit, node, place });
         }
-        for attribute in node.attributes() {
-            let below = place.below(label, attribute.name());
-            match attribute.value() {
-                AttributeValue::Tensor(tensor) => self.constant(tensor, label, place)?,
-                AttributeValue::Tensors(tensors) => {
+        for (name, attr) in &node.attributes {
+            let below = place.below(label, name);
+            match attr {
+                Attr::Tensor(tensor) => self.constant(tensor, label, place)?,
+                Attr::SparseTensor(tensor) => self.sparse(tensor, label, place)?,
+                Attr::Tensors(tensors) => {
                     tensors.iter().try_for_each(|tensor| self.constant(tensor, label, place))?;
                 }
-                AttributeValue::Graph(graph) => self.below(graph, label, &below)?,
-                AttributeValue::Graphs(graphs) => {
+                Attr::Graph(graph) => self.below(graph, label, &below)?,
+                Attr::Graphs(graphs) => {
                     graphs.iter().try_for_each(|graph| self.below(graph, label, &below))?;
                 }
                 _ => {}
@@ -245,7 +238,7 @@ impl Counted<'_> {
     /// A graph of a node.
     fn below(
         &mut self,
-        graph: ort_format::Graph<'_>,
+        graph: &parsed::Graph<'_>,
         node: &str,
         place: &Place<'_>,
     ) -> Result<(), LoadLimitError> {
@@ -259,43 +252,41 @@ impl Counted<'_> {
         }
     }
 
-    /// A constant of this name, or of an attribute of a node of this name.
+    /// A constant of this name, or of an attribute of a node of this name. (A packed form is none: it is not
+    /// copied unless a kernel asks for it.)
     fn constant(
         &mut self,
-        tensor: ort_format::Tensor<'_>,
+        tensor: &parsed::Tensor<'_>,
         name: &str,
         place: &Place<'_>,
     ) -> Result<(), LoadLimitError> {
-        // It is no constant, and not copied unless a kernel asks for it.
-        if tensor.packed_form().is_some() {
-            return Ok(());
-        }
-        self.elements(tensor.dims().iter(), name, place)?;
-        let raw = tensor.raw_data().unwrap_or_default();
-        let is_shared = dtype_of(tensor).is_none_or(|dtype| Tensor::may_borrow(dtype, raw));
-        let strings = tensor.string_data().unwrap_or_default();
-        let n_bytes = strings.iter().map(str::len).sum::<usize>();
-        self.copied(if is_shared { n_bytes } else { raw.len() }, name)
+        self.elements(&tensor.shape, name, place)?;
+        self.copied(if tensor.may_borrow() { 0 } else { tensor.n_bytes() }, name)
+    }
+
+    fn sparse(
+        &mut self,
+        tensor: &parsed::SparseTensor<'_>,
+        name: &str,
+        place: &Place<'_>,
+    ) -> Result<(), LoadLimitError> {
+        self.elements(&tensor.shape, name, place)?;
+        let n_bytes = n_elements(&tensor.shape).and_then(|n| tensor.values.dtype.n_bytes(n));
+        self.copied(n_bytes.unwrap_or(usize::MAX), name)
     }
 
     fn elements(
         &self,
-        dims: impl Iterator<Item = i64>,
+        shape: &[usize],
         name: &str,
         place: &Place<'_>,
-    ) -> Result<Vec<usize>, LoadLimitError> {
-        let shape: Vec<usize> = dims.map(|dim| usize::try_from(dim).unwrap_or(0)).collect();
+    ) -> Result<(), LoadLimitError> {
         let limit = self.limits.max_elements.unwrap_or(usize::MAX);
-        check_elements(&shape, limit, || (name.to_owned(), place.to_string()))?;
-        Ok(shape)
+        check_elements(shape, limit, || (name.to_owned(), place.to_string()))
     }
 
     fn copied(&self, n_bytes: usize, name: &str) -> Result<(), LoadLimitError> {
         self.copies.take(n_bytes, name);
         self.copies.check()
     }
-}
-
-fn dtype_of(tensor: ort_format::Tensor<'_>) -> Option<DType> {
-    DType::from_onnx(i32::from(tensor.data_type()))
 }

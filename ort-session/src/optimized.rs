@@ -26,7 +26,7 @@ use crate::threads::{Pool, ScopedThreads, scoped};
 
 /// Attributes that only we know. A file without them is read as it is by ONNX Runtime, and by us once
 /// its other nodes tell what they said.
-const PRIVATE: &[(&str, &str)] = &[("com.microsoft.nchwc", "block_size")];
+pub(crate) const PRIVATE: &[(&str, &str)] = &[("com.microsoft.nchwc", "block_size")];
 
 /// How large a packed file is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,6 +57,8 @@ pub struct PackedSize {
 pub struct Optimized {
     pub(crate) graph: Graph,
     pub(crate) bytes: ModelBytes,
+    /// The other files of the model.
+    pub(crate) external: Vec<ModelBytes>,
     pub(crate) origins: Origins,
     /// Whether the file has the forms of constants that its kernels want.
     pub(crate) is_packed: bool,
@@ -294,13 +296,15 @@ impl Optimized {
         let (mut plan, packs) = self.settings.or_ended("compile", compiled)?;
         profiler.during("give_back", || {
             plan.withhold(&plan.unread());
-            give_back(&self.bytes, (&plan, &packs), &self.settings.log);
+            for file in std::iter::once(&self.bytes).chain(&self.external) {
+                give_back(file, (&plan, &packs), &self.settings.log);
+            }
         });
         self.settings.log.event(
             Severity::Info,
             format_args!("compiled {} steps, {} packed constants", plan.steps.len(), packs.len()),
         );
-        let Self { bytes, origins, model, warnings, packing_warnings, report, .. } = self;
+        let Self { bytes, external, origins, model, warnings, packing_warnings, report, .. } = self;
         let Self { settings, time, .. } = self;
         let names = plan.graph.outputs().iter().map(|&id| plan.graph.value(id).name.clone());
         let output_names = names.collect();
@@ -318,6 +322,7 @@ impl Optimized {
             pool,
             branches,
             bytes,
+            external,
             origins,
             metadata,
             packs,

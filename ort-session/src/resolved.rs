@@ -12,11 +12,13 @@ use ort_optimizer::{Options, Report, Visit};
 
 use crate::cancel::Cancel;
 use crate::error::SessionError;
+use crate::external::External;
 use crate::fold::FoldWith;
 use crate::free_dims::FreeDims;
 use crate::load_limits::{LoadLimitError, LoadLimits};
 use crate::log::{Log, Severity};
 use crate::memory::Origins;
+use crate::opened::{How, Opened};
 use crate::optimized::{OperatorCounts, Optimized};
 use crate::packed::Seal;
 use crate::profile::Profiler;
@@ -51,6 +53,7 @@ pub(crate) struct Resolved {
     pub(crate) clock: Clock,
     pub(crate) run_limits: RunLimits,
     pub(crate) load_limits: LoadLimits,
+    pub(crate) external: External,
 }
 
 impl Resolved {
@@ -58,6 +61,11 @@ impl Resolved {
     pub(crate) fn bytes_of(&self, path: impl AsRef<Path>) -> Result<ModelBytes, LoadError> {
         let load = || ModelBytes::from_path(path, self.load);
         self.profiler.during("model_loading_uri", load)
+    }
+
+    /// What opening a file may cost, and where its other files are.
+    pub(crate) const fn how(&self) -> How<'_> {
+        How { limits: &self.limits, external: &self.external, load: self.load }
     }
 
     /// The model in `bytes`, optimized unless it is packed for these settings and so was before.
@@ -73,17 +81,16 @@ impl Resolved {
         }
         self.check_end("verify")?;
         let profiler = &self.profiler;
-        let open = || ort_format::open(bytes.as_slice(), &self.limits);
-        let file = profiler.during("verify", open).map_err(Box::new)?;
-        let seal = Seal::of(file);
+        let opened = profiler.during("verify", || Opened::of(&bytes, self.how()))?;
+        let Opened { model: parsed, seal, external } = opened;
         profiler.during("check_sum", || self.check_sum(bytes.as_slice(), seal))?;
         let is_packed =
             seal.is_some_and(|seal| self.packed_for.as_deref() == Some(seal.packed_for));
         self.check_end("build")?;
-        self.load_limits.check_file(file.model().graph())?;
-        let origins = Origins::of(file.model().graph(), &bytes);
+        self.load_limits.check_file(&parsed.graph)?;
+        let origins = Origins::of(&parsed.graph, &bytes, &external);
         let registry = ort_ops::registry();
-        let build = || import(file, bytes.bytes(), &registry, self.import_limits);
+        let build = || import(&parsed, &registry, self.import_limits);
         let model = profiler.during("build", build).map_err(Box::new)?;
         let mut warnings: Vec<_> = model.warnings.iter().map(ImportWarning::to_string).collect();
         let mut packing_warnings = Vec::new();
@@ -93,7 +100,7 @@ impl Resolved {
         self.check_end("optimize")?;
         if !is_packed {
             packing_warnings.extend(self.without_forms(&mut graph, seal)?);
-            self.free_dims.fix(&mut graph, file.model())?;
+            self.free_dims.fix(&mut graph, &parsed.graph)?;
             self.load_limits.check_shapes(&graph)?;
             (graph, report) = self.optimize(graph, &registry, model.info.opset(""))?;
             self.load_limits.check_shapes(&graph)?;
@@ -103,6 +110,7 @@ impl Resolved {
             self.log.event(Severity::Warning, format_args!("{warning}"));
         }
         self.tell(&report, &graph);
+        drop(parsed);
         Ok(Optimized {
             graph,
             origins,
@@ -114,6 +122,7 @@ impl Resolved {
             before,
             settings: self.clone(),
             time: start.elapsed(),
+            external,
             bytes,
         })
     }

@@ -36,6 +36,8 @@ pub struct Session {
     /// Who runs branches side by side; `None` if one runs at a time.
     pub(crate) branches: Option<Pool>,
     pub(crate) bytes: ModelBytes,
+    /// The other files of the model.
+    pub(crate) external: Vec<ModelBytes>,
     pub(crate) origins: Origins,
     pub(crate) metadata: Metadata,
     pub(crate) packs: Vec<PackedConstant>,
@@ -246,6 +248,11 @@ impl Session {
     /// The model's bytes: how they are held, and what of them is resident.
     pub const fn bytes(&self) -> &ModelBytes {
         &self.bytes
+    }
+
+    /// The bytes of the other files that the model has elements in.
+    pub fn external_data(&self) -> &[ModelBytes] {
+        &self.external
     }
 
     /// What the session's memory is for, and what of it is resident. Looks at every page.

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use crate::close::{ParseToleranceError, Tolerance};
 
-/// A folder with `*.ort` beside `test_data_set_K/` and, perhaps, `tol.txt`.
+/// A folder with models, `*.ort` or `*.onnx`, beside `test_data_set_K/` and, perhaps, `tol.txt`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     /// The path from the folder that was searched, with `/`; for that folder itself its name.
     pub name: String,
     /// The folder.
     pub folder: PathBuf,
-    /// The `.ort` files, sorted by name: at least one.
+    /// The models, sorted by name: at least one.
     pub models: Vec<PathBuf>,
     /// The folders `test_data_set_K`, sorted by K: at least one.
     pub data_sets: Vec<PathBuf>,
@@ -79,7 +79,9 @@ fn search(folder: &Path, name: &str, cases: &mut Vec<Case>) -> Result<(), CaseEr
 
 fn case_of(folder: &Path, name: &str, entries: &[DirEntry]) -> Result<Option<Case>, CaseError> {
     let paths = || entries.iter().map(DirEntry::path);
-    let is_model = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "ort");
+    let is_model = |path: &PathBuf| {
+        path.extension().is_some_and(|extension| extension == "ort" || extension == "onnx")
+    };
     let models: Vec<PathBuf> = paths().filter(is_model).collect();
     let mut data_sets: Vec<(usize, PathBuf)> =
         paths().filter_map(|path| Some((data_set_number(&path)?, path))).collect();

@@ -4,7 +4,7 @@
 //! [`read_value`] and [`write_value`] go by the file's name. A [`Case`] is a folder with models and
 //! the [`DataSet`]s to run them on, and [`compare`] says where two values differ first.
 //!
-//! This crate does not know what a model is: to a case, a `.ort` file is a path.
+//! This crate does not know what a model is: to a case, a model is a path.
 
 #![forbid(unsafe_code)]
 

@@ -8,15 +8,14 @@
 
 mod error;
 mod nested;
-mod proto;
 mod tensor;
 
 use bytes::Bytes;
+use ort_onnx::schema::{MapProto, OptionalProto, SequenceProto, TensorProto};
 use ort_tensor::Value;
 use prost::Message;
 
 pub use self::error::PbError;
-use self::proto::{MapProto, OptionalProto, SequenceProto, TensorProto};
 
 /// What a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

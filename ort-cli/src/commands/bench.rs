@@ -28,7 +28,7 @@ const WARM_UP: f64 = 0.1;
 /// Run a model again and again and show the times
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The model, a .ort file
+    /// The model, a .ort or .onnx file
     model: PathBuf,
     /// How long to measure, in seconds
     #[arg(long, value_name = "S", default_value = "2", value_parser = seconds, allow_negative_numbers = true)]

@@ -23,7 +23,7 @@ const MAX_TEXT: usize = 100;
 /// Show what a model holds: inputs, outputs, operators, weights, and what this program lacks
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The model, a .ort file
+    /// The model, a .ort or .onnx file
     model: PathBuf,
     /// Also read all weights, and count those that are denormal numbers
     #[arg(long)]
@@ -38,9 +38,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let path = &arguments.model;
     let failed = |source| Failure::model(path, source);
     let bytes = ModelBytes::from_path(path, Load::Auto).map_err(|error| failed(error.into()))?;
-    let inspection = inspect(bytes.bytes()).map_err(failed)?;
+    let inspection = inspect(&bytes).map_err(failed)?;
     let denormals = match arguments.weights {
-        true => Some(denormal_weights(bytes.as_slice()).map_err(failed)?),
+        true => Some(denormal_weights(&bytes).map_err(failed)?),
         false => None,
     };
     let view = View { path, n_bytes: bytes.len(), inspection: &inspection, denormals };
@@ -82,7 +82,7 @@ impl View<'_> {
             "{} · {} · format {} · IR {}",
             bold(path),
             number::bytes(self.n_bytes),
-            self.inspection.version,
+            [self.inspection.format, &self.inspection.version].join(" ").trim_end(),
             model.ir_version
         );
         if !model.producer_name.is_empty() {
@@ -227,6 +227,7 @@ impl View<'_> {
         let it = self.inspection;
         json!({
             "file_bytes": self.n_bytes,
+            "format": it.format,
             "version": it.version,
             "model": self.model_json(),
             "inputs": list(&it.inputs, value_json),

@@ -17,7 +17,7 @@ use crate::print::{Flush, Table, bold, line};
 /// Optimize a model and save it as a .ort file, for this program and for ONNX Runtime
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The model, a .ort file
+    /// The model, a .ort or .onnx file
     model: PathBuf,
     /// Where the optimized model goes; nothing is saved without it
     #[arg(short, long, value_name = "OUT", required_unless_present_any = ["explain", "json"])]

@@ -22,7 +22,7 @@ use crate::summary::{Spread, Summary};
 /// Run a model once and show its outputs, the time and the memory it took
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The model, a .ort file
+    /// The model, a .ort or .onnx file
     model: PathBuf,
     /// Write the outputs to this folder, as output_0.pb, output_1.pb, …
     #[arg(long, value_name = "DIR")]

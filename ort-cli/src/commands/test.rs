@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use ort_session::Session;
 use ort_tensor_io::{Case, DataSet, Side, Tolerance, find_cases};
 use serde_json::json;
 
+use super::progress_bar;
 use crate::failure::Failure;
 use crate::glob::Glob;
 use crate::inputs::kinds;
@@ -23,8 +23,8 @@ const MAX_MESSAGE: usize = 300;
 
 /// Run models on test data and compare what comes out with what should
 ///
-/// A folder is a case, that is a .ort file beside test_data_set_0, test_data_set_1, …, or has cases
-/// in it, however deep. A case may have a file tol.txt with two numbers, `rtol atol`; without it
+/// A folder is a case, that is .ort or .onnx files beside test_data_set_0, test_data_set_1, …, or has
+/// cases in it, however deep. A case may have a file tol.txt with two numbers, `rtol atol`; without it
 /// they are 1e-3 and 1e-5.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -86,16 +86,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     bar.finish_and_clear();
     line(counts)?;
     Ok(if counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// On standard error, and only if that is a terminal.
-fn progress_bar(n_cases: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {wide_msg}");
-    let bar = ProgressBar::new(n_cases.try_into().unwrap_or(u64::MAX));
-    match style {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
 }
 
 /// The models of a case that are to run, under the names that reports call them; or why none is.

@@ -70,7 +70,7 @@ impl Case {
         }
         graph.set_inputs(given);
         let opsets = vec![(String::new(), 22), ("com.microsoft".to_owned(), 1)];
-        let info = ModelInfo { opsets, ..ModelInfo::default() };
+        let info = ModelInfo { ir_version: 10, opsets, ..ModelInfo::default() };
         let file = export(&graph, Export { info: &info, resolver: None, private: &[] });
         let file = file.map_err(|error| error.to_string())?;
         let bytes = ort_format::write(&file).map_err(|error| error.to_string())?;

@@ -17,6 +17,9 @@ mod net;
 mod shrink;
 
 pub use self::case::Case;
+use bytes::Bytes;
+use ort_tensor::Tensor;
+
 pub use self::check::{Failure, Setting, Ways, check};
 pub use self::coverage::Coverage;
 pub use self::draw::Draw;
@@ -47,6 +50,20 @@ pub fn run_one(family: usize, seed: u64, budget: usize, coverage: &Coverage) -> 
     let case = case_of(&FAMILIES[family], &mut draw);
     let result = check(&case, Ways::All, coverage);
     Outcome { case, result, script: draw.taken().to_vec(), family, budget }
+}
+
+/// The `.ort` file of a case of a family, and inputs for it.
+///
+/// # Errors
+/// The message of whatever is wrong with the case.
+pub fn drawn(
+    family: usize,
+    seed: u64,
+    budget: usize,
+) -> Result<(Bytes, Vec<(String, Tensor)>), String> {
+    let mut draw = Draw::random(seed, budget);
+    let model = case_of(&FAMILIES[family % FAMILIES.len()], &mut draw).model()?;
+    Ok((model.bytes, model.inputs))
 }
 
 impl Outcome {

@@ -15,6 +15,14 @@ pub enum ExportError {
         /// Its type.
         ty: Box<Type>,
     },
+    /// An attribute that is a type, say of an empty optional.
+    #[error("node `{node}` has an attribute that is the type {ty}, which .ort files cannot hold")]
+    TypeAttribute {
+        /// The node's name, or its operator if it has none.
+        node: String,
+        /// The type.
+        ty: Box<Type>,
+    },
     /// A node follows a newer version of its operator than the model imports, so that whoever goes
     /// by the import would take it for another.
     #[error(

@@ -8,6 +8,7 @@
 mod error;
 mod homes;
 mod node;
+mod onnx;
 mod scope;
 mod types;
 
@@ -18,9 +19,10 @@ use ort_format::record;
 
 pub use self::error::ExportError;
 use self::node::Exporter;
+pub use self::onnx::to_onnx;
 use self::scope::Scope;
 use crate::graph::Graph;
-use crate::import::ModelInfo;
+use crate::parsed::ModelInfo;
 
 /// What a file needs to be told besides its graph.
 #[derive(Clone, Debug)]

@@ -139,6 +139,10 @@ impl<'e> Exporter<'e> {
             Attr::Graphs(graphs) => {
                 AttributeValue::Graphs(graphs.iter().map(subgraph).collect::<Result<_, _>>()?)
             }
+            Attr::Type(ty) => {
+                let (node, ty) = (node.label().to_owned(), Box::new(ty.clone()));
+                return Err(ExportError::TypeAttribute { node, ty });
+            }
         })
     }
 

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::{Export, ExportError, export};
 use crate::testing::arbitrary::arbitrary_graph;
 use crate::testing::{parse, registry};
-use crate::{Graph, ImportError, ImportLimits, Model, ModelInfo, PackedForm, import};
+use crate::{Graph, ImportError, ImportLimits, Model, ModelInfo, PackedForm, import, parsed};
 
 fn info() -> ModelInfo {
     ModelInfo { ir_version: 9, opsets: vec![(String::new(), 17)], ..ModelInfo::default() }
@@ -25,7 +25,8 @@ fn written_and_read(graph: &Graph, info: &ModelInfo) -> Model {
     let record = export(graph, told(info)).unwrap();
     let bytes = Bytes::from(ort_format::write(&record).unwrap());
     let file = ort_format::open(&bytes, &Limits::default()).unwrap();
-    import(file, &bytes, &registry(), ImportLimits::default()).unwrap()
+    import(&parsed::Model::of_ort(file, &bytes).unwrap(), &registry(), ImportLimits::default())
+        .unwrap()
 }
 
 fn text(graph: &Graph) -> String {
@@ -108,7 +109,9 @@ fn a_form_of_nothing_is_refused() {
     graph.value_mut(graph.inputs()[0]).packed = packed;
     let bytes = Bytes::from(ort_format::write(&export(&graph, told(&info())).unwrap()).unwrap());
     let file = ort_format::open(&bytes, &Limits::default()).unwrap();
-    let error = import(file, &bytes, &registry(), ImportLimits::default()).unwrap_err();
+    let error =
+        import(&parsed::Model::of_ort(file, &bytes).unwrap(), &registry(), ImportLimits::default())
+            .unwrap_err();
     assert_eq!(error, ImportError::StrayForm { name: "x#op".to_owned() });
 }
 

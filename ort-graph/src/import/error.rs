@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ort_onnx::ElementsError;
 use ort_tensor::TensorError;
 
 use crate::fact::TypeConflict;
@@ -45,6 +46,20 @@ pub enum ImportError {
         /// What is wrong.
         error: Box<TensorError>,
     },
+    /// A tensor whose elements a `.onnx` file does not have as it should, or a text of a node.
+    #[error("`{name}`: {error}")]
+    Elements {
+        /// The tensor, or the node.
+        name: String,
+        /// What is wrong.
+        error: ElementsError,
+    },
+    /// An input of a graph that has no name, or that of another.
+    #[error("the graph has no name for an input, or `{name}` for two")]
+    Input {
+        /// The name.
+        name: String,
+    },
     /// An element type that no specification has.
     #[error("tensor or value `{name}` has the unknown element type {number}")]
     UnknownDType {
@@ -67,8 +82,8 @@ pub enum ImportError {
         /// The tensor.
         name: String,
     },
-    /// An attribute of a type that the format cannot hold.
-    #[error("node `{node}`: attribute `{attribute}` has a type that .ort files cannot hold")]
+    /// An attribute of a type that no operator has.
+    #[error("node `{node}`: attribute `{attribute}` has a type that no operator takes")]
     Attribute {
         /// The node.
         node: String,

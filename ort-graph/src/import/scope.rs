@@ -2,24 +2,21 @@
 
 use std::collections::HashMap;
 
-use bytes::Bytes;
-use ort_format::AttributeValue;
 use ort_tensor::Tensor;
 
 use super::error::{ImportError, ImportWarning, UnsupportedNode};
-use super::types::declared_type;
+use super::order::order;
 use super::{ImportLimits, tensor};
 use crate::attrs::{Attr, Attrs};
 use crate::fact::{Fact, Type};
 use crate::graph::{Graph, GraphError, NewNode, PackedForm};
 use crate::ids::ValueId;
 use crate::op::OpError;
-use crate::order::CycleError;
-use crate::registry::{Registry, RegistryError};
+use crate::parsed;
+use crate::registry::{Body, Registry, RegistryError};
 
 /// Imports a graph and the subgraphs of its nodes.
 pub(super) struct Importer<'a> {
-    bytes: &'a Bytes,
     registry: &'a Registry,
     limits: ImportLimits,
     opsets: &'a HashMap<&'a str, i64>,
@@ -28,6 +25,8 @@ pub(super) struct Importer<'a> {
     scopes: Vec<Scope<'a>>,
     unsupported: Vec<UnsupportedNode>,
     warnings: Vec<ImportWarning>,
+    /// What the inputs of the graph are that comes next, where the file does not say.
+    body_inputs: Vec<Type>,
 }
 
 /// A graph that is being imported.
@@ -41,14 +40,14 @@ struct Scope<'a> {
 
 impl<'a> Importer<'a> {
     pub(super) fn new(
-        bytes: &'a Bytes,
         registry: &'a Registry,
         limits: ImportLimits,
         opsets: &'a HashMap<&'a str, i64>,
         ir_version: i64,
     ) -> Self {
         let (scopes, unsupported, warnings) = (Vec::new(), Vec::new(), Vec::new());
-        Self { bytes, registry, limits, opsets, ir_version, scopes, unsupported, warnings }
+        let body_inputs = Vec::new();
+        Self { registry, limits, opsets, ir_version, scopes, unsupported, warnings, body_inputs }
     }
 
     pub(super) fn finish(self) -> (Vec<UnsupportedNode>, Vec<ImportWarning>) {
@@ -56,31 +55,33 @@ impl<'a> Importer<'a> {
     }
 
     /// Imports a graph within the scopes that are open.
-    pub(super) fn graph(&mut self, view: ort_format::Graph<'a>) -> Result<Graph, ImportError> {
+    pub(super) fn graph(&mut self, graph: &'a parsed::Graph<'a>) -> Result<Graph, ImportError> {
         self.scopes.push(Scope::default());
-        for value in view.node_args() {
-            let ty = declared_type(value.type_info(), value.name())?;
-            self.scope().declared.insert(value.name(), ty);
+        for value in &graph.values {
+            let ty = value.ty.clone().map_err(|number| ImportError::UnknownDType {
+                name: value.name.to_string(),
+                number,
+            })?;
+            self.scope().declared.insert(&value.name, ty);
         }
-        self.inputs_and_initializers(view)?;
-        let nodes: Vec<_> = view.nodes().iter().collect();
-        for node in &nodes {
-            for name in node.outputs().iter().filter(|name| !name.is_empty()) {
-                if self.scope().names.contains_key(name) {
-                    let error = Box::new(GraphError::ComputedTwice { value: name.to_owned() });
-                    return Err(node_error(*node, error));
+        self.inputs_and_initializers(graph)?;
+        for node in &graph.nodes {
+            for name in node.outputs.iter().filter(|name| !name.is_empty()) {
+                if self.scope().names.contains_key(&**name) {
+                    let error = Box::new(GraphError::ComputedTwice { value: name.to_string() });
+                    return Err(node_error(node, error));
                 }
                 self.define(name)?;
             }
         }
-        for &index in &order(&nodes)? {
-            self.node(nodes[index])?;
+        for index in order(&graph.nodes)? {
+            self.node(&graph.nodes[index])?;
         }
         let level = self.scopes.len() - 1;
-        let mut outputs = Vec::with_capacity(view.outputs().len());
-        for name in view.outputs() {
+        let mut outputs = Vec::with_capacity(graph.outputs.len());
+        for name in &graph.outputs {
             let user = || "an output of the graph".to_owned();
-            outputs.push(self.resolve(level, name, user)?);
+            outputs.push(self.resolve(level, name, &user)?);
         }
         let mut graph = self.scopes.pop().unwrap_or_default().graph;
         graph.set_outputs(outputs);
@@ -100,27 +101,27 @@ impl<'a> Importer<'a> {
         Ok(id)
     }
 
-    fn inputs_and_initializers(&mut self, view: ort_format::Graph<'a>) -> Result<(), ImportError> {
-        let mut inputs = Vec::with_capacity(view.inputs().len());
-        for name in view.inputs() {
+    fn inputs_and_initializers(&mut self, graph: &'a parsed::Graph<'a>) -> Result<(), ImportError> {
+        let mut inputs = Vec::with_capacity(graph.inputs.len());
+        let mut told = std::mem::take(&mut self.body_inputs).into_iter();
+        for name in &graph.inputs {
+            if name.is_empty() || self.scope().names.contains_key(&**name) {
+                return Err(ImportError::Input { name: name.to_string() });
+            }
             let id = self.define(name)?;
-            let declared = self.scope().declared.get(name).cloned().unwrap_or_default();
-            self.scope().graph.value_mut(id).fact = declared.into();
+            let told = told.next().unwrap_or_default();
+            let declared = self.scope().declared.get(&**name).cloned().unwrap_or_default();
+            let ty = if declared == Type::Unknown { told } else { declared };
+            self.scope().graph.value_mut(id).fact = ty.into();
             inputs.push(id);
         }
-        let (bytes, limits) = (self.bytes, self.limits);
-        let (packed, constants): (Vec<_>, Vec<_>) =
-            view.initializers().iter().partition(|tensor| tensor.packed_form().is_some());
-        for tensor in constants {
-            let contents = tensor::dense_or_withheld(tensor, bytes)?;
-            self.initializer(tensor.name(), contents, &mut inputs)?;
+        for tensor in &graph.initializers {
+            self.initializer(&tensor.name, tensor::dense(tensor)?, &mut inputs)?;
         }
-        for tensor in packed {
-            self.packed_form(tensor)?;
-        }
-        for tensor in view.sparse_initializers() {
-            let name = tensor.values().name();
-            self.initializer(name, tensor::sparse(tensor, bytes, limits)?, &mut inputs)?;
+        graph.forms.iter().try_for_each(|form| self.packed_form(form))?;
+        for tensor in &graph.sparse_initializers {
+            let dense = tensor::sparse(tensor, self.limits)?;
+            self.initializer(&tensor.values.name, dense, &mut inputs)?;
         }
         self.scope().graph.set_inputs(inputs);
         Ok(())
@@ -155,52 +156,44 @@ impl<'a> Importer<'a> {
     }
 
     /// Adds a form to the constant of this graph that it is made of.
-    fn packed_form(&mut self, tensor: ort_format::Tensor<'a>) -> Result<(), ImportError> {
-        let bytes = self.bytes;
+    fn packed_form(&mut self, form: &parsed::Form<'a>) -> Result<(), ImportError> {
         let scope = self.scope();
-        let form = tensor.packed_form().and_then(|(constant, label)| {
+        let constant = form.of.and_then(|(constant, label)| {
             let &id = scope.names.get(constant)?;
             scope.graph.constant(id)?;
             Some((id, label.to_owned()))
         });
-        let stray = || ImportError::StrayForm { name: tensor.name().to_owned() };
-        let (id, label) = form.ok_or_else(stray)?;
-        let bytes = bytes.slice_ref(tensor.raw_data().unwrap_or_default());
+        let stray = || ImportError::StrayForm { name: form.name.to_string() };
+        let (id, label) = constant.ok_or_else(stray)?;
+        let bytes = form.bytes.clone();
         scope.graph.value_mut(id).packed.push(PackedForm { label, bytes });
         Ok(())
     }
 
-    fn node(&mut self, view: ort_format::Node<'a>) -> Result<(), ImportError> {
+    fn node(&mut self, node: &'a parsed::Node<'a>) -> Result<(), ImportError> {
         let level = self.scopes.len() - 1;
-        let label = label(view);
-        let mut attrs = Attrs::new();
-        for attribute in view.attributes() {
-            attrs.set(attribute.name(), self.attribute(&label, attribute)?);
+        let label = node.label();
+        let mut inputs = Vec::with_capacity(node.inputs.len());
+        for name in &node.inputs {
+            let user = || format!("node `{label}`");
+            let id = if name.is_empty() { None } else { Some(self.resolve(level, name, &user)?) };
+            inputs.push(id);
         }
+        let since_version = self.since_version(node);
+        let attrs = self.attributes(node, &inputs, since_version)?;
         let mut captured: Vec<ValueId> = Vec::new();
         for (_, graph) in attrs.graphs() {
             captured.extend(graph.captures().iter().map(|&(_, there)| there));
         }
         captured.sort_unstable();
         captured.dedup();
-        let mut inputs = Vec::with_capacity(view.inputs().len());
-        for name in view.inputs() {
-            let user = || format!("node `{label}`");
-            let id = if name.is_empty() { None } else { Some(self.resolve(level, name, user)?) };
-            inputs.push(id);
-        }
         let names = &self.scopes[level].names;
-        let outputs: Vec<_> = view.outputs().iter().map(|name| names.get(name).copied()).collect();
-        let domain = if view.domain() == "ai.onnx" { "" } else { view.domain() };
-        let opset = self.opsets.get(domain).copied().and_then(|version| version.try_into().ok());
-        let since_version = match view.since_version() {
-            version if version > 0 => version,
-            _ => opset.unwrap_or(1),
-        };
+        let outputs: Vec<_> = node.outputs.iter().map(|name| names.get(&**name).copied()).collect();
+        let domain = &*node.domain;
         let new = NewNode {
-            name: view.name().to_owned(),
+            name: node.name.to_string(),
             domain: domain.to_owned(),
-            op_type: view.op_type().to_owned(),
+            op_type: node.op_type.to_string(),
             since_version,
             inputs,
             outputs: outputs.clone(),
@@ -208,10 +201,11 @@ impl<'a> Importer<'a> {
             attrs,
         };
         match self.scopes[level].graph.add_node(new, self.registry) {
-            Ok(_) => self.check_declared(&outputs, view),
+            Ok(_) => self.check_declared(&outputs, node),
             Err(error) if let Some(error) = no_operator(&error) => {
-                let (domain, op_type) = (domain.to_owned(), view.op_type().to_owned());
-                let node = UnsupportedNode { node: label, domain, op_type, since_version, error };
+                let (domain, op_type) = (domain.to_owned(), node.op_type.to_string());
+                let node = label.to_owned();
+                let node = UnsupportedNode { node, domain, op_type, since_version, error };
                 self.unsupported.push(node);
                 self.assume_declared(&outputs);
                 Ok(())
@@ -221,7 +215,7 @@ impl<'a> Importer<'a> {
                 self.assume_declared(&outputs);
                 Ok(())
             }
-            Err(error) => Err(node_error(view, Box::new(error))),
+            Err(error) => Err(node_error(node, Box::new(error))),
         }
     }
 
@@ -229,7 +223,7 @@ impl<'a> Importer<'a> {
     fn check_declared(
         &mut self,
         outputs: &[Option<ValueId>],
-        view: ort_format::Node<'a>,
+        node: &parsed::Node<'a>,
     ) -> Result<(), ImportError> {
         let level = self.scopes.len() - 1;
         let scope = &mut self.scopes[level];
@@ -244,7 +238,7 @@ impl<'a> Importer<'a> {
                     let value = value.name.clone();
                     if inferred.is_none() || inferred != declared {
                         let error = Box::new(GraphError::OutputType { value, conflict });
-                        return Err(node_error(view, error));
+                        return Err(node_error(node, error));
                     }
                     self.warnings.push(ImportWarning::DeclaredShape { value, conflict });
                 }
@@ -262,33 +256,70 @@ impl<'a> Importer<'a> {
         }
     }
 
+    fn since_version(&self, node: &parsed::Node<'_>) -> i32 {
+        let opset = self.opsets.get(&*node.domain).copied();
+        match node.since_version {
+            version if version > 0 => version,
+            _ => opset.and_then(|version| version.try_into().ok()).unwrap_or(1),
+        }
+    }
+
+    /// The attributes, graphs last: what their inputs are may follow from what the node reads.
+    fn attributes(
+        &mut self,
+        node: &'a parsed::Node<'a>,
+        inputs: &[Option<ValueId>],
+        since_version: i32,
+    ) -> Result<Attrs, ImportError> {
+        let is_graph = |attr: &parsed::Attr<'_>| {
+            matches!(attr, parsed::Attr::Graph(_) | parsed::Attr::Graphs(_))
+        };
+        let mut attrs = Attrs::new();
+        for (name, attr) in node.attributes.iter().filter(|(_, attr)| !is_graph(attr)) {
+            attrs.set(name.to_string(), self.attribute(node.label(), name, attr)?);
+        }
+        let outer = std::mem::take(&mut self.body_inputs);
+        for (name, attr) in node.attributes.iter().filter(|(_, attr)| is_graph(attr)) {
+            let graph = &self.scope().graph;
+            let ty = |id: &Option<ValueId>| id.map(|id| graph.fact(id).ty.clone());
+            let types: Vec<Type> = inputs.iter().map(|id| ty(id).unwrap_or_default()).collect();
+            let (domain, op_type) = (&*node.domain, &*node.op_type);
+            let body = Body { domain, op_type, since_version, inputs: &types, attrs: &attrs };
+            self.body_inputs = self.registry.body_inputs(&body);
+            attrs.set(name.to_string(), self.attribute(node.label(), name, attr)?);
+        }
+        self.body_inputs = outer;
+        Ok(attrs)
+    }
+
     fn attribute(
         &mut self,
         node: &str,
-        attribute: ort_format::Attribute<'a>,
+        name: &str,
+        attr: &'a parsed::Attr<'a>,
     ) -> Result<Attr, ImportError> {
-        let bytes = self.bytes;
-        Ok(match attribute.value() {
-            AttributeValue::Float(value) => Attr::Float(value),
-            AttributeValue::Int(value) => Attr::Int(value),
-            AttributeValue::String(value) => Attr::String(value.to_owned()),
-            AttributeValue::Tensor(value) => Attr::Tensor(tensor::dense(value, bytes)?),
-            AttributeValue::Graph(value) => Attr::Graph(Box::new(self.graph(value)?)),
-            AttributeValue::Floats(values) => Attr::Floats(values.iter().collect()),
-            AttributeValue::Ints(values) => Attr::Ints(values.iter().collect()),
-            AttributeValue::Strings(values) => {
-                Attr::Strings(values.iter().map(str::to_owned).collect())
+        Ok(match attr {
+            parsed::Attr::Float(value) => Attr::Float(*value),
+            parsed::Attr::Int(value) => Attr::Int(*value),
+            parsed::Attr::String(value) => Attr::String(value.to_string()),
+            parsed::Attr::Tensor(value) => Attr::Tensor(tensor::dense(value)?),
+            parsed::Attr::SparseTensor(value) => Attr::Tensor(tensor::sparse(value, self.limits)?),
+            parsed::Attr::Graph(value) => Attr::Graph(Box::new(self.graph(value)?)),
+            parsed::Attr::Type(value) => Attr::Type(value.clone()),
+            parsed::Attr::Floats(values) => Attr::Floats(values.clone()),
+            parsed::Attr::Ints(values) => Attr::Ints(values.clone()),
+            parsed::Attr::Strings(values) => {
+                Attr::Strings(values.iter().map(|value| value.to_string()).collect())
             }
-            AttributeValue::Tensors(values) => {
-                let tensors = values.iter().map(|value| tensor::dense(value, bytes));
-                Attr::Tensors(tensors.collect::<Result<_, _>>()?)
+            parsed::Attr::Tensors(values) => {
+                Attr::Tensors(values.iter().map(tensor::dense).collect::<Result<_, _>>()?)
             }
-            AttributeValue::Graphs(values) => {
+            parsed::Attr::Graphs(values) => {
                 let graphs = values.iter().map(|value| self.graph(value));
                 Attr::Graphs(graphs.collect::<Result<_, _>>()?)
             }
-            _ => {
-                let (node, attribute) = (node.to_owned(), attribute.name().to_owned());
+            parsed::Attr::Unknown => {
+                let (node, attribute) = (node.to_owned(), name.to_owned());
                 return Err(ImportError::Attribute { node, attribute });
             }
         })
@@ -300,53 +331,18 @@ impl<'a> Importer<'a> {
         &mut self,
         level: usize,
         name: &'a str,
-        user: impl Fn() -> String,
+        user: &dyn Fn() -> String,
     ) -> Result<ValueId, ImportError> {
         if let Some(&id) = self.scopes[level].names.get(name) {
             return Ok(id);
         }
         let unknown = || ImportError::UnknownValue { user: user(), value: name.to_owned() };
         let outer_level = level.checked_sub(1).ok_or_else(unknown)?;
-        let outer = self.resolve(outer_level, name, &user as &dyn Fn() -> String)?;
+        let outer = self.resolve(outer_level, name, user)?;
         let (around, inner) = self.scopes.split_at_mut(level);
         let id = inner[0].graph.add_captured(name, &around[outer_level].graph, outer)?;
         inner[0].names.insert(name, id);
         Ok(id)
-    }
-}
-
-/// The nodes in an order in which each comes after those whose outputs it reads, as far as names
-/// (those of captured values included) tell; among nodes that are ready, the first in the file.
-fn order(nodes: &[ort_format::Node<'_>]) -> Result<Vec<usize>, ImportError> {
-    let mut makers: HashMap<&str, usize> = HashMap::new();
-    for (i, node) in nodes.iter().enumerate() {
-        makers.extend(node.outputs().iter().filter(|name| !name.is_empty()).map(|name| (name, i)));
-    }
-    let mut missing = vec![0_usize; nodes.len()];
-    let mut readers: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
-    for (i, node) in nodes.iter().enumerate() {
-        for name in node.inputs().iter().chain(node.implicit_inputs().iter()) {
-            if let Some(&maker) = makers.get(name) {
-                missing[i] += 1;
-                readers[maker].push(i);
-            }
-        }
-    }
-    let mut ready: std::collections::BinaryHeap<_> =
-        (0..nodes.len()).filter(|&i| missing[i] == 0).map(std::cmp::Reverse).collect();
-    let mut order = Vec::with_capacity(nodes.len());
-    while let Some(std::cmp::Reverse(i)) = ready.pop() {
-        order.push(i);
-        for &reader in &readers[i] {
-            missing[reader] -= 1;
-            if missing[reader] == 0 {
-                ready.push(std::cmp::Reverse(reader));
-            }
-        }
-    }
-    match missing.iter().position(|&missing| missing != 0) {
-        None => Ok(order),
-        Some(i) => Err(CycleError { node: label(nodes[i]) }.into()),
     }
 }
 
@@ -364,10 +360,6 @@ fn no_operator(error: &GraphError) -> Option<RegistryError> {
     }
 }
 
-fn label(node: ort_format::Node<'_>) -> String {
-    if node.name().is_empty() { node.op_type().to_owned() } else { node.name().to_owned() }
-}
-
-fn node_error(node: ort_format::Node<'_>, error: Box<GraphError>) -> ImportError {
-    ImportError::Node { node: label(node), op_type: node.op_type().to_owned(), error }
+fn node_error(node: &parsed::Node<'_>, error: Box<GraphError>) -> ImportError {
+    ImportError::Node { node: node.label().to_owned(), op_type: node.op_type.to_string(), error }
 }

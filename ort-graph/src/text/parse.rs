@@ -238,6 +238,10 @@ impl<'a> Parser<'a> {
         match word {
             None if start.clone().sees("\"") => self.cursor.string().map(Attr::String),
             Some("graph") => self.graph().map(|graph| Attr::Graph(Box::new(graph))),
+            Some("type") => {
+                self.cursor.eat("type");
+                ty(&mut self.cursor).map(Attr::Type)
+            }
             Some(kind @ ("floats" | "ints" | "strings" | "tensors" | "graphs")) if is_list => {
                 self.cursor.eat(kind);
                 self.cursor.list("[", "]", |cursor| cursor.expected::<()>("]"))?;

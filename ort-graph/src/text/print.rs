@@ -152,6 +152,7 @@ impl<'a> Text<'a> {
                 list(f, "tensors", values, |f, value| literal::print(f, value, self.max_elements))
             }
             Attr::Graphs(values) => list(f, "graphs", values, |f, value| self.subgraph(f, value)),
+            Attr::Type(ty) => write!(f, "type {ty}"),
         }
     }
 

@@ -14,8 +14,8 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: Constant::build,
 }];
 
-/// Constant: `y = value`, of any of the attributes `value`, `value_float(s)`, `value_int(s)` and
-/// `value_string(s)`. A `sparse_value` is an unknown attribute.
+/// Constant: `y = value`, of any of the attributes `value`, `sparse_value` (which import makes dense),
+/// `value_float(s)`, `value_int(s)` and `value_string(s)`.
 ///
 /// Source: ONNX operator set, Constant-25.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +26,7 @@ pub struct Constant {
 
 impl Constant {
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
-        let mut found = vec![spec.tensor("value")?];
+        let mut found = vec![spec.tensor("value")?, spec.tensor("sparse_value")?];
         found.push(spec.float("value_float")?.map(Tensor::scalar));
         found.push(spec.int("value_int")?.map(Tensor::scalar));
         let floats = spec.floats("value_floats")?;

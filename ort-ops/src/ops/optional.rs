@@ -32,14 +32,13 @@ pub const DEFS: &[OpDef] = &[
 
 /// An operator on optional values. A tensor or sequence counts as an optional that has it.
 ///
-/// An Optional without an input is not supported: its type is an attribute that .ort files do not
-/// hold.
-///
 /// Source: ONNX operator set, Optional-28, OptionalGetElement-28, OptionalHasElement-28.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Optional {
     /// Optional: the input, as an optional that has it.
     Make,
+    /// Optional without an input: nothing, of the type that the attribute `type` states.
+    Empty(Type),
     /// OptionalGetElement: what the optional has. It is an error if it has nothing.
     GetElement,
     /// OptionalHasElement: whether the input is there and has a value, a boolean scalar.
@@ -48,8 +47,12 @@ pub enum Optional {
 
 impl Optional {
     fn make(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
-        let nothing = OpError::Unsupported { what: "an Optional without an input" };
-        if spec.has_input(0) { Ok(Arc::new(Optional::Make)) } else { Err(nothing) }
+        let ty = spec.value_type("type")?.cloned();
+        if spec.has_input(0) {
+            return Ok(Arc::new(Optional::Make));
+        }
+        let ty = ty.ok_or(OpError::MissingAttribute { name: "type" })?;
+        Ok(Arc::new(Optional::Empty(ty)))
     }
 }
 
@@ -57,6 +60,7 @@ impl Operator for Optional {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         Ok(vec![match self {
             Optional::Make => Type::Optional(Box::new(inputs.fact(0)?.ty.clone())).into(),
+            Optional::Empty(ty) => Type::Optional(Box::new(ty.clone())).into(),
             Optional::GetElement => match inputs.fact(0)? {
                 Fact { ty: Type::Optional(inner), .. } => Fact::from((**inner).clone()),
                 other => other.clone(),
@@ -67,6 +71,7 @@ impl Operator for Optional {
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let value = match (self, inputs.get(0)) {
+            (Optional::Empty(_), _) => Value::Optional(None),
             (Optional::Make, _) => Value::Optional(Some(Box::new(inputs.value(0)?.to_value()))),
             (Optional::HasElement, value) => {
                 let has = !matches!(value, None | Some(ValueView::Other(Value::Optional(None))));

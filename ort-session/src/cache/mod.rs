@@ -7,6 +7,7 @@
 //! To hash a model and to sum a packed file is to read them whole. [`Seen`] spares that to a file that
 //! is still what it was: of the same inode, length and times of change.
 
+mod external;
 mod folder;
 mod seen;
 mod trust;
@@ -109,12 +110,34 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The SHA-256 of the model, and its bytes if they had to be read.
+    /// The SHA-256 of the model, its other files included, and its bytes if they had to be read.
     fn identify(&self, source: &Source<'_>) -> Result<(String, Option<ModelBytes>), SessionError> {
-        let path = match source {
-            Source::Bytes(bytes) => return Ok((sha256(bytes.as_slice()), Some(bytes.clone()))),
-            Source::File(path) => *path,
+        let (of, bytes) = match source {
+            Source::Bytes(bytes) => (sha256(bytes.as_slice()), Some(bytes.clone())),
+            Source::File(path) => self.hashed(path, || source.load(&self.settings))?,
         };
+        let external = external::of(source, &self.settings)?;
+        if external.is_empty() {
+            return Ok((of, bytes));
+        }
+        let mut hash = Sha256::new();
+        hash.update(&of);
+        for (name, file) in &external {
+            let of = match file.path() {
+                Some(path) => self.hashed(path, || Ok(file.clone()))?.0,
+                None => sha256(file.as_slice()),
+            };
+            hash.update(format!("\0{name}\0{of}"));
+        }
+        Ok((hex(&hash.finalize()), bytes))
+    }
+
+    /// The SHA-256 of a file, and its bytes if they had to be read.
+    fn hashed(
+        &self,
+        path: &Path,
+        load: impl FnOnce() -> Result<ModelBytes, LoadError>,
+    ) -> Result<(String, Option<ModelBytes>), SessionError> {
         let name = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let seen =
             Seen::at(self.folder.join(format!("{}.seen", short(&[&name.to_string_lossy()]))));
@@ -122,7 +145,7 @@ impl Search<'_> {
         if let Some(of) = before.as_ref().and_then(|state| seen.recall(state)) {
             return Ok((of, None));
         }
-        let bytes = source.load(&self.settings)?;
+        let bytes = load()?;
         let of = sha256(bytes.as_slice());
         if let Some(state) = before.filter(|state| State::of(path).as_ref() == Some(state)) {
             seen.remember(&state, &of);

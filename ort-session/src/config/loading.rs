@@ -3,7 +3,7 @@
 use ort_loader::Load;
 
 use super::key::Values::{Choices, Flag, Text};
-use super::key::{ANY_FLAG, ANY_NUMBER, ANY_TEXT, ConfigKey, acts, idle, only};
+use super::key::{ANY_FLAG, ANY_NUMBER, ConfigKey, acts, idle, only};
 
 pub(super) const KEYS: &[ConfigKey] = &[
     acts(
@@ -32,12 +32,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
     idle(
         "session.load_model_format",
         "nothing",
-        Choices(&[("", |_| {}), ("ORT", |_| {})]),
-        "Models are `.ort` files.",
-    )
-    .refuses(
-        "ONNX",
-        "`python -m onnxruntime.tools.convert_onnx_models_to_ort` makes an `.ort` file of the model",
+        Choices(&[("", |_| {}), ("ORT", |_| {}), ("ONNX", |_| {})]),
+        "A file's bytes tell its format.",
     ),
     acts(
         "session.optimized_model_filepath",
@@ -68,12 +64,16 @@ pub(super) const KEYS: &[ConfigKey] = &[
         ANY_NUMBER,
         "No weights are put into a second file.",
     ),
-    idle(
+    acts(
         "session.model_external_initializers_file_folder_path",
         "nothing",
-        ANY_TEXT,
-        "An `.ort` file holds its weights: no other file is looked for.",
-    ),
+        Text("a folder", |b, path| {
+            b.external.folder = Some(path.into()).filter(|_| !path.is_empty());
+        }),
+        "Where the other files of a `.onnx` model are, instead of in its own folder. Links in it are \
+         followed.",
+    )
+    .method("external_data_folder"),
     idle(
         "session.use_external_initializer_file_buffers_directly",
         "0",

@@ -1,10 +1,11 @@
 //! Weights that are denormal numbers: too small for a normal float, and slow wherever they are not
 //! flushed to zero.
 
-use ort_format::{DataType, Limits};
+use ort_graph::parsed::{Contents, Tensor};
+use ort_loader::ModelBytes;
 use ort_tensor::DType;
 
-use super::visit;
+use super::opened;
 use crate::error::SessionError;
 
 /// An initializer with denormal numbers in it.
@@ -25,29 +26,30 @@ pub struct DenormalWeights {
 /// first. Types: float16, bfloat16, float and double. Reads every weight of these types once.
 ///
 /// # Errors
-/// If the bytes are no sound `.ort` file.
-pub fn denormal_weights(bytes: &[u8]) -> Result<Vec<DenormalWeights>, SessionError> {
-    let file = ort_format::open(bytes, &Limits::default()).map_err(Box::new)?;
+/// As [`inspect`](super::inspect).
+pub fn denormal_weights(bytes: &ModelBytes) -> Result<Vec<DenormalWeights>, SessionError> {
+    let opened = opened(bytes)?;
     let mut found = Vec::new();
-    visit(file.model().graph(), &mut |graph| {
-        let sparse = graph.sparse_initializers().iter().map(|tensor| tensor.values());
-        found.extend(graph.initializers().iter().chain(sparse).filter_map(of_tensor));
+    opened.model.graph.visit(&mut |graph| {
+        let sparse = graph.sparse_initializers.iter().map(|tensor| &tensor.values);
+        found.extend(graph.initializers.iter().chain(sparse).filter_map(of_tensor));
     });
     found.sort_by_key(|weights| std::cmp::Reverse(weights.n_denormal));
     Ok(found)
 }
 
-fn of_tensor(tensor: ort_format::Tensor<'_>) -> Option<DenormalWeights> {
-    let raw = tensor.raw_data()?;
-    let (dtype, n_denormal) = match tensor.data_type() {
-        DataType::Float => (DType::F32, denormal_floats(raw)),
-        DataType::Float16 => (DType::F16, denormal_words(raw, 0x7C00, 0x03FF)),
-        DataType::Bfloat16 => (DType::Bf16, denormal_words(raw, 0x7F80, 0x007F)),
-        DataType::Double => (DType::F64, denormal_doubles(raw)),
+fn of_tensor(tensor: &Tensor<'_>) -> Option<DenormalWeights> {
+    let Contents::Bytes(raw) = &tensor.contents else { return None };
+    let dtype = tensor.dtype;
+    let n_denormal = match dtype {
+        DType::F32 => denormal_floats(raw),
+        DType::F16 => denormal_words(raw, 0x7C00, 0x03FF),
+        DType::Bf16 => denormal_words(raw, 0x7F80, 0x007F),
+        DType::F64 => denormal_doubles(raw),
         _ => return None,
     };
     let n_elements = raw.len() * 8 / dtype.bits();
-    let name = tensor.name().to_owned();
+    let name = tensor.name.to_string();
     (n_denormal > 0).then_some(DenormalWeights { name, dtype, n_denormal, n_elements })
 }
 

@@ -22,7 +22,7 @@ use crate::session::Session;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryReport {
-    /// The model's bytes as a whole.
+    /// The model's bytes as a whole, those of its other files among them.
     pub model: ModelUsage,
     /// Constants that are slices of the model's bytes: if those are mapped, shared with every
     /// process that maps the file.
@@ -49,7 +49,7 @@ pub struct MemoryReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ModelUsage {
-    /// What owns them.
+    /// What owns those of the model's own file.
     pub kind: Kind,
     /// All of them.
     pub whole: Usage,
@@ -124,7 +124,7 @@ pub struct Objects {
 impl MemoryReport {
     pub(crate) fn of(session: &Session) -> Self {
         let mut meter = Meter::new();
-        let bytes = &session.bytes;
+        let files: Vec<_> = std::iter::once(&session.bytes).chain(&session.external).collect();
         let mut weights_mapped = meter.nothing();
         let mut copied = CopyReason::ALL.map(|reason| (reason, meter.nothing()));
         let (mut withheld, mut planned) = (0, Planned::default());
@@ -151,7 +151,7 @@ impl MemoryReport {
         }
         let [packed_mapped, packed_heap] = packed;
         Self {
-            model: ModelUsage::of(bytes, &session.origins, &mut meter),
+            model: ModelUsage::of(&files, &session.origins, &mut meter),
             weights_mapped,
             weights_copied: copied.into(),
             weights_withheld: withheld,
@@ -192,14 +192,15 @@ fn copy_reason(name: &str, tensor: &Tensor, origins: &Origins) -> Option<CopyRea
 }
 
 impl ModelUsage {
-    fn of(bytes: &ModelBytes, origins: &Origins, meter: &mut Meter) -> Self {
-        let whole = meter.usage(bytes.as_slice());
-        let [weights, packed] = [&origins.weights, &origins.packed].map(|ranges| {
-            let parts = ranges.iter().map(|range| &bytes.as_slice()[range.clone()]);
-            parts.fold(meter.nothing().usage, |sum, part| sum + meter.usage(part))
+    fn of(files: &[&ModelBytes], origins: &Origins, meter: &mut Meter) -> Self {
+        let nothing = meter.nothing().usage;
+        let whole = files.iter().fold(nothing, |sum, file| sum + meter.usage(file.as_slice()));
+        let [weights, packed] = [&origins.weights, &origins.packed].map(|places| {
+            let parts = places.iter().map(|(file, range)| &files[*file].as_slice()[range.clone()]);
+            parts.fold(nothing, |sum, part| sum + meter.usage(part))
         });
         let structure = whole - weights - packed;
-        Self { kind: bytes.kind(), whole, weights, packed, structure }
+        Self { kind: files[0].kind(), whole, weights, packed, structure }
     }
 }
 

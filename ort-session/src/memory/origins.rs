@@ -3,45 +3,49 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use ort_format::Graph;
+use bytes::Bytes;
+use ort_graph::parsed::{Contents, Graph, Tensor};
 use ort_loader::ModelBytes;
-use ort_tensor::{DType, Tensor};
 
-use crate::inspect::visit;
-
-/// Where a file holds the elements of its initializers and what is packed of them, as ranges of its
-/// bytes, and which had to be copied.
+/// Where files hold the elements of initializers and what is packed of them, and which had to be copied.
 #[derive(Debug, Default)]
 pub(crate) struct Origins {
     /// The elements of initializers.
-    pub(super) weights: Vec<Range<usize>>,
+    pub(super) weights: Vec<Place>,
     /// Packed forms of initializers.
-    pub(super) packed: Vec<Range<usize>>,
+    pub(super) packed: Vec<Place>,
     not_aligned: HashSet<Box<str>>,
 }
 
+/// A part of a file: the model's own (0) or one of the others, and a range of its bytes.
+pub(super) type Place = (usize, Range<usize>);
+
 impl Origins {
     /// Those of a graph and all graphs below it.
-    pub(crate) fn of(graph: Graph<'_>, bytes: &ModelBytes) -> Self {
+    pub(crate) fn of(graph: &Graph<'_>, bytes: &ModelBytes, external: &[ModelBytes]) -> Self {
         let mut origins = Self::default();
-        visit(graph, &mut |graph| {
-            graph.initializers().iter().for_each(|tensor| origins.add(tensor, bytes));
-            let sparse = graph.sparse_initializers();
-            sparse.iter().for_each(|tensor| origins.add(tensor.values(), bytes));
+        let files: Vec<&ModelBytes> = std::iter::once(bytes).chain(external).collect();
+        let place = |part: &Bytes| {
+            let mut places = files.iter().enumerate();
+            places
+                .find_map(|(i, file)| Some((i, file.range_of(part)?)))
+                .filter(|_| !part.is_empty())
+        };
+        graph.visit(&mut |graph| {
+            origins.packed.extend(graph.forms.iter().filter_map(|form| place(&form.bytes)));
+            let sparse = graph.sparse_initializers.iter().map(|tensor| &tensor.values);
+            for tensor in graph.initializers.iter().chain(sparse) {
+                origins.add(tensor, &place);
+            }
         });
         origins
     }
 
-    fn add(&mut self, tensor: ort_format::Tensor<'_>, bytes: &ModelBytes) {
-        let Some(raw) = tensor.raw_data().filter(|raw| !raw.is_empty()) else { return };
-        if tensor.packed_form().is_some() {
-            self.packed.extend(bytes.range_of(raw));
-            return;
-        }
-        self.weights.extend(bytes.range_of(raw));
-        let dtype = DType::from_onnx(i32::from(tensor.data_type()));
-        if dtype.is_some_and(|dtype| !Tensor::may_borrow(dtype, raw)) {
-            self.not_aligned.insert(tensor.name().into());
+    fn add(&mut self, tensor: &Tensor<'_>, place: &dyn Fn(&Bytes) -> Option<Place>) {
+        let Contents::Bytes(bytes) = &tensor.contents else { return };
+        self.weights.extend(place(bytes));
+        if !tensor.may_borrow() {
+            self.not_aligned.insert(tensor.name.as_ref().into());
         }
     }
 

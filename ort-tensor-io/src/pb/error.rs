@@ -1,5 +1,6 @@
 //! What can be wrong with a `.pb` file.
 
+use ort_onnx::{DecodeError, ElementsError};
 use ort_tensor::{DType, TensorError};
 
 /// Bytes that are not the value they should be, or a value that has no such file.
@@ -12,39 +13,14 @@ pub enum PbError {
         /// `tensor`, `sequence`, `map` or `optional`.
         kind: &'static str,
         /// What the decoder met.
-        source: prost::DecodeError,
+        source: DecodeError,
     },
-    /// The element type is unknown or undefined.
-    #[error("unknown element type {number}")]
-    DType {
-        /// The number in the file.
-        number: i32,
-    },
-    /// A dimension is negative or too large for this machine.
-    #[error("dimension {index} is {dim}")]
-    Dim {
-        /// The position of the dimension.
-        index: usize,
-        /// Its value.
-        dim: i64,
-    },
+    /// The elements are not there, or not of the type.
+    #[error(transparent)]
+    Elements(#[from] ElementsError),
     /// The data is in another file.
     #[error("the data is in another file")]
     External,
-    /// The file holds only a part of the tensor.
-    #[error("the file holds elements {begin} to {end} only, not the whole tensor")]
-    Segment {
-        /// The first element.
-        begin: i64,
-        /// The one past the last element.
-        end: i64,
-    },
-    /// A string is not UTF-8.
-    #[error("string {index} is not UTF-8")]
-    NotUtf8 {
-        /// Its position.
-        index: usize,
-    },
     /// A number does not fit the element type.
     #[error("element {index} is {value}, which is no {dtype}")]
     OutOfRange {

@@ -1,11 +1,12 @@
 //! Values that hold values: `SequenceProto`, `MapProto` and `OptionalProto`.
 
 use bytes::Bytes;
+use ort_onnx::schema::{MapProto, OptionalProto, SequenceProto, TensorProto, elem_type};
+use ort_onnx::{ElementsError, strings};
 use ort_tensor::{DType, Map, Tensor, Value, with_dtype};
 
 use super::error::PbError;
-use super::proto::{MapProto, OptionalProto, SequenceProto, TensorProto, elem_type};
-use super::tensor::{from_tensor, strings, to_bytes, to_tensor};
+use super::tensor::{from_tensor, to_bytes, to_tensor};
 
 pub(super) fn to_sequence(proto: SequenceProto) -> Result<Vec<Value>, PbError> {
     match proto.elem_type {
@@ -93,7 +94,7 @@ pub(super) fn from_optional(name: &str, value: Option<&Value>) -> Result<Optiona
 /// The values of a map are a sequence of tensors of one element each, one for each key.
 pub(super) fn to_map(proto: MapProto) -> Result<Map, PbError> {
     let number = proto.key_type;
-    let dtype = DType::from_onnx(number).ok_or(PbError::DType { number })?;
+    let dtype = DType::from_onnx(number).ok_or(ElementsError::DType { number })?;
     let keys = if dtype == DType::String {
         let keys = strings(&proto.string_keys)?;
         Tensor::from_strings(&[keys.len()], keys)?

@@ -1,29 +1,21 @@
-//! `TensorProto`: the raw form and the typed fields, for every element type.
+//! `TensorProto` and tensors.
 
 use bytes::Bytes;
-use ort_tensor::{DType, Shape, Tensor};
+use ort_onnx::schema::TensorProto;
+use ort_onnx::{Elements, ExternalFiles};
+use ort_tensor::Tensor;
 
 use super::error::PbError;
-use super::proto::TensorProto;
-
-/// The value of `DataLocation` for data in another file.
-const EXTERNAL: i32 = 1;
 
 pub(super) fn to_tensor(proto: TensorProto) -> Result<Tensor, PbError> {
-    let number = proto.data_type;
-    let dtype = DType::from_onnx(number).ok_or(PbError::DType { number })?;
-    if let Some(segment) = proto.segment {
-        return Err(PbError::Segment { begin: segment.begin, end: segment.end });
-    }
-    if proto.data_location == EXTERNAL {
+    if proto.is_external() {
         return Err(PbError::External);
     }
-    let shape = shape(&proto.dims)?;
-    if dtype == DType::String {
-        return Ok(Tensor::from_strings(&shape, strings(&proto.string_data)?)?);
-    }
-    let data = if proto.raw_data.is_empty() { typed_data(dtype, &proto)? } else { proto.raw_data };
-    Ok(Tensor::from_bytes(dtype, &shape, data)?)
+    let (dtype, shape) = (proto.dtype()?, proto.shape()?);
+    Ok(match proto.into_elements(&ExternalFiles::new())? {
+        Elements::Bytes(bytes) => Tensor::from_bytes(dtype, &shape, bytes)?,
+        Elements::Strings(strings) => Tensor::from_strings(&shape, strings)?,
+    })
 }
 
 /// Numbers go to `raw_data`, which is their bytes in memory.
@@ -35,80 +27,21 @@ pub(super) fn from_tensor(name: &str, tensor: &Tensor) -> TensorProto {
         // empty, and an empty one has the same meaning with any other dimension.
         dims: tensor.shape().iter().map(|&dim| i64::try_from(dim).unwrap_or(i64::MAX)).collect(),
         data_type: tensor.dtype().onnx(),
-        raw_data: view.as_bytes().map(Bytes::copy_from_slice).unwrap_or_default(),
+        raw_data: view.as_bytes().map(Bytes::copy_from_slice),
         string_data: view.as_strings().map(to_bytes).unwrap_or_default(),
         ..TensorProto::default()
     }
-}
-
-fn shape(dims: &[i64]) -> Result<Shape, PbError> {
-    let dim = |(index, &dim): (usize, &i64)| {
-        usize::try_from(dim).map_err(|_| PbError::Dim { index, dim })
-    };
-    dims.iter().enumerate().map(dim).collect()
-}
-
-pub(super) fn strings(data: &[Bytes]) -> Result<Vec<String>, PbError> {
-    let string = |(index, bytes): (usize, &Bytes)| {
-        String::from_utf8(bytes.to_vec()).map_err(|_| PbError::NotUtf8 { index })
-    };
-    data.iter().enumerate().map(string).collect()
 }
 
 pub(super) fn to_bytes(strings: &[String]) -> Vec<Bytes> {
     strings.iter().map(|string| Bytes::copy_from_slice(string.as_bytes())).collect()
 }
 
-/// The little-endian bytes of the elements in the field that belongs to their type.
-///
-/// Source: onnx.proto, comments of `float_data`, `int32_data`, `uint64_data`.
-fn typed_data(dtype: DType, proto: &TensorProto) -> Result<Bytes, PbError> {
-    let data: Vec<u8> = match dtype {
-        DType::F32 | DType::Complex64 => {
-            proto.float_data.iter().flat_map(|x| x.to_le_bytes()).collect()
-        }
-        DType::F64 | DType::Complex128 => {
-            proto.double_data.iter().flat_map(|x| x.to_le_bytes()).collect()
-        }
-        DType::I64 => proto.int64_data.iter().flat_map(|x| x.to_le_bytes()).collect(),
-        DType::U32 | DType::U64 => narrowed(dtype, &proto.uint64_data)?,
-        _ => narrowed(dtype, &proto.int32_data)?,
-    };
-    Ok(Bytes::from(data))
-}
-
-/// The low bytes of each number, as many as an element takes, after a check that no more are
-/// needed. A type below eight bits has a byte's worth of elements in each number; floats are there
-/// as their bits.
-fn narrowed<T: Copy + Into<i128>>(dtype: DType, data: &[T]) -> Result<Vec<u8>, PbError> {
-    let n_bytes = dtype.word_bytes().unwrap_or(1);
-    let (lowest, highest) = range(dtype);
-    let mut bytes = Vec::with_capacity(data.len().saturating_mul(n_bytes));
-    for (index, &number) in data.iter().enumerate() {
-        let value: i128 = number.into();
-        if value < lowest || value > highest {
-            return Err(PbError::OutOfRange { dtype, index, value });
-        }
-        bytes.extend_from_slice(&value.to_le_bytes()[..n_bytes]);
-    }
-    Ok(bytes)
-}
-
-/// What the number of one element can be. Bits may come sign-extended, so all types but the
-/// unsigned integers and bool have the negative numbers of their width too.
-fn range(dtype: DType) -> (i128, i128) {
-    let bits = dtype.bits().max(8);
-    let all_ones = (1_i128 << bits) - 1;
-    let half = 1_i128 << (bits - 1);
-    match dtype {
-        DType::U8 | DType::U16 | DType::U32 | DType::U64 | DType::Bool => (0, all_ones),
-        DType::I8 | DType::I16 | DType::I32 => (-half, half - 1),
-        _ => (-half, all_ones),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use ort_onnx::ElementsError;
+    use ort_tensor::DType;
+
     use super::*;
 
     fn typed(dtype: DType, n: i64, int32_data: &[i32]) -> TensorProto {
@@ -163,8 +96,8 @@ mod tests {
     fn a_number_too_wide_for_its_type_is_an_error() {
         let cases = [(DType::I8, 128), (DType::U8, -1), (DType::F16, 0x10000), (DType::I4, 256)];
         for (dtype, value) in cases {
-            let error = PbError::OutOfRange { dtype, index: 0, value: value.into() };
-            assert_eq!(to_tensor(typed(dtype, 1, &[value])), Err(error));
+            let error = ElementsError::OutOfRange { dtype, index: 0, value: value.into() };
+            assert_eq!(to_tensor(typed(dtype, 1, &[value])), Err(error.into()));
         }
     }
 
@@ -174,10 +107,7 @@ mod tests {
         let cases = [
             (TensorProto { data_type: 99, ..good.clone() }, "unknown element type 99"),
             (TensorProto { dims: vec![2, -1], ..good.clone() }, "dimension 1 is -1"),
-            (
-                TensorProto { data_location: EXTERNAL, ..good.clone() },
-                "the data is in another file",
-            ),
+            (TensorProto { data_location: 1, ..good.clone() }, "the data is in another file"),
             (
                 TensorProto { dims: vec![3], ..good.clone() },
                 "int32[3] takes 12 bytes or strings, found 8",

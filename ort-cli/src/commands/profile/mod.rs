@@ -26,7 +26,7 @@ const MAX_RUNS: u32 = 100_000;
 /// Show where the time of a model goes: a trace, tables of operators and nodes, a page to look at
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The model, a .ort file
+    /// The model, a .ort or .onnx file
     model: PathBuf,
     /// Write a trace for Perfetto, chrome://tracing and ONNX Runtime's tools to this file
     #[arg(short, long, value_name = "TRACE.json")]
@@ -96,7 +96,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 /// only. As operands they show only where they are preserved.
 fn n_denormal(model: &Path) -> Result<usize, Failure> {
     let bytes = ModelBytes::from_path(model, Load::Auto).map_err(SessionError::from);
-    let weights = bytes.and_then(|bytes| denormal_weights(bytes.as_slice()));
+    let weights = bytes.and_then(|bytes| denormal_weights(&bytes));
     let weights = weights.map_err(|source| Failure::model(model, source))?;
     Ok(weights.iter().map(|weights| weights.n_denormal).sum())
 }

@@ -85,12 +85,13 @@ impl Narrowing {
     }
 }
 
-/// The code of the nearest of ±{0, 1/2, 1, 3/2, 2, 3, 4, 6}, ties to the even code, NaN to 6.
+/// The code of the nearest of ±{0, 1/2, 1, 3/2, 2, 3, 4, 6}, ties to the even code. NaN, which
+/// the format lacks, becomes a zero of the other sign, as in the standard's cases.
 fn e2m1(x: f64) -> u8 {
     // Halfway between code k and the next; from an odd code the tie goes up.
     const HALFWAY: [f64; 7] = [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0];
-    let sign = if x.is_sign_negative() { 8 } else { 0 };
-    let magnitude = if x.is_nan() { f64::INFINITY } else { x.abs() };
+    let sign = if x.is_sign_negative() != x.is_nan() { 8 } else { 0 };
+    let magnitude = if x.is_nan() { 0.0 } else { x.abs() };
     let beyond =
         |(k, &halfway): (usize, &f64)| magnitude > halfway || (magnitude == halfway && k % 2 == 1);
     let code = HALFWAY.iter().enumerate().filter(|&entry| beyond(entry)).count();

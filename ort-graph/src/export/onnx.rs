@@ -1,0 +1,167 @@
+//! The same file as a `.onnx` one: table by table, message by message.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use ort_format::record::{self, TypeInfoValue};
+use ort_format::{AttributeType, DimensionValueType};
+use ort_onnx::schema::{
+    AttributeProto, DimensionProto, ElementTypeProto, GraphProto, MapTypeProto, ModelProto,
+    NodeProto, OperatorSetIdProto, SparseTensorProto, StringStringEntryProto, TensorProto,
+    TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
+};
+
+/// The message of a file. Elements are copied.
+pub fn to_onnx(file: record::File<'_>) -> ModelProto {
+    let model = file.model;
+    let set = |set: record::OperatorSetId<'_>| OperatorSetIdProto {
+        domain: set.domain.into_owned(),
+        version: set.version,
+    };
+    let entry = |entry: record::StringStringEntry<'_>| StringStringEntryProto {
+        key: entry.key.into_owned(),
+        value: entry.value.into_owned(),
+    };
+    let mut graph = graph(model.graph);
+    graph.doc_string = text(model.graph_doc_string);
+    ModelProto {
+        ir_version: model.ir_version,
+        producer_name: text(model.producer_name),
+        producer_version: text(model.producer_version),
+        domain: text(model.domain),
+        model_version: Some(model.model_version).filter(|&version| version != i64::MAX),
+        doc_string: text(model.doc_string),
+        graph: Some(graph),
+        opset_import: model.opset_import.into_iter().map(set).collect(),
+        metadata_props: model.metadata_props.into_iter().map(entry).collect(),
+        functions: Vec::new(),
+    }
+}
+
+fn text(text: Option<Cow<'_, str>>) -> String {
+    text.map(Cow::into_owned).unwrap_or_default()
+}
+
+fn texts(texts: Vec<Cow<'_, str>>) -> Vec<String> {
+    texts.into_iter().map(Cow::into_owned).collect()
+}
+
+/// Inputs and outputs come with their types, and so does every other value that has one.
+fn graph(graph: record::Graph<'_>) -> GraphProto {
+    let initializer: Vec<_> = graph.initializers.into_iter().map(tensor).collect();
+    let declared = graph.node_args.into_iter().map(value);
+    let mut values: BTreeMap<String, ValueInfoProto> =
+        declared.map(|value| (value.name.clone(), value)).collect();
+    let named = |names: Vec<Cow<'_, str>>| -> Vec<ValueInfoProto> {
+        let value = |name: Cow<'_, str>| {
+            let none = || ValueInfoProto { name: name.clone().into_owned(), r#type: None };
+            values.get(&*name).cloned().unwrap_or_else(none)
+        };
+        let named: Vec<_> = names.into_iter().map(value).collect();
+        named
+    };
+    let (input, output) = (named(graph.inputs), named(graph.outputs));
+    let boundary = input.iter().chain(&output).map(|value| &value.name);
+    for name in boundary.chain(initializer.iter().map(|tensor| &tensor.name)) {
+        values.remove(name);
+    }
+    let is_told = |value: &ValueInfoProto| value.r#type.is_some() && !value.name.is_empty();
+    GraphProto {
+        // ONNX Runtime (1.32) requires a name, and `.ort` files have none.
+        name: "graph".to_owned(),
+        value_info: values.into_values().filter(is_told).collect(),
+        node: graph.nodes.into_iter().map(node).collect(),
+        initializer,
+        input,
+        output,
+        sparse_initializer: graph.sparse_initializers.into_iter().map(sparse).collect(),
+        ..GraphProto::default()
+    }
+}
+
+fn node(node: record::Node<'_>) -> NodeProto {
+    NodeProto {
+        input: texts(node.inputs),
+        output: texts(node.outputs),
+        name: node.name.into_owned(),
+        op_type: node.op_type.into_owned(),
+        attribute: node.attributes.into_iter().map(attribute).collect(),
+        domain: node.domain.into_owned(),
+        ..NodeProto::default()
+    }
+}
+
+fn attribute(attribute: record::Attribute<'_>) -> AttributeProto {
+    let bytes = |text: Cow<'_, str>| Bytes::from(text.into_owned());
+    let is_of = |kind| attribute.attribute_type == kind;
+    AttributeProto {
+        f: is_of(AttributeType::Float).then_some(attribute.f),
+        i: is_of(AttributeType::Int).then_some(attribute.i),
+        r#type: attribute.attribute_type.into(),
+        name: attribute.name.into_owned(),
+        s: attribute.s.map(bytes),
+        t: attribute.t.map(|value| Box::new(tensor(value))),
+        g: attribute.g.map(|value| Box::new(self::graph(value))),
+        floats: attribute.floats.unwrap_or_default(),
+        ints: attribute.ints.unwrap_or_default(),
+        strings: attribute.strings.into_iter().flatten().map(bytes).collect(),
+        tensors: attribute.tensors.into_iter().flatten().map(tensor).collect(),
+        graphs: attribute.graphs.into_iter().flatten().map(graph).collect(),
+        ..AttributeProto::default()
+    }
+}
+
+fn tensor(tensor: record::Tensor<'_>) -> TensorProto {
+    let bytes = |text: Cow<'_, str>| Bytes::from(text.into_owned());
+    TensorProto {
+        dims: tensor.dims,
+        data_type: tensor.data_type.into(),
+        name: tensor.name.into_owned(),
+        raw_data: tensor.raw_data.map(|raw| Bytes::copy_from_slice(&raw)),
+        string_data: tensor.string_data.into_iter().flatten().map(bytes).collect(),
+        ..TensorProto::default()
+    }
+}
+
+fn sparse(sparse: record::SparseTensor<'_>) -> SparseTensorProto {
+    SparseTensorProto {
+        values: Some(tensor(sparse.values)),
+        indices: Some(tensor(sparse.indices)),
+        dims: sparse.dims,
+    }
+}
+
+fn value(value: record::ValueInfo<'_>) -> ValueInfoProto {
+    ValueInfoProto { name: value.name.into_owned(), r#type: value.type_info.and_then(ty) }
+}
+
+fn ty(info: record::TypeInfo<'_>) -> Option<TypeProto> {
+    let inner = |info: Option<record::TypeInfo<'_>>| info.and_then(ty).map(Box::new);
+    Some(match info.value? {
+        TypeInfoValue::Tensor(tensor) => {
+            let elem_type = tensor.elem_type.into();
+            let tensor_type = Some(TensorTypeProto { elem_type, shape: tensor.shape.map(shape) });
+            TypeProto { tensor_type, ..TypeProto::default() }
+        }
+        TypeInfoValue::Sequence(sequence) => {
+            let item = ElementTypeProto { elem_type: inner(sequence.elem_type) };
+            TypeProto { sequence_type: Some(Box::new(item)), ..TypeProto::default() }
+        }
+        TypeInfoValue::Map(map) => {
+            let (key_type, value_type) = (map.key_type.into(), inner(map.value_type));
+            let map = MapTypeProto { key_type, value_type };
+            TypeProto { map_type: Some(Box::new(map)), ..TypeProto::default() }
+        }
+        _ => return None,
+    })
+}
+
+fn shape(shape: record::Shape<'_>) -> TensorShapeProto {
+    let dim = |dim: record::Dimension<'_>| DimensionProto {
+        dim_value: (dim.value.dim_type == DimensionValueType::Value).then_some(dim.value.dim_value),
+        dim_param: dim.value.dim_param.map(Cow::into_owned),
+        denotation: text(dim.denotation),
+    };
+    TensorShapeProto { dim: shape.dim.into_iter().map(dim).collect() }
+}

@@ -1,0 +1,175 @@
+//! From a `.onnx` file: texts are moved, and elements stay where they are.
+
+use ort_onnx::schema::{
+    AttributeProto, GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto,
+    attribute_type as kind,
+};
+use ort_onnx::{Elements, ElementsError, ExternalFiles};
+
+use super::onnx_types::{declared, value};
+use super::{Attr, Contents, Graph, Model, ModelInfo, Node, SparseTensor, Tensor, Text};
+use crate::import::ImportError;
+
+impl Model<'static> {
+    /// What a model holds that [`ort_onnx::open`] has opened, with elements in `files` besides its own.
+    ///
+    /// # Errors
+    /// If the elements of a constant cannot be had, or a text is not UTF-8.
+    pub fn of_onnx(mut model: ModelProto, files: &ExternalFiles) -> Result<Self, ImportError> {
+        let mut graph = model.graph.take().unwrap_or_default();
+        let graph_doc_string = std::mem::take(&mut graph.doc_string);
+        let graph = Reader { files }.graph(graph)?;
+        Ok(Self { info: info(model, graph_doc_string), graph })
+    }
+}
+
+fn info(model: ModelProto, graph_doc_string: String) -> ModelInfo {
+    let plain = |domain: String| if domain == "ai.onnx" { String::new() } else { domain };
+    let opsets = model.opset_import.into_iter().map(|set| (plain(set.domain), set.version));
+    let entries = model.metadata_props.into_iter().map(|entry| (entry.key, entry.value));
+    let mut metadata: Vec<_> = entries.collect();
+    metadata.sort();
+    ModelInfo {
+        ir_version: model.ir_version,
+        opsets: opsets.collect(),
+        producer_name: model.producer_name,
+        producer_version: model.producer_version,
+        domain: model.domain,
+        model_version: model.model_version,
+        doc_string: model.doc_string,
+        graph_doc_string,
+        metadata,
+    }
+}
+
+struct Reader<'f> {
+    files: &'f ExternalFiles,
+}
+
+type Read<T> = Result<T, ImportError>;
+
+impl Reader<'_> {
+    fn graph(&self, graph: GraphProto) -> Read<Graph<'static>> {
+        let names = |values: &[ort_onnx::schema::ValueInfoProto]| {
+            values.iter().map(|value| Text::from(value.name.clone())).collect()
+        };
+        let (inputs, outputs) = (names(&graph.input), names(&graph.output));
+        let values = graph.value_info.into_iter().chain(graph.output).chain(graph.input);
+        let tensors = graph.initializer.into_iter().map(|tensor| self.tensor(tensor));
+        let sparse = graph.sparse_initializer.into_iter().map(|tensor| self.sparse(tensor));
+        Ok(Graph {
+            values: values.map(value).collect(),
+            inputs,
+            outputs,
+            initializers: tensors.collect::<Read<_>>()?,
+            sparse_initializers: sparse.collect::<Read<_>>()?,
+            forms: Vec::new(),
+            nodes: graph.node.into_iter().map(|node| self.node(node)).collect::<Read<_>>()?,
+        })
+    }
+
+    fn node(&self, node: NodeProto) -> Read<Node<'static>> {
+        let label = if node.name.is_empty() { &node.op_type } else { &node.name }.clone();
+        let attribute = |mut attribute: AttributeProto| {
+            let name = std::mem::take(&mut attribute.name);
+            let attr = self.attr(attribute, &label)?;
+            Ok::<_, ImportError>((Text::from(name), attr))
+        };
+        let domain = if node.domain == "ai.onnx" { String::new() } else { node.domain };
+        let attributes = node.attribute.into_iter().map(attribute);
+        Ok(Node {
+            attributes: attributes.collect::<Read<_>>()?,
+            name: node.name.into(),
+            domain: domain.into(),
+            op_type: node.op_type.into(),
+            since_version: node.since_version,
+            inputs: node.input.into_iter().map(Text::from).collect(),
+            outputs: node.output.into_iter().map(Text::from).collect(),
+        })
+    }
+
+    /// What a file leaves out that states the type is its default.
+    fn attr(&self, attribute: AttributeProto, node: &str) -> Read<Attr<'static>> {
+        let wrong = |error| ImportError::Elements { name: node.to_owned(), error };
+        let strings = |strings: &[bytes::Bytes]| ort_onnx::strings(strings).map_err(wrong);
+        Ok(match kind_of(&attribute) {
+            kind::FLOAT => Attr::Float(attribute.f.unwrap_or_default()),
+            kind::INT => Attr::Int(attribute.i.unwrap_or_default()),
+            kind::STRING => {
+                let string = strings(&[attribute.s.unwrap_or_default()])?.pop();
+                Attr::String(string.unwrap_or_default().into())
+            }
+            kind::TENSOR => match attribute.t {
+                Some(tensor) => Attr::Tensor(self.tensor(*tensor)?),
+                None => Attr::Unknown,
+            },
+            kind::GRAPH => Attr::Graph(self.graph(*attribute.g.unwrap_or_default())?),
+            kind::SPARSE_TENSOR => match attribute.sparse_tensor {
+                Some(tensor) => Attr::SparseTensor(self.sparse(*tensor)?),
+                None => Attr::Unknown,
+            },
+            kind::TYPE_PROTO => {
+                let ty = declared(attribute.tp.as_deref());
+                Attr::Type(ty.map_err(|number| wrong(ElementsError::DType { number }))?)
+            }
+            kind::FLOATS => Attr::Floats(attribute.floats),
+            kind::INTS => Attr::Ints(attribute.ints),
+            kind::STRINGS => {
+                Attr::Strings(strings(&attribute.strings)?.into_iter().map(Text::from).collect())
+            }
+            kind::TENSORS => {
+                let tensors = attribute.tensors.into_iter().map(|tensor| self.tensor(tensor));
+                Attr::Tensors(tensors.collect::<Read<_>>()?)
+            }
+            kind::GRAPHS => {
+                let graphs = attribute.graphs.into_iter().map(|graph| self.graph(graph));
+                Attr::Graphs(graphs.collect::<Read<_>>()?)
+            }
+            _ => Attr::Unknown,
+        })
+    }
+
+    fn tensor(&self, mut tensor: TensorProto) -> Read<Tensor<'static>> {
+        let name = std::mem::take(&mut tensor.name);
+        let wrong = |error| ImportError::Elements { name: name.clone(), error };
+        let (dtype, shape) = (tensor.dtype().map_err(wrong)?, tensor.shape().map_err(wrong)?);
+        let contents = match tensor.into_elements(self.files).map_err(wrong)? {
+            Elements::Bytes(bytes) => Contents::Bytes(bytes),
+            Elements::Strings(strings) => {
+                Contents::Strings(strings.into_iter().map(Text::from).collect())
+            }
+        };
+        Ok(Tensor { name: name.into(), dtype, shape, contents })
+    }
+
+    fn sparse(&self, tensor: SparseTensorProto) -> Read<SparseTensor<'static>> {
+        let values = self.tensor(tensor.values.unwrap_or_default())?;
+        let indices = self.tensor(tensor.indices.unwrap_or_default())?;
+        let wrong = |error| ImportError::Elements { name: values.name.to_string(), error };
+        let shape = ort_onnx::shape(&tensor.dims).map_err(wrong)?;
+        Ok(SparseTensor { values, indices, shape })
+    }
+}
+
+/// Which field has the value. IR version 1 does not say: the one that is there.
+fn kind_of(attribute: &AttributeProto) -> i32 {
+    let is_there = [
+        (kind::FLOAT, attribute.f.is_some()),
+        (kind::INT, attribute.i.is_some()),
+        (kind::STRING, attribute.s.is_some()),
+        (kind::TENSOR, attribute.t.is_some()),
+        (kind::GRAPH, attribute.g.is_some()),
+        (kind::FLOATS, !attribute.floats.is_empty()),
+        (kind::INTS, !attribute.ints.is_empty()),
+        (kind::STRINGS, !attribute.strings.is_empty()),
+        (kind::TENSORS, !attribute.tensors.is_empty()),
+        (kind::GRAPHS, !attribute.graphs.is_empty()),
+    ];
+    match attribute.r#type {
+        kind::UNDEFINED => {
+            let found = is_there.into_iter().find(|(_, is_there)| *is_there);
+            found.map_or(kind::UNDEFINED, |(kind, _)| kind)
+        }
+        stated => stated,
+    }
+}

@@ -1,0 +1,100 @@
+//! What passes the check and what does not, and what is said of it.
+
+use prost::Message as _;
+
+use super::*;
+use crate::schema::{AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto};
+
+fn model(nodes: Vec<NodeProto>) -> ModelProto {
+    let graph = Some(GraphProto { node: nodes, ..GraphProto::default() });
+    ModelProto { ir_version: 8, graph, ..ModelProto::default() }
+}
+
+fn node(attribute: AttributeProto) -> NodeProto {
+    let (input, attribute) = (vec!["x".to_owned(); 2], vec![attribute]);
+    NodeProto { input, attribute, op_type: "Op".to_owned(), ..NodeProto::default() }
+}
+
+fn refused(bytes: &[u8]) -> String {
+    check(bytes, &Limits::default()).unwrap_err().to_string()
+}
+
+#[test]
+fn what_is_sound_passes_whatever_else_is_in_it() {
+    let t = TensorProto { dims: vec![2, 3], int32_data: vec![-1, 2], ..TensorProto::default() };
+    let attribute = AttributeProto { t: Some(Box::new(t)), ..AttributeProto::default() };
+    let mut bytes = model(vec![node(attribute)]).encode_to_vec();
+    // Fields that nobody knows, of every wire type.
+    bytes.extend([0xa0, 0x1f, 5, 0xa2, 0x1f, 1, 0, 0xa5, 0x1f, 1, 2, 3, 4]);
+    bytes.extend([0xa1, 0x1f, 1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(check(&bytes, &Limits::default()), Ok(()));
+    assert_eq!(check(&[], &Limits::default()), Ok(()));
+}
+
+#[test]
+fn an_error_names_the_path_and_the_place() {
+    let attribute = AttributeProto { name: "name".to_owned(), ..AttributeProto::default() };
+    let bytes = model(vec![node(attribute.clone()), node(attribute)]).encode_to_vec();
+    let at = bytes.windows(4).rposition(|part| part == b"name").unwrap();
+    let mut wrong = bytes.clone();
+    wrong[at] = 0xff;
+    let expected = format!("graph.node[1].attribute.name, byte {at}: the text is not UTF-8");
+    assert_eq!(refused(&wrong), expected);
+    wrong[at - 2] = 0x0b;
+    let tag = at - 2;
+    let expected = format!("graph.node[1].attribute, byte {tag}: 11 is the tag of no field");
+    assert_eq!(refused(&wrong), expected);
+    wrong[at - 2] = 0x0a;
+    wrong[at - 1] = 0x60;
+    let expected = format!("graph.node[1].attribute, byte {tag}: the message ends within a field");
+    assert_eq!(refused(&wrong), expected);
+    // A number in place of the graph.
+    assert_eq!(
+        refused(&[0x38, 1]),
+        "graph, byte 1: the field is encoded as something else than it is"
+    );
+}
+
+#[test]
+fn what_would_take_more_than_the_limits_is_refused() {
+    let mut inner = model(Vec::new());
+    for _ in 0..40 {
+        let g = inner.graph.take().map(Box::new);
+        inner = model(vec![node(AttributeProto { g, ..AttributeProto::default() })]);
+    }
+    let deep = refused(&inner.encode_to_vec());
+    assert!(deep.ends_with("the file exceeds the limit on depth"), "{deep}");
+    assert!(deep.starts_with("graph.node.attribute.g.node"), "{deep}");
+    // Two bytes a node.
+    let many = model(vec![NodeProto::default(); 200_000]).encode_to_vec();
+    assert!(refused(&many).ends_with(": the file exceeds the limit on ratio"));
+}
+
+/// Whatever passes the check can be decoded.
+#[test]
+fn damaged_bytes_are_refused_by_the_check_and_not_by_the_decoder() {
+    let t = TensorProto {
+        dims: vec![2, 3],
+        float_data: vec![1.0; 6],
+        name: "tensor".to_owned(),
+        ..TensorProto::default()
+    };
+    let attribute = AttributeProto { t: Some(Box::new(t)), ..AttributeProto::default() };
+    let bytes = model(vec![node(attribute.clone()), node(attribute)]).encode_to_vec();
+    let (mut passed, mut refused) = (0, 0);
+    for at in 0..bytes.len() {
+        for bit in 0..8 {
+            let mut wrong = bytes.clone();
+            wrong[at] ^= 1 << bit;
+            match check(&wrong, &Limits::default()) {
+                Ok(()) => {
+                    passed += 1;
+                    let decoded = ModelProto::decode(&*wrong);
+                    assert!(decoded.is_ok(), "byte {at}, bit {bit}: {decoded:?}");
+                }
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    assert!(passed > 100 && refused > 100, "{passed} and {refused}");
+}

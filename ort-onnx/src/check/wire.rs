@@ -1,0 +1,104 @@
+//! Protobuf's wire, field by field: a tag, and a number or a stretch of bytes after it.
+
+use crate::error::Damage;
+
+/// A field of a message.
+pub(super) struct Field<'a> {
+    pub(super) number: u32,
+    pub(super) wire: Wire<'a>,
+    /// Where its contents start in the file.
+    pub(super) offset: usize,
+}
+
+/// What the wire has of a field.
+pub(super) enum Wire<'a> {
+    Varint,
+    Fixed32,
+    Fixed64,
+    Bytes(&'a [u8]),
+}
+
+/// The fields of a message, from a place in a file on.
+pub(super) struct Reader<'a> {
+    rest: &'a [u8],
+    /// Where the rest starts in the file.
+    pub(super) offset: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) const fn new(bytes: &'a [u8], offset: usize) -> Self {
+        Self { rest: bytes, offset }
+    }
+
+    /// The next field; none at the end of the message.
+    pub(super) fn next(&mut self) -> Result<Option<Field<'a>>, Damage> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let (number, wire) = self.tag()?;
+        let mut offset = self.offset;
+        let wire = match wire {
+            0 => {
+                self.varint()?;
+                Wire::Varint
+            }
+            1 => {
+                self.take(8)?;
+                Wire::Fixed64
+            }
+            2 => {
+                let n = self.varint()?;
+                offset = self.offset;
+                Wire::Bytes(self.take(n)?)
+            }
+            5 => {
+                self.take(4)?;
+                Wire::Fixed32
+            }
+            _ => return Err(Damage::Tag { tag: u64::from(number) << 3 | wire }),
+        };
+        Ok(Some(Field { number, wire, offset }))
+    }
+
+    /// The number of a field and what the wire has of it.
+    pub(super) fn tag(&mut self) -> Result<(u32, u64), Damage> {
+        let tag = self.varint()?;
+        let number = u32::try_from(tag >> 3).ok().filter(|number| (1..1 << 29).contains(number));
+        Ok((number.ok_or(Damage::Tag { tag })?, tag & 7))
+    }
+
+    /// How many bytes are left.
+    pub(super) const fn len(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// An integer of up to 64 bits, seven in a byte.
+    pub(super) fn varint(&mut self) -> Result<u64, Damage> {
+        let mut value = 0_u64;
+        for (i, &byte) in self.rest.iter().take(10).enumerate() {
+            value |= u64::from(byte & 0x7f) << (7 * i);
+            if byte < 0x80 {
+                // The tenth byte holds the last bit.
+                if i == 9 && byte > 1 {
+                    break;
+                }
+                self.take_known(i + 1);
+                return Ok(value);
+            }
+        }
+        Err(if self.rest.len() < 10 { Damage::Cut } else { Damage::Varint })
+    }
+
+    fn take(&mut self, n: u64) -> Result<&'a [u8], Damage> {
+        let left = self.rest.len();
+        let n = usize::try_from(n).ok().filter(|&n| n <= left);
+        n.map(|n| self.take_known(n)).ok_or(Damage::Cut)
+    }
+
+    fn take_known(&mut self, n: usize) -> &'a [u8] {
+        let (taken, rest) = self.rest.split_at(n);
+        self.rest = rest;
+        self.offset += n;
+        taken
+    }
+}

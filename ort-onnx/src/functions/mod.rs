@@ -1,0 +1,178 @@
+//! Functions of the model's own, written out where they are called; and which version of its operator each node
+//! follows, which depends on the function it comes from.
+//!
+//! A function's body may call others, but not itself. What a body computes gets names that no other value has.
+
+mod constants;
+mod flex_attention;
+mod instance;
+
+use std::collections::{HashMap, HashSet};
+
+use prost::Message;
+
+use self::instance::{Instance, Names};
+use crate::check::Limits;
+use crate::error::OnnxError;
+use crate::opsets::since_version;
+use crate::schema::{
+    FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto,
+};
+
+/// Writes out all functions of a model, and tells each node which version it follows.
+pub(crate) fn inline(model: &mut ModelProto, limits: &Limits) -> Result<(), OnnxError> {
+    let functions = std::mem::take(&mut model.functions);
+    let Some(mut graph) = model.graph.take() else { return Err(OnnxError::NoGraph) };
+    let mut names = HashSet::new();
+    let has_preview = model.opset_import.iter().any(|set| set.domain == "ai.onnx.preview");
+    if !functions.is_empty() || has_preview {
+        collect(&graph, &mut names);
+    }
+    let n_bytes = functions.iter().map(FunctionProto::encoded_len).sum::<usize>();
+    let most = n_bytes.saturating_mul(limits.ratio).saturating_add(limits.base);
+    let by_name = functions.iter().map(|function| (key_of(function), function)).collect();
+    let dtypes = declared(&graph);
+    let names = Names::new(names);
+    let mut inliner = Inliner { functions: by_name, dtypes, names, left: most };
+    inliner.graph(&mut graph, &Opsets::of(&model.opset_import), 0)?;
+    for set in functions.iter().flat_map(|function| &function.opset_import) {
+        let is_same = |other: &OperatorSetIdProto| plain(&other.domain) == plain(&set.domain);
+        if !model.opset_import.iter().any(is_same) {
+            model.opset_import.push(set.clone());
+        }
+    }
+    model.graph = Some(graph);
+    Ok(())
+}
+
+/// Domain, name and overload.
+type Key<'f> = (&'f str, &'f str, &'f str);
+
+fn key_of(function: &FunctionProto) -> Key<'_> {
+    (plain(&function.domain), &function.name, &function.overload)
+}
+
+/// A domain's name; that of ONNX's own is empty.
+fn plain(domain: &str) -> &str {
+    if domain == "ai.onnx" { "" } else { domain }
+}
+
+/// The version of each set that a graph or a function imports.
+struct Opsets<'f>(HashMap<&'f str, i64>);
+
+impl<'f> Opsets<'f> {
+    fn of(imports: &'f [OperatorSetIdProto]) -> Self {
+        Self(imports.iter().map(|set| (plain(&set.domain), set.version)).collect())
+    }
+
+    fn since_version(&self, node: &NodeProto) -> i32 {
+        let domain = plain(&node.domain);
+        since_version(domain, &node.op_type, self.0.get(domain).copied().unwrap_or(1))
+    }
+}
+
+/// Every name of a value in a graph and those below it.
+fn collect(graph: &GraphProto, names: &mut HashSet<String>) {
+    names.extend(graph.input.iter().map(|value| value.name.clone()));
+    names.extend(graph.initializer.iter().map(|tensor| tensor.name.clone()));
+    for node in &graph.node {
+        names.extend(node.input.iter().chain(&node.output).cloned());
+        for attribute in &node.attribute {
+            attribute.g.iter().for_each(|graph| collect(graph, names));
+            attribute.graphs.iter().for_each(|graph| collect(graph, names));
+        }
+    }
+}
+
+/// The element types that a graph declares of values.
+fn declared(graph: &GraphProto) -> HashMap<String, i32> {
+    let values = graph.input.iter().chain(&graph.value_info).chain(&graph.output);
+    let dtype = |value: &ValueInfoProto| {
+        let tensor = value.r#type.as_ref()?.tensor_type.as_ref()?;
+        Some((value.name.clone(), tensor.elem_type))
+    };
+    values.filter_map(dtype).collect()
+}
+
+struct Inliner<'f> {
+    functions: HashMap<Key<'f>, &'f FunctionProto>,
+    dtypes: HashMap<String, i32>,
+    names: Names,
+    /// Bytes that bodies may still take.
+    left: usize,
+}
+
+impl<'f> Inliner<'f> {
+    fn graph(
+        &mut self,
+        graph: &mut GraphProto,
+        opsets: &Opsets<'_>,
+        depth: usize,
+    ) -> Result<(), OnnxError> {
+        let nodes = std::mem::take(&mut graph.node);
+        graph.node = self.nodes(nodes, opsets, depth)?;
+        constants::lift(graph);
+        Ok(())
+    }
+
+    /// The same nodes without calls of functions.
+    fn nodes(
+        &mut self,
+        nodes: Vec<NodeProto>,
+        opsets: &Opsets<'_>,
+        depth: usize,
+    ) -> Result<Vec<NodeProto>, OnnxError> {
+        let mut expanded = Vec::with_capacity(nodes.len());
+        for mut node in nodes {
+            let key = (plain(&node.domain), node.op_type.as_str(), node.overload.as_str());
+            if let Some(&function) = self.functions.get(&key) {
+                expanded.extend(self.call(&node, function, depth)?);
+                continue;
+            }
+            if let Some(function) = self.standard(&node, opsets) {
+                node.input.extend(function.input.iter().skip(node.input.len()).cloned());
+                let body = Instance::new(&node, &function, &mut self.names).body();
+                expanded.extend(self.nodes(body, &Opsets::of(&function.opset_import), depth)?);
+                continue;
+            }
+            node.since_version = opsets.since_version(&node);
+            for attribute in &mut node.attribute {
+                let graphs = attribute.g.iter_mut().map(|graph| &mut **graph);
+                for graph in graphs.chain(&mut attribute.graphs) {
+                    self.graph(graph, opsets, depth)?;
+                }
+            }
+            expanded.push(node);
+        }
+        Ok(expanded)
+    }
+
+    /// The function that the standard says a node's operator is, where there is no other definition of it.
+    fn standard(&self, node: &NodeProto, opsets: &Opsets<'_>) -> Option<FunctionProto> {
+        let dtype = node.input.first().and_then(|name| self.dtypes.get(name)).copied();
+        let opset = opsets.0.get("").copied().unwrap_or(18);
+        flex_attention::function(node, dtype, opset)
+    }
+
+    fn call(
+        &mut self,
+        node: &NodeProto,
+        function: &'f FunctionProto,
+        depth: usize,
+    ) -> Result<Vec<NodeProto>, OnnxError> {
+        let wrong = |what| OnnxError::Function { function: function.name.clone(), what };
+        if depth >= self.functions.len() {
+            return Err(wrong("it calls itself"));
+        }
+        if node.input.len() > function.input.len() || node.output.len() > function.output.len() {
+            return Err(wrong("a node has more inputs or outputs than it"));
+        }
+        let left = self.left.checked_sub(function.encoded_len());
+        self.left = left.ok_or_else(|| wrong("its calls take too much memory"))?;
+        let body = Instance::new(node, function, &mut self.names).body();
+        self.nodes(body, &Opsets::of(&function.opset_import), depth + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests;

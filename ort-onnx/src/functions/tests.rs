@@ -1,0 +1,156 @@
+//! Calls, attributes and graphs of functions.
+
+use super::*;
+use crate::schema::{AttributeProto, ValueInfoProto, attribute_type};
+
+fn strings(names: &[&str]) -> Vec<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
+}
+
+fn node(domain: &str, op_type: &str, input: &[&str], output: &[&str]) -> NodeProto {
+    let (input, output) = (strings(input), strings(output));
+    let (domain, op_type) = (domain.to_owned(), op_type.to_owned());
+    NodeProto { input, output, domain, op_type, ..NodeProto::default() }
+}
+
+fn function(
+    name: &str,
+    (input, output): (&[&str], &[&str]),
+    nodes: Vec<NodeProto>,
+) -> FunctionProto {
+    FunctionProto {
+        name: name.to_owned(),
+        domain: "local".to_owned(),
+        input: strings(input),
+        output: strings(output),
+        node: nodes,
+        opset_import: vec![set("", 13), set("local", 1)],
+        ..FunctionProto::default()
+    }
+}
+
+fn set(domain: &str, version: i64) -> OperatorSetIdProto {
+    OperatorSetIdProto { domain: domain.to_owned(), version }
+}
+
+fn model(nodes: Vec<NodeProto>, functions: Vec<FunctionProto>) -> ModelProto {
+    ModelProto {
+        graph: Some(GraphProto { node: nodes, ..GraphProto::default() }),
+        opset_import: vec![set("", 18), set("local", 1)],
+        functions,
+        ..ModelProto::default()
+    }
+}
+
+/// The nodes of a model without functions: `output = operator-version(input)`.
+fn inlined(mut model: ModelProto) -> Result<Vec<String>, OnnxError> {
+    inline(&mut model, &Limits::default())?;
+    let graph = model.graph.unwrap();
+    let text = |node: &NodeProto| {
+        let (input, output) = (node.input.join(","), node.output.join(","));
+        format!("{output} = {}-{}({input})", node.op_type, node.since_version)
+    };
+    Ok(graph.node.iter().map(text).collect())
+}
+
+#[test]
+fn a_call_becomes_its_body_under_names_of_its_own() {
+    let nodes = vec![node("", "Relu", &["a"], &["t"]), node("", "ReduceSum", &["t", "b"], &["c"])];
+    let f = function("F", (&["a", "b"], &["c"]), nodes);
+    let calls = vec![
+        node("local", "F", &["x"], &["t"]),
+        node("local", "F", &["t", "x"], &["y"]),
+        node("", "ReduceMax", &["y"], &["z"]),
+    ];
+    let expected = [
+        "F/t = Relu-13(x)",
+        "t = ReduceSum-13(F/t,)",
+        "F/t_1 = Relu-13(t)",
+        "y = ReduceSum-13(F/t_1,x)",
+        "z = ReduceMax-18(y)",
+    ];
+    assert_eq!(inlined(model(calls, vec![f])).unwrap(), expected);
+}
+
+#[test]
+fn functions_may_call_others_but_not_themselves() {
+    let f = function("F", (&["a"], &["b"]), vec![node("local", "G", &["a"], &["b"])]);
+    let g = function("G", (&["a"], &["b"]), vec![node("", "Abs", &["a"], &["b"])]);
+    let call = || vec![node("local", "F", &["x"], &["y"])];
+    assert_eq!(inlined(model(call(), vec![f.clone(), g])).unwrap(), ["y = Abs-13(x)"]);
+    let g = function("G", (&["a"], &["b"]), vec![node("local", "F", &["a"], &["b"])]);
+    let error = inlined(model(call(), vec![f, g])).unwrap_err();
+    assert_eq!(error.to_string(), "function `F`: it calls itself");
+}
+
+/// Each calls the one before ten times: ten to the tenth nodes.
+#[test]
+fn what_grows_beyond_all_limits_is_refused() {
+    let name = |i: usize| format!("F{i}");
+    let body = |i: usize| match i {
+        0 => vec![node("", "Abs", &["a"], &["b"])],
+        _ => (0..10).map(|_| node("local", &name(i - 1), &["a"], &["b"])).collect(),
+    };
+    let functions = (0..11).map(|i| function(&name(i), (&["a"], &["b"]), body(i))).collect();
+    let error = inlined(model(vec![node("local", "F10", &["x"], &["y"])], functions)).unwrap_err();
+    assert!(error.to_string().ends_with("its calls take too much memory"), "{error}");
+}
+
+#[test]
+fn attributes_are_the_nodes_or_the_defaults_or_left_out() {
+    let int = |name: &str, i| AttributeProto {
+        name: name.to_owned(),
+        i: Some(i),
+        r#type: attribute_type::INT,
+        ..AttributeProto::default()
+    };
+    let reference = |name: &str, of: &str| AttributeProto {
+        name: name.to_owned(),
+        ref_attr_name: of.to_owned(),
+        r#type: attribute_type::INT,
+        ..AttributeProto::default()
+    };
+    let mut inner = node("", "Op", &["a"], &["b"]);
+    inner.attribute =
+        vec![reference("x", "given"), reference("y", "default"), reference("z", "none")];
+    let mut f = function("F", (&["a"], &["b"]), vec![inner]);
+    f.attribute_proto = vec![int("given", 1), int("default", 2)];
+    let mut call = node("local", "F", &["x"], &["y"]);
+    call.attribute = vec![int("given", 7)];
+    let mut model = model(vec![call], vec![f]);
+    inline(&mut model, &Limits::default()).unwrap();
+    assert_eq!(model.graph.unwrap().node[0].attribute, [int("x", 7), int("y", 2)]);
+}
+
+#[test]
+fn graphs_of_a_body_see_its_values_and_keep_their_own() {
+    let value = |name: &str| ValueInfoProto { name: name.to_owned(), r#type: None };
+    let branch = GraphProto {
+        node: vec![node("", "Add", &["a", "t"], &["t"])],
+        input: vec![value("t")],
+        output: vec![value("t")],
+        ..GraphProto::default()
+    };
+    let mut inner = node("", "If", &["a"], &["b"]);
+    let g = Some(Box::new(branch));
+    inner.attribute =
+        vec![AttributeProto { name: "then_branch".to_owned(), g, ..AttributeProto::default() }];
+    let f = function("F", (&["a"], &["b"]), vec![node("", "Abs", &["a"], &["t"]), inner]);
+    let mut model = model(vec![node("local", "F", &["x"], &["y"])], vec![f]);
+    inline(&mut model, &Limits::default()).unwrap();
+    let graph = model.graph.unwrap();
+    let branch = graph.node[1].attribute[0].g.as_ref().unwrap();
+    assert_eq!(branch.node[0].input, ["x", "F/t_1"]);
+    assert_eq!(branch.output[0].name, "F/t_1");
+    assert_eq!(branch.node[0].since_version, 13);
+}
+
+#[test]
+fn an_output_that_is_an_input_is_copied() {
+    let f = function("F", (&["a"], &["a", "a"]), Vec::new());
+    let calls = vec![node("local", "F", &["x"], &["y", "z"])];
+    assert_eq!(
+        inlined(model(calls, vec![f])).unwrap(),
+        ["y = Identity-13(x)", "z = Identity-13(x)"]
+    );
+}

@@ -1,0 +1,76 @@
+//! ONNX's protobuf files: models, and the tensors, sequences, maps and optionals of `.pb` files.
+//!
+//! [`open`] takes the bytes of a model. It walks them once, within explicit [`Limits`], before anything is
+//! allocated; what is wrong comes with its path and its offset. Then they are decoded: texts and lists are copied,
+//! but the elements of tensors stay slices of the bytes. Functions of the model's own are written out where they
+//! are called, so that what is left has operators only.
+//!
+//! Elements may lie in other files ([`external::locations`]), which the caller brings as [`ExternalFiles`].
+//!
+//! The messages are declared with derives of `prost`: no compiler of schemas and no build script, and its `Bytes`
+//! fields share the memory of what is decoded. (`protobuf` copies them, `quick-protobuf` and `micropb` want code
+//! that a program of theirs generates.)
+//!
+//! ```
+//! use ort_onnx::{Limits, open};
+//!
+//! let cut = bytes::Bytes::from_static(&[8, 8, 58, 4, 10, 2, 34, 9]);
+//! let error = open(&cut, &Limits::default()).unwrap_err();
+//! assert_eq!(error.to_string(), "graph.node, byte 6: the message ends within a field");
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod error;
+pub mod external;
+mod functions;
+pub mod opsets;
+pub mod schema;
+mod tensor;
+
+use bytes::Bytes;
+use prost::Message;
+
+pub use crate::check::{Limits, is_onnx};
+pub use crate::error::{Damage, ElementsError, OnnxError};
+pub use crate::external::ExternalFiles;
+pub use crate::schema::ModelProto;
+pub use crate::tensor::{Elements, shape, strings};
+pub use prost::DecodeError;
+
+/// The newest IR version that is read.
+pub const NEWEST_IR: i64 = 14;
+
+/// The model in `bytes`, without functions of its own. Elements of tensors are slices of `bytes`.
+///
+/// # Errors
+/// If the bytes are no model, want more than the limits allow, or have functions that call themselves.
+pub fn open(bytes: &Bytes, limits: &Limits) -> Result<ModelProto, OnnxError> {
+    let mut model = decode(bytes, limits)?;
+    functions::inline(&mut model, limits)?;
+    Ok(model)
+}
+
+/// The model in `bytes` as it stands there.
+///
+/// # Errors
+/// If the bytes are no model, or want more than the limits allow.
+pub fn decode(bytes: &Bytes, limits: &Limits) -> Result<ModelProto, OnnxError> {
+    check::check(bytes, limits)?;
+    let model = ModelProto::decode(bytes.clone())?;
+    if !(1..=NEWEST_IR).contains(&model.ir_version) {
+        return Err(OnnxError::IrVersion { found: model.ir_version });
+    }
+    match model.graph {
+        Some(_) => Ok(model),
+        None => Err(OnnxError::NoGraph),
+    }
+}
+
+/// The bytes of a file of the model; none if they are 2 GiB or more, which readers of protobuf refuse. Equal models
+/// give equal bytes.
+pub fn encode(model: &ModelProto) -> Option<Vec<u8>> {
+    let is_short = i32::try_from(model.encoded_len()).is_ok();
+    is_short.then(|| model.encode_to_vec())
+}

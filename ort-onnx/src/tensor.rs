@@ -1,0 +1,146 @@
+//! The elements of a `TensorProto`: raw, in the field for their type, or in another file.
+
+use bytes::Bytes;
+use ort_tensor::{DType, Shape};
+
+use crate::error::ElementsError;
+use crate::external::ExternalFiles;
+use crate::schema::TensorProto;
+
+/// The elements of a tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Elements {
+    /// Numbers and truth values, row-major and little-endian.
+    Bytes(Bytes),
+    /// Strings.
+    Strings(Vec<String>),
+}
+
+impl TensorProto {
+    /// The element type.
+    ///
+    /// # Errors
+    /// If it is unknown or undefined.
+    pub fn dtype(&self) -> Result<DType, ElementsError> {
+        let number = self.data_type;
+        DType::from_onnx(number).ok_or(ElementsError::DType { number })
+    }
+
+    /// The dimensions.
+    ///
+    /// # Errors
+    /// If one is negative.
+    pub fn shape(&self) -> Result<Shape, ElementsError> {
+        shape(&self.dims)
+    }
+
+    /// The elements, which share memory with the file they come from unless they have to be narrowed. Whether
+    /// they are as many as the shape says is not looked at.
+    ///
+    /// # Errors
+    /// If they are not whole, not there, or no elements of the type.
+    pub fn into_elements(self, files: &ExternalFiles) -> Result<Elements, ElementsError> {
+        let dtype = self.dtype()?;
+        if let Some(segment) = self.segment {
+            return Err(ElementsError::Segment { begin: segment.begin, end: segment.end });
+        }
+        if self.is_external() {
+            let n_bytes = ort_tensor::n_elements(&self.shape()?).and_then(|n| dtype.n_bytes(n));
+            return match dtype {
+                DType::String => Err(ElementsError::ExternalStrings),
+                _ => Ok(Elements::Bytes(self.external_bytes(files, n_bytes)?)),
+            };
+        }
+        if dtype == DType::String {
+            return Ok(Elements::Strings(strings(&self.string_data)?));
+        }
+        Ok(Elements::Bytes(match self.raw_data {
+            Some(raw) if !raw.is_empty() => raw,
+            _ => typed_data(dtype, self)?,
+        }))
+    }
+}
+
+/// Dimensions as this machine has them.
+///
+/// # Errors
+/// If one is negative.
+pub fn shape(dims: &[i64]) -> Result<Shape, ElementsError> {
+    let dim = |(index, &dim): (usize, &i64)| {
+        usize::try_from(dim).map_err(|_| ElementsError::Dim { index, dim })
+    };
+    dims.iter().enumerate().map(dim).collect()
+}
+
+/// Texts that have to be UTF-8.
+///
+/// # Errors
+/// If one is not.
+pub fn strings(data: &[Bytes]) -> Result<Vec<String>, ElementsError> {
+    let string = |(index, bytes): (usize, &Bytes)| {
+        String::from_utf8(bytes.to_vec()).map_err(|_| ElementsError::NotUtf8 { index })
+    };
+    data.iter().enumerate().map(string).collect()
+}
+
+/// The little-endian bytes of the elements in the field that belongs to their type.
+///
+/// Source: onnx.proto, comments of `float_data`, `int32_data`, `uint64_data`.
+fn typed_data(dtype: DType, proto: TensorProto) -> Result<Bytes, ElementsError> {
+    Ok(match dtype {
+        DType::F32 | DType::Complex64 => owned(proto.float_data, |x| x.to_le_bytes()),
+        DType::F64 | DType::Complex128 => owned(proto.double_data, |x| x.to_le_bytes()),
+        DType::I64 => owned(proto.int64_data, |x| x.to_le_bytes()),
+        DType::U64 => owned(proto.uint64_data, |x| x.to_le_bytes()),
+        DType::U32 => narrowed(dtype, &proto.uint64_data)?,
+        DType::I32 => owned(proto.int32_data, |x| x.to_le_bytes()),
+        _ => narrowed(dtype, &proto.int32_data)?,
+    })
+}
+
+/// The bytes of numbers, which stay where they are on a little-endian machine.
+fn owned<T, const N: usize>(numbers: Vec<T>, to_bytes: impl Fn(T) -> [u8; N]) -> Bytes
+where
+    T: bytemuck::NoUninit + Send + Sync + 'static,
+{
+    struct Numbers<T>(Vec<T>);
+    impl<T: bytemuck::NoUninit> AsRef<[u8]> for Numbers<T> {
+        fn as_ref(&self) -> &[u8] {
+            bytemuck::cast_slice(&self.0)
+        }
+    }
+    match cfg!(target_endian = "little") {
+        true => Bytes::from_owner(Numbers(numbers)),
+        false => numbers.into_iter().flat_map(to_bytes).collect(),
+    }
+}
+
+/// The low bytes of each number, as many as an element takes, after a check that no more are
+/// needed. A type below eight bits has a byte's worth of elements in each number; floats are there
+/// as their bits.
+fn narrowed<T: Copy + Into<i128>>(dtype: DType, data: &[T]) -> Result<Bytes, ElementsError> {
+    let n_bytes = dtype.word_bytes().unwrap_or(1);
+    let (lowest, highest) = range(dtype);
+    let mut bytes = Vec::with_capacity(data.len().saturating_mul(n_bytes));
+    for (index, &number) in data.iter().enumerate() {
+        let value: i128 = number.into();
+        if value < lowest || value > highest {
+            return Err(ElementsError::OutOfRange { dtype, index, value });
+        }
+        bytes.extend_from_slice(&value.to_le_bytes()[..n_bytes]);
+    }
+    Ok(Bytes::from(bytes))
+}
+
+/// What the number of one element can be. Bits may come sign-extended, so all types but the
+/// unsigned integers and bool have the negative numbers of their width too.
+fn range(dtype: DType) -> (i128, i128) {
+    let bits = dtype.bits().max(8);
+    let all_ones = (1_i128 << bits) - 1;
+    let half = 1_i128 << (bits - 1);
+    match dtype {
+        DType::U8 | DType::U16 | DType::U32 | DType::U64 | DType::Bool => (0, all_ones),
+        DType::I8 | DType::I16 | DType::I32 => (-half, half - 1),
+        _ => (-half, all_ones),
+    }
+}

@@ -1,0 +1,34 @@
+//! The other files of a model, which are part of what a packed file is made of.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+
+use ort_loader::{Link, Load, LoadError, ModelBytes, open_file};
+
+use super::Source;
+use crate::error::SessionError;
+use crate::resolved::Resolved;
+
+/// The other files of a model, by the names that it calls them by. They are mapped where they can be: whether
+/// they have to be read is known by their times.
+pub(super) fn of(
+    source: &Source<'_>,
+    settings: &Resolved,
+) -> Result<BTreeMap<String, ModelBytes>, SessionError> {
+    let bytes = match source {
+        Source::Bytes(bytes) if ort_onnx::is_onnx(bytes.as_slice()) => bytes.clone(),
+        Source::File(path) if is_onnx(path)? => ModelBytes::from_path(path, Load::Auto)?,
+        _ => return Ok(BTreeMap::new()),
+    };
+    let model = ort_onnx::decode(bytes.bytes(), &ort_onnx::Limits::default()).map_err(Box::new)?;
+    settings.external.load(&model, &bytes, Load::Auto)
+}
+
+/// Whether a file begins like a `.onnx` file.
+fn is_onnx(path: &Path) -> Result<bool, LoadError> {
+    let mut first = Vec::new();
+    let read = open_file(path, Link::Follow)?.take(16).read_to_end(&mut first);
+    read.map_err(|source| LoadError::Unreadable { path: path.into(), source })?;
+    Ok(ort_onnx::is_onnx(&first))
+}

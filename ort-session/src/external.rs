@@ -1,0 +1,82 @@
+//! The other files of a model: where they are found, and their bytes.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ort_loader::{Load, LoadError, ModelBytes};
+use ort_onnx::{ExternalFiles, ModelProto, external};
+
+use crate::builder::SessionBuilder;
+use crate::error::SessionError;
+
+/// Where files are found that a `.onnx` model has elements in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct External {
+    /// In this folder instead of the model's.
+    pub(crate) folder: Option<PathBuf>,
+    /// Files in memory, by the names that the model calls them by.
+    pub(crate) given: BTreeMap<String, ModelBytes>,
+}
+
+impl External {
+    /// The files of a model, by the names that it calls them by.
+    pub(crate) fn load(
+        &self,
+        model: &ModelProto,
+        bytes: &ModelBytes,
+        how: Load,
+    ) -> Result<BTreeMap<String, ModelBytes>, SessionError> {
+        let locations = external::locations(model)?;
+        let mut files = BTreeMap::new();
+        for location in locations {
+            if let Some(file) = self.file(location, bytes, how)? {
+                files.insert(location.to_owned(), file);
+            }
+        }
+        Ok(files)
+    }
+
+    /// A file of this name; `None` if nothing tells where it could be.
+    ///
+    /// In the model's own folder the model decides which file it is, so it must not lead out of it. A folder that
+    /// the caller names is the caller's, links in it included.
+    fn file(
+        &self,
+        location: &str,
+        bytes: &ModelBytes,
+        how: Load,
+    ) -> Result<Option<ModelBytes>, LoadError> {
+        if let Some(file) = self.given.get(location) {
+            return Ok(Some(file.clone()));
+        }
+        if let Some(folder) = &self.folder {
+            return ModelBytes::from_path(folder.join(location), how).map(Some);
+        }
+        let Some(folder) = bytes.path().and_then(Path::parent) else { return Ok(None) };
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        ModelBytes::from_path_within(folder, location, how).map(Some)
+    }
+}
+
+impl SessionBuilder {
+    /// Where the other files of a `.onnx` model are found, instead of in the folder of its own. The caller vouches
+    /// for this folder: links in it are followed wherever they lead, which they are not in the model's own.
+    #[must_use]
+    pub fn external_data_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.external.folder = Some(folder.into());
+        self
+    }
+
+    /// The bytes of another file of a `.onnx` model, by the name that the model calls it by. It is not looked for
+    /// anywhere then.
+    #[must_use]
+    pub fn external_data(mut self, name: impl Into<String>, bytes: ModelBytes) -> Self {
+        self.external.given.insert(name.into(), bytes);
+        self
+    }
+}
+
+/// The bytes of files.
+pub(crate) fn bytes_of(files: &BTreeMap<String, ModelBytes>) -> ExternalFiles {
+    files.iter().map(|(name, file)| (name.clone(), file.bytes().clone())).collect()
+}

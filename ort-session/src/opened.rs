@@ -1,0 +1,48 @@
+//! A model's file, whichever format it has: the one place that tells them apart.
+
+use ort_format::Limits;
+use ort_graph::ImportError;
+use ort_graph::parsed::Model;
+use ort_loader::{Load, ModelBytes};
+
+use crate::error::SessionError;
+use crate::external::{External, bytes_of};
+use crate::packed::Seal;
+
+/// What a file holds.
+pub(crate) struct Opened<'a> {
+    pub(crate) model: Model<'a>,
+    /// What it says of packed constants.
+    pub(crate) seal: Option<Seal<'a>>,
+    /// Its other files.
+    pub(crate) external: Vec<ModelBytes>,
+}
+
+/// What opening a file may cost, and where its other files are.
+#[derive(Clone, Copy)]
+pub(crate) struct How<'s> {
+    pub(crate) limits: &'s Limits,
+    pub(crate) external: &'s External,
+    pub(crate) load: Load,
+}
+
+impl<'a> Opened<'a> {
+    /// Checks a file and reads it; nothing but structure is copied. What begins like a `.onnx` file is one.
+    pub(crate) fn of(bytes: &'a ModelBytes, how: How<'_>) -> Result<Self, SessionError> {
+        if ort_onnx::is_onnx(bytes.as_slice()) {
+            return Self::of_onnx(bytes, how);
+        }
+        let file = ort_format::open(bytes.as_slice(), how.limits).map_err(Box::new)?;
+        let model = Model::of_ort(file, bytes.bytes()).map_err(Box::new)?;
+        Ok(Self { model, seal: Seal::of(file), external: Vec::new() })
+    }
+
+    fn of_onnx(bytes: &'a ModelBytes, how: How<'_>) -> Result<Self, SessionError> {
+        let limits = ort_onnx::Limits::default();
+        let model = ort_onnx::open(bytes.bytes(), &limits).map_err(Box::new)?;
+        let external = how.external.load(&model, bytes, how.load)?;
+        let model = Model::of_onnx(model, &bytes_of(&external));
+        let model = model.map_err(|error: ImportError| Box::new(error))?;
+        Ok(Self { model, seal: None, external: external.into_values().collect() })
+    }
+}

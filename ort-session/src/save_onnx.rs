@@ -1,0 +1,44 @@
+//! A model saved as a `.onnx` file.
+
+use std::path::Path;
+
+use ort_graph::{Export, ModelInfo, export, to_onnx};
+
+use crate::error::SaveError;
+use crate::optimized::{Optimized, PRIVATE};
+use crate::packed::unsealed;
+use crate::save::write_whole;
+
+impl Optimized {
+    /// The bytes of a `.onnx` file that holds the model as it is now, elements included. Packed constants are in
+    /// none.
+    ///
+    /// # Errors
+    /// If the graph has something that no file can hold, constants have no elements any more, or the file would
+    /// have 2 GiB, which no reader of protobuf takes.
+    pub fn to_onnx_bytes(&self) -> Result<Vec<u8>, SaveError> {
+        let mut is_complete = true;
+        let mut graph = self.graph.clone();
+        graph.edit_constants(&mut |constant, forms| {
+            is_complete &= !constant.is_withheld();
+            forms.clear();
+        });
+        if !is_complete {
+            return Err(SaveError::Withheld);
+        }
+        let info = ModelInfo { metadata: unsealed(&self.model.metadata), ..self.model.clone() };
+        let told = Export { info: &info, resolver: None, private: PRIVATE };
+        let model = to_onnx(export(&graph, told).map_err(Box::new)?);
+        ort_onnx::encode(&model).ok_or(SaveError::TooLarge)
+    }
+
+    /// Writes [`Optimized::to_onnx_bytes`] as [`Optimized::write`] does.
+    ///
+    /// # Errors
+    /// As both.
+    pub fn write_onnx(&self, path: impl AsRef<Path>) -> Result<usize, SaveError> {
+        let bytes = self.to_onnx_bytes()?;
+        write_whole(path.as_ref(), &bytes)?;
+        Ok(bytes.len())
+    }
+}

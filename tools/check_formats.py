@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""A model is the same from `.onnx` and from `.ort`, and what `ort-cli convert` writes, onnxruntime loads.
+
+    python3 tools/check_formats.py [--cli target/release/ort-cli] [--levels disable,all] [CASE ...]
+
+CASE is a folder with model.onnx, model.raw.ort (or model.ort) and test_data_set_0/, as make_models.py writes
+it; without any, all of target/models/{real,built,hard}. Of each case:
+
+    LEVEL      `ort-cli run` gives the same outputs from both files at the level, bit for bit
+    to ort     onnxruntime at ORT_DISABLE_ALL computes the same from the `.ort` that `convert` makes of the
+    to onnx    `.onnx`, and from the `.onnx` that it makes of the `.ort`, as from model.onnx; bit for bit, or
+               within the case's tolerance, which is told
+
+"not compared" is what onnxruntime does not run itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import environment
+
+environment.enter()
+
+import numpy as np
+import onnxruntime as ort
+from peers import tensors
+
+FATAL_ONLY = 4
+ROW = "{:34} {:10} {}"
+
+
+def cases(folders: list[Path]) -> list[Path]:
+    if folders:
+        return folders
+    parts = (environment.TARGET / "models" / part for part in ("real", "built", "hard"))
+    return [case for part in parts if part.is_dir() for case in sorted(part.iterdir())]
+
+
+def call(*words) -> str:
+    """Runs a command; what it says if it fails."""
+    done = subprocess.run([str(word) for word in words], check=False, capture_output=True, text=True)
+    return done.stderr.strip() if done.returncode else ""
+
+
+def same_bytes(cli: Path, models: list[Path], data: Path, level: str, scratch: Path) -> str:
+    """What `ort-cli run` makes of both models."""
+    made = []
+    for i, model in enumerate(models):
+        out = scratch / f"{level}-{i}"
+        words = [cli, "run", model, "--inputs", data, "--level", level, "--threads", "1"]
+        if failed := call(*words, "--output", out):
+            return failed
+        made.append({path.name: path.read_bytes() for path in out.iterdir()})
+    return "same" if made[0] == made[1] else "DIFFERENT"
+
+
+def run(model: Path, feeds: dict) -> list:
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = FATAL_ONLY
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(str(model), options, ["CPUExecutionProvider"])
+    return session.run(None, feeds)
+
+
+def interchange(cli: Path, source: Path, to: Path, feeds: dict, expected: list) -> str:
+    if failed := call(cli, "convert", source, "-o", to):
+        return failed
+    try:
+        found = run(to, feeds)
+    except Exception as reason:  # its exceptions share no narrower base
+        return f"REFUSED {reason}"
+    pairs = list(zip(found, expected, strict=True))
+    if all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in pairs):
+        return "same"
+    is_close = all(np.allclose(a, b, rtol=1e-3, atol=1e-5, equal_nan=True) for a, b in pairs)
+    return "close" if is_close else "DIFFERENT"
+
+
+def check(args, case: Path, scratch: Path) -> dict[str, str]:
+    raw = case / "model.raw.ort"
+    files = [case / "model.onnx", raw if raw.exists() else case / "model.ort"]
+    data = case / "test_data_set_0"
+    said = {level: same_bytes(args.cli, files, data, level, scratch) for level in args.levels}
+    try:
+        probe = ort.InferenceSession(str(files[0]), providers=["CPUExecutionProvider"])
+        feeds = tensors.read(data, "input", [value.type for value in probe.get_inputs()])
+        expected = run(files[0], feeds)
+    except Exception as reason:
+        return said | {"to ort": f"not compared: {reason}"[:100]}
+    for what, source in (("ort", files[0]), ("onnx", files[1])):
+        to = scratch / f"converted.{what}"
+        said[f"to {what}"] = interchange(args.cli, source, to, feeds, expected)
+    return said
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("cases", nargs="*", type=Path, metavar="CASE")
+    parser.add_argument("--cli", type=Path, default=environment.TARGET / "release/ort-cli")
+    parser.add_argument("--levels", type=lambda text: text.split(","), default=["disable", "all"])
+    args = parser.parse_args()
+    n_wrong = 0
+    for case in cases(args.cases):
+        with tempfile.TemporaryDirectory() as scratch:
+            for what, said in check(args, case, Path(scratch)).items():
+                n_wrong += not said.startswith(("same", "close", "not compared"))
+                print(ROW.format(case.name, what, said[:200]), flush=True)
+    sys.exit(f"{n_wrong} are wrong" if n_wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
