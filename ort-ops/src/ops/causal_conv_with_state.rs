@@ -251,10 +251,7 @@ impl Operator for CausalConv {
         let update = sequences(channels, n_updates, true);
         let (values, weights) = (floats::read(x)?, floats::read(w)?);
         let mut y = vec![0.0; batch * channels * len];
-        let (mut states, mut updates) = (vec![0.0; n], Vec::new());
-        let n = n_elements(&[batch, n_updates, channels]).ok_or(OpError::TooLarge)?;
-        updates.try_reserve_exact(n).map_err(|_| OpError::TooLarge)?;
-        updates.resize(n, 0.0);
+        let (mut states, mut updates) = (vec![0.0; n], zeros(&[batch, n_updates, channels])?);
         for (b, c) in (0..batch).flat_map(|b| (0..channels).map(move |c| (b, c))) {
             let seen: Vec<_> = (0..past_len)
                 .map(|t| past[before.at(b, c, t)])
@@ -287,6 +284,15 @@ impl Operator for CausalConv {
         }
         Ok(())
     }
+}
+
+/// So many zeros: an attribute may ask for more than there is memory for.
+fn zeros(shape: &[usize]) -> Result<Vec<f64>, OpError> {
+    let n = n_elements(shape).ok_or(OpError::TooLarge)?;
+    let mut zeros = Vec::new();
+    zeros.try_reserve_exact(n).map_err(|_| OpError::TooLarge)?;
+    zeros.resize(n, 0.0);
+    Ok(zeros)
 }
 
 #[cfg(test)]

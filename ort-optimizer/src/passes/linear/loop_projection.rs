@@ -138,8 +138,8 @@ fn is_small(rows: &Fact, matrix: &Fact) -> bool {
     let Some(width) = known(matrix, 1) else { return false };
     let dims = rows.dims().unwrap_or_default();
     // The last dimension is that of the product's terms.
-    let n_rows = dims.iter().rev().skip(1).map(Dim::known);
-    match n_rows.fold(Some(1_usize), |n, dim| Some(n?.saturating_mul(dim?))) {
+    let mut n_rows = dims.iter().rev().skip(1).map(Dim::known);
+    match n_rows.try_fold(1_usize, |n, dim| Some(n.saturating_mul(dim?))) {
         Some(n_rows) if !dims.is_empty() => n_rows.saturating_mul(width) <= 1 << 24,
         _ => width <= 1 << 12,
     }
