@@ -54,8 +54,9 @@ def chosen(args: argparse.Namespace) -> Iterator[tuple[str, str, object, list[st
         for name, describe in made().items():
             op = name.split()[0]
             # An operator without a kernel is a function of others, which are measured in f32.
-            types = {t for t in TYPES if np.dtype(TYPES[t][0]) == getattr(describe, "dtype", None)}
-            types = [t for t in TYPES if t in (types or has.get(op, {"f32"})) and t in args.type]
+            own = getattr(describe, "dtype", None)
+            takes = has.get(op, {"f32"}) if own is None else {t for t in TYPES if np.dtype(TYPES[t][0]) == own}
+            types = [t for t in TYPES if t in takes and t in args.type]
             if types and (not args.names or not {made.__name__, name, op}.isdisjoint(args.names)):
                 left -= {made.__name__, name, op}
                 yield made.__name__, name, describe, types
