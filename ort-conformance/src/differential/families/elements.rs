@@ -109,6 +109,9 @@ pub(super) fn fold(net: &mut Net<'_>) -> Vec<Value> {
     let x = net.any('x', "", dtype, &full);
     let axes: Vec<usize> = (0..full.len()).filter(|_| net.draw.one_in(2)).collect();
     let axes = axes.iter().map(|axis| i64::try_from(*axis).unwrap_or(0)).collect::<Vec<_>>();
+    if axes.is_empty() {
+        return vec![exact(net.node(op, &[&x.name]))];
+    }
     let axes = net.ints(&axes);
     vec![exact(net.node(op, &[&x.name, &axes]))]
 }
