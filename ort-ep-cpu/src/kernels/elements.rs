@@ -152,14 +152,14 @@ impl ElementKernel {
         };
         match (min, max) {
             (Some(min), Some(max)) if min.equals_itself() && max.equals_itself() => {
-                self.map(io, |x: T| {
+                self.map(io, move |x: T| {
                     let x = if x < min { min } else { x };
                     if x > max { max } else { x }
                 })
             }
-            (Some(min), Some(max)) => self.map(io, |x: T| x.larger(min).smaller(max)),
-            (Some(min), None) => self.map(io, |x: T| x.larger(min)),
-            (None, Some(max)) => self.map(io, |x: T| x.smaller(max)),
+            (Some(min), Some(max)) => self.map(io, move |x: T| x.larger(min).smaller(max)),
+            (Some(min), None) => self.map(io, move |x: T| x.larger(min)),
+            (None, Some(max)) => self.map(io, move |x: T| x.smaller(max)),
             (None, None) => self.map(io, |x: T| x),
         }
     }
@@ -192,12 +192,12 @@ impl ElementKernel {
     fn map<T: Element>(
         &self,
         io: &mut Io<'_, '_>,
-        f: impl Fn(T) -> T + Sync,
+        f: impl Fn(T) -> T + Copy + Sync,
     ) -> Result<(), KernelError> {
         let (x, y) = first_and_output::<T>(io.inputs, &mut io.outputs[0])?;
         Rows::ELEMENTS.for_each(io.threads, y, |start, y| match x {
-            Some(x) => each(self.isa, &x[start..][..y.len()], y, |x| f(x)),
-            None => each_in_place(self.isa, y, |y| f(y)),
+            Some(x) => each(self.isa, &x[start..][..y.len()], y, move |x| f(x)),
+            None => each_in_place(self.isa, y, move |y| f(y)),
         });
         Ok(())
     }

@@ -23,8 +23,6 @@ pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
 /// The elements of a tile.
 const TILE: usize = 512;
-/// Runs below this length are not worth a call for each.
-const SHORT: usize = 24;
 
 #[derive(Debug)]
 struct PairKernel {
@@ -71,8 +69,7 @@ impl Kernel for PairKernel {
         let &[a, b] = shapes else { return Err(KernelError::ForeignState) };
         let wrong = || OpError::Shapes { what: "broadcasting", left: a.into(), right: b.into() };
         let shape = broadcast(a, b).ok_or_else(wrong)?;
-        let runs = Runs::new(&shape, [a, b])?;
-        let runs = if runs.period() < SHORT { long(runs) } else { runs };
+        let runs = long(Runs::new(&shape, [a, b])?);
         Ok(Prepared::new(State { shape, runs }))
     }
 
