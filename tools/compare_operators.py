@@ -1,90 +1,141 @@
 #!/usr/bin/env python3
-"""Our operators in f32 beside onnxruntime's, one model each, as tables in markdown.
+"""Our operators beside onnxruntime's, a model each, of every element type that both have, in three sizes.
 
-    python3 tools/compare_operators.py [--threads 1] [--rounds 2] [--update FILE] [NAME ...]
+    python3 tools/compare_operators.py [--type T,…] [--size S] [--threads 1] [--rounds 2] [--update FILE] [NAME ...]
 
-NAME is an operator or a family of them; without one, all are measured. The models are made in
-target/models/operators. The runtimes take turns, each in a process of its own; a time is the least
-of the rounds' 10th percentiles, less what the runtime takes for a model that does nothing, since one
-is called from Python. A ratio is our time over theirs: below 1 means that ours is faster.
+NAME is an operator, a family of them, or a row as the table names it; without one, all are measured.
+T is an element type as `f16`, S is `16`, `512` or `10`: the sizes are 16 KiB, which the first-level cache
+holds, 512 KiB and 10 MiB. Each model is made for its measurement. The runtimes take turns: ours in
+a process of its own, onnxruntime in this one. A time is the least of the rounds' 10th percentiles,
+less what the runtime takes for a model that does nothing, since one is called from Python. A ratio is
+our time over theirs: below 1 means that ours is faster. `--above R` prints rows above R alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import environment
 
-environment.enter("requirements-peers.txt", "venv-peers")
+environment.enter()
 
 import numpy as np
-from models.operators import FAMILIES, Node, case
+from models.operators import FAMILIES, SIZES, TYPES, Node, Operands, write
+from models.operators.reasons import reason
 from peers import beside, machine, options, report
 
 NOTHING = Node("Identity", [np.zeros(1, "f4")])
-SLOWER = 1.05
+KERNELS = environment.TOOLS.parent / "xtask/src/docs/onnxruntime_kernels.txt"
+# What is above it has a reason; what is above BAR has to be mended.
+EVEN, BAR = 1.0, 1.10
+# Less than this, in µs, is lost in the subtraction of what a call takes.
+LEAST_US = 0.3
 
 
-def folder_of(name: str) -> Path:
-    return options.MODELS / "operators" / name.replace(" ", "_").replace("/", "s").replace(",", "")
-
-
-def row(args, name: str, node: Node, idle: dict[str, float]) -> dict:
-    print(f"measuring {name}", file=sys.stderr, flush=True)
-    taken = beside.milliseconds(args, case(node, folder_of(name)))
-    us = {who: max(taken[who] - idle[who], 1e-5) * 1e3 for who in taken}
-    return {"name": name, **us, "ratio": us["ours"] / us["theirs"]}
-
-
-def table(family: str, rows: list[dict]) -> str:
-    lines = [[family.capitalize(), "ours µs", "onnxruntime", "ratio"]]
-    for row in rows:
-        times = [f"{row[who]:.1f}" for who in ("ours", "theirs")]
-        lines.append([row["name"], *times, f"{row['ratio']:.2f}"])
-    return report.as_markdown(lines)
-
-
-def summary(rows: list[dict]) -> str:
-    ratios = [row["ratio"] for row in rows]
-    n_slower = sum(ratio > SLOWER for ratio in ratios)
-    mean = report.geometric_mean(ratios)
-    return f"Geometric mean of ratios: {mean:.3f}; above {SLOWER} in {n_slower} of {len(rows)} rows."
-
-
-def chosen(names: list[str]) -> dict[str, dict[str, Node]]:
-    """The nodes that are meant, by family; a name that nothing has ends the script."""
-    left, found = set(names), {}
-    for made in FAMILIES:
-        family = made.__name__
-        for name, node in made().items():
-            if not names or not set(names).isdisjoint((family, name, node.op)):
-                found.setdefault(family, {})[name] = node
-                left -= {family, name, node.op}
-    if left:
-        sys.exit(f"no operator or family is called {' or '.join(sorted(left))}")
+def kernels() -> dict[str, set[str]]:
+    """Our names of the element types that onnxruntime has a kernel for, by operator."""
+    ours = {theirs: name for name, (_, theirs) in TYPES.items()}
+    found: dict[str, set[str]] = {}
+    for line in KERNELS.read_text().splitlines():
+        domain, op, _, _, *types = line.split()
+        if domain in ("ai.onnx", "com.microsoft"):
+            found.setdefault(op, set()).update(ours[name] for name in types if name in ours)
     return found
 
 
+def chosen(args: argparse.Namespace) -> Iterator[tuple[str, str, object, list[str]]]:
+    """The rows that are meant: family, name, description and element types."""
+    has, left = kernels(), set(args.names)
+    for made in FAMILIES:
+        for name, describe in made().items():
+            op = name.split()[0]
+            # An operator without a kernel is a function of others, which are measured in f32.
+            own = getattr(describe, "dtype", None)
+            takes = has.get(op, {"f32"}) if own is None else {t for t in TYPES if np.dtype(TYPES[t][0]) == own}
+            types = [t for t in TYPES if t in takes and t in args.type]
+            if types and (not args.names or not {made.__name__, name, op}.isdisjoint(args.names)):
+                left -= {made.__name__, name, op}
+                yield made.__name__, name, describe, types
+    if left:
+        sys.exit(f"no operator or family is called {' or '.join(sorted(left))}")
+
+
+def measured(args: argparse.Namespace, node: Node) -> dict[str, float]:
+    with tempfile.TemporaryDirectory(dir=environment.TARGET) as folder:
+        try:
+            feed = write(node, Path(folder))
+        except Exception as error:  # onnxruntime's exceptions share no narrower base
+            raise beside.Failed(f"theirs: {error}") from None
+        return beside.milliseconds(args, Path(folder), feed)
+
+
+def rows(args: argparse.Namespace, idle: dict[str, float]) -> Iterator[dict]:
+    for family, name, describe, types in chosen(args):
+        has_one_size = getattr(describe, "has_one_size", False)
+        for dtype in types:
+            for size in args.size[-1:] if has_one_size else args.size:
+                row = {"family": family, "name": name, "type": dtype, "size": "" if has_one_size else size}
+                try:
+                    taken = measured(args, describe(Operands(dtype, size)))
+                except beside.Failed as why:
+                    print(f"{name} {dtype} {size}: {str(why)[:300]}", file=sys.stderr, flush=True)
+                    continue
+                row |= {who: max((taken[who] - idle[who]) * 1e3, LEAST_US) for who in taken}
+                row["ratio"] = row["ours"] / row["theirs"]
+                text = f"{name:28} {dtype:5} {size:8} {row['ours']:10.1f} {row['theirs']:10.1f} {row['ratio']:7.2f}"
+                if row["ratio"] >= args.above:
+                    print(text, file=sys.stderr, flush=True)
+                yield row
+
+
+def table(family: str, measured: list[dict]) -> str:
+    """A line for each operator and type, with the ratio at each size, and why it is above 1."""
+    lines = [[family.capitalize(), "type", *SIZES, "why"]]
+    keys = dict.fromkeys((row["name"], row["type"]) for row in measured)
+    for name, dtype in keys:
+        of = {row["size"]: row["ratio"] for row in measured if (row["name"], row["type"]) == (name, dtype)}
+        ratios = [f"{of[size]:.2f}" if size in of else "" for size in SIZES]
+        if "" in of:
+            ratios[-1] = f"{of['']:.2f}"
+        why = {reason(name, dtype, size) or "?" for size, ratio in of.items() if ratio > EVEN}
+        lines.append([name, dtype, *ratios, "; ".join(sorted(why))])
+    return report.as_markdown(lines)
+
+
+def summary(measured: list[dict]) -> str:
+    ratios = [row["ratio"] for row in measured]
+    even, bar = (sum(ratio > limit for ratio in ratios) for limit in (EVEN, BAR))
+    mean = report.geometric_mean(ratios)
+    return (
+        f"Geometric mean of ratios: {mean:.3f}; of {len(ratios)} measurements {even} are above {EVEN},"
+        f" {bar} above {BAR}."
+    )
+
+
 def arguments() -> argparse.Namespace:
-    made = options.parser(__doc__, "cli", "threads", "json", rounds=2, seconds=0.2)
+    made = options.parser(__doc__, "cli", "threads", "json", rounds=2, seconds=0.03)
+    made.add_argument("--type", type=options.names, default=list(TYPES))
+    made.add_argument("--size", type=options.names, default=["16", "512", "10"])
+    made.add_argument("--above", type=float, default=0.0)
     made.add_argument("names", nargs="*", metavar="NAME")
-    return options.parsed(made, lambda _: ["operators"])
+    args = options.parsed(made, lambda _: ["operators"])
+    args.size = [size for size in SIZES if size.split()[0] in args.size]
+    return args
 
 
 def main() -> None:
     args = arguments()
-    families = chosen(args.names)
-    idle = beside.milliseconds(args, case(NOTHING, folder_of("nothing")))
-    rows = {
-        family: [row(args, name, node, idle) for name, node in nodes.items()]
-        for family, nodes in families.items()
-    }
+    idle = measured(args, NOTHING)
+    found = list(rows(args, idle))
     where = machine.describe(args.cli, ["onnxruntime"])
-    tables = [table(family, measured) for family, measured in rows.items()]
-    text = report.section(where, *tables, summary(sum(rows.values(), [])))
-    report.give(args, "operators", text, {"machine": where, "idle_ms": idle, "rows": rows})
+    families = dict.fromkeys(row["family"] for row in found)
+    tables = [table(family, [row for row in found if row["family"] == family]) for family in families]
+    text = report.section(where, summary(found), *tables)
+    report.give(args, "operators", text, {"machine": where, "idle_ms": idle, "rows": found})
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
     python3 tools/gemm_grid.py [--threads 1] [--rounds 5] [--update FILE] [SIZE ...]
 
 SIZE is MxKxN, or COUNTxMxKxN for a batch. Each becomes two models of one MatMul, whose right operand
-is a constant and an input, in target/models/gemm. The runtimes take turns, round by round, each in
+is a constant and an input, in target/models/gemm. The runtimes take turns, round by round, ours in
 a process of its own; the figure is the least of the rounds' 10th percentiles, less what the runtime
 takes for a model that does nothing, since one is called from Python. A ratio is ours over theirs in
 GFLOP/s: above 1 means that ours is faster.
@@ -18,9 +18,10 @@ import sys
 
 import environment
 
-environment.enter("requirements-peers.txt", "venv-peers")
+environment.enter()
 
-from models.operators import Node, case, normal
+import numpy as np
+from models.operators import Node, write
 from peers import beside, machine, options, report
 
 GRID = [f"{m}x1024x1024" for m in (1, 2, 4, 8, 16, 32, 64, 128, 256, 1024)] + [
@@ -31,6 +32,10 @@ GRID = [f"{m}x1024x1024" for m in (1, 2, 4, 8, 16, 32, 64, 128, 256, 1024)] + [
 GOAL = 0.95
 
 
+def normal(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape, "f4")
+
+
 def product(size: str, is_constant: bool) -> Node:
     *batch, m, k, n = map(int, size.split("x"))
     a, b = normal(*batch, m, k), normal(*batch, k, n)
@@ -38,7 +43,8 @@ def product(size: str, is_constant: bool) -> Node:
 
 
 def milliseconds(args, name: str, node: Node) -> dict[str, float]:
-    return beside.milliseconds(args, case(node, options.MODELS / "gemm" / name))
+    folder = options.MODELS / "gemm" / name
+    return beside.milliseconds(args, folder, write(node, folder))
 
 
 def row(args, size: str, is_constant: bool, idle: dict[str, float]) -> dict:

@@ -7,8 +7,8 @@ use ort_ep::{Claim, ExecutionProvider, Io, Kernel, PackStore, Packed, Recipe, Th
 use ort_graph::{Attr, Attrs, Fact, Graph, NewNode, NodeId, Registry, ValueInfo};
 use ort_kernels::Isa;
 use ort_tensor::{
-    AlignedBuf, Element, Inputs, Number, Output, Tensor, TensorViewMut, Value, ValueView,
-    n_elements, with_dtype,
+    AlignedBuf, Bool, DType, Element, Inputs, Number, Output, Tensor, Value, ValueView, n_elements,
+    with_dtype,
 };
 
 use crate::{CpuOptions, CpuProvider, IsaChoice};
@@ -241,13 +241,10 @@ impl Case {
         let mut made: Vec<Tensor> = expected.iter().map(garbage).collect();
         let mut outputs: Vec<_> = made.iter_mut().map(|y| Output::planned(y.view_mut())).collect();
         self.unwanted.iter().for_each(|&i| outputs[i] = Output::unwanted());
-        let mut data = Vec::new();
-        if let Some((input, output)) = in_place {
+        let mut data = in_place.and_then(|(input, _)| self.inputs[input].clone());
+        if let (Some((input, output)), Some((data, _))) = (in_place, &mut data) {
             views[input] = None;
-            let tensor = &self.inputs[input].as_ref().unwrap().0;
-            data.extend_from_slice(tensor.as_slice::<f32>().unwrap());
-            let view = TensorViewMut::from_slice(tensor.shape(), &mut data).unwrap();
-            outputs[output] = Output::in_place(view, input);
+            outputs[output] = Output::in_place(data.view_mut(), input);
         }
         let (inputs, threads) = (Inputs::new(&views), &StdThreads(n_threads));
         // A session's empty scratch lies anywhere.
@@ -255,9 +252,7 @@ impl Case {
         let mut io = Io { inputs, outputs: &mut outputs, scratch, threads };
         kernel.run(&prepared, &mut io).unwrap();
         drop(outputs);
-        if let Some((_, output)) = in_place {
-            made[output] = Tensor::from_slice(expected[output].shape(), &data).unwrap();
-        }
+        in_place.zip(data).into_iter().for_each(|((_, output), (data, _))| made[output] = data);
         made
     }
 
@@ -391,6 +386,10 @@ fn compare(found: &Tensor, expected: &Tensor, is_close: &Tolerance<'_>, what: &s
 
 /// The elements as floats: integers of tests are below 2²⁴.
 fn numbers(tensor: &Tensor) -> Vec<f32> {
+    if tensor.dtype() == DType::Bool {
+        let number = |flag: &Bool| f32::from(u8::from(flag.get()));
+        return tensor.as_slice().unwrap().iter().map(number).collect();
+    }
     with_dtype!(tensor.dtype(), number,
         T => {
             let float = |&x: &T| <f32 as Number>::from_f64(Number::to_f64(x));

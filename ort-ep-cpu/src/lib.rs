@@ -18,6 +18,7 @@ mod roof;
 mod scheme;
 mod summand;
 mod tail;
+mod wide;
 
 #[cfg(test)]
 mod case;

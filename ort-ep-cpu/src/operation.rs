@@ -30,16 +30,16 @@ pub(crate) enum Operation {
 
 /// An operand along a run.
 #[derive(Clone, Copy)]
-pub(crate) enum Operand<'a> {
+pub(crate) enum Operand<'a, T = f32> {
     /// What the run holds already.
     InPlace,
-    Row(&'a [f32]),
+    Row(&'a [T]),
     /// A row that begins again, and where in it the run begins.
-    Repeated(&'a [f32], usize),
+    Repeated(&'a [T], usize),
     /// Values of a period each, how long that is, and where in the first the run begins.
-    Stretched(&'a [f32], usize, usize),
+    Stretched(&'a [T], usize, usize),
     /// One value for the whole run.
-    Same(f32),
+    Same(T),
 }
 
 /// The runs that suit [`Combiner`]: not too short, if that can be helped.
@@ -143,10 +143,10 @@ impl Operation {
     }
 }
 
-impl<'a> Operand<'a> {
+impl<'a, T: Copy> Operand<'a, T> {
     /// The run of `data` that begins at `start`; without data, what is in place.
     pub(crate) fn new(
-        data: Option<&'a [f32]>,
+        data: Option<&'a [T]>,
         start: usize,
         len: usize,
         (walk, period): (Walk, usize),
@@ -168,13 +168,15 @@ impl<'a> Operand<'a> {
     }
 
     /// `y` is the operand.
-    pub(crate) fn write(self, y: &mut [f32]) {
+    pub(crate) fn write(self, y: &mut [T]) {
         match self {
             Self::InPlace => {}
             Self::Row(row) => y.copy_from_slice(row),
             Self::Repeated(row, phase) => {
-                let row = row.iter().cycle().skip(phase);
-                y.iter_mut().zip(row).for_each(|(y, x)| *y = *x);
+                let from = &row[phase..];
+                let (first, rest) = y.split_at_mut(y.len().min(from.len()));
+                first.copy_from_slice(&from[..first.len()]);
+                rest.chunks_mut(row.len()).for_each(|y| y.copy_from_slice(&row[..y.len()]));
             }
             Self::Stretched(values, period, phase) => stretch(values, period, phase, y),
             Self::Same(value) => y.fill(value),
@@ -182,7 +184,7 @@ impl<'a> Operand<'a> {
     }
 
     /// The element at `index` of a run that holds `y` there.
-    fn get(self, index: usize, y: f32) -> f32 {
+    fn get(self, index: usize, y: T) -> T {
         match self {
             Self::InPlace => y,
             Self::Row(row) => row[index],
@@ -192,8 +194,21 @@ impl<'a> Operand<'a> {
         }
     }
 
+    /// The part of the run that begins so many elements later.
+    pub(crate) fn from(self, start: usize) -> Self {
+        match self {
+            Self::Row(row) => Self::Row(&row[start..]),
+            Self::Repeated(row, phase) => Self::Repeated(row, (phase + start) % row.len()),
+            Self::Stretched(values, period, phase) => {
+                let at = phase + start;
+                Self::Stretched(&values[at / period..], period, at % period)
+            }
+            Self::InPlace | Self::Same(_) => self,
+        }
+    }
+
     /// Writes a piece of the run to the tile, if this stretches.
-    fn stretch(self, start: usize, len: usize, tile: &mut [f32]) {
+    fn stretch(self, start: usize, len: usize, tile: &mut [T]) {
         if let Self::Stretched(values, period, phase) = self {
             let at = phase + start;
             stretch(&values[at / period..], period, at % period, &mut tile[..len]);
@@ -205,8 +220,8 @@ impl<'a> Operand<'a> {
         self,
         start: usize,
         len: usize,
-        [repeated, stretched]: [&'t [f32]; 2],
-    ) -> Operand<'t>
+        [repeated, stretched]: [&'t [T]; 2],
+    ) -> Operand<'t, T>
     where
         'a: 't,
     {
@@ -221,7 +236,7 @@ impl<'a> Operand<'a> {
 }
 
 /// Writes each value for a period, the first without its first `phase` elements.
-fn stretch(values: &[f32], period: usize, phase: usize, y: &mut [f32]) {
+fn stretch<T: Copy>(values: &[T], period: usize, phase: usize, y: &mut [T]) {
     let (first, rest) = y.split_at_mut(y.len().min(period - phase));
     let Some((first_value, values)) = values.split_first() else { return };
     first.fill(*first_value);

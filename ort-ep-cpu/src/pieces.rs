@@ -2,7 +2,7 @@
 
 use ort_ep::{KernelError, Threads};
 use ort_kernels::vec;
-use ort_tensor::{DType, Inputs, Output, TensorViewMut};
+use ort_tensor::{Element, Inputs, Output, TensorViewMut};
 
 use crate::cpu::{Team, n_parts, per_part};
 
@@ -22,23 +22,23 @@ impl Rows {
 
     /// Calls `work(start, piece)` for pieces of `y`, on any thread. Each begins at element `start`
     /// and is a number of whole rows, but for the end of the last.
-    pub(crate) fn for_each(
+    pub(crate) fn for_each<T: Send>(
         self,
         threads: &dyn Threads,
-        y: &mut [f32],
-        work: impl Fn(usize, &mut [f32]) + Sync,
+        y: &mut [T],
+        work: impl Fn(usize, &mut [T]) + Sync,
     ) {
         self.for_each_with(threads, (&mut [], 0), y, |start, y, _| work(start, y));
     }
 
     /// As [`Rows::for_each`], with so many elements of `scratch`, which is of
     /// [`Cpu::scratch_bytes`](crate::cpu::Cpu::scratch_bytes), for each thread.
-    pub(crate) fn for_each_with(
+    pub(crate) fn for_each_with<T: Send>(
         self,
         threads: &dyn Threads,
         (scratch, scratch_len): (&mut [u8], usize),
-        y: &mut [f32],
-        work: impl Fn(usize, &mut [f32], &mut [f32]) + Sync,
+        y: &mut [T],
+        work: impl Fn(usize, &mut [T], &mut [f32]) + Sync,
     ) {
         let piece_len = self.piece_len(threads, y.len());
         let team = Team::new(threads, y.len().div_ceil(piece_len));
@@ -59,16 +59,16 @@ impl Rows {
 
 /// The elements of input 0, unless the output's memory holds them already, and the output, which
 /// has its shape.
-pub(crate) fn first_and_output<'i, 'o>(
+pub(crate) fn first_and_output<'i, 'o, T: Element>(
     inputs: Inputs<'i>,
     output: &'o mut Output<'_>,
-) -> Result<(Option<&'i [f32]>, &'o mut [f32]), KernelError> {
+) -> Result<(Option<&'i [T]>, &'o mut [T]), KernelError> {
     if output.in_place_of() == Some(0) {
         let (_, y) = output.in_place_tensor().ok_or(KernelError::ForeignState)?;
         return Ok((None, TensorViewMut::into_slice(y)?));
     }
     let x = inputs.tensor(0)?;
-    Ok((Some(x.as_slice()?), output.tensor(DType::F32, x.shape())?.into_slice()?))
+    Ok((Some(x.as_slice()?), output.tensor(T::DTYPE, x.shape())?.into_slice()?))
 }
 
 /// `y = f(x)` if there is an `x`, else `y = f(y)`, for an element-wise `f`, which is called with

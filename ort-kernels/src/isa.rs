@@ -45,20 +45,22 @@ macro_rules! enabled {
 #[cfg(target_arch = "x86_64")]
 macro_rules! kernel {
     ($(#[$meta:meta])* $isa:ident => $vis:vis fn $name:ident
-     $(<$(const $const:ident : $const_ty:ty),+>)?
+     $(<$(const $const:ident : $const_ty:ty),+>)? $([$generic:ident : $bound:path])?
      ($($arg:ident : $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
         $(#[$meta])*
         #[expect(unsafe_code, reason = "the token proves the features of the inner function")]
-        $vis fn $name $(<$(const $const: $const_ty),+>)? (
+        $vis fn $name $(<$(const $const: $const_ty),+>)? $(<$generic: $bound>)? (
             _: $crate::$isa,
             $($arg: $ty),*
         ) $(-> $ret)? {
             features! { $isa enabled
-                fn inner $(<$(const $const: $const_ty),+>)? ($($arg: $ty),*) $(-> $ret)? $body
+                fn inner $(<$(const $const: $const_ty),+>)? $(<$generic: $bound>)? (
+                    $($arg: $ty),*
+                ) $(-> $ret)? $body
             }
             // SAFETY: a token exists only where `detect` found every feature of its list on this
             // machine, and `inner` enables that very list.
-            unsafe { inner $(::<$($const),+>)? ($($arg),*) }
+            unsafe { inner $(::<$($const),+>)? $(::<$generic>)? ($($arg),*) }
         }
     };
 }
@@ -99,6 +101,12 @@ pub(crate) const GENERIC_FMA: bool =
 pub(crate) fn mul_add<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
+
+mod convert;
+mod task;
+
+pub use convert::{f32_to_i32, f32_to_i64, f64_to_i32, f64_to_i64};
+pub use task::Task;
 
 /// Where [`prefetch`] brings a line: the hints T0 and T1 of x86.
 pub(crate) const FIRST_LEVEL: i32 = 3;

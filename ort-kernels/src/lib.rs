@@ -32,5 +32,5 @@ pub mod vec;
 pub mod winograd;
 
 pub use activation::Activation;
-pub use isa::{Amx, Avx2, Avx512, Avx512Vnni, FlushDenormals, Isa, WatchDenormals};
+pub use isa::{Amx, Avx2, Avx512, Avx512Vnni, FlushDenormals, Isa, Task, WatchDenormals};
 pub use peak::peak_gflops;

@@ -3,30 +3,38 @@
 use ort_tensor::{Number, bf16, f16};
 
 /// The four operations and order, for every number type.
-pub(crate) trait Arithmetic: Number {
+pub trait Arithmetic: Number {
+    /// `self + other`
     fn add(self, other: Self) -> Self;
+    /// `self − other`
     fn sub(self, other: Self) -> Self;
+    /// `self · other`
     fn mul(self, other: Self) -> Self;
     /// The quotient, toward zero for integers; 0 for an integer divided by zero.
     fn div(self, other: Self) -> Self;
     /// `self − trunc(self / other) · other`: the sign is that of `self`. 0 for an integer and 0.
     fn truncated_rem(self, other: Self) -> Self;
+    /// `−self`
     fn neg(self) -> Self;
+    /// `|self|`
     fn abs(self) -> Self;
     /// −1, 0 or 1; NaN for NaN.
     fn sign(self) -> Self;
 
     /// The larger; NaN if either is.
+    #[inline]
     fn larger(self, other: Self) -> Self {
         if self > other || !self.equals_itself() { self } else { other }
     }
 
     /// The smaller; NaN if either is.
+    #[inline]
     fn smaller(self, other: Self) -> Self {
         if self < other || !self.equals_itself() { self } else { other }
     }
 
     /// `self − ⌊self / other⌋ · other`: the sign is that of `other`. 0 for an integer and 0.
+    #[inline]
     fn floored_rem(self, other: Self) -> Self {
         let zero = Self::default();
         let rem = self.truncated_rem(other);
@@ -38,6 +46,7 @@ pub(crate) trait Arithmetic: Number {
     }
 
     /// False for NaN only.
+    #[inline]
     fn equals_itself(self) -> bool {
         self.partial_cmp(&self).is_some()
     }
@@ -46,17 +55,25 @@ pub(crate) trait Arithmetic: Number {
 macro_rules! integers {
     ($sign:ident, $neg:ident, $abs:ident: $($ty:ty),*) => { $(
         impl Arithmetic for $ty {
+            #[inline]
             fn add(self, other: Self) -> Self { self.wrapping_add(other) }
+            #[inline]
             fn sub(self, other: Self) -> Self { self.wrapping_sub(other) }
+            #[inline]
             fn mul(self, other: Self) -> Self { self.wrapping_mul(other) }
+            #[inline]
             fn div(self, other: Self) -> Self {
                 if other == 0 { 0 } else { self.wrapping_div(other) }
             }
+            #[inline]
             fn truncated_rem(self, other: Self) -> Self {
                 if other == 0 { 0 } else { self.wrapping_rem(other) }
             }
+            #[inline]
             fn neg(self) -> Self { self.wrapping_neg() }
+            #[inline]
             fn abs(self) -> Self { integers!(@abs $abs self) }
+            #[inline]
             fn sign(self) -> Self { integers!(@sign $sign self) }
         }
     )* };
@@ -72,13 +89,21 @@ integers!(min_one, wrapping, same: u8, u16, u32, u64);
 macro_rules! floats {
     ($($ty:ty: $into:expr, $from:expr;)*) => { $(
         impl Arithmetic for $ty {
+            #[inline]
             fn add(self, other: Self) -> Self { $from($into(self) + $into(other)) }
+            #[inline]
             fn sub(self, other: Self) -> Self { $from($into(self) - $into(other)) }
+            #[inline]
             fn mul(self, other: Self) -> Self { $from($into(self) * $into(other)) }
+            #[inline]
             fn div(self, other: Self) -> Self { $from($into(self) / $into(other)) }
+            #[inline]
             fn truncated_rem(self, other: Self) -> Self { $from($into(self) % $into(other)) }
+            #[inline]
             fn neg(self) -> Self { $from(-$into(self)) }
+            #[inline]
             fn abs(self) -> Self { $from($into(self).abs()) }
+            #[inline]
             fn sign(self) -> Self {
                 let x = $into(self);
                 if x == 0.0 { Self::default() } else if x.is_nan() { self } else { $from(x.signum()) }

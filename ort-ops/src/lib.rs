@@ -9,7 +9,7 @@
 
 mod accumulate;
 pub mod activation;
-mod arithmetic;
+pub mod arithmetic;
 mod attend;
 pub mod axes;
 pub mod blocked;

@@ -92,7 +92,10 @@ pub(crate) fn scatter(
     }
     if reduction == Reduction::None {
         return Ok(move_elements!(updates => y, |src, dst| {
-            for (update, &at) in src[first..].chunks_exact(run).zip(positions) {
+            if run == 1 {
+                src[first..].iter().zip(positions).for_each(|(x, &at)| dst[at].clone_from(x));
+            }
+            for (update, &at) in src[first..].chunks_exact(run).zip(positions).filter(|_| run > 1) {
                 dst[at..at + run].clone_from_slice(update);
             }
         })?);

@@ -52,10 +52,12 @@ macro_rules! numbers {
 
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::unnecessary_cast,
                 reason = "the contract is `as`, and whether it narrows depends on the type")]
+            #[inline]
             fn to_f64(self) -> f64 { self as f64 }
 
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::unnecessary_cast,
                 reason = "the contract is `as`, and whether it narrows depends on the type")]
+            #[inline]
             fn from_f64(value: f64) -> Self { value as $ty }
         }
     )* };
@@ -100,12 +102,14 @@ pub struct Bool(u8);
 
 impl Bool {
     /// Whether it is true.
+    #[inline]
     pub const fn get(self) -> bool {
         self.0 != 0
     }
 }
 
 impl From<bool> for Bool {
+    #[inline]
     fn from(value: bool) -> Self {
         Bool(u8::from(value))
     }

@@ -1,112 +1,242 @@
-//! ArgMax and ArgMin in f32 along lanes that are contiguous: the extreme of a lane in vectors, then where
-//! it is. Other lanes are left to the operator.
+//! ArgMax and ArgMin of every number: along lanes that are contiguous the extreme of a lane in vectors, then
+//! where it is; of lanes side by side, the extremes so far and their places, row by row.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
-use ort_graph::Operator;
-use ort_kernels::Isa;
-use ort_kernels::vec::{self, Fold};
+use ort_graph::{Fact, Operator};
+use ort_kernels::vec::{Block, fold_block};
+use ort_kernels::{Isa, Task};
+use ort_ops::arithmetic::Arithmetic;
 use ort_ops::ops::argmax::ArgMax;
-use ort_tensor::{DType, Shape, n_elements};
+use ort_tensor::{DType, Shape, n_elements, with_dtype};
 
+use super::folds::{Greatest, Least, Summed};
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::{Team, n_parts, per_part};
+use crate::wide::Wide;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
 /// What an element costs, in multiply-adds, and a lane beside its elements.
 const COST: usize = 8;
 const LANE: usize = 128;
+/// The lanes that are searched side by side, and the elements of a lane that are at once.
+const WIDTH: usize = 64;
 
 #[derive(Debug)]
 struct ArgMaxKernel {
     isa: Isa,
     op: ArgMax,
+    dtype: DType,
 }
 
 /// What a shape signature makes of it.
 struct State {
     /// The shape of the result.
     shape: Shape,
-    /// The elements of a lane; `None` if only `eval` can do it.
-    len: Option<usize>,
+    /// The operand as `[outer, len, inner]`; `None` if there is nothing, of which the operator knows.
+    lanes: Option<[usize; 2]>,
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
-    let Some(&op) = compiler.op::<ArgMax>().filter(|_| compiler.are_f32(0..1)) else {
+    let (Some(&op), Some(dtype)) =
+        (compiler.op::<ArgMax>(), compiler.fact(0).and_then(Fact::dtype))
+    else {
         return Ok(None);
     };
-    Ok(Some(Box::new(ArgMaxKernel { isa: compiler.cpu.isa, op })))
-}
-
-impl ArgMaxKernel {
-    /// The index of the extreme of a lane; of NaN, if there is one.
-    fn index(&self, lane: &[f32]) -> i64 {
-        let how = if self.op.is_max { Fold::Max } else { Fold::Min };
-        let extreme = vec::fold_row(self.isa, how, lane);
-        let is_it = |x: &f32| *x == extreme || (x.is_nan() && extreme.is_nan());
-        let index = match self.op.selects_last {
-            true => lane.iter().rposition(is_it),
-            false => lane.iter().position(is_it),
-        };
-        index.and_then(|index| i64::try_from(index).ok()).unwrap_or(0)
-    }
+    let isa = compiler.cpu.isa;
+    Ok(dtype.is_number().then(|| Box::new(ArgMaxKernel { isa, op, dtype }) as Box<dyn Kernel>))
 }
 
 impl Kernel for ArgMaxKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x] = shapes else { return Err(KernelError::ForeignState) };
         let (axis, shape) = self.op.reduced(x)?;
-        let is_contiguous = n_elements(&x[axis + 1..]) == Some(1) && !x.contains(&0);
-        Ok(Prepared::new(State { shape, len: is_contiguous.then_some(x[axis]) }))
+        let inner = n_elements(&x[axis + 1..]).unwrap_or(0);
+        // Places that are found side by side have 32 bits.
+        let fits = !x.contains(&0) && u32::try_from(x[axis]).is_ok();
+        Ok(Prepared::new(State { shape, lanes: fits.then_some([x[axis], inner]) }))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let State { shape, len } = prepared.state()?;
-        let &Some(len) = len else { return Ok(self.op.eval(io.inputs, io.outputs)?) };
-        let x = io.inputs.tensor(0)?.as_slice::<f32>()?;
+        let State { shape, lanes } = prepared.state()?;
+        let &Some(lanes) = lanes else { return Ok(self.op.eval(io.inputs, io.outputs)?) };
+        with_dtype!(self.dtype, number,
+            T => self.search::<T>((shape, lanes), io), else => Err(KernelError::ForeignState))
+    }
+
+    fn variant(&self) -> &'static str {
+        named!(self.isa => "arg_max")
+    }
+}
+
+impl ArgMaxKernel {
+    fn search<T: Summed>(
+        &self,
+        (shape, [len, inner]): (&[usize], [usize; 2]),
+        io: &mut Io<'_, '_>,
+    ) -> Result<(), KernelError> {
+        let x = io.inputs.tensor(0)?.as_slice::<T>()?;
         let y = io.outputs[0].tensor(DType::I64, shape)?.into_slice::<i64>()?;
-        let cost = len.saturating_mul(COST).saturating_add(LANE);
-        let n_parts = n_parts(io.threads, y.len().saturating_mul(cost));
-        let per_part = per_part(io.threads, y.len(), n_parts);
-        let parts = x.chunks(per_part * len).zip(y.chunks_mut(per_part));
+        let cost = len.saturating_mul(COST).saturating_add(LANE).saturating_mul(inner);
+        let n_blocks = y.len() / inner;
+        let n_parts = n_parts(io.threads, n_blocks.saturating_mul(cost));
+        let per_part = per_part(io.threads, n_blocks, n_parts);
+        let parts = x.chunks(per_part * len * inner).zip(y.chunks_mut(per_part * inner));
         Team::new(io.threads, parts.len()).run(parts, |(x, y), _| {
-            for (lane, y) in x.chunks_exact(len).zip(y) {
-                *y = self.index(lane);
+            for (x, y) in x.chunks_exact(len * inner).zip(y.chunks_exact_mut(inner)) {
+                if inner == 1 {
+                    y[0] = self.place(x);
+                } else {
+                    self.isa.run(Places { op: self.op, x, y });
+                }
             }
         });
         Ok(())
     }
 
-    fn variant(&self) -> &'static str {
-        named!(self.isa => "arg_max_f32")
+    /// The place of the extreme of a lane; of NaN, if there is one.
+    fn place<T: Summed>(&self, lane: &[T]) -> i64 {
+        let block = Block { x: lane, n: [1, 1], strides: [0, 0], len: lane.len() };
+        let extreme = match self.op.is_max {
+            true => fold_block(self.isa, Greatest, block),
+            false => fold_block(self.isa, Least, block),
+        };
+        self.isa.run(Place { lane, extreme, selects_last: self.op.selects_last })
+    }
+}
+
+/// Where an element is, in a lane that has it.
+struct Place<'a, T: Wide> {
+    lane: &'a [T],
+    extreme: T::Of,
+    selects_last: bool,
+}
+
+impl<T: Wide> Task for Place<'_, T> {
+    type Output = i64;
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> i64 {
+        let is_it = |x: &T| same(x.widen(), self.extreme);
+        // A chunk is searched once it is known to have it.
+        let has_it = |chunk: &[T]| chunk.iter().fold(false, |any, x| any | is_it(x));
+        let mut chunks = self.lane.chunks(WIDTH).enumerate();
+        let chunk = match self.selects_last {
+            true => chunks.rfind(|(_, chunk)| has_it(chunk)),
+            false => chunks.find(|(_, chunk)| has_it(chunk)),
+        };
+        let place = chunk.and_then(|(i, chunk)| {
+            let mut each = chunk.iter();
+            let at = if self.selects_last { each.rposition(is_it) } else { each.position(is_it) };
+            Some(i * WIDTH + at?)
+        });
+        place.and_then(|place| i64::try_from(place).ok()).unwrap_or(0)
+    }
+}
+
+/// Equal, or both NaN.
+#[inline(always)]
+fn same<T: Arithmetic>(a: T, b: T) -> bool {
+    a == b || !a.equals_itself() && !b.equals_itself()
+}
+
+/// The places of the extremes of lanes side by side: `x` is `[len, y.len()]`.
+struct Places<'a, T> {
+    op: ArgMax,
+    x: &'a [T],
+    y: &'a mut [i64],
+}
+
+impl<T: Wide> Task for Places<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let ArgMax { is_max, selects_last, .. } = self.op;
+        let is_nan = |x: T::Of| !x.equals_itself();
+        match (is_max, selects_last) {
+            (true, false) => self.by(|x, best| x > best || is_nan(x) && !is_nan(best)),
+            (false, false) => self.by(|x, best| x < best || is_nan(x) && !is_nan(best)),
+            (true, true) => self.by(|x, best| x >= best || is_nan(x)),
+            (false, true) => self.by(|x, best| x <= best || is_nan(x)),
+        }
+    }
+}
+
+impl<T: Wide> Places<'_, T> {
+    #[inline(always)]
+    fn by(self, is_better: impl Fn(T::Of, T::Of) -> bool) {
+        let inner = self.y.len();
+        for (j, y) in self.y.chunks_mut(WIDTH).enumerate() {
+            let (mut best, mut places) = ([T::Of::default(); WIDTH], [0_u32; WIDTH]);
+            let row = &self.x[j * WIDTH..][..y.len()];
+            best.iter_mut().zip(row).for_each(|(best, x)| *best = x.widen());
+            let rows = self.x.chunks_exact(inner).zip(0_u32..).skip(1);
+            for (row, at) in rows {
+                let row = &row[j * WIDTH..][..y.len()];
+                for ((best, place), x) in best.iter_mut().zip(&mut places).zip(row) {
+                    let x = x.widen();
+                    let is = is_better(x, *best);
+                    *best = if is { x } else { *best };
+                    *place = if is { at } else { *place };
+                }
+            }
+            y.iter_mut().zip(places).for_each(|(y, place)| *y = i64::from(place));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use ort_graph::Attr;
-    use ort_tensor::Tensor;
+    use ort_tensor::{DType, Number, Tensor, n_elements, with_dtype};
 
     use crate::case::{Case, exact, integers};
+
+    fn case(name: &'static str, axis: i64, [keepdims, last]: [i64; 2]) -> Case {
+        Case::new(name, 13)
+            .attr("axis", Attr::Int(axis))
+            .attr("keepdims", Attr::Int(keepdims))
+            .attr("select_last_index", Attr::Int(last))
+    }
 
     #[test]
     fn lanes_give_the_index_that_the_operator_gives() {
         for name in ["ArgMax", "ArgMin"] {
-            for (keepdims, last) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-                let case = |axis| {
-                    Case::new(name, 13)
-                        .attr("axis", Attr::Int(axis))
-                        .attr("keepdims", Attr::Int(keepdims))
-                        .attr("select_last_index", Attr::Int(last))
-                };
-                for shape in [&[3, 70][..], &[7, 1], &[2, 5, 130], &[1, 4, 60, 1]] {
-                    case(-1).input(integers(shape)).check(exact);
-                    case(1).input(integers(shape)).check(exact);
+            for how in [[0, 0], [0, 1], [1, 0], [1, 1]] {
+                for shape in [&[3, 70][..], &[7, 1], &[2, 5, 130], &[1, 4, 60, 1], &[2, 70, 3]] {
+                    case(name, -1, how).input(integers(shape)).check(exact);
+                    case(name, 1, how).input(integers(shape)).check(exact);
+                    case(name, 0, how).input(integers(shape)).check(exact);
                 }
                 // Shared by threads.
-                case(1).input(integers(&[3000, 150])).check(exact);
+                case(name, 1, how).input(integers(&[3000, 150])).check(exact);
                 let x = [1.0, f32::NAN, 2.0, f32::NAN, 0.0, -0.0, f32::NEG_INFINITY, -0.0];
-                case(1).input(Tensor::from_slice(&[2, 4], &x).unwrap()).check(exact);
+                for axis in [0, 1] {
+                    let x = Tensor::from_slice(&[2, 4], &x).unwrap();
+                    case(name, axis, how).input(x).check(exact);
+                }
+            }
+        }
+    }
+
+    fn numbers<T: Number>(shape: &[usize]) -> Tensor {
+        let n = n_elements(shape).unwrap();
+        let number = |i: usize| (i * 7919 % 113) as f64 - 56.0;
+        let elements: Vec<T> = (0..n).map(|i| T::from_f64(number(i))).collect();
+        Tensor::from_slice(shape, &elements).unwrap()
+    }
+
+    #[test]
+    fn every_number_has_an_order() {
+        for dtype in DType::ALL.iter().filter(|dtype| dtype.is_number()) {
+            for how in [[0, 0], [1, 1]] {
+                for axis in [0, 1, 2] {
+                    let x = with_dtype!(*dtype, number,
+                        T => numbers::<T>(&[5, 130, 67]), else => panic!());
+                    case("ArgMax", axis, how).input(x.clone()).check(exact);
+                    case("ArgMin", axis, how).input(x).check(exact);
+                }
             }
         }
     }

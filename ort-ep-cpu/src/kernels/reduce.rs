@@ -47,7 +47,7 @@ enum Combine {
 
 /// Which axes are reduced.
 #[derive(Debug)]
-enum Axes {
+pub(super) enum Axes {
     All,
     /// Negative ones from the back.
     These(Vec<i64>),
@@ -102,16 +102,7 @@ fn of_reduce(compiler: &Compiler<'_>) -> Option<(Combine, Axes, bool)> {
         Form::LogSum => Combine::LogSum,
         Form::LogSumExp => return None,
     };
-    let given = if op.has_axes_input { compiler.fact(1) } else { None };
-    let axes = match given {
-        None => op.axes.clone().unwrap_or_default(),
-        Some(_) => compiler.constant(1)?.as_slice::<i64>().ok()?.to_vec(),
-    };
-    let axes = match axes[..] {
-        [] if !op.no_axes_is_none => Axes::All,
-        _ => Axes::These(axes),
-    };
-    Some((combine, axes, op.keeps_dims))
+    Some((combine, Axes::of_reduce(compiler, op)?, op.keeps_dims))
 }
 
 fn of_pool(compiler: &Compiler<'_>) -> Option<(Combine, Axes, bool)> {
@@ -192,13 +183,26 @@ impl Lanes {
     }
 }
 
-impl ReduceKernel {
+impl Axes {
+    /// Those of a node; `None` if only a run knows them.
+    pub(super) fn of_reduce(compiler: &Compiler<'_>, op: &Reduce) -> Option<Self> {
+        let given = if op.has_axes_input { compiler.fact(1) } else { None };
+        let axes = match given {
+            None => op.axes.clone().unwrap_or_default(),
+            Some(_) => compiler.constant(1)?.as_slice::<i64>().ok()?.to_vec(),
+        };
+        Some(match axes[..] {
+            [] if !op.no_axes_is_none => Self::All,
+            _ => Self::These(axes),
+        })
+    }
+
     /// For each dimension, whether it is reduced.
-    fn is_reduced(&self, rank: usize) -> Result<Vec<bool>, KernelError> {
-        Ok(match &self.axes {
-            Axes::All => vec![true; rank],
-            Axes::From(first) => (0..rank).map(|axis| axis >= *first).collect(),
-            Axes::These(axes) => {
+    pub(super) fn is_reduced(&self, rank: usize) -> Result<Vec<bool>, KernelError> {
+        Ok(match self {
+            Self::All => vec![true; rank],
+            Self::From(first) => (0..rank).map(|axis| axis >= *first).collect(),
+            Self::These(axes) => {
                 let axes = normalize_axes(axes, rank)?;
                 (0..rank).map(|axis| axes.binary_search(&axis).is_ok()).collect()
             }
@@ -209,7 +213,7 @@ impl ReduceKernel {
 impl Kernel for ReduceKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x, ..] = shapes else { return Err(KernelError::ForeignState) };
-        let is_reduced = self.is_reduced(x.len())?;
+        let is_reduced = self.axes.is_reduced(x.len())?;
         let axes = || x.iter().copied().zip(is_reduced.iter().copied());
         let shape = axes()
             .filter(|&(_, is_reduced)| self.keeps_dims || !is_reduced)

@@ -1,13 +1,14 @@
-//! Transpose in f32, on all threads: each computes some indices of the result's first axis. Matrices, and
+//! Transpose of elements of any width, on all threads: each computes some indices of the result's first axis. Matrices, and
 //! stacks of them, go through registers; else elements are copied one by one, or row by row.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
+use ort_graph::Fact;
 use ort_kernels::Isa;
-use ort_kernels::transpose::transpose;
+use ort_kernels::transpose::{Transposed, transpose};
 use ort_ops::axes::merged;
 use ort_ops::ops::transpose::Transpose;
-use ort_ops::strided::{Strided, copy_slice};
-use ort_tensor::{DType, Shape, TensorViewMut, n_elements, row_major_strides};
+use ort_ops::strided::{self, Strided, copy_slice};
+use ort_tensor::{DType, Shape, Word, n_elements, row_major_strides};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::pieces::Rows;
@@ -24,6 +25,8 @@ const APART: usize = 64;
 struct TransposeKernel {
     isa: Isa,
     op: Transpose,
+    /// The bytes of an element.
+    width: usize,
 }
 
 /// What a shape signature makes of it.
@@ -62,24 +65,47 @@ impl Stack {
     }
 
     /// Writes what begins at element `start` of the result: whole `i`, or whole `j` if there is one `i`.
-    fn write(self, isa: Isa, x: &[f32], (start, y): (usize, &mut [f32])) {
+    fn write<W: Moved>(self, isa: Isa, x: &[W], (start, y): (usize, &mut [W])) {
         let Self { size: [n_j, n_k], next, pitch, is_one } = self;
         if is_one {
             let (first, n_j) = (start / n_k, y.len() / n_k);
-            return transpose(isa, [n_k, n_j], (&x[first..], pitch), (y, n_k));
+            return W::transpose(isa, [n_k, n_j], (&x[first..], pitch), (y, n_k));
         }
         for (i, y) in (start / (n_j * n_k)..).zip(y.chunks_exact_mut(n_j * n_k)) {
-            transpose(isa, [n_k, n_j], (&x[i * next..], pitch), (y, n_k));
+            W::transpose(isa, [n_k, n_j], (&x[i * next..], pitch), (y, n_k));
         }
     }
 }
 
+/// An element by its width.
+trait Moved: Word + strided::Word {
+    /// As [`transpose()`].
+    fn transpose(isa: Isa, size: [usize; 2], x: (&[Self], usize), y: (&mut [Self], usize));
+}
+
+impl Moved for u32 {
+    fn transpose(isa: Isa, size: [usize; 2], x: (&[u32], usize), y: (&mut [u32], usize)) {
+        let x = (bytemuck::cast_slice(x.0), x.1);
+        transpose(isa, size, x, (bytemuck::cast_slice_mut(y.0), y.1));
+    }
+}
+
+macro_rules! moved {
+    ($($word:ty),*) => { $(
+        impl Moved for $word {
+            fn transpose(isa: Isa, size: [usize; 2], x: (&[Self], usize), y: (&mut [Self], usize)) {
+                <$word as Transposed>::transpose(isa, size, x, y);
+            }
+        }
+    )* };
+}
+moved!(u8, u16, u64);
+
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(op) = compiler.op::<Transpose>().cloned() else { return Ok(None) };
-    if !compiler.are_f32(0..1) {
-        return Ok(None);
-    }
-    Ok(Some(Box::new(TransposeKernel { isa: compiler.cpu.isa, op })))
+    let width = compiler.fact(0).and_then(Fact::dtype).and_then(DType::word_bytes);
+    let Some(width) = width.filter(|width| *width <= 8) else { return Ok(None) };
+    Ok(Some(Box::new(TransposeKernel { isa: compiler.cpu.isa, op, width })))
 }
 
 impl Kernel for TransposeKernel {
@@ -95,9 +121,25 @@ impl Kernel for TransposeKernel {
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let &State { ref shape, ref strides, axis, stack } = prepared.state()?;
-        let x = io.inputs.tensor(0)?.as_slice::<f32>()?;
-        let y: &mut [f32] = TensorViewMut::into_slice(io.outputs[0].tensor(DType::F32, shape)?)?;
+        match self.width {
+            1 => self.permute::<u8>(prepared.state()?, io),
+            2 => self.permute::<u16>(prepared.state()?, io),
+            4 => self.permute::<u32>(prepared.state()?, io),
+            _ => self.permute::<u64>(prepared.state()?, io),
+        }
+    }
+
+    fn variant(&self) -> &'static str {
+        "transpose"
+    }
+}
+
+impl TransposeKernel {
+    fn permute<W: Moved>(&self, state: &State, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let &State { ref shape, ref strides, axis, stack } = state;
+        let x = io.inputs.tensor(0)?;
+        let y = io.outputs[0].tensor(x.dtype(), shape)?.into_words::<W>()?;
+        let x = x.as_words::<W>()?;
         let inner = shape.get(axis + 1..).and_then(n_elements).unwrap_or(1).max(1);
         let last = shape.iter().zip(strides).rev().find(|(dim, _)| **dim != 1);
         let each = match (stack, last) {
@@ -119,15 +161,12 @@ impl Kernel for TransposeKernel {
         });
         Ok(())
     }
-
-    fn variant(&self) -> &'static str {
-        "transpose_f32"
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use ort_graph::Attr;
+    use ort_tensor::{Number, Tensor, f16};
 
     use crate::case::{Case, exact, floats};
 
@@ -159,5 +198,27 @@ mod tests {
             case.attr("perm", Attr::Ints(perm.to_vec())).check(exact);
         }
         Case::new("Transpose", 25).input(floats(&[200, 300, 5])).check(exact);
+    }
+
+    #[test]
+    fn elements_of_every_width_find_their_place() {
+        fn numbers<T: Number>(shape: &[usize]) -> Tensor {
+            let n: usize = shape.iter().product();
+            let x = (0..n).map(|i| T::from_f64((i * 7919 % 127) as f64));
+            Tensor::from_slice(shape, &x.collect::<Vec<_>>()).unwrap()
+        }
+        let cases: [(&[usize], &[i64]); 5] = [
+            (&[37, 153], &[1, 0]),
+            (&[1, 517, 331, 1], &[0, 2, 1, 3]),
+            (&[5, 70, 1, 90], &[0, 3, 1, 2]),
+            (&[2, 3, 4, 5], &[3, 1, 0, 2]),
+            (&[1, 30, 4, 200], &[0, 2, 1, 3]),
+        ];
+        for (shape, perm) in cases {
+            for x in [numbers::<u8>(shape), numbers::<f16>(shape), numbers::<i64>(shape)] {
+                let case = Case::new("Transpose", 25).input(x);
+                case.attr("perm", Attr::Ints(perm.to_vec())).check(exact);
+            }
+        }
     }
 }

@@ -1,4 +1,8 @@
-//! `y[j, i] = x[i, j]` in f32, tile by tile in registers.
+//! `y[j, i] = x[i, j]` in f32, tile by tile in registers; and of elements of other widths.
+
+mod words;
+
+pub use words::Transposed;
 
 /// A register tile: its name and how many rows and columns it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -181,16 +181,33 @@ pub(super) fn atan<const FMA: bool>(x: f64) -> f64 {
     (base + mul_add::<FMA>(t * z, polynomial::<FMA, 11>(z, c), t)).copysign(x)
 }
 
-/// `asin x`, NaN beyond ±1.
+/// `ln(1 + x)` for x from 0 up.
 #[inline(always)]
-pub(super) fn asin<const FMA: bool>(x: f64) -> f64 {
-    atan::<FMA>(x / ((1.0 - x) * (1.0 + x)).sqrt())
+fn ln_1p<const FMA: bool>(x: f64) -> f64 {
+    let small = twice_artanh::<FMA>(x / (2.0 + x));
+    if x < 1.0 { small } else { ln::<FMA>(1.0 + x) }
 }
 
-/// `acos x`, NaN beyond ±1.
+/// `asinh x`, the sign of `ln(|x| + √(x² + 1))`.
 #[inline(always)]
-pub(super) fn acos<const FMA: bool>(x: f64) -> f64 {
-    2.0 * atan::<FMA>(((1.0 - x) / (1.0 + x)).sqrt())
+pub(super) fn asinh<const FMA: bool>(x: f64) -> f64 {
+    let size = x.abs();
+    let square = size * size;
+    ln_1p::<FMA>(size + square / (1.0 + (1.0 + square).sqrt())).copysign(x)
+}
+
+/// `sinh x`, of `n = e^|x| − 1`: `(n + n/(n + 1))/2`.
+#[inline(always)]
+pub(super) fn sinh<const FMA: bool>(x: f64) -> f64 {
+    let n = exp_m1::<FMA>(x.abs());
+    (0.5 * (n + n / (n + 1.0))).copysign(x)
+}
+
+/// `cosh x`.
+#[inline(always)]
+pub(super) fn cosh<const FMA: bool>(x: f64) -> f64 {
+    let e = exp::<FMA>(x.abs());
+    0.5 * (e + 1.0 / e)
 }
 
 /// `|x|ᵉ`.

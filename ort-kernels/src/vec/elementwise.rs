@@ -1,8 +1,35 @@
 //! `x[i] = f(x[i])`.
 
+#[cfg(target_arch = "x86_64")]
+use super::exponential;
 use super::formula;
+use crate::Isa;
 use crate::isa::mul_add;
 use std::f32::consts::FRAC_1_SQRT_2;
+
+/// Functions that have registers of AVX-512 to themselves.
+macro_rules! exponentials {
+    ($($(#[$meta:meta])* $name:ident, $any:ident $(($arg:ident))?;)+) => {$(
+        $(#[$meta])*
+        pub fn $name(isa: Isa, x: &mut [f32] $(, $arg: f32)?) {
+            #[cfg(target_arch = "x86_64")]
+            if let Some(token) = isa.avx512() {
+                return exponential::$name(token, x $(, $arg)?);
+            }
+            $any(isa, x $(, $arg)?);
+        }
+    )+};
+}
+exponentials! {
+    /// `eˣ`. Error: at most 1 ulp.
+    exp, exp_of_any;
+    /// `1 / (1 + e⁻ˣ)`. Error: at most 2.2 ulp.
+    sigmoid, sigmoid_of_any;
+    /// `tanh x`. Error: at most 1.3 ulp.
+    tanh, tanh_of_any;
+    /// `x / (1 + e^(−alpha·x))`. Error: at most 3·2⁻²⁴·|x|; −∞ gives NaN.
+    silu, silu_of_any(alpha);
+}
 
 per_isa! {
     /// `min(max(x, min), max)`. Exact.
@@ -48,22 +75,40 @@ per_isa! {
         }
     }
 
-    /// `eˣ`. Error: at most 1 ulp.
-    pub fn exp<FMA>(x: &mut [f32]) {
+    fn exp_of_any<FMA>(x: &mut [f32]) {
         for x in x {
             *x = formula::exp::<FMA>(*x);
         }
     }
 
-    /// `1 / (1 + e⁻ˣ)`. Error: at most 2.2 ulp.
-    pub fn sigmoid<FMA>(x: &mut [f32]) {
+    fn sigmoid_of_any<FMA>(x: &mut [f32]) {
         for x in x {
             *x = formula::sigmoid::<FMA>(*x);
         }
     }
 
-    /// `tanh x`. Error: at most 1.3 ulp.
-    pub fn tanh<FMA>(x: &mut [f32]) {
+    /// `x / (1 + |x|)`. Error: at most 1.5 ulp; ±∞ give NaN.
+    pub fn softsign<FMA>(x: &mut [f32]) {
+        for x in x {
+            *x /= 1.0 + x.abs();
+        }
+    }
+
+    /// `asin x`, NaN beyond ±1. Error: at most 2 ulp.
+    pub fn asin<FMA>(x: &mut [f32]) {
+        for x in x {
+            *x = formula::asin::<FMA>(*x);
+        }
+    }
+
+    /// `acos x`, NaN beyond ±1. Error: at most 2 ulp.
+    pub fn acos<FMA>(x: &mut [f32]) {
+        for x in x {
+            *x = formula::acos::<FMA>(*x);
+        }
+    }
+
+    fn tanh_of_any<FMA>(x: &mut [f32]) {
         for x in x {
             *x = formula::tanh::<FMA>(*x);
         }
@@ -94,8 +139,7 @@ per_isa! {
         }
     }
 
-    /// `x / (1 + e^(−alpha·x))`. Error: at most 3·2⁻²⁴·|x|; −∞ gives NaN.
-    pub fn silu<FMA>(x: &mut [f32], alpha: f32) {
+    fn silu_of_any<FMA>(x: &mut [f32], alpha: f32) {
         for x in x {
             *x *= formula::sigmoid::<FMA>(alpha * *x);
         }

@@ -5,13 +5,18 @@
 //! fit.
 
 use crate::isa::mul_add;
-use std::f32::consts::LOG2_E;
+use std::f32::consts::{FRAC_PI_2, LOG2_E, PI};
 
 /// 1.5·2²³: adding it rounds to an integer and leaves that integer in the low bits.
-const ROUND: f32 = 12_582_912.0;
+pub(super) const ROUND: f32 = 12_582_912.0;
 /// ln 2 in two parts; the first has 9 bits, so that a small integer times it is exact.
-const LN2_HIGH: f32 = 355.0 / 512.0;
-const LN2_LOW: f32 = -2.121_944_4e-4;
+pub(super) const LN2_HIGH: f32 = 355.0 / 512.0;
+pub(super) const LN2_LOW: f32 = -2.121_944_4e-4;
+/// The polynomials of [`exp`] and of [`tanh`].
+pub(super) const EXP: [f32; 5] =
+    [0.499_999_94, 0.166_665_2, 0.041_668_4, 0.008_368_852, 0.001_381_432];
+pub(super) const TANH: [f32; 5] =
+    [-0.333_332_8, 0.133_314_42, -0.053_739_715, 0.020_639_084, -0.005_704_985];
 
 /// `c[0] + c[1]·x + c[2]·x² + …`
 #[inline(always)]
@@ -46,8 +51,7 @@ pub(super) fn exp<const FMA: bool>(x: f32) -> f32 {
     let shifted = mul_add::<FMA>(x, LOG2_E, ROUND);
     let n = shifted - ROUND;
     let r = mul_add::<FMA>(n, -LN2_LOW, mul_add::<FMA>(n, -LN2_HIGH, x));
-    let q = [0.499_999_94, 0.166_665_2, 0.041_668_4, 0.008_368_852, 0.001_381_432];
-    let power = mul_add::<FMA>(r * r, polynomial::<FMA, 5>(r, q), r) + 1.0;
+    let power = mul_add::<FMA>(r * r, polynomial::<FMA, 5>(r, EXP), r) + 1.0;
     let n = shifted.to_bits().wrapping_sub(ROUND.to_bits()).cast_signed();
     let half = n >> 1;
     power * two_to(half) * two_to(n.wrapping_sub(half))
@@ -74,10 +78,37 @@ pub(super) fn sigmoid<const FMA: bool>(x: f32) -> f32 {
 pub(super) fn tanh<const FMA: bool>(x: f32) -> f32 {
     let size = x.abs();
     let z = x * x;
-    let p = [-0.333_332_8, 0.133_314_42, -0.053_739_715, 0.020_639_084, -0.005_704_985];
-    let small = mul_add::<FMA>(size * z, polynomial::<FMA, 5>(z, p), size);
+    let small = mul_add::<FMA>(size * z, polynomial::<FMA, 5>(z, TANH), size);
     let large = 1.0 - 2.0 / (exp::<FMA>(size + size) + 1.0);
     (if size < 0.625 { small } else { large }).copysign(x)
+}
+
+/// `asin r` of `r = x`, or of √((1 − |x|)/2) where that is the smaller, which of the two it is, and
+/// `r + r·z·p(z)`: degree 5 in `z = r²` up to 1/4, relative error 2.8e−10.
+#[inline(always)]
+fn half_asin<const FMA: bool>(x: f32) -> (bool, f32) {
+    let size = x.abs();
+    let is_large = size > 0.5;
+    let z = if is_large { 0.5 - 0.5 * size } else { size * size };
+    let r = if is_large { z.sqrt() } else { size };
+    let p = [0.166_666_6, 0.075_005_04, 0.044_516_955, 0.031_807_724, 0.014_438_587, 0.037_516_475];
+    (is_large, mul_add::<FMA>(r * z, polynomial::<FMA, 6>(z, p), r))
+}
+
+/// `asin x`, NaN beyond ±1: `π/2 − 2·asin √((1 − |x|)/2)` above 1/2.
+#[inline(always)]
+pub(super) fn asin<const FMA: bool>(x: f32) -> f32 {
+    let (is_large, half) = half_asin::<FMA>(x);
+    let large = mul_add::<FMA>(-2.0, half, FRAC_PI_2);
+    (if is_large { large } else { half }).copysign(x)
+}
+
+/// `acos x`, NaN beyond ±1: `2·asin √((1 − |x|)/2)` above 1/2, π less that below −1/2, else `π/2 − asin x`.
+#[inline(always)]
+pub(super) fn acos<const FMA: bool>(x: f32) -> f32 {
+    let (is_large, half) = half_asin::<FMA>(x);
+    let large = if x < 0.0 { mul_add::<FMA>(-2.0, half, PI) } else { half + half };
+    if is_large { large } else { FRAC_PI_2 - half.copysign(x) }
 }
 
 /// `erf x`.

@@ -1,6 +1,7 @@
-//! Functions of contiguous f32 rows, written once and compiled for every instruction set.
+//! Functions of contiguous rows, written once and compiled for every instruction set: of f32, and
+//! [`each`] and [`pairs`] of any type.
 //!
-//! They work in place; [`map`] reads from elsewhere. Element-wise functions give each element the
+//! Those of f32 work in place; [`map`] reads from elsewhere. Element-wise functions give each element the
 //! same result wherever it stands, so callers may cut rows as they like. NaN stays NaN unless a
 //! function says otherwise. Error bounds are in units in the last place of the true value and
 //! measured by the tests; while denormals are flushed, errors may be greater by 2⁻¹²⁵, twice the
@@ -8,8 +9,13 @@
 
 mod arithmetic;
 mod double;
+mod each;
 mod elementwise;
+#[cfg(target_arch = "x86_64")]
+mod exponential;
+mod fold;
 mod formula;
+mod half;
 mod norm;
 mod recurrent;
 mod reduce;
@@ -18,16 +24,22 @@ mod registers;
 mod softmax;
 mod transcendental;
 
+pub use crate::isa::{f32_to_i32, f32_to_i64, f64_to_i32, f64_to_i64};
 pub use arithmetic::{
     add, add_scalar, add_scaled, div, div_by, div_scalar, div_scalar_by, greatest, greatest_from,
     greatest_from_scalar, greatest_scalar, least, least_from, least_from_scalar, least_scalar, mul,
     mul_scalar, sub, sub_from, sub_from_scalar, sub_scalar, weighted_sum,
 };
+pub use each::{Lane, any, each, each_in_place, pairs};
 pub use elementwise::{
-    clip, erf, exp, gelu, gelu_tanh, hard_sigmoid, hard_swish, leaky_relu, scaled_hard_swish,
-    scaled_relu, sigmoid, silu, tanh,
+    acos, asin, clip, erf, exp, gelu, gelu_tanh, hard_sigmoid, hard_swish, leaky_relu,
+    scaled_hard_swish, scaled_relu, sigmoid, silu, softsign, tanh,
 };
+pub use fold::{Block, FoldOf, fold_block, fold_columns_of};
 pub(crate) use formula::{clamp, hard_swish as hard_swish_of};
+pub use half::{
+    bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, narrow_f16, round_to_odd, widen_f16,
+};
 pub use norm::{Moments, layer_norm, rms_norm, scale_and_shift, standardize};
 pub use recurrent::{gru_cell, lstm_cell};
 pub use reduce::{
@@ -35,8 +47,7 @@ pub use reduce::{
 };
 pub use softmax::{MAX_COLUMNS, column_totals, log_softmax, softmax, softmax_of_columns};
 pub use transcendental::{
-    acos, asin, atan, ceil, celu, cos, elu, floor, ln, mish, pow, round, selu, sin, softplus,
-    softsign, tan,
+    asinh, atan, celu, cos, cosh, elu, ln, mish, pow, selu, sin, sinh, softplus, tan,
 };
 
 /// Elements that [`map`] copies before it works on them: 4 KiB, which stay in the first-level

@@ -3,7 +3,7 @@
 use super::formula;
 use super::reduce::{Fold, fold, fold_row, greater};
 #[cfg(target_arch = "x86_64")]
-use super::registers;
+use super::{exponential, registers};
 use crate::Isa;
 
 /// The most columns that [`column_totals`] takes: 1 KiB of each row.
@@ -21,9 +21,18 @@ pub fn softmax(isa: Isa, x: &mut [f32]) {
         return registers::softmax(token, x);
     }
     let greatest = fold_row(isa, Fold::Max, x);
-    exp_of_difference(isa, x, greatest);
+    powers(isa, x, greatest);
     let total = fold_row(isa, Fold::Sum, x);
     scale(isa, x, 1.0 / total);
+}
+
+/// `x[i] = e^(x[i] − subtrahend)`.
+fn powers(isa: Isa, x: &mut [f32], subtrahend: f32) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(token) = isa.avx512() {
+        return exponential::exp_of_difference(token, x, subtrahend);
+    }
+    exp_of_difference(isa, x, subtrahend);
 }
 
 /// `x[i] = x[i] − max − ln Σ e^(x[j] − max)`; edge cases as of [`softmax`].

@@ -96,6 +96,9 @@ fn elementary_functions_keep_their_bounds() {
     check("sigmoid", 2.2, &sigmoid, &|x| 1.0 / (1.0 + (-x).exp()));
     check("tanh", 1.3, &tanh, &f64::tanh);
     check("erf", 1.2, &erf, &erf_f64);
+    check("softsign", 1.5, &softsign, &|x| x / (1.0 + x.abs()));
+    check("asin", 2.0, &asin, &f64::asin);
+    check("acos", 2.0, &acos, &f64::acos);
     let slope = f64::from(0.01_f32);
     let leaky = |x: f64| if x < 0.0 { slope * x } else { x };
     check("leaky_relu", 0.5, &|isa, x| leaky_relu(isa, x, 0.01), &leaky);
@@ -111,22 +114,19 @@ fn functions_in_f64_are_off_by_little_more_than_their_rounding() {
     check("ln", &ln, &f64::ln);
     check("softplus", &softplus, &|x| x.max(0.0) + (-x.abs()).exp().ln_1p());
     check("mish", &mish, &|x| x * (x.max(0.0) + (-x.abs()).exp().ln_1p()).tanh());
-    check("softsign", &softsign, &|x| x / (1.0 + x.abs()));
     check("sin", &sin, &f64::sin);
     check("cos", &cos, &f64::cos);
     check("tan", &tan, &f64::tan);
     check("atan", &atan, &f64::atan);
-    check("asin", &asin, &f64::asin);
-    check("acos", &acos, &f64::acos);
+    check("asinh", &asinh, &f64::asinh);
+    check("sinh", &sinh, &f64::sinh);
+    check("cosh", &cosh, &f64::cosh);
     let negative = |slope: f64, scale: f64| {
         move |x: f64| if x < 0.0 { slope * (x / scale).exp_m1() } else { x }
     };
     check("elu", &|isa, x| elu(isa, x, 0.75), &negative(0.75, 1.0));
     check("celu", &|isa, x| celu(isa, x, 0.75), &negative(0.75, 0.75));
     check("selu", &|isa, x| selu(isa, x, 1.75, 1.25), &|x| 1.25 * negative(1.75, 1.0)(x));
-    check("floor", &floor, &f64::floor);
-    check("ceil", &ceil, &f64::ceil);
-    check("round", &round, &f64::round_ties_even);
     for e in [0.0_f32, 0.5, -0.5, 1.7, 3.0, -1.0, 4.0, 17.3] {
         check("pow", &|isa, x| pow(isa, x, e), &|x| x.powf(f64::from(e)));
     }
@@ -194,7 +194,6 @@ fn edge_values_are_those_of_the_formula() {
             (edges(|x| asin(isa, x)), [NAN, -0.0, 0.0, NAN, NAN]),
             (edges(|x| acos(isa, x)), [NAN, FRAC_PI_2, FRAC_PI_2, NAN, NAN]),
             (edges(|x| elu(isa, x, 2.0)), [-2.0, -0.0, 0.0, INFINITY, NAN]),
-            (edges(|x| round(isa, x)), [-INFINITY, -0.0, 0.0, INFINITY, NAN]),
             (edges(|x| pow(isa, x, 0.5)), [INFINITY, 0.0, 0.0, INFINITY, NAN]),
             (edges(|x| pow(isa, x, 3.0)), [-INFINITY, -0.0, 0.0, INFINITY, NAN]),
             (edges(|x| pow(isa, x, -1.0)), [-0.0, -INFINITY, INFINITY, 0.0, NAN]),

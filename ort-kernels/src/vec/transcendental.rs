@@ -1,4 +1,4 @@
-//! `x[i] = f(x[i])` for functions that are computed in f64 and rounded once, and for roundings.
+//! `x[i] = f(x[i])` for functions that are computed in f64 and rounded once.
 
 use super::double;
 
@@ -29,14 +29,14 @@ in_f64! {
     softplus: double::softplus::<FMA>;
     /// `x·tanh(ln(1 + eˣ))`. Error: at most 0.52 ulp; −∞ gives NaN.
     mish: double::mish::<FMA>;
-    /// `x / (1 + |x|)`. Error: at most 0.5 ulp; ±∞ give NaN.
-    softsign: |x: f64| x / (1.0 + x.abs());
     /// `atan x`. Error: at most 0.52 ulp.
     atan: double::atan::<FMA>;
-    /// `asin x`, NaN beyond ±1. Error: at most 0.52 ulp.
-    asin: double::asin::<FMA>;
-    /// `acos x`, NaN beyond ±1. Error: at most 0.52 ulp.
-    acos: double::acos::<FMA>;
+    /// `asinh x`. Error: at most 0.52 ulp.
+    asinh: double::asinh::<FMA>;
+    /// `sinh x`. Error: at most 0.52 ulp.
+    sinh: double::sinh::<FMA>;
+    /// `cosh x`. Error: at most 0.52 ulp.
+    cosh: double::cosh::<FMA>;
     /// `x` if `x ≥ 0`, else `alpha·(eˣ − 1)`. Error: at most 0.52 ulp.
     elu(alpha): |x: f64, alpha: f64| if x < 0.0 { alpha * double::exp_m1::<FMA>(x) } else { x };
     /// `x` if `x ≥ 0`, else `alpha·(e^(x/alpha) − 1)`. Error: at most 0.52 ulp.
@@ -72,27 +72,6 @@ per_isa! {
             let has_no_power = at < 0.0 && at > f64::NEG_INFINITY && !is_integer;
             let value = if has_no_power { f64::NAN } else { size };
             *x = (if is_integer && is_odd { value.copysign(at) } else { value }) as f32;
-        }
-    }
-
-    /// `⌊x⌋`.
-    pub fn floor<FMA>(x: &mut [f32]) {
-        for x in x {
-            *x = x.floor();
-        }
-    }
-
-    /// `⌈x⌉`.
-    pub fn ceil<FMA>(x: &mut [f32]) {
-        for x in x {
-            *x = x.ceil();
-        }
-    }
-
-    /// The nearest integer, ties to even.
-    pub fn round<FMA>(x: &mut [f32]) {
-        for x in x {
-            *x = x.round_ties_even();
         }
     }
 

@@ -147,12 +147,21 @@ impl GridSample {
         })
     }
 
+    /// The elements of an axis of `n` that a normalized position is made of, with their weights.
+    pub fn axis_taps(
+        self,
+        position: f64,
+        n: usize,
+        is_double: bool,
+    ) -> impl Iterator<Item = (usize, f64)> {
+        self.taps(self.place(position, n, is_double), n)
+    }
+
     /// The elements of a plane that each point of the grid is made of, for one image.
     fn point_taps(self, point: &[f64], shape: &[usize], is_double: bool) -> Vec<(usize, f64)> {
         let mut taps = vec![(0, 1.0)];
         for (&n, &position) in shape.iter().zip(point.iter().rev()) {
-            let place = self.place(position, n, is_double);
-            let axis: Vec<_> = self.taps(place, n).collect();
+            let axis: Vec<_> = self.axis_taps(position, n, is_double).collect();
             let both = |&(at, weight): &(usize, f64)| {
                 axis.iter().map(move |&(i, w)| (at * n + i, weight * w)).collect::<Vec<_>>()
             };

@@ -51,7 +51,9 @@ impl FloatClass {
         Ok(Arc::new(FloatClass::Infinite { negative, positive }))
     }
 
-    const fn contains(self, x: f64) -> bool {
+    /// Whether a number is of the class.
+    #[inline]
+    pub const fn contains(self, x: f64) -> bool {
         match self {
             FloatClass::NaN => x.is_nan(),
             FloatClass::Infinite { negative, positive } => {

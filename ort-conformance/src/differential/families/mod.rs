@@ -1,6 +1,7 @@
 //! The generators: a family of operators is a file, and a line here.
 
 mod conv;
+mod elements;
 mod elementwise;
 mod epilogue;
 mod fourier;
@@ -58,6 +59,16 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "TreeEnsembleRegressor", draw: trees::regressor },
     Family { name: "product of types", draw: types::product },
     Family { name: "windows of halves", draw: types::windows },
+    Family { name: "Cast", draw: elements::cast },
+    Family { name: "functions of other types", draw: elements::function },
+    Family { name: "functions of 16 bits", draw: elements::half },
+    Family { name: "pairs of other types", draw: elements::pair },
+    Family { name: "folds of other types", draw: elements::fold },
+    Family { name: "TopK", draw: elements::top_k },
+    Family { name: "cumulative", draw: elements::cumulative },
+    Family { name: "GridSample", draw: elements::grid_sample },
+    Family { name: "normalization of 16 bits", draw: elements::norm },
+    Family { name: "Transpose of other types", draw: elements::transpose },
     Family { name: "quantized product", draw: quantized::matmul },
     Family { name: "dynamically quantized", draw: quantized::dynamic },
     Family { name: "QLinearConv", draw: quantized::convolution },

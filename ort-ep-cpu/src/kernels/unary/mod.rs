@@ -2,6 +2,7 @@
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Graph, NodeId, OpError};
+use ort_kernels::vec::{each, each_in_place};
 use ort_kernels::{Activation, Isa, vec};
 use ort_ops::ops::{activation, clip::Clip, gelu::Gelu, pow::Pow, unary::Unary};
 use ort_tensor::Inputs;
@@ -30,9 +31,20 @@ pub(super) enum Function {
     },
     /// One that computes less than reading and writing takes.
     Light(fn(Isa, &mut [f32])),
+    /// The same, from a row to another, or in place.
+    Direct(fn(Isa, Option<&[f32]>, &mut [f32])),
     /// One that computes more.
     Curved(fn(Isa, &mut [f32])),
     Elu {
+        alpha: f32,
+    },
+    /// `x < −lambd ? x + bias : x > lambd ? x − bias : 0`.
+    Shrink {
+        bias: f32,
+        lambd: f32,
+    },
+    /// `x > alpha ? x : 0`.
+    Threshold {
         alpha: f32,
     },
     /// By a constant that is finite.
@@ -55,27 +67,30 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 
 fn of_unary(op: Unary) -> Option<Function> {
     Some(match op {
-        Unary::Abs => Function::Light(|_, y| y.iter_mut().for_each(|y| *y = y.abs())),
+        Unary::Abs => Function::Direct(|isa, x, y| direct(isa, x, y, f32::abs)),
         Unary::Acos => Function::Curved(vec::acos),
         Unary::Asin => Function::Curved(vec::asin),
+        Unary::Asinh => Function::Curved(vec::asinh),
         Unary::Atan => Function::Curved(vec::atan),
-        Unary::Ceil => Function::Light(vec::ceil),
+        Unary::Ceil => Function::Direct(|isa, x, y| direct(isa, x, y, f32::ceil)),
         Unary::Cos => Function::Curved(vec::cos),
+        Unary::Cosh => Function::Curved(vec::cosh),
         Unary::Erf => Function::Curved(vec::erf),
         Unary::Exp => Function::Curved(vec::exp),
-        Unary::Floor => Function::Light(vec::floor),
+        Unary::Floor => Function::Direct(|isa, x, y| direct(isa, x, y, f32::floor)),
         Unary::HardSwish => Function::Activation(Activation::HardSwish),
         Unary::Log => Function::Curved(vec::ln),
         Unary::Mish => Function::Curved(vec::mish),
-        Unary::Neg => Function::Light(|_, y| y.iter_mut().for_each(|y| *y = -*y)),
-        Unary::Reciprocal => Function::Light(|isa, y| vec::div_scalar_by(isa, y, 1.0)),
+        Unary::Neg => Function::Direct(|isa, x, y| direct(isa, x, y, |x| -x)),
+        Unary::Reciprocal => Function::Direct(|isa, x, y| direct(isa, x, y, |x| 1.0 / x)),
         Unary::Relu => Function::Activation(Activation::Relu),
-        Unary::Round => Function::Light(vec::round),
+        Unary::Round => Function::Direct(|isa, x, y| direct(isa, x, y, f32::round_ties_even)),
         Unary::Sigmoid => Function::Activation(Activation::Sigmoid),
         Unary::Sin => Function::Curved(vec::sin),
         Unary::Softplus => Function::Curved(vec::softplus),
-        Unary::Softsign => Function::Curved(vec::softsign),
-        Unary::Sqrt => Function::Light(|_, y| y.iter_mut().for_each(|y| *y = y.sqrt())),
+        Unary::Sinh => Function::Curved(vec::sinh),
+        Unary::Softsign => Function::Light(vec::softsign),
+        Unary::Sqrt => Function::Direct(|isa, x, y| direct(isa, x, y, f32::sqrt)),
         Unary::Tan => Function::Curved(vec::tan),
         Unary::Tanh => Function::Activation(Activation::Tanh),
         _ => return None,
@@ -95,6 +110,8 @@ fn of_activation(op: activation::Activation) -> Option<Function> {
             Function::Activation(Activation::Silu { alpha })
         }
         Op::Selu { alpha, gamma } => Function::Selu { alpha, gamma },
+        Op::Shrink { bias, lambd } => Function::Shrink { bias, lambd },
+        Op::ThresholdedRelu { alpha } => Function::Threshold { alpha },
         _ => return None,
     })
 }
@@ -165,8 +182,38 @@ impl Function {
         const CURVED: usize = 1024;
         match self {
             Self::Activation(function) if function.as_clamp().is_some() => Rows::ELEMENTS.cost,
-            Self::Light(_) | Self::ClipByInputs | Self::Pow(2.0) => Rows::ELEMENTS.cost,
+            Self::Light(_) | Self::Direct(_) | Self::Shrink { .. } | Self::Threshold { .. } => {
+                Rows::ELEMENTS.cost
+            }
+            Self::ClipByInputs | Self::Pow(2.0 | 3.0) => Rows::ELEMENTS.cost,
             _ => CURVED,
+        }
+    }
+
+    /// `y[i] = f(x[i])`, or `f(y[i])` without an `x`, given its bounds.
+    fn write(self, isa: Isa, x: Option<&[f32]>, y: &mut [f32]) {
+        let clamp = match self {
+            Self::Activation(function) => function.as_clamp(),
+            _ => None,
+        };
+        match (self, clamp) {
+            (_, Some((min, max))) if !min.is_nan() && !max.is_nan() => {
+                direct(isa, x, y, |x| {
+                    let x = if x < min { min } else { x };
+                    if x > max { max } else { x }
+                });
+            }
+            (Self::Direct(function), _) => function(isa, x, y),
+            (Self::Shrink { bias, lambd }, _) => direct(isa, x, y, |x| {
+                let above = if x > lambd { x - bias } else { 0.0 };
+                if x < -lambd { x + bias } else { above }
+            }),
+            (Self::Threshold { alpha }, _) => {
+                direct(isa, x, y, |x| if x > alpha { x } else { 0.0 });
+            }
+            (Self::Pow(2.0), _) => direct(isa, x, y, |x| x * x),
+            (Self::Pow(3.0), _) => direct(isa, x, y, |x| x * x * x),
+            _ => map(x, y, |_, y| self.apply(isa, y)),
         }
     }
 
@@ -179,13 +226,24 @@ impl Function {
             }
             Self::Activation(function) => function.apply(isa, y),
             Self::Light(function) | Self::Curved(function) => function(isa, y),
+            Self::Direct(function) => function(isa, None, y),
+            Self::Shrink { .. } | Self::Threshold { .. } | Self::Pow(2.0 | 3.0) => {
+                self.write(isa, None, y);
+            }
             Self::Celu { alpha } => vec::celu(isa, y, alpha),
             Self::Elu { alpha } => vec::elu(isa, y, alpha),
-            Self::Pow(2.0) => y.iter_mut().for_each(|y| *y *= *y),
             Self::Pow(e) => vec::pow(isa, y, e),
             Self::Selu { alpha, gamma } => vec::selu(isa, y, alpha, gamma),
             Self::ClipByInputs => unreachable!("invariant: a run gives the bounds"),
         }
+    }
+}
+
+/// `y[i] = f(x[i])`, or `f(y[i])` without an `x`.
+fn direct(isa: Isa, x: Option<&[f32]>, y: &mut [f32], f: impl Fn(f32) -> f32) {
+    match x {
+        Some(x) => each(isa, x, y, f),
+        None => each_in_place(isa, y, f),
     }
 }
 
@@ -199,7 +257,7 @@ impl Kernel for UnaryKernel {
             let lines = Rows { cost: function.cost(), ..Rows::ELEMENTS };
             lines.for_each(io.threads, y, |start, y| {
                 let x = x.map(|x| &x[start..][..y.len()]);
-                map(x, y, |_, y| function.apply(self.isa, y));
+                function.write(self.isa, x, y);
             });
             return Ok(());
         };
@@ -224,136 +282,4 @@ impl Kernel for UnaryKernel {
 }
 
 #[cfg(test)]
-mod tests {
-    use ort_graph::Attr;
-    use ort_tensor::Tensor;
-
-    use crate::case::{Case, exact, floats, ulps, within};
-
-    const SHAPES: [&[usize]; 5] = [&[], &[0, 3], &[17], &[2, 3, 5], &[3, 331, 333]];
-    /// Operands are at most 4, and errors a few units of the operand.
-    const UNITS_OF_X: f32 = 4.0 * 4.0 * (f32::EPSILON / 2.0);
-
-    fn edges() -> Tensor {
-        let (inf, nan) = (f32::INFINITY, f32::NAN);
-        Tensor::from_slice(&[6], &[0.0_f32, -0.0, inf, 100.0, -100.0, nan]).unwrap()
-    }
-
-    #[test]
-    fn exact_functions_are_exact() {
-        for (name, version) in [
-            ("Abs", 13),
-            ("Ceil", 13),
-            ("Floor", 13),
-            ("LeakyRelu", 16),
-            ("Neg", 13),
-            ("Reciprocal", 13),
-            ("Relu", 14),
-            ("Round", 22),
-            ("Sqrt", 13),
-        ] {
-            for shape in SHAPES {
-                Case::new(name, version).input(floats(shape)).check(exact);
-            }
-            Case::new(name, version).input(edges()).check(exact);
-        }
-    }
-
-    #[test]
-    fn a_square_is_exact() {
-        let two = Tensor::scalar(2.0_f32);
-        for shape in SHAPES {
-            Case::new("Pow", 15).input(floats(shape)).constant(two.clone()).check(exact);
-        }
-    }
-
-    #[test]
-    fn approximate_functions_keep_their_bounds() {
-        // A bound of the kernel, and half a unit for the rounding of what is expected.
-        for (name, version, n) in
-            [("Erf", 13, 2), ("Exp", 13, 2), ("Sigmoid", 13, 3), ("Tanh", 13, 2)]
-        {
-            for shape in SHAPES {
-                Case::new(name, version).input(floats(shape)).check(ulps(n));
-            }
-            Case::new(name, version).input(edges()).check(ulps(n));
-        }
-    }
-
-    #[test]
-    fn functions_in_f64_are_off_by_a_rounding() {
-        for (name, version) in [
-            ("Acos", 22),
-            ("Asin", 22),
-            ("Atan", 22),
-            ("Celu", 12),
-            ("Cos", 22),
-            ("Elu", 22),
-            ("Log", 13),
-            ("Mish", 22),
-            ("Selu", 22),
-            ("Sin", 22),
-            ("Softplus", 22),
-            ("Softsign", 22),
-            ("Tan", 22),
-        ] {
-            for shape in SHAPES {
-                Case::new(name, version).input(floats(shape)).check(ulps(1));
-            }
-            Case::new(name, version).input(edges()).check(ulps(1));
-        }
-        for e in [0.0_f32, 0.5, 3.0, -1.0, -2.5] {
-            for x in [floats(&[3, 331]), edges()] {
-                Case::new("Pow", 15).input(x).constant(Tensor::scalar(e)).check(ulps(1));
-            }
-        }
-    }
-
-    #[test]
-    fn gated_functions_keep_their_bounds() {
-        for (domain, name, version) in [
-            ("", "Gelu", 20),
-            ("", "HardSigmoid", 22),
-            ("", "HardSwish", 22),
-            ("", "Swish", 24),
-            ("com.microsoft", "FastGelu", 1),
-            ("com.microsoft", "Gelu", 1),
-            ("com.microsoft", "QuickGelu", 1),
-        ] {
-            let case = || Case::new(name, version).domain(domain);
-            for shape in SHAPES {
-                case().input(floats(shape)).check(within(UNITS_OF_X));
-            }
-            // Differences of the operand, too, are at most a few units of it.
-            case().input(edges()).check(within(100.0 * UNITS_OF_X));
-        }
-        let tanh = Case::new("Gelu", 20).attr("approximate", Attr::String("tanh".into()));
-        tanh.input(floats(&[4, 100])).check(within(UNITS_OF_X));
-    }
-
-    #[test]
-    fn a_bias_comes_first() {
-        for name in ["BiasGelu", "FastGelu"] {
-            for shape in [&[7][..], &[0, 5], &[5, 1], &[3, 33], &[2, 300, 200]] {
-                let bias = floats(&shape[shape.len() - 1..]);
-                let case = Case::new(name, 1).domain("com.microsoft");
-                // The sum, at most 8, is rounded before the function, whose slope is below 1.2.
-                case.input(floats(shape)).weight(bias).check(within(4.0 * UNITS_OF_X));
-            }
-        }
-    }
-
-    #[test]
-    fn clip_takes_bounds_from_wherever_they_are() {
-        let scalar = |x: f32| Tensor::scalar(x);
-        let x = || floats(&[3, 50]);
-        Case::new("Clip", 6).attr("max", Attr::Float(1.5)).input(x()).check(exact);
-        let case = || Case::new("Clip", 13).input(x());
-        case().check(exact);
-        case().weight(scalar(-1.0)).weight(scalar(0.5)).check(exact);
-        case().absent().weight(scalar(0.5)).check(exact);
-        case().weight(scalar(2.0)).weight(scalar(-2.0)).check(exact);
-        case().weight(scalar(f32::NAN)).check(exact);
-        Case::new("Clip", 13).input(edges()).weight(scalar(0.0)).check(exact);
-    }
-}
+mod tests;

@@ -1,5 +1,7 @@
-//! LayerNormalization, RMSNormalization and their variants with a skip connection in f32, row by
-//! row, where scale and bias are a value an element of a row and the moments are not asked for.
+//! LayerNormalization, RMSNormalization and their variants with a skip connection in f32 and floats of
+//! 16 bits, row by row, where scale and bias are a value an element of a row and the moments are not asked for.
+
+mod halves;
 
 use ort_ep::{Claim, Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Graph, Node, NodeId, OpError};
@@ -8,8 +10,9 @@ use ort_ops::broadcast::Runs;
 use ort_ops::infer::normalize_axis;
 use ort_ops::ops::layer_normalization::LayerNormalization;
 use ort_ops::ops::skip_layer_normalization::SkipLayerNormalization;
-use ort_tensor::{DType, Inputs, Shape, TensorViewMut, n_elements};
+use ort_tensor::{DType, Element, Inputs, Shape, TensorViewMut, n_elements};
 
+use self::halves::HalfNormKernel;
 use super::{Compiled, Compiler, KernelDef, op};
 use crate::cpu::Team;
 use crate::pieces::{Rows, first_and_output};
@@ -70,7 +73,8 @@ impl Form {
     /// Whether the kernel does what this node needs.
     fn fits(self, graph: &Graph, node: &Node) -> bool {
         let fact = |i: usize| Some(graph.fact(node.inputs.get(i).copied().flatten()?));
-        let is_f32 = |fact: &Fact| fact.dtype() == Some(DType::F32);
+        let dtype = fact(0).and_then(Fact::dtype);
+        let is_same = |fact: &Fact| fact.dtype() == dtype;
         let has_moments = node.outputs.iter().skip(1).take(2).any(Option::is_some);
         let Some(row) = fact(0).and_then(Fact::dims).and_then(|dims| {
             let row = dims.get(normalize_axis(self.axis, dims.len()).ok()?..)?;
@@ -81,8 +85,9 @@ impl Form {
         let is_row =
             |i: usize| fact(i).is_none_or(|fact| fact.shape().is_some_and(|s| s[..] == row));
         let parameters = [Some(self.scale), self.bias, self.skip_bias];
-        fact(self.scale).is_some()
-            && (0..node.inputs.len()).filter_map(fact).all(is_f32)
+        matches!(dtype, Some(DType::F32 | DType::F16 | DType::Bf16))
+            && fact(self.scale).is_some()
+            && (0..node.inputs.len()).filter_map(fact).all(is_same)
             && parameters.into_iter().flatten().all(is_row)
             && !has_moments
     }
@@ -102,22 +107,28 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let [id] = compiler.claim.nodes[..] else { return Ok(None) };
     let form = Form::of(compiler.graph, id);
     let form = form.filter(|form| form.fits(compiler.graph, compiler.graph.node(id)));
-    let isa = compiler.cpu.isa;
-    Ok(form.map(|form| Box::new(NormKernel { isa, form }) as Box<dyn Kernel>))
+    let (Some(form), Some(dtype)) = (form, compiler.fact(0).and_then(Fact::dtype)) else {
+        return Ok(None);
+    };
+    let (cpu, norm) = (compiler.cpu, NormKernel { isa: compiler.cpu.isa, form });
+    Ok(Some(match dtype {
+        DType::F32 => Box::new(norm),
+        _ => Box::new(HalfNormKernel { cpu, norm, dtype }),
+    }))
 }
 
 /// The tensors of a run.
-struct Operands<'a> {
-    x: Option<&'a [f32]>,
-    skip: Option<&'a [f32]>,
-    skip_bias: Option<&'a [f32]>,
-    scale: &'a [f32],
-    bias: Option<&'a [f32]>,
+struct Operands<'a, T> {
+    x: Option<&'a [T]>,
+    skip: Option<&'a [T]>,
+    skip_bias: Option<&'a [T]>,
+    scale: &'a [T],
+    bias: Option<&'a [T]>,
 }
 
-impl<'a> Operands<'a> {
-    fn new(form: Form, x: Option<&'a [f32]>, inputs: Inputs<'a>) -> Result<Self, KernelError> {
-        let optional = |index: Option<usize>| -> Result<Option<&'a [f32]>, KernelError> {
+impl<'a, T: Element> Operands<'a, T> {
+    fn new(form: Form, x: Option<&'a [T]>, inputs: Inputs<'a>) -> Result<Self, KernelError> {
+        let optional = |index: Option<usize>| -> Result<Option<&'a [T]>, KernelError> {
             let tensor = index.map(|index| inputs.optional_tensor(index)).transpose()?.flatten();
             Ok(tensor.map(|tensor| tensor.as_slice()).transpose()?)
         };
@@ -136,7 +147,7 @@ impl NormKernel {
     fn row(
         &self,
         state: &State,
-        operands: &Operands<'_>,
+        operands: &Operands<'_, f32>,
         start: usize,
         (y, sum): (&mut [f32], &mut [f32]),
     ) {
@@ -153,6 +164,12 @@ impl NormKernel {
                 }
             });
         }
+        self.normalize(operands, (y, sum));
+    }
+
+    /// `y` becomes what it is normalized to, once its bias is added; `sum` is empty or becomes what is
+    /// normalized.
+    fn normalize(&self, operands: &Operands<'_, f32>, (y, sum): (&mut [f32], &mut [f32])) {
         if let Some(bias) = operands.skip_bias {
             vec::add(self.isa, y, bias);
         }
@@ -168,8 +185,8 @@ impl NormKernel {
     }
 }
 
-impl Kernel for NormKernel {
-    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+impl NormKernel {
+    fn state(&self, shapes: &[&[usize]]) -> Result<State, KernelError> {
         let &[x, skip, ..] = shapes else { return Err(KernelError::ForeignState) };
         let row = &x[normalize_axis(self.form.axis, x.len())?..];
         let parameters = [Some(self.form.scale), self.form.bias, self.form.skip_bias];
@@ -181,7 +198,13 @@ impl Kernel for NormKernel {
             }
         }
         let skip = self.form.has_skip.then(|| Runs::new(x, [skip])).transpose()?;
-        Ok(Prepared::new(State { shape: x.into(), len: n_elements(row).unwrap_or(0), skip }))
+        Ok(State { shape: x.into(), len: n_elements(row).unwrap_or(0), skip })
+    }
+}
+
+impl Kernel for NormKernel {
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        Ok(Prepared::new(self.state(shapes)?))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
@@ -220,6 +243,7 @@ impl Kernel for NormKernel {
 #[cfg(test)]
 mod tests {
     use ort_graph::Attr;
+    use ort_tensor::{Element, Tensor, bf16, f16};
 
     use crate::case::{Case, floats, within};
 
@@ -283,5 +307,39 @@ mod tests {
                 simple().weight(floats(h)).check(within(ERROR));
             }
         }
+    }
+
+    /// Numbers from −4 to 4 in another type.
+    fn narrow<T: Element>(shape: &[usize], of: fn(f32) -> T) -> Tensor {
+        let x = floats(shape);
+        let elements: Vec<T> = x.as_slice::<f32>().unwrap().iter().map(|x| of(*x)).collect();
+        Tensor::from_slice(shape, &elements).unwrap()
+    }
+
+    fn check_halves<T: Element>(of: fn(f32) -> T, error: f32) {
+        for shape in [&[3, 64][..], &[2, 5, 100], &[0, 9], &[700, 300]] {
+            let row = &shape[shape.len() - 1..];
+            let case = |name, version| {
+                Case::new(name, version).input(narrow(shape, of)).weight(narrow(row, of))
+            };
+            case("RMSNormalization", 23).check(within(error));
+            case("LayerNormalization", 17).weight(narrow(row, of)).check(within(error));
+            for (n_outputs, unwanted) in [(1, &[][..]), (4, &[1, 2])] {
+                let case = |name| {
+                    let case = Case::new(name, 1).domain("com.microsoft").outputs(n_outputs);
+                    let case = case.unwanted(unwanted).input(narrow(shape, of));
+                    case.input(narrow(shape, of)).weight(narrow(row, of)).weight(narrow(row, of))
+                };
+                case("SkipSimplifiedLayerNormalization").check(within(error));
+                case("SkipLayerNormalization").weight(narrow(row, of)).check(within(error));
+            }
+        }
+    }
+
+    #[test]
+    fn rows_of_16_bits_are_normalized_in_f32() {
+        // Results are below 32: a unit of theirs, and the error of f32.
+        check_halves(f16::from_f32, 1.0 / 64.0 + ERROR);
+        check_halves(bf16::from_f32, 1.0 / 8.0 + ERROR);
     }
 }

@@ -1,0 +1,255 @@
+//! Cast and CastLike between numbers and booleans of 8 bits and more: element by element, through the
+//! narrowest type that holds every value of the source. What does not fit is as the operator says.
+
+use ort_ep::{Io, Kernel, KernelError, Prepared};
+use ort_kernels::Isa;
+use ort_kernels::vec::{
+    bf16_to_f32, each, f16_to_f32, f32_to_bf16, f32_to_f16, f32_to_i32, f32_to_i64, f64_to_i32,
+    f64_to_i64, round_to_odd,
+};
+use ort_ops::ops::cast::{Cast, CastLike};
+use ort_tensor::{Bool, DType, Element, bf16, f16, with_dtype};
+
+use super::halves::Half;
+use super::{Compiled, Compiler, KernelDef};
+use crate::pieces::Rows;
+
+pub(super) const DEF: KernelDef = KernelDef::one(compile);
+
+#[derive(Debug)]
+struct CastKernel {
+    isa: Isa,
+    from: DType,
+    to: DType,
+}
+
+fn compile(compiler: &Compiler<'_>) -> Compiled {
+    let to = compiler.op::<Cast>().map(|op| op.to);
+    let like = || compiler.op::<CastLike>().and_then(|_| compiler.fact(1)?.dtype());
+    let from = compiler.fact(0).and_then(ort_graph::Fact::dtype);
+    let (Some(from), Some(to)) = (from, to.or_else(like)) else { return Ok(None) };
+    let is_known = |dtype: DType| dtype.is_number() || dtype == DType::Bool;
+    if from == to || !is_known(from) || !is_known(to) {
+        return Ok(None);
+    }
+    Ok(Some(Box::new(CastKernel { isa: compiler.cpu.isa, from, to })))
+}
+
+impl Kernel for CastKernel {
+    fn prepare(&self, _shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        Ok(Prepared::new(()))
+    }
+
+    fn run(&self, _prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let (from, to) = (self.from, self.to);
+        match (from, to) {
+            (DType::F16, DType::F32) => return self.rows(io, <f16 as Half>::widen),
+            (DType::F32, DType::F16) => return self.rows(io, <f16 as Half>::narrow),
+            _ => {}
+        }
+        with_dtype!(from, [f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, Bool],
+        X => with_dtype!(to, [f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, Bool],
+            Y => self.convert::<X, Y>(io),
+            else => Err(KernelError::ForeignState)),
+        else => Err(KernelError::ForeignState))
+    }
+
+    fn variant(&self) -> &'static str {
+        named!(self.isa => "cast")
+    }
+}
+
+impl CastKernel {
+    /// By a function of rows.
+    fn rows<X: Element, Y: Element>(
+        &self,
+        io: &mut Io<'_, '_>,
+        convert: fn(Isa, &[X], &mut [Y]),
+    ) -> Result<(), KernelError> {
+        let x = io.inputs.tensor(0)?;
+        let y = io.outputs[0].tensor(Y::DTYPE, x.shape())?.into_slice::<Y>()?;
+        let x = x.as_slice::<X>()?;
+        Rows::ELEMENTS.for_each(io.threads, y, |start, y| {
+            convert(self.isa, &x[start..][..y.len()], y);
+        });
+        Ok(())
+    }
+
+    fn convert<X: Source, Y: Target>(&self, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let x = io.inputs.tensor(0)?;
+        let y = io.outputs[0].tensor(Y::DTYPE, x.shape())?.into_slice::<Y>()?;
+        let x = x.as_slice::<X>()?;
+        Rows::ELEMENTS.for_each(io.threads, y, |start, y| {
+            each(self.isa, &x[start..][..y.len()], y, |x: X| x.via().to::<Y>());
+        });
+        Ok(())
+    }
+}
+
+/// An element with a value.
+trait Source: Element {
+    /// A type that has every such value.
+    type Via: Via;
+
+    fn via(self) -> Self::Via;
+}
+
+/// What values pass through.
+trait Via: Copy {
+    fn to<Y: Target>(self) -> Y;
+}
+
+/// An element that is made of a value.
+trait Target: Element {
+    fn of_i64(x: i64) -> Self;
+    fn of_u64(x: u64) -> Self;
+    fn of_f32(x: f32) -> Self;
+    fn of_f64(x: f64) -> Self;
+}
+
+macro_rules! vias {
+    ($($ty:ty: $of:ident),*) => { $(
+        impl Via for $ty {
+            #[inline(always)]
+            fn to<Y: Target>(self) -> Y { Y::$of(self) }
+        }
+    )* };
+}
+vias!(i64: of_i64, u64: of_u64, f32: of_f32, f64: of_f64);
+
+macro_rules! sources {
+    ($($ty:ty => $via:ty: |$x:ident| $expr:expr;)*) => { $(
+        impl Source for $ty {
+            type Via = $via;
+
+            #[inline(always)]
+            fn via(self) -> $via { let $x = self; $expr }
+        }
+    )* };
+}
+sources! {
+    i8 => i64: |x| i64::from(x);
+    i16 => i64: |x| i64::from(x);
+    i32 => i64: |x| i64::from(x);
+    i64 => i64: |x| x;
+    u8 => i64: |x| i64::from(x);
+    u16 => i64: |x| i64::from(x);
+    u32 => i64: |x| i64::from(x);
+    u64 => u64: |x| x;
+    Bool => i64: |x| i64::from(x.get());
+    f16 => f32: |x| f16_to_f32(x.to_bits());
+    bf16 => f32: |x| bf16_to_f32(x.to_bits());
+    f32 => f32: |x| x;
+    f64 => f64: |x| x;
+}
+
+/// 2⁶³, the first float beyond `i64`.
+const BEYOND_I64: f64 = 9_223_372_036_854_775_808.0;
+
+macro_rules! integers {
+    ($($ty:ty: |$x:ident| $of_f32:expr, $of_f64:expr;)*) => { $(
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_lossless,
+            clippy::cast_possible_wrap, clippy::unnecessary_cast,
+            reason = "the low bits are what is asked for")]
+        impl Target for $ty {
+            #[inline(always)]
+            fn of_i64(x: i64) -> Self { x as $ty }
+            #[inline(always)]
+            fn of_u64(x: u64) -> Self { x as $ty }
+            #[inline(always)]
+            fn of_f32($x: f32) -> Self { $of_f32 }
+            #[inline(always)]
+            fn of_f64($x: f64) -> Self { $of_f64 }
+        }
+    )* };
+}
+
+// The smallest value stands for what is beyond, and narrower types take the low bits of 32.
+integers! {
+    i32: |x| f32_to_i32(x), f64_to_i32(x);
+    i64: |x| f32_to_i64(x), f64_to_i64(x);
+    i8: |x| i32::of_f32(x) as i8, i32::of_f64(x) as i8;
+    i16: |x| i32::of_f32(x) as i16, i32::of_f64(x) as i16;
+    u8: |x| i32::of_f32(x) as u8, i32::of_f64(x) as u8;
+    u16: |x| i32::of_f32(x) as u16, i32::of_f64(x) as u16;
+    u32: |x| i64::of_f32(x) as u32, i64::of_f64(x) as u32;
+    u64: |x| u64::of_f64(f64::from(x)), if x >= BEYOND_I64 {
+        i64::of_f64(x - BEYOND_I64).cast_unsigned() ^ (1 << 63)
+    } else {
+        i64::of_f64(x).cast_unsigned()
+    };
+}
+
+macro_rules! others {
+    ($($ty:ty: |$x:ident| $of_i64:expr, $of_u64:expr, $of_f32:expr, $of_f64:expr;)*) => { $(
+        #[allow(clippy::cast_possible_truncation, reason = "the nearest is what is asked for")]
+        impl Target for $ty {
+            #[inline(always)]
+            fn of_i64($x: i64) -> Self { $of_i64 }
+            #[inline(always)]
+            fn of_u64($x: u64) -> Self { $of_u64 }
+            #[inline(always)]
+            fn of_f32($x: f32) -> Self { $of_f32 }
+            #[inline(always)]
+            fn of_f64($x: f64) -> Self { $of_f64 }
+        }
+    )* };
+}
+
+// Halves are exact up to 2¹¹ and infinite beyond 2¹⁶, f32 exact up to 2²⁴: integers are not rounded twice.
+others! {
+    f32: |x| x as f32, x as f32, x, x as f32;
+    f64: |x| x as f64, x as f64, f64::from(x), x;
+    f16: |x| f16::of_f32(x as f32), f16::of_f32(x as f32), f16::from_bits(f32_to_f16(x)),
+        f16::of_f32(round_to_odd(x));
+    bf16: |x| bf16::of_f64(x as f64), bf16::of_f64(x as f64), bf16::from_bits(f32_to_bf16(x)),
+        bf16::of_f32(round_to_odd(x));
+    Bool: |x| Bool::from(x != 0), Bool::from(x != 0), Bool::from(x != 0.0), Bool::from(x != 0.0);
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+    use ort_tensor::{Bool, DType, Number, Tensor, f16, with_dtype};
+
+    use crate::case::{Case, exact};
+
+    /// Numbers of all sizes that a type has, its ends, and what is no number.
+    fn numbers<T: Number>(n: usize) -> Tensor {
+        let scrambled = |i: usize| (i.wrapping_mul(6_364_136_223_846_793_005) >> 20) as f64;
+        let number = |i: usize| match i % 8 {
+            0 => [f64::NAN, f64::INFINITY, -f64::INFINITY, -0.0, 0.5, -1e-30][i / 8 % 6],
+            1 => 2_f64.powi((i % 70) as i32) * [1.0, -1.0][i % 2],
+            2 => 2_f64.powi((i % 70) as i32) - 1.0,
+            3 => scrambled(i),
+            4 => -scrambled(i) / 1e9,
+            _ => scrambled(i) / 1e7 % 300.0 - 150.5,
+        };
+        let elements: Vec<T> = (0..n).map(|i| T::from_f64(number(i))).collect();
+        Tensor::from_slice(&[n], &elements).unwrap()
+    }
+
+    fn case(x: Tensor, to: DType) -> Case {
+        let to = i64::from(to.onnx());
+        Case::new("Cast", 13).attr("to", Attr::Int(to)).input(x)
+    }
+
+    #[test]
+    fn every_pair_gives_what_the_operator_gives() {
+        let known = |dtype: &&DType| dtype.is_number() || **dtype == DType::Bool;
+        for &from in DType::ALL.iter().filter(known) {
+            for &to in DType::ALL.iter().filter(known).filter(|&&to| to != from) {
+                let x = with_dtype!(from, number,
+                T => numbers::<T>(1001),
+                else => {
+                    let flags: Vec<Bool> = (0..1001).map(|i| (i % 3 == 0).into()).collect();
+                    Tensor::from_slice(&[1001], &flags).unwrap()
+                });
+                case(x, to).check(exact);
+            }
+        }
+        // Shared by threads.
+        case(numbers::<f16>(300_001), DType::F64).check(exact);
+        case(numbers::<i64>(300_001), DType::Bf16).check(exact);
+    }
+}

@@ -1,0 +1,201 @@
+//! CumSum and CumProd along any axis: lanes that lie side by side are continued together, row by row, in f64
+//! for floats and in the type itself for integers, which wrap.
+
+use ort_ep::{Io, Kernel, KernelError, Prepared};
+use ort_graph::{Fact, OpError};
+use ort_kernels::{Isa, Task};
+use ort_ops::arithmetic::Arithmetic;
+use ort_ops::infer::normalize_axis;
+use ort_ops::ops::cumulative::{Cumulative, Fold};
+use ort_tensor::{DType, Element, Number, Shape, n_elements};
+
+use super::{Compiled, Compiler, KernelDef};
+use crate::cpu::Team;
+
+pub(super) const DEF: KernelDef = KernelDef::one(compile);
+
+/// The lanes that are continued together.
+const WIDTH: usize = 1024;
+/// What an element costs, in multiply-adds.
+const COST: usize = 24;
+
+#[derive(Debug)]
+struct CumulativeKernel {
+    isa: Isa,
+    op: Cumulative,
+    dtype: DType,
+}
+
+fn compile(compiler: &Compiler<'_>) -> Compiled {
+    let (Some(&op), Some(dtype)) =
+        (compiler.op::<Cumulative>(), compiler.fact(0).and_then(Fact::dtype))
+    else {
+        return Ok(None);
+    };
+    let takes = matches!(
+        dtype,
+        DType::F32 | DType::F64 | DType::I32 | DType::I64 | DType::U32 | DType::U64
+    );
+    let isa = compiler.cpu.isa;
+    Ok(takes.then(|| Box::new(CumulativeKernel { isa, op, dtype }) as Box<dyn Kernel>))
+}
+
+impl Kernel for CumulativeKernel {
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let &[x, _] = shapes else { return Err(KernelError::ForeignState) };
+        Ok(Prepared::new(Shape::from_slice(x)))
+    }
+
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let shape: &Shape = prepared.state()?;
+        let axis = io.inputs.tensor(1)?;
+        let axis = match axis.dtype() {
+            DType::I32 => axis.as_slice::<i32>()?.first().map(|axis| i64::from(*axis)),
+            _ => axis.as_slice::<i64>()?.first().copied(),
+        };
+        let axis = axis.ok_or(OpError::InputValue { index: 1, what: "no axis" })?;
+        let axis = normalize_axis(axis, shape.len())?;
+        match self.dtype {
+            DType::F32 => self.compute::<f32>((shape, axis), io),
+            DType::F64 => self.compute::<f64>((shape, axis), io),
+            DType::I32 => self.compute::<i32>((shape, axis), io),
+            DType::I64 => self.compute::<i64>((shape, axis), io),
+            DType::U32 => self.compute::<u32>((shape, axis), io),
+            _ => self.compute::<u64>((shape, axis), io),
+        }
+    }
+
+    fn variant(&self) -> &'static str {
+        named!(self.isa => "cumulative")
+    }
+}
+
+impl CumulativeKernel {
+    fn compute<T: Running>(
+        &self,
+        (shape, axis): (&[usize], usize),
+        io: &mut Io<'_, '_>,
+    ) -> Result<(), KernelError> {
+        let inner = n_elements(&shape[axis + 1..]).ok_or(OpError::TooLarge)?;
+        let x = io.inputs.tensor(0)?.as_slice::<T>()?;
+        let y = io.outputs[0].tensor(T::DTYPE, shape)?.into_slice::<T>()?;
+        let block = shape[axis] * inner;
+        if block == 0 {
+            return Ok(());
+        }
+        let parts = x.chunks_exact(block).zip(y.chunks_exact_mut(block));
+        let cost = x.len().saturating_mul(COST);
+        Team::new(io.threads, parts.len()).if_worth(cost).run(parts, |(x, y), _| {
+            self.isa.run(Lanes { op: self.op, x, y, inner });
+        });
+        Ok(())
+    }
+}
+
+/// An element and what it is summed up in.
+trait Running: Element {
+    type Sum: Arithmetic;
+
+    fn widen(self) -> Self::Sum;
+    fn narrow(sum: Self::Sum) -> Self;
+}
+
+macro_rules! running {
+    ($($ty:ty => $sum:ty),*) => { $(
+        impl Running for $ty {
+            type Sum = $sum;
+
+            #[inline(always)]
+            fn widen(self) -> $sum { <$sum>::from(self) }
+            #[inline(always)]
+            #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast,
+                reason = "rounding is what is meant")]
+            fn narrow(sum: $sum) -> Self { sum as $ty }
+        }
+    )* };
+}
+running!(f32 => f64, f64 => f64, i32 => i32, i64 => i64, u32 => u32, u64 => u64);
+
+/// Lanes side by side: `[n, inner]`.
+struct Lanes<'a, T> {
+    op: Cumulative,
+    x: &'a [T],
+    y: &'a mut [T],
+    inner: usize,
+}
+
+impl<T: Running> Task for Lanes<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        match self.op.fold {
+            Fold::Sum => self.by(T::Sum::default(), T::Sum::add),
+            Fold::Product => self.by(T::Sum::from_f64(1.0), T::Sum::mul),
+        }
+    }
+}
+
+impl<T: Running> Lanes<'_, T> {
+    #[inline(always)]
+    fn by(self, identity: T::Sum, join: impl Fn(T::Sum, T::Sum) -> T::Sum) {
+        let Self { op, x, y, inner } = self;
+        let n = x.len() / inner;
+        if inner == 1 {
+            let mut total = identity;
+            for k in 0..n {
+                let at = if op.reverse { n - 1 - k } else { k };
+                let after = join(total, x[at].widen());
+                y[at] = T::narrow(if op.exclusive { total } else { after });
+                total = after;
+            }
+            return;
+        }
+        for j in (0..inner).step_by(WIDTH) {
+            let width = WIDTH.min(inner - j);
+            let mut totals = [identity; WIDTH];
+            let totals = &mut totals[..width];
+            for k in 0..n {
+                let at = if op.reverse { n - 1 - k } else { k } * inner + j;
+                let (x, y) = (&x[at..at + width], &mut y[at..at + width]);
+                for ((total, x), y) in totals.iter_mut().zip(x).zip(y) {
+                    let after = join(*total, x.widen());
+                    *y = T::narrow(if op.exclusive { *total } else { after });
+                    *total = after;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+    use ort_tensor::{DType, Number, Tensor, n_elements, with_dtype};
+
+    use crate::case::{Case, relative};
+
+    fn numbers<T: Number>(shape: &[usize]) -> Tensor {
+        let n = n_elements(shape).unwrap();
+        let elements = (0..n).map(|i| T::from_f64((i * 7919 % 5) as f64 + 1.0));
+        Tensor::from_slice(shape, &elements.collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn lanes_are_summed_and_multiplied_either_way() {
+        let types = [DType::F32, DType::F64, DType::I32, DType::I64, DType::U32, DType::U64];
+        let shapes: [(&[usize], i64); 5] =
+            [(&[7], 0), (&[3, 20, 150], 1), (&[20, 3], -2), (&[2, 0, 3], 1), (&[40, 30, 200], 1)];
+        for (dtype, (shape, axis)) in types.iter().flat_map(|dtype| shapes.map(|s| (dtype, s))) {
+            for (exclusive, reverse) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                for (name, version) in [("CumSum", 14), ("CumProd", 26)] {
+                    let x = with_dtype!(*dtype, number, T => numbers::<T>(shape), else => panic!());
+                    let case = Case::new(name, version)
+                        .attr("exclusive", Attr::Int(exclusive))
+                        .attr("reverse", Attr::Int(reverse));
+                    case.input(x).weight(Tensor::scalar(axis)).check(relative(1e-6));
+                }
+            }
+        }
+    }
+}

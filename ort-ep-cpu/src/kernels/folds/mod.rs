@@ -1,0 +1,332 @@
+//! Reductions of every type but f32, over any axes: sums, products and extremes, in the type itself for
+//! integers, which wrap, in f64 for f64, and in f32 for floats of 16 bits.
+//!
+//! Axes that are reduced alike and lie side by side are one. If the last is reduced, each result is a
+//! fold of rows; else results that lie side by side are folds of columns.
+
+mod sums;
+
+use std::sync::Arc;
+
+use ort_ep::{Io, Kernel, KernelError, Prepared};
+use ort_graph::{Fact, Operator};
+use ort_kernels::Isa;
+use ort_kernels::vec::{Block, FoldOf, fold_block, fold_columns_of};
+use ort_ops::arithmetic::Arithmetic;
+use ort_ops::ops::reduce::{Form, Reduce};
+use ort_tensor::{Bool, DType, Element, Shape, bf16, f16};
+
+use self::sums::{All, Any, Product, Root, Sum, SumOfMagnitudes, SumOfSquares};
+pub(super) use self::sums::{Greatest, Least, Summed};
+use super::reduce::Axes;
+use super::{Compiled, Compiler, KernelDef};
+use crate::pieces::Rows;
+
+pub(super) const DEF: KernelDef = KernelDef::one(compile);
+
+/// The columns whose folds are made at a time.
+const COLUMNS: usize = 128;
+
+#[derive(Debug)]
+struct FoldKernel {
+    isa: Isa,
+    form: Form,
+    dtype: DType,
+    axes: Axes,
+    keeps_dims: bool,
+    /// What computes a reduction over more axes than there are here, and of nothing.
+    op: Arc<dyn Operator>,
+}
+
+/// An axis, or several that are one: how many elements, and how far apart they are.
+#[derive(Clone, Copy, Debug, Default)]
+struct Axis {
+    n: usize,
+    stride: usize,
+}
+
+/// What a shape signature makes of it.
+#[derive(Debug)]
+struct State {
+    /// The shape of the result.
+    shape: Shape,
+    /// `None` if only `eval` can do it.
+    plan: Option<Plan>,
+}
+
+/// The merged axes, of which the last is contiguous.
+#[derive(Debug)]
+struct Plan {
+    /// Those that stay, without the last.
+    kept: Vec<Axis>,
+    /// Those that are reduced, without the last.
+    reduced: [Axis; 2],
+    last: usize,
+    is_last_reduced: bool,
+    /// The elements of each result.
+    n: usize,
+}
+
+fn compile(compiler: &Compiler<'_>) -> Compiled {
+    let (Some(op), Some(dtype)) = (compiler.op::<Reduce>(), compiler.fact(0).and_then(Fact::dtype))
+    else {
+        return Ok(None);
+    };
+    let takes = match (op.form, dtype) {
+        (_, DType::F32) => false,
+        (Form::Max | Form::Min, _) => true,
+        (Form::Sum | Form::Prod | Form::SumSquare | Form::L1, dtype) => dtype.is_number(),
+        (Form::Mean | Form::L2, dtype) => dtype.is_float(),
+        _ => false,
+    };
+    let (Some(axes), true) = (Axes::of_reduce(compiler, op), takes) else { return Ok(None) };
+    let [id] = compiler.claim.nodes[..] else { return Ok(None) };
+    let (isa, form, keeps_dims) = (compiler.cpu.isa, op.form, op.keeps_dims);
+    let op = compiler.graph.node(id).op.clone();
+    Ok(Some(Box::new(FoldKernel { isa, form, dtype, axes, keeps_dims, op })))
+}
+
+impl Plan {
+    /// `None` if there is nothing to reduce or no result, or there are too many axes.
+    fn new(shape: &[usize], is_reduced: &[bool]) -> Option<Self> {
+        let mut axes: Vec<(Axis, bool)> = Vec::new();
+        let mut stride = 1;
+        for (&n, &is_reduced) in shape.iter().zip(is_reduced).rev().filter(|(n, _)| **n != 1) {
+            match axes.last_mut() {
+                Some((axis, is)) if *is == is_reduced => axis.n *= n,
+                _ => axes.push((Axis { n, stride }, is_reduced)),
+            }
+            stride *= n;
+        }
+        if stride == 0 {
+            return None;
+        }
+        let mut axes = axes.into_iter();
+        let (last, is_last_reduced) = axes.next().unwrap_or((Axis { n: 1, stride: 1 }, false));
+        let (reduced, kept): (Vec<_>, Vec<_>) = axes.rev().partition(|(_, is)| *is);
+        let mut reduced = reduced.into_iter().map(|(axis, _)| axis).rev();
+        let one = || Axis { n: 1, stride: 0 };
+        let (inner, outer) =
+            (reduced.next().unwrap_or_else(one), reduced.next().unwrap_or_else(one));
+        let n = inner.n * outer.n * if is_last_reduced { last.n } else { 1 };
+        let kept = kept.into_iter().map(|(axis, _)| axis).collect();
+        let is_small = reduced.next().is_none();
+        is_small.then_some(Self { kept, reduced: [outer, inner], last: last.n, is_last_reduced, n })
+    }
+
+    /// Where the elements of kept index `index` begin.
+    fn start(&self, mut index: usize) -> usize {
+        let mut start = 0;
+        for axis in self.kept.iter().rev() {
+            start += index % axis.n * axis.stride;
+            index /= axis.n;
+        }
+        start
+    }
+
+    fn block<'a, T>(&self, x: &'a [T], start: usize, len: usize) -> Block<'a, T> {
+        let [outer, inner] = self.reduced;
+        let (n, strides) = ([outer.n, inner.n], [outer.stride, inner.stride]);
+        Block { x: &x[start..], n, strides, len }
+    }
+}
+
+impl Kernel for FoldKernel {
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let &[x, ..] = shapes else { return Err(KernelError::ForeignState) };
+        let is_reduced = self.axes.is_reduced(x.len())?;
+        let axes = || x.iter().copied().zip(is_reduced.iter().copied());
+        let shape = axes()
+            .filter(|&(_, is_reduced)| self.keeps_dims || !is_reduced)
+            .map(|(dim, is_reduced)| if is_reduced { 1 } else { dim })
+            .collect();
+        Ok(Prepared::new(State { shape, plan: Plan::new(x, &is_reduced) }))
+    }
+
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let State { shape, plan } = prepared.state()?;
+        let Some(plan) = plan else { return Ok(self.op.eval(io.inputs, io.outputs)?) };
+        let call = Call { isa: self.isa, shape, plan };
+        match self.dtype {
+            DType::F64 => call.float::<f64>(self.form, io),
+            DType::F16 => call.float::<f16>(self.form, io),
+            DType::Bf16 => call.float::<bf16>(self.form, io),
+            DType::I8 => call.integer::<i8>(self.form, io),
+            DType::I32 => call.integer::<i32>(self.form, io),
+            DType::I64 => call.integer::<i64>(self.form, io),
+            DType::U8 => call.integer::<u8>(self.form, io),
+            DType::U32 => call.integer::<u32>(self.form, io),
+            DType::U64 => call.integer::<u64>(self.form, io),
+            DType::Bool => call.flags(self.form, io),
+            _ => Ok(self.op.eval(io.inputs, io.outputs)?),
+        }
+    }
+
+    fn variant(&self) -> &'static str {
+        named!(self.isa => "folds")
+    }
+}
+
+/// A run.
+struct Call<'a> {
+    isa: Isa,
+    shape: &'a [usize],
+    plan: &'a Plan,
+}
+
+impl Call<'_> {
+    fn integer<T: Summed>(&self, form: Form, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        match form {
+            Form::Sum => self.fold::<T, _>(Sum, io, T::narrow),
+            Form::Prod => self.fold::<T, _>(Product, io, T::narrow),
+            Form::SumSquare => self.fold::<T, _>(SumOfSquares, io, T::narrow),
+            Form::L1 => self.fold::<T, _>(SumOfMagnitudes, io, T::narrow),
+            Form::Max => self.fold::<T, _>(Greatest, io, T::narrow),
+            Form::Min => self.fold::<T, _>(Least, io, T::narrow),
+            _ => Err(KernelError::ForeignState),
+        }
+    }
+
+    fn float<T: Summed>(&self, form: Form, io: &mut Io<'_, '_>) -> Result<(), KernelError>
+    where
+        T::Of: Root,
+    {
+        let n = T::Of::of_len(self.plan.n);
+        match form {
+            Form::Mean => self.fold::<T, _>(Sum, io, |sum| T::narrow(sum.div(n))),
+            Form::L2 => self.fold::<T, _>(SumOfSquares, io, |sum| T::narrow(sum.root())),
+            form => self.integer::<T>(form, io),
+        }
+    }
+
+    fn flags(&self, form: Form, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let flag = |flag: u8| Bool::from(flag != 0);
+        match form {
+            Form::Max => self.fold::<Bool, _>(Any, io, flag),
+            Form::Min => self.fold::<Bool, _>(All, io, flag),
+            _ => Err(KernelError::ForeignState),
+        }
+    }
+
+    /// `y = finish(fold of x)`.
+    fn fold<T: Element, F: FoldOf<T> + Sync>(
+        &self,
+        fold: F,
+        io: &mut Io<'_, '_>,
+        finish: impl Fn(F::Sum) -> T + Sync,
+    ) -> Result<(), KernelError> {
+        let x = io.inputs.tensor(0)?.as_slice::<T>()?;
+        let y = io.outputs[0].tensor(T::DTYPE, self.shape)?.into_slice::<T>()?;
+        let &Plan { last, is_last_reduced, n, .. } = self.plan;
+        if is_last_reduced {
+            let rows = Rows { len: 16, cost: n.saturating_mul(16).saturating_add(64) };
+            rows.for_each(io.threads, y, |start, y| {
+                for (i, y) in (start..).zip(y) {
+                    let block = self.plan.block(x, self.plan.start(i), last);
+                    *y = finish(fold_block(self.isa, fold, block));
+                }
+            });
+            return Ok(());
+        }
+        let len = COLUMNS.min(last);
+        let rows = Rows { len, cost: n.saturating_mul(2 * len).saturating_add(64) };
+        rows.for_each(io.threads, y, |start, y| {
+            let (mut at, mut rest) = (start, y);
+            while !rest.is_empty() {
+                let (index, column) = (at / last, at % last);
+                let (y, after) = rest.split_at_mut(rest.len().min(COLUMNS).min(last - column));
+                let block = self.plan.block(x, self.plan.start(index) + column, y.len());
+                let mut sums = [F::START; COLUMNS];
+                let sums = &mut sums[..y.len()];
+                fold_columns_of(self.isa, fold, block, sums);
+                y.iter_mut().zip(sums).for_each(|(y, sum)| *y = finish(*sum));
+                at += y.len();
+                rest = after;
+            }
+        });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_tensor::{Bool, DType, Number, Tensor, n_elements, with_dtype};
+
+    use crate::case::{Case, exact, relative};
+
+    const SHAPES: [&[usize]; 6] = [
+        &[3, 4, 5, 6],
+        &[1, 7, 1, 130],
+        &[2, 3, 70, 2],
+        &[5, 40, 33, 2],
+        &[2, 0, 3, 1],
+        &[3, 1, 2, 401],
+    ];
+    const AXES: [&[i64]; 9] =
+        [&[0], &[1], &[3], &[-1, 1], &[0, 2], &[0, 1], &[0, 1, 2, 3], &[2, 3], &[]];
+
+    fn numbers<T: Number>(shape: &[usize]) -> Tensor {
+        let n = n_elements(shape).unwrap();
+        let number = |i: usize| (i * 7919 % 13) as f64 - 6.0;
+        Tensor::from_slice(shape, &(0..n).map(|i| T::from_f64(number(i))).collect::<Vec<_>>())
+            .unwrap()
+    }
+
+    fn of(dtype: DType, shape: &[usize]) -> Tensor {
+        with_dtype!(dtype, number, T => numbers::<T>(shape), else => {
+            let flags = (0..n_elements(shape).unwrap()).map(|i| Bool::from(i % 7 != 0));
+            Tensor::from_slice(shape, &flags.collect::<Vec<_>>()).unwrap()
+        })
+    }
+
+    fn check(name: &'static str, dtype: DType, error: f32) {
+        for (shape, axes) in SHAPES.iter().flat_map(|shape| AXES.map(|axes| (shape, axes))) {
+            let axes = Tensor::from_slice(&[axes.len()], axes).unwrap();
+            let version = match name {
+                "ReduceSum" => 13,
+                "ReduceMax" | "ReduceMin" => 20,
+                _ => 18,
+            };
+            let case = Case::new(name, version).input(of(dtype, shape)).constant(axes);
+            if error == 0.0 { case.check(exact) } else { case.check(relative(error)) }
+        }
+    }
+
+    #[test]
+    fn integers_and_booleans_are_exact() {
+        for dtype in [DType::I32, DType::I64, DType::U32, DType::U64] {
+            for name in ["ReduceSum", "ReduceProd", "ReduceSumSquare", "ReduceL1"] {
+                check(name, dtype, 0.0);
+            }
+        }
+        let bytes = [DType::I8, DType::U8, DType::Bool];
+        for dtype in bytes.into_iter().chain([DType::I32, DType::I64, DType::U32, DType::U64]) {
+            check("ReduceMax", dtype, 0.0);
+            check("ReduceMin", dtype, 0.0);
+        }
+    }
+
+    #[test]
+    fn floats_are_near() {
+        for (dtype, error) in [(DType::F64, 1e-6), (DType::F16, 1e-3), (DType::Bf16, 8e-3)] {
+            for name in ["ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceMean", "ReduceL2"] {
+                check(name, dtype, error);
+            }
+            check("ReduceMax", dtype, 0.0);
+            check("ReduceMin", dtype, 0.0);
+        }
+    }
+
+    #[test]
+    fn nan_is_the_extreme_wherever_it_is() {
+        let x = |at: usize| {
+            let mut x = vec![1.0_f64; 150];
+            x[at] = f64::NAN;
+            Tensor::from_slice(&[1, 150], &x).unwrap()
+        };
+        for at in [0, 70, 149] {
+            Case::new("ReduceMax", 20).input(x(at)).check(exact);
+            Case::new("ReduceMin", 20).input(x(at)).check(exact);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What reductions are folds of: sums, products and extremes.
+
+use ort_kernels::vec::FoldOf;
+use ort_ops::arithmetic::Arithmetic;
+use ort_tensor::{Bool, bf16, f16};
+
+use crate::wide::Wide;
+
+/// An element type with the numbers that folds start from.
+pub(in super::super) trait Summed: Wide {
+    const LOWEST: Self::Of;
+    const HIGHEST: Self::Of;
+    const ZERO: Self::Of;
+    const ONE: Self::Of;
+}
+
+macro_rules! summed {
+    ($($ty:ty: $lowest:expr, $highest:expr, $zero:expr, $one:expr;)*) => { $(
+        impl Summed for $ty {
+            const LOWEST: Self::Of = $lowest;
+            const HIGHEST: Self::Of = $highest;
+            const ZERO: Self::Of = $zero;
+            const ONE: Self::Of = $one;
+        }
+    )* };
+}
+summed! {
+    f32: f32::NEG_INFINITY, f32::INFINITY, 0.0, 1.0;
+    f64: f64::NEG_INFINITY, f64::INFINITY, 0.0, 1.0;
+    f16: f32::NEG_INFINITY, f32::INFINITY, 0.0, 1.0;
+    bf16: f32::NEG_INFINITY, f32::INFINITY, 0.0, 1.0;
+    i8: i8::MIN, i8::MAX, 0, 1;
+    i16: i16::MIN, i16::MAX, 0, 1;
+    i32: i32::MIN, i32::MAX, 0, 1;
+    i64: i64::MIN, i64::MAX, 0, 1;
+    u8: u8::MIN, u8::MAX, 0, 1;
+    u16: u16::MIN, u16::MAX, 0, 1;
+    u32: u32::MIN, u32::MAX, 0, 1;
+    u64: u64::MIN, u64::MAX, 0, 1;
+}
+
+/// A fold: what it starts from, how an element is taken, and how two are joined.
+macro_rules! folds {
+    ($($name:ident: $start:ident, |$x:ident| $term:expr, $join:ident;)*) => { $(
+        #[derive(Clone, Copy)]
+        pub(in super::super) struct $name;
+
+        impl<T: Summed> FoldOf<T> for $name {
+            type Sum = T::Of;
+
+            const START: T::Of = T::$start;
+
+            #[inline(always)]
+            fn step(sum: T::Of, x: T) -> T::Of {
+                let $x = x.widen();
+                sum.$join($term)
+            }
+
+            #[inline(always)]
+            fn join(a: T::Of, b: T::Of) -> T::Of {
+                a.$join(b)
+            }
+        }
+    )* };
+}
+folds! {
+    Sum: ZERO, |x| x, add;
+    SumOfSquares: ZERO, |x| x.mul(x), add;
+    SumOfMagnitudes: ZERO, |x| x.abs(), add;
+    Product: ONE, |x| x, mul;
+    Greatest: LOWEST, |x| x, larger;
+    Least: HIGHEST, |x| x, smaller;
+}
+
+/// Whether any is true, and whether all are.
+#[derive(Clone, Copy)]
+pub(super) struct Any;
+#[derive(Clone, Copy)]
+pub(super) struct All;
+
+macro_rules! of_flags {
+    ($($name:ident: $start:expr, $join:tt;)*) => { $(
+        impl FoldOf<Bool> for $name {
+            type Sum = u8;
+
+            const START: u8 = $start;
+
+            #[inline(always)]
+            fn step(sum: u8, x: Bool) -> u8 { sum $join u8::from(x.get()) }
+
+            #[inline(always)]
+            fn join(a: u8, b: u8) -> u8 { a $join b }
+        }
+    )* };
+}
+of_flags! {
+    Any: 0, |;
+    All: 1, &;
+}
+
+/// What ends a mean and a norm.
+pub(super) trait Root: Arithmetic {
+    fn of_len(n: usize) -> Self;
+    fn root(self) -> Self;
+}
+
+impl Root for f32 {
+    fn of_len(n: usize) -> Self {
+        n as Self
+    }
+
+    fn root(self) -> Self {
+        self.sqrt()
+    }
+}
+
+impl Root for f64 {
+    fn of_len(n: usize) -> Self {
+        n as Self
+    }
+
+    fn root(self) -> Self {
+        self.sqrt()
+    }
+}

@@ -1,0 +1,198 @@
+//! GridSample of planes, f32 and f64: where a point takes its elements from, and with which weights, is
+//! worked out once for a tile of points, and used for every channel.
+
+use ort_ep::{Io, Kernel, KernelError, Prepared};
+use ort_graph::{Fact, Operator};
+use ort_ops::ops::grid_sample::GridSample;
+use ort_tensor::{DType, Element, Number, Shape};
+
+use super::{Compiled, Compiler, KernelDef};
+use crate::cpu::{Team, n_parts, per_part};
+
+pub(super) const DEF: KernelDef = KernelDef::one(compile);
+
+/// The points of a tile.
+const POINTS: usize = 64;
+/// The most elements that a point is made of.
+const TAPS: usize = 16;
+/// What it costs to take an element, in multiply-adds.
+const COST: usize = 64;
+
+#[derive(Debug)]
+struct GridSampleKernel {
+    op: GridSample,
+    dtype: DType,
+}
+
+/// What a shape signature makes of it.
+struct State {
+    /// Of the result, `[n, c, height, width]`; `None` if only `eval` can do it.
+    shape: Option<Shape>,
+    /// The height and width of a plane.
+    plane: [usize; 2],
+}
+
+fn compile(compiler: &Compiler<'_>) -> Compiled {
+    let dtype = compiler.fact(0).and_then(Fact::dtype);
+    let (Some(&op), Some(dtype)) = (compiler.op::<GridSample>(), dtype) else { return Ok(None) };
+    let is_same = compiler.fact(1).and_then(Fact::dtype) == Some(dtype);
+    let takes = is_same && matches!(dtype, DType::F32 | DType::F64);
+    Ok(takes.then(|| Box::new(GridSampleKernel { op, dtype }) as Box<dyn Kernel>))
+}
+
+impl Kernel for GridSampleKernel {
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let &[x, grid] = shapes else { return Err(KernelError::ForeignState) };
+        let (&[n, c, height, width], &[_, rows, columns, 2]) = (x, grid) else {
+            return Ok(Prepared::new(State { shape: None, plane: [0; 2] }));
+        };
+        // What is empty or does not fit, the operator knows.
+        let fits = grid[0] == n && !x.contains(&0) && !grid.contains(&0);
+        let shape = fits.then(|| Shape::from_slice(&[n, c, rows, columns]));
+        Ok(Prepared::new(State { shape, plane: [height, width] }))
+    }
+
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let State { shape, plane } = prepared.state()?;
+        match (shape, self.dtype) {
+            (None, _) => Ok(self.op.eval(io.inputs, io.outputs)?),
+            (Some(shape), DType::F32) => self.sample::<f32>((shape, *plane), io),
+            (Some(shape), _) => self.sample::<f64>((shape, *plane), io),
+        }
+    }
+
+    fn variant(&self) -> &'static str {
+        "grid_sample"
+    }
+}
+
+/// Where the points of a tile take their elements from: `taps[starts[i]..starts[i + 1]]`.
+struct Tile<T> {
+    starts: [u16; POINTS + 1],
+    taps: [(u32, T); POINTS * TAPS],
+}
+
+impl GridSampleKernel {
+    fn sample<T: Weight>(
+        &self,
+        (shape, [height, width]): (&[usize], [usize; 2]),
+        io: &mut Io<'_, '_>,
+    ) -> Result<(), KernelError> {
+        let (x, grid) = (io.inputs.tensor(0)?, io.inputs.tensor(1)?);
+        let (x, grid) = (x.as_slice::<T>()?, grid.as_slice::<T>()?);
+        let y = io.outputs[0].tensor(T::DTYPE, shape)?.into_slice::<T>()?;
+        let &[_, c, rows, columns] = shape else { return Err(KernelError::ForeignState) };
+        let (n_points, n_plane) = (rows * columns, height * width);
+        if u32::try_from(n_plane).is_err() {
+            return Ok(self.op.eval(io.inputs, io.outputs)?);
+        }
+        // Threads share channels: each works out all places.
+        let n_parts = n_parts(io.threads, y.len().saturating_mul(COST));
+        let per_part = per_part(io.threads, c, n_parts.min(c));
+        let images = x.chunks_exact(c * n_plane).zip(grid.chunks_exact(2 * n_points));
+        let parts = images.zip(y.chunks_exact_mut(c * n_points)).flat_map(|((x, grid), y)| {
+            let channels = x.chunks(per_part * n_plane).zip(y.chunks_mut(per_part * n_points));
+            channels.map(move |(x, y)| (x, grid, y))
+        });
+        let n_parts = shape[0] * c.div_ceil(per_part);
+        Team::new(io.threads, n_parts).if_worth(y_cost(shape)).run(parts, |(x, grid, y), _| {
+            let mut tile =
+                Tile { starts: [0; POINTS + 1], taps: [(0, T::default()); POINTS * TAPS] };
+            for (i, points) in grid.chunks(2 * POINTS).enumerate() {
+                self.place(points, [height, width], &mut tile);
+                for (plane, y) in x.chunks_exact(n_plane).zip(y.chunks_exact_mut(n_points)) {
+                    tile.sum(plane, &mut y[i * POINTS..][..points.len() / 2]);
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// Works out where the points of a tile are.
+    fn place<T: Weight>(&self, points: &[T], [height, width]: [usize; 2], tile: &mut Tile<T>) {
+        let is_double = T::DTYPE == DType::F64;
+        let mut n = 0;
+        for (point, start) in points.as_chunks::<2>().0.iter().zip(&mut tile.starts[1..]) {
+            let [column, row] = point.map(|position| Number::to_f64(position));
+            for (i, row_weight) in self.op.axis_taps(row, height, is_double) {
+                for (j, weight) in self.op.axis_taps(column, width, is_double) {
+                    let at = (i * width + j) as u64 as u32;
+                    tile.taps[n] = (at, <T as Number>::from_f64(row_weight * weight));
+                    n += 1;
+                }
+            }
+            *start = n as u16;
+        }
+    }
+}
+
+/// What a result costs, in multiply-adds.
+fn y_cost(shape: &[usize]) -> usize {
+    shape.iter().fold(COST, |cost, dim| cost.saturating_mul(*dim))
+}
+
+impl<T: Weight> Tile<T> {
+    fn sum(&self, plane: &[T], y: &mut [T]) {
+        for (y, ends) in y.iter_mut().zip(self.starts.windows(2)) {
+            let taps = &self.taps[usize::from(ends[0])..usize::from(ends[1])];
+            let terms = taps.iter().map(|&(at, weight)| weight * plane[at as usize]);
+            *y = match taps.len() {
+                // An element is itself, whatever it is.
+                1 if taps[0].1 == T::ONE => plane[taps[0].0 as usize],
+                _ => terms.fold(T::default(), |sum, term| sum + term),
+            };
+        }
+    }
+}
+
+/// A float that weights are computed in.
+trait Weight: Element + Number + std::ops::Add<Output = Self> + std::ops::Mul<Output = Self> {
+    const ONE: Self;
+}
+
+impl Weight for f32 {
+    const ONE: Self = 1.0;
+}
+
+impl Weight for f64 {
+    const ONE: Self = 1.0;
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+    use ort_tensor::Tensor;
+
+    use crate::case::{Case, floats, within};
+
+    /// Points from beyond −1 to beyond 1.
+    fn grid(shape: &[usize]) -> Tensor {
+        let points = floats(shape);
+        let points = points.as_slice::<f32>().unwrap().iter().map(|x| x * 0.3);
+        Tensor::from_slice(shape, &points.collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn points_are_sampled_as_the_operator_does() {
+        for mode in ["linear", "nearest", "cubic"] {
+            for (padding, corners) in
+                ["zeros", "border", "reflection"].into_iter().flat_map(|p| [(p, 0), (p, 1)])
+            {
+                let case = |x: &[usize], points: &[usize]| {
+                    Case::new("GridSample", 22)
+                        .attr("mode", Attr::String(mode.into()))
+                        .attr("padding_mode", Attr::String(padding.into()))
+                        .attr("align_corners", Attr::Int(corners))
+                        .input(floats(x))
+                        .input(grid(points))
+                };
+                // Elements are at most 4, and weights of cubics at most 2.
+                let error = within(4.0 * 16.0 * f32::EPSILON);
+                case(&[2, 3, 13, 17], &[2, 11, 19, 2]).check(&error);
+                case(&[1, 5, 1, 1], &[1, 1, 3, 2]).check(&error);
+                case(&[1, 40, 60, 50], &[1, 70, 60, 2]).check(&error);
+                case(&[1, 2, 4, 5, 3], &[1, 2, 3, 4, 3]).check(&error);
+            }
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! Functions of two operands, broadcast, that have no kernel of their own type: arithmetic of integers, f64
+//! and 16-bit floats, comparisons of every type, bits and booleans. The same formula for all of them: a row
+//! is combined with a row or with one value; what repeats, stretches, or is held already is
+//! written to a tile first.
+
+use std::ops::Range;
+
+use ort_ep::{Io, Kernel, KernelError, Prepared};
+use ort_graph::{Fact, OpError};
+use ort_kernels::Isa;
+use ort_kernels::vec::{Lane, any, pairs};
+use ort_ops::arithmetic::Arithmetic;
+use ort_ops::broadcast::Runs;
+use ort_ops::ops::{binary::Binary, comparison::Comparison, mod_::Mod, variadic::Variadic};
+use ort_tensor::{Bool, DType, Element, Shape, broadcast, with_dtype};
+
+use super::{Compiled, Compiler, KernelDef};
+use crate::operation::{Operand, long};
+use crate::pieces::Rows;
+use crate::wide::{Quotient, Wide};
+
+pub(super) const DEF: KernelDef = KernelDef::one(compile);
+
+/// The elements of a tile.
+const TILE: usize = 512;
+
+#[derive(Debug)]
+struct PairKernel {
+    isa: Isa,
+    function: Function,
+    dtype: DType,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Function {
+    Binary(Binary),
+    Comparison(Comparison),
+    Max,
+    Min,
+    Mod(Mod),
+}
+
+/// What a shape signature makes of it.
+struct State {
+    shape: Shape,
+    runs: Runs<2>,
+}
+
+fn compile(compiler: &Compiler<'_>) -> Compiled {
+    let binary = compiler.op::<Binary>().map(|op| Function::Binary(*op));
+    let comparison = || compiler.op::<Comparison>().map(|op| Function::Comparison(*op));
+    let extreme = || match (compiler.op::<Variadic>()?, compiler.claim.inputs.len()) {
+        (Variadic::Max, 2) => Some(Function::Max),
+        (Variadic::Min, 2) => Some(Function::Min),
+        (Variadic::Sum, 2) => Some(Function::Binary(Binary::Add)),
+        _ => None,
+    };
+    let rest = || compiler.op::<Mod>().map(|op| Function::Mod(*op));
+    let function = binary.or_else(comparison).or_else(extreme).or_else(rest);
+    let dtype = compiler.fact(0).and_then(Fact::dtype);
+    let (Some(function), Some(dtype)) = (function, dtype) else { return Ok(None) };
+    let is_known = dtype.is_number() || dtype == DType::Bool;
+    let isa = compiler.cpu.isa;
+    Ok(is_known.then(|| Box::new(PairKernel { isa, function, dtype }) as Box<dyn Kernel>))
+}
+
+impl Kernel for PairKernel {
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let &[a, b] = shapes else { return Err(KernelError::ForeignState) };
+        let wrong = || OpError::Shapes { what: "broadcasting", left: a.into(), right: b.into() };
+        let shape = broadcast(a, b).ok_or_else(wrong)?;
+        let runs = long(Runs::new(&shape, [a, b])?);
+        Ok(Prepared::new(State { shape, runs }))
+    }
+
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let state: &State = prepared.state()?;
+        let call = Call { isa: self.isa, state };
+        match self.function {
+            Function::Binary(op) => call.binary(op, self.dtype, io),
+            Function::Comparison(op) => call.compare(op, self.dtype, io),
+            Function::Max => call.extreme(self.dtype, true, io),
+            Function::Min => call.extreme(self.dtype, false, io),
+            Function::Mod(op) => call.rest(op, self.dtype, io),
+        }
+    }
+
+    fn variant(&self) -> &'static str {
+        named!(self.isa => "pairs")
+    }
+}
+
+/// A run.
+struct Call<'a> {
+    isa: Isa,
+    state: &'a State,
+}
+
+impl Call<'_> {
+    fn binary(&self, op: Binary, dtype: DType, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let unknown = Err(KernelError::ForeignState);
+        match op {
+            Binary::Add => with_dtype!(dtype, number,
+                T => self.arithmetic::<T>(io, <T as Wide>::Of::add), else => unknown),
+            Binary::Sub => with_dtype!(dtype, number,
+                T => self.arithmetic::<T>(io, <T as Wide>::Of::sub), else => unknown),
+            Binary::Mul => with_dtype!(dtype, number,
+                T => self.arithmetic::<T>(io, <T as Wide>::Of::mul), else => unknown),
+            Binary::Div => with_dtype!(dtype, number, T => {
+                self.check_divisor::<T>(io)?;
+                self.arithmetic::<T>(io, <T as Wide>::Of::quotient)
+            }, else => unknown),
+            Binary::And => self.combine(io, |a: Bool, b: Bool| Bool::from(a.get() & b.get())),
+            Binary::Or => self.combine(io, |a: Bool, b: Bool| Bool::from(a.get() | b.get())),
+            Binary::Xor => self.combine(io, |a: Bool, b: Bool| Bool::from(a.get() ^ b.get())),
+            Binary::BitwiseAnd => with_dtype!(dtype, integer,
+                T => self.combine(io, |a: T, b: T| a & b), else => unknown),
+            Binary::BitwiseOr => with_dtype!(dtype, integer,
+                T => self.combine(io, |a: T, b: T| a | b), else => unknown),
+            Binary::BitwiseXor => with_dtype!(dtype, integer,
+                T => self.combine(io, |a: T, b: T| a ^ b), else => unknown),
+        }
+    }
+
+    fn compare(
+        &self,
+        op: Comparison,
+        dtype: DType,
+        io: &mut Io<'_, '_>,
+    ) -> Result<(), KernelError> {
+        if dtype == DType::Bool {
+            return self.test(io, |a: Bool, b: Bool| a.get() == b.get());
+        }
+        with_dtype!(dtype, number, T => match op {
+            Comparison::Equal => self.test(io, |a: T, b: T| a.widen() == b.widen()),
+            Comparison::Greater => self.test(io, |a: T, b: T| a.widen() > b.widen()),
+            Comparison::GreaterOrEqual => self.test(io, |a: T, b: T| a.widen() >= b.widen()),
+            Comparison::Less => self.test(io, |a: T, b: T| a.widen() < b.widen()),
+            Comparison::LessOrEqual => self.test(io, |a: T, b: T| a.widen() <= b.widen()),
+        }, else => Err(KernelError::ForeignState))
+    }
+
+    fn extreme(&self, dtype: DType, is_max: bool, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        with_dtype!(dtype, number, T => match is_max {
+            true => self.arithmetic::<T>(io, <T as Wide>::Of::larger),
+            false => self.arithmetic::<T>(io, <T as Wide>::Of::smaller),
+        }, else => Err(KernelError::ForeignState))
+    }
+
+    fn rest(&self, op: Mod, dtype: DType, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        with_dtype!(dtype, number, T => {
+            self.check_divisor::<T>(io)?;
+            match (op.fmod, dtype.is_float()) {
+                (true, true) => self.arithmetic::<T>(io, |a: <T as Wide>::Of, b| a.truncated_rem(b)),
+                (false, true) => self.arithmetic::<T>(io, |a: <T as Wide>::Of, b| a.floored_rem(b)),
+                (true, false) => self.arithmetic::<T>(io, <T as Wide>::Of::remainder),
+                (false, false) => self.arithmetic::<T>(io, |a: <T as Wide>::Of, b| {
+                    let (rem, zero) = (a.remainder(b), Default::default());
+                    if rem != zero && (rem < zero) != (b < zero) { rem.add(b) } else { rem }
+                }),
+            }
+        }, else => Err(KernelError::ForeignState))
+    }
+
+    /// That no integer of input 1 is zero.
+    fn check_divisor<T: Wide>(&self, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        if T::DTYPE.is_float() {
+            return Ok(());
+        }
+        let has_zero = |x: &[T]| any(self.isa, x, |x: T| x == T::default());
+        let has_zero = match io.outputs[0].in_place_tensor() {
+            Some((1, y)) => has_zero(y.view().as_slice()?),
+            _ => has_zero(io.inputs.tensor(1)?.as_slice()?),
+        };
+        match has_zero {
+            true => Err(OpError::InputValue { index: 1, what: "division by zero" }.into()),
+            false => Ok(()),
+        }
+    }
+
+    fn arithmetic<T: Wide>(
+        &self,
+        io: &mut Io<'_, '_>,
+        f: impl Fn(T::Of, T::Of) -> T::Of + Sync,
+    ) -> Result<(), KernelError> {
+        self.combine(io, |a: T, b: T| T::narrow(f(a.widen(), b.widen())))
+    }
+
+    /// `y = f(a, b)`, where `y` may hold either.
+    fn combine<T: Element>(
+        &self,
+        io: &mut Io<'_, '_>,
+        f: impl Fn(T, T) -> T + Sync,
+    ) -> Result<(), KernelError> {
+        let held = io.outputs[0].in_place_of();
+        let operand = |index| match held == Some(index) {
+            true => Ok(None),
+            false => io.inputs.tensor(index)?.as_slice::<T>().map(Some),
+        };
+        let operands = [operand(0)?, operand(1)?];
+        let y = io.outputs[0].tensor(T::DTYPE, &self.state.shape)?.into_slice::<T>()?;
+        Rows::ELEMENTS.for_each(io.threads, y, |start, y| {
+            self.each_run(operands, start..start + y.len(), |range, [a, b]| {
+                let y = &mut y[range.start - start..range.end - start];
+                self.piece([a, b], y, |y, tile| tile.copy_from_slice(y), |a, b| f(a, b));
+            });
+        });
+        Ok(())
+    }
+
+    /// `y`: whether `f(a, b)`.
+    fn test<T: Element>(
+        &self,
+        io: &mut Io<'_, '_>,
+        f: impl Fn(T, T) -> bool + Sync,
+    ) -> Result<(), KernelError> {
+        let operand = |index| io.inputs.tensor(index)?.as_slice::<T>().map(Some);
+        let operands = [operand(0)?, operand(1)?];
+        let y = io.outputs[0].tensor(DType::Bool, &self.state.shape)?.into_slice::<Bool>()?;
+        Rows::ELEMENTS.for_each(io.threads, y, |start, y| {
+            self.each_run(operands, start..start + y.len(), |range, [a, b]| {
+                let y = &mut y[range.start - start..range.end - start];
+                self.piece([a, b], y, |_, _| {}, |a, b| Bool::from(f(a, b)));
+            });
+        });
+        Ok(())
+    }
+
+    /// Calls `f` with each run of the range, and the operands along it.
+    fn each_run<T: Copy>(
+        &self,
+        [a, b]: [Option<&[T]>; 2],
+        range: Range<usize>,
+        mut f: impl FnMut(Range<usize>, [Operand<'_, T>; 2]),
+    ) {
+        let runs = &self.state.runs;
+        let [a_walk, b_walk] = runs.walks().map(|walk| (walk, runs.period()));
+        runs.for_each_within(range, |range, [i, j]| {
+            let n = range.len();
+            f(range, [Operand::new(a, i, n, a_walk), Operand::new(b, j, n, b_walk)]);
+        });
+    }
+
+    /// `y = f(a, b)` along a run; `hold` writes to a tile what `y` holds.
+    fn piece<T: Element, Y: Element>(
+        &self,
+        operands: [Operand<'_, T>; 2],
+        y: &mut [Y],
+        hold: impl Fn(&[Y], &mut [T]),
+        f: impl Fn(T, T) -> Y,
+    ) {
+        if let [Some(a), Some(b)] = operands.map(lane) {
+            return pairs(self.isa, a, b, y, |a, b| f(a, b));
+        }
+        let mut tiles = [[T::default(); TILE]; 2];
+        for (i, y) in y.chunks_mut(TILE).enumerate() {
+            let [a_tile, b_tile] = &mut tiles;
+            let tiles = [&mut a_tile[..y.len()], &mut b_tile[..y.len()]];
+            let [a, b] = operands.map(|operand| operand.from(i * TILE));
+            let [to_a, to_b] = tiles;
+            let a = held(a, y, to_a, &hold);
+            let b = held(b, y, to_b, &hold);
+            pairs(self.isa, a, b, y, |a, b| f(a, b));
+        }
+    }
+}
+
+/// An operand that is read where it lies.
+fn lane<T: Copy>(operand: Operand<'_, T>) -> Option<Lane<'_, T>> {
+    match operand {
+        Operand::Row(row) => Some(Lane::Row(row)),
+        Operand::Same(value) => Some(Lane::Same(value)),
+        _ => None,
+    }
+}
+
+/// The beginning of an operand, for a piece of the result that holds `y`.
+fn held<'t, T: Copy, Y>(
+    operand: Operand<'t, T>,
+    y: &[Y],
+    tile: &'t mut [T],
+    hold: impl Fn(&[Y], &mut [T]),
+) -> Lane<'t, T> {
+    match operand {
+        Operand::Row(row) => return Lane::Row(&row[..y.len()]),
+        Operand::Same(value) => return Lane::Same(value),
+        Operand::InPlace => hold(y, tile),
+        Operand::Repeated(..) | Operand::Stretched(..) => operand.write(tile),
+    }
+    Lane::Row(tile)
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+    use ort_tensor::{Bool, DType, Number, Tensor, n_elements, with_dtype};
+
+    use crate::case::{Case, exact};
+
+    const SHAPES: [[&[usize]; 2]; 9] = [
+        [&[], &[]],
+        [&[3, 700], &[3, 700]],
+        [&[3, 700], &[]],
+        [&[1], &[2, 33]],
+        [&[5, 2, 40], &[40]],
+        [&[70, 3], &[3]],
+        [&[2, 3, 5, 7], &[1, 3, 1, 1]],
+        [&[0, 3], &[1, 3]],
+        [&[3, 1, 171, 211], &[3, 2, 1, 1]],
+    ];
+
+    /// Numbers without a zero, which of floats may be none.
+    fn numbers<T: Number>(shape: &[usize]) -> Tensor {
+        let n = n_elements(shape).unwrap();
+        let number = |i: usize| match i % 11 {
+            0 => [f64::NAN, f64::INFINITY, -1e300, 1e300, 2_147_483_648.0][i / 11 % 5],
+            _ => (i * 7919 % 509) as f64 - 254.5,
+        };
+        let nonzero = |x: T| if x == T::default() { T::from_f64(1.0) } else { x };
+        let elements: Vec<T> = (0..n).map(|i| nonzero(T::from_f64(number(i + n)))).collect();
+        Tensor::from_slice(shape, &elements).unwrap()
+    }
+
+    fn of(dtype: DType, shape: &[usize]) -> Tensor {
+        with_dtype!(dtype, number, T => numbers::<T>(shape), else => {
+            let flags: Vec<Bool> =
+                (0..n_elements(shape).unwrap()).map(|i| (i % 3 == 0).into()).collect();
+            Tensor::from_slice(shape, &flags).unwrap()
+        })
+    }
+
+    fn check(name: &'static str, version: i32, dtype: DType) {
+        for [a, b] in SHAPES {
+            for [a, b] in [[a, b], [b, a]] {
+                let case = Case::new(name, version).input(of(dtype, a)).weight(of(dtype, b));
+                match name {
+                    "Mod" => case.attr("fmod", Attr::Int(dtype.is_float().into())).check(exact),
+                    _ => case.check(exact),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_of_every_type_give_what_the_operator_gives() {
+        let names = [
+            ("Add", 14),
+            ("Sub", 14),
+            ("Mul", 14),
+            ("Div", 14),
+            ("Mod", 13),
+            ("Max", 13),
+            ("Min", 13),
+            ("Equal", 19),
+            ("Greater", 13),
+            ("LessOrEqual", 16),
+            ("Less", 13),
+            ("GreaterOrEqual", 16),
+        ];
+        for (name, version) in names {
+            for dtype in DType::ALL.iter().filter(|dtype| dtype.is_number()) {
+                check(name, version, *dtype);
+            }
+        }
+    }
+
+    #[test]
+    fn bits_and_booleans_give_what_the_operator_gives() {
+        for dtype in DType::ALL.iter().filter(|dtype| dtype.is_integer()) {
+            for name in ["BitwiseAnd", "BitwiseOr", "BitwiseXor"] {
+                check(name, 18, *dtype);
+            }
+        }
+        for name in ["And", "Or", "Xor"] {
+            check(name, 7, DType::Bool);
+        }
+        check("Equal", 19, DType::Bool);
+    }
+
+    #[test]
+    fn a_divisor_of_zero_is_an_error() {
+        let zeros = Tensor::zeros(DType::I16, &[3]).unwrap();
+        let case = |name| Case::new(name, 14).input(of(DType::I16, &[3])).input(zeros.clone());
+        assert!(case("Div").error().to_string().contains("division by zero"));
+    }
+}

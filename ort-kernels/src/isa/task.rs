@@ -1,0 +1,34 @@
+//! Work over types that the caller chooses.
+
+use super::{GENERIC_FMA, Isa};
+
+/// Work that is written once, over any types, and compiled for each instruction set by [`Isa::run`].
+pub trait Task {
+    /// What it gives.
+    type Output;
+
+    /// Does it. `FMA` tells whether a fused multiply-add is one instruction. Implementations are
+    /// `#[inline(always)]`, or they are compiled for no instruction set in particular.
+    fn run<const FMA: bool>(self) -> Self::Output;
+}
+
+#[cfg(target_arch = "x86_64")]
+kernel! { Avx512 => fn run_avx512[T: Task](task: T) -> T::Output { task.run::<true>() } }
+#[cfg(target_arch = "x86_64")]
+kernel! { Avx2 => fn run_avx2[T: Task](task: T) -> T::Output { task.run::<true>() } }
+
+impl Isa {
+    /// Does the work with the instructions of this set.
+    #[inline]
+    pub fn run<T: Task>(self, task: T) -> T::Output {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Amx(token) => run_avx512(token.into(), task),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(token) => run_avx512(token, task),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(token) => run_avx2(token, task),
+            _ => task.run::<GENERIC_FMA>(),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Functions with an exponential in registers of AVX-512, which scales by a power of two in one
+//! instruction: the formulas, and the bits, of [`super::formula`].
+
+use std::arch::x86_64::{
+    __m512, _CMP_LT_OQ, _mm512_abs_ps, _mm512_add_ps, _mm512_and_ps, _mm512_cmp_ps_mask,
+    _mm512_div_ps, _mm512_fmadd_ps, _mm512_mask_mov_ps, _mm512_max_ps, _mm512_min_ps,
+    _mm512_mul_ps, _mm512_or_ps, _mm512_scalef_ps, _mm512_set1_ps, _mm512_sub_ps,
+};
+use std::f32::consts::LOG2_E;
+
+use super::formula::{EXP, LN2_HIGH, LN2_LOW, ROUND, TANH};
+use crate::isa::x86::{load16, store16};
+
+features! { Avx512 enabled
+    #[inline]
+    fn polynomial<const N: usize>(x: __m512, c: [f32; N]) -> __m512 {
+        let mut sum = _mm512_set1_ps(c[N - 1]);
+        for i in (0..N - 1).rev() {
+            sum = _mm512_fmadd_ps(sum, x, _mm512_set1_ps(c[i]));
+        }
+        sum
+    }
+}
+
+features! { Avx512 enabled
+    /// `eˣ`.
+    #[inline]
+    fn exp16(x: __m512) -> __m512 {
+        // Of a NaN, the second operand is taken.
+        let x = _mm512_min_ps(_mm512_set1_ps(89.0), _mm512_max_ps(_mm512_set1_ps(-104.5), x));
+        let round = _mm512_set1_ps(ROUND);
+        let n = _mm512_sub_ps(_mm512_fmadd_ps(x, _mm512_set1_ps(LOG2_E), round), round);
+        let r = _mm512_fmadd_ps(n, _mm512_set1_ps(-LN2_HIGH), x);
+        let r = _mm512_fmadd_ps(n, _mm512_set1_ps(-LN2_LOW), r);
+        let rest = _mm512_fmadd_ps(_mm512_mul_ps(r, r), polynomial(r, EXP), r);
+        _mm512_scalef_ps(_mm512_add_ps(rest, _mm512_set1_ps(1.0)), n)
+    }
+}
+
+features! { Avx512 enabled
+    /// `1 / (1 + e⁻ˣ)`.
+    #[inline]
+    fn sigmoid16(x: __m512) -> __m512 {
+        let (zero, one) = (_mm512_set1_ps(0.0), _mm512_set1_ps(1.0));
+        let e = exp16(_mm512_sub_ps(zero, _mm512_abs_ps(x)));
+        let numerator = _mm512_mask_mov_ps(one, _mm512_cmp_ps_mask::<_CMP_LT_OQ>(x, zero), e);
+        _mm512_div_ps(numerator, _mm512_add_ps(one, e))
+    }
+}
+
+features! { Avx512 enabled
+    /// `tanh x`.
+    #[inline]
+    fn tanh16(x: __m512) -> __m512 {
+        let (size, z, one) = (_mm512_abs_ps(x), _mm512_mul_ps(x, x), _mm512_set1_ps(1.0));
+        let small = _mm512_fmadd_ps(_mm512_mul_ps(size, z), polynomial(z, TANH), size);
+        let e = exp16(_mm512_add_ps(size, size));
+        let large = _mm512_div_ps(_mm512_set1_ps(2.0), _mm512_add_ps(e, one));
+        let large = _mm512_sub_ps(one, large);
+        let is_small = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(size, _mm512_set1_ps(0.625));
+        // The size has no sign.
+        let sign = _mm512_and_ps(x, _mm512_set1_ps(-0.0));
+        _mm512_or_ps(_mm512_mask_mov_ps(large, is_small, small), sign)
+    }
+}
+
+features! { Avx512 enabled
+    /// `x[i] = f(x[i])`.
+    #[inline]
+    fn each16(x: &mut [f32], f: impl Fn(__m512) -> __m512) {
+        for x in x.chunks_mut(16) {
+            store16(x, f(load16(x)));
+        }
+    }
+}
+
+kernel! {
+    /// As [`super::exp`].
+    Avx512 => pub(super) fn exp(x: &mut [f32]) { each16(x, |x| exp16(x)) }
+}
+
+kernel! {
+    /// `x[i] = e^(x[i] − subtrahend)`.
+    Avx512 => pub(super) fn exp_of_difference(x: &mut [f32], subtrahend: f32) {
+        let subtrahend = _mm512_set1_ps(subtrahend);
+        each16(x, |x| exp16(_mm512_sub_ps(x, subtrahend)));
+    }
+}
+
+kernel! {
+    /// As [`super::sigmoid`].
+    Avx512 => pub(super) fn sigmoid(x: &mut [f32]) { each16(x, |x| sigmoid16(x)) }
+}
+
+kernel! {
+    /// As [`super::tanh`].
+    Avx512 => pub(super) fn tanh(x: &mut [f32]) { each16(x, |x| tanh16(x)) }
+}
+
+kernel! {
+    /// As [`super::silu`].
+    Avx512 => pub(super) fn silu(x: &mut [f32], alpha: f32) {
+        let alpha = _mm512_set1_ps(alpha);
+        each16(x, |x| _mm512_mul_ps(x, sigmoid16(_mm512_mul_ps(alpha, x))));
+    }
+}

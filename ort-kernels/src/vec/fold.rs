@@ -1,0 +1,181 @@
+//! Blocks of elements of any type to one number, or to one a column, by a fold that the caller gives.
+//!
+//! As in [`fold_row`](super::fold_row), a row is folded into lanes, and the lanes pairwise; the order depends
+//! on the shape of a block alone.
+
+use std::marker::PhantomData;
+
+use crate::isa::{Isa, Task};
+
+/// Lanes of a fold of long rows: what hides the time of a step, in vectors of any width.
+const MANY: usize = 64;
+/// Lanes of a fold of others, which takes less to join them.
+const FEW: usize = 16;
+/// From this length on a row is long.
+const LONG: usize = 512;
+
+/// How elements become one.
+pub trait FoldOf<T>: Copy {
+    /// What they are collected in.
+    type Sum: Copy;
+
+    /// The fold of nothing.
+    const START: Self::Sum;
+
+    /// The fold with one more element. Implementations are `#[inline(always)]`.
+    fn step(sum: Self::Sum, x: T) -> Self::Sum;
+
+    /// The fold of the elements of two folds. Implementations are `#[inline(always)]`.
+    fn join(a: Self::Sum, b: Self::Sum) -> Self::Sum;
+}
+
+/// Rows of `len` elements: row `[i, j]` begins at `i·stride[0] + j·stride[1]` of `x`.
+#[derive(Clone, Copy, Debug)]
+pub struct Block<'a, T> {
+    /// The elements, and others between.
+    pub x: &'a [T],
+    /// How many rows there are, along both axes.
+    pub n: [usize; 2],
+    /// How far apart they begin.
+    pub strides: [usize; 2],
+    /// The elements of a row.
+    pub len: usize,
+}
+
+impl<'a, T> Block<'a, T> {
+    #[inline(always)]
+    fn rows(self) -> impl Iterator<Item = &'a [T]> {
+        let Self { x, n: [outer, inner], strides, len } = self;
+        (0..outer).flat_map(move |i| {
+            (0..inner).map(move |j| &x[i * strides[0] + j * strides[1]..][..len])
+        })
+    }
+}
+
+struct All<'a, T, F> {
+    block: Block<'a, T>,
+    /// Says what is folded how.
+    fold: PhantomData<F>,
+}
+
+impl<T: Copy, F: FoldOf<T>> Task for All<'_, T, F> {
+    type Output = F::Sum;
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> F::Sum {
+        if self.block.len < LONG { self.by::<FEW>() } else { self.by::<MANY>() }
+    }
+}
+
+impl<T: Copy, F: FoldOf<T>> All<'_, T, F> {
+    #[inline(always)]
+    fn by<const LANES: usize>(self) -> F::Sum {
+        let mut lanes = [F::START; LANES];
+        for row in self.block.rows() {
+            let (chunks, rest) = row.as_chunks::<LANES>();
+            for chunk in chunks {
+                for i in 0..LANES {
+                    lanes[i] = F::step(lanes[i], chunk[i]);
+                }
+            }
+            for (lane, x) in lanes.iter_mut().zip(rest) {
+                *lane = F::step(*lane, *x);
+            }
+        }
+        let mut half = LANES / 2;
+        while half > 0 {
+            for i in 0..half {
+                lanes[i] = F::join(lanes[i], lanes[i + half]);
+            }
+            half /= 2;
+        }
+        lanes[0]
+    }
+}
+
+/// The fold of all elements of a block.
+///
+/// # Panics
+/// If a row ends beyond `x`.
+pub fn fold_block<T: Copy, F: FoldOf<T>>(isa: Isa, _fold: F, block: Block<'_, T>) -> F::Sum {
+    isa.run(All::<T, F> { block, fold: PhantomData })
+}
+
+struct Columns<'a, T, F: FoldOf<T>> {
+    block: Block<'a, T>,
+    sums: &'a mut [F::Sum],
+}
+
+impl<T: Copy, F: FoldOf<T>> Task for Columns<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Self { block, sums } = self;
+        sums.fill(F::START);
+        for row in block.rows() {
+            for (sum, x) in sums.iter_mut().zip(row) {
+                *sum = F::step(*sum, *x);
+            }
+        }
+    }
+}
+
+/// `sums[j]` is the fold of element `j` of every row, for as many as there are sums.
+///
+/// # Panics
+/// If a row ends beyond `x`.
+pub fn fold_columns_of<T: Copy, F: FoldOf<T>>(
+    isa: Isa,
+    _fold: F,
+    block: Block<'_, T>,
+    sums: &mut [F::Sum],
+) {
+    isa.run(Columns::<T, F> { block, sums });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy)]
+    struct Sum;
+
+    impl FoldOf<u8> for Sum {
+        type Sum = u64;
+
+        const START: u64 = 0;
+
+        #[inline(always)]
+        fn step(sum: u64, x: u8) -> u64 {
+            sum + u64::from(x)
+        }
+
+        #[inline(always)]
+        fn join(a: u64, b: u64) -> u64 {
+            a + b
+        }
+    }
+
+    #[test]
+    fn blocks_are_folded_whole_and_by_column() {
+        let x: Vec<u8> = (0..4000_u32).map(|i| (i * 7919 % 251) as u8).collect();
+        for isa in Isa::all() {
+            for (n, len) in
+                [([1, 1], 0), ([2, 3], 5), ([1, 7], 64), ([3, 2], 201), ([0, 5], 9), ([1, 2], 600)]
+            {
+                let strides = [2 * len + 700, len + 3];
+                let at = |i: usize, j: usize, k: usize| {
+                    u64::from(x[i * strides[0] + j * strides[1] + k])
+                };
+                let rows = || (0..n[0]).flat_map(|i| (0..n[1]).map(move |j| (i, j)));
+                let block = Block { x: &x, n, strides, len };
+                let column = |k| rows().map(|(i, j)| at(i, j, k)).sum::<u64>();
+                let mut sums = vec![9; len];
+                fold_columns_of(isa, Sum, block, &mut sums);
+                assert!(sums.iter().enumerate().all(|(k, sum)| *sum == column(k)));
+                assert_eq!(fold_block(isa, Sum, block), (0..len).map(column).sum());
+            }
+        }
+    }
+}

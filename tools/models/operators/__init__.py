@@ -1,0 +1,31 @@
+"""Models of one operator each: a description makes a node of any element type and size."""
+
+from __future__ import annotations
+
+from .. import node_products, node_windows
+from .elementwise import broadcasts, casts, functions
+from .lanes import normalizations, reductions
+from .movements import copies, fills, gathers
+from .node import SIZES, TYPES, Node, Operands, write
+from .products import convolutions, of_one_size, steps
+from .windows import pools, samples
+
+# What makes the descriptions of a family: name -> what gives the node for some operands. The first
+# word of a name is the operator.
+FAMILIES = (
+    functions,
+    broadcasts,
+    casts,
+    reductions,
+    normalizations,
+    copies,
+    gathers,
+    fills,
+    pools,
+    samples,
+    convolutions,
+    steps,
+    of_one_size(node_products.products),
+    of_one_size(node_windows.convolutions),
+    of_one_size(node_windows.pools),
+)
