@@ -106,7 +106,6 @@ impl GemmKernel {
     fn multiply<S: Element + Pod, T: Summand>(
         &self,
         State { product, bias }: &State,
-        tail: T::Tail,
         io: &mut Io<'_, '_>,
     ) -> Result<(), KernelError> {
         let inputs = io.inputs;
@@ -127,7 +126,7 @@ impl GemmKernel {
             },
             is_packed: self.b.is_some(),
             start,
-            tail,
+            tail: T::tail_of(self.op.activation),
         };
         let y = io.outputs[0].tensor(S::DTYPE, &product.shape())?.into_slice::<S>()?;
         product.run(&operands, cast_slice_mut(y), (io.threads, io.scratch), |part| {
@@ -156,10 +155,7 @@ impl Kernel for GemmKernel {
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let state = prepared.state()?;
-        with_summand!(self.dtype, (S, T) => {
-            let tail = T::tail_of(self.op.activation);
-            self.multiply::<S, T>(state, tail, io)
-        })
+        with_summand!(self.dtype, (S, T) => self.multiply::<S, T>(state, io))
     }
 
     fn reads(&self, input: usize) -> bool {

@@ -60,7 +60,10 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let [id] = compiler.claim.nodes[..] else { return Ok(None) };
     let is_half = |dtype| matches!(dtype, DType::F16 | DType::Bf16);
     let n_inputs = compiler.claim.inputs.len();
-    let is_meant = compiler.dtype_of(0..n_inputs).is_some_and(is_half) && is_product(compiler);
+    // Places of what is greatest are no numbers to round.
+    let has_more = compiler.claim.outputs.iter().skip(1).any(Option::is_some);
+    let is_half = !has_more && compiler.dtype_of(0..n_inputs).is_some_and(is_half);
+    let is_meant = is_half && is_product(compiler);
     let Some((graph, wide)) = is_meant.then(|| widened(compiler, id)).flatten() else {
         return Ok(None);
     };

@@ -115,7 +115,9 @@ fn matrix<T>(data: &[T], rows: usize, columns: usize, is_transposed: bool) -> Ma
 
 /// Small whole numbers, some of them times `large`.
 fn wholes<T: Element + From<i8>>(count: usize, seed: usize, large: T) -> Vec<T> {
-    let small = |i: usize| T::from(((i * 7919 + seed * 104_729) % 201) as i8);
+    let small = |i: usize| {
+        T::from(i8::try_from((i * 7919 + seed * 104_729) % 101).unwrap_or_default() - 50)
+    };
     (0..count).map(|i| if i % 17 == 3 { small(i).times(large) } else { small(i) }).collect()
 }
 
