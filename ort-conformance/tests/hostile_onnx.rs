@@ -128,7 +128,7 @@ fn node_case_models() -> Vec<Files> {
 /// The same model with its elements in another file, if it has any.
 fn split(model: &[u8]) -> Files {
     let bytes = Bytes::copy_from_slice(model);
-    let mut proto = ort_onnx::decode(&bytes, &ort_onnx::Limits::default()).unwrap();
+    let mut proto = ort_onnx::open(&bytes, &ort_onnx::Limits::default()).unwrap();
     let mut data = Vec::new();
     let graph = proto.graph.as_mut().unwrap();
     for tensor in &mut graph.initializer {
