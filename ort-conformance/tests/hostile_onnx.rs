@@ -107,7 +107,8 @@ fn mutate(file: &[u8], other: &[u8], rng: &mut Rng) -> Vec<u8> {
 
 fn real_model() -> Files {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/ppocr_cls/model.onnx");
-    split(&std::fs::read(path).unwrap())
+    let plain = builder().optimize_from_file(path).unwrap();
+    split(&plain.to_onnx_bytes().unwrap())
 }
 
 /// The node cases as `.onnx` files, every other one with its elements in another file.
