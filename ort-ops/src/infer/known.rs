@@ -26,7 +26,7 @@ pub fn tensor_fact(dtype: DType, dims: Option<Dims>) -> Fact {
 }
 
 /// More dimensions than a tensor that is computed with has. A file may claim any number of them.
-const MAX_RANK: usize = 64;
+pub(crate) const MAX_RANK: usize = 64;
 
 /// A tensor of this rank, of which no dimension is known; of unknown rank where it is absurd.
 pub fn ranked_fact(dtype: DType, rank: Option<usize>) -> Fact {
