@@ -107,7 +107,8 @@ fn mutate(file: &[u8], other: &[u8], rng: &mut Rng) -> Vec<u8> {
 
 fn real_model() -> Files {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/ppocr_cls/model.onnx");
-    split(&std::fs::read(path).unwrap())
+    let plain = builder().optimize_from_file(path).unwrap();
+    split(&plain.to_onnx_bytes().unwrap())
 }
 
 /// The node cases as `.onnx` files, every other one with its elements in another file.
@@ -128,7 +129,7 @@ fn node_case_models() -> Vec<Files> {
 /// The same model with its elements in another file, if it has any.
 fn split(model: &[u8]) -> Files {
     let bytes = Bytes::copy_from_slice(model);
-    let mut proto = ort_onnx::decode(&bytes, &ort_onnx::Limits::default()).unwrap();
+    let mut proto = ort_onnx::open(&bytes, &ort_onnx::Limits::default()).unwrap();
     let mut data = Vec::new();
     let graph = proto.graph.as_mut().unwrap();
     for tensor in &mut graph.initializer {

@@ -65,8 +65,9 @@ fn random_networks_compute_the_same_from_both_formats() {
 /// A model of the repository with its initializers moved to another file, and that file.
 fn with_external_data() -> (Vec<u8>, Vec<u8>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/ppocr_cls/model.onnx");
-    let bytes = Bytes::from(std::fs::read(path).unwrap());
-    let mut model: ModelProto = ort_onnx::decode(&bytes, &Limits::default()).unwrap();
+    let plain = builder(Level::Disable).optimize_from_file(path).unwrap();
+    let bytes = Bytes::from(plain.to_onnx_bytes().unwrap());
+    let mut model: ModelProto = ort_onnx::open(&bytes, &Limits::default()).unwrap();
     let mut data = Vec::new();
     let graph: &mut GraphProto = model.graph.as_mut().unwrap();
     for tensor in &mut graph.initializer {

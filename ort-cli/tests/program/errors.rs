@@ -26,14 +26,14 @@ fn a_file_that_is_no_model_is_named() {
     };
     let text = file("text.ort", b"this is no model at all");
     let empty = file("empty.ort", b"");
-    // The first fields of a model: an IR version and the name of the producer.
-    let onnx = file("model.onnx", b"\x08\x09\x12\x07pytorch\x1a\x052.1.0\x3a\x00");
+    // The first fields of a model: an IR version, the name of the producer, and a graph that is cut off.
+    let onnx = file("model.onnx", b"\x08\x09\x12\x07pytorch\x1a\x052.1.0\x3a\x05");
     let missing = root.path().join("none.ort").to_str().unwrap().to_owned();
     for command in ["inspect", "run", "bench"] {
         for (path, reason) in [
             (&text, "not an ORT model: the identifier is \" is \", not \"ORTM\""),
             (&empty, "the file is empty"),
-            (&onnx, "this is an ONNX protobuf, not an ORT model: convert it"),
+            (&onnx, "model, byte 18: the message ends within a field"),
             (&missing, "no such file"),
             (&folder("magika"), "is a folder, not a file"),
         ] {

@@ -8,6 +8,7 @@ fn json_has_these_keys() {
     let expected = [
         "denormals",
         "file_bytes",
+        "format",
         "hints",
         "inputs",
         "model",

@@ -78,6 +78,7 @@ fn a_folder_without_cases_is_an_error() {
     let path = root.path().to_str().unwrap();
     let called = ort_cli(["test", path]);
     assert_eq!((called.code, called.stdout.as_str()), (Some(1), ""));
-    let expected = format!("error: {path}: no case here: a .ort file beside test_data_set_0\n");
+    let expected =
+        format!("error: {path}: no case here: a .ort or .onnx file beside test_data_set_0\n");
     assert_eq!(called.stderr, expected);
 }

@@ -69,7 +69,8 @@ impl Function {
             ) => dtype == DType::F64,
             Self::Unary(_) => false,
             Self::Class(_) => dtype.is_float(),
-            Self::Power(_) => matches!(dtype, DType::F64 | DType::I32 | DType::I64),
+            // Powers of integers do not wrap.
+            Self::Power(_) => dtype == DType::F64,
         }
     }
 }
@@ -86,7 +87,7 @@ impl Kernel for ElementKernel {
                 [f64, i8, i16, i32, i64, u8, u16, u32, u64],
                 T => self.clip::<T>(op, io), else => Err(KernelError::ForeignState)),
             Function::Class(op) => self.class(op, io),
-            Function::Power(n) => with_dtype!(self.dtype, [f64, i32, i64],
+            Function::Power(n) => with_dtype!(self.dtype, [f64],
                 T => match n {
                     2 => self.map(io, |x: T| x.mul(x)),
                     _ => self.map(io, |x: T| x.mul(x).mul(x)),

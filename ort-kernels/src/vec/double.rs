@@ -192,7 +192,8 @@ fn ln_1p<const FMA: bool>(x: f64) -> f64 {
 #[inline(always)]
 pub(super) fn asinh<const FMA: bool>(x: f64) -> f64 {
     let size = x.abs();
-    let square = size * size;
+    // Finite, that the quotient is no NaN where x is infinite.
+    let square = (size * size).min(f64::MAX);
     ln_1p::<FMA>(size + square / (1.0 + (1.0 + square).sqrt())).copysign(x)
 }
 

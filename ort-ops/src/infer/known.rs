@@ -25,8 +25,12 @@ pub fn tensor_fact(dtype: DType, dims: Option<Dims>) -> Fact {
     dims.map_or_else(|| Fact::unranked(dtype), |dims| Fact::tensor(dtype, dims))
 }
 
-/// A tensor of this rank, of which no dimension is known.
+/// More dimensions than a tensor that is computed with has. A file may claim any number of them.
+pub(crate) const MAX_RANK: usize = 64;
+
+/// A tensor of this rank, of which no dimension is known; of unknown rank where it is absurd.
 pub fn ranked_fact(dtype: DType, rank: Option<usize>) -> Fact {
+    let rank = rank.filter(|&rank| rank <= MAX_RANK);
     tensor_fact(dtype, rank.map(|rank| Dims::from_elem(Dim::Unknown, rank)))
 }
 

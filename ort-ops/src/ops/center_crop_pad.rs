@@ -6,8 +6,8 @@ use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output, Shape, move_elements, row_major_strides};
 
 use crate::infer::{
-    folded, int_values, known_dims, known_shape, normalize_axes, normalize_axis, ranked_fact,
-    vector_len,
+    MAX_RANK, folded, int_values, known_dims, known_shape, normalize_axes, normalize_axis,
+    ranked_fact, vector_len,
 };
 use crate::strided::{self, Strided};
 
@@ -74,7 +74,10 @@ impl Operator for CenterCropPad {
         let n_lengths = vector_len(inputs, 1)?;
         let lengths = match inputs.fact(1)?.ints() {
             Some(lengths) => Some(known_lengths(&lengths)?),
-            None => n_lengths.map(|n| Dims::from_elem(Dim::Unknown, n)),
+            None => {
+                let n = n_lengths.filter(|&n| n <= MAX_RANK);
+                n.map(|n| Dims::from_elem(Dim::Unknown, n))
+            }
         };
         let fact = match (inputs.fact(0)?.dims(), lengths) {
             (Some(x), lengths) => Fact::tensor(dtype, self.dims(x, lengths.as_deref())?),

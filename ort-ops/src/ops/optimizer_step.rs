@@ -62,16 +62,16 @@ fn adam(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
 
 fn momentum(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
     let required = |name| spec.float(name)?.ok_or(OpError::MissingAttribute { name });
-    let is_nesterov = match spec.string("mode")? {
-        Some("nesterov") => true,
-        Some("standard") => false,
-        other => {
-            let found = other.unwrap_or_default().to_owned();
-            return Err(OpError::AttributeValue { name: "mode", found });
-        }
-    };
     let (alpha, beta) = (required("alpha")?, required("beta")?);
     required("norm_coefficient")?;
+    let is_nesterov =
+        match spec.string("mode")?.ok_or(OpError::MissingAttribute { name: "mode" })? {
+            "nesterov" => true,
+            "standard" => false,
+            other => {
+                return Err(OpError::AttributeValue { name: "mode", found: other.to_owned() });
+            }
+        };
     step(spec, Rule::Momentum { alpha, beta, is_nesterov })
 }
 

@@ -112,12 +112,6 @@ fn what_is_wrong_is_told_with_what_would_be_right() {
             "`` is no value of `session.set_denormal_as_zero`: expected 0 or 1",
         ),
         (
-            "session.load_model_format",
-            "ONNX",
-            "`session.load_model_format` cannot be `ONNX` here: `python -m \
-             onnxruntime.tools.convert_onnx_models_to_ort` makes an `.ort` file of the model",
-        ),
-        (
             "session.save_model_format",
             "ONNX",
             "`session.save_model_format` cannot be `ONNX` here: the optimized graph can be saved as \
