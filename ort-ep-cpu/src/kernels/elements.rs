@@ -287,11 +287,9 @@ mod tests {
         clip().weight(Tensor::scalar(-5_i32)).weight(Tensor::scalar(7_i32)).check(exact);
         clip().absent().weight(Tensor::scalar(7_i32)).check(exact);
         clip().weight(Tensor::scalar(9_i32)).check(exact);
-        for x in [numbers::<i32>(1001), numbers::<i64>(1001), numbers::<f64>(1001)] {
-            for e in [2.0_f32, 3.0] {
-                let case = Case::new("Pow", 15).input(x.clone());
-                case.constant(Tensor::scalar(e)).check(ulps(1));
-            }
+        for e in [2.0_f32, 3.0] {
+            let case = Case::new("Pow", 15).input(numbers::<f64>(1001));
+            case.constant(Tensor::scalar(e)).check(ulps(1));
         }
         let flags: Vec<Bool> = (0..1001).map(|i| Bool::from(i % 3 == 0)).collect();
         Case::new("Not", 1).input(Tensor::from_slice(&[1001], &flags).unwrap()).check(exact);

@@ -55,8 +55,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     }
     let row = usize::from(op.is_a_transposed);
     let m = compiler.fact(0).and_then(|a| a.dims()?.get(row)?.known());
-    let is_left_alone =
-        m == Some(1) && !op.is_b_transposed && row_needs_no_packing(compiler, 1);
+    let is_left_alone = m == Some(1) && !op.is_b_transposed && row_needs_no_packing(compiler, 1);
     let pack = || with_summand!(dtype, (_S, T) => pack_right::<T>(compiler, 1, op.is_b_transposed));
     let b = if is_left_alone { None } else { pack() };
     Ok(Some(Box::new(GemmKernel { cpu: compiler.cpu, dtype, op, b })))

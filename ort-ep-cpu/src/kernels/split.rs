@@ -40,7 +40,8 @@ struct Part {
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(op) = compiler.op::<Split>().cloned() else { return Ok(None) };
-    let dtype = compiler.fact(0).and_then(|x| x.dtype()).filter(|dtype| dtype.word_bytes().is_some());
+    let dtype =
+        compiler.fact(0).and_then(|x| x.dtype()).filter(|dtype| dtype.word_bytes().is_some());
     let lengths = match (compiler.fact(1), compiler.constant(1)) {
         (Some(_), None) => return Ok(None),
         (_, Some(lengths)) => Some(int_values(lengths.view()).map_err(OpError::from)?),

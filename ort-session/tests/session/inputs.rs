@@ -151,7 +151,10 @@ fn states_and_weights_of_another_shape_than_a_layers_are_refused() {
         let item = |shape: &[usize]| Tensor::zeros(DType::F32, shape).unwrap().into();
         let items = Value::Sequence(shapes.map(item).to_vec());
         let x = Tensor::zeros(DType::F32, &[3, 2, 5]).unwrap();
-        session.run([("x", Value::Tensor(x)), ("items", items)]).map(drop).map_err(|e| e.to_string())
+        session
+            .run([("x", Value::Tensor(x)), ("items", items)])
+            .map(drop)
+            .map_err(|e| e.to_string())
     };
     assert_eq!(run(shapes), Ok(()));
     for (index, wrong) in

@@ -34,7 +34,9 @@ const PRODUCT_BYTES: usize = 4 << 20;
 fn is_small(found: &Match<'_>) -> Result<(), Refusal> {
     let [table, matrix] = ["table", "matrix"].map(|name| found.constant(name));
     let (Some(table), Some(matrix)) = (table, matrix) else { return Err(NO_MATRIX) };
-    let (&[n_rows, _], &[_, width]) = (table.shape(), matrix.shape()) else { return Err(NO_MATRIX) };
+    let (&[n_rows, _], &[_, width]) = (table.shape(), matrix.shape()) else {
+        return Err(NO_MATRIX);
+    };
     if !found.node("Gather").operator::<Gather>().is_some_and(|op| matches!(op.axis, 0 | -2)) {
         return Err(Refusal("it looks up columns"));
     }
