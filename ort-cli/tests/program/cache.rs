@@ -17,7 +17,7 @@ fn text(path: &Path) -> &str {
 fn a_cache_is_filled_used_shown_and_pruned() {
     let root = tempfile::tempdir().unwrap();
     let cache = text(root.path());
-    let case = folder("ppocr_cls");
+    let case = folder("magika");
     for _ in 0..2 {
         let called = ort_cli(["test", &case, "--cache-dir", cache]);
         assert_eq!(called.code, Some(0), "{called:?}");
@@ -125,7 +125,7 @@ fn a_start_after_one_that_was_killed_works() {
 #[test]
 fn a_disk_that_is_full_costs_a_warning() {
     let root = tempfile::tempdir().unwrap();
-    let case = folder("ppocr_cls");
+    let case = folder("magika");
     let program = env!("CARGO_BIN_EXE_ort-cli");
     let script = "trap '' XFSZ; ulimit -f 100; exec \"$0\" test \"$1\" --cache-dir \"$2\"";
     let mut shell = Command::new("sh");
