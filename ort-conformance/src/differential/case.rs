@@ -69,7 +69,11 @@ impl Case {
             }
         }
         graph.set_inputs(given);
-        let opsets = vec![(String::new(), 22), ("com.microsoft".to_owned(), 1)];
+        // The newest that a node follows, if it is newer than what most follow.
+        let nodes = graph.node_ids().map(|id| graph.node(id));
+        let versions = nodes.filter(|node| node.domain.is_empty()).map(|node| node.since_version);
+        let opset = i64::from(versions.max().unwrap_or_default()).max(22);
+        let opsets = vec![(String::new(), opset), ("com.microsoft".to_owned(), 1)];
         let info = ModelInfo { ir_version: 10, opsets, ..ModelInfo::default() };
         let file = export(&graph, Export { info: &info, resolver: None, private: &[] });
         let file = file.map_err(|error| error.to_string())?;

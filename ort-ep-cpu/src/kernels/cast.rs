@@ -217,10 +217,11 @@ mod tests {
     /// Numbers of all sizes that a type has, its ends, and what is no number.
     fn numbers<T: Number>(n: usize) -> Tensor {
         let scrambled = |i: usize| (i.wrapping_mul(6_364_136_223_846_793_005) >> 20) as f64;
+        let power = |i: usize| f64::from_bits(u64::try_from(1023 + i % 70).unwrap() << 52);
         let number = |i: usize| match i % 8 {
             0 => [f64::NAN, f64::INFINITY, -f64::INFINITY, -0.0, 0.5, -1e-30][i / 8 % 6],
-            1 => 2_f64.powi((i % 70) as i32) * [1.0, -1.0][i % 2],
-            2 => 2_f64.powi((i % 70) as i32) - 1.0,
+            1 => power(i) * [1.0, -1.0][i % 2],
+            2 => power(i) - 1.0,
             3 => scrambled(i),
             4 => -scrambled(i) / 1e9,
             _ => scrambled(i) / 1e7 % 300.0 - 150.5,

@@ -197,8 +197,8 @@ impl ElementKernel {
     ) -> Result<(), KernelError> {
         let (x, y) = first_and_output::<T>(io.inputs, &mut io.outputs[0])?;
         Rows::ELEMENTS.for_each(io.threads, y, |start, y| match x {
-            Some(x) => each(self.isa, &x[start..][..y.len()], y, move |x| f(x)),
-            None => each_in_place(self.isa, y, move |y| f(y)),
+            Some(x) => each(self.isa, &x[start..][..y.len()], y, f),
+            None => each_in_place(self.isa, y, f),
         });
         Ok(())
     }

@@ -68,7 +68,7 @@ impl Kernel for GridSampleKernel {
 
 /// Where the points of a tile take their elements from: `taps[starts[i]..starts[i + 1]]`.
 struct Tile<T> {
-    starts: [u16; POINTS + 1],
+    starts: [usize; POINTS + 1],
     taps: [(u32, T); POINTS * TAPS],
 }
 
@@ -83,7 +83,7 @@ impl GridSampleKernel {
         let y = io.outputs[0].tensor(T::DTYPE, shape)?.into_slice::<T>()?;
         let &[_, c, rows, columns] = shape else { return Err(KernelError::ForeignState) };
         let (n_points, n_plane) = (rows * columns, height * width);
-        if u32::try_from(n_plane).is_err() {
+        if u32::try_from(n_plane).is_err() || x.is_empty() || y.is_empty() {
             return Ok(self.op.eval(io.inputs, io.outputs)?);
         }
         // Threads share channels: each works out all places.
@@ -116,12 +116,13 @@ impl GridSampleKernel {
             let [column, row] = point.map(|position| Number::to_f64(position));
             for (i, row_weight) in self.op.axis_taps(row, height, is_double) {
                 for (j, weight) in self.op.axis_taps(column, width, is_double) {
-                    let at = (i * width + j) as u64 as u32;
+                    // What `sample` has looked at.
+                    let at = u32::try_from(i * width + j).unwrap_or(u32::MAX);
                     tile.taps[n] = (at, <T as Number>::from_f64(row_weight * weight));
                     n += 1;
                 }
             }
-            *start = n as u16;
+            *start = n;
         }
     }
 }
@@ -134,7 +135,7 @@ fn y_cost(shape: &[usize]) -> usize {
 impl<T: Weight> Tile<T> {
     fn sum(&self, plane: &[T], y: &mut [T]) {
         for (y, ends) in y.iter_mut().zip(self.starts.windows(2)) {
-            let taps = &self.taps[usize::from(ends[0])..usize::from(ends[1])];
+            let taps = &self.taps[ends[0]..ends[1]];
             let terms = taps.iter().map(|&(at, weight)| weight * plane[at as usize]);
             *y = match taps.len() {
                 // An element is itself, whatever it is.

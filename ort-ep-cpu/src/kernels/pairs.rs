@@ -202,7 +202,7 @@ impl Call<'_> {
         Rows::ELEMENTS.for_each(io.threads, y, |start, y| {
             self.each_run(operands, start..start + y.len(), |range, [a, b]| {
                 let y = &mut y[range.start - start..range.end - start];
-                self.piece([a, b], y, |y, tile| tile.copy_from_slice(y), |a, b| f(a, b));
+                self.piece([a, b], y, |y, tile| tile.copy_from_slice(y), &f);
             });
         });
         Ok(())
@@ -250,7 +250,7 @@ impl Call<'_> {
         f: impl Fn(T, T) -> Y,
     ) {
         if let [Some(a), Some(b)] = operands.map(lane) {
-            return pairs(self.isa, a, b, y, |a, b| f(a, b));
+            return pairs(self.isa, a, b, y, &f);
         }
         let mut tiles = [[T::default(); TILE]; 2];
         for (i, y) in y.chunks_mut(TILE).enumerate() {
@@ -260,7 +260,7 @@ impl Call<'_> {
             let [to_a, to_b] = tiles;
             let a = held(a, y, to_a, &hold);
             let b = held(b, y, to_b, &hold);
-            pairs(self.isa, a, b, y, |a, b| f(a, b));
+            pairs(self.isa, a, b, y, &f);
         }
     }
 }

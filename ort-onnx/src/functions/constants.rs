@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 
-use crate::schema::{AttributeProto, GraphProto, NodeProto, TensorProto, attribute_type as kind};
+use crate::schema::{
+    AttributeProto, GraphProto, NodeProto, SparseTensorProto, TensorProto, attribute_type as kind,
+};
 
 /// Numbers of element types.
 const FLOAT: i32 = 1;
@@ -14,16 +16,16 @@ pub(super) fn lift(graph: &mut GraphProto) {
     let nodes = std::mem::take(&mut graph.node);
     for mut node in nodes {
         match value(&mut node) {
-            Some(Value::Dense(tensor)) => graph.initializer.push(tensor),
-            Some(Value::Sparse(tensor)) => graph.sparse_initializer.push(tensor),
+            Some(Value::Dense(tensor)) => graph.initializer.push(*tensor),
+            Some(Value::Sparse(tensor)) => graph.sparse_initializer.push(*tensor),
             None => graph.node.push(node),
         }
     }
 }
 
 enum Value {
-    Dense(TensorProto),
-    Sparse(crate::schema::SparseTensorProto),
+    Dense(Box<TensorProto>),
+    Sparse(Box<SparseTensorProto>),
 }
 
 /// What a node holds if it is a constant of one value; it is taken out then.
@@ -36,12 +38,12 @@ fn value(node: &mut NodeProto) -> Option<Value> {
         return None;
     }
     if attribute.name == "sparse_value" {
-        let mut sparse = *attribute.sparse_tensor.take()?;
+        let mut sparse = attribute.sparse_tensor.take()?;
         sparse.values.get_or_insert_default().name.clone_from(output);
         return Some(Value::Sparse(sparse));
     }
     let tensor = dense(attribute)?;
-    Some(Value::Dense(TensorProto { name: output.clone(), ..tensor }))
+    Some(Value::Dense(Box::new(TensorProto { name: output.clone(), ..tensor })))
 }
 
 fn dense(attribute: &mut AttributeProto) -> Option<TensorProto> {

@@ -6,6 +6,7 @@ use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output, Shape, n_elements};
 
 use super::linear_attention::state_window;
+use crate::accumulate::zeros;
 use crate::floats;
 use crate::infer::ranked_fact;
 use crate::ops::unary::sigmoid;
@@ -232,8 +233,8 @@ impl Operator for CausalConv {
             [_, len, width @ ..] if self.channels_last => (*len, width.iter().product()),
             shape => (shape[2], shape[1]),
         };
-        let (n, window) = (n_elements(&state_shape).ok_or(OpError::TooLarge)?, self.state_window);
-        let window = window.unwrap_or(1);
+        let window = self.state_window.unwrap_or(1);
+        let n = n_elements(&state_shape).ok_or(OpError::TooLarge)?;
         let of_one = n / window;
         let past = match inputs.get(3) {
             Some(_) => floats::read_parameter(inputs, 3, n)?.split_off(n - of_one),
@@ -251,7 +252,8 @@ impl Operator for CausalConv {
         let update = sequences(channels, n_updates, true);
         let (values, weights) = (floats::read(x)?, floats::read(w)?);
         let mut y = vec![0.0; batch * channels * len];
-        let (mut states, mut updates) = (vec![0.0; n], zeros(&[batch, n_updates, channels])?);
+        let n_updated = n_elements(&[batch, n_updates, channels]).ok_or(OpError::TooLarge)?;
+        let (mut states, mut updates) = (zeros(n)?, zeros(n_updated)?);
         for (b, c) in (0..batch).flat_map(|b| (0..channels).map(move |c| (b, c))) {
             let seen: Vec<_> = (0..past_len)
                 .map(|t| past[before.at(b, c, t)])
@@ -284,15 +286,6 @@ impl Operator for CausalConv {
         }
         Ok(())
     }
-}
-
-/// So many zeros: an attribute may ask for more than there is memory for.
-fn zeros(shape: &[usize]) -> Result<Vec<f64>, OpError> {
-    let n = n_elements(shape).ok_or(OpError::TooLarge)?;
-    let mut zeros = Vec::new();
-    zeros.try_reserve_exact(n).map_err(|_| OpError::TooLarge)?;
-    zeros.resize(n, 0.0);
-    Ok(zeros)
 }
 
 #[cfg(test)]

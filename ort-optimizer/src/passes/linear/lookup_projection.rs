@@ -81,7 +81,7 @@ mod tests {
         assert_optimized(
             super::PASS,
             "graph(i: int64[2]) -> (y, z) {
-               table = const float[3,2] [1, -2, 3, 0.5, -0.25, 7]
+               table = const float[3,3] [1, -2, 3, 0.5, -0.25, 7, 2, 4, 6]
                w = const float[2,1] [0.5, 4]
                columns = Gather-13 [axis: 1] (table, i)
                y = MatMul-13 (columns, w)
@@ -92,7 +92,7 @@ mod tests {
              }",
             &expect![[r#"
                 graph(i: int64[2]) -> (y, z) {
-                  table = const float[3,2] [1, -2, 3, 0.5, -0.25, 7]
+                  table = const float[3,3] [1, -2, 3, 0.5, -0.25, 7, 2, 4, 6]
                   w = const float[2,1] [0.5, 4]
                   long = const float[9,1] [1, 2, 3, 4, 5, 6, 7, 8, 9]
                   wide = const float[1,9] [1, 2, 3, 4, 5, 6, 7, 8, 9]
