@@ -251,9 +251,8 @@ impl Operator for CausalConv {
         let Extension { input_channels: (first, _), n_updates, .. } = self.extension;
         let update = sequences(channels, n_updates, true);
         let (values, weights) = (floats::read(x)?, floats::read(w)?);
-        let mut y = vec![0.0; batch * channels * len];
-        let n_updated = n_elements(&[batch, n_updates, channels]).ok_or(OpError::TooLarge)?;
-        let (mut states, mut updates) = (zeros(n)?, zeros(n_updated)?);
+        let (mut y, mut states) = (vec![0.0; batch * channels * len], zeros(n)?);
+        let mut updates = zeros(batch.saturating_mul(n_updates).saturating_mul(channels))?;
         for (b, c) in (0..batch).flat_map(|b| (0..channels).map(move |c| (b, c))) {
             let seen: Vec<_> = (0..past_len)
                 .map(|t| past[before.at(b, c, t)])
