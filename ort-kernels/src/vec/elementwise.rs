@@ -94,14 +94,14 @@ per_isa! {
         }
     }
 
-    /// `asin x`, NaN beyond ±1. Error: at most 2 ulp.
+    /// `asin x`, NaN beyond ±1. Error: at most 2.5 ulp.
     pub fn asin<FMA>(x: &mut [f32]) {
         for x in x {
             *x = formula::asin::<FMA>(*x);
         }
     }
 
-    /// `acos x`, NaN beyond ±1. Error: at most 2 ulp.
+    /// `acos x`, NaN beyond ±1. Error: at most 2.5 ulp.
     pub fn acos<FMA>(x: &mut [f32]) {
         for x in x {
             *x = formula::acos::<FMA>(*x);

@@ -15,7 +15,7 @@ macro_rules! functions {
             name: $name,
             versions: $versions,
             types: $types,
-            build: |spec| OldBroadcast::build($name, $today, spec),
+            build: |spec| OldBroadcast::build(($name, $today), $types, spec),
         }),*];
     };
 }
@@ -24,7 +24,7 @@ functions! {
     "Add": (1, 6), DType::is_number, 14;
     "And": (1, 6), DType::is_bool, 7;
     "Div": (1, 6), DType::is_number, 14;
-    "Equal": (1, 6), DType::is_integer, 7;
+    "Equal": (1, 6), |dtype| dtype.is_integer() || dtype.is_bool(), 7;
     "Greater": (1, 6), DType::is_float, 7;
     "Less": (1, 6), DType::is_float, 7;
     "Mul": (1, 6), DType::is_number, 14;
@@ -43,14 +43,16 @@ functions! {
 #[derive(Debug)]
 pub struct OldBroadcast {
     of_today: Arc<dyn Operator>,
+    /// The element types that it takes.
+    types: fn(DType) -> bool,
     axis: Option<i64>,
     is_slope: bool,
 }
 
 impl OldBroadcast {
     fn build(
-        name: &'static str,
-        today: i32,
+        (name, today): (&'static str, i32),
+        types: fn(DType) -> bool,
         spec: &NodeSpec<'_>,
     ) -> Result<Arc<dyn Operator>, OpError> {
         spec.ignore("broadcast");
@@ -65,14 +67,17 @@ impl OldBroadcast {
                 && (def.versions.0..=def.versions.1).contains(&today)
         };
         let def = defs.into_iter().find(covers).ok_or(unknown)?;
-        Ok(Arc::new(Self { of_today: (def.build)(&of_today)?, axis, is_slope: name == "PRelu" }))
+        let of_today = (def.build)(&of_today)?;
+        Ok(Arc::new(Self { of_today, types, axis, is_slope: name == "PRelu" }))
     }
 
     /// The shape of `b` with ones behind it, so that it is stretched as it is today.
     fn aligned<D: Clone>(&self, b: &[D], rank: usize, one: &D) -> Result<Vec<D>, OpError> {
         let first = match self.axis {
             _ if self.is_slope && b.len() == 1 && rank > 1 => 1,
-            Some(axis) if axis < 0 => rank.saturating_sub(usize::try_from(-axis).unwrap_or(0)),
+            Some(axis) if axis < 0 => {
+                rank.saturating_sub(usize::try_from(axis.unsigned_abs()).unwrap_or(usize::MAX))
+            }
             Some(axis) => usize::try_from(axis).unwrap_or(0),
             None => return Ok(b.to_vec()),
         };
@@ -86,6 +91,7 @@ impl OldBroadcast {
 
 impl Operator for OldBroadcast {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
+        inputs.dtype(0, self.types)?;
         let (a, b) = (inputs.fact(0)?, inputs.fact(1)?);
         let dims = match (a.rank(), b.dims()) {
             (Some(rank), Some(b)) => {

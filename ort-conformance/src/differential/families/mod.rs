@@ -73,6 +73,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "dynamically quantized", draw: quantized::dynamic },
     Family { name: "QLinearConv", draw: quantized::convolution },
     Family { name: "quantized", draw: quantized::pointwise },
+    Family { name: "Split", draw: movement::split },
 ];
 
 /// A case of a family.

@@ -40,6 +40,26 @@ pub(super) fn concat(net: &mut Net<'_>) -> Vec<Value> {
     vec![Value { name, shape: Vec::new(), size: 1.0, error: 0.0 }]
 }
 
+pub(super) fn split(net: &mut Net<'_>) -> Vec<Value> {
+    let full = shape(net, 200_000);
+    let dtype = net.draw.pick(&["float", "float16", "uint8", "int64"]);
+    let axis = net.draw.between(0, full.len() - 1);
+    let (mut left, mut lengths) = (full[axis], Vec::new());
+    for _ in 0..net.draw.between(0, 3).min((left - 1) / 2) {
+        let length = net.draw.between(1, left.div_ceil(3));
+        left -= length;
+        lengths.push(length);
+    }
+    lengths.push(left);
+    let x = net.any('x', "", dtype, &full);
+    let lengths: Vec<i64> = lengths.into_iter().filter_map(|n| i64::try_from(n).ok()).collect();
+    let split = net.ints(&lengths);
+    let op = format!("Split-13 [axis: {axis}]");
+    let parts = net.node_of(&op, &[&x.name, &split], lengths.len());
+    let part = |name| Value { name, shape: Vec::new(), size: 1.0, error: 0.0 };
+    parts.into_iter().map(part).collect()
+}
+
 pub(super) fn variadic(net: &mut Net<'_>) -> Vec<Value> {
     let full = shape(net, 300_000);
     let op = net.draw.pick(&["Sum-13", "Max-13", "Min-13", "Mean-13"]);
