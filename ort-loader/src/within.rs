@@ -20,7 +20,7 @@ pub(crate) fn open_within(folder: &Path, relative: &Path) -> Result<File, LoadEr
     if !inside.starts_with(&root) {
         return Err(LoadError::Outside { path, how: "a link" });
     }
-    // No link is left in this path; one that has come since is not followed.
+    // No link is left in this path; one that takes the file's place meanwhile is not followed.
     let file = open_file(&inside, Link::Refuse)?;
     if n_names(&file) > 1 {
         return Err(LoadError::Outside { path, how: "a hard link" });

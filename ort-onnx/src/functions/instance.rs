@@ -4,21 +4,26 @@ use std::collections::{HashMap, HashSet};
 
 use crate::schema::{AttributeProto, FunctionProto, GraphProto, NodeProto};
 
-/// The names of values that are taken.
-pub(super) struct Names(HashSet<String>);
+/// The names of values that are taken, each with the number that the next one like it may have.
+pub(super) struct Names(HashMap<String, u64>);
 
 impl Names {
-    pub(super) const fn new(taken: HashSet<String>) -> Self {
-        Self(taken)
+    pub(super) fn new(taken: HashSet<String>) -> Self {
+        Self(taken.into_iter().map(|name| (name, 1)).collect())
     }
 
     /// A name like this one that no value has.
     fn fresh(&mut self, name: String) -> String {
-        let numbered = (1_u64..).map(|n| format!("{name}_{n}"));
-        let mut names = std::iter::once(name.clone()).chain(numbered);
-        let name = names.find(|name| !self.0.contains(name)).unwrap_or_default();
-        self.0.insert(name.clone());
-        name
+        let Some(&next) = self.0.get(&name) else {
+            self.0.insert(name.clone(), 1);
+            return name;
+        };
+        let numbered = (next..).map(|n| (n, format!("{name}_{n}")));
+        let free = { numbered }.find(|(_, numbered)| !self.0.contains_key(numbered));
+        let (n, free) = free.unwrap_or_default();
+        self.0.insert(name, n + 1);
+        self.0.insert(free.clone(), 1);
+        free
     }
 }
 

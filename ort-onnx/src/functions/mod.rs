@@ -4,6 +4,7 @@
 //! A function's body may call others, but not itself. What a body computes gets names that no other value has.
 
 mod constants;
+mod cost;
 mod flex_attention;
 mod instance;
 
@@ -21,6 +22,7 @@ use crate::schema::{
 
 /// Writes out all functions of a model, and tells each node which version it follows.
 pub(crate) fn inline(model: &mut ModelProto, limits: &Limits) -> Result<(), OnnxError> {
+    let n_bytes = if model.functions.is_empty() { 0 } else { model.encoded_len() };
     let functions = std::mem::take(&mut model.functions);
     let Some(mut graph) = model.graph.take() else { return Err(OnnxError::NoGraph) };
     let mut names = HashSet::new();
@@ -28,7 +30,6 @@ pub(crate) fn inline(model: &mut ModelProto, limits: &Limits) -> Result<(), Onnx
     if !functions.is_empty() || has_preview {
         collect(&graph, &mut names);
     }
-    let n_bytes = functions.iter().map(FunctionProto::encoded_len).sum::<usize>();
     let most = n_bytes.saturating_mul(limits.ratio).saturating_add(limits.base);
     let by_name = functions.iter().map(|function| (key_of(function), function)).collect();
     let dtypes = declared(&graph);
@@ -74,7 +75,8 @@ impl<'f> Opsets<'f> {
 /// Every name of a value in a graph and those below it.
 fn collect(graph: &GraphProto, names: &mut HashSet<String>) {
     names.extend(graph.input.iter().map(|value| value.name.clone()));
-    names.extend(graph.initializer.iter().map(|tensor| tensor.name.clone()));
+    let sparse = graph.sparse_initializer.iter().filter_map(|sparse| sparse.values.as_ref());
+    names.extend(graph.initializer.iter().chain(sparse).map(|tensor| tensor.name.clone()));
     for node in &graph.node {
         names.extend(node.input.iter().chain(&node.output).cloned());
         for attribute in &node.attribute {
@@ -167,7 +169,7 @@ impl<'f> Inliner<'f> {
         if node.input.len() > function.input.len() || node.output.len() > function.output.len() {
             return Err(wrong("a node has more inputs or outputs than it"));
         }
-        let left = self.left.checked_sub(function.encoded_len());
+        let left = self.left.checked_sub(cost::of_call(node, function));
         self.left = left.ok_or_else(|| wrong("its calls take too much memory"))?;
         let body = Instance::new(node, function, &mut self.names).body();
         self.nodes(body, &Opsets::of(&function.opset_import), depth + 1)

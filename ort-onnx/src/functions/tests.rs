@@ -96,6 +96,50 @@ fn what_grows_beyond_all_limits_is_refused() {
     assert!(error.to_string().ends_with("its calls take too much memory"), "{error}");
 }
 
+/// A function of few bytes, whose call has a name or an attribute that all of its nodes would repeat.
+#[test]
+fn what_a_call_would_repeat_too_often_is_refused() {
+    let reference = AttributeProto {
+        name: "x".to_owned(),
+        ref_attr_name: "given".to_owned(),
+        r#type: attribute_type::INTS,
+        ..AttributeProto::default()
+    };
+    let mut inner = node("", "Op", &["a"], &["t"]);
+    inner.attribute = vec![reference];
+    let f = function("F", (&["a"], &["b"]), vec![inner; 5_000]);
+    let mut named = node("local", "F", &["x"], &["y"]);
+    named.name = "n".repeat(200_000);
+    let read = node("local", "F", &["x".repeat(200_000).as_str()], &["y"]);
+    let mut given = node("local", "F", &["x"], &["y"]);
+    let ints = (0..100_000).map(|i| i << 20).collect();
+    let r#type = attribute_type::INTS;
+    given.attribute = vec![AttributeProto {
+        name: "given".to_owned(),
+        ints,
+        r#type,
+        ..AttributeProto::default()
+    }];
+    for call in [named, read, given] {
+        let error = inlined(model(vec![call], vec![f.clone()])).unwrap_err();
+        assert!(error.to_string().ends_with("its calls take too much memory"), "{error}");
+    }
+}
+
+/// In a time that does not grow with the square of their number.
+#[test]
+fn calls_without_a_name_are_numbered() {
+    let f = function(
+        "F",
+        (&["a"], &["b"]),
+        vec![node("", "Abs", &["a"], &["t"]), node("", "Neg", &["t"], &["b"])],
+    );
+    let calls = (0..20_000).map(|i| node("local", "F", &["x"], &[format!("y{i}").as_str()]));
+    let nodes = inlined(model(calls.collect(), vec![f])).unwrap();
+    assert_eq!(nodes[0], "F/t = Abs-13(x)");
+    assert_eq!(nodes[39_998], "F/t_19999 = Abs-13(x)");
+}
+
 #[test]
 fn attributes_are_the_nodes_or_the_defaults_or_left_out() {
     let int = |name: &str, i| AttributeProto {
