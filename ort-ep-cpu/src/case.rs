@@ -37,7 +37,7 @@ enum Kind {
 }
 
 /// How far a result may be from the expected one.
-type Tolerance<'a> = dyn Fn(f32, f32) -> bool + 'a;
+type Tolerance<'a> = dyn Fn(f64, f64) -> bool + 'a;
 
 impl Case {
     /// A node of ai.onnx with one output.
@@ -96,7 +96,7 @@ impl Case {
 
     /// Runs the node in every way; each must give what `eval` gives, as `is_close` sees it, and
     /// any number of threads the same bits.
-    pub(crate) fn check(self, is_close: impl Fn(f32, f32) -> bool) {
+    pub(crate) fn check(self, is_close: impl Fn(f64, f64) -> bool) {
         let registry = ort_ops::registry();
         let ways = [(true, Packs::Made), (true, Packs::Declined), (false, Packs::Made)];
         for (has_constants, packs) in ways {
@@ -296,26 +296,29 @@ fn values<T: Element>(shape: &[usize], f: impl Fn(usize) -> T) -> Tensor {
 }
 
 /// Equal, or both NaN.
-pub(crate) fn exact(found: f32, expected: f32) -> bool {
+pub(crate) fn exact(found: f64, expected: f64) -> bool {
     found == expected || found.is_nan() && expected.is_nan()
 }
 
-/// At most `n` floats apart.
-pub(crate) fn ulps(n: u32) -> impl Fn(f32, f32) -> bool {
-    move |found, expected| ort_testing::ulps(found, expected) <= n
+/// At most `n` numbers of f32 apart.
+pub(crate) fn ulps(n: u32) -> impl Fn(f64, f64) -> bool {
+    move |found, expected| {
+        let [found, expected] = [found, expected].map(<f32 as Number>::from_f64);
+        ort_testing::ulps(found, expected) <= n
+    }
 }
 
-/// Within `error` times the larger, or the least normal number.
-pub(crate) fn relative(error: f32) -> impl Fn(f32, f32) -> bool {
+/// Within `error` times the larger, or the least normal number of f32.
+pub(crate) fn relative(error: f32) -> impl Fn(f64, f64) -> bool {
     move |found, expected| {
-        let size = found.abs().max(expected.abs()).max(f32::MIN_POSITIVE);
-        exact(found, expected) || (found - expected).abs() <= error * size
+        let size = found.abs().max(expected.abs()).max(f32::MIN_POSITIVE.into());
+        exact(found, expected) || (found - expected).abs() <= f64::from(error) * size
     }
 }
 
 /// Within `error`.
-pub(crate) fn within(error: f32) -> impl Fn(f32, f32) -> bool {
-    move |found, expected| exact(found, expected) || (found - expected).abs() <= error
+pub(crate) fn within(error: f32) -> impl Fn(f64, f64) -> bool {
+    move |found, expected| exact(found, expected) || (found - expected).abs() <= error.into()
 }
 
 /// The threads of the standard library.
@@ -378,22 +381,24 @@ fn bits(tensors: &[Tensor]) -> Vec<&[u8]> {
 }
 
 fn compare(found: &Tensor, expected: &Tensor, is_close: &Tolerance<'_>, what: &str) {
+    // Numbers of f64 have not all of these.
+    if matches!(expected.dtype(), DType::I64 | DType::U64) {
+        assert!(bits(&[found.clone()]) == bits(&[expected.clone()]), "an integer of {what}");
+        return;
+    }
     let pairs = numbers(found).into_iter().zip(numbers(expected));
     for (i, (found, expected)) in pairs.enumerate() {
         assert!(is_close(found, expected), "element {i} is {found}, not {expected}, of {what}");
     }
 }
 
-/// The elements as floats: integers of tests are below 2²⁴.
-fn numbers(tensor: &Tensor) -> Vec<f32> {
+/// The elements as floats that hold each of them.
+fn numbers(tensor: &Tensor) -> Vec<f64> {
     if tensor.dtype() == DType::Bool {
-        let number = |flag: &Bool| f32::from(u8::from(flag.get()));
+        let number = |flag: &Bool| f64::from(u8::from(flag.get()));
         return tensor.as_slice().unwrap().iter().map(number).collect();
     }
     with_dtype!(tensor.dtype(), number,
-        T => {
-            let float = |&x: &T| <f32 as Number>::from_f64(Number::to_f64(x));
-            tensor.as_slice::<T>().unwrap().iter().map(float).collect()
-        },
+        T => tensor.as_slice::<T>().unwrap().iter().map(|&x| Number::to_f64(x)).collect(),
         else => panic!("no test has results of {}", tensor.dtype()))
 }

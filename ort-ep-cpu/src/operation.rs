@@ -2,9 +2,12 @@
 
 use std::ops::Range;
 
+use ort_ep::KernelError;
+use ort_graph::OpError;
 use ort_kernels::{Isa, vec};
 use ort_ops::broadcast::{Runs, Walk};
 use ort_ops::ops::binary::Binary;
+use ort_tensor::{Shape, broadcast};
 
 /// Runs below this length are not worth a call for each.
 const SHORT: usize = 16;
@@ -40,6 +43,23 @@ pub(crate) enum Operand<'a, T = f32> {
     Stretched(&'a [T], usize, usize),
     /// One value for the whole run.
     Same(T),
+}
+
+/// What a shape signature makes of two operands that are broadcast.
+pub(crate) struct Broadcast {
+    /// The shape of the result.
+    pub(crate) shape: Shape,
+    pub(crate) runs: Runs<2>,
+}
+
+impl Broadcast {
+    pub(crate) fn new(shapes: &[&[usize]]) -> Result<Self, KernelError> {
+        let &[a, b] = shapes else { return Err(KernelError::ForeignState) };
+        let wrong = || OpError::Shapes { what: "broadcasting", left: a.into(), right: b.into() };
+        let shape = broadcast(a, b).ok_or_else(wrong)?;
+        let runs = long(Runs::new(&shape, [a, b])?);
+        Ok(Self { shape, runs })
+    }
 }
 
 /// The runs that suit [`Combiner`]: not too short, if that can be helped.

@@ -92,11 +92,12 @@ pub(crate) fn scatter(
     }
     if reduction == Reduction::None {
         return Ok(move_elements!(updates => y, |src, dst| {
-            if run == 1 {
-                src[first..].iter().zip(positions).for_each(|(x, &at)| dst[at].clone_from(x));
-            }
-            for (update, &at) in src[first..].chunks_exact(run).zip(positions).filter(|_| run > 1) {
-                dst[at..at + run].clone_from_slice(update);
+            let (src, runs) = (&src[first..], positions.iter());
+            match run {
+                1 => src.iter().zip(runs).for_each(|(x, &at)| dst[at].clone_from(x)),
+                _ => src.chunks_exact(run).zip(runs).for_each(|(update, &at)| {
+                    dst[at..at + run].clone_from_slice(update);
+                }),
             }
         })?);
     }

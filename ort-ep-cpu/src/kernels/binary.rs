@@ -6,14 +6,12 @@
 //! its pixels.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
-use ort_graph::OpError;
 use ort_kernels::Isa;
-use ort_ops::broadcast::Runs;
 use ort_ops::ops::binary::Binary;
-use ort_tensor::{DType, Shape, TensorViewMut, broadcast};
+use ort_tensor::{DType, TensorViewMut};
 
 use super::{Compiled, Compiler, KernelDef};
-use crate::operation::{Combiner, Operation, long};
+use crate::operation::{Broadcast, Combiner, Operation};
 use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
@@ -23,12 +21,6 @@ pub(super) const DEF: KernelDef = KernelDef::one(compile);
 struct BinaryKernel {
     isa: Isa,
     op: Operation,
-}
-
-/// What a shape signature makes of it.
-struct State {
-    shape: Shape,
-    runs: Runs<2>,
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
@@ -43,15 +35,11 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 
 impl Kernel for BinaryKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
-        let &[a, b] = shapes else { return Err(KernelError::ForeignState) };
-        let wrong = || OpError::Shapes { what: "broadcasting", left: a.into(), right: b.into() };
-        let shape = broadcast(a, b).ok_or_else(wrong)?;
-        let runs = long(Runs::new(&shape, [a, b])?);
-        Ok(Prepared::new(State { shape, runs }))
+        Ok(Prepared::new(Broadcast::new(shapes)?))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let State { shape, runs } = prepared.state()?;
+        let Broadcast { shape, runs } = prepared.state()?;
         let in_place = io.outputs[0].in_place_of();
         let operand = |index| match in_place == Some(index) {
             true => Ok(None),

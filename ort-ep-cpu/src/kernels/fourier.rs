@@ -328,7 +328,7 @@ mod tests {
 
     /// How far a sum over a transform of `n` complex numbers with parts of at most 4, times a window of at
     /// most 4, may be from the truth: the bound of the kernel, and one rounding of the window.
-    fn bounded(n: usize) -> impl Fn(f32, f32) -> bool {
+    fn bounded(n: usize) -> impl Fn(f64, f64) -> bool {
         let roundings: usize = radices(n).map(|r| r + 2).sum();
         let error = (roundings + 6) as f32 * 32.0 * n as f32 * 2_f32.powi(-53);
         move |found, expected| ulps(1)(found, expected) || within(error)(found, expected)

@@ -10,12 +10,11 @@ use ort_graph::{Fact, OpError};
 use ort_kernels::Isa;
 use ort_kernels::vec::{Lane, any, pairs};
 use ort_ops::arithmetic::Arithmetic;
-use ort_ops::broadcast::Runs;
 use ort_ops::ops::{binary::Binary, comparison::Comparison, mod_::Mod, variadic::Variadic};
-use ort_tensor::{Bool, DType, Element, Shape, broadcast, with_dtype};
+use ort_tensor::{Bool, DType, Element, with_dtype};
 
 use super::{Compiled, Compiler, KernelDef};
-use crate::operation::{Operand, long};
+use crate::operation::{Broadcast, Operand};
 use crate::pieces::Rows;
 use crate::wide::{Quotient, Wide};
 
@@ -40,12 +39,6 @@ enum Function {
     Mod(Mod),
 }
 
-/// What a shape signature makes of it.
-struct State {
-    shape: Shape,
-    runs: Runs<2>,
-}
-
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let binary = compiler.op::<Binary>().map(|op| Function::Binary(*op));
     let comparison = || compiler.op::<Comparison>().map(|op| Function::Comparison(*op));
@@ -66,15 +59,11 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 
 impl Kernel for PairKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
-        let &[a, b] = shapes else { return Err(KernelError::ForeignState) };
-        let wrong = || OpError::Shapes { what: "broadcasting", left: a.into(), right: b.into() };
-        let shape = broadcast(a, b).ok_or_else(wrong)?;
-        let runs = long(Runs::new(&shape, [a, b])?);
-        Ok(Prepared::new(State { shape, runs }))
+        Ok(Prepared::new(Broadcast::new(shapes)?))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let state: &State = prepared.state()?;
+        let state: &Broadcast = prepared.state()?;
         let call = Call { isa: self.isa, state };
         match self.function {
             Function::Binary(op) => call.binary(op, self.dtype, io),
@@ -93,7 +82,7 @@ impl Kernel for PairKernel {
 /// A run.
 struct Call<'a> {
     isa: Isa,
-    state: &'a State,
+    state: &'a Broadcast,
 }
 
 impl Call<'_> {

@@ -210,15 +210,19 @@ impl Axes {
     }
 }
 
+/// The shape of the result.
+pub(super) fn reduced_shape(x: &[usize], is_reduced: &[bool], keeps_dims: bool) -> Shape {
+    let axes = x.iter().zip(is_reduced);
+    let kept = axes.filter(|&(_, is_reduced)| keeps_dims || !is_reduced);
+    kept.map(|(&dim, is_reduced)| if *is_reduced { 1 } else { dim }).collect()
+}
+
 impl Kernel for ReduceKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x, ..] = shapes else { return Err(KernelError::ForeignState) };
         let is_reduced = self.axes.is_reduced(x.len())?;
         let axes = || x.iter().copied().zip(is_reduced.iter().copied());
-        let shape = axes()
-            .filter(|&(_, is_reduced)| self.keeps_dims || !is_reduced)
-            .map(|(dim, is_reduced)| if is_reduced { 1 } else { dim })
-            .collect();
+        let shape = reduced_shape(x, &is_reduced, self.keeps_dims);
         // Dimensions of one element can be anywhere.
         let is_joined = |&(dim, is_reduced): &(usize, bool)| is_reduced && dim != 1;
         let first = axes().position(|axis| is_joined(&axis)).unwrap_or(x.len());

@@ -150,11 +150,9 @@ impl PackStore for WidenedPacks<'_> {
     ) -> Option<Packed> {
         let input: ValueId =
             self.of.claim.inputs.get(constant.name.parse::<usize>().ok()?).copied()??;
-        self.of.packs.pack(self.of.graph.value(input), recipe, &mut |constant, packed| {
-            if let Some(wide) = widen(constant) {
-                pack(&wide, packed);
-            }
-        })
+        // It is widened already, in the graph that the kernel is compiled from.
+        let wide = constant.fact.constant.as_ref()?;
+        self.of.packs.pack(self.of.graph.value(input), recipe, &mut |_, packed| pack(wide, packed))
     }
 }
 

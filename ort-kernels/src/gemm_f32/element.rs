@@ -121,6 +121,68 @@ pub trait Element: Pod + PartialOrd + Debug + Send + Sync {
     }
 }
 
+/// Implements [`Element`] for a number that has a ladder of tiles beside this, two functions in `vector`, and no
+/// function at the end of its products.
+macro_rules! plain_element {
+    ($T:ident: $one:literal, $everything:expr,
+     times: |$x:ident, $factor:ident| $times:expr,
+     mul_add::<$FMA:ident>: |$a:ident, $b:ident, $c:ident| $mul_add:expr,
+     rows: $add_products:ident, columns: $add_dots:ident
+     $(, $own:item)?) => {
+        impl Element for $T {
+            type Activation = ();
+            const ONE: Self = $one;
+            const EVERYTHING: ($T, $T) = $everything;
+
+            #[inline(always)]
+            fn times(self, $factor: Self) -> Self {
+                let $x = self;
+                $times
+            }
+
+            #[inline(always)]
+            fn mul_add<const $FMA: bool>($a: Self, $b: Self, $c: Self) -> Self {
+                $mul_add
+            }
+
+            fn variant(isa: Isa) -> Variant {
+                best(isa)
+            }
+
+            fn tile(isa: Isa, of: &Tile<'_, $T>, c: &mut Target<'_, $T>) {
+                tile(isa, of, c);
+            }
+
+            fn add_products(
+                isa: Isa,
+                left: (&Matrix<'_, $T>, $T),
+                b: &Matrix<'_, $T>,
+                c: &mut [&mut [$T]],
+            ) {
+                vector::$add_products(isa, left, b, c);
+            }
+
+            fn add_dots(
+                isa: Isa,
+                left: (&Matrix<'_, $T>, $T),
+                b: &Matrix<'_, $T>,
+                c: &mut [&mut [$T]],
+            ) {
+                vector::$add_dots(isa, left, b, c);
+            }
+
+            $($own)?
+
+            fn as_clamp((): ()) -> Option<($T, $T)> {
+                Some(Self::EVERYTHING)
+            }
+
+            fn activate((): (), _: Isa, _: &mut [$T]) {}
+        }
+    };
+}
+pub(super) use plain_element;
+
 /// Elements of a cache line.
 pub(super) const fn line_len<T>() -> usize {
     64 / size_of::<T>()

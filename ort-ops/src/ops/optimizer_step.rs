@@ -162,7 +162,10 @@ impl Operator for OptimizerStep {
             }
             let like = at(0)?;
             for (part, values) in std::iter::once(x).chain(states).enumerate() {
-                outputs[part * n + i].set(rounded(like, &values)?.into())?;
+                // A node may leave out those at the end.
+                if let Some(output) = outputs.get_mut(part * n + i) {
+                    output.set(rounded(like, &values)?.into())?;
+                }
             }
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! Products in f64: the tile of f32, of half as many columns.
 
+use super::element::plain_element;
 use super::rows::Target;
 use super::{Element, Matrix, Tile, Variant, vector};
 use crate::Isa;
@@ -10,52 +11,11 @@ ladder! {
     Avx512 => avx512_8x16, Avx2 => avx2_6x8; generic
 }
 
-impl Element for f64 {
-    type Activation = ();
-    const ONE: Self = 1.0;
-    const EVERYTHING: (f64, f64) = (f64::NEG_INFINITY, f64::INFINITY);
-
-    #[inline(always)]
-    fn times(self, factor: Self) -> Self {
-        self * factor
-    }
-
-    #[inline(always)]
-    fn mul_add<const FMA: bool>(a: Self, b: Self, c: Self) -> Self {
-        if FMA { a.mul_add(b, c) } else { a * b + c }
-    }
-
-    fn variant(isa: Isa) -> Variant {
-        best(isa)
-    }
-
-    fn tile(isa: Isa, of: &Tile<'_, f64>, c: &mut Target<'_, f64>) {
-        tile(isa, of, c);
-    }
-
-    fn add_products(
-        isa: Isa,
-        left: (&Matrix<'_, f64>, f64),
-        b: &Matrix<'_, f64>,
-        c: &mut [&mut [f64]],
-    ) {
-        vector::add_products_f64(isa, left, b, c);
-    }
-
-    fn add_dots(
-        isa: Isa,
-        left: (&Matrix<'_, f64>, f64),
-        b: &Matrix<'_, f64>,
-        c: &mut [&mut [f64]],
-    ) {
-        vector::add_dots_f64(isa, left, b, c);
-    }
-
-    fn as_clamp((): ()) -> Option<(f64, f64)> {
-        Some(Self::EVERYTHING)
-    }
-
-    fn activate((): (), _: Isa, _: &mut [f64]) {}
+plain_element! {
+    f64: 1.0, (f64::NEG_INFINITY, f64::INFINITY),
+    times: |x, factor| x * factor,
+    mul_add::<FMA>: |a, b, c| if FMA { a.mul_add(b, c) } else { a * b + c },
+    rows: add_products_f64, columns: add_dots_f64
 }
 
 #[cfg(test)]
