@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use ort_kernels::Isa;
 use ort_kernels::conv_f32::{Direct, Narrow};
-use ort_kernels::gemm_f32::{Element, Gemm, Panels, Region, Rows, Strided, row_panels, variant};
+use ort_kernels::gemm::{Element, Gemm, Panels, Region, Rows, Strided, row_panels, variant};
 use smallvec::SmallVec;
 
 use crate::summand::Summand;

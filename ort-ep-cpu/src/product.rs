@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use ort_ep::{Packed, Recipe, Threads};
-use ort_kernels::gemm_f32::{
+use ort_kernels::gemm::{
     Gemm, Lhs, Matrix, PackedB, Panels, Slice, Start, pack_b, packed_b_len_of,
 };
 use smallvec::SmallVec;

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use ort_kernels::gemm_f32::Element;
+use ort_kernels::gemm::Element;
 use ort_kernels::{Activation, Isa};
 use ort_ops::activation::Activation as Function;
 use ort_tensor::DType;

@@ -5,7 +5,7 @@
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 
 use ort_kernels::conv_f32::{Axis, Columns, Depthwise, Direct};
-use ort_kernels::gemm_f32::{Gemm, Lhs, Matrix, Start, Strided, pack_a};
+use ort_kernels::gemm::{Gemm, Lhs, Matrix, Start, Strided, pack_a};
 use ort_kernels::{Activation, Isa};
 use std::hint::black_box;
 use std::time::Instant;

@@ -7,7 +7,7 @@
 
 use ort_kernels::conv_f32::{Axis, Columns, Depthwise};
 use ort_kernels::conv_nchwc::{Conv, Form, Size, Start, Tiling};
-use ort_kernels::gemm_f32::{self, Gemm, Lhs, Matrix, Strided, pack_a};
+use ort_kernels::gemm::{self, Gemm, Lhs, Matrix, Strided, pack_a};
 use ort_kernels::{Activation, Isa};
 use std::hint::black_box;
 use std::ops::{Deref, DerefMut, Range};
@@ -158,7 +158,7 @@ impl Case {
             let columns =
                 Columns::new(&self.image, self.channels, [Axis::UNIT, self.axis, self.axis]);
             let (m, n, k) = (self.filters, columns.n(), columns.k());
-            let (a, start) = (Lhs::Packed(packed), gemm_f32::Start::Zero);
+            let (a, start) = (Lhs::Packed(packed), gemm::Start::Zero);
             let gemm = Gemm { isa, m, n, k, a, b: columns, start, activation };
             let mut scratch = vec![0.0; gemm.scratch_len(m)];
             gemm.run(&gemm.whole(), &mut Strided { data: &mut self.out, stride: n }, &mut scratch);

@@ -6,7 +6,7 @@
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 
 use ndarray::Array2;
-use ort_kernels::gemm_f32::{Gemm, Lhs, Matrix, PackedB, Start, Strided, pack_b, packed_b_len};
+use ort_kernels::gemm::{Gemm, Lhs, Matrix, PackedB, Start, Strided, pack_b, packed_b_len};
 use ort_kernels::{Activation, Isa};
 use std::hint::black_box;
 use std::time::{Duration, Instant};

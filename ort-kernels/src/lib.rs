@@ -18,7 +18,7 @@ mod activation;
 pub mod conv_f32;
 pub mod conv_nchwc;
 pub mod fourier;
-pub mod gemm_f32;
+pub mod gemm;
 pub mod gemm_i8;
 pub mod gemv_f32;
 pub mod nchwc;

@@ -3,7 +3,7 @@
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::Operator;
-use ort_kernels::gemm_f32::Start;
+use ort_kernels::gemm::Start;
 use ort_ops::ops::einsum::{Einsum, Index};
 use ort_tensor::{DType, Element, Shape};
 

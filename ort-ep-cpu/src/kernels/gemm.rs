@@ -3,7 +3,7 @@
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use ort_ep::{Io, Kernel, KernelError, Packed, Prepared};
 use ort_graph::OpError;
-use ort_kernels::gemm_f32::Start;
+use ort_kernels::gemm::Start;
 use ort_ops::activation::Activation;
 use ort_ops::ops::gemm::Gemm;
 use ort_tensor::{DType, Element, broadcast, broadcast_strides};

@@ -3,7 +3,7 @@
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use ort_ep::{Io, Kernel, KernelError, Packed, Prepared};
 use ort_graph::Dim;
-use ort_kernels::gemm_f32::{Start, packed_b_len_of};
+use ort_kernels::gemm::{Start, packed_b_len_of};
 use ort_ops::infer::matmul_shape;
 use ort_ops::ops::matmul::{Arrangement, MatMul};
 use ort_tensor::{DType, Element, Shape, row_major_strides};

@@ -1,15 +1,15 @@
 //! The image of a convolution as the right operand of a product, made panel by panel.
 
 use super::Axis;
-use crate::gemm_f32::{Matrix, Panels, Slice, by_width, each_panel};
+use crate::gemm::{Matrix, Panels, Slice, by_width, each_panel};
 use std::ops::Range;
 
 /// `B[(c, t), p] = x[c, s·p + d·t − pad]`, zero outside: row `(c, t)` for channel and tap, column
 /// `p` for the output position, both in row-major order.
 ///
 /// With weights packed as A: [channels out, channels·taps], the product of
-/// [`Gemm`](crate::gemm_f32::Gemm) is the convolution of one group of one image, its bias
-/// [`Start::ByRow`](crate::gemm_f32::Start::ByRow). Threads take ranges of output channels or of
+/// [`Gemm`](crate::gemm::Gemm) is the convolution of one group of one image, its bias
+/// [`Start::ByRow`](crate::gemm::Start::ByRow). Threads take ranges of output channels or of
 /// positions. Where every position is read as it stands (1×1, stride 1, no padding) the image is B.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns<'a> {

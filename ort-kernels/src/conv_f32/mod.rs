@@ -3,7 +3,7 @@
 //! `y[o,p] = act(b[o] + Σ_{c,t} w[o,c,t]·x[c, s·p + d·t − pad])` for one image and one group, where
 //! positions `p` and taps `t` have up to three axes and x is zero outside.
 //!
-//! - **Dense**: a product, weights [o, c·t] packed once by [`pack_a`](crate::gemm_f32::pack_a) as
+//! - **Dense**: a product, weights [o, c·t] packed once by [`pack_a`](crate::gemm::pack_a) as
 //!   A, [`Columns`] of the image as B, made panel by panel and never stored; see [`Columns`].
 //!   With few filters, [`Direct`] reads the image where it stands instead, and to few positions
 //!   [`Narrow`] makes lanes of filters; for the same bits.

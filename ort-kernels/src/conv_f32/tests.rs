@@ -1,7 +1,7 @@
 //! Every kernel against the formula, term by term, in f64: sums of small integers are exact.
 
 use super::{Axis, Columns, Depthwise, Pool, PoolKind};
-use crate::gemm_f32::{Gemm, Lhs, Matrix, Region, Start, pack_a};
+use crate::gemm::{Gemm, Lhs, Matrix, Region, Start, pack_a};
 use crate::{Activation, Isa};
 
 /// Small integers, so that every sum is exact in any order.

@@ -1,11 +1,11 @@
 //! `y[j] = y[j] + Σ_k x[k]·B[k,j]` in f32: one row times a packed matrix.
 //!
-//! **Operands.** x: `[k]`. B: whole panels of `[k][nr]`, as [`pack_b`](crate::gemm_f32::pack_b)
+//! **Operands.** x: `[k]`. B: whole panels of `[k][nr]`, as [`pack_b`](crate::gemm::pack_b)
 //! wrote them for the same instruction set. y: as many columns as the panels have, or up to `nr − 1`
 //! fewer.
 //!
 //! **Order.** Every element is one chain of multiply-adds from what `y` holds in ascending `k`: the
-//! bits are those of [`Gemm`](crate::gemm_f32::Gemm), and do not depend on how callers split
+//! bits are those of [`Gemm`](crate::gemm::Gemm), and do not depend on how callers split
 //! columns, nor on the direction of the [`Walk`]. Error: at most `γ(k+1)·Σ|x·b|`.
 //!
 //! **Edges.** `k = 0` leaves `y` as it is. NaN and infinities follow IEEE 754; nothing is skipped.

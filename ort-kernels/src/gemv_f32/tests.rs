@@ -1,7 +1,7 @@
 //! Tests of `gemv_f32`.
 
 use super::{Walk, add_row_times_panels, best, variant};
-use crate::gemm_f32::{self, Gemm, Lhs, Matrix, Start, Strided, pack_b, packed_b_len};
+use crate::gemm::{self, Gemm, Lhs, Matrix, Start, Strided, pack_b, packed_b_len};
 use crate::{Activation, Isa};
 
 /// Numbers in [−1, 1] without a pattern that panels could share.
@@ -30,7 +30,7 @@ fn generic_has_the_bits_of_the_product() {
 #[test]
 fn panels_are_those_of_the_product() {
     for isa in Isa::all() {
-        assert_eq!(variant(isa).nr, gemm_f32::variant(isa).nr, "{isa:?}");
+        assert_eq!(variant(isa).nr, gemm::variant(isa).nr, "{isa:?}");
     }
 }
 

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use ort_ep::Threads;
-use ort_kernels::gemm_f32::{Gemm, Lhs, Matrix, Start, Strided};
+use ort_kernels::gemm::{Gemm, Lhs, Matrix, Start, Strided};
 use ort_kernels::{Activation, vec};
 use smallvec::SmallVec;
 

@@ -3,7 +3,7 @@
 use ort_ep::{Io, Kernel, KernelError, Packed, Prepared};
 use ort_graph::OpError;
 use ort_kernels::Activation;
-use ort_kernels::gemm_f32::Start;
+use ort_kernels::gemm::Start;
 use ort_ops::ops::microsoft::attention::{Attention, Weights};
 use ort_tensor::{DType, TensorViewMut};
 

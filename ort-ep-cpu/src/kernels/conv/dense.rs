@@ -3,7 +3,7 @@
 
 use ort_ep::{Packed, Recipe, Threads};
 use ort_kernels::conv_f32::{Axis, Columns, Direct, Narrow};
-use ort_kernels::gemm_f32::{Gemm, Lhs, Matrix, Panels, Start, pack_a, variant};
+use ort_kernels::gemm::{Gemm, Lhs, Matrix, Panels, Start, pack_a, variant};
 
 use super::{ConvKernel, Geometry, Operands, Residual, is_depthwise};
 use crate::cpu::{Team, n_parts};

@@ -20,7 +20,7 @@ use ort_ep::{Claim, Io, Kernel, KernelError, Packed, Prepared};
 use ort_graph::{Graph, NodeId, OpError};
 use ort_kernels::Activation;
 use ort_kernels::conv_f32::{Axis, Columns, Direct};
-use ort_kernels::gemm_f32::{Gemm, Lhs, Matrix, Region, Start, Strided};
+use ort_kernels::gemm::{Gemm, Lhs, Matrix, Region, Start, Strided};
 use ort_ops::ops::conv_transpose::ConvTranspose;
 use ort_tensor::{DType, Shape};
 use smallvec::SmallVec;

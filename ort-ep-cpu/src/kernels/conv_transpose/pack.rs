@@ -1,7 +1,7 @@
 //! The weights of a transposed convolution as left operands.
 
 use ort_ep::{Packed, Recipe};
-use ort_kernels::gemm_f32::variant;
+use ort_kernels::gemm::variant;
 use ort_ops::ops::conv_transpose::ConvTranspose;
 use ort_tensor::Shape;
 

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use ort_kernels::Isa;
 use ort_kernels::conv_f32::Axis;
-use ort_kernels::gemm_f32::row_panels;
+use ort_kernels::gemm::row_panels;
 use smallvec::SmallVec;
 
 /// One axis of a transposed convolution. Output `i·stride + t·dilation − pad` reads with tap `t` the
@@ -202,7 +202,7 @@ impl Left<'_> {
     }
 
     /// `A[(m, phase), (c, t)] = w[c, m, taps[phase, t]]`, as
-    /// [`pack_a`](ort_kernels::gemm_f32::pack_a) would write it.
+    /// [`pack_a`](ort_kernels::gemm::pack_a) would write it.
     pub(super) fn pack(&self, packed: &mut [f32]) {
         let [c, m, n_taps] = self.shape;
         let per_phase = self.taps.len() / self.n_phases.max(1);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use ort_ep::{KernelError, Packed, Recipe};
 use ort_graph::OpError;
 use ort_kernels::Isa;
-use ort_kernels::gemm_f32::{Matrix, pack_b, packed_b_len, variant};
+use ort_kernels::gemm::{Matrix, pack_b, packed_b_len, variant};
 use ort_ops::ops::rnn::Cell;
 use smallvec::SmallVec;
 

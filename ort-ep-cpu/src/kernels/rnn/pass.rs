@@ -2,7 +2,7 @@
 
 use ort_ep::Threads;
 use ort_kernels::Activation;
-use ort_kernels::gemm_f32::Start;
+use ort_kernels::gemm::Start;
 use ort_kernels::gemv_f32::Walk;
 use smallvec::SmallVec;
 

@@ -7,7 +7,7 @@
 use std::sync::Mutex;
 
 use ort_ep::Threads;
-use ort_kernels::gemm_f32::Start;
+use ort_kernels::gemm::Start;
 use ort_kernels::gemv_f32::{Walk, add_row_times_panels, variant};
 use ort_ops::ops::rnn::Cell;
 use smallvec::SmallVec;

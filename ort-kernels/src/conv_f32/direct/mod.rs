@@ -5,9 +5,9 @@
 //! or in a *band* of its rows with zeros around them, where strides have been sorted out. Columns
 //! hold each element once a tap, which only many filters make up for.
 //!
-//! **Operands** and **order** are those of [`Gemm`](crate::gemm_f32::Gemm) with
+//! **Operands** and **order** are those of [`Gemm`](crate::gemm::Gemm) with
 //! [`Columns`](super::Columns), and so are the bits: weights packed by
-//! [`pack_a`](crate::gemm_f32::pack_a), one chain of multiply-adds in the order of `(c, t)`.
+//! [`pack_a`](crate::gemm::pack_a), one chain of multiply-adds in the order of `(c, t)`.
 //!
 //! **Edges.** As there: NaN and infinities follow IEEE 754, a tap beside the image counts as zero.
 //!
@@ -22,7 +22,7 @@ mod tests;
 mod tiles;
 
 use super::Axis;
-use crate::gemm_f32::{self, Region, Rows, row_panels};
+use crate::gemm::{self, Region, Rows, row_panels};
 use crate::{Activation, Isa};
 use band::Layout;
 
@@ -114,7 +114,7 @@ impl Direct<'_> {
         let bytes = channels * height.kernel * per_row * size_of::<f32>();
         let image = channels * height.input * width.input * size_of::<f32>();
         // Weights are packed for the tile of products.
-        let is_packed_so = gemm_f32::variant(isa).mr == variant.mr;
+        let is_packed_so = gemm::variant(isa).mr == variant.mr;
         is_packed_so
             && isa != Isa::Generic
             && (filters <= MOST[0] && filters.div_ceil(variant.mr) <= MOST[1]

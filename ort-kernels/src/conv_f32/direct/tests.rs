@@ -2,7 +2,7 @@
 
 use super::{Direct, best};
 use crate::conv_f32::{Axis, Columns};
-use crate::gemm_f32::{Gemm, Lhs, Matrix, Region, Start, Strided, pack_a, row_panels};
+use crate::gemm::{Gemm, Lhs, Matrix, Region, Start, Strided, pack_a, row_panels};
 use crate::{Activation, Isa};
 
 fn numbers(count: usize, seed: usize) -> Vec<f32> {

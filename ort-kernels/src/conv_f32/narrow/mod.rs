@@ -4,8 +4,8 @@
 //! lanes idle. Here a register holds the weights that the filters of a panel have for one term, and
 //! each position has sums of its own.
 //!
-//! **Operands** and **order** are those of [`Gemm`](crate::gemm_f32::Gemm) with [`Columns`], and so
-//! are the bits: weights packed by [`pack_a`](crate::gemm_f32::pack_a), one chain of multiply-adds
+//! **Operands** and **order** are those of [`Gemm`](crate::gemm::Gemm) with [`Columns`], and so
+//! are the bits: weights packed by [`pack_a`](crate::gemm::pack_a), one chain of multiply-adds
 //! in the order of `(c, t)`.
 
 #[cfg(test)]
@@ -17,7 +17,7 @@ mod tiles;
 use std::ops::Range;
 
 use super::Columns;
-use crate::gemm_f32::{self, Panels, Region, Rows, Slice, row_panels};
+use crate::gemm::{self, Panels, Region, Rows, Slice, row_panels};
 use crate::{Activation, Isa};
 
 /// The most positions.
@@ -78,7 +78,7 @@ impl Narrow<'_> {
     pub fn is_suited(isa: Isa, filters: usize, positions: usize) -> bool {
         let mr = best(isa).mr;
         // Weights are packed for the tile of products, of which a row costs what a position does.
-        mr == gemm_f32::variant(isa).mr && filters >= mr && positions <= MOST.min(2 * mr / 3)
+        mr == gemm::variant(isa).mr && filters >= mr && positions <= MOST.min(2 * mr / 3)
     }
 
     /// The elements of scratch [`Narrow::run`] needs for sums of so many terms.

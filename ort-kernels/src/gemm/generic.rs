@@ -4,10 +4,10 @@ use super::element::Left;
 use super::{Element, Start, Target, Tile, Variant};
 use crate::isa::GENERIC_FMA;
 
-pub(in crate::gemm_f32) const VARIANT: Variant = Variant { name: "generic", mr: 4, nr: NR };
+pub(in crate::gemm) const VARIANT: Variant = Variant { name: "generic", mr: 4, nr: NR };
 const NR: usize = 8;
 
-pub(in crate::gemm_f32) fn tile<T: Element>(tile: &Tile<'_, T>, c: &mut Target<'_, T>) {
+pub(in crate::gemm) fn tile<T: Element>(tile: &Tile<'_, T>, c: &mut Target<'_, T>) {
     match c.count {
         1 => rows::<T, 1>(tile, c),
         2 => rows::<T, 2>(tile, c),

@@ -21,7 +21,7 @@ plain_element! {
 #[cfg(test)]
 mod tests {
     use crate::Isa;
-    use crate::gemm_f32::tests::agrees_with_chain;
+    use crate::gemm::tests::agrees_with_chain;
 
     pub(super) fn agrees_with_generic(isa: Isa) {
         agrees_with_chain::<f64>(isa, 1.0);

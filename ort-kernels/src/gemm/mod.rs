@@ -26,7 +26,7 @@
 //! row passes packed panels as in [`gemv_f32`](crate::gemv_f32).
 //!
 //! ```
-//! use ort_kernels::gemm_f32::{Gemm, Lhs, Matrix, Start, Strided};
+//! use ort_kernels::gemm::{Gemm, Lhs, Matrix, Start, Strided};
 //! use ort_kernels::{Activation, Isa};
 //!
 //! let (m, n, k) = (2, 2, 3);

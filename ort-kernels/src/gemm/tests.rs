@@ -1,4 +1,4 @@
-//! Tests of `gemm_f32`.
+//! Tests of `gemm`.
 
 use super::{
     Element, Gemm, Lhs, Matrix, PackedB, Panels, Region, Start, Strided, Variant, pack_a, pack_b,

@@ -1,9 +1,9 @@
 //! 6 rows by 8 columns: 12 accumulators, two registers of B and one broadcast of A.
 
 use crate::Avx2;
-use crate::gemm_f32::element::Left;
-use crate::gemm_f32::rows::Place;
-use crate::gemm_f32::{FOUR, Start, Target, Tile, Variant};
+use crate::gemm::element::Left;
+use crate::gemm::rows::Place;
+use crate::gemm::{FOUR, Start, Target, Tile, Variant};
 use crate::isa::x86::{load8, store8};
 use crate::isa::{SECOND_LEVEL, prefetch};
 use std::arch::x86_64::{

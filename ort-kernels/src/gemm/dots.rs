@@ -239,8 +239,8 @@ mod avx2 {
 #[cfg(test)]
 mod tests {
     use super::{CHAINS, Matrix};
-    use crate::gemm_f32::tests::{numbers, run_in_four};
-    use crate::gemm_f32::{Gemm, Lhs, Start};
+    use crate::gemm::tests::{numbers, run_in_four};
+    use crate::gemm::{Gemm, Lhs, Start};
     use crate::{Activation, Isa};
 
     /// Of one to four rows, sums beside those of f64, and bits that do not depend on who computes

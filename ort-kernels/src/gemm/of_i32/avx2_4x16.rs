@@ -1,9 +1,9 @@
 //! 4 rows by 16 columns: enough accumulators to hide a multiplication.
 
 use crate::Avx2;
-use crate::gemm_f32::element::Left;
-use crate::gemm_f32::rows::Place;
-use crate::gemm_f32::{FOUR, Start, Target, Tile, Variant};
+use crate::gemm::element::Left;
+use crate::gemm::rows::Place;
+use crate::gemm::{FOUR, Start, Target, Tile, Variant};
 use crate::isa::x86::{load8, store8};
 use crate::isa::{SECOND_LEVEL, prefetch};
 use std::arch::x86_64::{
