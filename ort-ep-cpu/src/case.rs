@@ -1,16 +1,17 @@
 //! How kernel tests run a node: compiled for every instruction set, on one to three threads, with
 //! weights constant and not, in place where the claim says so; against the operator's own `eval`.
 
+mod closeness;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ort_ep::{Claim, ExecutionProvider, Io, Kernel, PackStore, Packed, Recipe, Threads};
 use ort_graph::{Attr, Attrs, Fact, Graph, NewNode, NodeId, Registry, ValueInfo};
 use ort_kernels::Isa;
-use ort_tensor::{
-    AlignedBuf, Bool, DType, Element, Inputs, Number, Output, Tensor, Value, ValueView, n_elements,
-    with_dtype,
-};
+use ort_tensor::{AlignedBuf, Element, Inputs, Output, Tensor, Value, ValueView, n_elements};
 
+use self::closeness::{Tolerance, compare};
+pub(crate) use self::closeness::{exact, relative, ulps, within};
 use crate::{CpuOptions, CpuProvider, IsaChoice};
 
 /// One node to run.
@@ -35,9 +36,6 @@ enum Kind {
     Weight,
     Constant,
 }
-
-/// How far a result may be from the expected one.
-type Tolerance<'a> = dyn Fn(f64, f64) -> bool + 'a;
 
 impl Case {
     /// A node of ai.onnx with one output.
@@ -295,32 +293,6 @@ fn values<T: Element>(shape: &[usize], f: impl Fn(usize) -> T) -> Tensor {
     Tensor::from_slice(shape, &(0..n).map(|i| f(scramble(i))).collect::<Vec<_>>()).unwrap()
 }
 
-/// Equal, or both NaN.
-pub(crate) fn exact(found: f64, expected: f64) -> bool {
-    found == expected || found.is_nan() && expected.is_nan()
-}
-
-/// At most `n` numbers of f32 apart.
-pub(crate) fn ulps(n: u32) -> impl Fn(f64, f64) -> bool {
-    move |found, expected| {
-        let [found, expected] = [found, expected].map(<f32 as Number>::from_f64);
-        ort_testing::ulps(found, expected) <= n
-    }
-}
-
-/// Within `error` times the larger, or the least normal number of f32.
-pub(crate) fn relative(error: f32) -> impl Fn(f64, f64) -> bool {
-    move |found, expected| {
-        let size = found.abs().max(expected.abs()).max(f32::MIN_POSITIVE.into());
-        exact(found, expected) || (found - expected).abs() <= f64::from(error) * size
-    }
-}
-
-/// Within `error`.
-pub(crate) fn within(error: f32) -> impl Fn(f64, f64) -> bool {
-    move |found, expected| exact(found, expected) || (found - expected).abs() <= error.into()
-}
-
 /// The threads of the standard library.
 #[derive(Debug)]
 pub(crate) struct StdThreads(pub(crate) usize);
@@ -378,27 +350,4 @@ fn garbage(like: &Tensor) -> Tensor {
 
 fn bits(tensors: &[Tensor]) -> Vec<&[u8]> {
     tensors.iter().map(|tensor| tensor.view().as_bytes().unwrap()).collect()
-}
-
-fn compare(found: &Tensor, expected: &Tensor, is_close: &Tolerance<'_>, what: &str) {
-    // Numbers of f64 have not all of these.
-    if matches!(expected.dtype(), DType::I64 | DType::U64) {
-        assert!(bits(&[found.clone()]) == bits(&[expected.clone()]), "an integer of {what}");
-        return;
-    }
-    let pairs = numbers(found).into_iter().zip(numbers(expected));
-    for (i, (found, expected)) in pairs.enumerate() {
-        assert!(is_close(found, expected), "element {i} is {found}, not {expected}, of {what}");
-    }
-}
-
-/// The elements as floats that hold each of them.
-fn numbers(tensor: &Tensor) -> Vec<f64> {
-    if tensor.dtype() == DType::Bool {
-        let number = |flag: &Bool| f64::from(u8::from(flag.get()));
-        return tensor.as_slice().unwrap().iter().map(number).collect();
-    }
-    with_dtype!(tensor.dtype(), number,
-        T => tensor.as_slice::<T>().unwrap().iter().map(|&x| Number::to_f64(x)).collect(),
-        else => panic!("no test has results of {}", tensor.dtype()))
 }

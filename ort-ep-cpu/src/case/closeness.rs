@@ -1,0 +1,60 @@
+//! How near a kernel's result is to that of `eval`.
+
+use std::slice::from_ref;
+
+use ort_tensor::{Bool, DType, Number, Tensor, with_dtype};
+
+use super::bits;
+
+/// Whether a found number is as near to the expected one as it should be.
+pub(crate) type Tolerance<'a> = dyn Fn(f64, f64) -> bool + 'a;
+
+/// Equal, or both NaN.
+pub(crate) fn exact(found: f64, expected: f64) -> bool {
+    found == expected || found.is_nan() && expected.is_nan()
+}
+
+/// At most `n` numbers of f32 apart.
+pub(crate) fn ulps(n: u32) -> impl Fn(f64, f64) -> bool {
+    move |found, expected| {
+        let [found, expected] = [found, expected].map(<f32 as Number>::from_f64);
+        ort_testing::ulps(found, expected) <= n
+    }
+}
+
+/// Within `error` times the larger, or the least normal number of f32.
+pub(crate) fn relative(error: f32) -> impl Fn(f64, f64) -> bool {
+    move |found, expected| {
+        let size = found.abs().max(expected.abs()).max(f32::MIN_POSITIVE.into());
+        exact(found, expected) || (found - expected).abs() <= f64::from(error) * size
+    }
+}
+
+/// Within `error`.
+pub(crate) fn within(error: f32) -> impl Fn(f64, f64) -> bool {
+    move |found, expected| exact(found, expected) || (found - expected).abs() <= error.into()
+}
+
+/// Panics where an element is not near.
+pub(super) fn compare(found: &Tensor, expected: &Tensor, is_close: &Tolerance<'_>, what: &str) {
+    // Numbers of f64 have not all of these.
+    if matches!(expected.dtype(), DType::I64 | DType::U64) {
+        assert!(bits(from_ref(found)) == bits(from_ref(expected)), "an integer of {what}");
+        return;
+    }
+    let pairs = numbers(found).into_iter().zip(numbers(expected));
+    for (i, (found, expected)) in pairs.enumerate() {
+        assert!(is_close(found, expected), "element {i} is {found}, not {expected}, of {what}");
+    }
+}
+
+/// The elements as floats that hold each of them.
+fn numbers(tensor: &Tensor) -> Vec<f64> {
+    if tensor.dtype() == DType::Bool {
+        let number = |flag: &Bool| f64::from(u8::from(flag.get()));
+        return tensor.as_slice().unwrap().iter().map(number).collect();
+    }
+    with_dtype!(tensor.dtype(), number,
+        T => tensor.as_slice::<T>().unwrap().iter().map(|&x| Number::to_f64(x)).collect(),
+        else => panic!("no test has results of {}", tensor.dtype()))
+}
