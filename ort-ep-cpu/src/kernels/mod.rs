@@ -156,6 +156,7 @@ kernels! {
     nchwc_pool,
     nchwc_reorder,
     nchwc_upsample,
+    non_max_suppression,
     pool,
     quantize,
     reduce,

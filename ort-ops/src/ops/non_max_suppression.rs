@@ -34,7 +34,7 @@ impl NonMaxSuppression {
     }
 
     /// The boxes of one class that are taken, from their scores.
-    fn select(&self, boxes: &[Rectangle], scores: &[f32], limits: &Limits) -> Vec<usize> {
+    fn select(boxes: &[Rectangle], scores: &[f32], limits: &Limits) -> Vec<usize> {
         let above = |&i: &usize| limits.score.is_none_or(|least| scores[i] > least);
         let mut candidates: Vec<usize> = (0..boxes.len()).filter(above).collect();
         let key = |i: usize| if scores[i].is_nan() { f32::NEG_INFINITY } else { scores[i] };
@@ -71,28 +71,17 @@ impl Operator for NonMaxSuppression {
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let (boxes, scores) = (inputs.tensor(0)?, inputs.tensor(1)?);
-        let (&[n, s, 4], &[scores_n, n_classes, scores_s]) = (boxes.shape(), scores.shape()) else {
-            let (left, right) = (boxes.shape().to_vec(), scores.shape().to_vec());
-            return Err(OpError::Shapes { what: "boxes and scores", left, right });
-        };
-        if n != scores_n || s != scores_s {
-            let (left, right) = (boxes.shape().to_vec(), scores.shape().to_vec());
-            return Err(OpError::Shapes { what: "boxes and scores", left, right });
-        }
-        let limits = Limits {
-            n_boxes: usize::try_from(only::<i64>(inputs, 2)?.unwrap_or(0)).unwrap_or(0),
-            overlap: only(inputs, 3)?.unwrap_or(0.0),
-            score: only(inputs, 4)?,
-        };
+        let [_, n_classes, s] = self.dims(boxes.shape(), scores.shape())?;
+        let limits = Limits::of(inputs)?;
         let (boxes, scores) = (boxes.as_slice::<f32>()?, scores.as_slice::<f32>()?);
         let rectangles: Vec<Rectangle> =
-            boxes.chunks_exact(4).map(|corners| self.rectangle(corners)).collect();
+            boxes.as_chunks().0.iter().map(|corners| self.rectangle(corners)).collect();
         let mut triples = Vec::new();
         if s > 0 {
             for (row, scores) in scores.chunks_exact(s).enumerate() {
                 let (image, class) = (row / n_classes, row % n_classes);
                 let boxes = &rectangles[image * s..(image + 1) * s];
-                for index in self.select(boxes, scores, &limits) {
+                for index in Self::select(boxes, scores, &limits) {
                     for part in [image, class, index] {
                         triples.push(i64::try_from(part).map_err(|_| OpError::TooLarge)?);
                     }
@@ -104,10 +93,30 @@ impl Operator for NonMaxSuppression {
     }
 }
 
-struct Limits {
-    n_boxes: usize,
-    overlap: f32,
-    score: Option<f32>,
+/// What the inputs behind the scores say.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The most boxes of a class.
+    pub n_boxes: usize,
+    /// The greatest intersection over union with a better box.
+    pub overlap: f32,
+    /// The score above which a box counts; every box does without one.
+    pub score: Option<f32>,
+}
+
+impl Limits {
+    /// Those of a node with these inputs.
+    ///
+    /// # Errors
+    ///
+    /// One is of another type or has not one element.
+    pub fn of(inputs: Inputs<'_>) -> Result<Self, OpError> {
+        Ok(Self {
+            n_boxes: usize::try_from(only::<i64>(inputs, 2)?.unwrap_or(0)).unwrap_or(0),
+            overlap: only(inputs, 3)?.unwrap_or(0.0),
+            score: only(inputs, 4)?,
+        })
+    }
 }
 
 /// The only element of an optional input.
@@ -121,14 +130,32 @@ fn only<T: Element>(inputs: Inputs<'_>, index: usize) -> Result<Option<T>, OpErr
 
 /// A box as its least and greatest coordinates.
 #[derive(Clone, Copy, Debug)]
-struct Rectangle {
+pub struct Rectangle {
     least: [f32; 2],
     greatest: [f32; 2],
 }
 
 impl NonMaxSuppression {
-    fn rectangle(&self, box_: &[f32]) -> Rectangle {
-        let (first, second) = ([box_[0], box_[1]], [box_[2], box_[3]]);
+    /// `[N, C, S]`: the images, classes and boxes of operands with these shapes.
+    ///
+    /// # Errors
+    ///
+    /// They are not `[N, S, 4]` and `[N, C, S]`.
+    pub fn dims(&self, boxes: &[usize], scores: &[usize]) -> Result<[usize; 3], OpError> {
+        match (boxes, scores) {
+            (&[n, s, 4], &[scores_n, c, scores_s]) if n == scores_n && s == scores_s => {
+                Ok([n, c, s])
+            }
+            (left, right) => {
+                let (left, right) = (left.to_vec(), right.to_vec());
+                Err(OpError::Shapes { what: "boxes and scores", left, right })
+            }
+        }
+    }
+
+    /// The box that these four numbers are.
+    pub fn rectangle(&self, corners: &[f32; 4]) -> Rectangle {
+        let (first, second) = ([corners[0], corners[1]], [corners[2], corners[3]]);
         let pair = |axis: usize| {
             if self.is_centered {
                 let half = second[axis] / 2.0;
@@ -148,17 +175,20 @@ impl Rectangle {
     }
 
     /// Intersection over union; 0 if one of the boxes is empty.
-    fn overlap(&self, other: &Self) -> f32 {
+    #[inline]
+    pub fn overlap(&self, other: &Self) -> f32 {
         let side = |axis: usize| {
             let end = self.greatest[axis].min(other.greatest[axis]);
             end - self.least[axis].max(other.least[axis])
         };
         let (width, height) = (side(0), side(1));
+        if width <= 0.0 || height <= 0.0 {
+            return 0.0;
+        }
         let (a, b) = (self.area(), other.area());
         let common = width * height;
         let union = a + b - common;
-        let is_empty = width <= 0.0 || height <= 0.0 || a <= 0.0 || b <= 0.0 || union <= 0.0;
-        if is_empty { 0.0 } else { common / union }
+        if a <= 0.0 || b <= 0.0 || union <= 0.0 { 0.0 } else { common / union }
     }
 }
 
