@@ -71,8 +71,7 @@ impl Kernel for NonMaxSuppressionKernel {
         let n_parts = n_parts(io.threads, scores.len().saturating_mul(COST));
         let per_part = per_part(io.threads, n * n_classes, n_parts);
         let parts = scores.chunks(per_part * s).zip(found.chunks_mut(per_part * state.lane()));
-        let team =
-            Team::new(io.threads, parts.len()).with_scratch(scratch, s * KEY_FLOATS);
+        let team = Team::new(io.threads, parts.len()).with_scratch(scratch, s * KEY_FLOATS);
         let class = Class { isa: self.cpu.isa, op: &self.op, limits: &limits, most };
         team.run(parts.enumerate(), |(part, (scores, found)), room| {
             let keys = &mut bytemuck::cast_slice_mut::<_, u32>(room)[..s * KEY_FLOATS];
@@ -149,12 +148,7 @@ impl Class<'_> {
     }
 
     /// The boxes whose scores count, as keys with places.
-    fn candidates<'p>(
-        &self,
-        scores: &[f32],
-        keys: &[u32],
-        placed: &'p mut [u64],
-    ) -> &'p mut [u64] {
+    fn candidates<'p>(&self, scores: &[f32], keys: &[u32], placed: &'p mut [u64]) -> &'p mut [u64] {
         let mut n = 0;
         for (i, (score, key)) in (0_u32..).zip(scores.iter().zip(keys)) {
             // Of equal scores the first is better.
@@ -221,7 +215,8 @@ mod tests {
             0 => f32::NAN,
             _ => (score * 16.0).round(),
         };
-        let scores: Vec<_> = scores.as_slice().unwrap().iter().enumerate().map(of_few_values).collect();
+        let scores: Vec<_> =
+            scores.as_slice().unwrap().iter().enumerate().map(of_few_values).collect();
         Case::new("NonMaxSuppression", 11)
             .attr("center_point_box", Attr::Int(is_centered.into()))
             .input(floats(&[2, n_boxes, 4]))

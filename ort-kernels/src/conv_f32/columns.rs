@@ -2,6 +2,7 @@
 
 use super::Axis;
 use crate::gemm::{Matrix, Panels, Slice, by_width, each_panel};
+use crate::transpose::transpose;
 use std::ops::Range;
 
 /// `B[(c, t), p] = x[c, s·p + d·t − pad]`, zero outside: row `(c, t)` for channel and tap, column
@@ -94,6 +95,35 @@ impl<'a> Columns<'a> {
             copy_row::<NR>(source, w.stride, out, from - run.outputs.start..to - run.outputs.start);
         }
     }
+
+    /// One run for all taps along the last axis, of every channel: patches of rows that stand side by
+    /// side in the image, transposed. Whether it was written, which only a run without padding is.
+    fn write_patches<const NR: usize>(
+        &self,
+        run: &Run,
+        tap: [usize; 2],
+        slice: &Slice,
+        panel: &mut [[f32; NR]],
+    ) -> bool {
+        let [d, h, w] = &self.axes;
+        let (first, last) = (w.at(run.outputs.start, 0), w.at(run.outputs.end - 1, w.kernel - 1));
+        let z_and_y = d.at(run.row[0], tap[0]).zip(h.at(run.row[1], tap[1]));
+        let (Some((z, y)), Some(x), Some(_)) = (z_and_y, first, last) else { return false };
+        let first = (z * h.input + y) * w.input + x;
+        let plane = d.input * h.input * w.input;
+        for c in 0..self.channels {
+            let row = c * self.taps() + (tap[0] * h.kernel + tap[1]) * w.kernel;
+            let skipped = slice.k.start.saturating_sub(row);
+            let end = w.kernel.min(slice.k.end.saturating_sub(row));
+            if skipped < end {
+                let x = &self.input[c * plane + first + skipped..];
+                let size = [run.outputs.len(), end - skipped];
+                let panel = panel[row + skipped - slice.k.start..].as_flattened_mut();
+                transpose(slice.isa, size, (x, w.stride), (&mut panel[run.column..], NR));
+            }
+        }
+        true
+    }
 }
 
 impl Panels for Columns<'_> {
@@ -126,6 +156,9 @@ fn write_panel<const NR: usize>(columns: &Columns<'_>, slice: &Slice, panel: &mu
         let run = Run { row, outputs: first..last, column };
         for z in 0..d.kernel {
             for y in 0..h.kernel {
+                if are_patches(w) && columns.write_patches(&run, [z, y], slice, panel) {
+                    continue;
+                }
                 for x in 0..w.kernel {
                     columns.write_run(&run, [z, y, x], &slice.k, panel);
                 }
@@ -136,6 +169,12 @@ fn write_panel<const NR: usize>(columns: &Columns<'_>, slice: &Slice, panel: &mu
     if end < slice.column + NR {
         panel.iter_mut().for_each(|row| row[end - slice.column..].fill(0.0));
     }
+}
+
+/// Whether taps along an axis are better written at once: positions are far apart, and the taps of
+/// each side by side.
+fn are_patches(axis: &Axis) -> bool {
+    axis.dilation == 1 && axis.stride >= 4 && axis.kernel >= 4
 }
 
 /// `out[used] = source[0], source[stride], …`, zero before and after.

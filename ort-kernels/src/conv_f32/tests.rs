@@ -26,6 +26,8 @@ fn planes() -> Vec<[Axis; 2]> {
         axis(19, 4, 2, 1, [0, 3]),
         axis(31, 3, 3, 1, [1, 2]),
         axis(3, 7, 1, 1, [3, 3]),
+        axis(85, 5, 5, 1, [0, 0]),
+        axis(41, 17, 4, 1, [2, 1]),
     ];
     axes.iter().flat_map(|h| axes.iter().map(|w| [*h, *w])).collect()
 }
