@@ -25,7 +25,7 @@ exponentials! {
     exp, exp_of_any;
     /// `1 / (1 + e⁻ˣ)`. Error: at most 2.2 ulp.
     sigmoid, sigmoid_of_any;
-    /// `tanh x`. Error: at most 1.3 ulp.
+    /// `tanh x`. Error: at most 2.5 ulp.
     tanh, tanh_of_any;
     /// `x / (1 + e^(−alpha·x))`. Error: at most 3·2⁻²⁴·|x|; −∞ gives NaN.
     silu, silu_of_any(alpha);

@@ -2,13 +2,14 @@
 //! instruction: the formulas, and the bits, of [`super::formula`].
 
 use std::arch::x86_64::{
-    __m512, _CMP_LT_OQ, _mm512_abs_ps, _mm512_add_ps, _mm512_and_ps, _mm512_cmp_ps_mask,
-    _mm512_div_ps, _mm512_fmadd_ps, _mm512_mask_mov_ps, _mm512_max_ps, _mm512_min_ps,
-    _mm512_mul_ps, _mm512_or_ps, _mm512_scalef_ps, _mm512_set1_ps, _mm512_sub_ps,
+    __m512, _CMP_LT_OQ, _mm512_abs_ps, _mm512_add_epi32, _mm512_add_ps, _mm512_and_ps,
+    _mm512_castps_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_div_ps, _mm512_fmadd_ps,
+    _mm512_mask_mov_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_or_ps,
+    _mm512_scalef_ps, _mm512_set1_ps, _mm512_slli_epi32, _mm512_sub_ps,
 };
 use std::f32::consts::LOG2_E;
 
-use super::formula::{EXP, LN2_HIGH, LN2_LOW, ROUND, TANH};
+use super::formula::{EXP, LN2_HIGH, LN2_LOW, ROUND};
 use crate::isa::x86::{load16, store16};
 
 features! { Avx512 enabled
@@ -23,16 +24,26 @@ features! { Avx512 enabled
 }
 
 features! { Avx512 enabled
+    /// `n + ROUND` and `eʳ − 1` of `x = n·ln 2 + r`.
+    #[inline]
+    fn reduced(x: __m512) -> (__m512, __m512) {
+        let round = _mm512_set1_ps(ROUND);
+        let shifted = _mm512_fmadd_ps(x, _mm512_set1_ps(LOG2_E), round);
+        let n = _mm512_sub_ps(shifted, round);
+        let r = _mm512_fmadd_ps(n, _mm512_set1_ps(-LN2_HIGH), x);
+        let r = _mm512_fmadd_ps(n, _mm512_set1_ps(-LN2_LOW), r);
+        (shifted, _mm512_fmadd_ps(_mm512_mul_ps(r, r), polynomial(r, EXP), r))
+    }
+}
+
+features! { Avx512 enabled
     /// `eˣ`.
     #[inline]
     fn exp16(x: __m512) -> __m512 {
         // Of a NaN, the second operand is taken.
         let x = _mm512_min_ps(_mm512_set1_ps(89.0), _mm512_max_ps(_mm512_set1_ps(-104.5), x));
-        let round = _mm512_set1_ps(ROUND);
-        let n = _mm512_sub_ps(_mm512_fmadd_ps(x, _mm512_set1_ps(LOG2_E), round), round);
-        let r = _mm512_fmadd_ps(n, _mm512_set1_ps(-LN2_HIGH), x);
-        let r = _mm512_fmadd_ps(n, _mm512_set1_ps(-LN2_LOW), r);
-        let rest = _mm512_fmadd_ps(_mm512_mul_ps(r, r), polynomial(r, EXP), r);
+        let (shifted, rest) = reduced(x);
+        let n = _mm512_sub_ps(shifted, _mm512_set1_ps(ROUND));
         _mm512_scalef_ps(_mm512_add_ps(rest, _mm512_set1_ps(1.0)), n)
     }
 }
@@ -52,15 +63,17 @@ features! { Avx512 enabled
     /// `tanh x`.
     #[inline]
     fn tanh16(x: __m512) -> __m512 {
-        let (size, z, one) = (_mm512_abs_ps(x), _mm512_mul_ps(x, x), _mm512_set1_ps(1.0));
-        let small = _mm512_fmadd_ps(_mm512_mul_ps(size, z), polynomial(z, TANH), size);
-        let e = exp16(_mm512_add_ps(size, size));
-        let large = _mm512_div_ps(_mm512_set1_ps(2.0), _mm512_add_ps(e, one));
-        let large = _mm512_sub_ps(one, large);
-        let is_small = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(size, _mm512_set1_ps(0.625));
+        let (one, size) = (_mm512_set1_ps(1.0), _mm512_abs_ps(x));
+        // Of a NaN, the second operand is taken.
+        let twice = _mm512_min_ps(_mm512_set1_ps(20.0), _mm512_add_ps(size, size));
+        let (shifted, rest) = reduced(twice);
+        let two_to_n = _mm512_slli_epi32::<23>(_mm512_castps_si512(shifted));
+        let two_to_n = _mm512_add_epi32(two_to_n, _mm512_castps_si512(one));
+        let two_to_n = _mm512_castsi512_ps(two_to_n);
+        let m = _mm512_fmadd_ps(two_to_n, rest, _mm512_sub_ps(two_to_n, one));
+        let size = _mm512_div_ps(m, _mm512_add_ps(m, _mm512_set1_ps(2.0)));
         // The size has no sign.
-        let sign = _mm512_and_ps(x, _mm512_set1_ps(-0.0));
-        _mm512_or_ps(_mm512_mask_mov_ps(large, is_small, small), sign)
+        _mm512_or_ps(size, _mm512_and_ps(x, _mm512_set1_ps(-0.0)))
     }
 }
 

@@ -22,6 +22,9 @@ pub trait FoldOf<T>: Copy {
     /// The fold of nothing.
     const START: Self::Sum;
 
+    /// Whether an element may be taken twice, as by an extreme.
+    const IS_IDEMPOTENT: bool = false;
+
     /// The fold with one more element. Implementations are `#[inline(always)]`.
     fn step(sum: Self::Sum, x: T) -> Self::Sum;
 
@@ -70,27 +73,102 @@ impl<T: Copy, F: FoldOf<T>> Task for All<'_, T, F> {
 impl<T: Copy, F: FoldOf<T>> All<'_, T, F> {
     #[inline(always)]
     fn by<const LANES: usize>(self) -> F::Sum {
-        let mut lanes = [F::START; LANES];
-        for row in self.block.rows() {
-            let (chunks, rest) = row.as_chunks::<LANES>();
-            for chunk in chunks {
-                for i in 0..LANES {
-                    lanes[i] = F::step(lanes[i], chunk[i]);
-                }
-            }
-            for (lane, x) in lanes.iter_mut().zip(rest) {
-                *lane = F::step(*lane, *x);
-            }
-        }
-        let mut half = LANES / 2;
-        while half > 0 {
-            for i in 0..half {
-                lanes[i] = F::join(lanes[i], lanes[i + half]);
-            }
-            half /= 2;
-        }
-        lanes[0]
+        let mut lanes = Lanes::<T, F, LANES>([F::START; LANES]);
+        self.block.rows().for_each(|row| lanes.take(row));
+        lanes.join()
     }
+}
+
+/// What a row is collected in. Every index is a constant, which leaves the lanes in registers.
+struct Lanes<T, F: FoldOf<T>, const LANES: usize>([F::Sum; LANES]);
+
+impl<T: Copy, F: FoldOf<T>, const LANES: usize> Lanes<T, F, LANES> {
+    #[inline(always)]
+    fn take(&mut self, row: &[T]) {
+        let (chunks, mut rest) = row.as_chunks::<LANES>();
+        let again = row.last_chunk::<LANES>().filter(|_| F::IS_IDEMPOTENT && !rest.is_empty());
+        for chunk in chunks.iter().chain(again) {
+            for i in 0..LANES {
+                self.0[i] = F::step(self.0[i], chunk[i]);
+            }
+        }
+        if again.is_some() {
+            return;
+        }
+        self.take_some::<32>(&mut rest);
+        self.take_some::<16>(&mut rest);
+        self.take_some::<8>(&mut rest);
+        self.take_some::<4>(&mut rest);
+        self.take_some::<2>(&mut rest);
+        self.take_some::<1>(&mut rest);
+    }
+
+    /// Takes `N` of what is left of a row, if so many are left.
+    #[inline(always)]
+    fn take_some<const N: usize>(&mut self, rest: &mut &[T]) {
+        let Some((chunk, after)) = rest.split_first_chunk::<N>().filter(|_| N < LANES) else {
+            return;
+        };
+        for i in 0..N {
+            self.0[i] = F::step(self.0[i], chunk[i]);
+        }
+        *rest = after;
+    }
+
+    #[inline(always)]
+    fn join(mut self) -> F::Sum {
+        self.halve::<32>();
+        self.halve::<16>();
+        self.halve::<8>();
+        self.halve::<4>();
+        self.halve::<2>();
+        self.halve::<1>();
+        self.0[0]
+    }
+
+    /// Joins `N` lanes with as many behind them.
+    #[inline(always)]
+    fn halve<const N: usize>(&mut self) {
+        if N < LANES {
+            for i in 0..N {
+                self.0[i] = F::join(self.0[i], self.0[i + N]);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn of_row<const LANES: usize, T: Copy, F: FoldOf<T>>(row: &[T]) -> F::Sum {
+    let mut lanes = Lanes::<T, F, LANES>([F::START; LANES]);
+    lanes.take(row);
+    lanes.join()
+}
+
+struct Each<'a, T, F: FoldOf<T>> {
+    x: &'a [T],
+    sums: &'a mut [F::Sum],
+}
+
+impl<T: Copy, F: FoldOf<T>> Task for Each<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let len = self.x.len() / self.sums.len().max(1);
+        for (i, sum) in self.sums.iter_mut().enumerate() {
+            let row = &self.x[i * len..][..len];
+            *sum = if len < LONG { of_row::<FEW, T, F>(row) } else { of_row::<MANY, T, F>(row) };
+        }
+    }
+}
+
+/// `sums[i]` is the fold of row `i` of `x`, which has as many as there are sums, one after the other.
+///
+/// # Panics
+/// If `x` has other elements.
+pub fn fold_rows_of<T: Copy, F: FoldOf<T>>(isa: Isa, _fold: F, x: &[T], sums: &mut [F::Sum]) {
+    assert_eq!(x.len() % sums.len().max(1), 0, "rows of one length");
+    isa.run(Each::<T, F> { x, sums });
 }
 
 /// The fold of all elements of a block.
@@ -175,6 +253,10 @@ mod tests {
                 fold_columns_of(isa, Sum, block, &mut sums);
                 assert!(sums.iter().enumerate().all(|(k, sum)| *sum == column(k)));
                 assert_eq!(fold_block(isa, Sum, block), (0..len).map(column).sum());
+                let mut sums = [9; 3];
+                fold_rows_of(isa, Sum, &x[..3 * len], &mut sums);
+                let of_row = |i| x[i * len..][..len].iter().map(|x| u64::from(*x)).sum::<u64>();
+                assert_eq!(sums, [0, 1, 2].map(of_row));
             }
         }
     }

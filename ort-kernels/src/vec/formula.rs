@@ -12,11 +12,9 @@ pub(super) const ROUND: f32 = 12_582_912.0;
 /// ln 2 in two parts; the first has 9 bits, so that a small integer times it is exact.
 pub(super) const LN2_HIGH: f32 = 355.0 / 512.0;
 pub(super) const LN2_LOW: f32 = -2.121_944_4e-4;
-/// The polynomials of [`exp`] and of [`tanh`].
+/// The polynomial of [`exp`].
 pub(super) const EXP: [f32; 5] =
     [0.499_999_94, 0.166_665_2, 0.041_668_4, 0.008_368_852, 0.001_381_432];
-pub(super) const TANH: [f32; 5] =
-    [-0.333_332_8, 0.133_314_42, -0.053_739_715, 0.020_639_084, -0.005_704_985];
 
 /// `c[0] + c[1]·x + c[2]·x² + …`
 #[inline(always)]
@@ -71,16 +69,19 @@ pub(super) fn sigmoid<const FMA: bool>(x: f32) -> f32 {
     numerator / (1.0 + e)
 }
 
-/// `tanh x`.
-///
-/// Below 0.625 `x + x³·p(x²)`, degree 4, relative error 4.4e−9; above `1 − 2/(e²ˣ + 1)`.
+/// `tanh x`, the size as `m/(m + 2)` of `m = e^2|x| − 1 = 2ⁿ·(eʳ − 1) + 2ⁿ − 1`, in which a small `x`
+/// stays exact. From 2|x| = 20 on it is 1.
 #[inline(always)]
 pub(super) fn tanh<const FMA: bool>(x: f32) -> f32 {
     let size = x.abs();
-    let z = x * x;
-    let small = mul_add::<FMA>(size * z, polynomial::<FMA, 5>(z, TANH), size);
-    let large = 1.0 - 2.0 / (exp::<FMA>(size + size) + 1.0);
-    (if size < 0.625 { small } else { large }).copysign(x)
+    let twice = if size > 10.0 { 20.0 } else { size + size };
+    let shifted = mul_add::<FMA>(twice, LOG2_E, ROUND);
+    let n = shifted - ROUND;
+    let r = mul_add::<FMA>(n, -LN2_LOW, mul_add::<FMA>(n, -LN2_HIGH, twice));
+    let rest = mul_add::<FMA>(r * r, polynomial::<FMA, 5>(r, EXP), r);
+    let power = two_to(shifted.to_bits().wrapping_sub(ROUND.to_bits()).cast_signed());
+    let m = mul_add::<FMA>(power, rest, power - 1.0);
+    (m / (m + 2.0)).copysign(x)
 }
 
 /// `asin r` of `r = x`, or of √((1 − |x|)/2) where that is the smaller, which of the two it is, and

@@ -35,7 +35,7 @@ pub use elementwise::{
     acos, asin, clip, erf, exp, gelu, gelu_tanh, hard_sigmoid, hard_swish, leaky_relu,
     scaled_hard_swish, scaled_relu, sigmoid, silu, softsign, tanh,
 };
-pub use fold::{Block, FoldOf, fold_block, fold_columns_of};
+pub use fold::{Block, FoldOf, fold_block, fold_columns_of, fold_rows_of};
 pub(crate) use formula::{clamp, hard_swish as hard_swish_of};
 pub use half::{
     bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, narrow_f16, round_to_odd, widen_f16,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Operator};
 use ort_kernels::Isa;
-use ort_kernels::vec::{Block, FoldOf, fold_block, fold_columns_of};
+use ort_kernels::vec::{Block, FoldOf, fold_block, fold_columns_of, fold_rows_of};
 use ort_ops::arithmetic::Arithmetic;
 use ort_ops::ops::reduce::{Form, Reduce};
 use ort_tensor::{Bool, DType, Element, Shape, bf16, f16};
@@ -113,6 +113,11 @@ impl Plan {
         let kept = kept.into_iter().map(|(axis, _)| axis).collect();
         let is_small = reduced.next().is_none();
         is_small.then_some(Self { kept, reduced: [outer, inner], last: last.n, is_last_reduced, n })
+    }
+
+    /// Whether the elements of each result are a row, and rows follow one another.
+    fn has_rows(&self) -> bool {
+        self.is_last_reduced && self.reduced.iter().all(|axis| axis.n == 1)
     }
 
     /// Where the elements of kept index `index` begin.
@@ -218,6 +223,16 @@ impl Call<'_> {
         if is_last_reduced {
             let rows = Rows { len: 16, cost: n.saturating_mul(16).saturating_add(64) };
             rows.for_each(io.threads, y, |start, y| {
+                if self.plan.has_rows() {
+                    for (i, y) in y.chunks_mut(COLUMNS).enumerate() {
+                        let x = &x[(start + i * COLUMNS) * last..][..y.len() * last];
+                        let mut sums = [F::START; COLUMNS];
+                        let sums = &mut sums[..y.len()];
+                        fold_rows_of(self.isa, fold, x, sums);
+                        y.iter_mut().zip(sums).for_each(|(y, sum)| *y = finish(*sum));
+                    }
+                    return;
+                }
                 for (i, y) in (start..).zip(y) {
                     let block = self.plan.block(x, self.plan.start(i), last);
                     *y = finish(fold_block(self.isa, fold, block));

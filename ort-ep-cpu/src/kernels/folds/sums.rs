@@ -41,7 +41,7 @@ summed! {
 
 /// A fold: what it starts from, how an element is taken, and how two are joined.
 macro_rules! folds {
-    ($($name:ident: $start:ident, |$x:ident| $term:expr, $join:ident;)*) => { $(
+    ($($name:ident: $start:ident, |$x:ident| $term:expr, $join:ident $(, $idempotent:literal)?;)*) => { $(
         #[derive(Clone, Copy)]
         pub(in super::super) struct $name;
 
@@ -49,6 +49,7 @@ macro_rules! folds {
             type Sum = T::Of;
 
             const START: T::Of = T::$start;
+            $(const IS_IDEMPOTENT: bool = $idempotent;)?
 
             #[inline(always)]
             fn step(sum: T::Of, x: T) -> T::Of {
@@ -68,8 +69,8 @@ folds! {
     SumOfSquares: ZERO, |x| x.mul(x), add;
     SumOfMagnitudes: ZERO, |x| x.abs(), add;
     Product: ONE, |x| x, mul;
-    Greatest: LOWEST, |x| x, larger;
-    Least: HIGHEST, |x| x, smaller;
+    Greatest: LOWEST, |x| x, larger, true;
+    Least: HIGHEST, |x| x, smaller, true;
 }
 
 /// Whether any is true, and whether all are.
@@ -84,6 +85,7 @@ macro_rules! of_flags {
             type Sum = u8;
 
             const START: u8 = $start;
+            const IS_IDEMPOTENT: bool = true;
 
             #[inline(always)]
             fn step(sum: u8, x: Bool) -> u8 { sum $join u8::from(x.get()) }
