@@ -59,11 +59,13 @@ fn has_kernel(op: &Softmax) -> bool {
 }
 
 impl SoftmaxKernel {
-    fn lane(&self, lane: &mut [f32]) {
-        match self.op.form {
-            Form::LogSoftmax => vec::log_softmax(self.cpu.isa, lane),
-            Form::Softmax | Form::Hardmax => vec::softmax(self.cpu.isa, lane),
-        }
+    /// Lanes one after the other.
+    fn lanes(&self, x: Option<&[f32]>, y: &mut [f32], len: usize) {
+        let form = match self.op.form {
+            Form::LogSoftmax => vec::SoftmaxForm::Logarithm,
+            Form::Softmax | Form::Hardmax => vec::SoftmaxForm::Direct,
+        };
+        vec::softmax_rows(self.cpu.isa, vec::Rows { x, y, len }, form);
     }
 
     /// All lanes of a block, `[len, inner]`, through `gathered`: `[inner][len]`.
@@ -74,7 +76,7 @@ impl SoftmaxKernel {
             let to = gathered[i..].iter_mut().step_by(len);
             to.zip(from).for_each(|(to, from)| *to = *from);
         }
-        gathered.chunks_exact_mut(len).for_each(|lane| self.lane(lane));
+        self.lanes(None, gathered, len);
         for (i, to) in y.chunks_exact_mut(inner).enumerate() {
             let from = gathered[i..].iter().step_by(len);
             to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
@@ -181,12 +183,7 @@ impl Kernel for SoftmaxKernel {
         let rows = Rows { len: len * inner, cost };
         if inner == 1 {
             rows.for_each(io.threads, y, |start, y| {
-                for (i, lane) in y.chunks_exact_mut(len).enumerate() {
-                    if let Some(x) = x {
-                        lane.copy_from_slice(&x[start + i * len..][..len]);
-                    }
-                    self.lane(lane);
-                }
+                self.lanes(x.map(|x| &x[start..][..y.len()]), y, len);
             });
             return Ok(());
         }

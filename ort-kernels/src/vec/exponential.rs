@@ -39,7 +39,7 @@ features! { Avx512 enabled
 features! { Avx512 enabled
     /// `eˣ`.
     #[inline]
-    fn exp16(x: __m512) -> __m512 {
+    pub(super) fn exp16(x: __m512) -> __m512 {
         // Of a NaN, the second operand is taken.
         let x = _mm512_min_ps(_mm512_set1_ps(89.0), _mm512_max_ps(_mm512_set1_ps(-104.5), x));
         let (shifted, rest) = reduced(x);
@@ -90,14 +90,6 @@ features! { Avx512 enabled
 kernel! {
     /// As [`super::exp`].
     Avx512 => pub(super) fn exp(x: &mut [f32]) { each16(x, |x| exp16(x)) }
-}
-
-kernel! {
-    /// `x[i] = e^(x[i] − subtrahend)`.
-    Avx512 => pub(super) fn exp_of_difference(x: &mut [f32], subtrahend: f32) {
-        let subtrahend = _mm512_set1_ps(subtrahend);
-        each16(x, |x| exp16(_mm512_sub_ps(x, subtrahend)));
-    }
 }
 
 kernel! {

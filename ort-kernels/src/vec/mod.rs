@@ -22,6 +22,8 @@ mod reduce;
 #[cfg(target_arch = "x86_64")]
 mod registers;
 mod softmax;
+#[cfg(target_arch = "x86_64")]
+mod softmax_rows;
 mod transcendental;
 
 pub use crate::isa::{f32_to_i32, f32_to_i64, f64_to_i32, f64_to_i64};
@@ -45,7 +47,10 @@ pub use recurrent::{gru_cell, lstm_cell};
 pub use reduce::{
     Fold, dot, fold_columns, fold_row, fold_rows, greater, less, sum_of_squared_deviations,
 };
-pub use softmax::{MAX_COLUMNS, column_totals, log_softmax, softmax, softmax_of_columns};
+pub use softmax::{
+    Form as SoftmaxForm, MAX_COLUMNS, Rows, column_totals, softmax, softmax_of_columns,
+    softmax_rows,
+};
 pub use transcendental::{
     asinh, atan, celu, cos, cosh, elu, ln, mish, pow, selu, sin, sinh, softplus, tan,
 };

@@ -5,13 +5,12 @@
 
 use std::arch::x86_64::{
     __m512, _CMP_UNORD_Q, _mm512_abs_ps, _mm512_add_ps, _mm512_cmp_ps_mask, _mm512_cvtss_f32,
-    _mm512_fmadd_ps, _mm512_mask_mov_ps, _mm512_maskz_sub_ps, _mm512_max_ps, _mm512_min_ps,
-    _mm512_mul_ps, _mm512_permute_ps, _mm512_set1_ps, _mm512_shuffle_f32x4, _mm512_sub_ps,
+    _mm512_fmadd_ps, _mm512_mask_mov_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps,
+    _mm512_permute_ps, _mm512_set1_ps, _mm512_shuffle_f32x4, _mm512_sub_ps,
 };
 
-use super::{Fold, formula};
-use crate::Avx512;
-use crate::isa::x86::{load16, store16};
+use super::Fold;
+use crate::isa::x86::load16;
 
 kernel! {
     /// As [`super::fold_rows`].
@@ -51,70 +50,6 @@ kernel! {
     }
 }
 
-/// The longest row that the registers hold.
-pub(super) const LEN: usize = 64;
-
-kernel! {
-    /// As [`super::softmax()`], of a row of at most `N`, which are at most [`LEN`].
-    Avx512 => fn softmax_of<const N: usize>(x: &mut [f32]) {
-        let (_, powers, total) = powers::<N>(x);
-        let factor = _mm512_set1_ps(1.0 / total);
-        for (x, powers) in x.chunks_mut(16).zip(powers.as_chunks::<16>().0) {
-            store16(x, _mm512_mul_ps(load16(powers), factor));
-        }
-    }
-}
-
-kernel! {
-    /// As [`super::log_softmax`], of a row of at most `N`, which are at most [`LEN`].
-    Avx512 => fn log_softmax_of<const N: usize>(x: &mut [f32]) {
-        let (greatest, _, total) = powers::<N>(x);
-        let logarithm = _mm512_set1_ps(total.ln());
-        for x in x.chunks_mut(16) {
-            store16(x, _mm512_sub_ps(_mm512_sub_ps(load16(x), greatest), logarithm));
-        }
-    }
-}
-
-/// As [`super::softmax()`], of a row of at most [`LEN`].
-pub(super) fn softmax(token: Avx512, x: &mut [f32]) {
-    match x.len() {
-        0..=16 => softmax_of::<16>(token, x),
-        17..=32 => softmax_of::<32>(token, x),
-        _ => softmax_of::<LEN>(token, x),
-    }
-}
-
-/// As [`super::log_softmax`], of a row of at most [`LEN`].
-pub(super) fn log_softmax(token: Avx512, x: &mut [f32]) {
-    match x.len() {
-        0..=16 => log_softmax_of::<16>(token, x),
-        17..=32 => log_softmax_of::<32>(token, x),
-        _ => log_softmax_of::<LEN>(token, x),
-    }
-}
-
-features! { Avx512 enabled
-    /// The greatest element, if none is NaN; `e^(x[i] − greatest)`, with ones behind them; their sum,
-    /// without the ones. Registers are stored as they will be loaded: nothing waits.
-    #[inline]
-    fn powers<const N: usize>(x: &[f32]) -> (__m512, [f32; N], f32) {
-        let greatest = |a, b| _mm512_max_ps(a, b);
-        let greatest = _mm512_set1_ps(fold(x, f32::NEG_INFINITY, greatest, greatest));
-        let mut powers = [0.0; N];
-        for (powers, x) in powers.as_chunks_mut::<16>().0.iter_mut().zip(x.chunks(16)) {
-            let mask = u16::MAX >> (16 - x.len());
-            store16(powers, _mm512_maskz_sub_ps(mask, load16(x), greatest));
-        }
-        for power in &mut powers {
-            *power = formula::exp::<true>(*power);
-        }
-        let add = |a, b| _mm512_add_ps(a, b);
-        let total = fold(&powers[..x.len()], 0.0, add, add);
-        (greatest, powers, total)
-    }
-}
-
 features! { Avx512 enabled
     fn rows(
         (x, n): (&[f32], usize),
@@ -130,8 +65,9 @@ features! { Avx512 enabled
 }
 
 features! { Avx512 enabled
+    /// The elements of a row.
     #[inline]
-    fn fold(
+    pub(super) fn fold(
         x: &[f32],
         start: f32,
         step: impl Fn(__m512, __m512) -> __m512,
@@ -149,6 +85,14 @@ features! { Avx512 enabled
             let mask = u16::MAX >> (16 - rest.len().min(16));
             *lanes = _mm512_mask_mov_ps(*lanes, mask, step(*lanes, load16(rest)));
         }
+        joined(lanes, join)
+    }
+}
+
+features! { Avx512 enabled
+    /// The lanes of the registers, pairwise.
+    #[inline]
+    pub(super) fn joined(lanes: [__m512; 4], join: impl Fn(__m512, __m512) -> __m512) -> f32 {
         let half = join(join(lanes[0], lanes[2]), join(lanes[1], lanes[3]));
         let half = join(half, _mm512_shuffle_f32x4::<0b_01_00_11_10>(half, half));
         let half = join(half, _mm512_shuffle_f32x4::<0b_10_11_00_01>(half, half));

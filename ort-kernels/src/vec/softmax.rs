@@ -2,8 +2,7 @@
 
 use super::formula;
 use super::reduce::{Fold, fold, fold_row, greater};
-#[cfg(target_arch = "x86_64")]
-use super::{exponential, registers};
+
 use crate::Isa;
 
 /// The most columns that [`column_totals`] takes: 1 KiB of each row.
@@ -11,39 +10,62 @@ pub const MAX_COLUMNS: usize = 256;
 /// Rows whose exponentials are one term of a total.
 const CHUNK: usize = 32;
 
-/// `x[i] = e^(x[i] − max) / Σ e^(x[j] − max)`.
+/// Rows one after the other.
+#[derive(Debug)]
+pub struct Rows<'a> {
+    /// What is read; `None` if that stands in `y`.
+    pub x: Option<&'a [f32]>,
+    /// What is written.
+    pub y: &'a mut [f32],
+    /// The elements of a row.
+    pub len: usize,
+}
+
+/// What is wanted of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `e^(x[i] − max) / Σ e^(x[j] − max)`
+    Direct,
+    /// `x[i] − max − ln Σ e^(x[j] − max)`
+    Logarithm,
+}
+
+/// The softmax of each row, or its logarithm.
 ///
 /// An empty row stays empty. A NaN or +∞, or nothing but −∞, makes the whole row NaN, as the
 /// formula does.
-pub fn softmax(isa: Isa, x: &mut [f32]) {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(token) = isa.avx512().filter(|_| x.len() <= registers::LEN) {
-        return registers::softmax(token, x);
-    }
-    let greatest = fold_row(isa, Fold::Max, x);
-    powers(isa, x, greatest);
-    let total = fold_row(isa, Fold::Sum, x);
-    scale(isa, x, 1.0 / total);
-}
-
-/// `x[i] = e^(x[i] − subtrahend)`.
-fn powers(isa: Isa, x: &mut [f32], subtrahend: f32) {
+///
+/// # Panics
+/// If `x` is shorter than `y`.
+pub fn softmax_rows(isa: Isa, rows: Rows<'_>, form: Form) {
     #[cfg(target_arch = "x86_64")]
     if let Some(token) = isa.avx512() {
-        return exponential::exp_of_difference(token, x, subtrahend);
+        return super::softmax_rows::rows(token, rows, form);
     }
-    exp_of_difference(isa, x, subtrahend);
+    let Rows { x, y, len } = rows;
+    for (i, y) in y.chunks_exact_mut(len.max(1)).enumerate() {
+        if let Some(x) = x {
+            y.copy_from_slice(&x[i * len..][..len]);
+        }
+        let greatest = fold_row(isa, Fold::Max, y);
+        match form {
+            Form::Direct => {
+                exp_of_difference(isa, y, greatest);
+                let total = fold_row(isa, Fold::Sum, y);
+                scale(isa, y, 1.0 / total);
+            }
+            Form::Logarithm => {
+                let total = sum_of_exp(isa, y, greatest);
+                subtract_twice(isa, y, greatest, total.ln());
+            }
+        }
+    }
 }
 
-/// `x[i] = x[i] − max − ln Σ e^(x[j] − max)`; edge cases as of [`softmax`].
-pub fn log_softmax(isa: Isa, x: &mut [f32]) {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(token) = isa.avx512().filter(|_| x.len() <= registers::LEN) {
-        return registers::log_softmax(token, x);
-    }
-    let greatest = fold_row(isa, Fold::Max, x);
-    let total = sum_of_exp(isa, x, greatest);
-    subtract_twice(isa, x, greatest, total.ln());
+/// The softmax of one row, in place, as of [`softmax_rows`].
+pub fn softmax(isa: Isa, x: &mut [f32]) {
+    let len = x.len();
+    softmax_rows(isa, Rows { x: None, y: x, len }, Form::Direct);
 }
 
 per_isa! {

@@ -302,7 +302,8 @@ fn softmax_and_its_logarithm_are_the_formulas() {
         assert_close(&y, &direct, 17.0);
         // The logarithm of such a sum, about 3, is off by no more than 14/3 units itself.
         let mut y = x.clone();
-        log_softmax(isa, &mut y);
+        let rows = Rows { x: Some(&x), y: &mut y, len: x.len() };
+        softmax_rows(isa, rows, SoftmaxForm::Logarithm);
         assert_close(&y, &log, 17.0);
     }
 }
@@ -314,8 +315,13 @@ fn a_short_row_has_the_bits_of_a_long_one_that_ends_in_nothing() {
         for n in 1..=x.len() {
             let mut short = x[..n].to_vec();
             let mut long = [&short[..], &[f32::NEG_INFINITY; 65]].concat();
-            softmax(isa, &mut short);
             softmax(isa, &mut long);
+            let mut twice = vec![f32::NAN; 2 * n];
+            let x = [&short[..]; 2].concat();
+            let rows = Rows { x: Some(&x), y: &mut twice, len: n };
+            softmax_rows(isa, rows, SoftmaxForm::Direct);
+            softmax(isa, &mut short);
+            assert_eq!(twice, [&short[..]; 2].concat());
             let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
             assert_eq!(bits(&short), bits(&long[..n]), "{isa:?}: {n}");
         }

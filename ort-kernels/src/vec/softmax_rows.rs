@@ -1,0 +1,133 @@
+//! Softmax of rows in registers of AVX-512: what a row holds is read twice at most. The bits are those
+//! of the formulas and the folds of [`super`].
+
+use std::arch::x86_64::{
+    __m512, _mm512_add_ps, _mm512_mask_mov_ps, _mm512_maskz_mov_ps, _mm512_max_ps, _mm512_mul_ps,
+    _mm512_set1_ps, _mm512_setzero_ps, _mm512_sub_ps,
+};
+
+use super::exponential::exp16;
+use super::registers::{fold, joined};
+use super::softmax::{Form, Rows};
+use crate::Avx512;
+use crate::isa::x86::{load16, store16};
+
+/// As [`super::softmax_rows`].
+pub(super) fn rows(token: Avx512, rows: Rows<'_>, form: Form) {
+    match rows.len {
+        0 => {}
+        1..=16 => short::<1>(token, rows, form),
+        17..=32 => short::<2>(token, rows, form),
+        33..=48 => short::<3>(token, rows, form),
+        49..=64 => short::<4>(token, rows, form),
+        _ => long(token, rows, form),
+    }
+}
+
+kernel! {
+    /// Rows that `N` registers hold, and no fewer.
+    Avx512 => fn short<const N: usize>(rows: Rows<'_>, form: Form) {
+        let Rows { x, y, len } = rows;
+        let mask = u16::MAX >> (16 * N - len);
+        let nothing = _mm512_set1_ps(f32::NEG_INFINITY);
+        for (i, y) in y.chunks_exact_mut(len).enumerate() {
+            let row = match x {
+                Some(x) => &x[i * len..][..len],
+                None => &*y,
+            };
+            let mut lanes = [nothing; 4];
+            for j in 0..N {
+                lanes[j] = load16(&row[16 * j..]);
+            }
+            lanes[N - 1] = _mm512_mask_mov_ps(nothing, mask, lanes[N - 1]);
+            let greatest = _mm512_set1_ps(joined(lanes, |a, b| _mm512_max_ps(a, b)));
+            let mut powers = [_mm512_setzero_ps(); 4];
+            for j in 0..N {
+                powers[j] = exp16(_mm512_sub_ps(lanes[j], greatest));
+            }
+            powers[N - 1] = _mm512_maskz_mov_ps(mask, powers[N - 1]);
+            let total = joined(powers, |a, b| _mm512_add_ps(a, b));
+            let (from, last) = match form {
+                Form::Direct => (powers, _mm512_set1_ps(1.0 / total)),
+                Form::Logarithm => (lanes, _mm512_set1_ps(total.ln())),
+            };
+            for j in 0..N {
+                store16(&mut y[16 * j..], finished(form, from[j], greatest, last));
+            }
+        }
+    }
+}
+
+kernel! {
+    Avx512 => fn long(rows: Rows<'_>, form: Form) {
+        let Rows { x, y, len } = rows;
+        let max = |a, b| _mm512_max_ps(a, b);
+        for (i, y) in y.chunks_exact_mut(len).enumerate() {
+            let x = match x {
+                Some(x) => Some(&x[i * len..][..len]),
+                None => None,
+            };
+            let greatest = fold(x.unwrap_or(y), f32::NEG_INFINITY, max, max);
+            let greatest = _mm512_set1_ps(greatest);
+            let last = _mm512_set1_ps(match form {
+                Form::Direct => 1.0 / powers::<true>(x, y, greatest),
+                Form::Logarithm => powers::<false>(x, y, greatest).ln(),
+            });
+            // Powers stand in `y`.
+            let x = x.filter(|_| form == Form::Logarithm);
+            let mut at = 0;
+            while at < len {
+                let end = len.min(at + 16);
+                let from = load16(&x.unwrap_or(y)[at..end]);
+                store16(&mut y[at..end], finished(form, from, greatest, last));
+                at = end;
+            }
+        }
+    }
+}
+
+features! { Avx512 enabled
+    /// The sum of `e^(x − greatest)`, which `y` holds then if they are stored.
+    #[inline]
+    fn powers<const IS_STORED: bool>(x: Option<&[f32]>, y: &mut [f32], greatest: __m512) -> f32 {
+        let mut sums = [_mm512_setzero_ps(); 4];
+        let n_whole = y.len() / 64;
+        for i in 0..n_whole {
+            for j in 0..4 {
+                let at = 64 * i + 16 * j;
+                let from = load16(&x.unwrap_or(y)[at..at + 16]);
+                let power = exp16(_mm512_sub_ps(from, greatest));
+                sums[j] = _mm512_add_ps(sums[j], power);
+                if IS_STORED {
+                    store16(&mut y[at..at + 16], power);
+                }
+            }
+        }
+        for j in 0..4 {
+            let at = 64 * n_whole + 16 * j;
+            if at < y.len() {
+                let end = y.len().min(at + 16);
+                let from = load16(&x.unwrap_or(y)[at..end]);
+                let mask = u16::MAX >> (16 - (end - at));
+                let power = _mm512_maskz_mov_ps(mask, exp16(_mm512_sub_ps(from, greatest)));
+                sums[j] = _mm512_add_ps(sums[j], power);
+                if IS_STORED {
+                    store16(&mut y[at..end], power);
+                }
+            }
+        }
+        joined(sums, |a, b| _mm512_add_ps(a, b))
+    }
+}
+
+features! { Avx512 enabled
+    /// A power times the reciprocal of the total, or an element less the greatest and the logarithm of
+    /// the total.
+    #[inline]
+    fn finished(form: Form, from: __m512, greatest: __m512, last: __m512) -> __m512 {
+        match form {
+            Form::Direct => _mm512_mul_ps(from, last),
+            Form::Logarithm => _mm512_sub_ps(_mm512_sub_ps(from, greatest), last),
+        }
+    }
+}
