@@ -5,7 +5,7 @@
 //! `cargo run --release -p ort-kernels --example vec [ISA]… [FUNCTION]…`
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 
-use ort_kernels::vec::Fold;
+use ort_kernels::vec::{Fold, NormRow};
 use ort_kernels::{FlushDenormals, Isa, vec};
 use std::hint::black_box;
 use std::time::Instant;
@@ -40,11 +40,11 @@ const FUNCTIONS: [Function; 20] = [
     }),
     ("layer_norm", |isa, x, y| {
         y.copy_from_slice(x);
-        vec::layer_norm(isa, y, x, Some(x), 1e-5);
+        vec::layer_norm(isa, NormRow { x: y, scale: x, bias: Some(x), epsilon: 1e-5 });
     }),
     ("rms_norm", |isa, x, y| {
         y.copy_from_slice(x);
-        vec::rms_norm(isa, y, x, 1e-5);
+        vec::rms_norm(isa, NormRow { x: y, scale: x, bias: None, epsilon: 1e-5 });
     }),
     ("sum", |isa, x, y| y[0] = vec::fold_row(isa, Fold::Sum, x)),
     ("sum_of_squares", |isa, x, y| y[0] = vec::fold_row(isa, Fold::SumOfSquares, x)),

@@ -3,6 +3,7 @@
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::OpError;
+use ort_kernels::vec::NormRow;
 use ort_kernels::{Isa, vec};
 use ort_ops::ops::embed_layer_normalization::EmbedLayerNormalization;
 use ort_ops::ops::gather::normalize_index;
@@ -147,7 +148,11 @@ impl Kernel for EmbedKernel {
                         vec::add(self.isa, y, row);
                     }
                 }
-                vec::layer_norm(self.isa, y, gamma, Some(beta), self.epsilon);
+                let bias = Some(beta);
+                vec::layer_norm(
+                    self.isa,
+                    NormRow { x: y, scale: gamma, bias, epsilon: self.epsilon },
+                );
             }
         });
         Ok(())

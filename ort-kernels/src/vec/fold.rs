@@ -3,6 +3,8 @@
 //! As in [`fold_row`](super::fold_row), a row is folded into lanes, and the lanes pairwise; the order depends
 //! on the shape of a block alone.
 
+#![expect(clippy::needless_range_loop, reason = "constant indexes keep arrays in registers")]
+
 use std::marker::PhantomData;
 
 use crate::isa::{Isa, Task};

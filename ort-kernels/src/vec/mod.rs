@@ -17,6 +17,8 @@ mod fold;
 mod formula;
 mod half;
 mod norm;
+#[cfg(target_arch = "x86_64")]
+mod norm_row;
 mod recurrent;
 mod reduce;
 #[cfg(target_arch = "x86_64")]
@@ -42,7 +44,7 @@ pub(crate) use formula::{clamp, hard_swish as hard_swish_of};
 pub use half::{
     bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, narrow_f16, round_to_odd, widen_f16,
 };
-pub use norm::{Moments, layer_norm, rms_norm, scale_and_shift, standardize};
+pub use norm::{Moments, Row as NormRow, layer_norm, rms_norm, scale_and_shift, standardize};
 pub use recurrent::{gru_cell, lstm_cell};
 pub use reduce::{
     Fold, dot, fold_columns, fold_row, fold_rows, greater, less, sum_of_squared_deviations,

@@ -1,5 +1,7 @@
 //! Normalization of a row.
 
+#[cfg(target_arch = "x86_64")]
+use super::norm_row;
 use super::reduce::{Fold, fold_row, sum_of_squared_deviations};
 use crate::Isa;
 use crate::isa::mul_add;
@@ -13,36 +15,51 @@ pub struct Moments {
     pub inverse_deviation: f32,
 }
 
-/// `y[i] = (x[i] − mean)·inverse_deviation·scale[i] + bias[i]`, the variance being the mean square
-/// deviation, in two passes.
-///
-/// `scale` and, if given, `bias` are as long as the row. An empty row stays empty.
+/// A row, and what it is normalized with.
+#[derive(Debug)]
+pub struct Row<'a> {
+    /// The elements.
+    pub x: &'a mut [f32],
+    /// As long as the row.
+    pub scale: &'a [f32],
+    /// If given, as long as the row.
+    pub bias: Option<&'a [f32]>,
+    /// What is added to the variance.
+    pub epsilon: f32,
+}
+
+/// `x[i] = (x[i] − mean)·inverse_deviation·scale[i] + bias[i]`, the variance being the mean square
+/// deviation, in two passes. An empty row stays empty.
 ///
 /// # Panics
 /// If `scale` or `bias` is shorter than the row.
-pub fn layer_norm(
-    isa: Isa,
-    x: &mut [f32],
-    scale: &[f32],
-    bias: Option<&[f32]>,
-    epsilon: f32,
-) -> Moments {
+pub fn layer_norm(isa: Isa, row: Row<'_>) -> Moments {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(token) = isa.avx512().filter(|_| row.x.len() <= norm_row::LEN) {
+        return norm_row::normalize(token, row, true);
+    }
+    let Row { x, epsilon, .. } = row;
     let count = x.len() as f32;
     let mean = fold_row(isa, Fold::Sum, x) / count;
     let variance = sum_of_squared_deviations(isa, x, mean) / count;
     let moments = Moments { mean, inverse_deviation: 1.0 / (variance + epsilon).sqrt() };
-    normalize(isa, x, scale, bias, moments);
+    normalize(isa, x, row.scale, row.bias, moments);
     moments
 }
 
-/// `y[i] = x[i] / √(mean of squares + epsilon)·scale[i]`; returns the reciprocal of the root.
+/// `x[i] = x[i] / √(mean of squares + epsilon)·scale[i] + bias[i]`; returns the reciprocal of the root.
 ///
 /// # Panics
-/// If `scale` is shorter than the row.
-pub fn rms_norm(isa: Isa, x: &mut [f32], scale: &[f32], epsilon: f32) -> f32 {
+/// If `scale` or `bias` is shorter than the row.
+pub fn rms_norm(isa: Isa, row: Row<'_>) -> f32 {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(token) = isa.avx512().filter(|_| row.x.len() <= norm_row::LEN) {
+        return norm_row::normalize(token, row, false).inverse_deviation;
+    }
+    let Row { x, epsilon, .. } = row;
     let mean_square = fold_row(isa, Fold::SumOfSquares, x) / x.len() as f32;
     let inverse_deviation = 1.0 / (mean_square + epsilon).sqrt();
-    normalize(isa, x, scale, None, Moments { mean: 0.0, inverse_deviation });
+    normalize(isa, x, row.scale, row.bias, Moments { mean: 0.0, inverse_deviation });
     inverse_deviation
 }
 
@@ -75,6 +92,52 @@ per_isa! {
                     *x = normal(*x, *scale) + bias;
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{assert_close, integers};
+    use super::*;
+
+    #[test]
+    fn norms_are_the_formulas() {
+        for len in [1, 2, 15, 16, 17, 33, 48, 49, 63, 64, 65, 130] {
+            norms_of_a_row_are_the_formulas(&integers(len));
+        }
+    }
+
+    fn of<'a>(x: &'a mut [f32], scale: &'a [f32], bias: Option<&'a [f32]>) -> Row<'a> {
+        Row { x, scale, bias, epsilon: 0.25 }
+    }
+
+    fn norms_of_a_row_are_the_formulas(x: &[f32]) {
+        let scale: Vec<f32> = x.iter().map(|x| x + 7.0).collect();
+        let n = x.len() as f64;
+        let mean = x.iter().map(|&x| f64::from(x)).sum::<f64>() / n;
+        let mean_square = x.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / n;
+        let wide = x.iter().zip(&scale).map(|(&x, &s)| (f64::from(x), f64::from(s)));
+        let deviation = (mean_square - mean * mean + 0.25).sqrt();
+        let layer: Vec<f64> = wide.clone().map(|(x, s)| (x - mean) / deviation * s).collect();
+        let rms: Vec<f64> = wide.map(|(x, s)| x / (mean_square + 0.25).sqrt() * s).collect();
+        let scale = scale.as_slice();
+        for isa in Isa::all() {
+            // Sums of 130 in lanes take ten roundings, root, reciprocal and products eight; where the
+            // element is near the mean (here by 1/16 or more of it) the difference adds sixteen.
+            let mut y = x.to_vec();
+            let moments = layer_norm(isa, of(&mut y, scale, None));
+            assert_close(&y, &layer, 34.0);
+            assert_close(&[moments.inverse_deviation], &[1.0 / deviation], 18.0);
+            let mut shifted = x.to_vec();
+            layer_norm(isa, of(&mut shifted, scale, Some(scale)));
+            assert!(y.iter().zip(scale).map(|(y, s)| y + s).eq(shifted));
+            let mut y = x.to_vec();
+            rms_norm(isa, of(&mut y, scale, None));
+            assert_close(&y, &rms, 18.0);
+            let mut shifted = x.to_vec();
+            rms_norm(isa, of(&mut shifted, scale, Some(scale)));
+            assert!(y.iter().zip(scale).map(|(y, s)| y + s).eq(shifted));
         }
     }
 }

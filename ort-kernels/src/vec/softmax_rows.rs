@@ -1,6 +1,8 @@
 //! Softmax of rows in registers of AVX-512: what a row holds is read twice at most. The bits are those
 //! of the formulas and the folds of [`super`].
 
+#![expect(clippy::needless_range_loop, reason = "constant indexes keep arrays in registers")]
+
 use std::arch::x86_64::{
     __m512, _mm512_add_ps, _mm512_mask_mov_ps, _mm512_maskz_mov_ps, _mm512_max_ps, _mm512_mul_ps,
     _mm512_set1_ps, _mm512_setzero_ps, _mm512_sub_ps,
@@ -63,10 +65,7 @@ kernel! {
         let Rows { x, y, len } = rows;
         let max = |a, b| _mm512_max_ps(a, b);
         for (i, y) in y.chunks_exact_mut(len).enumerate() {
-            let x = match x {
-                Some(x) => Some(&x[i * len..][..len]),
-                None => None,
-            };
+            let x = x.map(|x| &x[i * len..][..len]);
             let greatest = fold(x.unwrap_or(y), f32::NEG_INFINITY, max, max);
             let greatest = _mm512_set1_ps(greatest);
             let last = _mm512_set1_ps(match form {

@@ -229,7 +229,7 @@ fn scaled_activations_have_the_bits_of_their_parts() {
 }
 
 /// Small integers: sums of them and of their squares are exact in any order.
-fn integers(count: usize) -> Vec<f32> {
+pub(super) fn integers(count: usize) -> Vec<f32> {
     (0..count).map(|i| (i * 7 % 13) as f32 - 6.0).collect()
 }
 
@@ -282,7 +282,7 @@ fn the_greatest_and_the_least_of_a_row_with_nan_are_nan() {
 }
 
 /// `|a − b| ≤ count·2⁻²⁴·|b|`, where `count` bounds the roundings on the way.
-fn assert_close(actual: &[f32], expected: &[f64], count: f64) {
+pub(super) fn assert_close(actual: &[f32], expected: &[f64], count: f64) {
     for (a, e) in actual.iter().zip(expected) {
         let error = (f64::from(*a) - e).abs();
         assert!(error <= count * 2f64.powi(-24) * e.abs(), "{a} for {e}");
@@ -362,32 +362,6 @@ fn softmax_of_an_infinite_row_is_nan_and_of_an_empty_one_empty() {
             assert!(x.iter().all(|x| x.is_nan()));
         }
         softmax(isa, &mut []);
-    }
-}
-
-#[test]
-fn norms_are_the_formulas() {
-    let x = integers(130);
-    let scale: Vec<f32> = integers(130).iter().map(|x| x + 7.0).collect();
-    let mean = x.iter().map(|&x| f64::from(x)).sum::<f64>() / 130.0;
-    let mean_square = x.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / 130.0;
-    let wide = x.iter().zip(&scale).map(|(&x, &s)| (f64::from(x), f64::from(s)));
-    let deviation = (mean_square - mean * mean + 0.25).sqrt();
-    let layer: Vec<f64> = wide.clone().map(|(x, s)| (x - mean) / deviation * s).collect();
-    let rms: Vec<f64> = wide.map(|(x, s)| x / (mean_square + 0.25).sqrt() * s).collect();
-    for isa in Isa::all() {
-        // Sums of 130 in lanes take ten roundings, root, reciprocal and products eight; where the
-        // element is near the mean (here by 1/16 or more of it) the difference adds sixteen.
-        let mut y = x.clone();
-        let moments = layer_norm(isa, &mut y, &scale, None, 0.25);
-        assert_close(&y, &layer, 34.0);
-        assert_close(&[moments.inverse_deviation], &[1.0 / deviation], 18.0);
-        let mut shifted = x.clone();
-        layer_norm(isa, &mut shifted, &scale, Some(&scale), 0.25);
-        assert!(y.iter().zip(&scale).map(|(y, s)| y + s).eq(shifted));
-        let mut y = x.clone();
-        rms_norm(isa, &mut y, &scale, 0.25);
-        assert_close(&y, &rms, 18.0);
     }
 }
 

@@ -74,6 +74,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "QLinearConv", draw: quantized::convolution },
     Family { name: "quantized", draw: quantized::pointwise },
     Family { name: "Split", draw: movement::split },
+    Family { name: "NonMaxSuppression", draw: movement::non_max_suppression },
 ];
 
 /// A case of a family.

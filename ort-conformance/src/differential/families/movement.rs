@@ -151,3 +151,20 @@ pub(super) fn einsum(net: &mut Net<'_>) -> Vec<Value> {
     let name = net.node(&format!("Einsum-12 [equation: \"{equation}\"]"), &[&a.name, &w.name]);
     vec![Value::sums(name, Vec::new(), (k, [&a, &w]), None)]
 }
+
+pub(super) fn non_max_suppression(net: &mut Net<'_>) -> Vec<Value> {
+    let (n_images, n_classes) = (net.draw.between(1, 3), net.draw.size(1, 40));
+    let n_boxes = net.draw.size(1, 400);
+    let boxes = net.input(&[n_images, n_boxes, 4]);
+    // Of many that are equal the first come first.
+    let words = net.draw.pick(&["", "_n100"]);
+    let scores = net.any('x', words, "float", &[n_images, n_classes, n_boxes]);
+    let most = net.draw.size(1, n_boxes);
+    let most = net.literal(&format!("int64[] {most}"));
+    let [overlap, least] =
+        [["0.0", "0.3", "0.7", "1.0"], ["-1.0", "0.0", "0.25", "0.9"]].map(|of| net.draw.pick(&of));
+    let [overlap, least] = [overlap, least].map(|x| net.literal(&format!("float[] {x}")));
+    let op = format!("NonMaxSuppression-11 [center_point_box: {}]", net.draw.pick(&[0, 1]));
+    let name = net.node(&op, &[&boxes.name, &scores.name, &most, &overlap, &least]);
+    vec![Value { name, shape: Vec::new(), size: 1.0, error: 0.0 }]
+}

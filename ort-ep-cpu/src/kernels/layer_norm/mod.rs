@@ -5,6 +5,7 @@ mod halves;
 
 use ort_ep::{Claim, Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Graph, Node, NodeId, OpError};
+use ort_kernels::vec::NormRow;
 use ort_kernels::{Isa, vec};
 use ort_ops::broadcast::Runs;
 use ort_ops::infer::normalize_axis;
@@ -176,11 +177,12 @@ impl NormKernel {
         if !sum.is_empty() {
             sum.copy_from_slice(y);
         }
+        let Operands { scale, bias, .. } = *operands;
+        let row = NormRow { x: y, scale, bias, epsilon: self.form.epsilon };
         if self.form.is_centered {
-            vec::layer_norm(self.isa, y, operands.scale, operands.bias, self.form.epsilon);
+            vec::layer_norm(self.isa, row);
         } else {
-            vec::rms_norm(self.isa, y, operands.scale, self.form.epsilon);
-            operands.bias.into_iter().for_each(|bias| vec::add(self.isa, y, bias));
+            vec::rms_norm(self.isa, row);
         }
     }
 }
