@@ -39,12 +39,10 @@ const FUNCTIONS: [Function; 20] = [
         vec::softmax(isa, y);
     }),
     ("layer_norm", |isa, x, y| {
-        y.copy_from_slice(x);
-        vec::layer_norm(isa, NormRow { x: y, scale: x, bias: Some(x), epsilon: 1e-5 });
+        vec::layer_norm(isa, NormRow { x: Some(x), y, scale: x, bias: Some(x), epsilon: 1e-5 });
     }),
     ("rms_norm", |isa, x, y| {
-        y.copy_from_slice(x);
-        vec::rms_norm(isa, NormRow { x: y, scale: x, bias: None, epsilon: 1e-5 });
+        vec::rms_norm(isa, NormRow { x: Some(x), y, scale: x, bias: None, epsilon: 1e-5 });
     }),
     ("sum", |isa, x, y| y[0] = vec::fold_row(isa, Fold::Sum, x)),
     ("sum_of_squares", |isa, x, y| y[0] = vec::fold_row(isa, Fold::SumOfSquares, x)),

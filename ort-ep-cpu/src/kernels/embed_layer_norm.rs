@@ -148,11 +148,8 @@ impl Kernel for EmbedKernel {
                         vec::add(self.isa, y, row);
                     }
                 }
-                let bias = Some(beta);
-                vec::layer_norm(
-                    self.isa,
-                    NormRow { x: y, scale: gamma, bias, epsilon: self.epsilon },
-                );
+                let (bias, epsilon) = (Some(beta), self.epsilon);
+                vec::layer_norm(self.isa, NormRow { x: None, y, scale: gamma, bias, epsilon });
             }
         });
         Ok(())

@@ -18,8 +18,10 @@ pub struct Moments {
 /// A row, and what it is normalized with.
 #[derive(Debug)]
 pub struct Row<'a> {
-    /// The elements.
-    pub x: &'a mut [f32],
+    /// What is read; `None` if that stands in `y`.
+    pub x: Option<&'a [f32]>,
+    /// What is written.
+    pub y: &'a mut [f32],
     /// As long as the row.
     pub scale: &'a [f32],
     /// If given, as long as the row.
@@ -28,39 +30,49 @@ pub struct Row<'a> {
     pub epsilon: f32,
 }
 
-/// `x[i] = (x[i] − mean)·inverse_deviation·scale[i] + bias[i]`, the variance being the mean square
+/// `y[i] = (x[i] − mean)·inverse_deviation·scale[i] + bias[i]`, the variance being the mean square
 /// deviation, in two passes. An empty row stays empty.
 ///
 /// # Panics
-/// If `scale` or `bias` is shorter than the row.
+/// If `x`, `scale` or `bias` is shorter than `y`.
 pub fn layer_norm(isa: Isa, row: Row<'_>) -> Moments {
     #[cfg(target_arch = "x86_64")]
-    if let Some(token) = isa.avx512().filter(|_| row.x.len() <= norm_row::LEN) {
+    if let Some(token) = isa.avx512().filter(|_| row.y.len() <= norm_row::LEN) {
         return norm_row::normalize(token, row, true);
     }
-    let Row { x, epsilon, .. } = row;
+    let Row { epsilon, scale, bias, .. } = row;
+    let x = in_place(row.x, row.y);
     let count = x.len() as f32;
     let mean = fold_row(isa, Fold::Sum, x) / count;
     let variance = sum_of_squared_deviations(isa, x, mean) / count;
     let moments = Moments { mean, inverse_deviation: 1.0 / (variance + epsilon).sqrt() };
-    normalize(isa, x, row.scale, row.bias, moments);
+    normalize(isa, x, scale, bias, moments);
     moments
 }
 
-/// `x[i] = x[i] / √(mean of squares + epsilon)·scale[i] + bias[i]`; returns the reciprocal of the root.
+/// `y[i] = x[i] / √(mean of squares + epsilon)·scale[i] + bias[i]`; returns the reciprocal of the root.
 ///
 /// # Panics
-/// If `scale` or `bias` is shorter than the row.
+/// If `x`, `scale` or `bias` is shorter than `y`.
 pub fn rms_norm(isa: Isa, row: Row<'_>) -> f32 {
     #[cfg(target_arch = "x86_64")]
-    if let Some(token) = isa.avx512().filter(|_| row.x.len() <= norm_row::LEN) {
+    if let Some(token) = isa.avx512().filter(|_| row.y.len() <= norm_row::LEN) {
         return norm_row::normalize(token, row, false).inverse_deviation;
     }
-    let Row { x, epsilon, .. } = row;
+    let Row { epsilon, scale, bias, .. } = row;
+    let x = in_place(row.x, row.y);
     let mean_square = fold_row(isa, Fold::SumOfSquares, x) / x.len() as f32;
     let inverse_deviation = 1.0 / (mean_square + epsilon).sqrt();
-    normalize(isa, x, row.scale, row.bias, Moments { mean: 0.0, inverse_deviation });
+    normalize(isa, x, scale, bias, Moments { mean: 0.0, inverse_deviation });
     inverse_deviation
+}
+
+/// `y`, once it holds `x`.
+fn in_place<'a>(x: Option<&[f32]>, y: &'a mut [f32]) -> &'a mut [f32] {
+    if let Some(x) = x {
+        y.copy_from_slice(&x[..y.len()]);
+    }
+    y
 }
 
 per_isa! {
@@ -71,7 +83,7 @@ per_isa! {
         }
     }
 
-    /// `x[i] = (x[i] − mean)·factor + summand`.
+    /// `y[i] = (x[i] − mean)·factor + summand`.
     pub fn standardize<FMA>(x: &mut [f32], mean: f32, factor: f32, summand: f32) {
         for x in x {
             *x = mul_add::<FMA>(*x - mean, factor, summand);
@@ -108,8 +120,8 @@ mod tests {
         }
     }
 
-    fn of<'a>(x: &'a mut [f32], scale: &'a [f32], bias: Option<&'a [f32]>) -> Row<'a> {
-        Row { x, scale, bias, epsilon: 0.25 }
+    fn of<'a>(y: &'a mut [f32], scale: &'a [f32], bias: Option<&'a [f32]>) -> Row<'a> {
+        Row { x: None, y, scale, bias, epsilon: 0.25 }
     }
 
     fn norms_of_a_row_are_the_formulas(x: &[f32]) {

@@ -3,7 +3,7 @@
 #![expect(clippy::needless_range_loop, reason = "constant indexes keep arrays in registers")]
 
 use std::arch::x86_64::{
-    __m512, _mm512_add_ps, _mm512_mask_mov_ps, _mm512_mul_ps, _mm512_set1_ps, _mm512_setzero_ps,
+    __m512, _mm512_add_ps, _mm512_maskz_mov_ps, _mm512_mul_ps, _mm512_set1_ps, _mm512_setzero_ps,
     _mm512_sub_ps,
 };
 
@@ -17,7 +17,7 @@ pub(super) const LEN: usize = 64;
 
 /// As [`super::layer_norm`] and, without a mean, [`super::rms_norm`].
 pub(super) fn normalize(token: Avx512, row: Row<'_>, has_mean: bool) -> Moments {
-    match row.x.len() {
+    match row.y.len() {
         0..=16 => of_registers::<1>(token, row, has_mean),
         17..=32 => of_registers::<2>(token, row, has_mean),
         33..=48 => of_registers::<3>(token, row, has_mean),
@@ -27,32 +27,41 @@ pub(super) fn normalize(token: Avx512, row: Row<'_>, has_mean: bool) -> Moments 
 
 kernel! {
     Avx512 => fn of_registers<const N: usize>(row: Row<'_>, has_mean: bool) -> Moments {
-        let Row { x, scale, bias, epsilon } = row;
-        let (n, zero) = (x.len(), _mm512_setzero_ps());
+        let Row { x, y, scale, bias, epsilon } = row;
+        let (n, zero) = (y.len(), _mm512_setzero_ps());
+        let x = &x.unwrap_or(y)[..n];
         let mut lanes = [zero; 4];
         for j in 0..N {
-            lanes[j] = load16(&x[(16 * j).min(n)..]);
+            lanes[j] = load16(&x[16 * j..end::<N>(j, n)]);
         }
         let mean = if has_mean { sum(lanes) / n as f32 } else { 0.0 };
+        for j in 0..N {
+            lanes[j] = _mm512_sub_ps(lanes[j], _mm512_set1_ps(mean));
+        }
+        let mask = u16::MAX >> (16 * N - n).min(15);
+        lanes[N - 1] = _mm512_maskz_mov_ps(mask, lanes[N - 1]);
         let mut squares = [zero; 4];
         for j in 0..N {
-            let mask = u16::MAX >> (16 - n.saturating_sub(16 * j).min(16));
-            let deviation = _mm512_sub_ps(lanes[j], _mm512_set1_ps(mean));
-            lanes[j] = _mm512_mask_mov_ps(zero, mask, deviation);
             squares[j] = _mm512_mul_ps(lanes[j], lanes[j]);
         }
         let inverse_deviation = 1.0 / (sum(squares) / n as f32 + epsilon).sqrt();
         for j in 0..N {
-            let (start, end) = ((16 * j).min(n), (16 * j + 16).min(n));
+            let range = 16 * j..end::<N>(j, n);
             let normal = _mm512_mul_ps(lanes[j], _mm512_set1_ps(inverse_deviation));
-            let mut y = _mm512_mul_ps(normal, load16(&scale[start..end]));
+            let mut of_row = _mm512_mul_ps(normal, load16(&scale[range.clone()]));
             if let Some(bias) = bias {
-                y = _mm512_add_ps(y, load16(&bias[start..end]));
+                of_row = _mm512_add_ps(of_row, load16(&bias[range.clone()]));
             }
-            store16(&mut x[start..end], y);
+            store16(&mut y[range], of_row);
         }
         Moments { mean, inverse_deviation }
     }
+}
+
+/// Where register `j` of `N` ends: only the last one may have less than 16 of the `n` elements.
+#[inline(always)]
+const fn end<const N: usize>(j: usize, n: usize) -> usize {
+    if j + 1 < N { 16 * j + 16 } else { n }
 }
 
 features! { Avx512 enabled

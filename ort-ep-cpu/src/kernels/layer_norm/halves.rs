@@ -1,4 +1,4 @@
-//! The same of 16-bit floats: row by row in f32, with parameters that each thread widens once.
+//! The same of 16-bit floats: a few rows at a time in f32, with parameters that each thread widens once.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_tensor::{DType, bf16, f16};
@@ -8,9 +8,23 @@ use super::{COST, NormKernel, Operands, SUM, State};
 use crate::cpu::{Cpu, Team};
 use crate::pieces::{Rows, first_and_output};
 
-/// The rows of a thread: what is normalized, the skip connection, what is given back of it, and three
-/// parameters.
-const ROWS: usize = 6;
+/// What a thread holds a few rows of: what is normalized, the skip connection, and what is given back
+/// of it.
+const N_TILES: usize = 3;
+/// Elements of a few rows: 4 KiB of f32.
+const TILE: usize = 1024;
+/// What a thread holds one row of.
+const N_PARAMETERS: usize = 3;
+
+/// The elements that are worked on at a time: of whole rows of `len`, one or more.
+fn tile_len(len: usize) -> usize {
+    len.saturating_mul((TILE / len.max(1)).max(1))
+}
+
+/// The elements that a thread needs room for.
+fn room_len(len: usize) -> usize {
+    tile_len(len).saturating_mul(N_TILES).saturating_add(len.saturating_mul(N_PARAMETERS))
+}
 
 #[derive(Debug)]
 pub(super) struct HalfNormKernel {
@@ -22,7 +36,7 @@ pub(super) struct HalfNormKernel {
 impl Kernel for HalfNormKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let state = self.norm.state(shapes)?;
-        let n_bytes = self.cpu.scratch_bytes(state.len.saturating_mul(ROWS));
+        let n_bytes = self.cpu.scratch_bytes(room_len(state.len));
         Ok(Prepared::new(state).with_scratch(n_bytes))
     }
 
@@ -56,20 +70,23 @@ impl HalfNormKernel {
         let rows = Rows { len, cost: len.saturating_mul(2 * COST) };
         let piece_len = rows.piece_len(io.threads, y.len());
         let team = Team::new(io.threads, y.len().div_ceil(piece_len));
-        let team = team.with_scratch(io.scratch, len * ROWS);
+        let team = team.with_scratch(io.scratch, room_len(len));
+        let tile_len = tile_len(len);
         let mut sums = sum.chunks_mut(piece_len);
         let pieces = y.chunks_mut(piece_len).map(move |y| (y, sums.next().unwrap_or_default()));
         team.run(pieces.enumerate(), |(i, (y, sum)), room| {
-            let mut room = room.chunks_exact_mut(len);
-            let mut next = || room.next().unwrap_or_default();
-            let (tile, skip, kept) = (next(), next(), next());
-            let wide = self.widened(&operands, [next(), next(), next()]);
-            let mut sums = sum.chunks_mut(len);
-            for (j, y) in y.chunks_mut(len).enumerate() {
-                let at = i * piece_len + j * len;
+            let (tiles, parameters) = room.split_at_mut(N_TILES * tile_len);
+            let mut parameters = parameters.chunks_exact_mut(len);
+            let wide = [(); N_PARAMETERS].map(|()| parameters.next().unwrap_or_default());
+            let wide = self.widened(&operands, wide);
+            let mut sums = sum.chunks_mut(tile_len);
+            for (j, y) in y.chunks_mut(tile_len).enumerate() {
+                let at = i * piece_len + j * tile_len;
                 let sum = sums.next().unwrap_or_default();
-                let tiles = [&mut *tile, &mut *skip, &mut *kept];
-                self.row((state, at), (&operands, &wide), tiles, (y, sum));
+                let mut tiles = tiles.chunks_exact_mut(tile_len);
+                let tiles =
+                    [(); N_TILES].map(|()| &mut tiles.next().unwrap_or_default()[..y.len()]);
+                self.rows((state, at), (&operands, &wide), tiles, (y, sum));
             }
         });
         Ok(())
@@ -93,8 +110,8 @@ impl HalfNormKernel {
         Operands { x: None, skip: None, skip_bias, scale, bias }
     }
 
-    /// The row that begins at element `start`, through `tile`.
-    fn row<T: Half>(
+    /// The rows that begin at element `start`, through `tile`.
+    fn rows<T: Half>(
         &self,
         (state, start): (&State, usize),
         (operands, wide): (&Operands<'_, T>, &Operands<'_, f32>),
@@ -119,7 +136,10 @@ impl HalfNormKernel {
             });
         }
         let kept = if sum.is_empty() { &mut [] } else { kept };
-        self.norm.normalize(wide, (tile, &mut *kept));
+        let mut kept_rows = kept.chunks_mut(state.len);
+        for tile in tile.chunks_mut(state.len) {
+            self.norm.normalize(wide, None, (tile, kept_rows.next().unwrap_or_default()));
+        }
         T::narrow(isa, kept, sum);
         T::narrow(isa, tile, y);
     }

@@ -153,10 +153,11 @@ impl NormKernel {
         (y, sum): (&mut [f32], &mut [f32]),
     ) {
         let range = start..start + y.len();
-        if let Some(x) = operands.x {
-            y.copy_from_slice(&x[range.clone()]);
-        }
+        let mut x = operands.x.map(|x| &x[range.clone()]);
         if let (Some(skip), Some(runs)) = (operands.skip, &state.skip) {
+            if let Some(x) = x.take() {
+                y.copy_from_slice(x);
+            }
             runs.for_each_within(range, |piece, [from]| {
                 let y = &mut y[piece.start - start..piece.end - start];
                 match runs.advances() {
@@ -165,12 +166,17 @@ impl NormKernel {
                 }
             });
         }
-        self.normalize(operands, (y, sum));
+        self.normalize(operands, x, (y, sum));
     }
 
-    /// `y` becomes what it is normalized to, once its bias is added; `sum` is empty or becomes what is
-    /// normalized.
-    fn normalize(&self, operands: &Operands<'_, f32>, (y, sum): (&mut [f32], &mut [f32])) {
+    /// `y` becomes what `x`, or else `y` once its bias is added, is normalized to; `sum` is empty or
+    /// becomes what is normalized.
+    fn normalize(
+        &self,
+        operands: &Operands<'_, f32>,
+        x: Option<&[f32]>,
+        (y, sum): (&mut [f32], &mut [f32]),
+    ) {
         if let Some(bias) = operands.skip_bias {
             vec::add(self.isa, y, bias);
         }
@@ -178,7 +184,7 @@ impl NormKernel {
             sum.copy_from_slice(y);
         }
         let Operands { scale, bias, .. } = *operands;
-        let row = NormRow { x: y, scale, bias, epsilon: self.form.epsilon };
+        let row = NormRow { x, y, scale, bias, epsilon: self.form.epsilon };
         if self.form.is_centered {
             vec::layer_norm(self.isa, row);
         } else {
