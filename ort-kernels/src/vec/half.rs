@@ -43,16 +43,19 @@ mod x86 {
 
     kernel! {
         Avx512 => pub(super) fn widen(x: &[u16], y: &mut [f32]) {
-            for (x, y) in x.as_chunks::<16>().0.iter().zip(y.chunks_exact_mut(16)) {
-                store16(y, _mm512_cvtph_ps(bytemuck::cast(*x)));
+            let (x, y) = (x.as_chunks::<16>().0, y.as_chunks_mut::<16>().0);
+            for i in 0..x.len().min(y.len()) {
+                store16(&mut y[i], _mm512_cvtph_ps(bytemuck::cast(x[i])));
             }
         }
     }
 
     kernel! {
         Avx512 => pub(super) fn narrow(x: &[f32], y: &mut [u16]) {
-            for (x, y) in x.chunks_exact(16).zip(y.as_chunks_mut::<16>().0) {
-                *y = bytemuck::cast(_mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(load16(x)));
+            let (x, y) = (x.as_chunks::<16>().0, y.as_chunks_mut::<16>().0);
+            for i in 0..x.len().min(y.len()) {
+                let halves = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(load16(&x[i]));
+                y[i] = bytemuck::cast(halves);
             }
         }
     }

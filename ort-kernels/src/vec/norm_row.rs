@@ -1,4 +1,4 @@
-//! Normalization of a row that four registers of AVX-512 hold; the bits are those of [`super::norm`].
+//! Normalization of a row that four registers of AVX-512 hold.
 
 #![expect(clippy::needless_range_loop, reason = "constant indexes keep arrays in registers")]
 
@@ -6,6 +6,7 @@ use std::arch::x86_64::{
     __m512, _mm512_add_ps, _mm512_maskz_mov_ps, _mm512_mul_ps, _mm512_set1_ps, _mm512_setzero_ps,
     _mm512_sub_ps,
 };
+use std::ops::Range;
 
 use super::norm::{Moments, Row};
 use super::registers::joined;
@@ -32,21 +33,22 @@ kernel! {
         let x = &x.unwrap_or(y)[..n];
         let mut lanes = [zero; 4];
         for j in 0..N {
-            lanes[j] = load16(&x[16 * j..end::<N>(j, n)]);
+            lanes[j] = load16(&x[range::<N>(j, n)]);
         }
-        let mean = if has_mean { sum(lanes) / n as f32 } else { 0.0 };
+        // Of the last register, what no other one has.
+        let surplus = (16 * N - n).min(15);
+        let mask = if n < 16 { u16::MAX >> surplus } else { u16::MAX << surplus };
+        let mut terms = lanes;
+        terms[N - 1] = _mm512_maskz_mov_ps(mask, terms[N - 1]);
+        let mean = if has_mean { sum(terms) / n as f32 } else { 0.0 };
         for j in 0..N {
             lanes[j] = _mm512_sub_ps(lanes[j], _mm512_set1_ps(mean));
+            terms[j] = _mm512_mul_ps(lanes[j], lanes[j]);
         }
-        let mask = u16::MAX >> (16 * N - n).min(15);
-        lanes[N - 1] = _mm512_maskz_mov_ps(mask, lanes[N - 1]);
-        let mut squares = [zero; 4];
+        terms[N - 1] = _mm512_maskz_mov_ps(mask, terms[N - 1]);
+        let inverse_deviation = 1.0 / (sum(terms) / n as f32 + epsilon).sqrt();
         for j in 0..N {
-            squares[j] = _mm512_mul_ps(lanes[j], lanes[j]);
-        }
-        let inverse_deviation = 1.0 / (sum(squares) / n as f32 + epsilon).sqrt();
-        for j in 0..N {
-            let range = 16 * j..end::<N>(j, n);
+            let range = range::<N>(j, n);
             let normal = _mm512_mul_ps(lanes[j], _mm512_set1_ps(inverse_deviation));
             let mut of_row = _mm512_mul_ps(normal, load16(&scale[range.clone()]));
             if let Some(bias) = bias {
@@ -58,10 +60,11 @@ kernel! {
     }
 }
 
-/// Where register `j` of `N` ends: only the last one may have less than 16 of the `n` elements.
+/// What register `j` of `N` holds of `n` elements. Where there are 16 or more, the last one holds the last
+/// 16: a masked store would hold up the row behind it.
 #[inline(always)]
-const fn end<const N: usize>(j: usize, n: usize) -> usize {
-    if j + 1 < N { 16 * j + 16 } else { n }
+fn range<const N: usize>(j: usize, n: usize) -> Range<usize> {
+    if j + 1 < N { 16 * j..16 * j + 16 } else { n.saturating_sub(16)..n }
 }
 
 features! { Avx512 enabled

@@ -11,8 +11,8 @@ use crate::pieces::{Rows, first_and_output};
 /// What a thread holds a few rows of: what is normalized, the skip connection, and what is given back
 /// of it.
 const N_TILES: usize = 3;
-/// Elements of a few rows: 4 KiB of f32.
-const TILE: usize = 1024;
+/// Elements of a few rows: 16 KiB of f32, so that what was widened has left the store buffer.
+const TILE: usize = 4096;
 /// What a thread holds one row of.
 const N_PARAMETERS: usize = 3;
 
