@@ -4,14 +4,13 @@
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, OpError};
 use ort_kernels::Isa;
-use ort_kernels::vec::{bf16_to_f32, each, each_in_place, f16_to_f32, f32_to_bf16, f32_to_f16};
+use ort_kernels::vec::{each, each_in_place};
 use ort_ops::arithmetic::Arithmetic;
 use ort_ops::ops::{clip::Clip, is_nan::FloatClass, pow::Pow, unary::Unary};
 use ort_tensor::{Bool, DType, Element, Inputs, Number, bf16, f16, with_dtype};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::pieces::{Rows, first_and_output};
-use crate::wide::Wide;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -28,7 +27,14 @@ enum Function {
     Clip(Clip),
     Class(FloatClass),
     /// A square, or a cube.
-    Power(i32),
+    Power(Power),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Power {
+    is_cube: bool,
+    /// Whether an integer to it is exact and wraps.
+    is_integer: bool,
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
@@ -50,9 +56,11 @@ fn power(compiler: &Compiler<'_>) -> Option<Function> {
     compiler.op::<Pow>()?;
     // A longer shape would stretch that of the base.
     let e = compiler.constant(1).filter(|e| e.shape().is_empty())?;
+    let is_integer = e.dtype().is_integer();
     let e = with_dtype!(e.dtype(), number,
         T => e.as_slice::<T>().ok()?.first().map(|&e| Number::to_f64(e)), else => None)?;
-    [2, 3].into_iter().find(|&n| f64::from(n) == e).map(Function::Power)
+    let is_cube = e == 3.0;
+    (is_cube || e == 2.0).then_some(Function::Power(Power { is_cube, is_integer }))
 }
 
 impl Function {
@@ -69,8 +77,12 @@ impl Function {
             ) => dtype == DType::F64,
             Self::Unary(_) => false,
             Self::Class(_) => dtype.is_float(),
-            // Powers of integers do not wrap.
-            Self::Power(_) => dtype == DType::F64,
+            // Of floats, powers of integers round and saturate: of 64 bits, only squares as the formula does.
+            Self::Power(Power { is_cube, is_integer }) => match dtype {
+                DType::F64 | DType::I32 => true,
+                DType::I64 => is_integer || !is_cube,
+                _ => false,
+            },
         }
     }
 }
@@ -87,8 +99,7 @@ impl Kernel for ElementKernel {
                 [f64, i8, i16, i32, i64, u8, u16, u32, u64],
                 T => self.clip::<T>(op, io), else => Err(KernelError::ForeignState)),
             Function::Class(op) => self.class(op, io),
-            Function::Power(2) => self.map(io, |x: f64| x * x),
-            Function::Power(_) => self.map(io, |x: f64| x * x * x),
+            Function::Power(power) => self.power(power, io),
         }
     }
 
@@ -125,15 +136,12 @@ impl ElementKernel {
     }
 
     fn sign(&self, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let of_f32 = |x: f32| if x == 0.0 || x.is_nan() { x + 0.0 } else { 1_f32.copysign(x) };
         match self.dtype {
-            DType::F32 => self.map(io, of_f32),
-            DType::F16 => {
-                self.map(io, |x: f16| f16::from_bits(f32_to_f16(of_f32(f16_to_f32(x.to_bits())))))
-            }
-            DType::Bf16 => self
-                .map(io, |x: bf16| bf16::from_bits(f32_to_bf16(of_f32(bf16_to_f32(x.to_bits()))))),
-            dtype => with_dtype!(dtype, [f64, i8, i16, i32, i64, u8, u16, u32, u64],
+            DType::F32 => self.map(io, f32::unit),
+            DType::F64 => self.map(io, f64::unit),
+            DType::F16 => self.map(io, f16::unit),
+            DType::Bf16 => self.map(io, bf16::unit),
+            dtype => with_dtype!(dtype, integer,
                 T => self.map(io, |x: T| Arithmetic::sign(x)),
                 else => Err(KernelError::ForeignState)),
         }
@@ -161,6 +169,26 @@ impl ElementKernel {
         }
     }
 
+    fn power(&self, power: Power, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let Power { is_cube, is_integer } = power;
+        match (self.dtype, is_integer, is_cube) {
+            (DType::F64, _, false) => self.map(io, |x: f64| x * x),
+            (DType::F64, _, true) => self.map(io, |x: f64| x * x * x),
+            (DType::I32, true, false) => self.map(io, |x: i32| x.wrapping_mul(x)),
+            (DType::I32, true, true) => self.map(io, |x: i32| x.wrapping_mul(x).wrapping_mul(x)),
+            (DType::I32, false, false) => self.map(io, |x: i32| x.saturating_mul(x)),
+            (DType::I32, false, true) => {
+                self.map(io, |x: i32| x.saturating_mul(x).saturating_mul(x))
+            }
+            (_, true, false) => self.map(io, |x: i64| x.wrapping_mul(x)),
+            (_, true, true) => self.map(io, |x: i64| x.wrapping_mul(x).wrapping_mul(x)),
+            (_, false, _) => self.map(io, |x: i64| {
+                let x = Number::to_f64(x);
+                <i64 as Number>::from_f64(x * x)
+            }),
+        }
+    }
+
     fn class(&self, op: FloatClass, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         match self.dtype {
             DType::F32 => self.class_of::<f32>(op, io),
@@ -170,18 +198,17 @@ impl ElementKernel {
         }
     }
 
-    fn class_of<T: Wide>(&self, op: FloatClass, io: &mut Io<'_, '_>) -> Result<(), KernelError>
-    where
-        T::Of: Number,
-    {
-        let infinity = <T::Of as Number>::from_f64(f64::INFINITY);
-        let negative_infinity = <T::Of as Number>::from_f64(f64::NEG_INFINITY);
+    fn class_of<T: Float>(&self, op: FloatClass, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         match op {
-            FloatClass::NaN => self.test(io, |x: T| !x.widen().equals_itself()),
-            FloatClass::Infinite { negative, positive } => self.test(io, |x: T| {
-                let x = x.widen();
-                (negative & (x == negative_infinity)) | (positive & (x == infinity))
-            }),
+            FloatClass::NaN => self.test(io, |x: T| x.magnitude() > T::INFINITY),
+            FloatClass::Infinite { negative: false, positive: false } => {
+                self.test(io, |_: T| false)
+            }
+            FloatClass::Infinite { negative, positive } => {
+                let first = if positive { T::INFINITY } else { T::NEG_INFINITY };
+                let second = if negative { T::NEG_INFINITY } else { T::INFINITY };
+                self.test(io, move |x: T| (x.bits() == first) | (x.bits() == second))
+            }
         }
     }
 
@@ -220,6 +247,53 @@ impl ElementKernel {
     }
 }
 
+/// A float as its bits.
+trait Float: Element {
+    type Bits: Copy + Ord + Sync;
+    const INFINITY: Self::Bits;
+    const NEG_INFINITY: Self::Bits;
+
+    fn bits(self) -> Self::Bits;
+    /// The bits without the sign.
+    fn magnitude(self) -> Self::Bits;
+    /// ±1; 0 for zeros, and NaN for NaN.
+    fn unit(self) -> Self;
+}
+
+macro_rules! floats {
+    ($($ty:ty: $bits:ty, $one:expr;)*) => { $(
+        impl Float for $ty {
+            type Bits = $bits;
+            const INFINITY: $bits = <$ty>::INFINITY.to_bits();
+            const NEG_INFINITY: $bits = <$ty>::NEG_INFINITY.to_bits();
+
+            #[inline(always)]
+            fn bits(self) -> $bits {
+                self.to_bits()
+            }
+
+            #[inline(always)]
+            fn magnitude(self) -> $bits {
+                self.to_bits() & (<$bits>::MAX >> 1)
+            }
+
+            #[inline(always)]
+            fn unit(self) -> Self {
+                let (bits, magnitude) = (self.to_bits(), self.magnitude());
+                let one = $one.to_bits() | (bits ^ magnitude);
+                let sign = if magnitude > <Self as Float>::INFINITY { bits } else { one };
+                Self::from_bits(if magnitude == 0 { 0 } else { sign })
+            }
+        }
+    )* };
+}
+floats! {
+    f32: u32, 1_f32;
+    f64: u64, 1_f64;
+    f16: u16, f16::ONE;
+    bf16: u16, bf16::ONE;
+}
+
 /// The bound in input `index`.
 fn bound<T: Element>(inputs: Inputs<'_>, index: usize) -> Result<Option<T>, KernelError> {
     let Some(tensor) = inputs.optional_tensor(index)? else { return Ok(None) };
@@ -231,6 +305,7 @@ fn bound<T: Element>(inputs: Inputs<'_>, index: usize) -> Result<Option<T>, Kern
 
 #[cfg(test)]
 mod tests {
+    use ort_graph::Attr;
     use ort_tensor::{Bool, DType, Number, Tensor, with_dtype};
 
     use crate::case::{Case, exact, relative};
@@ -283,9 +358,22 @@ mod tests {
         clip().weight(Tensor::scalar(-5_i32)).weight(Tensor::scalar(7_i32)).check(exact);
         clip().absent().weight(Tensor::scalar(7_i32)).check(exact);
         clip().weight(Tensor::scalar(9_i32)).check(exact);
-        for e in [2.0_f32, 3.0] {
-            let case = Case::new("Pow", 15).input(numbers::<f64>(1001));
-            case.constant(Tensor::scalar(e)).check(relative(4e-16));
+        for e in [2_u8, 3] {
+            let case = || Case::new("Pow", 15).input(numbers::<f64>(1001));
+            case().constant(Tensor::scalar(f32::from(e))).check(relative(4e-16));
+            case().constant(Tensor::scalar(i32::from(e))).check(relative(4e-16));
+            for x in [numbers::<i32>(1001), numbers::<i64>(1001)] {
+                let case = || Case::new("Pow", 15).input(x.clone());
+                case().constant(Tensor::scalar(i64::from(e))).check(exact);
+                if e == 2 || x.dtype() == DType::I32 {
+                    case().constant(Tensor::scalar(f32::from(e))).check(exact);
+                }
+            }
+        }
+        for (negative, positive) in [(0, 0), (0, 1), (1, 0)] {
+            let case = Case::new("IsInf", 20).input(numbers::<f32>(1001));
+            let case = case.attr("detect_negative", Attr::Int(negative));
+            case.attr("detect_positive", Attr::Int(positive)).check(exact);
         }
         let flags: Vec<Bool> = (0..1001).map(|i| Bool::from(i % 3 == 0)).collect();
         Case::new("Not", 1).input(Tensor::from_slice(&[1001], &flags).unwrap()).check(exact);

@@ -151,6 +151,7 @@ kernels! {
     gemm,
     grid_sample,
     group_norm,
+    hardmax,
     layer_norm,
     matmul,
     nchwc_pool,

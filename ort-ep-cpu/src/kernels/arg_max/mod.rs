@@ -1,26 +1,23 @@
-//! ArgMax and ArgMin of every number: along lanes that are contiguous the extreme of a lane in vectors, then
-//! where it is; of lanes side by side, the extremes so far and their places, row by row.
+//! ArgMax and ArgMin of every number.
+
+mod places;
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Operator};
-use ort_kernels::vec::{Block, fold_block};
-use ort_kernels::{Isa, Task};
-use ort_ops::arithmetic::Arithmetic;
+use ort_kernels::Isa;
 use ort_ops::ops::argmax::ArgMax;
 use ort_tensor::{DType, Shape, n_elements, with_dtype};
 
-use super::folds::{Greatest, Least, Summed};
+pub(super) use self::places::{places_of_columns, places_of_rows};
+use super::folds::Summed;
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::{Team, n_parts, per_part};
-use crate::wide::Wide;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
 /// What an element costs, in multiply-adds, and a lane beside its elements.
-const COST: usize = 8;
-const LANE: usize = 128;
-/// The lanes that are searched side by side, and the elements of a lane that are at once.
-const WIDTH: usize = 64;
+pub(super) const COST: usize = 8;
+pub(super) const LANE: usize = 128;
 
 #[derive(Debug)]
 struct ArgMaxKernel {
@@ -83,106 +80,14 @@ impl ArgMaxKernel {
         let per_part = per_part(io.threads, n_blocks, n_parts);
         let parts = x.chunks(per_part * len * inner).zip(y.chunks_mut(per_part * inner));
         Team::new(io.threads, parts.len()).run(parts, |(x, y), _| {
+            if inner == 1 {
+                return places_of_rows(self.isa, self.op, x, y);
+            }
             for (x, y) in x.chunks_exact(len * inner).zip(y.chunks_exact_mut(inner)) {
-                if inner == 1 {
-                    y[0] = self.place(x);
-                } else {
-                    self.isa.run(Places { op: self.op, x, y });
-                }
+                places_of_columns(self.isa, self.op, (x, inner), y);
             }
         });
         Ok(())
-    }
-
-    /// The place of the extreme of a lane; of NaN, if there is one.
-    fn place<T: Summed>(&self, lane: &[T]) -> i64 {
-        let block = Block { x: lane, n: [1, 1], strides: [0, 0], len: lane.len() };
-        let extreme = match self.op.is_max {
-            true => fold_block(self.isa, Greatest, block),
-            false => fold_block(self.isa, Least, block),
-        };
-        self.isa.run(Place { lane, extreme, selects_last: self.op.selects_last })
-    }
-}
-
-/// Where an element is, in a lane that has it.
-struct Place<'a, T: Wide> {
-    lane: &'a [T],
-    extreme: T::Of,
-    selects_last: bool,
-}
-
-impl<T: Wide> Task for Place<'_, T> {
-    type Output = i64;
-
-    #[inline(always)]
-    fn run<const FMA: bool>(self) -> i64 {
-        let is_it = |x: &T| same(x.widen(), self.extreme);
-        // A chunk is searched once it is known to have it.
-        let has_it = |chunk: &[T]| chunk.iter().fold(false, |any, x| any | is_it(x));
-        let mut chunks = self.lane.chunks(WIDTH).enumerate();
-        let chunk = match self.selects_last {
-            true => chunks.rfind(|(_, chunk)| has_it(chunk)),
-            false => chunks.find(|(_, chunk)| has_it(chunk)),
-        };
-        let place = chunk.and_then(|(i, chunk)| {
-            let mut each = chunk.iter();
-            let at = if self.selects_last { each.rposition(is_it) } else { each.position(is_it) };
-            Some(i * WIDTH + at?)
-        });
-        place.and_then(|place| i64::try_from(place).ok()).unwrap_or(0)
-    }
-}
-
-/// Equal, or both NaN.
-#[inline(always)]
-fn same<T: Arithmetic>(a: T, b: T) -> bool {
-    a == b || !a.equals_itself() && !b.equals_itself()
-}
-
-/// The places of the extremes of lanes side by side: `x` is `[len, y.len()]`.
-struct Places<'a, T> {
-    op: ArgMax,
-    x: &'a [T],
-    y: &'a mut [i64],
-}
-
-impl<T: Wide> Task for Places<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<const FMA: bool>(self) {
-        let ArgMax { is_max, selects_last, .. } = self.op;
-        let is_nan = |x: T::Of| !x.equals_itself();
-        match (is_max, selects_last) {
-            (true, false) => self.by(|x, best| x > best || is_nan(x) && !is_nan(best)),
-            (false, false) => self.by(|x, best| x < best || is_nan(x) && !is_nan(best)),
-            (true, true) => self.by(|x, best| x >= best || is_nan(x)),
-            (false, true) => self.by(|x, best| x <= best || is_nan(x)),
-        }
-    }
-}
-
-impl<T: Wide> Places<'_, T> {
-    #[inline(always)]
-    fn by(self, is_better: impl Fn(T::Of, T::Of) -> bool) {
-        let inner = self.y.len();
-        for (j, y) in self.y.chunks_mut(WIDTH).enumerate() {
-            let (mut best, mut places) = ([T::Of::default(); WIDTH], [0_u32; WIDTH]);
-            let row = &self.x[j * WIDTH..][..y.len()];
-            best.iter_mut().zip(row).for_each(|(best, x)| *best = x.widen());
-            let rows = self.x.chunks_exact(inner).zip(0_u32..).skip(1);
-            for (row, at) in rows {
-                let row = &row[j * WIDTH..][..y.len()];
-                for ((best, place), x) in best.iter_mut().zip(&mut places).zip(row) {
-                    let x = x.widen();
-                    let is = is_better(x, *best);
-                    *best = if is { x } else { *best };
-                    *place = if is { at } else { *place };
-                }
-            }
-            y.iter_mut().zip(places).for_each(|(y, place)| *y = i64::from(place));
-        }
     }
 }
 

@@ -1,0 +1,154 @@
+//! Where the extremes of lanes are: of contiguous ones the extremes in vectors, then their places; of lanes
+//! side by side the extremes so far and their places, row by row.
+
+use ort_kernels::vec::fold_rows_of;
+use ort_kernels::{Isa, Task};
+use ort_ops::arithmetic::Arithmetic;
+use ort_ops::ops::argmax::ArgMax;
+
+use super::super::folds::{Greatest, Least, Summed};
+use crate::wide::Wide;
+
+/// The lanes that are searched side by side, the elements of a lane that are looked at together, and the
+/// contiguous lanes whose extremes are found at a time.
+const WIDTH: usize = 64;
+
+/// `y[i]`: the place of the extreme of row `i` of `x`, of NaN if it has one. `x` has as many rows as `y` has
+/// elements, of at most `u32::MAX` elements each.
+pub(in super::super) fn places_of_rows<T: Summed>(isa: Isa, op: ArgMax, x: &[T], y: &mut [i64]) {
+    let len = x.len() / y.len().max(1);
+    for (x, y) in x.chunks(len.saturating_mul(WIDTH).max(1)).zip(y.chunks_mut(WIDTH)) {
+        let mut extremes = [T::Of::default(); WIDTH];
+        let extremes = &mut extremes[..y.len()];
+        match op.is_max {
+            true => fold_rows_of(isa, Greatest, x, extremes),
+            false => fold_rows_of(isa, Least, x, extremes),
+        }
+        isa.run(Rows { x, extremes, y, selects_last: op.selects_last });
+    }
+}
+
+/// `y[j]`: the place of the extreme of column `j`, of NaN if it has one. The rows of `x`, at most `u32::MAX`,
+/// begin `stride` apart.
+pub(in super::super) fn places_of_columns<T: Wide>(
+    isa: Isa,
+    op: ArgMax,
+    (x, stride): (&[T], usize),
+    y: &mut [i64],
+) {
+    for (i, y) in y.chunks_mut(WIDTH).enumerate() {
+        isa.run(Columns { op, x: &x[i * WIDTH..], stride, y });
+    }
+}
+
+/// The places of the extremes of contiguous lanes, each of which has its own.
+struct Rows<'a, T: Wide> {
+    x: &'a [T],
+    extremes: &'a [T::Of],
+    y: &'a mut [i64],
+    selects_last: bool,
+}
+
+impl<T: Wide> Task for Rows<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let len = self.x.len() / self.y.len().max(1);
+        for (i, y) in self.y.iter_mut().enumerate() {
+            let (lane, extreme) = (&self.x[i * len..][..len], self.extremes[i]);
+            *y = match (self.selects_last, extreme.equals_itself()) {
+                (false, true) => first_place(lane, |x| x.widen() == extreme),
+                (false, false) => first_place(lane, |x| !x.widen().equals_itself()),
+                (true, true) => last_place(lane, |x| x.widen() == extreme),
+                (true, false) => last_place(lane, |x| !x.widen().equals_itself()),
+            };
+        }
+    }
+}
+
+/// Where the first is of the elements that a lane has of the kind.
+#[inline(always)]
+fn first_place<T: Copy>(lane: &[T], is_it: impl Fn(T) -> bool) -> i64 {
+    for (i, chunk) in lane.chunks(WIDTH).enumerate() {
+        // A chunk of many is searched once it is known to have it.
+        if lane.len() <= WIDTH || has(chunk, &is_it) {
+            let mut first = u32::MAX;
+            for (at, x) in (0_u32..).zip(chunk) {
+                let at = if is_it(*x) { at } else { u32::MAX };
+                first = first.min(at);
+            }
+            return place(i, first);
+        }
+    }
+    0
+}
+
+/// Where the last is.
+#[inline(always)]
+fn last_place<T: Copy>(lane: &[T], is_it: impl Fn(T) -> bool) -> i64 {
+    for (i, chunk) in lane.chunks(WIDTH).enumerate().rev() {
+        if lane.len() <= WIDTH || has(chunk, &is_it) {
+            let mut last = 0;
+            for (at, x) in (0_u32..).zip(chunk) {
+                let at = if is_it(*x) { at } else { 0 };
+                last = last.max(at);
+            }
+            return place(i, last);
+        }
+    }
+    0
+}
+
+#[inline(always)]
+fn place(chunk: usize, at: u32) -> i64 {
+    i64::try_from(chunk * WIDTH).unwrap_or(0) + i64::from(at)
+}
+
+#[inline(always)]
+fn has<T: Copy>(chunk: &[T], is_it: impl Fn(T) -> bool) -> bool {
+    chunk.iter().fold(false, |any, x| any | is_it(*x))
+}
+
+/// The places of the extremes of at most [`WIDTH`] lanes side by side.
+struct Columns<'a, T> {
+    op: ArgMax,
+    x: &'a [T],
+    stride: usize,
+    y: &'a mut [i64],
+}
+
+impl<T: Wide> Task for Columns<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let ArgMax { is_max, selects_last, .. } = self.op;
+        let is_nan = |x: T::Of| !x.equals_itself();
+        match (is_max, selects_last) {
+            (true, false) => self.by(|x, best| x > best || is_nan(x) && !is_nan(best)),
+            (false, false) => self.by(|x, best| x < best || is_nan(x) && !is_nan(best)),
+            (true, true) => self.by(|x, best| x >= best || is_nan(x)),
+            (false, true) => self.by(|x, best| x <= best || is_nan(x)),
+        }
+    }
+}
+
+impl<T: Wide> Columns<'_, T> {
+    #[inline(always)]
+    fn by(self, is_better: impl Fn(T::Of, T::Of) -> bool) {
+        let Self { x, stride, y, .. } = self;
+        let (mut best, mut places) = ([T::Of::default(); WIDTH], [0_u32; WIDTH]);
+        let (best, places) = (&mut best[..y.len()], &mut places[..y.len()]);
+        best.iter_mut().zip(x).for_each(|(best, x)| *best = x.widen());
+        for (row, at) in x.chunks(stride).zip(0_u32..).skip(1) {
+            for ((best, place), x) in best.iter_mut().zip(&mut *places).zip(&row[..y.len()]) {
+                let x = x.widen();
+                let is = is_better(x, *best);
+                *best = if is { x } else { *best };
+                *place = if is { at } else { *place };
+            }
+        }
+        y.iter_mut().zip(places).for_each(|(y, place)| *y = i64::from(*place));
+    }
+}
