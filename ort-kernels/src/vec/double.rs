@@ -12,13 +12,13 @@ const HALF_PI_LOW: f64 = 6.077_100_506_506_192e-11;
 const ROOT_HALF: u64 = 0x3FE6_A09E_667F_3BCD;
 
 #[inline(always)]
-fn mul_add<const FMA: bool>(a: f64, b: f64, c: f64) -> f64 {
+pub(super) fn mul_add<const FMA: bool>(a: f64, b: f64, c: f64) -> f64 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
 /// `c[0] + c[1]·x + c[2]·x² + …`
 #[inline(always)]
-fn polynomial<const FMA: bool, const N: usize>(x: f64, c: [f64; N]) -> f64 {
+pub(super) fn polynomial<const FMA: bool, const N: usize>(x: f64, c: [f64; N]) -> f64 {
     let mut sum = c[N - 1];
     for i in (0..N - 1).rev() {
         sum = mul_add::<FMA>(sum, x, c[i]);

@@ -48,8 +48,9 @@ pub struct Block<'a, T> {
 }
 
 impl<'a, T> Block<'a, T> {
+    /// Its rows.
     #[inline(always)]
-    fn rows(self) -> impl Iterator<Item = &'a [T]> {
+    pub(super) fn rows(self) -> impl Iterator<Item = &'a [T]> {
         let Self { x, n: [outer, inner], strides, len } = self;
         (0..outer).flat_map(move |i| {
             (0..inner).map(move |j| &x[i * strides[0] + j * strides[1]..][..len])

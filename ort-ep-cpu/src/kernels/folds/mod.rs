@@ -16,8 +16,8 @@ use ort_ops::arithmetic::Arithmetic;
 use ort_ops::ops::reduce::{Form, Reduce};
 use ort_tensor::{Bool, DType, Element, Shape, bf16, f16};
 
-use self::sums::{All, Any, Product, Root, Sum, SumOfMagnitudes, SumOfSquares};
-pub(super) use self::sums::{Greatest, Least, Summed};
+use self::sums::{All, Any, Product};
+pub(super) use self::sums::{Greatest, Least, Root, Sum, SumOfMagnitudes, SumOfSquares, Summed};
 use super::reduce::{Axes, reduced_shape};
 use super::{Compiled, Compiler, KernelDef};
 use crate::pieces::Rows;
@@ -56,15 +56,15 @@ struct State {
 
 /// The merged axes, of which the last is contiguous.
 #[derive(Debug)]
-struct Plan {
+pub(super) struct Plan {
     /// Those that stay, without the last.
     kept: Vec<Axis>,
     /// Those that are reduced, without the last.
     reduced: [Axis; 2],
-    last: usize,
-    is_last_reduced: bool,
+    pub(super) last: usize,
+    pub(super) is_last_reduced: bool,
     /// The elements of each result.
-    n: usize,
+    pub(super) n: usize,
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
@@ -88,7 +88,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 
 impl Plan {
     /// `None` if there is nothing to reduce or no result, or there are too many axes.
-    fn new(shape: &[usize], is_reduced: &[bool]) -> Option<Self> {
+    pub(super) fn new(shape: &[usize], is_reduced: &[bool]) -> Option<Self> {
         // What is left has a size that fits, whatever other dimensions an operand without elements has.
         if shape.contains(&0) {
             return None;
@@ -116,12 +116,12 @@ impl Plan {
     }
 
     /// Whether the elements of each result are a row, and rows follow one another.
-    fn has_rows(&self) -> bool {
+    pub(super) fn has_rows(&self) -> bool {
         self.is_last_reduced && self.reduced.iter().all(|axis| axis.n == 1)
     }
 
     /// Where the elements of kept index `index` begin.
-    fn start(&self, mut index: usize) -> usize {
+    pub(super) fn start(&self, mut index: usize) -> usize {
         let mut start = 0;
         for axis in self.kept.iter().rev() {
             start += index % axis.n * axis.stride;
@@ -130,10 +130,31 @@ impl Plan {
         start
     }
 
-    fn block<'a, T>(&self, x: &'a [T], start: usize, len: usize) -> Block<'a, T> {
+    /// The rows of `len` elements that are reduced, the first of which begins at `start`.
+    pub(super) fn block<'a, T>(&self, x: &'a [T], start: usize, len: usize) -> Block<'a, T> {
         let [outer, inner] = self.reduced;
         let (n, strides) = ([outer.n, inner.n], [outer.stride, inner.stride]);
         Block { x: &x[start..], n, strides, len }
+    }
+
+    /// Calls `f` with pieces of results `y` that begin at `start`, of at most `n` columns, and where the
+    /// elements of each begin; the last axis stays.
+    pub(super) fn for_each_piece<T>(
+        &self,
+        start: usize,
+        y: &mut [T],
+        n: usize,
+        mut f: impl FnMut(usize, &mut [T]),
+    ) {
+        let (mut at, mut rest) = (start, y);
+        while !rest.is_empty() {
+            let (index, column) = (at / self.last, at % self.last);
+            let len = rest.len().min(n).min(self.last - column);
+            let (y, after) = rest.split_at_mut(len);
+            f(self.start(index) + column, y);
+            at += len;
+            rest = after;
+        }
     }
 }
 
@@ -243,18 +264,12 @@ impl Call<'_> {
         let len = COLUMNS.min(last);
         let rows = Rows { len, cost: n.saturating_mul(2 * len).saturating_add(64) };
         rows.for_each(io.threads, y, |start, y| {
-            let (mut at, mut rest) = (start, y);
-            while !rest.is_empty() {
-                let (index, column) = (at / last, at % last);
-                let (y, after) = rest.split_at_mut(rest.len().min(COLUMNS).min(last - column));
-                let block = self.plan.block(x, self.plan.start(index) + column, y.len());
-                let mut sums = [F::START; COLUMNS];
-                let sums = &mut sums[..y.len()];
+            let mut sums = [F::START; COLUMNS];
+            self.plan.for_each_piece(start, y, COLUMNS, |from, y| {
+                let (block, sums) = (self.plan.block(x, from, y.len()), &mut sums[..y.len()]);
                 fold_columns_of(self.isa, fold, block, sums);
                 y.iter_mut().zip(sums).for_each(|(y, sum)| *y = finish(*sum));
-                at += y.len();
-                rest = after;
-            }
+            });
         });
         Ok(())
     }

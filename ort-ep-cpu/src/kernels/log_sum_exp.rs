@@ -1,0 +1,186 @@
+//! ReduceLogSumExp of every number over any axes, in f64.
+
+use std::sync::Arc;
+
+use ort_ep::{Io, Kernel, KernelError, Prepared};
+use ort_graph::{Fact, Operator};
+use ort_kernels::Isa;
+use ort_kernels::vec::{
+    MAX_COLUMNS, Precise, fold_rows_of, log_sum_exp, log_sum_exp_of_columns, precise,
+};
+use ort_ops::ops::reduce::{Form, Reduce};
+use ort_tensor::{DType, Number, Shape, with_dtype};
+
+use super::folds::{Greatest, Plan, Sum, Summed};
+use super::reduce::{Axes, reduced_shape};
+use super::{Compiled, Compiler, KernelDef};
+use crate::pieces::Rows;
+
+pub(super) const DEF: KernelDef = KernelDef::one(compile);
+
+/// What an element costs, in multiply-adds, and a result beside its elements.
+const COST: usize = 64;
+const RESULT: usize = 512;
+
+/// The elements of rows that are short, and those of several that are computed together.
+const SHORT: usize = 64;
+const TILE: usize = 256;
+
+#[derive(Debug)]
+struct LogSumExpKernel {
+    isa: Isa,
+    dtype: DType,
+    axes: Axes,
+    keeps_dims: bool,
+    /// What computes a reduction over more axes than there are here, and of nothing.
+    op: Arc<dyn Operator>,
+}
+
+/// What a shape signature makes of it.
+#[derive(Debug)]
+struct State {
+    /// The shape of the result.
+    shape: Shape,
+    /// `None` if only `eval` can do it.
+    plan: Option<Plan>,
+}
+
+fn compile(compiler: &Compiler<'_>) -> Compiled {
+    let op = compiler.op::<Reduce>().filter(|op| op.form == Form::LogSumExp);
+    let (Some(op), Some(dtype)) = (op, compiler.fact(0).and_then(Fact::dtype)) else {
+        return Ok(None);
+    };
+    let (Some(axes), true) = (Axes::of_reduce(compiler, op), dtype.is_number()) else {
+        return Ok(None);
+    };
+    let [id] = compiler.claim.nodes[..] else { return Ok(None) };
+    let (isa, keeps_dims) = (compiler.cpu.isa, op.keeps_dims);
+    let op = compiler.graph.node(id).op.clone();
+    Ok(Some(Box::new(LogSumExpKernel { isa, dtype, axes, keeps_dims, op })))
+}
+
+impl Kernel for LogSumExpKernel {
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let &[x, ..] = shapes else { return Err(KernelError::ForeignState) };
+        let is_reduced = self.axes.is_reduced(x.len())?;
+        let shape = reduced_shape(x, &is_reduced, self.keeps_dims);
+        Ok(Prepared::new(State { shape, plan: Plan::new(x, &is_reduced) }))
+    }
+
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let State { shape, plan } = prepared.state()?;
+        let Some(plan) = plan else { return Ok(self.op.eval(io.inputs, io.outputs)?) };
+        with_dtype!(self.dtype, number,
+            T => self.compute::<T>((shape, plan), io), else => Err(KernelError::ForeignState))
+    }
+
+    fn variant(&self) -> &'static str {
+        named!(self.isa => "log_sum_exp")
+    }
+}
+
+impl LogSumExpKernel {
+    fn compute<T: Summed + Number>(
+        &self,
+        (shape, plan): (&[usize], &Plan),
+        io: &mut Io<'_, '_>,
+    ) -> Result<(), KernelError> {
+        let x = io.inputs.tensor(0)?.as_slice::<T>()?;
+        let y = io.outputs[0].tensor(T::DTYPE, shape)?.into_slice::<T>()?;
+        let widen = |x: T| Number::to_f64(x);
+        let &Plan { last, is_last_reduced, n, .. } = plan;
+        if is_last_reduced {
+            let rows = Rows { len: 1, cost: n.saturating_mul(COST).saturating_add(RESULT) };
+            rows.for_each(io.threads, y, |start, y| {
+                if plan.has_rows() && last <= SHORT {
+                    return self.short_rows(&x[start * last..][..y.len() * last], y);
+                }
+                for (i, y) in (start..).zip(y) {
+                    let block = plan.block(x, plan.start(i), last);
+                    *y = <T as Number>::from_f64(log_sum_exp(self.isa, block, widen));
+                }
+            });
+            return Ok(());
+        }
+        let len = MAX_COLUMNS.min(last);
+        let rows = Rows { len, cost: n.saturating_mul(COST * len).saturating_add(RESULT) };
+        rows.for_each(io.threads, y, |start, y| {
+            let mut sums = [0.0; MAX_COLUMNS];
+            plan.for_each_piece(start, y, MAX_COLUMNS, |from, y| {
+                let (block, sums) = (plan.block(x, from, y.len()), &mut sums[..y.len()]);
+                log_sum_exp_of_columns(self.isa, block, widen, sums);
+                y.iter_mut().zip(sums).for_each(|(y, sum)| *y = <T as Number>::from_f64(*sum));
+            });
+        });
+        Ok(())
+    }
+}
+
+impl LogSumExpKernel {
+    /// Rows one after the other, as many as `y` has elements: their exponentials are computed together.
+    fn short_rows<T: Summed + Number>(&self, x: &[T], y: &mut [T]) {
+        let len = x.len() / y.len().max(1);
+        let n_rows = (TILE / len.max(1)).max(1);
+        for (x, y) in x.chunks(n_rows * len).zip(y.chunks_mut(n_rows)) {
+            let (mut greatest, mut sums, mut tile) = ([T::LOWEST; TILE], [0.0; TILE], [0.0; TILE]);
+            let (greatest, sums) = (&mut greatest[..y.len()], &mut sums[..y.len()]);
+            let tile = &mut tile[..x.len()];
+            fold_rows_of(self.isa, Greatest, x, greatest);
+            for (i, greatest) in greatest.iter().enumerate() {
+                let shift = finite(T::narrow(*greatest));
+                let range = i * len..(i + 1) * len;
+                for (power, x) in tile[range.clone()].iter_mut().zip(&x[range]) {
+                    *power = Number::to_f64(*x) - shift;
+                }
+            }
+            precise(self.isa, Precise::Exp, None, tile);
+            fold_rows_of(self.isa, Sum, tile, sums);
+            precise(self.isa, Precise::Ln, None, sums);
+            for ((y, sum), greatest) in y.iter_mut().zip(&*sums).zip(greatest) {
+                *y = <T as Number>::from_f64(finite(T::narrow(*greatest)) + sum);
+            }
+        }
+    }
+}
+
+/// What exponents are less by: less by an infinity or NaN, all would be NaN.
+fn finite<T: Number>(greatest: T) -> f64 {
+    let greatest = greatest.to_f64();
+    if greatest.is_finite() { greatest } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_tensor::{DType, Number, Tensor, n_elements, with_dtype};
+
+    use crate::case::{Case, exact, relative};
+
+    fn numbers<T: Number>(shape: &[usize]) -> Tensor {
+        let n = n_elements(shape).unwrap();
+        let number = |i: usize| (i * 7919 % 13) as f64 - 6.0;
+        Tensor::from_slice(shape, &(0..n).map(|i| T::from_f64(number(i))).collect::<Vec<_>>())
+            .unwrap()
+    }
+
+    #[test]
+    fn every_number_gives_what_the_operator_gives() {
+        let shapes: [&[usize]; 4] = [&[3, 4, 5, 6], &[2, 3, 70, 2], &[2, 0, 3, 1], &[3, 1, 2, 401]];
+        let axes: [&[i64]; 7] = [&[0], &[3], &[-1, 1], &[0, 2], &[0, 1, 2, 3], &[2, 3], &[]];
+        let integers = [DType::I32, DType::I64, DType::U32, DType::U64];
+        let floats = [DType::F32, DType::F64, DType::F16, DType::Bf16];
+        for dtype in floats.iter().chain(&integers) {
+            for (shape, axes) in shapes.iter().flat_map(|shape| axes.map(|axes| (shape, axes))) {
+                let x = with_dtype!(*dtype, number, T => numbers::<T>(shape), else => panic!());
+                let axes = Tensor::from_slice(&[axes.len()], axes).unwrap();
+                let case = Case::new("ReduceLogSumExp", 18).input(x).constant(axes);
+                match dtype {
+                    DType::F64 => case.check(relative(1e-14)),
+                    DType::F32 => case.check(relative(1e-7)),
+                    DType::F16 => case.check(relative(1e-3)),
+                    DType::Bf16 => case.check(relative(8e-3)),
+                    _ => case.check(exact),
+                }
+            }
+        }
+    }
+}
