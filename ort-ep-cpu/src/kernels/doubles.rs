@@ -25,7 +25,8 @@ struct DoubleKernel {
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let unary = compiler.op::<Unary>().and_then(|op| of_unary(*op));
     let function = unary.or_else(|| of_activation(*compiler.op::<Activation>()?));
-    let (Some(function), Some(DType::F64)) = (function, compiler.fact(0).and_then(Fact::dtype)) else {
+    let (Some(function), Some(DType::F64)) = (function, compiler.fact(0).and_then(Fact::dtype))
+    else {
         return Ok(None);
     };
     Ok(Some(Box::new(DoubleKernel { isa: compiler.cpu.isa, function })))

@@ -155,6 +155,7 @@ kernels! {
     hardmax,
     layer_norm,
     log_sum_exp,
+    lp_normalization,
     matmul,
     nchwc_pool,
     nchwc_reorder,
