@@ -55,6 +55,8 @@ pub(super) enum Axes {
     From(usize),
 }
 
+/// What an element costs, in multiply-adds: to read a line of the second-level cache takes 1 ns.
+const READ: usize = 6;
 /// The elements of pieces: whatever the number of threads, so that sums stay the same.
 const PIECE: usize = 1 << 16;
 
@@ -179,7 +181,7 @@ impl Lanes {
     /// A cache line of columns at least.
     fn shares(self) -> Rows {
         let len = self.inner.min(64);
-        Rows { len, cost: self.piece.saturating_mul(len).max(8) }
+        Rows { len, cost: self.piece.saturating_mul(len * READ).max(8) }
     }
 }
 
