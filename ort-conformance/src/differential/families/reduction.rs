@@ -81,3 +81,54 @@ pub(super) fn softmax(net: &mut Net<'_>) -> Vec<Value> {
     };
     vec![Value { name, shape: full, size, error }]
 }
+
+/// Floats and the distance of 1 to the next of them.
+const FLOATS: [(&str, f64); 4] =
+    [("float", 2.0 * ROUNDING), ("double", f64::EPSILON), ("float16", 1e-3), ("bfloat16", 8e-3)];
+
+pub(super) fn hardmax(net: &mut Net<'_>) -> Vec<Value> {
+    let full = shape(net, 300_000);
+    let axis = net.draw.between(0, full.len() - 1);
+    let (dtype, _) = net.draw.pick(&FLOATS);
+    // Of many that are equal the first comes first.
+    let words = net.draw.pick(&["", "_n100"]);
+    let x = net.any('x', words, dtype, &full);
+    let op = net.draw.pick(&["Hardmax-13", "Hardmax-1"]);
+    let name = net.node(&format!("{op} [axis: {axis}]"), &[&x.name]);
+    vec![Value { name, shape: full, size: 1.0, error: 0.0 }]
+}
+
+pub(super) fn lp_normalization(net: &mut Net<'_>) -> Vec<Value> {
+    let full = shape(net, 300_000);
+    let axis = net.draw.between(0, full.len() - 1);
+    let (dtype, unit) = net.draw.pick(&FLOATS);
+    let x = net.any('x', "", dtype, &full);
+    let p = net.draw.pick(&[1, 2]);
+    let name = net.node(&format!("LpNormalization-22 [axis: {axis}, p: {p}]"), &[&x.name]);
+    vec![Value { name, shape: full, size: 1.0, error: unit }]
+}
+
+pub(super) fn log_sum_exp(net: &mut Net<'_>) -> Vec<Value> {
+    let full = shape(net, 300_000);
+    let (dtype, unit) = match net.draw.one_in(4) {
+        true => (net.draw.pick(&["int32", "int64", "uint32", "uint64"]), 0.0),
+        false => net.draw.pick(&FLOATS),
+    };
+    let x = net.any('x', "", dtype, &full);
+    let axes: Vec<i64> = (0_i64..).zip(&full).map(|(axis, _)| axis).collect();
+    let axes: Vec<i64> = axes.into_iter().filter(|_| net.draw.one_in(2)).collect();
+    let axes = net.ints(&axes);
+    let name = net.node("ReduceLogSumExp-18", &[&x.name, &axes]);
+    // Elements are at most 1, and their number is at most e^13.
+    vec![Value { name, shape: Vec::new(), size: 14.0, error: 14.0 * unit }]
+}
+
+/// Functions of f64, whose results are at most e, but for logarithms, which are below 40.
+pub(super) fn double(net: &mut Net<'_>) -> Vec<Value> {
+    let full = shape(net, 500_000);
+    let ops = ["Exp-13", "Log-13", "Sigmoid-13", "Tanh-13", "Elu-6", "Selu-6", "Celu-12"];
+    let op = net.draw.pick(&ops);
+    let x = net.any('x', "", "double", &full);
+    let name = net.node(op, &[&x.name]);
+    vec![Value { name, shape: full, size: 40.0, error: 40.0 * f64::EPSILON }]
+}
