@@ -216,11 +216,11 @@ fn fold_line<F: Fold>(
     match width.stride {
         1 => fold_phases(how, width, (1, len), line, out),
         2 => {
-            split_in_two(line, phases.split_at_mut(len));
+            split_in::<2>(line, phases, len);
             fold_phases(how, width, (2, len), phases, out);
         }
         3 => {
-            split(line, 3, phases, len);
+            split_in::<3>(line, phases, len);
             fold_phases(how, width, (3, len), phases, out);
         }
         stride => {
@@ -269,26 +269,23 @@ fn split(line: &[f32], stride: usize, phases: &mut [f32], len: usize) {
     }
 }
 
-/// The elements of even and of odd numbers.
+/// The same for a stride that is known, by vectors.
 #[inline(always)]
-fn split_in_two(line: &[f32], (even, odd): (&mut [f32], &mut [f32])) {
+fn split_in<const N: usize>(line: &[f32], phases: &mut [f32], len: usize) {
     const LANES: usize = 16;
-    let (blocks, rest) = line.as_chunks::<{ 2 * LANES }>();
-    let (evens, even) = even.split_at_mut(blocks.len() * LANES);
-    let (odds, odd) = odd.split_at_mut(blocks.len() * LANES);
-    let (evens, odds) = (evens.as_chunks_mut::<LANES>().0, odds.as_chunks_mut::<LANES>().0);
-    for ((block, even), odd) in blocks.iter().zip(evens).zip(odds) {
-        for i in 0..LANES {
-            even[i] = block[2 * i];
+    let n_blocks = line.len() / (N * LANES);
+    for (p, phase) in phases.chunks_exact_mut(len.max(1)).take(N.min(line.len())).enumerate() {
+        let phase = &mut phase[..(line.len() - p).div_ceil(N)];
+        let (whole, rest) = phase.split_at_mut(n_blocks * LANES);
+        let blocks = line.chunks_exact(N * LANES).zip(whole.as_chunks_mut::<LANES>().0);
+        for (block, phase) in blocks {
+            for i in 0..LANES {
+                phase[i] = block[N * i + p];
+            }
         }
-        for i in 0..LANES {
-            odd[i] = block[2 * i + 1];
-        }
-    }
-    for (i, pair) in rest.chunks(2).enumerate() {
-        even[i] = pair[0];
-        if let Some(x) = pair.get(1) {
-            odd[i] = *x;
+        let line = &line[n_blocks * N * LANES..];
+        for (i, x) in rest.iter_mut().enumerate() {
+            *x = line[N * i + p];
         }
     }
 }
