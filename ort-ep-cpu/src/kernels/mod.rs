@@ -149,6 +149,7 @@ kernels! {
     embed_layer_norm,
     forest,
     fourier,
+    gather_elements,
     gemm,
     grid_sample,
     group_norm,

@@ -78,6 +78,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "QLinearConv", draw: quantized::convolution },
     Family { name: "quantized", draw: quantized::pointwise },
     Family { name: "Split", draw: movement::split },
+    Family { name: "GatherElements", draw: movement::gather_elements },
     Family { name: "NonMaxSuppression", draw: movement::non_max_suppression },
 ];
 

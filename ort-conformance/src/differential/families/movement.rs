@@ -168,3 +168,20 @@ pub(super) fn non_max_suppression(net: &mut Net<'_>) -> Vec<Value> {
     let name = net.node(&op, &[&boxes.name, &scores.name, &most, &overlap, &least]);
     vec![Value { name, shape: Vec::new(), size: 1.0, error: 0.0 }]
 }
+
+pub(super) fn gather_elements(net: &mut Net<'_>) -> Vec<Value> {
+    let full = shape(net, 5_000);
+    let axis = net.draw.between(0, full.len() - 1);
+    let dtype = net.draw.pick(&TYPES);
+    let x = net.any('x', "", dtype, &full);
+    let mut of_indices = full.clone();
+    for dim in &mut of_indices {
+        *dim = net.draw.size(1, *dim);
+    }
+    // The places of the greatest of something along a new axis are indices that are in range.
+    let rows: Vec<usize> = of_indices.iter().copied().chain([full[axis]]).collect();
+    let scores = net.any('x', "", "int8", &rows);
+    let indices = net.node("ArgMax-13 [axis: -1, keepdims: 0]", &[&scores.name]);
+    let name = net.node(&format!("GatherElements-13 [axis: {axis}]"), &[&x.name, &indices]);
+    vec![Value { name, shape: Vec::new(), size: 1.0, error: 0.0 }]
+}
