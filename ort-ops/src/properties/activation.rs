@@ -38,10 +38,10 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::microsoft("QuickGelu", |draw, dtype| {
         activation(draw, dtype, &[("alpha", 1.702)], |x, p| x * sigmoid(p[0] * x))
     }),
-    Property::onnx("Selu", &[6, 22], |draw, dtype| {
-        activation(draw, dtype, &[("alpha", 1.673_263_2), ("gamma", 1.050_701)], |x, p| {
-            p[1] * elu(x, p[0])
-        })
+    Property::onnx("Selu", &[1, 6, 22], |draw, dtype| {
+        let (alpha, gamma) =
+            if draw.version < 6 { (1.6732, 1.0507) } else { (1.673_263_2, 1.050_701) };
+        activation(draw, dtype, &[("alpha", alpha), ("gamma", gamma)], |x, p| p[1] * elu(x, p[0]))
     }),
     Property::onnx("Shrink", &[9], shrink),
     Property::onnx("Swish", &[24], |draw, dtype| {

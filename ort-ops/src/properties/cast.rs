@@ -5,10 +5,15 @@ use ort_tensor::{DType, Tensor};
 
 use super::draw::bounds;
 use super::{Array, Cell, Draw, Expected, Property, Sample};
+use crate::ops::old_cast::NAMES as OLD_NAMES;
 
 pub(super) const PROPERTIES: &[Property] = &[
     Property::onnx("BitCast", &[26], bit_cast),
-    Property::onnx("Cast", &[6, 19, 24, 28], |draw, dtype| {
+    Property::onnx("Cast", &[1, 6, 19, 24, 28], |draw, dtype| {
+        if draw.version < 6 {
+            let &(name, to) = draw.pick(&OLD_NAMES.iter().collect::<Vec<_>>());
+            return cast(draw, dtype, to).attr("to", Attr::String(name.to_owned()));
+        }
         let to = target(draw);
         cast(draw, dtype, to).attr("to", Attr::Int(to.onnx().into()))
     }),

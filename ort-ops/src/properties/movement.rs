@@ -4,13 +4,13 @@ use ort_graph::Attr;
 use ort_tensor::DType;
 
 use super::draw::{counts, signed};
-use super::{Array, Draw, Expected, Property, Sample};
+use super::{Array, Cell, Draw, Expected, Property, Sample};
 
 pub(super) const PROPERTIES: &[Property] = &[
     Property { domain: "", name: "Concat", versions: &[4, 11, 13], draw: concat },
     Property { domain: "", name: "Transpose", versions: &[1, 13, 25], draw: transpose },
     Property { domain: "", name: "Expand", versions: &[8, 13], draw: expand },
-    Property { domain: "", name: "Tile", versions: &[6, 13], draw: tile },
+    Property { domain: "", name: "Tile", versions: &[1, 6, 13], draw: tile },
     Property { domain: "", name: "DynamicSlice", versions: &[1], draw: dynamic_slice },
     Property { domain: "", name: "Slice", versions: &[1, 10, 11, 13], draw: slice },
     Property { domain: "", name: "Split", versions: &[1, 2, 11, 13, 18], draw: split },
@@ -81,6 +81,9 @@ fn expand(draw: &mut Draw, dtype: DType) -> Sample {
 
 fn tile(draw: &mut Draw, dtype: DType) -> Sample {
     let shape = draw.shape(0);
+    if draw.version < 6 {
+        return tile_along(draw, dtype);
+    }
     let repeats: Vec<_> = shape.iter().map(|_| draw.pick(&[0, 1, 1, 1, 2, 3])).collect();
     let tiled = shape.iter().zip(&repeats).map(|(n, repeats)| n * repeats).collect();
     let repeats = counts(&repeats);
@@ -88,6 +91,24 @@ fn tile(draw: &mut Draw, dtype: DType) -> Sample {
         index.iter().zip(&shape).map(|(i, n)| i % n).collect()
     })
     .input(1, repeats)
+}
+
+/// Along one axis, in numbers of the type of the operand.
+fn tile_along(draw: &mut Draw, dtype: DType) -> Sample {
+    let shape = draw.shape(1);
+    let (axis, tiles) = (draw.below(shape.len()), draw.below(4));
+    let mut tiled = shape.clone();
+    tiled[axis] *= tiles;
+    let mut number = |n: usize| match dtype.is_float() {
+        true => Array::from_fn(&[], |_| Cell::Float(n as f64)).to_tensor(dtype),
+        false => draw.any(dtype, &[]),
+    };
+    let (tiles, axis) = (number(tiles), number(axis));
+    Sample::moving(&draw.any(dtype, &shape), tiled, move |index| {
+        index.iter().zip(&shape).map(|(i, n)| i % n).collect()
+    })
+    .input(1, tiles)
+    .input(2, axis)
 }
 
 fn slice(draw: &mut Draw, dtype: DType) -> Sample {

@@ -151,7 +151,7 @@ fn target(spec: &NodeSpec<'_>) -> Result<DType, OpError> {
     spec.dtype("to")?.ok_or(OpError::MissingAttribute { name: "to" })
 }
 
-const fn is_castable(dtype: DType) -> bool {
+pub(super) const fn is_castable(dtype: DType) -> bool {
     !matches!(dtype, DType::Complex64 | DType::Complex128)
 }
 
