@@ -130,7 +130,8 @@ mod tests {
 
     #[test]
     fn rows_and_columns_are_the_formula() {
-        let x: Vec<f32> = (0_u16..6000).map(|i| f32::from(i * 79 % 513) / 4.0 - 30.0).collect();
+        let x: Vec<f32> =
+            (0_u16..6000).map(|i| f32::from(i % 513 * 79 % 513) / 4.0 - 30.0).collect();
         let block = Block { x: &x, n: [2, 3], strides: [3000, 900], len: 700 };
         let element = |i: usize, j: usize, k: usize| f64::from(x[i * 3000 + j * 900 + k]).exp();
         let rows = || (0..2).flat_map(|i| (0..3).map(move |j| (i, j)));
