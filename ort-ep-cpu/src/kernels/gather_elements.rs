@@ -104,6 +104,9 @@ impl GatherElementsKernel {
         let indices = io.inputs.tensor(1)?.as_slice::<I>()?;
         let y = io.outputs[0].tensor(self.dtype, &state.shape)?.into_words::<W>()?;
         let Some(&len) = state.shape.last().filter(|_| !y.is_empty()) else { return Ok(true) };
+        if x.is_empty() {
+            return Ok(false);
+        }
         let is_wrong = AtomicBool::new(false);
         let rows = Rows { len, cost: len.saturating_mul(COST) };
         rows.for_each(io.threads, y, |start, y| {
@@ -215,5 +218,9 @@ mod tests {
             let case = Case::new("GatherElements", 13).input(floats(&[3])).input(index);
             assert!(case.error().to_string().contains("indices"));
         }
+        // Nothing has elements for any thread.
+        let indices = Tensor::zeros(ort_tensor::DType::I64, &[1, 700, 900]).unwrap();
+        let case = Case::new("GatherElements", 13).input(floats(&[0, 700, 900])).input(indices);
+        assert!(case.error().to_string().contains("indices"));
     }
 }
