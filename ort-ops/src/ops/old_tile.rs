@@ -45,14 +45,15 @@ impl Operator for OldTile {
 /// The only number of the input at `index`, which has to be a whole one.
 fn whole(inputs: Inputs<'_>, index: usize) -> Result<i64, OpError> {
     let view = inputs.tensor(index)?;
-    let found: Vec<f64> = with_dtype!(view.dtype(), float,
-        T => view.as_slice::<T>()?.iter().map(|x| x.to_f64()).collect(),
+    let wrong = OpError::InputValue { index, what: "takes one whole number" };
+    let found = with_dtype!(view.dtype(), float,
+        T => match view.as_slice::<T>()? {
+            [x] => x.to_f64(),
+            _ => return Err(wrong),
+        },
         else => return Err(unsupported(index, view.dtype())));
-    match found[..] {
-        // Every float of less is a number of 64 bits.
-        [n] if n.fract() == 0.0 && n.abs() < 9e18 => Ok(i64::from_f64(n)),
-        _ => Err(OpError::InputValue { index, what: "takes one whole number" }),
-    }
+    // Every float of less is a number of 64 bits.
+    if found.fract() == 0.0 && found.abs() < 9e18 { Ok(i64::from_f64(found)) } else { Err(wrong) }
 }
 
 #[cfg(test)]
