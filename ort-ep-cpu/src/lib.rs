@@ -9,6 +9,7 @@ mod bytes;
 mod cpu;
 mod cut;
 mod kernels;
+mod lanes;
 mod operation;
 mod options;
 mod pieces;

@@ -77,7 +77,7 @@ impl Function {
             ) => dtype == DType::F64,
             Self::Unary(_) => false,
             Self::Class(_) => dtype.is_float(),
-            // Of floats, powers of integers round and saturate: of 64 bits, only squares as the formula does.
+            // An integer to a float is rounded and saturates; in 64 bits a cube rounds otherwise than `powf`.
             Self::Power(Power { is_cube, is_integer }) => match dtype {
                 DType::F64 | DType::I32 => true,
                 DType::I64 => is_integer || !is_cube,

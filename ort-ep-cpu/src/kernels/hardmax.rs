@@ -6,16 +6,17 @@ use ort_kernels::Isa;
 use ort_ops::infer::normalize_axis;
 use ort_ops::ops::argmax::ArgMax;
 use ort_ops::ops::softmax::{Form, Softmax};
-use ort_tensor::{DType, n_elements, with_dtype};
+use ort_tensor::{DType, with_dtype};
 
-use super::arg_max::{COST, LANE, places_of_columns, places_of_rows};
+use super::arg_max::{COST, LANE, indices_of_columns, indices_of_rows};
 use super::folds::Summed;
 use super::{Compiled, Compiler, KernelDef};
+use crate::lanes::Lanes;
 use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// The lanes whose places are found at a time.
+/// The lanes whose indices are found at a time.
 const WIDTH: usize = 256;
 /// What is searched for.
 const GREATEST: ArgMax = ArgMax { axis: 0, keeps_dims: true, is_max: true, selects_last: false };
@@ -25,12 +26,6 @@ struct HardmaxKernel {
     isa: Isa,
     op: Softmax,
     dtype: DType,
-}
-
-/// What a shape signature makes of it: lanes of `len` elements, `inner` apart.
-struct State {
-    len: usize,
-    inner: usize,
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
@@ -48,17 +43,16 @@ impl Kernel for HardmaxKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x] = shapes else { return Err(KernelError::ForeignState) };
         let axis = normalize_axis(self.op.axis, x.len())?;
-        let product = |dims| n_elements(dims).unwrap_or(0);
         Ok(Prepared::new(match self.op.is_flattened {
-            true => State { len: product(&x[axis..]), inner: 1 },
-            false => State { len: x[axis], inner: product(&x[axis + 1..]) },
+            true => Lanes::flattened(x, axis),
+            false => Lanes::along(x, axis),
         }))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let state: &State = prepared.state()?;
+        let lanes: &Lanes = prepared.state()?;
         with_dtype!(self.dtype, float,
-            T => self.compute::<T>(state, io), else => Err(KernelError::ForeignState))
+            T => self.compute::<T>(*lanes, io), else => Err(KernelError::ForeignState))
     }
 
     fn variant(&self) -> &'static str {
@@ -69,7 +63,7 @@ impl Kernel for HardmaxKernel {
 impl HardmaxKernel {
     fn compute<T: Summed>(
         &self,
-        &State { len, inner }: &State,
+        Lanes { len, inner }: Lanes,
         io: &mut Io<'_, '_>,
     ) -> Result<(), KernelError> {
         let x = io.inputs.tensor(0)?;
@@ -98,9 +92,9 @@ impl HardmaxKernel {
         for (x, y) in x.chunks(len * WIDTH).zip(y.chunks_mut(len * WIDTH)) {
             let mut found = [0; WIDTH];
             let found = &mut found[..x.len() / len];
-            places_of_rows(self.isa, GREATEST, x, found);
-            for (y, place) in y.chunks_exact_mut(len).zip(found) {
-                mark(y, *place, 1);
+            indices_of_rows(self.isa, GREATEST, x, found);
+            for (y, index) in y.chunks_exact_mut(len).zip(found) {
+                mark(y, *index, 1);
             }
         }
     }
@@ -110,18 +104,18 @@ impl HardmaxKernel {
         for first in (0..n).step_by(WIDTH) {
             let mut found = [0; WIDTH];
             let found = &mut found[..WIDTH.min(n - first)];
-            places_of_columns(self.isa, GREATEST, (&x[first..], n), found);
-            for (column, place) in (first..).zip(found) {
-                mark(&mut y[column..], *place, n);
+            indices_of_columns(self.isa, GREATEST, (&x[first..], n), found);
+            for (column, index) in (first..).zip(found) {
+                mark(&mut y[column..], *index, n);
             }
         }
     }
 }
 
 /// Writes the one of a lane whose elements are `stride` apart.
-fn mark<T: Summed>(lane: &mut [T], place: i64, stride: usize) {
-    if let Ok(place) = usize::try_from(place) {
-        lane[place * stride] = T::narrow(T::ONE);
+fn mark<T: Summed>(lane: &mut [T], index: i64, stride: usize) {
+    if let Ok(index) = usize::try_from(index) {
+        lane[index * stride] = T::narrow(T::ONE);
     }
 }
 

@@ -6,13 +6,13 @@ use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Operator};
 use ort_kernels::Isa;
 use ort_kernels::vec::{
-    MAX_COLUMNS, Precise, fold_rows_of, log_sum_exp, log_sum_exp_of_columns, precise,
+    FunctionF64, MAX_COLUMNS, fold_rows_of, log_sum_exp, log_sum_exp_of_columns, map_f64,
 };
 use ort_ops::ops::reduce::{Form, Reduce};
-use ort_tensor::{DType, Number, Shape, with_dtype};
+use ort_tensor::{DType, Number, with_dtype};
 
-use super::folds::{Greatest, Plan, Sum, Summed};
-use super::reduce::{Axes, reduced_shape};
+use super::folds::{Greatest, Plan, State, Sum, Summed};
+use super::reduce::Axes;
 use super::{Compiled, Compiler, KernelDef};
 use crate::pieces::Rows;
 
@@ -36,15 +36,6 @@ struct LogSumExpKernel {
     op: Arc<dyn Operator>,
 }
 
-/// What a shape signature makes of it.
-#[derive(Debug)]
-struct State {
-    /// The shape of the result.
-    shape: Shape,
-    /// `None` if only `eval` can do it.
-    plan: Option<Plan>,
-}
-
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let op = compiler.op::<Reduce>().filter(|op| op.form == Form::LogSumExp);
     let (Some(op), Some(dtype)) = (op, compiler.fact(0).and_then(Fact::dtype)) else {
@@ -62,13 +53,11 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 impl Kernel for LogSumExpKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x, ..] = shapes else { return Err(KernelError::ForeignState) };
-        let is_reduced = self.axes.is_reduced(x.len())?;
-        let shape = reduced_shape(x, &is_reduced, self.keeps_dims);
-        Ok(Prepared::new(State { shape, plan: Plan::new(x, &is_reduced) }))
+        Ok(Prepared::new(State::new(&self.axes, self.keeps_dims, x)?))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let State { shape, plan } = prepared.state()?;
+        let State { shape, plan }: &State = prepared.state()?;
         let Some(plan) = plan else { return Ok(self.op.eval(io.inputs, io.outputs)?) };
         with_dtype!(self.dtype, number,
             T => self.compute::<T>((shape, plan), io), else => Err(KernelError::ForeignState))
@@ -114,9 +103,7 @@ impl LogSumExpKernel {
         });
         Ok(())
     }
-}
 
-impl LogSumExpKernel {
     /// Rows one after the other, as many as `y` has elements: their exponentials are computed together.
     fn short_rows<T: Summed + Number>(&self, x: &[T], y: &mut [T]) {
         let len = x.len() / y.len().max(1);
@@ -133,9 +120,9 @@ impl LogSumExpKernel {
                     *power = Number::to_f64(*x) - shift;
                 }
             }
-            precise(self.isa, Precise::Exp, None, tile);
+            map_f64(self.isa, FunctionF64::Exp, None, tile);
             fold_rows_of(self.isa, Sum, tile, sums);
-            precise(self.isa, Precise::Ln, None, sums);
+            map_f64(self.isa, FunctionF64::Ln, None, sums);
             for ((y, sum), greatest) in y.iter_mut().zip(&*sums).zip(greatest) {
                 *y = <T as Number>::from_f64(finite(T::narrow(*greatest)) + sum);
             }

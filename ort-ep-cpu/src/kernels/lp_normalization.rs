@@ -6,9 +6,10 @@ use ort_kernels::vec::{Block, FoldOf, fold_columns_of, fold_rows_of};
 use ort_kernels::{Isa, Task};
 use ort_ops::infer::normalize_axis;
 use ort_ops::ops::lp_normalization::LpNormalization;
-use ort_tensor::{DType, Element, Number, n_elements, with_dtype};
+use ort_tensor::{DType, Number, with_dtype};
 
 use super::{Compiled, Compiler, KernelDef};
+use crate::lanes::Lanes;
 use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
@@ -23,12 +24,6 @@ struct LpNormalizationKernel {
     isa: Isa,
     op: LpNormalization,
     dtype: DType,
-}
-
-/// What a shape signature makes of it: lanes of `len` elements, `inner` apart.
-struct State {
-    len: usize,
-    inner: usize,
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
@@ -46,15 +41,14 @@ impl Kernel for LpNormalizationKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x] = shapes else { return Err(KernelError::ForeignState) };
         let axis = normalize_axis(self.op.axis, x.len())?;
-        let inner = n_elements(&x[axis + 1..]).unwrap_or(0);
-        Ok(Prepared::new(State { len: x[axis], inner }))
+        Ok(Prepared::new(Lanes::along(x, axis)))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let state: &State = prepared.state()?;
+        let &lanes: &Lanes = prepared.state()?;
         with_dtype!(self.dtype, float, T => match self.op.is_l1 {
-            true => self.compute::<T, _>(SumOfMagnitudes, state, io),
-            false => self.compute::<T, _>(SumOfSquares, state, io),
+            true => self.compute::<T, _>(SumOfMagnitudes, lanes, io),
+            false => self.compute::<T, _>(SumOfSquares, lanes, io),
         }, else => Err(KernelError::ForeignState))
     }
 
@@ -97,7 +91,7 @@ impl LpNormalizationKernel {
     fn compute<T: Number, F: FoldOf<T, Sum = f64> + Sync>(
         &self,
         fold: F,
-        &State { len, inner }: &State,
+        Lanes { len, inner }: Lanes,
         io: &mut Io<'_, '_>,
     ) -> Result<(), KernelError> {
         let x = io.inputs.tensor(0)?;
@@ -173,7 +167,7 @@ struct ScaledColumns<'a, T> {
     factors: &'a [f64],
 }
 
-impl<T: Element + Number> Task for ScaledColumns<'_, T> {
+impl<T: Number> Task for ScaledColumns<'_, T> {
     type Output = ();
 
     #[inline(always)]

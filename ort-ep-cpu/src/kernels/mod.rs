@@ -143,7 +143,6 @@ kernels! {
     chain,
     conv,
     cumulative,
-    doubles,
     dynamic_quantize,
     einsum,
     embed_layer_norm,
@@ -173,6 +172,7 @@ kernels! {
     top_k,
     transpose,
     unary,
+    unary_f64,
     variadic,
     // What has a kernel of its own type is not for these.
     elements,

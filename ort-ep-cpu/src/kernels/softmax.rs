@@ -11,6 +11,7 @@ use ort_tensor::{DType, n_elements};
 
 use super::{Compiled, Compiler, KernelDef, op};
 use crate::cpu::{Cpu, Team, floats};
+use crate::lanes::Lanes;
 use crate::pieces::{Rows, first_and_output};
 
 pub(super) const DEF: KernelDef = KernelDef { claim, compile };
@@ -25,13 +26,6 @@ const LANE: usize = 4096;
 struct SoftmaxKernel {
     cpu: Cpu,
     op: Softmax,
-}
-
-/// The lanes: `len` elements, `inner` apart.
-#[derive(Clone, Copy, Debug)]
-struct Lanes {
-    len: usize,
-    inner: usize,
 }
 
 /// A lane is read before it is written.
@@ -155,17 +149,17 @@ impl Kernel for SoftmaxKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x] = shapes else { return Err(KernelError::ForeignState) };
         let axis = normalize_axis(self.op.axis, x.len())?;
-        let product = |dims| n_elements(dims).unwrap_or(0);
         let lanes = match self.op.is_flattened {
-            true => Lanes { len: product(&x[axis..]), inner: 1 },
-            false => Lanes { len: x[axis], inner: product(&x[axis + 1..]) },
+            true => Lanes::flattened(x, axis),
+            false => Lanes::along(x, axis),
         };
         let n_bytes = match lanes.inner {
             0 | 1 => 0,
             inner if inner < FEW => self.cpu.scratch_bytes(lanes.len * inner),
             inner => {
                 let (set, n_sets) = lanes.sets();
-                let n_blocks = product(x).checked_div(lanes.len * inner).unwrap_or(0);
+                let n_blocks =
+                    n_elements(x).unwrap_or(0).checked_div(lanes.len * inner).unwrap_or(0);
                 n_blocks * n_sets * 2 * set * size_of::<f32>()
             }
         };

@@ -4,7 +4,7 @@
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, LN_2, LOG2_E};
 
 /// 1.5·2⁵²: adding it rounds to an integer and leaves that integer in the low bits.
-const ROUND: f64 = 6_755_399_441_055_744.0;
+pub(super) const ROUND: f64 = 6_755_399_441_055_744.0;
 /// π/2 in two parts; the first has 33 bits, so that an integer below 2²⁰ times it is exact.
 const HALF_PI_HIGH: f64 = 1.570_796_326_734_125_6;
 const HALF_PI_LOW: f64 = 6.077_100_506_506_192e-11;
@@ -28,7 +28,7 @@ pub(super) fn polynomial<const FMA: bool, const N: usize>(x: f64, c: [f64; N]) -
 
 /// `min(max(x, low), high)`; NaN stays NaN.
 #[inline(always)]
-fn clamp(x: f64, low: f64, high: f64) -> f64 {
+pub(super) fn clamp(x: f64, low: f64, high: f64) -> f64 {
     let x = if x < low { low } else { x };
     if x > high { high } else { x }
 }
@@ -86,15 +86,21 @@ fn twice_artanh<const FMA: bool>(s: f64) -> f64 {
     mul_add::<FMA>(twice * z, polynomial::<FMA, 8>(z, c), twice)
 }
 
-/// `ln x`, −∞ at 0, NaN below.
+/// `k` and `m` of `x = 2ᵏ·m`, where m lies between √½ and √2.
 #[inline(always)]
-pub(super) fn ln<const FMA: bool>(x: f64) -> f64 {
-    // x = 2ᵏ·m, where m lies between √½ and √2.
+pub(super) fn exponent_and_fraction(x: f64) -> (f64, f64) {
     let above = x.to_bits().wrapping_sub(ROOT_HALF);
     let k = ((above >> 32) as u32).cast_signed() >> 20;
     let m = f64::from_bits((above & ((1 << 52) - 1)).wrapping_add(ROOT_HALF));
+    (f64::from(k), m)
+}
+
+/// `ln x`, −∞ at 0, NaN below.
+#[inline(always)]
+pub(super) fn ln<const FMA: bool>(x: f64) -> f64 {
+    let (k, m) = exponent_and_fraction(x);
     let fraction = twice_artanh::<FMA>((m - 1.0) / (m + 1.0));
-    let found = mul_add::<FMA>(f64::from(k), LN_2, fraction);
+    let found = mul_add::<FMA>(k, LN_2, fraction);
     let found = if x < f64::INFINITY { found } else { x };
     let found = if x == 0.0 { f64::NEG_INFINITY } else { found };
     if x < 0.0 { f64::NAN } else { found }

@@ -1,7 +1,7 @@
 //! `ln Σ eˣ` of blocks of elements of any type, in f64: first the greatest, then the sum of what is in range.
 
 use super::fold::Block;
-use super::precise::{exp_f64, ln_f64};
+use super::functions_f64::{exp, ln};
 use crate::isa::{Isa, Task};
 
 /// Exponentials that are computed at a time, before they are added up: 2 KiB.
@@ -39,7 +39,7 @@ impl<T: Copy, F: Fn(T) -> f64> Task for All<'_, T, F> {
         for piece in block.rows().flat_map(|row| row.chunks(TILE)) {
             let tile = &mut tile[..piece.len()];
             for (y, x) in tile.iter_mut().zip(piece) {
-                *y = exp_f64::<FMA>(widen(*x) - shift);
+                *y = exp::<FMA>(widen(*x) - shift);
             }
             each_lane(tile, |i, x| sums[i] += x);
         }
@@ -76,7 +76,7 @@ fn finite(greatest: f64) -> f64 {
 #[inline(always)]
 fn finished<const FMA: bool>(greatest: f64, sum: f64) -> f64 {
     // Without a finite one: of infinity the sum is infinite, of nothing but −∞ it is 0.
-    finite(greatest) + ln_f64::<FMA>(sum)
+    finite(greatest) + ln::<FMA>(sum)
 }
 
 /// `y[j]`: `ln Σ eˣ` of element `j` of every row of a block, as [`log_sum_exp`], for as many as there are in
@@ -115,7 +115,7 @@ impl<T: Copy, F: Fn(T) -> f64> Task for Columns<'_, T, F> {
         y.fill(0.0);
         for row in block.rows() {
             for ((sum, greatest), x) in y.iter_mut().zip(&*greatest).zip(row) {
-                *sum += exp_f64::<FMA>(widen(*x) - finite(*greatest));
+                *sum += exp::<FMA>(widen(*x) - finite(*greatest));
             }
         }
         for (y, greatest) in y.iter_mut().zip(greatest) {

@@ -15,12 +15,12 @@ mod elementwise;
 mod exponential;
 mod fold;
 mod formula;
+mod functions_f64;
 mod half;
 mod log_sum_exp;
 mod norm;
 #[cfg(target_arch = "x86_64")]
 mod norm_row;
-mod precise;
 mod recurrent;
 mod reduce;
 #[cfg(target_arch = "x86_64")]
@@ -43,12 +43,12 @@ pub use elementwise::{
 };
 pub use fold::{Block, FoldOf, fold_block, fold_columns_of, fold_rows_of};
 pub(crate) use formula::{clamp, hard_swish as hard_swish_of};
+pub use functions_f64::{FunctionF64, map_f64};
 pub use half::{
     bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, narrow_f16, round_to_odd, widen_f16,
 };
 pub use log_sum_exp::{log_sum_exp, log_sum_exp_of_columns};
 pub use norm::{Moments, Row as NormRow, layer_norm, rms_norm, scale_and_shift, standardize};
-pub use precise::{Precise, exp_f64, exp_m1_f64, ln_f64, precise, sigmoid_f64, tanh_f64};
 pub use recurrent::{gru_cell, lstm_cell};
 pub use reduce::{
     Fold, dot, fold_columns, fold_row, fold_rows, greater, less, sum_of_squared_deviations,

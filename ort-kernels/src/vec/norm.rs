@@ -83,7 +83,7 @@ per_isa! {
         }
     }
 
-    /// `y[i] = (x[i] − mean)·factor + summand`.
+    /// `x[i] = (x[i] − mean)·factor + summand`.
     pub fn standardize<FMA>(x: &mut [f32], mean: f32, factor: f32, summand: f32) {
         for x in x {
             *x = mul_add::<FMA>(*x - mean, factor, summand);

@@ -115,8 +115,8 @@ pub(super) fn log_sum_exp(net: &mut Net<'_>) -> Vec<Value> {
         false => net.draw.pick(&FLOATS),
     };
     let x = net.any('x', "", dtype, &full);
-    let axes: Vec<i64> = (0_i64..).zip(&full).map(|(axis, _)| axis).collect();
-    let axes: Vec<i64> = axes.into_iter().filter(|_| net.draw.one_in(2)).collect();
+    let axes = (0_i64..).zip(&full).filter(|_| net.draw.one_in(2));
+    let axes: Vec<i64> = axes.map(|(axis, _)| axis).collect();
     let axes = net.ints(&axes);
     let name = net.node("ReduceLogSumExp-18", &[&x.name, &axes]);
     // Elements are at most 1, and their number is at most e^13.

@@ -1,17 +1,18 @@
 //! ArgMax and ArgMin of every number.
 
-mod places;
+mod indices;
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Operator};
 use ort_kernels::Isa;
 use ort_ops::ops::argmax::ArgMax;
-use ort_tensor::{DType, Shape, n_elements, with_dtype};
+use ort_tensor::{DType, Shape, with_dtype};
 
-pub(super) use self::places::{places_of_columns, places_of_rows};
+pub(super) use self::indices::{indices_of_columns, indices_of_rows};
 use super::folds::Summed;
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::{Team, n_parts, per_part};
+use crate::lanes::Lanes;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -31,7 +32,7 @@ struct State {
     /// The shape of the result.
     shape: Shape,
     /// The operand as `[outer, len, inner]`; `None` if there is nothing, of which the operator knows.
-    lanes: Option<[usize; 2]>,
+    lanes: Option<Lanes>,
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
@@ -48,10 +49,9 @@ impl Kernel for ArgMaxKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x] = shapes else { return Err(KernelError::ForeignState) };
         let (axis, shape) = self.op.reduced(x)?;
-        let inner = n_elements(&x[axis + 1..]).unwrap_or(0);
-        // Places that are found side by side have 32 bits.
+        // Indices that are found side by side have 32 bits.
         let fits = !x.contains(&0) && u32::try_from(x[axis]).is_ok();
-        Ok(Prepared::new(State { shape, lanes: fits.then_some([x[axis], inner]) }))
+        Ok(Prepared::new(State { shape, lanes: fits.then(|| Lanes::along(x, axis)) }))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
@@ -69,7 +69,7 @@ impl Kernel for ArgMaxKernel {
 impl ArgMaxKernel {
     fn search<T: Summed>(
         &self,
-        (shape, [len, inner]): (&[usize], [usize; 2]),
+        (shape, Lanes { len, inner }): (&[usize], Lanes),
         io: &mut Io<'_, '_>,
     ) -> Result<(), KernelError> {
         let x = io.inputs.tensor(0)?.as_slice::<T>()?;
@@ -81,10 +81,10 @@ impl ArgMaxKernel {
         let parts = x.chunks(per_part * len * inner).zip(y.chunks_mut(per_part * inner));
         Team::new(io.threads, parts.len()).run(parts, |(x, y), _| {
             if inner == 1 {
-                return places_of_rows(self.isa, self.op, x, y);
+                return indices_of_rows(self.isa, self.op, x, y);
             }
             for (x, y) in x.chunks_exact(len * inner).zip(y.chunks_exact_mut(inner)) {
-                places_of_columns(self.isa, self.op, (x, inner), y);
+                indices_of_columns(self.isa, self.op, (x, inner), y);
             }
         });
         Ok(())

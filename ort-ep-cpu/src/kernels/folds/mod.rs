@@ -16,8 +16,8 @@ use ort_ops::arithmetic::Arithmetic;
 use ort_ops::ops::reduce::{Form, Reduce};
 use ort_tensor::{Bool, DType, Element, Shape, bf16, f16};
 
-use self::sums::{All, Any, Product};
-pub(super) use self::sums::{Greatest, Least, Root, Sum, SumOfMagnitudes, SumOfSquares, Summed};
+use self::sums::{All, Any, Product, Root, SumOfMagnitudes, SumOfSquares};
+pub(super) use self::sums::{Greatest, Least, Sum, Summed};
 use super::reduce::{Axes, reduced_shape};
 use super::{Compiled, Compiler, KernelDef};
 use crate::pieces::Rows;
@@ -47,11 +47,20 @@ struct Axis {
 
 /// What a shape signature makes of it.
 #[derive(Debug)]
-struct State {
+pub(super) struct State {
     /// The shape of the result.
-    shape: Shape,
+    pub(super) shape: Shape,
     /// `None` if only `eval` can do it.
-    plan: Option<Plan>,
+    pub(super) plan: Option<Plan>,
+}
+
+impl State {
+    /// For an operand of shape `x`.
+    pub(super) fn new(axes: &Axes, keeps_dims: bool, x: &[usize]) -> Result<Self, KernelError> {
+        let is_reduced = axes.is_reduced(x.len())?;
+        let shape = reduced_shape(x, &is_reduced, keeps_dims);
+        Ok(Self { shape, plan: Plan::new(x, &is_reduced) })
+    }
 }
 
 /// The merged axes, of which the last is contiguous.
@@ -88,7 +97,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 
 impl Plan {
     /// `None` if there is nothing to reduce or no result, or there are too many axes.
-    pub(super) fn new(shape: &[usize], is_reduced: &[bool]) -> Option<Self> {
+    fn new(shape: &[usize], is_reduced: &[bool]) -> Option<Self> {
         // What is left has a size that fits, whatever other dimensions an operand without elements has.
         if shape.contains(&0) {
             return None;
@@ -161,9 +170,7 @@ impl Plan {
 impl Kernel for FoldKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x, ..] = shapes else { return Err(KernelError::ForeignState) };
-        let is_reduced = self.axes.is_reduced(x.len())?;
-        let shape = reduced_shape(x, &is_reduced, self.keeps_dims);
-        Ok(Prepared::new(State { shape, plan: Plan::new(x, &is_reduced) }))
+        Ok(Prepared::new(State::new(&self.axes, self.keeps_dims, x)?))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {

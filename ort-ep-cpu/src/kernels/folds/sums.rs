@@ -101,7 +101,7 @@ of_flags! {
 }
 
 /// What ends a mean and a norm.
-pub(in super::super) trait Root: Arithmetic {
+pub(super) trait Root: Arithmetic {
     fn of_len(n: usize) -> Self;
     fn root(self) -> Self;
 }

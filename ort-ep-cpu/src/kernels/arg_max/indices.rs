@@ -1,5 +1,5 @@
-//! Where the extremes of lanes are: of contiguous ones the extremes in vectors, then their places; of lanes
-//! side by side the extremes so far and their places, row by row.
+//! The indices of the extremes of lanes: of contiguous ones the extremes in vectors, then where they are; of
+//! lanes side by side the extremes so far and their indices, row by row.
 
 use ort_kernels::vec::fold_rows_of;
 use ort_kernels::{Isa, Task};
@@ -13,9 +13,9 @@ use crate::wide::Wide;
 /// contiguous lanes whose extremes are found at a time.
 const WIDTH: usize = 64;
 
-/// `y[i]`: the place of the extreme of row `i` of `x`, of NaN if it has one. `x` has as many rows as `y` has
+/// `y[i]`: the index of the extreme of row `i` of `x`, of NaN if it has one. `x` has as many rows as `y` has
 /// elements, of at most `u32::MAX` elements each.
-pub(in super::super) fn places_of_rows<T: Summed>(isa: Isa, op: ArgMax, x: &[T], y: &mut [i64]) {
+pub(in super::super) fn indices_of_rows<T: Summed>(isa: Isa, op: ArgMax, x: &[T], y: &mut [i64]) {
     let len = x.len() / y.len().max(1);
     for (x, y) in x.chunks(len.saturating_mul(WIDTH).max(1)).zip(y.chunks_mut(WIDTH)) {
         let mut extremes = [T::Of::default(); WIDTH];
@@ -28,9 +28,9 @@ pub(in super::super) fn places_of_rows<T: Summed>(isa: Isa, op: ArgMax, x: &[T],
     }
 }
 
-/// `y[j]`: the place of the extreme of column `j`, of NaN if it has one. The rows of `x`, at most `u32::MAX`,
+/// `y[j]`: the index of the extreme of column `j`, of NaN if it has one. The rows of `x`, at most `u32::MAX`,
 /// begin `stride` apart.
-pub(in super::super) fn places_of_columns<T: Wide>(
+pub(in super::super) fn indices_of_columns<T: Wide>(
     isa: Isa,
     op: ArgMax,
     (x, stride): (&[T], usize),
@@ -41,7 +41,7 @@ pub(in super::super) fn places_of_columns<T: Wide>(
     }
 }
 
-/// The places of the extremes of contiguous lanes, each of which has its own.
+/// The indices of the extremes of contiguous lanes, each of which has its own.
 struct Rows<'a, T: Wide> {
     x: &'a [T],
     extremes: &'a [T::Of],
@@ -58,10 +58,10 @@ impl<T: Wide> Task for Rows<'_, T> {
         for (i, y) in self.y.iter_mut().enumerate() {
             let (lane, extreme) = (&self.x[i * len..][..len], self.extremes[i]);
             *y = match (self.selects_last, extreme.equals_itself()) {
-                (false, true) => first_place(lane, |x| x.widen() == extreme),
-                (false, false) => first_place(lane, |x| !x.widen().equals_itself()),
-                (true, true) => last_place(lane, |x| x.widen() == extreme),
-                (true, false) => last_place(lane, |x| !x.widen().equals_itself()),
+                (false, true) => first_index(lane, |x| x.widen() == extreme),
+                (false, false) => first_index(lane, |x| !x.widen().equals_itself()),
+                (true, true) => last_index(lane, |x| x.widen() == extreme),
+                (true, false) => last_index(lane, |x| !x.widen().equals_itself()),
             };
         }
     }
@@ -69,7 +69,7 @@ impl<T: Wide> Task for Rows<'_, T> {
 
 /// Where the first is of the elements that a lane has of the kind.
 #[inline(always)]
-fn first_place<T: Copy>(lane: &[T], is_it: impl Fn(T) -> bool) -> i64 {
+fn first_index<T: Copy>(lane: &[T], is_it: impl Fn(T) -> bool) -> i64 {
     for (i, chunk) in lane.chunks(WIDTH).enumerate() {
         // A chunk of many is searched once it is known to have it.
         if lane.len() <= WIDTH || has(chunk, &is_it) {
@@ -78,7 +78,7 @@ fn first_place<T: Copy>(lane: &[T], is_it: impl Fn(T) -> bool) -> i64 {
                 let at = if is_it(*x) { at } else { u32::MAX };
                 first = first.min(at);
             }
-            return place(i, first);
+            return index(i, first);
         }
     }
     0
@@ -86,7 +86,7 @@ fn first_place<T: Copy>(lane: &[T], is_it: impl Fn(T) -> bool) -> i64 {
 
 /// Where the last is.
 #[inline(always)]
-fn last_place<T: Copy>(lane: &[T], is_it: impl Fn(T) -> bool) -> i64 {
+fn last_index<T: Copy>(lane: &[T], is_it: impl Fn(T) -> bool) -> i64 {
     for (i, chunk) in lane.chunks(WIDTH).enumerate().rev() {
         if lane.len() <= WIDTH || has(chunk, &is_it) {
             let mut last = 0;
@@ -94,14 +94,14 @@ fn last_place<T: Copy>(lane: &[T], is_it: impl Fn(T) -> bool) -> i64 {
                 let at = if is_it(*x) { at } else { 0 };
                 last = last.max(at);
             }
-            return place(i, last);
+            return index(i, last);
         }
     }
     0
 }
 
 #[inline(always)]
-fn place(chunk: usize, at: u32) -> i64 {
+fn index(chunk: usize, at: u32) -> i64 {
     i64::try_from(chunk * WIDTH).unwrap_or(0) + i64::from(at)
 }
 
@@ -110,7 +110,7 @@ fn has<T: Copy>(chunk: &[T], is_it: impl Fn(T) -> bool) -> bool {
     chunk.iter().fold(false, |any, x| any | is_it(*x))
 }
 
-/// The places of the extremes of at most [`WIDTH`] lanes side by side.
+/// The indices of the extremes of at most [`WIDTH`] lanes side by side.
 struct Columns<'a, T> {
     op: ArgMax,
     x: &'a [T],
@@ -138,17 +138,17 @@ impl<T: Wide> Columns<'_, T> {
     #[inline(always)]
     fn by(self, is_better: impl Fn(T::Of, T::Of) -> bool) {
         let Self { x, stride, y, .. } = self;
-        let (mut best, mut places) = ([T::Of::default(); WIDTH], [0_u32; WIDTH]);
-        let (best, places) = (&mut best[..y.len()], &mut places[..y.len()]);
+        let (mut best, mut indices) = ([T::Of::default(); WIDTH], [0_u32; WIDTH]);
+        let (best, indices) = (&mut best[..y.len()], &mut indices[..y.len()]);
         best.iter_mut().zip(x).for_each(|(best, x)| *best = x.widen());
         for (row, at) in x.chunks(stride).zip(0_u32..).skip(1) {
-            for ((best, place), x) in best.iter_mut().zip(&mut *places).zip(&row[..y.len()]) {
+            for ((best, index), x) in best.iter_mut().zip(&mut *indices).zip(&row[..y.len()]) {
                 let x = x.widen();
                 let is = is_better(x, *best);
                 *best = if is { x } else { *best };
-                *place = if is { at } else { *place };
+                *index = if is { at } else { *index };
             }
         }
-        y.iter_mut().zip(places).for_each(|(y, place)| *y = i64::from(*place));
+        y.iter_mut().zip(indices).for_each(|(y, index)| *y = i64::from(*index));
     }
 }

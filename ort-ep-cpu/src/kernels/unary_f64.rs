@@ -3,7 +3,7 @@
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::Fact;
 use ort_kernels::Isa;
-use ort_kernels::vec::{Precise, precise};
+use ort_kernels::vec::{FunctionF64, map_f64};
 use ort_ops::ops::activation::Activation;
 use ort_ops::ops::unary::Unary;
 use ort_tensor::DType;
@@ -17,9 +17,9 @@ pub(super) const DEF: KernelDef = KernelDef::one(compile);
 const LINE: Rows = Rows { len: 8, cost: 1024 };
 
 #[derive(Debug)]
-struct DoubleKernel {
+struct UnaryF64Kernel {
     isa: Isa,
-    function: Precise,
+    function: FunctionF64,
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
@@ -29,21 +29,21 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     else {
         return Ok(None);
     };
-    Ok(Some(Box::new(DoubleKernel { isa: compiler.cpu.isa, function })))
+    Ok(Some(Box::new(UnaryF64Kernel { isa: compiler.cpu.isa, function })))
 }
 
-const fn of_unary(op: Unary) -> Option<Precise> {
+const fn of_unary(op: Unary) -> Option<FunctionF64> {
     Some(match op {
-        Unary::Exp => Precise::Exp,
-        Unary::Log => Precise::Ln,
-        Unary::Sigmoid => Precise::Sigmoid,
-        Unary::Tanh => Precise::Tanh,
+        Unary::Exp => FunctionF64::Exp,
+        Unary::Log => FunctionF64::Ln,
+        Unary::Sigmoid => FunctionF64::Sigmoid,
+        Unary::Tanh => FunctionF64::Tanh,
         _ => return None,
     })
 }
 
-fn of_activation(op: Activation) -> Option<Precise> {
-    let elu = |alpha: f32, scale: f32, gamma: f32| Precise::Elu {
+fn of_activation(op: Activation) -> Option<FunctionF64> {
+    let elu = |alpha: f32, scale: f32, gamma: f32| FunctionF64::Elu {
         alpha: f64::from(alpha),
         scale: f64::from(scale),
         gamma: f64::from(gamma),
@@ -56,7 +56,7 @@ fn of_activation(op: Activation) -> Option<Precise> {
     })
 }
 
-impl Kernel for DoubleKernel {
+impl Kernel for UnaryF64Kernel {
     fn prepare(&self, _shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         Ok(Prepared::new(()))
     }
@@ -64,13 +64,13 @@ impl Kernel for DoubleKernel {
     fn run(&self, _prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let (x, y) = first_and_output::<f64>(io.inputs, &mut io.outputs[0])?;
         LINE.for_each(io.threads, y, |start, y| {
-            precise(self.isa, self.function, x.map(|x| &x[start..][..y.len()]), y);
+            map_f64(self.isa, self.function, x.map(|x| &x[start..][..y.len()]), y);
         });
         Ok(())
     }
 
     fn variant(&self) -> &'static str {
-        named!(self.isa => "doubles")
+        named!(self.isa => "unary_f64")
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn doubles_are_what_the_operator_gives() {
+    fn results_are_what_the_operator_gives() {
         for n in [0, 1, 1001, 200_001] {
             for (name, version) in [("Exp", 13), ("Log", 13), ("Sigmoid", 13), ("Tanh", 13)] {
                 Case::new(name, version).input(numbers(n)).check(relative(1e-15));
@@ -102,6 +102,7 @@ mod tests {
                 let case = || Case::new(name, version).input(numbers(n));
                 case().check(relative(1e-15));
                 case().attr("alpha", Attr::Float(0.75)).check(relative(1e-15));
+                case().attr("alpha", Attr::Float(-0.75)).check(relative(1e-15));
             }
         }
     }
