@@ -160,10 +160,16 @@ impl SessionOptions {
         Ok(optimized)
     }
 
-    /// The same of a model that is to stay as it is, unless a level is given.
-    pub(crate) fn convert(&self, path: &Path) -> Result<Optimized, Failure> {
-        let level = self.level.unwrap_or(Level::Disable);
-        let optimized = self.told().level(level).optimize_from_file(path);
+    /// The same of a model that is to stay as it is, unless a level is given; that may be held down, and passes left out.
+    pub(crate) fn convert(
+        &self,
+        path: &Path,
+        most: Level,
+        disabled: &[&str],
+    ) -> Result<Optimized, Failure> {
+        let level = self.level.unwrap_or(Level::Disable).min(most);
+        let builder = self.told().level(level).disable_optimizers(disabled.iter().copied());
+        let optimized = builder.optimize_from_file(path);
         let optimized = optimized.map_err(|source| Failure::model(path, source))?;
         warn(path, optimized.packing_warnings());
         Ok(optimized)

@@ -62,7 +62,21 @@ pub fn optimize(
         let passes = lowered.into_iter().collect();
         return Ok((graph, Report { passes, last: None, visits, assumed_block_size }));
     }
-    let passes: Vec<&Pass> = passes::all().filter(|pass| is_enabled(pass, options)).collect();
+    let passes = passes::all().filter(|pass| is_enabled(pass, options)).collect();
+    let (graph, mut report) = run(graph, registry, options, eval, passes)?;
+    report.visits.splice(..0, visits);
+    report.passes.splice(..0, lowered);
+    Ok((graph, Report { assumed_block_size, ..report }))
+}
+
+/// Lets these passes rewrite a graph.
+pub(crate) fn run(
+    mut graph: Graph,
+    registry: &Registry,
+    options: &Options,
+    eval: &dyn ConstEval,
+    passes: Vec<&Pass>,
+) -> Result<(Graph, Report), OptimizeError> {
     let rewrites: Vec<Box<dyn Rewrite>> = passes.iter().map(|pass| (pass.start)()).collect();
     let roots = Roots::of(&rewrites);
     let mut driver = Driver {
@@ -73,9 +87,7 @@ pub fn optimize(
         rewrites_left: options.stop_after.unwrap_or(usize::MAX),
         report: Report {
             passes: passes.iter().map(|pass| report_of(pass)).collect(),
-            last: None,
-            visits,
-            assumed_block_size,
+            ..Report::default()
         },
         passes,
         rewrites: rewrites.into_iter().map(Some).collect(),
@@ -90,8 +102,7 @@ pub fn optimize(
         driver.reach(phase, &mut graph)?;
     }
     names.take_from_outputs(&mut graph);
-    let mut report = driver.report;
-    report.passes.splice(..0, lowered);
+    let report = driver.report;
     Ok((graph.compact()?, report))
 }
 

@@ -16,6 +16,7 @@ mod driver;
 #[cfg(test)]
 mod equivalence;
 mod eval;
+mod interchange;
 #[cfg(test)]
 mod interpreter;
 mod matching;
@@ -34,6 +35,7 @@ mod testing;
 
 pub use crate::driver::{OptimizeError, optimize};
 pub use crate::eval::{ConstEval, EvalError, Reference};
+pub use crate::interchange::lower_for_onnx_runtime;
 pub use crate::names::names;
 pub use crate::nchwc::{AssumedBlockSize, Contradiction, NchwcError};
 pub use crate::options::{Exactness, Level, Options, ParseLevelError, UnknownLevel};

@@ -1,6 +1,6 @@
 //! A model between optimizing and planning: to be looked at, saved, or made a session.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use ort_format::KernelTypeStrResolver;
 use ort_graph::{Export, Graph, ModelInfo, export};
 use ort_loader::ModelBytes;
-use ort_optimizer::Report;
+use ort_optimizer::{Report, lower_for_onnx_runtime};
 
 use crate::error::{SaveError, SessionError};
 use crate::load_limits::Budget;
@@ -138,6 +138,20 @@ impl Optimized {
             OperatorChange { domain: domain.clone(), op_type: op_type.clone(), before, after }
         };
         both.into_iter().map(change).collect()
+    }
+
+    /// Makes it a graph that ONNX Runtime's CPU has kernels for, as it does itself when it reads a `.onnx` file; in a
+    /// `.ort` file it takes nodes as they are. Functions such as HardSwish are written out, and casts put around
+    /// what it cannot compute in float16. Returns the operators that are left and that it refuses.
+    ///
+    /// # Errors
+    /// If nodes form a cycle.
+    pub fn lower_for_onnx_runtime(&mut self) -> Result<BTreeSet<String>, SessionError> {
+        let (graph, opset) = (std::mem::take(&mut self.graph), self.model.opset(""));
+        let lowered = lower_for_onnx_runtime(graph, &ort_ops::registry(), opset);
+        let (graph, left) = lowered.map_err(Box::new)?;
+        self.graph = graph;
+        Ok(left)
     }
 
     /// Whether the file is packed for these settings: then it was optimized before, and the optimizer

@@ -5,19 +5,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use ort_session::{Optimized, Pack, SaveError};
+use ort_session::{Level, Optimized, Pack, RequiredOperators, SaveError};
 use serde_json::json;
 
 use super::progress_bar;
 use crate::failure::Failure;
 use crate::number;
 use crate::options::{SessionOptions, Words, words};
-use crate::print::{bold, line};
+use crate::print::{bold, line, warning};
 
 /// Convert models from .onnx to .ort and back, one or a folder of them
 ///
 /// The graph stays as it is unless --level says otherwise; functions of a .onnx file are written out where they are
-/// called, and elements in other files go into the one that is written. ONNX Runtime loads both formats, up to --level layout.
+/// called, and elements in other files go into the one that is written. ONNX Runtime loads both formats, up to --level layout:
+/// in a .ort file, functions of the standard that its CPU lacks, such as HardSwish, are written out too.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// The model, or a folder: then every .onnx and .ort file in it, however deep
@@ -31,6 +32,18 @@ pub(crate) struct Arguments {
     /// Also save every constant as the kernels of this machine want it, in .ort files
     #[arg(long)]
     pack: bool,
+    /// What is optimized: all that --level says, or only what holds wherever the model will run
+    #[arg(long, value_name = "STYLE", default_value = "fixed", value_parser = words(STYLES))]
+    optimization_style: Style,
+    /// Where the model will run: only amd64 allows --level layout to lay out images in blocks of channels
+    #[arg(long, value_name = "PLATFORM", value_parser = words(PLATFORMS))]
+    target_platform: Option<Platform>,
+    /// Also write which operators the models need, as a build of ONNX Runtime reads it (--include_ops_by_config)
+    #[arg(long, value_name = "FILE")]
+    required_operators: Option<PathBuf>,
+    /// Have that file name the types of their operands too
+    #[arg(long, requires = "required_operators")]
+    enable_type_reduction: bool,
     /// Print one JSON object a model
     #[arg(long)]
     json: bool,
@@ -47,13 +60,43 @@ enum Format {
 
 const FORMATS: Words<Format> = &[("ort", Format::Ort), ("onnx", Format::Onnx)];
 
+/// How much is optimized before the model is saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    Fixed,
+    Runtime,
+}
+
+const STYLES: Words<Style> = &[("fixed", Style::Fixed), ("runtime", Style::Runtime)];
+
+/// Which processors the model is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Platform {
+    Amd64,
+    Arm,
+}
+
+const PLATFORMS: Words<Platform> = &[("amd64", Platform::Amd64), ("arm", Platform::Arm)];
+
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let mut required = Required::default();
+    let is_whole = convert_all(arguments, &mut required)?;
+    if let Some(path) = &arguments.required_operators {
+        let text = required.text(arguments.enable_type_reduction);
+        make_folder(path)?;
+        fs::write(path, text).map_err(|source| Failure::Page { path: path.clone(), source })?;
+    }
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether all models could be converted.
+fn convert_all(arguments: &Arguments, required: &mut Required) -> Result<bool, Failure> {
     let (from, to) = (&arguments.model, &arguments.output);
     if !from.is_dir() {
         let format = format_of(to).ok_or_else(|| Failure::Extension { path: to.clone() })?;
-        convert(arguments, from, to, format)?;
-        return Ok(ExitCode::SUCCESS);
+        required.add(from, &convert(arguments, from, to, format)?);
+        return Ok(true);
     }
     let models = models(from)?;
     let bar = progress_bar(models.len());
@@ -67,14 +110,36 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let done = make_folder(&output)
             .and_then(|()| bar.suspend(|| convert(arguments, model, &output, arguments.format)));
         // One model that cannot be converted must not keep the others from it.
-        if let Err(failure) = done {
-            is_whole = false;
-            bar.suspend(|| crate::print::error(&failure));
+        match done {
+            Ok(optimized) => required.add(model, &optimized),
+            Err(failure) => {
+                is_whole = false;
+                bar.suspend(|| crate::print::error(&failure));
+            }
         }
         bar.inc(1);
     }
     bar.finish_and_clear();
-    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(is_whole)
+}
+
+/// What the models need that were converted.
+#[derive(Debug, Default)]
+struct Required {
+    models: Vec<String>,
+    operators: RequiredOperators,
+}
+
+impl Required {
+    fn add(&mut self, model: &Path, optimized: &Optimized) {
+        self.models.push(model.display().to_string());
+        self.operators.merge(optimized.required_operators());
+    }
+
+    fn text(&self, has_types: bool) -> String {
+        let models: String = self.models.iter().map(|model| format!("# - {model}\n")).collect();
+        format!("# Generated from:\n{models}{}", self.operators.to_config(has_types))
+    }
 }
 
 fn format_of(path: &Path) -> Option<Format> {
@@ -103,21 +168,49 @@ fn make_folder(output: &Path) -> Result<(), Failure> {
     fs::create_dir_all(folder).map_err(|source| Failure::Folder { path: folder.to_owned(), source })
 }
 
-fn convert(arguments: &Arguments, from: &Path, to: &Path, format: Format) -> Result<(), Failure> {
+/// Writes what the model at `from` becomes.
+fn convert(
+    arguments: &Arguments,
+    from: &Path,
+    to: &Path,
+    format: Format,
+) -> Result<Optimized, Failure> {
     if let (Ok(from), Ok(to)) = (fs::canonicalize(from), fs::canonicalize(to))
         && from == to
     {
         return Err(Failure::Overwrite { path: to });
     }
-    let optimized = arguments.session.convert(from)?;
+    let optimized = optimize(arguments, from, format)?;
     let n_bytes = save(&optimized, to, format, arguments.pack);
     let n_bytes = n_bytes.map_err(|source| Failure::save(from, source))?;
     if arguments.json {
         let (from, to) = (from.to_string_lossy(), to.to_string_lossy());
-        return line(json!({ "model": from, "output": to, "file_bytes": n_bytes }));
+        line(json!({ "model": from, "output": to, "file_bytes": n_bytes }))?;
+    } else {
+        let (from, to) = (bold(from.display()), bold(to.display()));
+        line(format!("{from} → {to} · {}", number::bytes(n_bytes)))?;
     }
-    let (from, to) = (bold(from.display()), bold(to.display()));
-    line(format!("{from} → {to} · {}", number::bytes(n_bytes)))
+    Ok(optimized)
+}
+
+fn optimize(arguments: &Arguments, from: &Path, format: Format) -> Result<Optimized, Failure> {
+    let most = match arguments.optimization_style {
+        Style::Fixed => Level::All,
+        Style::Runtime => Level::Basic,
+    };
+    // Blocks of channels have the size that one kind of processor wants.
+    let disabled = match arguments.target_platform {
+        Some(Platform::Amd64) => &[][..],
+        Some(Platform::Arm) | None => &["NchwcTransformer"],
+    };
+    let mut optimized = arguments.session.convert(from, most, disabled)?;
+    if format == Format::Ort && !optimized.is_packed() {
+        let left = optimized.lower_for_onnx_runtime();
+        for name in left.map_err(|source| Failure::model(from, source))? {
+            warning(&format!("{}: ONNX Runtime has no kernel for {name}", from.display()));
+        }
+    }
+    Ok(optimized)
 }
 
 fn save(optimized: &Optimized, to: &Path, format: Format, packs: bool) -> Result<usize, SaveError> {

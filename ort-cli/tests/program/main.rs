@@ -4,6 +4,7 @@
 
 mod bench;
 mod cache;
+mod convert;
 mod errors;
 mod inspect;
 mod mem;

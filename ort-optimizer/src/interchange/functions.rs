@@ -1,0 +1,171 @@
+//! Functions of the standard written out by their bodies, where ONNX Runtime's CPU has no kernel of their own.
+//!
+//! Source: ONNX 1.23, bodies of functions; ONNX Runtime 1.32, its CPU kernels.
+
+use std::collections::BTreeSet;
+
+use ort_graph::{Attr, Attrs, Graph, Registry};
+use ort_ops::ops::activation::Activation;
+use ort_ops::ops::group_normalization::GroupNormalization;
+use ort_tensor::{Number, Tensor, with_dtype};
+
+use crate::driver::{OptimizeError, run};
+use crate::eval::Reference;
+use crate::matching::Match;
+use crate::options::{Exactness, Level, Options};
+use crate::pass::{Pass, Refusal};
+use crate::pattern::{Pat, made, op, var};
+use crate::rule::{Rules, rule};
+
+const PASS: Pass = Pass {
+    name: "FunctionExpansion",
+    level: Level::Basic,
+    exactness: Exactness::Rounding,
+    start: || {
+        let x = var("x");
+        let hard = op("HardSigmoid", [&x]).since(6, |_| {
+            Attrs::new().with("alpha", Attr::Float(1.0 / 6.0)).with("beta", Attr::Float(0.5))
+        });
+        let unary = |name, of: &Pat, version| op(name, [of]).since(version, plain);
+        let tanh = unary("Tanh", &unary("Softplus", &x, 1), 13);
+        let cast = op("Cast", [&x]).since(13, to_the_type_of_the_result);
+        Rules::start([
+            rule(op("HardSwish", [&x]), &x * &hard),
+            rule(op("Mish", [&x]), &x * &tanh),
+            rule(op("Swish", [&x]), &x * &unary("Sigmoid", &x, 13)).when(is_silu),
+            rule(op("CastLike", [&x, &var("like")]), cast).when(has_type),
+            rule(op("GroupNormalization", [&x, &var("scale"), &var("b")]), group_normalization())
+                .when(scales_channels),
+        ])
+    },
+};
+
+/// Other functions of the standard that ONNX Runtime's CPU has no kernel for, from which version on.
+const LEFT: &[(&str, i32)] = &[
+    ("Attention", 25),
+    ("Bernoulli", 1),
+    ("CastLike", 1),
+    ("CausalConvWithState", 1),
+    ("CenterCropPad", 1),
+    ("FlexAttention", 1),
+    ("GroupNormalization", 1),
+    ("LinearAttention", 1),
+    ("NegativeLogLikelihoodLoss", 1),
+    ("ReduceLogSum", 28),
+    ("ReduceLogSumExp", 28),
+    ("SequenceMap", 1),
+    ("SoftmaxCrossEntropyLoss", 1),
+    ("SwiGLU", 1),
+    ("Swish", 1),
+];
+
+/// Groups normalized as instances are, and then scaled as `[N, C, …]`.
+fn group_normalization() -> Pat {
+    let x = var("x");
+    let reshape = |of: Pat, shape: Pat| op("Reshape", [of, shape]).since(13, plain);
+    let shape_of = |of: Pat| op("Shape", [of]).since(13, plain);
+    let groups = reshape(x.clone(), made(|found| ints(&[0, n_groups(found), -1])));
+    let (ones, zeros) = (made(|found| each_group(found, 1.0)), made(|found| each_group(found, 0.0)));
+    let normalized = op("InstanceNormalization", [groups, ones, zeros]).since(6, |found| {
+        let epsilon = found.root().operator().map_or(0.0, |norm: &GroupNormalization| norm.epsilon);
+        Attrs::new().with("epsilon", Attr::Float(epsilon))
+    });
+    let channels = reshape(x.clone(), made(|_| ints(&[0, 0, -1])));
+    let a_channel = |name| op("Unsqueeze", [var(name), made(|_| ints(&[1]))]).since(13, plain);
+    let scaled = reshape(normalized, shape_of(channels)) * a_channel("scale") + a_channel("b");
+    reshape(scaled, shape_of(x))
+}
+
+fn plain(_: &Match<'_>) -> Attrs {
+    Attrs::new()
+}
+
+fn n_groups(found: &Match<'_>) -> i64 {
+    let n = found.root().operator().and_then(|norm: &GroupNormalization| norm.n_groups);
+    n.and_then(|n| i64::try_from(n).ok()).unwrap_or(1)
+}
+
+/// A factor or a term for each group that leaves it as it is.
+fn each_group(found: &Match<'_>, value: f64) -> Result<Tensor, Refusal> {
+    let n = usize::try_from(n_groups(found)).unwrap_or(1);
+    let none = Refusal("its type is not known");
+    with_dtype!(found.fact("x").dtype().ok_or(none)?, float,
+        T => Tensor::from_slice(&[n], &vec![T::from_f64(value); n]).map_err(|_| none),
+        else => Err(none))
+}
+
+fn ints(ints: &[i64]) -> Result<Tensor, Refusal> {
+    Tensor::from_slice(&[ints.len()], ints).map_err(|_| Refusal("the shape is too long"))
+}
+
+fn scales_channels(found: &Match<'_>) -> Result<(), Refusal> {
+    match found.root().operator::<GroupNormalization>() {
+        Some(norm) if !norm.is_scaled_by_group => Ok(()),
+        _ => Err(Refusal("its scale is that of a group")),
+    }
+}
+
+fn is_silu(found: &Match<'_>) -> Result<(), Refusal> {
+    match found.root().operator() {
+        Some(&Activation::Swish { alpha: 1.0 }) => Ok(()),
+        _ => Err(Refusal("its alpha is not 1")),
+    }
+}
+
+fn has_type(found: &Match<'_>) -> Result<(), Refusal> {
+    let dtype = found.root_fact().and_then(ort_graph::Fact::dtype);
+    dtype.map(|_| ()).ok_or(Refusal("the type of its result is not known"))
+}
+
+fn to_the_type_of_the_result(found: &Match<'_>) -> Attrs {
+    let dtype = found.root_fact().and_then(ort_graph::Fact::dtype);
+    let to = dtype.map_or(0, |dtype| i64::from(dtype.onnx()));
+    Attrs::new().with("to", Attr::Int(to))
+}
+
+/// Writes out what can be.
+pub(super) fn expand(graph: Graph, registry: &Registry) -> Result<Graph, OptimizeError> {
+    let options = Options { level: Level::Basic, ..Options::default() };
+    Ok(run(graph, registry, &options, &Reference, vec![&PASS])?.0)
+}
+
+/// The functions in a graph that are left.
+pub(super) fn collect_left(graph: &Graph, left: &mut BTreeSet<String>) {
+    for node in graph.node_ids().map(|id| graph.node(id)) {
+        let lacks_kernel =
+            |&(name, version): &(&str, i32)| name == node.op_type && version <= node.since_version;
+        if matches!(&*node.domain, "" | "ai.onnx.preview") && LEFT.iter().any(lacks_kernel) {
+            left.insert(node.op_type.clone());
+        }
+        node.attrs.subgraphs().for_each(|subgraph| collect_left(subgraph, left));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{assert_equivalent, parse};
+
+    #[test]
+    fn functions_are_written_out_and_others_named() {
+        let text = "graph(x: float[n,3], h: float16[2], s: float[3]) -> (a, b, c, d, e, f) {
+               a = HardSwish-14 (x)
+               b = Mish-18 (a)
+               c = Swish-24 (b)
+               d = Swish-24 [alpha: 2.0] (c)
+               e = CastLike-15 (d, h)
+               f = GroupNormalization-21 [num_groups: 3] (x, s, s)
+             }";
+        let before = parse(text);
+        let graph = expand(before.clone(), &ort_ops::registry()).unwrap();
+        let mut left = BTreeSet::new();
+        collect_left(&graph, &mut left);
+        assert_eq!(left.into_iter().collect::<Vec<_>>(), ["Swish"]);
+        let names: Vec<_> = graph.node_ids().map(|id| graph.node(id).op_type.clone()).collect();
+        for gone in ["HardSwish", "Mish", "CastLike", "GroupNormalization"] {
+            assert!(!names.iter().any(|name| name == gone), "{gone}\n{graph}");
+        }
+        graph.verify().unwrap();
+        assert_equivalent(&before, &graph, PASS.exactness);
+    }
+}
