@@ -17,8 +17,13 @@ TIMEOUT_S = 300
 def ours(cli: str, case: Path, variant: str, *flags: str) -> list[str]:
     """Our bench of a case's `.ort`."""
     model = case / f"model.{variant}.ort"
-    model = model if model.exists() else case / "model.ort"
-    return [cli, "bench", str(model), "--inputs", str(case / "test_data_set_0"), "--json", *flags]
+    return ours_of(cli, model if model.exists() else case / "model.ort", *flags)
+
+
+def ours_of(cli: str, model: Path, *flags: str) -> list[str]:
+    """Our bench of one file of a case."""
+    inputs = model.parent / "test_data_set_0"
+    return [cli, "bench", str(model), "--inputs", str(inputs), "--json", *flags]
 
 
 def peer(name: str, case: Path, threads: int, seconds: float) -> list[str]:
