@@ -93,7 +93,7 @@ pub(super) fn insert(
     let lacking: HashSet<_> = { ids.iter().copied() }.filter(|&id| lacks_kernel(graph, id)).collect();
     let alone = { ids.iter().copied() }.filter(|&id| is_alone(graph, &lacking, id));
     let in_float: HashSet<_> = alone.chain(lacking.iter().copied()).collect();
-    let mut casts = Casts { version: version(opset), as_float: HashMap::new() };
+    let mut casts = Casts { version: cast_version(opset), as_float: HashMap::new() };
     for id in ids {
         if graph.node(id).attrs.graphs().next().is_some() {
             graph.edit_subgraphs(id, |subgraph| insert(subgraph, registry, opset))?;
@@ -109,7 +109,7 @@ pub(super) fn insert(
 }
 
 /// The version of Cast in a set of ai.onnx.
-fn version(opset: Option<i64>) -> i32 {
+pub(crate) fn cast_version(opset: Option<i64>) -> i32 {
     match opset {
         Some(..9) => 6,
         Some(9..13) => 9,

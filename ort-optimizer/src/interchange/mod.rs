@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use ort_graph::{Graph, Registry};
 
+pub(crate) use self::casts::cast_version;
 use crate::driver::OptimizeError;
 
 /// Writes out functions of the standard that ONNX Runtime's CPU has no kernels of their own for, and casts float16 to

@@ -23,6 +23,7 @@ passes! {
     reshape_chain_fusion,
     reshape_elimination,
     not_where_fusion,
+    insert_cast_transformer,
     constant_sharing,
     common_subexpression_elimination,
     constant_folding,
