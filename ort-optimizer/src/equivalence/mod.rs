@@ -148,6 +148,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("ExpandElimination", "random::graph"),
     ("CastElimination", "random::graph"),
     ("ConstantFolding", "random::graph"),
+    ("InsertCastTransformer", "networks of 16 bits"),
     ("DeadCodeElimination", "random::graph"),
     ("LoopInvariantState", "random::graph"),
     ("LoopProjection", "its own tests"),

@@ -4,20 +4,18 @@
 
 use std::collections::BTreeSet;
 
-use ort_graph::{Attr, Attrs, Graph, Registry};
+use ort_graph::{Attr, Attrs, Graph};
 use ort_ops::ops::activation::Activation;
 use ort_ops::ops::group_normalization::GroupNormalization;
 use ort_tensor::{Number, Tensor, with_dtype};
 
-use crate::driver::{OptimizeError, run};
-use crate::eval::Reference;
 use crate::matching::Match;
-use crate::options::{Exactness, Level, Options};
+use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal};
 use crate::pattern::{Pat, made, op, var};
 use crate::rule::{Rules, rule};
 
-const PASS: Pass = Pass {
+pub(super) const PASS: Pass = Pass {
     name: "FunctionExpansion",
     level: Level::Basic,
     exactness: Exactness::Rounding,
@@ -123,12 +121,6 @@ fn to_the_type_of_the_result(found: &Match<'_>) -> Attrs {
     Attrs::new().with("to", Attr::Int(to))
 }
 
-/// Writes out what can be.
-pub(super) fn expand(graph: Graph, registry: &Registry) -> Result<Graph, OptimizeError> {
-    let options = Options { level: Level::Basic, ..Options::default() };
-    Ok(run(graph, registry, &options, &Reference, vec![&PASS])?.0)
-}
-
 /// The functions in a graph that are left.
 pub(super) fn collect_left(graph: &Graph, left: &mut BTreeSet<String>) {
     for node in graph.node_ids().map(|id| graph.node(id)) {
@@ -144,6 +136,7 @@ pub(super) fn collect_left(graph: &Graph, left: &mut BTreeSet<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lower_for_onnx_runtime;
     use crate::testing::{assert_equivalent, parse};
 
     #[test]
@@ -157,9 +150,8 @@ mod tests {
                f = GroupNormalization-21 [num_groups: 3] (x, s, s)
              }";
         let before = parse(text);
-        let graph = expand(before.clone(), &ort_ops::registry()).unwrap();
-        let mut left = BTreeSet::new();
-        collect_left(&graph, &mut left);
+        let registry = ort_ops::registry();
+        let (graph, left) = lower_for_onnx_runtime(before.clone(), &registry, Some(24)).unwrap();
         assert_eq!(left.into_iter().collect::<Vec<_>>(), ["Swish"]);
         let names: Vec<_> = graph.node_ids().map(|id| graph.node(id).op_type.clone()).collect();
         for gone in ["HardSwish", "Mish", "CastLike", "GroupNormalization"] {

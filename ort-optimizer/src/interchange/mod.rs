@@ -9,8 +9,9 @@ use std::collections::BTreeSet;
 
 use ort_graph::{Graph, Registry};
 
-pub(crate) use self::casts::cast_version;
-use crate::driver::OptimizeError;
+use crate::driver::{OptimizeError, run};
+use crate::eval::Reference;
+use crate::options::{Level, Options};
 
 /// Writes out functions of the standard that ONNX Runtime's CPU has no kernels of their own for, and casts float16 to
 /// float where it has kernels for that only; `opset` is the version of ai.onnx that the model imports. Returns the
@@ -23,9 +24,9 @@ pub fn lower_for_onnx_runtime(
     registry: &Registry,
     opset: Option<i64>,
 ) -> Result<(Graph, BTreeSet<String>), OptimizeError> {
-    let mut graph = functions::expand(graph, registry)?;
-    casts::insert(&mut graph, registry, opset)?;
-    let graph = graph.compact()?;
+    let options = Options { level: Level::Basic, opset, ..Options::default() };
+    let (passes, eval) = (vec![&functions::PASS, &casts::PASS], &Reference);
+    let (graph, _) = run(graph, registry, &options, eval, passes)?;
     let mut left = BTreeSet::new();
     functions::collect_left(&graph, &mut left);
     Ok((graph, left))

@@ -21,6 +21,8 @@ mod shapes;
 mod transformer;
 mod transposes;
 
+pub(crate) use self::cleanup::InsertCastTransformer;
+
 /// Every family, in the order in which they run; within a level, that is. Attention is found before
 /// its products are fused with what stands around each of them.
 const FAMILIES: &[&[Pass]] = &[

@@ -1,19 +1,18 @@
-//! InsertCastTransformer: convolutions of float16 and bfloat16, and what follows them, compute in float.
+//! InsertCastTransformer: what computes little faster in 16 bits, and what follows it, computes in float.
 //!
 //! ```text
 //! Conv(x, w) = Cast(Conv(Cast(x), Cast(w)))        Relu(Cast(x)) = Cast(Relu(x))        Cast(Cast(x)) = x
 //! ```
 //! where the inner casts are to float, and what was cast from float is read before its cast. Processors convert 16 bits
-//! as fast as they load them, but compute with few of them; and between the first convolution and the last
-//! node behind it nothing is rounded to 16 bits any more.
+//! as fast as they load them, but compute with few of them; and between the first such node and the last behind it
+//! nothing is rounded to 16 bits any more.
 //!
 //! Source: ONNX Runtime 1.32, `InsertCastTransformer`, which does so with all nodes that have no kernel of float16, at
-//! every level. We have kernels for all; those of matrices read weights of 16 bits as they are.
+//! every level.
 
-use ort_graph::{Attr, Attrs, Fact, Graph, NewNode, Patch, PatchError, Type, ValueId};
+use ort_graph::{Attr, Attrs, Fact, Graph, NewNode, Node, Patch, PatchError, Type, ValueId};
 use ort_tensor::DType;
 
-use crate::interchange::cast_version;
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
 
@@ -21,74 +20,89 @@ pub(crate) const PASS: Pass = Pass {
     name: "InsertCastTransformer",
     level: Level::Basic,
     exactness: Exactness::Rounding,
-    start: || Box::new(InsertCastTransformer),
+    start: || {
+        let is_first = |node: &Node| FIRST.contains(&&*node.op_type);
+        Box::new(InsertCastTransformer { is_first })
+    },
 };
 
-/// What is worth casts of its inputs.
-const FIRST: &[&str] = &["Conv", "ConvTranspose"];
-
-/// What computes in float if its inputs come from float.
-const BEHIND: &[&str] = &[
-    "Add",
-    "AveragePool",
+/// What is worth casts of its inputs: its kernels compute in float alone.
+const FIRST: &[&str] = &[
+    "Attention",
     "BatchNormalization",
-    "Clip",
-    "Concat",
-    "DepthToSpace",
-    "Div",
-    "Dropout",
-    "Elu",
-    "Flatten",
-    "Gelu",
+    "Conv",
+    "ConvTranspose",
+    "DeformConv",
+    "Einsum",
+    "FusedMatMul",
+    "GRU",
     "Gemm",
-    "GlobalAveragePool",
-    "GlobalMaxPool",
-    "HardSigmoid",
-    "HardSwish",
-    "Identity",
+    "GridSample",
+    "GroupNormalization",
+    "GroupQueryAttention",
     "InstanceNormalization",
-    "LeakyRelu",
-    "MaxPool",
-    "Mish",
-    "Mul",
-    "PRelu",
-    "Pad",
-    "ReduceMean",
-    "Relu",
-    "Reshape",
+    "LRN",
+    "LSTM",
+    "LogSoftmax",
+    "MatMul",
+    "MultiHeadAttention",
+    "Pow",
+    "QuantizeLinear",
+    "RNN",
     "Resize",
-    "Sigmoid",
-    "Slice",
-    "Softplus",
-    "SpaceToDepth",
-    "Split",
-    "Squeeze",
-    "Sub",
-    "Swish",
-    "Tanh",
+    "RoiAlign",
+    "RotaryEmbedding",
+    "Softmax",
     "Upsample",
 ];
 
-struct InsertCastTransformer;
+/// What computes in float if one of its inputs comes from float, as sums with what goes around a block of layers do.
+const JOINING: &[&str] = &["Add", "Div", "LayerNormalization", "Mul", "RMSNormalization", "Sub"];
+
+/// What says itself of which type its result is, or holds more than a tensor.
+const NEVER: &[&str] = &[
+    "BitCast",
+    "Cast",
+    "CastLike",
+    "ConstantOfShape",
+    "EyeLike",
+    "If",
+    "Loop",
+    "Optional",
+    "Scan",
+    "SequenceConstruct",
+    "SequenceInsert",
+    "SequenceMap",
+    "SplitToSequence",
+];
+
+pub(crate) struct InsertCastTransformer {
+    /// Whether a node that reads 16 bits is worth casts.
+    pub(crate) is_first: fn(&Node) -> bool,
+}
 
 impl Rewrite for InsertCastTransformer {
-    fn roots(&self) -> Option<Vec<&'static str>> {
-        Some(FIRST.iter().chain(BEHIND).copied().chain(["Cast"]).collect())
-    }
-
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
         let (graph, node) = (site.graph, site.node());
         let halves = || node.inputs.iter().flatten().copied().filter(|&value| is_half(graph, value));
-        if !node.domain.is_empty() || halves().next().is_none() {
+        if halves().next().is_none() {
             return Ok(None);
         }
         if node.op_type == "Cast" {
             return Ok(cast_back(site));
         }
         let is_float = |value| float_of(graph, value).is_some();
-        let is_behind = halves().any(is_float)
-            && halves().all(|value| is_float(value) || graph.constant(value).is_some());
-        if FIRST.contains(&&*node.op_type) || is_behind { in_float(site).map(Some) } else { Ok(None) }
+        let is_behind = || {
+            halves().any(is_float)
+                && (JOINING.contains(&&*node.op_type)
+                    || halves().all(|value| is_float(value) || graph.constant(value).is_some()))
+        };
+        let may_be = !NEVER.contains(&&*node.op_type) && node.attrs.graphs().next().is_none();
+        if may_be && ((self.is_first)(node) || is_behind()) {
+            in_float(site).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 }
 
@@ -112,6 +126,7 @@ fn in_float(site: &Site<'_>) -> Result<Patch, Refusal> {
     let results = outputs.clone();
     patch.node(NewNode {
         name: node.name.clone(),
+        domain: node.domain.clone(),
         op_type: node.op_type.clone(),
         since_version: node.since_version,
         inputs,
@@ -129,19 +144,27 @@ fn in_float(site: &Site<'_>) -> Result<Patch, Refusal> {
     Ok(patch)
 }
 
-/// The cast back to float of what one of these nodes gives.
+/// The cast to float of what was cast from float. Of what stands in the model so itself, too, ONNX Runtime does not
+/// take the rounding for meant, if a node computes before it or after.
 fn cast_back(site: &Site<'_>) -> Option<Patch> {
     let (graph, node) = (site.graph, site.node());
     let (&[Some(from)], &[Some(to)]) = (&*node.inputs, &*node.outputs) else { return None };
     let float = float_of(graph, from)?;
-    let op_type = &*graph.node(graph.producer(float)?.0).op_type;
-    let is_ours = FIRST.contains(&op_type) || BEHIND.contains(&op_type);
-    if !is_ours || graph.fact(to).dtype() != Some(DType::F32) {
+    if graph.producer(float).is_none() || graph.fact(to).dtype() != Some(DType::F32) {
         return None;
     }
     let mut patch = Patch::new(graph);
     patch.replace(to, float);
     Some(patch)
+}
+
+/// The version of Cast in a set of ai.onnx.
+fn cast_version(opset: Option<i64>) -> i32 {
+    match opset {
+        Some(..9) => 6,
+        Some(9..13) => 9,
+        _ => 13,
+    }
 }
 
 fn is_half(graph: &Graph, value: ValueId) -> bool {
@@ -213,9 +236,11 @@ mod tests {
                   a_2 = Conv-11 (x_2, w_2)
                   p_2, i = MaxPool-12 [kernel_shape: [2, 2]] (a_2)
                   c_2 = Relu-14 (p_2)
-                  c = Cast-13 [to: 10] (c_2)
-                  e = MatMul-13 (c, c)
-                  f = Add-14 (c, x)
+                  e_2 = MatMul-13 (c_2, c_2)
+                  e = Cast-13 [to: 10] (e_2)
+                  x_3 = Cast-13 [to: 1] (x)
+                  f_2 = Add-14 (c_2, x_3)
+                  f = Cast-13 [to: 10] (f_2)
                 }"#]],
         );
     }

@@ -3,6 +3,7 @@
 mod inline_if;
 
 pub(super) use self::constant_folding::folded;
+pub(crate) use self::insert_cast_transformer::InsertCastTransformer;
 
 // One a line.
 passes! {
