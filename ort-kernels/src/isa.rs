@@ -131,8 +131,9 @@ pub(crate) mod x86 {
     use std::arch::x86_64::{
         __m256, __m256i, __m512, __m512i, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_maskload_ps,
         _mm256_maskstore_ps, _mm256_setzero_ps, _mm256_storeu_ps, _mm256_storeu_si256,
-        _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
-        _mm512_setzero_ps, _mm512_storeu_ps, _mm512_storeu_si512,
+        _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_storeu_epi8, _mm512_mask_storeu_ps,
+        _mm512_maskz_loadu_epi8, _mm512_maskz_loadu_ps, _mm512_setzero_ps, _mm512_setzero_si512,
+        _mm512_storeu_ps, _mm512_storeu_si512,
     };
 
     features! { Avx512 enabled
@@ -220,6 +221,39 @@ pub(crate) mod x86 {
         pub(crate) fn load_bytes64(x: &[u8; 64]) -> __m512i {
             // SAFETY: the pointer is good for the 64 bytes of the array; no alignment is asked.
             unsafe { _mm512_loadu_si512(x.as_ptr().cast()) }
+        }
+    }
+
+    features! { Avx512 enabled
+        /// The first 64 bytes, or fewer followed by zeros.
+        #[inline]
+        pub(crate) fn load_bytes(x: &[u8]) -> __m512i {
+            match x.first_chunk() {
+                Some(x) => load_bytes64(x),
+                None if x.is_empty() => _mm512_setzero_si512(),
+                // SAFETY: lanes outside the mask are not read, and the mask has a bit a byte.
+                None => unsafe {
+                    _mm512_maskz_loadu_epi8((1 << x.len()) - 1, x.as_ptr().cast())
+                },
+            }
+        }
+    }
+
+    features! { Avx512 enabled
+        /// Stores the first 64 bytes, or as many as there are.
+        #[inline]
+        pub(crate) fn store_bytes(x: &mut [u8], lanes: __m512i) {
+            if x.is_empty() {
+                return;
+            }
+            match x.first_chunk_mut::<64>() {
+                // SAFETY: the pointer is good for the 64 bytes of the array; no alignment is asked.
+                Some(x) => unsafe { _mm512_storeu_si512(x.as_mut_ptr().cast(), lanes) },
+                // SAFETY: lanes outside the mask are not written, and the mask has a bit a byte.
+                None => unsafe {
+                    _mm512_mask_storeu_epi8(x.as_mut_ptr().cast(), (1 << x.len()) - 1, lanes);
+                },
+            }
         }
     }
 

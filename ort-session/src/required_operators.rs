@@ -54,8 +54,14 @@ fn tracked(domain: &str, op_type: &str) -> Option<Tracked> {
         ("", "OneHot") => ONE_HOT,
         (
             "",
-            "ConstantOfShape" | "DynamicQuantizeLinear" | "Multinomial" | "QuantizeLinear" | "RandomNormal"
-            | "RandomNormalLike" | "RandomUniform" | "RandomUniformLike",
+            "ConstantOfShape"
+            | "DynamicQuantizeLinear"
+            | "Multinomial"
+            | "QuantizeLinear"
+            | "RandomNormal"
+            | "RandomNormalLike"
+            | "RandomUniform"
+            | "RandomUniformLike",
         ) => OUTPUT,
         (
             "",
@@ -163,7 +169,8 @@ impl fmt::Display for Types {
         let mut fields = Vec::new();
         for (key, operands) in [("inputs", &self.inputs), ("outputs", &self.outputs)] {
             let known = operands.iter().filter(|(_, names)| !names.is_empty());
-            let entries: Vec<_> = known.map(|(i, names)| format!("\"{i}\": {}", list(names))).collect();
+            let entries: Vec<_> =
+                known.map(|(i, names)| format!("\"{i}\": {}", list(names))).collect();
             if !entries.is_empty() {
                 fields.push(format!("\"{key}\": {{{}}}", entries.join(", ")));
             }
@@ -186,7 +193,9 @@ fn name_of(ty: &Type) -> Option<String> {
     match ty {
         Type::Tensor(tensor) => Some(element(tensor.dtype)),
         Type::Sequence(of) | Type::Optional(of) => name_of(of),
-        Type::Map { key, value } => Some(format!("std::map<{},{}>", element(*key), name_of(value)?)),
+        Type::Map { key, value } => {
+            Some(format!("std::map<{},{}>", element(*key), name_of(value)?))
+        }
         _ => None,
     }
 }
@@ -250,7 +259,8 @@ mod tests {
 
     #[test]
     fn one_hot_has_three_types_at_once() {
-        let text = "graph(i: int64[2], d: int32[], v: string[2]) -> (y) { y = OneHot-11 (i, d, v) }";
+        let text =
+            "graph(i: int64[2], d: int32[], v: string[2]) -> (y) { y = OneHot-11 (i, d, v) }";
         let expected =
             "ai.onnx;11;OneHot{\"custom\": [[\"int64_t\", \"std::string\", \"int32_t\"]]}\n";
         assert_eq!(required(text).to_config(true), expected);

@@ -33,7 +33,7 @@ kernel! {
 features! { Avx512 enabled
     /// Sixteen rows as sixteen columns.
     #[inline]
-    fn transpose16(rows: [__m512; SIZE]) -> [__m512; SIZE] {
+    pub(super) fn transpose16(rows: [__m512; SIZE]) -> [__m512; SIZE] {
         // Pairs of rows, element by element, then pairs of pairs: a quarter of each of `fours[4·i +
         // j]` is a part of a column, of rows 4·i to 4·i + 3.
         let mut pairs = rows;
@@ -49,18 +49,25 @@ features! { Avx512 enabled
                 fours[4 * i + 2 * j + 1] = _mm512_shuffle_ps::<0b1110_1110>(a, b);
             }
         }
-        // The quarters are a matrix of four rows and four columns, for each of four `j`.
         let mut columns = fours;
         for j in 0..4 {
-            let [a, b, c, d] = [fours[j], fours[4 + j], fours[8 + j], fours[12 + j]];
-            let (ab, cd) = (shuffle::<0b0100_0100>(a, b), shuffle::<0b0100_0100>(c, d));
-            columns[j] = shuffle::<0b1000_1000>(ab, cd);
-            columns[4 + j] = shuffle::<0b1101_1101>(ab, cd);
-            let (ab, cd) = (shuffle::<0b1110_1110>(a, b), shuffle::<0b1110_1110>(c, d));
-            columns[8 + j] = shuffle::<0b1000_1000>(ab, cd);
-            columns[12 + j] = shuffle::<0b1101_1101>(ab, cd);
+            let four = quarters([fours[j], fours[4 + j], fours[8 + j], fours[12 + j]]);
+            for k in 0..4 {
+                columns[j + 4 * k] = four[k];
+            }
         }
         columns
+    }
+}
+
+features! { Avx512 enabled
+    /// The quarters of four registers are a matrix of four rows: its columns.
+    #[inline]
+    pub(super) fn quarters([a, b, c, d]: [__m512; 4]) -> [__m512; 4] {
+        let (ab, cd) = (shuffle::<0b0100_0100>(a, b), shuffle::<0b0100_0100>(c, d));
+        let [first, second] = [shuffle::<0b1000_1000>(ab, cd), shuffle::<0b1101_1101>(ab, cd)];
+        let (ab, cd) = (shuffle::<0b1110_1110>(a, b), shuffle::<0b1110_1110>(c, d));
+        [first, second, shuffle::<0b1000_1000>(ab, cd), shuffle::<0b1101_1101>(ab, cd)]
     }
 }
 

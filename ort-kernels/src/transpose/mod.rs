@@ -1,5 +1,7 @@
 //! `y[j, i] = x[i, j]` in f32, tile by tile in registers; and of elements of other widths.
 
+#[cfg(target_arch = "x86_64")]
+mod avx512_words;
 mod words;
 
 pub use words::Transposed;
@@ -48,8 +50,8 @@ fn each_tile<const T: usize>(
     (y, y_stride): (&mut [f32], usize),
     tile: impl Fn([usize; 2], &[f32], &mut [f32]),
 ) {
-    for i in (0..rows).step_by(T) {
-        for j in (0..columns).step_by(T) {
+    for j in (0..columns).step_by(T) {
+        for i in (0..rows).step_by(T) {
             let size = [T.min(rows - i), T.min(columns - j)];
             tile(size, &x[i * x_stride + j..], &mut y[j * y_stride + i..]);
         }

@@ -1,8 +1,12 @@
-//! `y[j, i] = x[i, j]` of elements of other widths, compiled for every instruction set.
+//! `y[j, i] = x[i, j]` of elements of other widths, compiled for instruction sets that have no registers for it.
 //!
 //! A few rows of bytes are words of 64 bits; squares of elements in such words are transposed by exchanging
 //! halves, then halves of those, in eight squares side by side.
 
+use bytemuck::Pod;
+
+#[cfg(target_arch = "x86_64")]
+use super::avx512_words::squares as squares512;
 use crate::isa::{Isa, Task};
 
 /// Squares side by side: words of a row.
@@ -24,7 +28,7 @@ pub trait Transposed: Copy {
 
 impl Transposed for u8 {
     fn transpose(isa: Isa, size: [usize; 2], x: (&[Self], usize), y: (&mut [Self], usize)) {
-        isa.run(Words::<Self, 8> { size, x, y });
+        words::<Self, 8>(isa, size, x, y);
     }
 
     #[inline(always)]
@@ -40,7 +44,7 @@ impl Transposed for u8 {
 
 impl Transposed for u16 {
     fn transpose(isa: Isa, size: [usize; 2], x: (&[Self], usize), y: (&mut [Self], usize)) {
-        isa.run(Words::<Self, 4> { size, x, y });
+        words::<Self, 4>(isa, size, x, y);
     }
 
     #[inline(always)]
@@ -59,7 +63,7 @@ impl Transposed for u16 {
 
 impl Transposed for u64 {
     fn transpose(isa: Isa, size: [usize; 2], x: (&[Self], usize), y: (&mut [Self], usize)) {
-        isa.run(Words::<Self, 1> { size, x, y });
+        words::<Self, 1>(isa, size, x, y);
     }
 
     #[inline(always)]
@@ -71,6 +75,19 @@ impl Transposed for u64 {
     fn unpack(word: u64, elements: &mut [Self]) {
         elements[0] = word;
     }
+}
+
+fn words<T: Transposed + Pod, const N: usize>(
+    isa: Isa,
+    size: [usize; 2],
+    x: (&[T], usize),
+    y: (&mut [T], usize),
+) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(token) = isa.avx512() {
+        return squares512(token, size, x, y);
+    }
+    isa.run(Words::<T, N> { size, x, y });
 }
 
 /// `N` elements are a word, and `N` rows and columns a square.
@@ -152,7 +169,8 @@ mod tests {
 
     fn check<T: Transposed + PartialEq + Default + std::fmt::Debug>(of: fn(usize) -> T) {
         for isa in Isa::all() {
-            for (rows, columns) in [(0, 5), (1, 1), (8, 64), (9, 65), (24, 130), (3, 200), (70, 31)]
+            for (rows, columns) in
+                [(0, 5), (1, 1), (8, 64), (9, 65), (24, 130), (3, 200), (70, 31), (130, 70)]
             {
                 let (from, to) = (columns + 3, rows + 2);
                 let x: Vec<T> = (0..rows * from + 1).map(of).collect();

@@ -136,7 +136,8 @@ mod tests {
               b_2 = Mul-14 (a_2, w_3)
               d_2 = Transpose-13 (b_2)
               d = Cast-13 [to: 10] (d_2)
-            }"#]].assert_eq(&after.to_string());
+            }"#]]
+        .assert_eq(&after.to_string());
         assert_equivalent(&parse(&before_text), &after, Exactness::Rounding);
     }
 }

@@ -63,7 +63,8 @@ fn group_normalization() -> Pat {
     let reshape = |of: Pat, shape: Pat| op("Reshape", [of, shape]).since(13, plain);
     let shape_of = |of: Pat| op("Shape", [of]).since(13, plain);
     let groups = reshape(x.clone(), made(|found| ints(&[0, n_groups(found), -1])));
-    let (ones, zeros) = (made(|found| each_group(found, 1.0)), made(|found| each_group(found, 0.0)));
+    let (ones, zeros) =
+        (made(|found| each_group(found, 1.0)), made(|found| each_group(found, 0.0)));
     let normalized = op("InstanceNormalization", [groups, ones, zeros]).since(6, |found| {
         let epsilon = found.root().operator().map_or(0.0, |norm: &GroupNormalization| norm.epsilon);
         Attrs::new().with("epsilon", Attr::Float(epsilon))

@@ -84,7 +84,8 @@ pub(crate) struct InsertCastTransformer {
 impl Rewrite for InsertCastTransformer {
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
         let (graph, node) = (site.graph, site.node());
-        let halves = || node.inputs.iter().flatten().copied().filter(|&value| is_half(graph, value));
+        let halves =
+            || node.inputs.iter().flatten().copied().filter(|&value| is_half(graph, value));
         if halves().next().is_none() {
             return Ok(None);
         }
@@ -252,12 +253,16 @@ mod tests {
                a = Conv-22 (x, w)
                b = Cast-13 [to: 1] (a)
              }";
-        assert_rewritten(super::PASS, text, &expect![[r#"
+        assert_rewritten(
+            super::PASS,
+            text,
+            &expect![[r#"
             graph(x: bfloat16[1,2,4,4], w: bfloat16[2,2,3,3]) -> (b) {
               x_2 = Cast-13 [to: 1] (x)
               w_2 = Cast-13 [to: 1] (w)
               b = Conv-22 (x_2, w_2)
-            }"#]]);
+            }"#]],
+        );
     }
 
     #[test]
@@ -267,11 +272,15 @@ mod tests {
                c = Cast-13 [to: 1] (a)
                d = Relu-14 (h)
              }";
-        assert_optimized(super::PASS, text, &expect![[r#"
+        assert_optimized(
+            super::PASS,
+            text,
+            &expect![[r#"
             graph(x: float[n], h: bfloat16[n]) -> (c, d) {
               a = Cast-13 [to: 10] (x)
               c = Cast-13 [to: 1] (a)
               d = Relu-14 (h)
-            }"#]]);
+            }"#]],
+        );
     }
 }
