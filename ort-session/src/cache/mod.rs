@@ -62,7 +62,7 @@ pub(crate) fn session(
     let path = folder.join(format!("{}-{}{SUFFIX}", source.stem(), short(&[&of, &packed_for])));
     let mut warnings = Vec::new();
     match search.found(&path, &of) {
-        Ok(Some(mut session)) => {
+        Ok(Some((mut session, _))) => {
             session.metadata.load_time = start.elapsed();
             session.metadata.cache = CacheUse::Found;
             return Ok(session);
@@ -153,8 +153,9 @@ impl Search<'_> {
         Ok((of, Some(bytes)))
     }
 
-    /// A session of the packed file at `path`, if there is one; why it cannot be used, if so.
-    fn found(&self, path: &Path, of: &str) -> Result<Option<Session>, String> {
+    /// A session of the packed file at `path`, if there is one, and the state of a file that was read for it; why it
+    /// cannot be used, if so.
+    fn found(&self, path: &Path, of: &str) -> Result<Option<(Session, Option<State>)>, String> {
         trust::check(path)?;
         let before = State::of(path);
         let bytes = match self.settings.bytes_of(path) {
@@ -176,12 +177,13 @@ impl Search<'_> {
             return Err("it is packed for something else".to_owned());
         }
         let session = optimized.commit().map_err(said)?;
-        match state {
-            Some(_) if is_known => seen.touch(),
-            Some(state) if checks_sums => seen.remember(&state, of),
-            _ => {}
+        let read = state.filter(|_| checks_sums);
+        match &read {
+            Some(state) => seen.remember(state, of),
+            None if is_known => seen.touch(),
+            None => {}
         }
-        Ok(Some(session))
+        Ok(Some((session, read)))
     }
 
     /// Makes the packed file at `path` and a session of it; why that cannot be, if so.
@@ -197,7 +199,16 @@ impl Search<'_> {
         remove_leftovers(self.folder);
         write_with_mode(path, &bytes, mode).map_err(said)?;
         drop(bytes);
-        self.found(path, of)?.ok_or_else(|| "it was removed at once".to_owned())
+        let found = self.found(path, of)?.ok_or_else(|| "it was removed at once".to_owned())?;
+        let (session, read) = found;
+        // So that the next start need not read it either.
+        if let Some(state) = read {
+            state.settle();
+            if State::of(path).as_ref() == Some(&state) {
+                Seen::of(path).remember(&state, of);
+            }
+        }
+        Ok(session)
     }
 }
 

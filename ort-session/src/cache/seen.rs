@@ -49,6 +49,15 @@ impl State {
         last + tick <= now
     }
 
+    /// Waits until a change would show, where that is soon: some hundredths of a second after the last one.
+    pub(super) fn settle(&self) {
+        let Ok(now) = SystemTime::now().duration_since(UNIX_EPOCH) else { return };
+        let settled = self.modified.max(self.changed) + TICK;
+        if !self.is_settled(now) && settled.saturating_sub(now) <= TICK {
+            std::thread::sleep(settled.saturating_sub(now));
+        }
+    }
+
     fn line(&self) -> String {
         let Self { place: (device, inode), len, modified, changed } = self;
         format!("{device} {inode} {len} {} {}", modified.as_nanos(), changed.as_nanos())
@@ -164,6 +173,18 @@ mod tests {
             let coarse = State { modified, changed: modified, ..far.clone() };
             assert_eq!(coarse.is_settled(whole), is_known, "{behind} s");
         }
+    }
+
+    #[test]
+    fn what_was_just_written_is_known_once_it_has_settled() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let (state, seen) = (written(&path, "text"), Seen::of(&path));
+        state.settle();
+        seen.remember(&state, "model");
+        // Not where the file system counts whole seconds.
+        let is_fine = state.modified.max(state.changed).subsec_nanos() != 0;
+        assert_eq!(seen.recall(&state).is_some(), is_fine);
     }
 
     #[test]
