@@ -4,7 +4,7 @@
     python3 tools/compare_cache.py [--threads N] [--rounds N] [--update docs/memory.md] [CASE ...]
 
 For each model: load time without a cache; of the first start with an empty one, which makes the
-packed file; of the second, which checks all of it; and of the third, which remembers that. Then the
+packed file and reads all of it back; and of two after it, which know that it was read. Then the
 tenth percentile of runs with packed constants from the cache over that with constants packed in
 memory, and private memory after the load of both. Every start is a process of its own, the two
 ways of running take turns, and a time is the least over the rounds.
