@@ -29,6 +29,7 @@ pub mod tiles;
 pub mod transpose;
 pub mod trees;
 pub mod vec;
+pub mod window_max;
 pub mod winograd;
 
 pub use activation::Activation;

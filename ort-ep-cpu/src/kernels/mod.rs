@@ -157,6 +157,7 @@ kernels! {
     log_sum_exp,
     lp_normalization,
     matmul,
+    max_pool,
     nchwc_pool,
     nchwc_reorder,
     nchwc_upsample,

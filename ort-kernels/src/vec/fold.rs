@@ -69,7 +69,9 @@ impl<T: Copy, F: FoldOf<T>> Task for All<'_, T, F> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) -> F::Sum {
-        if self.block.len < LONG { self.by::<FEW>() } else { self.by::<MANY>() }
+        // Rows of bytes are joined once for all of them.
+        let is_long = self.block.len >= LONG || size_of::<T>() == 1 && self.block.len >= MANY;
+        if is_long { self.by::<MANY>() } else { self.by::<FEW>() }
     }
 }
 

@@ -11,8 +11,10 @@ pub(super) fn pool(net: &mut Net<'_>) -> Vec<Value> {
         rest = (rest / dim).max(1);
         shape.push(dim);
     }
-    let x = net.input(&shape);
-    if net.draw.one_in(4) {
+    let dtype = net.draw.pick(&["float", "float", "float", "uint8", "int8", "double"]);
+    let is_float = dtype == "float";
+    let x = if is_float { net.input(&shape) } else { net.any('x', "", dtype, &shape) };
+    if is_float && net.draw.one_in(4) {
         let op = net.draw.pick(&["GlobalAveragePool-1", "GlobalMaxPool-1"]);
         let name = net.node(op, &[&x.name]);
         return vec![Value { name, shape: Vec::new(), size: 1.0, error: ROUNDING }];
@@ -37,6 +39,7 @@ pub(super) fn pool(net: &mut Net<'_>) -> Vec<Value> {
         ("AveragePool-19 [count_include_pad: 0", 1.0),
         ("AveragePool-19 [count_include_pad: 1", 1.0),
     ]);
+    let (op, n) = if is_float { (op, n) } else { ("MaxPool-12", 0.0) };
     let op = match op.split_once('[') {
         None => format!("{op} [{attrs}, ceil_mode: {ceil_mode}]"),
         Some((op, attr)) => format!("{op}[{attr}, {attrs}, ceil_mode: {ceil_mode}]"),
