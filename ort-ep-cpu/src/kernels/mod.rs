@@ -167,6 +167,7 @@ kernels! {
     reduce,
     folds,
     resize,
+    resize_numbers,
     rnn,
     softmax,
     split,

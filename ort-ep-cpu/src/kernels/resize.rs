@@ -21,9 +21,12 @@ const N_PARAMETERS: usize = 3;
 struct ResizeKernel {
     cpu: Cpu,
     op: Resize,
-    /// The inputs after the first, if all that are there are constant.
-    parameters: Option<[Option<Tensor>; N_PARAMETERS]>,
+    parameters: Option<Parameters>,
 }
+
+/// The inputs after the first, if all that are there are constant.
+#[derive(Debug)]
+pub(super) struct Parameters([Option<Tensor>; N_PARAMETERS]);
 
 /// What a shape signature makes of it, if it is all that matters.
 struct State(Option<Plan>);
@@ -31,24 +34,24 @@ struct State(Option<Plan>);
 /// How planes are resized; `None` if other axes change, too.
 struct Plan {
     shape: Shape,
-    axes: Option<[Axis; 2]>,
+    axes: Option<[Axis<f32>; 2]>,
     /// What stretches rows, if that is possible.
     resample: Option<Resample>,
 }
 
-/// What the elements of an axis are made of.
+/// What the elements of an axis are made of, by weights of the type `W`.
 #[derive(Debug)]
-struct Axis {
-    n_inputs: usize,
-    n_outputs: usize,
+pub(super) struct Axis<W> {
+    pub(super) n_inputs: usize,
+    pub(super) n_outputs: usize,
     /// `None` if each is the input of the same index.
-    taps: Option<Taps>,
+    pub(super) taps: Option<Taps<W>>,
 }
 
 /// Inputs and their weights, those of each output after those of the one before.
 #[derive(Debug)]
-struct Taps {
-    taps: Vec<(usize, f32)>,
+pub(super) struct Taps<W> {
+    taps: Vec<(usize, W)>,
     ends: Vec<usize>,
     /// Whether each output is one of the inputs.
     are_picked: bool,
@@ -59,63 +62,97 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     if !compiler.are_f32(0..1) {
         return Ok(None);
     }
-    let constant = |i: usize| match compiler.fact(1 + i) {
-        None => Some(None),
-        Some(_) => compiler.constant(1 + i).cloned().map(Some),
-    };
-    let constants = [constant(0), constant(1), constant(2)];
-    let parameters = match constants {
-        [Some(roi), Some(scales), Some(sizes)] => Some([roi, scales, sizes]),
-        _ => None,
-    };
+    let parameters = Parameters::of(compiler);
     Ok(Some(Box::new(ResizeKernel { cpu: compiler.cpu, op, parameters })))
 }
 
-impl Plan {
-    fn new(op: &Resize, x: &[usize], inputs: Inputs<'_>) -> Result<Self, OpError> {
-        let Sampling { shape, tables } = op.sampling(x, inputs)?;
-        let n_outer = x.len().saturating_sub(2);
-        if tables[..n_outer].iter().any(Option::is_some) || shape.contains(&0) || x.is_empty() {
-            return Ok(Self { shape, axes: None, resample: None });
-        }
-        let axis = |i: usize| Axis {
-            n_inputs: x[i],
-            n_outputs: shape[i],
-            taps: tables[i].as_ref().map(Taps::new),
+impl Parameters {
+    pub(super) fn of(compiler: &Compiler<'_>) -> Option<Self> {
+        let constant = |i: usize| match compiler.fact(1 + i) {
+            None => Some(None),
+            Some(_) => compiler.constant(1 + i).cloned().map(Some),
         };
-        let last = axis(x.len() - 1);
-        let resample = last.taps.as_ref().and_then(Taps::resample);
-        let axes = match x.len() {
-            1 => [Axis { n_inputs: 1, n_outputs: 1, taps: None }, last],
-            rank => [axis(rank - 2), last],
-        };
-        Ok(Self { shape, axes: Some(axes), resample })
+        Some(Self([constant(0)?, constant(1)?, constant(2)?]))
+    }
+
+    /// What a plan makes of them.
+    pub(super) fn with<T>(&self, plan: impl FnOnce(Inputs<'_>) -> T) -> T {
+        let [roi, scales, sizes] =
+            self.0.each_ref().map(|t| t.as_ref().map(|t| ValueView::Tensor(t.view())));
+        plan(Inputs::new(&[None, roi, scales, sizes]))
     }
 }
 
-impl Taps {
+/// The last two axes of a result, if no other changes and it has elements.
+pub(super) fn last_axes<W: Copy + PartialEq>(
+    x: &[usize],
+    sampling: &Sampling,
+    weight: impl Fn(f64) -> W + Copy,
+) -> Option<[Axis<W>; 2]> {
+    let Sampling { shape, tables } = sampling;
+    let n_outer = x.len().saturating_sub(2);
+    if tables[..n_outer].iter().any(Option::is_some) || shape.contains(&0) || x.is_empty() {
+        return None;
+    }
+    let axis = |i: usize| Axis {
+        n_inputs: x[i],
+        n_outputs: shape[i],
+        taps: tables[i].as_ref().map(|table| Taps::new(table, weight)),
+    };
+    let last = axis(x.len() - 1);
+    Some(match x.len() {
+        1 => [Axis { n_inputs: 1, n_outputs: 1, taps: None }, last],
+        rank => [axis(rank - 2), last],
+    })
+}
+
+impl Plan {
     #[expect(clippy::cast_possible_truncation, reason = "weights of f32 elements are f32")]
-    fn new(table: &Table) -> Self {
+    fn new(op: &Resize, x: &[usize], inputs: Inputs<'_>) -> Result<Self, OpError> {
+        let sampling = op.sampling(x, inputs)?;
+        let axes = last_axes(x, &sampling, |weight| weight as f32);
+        let last = axes.as_ref().and_then(|[_, last]| last.taps.as_ref());
+        let resample = last.and_then(Taps::resample);
+        Ok(Self { shape: sampling.shape, axes, resample })
+    }
+}
+
+impl<W: Copy + PartialEq> Taps<W> {
+    fn new(table: &Table, weight: impl Fn(f64) -> W) -> Self {
         let (mut taps, mut ends) = (Vec::new(), Vec::new());
+        let mut is_one = true;
         for row in table.rows() {
-            taps.extend(row.iter().map(|&(i, weight)| (i, weight as f32)));
+            is_one &= matches!(row, [(_, 1.0)]);
+            taps.extend(row.iter().map(|&(i, of)| (i, weight(of))));
             ends.push(taps.len());
         }
-        let is_one = taps.len() == ends.len() && taps.iter().all(|&(_, weight)| weight == 1.0);
-        let are_picked = is_one && ends.iter().enumerate().all(|(i, &end)| end == i + 1);
-        Self { taps, ends, are_picked }
+        Self { taps, ends, are_picked: is_one }
     }
 
+    /// The two inputs of each output, if each has two.
+    pub(super) fn pairs(&self) -> Option<&[[(usize, W); 2]]> {
+        let are_pairs = self.ends.iter().enumerate().all(|(i, &end)| end == 2 * i + 2);
+        are_pairs.then(|| self.taps.as_chunks().0)
+    }
+
+    /// The inputs of output `i`.
+    #[inline]
+    pub(super) fn of(&self, i: usize) -> &[(usize, W)] {
+        let start = if i == 0 { 0 } else { self.ends[i - 1] };
+        &self.taps[start..self.ends[i]]
+    }
+
+    /// The input that each output is, if each is one.
+    pub(super) fn picked(&self) -> Option<impl Iterator<Item = usize> + '_> {
+        self.are_picked.then(|| self.taps.iter().map(|&(i, _)| i))
+    }
+}
+
+impl Taps<f32> {
     /// The same for a row in memory, if it is no choice and of few inputs each.
     fn resample(&self) -> Option<Resample> {
         let outputs: Vec<_> = (0..self.ends.len()).map(|i| self.of(i)).collect();
         Resample::new(&outputs).filter(|_| !self.are_picked)
-    }
-
-    /// The inputs of output `i`.
-    fn of(&self, i: usize) -> &[(usize, f32)] {
-        let start = if i == 0 { 0 } else { self.ends[i - 1] };
-        &self.taps[start..self.ends[i]]
     }
 }
 
@@ -123,8 +160,8 @@ impl Taps {
 struct Planes<'a> {
     isa: Isa,
     x: &'a [f32],
-    height: &'a Axis,
-    width: &'a Axis,
+    height: &'a Axis<f32>,
+    width: &'a Axis<f32>,
     resample: Option<&'a Resample>,
     /// What an element is that is made of nothing.
     outside: f32,
@@ -197,11 +234,8 @@ impl ResizeKernel {
 impl Kernel for ResizeKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x, ..] = shapes else { return Err(KernelError::ForeignState) };
-        let plan = |parameters: &[Option<Tensor>; N_PARAMETERS]| {
-            let [roi, scales, sizes] =
-                parameters.each_ref().map(|t| t.as_ref().map(|t| ValueView::Tensor(t.view())));
-            Plan::new(&self.op, x, Inputs::new(&[None, roi, scales, sizes]))
-        };
+        let plan =
+            |parameters: &Parameters| parameters.with(|inputs| Plan::new(&self.op, x, inputs));
         let plan = self.parameters.as_ref().map(plan).transpose()?;
         let width = x.last().copied().unwrap_or(1);
         Ok(Prepared::new(State(plan)).with_scratch(self.cpu.scratch_bytes(width)))

@@ -101,7 +101,8 @@ pub(super) fn resize(net: &mut Net<'_>) -> Vec<Value> {
         let is_empty = scale.starts_with('0') && dim < 4;
         scales.push(if is_empty { "1" } else { scale }.to_owned());
     }
-    let x = net.input(&shape);
+    let dtype = net.draw.pick(&["float", "float", "uint8", "int8", "int32", "double"]);
+    let x = if dtype == "float" { net.input(&shape) } else { net.any('x', "", dtype, &shape) };
     let (mode, slope) = net.draw.pick(&[("nearest", 1.0), ("linear", 1.0), ("cubic", 2.0)]);
     let place = net.draw.pick(&["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]);
     let rounding = net.draw.pick(&["round_prefer_floor", "floor", "ceil", "round_prefer_ceil"]);
@@ -110,7 +111,8 @@ pub(super) fn resize(net: &mut Net<'_>) -> Vec<Value> {
         "Resize-13 [mode: \"{mode}\", coordinate_transformation_mode: \"{place}\", nearest_mode: \"{rounding}\"]"
     );
     let name = net.node(&op, &[&x.name, "_", &scales]);
-    let error = if mode == "nearest" { 0.0 } else { 8.0 * slope * ROUNDING };
+    let is_exact = mode == "nearest" || dtype != "float";
+    let error = if is_exact { 0.0 } else { 8.0 * slope * ROUNDING };
     vec![Value { name, shape: Vec::new(), size: 1.0, error }]
 }
 
