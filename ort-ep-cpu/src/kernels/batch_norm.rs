@@ -1,13 +1,16 @@
-//! BatchNormalization in f32 with given mean and variance: a factor and a summand a plane.
+//! BatchNormalization in f32 and f64 with given mean and variance: a factor and a summand a plane.
+
+use std::ops::{Add, Mul};
 
 use ort_ep::{Claim, Io, Kernel, KernelError, Prepared};
 use ort_graph::{Graph, Node, NodeId, OpError};
-use ort_kernels::{Isa, vec};
+use ort_kernels::Isa;
+use ort_kernels::vec::{each, each_in_place};
 use ort_ops::ops::batch_normalization::BatchNormalization;
-use ort_tensor::{DType, Inputs};
+use ort_tensor::{DType, Inputs, Number};
 
 use super::{Compiled, Compiler, KernelDef, op};
-use crate::pieces::{Rows, first_and_output, map};
+use crate::pieces::{Rows, first_and_output};
 
 pub(super) const DEF: KernelDef = KernelDef { claim, compile };
 
@@ -17,7 +20,8 @@ const COST: usize = 4;
 #[derive(Clone, Copy, Debug)]
 struct BatchNormKernel {
     isa: Isa,
-    epsilon: f32,
+    dtype: DType,
+    epsilon: f64,
 }
 
 /// What a shape signature makes of it.
@@ -33,13 +37,16 @@ fn claim(graph: &Graph, id: NodeId) -> Option<Claim> {
     is_ours.then(|| Claim { in_place: [(0, 0)].into_iter().collect(), ..Claim::one(id, node) })
 }
 
-/// Whether one mean a channel is given, nothing but `y` asked for, and everything f32.
+/// Whether one mean a channel is given, nothing but `y` asked for, and everything f32 or everything f64.
 fn is_ours(op: &BatchNormalization, graph: &Graph, node: &Node) -> bool {
     let mut inputs = node.inputs.iter().flatten().map(|&id| graph.fact(id));
     let has_channels = inputs.clone().next().and_then(|x| x.rank()).is_some_and(|rank| rank > 1);
     let has_moments = node.outputs.iter().skip(1).any(Option::is_some);
-    let is_f32 = inputs.all(|fact| fact.dtype() == Some(DType::F32));
-    op.is_spatial && !op.is_training && has_channels && !has_moments && is_f32
+    let dtype = inputs.clone().next().and_then(|x| x.dtype());
+    let is_real = matches!(dtype, Some(DType::F32 | DType::F64));
+    let is_one_type = inputs.all(|fact| fact.dtype() == dtype);
+    let is_given = op.is_spatial && !op.is_training && has_channels && !has_moments;
+    is_given && is_real && is_one_type
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
@@ -47,25 +54,49 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let node = compiler.graph.node(id);
     let op = compiler.op::<BatchNormalization>();
     let op = op.filter(|op| is_ours(op, compiler.graph, node));
-    let kernel =
-        |op: &BatchNormalization| BatchNormKernel { isa: compiler.cpu.isa, epsilon: op.epsilon };
-    Ok(op.map(|op| Box::new(kernel(op)) as Box<dyn Kernel>))
+    let (Some(op), Some(dtype)) = (op, compiler.dtype_of(0..1)) else { return Ok(None) };
+    let (isa, epsilon) = (compiler.cpu.isa, f64::from(op.epsilon));
+    Ok(Some(Box::new(BatchNormKernel { isa, dtype, epsilon })))
 }
 
 /// Scale, summand, mean and variance of each channel.
-struct Parameters<'a>([&'a [f32]; 4]);
+struct Parameters<'a, T>([&'a [T]; 4]);
 
-impl<'a> Parameters<'a> {
+impl<'a, T: Number> Parameters<'a, T> {
     fn new(inputs: Inputs<'a>) -> Result<Self, KernelError> {
-        let slice = |i| -> Result<&'a [f32], KernelError> { Ok(inputs.tensor(i)?.as_slice()?) };
+        let slice = |i| -> Result<&'a [T], KernelError> { Ok(inputs.tensor(i)?.as_slice()?) };
         Ok(Self([slice(1)?, slice(2)?, slice(3)?, slice(4)?]))
     }
 
     /// The factor and the summand of a channel.
-    fn of(&self, channel: usize, epsilon: f32) -> [f32; 2] {
-        let [scale, b, mean, variance] = self.0.map(|values| values[channel]);
+    fn of(&self, channel: usize, epsilon: f64) -> [T; 2] {
+        let [scale, b, mean, variance] = self.0.map(|values| values[channel].to_f64());
         let factor = scale / (variance + epsilon).sqrt();
-        [factor, b - mean * factor]
+        [factor, b - mean * factor].map(T::from_f64)
+    }
+}
+
+impl BatchNormKernel {
+    fn compute<T: Number + Mul<Output = T> + Add<Output = T>>(
+        &self,
+        &State { channels, plane }: &State,
+        io: &mut Io<'_, '_>,
+    ) -> Result<(), KernelError> {
+        let (x, y) = first_and_output::<T>(io.inputs, &mut io.outputs[0])?;
+        let parameters = Parameters::<T>::new(io.inputs)?;
+        let rows = Rows { len: plane, cost: plane.saturating_mul(COST) };
+        rows.for_each(io.threads, y, |start, y| {
+            for (i, y) in y.chunks_exact_mut(plane.max(1)).enumerate() {
+                let at = start + i * plane;
+                let [factor, summand] = parameters.of(at / plane % channels, self.epsilon);
+                let of = move |x: T| x * factor + summand;
+                match x {
+                    Some(x) => each(self.isa, &x[at..at + plane], y, of),
+                    None => each_in_place(self.isa, y, of),
+                }
+            }
+        });
+        Ok(())
     }
 }
 
@@ -82,23 +113,14 @@ impl Kernel for BatchNormKernel {
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let &State { channels, plane } = prepared.state()?;
-        let (x, y) = first_and_output(io.inputs, &mut io.outputs[0])?;
-        let parameters = Parameters::new(io.inputs)?;
-        let rows = Rows { len: plane, cost: plane.saturating_mul(COST) };
-        rows.for_each(io.threads, y, |start, y| {
-            for (i, y) in y.chunks_exact_mut(plane.max(1)).enumerate() {
-                let at = start + i * plane;
-                let [factor, summand] = parameters.of(at / plane % channels, self.epsilon);
-                let x = x.map(|x| &x[at..at + plane]);
-                map(x, y, |_, y| vec::scale_and_shift(self.isa, y, factor, summand));
-            }
-        });
-        Ok(())
+        match self.dtype {
+            DType::F64 => self.compute::<f64>(prepared.state()?, io),
+            _ => self.compute::<f32>(prepared.state()?, io),
+        }
     }
 
     fn variant(&self) -> &'static str {
-        named!(self.isa => "batch_norm_f32")
+        named!(self.isa => "batch_norm")
     }
 }
 
@@ -128,6 +150,24 @@ mod tests {
                 .weight(parameter())
                 .weight(Tensor::from_slice(&channels, &variance).unwrap())
                 .check(within(BOUND));
+        }
+    }
+
+    #[test]
+    fn f64_is_as_exact_as_its_type() {
+        let numbers = |shape: &[usize]| {
+            let n: usize = shape.iter().product();
+            let numbers: Vec<f64> = (0..n).map(|i| (i * 7919 % 251) as f64 / 16.0 + 1.0).collect();
+            Tensor::from_slice(shape, &numbers).unwrap()
+        };
+        for shape in [&[2, 3, 4, 5][..], &[1, 40, 60, 61]] {
+            let case = Case::new("BatchNormalization", 15).input(numbers(shape));
+            let weight = || numbers(&shape[1..2]);
+            case.weight(weight())
+                .weight(weight())
+                .weight(weight())
+                .weight(weight())
+                .check(within(1e-12));
         }
     }
 }
