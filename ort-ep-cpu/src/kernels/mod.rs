@@ -127,6 +127,7 @@ macro_rules! kernels {
 
 // One a line.
 kernels! {
+    affine_grid,
     arg_max,
     attention,
     batch_norm,
@@ -136,6 +137,7 @@ kernels! {
     byte_matmul,
     byte_pool,
     cast,
+    col2im,
     concat,
     conv_transpose,
     // What ends a convolution is not the start of a chain.

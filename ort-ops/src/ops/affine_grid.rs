@@ -34,7 +34,7 @@ impl AffineGrid {
     }
 
     /// The coordinate of pixel `i` of `n`.
-    fn coordinate(self, i: usize, n: usize) -> f64 {
+    pub fn coordinate(self, i: usize, n: usize) -> f64 {
         match (self.aligns_corners, n) {
             (true, 1) => -1.0,
             (true, _) => 2.0 * i as f64 / (n - 1) as f64 - 1.0,

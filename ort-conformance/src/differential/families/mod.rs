@@ -79,6 +79,8 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "quantized", draw: quantized::pointwise },
     Family { name: "Split", draw: movement::split },
     Family { name: "GatherElements", draw: movement::gather_elements },
+    Family { name: "Col2Im", draw: movement::col2im },
+    Family { name: "AffineGrid", draw: movement::affine_grid },
     Family { name: "NonMaxSuppression", draw: movement::non_max_suppression },
 ];
 

@@ -187,3 +187,49 @@ pub(super) fn gather_elements(net: &mut Net<'_>) -> Vec<Value> {
     let name = net.node(&format!("GatherElements-13 [axis: {axis}]"), &[&x.name, &indices]);
     vec![Value { name, shape: Vec::new(), size: 1.0, error: 0.0 }]
 }
+
+pub(super) fn col2im(net: &mut Net<'_>) -> Vec<Value> {
+    let rank = net.draw.pick(&[2, 2, 1, 3]);
+    let (mut image, mut block, mut strides) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut n_blocks, mut rest) = (1, net.draw.size(50, 5_000));
+    for _ in 0..rank {
+        let size = net.draw.size(1, rest.min(100));
+        rest = (rest / size).max(1);
+        let taps = net.draw.between(1, size.min(4));
+        let stride = net.draw.pick(&[1, 1, 2, 3]);
+        n_blocks *= (size - taps) / stride + 1;
+        image.push(size);
+        block.push(taps);
+        strides.push(stride);
+    }
+    let n_taps: usize = block.iter().product();
+    let dtype = net.draw.pick(&["float", "int32", "uint8", "double"]);
+    let shape = [net.draw.pick(&[1, 2]), net.draw.size(1, 30) * n_taps, n_blocks];
+    let x = if dtype == "float" { net.input(&shape) } else { net.any('x', "", dtype, &shape) };
+    let ints = |net: &mut Net<'_>, sizes: &[usize]| {
+        let sizes: Vec<i64> = sizes.iter().map(|&n| i64::try_from(n).unwrap_or(0)).collect();
+        net.ints(&sizes)
+    };
+    let (image, block) = (ints(net, &image), ints(net, &block));
+    let op = format!("Col2Im-18 [strides: [{}]]", list(&strides));
+    let name = net.node(&op, &[&x.name, &image, &block]);
+    // A sum of as many terms as a block has elements.
+    let n = n_taps as f64;
+    let error = if dtype == "float" { n * n.sqrt() * ROUNDING } else { 0.0 };
+    vec![Value { name, shape: Vec::new(), size: n, error }]
+}
+
+pub(super) fn affine_grid(net: &mut Net<'_>) -> Vec<Value> {
+    let rank = net.draw.pick(&[2, 2, 3]);
+    let n = net.draw.pick(&[1, 2, 3]);
+    let mut sizes = vec![i64::try_from(n).unwrap_or(1), 1];
+    for _ in 0..rank {
+        let size = net.draw.size(1, if rank == 2 { 400 } else { 60 });
+        sizes.push(i64::try_from(size).unwrap_or(1));
+    }
+    let theta = net.input(&[n, rank, rank + 1]);
+    let (size, aligned) = (net.ints(&sizes), net.draw.pick(&[0, 1]));
+    let op = format!("AffineGrid-20 [align_corners: {aligned}]");
+    let name = net.node(&op, &[&theta.name, &size]);
+    vec![Value { name, shape: Vec::new(), size: 4.0, error: ROUNDING }]
+}
