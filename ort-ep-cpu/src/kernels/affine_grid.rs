@@ -37,7 +37,8 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 impl Kernel for AffineGridKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let rank = self.rank();
-        let is_theta = shapes.first().is_some_and(|theta| **theta == [self.shape[0], rank, rank + 1]);
+        let is_theta =
+            shapes.first().is_some_and(|theta| **theta == [self.shape[0], rank, rank + 1]);
         // Elements of f64 are two of f32.
         let scratch_bytes = self.cpu.scratch_bytes(2 * self.row_len());
         Ok(Prepared::new(is_theta).with_scratch(scratch_bytes))

@@ -30,9 +30,9 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(op) = compiler.op::<Col2Im>().cloned() else { return Ok(None) };
     let dtype = compiler.fact(0).and_then(Fact::dtype);
     // Sums of 16 bits are collected in more.
-    let Some(dtype) = dtype.filter(|dtype| {
-        dtype.is_integer() || matches!(dtype, DType::F32 | DType::F64)
-    }) else {
+    let Some(dtype) =
+        dtype.filter(|dtype| dtype.is_integer() || matches!(dtype, DType::F32 | DType::F64))
+    else {
         return Ok(None);
     };
     let sizes = |input| -> Option<Shape> {
@@ -51,7 +51,9 @@ impl Kernel for Col2ImKernel {
         let n_taps: usize = self.axes.iter().map(|axis| axis.kernel).product();
         let n_blocks: usize = self.axes.iter().map(|axis| axis.output).product();
         let shape = match *shapes {
-            [&[n, rows, columns], ..] if n_taps > 0 && rows % n_taps == 0 && columns == n_blocks => {
+            [&[n, rows, columns], ..]
+                if n_taps > 0 && rows % n_taps == 0 && columns == n_blocks =>
+            {
                 let shape: Shape =
                     [n, rows / n_taps].into_iter().chain(self.image.iter().copied()).collect();
                 Some(shape).filter(|shape| !shape.contains(&0) && columns > 0)

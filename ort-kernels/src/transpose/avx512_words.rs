@@ -3,6 +3,8 @@
 //! Four bytes or two halves are moved as one element of 32 bits, sixteen rows at a time. Then a register has so many
 //! columns of sixteen rows, element by element: a shuffle parts them, and parts of registers make whole columns.
 
+#![expect(clippy::needless_range_loop, reason = "constant indexes keep arrays in registers")]
+
 use std::arch::x86_64::{
     __m512, __m512i, _mm_set_epi8, _mm512_broadcast_i32x4, _mm512_castpd_ps, _mm512_castps_pd,
     _mm512_castps_si512, _mm512_castsi512_ps, _mm512_permutexvar_epi32, _mm512_set_epi32,
