@@ -36,7 +36,7 @@ TOLERANCES = {
     "convnet_int8": "1e-3 0.5",
     "mobilenetv2_qdq": "1e-3 0.5",
     "minilm_qdq": "1e-3 2.5",
-    "mobilenetv2_f16": "1e-3 0.2",
+    "mobilenetv2_f16": "1e-3 0.1",
     "mel_frontend": "1e-3 1e-3",
 }
 

@@ -55,6 +55,8 @@ pub(super) struct Taps<W> {
     ends: Vec<usize>,
     /// Whether each output is one of the inputs.
     are_picked: bool,
+    /// Whether each is made of two.
+    are_pairs: bool,
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
@@ -120,19 +122,19 @@ impl Plan {
 impl<W: Copy + PartialEq> Taps<W> {
     fn new(table: &Table, weight: impl Fn(f64) -> W) -> Self {
         let (mut taps, mut ends) = (Vec::new(), Vec::new());
-        let mut is_one = true;
+        let (mut are_picked, mut are_pairs) = (true, true);
         for row in table.rows() {
-            is_one &= matches!(row, [(_, 1.0)]);
+            are_picked &= matches!(row, [(_, 1.0)]);
+            are_pairs &= row.len() == 2;
             taps.extend(row.iter().map(|&(i, of)| (i, weight(of))));
             ends.push(taps.len());
         }
-        Self { taps, ends, are_picked: is_one }
+        Self { taps, ends, are_picked, are_pairs }
     }
 
     /// The two inputs of each output, if each has two.
     pub(super) fn pairs(&self) -> Option<&[[(usize, W); 2]]> {
-        let are_pairs = self.ends.iter().enumerate().all(|(i, &end)| end == 2 * i + 2);
-        are_pairs.then(|| self.taps.as_chunks().0)
+        self.are_pairs.then(|| self.taps.as_chunks().0)
     }
 
     /// The inputs of output `i`.

@@ -57,6 +57,9 @@ const LEFT: &[(&str, i32)] = &[
     ("Swish", 1),
 ];
 
+/// More than the constants that a group has an element in are made for: the number is the file's.
+const MOST_GROUPS: usize = 1 << 16;
+
 /// Groups normalized as instances are, and then scaled as `[N, C, …]`.
 fn group_normalization() -> Pat {
     let x = var("x");
@@ -99,8 +102,12 @@ fn ints(ints: &[i64]) -> Result<Tensor, Refusal> {
 
 fn scales_channels(found: &Match<'_>) -> Result<(), Refusal> {
     match found.root().operator::<GroupNormalization>() {
-        Some(norm) if !norm.is_scaled_by_group => Ok(()),
-        _ => Err(Refusal("its scale is that of a group")),
+        Some(norm) if norm.is_scaled_by_group => Err(Refusal("its scale is that of a group")),
+        Some(norm) if norm.n_groups.is_none_or(|n| n > MOST_GROUPS) => {
+            Err(Refusal("it has more groups than an image has channels"))
+        }
+        Some(_) => Ok(()),
+        None => Err(Refusal("it normalizes no groups")),
     }
 }
 

@@ -98,9 +98,13 @@ fn admitted(site: &Site<'_>, node: &Node, inputs: &[Option<Tensor>]) -> Result<u
         .try_fold(0_usize, |sum, bytes| sum.checked_add(bytes?))
         .ok_or(unknown)?;
     let input_bytes: usize = inputs.iter().flatten().map(Tensor::n_bytes).sum();
-    // What is dequantized or cast once is four bytes or eight for one of a byte, or of a quarter of it, for good.
-    let is_converted = matches!(&*node.op_type, "DequantizeLinear" | "Cast");
-    if n_bytes > input_bytes.max(SMALL_BYTES) && !is_converted {
+    // What is dequantized once is four bytes for a code of a byte, or of a quarter of it, for good; halves are cast to float.
+    let most = match &*node.op_type {
+        "DequantizeLinear" => usize::MAX,
+        "Cast" => input_bytes.saturating_mul(2),
+        _ => input_bytes,
+    };
+    if n_bytes > most.max(SMALL_BYTES) {
         return Err(Refusal("its result is much larger than its inputs"));
     }
     if n_bytes > site.folded_bytes.get() {

@@ -10,7 +10,9 @@
 //! Source: ONNX Runtime 1.32, `InsertCastTransformer`, which does so with all nodes that have no kernel of float16, at
 //! every level.
 
-use ort_graph::{Attr, Attrs, Fact, Graph, NewNode, Node, Patch, PatchError, Type, ValueId};
+use ort_graph::{
+    Attr, Attrs, Fact, Graph, NewNode, Node, NodeId, Patch, PatchError, Type, ValueId,
+};
 use ort_tensor::DType;
 
 use crate::options::{Exactness, Level};
@@ -28,8 +30,10 @@ pub(crate) const PASS: Pass = Pass {
 
 /// What is worth casts of its inputs: its kernels compute in float alone.
 const FIRST: &[&str] = &[
+    "AffineGrid",
     "Attention",
     "BatchNormalization",
+    "Col2Im",
     "Conv",
     "ConvTranspose",
     "DeformConv",
@@ -89,9 +93,6 @@ impl Rewrite for InsertCastTransformer {
         if halves().next().is_none() {
             return Ok(None);
         }
-        if node.op_type == "Cast" {
-            return Ok(cast_back(site));
-        }
         let is_float = |value| float_of(graph, value).is_some();
         let is_behind = || {
             halves().any(is_float)
@@ -138,6 +139,9 @@ fn in_float(site: &Site<'_>) -> Result<Patch, Refusal> {
     for (&was, is) in node.outputs.iter().zip(results) {
         let (Some(was), Some(mut is)) = (was, is) else { continue };
         if let Some(dtype) = graph.fact(was).dtype().filter(|_| is_half(graph, was)) {
+            if let Some(output) = cast_back(graph, was) {
+                patch.replace(output, is);
+            }
             is = cast(&mut patch, graph, (is, was), (version, dtype))?;
         }
         patch.replace(was, is);
@@ -145,18 +149,16 @@ fn in_float(site: &Site<'_>) -> Result<Patch, Refusal> {
     Ok(patch)
 }
 
-/// The cast to float of what was cast from float. Of what stands in the model so itself, too, ONNX Runtime does not
-/// take the rounding for meant, if a node computes before it or after.
-fn cast_back(site: &Site<'_>) -> Option<Patch> {
-    let (graph, node) = (site.graph, site.node());
-    let (&[Some(from)], &[Some(to)]) = (&*node.inputs, &*node.outputs) else { return None };
-    let float = float_of(graph, from)?;
-    if graph.producer(float).is_none() || graph.fact(to).dtype() != Some(DType::F32) {
-        return None;
-    }
-    let mut patch = Patch::new(graph);
-    patch.replace(to, float);
-    Some(patch)
+/// What a cast of the model's own makes float of a value that is cast from float now; if there are several, only one of them
+/// can give the value its name.
+fn cast_back(graph: &Graph, value: ValueId) -> Option<ValueId> {
+    let of_float = |&id: &NodeId| {
+        let node = graph.node(id);
+        let output = node.outputs.first().copied().flatten()?;
+        let is_cast = node.op_type == "Cast" && node.domain.is_empty();
+        (is_cast && graph.fact(output).dtype() == Some(DType::F32)).then_some(output)
+    };
+    graph.consumers(value).iter().find_map(of_float)
 }
 
 /// The version of Cast in a set of ai.onnx.
@@ -249,38 +251,51 @@ mod tests {
     #[test]
     fn a_cast_back_reads_what_was_cast() {
         // A rounding to 16 bits goes: what they compute is not as close as random tests want of float.
-        let text = "graph(x: bfloat16[1,2,4,4], w: bfloat16[2,2,3,3]) -> (b) {
+        let text = "graph(x: bfloat16[1,2,4,4], w: bfloat16[2,2,3,3]) -> (b, c, d) {
                a = Conv-22 (x, w)
                b = Cast-13 [to: 1] (a)
+               c = Cast-13 [to: 1] (a)
+               e = Cast-13 [to: 1] (a)
+               d = Neg-13 (e)
              }";
         assert_rewritten(
             super::PASS,
             text,
             &expect![[r#"
-            graph(x: bfloat16[1,2,4,4], w: bfloat16[2,2,3,3]) -> (b) {
-              x_2 = Cast-13 [to: 1] (x)
-              w_2 = Cast-13 [to: 1] (w)
-              b = Conv-22 (x_2, w_2)
-            }"#]],
+                graph(x: bfloat16[1,2,4,4], w: bfloat16[2,2,3,3]) -> (b, c, d) {
+                  x_2 = Cast-13 [to: 1] (x)
+                  w_2 = Cast-13 [to: 1] (w)
+                  b = Conv-22 (x_2, w_2)
+                  a = Cast-13 [to: 16] (b)
+                  c = Cast-13 [to: 1] (a)
+                  e = Cast-13 [to: 1] (a)
+                  d = Neg-13 (e)
+                }"#]],
         );
     }
 
     #[test]
-    fn what_no_convolution_precedes_stays() {
-        let text = "graph(x: float[n], h: bfloat16[n]) -> (c, d) {
+    fn what_nothing_else_computes_in_float_stays_and_so_do_casts_of_the_model() {
+        let text = "graph(x: float[n], h: bfloat16[n]) -> (c, d, e) {
                a = Cast-13 [to: 10] (x)
                c = Cast-13 [to: 1] (a)
                d = Relu-14 (h)
+               p = Neg-13 (x)
+               q = Cast-13 [to: 10] (p)
+               e = Cast-13 [to: 1] (q)
              }";
         assert_optimized(
             super::PASS,
             text,
             &expect![[r#"
-            graph(x: float[n], h: bfloat16[n]) -> (c, d) {
-              a = Cast-13 [to: 10] (x)
-              c = Cast-13 [to: 1] (a)
-              d = Relu-14 (h)
-            }"#]],
+                graph(x: float[n], h: bfloat16[n]) -> (c, d, e) {
+                  a = Cast-13 [to: 10] (x)
+                  c = Cast-13 [to: 1] (a)
+                  d = Relu-14 (h)
+                  p = Neg-13 (x)
+                  q = Cast-13 [to: 10] (p)
+                  e = Cast-13 [to: 1] (q)
+                }"#]],
         );
     }
 }
