@@ -7,7 +7,8 @@ NAME is an operator, a family of them, or a row as the table names it; without o
 T is an element type as `f16`, S is `16`, `512` or `10`: the sizes are 16 KiB, which the first-level cache
 holds, 512 KiB and 10 MiB. Each model is made for its measurement. The runtimes take turns: ours in
 a process of its own, onnxruntime in this one. A time is the least of the rounds' 10th percentiles,
-less what the runtime takes for a model that does nothing, since one is called from Python. A ratio is
+less what the runtime takes for a model that does nothing, since one is called from Python: onnxruntime's
+is measured anew in each round, since Python's speed drifts by more than small operators take. A ratio is
 our time over theirs: below 1 means that ours is faster. `--above R` prints rows above R alone.
 """
 
@@ -64,27 +65,40 @@ def chosen(args: argparse.Namespace) -> Iterator[tuple[str, str, object, list[st
         sys.exit(f"no operator or family is called {' or '.join(sorted(left))}")
 
 
-def measured(args: argparse.Namespace, node: Node) -> dict[str, float]:
-    with tempfile.TemporaryDirectory(dir=environment.TARGET) as folder:
-        try:
-            feed = write(node, Path(folder))
-        except Exception as error:  # onnxruntime's exceptions share no narrower base
-            raise beside.Failed(f"theirs: {error}") from None
-        return beside.milliseconds(args, Path(folder), feed)
+class Measure:
+    """Both runtimes, and what each takes for a model that does nothing."""
+
+    def __init__(self, args: argparse.Namespace):
+        self.args = args
+        with tempfile.TemporaryDirectory(dir=environment.TARGET) as folder:
+            feed = write(NOTHING, Path(folder))
+            self.idle = {"idle": beside.Theirs(args, Path(folder), feed)}
+            self.ours_idle = beside.milliseconds(args, Path(folder), feed)["ours"]
+
+    def microseconds(self, node: Node) -> dict[str, float]:
+        """What each runtime takes for the node alone."""
+        with tempfile.TemporaryDirectory(dir=environment.TARGET) as folder:
+            try:
+                feed = write(node, Path(folder))
+            except Exception as error:  # onnxruntime's exceptions share no narrower base
+                raise beside.Failed(f"theirs: {error}") from None
+            taken = beside.milliseconds(self.args, Path(folder), feed, self.idle)
+        net = {"ours": taken["ours"] - self.ours_idle, "theirs": taken["theirs"] - taken["idle"]}
+        return {who: max(ms * 1e3, LEAST_US) for who, ms in net.items()}
 
 
-def rows(args: argparse.Namespace, idle: dict[str, float]) -> Iterator[dict]:
+def rows(args: argparse.Namespace) -> Iterator[dict]:
+    measure = Measure(args)
     for family, name, describe, types in chosen(args):
         has_one_size = getattr(describe, "has_one_size", False)
         for dtype in types:
             for size in args.size[-1:] if has_one_size else args.size:
                 row = {"family": family, "name": name, "type": dtype, "size": "" if has_one_size else size}
                 try:
-                    taken = measured(args, describe(Operands(dtype, size)))
+                    row |= measure.microseconds(describe(Operands(dtype, size)))
                 except beside.Failed as why:
                     print(f"{name} {dtype} {size}: {str(why)[:300]}", file=sys.stderr, flush=True)
                     continue
-                row |= {who: max((taken[who] - idle[who]) * 1e3, LEAST_US) for who in taken}
                 row["ratio"] = row["ours"] / row["theirs"]
                 text = f"{name:28} {dtype:5} {size:8} {row['ours']:10.1f} {row['theirs']:10.1f} {row['ratio']:7.2f}"
                 if row["ratio"] >= args.above:
@@ -129,13 +143,12 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     args = arguments()
-    idle = measured(args, NOTHING)
-    found = list(rows(args, idle))
+    found = list(rows(args))
     where = machine.describe(args.cli, ["onnxruntime"])
     families = dict.fromkeys(row["family"] for row in found)
     tables = [table(family, [row for row in found if row["family"] == family]) for family in families]
     text = report.section(where, summary(found), *tables)
-    report.give(args, "operators", text, {"machine": where, "idle_ms": idle, "rows": found})
+    report.give(args, "operators", text, {"machine": where, "rows": found})
 
 
 if __name__ == "__main__":

@@ -64,9 +64,9 @@ pub(crate) fn significant(x: f64) -> String {
     }
 }
 
-/// Milliseconds for a machine to read, to a tenth of a microsecond.
+/// Milliseconds for a machine to read, to a nanosecond.
 pub(crate) fn millis(time: Duration) -> f64 {
-    rounded(time.as_secs_f64() * 1e3)
+    (time.as_secs_f64() * 1e9).round() / 1e6
 }
 
 /// Mebibytes for a machine to read.
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn machines_read_rounded_numbers() {
-        assert_eq!(millis(Duration::from_nanos(1_234_567)), 1.2346);
+        assert_eq!(millis(Duration::from_nanos(1_234_567)), 1.234_567);
         assert_eq!(mebibytes(1 << 19), 0.5);
     }
 }

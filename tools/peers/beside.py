@@ -70,18 +70,23 @@ def ours(args: argparse.Namespace, folder: Path) -> float:
 
 
 def milliseconds(
-    args: argparse.Namespace, folder: Path, feed: dict[str, np.ndarray]
+    args: argparse.Namespace,
+    folder: Path,
+    feed: dict[str, np.ndarray],
+    beside_theirs: dict[str, Theirs] = {},
 ) -> dict[str, float]:
     """What each runtime takes: the least of the rounds.
 
-    Raises Failed if one of them does not run the model.
+    `beside_theirs` are other models that onnxruntime runs in the same rounds, whose times are in the
+    result by their names. Raises Failed if one of the runtimes does not run the model.
     """
-    best = {"ours": math.inf, "theirs": math.inf}
+    best = dict.fromkeys(["ours", "theirs", *beside_theirs], math.inf)
     try:
         theirs = Theirs(args, folder, feed)
         for _ in range(args.rounds):
             best["ours"] = min(best["ours"], ours(args, folder))
-            best["theirs"] = min(best["theirs"], theirs.milliseconds())
+            for name, model in {"theirs": theirs, **beside_theirs}.items():
+                best[name] = min(best[name], model.milliseconds())
     except (RuntimeError, ValueError) as reason:
         raise Failed(f"theirs: {reason}") from None
     except Exception as reason:  # onnxruntime's exceptions share no narrower base
