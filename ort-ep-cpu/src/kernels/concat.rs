@@ -1,4 +1,5 @@
-//! Concat in f32, on all threads: each copies what falls into its piece of the result.
+//! Concat of any element type of whole bytes, on all threads: each copies what falls into its piece of the
+//! result.
 
 use std::sync::Arc;
 
@@ -14,19 +15,22 @@ use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// Below this length on average, parts are left to the operator, which walks them one by one.
-const SHORT: usize = 64;
+/// Below so many bytes on average, parts are left to the operator, which walks them one by one.
+const SHORT: usize = 256;
+/// A cache line of the result, and what it costs to copy one.
+const LINES: Rows = Rows { len: 64, ..Rows::ELEMENTS };
 
 #[derive(Debug)]
 struct ConcatKernel {
     op: Arc<dyn Operator>,
     axis: i64,
+    dtype: DType,
 }
 
 /// What a shape signature makes of it.
 struct State {
     shape: Shape,
-    /// The elements that each operand adds to a row of the result: to each index of the axes before
+    /// The bytes that each operand adds to a row of the result: to each index of the axes before
     /// that along which they are joined.
     parts: SmallVec<[usize; 8]>,
 }
@@ -36,11 +40,10 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     else {
         return Ok(None);
     };
-    if !compiler.are_f32(0..compiler.claim.inputs.len()) {
-        return Ok(None);
-    }
+    let dtype = compiler.dtype_of(0..compiler.claim.inputs.len());
+    let Some(dtype) = dtype.filter(|dtype| dtype.word_bytes().is_some()) else { return Ok(None) };
     let op = compiler.graph.node(*id).op.clone();
-    Ok(Some(Box::new(ConcatKernel { op, axis })))
+    Ok(Some(Box::new(ConcatKernel { op, axis, dtype })))
 }
 
 impl Kernel for ConcatKernel {
@@ -57,8 +60,11 @@ impl Kernel for ConcatKernel {
             }
             shape[axis] = shape[axis].checked_add(x[axis]).ok_or(OpError::TooLarge)?;
         }
-        let parts = shapes.iter().map(|x| n_elements(&x[axis..]).ok_or(OpError::TooLarge));
-        let parts = parts.collect::<Result<_, _>>()?;
+        let n_bytes = |x: &&[usize]| {
+            let n_bytes = n_elements(&x[axis..]).and_then(|n| self.dtype.n_bytes(n));
+            n_bytes.ok_or(OpError::TooLarge)
+        };
+        let parts = shapes.iter().map(n_bytes).collect::<Result<_, _>>()?;
         Ok(Prepared::new(State { shape, parts }))
     }
 
@@ -68,11 +74,12 @@ impl Kernel for ConcatKernel {
         if row < SHORT * parts.len() || io.outputs[0].takes().is_some() {
             return Ok(self.op.eval(io.inputs, io.outputs)?);
         }
-        let operand = |i| Ok(io.inputs.tensor(i)?.as_slice::<f32>()?);
+        let operand = |i| io.inputs.tensor(i)?.as_bytes().ok_or(KernelError::ForeignState);
         let operands = (0..parts.len()).map(operand);
-        let operands = operands.collect::<Result<SmallVec<[&[f32]; 8]>, KernelError>>()?;
-        let y: &mut [f32] = TensorViewMut::into_slice(io.outputs[0].tensor(DType::F32, shape)?)?;
-        Rows::ELEMENTS.for_each(io.threads, y, |mut at, mut y| {
+        let operands = operands.collect::<Result<SmallVec<[&[u8]; 8]>, KernelError>>()?;
+        let y = io.outputs[0].tensor(self.dtype, shape)?;
+        let y = TensorViewMut::into_bytes(y).ok_or(KernelError::ForeignState)?;
+        LINES.for_each(io.threads, y, |mut at, mut y| {
             while !y.is_empty() {
                 let (index, mut skipped) = (at / row, at % row);
                 for (x, &len) in operands.iter().zip(parts) {
@@ -89,7 +96,7 @@ impl Kernel for ConcatKernel {
     }
 
     fn variant(&self) -> &'static str {
-        "concat_f32"
+        "concat"
     }
 
     fn takes(&self) -> &'static [(usize, usize)] {
@@ -101,7 +108,7 @@ impl Kernel for ConcatKernel {
 mod tests {
     use ort_graph::Attr;
 
-    use crate::case::{Case, exact, floats};
+    use crate::case::{Case, bytes, exact, floats, integers};
 
     #[test]
     fn parts_follow_each_other_along_the_axis() {
@@ -117,9 +124,10 @@ mod tests {
             (&[&[300, 640], &[300, 321]], -1),
         ];
         for (shapes, axis) in cases {
-            let case = Case::new("Concat", 13).attr("axis", Attr::Int(axis));
-            let case = shapes.iter().fold(case, |case, shape| case.weight(floats(shape)));
-            case.check(exact);
+            for x in [floats, integers, |shape: &[usize]| bytes(shape, |byte| byte)] {
+                let case = Case::new("Concat", 13).attr("axis", Attr::Int(axis));
+                shapes.iter().fold(case, |case, shape| case.input(x(shape))).check(exact);
+            }
         }
     }
 }

@@ -148,6 +148,7 @@ kernels! {
     dynamic_quantize,
     einsum,
     embed_layer_norm,
+    expand,
     forest,
     fourier,
     gather_elements,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, broadcast_strides};
+use ort_tensor::{DType, Inputs, Output, Shape, TensorView, broadcast_strides};
 
 use crate::infer::{
     broadcast_dims, folded, int_values, known_dims, known_shape, ranked_fact, tensor_fact,
@@ -38,6 +38,14 @@ impl Expand {
         let wrong = OpError::InputValue { index: 1, what: "a dimension is below zero" };
         broadcast_dims(x, &shape.ok_or(wrong)?)
     }
+
+    /// The shape of the result for an `x` of a shape and the values of input 1.
+    ///
+    /// # Errors
+    /// If the two do not fit, or input 1 is no vector of sizes.
+    pub fn shape(x: &[usize], shape: TensorView<'_>) -> Result<Shape, OpError> {
+        known_shape(&Self::dims(&known_dims(x), &int_values(shape)?)?)
+    }
 }
 
 impl Operator for Expand {
@@ -55,8 +63,7 @@ impl Operator for Expand {
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
-        let shape = int_values(inputs.tensor(1)?)?;
-        let shape = known_shape(&Self::dims(&known_dims(x.shape()), &shape)?)?;
+        let shape = Self::shape(x.shape(), inputs.tensor(1)?)?;
         let from = Strided::new(0, &broadcast_strides(x.shape(), &shape));
         let y = outputs[0].tensor(x.dtype(), &shape)?;
         Ok(strided::copy(&shape, x, &from, y, &Strided::row_major(&shape))?)

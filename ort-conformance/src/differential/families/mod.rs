@@ -77,6 +77,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "dynamically quantized", draw: quantized::dynamic },
     Family { name: "QLinearConv", draw: quantized::convolution },
     Family { name: "quantized", draw: quantized::pointwise },
+    Family { name: "Expand", draw: movement::expand },
     Family { name: "Split", draw: movement::split },
     Family { name: "GatherElements", draw: movement::gather_elements },
     Family { name: "Col2Im", draw: movement::col2im },

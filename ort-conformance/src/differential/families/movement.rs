@@ -188,6 +188,23 @@ pub(super) fn gather_elements(net: &mut Net<'_>) -> Vec<Value> {
     vec![Value { name, shape: Vec::new(), size: 1.0, error: 0.0 }]
 }
 
+pub(super) fn expand(net: &mut Net<'_>) -> Vec<Value> {
+    let full = shape(net, 400_000);
+    let dtype = net.draw.pick(&["float", "double", "uint8", "int64", "float16"]);
+    let mut given = full.clone();
+    for dim in &mut given {
+        if net.draw.one_in(2) {
+            *dim = 1;
+        }
+    }
+    let first = net.draw.between(0, given.len() - 1);
+    let x = net.any('x', "", dtype, &given[if net.draw.one_in(3) { first } else { 0 }..]);
+    let sizes: Vec<i64> = full.into_iter().filter_map(|n| i64::try_from(n).ok()).collect();
+    let sizes = net.ints(&sizes);
+    let name = net.node("Expand-13", &[&x.name, &sizes]);
+    vec![Value { name, shape: Vec::new(), size: 1.0, error: 0.0 }]
+}
+
 pub(super) fn col2im(net: &mut Net<'_>) -> Vec<Value> {
     let rank = net.draw.pick(&[2, 2, 1, 3]);
     let (mut image, mut block, mut strides) = (Vec::new(), Vec::new(), Vec::new());
