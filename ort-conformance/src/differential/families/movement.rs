@@ -197,8 +197,8 @@ pub(super) fn expand(net: &mut Net<'_>) -> Vec<Value> {
             *dim = 1;
         }
     }
-    let first = net.draw.between(0, given.len() - 1);
-    let x = net.any('x', "", dtype, &given[if net.draw.one_in(3) { first } else { 0 }..]);
+    let left_out = if net.draw.one_in(3) { net.draw.between(0, given.len() - 1) } else { 0 };
+    let x = net.any('x', "", dtype, &given[left_out..]);
     let sizes: Vec<i64> = full.into_iter().filter_map(|n| i64::try_from(n).ok()).collect();
     let sizes = net.ints(&sizes);
     let name = net.node("Expand-13", &[&x.name, &sizes]);
