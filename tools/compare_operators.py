@@ -72,7 +72,7 @@ class Measure:
         self.args = args
         with tempfile.TemporaryDirectory(dir=environment.TARGET) as folder:
             feed = write(NOTHING, Path(folder))
-            self.idle = {"idle": beside.Theirs(args, Path(folder), feed)}
+            self.theirs_idle = beside.Theirs(args, Path(folder), feed)
             self.ours_idle = beside.milliseconds(args, Path(folder), feed)["ours"]
 
     def microseconds(self, node: Node) -> dict[str, float]:
@@ -82,7 +82,7 @@ class Measure:
                 feed = write(node, Path(folder))
             except Exception as error:  # onnxruntime's exceptions share no narrower base
                 raise beside.Failed(f"theirs: {error}") from None
-            taken = beside.milliseconds(self.args, Path(folder), feed, self.idle)
+            taken = beside.milliseconds(self.args, Path(folder), feed, idle=self.theirs_idle)
         net = {"ours": taken["ours"] - self.ours_idle, "theirs": taken["theirs"] - taken["idle"]}
         return {who: max(ms * 1e3, LEAST_US) for who, ms in net.items()}
 

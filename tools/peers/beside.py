@@ -70,22 +70,19 @@ def ours(args: argparse.Namespace, folder: Path) -> float:
 
 
 def milliseconds(
-    args: argparse.Namespace,
-    folder: Path,
-    feed: dict[str, np.ndarray],
-    beside_theirs: dict[str, Theirs] = {},
+    args: argparse.Namespace, folder: Path, feed: dict[str, np.ndarray], **others: Theirs
 ) -> dict[str, float]:
     """What each runtime takes: the least of the rounds.
 
-    `beside_theirs` are other models that onnxruntime runs in the same rounds, whose times are in the
-    result by their names. Raises Failed if one of the runtimes does not run the model.
+    `others` are models that onnxruntime runs in the same rounds, whose times are in the result by
+    their names. Raises Failed if one of the runtimes does not run the model.
     """
-    best = dict.fromkeys(["ours", "theirs", *beside_theirs], math.inf)
+    best = dict.fromkeys(["ours", "theirs", *others], math.inf)
     try:
         theirs = Theirs(args, folder, feed)
         for _ in range(args.rounds):
             best["ours"] = min(best["ours"], ours(args, folder))
-            for name, model in {"theirs": theirs, **beside_theirs}.items():
+            for name, model in {"theirs": theirs, **others}.items():
                 best[name] = min(best[name], model.milliseconds())
     except (RuntimeError, ValueError) as reason:
         raise Failed(f"theirs: {reason}") from None
