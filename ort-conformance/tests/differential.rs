@@ -40,7 +40,7 @@ fn every_way_gives_what_plain_evaluation_gives() {
             if i >= N_CASES * names.len() {
                 return;
             }
-            // Seeds of a family's own, so that another family after it leaves its cases what they are.
+            // Seeds of a family's own, which another family behind it does not change.
             let (family, round) = (i % names.len(), i / names.len());
             let seed = (family * SEEDS + round) as u64;
             let outcome = run_one(family, seed, BUDGET, &coverage);

@@ -17,6 +17,7 @@ mod product;
 mod provider;
 mod roof;
 mod scheme;
+mod strided;
 mod summand;
 mod tail;
 mod wide;

@@ -136,8 +136,8 @@ impl Profile {
     /// How much of the time nodes take that no kernel runs but their operators' plain `eval`.
     pub(crate) fn eval_share(&self) -> f64 {
         let eval = self.nodes.iter().filter(|row| row.step.work.variant == "eval");
-        let eval: f64 = eval.map(|row| row.work.time.as_secs_f64()).sum();
-        eval / self.total().time.as_secs_f64().max(f64::MIN_POSITIVE)
+        let eval: Duration = eval.map(|row| row.work.time).sum();
+        eval.as_secs_f64() / self.total().time.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
     pub(crate) fn total(&self) -> Work {

@@ -2,7 +2,7 @@
 
 use std::slice::from_ref;
 
-use ort_tensor::{Bool, DType, Number, Tensor, with_dtype};
+use ort_tensor::{Bool, Complex, DType, Number, Tensor, with_dtype};
 
 use super::bits;
 
@@ -48,11 +48,15 @@ pub(super) fn compare(found: &Tensor, expected: &Tensor, is_close: &Tolerance<'_
     }
 }
 
-/// The elements as floats that hold each of them.
+/// The elements as floats that hold each of them; of a complex number both parts.
 fn numbers(tensor: &Tensor) -> Vec<f64> {
     if tensor.dtype() == DType::Bool {
         let number = |flag: &Bool| f64::from(u8::from(flag.get()));
         return tensor.as_slice().unwrap().iter().map(number).collect();
+    }
+    if tensor.dtype() == DType::Complex128 {
+        let numbers = tensor.as_slice::<Complex<f64>>().unwrap();
+        return numbers.iter().flat_map(|x| [x.re(), x.im()]).collect();
     }
     with_dtype!(tensor.dtype(), number,
         T => tensor.as_slice::<T>().unwrap().iter().map(|&x| Number::to_f64(x)).collect(),

@@ -107,8 +107,9 @@ impl Kernel for ConcatKernel {
 #[cfg(test)]
 mod tests {
     use ort_graph::Attr;
+    use ort_tensor::{Tensor, f16};
 
-    use crate::case::{Case, bytes, exact, floats, integers};
+    use crate::case::{Case, bytes, exact, floats};
 
     #[test]
     fn parts_follow_each_other_along_the_axis() {
@@ -124,7 +125,13 @@ mod tests {
             (&[&[300, 640], &[300, 321]], -1),
         ];
         for (shapes, axis) in cases {
-            for x in [floats, integers, |shape: &[usize]| bytes(shape, |byte| byte)] {
+            let of_width: [fn(&[usize]) -> Tensor; 4] = [
+                |shape| bytes(shape, |byte| byte),
+                |shape| bytes(shape, f16::from),
+                floats,
+                |shape| bytes(shape, i64::from),
+            ];
+            for x in of_width {
                 let case = Case::new("Concat", 13).attr("axis", Attr::Int(axis));
                 shapes.iter().fold(case, |case, shape| case.input(x(shape))).check(exact);
             }

@@ -1,46 +1,74 @@
 //! Expand of elements of any width, on all threads: each copies some indices of the result's outermost
 //! axis.
 
+use std::borrow::Cow;
+
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::Fact;
-use ort_ops::axes::merged;
 use ort_ops::ops::expand::Expand;
-use ort_ops::strided::{self, Strided, copy_slice};
-use ort_tensor::{DType, Shape, Word, broadcast_strides, n_elements, row_major_strides};
+use ort_ops::strided;
+use ort_tensor::{DType, Shape, Tensor, TensorError, TensorView, Word, broadcast_strides};
 
 use super::{Compiled, Compiler, KernelDef};
-use crate::pieces::Rows;
+use crate::strided::StridedCopy;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// What it costs to write a byte, in multiply-adds: as [`Rows::ELEMENTS`].
+/// What it costs to write a byte, in multiply-adds: as [`Rows::ELEMENTS`](crate::pieces::Rows::ELEMENTS).
 const BYTE: usize = 3;
 
 #[derive(Debug)]
 struct ExpandKernel {
     /// The bytes of an element.
     width: usize,
+    /// Input 1, if it is constant.
+    sizes: Option<Tensor>,
+}
+
+/// What shapes and sizes make of it.
+#[derive(Clone, Debug)]
+struct State {
+    shape: Shape,
+    copy: StridedCopy,
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let width = compiler.fact(0).and_then(Fact::dtype).and_then(DType::word_bytes);
     let (Some(Expand), Some(width)) = (compiler.op::<Expand>(), width) else { return Ok(None) };
-    Ok(Some(Box::new(ExpandKernel { width })))
+    Ok(Some(Box::new(ExpandKernel { width, sizes: compiler.constant(1).cloned() })))
+}
+
+impl State {
+    fn new(x: &[usize], sizes: TensorView<'_>) -> Result<Self, KernelError> {
+        let shape = Expand::shape(x, sizes)?;
+        let copy = StridedCopy::new(&shape, &broadcast_strides(x, &shape));
+        Ok(Self { shape, copy })
+    }
 }
 
 impl Kernel for ExpandKernel {
-    fn prepare(&self, _: &[&[usize]]) -> Result<Prepared, KernelError> {
-        // The shape of the result is a value.
-        Ok(Prepared::new(()))
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let &[x, ..] = shapes else { return Err(TensorError::MissingInput { index: 0 }.into()) };
+        let sizes = self.sizes.as_ref();
+        let state = sizes.map(|sizes| State::new(x, sizes.view())).transpose()?;
+        Ok(Prepared::new(state))
     }
 
-    fn run(&self, _: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let state: &Option<State> = prepared.state()?;
+        let state = match state {
+            Some(state) => Cow::Borrowed(state),
+            None => {
+                let x = io.inputs.tensor(0)?;
+                Cow::Owned(State::new(x.shape(), io.inputs.tensor(1)?)?)
+            }
+        };
         match self.width {
-            1 => expand::<u8>(io),
-            2 => expand::<u16>(io),
-            4 => expand::<u32>(io),
-            8 => expand::<u64>(io),
-            _ => expand::<u128>(io),
+            1 => expand::<u8>(&state, io),
+            2 => expand::<u16>(&state, io),
+            4 => expand::<u32>(&state, io),
+            8 => expand::<u64>(&state, io),
+            _ => expand::<u128>(&state, io),
         }
     }
 
@@ -49,33 +77,24 @@ impl Kernel for ExpandKernel {
     }
 }
 
-fn expand<W: Word + strided::Word + Send + Sync>(io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+fn expand<W>(state: &State, io: &mut Io<'_, '_>) -> Result<(), KernelError>
+where
+    W: Word + strided::Word + Send + Sync,
+{
+    let State { shape, copy } = state;
     let x = io.inputs.tensor(0)?;
-    let shape = Expand::shape(x.shape(), io.inputs.tensor(1)?)?;
-    let strides = broadcast_strides(x.shape(), &shape);
-    let y = io.outputs[0].tensor(x.dtype(), &shape)?.into_words::<W>()?;
+    let y = io.outputs[0].tensor(x.dtype(), shape)?.into_words::<W>()?;
     let x = x.as_words::<W>()?;
-    let axes = merged(shape.iter().zip(&strides).map(|(&dim, &stride)| (dim, [stride])));
-    // A scalar is a vector of one.
-    let &(_, [step]) = axes.first().unwrap_or(&(1, [0]));
-    let inner: Shape = axes.iter().skip(1).map(|&(dim, _)| dim).collect();
-    let len = n_elements(&inner).unwrap_or(0).max(1);
-    let rows = Rows { len, cost: len.saturating_mul(BYTE * size_of::<W>()) };
-    rows.for_each(io.threads, y, |start, y| {
-        let shape: Shape = [y.len() / len].into_iter().chain(inner.iter().copied()).collect();
-        let strides: Shape =
-            [step].into_iter().chain(axes.iter().skip(1).map(|&(_, [stride])| stride)).collect();
-        let from = Strided::new(start / len * step, &strides);
-        copy_slice(&shape, (x, &from), (y, &Strided::new(0, &row_major_strides(&shape))));
-    });
+    let rows = copy.rows(BYTE * size_of::<W>());
+    rows.for_each(io.threads, y, |start, y| copy.write(x, (start, y)));
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use ort_tensor::Tensor;
+    use ort_tensor::{Complex, Tensor, f16};
 
-    use crate::case::{Case, bytes, exact, floats, integers};
+    use crate::case::{Case, bytes, exact, floats};
 
     #[test]
     fn results_are_those_of_eval() {
@@ -94,7 +113,14 @@ mod tests {
             (&[1, 1, 700], &[2, 901, 700]),
         ];
         for (x, shape) in cases {
-            for x in [floats(x), integers(x), bytes(x, |byte| byte)] {
+            let wide = |byte: u8| Complex::new(f64::from(byte), -f64::from(byte));
+            for x in [
+                bytes(x, |byte| byte),
+                bytes(x, f16::from),
+                floats(x),
+                bytes(x, i64::from),
+                bytes(x, wide),
+            ] {
                 let shape = Tensor::from_slice(&[shape.len()], shape).unwrap();
                 Case::new("Expand", 13).input(x.clone()).constant(shape.clone()).check(exact);
                 Case::new("Expand", 13).input(x).input(shape).check(exact);

@@ -5,13 +5,12 @@ use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::Fact;
 use ort_kernels::Isa;
 use ort_kernels::transpose::{Transposed, transpose};
-use ort_ops::axes::merged;
 use ort_ops::ops::transpose::Transpose;
-use ort_ops::strided::{self, Strided, copy_slice};
-use ort_tensor::{DType, Shape, Word, n_elements, row_major_strides};
+use ort_ops::strided;
+use ort_tensor::{DType, Shape, Word, row_major_strides};
 
 use super::{Compiled, Compiler, KernelDef};
-use crate::pieces::Rows;
+use crate::strided::StridedCopy;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -33,11 +32,10 @@ struct TransposeKernel {
 struct State {
     /// The shape of the result.
     shape: Shape,
-    /// The strides of the input along the axes of the result.
-    strides: Shape,
-    /// The first axis of more than one element.
-    axis: usize,
+    copy: StridedCopy,
     stack: Option<Stack>,
+    /// What it costs to copy an element.
+    each: usize,
 }
 
 /// Matrices of which each is transposed: `y[i, j, k] = x[i·next + k·pitch + j]`.
@@ -52,12 +50,11 @@ struct Stack {
 }
 
 impl Stack {
-    /// What a result of this shape is, whose axes have these strides in the input.
-    fn new(shape: &[usize], strides: &[usize]) -> Option<Self> {
-        let axes = shape.iter().zip(strides).map(|(&dim, &stride)| (dim, [stride]));
-        match *merged(axes) {
-            [(j, [1]), (k, [pitch])] => Some(Self { size: [j, k], next: 0, pitch, is_one: true }),
-            [(_, [next]), (j, [1]), (k, [pitch])] => {
+    /// What a copy is.
+    fn new(copy: &StridedCopy) -> Option<Self> {
+        match copy.axes() {
+            (&[j, k], &[1, pitch]) => Some(Self { size: [j, k], next: 0, pitch, is_one: true }),
+            (&[_, j, k], &[next, 1, pitch]) => {
                 Some(Self { size: [j, k], next, pitch, is_one: false })
             }
             _ => None,
@@ -115,9 +112,14 @@ impl Kernel for TransposeKernel {
         let strides = row_major_strides(x);
         let shape: Shape = perm.iter().map(|&axis| x[axis]).collect();
         let strides: Shape = perm.iter().map(|&axis| strides[axis]).collect();
-        let stack = Stack::new(&shape, &strides);
-        let axis = shape.iter().position(|&dim| dim != 1).unwrap_or(x.len());
-        Ok(Prepared::new(State { shape, strides, axis, stack }))
+        let copy = StridedCopy::new(&shape, &strides);
+        let stack = Stack::new(&copy);
+        let each = match (stack, copy.axes()) {
+            (Some(_), _) => IN_TILES,
+            (None, (_, [.., last])) if *last > 1 => APART,
+            _ => ADJACENT,
+        };
+        Ok(Prepared::new(State { shape, copy, stack, each }))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
@@ -136,28 +138,13 @@ impl Kernel for TransposeKernel {
 
 impl TransposeKernel {
     fn permute<W: Moved>(&self, state: &State, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let &State { ref shape, ref strides, axis, stack } = state;
+        let &State { ref shape, ref copy, stack, each } = state;
         let x = io.inputs.tensor(0)?;
         let y = io.outputs[0].tensor(x.dtype(), shape)?.into_words::<W>()?;
         let x = x.as_words::<W>()?;
-        let inner = shape.get(axis + 1..).and_then(n_elements).unwrap_or(1).max(1);
-        let last = shape.iter().zip(strides).rev().find(|(dim, _)| **dim != 1);
-        let each = match (stack, last) {
-            (Some(_), _) => IN_TILES,
-            (None, Some((_, 2..))) => APART,
-            _ => ADJACENT,
-        };
-        let rows = Rows { len: inner, cost: inner.saturating_mul(each) };
-        rows.for_each(io.threads, y, |start, y| {
-            if let Some(stack) = stack {
-                return stack.write(self.isa, x, (start, y));
-            }
-            let (mut shape, mut offset) = (shape.clone(), 0);
-            if let (Some(dim), Some(stride)) = (shape.get_mut(axis), strides.get(axis)) {
-                (*dim, offset) = (y.len() / inner, start / inner * stride);
-            }
-            let from = Strided::new(offset, strides);
-            copy_slice(&shape, (x, &from), (y, &Strided::row_major(&shape)));
+        copy.rows(each).for_each(io.threads, y, |start, y| match stack {
+            Some(stack) => stack.write(self.isa, x, (start, y)),
+            None => copy.write(x, (start, y)),
         });
         Ok(())
     }
