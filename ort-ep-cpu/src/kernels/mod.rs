@@ -172,6 +172,7 @@ kernels! {
     resize,
     resize_numbers,
     rnn,
+    rotary_embedding,
     softmax,
     split,
     top_k,

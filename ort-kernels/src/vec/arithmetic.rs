@@ -52,6 +52,14 @@ per_isa! {
         }
     }
 
+    /// `x[i] = x[i] + y[i]`, but −∞ where `y[i]` is, whatever `x[i]` is: a bias that hides is stronger than NaN.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn add_bias<FMA>(x: &mut [f32], y: &[f32]) {
+        combine(x, y, |x, y| if y == f32::NEG_INFINITY { y } else { x + y });
+    }
+
     /// `y[i] += weight·x[i]`, fused where the instruction set does that.
     ///
     /// # Panics

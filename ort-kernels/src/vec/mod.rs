@@ -25,6 +25,7 @@ mod recurrent;
 mod reduce;
 #[cfg(target_arch = "x86_64")]
 mod registers;
+mod rotary;
 mod softmax;
 #[cfg(target_arch = "x86_64")]
 mod softmax_rows;
@@ -32,9 +33,9 @@ mod transcendental;
 
 pub use crate::isa::{f32_to_i32, f32_to_i64, f64_to_i32, f64_to_i64};
 pub use arithmetic::{
-    add, add_scalar, add_scaled, div, div_by, div_scalar, div_scalar_by, greatest, greatest_from,
-    greatest_from_scalar, greatest_scalar, least, least_from, least_from_scalar, least_scalar, mul,
-    mul_scalar, sub, sub_from, sub_from_scalar, sub_scalar, weighted_sum,
+    add, add_bias, add_scalar, add_scaled, div, div_by, div_scalar, div_scalar_by, greatest,
+    greatest_from, greatest_from_scalar, greatest_scalar, least, least_from, least_from_scalar,
+    least_scalar, mul, mul_scalar, sub, sub_from, sub_from_scalar, sub_scalar, weighted_sum,
 };
 pub use each::{Lane, any, each, each_in_place, pairs};
 pub use elementwise::{
@@ -53,6 +54,7 @@ pub use recurrent::{gru_cell, lstm_cell};
 pub use reduce::{
     Fold, dot, fold_columns, fold_row, fold_rows, greater, less, sum_of_squared_deviations,
 };
+pub use rotary::{rotate_halves, rotate_neighbours};
 pub use softmax::{
     Form as SoftmaxForm, MAX_COLUMNS, Rows, column_totals, softmax, softmax_of_columns,
     softmax_rows,

@@ -21,19 +21,21 @@ use crate::product::dot;
 
 /// The sizes of an attention: `q: [B, Hq, S, D]`, `k: [B, Hkv, T, D]`, `v: [B, Hkv, T, E]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sizes {
-    pub(crate) batch: usize,
+pub struct Sizes {
+    /// B.
+    pub batch: usize,
     /// Hq, a multiple of Hkv: so many heads share a head of k and v.
-    pub(crate) q_heads: usize,
-    pub(crate) kv_heads: usize,
+    pub q_heads: usize,
+    /// Hkv.
+    pub kv_heads: usize,
     /// S.
-    pub(crate) q_len: usize,
+    pub q_len: usize,
     /// T.
-    pub(crate) kv_len: usize,
+    pub kv_len: usize,
     /// D.
-    pub(crate) size: usize,
+    pub size: usize,
     /// E.
-    pub(crate) v_size: usize,
+    pub v_size: usize,
 }
 
 /// What the scores of one query can be seen as, besides the result.

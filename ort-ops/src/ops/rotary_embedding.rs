@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, TensorView};
+use ort_tensor::{DType, Inputs, Output};
 
 use crate::attend::rotation::Rotation;
 use crate::floats;
@@ -110,15 +110,53 @@ pub struct Operands {
 }
 
 /// What `x` is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// B.
+    pub batch: usize,
+    /// S.
+    pub len: usize,
+    /// H.
+    pub heads: usize,
+    /// D.
+    pub size: usize,
+    /// Whether `x` is `[B, H, S, D]`, not `[B, S, H·D]`.
+    pub is_split: bool,
+    /// How many pairs of a head are turned: R/2.
+    pub pairs: usize,
+}
+
+impl Sizes {
+    /// The step `b·S + s` of the `i`-th head in the order of `x`.
+    pub const fn step_of(&self, i: usize) -> usize {
+        match self.is_split {
+            true => i / self.len / self.heads * self.len + i % self.len,
+            false => i / self.heads,
+        }
+    }
+}
+
+/// Which row of the cosines each step turns by; all are rows of the table.
 #[derive(Clone, Copy, Debug)]
-struct Sizes {
-    batch: usize,
-    len: usize,
-    heads: usize,
-    size: usize,
-    is_split: bool,
-    /// How many pairs of a head are turned.
-    pairs: usize,
+pub enum Rows<'a> {
+    /// Its own: there is a row for each step.
+    Own,
+    /// That of the first step of its batch, and those that follow it; S.
+    From(usize, usize),
+    /// Those of these positions; three for each step if there are sections, all first ones before all
+    /// second ones.
+    At(&'a [i64]),
+}
+
+impl Rows<'_> {
+    /// The row of step `b·S + s`.
+    pub fn of(&self, step: usize) -> usize {
+        match *self {
+            Self::Own => step,
+            Self::From(first, len) => first + step % len.max(1),
+            Self::At(ids) => usize::try_from(ids[step]).unwrap_or(0),
+        }
+    }
 }
 
 impl RotaryEmbedding {
@@ -147,7 +185,11 @@ impl RotaryEmbedding {
         }))
     }
 
-    fn sizes(&self, x: &[usize], cos: &[usize]) -> Result<Sizes, OpError> {
+    /// The sizes of `x` and cosines of these shapes.
+    ///
+    /// # Errors
+    /// If they do not fit each other.
+    pub fn sizes(&self, x: &[usize], cos: &[usize]) -> Result<Sizes, OpError> {
         let pairs = cos.last().copied().unwrap_or(0);
         let (batch, len, heads, size, is_split) = match *x {
             [batch, heads, len, size] => (batch, len, heads, size, true),
@@ -172,47 +214,46 @@ impl RotaryEmbedding {
     }
 
     /// The row of the cosines for each batch and step.
-    fn rows(
-        &self,
-        inputs: Inputs<'_>,
-        sizes: Sizes,
-        cos: TensorView<'_>,
-    ) -> Result<Vec<usize>, OpError> {
+    ///
+    /// # Errors
+    /// If there are not as many, or one is not of the table.
+    pub fn rows<'a>(&self, inputs: Inputs<'a>, sizes: Sizes) -> Result<Rows<'a>, OpError> {
+        let cos = inputs.tensor(self.operands.cos)?.shape();
         let n = sizes.batch.checked_mul(sizes.len).ok_or(OpError::TooLarge)?;
+        let misfit = |what, left: &[usize], right: &[usize]| {
+            Err(OpError::Shapes { what, left: left.to_vec(), right: right.to_vec() })
+        };
         let Some(view) = inputs.optional_tensor(self.operands.positions)? else {
             let expected = [sizes.batch, sizes.len, sizes.pairs];
-            if cos.shape() == expected {
-                return Ok((0..n).collect());
-            }
-            let (left, right) = (cos.shape().to_vec(), expected.to_vec());
-            return Err(OpError::Shapes { what: "cosines without positions", left, right });
+            return match cos == expected {
+                true => Ok(Rows::Own),
+                false => misfit("cosines without positions", cos, &expected),
+            };
         };
-        let &[len, _] = cos.shape() else {
+        let &[len, _] = cos else {
             let index = self.operands.cos;
-            return Err(OpError::InputRank { index, expected: "2", found: cos.shape().len() });
+            return Err(OpError::InputRank { index, expected: "2", found: cos.len() });
         };
         let row = |index: i64| {
             let row = usize::try_from(index).ok().filter(|&row| row < len);
             row.ok_or(OpError::Index { what: "the cosines", index, len })
         };
         let ids = view.as_slice::<i64>()?;
-        if self.sections.is_some() {
-            if view.shape() == [3, sizes.batch, sizes.len] {
-                return ids.iter().map(|&id| row(id)).collect();
-            }
-            let (left, right) = (view.shape().to_vec(), vec![3, sizes.batch, sizes.len]);
-            return Err(OpError::Shapes { what: "positions", left, right });
+        let expected = [3, sizes.batch, sizes.len];
+        if self.sections.is_some() && view.shape() != expected {
+            return misfit("positions", view.shape(), &expected);
         }
         match ids {
-            &[first] if view.shape().len() == 1 => {
-                let steps = (0_i64..).take(sizes.len).map(|step| row(first.saturating_add(step)));
-                Ok(steps.collect::<Result<Vec<_>, _>>()?.repeat(sizes.batch))
+            &[first] if view.shape().len() == 1 && self.sections.is_none() => {
+                let last = i64::try_from(sizes.len).unwrap_or(i64::MAX).saturating_sub(1);
+                row(first.saturating_add(last.max(0)))?;
+                Ok(Rows::From(row(first)?, sizes.len))
             }
-            _ if ids.len() == n => ids.iter().map(|&id| row(id)).collect(),
-            _ => {
-                let (left, right) = (view.shape().to_vec(), vec![sizes.batch, sizes.len]);
-                Err(OpError::Shapes { what: "positions", left, right })
+            _ if ids.len() == n || self.sections.is_some() => {
+                ids.iter().try_for_each(|&id| row(id).map(|_| ()))?;
+                Ok(Rows::At(ids))
             }
+            _ => misfit("positions", view.shape(), &expected[1..]),
         }
     }
 }
@@ -235,24 +276,18 @@ impl Operator for RotaryEmbedding {
         let sin = inputs.tensor(self.operands.sin)?;
         let rotation = Rotation::read(cos, sin, self.is_interleaved)?;
         let sizes = self.sizes(x.shape(), cos.shape())?;
-        let mut rows = self.rows(inputs, sizes, cos)?;
-        let rotation = match self.sections {
-            None => rotation,
+        let rows = self.rows(inputs, sizes)?;
+        let n = sizes.batch.checked_mul(sizes.len).ok_or(OpError::TooLarge)?;
+        let (rotation, rows) = match self.sections {
+            None => (rotation, rows),
             Some(sections) => {
-                let n = rows.len() / 3;
-                let of_steps =
-                    rotation.gathered(n, |step, pair| rows[sections.position_of(pair) * n + step]);
-                rows = (0..n).collect();
-                of_steps
+                let row = |step, pair| rows.of(sections.position_of(pair) * n + step);
+                (rotation.gathered(n, row), Rows::Own)
             }
         };
         let mut y = floats::read(x)?;
         for (i, head) in y.chunks_exact_mut(sizes.size.max(1)).enumerate() {
-            let step = match sizes.is_split {
-                true => i / sizes.len / sizes.heads * sizes.len + i % sizes.len,
-                false => i / sizes.heads,
-            };
-            rotation.turn(head, rows[step]);
+            rotation.turn(head, rows.of(sizes.step_of(i)));
         }
         floats::write(outputs, 0, x.dtype(), x.shape(), &y)
     }

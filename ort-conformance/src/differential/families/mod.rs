@@ -83,6 +83,8 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "Col2Im", draw: movement::col2im },
     Family { name: "AffineGrid", draw: movement::affine_grid },
     Family { name: "NonMaxSuppression", draw: movement::non_max_suppression },
+    Family { name: "Attention of the standard", draw: sequence::standard },
+    Family { name: "RotaryEmbedding", draw: sequence::rotary },
 ];
 
 /// A case of a family.

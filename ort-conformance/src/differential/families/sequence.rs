@@ -114,3 +114,68 @@ pub(super) fn projected(net: &mut Net<'_>) -> Vec<Value> {
     let of_mask = if is_masked { hidden(size, len, causal == 1) } else { 0.0 };
     vec![Value { error: y.error.hypot(of_q) + of_mask * q.size.max(1.0), ..y }]
 }
+
+/// The standard's Attention with a past or without, and what hides keys.
+pub(super) fn standard(net: &mut Net<'_>) -> Vec<Value> {
+    let (kv_heads, shared) = (net.draw.size(1, 6), net.draw.pick(&[1, 1, 2, 4]));
+    let (heads, size) = (kv_heads * shared, net.draw.size(1, 80));
+    let batch = net.draw.pick(&[1, 1, 2]);
+    let most = net.draw.budget() / (batch * heads * size);
+    let past = if net.draw.one_in(3) { 0 } else { net.draw.size(1, most.clamp(1, 600)) };
+    let many = net.draw.size(1, (most / (past + 1)).clamp(1, 300));
+    let q_len = net.draw.pick(&[1, many]);
+    let (is_joined, kv_len) = (net.draw.one_in(2), past + q_len);
+    let shape = |heads: usize| match is_joined {
+        true => vec![batch, q_len, heads * size],
+        false => vec![batch, heads, q_len, size],
+    };
+    let [q, k, v] = [heads, kv_heads, kv_heads].map(|heads| net.input(&shape(heads)));
+    let pasts = [(); 2].map(|()| net.input(&[batch, kv_heads, past, size]));
+    // Whether a key is seen, or by how much it is; a head or all alike.
+    let mask_shape = [1, net.draw.pick(&[1, heads]), q_len, kv_len];
+    let mask = match net.draw.one_in(2) {
+        true => net.any('x', "_n3", "bool", &mask_shape),
+        false => net.input(&mask_shape),
+    };
+    let mut inputs = vec![q.name.as_str(), &k.name, &v.name];
+    inputs.push(if net.draw.one_in(3) { &mask.name } else { "_" });
+    if past > 0 {
+        inputs.extend(pasts.iter().map(|past| past.name.as_str()));
+    }
+    let causal = net.draw.pick(&[0, 1]);
+    let softcap = net.draw.pick(&["0.0", "0.0", "5.0"]);
+    let op = format!(
+        "Attention-24 [q_num_heads: {heads}, kv_num_heads: {kv_heads}, is_causal: {causal}, softcap: {softcap}]"
+    );
+    let mut names = net.node_of(&op, &inputs, 3).into_iter();
+    let y = answers(names.next().unwrap_or_default(), size, kv_len, 1.0);
+    let kept = |name| Value { name, shape: Vec::new(), size: 1.0, error: ROUNDING };
+    [y].into_iter().chain(names.map(kept)).collect()
+}
+
+/// RotaryEmbedding of heads side by side or apart, by positions or rows of their own.
+pub(super) fn rotary(net: &mut Net<'_>) -> Vec<Value> {
+    let (heads, pairs) = (net.draw.size(1, 16), net.draw.size(1, 64));
+    let size = 2 * pairs + net.draw.pick(&[0, 0, 6]);
+    let batch = net.draw.pick(&[1, 1, 3]);
+    let len = net.draw.size(1, (1_000_000 / (batch * heads * size)).clamp(1, 400));
+    let shape = match net.draw.one_in(2) {
+        true => vec![batch, len, heads * size],
+        false => vec![batch, heads, len, size],
+    };
+    let x = net.input(&shape);
+    let has_positions = net.draw.one_in(2);
+    let table = if has_positions { vec![len + 7, pairs] } else { vec![batch, len, pairs] };
+    let [cos, sin] = [(); 2].map(|()| net.input(&table));
+    let positions = net.any('x', &format!("_n{}", len + 7), "int64", &[batch, len]);
+    let mut inputs = vec![x.name.as_str(), &cos.name, &sin.name];
+    if has_positions {
+        inputs.push(&positions.name);
+    }
+    let (interleaved, turned) = (net.draw.pick(&[0, 1]), 2 * pairs);
+    let op = format!(
+        "RotaryEmbedding-23 [num_heads: {heads}, rotary_embedding_dim: {turned}, interleaved: {interleaved}]"
+    );
+    let name = net.node(&op, &inputs);
+    vec![Value { name, shape, size: 2.0, error: 2.0 * ROUNDING }]
+}

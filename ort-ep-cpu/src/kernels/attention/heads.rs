@@ -4,10 +4,11 @@
 use std::ops::Range;
 
 use ort_ep::Threads;
+use ort_kernels::Activation;
 use ort_kernels::gemm::{Gemm, Lhs, Matrix, Start, Strided};
-use ort_kernels::{Activation, vec};
 use smallvec::SmallVec;
 
+use super::scores::{Bias, Rule, Seen};
 use crate::cpu::{Cpu, Team};
 
 /// The most queries that are answered together: keys and values are packed once for all.
@@ -24,28 +25,46 @@ pub(super) struct Heads {
     pub(super) cpu: Cpu,
     pub(super) batch: usize,
     pub(super) heads: usize,
+    /// How many heads of queries share one of keys and values.
+    pub(super) shared: usize,
     pub(super) q_len: usize,
     pub(super) kv_len: usize,
     /// Elements of a head of a query or key, and of a value.
     pub(super) size: usize,
     pub(super) v_size: usize,
-    /// From row to row of queries, keys and values.
-    pub(super) strides: [usize; 3],
-    /// From batch to batch and from head to head of what is added to the scores.
-    pub(super) bias: Option<[usize; 2]>,
+    pub(super) q: Strides,
+    pub(super) k: Strides,
+    pub(super) v: Strides,
+    /// Whether results are `[B, S, N·E]`, not `[B, N, S, E]`.
+    pub(super) is_joined: bool,
+    pub(super) bias: Option<Bias>,
     pub(super) has_mask: bool,
     pub(super) rule: Rule,
 }
 
-/// What becomes of scores.
+/// From batch to batch, from head to head and from row to row.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rule {
-    /// What they are multiplied with; `1/√size` if it is not given.
-    pub(super) scale: Option<f32>,
-    /// What is added for a key that is masked.
-    pub(super) filter: f32,
-    /// Whether a query sees no later key; but the last sees all.
-    pub(super) is_causal: bool,
+pub(super) struct Strides {
+    batch: usize,
+    head: usize,
+    row: usize,
+}
+
+impl Strides {
+    /// Of `[B, len, width]`, where heads of `size` elements lie beside each other.
+    pub(super) const fn joined([len, width, size]: [usize; 3]) -> Self {
+        Self { batch: len * width, head: size, row: width }
+    }
+
+    /// Of `[B, heads, len, size]`.
+    pub(super) const fn split([heads, len, size]: [usize; 3]) -> Self {
+        Self { batch: heads * len * size, head: len * size, row: size }
+    }
+
+    /// What begins at a row of a head.
+    pub(super) fn at<T>(self, data: &[T], [batch, head, row]: [usize; 3]) -> &[T] {
+        &data[batch * self.batch + head * self.head + row * self.row..]
+    }
 }
 
 /// The tensors of a run.
@@ -55,9 +74,7 @@ pub(super) struct Operands<'a> {
     pub(super) q: &'a [f32],
     pub(super) k: &'a [f32],
     pub(super) v: &'a [f32],
-    pub(super) bias: &'a [f32],
-    /// A number above 0 for each key of each batch that is seen.
-    pub(super) mask: &'a [i32],
+    pub(super) seen: Seen<'a>,
 }
 
 /// Some queries of one head, and where their results go.
@@ -97,17 +114,22 @@ impl<'y> Iterator for Queries<'y> {
 }
 
 impl Heads {
-    /// The strides of what is added to the scores, of this shape: `[B or 1, N or 1, S, T]`.
-    pub(super) fn bias_strides(&self, shape: &[usize]) -> Option<[usize; 2]> {
-        let &[of_batch, of_heads, s, t] = shape else { return None };
-        let stride = |n, full, stride| match n {
-            1 => Some(0),
-            n if n == full => Some(stride),
-            _ => None,
-        };
-        let strides =
-            [stride(of_batch, self.batch, of_heads * s * t)?, stride(of_heads, self.heads, s * t)?];
-        ([s, t] == [self.q_len, self.kv_len]).then_some(strides)
+    /// The same attention of one query for each head, where heads share keys and values: those that do are
+    /// queries of one head.
+    pub(super) fn with_shared_as_queries(self) -> Self {
+        if self.q_len != 1 || self.shared == 1 {
+            return self;
+        }
+        let Strides { batch, head, .. } = self.q;
+        Self {
+            heads: self.heads / self.shared,
+            shared: 1,
+            q_len: self.shared,
+            q: Strides { batch, head: head * self.shared, row: head },
+            is_joined: false,
+            bias: self.bias.map(|bias| bias.with_shared_as_queries(self.shared)),
+            ..self
+        }
     }
 
     /// The elements of scratch a thread needs.
@@ -115,7 +137,7 @@ impl Heads {
         let none = Matrix::row_major(&[], 0, 0);
         let (together, a) = (self.together(), Lhs::Strided { a: none, alpha: 1.0 });
         let products = [(self.kv_len, self.size), (self.v_size, self.kv_len)]
-            .map(|(n, k)| self.gemm([together, n, k], (a, none), Start::Zero));
+            .map(|(n, k)| self.gemm([together, n, k], (a, none)));
         let product = products.map(|gemm| gemm.scratch_len(together));
         together * self.kv_len + product[0].max(product[1])
     }
@@ -145,93 +167,70 @@ impl Heads {
 
     /// Each head of some queries, in the order of `y`.
     fn parts<'y>(&self, y: &'y mut [f32]) -> impl Iterator<Item = Part<'y>> + Send {
-        let &Self { heads, q_len, v_size, .. } = self;
-        let (together, row) = (self.together(), heads * v_size);
-        y.chunks_mut(q_len * row).enumerate().flat_map(move |(batch, y)| {
+        let &Self { heads, q_len, v_size, is_joined, .. } = self;
+        // Rows of so many heads each, and so many blocks of them in a batch.
+        let (joined, blocks) = if is_joined { (heads, 1) } else { (1, heads) };
+        let (together, row) = (self.together(), joined * v_size);
+        y.chunks_mut(q_len * row).enumerate().flat_map(move |(i, y)| {
+            let (batch, head) = (i / blocks, i % blocks);
             y.chunks_mut(together * row).enumerate().flat_map(move |(i, y)| {
                 let (first, rests) = (i * together, y.chunks_mut(row).collect());
-                Queries { batch, first, heads: 0..heads, v_size, rests }
+                Queries { batch, first, heads: head..head + joined, v_size, rests }
             })
         })
     }
 
     fn answer(&self, operands: &Operands<'_>, (mut part, scratch): (Part<'_>, &mut [f32])) {
-        let n = self.kv_len;
-        let (scores, scratch) = scratch.split_at_mut(self.together() * n);
-        let scores = &mut scores[..part.y.len() * n];
-        let is_masked = self.bias.is_some() || self.has_mask;
-        let hidden = if is_masked { self.mask(operands, &part, scores) } else { 0 };
-        let start = if is_masked { Start::C } else { Start::Zero };
-        let product = self.scores(operands, &part, start);
-        product.run(&product.whole(), &mut Strided { data: scores, stride: n }, scratch);
-        for (i, scores) in scores.chunks_mut(n).enumerate() {
-            let (seen, unseen) = scores.split_at_mut(self.n_seen(part.first + i));
-            unseen.fill(0.0);
-            // A query that sees nothing gets nothing.
-            match hidden >> i & 1 {
-                0 => vec::softmax(self.cpu.isa, seen),
-                _ => seen.fill(0.0),
-            }
+        let keys = self.keys(operands, &part);
+        let (scores, scratch) = scratch.split_at_mut(self.together() * self.kv_len);
+        let scores = &mut scores[..part.y.len() * keys.len()];
+        if keys.is_empty() {
+            return part.y.iter_mut().for_each(|row| row.fill(0.0));
         }
-        let product = self.results((scores, operands.v), &part);
+        let product = self.scores(operands, &part, &keys);
+        let stride = keys.len();
+        product.run(&product.whole(), &mut Strided { data: scores, stride }, scratch);
+        for (i, scores) in scores.chunks_mut(keys.len()).enumerate() {
+            let at = [part.batch, part.head, part.first + i];
+            self.weigh(&operands.seen, at, (scores, &keys));
+        }
+        let product = self.results((scores, operands.v), &part, &keys);
         product.run(&product.whole(), &mut part.y[..], scratch);
     }
 
-    /// How many keys a query sees.
-    fn n_seen(&self, query: usize) -> usize {
-        let is_cut = self.rule.is_causal && query + 1 < self.q_len;
-        if is_cut { self.kv_len.min(query + 1) } else { self.kv_len }
+    /// The keys that any of the queries sees, and those in between.
+    fn keys(&self, operands: &Operands<'_>, part: &Part<'_>) -> Range<usize> {
+        let queries = part.first..part.first + part.y.len();
+        let each = queries.map(|query| self.seen(&operands.seen, part.batch, query));
+        let each = each.filter(|range| !range.is_empty());
+        each.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
     }
 
-    /// Writes what the scores of a part start from; returns the rows from which all keys are hidden,
-    /// a bit for each.
-    fn mask(&self, operands: &Operands<'_>, part: &Part<'_>, scores: &mut [f32]) -> u128 {
-        const { assert!(MAX_QUERIES <= 128) };
-        let n = self.kv_len;
-        match self.bias {
-            Some([batch, head]) => {
-                let start = part.batch * batch + part.head * head + part.first * n;
-                scores.copy_from_slice(&operands.bias[start..][..scores.len()]);
-            }
-            None => scores.fill(0.0),
-        }
-        let mask = if self.has_mask { &operands.mask[part.batch * n..][..n] } else { &[] };
-        let mut hidden = 0;
-        for (i, scores) in scores.chunks_mut(n).enumerate() {
-            let masked = scores.iter_mut().zip(mask).filter(|(_, flag)| **flag <= 0);
-            masked.for_each(|(score, _)| *score += self.rule.filter);
-            let seen = &scores[..self.n_seen(part.first + i)];
-            hidden |= u128::from(seen.iter().all(|&score| score == f32::NEG_INFINITY)) << i;
-        }
-        hidden
-    }
-
-    /// `scores = start + scale · q·kᵀ` of a part.
+    /// `scores = scale · q·kᵀ` of a part, over the cap if there is one.
     fn scores<'a>(
         &self,
         operands: &Operands<'a>,
         part: &Part<'_>,
-        start: Start<'a>,
+        keys: &Range<usize>,
     ) -> Gemm<'a, Matrix<'a>> {
-        let &Self { q_len, kv_len, size, strides: [q_row, k_row, _], .. } = self;
-        let (m, column) = (part.y.len(), part.head * size);
+        let &Self { size, shared, q, k, .. } = self;
+        let m = part.y.len();
         let q = Matrix {
-            data: &operands.q[(part.batch * q_len + part.first) * q_row + column..],
+            data: q.at(operands.q, [part.batch, part.head, part.first]),
             rows: m,
             columns: size,
-            row_stride: q_row,
+            row_stride: q.row,
             column_stride: 1,
         };
         let k = Matrix {
-            data: &operands.k[part.batch * kv_len * k_row + column..],
+            data: k.at(operands.k, [part.batch, part.head / shared, keys.start]),
             rows: size,
-            columns: kv_len,
+            columns: keys.len(),
             row_stride: 1,
-            column_stride: k_row,
+            column_stride: k.row,
         };
-        let given = self.rule.scale.filter(|&scale| scale != 0.0);
-        let alpha = given.unwrap_or_else(|| (size as f32).sqrt().recip());
-        self.gemm([m, kv_len, size], (Lhs::Strided { a: q, alpha }, k), start)
+        let alpha = self.rule.factor();
+        self.gemm([m, keys.len(), size], (Lhs::Strided { a: q, alpha }, k))
     }
 
     /// `y = weights · v` of a part.
@@ -239,26 +238,26 @@ impl Heads {
         &self,
         (weights, v): (&'a [f32], &'a [f32]),
         part: &Part<'_>,
+        keys: &Range<usize>,
     ) -> Gemm<'a, Matrix<'a>> {
-        let &Self { kv_len, v_size, strides: [.., v_row], .. } = self;
-        let m = part.y.len();
+        let (m, n) = (part.y.len(), keys.len());
         let v = Matrix {
-            data: &v[part.batch * kv_len * v_row + part.head * v_size..],
-            rows: kv_len,
-            columns: v_size,
-            row_stride: v_row,
+            data: self.v.at(v, [part.batch, part.head / self.shared, keys.start]),
+            rows: n,
+            columns: self.v_size,
+            row_stride: self.v.row,
             column_stride: 1,
         };
-        let a = Lhs::Strided { a: Matrix::row_major(weights, m, kv_len), alpha: 1.0 };
-        self.gemm([m, v_size, kv_len], (a, v), Start::Zero)
+        let a = Lhs::Strided { a: Matrix::row_major(weights, m, n), alpha: 1.0 };
+        self.gemm([m, self.v_size, n], (a, v))
     }
 
     fn gemm<'a>(
         &self,
         [m, n, k]: [usize; 3],
         (a, b): (Lhs<'a>, Matrix<'a>),
-        start: Start<'a>,
     ) -> Gemm<'a, Matrix<'a>> {
-        Gemm { isa: self.cpu.isa, m, n, k, a, b, start, activation: Activation::None }
+        let (start, activation) = (Start::Zero, Activation::None);
+        Gemm { isa: self.cpu.isa, m, n, k, a, b, start, activation }
     }
 }

@@ -1,15 +1,18 @@
-//! Attention and MultiHeadAttention in f32, without a past: queries, keys and values in rows, or made by a
-//! product of one input.
+//! Attention and MultiHeadAttention in f32: the standard's, with a past, and those of com.microsoft without,
+//! with queries, keys and values in rows, or made by a product of one input.
 
 mod heads;
 mod projected;
+mod scores;
+mod standard;
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, OpError};
 use ort_ops::ops::microsoft::multi_head_attention::MultiHeadAttention;
 use ort_tensor::{DType, Inputs, TensorViewMut};
 
-use self::heads::{Heads, Operands, Rule};
+use self::heads::{Heads, Operands, Strides};
+use self::scores::{Bias, Rule};
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::Cpu;
 
@@ -32,7 +35,10 @@ struct RowsKernel {
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(&op) = compiler.op::<MultiHeadAttention>() else {
-        return projected::compile(compiler);
+        return match projected::compile(compiler)? {
+            None => standard::compile(compiler),
+            kernel => Ok(kernel),
+        };
     };
     let is_there = |input| compiler.fact(input).is_some();
     let is_rows = |input| compiler.fact(input).and_then(Fact::rank) == Some(3);
@@ -71,7 +77,11 @@ fn seen(mut heads: Heads, shapes: &[&[usize]], places: Places) -> Result<Heads, 
     };
     heads.bias = match shape(places.bias) {
         [] => None,
-        shape => Some(heads.bias_strides(shape).ok_or_else(|| misfit(shape))?),
+        shape => {
+            let is_whole = shape.ends_with(&[heads.q_len, heads.kv_len]);
+            let bias = Bias::new(shape, &heads).filter(|_| is_whole);
+            Some(bias.ok_or_else(|| misfit(shape))?)
+        }
     };
     Ok(heads)
 }
@@ -79,10 +89,10 @@ fn seen(mut heads: Heads, shapes: &[&[usize]], places: Places) -> Result<Heads, 
 impl<'a> Operands<'a> {
     fn read_masks(&mut self, inputs: Inputs<'a>, places: Places) -> Result<(), KernelError> {
         if let Some(mask) = inputs.optional_tensor(places.mask)? {
-            self.mask = mask.as_slice()?;
+            self.seen.mask = mask.as_slice()?;
         }
         if let Some(bias) = inputs.optional_tensor(places.bias)? {
-            self.bias = bias.as_slice()?;
+            self.seen.bias = bias.as_slice()?;
         }
         Ok(())
     }
@@ -105,19 +115,23 @@ impl RowsKernel {
         if !is_alike || width % n != 0 || v_width % n != 0 {
             return Err(misfit());
         }
-        let &MultiHeadAttention { scale, mask_filter_value, unidirectional, .. } = &self.op;
+        let &MultiHeadAttention { scale, mask_filter_value: filter, unidirectional, .. } = &self.op;
         let heads = Heads {
             cpu: self.cpu,
             batch,
             heads: n,
+            shared: 1,
             q_len,
             kv_len,
             size: width / n,
             v_size: v_width / n,
-            strides: [width, width, v_width],
+            q: Strides::joined([q_len, width, width / n]),
+            k: Strides::joined([kv_len, width, width / n]),
+            v: Strides::joined([kv_len, v_width, v_width / n]),
+            is_joined: true,
             bias: None,
             has_mask: false,
-            rule: Rule { scale, filter: mask_filter_value, is_causal: unidirectional },
+            rule: Rule { filter, ..Rule::of_rows(scale, width / n, unidirectional) },
         };
         seen(heads, shapes, PLACES)
     }

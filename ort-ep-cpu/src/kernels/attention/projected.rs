@@ -7,7 +7,8 @@ use ort_kernels::gemm::Start;
 use ort_ops::ops::microsoft::attention::{Attention, Weights};
 use ort_tensor::{DType, TensorViewMut};
 
-use super::heads::{Heads, Operands, Rule};
+use super::heads::{Heads, Operands, Strides};
+use super::scores::Rule;
 use super::{Places, masks, seen};
 use crate::cpu::floats;
 use crate::kernels::{Compiled, Compiler};
@@ -69,14 +70,18 @@ impl ProjectedKernel {
             cpu: self.cpu,
             batch,
             heads: n,
+            shared: 1,
             q_len: len,
             kv_len: len,
             size: q / n,
             v_size: v / n,
-            strides: [width; 3],
+            q: Strides::joined([len, width, q / n]),
+            k: Strides::joined([len, width, q / n]),
+            v: Strides::joined([len, width, v / n]),
+            is_joined: true,
             bias: None,
             has_mask: false,
-            rule: Rule { scale, filter, is_causal },
+            rule: Rule { filter, ..Rule::of_rows(scale, q / n, is_causal) },
         };
         let product = Product {
             cpu: self.cpu,

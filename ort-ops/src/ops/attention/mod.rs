@@ -10,9 +10,9 @@ use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output};
 
 use self::visible::Visible;
-pub use crate::attend::Stage;
 use crate::attend::heads::{append, swap_heads};
-use crate::attend::{Scoring, Sizes, attend};
+use crate::attend::{Scoring, attend};
+pub use crate::attend::{Sizes, Stage};
 use crate::floats;
 use crate::infer::{attention_flops, expect_dims};
 
@@ -96,15 +96,18 @@ impl Attention {
         ])
     }
 
-    fn sizes(&self, inputs: Inputs<'_>) -> Result<(Sizes, usize), OpError> {
-        let dims = |i| -> Result<Dims, OpError> {
-            Ok(inputs.tensor(i)?.shape().iter().map(|&n| Dim::Known(n)).collect())
-        };
-        let heads = self.heads([&dims(0)?, &dims(1)?, &dims(2)?])?;
+    /// The sizes that follow from the shapes of the inputs, where those that are absent are empty, and the
+    /// length of the past.
+    ///
+    /// # Errors
+    /// If the shapes do not fit each other.
+    pub fn sizes(&self, shapes: &[&[usize]]) -> Result<(Sizes, usize), OpError> {
+        let shape = |i: usize| shapes.get(i).copied().unwrap_or_default();
+        let dims = |i| -> Dims { shape(i).iter().map(|&n| Dim::Known(n)).collect() };
+        let heads = self.heads([&dims(0), &dims(1), &dims(2)])?;
         let [q, k, v] = heads.map(|heads| heads.map(|dim| dim.known().unwrap_or(0)));
         let [batch, kv_heads, new_len, size] = k;
-        let past =
-            inputs.optional_tensor(4)?.map_or(0, |past| past.shape().get(2).copied().unwrap_or(0));
+        let past = shape(4).get(2).copied().unwrap_or(0);
         let fits = q[0] == batch
             && q[3] == size
             && v[..3] == k[..3]
@@ -115,9 +118,9 @@ impl Attention {
         }
         for (i, size) in [(4, size), (5, v[3])] {
             let expected = [batch, kv_heads, past, size];
-            if inputs.optional_tensor(i)?.is_some_and(|view| view.shape() != expected) {
-                let left = inputs.tensor(i)?.shape().to_vec();
-                return Err(OpError::Shapes { what: "the past", left, right: expected.to_vec() });
+            if !shape(i).is_empty() && shape(i) != expected {
+                let (left, right) = (shape(i).to_vec(), expected.to_vec());
+                return Err(OpError::Shapes { what: "the past", left, right });
             }
         }
         let kv_len = new_len.checked_add(past).ok_or(OpError::TooLarge)?;
@@ -186,7 +189,12 @@ impl Operator for Attention {
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
-        let (sizes, past) = self.sizes(inputs)?;
+        let shape = |i| inputs.optional_tensor(i).map(|view| view.map(|view| view.shape()));
+        let mut shapes = [&[][..]; 6];
+        for (i, shape_of) in shapes.iter_mut().enumerate() {
+            *shape_of = shape(i)?.unwrap_or_default();
+        }
+        let (sizes, past) = self.sizes(&shapes)?;
         let Sizes { batch, q_heads, kv_heads, q_len, kv_len, size, v_size } = sizes;
         let visible = Visible::new(self, inputs, sizes, past)?;
         let q_view = inputs.tensor(0)?;
