@@ -24,6 +24,8 @@ pub(crate) struct Cpu {
     pub(crate) max_threads: usize,
     /// Whether convolutions may be computed in tiles by transformed filters.
     pub(crate) winograd: bool,
+    /// Whether what is multiplied with weights of a few bits may be rounded to 8 bits.
+    pub(crate) int8_blocks: bool,
 }
 
 impl Cpu {
@@ -232,7 +234,7 @@ mod tests {
 
     #[test]
     fn small_work_has_scratch_for_one() {
-        let cpu = Cpu { isa: Isa::Generic, max_threads: 3, winograd: false };
+        let cpu = Cpu { isa: Isa::Generic, max_threads: 3, winograd: false, int8_blocks: true };
         assert_eq!(cpu.scratch_bytes_for(17, WORTH_SHARING - 1), 2 * LINE * 4);
         assert_eq!(cpu.scratch_bytes_for(17, WORTH_SHARING), cpu.scratch_bytes(17));
         assert_eq!(cpu.scratch_bytes(17), 3 * 2 * LINE * 4);

@@ -23,13 +23,16 @@ pub struct CpuOptions {
     /// are about twice as large then, and the transformed filters take up to four times the memory
     /// of the filters.
     pub winograd: bool,
+    /// Whether products that allow it, MatMulNBits with an `accuracy_level` of 4, round what they
+    /// multiply with weights of a few bits to 8 bits, block by block: they do.
+    pub int8_blocks: bool,
 }
 
 impl Default for CpuOptions {
     /// Whatever is fastest.
     fn default() -> Self {
         let (isa, denormals) = (IsaChoice::default(), Denormals::default());
-        Self { isa, denormals, max_threads: None, fuses: true, winograd: true }
+        Self { isa, denormals, max_threads: None, fuses: true, winograd: true, int8_blocks: true }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::options::{CpuOptions, Denormals, UnavailableIsa};
 
 /// The version of all recipes: raise it with any change of what packed constants look like, or of
 /// which nodes want them how. Files that were packed for another version are then not used.
-const RECIPES: u32 = 3;
+const RECIPES: u32 = 4;
 
 /// Runs every operator on the CPU.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,12 @@ impl CpuProvider {
         let available = || std::thread::available_parallelism().map_or(1, usize::from);
         let max_threads = options.max_threads.unwrap_or_else(available).max(1);
         Ok(Self {
-            cpu: Cpu { isa, max_threads, winograd: options.winograd },
+            cpu: Cpu {
+                isa,
+                max_threads,
+                winograd: options.winograd,
+                int8_blocks: options.int8_blocks,
+            },
             denormals: options.denormals,
             fuses: options.fuses,
         })
@@ -105,13 +110,14 @@ impl ExecutionProvider for CpuProvider {
 
     /// Blocks of channels and folded constants depend on it too, not only recipes.
     fn packing(&self) -> Option<String> {
-        let Cpu { isa, winograd, .. } = self.cpu;
+        let Cpu { isa, winograd, int8_blocks, .. } = self.cpu;
         let option = |is_on, text| if is_on { text } else { "" };
         Some(format!(
-            "{} recipes {RECIPES} for {}{}{}{}",
+            "{} recipes {RECIPES} for {}{}{}{}{}",
             Self::NAME,
             isa.name(),
             option(winograd, ", winograd"),
+            option(int8_blocks, ", int8 blocks"),
             option(self.fuses, ", fused steps"),
             option(self.denormals == Denormals::Preserve, ", denormals"),
         ))

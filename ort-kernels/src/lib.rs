@@ -20,6 +20,7 @@ pub mod conv_nchwc;
 pub mod fourier;
 pub mod gemm;
 pub mod gemm_i8;
+pub mod gemm_nbits;
 pub mod gemv_f32;
 pub mod nchwc;
 mod peak;

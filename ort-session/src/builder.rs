@@ -143,8 +143,14 @@ impl SessionBuilder {
         self
     }
 
-    /// What becomes of the memory of a run when it is over; by default it stays as long as it is
-    /// needed.
+    /// Whether MatMulNBits of `accuracy_level` 4 rounds what it multiplies to 8 bits by block; so by default.
+    #[must_use]
+    pub fn int8_blocks(mut self, is_on: bool) -> Self {
+        self.cpu.int8_blocks = is_on;
+        self
+    }
+
+    /// What becomes of the memory of a run when it is over; by default it stays as long as it is needed.
     #[must_use]
     pub fn arena(mut self, arena: Arena) -> Self {
         self.arena = arena;

@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn indices_that_lie_one_inside_the_other_are_one() {
-        let cpu = Cpu { isa: Isa::Generic, max_threads: 1, winograd: false };
+        let cpu = Cpu { isa: Isa::Generic, max_threads: 1, winograd: false, int8_blocks: true };
         let index = |len, strides, is_summed| Index { len, strides, is_summed };
         let found = product(
             cpu,

@@ -160,6 +160,7 @@ kernels! {
     log_sum_exp,
     lp_normalization,
     matmul,
+    matmul_nbits,
     max_pool,
     nchwc_pool,
     nchwc_reorder,

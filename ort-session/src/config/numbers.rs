@@ -54,7 +54,14 @@ pub(super) const KEYS: &[ConfigKey] = &[
     idle("mlas.enable_gemm_fastmath_arm64_bfloat16", "0", ANY_FLAG, OWN_KERNELS),
     idle("mlas.nchwc_pointwise_conv_max_input_channel_batch", "0", ANY_NUMBER, OWN_KERNELS),
     idle("mlas.nchwc_depthwise_sliding", "0", ANY_FLAG, OWN_KERNELS),
-    idle("mlas.qnbit.force_fp32", "0", ANY_FLAG, "MatMulNBits is more exact than that."),
+    acts(
+        "mlas.qnbit.force_fp32",
+        "0",
+        Flag(|b, is_forced| b.cpu.int8_blocks = !is_forced),
+        "1 computes MatMulNBits in f32 even where a node's accuracy_level is 4, which allows to round what is multiplied \
+         to 8 bits, block by block.",
+    )
+    .method("int8_blocks"),
     only("session.gqa_value_layout", &[""], "ONNX Runtime does not document what it changes"),
     only("session.enable_moe_expert_counting", &["0"], "experts are not counted"),
     only("session.enable_moe_expert_statistics", &["0"], "experts are not counted"),

@@ -123,7 +123,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "session.qdq_matmulnbits_accuracy_level",
         "4",
         Choices(&[("0", |_| {}), ("1", |_| {}), ("2", |_| {}), ("3", |_| {}), ("4", |_| {})]),
-        "MatMulNBits is computed more exactly than any level asks for.",
+        "No MatMulNBits is made of other products; those that a file has say their level.",
     ),
     idle(
         "session.qdq_matmulnbits_block_size",

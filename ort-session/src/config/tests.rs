@@ -38,6 +38,7 @@ fn keys_set_what_their_methods_set() {
     assert_eq!((denormals("0"), denormals("1")), (Denormals::Preserve, Denormals::Flush));
     assert_eq!(with("session.nchwc_block_size", "8").options.nchwc_block_size, Some(8));
     assert!(!with("ep.cpu.winograd", "0").cpu.winograd);
+    assert!(!with("mlas.qnbit.force_fp32", "1").cpu.int8_blocks);
     let folded = |value| {
         let key = "optimization.constant_folding_max_output_size_in_bytes";
         with(key, value).options.max_folded_bytes

@@ -85,6 +85,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "NonMaxSuppression", draw: movement::non_max_suppression },
     Family { name: "Attention of the standard", draw: sequence::standard },
     Family { name: "RotaryEmbedding", draw: sequence::rotary },
+    Family { name: "weights of a few bits", draw: quantized::few_bits },
 ];
 
 /// A case of a family.

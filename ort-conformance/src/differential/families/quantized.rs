@@ -96,6 +96,31 @@ fn gemm(
     vec![codes(net.node(&op, &inputs))]
 }
 
+/// MatMulNBits of any bits and blocks, with zero points or without.
+pub(super) fn few_bits(net: &mut Net<'_>) -> Vec<Value> {
+    let [m, n, k] = sizes(net);
+    let (bits, block) = (net.draw.pick(&[4, 4, 2, 8]), net.draw.pick(&[32, 16, 64, 128, 256]));
+    let (n_blocks, level) = (k.div_ceil(block), net.draw.pick(&[4, 0, 1]));
+    let a = net.input(&[m, k]);
+    let codes = net.any('w', "", "uint8", &[n, n_blocks, block * bits / 8]);
+    let scales = net.positive('w', &[n, n_blocks]);
+    let zeros = net.any('w', "", "uint8", &[n * (n_blocks * bits).div_ceil(8)]);
+    let zeros = if net.draw.one_in(2) { zeros.name.as_str() } else { "_" };
+    let bias = net.scaled('w', &[n], 1);
+    let bias = if net.draw.one_in(2) { bias.name.as_str() } else { "_" };
+    let op = format!(
+        "com.microsoft:MatMulNBits-1 [K: {k}, N: {n}, bits: {bits}, block_size: {block}, accuracy_level: {level}]"
+    );
+    let name = net.node(&op, &[&a.name, &codes.name, &scales.name, zeros, "_", bias]);
+    // The difference of two codes, times a scale of at most 1.5.
+    let weight = (bits as f64).exp2() / 6.0_f64.sqrt() * 1.1;
+    let size = (k as f64).sqrt() * a.size * weight + 1.0;
+    // Half a step in 8 bits at most, and as often less as more.
+    let step = if level == 4 { 1.0 / 127.0 / 12.0_f64.sqrt() } else { 0.0 };
+    let error = (k as f64).sqrt() * (step + ROUNDING * size) * weight;
+    vec![Value { name, shape: vec![m, n], size, error }]
+}
+
 pub(super) fn dynamic(net: &mut Net<'_>) -> Vec<Value> {
     if net.draw.one_in(3) {
         let shape = shape(net, 500_000);

@@ -1,0 +1,339 @@
+//! MatMulNBits with constant weights, which stay in memory as small as they are.
+//!
+//! ```text
+//! accuracy_level 4:        A is quantized by block, sums of bytes
+//! else, up to FEW rows:    weights become floats in registers
+//! else:                    weights become panels of a product of floats
+//! ```
+//! Floats of 16 bits are widened first, and results rounded to them once.
+
+mod weights;
+
+use bytemuck::cast_slice_mut;
+use ort_ep::{Io, Kernel, KernelError, Prepared};
+use ort_graph::Fact;
+use ort_kernels::gemm::{Gemm, Lhs, Matrix, Region, Rows, Start};
+use ort_kernels::gemm_nbits::{
+    Bytes, Floats, MAX_BLOCK, block_sums, byte_variant, float_variant, quantize_blocks,
+};
+use ort_kernels::{Activation, Isa};
+use ort_ops::infer::matmul_shape;
+use ort_ops::ops::microsoft::matmul_nbits::MatMulNBits;
+use ort_tensor::{DType, Shape, TensorView, bf16, f16};
+
+use self::weights::PackedWeights;
+use super::halves::Half;
+use super::{Compiled, Compiler, KernelDef};
+use crate::cpu::{Cpu, READ, Team, floats, n_parts};
+use crate::cut::{Along, Cut, Product};
+use crate::scheme::in_pieces;
+use crate::summand::Summand;
+
+pub(super) const DEF: KernelDef = KernelDef::one(compile);
+
+/// The most rows for which weights become floats in registers, again for every few rows.
+const FEW: usize = 8;
+
+/// What rows are multiplied as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Floats,
+    Bytes,
+}
+
+#[derive(Debug)]
+struct NBitsKernel {
+    cpu: Cpu,
+    weights: PackedWeights,
+    dtype: DType,
+    form: Form,
+}
+
+/// What a shape signature makes of it.
+struct State {
+    m: usize,
+    shape: Shape,
+}
+
+fn compile(compiler: &Compiler<'_>) -> Compiled {
+    let Some(op) = compiler.op::<MatMulNBits>() else { return Ok(None) };
+    let is_float = |dtype: &DType| matches!(dtype, DType::F32 | DType::F16 | DType::Bf16);
+    let dtype = compiler.fact(0).and_then(Fact::dtype).filter(is_float);
+    let (Some(dtype), None) = (dtype, compiler.fact(4)) else { return Ok(None) };
+    let isa = compiler.cpu.isa;
+    let (form, nr) = match op.accuracy_level {
+        4 if compiler.cpu.int8_blocks && op.block_size <= MAX_BLOCK => {
+            (Form::Bytes, byte_variant(isa).nr)
+        }
+        _ => (Form::Floats, float_variant(isa).nr),
+    };
+    let Some(weights) = PackedWeights::compile(compiler, op, nr) else { return Ok(None) };
+    Ok(Some(Box::new(NBitsKernel { cpu: compiler.cpu, weights, dtype, form })))
+}
+
+/// Where operands lie in scratch, in bytes from its start; each begins a line.
+struct Room {
+    /// Rows as floats, filled up to whole blocks.
+    a: usize,
+    /// The same as bytes.
+    quantized: usize,
+    /// Scales, and sums, of blocks of rows.
+    by_block: usize,
+    bias: usize,
+    /// Results as floats.
+    y: usize,
+}
+
+/// The product of rows in one of the forms.
+struct Parts<'a> {
+    isa: Isa,
+    m: usize,
+    weights: ort_kernels::gemm_nbits::Weights<'a>,
+    left: Left<'a>,
+}
+
+enum Left<'a> {
+    Floats(Floats<'a>),
+    Bytes(Bytes<'a>),
+}
+
+impl Parts<'_> {
+    /// The product as one of floats with any right operand.
+    fn gemm<'a>(&'a self, a: &Floats<'a>) -> Gemm<'a, ort_kernels::gemm_nbits::Weights<'a>> {
+        let (n, k) = (self.weights.format.n, self.weights.format.k);
+        let rows = Matrix { row_stride: a.stride, ..Matrix::row_major(a.a, self.m, k) };
+        Gemm {
+            isa: self.isa,
+            m: self.m,
+            n,
+            k,
+            a: Lhs::Strided { a: rows, alpha: 1.0 },
+            b: self.weights,
+            start: self.weights.bias.map_or(Start::Zero, Start::ByColumn),
+            activation: Activation::None,
+        }
+    }
+}
+
+impl Product for Parts<'_> {
+    fn n_columns(&self) -> usize {
+        self.weights.format.n
+    }
+
+    fn run(&self, region: &Region, c: &mut (impl Rows + ?Sized), scratch: &mut [f32]) {
+        let part = (region.rows.clone(), region.columns.clone());
+        match &self.left {
+            Left::Bytes(a) => self.weights.times_bytes(self.isa, a, part, c),
+            Left::Floats(a) if self.m <= FEW => self.weights.times_floats(self.isa, a, part, c),
+            Left::Floats(a) => self.gemm(a).run(region, c, scratch),
+        }
+    }
+}
+
+const fn lines(n_bytes: usize) -> usize {
+    n_bytes.next_multiple_of(64)
+}
+
+impl NBitsKernel {
+    fn room(&self, m: usize) -> Room {
+        let (f32s, format) = (|len: usize| lines(len * size_of::<f32>()), self.weights.format);
+        let (is_f32, is_few) = (self.dtype == DType::F32, m <= FEW);
+        let is_padded = format.padded_k() != format.k && is_few && self.form == Form::Floats;
+        let only_if = |is_needed, n_bytes| if is_needed { n_bytes } else { 0 };
+        let needs_sums = self.form == Form::Floats && is_few && self.weights.has_zeros();
+        let n_sums = f32s(m * format.n_blocks());
+        Room {
+            a: only_if(!is_f32 || is_padded, f32s(m * self.stride(m))),
+            quantized: only_if(self.form == Form::Bytes, lines(m * format.padded_k())),
+            by_block: match self.form {
+                Form::Bytes => 2 * n_sums,
+                Form::Floats => only_if(needs_sums, n_sums),
+            },
+            bias: only_if(!is_f32, f32s(format.n)),
+            y: only_if(!is_f32, f32s(m * format.n)),
+        }
+    }
+
+    /// From one row of floats to the next: of few, blocks are whole.
+    fn stride(&self, m: usize) -> usize {
+        let is_whole = self.form == Form::Floats && m <= FEW;
+        if is_whole { self.weights.format.padded_k() } else { self.weights.format.k }
+    }
+
+    /// The elements of scratch a thread needs for a product of `m` rows.
+    fn scratch_len(&self, m: usize) -> usize {
+        if self.form == Form::Bytes || m <= FEW {
+            return 0;
+        }
+        let left = Left::Floats(Floats { a: &[], stride: 0, sums: &[] });
+        let parts = Parts { isa: self.cpu.isa, m, weights: self.weights.weights(None), left };
+        parts.gemm(&Floats { a: &[], stride: 0, sums: &[] }).scratch_len(m)
+    }
+
+    /// What `m` rows cost, in multiply-adds: codes are read and unpacked besides.
+    fn cost(&self, m: usize) -> usize {
+        const UNPACK: usize = 6;
+        let n_weights = self.weights.format.n.saturating_mul(self.weights.format.k);
+        match self.form {
+            Form::Bytes => n_weights.saturating_mul(m + UNPACK) / 4,
+            Form::Floats => n_weights.saturating_mul(m + UNPACK / 2),
+        }
+    }
+
+    /// The rows as floats.
+    fn widened<'a>(
+        &self,
+        x: TensorView<'a>,
+        stride: usize,
+        room: &'a mut [f32],
+    ) -> Result<&'a [f32], KernelError> {
+        let k = self.weights.format.k;
+        if room.is_empty() {
+            return Ok(x.as_slice()?);
+        }
+        let rows = room.chunks_exact_mut(stride);
+        match self.dtype {
+            DType::F32 => {
+                let x = x.as_slice::<f32>()?.chunks_exact(k);
+                rows.zip(x).for_each(|(to, x)| {
+                    to[..k].copy_from_slice(x);
+                    to[k..].fill(0.0);
+                });
+            }
+            DType::F16 => widen_rows::<f16>(self.cpu.isa, x.as_slice()?, k, rows),
+            _ => widen_rows::<bf16>(self.cpu.isa, x.as_slice()?, k, rows),
+        }
+        Ok(room)
+    }
+
+    /// The rows in the form they are multiplied in.
+    fn left<'a>(
+        &self,
+        (a, stride, m): (&'a [f32], usize, usize),
+        (quantized, by_block): (&'a mut [u8], &'a mut [f32]),
+        threads: &dyn ort_ep::Threads,
+    ) -> Left<'a> {
+        let (isa, format) = (self.cpu.isa, self.weights.format);
+        let (k, block) = (format.k, format.block);
+        let (padded, n_blocks) = (format.padded_k(), format.n_blocks());
+        if self.form == Form::Floats {
+            if !by_block.is_empty() {
+                let sums = by_block.chunks_exact_mut(n_blocks);
+                let rows = a.chunks_exact(stride).zip(sums).take(m);
+                rows.for_each(|(a, sums)| block_sums(isa, a, block, sums));
+            }
+            return Left::Floats(Floats { a, stride, sums: by_block });
+        }
+        let (scales, sums) = by_block.split_at_mut(by_block.len() / 2);
+        let q = &mut cast_slice_mut::<u8, i8>(quantized)[..m * padded];
+        let per = m.div_ceil(n_parts(threads, a.len() * READ)).max(1);
+        let by_block = scales[..m * n_blocks].chunks_mut(per * n_blocks);
+        let by_block = by_block.zip(sums[..m * n_blocks].chunks_mut(per * n_blocks));
+        let parts = a.chunks(per * stride).zip(q.chunks_mut(per * padded)).zip(by_block);
+        Team::new(threads, m.div_ceil(per)).run(parts, |((a, q), (scales, sums)), _| {
+            let by_row = scales.chunks_exact_mut(n_blocks).zip(sums.chunks_exact_mut(n_blocks));
+            let rows = a.chunks_exact(stride).zip(q.chunks_exact_mut(padded)).zip(by_row);
+            rows.for_each(|((a, q), (scales, sums))| {
+                quantize_blocks(isa, &a[..k], block, q, scales, sums);
+            });
+        });
+        Left::Bytes(Bytes { a: q, scales, sums })
+    }
+}
+
+fn widen_rows<'a, T: Half>(isa: Isa, x: &[T], k: usize, rows: impl Iterator<Item = &'a mut [f32]>) {
+    rows.zip(x.chunks_exact(k)).for_each(|(to, x)| {
+        T::widen(isa, x, &mut to[..k]);
+        to[k..].fill(0.0);
+    });
+}
+
+impl Kernel for NBitsKernel {
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let Some(&a) = shapes.first() else { return Err(KernelError::ForeignState) };
+        let format = self.weights.format;
+        let shape = matmul_shape(a, &[format.k, format.n]).map_err(KernelError::Op)?;
+        let m = a.split_last().map_or(1, |(_, rows)| rows.iter().product());
+        let Room { a, quantized, by_block, bias, y } = self.room(m);
+        let own = a + quantized + by_block + bias + y;
+        let scratch = own + self.cpu.scratch_bytes(self.scratch_len(m));
+        Ok(Prepared::new(State { m, shape }).with_scratch(scratch))
+    }
+
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let State { m, shape } = prepared.state()?;
+        let (m, isa, n) = (*m, self.cpu.isa, self.weights.format.n);
+        let (room, stride) = (self.room(m), self.stride(m));
+        let (a, rest) = io.scratch.split_at_mut(room.a);
+        let (quantized, rest) = rest.split_at_mut(room.quantized);
+        let (by_block, rest) = rest.split_at_mut(room.by_block);
+        let (bias_room, rest) = rest.split_at_mut(room.bias);
+        let (y_room, scratch) = rest.split_at_mut(room.y);
+        let bias = match io.inputs.optional_tensor(5)? {
+            None => None,
+            Some(bias) if self.dtype == DType::F32 => Some(bias.as_slice::<f32>()?),
+            Some(bias) => {
+                let room = &mut floats(bias_room)[..n];
+                match self.dtype {
+                    DType::F16 => f16::widen(isa, bias.as_slice()?, room),
+                    _ => bf16::widen(isa, bias.as_slice()?, room),
+                }
+                Some(&*room)
+            }
+        };
+        let y = io.outputs[0].tensor(self.dtype, shape)?;
+        if m == 0 {
+            return Ok(());
+        }
+        let a = self.widened(io.inputs.tensor(0)?, stride, &mut floats(a)[..])?;
+        let left = self.left((a, stride, m), (quantized, floats(by_block)), io.threads);
+        let parts = Parts { isa, m, weights: self.weights.weights(bias), left };
+        let mut run = |y: &mut [f32]| {
+            let along = if m > n { Along::Rows } else { Along::Columns };
+            let cut = Cut::new(isa, [m, n], n_parts(io.threads, self.cost(m)), along);
+            let team = Team::new(io.threads, cut.n_parts());
+            let team = team.with_scratch(scratch, self.scratch_len(m));
+            team.run(cut.parts(y), |part, scratch| part.compute(&parts, f32::no_tail(), scratch));
+        };
+        match self.dtype {
+            DType::F32 => run(y.into_slice::<f32>()?),
+            DType::F16 => narrowed::<f16>(isa, io.threads, (run, floats(y_room)), y.into_slice()?),
+            _ => narrowed::<bf16>(isa, io.threads, (run, floats(y_room)), y.into_slice()?),
+        }
+        Ok(())
+    }
+
+    fn reads(&self, input: usize) -> bool {
+        !matches!(input, 1..=3)
+    }
+
+    fn variant(&self) -> &'static str {
+        match self.form {
+            Form::Bytes => match byte_variant(self.cpu.isa).nr {
+                32 => "nbits_i8/avx512vnni_6x32",
+                16 => "nbits_i8/avx2_2x16",
+                _ => "nbits_i8/generic",
+            },
+            Form::Floats => match float_variant(self.cpu.isa).nr {
+                32 => "nbits_f32/avx512_4x32",
+                16 => "nbits_f32/avx2_2x16",
+                _ => "nbits_f32/generic",
+            },
+        }
+    }
+}
+
+/// Rounds what `run` writes to `room`.
+fn narrowed<T: Half>(
+    isa: Isa,
+    threads: &dyn ort_ep::Threads,
+    (run, room): (impl FnOnce(&mut [f32]), &mut [f32]),
+    y: &mut [T],
+) {
+    let room = &mut room[..y.len()];
+    run(room);
+    in_pieces(threads, (&*room, y), |x, y| T::narrow(isa, x, y));
+}
+
+#[cfg(test)]
+mod tests;

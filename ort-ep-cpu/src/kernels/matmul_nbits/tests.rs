@@ -1,0 +1,100 @@
+//! Tests of MatMulNBits.
+
+use ort_graph::Attr;
+use ort_tensor::{Element, Tensor, bf16, f16, n_elements};
+
+use crate::case::{Case, bytes, exact, integers};
+
+/// Rows of small whole numbers; the first of each 16 is 127 in magnitude, so that a step of a block in
+/// 8 bits is 1.
+fn rows<T: Element>(shape: &[usize], of: fn(f32) -> T) -> Tensor {
+    let k = shape.last().copied().unwrap_or(1).max(1);
+    let number = |i: usize| match (i % k) % 16 {
+        0 => 127.0 - (i / k % 2 * 254) as f32,
+        _ => (i * 7 % 11) as f32 - 5.0,
+    };
+    let n = n_elements(shape).unwrap();
+    Tensor::from_slice(shape, &(0..n).map(|i| of(number(i))).collect::<Vec<_>>()).unwrap()
+}
+
+/// Powers of two.
+fn scales<T: Element>(shape: &[usize], of: fn(f32) -> T) -> Tensor {
+    let n = n_elements(shape).unwrap();
+    let scale = |i: usize| of([0.5, 1.0, -2.0, 0.25][i * 5 / 3 % 4]);
+    Tensor::from_slice(shape, &(0..n).map(scale).collect::<Vec<_>>()).unwrap()
+}
+
+/// A product of so many rows, `k`, and columns.
+fn case([m, k, n]: [usize; 3], [bits, block]: [usize; 2], level: i64) -> Case {
+    case_of([m, k, n], [bits, block], level, |x| x)
+}
+
+fn case_of<T: Element>(
+    [m, k, n]: [usize; 3],
+    [bits, block]: [usize; 2],
+    level: i64,
+    of: fn(f32) -> T,
+) -> Case {
+    let n_blocks = k.div_ceil(block);
+    let int = |size: usize| Attr::Int(i64::try_from(size).unwrap());
+    Case::new("MatMulNBits", 1)
+        .domain("com.microsoft")
+        .attr("K", int(k))
+        .attr("N", int(n))
+        .attr("bits", int(bits))
+        .attr("block_size", int(block))
+        .attr("accuracy_level", Attr::Int(level))
+        .input(rows(&[m, k], of))
+        .constant(bytes(&[n, n_blocks, block * bits / 8], |bits| bits))
+        .constant(scales(&[n, n_blocks], of))
+}
+
+const SIZES: [[usize; 3]; 7] = [
+    [1, 16, 1],
+    [3, 40, 7],
+    [1, 300, 65],
+    [2, 1024, 1600],
+    [50, 64, 33],
+    [130, 96, 96],
+    [0, 32, 4],
+];
+
+#[test]
+fn sums_of_whole_numbers_are_exact() {
+    for size in SIZES {
+        for bits in [2, 4, 8] {
+            for level in [0, 1, 4] {
+                case(size, [bits, 32], level).check(exact);
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_of_any_size_have_zero_points_of_any_form() {
+    for [m, k, n] in SIZES {
+        for (block, level) in [(16, 0), (64, 4), (128, 0), (256, 4), (1024, 4)] {
+            let n_blocks = k.div_ceil(block);
+            let zeros = bytes(&[n * (n_blocks * 4).div_ceil(8)], |bits| bits);
+            let case = || case([m, k, n], [4, block], level);
+            case().constant(zeros).check(exact);
+            let case = case().constant(integers(&[n, n_blocks])).absent();
+            case.input(integers(&[n])).check(exact);
+        }
+    }
+}
+
+#[test]
+fn halves_are_rounded_once() {
+    for size in SIZES {
+        for level in [0, 4] {
+            let bias = |of: fn(u8) -> f16| bytes(&[size[2]], of);
+            case_of(size, [4, 32], level, f16::from_f32)
+                .absent()
+                .absent()
+                .input(bias(|bits| f16::from_f32(f32::from(bits))))
+                .check(exact);
+            case_of(size, [4, 16], level, bf16::from_f32).check(exact);
+        }
+    }
+}

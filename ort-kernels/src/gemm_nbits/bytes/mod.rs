@@ -1,0 +1,76 @@
+//! Rows of bytes, each block with a scale of its own, times weights of a few bits.
+
+use super::{Bytes, MAX_NR, Panel, Variant};
+
+ladder! {
+    // `c[r][j] = Σ_b scale[r][b]·scale[b][j]·Σ_k a[r][k]·(code[k][j] − zero[b][j])` for the rows of
+    // `c`, 1 to `mr` of them.
+    fn tile_of(panel: &Panel<'_>, a: &Bytes<'_>, c: &mut [[f32; MAX_NR]]);
+    Avx512Vnni => avx512vnni_6x32, Avx2 => avx2_2x16; generic
+}
+
+/// The best tile.
+pub(super) fn tile(isa: crate::Isa, panel: &Panel<'_>, a: &Bytes<'_>, c: &mut [[f32; MAX_NR]]) {
+    tile_of(isa, panel, a, c);
+}
+
+/// Describes the tile for rows of bytes that serves `isa`.
+#[must_use]
+pub fn variant(isa: crate::Isa) -> Variant {
+    best(isa)
+}
+
+/// The least magnitude whose inverse is a number, a hundred times over.
+const LEAST: f32 = 1e-36;
+/// Next to 1.5·2²³ floats are whole, and their last bits count them.
+const WHOLE: f32 = 12_582_912.0;
+/// Elements whose magnitudes are compared together.
+const LANES: usize = 16;
+
+/// The largest magnitude, NaN if an element is no number or infinite.
+#[inline(always)]
+fn magnitude(a: &[f32]) -> f32 {
+    let (mut most, mut poison) = ([0.0_f32; LANES], [0.0_f32; LANES]);
+    let (whole, rest) = a.as_chunks::<LANES>();
+    for a in whole {
+        for i in 0..LANES {
+            most[i] = if a[i].abs() > most[i] { a[i].abs() } else { most[i] };
+            poison[i] += a[i] * 0.0;
+        }
+    }
+    let rest = rest.iter().fold(0.0, |most: f32, a| most.max(a.abs()) + a * 0.0);
+    most.into_iter().fold(rest, |most, x| if x > most { x } else { most })
+        + poison.into_iter().sum::<f32>()
+}
+
+per_isa! {
+    /// A row in bytes, block by block: `scale = max|a| / 127`, `q = round(a / scale)`, half to even;
+    /// `sums` are those of the bytes. What `q` has more than `a` is zero.
+    ///
+    /// A block in which something is not finite has the scale NaN; one in which all is below 1e−36
+    /// in magnitude counts as zeros.
+    pub fn quantize_blocks<FMA>(
+        a: &[f32],
+        block: usize,
+        q: &mut [i8],
+        scales: &mut [f32],
+        sums: &mut [f32],
+    ) {
+        q[a.len()..].fill(0);
+        let blocks = a.chunks(block).zip(q.chunks_mut(block));
+        for (b, (a, q)) in blocks.enumerate() {
+            let most = magnitude(a);
+            let factor = if most > LEAST { 127.0 / most } else { 0.0 };
+            let mut sum = 0_i32;
+            for (q, a) in q.iter_mut().zip(a) {
+                let whole = (a * factor + WHOLE).to_bits() as i8;
+                *q = whole;
+                sum += i32::from(whole);
+            }
+            (scales[b], sums[b]) = (most / 127.0, sum as f32);
+        }
+    }
+}
+
+#[cfg(test)]
+use super::tests::bytes as tests;

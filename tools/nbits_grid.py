@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""MatMulNBits beside onnxruntime's: milliseconds over a grid of sizes, as a table in markdown.
+
+    python3 tools/nbits_grid.py [--threads 1] [--rounds 5] [--update FILE] [--levels 0,4] [--bits 4]
+                                [--block 32] [--zeros] [SIZE ...]
+
+SIZE is MxKxN. Each becomes a model of one MatMulNBits with constant weights for each accuracy level,
+in target/models/nbits. The runtimes take turns, round by round; the figure is the least of the
+rounds' 10th percentiles, less what the runtime takes for a model that does nothing. A ratio is our
+time by theirs: below 1 means that ours is faster. GOPS counts two operations a weight and row; GB/s
+the packed weights and their scales, which a single row reads once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import environment
+
+environment.enter()
+
+import numpy as np
+from models.operators import Node, write
+from peers import beside, machine, options, report
+
+GRID = [
+    f"{m}x{k}x{n}"
+    for m in (1, 4, 32, 128, 512)
+    for k, n in ((256, 256), (512, 1408), (1024, 1024), (4096, 4096), (2048, 8192), (8192, 2048))
+]
+
+
+def product(args: argparse.Namespace, size: str, level: int) -> Node:
+    m, k, n = map(int, size.split("x"))
+    rng, blocks = np.random.default_rng(0), -(-k // args.block)
+    weights = [
+        rng.integers(0, 256, (n, blocks, args.block * args.bits // 8), "u1"),
+        rng.uniform(0.01, 0.02, n * blocks).astype("f4"),
+    ]
+    if args.zeros:
+        weights.append(rng.integers(0, 256, n * -(-blocks * args.bits // 8), "u1"))
+    how = {"K": k, "N": n, "bits": args.bits, "block_size": args.block, "accuracy_level": level}
+    a = rng.standard_normal((m, k), "f4")
+    return Node("MatMulNBits", [a], weights, how, domain="com.microsoft")
+
+
+def milliseconds(args: argparse.Namespace, name: str, node: Node) -> dict[str, float]:
+    folder = options.MODELS / "nbits" / name
+    return beside.milliseconds(args, folder, write(node, folder))
+
+
+def row(args: argparse.Namespace, size: str, level: int, idle: dict[str, float]) -> dict:
+    print(f"measuring {size} at level {level}", file=sys.stderr, flush=True)
+    name = f"{size}_{args.bits}bits_{args.block}_level{level}" + "_zeros" * args.zeros
+    found = milliseconds(args, name, product(args, size, level))
+    ms = {name: max(found[name] - idle[name], 1e-5) for name in found}
+    m, k, n = map(int, size.split("x"))
+    read = k * n * (args.bits / 8 + 4 / args.block)
+    speeds = {"gops": 2e-6 * m * k * n / ms["ours"], "gbps": 1e-6 * read / ms["ours"]}
+    return {"size": size, **ms, **speeds, "ratio": ms["ours"] / ms["theirs"]}
+
+
+def section(title: str, rows: list[dict]) -> str:
+    lines = [["m x k x n", "ours ms", "onnxruntime", "ratio", "GOPS", "GB/s"]]
+    for row in rows:
+        times = [f"{row[name]:.4f}" for name in ("ours", "theirs")]
+        speeds = [f"{row[name]:.1f}" for name in ("gops", "gbps")]
+        lines.append([row["size"], *times, f"{row['ratio']:.2f}", *speeds])
+    ratios = [row["ratio"] for row in rows]
+    mean = report.geometric_mean(ratios)
+    text = f"Geometric mean of ratios: {mean:.3f}; the largest is {max(ratios):.2f}."
+    return f"{title}\n\n{report.as_markdown(lines)}\n\n{text}"
+
+
+def arguments() -> argparse.Namespace:
+    made = options.parser(__doc__, "cli", "threads", "json", rounds=5, seconds=0.3)
+    made.add_argument("sizes", nargs="*", metavar="SIZE")
+    made.add_argument("--levels", type=options.several, default=[0, 4])
+    made.add_argument("--bits", type=int, choices=(2, 4, 8), default=4)
+    made.add_argument("--block", type=int, default=32)
+    made.add_argument("--zeros", action="store_true", help="with zero points")
+    made.set_defaults(sizes=GRID)
+    return options.parsed(made, lambda _: ["nbits"])
+
+
+def main() -> None:
+    args = arguments()
+    idle = milliseconds(args, "nothing", Node("Identity", [np.zeros(1, "f4")]))
+    what = f"{args.bits} bits in blocks of {args.block}{', with zero points' * args.zeros}"
+    tables = {
+        f"{what}, accuracy level {level}.": [row(args, size, level, idle) for size in args.sizes]
+        for level in args.levels
+    }
+    where = machine.describe(args.cli, ["onnxruntime"])
+    sections = [section(title, rows) for title, rows in tables.items()]
+    text = report.section(where, *sections)
+    report.give(args, "nbits", text, {"machine": where, "idle_ms": idle, "tables": tables})
+
+
+if __name__ == "__main__":
+    main()
