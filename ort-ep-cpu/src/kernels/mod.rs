@@ -155,6 +155,7 @@ kernels! {
     gemm,
     grid_sample,
     group_norm,
+    group_query_attention,
     hardmax,
     layer_norm,
     log_sum_exp,

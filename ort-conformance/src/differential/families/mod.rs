@@ -86,6 +86,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "Attention of the standard", draw: sequence::standard },
     Family { name: "RotaryEmbedding", draw: sequence::rotary },
     Family { name: "weights of a few bits", draw: quantized::few_bits },
+    Family { name: "GroupQueryAttention", draw: sequence::group_query },
 ];
 
 /// A case of a family.

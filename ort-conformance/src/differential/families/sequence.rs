@@ -179,3 +179,37 @@ pub(super) fn rotary(net: &mut Net<'_>) -> Vec<Value> {
     let name = net.node(&op, &inputs);
     vec![Value { name, shape, size: 2.0, error: 2.0 * ROUNDING }]
 }
+/// GroupQueryAttention behind a past, whose heads may turn.
+pub(super) fn group_query(net: &mut Net<'_>) -> Vec<Value> {
+    let (kv_heads, group) = (net.draw.size(1, 6), net.draw.pick(&[1, 2, 4, 7]));
+    let (heads, size) = (kv_heads * group, 8 * net.draw.size(1, 12));
+    let batch = net.draw.pick(&[1, 1, 2]);
+    let most = net.draw.budget() / (batch * heads * size);
+    let past = if net.draw.one_in(4) { 0 } else { net.draw.size(1, most.clamp(1, 600)) };
+    let len =
+        if net.draw.one_in(2) { 1 } else { net.draw.size(1, (most / (past + 1)).clamp(1, 300)) };
+    let q = net.input(&[batch, len, heads * size]);
+    let [k, v] = [(); 2].map(|()| net.input(&[batch, len, kv_heads * size]));
+    let [keys, values] = [(); 2].map(|()| net.input(&[batch, kv_heads, past, size]));
+    // The buffer may be longer than what it holds, where there is a past.
+    let filled = if past > 1 && net.draw.one_in(2) { past / 2 } else { past };
+    let total = filled + len;
+    let lasts = vec![(total - 1).to_string(); batch].join(", ");
+    let lasts = net.literal(&format!("int32[{batch}] [{lasts}]"));
+    let total = net.literal(&format!("int32[] {total}"));
+    let mut inputs = vec![q.name.as_str(), &k.name, &v.name, &keys.name, &values.name];
+    inputs.extend([lasts.as_str(), &total]);
+    let (turns, is_interleaved) = (u8::from(net.draw.one_in(2)), u8::from(net.draw.one_in(2)));
+    let tables = [(); 2].map(|()| net.any('w', "", "float", &[past + len, size / 2]));
+    if turns == 1 {
+        inputs.extend(tables.iter().map(|table| table.name.as_str()));
+    }
+    let op = format!(
+        "com.microsoft:GroupQueryAttention-1 [num_heads: {heads}, kv_num_heads: {kv_heads}, \
+         do_rotary: {turns}, rotary_interleaved: {is_interleaved}]"
+    );
+    let mut names = net.node_of(&op, &inputs, 3).into_iter();
+    let y = answers(names.next().unwrap_or_default(), size, past + len, 1.0);
+    let kept = |name| Value { name, shape: Vec::new(), size: 1.0, error: ROUNDING };
+    [y].into_iter().chain(names.map(kept)).collect()
+}

@@ -1,0 +1,83 @@
+//! Rotary positions: pairs of the features of a head turn by an angle that follows from where it stands.
+
+use ort_ep::KernelError;
+use ort_ops::ops::microsoft::group_query_attention::GroupQueryAttention;
+use ort_tensor::Inputs;
+
+/// Cosines and sines, `[rows, pairs]`, and the positions if they do not follow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn<'a> {
+    cos: &'a [f32],
+    sin: &'a [f32],
+    pairs: usize,
+    n_rows: usize,
+    /// Whether a pair is `(2i, 2i + 1)`, not `(i, i + pairs)`.
+    is_interleaved: bool,
+    ids: Option<&'a [i64]>,
+}
+
+/// A query of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// Its index among all queries of all batches.
+    pub(super) index: usize,
+    /// Its index in its batch.
+    pub(super) query: usize,
+    /// Its position, and the length of its sequence.
+    pub(super) position: usize,
+    pub(super) total: usize,
+    /// Whether no batch has a past.
+    pub(super) is_first: bool,
+}
+
+impl<'a> Turn<'a> {
+    /// The tables of a node, `None` if their shapes do not fit heads of `size`.
+    pub(super) fn read(
+        op: &GroupQueryAttention,
+        inputs: Inputs<'a>,
+        size: usize,
+    ) -> Result<Option<Self>, KernelError> {
+        let (cos, sin) = (inputs.tensor(7)?, inputs.tensor(8)?);
+        let ids = inputs.optional_tensor(9)?.map(|ids| ids.as_slice::<i64>()).transpose()?;
+        let &[n_rows, pairs] = cos.shape() else { return Ok(None) };
+        if sin.shape() != cos.shape() || 2 * pairs > size {
+            return Ok(None);
+        }
+        let (cos, sin) = (cos.as_slice()?, sin.as_slice()?);
+        let is_interleaved = op.rotary_interleaved;
+        Ok(Some(Self { cos, sin, pairs, n_rows, is_interleaved, ids }))
+    }
+
+    /// The row of the tables for a query, if they have one.
+    pub(super) fn row(&self, place: Place) -> Option<usize> {
+        let row = match self.ids {
+            // A first step counts from its first position.
+            Some(&[first, ..]) if place.is_first => {
+                usize::try_from(first).ok()?.checked_add(place.query)?
+            }
+            Some(ids) => usize::try_from(*ids.get(place.index)?).ok()?,
+            // Padding stands anywhere.
+            None if place.position >= place.total => 0,
+            None => place.position,
+        };
+        (row < self.n_rows).then_some(row)
+    }
+
+    /// `(a, b) → (a·cos − b·sin, a·sin + b·cos)` for each pair of a head, by a row of the tables.
+    pub(super) fn turn(&self, head: &mut [f32], row: usize) {
+        let at = row * self.pairs..(row + 1) * self.pairs;
+        let angles = self.cos[at.clone()].iter().zip(&self.sin[at]);
+        let turned =
+            |x: f32, y: f32, (cos, sin): (&f32, &f32)| (x * cos - y * sin, x * sin + y * cos);
+        if self.is_interleaved {
+            for ([x, y], angle) in head.as_chunks_mut().0.iter_mut().zip(angles) {
+                (*x, *y) = turned(*x, *y, angle);
+            }
+        } else {
+            let (left, right) = head.split_at_mut(self.pairs);
+            for ((x, y), angle) in left.iter_mut().zip(right).zip(angles) {
+                (*x, *y) = turned(*x, *y, angle);
+            }
+        }
+    }
+}
