@@ -43,35 +43,45 @@ impl Right {
         let constant = compiler.constant(input)?;
         let &[rows, columns] = constant.shape() else { return None };
         let (k, n) = if is_transposed { (columns, rows) } else { (rows, columns) };
-        let strides = if is_transposed { [1, columns] } else { [columns, 1] };
         let flip = flip_to_signed(constant.dtype())?;
         let zeros = match compiler.fact(zero_input) {
             None => vec![i32::from(flip.cast_signed())],
             Some(_) => codes(compiler.constant(zero_input)?, flip)?,
         };
-        let zeros = match zeros[..] {
-            [zero] => vec![zero; n],
-            _ if zeros.len() == n => zeros,
-            _ => return None,
-        };
-        let isa = compiler.cpu.isa;
-        let recipe = Recipe {
-            name: "gemm_i8/b",
-            parameters: vec![variant(isa).nr as u64, u64::from(is_transposed)],
-            n_bytes: packed_b_len(isa, k, n),
-        };
-        let panels = compiler.pack(input, &recipe, |data, packed| {
-            pack_b(isa, &Bytes { data, k, n, strides }, flip, packed);
-        })?;
-        let recipe = Recipe {
-            name: "gemm_i8/column_sums",
-            parameters: vec![u64::from(is_transposed)],
-            n_bytes: n * size_of::<i32>(),
-        };
-        let sums = compiler.pack(input, &recipe, |data, sums| {
-            column_sums(&Bytes { data, k, n, strides }, flip, bytemuck::cast_slice_mut(sums));
-        })?;
-        Some(Self { panels, sums, zeros, k, n })
+        Stored { input, first: 0, k, n, flip, is_transposed }.pack(compiler, &zeros)
+    }
+
+    /// Matrix `d` of the constant at `input`, `[matrices, k, n]`, with the zero points at
+    /// `zero_input`: `[matrices]` or `[matrices, n]`. `None` if they are no such constants.
+    pub(crate) fn compile_one(
+        compiler: &Compiler<'_>,
+        input: usize,
+        zero_input: usize,
+        d: usize,
+    ) -> Option<Self> {
+        let constant = compiler.constant(input)?;
+        let &[n_matrices, k, n] = constant.shape() else { return None };
+        let flip = flip_to_signed(constant.dtype())?;
+        let zeros = codes(compiler.constant(zero_input)?, flip)?;
+        let zeros = zeros.chunks_exact((zeros.len() / n_matrices.max(1)).max(1)).nth(d)?;
+        let stored = Stored { input, first: d * k * n, k, n, flip, is_transposed: false };
+        stored.pack(compiler, zeros)
+    }
+
+    /// The panels, which [`pack_b`] wrote.
+    pub(crate) fn panels(&self) -> &[u8] {
+        self.panels.bytes()
+    }
+
+    /// The zero point of each column, flipped as the panels are.
+    pub(crate) fn zeros(&self) -> &[i32] {
+        &self.zeros
+    }
+
+    /// The sum of each column less its zero point times `k`: what a zero point of the left operand is
+    /// multiplied with.
+    pub(crate) fn less(&self) -> Vec<i32> {
+        self.starts(1).map(i32::wrapping_neg).collect()
     }
 
     /// What each column of a product with left operands of zero point `a_zero` begins with.
@@ -79,6 +89,50 @@ impl Right {
         let sums: &[i32] = bytemuck::cast_slice(self.sums.bytes());
         let columns = self.zeros.iter().zip(sums);
         columns.map(move |(&b, &sum)| Zeros { a: a_zero, b }.by_column(self.k, sum))
+    }
+}
+
+/// Where a matrix stands in a constant of bytes.
+#[derive(Clone, Copy, Debug)]
+struct Stored {
+    input: usize,
+    /// Its first byte.
+    first: usize,
+    k: usize,
+    n: usize,
+    flip: u8,
+    is_transposed: bool,
+}
+
+impl Stored {
+    /// The matrix as a right operand with these zero points, one or one a column.
+    fn pack(self, compiler: &Compiler<'_>, zeros: &[i32]) -> Option<Right> {
+        let Self { input, first, k, n, flip, is_transposed } = self;
+        let strides = if is_transposed { [1, k] } else { [n, 1] };
+        let zeros = match *zeros {
+            [zero] => vec![zero; n],
+            _ if zeros.len() == n => zeros.to_vec(),
+            _ => return None,
+        };
+        let isa = compiler.cpu.isa;
+        let recipe = Recipe {
+            name: "gemm_i8/b",
+            parameters: vec![variant(isa).nr as u64, u64::from(is_transposed), first as u64],
+            n_bytes: packed_b_len(isa, k, n),
+        };
+        let panels = compiler.pack(input, &recipe, |data: &[u8], packed| {
+            pack_b(isa, &Bytes { data: &data[first..], k, n, strides }, flip, packed);
+        })?;
+        let recipe = Recipe {
+            name: "gemm_i8/column_sums",
+            parameters: vec![u64::from(is_transposed), first as u64],
+            n_bytes: n * size_of::<i32>(),
+        };
+        let sums = compiler.pack(input, &recipe, |data: &[u8], sums: &mut [u8]| {
+            let data = &data[first..];
+            column_sums(&Bytes { data, k, n, strides }, flip, bytemuck::cast_slice_mut(sums));
+        })?;
+        Some(Right { panels, sums, zeros, k, n })
     }
 }
 

@@ -79,6 +79,28 @@ fn binary<T: Byte + Into<f32>>(f: Binary, a: &[T], b: &[T], y: &mut [T]) {
     }
 }
 
+/// A row of the left operand of a product of bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Its zero point.
+    pub zero: i32,
+    /// The sum of its bytes.
+    pub sum: i32,
+    /// Its scale.
+    pub scale: f32,
+}
+
+/// What there is one of a column of a product of bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Columns<'a> {
+    /// The sum of the column, less its zero point times its length.
+    pub less: &'a [i32],
+    /// Its zero point.
+    pub zeros: &'a [i32],
+    /// Its scale.
+    pub factors: &'a [f32],
+}
+
 /// What sums are multiplied with.
 #[derive(Clone, Copy, Debug)]
 pub enum Factors<'a> {
@@ -172,6 +194,27 @@ per_isa! {
             y.iter_mut().zip(bias).for_each(|(y, bias)| *y += bias);
         }
     }
+
+    /// `y += (sum − zero·less − row.sum·zeros) · (scale · factor)`, wrapping before and rounded twice
+    /// after it became a float: a row of sums with the zero points of both operands taken out.
+    ///
+    /// # Panics
+    /// If an operand of `columns` is shorter than `y`.
+    pub fn add_scaled_sums<FMA>(
+        sums: &[i32],
+        columns: Columns<'_>,
+        row: Row,
+        y: &mut [f32],
+    ) {
+        let n = y.len();
+        let (sums, factors) = (&sums[..n], &columns.factors[..n]);
+        let (less, zeros) = (&columns.less[..n], &columns.zeros[..n]);
+        for j in 0..n {
+            let sum = sums[j].wrapping_sub(row.zero.wrapping_mul(less[j]));
+            let sum = sum.wrapping_sub(row.sum.wrapping_mul(zeros[j]));
+            y[j] += sum as f32 * (row.scale * factors[j]);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -209,6 +252,17 @@ mod tests {
             assert_eq!(unsigned, [12, 8, 255, 0]);
             assert_eq!(signed, [12, 8, 127, -128]);
             assert_eq!(floats, [2.5, -0.5, 1001.0, -999.0]);
+        }
+    }
+
+    #[test]
+    fn zero_points_are_taken_out_of_sums() {
+        let columns = Columns { less: &[5, -7], zeros: &[3, 0], factors: &[0.5, 2.0] };
+        for isa in Isa::all() {
+            let mut y = [1.0, 2.0];
+            let row = Row { zero: 10, sum: 4, scale: 2.0 };
+            add_scaled_sums(isa, &[100, i32::MIN], columns, row, &mut y);
+            assert_eq!(y, [39.0, 2.0 - 4.0 * (2_147_483_648.0 - 70.0)], "{isa:?}");
         }
     }
 

@@ -146,6 +146,7 @@ kernels! {
     conv,
     cumulative,
     dynamic_quantize,
+    dynamic_quantize_lstm,
     einsum,
     embed_layer_norm,
     expand,

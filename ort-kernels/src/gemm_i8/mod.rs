@@ -63,6 +63,8 @@ pub enum Signs {
 /// What the elements of C begin with.
 #[derive(Clone, Copy, Debug)]
 pub enum Start<'a> {
+    /// Zero.
+    Zero,
     /// One value a column.
     ByColumn(&'a [i32]),
     /// One value a row.
@@ -174,6 +176,7 @@ impl Gemm<'_> {
     /// Writes the sums of a piece of a row, from `column` on.
     fn store(&self, row: usize, column: usize, sums: &[i32], c: &mut [i32]) {
         match self.start {
+            Start::Zero => c.copy_from_slice(&sums[..c.len()]),
             Start::ByColumn(start) => {
                 for ((c, sum), start) in c.iter_mut().zip(sums).zip(&start[column..]) {
                     *c = sum.wrapping_add(*start);

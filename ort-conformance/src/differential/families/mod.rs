@@ -87,6 +87,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "RotaryEmbedding", draw: sequence::rotary },
     Family { name: "weights of a few bits", draw: quantized::few_bits },
     Family { name: "GroupQueryAttention", draw: sequence::group_query },
+    Family { name: "DynamicQuantizeLSTM", draw: quantized::lstm },
 ];
 
 /// A case of a family.

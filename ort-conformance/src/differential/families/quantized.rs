@@ -121,6 +121,39 @@ pub(super) fn few_bits(net: &mut Net<'_>) -> Vec<Value> {
     vec![Value { name, shape: vec![m, n], size, error }]
 }
 
+/// DynamicQuantizeLSTM, with a scale for all units or for each.
+pub(super) fn lstm(net: &mut Net<'_>) -> Vec<Value> {
+    let (direction, n) = net.draw.pick(&[("forward", 1), ("reverse", 1), ("bidirectional", 2)]);
+    let (hidden, input) = (net.draw.size(1, 200), net.draw.size(1, 200));
+    let batch = net.draw.pick(&[1, 1, 2, 5]);
+    let budget = net.draw.budget().min(20_000_000) / 4;
+    let steps = net.draw.size(1, (budget / (n * hidden * (hidden + input) * batch)).clamp(1, 50));
+    let x = net.input(&[steps, batch, input]);
+    let dtype = net.draw.pick(&["int8", "uint8"]);
+    let w = net.any('w', "", dtype, &[n, input, 4 * hidden]);
+    let r = net.any('w', "", dtype, &[n, hidden, 4 * hidden]);
+    let bias = net.scaled('w', &[n, 8 * hidden], 1);
+    let first = net.scaled('x', &[n, batch, hidden], 1);
+    let form = if net.draw.one_in(2) { format!("{n}") } else { format!("{n},{}", 4 * hidden) };
+    // Rows of weights come to about a quarter, so that a state forgets.
+    let mut literals = [input, hidden].into_iter().map(|k| {
+        let scale = 1.0 / 256.0 / (k as f64).sqrt();
+        let zero = if dtype == "uint8" { 128 } else { 0 };
+        let scale = net.literal(&format!("float[{form}] fill {scale:.7}"));
+        [scale, net.literal(&format!("{dtype}[{form}] fill {zero}"))]
+    });
+    let literals = [literals.next(), literals.next()].map(Option::unwrap_or_default);
+    let mut inputs = vec![x.name.as_str(), &w.name, &r.name, &bias.name, "_"];
+    inputs.extend([first.name.as_str(), &first.name, "_"]);
+    inputs.extend(literals.as_flattened().iter().map(String::as_str));
+    let op = format!("com.microsoft:DynamicQuantizeLSTM-1 [direction: \"{direction}\"]");
+    let names = net.node_of(&op, &inputs, 3);
+    // Now and then a code of the state is its neighbour.
+    let code = 2.0 / 255.0 * 0.25 / (hidden as f64).sqrt();
+    let value = |name| Value { name, shape: Vec::new(), size: 1.0, error: code + 64.0 * ROUNDING };
+    names.into_iter().map(value).collect()
+}
+
 pub(super) fn dynamic(net: &mut Net<'_>) -> Vec<Value> {
     if net.draw.one_in(3) {
         let shape = shape(net, 500_000);

@@ -32,20 +32,20 @@ fn apply(function: rnn::Activation, isa: Isa, x: &mut [f32]) {
 
 /// How the gates of an LSTM see its state, and each other.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Coupling<'a> {
+pub(in crate::kernels) struct Coupling<'a> {
     /// What the state is multiplied with for the gates i, o and f, if they see it.
-    pub(super) peepholes: Option<[&'a [f32]; 3]>,
+    pub(in crate::kernels) peepholes: Option<[&'a [f32]; 3]>,
     /// Whether f is 1 less i.
-    pub(super) is_input_forget: bool,
+    pub(in crate::kernels) is_input_forget: bool,
 }
 
 /// The functions of a cell.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Functions {
-    pub(super) isa: Isa,
+pub(in crate::kernels) struct Functions {
+    pub(in crate::kernels) isa: Isa,
     /// The largest magnitude of what goes into an activation.
-    pub(super) clip: Option<f32>,
-    pub(super) activations: [rnn::Activation; 3],
+    pub(in crate::kernels) clip: Option<f32>,
+    pub(in crate::kernels) activations: [rnn::Activation; 3],
 }
 
 impl Functions {
@@ -62,13 +62,13 @@ impl Functions {
     }
 
     /// `h = f(x)`.
-    pub(super) fn simple(&self, x: &[f32], h: &mut [f32]) {
+    pub(in crate::kernels) fn simple(&self, x: &[f32], h: &mut [f32]) {
         h.copy_from_slice(x);
         self.apply(0, h);
     }
 
     /// `c = f·c + i·g, h = o·tanh(c)`; gates i, o, f and g.
-    pub(super) fn lstm(
+    pub(in crate::kernels) fn lstm(
         &self,
         gates: [&mut [f32]; 4],
         coupling: Coupling<'_>,
@@ -112,14 +112,14 @@ impl Functions {
     }
 
     /// `reset = r·before`, where r is not yet a function of its sum.
-    pub(super) fn reset(&self, r: &mut [f32], before: &[f32], reset: &mut [f32]) {
+    pub(in crate::kernels) fn reset(&self, r: &mut [f32], before: &[f32], reset: &mut [f32]) {
         self.apply(0, r);
         reset.copy_from_slice(before);
         vec::mul(self.isa, reset, r);
     }
 
     /// `h = (1 − z)·x̂ + z·before`; `x̂ = g(x + r·reset)`, or `g(x)` if there is no reset.
-    pub(super) fn gru(
+    pub(in crate::kernels) fn gru(
         &self,
         [z, r]: [&mut [f32]; 2],
         (x, reset): (&mut [f32], Option<&mut [f32]>),

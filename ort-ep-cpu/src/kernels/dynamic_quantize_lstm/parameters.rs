@@ -1,0 +1,76 @@
+//! The weights of one direction, and what goes with them.
+
+use ort_ops::ops::rnn::{Activation, Direction, Rnn};
+
+use crate::bytes::Right;
+use crate::kernels::Compiler;
+
+/// What a direction computes with.
+#[derive(Debug)]
+pub(super) struct OneDirection {
+    pub(super) is_reverse: bool,
+    pub(super) activations: [Activation; 3],
+    pub(super) w: Right,
+    pub(super) r: Right,
+    /// What a zero point of the state is multiplied with, a column.
+    pub(super) less: Vec<i32>,
+    /// Scales of the columns of `w` and of `r`.
+    pub(super) factors: [Vec<f32>; 2],
+    pub(super) bias: Vec<f32>,
+    /// As many zeros as columns.
+    pub(super) zeros: Vec<i32>,
+}
+
+impl OneDirection {
+    /// Direction `d` of so many, whose gates have so many elements; `None` if not all is constant, and of
+    /// the shapes that it should be.
+    pub(super) fn compile(
+        compiler: &Compiler<'_>,
+        layer: &Rnn,
+        [n, width]: [usize; 2],
+        d: usize,
+    ) -> Option<Self> {
+        let r = Right::compile_one(compiler, 2, 11, d)?;
+        let mut activations = [Activation::Tanh; 3];
+        activations.copy_from_slice(layer.activations.get(d * 3..(d + 1) * 3)?);
+        Some(Self {
+            is_reverse: layer.direction == Direction::Reverse || d == 1,
+            activations,
+            w: Right::compile_one(compiler, 1, 9, d)?,
+            less: r.less(),
+            r,
+            factors: [factors(compiler, 8, [n, width], d)?, factors(compiler, 10, [n, width], d)?],
+            bias: bias(compiler, [n, width], d)?,
+            zeros: vec![0; width],
+        })
+    }
+}
+
+/// The scales of direction `d`, `[directions]` or `[directions, width]`, a column each.
+fn factors(
+    compiler: &Compiler<'_>,
+    input: usize,
+    [n, width]: [usize; 2],
+    d: usize,
+) -> Option<Vec<f32>> {
+    let constant = compiler.constant(input)?;
+    let scales = constant.as_slice::<f32>().ok()?;
+    match *constant.shape() {
+        [directions] if directions == n => Some(vec![scales[d]; width]),
+        [directions, m] if [directions, m] == [n, width] => {
+            Some(scales[d * width..(d + 1) * width].to_vec())
+        }
+        _ => None,
+    }
+}
+
+/// The sum of both biases of direction `d`.
+fn bias(compiler: &Compiler<'_>, [n, width]: [usize; 2], d: usize) -> Option<Vec<f32>> {
+    if compiler.fact(3).is_none() {
+        return Some(vec![0.0; width]);
+    }
+    let constant = compiler.constant(3).filter(|bias| bias.shape() == [n, 2 * width])?;
+    let own = &constant.as_slice::<f32>().ok()?[d * 2 * width..(d + 1) * 2 * width];
+    let (of_w, of_r) = own.split_at(width);
+    Some(of_w.iter().zip(of_r).map(|(w, r)| w + r).collect())
+}
