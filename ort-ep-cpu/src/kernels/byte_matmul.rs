@@ -2,7 +2,7 @@
 //! MatMulIntegerToFloat, DynamicQuantizeMatMul, QLinearMatMul and QGemm.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
-use ort_graph::{Dim, Fact};
+use ort_graph::{Dim, Fact, OpError};
 use ort_kernels::quantize::{Factors, quantize_u8, requantize_i8, requantize_u8, scale_sums};
 use ort_ops::infer::matmul_shape;
 use ort_ops::ops::matmul_integer::MatMulInteger;
@@ -28,6 +28,7 @@ struct Roles {
     b: usize,
     b_scale: Option<usize>,
     b_zero: usize,
+    is_a_transposed: bool,
     is_b_transposed: bool,
     /// Added to the sums, int32.
     sum_bias: Option<usize>,
@@ -80,10 +81,10 @@ fn roles(compiler: &Compiler<'_>) -> Option<Roles> {
     if compiler.op::<QLinearMatMul>().is_some() {
         return Some(linear);
     }
-    let op = compiler.op::<QGemm>().filter(|op| !op.is_a_transposed)?;
+    let &QGemm { alpha, is_a_transposed, is_b_transposed } = compiler.op()?;
     let (y_scale, y_zero) = (Some(7), Some(8));
-    let (alpha, is_b_transposed, sum_bias) = (op.alpha, op.is_b_transposed, Some(6));
-    Some(Roles { alpha, is_b_transposed, sum_bias, y_scale, y_zero, ..linear })
+    let transposed = Roles { is_a_transposed, is_b_transposed, ..linear };
+    Some(Roles { alpha, sum_bias: Some(6), y_scale, y_zero, ..transposed })
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
@@ -151,6 +152,10 @@ impl ByteMatMul {
             None => 0,
         };
         let left = match flip {
+            _ if self.roles.is_a_transposed => {
+                transpose(bytes, self.right.k, flip, room);
+                room
+            }
             0 => bytes,
             _ => {
                 room.iter_mut().zip(bytes).for_each(|(to, from)| *to = from ^ flip);
@@ -187,9 +192,30 @@ impl ByteMatMul {
     }
 }
 
+/// `to[i, p] = from[p, i]`, flipped, `from` of `k` rows: in squares, each of whose rows is a cache line.
+fn transpose(from: &[u8], k: usize, flip: u8, to: &mut [u8]) {
+    const SIDE: usize = 64;
+    let m = from.len() / k.max(1);
+    for first in (0..k).step_by(SIDE) {
+        let end = k.min(first + SIDE);
+        for (i, to) in to.chunks_exact_mut(k.max(1)).enumerate().take(m) {
+            let column = from[first * m + i..].iter().step_by(m.max(1));
+            to[first..end].iter_mut().zip(column).for_each(|(to, from)| *to = from ^ flip);
+        }
+    }
+}
+
 impl Kernel for ByteMatMul {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let Some(&a) = shapes.first() else { return Err(KernelError::ForeignState) };
+        let a = match *a {
+            [k, m] if self.roles.is_a_transposed => &[m, k][..],
+            _ if self.roles.is_a_transposed => {
+                let found = a.len();
+                return Err(OpError::InputRank { index: 0, expected: "2", found }.into());
+            }
+            _ => a,
+        };
         let shape = matmul_shape(a, &[self.right.k, self.right.n]).map_err(KernelError::Op)?;
         let m = a.split_last().map_or(1, |(_, rows)| rows.iter().product());
         let factors = (self.right.n * size_of::<f32>()).next_multiple_of(64);
@@ -254,7 +280,7 @@ impl Kernel for ByteMatMul {
 #[cfg(test)]
 mod tests {
     use ort_graph::Attr;
-    use ort_tensor::Tensor;
+    use ort_tensor::{DType, Tensor};
 
     use crate::case::{Case, bytes, exact, floats, integers};
 
@@ -331,6 +357,29 @@ mod tests {
             let case = case.constant(bias);
             case.clone().input(scale(3.0)).input(Tensor::scalar(130_u8)).check(exact);
             case.check(exact);
+        }
+    }
+
+    #[test]
+    fn a_left_operand_may_be_transposed() {
+        for [m, k, n] in SIZES {
+            for a in [unsigned(&[k, m]), signed(&[k, m])] {
+                let zero = match a.dtype() {
+                    DType::U8 => Tensor::scalar(3_u8),
+                    _ => Tensor::scalar(-3_i8),
+                };
+                Case::new("QGemm", 1)
+                    .domain("com.microsoft")
+                    .attr("transA", Attr::Int(1))
+                    .attr("transB", Attr::Int(1))
+                    .input(a)
+                    .input(scale(0.05))
+                    .input(zero)
+                    .constant(signed(&[n, k]))
+                    .constant(floats(&[n]))
+                    .constant(Tensor::scalar(0_i8))
+                    .check(exact);
+            }
         }
     }
 }

@@ -80,8 +80,11 @@ fn gemm(
     net: &mut Net<'_>,
     [a, b]: [&Value; 2],
     types: [&str; 2],
-    [_, n, k]: [usize; 3],
+    [m, n, k]: [usize; 3],
 ) -> Vec<Value> {
+    let is_a_transposed = net.draw.one_in(3);
+    let columns = net.any('x', "", types[0], &[k, m]);
+    let a = if is_a_transposed { &columns } else { a };
     let is_transposed = net.draw.one_in(2);
     let transposed = net.any('w', "", types[1], &[n, k]);
     let b = if is_transposed { &transposed } else { b };
@@ -91,7 +94,8 @@ fn gemm(
     let y_zero = zero(net, types[0]);
     let bias = net.any('w', "_n2000", "int32", &[n]);
     let bias = if net.draw.one_in(2) { bias.name.as_str() } else { "_" };
-    let op = format!("com.microsoft:QGemm-1 [transB: {}]", u8::from(is_transposed));
+    let [of_a, of_b] = [is_a_transposed, is_transposed].map(u8::from);
+    let op = format!("com.microsoft:QGemm-1 [transA: {of_a}, transB: {of_b}]");
     let inputs = [&a.name, &a_scale, &a_zero, &b.name, &b_scale, &b_zero, bias, &y_scale, &y_zero];
     vec![codes(net.node(&op, &inputs))]
 }
