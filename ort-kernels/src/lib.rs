@@ -17,6 +17,7 @@ mod tail;
 mod activation;
 pub mod conv_f32;
 pub mod conv_nchwc;
+pub mod depthwise_i8;
 pub mod fourier;
 pub mod gemm;
 pub mod gemm_i8;

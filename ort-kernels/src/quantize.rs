@@ -1,15 +1,35 @@
 //! Between floats, sums of integer products, and bytes. Rounding is half to even, results saturate,
 //! NaN becomes 0; each element depends on nothing but itself.
 
-/// A byte that codes are stored in.
-pub trait Byte: Copy + Default + Send + Sync {
+mod scaled;
+
+pub use scaled::{dequantize, quantize, scale_and_shift};
+
+/// An integer that codes are stored in.
+pub trait Code: Whole + Default + Send + Sync {
     /// The least and the largest.
     const RANGE: (f32, f32);
-    /// The byte that a whole number of the range is.
+    /// The code that a whole number of the range is.
     fn of(whole: f32) -> Self;
 }
 
-impl Byte for u8 {
+/// An integer that becomes a float, rounded where it has more than 24 bits.
+pub trait Whole: Copy {
+    /// The float.
+    fn float(self) -> f32;
+}
+
+macro_rules! whole {
+    ($($ty:ty),*) => { $(
+        impl Whole for $ty {
+            #[inline(always)]
+            fn float(self) -> f32 { self as f32 }
+        }
+    )* };
+}
+whole!(i8, u8, i16, u16, i32);
+
+impl Code for u8 {
     const RANGE: (f32, f32) = (0.0, 255.0);
 
     #[inline(always)]
@@ -18,7 +38,7 @@ impl Byte for u8 {
     }
 }
 
-impl Byte for i8 {
+impl Code for i8 {
     const RANGE: (f32, f32) = (-128.0, 127.0);
 
     #[inline(always)]
@@ -27,17 +47,46 @@ impl Byte for i8 {
     }
 }
 
-/// The low byte of a small whole number. Next to 1.5·2²³ floats are whole, and their last bits count
+impl Code for u16 {
+    const RANGE: (f32, f32) = (0.0, 65_535.0);
+
+    #[inline(always)]
+    fn of(whole: f32) -> Self {
+        low_word(whole)
+    }
+}
+
+impl Code for i16 {
+    const RANGE: (f32, f32) = (-32_768.0, 32_767.0);
+
+    #[inline(always)]
+    fn of(whole: f32) -> Self {
+        low_word(whole).cast_signed()
+    }
+}
+
+/// The low bits of a small whole number. Next to 1.5·2²³ floats are whole, and their last bits count
 /// them: an addition instead of a conversion that looks for NaN and overflow.
+#[inline(always)]
+fn low_bits(whole: f32) -> u32 {
+    (whole + 12_582_912.0).to_bits()
+}
+
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the low byte is meant")]
 fn low_byte(whole: f32) -> u8 {
-    (whole + 12_582_912.0).to_bits() as u8
+    low_bits(whole) as u8
+}
+
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the low 16 bits are meant")]
+fn low_word(whole: f32) -> u16 {
+    low_bits(whole) as u16
 }
 
 /// `saturate(round(value) + zero_point)`.
 #[inline(always)]
-fn code<T: Byte>(value: f32, zero_point: f32) -> T {
+fn code<T: Code>(value: f32, zero_point: f32) -> T {
     let (least, largest) = T::RANGE;
     let code = value.round_ties_even() + zero_point;
     let code = if code.is_nan() { 0.0 } else { code };
@@ -67,15 +116,15 @@ pub enum Binary {
 }
 
 #[inline(always)]
-fn binary<T: Byte + Into<f32>>(f: Binary, a: &[T], b: &[T], y: &mut [T]) {
-    let pairs = y.iter_mut().zip(a).zip(b).map(|((y, &a), &b)| (y, a.into(), b.into()));
+fn binary<T: Code>(f: Binary, a: &[T], b: &[T], y: &mut [T]) {
+    let pairs = y.iter_mut().zip(a).zip(b);
     match f {
-        Binary::Add { ratios, fixed } => pairs.for_each(|(y, a, b)| {
-            *y = code(f32::mul_add(a, ratios[0], f32::mul_add(b, ratios[1], fixed)), 0.0);
-        }),
-        Binary::Mul { zeros, factor, zero } => pairs.for_each(|(y, a, b)| {
-            *y = code((a - zeros[0]) * (b - zeros[1]) * factor + zero, 0.0);
-        }),
+        Binary::Add { ratios, fixed } => {
+            pairs.for_each(|((y, &a), &b)| *y = sum(ratios, fixed, a, b));
+        }
+        Binary::Mul { zeros, factor, zero } => {
+            pairs.for_each(|((y, &a), &b)| *y = product(zeros, [factor, zero], a, b));
+        }
     }
 }
 
@@ -101,7 +150,19 @@ pub struct Columns<'a> {
     pub factors: &'a [f32],
 }
 
-/// What sums are multiplied with.
+/// What [`Binary::Add`] gives.
+#[inline(always)]
+pub fn sum<T: Code>(ratios: [f32; 2], fixed: f32, a: T, b: T) -> T {
+    code(f32::mul_add(a.float(), ratios[0], f32::mul_add(b.float(), ratios[1], fixed)), 0.0)
+}
+
+/// What [`Binary::Mul`] gives, from the factor and the zero point of the result.
+#[inline(always)]
+pub fn product<T: Code>(zeros: [f32; 2], [factor, zero]: [f32; 2], a: T, b: T) -> T {
+    code((a.float() - zeros[0]) * (b.float() - zeros[1]) * factor + zero, 0.0)
+}
+
+/// What elements are multiplied with, divided by, or counted from.
 #[derive(Clone, Copy, Debug)]
 pub enum Factors<'a> {
     /// All with the same.
@@ -111,7 +172,7 @@ pub enum Factors<'a> {
 }
 
 #[inline(always)]
-fn requantize<T: Byte>(sums: &[i32], factors: Factors<'_>, zero_point: f32, y: &mut [T]) {
+fn requantize<T: Code>(sums: &[i32], factors: Factors<'_>, zero_point: f32, y: &mut [T]) {
     match factors {
         Factors::One(factor) => {
             y.iter_mut().zip(sums).for_each(|(y, &sum)| *y = code(sum as f32 * factor, zero_point));

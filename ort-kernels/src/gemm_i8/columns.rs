@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::{MAX_NR, QUAD, best};
-use crate::Isa;
 use crate::conv_f32::Axis;
+use crate::{Isa, Task};
 
 /// The columns of an image: row `k` is channel and tap, in the order of the weights.
 #[derive(Clone, Copy, Debug)]
@@ -45,16 +45,36 @@ impl Columns<'_> {
     /// # Panics
     /// If `packed` is shorter than [`Columns::packed_len`], or the image than its axes say.
     pub fn pack(&self, isa: Isa, outputs: Range<usize>, packed: &mut [u8]) {
-        let nr = best(isa).nr;
-        let panel_len = self.k().div_ceil(QUAD) * QUAD * nr;
-        let panels = packed.chunks_exact_mut(panel_len.max(1));
-        for (first, panel) in outputs.clone().step_by(nr).zip(panels) {
-            let own = first..outputs.end.min(first + nr);
-            self.panel(&own, panel.as_chunks_mut::<QUAD>().0.chunks_exact_mut(nr));
+        isa.run(Packing { columns: self, nr: best(isa).nr, outputs, packed });
+    }
+
+    /// One panel of points: rows are pieces of planes.
+    #[inline(always)]
+    fn points<'p>(&self, own: &Range<usize>, quads: impl Iterator<Item = &'p mut [[u8; QUAD]]>) {
+        let plane_len: usize = self.axes.iter().map(|axis| axis.input).product();
+        let planes = self.image.chunks_exact(plane_len.max(1));
+        let mut rows = planes.take(self.channels).map(|plane| &plane[own.clone()]);
+        for quads in quads {
+            let quads = &mut quads[..own.len()];
+            match [rows.next(), rows.next(), rows.next(), rows.next()] {
+                [Some(a), Some(b), Some(c), Some(d)] => {
+                    interleave([a, b, c, d], self.flip, quads);
+                }
+                // What has no row meets bytes of A that are zeros.
+                [Some(a), b, c, d] => {
+                    interleave(
+                        [a, b.unwrap_or(a), c.unwrap_or(a), d.unwrap_or(a)],
+                        self.flip,
+                        quads,
+                    );
+                }
+                [None, ..] => return,
+            }
         }
     }
 
     /// One panel, four rows at a time.
+    #[inline(always)]
     fn panel<'p>(&self, own: &Range<usize>, mut quads: impl Iterator<Item = &'p mut [[u8; QUAD]]>) {
         let mut rows = [[0; MAX_NR]; QUAD];
         let mut filled = 0;
@@ -62,16 +82,24 @@ impl Columns<'_> {
             self.row(&tap, own, &mut rows[filled]);
             filled += 1;
             if filled == QUAD {
-                self.interleave(&rows, quads.next());
+                self.next_quads(&rows, own.len(), quads.next());
                 filled = 0;
             }
         });
         if filled > 0 {
-            // What has no row meets bytes of A that are zeros.
-            self.interleave(&rows, quads.next());
+            self.next_quads(&rows, own.len(), quads.next());
         }
     }
 
+    #[inline(always)]
+    fn next_quads(&self, rows: &[[u8; MAX_NR]; QUAD], n: usize, quads: Option<&mut [[u8; QUAD]]>) {
+        if let Some(quads) = quads {
+            let [a, b, c, d] = rows.each_ref().map(|row| &row[..n]);
+            interleave([a, b, c, d], self.flip, &mut quads[..n]);
+        }
+    }
+
+    #[inline(always)]
     fn for_each_tap(&self, mut f: impl FnMut(Tap<'_>)) {
         let plane_len: usize = self.axes.iter().map(|axis| axis.input).product();
         let [kernel0, kernel1, kernel2] = self.axes.map(|axis| axis.kernel);
@@ -86,6 +114,7 @@ impl Columns<'_> {
     }
 
     /// What the outputs `own` read with a tap.
+    #[inline(always)]
     fn row(&self, tap: &Tap<'_>, own: &Range<usize>, to: &mut [u8; MAX_NR]) {
         let [axis0, axis1, axis2] = &self.axes;
         let mut output = own.start;
@@ -110,15 +139,48 @@ impl Columns<'_> {
             }
         }
     }
+}
 
-    fn interleave(&self, rows: &[[u8; MAX_NR]; QUAD], quads: Option<&mut [[u8; QUAD]]>) {
-        let Some(quads) = quads else { return };
-        for (j, quad) in quads.iter_mut().enumerate() {
-            *quad = [0, 1, 2, 3].map(|q: usize| rows[q][j] ^ self.flip);
+/// Panels to be packed.
+struct Packing<'a> {
+    columns: &'a Columns<'a>,
+    nr: usize,
+    outputs: Range<usize>,
+    packed: &'a mut [u8],
+}
+
+impl Task for Packing<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Self { columns, nr, outputs, packed } = self;
+        let panel_len = columns.k().div_ceil(QUAD) * QUAD * nr;
+        let is_pointwise = columns.axes.iter().all(Axis::is_pointwise);
+        let panels = packed.chunks_exact_mut(panel_len.max(1));
+        for (first, panel) in outputs.clone().step_by(nr).zip(panels) {
+            let own = first..outputs.end.min(first + nr);
+            let quads = panel.as_chunks_mut::<QUAD>().0.chunks_exact_mut(nr);
+            match is_pointwise {
+                true => columns.points(&own, quads),
+                false => columns.panel(&own, quads),
+            }
         }
     }
 }
 
+/// The elements of four rows side by side; written as words, which vectorises.
+#[inline(always)]
+fn interleave([a, b, c, d]: [&[u8]; QUAD], flip: u8, quads: &mut [[u8; QUAD]]) {
+    let flip = u32::from_ne_bytes([flip; QUAD]);
+    let rows = a.iter().zip(b).zip(c.iter().zip(d));
+    for (quad, ((&a, &b), (&c, &d))) in quads.iter_mut().zip(rows) {
+        let [a, b, c, d] = [a, b, c, d].map(u32::from);
+        *quad = ((a | b << 8 | c << 16 | d << 24) ^ flip).to_le_bytes();
+    }
+}
+
+#[inline(always)]
 fn copy_strided(from: &[u8], stride: usize, to: &mut [u8]) {
     if stride == 1 {
         to.copy_from_slice(&from[..to.len()]);

@@ -1,0 +1,154 @@
+//! Codes of every type from floats and back, with one scale or many; and sums that become floats in steps.
+
+use super::{Code, Factors, Whole, code};
+use crate::{Isa, Task};
+
+struct Quantize<'a, T> {
+    x: &'a [f32],
+    scale: Factors<'a>,
+    zero_point: Factors<'a>,
+    y: &'a mut [T],
+}
+
+impl<T: Code> Task for Quantize<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Self { x, scale, zero_point, y } = self;
+        let pairs = y.iter_mut().zip(x);
+        match (scale, zero_point) {
+            (Factors::One(scale), Factors::One(zero)) => {
+                pairs.for_each(|(y, &x)| *y = code(x / scale, zero));
+            }
+            (Factors::Each(scales), Factors::Each(zeros)) => {
+                for ((y, &x), (&scale, &zero)) in pairs.zip(scales.iter().zip(zeros)) {
+                    *y = code(x / scale, zero);
+                }
+            }
+            _ => unreachable!("invariant: scales and zero points are alike"),
+        }
+    }
+}
+
+/// `y = saturate(round(x / scale) + zero_point)`, for one scale and zero point or as many as elements.
+///
+/// # Panics
+/// If there are many of one, but not of the other.
+pub fn quantize<T: Code>(
+    isa: Isa,
+    x: &[f32],
+    (scale, zero_point): (Factors<'_>, Factors<'_>),
+    y: &mut [T],
+) {
+    isa.run(Quantize { x, scale, zero_point, y });
+}
+
+struct Dequantize<'a, T> {
+    x: &'a [T],
+    scale: Factors<'a>,
+    zero_point: Factors<'a>,
+    y: &'a mut [f32],
+}
+
+impl<T: Whole> Task for Dequantize<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Self { x, scale, zero_point, y } = self;
+        let pairs = y.iter_mut().zip(x);
+        match (scale, zero_point) {
+            (Factors::One(scale), Factors::One(zero)) => {
+                pairs.for_each(|(y, &x)| *y = (x.float() - zero) * scale);
+            }
+            (Factors::Each(scales), Factors::Each(zeros)) => {
+                for ((y, &x), (&scale, &zero)) in pairs.zip(scales.iter().zip(zeros)) {
+                    *y = (x.float() - zero) * scale;
+                }
+            }
+            _ => unreachable!("invariant: scales and zero points are alike"),
+        }
+    }
+}
+
+/// `y = (x − zero_point) · scale`, likewise.
+///
+/// # Panics
+/// If there are many of one, but not of the other.
+pub fn dequantize<T: Whole>(
+    isa: Isa,
+    x: &[T],
+    (scale, zero_point): (Factors<'_>, Factors<'_>),
+    y: &mut [f32],
+) {
+    isa.run(Dequantize { x, scale, zero_point, y });
+}
+
+per_isa! {
+    /// `y = sum · scale · factor + summand`, each step rounded; `next` is factor and summand.
+    ///
+    /// # Panics
+    /// If one of them is one number and another is not.
+    pub fn scale_and_shift<FMA>(
+        sums: &[i32],
+        scale: Factors<'_>,
+        next: (Factors<'_>, Factors<'_>),
+        y: &mut [f32],
+    ) {
+        let (factor, summand) = next;
+        let pairs = y.iter_mut().zip(sums);
+        match (scale, factor, summand) {
+            (Factors::One(scale), Factors::One(factor), Factors::One(summand)) => {
+                pairs.for_each(|(y, &sum)| *y = sum as f32 * scale * factor + summand);
+            }
+            (Factors::Each(scale), Factors::Each(factor), Factors::Each(summand)) => {
+                let numbers = scale.iter().zip(factor).zip(summand);
+                for ((y, &sum), ((&scale, &factor), &summand)) in pairs.zip(numbers) {
+                    *y = sum as f32 * scale * factor + summand;
+                }
+            }
+            _ => unreachable!("invariant: they are alike"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_scale_is_as_many_alike() {
+        let x: Vec<f32> = (0_u8..200).map(|i| f32::from(i) * 0.37 - 30.0).collect();
+        let (scales, zeros) = ([0.25; 200], [3.0; 200]);
+        let one = (Factors::One(0.25), Factors::One(3.0));
+        let each = (Factors::Each(&scales), Factors::Each(&zeros));
+        for isa in Isa::all() {
+            let (mut a, mut b) = ([0_i16; 200], [1_i16; 200]);
+            quantize(isa, &x, one, &mut a);
+            quantize(isa, &x, each, &mut b);
+            assert_eq!(a, b);
+            assert_eq!(a[..3], [-117, -116, -114], "{isa:?}");
+            let (mut from_a, mut from_b) = ([0.0; 200], [1.0; 200]);
+            dequantize(isa, &a, one, &mut from_a);
+            dequantize(isa, &a, each, &mut from_b);
+            assert_eq!(from_a, from_b);
+            assert_eq!(from_a[..3], [-30.0, -29.75, -29.25]);
+            let mut wide = [0_u16; 4];
+            quantize(
+                isa,
+                &[-1.0, 1e9, f32::NAN, 100.0],
+                (Factors::One(0.5), Factors::One(60_000.0)),
+                &mut wide,
+            );
+            assert_eq!(wide, [59_998, 65_535, 0, 60_200]);
+            let sums = [3, -3, 100];
+            let (mut y, mut z) = ([0.0; 3], [1.0; 3]);
+            let next = (Factors::One(2.0), Factors::One(-1.0));
+            scale_and_shift(isa, &sums, Factors::One(0.5), next, &mut y);
+            let next = (Factors::Each(&[2.0; 3]), Factors::Each(&[-1.0; 3]));
+            scale_and_shift(isa, &sums, Factors::Each(&[0.5; 3]), next, &mut z);
+            assert_eq!((y, y), ([2.0, -4.0, 99.0], z));
+        }
+    }
+}
