@@ -180,10 +180,11 @@ pub use ort_loader::{
 pub use ort_onnx::{Damage as OnnxDamage, ElementsError, OnnxError};
 pub use ort_optimizer::{
     EvalError, Exactness, Level, NchwcError, OptimizeError, PassReport, Report, Step, UnknownLevel,
+    names as optimizer_names,
 };
 pub use ort_tensor::{
-    Bool, Complex, DType, Element, Number, Tensor, TensorError, TensorView, TensorViewMut, Value,
-    ValueView, bf16, f16, with_dtype,
+    Bool, Complex, DType, Element, Map, Number, Tensor, TensorError, TensorView, TensorViewMut,
+    Value, ValueView, bf16, f16, with_dtype,
 };
 
 /// What an author of an [`ExecutionProvider`] needs beside it: what a provider promises, the graph whose

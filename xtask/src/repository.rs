@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::manifest::entries;
 use crate::problem::Failure;
 
 /// Folders that are never part of the sources.
@@ -64,13 +65,24 @@ impl Repository {
             .filter(move |file| Path::new(&file.path).extension().is_some_and(|it| it == extension))
     }
 
-    /// The folders at the top that hold a crate, with their manifests.
+    /// The crates by name, with their manifests: those at the top, whose folders have their names, and
+    /// those below `bindings/`, whose folders are named after what they bind to.
     pub(crate) fn crates(&self) -> impl Iterator<Item = (&str, &File)> {
         self.files.iter().filter_map(|file| {
             let folder = file.path.strip_suffix("/Cargo.toml")?;
-            (!folder.contains('/')).then_some((folder, file))
+            match folder.strip_prefix("bindings/") {
+                Some(language) if !language.contains('/') => Some((package(file)?, file)),
+                _ => (!folder.contains('/')).then_some((folder, file)),
+            }
         })
     }
+}
+
+/// The name that a manifest gives its crate.
+fn package(manifest: &File) -> Option<&str> {
+    let mut entries = entries(&manifest.text);
+    let name = entries.find(|entry| entry.section == "package" && entry.key == "name")?;
+    Some(name.value.trim_matches('"'))
 }
 
 /// What git tracks and the work tree still has; `None` if git cannot say.
@@ -121,6 +133,16 @@ mod tests {
         assert!(repository.file("Cargo.toml").is_some());
         assert!(repository.crates().any(|(name, _)| name == "xtask"));
         assert!(repository.with_extension("rs").any(|file| file.path == "xtask/src/main.rs"));
+    }
+
+    #[test]
+    fn a_binding_is_a_crate_by_the_name_of_its_package() {
+        let package = "[package]\nname = \"ort-x\"\n";
+        let files =
+            [("a/Cargo.toml", ""), ("a/b/Cargo.toml", ""), ("bindings/x/Cargo.toml", package)];
+        let repository = Repository::of(&files);
+        let found: Vec<_> = repository.crates().map(|(name, file)| (name, &*file.path)).collect();
+        assert_eq!(found, [("a", "a/Cargo.toml"), ("ort-x", "bindings/x/Cargo.toml")]);
     }
 
     #[test]

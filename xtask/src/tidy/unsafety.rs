@@ -27,9 +27,10 @@ pub(crate) fn check(repository: &Repository) -> Vec<Problem> {
             None => problems.extend(misplaced(file)),
         }
     }
-    for (name, _) in repository.crates() {
-        let is_exempt = budget.iter().any(|it| it.path.split('/').next() == Some(name));
-        let root = ["lib.rs", "main.rs"].map(|root| format!("{name}/src/{root}"));
+    for (_, manifest) in repository.crates() {
+        let source = manifest.path.replace("Cargo.toml", "src/");
+        let is_exempt = budget.iter().any(|it| it.path.starts_with(&source));
+        let root = ["lib.rs", "main.rs"].map(|root| format!("{source}{root}"));
         if let Some(file) = root.iter().find_map(|root| repository.file(root))
             && !is_exempt
         {

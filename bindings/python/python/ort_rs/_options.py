@@ -1,0 +1,237 @@
+"""Options of sessions: onnxruntime's, with what each does here."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar, overload
+
+import numpy as np
+
+from . import _native
+from ._enums import (
+    ExecutionMode,
+    ExecutionOrder,
+    GraphOptimizationLevel,
+    OrtExecutionProviderDevicePolicy,
+)
+
+T = TypeVar("T")
+
+
+class _Option(Generic[T]):
+    """An attribute with a default and a type."""
+
+    def __init__(self, default: T, doc: str) -> None:
+        self.default = default
+        self.__doc__ = doc
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> _Option[T]: ...
+    @overload
+    def __get__(self, instance: SessionOptions, owner: type) -> T: ...
+    def __get__(self, instance: SessionOptions | None, owner: type) -> _Option[T] | T:
+        return self if instance is None else instance._values.get(self.name, self.default)
+
+    def __set__(self, instance: SessionOptions, value: T) -> None:
+        kind = type(self.default)
+        if kind is bool:
+            kept: Any = bool(value)
+        elif kind is str:
+            kept = os.fspath(value) if isinstance(value, os.PathLike) else value
+            if not isinstance(kept, str):
+                raise TypeError(f"{self.name} is a text, not {type(value).__name__}")
+        elif isinstance(value, (float, str)) or not hasattr(value, "__index__"):
+            raise TypeError(f"{self.name} is of type {kind.__name__}, not {type(value).__name__}")
+        else:
+            kept = kind(value)  # type: ignore[call-arg]
+        instance._values[self.name] = kept
+
+
+class SessionOptions:
+    """What a session is to be. See docs/options.md for every key of :meth:`add_session_config_entry`."""
+
+    __slots__ = (
+        "__weakref__",
+        "_canceled",
+        "_entries",
+        "_external",
+        "_external_files",
+        "_free",
+        "_libraries",
+        "_loading",
+        "_providers",
+        "_values",
+    )
+
+    enable_cpu_mem_arena = _Option(True, "False gives the memory of every run back when it is over.")
+    enable_mem_pattern = _Option(True, "False says that shapes vary: memory is not kept for the largest.")
+    enable_mem_reuse = _Option(True, "Accepted; the memory of values is always used again.")
+    enable_profiling = _Option(False, "Notes where time goes, until :meth:`InferenceSession.end_profiling`.")
+    execution_mode = _Option(ExecutionMode.ORT_SEQUENTIAL, "Whether branches run side by side.")
+    execution_order = _Option(ExecutionOrder.DEFAULT, "Accepted; the plan's order needs the least memory it can.")
+    graph_optimization_level = _Option(GraphOptimizationLevel.ORT_ENABLE_ALL, "How far the graph is optimized.")
+    inter_op_num_threads = _Option(0, "How many branches run side by side in parallel mode; 0 for as many as threads.")
+    intra_op_num_threads = _Option(0, "How many threads compute, the caller's included; 0 for as many as physical cores.")
+    log_severity_level = _Option(-1, "The least severity that is logged: 0 verbose to 4 fatal; -1 for the default.")
+    log_verbosity_level = _Option(0, "How detailed verbose messages are.")
+    logid = _Option("", "What messages call the session.")
+    optimized_model_filepath = _Option("", "Writes the optimized model there: `.ort`, or `.onnx` by any other name.")
+    profile_file_prefix = _Option("onnxruntime_profile_", "The start of the name of the profile.")
+    use_deterministic_compute = _Option(False, "Accepted; results never depend on the number of threads.")
+    use_per_session_threads = _Option(True, "Accepted; sessions share threads, which are theirs while a run lasts.")
+
+    def __init__(self) -> None:
+        self._values: dict[str, Any] = {}
+        self._entries: dict[str, str] = {}
+        self._free: dict[str, dict[str, int]] = {"name": {}, "denotation": {}}
+        self._external: dict[str, Any] = {}
+        self._external_files: dict[str, bytes] = {}
+        self._libraries: list[str] = []
+        self._providers: list[str] = []
+        self._canceled = False
+        self._loading: list[_native.LoadCancel] = []
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name}={value!r}" for name, value in {**self._values, **self._entries}.items())
+        return f"SessionOptions({said})"
+
+    def add_session_config_entry(self, key: str, value: str, /) -> None:
+        """Sets a key of docs/options.md. One that nobody knows is accepted, with a warning when a session is made."""
+        if not (isinstance(key, str) and isinstance(value, str)):
+            raise TypeError("key and value are texts")
+        self._entries[key] = value
+
+    def get_session_config_entry(self, key: str, /) -> str:
+        """The value of a key that was set."""
+        if key not in self._entries:
+            raise RuntimeError(f"SessionOptions does not have configuration with key: {key}")
+        return self._entries[key]
+
+    def add_free_dimension_override_by_name(self, name: str, size: int, /) -> None:
+        """Fixes a dimension of inputs that the model gives a name only."""
+        self._free["name"][name] = int(size)
+
+    def add_free_dimension_override_by_denotation(self, denotation: str, size: int, /) -> None:
+        """Fixes all dimensions of inputs that the model says denote this."""
+        self._free["denotation"][denotation] = int(size)
+
+    def add_external_initializers_from_files_in_memory(
+        self, names: Sequence[str], buffers: Sequence[bytes], lengths: Sequence[int], /
+    ) -> None:
+        """The bytes of the model's other files, by the names that it calls them by."""
+        if not len(names) == len(buffers) == len(lengths):
+            raise RuntimeError("names, buffers and lengths are equally many")
+        for name, buffer, length in zip(names, buffers, lengths):
+            self._external_files[name] = bytes(memoryview(buffer)[:length])
+
+    def add_initializer(self, name: str, value: Any, /) -> None:
+        """A value for an initializer of the model, instead of its own. Refused when a session is made: there is no
+        such thing here yet."""
+        self._external[name] = value
+
+    def add_external_initializers(self, names: list[str], values: list[Any], /) -> None:
+        """Values for initializers that the model has in other files. Refused when a session is made."""
+        if len(names) != len(values):
+            raise RuntimeError("Expecting names and ort_values lists to have equal length")
+        self._external.update(zip(names, values))
+
+    def register_custom_ops_library(self, path: str, /) -> None:
+        """Refused unless nobody needs it: libraries of operators are written against onnxruntime's C++, and are not
+        loaded. A model that has their operators fails to load, with their names."""
+        if not os.path.exists(path):
+            raise _native.Fail(f"[ONNXRuntimeError] : 1 : FAIL : Failed to load library {path}: no such file")
+        self._libraries.append(path)
+        warnings.warn(f"{path} is not loaded: operators written for onnxruntime cannot be used", stacklevel=2)
+
+    def add_provider(self, name: str, options: Mapping[str, str], /) -> None:
+        """Asks for a provider; there is the CPU's."""
+        if name not in ("CPUExecutionProvider", "AzureExecutionProvider"):
+            raise _native.Fail(f"[ONNXRuntimeError] : 1 : FAIL : there is no provider {name}")
+        self._providers.append(name)
+
+    def add_provider_for_devices(self, devices: Sequence[Any], options: Mapping[str, str], /) -> None:
+        """Asks for the provider of these devices."""
+        self._providers.extend(device.ep_name for device in devices)
+
+    def set_provider_selection_policy(self, policy: OrtExecutionProviderDevicePolicy, /) -> None:
+        """Accepted; there is one provider."""
+        OrtExecutionProviderDevicePolicy(policy)
+
+    def set_provider_selection_policy_delegate(self, delegate: Callable[..., Any], /) -> None:
+        """Accepted and never called; there is one provider."""
+
+    def has_providers(self) -> bool:
+        """Whether a provider was asked for."""
+        return bool(self._providers)
+
+    def set_load_cancellation_flag(self, is_on: bool, /) -> None:
+        """True ends loading of sessions with these options, from any thread, with `ModelLoadCanceled`."""
+        self._canceled = bool(is_on)
+        if is_on:
+            for loading in list(self._loading):
+                loading.cancel()
+
+    def set_ep_context_data_read_func(self, read_func: Callable[..., Any], max_data_size: int = 0) -> None:
+        """Accepted and never called; no provider here keeps a context in the model."""
+
+    def clear_ep_context_data_read_func(self) -> None:
+        """Accepted; there is none."""
+
+    def _builder(self) -> _native.Builder:
+        """The same for the extension module."""
+        if self._external:
+            names = ", ".join(self._external)
+            raise _native.NotImplemented(
+                f"[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : initializers cannot be given from outside: {names}"
+            )
+        builder = _native.Builder()
+        for key, value in self._keys().items():
+            builder.config(key, value)
+        for key, value in self._entries.items():
+            if builder.knows(key):
+                builder.config(key, value)
+            else:
+                warnings.warn(f"SessionOptions: nobody knows the key {key!r}", stacklevel=4)
+        for name, size in self._free["name"].items():
+            builder.free_dimension(name, size)
+        for name, size in self._free["denotation"].items():
+            builder.free_dimension_by_denotation(name, size)
+        for name, data in self._external_files.items():
+            builder.external_data(name, data)
+        if self._canceled:
+            builder.cancel().cancel()
+        return builder
+
+    def _keys(self) -> dict[str, str]:
+        """The attributes that were set, as keys."""
+        flag = {True: "1", False: "0"}
+        keys = {
+            "session.graph_optimization_level": str(int(self.graph_optimization_level)),
+            "session.intra_op_num_threads": str(max(self.intra_op_num_threads, 0)),
+            "session.inter_op_num_threads": str(max(self.inter_op_num_threads, 0)),
+            "session.execution_mode": ("sequential", "parallel")[int(self.execution_mode)],
+        }
+        for name in ("enable_cpu_mem_arena", "enable_mem_pattern"):
+            if name in self._values:
+                keys[f"session.{name}"] = flag[self._values[name]]
+        if 0 <= self.log_severity_level <= 4:
+            keys["session.log_severity_level"] = str(self.log_severity_level)
+        if "log_verbosity_level" in self._values:
+            keys["session.log_verbosity_level"] = str(max(self.log_verbosity_level, 0))
+        if self.logid:
+            keys["session.log_id"] = self.logid
+        if self.enable_profiling:
+            keys["session.enable_profiling"] = self.profile_file_prefix.rstrip("_")
+        return keys
+
+
+def onnx_type_of(element_type: Any) -> int:
+    """ONNX's number of an element type: a number, a type of numpy's or of ml_dtypes'."""
+    if isinstance(element_type, (int, np.integer)) and not isinstance(element_type, bool):
+        return int(element_type)
+    return _native.onnx_type(np.dtype(element_type))

@@ -1,0 +1,1 @@
+"""onnxruntime's inner modules, by the names that programs import them by."""

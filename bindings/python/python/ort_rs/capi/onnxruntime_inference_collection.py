@@ -1,0 +1,19 @@
+"""Sessions and values, by the module that onnxruntime defines them in."""
+
+from .._compile import ModelCompiler
+from .._enums import OrtDeviceVendorId
+from .._session import InferenceSession, IOBinding, Session, check_and_normalize_provider_args
+from .._values import OrtDevice, OrtValue, SparseTensor, copy_tensors
+
+__all__ = [
+    "IOBinding",
+    "InferenceSession",
+    "ModelCompiler",
+    "OrtDevice",
+    "OrtDeviceVendorId",
+    "OrtValue",
+    "Session",
+    "SparseTensor",
+    "check_and_normalize_provider_args",
+    "copy_tensors",
+]

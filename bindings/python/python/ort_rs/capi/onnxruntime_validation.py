@@ -1,0 +1,18 @@
+"""What onnxruntime says of its package: a name, a version, no CUDA."""
+
+
+def get_package_name_and_version_info() -> tuple[str, str, str]:
+    """The name of the package, the version of onnxruntime whose API it has, and that of CUDA: none."""
+    from .. import __version__
+
+    return "ort_rs", __version__, ""
+
+
+def check_distro_info() -> None:
+    """Accepted; what loads, runs."""
+
+
+def check_training_module() -> tuple[bool, None, str, str, str]:
+    """Nothing here trains."""
+    name, version, cuda = get_package_name_and_version_info()
+    return False, None, name, version, cuda

@@ -1,0 +1,141 @@
+//! Memory that numpy arrays and tensors share.
+//!
+//! Inputs are read where the array has them; an output's memory becomes an array's, whose base object is a
+//! [`Block`]. As in onnxruntime, who writes to an array while a run reads it gets numbers from before or after:
+//! elements are plain numbers, of which every pattern of bits is one.
+
+#![expect(unsafe_code, reason = "numpy's arrays are pointers")]
+
+use std::ffi::c_int;
+use std::ptr::NonNull;
+
+use numpy::npyffi::{NPY_ARRAY_DEFAULT, NpyTypes, PY_ARRAY_API, get_type_object};
+use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use ort_session::Tensor;
+use pyo3::PyErr;
+use pyo3::prelude::*;
+
+/// Memory for elements, and who owns it. It does not move.
+#[pyclass(frozen, module = "ort_rs._native")]
+#[derive(Debug)]
+pub(crate) struct Block {
+    data: NonNull<u8>,
+    len: usize,
+    /// Dropped with the block.
+    _owner: Owner,
+}
+
+/// Who keeps the memory of a block.
+#[derive(Debug)]
+#[expect(dead_code, reason = "it is dropped in time, and never looked at")]
+enum Owner {
+    Tensor(Tensor),
+    Object(Py<PyAny>),
+    /// Whoever told the address.
+    Caller,
+}
+
+// SAFETY: a block is an address and its owner, which may go to any thread. What races for its bytes is described
+// at the top.
+unsafe impl Send for Block {}
+// SAFETY: as above.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// The elements of a tensor that nobody else has; they are copied if somebody does. Of strings, nothing.
+    pub(crate) fn of_tensor(mut tensor: Tensor) -> Self {
+        let bytes = tensor.view_mut().into_bytes().unwrap_or_default();
+        let (data, len) = (NonNull::from(&mut *bytes).cast(), bytes.len());
+        Self { data, len, _owner: Owner::Tensor(tensor) }
+    }
+
+    /// The elements of an array, which stays alive; `None` if they are not one after the other.
+    pub(crate) fn of_array(array: &Bound<'_, PyUntypedArray>) -> Option<Self> {
+        let bytes = bytes_of(array)?;
+        let (data, len) = (NonNull::from(bytes).cast(), bytes.len());
+        Some(Self { data, len, _owner: Owner::Object(array.clone().into_any().unbind()) })
+    }
+
+    /// Memory that an object lends as long as it lives, at an address that it told.
+    pub(crate) fn of_object(address: usize, len: usize, object: Option<Py<PyAny>>) -> Option<Self> {
+        let data = NonNull::new(std::ptr::with_exposed_provenance_mut(address))?;
+        Some(Self { data, len, _owner: object.map_or(Owner::Caller, Owner::Object) })
+    }
+
+    pub(crate) fn address(&self) -> usize {
+        self.data.as_ptr().expose_provenance()
+    }
+
+    /// Whether it has bytes in common with these.
+    pub(crate) fn overlaps(&self, bytes: &[u8]) -> bool {
+        let (own, other) = (self.bytes().as_ptr_range(), bytes.as_ptr_range());
+        own.start < other.end && other.start < own.end
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: the owner keeps `len` bytes there; see the top for who writes to them.
+        unsafe { std::slice::from_raw_parts(self.data.as_ptr(), self.len) }
+    }
+
+    /// The bytes, to write: for outputs that Python binds to memory of its own. It vouches for it that nobody
+    /// else is at them, as it does with onnxruntime.
+    #[expect(clippy::mut_from_ref, reason = "Python's objects have no exclusive owner")]
+    pub(crate) fn bytes_mut(&self) -> &mut [u8] {
+        // SAFETY: as `bytes`, and the memory may be written: it is a tensor's, or a writable array's.
+        unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr(), self.len) }
+    }
+
+    /// An array of this type and shape over the block.
+    pub(crate) fn array<'py>(
+        block: &Bound<'py, Self>,
+        descr: Bound<'py, PyArrayDescr>,
+        shape: &[usize],
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = block.py();
+        let data = block.get().data.as_ptr().cast();
+        let mut dims: [isize; 64] = [0; 64];
+        for (to, &from) in dims.iter_mut().zip(shape) {
+            *to = from.try_into()?;
+        }
+        let n_dims = c_int::try_from(shape.len().min(dims.len()))?;
+        let (dims, none) = (dims.as_mut_ptr(), std::ptr::null_mut());
+        // SAFETY: the lock is held, and the type is loaded by numpy's import.
+        let subtype = unsafe { get_type_object(py, NpyTypes::PyArray_Type) };
+        let (descr, flags) = (descr.into_dtype_ptr(), NPY_ARRAY_DEFAULT);
+        // SAFETY: `descr` is a reference of our own, which it takes; `dims` has `n_dims` numbers; `data` has as
+        // many bytes as they say, which `Bound` keeps until the array has taken its owner.
+        let array = unsafe {
+            PY_ARRAY_API.PyArray_NewFromDescr(
+                py,
+                subtype,
+                descr,
+                n_dims,
+                dims,
+                std::ptr::null_mut(),
+                data,
+                flags,
+                none,
+            )
+        };
+        // SAFETY: it is a new reference, or null with an exception set.
+        let array = unsafe { Bound::from_owned_ptr_or_err(py, array) }?;
+        let base = block.clone().into_any().into_ptr();
+        // SAFETY: `array` is an array without a base, and `base` a reference of our own, which it takes.
+        let set = unsafe { PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), base) };
+        if set < 0 { Err(PyErr::fetch(py)) } else { Ok(array) }
+    }
+}
+
+/// The bytes of an array's elements, in order; `None` if they are not one after the other, or not aligned.
+pub(crate) fn bytes_of<'a>(array: &'a Bound<'_, PyUntypedArray>) -> Option<&'a [u8]> {
+    if !(array.is_c_contiguous() && array.is_aligned()) {
+        return None;
+    }
+    let len = array.len().checked_mul(array.dtype().itemsize())?;
+    // SAFETY: it is an array's pointer, alive as long as `array`.
+    let data = unsafe { (*array.as_array_ptr()).fields.data };
+    let Some(data) = NonNull::new(data).filter(|_| len > 0) else { return Some(&[]) };
+    // SAFETY: a C-contiguous array has its elements there, one after the other; numpy refuses to reallocate
+    // memory that is referred to, and the array is.
+    Some(unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), len) })
+}

@@ -1,0 +1,143 @@
+//! What a session is to be: options one by one, then a file or bytes.
+
+use std::path::PathBuf;
+
+use ort_session::{
+    Cancel, ModelBytes, Optimized as Model, SaveError, SessionBuilder, SessionError, config_keys,
+};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+
+use crate::errors::{of_config, of_session};
+use crate::optimized::Optimized;
+use crate::session::Session;
+
+/// Options of a session to come.
+#[pyclass(module = "ort_rs._native")]
+#[derive(Debug, Default)]
+pub(crate) struct Builder {
+    builder: SessionBuilder,
+    cancel: Cancel,
+}
+
+/// A model: its bytes, or the path of its file.
+#[derive(Debug, FromPyObject)]
+enum Source {
+    Bytes(PyBackedBytes),
+    File(PathBuf),
+}
+
+impl Builder {
+    fn builder(&self) -> SessionBuilder {
+        self.builder.clone().cancel(&self.cancel)
+    }
+
+    fn set(&mut self, set: impl FnOnce(SessionBuilder) -> SessionBuilder) {
+        self.builder = set(std::mem::take(&mut self.builder));
+    }
+
+    fn optimized(&self, source: Source) -> Result<Model, SessionError> {
+        match source {
+            Source::Bytes(bytes) => self.builder().optimize(ModelBytes::from_owner(bytes)),
+            Source::File(path) => self.builder().optimize_from_file(path),
+        }
+    }
+}
+
+#[pymethods]
+impl Builder {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether there is such a key.
+    fn knows(&self, key: &str) -> bool {
+        config_keys().any(|known| known.name == key)
+    }
+
+    /// Sets a key of `docs/options.md`.
+    fn config(&mut self, key: &str, value: &str) -> PyResult<()> {
+        let set = self.builder.clone().config(key, value);
+        self.builder = set.map_err(|error| of_config(&error))?;
+        Ok(())
+    }
+
+    /// Keeps packed weights in this folder.
+    fn cache_dir(&mut self, folder: PathBuf) {
+        self.set(|builder| builder.cache_dir(folder));
+    }
+
+    /// Leaves these passes of the optimizer out.
+    fn disable_optimizers(&mut self, names: Vec<String>) {
+        self.set(|builder| builder.disable_optimizers(names));
+    }
+
+    /// Fixes a dimension of inputs that the model gives a name only.
+    fn free_dimension(&mut self, name: String, size: usize) {
+        self.set(|builder| builder.free_dimension(name, size));
+    }
+
+    /// Fixes all dimensions of inputs that the model says denote this.
+    fn free_dimension_by_denotation(&mut self, denotation: String, size: usize) {
+        self.set(|builder| builder.free_dimension_by_denotation(denotation, size));
+    }
+
+    /// Another file of the model, by the name that the model calls it by.
+    fn external_data(&mut self, name: String, bytes: PyBackedBytes) {
+        self.set(|builder| builder.external_data(name, ModelBytes::from_owner(bytes)));
+    }
+
+    /// A handle that ends loading from another thread.
+    fn cancel(&self) -> LoadCancel {
+        LoadCancel { cancel: self.cancel.clone() }
+    }
+
+    /// A session of a file, or of bytes, which are kept and not copied.
+    fn load(&self, py: Python<'_>, model: Source) -> PyResult<Session> {
+        let builder = self.builder();
+        let session = py.detach(|| match model {
+            Source::Bytes(bytes) => builder.commit(ModelBytes::from_owner(bytes)),
+            Source::File(path) => builder.commit_from_file(path),
+        });
+        Ok(Session::new(session.map_err(|error| of_session(&error))?))
+    }
+
+    /// The model with its graph optimized.
+    fn optimize(&self, py: Python<'_>, model: Source) -> PyResult<Optimized> {
+        let optimized = py.detach(|| self.optimized(model));
+        Ok(Optimized { model: optimized.map_err(|error| of_session(&error))? })
+    }
+
+    /// Writes the model with its graph optimized: a `.ort` file by that name, a `.onnx` file by any other.
+    fn save(&self, py: Python<'_>, model: Source, path: PathBuf) -> PyResult<usize> {
+        let written = py.detach(|| {
+            let optimized = self.optimized(model)?;
+            match path.extension().is_some_and(|it| it == "ort") {
+                true => optimized.write(&path),
+                false => optimized.write_onnx(&path),
+            }
+            .map_err(SessionError::from)
+        });
+        written.map_err(|error| of_session(&error))
+    }
+}
+
+/// Ends loading from any thread.
+#[pyclass(frozen, module = "ort_rs._native")]
+#[derive(Debug)]
+pub(crate) struct LoadCancel {
+    cancel: Cancel,
+}
+
+#[pymethods]
+impl LoadCancel {
+    fn cancel(&self) {
+        self.cancel.cancel();
+    }
+}
+
+/// A model that was not saved.
+pub(crate) fn of_save(error: SaveError) -> PyErr {
+    of_session(&SessionError::from(error))
+}

@@ -1,0 +1,102 @@
+//! onnxruntime's exceptions, and which of ours becomes which of them.
+
+use ort_session::{
+    ConfigError, InputError, LoadError, OutputError, ProfileError, RunError, SessionError,
+};
+use pyo3::create_exception;
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+
+macro_rules! exceptions {
+    ($($name:ident = $doc:literal;)*) => {
+        $(create_exception!(ort_rs.capi.onnxruntime_pybind11_state, $name, PyException, $doc);)*
+    };
+}
+
+exceptions! {
+    Fail = "A run or a load that failed for another reason than those below.";
+    InvalidArgument = "An argument, an input or an output that does not fit.";
+    NoSuchFile = "The model's file, or one that it needs, is not there.";
+    NoModel = "There is no model.";
+    EngineError = "An engine failed; kept for its name.";
+    RuntimeException = "A run that failed by a fault of the runtime.";
+    InvalidProtobuf = "The bytes are no model.";
+    ModelLoaded = "A model was loaded before; kept for its name.";
+    NotImplemented = "The model asks for something that this runtime does not have.";
+    InvalidGraph = "The file is sound, but the model is not.";
+    EPFail = "An execution provider failed.";
+    ModelLoadCanceled = "Loading was ended from another thread.";
+    ModelRequiresCompilation = "The model is packed for another machine or other options.";
+    DeviceReset = "A device was reset; kept for its name.";
+    NotFound = "Something that was named is not there.";
+}
+
+/// `text` as onnxruntime introduces it.
+fn coded(code: u8, name: &str, text: impl std::fmt::Display) -> String {
+    format!("[ONNXRuntimeError] : {code} : {name} : {text}")
+}
+
+/// An argument that does not fit.
+pub(crate) fn invalid_argument(text: impl std::fmt::Display) -> PyErr {
+    InvalidArgument::new_err(coded(2, "INVALID_ARGUMENT", text))
+}
+
+fn fail(text: impl std::fmt::Display) -> PyErr {
+    Fail::new_err(coded(1, "FAIL", text))
+}
+
+/// A key or value of the options.
+pub(crate) fn of_config(error: &ConfigError) -> PyErr {
+    invalid_argument(error)
+}
+
+/// A model that did not load.
+pub(crate) fn of_session(error: &SessionError) -> PyErr {
+    match error {
+        SessionError::Load(LoadError::Missing { path }) => {
+            let text = format!("Load model from {0} failed: {0}: no such file", path.display());
+            NoSuchFile::new_err(coded(3, "NO_SUCHFILE", text))
+        }
+        SessionError::Load(_) | SessionError::Format(_) | SessionError::Onnx(_) => {
+            InvalidProtobuf::new_err(coded(7, "INVALID_PROTOBUF", error))
+        }
+        SessionError::Import(_) => InvalidGraph::new_err(coded(10, "INVALID_GRAPH", error)),
+        SessionError::Plan(_) => NotImplemented::new_err(coded(9, "NOT_IMPLEMENTED", error)),
+        SessionError::Cancelled => {
+            ModelLoadCanceled::new_err(coded(12, "MODEL_LOAD_CANCELED", error))
+        }
+        SessionError::Elsewhere { .. } => {
+            ModelRequiresCompilation::new_err(coded(13, "MODEL_REQUIRES_COMPILATION", error))
+        }
+        SessionError::FreeDimension(_)
+        | SessionError::UnknownOptimizer { .. }
+        | SessionError::Affinities { .. }
+        | SessionError::SavedFormat { .. } => invalid_argument(error),
+        _ => fail(error),
+    }
+}
+
+/// A run that failed.
+pub(crate) fn of_run(error: &RunError) -> PyErr {
+    match error {
+        RunError::Input(InputError::Unknown { name, .. }) => {
+            invalid_argument(format!("Invalid input name: {name}: {error}"))
+        }
+        RunError::Output(OutputError::Unknown { name, .. }) => {
+            invalid_argument(format!("Invalid output name: {name}: {error}"))
+        }
+        RunError::Input(_) | RunError::Output(_) => invalid_argument(error),
+        RunError::Cancelled { .. } => {
+            fail(format!("Exiting due to terminate flag being set to true: {error}"))
+        }
+        RunError::Panicked { .. } => {
+            RuntimeException::new_err(coded(6, "RUNTIME_EXCEPTION", error))
+        }
+        _ => fail(error),
+    }
+}
+
+/// A profile that was not written.
+pub(crate) fn of_profile(error: &ProfileError) -> PyErr {
+    fail(error)
+}

@@ -1,0 +1,67 @@
+//! The extension module below the Python package `ort_rs`: sessions, values and options, as thin as they can be.
+//!
+//! ```text
+//! array      memory that numpy and tensors share; the one place with `unsafe` besides dlpack
+//! dtypes     element types: numpy's, ml_dtypes', ONNX's
+//! feeds      Python objects to inputs: borrowed where they lie
+//! results    outputs to Python objects
+//! session    load and run, without the interpreter's lock
+//! ```
+//!
+//! What is only names and defaults of onnxruntime's stands in Python, below `python/ort_rs`.
+
+mod array;
+mod builder;
+mod dtypes;
+mod errors;
+mod feeds;
+mod log;
+mod model_meta;
+mod node_arg;
+mod optimized;
+mod reports;
+mod results;
+mod run_options;
+mod session;
+mod strings;
+mod value;
+
+use pyo3::pymodule;
+
+#[pymodule(gil_used = false)]
+mod _native {
+    #[pymodule_export]
+    use super::builder::{Builder, LoadCancel};
+    #[pymodule_export]
+    use super::dtypes::onnx_type;
+    #[pymodule_export]
+    use super::errors::{
+        DeviceReset, EPFail, EngineError, Fail, InvalidArgument, InvalidGraph, InvalidProtobuf,
+        ModelLoadCanceled, ModelLoaded, ModelRequiresCompilation, NoModel, NoSuchFile, NotFound,
+        NotImplemented, RuntimeException,
+    };
+    #[pymodule_export]
+    use super::log::set_log_callback;
+    #[pymodule_export]
+    use super::model_meta::ModelMetadata;
+    #[pymodule_export]
+    use super::node_arg::NodeArg;
+    #[pymodule_export]
+    use super::optimized::Optimized;
+    #[pymodule_export]
+    use super::run_options::RunOptions;
+    #[pymodule_export]
+    use super::session::Session;
+    #[pymodule_export]
+    use super::value::OrtValue;
+    use crate::log;
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        log::listen();
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("build_profile", if cfg!(debug_assertions) { "dev" } else { "release" })?;
+        module.add("optimizers", ort_session::optimizer_names().collect::<Vec<_>>())
+    }
+}

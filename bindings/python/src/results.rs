@@ -1,0 +1,59 @@
+//! What a run made, as Python has it: arrays over its memory, lists, dictionaries, `None`.
+
+use ort_session::provider::Shape;
+use ort_session::{DType, Map, Tensor, TensorView, Value};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::array::Block;
+use crate::dtypes::descr_of;
+use crate::errors::invalid_argument;
+use crate::strings;
+
+/// A value as Python has it.
+pub(crate) fn object_of(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
+    match value {
+        Value::Tensor(tensor) => array_of(py, tensor),
+        Value::Sequence(items) => {
+            let list = PyList::empty(py);
+            items.into_iter().try_for_each(|item| list.append(object_of(py, item)?))?;
+            Ok(list.into_any())
+        }
+        Value::Map(map) => dict_of(py, map),
+        Value::Optional(Some(value)) => object_of(py, *value),
+        _ => Ok(py.None().into_bound(py)),
+    }
+}
+
+/// An array that owns the tensor's memory. Elements below 8 bits get a byte each.
+pub(crate) fn array_of(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
+    let (dtype, shape) = (tensor.dtype(), Shape::from_slice(tensor.shape()));
+    let tensor = match dtype {
+        DType::String => return strings::array_of(py, tensor.view()),
+        dtype if dtype.is_packed() => unpacked(tensor.view())?,
+        _ => tensor,
+    };
+    Block::array(&Bound::new(py, Block::of_tensor(tensor))?, descr_of(py, dtype)?, &shape)
+}
+
+/// A byte an element, as `ml_dtypes` has them: integers sign-extended.
+pub(crate) fn unpacked(view: TensorView<'_>) -> PyResult<Tensor> {
+    let mut codes = view.unpacked().map_err(invalid_argument)?;
+    if matches!(view.dtype(), DType::I4 | DType::I2) {
+        let shift = 8 - view.dtype().bits();
+        for code in &mut codes {
+            *code = ((*code << shift).cast_signed() >> shift).cast_unsigned();
+        }
+    }
+    Tensor::from_slice(view.shape(), &codes).map_err(invalid_argument)
+}
+
+fn dict_of(py: Python<'_>, map: Map) -> PyResult<Bound<'_, PyAny>> {
+    let lists = [map.keys, map.values].map(|part| array_of(py, part)?.call_method0("tolist"));
+    let [keys, values] = lists;
+    let dict = PyDict::new(py);
+    for (key, value) in keys?.try_iter()?.zip(values?.try_iter()?) {
+        dict.set_item(key?, value?)?;
+    }
+    Ok(dict.into_any())
+}

@@ -1,0 +1,130 @@
+//! Options of a run, which may end it from another thread.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ort_session::{Cancel, Severity};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+/// Options of one run, or of many.
+#[pyclass(frozen, module = "ort_rs.capi.onnxruntime_pybind11_state")]
+#[derive(Debug)]
+pub(crate) struct RunOptions {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    severity: Option<i32>,
+    verbosity: u32,
+    tag: String,
+    cancel: Cancel,
+    only_execute_path_to_fetches: bool,
+    entries: BTreeMap<String, String>,
+}
+
+impl RunOptions {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, as a run takes them.
+    pub(crate) fn of_run(&self) -> ort_session::RunOptions {
+        let state = self.state();
+        let options = ort_session::RunOptions::new().tag(state.tag.as_str()).cancel(&state.cancel);
+        let options = options.log_verbosity(state.verbosity);
+        match state.severity.map(Severity::try_from) {
+            Some(Ok(severity)) => options.log_severity(severity),
+            _ => options,
+        }
+    }
+}
+
+#[pymethods]
+impl RunOptions {
+    #[new]
+    fn new() -> Self {
+        Self { state: Mutex::default() }
+    }
+
+    /// True ends every run that has these options, from any thread, before its next step; they raise `Fail`. So
+    /// does a run that begins with it. False lets runs begin again.
+    #[getter]
+    fn terminate(&self) -> bool {
+        self.state().cancel.is_cancelled()
+    }
+
+    #[setter]
+    fn set_terminate(&self, is_on: bool) {
+        let mut state = self.state();
+        match (is_on, state.cancel.is_cancelled()) {
+            (true, _) => state.cancel.cancel(),
+            (false, true) => state.cancel = Cancel::new(),
+            (false, false) => {}
+        }
+    }
+
+    /// What the run is called in what is logged of it, and in errors.
+    #[getter]
+    fn logid(&self) -> String {
+        self.state().tag.clone()
+    }
+
+    #[setter]
+    fn set_logid(&self, id: String) {
+        self.state().tag = id;
+    }
+
+    /// The least severity that is logged of the run: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal; -1, the
+    /// session's.
+    #[getter]
+    fn log_severity_level(&self) -> i32 {
+        self.state().severity.unwrap_or(-1)
+    }
+
+    #[setter]
+    fn set_log_severity_level(&self, level: i32) {
+        self.state().severity = (level >= 0).then_some(level);
+    }
+
+    /// How detailed verbose messages of the run are.
+    #[getter]
+    fn log_verbosity_level(&self) -> u32 {
+        self.state().verbosity
+    }
+
+    #[setter]
+    fn set_log_verbosity_level(&self, level: u32) {
+        self.state().verbosity = level;
+    }
+
+    /// Accepted; it is always so here: nodes that no output asked for needs do not run.
+    #[getter]
+    fn only_execute_path_to_fetches(&self) -> bool {
+        self.state().only_execute_path_to_fetches
+    }
+
+    #[setter]
+    fn set_only_execute_path_to_fetches(&self, is_on: bool) {
+        self.state().only_execute_path_to_fetches = is_on;
+    }
+
+    /// Accepted and remembered; no key has an effect on the CPU.
+    fn add_run_config_entry(&self, key: String, value: String) {
+        self.state().entries.insert(key, value);
+    }
+
+    /// The value of a key that was added.
+    fn get_run_config_entry(&self, key: &str) -> PyResult<String> {
+        let found = self.state().entries.get(key).cloned();
+        let missing = || format!("RunOptions does not have configuration with key: {key}");
+        found.ok_or_else(|| PyRuntimeError::new_err(missing()))
+    }
+
+    fn __repr__(&self) -> String {
+        let state = self.state();
+        let is_over = state.cancel.is_cancelled();
+        format!("RunOptions(logid={:?}, terminate={is_over})", state.tag)
+    }
+}

@@ -1,0 +1,316 @@
+//! A session: inputs are read where Python has them, and runs do not hold the interpreter's lock.
+
+use std::sync::Arc;
+
+use ort_session::{
+    BoundOutputs, InputValue, RunInputs, RunOptions as Options, Type, Value, ValueDescription,
+};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+
+use crate::errors::{invalid_argument, of_profile, of_run};
+use crate::feeds::Fed;
+use crate::model_meta::ModelMetadata;
+use crate::node_arg::NodeArg;
+use crate::reports;
+use crate::results::object_of;
+use crate::run_options::RunOptions;
+use crate::value::OrtValue;
+
+/// A model that is ready to run.
+#[pyclass(frozen, module = "ort_rs._native")]
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) session: Arc<ort_session::Session>,
+    pub(crate) inputs: Vec<ValueDescription>,
+    pub(crate) outputs: Vec<ValueDescription>,
+}
+
+/// Which outputs are asked for.
+enum Wanted {
+    All,
+    /// These, each once, and where each of those asked for is among them.
+    Some(Vec<String>, Vec<usize>),
+}
+
+impl Session {
+    pub(crate) fn new(session: ort_session::Session) -> Self {
+        let (inputs, outputs) = (session.inputs(), session.outputs());
+        Self { session: Arc::new(session), inputs, outputs }
+    }
+
+    /// The outputs of these names; all without any.
+    fn wanted(&self, names: Option<&Bound<'_, PyAny>>) -> PyResult<Wanted> {
+        let Some(names) = names.filter(|names| !names.is_none()) else { return Ok(Wanted::All) };
+        if names.is_instance_of::<PyString>() {
+            return Err(PyTypeError::new_err("output_names is a list of names, not a name"));
+        }
+        let asked: Vec<Bound<'_, PyString>> =
+            names.try_iter()?.map(|name| Ok(name?.cast_into()?)).collect::<PyResult<_>>()?;
+        let mut texts = Vec::with_capacity(asked.len());
+        asked.iter().try_for_each(|name| name.to_str().map(|name| texts.push(name)))?;
+        let all = self.outputs.iter().map(|output| output.name.as_str());
+        if texts.is_empty() || all.eq(texts.iter().copied()) {
+            return Ok(Wanted::All);
+        }
+        let (mut once, mut places): (Vec<String>, _) = (Vec::new(), Vec::new());
+        for name in texts {
+            let place = once.iter().position(|other| other == name);
+            places.push(place.unwrap_or(once.len()));
+            if place.is_none() {
+                once.push(name.to_owned());
+            }
+        }
+        Ok(Wanted::Some(once, places))
+    }
+
+    /// The inputs of a feed, each with its place among the model's; that of an unknown one is `None`.
+    fn feeds<'py>(&self, feed: &Bound<'py, PyAny>) -> PyResult<Vec<(Slot, Fed<'py>)>> {
+        let dict = match feed.cast::<PyDict>() {
+            Ok(dict) => dict.clone(),
+            Err(_) => mapping(feed)?,
+        };
+        let mut feeds = Vec::with_capacity(dict.len());
+        for (i, (name, object)) in dict.iter().enumerate() {
+            let name = name.cast::<PyString>()?;
+            let name = name.to_str()?;
+            let is_here = |input: &ValueDescription| input.name == name;
+            // Most feeds are in the model's order.
+            let place = match self.inputs.get(i) {
+                Some(input) if is_here(input) => Some(i),
+                _ => self.inputs.iter().position(is_here),
+            };
+            let expected = place.map_or(&Type::Unknown, |place| &self.inputs[place].ty);
+            if let Some(fed) = Fed::new(name, &object, expected)? {
+                let slot = place.map_or_else(|| Slot::Unknown(name.to_owned()), Slot::At);
+                feeds.push((slot, fed));
+            }
+        }
+        self.check_complete(&feeds, &dict)?;
+        Ok(feeds)
+    }
+
+    /// That no input is missing, as onnxruntime says it.
+    fn check_complete(&self, feeds: &[(Slot, Fed<'_>)], dict: &Bound<'_, PyDict>) -> PyResult<()> {
+        if feeds.len() >= self.inputs.len() {
+            return Ok(());
+        }
+        let is_given =
+            |place| feeds.iter().any(|(slot, _)| matches!(slot, Slot::At(at) if *at == place));
+        let is_missing = |(place, input): (usize, &ValueDescription)| {
+            let is_needed = !input.has_default && !matches!(input.ty, Type::Optional(_));
+            (is_needed && !is_given(place)).then(|| input.name.clone())
+        };
+        let missing: Vec<_> = self.inputs.iter().enumerate().filter_map(is_missing).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let (missing, given) = (PyList::new(dict.py(), missing)?, dict.keys());
+        let text = format!("Required inputs ({missing}) are missing from input feed ({given}).");
+        Err(PyValueError::new_err(text))
+    }
+
+    /// The inputs of a run: by position where all are there in the model's order.
+    fn run_inputs<'a>(&'a self, feeds: &'a [(Slot, Fed<'_>)]) -> PyResult<RunInputs<'a>> {
+        let is_next =
+            |(i, (slot, _)): (usize, &(Slot, _))| matches!(slot, Slot::At(at) if *at == i);
+        if feeds.len() == self.inputs.len() && feeds.iter().enumerate().all(is_next) {
+            let views = feeds.iter().map(|(_, fed)| fed.input()).collect::<PyResult<Vec<_>>>()?;
+            return Ok(RunInputs::positional(views));
+        }
+        let named = feeds.iter().map(|(slot, fed)| Ok((self.name_of(slot), fed.input()?)));
+        Ok(named.collect::<PyResult<Vec<(&str, InputValue<'_>)>>>()?.into())
+    }
+
+    /// Runs the model without the lock.
+    fn run_fed(
+        &self,
+        py: Python<'_>,
+        feeds: &[(Slot, Fed<'_>)],
+        wanted: &Wanted,
+        options: Option<&RunOptions>,
+    ) -> PyResult<Vec<Value>> {
+        let inputs = self.run_inputs(feeds)?;
+        let mut options = options.map(RunOptions::of_run).unwrap_or_default();
+        if let Wanted::Some(names, _) = wanted {
+            options = options.outputs(names);
+        }
+        self.run_into(py, inputs, BoundOutputs::default(), &options)
+    }
+
+    fn run_into(
+        &self,
+        py: Python<'_>,
+        inputs: RunInputs<'_>,
+        bound: BoundOutputs<'_>,
+        options: &Options,
+    ) -> PyResult<Vec<Value>> {
+        let outputs = py.detach(|| self.session.run_into(inputs, bound, options));
+        Ok(outputs.map_err(|error| of_run(&error))?.into_values())
+    }
+
+    fn name_of<'a>(&'a self, slot: &'a Slot) -> &'a str {
+        match slot {
+            Slot::At(place) => &self.inputs[*place].name,
+            Slot::Unknown(name) => name,
+        }
+    }
+}
+
+/// Which input of the model something is fed to.
+#[derive(Debug)]
+enum Slot {
+    At(usize),
+    Unknown(String),
+}
+
+fn mapping<'py>(feed: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(feed.py());
+    for name in feed.call_method0("keys")?.try_iter()? {
+        let name = name?;
+        dict.set_item(&name, feed.get_item(&name)?)?;
+    }
+    Ok(dict)
+}
+
+/// What was asked for, in the order and as often as it was.
+fn listed<'py, T>(
+    py: Python<'py>,
+    values: Vec<Value>,
+    wanted: &Wanted,
+    object: impl Fn(Value) -> PyResult<T>,
+) -> PyResult<Bound<'py, PyList>>
+where
+    T: IntoPyObject<'py>,
+{
+    let made = PyList::empty(py);
+    for value in values {
+        made.append(object(value)?)?;
+    }
+    match wanted {
+        Wanted::Some(names, places) if places.len() != names.len() => {
+            let again = PyList::empty(py);
+            places.iter().try_for_each(|&place| again.append(made.get_item(place)?))?;
+            Ok(again)
+        }
+        _ => Ok(made),
+    }
+}
+
+#[pymethods]
+impl Session {
+    /// Runs the model; the outputs as arrays, lists and dictionaries.
+    #[pyo3(signature = (names, feed, options = None))]
+    fn run<'py>(
+        &self,
+        names: Option<&Bound<'py, PyAny>>,
+        feed: &Bound<'py, PyAny>,
+        options: Option<&Bound<'py, RunOptions>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let py = feed.py();
+        let (wanted, feeds) = (self.wanted(names)?, self.feeds(feed)?);
+        let values = self.run_fed(py, &feeds, &wanted, options.map(Bound::get))?;
+        listed(py, values, &wanted, |value| object_of(py, value))
+    }
+
+    /// The same, with the outputs as values.
+    #[pyo3(signature = (names, feed, options = None))]
+    fn run_values<'py>(
+        &self,
+        names: Option<&Bound<'py, PyAny>>,
+        feed: &Bound<'py, PyAny>,
+        options: Option<&Bound<'py, RunOptions>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let py = feed.py();
+        let (wanted, feeds) = (self.wanted(names)?, self.feeds(feed)?);
+        let values = self.run_fed(py, &feeds, &wanted, options.map(Bound::get))?;
+        listed(py, values, &wanted, |value| OrtValue::of_value(py, value))
+    }
+
+    /// Raises what a run with these would raise before it begins.
+    fn check(&self, names: Option<&Bound<'_, PyAny>>, feed: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.wanted(names)?;
+        self.feeds(feed).map(|_| ())
+    }
+
+    /// Runs the model for the outputs `names`; those in `bound` are written where their values are, the others
+    /// returned.
+    #[pyo3(signature = (names, feed, bound, options = None))]
+    fn run_bound<'py>(
+        &self,
+        names: Vec<String>,
+        feed: &Bound<'py, PyAny>,
+        bound: Vec<(String, Bound<'py, OrtValue>)>,
+        options: Option<&Bound<'py, RunOptions>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let (py, feeds) = (feed.py(), self.feeds(feed)?);
+        let is_read = |value: &OrtValue| -> PyResult<bool> {
+            let inputs = feeds.iter().map(|(_, fed)| fed.input());
+            Ok(inputs.collect::<PyResult<Vec<_>>>()?.iter().any(|input| value.overlaps(input)))
+        };
+        // What is read as well is written when the run is over.
+        let (mut written, mut copied) = (Vec::new(), Vec::new());
+        for (name, value) in &bound {
+            let to = if is_read(value.get())? { &mut copied } else { &mut written };
+            to.push((name.as_str(), value.get()));
+        }
+        let is_made = |name: &&String| written.iter().all(|(other, _)| *other != name.as_str());
+        let made: Vec<&String> = names.iter().filter(is_made).collect();
+        let options = options.map(|it| it.get().of_run()).unwrap_or_default();
+        let options = options.outputs(made.iter().map(|name| name.as_str()));
+        let targets = written.iter().map(|(name, value)| Ok((*name, value.output()?)));
+        let targets = targets.collect::<PyResult<Vec<_>>>()?.into_iter().collect();
+        let values = self.run_into(py, self.run_inputs(&feeds)?, targets, &options)?;
+        let list = PyList::empty(py);
+        for (name, value) in made.into_iter().zip(values) {
+            match copied.iter().find(|(other, _)| other == name) {
+                Some((_, to)) => {
+                    let from = value.as_tensor().map_err(invalid_argument)?;
+                    to.output()?.copy_from(from.view()).map_err(invalid_argument)?;
+                }
+                None => list.append(OrtValue::of_value(py, value)?)?,
+            }
+        }
+        Ok(list)
+    }
+
+    /// The steps of a run, with their times.
+    fn profile<'py>(&self, feed: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+        let (py, feeds) = (feed.py(), self.feeds(feed)?);
+        let inputs = self.run_inputs(&feeds)?;
+        let profiled = py.detach(|| self.session.run_profiled(inputs));
+        reports::steps(py, &profiled.map_err(|error| of_run(&error))?.1)
+    }
+
+    /// Ends profiling; the name of the file that was written.
+    fn end_profiling(&self, py: Python<'_>) -> PyResult<String> {
+        let path =
+            py.detach(|| self.session.end_profiling()).map_err(|error| of_profile(&error))?;
+        Ok(path.display().to_string())
+    }
+
+    /// What the session's memory is for.
+    fn memory<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        reports::memory(py, &py.detach(|| self.session.memory()))
+    }
+
+    /// What the file says about the model.
+    fn modelmeta(&self) -> ModelMetadata {
+        ModelMetadata { info: self.session.metadata().model.clone() }
+    }
+
+    /// The inputs that a run needs.
+    fn inputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        NodeArg::list(py, self.inputs.iter().filter(|input| !input.has_default).cloned())
+    }
+
+    /// The inputs that the model has a default for.
+    fn overridable<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        NodeArg::list(py, self.inputs.iter().filter(|input| input.has_default).cloned())
+    }
+
+    fn outputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        NodeArg::list(py, self.outputs.iter().cloned())
+    }
+}

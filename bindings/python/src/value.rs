@@ -1,0 +1,291 @@
+//! `OrtValue`: a value that outlives a run, or lies over memory of somebody else's.
+
+use numpy::PyUntypedArray;
+use ort_session::provider::Shape;
+use ort_session::{DType, InputValue, Tensor, TensorView, TensorViewMut, Type, Value, ValueView};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use crate::array::Block;
+use crate::dtypes::{descr_of, dtype_of};
+use crate::errors::invalid_argument;
+use crate::feeds::Fed;
+use crate::node_arg::type_name;
+use crate::results::{array_of, object_of, unpacked};
+
+/// A tensor, a sequence, a map or an optional value.
+#[pyclass(frozen, module = "ort_rs.capi.onnxruntime_pybind11_state")]
+#[derive(Debug)]
+pub(crate) struct OrtValue {
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    /// Numbers, wherever they are.
+    Tensor { block: Py<Block>, dtype: DType, shape: Shape },
+    /// Texts, and what is no tensor.
+    Value(Value),
+}
+
+impl OrtValue {
+    /// A value that a run made.
+    pub(crate) fn of_value(py: Python<'_>, value: Value) -> PyResult<Self> {
+        let content = match value {
+            Value::Tensor(tensor) if tensor.dtype() != DType::String => {
+                let (dtype, shape) = (tensor.dtype(), Shape::from_slice(tensor.shape()));
+                Content::Tensor { block: Py::new(py, Block::of_tensor(tensor))?, dtype, shape }
+            }
+            value => Content::Value(value),
+        };
+        Ok(Self { content })
+    }
+
+    /// Numbers in a block that is as large as they need.
+    pub(crate) fn of_block(
+        py: Python<'_>,
+        block: Block,
+        dtype: DType,
+        shape: &[usize],
+    ) -> PyResult<Self> {
+        TensorView::from_bytes(dtype, shape, block.bytes()).map_err(invalid_argument)?;
+        let (block, shape) = (Py::new(py, block)?, Shape::from_slice(shape));
+        Ok(Self { content: Content::Tensor { block, dtype, shape } })
+    }
+
+    pub(crate) fn input(&self) -> PyResult<InputValue<'_>> {
+        match &self.content {
+            Content::Value(value) => Ok(value.into()),
+            Content::Tensor { block, dtype, shape } => {
+                let view = TensorView::from_bytes(*dtype, shape, block.get().bytes());
+                Ok(view.map_err(invalid_argument)?.into())
+            }
+        }
+    }
+
+    /// The memory, for a run to write an output there.
+    pub(crate) fn output(&self) -> PyResult<TensorViewMut<'_>> {
+        match &self.content {
+            Content::Value(_) => Err(invalid_argument("only a tensor of numbers can be bound")),
+            Content::Tensor { block, dtype, shape } => {
+                TensorViewMut::from_bytes(*dtype, shape, block.get().bytes_mut())
+                    .map_err(invalid_argument)
+            }
+        }
+    }
+
+    /// Whether its memory is also that of an input.
+    pub(crate) fn overlaps(&self, input: &InputValue<'_>) -> bool {
+        match (&self.content, input) {
+            (Content::Tensor { block, .. }, InputValue::View(ValueView::Tensor(view))) => {
+                view.as_bytes().is_some_and(|bytes| block.get().overlaps(bytes))
+            }
+            _ => false,
+        }
+    }
+
+    pub(crate) fn to_value(&self) -> PyResult<Value> {
+        match self.input()? {
+            InputValue::View(view) => Ok(view.to_value()),
+            InputValue::Owned(value) => Ok(value),
+        }
+    }
+
+    fn tensor(&self) -> PyResult<(DType, &[usize])> {
+        match &self.content {
+            Content::Tensor { dtype, shape, .. } => Ok((*dtype, shape)),
+            Content::Value(Value::Tensor(tensor)) => Ok((tensor.dtype(), tensor.shape())),
+            Content::Value(other) => Err(PyRuntimeError::new_err(format!(
+                "Only OrtValues that are Tensors are currently supported: this is a {}",
+                other.kind()
+            ))),
+        }
+    }
+}
+
+#[pymethods]
+impl OrtValue {
+    /// A value over an array's memory; one whose elements are not one after the other is copied. `onnx_type` says
+    /// what the bits are, where that is not what numpy calls them.
+    #[staticmethod]
+    #[pyo3(signature = (array, onnx_type = None))]
+    fn from_array(array: &Bound<'_, PyUntypedArray>, onnx_type: Option<i32>) -> PyResult<Self> {
+        use numpy::PyUntypedArrayMethods;
+        let py = array.py();
+        let dtype = match onnx_type {
+            Some(number) => Some(dtype_numbered(number)?),
+            None => dtype_of(&array.dtype()),
+        };
+        match (dtype, Block::of_array(array)) {
+            (Some(dtype), Some(block)) if !dtype.is_packed() && dtype != DType::String => {
+                Self::of_block(py, block, dtype, array.shape())
+            }
+            _ => match Fed::new("array", array.as_any(), &Type::Unknown)? {
+                Some(fed) => Self::of_value(py, fed.into_value()?),
+                None => Err(PyTypeError::new_err("expected an array")),
+            },
+        }
+    }
+
+    /// Zeros.
+    #[staticmethod]
+    fn zeros(py: Python<'_>, shape: Vec<usize>, onnx_type: i32) -> PyResult<Self> {
+        let tensor = Tensor::zeros(dtype_numbered(onnx_type)?, &shape).map_err(invalid_argument)?;
+        Self::of_value(py, tensor.into())
+    }
+
+    /// A value at an address that the caller vouches for; `owner` is kept as long as the value is.
+    #[staticmethod]
+    #[pyo3(signature = (address, onnx_type, shape, owner = None))]
+    fn at_address(
+        py: Python<'_>,
+        address: usize,
+        onnx_type: i32,
+        shape: Vec<usize>,
+        owner: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let dtype = dtype_numbered(onnx_type)?;
+        let n = shape.iter().try_fold(1_usize, |n, &dim| n.checked_mul(dim));
+        let n_bytes = n.and_then(|n| dtype.n_bytes(n));
+        let n_bytes = n_bytes.ok_or_else(|| invalid_argument("the shape is too large"))?;
+        let block = Block::of_object(address, n_bytes, owner);
+        let block = block.ok_or_else(|| invalid_argument("there is nothing at address 0"))?;
+        Self::of_block(py, block, dtype, &shape)
+    }
+
+    /// A sequence of such values.
+    #[staticmethod]
+    fn sequence(items: &Bound<'_, PyList>) -> PyResult<Self> {
+        let items = items.iter().map(|item| {
+            let fed = Fed::new("item", &item, &Type::Unknown)?;
+            fed.ok_or_else(|| PyTypeError::new_err("an item is None"))?.into_value()
+        });
+        let items = items.collect::<PyResult<_>>()?;
+        Ok(Self { content: Content::Value(Value::Sequence(items)) })
+    }
+
+    /// An array over the value's memory; texts, and types below 8 bits, are copied.
+    fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.tensor()?;
+        self.object(py)
+    }
+
+    /// The value as a run returns it: an array, a list, a dictionary or `None`.
+    fn object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match &self.content {
+            Content::Tensor { block, dtype, shape } if dtype.is_packed() => {
+                let view = TensorView::from_bytes(*dtype, shape, block.get().bytes());
+                let codes = unpacked(view.map_err(invalid_argument)?)?;
+                let array = array_of(py, codes)?;
+                array.call_method1("view", (descr_of(py, *dtype)?,))
+            }
+            Content::Tensor { block, dtype, shape } => {
+                Block::array(block.bind(py), descr_of(py, *dtype)?, shape)
+            }
+            Content::Value(value) => object_of(py, value.clone()),
+        }
+    }
+
+    /// The same in memory of its own.
+    fn copied<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let object = self.object(py)?;
+        if object.cast::<PyUntypedArray>().is_ok() {
+            object.call_method0("copy")
+        } else {
+            Ok(object)
+        }
+    }
+
+    /// Copies an array or another value of the same type and shape into the value's memory.
+    fn update_inplace(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        let fed = Fed::new("data", data, &Type::Unknown)?;
+        let fed =
+            fed.ok_or_else(|| PyTypeError::new_err("data must be an array or an OrtValue"))?;
+        let source = match fed.input()? {
+            InputValue::View(view) => view.to_value(),
+            InputValue::Owned(value) => value,
+        };
+        let source = source.as_tensor().map_err(invalid_argument)?;
+        self.output()?.copy_from(source.view()).map_err(invalid_argument)
+    }
+
+    /// The dimensions.
+    fn shape(&self) -> PyResult<Vec<usize>> {
+        Ok(self.tensor()?.1.to_vec())
+    }
+
+    /// The type, such as `tensor(float)`.
+    fn data_type(&self) -> String {
+        match &self.content {
+            Content::Tensor { dtype, .. } => format!("tensor({dtype})"),
+            Content::Value(value) => type_name(&Type::of_value(value)),
+        }
+    }
+
+    /// ONNX's number of the element type.
+    fn element_type(&self) -> PyResult<i32> {
+        match &self.content {
+            Content::Value(Value::Sequence(items)) => match items.first() {
+                Some(Value::Tensor(tensor)) => Ok(tensor.dtype().onnx()),
+                _ => Ok(0),
+            },
+            _ => Ok(self.tensor()?.0.onnx()),
+        }
+    }
+
+    /// Where the first element is.
+    fn data_ptr(&self) -> PyResult<usize> {
+        match &self.content {
+            Content::Tensor { block, .. } => Ok(block.get().address()),
+            Content::Value(_) => {
+                Err(PyRuntimeError::new_err("only tensors of numbers have an address"))
+            }
+        }
+    }
+
+    /// The bytes that the elements take.
+    fn tensor_size_in_bytes(&self) -> PyResult<usize> {
+        match &self.content {
+            Content::Tensor { block, .. } => Ok(block.get().bytes().len()),
+            Content::Value(value) => Ok(value.n_bytes()),
+        }
+    }
+
+    /// Whether there is a value; an optional may have none.
+    fn has_value(&self) -> bool {
+        !matches!(self.content, Content::Value(Value::Optional(None)))
+    }
+
+    fn is_tensor(&self) -> bool {
+        matches!(self.content, Content::Tensor { .. } | Content::Value(Value::Tensor(_)))
+    }
+
+    fn is_tensor_sequence(&self) -> bool {
+        matches!(self.content, Content::Value(Value::Sequence(_)))
+    }
+
+    /// False: sparse tensors are dense here.
+    fn is_sparse_tensor(&self) -> bool {
+        false
+    }
+
+    /// `cpu`.
+    fn device_name(&self) -> &'static str {
+        "cpu"
+    }
+
+    fn __repr__(&self) -> String {
+        match self.tensor() {
+            Ok((dtype, shape)) => format!("OrtValue(tensor({dtype}), shape={shape:?})"),
+            Err(_) => format!("OrtValue({})", self.data_type()),
+        }
+    }
+}
+
+/// The element type that ONNX gives this number.
+pub(crate) fn dtype_numbered(number: i32) -> PyResult<DType> {
+    let dtype = DType::from_onnx(number);
+    dtype
+        .ok_or_else(|| invalid_argument(format!("no element type of ONNX has the number {number}")))
+}

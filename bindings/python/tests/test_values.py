@@ -1,0 +1,151 @@
+"""Values outside of runs, and inputs and outputs that are bound to memory."""
+
+import gc
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import TensorProto
+
+import ort_rs
+from ort_rs.capi.onnxruntime_pybind11_state import InvalidArgument
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def test_a_value_and_its_array_are_one_memory():
+    x = X.copy()
+    value = ort_rs.OrtValue.ortvalue_from_numpy(x)
+    x[0, 0] = 9
+    array = value.numpy()
+    assert np.shares_memory(array, x) and array[0, 0] == 9
+    assert (value.data_type(), value.shape(), value.device_name()) == ("tensor(float)", [2, 3], "cpu")
+    assert (value.element_type(), value.tensor_size_in_bytes(), value.data_ptr()) == (1, 24, x.ctypes.data)
+    assert value.is_tensor() and value.has_value() and not value.is_tensor_sequence()
+    del value, x
+    gc.collect()
+    assert array[1].tolist() == [3, 4, 5]
+
+
+def test_values_are_made_of_shapes_and_of_bits():
+    for element_type in (np.float16, TensorProto.FLOAT16, np.dtype("float16")):
+        value = ort_rs.OrtValue.ortvalue_from_shape_and_type([2, 2], element_type)
+        assert value.data_type() == "tensor(float16)" and not value.numpy().any()
+    bits = np.array([0x3F80], np.uint16)
+    value = ort_rs.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, TensorProto.BFLOAT16)
+    assert value.numpy().dtype == ml_dtypes.bfloat16 and value.numpy().tolist() == [1.0]
+    packed = ort_rs.OrtValue.ortvalue_from_numpy(np.array([-8, 7, 1], ml_dtypes.int4))
+    assert packed.tensor_size_in_bytes() == 2 and packed.numpy().astype(int).tolist() == [-8, 7, 1]
+
+
+def test_updates_are_in_place_and_of_the_same_shape():
+    value = ort_rs.OrtValue.ortvalue_from_numpy(np.zeros((2, 3), np.float32))
+    address = value.data_ptr()
+    value.update_inplace(X.T.copy().T)
+    assert value.numpy().tolist() == X.tolist() and value.data_ptr() == address
+    other = ort_rs.OrtValue.ortvalue_from_numpy(np.zeros((2, 3), np.float32))
+    ort_rs.copy_tensors([value], [other])
+    assert other.numpy().tolist() == X.tolist()
+    with pytest.raises(InvalidArgument):
+        value.update_inplace(np.zeros(3, np.float32))
+    with pytest.raises(TypeError):
+        value.update_inplace([1, 2])
+
+
+def test_dlpack_shares_memory_both_ways():
+    x = X.copy()
+    value = ort_rs.OrtValue.from_dlpack(x)
+    assert value.data_ptr() == x.ctypes.data
+    assert np.shares_memory(np.from_dlpack(value), x)
+    capsule = x.__dlpack__()
+    assert ort_rs.OrtValue.from_dlpack(capsule).data_ptr() == x.ctypes.data
+    with pytest.raises(TypeError):
+        ort_rs.OrtValue.from_dlpack(3)
+
+
+def test_sequences_are_values():
+    value = ort_rs.OrtValue.ortvalue_from_sequence([X, X[0]])
+    assert value.is_tensor_sequence() and value.data_type() == "seq(tensor(float))"
+    assert [item.shape for item in value.to_object()] == [(2, 3), (3,)]
+    with pytest.raises(RuntimeError):
+        value.numpy()
+
+
+def test_runs_take_values_and_give_values(add):
+    session = ort_rs.InferenceSession(add)
+    x = ort_rs.OrtValue.ortvalue_from_numpy(X)
+    assert session.run(None, {"x": x, "y": X})[0].tolist() == (X + X).tolist()
+    (z,) = session.run_with_ort_values(["z"], {"x": x, "y": x})
+    assert isinstance(z, ort_rs.OrtValue) and z.numpy().tolist() == (X + X).tolist()
+    (again,) = session.run_with_ort_values(None, {"x": z, "y": x})
+    assert again.numpy().tolist() == (3 * X).tolist()
+
+
+def test_bound_outputs_are_written_where_they_are_bound(add):
+    session = ort_rs.InferenceSession(add)
+    out = np.zeros((2, 3), np.float32)
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", X)
+    binding.bind_ortvalue_input("y", ort_rs.OrtValue.ortvalue_from_numpy(X))
+    binding.bind_output("z", "cpu", 0, np.float32, out.shape, out.ctypes.data)
+    for _ in range(2):
+        session.run_with_iobinding(binding)
+        assert out.tolist() == (X + X).tolist()
+    (copied,) = binding.copy_outputs_to_cpu()
+    assert copied.tolist() == out.tolist() and not np.shares_memory(copied, out)
+    assert binding.get_outputs()[0].data_ptr() == out.ctypes.data
+
+
+def test_outputs_without_memory_are_made(two_outputs):
+    session = ort_rs.InferenceSession(two_outputs)
+    x = np.array([-1, 2], np.float32)
+    binding = session.io_binding()
+    binding.bind_input("x", "cpu", 0, TensorProto.FLOAT, [2], x.ctypes.data)
+    kept = ort_rs.OrtValue.ortvalue_from_shape_and_type([2], np.float32)
+    binding.bind_output("b")
+    binding.bind_ortvalue_output("a", kept)
+    session.run_with_iobinding(binding)
+    assert [value.numpy().tolist() for value in binding.get_outputs()] == [[1, 2], [1, -2]]
+    assert kept.numpy().tolist() == [1, -2]
+    binding.clear_binding_outputs()
+    assert binding.get_outputs() == []
+
+
+def test_an_output_may_be_bound_to_the_memory_of_an_input(add):
+    session = ort_rs.InferenceSession(add)
+    value = ort_rs.OrtValue.ortvalue_from_numpy(X.copy())
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("x", value)
+    binding.bind_ortvalue_input("y", value)
+    binding.bind_ortvalue_output("z", value)
+    for times in (2, 4, 8):
+        session.run_with_iobinding(binding)
+        assert value.numpy().tolist() == (times * X).tolist()
+
+
+def test_bindings_that_do_not_fit_are_refused(add):
+    session = ort_rs.InferenceSession(add)
+    binding = session.io_binding()
+    with pytest.raises(RuntimeError, match="no_such"):
+        binding.bind_cpu_input("no_such", X)
+    with pytest.raises(RuntimeError, match="no_such"):
+        binding.bind_output("no_such")
+    with pytest.raises(RuntimeError, match="cuda"):
+        binding.bind_output("z", "cuda")
+    with pytest.raises(ValueError):
+        ort_rs.InferenceSession(add).run_with_iobinding(binding)
+    binding.bind_cpu_input("x", X)
+    binding.bind_cpu_input("y", X)
+    binding.bind_ortvalue_output("z", ort_rs.OrtValue.ortvalue_from_shape_and_type([5], np.float32))
+    with pytest.raises(InvalidArgument, match="`z`"):
+        session.run_with_iobinding(binding)
+
+
+def test_sparse_tensors_are_made_dense():
+    device = ort_rs.OrtDevice.make("cpu", 0)
+    values = np.array([1, 2], np.float32)
+    coo = ort_rs.SparseTensor.sparse_coo_from_numpy([2, 3], values, np.array([1, 5]), device)
+    csr = ort_rs.SparseTensor.sparse_csr_from_numpy([2, 3], values, np.array([1, 2]), np.array([0, 1, 2]), device)
+    for sparse in (coo, csr):
+        dense = ort_rs.OrtValue.ort_value_from_sparse_tensor(sparse).numpy()
+        assert dense.tolist() == [[0, 1, 0], [0, 0, 2]]
