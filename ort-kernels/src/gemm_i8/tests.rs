@@ -35,6 +35,7 @@ fn product(signs: Signs, a: &[u8], b: &[u8], start: Start<'_>, [m, n, k]: [usize
     for i in 0..m {
         for j in 0..n {
             let start = match start {
+                Start::Zero => 0,
                 Start::ByColumn(start) => start[j],
                 Start::ByRow(start) => start[i],
             };
@@ -62,6 +63,7 @@ pub(super) fn agrees_with_generic(isa: Isa) {
                 let packed = packed(isa, &Bytes { data: &b, k, n, strides: [n, 1] }, 0);
                 let start: Vec<_> = bytes(m.max(n), 3).into_iter().map(i32::from).collect();
                 for (signs, start) in [
+                    (Signs::UnsignedA, Start::Zero),
                     (Signs::UnsignedA, Start::ByColumn(&start)),
                     (Signs::SignedA, Start::ByRow(&start)),
                 ] {
