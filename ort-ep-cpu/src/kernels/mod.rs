@@ -156,7 +156,6 @@ kernels! {
     gemm,
     grid_sample,
     group_norm,
-    group_query_attention,
     hardmax,
     layer_norm,
     log_sum_exp,

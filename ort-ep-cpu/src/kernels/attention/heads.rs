@@ -13,6 +13,8 @@ use crate::cpu::{Cpu, Team};
 
 /// The most queries that are answered together: keys and values are packed once for all.
 const MAX_QUERIES: usize = 128;
+/// The same where a block sees no more keys than its last query.
+const MAX_CAUSAL: usize = 64;
 /// What it costs to answer a query, but for its products, in multiply-adds: a softmax, and its share
 /// of packing keys and values. Some 50 ns.
 const ANSWER: usize = 4096;
@@ -162,7 +164,8 @@ impl Heads {
 
     /// How many queries are answered together.
     fn together(&self) -> usize {
-        (MAX_SCORES / self.kv_len.max(1)).clamp(16, MAX_QUERIES).min(self.q_len)
+        let most = if self.rule.window.is_causal() { MAX_CAUSAL } else { MAX_QUERIES };
+        (MAX_SCORES / self.kv_len.max(1)).clamp(16, most).min(self.q_len)
     }
 
     /// Each head of some queries, in the order of `y`.

@@ -1,6 +1,7 @@
-//! Attention and MultiHeadAttention in f32: the standard's, with a past, and those of com.microsoft without,
+//! Attention in f32: the standard's and GroupQueryAttention, with a past, and those of com.microsoft without,
 //! with queries, keys and values in rows, or made by a product of one input.
 
+mod group_query;
 mod heads;
 mod projected;
 mod scores;
@@ -34,12 +35,17 @@ struct RowsKernel {
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
-    let Some(&op) = compiler.op::<MultiHeadAttention>() else {
-        return match projected::compile(compiler)? {
-            None => standard::compile(compiler),
-            kernel => Ok(kernel),
-        };
-    };
+    for compile in [rows, projected::compile, standard::compile, group_query::compile] {
+        if let Some(kernel) = compile(compiler)? {
+            return Ok(Some(kernel));
+        }
+    }
+    Ok(None)
+}
+
+/// Queries, keys and values in rows.
+fn rows(compiler: &Compiler<'_>) -> Compiled {
+    let Some(&op) = compiler.op::<MultiHeadAttention>() else { return Ok(None) };
     let is_there = |input| compiler.fact(input).is_some();
     let is_rows = |input| compiler.fact(input).and_then(Fact::rank) == Some(3);
     let is_taken = !op.is_decoder

@@ -79,6 +79,13 @@ pub(super) fn usual_scale(size: usize) -> f32 {
     (size as f32).sqrt().recip()
 }
 
+impl Window {
+    /// Whether a query sees no key after its own.
+    pub(super) const fn is_causal(&self) -> bool {
+        matches!(self, Self::Sliding(Sliding { after: Some(0), .. }))
+    }
+}
+
 impl Sliding {
     /// The keys that a query sees, of `len`.
     fn range(&self, len: usize, query: usize) -> Range<usize> {

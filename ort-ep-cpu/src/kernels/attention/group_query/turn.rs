@@ -1,6 +1,7 @@
 //! Rotary positions: pairs of the features of a head turn by an angle that follows from where it stands.
 
 use ort_ep::KernelError;
+use ort_kernels::{Isa, vec};
 use ort_ops::ops::microsoft::group_query_attention::GroupQueryAttention;
 use ort_tensor::Inputs;
 
@@ -63,21 +64,18 @@ impl<'a> Turn<'a> {
         (row < self.n_rows).then_some(row)
     }
 
-    /// `(a, b) → (a·cos − b·sin, a·sin + b·cos)` for each pair of a head, by a row of the tables.
-    pub(super) fn turn(&self, head: &mut [f32], row: usize) {
-        let at = row * self.pairs..(row + 1) * self.pairs;
-        let angles = self.cos[at.clone()].iter().zip(&self.sin[at]);
-        let turned =
-            |x: f32, y: f32, (cos, sin): (&f32, &f32)| (x * cos - y * sin, x * sin + y * cos);
+    /// `y = (a·cos − b·sin, a·sin + b·cos)` for each pair `(a, b)` of a head `x`, by a row of the tables;
+    /// what is behind the pairs stays.
+    pub(super) fn turn(&self, isa: Isa, (x, row): (&[f32], usize), y: &mut [f32]) {
+        let n = self.pairs;
+        let table = [self.cos, self.sin].map(|table| &table[row * n..][..n]);
+        let (x, rest) = x.split_at(2 * n);
+        let (y, y_rest) = y.split_at_mut(2 * n);
+        y_rest.copy_from_slice(rest);
         if self.is_interleaved {
-            for ([x, y], angle) in head.as_chunks_mut().0.iter_mut().zip(angles) {
-                (*x, *y) = turned(*x, *y, angle);
-            }
-        } else {
-            let (left, right) = head.split_at_mut(self.pairs);
-            for ((x, y), angle) in left.iter_mut().zip(right).zip(angles) {
-                (*x, *y) = turned(*x, *y, angle);
-            }
+            return vec::rotate_neighbours(isa, x, table, y);
         }
+        let ((a, b), (c, d)) = (x.split_at(n), y.split_at_mut(n));
+        vec::rotate_halves(isa, [a, b], table, [c, d]);
     }
 }
