@@ -65,7 +65,7 @@ impl Code for i16 {
     }
 }
 
-/// The low bits of a small whole number. Next to 1.5·2²³ floats are whole, and their last bits count
+/// The low bits of the whole number next to a small one, half to even. Next to 1.5·2²³ floats are whole, and their last bits count
 /// them: an addition instead of a conversion that looks for NaN and overflow.
 #[inline(always)]
 fn low_bits(whole: f32) -> u32 {
@@ -74,7 +74,7 @@ fn low_bits(whole: f32) -> u32 {
 
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the low byte is meant")]
-fn low_byte(whole: f32) -> u8 {
+pub(crate) fn low_byte(whole: f32) -> u8 {
     low_bits(whole) as u8
 }
 

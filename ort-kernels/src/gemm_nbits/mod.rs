@@ -39,7 +39,7 @@ mod floats;
 mod format;
 mod unpack;
 
-pub use bytes::{all as all_bytes, quantize_blocks, variant as byte_variant};
+pub use bytes::{Quantized, all as all_bytes, quantize_blocks, variant as byte_variant};
 pub use floats::{all as all_floats, block_sums, variant as float_variant};
 pub use format::Format;
 
@@ -208,6 +208,18 @@ impl<'a> Weights<'a> {
             }
         }
     }
+}
+
+/// Where a code begins in a word.
+#[cfg(target_arch = "x86_64")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "a word has 32 bits"
+)]
+#[inline(always)]
+const fn small(bit: usize) -> i32 {
+    bit as i32
 }
 
 /// Calls `$sums::<R, BITS, STEP>` for as many rows as `$c` has and codes of as many bits, `STEP` of

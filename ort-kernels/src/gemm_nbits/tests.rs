@@ -1,7 +1,7 @@
 //! Tests of `gemm_nbits`: against sums in double precision of weights unpacked one by one.
 
 use super::{Bytes, Floats, Format, Variant, Weights, block_sums, byte_variant, float_variant};
-use super::{MAX_BLOCK, quantize_blocks};
+use super::{MAX_BLOCK, Quantized, quantize_blocks};
 use crate::gemm::{Gemm, Lhs, Matrix, Start, Strided};
 use crate::{Activation, Isa};
 
@@ -195,7 +195,8 @@ pub(super) mod bytes {
         for i in 0..m {
             let of = i * n_blocks..(i + 1) * n_blocks;
             let (row, q) = (&a[i * k..][..format.k], &mut q[i * k..][..k]);
-            quantize_blocks(isa, row, format.block, q, &mut scales[of.clone()], &mut sums[of]);
+            let to = Quantized { q, scales: &mut scales[of.clone()], sums: &mut sums[of] };
+            quantize_blocks(isa, row, format.block, to);
         }
         let mut c = vec![f32::NAN; m * format.n];
         let left = super::Bytes { a: &q, scales: &scales, sums: &sums };
@@ -273,7 +274,8 @@ pub(super) mod bytes {
             (a[3], a[32], a[70]) = (254.0, f32::INFINITY, f32::NAN);
             a[96..].fill(1e-37);
             let (mut q, mut scales, mut sums) = ([7_i8; 128], [0.0; 4], [0.0; 4]);
-            quantize_blocks(isa, &a, 32, &mut q, &mut scales, &mut sums);
+            let to = Quantized { q: &mut q, scales: &mut scales, sums: &mut sums };
+            quantize_blocks(isa, &a, 32, to);
             assert_eq!((scales[0], q[3]), (2.0, 127));
             assert!(scales[1].is_nan() && scales[2].is_nan());
             assert_eq!((q[96..].iter().all(|&q| q == 0), sums[3]), (true, 0.0));

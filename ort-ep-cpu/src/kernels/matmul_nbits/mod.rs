@@ -14,7 +14,7 @@ use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::Fact;
 use ort_kernels::gemm::{Gemm, Lhs, Matrix, Region, Rows, Start};
 use ort_kernels::gemm_nbits::{
-    Bytes, Floats, MAX_BLOCK, block_sums, byte_variant, float_variant, quantize_blocks,
+    Bytes, Floats, MAX_BLOCK, Quantized, block_sums, byte_variant, float_variant, quantize_blocks,
 };
 use ort_kernels::{Activation, Isa};
 use ort_ops::infer::matmul_shape;
@@ -234,7 +234,7 @@ impl NBitsKernel {
             let by_row = scales.chunks_exact_mut(n_blocks).zip(sums.chunks_exact_mut(n_blocks));
             let rows = a.chunks_exact(stride).zip(q.chunks_exact_mut(padded)).zip(by_row);
             rows.for_each(|((a, q), (scales, sums))| {
-                quantize_blocks(isa, &a[..k], block, q, scales, sums);
+                quantize_blocks(isa, &a[..k], block, Quantized { q, scales, sums });
             });
         });
         Left::Bytes(Bytes { a: q, scales, sums })

@@ -3,7 +3,7 @@
 
 use super::{Bytes, MAX_NR, Panel, Variant};
 use crate::Avx2;
-use crate::gemm_nbits::{WORD, by_rows};
+use crate::gemm_nbits::{WORD, by_rows, small};
 use crate::isa::x86::{load_bytes32, load8, store8};
 use std::arch::x86_64::{
     __m256i, _mm256_add_epi32, _mm256_add_ps, _mm256_and_si256, _mm256_cvtepi32_ps,
@@ -50,7 +50,7 @@ kernel! {
         let (k, per_block) = (format.padded_k(), format.block / STEP);
         let words = panel.codes.as_chunks::<BYTES>().0.as_chunks::<2>().0;
         let (scales, zeros) = (panel.scales.as_chunks::<NR>().0, panel.zeros.as_chunks::<NR>().0);
-        let mask = _mm256_set1_epi8(((1_u32 << BITS) - 1) as i8);
+        let mask = _mm256_set1_epi8((u8::MAX >> (8 - BITS)).cast_signed());
         let middle = _mm256_set1_ps(format.middle() as f32);
         let a_bytes: &[u8] = bytemuck::cast_slice(a.a);
         let mut rows: [&[[u8; STEP]]; R] = [&[]; R];
@@ -58,12 +58,12 @@ kernel! {
             *row = a_bytes[r * k..][..k].as_chunks::<STEP>().0;
         }
         let mut y = [[_mm256_setzero_ps(); 2]; R];
-        for b in 0..n_blocks {
+        for (b, scales) in scales.iter().enumerate() {
             let mut dots = [[_mm256_setzero_si256(); 2]; R];
             for w in b * per_block..(b + 1) * per_block {
                 let word = [load_bytes32(&words[w][0]), load_bytes32(&words[w][1])];
                 for s in 0..STEP / WORD {
-                    let shift = _mm256_set1_epi32((BITS * s) as i32);
+                    let shift = _mm256_set1_epi32(small(BITS * s));
                     let codes = [
                         _mm256_and_si256(_mm256_srlv_epi32(word[0], shift), mask),
                         _mm256_and_si256(_mm256_srlv_epi32(word[1], shift), mask),
@@ -84,7 +84,7 @@ kernel! {
                         _mm256_add_ps(middle, load8(&zeros[v * LANES..]))
                     });
                     let dot = _mm256_fnmadd_ps(zero, sum, _mm256_cvtepi32_ps(dots[r][v]));
-                    let scale = _mm256_mul_ps(load8(&scales[b][v * LANES..]), scale);
+                    let scale = _mm256_mul_ps(load8(&scales[v * LANES..]), scale);
                     y[r][v] = _mm256_fmadd_ps(dot, scale, y[r][v]);
                 }
             }

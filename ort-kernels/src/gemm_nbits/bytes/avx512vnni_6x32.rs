@@ -3,7 +3,7 @@
 
 use super::{Bytes, MAX_NR, Panel, Variant};
 use crate::Avx512Vnni;
-use crate::gemm_nbits::{WORD, by_rows};
+use crate::gemm_nbits::{WORD, by_rows, small};
 use crate::isa::x86::{load_bytes64, load16, store16};
 use std::arch::x86_64::{
     _mm512_add_ps, _mm512_and_si512, _mm512_cvtepi32_ps, _mm512_dpbusd_epi32, _mm512_fmadd_ps,
@@ -36,7 +36,7 @@ kernel! {
         let (k, per_block) = (format.padded_k(), format.block / STEP);
         let words = panel.codes.as_chunks::<BYTES>().0.as_chunks::<2>().0;
         let (scales, zeros) = (panel.scales.as_chunks::<NR>().0, panel.zeros.as_chunks::<NR>().0);
-        let mask = _mm512_set1_epi8(((1_u32 << BITS) - 1) as i8);
+        let mask = _mm512_set1_epi8((u8::MAX >> (8 - BITS)).cast_signed());
         let middle = _mm512_set1_ps(format.middle() as f32);
         let a_bytes: &[u8] = bytemuck::cast_slice(a.a);
         let (mut rows, mut ends): ([&[[u8; STEP]]; R], [(&[f32], &[f32]); R]) =
@@ -47,12 +47,12 @@ kernel! {
             ends[r] = (&a.scales[of.clone()], &a.sums[of]);
         }
         let mut y = [[_mm512_setzero_ps(); 2]; R];
-        for b in 0..n_blocks {
+        for (b, scales) in scales.iter().enumerate() {
             let mut dots = [[_mm512_setzero_si512(); 2]; R];
             for w in b * per_block..(b + 1) * per_block {
                 let word = [load_bytes64(&words[w][0]), load_bytes64(&words[w][1])];
                 for s in 0..STEP / WORD {
-                    let shift = _mm512_set1_epi32((BITS * s) as i32);
+                    let shift = _mm512_set1_epi32(small(BITS * s));
                     let codes = [
                         _mm512_and_si512(_mm512_srlv_epi32(word[0], shift), mask),
                         _mm512_and_si512(_mm512_srlv_epi32(word[1], shift), mask),
@@ -66,7 +66,7 @@ kernel! {
                 }
             }
             for v in 0..2 {
-                let scale = load16(&scales[b][v * LANES..]);
+                let scale = load16(&scales[v * LANES..]);
                 let zero = match zeros.get(b) {
                     Some(zeros) => _mm512_add_ps(middle, load16(&zeros[v * LANES..])),
                     None => middle,

@@ -25,12 +25,12 @@ fn sums<const R: usize, const BITS: usize, const STEP: usize>(
     for (r, c) in c[..R].iter_mut().enumerate() {
         let a_words = a.a[r * k..][..k].as_chunks::<STEP>().0;
         let mut y = [0.0; NR];
-        for b in 0..n_blocks {
+        for (b, scales) in scales.iter().enumerate() {
             let mut dots = [0_i32; NR];
             for w in b * per_block..(b + 1) * per_block {
-                for i in 0..STEP {
+                for (i, &a) in a_words[w].iter().enumerate() {
                     let shift = 8 * (i % WORD) + BITS * (i / WORD);
-                    let a = i32::from(a_words[w][i]);
+                    let a = i32::from(a);
                     for j in 0..NR {
                         let code = (u32::from_le_bytes(words[w][j]) >> shift) & mask;
                         dots[j] += code.cast_signed() * a;
@@ -41,7 +41,7 @@ fn sums<const R: usize, const BITS: usize, const STEP: usize>(
             for j in 0..NR {
                 let zero = middle + zeros.get(b).map_or(0.0, |zeros| zeros[j]);
                 let dot = mul_add::<GENERIC_FMA>(-zero, sum, dots[j] as f32);
-                y[j] = mul_add::<GENERIC_FMA>(dot, scales[b][j] * scale, y[j]);
+                y[j] = mul_add::<GENERIC_FMA>(dot, scales[j] * scale, y[j]);
             }
         }
         c[..NR].copy_from_slice(&y);

@@ -1,6 +1,7 @@
 //! Rows of bytes, each block with a scale of its own, times weights of a few bits.
 
 use super::{Bytes, MAX_NR, Panel, Variant};
+use crate::quantize::low_byte;
 
 ladder! {
     // `c[r][j] = Σ_b scale[r][b]·scale[b][j]·Σ_k a[r][k]·(code[k][j] − zero[b][j])` for the rows of
@@ -22,8 +23,6 @@ pub fn variant(isa: crate::Isa) -> Variant {
 
 /// The least magnitude whose inverse is a number, a hundred times over.
 const LEAST: f32 = 1e-36;
-/// Next to 1.5·2²³ floats are whole, and their last bits count them.
-const WHOLE: f32 = 12_582_912.0;
 /// Elements whose magnitudes are compared together.
 const LANES: usize = 16;
 
@@ -43,19 +42,28 @@ fn magnitude(a: &[f32]) -> f32 {
         + poison.into_iter().sum::<f32>()
 }
 
+/// Where a row in bytes goes.
+#[derive(Debug)]
+pub struct Quantized<'a> {
+    /// As long as the row, or longer: what is behind it becomes zero.
+    pub q: &'a mut [i8],
+    /// One a block.
+    pub scales: &'a mut [f32],
+    /// The same: the sums of the bytes.
+    pub sums: &'a mut [f32],
+}
+
 per_isa! {
     /// A row in bytes, block by block: `scale = max|a| / 127`, `q = round(a / scale)`, half to even;
-    /// `sums` are those of the bytes. What `q` has more than `a` is zero.
+    /// and the sums of the bytes.
     ///
     /// A block in which something is not finite has the scale NaN; one in which all is below 1e−36
     /// in magnitude counts as zeros.
-    pub fn quantize_blocks<FMA>(
-        a: &[f32],
-        block: usize,
-        q: &mut [i8],
-        scales: &mut [f32],
-        sums: &mut [f32],
-    ) {
+    ///
+    /// # Panics
+    /// If there are fewer places than elements or blocks.
+    pub fn quantize_blocks<FMA>(a: &[f32], block: usize, to: Quantized<'_>) {
+        let Quantized { q, scales, sums } = to;
         q[a.len()..].fill(0);
         let blocks = a.chunks(block).zip(q.chunks_mut(block));
         for (b, (a, q)) in blocks.enumerate() {
@@ -63,7 +71,7 @@ per_isa! {
             let factor = if most > LEAST { 127.0 / most } else { 0.0 };
             let mut sum = 0_i32;
             for (q, a) in q.iter_mut().zip(a) {
-                let whole = (a * factor + WHOLE).to_bits() as i8;
+                let whole = low_byte(a * factor).cast_signed();
                 *q = whole;
                 sum += i32::from(whole);
             }

@@ -3,7 +3,7 @@
 
 use super::{Floats, MAX_NR, Panel, Variant};
 use crate::Avx512;
-use crate::gemm_nbits::{WORD, by_rows};
+use crate::gemm_nbits::{WORD, by_rows, small};
 use crate::isa::x86::{load_bytes64, load16, store16};
 use std::arch::x86_64::{
     __m512, __m512i, _mm512_add_ps, _mm512_cvtepi32_ps, _mm512_fmadd_ps, _mm512_fnmadd_ps,
@@ -32,12 +32,12 @@ features! { Avx512 enabled
     fn centered<const BITS: usize>(words: __m512i, i: usize, table: __m512) -> __m512 {
         let bit = 8 * (i % WORD) + BITS * (i / WORD);
         if BITS < 8 {
-            let shift = _mm512_set1_epi32(bit as i32);
+            let shift = _mm512_set1_epi32(small(bit));
             return _mm512_permutexvar_ps(_mm512_srlv_epi32(words, shift), table);
         }
         // The highest bit of a byte becomes its sign.
         let words = _mm512_xor_si512(words, _mm512_set1_epi32(0x8080_8080_u32.cast_signed()));
-        let words = _mm512_sllv_epi32(words, _mm512_set1_epi32(24 - bit as i32));
+        let words = _mm512_sllv_epi32(words, _mm512_set1_epi32(24 - small(bit)));
         _mm512_cvtepi32_ps(_mm512_srav_epi32(words, _mm512_set1_epi32(24)))
     }
 }
@@ -60,7 +60,7 @@ kernel! {
             *row = a.a[r * a.stride..][..format.padded_k()].as_chunks::<STEP>().0;
         }
         let mut y = [[_mm512_setzero_ps(); 2]; R];
-        for b in 0..n_blocks {
+        for (b, scales) in scales.iter().enumerate() {
             let mut dots = [[[_mm512_setzero_ps(); 2]; 2]; R];
             for w in b * per_block..(b + 1) * per_block {
                 let word = [load_bytes64(&words[w][0]), load_bytes64(&words[w][1])];
@@ -88,7 +88,7 @@ kernel! {
                         let sum = _mm512_set1_ps(a.sums[r * n_blocks + b]);
                         dot = _mm512_fnmadd_ps(load16(&zeros[v * LANES..]), sum, dot);
                     }
-                    y[r][v] = _mm512_fmadd_ps(dot, load16(&scales[b][v * LANES..]), y[r][v]);
+                    y[r][v] = _mm512_fmadd_ps(dot, load16(&scales[v * LANES..]), y[r][v]);
                 }
             }
         }

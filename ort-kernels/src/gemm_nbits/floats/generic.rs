@@ -40,7 +40,7 @@ pub(super) fn body<
     let rows: [_; R] =
         std::array::from_fn(|r| a.a[r * a.stride..][..format.padded_k()].as_chunks::<STEP>().0);
     let mut y = [[0.0; NR]; R];
-    for b in 0..n_blocks {
+    for (b, scales) in scales.iter().enumerate() {
         let mut dots = [[[0.0; NR]; 2]; R];
         for w in b * per_block..(b + 1) * per_block {
             let word = words[w].map(u32::from_le_bytes);
@@ -59,7 +59,7 @@ pub(super) fn body<
                 if let Some(zeros) = zeros.get(b) {
                     dot = mul_add::<FMA>(-zeros[j], a.sums[r * n_blocks + b], dot);
                 }
-                y[r][j] = mul_add::<FMA>(dot, scales[b][j], y[r][j]);
+                y[r][j] = mul_add::<FMA>(dot, scales[j], y[r][j]);
             }
         }
     }
