@@ -29,7 +29,7 @@ struct Packed {
 impl Stored {
     fn new([bits, block, k, n]: [usize; 4], nr: usize, has_zeros: bool) -> Self {
         let format = Format { bits, block, k, n, nr };
-        let code = |i: usize| ((i * 7919 + i / 251 * 31 + bits) % 256) as u8;
+        let code = |i: usize| (i * 7919 + i / 251 * 31 + bits).to_le_bytes()[0];
         let n_blocks = n * format.n_blocks();
         let zero = |i: usize| (i % 5) as f32 - 2.0;
         Self {
