@@ -146,7 +146,7 @@ pub(crate) fn flip_to_signed(dtype: DType) -> Option<u8> {
 }
 
 /// The codes of a constant of bytes, flipped to signed ones.
-fn codes(constant: &Tensor, flip: u8) -> Option<Vec<i32>> {
+pub(crate) fn codes(constant: &Tensor, flip: u8) -> Option<Vec<i32>> {
     flip_to_signed(constant.dtype()).filter(|&own| own == flip)?;
     let signed = |&byte: &u8| i32::from((byte ^ flip).cast_signed());
     Some(constant.view().as_bytes()?.iter().map(signed).collect())

@@ -38,7 +38,7 @@ fn claim(graph: &Graph, id: NodeId) -> Option<Claim> {
 }
 
 /// Whether one mean a channel is given, nothing but `y` asked for, and everything f32 or everything f64.
-fn is_ours(op: &BatchNormalization, graph: &Graph, node: &Node) -> bool {
+pub(super) fn is_ours(op: &BatchNormalization, graph: &Graph, node: &Node) -> bool {
     let mut inputs = node.inputs.iter().flatten().map(|&id| graph.fact(id));
     let has_channels = inputs.clone().next().and_then(|x| x.rank()).is_some_and(|rank| rank > 1);
     let has_moments = node.outputs.iter().skip(1).any(Option::is_some);
@@ -60,16 +60,18 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 }
 
 /// Scale, summand, mean and variance of each channel.
-struct Parameters<'a, T>([&'a [T]; 4]);
+pub(super) struct Parameters<'a, T>([&'a [T]; 4]);
 
 impl<'a, T: Number> Parameters<'a, T> {
-    fn new(inputs: Inputs<'a>) -> Result<Self, KernelError> {
-        let slice = |i| -> Result<&'a [T], KernelError> { Ok(inputs.tensor(i)?.as_slice()?) };
-        Ok(Self([slice(1)?, slice(2)?, slice(3)?, slice(4)?]))
+    /// Those that are inputs from `first` on.
+    pub(super) fn at(inputs: Inputs<'a>, first: usize) -> Result<Self, KernelError> {
+        let slice =
+            |i| -> Result<&'a [T], KernelError> { Ok(inputs.tensor(first + i)?.as_slice()?) };
+        Ok(Self([slice(0)?, slice(1)?, slice(2)?, slice(3)?]))
     }
 
     /// The factor and the summand of a channel.
-    fn of(&self, channel: usize, epsilon: f64) -> [T; 2] {
+    pub(super) fn of(&self, channel: usize, epsilon: f64) -> [T; 2] {
         let [scale, b, mean, variance] = self.0.map(|values| values[channel].to_f64());
         let factor = scale / (variance + epsilon).sqrt();
         [factor, b - mean * factor].map(T::from_f64)
@@ -83,7 +85,7 @@ impl BatchNormKernel {
         io: &mut Io<'_, '_>,
     ) -> Result<(), KernelError> {
         let (x, y) = first_and_output::<T>(io.inputs, &mut io.outputs[0])?;
-        let parameters = Parameters::<T>::new(io.inputs)?;
+        let parameters = Parameters::<T>::at(io.inputs, 1)?;
         let rows = Rows { len: plane, cost: plane.saturating_mul(COST) };
         rows.for_each(io.threads, y, |start, y| {
             for (i, y) in y.chunks_exact_mut(plane.max(1)).enumerate() {

@@ -1,12 +1,15 @@
-//! QLinearAdd and QLinearMul of operands of one shape.
+//! QLinearAdd and QLinearMul. Operands of one shape go through together, others as they broadcast.
 
-use ort_ep::{Io, Kernel, KernelError, Prepared};
+use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
+use ort_graph::Dim;
 use ort_kernels::Isa;
-use ort_kernels::quantize::{Binary, binary_i8, binary_u8};
+use ort_kernels::quantize::{Binary, Code, binary_i8, binary_u8, product, sum};
 use ort_ops::ops::microsoft::qlinear_binary::QLinearBinary;
-use ort_tensor::{DType, Shape};
+use ort_tensor::{DType, Element};
 
+use super::pairs::Call;
 use super::{Compiled, Compiler, KernelDef};
+use crate::operation::Broadcast;
 use crate::scheme::{Scheme, in_pieces};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
@@ -20,12 +23,11 @@ struct ByteBinary {
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(&op) = compiler.op::<QLinearBinary>() else { return Ok(None) };
-    let dims = |input| compiler.fact(input).and_then(|fact| fact.dims());
-    // What has no name in common may have another size in each run.
-    let (Some(a), Some(b)) = (dims(0), dims(3)) else { return Ok(None) };
-    let is_alike = a == b && a.iter().all(|dim| *dim != ort_graph::Dim::Unknown);
-    let is_one = |input| dims(input).is_none_or(<[_]>::is_empty);
-    if !is_alike || ![1, 2, 4, 5, 6, 7].into_iter().all(is_one) {
+    let is_one = |input| {
+        let dims = compiler.fact(input).map(|fact| fact.dims());
+        dims.is_none_or(|dims| matches!(dims, Some([] | [Dim::Known(1)])))
+    };
+    if ![1, 2, 4, 5, 6, 7].into_iter().all(is_one) {
         return Ok(None);
     }
     Ok(Some(Box::new(ByteBinary { isa: compiler.cpu.isa, op })))
@@ -49,10 +51,8 @@ impl ByteBinary {
 
 impl Kernel for ByteBinary {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
-        match shapes {
-            &[a, _, _, b, ..] if a == b => Ok(Prepared::new(Shape::from(a))),
-            _ => Err(KernelError::ForeignState),
-        }
+        let &[a, _, _, b, ..] = shapes else { return Err(KernelError::ForeignState) };
+        Ok(Prepared::new(Broadcast::new(&[a, b])?))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
@@ -60,15 +60,24 @@ impl Kernel for ByteBinary {
         let [a, b, c] = [1, 4, 6].map(|index| Scheme::read(inputs, index));
         let f = self.function(&a?, &b?, &c?);
         let (a, b) = (inputs.tensor(0)?, inputs.tensor(3)?);
-        let y = io.outputs[0].tensor(a.dtype(), prepared.state::<Shape>()?)?;
-        match a.dtype() {
-            DType::I8 => {
+        let state: &Broadcast = prepared.state()?;
+        let y = io.outputs[0].tensor(a.dtype(), &state.shape)?;
+        match (a.dtype(), a.shape() == b.shape()) {
+            (DType::I8, true) => {
                 let operands = ((a.as_slice()?, b.as_slice()?), y.into_slice()?);
                 in_pieces(threads, operands, |(a, b), y| binary_i8(isa, f, a, b, y));
             }
-            _ => {
+            (_, true) => {
                 let operands = ((a.as_slice()?, b.as_slice()?), y.into_slice()?);
                 in_pieces(threads, operands, |(a, b), y| binary_u8(isa, f, a, b, y));
+            }
+            (DType::I8, false) => {
+                let operands = [Some(a.as_slice::<i8>()?), Some(b.as_slice()?)];
+                broadcast(Call { isa, state }, f, operands, (y.into_slice()?, threads));
+            }
+            (_, false) => {
+                let operands = [Some(a.as_slice::<u8>()?), Some(b.as_slice()?)];
+                broadcast(Call { isa, state }, f, operands, (y.into_slice()?, threads));
             }
         }
         Ok(())
@@ -79,27 +88,56 @@ impl Kernel for ByteBinary {
     }
 }
 
+/// `y = f(a, b)`.
+fn broadcast<T: Element + Code>(
+    call: Call<'_>,
+    f: Binary,
+    operands: [Option<&[T]>; 2],
+    (y, threads): (&mut [T], &dyn Threads),
+) {
+    match f {
+        Binary::Add { ratios, fixed } => {
+            call.write(operands, y, threads, |a, b| sum(ratios, fixed, a, b));
+        }
+        Binary::Mul { zeros, factor, zero } => {
+            call.write(operands, y, threads, |a, b| product(zeros, [factor, zero], a, b));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use ort_tensor::Tensor;
 
     use crate::case::{Case, bytes, exact};
 
+    const SHAPES: [[&[usize]; 2]; 9] = [
+        [&[], &[]],
+        [&[0], &[0]],
+        [&[3], &[3]],
+        [&[2, 300, 77], &[2, 300, 77]],
+        [&[3, 700], &[]],
+        [&[1, 40, 30], &[30]],
+        [&[2, 16, 9, 9], &[1, 16, 1, 1]],
+        [&[2, 16, 90, 9], &[2, 16, 1, 1]],
+        [&[5, 1, 70], &[1, 6, 1]],
+    ];
+
     #[test]
     fn results_are_those_of_eval() {
         for name in ["QLinearAdd", "QLinearMul"] {
-            for shape in [&[][..], &[0], &[3], &[2, 300, 77]] {
+            for [shape, other] in SHAPES {
                 let scale = |x: f32| Tensor::scalar(x);
                 let case = |x: Tensor, y: Tensor, zero: fn(i8) -> Tensor| {
                     let case = Case::new(name, 1).domain("com.microsoft");
                     let case = case.input(x).input(scale(0.03)).input(zero(7));
                     case.input(y).input(scale(0.05)).input(zero(100)).input(scale(0.07))
                 };
-                let unsigned = || bytes(shape, |bits| bits);
+                let unsigned = |shape| bytes(shape, |bits| bits);
                 let zero = |zero: i8| Tensor::scalar(zero.cast_unsigned());
-                case(unsigned(), unsigned(), zero).input(zero(3)).check(exact);
-                let signed = || bytes(shape, u8::cast_signed);
-                case(signed(), signed(), Tensor::scalar::<i8>).check(exact);
+                case(unsigned(shape), unsigned(other), zero).input(zero(3)).check(exact);
+                let signed = |shape| bytes(shape, u8::cast_signed);
+                case(signed(other), signed(shape), Tensor::scalar::<i8>).check(exact);
             }
         }
     }

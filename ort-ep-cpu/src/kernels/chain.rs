@@ -8,7 +8,7 @@
 
 use ort_ep::{Claim, CompileError, Io, Kernel, KernelError, Prepared};
 use ort_graph::{Dim, Graph, NodeId, OpError, ValueId};
-use ort_kernels::Isa;
+use ort_kernels::{Activation, Isa};
 use ort_ops::broadcast::Runs;
 use ort_ops::ops::binary::Binary;
 use ort_tensor::{DType, Inputs, Shape, TensorViewMut};
@@ -148,6 +148,14 @@ fn link(graph: &Graph, id: NodeId) -> Option<Link> {
         _ if inputs.iter().skip(1).any(Option::is_some) => return None,
         _ => function,
     }))
+}
+
+/// What a node does, if that is clamping between numbers that are known.
+pub(super) fn clamp(graph: &Graph, id: NodeId) -> Option<Activation> {
+    match link(graph, id)? {
+        Link::Unary(Function::Activation(activation)) => activation.as_clamp().map(|_| activation),
+        _ => None,
+    }
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use ort_ep::{Io, Kernel, KernelError, Prepared};
+use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::{Fact, OpError};
 use ort_kernels::Isa;
 use ort_kernels::vec::{Lane, any, pairs};
@@ -80,9 +80,9 @@ impl Kernel for PairKernel {
 }
 
 /// A run.
-struct Call<'a> {
-    isa: Isa,
-    state: &'a Broadcast,
+pub(super) struct Call<'a> {
+    pub(super) isa: Isa,
+    pub(super) state: &'a Broadcast,
 }
 
 impl Call<'_> {
@@ -188,13 +188,24 @@ impl Call<'_> {
         };
         let operands = [operand(0)?, operand(1)?];
         let y = io.outputs[0].tensor(T::DTYPE, &self.state.shape)?.into_slice::<T>()?;
-        Rows::ELEMENTS.for_each(io.threads, y, |start, y| {
+        self.write(operands, y, io.threads, f);
+        Ok(())
+    }
+
+    /// `y = f(a, b)`, where `y` holds an operand that is not given.
+    pub(super) fn write<T: Element>(
+        &self,
+        operands: [Option<&[T]>; 2],
+        y: &mut [T],
+        threads: &dyn Threads,
+        f: impl Fn(T, T) -> T + Sync,
+    ) {
+        Rows::ELEMENTS.for_each(threads, y, |start, y| {
             self.each_run(operands, start..start + y.len(), |range, [a, b]| {
                 let y = &mut y[range.start - start..range.end - start];
                 self.piece([a, b], y, |y, tile| tile.copy_from_slice(y), &f);
             });
         });
-        Ok(())
     }
 
     /// `y`: whether `f(a, b)`.

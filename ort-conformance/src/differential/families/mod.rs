@@ -78,6 +78,8 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "QLinearConv", draw: quantized::convolution },
     Family { name: "quantized", draw: quantized::pointwise },
     Family { name: "Expand", draw: movement::expand },
+    Family { name: "ConvInteger", draw: quantized::integer_convolution },
+    Family { name: "codes", draw: quantized::of_codes },
     Family { name: "Split", draw: movement::split },
     Family { name: "GatherElements", draw: movement::gather_elements },
     Family { name: "Col2Im", draw: movement::col2im },

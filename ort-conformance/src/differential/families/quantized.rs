@@ -182,11 +182,22 @@ pub(super) fn dynamic(net: &mut Net<'_>) -> Vec<Value> {
     vec![Value { name, shape: Vec::new(), size, error: CODE * 2.0 * code + 8.0 * ROUNDING * size }]
 }
 
-pub(super) fn convolution(net: &mut Net<'_>) -> Vec<Value> {
+/// The sizes of a convolution.
+struct Windows {
+    are_last: bool,
+    filters: usize,
+    /// The products of a sum.
+    k: usize,
+    x: Vec<usize>,
+    w: Vec<usize>,
+    attrs: String,
+}
+
+fn windows(net: &mut Net<'_>, may_be_last: bool) -> Windows {
     let rank = net.draw.pick(&[2, 2, 1, 3]);
-    let are_last = net.draw.one_in(3);
+    let are_last = may_be_last && net.draw.one_in(3);
     let channels = net.draw.size(1, 200);
-    let group = if are_last { 1 } else { net.draw.pick(&[1, 1, channels]) };
+    let group = net.draw.pick(&[1, 1, channels]);
     let mut rest = (net.draw.size(2_000, 200_000) / channels).max(1);
     let (mut dims, mut kernel, mut strides, mut pads) = (vec![], vec![], vec![], vec![0; 2 * rank]);
     let mut n_outputs = 1;
@@ -202,31 +213,38 @@ pub(super) fn convolution(net: &mut Net<'_>) -> Vec<Value> {
     }
     let k = channels / group * kernel.iter().product::<usize>();
     let most = net.draw.budget() / (n_outputs * k * group).max(1);
-    let filters = group * net.draw.size(1, most.clamp(1, (200 / group).max(2)));
-    let of_x = net.draw.pick(&["uint8", "int8"]);
+    let filters = match are_last && group > 1 {
+        true => group,
+        false => group * net.draw.size(1, most.clamp(1, (200 / group).max(2))),
+    };
     let image = dims.iter().copied();
-    let shape: Vec<usize> = match are_last {
+    let x = match are_last {
         true => [1].into_iter().chain(image).chain([channels]).collect(),
         false => [1, channels].into_iter().chain(image).collect(),
     };
-    let x = net.any('x', "", of_x, &shape);
-    let shape: Vec<usize> =
-        [filters, channels / group].into_iter().chain(kernel.iter().copied()).collect();
-    let w = net.any('w', "", "int8", &shape);
-    let w_scale = match net.draw.one_in(2) {
-        true => net.any('w', "_p_s7", "float", &[filters]).name,
-        false => scale(net, B_SCALE),
-    };
-    let (x_scale, x_zero) = (scale(net, A_SCALE), zero(net, of_x));
-    let w_zero = net.literal("int8[] 0");
-    let (y_scale, y_zero) = (scale(net, result_scale(k, [A_SCALE, B_SCALE])), zero(net, of_x));
-    let bias = net.any('w', "_n2000", "int32", &[filters]);
+    let w = [filters, channels / group].into_iter().chain(kernel.iter().copied()).collect();
     let attrs = format!(
         "group: {group}, kernel_shape: [{}], strides: [{}], pads: [{}]",
         list(&kernel),
         list(&strides),
         list(&pads)
     );
+    Windows { are_last, filters, k, x, w, attrs }
+}
+
+pub(super) fn convolution(net: &mut Net<'_>) -> Vec<Value> {
+    let Windows { are_last, filters, k, x, w, attrs } = windows(net, true);
+    let (of_x, of_w) = (net.draw.pick(&["uint8", "int8"]), net.draw.pick(&["int8", "uint8"]));
+    let x = net.any('x', "", of_x, &x);
+    let w = net.any('w', "", of_w, &w);
+    let w_scale = match net.draw.one_in(2) {
+        true => net.any('w', "_p_s7", "float", &[filters]).name,
+        false => scale(net, B_SCALE),
+    };
+    let (x_scale, x_zero) = (scale(net, A_SCALE), zero(net, of_x));
+    let w_zero = zero(net, of_w);
+    let (y_scale, y_zero) = (scale(net, result_scale(k, [A_SCALE, B_SCALE])), zero(net, of_x));
+    let bias = net.any('w', "_n2000", "int32", &[filters]);
     let op = match are_last {
         true => format!("com.microsoft:QLinearConv-1 [{attrs}, channels_last: 1]"),
         false => format!("QLinearConv-10 [{attrs}]"),
@@ -237,6 +255,88 @@ pub(super) fn convolution(net: &mut Net<'_>) -> Vec<Value> {
         inputs.push(&bias.name);
     }
     vec![codes(net.node(&op, &inputs))]
+}
+
+pub(super) fn integer_convolution(net: &mut Net<'_>) -> Vec<Value> {
+    let Windows { filters, x, w, attrs, .. } = windows(net, false);
+    let (of_x, of_w) = (net.draw.pick(&["uint8", "int8"]), net.draw.pick(&["int8", "uint8"]));
+    let x = net.any('x', "", of_x, &x);
+    let w = net.any('w', "", of_w, &w);
+    let x_zero = zero(net, of_x);
+    let w_zero = match net.draw.one_in(3) {
+        true => net.any('w', "", of_w, &[filters]).name,
+        false => zero(net, of_w),
+    };
+    let op = format!("ConvInteger-10 [{attrs}]");
+    let name = net.node(&op, &[&x.name, &w.name, &x_zero, &w_zero]);
+    vec![Value { name, ..x }]
+}
+
+/// A sum or a product of operands that broadcast.
+fn broadcast(net: &mut Net<'_>, dtype: &str, shape: [usize; 4]) -> Vec<Value> {
+    let [n, channels, _, w] = shape;
+    let (x_scale, x_zero) = (scale(net, A_SCALE), zero(net, dtype));
+    let a = net.any('x', "", dtype, &shape);
+    let other = net.draw.pick(&[[1, 1, 1, w], [n, channels, 1, 1], [1, 1, 1, 1]]);
+    let b = net.any('x', "", dtype, &other);
+    let (b_scale, b_zero) = (scale(net, B_SCALE), zero(net, dtype));
+    let op = net.draw.pick(&["com.microsoft:QLinearAdd-1", "com.microsoft:QLinearMul-1"]);
+    let (y_scale, y_zero) = (scale(net, 0.03), zero(net, dtype));
+    let mut pair = [(&a.name, &x_scale, &x_zero), (&b.name, &b_scale, &b_zero)];
+    if net.draw.one_in(2) {
+        pair.reverse();
+    }
+    let [(a, a_scale, a_zero), (b, b_scale, b_zero)] = pair;
+    let inputs = [a, a_scale, a_zero, b, b_scale, b_zero, &y_scale, &y_zero];
+    vec![codes(net.node(op, &inputs.map(String::as_str)))]
+}
+
+/// Operands that broadcast, scales along an axis, Softmax, and means of planes.
+pub(super) fn of_codes(net: &mut Net<'_>) -> Vec<Value> {
+    let dtype = net.draw.pick(&["uint8", "int8"]);
+    let [n, channels] = [net.draw.size(1, 4), net.draw.size(1, 100)];
+    let (h, w) = (net.draw.size(1, 60), net.draw.size(1, 60));
+    let shape = [n, channels, h, w];
+    let (x_scale, x_zero) = (scale(net, A_SCALE), zero(net, dtype));
+    match net.draw.between(0, 5) {
+        0 => broadcast(net, dtype, shape),
+        1 => {
+            let axis = net.draw.between(0, 3);
+            let scales = net.any('w', "_p_s7", "float", &[shape[axis]]);
+            let zeros = net.any('w', "", dtype, &[shape[axis]]);
+            let x = net.input(&shape);
+            let op = format!("QuantizeLinear-13 [axis: {axis}]");
+            vec![codes(net.node(&op, &[&x.name, &scales.name, &zeros.name]))]
+        }
+        2 => {
+            let x = net.any('x', "", dtype, &shape);
+            let y_scale = scale(net, 1.0 / 256.0);
+            let y_zero = zero(net, dtype);
+            let op = format!(
+                "com.microsoft:QLinearSoftmax-1 [axis: {}, opset: {}]",
+                net.draw.between(0, 3),
+                net.draw.pick(&[13, 12])
+            );
+            let inputs = [&x.name, &x_scale, &x_zero, &y_scale, &y_zero];
+            vec![codes(net.node(&op, &inputs.map(String::as_str)))]
+        }
+        kind => {
+            let x = net.any('x', "", dtype, &shape);
+            let (y_scale, y_zero) = (scale(net, 0.005), zero(net, dtype));
+            let channels_last = net.draw.between(0, 1);
+            let op = match kind {
+                5 => "QLinearSigmoid-1".to_owned(),
+                3 => format!("QLinearGlobalAveragePool-1 [channels_last: {channels_last}]"),
+                _ => format!(
+                    "QLinearAveragePool-1 [channels_last: {channels_last}, kernel_shape: [3, 2], pads: [1, 0, 2, 1], count_include_pad: {}]",
+                    net.draw.between(0, 1)
+                ),
+            };
+            let op = format!("com.microsoft:{op}");
+            let inputs = [&x.name, &x_scale, &x_zero, &y_scale, &y_zero];
+            vec![codes(net.node(&op, &inputs.map(String::as_str)))]
+        }
+    }
 }
 
 pub(super) fn pointwise(net: &mut Net<'_>) -> Vec<Value> {

@@ -1,39 +1,68 @@
-//! QLinearConv of up to three dimensions with constant int8 weights, for either layout of images.
+//! QLinearConv and ConvInteger of up to three dimensions with constant weights, for either layout of
+//! images. Sums become codes, stay sums, or become floats by what follows them.
 
+mod depthwise;
+mod filters;
 mod planes;
 mod rows;
+mod tail;
 
-use ort_ep::{Io, Kernel, KernelError, Packed, Prepared, Recipe, Threads};
+use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::{Dim, Fact, OpError};
+use ort_kernels::Activation;
 use ort_kernels::conv_f32::Axis;
-use ort_kernels::quantize::{Factors, requantize_i8, requantize_u8};
+use ort_kernels::quantize::{Factors, requantize_i8, requantize_u8, scale_and_shift};
 use ort_ops::channels_last::ChannelsLast;
+use ort_ops::infer::WindowAttrs;
+use ort_ops::ops::conv_integer::ConvInteger;
 use ort_ops::ops::qlinear_conv::QLinearConv;
 use ort_tensor::{DType, Inputs, Shape};
 
+use self::filters::{Filters, Form};
+use self::tail::{Tail, Tailed};
 use super::conv::axes;
-use super::{Compiled, Compiler, KernelDef};
+use super::{Compiled, Compiler, KernelDef, op};
 use crate::bytes::{FLIP, split_floats, variant_name};
 use crate::cpu::Cpu;
 
-pub(super) const DEF: KernelDef = KernelDef::one(compile);
+pub(super) const DEF: KernelDef = KernelDef { claim: tail::claim, compile };
 
 /// One convolution.
 #[derive(Debug)]
 struct ByteConv {
     cpu: Cpu,
-    op: QLinearConv,
-    /// The weights where channels are the last dimension; else they serve as they stand.
-    packed: Option<Packed>,
-    /// The sum of each filter's weights, an i32.
-    filter_sums: Packed,
-    is_result_signed: bool,
+    window: WindowAttrs,
+    group: usize,
+    roles: Roles,
+    filters: Filters,
+    /// The type of the result.
+    dtype: DType,
+    /// What makes floats of sums.
+    tail: Option<Tail>,
 }
+
+/// Which input is what; the image is input 0, and its zero point input 2.
+#[derive(Clone, Copy, Debug)]
+struct Roles {
+    w: usize,
+    w_zero: usize,
+    /// Whether sums become codes again: the scales are inputs 1, 4 and 6, the zero point of the
+    /// result is input 7, and the bias input 8.
+    is_requantized: bool,
+}
+
+const LINEAR: Roles = Roles { w: 3, w_zero: 5, is_requantized: true };
+const INTEGER: Roles = Roles { w: 1, w_zero: 3, is_requantized: false };
+const X_ZERO: usize = 2;
+/// What there is of each filter in scratch: what sums begin with, and up to three floats.
+const N_NUMBERS: usize = 4;
+const BIAS: usize = 8;
 
 /// The sizes of one signature of shapes.
 #[derive(Debug)]
 struct Geometry {
     shape: Shape,
+    group: usize,
     /// Input channels of a group, and output channels.
     channels: usize,
     filters: usize,
@@ -46,72 +75,78 @@ struct Geometry {
 struct Operands<'a> {
     x: &'a [u8],
     w: &'a [u8],
+    /// Of how many bytes each weight is the sum, where that is packed.
+    parts: usize,
     x_zero: u8,
     flip: u8,
-    y_zero: f32,
-    /// What the sums of each filter begin with, and what they are multiplied with.
+    /// What the sums of each filter begin with.
     start: &'a [i32],
-    factors: &'a [f32],
+}
+
+/// Whose sums they are.
+#[derive(Clone, Copy, Debug)]
+enum Channels {
+    /// All are of this output channel.
+    One(usize),
+    /// Each is of its own, from this one on.
+    From(usize),
+}
+
+impl Channels {
+    fn factors(self, factors: &[f32]) -> Factors<'_> {
+        match self {
+            Self::One(channel) => Factors::One(factors[channel]),
+            Self::From(first) => Factors::Each(&factors[first..]),
+        }
+    }
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
-    let (op, are_channels_last) = match compiler.op::<ChannelsLast<QLinearConv>>() {
-        Some(ChannelsLast(op)) => (op.clone(), true),
-        None => match compiler.op::<QLinearConv>() {
-            Some(op) => (op.clone(), false),
-            None => return Ok(None),
-        },
+    let (graph, claim) = (compiler.graph, compiler.claim);
+    let tailed = match (claim.nodes.len(), claim.root()) {
+        (2.., Some(root)) => Tailed::at(graph, root),
+        _ => None,
+    };
+    let tailed = tailed.filter(|tailed| claim.nodes.first() == Some(&tailed.conv));
+    let integer = match &tailed {
+        Some(tailed) => op::<ConvInteger>(graph, tailed.conv),
+        None => compiler.op::<ConvInteger>(),
+    };
+    let (op, last) = (compiler.op::<QLinearConv>(), compiler.op::<ChannelsLast<QLinearConv>>());
+    let (window, group, roles, are_channels_last) = match (op, integer, last) {
+        (Some(op), ..) | (.., Some(ChannelsLast(op))) => {
+            (op.window.clone(), op.group, LINEAR, last.is_some())
+        }
+        (_, Some(op), _) => (op.window.clone(), op.group, INTEGER, false),
+        _ => return Ok(None),
     };
     let is_one = |input: usize| {
-        let dims = compiler.fact(input).and_then(Fact::dims);
-        dims.is_some_and(|dims| dims.iter().all(|dim| *dim == Dim::Known(1)))
+        let dims = compiler.fact(input).map(|fact| fact.dims());
+        dims.is_none_or(|dims| {
+            dims.is_some_and(|dims| dims.iter().all(|dim| *dim == Dim::Known(1)))
+        })
     };
-    let is_zero = match (compiler.fact(5), compiler.constant(5)) {
-        (None, _) => true,
-        (_, Some(zero)) => {
-            zero.view().as_bytes().is_some_and(|bytes| bytes.iter().all(|&b| b == 0))
-        }
-        _ => false,
+    let is_byte = |input| compiler.fact(input).and_then(Fact::dtype).filter(|it| it.is_byte());
+    let singles: &[usize] = if roles.is_requantized { &[1, X_ZERO, 6, 7] } else { &[X_ZERO] };
+    let dtype = match (roles.is_requantized, &tailed) {
+        (true, _) => is_byte(7),
+        (false, Some(_)) => Some(DType::F32),
+        (false, None) => Some(DType::I32),
     };
-    let is_x = compiler.fact(0).and_then(Fact::dtype).is_some_and(DType::is_byte);
-    let are_single = [1, 2, 6, 7].into_iter().all(is_one);
-    let (Some(w), true) = (compiler.constant(3), is_zero && is_x && are_single) else {
-        return Ok(None);
-    };
-    if w.dtype() != DType::I8 || !(3..=5).contains(&w.shape().len()) {
+    let (Some(dtype), Some(_)) = (dtype, is_byte(0)) else { return Ok(None) };
+    if !singles.iter().copied().all(is_one) {
         return Ok(None);
     }
-    let Some(filter_sums) = filter_sums(compiler, w.shape()) else { return Ok(None) };
-    let is_result_signed = compiler.fact(7).and_then(Fact::dtype) == Some(DType::I8);
-    let packed = match are_channels_last {
-        // A product has few columns where there are many groups: eval serves as well.
-        true if op.group > 1 => return Ok(None),
-        true => rows::pack(compiler),
-        false => None,
+    let Some(filters) = Filters::compile(compiler, &roles, (group, are_channels_last)) else {
+        return Ok(None);
     };
-    let cpu = compiler.cpu;
-    Ok(Some(Box::new(ByteConv { cpu, op, packed, filter_sums, is_result_signed })))
-}
-
-/// The sum of each filter's weights.
-fn filter_sums(compiler: &Compiler<'_>, shape: &[usize]) -> Option<Packed> {
-    let recipe = Recipe {
-        name: "gemm_i8/filter_sums",
-        parameters: Vec::new(),
-        n_bytes: shape[0] * size_of::<i32>(),
-    };
-    let filter = shape[1..].iter().product::<usize>().max(1);
-    compiler.pack(3, &recipe, |weights: &[u8], sums| {
-        let sums: &mut [i32] = bytemuck::cast_slice_mut(sums);
-        for (sum, filter) in sums.iter_mut().zip(weights.chunks(filter)) {
-            *sum = filter.iter().map(|&w| i32::from(w.cast_signed())).sum();
-        }
-    })
+    let (cpu, tail) = (compiler.cpu, tailed.map(|tailed| tailed.tail));
+    Ok(Some(Box::new(ByteConv { cpu, window, group, roles, filters, dtype, tail })))
 }
 
 impl Geometry {
     fn new(kernel: &ByteConv, x: &[usize], w: &[usize]) -> Result<Self, KernelError> {
-        let (op, are_channels_last) = (&kernel.op, kernel.packed.is_some());
+        let (group, are_channels_last) = (kernel.group, kernel.filters.are_channels_last());
         let wrong = || -> KernelError {
             let (left, right) = (x.to_vec(), w.to_vec());
             OpError::Shapes { what: "channels and groups", left, right }.into()
@@ -120,21 +155,26 @@ impl Geometry {
         if are_channels_last && x.len() > 1 {
             x[1..].rotate_right(1);
         }
-        let (&[n, all, ref input @ ..], &[filters, channels, ref kernel @ ..]) = (&x[..], w) else {
+        let (&[n, all, ref input @ ..], &[filters, channels, ref kernel_dims @ ..]) = (&x[..], w)
+        else {
             return Err(wrong());
         };
-        if channels.checked_mul(op.group) != Some(all) || !filters.is_multiple_of(op.group) {
+        if channels.checked_mul(group) != Some(all) || !filters.is_multiple_of(group) {
             return Err(wrong());
         }
-        let window = op.window.window(input, kernel).map_err(KernelError::Op)?;
+        let window = kernel.window.window(input, kernel_dims).map_err(KernelError::Op)?;
         let mut shape: Shape =
             [n, filters].into_iter().chain(window.output.iter().copied()).collect();
         if are_channels_last {
             shape[1..].rotate_left(1);
         }
-        let k = channels * kernel.iter().product::<usize>();
+        let k = channels * kernel_dims.iter().product::<usize>();
         let axes = axes(&window).ok_or_else(wrong)?;
-        Ok(Self { shape, channels, filters: filters / op.group, k, axes })
+        Ok(Self { shape, group, channels, filters: filters / group, k, axes })
+    }
+
+    fn all_filters(&self) -> usize {
+        self.group * self.filters
     }
 
     fn n_inputs(&self) -> usize {
@@ -147,28 +187,32 @@ impl Geometry {
 }
 
 impl ByteConv {
-    fn filter_sums(&self) -> &[i32] {
-        bytemuck::cast_slice(self.filter_sums.bytes())
-    }
-
-    /// Writes what each filter's sums begin with and what they are multiplied with.
-    fn fill(
+    /// Writes what each filter's sums begin with.
+    fn fill_start(
         &self,
         inputs: Inputs<'_>,
         x_zero: i32,
-        (start, factors): (&mut [i32], &mut [f32]),
+        start: &mut [i32],
     ) -> Result<(), KernelError> {
-        let bias = inputs.optional_tensor(8)?.map(|bias| bias.as_slice::<i32>()).transpose()?;
-        for (i, (start, sum)) in start.iter_mut().zip(self.filter_sums()).enumerate() {
+        let bias = match self.roles.is_requantized {
+            true => inputs.optional_tensor(BIAS)?.map(|bias| bias.as_slice::<i32>()).transpose()?,
+            false => None,
+        };
+        for (i, (start, own)) in start.iter_mut().zip(self.filters.starts(x_zero)).enumerate() {
             let bias = match bias {
                 Some(bias) => *bias.get(i).ok_or(OpError::InputValue {
-                    index: 8,
+                    index: BIAS,
                     what: "one value an output channel is needed",
                 })?,
                 None => 0,
             };
-            *start = bias.wrapping_sub(x_zero.wrapping_mul(*sum));
+            *start = own.wrapping_add(bias);
         }
+        Ok(())
+    }
+
+    /// Writes what sums are multiplied with to become codes.
+    fn fill_factors(&self, inputs: Inputs<'_>, factors: &mut [f32]) -> Result<(), KernelError> {
         let scale = |index: usize| -> Result<f32, KernelError> {
             let scale = inputs.tensor(index)?.as_slice::<f32>()?;
             let what = "a single value is needed";
@@ -185,86 +229,116 @@ impl ByteConv {
         Ok(())
     }
 
-    /// Computes `y`; `finish(sums, factors, y)` makes results.
+    /// The elements of scratch a thread needs.
+    fn scratch_len(&self, geometry: &Geometry) -> usize {
+        match self.filters.form {
+            Form::Rows(_) => planes::scratch_len(geometry),
+            Form::Right(_) => rows::scratch_len(geometry),
+            Form::Depthwise { are_channels_last: false, .. } => {
+                depthwise::planes_scratch_len(geometry)
+            }
+            Form::Depthwise { .. } => depthwise::pixels_scratch_len(geometry),
+        }
+    }
+
+    /// Computes `y`; `finish(channels, sums, y)` makes results.
     fn compute<T: Send>(
         &self,
         what: (&Geometry, &Operands<'_>),
         y: &mut [T],
         crew: (&dyn Threads, &mut [u8]),
-        finish: impl Fn(&[i32], Factors<'_>, &mut [T]) + Sync,
+        finish: impl Fn(Channels, &[i32], &mut [T]) + Sync,
     ) {
-        match self.packed {
-            Some(_) => rows::compute(self, what, y, crew, finish),
-            None => planes::compute(self, what, y, crew, finish),
+        match self.filters.form {
+            Form::Rows(_) => planes::compute(self, what, y, crew, finish),
+            Form::Right(_) => rows::compute(self, what, y, crew, finish),
+            Form::Depthwise { are_channels_last: false, .. } => {
+                depthwise::planes(self, what, y, crew, finish);
+            }
+            Form::Depthwise { .. } => depthwise::pixels(self, what, y, crew, finish),
         }
     }
 }
 
 impl Kernel for ByteConv {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
-        let &[x, _, _, w, ..] = shapes else { return Err(KernelError::ForeignState) };
-        let geometry = Geometry::new(self, x, w)?;
-        let by_filter = (self.filter_sums().len() * size_of::<f32>()).next_multiple_of(64);
-        let each = match self.packed {
-            Some(_) => rows::scratch_len(&geometry),
-            None => planes::scratch_len(&geometry),
+        let (Some(x), Some(w)) = (shapes.first(), shapes.get(self.roles.w)) else {
+            return Err(KernelError::ForeignState);
         };
-        let scratch = 2 * by_filter + self.cpu.scratch_bytes(each);
+        let geometry = Geometry::new(self, x, w)?;
+        let by_filter = (self.filters.len() * size_of::<f32>()).next_multiple_of(64);
+        let scratch = N_NUMBERS * by_filter + self.cpu.scratch_bytes(self.scratch_len(&geometry));
         Ok(Prepared::new(geometry).with_scratch(scratch))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let geometry: &Geometry = prepared.state()?;
-        let (inputs, isa) = (io.inputs, self.cpu.isa);
+        let (inputs, isa, n_filters) = (io.inputs, self.cpu.isa, self.filters.len());
         let byte = |index: usize| -> Result<u8, KernelError> {
-            let bytes = inputs.tensor(index)?.as_bytes().unwrap_or_default();
-            Ok(bytes.first().copied().unwrap_or_default())
+            let bytes = inputs.optional_tensor(index)?.and_then(|x| x.as_bytes());
+            Ok(bytes.and_then(|bytes| bytes.first().copied()).unwrap_or_default())
         };
         let flip = if inputs.tensor(0)?.dtype() == DType::I8 { FLIP } else { 0 };
-        let (x_zero, y_zero) = (byte(2)?, byte(7)?);
-        let (factors, scratch) = split_floats(io.scratch, self.filter_sums().len());
-        let (start, scratch) = split_floats(scratch, self.filter_sums().len());
+        let x_zero = byte(X_ZERO)?;
+        let (factors, scratch) = split_floats(io.scratch, n_filters);
+        let (seconds, scratch) = split_floats(scratch, n_filters);
+        let (summands, scratch) = split_floats(scratch, n_filters);
+        let (start, scratch) = split_floats(scratch, n_filters);
         let start: &mut [i32] = bytemuck::cast_slice_mut(start);
-        self.fill(inputs, i32::from(x_zero ^ flip), (start, factors))?;
-        let operands = Operands {
-            x: inputs.tensor(0)?.as_bytes().unwrap_or_default(),
-            w: match &self.packed {
-                Some(packed) => packed.bytes(),
-                None => inputs.tensor(3)?.as_bytes().unwrap_or_default(),
-            },
-            x_zero,
-            flip,
-            y_zero: match self.is_result_signed {
-                true => f32::from(y_zero.cast_signed()),
-                false => f32::from(y_zero),
-            },
-            start,
-            factors,
+        self.fill_start(inputs, i32::from(x_zero ^ flip), start)?;
+        match self.tail {
+            Some(tail) => tail.fill(inputs, [&mut *factors, &mut *seconds, &mut *summands])?,
+            None if self.roles.is_requantized => self.fill_factors(inputs, factors)?,
+            None => {}
+        }
+        let (seconds, summands) = (&*seconds, &*summands);
+        let (factors, x) = (&*factors, inputs.tensor(0)?.as_bytes().unwrap_or_default());
+        let (w, parts) = match &self.filters.form {
+            Form::Rows(None) => (inputs.tensor(self.roles.w)?.as_bytes().unwrap_or_default(), 1),
+            Form::Rows(Some(packed)) | Form::Right(packed) => (packed.bytes(), 1),
+            Form::Depthwise { packed, parts, .. } => (packed.bytes(), *parts),
         };
-        let dtype = if self.is_result_signed { DType::I8 } else { DType::U8 };
-        let y = io.outputs[0].tensor(dtype, &geometry.shape)?;
+        let operands = Operands { x, w, parts, x_zero, flip, start };
+        let y = io.outputs[0].tensor(self.dtype, &geometry.shape)?;
         if geometry.shape.contains(&0) {
             return Ok(());
         }
         let (what, rest) = ((geometry, &operands), (io.threads, scratch));
-        let y_zero = operands.y_zero;
-        match self.is_result_signed {
-            true => self.compute(what, y.into_slice()?, rest, |sums, factors, y| {
-                requantize_i8(isa, sums, factors, y_zero, y);
-            }),
-            false => self.compute(what, y.into_slice()?, rest, |sums, factors, y| {
-                requantize_u8(isa, sums, factors, y_zero, y);
-            }),
+        match self.dtype {
+            DType::I8 => {
+                let zero = f32::from(byte(7)?.cast_signed());
+                self.compute(what, y.into_slice()?, rest, |channels, sums, y| {
+                    requantize_i8(isa, sums, channels.factors(factors), zero, y);
+                });
+            }
+            DType::U8 => {
+                let zero = f32::from(byte(7)?);
+                self.compute(what, y.into_slice()?, rest, |channels, sums, y| {
+                    requantize_u8(isa, sums, channels.factors(factors), zero, y);
+                });
+            }
+            DType::F32 => {
+                let activation = self.tail.map_or(Activation::None, |tail| tail.activation);
+                self.compute(what, y.into_slice()?, rest, |channels, sums, y| {
+                    let of = |numbers| channels.factors(numbers);
+                    scale_and_shift(isa, sums, of(factors), (of(seconds), of(summands)), y);
+                    activation.apply(isa, y);
+                });
+            }
+            _ => self.compute(what, y.into_slice()?, rest, |_, sums, y| y.copy_from_slice(sums)),
         }
         Ok(())
     }
 
     fn reads(&self, input: usize) -> bool {
-        input != 3 || self.packed.is_none()
+        input != self.roles.w || matches!(self.filters.form, Form::Rows(None))
     }
 
     fn variant(&self) -> &'static str {
-        variant_name(self.cpu.isa)
+        match self.filters.form {
+            Form::Depthwise { .. } => ort_kernels::depthwise_i8::variant(self.cpu.isa).name,
+            _ => variant_name(self.cpu.isa),
+        }
     }
 }
 

@@ -3,19 +3,23 @@
 use std::ops::Range;
 
 use ort_ep::Threads;
-use ort_kernels::gemm_i8::{Columns, Gemm, Signs, Start};
-use ort_kernels::quantize::Factors;
+use ort_kernels::gemm_i8::{Columns, Gemm, Signs, Start, Zeros};
 
-use super::{ByteConv, Geometry, Operands};
+use super::{ByteConv, Channels, Geometry, Operands};
 use crate::cpu::{Team, n_parts};
 use crate::cut::{Along, Cut, Part};
 
 /// Columns whose sums a thread holds at a time: a few panels of any variant.
 const COLUMNS: usize = 128;
 
-/// The elements of scratch a thread needs: columns and sums.
+/// The elements of scratch a thread needs: columns, ones, the sums of the columns, and sums.
 pub(super) fn scratch_len(geometry: &Geometry) -> usize {
-    panels_len(geometry) + geometry.filters * COLUMNS
+    panels_len(geometry) + ones_len(geometry) + COLUMNS + geometry.filters * COLUMNS
+}
+
+/// A row of ones, in units of four bytes.
+fn ones_len(geometry: &Geometry) -> usize {
+    geometry.k.div_ceil(4)
 }
 
 /// The columns, in units of four bytes.
@@ -23,13 +27,13 @@ fn panels_len(geometry: &Geometry) -> usize {
     geometry.k.div_ceil(4) * COLUMNS
 }
 
-/// Computes `y`: `[images, group, filters, positions]`. `finish(sums, factor, y)` makes results.
+/// Computes `y`: `[images, group, filters, positions]`. `finish(channels, sums, y)` makes results.
 pub(super) fn compute<T: Send>(
     kernel: &ByteConv,
     (geometry, operands): (&Geometry, &Operands<'_>),
     y: &mut [T],
     (threads, scratch): (&dyn Threads, &mut [u8]),
-    finish: impl Fn(&[i32], Factors<'_>, &mut [T]) + Sync,
+    finish: impl Fn(Channels, &[i32], &mut [T]) + Sync,
 ) {
     let (m, n) = (geometry.filters, geometry.n_outputs());
     let n_products = y.len() / (m * n);
@@ -51,17 +55,22 @@ fn part<T>(
     (geometry, operands): (&Geometry, &Operands<'_>),
     (i, mut part): (usize, Part<'_, T>),
     scratch: &mut [f32],
-    finish: &impl Fn(&[i32], Factors<'_>, &mut [T]),
+    finish: &impl Fn(Channels, &[i32], &mut [T]),
 ) {
     let &Geometry { channels, filters, k, axes, .. } = geometry;
     let image_len = channels * geometry.n_inputs();
     let (padding, flip) = (operands.x_zero, operands.flip);
     let image = &operands.x[i * image_len..][..image_len];
     let columns = Columns { image, channels, axes, padding, flip };
-    let first = i % kernel.op.group * filters;
+    let first = i % kernel.group * filters;
     let (panels, sums) = scratch.split_at_mut(panels_len(geometry));
     let panels: &mut [u8] = bytemuck::cast_slice_mut(panels);
+    let (ones, sums) = sums.split_at_mut(ones_len(geometry));
+    let ones: &mut [u8] = &mut bytemuck::cast_slice_mut(ones)[..k];
+    ones.fill(1);
     let sums: &mut [i32] = bytemuck::cast_slice_mut(sums);
+    let (column_sums, sums) = sums.split_at_mut(COLUMNS);
+    let has_zeros = kernel.filters.has_zeros();
     let (rows, all) = (part.rows.clone(), part.columns.clone());
     for start in all.clone().step_by(COLUMNS) {
         let own = start..all.end.min(start + COLUMNS);
@@ -77,10 +86,20 @@ fn part<T>(
             start: Start::ByRow(&operands.start[first..]),
         };
         gemm.run(rows.clone(), 0..own.len(), &mut sums[..rows.len() * own.len()]);
+        if has_zeros {
+            let gemm = Gemm { a: ones, start: Start::ByRow(&[0]), ..gemm };
+            gemm.run(0..1, 0..own.len(), &mut column_sums[..own.len()]);
+        }
         let within: Range<usize> = own.start - all.start..own.end - all.start;
         part.for_each_row(|row, y| {
-            let sums = &sums[(row - rows.start) * own.len()..][..own.len()];
-            finish(sums, Factors::One(operands.factors[first + row]), &mut y[within.clone()]);
+            let sums = &mut sums[(row - rows.start) * own.len()..][..own.len()];
+            if has_zeros {
+                let zeros = Zeros { a: 0, b: kernel.filters.zeros[first + row] };
+                for (sum, &column_sum) in sums.iter_mut().zip(&*column_sums) {
+                    *sum = sum.wrapping_add(zeros.by_element(column_sum));
+                }
+            }
+            finish(Channels::One(first + row), sums, &mut y[within.clone()]);
         });
     }
 }

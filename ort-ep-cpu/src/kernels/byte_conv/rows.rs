@@ -1,11 +1,12 @@
 //! Images `[N, …, C]`: rows of what each output reads, times weights packed as a right operand.
 
 use ort_ep::{Packed, Recipe, Threads};
-use ort_kernels::gemm_i8::{Bytes, Gemm, Signs, Start, pack_b, packed_b_len, variant};
-use ort_kernels::quantize::Factors;
+use ort_kernels::gemm_i8::{
+    Bytes, Gemm, Signs, Start, Zeros, pack_b, packed_b_len, row_sum, variant,
+};
 use ort_tensor::AlignedBuf;
 
-use super::{ByteConv, Geometry, Operands};
+use super::{ByteConv, Channels, Geometry, Operands};
 use crate::cpu::{Team, n_parts};
 use crate::cut::{Along, Cut, Part};
 use crate::kernels::Compiler;
@@ -15,8 +16,8 @@ const ROWS: usize = 40;
 
 /// The weights `[filters, channels, taps…]` of the only group as `[taps…, channels, filters]`,
 /// packed as a right operand.
-pub(super) fn pack(compiler: &Compiler<'_>) -> Option<Packed> {
-    let &[n, channels, ref kernel @ ..] = compiler.constant(3)?.shape() else { return None };
+pub(super) fn pack(compiler: &Compiler<'_>, input: usize, flip: u8) -> Option<Packed> {
+    let &[n, channels, ref kernel @ ..] = compiler.constant(input)?.shape() else { return None };
     let taps = kernel.iter().product::<usize>();
     let (isa, k) = (compiler.cpu.isa, channels * taps);
     let recipe = Recipe {
@@ -24,7 +25,7 @@ pub(super) fn pack(compiler: &Compiler<'_>) -> Option<Packed> {
         parameters: vec![variant(isa).nr as u64, 2],
         n_bytes: packed_b_len(isa, k, n),
     };
-    compiler.pack(3, &recipe, |data: &[u8], packed| {
+    compiler.pack(input, &recipe, |data: &[u8], packed| {
         let mut by_tap = AlignedBuf::lasting(data.len());
         let filters = by_tap.as_mut().chunks_exact_mut(k.max(1));
         for (filter, to) in data.chunks_exact(k.max(1)).zip(filters) {
@@ -34,7 +35,7 @@ pub(super) fn pack(compiler: &Compiler<'_>) -> Option<Packed> {
                 }
             }
         }
-        pack_b(isa, &Bytes { data: by_tap.as_ref(), k, n, strides: [1, k] }, 0, packed);
+        pack_b(isa, &Bytes { data: by_tap.as_ref(), k, n, strides: [1, k] }, flip, packed);
     })
 }
 
@@ -47,13 +48,13 @@ fn rows_len(geometry: &Geometry) -> usize {
     (ROWS * geometry.k).div_ceil(4)
 }
 
-/// Computes `y`: `[images, positions, filters]`. `finish(sums, factors, y)` makes results.
+/// Computes `y`: `[images, positions, filters]`. `finish(channels, sums, y)` makes results.
 pub(super) fn compute<T: Send>(
     kernel: &ByteConv,
     (geometry, operands): (&Geometry, &Operands<'_>),
     y: &mut [T],
     (threads, scratch): (&dyn Threads, &mut [u8]),
-    finish: impl Fn(&[i32], Factors<'_>, &mut [T]) + Sync,
+    finish: impl Fn(Channels, &[i32], &mut [T]) + Sync,
 ) {
     let (m, n) = (geometry.n_outputs(), geometry.filters);
     let n_images = y.len() / (m * n);
@@ -75,7 +76,7 @@ fn part<T>(
     (geometry, operands): (&Geometry, &Operands<'_>),
     (i, mut part): (usize, Part<'_, T>),
     scratch: &mut [f32],
-    finish: &impl Fn(&[i32], Factors<'_>, &mut [T]),
+    finish: &impl Fn(Channels, &[i32], &mut [T]),
 ) {
     let (k, n) = (geometry.k, geometry.filters);
     let image_len = geometry.channels * geometry.n_inputs();
@@ -85,6 +86,7 @@ fn part<T>(
     let sums: &mut [i32] = bytemuck::cast_slice_mut(sums);
     let (rows, columns) = (part.rows.clone(), part.columns.clone());
     let is_direct = operands.flip == 0 && geometry.axes.iter().all(|axis| axis.is_pointwise());
+    let has_zeros = kernel.filters.has_zeros();
     part.for_each_row(|row, y| {
         let ahead = (row - rows.start) % ROWS;
         if ahead == 0 {
@@ -110,8 +112,18 @@ fn part<T>(
             };
             gemm.run(0..n_rows, columns.clone(), &mut sums[..n_rows * columns.len()]);
         }
-        let sums = &sums[ahead * columns.len()..][..columns.len()];
-        finish(sums, Factors::Each(&operands.factors[columns.clone()]), y);
+        let sums = &mut sums[ahead * columns.len()..][..columns.len()];
+        if has_zeros {
+            let read = match is_direct {
+                true => &image[row * k..][..k],
+                false => &read[ahead * k..][..k],
+            };
+            let row_sum = row_sum(read);
+            for (sum, &b) in sums.iter_mut().zip(&kernel.filters.zeros[columns.clone()]) {
+                *sum = sum.wrapping_add(Zeros { a: 0, b }.by_element(row_sum));
+            }
+        }
+        finish(Channels::From(columns.start), sums, y);
     });
 }
 
@@ -124,19 +136,27 @@ fn gather(
 ) {
     let [axis0, axis1, axis2] = &geometry.axes;
     let channels = geometry.channels;
-    let mut pieces = read.chunks_exact_mut(channels.max(1));
     let (line, at2) = (row / axis2.output, row % axis2.output);
     let (at0, at1) = (line / axis1.output, line % axis1.output);
+    // Neighbouring pixels, if all are there, are one piece.
+    let ends = axis2.at(at2, 0).zip(axis2.at(at2, axis2.kernel - 1));
+    let first = ends.filter(|_| axis2.dilation == 1).map(|(first, _)| first);
+    let mut lines = read.chunks_exact_mut(axis2.kernel * channels);
     for t0 in 0..axis0.kernel {
-        for t1 in 0..axis1.kernel {
-            let line = axis0.at(at0, t0).zip(axis1.at(at1, t1));
-            for (t2, piece) in (0..axis2.kernel).zip(pieces.by_ref()) {
-                match line.zip(axis2.at(at2, t2)) {
-                    Some(((i0, i1), i2)) => {
-                        let from = ((i0 * axis1.input + i1) * axis2.input + i2) * channels;
-                        piece.copy_from_slice(&image[from..from + channels]);
-                    }
-                    None => piece.fill(operands.x_zero),
+        for (t1, read) in (0..axis1.kernel).zip(lines.by_ref()) {
+            let Some((i0, i1)) = axis0.at(at0, t0).zip(axis1.at(at1, t1)) else {
+                read.fill(operands.x_zero);
+                continue;
+            };
+            let line = &image[(i0 * axis1.input + i1) * axis2.input * channels..];
+            if let Some(first) = first {
+                read.copy_from_slice(&line[first * channels..][..read.len()]);
+                continue;
+            }
+            for (t2, read) in read.chunks_exact_mut(channels).enumerate() {
+                match axis2.at(at2, t2) {
+                    Some(i2) => read.copy_from_slice(&line[i2 * channels..][..channels]),
+                    None => read.fill(operands.x_zero),
                 }
             }
         }

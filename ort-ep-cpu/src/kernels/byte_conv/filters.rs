@@ -1,0 +1,168 @@
+//! The weights of a convolution of bytes, as the way it is computed wants them.
+
+use ort_ep::{Packed, Recipe};
+use ort_kernels::depthwise_i8::{LANES, MAX_TAPS, n_parts, pack_each, pack_shared, packed_len};
+use ort_kernels::gemm_i8::Zeros;
+
+use super::{Roles, rows};
+use crate::bytes::{codes, flip_to_signed};
+use crate::kernels::Compiler;
+
+/// Constant weights `[filters, channels of a group, taps…]`.
+#[derive(Debug)]
+pub(super) struct Filters {
+    pub(super) form: Form,
+    /// The sum of each filter's codes as signed bytes, an i32.
+    sums: Packed,
+    /// The zero point of each filter, flipped alike.
+    pub(super) zeros: Vec<i32>,
+    /// The codes of a filter.
+    k: usize,
+}
+
+/// How weights are packed, which says how the convolution is computed.
+#[derive(Debug)]
+pub(super) enum Form {
+    /// Rows of a left operand: int8 as it stands, uint8 flipped.
+    Rows(Option<Packed>),
+    /// The right operand of rows of an image whose channels are the last dimension.
+    Right(Packed),
+    /// One channel a filter: codes minus zero points, as so many signed bytes.
+    Depthwise { packed: Packed, parts: usize, are_channels_last: bool },
+}
+
+impl Filters {
+    /// Packs the weights; `None` if they are not constant, or of a shape that there is no way for.
+    pub(super) fn compile(
+        compiler: &Compiler<'_>,
+        roles: &Roles,
+        (group, are_channels_last): (usize, bool),
+    ) -> Option<Self> {
+        let w = compiler.constant(roles.w)?;
+        let &[filters, channels, ref kernel @ ..] = w.shape() else { return None };
+        let taps = kernel.iter().product::<usize>();
+        if !(1..=3).contains(&kernel.len()) || filters == 0 || channels == 0 || taps == 0 {
+            return None;
+        }
+        let flip = flip_to_signed(w.dtype())?;
+        let zeros = match compiler.fact(roles.w_zero) {
+            None => vec![i32::from(flip.cast_signed())],
+            Some(_) => codes(compiler.constant(roles.w_zero)?, flip)?,
+        };
+        let zeros = match zeros[..] {
+            [zero] => vec![zero; filters],
+            _ if zeros.len() == filters => zeros,
+            _ => return None,
+        };
+        let k = channels * taps;
+        let is_depthwise = group > 1 && channels == 1 && taps <= MAX_TAPS;
+        let form = match (is_depthwise, are_channels_last) {
+            (true, true) if filters != group => return None,
+            (true, _) => depthwise(compiler, roles.w, (&zeros, flip), (taps, are_channels_last))?,
+            (false, true) if group > 1 => return None,
+            (false, true) => Form::Right(rows::pack(compiler, roles.w, flip)?),
+            (false, false) if flip == 0 => Form::Rows(None),
+            (false, false) => Form::Rows(Some(flipped(compiler, roles.w, flip)?)),
+        };
+        let sums = sums(compiler, roles.w, (filters, k), flip)?;
+        Some(Self { form, sums, zeros, k })
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.zeros.len()
+    }
+
+    /// Whether images are `[N, …, C]`.
+    pub(super) fn are_channels_last(&self) -> bool {
+        match self.form {
+            Form::Rows(_) => false,
+            Form::Right(_) => true,
+            Form::Depthwise { are_channels_last, .. } => are_channels_last,
+        }
+    }
+
+    /// Whether sums lack what zero points of the weights come to, by [`Zeros::by_element`].
+    pub(super) fn has_zeros(&self) -> bool {
+        !matches!(self.form, Form::Depthwise { .. }) && self.zeros.iter().any(|&zero| zero != 0)
+    }
+
+    /// What the sums of each filter begin with, but for a bias.
+    pub(super) fn starts(&self, x_zero: i32) -> impl Iterator<Item = i32> {
+        let sums: &[i32] = bytemuck::cast_slice(self.sums.bytes());
+        let filters = self.zeros.iter().zip(sums);
+        filters.map(move |(&b, &sum)| Zeros { a: x_zero, b }.by_column(self.k, sum))
+    }
+}
+
+/// The sum of each filter's codes.
+fn sums(
+    compiler: &Compiler<'_>,
+    input: usize,
+    (filters, k): (usize, usize),
+    flip: u8,
+) -> Option<Packed> {
+    let recipe = Recipe {
+        name: "gemm_i8/filter_sums",
+        parameters: vec![u64::from(flip)],
+        n_bytes: filters * size_of::<i32>(),
+    };
+    compiler.pack(input, &recipe, |weights: &[u8], sums| {
+        let sums: &mut [i32] = bytemuck::cast_slice_mut(sums);
+        for (sum, filter) in sums.iter_mut().zip(weights.chunks(k)) {
+            *sum = filter.iter().map(|&w| i32::from((w ^ flip).cast_signed())).sum();
+        }
+    })
+}
+
+/// The codes as signed bytes.
+fn flipped(compiler: &Compiler<'_>, input: usize, flip: u8) -> Option<Packed> {
+    let n_bytes = compiler.constant(input)?.len();
+    let recipe = Recipe { name: "gemm_i8/flipped", parameters: Vec::new(), n_bytes };
+    compiler.pack(input, &recipe, |weights: &[u8], packed| {
+        packed.iter_mut().zip(weights).for_each(|(to, from)| *to = from ^ flip);
+    })
+}
+
+/// One channel a filter.
+fn depthwise(
+    compiler: &Compiler<'_>,
+    input: usize,
+    (zeros, flip): (&[i32], u8),
+    (taps, are_channels_last): (usize, bool),
+) -> Option<Form> {
+    // Codes minus zero points are of 9 bits.
+    let centered = |codes: &[u8]| -> Vec<i16> {
+        let filters = codes.chunks(taps).zip(zeros);
+        let weight = |code: u8, zero: i32| i32::from((code ^ flip).cast_signed()) - zero;
+        let weights = filters.flat_map(|(filter, &zero)| {
+            filter.iter().map(move |&code| i16::try_from(weight(code, zero)).unwrap_or_default())
+        });
+        weights.collect()
+    };
+    let parts = n_parts(&centered(compiler.constant(input)?.view().as_bytes()?));
+    let n_lanes = match are_channels_last {
+        true => zeros.len().next_multiple_of(LANES),
+        false => zeros.len(),
+    };
+    let is_one = zeros.iter().all(|zero| *zero == zeros[0]);
+    let by_filter = if is_one { &zeros[..1] } else { zeros };
+    let numbers = by_filter.iter().map(|&zero| u64::from(zero.cast_unsigned()));
+    let layout = [u64::from(are_channels_last), u64::from(flip), parts as u64];
+    let recipe = Recipe {
+        name: "depthwise_i8",
+        parameters: layout.into_iter().chain(numbers).collect(),
+        n_bytes: n_lanes * packed_len(taps, parts),
+    };
+    let packed = compiler.pack(input, &recipe, |codes: &[u8], packed| {
+        let weights = centered(codes);
+        if are_channels_last {
+            return pack_each(&weights, taps, parts, packed);
+        }
+        let filters = packed.chunks_exact_mut(packed_len(taps, parts));
+        for (filter, packed) in weights.chunks(taps).zip(filters) {
+            pack_shared(filter, parts, packed);
+        }
+    })?;
+    Some(Form::Depthwise { packed, parts, are_channels_last })
+}
