@@ -40,11 +40,15 @@ fn is_laid_out(place: &Place<'_>) -> bool {
     place.may_lay_out && is_byte && *place.perm == channels_last(place.perm.rank())
 }
 
-/// QLinearConv of one group. Of more, each product is small, and runs best over the pixels.
+/// QLinearConv of one group, or of one channel a filter. Of other groups, each product is small, and
+/// runs best over the pixels.
 pub(super) fn conv(place: &Place<'_>) -> Option<Turn> {
-    let is_first = place.int("group", 1)? == 1 && place.int("channels_last", 0)? == 0;
     let weights = place.graph.constant(place.input(3)?)?.shape();
-    (is_first && is_laid_out(place)).then_some(())?;
+    let filters = i64::try_from(*weights.first()?).ok()?;
+    let is_depthwise = |group| group == filters && weights.get(1) == Some(&1);
+    let is_suited = place.int("group", 1).is_some_and(|group| group == 1 || is_depthwise(group));
+    let is_first = place.int("channels_last", 0)? == 0;
+    (is_suited && is_first && is_laid_out(place)).then_some(())?;
     let mut turn = place.alike(FIRST)?.attr("channels_last", Attr::Int(1));
     turn.operator = Some(("com.microsoft", "QLinearConv", 1));
     let products = u64::try_from(weights.get(1..)?.iter().product::<usize>()).ok()?;

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Whole regions are laid out anew at once, and only where what convolutions gain is more than what
-//! the Transposes at the borders cost (see `region`): there are none within. Convolutions of several
-//! groups stay, as do those whose weights are not constant.
+//! the Transposes at the borders cost (see `region`): there are none within. Depthwise convolutions go
+//! along; those of other groups stay, as do those whose weights are not constant.
 //!
 //! Source: ONNX Runtime 1.31, NhwcTransformer, which wraps every such node and leaves the rest to its
 //! TransposeOptimizer.

@@ -1,6 +1,7 @@
 //! Functions of single elements (and the mean of a plane), joined tensors and choices.
 
-use ort_graph::{Attrs, Dim, Patch, ValueId};
+use ort_graph::{Attrs, Patch, ValueId};
+use ort_ops::ops::average_pool::AveragePool;
 
 use super::unit::{Found, Fused, SCALES, TYPES, Unit};
 use crate::pass::Refusal;
@@ -31,23 +32,35 @@ fn result<'a>(unit: &Unit<'a>, operands: &[Coded<'_>]) -> Result<Coded<'a>, Refu
 
 /// `(x, y)`: codes, scale and zero point of `x`; scale and zero point of `y`.
 pub(super) fn unary(unit: &Unit<'_>, op_type: &'static str) -> Found {
+    function(unit, op_type, unit.node.attrs.clone())
+}
+
+fn function(unit: &Unit<'_>, op_type: &'static str, attrs: Attrs) -> Found {
     let Some(operands) = operands(unit, &[0])? else { return Ok(None) };
     let y = result(unit, &operands)?;
     let mut patch = Patch::new(unit.graph);
     let mut inputs = vec![Some(operands[0].codes)];
     inputs.extend(operands[0].operands(&mut patch)?);
     inputs.extend(y.operands(&mut patch)?);
-    unit.fused(Fused::microsoft(op_type, inputs, unit.node.attrs.clone()), patch, y.codes)
+    unit.fused(Fused::microsoft(op_type, inputs, attrs), patch, y.codes)
 }
 
-/// The same of two operands of one shape.
+/// QLinearAveragePool, which has no dilations, and counts what hangs over the padding as padding.
+pub(super) fn average(unit: &Unit<'_>) -> Found {
+    let Some(op) = unit.node.operator::<AveragePool>() else { return Ok(None) };
+    let is_dilated = op.window.dilations.iter().flatten().any(|&dilation| dilation != 1);
+    if is_dilated || (op.window.is_ceil && op.counts_padding) {
+        return Err(Refusal("its windows are not those of the operator of codes"));
+    }
+    let attrs = unit.node.attrs.iter().filter(|(name, _)| *name != "dilations");
+    let attrs = attrs.map(|(name, attr)| (name.to_owned(), attr.clone())).collect();
+    function(unit, "QLinearAveragePool", attrs)
+}
+
+/// The same of two operands, which broadcast.
 pub(super) fn binary(unit: &Unit<'_>, op_type: &'static str) -> Found {
     let Some(operands) = operands(unit, &[0, 1])? else { return Ok(None) };
     let y = result(unit, &operands)?;
-    let (a, b) = (unit.dims(0), unit.dims(1));
-    if !a.zip(b).is_some_and(|(a, b)| Dim::all_equal(a, b)) {
-        return Err(Refusal("its operands may have different shapes"));
-    }
     let mut patch = Patch::new(unit.graph);
     let mut inputs = Vec::new();
     for operand in &operands {

@@ -13,8 +13,8 @@
 //! - Concat and Where of parts of one scale stay what they are.
 //! - int8 is as good as uint8 on every processor, and no sum saturates; but forms that would have to
 //!   be computed without an integer kernel are left alone: products whose right operand is not
-//!   constant, QLinearConv of uint8 weights, sums and products that broadcast, AveragePool, Softmax,
-//!   ReduceMax and ReduceMin.
+//!   constant, ReduceMax and ReduceMin; and Softmax, of which the integer operator makes
+//!   other codes where one by the scale is not whole.
 //! - A float bias of Conv or Gemm is quantized here, with the scale of the sums, and a constant that
 //!   Where or Concat put beside codes gets those that it has in the result: no WhereDummyDq, and of
 //!   WeightBiasQuantization only what it does to weights.
@@ -60,6 +60,7 @@ const ROWS: &[Row] = &[
     row(&["Sigmoid"], 6, |unit| elementwise::unary(unit, "QLinearSigmoid")),
     row(&["LeakyRelu"], 6, |unit| elementwise::unary(unit, "QLinearLeakyRelu")),
     row(&["GlobalAveragePool"], 1, |unit| elementwise::unary(unit, "QLinearGlobalAveragePool")),
+    row(&["AveragePool"], 7, elementwise::average),
     row(&["Add"], 7, |unit| elementwise::binary(unit, "QLinearAdd")),
     row(&["Mul"], 7, |unit| elementwise::binary(unit, "QLinearMul")),
     row(&["Concat"], 4, elementwise::concat),

@@ -14,9 +14,12 @@ pub(super) fn conv(unit: &Unit<'_>) -> Found {
     let Some((x, x_whole, w)) = operands(unit)? else { return Ok(None) };
     let shape = constant_shape(unit, &w)?;
     let rank = shape.len();
-    let is_symmetric = w.zeros().is_some_and(|zeros| zeros.iter().all(|&zero| zero == 0.0));
-    if w.dtype != DType::I8 || !is_symmetric || !(3..=5).contains(&rank) {
-        return Err(Refusal("its weights are not int8 about zero in one to three dimensions"));
+    // ONNX Runtime has no convolution whose filters have zero points of their own.
+    let has_one_zero = w.zeros().is_some_and(|zeros| zeros.iter().all(|zero| *zero == zeros[0]));
+    if !has_one_zero || !(3..=5).contains(&rank) {
+        return Err(Refusal(
+            "its weights have several zero points, or not one to three dimensions",
+        ));
     }
     if !w.is_along(0, rank) {
         return Err(SCALES);

@@ -1,6 +1,6 @@
 //! A node with the codes before and after it.
 
-use ort_graph::{Attrs, Dim, Graph, NewNode, Node, Patch, ValueId};
+use ort_graph::{Attrs, Graph, NewNode, Node, Patch, ValueId};
 
 use crate::pass::Refusal;
 use crate::passes::quantized::coded::{Coded, Whole};
@@ -49,11 +49,6 @@ impl<'a> Unit<'a> {
         let result = self.result().and_then(|result| Coded::after(self.graph, result));
         let codes = result.ok_or(Refusal("its result is not quantized, or not only"))?;
         Ok((codes, codes.whole().ok_or(SCALES)?))
-    }
-
-    /// The dimensions of an input, if their number is known.
-    pub(super) fn dims(&self, index: usize) -> Option<&'a [Dim]> {
-        self.graph.fact(self.input(index)?).dims()
     }
 
     /// The patch by which an integer operator makes `result` instead.

@@ -67,6 +67,6 @@ fn what_would_lose_stays() {
               c = MaxPool-12 [kernel_shape: [2, 2]] (f)
               e = QLinearConv-10 (x, s, z, k, s, wz, s, z)
             }
-            1 refused: Transposes around it would cost more"#]],
+            2 refused: Transposes around it would cost more"#]],
     );
 }

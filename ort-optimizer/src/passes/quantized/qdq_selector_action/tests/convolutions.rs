@@ -97,20 +97,15 @@ fn convolutions_with_other_weights_stay_float() {
               ws = const float[2] [0.015625, 0.03125]
               xq = QuantizeLinear-13 (x, s, u)
               x1 = DequantizeLinear-13 (xq, s, u)
-              w1 = DequantizeLinear-13 (wu, s, u)
-              a = Conv-11 (x1, w1)
-              y = QuantizeLinear-13 (a, t, u)
               w2 = DequantizeLinear-13 [axis: 1] (w, ws)
               b = Conv-11 (x1, w2)
               z = QuantizeLinear-13 (b, t, u)
               w4 = DequantizeLinear-13 (k, s)
               e = Conv-11 (x1, w4)
               q = QuantizeLinear-13 (e, t, u)
-              w5 = DequantizeLinear-13 (w, s, one)
-              f = Conv-11 (x1, w5)
-              p = QuantizeLinear-13 (f, t, u)
+              y = QLinearConv-10 (xq, s, u, wu, s, u, t, u)
+              p = QLinearConv-10 (xq, s, u, w, s, one, t, u)
             }
-            2 refused: its weights are not int8 about zero in one to three dimensions
             1 refused: it has scales of which one is not enough, or not sound
             1 refused: its weights are not constant"#]],
     );

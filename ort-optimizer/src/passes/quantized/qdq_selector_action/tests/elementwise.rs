@@ -131,20 +131,51 @@ fn what_is_not_all_codes_of_one_type_stays_float() {
               xq = QuantizeLinear-13 (x, s, u)
               x1 = DequantizeLinear-13 (xq, s, u)
               yq = QuantizeLinear-13 (y, s, u)
-              y1 = DequantizeLinear-13 (yq, s, u)
               zq = QuantizeLinear-13 (x, s, i)
               z1 = DequantizeLinear-13 (zq, s, i)
-              m = Add-13 (x1, y1)
-              a = QuantizeLinear-13 (m, s, u)
               n = Mul-13 (x1, z1)
               b = QuantizeLinear-13 (n, s, u)
               o = Where-9 (c, x1, x)
               d = QuantizeLinear-13 (o, s, u)
               p = Sigmoid-13 (x1)
               e = QuantizeLinear-13 (p, s, i)
+              a = com.microsoft:QLinearAdd-1 (xq, s, u, yq, s, u, s, u)
             }
-            1 refused: its operands may have different shapes
             2 refused: its codes are of types that do not go together
             1 refused: not all of its operands are quantized or constant"#]],
+    );
+}
+
+#[test]
+fn operands_broadcast_and_windows_have_means() {
+    assert_optimized(
+        PASS,
+        "graph(x: float[1,3,4,4]) -> (y, z, w) {
+           s = const float[] 0.03
+           u = const uint8[] 128
+           b = const uint8[3,1,1] [1, 2, 3]
+           xq = QuantizeLinear-13 (x, s, u)
+           x1 = DequantizeLinear-13 (xq, s, u)
+           b1 = DequantizeLinear-13 (b, s, u)
+           a = Mul-14 (b1, x1)
+           y = QuantizeLinear-13 (a, s, u)
+           c = AveragePool-19 [kernel_shape: [2, 2], dilations: [1, 1], pads: [1, 0, 0, 1], count_include_pad: 1] (x1)
+           z = QuantizeLinear-13 (c, s, u)
+           d = AveragePool-19 [kernel_shape: [2, 2], dilations: [1, 2]] (x1)
+           w = QuantizeLinear-13 (d, s, u)
+         }",
+        &expect![[r#"
+            graph(x: float[1,3,4,4]) -> (y, z, w) {
+              s = const float[] 0.03
+              u = const uint8[] 128
+              b = const uint8[3,1,1] [1, 2, 3]
+              xq = QuantizeLinear-13 (x, s, u)
+              x1 = DequantizeLinear-13 (xq, s, u)
+              d = AveragePool-19 [dilations: [1, 2], kernel_shape: [2, 2]] (x1)
+              w = QuantizeLinear-13 (d, s, u)
+              y = com.microsoft:QLinearMul-1 (b, s, u, xq, s, u, s, u)
+              z = com.microsoft:QLinearAveragePool-1 [count_include_pad: 1, kernel_shape: [2, 2], pads: [1, 0, 0, 1]] (xq, s, u, s, u)
+            }
+            1 refused: its windows are not those of the operator of codes"#]],
     );
 }
