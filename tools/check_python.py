@@ -40,7 +40,7 @@ def main() -> int:
         return 1
     pip = [str(python), "-m", "pip", "install", "-q", "--no-deps", "--force-reinstall", str(wheel)]
     subprocess.run(pip, check=True)
-    tests = [str(python), "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", str(PACKAGE / "tests")]
+    tests = [str(python), "-m", "pytest", "-q", "-W", "ignore::RuntimeWarning", "-p", "no:cacheprovider", str(PACKAGE / "tests")]
     return subprocess.call([*tests, *arguments.pytest], cwd=environment.TARGET)
 
 

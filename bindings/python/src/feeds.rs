@@ -31,6 +31,11 @@ impl<'py> Fed<'py> {
         object: &Bound<'py, PyAny>,
         expected: &Type,
     ) -> PyResult<Option<Self>> {
+        if let Type::Optional(inner) = expected
+            && !object.is_none()
+        {
+            return Self::of_optional(name, object, inner).map(Some);
+        }
         if let Ok(array) = object.cast::<PyUntypedArray>() {
             return Self::of_array(name, array, expected).map(Some);
         }
@@ -45,6 +50,15 @@ impl<'py> Fed<'py> {
             return Ok(is_optional.then_some(Fed::Value(Value::Optional(None))));
         }
         converted(name, object, expected).map(|value| Some(Fed::Value(value)))
+    }
+
+    /// A value for an input that may have none; one that is an optional already stays it.
+    fn of_optional(name: &str, object: &Bound<'py, PyAny>, inner: &Type) -> PyResult<Self> {
+        let fed = Fed::new(name, object, inner)?.ok_or_else(|| unhandled(name, object))?;
+        Ok(Fed::Value(match fed.into_value()? {
+            value @ Value::Optional(_) => value,
+            value => Value::Optional(Some(Box::new(value))),
+        }))
     }
 
     fn of_array(name: &str, array: &Bound<'py, PyUntypedArray>, expected: &Type) -> PyResult<Self> {
@@ -103,11 +117,10 @@ impl<'py> Fed<'py> {
     }
 }
 
-/// The element type of a tensor, also of one that may be absent.
+/// The element type of a tensor.
 fn element_of(ty: &Type) -> Option<DType> {
     match ty {
         Type::Tensor(tensor) => Some(tensor.dtype),
-        Type::Optional(inner) => element_of(inner),
         _ => None,
     }
 }
@@ -125,9 +138,6 @@ fn converted(name: &str, object: &Bound<'_, PyAny>, expected: &Type) -> PyResult
         Type::Sequence(inner) if is_list => {
             let items = object.try_iter()?.map(|item| item_of(name, &item?, inner));
             Ok(Value::Sequence(items.collect::<PyResult<_>>()?))
-        }
-        Type::Optional(inner) => {
-            Ok(Value::Optional(Some(Box::new(converted(name, object, inner)?))))
         }
         Type::Map { key, value } => {
             let dict = object.cast::<PyDict>().map_err(|_| unhandled(name, object))?;

@@ -65,7 +65,7 @@ impl Session {
         Ok(Wanted::Some(once, places))
     }
 
-    /// The inputs of a feed, each with its place among the model's; that of an unknown one is `None`.
+    /// The inputs of a feed, in the model's order; unknown ones come last.
     fn feeds<'py>(&self, feed: &Bound<'py, PyAny>) -> PyResult<Vec<(Slot, Fed<'py>)>> {
         let dict = match feed.cast::<PyDict>() {
             Ok(dict) => dict.clone(),
@@ -88,6 +88,13 @@ impl Session {
             }
         }
         self.check_complete(&feeds, &dict)?;
+        let place = |(slot, _): &(Slot, Fed<'_>)| match slot {
+            Slot::At(place) => *place,
+            Slot::Unknown(_) => usize::MAX,
+        };
+        if !feeds.is_sorted_by_key(place) {
+            feeds.sort_by_key(place);
+        }
         Ok(feeds)
     }
 
@@ -111,7 +118,7 @@ impl Session {
         Err(PyValueError::new_err(text))
     }
 
-    /// The inputs of a run: by position where all are there in the model's order.
+    /// The inputs of a run: by position where all are there.
     fn run_inputs<'a>(&'a self, feeds: &'a [(Slot, Fed<'_>)]) -> PyResult<RunInputs<'a>> {
         let is_next =
             |(i, (slot, _)): (usize, &(Slot, _))| matches!(slot, Slot::At(at) if *at == i);

@@ -168,8 +168,7 @@ def test_the_stubs_and_annotations_hold_by_mypy(tmp_path):
         "names: list[str] = [arg.name for arg in session.get_inputs()]\n"
         "value: ort.OrtValue = session.run_with_ort_values(None, {})[0]\narray: np.ndarray = value.numpy()\n"
     )
-    package = pathlib.Path(ort_rs.__file__).parent
-    for target in ([str(client)], [str(package)]):
+    for target in ([str(client)], ["-p", "ort_rs"]):
         command = [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), "--ignore-missing-imports"]
         run = subprocess.run([*command, *target], capture_output=True, text=True, cwd=tmp_path)
         assert run.returncode == 0, run.stdout

@@ -214,6 +214,16 @@ def test_sequences_maps_and_optionals_go_in_and_come_out():
     assert isinstance(parts, list) and [part.shape for part in parts] == [(1, 3), (1, 3)]
 
 
+def test_an_optional_takes_a_value_or_none():
+    kind = helper.make_tensor_type_proto(FLOAT, [2])
+    optional = helper.make_value_info("x", helper.make_optional_type_proto(kind))
+    node = helper.make_node("OptionalHasElement", ["x"], ["y"])
+    session = ort_rs.InferenceSession(model_of([node], [optional], [("y", TensorProto.BOOL, [])]))
+    assert session.get_inputs()[0].type == "optional(tensor(float))"
+    for x, has_value in ((np.ones(2, np.float32), True), (None, False)):
+        assert session.run(None, {"x": x})[0].tolist() is has_value
+
+
 def test_strings_go_in_and_come_out():
     session = ort_rs.InferenceSession(unary("Identity", TensorProto.STRING))
     texts = [["a", "äöü"], ["", "日本"]]
