@@ -58,10 +58,10 @@ kernel! {
             *row = a_bytes[r * k..][..k].as_chunks::<STEP>().0;
         }
         let mut y = [[_mm256_setzero_ps(); 2]; R];
-        for (b, scales) in scales.iter().enumerate() {
+        for (b, (scales, words)) in scales.iter().zip(words.chunks_exact(per_block)).enumerate() {
             let mut dots = [[_mm256_setzero_si256(); 2]; R];
-            for w in b * per_block..(b + 1) * per_block {
-                let word = [load_bytes32(&words[w][0]), load_bytes32(&words[w][1])];
+            for (w, word) in words.iter().enumerate() {
+                let word = [load_bytes32(&word[0]), load_bytes32(&word[1])];
                 for s in 0..STEP / WORD {
                     let shift = _mm256_set1_epi32(small(BITS * s));
                     let codes = [
@@ -69,7 +69,10 @@ kernel! {
                         _mm256_and_si256(_mm256_srlv_epi32(word[1], shift), mask),
                     ];
                     for r in 0..R {
-                        let quad = rows[r][w].as_chunks::<WORD>().0[s];
+                        // An index that may be wrong is a way out of the loop, for which sums are
+                        // kept in memory.
+                        let a = rows[r].get(b * per_block + w).unwrap_or(&[0; STEP]);
+                        let quad = a.as_chunks::<WORD>().0[s];
                         let a = _mm256_set1_epi32(i32::from_le_bytes(quad));
                         dots[r][0] = add::<BITS>(dots[r][0], codes[0], a);
                         dots[r][1] = add::<BITS>(dots[r][1], codes[1], a);

@@ -47,10 +47,10 @@ kernel! {
             ends[r] = (&a.scales[of.clone()], &a.sums[of]);
         }
         let mut y = [[_mm512_setzero_ps(); 2]; R];
-        for (b, scales) in scales.iter().enumerate() {
+        for (b, (scales, words)) in scales.iter().zip(words.chunks_exact(per_block)).enumerate() {
             let mut dots = [[_mm512_setzero_si512(); 2]; R];
-            for w in b * per_block..(b + 1) * per_block {
-                let word = [load_bytes64(&words[w][0]), load_bytes64(&words[w][1])];
+            for (w, word) in words.iter().enumerate() {
+                let word = [load_bytes64(&word[0]), load_bytes64(&word[1])];
                 for s in 0..STEP / WORD {
                     let shift = _mm512_set1_epi32(small(BITS * s));
                     let codes = [
@@ -58,7 +58,10 @@ kernel! {
                         _mm512_and_si512(_mm512_srlv_epi32(word[1], shift), mask),
                     ];
                     for r in 0..R {
-                        let quad = rows[r][w].as_chunks::<WORD>().0[s];
+                        // An index that may be wrong is a way out of the loop, for which sums are
+                        // kept in memory.
+                        let a = rows[r].get(b * per_block + w).unwrap_or(&[0; STEP]);
+                        let quad = a.as_chunks::<WORD>().0[s];
                         let a = _mm512_set1_epi32(i32::from_le_bytes(quad));
                         dots[r][0] = _mm512_dpbusd_epi32(dots[r][0], codes[0], a);
                         dots[r][1] = _mm512_dpbusd_epi32(dots[r][1], codes[1], a);
@@ -72,7 +75,8 @@ kernel! {
                     None => middle,
                 };
                 for r in 0..R {
-                    let (a_scale, sum) = (_mm512_set1_ps(ends[r].0[b]), _mm512_set1_ps(ends[r].1[b]));
+                    let a_scale = _mm512_set1_ps(*ends[r].0.get(b).unwrap_or(&0.0));
+                    let sum = _mm512_set1_ps(*ends[r].1.get(b).unwrap_or(&0.0));
                     let dot = _mm512_fnmadd_ps(zero, sum, _mm512_cvtepi32_ps(dots[r][v]));
                     y[r][v] = _mm512_fmadd_ps(dot, _mm512_mul_ps(scale, a_scale), y[r][v]);
                 }

@@ -60,13 +60,15 @@ kernel! {
             *row = a.a[r * a.stride..][..format.padded_k()].as_chunks::<STEP>().0;
         }
         let mut y = [[_mm512_setzero_ps(); 2]; R];
-        for (b, scales) in scales.iter().enumerate() {
+        for (b, (scales, words)) in scales.iter().zip(words.chunks_exact(per_block)).enumerate() {
             let mut dots = [[[_mm512_setzero_ps(); 2]; 2]; R];
-            for w in b * per_block..(b + 1) * per_block {
-                let word = [load_bytes64(&words[w][0]), load_bytes64(&words[w][1])];
+            for (w, word) in words.iter().enumerate() {
+                let word = [load_bytes64(&word[0]), load_bytes64(&word[1])];
                 let mut a = [&[0.0; STEP]; R];
                 for r in 0..R {
-                    a[r] = &rows[r][w];
+                    // An index that may be wrong is a way out of the loop, for which sums are kept in
+                    // memory.
+                    a[r] = rows[r].get(b * per_block + w).unwrap_or(&[0.0; STEP]);
                 }
                 for i in 0..STEP {
                     let code = [
