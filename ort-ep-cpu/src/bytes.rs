@@ -8,7 +8,7 @@ use ort_kernels::Isa;
 use ort_kernels::gemm_i8::{
     Bytes, Gemm, Signs, Start, Zeros, column_sums, pack_b, packed_b_len, row_sum, variant,
 };
-use ort_tensor::{DType, Tensor};
+use ort_tensor::{DType, Tensor, filled};
 
 use crate::cpu::{Cpu, Team, floats, n_parts};
 use crate::cut::{Along, Cut, Part};
@@ -110,7 +110,7 @@ impl Stored {
         let Self { input, first, k, n, flip, is_transposed } = self;
         let strides = if is_transposed { [1, k] } else { [n, 1] };
         let zeros = match *zeros {
-            [zero] => vec![zero; n],
+            [zero] => filled(zero, n).ok()?,
             _ if zeros.len() == n => zeros.to_vec(),
             _ => return None,
         };

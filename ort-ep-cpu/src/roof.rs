@@ -58,6 +58,7 @@ fn bandwidth(n_threads: usize) -> f64 {
 
 fn copy_speed() -> f64 {
     // Both are written before the first timing, so that none waits for the system's pages.
+    // bounded: a constant
     let (from, mut to) = (vec![1_u8; COPY_BYTES], vec![2_u8; COPY_BYTES]);
     let timed = |to: &mut [u8]| {
         let start = Instant::now();

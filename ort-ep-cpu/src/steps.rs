@@ -78,6 +78,7 @@ fn compute(
     let mut outputs = [output];
     let threads = &StdThreads(n_threads);
     let inputs = Inputs::new(&views);
+    // bounded: used by tests only
     let mut scratch = AlignedBuf::zeroed(prepared.scratch_bytes);
     let scratch = scratch.as_mut();
     let mut io = Io { inputs, outputs: &mut outputs, scratch, threads };

@@ -170,6 +170,7 @@ macro_rules! getters {
 impl<'a> NodeSpec<'a> {
     /// The specification of a node with these attributes.
     pub fn new(since_version: i32, inputs: &'a [bool], n_outputs: usize, attrs: &'a Attrs) -> Self {
+        // bounded: by the nodes and values of the graph
         let read = vec![Cell::new(false); attrs.0.len()];
         Self { since_version, inputs, n_outputs, attrs, read }
     }

@@ -19,6 +19,7 @@ pub struct CycleError {
 pub(crate) fn topological(graph: &Graph) -> Result<Vec<NodeId>, CycleError> {
     let ids: Vec<NodeId> = graph.node_ids().collect();
     let n_slots = ids.last().map_or(0, |id| id.index() + 1);
+    // bounded: by the nodes and values of the graph
     let mut missing = vec![0_usize; n_slots];
     for &id in &ids {
         let reads = graph.node(id).reads();
@@ -26,6 +27,7 @@ pub(crate) fn topological(graph: &Graph) -> Result<Vec<NodeId>, CycleError> {
     }
     let is_ready = |id: &&NodeId| missing[id.index()] == 0;
     let mut ready: BinaryHeap<_> = ids.iter().filter(is_ready).copied().map(Reverse).collect();
+    // bounded: by the nodes and values of the graph
     let mut order = Vec::with_capacity(ids.len());
     while let Some(Reverse(id)) = ready.pop() {
         order.push(id);

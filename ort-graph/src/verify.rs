@@ -114,7 +114,9 @@ impl Graph {
 
     fn verify_uses(&self) -> Result<(), VerifyError> {
         let n_values = self.value_ids().count();
+        // bounded: by the nodes and values of the graph
         let mut readers: Vec<Vec<NodeId>> = vec![Vec::new(); n_values];
+        // bounded: by the nodes and values of the graph
         let mut computed = vec![None; n_values];
         for id in self.node_ids() {
             let node = self.node(id);

@@ -17,7 +17,8 @@ use crate::within::open_within;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Load {
     /// Map the file: pages arrive when they are touched, and every process that maps the file
-    /// shares them.
+    /// shares them. It is the default for that reason: a start reads what it needs, and the second process
+    /// of a machine takes no memory for weights.
     ///
     /// # Condition
     ///

@@ -1,7 +1,7 @@
 //! Sums of products: each element type is summed in a wider one and rounded once, at the end.
 
 use ort_graph::OpError;
-use ort_tensor::{Number, bf16, f16};
+use ort_tensor::{Number, bf16, f16, filled};
 
 /// An element type whose products are summed in [`Accumulate::Sum`]: `f64` for floats, so that a
 /// float32 or smaller result is rounded once, and wrapping `i64` for integers, whose low bits are
@@ -113,10 +113,7 @@ accumulate_integers!(i8, i16, i32, i64, u8, u16, u32, u64);
 /// # Errors
 /// If there is no memory for them.
 pub(crate) fn zeros<S: Sum>(n: usize) -> Result<Vec<S>, OpError> {
-    let mut sums = Vec::new();
-    sums.try_reserve_exact(n).map_err(|_| OpError::TooLarge)?;
-    sums.resize(n, S::default());
-    Ok(sums)
+    Ok(filled(S::default(), n)?)
 }
 
 /// `c[m,n] += Σ a[m,k]·b[k,n]`, all row-major; the terms of an element are added in the order of

@@ -119,6 +119,7 @@ impl<const N: usize> Runs<N> {
         range: Range<usize>,
         mut run: impl FnMut(Range<usize>, [usize; N]),
     ) {
+        // bounded: rank
         let mut index = Shape::from_elem(0, self.outer.len());
         let mut starts = [0; N];
         // A run of no elements has no range.

@@ -74,7 +74,7 @@ fn rearranged(fact: &Fact, arrange: fn(&mut [ort_graph::Dim])) -> Fact {
 fn channels_first(x: TensorView<'_>) -> Result<Tensor, OpError> {
     let mut shape = x.shape().to_vec();
     if shape.len() < 2 {
-        return Ok(x.to_tensor());
+        return Ok(x.to_tensor()?);
     }
     shape[1..].rotate_right(1);
     let mut y = Tensor::zeros(x.dtype(), &shape)?;
@@ -88,7 +88,7 @@ fn channels_first(x: TensorView<'_>) -> Result<Tensor, OpError> {
 fn channels_last(y: TensorView<'_>, output: &mut Output<'_>) -> Result<(), OpError> {
     let mut shape = y.shape().to_vec();
     if shape.len() < 2 {
-        return Ok(output.set(Value::Tensor(y.to_tensor()))?);
+        return Ok(output.set(Value::Tensor(y.to_tensor()?))?);
     }
     let (c, n_plane) = (shape[1], product(&shape[2..]));
     shape[1..].rotate_left(1);
@@ -120,7 +120,7 @@ mod tests {
         }
 
         fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
-            Ok(outputs[0].set(Value::Tensor(inputs.tensor(0)?.to_tensor()))?)
+            Ok(outputs[0].set(Value::Tensor(inputs.tensor(0)?.to_tensor()?))?)
         }
     }
 

@@ -1,7 +1,7 @@
 //! The input of classical machine learning: a row of features for each sample.
 
 use ort_graph::{Dim, Fact, Facts, OpError};
-use ort_tensor::{DType, Inputs, TensorView, with_dtype};
+use ort_tensor::{DType, Inputs, TensorView, collected, with_dtype, with_room};
 
 use crate::elementwise::unsupported;
 
@@ -53,10 +53,7 @@ impl Rows {
     /// # Errors
     /// If there is not as much memory.
     pub(crate) fn results(&self, width: usize) -> Result<Vec<f64>, OpError> {
-        let mut results = Vec::new();
-        let n = self.n.checked_mul(width).ok_or(OpError::TooLarge)?;
-        results.try_reserve_exact(n).map_err(|_| OpError::TooLarge)?;
-        Ok(results)
+        Ok(with_room(self.n.checked_mul(width).ok_or(OpError::TooLarge)?)?)
     }
 }
 
@@ -79,7 +76,7 @@ pub const fn n_samples_and_features(shape: &[usize]) -> Result<[usize; 2], OpErr
 pub(crate) fn numbers(index: usize, x: TensorView<'_>) -> Result<Vec<f64>, OpError> {
     use ort_tensor::{Number, bf16, f16};
     with_dtype!(x.dtype(), [f32, f64, f16, bf16, i32, i64], T => {
-        Ok(x.as_slice::<T>()?.iter().map(|&x| Number::to_f64(x)).collect())
+        Ok(collected(x.as_slice::<T>()?.iter().map(|&x| Number::to_f64(x)))?)
     }, else => Err(unsupported(index, x.dtype())))
 }
 

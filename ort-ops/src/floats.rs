@@ -5,7 +5,8 @@ use std::borrow::Cow;
 
 use ort_graph::OpError;
 use ort_tensor::{
-    DType, Inputs, Number, Output, Shape, TensorError, TensorView, broadcast_strides,
+    DType, Inputs, Number, Output, Shape, TensorError, TensorView, broadcast_strides, collected,
+    with_room,
 };
 use ort_tensor::{n_elements, with_dtype};
 
@@ -26,7 +27,7 @@ pub(crate) fn read_as<R: Number>(view: TensorView<'_>) -> Result<Cow<'_, [R]>, O
         return Ok(Cow::Borrowed(view.as_slice()?));
     }
     with_dtype!(view.dtype(), float, T => {
-        Ok(view.as_slice::<T>()?.iter().map(|&x| R::from_f64(Number::to_f64(x))).collect())
+        Ok(Cow::Owned(collected(view.as_slice::<T>()?.iter().map(|&x| R::from_f64(Number::to_f64(x))))?))
     }, else => Err(TensorError::DType { expected: DType::F32, found: view.dtype() }.into()))
 }
 
@@ -69,8 +70,9 @@ pub(crate) fn read_period(view: TensorView<'_>, shape: &[usize]) -> Result<Vec<f
         return Ok(values);
     }
     let strides = broadcast_strides(own, target);
+    // bounded: rank
     let mut index = Shape::from_elem(0, target.len());
-    let mut stretched = Vec::with_capacity(n_elements(target).ok_or(OpError::TooLarge)?);
+    let mut stretched = with_room(n_elements(target).ok_or(OpError::TooLarge)?)?;
     for _ in 0..stretched.capacity() {
         stretched
             .push(values[index.iter().zip(&strides).map(|(i, stride)| i * stride).sum::<usize>()]);

@@ -9,7 +9,7 @@
 
 use std::f64::consts::TAU;
 
-use ort_tensor::Complex;
+use ort_tensor::{Complex, Room, TensorError, collected};
 
 /// A transform of one length: `y[k] = Σ x[j] · exp(∓2πi · j·k / n)`.
 #[derive(Clone, Debug)]
@@ -20,20 +20,26 @@ pub(crate) struct Fourier {
 
 impl Fourier {
     /// The transform of `n` values; the inverse is not divided by `n`.
-    pub(crate) fn new(n: usize, is_inverse: bool) -> Self {
+    ///
+    /// # Errors
+    /// If there is no memory for its tables.
+    pub(crate) fn new(n: usize, is_inverse: bool) -> Result<Self, TensorError> {
         let sign = if is_inverse { 1.0 } else { -1.0 };
         let root = |k| {
             let angle = sign * TAU * k as f64 / n as f64;
             Complex::new(angle.cos(), angle.sin())
         };
-        Self { roots: (0..n).map(root).collect() }
+        Ok(Self { roots: collected((0..n).map(root))? })
     }
 
     /// The transform of `x`, whose length must be that of the transform.
-    pub(crate) fn transform(&self, x: &[Complex<f64>]) -> Vec<Complex<f64>> {
-        let mut y = vec![Complex::default(); x.len()];
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub(crate) fn transform(&self, x: &[Complex<f64>]) -> Result<Room<Complex<f64>>, TensorError> {
+        let mut y = Room::filled(Complex::default(), x.len())?;
         self.recurse(x, 1, &mut y);
-        y
+        Ok(y)
     }
 
     /// Transforms every `step`-th value of `x`, as many as `y` has.
@@ -79,7 +85,7 @@ mod tests {
         for n in 0..26_u8 {
             let x: Vec<_> =
                 (0..n).map(|j| Complex::new(f64::from(j % 7), f64::from(j % 5) - 2.0)).collect();
-            let found = Fourier::new(usize::from(n), false).transform(&x);
+            let found = Fourier::new(usize::from(n), false).unwrap().transform(&x).unwrap();
             for (k, found) in (0_u8..).zip(found) {
                 let term = |j: u8| {
                     let angle = -TAU * f64::from(j) * f64::from(k) / f64::from(n);

@@ -2,7 +2,7 @@
 //! processor can multiply and add them in pairs. Rows are contiguous in both operands.
 
 use ort_graph::OpError;
-use ort_tensor::n_elements;
+use ort_tensor::{TensorError, n_elements, with_room};
 
 use crate::infer::PADDING;
 use crate::ops::conv::ConvGeometry;
@@ -36,8 +36,12 @@ pub(crate) fn multiply(a: &[i16], b: &[i16], k: usize, mut write: impl FnMut(usi
 }
 
 /// Each of the matrices `[rows, columns]` in `x` transposed.
-pub(crate) fn transposed<T: Copy>(x: &[T], rows: usize, columns: usize) -> Vec<T> {
-    let mut transposed = Vec::with_capacity(x.len());
+pub(crate) fn transposed<T: Copy>(
+    x: &[T],
+    rows: usize,
+    columns: usize,
+) -> Result<Vec<T>, TensorError> {
+    let mut transposed = with_room(x.len())?;
     if let Some(size) = rows.checked_mul(columns).filter(|&size| size > 0) {
         for matrix in x.chunks_exact(size) {
             for column in 0..columns {
@@ -45,7 +49,7 @@ pub(crate) fn transposed<T: Copy>(x: &[T], rows: usize, columns: usize) -> Vec<T
             }
         }
     }
-    transposed
+    Ok(transposed)
 }
 
 /// Calls `write(at, channel, sum)` for each element of the convolution of `x: [N, C, …]` with
@@ -73,7 +77,7 @@ pub(crate) fn convolve(
     // Where the product overflows, another dimension is zero and every tap sees padding.
     let n_inputs = n_elements(&window.input).unwrap_or(0);
     // Channels last, so that what a tap sees is contiguous.
-    let (x, w) = (transposed(x, c * group, n_inputs), transposed(w, c, n_taps));
+    let (x, w) = (transposed(x, c * group, n_inputs)?, transposed(w, c, n_taps)?);
     let mut patches = Vec::new();
     for run in window.runs() {
         let offsets = window.offsets(run.clone());
@@ -83,6 +87,7 @@ pub(crate) fn convolve(
             for column in 0..run.len() {
                 for &at in offsets[column..].iter().step_by(run.len()) {
                     if at == PADDING {
+                        // bounded: some thousand taps of a run
                         patches.resize(patches.len() + c, 0);
                     } else {
                         let start = ((image * n_inputs + at) * group + part) * c;
@@ -127,8 +132,8 @@ mod tests {
 
     #[test]
     fn matrices_are_transposed_one_by_one() {
-        assert_eq!(transposed(&[1, 2, 3, 4, 5, 6, 7, 8], 1, 4), [1, 2, 3, 4, 5, 6, 7, 8]);
-        assert_eq!(transposed(&[1, 2, 3, 4, 5, 6, 7, 8], 2, 2), [1, 3, 2, 4, 5, 7, 6, 8]);
-        assert!(transposed::<u8>(&[], 0, 3).is_empty());
+        assert_eq!(transposed(&[1, 2, 3, 4, 5, 6, 7, 8], 1, 4).unwrap(), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(transposed(&[1, 2, 3, 4, 5, 6, 7, 8], 2, 2).unwrap(), [1, 3, 2, 4, 5, 7, 6, 8]);
+        assert!(transposed::<u8>(&[], 0, 3).unwrap().is_empty());
     }
 }

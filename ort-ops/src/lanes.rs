@@ -1,7 +1,7 @@
 //! A tensor seen from one axis, as `[outer, len, inner]`. A lane is what runs along the axis: `len`
 //! elements, `inner` apart.
 
-use ort_tensor::Number;
+use ort_tensor::{Number, TensorError, filled};
 
 /// How the lanes along one axis lie in a row-major tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,11 +27,19 @@ impl Lanes {
     }
 
     /// Writes each lane of `x` to `y` as `f` leaves it.
-    pub(crate) fn map<T: Number>(&self, x: &[T], y: &mut [T], mut f: impl FnMut(&mut [f64])) {
+    ///
+    /// # Errors
+    /// If there is no memory for one, or nobody waits for it any more.
+    pub(crate) fn map<T: Number>(
+        &self,
+        x: &[T],
+        y: &mut [T],
+        mut f: impl FnMut(&mut [f64]),
+    ) -> Result<(), TensorError> {
         let Lanes { len, inner, .. } = *self;
         // Empty lanes have no elements to write, nor has an empty block.
-        let Some(block) = len.checked_mul(inner).filter(|&block| block > 0) else { return };
-        let mut lane = vec![0.0; len];
+        let Some(block) = len.checked_mul(inner).filter(|&block| block > 0) else { return Ok(()) };
+        let mut lane = filled(0.0, len)?;
         for (x, y) in x.chunks_exact(block).zip(y.chunks_exact_mut(block)) {
             for i in 0..inner {
                 let from = x[i..].iter().step_by(inner);
@@ -41,6 +49,7 @@ impl Lanes {
                 to.zip(&lane).for_each(|(to, &from)| *to = T::from_f64(from));
             }
         }
+        Ok(())
     }
 }
 
@@ -59,7 +68,7 @@ mod tests {
         assert_eq!(lanes, Lanes { outer: 2, len: 3, inner: 2 });
         let x: Vec<f32> = (0_u8..12).map(f32::from).collect();
         let mut y = vec![0_f32; 12];
-        lanes.map(&x, &mut y, |lane| lane.reverse());
+        lanes.map(&x, &mut y, |lane| lane.reverse()).unwrap();
         assert_eq!(y, [4., 5., 2., 3., 0., 1., 10., 11., 8., 9., 6., 7.]);
     }
 
@@ -67,6 +76,6 @@ mod tests {
     fn an_overflow_hidden_by_a_zero_gives_no_lanes() {
         let shape = [usize::MAX, 2, 0];
         assert_eq!(Lanes::along(&shape, 2), Lanes { outer: 0, len: 0, inner: 1 });
-        Lanes::along(&shape, 0).map::<f32>(&[], &mut [], |_| {});
+        assert!(Lanes::along(&shape, 0).map::<f32>(&[], &mut [], |_| {}).is_ok());
     }
 }

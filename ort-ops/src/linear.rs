@@ -35,6 +35,7 @@ impl LinearModel {
         // More targets than coefficients cannot be: no memory is asked for what an attribute says.
         let n_targets = n_targets.min(coefficients.len() + 1);
         let intercepts = match spec.floats("intercepts")?.unwrap_or_default() {
+            // bounded: as long as an attribute
             [] => vec![0.0; n_targets],
             intercepts => intercepts.iter().copied().map(f64::from).collect(),
         };

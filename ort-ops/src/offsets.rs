@@ -14,6 +14,7 @@ impl<'a> Offsets<'a> {
     /// The offsets of all elements of `shape`; the strides are as many.
     pub(crate) fn new(shape: &'a [usize], strides: &'a [usize]) -> Self {
         let next = (!shape.contains(&0)).then_some(0);
+        // bounded: rank
         Self { shape, strides, index: Shape::from_elem(0, shape.len()), next }
     }
 }

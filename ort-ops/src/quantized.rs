@@ -5,7 +5,7 @@ use std::ops::SubAssign;
 use ort_graph::{Fact, Facts, OpError};
 use ort_tensor::{
     DType, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, Inputs, Number, Output, Shape, Tensor,
-    TensorView, bf16, broadcast, broadcast_strides, f16, n_elements, with_dtype,
+    TensorView, bf16, broadcast, broadcast_strides, collected, f16, filled, n_elements, with_dtype,
 };
 
 use crate::offsets::Offsets;
@@ -34,7 +34,7 @@ pub(crate) trait Code: Copy + Default + SubAssign {
 impl Code for i16 {
     fn of(index: usize, x: TensorView<'_>) -> Result<Vec<Self>, OpError> {
         with_dtype!(x.dtype(), [i8, u8],
-            T => Ok(x.as_slice::<T>()?.iter().map(|&x| i16::from(x)).collect()),
+            T => Ok(collected(x.as_slice::<T>()?.iter().map(|&x| i16::from(x)))?),
             else => Err(wrong_type(index, x)))
     }
 }
@@ -42,9 +42,9 @@ impl Code for i16 {
 impl Code for f64 {
     fn of(index: usize, x: TensorView<'_>) -> Result<Vec<Self>, OpError> {
         with_dtype!(x.dtype(), [i8, u8, i32],
-            T => Ok(x.as_slice::<T>()?.iter().map(|x| x.to_f64()).collect()),
+            T => Ok(collected(x.as_slice::<T>()?.iter().map(|x| x.to_f64()))?),
             else => with_dtype!(x.dtype(), [F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz],
-                T => Ok(x.as_slice::<T>()?.iter().map(|x| f64::from(x.to_f32())).collect()),
+                T => Ok(collected(x.as_slice::<T>()?.iter().map(|x| f64::from(x.to_f32())))?),
                 else => Err(wrong_type(index, x))))
     }
 }
@@ -52,7 +52,7 @@ impl Code for f64 {
 /// The scales in the input at `index`.
 pub(crate) fn scales(index: usize, x: TensorView<'_>) -> Result<Vec<f32>, OpError> {
     with_dtype!(x.dtype(), [f32, f16, bf16],
-        T => Ok(x.as_slice::<T>()?.iter().map(|x| f32::from_f64(x.to_f64())).collect()),
+        T => Ok(collected(x.as_slice::<T>()?.iter().map(|x| f32::from_f64(x.to_f64())))?),
         else => Err(wrong_type(index, x)))
 }
 
@@ -68,12 +68,7 @@ pub(crate) fn per_channel<T: Copy>(
     n: usize,
 ) -> Result<Vec<T>, OpError> {
     match values {
-        &[value] => {
-            let mut all = Vec::new();
-            all.try_reserve_exact(n).map_err(|_| OpError::TooLarge)?;
-            all.resize(n, value);
-            Ok(all)
-        }
+        &[value] => Ok(filled(value, n)?),
         _ if values.len() == n => Ok(values.to_vec()),
         _ => Err(OpError::InputValue { index, what: "one value, or one a channel is needed" }),
     }
@@ -119,7 +114,7 @@ pub(crate) fn stretched<T: Copy>(
     shape: &[usize],
 ) -> Result<Vec<T>, OpError> {
     match values {
-        &[value] => Ok(vec![value; n_elements(shape).ok_or(OpError::TooLarge)?]),
+        &[value] => Ok(filled(value, n_elements(shape).ok_or(OpError::TooLarge)?)?),
         _ => Ok(spread(given, along, shape)?.into_iter().map(|own| values[own]).collect()),
     }
 }

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use ort_graph::{NodeSpec, OpError};
 use ort_tensor::{
-    DType, Number, Tensor, TensorError, TensorView, TensorViewMut, move_elements, with_dtype,
+    DType, Number, Tensor, TensorError, TensorView, TensorViewMut, collected, move_elements,
+    with_dtype,
 };
 
 use crate::elementwise::unsupported;
@@ -49,7 +50,7 @@ impl Vocabulary {
     pub(crate) fn find(&self, x: TensorView<'_>) -> Result<Vec<Option<usize>>, OpError> {
         match &self.places {
             Places::Strings(places) => {
-                Ok(x.as_strings()?.iter().map(|x| places.get(x).copied()).collect())
+                Ok(collected(x.as_strings()?.iter().map(|x| places.get(x).copied()))?)
             }
             Places::Numbers(places) if self.dtype.is_integer() == x.dtype().is_integer() => {
                 Ok(number_keys(x)?.iter().map(|x| places.get(x).copied()).collect())
@@ -83,10 +84,10 @@ pub(crate) fn read_keys(
 /// What is equal for equal numbers of one kind.
 fn number_keys(x: TensorView<'_>) -> Result<Vec<u64>, OpError> {
     with_dtype!(x.dtype(), [i8, i16, i32, i64, u8, u16, u32], T => {
-        return Ok(x.as_slice::<T>()?.iter().map(|&x| integer_key(x)).collect());
+        return Ok(collected(x.as_slice::<T>()?.iter().map(|&x| integer_key(x)))?);
     }, else => {});
     with_dtype!(x.dtype(), [f32, f64], T => {
-        Ok(x.as_slice::<T>()?.iter().map(|&x| float_key(Number::to_f64(x))).collect())
+        Ok(collected(x.as_slice::<T>()?.iter().map(|&x| float_key(Number::to_f64(x))))?)
     }, else => Err(unsupported(0, x.dtype())))
 }
 

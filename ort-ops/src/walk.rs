@@ -8,7 +8,7 @@
 //!     kept:    result[at + i] = combine(result[at + i], run[i])
 //! ```
 
-use ort_tensor::Shape;
+use ort_tensor::{Shape, TensorError, filled};
 
 /// How a tensor of some shape is walked to reduce it over some axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +40,7 @@ impl Walk {
         }
         let (run, is_run_reduced) = merged.pop().unwrap_or((1, true));
         let mut n_results = if is_run_reduced { 1 } else { run };
+        // bounded: rank
         let mut outer = Vec::with_capacity(merged.len());
         for (len, is_reduced) in merged.into_iter().rev() {
             outer.push((len, if is_reduced { 0 } else { n_results }));
@@ -57,8 +58,8 @@ impl Walk {
         start: A,
         map: impl Fn(T) -> A,
         combine: impl Fn(A, A) -> A,
-    ) -> Vec<A> {
-        let mut results = vec![start; self.n_results];
+    ) -> Result<Vec<A>, TensorError> {
+        let mut results = filled(start, self.n_results)?;
         self.for_each_run(x.chunks_exact(self.run.max(1)), |run, at| {
             if self.is_run_reduced {
                 results[at] = combine(results[at], fold_run(run, start, &map, &combine));
@@ -67,7 +68,7 @@ impl Walk {
                 results.zip(run).for_each(|(result, &x)| *result = combine(*result, map(x)));
             }
         });
-        results
+        Ok(results)
     }
 
     /// `update(x[i], results[j])` for all `i`, which lead to `j`.
@@ -83,6 +84,7 @@ impl Walk {
 
     /// Calls `f` with each run and where in the results it begins.
     fn for_each_run<R>(&self, runs: impl Iterator<Item = R>, mut f: impl FnMut(R, usize)) {
+        // bounded: rank
         let mut index = Shape::from_elem(0, self.outer.len());
         let mut at = 0;
         for run in runs {
@@ -132,7 +134,7 @@ mod tests {
         let walk = |shape: &[usize], reduced: &[bool]| Walk::new(shape, reduced);
         assert_eq!(walk(&[2, 3, 1, 4], &[true; 4]), walk(&[24], &[true]));
         assert_eq!(walk(&[2, 1, 3], &[false, true, false]), walk(&[6], &[false]));
-        assert_eq!(walk(&[], &[]).fold(&[7], 0, |x| x, |a, b| a + b), [7]);
+        assert_eq!(walk(&[], &[]).fold(&[7], 0, |x| x, |a, b| a + b).unwrap(), [7]);
     }
 
     proptest! {
@@ -157,7 +159,7 @@ mod tests {
                 expected[at] += i * i;
             }
             let x: Vec<usize> = (0..n).collect();
-            let found = Walk::new(&shape, &reduced).fold(&x, 0, |x| x * x, |a, b| a + b);
+            let found = Walk::new(&shape, &reduced).fold(&x, 0, |x| x * x, |a, b| a + b).unwrap();
             prop_assert_eq!(found, expected);
         }
     }

@@ -2,7 +2,7 @@
 //! codes of 2, 4 or 8 bits, and products with them.
 
 use ort_graph::OpError;
-use ort_tensor::{Number, TensorView, with_dtype};
+use ort_tensor::{Number, TensorView, filled, with_dtype};
 
 use crate::elementwise::unsupported;
 use crate::product::dot;
@@ -113,7 +113,7 @@ pub(crate) fn add_product_by_rows(
     if n == 0 || k == 0 {
         return Ok(());
     }
-    let mut w = vec![0.0; k];
+    let mut w = filled(0.0, k)?;
     for j in 0..n {
         row(j, &mut w)?;
         for (a, y) in a.chunks_exact(k).zip(y.chunks_exact_mut(n)) {

@@ -27,7 +27,7 @@ use crate::run_memory::{Arena, DEFAULT_CAP};
 use crate::run_options::RunLimits;
 use crate::session::Session;
 use crate::settings::SavedModel;
-use crate::threads::{BranchOptions, PoolOptions};
+use crate::threads::{BranchOptions, PoolOptions, memory_share};
 
 /// Settings of a session to be.
 #[derive(Clone, Debug, Default)]
@@ -243,6 +243,10 @@ impl SessionBuilder {
 
     /// Builds a session of a file.
     ///
+    /// The file is mapped unless [`SessionBuilder::load`] says otherwise, and that has a condition: nobody may
+    /// write to it or cut it short while the session lives. Who replaces it renames another over it; where
+    /// that cannot be kept, [`Load::Read`] makes a copy. See [`Load::Mapped`].
+    ///
     /// # Errors
     /// If the file cannot be had, is not sound, or holds a model that cannot run here.
     pub fn commit_from_file(self, path: impl AsRef<Path>) -> Result<Session, SessionError> {
@@ -324,6 +328,7 @@ impl SessionBuilder {
         self.options.layout_block = layout_block(&self.providers);
         let pool = self.pool.pool(n_threads)?;
         let branches = self.branches.pool(&self.pool, &pool)?;
+        let share = memory_share();
         Ok(Resolved {
             packed_for: self.packed_for(),
             options: self.options,
@@ -342,9 +347,9 @@ impl SessionBuilder {
             activations_cap: self.activations_cap.unwrap_or(DEFAULT_CAP),
             cancel: clock.cancel(self.cancel),
             clock,
-            load_limits: self.load_limits,
+            load_limits: self.load_limits.or_share(share),
             external: self.external,
-            run_limits: self.run_limits,
+            run_limits: self.run_limits.or_share(share),
         })
     }
 

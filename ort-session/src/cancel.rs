@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use ort_tensor::Ending;
+
 /// Ends runs and loading from any thread. Clones are one.
 ///
-/// A run looks at it between two steps and between two iterations of a loop: a kernel that has begun
-/// ends first. Loading looks at it between the file, the graph, each pass of the optimizer and each
-/// node that is compiled.
+/// A run looks at it between two steps, between two iterations of a loop, and between the parts of a step's
+/// work. Loading looks at it between the file, the graph, each pass of the optimizer and each node that is
+/// compiled, and between the parts of what it computes.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel {
     is_told: Arc<AtomicBool>,
@@ -40,5 +42,11 @@ impl Cancel {
     /// The same, for what is to end by then as well.
     pub(crate) fn until(self, deadline: Instant) -> Self {
         Self { deadline: Some(deadline), ..self }
+    }
+}
+
+impl Ending for Cancel {
+    fn is_ended(&self) -> bool {
+        self.is_cancelled()
     }
 }

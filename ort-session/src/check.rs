@@ -12,6 +12,7 @@ pub(crate) fn checked<'a>(
     inputs: &'a RunInputs<'_>,
 ) -> Result<Vec<ValueView<'a>>, InputError> {
     let ids = graph.inputs();
+    // bounded: by the inputs and outputs of the graph
     let mut given: Vec<Option<ValueView<'a>>> = vec![None; ids.len()];
     for (i, (name, value)) in inputs.entries.iter().enumerate() {
         let position = match name {

@@ -1,13 +1,18 @@
 //! Constant folding by the providers' own kernels, on all threads: a folded constant has the bits a run
 //! would give, which depend on no number of threads.
 
+use std::sync::Arc;
+
 use ort_ep::{Claim, Io, Kernel, KernelError, Threads};
 use ort_graph::{Graph, Node};
 use ort_optimizer::{ConstEval, EvalError};
-use ort_tensor::{AlignedBuf, Inputs, Output, Tensor, Value, ValueView};
+use ort_tensor::{
+    AlignedBuf, Ending, Inputs, Output, Tensor, TensorError, Value, ValueView, ended_by, within,
+};
 
 use crate::cancel::Cancel;
 use crate::packs::Packs;
+use crate::run::EndingThreads;
 use crate::threads::{ScopedThreads, scoped};
 
 /// Evaluates a node as the first provider that claims it would.
@@ -15,6 +20,8 @@ use crate::threads::{ScopedThreads, scoped};
 pub(crate) struct FoldWith<'a> {
     pub(crate) threads: ScopedThreads<'a>,
     pub(crate) cancel: Option<&'a Cancel>,
+    /// How much a node may take while it is computed.
+    pub(crate) max_bytes: Option<usize>,
 }
 
 impl ConstEval for FoldWith<'_> {
@@ -26,7 +33,22 @@ impl ConstEval for FoldWith<'_> {
     ) -> Result<Vec<Tensor>, EvalError> {
         let kernel = self.kernel(graph, node)?;
         let mut result = Ok(Vec::new());
-        scoped(self.threads.providers, &mut || result = run(&*kernel, node, inputs, &self.threads));
+        let ending = self.cancel.map(|cancel| Arc::new(cancel.clone()) as Arc<dyn Ending>);
+        let ending_threads = ending.as_ref();
+        let ending_threads =
+            ending_threads.map(|ending| EndingThreads { threads: &self.threads, ending });
+        let threads = ending_threads.as_ref().map_or(&self.threads as &dyn Threads, |it| it);
+        let most = self.max_bytes.unwrap_or(usize::MAX);
+        let run = || within(most, most, || run(&*kernel, node, inputs, threads));
+        scoped(self.threads.providers, &mut || {
+            result = match &ending {
+                Some(ending) => ended_by(ending, run),
+                None => run(),
+            };
+        });
+        if self.is_cancelled() {
+            return Err(boxed(TensorError::Ended.into()));
+        }
         let wanted = node.outputs.iter().enumerate().zip(result.map_err(boxed)?);
         let wanted = wanted.filter(|((_, id), _)| id.is_some());
         let tensors = wanted.map(|((index, _), value)| match value {
@@ -68,7 +90,9 @@ fn run(
     let shapes: Vec<&[usize]> =
         inputs.iter().map(|t| t.as_ref().map_or(&[][..], Tensor::shape)).collect();
     let prepared = kernel.prepare(&shapes)?;
-    let mut scratch = AlignedBuf::zeroed(prepared.scratch_bytes);
+    let n_bytes = prepared.scratch_bytes;
+    let scratch = AlignedBuf::try_zeroed(n_bytes);
+    let mut scratch = scratch.ok_or(TensorError::NoMemory { n_bytes, limit: None })?;
     let views: Vec<_> =
         inputs.iter().map(|t| t.as_ref().map(|t| ValueView::Tensor(t.view()))).collect();
     let place = |id: &Option<_>| if id.is_some() { Output::lasting() } else { Output::unwanted() };

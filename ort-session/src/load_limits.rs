@@ -12,7 +12,8 @@ use ort_tensor::{Tensor, n_elements};
 
 pub(crate) use self::budget::Budget;
 
-/// What loading a model may take; without a number, as much as it takes. What a file may ask for at all
+/// What loading a model may take; without a number, as much as it takes, but of memory three quarters of what
+/// the machine, or the smallest control group that the process is in, has. What a file may ask for at all
 /// is bounded besides: 32 graphs within graphs, 16 million tables and 1 GiB for a sparse constant, unless
 /// [`SessionBuilder::limits`](crate::SessionBuilder::limits) say otherwise, and 1 GiB of folded ones.
 ///
@@ -26,10 +27,11 @@ pub struct LoadLimits {
     /// Elements of a constant, or of any other value whose shape is known when the model is loaded.
     pub max_elements: Option<usize>,
     /// Bytes of constants beside the model's own bytes: those that must be copied, sparse ones made dense,
-    /// folded ones, and what kernels pack. (The optimizer folds no more than this; it is no error.)
+    /// folded ones, and what kernels pack. (The optimizer folds no more than this; it is no error.) What
+    /// operators need while they fold or infer shapes is held against it as well.
     pub max_bytes: Option<usize>,
     /// How long it may take, from the builder to the session. Loading looks at the clock between the file,
-    /// the graph, each pass of the optimizer and each node that is compiled.
+    /// the graph, each pass of the optimizer and each node that is compiled, and within a node that is folded.
     pub max_time: Option<Duration>,
 }
 
@@ -103,6 +105,11 @@ fn within(place: &str) -> String {
 }
 
 impl LoadLimits {
+    /// These limits, with memory of at most so many bytes where they say nothing.
+    pub(crate) fn or_share(self, share: Option<usize>) -> Self {
+        Self { max_bytes: self.max_bytes.or(share), ..self }
+    }
+
     /// Looks at a file that is sound, before anything is made of it.
     ///
     /// # Errors

@@ -83,10 +83,13 @@ impl Packs {
             }
             None if tensor.is_withheld() => return None,
             _ if !self.budget.take(recipe.n_bytes, &constant.name) => return None,
-            Some(form) => (Bytes::from_owner(AlignedBuf::copy_of(&form.bytes)), false),
+            Some(form) => {
+                let copy = AlignedBuf::try_lasting_copy_of(&form.bytes).ok()?;
+                (Bytes::from_owner(copy), false)
+            }
             None => {
                 let start = Instant::now();
-                let mut buf = AlignedBuf::lasting(recipe.n_bytes);
+                let mut buf = AlignedBuf::try_lasting(recipe.n_bytes)?;
                 pack(tensor, buf.as_mut());
                 self.profiler.note("pack", (start, Instant::now()), || {
                     let n_bytes = recipe.n_bytes.to_string();

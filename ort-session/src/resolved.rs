@@ -9,6 +9,7 @@ use ort_format::Limits;
 use ort_graph::{Graph, ImportLimits, ImportWarning, Registry, import};
 use ort_loader::{Load, LoadError, ModelBytes};
 use ort_optimizer::{Options, Report, Visit};
+use ort_tensor::{Ending, ended_by, within};
 
 use crate::cancel::Cancel;
 use crate::error::SessionError;
@@ -90,7 +91,7 @@ impl Resolved {
         self.load_limits.check_file(&parsed.graph)?;
         let origins = Origins::of(&parsed.graph, &bytes, &external);
         let registry = ort_ops::registry();
-        let build = || import(&parsed, &registry, self.import_limits);
+        let build = || self.bounded(|| import(&parsed, &registry, self.import_limits));
         let model = profiler.during("build", build).map_err(Box::new)?;
         let mut warnings: Vec<_> = model.warnings.iter().map(ImportWarning::to_string).collect();
         let mut packing_warnings = Vec::new();
@@ -138,12 +139,24 @@ impl Resolved {
         let options = Options { opset, max_folded_bytes, ..self.options.clone() };
         let _in_run = self.pool.run();
         let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
-        let eval = FoldWith { threads, cancel: self.cancel.as_ref() };
-        let optimize = || ort_optimizer::optimize(graph, registry, &options, &eval);
+        let (cancel, max_bytes) = (self.cancel.as_ref(), self.load_limits.max_bytes);
+        let eval = FoldWith { threads, cancel, max_bytes };
+        let optimize =
+            || self.bounded(|| ort_optimizer::optimize(graph, registry, &options, &eval));
         let optimized = self.profiler.during("optimize", optimize).map_err(Box::new);
         let (graph, report) = self.or_ended("optimize", optimized)?;
         note_passes(&self.profiler, &report);
         Ok((graph, report))
+    }
+
+    /// Calls `body` with as much memory on this thread as loading may take, and with an end.
+    fn bounded<R>(&self, body: impl FnOnce() -> R) -> R {
+        let most = self.load_limits.max_bytes.unwrap_or(usize::MAX);
+        let body = || within(most, most, body);
+        match &self.cancel {
+            Some(cancel) => ended_by(&(Arc::new(cancel.clone()) as Arc<dyn Ending>), body),
+            None => body(),
+        }
     }
 
     fn tell(&self, report: &Report, graph: &Graph) {

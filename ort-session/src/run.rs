@@ -1,6 +1,7 @@
 //! The executor: it walks the steps of a plan and hands each its slices.
 
 mod dynamic;
+mod ends;
 mod error;
 mod frame;
 mod lane;
@@ -14,10 +15,11 @@ use std::sync::{Mutex, PoisonError};
 
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::ValueId;
-use ort_tensor::{Inputs, Output, TensorViewMut, Value, ValueView};
+use ort_tensor::{Inputs, Output, TensorViewMut, Value, ValueView, ended_by, within};
 use smallvec::SmallVec;
 
 use self::dynamic::DynamicStep;
+pub(crate) use self::ends::EndingThreads;
 pub use self::error::{LimitError, RunError};
 use self::frame::Frame;
 use self::lane::Lane;
@@ -75,7 +77,8 @@ impl Run<'_> {
         targets: &mut Targets<'_>,
     ) -> Result<Vec<Value>, RunError> {
         let Task { plan, args, selection, outputs } = *task;
-        let layout = plan.layout(selection, args)?;
+        let layout = self.bounded(|| caught(|| plan.layout(selection, args)));
+        let layout = layout.map_err(|message| panicked_beside_steps(plan, message))??;
         let held = self.watch.map(|watch| watch.start(plan, &layout)).transpose()?;
         let inputs: SmallVec<[_; 8]> = args.inputs.iter().copied().map(Some).collect();
         let given = Given { inputs: &inputs, captures: args.captures };
@@ -100,9 +103,13 @@ impl Run<'_> {
             let walked = caught(|| self.walk(frame, &mut lane));
             done = walked.unwrap_or_else(|message| Err(frame.panicked(lane.at.get(), message)));
         }
-        let result = done.and_then(|()| {
+        let collect = || {
             frame.fill(&state.made, targets)?;
             frame.collect(&mut state.made)
+        };
+        let result = done.and_then(|()| {
+            let collected = caught(|| self.bounded(collect));
+            collected.unwrap_or_else(|message| Err(panicked_beside_steps(frame.plan, message)))
         });
         for &id in &frame.layout.made {
             state.made.take(id);
@@ -170,6 +177,10 @@ impl Run<'_> {
                 None => self.step(frame, i, lane)?,
                 Some(recorder) => self.recorded_step(recorder, frame, i, lane)?,
             }
+            // Parts that were left out have written nothing.
+            if let Some(watch) = self.watch.filter(|watch| watch.ending.is_some()) {
+                watch.check(frame.plan, Some(step))?;
+            }
             if let (Some(held), StepLayout::Dynamic { .. }) = (frame.held, layout) {
                 held.made(frame, step, lane.made())?;
             }
@@ -199,17 +210,35 @@ impl Run<'_> {
             (StepLayout::Skip, _) => Ok(()),
             (StepLayout::Static { prepared, carve, in_place, .. }, Action::Run { kernel, .. }) => {
                 let planned = PlannedStep { step, kernel: &**kernel, prepared, carve, in_place };
-                self.run_planned(frame, &planned, lane)
+                self.bounded(|| self.run_planned(frame, &planned, lane))
             }
             (StepLayout::Dynamic { carve, taken, .. }, Action::Run { kernel, .. }) => {
                 let dynamic = DynamicStep { step, kernel: &**kernel, carve, taken };
-                self.run_dynamic(frame, &dynamic, lane)
+                self.bounded(|| self.run_dynamic(frame, &dynamic, lane))
             }
             (StepLayout::Static { carve, .. } | StepLayout::Dynamic { carve, .. }, _) => {
                 return self.run_control(frame, (step, carve), lane);
             }
         };
-        done.map_err(|error| frame.error(step, error))
+        done.map_err(|error| self.ended(frame, step).unwrap_or_else(|| frame.error(step, error)))
+    }
+
+    /// Calls `body` with as much memory as the run has left, and with an end.
+    fn bounded<R>(&self, body: impl FnOnce() -> R) -> R {
+        let Some(watch) = self.watch else { return body() };
+        let body = || match watch.left() {
+            Some((limit, left)) => within(limit, left, body),
+            None => body(),
+        };
+        match &watch.ending {
+            Some(ending) => ended_by(ending, body),
+            None => body(),
+        }
+    }
+
+    /// Why a step that has begun is not done, if that is why.
+    fn ended(&self, frame: &Frame<'_>, step: &Step) -> Option<RunError> {
+        self.watch?.check(frame.plan, Some(step)).err()
     }
 
     /// The same, watched.
@@ -307,6 +336,13 @@ impl Run<'_> {
         }
         Ok(())
     }
+}
+
+/// The error of a run that panicked where no step runs.
+fn panicked_beside_steps(plan: &Plan, message: String) -> RunError {
+    let first = plan.steps.first().map(|step| plan.graph.node(step.node).label());
+    let node = first.unwrap_or_default().to_owned();
+    RunError::Panicked { node, op_type: String::new(), message }
 }
 
 /// What went wrong in a step of control flow: in its body, or in itself.

@@ -92,6 +92,7 @@ impl RunMemory {
         let mut state = ready.unwrap_or_else(|| Box::new(State::new(layout.places.len())));
         self.kept.fetch_sub(state.arena.len(), Ordering::Relaxed);
         let n_bytes = layout.arena_bytes;
+        // bounded: asks for it
         state.reserve(n_bytes).ok_or(PlanError::Arena { n_bytes })?;
         Ok(state)
     }

@@ -32,15 +32,17 @@ pub struct RunOptions {
     pub(crate) told: Choice,
 }
 
-/// What a run may use; without a number, as much as it takes.
+/// What a run may use; without a number, as much as it takes, but of memory three quarters of what the
+/// machine, or the smallest control group that the process is in, has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunLimits {
     /// Bytes of its blocks of memory and of the values beside them: what
-    /// [`Session::activations`](crate::Session::activations) tells, and in dynamic steps what they
-    /// have made, a loop what its iterations leave behind. The first is refused before the run
-    /// begins, the second after the step or the iteration that made it.
+    /// [`Session::activations`](crate::Session::activations) tells, what operators need beside it
+    /// while they compute, what dynamic steps make, and what the iterations of a loop leave behind.
+    /// The first is refused before the run begins, the others before they are taken from the system,
+    /// but for what an iteration leaves, which is counted after it.
     pub max_bytes: Option<usize>,
-    /// How long it may take. The step that passes it ends first.
+    /// How long it may take. A step that passes it ends with the part of its work that it is at.
     pub max_time: Option<Duration>,
     /// Iterations of Loop, Scan and SequenceMap, of all in the run together.
     pub max_iterations: Option<u64>,
@@ -127,6 +129,11 @@ impl RunOptions {
 }
 
 impl RunLimits {
+    /// These limits, with memory of at most so many bytes where they say nothing.
+    pub(crate) fn or_share(self, share: Option<usize>) -> Self {
+        Self { max_bytes: self.max_bytes.or(share), ..self }
+    }
+
     /// These limits, and the other ones where these say nothing.
     pub(crate) fn or(&self, other: &Self) -> Self {
         Self {

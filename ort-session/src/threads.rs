@@ -4,6 +4,7 @@ mod affinities;
 mod branches;
 mod count;
 mod cpu_time;
+mod memory;
 mod options;
 mod quota;
 mod rayon_pool;
@@ -20,6 +21,7 @@ pub(crate) use self::branches::BranchOptions;
 pub use self::branches::ExecutionMode;
 pub use self::count::{MachineThreads, ThreadCount};
 pub use self::cpu_time::cpu_time;
+pub(crate) use self::memory::memory_share;
 pub(crate) use self::options::PoolOptions;
 pub use self::quota::CpuQuota;
 

@@ -6,6 +6,9 @@ use std::sync::Weak;
 use bytemuck::{Pod, Zeroable};
 use memmap2::{MmapMut, MmapOptions};
 
+use crate::TensorError;
+use crate::room::{Lease, check};
+
 /// From this size on a buffer is a mapping of its own, so that dropping it lowers the process' RSS
 /// whatever the allocator does. It is where glibc begins to map as well; but each mapping of its that
 /// is freed has it keep more of the heap from then on, up to twice the size.
@@ -30,6 +33,8 @@ pub struct AlignedBuf {
     memory: Memory,
     len: usize,
     home: Option<Weak<dyn Home>>,
+    /// Given back when this is dropped.
+    _lease: Lease,
 }
 
 /// Where buffers go when nobody needs them any more, to be used again.
@@ -63,7 +68,8 @@ impl AlignedBuf {
     /// The alignment of the first byte.
     pub const ALIGN: usize = 64;
 
-    /// `len` zero bytes; `None` if the system does not have them.
+    /// `len` zero bytes; `None` if the thread's allowance ([`within`](crate::within)) or the system does
+    /// not have them.
     pub fn try_zeroed(len: usize) -> Option<Self> {
         Self::try_mapped_from(OWN_MAPPING_BYTES, len, Touch::All)
     }
@@ -74,12 +80,13 @@ impl AlignedBuf {
     }
 
     fn try_mapped_from(least: usize, len: usize, touch: Touch) -> Option<Self> {
+        let lease = Lease::take(len).ok()?;
         let memory = if len >= least {
             Memory::Mapped(Pages::try_zeroed(len, touch)?)
         } else {
-            Memory::Heap(bytemuck::zeroed_vec(len.div_ceil(size_of::<Line>())))
+            Memory::Heap(bytemuck::try_zeroed_vec(len.div_ceil(size_of::<Line>())).ok()?)
         };
-        Some(Self { memory, len, home: None })
+        Some(Self { memory, len, home: None, _lease: lease })
     }
 
     /// `len` zero bytes. A mapping that the system refuses falls back to the heap, which aborts if
@@ -88,7 +95,7 @@ impl AlignedBuf {
     pub fn zeroed(len: usize) -> Self {
         Self::try_zeroed(len).unwrap_or_else(|| {
             let lines = bytemuck::zeroed_vec(len.div_ceil(size_of::<Line>()));
-            Self { memory: Memory::Heap(lines), len, home: None }
+            Self { memory: Memory::Heap(lines), len, home: None, _lease: Lease::NONE }
         })
     }
 
@@ -98,6 +105,33 @@ impl AlignedBuf {
     }
 
     /// A copy of `bytes`.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn try_copy_of(bytes: &[u8]) -> Result<Self, TensorError> {
+        Self::copied_to(bytes, Self::try_zeroed)
+    }
+
+    /// The same in memory for what lasts as long as a session.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn try_lasting_copy_of(bytes: &[u8]) -> Result<Self, TensorError> {
+        Self::copied_to(bytes, Self::try_lasting)
+    }
+
+    fn copied_to(
+        bytes: &[u8],
+        buf: impl FnOnce(usize) -> Option<Self>,
+    ) -> Result<Self, TensorError> {
+        check(bytes.len())?;
+        let no_memory = TensorError::NoMemory { n_bytes: bytes.len(), limit: None };
+        let mut buf = buf(bytes.len()).ok_or(no_memory)?;
+        buf.as_mut().copy_from_slice(bytes);
+        Ok(buf)
+    }
+
+    /// A copy of `bytes`; aborts as [`AlignedBuf::zeroed`] does.
     pub fn copy_of(bytes: &[u8]) -> Self {
         let mut buf = Self::zeroed(bytes.len());
         buf.as_mut().copy_from_slice(bytes);
@@ -171,7 +205,8 @@ impl Drop for AlignedBuf {
     fn drop(&mut self) {
         if let Some(home) = self.home.take().and_then(|home| home.upgrade()) {
             let memory = std::mem::replace(&mut self.memory, Memory::Heap(Vec::new()));
-            home.take_in(Self { memory, len: self.len, home: None });
+            let len = self.len;
+            home.take_in(Self { memory, len, home: None, _lease: Lease::NONE });
         }
     }
 }

@@ -48,6 +48,17 @@ pub enum TensorError {
         /// The dimensions.
         shape: Vec<usize>,
     },
+    /// There is no memory for what follows from sizes in a file or in data.
+    #[error("{n_bytes} bytes of memory are not there{}", of(*limit))]
+    NoMemory {
+        /// How many bytes are wanted.
+        n_bytes: usize,
+        /// What all may take together, if that is the reason; else the system does not have them.
+        limit: Option<usize>,
+    },
+    /// Nobody waits for the result any more.
+    #[error("the computation was ended early")]
+    Ended,
     /// The output was planned with another shape or type than the one now written.
     #[error("planned an output {planned_dtype}{planned:?}, got {dtype}{shape:?}")]
     Planned {
@@ -74,4 +85,10 @@ pub enum TensorError {
         /// The kind there is.
         found: &'static str,
     },
+}
+
+fn of(limit: Option<usize>) -> String {
+    limit.map_or_else(String::new, |limit| {
+        format!(": {limit} are allowed, others have some of them")
+    })
 }

@@ -12,12 +12,14 @@
 mod bytes;
 mod dtype;
 mod element;
+mod ending;
 mod error;
 mod float8;
 mod io;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod packed;
+mod room;
 mod shape;
 mod tensor;
 mod value;
@@ -29,10 +31,12 @@ pub mod dispatch;
 pub use crate::bytes::{AlignedBuf, Home};
 pub use crate::dtype::{DType, ParseDTypeError};
 pub use crate::element::{Bool, Complex, Element, Number, Word};
+pub use crate::ending::{Ending, ended_by, go_on};
 pub use crate::error::TensorError;
 pub use crate::float8::{F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0};
 pub use crate::io::{Inputs, Memory, Output};
 pub use crate::packed::{pack, unpack};
+pub use crate::room::{Room, charge, collected, filled, with_room, within};
 pub use crate::shape::{Shape, broadcast, broadcast_strides, n_elements, row_major_strides};
 pub use crate::tensor::Tensor;
 pub use crate::value::{Map, Value, ValueView};

@@ -35,7 +35,7 @@ impl Tensor {
         array: &ndarray::ArrayRef<T, D>,
     ) -> Result<Self, TensorError> {
         match TensorView::from_ndarray(array) {
-            Some(view) => Ok(view.to_tensor()),
+            Some(view) => view.to_tensor(),
             None => {
                 let data: Vec<T> = array.iter().copied().collect();
                 Tensor::from_slice(array.shape(), &data)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ::bytes::Bytes;
 
 use crate::element::Element;
+use crate::room::{Room, charge, check};
 use crate::shape::{Shape, n_elements};
 use crate::view::{Data, DataMut, TensorView, TensorViewMut, data_len};
 use crate::{AlignedBuf, DType, Memory, TensorError};
@@ -24,7 +25,7 @@ enum Storage {
     Owned(Arc<AlignedBuf>),
     /// A slice of the model's bytes (or of another owner), aligned for the element type.
     Shared(Bytes),
-    Strings(Arc<[String]>),
+    Strings(Arc<Vec<String>>),
     /// Nothing, shared by clones.
     Withheld(Arc<()>),
 }
@@ -75,10 +76,13 @@ impl Tensor {
     ) -> Result<Self, TensorError> {
         let len = data_len(dtype, shape)?;
         let storage = match dtype {
-            DType::String => Storage::Strings(vec![String::new(); len].into()),
+            DType::String => {
+                Storage::Strings(Arc::new(Room::filled(String::new(), len)?.into_vec()))
+            }
             _ => {
-                let too_large = || TensorError::TooLarge { shape: shape.to_vec() };
-                Storage::Owned(Arc::new(buf(len).ok_or_else(too_large)?))
+                check(len)?;
+                let no_memory = TensorError::NoMemory { n_bytes: len, limit: None };
+                Storage::Owned(Arc::new(buf(len).ok_or(no_memory)?))
             }
         };
         Ok(Self { dtype, shape: Shape::from_slice(shape), storage })
@@ -87,9 +91,9 @@ impl Tensor {
     /// A copy of `data`.
     ///
     /// # Errors
-    /// If there are not `Π shape` elements.
+    /// If there are not `Π shape` elements, or there is no memory for them.
     pub fn from_slice<T: Element>(shape: &[usize], data: &[T]) -> Result<Self, TensorError> {
-        Ok(TensorView::from_slice(shape, data)?.to_tensor())
+        TensorView::from_slice(shape, data)?.to_tensor()
     }
 
     /// A scalar, of rank 0.
@@ -104,7 +108,7 @@ impl Tensor {
     /// If there are not `Π shape` strings.
     pub fn from_strings(shape: &[usize], data: Vec<String>) -> Result<Self, TensorError> {
         TensorView::from_strings(shape, &data)?;
-        let storage = Storage::Strings(data.into());
+        let storage = Storage::Strings(Arc::new(data));
         Ok(Self { dtype: DType::String, shape: Shape::from_slice(shape), storage })
     }
 
@@ -112,15 +116,14 @@ impl Tensor {
     /// copied once if they are not; [`Tensor::is_shared`] tells which.
     ///
     /// # Errors
-    /// If the bytes are not as many as `dtype` and `shape` ask for, or the type is a string.
+    /// If the bytes are not as many as `dtype` and `shape` ask for, the type is a string, or there is no
+    /// memory for a copy.
     pub fn from_bytes(dtype: DType, shape: &[usize], bytes: Bytes) -> Result<Self, TensorError> {
         TensorView::from_bytes(dtype, shape, &bytes)?;
         let storage = if Self::may_borrow(dtype, &bytes) {
             Storage::Shared(bytes)
         } else {
-            let mut copy = AlignedBuf::lasting(bytes.len());
-            copy.as_mut().copy_from_slice(&bytes);
-            Storage::Owned(Arc::new(copy))
+            Storage::Owned(Arc::new(AlignedBuf::try_lasting_copy_of(&bytes)?))
         };
         Ok(Self { dtype, shape: Shape::from_slice(shape), storage })
     }
@@ -203,6 +206,17 @@ impl Tensor {
         }
     }
 
+    /// How many bytes of memory it takes: with strings more than their lengths, whoever else shares it.
+    pub fn held_bytes(&self) -> usize {
+        match &self.storage {
+            Storage::Strings(strings) => {
+                let own = strings.capacity().saturating_mul(size_of::<String>());
+                strings.iter().fold(own, |sum, text| sum.saturating_add(text.capacity()))
+            }
+            _ => self.n_bytes(),
+        }
+    }
+
     /// The tensor, to read.
     pub fn view(&self) -> TensorView<'_> {
         let data = match &self.storage {
@@ -229,7 +243,7 @@ impl Tensor {
                 DataMut::Bytes(Arc::get_mut(buf).map_or(&mut [], AlignedBuf::as_mut))
             }
             Storage::Shared(_) | Storage::Withheld(_) => DataMut::Bytes(&mut []),
-            Storage::Strings(strings) => DataMut::Strings(Arc::make_mut(strings)),
+            Storage::Strings(strings) => DataMut::Strings(Arc::make_mut(strings).as_mut_slice()),
         };
         TensorViewMut::from_data(self.dtype, &self.shape, data)
     }
@@ -297,13 +311,20 @@ impl Tensor {
 
 impl TensorView<'_> {
     /// A tensor with a copy of this data.
-    pub fn to_tensor(&self) -> Tensor {
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn to_tensor(&self) -> Result<Tensor, TensorError> {
         let storage = match self.data() {
-            Data::Bytes(bytes) => Storage::Owned(Arc::new(AlignedBuf::copy_of(bytes))),
-            Data::Strings(strings) => Storage::Strings(strings.into()),
+            Data::Bytes(bytes) => Storage::Owned(Arc::new(AlignedBuf::try_copy_of(bytes)?)),
+            Data::Strings(strings) => {
+                charge(strings.iter().map(String::len).sum())?;
+                let copies = Room::of(strings.iter().cloned())?;
+                Storage::Strings(Arc::new(copies.into_vec()))
+            }
             Data::Withheld => Storage::Withheld(Arc::new(())),
         };
-        Tensor { dtype: self.dtype(), shape: Shape::from_slice(self.shape()), storage }
+        Ok(Tensor { dtype: self.dtype(), shape: Shape::from_slice(self.shape()), storage })
     }
 }
 
@@ -328,58 +349,4 @@ impl fmt::Debug for Tensor {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn aligned_bytes_are_borrowed_and_others_copied_once() {
-        let file = Bytes::from_owner(AlignedBuf::copy_of(&[1; 32]));
-        for (from, dtype, shared) in [
-            (0, DType::I64, true),
-            (4, DType::I64, false),
-            (4, DType::F32, true),
-            (1, DType::I4, true),
-        ] {
-            let n_bytes = dtype.n_bytes(2).unwrap();
-            let tensor = Tensor::from_bytes(dtype, &[2], file.slice(from..from + n_bytes)).unwrap();
-            assert_eq!(tensor.is_shared(), shared, "{dtype} at {from}");
-            assert_eq!(tensor.view().as_bytes().unwrap()[0], 1);
-        }
-    }
-
-    #[test]
-    fn writing_to_a_clone_leaves_the_original_alone() {
-        let original = Tensor::from_slice(&[2], &[1_i32, 2]).unwrap();
-        let mut clone = original.clone();
-        clone.view_mut().into_slice::<i32>().unwrap()[0] = 9;
-        assert_eq!(original.as_slice::<i32>().unwrap(), [1, 2]);
-        assert_eq!(clone.as_slice::<i32>().unwrap(), [9, 2]);
-    }
-
-    #[test]
-    fn what_was_withheld_has_a_shape_and_no_elements() {
-        let withheld = Tensor::withheld(DType::F32, &[2, 3]).unwrap();
-        assert_eq!((withheld.shape(), withheld.len(), withheld.n_bytes()), (&[2, 3][..], 6, 0));
-        let error = TensorError::Withheld { dtype: DType::F32, shape: vec![2, 3] };
-        assert_eq!(withheld.as_slice::<f32>(), Err(error.clone()));
-        assert_eq!(withheld.view().as_words::<u32>(), Err(error));
-        assert_eq!(withheld.view().as_bytes(), None);
-        assert!(withheld.reshaped(&[6]).unwrap().is_withheld());
-        assert!(withheld.reshaped(&[7]).is_err());
-        assert!(withheld.view().to_tensor().is_withheld());
-        assert_eq!(withheld, withheld.clone());
-        assert_ne!(withheld, Tensor::withheld(DType::F32, &[2, 3]).unwrap());
-        assert_ne!(withheld, Tensor::zeros(DType::F32, &[2, 3]).unwrap());
-    }
-
-    #[test]
-    fn a_wrong_length_or_type_is_an_error() {
-        assert!(matches!(Tensor::from_slice(&[3], &[1_f32]), Err(TensorError::Length { .. })));
-        assert!(matches!(
-            Tensor::scalar(1_f32).as_slice::<i32>(),
-            Err(TensorError::DType { expected: DType::I32, found: DType::F32 })
-        ));
-        let huge = Tensor::zeros(DType::F32, &[usize::MAX, 2]);
-        assert!(matches!(huge, Err(TensorError::TooLarge { .. })));
-    }
-}
+mod tests;

@@ -1,5 +1,6 @@
 //! What flows along an edge of a graph.
 
+use crate::room::charge;
 use crate::{Tensor, TensorError, TensorView};
 
 /// A tensor, a sequence of values, a map, or an optional value.
@@ -61,6 +62,31 @@ impl Value {
             Value::Sequence(items) => items.iter().map(Value::n_bytes).sum(),
             Value::Optional(Some(value)) => value.n_bytes(),
             Value::Map(_) | Value::Optional(None) => 0,
+        }
+    }
+
+    /// How many bytes of memory it takes, lists and texts included: what counts against a limit.
+    pub fn held_bytes(&self) -> usize {
+        let items = match self {
+            Value::Tensor(tensor) => return tensor.held_bytes(),
+            Value::Map(map) => map.keys.held_bytes().saturating_add(map.values.held_bytes()),
+            Value::Sequence(items) => {
+                items.iter().map(Value::held_bytes).fold(0, usize::saturating_add)
+            }
+            Value::Optional(item) => item.as_ref().map_or(0, |value| value.held_bytes()),
+        };
+        items.saturating_add(self.list_bytes())
+    }
+
+    /// What a clone takes, which shares the data of tensors.
+    fn list_bytes(&self) -> usize {
+        match self {
+            Value::Sequence(items) => {
+                let own = items.len().saturating_mul(size_of::<Value>());
+                items.iter().map(Value::list_bytes).fold(own, usize::saturating_add)
+            }
+            Value::Optional(Some(item)) => size_of::<Value>() + item.list_bytes(),
+            Value::Tensor(_) | Value::Map(_) | Value::Optional(None) => 0,
         }
     }
 
@@ -127,10 +153,16 @@ impl<'a> ValueView<'a> {
     }
 
     /// A value of its own: tensor data is copied, other values share theirs.
-    pub fn to_value(self) -> Value {
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn to_value(self) -> Result<Value, TensorError> {
         match self {
-            ValueView::Tensor(view) => Value::Tensor(view.to_tensor()),
-            ValueView::Other(other) => other.clone(),
+            ValueView::Tensor(view) => Ok(Value::Tensor(view.to_tensor()?)),
+            ValueView::Other(other) => {
+                charge(other.list_bytes())?;
+                Ok(other.clone())
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Borrowed tensors: an element type, a shape, and typed access to contiguous row-major data.
 
 use crate::element::{Element, Word};
+use crate::room::charge;
 use crate::shape::n_elements;
 use crate::{DType, Tensor, TensorError};
 
@@ -334,6 +335,7 @@ impl<'a> TensorViewMut<'a> {
                 if to.len() != from.len() {
                     return Err(wrong_len(to.len(), from.len()));
                 }
+                charge(from.iter().map(String::len).sum())?;
                 to.clone_from_slice(from);
             }
             _ => return Err(TensorError::DType { expected: dtype, found: source.dtype }),

@@ -91,6 +91,7 @@ fn claim(graph: &Graph, root: NodeId) -> Option<Claim> {
     others.reverse();
     others.retain(|other| *other != through);
     let inputs = std::iter::once(through).chain(others).collect();
+    // bounded: by the nodes of the claim
     let (outputs, in_place) = (graph.node(root).outputs.clone(), SmallVec::from_elem((0, 0), 1));
     Some(Claim { nodes, inputs, outputs, in_place })
 }
@@ -165,6 +166,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     }
     let mut n_inputs = 1;
     let mut through = claim.inputs[0];
+    // bounded: by the nodes of the claim
     let mut links = Vec::with_capacity(claim.nodes.len());
     for &id in &claim.nodes {
         let node = graph.node(id);

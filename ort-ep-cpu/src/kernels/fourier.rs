@@ -2,11 +2,10 @@
 //! computed in f64 and rounded once.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
-use ort_graph::OpError;
 use ort_kernels::fourier::{LANES, Planes, cost, fill_roots, transform};
 use ort_ops::ops::dft::Dft;
 use ort_ops::ops::stft::{Stft, n_frames};
-use ort_tensor::{DType, Number, Shape, Tensor, TensorViewMut};
+use ort_tensor::{DType, Number, Shape, Tensor, TensorViewMut, filled};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::{Cpu, Team, n_parts, per_part};
@@ -117,8 +116,7 @@ impl Plan {
             Form::Dft { op, axis, len } => Self::of_axis(op, (axis, len), x),
         };
         let Some(mut plan) = plan.filter(|plan| !plan.shape.contains(&0)) else { return Ok(None) };
-        plan.roots.try_reserve_exact(plan.n).map_err(|_| OpError::TooLarge)?;
-        plan.roots.resize(plan.n, [0.0; 2]);
+        plan.roots = filled([0.0; 2], plan.n)?;
         fill_roots(&mut plan.roots);
         Ok(Some(plan))
     }

@@ -150,6 +150,7 @@ struct Lines {
 impl Lines {
     fn new(state: &State, mut line: usize) -> Self {
         let leading = state.shape.len() - 1;
+        // bounded: by the rank
         let mut index: SmallVec<[usize; 6]> = SmallVec::from_elem(0, leading);
         let mut origin = 0;
         for axis in (0..leading).rev() {

@@ -202,6 +202,7 @@ impl Axes {
     /// For each dimension, whether it is reduced.
     pub(super) fn is_reduced(&self, rank: usize) -> Result<Vec<bool>, KernelError> {
         Ok(match self {
+            // bounded: by the rank
             Self::All => vec![true; rank],
             Self::From(first) => (0..rank).map(|axis| axis >= *first).collect(),
             Self::These(axes) => {

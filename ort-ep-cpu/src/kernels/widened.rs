@@ -18,7 +18,7 @@ use ort_ops::ops::gemm::Gemm;
 use ort_ops::ops::matmul::MatMul;
 use ort_ops::ops::max_pool::MaxPool;
 use ort_tensor::{
-    DType, Inputs, Output, Shape, Tensor, TensorView, TensorViewMut, ValueView, bf16, f16,
+    DType, Inputs, Output, Shape, Tensor, TensorView, TensorViewMut, ValueView, bf16, f16, filled,
     n_elements,
 };
 
@@ -129,9 +129,7 @@ fn widen(constant: &Tensor) -> Option<Tensor> {
     if constant.is_withheld() {
         return Tensor::withheld(DType::F32, constant.shape()).ok();
     }
-    let mut wide = Vec::new();
-    wide.try_reserve_exact(constant.len()).ok()?;
-    wide.resize(constant.len(), 0.0);
+    let mut wide = filled(0.0, constant.len()).ok()?;
     widen_elements(constant.view(), &mut wide).ok()?;
     Tensor::from_slice(constant.shape(), &wide).ok()
 }

@@ -38,6 +38,7 @@ impl<'e> Exporter<'e> {
 
     pub(super) fn graph<'g>(&self, scope: &Scope<'g, '_>) -> Result<Exported<'g>, ExportError> {
         let graph = scope.graph;
+        // bounded: by the inputs, or by MAX_FORMALS
         let mut nodes = Vec::with_capacity(graph.n_nodes());
         let mut names = HashSet::new();
         for (index, &id) in scope.nodes.iter().enumerate() {
@@ -152,7 +153,9 @@ impl<'e> Exporter<'e> {
         let Node { domain, op_type, since_version, .. } = node;
         let op_id = format!("{domain}:{op_type}:{since_version}");
         let n_inputs = node.inputs.len();
-        let n_formals = self.n_formals.get(op_id.as_str()).copied().filter(|&n| n > 0);
+        let n_formals =
+            self.n_formals.get(op_id.as_str()).copied().filter(|n| (1..=MAX_FORMALS).contains(n));
+        // bounded: by the inputs, or by MAX_FORMALS
         let mut counts = vec![0; n_formals.unwrap_or(n_inputs)];
         for input in 0..n_inputs {
             let formal = input.min(counts.len() - 1);
@@ -161,6 +164,9 @@ impl<'e> Exporter<'e> {
         counts
     }
 }
+
+/// More parameters than any operator has: a file that names one further back does not know them.
+const MAX_FORMALS: usize = 256;
 
 /// A node's name, numbered if another node of the graph has it: ONNX Runtime (1.31) wants none or one
 /// of its own.

@@ -51,6 +51,7 @@ impl<'g, 's> Scope<'g, 's> {
     /// they have if that is free. The graph's own come in the order in which import makes them.
     fn of(graph: &'g Graph, around: Option<&'s Scope<'g, 's>>) -> Result<Self, CycleError> {
         let nodes = graph.topological_order()?;
+        // bounded: by the nodes and values of the graph
         let names = vec![None; graph.value_ids().count()];
         let (places, order, homes) = (HashMap::new(), Vec::new(), HashMap::new());
         let mut scope = Self { graph, around, nodes, names, places, order, homes };

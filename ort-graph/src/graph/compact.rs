@@ -13,6 +13,7 @@ impl Graph {
     pub fn compact(mut self) -> Result<Graph, CycleError> {
         let order = self.topological_order()?;
         let is_live = self.live_values();
+        // bounded: by the nodes and values of the graph
         let mut ids = vec![None; self.values.len()];
         let mut graph = Graph::new();
         for (index, value) in self.values.into_iter().enumerate().filter(|&(i, _)| is_live[i]) {

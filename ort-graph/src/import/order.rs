@@ -14,7 +14,9 @@ pub(super) fn order(nodes: &[Node<'_>]) -> Result<Vec<usize>, ImportError> {
         let made = node.outputs.iter().filter(|name| !name.is_empty());
         makers.extend(made.map(|name| (&**name, i)));
     }
+    // bounded: by the nodes and values of the graph
     let mut missing = vec![0_usize; nodes.len()];
+    // bounded: by the nodes and values of the graph
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
     for (i, node) in nodes.iter().enumerate() {
         let captured = node.subgraphs().flat_map(captured);
@@ -27,6 +29,7 @@ pub(super) fn order(nodes: &[Node<'_>]) -> Result<Vec<usize>, ImportError> {
     }
     let mut ready: BinaryHeap<_> =
         (0..nodes.len()).filter(|&i| missing[i] == 0).map(std::cmp::Reverse).collect();
+    // bounded: by the nodes and values of the graph
     let mut order = Vec::with_capacity(nodes.len());
     while let Some(std::cmp::Reverse(i)) = ready.pop() {
         order.push(i);

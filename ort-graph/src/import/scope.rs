@@ -78,6 +78,7 @@ impl<'a> Importer<'a> {
             self.node(&graph.nodes[index])?;
         }
         let level = self.scopes.len() - 1;
+        // bounded: by the nodes and values of the graph
         let mut outputs = Vec::with_capacity(graph.outputs.len());
         for name in &graph.outputs {
             let user = || "an output of the graph".to_owned();
@@ -102,6 +103,7 @@ impl<'a> Importer<'a> {
     }
 
     fn inputs_and_initializers(&mut self, graph: &'a parsed::Graph<'a>) -> Result<(), ImportError> {
+        // bounded: by the nodes and values of the graph
         let mut inputs = Vec::with_capacity(graph.inputs.len());
         let mut told = std::mem::take(&mut self.body_inputs).into_iter();
         for name in &graph.inputs {
@@ -173,6 +175,7 @@ impl<'a> Importer<'a> {
     fn node(&mut self, node: &'a parsed::Node<'a>) -> Result<(), ImportError> {
         let level = self.scopes.len() - 1;
         let label = node.label();
+        // bounded: by the nodes and values of the graph
         let mut inputs = Vec::with_capacity(node.inputs.len());
         for name in &node.inputs {
             let user = || format!("node `{label}`");

@@ -93,6 +93,7 @@ fn build(
     let too_large = TensorError::TooLarge { shape: shape.to_vec() };
     let n = n_elements(shape).filter(|&n| n <= MAX_BYTES / 16).ok_or(too_large)?;
     let elements: Vec<&Item> = match elements {
+        // bounded: text is written by tests
         [element] if is_fill => vec![element; n],
         elements => elements.iter().collect(),
     };

@@ -89,6 +89,7 @@ impl<'a> Parser<'a> {
             };
             Ok((start, name, fact, default))
         })?;
+        // bounded: by the nodes and values of the graph
         let mut ids = Vec::with_capacity(inputs.len());
         for (start, name, fact, default) in inputs {
             let id = self.define(start, name, fact)?;

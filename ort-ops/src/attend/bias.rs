@@ -1,7 +1,7 @@
 //! What is added to the scores: biases, or a mask of truth values.
 
 use ort_graph::OpError;
-use ort_tensor::{Bool, DType, Number, TensorView, broadcast_strides, with_dtype};
+use ort_tensor::{Bool, DType, Number, TensorView, broadcast_strides, collected, with_dtype};
 
 use super::{Query, Sizes};
 
@@ -47,9 +47,9 @@ impl Biases {
 fn biases(index: usize, view: TensorView<'_>) -> Result<Vec<f64>, OpError> {
     if view.dtype() == DType::Bool {
         let bias = |x: &Bool| if x.get() { 0.0 } else { f64::NEG_INFINITY };
-        return Ok(view.as_slice::<Bool>()?.iter().map(bias).collect());
+        return Ok(collected(view.as_slice::<Bool>()?.iter().map(bias))?);
     }
     with_dtype!(view.dtype(), number, T => {
-        Ok(view.as_slice::<T>()?.iter().map(|&x| Number::to_f64(x)).collect())
+        Ok(collected(view.as_slice::<T>()?.iter().map(|&x| Number::to_f64(x)))?)
     }, else => Err(OpError::InputValue { index, what: "a mask of no numbers" }))
 }

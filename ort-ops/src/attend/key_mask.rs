@@ -1,7 +1,7 @@
 //! Which keys a mask of int32 lets a query see, in the forms of com.microsoft.
 
 use ort_graph::{Dim, Fact, Facts, OpError};
-use ort_tensor::{DType, Inputs, TensorView};
+use ort_tensor::{DType, Inputs, TensorView, filled};
 
 use super::bias::Biases;
 use super::{Query, Sizes};
@@ -87,7 +87,7 @@ impl KeyMask {
         match *mask.shape() {
             [b, t] if b == batch && t == len => Ok(strided(0, [len, 0])),
             [b, 1] if b == 1 || b == batch => {
-                Ok(Self { values: vec![0.0; len], start: 0, strides: [0, 0], len })
+                Ok(Self { values: filled(0.0, len)?, start: 0, strides: [0, 0], len })
             }
             [b, s, t] if [b, s, t] == [batch, q_len, len] => Ok(strided(0, [q_len * len, len])),
             [b, 1, m, n] if b == batch && m == n && m >= len && past <= m && q_len <= m - past => {

@@ -14,7 +14,7 @@ pub(crate) mod past;
 pub(crate) mod rotation;
 
 use ort_graph::OpError;
-use ort_tensor::n_elements;
+use ort_tensor::{filled, go_on, n_elements};
 
 use crate::ops::softmax::softmax;
 use crate::product::dot;
@@ -79,6 +79,27 @@ pub(crate) struct Query {
 }
 
 impl Sizes {
+    /// That queries, keys and values have as many elements as these sizes say.
+    fn check(&self, given: [&[f64]; 3]) -> Result<(), OpError> {
+        let Self { batch, q_heads, kv_heads, q_len, kv_len, size, v_size } = *self;
+        let shapes = [
+            [batch, q_heads, q_len, size],
+            [batch, kv_heads, kv_len, size],
+            [batch, kv_heads, kv_len, v_size],
+        ];
+        for (given, shape) in given.iter().zip(shapes) {
+            if n_elements(&shape) != Some(given.len()) {
+                let (left, right) = (vec![given.len()], shape.to_vec());
+                return Err(OpError::Shapes { what: "what is attended to", left, right });
+            }
+        }
+        if q_heads > 0 && (kv_heads == 0 || !q_heads.is_multiple_of(kv_heads)) {
+            let (left, right) = (vec![q_heads], vec![kv_heads]);
+            return Err(OpError::Shapes { what: "heads", left, right });
+        }
+        Ok(())
+    }
+
     /// The elements of the result.
     pub(crate) fn n_results(&self) -> Result<usize, OpError> {
         let shape = [self.batch, self.q_heads, self.q_len, self.v_size];
@@ -96,10 +117,12 @@ pub(crate) fn attend(
     mut observe: impl FnMut(Stage, Query, &[f64]),
 ) -> Result<Vec<f64>, OpError> {
     let Sizes { q_heads, kv_heads, q_len, kv_len, size, v_size, .. } = sizes;
-    let mut y = vec![0.0; sizes.n_results()?];
-    let (mut biases, mut scores) = (vec![0.0; kv_len], vec![0.0; kv_len]);
+    sizes.check([q, k, v])?;
+    let mut y = filled(0.0, sizes.n_results()?)?;
+    let (mut biases, mut scores) = (filled(0.0, kv_len)?, filled(0.0, kv_len)?);
     let n_rows = n_elements(&[sizes.batch, q_heads, q_len]).ok_or(OpError::TooLarge)?;
     for row in 0..n_rows {
+        go_on()?;
         let (head, index) = (row / q_len, row % q_len);
         let query = Query { batch: head / q_heads, head: head % q_heads, index };
         let kv = query.batch * kv_heads + query.head / (q_heads / kv_heads);

@@ -38,8 +38,8 @@ impl Past {
         let join = |i: usize| -> Result<Vec<f64>, OpError> {
             let n = self.used.checked_mul(sizes[i]).ok_or(OpError::TooLarge)?;
             match self.is_shared {
-                false => Ok(append(&self.buffers[i], &new[i], heads)),
-                true => Ok(append(&first_of_each(&self.buffers[i], heads, n), &new[i], heads)),
+                false => append(&self.buffers[i], &new[i], heads),
+                true => append(&first_of_each(&self.buffers[i], heads, n), &new[i], heads),
             }
         };
         Ok([join(0)?, join(1)?])

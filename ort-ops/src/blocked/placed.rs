@@ -114,7 +114,7 @@ impl<'a> PlacedFilter<'a> {
 
     fn in_blocks(&self, rows: &[(usize, &[f32])], inputs: &[usize], to: &mut [f32]) {
         let Self { taps, block, .. } = *self;
-        let (mut start, mut places) = (0, Vec::with_capacity(block * taps));
+        let (mut start, mut places) = (0, Vec::new());
         for inputs in inputs.chunk_by(|a, b| a / block == b / block) {
             places.clear();
             for input in inputs {

@@ -85,6 +85,7 @@ pub(super) fn missing_tracks(spec: &NodeSpec<'_>, n: usize) -> Result<Vec<bool>,
         expect_len(name, given.len(), n)?;
     }
     let mut tracks: Vec<bool> = given.iter().map(|&track| track == 1).collect();
+    // bounded: as long as an attribute
     tracks.resize(n, false);
     Ok(tracks)
 }

@@ -50,6 +50,7 @@ fn places(
     node_ids: &[i64],
 ) -> Result<(Places, Vec<Child>, usize), OpError> {
     let (mut n_branches, mut n_leaves) = (0, 0);
+    // bounded: as long as an attribute
     let (mut places, mut roots) = (Places::with_capacity(tests.len()), Vec::new());
     let mut trees = std::collections::HashSet::new();
     for ((test, &tree), &node) in tests.iter().zip(tree_ids).zip(node_ids) {
@@ -116,6 +117,7 @@ fn read_votes(
     let trees = ints(spec, names.tree_ids, targets.len())?;
     let weights = floats(spec, names.weights, names.weights_as_tensor)?;
     expect_len(names.weights, weights.len(), targets.len())?;
+    // bounded: as long as an attribute
     let mut leaves = vec![Vec::new(); n_leaves];
     for (((&target, &node), &tree), weight) in targets.iter().zip(nodes).zip(trees).zip(weights) {
         let target = index(names.ids, target)?;

@@ -274,6 +274,7 @@ fn has_cycle(branches: &[Branch]) -> bool {
         Open,
         Closed,
     }
+    // bounded: as long as an attribute
     let mut seen = vec![Seen::Never; branches.len()];
     let mut path: Vec<usize> = Vec::new();
     for start in 0..branches.len() {

@@ -1,7 +1,7 @@
 //! The votes of the trees, put together.
 
 use ort_graph::{NodeSpec, OpError};
-use ort_tensor::Number;
+use ort_tensor::{Number, filled};
 
 use super::Forest;
 
@@ -70,12 +70,7 @@ impl Tally {
     /// If there is not as much memory.
     pub fn new(forest: &Forest) -> Result<Self, OpError> {
         let n = forest.n_targets();
-        let (mut scores, mut is_voted) = (Vec::new(), Vec::new());
-        scores.try_reserve_exact(n).map_err(|_| OpError::TooLarge)?;
-        is_voted.try_reserve_exact(n).map_err(|_| OpError::TooLarge)?;
-        scores.resize(n, 0.0);
-        is_voted.resize(n, false);
-        Ok(Self { scores, is_voted })
+        Ok(Self { scores: filled(0.0, n)?, is_voted: filled(false, n)? })
     }
 
     /// Counts the votes for a sample, which has all features. Each step is rounded to `R`: the

@@ -126,7 +126,9 @@ impl WindowAttrs {
     /// A window with all that does not depend on the input; `pads` as given.
     pub(crate) fn unplaced(&self, kernel: &[usize]) -> Result<Window, OpError> {
         let rank = kernel.len();
+        // bounded: rank
         let ones = || Shape::from_elem(1, rank);
+        // bounded: rank
         let pads = self.pads.clone().unwrap_or_else(|| Shape::from_elem(0, 2 * rank));
         let strides = self.strides.clone().unwrap_or_else(ones);
         let dilations = self.dilations.clone().unwrap_or_else(ones);

@@ -1,7 +1,9 @@
 //! From what is known of a tensor to facts, and back to shapes where everything is.
 
 use ort_graph::{Dim, Dims, Fact, Facts, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, TensorError, TensorView, Value, ValueView};
+use ort_tensor::{
+    DType, Inputs, Output, Shape, TensorError, TensorView, Value, ValueView, collected,
+};
 
 /// Up to this many elements the contents of an output are computed as soon as its inputs are
 /// constant: enough for shapes, axes and whatever is computed from them.
@@ -31,6 +33,7 @@ pub(crate) const MAX_RANK: usize = 64;
 /// A tensor of this rank, of which no dimension is known; of unknown rank where it is absurd.
 pub fn ranked_fact(dtype: DType, rank: Option<usize>) -> Fact {
     let rank = rank.filter(|&rank| rank <= MAX_RANK);
+    // bounded: MAX_RANK
     tensor_fact(dtype, rank.map(|rank| Dims::from_elem(Dim::Unknown, rank)))
 }
 
@@ -64,7 +67,7 @@ pub fn vector_len(inputs: &Facts<'_>, index: usize) -> Result<Option<usize>, OpE
 /// If they are of another type.
 pub fn int_values(x: TensorView<'_>) -> Result<Vec<i64>, TensorError> {
     if x.dtype() == DType::I32 {
-        return Ok(x.as_slice::<i32>()?.iter().copied().map(i64::from).collect());
+        return collected(x.as_slice::<i32>()?.iter().copied().map(i64::from));
     }
     x.as_slice::<i64>().map(<[i64]>::to_vec)
 }

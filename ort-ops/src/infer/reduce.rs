@@ -42,6 +42,7 @@ pub fn reduced_dims(
                 found: dims.len(),
             };
             let left = dims.len().checked_sub(n).ok_or_else(too_many)?;
+            // bounded: rank
             return Ok(Some(Dims::from_elem(Dim::Unknown, left)));
         }
     };

@@ -60,6 +60,7 @@ impl Window {
     /// these windows, or [`PADDING`].
     pub fn offsets(&self, windows: Range<usize>) -> Vec<usize> {
         let len = windows.len();
+        // bounded: some thousand taps of a run
         let mut offsets = vec![PADDING; self.n_taps().saturating_mul(len)];
         for (column, window) in windows.enumerate() {
             let position = unravel(window, &self.output);
@@ -103,6 +104,7 @@ impl Window {
 
 /// The index whose row-major position in `shape` is `position`.
 pub(crate) fn unravel(mut position: usize, shape: &[usize]) -> Shape {
+    // bounded: rank
     let mut index = Shape::from_elem(0, shape.len());
     for (axis, &dim) in shape.iter().enumerate().rev() {
         index[axis] = position % dim.max(1);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, Shape, with_dtype};
+use ort_tensor::{DType, Inputs, Number, Output, Shape, TensorError, with_dtype, with_room};
 
 use crate::infer::{Axes, normalize_axis, reduced_fact};
 use crate::lanes::Lanes;
@@ -65,7 +65,7 @@ impl ArgMax {
         Ok((axis, shape))
     }
 
-    fn search<T: Number>(&self, lanes: Lanes, x: &[T], y: &mut [i64]) {
+    fn search<T: Number>(&self, lanes: Lanes, x: &[T], y: &mut [i64]) -> Result<(), TensorError> {
         let is_nan = |x: T| x.partial_cmp(&x).is_none();
         match (self.is_max, self.selects_last) {
             (true, false) => {
@@ -95,16 +95,23 @@ impl Operator for ArgMax {
             return Err(OpError::InputValue { index: 0, what: "nothing has no largest element" });
         }
         let lanes = Lanes::along(x.shape(), axis);
-        with_dtype!(x.dtype(), number, T => self.search::<T>(lanes, x.as_slice()?, y),
+        with_dtype!(x.dtype(), number, T => self.search::<T>(lanes, x.as_slice()?, y)?,
             else => return Err(OpError::Unsupported { what: "an order of this element type" }));
         Ok(())
     }
 }
 
 /// Writes for each lane the last index at which `is_better` than the best before it.
-fn search<T: Number>(lanes: Lanes, x: &[T], y: &mut [i64], is_better: impl Fn(T, T) -> bool) {
-    let Some(block) = lanes.len.checked_mul(lanes.inner).filter(|&block| block > 0) else { return };
-    let mut best = Vec::with_capacity(lanes.inner);
+fn search<T: Number>(
+    lanes: Lanes,
+    x: &[T],
+    y: &mut [i64],
+    is_better: impl Fn(T, T) -> bool,
+) -> Result<(), TensorError> {
+    let Some(block) = lanes.len.checked_mul(lanes.inner).filter(|&block| block > 0) else {
+        return Ok(());
+    };
+    let mut best = with_room(lanes.inner)?;
     for (x, y) in x.chunks_exact(block).zip(y.chunks_exact_mut(lanes.inner)) {
         // Lanes side by side: each row holds one element of every lane.
         let (first, rows) = x.split_at(lanes.inner);
@@ -119,6 +126,7 @@ fn search<T: Number>(lanes: Lanes, x: &[T], y: &mut [i64], is_better: impl Fn(T,
             }
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]

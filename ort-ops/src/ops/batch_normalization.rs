@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator, TensorType, Type};
-use ort_tensor::{DType, Inputs, Output, n_elements};
+use ort_tensor::{DType, Inputs, Output, TensorError, filled, n_elements};
 
 use crate::floats;
 use crate::infer::{element_flops, expect_dims};
@@ -57,7 +57,9 @@ impl BatchNormalization {
     /// The dimensions of the parameters.
     fn parameter_dims(&self, x: &[Dim]) -> Dims {
         match x.get(1..) {
+            // bounded: a constant
             None | Some([]) => Dims::from_elem(Dim::Known(1), 1),
+            // bounded: a constant
             Some([channels, ..]) if self.is_spatial => Dims::from_elem(channels.clone(), 1),
             Some(channels) => channels.iter().cloned().collect(),
         }
@@ -102,7 +104,7 @@ impl Operator for BatchNormalization {
         let mut given = [mean?, variance?];
         let mut y = floats::read(x)?;
         if self.is_training {
-            let found = moments(&y, channels, inner);
+            let found = moments(&y, channels, inner)?;
             for (i, (given, found)) in given.iter_mut().zip(found).enumerate() {
                 let dtype = inputs.tensor(3 + i)?.dtype();
                 let running = self.running(given, &found);
@@ -147,10 +149,10 @@ impl BatchNormalization {
 }
 
 /// Mean and variance (over all elements, not all but one) of each channel of `x: [N, C, inner]`.
-fn moments(x: &[f64], channels: usize, inner: usize) -> [Vec<f64>; 2] {
-    let mean = mean_by_channel(x, channels, inner, |_, x| x);
-    let variance = mean_by_channel(x, channels, inner, |c, x| (x - mean[c]).powi(2));
-    [mean, variance]
+fn moments(x: &[f64], channels: usize, inner: usize) -> Result<[Vec<f64>; 2], TensorError> {
+    let mean = mean_by_channel(x, channels, inner, |_, x| x)?;
+    let variance = mean_by_channel(x, channels, inner, |c, x| (x - mean[c]).powi(2))?;
+    Ok([mean, variance])
 }
 
 fn mean_by_channel(
@@ -158,15 +160,15 @@ fn mean_by_channel(
     channels: usize,
     inner: usize,
     f: impl Fn(usize, f64) -> f64,
-) -> Vec<f64> {
-    let mut means = vec![0.0; channels];
+) -> Result<Vec<f64>, TensorError> {
+    let mut means = filled(0.0, channels)?;
     for (i, x) in x.chunks_exact(inner.max(1)).enumerate() {
         let c = i % channels;
         means[c] += x.iter().map(|&x| f(c, x)).sum::<f64>();
     }
     let n = x.len() as f64 / channels as f64;
     means.iter_mut().for_each(|mean| *mean /= n);
-    means
+    Ok(means)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, n_elements};
+use ort_tensor::{DType, Inputs, Output, Shape, filled, n_elements};
 
 use super::linear_attention::state_window;
 use crate::accumulate::zeros;
@@ -238,11 +238,11 @@ impl Operator for CausalConv {
         let of_one = n / window;
         let past = match inputs.get(3) {
             Some(_) => floats::read_parameter(inputs, 3, n)?.split_off(n - of_one),
-            None => vec![0.0; of_one],
+            None => filled(0.0, of_one)?,
         };
         let bias = match inputs.get(2) {
             Some(_) => floats::read_parameter(inputs, 2, channels)?,
-            None => vec![0.0; channels],
+            None => filled(0.0, channels)?,
         };
         let sequences = |channels, len, channels_last| Sequences { channels, len, channels_last };
         let source = sequences(width, len, self.channels_last);
@@ -251,7 +251,7 @@ impl Operator for CausalConv {
         let Extension { input_channels: (first, _), n_updates, .. } = self.extension;
         let update = sequences(channels, n_updates, true);
         let (values, weights) = (floats::read(x)?, floats::read(w)?);
-        let (mut y, mut states) = (vec![0.0; batch * channels * len], zeros(n)?);
+        let (mut y, mut states) = (filled(0.0, batch * channels * len)?, zeros(n)?);
         let mut updates = zeros(batch.saturating_mul(n_updates).saturating_mul(channels))?;
         for (b, c) in (0..batch).flat_map(|b| (0..channels).map(move |c| (b, c))) {
             let seen: Vec<_> = (0..past_len)

@@ -76,6 +76,7 @@ impl Operator for CenterCropPad {
             Some(lengths) => Some(known_lengths(&lengths)?),
             None => {
                 let n = n_lengths.filter(|&n| n <= MAX_RANK);
+                // bounded: rank
                 n.map(|n| Dims::from_elem(Dim::Unknown, n))
             }
         };

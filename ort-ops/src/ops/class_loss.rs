@@ -141,7 +141,7 @@ impl Operator for ClassLoss {
         let mut values = floats::read(x)?;
         if self.is_softmax {
             let scores = values.clone();
-            lanes.map(&scores, &mut values, log_softmax);
+            lanes.map(&scores, &mut values, log_softmax)?;
             floats::write(outputs, 1, x.dtype(), x.shape(), &values)?;
         }
         let labels = int_values(target)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    Bool, Complex, DType, Element, Inputs, Number, Output, Shape, TensorView, n_elements,
+    Bool, Complex, DType, Element, Inputs, Number, Output, Shape, TensorView, filled, n_elements,
     with_dtype,
 };
 
@@ -63,9 +63,7 @@ impl Col2Im {
         let n_plane = n_elements(&window.input).ok_or(OpError::TooLarge)?;
         let x = x.as_slice::<T>()?;
         let y = output.tensor(T::DTYPE, &shape)?.into_slice::<T>()?;
-        let mut sums = Vec::new();
-        sums.try_reserve_exact(y.len()).map_err(|_| OpError::TooLarge)?;
-        sums.resize(y.len(), T::Sum::default());
+        let mut sums = filled(T::Sum::default(), y.len())?;
         if sums.is_empty() || x.is_empty() {
             y.fill(T::default());
             return Ok(());

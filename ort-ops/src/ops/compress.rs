@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Bool, DType, Inputs, Output, Shape, TensorView, move_elements, n_elements};
+use ort_tensor::{
+    Bool, DType, Inputs, Output, Shape, TensorView, collected, move_elements, n_elements,
+};
 
 use crate::infer::normalize_axis;
 use crate::ops::gather::gather;
@@ -37,7 +39,7 @@ impl Compress {
 /// The entries that are chosen of `n`.
 fn chosen(condition: TensorView<'_>, n: usize) -> Result<Vec<usize>, OpError> {
     let flags = condition.as_slice::<Bool>()?;
-    Ok(flags.iter().take(n).enumerate().filter(|(_, flag)| flag.get()).map(|(i, _)| i).collect())
+    Ok(collected(flags.iter().take(n).enumerate().filter(|(_, flag)| flag.get()).map(|(i, _)| i))?)
 }
 
 impl Operator for Compress {

@@ -57,6 +57,7 @@ impl Operator for ConstantOfShape {
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let shape = to_shape(&int_values(inputs.tensor(0)?)?)?;
+        // bounded: rank
         let everywhere = Strided::new(0, &Shape::from_elem(0, shape.len()));
         let y = outputs[0].tensor(self.value.dtype(), &shape)?;
         Ok(strided::copy(&shape, self.value.view(), &everywhere, y, &Strided::row_major(&shape))?)

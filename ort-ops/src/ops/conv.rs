@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, TensorView, with_dtype};
+use ort_tensor::{DType, Inputs, Output, Shape, TensorView, collected, go_on, with_dtype};
 
 use crate::accumulate::{Accumulate, Sum, multiply_add, zeros};
 use crate::activation::Activation;
@@ -183,7 +183,7 @@ fn wrong_channels(x: &[usize], w: &[usize]) -> OpError {
 
 /// All elements as sums.
 pub(crate) fn widened<T: Accumulate>(x: TensorView<'_>) -> Result<Vec<T::Sum>, OpError> {
-    Ok(x.as_slice::<T>()?.iter().map(|x| x.widen()).collect())
+    Ok(collected(x.as_slice::<T>()?.iter().map(|x| x.widen()))?)
 }
 
 /// The sizes of one convolution.
@@ -255,6 +255,7 @@ impl ConvGeometry {
         for run in self.window.runs() {
             let offsets = self.window.offsets(run.clone());
             for image in 0..self.n * self.group {
+                go_on()?;
                 patches.clear();
                 for channel in image * self.c..(image + 1) * self.c {
                     let plane = &x[channel * n_inputs..(channel + 1) * n_inputs];

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, n_elements, with_dtype};
+use ort_tensor::{
+    DType, Inputs, Output, Shape, TensorError, go_on, n_elements, with_dtype, with_room,
+};
 
 use crate::accumulate::{Accumulate, Sum, multiply_add, zeros};
 use crate::infer::{AutoPad, PADDING, Window, WindowAttrs, known_or_one, known_or_zero, read_axes};
@@ -241,17 +243,19 @@ impl Geometry {
         let n_taps = self.window.n_taps();
         let n_plane = y.len() / (self.shape[0] * self.shape[1]);
         let n_inputs = self.window.n_outputs();
-        let filters = transposed(w, self.c, self.m * n_taps);
+        let filters = transposed(w, self.c, self.m * n_taps)?;
         let (mut columns, mut sums) = (Vec::new(), Vec::new());
         for run in self.window.runs() {
             let offsets = self.window.offsets(run.clone());
             for image in 0..self.shape[0] * self.group {
+                go_on()?;
                 columns.clear();
                 for channel in image * self.c..(image + 1) * self.c {
                     let start = channel * n_inputs;
                     columns.extend_from_slice(&x[start + run.start..start + run.end]);
                 }
                 sums.clear();
+                // bounded: some thousand taps of a run
                 sums.resize(self.m * n_taps * run.len(), S::default());
                 let len = self.c * self.m * n_taps;
                 let first = image % self.group * len;
@@ -269,14 +273,14 @@ impl Geometry {
 }
 
 /// Each group's `[rows, columns]` as `[columns, rows]`.
-fn transposed<S: Sum>(w: &[S], rows: usize, columns: usize) -> Vec<S> {
-    let mut result = Vec::with_capacity(w.len());
+fn transposed<S: Sum>(w: &[S], rows: usize, columns: usize) -> Result<Vec<S>, TensorError> {
+    let mut result = with_room(w.len())?;
     for group in w.chunks_exact(rows * columns) {
         for column in 0..columns {
             result.extend(group[column..].iter().step_by(columns));
         }
     }
-    result
+    Ok(result)
 }
 
 #[cfg(test)]

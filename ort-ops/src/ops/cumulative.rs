@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, n_elements, with_dtype};
+use ort_tensor::{DType, Inputs, Output, TensorError, filled, n_elements, with_dtype};
 
 use crate::accumulate::{Accumulate, Sum};
 use crate::elementwise::{like_first, only, unsupported};
@@ -59,14 +59,19 @@ impl Cumulative {
     }
 
     /// `x` and `y` are `[outer, n, inner]`.
-    fn run<T: Accumulate>(self, (n, inner): (usize, usize), x: &[T], y: &mut [T]) {
+    fn run<T: Accumulate>(
+        self,
+        (n, inner): (usize, usize),
+        x: &[T],
+        y: &mut [T],
+    ) -> Result<(), TensorError> {
         let slice = n.saturating_mul(inner);
         if slice == 0 {
-            return;
+            return Ok(());
         }
         let zero = T::Sum::default();
         let identity = if self.fold == Fold::Sum { zero } else { T::from_f64(1.0).widen() };
-        let mut totals = vec![identity; inner];
+        let mut totals = filled(identity, inner)?;
         for (x, y) in x.chunks_exact(slice).zip(y.chunks_exact_mut(slice)) {
             totals.fill(identity);
             for k in 0..n {
@@ -82,6 +87,7 @@ impl Cumulative {
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -106,7 +112,7 @@ impl Operator for Cumulative {
         let dims = (x.shape()[axis], inner);
         let y = only(outputs)?.tensor(x.dtype(), x.shape())?;
         with_dtype!(x.dtype(), number,
-            T => self.run(dims, x.as_slice::<T>()?, y.into_slice()?),
+            T => self.run(dims, x.as_slice::<T>()?, y.into_slice()?)?,
             else => return Err(unsupported(0, x.dtype())));
         Ok(())
     }

@@ -133,6 +133,7 @@ impl Moved<'_> {
     /// the offset groups of all images.
     fn taps(&self, part: usize, run: Range<usize>) -> Vec<Vec<(usize, f64)>> {
         let (n_taps, n_windows) = (self.window.n_taps(), self.window.n_outputs());
+        // bounded: some thousand taps of a run
         let mut found = Vec::with_capacity(n_taps * run.len());
         for tap in 0..n_taps {
             let steps = unravel(tap, &self.window.kernel);

@@ -98,6 +98,7 @@ impl DepthToSpace {
 impl Operator for DepthToSpace {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         let dtype = inputs.dtype(0, DType::is_any)?;
+        // bounded: a constant
         let unknown = vec![Dim::Unknown; 4];
         let dims = self.dims(inputs.fact(0)?.dims().unwrap_or(&unknown))?;
         Ok(folded(self, inputs, vec![Fact::tensor(dtype, dims)]))

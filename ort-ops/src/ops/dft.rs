@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Complex, DType, Inputs, Output, Shape, n_elements};
+use ort_tensor::{Complex, DType, Inputs, Output, Room, Shape, filled, go_on, n_elements};
 
 use crate::floats;
 use crate::fourier::Fourier;
@@ -71,19 +71,23 @@ impl Dft {
     }
 
     /// Transforms a lane that has its final length.
-    fn transform(&self, fourier: &Fourier, lane: &mut [Complex<f64>]) -> Vec<Complex<f64>> {
+    fn transform(
+        &self,
+        fourier: &Fourier,
+        lane: &mut [Complex<f64>],
+    ) -> Result<Room<Complex<f64>>, OpError> {
         let n = lane.len();
         if self.is_inverse && self.is_onesided {
             for k in n / 2 + 1..n {
                 lane[k] = Complex::new(lane[n - k].re(), -lane[n - k].im());
             }
         }
-        let mut y = fourier.transform(lane);
+        let mut y = fourier.transform(lane)?;
         if self.is_inverse {
             let n = n as f64;
             y.iter_mut().for_each(|y| *y = Complex::new(y.re() / n, y.im() / n));
         }
-        y
+        Ok(y)
     }
 }
 
@@ -97,6 +101,7 @@ impl Operator for Dft {
             None => None,
             Some(_) => match known_scalar(inputs, 2)? {
                 None => {
+                    // bounded: rank
                     let unknown = vec![Dim::Unknown; dims.len().saturating_sub(1)];
                     return Ok(vec![Fact::tensor(dtype, unknown.into_iter().chain([parts]))]);
                 }
@@ -135,11 +140,12 @@ impl Operator for Dft {
         let mut shape = Shape::from_slice(x.shape());
         (shape[axis], shape[signal.len()]) = (y_len, y_parts);
         let values = floats::read(x)?;
-        let mut y = vec![0.0; n_elements(&shape).ok_or(OpError::TooLarge)?];
+        let mut y = filled(0.0, n_elements(&shape).ok_or(OpError::TooLarge)?)?;
         if !y.is_empty() {
-            let fourier = Fourier::new(len, self.is_inverse);
-            let mut lane = vec![Complex::default(); len];
+            let fourier = Fourier::new(len, self.is_inverse)?;
+            let mut lane = filled(Complex::default(), len)?;
             for i in 0..lanes.outer * lanes.inner {
+                go_on()?;
                 let (outer, inner) = (i / lanes.inner, i % lanes.inner);
                 let at = |n: usize, len: usize| (outer * len + n) * lanes.inner + inner;
                 lane.fill(Complex::default());
@@ -147,7 +153,7 @@ impl Operator for Dft {
                     let value_at = &values[at(n, lanes.len) * parts..][..parts];
                     *value = Complex::new(value_at[0], value_at.get(1).copied().unwrap_or(0.0));
                 }
-                let result = self.transform(&fourier, &mut lane);
+                let result = self.transform(&fourier, &mut lane)?;
                 for (k, value) in result.iter().enumerate().take(y_len) {
                     let both = [value.re(), value.im()];
                     y[at(k, y_len) * y_parts..][..y_parts].copy_from_slice(&both[..y_parts]);

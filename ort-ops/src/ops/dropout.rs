@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ort_graph::{Behaviour, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
     Bool, DType, Element, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, Inputs, Number, Output,
-    TensorView, bf16, f16, with_dtype,
+    TensorError, TensorView, bf16, collected, f16, filled, with_dtype,
 };
 
 /// The definitions of this file.
@@ -92,13 +92,13 @@ impl Dropout {
     }
 
     /// Which of `n` elements stay.
-    fn mask(&self, n: usize, ratio: f64) -> Vec<bool> {
+    fn mask(&self, n: usize, ratio: f64) -> Result<Vec<bool>, TensorError> {
         if ratio == 0.0 {
-            return vec![true; n];
+            return filled(true, n);
         }
         let seed = self.seed.map(i64::cast_unsigned);
         let mut state = seed.unwrap_or_else(|| RandomState::new().hash_one(0));
-        (0..n).map(|_| uniform(&mut state) >= ratio).collect()
+        collected((0..n).map(|_| uniform(&mut state) >= ratio))
     }
 }
 
@@ -138,7 +138,7 @@ impl Operator for Dropout {
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
         let ratio = self.ratio(inputs)?;
-        let mask = self.mask(x.len(), ratio);
+        let mask = self.mask(x.len(), ratio)?;
         if ratio == 0.0 {
             outputs[0].tensor(x.dtype(), x.shape())?.copy_from(x)?;
         } else {
@@ -207,7 +207,7 @@ float!(f16, bf16, f32, f64);
 
 fn to_f64s(x: TensorView<'_>) -> Result<Vec<f64>, OpError> {
     with_dtype!(x.dtype(), [f32, f64, f16, bf16, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz],
-        T => Ok(x.as_slice::<T>()?.iter().map(|x| x.widened()).collect()),
+        T => Ok(collected(x.as_slice::<T>()?.iter().map(|x| x.widened()))?),
         else => Err(OpError::Unsupported { what: "an element type that is no float" }))
 }
 

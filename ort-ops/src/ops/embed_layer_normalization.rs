@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, with_dtype};
+use ort_tensor::{DType, Inputs, Number, Output, filled, with_dtype};
 
 use super::gather::normalize_index;
 use super::layer_normalization::standardize_rows;
@@ -79,7 +79,7 @@ impl Operator for EmbedLayerNormalization {
         let &[_, hidden] = word.shape() else { return Err(wrong_rank(2, word.shape().len())) };
         let n = ids.len().checked_mul(hidden).ok_or(OpError::TooLarge)?;
         let shape = [batch, length, hidden];
-        let mut y = vec![0.0; n];
+        let mut y = filled(0.0, n)?;
         add_rows(&mut y, inputs, (2, "word embeddings"), ids.as_slice::<i32>()?, hidden)?;
         let positions: Vec<i32> = match inputs.optional_tensor(8)? {
             Some(ids) if matches!(ids.shape(), [n, s] if [1, batch].contains(n) && *s == length) => {

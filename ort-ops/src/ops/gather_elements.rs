@@ -78,6 +78,7 @@ impl Lines<'_> {
         let step = std::mem::replace(&mut strides[self.axis], 0);
         let last = self.shape.len() - 1;
         let (n, stride, dim) = (self.shape[last], strides[last], self.x[self.axis]);
+        // bounded: a constant
         let mut positions = Vec::with_capacity(2 * BLOCK);
         let mut first = 0;
         let origins = Offsets::new(&self.shape[..last], &strides[..last]);

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, TensorView, broadcast, broadcast_strides, with_dtype};
+use ort_tensor::{
+    DType, Inputs, Output, TensorView, broadcast, broadcast_strides, collected, with_dtype,
+};
 
 use crate::accumulate::{Accumulate, Sum, multiply_add, zeros};
 use crate::activation::Activation;
@@ -186,7 +188,7 @@ pub(crate) fn matrix_shape(
 fn widened<T: Accumulate>(x: TensorView<'_>, is_transposed: bool) -> Result<Vec<T::Sum>, OpError> {
     let source = x.as_slice::<T>()?;
     if !is_transposed {
-        return Ok(source.iter().map(|x| x.widen()).collect());
+        return Ok(collected(source.iter().map(|x| x.widen()))?);
     }
     let n_rows = x.shape()[1];
     let column = |row: usize| source[row..].iter().step_by(n_rows).map(|x| x.widen());

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use ort_graph::{Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    DType, Inputs, Number, Output, Shape, TensorView, move_elements, n_elements, with_dtype,
+    DType, Inputs, Number, Output, Shape, TensorView, collected, move_elements, n_elements,
+    with_dtype,
 };
 
 /// The definitions of this file.
@@ -275,7 +276,7 @@ impl Operator for GridSample {
 
 fn positions(grid: TensorView<'_>) -> Result<Vec<f64>, OpError> {
     with_dtype!(grid.dtype(), float,
-    T => Ok(grid.as_slice::<T>()?.iter().map(|x| x.to_f64()).collect()),
+    T => Ok(collected(grid.as_slice::<T>()?.iter().map(|x| x.to_f64()))?),
     else => {
         let found = Box::new(Fact::shaped(grid.dtype(), grid.shape()).ty);
         Err(OpError::InputType { index: 1, found })

@@ -46,7 +46,7 @@ impl Operator for Identity {
         }
         match inputs.value(0)? {
             ValueView::Tensor(x) => outputs[0].tensor(x.dtype(), x.shape())?.copy_from(x)?,
-            other => outputs[0].set(other.to_value())?,
+            other => outputs[0].set(other.to_value()?)?,
         }
         Ok(())
     }

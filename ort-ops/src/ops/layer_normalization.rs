@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator, TensorType, Type};
-use ort_tensor::{DType, Inputs, Output, Shape, n_elements};
+use ort_tensor::{DType, Inputs, Output, Shape, collected, n_elements};
 
 use crate::floats;
 use crate::infer::{broadcast_dims, element_flops, normalize_axis};
@@ -110,6 +110,7 @@ impl Operator for LayerNormalization {
 impl LayerNormalization {
     fn statistic_dims(&self, dims: &[Dim]) -> Result<Dims, OpError> {
         let axis = normalize_axis(self.axis, dims.len())?;
+        // bounded: rank
         let ones = std::iter::repeat_n(Dim::Known(1), dims.len() - axis);
         Ok(dims[..axis].iter().cloned().chain(ones).collect())
     }
@@ -140,8 +141,9 @@ pub(crate) fn write_statistic(
     };
     // Memory for all of them, before another copy is made.
     let n_rows = output.tensor(dtype, shape)?.view().len();
-    let mut values = values.to_vec();
-    values.resize(n_rows, of_nothing);
+    let nothing = n_rows.saturating_sub(values.len());
+    let values = values.iter().copied().chain(std::iter::repeat_n(of_nothing, nothing));
+    let values = collected(values)?;
     floats::write(outputs, index, dtype, shape, &values)
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, n_elements};
+use ort_tensor::{DType, Inputs, Output, Shape, filled, n_elements};
 
 use crate::floats;
 use crate::infer::{expect_dims, ranked_fact};
@@ -229,13 +229,13 @@ impl Operator for LinearAttention {
         let shape = self.state_shape(sizes);
         let n = n_elements(&shape).ok_or(OpError::TooLarge)?;
         let window = self.state_window.unwrap_or(1);
-        let mut states = vec![0.0; n];
+        let mut states = filled(0.0, n)?;
         let mut state = match inputs.get(3) {
             Some(_) => floats::read_parameter(inputs, 3, n)?.split_off(n - n / window),
-            None => vec![0.0; n / window],
+            None => filled(0.0, n / window)?,
         };
         let y_shape = [batch, len, heads.checked_mul(v_size).ok_or(OpError::TooLarge)?];
-        let mut y = vec![0.0; n_elements(&y_shape).ok_or(OpError::TooLarge)?];
+        let mut y = filled(0.0, n_elements(&y_shape).ok_or(OpError::TooLarge)?)?;
         let scale = Some(f64::from(self.scale)).filter(|&scale| scale != 0.0);
         let scale = scale.unwrap_or(1.0 / (size as f64).sqrt());
         for t in 0..len {

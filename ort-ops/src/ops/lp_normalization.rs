@@ -49,7 +49,7 @@ impl Operator for LpNormalization {
         let lanes = Lanes::along(x.shape(), normalize_axis(self.axis, x.shape().len())?);
         let y = outputs[0].tensor(x.dtype(), x.shape())?;
         let f = if self.is_l1 { l1 } else { l2 };
-        with_dtype!(x.dtype(), float, T => lanes.map::<T>(x.as_slice()?, y.into_slice()?, f),
+        with_dtype!(x.dtype(), float, T => lanes.map::<T>(x.as_slice()?, y.into_slice()?, f)?,
             else => return Err(OpError::Unsupported { what: "a norm of no floats" }));
         Ok(())
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, n_elements};
+use ort_tensor::{DType, Inputs, Output, filled, n_elements};
 
 use crate::floats;
 
@@ -46,10 +46,10 @@ impl Lrn {
     }
 
     /// Normalizes one image `x: [C, inner]` to `y`.
-    fn normalize(&self, x: &[f64], inner: usize, y: &mut [f64]) {
+    fn normalize(&self, x: &[f64], y: &mut [f64], sum: &mut [f64]) {
+        let inner = sum.len();
         let (before, after) = ((self.size - 1) / 2, self.size / 2);
         let scale = f64::from(self.alpha) / self.size as f64;
-        let mut sum = vec![0.0; inner];
         for (c, y) in y.chunks_exact_mut(inner).enumerate() {
             sum.fill(0.0);
             let first = c.saturating_sub(before);
@@ -58,7 +58,7 @@ impl Lrn {
                 sum.iter_mut().zip(channel).for_each(|(sum, x)| *sum += x * x);
             }
             let x = &x[c * inner..];
-            for ((y, x), sum) in y.iter_mut().zip(x).zip(&sum) {
+            for ((y, x), sum) in y.iter_mut().zip(x).zip(&*sum) {
                 *y = x / (f64::from(self.bias) + scale * sum).powf(f64::from(self.beta));
             }
         }
@@ -81,12 +81,13 @@ impl Operator for Lrn {
             return Err(no_channels(view.shape().len()));
         };
         let x = floats::read(view)?;
-        let mut y = vec![0.0; x.len()];
+        let mut y = filled(0.0, x.len())?;
         if !x.is_empty() {
             let inner = n_elements(inner).unwrap_or(0);
             let image = channels * inner;
+            let mut sum = filled(0.0, inner)?;
             for (x, y) in x.chunks_exact(image).zip(y.chunks_exact_mut(image)) {
-                self.normalize(x, inner, y);
+                self.normalize(x, y, &mut sum);
             }
         }
         floats::write(outputs, 0, view.dtype(), view.shape(), &y)

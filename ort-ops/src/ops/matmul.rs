@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ort_graph::{Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
     DType, Element, Inputs, Output, Shape, TensorView, broadcast_strides, n_elements,
-    row_major_strides, with_dtype,
+    row_major_strides, with_dtype, with_room,
 };
 
 use crate::accumulate::{Accumulate, Sum, multiply_add, zeros};
@@ -162,7 +162,7 @@ impl<S: Sum> Operand<S> {
         }
         let own = row_major_strides(x.shape());
         let strides: Shape = perm.iter().map(|&axis| own[axis]).collect();
-        let mut data = Vec::with_capacity(source.len());
+        let mut data = with_room(source.len())?;
         let (outer, matrix) = shape.split_at(shape.len() - 2);
         for start in Offsets::new(outer, &strides) {
             for row in 0..matrix[0] {
@@ -227,7 +227,7 @@ impl Product {
     /// # Errors
     /// If they are too many.
     pub(crate) fn compute_exact(&self, a: &[i16], b: &[i16]) -> Result<Vec<i64>, OpError> {
-        let b = transposed(b, self.k, self.n);
+        let b = transposed(b, self.k, self.n)?;
         self.for_each_matrix(a, &b, |a, b, c| {
             multiply(a, b, self.k, |i, j, sum| c[i * self.n + j] = sum);
         })

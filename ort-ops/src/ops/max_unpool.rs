@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, move_elements, n_elements, row_major_strides};
+use ort_tensor::{
+    DType, Inputs, Output, Shape, move_elements, n_elements, row_major_strides, with_room,
+};
 
 use crate::infer::{WindowAttrs, unravel};
 
@@ -107,7 +109,7 @@ impl Operator for MaxUnpool {
             return Err(OpError::Shapes { what: "output_shape", left, right });
         }
         let len = n_elements(&pooled).ok_or(OpError::TooLarge)?;
-        let mut targets = Vec::with_capacity(x.len());
+        let mut targets = with_room(x.len())?;
         for &index in indices.as_slice::<i64>()? {
             let within = usize::try_from(index).ok().filter(|&at| at < len);
             let at = within.ok_or(OpError::Index { what: "indices of MaxUnpool", index, len })?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Element, Inputs, Output, Tensor};
+use ort_tensor::{DType, Element, Inputs, Output, Tensor, go_on};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -34,7 +34,7 @@ impl NonMaxSuppression {
     }
 
     /// The boxes of one class that are taken, from their scores.
-    fn select(boxes: &[Rectangle], scores: &[f32], limits: &Limits) -> Vec<usize> {
+    fn select(boxes: &[Rectangle], scores: &[f32], limits: &Limits) -> Result<Vec<usize>, OpError> {
         let above = |&i: &usize| limits.score.is_none_or(|least| scores[i] > least);
         let mut candidates: Vec<usize> = (0..boxes.len()).filter(above).collect();
         let key = |i: usize| if scores[i].is_nan() { f32::NEG_INFINITY } else { scores[i] };
@@ -44,13 +44,14 @@ impl NonMaxSuppression {
             if selected.len() >= limits.n_boxes {
                 break;
             }
+            go_on()?;
             let overlaps =
                 |&taken: &usize| boxes[candidate].overlap(&boxes[taken]) > limits.overlap;
             if !selected.iter().any(overlaps) {
                 selected.push(candidate);
             }
         }
-        selected
+        Ok(selected)
     }
 }
 
@@ -81,7 +82,7 @@ impl Operator for NonMaxSuppression {
             for (row, scores) in scores.chunks_exact(s).enumerate() {
                 let (image, class) = (row / n_classes, row % n_classes);
                 let boxes = &rectangles[image * s..(image + 1) * s];
-                for index in Self::select(boxes, scores, &limits) {
+                for index in Self::select(boxes, scores, &limits)? {
                     for part in [image, class, index] {
                         triples.push(i64::try_from(part).map_err(|_| OpError::TooLarge)?);
                     }

@@ -85,6 +85,7 @@ impl OldBroadcast {
         let wrong =
             || OpError::AttributeValue { name: "axis", found: self.axis.unwrap_or(1).to_string() };
         let behind = behind.ok_or_else(wrong)?;
+        // bounded: rank
         Ok(b.iter().cloned().chain(std::iter::repeat_n(one.clone(), behind)).collect())
     }
 }

@@ -33,6 +33,7 @@ impl Operator for OldTile {
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
         let (tiles, axis) = (whole(inputs, 1)?, whole(inputs, 2)?);
+        // bounded: rank
         let mut repeats = vec![1_i64; x.shape().len()];
         let axis = normalize_axis(axis, repeats.len())?;
         repeats[axis] = tiles;

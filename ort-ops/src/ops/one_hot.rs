@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    DType, Inputs, Number, Output, Shape, TensorView, move_elements, n_elements, with_dtype,
+    DType, Inputs, Number, Output, Shape, TensorView, collected, move_elements, n_elements,
+    with_dtype,
 };
 
 use crate::infer::{folded, int_values, normalize_axis, tensor_fact};
@@ -49,7 +50,7 @@ fn truncated(x: TensorView<'_>) -> Result<Vec<i64>, OpError> {
         return Ok(int_values(x)?);
     }
     with_dtype!(x.dtype(), number,
-        T => Ok(x.as_slice::<T>()?.iter().map(|&x| Number::to_f64(x) as i64).collect()),
+        T => Ok(collected(x.as_slice::<T>()?.iter().map(|&x| Number::to_f64(x) as i64))?),
         else => Err(OpError::Unsupported { what: "an index that is no number" }))
 }
 

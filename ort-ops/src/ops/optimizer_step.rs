@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Tensor, TensorView};
+use ort_tensor::{DType, Inputs, Output, Tensor, TensorView, filled};
 
 const DOMAIN: &str = "ai.onnx.preview.training";
 
@@ -146,6 +146,7 @@ impl Operator for OptimizerStep {
         for i in 0..n {
             let at = |part: usize| inputs.tensor(2 + part * n + i);
             let (mut x, g) = (floats(at(0)?)?, floats(at(1)?)?);
+            // bounded: as many as the node has
             let mut states = Vec::with_capacity(self.n_states());
             for state in 0..self.n_states() {
                 states.push(floats(at(2 + state)?)?);
@@ -154,7 +155,7 @@ impl Operator for OptimizerStep {
                 let (left, right) = (at(0)?.shape().to_vec(), at(1)?.shape().to_vec());
                 return Err(OpError::Shapes { what: "a value and its gradient", left, right });
             }
-            let mut state = vec![0.0; states.len()];
+            let mut state = filled(0.0, states.len())?;
             for (k, (x, g)) in x.iter_mut().zip(g).enumerate() {
                 state.iter_mut().zip(&states).for_each(|(now, all)| *now = all[k]);
                 *x = self.element((r, t), *x, g, &mut state);

@@ -72,7 +72,7 @@ impl Operator for Optional {
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let value = match (self, inputs.get(0)) {
             (Optional::Empty(_), _) => Value::Optional(None),
-            (Optional::Make, _) => Value::Optional(Some(Box::new(inputs.value(0)?.to_value()))),
+            (Optional::Make, _) => Value::Optional(Some(Box::new(inputs.value(0)?.to_value()?))),
             (Optional::HasElement, value) => {
                 let has = !matches!(value, None | Some(ValueView::Other(Value::Optional(None))));
                 Tensor::scalar(Bool::from(has)).into()
@@ -82,7 +82,7 @@ impl Operator for Optional {
                 ValueView::Other(Value::Optional(None)) => {
                     return Err(OpError::InputValue { index: 0, what: "the optional is empty" });
                 }
-                other => other.to_value(),
+                other => other.to_value()?,
             },
         };
         Ok(outputs[0].set(value)?)

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use ort_graph::{Behaviour, Fact, Facts, OpDef, OpError, Operator};
-use ort_tensor::{DType, Element, Inputs, Number, Output, TensorView, bf16, f16, with_dtype};
+use ort_tensor::{
+    DType, Element, Inputs, Number, Output, TensorView, bf16, collected, f16, with_dtype,
+};
 
 use crate::arithmetic::Arithmetic;
 use crate::broadcast::{Operand, common_shape, update, zip};
@@ -95,14 +97,14 @@ fn power<T: Arithmetic>(x: T, mut e: u128) -> T {
 fn integers(exponent: TensorView<'_>) -> Result<Vec<i128>, OpError> {
     let dtype = exponent.dtype();
     with_dtype!(dtype, integer,
-        T => Ok(exponent.as_slice::<T>()?.iter().map(|&e| i128::from(e)).collect()),
+        T => Ok(collected(exponent.as_slice::<T>()?.iter().map(|&e| i128::from(e)))?),
         else => Err(unsupported(1, dtype)))
 }
 
 fn floats(exponent: TensorView<'_>) -> Result<Vec<f64>, OpError> {
     let dtype = exponent.dtype();
     with_dtype!(dtype, number,
-        T => Ok(exponent.as_slice::<T>()?.iter().map(|&e| Number::to_f64(e)).collect()),
+        T => Ok(collected(exponent.as_slice::<T>()?.iter().map(|&e| Number::to_f64(e)))?),
         else => Err(unsupported(1, dtype)))
 }
 

@@ -151,6 +151,7 @@ impl Resize {
     /// The axes that are resized, counted from the front, in the order of the scales.
     fn axes(&self, rank: usize) -> Result<Vec<usize>, OpError> {
         let Some(axes) = &self.axes else { return Ok((0..rank).collect()) };
+        // bounded: by the rank
         let mut found = Vec::with_capacity(axes.len());
         for &axis in axes {
             let axis = normalize_axis(axis, rank)?;

@@ -76,6 +76,7 @@ impl Scan {
     /// The length of what is scanned (and, in version 8, the number of batches before it).
     fn lengths(&self, inputs: &Facts<'_>) -> Result<Dims, OpError> {
         let batch = usize::from(self.is_batched);
+        // bounded: rank
         let mut lengths = Dims::from_elem(Dim::Unknown, 1 + batch);
         for (i, scanned) in self.scanned.iter().enumerate() {
             let index = batch + self.n_carried + i;
@@ -97,6 +98,7 @@ impl Scan {
 }
 
 fn forward(n: usize) -> Vec<ScanAxis> {
+    // bounded: as many as the node has
     vec![ScanAxis { axis: 0, is_reversed: false }; n]
 }
 

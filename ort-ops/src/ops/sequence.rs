@@ -132,7 +132,7 @@ impl Operator for Sequence {
         let value = match self {
             Sequence::Construct => {
                 let items: Result<Vec<Value>, _> =
-                    (0..inputs.len()).map(|i| Ok(inputs.value(i)?.to_value())).collect();
+                    (0..inputs.len()).map(|i| inputs.value(i)?.to_value()).collect();
                 let items = items.map_err(OpError::Tensor)?;
                 check_types(&items)?;
                 Value::Sequence(items)
@@ -151,7 +151,7 @@ impl Operator for Sequence {
                     Some(position) if position == [i64::try_from(n).unwrap_or(-1)] => n,
                     _ => position(inputs, 2, n, n)?,
                 };
-                let item = inputs.value(1)?.to_value();
+                let item = inputs.value(1)?.to_value()?;
                 // The others have been compared with each other.
                 let first = Type::of_value(items.first().unwrap_or(&item));
                 either(&first, &Type::of_value(&item), 1)?;

@@ -81,6 +81,7 @@ impl Ranges {
             let what = "starts, ends, axes and steps are not equally many";
             return Err(OpError::InputValue { index: 1, what });
         }
+        // bounded: as many as the node has
         let mut ranges: Vec<Range> = Vec::with_capacity(n);
         for (i, (&start, &end)) in self.starts.iter().zip(&self.ends).enumerate() {
             let axis = match &self.axes {

@@ -73,7 +73,7 @@ impl Operator for Softmax {
             Form::Hardmax => hardmax,
         };
         let y = outputs[0].tensor(x.dtype(), x.shape())?;
-        with_dtype!(x.dtype(), float, T => lanes.map::<T>(x.as_slice()?, y.into_slice()?, f),
+        with_dtype!(x.dtype(), float, T => lanes.map::<T>(x.as_slice()?, y.into_slice()?, f)?,
             else => return Err(OpError::Unsupported { what: "a softmax of no floats" }));
         Ok(())
     }

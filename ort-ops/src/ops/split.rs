@@ -85,6 +85,7 @@ impl Operator for Split {
         let dtype = inputs.dtype(0, DType::is_any)?;
         inputs.expect_dtype(1, DType::I64)?;
         let Some(dims) = inputs.fact(0)?.dims() else {
+            // bounded: as many as the node has
             return Ok(vec![Fact::unranked(dtype); self.n_outputs]);
         };
         let axis = normalize_axis(self.axis, dims.len())?;
@@ -99,6 +100,7 @@ impl Operator for Split {
                 let dim = |n: &i64| usize::try_from(*n).map_or(Dim::Unknown, Dim::Known);
                 split.iter().map(dim).collect()
             }
+            // bounded: as many as the node has
             _ => vec![Dim::Unknown; self.n_outputs],
         };
         let fact = |length: Dim| {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, Tensor, TensorView, Value};
+use ort_tensor::{DType, Inputs, Output, Shape, Tensor, TensorView, Value, collected, filled};
 
 use crate::infer::{int_values, normalize_axis};
 use crate::ops::sequence::sequence_of;
@@ -42,13 +42,13 @@ impl SplitToSequence {
 /// The lengths of the parts of a dimension.
 fn lengths(dim: usize, split: Option<TensorView<'_>>) -> Result<Vec<usize>, OpError> {
     let wrong = |what| OpError::InputValue { index: 1, what };
-    let Some(split) = split else { return Ok(vec![1; dim]) };
+    let Some(split) = split else { return Ok(filled(1, dim)?) };
     let values: Option<Vec<usize>> =
         int_values(split)?.into_iter().map(|n| n.try_into().ok()).collect();
     let values = values.ok_or(wrong("a length is below zero"))?;
     match (split.shape(), &values[..]) {
         ([], [0]) => Err(wrong("the length of each part is zero")),
-        ([], &[n]) => Ok((0..dim).step_by(n).map(|start| n.min(dim - start)).collect()),
+        ([], &[n]) => Ok(collected((0..dim).step_by(n).map(|start| n.min(dim - start)))?),
         ([_], values) => {
             let sum = values.iter().try_fold(0_usize, |sum, &n| sum.checked_add(n));
             let wrong = wrong("the lengths are not the dimension");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Complex, DType, Inputs, Output, n_elements};
+use ort_tensor::{Complex, DType, Inputs, Output, filled, go_on, n_elements, with_room};
 
 use super::dft::check_parts;
 use crate::floats;
@@ -93,11 +93,12 @@ impl Operator for Stft {
             return Err(OpError::Shapes { what: "window and frame length", left, right });
         }
         let shape = [batch, frames, self.n_bins(len), 2];
-        let mut y = Vec::with_capacity(n_elements(&shape).ok_or(OpError::TooLarge)?);
+        let mut y = with_room(n_elements(&shape).ok_or(OpError::TooLarge)?)?;
         let x_values = floats::read(x)?;
-        let fourier = Fourier::new(len, false);
-        let mut frame = vec![Complex::default(); len];
+        let fourier = Fourier::new(len, false)?;
+        let mut frame = filled(Complex::default(), len)?;
         for row in 0..batch.checked_mul(frames).ok_or(OpError::TooLarge)? {
+            go_on()?;
             let start = row / frames * signal + row % frames * step;
             for (n, value) in frame.iter_mut().enumerate() {
                 let weight = window.as_ref().map_or(1.0, |window| window[n]);
@@ -105,7 +106,7 @@ impl Operator for Stft {
                 let im = at.get(1).copied().unwrap_or(0.0);
                 *value = Complex::new(weight * at[0], weight * im);
             }
-            let bins = fourier.transform(&frame);
+            let bins = fourier.transform(&frame)?;
             y.extend(bins.iter().take(shape[2]).flat_map(|bin| [bin.re(), bin.im()]));
         }
         floats::write(outputs, 0, x.dtype(), &shape, &y)

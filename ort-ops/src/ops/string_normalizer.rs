@@ -105,6 +105,7 @@ impl Operator for StringNormalizer {
         if words.is_empty() {
             words.push(String::new());
         }
+        // bounded: rank
         let mut shape = Shape::from_elem(1, x.shape().len());
         shape[x.shape().len() - 1] = words.len();
         let y = outputs[0].tensor(DType::String, &shape)?.into_strings()?;

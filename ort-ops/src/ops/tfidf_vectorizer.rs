@@ -214,6 +214,7 @@ impl Operator for TfIdfVectorizer {
         let y = outputs[0].tensor(DType::F32, &shape)?.into_slice::<f32>()?;
         y.fill(0.0);
         let tokens = self.tokens.find(x)?;
+        // bounded: as long as an attribute
         let mut counts = vec![0; self.ngrams.len()];
         for (tokens, y) in
             tokens.chunks_exact(length.max(1)).zip(y.chunks_exact_mut(self.n_outputs))

@@ -4,7 +4,9 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, TensorView, with_dtype};
+use ort_tensor::{
+    DType, Inputs, Output, Room, Shape, TensorError, TensorView, filled, n_elements, with_dtype,
+};
 
 use crate::infer::{int_values, normalize_axis};
 use crate::lanes::Lanes;
@@ -52,18 +54,18 @@ impl TopK {
     }
 
     /// The indices of the `k` first elements of a lane, best first.
-    fn best<T: Sortable>(self, lane: &[T], k: usize) -> Vec<usize> {
+    fn best<T: Sortable>(self, lane: &[T], k: usize) -> Result<Room<usize>, TensorError> {
         let rank = |&a: &usize, &b: &usize| -> Ordering {
             let order = lane[a].order(&lane[b]);
             if self.is_largest { order.reverse() } else { order }.then(a.cmp(&b))
         };
-        let mut indices: Vec<usize> = (0..lane.len()).collect();
+        let mut indices = Room::of(0..lane.len())?;
         if k < indices.len() {
             indices.select_nth_unstable_by(k, rank);
             indices.truncate(k);
         }
         indices.sort_unstable_by(rank);
-        indices
+        Ok(indices)
     }
 
     /// Elements and indices of `[outer, k, inner]`.
@@ -72,24 +74,26 @@ impl TopK {
         x: &[T],
         lanes: Lanes,
         k: usize,
-    ) -> (Vec<T>, Vec<i64>) {
+    ) -> Result<(Vec<T>, Vec<i64>), OpError> {
         let Lanes { outer, len, inner } = lanes;
-        let mut values = vec![T::default(); outer * k * inner];
-        let mut indices = vec![0; values.len()];
-        let mut lane = vec![T::default(); len];
-        // Empty lanes have nothing to select.
-        let outer = if len == 0 { 0 } else { outer };
+        let n = n_elements(&[outer, k, inner]).ok_or(OpError::TooLarge)?;
+        let (mut values, mut indices) = (filled(T::default(), n)?, filled(0, n)?);
+        if n == 0 {
+            // However long the lanes are.
+            return Ok((values, indices));
+        }
+        let mut lane = filled(T::default(), len)?;
         for block in 0..outer {
             for i in 0..inner {
                 let from = x[block * len * inner + i..].iter().step_by(inner);
                 lane.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
-                for (j, at) in self.best(&lane, k).into_iter().enumerate() {
+                for (j, at) in self.best(&lane, k)?.into_iter().enumerate() {
                     let to = (block * k + j) * inner + i;
                     (values[to], indices[to]) = (lane[at], i64::try_from(at).unwrap_or(i64::MAX));
                 }
             }
         }
-        (values, indices)
+        Ok((values, indices))
     }
 }
 
@@ -146,7 +150,7 @@ impl Operator for TopK {
         shape[axis] = k;
         let lanes = Lanes::along(x.shape(), axis);
         with_dtype!(x.dtype(), number, T => {
-            let (values, indices) = self.select(x.as_slice::<T>()?, lanes, k);
+            let (values, indices) = self.select(x.as_slice::<T>()?, lanes, k)?;
             write(outputs, 0, &shape, &values)?;
             write(outputs, 1, &shape, &indices)
         }, else => Err(OpError::Unsupported { what: "TopK of this element type" }))

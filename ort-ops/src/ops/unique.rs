@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    Bool, Complex, DType, Inputs, Output, Shape, TensorView, bf16, f16, move_elements, n_elements,
-    with_dtype,
+    Bool, Complex, DType, Inputs, Output, Shape, TensorView, bf16, collected, f16, filled,
+    move_elements, n_elements, with_dtype,
 };
 
 use crate::infer::{dims_product, normalize_axis};
@@ -91,31 +91,32 @@ impl Slices {
         orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 
-    fn groups<T: Sortable>(self, x: &[T], is_sorted: bool) -> Groups {
-        let mut sorted: Vec<usize> = (0..self.n).collect();
+    fn groups<T: Sortable>(self, x: &[T], is_sorted: bool) -> Result<Groups, OpError> {
+        let mut sorted = collected(0..self.n)?;
         // Equal slices stay in order, so that the first of a group is the first that occurs.
         sorted.sort_by(|&a, &b| self.order(x, a, b));
-        let mut groups: Vec<&[usize]> =
-            sorted.chunk_by(|&a, &b| self.order(x, a, b).is_eq()).collect();
+        let groups = sorted.chunk_by(|&a, &b| self.order(x, a, b).is_eq());
+        let mut groups: Vec<&[usize]> = collected(groups)?;
         if !is_sorted {
             groups.sort_by_key(|group| group[0]);
         }
-        let mut place = vec![0; self.n];
+        let mut place = filled(0, self.n)?;
         for (i, &group) in groups.iter().enumerate() {
             group.iter().for_each(|&slice| place[slice] = i);
         }
-        let first = groups.iter().map(|group| group[0]).collect();
-        Groups { first, place, count: groups.iter().map(|group| group.len()).collect() }
+        let first = collected(groups.iter().map(|group| group[0]))?;
+        let count = collected(groups.iter().map(|group| group.len()))?;
+        Ok(Groups { first, place, count })
     }
 }
 
 fn groups(x: TensorView<'_>, slices: Slices, is_sorted: bool) -> Result<Groups, OpError> {
     if x.dtype() == DType::String {
-        return Ok(slices.groups(x.as_strings()?, is_sorted));
+        return slices.groups(x.as_strings()?, is_sorted);
     }
     with_dtype!(x.dtype(), [f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, Bool,
             Complex<f32>, Complex<f64>],
-        T => Ok(slices.groups(x.as_slice::<T>()?, is_sorted)),
+        T => slices.groups(x.as_slice::<T>()?, is_sorted),
         else => Err(OpError::Unsupported { what: "Unique of this element type" }))
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Behaviour, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Element, Inputs, Number, Output, Shape, TensorView, with_dtype};
+use ort_tensor::{DType, Element, Inputs, Number, Output, Shape, TensorView, filled, with_dtype};
 
 use crate::arithmetic::Arithmetic;
 use crate::broadcast::{Operand, combine, common_shape, update};
@@ -159,7 +159,7 @@ fn sum<T: Number>(
     let (shape, y) = destination::<T>(inputs, output)?;
     let mut sums: Vec<f64> = match is_in_place {
         true => y.iter().map(|y| y.to_f64()).collect(),
-        false => vec![0.0; y.len()],
+        false => filled(0.0, y.len())?,
     };
     for x in operands(inputs) {
         update((&shape, &mut sums), Operand::<T>::new(x?)?, |sum, x| sum + x.to_f64())?;

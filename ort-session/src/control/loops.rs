@@ -52,7 +52,8 @@ impl Run<'_> {
             trip += 1;
         }
         drop(repeated);
-        let mut outputs: Vec<Value> = carried.into_iter().map(Arg::into_value).collect();
+        let carried = carried.into_iter().map(Arg::into_value);
+        let mut outputs = carried.collect::<Result<Vec<Value>, _>>()?;
         outputs.extend(stacks.into_values(body)?);
         Ok(outputs)
     }

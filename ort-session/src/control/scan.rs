@@ -75,6 +75,7 @@ impl Run<'_> {
         for index in 0..n_states {
             states.push(Arg::View(view(index)?));
         }
+        // bounded: by the inputs and outputs of the graph
         let mut scanned = Vec::with_capacity(scan.n_scan_inputs);
         for i in 0..scan.n_scan_inputs {
             let (view, axis) = (view(n_states + i)?.tensor()?, scan.input_axes.get(i));
@@ -105,7 +106,8 @@ impl Run<'_> {
             stacks.add(&body.plan.graph, made, &targeted)?;
         }
         drop(repeated);
-        let mut outputs: Vec<Value> = states.into_iter().map(Arg::into_value).collect();
+        let states = states.into_iter().map(Arg::into_value);
+        let mut outputs = states.collect::<Result<Vec<Value>, _>>()?;
         outputs.extend(stacks.into_values(body)?);
         Ok(outputs)
     }
@@ -136,6 +138,7 @@ impl Run<'_> {
         }
         let mut entries: Vec<Vec<Value>> = Vec::new();
         for entry in 0..n {
+            // bounded: by the inputs and outputs of the graph
             let mut values = Vec::with_capacity(own.len());
             for (index, view) in own.iter().enumerate() {
                 let view = view.ok_or(TensorError::MissingInput { index: index + 1 })?.tensor()?;
@@ -155,8 +158,10 @@ impl Run<'_> {
             .transpose()?
             .map_or(0, |view| view.shape().get(1).copied().unwrap_or(0));
         let n_outputs = body.plan.graph.outputs().len();
+        // bounded: by the inputs and outputs of the graph
         let mut outputs = Vec::with_capacity(n_outputs);
         for i in 0..n_outputs {
+            // bounded: by the iterations that were made
             let mut column = Vec::with_capacity(n);
             for made in &entries {
                 let value =

@@ -15,6 +15,7 @@ impl Run<'_> {
         own: &[Option<ValueView<'_>>],
         outer: &Views<'_>,
     ) -> Result<Vec<Value>, ControlError> {
+        // bounded: by the inputs and outputs of the graph
         let mut views = Vec::with_capacity(own.len());
         let mut length = None;
         for (index, input) in own.iter().enumerate() {
@@ -30,6 +31,7 @@ impl Run<'_> {
         }
         let length = length.unwrap_or(0);
         let n_outputs = body.plan.graph.outputs().len();
+        // bounded: by the items that are there
         let mut mapped = vec![Vec::with_capacity(length); n_outputs];
         let held = self.watch.map(|watch| watch.nothing_yet());
         let captures = captures(body, outer)?;

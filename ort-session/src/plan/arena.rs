@@ -74,8 +74,10 @@ struct Placed {
 }
 
 fn place_in(order: &[usize], buffers: &[Buffer]) -> Placement {
+    // bounded: by the nodes and values of the graph
     let mut ranges = vec![0..0; buffers.len()];
     // In the order of their offsets.
+    // bounded: by the nodes and values of the graph
     let mut placed: Vec<Placed> = Vec::with_capacity(buffers.len());
     for &i in order {
         let Buffer { n_bytes, first, last } = buffers[i];
@@ -103,6 +105,7 @@ fn place_in(order: &[usize], buffers: &[Buffer]) -> Placement {
 fn place_in_time(buffers: &[Buffer]) -> Placement {
     let mut order: Vec<usize> = (0..buffers.len()).filter(|&i| buffers[i].n_bytes > 0).collect();
     order.sort_by_key(|&i| (buffers[i].first, Reverse(buffers[i].n_bytes), i));
+    // bounded: by the nodes and values of the graph
     let mut ranges = vec![0..0; buffers.len()];
     let mut alive: BinaryHeap<Reverse<(usize, usize)>> = BinaryHeap::new();
     let mut gaps = Gaps::default();
@@ -186,6 +189,7 @@ impl Placement {
 /// For each step, how many bytes live then, each buffer rounded up to whole lines. No block can be
 /// smaller than the most of them.
 pub(super) fn live_bytes(buffers: &[Buffer], n_steps: usize) -> Vec<usize> {
+    // bounded: by the nodes and values of the graph
     let (mut born, mut dead) = (vec![0; n_steps], vec![0; n_steps + 1]);
     for buffer in buffers.iter().filter(|buffer| buffer.first < n_steps) {
         let n_bytes = buffer.n_bytes.next_multiple_of(ALIGN);

@@ -111,6 +111,7 @@ impl Compiler<'_> {
                 compiled[i].get_or_init(|| self.run_step(&graph, claim.clone(), *provider));
             }
         });
+        // bounded: by the nodes and values of the graph
         let mut steps = Vec::with_capacity(claims.len());
         for ((claim, _), step) in claims.iter().zip(compiled) {
             steps.extend(match (step.into_inner(), control_of(&graph, claim)) {
@@ -127,7 +128,9 @@ impl Compiler<'_> {
     /// none that a provider before its own would claim; then its root is a step of its own.
     fn claims(&self, graph: &Graph, order: &[NodeId]) -> Result<Vec<(Claim, usize)>, PlanError> {
         let n_slots = order.iter().map(|id| id.index() + 1).max().unwrap_or(0);
+        // bounded: by the nodes and values of the graph
         let mut is_taken = vec![false; n_slots];
+        // bounded: by the nodes and values of the graph
         let mut claims = Vec::with_capacity(order.len());
         let mut unclaimed = Vec::new();
         for &id in order.iter().rev() {

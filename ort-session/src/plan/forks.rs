@@ -81,6 +81,7 @@ impl Forks {
 
 /// For each step, the steps that it waits for.
 fn predecessors(graph: &Graph, steps: &[Step]) -> Vec<Vec<usize>> {
+    // bounded: by the nodes and values of the graph
     let mut makers = vec![None; graph.value_ids().count()];
     for (i, step) in steps.iter().enumerate() {
         step.outputs.iter().flatten().for_each(|id| makers[id.index()] = Some(i));
@@ -161,11 +162,13 @@ struct Arranger {
 impl Arranger {
     fn new(predecessors: Vec<Vec<usize>>) -> Self {
         let n = predecessors.len();
+        // bounded: by the nodes and values of the graph
         let mut successors = vec![Vec::new(); n];
         for (i, of) in predecessors.iter().enumerate() {
             of.iter().for_each(|&before| successors[before].push(i));
         }
         let n_waits = predecessors.iter().map(Vec::len).collect();
+        // bounded: by the nodes and values of the graph
         Self { predecessors, successors, n_waits, is_placed: vec![false; n], order: Vec::new() }
     }
 
@@ -219,6 +222,7 @@ impl Arranger {
     fn branches(&self, steps: &[usize]) -> Vec<Vec<usize>> {
         let mut branches: Vec<Vec<usize>> = Vec::new();
         // By step: its branch, if it has one.
+        // bounded: by the nodes and values of the graph
         let mut branch_of = vec![None; self.n_waits.len()];
         for &i in steps {
             let mut before = self.predecessors[i].iter().filter(|&&before| !self.is_placed[before]);

@@ -1,5 +1,6 @@
 //! A layout: for one signature of input shapes, where every value lives and what each step needs.
 
+mod own;
 mod taken;
 
 use std::ops::Range;
@@ -35,6 +36,8 @@ pub(crate) struct Layout {
     pub(crate) arena_bytes: usize,
     /// By step: how much of it holds what is needed then. No block can be smaller than the most.
     pub(crate) live_bytes: Vec<usize>,
+    /// What outputs of known shape take beside the block, in bytes.
+    pub(crate) own_bytes: usize,
     /// What profiles say of the steps, by step; empty until somebody asks.
     described: OnceLock<Box<[OnceLock<Arc<StepWork>>]>>,
 }
@@ -102,6 +105,7 @@ impl Layout {
         let facts = plan.facts_of(args, &signature)?;
         let last_reads = last_reads(&plan.graph, &plan.steps, selection);
         let places = (0..facts.len()).map(|_| Place::Nowhere).collect();
+        // bounded: by the nodes and values of the graph
         let roots = vec![None; facts.len()];
         let mut builder = Builder {
             plan,
@@ -327,6 +331,7 @@ impl Builder<'_> {
             inputs.filter_map(|id| self.roots[id.index()]).collect()
         });
         let Block { placement: Placement { ranges, n_bytes }, live_bytes } = block;
+        let own_bytes = self.places.iter().map(Place::own_bytes).fold(0, usize::saturating_add);
         for (place, root) in self.places.iter_mut().zip(&self.roots) {
             if let (Place::Arena { range, .. }, Some(root)) = (place, root) {
                 *range = ranges[*root].start..ranges[*root].start + range.len();
@@ -362,6 +367,7 @@ impl Builder<'_> {
             places,
             arena_bytes: n_bytes,
             live_bytes,
+            own_bytes,
             described,
         }
     }

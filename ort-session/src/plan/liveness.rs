@@ -15,6 +15,7 @@ pub(super) fn last_reads(
     steps: &[Step],
     selection: &Selection,
 ) -> Vec<Option<usize>> {
+    // bounded: by the nodes and values of the graph
     let mut last = vec![None; graph.value_ids().count()];
     for &output in selection.outputs() {
         last[output.index()] = Some(usize::MAX);
@@ -38,6 +39,7 @@ pub(super) fn last_reads(
 
 /// For each value, whether it is an input of the graph or an alias of one.
 fn aliases_of_inputs(graph: &Graph, steps: &[Step]) -> Vec<bool> {
+    // bounded: by the nodes and values of the graph
     let mut is_of_input = vec![false; graph.value_ids().count()];
     graph.inputs().iter().for_each(|id| is_of_input[id.index()] = true);
     for (source, alias) in steps.iter().filter_map(alias_of) {
@@ -53,10 +55,12 @@ pub(super) fn last_uses(
     outputs: &[ValueId],
     is_needed: &[bool],
 ) -> Box<[LastUses]> {
+    // bounded: by the nodes and values of the graph
     let mut seen = vec![false; graph.value_ids().count()];
     for output in outputs {
         seen[output.index()] = true;
     }
+    // bounded: by the nodes and values of the graph
     let mut last_uses = vec![LastUses::new(); steps.len()];
     for (i, step) in steps.iter().enumerate().rev().filter(|(i, _)| is_needed[*i]) {
         for value in step.inputs.iter().chain(&step.outputs).flatten() {

@@ -14,6 +14,7 @@ use super::{Action, Step};
 /// what they compute.
 pub(super) fn takers_last(graph: &Graph, steps: Vec<Step>) -> Vec<Step> {
     let reads = Reads::of(graph, &steps);
+    // bounded: by the nodes and values of the graph
     let mut is_input = vec![false; graph.value_ids().count()];
     graph.inputs().iter().for_each(|id| is_input[id.index()] = true);
     let place = |(i, step): (usize, &Step)| {
@@ -41,6 +42,7 @@ struct Reads(Vec<Option<(usize, usize)>>);
 
 impl Reads {
     fn of(graph: &Graph, steps: &[Step]) -> Self {
+        // bounded: by the nodes and values of the graph
         let mut reads = vec![None; graph.value_ids().count()];
         for (i, step) in steps.iter().enumerate() {
             for id in step.inputs.iter().flatten() {

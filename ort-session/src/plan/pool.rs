@@ -40,6 +40,7 @@ impl State {
     /// Memory without a block, for a plan of so many values.
     pub(crate) fn new(n_values: usize) -> Self {
         let made = MadeValues((0..n_values).map(|_| OnceLock::new()).collect());
+        // bounded: nothing yet
         Self { arena: AlignedBuf::zeroed(0), made, n_needed: 0 }
     }
 
@@ -49,6 +50,7 @@ impl State {
         self.n_needed = self.n_needed.max(n_bytes);
         if self.arena.len() < n_bytes {
             // The old block goes before the new one comes: they are never there both.
+            // bounded: nothing yet
             self.arena = AlignedBuf::zeroed(0);
             self.arena = AlignedBuf::try_lasting(n_bytes)?;
         }

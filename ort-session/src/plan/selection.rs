@@ -31,8 +31,10 @@ pub(super) struct Selections(RwLock<Vec<Arc<Selection>>>);
 impl Selection {
     pub(super) fn new(graph: &Graph, steps: &[Step], outputs: &[ValueId]) -> Self {
         let outputs = in_order(outputs);
+        // bounded: by the nodes and values of the graph
         let mut is_wanted = vec![false; graph.value_ids().count()];
         outputs.iter().for_each(|output| is_wanted[output.index()] = true);
+        // bounded: by the nodes and values of the graph
         let mut is_needed = vec![false; steps.len()];
         for (i, step) in steps.iter().enumerate().rev() {
             is_needed[i] = step.outputs.iter().flatten().any(|id| is_wanted[id.index()]);

@@ -27,6 +27,7 @@ impl<'a> Recorder<'a> {
         origin: Instant,
         n_steps: usize,
     ) -> Self {
+        // bounded: by the steps of the plan
         Self { providers, origin, steps: Mutex::new(Vec::with_capacity(n_steps)) }
     }
 

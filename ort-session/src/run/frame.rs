@@ -1,7 +1,7 @@
 //! One run of one plan: where its values are.
 
 use ort_ep::KernelError;
-use ort_graph::{Fact, Type, ValueId};
+use ort_graph::{Fact, OpError, Type, ValueId};
 use ort_tensor::{Tensor, TensorError, TensorView, Value, ValueView};
 use smallvec::SmallVec;
 
@@ -191,6 +191,7 @@ impl<'a> Frame<'a> {
     pub(super) fn collect(&self, made: &mut MadeValues) -> Result<Vec<Value>, RunError> {
         let outputs = self.outputs;
         let none = Targets::default();
+        // bounded: by the inputs and outputs of the graph
         let mut collected = Vec::with_capacity(outputs.len());
         for (i, &id) in outputs.iter().enumerate() {
             let is_last = !outputs[i + 1..].contains(&id);
@@ -202,7 +203,9 @@ impl<'a> Frame<'a> {
                 }
                 Place::Input { .. } | Place::Capture { .. } => {
                     let view = self.view(place, id, Values { made, targets: &none });
-                    view.ok().flatten().map(ValueView::to_value)
+                    view.ok().flatten().map(ValueView::to_value).transpose().map_err(|_| {
+                        RunError::NoMemory { value: self.plan.graph.value(id).name.clone() }
+                    })?
                 }
                 _ if is_last => made.take(id),
                 _ => made.get(id).cloned(),
@@ -222,6 +225,9 @@ impl<'a> Frame<'a> {
     }
 
     pub(super) fn error(&self, step: &Step, error: KernelError) -> RunError {
+        if let (Some(n_bytes), Some(held)) = (n_refused_bytes(&error), self.held) {
+            return held.too_much(self.plan, step, n_bytes);
+        }
         let node = self.plan.graph.node(step.node);
         RunError::Node {
             node: node.label().to_owned(),
@@ -250,5 +256,15 @@ impl<'a> Frame<'a> {
         let node = self.plan.graph.node(self.plan.steps[step].node);
         let (node, op_type) = (node.label().to_owned(), node.op_type.clone());
         RunError::Panicked { node, op_type, message }
+    }
+}
+
+/// How many bytes were refused because of the run's limit, if that is the error.
+const fn n_refused_bytes(error: &KernelError) -> Option<usize> {
+    match error {
+        KernelError::Op(OpError::Tensor(TensorError::NoMemory { n_bytes, limit: Some(_) })) => {
+            Some(*n_bytes)
+        }
+        _ => None,
     }
 }

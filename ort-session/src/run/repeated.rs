@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use ort_tensor::{Value, ValueView};
+use ort_tensor::{TensorError, Value, ValueView};
 use smallvec::SmallVec;
 
 use super::error::RunError;
@@ -35,10 +35,13 @@ pub(crate) struct Repeated<'r> {
 
 impl Arg<'_> {
     /// The value itself, copied if it is somebody else's.
-    pub(crate) fn into_value(self) -> Value {
+    ///
+    /// # Errors
+    /// If there is no memory for a copy.
+    pub(crate) fn into_value(self) -> Result<Value, TensorError> {
         match self {
             Self::View(view) => view.to_value(),
-            Self::Moved(value) => value,
+            Self::Moved(value) => Ok(value),
         }
     }
 
@@ -65,10 +68,10 @@ impl<'r> Repeated<'r> {
         let is_as_before = self.ready.as_ref().is_some_and(|(layout, _)| layout.serves(&views));
         if !is_as_before {
             let before = self.ready.take();
-            let layout = match &before {
-                None => plan.layout(&plan.whole, &views)?,
-                Some((before, _)) => plan.looser_layout(&plan.whole, &views, before)?,
-            };
+            let layout = self.run.bounded(|| match &before {
+                None => plan.layout(&plan.whole, &views),
+                Some((before, _)) => plan.looser_layout(&plan.whole, &views, before),
+            })?;
             if let Some((_, state)) = before {
                 memory.put(plan, state);
             }

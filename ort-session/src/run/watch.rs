@@ -1,13 +1,15 @@
 //! What may end a run before its end. A run looks at it between two steps and between two
-//! iterations of a loop; a kernel that has begun ends first.
+//! iterations of a loop, and kernels look between the parts of their work.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use ort_graph::ValueId;
-use ort_tensor::{Value, n_elements};
+use ort_tensor::{Ending, Value};
 
 use super::ControlError;
+use super::ends::Ends;
 use super::error::{LimitError, RunError};
 use super::frame::Frame;
 use crate::plan::{Layout, MadeValues, Place, Plan, Step};
@@ -22,6 +24,8 @@ pub(crate) struct Watch<'a> {
     /// Blocks and values of all plans that are under way, in bytes.
     n_bytes: AtomicUsize,
     n_iterations: AtomicU64,
+    /// The same for kernels; nothing where neither somebody nor the clock can end it.
+    pub(crate) ending: Option<Arc<dyn Ending>>,
 }
 
 impl<'a> Watch<'a> {
@@ -31,12 +35,11 @@ impl<'a> Watch<'a> {
         let limits = options.limits.or(of_session);
         let is_limited = limits != RunLimits::default();
         let can_end = is_limited || options.cancel.is_some() || options.deadline.is_some();
-        can_end.then(|| Self {
-            options,
-            limits,
-            start: Instant::now(),
-            n_bytes: AtomicUsize::new(0),
-            n_iterations: AtomicU64::new(0),
+        can_end.then(|| {
+            let start = Instant::now();
+            let (n_bytes, n_iterations) = (AtomicUsize::new(0), AtomicU64::new(0));
+            let ending = ending(options, limits.max_time.and_then(|time| start.checked_add(time)));
+            Self { options, limits, start, n_bytes, n_iterations, ending }
         })
     }
 
@@ -75,10 +78,7 @@ impl<'a> Watch<'a> {
         self.check(plan, None)?;
         let planned = match self.limits.max_bytes {
             None => 0,
-            Some(_) => {
-                let own = layout.places.iter().map(own_bytes);
-                own.fold(layout.arena_bytes, usize::saturating_add).min(usize::MAX / 4)
-            }
+            Some(_) => layout.arena_bytes.saturating_add(layout.own_bytes).min(usize::MAX / 4),
         };
         let held = self.nothing_yet();
         match held.add(planned) {
@@ -89,6 +89,12 @@ impl<'a> Watch<'a> {
                 Err(LimitError::Bytes { limit, found, node }.into())
             }
         }
+    }
+
+    /// The limit of bytes, and how many of them are left; `None` without one.
+    pub(super) fn left(&self) -> Option<(usize, usize)> {
+        let limit = self.limits.max_bytes?;
+        Some((limit, limit.saturating_sub(self.n_bytes.load(Ordering::Relaxed))))
     }
 
     /// To count what the iterations of a loop leave behind.
@@ -122,6 +128,15 @@ pub(crate) struct Held<'w> {
 }
 
 impl Held<'_> {
+    /// The error of a step that wanted so many bytes more than were left.
+    pub(super) fn too_much(&self, plan: &Plan, step: &Step, n_bytes: usize) -> RunError {
+        let limit = self.watch.limits.max_bytes.unwrap_or(usize::MAX);
+        let found = self.watch.n_bytes.load(Ordering::Relaxed).saturating_add(n_bytes);
+        // Other memory of the step was counted while it ran.
+        let found = found.max(limit.saturating_add(1));
+        LimitError::Bytes { limit, found, node: label(plan, Some(step)) }.into()
+    }
+
     /// Counts what a step has made whose size was not known.
     pub(super) fn made(
         &self,
@@ -175,19 +190,16 @@ impl Drop for Held<'_> {
 /// The memory of a value whose size is not counted before it is made.
 fn n_dynamic_bytes(frame: &Frame<'_>, id: ValueId, value: Option<&Value>) -> usize {
     match frame.place(id) {
-        Place::Dynamic => value.map_or(0, Value::n_bytes),
+        Place::Dynamic => value.map_or(0, Value::held_bytes),
         _ => 0,
     }
 }
 
-/// The memory of an output of known shape.
-fn own_bytes(place: &Place) -> usize {
-    match place {
-        Place::Own { dtype, shape, .. } => {
-            n_elements(shape).and_then(|n| dtype.n_bytes(n)).unwrap_or(usize::MAX / 4)
-        }
-        _ => 0,
-    }
+fn ending(options: &RunOptions, end: Option<Instant>) -> Option<Arc<dyn Ending>> {
+    let deadline = options.deadline.into_iter().chain(end).min();
+    let cancel = options.cancel.clone();
+    let can_end = cancel.is_some() || deadline.is_some();
+    can_end.then(|| Arc::new(Ends { cancel, deadline }) as Arc<dyn Ending>)
 }
 
 fn label(plan: &Plan, step: Option<&Step>) -> String {

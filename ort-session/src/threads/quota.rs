@@ -42,29 +42,37 @@ impl fmt::Display for CpuQuota {
 /// The smallest quota of this process's groups and of all above them; `root` is `/` outside tests.
 /// `None` if no group that can be seen has one.
 pub(super) fn cpu_quota(root: &Path) -> Option<CpuQuota> {
-    let groups = text(&root.join("proc/self/cgroup"))?;
-    let places = groups.lines().filter_map(Place::of_line).flat_map(|place| place.quotas(root));
-    places.min_by(CpuQuota::cmp_share)
+    of_groups(root, "cpu", [v2, v1]).into_iter().min_by(CpuQuota::cmp_share)
+}
+
+/// What reads a limit of a group in a hierarchy of version 2, and of version 1.
+type Readers<T> = [fn(&Path) -> Option<T>; 2];
+
+/// All limits of this process's groups and of those above them that `readers` find.
+pub(super) fn of_groups<T>(root: &Path, controller: &str, readers: Readers<T>) -> Vec<T> {
+    let groups = text(&root.join("proc/self/cgroup")).unwrap_or_default();
+    let places = groups.lines().filter_map(|line| Place::of_line(line, controller, readers));
+    places.flat_map(|place| place.limits(root)).collect()
 }
 
 /// Where a process stands in one hierarchy of groups.
-struct Place {
+struct Place<T> {
     /// Where the hierarchy may be mounted.
     mounts: Vec<String>,
     /// The group in it.
     group: PathBuf,
-    read: fn(&Path) -> Option<CpuQuota>,
+    read: fn(&Path) -> Option<T>,
 }
 
-impl Place {
+impl<T> Place<T> {
     /// `number:controllers:path`, where version 2 names no controllers.
-    fn of_line(line: &str) -> Option<Self> {
+    fn of_line(line: &str, controller: &str, [v2, v1]: Readers<T>) -> Option<Self> {
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, path) = (fields.next()?, fields.next()?);
-        let (mounts, read): (_, fn(&Path) -> _) = match controllers {
+        let (mounts, read) = match controllers {
             "" => (["sys/fs/cgroup", "sys/fs/cgroup/unified"].map(str::to_owned), v2),
-            list if list.split(',').any(|name| name == "cpu") => {
-                ([format!("sys/fs/cgroup/{list}"), "sys/fs/cgroup/cpu".to_owned()], v1)
+            list if list.split(',').any(|name| name == controller) => {
+                ([list, controller].map(|name| format!("sys/fs/cgroup/{name}")), v1)
             }
             _ => return None,
         };
@@ -75,9 +83,9 @@ impl Place {
         Some(Self { mounts: mounts.into(), group, read })
     }
 
-    /// The quotas of the group and of those above it. In a container the path may be that of the
+    /// The limits of the group and of those above it. In a container the path may be that of the
     /// host, of which there is only the last part: the root.
-    fn quotas(self, root: &Path) -> Vec<CpuQuota> {
+    fn limits(self, root: &Path) -> Vec<T> {
         let folders = self.mounts.iter().flat_map(|mount| {
             let mount = root.join(mount);
             self.group.ancestors().map(move |group| mount.join(group))
@@ -106,7 +114,7 @@ fn quota_of(quota: &str, period: &str, file: PathBuf) -> Option<CpuQuota> {
     Some(CpuQuota { quota: number(quota)?, period: number(period)?, file })
 }
 
-fn text(path: &Path) -> Option<String> {
+pub(super) fn text(path: &Path) -> Option<String> {
     fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -4,6 +4,7 @@
 
 mod arena;
 mod bound_outputs;
+mod bounds;
 mod bytes;
 mod cache;
 #[cfg(unix)]

@@ -26,6 +26,7 @@ pub(super) fn pack(compiler: &Compiler<'_>, input: usize, flip: u8) -> Option<Pa
         n_bytes: packed_b_len(isa, k, n),
     };
     compiler.pack(input, &recipe, |data: &[u8], packed| {
+        // bounded: by a constant that is there
         let mut by_tap = AlignedBuf::lasting(data.len());
         let filters = by_tap.as_mut().chunks_exact_mut(k.max(1));
         for (filter, to) in data.chunks_exact(k.max(1)).zip(filters) {

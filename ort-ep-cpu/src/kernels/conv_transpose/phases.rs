@@ -165,6 +165,7 @@ impl Set {
     /// remainder one after the other.
     pub(super) fn taps(&self, kernel: [usize; 3]) -> Vec<usize> {
         let [d, h, w] = &self.classes;
+        // bounded: by the elements of the filter
         let mut all = Vec::with_capacity(self.n_phases() * self.n_taps());
         for (_, d) in &d.remainders {
             for (_, h) in &h.remainders {

@@ -29,6 +29,7 @@ impl<K: Key> Layout<K> {
         let roots = forest.roots().iter().map(|&root| next(root)).collect::<Option<Vec<_>>>()?;
         let depths = splits.depths(&roots);
         let mut placing = Placing::new(&splits);
+        // bounded: by the attributes of the node
         let mut trees = Vec::with_capacity(forest.n_trees());
         for root in roots {
             let [shortest, longest] = match root {
@@ -119,6 +120,7 @@ struct Placing<'a, K> {
 
 impl<'a, K: Key> Placing<'a, K> {
     fn new(splits: &'a Splits<K>) -> Self {
+        // bounded: by the attributes of the node
         let places = vec![None; splits.splits.len()];
         Self { splits, nodes: Vec::new(), leaves: Vec::new(), places, open: VecDeque::new() }
     }

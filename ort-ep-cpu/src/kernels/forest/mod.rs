@@ -26,7 +26,7 @@ use ort_graph::{OpError, Operator};
 use ort_kernels::trees::{Key, LANES};
 use ort_ops::features::n_samples_and_features;
 use ort_ops::forest::Tally;
-use ort_tensor::{DType, Number, bf16, f16, with_dtype};
+use ort_tensor::{DType, Number, bf16, f16, filled, with_dtype};
 
 use self::layout::{Layout, TREES};
 use self::model::{Model, finish};
@@ -270,6 +270,7 @@ impl<F: Feature> ForestKernel<F> {
             return Ok(());
         }
         let per_part = per_part(threads, n_groups, n_parts) * LANES;
+        // bounded: by the parts of the work
         let mut parts = Vec::with_capacity(state.n.div_ceil(per_part));
         for first in (0..state.n).step_by(per_part) {
             let n = per_part.min(state.n - first);
@@ -290,11 +291,8 @@ impl<F: Feature> ForestKernel<F> {
         let model = self.model()?;
         let x = io.inputs.tensor(0)?.as_slice::<F>()?;
         let (at, dtype) = model.scores(F::DTYPE);
-        let mut classes = Vec::new();
-        if let Model::Classes(_) = model {
-            classes.try_reserve_exact(state.n).map_err(|_| OpError::TooLarge)?;
-            classes.resize(state.n, 0);
-        }
+        let has_classes = matches!(model, Model::Classes(_));
+        let mut classes = filled(0, if has_classes { state.n } else { 0 })?;
         let wanted = io.outputs.get_mut(at).filter(|output| output.is_wanted());
         let y: &mut [U] = match wanted {
             Some(output) => {

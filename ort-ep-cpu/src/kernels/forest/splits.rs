@@ -55,6 +55,7 @@ impl<K: Key> Splits<K> {
     pub(super) fn new(forest: &Forest) -> Option<Self> {
         let mut all = Self { splits: Vec::new(), columns: Vec::new(), places: HashMap::new() };
         let leaf = Split { threshold: K::NOTHING, column: 0, next: [Next::Leaf(0); 2] };
+        // bounded: by the attributes of the node
         all.splits.resize(forest.branches().len(), leaf);
         for (i, branch) in forest.branches().iter().enumerate() {
             all.splits[i] = all.split(forest, branch)?;
@@ -129,6 +130,7 @@ impl<K: Key> Splits<K> {
     /// The fewest steps from each split to a leaf, and no fewer than the most, with one more for each way
     /// that splits or roots share. Depth first, without recursion.
     pub(super) fn depths(&self, roots: &[Next]) -> Vec<[u32; 2]> {
+        // bounded: by the attributes of the node
         let mut n_ways = vec![0_u32; self.splits.len()];
         let ways = self.splits.iter().flat_map(|split| &split.next).chain(roots);
         for next in ways {
@@ -136,6 +138,7 @@ impl<K: Key> Splits<K> {
                 n_ways[at as usize] += 1;
             }
         }
+        // bounded: by the attributes of the node
         let mut depths: Vec<Option<[u32; 2]>> = vec![None; self.splits.len()];
         for start in 0..self.splits.len() {
             let mut path = vec![start];

@@ -39,6 +39,7 @@ impl<R: Score> Votes<R> {
             let of = |&leaf: &u32| by_leaf.get(leaf as usize).map_or(0.0, |votes| votes[0].weight);
             return Self::One(leaves.iter().map(|leaf| weight(of(leaf))).collect());
         }
+        // bounded: by the attributes of the node
         let mut firsts = Vec::with_capacity(by_leaf.len());
         let mut votes = Vec::new();
         for leaf in by_leaf {

@@ -78,6 +78,7 @@ fn claim(graph: &Graph, id: NodeId) -> Option<Claim> {
     let conv = graph.node(first);
     let has_sum = conv.inputs.get(3).copied().flatten().is_some();
     block_of(graph, op::<Conv>(graph, first)?, &conv.inputs)?;
+    // bounded: one
     let in_place = if has_sum { SmallVec::from_elem((3, 0), 1) } else { SmallVec::new() };
     let (inputs, outputs) = (conv.inputs.clone(), root.outputs.clone());
     Some(Claim { nodes, inputs, outputs, in_place })

@@ -25,6 +25,7 @@ impl Scaled {
     pub(super) fn at(graph: &Graph, root: NodeId) -> Option<Self> {
         // Neither changes a number that is the result of arithmetic.
         let (mut scale, mut shift) = (1.0, -0.0);
+        // bounded: one
         let (mut id, mut nodes) = (root, SmallVec::from_elem(root, 1));
         if let Some((before, number)) = with_number(graph, id, Binary::Add) {
             (id, shift) = (before, number);

@@ -1,5 +1,6 @@
 //! The weights of one direction, by the gates that are multiplied at once.
 
+use ort_tensor::filled;
 use std::ops::Range;
 
 use ort_ep::{KernelError, Packed, Recipe};
@@ -91,10 +92,7 @@ impl Layer {
             let (w, k) = weights[input - 1];
             let first = self.d * self.cell.n_gates() * self.hidden;
             let b = w.get((first + rows.start) * k..(first + rows.end) * k)?;
-            let mut packed = Vec::new();
-            let len = packed_b_len(self.isa, k, rows.len());
-            packed.try_reserve_exact(len).ok()?;
-            packed.resize(len, 0.0);
+            let mut packed = filled(0.0, packed_b_len(self.isa, k, rows.len())).ok()?;
             pack_b(self.isa, &Matrix::row_major(b, rows.len(), k).transposed(), &mut packed);
             Some(Weights::Given(packed))
         };
@@ -122,6 +120,7 @@ impl Layer {
             groups.push(Gates { width, w: w?, r: r?, bias });
             first += width;
         }
+        // bounded: by the elements of the bias
         let reset_bias = bias.get(2 * n - hidden..).map_or(vec![0.0; hidden], <[f32]>::to_vec);
         Some(Parameters { groups, reset_bias })
     }

@@ -137,10 +137,10 @@ impl Attention {
         let view = inputs.tensor(index)?;
         let new = match view.shape().len() {
             4 => floats::read(view)?,
-            _ => swap_heads(&floats::read(view)?, [batch, len, heads, size]),
+            _ => swap_heads(&floats::read(view)?, [batch, len, heads, size])?,
         };
         match inputs.optional_tensor(index + 3)? {
-            Some(past) => Ok(append(&floats::read(past)?, &new, batch.saturating_mul(heads))),
+            Some(past) => append(&floats::read(past)?, &new, batch.saturating_mul(heads)),
             None => Ok(new),
         }
     }
@@ -201,7 +201,7 @@ impl Operator for Attention {
         let is_split = q_view.shape().len() == 4;
         let q = match is_split {
             true => floats::read(q_view)?,
-            false => swap_heads(&floats::read(q_view)?, [batch, q_len, q_heads, size]),
+            false => swap_heads(&floats::read(q_view)?, [batch, q_len, q_heads, size])?,
         };
         let k = Self::present(inputs, 1, [batch, kv_heads, kv_len - past, size])?;
         let v = Self::present(inputs, 2, [batch, kv_heads, kv_len - past, v_size])?;
@@ -217,7 +217,7 @@ impl Operator for Attention {
         let bias = |query, row: &mut [f64]| visible.bias(query, row);
         let mut y = attend(sizes, [&q, &k, &v], scoring, bias, observe)?;
         if !is_split {
-            y = swap_heads(&y, [batch, q_heads, q_len, v_size]);
+            y = swap_heads(&y, [batch, q_heads, q_len, v_size])?;
         }
         let dtype = q_view.dtype();
         let y_shape = match is_split {

@@ -1,7 +1,7 @@
 //! Which keys a query sees, and with what bias.
 
 use ort_graph::OpError;
-use ort_tensor::Inputs;
+use ort_tensor::{Inputs, filled};
 
 use super::Attention;
 use crate::attend::bias::Biases;
@@ -29,7 +29,7 @@ impl Visible {
         let int = |n: usize| i64::try_from(n).map_err(|_| OpError::TooLarge);
         let (q_len, kv_len) = (int(sizes.q_len)?, int(sizes.kv_len)?);
         let lens = match inputs.optional_tensor(6)? {
-            None => vec![kv_len; sizes.batch],
+            None => filled(kv_len, sizes.batch)?,
             Some(lens) => lens.as_slice::<i64>()?.to_vec(),
         };
         if lens.len() != sizes.batch || lens.iter().any(|len| !(0..=kv_len).contains(len)) {
@@ -37,7 +37,7 @@ impl Visible {
         }
         let offsets = match (inputs.get(4), inputs.get(6)) {
             (None, Some(_)) => lens.iter().map(|len| len - q_len).collect(),
-            _ => vec![int(past)?; sizes.batch],
+            _ => filled(int(past)?, sizes.batch)?,
         };
         let mask =
             inputs.optional_tensor(3)?.map(|view| Biases::new(3, view, sizes)).transpose()?;

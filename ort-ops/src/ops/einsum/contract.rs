@@ -81,6 +81,7 @@ fn take_inner(axes: &mut Vec<Axis>) -> Axis {
 
 /// Calls `visit` with the positions in the result and both factors, for each index of `axes`.
 fn for_each_index(axes: &[Axis], mut visit: impl FnMut([usize; 3])) {
+    // bounded: rank
     let mut index = vec![0; axes.len()];
     let mut at = [0; 3];
     loop {

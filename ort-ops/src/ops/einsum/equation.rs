@@ -64,6 +64,7 @@ impl Equation {
 }
 
 fn expand(term: &[Symbol], n_ellipsis: usize) -> Vec<Label> {
+    // bounded: as long as an attribute
     let mut labels = Vec::with_capacity(term.len() + n_ellipsis);
     for symbol in term {
         match symbol {
@@ -75,6 +76,7 @@ fn expand(term: &[Symbol], n_ellipsis: usize) -> Vec<Label> {
 }
 
 fn parse_term(text: &str) -> Option<Vec<Symbol>> {
+    // bounded: as long as an attribute
     let mut term = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, tail)) = rest.split_first() {

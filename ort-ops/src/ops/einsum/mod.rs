@@ -95,6 +95,7 @@ impl Einsum {
 
     /// The indices of each operand and the extent of each index.
     fn indices(&self, shapes: &[&[Dim]]) -> Result<(Vec<Vec<Label>>, Vec<(Label, Dim)>), OpError> {
+        // bounded: as many as the node has
         let mut labels = Vec::with_capacity(shapes.len());
         let mut extents: Vec<(Label, Dim)> = Vec::new();
         for (index, (term, dims)) in self.equation.inputs.iter().zip(shapes).enumerate() {
@@ -155,6 +156,7 @@ impl Einsum {
 impl Operator for Einsum {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         let dtype = inputs.dtype(0, DType::is_number)?;
+        // bounded: rank
         let mut shapes = Vec::with_capacity(inputs.len());
         for i in 0..self.equation.inputs.len() {
             inputs.fact(i)?;
@@ -195,6 +197,7 @@ impl Operator for Einsum {
 
 /// The indices of either factor that are needed later, each once.
 fn kept(a: &[Label], b: &[Label], is_needed: impl Fn(Label) -> bool) -> Vec<Label> {
+    // bounded: rank
     let mut kept = Vec::with_capacity(a.len() + b.len());
     for &label in a.iter().chain(b) {
         if is_needed(label) && !kept.contains(&label) {

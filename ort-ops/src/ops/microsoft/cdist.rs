@@ -45,10 +45,13 @@ impl Operator for CDist {
         let dtype = inputs.dtype(0, DType::is_float)?;
         inputs.fact(1)?;
         inputs.expect_dtype(1, dtype)?;
+        // bounded: a constant
         let mut rows = Vec::with_capacity(2);
+        // bounded: a constant
         let mut columns = Vec::with_capacity(2);
         for index in 0..2 {
             match inputs.fact(index)?.dims() {
+                // bounded: a constant
                 None => return Ok(vec![Fact::tensor(dtype, vec![ort_graph::Dim::Unknown; 2])]),
                 Some([m, n]) => {
                     rows.push(m.clone());

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, with_dtype};
+use ort_tensor::{DType, Inputs, Number, Output, filled, with_dtype, with_room};
 
 use crate::elementwise::unsupported;
 
@@ -59,7 +59,7 @@ impl Operator for DynamicTimeWarping {
             return Err(wrong_rank(x.shape().len()));
         };
         let steps = with_dtype!(x.dtype(), float,
-            T => steps(x.as_slice::<T>()?, n_columns),
+            T => steps(x.as_slice::<T>()?, n_columns)?,
             else => return Err(unsupported(0, x.dtype())));
         let way = way(&steps, n_rows, n_columns);
         let y = outputs[0].tensor(DType::I32, &[2, way.len()])?.into_slice::<i32>()?;
@@ -73,10 +73,10 @@ impl Operator for DynamicTimeWarping {
 }
 
 /// The last step to each element. Totals are rounded to the type of the costs, which tells ties.
-fn steps<T: Number>(cost: &[T], n_columns: usize) -> Vec<Step> {
-    let mut steps = Vec::with_capacity(cost.len());
+fn steps<T: Number>(cost: &[T], n_columns: usize) -> Result<Vec<Step>, OpError> {
+    let mut steps = with_room(cost.len())?;
     // The totals of the row above, behind that of the column before the first.
-    let mut above = vec![f64::INFINITY; n_columns.saturating_add(1)];
+    let mut above = filled(f64::INFINITY, n_columns.saturating_add(1))?;
     above[0] = 0.0;
     for row in cost.chunks_exact(n_columns.max(1)) {
         let (mut both, mut right) = (above[0], f64::INFINITY);
@@ -95,7 +95,7 @@ fn steps<T: Number>(cost: &[T], n_columns: usize) -> Vec<Step> {
             (both, right) = (down, *total);
         }
     }
-    steps
+    Ok(steps)
 }
 
 /// The way, from the last element back until a step leaves the matrix.

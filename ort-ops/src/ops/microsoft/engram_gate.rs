@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output};
+use ort_tensor::{DType, Inputs, Output, with_room};
 
 use crate::floats;
 use crate::infer::expect_dims;
@@ -62,6 +62,7 @@ impl Operator for EngramGate {
             expect_dims(inputs, 2, &[batch, len, size].map(Dim::clone))?;
             (3..6).try_for_each(|i| expect_dims(inputs, i, &[heads, size].map(Dim::clone)))?;
         }
+        // bounded: a constant
         Ok(vec![inputs.fact(0)?.ty.clone().into(); 2])
     }
 
@@ -78,7 +79,7 @@ impl Operator for EngramGate {
         let key_norm = self.normed(floats::read(key)?, inputs, 3, [heads, size])?;
         let query_norm = self.normed(floats::read(query)?, inputs, 4, [heads, size])?;
         let value = floats::read(value)?;
-        let mut y = Vec::with_capacity(key_norm.len());
+        let mut y = with_room(key_norm.len())?;
         let rows = key_norm.chunks_exact(size.max(1)).zip(query_norm.chunks_exact(size.max(1)));
         for (i, (key, query)) in rows.enumerate() {
             let dot: f64 = key.iter().zip(query).map(|(k, q)| k * q).sum();

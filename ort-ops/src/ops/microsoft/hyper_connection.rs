@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, n_elements};
+use ort_tensor::{DType, Inputs, Output, Shape, collected, filled, n_elements};
 
 use crate::floats;
 use crate::infer::tensor_fact;
@@ -103,7 +103,8 @@ impl HyperConnection {
         match gates.len() {
             len if Some(len) == n.checked_mul(size) => Ok(gates),
             len if len == n => {
-                Ok(gates.into_iter().flat_map(|gate| std::iter::repeat_n(gate, size)).collect())
+                let all = gates.into_iter().flat_map(|gate| std::iter::repeat_n(gate, size));
+                Ok(collected(all)?)
             }
             _ => {
                 let (left, right) = (view.shape().to_vec(), vec![rows, branches, size]);
@@ -197,7 +198,7 @@ impl Operator for HyperConnection {
                 let gates = self.gates(inputs, 1, sizes)?;
                 x.iter_mut().zip(gates).for_each(|(x, gate)| *x *= gate);
                 let n = sizes.rows.checked_mul(sizes.size).ok_or(OpError::TooLarge)?;
-                let mut y = vec![0.0; n];
+                let mut y = filled(0.0, n)?;
                 let rows = x.chunks_exact((sizes.branches * sizes.size).max(1));
                 for (y, x) in y.chunks_exact_mut(sizes.size.max(1)).zip(rows) {
                     for x in x.chunks_exact(sizes.size) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output};
+use ort_tensor::{DType, Inputs, Output, filled};
 
 use crate::elementwise::like_first;
 use crate::floats::{read, write};
@@ -43,8 +43,9 @@ impl Operator for Inverse {
         }
         let mut y = read(x)?;
         let singular = OpError::InputValue { index: 0, what: "a matrix has no inverse" };
+        let mut inverse = if y.is_empty() { Vec::new() } else { filled(0.0, n * n)? };
         for matrix in y.chunks_exact_mut((n * n).max(1)) {
-            let inverse = inverse(matrix, n).ok_or_else(|| singular.clone())?;
+            invert(matrix, n, &mut inverse).ok_or_else(|| singular.clone())?;
             matrix.copy_from_slice(&inverse);
         }
         write(outputs, 0, x.dtype(), x.shape(), &y)
@@ -52,8 +53,8 @@ impl Operator for Inverse {
 }
 
 /// The inverse of `a: [n, n]`, of which the identity is left; `None` if a column has no pivot.
-fn inverse(a: &mut [f64], n: usize) -> Option<Vec<f64>> {
-    let mut inverse = vec![0.0; n * n];
+fn invert(a: &mut [f64], n: usize, inverse: &mut [f64]) -> Option<()> {
+    inverse.fill(0.0);
     inverse.iter_mut().step_by(n + 1).for_each(|one| *one = 1.0);
     for k in 0..n {
         let magnitude = |i: usize| a[i * n + k].abs();
@@ -62,7 +63,7 @@ fn inverse(a: &mut [f64], n: usize) -> Option<Vec<f64>> {
         if divisor == 0.0 {
             return None;
         }
-        for matrix in [&mut *a, &mut inverse] {
+        for matrix in [&mut *a, &mut *inverse] {
             for column in 0..n {
                 matrix.swap(k * n + column, pivot * n + column);
                 matrix[k * n + column] /= divisor;
@@ -70,14 +71,14 @@ fn inverse(a: &mut [f64], n: usize) -> Option<Vec<f64>> {
         }
         for i in (0..n).filter(|&i| i != k) {
             let factor = a[i * n + k];
-            for matrix in [&mut *a, &mut inverse] {
+            for matrix in [&mut *a, &mut *inverse] {
                 for column in 0..n {
                     matrix[i * n + column] -= factor * matrix[k * n + column];
                 }
             }
         }
     }
-    Some(inverse)
+    Some(())
 }
 
 fn no_matrix(found: usize) -> OpError {

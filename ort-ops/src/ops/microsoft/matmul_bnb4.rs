@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output};
+use ort_tensor::{DType, Inputs, Output, filled};
 
 use crate::floats::{read, write};
 use crate::infer::{matmul_dims, matmul_shape, product_flops};
@@ -165,7 +165,7 @@ fn add_product_by_columns(
     if n == 0 || k == 0 {
         return Ok(());
     }
-    let mut w = vec![0.0; k];
+    let mut w = filled(0.0, k)?;
     for j in 0..n {
         row(j, &mut w)?;
         for (a, y) in a.chunks_exact(n).zip(y.chunks_exact_mut(k)) {

@@ -118,6 +118,7 @@ impl Operator for MatMulFpQ4 {
         let Some(a) = inputs.fact(0)?.dims() else { return Ok(vec![Fact::unranked(dtype)]) };
         let b: Dims = match sizes {
             Some(sizes) => sizes.map(Dim::Known).into_iter().collect(),
+            // bounded: a constant
             None => Dims::from_elem(Dim::Unknown, 2),
         };
         Ok(vec![Fact::tensor(dtype, matmul_dims(a, &b)?)])

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, TensorView, with_dtype};
+use ort_tensor::{DType, Inputs, Output, TensorView, collected, with_dtype};
 
 use crate::accumulate::Accumulate;
 use crate::elementwise::{only, unsupported};
@@ -67,7 +67,7 @@ const fn result(a: DType, b: DType) -> DType {
 
 fn widened(index: usize, x: TensorView<'_>) -> Result<Vec<i64>, OpError> {
     with_dtype!(x.dtype(), [i16, u16],
-        T => Ok(x.as_slice::<T>()?.iter().map(|x| x.widen()).collect()),
+        T => Ok(collected(x.as_slice::<T>()?.iter().map(|x| x.widen()))?),
         else => Err(unsupported(index, x.dtype())))
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, TensorView, bf16, f16, with_dtype};
+use ort_tensor::{DType, Inputs, Number, Output, TensorView, bf16, f16, filled, with_dtype};
 
 use crate::elementwise::{only, unsupported};
 use crate::floats;
@@ -91,7 +91,7 @@ impl Operator for DynamicQuantizeMatMul {
         let scheme = Scheme::of_values(&values);
         let b = centered(b, inputs.optional_tensor(3)?, Along::Columns, [1, 3])?;
         let sums = product.compute_exact(&scheme.centered(&values), &b)?;
-        let factors = vec![scheme.scale; sums.len()];
+        let factors = filled(scheme.scale, sums.len())?;
         let result = Scaled { product: &product, sums, factors };
         result.write(inputs.tensor(2)?, inputs.optional_tensor(4)?, only(outputs)?)
     }

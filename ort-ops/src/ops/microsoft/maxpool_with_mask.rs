@@ -52,6 +52,7 @@ impl Operator for MaxpoolWithMask {
         inputs.expect_dtype(1, DType::I32)?;
         let x = inputs.fact(0)?;
         if let Some([_, _, spatial @ ..]) = x.dims() {
+            // bounded: a constant
             let mut mask = Dims::from_elem(Dim::Unknown, 2);
             mask.extend(spatial.iter().cloned());
             expect_dims(inputs, 1, &mask)?;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output};
+use ort_tensor::{DType, Inputs, Output, filled, with_room};
 
 use crate::infer::{expect_dims, int_values, read_scalar};
 
@@ -230,15 +230,14 @@ impl Operator for NGramHashMapping {
             let (left, right) = (vec![batch, length], vec![n_past]);
             return Err(OpError::Shapes { what: "past and segments", left, right });
         }
-        let (mut hashes, mut present) = (Vec::new(), Vec::new());
-        present.try_reserve(n_pasts).map_err(|_| OpError::TooLarge)?;
+        let (mut hashes, mut present) = (Vec::new(), with_room(n_pasts)?);
         for row in 0..batch {
             let mut tokens = match &past {
                 Some(past) => past[row * n_past..][..n_past].to_vec(),
-                None => vec![hash.nothing(&parameters); n_past],
+                None => filled(hash.nothing(&parameters), n_past)?,
             };
             tokens.extend(&ids[row * length..][..length]);
-            let mut borders = vec![None; tokens.len()];
+            let mut borders = filled(None, tokens.len())?;
             if let Some(segments) = &segments {
                 let own = segments[row * length..][..length].iter().copied().map(Some);
                 borders[n_past..].iter_mut().zip(own).for_each(|(to, from)| *to = from);

@@ -60,8 +60,8 @@ impl QGemm {
         let along = if self.is_b_transposed { Along::Rows } else { Along::Columns };
         let a = centered(inputs.tensor(0)?, inputs.optional_tensor(2)?, Along::Rows, [0, 2])?;
         let b = centered(inputs.tensor(3)?, inputs.optional_tensor(5)?, along, [3, 5])?;
-        let a = if self.is_a_transposed { transposed(&a, k, m) } else { a };
-        let b = if self.is_b_transposed { b } else { transposed(&b, k, n) };
+        let a = if self.is_a_transposed { transposed(&a, k, m)? } else { a };
+        let b = if self.is_b_transposed { b } else { transposed(&b, k, n)? };
         let n_sums = m.checked_mul(n).ok_or(OpError::TooLarge)?;
         let mut sums = crate::accumulate::zeros(n_sums)?;
         if k > 0 {

@@ -65,7 +65,7 @@ impl Operator for QLinearReduceMean {
         let y = only(outputs)?.tensor(x.dtype(), &shape)?;
         with_dtype!(x.dtype(), [i8, u8], T => {
             let centered = |code: T| f64::from(code) - f64::from(from.zero_point);
-            let sums = walk.fold(x.as_slice::<T>()?, 0.0, centered, |a, b| a + b);
+            let sums = walk.fold(x.as_slice::<T>()?, 0.0, centered, |a, b| a + b)?;
             for (y, sum) in y.into_slice::<T>()?.iter_mut().zip(sums) {
                 *y = to.quantize(f32::from_f64(sum / n * f64::from(from.scale)));
             }

@@ -67,7 +67,7 @@ impl Operator for QLinearSoftmax {
         };
         let y = only(outputs)?.tensor(x.dtype(), x.shape())?;
         with_dtype!(x.dtype(), [i8, u8],
-            T => lanes.map::<T>(x.as_slice()?, y.into_slice()?, quantized),
+            T => lanes.map::<T>(x.as_slice()?, y.into_slice()?, quantized)?,
             else => return Err(unsupported(0, x.dtype())));
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Tensor, ValueView, n_elements};
+use ort_tensor::{DType, Inputs, Output, Tensor, ValueView, filled, n_elements};
 
 use super::group_query_attention::{GroupQueryAttention, Kept};
 use crate::infer::expect_dims;
@@ -91,7 +91,7 @@ impl SparseAttention {
         let blocks = Blocks::read(inputs, self.sparse_block_size)?;
         let shape = [batch, self.dense.num_heads, len, longest];
         let n = n_elements(&shape).ok_or(OpError::TooLarge)?;
-        let mut biases = vec![f32::NEG_INFINITY; n];
+        let mut biases = filled(f32::NEG_INFINITY, n)?;
         for (i, row) in biases.chunks_exact_mut(longest.max(1)).enumerate() {
             let (head, query) = (i / len, i % len);
             let total = usize::try_from(lens[head / self.dense.num_heads]).unwrap_or(0);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output};
+use ort_tensor::{DType, Inputs, Output, filled};
 
 use super::ngram_hash_mapping::{NGramHash, Parameters, write_ints};
 use crate::infer::{expect_dims, int_values, vector_len};
@@ -106,24 +106,29 @@ impl Packed {
     }
 
     /// The tokens of a sequence, and what segments they are of, both with their past.
-    fn sequence(&self, row: usize, n_past: usize, nothing: i64) -> (Vec<i64>, Vec<Option<i64>>) {
+    fn sequence(
+        &self,
+        row: usize,
+        n_past: usize,
+        nothing: i64,
+    ) -> Result<(Vec<i64>, Vec<Option<i64>>), OpError> {
         let own = self.ends[row]..self.ends[row + 1];
         let before = row * n_past..(row + 1) * n_past;
         let mut ids = match &self.past {
             Some(past) => past[before.clone()].to_vec(),
-            None => vec![nothing; n_past],
+            None => filled(nothing, n_past)?,
         };
         ids.extend(&self.ids[own.clone()]);
         let own_segments = match &self.segments {
             Some(all) => all[own].to_vec(),
-            None => vec![0; own.len()],
+            None => filled(0, own.len())?,
         };
         let mut segments = match &self.past_segments {
             Some(past) => past[before].to_vec(),
-            None => vec![own_segments.first().copied().unwrap_or(0); n_past],
+            None => filled(own_segments.first().copied().unwrap_or(0), n_past)?,
         };
         segments.extend(own_segments);
-        (ids, segments.into_iter().map(Some).collect())
+        Ok((ids, segments.into_iter().map(Some).collect()))
     }
 }
 
@@ -166,7 +171,7 @@ impl Operator for VarlenNGramHashMapping {
         let mut results = Results::default();
         let batch = packed.ends.len() - 1;
         for row in 0..batch {
-            self.eval_row(&parameters, &packed, row, &mut results);
+            self.eval_row(&parameters, &packed, row, &mut results)?;
         }
         let shape = [packed.ids.len(), self.hash.n_hashes()?];
         write_ints(outputs, 0, parameters.dtype, &shape, &results.hashes)?;
@@ -187,9 +192,15 @@ struct Results {
 }
 
 impl VarlenNGramHashMapping {
-    fn eval_row(&self, parameters: &Parameters, packed: &Packed, row: usize, to: &mut Results) {
+    fn eval_row(
+        &self,
+        parameters: &Parameters,
+        packed: &Packed,
+        row: usize,
+        to: &mut Results,
+    ) -> Result<(), OpError> {
         let n_past = self.hash.n_past();
-        let (ids, segments) = packed.sequence(row, n_past, self.hash.nothing(parameters));
+        let (ids, segments) = packed.sequence(row, n_past, self.hash.nothing(parameters))?;
         self.hash.hash(parameters, (&ids, &segments), &mut to.hashes);
         let length = ids.len() - n_past;
         to.present.extend(&ids[length..]);
@@ -199,9 +210,10 @@ impl VarlenNGramHashMapping {
         for token in 1..=self.capacity {
             match ids.get(token..token + n_past).filter(|_| token <= count) {
                 Some(state) => to.states.extend(state),
-                None => to.states.extend(std::iter::repeat_n(self.hash.pad_id, n_past)),
+                None => to.states.extend(filled(self.hash.pad_id, n_past)?),
             }
         }
+        Ok(())
     }
 }
 

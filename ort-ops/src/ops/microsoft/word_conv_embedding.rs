@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output};
+use ort_tensor::{DType, Inputs, Output, filled};
 
 use crate::floats;
 use crate::infer::expect_dims;
@@ -119,7 +119,7 @@ impl Operator for WordConvEmbedding {
         let bias = floats::read_parameter(inputs, 2, m)?;
         let filters = Filters { weights: floats::read(w)?, bias, n: k * e };
         let embeddings = floats::read(table)?;
-        let mut y = vec![0.0; n_words.checked_mul(m).ok_or(OpError::TooLarge)?];
+        let mut y = filled(0.0, n_words.checked_mul(m).ok_or(OpError::TooLarge)?)?;
         let mut characters = Vec::new();
         for (word, y) in x.as_slice::<i32>()?.chunks_exact(length).zip(y.chunks_exact_mut(m.max(1)))
         {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, TensorView};
+use ort_tensor::{DType, Inputs, Output, TensorView, filled};
 
 use crate::features::{is_feature, numbers};
 use crate::floats;
@@ -91,10 +91,7 @@ impl Operator for FeatureVectorizer {
             }
             width = width.checked_add(self.length(i, own)).ok_or(OpError::TooLarge)?;
         }
-        let mut y = Vec::new();
-        let len = n.checked_mul(width).ok_or(OpError::TooLarge)?;
-        y.try_reserve_exact(len).map_err(|_| OpError::TooLarge)?;
-        y.resize(len, 0.0);
+        let mut y = filled(0.0, n.checked_mul(width).ok_or(OpError::TooLarge)?)?;
         let mut start = 0;
         for i in 0..inputs.len() {
             let x = inputs.tensor(i)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output};
+use ort_tensor::{DType, Inputs, Output, with_room};
 
 use crate::features::{Rows, is_feature, n_rows};
 use crate::floats;
@@ -66,8 +66,8 @@ impl Operator for LinearClassifier {
         let rows = Rows::read(inputs)?;
         rows.expect_features(self.model.n_features())?;
         let mut results = rows.results(self.labels.n_classes())?;
-        let mut classes = Vec::with_capacity(rows.n);
-        let mut scores = Vec::with_capacity(self.model.n_targets());
+        let mut classes = with_room(rows.n)?;
+        let mut scores = with_room(self.model.n_targets())?;
         for row in rows.iter() {
             scores.clear();
             scores.extend(self.model.scores(row));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output};
+use ort_tensor::{DType, Inputs, Number, Output, with_room};
 
 use crate::features::{Rows, is_feature, n_rows};
 use crate::floats;
@@ -119,7 +119,7 @@ impl TreeEnsembleClassifier {
 
     fn eval_rows<R: Number>(&self, rows: &Rows, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let mut scores = rows.results(self.labels.n_classes())?;
-        let mut classes = Vec::with_capacity(rows.n);
+        let mut classes = with_room(rows.n)?;
         let mut tally = Tally::new(&self.forest)?;
         for row in rows.iter() {
             tally.count::<R>(&self.forest, Aggregate::Sum, row);

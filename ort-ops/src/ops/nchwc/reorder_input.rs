@@ -72,6 +72,7 @@ impl Operator for ReorderInput {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         inputs.dtype(0, is_allowed)?;
         let Some(dims) = inputs.fact(0)?.dims() else {
+            // bounded: a constant
             return Ok(vec![Fact::tensor(DType::F32, [const { Dim::Unknown }; 4])]);
         };
         expect_rank(dims)?;

@@ -39,6 +39,7 @@ impl Upsample {
 
 /// One factor an axis, those of images and channels 1.
 fn read_scales(spec: &NodeSpec<'_>) -> Result<Vec<f32>, OpError> {
+    // bounded: a constant
     let Some(scales) = spec.ints("scales")? else { return Ok(vec![1.0; 4]) };
     match *scales {
         // Up to 2²⁴ a float32 is the same number.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    DType, Inputs, Output, Shape, Tensor, TensorError, TensorView, TensorViewMut,
+    DType, Inputs, Output, Shape, Tensor, TensorError, TensorView, TensorViewMut, collected,
     row_major_strides, with_dtype,
 };
 
@@ -105,6 +105,7 @@ impl Pad {
         let Some(axes) = axes else {
             return Ok(front.iter().copied().zip(back.iter().copied()).collect());
         };
+        // bounded: by the rank
         let mut per_axis = vec![(0, 0); rank];
         for ((&axis, &front), &back) in axes.iter().zip(front).zip(back) {
             per_axis[normalize_axis(axis, rank)?] = (front, back);
@@ -128,9 +129,11 @@ impl Pad {
         if let Some(value) = inputs.optional_tensor(2)? {
             let what = "the value is no scalar";
             let is_scalar = value.len() == 1;
-            return is_scalar
-                .then(|| value.to_tensor())
-                .ok_or(OpError::InputValue { index: 2, what });
+            return if is_scalar {
+                Ok(value.to_tensor()?)
+            } else {
+                Err(OpError::InputValue { index: 2, what })
+            };
         }
         let value = f64::from(self.value.unwrap_or(0.0));
         Ok(
@@ -205,11 +208,11 @@ impl Operator for Pad {
         if shape.contains(&0) {
             return Ok(());
         }
-        let mut segments_of = Vec::with_capacity(pads.len());
+        let mut segments_of = Vec::new();
         for (&n, &pads) in x.shape().iter().zip(&pads) {
-            segments_of.push(segments(self.mode, self.padded(n, pads)?));
+            segments_of.push(segments(self.mode, self.padded(n, pads)?)?);
         }
-        cut(&mut segments_of, &shape);
+        cut(&mut segments_of, &shape)?;
         let value = match self.mode {
             Mode::Constant => self.fill(x.dtype(), inputs)?,
             _ => Tensor::zeros(x.dtype(), &[])?,
@@ -235,17 +238,18 @@ impl Operator for Pad {
 const N_BLOCK: usize = 1 << 14;
 
 /// Cuts segments around axes of several into parts, of which each is done before the next.
-fn cut(segments: &mut [Vec<Segment>], shape: &[usize]) {
+fn cut(segments: &mut [Vec<Segment>], shape: &[usize]) -> Result<(), TensorError> {
     let mut inner: usize = 1;
     let mut has_several = false;
     for (on_axis, &n) in segments.iter_mut().zip(shape).rev() {
         let most = (N_BLOCK / inner).max(1);
         if has_several {
-            *on_axis = on_axis.iter().flat_map(|segment| segment.parts(most)).collect();
+            *on_axis = collected(on_axis.iter().flat_map(|segment| segment.parts(most)))?;
         }
         has_several |= on_axis.len() > 1;
         inner = inner.saturating_mul(n).max(1);
     }
+    Ok(())
 }
 
 /// A box of the output that is a box of the input, or of the value: the axes so far.
@@ -271,6 +275,7 @@ impl Pieces<'_> {
         let Some(segments) = self.segments.get(axis) else {
             let Piece { shape, from, to, is_value } = piece;
             if *is_value {
+                // bounded: by the rank
                 let everywhere = Strided::new(0, &Shape::from_elem(0, shape.len()));
                 return strided::copy(shape, self.value, &everywhere, y.reborrow(), to);
             }

@@ -2,6 +2,7 @@
 //! forwards, backwards, or standing still.
 
 use super::{Mode, Padded};
+use ort_tensor::{Room, TensorError};
 
 /// `n` entries of the output from `to` on are those of the input at `from`, `from + step`, …, or
 /// all the value of the constant mode.
@@ -28,27 +29,28 @@ impl Segment {
 }
 
 /// The segments of an axis; none of an axis of which the mode makes nothing.
-pub(super) fn segments(mode: Mode, axis: Padded) -> Vec<Segment> {
+pub(super) fn segments(mode: Mode, axis: Padded) -> Result<Vec<Segment>, TensorError> {
     let Padded { start, end, front, back } = axis;
     let n = end - start;
     let is_value = mode == Mode::Constant;
     if n == 0 && !is_value {
-        return vec![];
+        return Ok(Vec::new());
     }
-    let mut found = Vec::new();
-    let border = |found: &mut Vec<Segment>, range: std::ops::Range<usize>| {
+    let mut found = Room::new();
+    let border = |found: &mut Room<Segment>, range: std::ops::Range<usize>| {
         let mut to = range.start;
         while to < range.end {
             let (from, step, most) = stretch(mode, n, front, to);
             let n = most.min(range.end - to);
-            found.push(Segment { to, from: start + from, n, step, is_value });
+            found.push(Segment { to, from: start + from, n, step, is_value })?;
             to += n;
         }
+        Ok(())
     };
-    border(&mut found, 0..front);
-    found.push(Segment { to: front, from: start, n, step: 1, is_value: false });
-    border(&mut found, front + n..front + n + back);
-    found
+    border(&mut found, 0..front)?;
+    found.push(Segment { to: front, from: start, n, step: 1, is_value: false })?;
+    border(&mut found, front + n..front + n + back)?;
+    Ok(found.into_vec())
 }
 
 /// Which of `n` entries is at `to` of the padded axis, that has `front` entries before them; the

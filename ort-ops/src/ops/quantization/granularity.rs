@@ -2,8 +2,8 @@
 
 use ort_graph::{NodeSpec, OpError};
 use ort_tensor::{
-    F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0, Number, Shape, TensorView, n_elements,
-    with_dtype,
+    F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0, Number, Shape, TensorView, collected,
+    n_elements, with_dtype,
 };
 
 use crate::broadcast::{Operand, zip};
@@ -151,9 +151,9 @@ pub(super) fn floats(index: usize, x: TensorView<'_>) -> Result<Vec<f32>, OpErro
         return Ok(codes.iter().map(|&c| dtype.decode_packed(c).unwrap_or(0.0)).collect());
     }
     with_dtype!(dtype, [F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0],
-        T => Ok(x.as_slice::<T>()?.iter().map(|x| x.to_f32()).collect()),
+        T => Ok(collected(x.as_slice::<T>()?.iter().map(|x| x.to_f32()))?),
         else => with_dtype!(dtype, number,
-            T => Ok(x.as_slice::<T>()?.iter().map(|&x| to_f32(x)).collect()),
+            T => Ok(collected(x.as_slice::<T>()?.iter().map(|&x| to_f32(x)))?),
             else => Err(unsupported(index, dtype))))
 }
 

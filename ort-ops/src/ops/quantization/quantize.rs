@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpError, Operator};
 use ort_tensor::{
-    DType, Element, Inputs, Number, Output, TensorView, TensorViewMut, bf16, f16, with_dtype,
+    DType, Element, Inputs, Number, Output, TensorView, TensorViewMut, bf16, f16, filled,
+    with_dtype,
 };
 
 use super::granularity::{Granularity, Parameter, parameters, to_f32};
@@ -83,7 +84,7 @@ impl QuantizeLinear {
             to_integer(quotient(x, scale).round_ties_even() + zero)
         }),
         else => {
-            let mut codes = vec![0; x.data.len()];
+            let mut codes = filled(0, x.data.len())?;
             let narrowing = Narrowing { saturate: self.saturate, round_mode: RoundMode::Up };
             self.granularity.apply(x, parameters, &mut codes, |x, &(scale, zero)| {
                 let quotient = quotient(x, scale);

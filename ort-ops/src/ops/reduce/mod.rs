@@ -7,7 +7,9 @@ mod wide;
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Bool, DType, Inputs, Number, Output, Shape, bf16, f16, n_elements, with_dtype};
+use ort_tensor::{
+    Bool, DType, Inputs, Number, Output, Shape, TensorError, bf16, f16, n_elements, with_dtype,
+};
 
 use self::wide::{LogSumExp, Reducible, Wide};
 use crate::infer::{Axes, element_flops, normalize_axes, reduced_fact};
@@ -106,6 +108,7 @@ impl Reduce {
             Some(axes) if self.has_axes_input => axes.as_slice::<i64>()?,
             _ => self.axes.as_deref().unwrap_or_default(),
         };
+        // bounded: by the rank
         let Axes::These(axes) = self.meaning(axes) else { return Ok(vec![true; rank]) };
         let axes = normalize_axes(axes, rank)?;
         Ok((0..rank).map(|i| axes.binary_search(&i).is_ok()).collect())
@@ -149,10 +152,10 @@ impl Operator for Reduce {
         match self.form {
             Form::Max | Form::Min => with_dtype!(x.dtype(),
                 [f32, f64, f16, bf16, i8, i32, i64, u8, u32, u64, Bool],
-                T => extreme::<T>(self.form, &walk, x.as_slice()?, y.into_slice()?),
+                T => extreme::<T>(self.form, &walk, x.as_slice()?, y.into_slice()?)?,
                 else => return Err(other())),
             form => with_dtype!(x.dtype(), [f32, f64, f16, bf16, i32, i64, u32, u64],
-                T => arithmetic::<T>(form, &walk, n, x.as_slice()?, y.into_slice()?),
+                T => arithmetic::<T>(form, &walk, n, x.as_slice()?, y.into_slice()?)?,
                 else => return Err(other())),
         }
         Ok(())
@@ -181,38 +184,46 @@ fn is_ordered(dtype: DType) -> bool {
 }
 
 /// The smallest or the largest.
-fn extreme<T: Reducible>(form: Form, walk: &Walk, x: &[T], y: &mut [T]) {
+fn extreme<T: Reducible>(form: Form, walk: &Walk, x: &[T], y: &mut [T]) -> Result<(), TensorError> {
     let results = match form {
-        Form::Min => walk.fold(x, T::HIGHEST, T::widen, Wide::smaller),
-        _ => walk.fold(x, T::LOWEST, T::widen, Wide::larger),
+        Form::Min => walk.fold(x, T::HIGHEST, T::widen, Wide::smaller)?,
+        _ => walk.fold(x, T::LOWEST, T::widen, Wide::larger)?,
     };
     write(y, results, T::narrow);
+    Ok(())
 }
 
 /// All but the extremes: what each element becomes, how two combine, and the end. `n` elements
 /// are joined in each result.
-fn arithmetic<T: Reducible + Number>(form: Form, walk: &Walk, n: usize, x: &[T], y: &mut [T]) {
+fn arithmetic<T: Reducible + Number>(
+    form: Form,
+    walk: &Walk,
+    n: usize,
+    x: &[T],
+    y: &mut [T],
+) -> Result<(), TensorError> {
     let zero = T::Wide::ZERO;
     let sum = || walk.fold(x, zero, T::widen, Wide::plus);
     let sum_square = || walk.fold(x, zero, |x| x.widen().times(x.widen()), Wide::plus);
     let rounded = |end: fn(f64) -> f64| move |sum: T::Wide| T::from_f64(end(sum.to_f64()));
     match form {
-        Form::Sum => write(y, sum(), T::narrow),
-        Form::Mean => write(y, sum(), |sum| T::narrow(sum.over(n))),
-        Form::LogSum => write(y, sum(), rounded(f64::ln)),
-        Form::SumSquare => write(y, sum_square(), T::narrow),
-        Form::L2 => write(y, sum_square(), rounded(f64::sqrt)),
+        Form::Sum => write(y, sum()?, T::narrow),
+        Form::Mean => write(y, sum()?, |sum| T::narrow(sum.over(n))),
+        Form::LogSum => write(y, sum()?, rounded(f64::ln)),
+        Form::SumSquare => write(y, sum_square()?, T::narrow),
+        Form::L2 => write(y, sum_square()?, rounded(f64::sqrt)),
         Form::L1 => {
-            write(y, walk.fold(x, zero, |x| x.widen().magnitude(), Wide::plus), T::narrow);
+            write(y, walk.fold(x, zero, |x| x.widen().magnitude(), Wide::plus)?, T::narrow);
         }
-        Form::Prod => write(y, walk.fold(x, T::Wide::ONE, T::widen, Wide::times), T::narrow),
+        Form::Prod => write(y, walk.fold(x, T::Wide::ONE, T::widen, Wide::times)?, T::narrow),
         Form::LogSumExp => {
             let one = |x: T| LogSumExp::one(x.to_f64());
-            let results = walk.fold(x, LogSumExp::EMPTY, one, LogSumExp::combine);
+            let results = walk.fold(x, LogSumExp::EMPTY, one, LogSumExp::combine)?;
             write(y, results, |result| T::from_f64(result.value()));
         }
-        Form::Max | Form::Min => extreme(form, walk, x, y),
+        Form::Max | Form::Min => extreme(form, walk, x, y)?,
     }
+    Ok(())
 }
 
 fn write<T, A>(y: &mut [T], results: Vec<A>, end: impl Fn(A) -> T) {

@@ -50,6 +50,7 @@ fn for_each_picked(
     mut f: impl FnMut(usize, Option<usize>),
 ) {
     let Some((inner, outer)) = indices.split_last() else { return f(0, Some(0)) };
+    // bounded: rank
     let mut index = Shape::from_elem(0, outer.len());
     let mut o = 0;
     loop {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, TensorView};
+use ort_tensor::{DType, Inputs, Output, TensorError, TensorView, collected, filled};
 
 use super::run::run_with;
 use super::weights::{CodeMatrix, Weights};
@@ -50,7 +50,7 @@ impl DynamicQuantizeLstm {
         if w.shape() != [n_directions, n, units] {
             return Err(wrong_shape(w.shape(), &[n_directions, n, units]));
         }
-        let codes = transposed(&i16::of(indices[0], w)?, n, units);
+        let codes = transposed(&i16::of(indices[0], w)?, n, units)?;
         let given = |i: usize| -> Result<TensorView<'_>, OpError> {
             let x = inputs.tensor(indices[i])?;
             match *x.shape() {
@@ -62,15 +62,15 @@ impl DynamicQuantizeLstm {
         };
         let scales = scales(indices[1], given(1)?)?;
         let zero_points = i16::of(indices[2], given(2)?)?;
-        let matrix = |d: usize| {
-            let mut codes = codes[d * n * units..(d + 1) * n * units].to_vec();
-            let zero_points = part(&zero_points, d, n_directions, units);
+        let matrix = |d: usize| -> Result<_, OpError> {
+            let mut codes = collected(codes[d * n * units..(d + 1) * n * units].iter().copied())?;
+            let zero_points = part(&zero_points, d, n_directions, units)?;
             for (row, zero_point) in codes.chunks_exact_mut(n.max(1)).zip(zero_points) {
                 row.iter_mut().for_each(|code| *code -= zero_point);
             }
-            CodeMatrix { codes, scales: part(&scales, d, n_directions, units) }
+            Ok(CodeMatrix { codes, scales: part(&scales, d, n_directions, units)? })
         };
-        Ok((0..n_directions).map(matrix).collect())
+        (0..n_directions).map(matrix).collect()
     }
 }
 
@@ -122,10 +122,15 @@ pub(super) const fn is_source(dtype: DType) -> bool {
 }
 
 /// The values of direction `d` for its units: each has its own, or there is one for all.
-fn part<T: Copy>(values: &[T], d: usize, n_directions: usize, units: usize) -> Vec<T> {
+fn part<T: Copy>(
+    values: &[T],
+    d: usize,
+    n_directions: usize,
+    units: usize,
+) -> Result<Vec<T>, TensorError> {
     match values.len() {
-        n if n == n_directions => vec![values[d]; units],
-        _ => values[d * units..(d + 1) * units].to_vec(),
+        n if n == n_directions => filled(values[d], units),
+        _ => collected(values[d * units..(d + 1) * units].iter().copied()),
     }
 }
 

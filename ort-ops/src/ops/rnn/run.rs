@@ -11,7 +11,7 @@
 use std::borrow::Cow;
 
 use ort_graph::OpError;
-use ort_tensor::{Inputs, Output};
+use ort_tensor::{Inputs, Output, filled, go_on, with_room};
 
 use super::cell::Gates;
 use super::weights::{Matrix, Weights};
@@ -87,13 +87,16 @@ pub(super) fn run_with<'a, R: Real>(
     let n_states = product(&state)?;
     let initial = |index| -> Result<Vec<R>, OpError> {
         let found = optional(inputs, index, &state)?;
-        Ok(found.map_or_else(|| vec![R::default(); n_states], Cow::into_owned))
+        Ok(match found {
+            Some(found) => found.into_owned(),
+            None => filled(R::default(), n_states)?,
+        })
     };
     let c = if matches!(op.cell, Cell::Lstm { .. }) { initial(6)? } else { Vec::new() };
-    let mut results = Results { y: vec![R::default(); product(&y_shape)?], h: initial(5)?, c };
+    let mut results = Results { y: filled(R::default(), product(&y_shape)?)?, h: initial(5)?, c };
     if hidden > 0 {
         for d in 0..directions {
-            Pass::new(op, sizes, d, &operands)?.run(&mut results);
+            Pass::new(op, sizes, d, &operands)?.run(&mut results)?;
         }
     }
     let dtype = inputs.tensor(0)?.dtype();
@@ -131,8 +134,9 @@ impl<'a, R: Real> Pass<'a, R> {
     ) -> Result<Self, OpError> {
         let Sizes { steps, batch, input, hidden, .. } = sizes;
         let n = op.cell.n_gates() * hidden;
-        let (bias, recurrent_bias) = biases(op, operands.b.as_ref().map(|b| part(b, d, 2 * n)), n);
-        let mut xw = bias.repeat(product(&[steps, batch])?);
+        let (bias, recurrent_bias) = biases(op, operands.b.as_ref().map(|b| part(b, d, 2 * n)), n)?;
+        let n_rows = product(&[steps, batch])?;
+        let mut xw = repeated(&bias, n_rows)?;
         // Beyond the longest sequence nothing is looked at.
         let longest = operands.lens.iter().copied().max().unwrap_or(0);
         let n_rows = if op.is_batch_first { steps } else { longest } * batch;
@@ -152,28 +156,32 @@ impl<'a, R: Real> Pass<'a, R> {
         Ok(Self { op, sizes, d, xw, recurrent_bias, at_once, after_reset, peepholes, gates, lens })
     }
 
-    fn run(&self, results: &mut Results<R>) {
+    fn run(&self, results: &mut Results<R>) -> Result<(), OpError> {
         let Sizes { steps, batch, hidden, .. } = self.sizes;
-        let mut h = vec![R::default(); batch * hidden];
+        let mut h = filled(R::default(), batch * hidden)?;
         for (b, h) in h.chunks_exact_mut(hidden).enumerate() {
             h.copy_from_slice(&results.h[self.state(b)..][..hidden]);
         }
+        let mut recurrent = repeated(&self.recurrent_bias, batch)?;
         for step in 0..steps {
-            self.step(step, &mut h, results);
+            go_on()?;
+            self.step(step, (&mut h, &mut recurrent), results);
         }
         for b in (0..batch).filter(|&b| self.lens[b] == 0) {
             let at = self.state(b);
             results.h[at..at + hidden].fill(R::default());
             results.c.get_mut(at..at + hidden).unwrap_or_default().fill(R::default());
         }
+        Ok(())
     }
 
     /// Takes one step with all sequences that are not over.
-    fn step(&self, step: usize, h: &mut [R], results: &mut Results<R>) {
+    fn step(&self, step: usize, (h, recurrent): (&mut [R], &mut Vec<R>), results: &mut Results<R>) {
         let Sizes { steps, batch, hidden, directions, .. } = self.sizes;
         let n = self.recurrent_bias.len();
-        let mut recurrent = self.recurrent_bias.repeat(batch);
-        self.at_once.add_product(&mut recurrent, n, h, hidden);
+        recurrent.truncate(0);
+        (0..batch).for_each(|_| recurrent.extend_from_slice(&self.recurrent_bias));
+        self.at_once.add_product(recurrent, n, h, hidden);
         for (b, h) in h.chunks_exact_mut(hidden).enumerate() {
             let len = self.lens[b];
             if step >= len {
@@ -209,6 +217,13 @@ impl<'a, R: Real> Pass<'a, R> {
     }
 }
 
+/// The values again and again, `n` times.
+fn repeated<R: Real>(values: &[R], n: usize) -> Result<Vec<R>, OpError> {
+    let mut all = with_room(product(&[values.len(), n])?)?;
+    (0..n).for_each(|_| all.extend_from_slice(values));
+    Ok(all)
+}
+
 /// The elements of direction `d`, of which there are `len`.
 fn part<R>(all: &[R], d: usize, len: usize) -> &[R] {
     &all[d * len..(d + 1) * len]
@@ -216,9 +231,9 @@ fn part<R>(all: &[R], d: usize, len: usize) -> &[R] {
 
 /// What is added to `w·x` and to `r·h`: the biases of both go to the former, but for that of the
 /// last gate of a GRU that resets what follows its bias. `n` values each.
-fn biases<R: Real>(op: &Rnn, b: Option<&[R]>, n: usize) -> (Vec<R>, Vec<R>) {
-    let (mut bias, mut recurrent) = (vec![R::default(); n], vec![R::default(); n]);
-    let Some(b) = b else { return (bias, recurrent) };
+fn biases<R: Real>(op: &Rnn, b: Option<&[R]>, n: usize) -> Result<(Vec<R>, Vec<R>), OpError> {
+    let (mut bias, mut recurrent) = (filled(R::default(), n)?, filled(R::default(), n)?);
+    let Some(b) = b else { return Ok((bias, recurrent)) };
     let n_together = match op.cell {
         Cell::Gru { linear_before_reset: true } => n / 3 * 2,
         _ => n,
@@ -230,7 +245,7 @@ fn biases<R: Real>(op: &Rnn, b: Option<&[R]>, n: usize) -> (Vec<R>, Vec<R>) {
             (bias[i], recurrent[i]) = (b[i], b[n + i]);
         }
     }
-    (bias, recurrent)
+    Ok((bias, recurrent))
 }
 
 impl Sizes {
@@ -247,7 +262,9 @@ impl Sizes {
 
 /// How many steps each sequence has.
 fn lengths(inputs: Inputs<'_>, sizes: Sizes) -> Result<Vec<usize>, OpError> {
-    let Some(lens) = inputs.optional_tensor(4)? else { return Ok(vec![sizes.steps; sizes.batch]) };
+    let Some(lens) = inputs.optional_tensor(4)? else {
+        return Ok(filled(sizes.steps, sizes.batch)?);
+    };
     if lens.shape() != [sizes.batch] {
         return Err(wrong_shape(lens.shape(), &[sizes.batch]));
     }

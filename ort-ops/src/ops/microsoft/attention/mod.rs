@@ -8,7 +8,7 @@ mod tests;
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, TensorView};
+use ort_tensor::{DType, Inputs, Output, Room, TensorView};
 
 use crate::attend::heads::swap_heads;
 use crate::attend::key_mask::{Hiding, Seen, expect_seen};
@@ -217,12 +217,12 @@ impl Attention {
         let [d, e] = [sizes.size, sizes.v_size].map(|size| size * self.num_heads);
         let width = 2 * d + e;
         let rows = self.project(inputs, width)?;
-        let part = |from: usize, n: usize| {
+        let part = |from: usize, n: usize| -> Result<Vec<f64>, OpError> {
             let part = rows.chunks_exact(width.max(1)).flat_map(|row| &row[from..from + n]);
             let shape = [sizes.batch, sizes.q_len, self.num_heads, n / self.num_heads];
-            swap_heads(&part.copied().collect::<Vec<_>>(), shape)
+            swap_heads(&Room::of(part.copied())?, shape)
         };
-        let (mut q, mut k) = (part(0, d), part(d, d));
+        let (mut q, mut k) = (part(0, d)?, part(d, d)?);
         if let Some(dim) = self.rotary_dim {
             let dim = if dim == 0 { sizes.size } else { dim };
             if dim > sizes.size || dim % 2 != 0 {
@@ -235,7 +235,7 @@ impl Attention {
                 rotation.turn_heads(x, [self.num_heads, sizes.q_len, sizes.size], &rows);
             }
         }
-        Ok([q, k, part(2 * d, e)])
+        Ok([q, k, part(2 * d, e)?])
     }
 }
 
@@ -295,7 +295,7 @@ impl Operator for Attention {
         let scoring = Scoring::scaled(self.scale, size);
         let bias = |query, row: &mut [f64]| seen.bias(query, row);
         let y = attend(sizes, [&q, &k, &v], scoring, bias, |_, _, _| {})?;
-        let y = swap_heads(&y, [batch, self.num_heads, q_len, v_size]);
+        let y = swap_heads(&y, [batch, self.num_heads, q_len, v_size])?;
         let dtype = match self.weights {
             Weights::Float => inputs.tensor(0)?.dtype(),
             Weights::Quantized => inputs.tensor(2)?.dtype(),

@@ -1,7 +1,7 @@
 //! How keys and values are kept from step to step: as they are, or as codes.
 
 use ort_graph::{NodeSpec, OpError};
-use ort_tensor::{DType, F8E4M3Fn, Inputs, Number, Output, TensorView};
+use ort_tensor::{DType, F8E4M3Fn, Inputs, Number, Output, TensorView, filled};
 
 use super::steps::Step;
 use crate::floats;
@@ -90,7 +90,7 @@ impl Cache {
     ) -> Result<Vec<f64>, OpError> {
         let [batch, heads, capacity, size] = self.shape;
         let n = ort_tensor::n_elements(&[batch, heads, rows, size]).ok_or(OpError::TooLarge)?;
-        let mut all = vec![0.0; n];
+        let mut all = filled(0.0, n)?;
         for (i, own) in all.chunks_exact_mut((rows * size).max(1)).enumerate() {
             let old = steps[i / heads].old * size;
             let past = &self.past[(i * capacity * size).min(self.past.len())..];
@@ -126,7 +126,7 @@ impl Cache {
     ) -> Result<Vec<f64>, OpError> {
         let [batch, heads, _, size] = self.shape;
         let n = ort_tensor::n_elements(&[batch, heads, len, size]).ok_or(OpError::TooLarge)?;
-        let mut kept = vec![0.0; n];
+        let mut kept = filled(0.0, n)?;
         if is_buffer && self.past.len() == n {
             kept.copy_from_slice(&self.past);
         }

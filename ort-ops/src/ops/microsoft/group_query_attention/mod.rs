@@ -9,7 +9,7 @@ mod tests;
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output};
+use ort_tensor::{DType, Inputs, Output, Room, filled};
 
 use self::cache::Cache;
 pub use self::cache::Kept;
@@ -175,15 +175,15 @@ impl GroupQueryAttention {
         let q = floats::read(inputs.tensor(0)?)?;
         let [mut q, mut k, v] = if inputs.get(1).is_none() {
             let width = self.heads_of_q(true) * size;
-            let part = |from: usize, heads: usize| {
+            let part = |from: usize, heads: usize| -> Result<Vec<f64>, OpError> {
                 let rows = q.chunks_exact(width.max(1));
                 let part = rows.flat_map(|row| &row[from * size..(from + heads) * size]);
-                split(&part.copied().collect::<Vec<_>>(), heads)
+                split(&Room::of(part.copied())?, heads)
             };
-            [part(0, n), part(n, k), part(n + k, k)]
+            [part(0, n)?, part(n, k)?, part(n + k, k)?]
         } else {
             let [keys, values] = [inputs.tensor(1)?, inputs.tensor(2)?];
-            [split(&q, n), split(&floats::read(keys)?, k), split(&floats::read(values)?, k)]
+            [split(&q, n)?, split(&floats::read(keys)?, k)?, split(&floats::read(values)?, k)?]
         };
         let [q_epsilon, k_epsilon] = self.norm_epsilons;
         for (x, index, epsilon) in [(&mut q, 14, q_epsilon), (&mut k, 15, k_epsilon)] {
@@ -239,7 +239,7 @@ impl GroupQueryAttention {
     fn sinks(&self, inputs: Inputs<'_>) -> Result<Vec<f64>, OpError> {
         match inputs.get(11) {
             Some(_) => floats::read_parameter(inputs, 11, self.num_heads),
-            None if self.smooth_softmax => Ok(vec![0.0; self.num_heads]),
+            None if self.smooth_softmax => Ok(filled(0.0, self.num_heads)?),
             None => Ok(Vec::new()),
         }
     }
@@ -353,13 +353,14 @@ impl Operator for GroupQueryAttention {
         let observe = |stage, query: Query, row: &[f64]| {
             if wanted && Some(stage) == self.scores {
                 let start = scores.len();
+                // bounded: by the rows of scores, which the planned output holds
                 scores.resize(start + longest, 0.0);
                 self.place(&steps[query.batch], query, row, &mut scores[start..]);
             }
         };
         let [k, v] = [0, 1].map(|i| caches[i].decoded(&codes[i], rows));
         let y = attend(sizes, [&q, &k, &v], scoring, bias, observe)?;
-        let y = swap_heads(&y, [batch, q_heads, len, size]);
+        let y = swap_heads(&y, [batch, q_heads, len, size])?;
         floats::write(outputs, 0, dtype, &[batch, len, q_heads * size], &y)?;
         for (i, cache) in caches.iter().enumerate() {
             let kept = cache.kept_codes(&codes[i], &steps, [rows, kept_len], self.is_buffer)?;

@@ -1,7 +1,7 @@
 //! What one expert computes: two layers with an activation between them, which may be a gate.
 
 use ort_graph::{NodeSpec, OpError};
-use ort_tensor::TensorView;
+use ort_tensor::{TensorView, filled};
 
 use crate::weights::{Codes, add_product_by_rows, float_row};
 
@@ -157,7 +157,7 @@ impl Layer<'_> {
         let [n, _] = self.size;
         let mut y = match &self.bias {
             Some(bias) => bias[expert * n..][..n].repeat(n_rows),
-            None => vec![0.0; n * n_rows],
+            None => filled(0.0, n * n_rows)?,
         };
         add_product_by_rows(x, self.size, &mut y, |row, w| match &self.weights {
             Weights::Floats(index, view) => float_row(*index, *view, expert * n + row, w),

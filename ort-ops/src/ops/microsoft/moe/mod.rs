@@ -9,7 +9,7 @@ mod tests;
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output};
+use ort_tensor::{DType, Inputs, Output, filled};
 
 use self::experts::{GEGLU, Layer, Weights};
 use self::sizes::Sizes;
@@ -266,9 +266,9 @@ impl Operator for MoE {
             Some(_) => inputs.optional_tensor(ROUTER_WEIGHTS)?.map(read).transpose()?,
             None => None,
         };
-        let routes = self.routing.routes(&read(logits)?, weights.as_deref(), n_experts);
+        let routes = self.routing.routes(&read(logits)?, weights.as_deref(), n_experts)?;
         let tokens = read(x)?;
-        let mut y = vec![0.0; tokens.len()];
+        let mut y = filled(0.0, tokens.len())?;
         for (expert, routes) in routes.iter().enumerate() {
             let own = routes.iter().flat_map(|(token, _)| &tokens[token * hidden..][..hidden]);
             let own: Vec<f64> = own.copied().collect();

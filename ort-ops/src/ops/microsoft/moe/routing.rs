@@ -1,5 +1,7 @@
 //! Which tokens go to which experts, and how much each expert counts.
 
+use ort_tensor::{TensorError, filled};
+
 /// How tokens are routed: each goes to the `k` experts with the largest logits, of equal ones to
 /// the last, as in ONNX Runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +24,8 @@ impl Routing {
         logits: &[f64],
         weights: Option<&[f64]>,
         n_experts: usize,
-    ) -> Vec<Vec<Route>> {
-        let mut routes = vec![Vec::new(); n_experts];
+    ) -> Result<Vec<Vec<Route>>, TensorError> {
+        let mut routes = filled(Vec::new(), n_experts)?;
         for (token, logits) in logits.chunks_exact(n_experts.max(1)).enumerate() {
             let weights = match weights {
                 Some(weights) => weights[token * n_experts..][..n_experts].to_vec(),
@@ -41,7 +43,7 @@ impl Routing {
                 }
             }
         }
-        routes
+        Ok(routes)
     }
 }
 
@@ -63,12 +65,12 @@ mod tests {
         let routing = |is_normalized| Routing { k: 2, is_normalized };
         let third = 1.0 / 3.0;
         let expected = vec![vec![], vec![(0, 0.5), (1, third)], vec![(0, 0.25), (1, third)]];
-        assert_eq!(routing(false).routes(&logits, None, 3), expected);
+        assert_eq!(routing(false).routes(&logits, None, 3).unwrap(), expected);
         let weights = [0.5, 1.0, 3.0, 0.5, -1.0, 0.0];
         let expected = vec![vec![], vec![(0, 0.25)], vec![(0, 0.75)]];
-        assert_eq!(routing(true).routes(&logits, Some(&weights), 3)[..1], expected[..1]);
-        assert_eq!(routing(true).routes(&logits[..3], Some(&weights), 3), expected);
+        assert_eq!(routing(true).routes(&logits, Some(&weights), 3).unwrap()[..1], expected[..1]);
+        assert_eq!(routing(true).routes(&logits[..3], Some(&weights), 3).unwrap(), expected);
         let expected = vec![vec![], vec![(0, 1.0)], vec![(0, 3.0)]];
-        assert_eq!(routing(false).routes(&logits, Some(&weights), 3), expected);
+        assert_eq!(routing(false).routes(&logits, Some(&weights), 3).unwrap(), expected);
     }
 }

@@ -146,12 +146,12 @@ pub(super) fn read(
         Form::PackedHeads => [0, 1, 2].map(|i| part(&q, (i, 3), size)),
         Form::PackedRows => [0, 1, 2].map(|i| part(&q, (i, 3), d)),
     };
-    let q = split_heads(q, [batch, q_len, heads, size], q_bias);
+    let q = split_heads(q, [batch, q_len, heads, size], q_bias)?;
     if form == Form::Heads {
         return Ok([q, k, v]);
     }
-    let k = split_heads(k, [batch, kv_len, heads, size], k_bias);
-    Ok([q, k, split_heads(v, [batch, kv_len, heads, v_size], v_bias)])
+    let k = split_heads(k, [batch, kv_len, heads, size], k_bias)?;
+    Ok([q, k, split_heads(v, [batch, kv_len, heads, v_size], v_bias)?])
 }
 
 /// Of `[…, parts, size]` that with index `i`.

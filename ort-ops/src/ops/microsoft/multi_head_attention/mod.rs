@@ -244,7 +244,7 @@ impl Operator for MultiHeadAttention {
         };
         let bias = |query, row: &mut [f64]| seen.bias(query, row);
         let y = attend(sizes, operands, Scoring::scaled(self.scale, size), bias, observe)?;
-        let y = swap_heads(&y, [batch, heads, q_len, v_size]);
+        let y = swap_heads(&y, [batch, heads, q_len, v_size])?;
         let dtype = inputs.tensor(0)?.dtype();
         floats::write(outputs, 0, dtype, &[batch, q_len, heads * v_size], &y)?;
         floats::write(outputs, 3, dtype, &[batch, heads, q_len, kv_len], &scores)?;

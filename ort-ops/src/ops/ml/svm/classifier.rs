@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output};
+use ort_tensor::{DType, Inputs, Output, Room, filled, go_on, with_room};
 
 use super::coupling::couple;
 use super::kernel::{Kernel, SupportVectors};
@@ -89,7 +89,7 @@ impl SvmClassifier {
                     false if coefficients.iter().all(|&x| x >= 0.0) => Border::Half,
                     false => Border::Zero,
                 };
-                let model = LinearModel::new(coefficients, vec![rho; labels.n_classes()])?;
+                let model = LinearModel::new(coefficients, filled(rho, labels.n_classes())?)?;
                 SvmClasses::Linear { model, border }
             }
         };
@@ -107,13 +107,13 @@ impl SvmClassifier {
     }
 
     /// The class of a sample; its scores go to `results`.
-    fn classify(&self, row: &[f64], results: &mut Vec<f64>) -> usize {
+    fn classify(&self, row: &[f64], results: &mut Vec<f64>) -> Result<usize, OpError> {
         let (class, mut scores) = match &self.classes {
             SvmClasses::Linear { model, border } => {
                 let scores: Vec<f64> = model.scores(row).collect();
                 (border.winner(&scores), scores)
             }
-            SvmClasses::Pairwise(pairs) => pairs.classify(row, self.labels.n_classes()),
+            SvmClasses::Pairwise(pairs) => pairs.classify(row, self.labels.n_classes())?,
         };
         match scores[..] {
             [score] if self.n_columns() == 2 => {
@@ -126,7 +126,7 @@ impl SvmClassifier {
                 results.append(&mut scores);
             }
         }
-        class
+        Ok(class)
     }
 }
 
@@ -170,11 +170,11 @@ impl Pairwise {
 
     /// The class that wins most duels, the first of equals; the scores of the duels, or the
     /// probabilities of the classes.
-    fn classify(&self, row: &[f64], n_classes: usize) -> (usize, Vec<f64>) {
+    fn classify(&self, row: &[f64], n_classes: usize) -> Result<(usize, Vec<f64>), OpError> {
         let products: Vec<f64> = self.support.products(row).collect();
         let n_vectors = products.len();
-        let mut wins = vec![0.0; n_classes];
-        let mut scores = Vec::with_capacity(self.rho.len());
+        let mut wins = Room::filled(0.0, n_classes)?;
+        let mut scores = Vec::new();
         let weighted = |of: usize, row: usize| {
             let vectors = self.starts[of]..self.starts[of + 1];
             let coefficients = &self.coefficients[row * n_vectors..][..n_vectors];
@@ -186,15 +186,15 @@ impl Pairwise {
             scores.push(score);
         }
         if let Some(probabilities) = &self.probabilities {
-            let mut r = vec![0.0; n_classes * n_classes];
+            let mut r = Room::filled(0.0, n_classes * n_classes)?;
             for ((i, j), (score, (a, b))) in duels(n_classes).zip(scores.iter().zip(probabilities))
             {
                 let p = logistic(-(score * a + b)).clamp(1e-7, 1.0 - 1e-7);
                 (r[i * n_classes + j], r[j * n_classes + i]) = (p, 1.0 - p);
             }
-            scores = couple(&r, n_classes);
+            scores = couple(&r, n_classes)?.to_vec();
         }
-        (argmax(&wins), scores)
+        Ok((argmax(&wins), scores))
     }
 }
 
@@ -242,7 +242,11 @@ impl Operator for SvmClassifier {
             SvmClasses::Pairwise(pairs) => pairs.support.n_features(),
         })?;
         let mut results = rows.results(self.n_columns())?;
-        let classes: Vec<_> = rows.iter().map(|row| self.classify(row, &mut results)).collect();
+        let mut classes = with_room(rows.n)?;
+        for row in rows.iter() {
+            go_on()?;
+            classes.push(self.classify(row, &mut results)?);
+        }
         floats::write(outputs, 1, DType::F32, &[rows.n, self.n_columns()], &results)?;
         self.labels.write(outputs, &classes)
     }

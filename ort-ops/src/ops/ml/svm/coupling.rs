@@ -1,16 +1,18 @@
 //! From the probabilities of pairs of classes to those of classes.
 
+use ort_tensor::{Room, TensorError};
+
 /// The probabilities `p` of `n` classes for which `Σᵢ Σⱼ (rⱼᵢ pᵢ - rᵢⱼ pⱼ)²` is least, where
 /// `r[i * n + j]` is that of class `i` if it is one of `i` and `j`: at most 100 rounds, until the
 /// gradient is as flat everywhere as 0.005 / n.
 ///
 /// Source: T.-F. Wu, C.-J. Lin, R. C. Weng, "Probability estimates for multi-class classification
 /// by pairwise coupling", 2004, algorithm 2; the limits are those of LIBSVM and ONNX Runtime.
-pub(super) fn couple(r: &[f64], n: usize) -> Vec<f64> {
-    let q = quadratic_form(r, n);
+pub(super) fn couple(r: &[f64], n: usize) -> Result<Room<f64>, TensorError> {
+    let q = quadratic_form(r, n)?;
     let n_as_float = q.chunks(n.max(1)).map(|_| 1.0).sum::<f64>();
-    let mut p = vec![1.0 / n_as_float; n];
-    let mut qp = vec![0.0; n];
+    let mut p = Room::filled(1.0 / n_as_float, n)?;
+    let mut qp = Room::filled(0.0, n)?;
     for _ in 0..100 {
         for (qp, q) in qp.iter_mut().zip(q.chunks_exact(n)) {
             *qp = q.iter().zip(&p).map(|(q, p)| q * p).sum();
@@ -30,19 +32,19 @@ pub(super) fn couple(r: &[f64], n: usize) -> Vec<f64> {
             }
         }
     }
-    p
+    Ok(p)
 }
 
 /// `Qᵢᵢ = Σ_{j≠i} rⱼᵢ²`, `Qᵢⱼ = -rⱼᵢ rᵢⱼ`.
-fn quadratic_form(r: &[f64], n: usize) -> Vec<f64> {
-    let mut q = vec![0.0; n * n];
+fn quadratic_form(r: &[f64], n: usize) -> Result<Room<f64>, TensorError> {
+    let mut q = Room::filled(0.0, n * n)?;
     for i in 0..n {
         for j in (0..n).filter(|&j| j != i) {
             q[i * n + i] += r[j * n + i] * r[j * n + i];
             q[i * n + j] = -r[j * n + i] * r[i * n + j];
         }
     }
-    q
+    Ok(q)
 }
 
 #[cfg(test)]
@@ -55,7 +57,7 @@ mod tests {
         let pair = |i: usize, j: usize| expected[i] / (expected[i] + expected[j]);
         let r: Vec<f64> = (0..9).map(|at| pair(at / 3, at % 3)).collect();
         // The limit on the gradient leaves about as much in the result.
-        for (found, expected) in couple(&r, 3).into_iter().zip(expected) {
+        for (found, expected) in couple(&r, 3).unwrap().into_iter().zip(expected) {
             assert!((found - expected).abs() < 0.005, "{found} is not {expected}");
         }
     }

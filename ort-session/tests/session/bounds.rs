@@ -1,0 +1,229 @@
+//! What a file or an input can do at worst: end with an error that names the node, within the limits.
+
+use std::time::Duration;
+
+use ort_onnx::schema::{
+    AttributeProto, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
+    TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto, attribute_type,
+};
+use ort_session::{
+    Cancel, DType, LimitError, LoadLimits, ModelBytes, OpError, RunError, RunLimits, RunOptions,
+    Session, SessionError, Tensor, TensorError,
+};
+
+const MIB: usize = 1 << 20;
+
+/// A node of operator set 17 with inputs of these types and shapes, `None` for what only the run knows.
+struct Model {
+    node: NodeProto,
+    inputs: Vec<ValueInfoProto>,
+    initializers: Vec<TensorProto>,
+}
+
+impl Model {
+    fn new(op_type: &str, n_outputs: usize) -> Self {
+        let output = (0..n_outputs).map(|i| format!("y{i}")).collect();
+        let op_type = op_type.to_owned();
+        let node = NodeProto { op_type, name: "it".to_owned(), output, ..NodeProto::default() };
+        Self { node, inputs: Vec::new(), initializers: Vec::new() }
+    }
+
+    fn input(mut self, name: &str, elem_type: i32, dims: &[Option<i64>]) -> Self {
+        let dim = |&dim_value: &Option<i64>| DimensionProto { dim_value, ..Default::default() };
+        let shape = Some(TensorShapeProto { dim: dims.iter().map(dim).collect() });
+        let tensor_type = Some(TensorTypeProto { elem_type, shape });
+        let r#type = Some(TypeProto { tensor_type, ..TypeProto::default() });
+        self.inputs.push(ValueInfoProto { name: name.to_owned(), r#type });
+        self.node.input.push(name.to_owned());
+        self
+    }
+
+    fn integers(mut self, name: &str, dims: &[i64], values: &[i64]) -> Self {
+        self.initializers.push(TensorProto {
+            name: name.to_owned(),
+            dims: dims.to_vec(),
+            data_type: 7,
+            int64_data: values.to_vec(),
+            ..TensorProto::default()
+        });
+        self.node.input.push(name.to_owned());
+        self
+    }
+
+    fn absent(mut self) -> Self {
+        self.node.input.push(String::new());
+        self
+    }
+
+    fn attribute(mut self, name: &str, i: i64) -> Self {
+        let (name, r#type) = (name.to_owned(), attribute_type::INT);
+        let attribute = AttributeProto { name, i: Some(i), r#type, ..AttributeProto::default() };
+        self.node.attribute.push(attribute);
+        self
+    }
+
+    fn bytes(self) -> ModelBytes {
+        let output = |name: &String| ValueInfoProto { name: name.clone(), r#type: None };
+        let graph = GraphProto {
+            output: self.node.output.iter().map(output).collect(),
+            node: vec![self.node],
+            input: self.inputs,
+            initializer: self.initializers,
+            ..GraphProto::default()
+        };
+        let opset_import = vec![OperatorSetIdProto { domain: String::new(), version: 17 }];
+        let model =
+            ModelProto { ir_version: 8, graph: Some(graph), opset_import, ..Default::default() };
+        ModelBytes::from_vec(ort_onnx::encode(&model).unwrap())
+    }
+
+    fn session(self) -> Result<Session, SessionError> {
+        let limits = LoadLimits { max_bytes: Some(256 * MIB), ..LoadLimits::default() };
+        Session::builder().threads(1).load_limits(limits).commit(self.bytes())
+    }
+}
+
+fn limited() -> RunOptions {
+    let limits = RunLimits { max_bytes: Some(64 * MIB), ..RunLimits::default() };
+    RunOptions::new().limits(limits)
+}
+
+/// Whether a node or the plan refused to take memory or to make something that large.
+fn is_refused(error: &RunError) -> bool {
+    use ort_session::{KernelError, PlanError};
+    let refuses = |error: &KernelError| {
+        let too_large = |error: &TensorError| {
+            matches!(error, TensorError::NoMemory { .. } | TensorError::TooLarge { .. })
+        };
+        matches!(error, KernelError::Op(OpError::TooLarge))
+            || matches!(error, KernelError::Op(OpError::Tensor(error)) if too_large(error))
+    };
+    match error {
+        RunError::Limit(LimitError::Bytes { limit, found, node }) => {
+            *limit == 64 * MIB && found > limit && node == "it"
+        }
+        RunError::Node { node, error, .. } => node == "it" && refuses(error),
+        RunError::Plan(PlanError::Prepare { error, .. }) => refuses(error),
+        _ => false,
+    }
+}
+
+#[test]
+fn texts_that_no_memory_holds_are_refused() {
+    for n in [1_i64 << 24, 1 << 40, 1 << 62] {
+        let expand = Model::new("Expand", 1).input("x", 8, &[Some(1)]).input("n", 7, &[Some(1)]);
+        let tile = Model::new("Tile", 1).input("x", 8, &[Some(1)]).input("n", 7, &[Some(1)]);
+        for model in [expand, tile] {
+            let session = model.session().unwrap();
+            let x = Tensor::from_strings(&[1], vec!["text".to_owned()]).unwrap();
+            let n = Tensor::from_slice(&[1], &[n]).unwrap();
+            let error = session.run_with([("x", &x), ("n", &n)], &limited()).unwrap_err();
+            assert!(is_refused(&error), "{n:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_dimension_beside_none_takes_no_memory() {
+    let n = 1_usize << 40;
+    let cases = [
+        (Model::new("TopK", 2).attribute("axis", 0), [n, 0], Some(1)),
+        (Model::new("TopK", 2).attribute("axis", 1), [0, n], Some(1)),
+        (Model::new("Hardmax", 1).attribute("axis", 1), [0, n], None),
+        (Model::new("Unique", 1).attribute("axis", 0), [n, 0], None),
+        (Model::new("SplitToSequence", 1).attribute("axis", 0), [n, 0], None),
+        (Model::new("Softmax", 1).attribute("axis", 1), [0, n], None),
+    ];
+    for (model, shape, k) in cases {
+        let op_type = model.node.op_type.clone();
+        let model = model.input("x", 1, &[None, None]);
+        let model = match k {
+            Some(k) => model.integers("k", &[1], &[k]),
+            None => model,
+        };
+        let session = model.session().unwrap();
+        let x = Tensor::zeros(DType::F32, &shape).unwrap();
+        match session.run_with([("x", &x)], &limited()) {
+            Ok(_) => {}
+            Err(error) => assert!(is_refused(&error), "{op_type}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn numbers_in_data_that_want_more_than_is_allowed_are_refused() {
+    let huge = 1_i64 << 40;
+    let cases = [
+        Model::new("DFT", 1).input("x", 1, &[Some(1), Some(4), Some(1)]).input("n", 7, &[]),
+        Model::new("ConstantOfShape", 1).input("n", 7, &[Some(1)]),
+        Model::new("Resize", 1)
+            .input("x", 1, &[Some(1), Some(1), Some(1), Some(4)])
+            .absent()
+            .absent()
+            .input("n", 7, &[Some(4)]),
+    ];
+    for model in cases {
+        let op_type = model.node.op_type.clone();
+        let session = model.session().unwrap();
+        let n = match &*op_type {
+            "DFT" => Tensor::from_slice(&[], &[huge]),
+            "Resize" => Tensor::from_slice(&[4], &[1, 1, 1, huge]),
+            _ => Tensor::from_slice(&[1], &[huge]),
+        };
+        let n = n.unwrap();
+        let x = match &*op_type {
+            "DFT" => Tensor::zeros(DType::F32, &[1, 4, 1]),
+            _ => Tensor::zeros(DType::F32, &[1, 1, 1, 4]),
+        };
+        let x = x.unwrap();
+        let inputs: Vec<_> = match session.inputs().len() {
+            1 => vec![("n", &n)],
+            _ => vec![("x", &x), ("n", &n)],
+        };
+        let error = session.run_with(inputs, &limited()).unwrap_err();
+        assert!(is_refused(&error), "{op_type}: {error}");
+    }
+}
+
+#[test]
+fn a_rank_that_a_file_declares_is_not_believed() {
+    let n = Some(1_i64 << 40);
+    for op_type in ["Reshape", "Expand"] {
+        let model = Model::new(op_type, 1).input("x", 1, &[Some(1)]).input("n", 7, &[n]);
+        assert!(model.session().is_ok(), "{op_type}");
+    }
+    assert!(Model::new("ConstantOfShape", 1).input("n", 7, &[n]).session().is_ok());
+}
+
+/// Boxes that all overlap: each is compared with each.
+fn many_boxes() -> Session {
+    let model = Model::new("NonMaxSuppression", 1)
+        .input("boxes", 1, &[Some(1), None, Some(4)])
+        .input("scores", 1, &[Some(1), None, None]);
+    model.integers("n", &[1], &[i64::MAX]).session().unwrap()
+}
+
+#[test]
+fn the_clock_and_others_end_a_step_that_has_begun() {
+    let n = 60_000_usize;
+    let session = many_boxes();
+    // Apart from each other, so that all of them are kept and compared with all others.
+    let corners = (0..n).flat_map(|i| {
+        let at = i as f32 * 2.0;
+        [at, at, at + 1.0, at + 1.0]
+    });
+    let boxes = Tensor::from_slice(&[1, n, 4], &corners.collect::<Vec<f32>>()).unwrap();
+    let scores = Tensor::from_slice(&[1, 1, n], &vec![0.5_f32; n]).unwrap();
+    let inputs = || [("boxes", &boxes), ("scores", &scores)];
+    let limits = RunLimits { max_time: Some(Duration::from_millis(20)), ..RunLimits::default() };
+    let error = session.run_with(inputs(), &RunOptions::new().limits(limits)).unwrap_err();
+    assert!(matches!(error, RunError::Limit(LimitError::Time { .. })), "{error}");
+    let cancel = Cancel::new();
+    let options = RunOptions::new().cancel(&cancel);
+    let error = std::thread::scope(|scope| {
+        let run = scope.spawn(|| session.run_with(inputs(), &options).unwrap_err());
+        cancel.cancel();
+        run.join().unwrap()
+    });
+    assert!(matches!(error, RunError::Cancelled { .. }), "{error}");
+}
