@@ -2,6 +2,7 @@
 
 mod architecture;
 mod manifests;
+mod memory;
 mod names;
 mod sizes;
 mod text;
@@ -19,6 +20,7 @@ const RULES: &[Rule] = &[
     unsafety::check,
     manifests::check,
     architecture::check,
+    memory::check,
 ];
 
 /// What tidy has to say.
