@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod limits;
 mod options;
 mod run_options;
 

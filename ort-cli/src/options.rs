@@ -13,6 +13,7 @@ use ort_session::{
 
 use crate::config::Setting;
 use crate::failure::Failure;
+use crate::limits::LimitOptions;
 use crate::named::{NamedFile, NamedShape, NamedSize};
 use crate::print;
 use crate::threads::Omp;
@@ -107,6 +108,8 @@ pub(crate) struct SessionOptions {
     /// Do not check that a packed file is whole: a start does not read all of it then
     #[arg(long, help_heading = "Session")]
     skip_sums: bool,
+    #[command(flatten)]
+    limits: LimitOptions,
     /// Tell on standard error what was decided: how many threads compute, and why
     #[arg(short, long, help_heading = "Session")]
     verbose: bool,
@@ -195,7 +198,7 @@ impl SessionOptions {
     /// own. What either leaves out of the optimizer is left out.
     fn builder(&self) -> SessionBuilder {
         let configured = self.config.iter().fold(Session::builder(), |b, entry| entry.apply(b));
-        let mut builder = configured
+        let mut builder = { self.limits.apply(configured) }
             .disable_optimizers(&self.disable)
             .enable_optimizers(&self.enable)
             .check_sums(!self.skip_sums);

@@ -142,3 +142,23 @@ fn a_run_that_takes_too_long_is_an_error() {
         assert_eq!(with("-1").code, Some(2));
     }
 }
+
+#[test]
+fn limits_are_options_of_every_command_that_loads() {
+    let model = model("magika");
+    let cases: [(&[&str], &str); 5] = [
+        (&["--max-nodes", "1"], "more than the 1 nodes that are allowed"),
+        (&["--max-elements", "1"], "elements, and 1 are allowed"),
+        (&["--max-load-time", "0"], "so far, and 0ns are allowed"),
+        (&["--max-run-mib", "0"], "bytes of memory, and 0 are allowed"),
+        (&["--max-run-time", "0"], "so far, and 0ns are allowed"),
+    ];
+    for (limits, expected) in cases {
+        let called = ort_cli([&["run", &model][..], limits].concat());
+        assert_eq!(called.code, Some(1), "{limits:?}");
+        assert!(called.stderr.contains(expected), "{limits:?}: {}", called.stderr);
+    }
+    let generous = ["--max-load-mib", "4096", "--max-run-mib", "4096", "--max-depth", "0"];
+    let generous = [&["run", &model][..], &generous, &["--max-iterations", "0"]].concat();
+    assert_eq!(ort_cli(generous).code, Some(0));
+}
