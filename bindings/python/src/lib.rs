@@ -1,7 +1,7 @@
 //! The extension module below the Python package `ort_rs`: sessions, values and options, as thin as they can be.
 //!
 //! ```text
-//! array      memory that numpy and tensors share; the one place with `unsafe` besides dlpack
+//! array      memory that numpy and tensors share; the one place with `unsafe`
 //! dtypes     element types: numpy's, ml_dtypes', ONNX's
 //! feeds      Python objects to inputs: borrowed where they lie
 //! results    outputs to Python objects
