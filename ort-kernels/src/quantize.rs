@@ -9,8 +9,8 @@ pub use scaled::{dequantize, quantize, scale_and_shift};
 pub trait Code: Whole + Default + Send + Sync {
     /// The least and the largest.
     const RANGE: (f32, f32);
-    /// The code that a whole number of the range is.
-    fn of(whole: f32) -> Self;
+    /// The code of these low bits.
+    fn of(bits: u32) -> Self;
 }
 
 /// An integer that becomes a float, rounded where it has more than 24 bits.
@@ -33,8 +33,8 @@ impl Code for u8 {
     const RANGE: (f32, f32) = (0.0, 255.0);
 
     #[inline(always)]
-    fn of(whole: f32) -> Self {
-        low_byte(whole)
+    fn of(bits: u32) -> Self {
+        bits.to_le_bytes()[0]
     }
 }
 
@@ -42,8 +42,8 @@ impl Code for i8 {
     const RANGE: (f32, f32) = (-128.0, 127.0);
 
     #[inline(always)]
-    fn of(whole: f32) -> Self {
-        low_byte(whole).cast_signed()
+    fn of(bits: u32) -> Self {
+        u8::of(bits).cast_signed()
     }
 }
 
@@ -51,8 +51,9 @@ impl Code for u16 {
     const RANGE: (f32, f32) = (0.0, 65_535.0);
 
     #[inline(always)]
-    fn of(whole: f32) -> Self {
-        low_word(whole)
+    fn of(bits: u32) -> Self {
+        let [first, second, ..] = bits.to_le_bytes();
+        Self::from_le_bytes([first, second])
     }
 }
 
@@ -60,38 +61,30 @@ impl Code for i16 {
     const RANGE: (f32, f32) = (-32_768.0, 32_767.0);
 
     #[inline(always)]
-    fn of(whole: f32) -> Self {
-        low_word(whole).cast_signed()
+    fn of(bits: u32) -> Self {
+        u16::of(bits).cast_signed()
     }
 }
 
-/// The low bits of the whole number next to a small one, half to even. Next to 1.5·2²³ floats are whole, and their last bits count
-/// them: an addition instead of a conversion that looks for NaN and overflow.
+/// 1.5·2²³: floats next to it are whole, and their last bits count them. Adding it rounds half to even,
+/// without a conversion that looks for NaN and overflow, or a call where an instruction set cannot round.
+const WHOLE: f32 = 12_582_912.0;
+
+/// The low byte of the whole number next to a small one.
 #[inline(always)]
-fn low_bits(whole: f32) -> u32 {
-    (whole + 12_582_912.0).to_bits()
+pub(crate) fn low_byte(value: f32) -> u8 {
+    u8::of((value + WHOLE).to_bits())
 }
 
-#[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "the low byte is meant")]
-pub(crate) fn low_byte(whole: f32) -> u8 {
-    low_bits(whole) as u8
-}
-
-#[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "the low 16 bits are meant")]
-fn low_word(whole: f32) -> u16 {
-    low_bits(whole) as u16
-}
-
-/// `saturate(round(value) + zero_point)`.
+/// `saturate(round(value) + zero_point)` for a whole zero point: the range is that of the code, less the
+/// zero point, whose ends are whole, too.
 #[inline(always)]
 fn code<T: Code>(value: f32, zero_point: f32) -> T {
-    let (least, largest) = T::RANGE;
-    let code = value.round_ties_even() + zero_point;
-    let code = if code.is_nan() { 0.0 } else { code };
-    let code = if code > least { code } else { least };
-    T::of(if code < largest { code } else { largest })
+    let (least, largest) = (T::RANGE.0 - zero_point, T::RANGE.1 - zero_point);
+    let value = if value.is_nan() { -zero_point } else { value };
+    let value = if value > least { value } else { least };
+    let value = if value < largest { value } else { largest };
+    T::of((value + WHOLE).to_bits().wrapping_add((zero_point + WHOLE).to_bits()))
 }
 
 /// A function of two codes: `y = saturate(round(f(a, b)))`.
@@ -117,13 +110,19 @@ pub enum Binary {
 
 #[inline(always)]
 fn binary<T: Code>(f: Binary, a: &[T], b: &[T], y: &mut [T]) {
-    let pairs = y.iter_mut().zip(a).zip(b);
+    let n = y.len();
+    let (a, b) = (&a[..n], &b[..n]);
+    // Plain indexes: closures are not always compiled for the instruction set.
     match f {
         Binary::Add { ratios, fixed } => {
-            pairs.for_each(|((y, &a), &b)| *y = sum(ratios, fixed, a, b));
+            for i in 0..n {
+                y[i] = sum(ratios, fixed, a[i], b[i]);
+            }
         }
         Binary::Mul { zeros, factor, zero } => {
-            pairs.for_each(|((y, &a), &b)| *y = product(zeros, [factor, zero], a, b));
+            for i in 0..n {
+                y[i] = product(zeros, [factor, zero], a[i], b[i]);
+            }
         }
     }
 }
@@ -173,13 +172,18 @@ pub enum Factors<'a> {
 
 #[inline(always)]
 fn requantize<T: Code>(sums: &[i32], factors: Factors<'_>, zero_point: f32, y: &mut [T]) {
+    let n = y.len();
+    let sums = &sums[..n];
     match factors {
         Factors::One(factor) => {
-            y.iter_mut().zip(sums).for_each(|(y, &sum)| *y = code(sum as f32 * factor, zero_point));
+            for i in 0..n {
+                y[i] = code(sums[i] as f32 * factor, zero_point);
+            }
         }
         Factors::Each(factors) => {
-            for ((y, &sum), &factor) in y.iter_mut().zip(sums).zip(factors) {
-                *y = code(sum as f32 * factor, zero_point);
+            let factors = &factors[..n];
+            for i in 0..n {
+                y[i] = code(sums[i] as f32 * factors[i], zero_point);
             }
         }
     }

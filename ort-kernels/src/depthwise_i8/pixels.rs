@@ -64,12 +64,26 @@ impl Pixels<'_> {
                     }
                 }
             }
+            // Pixels that are all there follow each other.
+            let ends = axis2.at(at2, 0).zip(axis2.at(at2, axis2.kernel - 1));
+            let step = axis2.dilation * channels;
             for (taps, start) in taps.chunks_exact_mut(axis2.kernel).zip(&starts) {
-                for (t2, tap) in taps.iter_mut().enumerate() {
-                    *tap = match start.zip(axis2.at(at2, t2)) {
-                        Some((start, i2)) => &self.x[(start + i2) * channels..][..channels],
-                        None => self.padding,
-                    };
+                match (start, ends) {
+                    (Some(start), Some((first, _))) => {
+                        let x = &self.x[(start + first) * channels..];
+                        for (t2, tap) in taps.iter_mut().enumerate() {
+                            *tap = &x[t2 * step..][..channels];
+                        }
+                    }
+                    (Some(start), None) => {
+                        for (t2, tap) in taps.iter_mut().enumerate() {
+                            *tap = match axis2.at(at2, t2) {
+                                Some(i2) => &self.x[(start + i2) * channels..][..channels],
+                                None => self.padding,
+                            };
+                        }
+                    }
+                    (None, _) => taps.fill(self.padding),
                 }
             }
             sums[..channels].copy_from_slice(&self.start[..channels]);

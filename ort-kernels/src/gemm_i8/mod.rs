@@ -32,7 +32,7 @@ mod pack;
 pub use columns::Columns;
 pub use pack::{Bytes, Zeros, column_sums, pack_b, packed_b_len, row_sum};
 
-use crate::Isa;
+use crate::{Isa, Task};
 use std::ops::Range;
 
 /// Bytes of `k` that one instruction takes together.
@@ -158,12 +158,10 @@ impl Gemm<'_> {
             let b = &self.b[column / nr * panel_len..][..panel_len];
             for row in rows.clone().step_by(mr) {
                 let n_rows = mr.min(rows.end - row);
-                tile(self.isa, &self.rows(row), b, &mut sums[..n_rows]);
-                let c = c[(row - rows.start) * width..].chunks_mut(width.max(1));
-                for ((row, c), sums) in (row..).zip(c).zip(&sums[..n_rows]) {
-                    let c = &mut c[own.start - columns.start..own.end - columns.start];
-                    self.store(row, own.start, sums, c);
-                }
+                let sums = &mut sums[..n_rows];
+                tile(self.isa, &self.rows(row), b, sums);
+                let c = &mut c[(row - rows.start) * width + own.start - columns.start..];
+                self.isa.run(Store { start: self.start, row, own: own.clone(), sums, c, width });
             }
         }
     }
@@ -172,19 +170,44 @@ impl Gemm<'_> {
         let Self { k, a_stride: stride, signs, .. } = *self;
         Rows { a: &self.a[first * stride..], stride, k, signs }
     }
+}
 
-    /// Writes the sums of a piece of a row, from `column` on.
-    fn store(&self, row: usize, column: usize, sums: &[i32], c: &mut [i32]) {
-        match self.start {
-            Start::Zero => c.copy_from_slice(&sums[..c.len()]),
-            Start::ByColumn(start) => {
-                for ((c, sum), start) in c.iter_mut().zip(sums).zip(&start[column..]) {
-                    *c = sum.wrapping_add(*start);
+/// A tile of sums, to be written with what they begin with.
+struct Store<'a> {
+    start: Start<'a>,
+    /// The first row.
+    row: usize,
+    /// The columns.
+    own: Range<usize>,
+    sums: &'a [[i32; MAX_NR]],
+    /// From the first element of the tile on; rows are `width` apart.
+    c: &'a mut [i32],
+    width: usize,
+}
+
+impl Task for Store<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Self { start, row, own, sums, c, width } = self;
+        let n = own.len();
+        for (r, sums) in sums.iter().enumerate() {
+            let (sums, c) = (&sums[..n], &mut c[r * width..][..n]);
+            match start {
+                Start::Zero => c.copy_from_slice(sums),
+                Start::ByColumn(start) => {
+                    let start = &start[own.start..][..n];
+                    for j in 0..n {
+                        c[j] = sums[j].wrapping_add(start[j]);
+                    }
                 }
-            }
-            Start::ByRow(start) => {
-                let start = start[row];
-                c.iter_mut().zip(sums).for_each(|(c, sum)| *c = sum.wrapping_add(start));
+                Start::ByRow(start) => {
+                    let start = start[row + r];
+                    for j in 0..n {
+                        c[j] = sums[j].wrapping_add(start);
+                    }
+                }
             }
         }
     }

@@ -73,7 +73,7 @@ impl Isa {
     /// The AVX-512 VNNI token, if kernels for AVX-512 may be chosen and this machine has it.
     #[must_use]
     pub fn avx512_vnni(self) -> Option<Avx512Vnni> {
-        self.avx512().and_then(|_| Avx512Vnni::detect())
+        self.avx512().and_then(Avx512Vnni::of)
     }
 
     /// The AVX2 token, if kernels for it may be chosen; AVX-512 includes AVX2.

@@ -1,8 +1,11 @@
 //! The tokens: each can only be had from its `detect`.
 
-/// Proof that this machine runs AVX-512 (F, BW, DQ, VL), AVX2, FMA and F16C.
+/// Proof that this machine runs AVX-512 (F, BW, DQ, VL), AVX2, FMA and F16C. It knows whether there are
+/// dot products of bytes, too, for to ask the processor for every tile takes as long as a small one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Avx512(());
+pub struct Avx512 {
+    has_vnni: bool,
+}
 
 /// Proof that this machine runs what [`Avx512`] proves, and the dot products of bytes (VNNI).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +25,7 @@ impl Avx512 {
     pub fn detect() -> Option<Self> {
         #[cfg(target_arch = "x86_64")]
         if features!(Avx512 detected) {
-            return Some(Self(()));
+            return Some(Self { has_vnni: features!(Avx512Vnni detected) });
         }
         None
     }
@@ -37,6 +40,11 @@ impl Avx512Vnni {
             return Avx512::detect().map(Self);
         }
         None
+    }
+
+    /// The token, if the machine that has AVX-512 has the instructions.
+    pub(super) fn of(token: Avx512) -> Option<Self> {
+        token.has_vnni.then_some(Self(token))
     }
 }
 
@@ -80,7 +88,7 @@ impl From<Amx> for Avx512 {
 
 impl From<Avx512> for Avx2 {
     /// The features of `Avx512` include those of `Avx2`.
-    fn from(Avx512(()): Avx512) -> Self {
+    fn from(_: Avx512) -> Self {
         Self(())
     }
 }

@@ -16,14 +16,18 @@ impl<T: Code> Task for Quantize<'_, T> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let Self { x, scale, zero_point, y } = self;
-        let pairs = y.iter_mut().zip(x);
+        let n = y.len();
+        let x = &x[..n];
         match (scale, zero_point) {
             (Factors::One(scale), Factors::One(zero)) => {
-                pairs.for_each(|(y, &x)| *y = code(x / scale, zero));
+                for i in 0..n {
+                    y[i] = code(x[i] / scale, zero);
+                }
             }
             (Factors::Each(scales), Factors::Each(zeros)) => {
-                for ((y, &x), (&scale, &zero)) in pairs.zip(scales.iter().zip(zeros)) {
-                    *y = code(x / scale, zero);
+                let (scales, zeros) = (&scales[..n], &zeros[..n]);
+                for i in 0..n {
+                    y[i] = code(x[i] / scales[i], zeros[i]);
                 }
             }
             _ => unreachable!("invariant: scales and zero points are alike"),
@@ -57,14 +61,18 @@ impl<T: Whole> Task for Dequantize<'_, T> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let Self { x, scale, zero_point, y } = self;
-        let pairs = y.iter_mut().zip(x);
+        let n = y.len();
+        let x = &x[..n];
         match (scale, zero_point) {
             (Factors::One(scale), Factors::One(zero)) => {
-                pairs.for_each(|(y, &x)| *y = (x.float() - zero) * scale);
+                for i in 0..n {
+                    y[i] = (x[i].float() - zero) * scale;
+                }
             }
             (Factors::Each(scales), Factors::Each(zeros)) => {
-                for ((y, &x), (&scale, &zero)) in pairs.zip(scales.iter().zip(zeros)) {
-                    *y = (x.float() - zero) * scale;
+                let (scales, zeros) = (&scales[..n], &zeros[..n]);
+                for i in 0..n {
+                    y[i] = (x[i].float() - zeros[i]) * scales[i];
                 }
             }
             _ => unreachable!("invariant: scales and zero points are alike"),
@@ -97,15 +105,18 @@ per_isa! {
         y: &mut [f32],
     ) {
         let (factor, summand) = next;
-        let pairs = y.iter_mut().zip(sums);
+        let n = y.len();
+        let sums = &sums[..n];
         match (scale, factor, summand) {
             (Factors::One(scale), Factors::One(factor), Factors::One(summand)) => {
-                pairs.for_each(|(y, &sum)| *y = sum as f32 * scale * factor + summand);
+                for i in 0..n {
+                    y[i] = sums[i] as f32 * scale * factor + summand;
+                }
             }
             (Factors::Each(scale), Factors::Each(factor), Factors::Each(summand)) => {
-                let numbers = scale.iter().zip(factor).zip(summand);
-                for ((y, &sum), ((&scale, &factor), &summand)) in pairs.zip(numbers) {
-                    *y = sum as f32 * scale * factor + summand;
+                let (scale, factor, summand) = (&scale[..n], &factor[..n], &summand[..n]);
+                for i in 0..n {
+                    y[i] = sums[i] as f32 * scale[i] * factor[i] + summand[i];
                 }
             }
             _ => unreachable!("invariant: they are alike"),
@@ -149,6 +160,27 @@ mod tests {
             let next = (Factors::Each(&[2.0; 3]), Factors::Each(&[-1.0; 3]));
             scale_and_shift(isa, &sums, Factors::Each(&[0.5; 3]), next, &mut z);
             assert_eq!((y, y), ([2.0, -4.0, 99.0], z));
+        }
+    }
+
+    /// The definition: rounded half to even, then moved by the zero point, then saturated; NaN is 0.
+    #[test]
+    fn codes_are_those_of_the_definition() {
+        let halves = (-1200_i16..1200).map(|i| f32::from(i) / 4.0);
+        let others = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30, -1e30, 8_388_609.0, -0.0];
+        let x: Vec<f32> = halves.chain(others).collect();
+        for zero in [-128.0, -3.0, 0.0, 7.0, 127.0] {
+            let expected = |x: f32| -> i8 {
+                let code = x.round_ties_even() + zero;
+                let code = if code.is_nan() { 0.0 } else { code.clamp(-128.0, 127.0) };
+                (-128..=127).find(|&i| f32::from(i) == code).unwrap()
+            };
+            let expected: Vec<i8> = x.iter().map(|&x| expected(x)).collect();
+            for isa in Isa::all() {
+                let mut y = vec![99; x.len()];
+                quantize(isa, &x, (Factors::One(1.0), Factors::One(zero)), &mut y);
+                assert_eq!(y, expected, "{isa:?}, zero point {zero}");
+            }
         }
     }
 }
