@@ -1,5 +1,7 @@
 //! From a path or bytes to a session.
 
+mod packed_for;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -351,37 +353,6 @@ impl SessionBuilder {
             external: self.external,
             run_limits: self.run_limits.or_share(share),
         })
-    }
-
-    /// What constants are packed for, as one line; `None` if a provider packs for this process only.
-    fn packed_for(&self) -> Option<String> {
-        let Options { level, disabled, enabled, stop_after, nchwc_block_size, .. } = &self.options;
-        let mut line = format!("ort-session {}, level {level}", env!("CARGO_PKG_VERSION"));
-        let list = |names: &[String]| {
-            let mut names: Vec<_> = names.iter().map(String::as_str).collect();
-            names.sort_unstable();
-            names.join(" ")
-        };
-        let number = |n: &Option<usize>| n.map(|n| n.to_string()).unwrap_or_default();
-        let folded = self.options.max_folded_bytes;
-        let folded = Some(folded).filter(|&n| n != Options::default().max_folded_bytes);
-        for (what, text) in [
-            ("without", list(disabled)),
-            ("with", list(enabled)),
-            ("rewrites", number(stop_after)),
-            ("blocks", number(nchwc_block_size)),
-            ("folded bytes", number(&folded)),
-            ("dimensions", self.free_dims.to_text()),
-            ("unpacked", if self.skips_packing { "constants" } else { "" }.to_owned()),
-        ] {
-            if !text.is_empty() {
-                line += &format!(", {what} {text}");
-            }
-        }
-        for provider in &self.providers {
-            line += &format!("; {}", provider.packing()?);
-        }
-        Some(line)
     }
 }
 

@@ -17,7 +17,7 @@ use ort_ops::ops::pow::Pow;
 use ort_ops::ops::quantization::{DequantizeLinear, QuantizeLinear};
 use ort_ops::ops::unary::Unary;
 use ort_tensor::{DType, Inputs, Output, Shape, Tensor, Value, ValueView};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::{Compiled, Compiler, KernelDef, op};
 use crate::pieces::Rows;
@@ -48,7 +48,7 @@ fn claim(graph: &Graph, root: NodeId) -> Option<Claim> {
     let functions = Functions::to(graph, root)?;
     let n_others = usize::from(!functions.owns_first);
     let nodes = functions.nodes[n_others..].iter().copied().collect();
-    let inputs = SmallVec::from_elem(Some(functions.codes), 1);
+    let inputs = smallvec![Some(functions.codes)];
     let outputs = graph.node(root).outputs.clone();
     Some(Claim { nodes, inputs, outputs, in_place: SmallVec::new() })
 }
@@ -76,7 +76,7 @@ impl Functions {
         let (&codes, others) = graph.node(id).inputs.split_first()?;
         let codes = codes.filter(|&codes| is_byte(graph, codes))?;
         let are_constant = others.iter().flatten().all(|&other| is_number(graph, other));
-        let nodes = SmallVec::from_elem(id, 1);
+        let nodes = smallvec![id];
         are_constant.then_some(Self { nodes, codes, owns_first: true })
     }
 
@@ -87,7 +87,7 @@ impl Functions {
         if !is_byte(graph, result) || !has_one_scale(graph, graph.node(root)) {
             return None;
         }
-        let mut nodes = SmallVec::<[NodeId; 4]>::from_elem(root, 1);
+        let mut nodes: SmallVec<[NodeId; 4]> = smallvec![root];
         let mut value = graph.node(root).inputs[0]?;
         while nodes.len() <= MOST_FUNCTIONS {
             let (id, _) = graph.producer(value)?;

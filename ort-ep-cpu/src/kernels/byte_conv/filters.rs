@@ -3,6 +3,7 @@
 use ort_ep::{Packed, Recipe};
 use ort_kernels::depthwise_i8::{LANES, MAX_TAPS, n_parts, pack_each, pack_shared, packed_len};
 use ort_kernels::gemm_i8::Zeros;
+use ort_tensor::filled;
 
 use super::{Roles, rows};
 use crate::bytes::{codes, flip_to_signed};
@@ -50,7 +51,7 @@ impl Filters {
             Some(_) => codes(compiler.constant(roles.w_zero)?, flip)?,
         };
         let zeros = match zeros[..] {
-            [zero] => vec![zero; filters],
+            [zero] => filled(zero, filters).ok()?,
             _ if zeros.len() == filters => zeros,
             _ => return None,
         };

@@ -14,7 +14,7 @@ use ort_ops::ops::binary::Binary;
 use ort_ops::ops::cast::Cast;
 use ort_ops::ops::conv_integer::ConvInteger;
 use ort_tensor::{DType, Inputs};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::kernels::{batch_norm, chain, op};
 
@@ -52,7 +52,7 @@ pub(super) fn claim(graph: &Graph, id: NodeId) -> Option<Claim> {
 impl Tailed {
     /// The convolution whose tail ends at `root`, which cannot be the convolution itself.
     pub(super) fn at(graph: &Graph, root: NodeId) -> Option<Self> {
-        let (mut id, mut nodes) = (root, SmallVec::<[NodeId; 1]>::from_elem(root, 1));
+        let (mut id, mut nodes) = (root, smallvec![root]);
         // What makes a value that nobody else wants.
         let mut before = |value: Option<ValueId>| -> Option<NodeId> {
             let value = value?;
@@ -90,7 +90,7 @@ impl Tailed {
         nodes.reverse();
         let conv = graph.node(id);
         let mut inputs: SmallVec<[Option<ValueId>; 4]> = conv.inputs.clone();
-        inputs.resize(SCALE, None);
+        inputs.resize(SCALE, None); // bounded: by SCALE
         inputs.push(Some(scale));
         inputs.extend(others);
         let by_channel = [Some(scale), inputs.get(NEXT).copied().flatten()];

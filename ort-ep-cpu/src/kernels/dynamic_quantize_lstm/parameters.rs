@@ -1,6 +1,7 @@
 //! The weights of one direction, and what goes with them.
 
 use ort_ops::ops::rnn::{Activation, Direction, Rnn};
+use ort_tensor::filled;
 
 use crate::bytes::Right;
 use crate::kernels::Compiler;
@@ -41,7 +42,7 @@ impl OneDirection {
             r,
             factors: [factors(compiler, 8, [n, width], d)?, factors(compiler, 10, [n, width], d)?],
             bias: bias(compiler, [n, width], d)?,
-            zeros: vec![0; width],
+            zeros: filled(0, width).ok()?,
         })
     }
 }
@@ -56,7 +57,7 @@ fn factors(
     let constant = compiler.constant(input)?;
     let scales = constant.as_slice::<f32>().ok()?;
     match *constant.shape() {
-        [directions] if directions == n => Some(vec![scales[d]; width]),
+        [directions] if directions == n => filled(scales[d], width).ok(),
         [directions, m] if [directions, m] == [n, width] => {
             Some(scales[d * width..(d + 1) * width].to_vec())
         }
@@ -67,7 +68,7 @@ fn factors(
 /// The sum of both biases of direction `d`.
 fn bias(compiler: &Compiler<'_>, [n, width]: [usize; 2], d: usize) -> Option<Vec<f32>> {
     if compiler.fact(3).is_none() {
-        return Some(vec![0.0; width]);
+        return filled(0.0, width).ok();
     }
     let constant = compiler.constant(3).filter(|bias| bias.shape() == [n, 2 * width])?;
     let own = &constant.as_slice::<f32>().ok()?[d * 2 * width..(d + 1) * 2 * width];

@@ -1,0 +1,38 @@
+//! What a builder's packed files are for: a line that differs where their contents would.
+
+use ort_optimizer::Options;
+
+use super::SessionBuilder;
+
+impl SessionBuilder {
+    /// What constants are packed for, as one line; `None` if a provider packs for this process only.
+    pub(super) fn packed_for(&self) -> Option<String> {
+        let Options { level, disabled, enabled, stop_after, nchwc_block_size, .. } = &self.options;
+        let mut line = format!("ort-session {}, level {level}", env!("CARGO_PKG_VERSION"));
+        let list = |names: &[String]| {
+            let mut names: Vec<_> = names.iter().map(String::as_str).collect();
+            names.sort_unstable();
+            names.join(" ")
+        };
+        let number = |n: &Option<usize>| n.map(|n| n.to_string()).unwrap_or_default();
+        let folded = self.options.max_folded_bytes;
+        let folded = Some(folded).filter(|&n| n != Options::default().max_folded_bytes);
+        for (what, text) in [
+            ("without", list(disabled)),
+            ("with", list(enabled)),
+            ("rewrites", number(stop_after)),
+            ("blocks", number(nchwc_block_size)),
+            ("folded bytes", number(&folded)),
+            ("dimensions", self.free_dims.to_text()),
+            ("unpacked", if self.skips_packing { "constants" } else { "" }.to_owned()),
+        ] {
+            if !text.is_empty() {
+                line += &format!(", {what} {text}");
+            }
+        }
+        for provider in &self.providers {
+            line += &format!("; {}", provider.packing()?);
+        }
+        Some(line)
+    }
+}
