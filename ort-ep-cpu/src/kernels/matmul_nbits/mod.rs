@@ -31,8 +31,9 @@ use crate::summand::Summand;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// The most rows for which weights become floats in registers, again for every few rows.
-const FEW: usize = 8;
+/// The most rows for which weights become floats in registers, again for every few rows: at 79 GFLOP/s of
+/// 118 on Zen 4. To write them as panels takes as long as 30 rows, and the product is faster then.
+const FEW: usize = 64;
 
 /// What rows are multiplied as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
