@@ -210,7 +210,7 @@ impl Run<'_> {
             (StepLayout::Skip, _) => Ok(()),
             (StepLayout::Static { prepared, carve, in_place, .. }, Action::Run { kernel, .. }) => {
                 let planned = PlannedStep { step, kernel: &**kernel, prepared, carve, in_place };
-                self.bounded(|| self.run_planned(frame, &planned, lane))
+                self.run_planned(frame, &planned, lane)
             }
             (StepLayout::Dynamic { carve, taken, .. }, Action::Run { kernel, .. }) => {
                 let dynamic = DynamicStep { step, kernel: &**kernel, carve, taken };
@@ -301,7 +301,9 @@ impl Run<'_> {
             in_place.iter().for_each(|&(input, _)| inputs[input] = None);
             let inputs = Inputs::new(&inputs);
             let threads = self.threads;
-            kernel.run(prepared, &mut Io { inputs, outputs: &mut outputs, scratch, threads })?;
+            let io = &mut Io { inputs, outputs: &mut outputs, scratch, threads };
+            // Outputs have been counted before the run began.
+            self.bounded(|| kernel.run(prepared, io))?;
         }
         for (id, own) in step.outputs.iter().flatten().filter(|&&id| frame.is_own(id)).zip(own) {
             match own {

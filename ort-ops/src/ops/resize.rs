@@ -145,7 +145,8 @@ impl Resize {
         if x.contains(&0) {
             return Err(OpError::InputValue { index: 0, what: "nothing cannot be enlarged" });
         }
-        Ok(Sampling { shape, tables: plans.iter().map(|plan| plan.table(self)).collect() })
+        let tables = plans.iter().map(|plan| plan.table(self));
+        Ok(Sampling { shape, tables: tables.collect::<Result<_, _>>()? })
     }
 
     /// The axes that are resized, counted from the front, in the order of the scales.

@@ -1,7 +1,7 @@
 //! One axis of Resize: how long it becomes, and which elements each new one is made of.
 
 use ort_graph::OpError;
-use ort_tensor::Number;
+use ort_tensor::{Number, charge, go_on};
 
 use super::{Coordinates, NearestMode, Resize, ResizeMode};
 
@@ -64,14 +64,23 @@ impl AxisPlan {
     }
 
     /// The table of this axis; `None` if it does not change. The axis is not empty.
-    pub(super) fn table(&self, resize: &Resize) -> Option<Table> {
+    ///
+    /// # Errors
+    /// If there is no memory for it, or nobody waits for it any more.
+    pub(super) fn table(&self, resize: &Resize) -> Result<Option<Table>, OpError> {
         let is_cropped = resize.coordinates == Coordinates::TfCropAndResize
             && (self.region.0 != 0.0 || self.region.1 != 1.0);
         if self.n_inputs == self.n_outputs && self.scale == 1.0 && !is_cropped {
-            return None;
+            return Ok(None);
         }
+        // Where each ends, and at least what one is made of.
+        let of_one = size_of::<usize>() + size_of::<(usize, f64)>();
+        charge(self.n_outputs.saturating_mul(of_one))?;
         let mut table = Table::default();
         for o in 0..self.n_outputs {
+            if o.is_multiple_of(1 << 12) {
+                go_on()?;
+            }
             let x = self.coordinate(o, resize.coordinates);
             let is_outside = !(0.0..=(self.n_inputs - 1) as f32).contains(&x);
             if !(is_outside && resize.coordinates == Coordinates::TfCropAndResize) {
@@ -79,7 +88,7 @@ impl AxisPlan {
             }
             table.ends.push(table.taps.len());
         }
-        Some(table)
+        Ok(Some(table))
     }
 
     /// Where output element `o` lies in the input, in float32.
