@@ -108,7 +108,7 @@ impl Run<'_> {
             frame.collect(&mut state.made)
         };
         let result = done.and_then(|()| {
-            let collected = caught(|| self.bounded(collect));
+            let collected = caught(collect);
             collected.unwrap_or_else(|message| Err(panicked_beside_steps(frame.plan, message)))
         });
         for &id in &frame.layout.made {
