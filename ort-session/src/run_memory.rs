@@ -147,9 +147,7 @@ impl Memory for RunMemory {
     fn buf(&self, n_bytes: usize) -> Option<AlignedBuf> {
         match &self.spares {
             // Room to grow is no reason to refuse what fits.
-            Some(spares) => {
-                spares.roomy_buf(n_bytes).or_else(|| AlignedBuf::try_zeroed(n_bytes))
-            }
+            Some(spares) => spares.roomy_buf(n_bytes).or_else(|| AlignedBuf::try_zeroed(n_bytes)),
             None => AlignedBuf::try_zeroed(n_bytes),
         }
     }

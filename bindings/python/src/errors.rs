@@ -2,9 +2,10 @@
 
 use ort_session::{
     ConfigError, InputError, LoadError, OutputError, ProfileError, RunError, SessionError,
+    TensorError,
 };
 use pyo3::create_exception;
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::{PyException, PyMemoryError};
 use pyo3::prelude::*;
 
 macro_rules! exceptions {
@@ -39,6 +40,12 @@ fn coded(code: u8, name: &str, text: impl std::fmt::Display) -> String {
 /// An argument that does not fit.
 pub(crate) fn invalid_argument(text: impl std::fmt::Display) -> PyErr {
     InvalidArgument::new_err(coded(2, "INVALID_ARGUMENT", text))
+}
+
+/// Memory for a copy that is not there.
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+pub(crate) fn no_memory(error: TensorError) -> PyErr {
+    PyMemoryError::new_err(error.to_string())
 }
 
 fn fail(text: impl std::fmt::Display) -> PyErr {

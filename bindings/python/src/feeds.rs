@@ -9,7 +9,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::array::bytes_of;
 use crate::dtypes::{are_bits, descr_of, dtype_of};
-use crate::errors::invalid_argument;
+use crate::errors::{invalid_argument, no_memory};
 use crate::strings;
 use crate::value::OrtValue;
 
@@ -110,7 +110,7 @@ impl<'py> Fed<'py> {
             Fed::Value(value) => Ok(value),
             Fed::Held(value) => value.get().to_value(),
             fed => match fed.input()? {
-                InputValue::View(view) => Ok(view.to_value()),
+                InputValue::View(view) => view.to_value().map_err(no_memory),
                 InputValue::Owned(value) => Ok(value),
             },
         }

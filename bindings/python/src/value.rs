@@ -9,7 +9,7 @@ use pyo3::types::PyList;
 
 use crate::array::Block;
 use crate::dtypes::{descr_of, dtype_of};
-use crate::errors::invalid_argument;
+use crate::errors::{invalid_argument, no_memory};
 use crate::feeds::Fed;
 use crate::node_arg::type_name;
 use crate::results::{array_of, object_of, unpacked};
@@ -87,7 +87,7 @@ impl OrtValue {
 
     pub(crate) fn to_value(&self) -> PyResult<Value> {
         match self.input()? {
-            InputValue::View(view) => Ok(view.to_value()),
+            InputValue::View(view) => view.to_value().map_err(no_memory),
             InputValue::Owned(value) => Ok(value),
         }
     }
@@ -203,7 +203,7 @@ impl OrtValue {
         let fed =
             fed.ok_or_else(|| PyTypeError::new_err("data must be an array or an OrtValue"))?;
         let source = match fed.input()? {
-            InputValue::View(view) => view.to_value(),
+            InputValue::View(view) => view.to_value().map_err(no_memory)?,
             InputValue::Owned(value) => value,
         };
         let source = source.as_tensor().map_err(invalid_argument)?;
