@@ -76,18 +76,21 @@ kernel! {
         b: &[u8],
         c: &mut [[i32; MAX_NR]],
     ) {
-        let (whole, rest) = rows.quads::<R>();
+        let (quads, rest) = rows.quads::<R>();
         let n_whole = rows.k / QUAD;
+        // Lengths that are known to be equal, where a call of `map` may not be inlined: an index that may be
+        // wrong is a way out of the loop, for which sums would be kept in memory.
+        let mut whole = [&quads[0][..n_whole]; R];
+        for r in 0..R {
+            whole[r] = &quads[r][..n_whole];
+        }
         let mut sums = [[_mm512_setzero_si512(); 2]; R];
         let b = b.as_chunks::<BYTES>().0.as_chunks::<2>().0;
         let (b, last) = b.split_at(n_whole);
-        let whole = whole.map(|row| &row[..n_whole]);
         for (i, b) in b.iter().enumerate() {
             let lanes = [load_bytes64(&b[0]), load_bytes64(&b[1])];
             for r in 0..R {
-                // An index that may be wrong is a way out of the loop, for which sums are kept in memory.
-                let a = *whole[r].get(i).unwrap_or(&[0; QUAD]);
-                let a = _mm512_set1_epi32(i32::from_le_bytes(a));
+                let a = _mm512_set1_epi32(i32::from_le_bytes(whole[r][i]));
                 for w in 0..2 {
                     sums[r][w] = add::<SIGNED>(sums[r][w], a, lanes[w]);
                 }
