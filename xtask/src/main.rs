@@ -1,12 +1,13 @@
-//! Tasks about the repository itself: `cargo xtask fmt`, `tidy`, `docs` and `soak`.
+//! Tasks about the repository itself: `cargo xtask fmt`, `tidy`, `docs`, `soak` and `mutate`.
 //!
-//! Each task but the last reads the tracked files and answers with problems, `path:line: rule: what`. None
+//! Each task but the last two reads the tracked files and answers with problems, `path:line: rule: what`. None
 //! means success; any means exit code 1.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its user")]
 
 mod docs;
 mod fmt;
+mod mutate;
 mod soak;
 mod tidy;
 
@@ -50,6 +51,8 @@ enum Task {
     },
     /// Run random graphs of real sizes in every way, and compare with plain evaluation
     Soak(soak::Arguments),
+    /// Run senseless models through everything that a session does
+    Mutate(mutate::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -82,5 +85,6 @@ fn run(task: &Task) -> Result<Vec<Problem>, Failure> {
         Task::Docs { check: false } => docs::write(&repository),
         Task::Docs { check: true } => docs::check(&repository),
         Task::Soak(arguments) => soak::run(&repository, arguments),
+        Task::Mutate(arguments) => mutate::run(&repository, arguments),
     }
 }
