@@ -312,7 +312,9 @@ pub(super) fn is_transpose(graph: &Graph, id: NodeId) -> bool {
 pub(super) fn transpose(graph: &Graph, id: NodeId) -> Option<(ValueId, Perm, ValueId)> {
     is_transpose(graph, id).then_some(())?;
     let node = graph.node(id);
-    let (from, to) = (*node.inputs.first()?, *node.outputs.first()?);
+    // A file may give it more operands, which mean nothing.
+    let &[from] = node.inputs.as_slice() else { return None };
+    let to = *node.outputs.first()?;
     let rank = graph.fact(from?).rank().or_else(|| graph.fact(to?).rank());
     Some((from?, Perm::of(node, rank)?, to?))
 }

@@ -349,3 +349,22 @@ fn what_cannot_be_turned_or_would_lose_stays() {
             7 refused: nowhere else would it move less"#]],
     );
 }
+
+#[test]
+fn a_transpose_with_an_operand_too_many_stays() {
+    assert_rewritten(
+        super::PASS,
+        "graph(x: float[2,3,4], y: float[2,3,4]) -> (a) {
+           a1 = Transpose-13 [perm: [0, 2, 1]] (x)
+           a2 = Relu-14 (a1)
+           a = Transpose-13 [perm: [0, 2, 1]] (y, a2)
+         }",
+        &expect![[r#"
+            graph(x: float[2,3,4], y: float[2,3,4]) -> (a) {
+              a1 = Transpose-13 [perm: [0, 2, 1]] (x)
+              a2 = Relu-14 (a1)
+              a = Transpose-13 [perm: [0, 2, 1]] (y, a2)
+            }
+            1 refused: nowhere else would it move less"#]],
+    );
+}
