@@ -66,6 +66,7 @@ fn groups_attend_to_the_cache_and_extend_it() {
             let windowed = case(size, is_packed).attr("local_window_size", Attr::Int(4));
             windowed.check(within(ERROR));
             case(size, is_packed).attr("causal", Attr::Int(0)).check(within(ERROR));
+            case(size, is_packed).attr("softcap", Attr::Float(3.0)).check(within(ERROR));
         }
     }
 }
