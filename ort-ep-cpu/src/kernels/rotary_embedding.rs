@@ -57,16 +57,7 @@ impl RotaryKernel {
 
     /// Turns one head by these cosines and sines.
     fn turn(&self, x: &[f32], table: [&[f32]; 2], y: &mut [f32]) {
-        let (isa, n) = (self.cpu.isa, table[0].len());
-        let (x, rest) = x.split_at(2 * n);
-        let (y, y_rest) = y.split_at_mut(2 * n);
-        y_rest.copy_from_slice(rest);
-        if self.op.is_interleaved {
-            return vec::rotate_neighbours(isa, x, table, y);
-        }
-        let (a, b) = x.split_at(n);
-        let (c, d) = y.split_at_mut(n);
-        vec::rotate_halves(isa, [a, b], table, [c, d]);
+        vec::rotate(self.cpu.isa, x, table, self.op.is_interleaved, y);
     }
 
     fn turn_all(&self, sizes: Sizes, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
@@ -185,27 +176,25 @@ mod tests {
                     .attr("rotary_embedding_dim", Attr::Int(i64::try_from(2 * p).unwrap()))
                     .attr("interleaved", Attr::Int(is_interleaved));
                 let at: Vec<_> = (0..b * s).map(|i| (i as i64 * 7) % 11).collect();
-                {
-                    let wide = case.clone().input(floats(&shape));
-                    let own = [floats(&[b, s, p]), floats(&[b, s, p])];
-                    own.into_iter().fold(wide.clone(), Case::input).check(within(ERROR));
-                    let table = [floats(&[11, p]), floats(&[11, p]), ids(&[b, s], &at)];
-                    table.into_iter().fold(wide, Case::input).check(within(ERROR));
-                    let narrow = [
-                        bytes(&shape, f16::from),
-                        bytes(&[11, p], |x| f16::from(x % 3)),
-                        bytes(&[11, p], |x| f16::from(x % 2)),
-                    ];
-                    let narrow = narrow.into_iter().fold(case.clone(), Case::input);
-                    narrow.input(ids(&[b, s], &at)).check(relative(2e-3));
-                    let narrow = [
-                        bytes(&shape, bf16::from),
-                        bytes(&[11, p], |x| bf16::from(x % 3)),
-                        bytes(&[11, p], |x| bf16::from(x % 2)),
-                    ];
-                    let narrow = narrow.into_iter().fold(case, Case::input);
-                    narrow.input(ids(&[b, s], &at)).check(relative(2e-2));
-                }
+                let wide = case.clone().input(floats(&shape));
+                let own = [floats(&[b, s, p]), floats(&[b, s, p])];
+                own.into_iter().fold(wide.clone(), Case::input).check(within(ERROR));
+                let table = [floats(&[11, p]), floats(&[11, p]), ids(&[b, s], &at)];
+                table.into_iter().fold(wide, Case::input).check(within(ERROR));
+                let narrow = [
+                    bytes(&shape, f16::from),
+                    bytes(&[11, p], |x| f16::from(x % 3)),
+                    bytes(&[11, p], |x| f16::from(x % 2)),
+                ];
+                let narrow = narrow.into_iter().fold(case.clone(), Case::input);
+                narrow.input(ids(&[b, s], &at)).check(relative(2e-3));
+                let narrow = [
+                    bytes(&shape, bf16::from),
+                    bytes(&[11, p], |x| bf16::from(x % 3)),
+                    bytes(&[11, p], |x| bf16::from(x % 2)),
+                ];
+                let narrow = narrow.into_iter().fold(case, Case::input);
+                narrow.input(ids(&[b, s], &at)).check(relative(2e-2));
             }
         }
     }

@@ -54,7 +54,7 @@ pub use recurrent::{gru_cell, lstm_cell};
 pub use reduce::{
     Fold, dot, fold_columns, fold_row, fold_rows, greater, less, sum_of_squared_deviations,
 };
-pub use rotary::{rotate_halves, rotate_neighbours};
+pub use rotary::rotate;
 pub use softmax::{
     Form as SoftmaxForm, MAX_COLUMNS, Rows, column_totals, softmax, softmax_of_columns,
     softmax_rows,

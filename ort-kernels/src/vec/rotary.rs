@@ -1,6 +1,24 @@
 //! Pairs of numbers, each turned by an angle of its own, as rotary position embeddings do.
 
+use crate::Isa;
 use crate::isa::mul_add;
+
+/// Turns the first `2·cos.len()` elements of a head `x`, for `table = [cos, sin]`, as pairs of neighbours
+/// if the head is interleaved, else as halves; copies those behind them.
+///
+/// # Panics
+/// If the lengths differ, or the head is shorter than its pairs.
+pub fn rotate(isa: Isa, x: &[f32], table: [&[f32]; 2], is_interleaved: bool, y: &mut [f32]) {
+    let n = table[0].len();
+    let (x, rest) = x.split_at(2 * n);
+    let (y, y_rest) = y.split_at_mut(2 * n);
+    y_rest.copy_from_slice(rest);
+    if is_interleaved {
+        return rotate_neighbours(isa, x, table, y);
+    }
+    let ((a, b), (c, d)) = (x.split_at(n), y.split_at_mut(n));
+    rotate_halves(isa, [a, b], table, [c, d]);
+}
 
 per_isa! {
     /// `y[0][i] = a[i]·cos[i] − b[i]·sin[i], y[1][i] = a[i]·sin[i] + b[i]·cos[i]` for `x = [a, b]` and
@@ -8,7 +26,7 @@ per_isa! {
     ///
     /// # Panics
     /// If the lengths differ.
-    pub fn rotate_halves<FMA>(x: [&[f32]; 2], table: [&[f32]; 2], y: [&mut [f32]; 2]) {
+    fn rotate_halves<FMA>(x: [&[f32]; 2], table: [&[f32]; 2], y: [&mut [f32]; 2]) {
         let [c, d] = y;
         let n = c.len();
         let ([a, b], [cos, sin], d) = (x.map(|x| &x[..n]), table.map(|x| &x[..n]), &mut d[..n]);
@@ -21,7 +39,7 @@ per_isa! {
     ///
     /// # Panics
     /// If the lengths differ.
-    pub fn rotate_neighbours<FMA>(x: &[f32], table: [&[f32]; 2], y: &mut [f32]) {
+    fn rotate_neighbours<FMA>(x: &[f32], table: [&[f32]; 2], y: &mut [f32]) {
         let y = y.as_chunks_mut::<2>().0;
         let n = y.len();
         let (x, [cos, sin]) = (&x.as_chunks::<2>().0[..n], table.map(|x| &x[..n]));
@@ -39,7 +57,6 @@ fn rotated<const FMA: bool>([a, b]: [f32; 2], [cos, sin]: [f32; 2]) -> [f32; 2] 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Isa;
 
     #[test]
     fn pairs_turn_by_their_angles() {

@@ -67,15 +67,7 @@ impl<'a> Turn<'a> {
     /// `y = (a·cos − b·sin, a·sin + b·cos)` for each pair `(a, b)` of a head `x`, by a row of the tables;
     /// what is behind the pairs stays.
     pub(super) fn turn(&self, isa: Isa, (x, row): (&[f32], usize), y: &mut [f32]) {
-        let n = self.pairs;
-        let table = [self.cos, self.sin].map(|table| &table[row * n..][..n]);
-        let (x, rest) = x.split_at(2 * n);
-        let (y, y_rest) = y.split_at_mut(2 * n);
-        y_rest.copy_from_slice(rest);
-        if self.is_interleaved {
-            return vec::rotate_neighbours(isa, x, table, y);
-        }
-        let ((a, b), (c, d)) = (x.split_at(n), y.split_at_mut(n));
-        vec::rotate_halves(isa, [a, b], table, [c, d]);
+        let table = [self.cos, self.sin].map(|table| &table[row * self.pairs..][..self.pairs]);
+        vec::rotate(isa, x, table, self.is_interleaved, y);
     }
 }
