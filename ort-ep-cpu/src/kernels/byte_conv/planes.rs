@@ -67,10 +67,12 @@ fn part<T>(
     let panels: &mut [u8] = bytemuck::cast_slice_mut(panels);
     let (ones, sums) = sums.split_at_mut(ones_len(geometry));
     let ones: &mut [u8] = &mut bytemuck::cast_slice_mut(ones)[..k];
-    ones.fill(1);
     let sums: &mut [i32] = bytemuck::cast_slice_mut(sums);
     let (column_sums, sums) = sums.split_at_mut(COLUMNS);
     let has_zeros = kernel.filters.has_zeros();
+    if has_zeros {
+        ones.fill(1);
+    }
     let (rows, all) = (part.rows.clone(), part.columns.clone());
     for start in all.clone().step_by(COLUMNS) {
         let own = start..all.end.min(start + COLUMNS);
