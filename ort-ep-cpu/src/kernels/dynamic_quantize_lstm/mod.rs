@@ -9,7 +9,6 @@
 mod parameters;
 
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
-use ort_graph::OpError;
 use ort_kernels::gemm_i8::{Gemm, Signs, Start, row_sum};
 use ort_kernels::quantize::{Columns, Row, add_scaled_sums, quantize_u8};
 use ort_ops::ops::rnn::{Cell, DynamicQuantizeLstm};
@@ -17,6 +16,7 @@ use ort_tensor::{DType, Inputs, Output};
 
 use self::parameters::OneDirection;
 use super::rnn::cell::{Coupling, Functions};
+use super::rnn::{operand, wrong_shape};
 use super::{Compiled, Compiler, KernelDef};
 use crate::bytes::{ByteProduct, Left, Right, variant_name};
 use crate::cpu::{Cpu, Team, floats};
@@ -232,23 +232,6 @@ impl LstmKernel {
             memory.history[t * state..(t + 1) * state].copy_from_slice(memory.h);
         }
     }
-}
-
-/// The elements of an input, if it is there; it must have this shape.
-fn operand<'a>(
-    inputs: Inputs<'a>,
-    index: usize,
-    shape: &[usize],
-) -> Result<Option<&'a [f32]>, KernelError> {
-    match inputs.optional_tensor(index)? {
-        Some(x) if x.shape() != shape => Err(wrong_shape(x.shape(), shape)),
-        x => Ok(x.map(|x| x.as_slice()).transpose()?),
-    }
-}
-
-fn wrong_shape(found: &[usize], expected: &[usize]) -> KernelError {
-    let (left, right) = (found.to_vec(), expected.to_vec());
-    OpError::Shapes { what: "the dimensions of an input", left, right }.into()
 }
 
 /// Writes what goes into the gates from the inputs of all steps.

@@ -206,7 +206,7 @@ fn copy(from: &[f32], to: &mut [f32], is_zero: bool) {
 }
 
 /// The elements of an input, if it is there; it must have this shape.
-fn operand<'a>(
+pub(super) fn operand<'a>(
     inputs: Inputs<'a>,
     index: usize,
     shape: &[usize],
@@ -217,7 +217,7 @@ fn operand<'a>(
     }
 }
 
-fn wrong_shape(found: &[usize], expected: &[usize]) -> KernelError {
+pub(super) fn wrong_shape(found: &[usize], expected: &[usize]) -> KernelError {
     let (left, right) = (found.to_vec(), expected.to_vec());
     OpError::Shapes { what: "the dimensions of an input", left, right }.into()
 }
