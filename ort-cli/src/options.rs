@@ -198,7 +198,9 @@ impl SessionOptions {
     /// own. What either leaves out of the optimizer is left out.
     fn builder(&self) -> SessionBuilder {
         let configured = self.config.iter().fold(Session::builder(), |b, entry| entry.apply(b));
-        let mut builder = { self.limits.apply(configured) }
+        let mut builder = self
+            .limits
+            .apply(configured)
             .disable_optimizers(&self.disable)
             .enable_optimizers(&self.enable)
             .check_sums(!self.skip_sums);

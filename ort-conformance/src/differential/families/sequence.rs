@@ -179,6 +179,7 @@ pub(super) fn rotary(net: &mut Net<'_>) -> Vec<Value> {
     let name = net.node(&op, &inputs);
     vec![Value { name, shape, size: 2.0, error: 2.0 * ROUNDING }]
 }
+
 /// GroupQueryAttention behind a past, whose heads may turn.
 pub(super) fn group_query(net: &mut Net<'_>) -> Vec<Value> {
     let (kv_heads, group) = (net.draw.size(1, 6), net.draw.pick(&[1, 2, 4, 7]));
