@@ -9,7 +9,10 @@
 use std::ffi::c_int;
 use std::ptr::NonNull;
 
-use numpy::npyffi::{NPY_ARRAY_DEFAULT, NpyTypes, PY_ARRAY_API, get_type_object};
+use numpy::npyffi::{
+    NPY_ARRAY_CARRAY, NPY_ARRAY_CARRAY_RO, NPY_ARRAY_WRITEABLE, NpyTypes, PY_ARRAY_API,
+    get_type_object,
+};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use ort_session::Tensor;
 use pyo3::PyErr;
@@ -21,6 +24,8 @@ use pyo3::prelude::*;
 pub(crate) struct Block {
     data: NonNull<u8>,
     len: usize,
+    /// Whether it may be written: a tensor's, a writable array's, or what a caller said is there.
+    is_writable: bool,
     /// Dropped with the block.
     _owner: Owner,
 }
@@ -46,20 +51,32 @@ impl Block {
     pub(crate) fn of_tensor(mut tensor: Tensor) -> Self {
         let bytes = tensor.view_mut().into_bytes().unwrap_or_default();
         let (data, len) = (NonNull::from(&mut *bytes).cast(), bytes.len());
-        Self { data, len, _owner: Owner::Tensor(tensor) }
+        Self { data, len, is_writable: true, _owner: Owner::Tensor(tensor) }
     }
 
-    /// The elements of an array, which stays alive; `None` if they are not one after the other.
-    pub(crate) fn of_array(array: &Bound<'_, PyUntypedArray>) -> Option<Self> {
-        let bytes = bytes_of(array)?;
+    /// The elements of an array, which stays alive; of a copy if they are not one after the other.
+    pub(crate) fn of_array(array: &Bound<'_, PyUntypedArray>) -> PyResult<Self> {
+        let copy;
+        let (array, bytes) = match bytes_of(array) {
+            Some(bytes) => (array, bytes),
+            None => {
+                copy = array.call_method1("copy", ("C",))?.cast_into()?;
+                (&copy, bytes_of(&copy).unwrap_or_default())
+            }
+        };
         let (data, len) = (NonNull::from(bytes).cast(), bytes.len());
-        Some(Self { data, len, _owner: Owner::Object(array.clone().into_any().unbind()) })
+        // SAFETY: it is an array's pointer, alive as long as `array`.
+        let flags = unsafe { (*array.as_array_ptr()).fields.flags };
+        let is_writable = flags & NPY_ARRAY_WRITEABLE != 0;
+        let owner = Owner::Object(array.clone().into_any().unbind());
+        Ok(Self { data, len, is_writable, _owner: owner })
     }
 
     /// Memory that an object lends as long as it lives, at an address that it told.
     pub(crate) fn of_object(address: usize, len: usize, object: Option<Py<PyAny>>) -> Option<Self> {
         let data = NonNull::new(std::ptr::with_exposed_provenance_mut(address))?;
-        Some(Self { data, len, _owner: object.map_or(Owner::Caller, Owner::Object) })
+        let owner = object.map_or(Owner::Caller, Owner::Object);
+        Some(Self { data, len, is_writable: true, _owner: owner })
     }
 
     pub(crate) fn address(&self) -> usize {
@@ -77,15 +94,17 @@ impl Block {
         unsafe { std::slice::from_raw_parts(self.data.as_ptr(), self.len) }
     }
 
-    /// The bytes, to write: for outputs that Python binds to memory of its own. It vouches for it that nobody
-    /// else is at them, as it does with onnxruntime.
+    /// The bytes, to write: for outputs that Python binds to memory of its own; `None` if they are read-only. It
+    /// vouches for it that nobody else is at them, as it does with onnxruntime.
     #[expect(clippy::mut_from_ref, reason = "Python's objects have no exclusive owner")]
-    pub(crate) fn bytes_mut(&self) -> &mut [u8] {
-        // SAFETY: as `bytes`, and the memory may be written: it is a tensor's, or a writable array's.
-        unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr(), self.len) }
+    pub(crate) fn bytes_mut(&self) -> Option<&mut [u8]> {
+        self.is_writable.then(|| {
+            // SAFETY: as `bytes`, and the memory may be written.
+            unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr(), self.len) }
+        })
     }
 
-    /// An array of this type and shape over the block.
+    /// An array of this type and shape over the block, as writable as it is.
     pub(crate) fn array<'py>(
         block: &Bound<'py, Self>,
         descr: Bound<'py, PyArrayDescr>,
@@ -101,7 +120,10 @@ impl Block {
         let (dims, none) = (dims.as_mut_ptr(), std::ptr::null_mut());
         // SAFETY: the lock is held, and the type is loaded by numpy's import.
         let subtype = unsafe { get_type_object(py, NpyTypes::PyArray_Type) };
-        let (descr, flags) = (descr.into_dtype_ptr(), NPY_ARRAY_DEFAULT);
+        let (descr, flags) = (
+            descr.into_dtype_ptr(),
+            if block.get().is_writable { NPY_ARRAY_CARRAY } else { NPY_ARRAY_CARRAY_RO },
+        );
         // SAFETY: `descr` is a reference of our own, which it takes; `dims` has `n_dims` numbers; `data` has as
         // many bytes as they say, which `Bound` keeps until the array has taken its owner.
         let array = unsafe {

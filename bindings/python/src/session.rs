@@ -256,11 +256,13 @@ impl Session {
             let inputs = feeds.iter().map(|(_, fed)| fed.input());
             Ok(inputs.collect::<PyResult<Vec<_>>>()?.iter().any(|input| value.overlaps(input)))
         };
-        // What is read as well is written when the run is over.
-        let (mut written, mut copied) = (Vec::new(), Vec::new());
+        // What is read as well, or written twice, is written when the run is over.
+        let (mut written, mut copied) = (Vec::<(&str, &OrtValue)>::new(), Vec::new());
         for (name, value) in &bound {
-            let to = if is_read(value.get())? { &mut copied } else { &mut written };
-            to.push((name.as_str(), value.get()));
+            let value = value.get();
+            let is_written = written.iter().any(|(_, other)| value.shares_memory(other));
+            let to = if is_written || is_read(value)? { &mut copied } else { &mut written };
+            to.push((name.as_str(), value));
         }
         let is_made = |name: &&String| written.iter().all(|(other, _)| *other != name.as_str());
         let made: Vec<&String> = names.iter().filter(is_made).collect();

@@ -69,8 +69,11 @@ impl OrtValue {
         match &self.content {
             Content::Value(_) => Err(invalid_argument("only a tensor of numbers can be bound")),
             Content::Tensor { block, dtype, shape } => {
-                TensorViewMut::from_bytes(*dtype, shape, block.get().bytes_mut())
-                    .map_err(invalid_argument)
+                let bytes = block.get().bytes_mut();
+                let bytes = bytes.ok_or_else(|| {
+                    invalid_argument("the value lies over an array that is read-only")
+                })?;
+                TensorViewMut::from_bytes(*dtype, shape, bytes).map_err(invalid_argument)
             }
         }
     }
@@ -83,6 +86,13 @@ impl OrtValue {
             }
             _ => false,
         }
+    }
+
+    /// Whether its memory is also that of another value.
+    pub(crate) fn shares_memory(&self, other: &Self) -> bool {
+        matches!(&other.content, Content::Tensor { block, .. }
+            if matches!(&self.content, Content::Tensor { block: own, .. }
+                if own.get().overlaps(block.get().bytes())))
     }
 
     pub(crate) fn to_value(&self) -> PyResult<Value> {
@@ -111,20 +121,23 @@ impl OrtValue {
     #[staticmethod]
     #[pyo3(signature = (array, onnx_type = None))]
     fn from_array(array: &Bound<'_, PyUntypedArray>, onnx_type: Option<i32>) -> PyResult<Self> {
-        use numpy::PyUntypedArrayMethods;
+        use numpy::{PyArrayDescrMethods, PyUntypedArrayMethods};
         let py = array.py();
-        let dtype = match onnx_type {
-            Some(number) => Some(dtype_numbered(number)?),
-            None => dtype_of(&array.dtype()),
-        };
-        match (dtype, Block::of_array(array)) {
-            (Some(dtype), Some(block)) if !dtype.is_packed() && dtype != DType::String => {
-                Self::of_block(py, block, dtype, array.shape())
+        let found = dtype_of(&array.dtype());
+        let dtype = onnx_type.map(dtype_numbered).transpose()?.or(found);
+        let is_native = array.dtype().is_native_byteorder() != Some(false);
+        let is_text = [dtype, found].contains(&Some(DType::String));
+        match dtype.filter(|dtype| is_native && !is_text && !dtype.is_packed()) {
+            Some(dtype) => Self::of_block(py, Block::of_array(array)?, dtype, array.shape()),
+            None if dtype == found => {
+                let fed = Fed::new("array", array.as_any(), &Type::Unknown)?;
+                let fed = fed.ok_or_else(|| PyTypeError::new_err("expected an array"))?;
+                Self::of_value(py, fed.into_value()?)
             }
-            _ => match Fed::new("array", array.as_any(), &Type::Unknown)? {
-                Some(fed) => Self::of_value(py, fed.into_value()?),
-                None => Err(PyTypeError::new_err("expected an array")),
-            },
+            None => Err(invalid_argument(format!(
+                "elements of {} cannot be the bits of another type's",
+                array.dtype()
+            ))),
         }
     }
 

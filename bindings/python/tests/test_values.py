@@ -38,6 +38,34 @@ def test_values_are_made_of_shapes_and_of_bits():
     assert packed.tensor_size_in_bytes() == 2 and packed.numpy().astype(int).tolist() == [-8, 7, 1]
 
 
+def test_bits_are_taken_from_arrays_of_any_layout_and_only_of_this_machine():
+    bits = np.array([0x3F80, 1, 0x4000, 1], np.uint16)[::2]
+    value = ort_rs.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, TensorProto.BFLOAT16)
+    assert value.numpy().dtype == ml_dtypes.bfloat16 and value.numpy().tolist() == [1.0, 2.0]
+    for array, element_type in [(X, TensorProto.INT64), (X, TensorProto.STRING), (X, TensorProto.INT4)]:
+        with pytest.raises(InvalidArgument):
+            ort_rs.OrtValue.ortvalue_from_numpy_with_onnx_type(array, element_type)
+    with pytest.raises(InvalidArgument, match="order of bytes"):
+        ort_rs.OrtValue.ortvalue_from_numpy(X.astype(X.dtype.newbyteorder()))
+
+
+def test_what_is_read_only_stays_as_it_is(add):
+    data = X.tobytes()
+    frozen = np.frombuffer(data, np.float32).reshape(2, 3)
+    value = ort_rs.OrtValue.ortvalue_from_numpy(frozen)
+    assert np.shares_memory(value.numpy(), frozen) and not value.numpy().flags.writeable
+    with pytest.raises(InvalidArgument, match="read-only"):
+        value.update_inplace(np.ones((2, 3), np.float32))
+    session = ort_rs.InferenceSession(add)
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", X)
+    binding.bind_cpu_input("y", X)
+    binding.bind_ortvalue_output("z", value)
+    with pytest.raises(InvalidArgument, match="read-only"):
+        session.run_with_iobinding(binding)
+    assert data == X.tobytes()
+
+
 def test_updates_are_in_place_and_of_the_same_shape():
     value = ort_rs.OrtValue.ortvalue_from_numpy(np.zeros((2, 3), np.float32))
     address = value.data_ptr()
@@ -109,6 +137,17 @@ def test_outputs_without_memory_are_made(two_outputs):
     assert kept.numpy().tolist() == [1, -2]
     binding.clear_binding_outputs()
     assert binding.get_outputs() == []
+
+
+def test_outputs_may_be_bound_to_one_memory(two_outputs):
+    session = ort_rs.InferenceSession(two_outputs)
+    kept = ort_rs.OrtValue.ortvalue_from_shape_and_type([2], np.float32)
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", np.array([-1, 2], np.float32))
+    binding.bind_ortvalue_output("a", kept)
+    binding.bind_ortvalue_output("b", kept)
+    session.run_with_iobinding(binding)
+    assert kept.numpy().tolist() == [1, 2]
 
 
 def test_an_output_may_be_bound_to_the_memory_of_an_input(add):

@@ -9,8 +9,6 @@ from . import _native
 from ._enums import GraphOptimizationLevel, OrtCompileApiFlags
 from ._options import SessionOptions
 
-Model = "str | bytes | os.PathLike[str]"
-
 
 def optimize(
     model: str | bytes | os.PathLike[str],
