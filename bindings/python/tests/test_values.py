@@ -86,7 +86,16 @@ def test_dlpack_shares_memory_both_ways():
     assert value.data_ptr() == x.ctypes.data
     assert np.shares_memory(np.from_dlpack(value), x)
     capsule = x.__dlpack__()
-    assert ort_rs.OrtValue.from_dlpack(capsule).data_ptr() == x.ctypes.data
+    value = ort_rs.OrtValue.from_dlpack(capsule)
+    assert value.data_ptr() == x.ctypes.data
+    value.update_inplace(X + 1)
+    assert x.tolist() == (X + 1).tolist()
+    x.flags.writeable = False
+    if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
+        with pytest.raises(InvalidArgument, match="read-only"):
+            ort_rs.OrtValue.from_dlpack(x).update_inplace(X)
+    empty = np.zeros((0, 2), np.float32)
+    assert ort_rs.OrtValue.from_dlpack(empty.__dlpack__()).shape() == [0, 2]
     with pytest.raises(TypeError):
         ort_rs.OrtValue.from_dlpack(3)
 

@@ -213,8 +213,13 @@ class OrtValue:
     @classmethod
     def from_dlpack(cls, data: Any, /) -> OrtValue:
         """A value over the memory of a tensor that speaks DLPack, or of a capsule."""
-        source = data if hasattr(data, "__dlpack__") else _Capsule(data)
-        return cls(_native.OrtValue.from_array(np.from_dlpack(source)))
+        source = _Source(data)
+        array = np.from_dlpack(source)
+        if source.says_what_may_be_written or not (array.flags.c_contiguous and array.size):
+            return cls(_native.OrtValue.from_array(array))
+        # numpy takes memory for read-only of which nothing is said; its owner, who lends it, does not.
+        element_type = onnx_type_of(array.dtype)
+        return cls(_native.OrtValue.at_address(array.ctypes.data, element_type, list(array.shape), array))
 
     def update_inplace(self, data: np.ndarray | OrtValue) -> None:
         """Copies elements of the same type and shape into the value's memory."""
@@ -229,19 +234,24 @@ class OrtValue:
         raise TypeError("cannot pickle 'OrtValue' object: pickle its numpy()")
 
 
-class _Capsule:
-    """A DLPack capsule as a tensor of the CPU's."""
+class _Source:
+    """A tensor that speaks DLPack, or a capsule of the CPU's, and whether its capsule is of version 1: those say
+    whether their memory may be written."""
 
-    def __init__(self, capsule: Any) -> None:
-        if type(capsule).__name__ != "PyCapsule":
-            raise TypeError(f"expected a tensor that speaks DLPack or a capsule, not {type(capsule).__name__}")
-        self._capsule = capsule
+    says_what_may_be_written = False
 
-    def __dlpack__(self, **_: Any) -> Any:
-        return self._capsule
+    def __init__(self, data: Any) -> None:
+        if type(data).__name__ != "PyCapsule" and not hasattr(data, "__dlpack__"):
+            raise TypeError(f"expected a tensor that speaks DLPack or a capsule, not {type(data).__name__}")
+        self._data = data
+
+    def __dlpack__(self, **how: Any) -> Any:
+        capsule = self._data.__dlpack__(**how) if hasattr(self._data, "__dlpack__") else self._data
+        self.says_what_may_be_written = "dltensor_versioned" in repr(capsule)
+        return capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
+        return self._data.__dlpack_device__() if hasattr(self._data, "__dlpack_device__") else (1, 0)
 
 
 def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:
