@@ -10,8 +10,7 @@ use std::ffi::c_int;
 use std::ptr::NonNull;
 
 use numpy::npyffi::{
-    NPY_ARRAY_CARRAY, NPY_ARRAY_CARRAY_RO, NPY_ARRAY_WRITEABLE, NpyTypes, PY_ARRAY_API,
-    get_type_object,
+    NPY_ARRAY_CARRAY, NPY_ARRAY_CARRAY_RO, NpyTypes, PY_ARRAY_API, get_type_object,
 };
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use ort_session::Tensor;
@@ -65,9 +64,7 @@ impl Block {
             }
         };
         let (data, len) = (NonNull::from(bytes).cast(), bytes.len());
-        // SAFETY: it is an array's pointer, alive as long as `array`.
-        let flags = unsafe { (*array.as_array_ptr()).fields.flags };
-        let is_writable = flags & NPY_ARRAY_WRITEABLE != 0;
+        let is_writable = array.getattr("flags")?.getattr("writeable")?.extract()?;
         let owner = Owner::Object(array.clone().into_any().unbind());
         Ok(Self { data, len, is_writable, _owner: owner })
     }
