@@ -8,6 +8,7 @@ use ort_kernels::Isa;
 use ort_kernels::gemm_i8::{
     Bytes, Gemm, Signs, Start, Zeros, column_sums, pack_b, packed_b_len, row_sum, variant,
 };
+use ort_kernels::quantize::Requantize;
 use ort_tensor::{DType, Tensor, filled};
 
 use crate::cpu::{Cpu, Team, floats, n_parts};
@@ -195,14 +196,52 @@ impl ByteProduct<'_> {
         (&mut room[..self.m * self.right.k], rest)
     }
 
+    /// Computes the codes of the sums, with a bias a column: `y: [m, n]`, contiguous, bytes of the sign of the
+    /// results.
+    pub(crate) fn run_codes(
+        &self,
+        operands: (Left<'_>, Option<&[i32]>),
+        y: &mut [u8],
+        crew: (&dyn Threads, &mut [u8]),
+        codes: &Requantize<'_>,
+    ) {
+        self.parts(operands, y, crew, |gemm, mut part, scratch| {
+            let (rows, columns) = (part.rows.clone(), part.columns.clone());
+            match part.contiguous() {
+                Some(y) if !self.has_zeros(&columns) => gemm.run_codes(rows, columns, codes, y),
+                _ => self.part(
+                    gemm,
+                    part,
+                    scratch,
+                    &|columns: Range<usize>, sums: &[i32], y: &mut [u8]| {
+                        codes.part(0..1, columns).row(self.cpu.isa, 0, sums, y);
+                    },
+                ),
+            }
+        });
+    }
+
     /// Computes the sums, with a bias a column, and calls `finish(columns, sums, y)` for pieces of
     /// the rows of `y`: `[m, n]`, contiguous.
     pub(crate) fn run<T: Send>(
         &self,
+        operands: (Left<'_>, Option<&[i32]>),
+        y: &mut [T],
+        crew: (&dyn Threads, &mut [u8]),
+        finish: impl Fn(Range<usize>, &[i32], &mut [T]) + Sync,
+    ) {
+        self.parts(operands, y, crew, |gemm, part, scratch| {
+            self.part(gemm, part, scratch, &finish);
+        });
+    }
+
+    /// Calls `compute(product, part of y, scratch)` for each part.
+    fn parts<T: Send>(
+        &self,
         (left, bias): (Left<'_>, Option<&[i32]>),
         y: &mut [T],
         (threads, scratch): (&dyn Threads, &mut [u8]),
-        finish: impl Fn(Range<usize>, &[i32], &mut [T]) + Sync,
+        compute: impl Fn(&Gemm<'_>, Part<'_, T>, &mut [i32]) + Sync,
     ) {
         let Right { k, n, .. } = *self.right;
         if y.is_empty() {
@@ -228,8 +267,13 @@ impl ByteProduct<'_> {
         let cut = Cut::new(self.cpu.isa, [self.m, n], parts, along);
         let team = Team::new(threads, cut.n_parts()).with_scratch(scratch, self.scratch_len());
         team.run(cut.parts(y), |part, scratch| {
-            self.part(&gemm, part, bytemuck::cast_slice_mut(scratch), &finish);
+            compute(&gemm, part, bytemuck::cast_slice_mut(scratch));
         });
+    }
+
+    /// Whether sums of these columns lack what zero points come to.
+    fn has_zeros(&self, columns: &Range<usize>) -> bool {
+        self.right.zeros[columns.clone()].iter().any(|&zero| zero != 0)
     }
 
     /// A part of the product, a few rows at a time.
@@ -241,7 +285,7 @@ impl ByteProduct<'_> {
         finish: &impl Fn(Range<usize>, &[i32], &mut [T]),
     ) {
         let (rows, columns) = (part.rows.clone(), part.columns.clone());
-        let has_zeros = self.right.zeros[columns.clone()].iter().any(|&zero| zero != 0);
+        let has_zeros = self.has_zeros(&columns);
         part.for_each_row(|row, y| {
             let ahead = (row - rows.start) % ROWS;
             if ahead == 0 {

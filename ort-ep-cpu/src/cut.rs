@@ -92,6 +92,14 @@ enum Piece<'c, T> {
 }
 
 impl<T> Part<'_, T> {
+    /// The elements, `[rows, columns]`, if they are contiguous.
+    pub(crate) fn contiguous(&mut self) -> Option<&mut [T]> {
+        match &mut self.piece {
+            Piece::Rows(c) => Some(c),
+            Piece::Columns(_) => None,
+        }
+    }
+
     /// Calls `f` with each row's index and its elements.
     pub(crate) fn for_each_row(&mut self, mut f: impl FnMut(usize, &mut [T])) {
         let width = self.columns.len().max(1);

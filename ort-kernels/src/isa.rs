@@ -258,6 +258,15 @@ pub(crate) mod x86 {
     }
 
     features! { Avx512 enabled
+        /// Stores 32 bytes.
+        #[inline]
+        pub(crate) fn store_bytes32(x: &mut [u8; 32], lanes: __m256i) {
+            // SAFETY: the pointer is good for the 32 bytes of the array; no alignment is asked.
+            unsafe { _mm256_storeu_si256(x.as_mut_ptr().cast(), lanes) }
+        }
+    }
+
+    features! { Avx512 enabled
         /// Stores 16 lanes.
         #[inline]
         pub(crate) fn store_ints16(x: &mut [i32; 16], lanes: __m512i) {

@@ -1,8 +1,10 @@
 //! Between floats, sums of integer products, and bytes. Rounding is half to even, results saturate,
 //! NaN becomes 0; each element depends on nothing but itself.
 
+pub(crate) mod requantize;
 mod scaled;
 
+pub use requantize::{Requantize, Scales};
 pub use scaled::{dequantize, quantize, scale_and_shift};
 
 /// An integer that codes are stored in.

@@ -3,7 +3,7 @@
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Dim, Fact, OpError};
-use ort_kernels::quantize::{Factors, quantize_u8, requantize_i8, requantize_u8, scale_sums};
+use ort_kernels::quantize::{Requantize, Scales, quantize_u8, scale_sums};
 use ort_ops::infer::matmul_shape;
 use ort_ops::ops::matmul_integer::MatMulInteger;
 use ort_ops::ops::microsoft::matmul_integer_to_float::{
@@ -237,28 +237,21 @@ impl Kernel for ByteMatMul {
         let sum_bias = optional(self.roles.sum_bias)?.map(|b| b.as_slice::<i32>()).transpose()?;
         let bias = optional(self.roles.bias)?.map(|b| b.as_slice::<f32>()).transpose()?;
         let y_zero = match optional(self.roles.y_zero)? {
-            Some(zero) if zero.dtype() == DType::I8 => {
-                zero.as_slice::<i8>()?.first().map(|&z| f32::from(z))
-            }
-            Some(zero) => zero.as_slice::<u8>()?.first().map(|&zero| f32::from(zero)),
+            Some(zero) if zero.dtype() == DType::I8 => zero.as_slice::<i8>()?.first().map(|&z| z.into()),
+            Some(zero) => zero.as_slice::<u8>()?.first().map(|&zero| zero.into()),
             None => None,
         };
-        let (y_zero, factors) = (y_zero.unwrap_or(0.0), &*factors);
+        let factors = &*factors;
         let y = io.outputs[0].tensor(self.dtype, shape)?;
         let rest = (io.threads, scratch);
         match self.dtype {
             DType::I32 => product.run((left, sum_bias), y.into_slice()?, rest, |_, sums, y| {
                 y.copy_from_slice(sums);
             }),
-            DType::U8 => {
-                product.run((left, sum_bias), y.into_slice()?, rest, |columns, sums, y| {
-                    requantize_u8(isa, sums, Factors::Each(&factors[columns]), y_zero, y);
-                })
-            }
-            DType::I8 => {
-                product.run((left, sum_bias), y.into_slice()?, rest, |columns, sums, y| {
-                    requantize_i8(isa, sums, Factors::Each(&factors[columns]), y_zero, y);
-                })
+            DType::U8 | DType::I8 => {
+                let (factors, zero_point) = (Scales::ByColumn(factors), y_zero.unwrap_or(0));
+                let codes = Requantize { factors, zero_point, is_signed: self.dtype == DType::I8 };
+                product.run_codes((left, sum_bias), y.into_bytes().unwrap_or_default(), rest, &codes);
             }
             _ => product.run((left, sum_bias), y.into_slice()?, rest, |columns, sums, y| {
                 let bias = bias.map(|bias| &bias[columns.clone()]);

@@ -31,10 +31,12 @@
 //! assert_eq!(sums[..3], [-185, -375, 5]);
 //! ```
 
+#[cfg(target_arch = "x86_64")]
+mod avx512vnni_columns;
 mod pixels;
 mod plane;
 
-pub use pixels::Pixels;
+pub use pixels::{Pixels, taps};
 pub use plane::Plane;
 
 use crate::Isa;

@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
-use super::{LANES, Line, MAX_TAPS, Weights};
+use super::{LANES, Line, MAX_TAPS, QUAD, Weights};
 use crate::Isa;
 use crate::conv_f32::Axis;
+use crate::quantize::{Requantize, Scales};
 
 /// One image, and the weights it meets.
 #[derive(Clone, Copy, Debug)]
@@ -17,12 +18,71 @@ pub struct Pixels<'a> {
     pub padding: &'a [u8],
     /// Flips every byte: 0 or 0x80.
     pub flip: u8,
-    /// The weights, packed by [`pack_each`](super::pack_each).
+    /// The weights in the order of [`taps`], packed by [`pack_each`](super::pack_each).
     pub weights: &'a [u8],
     /// How many bytes each weight was split into.
     pub parts: usize,
     /// What the sums of each channel begin with.
     pub start: &'a [i32],
+}
+
+/// Where taps stand in the order in which pixels read them.
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    /// The taps, and gaps.
+    len: usize,
+    /// From one tap to the next along each axis.
+    steps: [usize; 3],
+}
+
+impl Order {
+    /// Of a window that is flat and three or four high, the columns are a quad each; others are read as they
+    /// stand. Axes along which there is one tap do not count.
+    fn of(kernel: [usize; 3]) -> Self {
+        let mut wide = (0..3).filter(|&axis| kernel[axis] > 1);
+        let mut steps = [0; 3];
+        if let (Some(row), Some(column), None) = (wide.next(), wide.next(), wide.next())
+            && (3..=QUAD).contains(&kernel[row])
+            && kernel[column] <= MAX_TAPS / QUAD
+        {
+            (steps[row], steps[column]) = (1, QUAD);
+            return Self { len: kernel[column] * QUAD, steps };
+        }
+        let [k0, k1, k2] = kernel;
+        Self { len: k0 * k1 * k2, steps: [k1 * k2, k2, 1] }
+    }
+
+    /// Where a tap stands.
+    fn at(self, tap: [usize; 3]) -> usize {
+        tap.iter().zip(self.steps).map(|(tap, step)| tap * step).sum()
+    }
+}
+
+/// The taps of a window in the order in which [`Pixels`] reads them, as positions in the window; `None` for a
+/// gap, whose weights are 0.
+pub fn taps(kernel: [usize; 3]) -> impl Iterator<Item = Option<usize>> {
+    let [k0, k1, k2] = kernel;
+    let order = Order::of(kernel);
+    let stands_at = move |t: usize, at| order.at([t / k2 / k1, t / k2 % k1, t % k2]) == at;
+    (0..order.len).map(move |at| (0..k0 * k1 * k2).find(|&t| stands_at(t, at)))
+}
+
+/// Pixels of a line of results whose windows are read column by column.
+#[derive(Debug)]
+pub(super) struct Columns<'a> {
+    /// The lines of inputs, `None` outside.
+    pub(super) rows: [Option<&'a [u8]>; QUAD],
+    /// A pixel of padding.
+    pub(super) padding: &'a [u8],
+    /// The axis of the lines.
+    pub(super) axis: Axis,
+    pub(super) flip: u8,
+    pub(super) weights: &'a [u8],
+    pub(super) start: &'a [i32],
+    /// One a channel, finite.
+    pub(super) factors: &'a [f32],
+    pub(super) codes: Requantize<'a>,
+    pub(super) outputs: Range<usize>,
 }
 
 impl Pixels<'_> {
@@ -46,9 +106,9 @@ impl Pixels<'_> {
         let [axis0, axis1, axis2] = self.axes;
         let channels = self.padding.len();
         let sums = &mut sums[..Self::sums_len(channels)];
-        let n_taps = axis0.kernel * axis1.kernel * axis2.kernel;
+        let order = Order::of(self.axes.map(|axis| axis.kernel));
         let mut taps = [self.padding; MAX_TAPS];
-        let taps = &mut taps[..n_taps];
+        let taps = &mut taps[..order.len];
         // Where the lines of the taps begin, of the line of outputs that was last.
         let (mut starts, mut last) = ([None; MAX_TAPS], None);
         for pixel in pixels {
@@ -67,23 +127,26 @@ impl Pixels<'_> {
             // Pixels that are all there follow each other.
             let ends = axis2.at(at2, 0).zip(axis2.at(at2, axis2.kernel - 1));
             let step = axis2.dilation * channels;
-            for (taps, start) in taps.chunks_exact_mut(axis2.kernel).zip(&starts) {
+            for (i, start) in starts[..axis0.kernel * axis1.kernel].iter().enumerate() {
+                let (t0, t1) = (i / axis1.kernel, i % axis1.kernel);
+                let mut tap = |t2: usize, x| taps[order.at([t0, t1, t2])] = x;
                 match (start, ends) {
                     (Some(start), Some((first, _))) => {
                         let x = &self.x[(start + first) * channels..];
-                        for (t2, tap) in taps.iter_mut().enumerate() {
-                            *tap = &x[t2 * step..][..channels];
-                        }
+                        (0..axis2.kernel).for_each(|t2| tap(t2, &x[t2 * step..][..channels]));
                     }
                     (Some(start), None) => {
-                        for (t2, tap) in taps.iter_mut().enumerate() {
-                            *tap = match axis2.at(at2, t2) {
-                                Some(i2) => &self.x[(start + i2) * channels..][..channels],
-                                None => self.padding,
-                            };
+                        for t2 in 0..axis2.kernel {
+                            tap(
+                                t2,
+                                match axis2.at(at2, t2) {
+                                    Some(i2) => &self.x[(start + i2) * channels..][..channels],
+                                    None => self.padding,
+                                },
+                            );
                         }
                     }
-                    (None, _) => taps.fill(self.padding),
+                    (None, _) => (0..axis2.kernel).for_each(|t2| tap(t2, self.padding)),
                 }
             }
             sums[..channels].copy_from_slice(&self.start[..channels]);
@@ -91,5 +154,71 @@ impl Pixels<'_> {
             Line { taps, flip: self.flip, weights, parts: self.parts }.add(isa, sums);
             each(pixel, &sums[..channels]);
         }
+    }
+    /// Writes the codes of these pixels into `y`, bytes of the sign of the results, from factors a channel.
+    ///
+    /// # Panics
+    /// As [`Pixels::run`], or if factors are too few or `y` is too short.
+    pub fn run_codes(
+        &self,
+        isa: Isa,
+        pixels: Range<usize>,
+        codes: &Requantize<'_>,
+        (sums, y): (&mut [i32], &mut [u8]),
+    ) {
+        let channels = self.padding.len();
+        #[cfg(target_arch = "x86_64")]
+        if let (Some(token), Some(columns)) = (isa.avx512_vnni(), self.columns(codes)) {
+            let (mut at, mut rest) = (pixels.start, y);
+            while at < pixels.end {
+                let n = (pixels.end - at).min(self.axes[2].output - at % self.axes[2].output);
+                let (own, others) = rest.split_at_mut(n * channels);
+                super::avx512vnni_columns::run(token, &self.line(at..at + n, &columns), own);
+                (at, rest) = (at + n, others);
+            }
+            return;
+        }
+        let first = pixels.start;
+        self.run(isa, pixels, sums, |pixel, sums| {
+            codes.row(isa, pixel - first, sums, &mut y[(pixel - first) * channels..][..channels]);
+        });
+    }
+
+    /// What the lines have in common if windows are read column by column.
+    #[cfg(target_arch = "x86_64")]
+    fn columns<'a>(&'a self, codes: &Requantize<'a>) -> Option<Columns<'a>> {
+        let kernel = self.axes.map(|axis| axis.kernel);
+        let Scales::ByColumn(factors) = codes.factors else { return None };
+        let fits = Order::of(kernel).steps == [0, 1, QUAD]
+            && kernel[2] == super::avx512vnni_columns::WIDTH
+            && self.parts == 1
+            && codes.is_finite();
+        fits.then(|| Columns {
+            rows: [None; QUAD],
+            padding: self.padding,
+            axis: self.axes[2],
+            flip: self.flip,
+            weights: self.weights,
+            start: self.start,
+            factors,
+            codes: *codes,
+            outputs: 0..0,
+        })
+    }
+
+    /// Pixels of one line.
+    #[cfg(target_arch = "x86_64")]
+    fn line<'a>(&'a self, pixels: Range<usize>, columns: &Columns<'a>) -> Columns<'a> {
+        let [axis0, axis1, axis2] = self.axes;
+        let (line, first) = (pixels.start / axis2.output, pixels.start % axis2.output);
+        let (at0, at1) = (line / axis1.output, line % axis1.output);
+        let line_len = axis2.input * self.padding.len();
+        let row = |t1: usize| {
+            let i1 = axis1.at(at1, t1).filter(|_| t1 < axis1.kernel)?;
+            let line = axis0.at(at0, 0)? * axis1.input + i1;
+            Some(&self.x[line * line_len..][..line_len])
+        };
+        let rows = std::array::from_fn(row);
+        Columns { rows, outputs: first..first + pixels.len(), ..*columns }
     }
 }

@@ -1,8 +1,11 @@
 //! Tests of `depthwise_i8`.
 
-use super::{LANES, Line, Pixels, Plane, Weights, n_parts, pack_each, pack_shared, packed_len};
+use super::{
+    LANES, Line, Pixels, Plane, Weights, n_parts, pack_each, pack_shared, packed_len, taps,
+};
 use crate::Isa;
 use crate::conv_f32::Axis;
+use crate::quantize::{Requantize, Scales};
 
 /// Seeded numbers of `least` to `least + 510`, extreme ones among them.
 fn numbers(count: usize, seed: u32, range: (i16, i16)) -> Vec<i16> {
@@ -124,8 +127,7 @@ fn images_of_any_geometry_are_convolved() {
                     assert_eq!(sums, &expected[at..][..axes[2].output], "{isa:?} {axes:?}");
                 });
             }
-            let mut packed = vec![0; LANES * packed_len(n_taps, parts)];
-            pack_each(&w, n_taps, parts, &mut packed);
+            let packed = by_pixels(&w, &axes, parts);
             let (padding, start, weights) = (&[9; 5], &[7; 5], &*packed);
             let pixels = Pixels { axes, x: &x, padding, flip: 0, weights, parts, start };
             let channel = |i: usize| {
@@ -137,6 +139,73 @@ fn images_of_any_geometry_are_convolved() {
                 let own: Vec<_> = expected.iter().map(|channel| channel[pixel]).collect();
                 assert_eq!(sums, own, "{isa:?} {axes:?} pixel {pixel}");
             });
+        }
+    }
+}
+
+/// Weights `[channels, taps]` in the order in which pixels read them, packed.
+fn by_pixels(w: &[i16], axes: &[Axis; 3], parts: usize) -> Vec<u8> {
+    let kernel = axes.map(|axis| axis.kernel);
+    let n_taps: usize = kernel.iter().product();
+    let order: Vec<_> = taps(kernel).collect();
+    let filters = w.chunks(n_taps);
+    let n_lanes = filters.len().next_multiple_of(LANES);
+    let ordered: Vec<_> =
+        filters.flat_map(|w| order.iter().map(|tap| tap.map_or(0, |tap| w[tap]))).collect();
+    let mut packed = vec![0; n_lanes * packed_len(order.len(), parts)];
+    pack_each(&ordered, order.len(), parts, &mut packed);
+    packed
+}
+
+#[test]
+fn codes_of_pixels_are_requantized_sums() {
+    for axes in [
+        [Axis::UNIT, axis(9, 3, 1, 1, 1), axis(11, 3, 1, 1, 1)],
+        [Axis::UNIT, axis(8, 3, 2, 1, 1), axis(12, 3, 2, 1, 1)],
+        [Axis::UNIT, axis(8, 4, 1, 2, 3), axis(12, 3, 1, 2, 2)],
+        [axis(3, 1, 1, 1, 1), axis(8, 3, 3, 1, 0), axis(12, 3, 3, 1, 0)],
+        [axis(6, 3, 1, 1, 1), axis(2, 1, 1, 1, 0), axis(9, 3, 1, 1, 1)],
+        [Axis::UNIT, axis(7, 5, 1, 1, 2), axis(9, 5, 1, 1, 2)],
+        [Axis::UNIT, Axis::UNIT, axis(9, 3, 1, 1, 1)],
+    ] {
+        let [inputs, outputs, n_taps] = [
+            axes.map(|axis| axis.input),
+            axes.map(|axis| axis.output),
+            axes.map(|axis| axis.kernel),
+        ]
+        .map(|sizes| sizes.iter().product::<usize>());
+        for channels in [3, 64, 100, 144] {
+            for parts in [1, 2] {
+                let limit = if parts == 1 { 127 } else { 200 };
+                let w = numbers(channels * n_taps, 4, (-limit, limit));
+                let (x, flip) = (codes(inputs * channels), if parts == 1 { 0x80 } else { 0 });
+                let start: Vec<_> = (0..channels).map(|i| i32::try_from(i).unwrap() * 37).collect();
+                let (padding, packed) = (vec![9; channels], by_pixels(&w, &axes, parts));
+                for isa in Isa::all() {
+                    let (weights, start) = (&*packed, &*start);
+                    let pixels =
+                        Pixels { axes, x: &x, padding: &padding, flip, weights, parts, start };
+                    let mut sums = vec![0; Pixels::sums_len(channels)];
+                    let factor = |i: usize| start[i] as f32 * 1e-6 + 3e-4;
+                    let mut factors: Vec<_> = (0..channels).map(factor).collect();
+                    for (rare, zero_point, is_signed) in
+                        [(1.0, 3, false), (1e35, -5, true), (f32::NAN, 0, false)]
+                    {
+                        factors[channels / 2] = rare;
+                        let factors = Scales::ByColumn(&factors);
+                        let codes = Requantize { factors, zero_point, is_signed };
+                        let own = 2..outputs;
+                        let mut expected = vec![1; own.len() * channels];
+                        pixels.run(isa, own.clone(), &mut sums, |pixel, sums| {
+                            let y = &mut expected[(pixel - 2) * channels..][..channels];
+                            codes.row(Isa::Generic, 0, sums, y);
+                        });
+                        let mut found = vec![2; expected.len()];
+                        pixels.run_codes(isa, own, &codes, (&mut sums, &mut found));
+                        assert_eq!(found, expected, "{isa:?} {axes:?} {channels} channels");
+                    }
+                }
+            }
         }
     }
 }

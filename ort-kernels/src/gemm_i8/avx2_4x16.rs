@@ -1,22 +1,26 @@
 //! 4 rows by 16 columns: 8 accumulators. Bytes are widened to 16 bits, so that no pair of products
 //! saturates: the even ones of each four in one register, the odd ones in another.
 
-use super::{MAX_NR, Rows, Signs, Variant};
-use crate::Avx2;
+use super::{Finish, MAX_NR, Rows, Signs, Tile, Variant};
 use crate::isa::x86::{load_bytes32, store_ints8};
+use crate::{Avx2, Isa};
 use std::arch::x86_64::{
     __m256i, _mm256_add_epi32, _mm256_and_si256, _mm256_madd_epi16, _mm256_set1_epi16,
     _mm256_set1_epi32, _mm256_setzero_si256, _mm256_slli_epi16, _mm256_srai_epi16,
     _mm256_srli_epi16,
 };
 
-pub(super) const VARIANT: Variant = Variant { name: "avx2_4x16", mr: 4, nr: NR };
+pub(super) const VARIANT: Variant = Variant { name: "avx2_4x16", mr: MR, nr: NR };
+const MR: usize = 4;
 const NR: usize = 16;
 /// Bytes of a register.
 const BYTES: usize = 32;
 
-pub(super) fn tile(token: Avx2, rows: &Rows<'_>, b: &[u8], c: &mut [[i32; MAX_NR]]) {
-    super::by_rows!(rows, c, [1 2 3 4] => sums(token, rows, b, c));
+pub(super) fn tile(token: Avx2, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>) {
+    let mut c = [[0; MAX_NR]; MR];
+    let c = &mut c[..tile.n_rows];
+    by_rows!(rows, c.len(), [1 2 3 4] => sums(token, rows, b, c));
+    Isa::Avx2(token).run(Finish { sums: c, tile });
 }
 
 features! { Avx2 enabled

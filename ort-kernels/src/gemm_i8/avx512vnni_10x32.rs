@@ -1,11 +1,16 @@
 //! 10 rows by 32 columns: 20 accumulators, two registers of B and one broadcast of A. With more rows
 //! their addresses no longer fit the general registers.
 
-use super::{MAX_NR, QUAD, Rows, Signs, Variant};
-use crate::Avx512Vnni;
-use crate::isa::x86::{load_bytes64, store_ints16};
+use super::{Finish, MAX_NR, QUAD, Rows, Signs, Start, Tile, To, Variant};
+use crate::isa::x86::{load_bytes, load_bytes64, store_bytes, store_bytes32, store_ints16};
+use crate::quantize::requantize::x86::scaled;
+use crate::quantize::{Requantize, Scales};
+use crate::{Avx512Vnni, Isa};
 use std::arch::x86_64::{
-    __m512i, _mm512_add_epi32, _mm512_dpbusd_epi32, _mm512_set1_epi32, _mm512_setzero_si512,
+    __m512i, _mm512_add_epi32, _mm512_adds_epi16, _mm512_castps_si512, _mm512_castsi512_si256,
+    _mm512_dpbusd_epi32, _mm512_packs_epi16, _mm512_packs_epi32, _mm512_packus_epi16,
+    _mm512_permutexvar_epi32, _mm512_set1_epi16, _mm512_set1_epi32, _mm512_set1_ps,
+    _mm512_setr_epi32, _mm512_setzero_si512,
 };
 
 pub(super) const VARIANT: Variant = Variant { name: "avx512vnni_10x32", mr: 10, nr: NR };
@@ -13,14 +18,26 @@ const NR: usize = 32;
 /// Bytes of a register.
 const BYTES: usize = 64;
 
-pub(super) fn tile(token: Avx512Vnni, rows: &Rows<'_>, b: &[u8], c: &mut [[i32; MAX_NR]]) {
-    if let [c] = c {
-        return match rows.signs {
-            Signs::UnsignedA => row::<false>(token, rows, b, c),
-            Signs::SignedA => row::<true>(token, rows, b, c),
-        };
+pub(super) fn tile(token: Avx512Vnni, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>) {
+    if tile.n_rows == 1 || matches!(tile.to, To::AnyCodes(..)) {
+        return tile_in_memory(token, rows, b, tile);
     }
-    super::by_rows!(rows, c, [2 3 4 5 6 7 8 9 10] => sums(token, rows, b, c));
+    by_rows!(rows, tile.n_rows, [2 3 4 5 6 7 8 9 10] => product(token, rows, b, tile));
+}
+
+/// A tile whose sums are stored first: of one row, or of codes that are rare.
+#[inline(never)]
+fn tile_in_memory(token: Avx512Vnni, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>) {
+    let mut c = [[0; MAX_NR]; VARIANT.mr];
+    let sums = &mut c[..tile.n_rows];
+    for (r, sums) in sums.iter_mut().enumerate() {
+        let rows = Rows { a: &rows.a[r * rows.stride..], ..*rows };
+        match rows.signs {
+            Signs::UnsignedA => row::<false>(token, &rows, b, sums),
+            Signs::SignedA => row::<true>(token, &rows, b, sums),
+        }
+    }
+    Isa::Avx512(token.into()).run(Finish { sums, tile });
 }
 
 features! { Avx512Vnni enabled
@@ -69,12 +86,38 @@ kernel! {
     }
 }
 
+features! { Avx512Vnni enabled
+    /// 32 columns, or fewer followed by zeros.
+    #[inline]
+    fn load_columns(x: &[u8]) -> [__m512i; 2] {
+        let (low, high) = x.split_at(x.len().min(BYTES));
+        [load_bytes(low), load_bytes(high)]
+    }
+}
+
+features! { Avx512Vnni enabled
+    /// The codes of 32 sums, in the lower half: conversion rounds half to even, packing saturates.
+    #[inline]
+    fn codes(sums: [__m512i; 2], factors: [__m512i; 2], codes: &Requantize<'_>) -> __m512i {
+        let whole = [scaled(sums[0], factors[0]), scaled(sums[1], factors[1])];
+        let words = _mm512_packs_epi32(whole[0], whole[1]);
+        let words = _mm512_adds_epi16(words, _mm512_set1_epi16(codes.zero_point));
+        let bytes = match codes.is_signed {
+            true => _mm512_packs_epi16(words, words),
+            false => _mm512_packus_epi16(words, words),
+        };
+        // Each 128 bits hold four of the first 16 columns and four of the others, twice.
+        let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+        _mm512_permutexvar_epi32(order, bytes)
+    }
+}
+
 kernel! {
-    /// `R` rows; `b: [k/4][32][4]`.
-    Avx512Vnni => fn sums<const R: usize, const SIGNED: bool>(
+    /// The results of `R` rows; `b: [k/4][32][4]`.
+    Avx512Vnni => fn product<const R: usize, const SIGNED: bool>(
         rows: &Rows<'_>,
         b: &[u8],
-        c: &mut [[i32; MAX_NR]],
+        tile: Tile<'_>,
     ) {
         let (quads, rest) = rows.quads::<R>();
         let n_whole = rows.k / QUAD;
@@ -85,6 +128,18 @@ kernel! {
             whole[r] = &quads[r][..n_whole];
         }
         let mut sums = [[_mm512_setzero_si512(); 2]; R];
+        match tile.start {
+            Start::Zero => {}
+            Start::ByColumn(start) => {
+                sums = [load_columns(bytemuck::cast_slice(&start[..tile.n])); R];
+            }
+            Start::ByRow(start) => {
+                let start = &start[..R];
+                for r in 0..R {
+                    sums[r] = [_mm512_set1_epi32(start[r]); 2];
+                }
+            }
+        }
         let b = b.as_chunks::<BYTES>().0.as_chunks::<2>().0;
         let (b, last) = b.split_at(n_whole);
         for (i, b) in b.iter().enumerate() {
@@ -104,9 +159,31 @@ kernel! {
                 }
             }
         }
-        for (c, sums) in c.iter_mut().zip(&sums) {
-            for (c, lanes) in c.as_chunks_mut().0.iter_mut().zip(sums) {
-                store_ints16(c, *lanes);
+        match tile.to {
+            To::Sums(c) => {
+                for r in 0..R {
+                    let c = bytemuck::cast_slice_mut(&mut c[r * tile.stride..][..tile.n]);
+                    let (low, high) = c.split_at_mut(c.len().min(BYTES));
+                    store_bytes(low, sums[r][0]);
+                    store_bytes(high, sums[r][1]);
+                }
+            }
+            To::Codes(to, y) | To::AnyCodes(to, y) => {
+                let mut factors = [_mm512_setzero_si512(); 2];
+                if let Scales::ByColumn(all) = to.factors {
+                    factors = load_columns(bytemuck::cast_slice(&all[..tile.n]));
+                }
+                for r in 0..R {
+                    if let Scales::ByRow(all) = to.factors {
+                        factors = [_mm512_castps_si512(_mm512_set1_ps(all[r])); 2];
+                    }
+                    let bytes = codes(sums[r], factors, &to);
+                    let y = &mut y[r * tile.stride..][..tile.n];
+                    match y.as_mut_array() {
+                        Some(y) => store_bytes32(y, _mm512_castsi512_si256(bytes)),
+                        None => store_bytes(y, bytes),
+                    }
+                }
             }
         }
     }

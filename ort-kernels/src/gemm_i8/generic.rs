@@ -1,12 +1,17 @@
 //! 4 rows by 8 columns, left to the vectoriser.
 
-use super::{MAX_NR, QUAD, Rows, Signs, Variant};
+use super::{Finish, MAX_NR, QUAD, Rows, Signs, Tile, Variant};
+use crate::Isa;
 
-pub(super) const VARIANT: Variant = Variant { name: "generic", mr: 4, nr: NR };
+pub(super) const VARIANT: Variant = Variant { name: "generic", mr: MR, nr: NR };
+const MR: usize = 4;
 const NR: usize = 8;
 
-pub(super) fn tile(rows: &Rows<'_>, b: &[u8], c: &mut [[i32; MAX_NR]]) {
-    super::by_rows!(rows, c, [1 2 3 4] => sums(rows, b, c));
+pub(super) fn tile(rows: &Rows<'_>, b: &[u8], tile: Tile<'_>) {
+    let mut c = [[0; MAX_NR]; MR];
+    let c = &mut c[..tile.n_rows];
+    by_rows!(rows, c.len(), [1 2 3 4] => sums(rows, b, c));
+    Isa::Generic.run(Finish { sums: c, tile });
 }
 
 fn sums<const R: usize, const SIGNED: bool>(rows: &Rows<'_>, b: &[u8], c: &mut [[i32; MAX_NR]]) {

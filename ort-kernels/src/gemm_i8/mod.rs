@@ -9,7 +9,10 @@
 //! **Exactness.** Products of bytes are at most 2¹⁵ in magnitude, so that sums are exact up to
 //! `k` = 65536; beyond, they wrap as the operators of ONNX do. No variant saturates in between.
 //!
-//! **Loops.** Panels of B, `nr` columns wide ▸ tiles of at most `mr` rows. Four of `k` at a time.
+//! **Results.** Sums, or the codes that [`Requantize`] makes of them while they are in registers.
+//!
+//! **Loops.** As many rows of A as the first-level cache holds ▸ panels of B, `nr` columns wide ▸ tiles of
+//! at most `mr` rows. Four of `k` at a time.
 //!
 //! ```
 //! use ort_kernels::Isa;
@@ -32,6 +35,7 @@ mod pack;
 pub use columns::Columns;
 pub use pack::{Bytes, Zeros, column_sums, pack_b, packed_b_len, row_sum};
 
+use crate::quantize::Requantize;
 use crate::{Isa, Task};
 use std::ops::Range;
 
@@ -39,6 +43,8 @@ use std::ops::Range;
 const QUAD: usize = 4;
 /// The columns of the widest panel.
 const MAX_NR: usize = 32;
+/// Bytes of A that are multiplied with all panels before the next are.
+const BLOCK_BYTES: usize = 16 << 10;
 
 /// A register tile: its name, its rows and its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,17 +92,50 @@ impl<'a> Rows<'a> {
         let mut rest = [[0; QUAD]; R];
         let whole = std::array::from_fn(|r| {
             let (whole, tail) = self.a[r * self.stride..][..self.k].as_chunks();
-            rest[r][..tail.len()].copy_from_slice(tail);
+            // A loop, not a copy: those of unknown length are calls.
+            rest[r].iter_mut().zip(tail).for_each(|(to, from)| *to = *from);
             whole
         });
         (whole, rest)
     }
 }
 
-/// Calls `$sums::<R, is_a_signed>` for as many rows as `$c` has.
+/// A tile of results: up to `mr` rows, up to `nr` columns.
+#[derive(Debug)]
+struct Tile<'a> {
+    n_rows: usize,
+    n: usize,
+    /// What its sums begin with.
+    start: Start<'a>,
+    to: To<'a>,
+    /// From one row of results to the next.
+    stride: usize,
+}
+
+/// Where results go, from the first of a tile on.
+#[derive(Debug)]
+enum To<'a> {
+    Sums(&'a mut [i32]),
+    /// None of the products with the factors is NaN.
+    Codes(Requantize<'a>, &'a mut [u8]),
+    AnyCodes(Requantize<'a>, &'a mut [u8]),
+}
+
+impl To<'_> {
+    /// The results of a tile that begins with element `at`.
+    fn part(&mut self, (rows, columns): (Range<usize>, Range<usize>), at: usize) -> To<'_> {
+        match self {
+            To::Sums(c) => To::Sums(&mut c[at..]),
+            To::Codes(codes, y) => To::Codes(codes.part(rows, columns), &mut y[at..]),
+            To::AnyCodes(codes, y) => To::AnyCodes(codes.part(rows, columns), &mut y[at..]),
+        }
+    }
+}
+
+/// Calls `$sums::<R, is_a_signed>` for as many rows as `$n_rows` says.
 macro_rules! by_rows {
-    ($rows:ident, $c:ident, [$($r:literal)+] => $sums:ident $args:tt) => {
-        match ($c.len(), $rows.signs) {
+    ($rows:ident, $n_rows:expr, [$($r:literal)+] => $sums:ident $args:tt) => {
+        match ($n_rows, $rows.signs) {
             $(($r, Signs::UnsignedA) => by_rows!(@call $sums $r false $args),
             ($r, Signs::SignedA) => by_rows!(@call $sums $r true $args),)+
             (rows, _) => unreachable!("invariant: a tile has no {rows} rows"),
@@ -106,12 +145,10 @@ macro_rules! by_rows {
         $sums::<$r, $is_a_signed>($($arg),+)
     };
 }
-use by_rows;
 
 ladder! {
-    // `c[r][j] = Σ_k rows[r][k]·b[k][j]` for the rows of `c`, 1 to `mr` of them, `nr` columns each;
-    // `b: [k/4][nr][4]`.
-    fn tile(rows: &Rows<'_>, b: &[u8], c: &mut [[i32; MAX_NR]]);
+    // `start + Σ_k rows[r][k]·b[k][j]` and what becomes of it; `b: [k/4][nr][4]`.
+    fn tile(rows: &Rows<'_>, b: &[u8], tile: Tile<'_>);
     Avx512Vnni => avx512vnni_10x32, Avx2 => avx2_4x16; generic
 }
 
@@ -149,19 +186,48 @@ impl Gemm<'_> {
     /// # Panics
     /// If an operand or `c` is too short, or columns are cut inside a panel.
     pub fn run(&self, rows: Range<usize>, columns: Range<usize>, c: &mut [i32]) {
+        let stride = columns.len();
+        self.tiles((rows, columns), To::Sums(c), stride);
+    }
+
+    /// Computes the codes of that part into `y`, likewise contiguous.
+    ///
+    /// # Panics
+    /// As [`Gemm::run`], or if there are too few factors.
+    pub fn run_codes(
+        &self,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        codes: &Requantize<'_>,
+        y: &mut [u8],
+    ) {
+        let (stride, codes) = (columns.len(), *codes);
+        let to = if codes.is_finite() { To::Codes(codes, y) } else { To::AnyCodes(codes, y) };
+        self.tiles((rows, columns), to, stride);
+    }
+
+    /// Computes `to`, tile by tile.
+    fn tiles(&self, (rows, columns): (Range<usize>, Range<usize>), mut to: To<'_>, stride: usize) {
         let Variant { mr, nr, .. } = best(self.isa);
         assert_eq!(columns.start % nr, 0, "columns are cut inside a panel");
         let panel_len = self.k.div_ceil(QUAD) * QUAD * nr;
-        let (width, mut sums) = (columns.len(), [[0; MAX_NR]; 16]);
-        for column in columns.clone().step_by(nr) {
-            let own = column..columns.end.min(column + nr);
-            let b = &self.b[column / nr * panel_len..][..panel_len];
-            for row in rows.clone().step_by(mr) {
-                let n_rows = mr.min(rows.end - row);
-                let sums = &mut sums[..n_rows];
-                tile(self.isa, &self.rows(row), b, sums);
-                let c = &mut c[(row - rows.start) * width + own.start - columns.start..];
-                self.isa.run(Store { start: self.start, row, own: own.clone(), sums, c, width });
+        let block = (BLOCK_BYTES / self.k.max(1) / mr).max(1) * mr;
+        for first in rows.clone().step_by(block) {
+            for column in columns.clone().step_by(nr) {
+                let own = column..columns.end.min(column + nr);
+                let b = &self.b[column / nr * panel_len..][..panel_len];
+                for row in (first..rows.end.min(first + block)).step_by(mr) {
+                    let tile_rows = row..rows.end.min(row + mr);
+                    let start = match self.start {
+                        Start::Zero => Start::Zero,
+                        Start::ByColumn(start) => Start::ByColumn(&start[own.clone()]),
+                        Start::ByRow(start) => Start::ByRow(&start[tile_rows.clone()]),
+                    };
+                    let at = (row - rows.start) * stride + own.start - columns.start;
+                    let (n_rows, n) = (tile_rows.len(), own.len());
+                    let to = to.part((tile_rows, own.clone()), at);
+                    tile(self.isa, &self.rows(row), b, Tile { n_rows, n, start, to, stride });
+                }
             }
         }
     }
@@ -172,41 +238,38 @@ impl Gemm<'_> {
     }
 }
 
-/// A tile of sums, to be written with what they begin with.
-struct Store<'a> {
-    start: Start<'a>,
-    /// The first row.
-    row: usize,
-    /// The columns.
-    own: Range<usize>,
-    sums: &'a [[i32; MAX_NR]],
-    /// From the first element of the tile on; rows are `width` apart.
-    c: &'a mut [i32],
-    width: usize,
+/// Sums without what they begin with, to become the results of a tile.
+struct Finish<'a> {
+    sums: &'a mut [[i32; MAX_NR]],
+    tile: Tile<'a>,
 }
 
-impl Task for Store<'_> {
+impl Task for Finish<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let Self { start, row, own, sums, c, width } = self;
-        let n = own.len();
-        for (r, sums) in sums.iter().enumerate() {
-            let (sums, c) = (&sums[..n], &mut c[r * width..][..n]);
+        let Self { sums, tile: Tile { n_rows, n, start, mut to, stride } } = self;
+        for (r, sums) in sums[..n_rows].iter_mut().enumerate() {
+            let sums = &mut sums[..n];
             match start {
-                Start::Zero => c.copy_from_slice(sums),
+                Start::Zero => {}
                 Start::ByColumn(start) => {
-                    let start = &start[own.start..][..n];
+                    let start = &start[..n];
                     for j in 0..n {
-                        c[j] = sums[j].wrapping_add(start[j]);
+                        sums[j] = sums[j].wrapping_add(start[j]);
                     }
                 }
                 Start::ByRow(start) => {
-                    let start = start[row + r];
                     for j in 0..n {
-                        c[j] = sums[j].wrapping_add(start);
+                        sums[j] = sums[j].wrapping_add(start[r]);
                     }
+                }
+            }
+            match &mut to {
+                To::Sums(c) => c[r * stride..][..n].copy_from_slice(sums),
+                To::Codes(codes, y) | To::AnyCodes(codes, y) => {
+                    codes.write(r, sums, &mut y[r * stride..][..n]);
                 }
             }
         }

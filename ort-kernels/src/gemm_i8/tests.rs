@@ -5,6 +5,7 @@ use super::{
 };
 use crate::Isa;
 use crate::conv_f32::Axis;
+use crate::quantize::{self, Requantize, Scales};
 use proptest::prelude::*;
 
 /// Seeded bytes, extreme ones among them.
@@ -72,8 +73,39 @@ pub(super) fn agrees_with_generic(isa: Isa) {
                     let mut c = vec![-1; m * n];
                     gemm.run(0..m, 0..n, &mut c);
                     assert_eq!(c, expected, "{isa:?} {signs:?} {m}x{n}x{k}");
+                    codes_are_requantized_sums(&gemm, [m, n], &expected);
                 }
             }
+        }
+    }
+}
+
+/// Codes of either sign, with a factor a column or a row, are what [`quantize`] makes of the sums.
+fn codes_are_requantized_sums(gemm: &Gemm<'_>, [m, n]: [usize; 2], sums: &[i32]) {
+    let one = |i: u8| f32::from(i) * 3e-4 - 0.01;
+    let mut factors: Vec<_> = bytes(m.max(n), 4).into_iter().map(one).collect();
+    for rare in [0.01, 1e38, f32::NAN, f32::INFINITY] {
+        factors[m.max(n) / 2] = rare;
+        for (is_by_row, zero_point, is_signed) in
+            [(false, 0, false), (true, 200, false), (false, -7, true), (true, 127, true)]
+        {
+            let factor = |at: usize| factors[if is_by_row { at / n } else { at % n }];
+            let scaled = sums.iter().enumerate().map(|(at, &sum)| sum as f32 * factor(at));
+            let (scaled, zero) = (scaled.collect::<Vec<_>>(), f32::from(zero_point));
+            let (mut expected, mut found) = (vec![1; m * n], vec![2; m * n]);
+            if is_signed {
+                let expected = bytemuck::cast_slice_mut(&mut expected);
+                quantize::quantize_i8(Isa::Generic, &scaled, 1.0, zero, expected);
+            } else {
+                quantize::quantize_u8(Isa::Generic, &scaled, 1.0, zero, &mut expected);
+            }
+            let factors = match is_by_row {
+                true => Scales::ByRow(&factors),
+                false => Scales::ByColumn(&factors),
+            };
+            let codes = Requantize { factors, zero_point, is_signed };
+            gemm.run_codes(0..m, 0..n, &codes, &mut found);
+            assert_eq!(found, expected, "{gemm:?} {codes:?}");
         }
     }
 }

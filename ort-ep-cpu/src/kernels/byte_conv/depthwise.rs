@@ -3,7 +3,7 @@
 use ort_ep::Threads;
 use ort_kernels::depthwise_i8::{Pixels, Plane};
 
-use super::{ByteConv, Channels, Geometry, Operands};
+use super::{ByteConv, Channels, Finish, Geometry, Operands};
 use crate::cpu::{Team, n_parts, per_part};
 
 /// What an output costs, in multiply-adds of f32: its sum, and what is made of it.
@@ -28,13 +28,13 @@ fn padding_len(geometry: &Geometry) -> usize {
     geometry.all_filters().div_ceil(4)
 }
 
-/// Computes `y`: `[images, filters, positions]`. `finish(channels, sums, y)` makes results.
+/// Computes `y`: `[images, filters, positions]`. `finish` makes results of sums.
 pub(super) fn planes<T: Send>(
     kernel: &ByteConv,
     (geometry, operands): (&Geometry, &Operands<'_>),
     y: &mut [T],
     (threads, scratch): (&dyn Threads, &mut [u8]),
-    finish: impl Fn(Channels, &[i32], &mut [T]) + Sync,
+    finish: &impl Finish<T>,
 ) {
     let [axis0, axis1, axis2] = geometry.axes;
     let (n_lines, n_inputs) = (axis0.output * axis1.output, geometry.n_inputs());
@@ -67,19 +67,19 @@ pub(super) fn planes<T: Send>(
             };
             plane.run(kernel.cpu.isa, own, (&mut *lines, &mut *sums), |line, sums| {
                 let y = &mut now[(line - first) * axis2.output..][..axis2.output];
-                finish(Channels::One(filter), sums, y);
+                finish.run(Channels::One(filter), sums, y);
             });
         }
     });
 }
 
-/// Computes `y`: `[images, positions, filters]`. `finish(channels, sums, y)` makes results.
-pub(super) fn pixels<T: Send>(
+/// Computes `y`: `[images, positions, filters]`. `finish` makes results of sums.
+pub(super) fn pixels<T: Send, F: Finish<T>>(
     kernel: &ByteConv,
     (geometry, operands): (&Geometry, &Operands<'_>),
     y: &mut [T],
     (threads, scratch): (&dyn Threads, &mut [u8]),
-    finish: impl Fn(Channels, &[i32], &mut [T]) + Sync,
+    finish: &F,
 ) {
     let (channels, n_pixels) = (geometry.all_filters(), geometry.n_outputs());
     let (n_images, image_len) = (y.len() / (channels * n_pixels), geometry.n_inputs() * channels);
@@ -105,8 +105,12 @@ pub(super) fn pixels<T: Send>(
             start: operands.start,
         };
         let own = first..first + y.len() / channels;
-        pixels.run(kernel.cpu.isa, own, bytemuck::cast_slice_mut(sums), |pixel, sums| {
-            finish(Channels::From(0), sums, &mut y[(pixel - first) * channels..][..channels]);
+        let (isa, sums) = (kernel.cpu.isa, bytemuck::cast_slice_mut(sums));
+        if let Some((codes, y)) = finish.codes(y) {
+            return pixels.run_codes(isa, own, &codes, (sums, y));
+        }
+        pixels.run(isa, own, sums, |pixel, sums| {
+            finish.run(Channels::From(0), sums, &mut y[(pixel - first) * channels..][..channels]);
         });
     });
 }

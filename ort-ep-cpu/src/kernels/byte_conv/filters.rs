@@ -1,7 +1,9 @@
 //! The weights of a convolution of bytes, as the way it is computed wants them.
 
 use ort_ep::{Packed, Recipe};
-use ort_kernels::depthwise_i8::{LANES, MAX_TAPS, n_parts, pack_each, pack_shared, packed_len};
+use ort_kernels::depthwise_i8::{
+    self, LANES, MAX_TAPS, n_parts, pack_each, pack_shared, packed_len,
+};
 use ort_kernels::gemm_i8::Zeros;
 use ort_tensor::filled;
 
@@ -59,7 +61,7 @@ impl Filters {
         let is_depthwise = group > 1 && channels == 1 && taps <= MAX_TAPS;
         let form = match (is_depthwise, are_channels_last) {
             (true, true) if filters != group => return None,
-            (true, _) => depthwise(compiler, roles.w, (&zeros, flip), (taps, are_channels_last))?,
+            (true, _) => depthwise(compiler, roles.w, (&zeros, flip), (kernel, are_channels_last))?,
             (false, true) if group > 1 => return None,
             (false, true) => Form::Right(rows::pack(compiler, roles.w, flip)?),
             (false, false) if flip == 0 => Form::Rows(None),
@@ -130,8 +132,9 @@ fn depthwise(
     compiler: &Compiler<'_>,
     input: usize,
     (zeros, flip): (&[i32], u8),
-    (taps, are_channels_last): (usize, bool),
+    (kernel, are_channels_last): (&[usize], bool),
 ) -> Option<Form> {
+    let taps = kernel.iter().product::<usize>();
     // Codes minus zero points are of 9 bits.
     let centered = |codes: &[u8]| -> Vec<i16> {
         let filters = codes.chunks(taps).zip(zeros);
@@ -142,23 +145,30 @@ fn depthwise(
         weights.collect()
     };
     let parts = n_parts(&centered(compiler.constant(input)?.view().as_bytes()?));
-    let n_lanes = match are_channels_last {
-        true => zeros.len().next_multiple_of(LANES),
-        false => zeros.len(),
+    let mut sizes = [1; 3];
+    sizes[3 - kernel.len()..].copy_from_slice(kernel);
+    let order: Vec<_> = depthwise_i8::taps(sizes).collect(); // bounded: by MAX_TAPS
+    let (n_lanes, n_taps) = match are_channels_last {
+        true => (zeros.len().next_multiple_of(LANES), order.len()),
+        false => (zeros.len(), taps),
     };
     let is_one = zeros.iter().all(|zero| *zero == zeros[0]);
     let by_filter = if is_one { &zeros[..1] } else { zeros };
     let numbers = by_filter.iter().map(|&zero| u64::from(zero.cast_unsigned()));
     let layout = [u64::from(are_channels_last), u64::from(flip), parts as u64];
     let recipe = Recipe {
-        name: "depthwise_i8",
+        name: if are_channels_last { "depthwise_i8/pixels" } else { "depthwise_i8" },
         parameters: layout.into_iter().chain(numbers).collect(),
-        n_bytes: n_lanes * packed_len(taps, parts),
+        n_bytes: n_lanes * packed_len(n_taps, parts),
     };
     let packed = compiler.pack(input, &recipe, |codes: &[u8], packed| {
         let weights = centered(codes);
         if are_channels_last {
-            return pack_each(&weights, taps, parts, packed);
+            let ordered = weights.chunks(taps).flat_map(|filter| {
+                order.iter().map(|tap| tap.map_or(0, |tap| filter[tap]))
+            });
+            // bounded: by a constant that is there
+            return pack_each(&ordered.collect::<Vec<_>>(), n_taps, parts, packed);
         }
         let filters = packed.chunks_exact_mut(packed_len(taps, parts));
         for (filter, packed) in weights.chunks(taps).zip(filters) {

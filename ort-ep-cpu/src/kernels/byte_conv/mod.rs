@@ -9,9 +9,9 @@ mod tail;
 
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::{Dim, Fact, OpError};
-use ort_kernels::Activation;
+use ort_kernels::{Activation, Isa};
 use ort_kernels::conv_f32::Axis;
-use ort_kernels::quantize::{Factors, requantize_i8, requantize_u8, scale_and_shift};
+use ort_kernels::quantize::{Factors, Requantize, Scales, scale_and_shift};
 use ort_ops::channels_last::ChannelsLast;
 use ort_ops::infer::WindowAttrs;
 use ort_ops::ops::conv_integer::ConvInteger;
@@ -90,6 +90,54 @@ enum Channels {
     One(usize),
     /// Each is of its own, from this one on.
     From(usize),
+}
+
+/// How results are made of sums.
+trait Finish<T>: Sync {
+    /// Writes the results of sums, which are those of these channels.
+    fn run(&self, channels: Channels, sums: &[i32], y: &mut [T]);
+
+    /// How codes are made of them, and `y` as bytes, if results are codes: kernels do it where sums are in
+    /// registers.
+    fn codes<'y>(&self, y: &'y mut [T]) -> Option<(Requantize<'_>, &'y mut [u8])> {
+        let _ = y;
+        None
+    }
+}
+
+impl<T, F: Fn(Channels, &[i32], &mut [T]) + Sync> Finish<T> for F {
+    fn run(&self, channels: Channels, sums: &[i32], y: &mut [T]) {
+        self(channels, sums, y);
+    }
+}
+
+/// Codes from factors a channel.
+struct Codes<'a> {
+    isa: Isa,
+    factors: &'a [f32],
+    zero_point: i16,
+    is_signed: bool,
+}
+
+impl Codes<'_> {
+    /// With the factors of these channels for the rows or the columns of a matrix.
+    fn with<'f>(&self, factors: Scales<'f>) -> Requantize<'f> {
+        Requantize { factors, zero_point: self.zero_point, is_signed: self.is_signed }
+    }
+}
+
+impl Finish<u8> for Codes<'_> {
+    fn run(&self, channels: Channels, sums: &[i32], y: &mut [u8]) {
+        let factors = match channels {
+            Channels::One(channel) => Scales::ByRow(&self.factors[channel..]),
+            Channels::From(first) => Scales::ByColumn(&self.factors[first..]),
+        };
+        self.with(factors).row(self.isa, 0, sums, y);
+    }
+
+    fn codes<'y>(&self, y: &'y mut [u8]) -> Option<(Requantize<'_>, &'y mut [u8])> {
+        Some((self.with(Scales::ByColumn(self.factors)), y))
+    }
 }
 
 impl Channels {
@@ -241,13 +289,13 @@ impl ByteConv {
         }
     }
 
-    /// Computes `y`; `finish(channels, sums, y)` makes results.
+    /// Computes `y`; `finish` makes results of sums.
     fn compute<T: Send>(
         &self,
         what: (&Geometry, &Operands<'_>),
         y: &mut [T],
         crew: (&dyn Threads, &mut [u8]),
-        finish: impl Fn(Channels, &[i32], &mut [T]) + Sync,
+        finish: &impl Finish<T>,
     ) {
         match self.filters.form {
             Form::Rows(_) => planes::compute(self, what, y, crew, finish),
@@ -305,27 +353,25 @@ impl Kernel for ByteConv {
         }
         let (what, rest) = ((geometry, &operands), (io.threads, scratch));
         match self.dtype {
-            DType::I8 => {
-                let zero = f32::from(byte(7)?.cast_signed());
-                self.compute(what, y.into_slice()?, rest, |channels, sums, y| {
-                    requantize_i8(isa, sums, channels.factors(factors), zero, y);
-                });
-            }
-            DType::U8 => {
-                let zero = f32::from(byte(7)?);
-                self.compute(what, y.into_slice()?, rest, |channels, sums, y| {
-                    requantize_u8(isa, sums, channels.factors(factors), zero, y);
-                });
+            DType::I8 | DType::U8 => {
+                let is_signed = self.dtype == DType::I8;
+                let zero = byte(7)?;
+                let zero_point =
+                    if is_signed { i16::from(zero.cast_signed()) } else { i16::from(zero) };
+                let codes = Codes { isa, factors, zero_point, is_signed };
+                self.compute(what, y.into_bytes().unwrap_or_default(), rest, &codes);
             }
             DType::F32 => {
                 let activation = self.tail.map_or(Activation::None, |tail| tail.activation);
-                self.compute(what, y.into_slice()?, rest, |channels, sums, y| {
+                self.compute(what, y.into_slice()?, rest, &|channels: Channels, sums: &[i32], y: &mut [f32]| {
                     let of = |numbers| channels.factors(numbers);
                     scale_and_shift(isa, sums, of(factors), (of(seconds), of(summands)), y);
                     activation.apply(isa, y);
                 });
             }
-            _ => self.compute(what, y.into_slice()?, rest, |_, sums, y| y.copy_from_slice(sums)),
+            _ => self.compute(what, y.into_slice()?, rest, &|_, sums: &[i32], y: &mut [i32]| {
+                y.copy_from_slice(sums);
+            }),
         }
         Ok(())
     }

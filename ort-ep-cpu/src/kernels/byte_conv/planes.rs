@@ -5,7 +5,7 @@ use std::ops::Range;
 use ort_ep::Threads;
 use ort_kernels::gemm_i8::{Columns, Gemm, Signs, Start, Zeros};
 
-use super::{ByteConv, Channels, Geometry, Operands};
+use super::{ByteConv, Channels, Finish, Geometry, Operands};
 use crate::cpu::{Team, n_parts};
 use crate::cut::{Along, Cut, Part};
 
@@ -27,13 +27,13 @@ fn panels_len(geometry: &Geometry) -> usize {
     geometry.k.div_ceil(4) * COLUMNS
 }
 
-/// Computes `y`: `[images, group, filters, positions]`. `finish(channels, sums, y)` makes results.
+/// Computes `y`: `[images, group, filters, positions]`. `finish` makes results of sums.
 pub(super) fn compute<T: Send>(
     kernel: &ByteConv,
     (geometry, operands): (&Geometry, &Operands<'_>),
     y: &mut [T],
     (threads, scratch): (&dyn Threads, &mut [u8]),
-    finish: impl Fn(Channels, &[i32], &mut [T]) + Sync,
+    finish: &impl Finish<T>,
 ) {
     let (m, n) = (geometry.filters, geometry.n_outputs());
     let n_products = y.len() / (m * n);
@@ -45,7 +45,7 @@ pub(super) fn compute<T: Send>(
     let products = y.chunks_exact_mut(m * n).enumerate();
     let parts = products.flat_map(|(i, y)| cut.parts(y).map(move |part| (i, part)));
     team.run(parts, |(i, part), scratch| {
-        self::part(kernel, (geometry, operands), (i, part), scratch, &finish);
+        self::part(kernel, (geometry, operands), (i, part), scratch, finish);
     });
 }
 
@@ -55,7 +55,7 @@ fn part<T>(
     (geometry, operands): (&Geometry, &Operands<'_>),
     (i, mut part): (usize, Part<'_, T>),
     scratch: &mut [f32],
-    finish: &impl Fn(Channels, &[i32], &mut [T]),
+    finish: &impl Finish<T>,
 ) {
     let &Geometry { channels, filters, k, axes, .. } = geometry;
     let image_len = channels * geometry.n_inputs();
@@ -101,7 +101,7 @@ fn part<T>(
                     *sum = sum.wrapping_add(zeros.by_element(column_sum));
                 }
             }
-            finish(Channels::One(first + row), sums, &mut y[within.clone()]);
+            finish.run(Channels::One(first + row), sums, &mut y[within.clone()]);
         });
     }
 }

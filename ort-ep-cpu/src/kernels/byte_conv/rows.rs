@@ -1,12 +1,14 @@
 //! Images `[N, …, C]`: rows of what each output reads, times weights packed as a right operand.
 
+use std::ops::Range;
+
 use ort_ep::{Packed, Recipe, Threads};
 use ort_kernels::gemm_i8::{
     Bytes, Gemm, Signs, Start, Zeros, pack_b, packed_b_len, row_sum, variant,
 };
 use ort_tensor::AlignedBuf;
 
-use super::{ByteConv, Channels, Geometry, Operands};
+use super::{ByteConv, Channels, Finish, Geometry, Operands};
 use crate::cpu::{Team, n_parts};
 use crate::cut::{Along, Cut, Part};
 use crate::kernels::Compiler;
@@ -49,13 +51,13 @@ fn rows_len(geometry: &Geometry) -> usize {
     (ROWS * geometry.k).div_ceil(4)
 }
 
-/// Computes `y`: `[images, positions, filters]`. `finish(channels, sums, y)` makes results.
+/// Computes `y`: `[images, positions, filters]`. `finish` makes results of sums.
 pub(super) fn compute<T: Send>(
     kernel: &ByteConv,
     (geometry, operands): (&Geometry, &Operands<'_>),
     y: &mut [T],
     (threads, scratch): (&dyn Threads, &mut [u8]),
-    finish: impl Fn(Channels, &[i32], &mut [T]) + Sync,
+    finish: &impl Finish<T>,
 ) {
     let (m, n) = (geometry.n_outputs(), geometry.filters);
     let n_images = y.len() / (m * n);
@@ -67,7 +69,7 @@ pub(super) fn compute<T: Send>(
     let images = y.chunks_exact_mut(m * n).enumerate();
     let parts = images.flat_map(|(i, y)| cut.parts(y).map(move |part| (i, part)));
     team.run(parts, |(i, part), scratch| {
-        self::part(kernel, (geometry, operands), (i, part), scratch, &finish);
+        self::part(kernel, (geometry, operands), (i, part), scratch, finish);
     });
 }
 
@@ -77,7 +79,7 @@ fn part<T>(
     (geometry, operands): (&Geometry, &Operands<'_>),
     (i, mut part): (usize, Part<'_, T>),
     scratch: &mut [f32],
-    finish: &impl Fn(Channels, &[i32], &mut [T]),
+    finish: &impl Finish<T>,
 ) {
     let (k, n) = (geometry.k, geometry.filters);
     let image_len = geometry.channels * geometry.n_inputs();
@@ -88,43 +90,53 @@ fn part<T>(
     let (rows, columns) = (part.rows.clone(), part.columns.clone());
     let is_direct = operands.flip == 0 && geometry.axes.iter().all(|axis| axis.is_pointwise());
     let has_zeros = kernel.filters.has_zeros();
+    let gather_rows = |rows: Range<usize>, read: &mut [u8]| {
+        for (row, read) in rows.zip(read.chunks_exact_mut(k.max(1))) {
+            gather(geometry, operands, image, (row, read));
+        }
+    };
+    let gemm = Gemm {
+        isa: kernel.cpu.isa,
+        n,
+        k,
+        signs: Signs::UnsignedA,
+        a: image,
+        a_stride: k,
+        b: operands.w,
+        start: Start::ByColumn(operands.start),
+    };
+    if !has_zeros && let Some((codes, y)) = part.contiguous().and_then(|y| finish.codes(y)) {
+        if is_direct {
+            return gemm.run_codes(rows, columns, &codes, y);
+        }
+        let blocks = y.chunks_mut(ROWS * columns.len());
+        for (first, y) in rows.clone().step_by(ROWS).zip(blocks) {
+            let block = first..rows.end.min(first + ROWS);
+            gather_rows(block.clone(), read);
+            Gemm { a: read, ..gemm }.run_codes(0..block.len(), columns.clone(), &codes, y);
+        }
+        return;
+    }
     part.for_each_row(|row, y| {
         let ahead = (row - rows.start) % ROWS;
+        let first = row - ahead;
+        let block = first..rows.end.min(first + ROWS);
+        if ahead == 0 && !is_direct {
+            gather_rows(block.clone(), read);
+        }
+        let a = if is_direct { &image[first * k..][..block.len() * k] } else { &*read };
         if ahead == 0 {
-            let n_rows = ROWS.min(rows.end - row);
-            let a = match is_direct {
-                true => &image[row * k..][..n_rows * k],
-                false => {
-                    for (row, read) in (row..row + n_rows).zip(read.chunks_exact_mut(k.max(1))) {
-                        gather(geometry, operands, image, (row, read));
-                    }
-                    &*read
-                }
-            };
-            let gemm = Gemm {
-                isa: kernel.cpu.isa,
-                n,
-                k,
-                signs: Signs::UnsignedA,
-                a,
-                a_stride: k,
-                b: operands.w,
-                start: Start::ByColumn(operands.start),
-            };
-            gemm.run(0..n_rows, columns.clone(), &mut sums[..n_rows * columns.len()]);
+            let sums = &mut sums[..block.len() * columns.len()];
+            Gemm { a, ..gemm }.run(0..block.len(), columns.clone(), sums);
         }
         let sums = &mut sums[ahead * columns.len()..][..columns.len()];
         if has_zeros {
-            let read = match is_direct {
-                true => &image[row * k..][..k],
-                false => &read[ahead * k..][..k],
-            };
-            let row_sum = row_sum(read);
+            let row_sum = row_sum(&a[ahead * k..][..k]);
             for (sum, &b) in sums.iter_mut().zip(&kernel.filters.zeros[columns.clone()]) {
                 *sum = sum.wrapping_add(Zeros { a: 0, b }.by_element(row_sum));
             }
         }
-        finish(Channels::From(columns.start), sums, y);
+        finish.run(Channels::From(columns.start), sums, y);
     });
 }
 
@@ -142,19 +154,20 @@ fn gather(
     // Neighbouring pixels, if all are there, are one piece.
     let ends = axis2.at(at2, 0).zip(axis2.at(at2, axis2.kernel - 1));
     let first = ends.filter(|_| axis2.dilation == 1).map(|(first, _)| first);
-    let mut lines = read.chunks_exact_mut(axis2.kernel * channels);
+    let len = axis2.kernel * channels;
     for t0 in 0..axis0.kernel {
-        for (t1, read) in (0..axis1.kernel).zip(lines.by_ref()) {
+        for t1 in 0..axis1.kernel {
+            let read = &mut read[(t0 * axis1.kernel + t1) * len..];
             let Some((i0, i1)) = axis0.at(at0, t0).zip(axis1.at(at1, t1)) else {
-                read.fill(operands.x_zero);
+                read[..len].fill(operands.x_zero);
                 continue;
             };
             let line = &image[(i0 * axis1.input + i1) * axis2.input * channels..];
             if let Some(first) = first {
-                read.copy_from_slice(&line[first * channels..][..read.len()]);
+                copy(&line[first * channels..], len, read);
                 continue;
             }
-            for (t2, read) in read.chunks_exact_mut(channels).enumerate() {
+            for (t2, read) in read.chunks_exact_mut(channels).enumerate().take(axis2.kernel) {
                 match axis2.at(at2, t2) {
                     Some(i2) => read.copy_from_slice(&line[i2 * channels..][..channels]),
                     None => read.fill(operands.x_zero),
@@ -164,5 +177,15 @@ fn gather(
     }
     if operands.flip != 0 {
         read.iter_mut().for_each(|byte| *byte ^= operands.flip);
+    }
+}
+
+/// Copies `len` bytes; a few are copied together with some behind them, where there are, as a call takes longer.
+/// Those behind are written later.
+fn copy(from: &[u8], len: usize, to: &mut [u8]) {
+    const FEW: usize = 32;
+    match (from.first_chunk::<FEW>(), to.first_chunk_mut::<FEW>()) {
+        (Some(from), Some(to)) if len <= FEW => *to = *from,
+        _ => to[..len].copy_from_slice(&from[..len]),
     }
 }

@@ -1,0 +1,110 @@
+//! Codes of the sums of a product, a factor a column or a row.
+
+use std::ops::Range;
+
+use super::{Factors, requantize};
+use crate::{Isa, Task};
+
+/// Factors of the elements of a matrix.
+#[derive(Clone, Copy, Debug)]
+pub enum Scales<'a> {
+    /// One a column.
+    ByColumn(&'a [f32]),
+    /// One a row.
+    ByRow(&'a [f32]),
+}
+
+/// What becomes of sums: `y = saturate(round(sum·factor) + zero_point)`, half to even, NaN to 0.
+#[derive(Clone, Copy, Debug)]
+pub struct Requantize<'a> {
+    /// What sums are multiplied with.
+    pub factors: Scales<'a>,
+    /// The zero point of the results.
+    pub zero_point: i16,
+    /// Whether results are int8; else they are uint8.
+    pub is_signed: bool,
+}
+
+impl Requantize<'_> {
+    /// Whether no product with a factor is NaN.
+    pub(crate) fn is_finite(&self) -> bool {
+        let (Scales::ByColumn(factors) | Scales::ByRow(factors)) = self.factors;
+        factors.iter().all(|factor| factor.is_finite())
+    }
+
+    /// That of a part of the matrix.
+    ///
+    /// # Panics
+    /// If there are fewer factors.
+    #[must_use]
+    pub fn part(&self, rows: Range<usize>, columns: Range<usize>) -> Self {
+        let factors = match self.factors {
+            Scales::ByColumn(factors) => Scales::ByColumn(&factors[columns]),
+            Scales::ByRow(factors) => Scales::ByRow(&factors[rows]),
+        };
+        Self { factors, ..*self }
+    }
+
+    /// Writes the codes of the sums of row `r`.
+    #[inline(always)]
+    pub(crate) fn write(&self, r: usize, sums: &[i32], y: &mut [u8]) {
+        let factors = match self.factors {
+            Scales::ByColumn(factors) => Factors::Each(factors),
+            Scales::ByRow(factors) => Factors::One(factors[r]),
+        };
+        let zero_point = f32::from(self.zero_point);
+        if self.is_signed {
+            let y: &mut [i8] = bytemuck::cast_slice_mut(y);
+            requantize(sums, factors, zero_point, y);
+        } else {
+            requantize(sums, factors, zero_point, y);
+        }
+    }
+
+    /// Writes the codes of the sums of row `r` into `y`, bytes of the sign of the results.
+    ///
+    /// # Panics
+    /// If there are fewer sums or factors than `y` has elements.
+    pub fn row(&self, isa: Isa, r: usize, sums: &[i32], y: &mut [u8]) {
+        isa.run(Row { requantize: self, r, sums, y });
+    }
+}
+
+/// One row of a matrix.
+struct Row<'a> {
+    requantize: &'a Requantize<'a>,
+    r: usize,
+    sums: &'a [i32],
+    y: &'a mut [u8],
+}
+
+impl Task for Row<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        self.requantize.write(self.r, self.sums, self.y);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod x86 {
+    use std::arch::x86_64::{
+        __m512i, _mm512_castsi512_ps, _mm512_cvtepi32_ps, _mm512_cvtps_epi32, _mm512_min_ps,
+        _mm512_mul_ps, _mm512_set1_ps,
+    };
+
+    /// A float that saturates every code, but still converts to an integer.
+    const LARGE: f32 = 1e9;
+
+    features! { Avx512 enabled
+        /// `round(sum·factor)`, half to even, of 16 lanes; `factors` are the bits of finite floats. Packing with
+        /// saturation makes codes of it.
+        #[inline]
+        pub(crate) fn scaled(sums: __m512i, factors: __m512i) -> __m512i {
+            let scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_castsi512_ps(factors));
+            // What is too small converts to the least integer, what is too large would, too.
+            _mm512_cvtps_epi32(_mm512_min_ps(scaled, _mm512_set1_ps(LARGE)))
+        }
+    }
+}
