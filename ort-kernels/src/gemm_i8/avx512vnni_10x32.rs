@@ -112,6 +112,19 @@ features! { Avx512Vnni enabled
     }
 }
 
+/// `$body` for each row `$r` of `$rows`, written out: sums that a loop finds by an index would be kept in memory.
+macro_rules! each_row {
+    ($r:ident of $rows:ident => $body:block) => {
+        each_row!(@ $r $rows $body 0 1 2 3 4 5 6 7 8 9)
+    };
+    (@ $r:ident $rows:ident $body:block $($index:literal)+) => {
+        $(if $index < $rows {
+            let $r = $index;
+            $body
+        })+
+    };
+}
+
 kernel! {
     /// The results of `R` rows; `b: [k/4][32][4]`.
     Avx512Vnni => fn product<const R: usize, const SIGNED: bool>(
@@ -119,14 +132,10 @@ kernel! {
         b: &[u8],
         tile: Tile<'_>,
     ) {
-        let (quads, rest) = rows.quads::<R>();
+        // Their lengths are known to be equal: an index that may be wrong is a way out of the loop, for which
+        // sums would be kept in memory.
+        let (whole, rest) = rows.quads::<R>();
         let n_whole = rows.k / QUAD;
-        // Lengths that are known to be equal, where a call of `map` may not be inlined: an index that may be
-        // wrong is a way out of the loop, for which sums would be kept in memory.
-        let mut whole = [&quads[0][..n_whole]; R];
-        for r in 0..R {
-            whole[r] = &quads[r][..n_whole];
-        }
         let mut sums = [[_mm512_setzero_si512(); 2]; R];
         match tile.start {
             Start::Zero => {}
@@ -161,19 +170,19 @@ kernel! {
         }
         match tile.to {
             To::Sums(c) => {
-                for r in 0..R {
+                each_row!(r of R => {
                     let c = bytemuck::cast_slice_mut(&mut c[r * tile.stride..][..tile.n]);
                     let (low, high) = c.split_at_mut(c.len().min(BYTES));
                     store_bytes(low, sums[r][0]);
                     store_bytes(high, sums[r][1]);
-                }
+                });
             }
             To::Codes(to, y) | To::AnyCodes(to, y) => {
                 let mut factors = [_mm512_setzero_si512(); 2];
                 if let Scales::ByColumn(all) = to.factors {
                     factors = load_columns(bytemuck::cast_slice(&all[..tile.n]));
                 }
-                for r in 0..R {
+                each_row!(r of R => {
                     if let Scales::ByRow(all) = to.factors {
                         factors = [_mm512_castps_si512(_mm512_set1_ps(all[r])); 2];
                     }
@@ -183,7 +192,7 @@ kernel! {
                         Some(y) => store_bytes32(y, _mm512_castsi512_si256(bytes)),
                         None => store_bytes(y, bytes),
                     }
-                }
+                });
             }
         }
     }

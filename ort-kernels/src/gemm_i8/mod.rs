@@ -87,15 +87,21 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// `R` rows as whole quads, and what is left of each, filled up with zeros.
+    /// `R` rows as whole quads, all as many, and what is left of each, filled up with zeros.
+    #[inline(always)]
     fn quads<const R: usize>(&self) -> ([&'a [[u8; QUAD]]; R], [[u8; QUAD]; R]) {
-        let mut rest = [[0; QUAD]; R];
-        let whole = std::array::from_fn(|r| {
-            let (whole, tail) = self.a[r * self.stride..][..self.k].as_chunks();
-            // A loop, not a copy: those of unknown length are calls.
-            rest[r].iter_mut().zip(tail).for_each(|(to, from)| *to = *from);
-            whole
-        });
+        let (mut whole, mut rest): ([&'a [[u8; QUAD]]; R], _) = ([&[]; R], [[0; QUAD]; R]);
+        let (n_whole, n_left) = (self.k / QUAD, self.k % QUAD);
+        // Loops, not closures or copies: those may be calls, for each tile.
+        for r in 0..R {
+            let (quads, left) = self.a[r * self.stride..][..self.k].as_chunks();
+            whole[r] = &quads[..n_whole];
+            if n_left > 0 {
+                for i in 0..n_left {
+                    rest[r][i] = left[i];
+                }
+            }
+        }
         (whole, rest)
     }
 }
