@@ -7,6 +7,8 @@ mod scaled;
 pub use requantize::{Requantize, Scales};
 pub use scaled::{dequantize, quantize, scale_and_shift};
 
+use crate::vec::Lane;
+
 /// An integer that codes are stored in.
 pub trait Code: Whole + Default + Send + Sync {
     /// The least and the largest.
@@ -110,21 +112,46 @@ pub enum Binary {
     },
 }
 
+/// A loop for each way to read two operands: `$i` indexes rows; `$a` and `$b` are elements in `$value`.
+macro_rules! for_lanes {
+    ($lanes:expr, $y:ident, |$a:ident, $b:ident| $value:expr) => {
+        let n = $y.len();
+        // Plain indexes: closures are not always compiled for the instruction set.
+        match $lanes {
+            (Lane::Row(rows_a), Lane::Row(rows_b)) => {
+                let (rows_a, rows_b) = (&rows_a[..n], &rows_b[..n]);
+                for i in 0..n {
+                    let ($a, $b) = (rows_a[i], rows_b[i]);
+                    $y[i] = $value;
+                }
+            }
+            (Lane::Row(rows), Lane::Same($b)) => {
+                let rows = &rows[..n];
+                for i in 0..n {
+                    let $a = rows[i];
+                    $y[i] = $value;
+                }
+            }
+            (Lane::Same($a), Lane::Row(rows)) => {
+                let rows = &rows[..n];
+                for i in 0..n {
+                    let $b = rows[i];
+                    $y[i] = $value;
+                }
+            }
+            (Lane::Same($a), Lane::Same($b)) => $y.fill($value),
+        }
+    };
+}
+
 #[inline(always)]
-fn binary<T: Code>(f: Binary, a: &[T], b: &[T], y: &mut [T]) {
-    let n = y.len();
-    let (a, b) = (&a[..n], &b[..n]);
-    // Plain indexes: closures are not always compiled for the instruction set.
+fn binary<T: Code>(f: Binary, a: Lane<'_, T>, b: Lane<'_, T>, y: &mut [T]) {
     match f {
         Binary::Add { ratios, fixed } => {
-            for i in 0..n {
-                y[i] = sum(ratios, fixed, a[i], b[i]);
-            }
+            for_lanes!((a, b), y, |a, b| sum(ratios, fixed, a, b));
         }
         Binary::Mul { zeros, factor, zero } => {
-            for i in 0..n {
-                y[i] = product(zeros, [factor, zero], a[i], b[i]);
-            }
+            for_lanes!((a, b), y, |a, b| product(zeros, [factor, zero], a, b));
         }
     }
 }
@@ -153,13 +180,13 @@ pub struct Columns<'a> {
 
 /// What [`Binary::Add`] gives.
 #[inline(always)]
-pub fn sum<T: Code>(ratios: [f32; 2], fixed: f32, a: T, b: T) -> T {
+fn sum<T: Code>(ratios: [f32; 2], fixed: f32, a: T, b: T) -> T {
     code(f32::mul_add(a.float(), ratios[0], f32::mul_add(b.float(), ratios[1], fixed)), 0.0)
 }
 
 /// What [`Binary::Mul`] gives, from the factor and the zero point of the result.
 #[inline(always)]
-pub fn product<T: Code>(zeros: [f32; 2], [factor, zero]: [f32; 2], a: T, b: T) -> T {
+fn product<T: Code>(zeros: [f32; 2], [factor, zero]: [f32; 2], a: T, b: T) -> T {
     code((a.float() - zeros[0]) * (b.float() - zeros[1]) * factor + zero, 0.0)
 }
 
@@ -233,12 +260,18 @@ per_isa! {
     }
 
     /// `y = f(a, b)`.
-    pub fn binary_u8<FMA>(f: Binary, a: &[u8], b: &[u8], y: &mut [u8]) {
+    ///
+    /// # Panics
+    /// If a row is shorter than `y`.
+    pub fn binary_u8<FMA>(f: Binary, a: Lane<'_, u8>, b: Lane<'_, u8>, y: &mut [u8]) {
         binary(f, a, b, y);
     }
 
     /// `y = f(a, b)`.
-    pub fn binary_i8<FMA>(f: Binary, a: &[i8], b: &[i8], y: &mut [i8]) {
+    ///
+    /// # Panics
+    /// If a row is shorter than `y`.
+    pub fn binary_i8<FMA>(f: Binary, a: Lane<'_, i8>, b: Lane<'_, i8>, y: &mut [i8]) {
         binary(f, a, b, y);
     }
 
@@ -339,9 +372,16 @@ mod tests {
         let product = Binary::Mul { zeros: [1.0, 2.0], factor: 0.5, zero: 3.0 };
         for isa in Isa::all() {
             let (mut unsigned, mut signed) = ([0; 3], [0; 3]);
-            binary_u8(isa, sum, &[1, 200, 3], &[0, 100, 0], &mut unsigned);
-            binary_i8(isa, product, &[2, 0, -128], &[3, 3, 127], &mut signed);
+            let row = Lane::Row::<i8>;
+            binary_u8(isa, sum, Lane::Row(&[1, 200, 3]), Lane::Row(&[0, 100, 0]), &mut unsigned);
+            binary_i8(isa, product, row(&[2, 0, -128]), row(&[3, 3, 127]), &mut signed);
             assert_eq!((unsigned, signed), ([2, 255, 2], [4, 2, -128]));
+            binary_i8(isa, product, row(&[2, 0, -128]), Lane::Same(3), &mut signed);
+            assert_eq!(signed, [4, 2, -62]);
+            binary_i8(isa, product, Lane::Same(2), row(&[3, 3, 127]), &mut signed);
+            assert_eq!(signed, [4, 4, 66]);
+            binary_i8(isa, product, Lane::Same(2), Lane::Same(3), &mut signed);
+            assert_eq!(signed, [4; 3]);
         }
     }
 

@@ -1,16 +1,16 @@
-//! QLinearAdd and QLinearMul. Operands of one shape go through together, others as they broadcast.
+//! QLinearAdd and QLinearMul, whose operands broadcast.
 
-use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
+use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::Dim;
 use ort_kernels::Isa;
-use ort_kernels::quantize::{Binary, Code, binary_i8, binary_u8, product, sum};
+use ort_kernels::quantize::{Binary, binary_i8, binary_u8};
 use ort_ops::ops::microsoft::qlinear_binary::QLinearBinary;
-use ort_tensor::{DType, Element};
+use ort_tensor::DType;
 
 use super::pairs::Call;
 use super::{Compiled, Compiler, KernelDef};
 use crate::operation::Broadcast;
-use crate::scheme::{Scheme, in_pieces};
+use crate::scheme::Scheme;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -62,22 +62,17 @@ impl Kernel for ByteBinary {
         let (a, b) = (inputs.tensor(0)?, inputs.tensor(3)?);
         let state: &Broadcast = prepared.state()?;
         let y = io.outputs[0].tensor(a.dtype(), &state.shape)?;
-        match (a.dtype(), a.shape() == b.shape()) {
-            (DType::I8, true) => {
-                let operands = ((a.as_slice()?, b.as_slice()?), y.into_slice()?);
-                in_pieces(threads, operands, |(a, b), y| binary_i8(isa, f, a, b, y));
+        let call = Call { isa, state };
+        match a.dtype() {
+            DType::I8 => {
+                let operands = [Some(a.as_slice()?), Some(b.as_slice()?)];
+                let y = y.into_slice()?;
+                call.write_lanes(operands, y, threads, |a, b, y| binary_i8(isa, f, a, b, y));
             }
-            (_, true) => {
-                let operands = ((a.as_slice()?, b.as_slice()?), y.into_slice()?);
-                in_pieces(threads, operands, |(a, b), y| binary_u8(isa, f, a, b, y));
-            }
-            (DType::I8, false) => {
-                let operands = [Some(a.as_slice::<i8>()?), Some(b.as_slice()?)];
-                broadcast(Call { isa, state }, f, operands, (y.into_slice()?, threads));
-            }
-            (_, false) => {
-                let operands = [Some(a.as_slice::<u8>()?), Some(b.as_slice()?)];
-                broadcast(Call { isa, state }, f, operands, (y.into_slice()?, threads));
+            _ => {
+                let operands = [Some(a.as_slice()?), Some(b.as_slice()?)];
+                let y = y.into_slice()?;
+                call.write_lanes(operands, y, threads, |a, b, y| binary_u8(isa, f, a, b, y));
             }
         }
         Ok(())
@@ -85,23 +80,6 @@ impl Kernel for ByteBinary {
 
     fn variant(&self) -> &'static str {
         named!(self.isa => "quantize")
-    }
-}
-
-/// `y = f(a, b)`.
-fn broadcast<T: Element + Code>(
-    call: Call<'_>,
-    f: Binary,
-    operands: [Option<&[T]>; 2],
-    (y, threads): (&mut [T], &dyn Threads),
-) {
-    match f {
-        Binary::Add { ratios, fixed } => {
-            call.write(operands, y, threads, |a, b| sum(ratios, fixed, a, b));
-        }
-        Binary::Mul { zeros, factor, zero } => {
-            call.write(operands, y, threads, |a, b| product(zeros, [factor, zero], a, b));
-        }
     }
 }
 

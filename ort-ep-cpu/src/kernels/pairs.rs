@@ -200,10 +200,21 @@ impl Call<'_> {
         threads: &dyn Threads,
         f: impl Fn(T, T) -> T + Sync,
     ) {
+        self.write_lanes(operands, y, threads, |a, b, y| pairs(self.isa, a, b, y, &f));
+    }
+
+    /// As [`Call::write`] for an `f(a, b, y)` of lanes.
+    pub(super) fn write_lanes<T: Element>(
+        &self,
+        operands: [Option<&[T]>; 2],
+        y: &mut [T],
+        threads: &dyn Threads,
+        f: impl Fn(Lane<'_, T>, Lane<'_, T>, &mut [T]) + Sync,
+    ) {
         Rows::ELEMENTS.for_each(threads, y, |start, y| {
             self.each_run(operands, start..start + y.len(), |range, [a, b]| {
                 let y = &mut y[range.start - start..range.end - start];
-                self.piece([a, b], y, |y, tile| tile.copy_from_slice(y), &f);
+                piece([a, b], y, |y, tile| tile.copy_from_slice(y), &f);
             });
         });
     }
@@ -220,7 +231,9 @@ impl Call<'_> {
         Rows::ELEMENTS.for_each(io.threads, y, |start, y| {
             self.each_run(operands, start..start + y.len(), |range, [a, b]| {
                 let y = &mut y[range.start - start..range.end - start];
-                self.piece([a, b], y, |_, _| {}, |a, b| Bool::from(f(a, b)));
+                piece([a, b], y, |_, _| {}, |a, b, y| {
+                    pairs(self.isa, a, b, y, |a, b| Bool::from(f(a, b)));
+                });
             });
         });
         Ok(())
@@ -240,28 +253,27 @@ impl Call<'_> {
             f(range, [Operand::new(a, i, n, a_walk), Operand::new(b, j, n, b_walk)]);
         });
     }
+}
 
-    /// `y = f(a, b)` along a run; `hold` writes to a tile what `y` holds.
-    fn piece<T: Element, Y: Element>(
-        &self,
-        operands: [Operand<'_, T>; 2],
-        y: &mut [Y],
-        hold: impl Fn(&[Y], &mut [T]),
-        f: impl Fn(T, T) -> Y,
-    ) {
-        if let [Some(a), Some(b)] = operands.map(lane) {
-            return pairs(self.isa, a, b, y, &f);
-        }
-        let mut tiles = [[T::default(); TILE]; 2];
-        for (i, y) in y.chunks_mut(TILE).enumerate() {
-            let [a_tile, b_tile] = &mut tiles;
-            let tiles = [&mut a_tile[..y.len()], &mut b_tile[..y.len()]];
-            let [a, b] = operands.map(|operand| operand.from(i * TILE));
-            let [to_a, to_b] = tiles;
-            let a = held(a, y, to_a, &hold);
-            let b = held(b, y, to_b, &hold);
-            pairs(self.isa, a, b, y, &f);
-        }
+/// `f(a, b, y)` along a run; `hold` writes to a tile what `y` holds.
+fn piece<T: Element, Y: Element>(
+    operands: [Operand<'_, T>; 2],
+    y: &mut [Y],
+    hold: impl Fn(&[Y], &mut [T]),
+    f: impl Fn(Lane<'_, T>, Lane<'_, T>, &mut [Y]),
+) {
+    if let [Some(a), Some(b)] = operands.map(lane) {
+        return f(a, b, y);
+    }
+    let mut tiles = [[T::default(); TILE]; 2];
+    for (i, y) in y.chunks_mut(TILE).enumerate() {
+        let [a_tile, b_tile] = &mut tiles;
+        let tiles = [&mut a_tile[..y.len()], &mut b_tile[..y.len()]];
+        let [a, b] = operands.map(|operand| operand.from(i * TILE));
+        let [to_a, to_b] = tiles;
+        let a = held(a, y, to_a, &hold);
+        let b = held(b, y, to_b, &hold);
+        f(a, b, y);
     }
 }
 

@@ -25,19 +25,18 @@ pub(super) fn tile(token: Avx512Vnni, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>)
     by_rows!(rows, tile.n_rows, [2 3 4 5 6 7 8 9 10] => product(token, rows, b, tile));
 }
 
-/// A tile whose sums are stored first: of one row, or of codes that are rare.
+/// A tile whose sums are stored first, row by row: of one row, or of codes that are rare.
 #[inline(never)]
-fn tile_in_memory(token: Avx512Vnni, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>) {
-    let mut c = [[0; MAX_NR]; VARIANT.mr];
-    let sums = &mut c[..tile.n_rows];
-    for (r, sums) in sums.iter_mut().enumerate() {
+fn tile_in_memory(token: Avx512Vnni, rows: &Rows<'_>, b: &[u8], mut tile: Tile<'_>) {
+    for r in 0..tile.n_rows {
+        let mut sums = [[0; MAX_NR]];
         let rows = Rows { a: &rows.a[r * rows.stride..], ..*rows };
         match rows.signs {
-            Signs::UnsignedA => row::<false>(token, &rows, b, sums),
-            Signs::SignedA => row::<true>(token, &rows, b, sums),
+            Signs::UnsignedA => row::<false>(token, &rows, b, &mut sums[0]),
+            Signs::SignedA => row::<true>(token, &rows, b, &mut sums[0]),
         }
+        Isa::Avx512(token.into()).run(Finish { sums: &mut sums, tile: tile.row(r) });
     }
-    Isa::Avx512(token.into()).run(Finish { sums, tile });
 }
 
 features! { Avx512Vnni enabled

@@ -94,7 +94,7 @@ impl Columns<'_> {
     #[inline(always)]
     fn next_quads(&self, rows: &[[u8; MAX_NR]; QUAD], n: usize, quads: Option<&mut [[u8; QUAD]]>) {
         if let Some(quads) = quads {
-            let [a, b, c, d] = rows.each_ref().map(|row| &row[..n]);
+            let [a, b, c, d] = rows;
             interleave([a, b, c, d], self.flip, &mut quads[..n]);
         }
     }
@@ -173,10 +173,12 @@ impl Task for Packing<'_> {
 #[inline(always)]
 fn interleave([a, b, c, d]: [&[u8]; QUAD], flip: u8, quads: &mut [[u8; QUAD]]) {
     let flip = u32::from_ne_bytes([flip; QUAD]);
-    let rows = a.iter().zip(b).zip(c.iter().zip(d));
-    for (quad, ((&a, &b), (&c, &d))) in quads.iter_mut().zip(rows) {
-        let [a, b, c, d] = [a, b, c, d].map(u32::from);
-        *quad = ((a | b << 8 | c << 16 | d << 24) ^ flip).to_le_bytes();
+    let n = quads.len();
+    let (a, b, c, d) = (&a[..n], &b[..n], &c[..n], &d[..n]);
+    for i in 0..n {
+        let low = u32::from(a[i]) | u32::from(b[i]) << 8;
+        let high = u32::from(c[i]) << 16 | u32::from(d[i]) << 24;
+        quads[i] = ((low | high) ^ flip).to_le_bytes();
     }
 }
 
