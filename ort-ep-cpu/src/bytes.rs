@@ -69,26 +69,41 @@ impl Right {
         stored.pack(compiler, zeros)
     }
 
-    /// The panels, which [`pack_b`] wrote.
-    pub(crate) fn panels(&self) -> &[u8] {
-        self.panels.bytes()
-    }
-
-    /// The zero point of each column, flipped as the panels are.
-    pub(crate) fn zeros(&self) -> &[i32] {
-        &self.zeros
+    /// The operand of a product.
+    pub(crate) fn view(&self) -> RightView<'_> {
+        RightView {
+            panels: self.panels.bytes(),
+            sums: bytemuck::cast_slice(self.sums.bytes()),
+            zeros: &self.zeros,
+            k: self.k,
+            n: self.n,
+        }
     }
 
     /// The sum of each column less its zero point times `k`: what a zero point of the left operand is
     /// multiplied with.
     pub(crate) fn less(&self) -> Vec<i32> {
-        self.starts(1).map(i32::wrapping_neg).collect()
+        self.view().starts(1).map(i32::wrapping_neg).collect()
     }
+}
 
+/// A right operand `[k, n]`, packed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RightView<'a> {
+    /// What [`pack_b`] wrote.
+    pub(crate) panels: &'a [u8],
+    /// The sum of each column, flipped as the panels are.
+    pub(crate) sums: &'a [i32],
+    /// The zero point of each column, flipped alike.
+    pub(crate) zeros: &'a [i32],
+    pub(crate) k: usize,
+    pub(crate) n: usize,
+}
+
+impl RightView<'_> {
     /// What each column of a product with left operands of zero point `a_zero` begins with.
     fn starts(&self, a_zero: i32) -> impl Iterator<Item = i32> {
-        let sums: &[i32] = bytemuck::cast_slice(self.sums.bytes());
-        let columns = self.zeros.iter().zip(sums);
+        let columns = self.zeros.iter().zip(self.sums);
         columns.map(move |(&b, &sum)| Zeros { a: a_zero, b }.by_column(self.k, sum))
     }
 }
@@ -165,7 +180,7 @@ pub(crate) struct Left<'a> {
 pub(crate) struct ByteProduct<'a> {
     pub(crate) cpu: Cpu,
     pub(crate) m: usize,
-    pub(crate) right: &'a Right,
+    pub(crate) right: RightView<'a>,
 }
 
 impl ByteProduct<'_> {
@@ -243,7 +258,7 @@ impl ByteProduct<'_> {
         (threads, scratch): (&dyn Threads, &mut [u8]),
         compute: impl Fn(&Gemm<'_>, Part<'_, T>, &mut [i32]) + Sync,
     ) {
-        let Right { k, n, .. } = *self.right;
+        let RightView { k, n, panels, .. } = self.right;
         if y.is_empty() {
             return;
         }
@@ -259,7 +274,7 @@ impl ByteProduct<'_> {
             a: left.bytes,
             a_stride: k,
             signs: Signs::UnsignedA,
-            b: self.right.panels.bytes(),
+            b: panels,
             start: Start::ByColumn(start),
         };
         let parts = n_parts(threads, self.m.saturating_mul(n).saturating_mul(k) / 4);

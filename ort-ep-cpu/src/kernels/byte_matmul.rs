@@ -128,7 +128,7 @@ fn n_elements(fact: &Fact) -> Option<usize> {
 
 impl ByteMatMul {
     fn product(&self, m: usize) -> ByteProduct<'_> {
-        ByteProduct { cpu: self.cpu, m, right: &self.right }
+        ByteProduct { cpu: self.cpu, m, right: self.right.view() }
     }
 
     /// The scale that a float left operand is quantized with, and the left operand.

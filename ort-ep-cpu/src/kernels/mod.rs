@@ -136,6 +136,7 @@ kernels! {
     byte_binary,
     byte_conv,
     byte_matmul,
+    byte_matmul_pairs,
     byte_mean,
     byte_pool,
     byte_softmax,

@@ -2,7 +2,7 @@
 //! their addresses no longer fit the general registers.
 
 use super::{Finish, MAX_NR, QUAD, Rows, Signs, Start, Tile, To, Variant};
-use crate::isa::x86::{load_bytes, load_bytes64, store_bytes, store_bytes32, store_ints16};
+use crate::isa::x86::{load_bytes, load_bytes64, store_bytes, store_bytes32};
 use crate::quantize::requantize::x86::scaled;
 use crate::quantize::{Requantize, Scales};
 use crate::{Avx512Vnni, Isa};
@@ -19,24 +19,21 @@ const NR: usize = 32;
 const BYTES: usize = 64;
 
 pub(super) fn tile(token: Avx512Vnni, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>) {
-    if tile.n_rows == 1 || matches!(tile.to, To::AnyCodes(..)) {
-        return tile_in_memory(token, rows, b, tile);
+    if let To::AnyCodes(..) = tile.to {
+        return any_codes(token, rows, b, tile);
     }
-    by_rows!(rows, tile.n_rows, [2 3 4 5 6 7 8 9 10] => product(token, rows, b, tile));
+    by_rows!(rows, tile.n_rows, [1 2 3 4 5 6 7 8 9 10] => product(token, rows, b, tile));
 }
 
-/// A tile whose sums are stored first, row by row: of one row, or of codes that are rare.
+/// Codes that are rare, of sums that are stored first.
 #[inline(never)]
-fn tile_in_memory(token: Avx512Vnni, rows: &Rows<'_>, b: &[u8], mut tile: Tile<'_>) {
-    for r in 0..tile.n_rows {
-        let mut sums = [[0; MAX_NR]];
-        let rows = Rows { a: &rows.a[r * rows.stride..], ..*rows };
-        match rows.signs {
-            Signs::UnsignedA => row::<false>(token, &rows, b, &mut sums[0]),
-            Signs::SignedA => row::<true>(token, &rows, b, &mut sums[0]),
-        }
-        Isa::Avx512(token.into()).run(Finish { sums: &mut sums, tile: tile.row(r) });
-    }
+fn any_codes(token: Avx512Vnni, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>) {
+    let mut c = [[0; MAX_NR]; VARIANT.mr];
+    let sums = &mut c[..tile.n_rows];
+    let to = To::Sums(sums.as_flattened_mut());
+    let start = Start::Zero;
+    self::tile(token, rows, b, Tile { n_rows: tile.n_rows, n: tile.n, start, to, stride: MAX_NR });
+    Isa::Avx512(token.into()).run(Finish { sums, tile });
 }
 
 features! { Avx512Vnni enabled
@@ -54,34 +51,37 @@ features! { Avx512Vnni enabled
 /// Sums of a single row that are added up at the end: one alone waits for itself.
 const CHAINS: usize = 4;
 
-kernel! {
-    /// One row; `b: [k/4][32][4]`.
-    Avx512Vnni => fn row<const SIGNED: bool>(rows: &Rows<'_>, b: &[u8], c: &mut [i32; MAX_NR]) {
-        let ([whole], [rest]) = rows.quads::<1>();
-        let b = b.as_chunks::<BYTES>().0.as_chunks::<2>().0;
-        let (fours, others) = b.as_chunks::<CHAINS>();
-        let mut sums = [[_mm512_setzero_si512(); 2]; CHAINS];
-        for (i, b) in fours.iter().enumerate() {
-            for (j, b) in b.iter().enumerate() {
-                let a = *whole.get(i * CHAINS + j).unwrap_or(&rest);
-                let a = _mm512_set1_epi32(i32::from_le_bytes(a));
-                sums[j][0] = add::<SIGNED>(sums[j][0], a, load_bytes64(&b[0]));
-                sums[j][1] = add::<SIGNED>(sums[j][1], a, load_bytes64(&b[1]));
+features! { Avx512Vnni enabled
+    /// `sums + Σ a·b` of one row, whole quads.
+    #[inline]
+    fn row<const SIGNED: bool>(
+        sums: [__m512i; 2],
+        a: &[[u8; QUAD]],
+        b: &[[[u8; BYTES]; 2]],
+    ) -> [__m512i; 2] {
+        let mut chains = [[_mm512_setzero_si512(); 2]; CHAINS];
+        chains[0] = sums;
+        let ((fours_a, rest_a), (fours_b, rest_b)) = (a.as_chunks::<CHAINS>(), b.as_chunks::<CHAINS>());
+        for (a, b) in fours_a.iter().zip(fours_b) {
+            for j in 0..CHAINS {
+                let a = _mm512_set1_epi32(i32::from_le_bytes(a[j]));
+                for w in 0..2 {
+                    chains[j][w] = add::<SIGNED>(chains[j][w], a, load_bytes64(&b[j][w]));
+                }
             }
         }
-        for (i, b) in others.iter().enumerate() {
-            let a = *whole.get(fours.len() * CHAINS + i).unwrap_or(&rest);
-            let a = _mm512_set1_epi32(i32::from_le_bytes(a));
-            sums[0][0] = add::<SIGNED>(sums[0][0], a, load_bytes64(&b[0]));
-            sums[0][1] = add::<SIGNED>(sums[0][1], a, load_bytes64(&b[1]));
+        for (a, b) in rest_a.iter().zip(rest_b) {
+            let a = _mm512_set1_epi32(i32::from_le_bytes(*a));
+            for w in 0..2 {
+                chains[0][w] = add::<SIGNED>(chains[0][w], a, load_bytes64(&b[w]));
+            }
         }
-        for (w, c) in c.as_chunks_mut().0.iter_mut().enumerate() {
-            let halves = [
-                _mm512_add_epi32(sums[0][w], sums[1][w]),
-                _mm512_add_epi32(sums[2][w], sums[3][w]),
-            ];
-            store_ints16(c, _mm512_add_epi32(halves[0], halves[1]));
+        let mut sums = chains[0];
+        for w in 0..2 {
+            let others = _mm512_add_epi32(chains[1][w], chains[2][w]);
+            sums[w] = _mm512_add_epi32(_mm512_add_epi32(sums[w], chains[3][w]), others);
         }
+        sums
     }
 }
 
@@ -150,6 +150,11 @@ kernel! {
         }
         let b = b.as_chunks::<BYTES>().0.as_chunks::<2>().0;
         let (b, last) = b.split_at(n_whole);
+        let mut b = b;
+        if R == 1 {
+            sums[0] = row::<SIGNED>(sums[0], whole[0], b);
+            b = &[];
+        }
         for (i, b) in b.iter().enumerate() {
             let lanes = [load_bytes64(&b[0]), load_bytes64(&b[1])];
             for r in 0..R {

@@ -118,19 +118,6 @@ struct Tile<'a> {
     stride: usize,
 }
 
-impl Tile<'_> {
-    /// Row `r` alone.
-    #[cfg(target_arch = "x86_64")]
-    fn row(&mut self, r: usize) -> Tile<'_> {
-        let Self { n, stride, .. } = *self;
-        let start = match self.start {
-            Start::ByRow(start) => Start::ByRow(&start[r..]),
-            start => start,
-        };
-        Tile { n_rows: 1, n, start, to: self.to.part((r..r + 1, 0..n), r * stride), stride }
-    }
-}
-
 /// Where results go, from the first of a tile on.
 #[derive(Debug)]
 enum To<'a> {

@@ -65,8 +65,17 @@ pub fn pack_b(isa: Isa, b: &Bytes<'_>, flip: u8, packed: &mut [u8]) {
 /// # Panics
 /// If `sums` has fewer than `n` elements, or `b` is shorter than its shape.
 pub fn column_sums(b: &Bytes<'_>, flip: u8, sums: &mut [i32]) {
-    for (j, sum) in sums[..b.n].iter_mut().enumerate() {
-        *sum = (0..b.k).map(|p| i32::from((b.at(p, j) ^ flip).cast_signed())).sum();
+    let sums = &mut sums[..b.n];
+    let signed = |byte: u8| i32::from((byte ^ flip).cast_signed());
+    if b.strides[1] == 1 {
+        sums.fill(0);
+        for row in (0..b.k).map(|p| &b.data[p * b.strides[0]..][..b.n]) {
+            sums.iter_mut().zip(row).for_each(|(sum, &byte)| *sum = sum.wrapping_add(signed(byte)));
+        }
+        return;
+    }
+    for (j, sum) in sums.iter_mut().enumerate() {
+        *sum = (0..b.k).map(|p| signed(b.at(p, j))).sum();
     }
 }
 

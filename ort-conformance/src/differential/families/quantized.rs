@@ -48,7 +48,9 @@ pub(super) fn matmul(net: &mut Net<'_>) -> Vec<Value> {
     let [m, n, k] = sizes(net);
     let (of_a, of_b) = (net.draw.pick(&["uint8", "int8"]), net.draw.pick(&["int8", "uint8"]));
     let a = net.any('x', "", of_a, &[m, k]);
-    let b = net.any('w', "", of_b, &[k, n]);
+    // A constant, or an activation as well.
+    let letter = net.draw.pick(&['w', 'w', 'x']);
+    let b = net.any(letter, "", of_b, &[k, n]);
     let (a_zero, b_zero) = (zero(net, of_a), zero(net, of_b));
     let (a_scale, b_scale) = (scale(net, A_SCALE), scale(net, B_SCALE));
     match net.draw.between(0, 3) {

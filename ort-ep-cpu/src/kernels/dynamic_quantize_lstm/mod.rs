@@ -128,6 +128,7 @@ impl LstmKernel {
     }
 
     fn product<'a>(&self, right: &'a Right, Sizes { steps, batch }: Sizes) -> ByteProduct<'a> {
+        let right = right.view();
         ByteProduct { cpu: self.cpu, m: steps * batch, right }
     }
 
@@ -196,7 +197,7 @@ impl LstmKernel {
         };
         let columns = Columns {
             less: &direction.less,
-            zeros: direction.r.zeros(),
+            zeros: direction.r.view().zeros,
             factors: &direction.factors[1],
         };
         let has_zeros = columns.zeros.iter().any(|&zero| zero != 0);
@@ -211,7 +212,7 @@ impl LstmKernel {
                 signs: Signs::UnsignedA,
                 a: memory.quantized,
                 a_stride: hidden,
-                b: direction.r.panels(),
+                b: direction.r.view().panels,
                 start: Start::Zero,
             };
             gemm.run(0..sizes.batch, 0..4 * hidden, memory.sums);
