@@ -237,7 +237,9 @@ impl Kernel for ByteMatMul {
         let sum_bias = optional(self.roles.sum_bias)?.map(|b| b.as_slice::<i32>()).transpose()?;
         let bias = optional(self.roles.bias)?.map(|b| b.as_slice::<f32>()).transpose()?;
         let y_zero = match optional(self.roles.y_zero)? {
-            Some(zero) if zero.dtype() == DType::I8 => zero.as_slice::<i8>()?.first().map(|&z| z.into()),
+            Some(zero) if zero.dtype() == DType::I8 => {
+                zero.as_slice::<i8>()?.first().map(|&z| z.into())
+            }
             Some(zero) => zero.as_slice::<u8>()?.first().map(|&zero| zero.into()),
             None => None,
         };
@@ -251,7 +253,12 @@ impl Kernel for ByteMatMul {
             DType::U8 | DType::I8 => {
                 let (factors, zero_point) = (Scales::ByColumn(factors), y_zero.unwrap_or(0));
                 let codes = Requantize { factors, zero_point, is_signed: self.dtype == DType::I8 };
-                product.run_codes((left, sum_bias), y.into_bytes().unwrap_or_default(), rest, &codes);
+                product.run_codes(
+                    (left, sum_bias),
+                    y.into_bytes().unwrap_or_default(),
+                    rest,
+                    &codes,
+                );
             }
             _ => product.run((left, sum_bias), y.into_slice()?, rest, |columns, sums, y| {
                 let bias = bias.map(|bias| &bias[columns.clone()]);

@@ -64,7 +64,8 @@ impl State {
     fn new(a: &[usize], b: &[usize]) -> Result<Self, KernelError> {
         let shape = matmul_shape(a, b).map_err(KernelError::Op)?;
         // Vectors are a row and a column.
-        let (a, b) = (if a.len() == 1 { &[1, a[0]] } else { a }, if b.len() == 1 { &[b[0], 1] } else { b });
+        let (a, b) =
+            (if a.len() == 1 { &[1, a[0]] } else { a }, if b.len() == 1 { &[b[0], 1] } else { b });
         let ([a_batch @ .., m, k], [b_batch @ .., _, n]) = (a, b) else {
             return Err(KernelError::ForeignState);
         };
@@ -81,13 +82,20 @@ impl State {
         for (axis, &dim) in self.batch.iter().enumerate().rev() {
             let at = i % dim;
             i /= dim;
-            starts.iter_mut().zip(&self.steps).for_each(|(start, steps)| *start += at * steps[axis]);
+            starts
+                .iter_mut()
+                .zip(&self.steps)
+                .for_each(|(start, steps)| *start += at * steps[axis]);
         }
         starts
     }
 
     fn product(&self, cpu: Cpu) -> ByteProduct<'static> {
-        ByteProduct { cpu, m: self.m, right: RightView { k: self.k, n: self.n, ..RightView::default() } }
+        ByteProduct {
+            cpu,
+            m: self.m,
+            right: RightView { k: self.k, n: self.n, ..RightView::default() },
+        }
     }
 
     /// The bytes of scratch for a packed matrix, and for two numbers a column.

@@ -231,9 +231,14 @@ impl Call<'_> {
         Rows::ELEMENTS.for_each(io.threads, y, |start, y| {
             self.each_run(operands, start..start + y.len(), |range, [a, b]| {
                 let y = &mut y[range.start - start..range.end - start];
-                piece([a, b], y, |_, _| {}, |a, b, y| {
-                    pairs(self.isa, a, b, y, |a, b| Bool::from(f(a, b)));
-                });
+                piece(
+                    [a, b],
+                    y,
+                    |_, _| {},
+                    |a, b, y| {
+                        pairs(self.isa, a, b, y, |a, b| Bool::from(f(a, b)));
+                    },
+                );
             });
         });
         Ok(())

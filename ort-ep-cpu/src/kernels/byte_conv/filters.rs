@@ -164,9 +164,9 @@ fn depthwise(
     let packed = compiler.pack(input, &recipe, |codes: &[u8], packed| {
         let weights = centered(codes);
         if are_channels_last {
-            let ordered = weights.chunks(taps).flat_map(|filter| {
-                order.iter().map(|tap| tap.map_or(0, |tap| filter[tap]))
-            });
+            let ordered = weights
+                .chunks(taps)
+                .flat_map(|filter| order.iter().map(|tap| tap.map_or(0, |tap| filter[tap])));
             // bounded: by a constant that is there
             return pack_each(&ordered.collect::<Vec<_>>(), n_taps, parts, packed);
         }

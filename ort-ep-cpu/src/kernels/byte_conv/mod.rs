@@ -9,9 +9,9 @@ mod tail;
 
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::{Dim, Fact, OpError};
-use ort_kernels::{Activation, Isa};
 use ort_kernels::conv_f32::Axis;
 use ort_kernels::quantize::{Factors, Requantize, Scales, scale_and_shift};
+use ort_kernels::{Activation, Isa};
 use ort_ops::channels_last::ChannelsLast;
 use ort_ops::infer::WindowAttrs;
 use ort_ops::ops::conv_integer::ConvInteger;
@@ -363,11 +363,16 @@ impl Kernel for ByteConv {
             }
             DType::F32 => {
                 let activation = self.tail.map_or(Activation::None, |tail| tail.activation);
-                self.compute(what, y.into_slice()?, rest, &|channels: Channels, sums: &[i32], y: &mut [f32]| {
-                    let of = |numbers| channels.factors(numbers);
-                    scale_and_shift(isa, sums, of(factors), (of(seconds), of(summands)), y);
-                    activation.apply(isa, y);
-                });
+                self.compute(
+                    what,
+                    y.into_slice()?,
+                    rest,
+                    &|channels: Channels, sums: &[i32], y: &mut [f32]| {
+                        let of = |numbers| channels.factors(numbers);
+                        scale_and_shift(isa, sums, of(factors), (of(seconds), of(summands)), y);
+                        activation.apply(isa, y);
+                    },
+                );
             }
             _ => self.compute(what, y.into_slice()?, rest, &|_, sums: &[i32], y: &mut [i32]| {
                 y.copy_from_slice(sums);

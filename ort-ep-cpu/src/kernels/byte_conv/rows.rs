@@ -10,11 +10,12 @@ use ort_tensor::AlignedBuf;
 
 use super::{ByteConv, Channels, Finish, Geometry, Operands};
 use crate::cpu::{Team, n_parts};
-use crate::cut::{Along, Cut, Part};
 use crate::kernels::Compiler;
 
 /// Rows that a thread holds at a time.
 const ROWS: usize = 40;
+/// What a result costs besides its sum, in multiply-adds of f32.
+const COST: usize = 8;
 
 /// The weights `[filters, channels, taps…]` of the only group as `[taps…, channels, filters]`,
 /// packed as a right operand.
@@ -61,23 +62,32 @@ pub(super) fn compute<T: Send>(
 ) {
     let (m, n) = (geometry.n_outputs(), geometry.filters);
     let n_images = y.len() / (m * n);
-    let cost = y.len().saturating_mul(geometry.k) / 4;
+    let cost = y.len().saturating_mul(geometry.k / 4 + COST);
     let n_parts = n_parts(threads, cost).div_ceil(n_images);
-    let cut = Cut::new(kernel.cpu.isa, [m, n], n_parts, Along::Rows);
-    let team = Team::new(threads, n_images * cut.n_parts());
+    let band = band(variant(kernel.cpu.isa).mr, m, n_parts);
+    let team = Team::new(threads, n_images * m.div_ceil(band));
     let team = team.with_scratch(scratch, scratch_len(geometry));
     let images = y.chunks_exact_mut(m * n).enumerate();
-    let parts = images.flat_map(|(i, y)| cut.parts(y).map(move |part| (i, part)));
-    team.run(parts, |(i, part), scratch| {
-        self::part(kernel, (geometry, operands), (i, part), scratch, finish);
+    let parts = images.flat_map(|(image, y)| {
+        y.chunks_mut(band * n).enumerate().map(move |(i, y)| (image, i * band, y))
     });
+    team.run(parts, |(image, first, y), scratch| {
+        let rows = first..first + y.len() / n;
+        part(kernel, (geometry, operands), (image, rows, y), scratch, finish);
+    });
+}
+
+/// The rows of a part of `m`, of about `n_parts`: whole tiles of `mr` if there are many of them.
+fn band(mr: usize, m: usize, n_parts: usize) -> usize {
+    let rows = m.div_ceil(n_parts.clamp(1, m.div_ceil(2 * mr)));
+    if rows < 8 * mr { rows } else { rows.next_multiple_of(mr) }
 }
 
 /// A part of image `i`, a few rows at a time.
 fn part<T>(
     kernel: &ByteConv,
     (geometry, operands): (&Geometry, &Operands<'_>),
-    (i, mut part): (usize, Part<'_, T>),
+    (i, rows, y): (usize, Range<usize>, &mut [T]),
     scratch: &mut [f32],
     finish: &impl Finish<T>,
 ) {
@@ -87,7 +97,6 @@ fn part<T>(
     let (read, sums) = scratch.split_at_mut(rows_len(geometry));
     let read: &mut [u8] = &mut bytemuck::cast_slice_mut(read)[..ROWS * k];
     let sums: &mut [i32] = bytemuck::cast_slice_mut(sums);
-    let (rows, columns) = (part.rows.clone(), part.columns.clone());
     let is_direct = operands.flip == 0 && geometry.axes.iter().all(|axis| axis.is_pointwise());
     let has_zeros = kernel.filters.has_zeros();
     let gather_rows = |rows: Range<usize>, read: &mut [u8]| {
@@ -105,39 +114,39 @@ fn part<T>(
         b: operands.w,
         start: Start::ByColumn(operands.start),
     };
-    if !has_zeros && let Some((codes, y)) = part.contiguous().and_then(|y| finish.codes(y)) {
+    if !has_zeros && let Some((codes, y)) = finish.codes(y) {
         if is_direct {
-            return gemm.run_codes(rows, columns, &codes, y);
+            return gemm.run_codes(rows, 0..n, &codes, y);
         }
-        let blocks = y.chunks_mut(ROWS * columns.len());
+        let blocks = y.chunks_mut(ROWS * n);
         for (first, y) in rows.clone().step_by(ROWS).zip(blocks) {
             let block = first..rows.end.min(first + ROWS);
             gather_rows(block.clone(), read);
-            Gemm { a: read, ..gemm }.run_codes(0..block.len(), columns.clone(), &codes, y);
+            Gemm { a: read, ..gemm }.run_codes(0..block.len(), 0..n, &codes, y);
         }
         return;
     }
-    part.for_each_row(|row, y| {
-        let ahead = (row - rows.start) % ROWS;
-        let first = row - ahead;
+    let blocks = y.chunks_mut(ROWS * n);
+    for (first, y) in rows.clone().step_by(ROWS).zip(blocks) {
         let block = first..rows.end.min(first + ROWS);
-        if ahead == 0 && !is_direct {
-            gather_rows(block.clone(), read);
-        }
-        let a = if is_direct { &image[first * k..][..block.len() * k] } else { &*read };
-        if ahead == 0 {
-            let sums = &mut sums[..block.len() * columns.len()];
-            Gemm { a, ..gemm }.run(0..block.len(), columns.clone(), sums);
-        }
-        let sums = &mut sums[ahead * columns.len()..][..columns.len()];
-        if has_zeros {
-            let row_sum = row_sum(&a[ahead * k..][..k]);
-            for (sum, &b) in sums.iter_mut().zip(&kernel.filters.zeros[columns.clone()]) {
-                *sum = sum.wrapping_add(Zeros { a: 0, b }.by_element(row_sum));
+        let a = match is_direct {
+            true => &image[first * k..][..block.len() * k],
+            false => {
+                gather_rows(block.clone(), read);
+                &*read
             }
+        };
+        Gemm { a, ..gemm }.run(0..block.len(), 0..n, &mut sums[..block.len() * n]);
+        for ((i, sums), y) in sums.chunks_exact_mut(n).enumerate().zip(y.chunks_exact_mut(n)) {
+            if has_zeros {
+                let row_sum = row_sum(&a[i * k..][..k]);
+                for (sum, &b) in sums.iter_mut().zip(&kernel.filters.zeros) {
+                    *sum = sum.wrapping_add(Zeros { a: 0, b }.by_element(row_sum));
+                }
+            }
+            finish.run(Channels::From(0), sums, y);
         }
-        finish.run(Channels::From(columns.start), sums, y);
-    });
+    }
 }
 
 /// What output `row` reads: the channels of each tap.
