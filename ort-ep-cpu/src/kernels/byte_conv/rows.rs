@@ -99,11 +99,6 @@ fn part<T>(
     let sums: &mut [i32] = bytemuck::cast_slice_mut(sums);
     let is_direct = operands.flip == 0 && geometry.axes.iter().all(|axis| axis.is_pointwise());
     let has_zeros = kernel.filters.has_zeros();
-    let gather_rows = |rows: Range<usize>, read: &mut [u8]| {
-        for (row, read) in rows.zip(read.chunks_exact_mut(k.max(1))) {
-            gather(geometry, operands, image, (row, read));
-        }
-    };
     let gemm = Gemm {
         isa: kernel.cpu.isa,
         n,
@@ -121,7 +116,7 @@ fn part<T>(
         let blocks = y.chunks_mut(ROWS * n);
         for (first, y) in rows.clone().step_by(ROWS).zip(blocks) {
             let block = first..rows.end.min(first + ROWS);
-            gather_rows(block.clone(), read);
+            gather(geometry, operands, image, (block.clone(), &mut *read));
             Gemm { a: read, ..gemm }.run_codes(0..block.len(), 0..n, &codes, y);
         }
         return;
@@ -132,7 +127,7 @@ fn part<T>(
         let a = match is_direct {
             true => &image[first * k..][..block.len() * k],
             false => {
-                gather_rows(block.clone(), read);
+                gather(geometry, operands, image, (block.clone(), &mut *read));
                 &*read
             }
         };
@@ -149,52 +144,83 @@ fn part<T>(
     }
 }
 
-/// What output `row` reads: the channels of each tap.
+/// What outputs `rows` read, one after the other: the channels of each tap.
 fn gather(
     geometry: &Geometry,
     operands: &Operands<'_>,
     image: &[u8],
-    (row, read): (usize, &mut [u8]),
+    (rows, read): (Range<usize>, &mut [u8]),
 ) {
-    let [axis0, axis1, axis2] = &geometry.axes;
-    let channels = geometry.channels;
-    let (line, at2) = (row / axis2.output, row % axis2.output);
-    let (at0, at1) = (line / axis1.output, line % axis1.output);
-    // Neighbouring pixels, if all are there, are one piece.
-    let ends = axis2.at(at2, 0).zip(axis2.at(at2, axis2.kernel - 1));
-    let first = ends.filter(|_| axis2.dilation == 1).map(|(first, _)| first);
-    let len = axis2.kernel * channels;
-    for t0 in 0..axis0.kernel {
-        for t1 in 0..axis1.kernel {
-            let read = &mut read[(t0 * axis1.kernel + t1) * len..];
-            let Some((i0, i1)) = axis0.at(at0, t0).zip(axis1.at(at1, t1)) else {
-                read[..len].fill(operands.x_zero);
-                continue;
-            };
-            let line = &image[(i0 * axis1.input + i1) * axis2.input * channels..];
-            if let Some(first) = first {
-                copy(&line[first * channels..], len, read);
-                continue;
-            }
-            for (t2, read) in read.chunks_exact_mut(channels).enumerate().take(axis2.kernel) {
-                match axis2.at(at2, t2) {
-                    Some(i2) => read.copy_from_slice(&line[i2 * channels..][..channels]),
-                    None => read.fill(operands.x_zero),
-                }
-            }
-        }
+    let [_, _, axis2] = &geometry.axes;
+    let read = &mut read[..rows.len() * geometry.k];
+    let (mut row, mut rest) = (rows.start, &mut *read);
+    while row < rows.end {
+        let (line, at) = (row / axis2.output, row % axis2.output);
+        let n = (axis2.output - at).min(rows.end - row);
+        let (own, others) = rest.split_at_mut(n * geometry.k);
+        gather_line(geometry, operands, image, (line, at..at + n), own);
+        (row, rest) = (row + n, others);
     }
     if operands.flip != 0 {
         read.iter_mut().for_each(|byte| *byte ^= operands.flip);
     }
 }
 
-/// Copies `len` bytes; a few are copied together with some behind them, where there are, as a call takes longer.
-/// Those behind are written later.
-fn copy(from: &[u8], len: usize, to: &mut [u8]) {
-    const FEW: usize = 32;
-    match (from.first_chunk::<FEW>(), to.first_chunk_mut::<FEW>()) {
-        (Some(from), Some(to)) if len <= FEW => *to = *from,
-        _ => to[..len].copy_from_slice(&from[..len]),
+/// What these outputs of a line read.
+fn gather_line(
+    geometry: &Geometry,
+    operands: &Operands<'_>,
+    image: &[u8],
+    (line, outputs): (usize, Range<usize>),
+    read: &mut [u8],
+) {
+    let ([axis0, axis1, axis2], channels) = (&geometry.axes, geometry.channels);
+    let (at0, at1) = (line / axis1.output, line % axis1.output);
+    let len = axis2.kernel * channels;
+    for t in 0..axis0.kernel * axis1.kernel {
+        let (t0, t1) = (t / axis1.kernel, t % axis1.kernel);
+        let rows = read.chunks_exact_mut(geometry.k).map(|row| &mut row[t * len..][..len]);
+        let Some((i0, i1)) = axis0.at(at0, t0).zip(axis1.at(at1, t1)) else {
+            rows.for_each(|row| row.fill(operands.x_zero));
+            continue;
+        };
+        let line = &image[(i0 * axis1.input + i1) * axis2.input * channels..];
+        for (at, row) in outputs.clone().zip(rows) {
+            // Neighbouring pixels, if all are there, are one piece.
+            let ends = axis2.at(at, 0).zip(axis2.at(at, axis2.kernel - 1));
+            match ends.filter(|_| axis2.dilation == 1) {
+                Some((first, _)) => copy(&line[first * channels..][..len], row),
+                None => {
+                    for (t2, pixel) in row.chunks_exact_mut(channels).enumerate() {
+                        match axis2.at(at, t2) {
+                            Some(i2) => copy(&line[i2 * channels..][..channels], pixel),
+                            None => pixel.fill(operands.x_zero),
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Copies a few bytes as two halves that overlap: a call takes longer.
+#[inline]
+fn copy(from: &[u8], to: &mut [u8]) {
+    match from.len() {
+        4..=8 => copy_ends::<4>(from, to),
+        9..=16 => copy_ends::<8>(from, to),
+        17..=32 => copy_ends::<16>(from, to),
+        33..=64 => copy_ends::<32>(from, to),
+        _ => to.copy_from_slice(from),
+    }
+}
+
+#[inline]
+fn copy_ends<const N: usize>(from: &[u8], to: &mut [u8]) {
+    if let (Some(first), Some(to)) = (from.first_chunk::<N>(), to.first_chunk_mut::<N>()) {
+        *to = *first;
+    }
+    if let (Some(last), Some(to)) = (from.last_chunk::<N>(), to.last_chunk_mut::<N>()) {
+        *to = *last;
     }
 }
