@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""MatMulNBits beside onnxruntime's: milliseconds over a grid of sizes, as a table in markdown.
+"""MatMulNBits and MatMulInteger beside onnxruntime's: milliseconds over a grid of sizes, in markdown.
 
     python3 tools/nbits_grid.py [--threads 1] [--rounds 5] [--update FILE] [--levels 0,4] [--bits 4]
-                                [--block 32] [--zeros] [SIZE ...]
+                                [--block 32] [--zeros] [--bytes] [SIZE ...]
 
 SIZE is MxKxN. Each becomes a model of one MatMulNBits with constant weights for each accuracy level,
-in target/models/nbits. The runtimes take turns, round by round; the figure is the least of the
+in target/models/nbits; with `--bytes`, of one MatMulInteger of uint8 by constant int8. The runtimes take turns, round by round; the figure is the least of the
 rounds' 10th percentiles, less what the runtime takes for a model that does nothing. A ratio is our
 time by theirs: below 1 means that ours is faster. GOPS counts two operations a weight and row; GB/s
 the packed weights and their scales, which a single row reads once.
@@ -45,18 +45,29 @@ def product(args: argparse.Namespace, size: str, level: int) -> Node:
     return Node("MatMulNBits", [a], weights, how, domain="com.microsoft")
 
 
+def of_bytes(size: str) -> Node:
+    m, k, n = map(int, size.split("x"))
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 256, (m, k), "u1"), rng.integers(-128, 128, (k, n), "i1")
+    return Node("MatMulInteger", [a], [b])
+
+
 def milliseconds(args: argparse.Namespace, name: str, node: Node) -> dict[str, float]:
     folder = options.MODELS / "nbits" / name
     return beside.milliseconds(args, folder, write(node, folder))
 
 
-def row(args: argparse.Namespace, size: str, level: int, idle: dict[str, float]) -> dict:
-    print(f"measuring {size} at level {level}", file=sys.stderr, flush=True)
-    name = f"{size}_{args.bits}bits_{args.block}_level{level}" + "_zeros" * args.zeros
-    found = milliseconds(args, name, product(args, size, level))
-    ms = {name: max(found[name] - idle[name], 1e-5) for name in found}
+def row(args: argparse.Namespace, size: str, level: int | None, idle: dict[str, float]) -> dict:
+    """A line of the table: of MatMulNBits, or of MatMulInteger if there is no level."""
     m, k, n = map(int, size.split("x"))
-    read = k * n * (args.bits / 8 + 4 / args.block)
+    if level is None:
+        name, node, read = f"{size}_bytes", of_bytes(size), k * n
+    else:
+        name = f"{size}_{args.bits}bits_{args.block}_level{level}" + "_zeros" * args.zeros
+        node, read = product(args, size, level), k * n * (args.bits / 8 + 4 / args.block)
+    print(f"measuring {name}", file=sys.stderr, flush=True)
+    found = milliseconds(args, name, node)
+    ms = {name: max(found[name] - idle[name], 1e-5) for name in found}
     speeds = {"gops": 2e-6 * m * k * n / ms["ours"], "gbps": 1e-6 * read / ms["ours"]}
     return {"size": size, **ms, **speeds, "ratio": ms["ours"] / ms["theirs"]}
 
@@ -80,6 +91,7 @@ def arguments() -> argparse.Namespace:
     made.add_argument("--bits", type=int, choices=(2, 4, 8), default=4)
     made.add_argument("--block", type=int, default=32)
     made.add_argument("--zeros", action="store_true", help="with zero points")
+    made.add_argument("--bytes", action="store_true", help="MatMulInteger instead")
     made.set_defaults(sizes=GRID)
     return options.parsed(made, lambda _: ["nbits"])
 
@@ -88,9 +100,12 @@ def main() -> None:
     args = arguments()
     idle = milliseconds(args, "nothing", Node("Identity", [np.zeros(1, "f4")]))
     what = f"{args.bits} bits in blocks of {args.block}{', with zero points' * args.zeros}"
+    titles = {f"{what}, accuracy level {level}.": level for level in args.levels}
+    if args.bytes:
+        titles = {"MatMulInteger of uint8 by constant int8.": None}
     tables = {
-        f"{what}, accuracy level {level}.": [row(args, size, level, idle) for size in args.sizes]
-        for level in args.levels
+        title: [row(args, size, level, idle) for size in args.sizes]
+        for title, level in titles.items()
     }
     where = machine.describe(args.cli, ["onnxruntime"])
     sections = [section(title, rows) for title, rows in tables.items()]
