@@ -146,7 +146,8 @@ impl Stored {
         };
         let sums = compiler.pack(input, &recipe, |data: &[u8], sums: &mut [u8]| {
             let data = &data[first..];
-            column_sums(&Bytes { data, k, n, strides }, flip, bytemuck::cast_slice_mut(sums));
+            let b = Bytes { data, k, n, strides };
+            column_sums(isa, &b, flip, bytemuck::cast_slice_mut(sums));
         })?;
         Some(Right { panels, sums, zeros, k, n })
     }

@@ -86,7 +86,8 @@ fn measure(isa: Isa, sizes: [usize; 6], other: &mut [u8]) -> [f64; 3] {
     let x: Vec<f32> = (0..channels * height * width).map(|i| (i % 11) as f32).collect();
     let w: Vec<f32> = (0..filters * channels * kh * kw).map(|i| (i % 7) as f32).collect();
     let mut packed = vec![0.0; tile.packed_len(filters, channels)];
-    let plain = Filters { block, set: variant(isa, block).filters, inputs: channels, tile, w: &w };
+    let set = variant(isa, block).filters;
+    let plain = Filters { isa, block, set, inputs: channels, tile, w: &w };
     let mut out = vec![0.0; filters * height * width];
     let mut scratch = vec![0.0; tile.scratch_len(isa, block, channels, &axes)];
     let (start, activation) = (Start::default(), Activation::Relu);

@@ -33,6 +33,7 @@ pub mod trees;
 pub mod vec;
 pub mod window_max;
 pub mod winograd;
+mod words;
 
 pub use activation::Activation;
 pub use isa::{Amx, Avx2, Avx512, Avx512Vnni, FlushDenormals, Isa, Task, WatchDenormals};

@@ -3,8 +3,7 @@
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Dim, Fact};
-use ort_kernels::conv_f32::Axis;
-use ort_kernels::gemm_i8::{Bytes, Columns, column_sums, packed_b_len};
+use ort_kernels::gemm_i8::{Bytes, column_sums, pack_b, packed_b_len};
 use ort_kernels::quantize::{Requantize, Scales};
 use ort_ops::infer::matmul_shape;
 use ort_ops::ops::matmul_integer::MatMulInteger;
@@ -163,14 +162,12 @@ impl Kernel for ByteMatMulPairs {
             return Ok(());
         }
         let item_len = y.len() / state.batch.iter().product::<usize>();
-        let line = Axis { input: n, output: n, ..Axis::UNIT };
         for (i, y) in y.chunks_exact_mut(item_len).enumerate() {
             let [a_start, b_start] = state.starts(i);
             let (a, b) = (&a[a_start..][..m * k], &b[b_start..][..k * n]);
-            let axes = [Axis::UNIT, Axis::UNIT, line];
-            let columns = Columns { image: b, channels: k, axes, padding: 0, flip: b_flip };
-            columns.pack(isa, 0..n, panels);
-            column_sums(&Bytes { data: b, k, n, strides: [n, 1] }, b_flip, sums);
+            let b = Bytes { data: b, k, n, strides: [n, 1] };
+            pack_b(isa, &b, b_flip, panels);
+            column_sums(isa, &b, b_flip, sums);
             let right = RightView { panels, sums, zeros: &zeros[..n], k, n };
             let product = ByteProduct { cpu: self.cpu, m, right };
             let (room, scratch) = product.room(scratch);

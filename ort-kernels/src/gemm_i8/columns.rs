@@ -171,7 +171,7 @@ impl Task for Packing<'_> {
 
 /// The elements of four rows side by side; written as words, which vectorises.
 #[inline(always)]
-fn interleave([a, b, c, d]: [&[u8]; QUAD], flip: u8, quads: &mut [[u8; QUAD]]) {
+pub(super) fn interleave([a, b, c, d]: [&[u8]; QUAD], flip: u8, quads: &mut [[u8; QUAD]]) {
     let flip = u32::from_ne_bytes([flip; QUAD]);
     let n = quads.len();
     let (a, b, c, d) = (&a[..n], &b[..n], &c[..n], &d[..n]);

@@ -1,7 +1,10 @@
 //! B as panels, and what zero points add to a product.
 
-use super::{QUAD, best};
-use crate::Isa;
+use std::ops::Range;
+
+use super::columns::interleave;
+use super::{MAX_NR, QUAD, best};
+use crate::{Isa, Task, words};
 
 /// A matrix `[k, n]` of bytes, of whatever sign: element `(p, j)` is
 /// `data[p·strides[0] + j·strides[1]]`.
@@ -21,18 +24,6 @@ impl Bytes<'_> {
     fn at(&self, p: usize, j: usize) -> u8 {
         self.data[p * self.strides[0] + j * self.strides[1]]
     }
-
-    /// Four elements of a column from row `p` on, zeros beyond the matrix, flipped.
-    fn quad(&self, p: usize, j: usize, flip: u8) -> [u8; QUAD] {
-        if j < self.n && p + QUAD <= self.k && self.strides[0] == 1 {
-            let from = &self.data[p + j * self.strides[1]..];
-            return std::array::from_fn::<_, QUAD, _>(|i| from[i] ^ flip);
-        }
-        std::array::from_fn(|i| match j < self.n && p + i < self.k {
-            true => self.at(p + i, j) ^ flip,
-            false => 0,
-        })
-    }
 }
 
 /// The bytes that a packed B takes.
@@ -48,34 +39,116 @@ pub fn packed_b_len(isa: Isa, k: usize, n: usize) -> usize {
 /// # Panics
 /// If `packed` is shorter than [`packed_b_len`], or `b` than its shape.
 pub fn pack_b(isa: Isa, b: &Bytes<'_>, flip: u8, packed: &mut [u8]) {
-    let nr = best(isa).nr;
-    let panel_len = b.k.div_ceil(QUAD) * QUAD * nr;
-    for (panel, first) in (0..b.n).step_by(nr).enumerate() {
-        let packed = &mut packed[panel * panel_len..][..panel_len];
-        for (quad, group) in packed.as_chunks_mut::<QUAD>().0.chunks_mut(nr).enumerate() {
-            for (j, bytes) in group.iter_mut().enumerate() {
-                *bytes = b.quad(quad * QUAD, first + j, flip);
-            }
-        }
-    }
+    isa.run(Packing { b, flip, nr: best(isa).nr, packed });
 }
 
 /// The sum of each column of B, flipped alike.
 ///
 /// # Panics
 /// If `sums` has fewer than `n` elements, or `b` is shorter than its shape.
-pub fn column_sums(b: &Bytes<'_>, flip: u8, sums: &mut [i32]) {
-    let sums = &mut sums[..b.n];
-    let signed = |byte: u8| i32::from((byte ^ flip).cast_signed());
-    if b.strides[1] == 1 {
-        sums.fill(0);
-        for row in (0..b.k).map(|p| &b.data[p * b.strides[0]..][..b.n]) {
-            sums.iter_mut().zip(row).for_each(|(sum, &byte)| *sum = sum.wrapping_add(signed(byte)));
+pub fn column_sums(isa: Isa, b: &Bytes<'_>, flip: u8, sums: &mut [i32]) {
+    isa.run(Sums { b, flip, sums: &mut sums[..b.n] });
+}
+
+/// Panels to be packed.
+struct Packing<'a> {
+    b: &'a Bytes<'a>,
+    flip: u8,
+    nr: usize,
+    packed: &'a mut [u8],
+}
+
+impl Task for Packing<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Self { b, flip, nr, packed } = self;
+        let panel_len = b.k.div_ceil(QUAD) * QUAD * nr;
+        let panels = packed.chunks_exact_mut(panel_len.max(1));
+        for (first, panel) in (0..b.n).step_by(nr).zip(panels) {
+            let columns = first..b.n.min(first + nr);
+            let quads = panel.as_chunks_mut::<QUAD>().0;
+            match b.strides {
+                [1, stride] => {
+                    let columns = columns.map(|j| &b.data[j * stride..][..b.k]);
+                    let flips = u32::from_ne_bytes([flip; QUAD]);
+                    words::interleave(columns, flip, |word| word ^ flips, (nr, quads));
+                }
+                [_, 1] => b.rows(columns, flip, nr, quads),
+                _ => b.elements(columns, flip, nr, quads),
+            }
         }
-        return;
     }
-    for (j, sum) in sums.iter_mut().enumerate() {
-        *sum = (0..b.k).map(|p| signed(b.at(p, j))).sum();
+}
+
+impl Bytes<'_> {
+    /// A panel of columns that lie side by side: four rows at a time.
+    #[inline(always)]
+    fn rows(&self, columns: Range<usize>, flip: u8, nr: usize, quads: &mut [[u8; QUAD]]) {
+        // What flips to zeros.
+        let below = [flip; MAX_NR];
+        for (quad, group) in quads.chunks_exact_mut(nr).enumerate() {
+            let (group, rest) = group.split_at_mut(columns.len());
+            let row = |i| match quad * QUAD + i {
+                p if p < self.k => &self.data[p * self.strides[0]..][columns.clone()],
+                _ => &below[..columns.len()],
+            };
+            interleave([row(0), row(1), row(2), row(3)], flip, group);
+            rest.fill([0; QUAD]);
+        }
+    }
+
+    /// A panel of any other.
+    fn elements(&self, columns: Range<usize>, flip: u8, nr: usize, quads: &mut [[u8; QUAD]]) {
+        for (quad, group) in quads.chunks_exact_mut(nr).enumerate() {
+            for (j, bytes) in group.iter_mut().enumerate() {
+                *bytes = std::array::from_fn(|i| match (columns.start + j, quad * QUAD + i) {
+                    (j, p) if j < columns.end && p < self.k => self.at(p, j) ^ flip,
+                    _ => 0,
+                });
+            }
+        }
+    }
+}
+
+/// Columns to be summed.
+struct Sums<'a> {
+    b: &'a Bytes<'a>,
+    flip: u8,
+    sums: &'a mut [i32],
+}
+
+impl Task for Sums<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Self { b, flip, sums } = self;
+        let signed = |byte: u8| i32::from((byte ^ flip).cast_signed());
+        let [row, column] = b.strides;
+        match b.strides {
+            [1, _] => {
+                for (j, sum) in sums.iter_mut().enumerate() {
+                    let bytes = &b.data[j * column..][..b.k];
+                    *sum = bytes.iter().map(|&byte| signed(byte)).sum();
+                }
+            }
+            [_, 1] => {
+                sums.fill(0);
+                for p in 0..b.k {
+                    let bytes = &b.data[p * row..][..b.n];
+                    sums.iter_mut().zip(bytes).for_each(|(sum, &byte)| {
+                        *sum = sum.wrapping_add(signed(byte));
+                    });
+                }
+            }
+            _ => {
+                for (j, sum) in sums.iter_mut().enumerate() {
+                    *sum = (0..b.k).map(|p| signed(b.at(p, j))).sum();
+                }
+            }
+        }
     }
 }
 

@@ -116,6 +116,34 @@ fn generic_is_the_product() {
 }
 
 #[test]
+fn panels_and_sums_are_those_of_any_strides() {
+    let sizes = [0, 1, 3, 4, 31, 32, 33, 64, 67, 130];
+    for (k, n) in sizes.iter().flat_map(|&k| [1, 15, 16, 32, 33, 70].map(|n| (k, n))) {
+        for strides in [[1, k + 2], [n + 3, 1], [2 * n + 1, 2]] {
+            let data = bytes(k * n * 2 + 3 * (k + n), 5);
+            let b = Bytes { data: &data, k, n, strides };
+            for (isa, flip) in Isa::all().flat_map(|isa| [(isa, 0), (isa, 0x80)]) {
+                let nr = super::best(isa).nr;
+                let at = |p: usize, j: usize| data[p * strides[0] + j * strides[1]] ^ flip;
+                for (i, &byte) in packed(isa, &b, flip).iter().enumerate() {
+                    let (panel, rest) =
+                        (i / (k.div_ceil(4) * 4 * nr), i % (k.div_ceil(4) * 4 * nr));
+                    let (p, j) = (rest / (4 * nr) * 4 + rest % 4, panel * nr + rest / 4 % nr);
+                    let expected = if p < k && j < n { at(p, j) } else { 0 };
+                    assert_eq!(byte, expected, "{isa:?} {k}x{n} {strides:?}: [{p}, {j}]");
+                }
+                let mut sums = vec![7; n];
+                column_sums(isa, &b, flip, &mut sums);
+                let signed = |p, j| i32::from(at(p, j).cast_signed());
+                let expected: Vec<i32> =
+                    (0..n).map(|j| (0..k).map(|p| signed(p, j)).sum()).collect();
+                assert_eq!(sums, expected, "{isa:?} {k}x{n} {strides:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn extreme_bytes_do_not_saturate() {
     for isa in Isa::all() {
         for (a, b) in [(255, 0x80), (255, 127), (128, 0x80)] {
@@ -146,7 +174,7 @@ proptest! {
         let view = Bytes { data: &b, k, n, strides: [1, k] };
         let zeros = Zeros { a: i32::from(a_zero), b: i32::from(b_zero) - 128 };
         let mut sums = vec![0; n];
-        column_sums(&view, 0x80, &mut sums);
+        column_sums(Isa::best(), &view, 0x80, &mut sums);
         let start: Vec<_> = sums.iter().map(|&sum| zeros.by_column(k, sum)).collect();
         for isa in Isa::all() {
             let packed = packed(isa, &view, 0x80);

@@ -1,6 +1,7 @@
 //! How codes are stored, and how they are packed.
 
 use super::WORD;
+use crate::{Isa, Task, words};
 
 /// The sizes of weights `[k, n]`, stored as `[n, blocks, bytes of a block]`, the first code in the
 /// lowest bits.
@@ -67,32 +68,8 @@ impl Format {
     ///
     /// # Panics
     /// If `codes` or `packed` are too short.
-    pub fn pack_codes(&self, codes: &[u8], packed: &mut [u8]) {
-        let row_bytes = self.padded_k() * self.bits / 8;
-        if row_bytes == 0 {
-            return;
-        }
-        for (index, panel) in packed.chunks_exact_mut(self.panel_bytes()).enumerate() {
-            panel.fill(0);
-            let columns = codes[index * self.nr * row_bytes..].chunks_exact(row_bytes);
-            for (j, column) in columns.take(self.nr).enumerate() {
-                let words = panel.as_chunks_mut::<WORD>().0.iter_mut().skip(j).step_by(self.nr);
-                for (word, stored) in words.zip(column.as_chunks::<WORD>().0) {
-                    *word = self.interleaved(u32::from_le_bytes(*stored)).to_le_bytes();
-                }
-            }
-        }
-    }
-
-    /// A word in which codes in order become those of four bytes: code `4·s + q` is moved to byte `q`.
-    fn interleaved(&self, stored: u32) -> u32 {
-        let mask = (1_u64 << self.bits) - 1;
-        (0..self.step()).fold(0, |word, i| {
-            let code = (u64::from(stored) >> (i * self.bits)) & mask;
-            #[expect(clippy::cast_possible_truncation, reason = "a code has at most 8 bits")]
-            let code = code as u32;
-            word | code << (8 * (i % WORD) + self.bits * (i / WORD))
-        })
+    pub fn pack_codes(&self, isa: Isa, codes: &[u8], packed: &mut [u8]) {
+        isa.run(Packing { format: self, codes, packed });
     }
 
     /// Packs what there is one of a block, `[n, blocks]`, into panels `[blocks][nr]`.
@@ -113,4 +90,54 @@ impl Format {
             }
         }
     }
+}
+
+/// Codes to be packed.
+struct Packing<'a> {
+    format: &'a Format,
+    codes: &'a [u8],
+    packed: &'a mut [u8],
+}
+
+impl Task for Packing<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Self { format: &Format { bits, nr, .. }, codes, packed } = self;
+        let column_bytes = self.format.padded_k() * bits / 8;
+        if column_bytes == 0 {
+            return;
+        }
+        let panels = packed.chunks_exact_mut(column_bytes * nr);
+        for (codes, panel) in codes.chunks(column_bytes * nr).zip(panels) {
+            let (columns, panel) =
+                (codes.chunks_exact(column_bytes), (nr, panel.as_chunks_mut().0));
+            match bits {
+                2 => words::interleave(columns, 0, of_2_bits, panel),
+                4 => words::interleave(columns, 0, of_4_bits, panel),
+                _ => words::interleave(columns, 0, |word| word, panel),
+            }
+        }
+    }
+}
+
+/// A word of 4-bit codes in order becomes one whose code `4·s + q` is part `s` of byte `q`.
+#[inline(always)]
+fn of_4_bits(stored: u32) -> u32 {
+    let spread = |half: u32| {
+        let bytes = (half | half << 8) & 0x00ff_00ff;
+        (bytes | bytes << 4) & 0x0f0f_0f0f
+    };
+    spread(stored & 0xffff) | spread(stored >> 16) << 4
+}
+
+/// The same of 2-bit codes: a square of four times four, transposed by exchanging what is not on its diagonal.
+#[inline(always)]
+fn of_2_bits(stored: u32) -> u32 {
+    let exchange = |word: u32, mask: u32, distance: u32| {
+        let exchanged = (word ^ word >> distance) & mask;
+        word ^ exchanged ^ exchanged << distance
+    };
+    exchange(exchange(stored, 0x00cc_00cc, 6), 0xf0f0, 12)
 }

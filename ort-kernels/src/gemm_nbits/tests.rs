@@ -48,7 +48,7 @@ impl Stored {
             packed
         };
         let mut codes = vec![0xff; self.format.codes_len()];
-        self.format.pack_codes(&self.codes, &mut codes);
+        self.format.pack_codes(Isa::best(), &self.codes, &mut codes);
         Packed { codes, scales: by_block(&self.scales), zeros: self.zeros.as_ref().map(by_block) }
     }
 

@@ -1,10 +1,13 @@
 //! Filters, transformed.
 
 use super::{Tile, eight, six};
+use crate::{Isa, Task};
 
 /// The filters `[O/B][I/B][taps][B in][B]` of one group, to be transformed into sets.
 #[derive(Clone, Copy, Debug)]
 pub struct Filters<'a> {
+    /// The instructions that transform them; the result is the same with any.
+    pub isa: Isa,
     /// 8 or 16.
     pub block: usize,
     /// The most output blocks of a set.
@@ -28,15 +31,33 @@ impl Filters<'_> {
         assert!(matches!(block, 8 | 16), "a block of {block} channels");
         let found = packed.len() * tile.n_taps();
         assert_eq!(found, w.len() * tile.products(), "the length of transformed filters");
-        match block {
-            _ if w.is_empty() => {}
-            8 => tiled!(tile => sets[8](self, packed)),
-            _ => tiled!(tile => sets[16](self, packed)),
+        if !w.is_empty() {
+            self.isa.run(Packing { filters: self, packed });
+        }
+    }
+}
+
+/// Filters to be transformed.
+struct Packing<'a> {
+    filters: &'a Filters<'a>,
+    packed: &'a mut [f32],
+}
+
+impl Task for Packing<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Self { filters, packed } = self;
+        match filters.block {
+            8 => tiled!(filters.tile => sets[8](filters, packed)),
+            _ => tiled!(filters.tile => sets[16](filters, packed)),
         }
     }
 }
 
 /// `H`, `W`, `R` and `S` as of a tile, in blocks of `B` channels.
+#[inline(always)]
 fn sets<const H: usize, const W: usize, const R: usize, const S: usize, const B: usize>(
     &Filters { set, inputs, w, .. }: &Filters<'_>,
     packed: &mut [f32],
@@ -63,6 +84,7 @@ fn sets<const H: usize, const W: usize, const R: usize, const S: usize, const B:
 }
 
 /// `G·w·Gᵀ` of the taps of an input channel, for every lane.
+#[inline(always)]
 fn transform<const H: usize, const W: usize, const R: usize, const S: usize, const B: usize>(
     taps: &[[f32; B]],
     lane: usize,
@@ -81,16 +103,25 @@ fn transform<const H: usize, const W: usize, const R: usize, const S: usize, con
             half[row][column] = transformed[row];
         }
     }
-    #[expect(clippy::cast_possible_truncation, reason = "rounding is what is meant")]
-    half.map(|row| along::<S, W, B>(&row).map(|product| product.map(|x| x as f32)))
+    // Loops, not `map`: what an array's methods call is compiled for no instruction set in particular.
+    let mut products = [[[0.0; B]; W]; H];
+    for (row, products) in half.iter().zip(&mut products) {
+        let transformed = along::<S, W, B>(row);
+        for (to, from) in products.as_flattened_mut().iter_mut().zip(transformed.as_flattened()) {
+            #[expect(clippy::cast_possible_truncation, reason = "rounding is what is meant")]
+            let product = *from as f32;
+            *to = product;
+        }
+    }
+    products
 }
 
 /// `G·w` for `N` points.
 #[inline(always)]
 fn along<const R: usize, const N: usize, const B: usize>(w: &[[f64; B]; R]) -> [[f64; B]; N] {
     match N {
-        6 => at_points(&six::POINTS.map(f64::from), w),
-        8 => at_points(&eight::POINTS.map(f64::from), w),
+        6 => at_points(&six::POINTS, w),
+        8 => at_points(&eight::POINTS, w),
         _ => [w[0]; N],
     }
 }
@@ -99,18 +130,27 @@ fn along<const R: usize, const N: usize, const B: usize>(w: &[[f64; B]; R]) -> [
 /// polynomial that is zero at the others is there.
 #[inline(always)]
 fn at_points<const P: usize, const R: usize, const N: usize, const B: usize>(
-    points: &[f64; P],
+    points: &[f32; P],
     w: &[[f64; B]; R],
 ) -> [[f64; B]; N] {
     let mut g = [[0.0; B]; N];
-    let at_zero: f64 = points.iter().map(|a| -a * a).product();
+    let (mut at_zero, mut squares) = (1.0, [0.0; P]);
+    for (square, &a) in squares.iter_mut().zip(points) {
+        *square = f64::from(a) * f64::from(a);
+        at_zero *= -*square;
+    }
     for j in 0..B {
         g[0][j] = w[0][j] / at_zero;
         g[N - 1][j] = w[R - 1][j];
     }
-    for (i, a) in points.iter().enumerate() {
-        let others = points.iter().filter(|b| *b != a).map(|b| a * a - b * b);
-        let scale = 0.5 / (a * a * others.product::<f64>());
+    for (i, (&a, &own)) in points.iter().zip(&squares).enumerate() {
+        let (a, mut others) = (f64::from(a), 1.0);
+        for (k, square) in squares.iter().enumerate() {
+            if k != i {
+                others *= own - square;
+            }
+        }
+        let scale = 0.5 / (own * others);
         for j in 0..B {
             // Of odd degree there is one coefficient less.
             let (mut even, mut odd) = (w[R - 1][j], 0.0);

@@ -104,7 +104,8 @@ impl Case {
         let channels = self.inputs * self.block;
         let tile = self.tile();
         let mut packed = vec![f32::NAN; tile.packed_len(self.filters * self.block, channels)];
-        Filters { block: self.block, set, inputs: channels, tile, w: &self.w }.pack(&mut packed);
+        let filters = Filters { isa, block: self.block, set, inputs: channels, tile, w: &self.w };
+        filters.pack(&mut packed);
         let mut scratch = vec![f32::NAN; tile.scratch_len(isa, self.block, channels, &self.axes)];
         let whole = Winograd { conv: self.conv(isa), packed: &packed };
         let [height, width] = self.axes.map(|axis| axis.output);

@@ -6,6 +6,7 @@ use ort_ep::{Packed, Recipe, Threads};
 use ort_kernels::gemm_i8::{
     Bytes, Gemm, Signs, Start, Zeros, pack_b, packed_b_len, row_sum, variant,
 };
+use ort_kernels::transpose::Transposed;
 use ort_tensor::AlignedBuf;
 
 use super::{ByteConv, Channels, Finish, Geometry, Operands};
@@ -29,17 +30,17 @@ pub(super) fn pack(compiler: &Compiler<'_>, input: usize, flip: u8) -> Option<Pa
         n_bytes: packed_b_len(isa, k, n),
     };
     compiler.pack(input, &recipe, |data: &[u8], packed| {
+        let strides = [1, k];
+        if taps == 1 {
+            return pack_b(isa, &Bytes { data, k, n, strides }, flip, packed);
+        }
         // bounded: by a constant that is there
-        let mut by_tap = AlignedBuf::lasting(data.len());
+        let mut by_tap = AlignedBuf::zeroed(data.len());
         let filters = by_tap.as_mut().chunks_exact_mut(k.max(1));
         for (filter, to) in data.chunks_exact(k.max(1)).zip(filters) {
-            for (channel, bytes) in filter.chunks_exact(taps.max(1)).enumerate() {
-                for (tap, &byte) in bytes.iter().enumerate() {
-                    to[tap * channels + channel] = byte;
-                }
-            }
+            u8::transpose(isa, [channels, taps], (filter, taps), (to, channels));
         }
-        pack_b(isa, &Bytes { data: by_tap.as_ref(), k, n, strides: [1, k] }, flip, packed);
+        pack_b(isa, &Bytes { data: by_tap.as_ref(), k, n, strides }, flip, packed);
     })
 }
 

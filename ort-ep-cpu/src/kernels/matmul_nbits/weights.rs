@@ -33,7 +33,8 @@ impl PackedWeights {
             parameters: parameters.clone(),
             n_bytes: format.codes_len(),
         };
-        let codes = compiler.pack(1, &recipe, |codes, to| format.pack_codes(codes, to))?;
+        let isa = compiler.cpu.isa;
+        let codes = compiler.pack(1, &recipe, |codes, to| format.pack_codes(isa, codes, to))?;
         let by_block = |input, name, middle: f32| {
             let constant = compiler.constant(input)?;
             let numbers = Numbers::of(constant, &format)?;

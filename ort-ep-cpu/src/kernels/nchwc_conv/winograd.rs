@@ -95,7 +95,7 @@ pub(super) fn pack(
     let packed = compiler.pack(1, &recipe, |data: &[f32], packed| {
         let groups = data.chunks_exact(data.len() / op.group);
         for (w, packed) in groups.zip(packed.chunks_exact_mut(len / op.group)) {
-            Filters { block, set, inputs: c, tile, w }.pack(packed);
+            Filters { isa, block, set, inputs: c, tile, w }.pack(packed);
         }
     });
     Some((tile, packed?))
