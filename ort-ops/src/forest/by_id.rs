@@ -1,6 +1,7 @@
 //! Trees whose nodes have ids: `TreeEnsembleClassifier` and `TreeEnsembleRegressor`.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
+use std::ops::Range;
 
 use ort_graph::{NodeSpec, OpError};
 
@@ -18,7 +19,46 @@ pub(crate) struct Names {
 }
 
 /// Where the node of a tree is, by the ids of both.
-type Places = HashMap<(i64, i64), Child>;
+struct Places {
+    /// By tree, then by node.
+    nodes: Vec<(i64, i64, Child)>,
+    /// The nodes of each tree.
+    trees: Vec<(i64, Range<usize>)>,
+}
+
+impl Places {
+    /// Those of nodes that are here in any order.
+    ///
+    /// # Errors
+    /// If a node is here twice.
+    fn new(mut nodes: Vec<(i64, i64, Child)>) -> Result<Self, OpError> {
+        // Most files have them in order.
+        nodes.sort_by_key(|&(tree, node, _)| (tree, node));
+        for pair in nodes.windows(2) {
+            let [(tree, node, _), (next_tree, next_node, _)] = *pair else { continue };
+            if (tree, node) == (next_tree, next_node) {
+                let found = format!("node {node} of tree {tree} twice");
+                return Err(OpError::AttributeValue { name: "nodes_nodeids", found });
+            }
+        }
+        let mut trees: Vec<(i64, Range<usize>)> = Vec::new();
+        for of_tree in nodes.chunk_by(|a, b| a.0 == b.0) {
+            let start = trees.last().map_or(0, |(_, nodes)| nodes.end);
+            trees.push((of_tree[0].0, start..start + of_tree.len()));
+        }
+        Ok(Self { nodes, trees })
+    }
+
+    fn get(&self, tree: i64, node: i64) -> Option<Child> {
+        let at = self.trees.binary_search_by_key(&tree, |(id, _)| *id).ok()?;
+        let nodes = &self.nodes[self.trees[at].1.clone()];
+        // Ids of a tree are numbers in a row, as a rule.
+        let guess = node.checked_sub(nodes[0].1).and_then(|guess| usize::try_from(guess).ok());
+        let found = guess.and_then(|guess| nodes.get(guess)).filter(|(_, id, _)| *id == node);
+        let search = || Some(&nodes[nodes.binary_search_by_key(&node, |(_, id, _)| *id).ok()?]);
+        found.or_else(search).map(|&(.., place)| place)
+    }
+}
 
 /// The trees of the attributes. The root of a tree is its first node; a vote at a branch counts
 /// nothing, as in ONNX Runtime (some converters write them).
@@ -39,8 +79,8 @@ pub(crate) fn read_by_id(
     let node_ids = ints(spec, "nodes_nodeids", tests.len())?;
     let (places, roots, n_leaves) = places(&tests, tree_ids, node_ids)?;
     let branches = read_branches(spec, &tests, tree_ids, &places)?;
-    let leaves = read_votes(spec, names, &places, n_leaves)?;
-    Forest::new(Parts { branches, sets: Vec::new(), leaves, roots, n_targets })
+    let votes = read_votes(spec, names, &places)?;
+    Forest::new(Parts { branches, sets: Vec::new(), votes, n_leaves, roots, n_targets })
 }
 
 /// Where each node is, the first of each tree, and how many leaves there are.
@@ -51,8 +91,8 @@ fn places(
 ) -> Result<(Places, Vec<Child>, usize), OpError> {
     let (mut n_branches, mut n_leaves) = (0, 0);
     // bounded: as long as an attribute
-    let (mut places, mut roots) = (Places::with_capacity(tests.len()), Vec::new());
-    let mut trees = std::collections::HashSet::new();
+    let (mut nodes, mut roots) = (Vec::with_capacity(tests.len()), Vec::new());
+    let (mut trees, mut last) = (HashSet::new(), None);
     for ((test, &tree), &node) in tests.iter().zip(tree_ids).zip(node_ids) {
         let (n, node_of) = match test {
             Some(_) => (&mut n_branches, Node::Branch as fn(usize) -> Node),
@@ -60,15 +100,12 @@ fn places(
         };
         let place = Child::to(node_of(*n))?;
         *n += 1;
-        if places.insert((tree, node), place).is_some() {
-            let found = format!("node {node} of tree {tree} twice");
-            return Err(OpError::AttributeValue { name: "nodes_nodeids", found });
-        }
-        if trees.insert(tree) {
+        nodes.push((tree, node, place));
+        if last.replace(tree) != Some(tree) && trees.insert(tree) {
             roots.push(place);
         }
     }
-    Ok((places, roots, n_leaves))
+    Ok((Places::new(nodes)?, roots, n_leaves))
 }
 
 /// The branches, in the order of the nodes.
@@ -87,7 +124,7 @@ fn read_branches(
     let tracks = missing_tracks(spec, tests.len())?;
     let place = |name, tree: i64, node: i64| {
         let found = || format!("node {node}, which tree {tree} does not have");
-        let place = places.get(&(tree, node)).copied();
+        let place = places.get(tree, node);
         place.ok_or_else(|| OpError::AttributeValue { name, found: found() })
     };
     let branches = tests.iter().enumerate().filter_map(|(i, test)| Some((i, (*test)?)));
@@ -105,24 +142,23 @@ fn read_branches(
         .collect()
 }
 
-/// The votes of each leaf.
+/// Votes, each with its leaf.
 fn read_votes(
     spec: &NodeSpec<'_>,
     names: &Names,
     places: &Places,
-    n_leaves: usize,
-) -> Result<Vec<Vec<Vote>>, OpError> {
+) -> Result<Vec<(usize, Vote)>, OpError> {
     let targets = spec.ints(names.ids)?.unwrap_or_default();
     let nodes = ints(spec, names.node_ids, targets.len())?;
     let trees = ints(spec, names.tree_ids, targets.len())?;
     let weights = floats(spec, names.weights, names.weights_as_tensor)?;
     expect_len(names.weights, weights.len(), targets.len())?;
     // bounded: as long as an attribute
-    let mut leaves = vec![Vec::new(); n_leaves];
+    let mut votes = Vec::with_capacity(targets.len());
     for (((&target, &node), &tree), weight) in targets.iter().zip(nodes).zip(trees).zip(weights) {
         let target = index(names.ids, target)?;
-        match places.get(&(tree, node)).map(|place| place.node()) {
-            Some(Node::Leaf(leaf)) => leaves[leaf].push(Vote { target, weight }),
+        match places.get(tree, node).map(Child::node) {
+            Some(Node::Leaf(leaf)) => votes.push((leaf, Vote { target, weight })),
             Some(Node::Branch(_)) => {}
             None => {
                 let found = format!("node {node}, which tree {tree} does not have");
@@ -130,7 +166,7 @@ fn read_votes(
             }
         }
     }
-    Ok(leaves)
+    Ok(votes)
 }
 
 /// The test of a mode; none for a leaf.

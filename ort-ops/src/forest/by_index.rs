@@ -17,10 +17,11 @@ pub(crate) fn read_by_index(spec: &NodeSpec<'_>) -> Result<Forest, OpError> {
     let sets = read_sets(spec, n_sets)?;
     let targets = spec.ints("leaf_targetids")?.unwrap_or_default();
     let weights = required(spec, "leaf_weights", targets.len())?;
-    let vote = |(&target, weight): (&i64, f64)| {
-        Ok(vec![Vote { target: index("leaf_targetids", target)?, weight }])
+    let vote = |(leaf, (&target, weight)): (usize, (&i64, f64))| {
+        Ok((leaf, Vote { target: index("leaf_targetids", target)?, weight }))
     };
-    let leaves = targets.iter().zip(weights).map(vote).collect::<Result<_, OpError>>()?;
+    let votes = targets.iter().zip(weights).enumerate().map(vote);
+    let votes = votes.collect::<Result<_, OpError>>()?;
     let roots = spec.ints("tree_roots")?.unwrap_or_default();
     let root = |&root: &i64| {
         let at = index("tree_roots", root)? as usize;
@@ -32,7 +33,7 @@ pub(crate) fn read_by_index(spec: &NodeSpec<'_>) -> Result<Forest, OpError> {
         }
     };
     let roots = roots.iter().map(root).collect::<Result<_, _>>()?;
-    Forest::new(Parts { branches, sets, leaves, roots, n_targets })
+    Forest::new(Parts { branches, sets, votes, n_leaves: targets.len(), roots, n_targets })
 }
 
 /// The tests in the order of the branches, and how many sets they need.

@@ -117,7 +117,9 @@ pub struct Forest {
 pub(crate) struct Parts {
     pub branches: Vec<Branch>,
     pub sets: Vec<Vec<f64>>,
-    pub leaves: Vec<Vec<Vote>>,
+    /// Each with its leaf; those of a leaf count in this order.
+    pub votes: Vec<(usize, Vote)>,
+    pub n_leaves: usize,
     pub roots: Vec<Child>,
     pub n_targets: usize,
 }
@@ -128,16 +130,17 @@ impl Forest {
     /// # Errors
     /// If a child, set or target is not there, or a path comes back to where it was.
     pub(crate) fn new(parts: Parts) -> Result<Self, OpError> {
-        let Parts { branches, mut sets, leaves, roots, n_targets } = parts;
+        let Parts { branches, mut sets, mut votes, n_leaves, roots, n_targets } = parts;
         let children = branches.iter().flat_map(|branch| [branch.if_true, branch.if_false]);
         for child in children.chain(roots.iter().copied()) {
             let (at, len) = match child.node() {
                 Node::Branch(at) => (at, branches.len()),
-                Node::Leaf(at) => (at, leaves.len()),
+                Node::Leaf(at) => (at, n_leaves),
             };
             in_range("the nodes of a tree", at, len)?;
         }
-        for vote in leaves.iter().flatten() {
+        for (leaf, vote) in &votes {
+            in_range("the leaves of a tree", *leaf, n_leaves)?;
             in_range("the targets of a tree", vote.target as usize, n_targets)?;
         }
         for branch in &branches {
@@ -149,15 +152,15 @@ impl Forest {
             return Err(OpError::Unsupported { what: "a tree with a cycle" });
         }
         sets.iter_mut().for_each(|set| set.sort_by(f64::total_cmp));
-        let mut first_votes = vec![0];
-        first_votes.extend(leaves.iter().scan(0, |sum, votes| {
-            *sum += votes.len();
-            Some(*sum)
-        }));
+        votes.sort_by_key(|(leaf, _)| *leaf);
+        // bounded: by the attributes of the node
+        let mut first_votes = vec![0; n_leaves + 1];
+        votes.iter().for_each(|(leaf, _)| first_votes[leaf + 1] += 1);
+        (0..n_leaves).for_each(|leaf| first_votes[leaf + 1] += first_votes[leaf]);
         let n_features = branches.iter().map(|branch| branch.feature as usize + 1).max();
         Ok(Self {
             n_features: n_features.unwrap_or(0),
-            votes: leaves.into_iter().flatten().collect(),
+            votes: votes.into_iter().map(|(_, vote)| vote).collect(),
             branches,
             sets,
             first_votes,
