@@ -88,12 +88,16 @@ impl Checker {
         depth: usize,
     ) -> Result<(), Wrong> {
         let mut reader = Reader::new(bytes, offset);
+        // Elements of a list follow each other.
+        let mut last = message.fields.first();
         loop {
             let at = reader.offset;
             let wrong = |damage| Wrong { damage, offset: at, names: Vec::new() };
             let Some(field) = reader.next().map_err(wrong)? else { return Ok(()) };
-            let known = message.fields.iter().find(|(number, ..)| *number == field.number);
-            let Some((_, name, kind)) = known else { continue };
+            if last.is_none_or(|(number, ..)| *number != field.number) {
+                last = message.fields.iter().find(|(number, ..)| *number == field.number);
+            }
+            let Some((_, name, kind)) = last else { continue };
             self.field(&field, *kind, depth).map_err(|mut wrong| {
                 wrong.names.push(format!("{name}{}", index(bytes, &field, offset)));
                 wrong

@@ -73,7 +73,18 @@ impl<'a> Reader<'a> {
     }
 
     /// An integer of up to 64 bits, seven in a byte.
+    #[inline]
     pub(super) fn varint(&mut self) -> Result<u64, Damage> {
+        match self.rest {
+            &[byte @ ..0x80, ..] => {
+                self.take_known(1);
+                Ok(u64::from(byte))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u64, Damage> {
         let mut value = 0_u64;
         for (i, &byte) in self.rest.iter().take(10).enumerate() {
             value |= u64::from(byte & 0x7f) << (7 * i);

@@ -13,14 +13,16 @@ const STRING: i32 = 8;
 
 /// Makes initializers of a graph's Constant nodes, as far as they are sound.
 pub(super) fn lift(graph: &mut GraphProto) {
-    let nodes = std::mem::take(&mut graph.node);
-    for mut node in nodes {
-        match value(&mut node) {
+    graph.node.retain_mut(|node| {
+        let constant = value(node);
+        let stays = constant.is_none();
+        match constant {
             Some(Value::Dense(tensor)) => graph.initializer.push(*tensor),
             Some(Value::Sparse(tensor)) => graph.sparse_initializer.push(*tensor),
-            None => graph.node.push(node),
+            None => {}
         }
-    }
+        stays
+    });
 }
 
 enum Value {

@@ -32,7 +32,7 @@ pub(crate) fn inline(model: &mut ModelProto, limits: &Limits) -> Result<(), Onnx
     }
     let most = n_bytes.saturating_mul(limits.ratio).saturating_add(limits.base);
     let by_name = functions.iter().map(|function| (key_of(function), function)).collect();
-    let dtypes = declared(&graph);
+    let dtypes = if has_preview { declared(&graph) } else { HashMap::new() };
     let names = Names::new(names);
     let mut inliner = Inliner { functions: by_name, dtypes, names, left: most };
     inliner.graph(&mut graph, &Opsets::of(&model.opset_import), 0)?;
