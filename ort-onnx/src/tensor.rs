@@ -88,31 +88,25 @@ pub fn strings(data: &[Bytes]) -> Result<Vec<String>, ElementsError> {
 /// Source: onnx.proto, comments of `float_data`, `int32_data`, `uint64_data`.
 fn typed_data(dtype: DType, proto: TensorProto) -> Result<Bytes, ElementsError> {
     Ok(match dtype {
-        DType::F32 | DType::Complex64 => owned(proto.float_data, |x| x.to_le_bytes()),
-        DType::F64 | DType::Complex128 => owned(proto.double_data, |x| x.to_le_bytes()),
-        DType::I64 => owned(proto.int64_data, |x| x.to_le_bytes()),
-        DType::U64 => owned(proto.uint64_data, |x| x.to_le_bytes()),
+        DType::F32 | DType::Complex64 => owned(proto.float_data),
+        DType::F64 | DType::Complex128 => owned(proto.double_data),
+        DType::I64 => owned(proto.int64_data),
+        DType::U64 => owned(proto.uint64_data),
         DType::U32 => narrowed(dtype, &proto.uint64_data)?,
-        DType::I32 => owned(proto.int32_data, |x| x.to_le_bytes()),
+        DType::I32 => owned(proto.int32_data),
         _ => narrowed(dtype, &proto.int32_data)?,
     })
 }
 
-/// The bytes of numbers, which stay where they are on a little-endian machine.
-fn owned<T, const N: usize>(numbers: Vec<T>, to_bytes: impl Fn(T) -> [u8; N]) -> Bytes
-where
-    T: bytemuck::NoUninit + Send + Sync + 'static,
-{
+/// The bytes of numbers, which stay where they are: there are little-endian machines only (see ort-tensor).
+fn owned<T: bytemuck::NoUninit + Send + Sync + 'static>(numbers: Vec<T>) -> Bytes {
     struct Numbers<T>(Vec<T>);
     impl<T: bytemuck::NoUninit> AsRef<[u8]> for Numbers<T> {
         fn as_ref(&self) -> &[u8] {
             bytemuck::cast_slice(&self.0)
         }
     }
-    match cfg!(target_endian = "little") {
-        true => Bytes::from_owner(Numbers(numbers)),
-        false => numbers.into_iter().flat_map(to_bytes).collect(),
-    }
+    Bytes::from_owner(Numbers(numbers))
 }
 
 /// The low bytes of each number, as many as an element takes, after a check that no more are
