@@ -85,7 +85,8 @@ impl Network {
         }
     }
 
-    /// How many edges that are not full lead from the first to each vertex.
+    /// How many edges that are not full lead from the first to each vertex; of vertices no nearer than the
+    /// second, if that can be reached, not all are told.
     fn levels(&self) -> Vec<Option<usize>> {
         let mut levels = vec![None; self.of_vertices.len()];
         levels[Self::FIRST.0] = Some(0);
@@ -95,6 +96,9 @@ impl Network {
                 let Edge { to, capacity } = self.edges[edge];
                 if capacity > 0 && levels[to].is_none() {
                     levels[to] = levels[vertex].map(|level| level + 1);
+                    if to == Self::SECOND.0 {
+                        return levels;
+                    }
                     queue.push_back(to);
                 }
             }

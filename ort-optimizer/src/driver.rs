@@ -93,15 +93,15 @@ pub(crate) fn run(
         rewrites: rewrites.into_iter().map(Some).collect(),
         roots: &roots,
     };
-    let mut names = DimNames::default();
+    let (mut dim_names, mut names) = (DimNames::default(), Names::default());
     for phase in Level::ALL.into_iter().filter(|&level| level <= options.level) {
         // Not before: the dimensions that a rewrite finds out take the place of none.
         if phase == Level::Extended {
-            names = DimNames::give(&mut graph)?;
+            dim_names = DimNames::give(&mut graph)?;
         }
-        driver.reach(phase, &mut graph)?;
+        driver.reach(phase, &mut graph, &mut names)?;
     }
-    names.take_from_outputs(&mut graph);
+    dim_names.take_from_outputs(&mut graph);
     let report = driver.report;
     Ok((graph.compact()?, report))
 }
@@ -144,12 +144,17 @@ struct Driver<'a> {
 impl Driver<'_> {
     /// Runs all passes up to a level over a graph, and over the subgraphs of its nodes, until nothing
     /// changes.
-    fn reach(&mut self, phase: Level, graph: &mut Graph) -> Result<(), OptimizeError> {
+    fn reach(
+        &mut self,
+        phase: Level,
+        graph: &mut Graph,
+        names: &mut Names,
+    ) -> Result<(), OptimizeError> {
         // How many rewrites this graph had seen when each pass last began: a pass that has seen
         // the graph as it is need not look again.
         let mut seen = vec![None; self.passes.len()];
         let mut refused: Vec<Refused> = vec![Refused::new(); self.passes.len()];
-        let (mut names, mut order) = (Names::default(), Order::default());
+        let mut order = Order::default();
         let mut n_rewrites = 0_usize;
         for _ in 0..MAX_ROUNDS {
             let before = n_rewrites;
@@ -160,7 +165,7 @@ impl Driver<'_> {
                 }
                 if is_due && seen.replace(n_rewrites) != Some(n_rewrites) {
                     refused[index].clear();
-                    let (names, order) = (&mut names, &mut order);
+                    let (names, order) = (&mut *names, &mut order);
                     let place = Place { graph: &mut *graph, names, order, phase };
                     n_rewrites += self.pass(index, place, &mut refused[index])?;
                 }
@@ -190,7 +195,9 @@ impl Driver<'_> {
         let ids: Vec<NodeId> = graph.node_ids().filter(has_subgraphs).collect();
         for id in ids {
             order.outdate();
-            graph.edit_subgraphs(id, |subgraph| self.reach(phase, subgraph))?;
+            graph.edit_subgraphs(id, |subgraph| {
+                self.reach(phase, subgraph, &mut Names::default())
+            })?;
             graph.refine(id);
         }
         Ok(before - self.rewrites_left)
