@@ -31,9 +31,13 @@ pub(super) const PASS: Pass = Pass {
             rule(op("HardSwish", [&x]), &x * &hard),
             rule(op("Mish", [&x]), &x * &tanh),
             rule(op("Swish", [&x]), &x * &unary("Sigmoid", &x, 13)).when(is_silu),
+            rule(op("Swish", [&x]), swish(&x)).when(has_type),
+            rule(op("SwiGLU", [&x, &var("b")]), swish(&x) * var("b")).when(has_type),
             rule(op("CastLike", [&x, &var("like")]), cast).when(has_type),
             rule(op("GroupNormalization", [&x, &var("scale"), &var("b")]), group_normalization())
                 .when(scales_channels),
+            rule(op("GroupNormalization", [&x, &var("scale"), &var("b")]), scaled_groups())
+                .when(scales_groups),
         ])
     },
 };
@@ -53,29 +57,56 @@ const LEFT: &[(&str, i32)] = &[
     ("ReduceLogSumExp", 28),
     ("SequenceMap", 1),
     ("SoftmaxCrossEntropyLoss", 1),
-    ("SwiGLU", 1),
-    ("Swish", 1),
 ];
 
 /// More than the constants that a group has an element in are made for: the number is the file's.
 const MOST_GROUPS: usize = 1 << 16;
 
+/// `x · sigmoid(α·x)`.
+fn swish(x: &Pat) -> Pat {
+    x * &op("Sigmoid", [made(alpha) * x]).since(13, plain)
+}
+
+fn alpha(found: &Match<'_>) -> Result<Tensor, Refusal> {
+    let alpha = match found.root().attrs.get("alpha") {
+        Some(Attr::Float(alpha)) => f64::from(*alpha),
+        _ => 1.0,
+    };
+    let none = Refusal("its type is not known");
+    with_dtype!(found.fact("x").dtype().ok_or(none)?, float,
+        T => Ok(Tensor::scalar(T::from_f64(alpha))), else => Err(none))
+}
+
 /// Groups normalized as instances are, and then scaled as `[N, C, …]`.
 fn group_normalization() -> Pat {
-    let x = var("x");
-    let reshape = |of: Pat, shape: Pat| op("Reshape", [of, shape]).since(13, plain);
-    let shape_of = |of: Pat| op("Shape", [of]).since(13, plain);
-    let groups = reshape(x.clone(), made(|found| ints(&[0, n_groups(found), -1])));
     let (ones, zeros) =
         (made(|found| each_group(found, 1.0)), made(|found| each_group(found, 0.0)));
-    let normalized = op("InstanceNormalization", [groups, ones, zeros]).since(6, |found| {
+    let channels = reshape(var("x"), made(|_| ints(&[0, 0, -1])));
+    let a_channel = |name| op("Unsqueeze", [var(name), made(|_| ints(&[1]))]).since(13, plain);
+    let normalized = reshape(normalized(ones, zeros), shape_of(channels));
+    reshape(normalized * a_channel("scale") + a_channel("b"), shape_of(var("x")))
+}
+
+/// The same where a group has one scale and one bias (before version 21).
+fn scaled_groups() -> Pat {
+    reshape(normalized(var("scale"), var("b")), shape_of(var("x")))
+}
+
+/// Each group `[N, groups, …]` normalized, with a factor and a term for each.
+fn normalized(scale: Pat, b: Pat) -> Pat {
+    let groups = reshape(var("x"), made(|found| ints(&[0, n_groups(found), -1])));
+    op("InstanceNormalization", [groups, scale, b]).since(6, |found| {
         let epsilon = found.root().operator().map_or(0.0, |norm: &GroupNormalization| norm.epsilon);
         Attrs::new().with("epsilon", Attr::Float(epsilon))
-    });
-    let channels = reshape(x.clone(), made(|_| ints(&[0, 0, -1])));
-    let a_channel = |name| op("Unsqueeze", [var(name), made(|_| ints(&[1]))]).since(13, plain);
-    let scaled = reshape(normalized, shape_of(channels)) * a_channel("scale") + a_channel("b");
-    reshape(scaled, shape_of(x))
+    })
+}
+
+fn reshape(of: Pat, shape: Pat) -> Pat {
+    op("Reshape", [of, shape]).since(13, plain)
+}
+
+fn shape_of(of: Pat) -> Pat {
+    op("Shape", [of]).since(13, plain)
 }
 
 fn plain(_: &Match<'_>) -> Attrs {
@@ -108,6 +139,13 @@ fn scales_channels(found: &Match<'_>) -> Result<(), Refusal> {
         }
         Some(_) => Ok(()),
         None => Err(Refusal("it normalizes no groups")),
+    }
+}
+
+fn scales_groups(found: &Match<'_>) -> Result<(), Refusal> {
+    match found.root().operator::<GroupNormalization>() {
+        Some(norm) if norm.is_scaled_by_group => Ok(()),
+        _ => Err(Refusal("its scale is that of a channel")),
     }
 }
 
@@ -149,20 +187,22 @@ mod tests {
 
     #[test]
     fn functions_are_written_out_and_others_named() {
-        let text = "graph(x: float[n,3], h: float16[2], s: float[3]) -> (a, b, c, d, e, f) {
+        let text = "graph(x: float[n,3], h: float16[2], s: float[3]) -> (a, b, c, d, e, f, g, k) {
                a = HardSwish-14 (x)
                b = Mish-18 (a)
                c = Swish-24 (b)
                d = Swish-24 [alpha: 2.0] (c)
                e = CastLike-15 (d, h)
                f = GroupNormalization-21 [num_groups: 3] (x, s, s)
+               g = SwiGLU-28 [alpha: 0.5] (x, b)
+               k = GroupNormalization-18 [num_groups: 3] (x, s, s)
              }";
         let before = parse(text);
         let registry = ort_ops::registry();
-        let (graph, left) = lower_for_onnx_runtime(before.clone(), &registry, Some(24)).unwrap();
-        assert_eq!(left.into_iter().collect::<Vec<_>>(), ["Swish"]);
+        let (graph, left) = lower_for_onnx_runtime(before.clone(), &registry, Some(28)).unwrap();
+        assert!(left.is_empty(), "{left:?}");
         let names: Vec<_> = graph.node_ids().map(|id| graph.node(id).op_type.clone()).collect();
-        for gone in ["HardSwish", "Mish", "CastLike", "GroupNormalization"] {
+        for gone in ["HardSwish", "Mish", "Swish", "CastLike", "GroupNormalization", "SwiGLU"] {
             assert!(!names.iter().any(|name| name == gone), "{gone}\n{graph}");
         }
         graph.verify().unwrap();
