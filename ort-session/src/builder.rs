@@ -13,6 +13,7 @@ use ort_format::Limits;
 use ort_graph::ImportLimits;
 use ort_loader::{Load, ModelBytes};
 use ort_optimizer::{Exactness, Level, Options};
+use ort_tensor::reusing;
 
 use crate::cache::{self, Source};
 use crate::cancel::Cancel;
@@ -252,7 +253,7 @@ impl SessionBuilder {
     /// # Errors
     /// If the file cannot be had, is not sound, or holds a model that cannot run here.
     pub fn commit_from_file(self, path: impl AsRef<Path>) -> Result<Session, SessionError> {
-        self.committed(Source::File(path.as_ref()))
+        reusing(|| self.committed(Source::File(path.as_ref())))
     }
 
     /// Builds a session of bytes: owned ones, `'static` ones, or those of any owner.
@@ -260,7 +261,7 @@ impl SessionBuilder {
     /// # Errors
     /// If the bytes are not sound, or hold a model that cannot run here.
     pub fn commit(self, bytes: ModelBytes) -> Result<Session, SessionError> {
-        self.committed(Source::Bytes(bytes))
+        reusing(|| self.committed(Source::Bytes(bytes)))
     }
 
     fn committed(mut self, source: Source<'_>) -> Result<Session, SessionError> {

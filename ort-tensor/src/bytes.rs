@@ -6,16 +6,16 @@ use std::sync::Weak;
 use bytemuck::{Pod, Zeroable};
 use memmap2::{MmapMut, MmapOptions};
 
-use crate::TensorError;
 use crate::room::{Lease, check};
+use crate::{TensorError, spares};
 
 /// From this size on a buffer is a mapping of its own, so that dropping it lowers the process' RSS
 /// whatever the allocator does. It is where glibc begins to map as well; but each mapping of its that
 /// is freed has it keep more of the heap from then on, up to twice the size.
 const OWN_MAPPING_BYTES: usize = 128 << 10;
 
-/// The same for what lasts as long as a session: its pages are touched once, and memory of this size
-/// that comes from a heap seldom finds the way back, for small objects that stay lie in between.
+/// The same for what lasts as long as a session: memory of this size that comes from a heap seldom finds
+/// the way back, for small objects that stay lie in between.
 const LASTING_MAPPING_BYTES: usize = 32 << 10;
 
 /// What x86-64 and most other machines have as a huge page. The first touch of a mapping costs a fault
@@ -51,17 +51,27 @@ enum Memory {
 /// When the small pages of a mapping come into memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Touch {
-    /// All at once, where the system can: what is short-lived is written as a whole, and to clear 800
-    /// KiB takes no longer than to clear a piece of the heap; page by page it takes three times as long.
+    /// All at once, where the system can: tensors are written as a whole, and to clear 800 KiB takes no
+    /// longer than to clear a piece of the heap; page by page it takes three times as long.
     All,
     /// When they are needed.
     Later,
 }
 
 /// The bytes of a mapping from `start` on.
-struct Pages {
+pub(crate) struct Pages {
     mapping: MmapMut,
     start: usize,
+    /// How many were asked for.
+    pub(crate) len: usize,
+}
+
+/// What a buffer holds at first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holding {
+    Zeros,
+    /// Whatever there is: it is written as a whole.
+    Anything,
 }
 
 impl AlignedBuf {
@@ -71,18 +81,26 @@ impl AlignedBuf {
     /// `len` zero bytes; `None` if the thread's allowance ([`within`](crate::within)) or the system does
     /// not have them.
     pub fn try_zeroed(len: usize) -> Option<Self> {
-        Self::try_mapped_from(OWN_MAPPING_BYTES, len, Touch::All)
+        Self::try_mapped_from(OWN_MAPPING_BYTES, len, Touch::All, Holding::Zeros)
     }
 
     /// The same for what lasts as long as a session: from 32 KiB on a mapping of its own.
     pub fn try_lasting(len: usize) -> Option<Self> {
-        Self::try_mapped_from(LASTING_MAPPING_BYTES, len, Touch::Later)
+        Self::try_mapped_from(LASTING_MAPPING_BYTES, len, Touch::All, Holding::Zeros)
     }
 
-    fn try_mapped_from(least: usize, len: usize, touch: Touch) -> Option<Self> {
+    /// The same for a block of which only parts may be used: pages that nobody touches take no memory.
+    pub fn try_block(len: usize) -> Option<Self> {
+        Self::try_mapped_from(LASTING_MAPPING_BYTES, len, Touch::Later, Holding::Zeros)
+    }
+
+    fn try_mapped_from(least: usize, len: usize, touch: Touch, holding: Holding) -> Option<Self> {
         let lease = Lease::take(len).ok()?;
         let memory = if len >= least {
-            Memory::Mapped(Pages::try_zeroed(len, touch)?)
+            Memory::Mapped(match Pages::spare(len, touch, holding) {
+                Some(pages) => pages,
+                None => Pages::try_zeroed(len, touch)?,
+            })
         } else {
             Memory::Heap(bytemuck::try_zeroed_vec(len.div_ceil(size_of::<Line>())).ok()?)
         };
@@ -109,7 +127,7 @@ impl AlignedBuf {
     /// # Errors
     /// If there is no memory for it.
     pub fn try_copy_of(bytes: &[u8]) -> Result<Self, TensorError> {
-        Self::copied_to(bytes, Self::try_zeroed)
+        Self::copied_to(bytes, OWN_MAPPING_BYTES)
     }
 
     /// The same in memory for what lasts as long as a session.
@@ -117,16 +135,14 @@ impl AlignedBuf {
     /// # Errors
     /// If there is no memory for it.
     pub fn try_lasting_copy_of(bytes: &[u8]) -> Result<Self, TensorError> {
-        Self::copied_to(bytes, Self::try_lasting)
+        Self::copied_to(bytes, LASTING_MAPPING_BYTES)
     }
 
-    fn copied_to(
-        bytes: &[u8],
-        buf: impl FnOnce(usize) -> Option<Self>,
-    ) -> Result<Self, TensorError> {
+    fn copied_to(bytes: &[u8], least: usize) -> Result<Self, TensorError> {
         check(bytes.len())?;
         let no_memory = TensorError::NoMemory { n_bytes: bytes.len(), limit: None };
-        let mut buf = buf(bytes.len()).ok_or(no_memory)?;
+        let buf = Self::try_mapped_from(least, bytes.len(), Touch::All, Holding::Anything);
+        let mut buf = buf.ok_or(no_memory)?;
         buf.as_mut().copy_from_slice(bytes);
         Ok(buf)
     }
@@ -181,6 +197,16 @@ impl AlignedBuf {
 }
 
 impl Pages {
+    /// A mapping that this thread has no use for any more; a block is not made of one, as its pages take memory.
+    fn spare(len: usize, touch: Touch, holding: Holding) -> Option<Self> {
+        let mut pages = (touch == Touch::All).then(|| spares::take(len)).flatten()?;
+        if holding == Holding::Zeros {
+            let start = pages.start;
+            pages.mapping[start..][..len].fill(0);
+        }
+        Some(pages)
+    }
+
     /// As large as `len`; in huge pages as far as it fills them, where the system has them. Those that
     /// nobody touches take no memory, which goes for what lies before `start`, too.
     fn try_zeroed(len: usize, touch: Touch) -> Option<Self> {
@@ -189,15 +215,21 @@ impl Pages {
             if touch == Touch::All {
                 options.populate();
             }
-            return Some(Self { mapping: options.len(len).map_anon().ok()?, start: 0 });
+            return Some(Self { mapping: options.len(len).map_anon().ok()?, start: 0, len });
         }
         let mapping = MmapMut::map_anon(len.checked_add(HUGE_PAGE_BYTES)?).ok()?;
         let start = mapping.as_ptr().align_offset(HUGE_PAGE_BYTES).min(HUGE_PAGE_BYTES);
-        // Small pages serve as well: what the system refuses is no failure.
+        // Small pages that come later serve as well: what the system refuses is no failure.
         #[cfg(target_os = "linux")]
-        let _ =
-            mapping.advise_range(memmap2::Advice::HugePage, start, len & !(HUGE_PAGE_BYTES - 1));
-        Some(Self { mapping, start })
+        {
+            let huge = len & !(HUGE_PAGE_BYTES - 1);
+            let _ = mapping.advise_range(memmap2::Advice::HugePage, start, huge);
+            if touch == Touch::All && huge < len {
+                let rest = (start + huge, len - huge);
+                let _ = mapping.advise_range(memmap2::Advice::PopulateWrite, rest.0, rest.1);
+            }
+        }
+        Some(Self { mapping, start, len })
     }
 }
 
@@ -207,6 +239,11 @@ impl Drop for AlignedBuf {
             let memory = std::mem::replace(&mut self.memory, Memory::Heap(Vec::new()));
             let len = self.len;
             home.take_in(Self { memory, len, home: None, _lease: Lease::NONE });
+        } else if let Memory::Mapped(_) = self.memory
+            && let Memory::Mapped(pages) =
+                std::mem::replace(&mut self.memory, Memory::Heap(Vec::new()))
+        {
+            spares::put(pages);
         }
     }
 }

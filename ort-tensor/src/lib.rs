@@ -9,6 +9,12 @@
 
 #![forbid(unsafe_code)]
 
+// Elements are used where they lie in a file, and files are little-endian.
+#[cfg(not(target_endian = "little"))]
+compile_error!(
+    "models are little-endian and used as they lie: a big-endian machine cannot read them"
+);
+
 mod bytes;
 mod dtype;
 mod element;
@@ -21,6 +27,7 @@ mod ndarray;
 mod packed;
 mod room;
 mod shape;
+mod spares;
 mod tensor;
 mod value;
 mod view;
@@ -38,6 +45,7 @@ pub use crate::io::{Inputs, Memory, Output};
 pub use crate::packed::{pack, unpack};
 pub use crate::room::{Room, charge, collected, filled, with_room, within};
 pub use crate::shape::{Shape, broadcast, broadcast_strides, n_elements, row_major_strides};
+pub use crate::spares::reusing;
 pub use crate::tensor::Tensor;
 pub use crate::value::{Map, Value, ValueView};
 pub use crate::view::{TensorView, TensorViewMut};

@@ -52,7 +52,7 @@ impl State {
             // The old block goes before the new one comes: they are never there both.
             // bounded: nothing yet
             self.arena = AlignedBuf::zeroed(0);
-            self.arena = AlignedBuf::try_lasting(n_bytes)?;
+            self.arena = AlignedBuf::try_block(n_bytes)?;
         }
         Some(())
     }
