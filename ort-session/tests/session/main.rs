@@ -23,6 +23,7 @@ mod log;
 mod memory;
 mod model;
 mod networks;
+mod onnx;
 mod optimize;
 mod options;
 mod packed;
