@@ -32,7 +32,12 @@ pub(crate) struct Arguments {
     /// Also save every constant as the kernels of this machine want it, in .ort files
     #[arg(long)]
     pack: bool,
-    /// What is optimized: all that --level says, or only what holds wherever the model will run
+    /// What is optimized: all that --level says, or only what holds wherever the model will run (`basic`)
+    ///
+    /// ONNX Runtime's converter of style `runtime` notes in the file where its quantized operators and activations could be
+    /// fused, for its builds that have no optimizer. None are noted here: since 1.30 it ignores such notes unless
+    /// session.enable_saved_runtime_optimizations is 1, its other builds find those fusions themselves when they
+    /// read a .onnx file, and results are the same without.
     #[arg(long, value_name = "STYLE", default_value = "fixed", value_parser = words(STYLES))]
     optimization_style: Style,
     /// Where the model will run: only amd64 allows --level layout to lay out images in blocks of channels
