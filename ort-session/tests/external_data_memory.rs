@@ -9,7 +9,7 @@ use ort_onnx::schema::{
     GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TensorProto,
     TensorTypeProto, TypeProto, ValueInfoProto,
 };
-use ort_session::{Session, Tensor, Value, process_memory};
+use ort_session::{Session, Tensor, process_memory};
 
 const ROW_LEN: usize = 256;
 const N_ROWS: usize = 1 << 20;
@@ -38,8 +38,7 @@ fn a_gigabyte_of_external_data_is_mapped_and_not_copied() {
     let ids = Tensor::from_slice(&[2], &[77_777_i64, 1]).unwrap();
     let values = session.run([("ids", &ids)]).unwrap().into_values();
     let ran = private_bytes();
-    let Value::Tensor(rows) = &values[0] else { panic!("{values:?}") };
-    let rows = rows.as_slice::<f32>().unwrap();
+    let rows = values[0].as_tensor().unwrap().as_slice::<f32>().unwrap();
     assert_eq!((rows.len(), rows[0], rows[1..].iter().sum::<f32>()), (2 * ROW_LEN, 2.5, 0.0));
     for (when, now) in [("loaded", loaded), ("ran", ran)] {
         let grown = now.saturating_sub(before);

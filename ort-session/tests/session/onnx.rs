@@ -72,8 +72,7 @@ fn run(model: &ModelProto, x: &[f32]) -> Vec<f32> {
     let x = Tensor::from_slice(&[x.len()], x).unwrap();
     let inputs = if session.inputs().is_empty() { vec![] } else { vec![("x", &x)] };
     let values = session.run(inputs).unwrap().into_values();
-    let Value::Tensor(y) = &values[0] else { panic!("{values:?}") };
-    y.as_slice::<f32>().unwrap().to_vec()
+    values[0].as_tensor().unwrap().as_slice::<f32>().unwrap().to_vec()
 }
 
 #[test]
