@@ -28,7 +28,7 @@ impl Optimized {
         }
         let info = ModelInfo { metadata: unsealed(&self.model.metadata), ..self.model.clone() };
         let told = Export { info: &info, resolver: None, private: PRIVATE };
-        let model = to_onnx(export(&graph, told).map_err(Box::new)?);
+        let model = to_onnx(export(&graph, told).map_err(Box::new)?, &info.graph_name);
         ort_onnx::encode(&model).ok_or(SaveError::TooLarge)
     }
 

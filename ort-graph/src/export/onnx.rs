@@ -12,8 +12,9 @@ use ort_onnx::schema::{
     TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
 
-/// The message of a file. Elements are copied.
-pub fn to_onnx(file: record::File<'_>) -> ModelProto {
+/// The message of a file whose graph has a name, or gets one: ONNX Runtime (1.32) requires it, and `.ort` files
+/// have none. Elements are copied.
+pub fn to_onnx(file: record::File<'_>, graph_name: &str) -> ModelProto {
     let model = file.model;
     let set = |set: record::OperatorSetId<'_>| OperatorSetIdProto {
         domain: set.domain.into_owned(),
@@ -24,6 +25,7 @@ pub fn to_onnx(file: record::File<'_>) -> ModelProto {
         value: entry.value.into_owned(),
     };
     let mut graph = graph(model.graph);
+    graph.name = if graph_name.is_empty() { "graph" } else { graph_name }.to_owned();
     graph.doc_string = text(model.graph_doc_string);
     ModelProto {
         ir_version: model.ir_version,
@@ -68,8 +70,6 @@ fn graph(graph: record::Graph<'_>) -> GraphProto {
     }
     let is_told = |value: &ValueInfoProto| value.r#type.is_some() && !value.name.is_empty();
     GraphProto {
-        // ONNX Runtime (1.32) requires a name, and `.ort` files have none.
-        name: "graph".to_owned(),
         value_info: values.into_values().filter(is_told).collect(),
         node: graph.nodes.into_iter().map(node).collect(),
         initializer,

@@ -126,6 +126,8 @@ fn what_the_file_says_of_the_model_reads_back() {
         domain: some("org.example"),
         model_version: Some(7),
         doc_string: some("about the model"),
+        // No `.ort` file has one.
+        graph_name: String::new(),
         graph_doc_string: some("about the graph"),
         metadata: vec![(some("key"), some("value")), (some("no value"), String::new())],
     };

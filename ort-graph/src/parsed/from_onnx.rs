@@ -17,13 +17,16 @@ impl Model<'static> {
     /// If the elements of a constant cannot be had, or a text is not UTF-8.
     pub fn of_onnx(mut model: ModelProto, files: &ExternalFiles) -> Result<Self, ImportError> {
         let mut graph = model.graph.take().unwrap_or_default();
-        let graph_doc_string = std::mem::take(&mut graph.doc_string);
+        let [graph_name, graph_doc_string] =
+            [&mut graph.name, &mut graph.doc_string].map(std::mem::take);
         let graph = Reader { files }.graph(graph)?;
-        Ok(Self { info: info(model, graph_doc_string), graph })
+        let info = ModelInfo { graph_name, graph_doc_string, ..info(model) };
+        Ok(Self { info, graph })
     }
 }
 
-fn info(model: ModelProto, graph_doc_string: String) -> ModelInfo {
+/// What the model says, and not its graph.
+fn info(model: ModelProto) -> ModelInfo {
     let plain = |domain: String| if domain == "ai.onnx" { String::new() } else { domain };
     let opsets = model.opset_import.into_iter().map(|set| (plain(set.domain), set.version));
     let entries = model.metadata_props.into_iter().map(|entry| (entry.key, entry.value));
@@ -37,8 +40,8 @@ fn info(model: ModelProto, graph_doc_string: String) -> ModelInfo {
         domain: model.domain,
         model_version: model.model_version,
         doc_string: model.doc_string,
-        graph_doc_string,
         metadata,
+        ..ModelInfo::default()
     }
 }
 

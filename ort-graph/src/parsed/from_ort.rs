@@ -39,6 +39,7 @@ fn info(model: ort_format::Model<'_>) -> ModelInfo {
         domain: text(model.domain()),
         model_version: Some(model.model_version()).filter(|&version| version != i64::MAX),
         doc_string: text(model.doc_string()),
+        graph_name: String::new(),
         graph_doc_string: text(model.graph_doc_string()),
         metadata,
     }

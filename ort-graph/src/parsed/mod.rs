@@ -44,6 +44,8 @@ pub struct ModelInfo {
     pub model_version: Option<i64>,
     /// What the author says about the model.
     pub doc_string: String,
+    /// The graph's name; `.ort` files have none.
+    pub graph_name: String,
     /// What the author says about the graph.
     pub graph_doc_string: String,
     /// Named texts, sorted by name.
