@@ -10,7 +10,7 @@ use ort_conformance::{differential, node_cases};
 use ort_onnx::schema::{GraphProto, StringStringEntryProto};
 use ort_onnx::{Limits, ModelProto};
 use ort_session::{
-    Level, Load, ModelBytes, Optimized, Session, SessionBuilder, SessionError, Value,
+    Level, Load, ModelBytes, Optimized, Session, SessionBuilder, SessionError, Tensor, Value,
 };
 
 fn builder(level: Level) -> SessionBuilder {
@@ -107,6 +107,28 @@ fn elements_in_another_file_are_mapped_wherever_it_may_be() {
     assert!(absent.to_string().contains("there is no file `weights.bin`"), "{absent}");
     let elsewhere = builder(Level::Disable).external_data_folder(folder.path());
     assert!(elsewhere.commit(bytes()).is_ok());
+}
+
+/// Without the file, too.
+#[test]
+fn elements_that_are_given_are_looked_for_in_no_file() {
+    let (model, data) = with_external_data();
+    let plain = ort_onnx::open(&Bytes::from(model.clone()), &Limits::default()).unwrap();
+    let files = [("weights.bin".to_owned(), Bytes::from(data.clone()))].into();
+    let mut given = builder(Level::All);
+    for tensor in plain.graph.unwrap().initializer {
+        let (name, dtype, shape) = (tensor.name.clone(), tensor.dtype(), tensor.shape());
+        if tensor.is_external() {
+            let elements = tensor.into_elements(&files).unwrap();
+            let ort_onnx::Elements::Bytes(bytes) = elements else { continue };
+            let value = Tensor::from_bytes(dtype.unwrap(), &shape.unwrap(), bytes).unwrap();
+            given = given.external_initializer(name, value);
+        }
+    }
+    let bytes = || ModelBytes::from_vec(model.clone());
+    let with_file = builder(Level::All).external_data("weights.bin", ModelBytes::from_vec(data));
+    let [given, with_file] = [given, with_file].map(|builder| builder.optimize(bytes()).unwrap());
+    assert_eq!(given.to_bytes().unwrap(), with_file.to_bytes().unwrap());
 }
 
 /// A packed file of a cache is made of all files of a model.

@@ -20,6 +20,7 @@ use crate::cancel::Cancel;
 use crate::error::SessionError;
 use crate::external::External;
 use crate::free_dims::FreeDims;
+use crate::initializers::Initializers;
 use crate::load_limits::LoadLimits;
 use crate::log::Log;
 use crate::nearest::nearest;
@@ -62,6 +63,7 @@ pub struct SessionBuilder {
     run_limits: RunLimits,
     load_limits: LoadLimits,
     pub(crate) external: External,
+    pub(crate) initializers: Initializers,
 }
 
 impl SessionBuilder {
@@ -352,6 +354,7 @@ impl SessionBuilder {
             clock,
             load_limits: self.load_limits.or_share(share),
             external: self.external,
+            initializers: self.initializers,
             run_limits: self.run_limits.or_share(share),
         })
     }

@@ -12,6 +12,7 @@ use ort_optimizer::OptimizeError;
 use ort_tensor::TensorError;
 
 use crate::free_dims::FreeDimensionError;
+use crate::initializers::InitializerError;
 use crate::load_limits::LoadLimitError;
 use crate::plan::PlanError;
 use crate::threads::Affinities;
@@ -72,6 +73,9 @@ pub enum SessionError {
     /// An override of a free dimension that does not fit the inputs.
     #[error(transparent)]
     FreeDimension(#[from] FreeDimensionError),
+    /// An initializer that is given and does not fit the model's.
+    #[error(transparent)]
+    Initializer(#[from] InitializerError),
     /// The name of the file for the optimized model says that it is to have another format.
     #[error(
         "{}: only .ort files are written: name it so, or set session.save_model_format to ORT",

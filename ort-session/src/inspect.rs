@@ -13,6 +13,7 @@ use ort_tensor::DType;
 
 use crate::error::SessionError;
 use crate::external::External;
+use crate::initializers::Initializers;
 use crate::opened::{How, Opened};
 use crate::session::ValueDescription;
 
@@ -123,7 +124,8 @@ pub fn inspect(bytes: &ModelBytes) -> Result<Inspection, SessionError> {
 
 fn opened(bytes: &ModelBytes) -> Result<Opened<'_>, SessionError> {
     let (limits, external) = (&Limits::default(), &External::default());
-    Opened::of(bytes, How { limits, external, load: Load::Auto })
+    let initializers = &Initializers::default();
+    Opened::of(bytes, How { limits, external, load: Load::Auto, initializers })
 }
 
 /// The values of a graph by name.

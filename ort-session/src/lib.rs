@@ -108,6 +108,7 @@ mod error;
 mod external;
 mod fold;
 mod free_dims;
+mod initializers;
 mod inputs;
 mod inspect;
 mod load_limits;
@@ -140,6 +141,7 @@ pub use crate::cancel::Cancel;
 pub use crate::config::{ConfigError, ConfigKey, Effect, config_keys};
 pub use crate::error::{InputError, OutputError, SaveError, SessionError};
 pub use crate::free_dims::FreeDimensionError;
+pub use crate::initializers::InitializerError;
 pub use crate::inputs::{InputValue, RunInputs};
 pub use crate::inspect::{
     DenormalWeights, Hints, Inspection, OperatorCount, WeightCount, denormal_weights, inspect,

@@ -1,5 +1,7 @@
 //! A model's file, whichever format it has: the one place that tells them apart.
 
+use std::collections::BTreeSet;
+
 use ort_format::Limits;
 use ort_graph::ImportError;
 use ort_graph::parsed::Model;
@@ -7,6 +9,7 @@ use ort_loader::{Load, ModelBytes};
 
 use crate::error::SessionError;
 use crate::external::{External, bytes_of};
+use crate::initializers::Initializers;
 use crate::packed::Seal;
 
 /// What a file holds.
@@ -18,12 +21,13 @@ pub(crate) struct Opened<'a> {
     pub(crate) external: Vec<ModelBytes>,
 }
 
-/// What opening a file may cost, and where its other files are.
+/// What opening a file may cost, where its other files are, and what is given in their stead.
 #[derive(Clone, Copy)]
 pub(crate) struct How<'s> {
     pub(crate) limits: &'s Limits,
     pub(crate) external: &'s External,
     pub(crate) load: Load,
+    pub(crate) initializers: &'s Initializers,
 }
 
 impl<'a> Opened<'a> {
@@ -33,16 +37,19 @@ impl<'a> Opened<'a> {
             return Self::of_onnx(bytes, how);
         }
         let file = ort_format::open(bytes.as_slice(), how.limits).map_err(Box::new)?;
-        let model = Model::of_ort(file, bytes.bytes()).map_err(Box::new)?;
+        let mut model = Model::of_ort(file, bytes.bytes()).map_err(Box::new)?;
+        how.initializers.put(&mut model.graph, &BTreeSet::new())?;
         Ok(Self { model, seal: Seal::of(file), external: Vec::new() })
     }
 
     fn of_onnx(bytes: &'a ModelBytes, how: How<'_>) -> Result<Self, SessionError> {
         let limits = ort_onnx::Limits::default();
-        let model = ort_onnx::open(bytes.bytes(), &limits).map_err(Box::new)?;
+        let mut model = ort_onnx::open(bytes.bytes(), &limits).map_err(Box::new)?;
+        let elsewhere = how.initializers.release(&mut model);
         let external = how.external.load(&model, bytes, how.load)?;
         let model = Model::of_onnx(model, &bytes_of(&external));
-        let model = model.map_err(|error: ImportError| Box::new(error))?;
+        let mut model = model.map_err(|error: ImportError| Box::new(error))?;
+        how.initializers.put(&mut model.graph, &elsewhere)?;
         Ok(Self { model, seal: None, external: external.into_values().collect() })
     }
 }

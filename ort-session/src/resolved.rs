@@ -16,6 +16,7 @@ use crate::error::SessionError;
 use crate::external::External;
 use crate::fold::FoldWith;
 use crate::free_dims::FreeDims;
+use crate::initializers::Initializers;
 use crate::load_limits::{LoadLimitError, LoadLimits};
 use crate::log::{Log, Severity};
 use crate::memory::Origins;
@@ -55,6 +56,7 @@ pub(crate) struct Resolved {
     pub(crate) run_limits: RunLimits,
     pub(crate) load_limits: LoadLimits,
     pub(crate) external: External,
+    pub(crate) initializers: Initializers,
 }
 
 impl Resolved {
@@ -64,9 +66,10 @@ impl Resolved {
         self.profiler.during("model_loading_uri", load)
     }
 
-    /// What opening a file may cost, and where its other files are.
+    /// What opening a file may cost, where its other files are, and what is given in their stead.
     pub(crate) const fn how(&self) -> How<'_> {
-        How { limits: &self.limits, external: &self.external, load: self.load }
+        let Self { limits, external, load, initializers, .. } = self;
+        How { limits, external, load: *load, initializers }
     }
 
     /// The model in `bytes`, optimized unless it is packed for these settings and so was before.

@@ -161,6 +161,8 @@ pub enum Contents<'a> {
     Strings(Vec<Text<'a>>),
     /// Not there: everybody reads a packed form.
     Withheld,
+    /// A tensor that the file says nothing of: the caller gives it.
+    Given(Box<Elements>),
 }
 
 /// A constant that is mostly zero.
@@ -221,7 +223,7 @@ impl Tensor<'_> {
         match &self.contents {
             Contents::Bytes(bytes) => Elements::may_borrow(self.dtype, bytes),
             Contents::Strings(_) => false,
-            Contents::Withheld => true,
+            Contents::Withheld | Contents::Given(_) => true,
         }
     }
 
@@ -231,6 +233,7 @@ impl Tensor<'_> {
             Contents::Bytes(bytes) => bytes.len(),
             Contents::Strings(strings) => strings.iter().map(|text| text.len()).sum(),
             Contents::Withheld => 0,
+            Contents::Given(tensor) => tensor.n_bytes(),
         }
     }
 }

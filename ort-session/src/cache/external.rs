@@ -21,7 +21,9 @@ pub(super) fn of(
         Source::File(path) if is_onnx(path)? => ModelBytes::from_path(path, Load::Auto)?,
         _ => return Ok(BTreeMap::new()),
     };
-    let model = ort_onnx::decode(bytes.bytes(), &ort_onnx::Limits::default()).map_err(Box::new)?;
+    let mut model =
+        ort_onnx::decode(bytes.bytes(), &ort_onnx::Limits::default()).map_err(Box::new)?;
+    settings.initializers.release(&mut model);
     settings.external.load(&model, &bytes, Load::Auto)
 }
 

@@ -23,6 +23,7 @@ pub use self::folder::{Cache, CacheEntry, Keep, Pruned};
 use self::seen::{Seen, State};
 use crate::builder::SessionBuilder;
 use crate::error::SessionError;
+use crate::initializers::Initializers;
 use crate::log::{Log, Severity};
 use crate::optimized::{Optimized, Pack};
 use crate::packed::made_of;
@@ -110,14 +111,15 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The SHA-256 of the model, its other files included, and its bytes if they had to be read.
+    /// The SHA-256 of the model, with its other files and with initializers that are given, and its bytes if they had to be read.
     fn identify(&self, source: &Source<'_>) -> Result<(String, Option<ModelBytes>), SessionError> {
         let (of, bytes) = match source {
             Source::Bytes(bytes) => (sha256(bytes.as_slice()), Some(bytes.clone())),
             Source::File(path) => self.hashed(path, || source.load(&self.settings))?,
         };
         let external = external::of(source, &self.settings)?;
-        if external.is_empty() {
+        let initializers = &self.settings.initializers;
+        if external.is_empty() && initializers.is_empty() {
             return Ok((of, bytes));
         }
         let mut hash = Sha256::new();
@@ -129,6 +131,7 @@ impl Search<'_> {
             };
             hash.update(format!("\0{name}\0{of}"));
         }
+        initializers.visit_bytes(&mut |bytes| hash.update(bytes));
         Ok((hex(&hash.finalize()), bytes))
     }
 
@@ -168,7 +171,9 @@ impl Search<'_> {
         let is_known =
             state.as_ref().is_some_and(|state| seen.recall(state).as_deref() == Some(of));
         let checks_sums = self.settings.checks_sums && !is_known;
-        let settings = Resolved { checks_sums, ..self.settings.clone() };
+        // What is given is in the file.
+        let initializers = Initializers::default();
+        let settings = Resolved { checks_sums, initializers, ..self.settings.clone() };
         let optimized = settings.optimized(bytes, self.start).map_err(said)?;
         if made_of(&optimized.model().metadata) != Some(of) {
             return Err("it was made of another model".to_owned());

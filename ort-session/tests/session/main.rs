@@ -15,6 +15,7 @@ mod concurrency;
 mod control_flow;
 mod free_dimensions;
 mod hooked;
+mod initializers;
 mod inputs;
 mod listener;
 mod load_limits;

@@ -1,0 +1,159 @@
+//! Initializers whose elements a caller gives, in the stead of those that the model's files have.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ort_graph::parsed::{Contents, Graph, Tensor as Parsed};
+use ort_graph::{Fact, Type};
+use ort_onnx::ModelProto;
+use ort_tensor::Tensor;
+
+use crate::builder::SessionBuilder;
+use crate::nearest::nearest;
+
+/// Elements by the names of initializers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Initializers {
+    given: BTreeMap<String, Given>,
+}
+
+#[derive(Clone, Debug)]
+struct Given {
+    tensor: Tensor,
+    /// Whether the model is to have the elements in another file.
+    is_external: bool,
+}
+
+/// An initializer that is given and does not fit the model's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InitializerError {
+    /// The model's graph has none of this name.
+    #[error("the model has no initializer `{name}`{}", did_you_mean(nearest.as_deref()))]
+    Unknown {
+        /// The name given.
+        name: String,
+        /// The one that was probably meant.
+        nearest: Option<String>,
+    },
+    /// The model has its elements itself.
+    #[error("the model has initializer `{name}` itself, not in another file")]
+    NotExternal {
+        /// The name given.
+        name: String,
+    },
+    /// It is of another type or shape.
+    #[error("initializer `{name}` is {expected}, and {found} was given")]
+    Type {
+        /// Its name.
+        name: String,
+        /// What the model has.
+        expected: Box<Type>,
+        /// What was given.
+        found: Box<Type>,
+    },
+}
+
+fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
+}
+
+impl SessionBuilder {
+    /// The value of an initializer of the model's graph, whatever the file has in its place: before anything is
+    /// optimized, and without a copy. Sessions that are given one tensor, or tensors over the same bytes, read the
+    /// same memory (but for what kernels pack). It is of the type and shape that the model says.
+    ///
+    /// What no initializer is called is passed over, so that one builder serves models that share only some.
+    ///
+    /// Source: `AddInitializer` of ONNX Runtime, whose optimizer still folds what the file has.
+    #[must_use]
+    pub fn initializer(self, name: impl Into<String>, value: Tensor) -> Self {
+        self.given(name.into(), value, false)
+    }
+
+    /// The same for an initializer that a `.onnx` model has in another file, which is not looked for then. A name
+    /// that none has, or one whose elements are in the model itself, is an error when the session is built.
+    ///
+    /// Source: `AddExternalInitializers` of ONNX Runtime.
+    #[must_use]
+    pub fn external_initializer(self, name: impl Into<String>, value: Tensor) -> Self {
+        self.given(name.into(), value, true)
+    }
+
+    fn given(mut self, name: String, tensor: Tensor, is_external: bool) -> Self {
+        self.initializers.given.insert(name, Given { tensor, is_external });
+        self
+    }
+}
+
+impl Initializers {
+    /// Whether none is given.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.given.is_empty()
+    }
+
+    /// Makes a model need no other file for what is given; the names of what it had in one.
+    pub(crate) fn release(&self, model: &mut ModelProto) -> BTreeSet<String> {
+        let tensors = model.graph.iter_mut().flat_map(|graph| &mut graph.initializer);
+        let given = tensors.filter(|it| it.is_external() && self.given.contains_key(&it.name));
+        given
+            .map(|tensor| {
+                tensor.external_data.clear();
+                tensor.data_location = Default::default();
+                tensor.name.clone()
+            })
+            .collect()
+    }
+
+    /// Puts what is given into a graph that has the elements of `elsewhere` in other files.
+    pub(crate) fn put(
+        &self,
+        graph: &mut Graph<'_>,
+        elsewhere: &BTreeSet<String>,
+    ) -> Result<(), InitializerError> {
+        for (name, Given { tensor, is_external }) in &self.given {
+            let sparse = graph.sparse_initializers.extract_if(.., |it| it.values.name == *name);
+            let dense = sparse.last().map(|it| Parsed { shape: it.shape, ..it.values });
+            graph.initializers.extend(dense);
+            if *is_external && !elsewhere.contains(name) {
+                return Err(missing(name, graph));
+            }
+            for own in graph.initializers.iter_mut().filter(|own| own.name == *name) {
+                let expected = Fact::shaped(own.dtype, &own.shape).ty;
+                let found = Fact::shaped(tensor.dtype(), tensor.shape()).ty;
+                if expected != found {
+                    let (expected, found) = (Box::new(expected), Box::new(found));
+                    return Err(InitializerError::Type { name: name.clone(), expected, found });
+                }
+                own.contents = Contents::Given(Box::new(tensor.clone()));
+            }
+            graph.forms.retain(|form| form.of.is_none_or(|(of, _)| of != name));
+        }
+        Ok(())
+    }
+
+    /// Calls `seen` with bytes that tell whatever is given from anything else.
+    pub(crate) fn visit_bytes(&self, seen: &mut dyn FnMut(&[u8])) {
+        for (name, Given { tensor, .. }) in &self.given {
+            let ty = Fact::shaped(tensor.dtype(), tensor.shape()).ty;
+            seen(format!("\0{name}\0{ty}\0").as_bytes());
+            match tensor.view().as_bytes() {
+                Some(bytes) => seen(bytes),
+                None => tensor.view().as_strings().into_iter().flatten().for_each(|text| {
+                    seen(&text.len().to_le_bytes());
+                    seen(text.as_bytes());
+                }),
+            }
+        }
+    }
+}
+
+fn missing(name: &str, graph: &Graph<'_>) -> InitializerError {
+    let name = name.to_owned();
+    let mut known = graph.initializers.iter().map(|own| own.name.as_ref());
+    if known.any(|own| own == name) {
+        return InitializerError::NotExternal { name };
+    }
+    let known = graph.initializers.iter().map(|own| own.name.as_ref());
+    let nearest = nearest(&name, known).map(str::to_owned);
+    InitializerError::Unknown { name, nearest }
+}
