@@ -17,6 +17,8 @@ use ort_session::Tensor;
 use pyo3::PyErr;
 use pyo3::prelude::*;
 
+use crate::dlpack::Lent;
+
 /// Memory for elements, and who owns it. It does not move.
 #[pyclass(frozen, module = "ort_rs._native")]
 #[derive(Debug)]
@@ -35,6 +37,7 @@ pub(crate) struct Block {
 enum Owner {
     Tensor(Tensor),
     Object(Py<PyAny>),
+    Lent(Lent),
     /// Whoever told the address.
     Caller,
 }
@@ -69,11 +72,24 @@ impl Block {
         Ok(Self { data, len, is_writable, _owner: owner })
     }
 
-    /// Memory that an object lends as long as it lives, at an address that it told.
-    pub(crate) fn of_object(address: usize, len: usize, object: Option<Py<PyAny>>) -> Option<Self> {
-        let data = NonNull::new(std::ptr::with_exposed_provenance_mut(address))?;
-        let owner = object.map_or(Owner::Caller, Owner::Object);
-        Some(Self { data, len, is_writable: true, _owner: owner })
+    /// Memory at an address that a caller told and keeps; none that is empty need be anywhere.
+    pub(crate) fn at_address(address: usize, len: usize) -> Option<Self> {
+        let data = pointer((address, len))?;
+        Some(Self { data, len, is_writable: true, _owner: Owner::Caller })
+    }
+
+    /// The same of memory that was lent through DLPack.
+    pub(crate) fn of_lent(
+        (address, len): (usize, usize),
+        is_writable: bool,
+        lent: Lent,
+    ) -> Option<Self> {
+        let data = pointer((address, len))?;
+        Some(Self { data, len, is_writable, _owner: Owner::Lent(lent) })
+    }
+
+    pub(crate) const fn is_writable(&self) -> bool {
+        self.is_writable
     }
 
     pub(crate) fn address(&self) -> usize {
@@ -142,6 +158,21 @@ impl Block {
         // SAFETY: `array` is an array without a base, and `base` a reference of our own, which it takes.
         let set = unsafe { PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), base) };
         if set < 0 { Err(PyErr::fetch(py)) } else { Ok(array) }
+    }
+}
+
+fn pointer((address, len): (usize, usize)) -> Option<NonNull<u8>> {
+    let data = NonNull::new(std::ptr::with_exposed_provenance_mut(address));
+    data.or((len == 0).then(NonNull::dangling))
+}
+
+/// The bytes of a block, for whoever keeps them beyond Python's sight.
+#[derive(Debug)]
+pub(crate) struct Bytes(pub(crate) Py<Block>);
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        self.0.get().bytes()
     }
 }
 

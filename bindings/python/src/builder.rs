@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 
 use ort_session::{
-    Cancel, ModelBytes, Optimized as Model, SaveError, SessionBuilder, SessionError, config_keys,
+    Cancel, LoadError, ModelBytes, Optimized as Model, SaveError, SessionBuilder, SessionError,
+    config_keys,
 };
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
-use crate::errors::{of_config, of_session};
+use crate::errors::{fail, invalid_argument, of_config, of_session};
 use crate::optimized::Optimized;
 use crate::session::Session;
+use crate::value::OrtValue;
 
 /// Options of a session to come.
 #[pyclass(module = "ort_rs._native")]
@@ -83,9 +85,28 @@ impl Builder {
         self.set(|builder| builder.free_dimension_by_denotation(denotation, size));
     }
 
-    /// Another file of the model, by the name that the model calls it by.
-    fn external_data(&mut self, name: String, bytes: PyBackedBytes) {
+    /// Another file of the model, by the name that the model calls it by: bytes, which are kept and not copied.
+    fn external_data(&mut self, name: String, value: &Bound<'_, OrtValue>) -> PyResult<()> {
+        let lent = value.get().lent(value.py())?;
+        let bytes = lent.shared_bytes().cloned();
+        let bytes = bytes.ok_or_else(|| invalid_argument(format!("file `{name}` is no bytes")))?;
         self.set(|builder| builder.external_data(name, ModelBytes::from_owner(bytes)));
+        Ok(())
+    }
+
+    /// The value of an initializer, whose memory is kept and not copied; whether the model is to have it elsewhere.
+    fn initializer(
+        &mut self,
+        name: String,
+        value: &Bound<'_, OrtValue>,
+        is_external: bool,
+    ) -> PyResult<()> {
+        let tensor = value.get().lent(value.py())?;
+        self.set(|builder| match is_external {
+            true => builder.external_initializer(name, tensor),
+            false => builder.initializer(name, tensor),
+        });
+        Ok(())
     }
 
     /// A handle that ends loading from another thread.
@@ -95,11 +116,25 @@ impl Builder {
 
     /// A session of a file, or of bytes, which are kept and not copied.
     fn load(&self, py: Python<'_>, model: Source) -> PyResult<Session> {
+        if matches!(&model, Source::Bytes(bytes) if bytes.is_empty()) {
+            return Err(invalid_argument("No graph was found: the model has no bytes"));
+        }
         let builder = self.builder();
-        let session = py.detach(|| match model {
-            Source::Bytes(bytes) => builder.commit(ModelBytes::from_owner(bytes)),
-            Source::File(path) => builder.commit_from_file(path),
-        });
+        let session = match model {
+            Source::Bytes(bytes) => py.detach(|| builder.commit(ModelBytes::from_owner(bytes))),
+            Source::File(path) => {
+                let session = py.detach(|| builder.commit_from_file(&path));
+                if let Err(SessionError::Load(LoadError::Missing { path: missing })) = &session
+                    && *missing != path
+                {
+                    return Err(fail(format!(
+                        "the model needs {}: no such file",
+                        missing.display()
+                    )));
+                }
+                session
+            }
+        };
         Ok(Session::new(session.map_err(|error| of_session(&error))?))
     }
 

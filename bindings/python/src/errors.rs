@@ -1,11 +1,11 @@
 //! onnxruntime's exceptions, and which of ours becomes which of them.
 
 use ort_session::{
-    ConfigError, InputError, LoadError, OutputError, ProfileError, RunError, SessionError,
-    TensorError,
+    ConfigError, ImportError, InputError, LoadError, OutputError, ProfileError, RunError,
+    SessionError, TensorError,
 };
 use pyo3::create_exception;
-use pyo3::exceptions::{PyException, PyMemoryError};
+use pyo3::exceptions::{PyException, PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
 
 macro_rules! exceptions {
@@ -48,7 +48,12 @@ pub(crate) fn no_memory(error: TensorError) -> PyErr {
     PyMemoryError::new_err(error.to_string())
 }
 
-fn fail(text: impl std::fmt::Display) -> PyErr {
+/// What onnxruntime says of values outside of runs.
+pub(crate) fn runtime(text: impl std::fmt::Display) -> PyErr {
+    PyRuntimeError::new_err(text.to_string())
+}
+
+pub(crate) fn fail(text: impl std::fmt::Display) -> PyErr {
     Fail::new_err(coded(1, "FAIL", text))
 }
 
@@ -67,6 +72,7 @@ pub(crate) fn of_session(error: &SessionError) -> PyErr {
         SessionError::Load(_) | SessionError::Format(_) | SessionError::Onnx(_) => {
             InvalidProtobuf::new_err(coded(7, "INVALID_PROTOBUF", error))
         }
+        SessionError::Import(error) if let ImportError::Elements { .. } = &**error => fail(error),
         SessionError::Import(_) => InvalidGraph::new_err(coded(10, "INVALID_GRAPH", error)),
         SessionError::Plan(_) => NotImplemented::new_err(coded(9, "NOT_IMPLEMENTED", error)),
         SessionError::Cancelled => {

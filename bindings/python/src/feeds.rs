@@ -132,7 +132,11 @@ fn converted(name: &str, object: &Bound<'_, PyAny>, expected: &Type) -> PyResult
     match expected {
         Type::Tensor(tensor) if is_list => {
             let descr = descr_of(py, tensor.dtype)?;
-            let array = py.import("numpy")?.call_method1("asarray", (object, descr))?;
+            let array = py.import("numpy")?.call_method1("asarray", (object, descr));
+            let array = array.map_err(|error| {
+                let text = format!("Could not create tensor from given input list `{name}`");
+                PyRuntimeError::new_err(format!("{text}: {}", error.value(py)))
+            })?;
             Fed::of_array(name, array.cast()?, expected)?.into_value()
         }
         Type::Sequence(inner) if is_list => {

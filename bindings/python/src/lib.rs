@@ -1,7 +1,9 @@
 //! The extension module below the Python package `ort_rs`: sessions, values and options, as thin as they can be.
 //!
 //! ```text
-//! array      memory that numpy and tensors share; the one place with `unsafe`
+//! array      memory that numpy and tensors share
+//! convert    flags, numbers and texts of options
+//! dlpack     tensors lent to other libraries, and by them
 //! dtypes     element types: numpy's, ml_dtypes', ONNX's
 //! feeds      Python objects to inputs: borrowed where they lie
 //! results    outputs to Python objects
@@ -12,6 +14,8 @@
 
 mod array;
 mod builder;
+mod convert;
+mod dlpack;
 mod dtypes;
 mod errors;
 mod feeds;
@@ -32,6 +36,8 @@ use pyo3::pymodule;
 mod _native {
     #[pymodule_export]
     use super::builder::{Builder, LoadCancel};
+    #[pymodule_export]
+    use super::convert::{entry, flag, number, text};
     #[pymodule_export]
     use super::dtypes::onnx_type;
     #[pymodule_export]

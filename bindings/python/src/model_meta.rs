@@ -34,6 +34,12 @@ impl ModelMetadata {
         &self.info.domain
     }
 
+    /// The graph's name; empty if the model comes from a `.ort` file, which has none.
+    #[getter]
+    fn graph_name(&self) -> &str {
+        &self.info.graph_name
+    }
+
     /// What the author says about the graph.
     #[getter]
     fn graph_description(&self) -> &str {

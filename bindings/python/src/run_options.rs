@@ -7,6 +7,8 @@ use ort_session::{Cancel, Severity};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
+use crate::convert::{Flag, Number, Text, entry};
+
 /// Options of one run, or of many.
 #[pyclass(frozen, module = "ort_rs.capi.onnxruntime_pybind11_state")]
 #[derive(Debug)]
@@ -17,7 +19,7 @@ pub(crate) struct RunOptions {
 #[derive(Debug, Default)]
 struct State {
     severity: Option<i32>,
-    verbosity: u32,
+    verbosity: i32,
     tag: String,
     cancel: Cancel,
     only_execute_path_to_fetches: bool,
@@ -33,7 +35,7 @@ impl RunOptions {
     pub(crate) fn of_run(&self) -> ort_session::RunOptions {
         let state = self.state();
         let options = ort_session::RunOptions::new().tag(state.tag.as_str()).cancel(&state.cancel);
-        let options = options.log_verbosity(state.verbosity);
+        let options = options.log_verbosity(u32::try_from(state.verbosity).unwrap_or_default());
         match state.severity.map(Severity::try_from) {
             Some(Ok(severity)) => options.log_severity(severity),
             _ => options,
@@ -56,9 +58,9 @@ impl RunOptions {
     }
 
     #[setter]
-    fn set_terminate(&self, is_on: bool) {
+    fn set_terminate(&self, is_on: Flag) {
         let mut state = self.state();
-        match (is_on, state.cancel.is_cancelled()) {
+        match (is_on.0, state.cancel.is_cancelled()) {
             (true, _) => state.cancel.cancel(),
             (false, true) => state.cancel = Cancel::new(),
             (false, false) => {}
@@ -72,8 +74,8 @@ impl RunOptions {
     }
 
     #[setter]
-    fn set_logid(&self, id: String) {
-        self.state().tag = id;
+    fn set_logid(&self, id: Text) {
+        self.state().tag = id.0;
     }
 
     /// The least severity that is logged of the run: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal; -1, the
@@ -84,19 +86,19 @@ impl RunOptions {
     }
 
     #[setter]
-    fn set_log_severity_level(&self, level: i32) {
-        self.state().severity = (level >= 0).then_some(level);
+    fn set_log_severity_level(&self, level: Number) {
+        self.state().severity = (level.0 != -1).then_some(level.0);
     }
 
     /// How detailed verbose messages of the run are.
     #[getter]
-    fn log_verbosity_level(&self) -> u32 {
+    fn log_verbosity_level(&self) -> i32 {
         self.state().verbosity
     }
 
     #[setter]
-    fn set_log_verbosity_level(&self, level: u32) {
-        self.state().verbosity = level;
+    fn set_log_verbosity_level(&self, level: Number) {
+        self.state().verbosity = level.0;
     }
 
     /// Accepted; it is always so here: nodes that no output asked for needs do not run.
@@ -106,18 +108,21 @@ impl RunOptions {
     }
 
     #[setter]
-    fn set_only_execute_path_to_fetches(&self, is_on: bool) {
-        self.state().only_execute_path_to_fetches = is_on;
+    fn set_only_execute_path_to_fetches(&self, is_on: Flag) {
+        self.state().only_execute_path_to_fetches = is_on.0;
     }
 
     /// Accepted and remembered; no key has an effect on the CPU.
-    fn add_run_config_entry(&self, key: String, value: String) {
+    fn add_run_config_entry(&self, key: Text, value: Text) -> PyResult<()> {
+        let (key, value) = entry(key, value)?;
         self.state().entries.insert(key, value);
+        Ok(())
     }
 
     /// The value of a key that was added.
-    fn get_run_config_entry(&self, key: &str) -> PyResult<String> {
-        let found = self.state().entries.get(key).cloned();
+    fn get_run_config_entry(&self, key: Text) -> PyResult<String> {
+        let key = key.0;
+        let found = self.state().entries.get(&key).cloned();
         let missing = || format!("RunOptions does not have configuration with key: {key}");
         found.ok_or_else(|| PyRuntimeError::new_err(missing()))
     }

@@ -9,7 +9,8 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
-use crate::errors::{invalid_argument, of_profile, of_run};
+use crate::convert::Text;
+use crate::errors::{fail, invalid_argument, of_profile, of_run};
 use crate::feeds::Fed;
 use crate::model_meta::ModelMetadata;
 use crate::node_arg::NodeArg;
@@ -42,24 +43,24 @@ impl Session {
 
     /// The outputs of these names; all without any.
     fn wanted(&self, names: Option<&Bound<'_, PyAny>>) -> PyResult<Wanted> {
-        let Some(names) = names.filter(|names| !names.is_none()) else { return Ok(Wanted::All) };
+        let Some(names) = names else { return Ok(Wanted::All) };
+        if !names.is_truthy()? {
+            return Ok(Wanted::All);
+        }
         if names.is_instance_of::<PyString>() {
             return Err(PyTypeError::new_err("output_names is a list of names, not a name"));
         }
-        let asked: Vec<Bound<'_, PyString>> =
-            names.try_iter()?.map(|name| Ok(name?.cast_into()?)).collect::<PyResult<_>>()?;
-        let mut texts = Vec::with_capacity(asked.len());
-        asked.iter().try_for_each(|name| name.to_str().map(|name| texts.push(name)))?;
-        let all = self.outputs.iter().map(|output| output.name.as_str());
-        if texts.is_empty() || all.eq(texts.iter().copied()) {
+        let asked = names.try_iter()?.map(|name| Ok(name?.extract::<Text>()?.0));
+        let asked = asked.collect::<PyResult<Vec<String>>>()?;
+        if self.outputs.iter().map(|output| &output.name).eq(&asked) {
             return Ok(Wanted::All);
         }
         let (mut once, mut places): (Vec<String>, _) = (Vec::new(), Vec::new());
-        for name in texts {
-            let place = once.iter().position(|other| other == name);
+        for name in asked {
+            let place = once.iter().position(|other| *other == name);
             places.push(place.unwrap_or(once.len()));
             if place.is_none() {
-                once.push(name.to_owned());
+                once.push(name);
             }
         }
         Ok(Wanted::Some(once, places))
@@ -71,9 +72,12 @@ impl Session {
             Ok(dict) => dict.clone(),
             Err(_) => mapping(feed)?,
         };
-        let mut feeds = Vec::with_capacity(dict.len());
+        let (mut feeds, mut stray) = (Vec::with_capacity(dict.len()), None);
         for (i, (name, object)) in dict.iter().enumerate() {
-            let name = name.cast::<PyString>()?;
+            let Ok(name) = name.cast::<PyString>() else {
+                stray = Some(name);
+                continue;
+            };
             let name = name.to_str()?;
             let is_here = |input: &ValueDescription| input.name == name;
             // Most feeds are in the model's order.
@@ -88,6 +92,11 @@ impl Session {
             }
         }
         self.check_complete(&feeds, &dict)?;
+        if let Some(stray) = stray {
+            return Err(PyTypeError::new_err(format!(
+                "{stray} is no name of an input: names are texts"
+            )));
+        }
         let place = |(slot, _): &(Slot, Fed<'_>)| match slot {
             Slot::At(place) => *place,
             Slot::Unknown(_) => usize::MAX,
@@ -100,7 +109,8 @@ impl Session {
 
     /// That no input is missing, as onnxruntime says it.
     fn check_complete(&self, feeds: &[(Slot, Fed<'_>)], dict: &Bound<'_, PyDict>) -> PyResult<()> {
-        if feeds.len() >= self.inputs.len() {
+        let n_known = feeds.iter().filter(|(slot, _)| matches!(slot, Slot::At(_))).count();
+        if n_known == self.inputs.len() {
             return Ok(());
         }
         let is_given =
@@ -110,8 +120,9 @@ impl Session {
             (is_needed && !is_given(place)).then(|| input.name.clone())
         };
         let missing: Vec<_> = self.inputs.iter().enumerate().filter_map(is_missing).collect();
-        if missing.is_empty() {
-            return Ok(());
+        let Some(first) = missing.first() else { return Ok(()) };
+        if dict.contains(first)? {
+            return Err(fail(format!("input `{first}` is None, and it is no optional")));
         }
         let (missing, given) = (PyList::new(dict.py(), missing)?, dict.keys());
         let text = format!("Required inputs ({missing}) are missing from input feed ({given}).");

@@ -2,14 +2,17 @@
 
 use numpy::PyUntypedArray;
 use ort_session::provider::Shape;
-use ort_session::{DType, InputValue, Tensor, TensorView, TensorViewMut, Type, Value, ValueView};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use ort_session::{
+    DType, InputValue, ModelBytes, Tensor, TensorView, TensorViewMut, Type, Value, ValueView,
+};
+use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyCapsule, PyList};
 
-use crate::array::Block;
+use crate::array::{Block, Bytes};
+use crate::dlpack::{self, Taken, capsule_of};
 use crate::dtypes::{descr_of, dtype_of};
-use crate::errors::{invalid_argument, no_memory};
+use crate::errors::{invalid_argument, no_memory, runtime};
 use crate::feeds::Fed;
 use crate::node_arg::type_name;
 use crate::results::{array_of, object_of, unpacked};
@@ -49,7 +52,7 @@ impl OrtValue {
         dtype: DType,
         shape: &[usize],
     ) -> PyResult<Self> {
-        TensorView::from_bytes(dtype, shape, block.bytes()).map_err(invalid_argument)?;
+        TensorView::from_bytes(dtype, shape, block.bytes()).map_err(runtime)?;
         let (block, shape) = (Py::new(py, block)?, Shape::from_slice(shape));
         Ok(Self { content: Content::Tensor { block, dtype, shape } })
     }
@@ -67,13 +70,12 @@ impl OrtValue {
     /// The memory, for a run to write an output there.
     pub(crate) fn output(&self) -> PyResult<TensorViewMut<'_>> {
         match &self.content {
-            Content::Value(_) => Err(invalid_argument("only a tensor of numbers can be bound")),
+            Content::Value(_) => Err(runtime("only a tensor of numbers can be bound")),
             Content::Tensor { block, dtype, shape } => {
                 let bytes = block.get().bytes_mut();
-                let bytes = bytes.ok_or_else(|| {
-                    invalid_argument("the value lies over an array that is read-only")
-                })?;
-                TensorViewMut::from_bytes(*dtype, shape, bytes).map_err(invalid_argument)
+                let bytes = bytes
+                    .ok_or_else(|| runtime("the value lies over an array that is read-only"))?;
+                TensorViewMut::from_bytes(*dtype, shape, bytes).map_err(runtime)
             }
         }
     }
@@ -102,6 +104,17 @@ impl OrtValue {
         }
     }
 
+    /// A tensor over the same memory, which lasts as long as that does.
+    pub(crate) fn lent(&self, py: Python<'_>) -> PyResult<Tensor> {
+        match &self.content {
+            Content::Tensor { block, dtype, shape } => {
+                let bytes = ModelBytes::from_owner(Bytes(block.clone_ref(py)));
+                Tensor::from_bytes(*dtype, shape, bytes.bytes().clone()).map_err(runtime)
+            }
+            Content::Value(value) => value.as_tensor().cloned().map_err(runtime),
+        }
+    }
+
     fn tensor(&self) -> PyResult<(DType, &[usize])> {
         match &self.content {
             Content::Tensor { dtype, shape, .. } => Ok((*dtype, shape)),
@@ -120,8 +133,11 @@ impl OrtValue {
     /// what the bits are, where that is not what numpy calls them.
     #[staticmethod]
     #[pyo3(signature = (array, onnx_type = None))]
-    fn from_array(array: &Bound<'_, PyUntypedArray>, onnx_type: Option<i32>) -> PyResult<Self> {
+    fn from_array(array: &Bound<'_, PyAny>, onnx_type: Option<i32>) -> PyResult<Self> {
         use numpy::{PyArrayDescrMethods, PyUntypedArrayMethods};
+        let found = array.get_type();
+        let array = array.cast::<PyUntypedArray>();
+        let array = array.map_err(|_| runtime(format!("expected an array, not {found}")))?;
         let py = array.py();
         let found = dtype_of(&array.dtype());
         let dtype = onnx_type.map(dtype_numbered).transpose()?.or(found);
@@ -130,40 +146,74 @@ impl OrtValue {
         match dtype.filter(|dtype| is_native && !is_text && !dtype.is_packed()) {
             Some(dtype) => Self::of_block(py, Block::of_array(array)?, dtype, array.shape()),
             None if dtype == found => {
-                let fed = Fed::new("array", array.as_any(), &Type::Unknown)?;
-                let fed = fed.ok_or_else(|| PyTypeError::new_err("expected an array"))?;
+                let fed = Fed::new("array", array.as_any(), &Type::Unknown);
+                let fed = fed.map_err(|error| runtime(error.value(py)))?;
+                let fed = fed.ok_or_else(|| runtime("expected an array"))?;
                 Self::of_value(py, fed.into_value()?)
             }
-            None => Err(invalid_argument(format!(
+            None => Err(runtime(format!(
                 "elements of {} cannot be the bits of another type's",
                 array.dtype()
             ))),
         }
     }
 
+    /// A value over the memory of a tensor in a DLPack capsule.
+    #[staticmethod]
+    fn from_dlpack(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let Taken { block, dtype, shape } = Taken::of(capsule)?;
+        Self::of_block(capsule.py(), block, dtype, &shape)
+    }
+
+    /// A DLPack capsule of the tensor, over the same memory.
+    fn to_dlpack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        match &self.content {
+            Content::Tensor { block, dtype, shape } => capsule_of(block.bind(py), *dtype, shape),
+            Content::Value(_) => {
+                self.tensor()?;
+                Err(PyBufferError::new_err("DLPack has no texts"))
+            }
+        }
+    }
+
+    #[pyo3(signature = (*, stream = None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // The CPU has none.
+        let _ = stream;
+        self.to_dlpack(py)
+    }
+
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        (dlpack::CPU, 0)
+    }
+
     /// Zeros.
     #[staticmethod]
-    fn zeros(py: Python<'_>, shape: Vec<usize>, onnx_type: i32) -> PyResult<Self> {
-        let tensor = Tensor::zeros(dtype_numbered(onnx_type)?, &shape).map_err(invalid_argument)?;
+    fn zeros(py: Python<'_>, shape: Vec<i64>, onnx_type: i32) -> PyResult<Self> {
+        let shape = shape.into_iter().map(usize::try_from).collect::<Result<Vec<_>, _>>();
+        let shape = shape.map_err(|_| runtime("a dimension is negative"))?;
+        let tensor = Tensor::zeros(dtype_numbered(onnx_type)?, &shape).map_err(runtime)?;
         Self::of_value(py, tensor.into())
     }
 
-    /// A value at an address that the caller vouches for; `owner` is kept as long as the value is.
+    /// A value at an address that the caller vouches for.
     #[staticmethod]
-    #[pyo3(signature = (address, onnx_type, shape, owner = None))]
     fn at_address(
         py: Python<'_>,
         address: usize,
         onnx_type: i32,
         shape: Vec<usize>,
-        owner: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let dtype = dtype_numbered(onnx_type)?;
         let n = shape.iter().try_fold(1_usize, |n, &dim| n.checked_mul(dim));
         let n_bytes = n.and_then(|n| dtype.n_bytes(n));
-        let n_bytes = n_bytes.ok_or_else(|| invalid_argument("the shape is too large"))?;
-        let block = Block::of_object(address, n_bytes, owner);
-        let block = block.ok_or_else(|| invalid_argument("there is nothing at address 0"))?;
+        let n_bytes = n_bytes.ok_or_else(|| runtime("the shape is too large"))?;
+        let block = Block::at_address(address, n_bytes);
+        let block = block.ok_or_else(|| runtime("there is nothing at address 0"))?;
         Self::of_block(py, block, dtype, &shape)
     }
 
@@ -189,7 +239,7 @@ impl OrtValue {
         match &self.content {
             Content::Tensor { block, dtype, shape } if dtype.is_packed() => {
                 let view = TensorView::from_bytes(*dtype, shape, block.get().bytes());
-                let codes = unpacked(view.map_err(invalid_argument)?)?;
+                let codes = unpacked(view.map_err(runtime)?)?;
                 let array = array_of(py, codes)?;
                 array.call_method1("view", (descr_of(py, *dtype)?,))
             }
@@ -212,15 +262,16 @@ impl OrtValue {
 
     /// Copies an array or another value of the same type and shape into the value's memory.
     fn update_inplace(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
-        let fed = Fed::new("data", data, &Type::Unknown)?;
+        let fed = Fed::new("data", data, &Type::Unknown);
+        let fed = fed.map_err(|error| runtime(error.value(data.py())))?;
         let fed =
             fed.ok_or_else(|| PyTypeError::new_err("data must be an array or an OrtValue"))?;
         let source = match fed.input()? {
             InputValue::View(view) => view.to_value().map_err(no_memory)?,
             InputValue::Owned(value) => value,
         };
-        let source = source.as_tensor().map_err(invalid_argument)?;
-        self.output()?.copy_from(source.view()).map_err(invalid_argument)
+        let source = source.as_tensor().map_err(runtime)?;
+        self.output()?.copy_from(source.view()).map_err(runtime)
     }
 
     /// The dimensions.
@@ -299,6 +350,5 @@ impl OrtValue {
 /// The element type that ONNX gives this number.
 pub(crate) fn dtype_numbered(number: i32) -> PyResult<DType> {
     let dtype = DType::from_onnx(number);
-    dtype
-        .ok_or_else(|| invalid_argument(format!("no element type of ONNX has the number {number}")))
+    dtype.ok_or_else(|| runtime(format!("no element type of ONNX has the number {number}")))
 }

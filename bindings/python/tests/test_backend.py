@@ -1,6 +1,10 @@
 """The onnx package's own backend tests, by its own runner, over our backend."""
 
+import pathlib
+import re
+
 import onnx.backend.test
+import pytest
 
 from ort_rs.backend import OrtBackend
 
@@ -28,3 +32,17 @@ for _name in LEFT_OUT:
 
 # Those of real models would be downloaded.
 globals().update({name: case for name, case in _tests.test_cases.items() if "Real" not in name})
+
+
+def test_as_many_cases_pass_as_the_program_passes():
+    """docs/testing.md says which those are; whether they do is each case's to tell."""
+    for folder in pathlib.Path(__file__).resolve().parents:
+        if (folder / "docs" / "testing.md").exists():
+            text = (folder / "docs" / "testing.md").read_text()
+            break
+    else:
+        pytest.skip("the documents are not beside the tests")
+    passing, whole = map(int, re.search(r"(\d+) of (\d+)\s+node cases", text).groups())
+    cases = [name for name in dir(_tests.test_cases["OnnxBackendNodeModelTest"]) if name.endswith("_cpu")]
+    but = [name for name in cases if any(re.match(pattern, name) for pattern in (*EXCEPT, *LEFT_OUT))]
+    assert (len(cases) - len(but), len(cases)) == (passing, whole)

@@ -1,5 +1,7 @@
 """Arrays: every type, stride and shape that numpy has, in and out."""
 
+import sys
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -40,18 +42,26 @@ def test_bits_stand_for_a_type_that_numpy_lacks():
     assert y.astype(np.float32).tolist() == [1.0, 2.0]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=400)
 @given(st.data())
 def test_strided_arrays_are_read_as_numpy_reads_them(data):
-    whole = data.draw(hnp.arrays(np.float32, hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=6)))
+    number = data.draw(st.sampled_from([number for number, dtype in TYPES.items() if np.dtype(dtype).num < 256]))
+    whole = data.draw(hnp.arrays(TYPES[number], hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=6)))
+    whole.flags.writeable = data.draw(st.booleans())
     view = whole
     if whole.ndim:
         view = whole[data.draw(hnp.basic_indices(whole.shape, allow_ellipsis=True, allow_newaxis=True))]
         view = np.asarray(view)
         view = view.transpose(data.draw(st.permutations(range(view.ndim))))
     before = view.copy()
-    (y,) = IDENTITY[TensorProto.FLOAT].run(None, {"x": view})
-    assert y.shape == before.shape and y.tobytes() == before.tobytes()
+    (y,) = IDENTITY[number].run(None, {"x": view})
+    assert y.dtype == before.dtype and y.shape == before.shape and y.tobytes() == before.tobytes()
+    value = ort_rs.OrtValue.ortvalue_from_numpy(view)
+    assert value.numpy().shape == before.shape and value.numpy().tobytes() == before.tobytes()
+    other = view.astype(view.dtype.newbyteorder(">" if sys.byteorder == "little" else "<"))
+    if other.dtype.itemsize > 1:
+        with pytest.raises(ort_rs.capi.onnxruntime_pybind11_state.InvalidArgument, match="order of bytes"):
+            IDENTITY[number].run(None, {"x": other})
     assert not np.shares_memory(y, whole)
 
 

@@ -146,3 +146,24 @@ y = ort.InferenceSession(sys.argv[1] + "/q.onnx").run(None, {"x": x})[0]
 print(abs(y - x @ w).max() < 0.2)
 """
     assert python(code, str(tmp_path)) == "True"
+
+
+def test_transformers_of_an_installed_onnxruntime_work_on_this_one():
+    code = """
+import numpy as np, onnx, ort_rs
+ort = ort_rs.install_as_onnxruntime()
+from onnx import helper, TensorProto as T
+from onnxruntime.transformers.float16 import convert_float_to_float16
+from onnxruntime.transformers.onnx_model import OnnxModel
+w = np.random.default_rng(0).normal(size=(16, 8)).astype(np.float32)
+nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Relu", ["p"], ["y"])]
+g = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", T.FLOAT, ["n", 16])],
+    [helper.make_tensor_value_info("y", T.FLOAT, ["n", 8])], [onnx.numpy_helper.from_array(w, "w")])
+m = helper.make_model(g, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+half = OnnxModel(convert_float_to_float16(m, keep_io_types=True))
+assert {node.op_type for node in half.nodes()} == {"Cast", "MatMul", "Relu"}
+x = np.random.default_rng(1).normal(size=(4, 16)).astype(np.float32)
+y = ort.InferenceSession(half.model.SerializeToString()).run(None, {"x": x})[0]
+print(ort.package_name, abs(y - np.maximum(x @ w, 0)).max() < 0.05)
+"""
+    assert python(code) == "ort_rs True"

@@ -114,7 +114,7 @@ def test_what_a_model_says_of_itself_is_what_onnxruntime_says(add):
     for what in ("get_inputs", "get_outputs", "get_overridable_initializers"):
         facts = [[(arg.name, arg.type, arg.shape) for arg in getattr(session, what)()] for session in (ours, theirs)]
         assert facts[0] == facts[1], what
-    for what in ("custom_metadata_map", "description", "domain", "producer_name", "version", "graph_description"):
+    for what in ("custom_metadata_map", "description", "domain", "producer_name", "version", "graph_description", "graph_name"):
         assert getattr(ours.get_modelmeta(), what) == getattr(theirs.get_modelmeta(), what), what
     assert ours.get_providers() == ["CPUExecutionProvider"]
     assert "tensor(float)" in repr(ours.get_inputs()[0]) and "x -> z" in repr(ours)
@@ -191,6 +191,7 @@ def test_cache_optimize_and_packed_give_models_that_run(tmp_path):
     expected = ort_rs.InferenceSession(model).run(None, {"x": x})[0]
     optimized = ort_rs.optimize(model, tmp_path / "optimized.onnx")
     assert "MatMul" in optimized.text()
+    assert ort_rs.InferenceSession(tmp_path / "optimized.onnx").get_modelmeta().graph_name == "the_graph"
     sizes = ort_rs.packed(model, tmp_path / "packed.ort")
     assert sizes[0] == (tmp_path / "packed.ort").stat().st_size
     for source in (tmp_path / "optimized.onnx", tmp_path / "packed.ort"):
@@ -231,3 +232,19 @@ def test_strings_go_in_and_come_out():
         found = session.run(None, {"x": array})[0]
         assert found.dtype == object and found.tolist() == texts
     assert session.run(None, {"x": texts})[0].tolist() == texts
+
+
+def test_reprs_say_what_things_are(add):
+    session = ort_rs.InferenceSession(add)
+    assert repr(session) == "InferenceSession(bytes: x, y -> z)"
+    assert repr(session.get_inputs()[1]) == "NodeArg(name='y', type='tensor(float)', shape=['n', 3])"
+    assert repr(session.get_inputs()[1]) == str(onnxruntime.InferenceSession(add).get_inputs()[1])
+    assert repr(ort_rs.OrtValue.ortvalue_from_numpy(X)) == "OrtValue(tensor(float), shape=[2, 3])"
+    options = ort_rs.SessionOptions()
+    options.intra_op_num_threads = 2
+    assert repr(options) == "SessionOptions(intra_op_num_threads=2)"
+    head, *rows = repr(session.memory()).splitlines()
+    assert head.split() == ["memory", "pieces", "KiB", "resident", "KiB"] and rows[0].startswith("model ")
+    profile = session.profile({"x": X, "y": X})
+    assert [cell in profile._repr_html_() for cell in ("<th>operator</th>", "<td>Add</td>")] == [True, True]
+    assert "<td>model</td>" in session.memory()._repr_html_()

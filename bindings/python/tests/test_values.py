@@ -1,14 +1,15 @@
 """Values outside of runs, and inputs and outputs that are bound to memory."""
 
 import gc
+import sys
 
 import ml_dtypes
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import TensorProto
 
 import ort_rs
-from ort_rs.capi.onnxruntime_pybind11_state import InvalidArgument
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -43,9 +44,9 @@ def test_bits_are_taken_from_arrays_of_any_layout_and_only_of_this_machine():
     value = ort_rs.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, TensorProto.BFLOAT16)
     assert value.numpy().dtype == ml_dtypes.bfloat16 and value.numpy().tolist() == [1.0, 2.0]
     for array, element_type in [(X, TensorProto.INT64), (X, TensorProto.STRING), (X, TensorProto.INT4)]:
-        with pytest.raises(InvalidArgument):
+        with pytest.raises(RuntimeError):
             ort_rs.OrtValue.ortvalue_from_numpy_with_onnx_type(array, element_type)
-    with pytest.raises(InvalidArgument, match="order of bytes"):
+    with pytest.raises(RuntimeError, match="order of bytes"):
         ort_rs.OrtValue.ortvalue_from_numpy(X.astype(X.dtype.newbyteorder()))
 
 
@@ -54,14 +55,14 @@ def test_what_is_read_only_stays_as_it_is(add):
     frozen = np.frombuffer(data, np.float32).reshape(2, 3)
     value = ort_rs.OrtValue.ortvalue_from_numpy(frozen)
     assert np.shares_memory(value.numpy(), frozen) and not value.numpy().flags.writeable
-    with pytest.raises(InvalidArgument, match="read-only"):
+    with pytest.raises(RuntimeError, match="read-only"):
         value.update_inplace(np.ones((2, 3), np.float32))
     session = ort_rs.InferenceSession(add)
     binding = session.io_binding()
     binding.bind_cpu_input("x", X)
     binding.bind_cpu_input("y", X)
     binding.bind_ortvalue_output("z", value)
-    with pytest.raises(InvalidArgument, match="read-only"):
+    with pytest.raises(RuntimeError, match="read-only"):
         session.run_with_iobinding(binding)
     assert data == X.tobytes()
 
@@ -74,7 +75,7 @@ def test_updates_are_in_place_and_of_the_same_shape():
     other = ort_rs.OrtValue.ortvalue_from_numpy(np.zeros((2, 3), np.float32))
     ort_rs.copy_tensors([value], [other])
     assert other.numpy().tolist() == X.tolist()
-    with pytest.raises(InvalidArgument):
+    with pytest.raises(RuntimeError):
         value.update_inplace(np.zeros(3, np.float32))
     with pytest.raises(TypeError):
         value.update_inplace([1, 2])
@@ -90,14 +91,65 @@ def test_dlpack_shares_memory_both_ways():
     assert value.data_ptr() == x.ctypes.data
     value.update_inplace(X + 1)
     assert x.tolist() == (X + 1).tolist()
-    x.flags.writeable = False
-    if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
-        with pytest.raises(InvalidArgument, match="read-only"):
-            ort_rs.OrtValue.from_dlpack(x).update_inplace(X)
+    with pytest.raises(TypeError, match="nobody has used"):
+        ort_rs.OrtValue.from_dlpack(capsule)
     empty = np.zeros((0, 2), np.float32)
     assert ort_rs.OrtValue.from_dlpack(empty.__dlpack__()).shape() == [0, 2]
+    assert ort_rs.OrtValue.from_dlpack(np.array(3.0)).numpy().tolist() == 3.0
     with pytest.raises(TypeError):
         ort_rs.OrtValue.from_dlpack(3)
+    for refused in (np.ones((2, 6))[:, ::2], X.T):
+        with pytest.raises(RuntimeError, match="contiguous"):
+            ort_rs.OrtValue.from_dlpack(refused)
+
+
+DLPACK_TYPES = [number for number in range(1, 27) if number != TensorProto.STRING]
+NOT_IN_ONNXRUNTIME = (TensorProto.COMPLEX64, TensorProto.COMPLEX128)
+
+
+@pytest.mark.parametrize("number", DLPACK_TYPES)
+def test_dlpack_has_every_type_as_onnxruntime_has_it(number):
+    value = ort_rs.OrtValue.ortvalue_from_shape_and_type([2, 3], number)
+    again = ort_rs.OrtValue.from_dlpack(value)
+    assert (again.element_type(), again.shape(), again.data_ptr()) == (number, [2, 3], value.data_ptr())
+    if number in NOT_IN_ONNXRUNTIME:
+        return
+    theirs = onnxruntime.OrtValue.from_dlpack(value)
+    assert (theirs.data_type(), theirs.shape(), theirs.data_ptr()) == (value.data_type(), [2, 3], value.data_ptr())
+    theirs = onnxruntime.OrtValue.ortvalue_from_shape_and_type([2, 3], number)
+    ours = ort_rs.OrtValue.from_dlpack(theirs)
+    assert (ours.data_type(), ours.shape(), ours.data_ptr()) == (theirs.data_type(), [2, 3], theirs.data_ptr())
+
+
+def test_memory_lent_through_dlpack_lives_as_long_as_somebody_has_it():
+    x = X.copy()
+    value = ort_rs.OrtValue.from_dlpack(x)
+    before = sys.getrefcount(x)
+    del value
+    gc.collect()
+    assert sys.getrefcount(x) == before - 1
+    value = ort_rs.OrtValue.ortvalue_from_numpy(x)
+    before = sys.getrefcount(x)
+    taken = np.from_dlpack(value)
+    unused = value.__dlpack__()
+    del value
+    gc.collect()
+    assert taken.tolist() == X.tolist() and sys.getrefcount(x) == before
+    del taken, unused
+    gc.collect()
+    assert sys.getrefcount(x) == before - 1
+
+
+def test_dlpack_keeps_what_is_read_only():
+    x = X.copy()
+    x.flags.writeable = False
+    with pytest.raises(BufferError):
+        ort_rs.OrtValue.ortvalue_from_numpy(x).__dlpack__()
+    if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
+        with pytest.raises(RuntimeError, match="read-only"):
+            ort_rs.OrtValue.from_dlpack(x).update_inplace(X)
+    with pytest.raises(BufferError, match="texts"):
+        ort_rs.OrtValue.ortvalue_from_numpy(np.array(["a"])).__dlpack__()
 
 
 def test_sequences_are_values():
@@ -185,15 +237,33 @@ def test_bindings_that_do_not_fit_are_refused(add):
     binding.bind_cpu_input("x", X)
     binding.bind_cpu_input("y", X)
     binding.bind_ortvalue_output("z", ort_rs.OrtValue.ortvalue_from_shape_and_type([5], np.float32))
-    with pytest.raises(InvalidArgument, match="`z`"):
+    with pytest.raises(RuntimeError, match="`z`"):
         session.run_with_iobinding(binding)
 
 
-def test_sparse_tensors_are_made_dense():
-    device = ort_rs.OrtDevice.make("cpu", 0)
-    values = np.array([1, 2], np.float32)
-    coo = ort_rs.SparseTensor.sparse_coo_from_numpy([2, 3], values, np.array([1, 5]), device)
-    csr = ort_rs.SparseTensor.sparse_csr_from_numpy([2, 3], values, np.array([1, 2]), np.array([0, 1, 2]), device)
-    for sparse in (coo, csr):
-        dense = ort_rs.OrtValue.ort_value_from_sparse_tensor(sparse).numpy()
-        assert dense.tolist() == [[0, 1, 0], [0, 0, 2]]
+def test_sparse_tensors_are_made_dense_and_say_what_they_were():
+    shape, values = [2, 3], np.array([1, 2], np.float32)
+    rows = np.array([1, 2], np.int64), np.array([0, 1, 2], np.int64)
+    made = []
+    for package in (ort_rs, onnxruntime):
+        device = package.OrtDevice.make("cpu", 0)
+        coo = package.SparseTensor.sparse_coo_from_numpy(shape, values, np.array([1, 5]), device)
+        pairs = package.SparseTensor.sparse_coo_from_numpy(shape, values, np.array([[0, 1], [1, 2]]), device)
+        csr = package.SparseTensor.sparse_csr_from_numpy(shape, values, *rows, device)
+        views = [coo.as_coo_view().indices(), pairs.as_coo_view().indices(), csr.as_csrc_view().inner(), csr.as_csrc_view().outer()]
+        told = [[it.data_type(), it.dense_shape(), it.device_name(), it.format().name, it.values().tolist()] for it in (coo, csr)]
+        held = package.OrtValue.ort_value_from_sparse_tensor(coo)
+        told += [held.is_sparse_tensor(), held.data_type(), held.as_sparse_tensor().values().tolist()]
+        made.append([*told, *(view.tolist() for view in views)])
+        for wrong in (coo.as_csrc_view, csr.as_coo_view, coo.as_blocksparse_view, lambda: coo.to_cuda(device)):
+            with pytest.raises(RuntimeError):
+                wrong()
+        with pytest.raises(RuntimeError):
+            package.SparseTensor.sparse_coo_from_numpy(shape, values, np.array([1]), device)
+        if package is ort_rs:
+            for sparse in (coo, pairs, csr):
+                dense = ort_rs.OrtValue.ort_value_from_sparse_tensor(sparse).numpy()
+                assert dense.tolist() == [[0, 1, 0], [0, 0, 2]]
+            with pytest.raises(RuntimeError, match="do not fit"):
+                ort_rs.SparseTensor.sparse_coo_from_numpy(shape, values, np.array([1, 50]), device)
+    assert made[0] == made[1]

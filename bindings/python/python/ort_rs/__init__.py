@@ -54,7 +54,9 @@ from ._native import ModelMetadata, NodeArg, Optimized, RunOptions
 from ._options import SessionOptions
 from ._reports import Memory, Profile
 from ._session import InferenceSession, IOBinding
-from ._values import OrtDevice, OrtMemoryInfo, OrtValue, SparseTensor, copy_tensors
+from ._sparse import SparseTensor
+from ._values import OrtDevice, OrtMemoryInfo, OrtValue, copy_tensors
+from .capi import onnxruntime_validation
 
 SessionIOBinding = IOBinding
 __author__ = "the authors of ort-rs"

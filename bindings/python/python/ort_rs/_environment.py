@@ -55,14 +55,19 @@ def get_ep_devices() -> list[Any]:
 
 def set_default_logger_severity(severity: int, /) -> None:
     """The least severity that is logged where options say nothing: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal."""
-    if severity not in range(5):
-        raise RuntimeError(f"Invalid logging severity: {severity}")
-    _DEFAULTS.severity = int(severity)
+    _DEFAULTS.severity = _severity(severity)
+
+
+def _severity(number: int) -> int:
+    number = _native.number(number)
+    if number not in range(5):
+        raise RuntimeError(f"Invalid logging severity: {number}")
+    return number
 
 
 def set_default_logger_verbosity(verbosity: int, /) -> None:
     """How detailed verbose messages are where options say nothing."""
-    _DEFAULTS.verbosity = int(verbosity)
+    _DEFAULTS.verbosity = _native.number(verbosity)
 
 
 def set_default_logger_callback(callback: Callable[[int, str, str, str, str], None] | None, severity: int = 2) -> None:
@@ -72,15 +77,16 @@ def set_default_logger_callback(callback: Callable[[int, str, str, str, str], No
     It is called by the thread that tells something, which goes on when it returns. What it raises goes to
     `sys.unraisablehook`.
     """
-    if severity not in range(5):
-        raise RuntimeError(f"Invalid logging severity: {severity}")
+    severity = _severity(severity)
     if callback is not None:
-        _DEFAULTS.severity = int(severity)
+        _DEFAULTS.severity = severity
     _native.set_log_callback(callback)
 
 
 def set_seed(seed: int, /) -> None:
     """Accepted; random operators without a seed of their own draw one in each session."""
+    if isinstance(seed, (str, float)):
+        raise TypeError(f"a seed is a whole number, not {seed!r}")
     int(seed)
 
 

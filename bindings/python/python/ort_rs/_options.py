@@ -19,6 +19,9 @@ from ._enums import (
 
 T = TypeVar("T")
 
+#: What onnxruntime takes for a value of each type.
+_CONVERT: dict[type, Callable[[Any], Any]] = {bool: _native.flag, int: _native.number, str: _native.text}
+
 
 class _Option(Generic[T]):
     """An attribute with a default and a type."""
@@ -38,18 +41,13 @@ class _Option(Generic[T]):
         return self if instance is None else instance._values.get(self.name, self.default)
 
     def __set__(self, instance: SessionOptions, value: T) -> None:
-        kind = type(self.default)
-        if kind is bool:
-            kept: Any = bool(value)
-        elif kind is str:
-            kept = os.fspath(value) if isinstance(value, os.PathLike) else value
-            if not isinstance(kept, str):
-                raise TypeError(f"{self.name} is a text, not {type(value).__name__}")
-        elif isinstance(value, (float, str)) or not hasattr(value, "__index__"):
-            raise TypeError(f"{self.name} is of type {kind.__name__}, not {type(value).__name__}")
+        kind: type = type(self.default)
+        if kind in _CONVERT:
+            instance._values[self.name] = _CONVERT[kind](value)
+        elif isinstance(value, kind):
+            instance._values[self.name] = value
         else:
-            kept = kind(value)  # type: ignore[call-arg]
-        instance._values[self.name] = kept
+            raise TypeError(f"{self.name} is a {kind.__name__}, not {value!r}")
 
 
 class SessionOptions:
@@ -59,9 +57,9 @@ class SessionOptions:
         "__weakref__",
         "_canceled",
         "_entries",
-        "_external",
         "_external_files",
         "_free",
+        "_initializers",
         "_libraries",
         "_loading",
         "_providers",
@@ -89,8 +87,8 @@ class SessionOptions:
         self._values: dict[str, Any] = {}
         self._entries: dict[str, str] = {}
         self._free: dict[str, dict[str, int]] = {"name": {}, "denotation": {}}
-        self._external: dict[str, Any] = {}
-        self._external_files: dict[str, bytes] = {}
+        self._initializers: dict[str, tuple[_native.OrtValue, bool]] = {}
+        self._external_files: dict[str, _native.OrtValue] = {}
         self._libraries: list[str] = []
         self._providers: list[str] = []
         self._canceled = False
@@ -100,49 +98,68 @@ class SessionOptions:
         said = ", ".join(f"{name}={value!r}" for name, value in {**self._values, **self._entries}.items())
         return f"SessionOptions({said})"
 
+    def __reduce__(self) -> Any:
+        raise TypeError("cannot pickle 'SessionOptions' object: set them again")
+
     def add_session_config_entry(self, key: str, value: str, /) -> None:
         """Sets a key of docs/options.md. One that nobody knows is accepted, with a warning when a session is made."""
-        if not (isinstance(key, str) and isinstance(value, str)):
-            raise TypeError("key and value are texts")
+        key, value = _native.entry(key, value)
         self._entries[key] = value
 
     def get_session_config_entry(self, key: str, /) -> str:
         """The value of a key that was set."""
+        key = _native.text(key)
         if key not in self._entries:
             raise RuntimeError(f"SessionOptions does not have configuration with key: {key}")
         return self._entries[key]
 
     def add_free_dimension_override_by_name(self, name: str, size: int, /) -> None:
         """Fixes a dimension of inputs that the model gives a name only."""
-        self._free["name"][name] = int(size)
+        self._free["name"][_native.text(name)] = _size(size)
 
     def add_free_dimension_override_by_denotation(self, denotation: str, size: int, /) -> None:
         """Fixes all dimensions of inputs that the model says denote this."""
-        self._free["denotation"][denotation] = int(size)
+        self._free["denotation"][_native.text(denotation)] = _size(size)
 
     def add_external_initializers_from_files_in_memory(
         self, names: Sequence[str], buffers: Sequence[bytes], lengths: Sequence[int], /
     ) -> None:
-        """The bytes of the model's other files, by the names that it calls them by."""
+        """The bytes of the model's other files, by the names that it calls them by. They are kept, not copied."""
+        names, lengths = [_native.text(name) for name in names], [_native.number(length) for length in lengths]
         if not len(names) == len(buffers) == len(lengths):
             raise RuntimeError("names, buffers and lengths are equally many")
         for name, buffer, length in zip(names, buffers, lengths):
-            self._external_files[name] = bytes(memoryview(buffer)[:length])
+            data = np.frombuffer(buffer, np.uint8) if memoryview(buffer).nbytes else np.zeros(0, np.uint8)
+            self._external_files[name] = _native.OrtValue.from_array(data[:length])
 
     def add_initializer(self, name: str, value: Any, /) -> None:
-        """A value for an initializer of the model, instead of its own. Refused when a session is made: there is no
-        such thing here yet."""
-        self._external[name] = value
+        """The value of an initializer of the model, an :class:`OrtValue`, whatever the file has in its place. Its
+        memory is kept and not copied: sessions that are given one value share it. A model that has no such
+        initializer passes over it; one of another type or shape does not load."""
+        self._initialize(name, value, False)
 
     def add_external_initializers(self, names: list[str], values: list[Any], /) -> None:
-        """Values for initializers that the model has in other files. Refused when a session is made."""
+        """The same for initializers that the model has in other files, which are not looked for then. It has to
+        have them, and there."""
+        if not (isinstance(names, list) and isinstance(values, list)):
+            raise TypeError("names and values are lists")
         if len(names) != len(values):
             raise RuntimeError("Expecting names and ort_values lists to have equal length")
-        self._external.update(zip(names, values))
+        for name, value in zip(names, values):
+            self._initialize(name, value, True)
+
+    def _initialize(self, name: str, value: Any, is_external: bool) -> None:
+        name, native = _native.text(name), getattr(value, "_ortvalue", None)
+        if not isinstance(native, _native.OrtValue) or not native.is_tensor():
+            raise RuntimeError(f"the value of initializer {name!r} is an OrtValue of a tensor, not {value!r}")
+        if name in self._initializers:
+            raise RuntimeError(f"an OrtValue for the initializer {name!r} has been added already")
+        self._initializers[name] = (native, is_external)
 
     def register_custom_ops_library(self, path: str, /) -> None:
         """Refused unless nobody needs it: libraries of operators are written against onnxruntime's C++, and are not
         loaded. A model that has their operators fails to load, with their names."""
+        path = _native.text(path)
         if not os.path.exists(path):
             raise _native.Fail(f"[ONNXRuntimeError] : 1 : FAIL : Failed to load library {path}: no such file")
         self._libraries.append(path)
@@ -150,20 +167,29 @@ class SessionOptions:
 
     def add_provider(self, name: str, options: Mapping[str, str], /) -> None:
         """Asks for a provider; there is the CPU's."""
+        name = _native.text(name)
+        if not isinstance(options, dict):
+            raise TypeError("the options of a provider are a dictionary")
+        for key, value in options.items():
+            _native.text(key), _native.text(value)
         if name not in ("CPUExecutionProvider", "AzureExecutionProvider"):
-            raise _native.Fail(f"[ONNXRuntimeError] : 1 : FAIL : there is no provider {name}")
+            raise RuntimeError(f"Unknown Provider Type: {name}: there are CPUExecutionProvider and AzureExecutionProvider")
         self._providers.append(name)
 
     def add_provider_for_devices(self, devices: Sequence[Any], options: Mapping[str, str], /) -> None:
-        """Asks for the provider of these devices."""
-        self._providers.extend(device.ep_name for device in devices)
+        """Refused: there are no devices of plugins."""
+        if not (isinstance(devices, list) and isinstance(options, dict)) or devices:
+            raise TypeError("devices come from get_ep_devices(), which has none here, and options in a dictionary")
+        raise _native.InvalidArgument("[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : there is no device among these")
 
     def set_provider_selection_policy(self, policy: OrtExecutionProviderDevicePolicy, /) -> None:
         """Accepted; there is one provider."""
-        OrtExecutionProviderDevicePolicy(policy)
+        if not isinstance(policy, OrtExecutionProviderDevicePolicy):
+            raise TypeError(f"a policy is an OrtExecutionProviderDevicePolicy, not {policy!r}")
 
     def set_provider_selection_policy_delegate(self, delegate: Callable[..., Any], /) -> None:
         """Accepted and never called; there is one provider."""
+        _check_function(delegate)
 
     def has_providers(self) -> bool:
         """Whether a provider was asked for."""
@@ -171,24 +197,23 @@ class SessionOptions:
 
     def set_load_cancellation_flag(self, is_on: bool, /) -> None:
         """True ends loading of sessions with these options, from any thread, with `ModelLoadCanceled`."""
-        self._canceled = bool(is_on)
+        is_on = self._canceled = _native.flag(is_on)
         if is_on:
             for loading in list(self._loading):
                 loading.cancel()
 
-    def set_ep_context_data_read_func(self, read_func: Callable[..., Any], max_data_size: int = 0) -> None:
+    def set_ep_context_data_read_func(self, read_func: Callable[..., Any], max_data_size: int, /) -> None:
         """Accepted and never called; no provider here keeps a context in the model."""
+        if read_func is None:
+            raise TypeError("there is no function to call")
+        _check_function(read_func)
+        _native.number(max_data_size)
 
     def clear_ep_context_data_read_func(self) -> None:
         """Accepted; there is none."""
 
     def _builder(self) -> _native.Builder:
         """The same for the extension module."""
-        if self._external:
-            names = ", ".join(self._external)
-            raise _native.NotImplemented(
-                f"[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : initializers cannot be given from outside: {names}"
-            )
         builder = _native.Builder()
         for key, value in self._keys().items():
             builder.config(key, value)
@@ -203,6 +228,8 @@ class SessionOptions:
             builder.free_dimension_by_denotation(name, size)
         for name, data in self._external_files.items():
             builder.external_data(name, data)
+        for name, (tensor, is_external) in self._initializers.items():
+            builder.initializer(name, tensor, is_external)
         if self._canceled:
             builder.cancel().cancel()
         return builder
@@ -230,8 +257,22 @@ class SessionOptions:
         return keys
 
 
+def _size(value: Any) -> int:
+    if isinstance(value, float) or not hasattr(value, "__int__"):
+        raise TypeError(f"a size is a whole number, not {value!r}")
+    return int(value)
+
+
+def _check_function(function: object) -> None:
+    if function is not None and not callable(function):
+        raise TypeError(f"{function!r} cannot be called")
+
+
 def onnx_type_of(element_type: Any) -> int:
     """ONNX's number of an element type: a number, a type of numpy's or of ml_dtypes'."""
     if isinstance(element_type, (int, np.integer)) and not isinstance(element_type, bool):
         return int(element_type)
-    return _native.onnx_type(np.dtype(element_type))
+    try:
+        return _native.onnx_type(np.dtype(element_type))
+    except TypeError as reason:
+        raise RuntimeError(f"Not a valid numpy type: {reason}") from reason

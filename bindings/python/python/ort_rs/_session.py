@@ -10,6 +10,8 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from . import _native
 from ._environment import _DEFAULTS, get_available_providers
 from ._enums import OrtAllocatorType, OrtMemType
@@ -200,8 +202,13 @@ class Session:
         if iobinding._session is not self:
             raise ValueError("IOBinding must be used with the session that created it.")
         names = list(iobinding._outputs)
+        if not names:
+            raise RuntimeError("Error in execution: At least one output should be requested: none is bound")
         bound = {name: value for name, value in iobinding._outputs.items() if value is not None}
-        made = iter(self._sess.run_bound(names, iobinding._inputs, list(bound.items()), run_options))
+        try:
+            made = iter(self._sess.run_bound(names, iobinding._inputs, list(bound.items()), run_options))
+        except Exception as reason:
+            raise RuntimeError(f"Error in execution: {reason}") from reason
         iobinding._made = {name: bound[name] if name in bound else next(made) for name in names}
 
     def create_ortvalue_from_shape_and_type(
@@ -222,11 +229,9 @@ class Session:
         """Accepted; only GPUs capture graphs."""
 
     def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
-        """Refused: no provider here has such options."""
-        if options:
-            raise _native.InvalidArgument(
-                f"[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : no provider has the dynamic options {list(options)}"
-            )
+        """Accepted; the CPU's provider has no such options."""
+        if not options:
+            raise RuntimeError("there are no options to set")
 
     def get_tuning_results(self) -> list[Any]:
         """Nothing: kernels are chosen by what they cost, not by trying."""
@@ -285,15 +290,25 @@ class InferenceSession(Session):
         kwargs.pop("read_config_from_model", None)
         if kwargs:
             warnings.warn(f"InferenceSession: nobody knows {', '.join(kwargs)}", stacklevel=2)
+        if not isinstance(sess_options, (SessionOptions, type(None))):
+            raise TypeError(f"sess_options is a SessionOptions, not {sess_options!r}")
         self._sess_options = SessionOptions() if sess_options is None else sess_options
         self._cache_dir, self._disabled = cache_dir, list(disabled_optimizers or ())
         self._load(providers, provider_options)
 
     def _load(self, providers: Providers | None, provider_options: Sequence[dict[Any, Any]] | None) -> None:
-        names, options = check_and_normalize_provider_args(providers, provider_options, get_available_providers())
+        if providers is not None:
+            # What is no list at all is no matter of a fallback.
+            iter(providers)
+        try:
+            check_and_normalize_provider_args(providers, provider_options, get_available_providers())
+        except ValueError as wrong:
+            if not self._enable_fallback:
+                raise
+            warnings.warn(f"{wrong} The CPU's provider is used.", stacklevel=3)
         self._providers = ["CPUExecutionProvider"]
-        given = dict(zip(names, options))
-        self._provider_options = {name: given.get(name, {}) for name in self._providers}
+        # It has none, whatever was given.
+        self._provider_options: dict[str, dict[str, str]] = {name: {} for name in self._providers}
         builder = self._sess_options._builder()
         if self._sess_options.log_severity_level < 0:
             builder.config("session.log_severity_level", str(_DEFAULTS.severity))
@@ -325,6 +340,11 @@ class InferenceSession(Session):
         ends = (", ".join(arg.name for arg in args) for args in (self._inputs_meta, self._outputs_meta))
         return f"InferenceSession({where}: {' -> '.join(ends)})"
 
+    def __copy__(self) -> InferenceSession:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
     def __reduce__(self) -> Any:
         raise TypeError("cannot pickle 'InferenceSession' object: pickle what it was made of, and make it again")
 
@@ -352,6 +372,8 @@ class IOBinding:
 
     def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
         """Binds an input to an array, which each run reads where it lies."""
+        if not isinstance(arr_on_cpu, np.ndarray):
+            raise RuntimeError(f"Unable to create OrtValue from the given python object: {arr_on_cpu!r} is no array")
         self._inputs[self._input(name)] = arr_on_cpu
 
     def bind_input(

@@ -10,6 +10,7 @@ import numpy as np
 from . import _native
 from ._enums import OrtAllocatorType, OrtDeviceMemoryType, OrtDeviceVendorId, OrtMemoryInfoDeviceType, OrtMemType
 from ._options import onnx_type_of
+from ._sparse import SparseTensor
 
 _DEVICES = {"cpu": 0, "cuda": 1, "gpu": 1, "fpga": 2, "npu": 3, "cann": 3, "dml": 4, "webgpu": 4}
 
@@ -24,9 +25,9 @@ class OrtDevice:
     @staticmethod
     def make(ort_device_name: str, device_id: int, vendor_id: int | OrtDeviceVendorId = -1) -> OrtDevice:
         """A device by its name; only `cpu` has memory here."""
-        if ort_device_name.lower() not in _DEVICES:
+        if ort_device_name not in _DEVICES:
             raise Exception("Unsupported device type: " + ort_device_name)
-        return OrtDevice(_DEVICES[ort_device_name.lower()], 0, device_id, max(int(vendor_id), 0))
+        return OrtDevice(_DEVICES[ort_device_name], 0, device_id, max(int(vendor_id), 0))
 
     @staticmethod
     def cpu() -> int:
@@ -63,7 +64,7 @@ class OrtDevice:
 
 def _check_cpu(device_type: str) -> None:
     OrtDevice.make(device_type, 0)
-    if device_type.lower() != "cpu":
+    if device_type != "cpu":
         raise RuntimeError(f"there is no memory of a device `{device_type}`: values are the CPU's")
 
 
@@ -102,6 +103,7 @@ class OrtValue:
         if not isinstance(ortvalue, _native.OrtValue):
             raise ValueError("`Provided ortvalue` needs to be of type `ort_rs.capi.onnxruntime_pybind11_state.OrtValue`")
         self._ortvalue = ortvalue
+        self._sparse: SparseTensor | None = None
 
     def _get_c_value(self) -> _native.OrtValue:
         return self._ortvalue
@@ -136,8 +138,10 @@ class OrtValue:
 
     @classmethod
     def ort_value_from_sparse_tensor(cls, sparse_tensor: SparseTensor) -> OrtValue:
-        """The dense tensor of a sparse one."""
-        return cls(_native.OrtValue.from_array(sparse_tensor._dense()))
+        """A sparse tensor, which runs read as a dense one."""
+        value = cls(_native.OrtValue.from_array(sparse_tensor._dense()))
+        value._sparse = sparse_tensor
+        return value
 
     @classmethod
     def ortvalue_from_sequence(cls, items: Sequence[np.ndarray | OrtValue]) -> OrtValue:
@@ -145,8 +149,10 @@ class OrtValue:
         return cls(_native.OrtValue.sequence(list(items)))
 
     def as_sparse_tensor(self) -> SparseTensor:
-        """Refused: values of runs are dense here."""
-        raise RuntimeError("values are dense here: there is no sparse tensor in it")
+        """The sparse tensor that it was made of; what runs make is dense."""
+        if self._sparse is None:
+            raise RuntimeError("Only OrtValues that contain SparseTensors are currently supported: this is dense")
+        return self._sparse
 
     def data_ptr(self) -> int:
         """Where the first element is."""
@@ -162,7 +168,7 @@ class OrtValue:
 
     def data_type(self) -> str:
         """The type, such as `tensor(int64)`."""
-        return self._ortvalue.data_type()
+        return ("" if self._sparse is None else "sparse_") + self._ortvalue.data_type()
 
     def element_type(self) -> int:
         """ONNX's number of the element type."""
@@ -177,12 +183,12 @@ class OrtValue:
         return self._ortvalue.has_value()
 
     def is_tensor(self) -> bool:
-        """Whether it is a tensor."""
-        return self._ortvalue.is_tensor()
+        """Whether it is a tensor, and not a sparse one."""
+        return self._sparse is None and self._ortvalue.is_tensor()
 
     def is_sparse_tensor(self) -> bool:
-        """False."""
-        return self._ortvalue.is_sparse_tensor()
+        """Whether it was made of a sparse tensor."""
+        return self._sparse is not None
 
     def is_tensor_sequence(self) -> bool:
         """Whether it is a sequence."""
@@ -198,28 +204,30 @@ class OrtValue:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = self.numpy()
-        if copy:
-            return np.array(array, dtype=dtype)
-        return array if dtype is None else np.asarray(array, dtype=dtype)
+        if copy is None:
+            return np.asarray(array, dtype=dtype)
+        return np.array(array, dtype=dtype, copy=copy)
 
     def __dlpack__(self, *, stream: Any = None) -> Any:
-        """A DLPack capsule over the tensor's memory, for `torch.from_dlpack`, `jax.dlpack` and others."""
-        return self.numpy().__dlpack__()
+        """A DLPack capsule over the tensor's memory, for `torch.from_dlpack`, `jax.dlpack` and others: of every type
+        but texts, those below 8 bits packed. Read-only memory is a `BufferError`."""
+        return self._ortvalue.to_dlpack()
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """(1, 0): the CPU."""
-        return (1, 0)
+        return self._ortvalue.__dlpack_device__()
 
     @classmethod
     def from_dlpack(cls, data: Any, /) -> OrtValue:
-        """A value over the memory of a tensor that speaks DLPack, or of a capsule."""
-        source = _Source(data)
-        array = np.from_dlpack(source)
-        if source.says_what_may_be_written or not (array.flags.c_contiguous and array.size):
-            return cls(_native.OrtValue.from_array(array))
-        # numpy takes memory for read-only of which nothing is said; its owner, who lends it, does not.
-        element_type = onnx_type_of(array.dtype)
-        return cls(_native.OrtValue.at_address(array.ctypes.data, element_type, list(array.shape), array))
+        """A value over the memory of a tensor that speaks DLPack, or of a capsule. It is row-major; memory that is
+        read-only stays it."""
+        if hasattr(data, "__dlpack__"):
+            try:
+                data = data.__dlpack__(max_version=(1, 0))
+            except TypeError:
+                # It speaks the version before, which has no versions.
+                data = data.__dlpack__()
+        return cls(_native.OrtValue.from_dlpack(data))
 
     def update_inplace(self, data: np.ndarray | OrtValue) -> None:
         """Copies elements of the same type and shape into the value's memory."""
@@ -230,28 +238,13 @@ class OrtValue:
     def __repr__(self) -> str:
         return repr(self._ortvalue)
 
+    def __copy__(self) -> OrtValue:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
     def __reduce__(self) -> Any:
         raise TypeError("cannot pickle 'OrtValue' object: pickle its numpy()")
-
-
-class _Source:
-    """A tensor that speaks DLPack, or a capsule of the CPU's, and whether its capsule is of version 1: those say
-    whether their memory may be written."""
-
-    says_what_may_be_written = False
-
-    def __init__(self, data: Any) -> None:
-        if type(data).__name__ != "PyCapsule" and not hasattr(data, "__dlpack__"):
-            raise TypeError(f"expected a tensor that speaks DLPack or a capsule, not {type(data).__name__}")
-        self._data = data
-
-    def __dlpack__(self, **how: Any) -> Any:
-        capsule = self._data.__dlpack__(**how) if hasattr(self._data, "__dlpack__") else self._data
-        self.says_what_may_be_written = "dltensor_versioned" in repr(capsule)
-        return capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self._data.__dlpack_device__() if hasattr(self._data, "__dlpack_device__") else (1, 0)
 
 
 def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:
@@ -260,58 +253,3 @@ def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any =
         raise ValueError(f"{len(src)} tensors cannot be copied to {len(dst)}")
     for source, target in zip(src, dst):
         target.update_inplace(source)
-
-
-class SparseTensor:
-    """A sparse tensor in coordinates or rows, made dense where a model wants it: nothing here computes with zeros
-    left out."""
-
-    def __init__(self, dense: np.ndarray, values: np.ndarray, format: str) -> None:
-        self._array, self._values, self._format = dense, values, format
-
-    @classmethod
-    def sparse_coo_from_numpy(
-        cls, dense_shape: Any, values: np.ndarray, coo_indices: np.ndarray, ort_device: OrtDevice
-    ) -> SparseTensor:
-        """Of coordinates: flat ones, or a row of them for each value."""
-        dense = np.zeros(tuple(dense_shape), values.dtype)
-        indices = np.asarray(coo_indices)
-        if indices.ndim == 2:
-            dense[tuple(indices.T)] = values
-        else:
-            dense.reshape(-1)[indices] = values
-        return cls(dense, values, "ORT_SPARSE_COO")
-
-    @classmethod
-    def sparse_csr_from_numpy(
-        cls, dense_shape: Any, values: np.ndarray, inner_indices: np.ndarray, outer_indices: np.ndarray,
-        ort_device: OrtDevice,
-    ) -> SparseTensor:
-        """Of compressed rows."""
-        dense = np.zeros(tuple(dense_shape), values.dtype)
-        rows = np.repeat(np.arange(len(outer_indices) - 1), np.diff(outer_indices))
-        dense[rows, inner_indices] = values
-        return cls(dense, values, "ORT_SPARSE_CSRC")
-
-    def _dense(self) -> np.ndarray:
-        return self._array
-
-    def values(self) -> np.ndarray:
-        """The elements that are stored."""
-        return self._values
-
-    def format(self) -> str:
-        """How it was made."""
-        return self._format
-
-    def dense_shape(self) -> np.ndarray:
-        """The dimensions of the dense tensor."""
-        return np.array(self._array.shape, np.int64)
-
-    def data_type(self) -> str:
-        """The type, such as `sparse_tensor(float)`."""
-        return "sparse_" + _native.OrtValue.from_array(self._array).data_type()
-
-    def device_name(self) -> str:
-        """`cpu`."""
-        return "cpu"
