@@ -183,7 +183,7 @@ def test_profiles_and_memory_are_told_as_text_and_html(add, tmp_path):
     assert '"Add"' in pathlib.Path(session.end_profiling()).read_text()
 
 
-def test_cache_optimize_and_packed_give_models_that_run(tmp_path):
+def test_cache_optimize_and_packed_give_models_that_run(tmp_path, capfd):
     weights = helper.make_tensor("w", FLOAT, [64, 64], np.linspace(-1, 1, 64 * 64))
     node = helper.make_node("MatMul", ["x", "w"], ["y"])
     model = model_of([node], [("x", FLOAT, ["n", 64])], [("y", FLOAT, ["n", 64])], [weights])
@@ -200,6 +200,7 @@ def test_cache_optimize_and_packed_give_models_that_run(tmp_path):
         cached = ort_rs.InferenceSession(model, cache_dir=tmp_path / "cache")
         np.testing.assert_array_equal(cached.run(None, {"x": x})[0], expected)
     assert list((tmp_path / "cache").iterdir())
+    assert capfd.readouterr().err == "", "nobody asked to be told of it"
 
 
 def test_sequences_maps_and_optionals_go_in_and_come_out():

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 
 from . import _native
+from ._environment import _DEFAULTS
 from ._enums import (
     ExecutionMode,
     ExecutionOrder,
@@ -246,8 +247,9 @@ class SessionOptions:
         for name in ("enable_cpu_mem_arena", "enable_mem_pattern"):
             if name in self._values:
                 keys[f"session.{name}"] = flag[self._values[name]]
-        if 0 <= self.log_severity_level <= 4:
-            keys["session.log_severity_level"] = str(self.log_severity_level)
+        severity = self.log_severity_level if self.log_severity_level >= 0 else _DEFAULTS.severity
+        if severity <= 4:
+            keys["session.log_severity_level"] = str(severity)
         if "log_verbosity_level" in self._values:
             keys["session.log_verbosity_level"] = str(max(self.log_verbosity_level, 0))
         if self.logid:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import _native
-from ._environment import _DEFAULTS, get_available_providers
+from ._environment import get_available_providers
 from ._enums import OrtAllocatorType, OrtMemType
 from ._options import SessionOptions, onnx_type_of
 from ._values import OrtMemoryInfo, OrtValue, _check_cpu
@@ -310,8 +310,6 @@ class InferenceSession(Session):
         # It has none, whatever was given.
         self._provider_options: dict[str, dict[str, str]] = {name: {} for name in self._providers}
         builder = self._sess_options._builder()
-        if self._sess_options.log_severity_level < 0:
-            builder.config("session.log_severity_level", str(_DEFAULTS.severity))
         if self._cache_dir is not None:
             builder.cache_dir(os.fspath(self._cache_dir))
         builder.disable_optimizers([name for name in self._disabled if name in _native.optimizers])
