@@ -3,13 +3,13 @@
 
 use std::ops::Range;
 
-use ort_ep::{Packed, Recipe, Threads};
+use ort_ep::{KernelError, Packed, Recipe, Threads};
 use ort_kernels::Isa;
 use ort_kernels::gemm_i8::{
     Bytes, Gemm, Signs, Start, Zeros, column_sums, pack_b, packed_b_len, row_sum, variant,
 };
 use ort_kernels::quantize::Requantize;
-use ort_tensor::{DType, Tensor, filled};
+use ort_tensor::{DType, Inputs, Tensor, filled};
 
 use crate::cpu::{Cpu, Team, floats, n_parts};
 use crate::cut::{Along, Cut, Part};
@@ -167,6 +167,13 @@ pub(crate) fn codes(constant: &Tensor, flip: u8) -> Option<Vec<i32>> {
     flip_to_signed(constant.dtype()).filter(|&own| own == flip)?;
     let signed = |&byte: &u8| i32::from((byte ^ flip).cast_signed());
     Some(constant.view().as_bytes()?.iter().map(signed).collect())
+}
+
+/// The zero point of codes at `index`, 0 if it is absent.
+pub(crate) fn zero_point(inputs: Inputs<'_>, index: usize) -> Result<i16, KernelError> {
+    let Some(zero) = inputs.optional_tensor(index)? else { return Ok(0) };
+    let byte = zero.as_bytes().and_then(|bytes| bytes.first().copied()).unwrap_or_default();
+    Ok(if zero.dtype() == DType::I8 { byte.cast_signed().into() } else { byte.into() })
 }
 
 /// The left operand `[m, k]`, unsigned.

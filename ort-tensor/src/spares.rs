@@ -103,7 +103,7 @@ mod tests {
         }
         reusing(|| {
             drop(AlignedBuf::zeroed(2 * SPARE_BYTES));
-            (0..40).map(|_| AlignedBuf::zeroed(MIB)).collect::<Vec<_>>();
+            drop((0..40).map(|_| AlignedBuf::zeroed(MIB)).collect::<Vec<_>>());
             let kept = |spares: &RefCell<Option<Spares>>| {
                 let spares = spares.borrow();
                 spares.as_ref().map(|spares| (spares.pages.len(), spares.n_bytes))

@@ -67,12 +67,12 @@ impl Kernel for ByteBinary {
             DType::I8 => {
                 let operands = [Some(a.as_slice()?), Some(b.as_slice()?)];
                 let y = y.into_slice()?;
-                call.write_lanes(operands, y, threads, |a, b, y| binary_i8(isa, f, a, b, y));
+                call.write(operands, y, threads, |a, b, y| binary_i8(isa, f, a, b, y));
             }
             _ => {
                 let operands = [Some(a.as_slice()?), Some(b.as_slice()?)];
                 let y = y.into_slice()?;
-                call.write_lanes(operands, y, threads, |a, b, y| binary_u8(isa, f, a, b, y));
+                call.write(operands, y, threads, |a, b, y| binary_u8(isa, f, a, b, y));
             }
         }
         Ok(())

@@ -14,7 +14,9 @@ use ort_ops::ops::qlinear_matmul::QLinearMatMul;
 use ort_tensor::{DType, Inputs, Shape, TensorView};
 
 use super::{Compiled, Compiler, KernelDef};
-use crate::bytes::{ByteProduct, FLIP, Left, Right, split_floats, variant_name};
+use crate::bytes::{
+    ByteProduct, FLIP, Left, Right, split_floats, variant_name, zero_point,
+};
 use crate::cpu::Cpu;
 use crate::scheme::Scheme;
 
@@ -236,13 +238,6 @@ impl Kernel for ByteMatMul {
         self.factors(inputs, scale, factors)?;
         let sum_bias = optional(self.roles.sum_bias)?.map(|b| b.as_slice::<i32>()).transpose()?;
         let bias = optional(self.roles.bias)?.map(|b| b.as_slice::<f32>()).transpose()?;
-        let y_zero = match optional(self.roles.y_zero)? {
-            Some(zero) if zero.dtype() == DType::I8 => {
-                zero.as_slice::<i8>()?.first().map(|&z| z.into())
-            }
-            Some(zero) => zero.as_slice::<u8>()?.first().map(|&zero| zero.into()),
-            None => None,
-        };
         let factors = &*factors;
         let y = io.outputs[0].tensor(self.dtype, shape)?;
         let rest = (io.threads, scratch);
@@ -251,7 +246,8 @@ impl Kernel for ByteMatMul {
                 y.copy_from_slice(sums);
             }),
             DType::U8 | DType::I8 => {
-                let (factors, zero_point) = (Scales::ByColumn(factors), y_zero.unwrap_or(0));
+                let zero = self.roles.y_zero.map_or(Ok(0), |index| zero_point(inputs, index));
+                let (factors, zero_point) = (Scales::ByColumn(factors), zero?);
                 let codes = Requantize { factors, zero_point, is_signed: self.dtype == DType::I8 };
                 product.run_codes(
                     (left, sum_bias),

@@ -11,7 +11,7 @@ use ort_ops::ops::qlinear_matmul::QLinearMatMul;
 use ort_tensor::{DType, Inputs, Shape, broadcast_strides};
 
 use super::{Compiled, Compiler, KernelDef};
-use crate::bytes::{ByteProduct, FLIP, Left, RightView, flip_to_signed, variant_name};
+use crate::bytes::{ByteProduct, FLIP, Left, RightView, flip_to_signed, split_floats, variant_name, zero_point};
 use crate::cpu::Cpu;
 use crate::scheme::Scheme;
 
@@ -115,12 +115,8 @@ impl ByteMatMulPairs {
             return Ok(([zero(2)?, zero(3)?], None));
         }
         let scale = |index| Ok::<_, KernelError>(Scheme::read(inputs, index)?.scale);
-        let y_zero = zero(7)?;
-        let y_zero = match self.dtype {
-            DType::I8 => i16::from(y_zero.cast_signed()),
-            _ => i16::from(y_zero),
-        };
-        Ok(([zero(2)?, zero(5)?], Some((scale(1)? * scale(4)? / scale(6)?, y_zero))))
+        let factor = scale(1)? * scale(4)? / scale(6)?;
+        Ok(([zero(2)?, zero(5)?], Some((factor, zero_point(inputs, 7)?))))
     }
 
     const fn right(&self) -> usize {
@@ -154,7 +150,7 @@ impl Kernel for ByteMatMulPairs {
         let numbers: &mut [i32] = bytemuck::cast_slice_mut(numbers);
         let (sums, zeros) = numbers.split_at_mut(n);
         zeros.fill(i32::from((b_zero ^ b_flip).cast_signed()));
-        let (factors, scratch) = crate::bytes::split_floats(scratch, n);
+        let (factors, scratch) = split_floats(scratch, n);
         factors.fill(codes.map_or(0.0, |(factor, _)| factor));
         let y = io.outputs[0].tensor(self.dtype, &state.shape)?;
         let y = y.into_bytes().unwrap_or_default();

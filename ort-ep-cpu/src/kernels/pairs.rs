@@ -188,23 +188,12 @@ impl Call<'_> {
         };
         let operands = [operand(0)?, operand(1)?];
         let y = io.outputs[0].tensor(T::DTYPE, &self.state.shape)?.into_slice::<T>()?;
-        self.write(operands, y, io.threads, f);
+        self.write(operands, y, io.threads, |a, b, y| pairs(self.isa, a, b, y, &f));
         Ok(())
     }
 
-    /// `y = f(a, b)`, where `y` holds an operand that is not given.
+    /// `f(a, b, y)` of lanes, where `y` holds an operand that is not given.
     pub(super) fn write<T: Element>(
-        &self,
-        operands: [Option<&[T]>; 2],
-        y: &mut [T],
-        threads: &dyn Threads,
-        f: impl Fn(T, T) -> T + Sync,
-    ) {
-        self.write_lanes(operands, y, threads, |a, b, y| pairs(self.isa, a, b, y, &f));
-    }
-
-    /// As [`Call::write`] for an `f(a, b, y)` of lanes.
-    pub(super) fn write_lanes<T: Element>(
         &self,
         operands: [Option<&[T]>; 2],
         y: &mut [T],

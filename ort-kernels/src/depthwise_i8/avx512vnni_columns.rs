@@ -37,8 +37,8 @@ features! { Avx512Vnni enabled
     #[inline]
     fn load_words(x: &[u8]) -> [__m512i; 4] {
         let mut words = [_mm512_setzero_si512(); 4];
-        for r in 0..4 {
-            words[r] = load_bytes(x.get(r * 64..).unwrap_or_default());
+        for (r, words) in words.iter_mut().enumerate() {
+            *words = load_bytes(x.get(r * 64..).unwrap_or_default());
         }
         transposed(words)
     }
@@ -66,12 +66,12 @@ features! { Avx512Vnni enabled
         let (first, n) = (block * LANES, line.padding.len());
         let end = n.min(first + LANES);
         let mut bytes = [_mm512_setzero_si512(); 4];
-        for r in 0..4 {
+        for (r, bytes) in bytes.iter_mut().enumerate() {
             let pixel = match (line.rows[r], i) {
                 (Some(row), Some(i)) => &row[i * n..][..n],
                 _ => line.padding,
             };
-            bytes[r] = _mm512_xor_si512(load_bytes(&pixel[first..end]), flip);
+            *bytes = _mm512_xor_si512(load_bytes(&pixel[first..end]), flip);
         }
         interleaved(bytes)
     }

@@ -124,6 +124,27 @@ macro_rules! each_row {
     };
 }
 
+/// Writes the codes of the rows of a tile: text of the kernel, as sums that are given away would be kept in memory.
+macro_rules! write_codes {
+    ($sums:ident of $rows:ident, $tile:ident, $to:ident, $y:ident) => {
+        let mut factors = [_mm512_setzero_si512(); 2];
+        if let Scales::ByColumn(all) = $to.factors {
+            factors = load_columns(bytemuck::cast_slice(&all[..$tile.n]));
+        }
+        each_row!(r of $rows => {
+            if let Scales::ByRow(all) = $to.factors {
+                factors = [_mm512_castps_si512(_mm512_set1_ps(all[r])); 2];
+            }
+            let bytes = codes($sums[r], factors, &$to);
+            let y = &mut $y[r * $tile.stride..][..$tile.n];
+            match y.as_mut_array() {
+                Some(y) => store_bytes32(y, _mm512_castsi512_si256(bytes)),
+                None => store_bytes(y, bytes),
+            }
+        });
+    };
+}
+
 kernel! {
     /// The results of `R` rows; `b: [k/4][32][4]`.
     Avx512Vnni => fn product<const R: usize, const SIGNED: bool>(
@@ -182,21 +203,7 @@ kernel! {
                 });
             }
             To::Codes(to, y) | To::AnyCodes(to, y) => {
-                let mut factors = [_mm512_setzero_si512(); 2];
-                if let Scales::ByColumn(all) = to.factors {
-                    factors = load_columns(bytemuck::cast_slice(&all[..tile.n]));
-                }
-                each_row!(r of R => {
-                    if let Scales::ByRow(all) = to.factors {
-                        factors = [_mm512_castps_si512(_mm512_set1_ps(all[r])); 2];
-                    }
-                    let bytes = codes(sums[r], factors, &to);
-                    let y = &mut y[r * tile.stride..][..tile.n];
-                    match y.as_mut_array() {
-                        Some(y) => store_bytes32(y, _mm512_castsi512_si256(bytes)),
-                        None => store_bytes(y, bytes),
-                    }
-                });
+                write_codes!(sums of R, tile, to, y);
             }
         }
     }

@@ -97,9 +97,7 @@ impl<'a> Rows<'a> {
             let (quads, left) = self.a[r * self.stride..][..self.k].as_chunks();
             whole[r] = &quads[..n_whole];
             if n_left > 0 {
-                for i in 0..n_left {
-                    rest[r][i] = left[i];
-                }
+                rest[r].iter_mut().zip(left).for_each(|(to, from)| *to = *from);
             }
         }
         (whole, rest)
@@ -267,9 +265,7 @@ impl Task for Finish<'_> {
                     }
                 }
                 Start::ByRow(start) => {
-                    for j in 0..n {
-                        sums[j] = sums[j].wrapping_add(start[r]);
-                    }
+                    sums.iter_mut().for_each(|sum| *sum = sum.wrapping_add(start[r]));
                 }
             }
             match &mut to {

@@ -22,7 +22,7 @@ use self::filters::{Filters, Form};
 use self::tail::{Tail, Tailed};
 use super::conv::axes;
 use super::{Compiled, Compiler, KernelDef, op};
-use crate::bytes::{FLIP, split_floats, variant_name};
+use crate::bytes::{FLIP, split_floats, variant_name, zero_point};
 use crate::cpu::Cpu;
 
 pub(super) const DEF: KernelDef = KernelDef { claim: tail::claim, compile };
@@ -354,10 +354,7 @@ impl Kernel for ByteConv {
         let (what, rest) = ((geometry, &operands), (io.threads, scratch));
         match self.dtype {
             DType::I8 | DType::U8 => {
-                let is_signed = self.dtype == DType::I8;
-                let zero = byte(7)?;
-                let zero_point =
-                    if is_signed { i16::from(zero.cast_signed()) } else { i16::from(zero) };
+                let (zero_point, is_signed) = (zero_point(inputs, 7)?, self.dtype == DType::I8);
                 let codes = Codes { isa, factors, zero_point, is_signed };
                 self.compute(what, y.into_bytes().unwrap_or_default(), rest, &codes);
             }
