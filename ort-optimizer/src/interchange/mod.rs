@@ -4,7 +4,6 @@
 
 mod casts;
 mod functions;
-mod versions;
 
 use std::collections::BTreeSet;
 
@@ -14,8 +13,8 @@ use crate::driver::{OptimizeError, run};
 use crate::eval::Reference;
 use crate::options::{Level, Options};
 
-/// Writes out functions of the standard that ONNX Runtime's CPU has no kernels of their own for, has nodes follow an
-/// older version that means the same, and casts float16 to float where it has kernels for that only; `opset` is the version of ai.onnx that the model imports. Returns the
+/// Writes out functions of the standard that ONNX Runtime's CPU has no kernels of their own for, and casts float16 to
+/// float where it has kernels for that only; `opset` is the version of ai.onnx that the model imports. Returns the
 /// operators that are left and that it refuses.
 ///
 /// # Errors
@@ -26,7 +25,7 @@ pub fn lower_for_onnx_runtime(
     opset: Option<i64>,
 ) -> Result<(Graph, BTreeSet<String>), OptimizeError> {
     let options = Options { level: Level::Basic, opset, ..Options::default() };
-    let (passes, eval) = (vec![&versions::PASS, &functions::PASS, &casts::PASS], &Reference);
+    let (passes, eval) = (vec![&functions::PASS, &casts::PASS], &Reference);
     let (graph, _) = run(graph, registry, &options, eval, passes)?;
     let mut left = BTreeSet::new();
     functions::collect_left(&graph, &mut left);
