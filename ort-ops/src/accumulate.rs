@@ -1,7 +1,7 @@
 //! Sums of products: each element type is summed in a wider one and rounded once, at the end.
 
 use ort_graph::OpError;
-use ort_tensor::{Number, bf16, f16, filled};
+use ort_tensor::{Number, Pace, TensorError, bf16, f16, filled};
 
 /// An element type whose products are summed in [`Accumulate::Sum`]: `f64` for floats, so that a
 /// float32 or smaller result is rounded once, and wrapping `i64` for integers, whose low bits are
@@ -118,18 +118,28 @@ pub(crate) fn zeros<S: Sum>(n: usize) -> Result<Vec<S>, OpError> {
 
 /// `c[m,n] += Σ a[m,k]·b[k,n]`, all row-major; the terms of an element are added in the order of
 /// `k`. `c` has `n` columns; `a` and `b` have as many columns and rows as that leaves.
-pub(crate) fn multiply_add<S: Sum>(a: &[S], b: &[S], c: &mut [S], n: usize) {
+///
+/// # Errors
+/// If nobody waits for the rest any more.
+pub(crate) fn multiply_add<S: Sum>(
+    a: &[S],
+    b: &[S],
+    c: &mut [S],
+    n: usize,
+) -> Result<(), TensorError> {
     if n == 0 || c.is_empty() || b.is_empty() {
-        return;
+        return Ok(());
     }
-    let k = b.len() / n;
+    let (k, mut pace) = (b.len() / n, Pace::new());
     for (row, sums) in a.chunks_exact(k).zip(c.chunks_exact_mut(n)) {
         for (&factor, terms) in row.iter().zip(b.chunks_exact(n)) {
+            pace.go(n)?;
             for (sum, &term) in sums.iter_mut().zip(terms) {
                 *sum = sum.multiply_add(factor, term);
             }
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -155,9 +165,9 @@ mod tests {
     #[test]
     fn a_product_adds_to_what_is_there() {
         let mut c = [1_i64, 1];
-        multiply_add(&[1, 2, 3], &[1, 4, 2, 5, 3, 6], &mut c, 2);
+        multiply_add(&[1, 2, 3], &[1, 4, 2, 5, 3, 6], &mut c, 2).unwrap();
         assert_eq!(c, [15, 33]);
-        multiply_add(&[], &[], &mut c, 2);
+        multiply_add(&[], &[], &mut c, 2).unwrap();
         assert_eq!(c, [15, 33]);
     }
 }

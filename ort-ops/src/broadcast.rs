@@ -9,7 +9,10 @@
 use std::ops::Range;
 
 use ort_graph::OpError;
-use ort_tensor::{Element, Inputs, Output, Shape, TensorView, broadcast, broadcast_strides};
+use ort_tensor::{
+    Element, Inputs, Output, Pace, Shape, TensorError, TensorView, broadcast, broadcast_strides,
+    go_on,
+};
 
 use crate::axes;
 
@@ -105,10 +108,20 @@ impl<const N: usize> Runs<N> {
         self
     }
 
-    /// Calls `run` for each run in order with the position in the output and in each operand.
-    pub(crate) fn for_each(&self, mut run: impl FnMut(usize, [usize; N])) {
+    /// Calls `run` for each run, or piece of a long one, in order, with its place in the output and in each operand.
+    ///
+    /// # Errors
+    /// If nobody waits for the rest any more.
+    pub(crate) fn for_each(
+        &self,
+        mut run: impl FnMut(Range<usize>, [usize; N]),
+    ) -> Result<(), TensorError> {
         let n: usize = self.outer.iter().map(|(dim, _)| dim).product::<usize>() * self.len;
-        self.for_each_within(0..n, |piece, starts| run(piece.start, starts));
+        for start in (0..n).step_by(Pace::STEP) {
+            go_on()?;
+            self.for_each_within(start..n.min(start + Pace::STEP), &mut run);
+        }
+        Ok(())
     }
 
     /// Calls `run` for what lies within `range` of each run, in order, with its place in the output
@@ -163,11 +176,6 @@ impl<const N: usize> Runs<N> {
         }
     }
 
-    /// The elements of a run.
-    pub(crate) const fn len(&self) -> usize {
-        self.len
-    }
-
     /// The elements after which operands begin again that repeat, or advance that stretch: those of a
     /// run before it was [joined](Runs::joined).
     pub const fn period(&self) -> usize {
@@ -196,9 +204,8 @@ pub(crate) fn zip<A, B, Y>(
     f: impl Fn(&A, &B) -> Y,
 ) -> Result<(), OpError> {
     let runs = Runs::new(shape, [a.shape, b.shape])?;
-    let n = runs.len();
-    runs.for_each(|at, [i, j]| {
-        let y = &mut y[at..at + n];
+    runs.for_each(|piece, [i, j]| {
+        let (n, y) = (piece.len(), &mut y[piece]);
         match runs.advances() {
             [true, true] => {
                 for ((y, a), b) in y.iter_mut().zip(&a.data[i..i + n]).zip(&b.data[j..j + n]) {
@@ -215,7 +222,7 @@ pub(crate) fn zip<A, B, Y>(
             }
             [false, false] => y.iter_mut().for_each(|y| *y = f(&a.data[i], &b.data[j])),
         }
-    });
+    })?;
     Ok(())
 }
 
@@ -229,9 +236,8 @@ pub(crate) fn update<A, Y>(
     f: impl Fn(&Y, &A) -> Y,
 ) -> Result<(), OpError> {
     let runs = Runs::new(shape, [a.shape])?;
-    let n = runs.len();
-    runs.for_each(|at, [i]| {
-        let y = &mut y[at..at + n];
+    runs.for_each(|piece, [i]| {
+        let (n, y) = (piece.len(), &mut y[piece]);
         match runs.advances() {
             [true] => y.iter_mut().zip(&a.data[i..i + n]).for_each(|(y, a)| *y = f(y, a)),
             [false] => {
@@ -239,7 +245,7 @@ pub(crate) fn update<A, Y>(
                 y.iter_mut().for_each(|y| *y = f(y, a));
             }
         }
-    });
+    })?;
     Ok(())
 }
 

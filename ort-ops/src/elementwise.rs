@@ -1,7 +1,7 @@
 //! One function applied to each element, in place where the plan says so.
 
 use ort_graph::{Fact, Facts, NodeSpec, OpError};
-use ort_tensor::{DType, Element, Inputs, Number, Output};
+use ort_tensor::{DType, Element, Inputs, Number, Output, Pace, go_on};
 
 /// The only output of a one-output operator.
 ///
@@ -36,8 +36,9 @@ pub(crate) fn map<T: Element>(
     f: impl Fn(T) -> T,
 ) -> Result<(), OpError> {
     let Some((0, view)) = output.in_place_tensor() else { return convert(inputs, output, f) };
-    for y in view.into_slice::<T>()? {
-        *y = f(*y);
+    for y in view.into_slice::<T>()?.chunks_mut(Pace::STEP) {
+        go_on()?;
+        y.iter_mut().for_each(|y| *y = f(*y));
     }
     Ok(())
 }
@@ -66,8 +67,9 @@ pub(crate) fn convert<T: Element, U: Element>(
 ) -> Result<(), OpError> {
     let x = inputs.tensor(0)?;
     let y = output.tensor(U::DTYPE, x.shape())?.into_slice::<U>()?;
-    for (y, x) in y.iter_mut().zip(x.as_slice::<T>()?) {
-        *y = f(*x);
+    for (y, x) in y.chunks_mut(Pace::STEP).zip(x.as_slice::<T>()?.chunks(Pace::STEP)) {
+        go_on()?;
+        y.iter_mut().zip(x).for_each(|(y, x)| *y = f(*x));
     }
     Ok(())
 }

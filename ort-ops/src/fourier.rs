@@ -9,7 +9,7 @@
 
 use std::f64::consts::TAU;
 
-use ort_tensor::{Complex, Room, TensorError, collected};
+use ort_tensor::{Complex, Pace, Room, TensorError, collected, go_on};
 
 /// A transform of one length: `y[k] = Σ x[j] · exp(∓2πi · j·k / n)`.
 #[derive(Clone, Debug)]
@@ -38,15 +38,25 @@ impl Fourier {
     /// If there is no memory for it.
     pub(crate) fn transform(&self, x: &[Complex<f64>]) -> Result<Room<Complex<f64>>, TensorError> {
         let mut y = Room::filled(Complex::default(), x.len())?;
-        self.recurse(x, 1, &mut y);
+        self.recurse(x, 1, &mut y)?;
         Ok(y)
     }
 
     /// Transforms every `step`-th value of `x`, as many as `y` has.
-    fn recurse(&self, x: &[Complex<f64>], step: usize, y: &mut [Complex<f64>]) {
+    fn recurse(
+        &self,
+        x: &[Complex<f64>],
+        step: usize,
+        y: &mut [Complex<f64>],
+    ) -> Result<(), TensorError> {
         let n = y.len();
+        if n >= Pace::STEP {
+            go_on()?;
+        }
         if n % 2 == 1 {
+            let mut pace = Pace::new();
             for (k, y) in y.iter_mut().enumerate() {
+                pace.go(n)?;
                 let terms = x.iter().step_by(step).take(n).enumerate();
                 *y = terms.fold(Complex::default(), |sum, (j, &x)| {
                     add(sum, multiply(x, self.roots[j * k % n * step]))
@@ -54,13 +64,14 @@ impl Fourier {
             }
         } else if n > 0 {
             let (even, odd) = y.split_at_mut(n / 2);
-            self.recurse(x, 2 * step, even);
-            self.recurse(&x[step..], 2 * step, odd);
+            self.recurse(x, 2 * step, even)?;
+            self.recurse(&x[step..], 2 * step, odd)?;
             for (k, (even, odd)) in even.iter_mut().zip(odd).enumerate() {
                 let turned = multiply(*odd, self.roots[k * step]);
                 (*even, *odd) = (add(*even, turned), subtract(*even, turned));
             }
         }
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 //! processor can multiply and add them in pairs. Rows are contiguous in both operands.
 
 use ort_graph::OpError;
-use ort_tensor::{TensorError, n_elements, with_room};
+use ort_tensor::{Pace, TensorError, n_elements, with_room};
 
 use crate::infer::PADDING;
 use crate::ops::conv::ConvGeometry;
@@ -24,15 +24,25 @@ pub(crate) fn dot(a: &[i16], b: &[i16]) -> i64 {
 }
 
 /// Calls `write(i, j, Σ a[i, k]·b[j, k])` for all rows of `a` and `b`, whose length `k` is not 0.
-pub(crate) fn multiply(a: &[i16], b: &[i16], k: usize, mut write: impl FnMut(usize, usize, i64)) {
-    let n_rows = (N_BLOCK / k).max(1);
+///
+/// # Errors
+/// If nobody waits for the rest any more.
+pub(crate) fn multiply(
+    a: &[i16],
+    b: &[i16],
+    k: usize,
+    mut write: impl FnMut(usize, usize, i64),
+) -> Result<(), TensorError> {
+    let (n_rows, mut pace) = ((N_BLOCK / k).max(1), Pace::new());
     for (block, a) in a.chunks(n_rows * k).enumerate() {
         for (j, b) in b.chunks_exact(k).enumerate() {
+            pace.go(a.len())?;
             for (i, a) in a.chunks_exact(k).enumerate() {
                 write(block * n_rows + i, j, dot(a, b));
             }
         }
     }
+    Ok(())
 }
 
 /// Each of the matrices `[rows, columns]` in `x` transposed.
@@ -99,7 +109,7 @@ pub(crate) fn convolve(
             multiply(&patches, filters, k, |i, j, sum| {
                 let channel = part * m + j;
                 write((image * m * group + channel) * n_outputs + run.start + i, channel, sum);
-            });
+            })?;
         }
     }
     Ok(())
@@ -124,7 +134,7 @@ mod tests {
         let a = [vec![1; k], vec![2; k], vec![3; k]].concat();
         let b = [vec![1; k], vec![-1; k]].concat();
         let mut found = Vec::new();
-        multiply(&a, &b, k, |i, j, sum| found.push((i, j, sum / k as i64)));
+        multiply(&a, &b, k, |i, j, sum| found.push((i, j, sum / k as i64))).unwrap();
         found.sort_unstable();
         let expected = [(0, 0, 1), (0, 1, -1), (1, 0, 2), (1, 1, -2), (2, 0, 3), (2, 1, -3)];
         assert_eq!(found, expected);

@@ -1,7 +1,7 @@
 //! A tensor seen from one axis, as `[outer, len, inner]`. A lane is what runs along the axis: `len`
 //! elements, `inner` apart.
 
-use ort_tensor::{Number, TensorError, filled};
+use ort_tensor::{Number, Pace, TensorError, filled};
 
 /// How the lanes along one axis lie in a row-major tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +39,10 @@ impl Lanes {
         let Lanes { len, inner, .. } = *self;
         // Empty lanes have no elements to write, nor has an empty block.
         let Some(block) = len.checked_mul(inner).filter(|&block| block > 0) else { return Ok(()) };
-        let mut lane = filled(0.0, len)?;
+        let (mut lane, mut pace) = (filled(0.0, len)?, Pace::new());
         for (x, y) in x.chunks_exact(block).zip(y.chunks_exact_mut(block)) {
             for i in 0..inner {
+                pace.go(len)?;
                 let from = x[i..].iter().step_by(inner);
                 lane.iter_mut().zip(from).for_each(|(to, from)| *to = from.to_f64());
                 f(&mut lane);

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use ort_tensor::{Bool, Complex, DType, Number, bf16, f16};
+use ort_tensor::{Bool, Complex, DType, Number, Pace, Room, TensorError, bf16, f16, go_on};
 
 /// The types whose elements are compared: all but the packed ones and floats of 8 bits.
 pub(crate) const fn is_comparable(dtype: DType) -> bool {
@@ -51,9 +51,96 @@ impl<T: Number> Sortable for Complex<T> {
     }
 }
 
+/// So many elements are sorted within milliseconds.
+const PIECE: usize = 1 << 16;
+
+/// Sorts; what is equal stays in order. Pieces are sorted each by itself, and then merged in pairs until one is
+/// left, so that it can end in between.
+///
+/// # Errors
+/// If there is no memory for another copy, or nobody waits for the rest any more.
+pub(crate) fn sort<T: Copy>(
+    items: &mut [T],
+    order: impl Fn(&T, &T) -> Ordering,
+) -> Result<(), TensorError> {
+    for piece in items.chunks_mut(PIECE) {
+        go_on()?;
+        piece.sort_by(&order);
+    }
+    let (n, mut sorted) = (items.len(), PIECE);
+    if n <= sorted {
+        return Ok(());
+    }
+    let (mut merged, mut pace) = (Room::with_room(n)?, Pace::new());
+    while sorted < n {
+        merged.clear();
+        for pair in items.chunks(2 * sorted) {
+            let (mut a, mut b) = pair.split_at(sorted.min(pair.len()));
+            while let ([first, rest @ ..], [other, others @ ..]) = (a, b) {
+                pace.go(1)?;
+                if order(first, other).is_le() {
+                    merged.push(*first)?;
+                    a = rest;
+                } else {
+                    merged.push(*other)?;
+                    b = others;
+                }
+            }
+            merged.extend(a.iter().chain(b).copied())?;
+        }
+        items.copy_from_slice(&merged);
+        sorted = sorted.saturating_mul(2);
+    }
+    Ok(())
+}
+
+/// The `k` first elements in this order, sorted; not more than there are.
+///
+/// # Errors
+/// As [`sort`].
+pub(crate) fn first<T: Copy>(
+    mut items: Room<T>,
+    k: usize,
+    order: impl Fn(&T, &T) -> Ordering,
+) -> Result<Room<T>, TensorError> {
+    if k > PIECE || items.len() <= k {
+        sort(&mut items, order)?;
+        items.truncate(k);
+        return Ok(items);
+    }
+    // The best so far, and a piece of the others.
+    let mut best = Room::with_room(k + PIECE)?;
+    for piece in items.chunks(PIECE) {
+        go_on()?;
+        best.extend(piece.iter().copied())?;
+        if best.len() > k {
+            best.select_nth_unstable_by(k, &order);
+            best.truncate(k);
+        }
+    }
+    sort(&mut best, order)?;
+    Ok(best)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lists_are_sorted_in_pieces() {
+        for n in [0, 1, PIECE, PIECE + 1, 3 * PIECE + 17] {
+            let numbers: Vec<(usize, usize)> = (0..n).map(|i| (i * 7919 % 1009, i)).collect();
+            let mut expected = numbers.clone();
+            expected.sort_by_key(|pair| pair.0);
+            let mut sorted = numbers.clone();
+            sort(&mut sorted, |a, b| a.0.cmp(&b.0)).unwrap();
+            assert_eq!(sorted, expected, "{n}");
+            for k in [0, 1, 100, n / 2, n] {
+                let best = first(Room::of(numbers.clone()).unwrap(), k, Ord::cmp).unwrap();
+                assert_eq!(best[..], expected[..k.min(n)], "{k} of {n}");
+            }
+        }
+    }
 
     #[test]
     fn nan_comes_last_and_zeros_are_equal() {

@@ -1,7 +1,7 @@
 //! What pools share: the shape of the result, and which elements each window sees.
 
 use ort_graph::{Dims, Fact, OpError};
-use ort_tensor::{DType, Shape, n_elements};
+use ort_tensor::{DType, Pace, Shape, TensorError, n_elements};
 
 use crate::infer::{PADDING, Window, WindowAttrs, element_flops};
 
@@ -53,10 +53,14 @@ impl Pool {
     }
 
     /// Calls `f` for each window of each plane, once.
-    pub(crate) fn for_each(&self, mut f: impl FnMut(Seen<'_>)) {
+    ///
+    /// # Errors
+    /// If nobody waits for the rest any more.
+    pub(crate) fn for_each(&self, mut f: impl FnMut(Seen<'_>)) -> Result<(), TensorError> {
         if self.shape.contains(&0) {
-            return;
+            return Ok(());
         }
+        let mut pace = Pace::new();
         let n_outputs = self.window.n_outputs();
         let (mut taps, mut ends) = (Vec::new(), Vec::new());
         for run in self.window.runs() {
@@ -72,11 +76,13 @@ impl Pool {
                 let mut start = 0;
                 for (window, &end) in run.clone().zip(&ends) {
                     let output = plane * n_outputs + window;
+                    pace.go(end - start + 1)?;
                     f(Seen { output, plane, window, taps: &taps[start..end] });
                     start = end;
                 }
             }
         }
+        Ok(())
     }
 }
 

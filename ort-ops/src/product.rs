@@ -2,7 +2,7 @@
 
 use std::ops::{Add, Mul};
 
-use ort_tensor::Number;
+use ort_tensor::{Number, Pace, TensorError};
 
 /// f32 or f64: what products accumulate in.
 pub(crate) trait Real: Number + Add<Output = Self> + Mul<Output = Self> {}
@@ -15,14 +15,26 @@ const N_PARTIAL: usize = 16;
 
 /// `c[i, j] += Σ a[i, k] · b[j, k]`, where `a: [m, k]`, `b: [n, k]` and `c: [m, n]`, whose rows are
 /// `c_stride` apart; `m` follows from `a`, `n` from `b`. `k` must not be 0.
-pub(crate) fn add_product<R: Real>(c: &mut [R], c_stride: usize, a: &[R], b: &[R], k: usize) {
+///
+/// # Errors
+/// If nobody waits for the rest any more.
+pub(crate) fn add_product<R: Real>(
+    c: &mut [R],
+    c_stride: usize,
+    a: &[R],
+    b: &[R],
+    k: usize,
+) -> Result<(), TensorError> {
+    let mut pace = Pace::new();
     // A row of `b` stays in the nearest cache while all rows of `a` pass.
     for (j, b) in b.chunks_exact(k).enumerate() {
         for (i, a) in a.chunks_exact(k).enumerate() {
+            pace.go(k)?;
             let c = &mut c[i * c_stride + j];
             *c = *c + dot(a, b);
         }
     }
+    Ok(())
 }
 
 /// `Σ a[k] · b[k]`.
@@ -47,7 +59,7 @@ mod tests {
         let a: Vec<f64> = (0_u8..38).map(f64::from).collect();
         let b: Vec<f64> = (0_u8..57).map(f64::from).rev().collect();
         let mut c = vec![1.0; 2 * 4];
-        add_product(&mut c, 4, &a, &b, 19);
+        add_product(&mut c, 4, &a, &b, 19).unwrap();
         for (i, row) in c.chunks_exact(4).enumerate() {
             for (j, &found) in row[..3].iter().enumerate() {
                 let sum: f64 = (0..19).map(|k| a[i * 19 + k] * b[j * 19 + k]).sum();

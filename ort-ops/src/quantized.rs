@@ -5,7 +5,8 @@ use std::ops::SubAssign;
 use ort_graph::{Fact, Facts, OpError};
 use ort_tensor::{
     DType, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, Inputs, Number, Output, Shape, Tensor,
-    TensorView, bf16, broadcast, broadcast_strides, collected, f16, filled, n_elements, with_dtype,
+    TensorError, TensorView, bf16, broadcast, broadcast_strides, collected, f16, filled,
+    n_elements, with_dtype,
 };
 
 use crate::offsets::Offsets;
@@ -103,7 +104,7 @@ pub(crate) fn spread(
         let (left, right) = (given.to_vec(), shape.to_vec());
         return Err(OpError::Shapes { what: "scale or zero point", left, right });
     }
-    Ok(Offsets::new(shape, &broadcast_strides(&own, shape)).collect())
+    Ok(collected(Offsets::new(shape, &broadcast_strides(&own, shape)))?)
 }
 
 /// For each element of `shape` its own of the values of shape `given`.
@@ -115,7 +116,7 @@ pub(crate) fn stretched<T: Copy>(
 ) -> Result<Vec<T>, OpError> {
     match values {
         &[value] => Ok(filled(value, n_elements(shape).ok_or(OpError::TooLarge)?)?),
-        _ => Ok(spread(given, along, shape)?.into_iter().map(|own| values[own]).collect()),
+        _ => Ok(collected(spread(given, along, shape)?.into_iter().map(|own| values[own]))?),
     }
 }
 
@@ -188,10 +189,13 @@ impl Scheme {
     }
 
     /// The codes of values in uint8, minus the zero point.
-    pub(crate) fn centered(self, values: &[f32]) -> Vec<i16> {
+    ///
+    /// # Errors
+    /// If there is no memory for them.
+    pub(crate) fn centered(self, values: &[f32]) -> Result<Vec<i16>, TensorError> {
         let zero_point = saturate::<i16>(self.zero_point);
         let code = |&value: &f32| i16::from(self.quantize::<u8>(value)) - zero_point;
-        values.iter().map(code).collect()
+        collected(values.iter().map(code))
     }
 
     /// `scale · (code − zero_point)`.

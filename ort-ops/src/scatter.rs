@@ -2,7 +2,8 @@
 
 use ort_graph::{NodeSpec, OpError};
 use ort_tensor::{
-    Bool, DType, Inputs, Output, TensorView, TensorViewMut, move_elements, with_dtype,
+    Bool, DType, Inputs, Output, Pace, TensorError, TensorView, TensorViewMut, move_elements,
+    with_dtype,
 };
 
 use crate::arithmetic::Arithmetic;
@@ -92,30 +93,21 @@ pub(crate) fn scatter(
     }
     if reduction == Reduction::None {
         return Ok(move_elements!(updates => y, |src, dst| {
-            let (src, runs) = (&src[first..], positions.iter());
-            match run {
-                1 => src.iter().zip(runs).for_each(|(x, &at)| dst[at].clone_from(x)),
-                _ => src.chunks_exact(run).zip(runs).for_each(|(update, &at)| {
-                    dst[at..at + run].clone_from_slice(update);
-                }),
-            }
+            for_each_update(&src[first..], positions, run, |at, update| match update {
+                [update] => dst[at].clone_from(update),
+                _ => dst[at..at + run].clone_from_slice(update),
+            })
         })?);
     }
     if y.dtype() == DType::Bool {
         let apply = |x: Bool, update: Bool| reduction.apply_bool(x.get(), update.get()).into();
-        reduce(
-            &updates.as_slice::<Bool>()?[first..],
-            positions,
-            run,
-            y.into_slice::<Bool>()?,
-            apply,
-        );
-        return Ok(());
+        let updates = &updates.as_slice::<Bool>()?[first..];
+        return Ok(reduce(updates, positions, run, y.into_slice::<Bool>()?, apply)?);
     }
     with_dtype!(y.dtype(), number, T => {
         let apply = |x, update| reduction.apply::<T>(x, update);
-        reduce(&updates.as_slice::<T>()?[first..], positions, run, y.into_slice::<T>()?, apply);
-        Ok(())
+        let updates = &updates.as_slice::<T>()?[first..];
+        Ok(reduce(updates, positions, run, y.into_slice::<T>()?, apply)?)
     }, else => Err(OpError::Unsupported { what: "a reduction of this element type" }))
 }
 
@@ -125,9 +117,24 @@ fn reduce<T: Copy>(
     run: usize,
     y: &mut [T],
     apply: impl Fn(T, T) -> T,
-) {
-    for (updates, &at) in updates.chunks_exact(run).zip(positions) {
+) -> Result<(), TensorError> {
+    for_each_update(updates, positions, run, |at, updates| {
         let y = &mut y[at..at + run];
         y.iter_mut().zip(updates).for_each(|(y, &update)| *y = apply(*y, update));
+    })
+}
+
+/// Calls `apply` with each position and the `run` updates that are for it.
+fn for_each_update<T>(
+    updates: &[T],
+    positions: &[usize],
+    run: usize,
+    mut apply: impl FnMut(usize, &[T]),
+) -> Result<(), TensorError> {
+    let mut pace = Pace::new();
+    for (update, &at) in updates.chunks_exact(run).zip(positions) {
+        pace.go(run)?;
+        apply(at, update);
     }
+    Ok(())
 }

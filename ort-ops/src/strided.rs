@@ -4,7 +4,9 @@
 
 use std::cmp::Reverse;
 
-use ort_tensor::{TensorError, TensorView, TensorViewMut, move_elements, row_major_strides};
+use ort_tensor::{
+    Pace, TensorError, TensorView, TensorViewMut, go_on, move_elements, row_major_strides,
+};
 use smallvec::SmallVec;
 
 use crate::axes;
@@ -39,7 +41,7 @@ impl Strided {
 /// that `from` and `to` lead to must exist; the rest of `y` stays what it is.
 ///
 /// # Errors
-/// If the element types differ.
+/// If the element types differ, there is no memory for a text, or nobody waits for the copy any more.
 pub(crate) fn copy(
     shape: &[usize],
     x: TensorView<'_>,
@@ -51,7 +53,41 @@ pub(crate) fn copy(
         return Ok(());
     }
     let axes = merged(shape, &from.strides, &to.strides);
-    move_elements!(x => y, |src, dst| copy_axes(&axes, (src, from.offset), (dst, to.offset)))
+    move_elements!(x => y, |src, dst| copy_parts(&axes, (src, from.offset), (dst, to.offset)))
+}
+
+/// Entries of an axis that are copied at once are a multiple of this: the rows of a tile of bytes.
+const WHOLE_TILES: usize = 64;
+
+/// The same in parts of about [`Pace::STEP`] elements: as many entries of the outermost axis as have so many.
+fn copy_parts<T: Word>(
+    axes: &[Axis],
+    (src, mut from): (&[T], usize),
+    (dst, mut to): (&mut [T], usize),
+) -> Result<(), TensorError> {
+    let Some((&outer, rest)) = axes.split_first() else {
+        copy_axes(axes, (src, from), (dst, to));
+        return Ok(());
+    };
+    let n_inner: usize = rest.iter().map(|axis| axis.n).product();
+    let is_turned = matches!(rest, &[columns] if is_turned(outer, columns));
+    let is_deep = !is_turned && !rest.is_empty() && n_inner > Pace::STEP;
+    let most = (Pace::STEP / n_inner).next_multiple_of(WHOLE_TILES).max(WHOLE_TILES);
+    let step = if is_deep { 1 } else { most };
+    let mut part: SmallVec<[Axis; 6]> = axes.into();
+    for first in (0..outer.n).step_by(step) {
+        if is_deep {
+            copy_parts(rest, (src, from), (dst, to))?;
+        } else {
+            go_on()?;
+            part[0].n = step.min(outer.n - first);
+            copy_axes(&part, (src, from), (dst, to));
+        }
+        let n = step.cast_signed();
+        from = from.wrapping_add_signed(outer.from.wrapping_mul(n));
+        to = to.wrapping_add_signed(outer.to.wrapping_mul(n));
+    }
+    Ok(())
 }
 
 /// As `copy`, of elements in slices.
@@ -139,7 +175,7 @@ fn copy_axes<T: Word>(axes: &[Axis], src: (&[T], usize), dst: (&mut [T], usize))
 mod tests {
     use std::fmt::Debug;
 
-    use ort_tensor::Shape;
+    use ort_tensor::{Shape, Tensor};
     use proptest::prelude::*;
 
     use super::*;
@@ -206,6 +242,33 @@ mod tests {
             check(&shape, &from, |i| u32::try_from(i).unwrap());
             check(&shape, &from, |i| i as u64);
             check(&shape, &from, |i| i.to_string());
+        }
+    }
+
+    /// Runs, rows and columns that are longer than a part, forwards, backwards and turned.
+    #[test]
+    fn long_copies_are_the_same_in_parts() {
+        let n = Pace::STEP + 4465;
+        let cases: [(&[usize], usize, &[isize]); 7] = [
+            (&[n], 0, &[1]),
+            (&[n], n - 1, &[-1]),
+            (&[3, n], 0, &[n as isize, 1]),
+            (&[3, n], 0, &[1, 3]),
+            (&[n, 3], 0, &[1, n as isize]),
+            (&[130, 3, 700], 0, &[1, 130 * 700, 130]),
+            (&[2, 3, n], 1, &[0, 0, 0]),
+        ];
+        for (shape, offset, strides) in cases {
+            let len: usize = shape.iter().product();
+            let x: Vec<u32> = (0..u32::try_from(len).unwrap()).collect();
+            let (from, to) =
+                (Strided { offset, strides: strides.into() }, Strided::row_major(shape));
+            let mut expected = vec![0; len];
+            copy_slice(shape, (&x, &from), (&mut expected, &to));
+            let x = Tensor::from_slice(&[len], &x).unwrap();
+            let mut y = Tensor::zeros(x.dtype(), &[len]).unwrap();
+            copy(shape, x.view(), &from, y.view_mut(), &to).unwrap();
+            assert_eq!(y.as_slice::<u32>().unwrap(), expected, "{shape:?} {strides:?}");
         }
     }
 

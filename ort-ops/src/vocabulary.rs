@@ -53,7 +53,7 @@ impl Vocabulary {
                 Ok(collected(x.as_strings()?.iter().map(|x| places.get(x).copied()))?)
             }
             Places::Numbers(places) if self.dtype.is_integer() == x.dtype().is_integer() => {
-                Ok(number_keys(x)?.iter().map(|x| places.get(x).copied()).collect())
+                Ok(collected(number_keys(x)?.iter().map(|x| places.get(x).copied()))?)
             }
             Places::Numbers(_) => {
                 Err(TensorError::DType { expected: self.dtype, found: x.dtype() }.into())

@@ -8,7 +8,7 @@
 //!     kept:    result[at + i] = combine(result[at + i], run[i])
 //! ```
 
-use ort_tensor::{Shape, TensorError, filled};
+use ort_tensor::{Pace, Shape, TensorError, filled, go_on};
 
 /// How a tensor of some shape is walked to reduce it over some axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,33 +62,48 @@ impl Walk {
         let mut results = filled(start, self.n_results)?;
         self.for_each_run(x.chunks_exact(self.run.max(1)), |run, at| {
             if self.is_run_reduced {
-                results[at] = combine(results[at], fold_run(run, start, &map, &combine));
+                results[at] = combine(results[at], fold_run(run, start, &map, &combine)?);
             } else {
                 let results = results[at..].iter_mut();
                 results.zip(run).for_each(|(result, &x)| *result = combine(*result, map(x)));
             }
-        });
+            Ok(())
+        })?;
         Ok(results)
     }
 
     /// `update(x[i], results[j])` for all `i`, which lead to `j`.
-    pub(crate) fn spread<T, A>(&self, x: &mut [T], results: &[A], update: impl Fn(&mut T, &A)) {
+    ///
+    /// # Errors
+    /// If nobody waits for the rest any more.
+    pub(crate) fn spread<T, A>(
+        &self,
+        x: &mut [T],
+        results: &[A],
+        update: impl Fn(&mut T, &A),
+    ) -> Result<(), TensorError> {
         self.for_each_run(x.chunks_exact_mut(self.run.max(1)), |run, at| {
             if self.is_run_reduced {
                 run.iter_mut().for_each(|x| update(x, &results[at]));
             } else {
                 run.iter_mut().zip(&results[at..]).for_each(|(x, result)| update(x, result));
             }
-        });
+            Ok(())
+        })
     }
 
     /// Calls `f` with each run and where in the results it begins.
-    fn for_each_run<R>(&self, runs: impl Iterator<Item = R>, mut f: impl FnMut(R, usize)) {
+    fn for_each_run<R>(
+        &self,
+        runs: impl Iterator<Item = R>,
+        mut f: impl FnMut(R, usize) -> Result<(), TensorError>,
+    ) -> Result<(), TensorError> {
         // bounded: rank
         let mut index = Shape::from_elem(0, self.outer.len());
-        let mut at = 0;
+        let (mut at, mut pace) = (0, Pace::new());
         for run in runs {
-            f(run, at);
+            pace.go(self.run)?;
+            f(run, at)?;
             // The next index, as an odometer counts.
             for (index, &(len, stride)) in index.iter_mut().zip(&self.outer).rev() {
                 *index += 1;
@@ -100,6 +115,7 @@ impl Walk {
                 *index = 0;
             }
         }
+        Ok(())
     }
 }
 
@@ -108,19 +124,24 @@ fn fold_run<T: Copy, A: Copy>(
     start: A,
     map: impl Fn(T) -> A,
     combine: impl Fn(A, A) -> A,
-) -> A {
+) -> Result<A, TensorError> {
     let (blocks, rest) = run.as_chunks::<N_PARTIAL>();
     let rest = rest.iter().fold(start, |sum, &x| combine(sum, map(x)));
     if blocks.is_empty() {
-        return rest;
+        return Ok(rest);
     }
     let mut partial = [start; N_PARTIAL];
-    for block in blocks {
-        for (partial, &x) in partial.iter_mut().zip(block) {
-            *partial = combine(*partial, map(x));
+    for (i, blocks) in blocks.chunks(Pace::STEP).enumerate() {
+        if i > 0 {
+            go_on()?;
+        }
+        for block in blocks {
+            for (partial, &x) in partial.iter_mut().zip(block) {
+                *partial = combine(*partial, map(x));
+            }
         }
     }
-    partial.into_iter().fold(rest, combine)
+    Ok(partial.into_iter().fold(rest, combine))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! codes of 2, 4 or 8 bits, and products with them.
 
 use ort_graph::OpError;
-use ort_tensor::{Number, TensorView, filled, with_dtype};
+use ort_tensor::{Number, TensorError, TensorView, collected, filled, with_dtype};
 
 use crate::elementwise::unsupported;
 use crate::product::dot;
@@ -43,10 +43,18 @@ impl BlockFormat {
     }
 
     /// The numbers of `n_rows` times `len` codes, each row of whole bytes.
-    pub(crate) fn unpack_rows(self, bytes: &[u8], n_rows: usize, len: usize) -> Vec<f64> {
+    ///
+    /// # Errors
+    /// If there is no memory for them.
+    pub(crate) fn unpack_rows(
+        self,
+        bytes: &[u8],
+        n_rows: usize,
+        len: usize,
+    ) -> Result<Vec<f64>, TensorError> {
         let row_bytes = self.n_bytes(len).unwrap_or(0).max(1);
         let rows = bytes.chunks_exact(row_bytes).take(n_rows);
-        rows.flat_map(|row| (0..len).map(|i| f64::from(code(row, self.bits, i)))).collect()
+        collected(rows.flat_map(|row| (0..len).map(move |i| f64::from(code(row, self.bits, i)))))
     }
 }
 
@@ -170,7 +178,7 @@ mod tests {
         let format = BlockFormat { bits: 2, block: 16, width: 80 };
         let bytes = [0b11_10_01_00, 0b01, 0, 0b10];
         let expected = [0.0, 1.0, 2.0, 3.0, 1.0, 0.0, 0.0, 0.0, 0.0, 2.0];
-        assert_eq!(format.unpack_rows(&bytes, 2, 5), expected);
+        assert_eq!(format.unpack_rows(&bytes, 2, 5).unwrap(), expected);
         assert_eq!((format.n_blocks(), format.middle()), (5, 2.0));
     }
 }

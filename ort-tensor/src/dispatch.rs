@@ -1,5 +1,30 @@
 //! The two ways from an element type that is a value to one that is a Rust type.
 
+pub use crate::text::{Text, refused};
+
+use crate::TensorError;
+
+/// What the body of [`move_elements!`](crate::move_elements) may end with.
+pub trait Moved {
+    /// Whether all was moved.
+    ///
+    /// # Errors
+    /// If not.
+    fn moved(self) -> Result<(), TensorError>;
+}
+
+impl Moved for () {
+    fn moved(self) -> Result<(), TensorError> {
+        Ok(())
+    }
+}
+
+impl Moved for Result<(), TensorError> {
+    fn moved(self) -> Result<(), TensorError> {
+        self
+    }
+}
+
 /// Runs `$body` with `$T` bound to the Rust type of `$dtype`, if it is in the named group:
 /// `float` (f16, bf16, f32, f64), `integer` (i8 … u64), `number` (both), `plain` (numbers, bool,
 /// complex and 8-bit floats: every type with a Rust type of its own), or an explicit list
@@ -42,7 +67,8 @@ macro_rules! with_dtype {
 /// Runs a data movement over any element type by its width: `$src` is bound to the elements of the
 /// view `$x` and `$dst` to those of the mutable view `$y` (same type), as words, strings, or the
 /// unpacked codes of a type below eight bits, which are packed again afterwards. The body sees
-/// slices of one `Clone + Default + PartialEq` type. Yields `Result<(), TensorError>`.
+/// slices of one `Clone + Default + PartialEq` type, and ends with nothing or a `Result<(), TensorError>`. Copies of
+/// texts are counted against the thread's allowance. Yields `Result<(), TensorError>`.
 ///
 /// ```
 /// use ort_tensor::{Tensor, move_elements};
@@ -75,7 +101,7 @@ macro_rules! move_elements {
                 $(Some($bytes) => {
                     let $src: &[$word] = $x.as_words()?;
                     let $dst: &mut [$word] = $y.into_words()?;
-                    $body;
+                    $crate::dispatch::Moved::moved($body)?;
                 })+
                 _ if $x.dtype().is_packed() => {
                     // The rest of `y` stays what it is: a body may fill only a part.
@@ -83,14 +109,17 @@ macro_rules! move_elements {
                     {
                         let $src: &[u8] = &from;
                         let $dst: &mut [u8] = &mut to;
-                        $body;
+                        $crate::dispatch::Moved::moved($body)?;
                     }
                     $y.pack(&to)?;
                 }
                 _ => {
-                    let $src: &[String] = $x.as_strings()?;
-                    let $dst: &mut [String] = $y.into_strings()?;
-                    $body;
+                    // What was refused before and nobody asked for is nobody's business now.
+                    let _ = $crate::dispatch::refused();
+                    let $src = $crate::dispatch::Text::of($x.as_strings()?);
+                    let $dst = $crate::dispatch::Text::of_mut($y.into_strings()?);
+                    let moved = $crate::dispatch::Moved::moved($body);
+                    $crate::dispatch::refused().and(moved)?;
                 }
             }
             Ok(())

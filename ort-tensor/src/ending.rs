@@ -31,6 +31,11 @@ pub fn ended_by<R>(ending: &Arc<dyn Ending>, body: impl FnOnce() -> R) -> R {
     body()
 }
 
+/// Whether the computation may be ended early, so that it is worth to ask.
+pub fn can_end() -> bool {
+    ENDING.with_borrow(Option::is_some)
+}
+
 /// That the computation is to go on. It costs as much as to read the clock: loops call it after some
 /// thousand operations.
 ///
@@ -39,6 +44,60 @@ pub fn ended_by<R>(ending: &Arc<dyn Ending>, body: impl FnOnce() -> R) -> R {
 pub fn go_on() -> Result<(), TensorError> {
     let is_ended = ENDING.with_borrow(|ending| ending.as_ref().is_some_and(|e| e.is_ended()));
     if is_ended { Err(TensorError::Ended) } else { Ok(()) }
+}
+
+/// Work that asks [`go_on`] every now and then.
+///
+/// ```
+/// # fn main() -> Result<(), ort_tensor::TensorError> {
+/// use ort_tensor::Pace;
+///
+/// let (rows, mut sum, mut pace) = ([[1.0_f32; 100]; 100], 0.0, Pace::new());
+/// for row in &rows {
+///     pace.go(row.len())?;
+///     sum += row.iter().sum::<f32>();
+/// }
+/// # assert_eq!(sum, 1e4);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    left: usize,
+}
+
+impl Pace {
+    /// So many elements that a loop goes over are done within milliseconds.
+    pub const STEP: usize = 1 << 16;
+
+    /// Nothing is done yet.
+    pub const fn new() -> Self {
+        Self { left: Self::STEP }
+    }
+
+    /// Counts `n` operations that are about to be done, and asks if that makes [`Pace::STEP`] since it last did.
+    ///
+    /// # Errors
+    /// [`TensorError::Ended`], if nobody waits any more.
+    #[inline]
+    pub fn go(&mut self, n: usize) -> Result<(), TensorError> {
+        match self.left.checked_sub(n) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => {
+                self.left = Self::STEP;
+                go_on()
+            }
+        }
+    }
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 #[cfg(test)]
@@ -61,13 +120,25 @@ mod tests {
         let switch = Arc::new(Switch::default());
         let ending: Arc<dyn Ending> = switch.clone();
         ended_by(&ending, || {
-            assert_eq!(go_on(), Ok(()));
+            assert_eq!((can_end(), go_on()), (true, Ok(())));
             switch.0.store(true, Ordering::Relaxed);
             assert_eq!(go_on(), Err(TensorError::Ended));
             let other: Arc<dyn Ending> = Arc::new(Switch::default());
             ended_by(&other, || assert_eq!(go_on(), Ok(())));
             assert_eq!(go_on(), Err(TensorError::Ended));
         });
-        assert_eq!(go_on(), Ok(()));
+        assert_eq!((can_end(), go_on()), (false, Ok(())));
+    }
+
+    #[test]
+    fn work_asks_after_each_step_of_it() {
+        let switch = Arc::new(Switch(AtomicBool::new(true)));
+        let ending: Arc<dyn Ending> = switch;
+        ended_by(&ending, || {
+            let mut pace = Pace::new();
+            assert_eq!((pace.go(Pace::STEP), pace.go(0)), (Ok(()), Ok(())));
+            assert_eq!(pace.go(1), Err(TensorError::Ended));
+            assert_eq!(pace.go(usize::MAX), Err(TensorError::Ended));
+        });
     }
 }

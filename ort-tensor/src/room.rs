@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytemuck::Zeroable;
 
 use crate::TensorError;
+use crate::ending::{Pace, go_on};
 
 /// How much of a limit is left.
 #[derive(Clone, Copy)]
@@ -145,6 +146,22 @@ pub fn collected<T>(items: impl IntoIterator<Item = T>) -> Result<Vec<T>, Tensor
     Room::of(items).map(Room::into_vec)
 }
 
+/// All that `items` give, up to the first error, counted to the end of the allowance.
+///
+/// # Errors
+/// That error; or there is no memory for them, or nobody waits for them any more.
+pub fn try_collected<T, E: From<TensorError>>(
+    items: impl IntoIterator<Item = Result<T, E>>,
+) -> Result<Vec<T>, E> {
+    let items = items.into_iter();
+    let (mut room, mut pace) = (Room::with_room(items.size_hint().0)?, Pace::new());
+    for item in items {
+        pace.go(1)?;
+        room.push(item?)?;
+    }
+    Ok(room.into_vec())
+}
+
 /// A slice whose memory was asked for.
 pub struct Room<T> {
     data: Vec<T>,
@@ -223,12 +240,17 @@ impl<T> Room<T> {
     /// Adds all that `items` give.
     ///
     /// # Errors
-    /// If there is no memory for them.
+    /// If there is no memory for them, or nobody waits for them any more.
     pub fn extend(&mut self, items: impl IntoIterator<Item = T>) -> Result<(), TensorError> {
         let mut items = items.into_iter();
         loop {
             let free = self.data.capacity() - self.data.len();
-            self.data.extend(items.by_ref().take(free));
+            let before = self.data.len();
+            self.data.extend(items.by_ref().take(free.min(Pace::STEP)));
+            if self.data.len() - before == Pace::STEP {
+                go_on()?;
+                continue;
+            }
             let Some(item) = items.next() else { return Ok(()) };
             self.grow(items.size_hint().0.saturating_add(1))?;
             self.data.push(item);

@@ -1,8 +1,9 @@
 //! Borrowed tensors: an element type, a shape, and typed access to contiguous row-major data.
 
 use crate::element::{Element, Word};
-use crate::room::charge;
+use crate::ending::go_on;
 use crate::shape::n_elements;
+use crate::text::{Text, refused};
 use crate::{DType, Tensor, TensorError};
 
 /// A tensor that somebody else owns, to read. Copying it copies no data.
@@ -319,8 +320,10 @@ impl<'a> TensorViewMut<'a> {
     /// Copies all of `source`, which has the same type and as many elements.
     ///
     /// # Errors
-    /// If type or number of elements differ.
+    /// If type or number of elements differ, there is no memory for a text, or nobody waits for the copy any more.
     pub fn copy_from(self, source: TensorView<'_>) -> Result<(), TensorError> {
+        /// Bytes that are copied within milliseconds.
+        const COPIED: usize = 1 << 24;
         let (dtype, shape) = (self.dtype, self.shape);
         let wrong_len =
             |expected, found| TensorError::Length { dtype, shape: shape.to_vec(), expected, found };
@@ -329,14 +332,18 @@ impl<'a> TensorViewMut<'a> {
                 if to.len() != from.len() {
                     return Err(wrong_len(to.len(), from.len()));
                 }
-                to.copy_from_slice(from);
+                for (to, from) in to.chunks_mut(COPIED).zip(from.chunks(COPIED)) {
+                    go_on()?;
+                    to.copy_from_slice(from);
+                }
             }
             (DataMut::Strings(to), Data::Strings(from)) => {
                 if to.len() != from.len() {
                     return Err(wrong_len(to.len(), from.len()));
                 }
-                charge(from.iter().map(String::len).sum())?;
-                to.clone_from_slice(from);
+                let _ = refused();
+                Text::of_mut(to).clone_from_slice(Text::of(from));
+                refused()?;
             }
             _ => return Err(TensorError::DType { expected: dtype, found: source.dtype }),
         }

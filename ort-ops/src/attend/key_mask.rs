@@ -1,7 +1,7 @@
 //! Which keys a mask of int32 lets a query see, in the forms of com.microsoft.
 
 use ort_graph::{Dim, Fact, Facts, OpError};
-use ort_tensor::{DType, Inputs, TensorView, filled};
+use ort_tensor::{DType, Inputs, TensorView, collected, filled};
 
 use super::bias::Biases;
 use super::{Query, Sizes};
@@ -83,15 +83,16 @@ impl KeyMask {
         let (batch, q_len, len) = (sizes.batch, sizes.q_len, sizes.kv_len);
         let given = mask.as_slice::<i32>()?;
         let flags = || given.iter().map(|&flag| if flag > 0 { 0.0 } else { hiding.filter.into() });
-        let strided = |start, strides| Self { values: flags().collect(), start, strides, len };
+        let strided =
+            |start, strides| Ok(Self { values: collected(flags())?, start, strides, len });
         match *mask.shape() {
-            [b, t] if b == batch && t == len => Ok(strided(0, [len, 0])),
+            [b, t] if b == batch && t == len => strided(0, [len, 0]),
             [b, 1] if b == 1 || b == batch => {
                 Ok(Self { values: filled(0.0, len)?, start: 0, strides: [0, 0], len })
             }
-            [b, s, t] if [b, s, t] == [batch, q_len, len] => Ok(strided(0, [q_len * len, len])),
+            [b, s, t] if [b, s, t] == [batch, q_len, len] => strided(0, [q_len * len, len]),
             [b, 1, m, n] if b == batch && m == n && m >= len && past <= m && q_len <= m - past => {
-                Ok(strided(past * m, [m * m, m]))
+                strided(past * m, [m * m, m])
             }
             [n] => Self::of_ranges(given, hiding, sizes).ok_or(OpError::Shapes {
                 what: "ends of the keys of each batch",

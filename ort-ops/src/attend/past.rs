@@ -1,7 +1,7 @@
 //! Keys and values of earlier steps.
 
 use ort_graph::OpError;
-use ort_tensor::TensorView;
+use ort_tensor::{TensorError, TensorView, collected};
 
 use super::heads::append;
 use crate::floats;
@@ -39,7 +39,7 @@ impl Past {
             let n = self.used.checked_mul(sizes[i]).ok_or(OpError::TooLarge)?;
             match self.is_shared {
                 false => append(&self.buffers[i], &new[i], heads),
-                true => append(&first_of_each(&self.buffers[i], heads, n), &new[i], heads),
+                true => append(&first_of_each(&self.buffers[i], heads, n)?, &new[i], heads),
             }
         };
         Ok([join(0)?, join(1)?])
@@ -62,9 +62,9 @@ impl Past {
 }
 
 /// Of each head of a buffer `[heads, …]` its first `n` elements.
-fn first_of_each(buffer: &[f64], heads: usize, n: usize) -> Vec<f64> {
+fn first_of_each(buffer: &[f64], heads: usize, n: usize) -> Result<Vec<f64>, TensorError> {
     let chunk = buffer.len().checked_div(heads).unwrap_or(0).max(1);
-    buffer.chunks_exact(chunk).flat_map(|head| head.iter().take(n)).copied().collect()
+    collected(buffer.chunks_exact(chunk).flat_map(|head| head.iter().take(n)).copied())
 }
 
 /// Writes the rows of each head over the first ones of a buffer.

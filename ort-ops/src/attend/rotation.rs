@@ -2,7 +2,7 @@
 //! head stands.
 
 use ort_graph::OpError;
-use ort_tensor::TensorView;
+use ort_tensor::{TensorError, TensorView, collected};
 
 use crate::floats;
 
@@ -32,21 +32,31 @@ impl Rotation {
     }
 
     /// The table of GPT-NeoX: pair `i` of row `r` turns by `r / 10000^(i / pairs)`.
-    pub(crate) fn of_frequencies(rows: usize, pairs: usize) -> Self {
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub(crate) fn of_frequencies(rows: usize, pairs: usize) -> Result<Self, TensorError> {
         let angle = |row, i| row as f64 / 10000_f64.powf(i as f64 / pairs as f64);
-        let angles: Vec<_> =
-            (0..rows).flat_map(|row| (0..pairs).map(move |i| angle(row, i))).collect();
-        let (sin, cos) = angles.iter().map(|angle| angle.sin_cos()).unzip();
-        Self { cos, sin, pairs, is_interleaved: false }
+        let angles = collected((0..rows).flat_map(|row| (0..pairs).map(move |i| angle(row, i))))?;
+        let cos = collected(angles.iter().map(|angle| angle.cos()))?;
+        let sin = collected(angles.iter().map(|angle| angle.sin()))?;
+        Ok(Self { cos, sin, pairs, is_interleaved: false })
     }
 
     /// The table whose pair `i` in row `r` is that of row `row_of(r, i)` here.
-    pub(crate) fn gathered(&self, rows: usize, row_of: impl Fn(usize, usize) -> usize) -> Self {
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub(crate) fn gathered(
+        &self,
+        rows: usize,
+        row_of: impl Fn(usize, usize) -> usize,
+    ) -> Result<Self, TensorError> {
         let gather = |from: &[f64]| {
             let row = |r| (0..self.pairs).map(move |i| (r, i));
-            (0..rows).flat_map(row).map(|(r, i)| from[row_of(r, i) * self.pairs + i]).collect()
+            collected((0..rows).flat_map(row).map(|(r, i)| from[row_of(r, i) * self.pairs + i]))
         };
-        Self { cos: gather(&self.cos), sin: gather(&self.sin), ..*self }
+        Ok(Self { cos: gather(&self.cos)?, sin: gather(&self.sin)?, ..*self })
     }
 
     /// How many features of a head turn.
@@ -94,7 +104,7 @@ mod tests {
         let mut x = [1.0, 2.0, 5.0, 3.0, 4.0, 6.0];
         rotation.turn_heads(&mut x, [1, 2, 3], &[0, 1]);
         assert_eq!(x, [1.0, 2.0, 5.0, -4.0, 3.0, 6.0]);
-        let swapped = rotation.gathered(2, |row, _| 1 - row);
+        let swapped = rotation.gathered(2, |row, _| 1 - row).unwrap();
         swapped.turn(&mut x, 0);
         assert_eq!(x[..2], [-2.0, 1.0]);
         assert!(rotation.row(2).is_err() && rotation.row(-1).is_err());
@@ -102,7 +112,7 @@ mod tests {
 
     #[test]
     fn frequencies_fall_from_pair_to_pair() {
-        let rotation = Rotation::of_frequencies(2, 2);
+        let rotation = Rotation::of_frequencies(2, 2).unwrap();
         let (sin, cos) = 0.01_f64.sin_cos();
         assert_eq!(rotation.cos, [1.0, 1.0, 1_f64.cos(), cos]);
         assert_eq!(rotation.sin, [0.0, 0.0, 1_f64.sin(), sin]);

@@ -69,7 +69,7 @@ pub fn int_values(x: TensorView<'_>) -> Result<Vec<i64>, TensorError> {
     if x.dtype() == DType::I32 {
         return collected(x.as_slice::<i32>()?.iter().copied().map(i64::from));
     }
-    x.as_slice::<i64>().map(<[i64]>::to_vec)
+    collected(x.as_slice::<i64>()?.iter().copied())
 }
 
 /// The facts with their contents, if the inputs are constant and the outputs are small.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, Shape, TensorView, with_dtype};
+use ort_tensor::{DType, Inputs, Number, Output, Pace, Shape, TensorView, with_dtype};
 
 use crate::infer::unravel;
 
@@ -56,7 +56,9 @@ impl AffineGrid {
             return Ok(());
         }
         let n_points = grid.len() / (n * rank);
+        let mut pace = Pace::new();
         for (at, point) in grid.chunks_exact_mut(rank).enumerate() {
+            pace.go(rank * rank)?;
             let index = unravel(at % n_points, spatial);
             let rows = theta[at / n_points * rank * (rank + 1)..].chunks_exact(rank + 1);
             for (to, row) in point.iter_mut().zip(rows) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, Shape, TensorError, with_dtype, with_room};
+use ort_tensor::{DType, Inputs, Number, Output, Pace, Shape, TensorError, with_dtype, with_room};
 
 use crate::infer::{Axes, normalize_axis, reduced_fact};
 use crate::lanes::Lanes;
@@ -111,7 +111,7 @@ fn search<T: Number>(
     let Some(block) = lanes.len.checked_mul(lanes.inner).filter(|&block| block > 0) else {
         return Ok(());
     };
-    let mut best = with_room(lanes.inner)?;
+    let (mut best, mut pace) = (with_room(lanes.inner)?, Pace::new());
     for (x, y) in x.chunks_exact(block).zip(y.chunks_exact_mut(lanes.inner)) {
         // Lanes side by side: each row holds one element of every lane.
         let (first, rows) = x.split_at(lanes.inner);
@@ -119,6 +119,7 @@ fn search<T: Number>(
         best.extend_from_slice(first);
         y.fill(0);
         for (row, index) in rows.chunks_exact(lanes.inner).zip(1_i64..) {
+            pace.go(lanes.inner)?;
             for ((best, y), &x) in best.iter_mut().zip(&mut *y).zip(row) {
                 if is_better(x, *best) {
                     (*best, *y) = (x, index);

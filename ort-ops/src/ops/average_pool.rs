@@ -64,7 +64,7 @@ impl AveragePool {
             };
             // An empty sum is 0, whatever it is divided by.
             y[seen.output] = T::from_f64(sum / count.max(1) as f64);
-        });
+        })?;
         Ok(())
     }
 }

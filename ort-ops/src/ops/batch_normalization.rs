@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator, TensorType, Type};
-use ort_tensor::{DType, Inputs, Output, TensorError, filled, n_elements};
+use ort_tensor::{DType, Inputs, Output, Pace, TensorError, filled, n_elements};
 
 use crate::floats;
 use crate::infer::{element_flops, expect_dims};
@@ -115,7 +115,7 @@ impl Operator for BatchNormalization {
         } else if outputs.iter().skip(1).any(Output::is_wanted) {
             return Err(OpError::Unsupported { what: "a running average outside training" });
         }
-        self.normalize(&mut y, inner, &given, &[scale?, b?]);
+        self.normalize(&mut y, inner, &given, &[scale?, b?])?;
         floats::write(outputs, 0, x.dtype(), x.shape(), &y)
     }
 
@@ -139,12 +139,15 @@ impl BatchNormalization {
         inner: usize,
         [mean, variance]: &[Vec<f64>; 2],
         [scale, b]: &[Vec<f64>; 2],
-    ) {
+    ) -> Result<(), TensorError> {
+        let mut pace = Pace::new();
         for (i, x) in x.chunks_exact_mut(inner.max(1)).enumerate() {
+            pace.go(inner)?;
             let c = i % mean.len();
             let factor = scale[c] / (variance[c] + f64::from(self.epsilon)).sqrt();
             x.iter_mut().for_each(|x| *x = (*x - mean[c]) * factor + b[c]);
         }
+        Ok(())
     }
 }
 
@@ -161,8 +164,9 @@ fn mean_by_channel(
     inner: usize,
     f: impl Fn(usize, f64) -> f64,
 ) -> Result<Vec<f64>, TensorError> {
-    let mut means = filled(0.0, channels)?;
+    let (mut means, mut pace) = (filled(0.0, channels)?, Pace::new());
     for (i, x) in x.chunks_exact(inner.max(1)).enumerate() {
+        pace.go(inner)?;
         let c = i % channels;
         means[c] += x.iter().map(|&x| f(c, x)).sum::<f64>();
     }

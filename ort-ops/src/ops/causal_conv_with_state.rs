@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, filled, n_elements};
+use ort_tensor::{DType, Inputs, Output, Room, Shape, filled, go_on, n_elements};
 
 use super::linear_attention::state_window;
 use crate::accumulate::zeros;
@@ -253,11 +253,12 @@ impl Operator for CausalConv {
         let (values, weights) = (floats::read(x)?, floats::read(w)?);
         let (mut y, mut states) = (filled(0.0, batch * channels * len)?, zeros(n)?);
         let mut updates = zeros(batch.saturating_mul(n_updates).saturating_mul(channels))?;
+        let mut seen = Room::new();
         for (b, c) in (0..batch).flat_map(|b| (0..channels).map(move |c| (b, c))) {
-            let seen: Vec<_> = (0..past_len)
-                .map(|t| past[before.at(b, c, t)])
-                .chain((0..len).map(|t| values[source.at(b, first + c, t)]))
-                .collect();
+            go_on()?;
+            let given = (0..len).map(|t| values[source.at(b, first + c, t)]);
+            seen.clear();
+            seen.extend((0..past_len).map(|t| past[before.at(b, c, t)]).chain(given))?;
             for t in 0..len {
                 let taps = weights[c * taps..][..taps].iter();
                 let seen = seen[past_len - reach + t..].iter().step_by(self.dilation);

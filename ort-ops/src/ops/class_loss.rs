@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape};
+use ort_tensor::{DType, Inputs, Output, Pace, Shape, collected, with_room};
 
 use super::softmax::log_softmax;
 use crate::floats;
@@ -93,7 +93,7 @@ impl ClassLoss {
         labels: &[i64],
         weights: Option<&[f64]>,
     ) -> Result<(Vec<f64>, Vec<f64>), OpError> {
-        let loss = |(i, &label): (usize, &i64)| {
+        let loss = |(i, &label): (usize, &i64)| -> Result<(f64, f64), OpError> {
             if self.ignore_index == Some(label) {
                 return Ok((0.0, 0.0));
             }
@@ -105,7 +105,15 @@ impl ClassLoss {
             let at = (n * lanes.len + class) * lanes.inner + d;
             Ok((-log_probabilities[at] * weight, weight))
         };
-        labels.iter().enumerate().map(loss).collect()
+        let (mut losses, mut counted) = (with_room(labels.len())?, with_room(labels.len())?);
+        let mut pace = Pace::new();
+        for label in labels.iter().enumerate() {
+            pace.go(1)?;
+            let (loss, weight) = loss(label)?;
+            losses.push(loss);
+            counted.push(weight);
+        }
+        Ok((losses, counted))
     }
 }
 
@@ -140,7 +148,7 @@ impl Operator for ClassLoss {
         let lanes = Lanes::along(x.shape(), 1);
         let mut values = floats::read(x)?;
         if self.is_softmax {
-            let scores = values.clone();
+            let scores = collected(values.iter().copied())?;
             lanes.map(&scores, &mut values, log_softmax)?;
             floats::write(outputs, 1, x.dtype(), x.shape(), &values)?;
         }

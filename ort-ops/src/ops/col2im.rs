@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    Bool, Complex, DType, Element, Inputs, Number, Output, Shape, TensorView, filled, n_elements,
-    with_dtype,
+    Bool, Complex, DType, Element, Inputs, Number, Output, Pace, Shape, TensorView, filled,
+    n_elements, with_dtype,
 };
 
 use crate::accumulate::{Accumulate, Sum};
@@ -68,12 +68,14 @@ impl Col2Im {
             y.fill(T::default());
             return Ok(());
         }
+        let mut pace = Pace::new();
         for run in window.runs() {
             let offsets = window.offsets(run.clone());
             let blocks = x.chunks_exact(n_taps * n_windows);
             for (plane, block) in sums.chunks_exact_mut(n_plane).zip(blocks) {
                 let taps = block.chunks_exact(n_windows).zip(offsets.chunks_exact(run.len()));
                 for (terms, offsets) in taps {
+                    pace.go(run.len())?;
                     let seen = offsets.iter().zip(&terms[run.clone()]);
                     for (&at, term) in seen.filter(|(at, _)| **at != PADDING) {
                         plane[at] = term.add_to(plane[at]);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator, Type};
-use ort_tensor::{DType, Inputs, Output, Shape, TensorView};
+use ort_tensor::{DType, Inputs, Output, Shape, TensorError, TensorView, collected, try_collected};
 
 use crate::infer::normalize_axis;
 use crate::ops::concat::join;
@@ -57,9 +57,8 @@ impl Operator for ConcatFromSequence {
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let items = inputs.value(0)?.sequence()?;
-        let tensors: Result<Vec<TensorView<'_>>, _> =
-            items.iter().map(|item| Ok(item.as_tensor()?.view())).collect();
-        let tensors = tensors.map_err(OpError::Tensor)?;
+        let tensors = items.iter().map(|item| Ok::<_, TensorError>(item.as_tensor()?.view()));
+        let tensors = try_collected(tensors)?;
         let rank = tensors.first().map_or(0, |first| first.shape().len());
         if !self.is_new_axis {
             return join(&tensors, normalize_axis(self.axis, rank.max(1))?, &mut outputs[0]);
@@ -70,10 +69,9 @@ impl Operator for ConcatFromSequence {
             shape.insert(axis.min(shape.len()), 1);
             shape
         };
-        let shapes: Vec<Shape> = tensors.iter().map(with_axis).collect();
-        let stacked: Result<Vec<_>, _> =
-            tensors.iter().zip(&shapes).map(|(x, shape)| x.reshaped(shape)).collect();
-        join(&stacked?, axis, &mut outputs[0])
+        let shapes = collected(tensors.iter().map(with_axis))?;
+        let stacked = tensors.iter().zip(&shapes).map(|(x, shape)| x.reshaped(shape));
+        join(&try_collected(stacked)?, axis, &mut outputs[0])
     }
 }
 

@@ -281,7 +281,7 @@ impl ConvGeometry {
         let first = image % self.group * self.m;
         let filters = &w[first * n_terms..(first + self.m) * n_terms];
         let mut sums = zeros(self.m.saturating_mul(run.len()))?;
-        multiply_add(filters, patches, &mut sums, run.len());
+        multiply_add(filters, patches, &mut sums, run.len())?;
         for (m, sums) in sums.chunks_exact(run.len()).enumerate() {
             let start = (image * self.m + m) * self.window.n_outputs() + run.start;
             write(start, first + m, sums);

@@ -259,7 +259,7 @@ impl Geometry {
                 sums.resize(self.m * n_taps * run.len(), S::default());
                 let len = self.c * self.m * n_taps;
                 let first = image % self.group * len;
-                multiply_add(&filters[first..first + len], &columns, &mut sums, run.len());
+                multiply_add(&filters[first..first + len], &columns, &mut sums, run.len())?;
                 let planes = y[image * self.m * n_plane..].chunks_exact_mut(n_plane);
                 for (plane, sums) in planes.zip(sums.chunks_exact(offsets.len())) {
                     for (&at, &sum) in offsets.iter().zip(sums).filter(|(at, _)| **at != PADDING) {

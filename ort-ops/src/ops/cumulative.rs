@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, TensorError, filled, n_elements, with_dtype};
+use ort_tensor::{DType, Inputs, Output, Pace, TensorError, filled, n_elements, with_dtype};
 
 use crate::accumulate::{Accumulate, Sum};
 use crate::elementwise::{like_first, only, unsupported};
@@ -71,10 +71,11 @@ impl Cumulative {
         }
         let zero = T::Sum::default();
         let identity = if self.fold == Fold::Sum { zero } else { T::from_f64(1.0).widen() };
-        let mut totals = filled(identity, inner)?;
+        let (mut totals, mut pace) = (filled(identity, inner)?, Pace::new());
         for (x, y) in x.chunks_exact(slice).zip(y.chunks_exact_mut(slice)) {
             totals.fill(identity);
             for k in 0..n {
+                pace.go(inner)?;
                 let k = if self.reverse { n - 1 - k } else { k };
                 let row = k * inner..(k + 1) * inner;
                 for ((total, x), y) in totals.iter_mut().zip(&x[row.clone()]).zip(&mut y[row]) {

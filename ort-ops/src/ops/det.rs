@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, Shape, with_dtype};
+use ort_tensor::{DType, Inputs, Number, Output, Pace, Shape, TensorError, with_dtype};
 
 use crate::elementwise::{only, unsupported};
 use crate::floats;
@@ -47,8 +47,9 @@ impl Operator for Det {
             T => {
                 let y = y.into_slice::<T>()?;
                 y.fill(T::from_f64(1.0));
+                let mut pace = Pace::new();
                 for (y, matrix) in y.iter_mut().zip(data.chunks_exact_mut((n * n).max(1))) {
-                    *y = <T as Number>::from_f64(determinant(matrix, *n));
+                    *y = <T as Number>::from_f64(determinant(matrix, *n, &mut pace)?);
                 }
                 Ok(())
             },
@@ -58,13 +59,13 @@ impl Operator for Det {
 
 /// Turns the matrix into a triangular one; the product of its diagonal is the determinant, but for
 /// the sign that each exchange of rows flips.
-fn determinant(a: &mut [f64], n: usize) -> f64 {
+fn determinant(a: &mut [f64], n: usize, pace: &mut Pace) -> Result<f64, TensorError> {
     let mut det = 1.0;
     for k in 0..n {
         let magnitude = |i: usize| a[i * n + k].abs();
         let pivot = (k..n).max_by(|&i, &j| magnitude(i).total_cmp(&magnitude(j))).unwrap_or(k);
         if a[pivot * n + k] == 0.0 {
-            return 0.0;
+            return Ok(0.0);
         }
         if pivot != k {
             (0..n).for_each(|j| a.swap(k * n + j, pivot * n + j));
@@ -74,13 +75,14 @@ fn determinant(a: &mut [f64], n: usize) -> f64 {
         let (above, below) = a.split_at_mut((k + 1) * n);
         let row = &above[k * n..];
         for other in below.chunks_exact_mut(n) {
+            pace.go(n)?;
             let factor = other[k] / row[k];
             for (other, row) in other[k..].iter_mut().zip(&row[k..]) {
                 *other -= factor * row;
             }
         }
     }
-    det
+    Ok(det)
 }
 
 fn no_matrix(found: usize) -> OpError {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, filled, with_dtype};
+use ort_tensor::{DType, Inputs, Number, Output, collected, filled, with_dtype};
 
 use super::gather::normalize_index;
 use super::layer_normalization::standardize_rows;
@@ -83,20 +83,20 @@ impl Operator for EmbedLayerNormalization {
         add_rows(&mut y, inputs, (2, "word embeddings"), ids.as_slice::<i32>()?, hidden)?;
         let positions: Vec<i32> = match inputs.optional_tensor(8)? {
             Some(ids) if matches!(ids.shape(), [n, s] if [1, batch].contains(n) && *s == length) => {
-                ids.as_slice()?.to_vec()
+                collected(ids.as_slice()?.iter().copied())?
             }
             Some(ids) => {
                 let (left, right) = (ids.shape().to_vec(), vec![batch, length]);
                 return Err(OpError::Shapes { what: "position ids", left, right });
             }
-            None => (0..i32::try_from(length).map_err(|_| OpError::TooLarge)?).collect(),
+            None => collected(0..i32::try_from(length).map_err(|_| OpError::TooLarge)?)?,
         };
         add_rows(&mut y, inputs, (3, "position embeddings"), &positions, hidden)?;
         if let (Some(segments), Some(_)) = (inputs.optional_tensor(1)?, inputs.get(4)) {
             add_rows(&mut y, inputs, (4, "segment embeddings"), segments.as_slice()?, hidden)?;
         }
         floats::write(outputs, 2, word.dtype(), &shape, &y)?;
-        standardize_rows(&mut y, hidden, self.epsilon, true);
+        standardize_rows(&mut y, hidden, self.epsilon, true)?;
         let gamma = floats::read_parameter(inputs, 5, hidden)?;
         floats::with_period(&mut y, &gamma, |y, gamma| *y *= gamma);
         let beta = floats::read_parameter(inputs, 6, hidden)?;

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use ort_graph::{Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, TensorView, move_elements, n_elements};
+use ort_tensor::{
+    DType, Inputs, Output, Pace, Shape, TensorError, TensorView, move_elements, n_elements,
+    try_collected,
+};
 
 use crate::infer::{folded, int_values, normalize_axis, tensor_fact};
 
@@ -55,7 +58,7 @@ pub(crate) fn normalize_indices(
     len: usize,
 ) -> Result<Vec<usize>, OpError> {
     let indices = int_values(indices)?;
-    indices.into_iter().map(|index| normalize_index("indices", index, len)).collect()
+    try_collected(indices.into_iter().map(|index| normalize_index("indices", index, len)))
 }
 
 impl Operator for Gather {
@@ -83,19 +86,34 @@ impl Operator for Gather {
 }
 
 /// `y[o, i, :] = x[o, indices[i], :]`, where `x` is `[_, n, run]`.
-pub(crate) fn gather<T: Clone>(x: &[T], n: usize, run: usize, indices: &[usize], y: &mut [T]) {
+///
+/// # Errors
+/// If nobody waits for the rest any more.
+pub(crate) fn gather<T: Clone>(
+    x: &[T],
+    n: usize,
+    run: usize,
+    indices: &[usize],
+    y: &mut [T],
+) -> Result<(), TensorError> {
     if y.is_empty() {
-        return;
+        return Ok(());
     }
+    let mut pace = Pace::new();
     for (x, y) in x.chunks_exact(n * run).zip(y.chunks_exact_mut(indices.len() * run)) {
         if run == 1 {
-            y.iter_mut().zip(indices).for_each(|(y, &i)| y.clone_from(&x[i]));
+            for (y, indices) in y.chunks_mut(Pace::STEP).zip(indices.chunks(Pace::STEP)) {
+                pace.go(y.len())?;
+                y.iter_mut().zip(indices).for_each(|(y, &i)| y.clone_from(&x[i]));
+            }
             continue;
         }
         for (y, &i) in y.chunks_exact_mut(run).zip(indices) {
+            pace.go(run)?;
             y.clone_from_slice(&x[i * run..(i + 1) * run]);
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, TensorView, move_elements, row_major_strides};
+use ort_tensor::{DType, Inputs, Output, Pace, TensorView, move_elements, row_major_strides};
 
 use crate::infer::{folded, normalize_axis, tensor_fact};
 use crate::offsets::Offsets;
@@ -80,7 +80,7 @@ impl Lines<'_> {
         let (n, stride, dim) = (self.shape[last], strides[last], self.x[self.axis]);
         // bounded: a constant
         let mut positions = Vec::with_capacity(2 * BLOCK);
-        let mut first = 0;
+        let (mut first, mut pace) = (0, Pace::new());
         let origins = Offsets::new(&self.shape[..last], &strides[..last]);
         for (origin, line) in origins.zip(indices.chunks_exact(n.max(1))) {
             for (piece, at) in line.chunks(BLOCK).zip((0..).step_by(BLOCK)) {
@@ -89,6 +89,7 @@ impl Lines<'_> {
                     positions.push(origin + (at + j) * stride + index * step);
                 }
                 if positions.len() >= BLOCK {
+                    pace.go(positions.len())?;
                     each(first, &positions)?;
                     first += positions.len();
                     positions.clear();

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, TensorView, move_elements, n_elements, row_major_strides};
+use ort_tensor::{
+    DType, Inputs, Output, Pace, TensorView, move_elements, n_elements, row_major_strides,
+    try_collected,
+};
 
 use crate::infer::{folded, int_values, known_dims, known_shape, tensor_fact};
 use crate::ops::gather::normalize_index;
@@ -88,14 +91,14 @@ pub(crate) fn tuple_offsets(
     }
     let per_batch = n_tuples / n_batches.max(1);
     let values = int_values(indices)?;
-    let offset = |tuple: usize| {
+    let offset = |tuple: usize| -> Result<usize, OpError> {
         let origin = tuple / per_batch.max(1) * batch;
         let indices = values[tuple * k..(tuple + 1) * k].iter().zip(&axes);
         indices.into_iter().try_fold(origin, |offset, (&index, &(n, stride))| {
             Ok(offset + normalize_index("a tuple of indices", index, n)? * stride)
         })
     };
-    (0..n_tuples).map(offset).collect()
+    try_collected((0..n_tuples).map(offset))
 }
 
 impl Operator for GatherNd {
@@ -119,9 +122,12 @@ impl Operator for GatherNd {
             return Ok(());
         }
         Ok(move_elements!(x => y, |src, dst| {
+            let mut pace = Pace::new();
             for (to, &from) in dst.chunks_exact_mut(run).zip(&offsets) {
+                pace.go(run)?;
                 to.clone_from_slice(&src[from..from + run]);
             }
+            Ok(())
         })?)
     }
 }

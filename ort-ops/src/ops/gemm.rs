@@ -88,7 +88,7 @@ impl Gemm {
         let b = widened::<T>(b, self.is_b_transposed)?;
         let y = output.tensor(T::DTYPE, &[m, n])?.into_slice::<T>()?;
         let mut sums = zeros::<T::Sum>(y.len())?;
-        multiply_add(&a, &b, &mut sums, n);
+        multiply_add(&a, &b, &mut sums, n)?;
         sums.iter_mut().for_each(|sum| *sum = sum.scale(self.alpha));
         if let Some(c) = inputs.optional_tensor(2)?
             && self.beta != 0.0
@@ -192,7 +192,7 @@ fn widened<T: Accumulate>(x: TensorView<'_>, is_transposed: bool) -> Result<Vec<
     }
     let n_rows = x.shape()[1];
     let column = |row: usize| source[row..].iter().step_by(n_rows).map(|x| x.widen());
-    Ok((0..if source.is_empty() { 0 } else { n_rows }).flat_map(column).collect())
+    Ok(collected((0..if source.is_empty() { 0 } else { n_rows }).flat_map(column))?)
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ort_graph::{Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    DType, Inputs, Number, Output, Shape, TensorView, collected, move_elements, n_elements,
-    with_dtype,
+    DType, Inputs, Number, Output, Pace, Shape, TensorView, charge, collected, move_elements,
+    n_elements, with_dtype, with_room,
 };
 
 /// The definitions of this file.
@@ -237,10 +237,14 @@ impl Operator for GridSample {
         }
         let points = positions(grid)?;
         let is_double = grid.dtype() == DType::F64;
-        let taps: Vec<_> = points
-            .chunks_exact(spatial.len())
-            .map(|point| self.point_taps(point, spatial, is_double))
-            .collect();
+        let mut taps = with_room(points.len() / spatial.len())?;
+        let mut pace = Pace::new();
+        for point in points.chunks_exact(spatial.len()) {
+            let of_point = self.point_taps(point, spatial, is_double);
+            pace.go(of_point.len())?;
+            charge(of_point.len().saturating_mul(size_of::<(usize, f64)>()))?;
+            taps.push(of_point);
+        }
         let (n_points, n_channels) = (taps.len() / shape[0], shape[1]);
         // Which taps and which plane an element of the output is made of.
         let source =
@@ -248,12 +252,14 @@ impl Operator for GridSample {
         if self.mode == GridMode::Nearest {
             move_elements!(x => y, |src, dst| {
                 for (i, to) in dst.iter_mut().enumerate() {
+                    pace.go(1)?;
                     let (plane, taps) = source(i);
                     match taps.first() {
                         Some((at, _)) => to.clone_from(&src[plane * n_plane + at]),
                         None => *to = Default::default(),
                     }
                 }
+                Ok(())
             })?;
             return Ok(());
         }
@@ -261,6 +267,7 @@ impl Operator for GridSample {
             let x = x.as_slice::<T>()?;
             for (i, y) in y.into_slice::<T>()?.iter_mut().enumerate() {
                 let (plane, taps) = source(i);
+                pace.go(taps.len() + 1)?;
                 let plane = &x[plane * n_plane..(plane + 1) * n_plane];
                 let sum = taps.iter().fold(0.0, |sum, &(at, w)| sum + w * plane[at].to_f64());
                 let is_integer = <T as ort_tensor::Element>::DTYPE.is_integer();

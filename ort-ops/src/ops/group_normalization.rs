@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, n_elements};
+use ort_tensor::{DType, Inputs, Output, Pace, n_elements};
 
 use super::layer_normalization::standardize_rows;
 use crate::floats;
@@ -103,8 +103,10 @@ impl Operator for GroupNormalization {
         let scale = floats::read_parameter(inputs, 1, n_parameters)?;
         let b = floats::read_parameter(inputs, 2, n_parameters)?;
         let mut y = floats::read(x)?;
-        standardize_rows(&mut y, n_in_group.saturating_mul(inner), self.epsilon, true);
+        standardize_rows(&mut y, n_in_group.saturating_mul(inner), self.epsilon, true)?;
+        let mut pace = Pace::new();
         for (i, y) in y.chunks_exact_mut(inner.max(1)).enumerate() {
+            pace.go(inner)?;
             let at = i % channels / n_shared;
             y.iter_mut().for_each(|y| *y = *y * scale[at] + b[at]);
         }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator, TensorType, Type};
-use ort_tensor::{DType, Inputs, Output, Shape, collected, n_elements};
+use ort_tensor::{DType, Inputs, Output, Pace, Shape, TensorError, collected, n_elements};
 
 use crate::floats;
 use crate::infer::{broadcast_dims, element_flops, normalize_axis};
@@ -83,7 +83,7 @@ impl Operator for LayerNormalization {
         let axis = normalize_axis(self.axis, x.shape().len())?;
         let len = n_elements(&x.shape()[axis..]).unwrap_or(0);
         let mut y = floats::read(x)?;
-        let rows = standardize_rows(&mut y, len, self.epsilon, self.is_centered);
+        let rows = standardize_rows(&mut y, len, self.epsilon, self.is_centered)?;
         floats::with_period(&mut y, &floats::read_period(scale, x.shape())?, |y, s| *y *= s);
         if let Some(b) = inputs.optional_tensor(2)? {
             floats::with_period(&mut y, &floats::read_period(b, x.shape())?, |y, b| *y += b);
@@ -149,9 +149,18 @@ pub(crate) fn write_statistic(
 
 /// `x ← (x − mean) / √(variance + epsilon)` for each row of `len` elements; without centering the
 /// mean counts as 0.
-pub(crate) fn standardize_rows(x: &mut [f64], len: usize, epsilon: f32, is_centered: bool) -> Rows {
-    let mut rows = Rows::default();
+///
+/// # Errors
+/// If nobody waits for the rest any more.
+pub(crate) fn standardize_rows(
+    x: &mut [f64],
+    len: usize,
+    epsilon: f32,
+    is_centered: bool,
+) -> Result<Rows, TensorError> {
+    let (mut rows, mut pace) = (Rows::default(), Pace::new());
     for row in x.chunks_exact_mut(len.max(1)) {
+        pace.go(row.len())?;
         let n = row.len() as f64;
         let mean = if is_centered { row.iter().sum::<f64>() / n } else { 0.0 };
         row.iter_mut().for_each(|x| *x -= mean);
@@ -161,7 +170,7 @@ pub(crate) fn standardize_rows(x: &mut [f64], len: usize, epsilon: f32, is_cente
         rows.mean.push(mean);
         rows.inv_std.push(inv_std);
     }
-    rows
+    Ok(rows)
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ impl LpPool {
         pool.for_each(|seen| {
             let plane = &x[seen.plane * pool.n_plane..];
             y[seen.output] = T::from_f64(norm(self.p, seen.taps.iter().map(|&at| plane[at])));
-        });
+        })?;
         Ok(())
     }
 }

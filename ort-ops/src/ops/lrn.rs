@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, filled, n_elements};
+use ort_tensor::{DType, Inputs, Output, Pace, TensorError, filled, n_elements};
 
 use crate::floats;
 
@@ -46,7 +46,11 @@ impl Lrn {
     }
 
     /// Normalizes one image `x: [C, inner]` to `y`.
-    fn normalize(&self, x: &[f64], y: &mut [f64], sum: &mut [f64]) {
+    ///
+    /// # Errors
+    /// If nobody waits for the rest any more.
+    fn normalize(&self, x: &[f64], y: &mut [f64], sum: &mut [f64]) -> Result<(), TensorError> {
+        let mut pace = Pace::new();
         let inner = sum.len();
         let (before, after) = ((self.size - 1) / 2, self.size / 2);
         let scale = f64::from(self.alpha) / self.size as f64;
@@ -55,13 +59,17 @@ impl Lrn {
             let first = c.saturating_sub(before);
             let around = x.chunks_exact(inner).skip(first);
             for channel in around.take((c - first).saturating_add(after).saturating_add(1)) {
+                pace.go(inner)?;
                 sum.iter_mut().zip(channel).for_each(|(sum, x)| *sum += x * x);
             }
+            // Powers take long.
+            pace.go(inner.saturating_mul(16))?;
             let x = &x[c * inner..];
             for ((y, x), sum) in y.iter_mut().zip(x).zip(&*sum) {
                 *y = x / (f64::from(self.bias) + scale * sum).powf(f64::from(self.beta));
             }
         }
+        Ok(())
     }
 }
 
@@ -87,7 +95,7 @@ impl Operator for Lrn {
             let image = channels * inner;
             let mut sum = filled(0.0, inner)?;
             for (x, y) in x.chunks_exact(image).zip(y.chunks_exact_mut(image)) {
-                self.normalize(x, y, &mut sum);
+                self.normalize(x, y, &mut sum)?;
             }
         }
         floats::write(outputs, 0, view.dtype(), view.shape(), &y)

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ort_graph::{Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    DType, Element, Inputs, Output, Shape, TensorView, broadcast_strides, n_elements,
-    row_major_strides, with_dtype, with_room,
+    DType, Element, Inputs, Output, Shape, TensorError, TensorView, broadcast_strides, collected,
+    n_elements, row_major_strides, with_dtype, with_room,
 };
 
 use crate::accumulate::{Accumulate, Sum, multiply_add, zeros};
@@ -158,7 +158,8 @@ impl<S: Sum> Operand<S> {
         let shape: Shape = perm.iter().map(|&axis| x.shape()[axis]).collect();
         let source = x.as_slice::<T>()?;
         if perm.iter().copied().eq(0..perm.len()) {
-            return Ok(Self { shape, data: source.iter().map(|x| x.widen()).collect() });
+            let data = collected(source.iter().map(|x| x.widen()))?;
+            return Ok(Self { shape, data });
         }
         let own = row_major_strides(x.shape());
         let strides: Shape = perm.iter().map(|&axis| own[axis]).collect();
@@ -229,7 +230,7 @@ impl Product {
     pub(crate) fn compute_exact(&self, a: &[i16], b: &[i16]) -> Result<Vec<i64>, OpError> {
         let b = transposed(b, self.k, self.n)?;
         self.for_each_matrix(a, &b, |a, b, c| {
-            multiply(a, b, self.k, |i, j, sum| c[i * self.n + j] = sum);
+            multiply(a, b, self.k, |i, j, sum| c[i * self.n + j] = sum)
         })
     }
 
@@ -238,7 +239,7 @@ impl Product {
         &self,
         a: &[T],
         b: &[T],
-        fill: impl Fn(&[T], &[T], &mut [S]),
+        fill: impl Fn(&[T], &[T], &mut [S]) -> Result<(), TensorError>,
     ) -> Result<Vec<S>, OpError> {
         let n_sums = n_elements(&self.shape).ok_or(OpError::TooLarge)?;
         let mut sums = zeros(n_sums)?;
@@ -250,7 +251,7 @@ impl Product {
         for (c, (a_start, b_start)) in sums.chunks_exact_mut(self.m * self.n).zip(starts) {
             let a = &a[a_start..a_start + self.m * self.k];
             let b = &b[b_start..b_start + self.k * self.n];
-            fill(a, b, c);
+            fill(a, b, c)?;
         }
         Ok(sums)
     }

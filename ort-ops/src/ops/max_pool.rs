@@ -95,7 +95,7 @@ impl MaxPool {
                 let at = found.map(|at| start + self.index(at, &pool.window.input));
                 *index = at.and_then(|at| i64::try_from(at).ok()).unwrap_or(-1);
             }
-        });
+        })?;
         Ok(())
     }
 

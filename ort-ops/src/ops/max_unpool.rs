@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    DType, Inputs, Output, Shape, move_elements, n_elements, row_major_strides, with_room,
+    DType, Inputs, Output, Pace, Shape, move_elements, n_elements, row_major_strides, with_room,
 };
 
 use crate::infer::{WindowAttrs, unravel};
@@ -110,7 +110,9 @@ impl Operator for MaxUnpool {
         }
         let len = n_elements(&pooled).ok_or(OpError::TooLarge)?;
         let mut targets = with_room(x.len())?;
+        let mut pace = Pace::new();
         for &index in indices.as_slice::<i64>()? {
+            pace.go(1)?;
             let within = usize::try_from(index).ok().filter(|&at| at < len);
             let at = within.ok_or(OpError::Index { what: "indices of MaxUnpool", index, len })?;
             targets.push(at);
@@ -118,6 +120,7 @@ impl Operator for MaxUnpool {
         if pooled != shape {
             let strides = row_major_strides(&shape);
             for at in &mut targets {
+                pace.go(shape.len())?;
                 *at =
                     unravel(*at, &pooled).iter().zip(&strides).map(|(i, stride)| i * stride).sum();
             }
@@ -126,8 +129,10 @@ impl Operator for MaxUnpool {
         move_elements!(x => y, |src, dst| {
             dst.fill_with(Default::default);
             for (from, &at) in src.iter().zip(&targets) {
+                pace.go(1)?;
                 dst[at].clone_from(from);
             }
+            Ok(())
         })?;
         Ok(())
     }

@@ -87,11 +87,11 @@ impl Operator for MeanVarianceNormalization {
             let walk = Walk::new(x.shape(), &is_joined);
             let mut mean = walk.fold(&y, 0.0, |x| x, |a, b| a + b)?;
             mean.iter_mut().for_each(|mean| *mean /= n);
-            walk.spread(&mut y, &mean, |x, mean| *x -= mean);
+            walk.spread(&mut y, &mean, |x, mean| *x -= mean)?;
             if self.normalizes_variance {
                 let mut deviation = walk.fold(&y, 0.0, |x| x * x, |a, b| a + b)?;
                 deviation.iter_mut().for_each(|sum| *sum = (*sum / n).sqrt() + EPSILON);
-                walk.spread(&mut y, &deviation, |x, deviation| *x /= deviation);
+                walk.spread(&mut y, &deviation, |x, deviation| *x /= deviation)?;
             }
         }
         floats::write(outputs, 0, x.dtype(), x.shape(), &y)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, with_dtype};
+use ort_tensor::{DType, Inputs, Number, Output, Pace, collected, with_dtype};
 
 use super::window::output_dtype;
 use crate::floats;
@@ -64,12 +64,14 @@ impl Operator for MelWeightMatrix {
         with_dtype!(self.dtype, number, T => {
             let y = y.into_slice::<T>()?;
             y.fill(T::default());
+            let mut pace = Pace::new();
             for (m, corners) in points.windows(3).enumerate() {
                 let &[left, center, right] = corners else { continue };
                 if corners.iter().any(|corner| !(0..=end).contains(corner)) {
                     return Err(out_of_range());
                 }
                 for bin in left..right.max(center + 1) {
+                    pace.go(1)?;
                     let row = usize::try_from(bin).ok().filter(|&row| row < bins);
                     let at = row.ok_or_else(out_of_range)? * mels + m;
                     y[at] = Number::from_f64(weight(bin, left, center, right));
@@ -93,7 +95,7 @@ fn points(mels: usize, length: usize, rate: i64, edges: [f64; 2]) -> Result<Vec<
         let hertz = 700.0 * (mel / 2595.0 * 10_f64.ln()).exp_m1();
         i64::from_f64(((length + 1) as f64 * hertz / rate as f64).floor())
     };
-    Ok((0..n).map(point).collect())
+    Ok(collected((0..n).map(point))?)
 }
 
 /// The height at `bin` of the triangle with these corners; 1 at the center.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Behaviour, Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, with_dtype};
+use ort_tensor::{DType, Inputs, Number, Output, TensorError, collected, go_on, with_dtype};
 
 use crate::elementwise::{only, unsupported};
 use crate::floats;
@@ -78,7 +78,9 @@ impl Operator for Multinomial {
             T => {
                 let y = y.into_slice::<T>()?.chunks_mut(self.sample_size.max(1));
                 for (row, y) in rows.chunks(n_classes.max(1)).zip(y) {
-                    let sums = cumulative_weights(row);
+                    let sums = cumulative_weights(row)?;
+                    // Each looks through the sums.
+                    go_on()?;
                     y.fill_with(|| T::from_f64(draw(&sums, &mut generator) as f64));
                 }
                 Ok(())
@@ -92,13 +94,13 @@ impl Operator for Multinomial {
 }
 
 /// `Σ e^(row[j] − max row)` over `j ≤ c`, for each class `c`.
-fn cumulative_weights(row: &[f64]) -> Vec<f64> {
+fn cumulative_weights(row: &[f64]) -> Result<Vec<f64>, TensorError> {
     let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weights = row.iter().scan(0.0, |sum, x| {
         *sum += (x - max).exp();
         Some(*sum)
     });
-    weights.collect()
+    collected(weights)
 }
 
 fn draw(sums: &[f64], generator: &mut Generator) -> usize {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Element, Inputs, Output, Tensor, go_on};
+use ort_tensor::{DType, Element, Inputs, Output, Room, Tensor, collected, go_on};
+
+use crate::order::sort;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -36,9 +38,9 @@ impl NonMaxSuppression {
     /// The boxes of one class that are taken, from their scores.
     fn select(boxes: &[Rectangle], scores: &[f32], limits: &Limits) -> Result<Vec<usize>, OpError> {
         let above = |&i: &usize| limits.score.is_none_or(|least| scores[i] > least);
-        let mut candidates: Vec<usize> = (0..boxes.len()).filter(above).collect();
+        let mut candidates = collected((0..boxes.len()).filter(above))?;
         let key = |i: usize| if scores[i].is_nan() { f32::NEG_INFINITY } else { scores[i] };
-        candidates.sort_by(|&a, &b| key(b).total_cmp(&key(a)));
+        sort(&mut candidates, |&a, &b| key(b).total_cmp(&key(a)))?;
         let mut selected: Vec<usize> = Vec::new();
         for candidate in candidates {
             if selected.len() >= limits.n_boxes {
@@ -75,16 +77,16 @@ impl Operator for NonMaxSuppression {
         let [_, n_classes, s] = self.dims(boxes.shape(), scores.shape())?;
         let limits = Limits::of(inputs)?;
         let (boxes, scores) = (boxes.as_slice::<f32>()?, scores.as_slice::<f32>()?);
-        let rectangles: Vec<Rectangle> =
-            boxes.as_chunks().0.iter().map(|corners| self.rectangle(corners)).collect();
-        let mut triples = Vec::new();
+        let corners = boxes.as_chunks().0.iter();
+        let rectangles = collected(corners.map(|corners| self.rectangle(corners)))?;
+        let mut triples = Room::new();
         if s > 0 {
             for (row, scores) in scores.chunks_exact(s).enumerate() {
                 let (image, class) = (row / n_classes, row % n_classes);
                 let boxes = &rectangles[image * s..(image + 1) * s];
                 for index in Self::select(boxes, scores, &limits)? {
                     for part in [image, class, index] {
-                        triples.push(i64::try_from(part).map_err(|_| OpError::TooLarge)?);
+                        triples.push(i64::try_from(part).map_err(|_| OpError::TooLarge)?)?;
                     }
                 }
             }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, TensorView, row_major_strides, with_dtype};
+use ort_tensor::{
+    DType, Inputs, Output, Pace, Room, TensorView, go_on, row_major_strides, with_dtype,
+};
 
 use crate::order::is_comparable;
 
@@ -32,14 +34,20 @@ impl NonZero {
 
 /// The positions of the elements that are not zero.
 fn positions(x: TensorView<'_>) -> Result<Vec<usize>, OpError> {
-    fn of<T>(x: &[T], is_zero: impl Fn(&T) -> bool) -> Vec<usize> {
-        x.iter().enumerate().filter(|(_, x)| !is_zero(x)).map(|(i, _)| i).collect()
+    fn of<T>(x: &[T], is_zero: impl Fn(&T) -> bool) -> Result<Vec<usize>, OpError> {
+        let mut found = Room::new();
+        for (part, first) in x.chunks(Pace::STEP).zip((0..).step_by(Pace::STEP)) {
+            go_on()?;
+            let set = part.iter().zip(first..).filter(|(x, _)| !is_zero(x));
+            found.extend(set.map(|(_, i)| i))?;
+        }
+        Ok(found.into_vec())
     }
     if x.dtype() == DType::String {
-        return Ok(of(x.as_strings()?, String::is_empty));
+        return of(x.as_strings()?, String::is_empty);
     }
     with_dtype!(x.dtype(), plain,
-        T => Ok(of(x.as_slice::<T>()?, |x| *x == T::default())),
+        T => of(x.as_slice::<T>()?, |x| *x == T::default()),
         else => Err(OpError::Unsupported { what: "NonZero of this element type" }))
 }
 

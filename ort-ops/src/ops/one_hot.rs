@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    DType, Inputs, Number, Output, Shape, TensorView, collected, move_elements, n_elements,
-    with_dtype,
+    DType, Inputs, Number, Output, Pace, Shape, TensorError, TensorView, collected, go_on,
+    move_elements, n_elements, with_dtype,
 };
 
 use crate::infer::{folded, int_values, normalize_axis, tensor_fact};
@@ -100,13 +100,19 @@ impl OneHot {
         indices: &[i64],
         (depth, inner): (usize, usize),
         y: &mut [T],
-    ) {
-        y.fill(values[0].clone());
+    ) -> Result<(), TensorError> {
+        for y in y.chunks_mut(Pace::STEP) {
+            go_on()?;
+            y.fill(values[0].clone());
+        }
+        let mut pace = Pace::new();
         for (i, &index) in indices.iter().enumerate() {
+            pace.go(1)?;
             if let Some(d) = self.position(index, depth) {
                 y[(i / inner * depth + d) * inner + i % inner].clone_from(&values[1]);
             }
         }
+        Ok(())
     }
 }
 

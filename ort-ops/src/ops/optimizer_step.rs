@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Tensor, TensorView, filled};
+use ort_tensor::{DType, Inputs, Output, Pace, Tensor, TensorView, collected, filled};
 
 const DOMAIN: &str = "ai.onnx.preview.training";
 
@@ -156,7 +156,9 @@ impl Operator for OptimizerStep {
                 return Err(OpError::Shapes { what: "a value and its gradient", left, right });
             }
             let mut state = filled(0.0, states.len())?;
+            let mut pace = Pace::new();
             for (k, (x, g)) in x.iter_mut().zip(g).enumerate() {
+                pace.go(1 + states.len())?;
                 state.iter_mut().zip(&states).for_each(|(now, all)| *now = all[k]);
                 *x = self.element((r, t), *x, g, &mut state);
                 state.iter().zip(&mut states).for_each(|(now, all)| all[k] = *now);
@@ -175,12 +177,12 @@ impl Operator for OptimizerStep {
 
 fn floats(tensor: TensorView<'_>) -> Result<Vec<f64>, OpError> {
     Ok(match tensor.dtype() {
-        DType::F32 => tensor.as_slice::<f32>()?.iter().copied().map(f64::from).collect(),
+        DType::F32 => collected(tensor.as_slice::<f32>()?.iter().copied().map(f64::from))?,
         DType::I64 => {
             let exact = |&n: &i64| i32::try_from(n).map_or(f64::INFINITY, f64::from);
-            tensor.as_slice::<i64>()?.iter().map(exact).collect()
+            collected(tensor.as_slice::<i64>()?.iter().map(exact))?
         }
-        _ => tensor.as_slice::<f64>()?.to_vec(),
+        _ => collected(tensor.as_slice::<f64>()?.iter().copied())?,
     })
 }
 
@@ -189,7 +191,7 @@ fn rounded(like: TensorView<'_>, values: &[f64]) -> Result<Tensor, OpError> {
     Ok(match like.dtype() {
         #[expect(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]
         DType::F32 => {
-            let rounded: Vec<f32> = values.iter().map(|&x| x as f32).collect();
+            let rounded = collected(values.iter().map(|&x| x as f32))?;
             Tensor::from_slice(like.shape(), &rounded)?
         }
         _ => Tensor::from_slice(like.shape(), values)?,

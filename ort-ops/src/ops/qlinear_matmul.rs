@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, TensorView};
+use ort_tensor::{DType, Inputs, Number, Output, TensorView, collected};
 
 use crate::infer::{known_dim, matmul_dims, product_flops};
 use crate::ops::matmul::Product;
@@ -71,7 +71,7 @@ impl Operator for QLinearMatMul {
         let value = |(i, sum): (usize, f64)| {
             (f32::from_f64(sum) * (a_scale[i] * b_scale[i] / y_scale[i]), zero_point[i])
         };
-        let values: Vec<_> = sums.into_iter().enumerate().map(value).collect();
+        let values = collected(sums.into_iter().enumerate().map(value))?;
         store(&mut outputs[0], dtype, &product.shape, &values)
     }
 
@@ -91,7 +91,7 @@ fn sums(
         let a = centered(a, a_zero, Along::Rows, [0, 2])?;
         let b = centered(b, b_zero, Along::Columns, [3, 5])?;
         let sums = product.compute_exact(&a, &b)?;
-        return Ok(sums.into_iter().map(Number::to_f64).collect());
+        return Ok(collected(sums.into_iter().map(Number::to_f64))?);
     }
     let a = centered::<f64>(a, a_zero, Along::Rows, [0, 2])?;
     let b = centered::<f64>(b, b_zero, Along::Columns, [3, 5])?;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use ort_graph::{Behaviour, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Bool, DType, Inputs, Number, Output, Shape, TensorViewMut, with_dtype};
+use ort_tensor::{
+    Bool, DType, Inputs, Number, Output, Pace, Shape, TensorViewMut, go_on, with_dtype,
+};
 
 use crate::elementwise::{only, shaped_like_first, unsupported};
 use crate::floats;
@@ -215,10 +217,17 @@ impl Operator for Bernoulli {
 fn fill(y: TensorViewMut<'_>, mut draw: impl FnMut() -> f64) -> Result<(), OpError> {
     let dtype = y.dtype();
     with_dtype!(dtype, number,
-        T => y.into_slice::<T>()?.fill_with(|| <T as Number>::from_f64(draw())),
+        T => fill_slice(y.into_slice::<T>()?, || <T as Number>::from_f64(draw())),
         else => with_dtype!(dtype, [Bool],
-            T => y.into_slice::<T>()?.fill_with(|| T::from(draw() != 0.0)),
-            else => return Err(unsupported(0, dtype))));
+            T => fill_slice(y.into_slice::<T>()?, || T::from(draw() != 0.0)),
+            else => Err(unsupported(0, dtype))))
+}
+
+fn fill_slice<T>(y: &mut [T], mut draw: impl FnMut() -> T) -> Result<(), OpError> {
+    for y in y.chunks_mut(Pace::STEP) {
+        go_on()?;
+        y.fill_with(&mut draw);
+    }
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Bool, DType, Inputs, Output};
+use ort_tensor::{Bool, DType, Inputs, Output, Pace};
 use regex_lite::Regex;
 
 use crate::infer::tensor_fact;
@@ -50,7 +50,10 @@ impl Operator for RegexFullMatch {
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
         let y = outputs[0].tensor(DType::Bool, x.shape())?.into_slice::<Bool>()?;
+        let mut pace = Pace::new();
         for (y, text) in y.iter_mut().zip(x.as_strings()?) {
+            // Some operations a byte.
+            pace.go(64 + 16 * text.len())?;
             *y = self.whole.is_match(text).into();
         }
         Ok(())

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, with_dtype};
+use ort_tensor::{
+    DType, Inputs, Number, Output, Pace, TensorError, collected, with_dtype, with_room,
+};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -87,14 +89,25 @@ impl RoiAlign {
         }
         let count = u32::from_f64(n_samples);
         let place = |o: usize, i: u32| start + (o as f64 + (f64::from(i) + 0.5) / n_samples) * bin;
-        let of_bin = |o: usize| (0..count).map(|i| Sample::new(place(o, i), n)).collect();
-        Ok((0..self.output[axis]).map(of_bin).collect())
+        let of_bin = |o: usize| collected((0..count).map(|i| Sample::new(place(o, i), n)));
+        let mut bins = with_room(self.output[axis])?;
+        for o in 0..self.output[axis] {
+            bins.push(of_bin(o)?);
+        }
+        Ok(bins)
     }
 
     /// The value of a bin from its samples along both axes.
-    fn bin<T: Number>(self, plane: &[T], width: usize, rows: &[Sample], columns: &[Sample]) -> f64 {
+    fn bin<T: Number>(
+        self,
+        plane: &[T],
+        width: usize,
+        (rows, columns): (&[Sample], &[Sample]),
+        pace: &mut Pace,
+    ) -> Result<f64, TensorError> {
         let (mut sum, mut largest) = (0.0, f64::NEG_INFINITY);
         for row in rows {
+            pace.go(4 * columns.len())?;
             for column in columns {
                 for (y, y_weight) in row.0 {
                     for (x, x_weight) in column.0 {
@@ -105,11 +118,11 @@ impl RoiAlign {
                 }
             }
         }
-        match rows.len() * columns.len() {
+        Ok(match rows.len() * columns.len() {
             0 => 0.0,
             _ if self.is_max => largest,
             n_samples => sum / n_samples as f64,
-        }
+        })
     }
 
     fn compute<T: Number>(
@@ -135,6 +148,7 @@ impl RoiAlign {
             return Err(OpError::InputValue { index: 0, what: "there is nothing to sample" });
         }
         let (x, rois) = (x.as_slice::<T>()?, rois.as_slice::<T>()?);
+        let mut pace = Pace::new();
         let regions = rois.chunks_exact(4).zip(images.as_slice::<i64>()?);
         let bins = y.chunks_exact_mut(c * out_height * out_width);
         for ((region, &index), bins) in regions.zip(bins) {
@@ -148,7 +162,7 @@ impl RoiAlign {
             for (plane, bins) in planes.zip(bins.chunks_exact_mut(out_height * out_width)) {
                 let pairs = rows.iter().flat_map(|row| columns.iter().map(move |col| (row, col)));
                 for (bin, (rows, columns)) in bins.iter_mut().zip(pairs) {
-                    *bin = T::from_f64(self.bin(plane, width, rows, columns));
+                    *bin = T::from_f64(self.bin(plane, width, (rows, columns), &mut pace)?);
                 }
             }
         }

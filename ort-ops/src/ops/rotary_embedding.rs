@@ -282,7 +282,7 @@ impl Operator for RotaryEmbedding {
             None => (rotation, rows),
             Some(sections) => {
                 let row = |step, pair| rows.of(sections.position_of(pair) * n + step);
-                (rotation.gathered(n, row), Rows::Own)
+                (rotation.gathered(n, row)?, Rows::Own)
             }
         };
         let mut y = floats::read(x)?;

@@ -85,7 +85,7 @@ impl Operator for SkipLayerNormalization {
             floats::with_period(&mut y, &bias, |y, bias| *y += bias);
         }
         floats::write(outputs, 3, dtype, shape, &y)?;
-        let rows = standardize_rows(&mut y, hidden, self.epsilon, self.is_centered);
+        let rows = standardize_rows(&mut y, hidden, self.epsilon, self.is_centered)?;
         let gamma = floats::read_parameter(inputs, 2, hidden)?;
         floats::with_period(&mut y, &gamma, |y, gamma| *y *= gamma);
         if let Some(beta) = beta.filter(|&beta| inputs.get(beta).is_some()) {

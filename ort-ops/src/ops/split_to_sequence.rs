@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, Tensor, TensorView, Value, collected, filled};
+use ort_tensor::{
+    DType, Inputs, Output, Shape, Tensor, TensorView, Value, collected, filled, try_collected,
+};
 
 use crate::infer::{int_values, normalize_axis};
 use crate::ops::sequence::sequence_of;
@@ -43,16 +45,16 @@ impl SplitToSequence {
 fn lengths(dim: usize, split: Option<TensorView<'_>>) -> Result<Vec<usize>, OpError> {
     let wrong = |what| OpError::InputValue { index: 1, what };
     let Some(split) = split else { return Ok(filled(1, dim)?) };
-    let values: Option<Vec<usize>> =
-        int_values(split)?.into_iter().map(|n| n.try_into().ok()).collect();
-    let values = values.ok_or(wrong("a length is below zero"))?;
+    let below_zero = |_| wrong("a length is below zero");
+    let values = int_values(split)?.into_iter().map(|n| n.try_into().map_err(below_zero));
+    let values: Vec<usize> = try_collected(values)?;
     match (split.shape(), &values[..]) {
         ([], [0]) => Err(wrong("the length of each part is zero")),
         ([], &[n]) => Ok(collected((0..dim).step_by(n).map(|start| n.min(dim - start)))?),
         ([_], values) => {
             let sum = values.iter().try_fold(0_usize, |sum, &n| sum.checked_add(n));
             let wrong = wrong("the lengths are not the dimension");
-            if sum == Some(dim) { Ok(values.to_vec()) } else { Err(wrong) }
+            if sum == Some(dim) { Ok(collected(values.iter().copied())?) } else { Err(wrong) }
         }
         (shape, _) => Err(OpError::InputRank { index: 1, expected: "0 or 1", found: shape.len() }),
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, broadcast, broadcast_strides};
+use ort_tensor::{DType, Inputs, Output, broadcast, broadcast_strides, text_of};
 
 use crate::infer::broadcast_facts;
 use crate::offsets::Offsets;
@@ -46,7 +46,7 @@ impl Operator for StringConcat {
         let pairs = Offsets::new(&shape, &strides[0]).zip(Offsets::new(&shape, &strides[1]));
         let (x, y) = (x.as_strings()?, y.as_strings()?);
         for (z, (i, j)) in z.iter_mut().zip(pairs) {
-            *z = [x[i].as_str(), y[j].as_str()].concat();
+            *z = text_of(&[&x[i], &y[j]])?;
         }
         Ok(())
     }

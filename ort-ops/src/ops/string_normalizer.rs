@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape};
+use ort_tensor::{DType, Inputs, Output, Room, Shape, text_of};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -95,15 +95,16 @@ impl Operator for StringNormalizer {
             return Err(wrong_rank(x.shape().len()));
         }
         let kept = x.as_strings()?.iter().filter(|word| !self.is_stop_word(word));
-        let mut words: Vec<String> = kept
-            .map(|word| match self.case {
-                Case::Keep => word.clone(),
-                Case::Lower => word.to_lowercase(),
-                Case::Upper => word.to_uppercase(),
-            })
-            .collect();
+        let mut words = Room::new();
+        for word in kept {
+            words.push(match self.case {
+                Case::Keep => text_of(&[word])?,
+                Case::Lower => text_of(&[&word.to_lowercase()])?,
+                Case::Upper => text_of(&[&word.to_uppercase()])?,
+            })?;
+        }
         if words.is_empty() {
-            words.push(String::new());
+            words.push(String::new())?;
         }
         // bounded: rank
         let mut shape = Shape::from_elem(1, x.shape().len());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape};
+use ort_tensor::{DType, Inputs, Output, Room, Shape, TensorError, collected, text_of, with_room};
 
 use crate::infer::tensor_fact;
 
@@ -40,20 +40,20 @@ impl StringSplit {
         Ok(Arc::new(Self { delimiter: delimiter.map(str::to_owned), max_split }))
     }
 
-    fn parts<'a>(&self, text: &'a str) -> Vec<&'a str> {
+    fn parts<'a>(&self, text: &'a str) -> Result<Vec<&'a str>, TensorError> {
         let n_parts = self.max_split.map_or(usize::MAX, |n| n.saturating_add(1));
         if let Some(delimiter) = &self.delimiter {
-            return text.splitn(n_parts, delimiter.as_str()).collect();
+            return collected(text.splitn(n_parts, delimiter.as_str()));
         }
-        let mut parts = Vec::new();
+        let mut parts = Room::new();
         let mut rest = text.trim();
         while !rest.is_empty() {
             let end = rest.find(char::is_whitespace).filter(|_| parts.len() + 1 < n_parts);
             let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
-            parts.push(part);
+            parts.push(part)?;
             rest = after.trim_start();
         }
-        parts
+        Ok(parts.into_vec())
     }
 }
 
@@ -67,14 +67,21 @@ impl Operator for StringSplit {
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
-        let parts: Vec<Vec<&str>> = x.as_strings()?.iter().map(|text| self.parts(text)).collect();
+        let texts = x.as_strings()?;
+        let mut parts: Vec<Vec<&str>> = with_room(texts.len())?;
+        for text in texts {
+            let of_text = self.parts(text)?;
+            parts.push(of_text);
+        }
         let most = parts.iter().map(Vec::len).max().unwrap_or(0);
         if outputs[0].is_wanted() {
             let shape: Shape = x.shape().iter().copied().chain([most]).collect();
             let y = outputs[0].tensor(DType::String, &shape)?.into_strings()?;
             for (y, parts) in y.chunks_exact_mut(most.max(1)).zip(&parts) {
                 let parts = parts.iter().copied().chain(std::iter::repeat(""));
-                y.iter_mut().zip(parts).for_each(|(y, part)| part.clone_into(y));
+                for (y, part) in y.iter_mut().zip(parts) {
+                    *y = text_of(&[part])?;
+                }
             }
         }
         if let Some(output) = outputs.get_mut(1).filter(|output| output.is_wanted()) {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, Shape};
+use ort_tensor::{DType, Inputs, Number, Output, Pace, Shape, TensorError};
 
 use crate::elementwise::unsupported;
 use crate::vocabulary::{Vocabulary, read_keys};
@@ -109,8 +109,8 @@ impl TfIdfVectorizer {
     }
 
     /// Counts what occurs among `tokens`, places in the pool.
-    fn count(&self, tokens: &[Option<usize>], counts: &mut [u32]) {
-        let mut found = Vec::new();
+    fn count(&self, tokens: &[Option<usize>], counts: &mut [u32]) -> Result<(), TensorError> {
+        let (mut found, mut pace) = (Vec::new(), Pace::new());
         for length in self.lengths.0..=self.lengths.1 {
             // Single tokens follow nothing at any distance; n-grams too long are none.
             let furthest = tokens.len().saturating_sub(1).checked_div(length - 1).unwrap_or(1);
@@ -118,6 +118,7 @@ impl TfIdfVectorizer {
             for distance in 1..=furthest {
                 let span = (length - 1) * distance;
                 for start in 0..tokens.len().saturating_sub(span) {
+                    pace.go(16 * length)?;
                     let ngram = tokens[start..=start + span].iter().step_by(distance);
                     found.clear();
                     found.extend(ngram.flatten());
@@ -127,6 +128,7 @@ impl TfIdfVectorizer {
                 }
             }
         }
+        Ok(())
     }
 
     /// Writes a row, which is zero, from the counts of the n-grams.
@@ -220,7 +222,7 @@ impl Operator for TfIdfVectorizer {
             tokens.chunks_exact(length.max(1)).zip(y.chunks_exact_mut(self.n_outputs))
         {
             counts.fill(0);
-            self.count(tokens, &mut counts);
+            self.count(tokens, &mut counts)?;
             self.write(&counts, y);
         }
         Ok(())

@@ -10,7 +10,7 @@ use ort_tensor::{
 
 use crate::infer::{int_values, normalize_axis};
 use crate::lanes::Lanes;
-use crate::order::Sortable;
+use crate::order::{Sortable, first};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -59,13 +59,7 @@ impl TopK {
             let order = lane[a].order(&lane[b]);
             if self.is_largest { order.reverse() } else { order }.then(a.cmp(&b))
         };
-        let mut indices = Room::of(0..lane.len())?;
-        if k < indices.len() {
-            indices.select_nth_unstable_by(k, rank);
-            indices.truncate(k);
-        }
-        indices.sort_unstable_by(rank);
-        Ok(indices)
+        first(Room::of(0..lane.len())?, k, rank)
     }
 
     /// Elements and indices of `[outer, k, inner]`.

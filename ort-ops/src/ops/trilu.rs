@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, move_elements};
+use ort_tensor::{DType, Inputs, Output, Pace, move_elements};
 
 use crate::infer::{folded, int_values};
 
@@ -80,11 +80,14 @@ impl Operator for Trilu {
         }
         Ok(move_elements!(x => y, |src, dst| {
             let pairs = src.chunks_exact(columns).zip(dst.chunks_exact_mut(columns));
+            let mut pace = Pace::new();
             for (i, (from, to)) in pairs.enumerate() {
+                pace.go(columns)?;
                 let kept = self.kept(i % rows, k, columns);
                 to.fill(Default::default());
                 to[kept.clone()].clone_from_slice(&from[kept]);
             }
+            Ok(())
         })?)
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use ort_graph::{Behaviour, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Element, Inputs, Number, Output, Shape, TensorView, filled, with_dtype};
+use ort_tensor::{
+    DType, Element, Inputs, Number, Output, Shape, TensorView, collected, filled, with_dtype,
+};
 
 use crate::arithmetic::Arithmetic;
 use crate::broadcast::{Operand, combine, common_shape, update};
@@ -158,7 +160,7 @@ fn sum<T: Number>(
     let is_in_place = output.in_place_tensor().is_some();
     let (shape, y) = destination::<T>(inputs, output)?;
     let mut sums: Vec<f64> = match is_in_place {
-        true => y.iter().map(|y| y.to_f64()).collect(),
+        true => collected(y.iter().map(|y| y.to_f64()))?,
         false => filled(0.0, y.len())?,
     };
     for x in operands(inputs) {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::{iter, mem};
 
 use ort_graph::{Behaviour, Fact, Facts, OpDef, OpError, Operator};
-use ort_tensor::{Bool, DType, Inputs, Output, Shape, TensorView, TensorViewMut, move_elements};
+use ort_tensor::{
+    Bool, DType, Inputs, Output, Shape, TensorError, TensorView, TensorViewMut, move_elements,
+};
 
 use crate::broadcast::{Operand, Runs, common_shape};
 use crate::elementwise::only;
@@ -74,11 +76,16 @@ fn choose(
     Ok(move_elements!(x => y, |src, dst| choose_runs(&runs, condition.data, side, src, dst))?)
 }
 
-fn choose_runs<T: Clone>(runs: &Runs<2>, condition: &[Bool], side: bool, x: &[T], y: &mut [T]) {
-    let n = runs.len();
+fn choose_runs<T: Clone>(
+    runs: &Runs<2>,
+    condition: &[Bool],
+    side: bool,
+    x: &[T],
+    y: &mut [T],
+) -> Result<(), TensorError> {
     let [condition_advances, x_advances] = runs.advances();
-    runs.for_each(|at, [i, j]| {
-        let y = &mut y[at..at + n];
+    runs.for_each(|piece, [i, j]| {
+        let (n, y) = (piece.len(), &mut y[piece]);
         if !condition_advances {
             if condition[i].get() != side {
                 return;
@@ -97,7 +104,7 @@ fn choose_runs<T: Clone>(runs: &Runs<2>, condition: &[Bool], side: bool, x: &[T]
             (false, true) => pick(y, condition, iter::repeat(&x[j]), |is_true| is_true),
             (false, false) => pick(y, condition, iter::repeat(&x[j]), |is_true| !is_true),
         }
-    });
+    })
 }
 
 /// `y[k] = x[k]` where `is_chosen(condition[k])`.
@@ -128,12 +135,12 @@ fn copy(x: TensorView<'_>, y: TensorViewMut<'_>) -> Result<(), OpError> {
     Ok(move_elements!(x => y, |src, dst| copy_runs(&runs, src, dst))?)
 }
 
-fn copy_runs<T: Clone>(runs: &Runs<1>, x: &[T], y: &mut [T]) {
-    let (n, [advances]) = (runs.len(), runs.advances());
-    runs.for_each(|at, [from]| match advances {
-        true => y[at..at + n].clone_from_slice(&x[from..from + n]),
-        false => y[at..at + n].fill(x[from].clone()),
-    });
+fn copy_runs<T: Clone>(runs: &Runs<1>, x: &[T], y: &mut [T]) -> Result<(), TensorError> {
+    let [advances] = runs.advances();
+    runs.for_each(|piece, [from]| match advances {
+        true => y[piece.clone()].clone_from_slice(&x[from..from + piece.len()]),
+        false => y[piece].fill(x[from].clone()),
+    })
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::mem::needs_drop;
 
+use ort_tensor::dispatch::Text;
+
 use super::Axis;
 
 /// Elements that squares of are turned as suits their size.
@@ -29,6 +31,7 @@ impl Word for u64 {}
 impl Word for u128 {}
 impl Word for f32 {}
 impl Word for String {}
+impl Word for Text {}
 
 impl Word for u8 {
     /// As the bytes of eight words, of which halves, quarters and eighths change places.

@@ -2,8 +2,8 @@
 
 use ort_graph::OpError;
 use ort_tensor::{
-    Bool, DType, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0, TensorView, TensorViewMut, bf16,
-    f16, with_dtype,
+    Bool, DType, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0, Pace, TensorView, TensorViewMut,
+    bf16, f16, go_on, text_of, try_collected, with_dtype,
 };
 
 use super::narrow::Narrowing;
@@ -60,21 +60,22 @@ fn store<S>(
 ) -> Result<(), OpError> {
     let dtype = y.dtype();
     if dtype == DType::String {
-        let print = |(y, x): (&mut String, &S)| *y = text::print(widen(x));
-        y.into_strings()?.iter_mut().zip(x).for_each(print);
+        for (y, x) in y.into_strings()?.iter_mut().zip(x) {
+            *y = text_of(&[&text::print(widen(x))])?;
+        }
         return Ok(());
     }
     with_dtype!(dtype, [f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, Bool],
     T => {
-        for (y, x) in y.into_slice::<T>()?.iter_mut().zip(x) {
-            *y = T::narrow(widen(x));
+        for (y, x) in y.into_slice::<T>()?.chunks_mut(Pace::STEP).zip(x.chunks(Pace::STEP)) {
+            go_on()?;
+            y.iter_mut().zip(x).for_each(|(y, x)| *y = T::narrow(widen(x)));
         }
         Ok(())
     },
     else => {
-        let codes: Option<Vec<u8>> =
-            x.iter().map(|x| narrowing.code(dtype, widen(x))).collect();
-        let codes = codes.ok_or_else(|| unsupported(0, dtype))?;
+        let code = |x| narrowing.code(dtype, widen(x)).ok_or_else(|| unsupported(0, dtype));
+        let codes = try_collected(x.iter().map(code))?;
         if dtype.is_packed() {
             y.pack(&codes)?;
         } else {
@@ -89,6 +90,6 @@ fn parse_all(texts: &[String], to: DType) -> Result<Vec<Wide>, OpError> {
     let is_small_integer = to.is_packed() && to != DType::F4E2M1;
     let to_float = !(to.is_integer() || is_small_integer || to == DType::Bool);
     let no_number = OpError::InputValue { index: 0, what: "a string that is no number" };
-    let parsed: Option<Vec<Wide>> = texts.iter().map(|x| text::parse(x, to_float)).collect();
-    parsed.ok_or(no_number)
+    let parse = |x: &String| text::parse(x, to_float).ok_or_else(|| no_number.clone());
+    try_collected(texts.iter().map(parse))
 }

@@ -4,7 +4,7 @@ use std::slice;
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, with_dtype};
+use ort_tensor::{DType, Inputs, Output, Shape, collected, with_dtype};
 
 use crate::accumulate::Accumulate;
 use crate::elementwise::{only, unsupported};
@@ -134,7 +134,7 @@ impl Einsum {
             Factor { labels: vec![], shape: Shape::new(), data: vec![T::from_f64(1.0).widen()] };
         for (i, own) in labels.iter().enumerate() {
             let x = inputs.tensor(i)?;
-            let data = x.as_slice::<T>()?.iter().map(|x| x.widen()).collect();
+            let data = collected(x.as_slice::<T>()?.iter().map(|x| x.widen()))?;
             let shape = Shape::from_slice(x.shape());
             let factor = Factor { labels: own.clone(), shape, data };
             let keep = if i + 1 == n {

@@ -45,7 +45,7 @@ impl EngramGate {
         [heads, size]: [usize; 2],
     ) -> Result<Vec<f64>, OpError> {
         let n = heads.checked_mul(size).ok_or(OpError::TooLarge)?;
-        standardize_rows(&mut x, size, self.epsilon, false);
+        standardize_rows(&mut x, size, self.epsilon, false)?;
         let scale = floats::read_parameter(inputs, index, n)?;
         floats::with_period(&mut x, &scale, |x, scale| *x *= scale);
         Ok(x)

@@ -120,7 +120,7 @@ impl HyperConnection {
         sizes: Sizes,
         epsilon: f32,
     ) -> Result<(), OpError> {
-        standardize_rows(x, sizes.size, epsilon, false);
+        standardize_rows(x, sizes.size, epsilon, false)?;
         let Some(scale) = inputs.optional_tensor(1)? else { return Ok(()) };
         let len = scale.len();
         if len != sizes.size && Some(len) != sizes.size.checked_mul(sizes.branches) {

@@ -90,7 +90,7 @@ impl Operator for DynamicQuantizeMatMul {
         let values = floats::read_as::<f32>(a)?;
         let scheme = Scheme::of_values(&values);
         let b = centered(b, inputs.optional_tensor(3)?, Along::Columns, [1, 3])?;
-        let sums = product.compute_exact(&scheme.centered(&values), &b)?;
+        let sums = product.compute_exact(&scheme.centered(&values)?, &b)?;
         let factors = filled(scheme.scale, sums.len())?;
         let result = Scaled { product: &product, sums, factors };
         result.write(inputs.tensor(2)?, inputs.optional_tensor(4)?, only(outputs)?)

@@ -96,7 +96,7 @@ impl MatMulNBits {
         if x.dtype() != DType::U8 {
             return read(x);
         }
-        Ok(self.format().unpack_rows(x.as_slice()?, self.n, self.format().n_blocks()))
+        Ok(self.format().unpack_rows(x.as_slice()?, self.n, self.format().n_blocks())?)
     }
 
     /// The block of each `k`.

@@ -83,7 +83,7 @@ impl Operator for MaxpoolWithMask {
             let counted = rows.flat_map(|taps| taps.iter().take_while(|&&at| !is_masked(at)));
             let larger = |y, &at| if x[first + at] > y { x[first + at] } else { y };
             y[seen.output] = counted.fold(f32::MIN, larger);
-        });
+        })?;
         Ok(())
     }
 }

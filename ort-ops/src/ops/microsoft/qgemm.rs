@@ -65,7 +65,7 @@ impl QGemm {
         let n_sums = m.checked_mul(n).ok_or(OpError::TooLarge)?;
         let mut sums = crate::accumulate::zeros(n_sums)?;
         if k > 0 {
-            multiply(&a, &b, k, |i, j, sum| sums[i * n + j] = sum);
+            multiply(&a, &b, k, |i, j, sum| sums[i * n + j] = sum)?;
         }
         if let Some(c) = inputs.optional_tensor(6)? {
             let add = |sum: &i64, c: &i32| sum + i64::from(*c);

@@ -79,7 +79,7 @@ impl Operator for QLinearAveragePool {
                 let n = if self.counts_padding { pool.window.n_taps() } else { seen.taps.len() };
                 let mean = sum / n.max(1) as f32;
                 y[seen.output] = saturate((mean / to.scale + to.zero_point).round_ties_even());
-            });
+            })?;
             Ok(())
         }, else => Err(unsupported(0, x.dtype())))
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape};
+use ort_tensor::{DType, Inputs, Output, Shape, TensorError, collected, go_on, text_of, with_room};
 use regex_lite::Regex;
 
 /// The definitions of this file.
@@ -63,18 +63,20 @@ impl Tokenizer {
         }))
     }
 
-    fn tokens<'a>(&self, text: &'a str) -> Vec<&'a str> {
+    fn tokens<'a>(&self, text: &'a str) -> Result<Vec<&'a str>, TensorError> {
         let mut tokens = match &self.rule {
-            Rule::Characters => text.split_inclusive(|_| true).collect(),
-            Rule::Expression(token) => token.find_iter(text).map(|found| found.as_str()).collect(),
+            Rule::Characters => collected(text.split_inclusive(|_| true))?,
+            Rule::Expression(token) => {
+                collected(token.find_iter(text).map(|found| found.as_str()))?
+            }
             Rule::Separators(separators) => {
-                separators.iter().fold(vec![text], |tokens, separator| {
-                    tokens.into_iter().flat_map(|token| between(separator, token)).collect()
-                })
+                separators.iter().try_fold(vec![text], |tokens, separator| {
+                    collected(tokens.into_iter().flat_map(|token| between(separator, token)))
+                })?
             }
         };
         tokens.retain(|token| token.chars().nth(self.min_char_num - 1).is_some());
-        tokens
+        Ok(tokens)
     }
 }
 
@@ -145,7 +147,12 @@ impl Operator for Tokenizer {
         if !(1..=2).contains(&x.shape().len()) {
             return Err(wrong_rank(x.shape().len()));
         }
-        let tokens: Vec<Vec<&str>> = x.as_strings()?.iter().map(|text| self.tokens(text)).collect();
+        let texts = x.as_strings()?;
+        let mut tokens: Vec<Vec<&str>> = with_room(texts.len())?;
+        for text in texts {
+            go_on()?;
+            tokens.push(self.tokens(text)?);
+        }
         let Some(most) = tokens.iter().map(Vec::len).max() else {
             outputs[0].tensor(DType::String, x.shape())?;
             return Ok(());
@@ -158,7 +165,9 @@ impl Operator for Tokenizer {
                 if self.is_marked { (Some("\u{2}"), Some("\u{3}")) } else { (None, None) };
             let row = begin.into_iter().chain(tokens).chain(end);
             let row = row.chain(std::iter::repeat(self.pad_value.as_str()));
-            y.iter_mut().zip(row).for_each(|(y, token)| token.clone_into(y));
+            for (y, token) in y.iter_mut().zip(row) {
+                *y = text_of(&[token])?;
+            }
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, move_elements};
+use ort_tensor::{DType, Inputs, Output, Shape, move_elements, try_collected};
 
 use crate::features;
 use crate::infer::{dims_product, tensor_fact};
@@ -56,7 +56,7 @@ impl Operator for ArrayFeatureExtractor {
             found.ok_or(OpError::Index { what: "features", index, len: n })
         };
         let indices = inputs.tensor(1)?.as_slice::<i64>()?.iter().map(index);
-        let indices: Vec<usize> = indices.collect::<Result<_, _>>()?;
+        let indices = try_collected(indices)?;
         let shape: Shape = rows.iter().copied().chain([indices.len()]).collect();
         let z = outputs[0].tensor(x.dtype(), &shape)?;
         Ok(move_elements!(x => z, |src, dst| gather(src, n, 1, &indices, dst))?)

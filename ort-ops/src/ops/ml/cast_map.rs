@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, Tensor, TensorView, TensorViewMut, move_elements};
+use ort_tensor::{
+    DType, Inputs, Number, Output, Tensor, TensorView, TensorViewMut, collected, move_elements,
+};
 
 use crate::elementwise::unsupported;
 use crate::infer::map_types;
+use crate::order::sort;
 use crate::vocabulary::pick;
 
 /// The definitions of this file.
@@ -63,11 +66,11 @@ impl CastMap {
         if let Ok(values) = values.as_slice::<f32>() {
             return Ok(match self.to {
                 DType::String => {
-                    Tensor::from_strings(shape, values.iter().map(|&x| text(x)).collect())?
+                    Tensor::from_strings(shape, collected(values.iter().map(|&x| text(x)))?)?
                 }
                 DType::I64 => {
                     let values = values.iter().map(|&x| i64::from_f64(x.into()));
-                    Tensor::from_slice(shape, &values.collect::<Vec<_>>())?
+                    Tensor::from_slice(shape, &collected(values)?)?
                 }
                 _ => Tensor::from_slice(shape, values)?,
             });
@@ -112,9 +115,9 @@ impl Operator for CastMap {
         if self.n.is_some() {
             return scatter(keys, values.view(), y);
         }
-        let mut order: Vec<usize> = (0..keys.len()).collect();
-        order.sort_by_key(|&place| keys[place]);
-        let places: Vec<_> = order.into_iter().map(Some).collect();
+        let mut order = collected(0..keys.len())?;
+        sort(&mut order, |&a, &b| keys[a].cmp(&keys[b]))?;
+        let places = collected(order.into_iter().map(Some))?;
         Ok(pick(values.view(), &places, y)?)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, Shape, TensorView, with_dtype};
+use ort_tensor::{DType, Inputs, Number, Output, Shape, TensorView, collected, with_dtype};
 
 use crate::elementwise::unsupported;
 use crate::features::is_feature;
@@ -45,9 +45,8 @@ impl OneHotEncoder {
 
     fn find(&self, x: TensorView<'_>) -> Result<Vec<Option<usize>>, OpError> {
         with_dtype!(x.dtype(), float, T => {
-            let whole: Vec<Option<i64>> =
-                x.as_slice::<T>()?.iter().map(|&x| whole(Number::to_f64(x))).collect();
-            let integers: Vec<i64> = whole.iter().map(|x| x.unwrap_or(0)).collect();
+            let whole = collected(x.as_slice::<T>()?.iter().map(|&x| whole(Number::to_f64(x))))?;
+            let integers = collected(whole.iter().map(|x: &Option<i64>| x.unwrap_or(0)))?;
             let mut places = self.categories.find(TensorView::from_slice(x.shape(), &integers)?)?;
             places.iter_mut().zip(whole).filter(|(_, x)| x.is_none()).for_each(|(y, _)| *y = None);
             Ok(places)

@@ -128,7 +128,7 @@ pub(super) fn parameters(
 ) -> Result<Vec<Parameter>, OpError> {
     let scales = floats(1, scale)?;
     let Some(zero_point) = zero_point else {
-        return Ok(scales.into_iter().map(|scale| (scale, 0.0)).collect());
+        return Ok(collected(scales.into_iter().map(|scale| (scale, 0.0)))?);
     };
     if zero_point.len() != scale.len() {
         return Err(OpError::Shapes {
@@ -137,7 +137,7 @@ pub(super) fn parameters(
             right: zero_point.shape().to_vec(),
         });
     }
-    Ok(scales.into_iter().zip(floats(2, zero_point)?).collect())
+    Ok(collected(scales.into_iter().zip(floats(2, zero_point)?))?)
 }
 
 /// The values of any type of number, each rounded to the nearest `f32`; exact up to 16 bits.
@@ -148,7 +148,7 @@ pub(super) fn floats(index: usize, x: TensorView<'_>) -> Result<Vec<f32>, OpErro
     let dtype = x.dtype();
     if dtype.is_packed() {
         let codes = x.unpacked()?;
-        return Ok(codes.iter().map(|&c| dtype.decode_packed(c).unwrap_or(0.0)).collect());
+        return Ok(collected(codes.iter().map(|&c| dtype.decode_packed(c).unwrap_or(0.0)))?);
     }
     with_dtype!(dtype, [F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0],
         T => Ok(collected(x.as_slice::<T>()?.iter().map(|x| x.to_f32()))?),

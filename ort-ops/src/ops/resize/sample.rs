@@ -2,7 +2,8 @@
 
 use ort_graph::{Fact, OpError};
 use ort_tensor::{
-    Number, Shape, TensorView, TensorViewMut, move_elements, row_major_strides, with_dtype,
+    Number, Pace, Shape, TensorError, TensorView, TensorViewMut, collected, move_elements,
+    row_major_strides, with_dtype,
 };
 
 use super::axis::Table;
@@ -14,14 +15,12 @@ pub(super) fn pick(
     tables: &[Option<Table>],
     extrapolation_value: f32,
 ) -> Result<(), OpError> {
-    let indices: Vec<Vec<Option<usize>>> = tables
-        .iter()
-        .zip(x.shape())
-        .map(|(table, &n)| match table {
-            None => (0..n).map(Some).collect(),
-            Some(table) => table.rows().map(|taps| taps.first().map(|&(i, _)| i)).collect(),
-        })
-        .collect();
+    let indices = tables.iter().zip(x.shape()).map(|(table, &n)| match table {
+        None => collected((0..n).map(Some)),
+        Some(table) => collected(table.rows().map(|taps| taps.first().map(|&(i, _)| i))),
+    });
+    // One an axis.
+    let indices: Vec<Vec<Option<usize>>> = indices.collect::<Result<_, TensorError>>()?;
     let strides = row_major_strides(x.shape());
     move_elements!(x => y.reborrow(), |src, dst| {
         for_each_picked(&indices, &strides, |o, i| match i {
@@ -35,8 +34,7 @@ pub(super) fn pick(
     with_dtype!(x.dtype(), number, T => {
         let value = T::from_f64(f64::from(extrapolation_value));
         let y = y.into_slice::<T>()?;
-        for_each_picked(&indices, &strides, |o, i| if i.is_none() { y[o] = value });
-        Ok(())
+        Ok(for_each_picked(&indices, &strides, |o, i| if i.is_none() { y[o] = value })?)
     }, else => {
         Err(OpError::InputType { index: 0, found: Box::new(Fact::shaped(x.dtype(), x.shape()).ty) })
     })
@@ -44,12 +42,19 @@ pub(super) fn pick(
 
 /// Calls `f(o, i)` for each element `o` of the output and the element `i` of the input that
 /// it is; `None` if it is extrapolated.
+///
+/// # Errors
+/// If nobody waits for the rest any more.
 fn for_each_picked(
     indices: &[Vec<Option<usize>>],
     strides: &[usize],
     mut f: impl FnMut(usize, Option<usize>),
-) {
-    let Some((inner, outer)) = indices.split_last() else { return f(0, Some(0)) };
+) -> Result<(), TensorError> {
+    let Some((inner, outer)) = indices.split_last() else {
+        f(0, Some(0));
+        return Ok(());
+    };
+    let mut pace = Pace::new();
     // bounded: rank
     let mut index = Shape::from_elem(0, outer.len());
     let mut o = 0;
@@ -57,13 +62,16 @@ fn for_each_picked(
         let parts = index.iter().zip(outer).zip(strides);
         let start: Option<usize> =
             parts.map(|((&at, axis), stride)| Some(axis[at]? * stride)).sum();
-        for &i in inner {
-            f(o, start.zip(i).map(|(start, i)| start + i));
-            o += 1;
+        for inner in inner.chunks(Pace::STEP) {
+            pace.go(inner.len())?;
+            for &i in inner {
+                f(o, start.zip(i).map(|(start, i)| start + i));
+                o += 1;
+            }
         }
         let Some(axis) = (0..outer.len()).rev().find(|&axis| index[axis] + 1 < outer[axis].len())
         else {
-            return;
+            return Ok(());
         };
         index[axis] += 1;
         index[axis + 1..].fill(0);
@@ -78,11 +86,12 @@ pub(super) fn blend(
 ) -> Result<Vec<f64>, OpError> {
     let mut shape = Shape::from_slice(x.shape());
     let mut values: Vec<f64> = with_dtype!(x.dtype(), number,
-    T => x.as_slice::<T>()?.iter().map(|x| x.to_f64()).collect(),
+    T => collected(x.as_slice::<T>()?.iter().map(|x| x.to_f64()))?,
     else => {
         let found = Box::new(Fact::shaped(x.dtype(), x.shape()).ty);
         return Err(OpError::InputType { index: 0, found });
     });
+    let mut pace = Pace::new();
     for (axis, table) in tables.iter().enumerate() {
         let Some(table) = table else { continue };
         let inner: usize = shape[axis + 1..].iter().product();
@@ -95,6 +104,7 @@ pub(super) fn blend(
                     sums.fill(f64::from(extrapolation_value));
                 }
                 for &(i, weight) in taps {
+                    pace.go(inner)?;
                     let terms = &from[i * inner..(i + 1) * inner];
                     sums.iter_mut().zip(terms).for_each(|(sum, term)| *sum += weight * term);
                 }

@@ -11,7 +11,7 @@
 use std::borrow::Cow;
 
 use ort_graph::OpError;
-use ort_tensor::{Inputs, Output, filled, go_on, with_room};
+use ort_tensor::{Inputs, Output, TensorError, filled, go_on, try_collected, with_room};
 
 use super::cell::Gates;
 use super::weights::{Matrix, Weights};
@@ -141,7 +141,7 @@ impl<'a, R: Real> Pass<'a, R> {
         let longest = operands.lens.iter().copied().max().unwrap_or(0);
         let n_rows = if op.is_batch_first { steps } else { longest } * batch;
         let x = &operands.x[..n_rows * input];
-        operands.w.matrix(d, n * input).add_product(&mut xw, n, x, input);
+        operands.w.matrix(d, n * input).add_product(&mut xw, n, x, input)?;
         let (at_once, after_reset) = match (op.cell, operands.r.matrix(d, n * hidden)) {
             (Cell::Gru { linear_before_reset: false }, Matrix::Floats(r)) => {
                 let (at_once, rest) = r.split_at(2 * hidden * hidden);
@@ -165,7 +165,7 @@ impl<'a, R: Real> Pass<'a, R> {
         let mut recurrent = repeated(&self.recurrent_bias, batch)?;
         for step in 0..steps {
             go_on()?;
-            self.step(step, (&mut h, &mut recurrent), results);
+            self.step(step, (&mut h, &mut recurrent), results)?;
         }
         for b in (0..batch).filter(|&b| self.lens[b] == 0) {
             let at = self.state(b);
@@ -176,12 +176,17 @@ impl<'a, R: Real> Pass<'a, R> {
     }
 
     /// Takes one step with all sequences that are not over.
-    fn step(&self, step: usize, (h, recurrent): (&mut [R], &mut Vec<R>), results: &mut Results<R>) {
+    fn step(
+        &self,
+        step: usize,
+        (h, recurrent): (&mut [R], &mut Vec<R>),
+        results: &mut Results<R>,
+    ) -> Result<(), TensorError> {
         let Sizes { steps, batch, hidden, directions, .. } = self.sizes;
         let n = self.recurrent_bias.len();
         recurrent.truncate(0);
         (0..batch).for_each(|_| recurrent.extend_from_slice(&self.recurrent_bias));
-        self.at_once.add_product(recurrent, n, h, hidden);
+        self.at_once.add_product(recurrent, n, h, hidden)?;
         for (b, h) in h.chunks_exact_mut(hidden).enumerate() {
             let len = self.lens[b];
             if step >= len {
@@ -207,6 +212,7 @@ impl<'a, R: Real> Pass<'a, R> {
             results.y[y * hidden..][..hidden].copy_from_slice(h);
             results.h[self.state(b)..][..hidden].copy_from_slice(h);
         }
+        Ok(())
     }
 
     /// Where the state of sequence `b` begins.
@@ -272,7 +278,7 @@ fn lengths(inputs: Inputs<'_>, sizes: Sizes) -> Result<Vec<usize>, OpError> {
         let len = usize::try_from(len).ok().filter(|&len| len <= sizes.steps);
         len.ok_or(OpError::InputValue { index: 4, what: "a sequence longer than all steps" })
     };
-    lens.as_slice::<i32>()?.iter().map(len).collect()
+    try_collected(lens.as_slice::<i32>()?.iter().map(len))
 }
 
 fn parameter<'a, R: Real>(

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use ort_tensor::Number;
+use ort_tensor::{Number, TensorError, collected};
 
 use crate::integer::multiply;
 use crate::product::{Real, add_product};
@@ -45,20 +45,29 @@ impl<R: Real> Weights<'_, R> {
 
 impl<R: Real> Matrix<'_, R> {
     /// `c[i, j] += Σ x[i, k] · w[j, k]` for rows of `k` elements in `x` and of `c_stride` in `c`.
-    pub(super) fn add_product(&self, c: &mut [R], c_stride: usize, x: &[R], k: usize) {
+    ///
+    /// # Errors
+    /// If there is no memory for the codes of `x`, or nobody waits for the rest any more.
+    pub(super) fn add_product(
+        &self,
+        c: &mut [R],
+        c_stride: usize,
+        x: &[R],
+        k: usize,
+    ) -> Result<(), TensorError> {
         if k == 0 {
-            return;
+            return Ok(());
         }
         let w = match self {
             Self::Floats(w) => return add_product(c, c_stride, x, w, k),
             Self::Codes(w) => w,
         };
-        let x: Vec<f32> = x.iter().map(|x| f32::from_f64(x.to_f64())).collect();
+        let x = collected(x.iter().map(|x| f32::from_f64(x.to_f64())))?;
         let scheme = Scheme::of_values(&x);
-        multiply(&scheme.centered(&x), &w.codes, k, |i, j, sum| {
+        multiply(&scheme.centered(&x)?, &w.codes, k, |i, j, sum| {
             let value = sum as f32 * (scheme.scale * w.scales[j]);
             let c = &mut c[i * c_stride + j];
             *c = *c + R::from_f64(f64::from(value));
-        });
+        })
     }
 }

@@ -8,7 +8,7 @@ mod tests;
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Room, TensorView};
+use ort_tensor::{DType, Inputs, Output, Room, TensorView, collected};
 
 use crate::attend::heads::swap_heads;
 use crate::attend::key_mask::{Hiding, Seen, expect_seen};
@@ -229,8 +229,8 @@ impl Attention {
                 let (left, right) = (vec![dim], vec![sizes.size]);
                 return Err(OpError::Shapes { what: "the features that turn", left, right });
             }
-            let rotation = Rotation::of_frequencies(sizes.kv_len, dim / 2);
-            let rows: Vec<_> = (0..sizes.batch).flat_map(|_| past..sizes.kv_len).collect();
+            let rotation = Rotation::of_frequencies(sizes.kv_len, dim / 2)?;
+            let rows = collected((0..sizes.batch).flat_map(|_| past..sizes.kv_len))?;
             for x in [&mut q, &mut k] {
                 rotation.turn_heads(x, [self.num_heads, sizes.q_len, sizes.size], &rows);
             }

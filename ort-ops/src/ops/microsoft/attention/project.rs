@@ -1,7 +1,7 @@
 //! Queries, keys and values from one input: `x·W + b`, of floats or of codes.
 
 use ort_graph::OpError;
-use ort_tensor::{Inputs, n_elements};
+use ort_tensor::{Inputs, collected, n_elements};
 
 use super::{Attention, Weights};
 use crate::accumulate::{multiply_add, zeros};
@@ -35,7 +35,7 @@ fn quantized_product(inputs: Inputs<'_>, width: usize) -> Result<Vec<f64>, OpErr
     let mut y = product(inputs.tensor(0)?.shape(), &x, &w, width)?;
     let x_scale = floats::read_parameter(inputs, 3, 1)?[0];
     let w_scales = per_channel(4, &floats::read(inputs.tensor(4)?)?, width)?;
-    let scales: Vec<_> = w_scales.into_iter().map(|scale| x_scale * scale).collect();
+    let scales = collected(w_scales.into_iter().map(|scale| x_scale * scale))?;
     floats::with_period(&mut y, &scales, |y, scale| *y *= scale);
     Ok(y)
 }
@@ -44,6 +44,6 @@ fn quantized_product(inputs: Inputs<'_>, width: usize) -> Result<Vec<f64>, OpErr
 fn product(shape: &[usize], x: &[f64], w: &[f64], n: usize) -> Result<Vec<f64>, OpError> {
     let n_sums = n_elements(&shape[..2]).and_then(|rows| rows.checked_mul(n));
     let mut y = zeros(n_sums.ok_or(OpError::TooLarge)?)?;
-    multiply_add(x, w, &mut y, n);
+    multiply_add(x, w, &mut y, n)?;
     Ok(y)
 }

@@ -1,7 +1,7 @@
 //! How keys and values are kept from step to step: as they are, or as codes.
 
 use ort_graph::{NodeSpec, OpError};
-use ort_tensor::{DType, F8E4M3Fn, Inputs, Number, Output, TensorView, filled};
+use ort_tensor::{DType, F8E4M3Fn, Inputs, Number, Output, TensorView, collected, filled};
 
 use super::steps::Step;
 use crate::floats;
@@ -153,7 +153,7 @@ impl Cache {
         match self.kept {
             Kept::Plain => floats::write(std::slice::from_mut(output), 0, self.dtype, &shape, kept),
             Kept::Code8 => {
-                let codes: Vec<_> = kept.iter().map(|&code| (f32::from_f64(code), 0.0)).collect();
+                let codes = collected(kept.iter().map(|&code| (f32::from_f64(code), 0.0)))?;
                 quantized::store(output, self.dtype, &shape, &codes)
             }
             Kept::Code4 => {
@@ -220,7 +220,7 @@ impl Kept {
                 let rows = bytes.chunks_exact(shape[3].max(1));
                 let pair = |byte: &u8| [byte & 15, byte >> 4];
                 let nibbles = rows.flat_map(|row| row.iter().flat_map(pair).take(size));
-                Ok(nibbles.map(|nibble| f64::from(nibble) - 8.0).collect())
+                Ok(collected(nibbles.map(|nibble| f64::from(nibble) - 8.0))?)
             }
         }
     }

@@ -189,7 +189,7 @@ impl GroupQueryAttention {
         for (x, index, epsilon) in [(&mut q, 14, q_epsilon), (&mut k, 15, k_epsilon)] {
             if inputs.get(index).is_some() {
                 let weights = floats::read_parameter(inputs, index, size)?;
-                standardize_rows(x, size, epsilon, false);
+                standardize_rows(x, size, epsilon, false)?;
                 floats::with_period(x, &weights, |x, weight| *x *= weight);
             }
         }

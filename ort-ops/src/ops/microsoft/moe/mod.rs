@@ -205,7 +205,7 @@ impl MoE {
                 Some(_) => [n_experts * size[0], format.n_blocks()],
                 None => [n_experts, size[0]],
             };
-            Ok::<_, OpError>(format.unpack_rows(x.as_slice()?, n_rows, len))
+            Ok::<_, OpError>(format.unpack_rows(x.as_slice()?, n_rows, len)?)
         });
         let codes = Codes {
             format,

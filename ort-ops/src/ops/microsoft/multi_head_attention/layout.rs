@@ -1,7 +1,7 @@
 //! The forms that queries, keys and values come in.
 
 use ort_graph::{Dim, Facts, OpError};
-use ort_tensor::{Inputs, TensorView};
+use ort_tensor::{Inputs, TensorError, TensorView, collected};
 
 use super::MultiHeadAttention;
 use crate::attend::Sizes;
@@ -141,10 +141,12 @@ pub(super) fn read(
         Form::Rows | Form::Heads => [q, values(1)?, values(2)?],
         Form::PackedKeys => {
             let packed = values(1)?;
-            [q, part(&packed, (0, 2), size), part(&packed, (1, 2), size)]
+            [q, part(&packed, (0, 2), size)?, part(&packed, (1, 2), size)?]
         }
-        Form::PackedHeads => [0, 1, 2].map(|i| part(&q, (i, 3), size)),
-        Form::PackedRows => [0, 1, 2].map(|i| part(&q, (i, 3), d)),
+        Form::PackedHeads => {
+            [part(&q, (0, 3), size)?, part(&q, (1, 3), size)?, part(&q, (2, 3), size)?]
+        }
+        Form::PackedRows => [part(&q, (0, 3), d)?, part(&q, (1, 3), d)?, part(&q, (2, 3), d)?],
     };
     let q = split_heads(q, [batch, q_len, heads, size], q_bias)?;
     if form == Form::Heads {
@@ -155,9 +157,9 @@ pub(super) fn read(
 }
 
 /// Of `[…, parts, size]` that with index `i`.
-fn part(packed: &[f64], (i, parts): (usize, usize), size: usize) -> Vec<f64> {
+fn part(packed: &[f64], (i, parts): (usize, usize), size: usize) -> Result<Vec<f64>, TensorError> {
     let groups = packed.chunks_exact((parts * size).max(1));
-    groups.flat_map(|group| &group[i * size..][..size]).copied().collect()
+    collected(groups.flat_map(|group| &group[i * size..][..size]).copied())
 }
 
 fn misfit(left: &[Dim], right: &[Dim]) -> OpError {
