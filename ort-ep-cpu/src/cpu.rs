@@ -5,6 +5,7 @@ use std::thread;
 
 use ort_ep::Threads;
 use ort_kernels::Isa;
+use ort_tensor::{can_end, go_on};
 use smallvec::SmallVec;
 
 /// Elements to a cache line, so that threads never write to the same one.
@@ -79,14 +80,14 @@ impl<'a> Team<'a> {
 
     /// Calls `work` once for each part, whoever is free, with scratch that nobody else has then: the
     /// caller always with the first stretch, and others with those behind it, so that of two threads
-    /// each finds its own lines there.
+    /// each finds its own lines there. Once nobody waits for the results any more, no part is begun.
     pub(crate) fn run<P: Send>(
         self,
         parts: impl Iterator<Item = P> + Send,
         work: impl Fn(P, &mut [f32]) + Sync,
     ) {
         if self.n_threads <= 1 {
-            return parts.for_each(|part| work(part, self.scratch));
+            return parts.take_while(|_| go_on().is_ok()).for_each(|part| work(part, self.scratch));
         }
         let desks = match self.scratch_len {
             0 => SmallVec::new(),
@@ -99,6 +100,9 @@ impl<'a> Team<'a> {
             office.parts.extend(parts.map(Some));
         }
         let one = |i| {
+            if go_on().is_err() {
+                return;
+            }
             let is_caller = thread::current().id() == caller;
             let whose = needs_desk.then_some(if is_caller { Desk::First } else { Desk::Other });
             let taken = office.lock().ok().and_then(|mut office| office.take(i, whose));
@@ -109,7 +113,8 @@ impl<'a> Team<'a> {
             }
         };
         self.threads.for_each(self.n_parts, &one);
-        // What nobody did: for want of scratch, or because there are more than was said.
+        // What nobody did: for want of scratch, or because there are more than was said; and what was left
+        // out because nobody waits for it any more, which stays so.
         let n_parts = office.lock().map_or(0, |office| office.parts.len());
         (0..n_parts).for_each(one);
     }
@@ -154,7 +159,14 @@ impl<'a, P> Office<'a, P> {
 /// anew: one a thread, and two of so much work that this is little of it.
 pub(crate) fn most_parts(threads: &dyn Threads, cost: usize) -> usize {
     const LARGE: usize = 1 << 27;
-    threads.count() * if cost < LARGE { 1 } else { 2 }
+    (threads.count() * if cost < LARGE { 1 } else { 2 }).max(parts_to_end(cost))
+}
+
+/// How many parts work needs that can be ended within some hundredths of a second; 1 if it cannot be.
+fn parts_to_end(cost: usize) -> usize {
+    /// 20 to 30 ms.
+    const UNTIL_ASKED: usize = 1 << 31;
+    if can_end() { (cost / UNTIL_ASKED).max(1) } else { 1 }
 }
 
 /// Scratch as floats. Nothing may lie anywhere, aligned or not.
@@ -171,14 +183,15 @@ pub(crate) const PER_THREAD: usize = 4;
 
 /// How many parts to make of work that costs `cost` multiply-adds: enough for threads of unequal
 /// speed, and for those that come late, to finish together, but none so small that handing it over
-/// costs more than it saves; as many for each thread, where there is one for each.
+/// costs more than it saves; as many for each thread, where there is one for each. One thread has a part, or
+/// as many as let it look now and then whether anybody waits.
 pub(crate) fn n_parts(threads: &dyn Threads, cost: usize) -> usize {
     /// 2 to 4 µs: a part costs its thread 0.1 µs.
     const LEAST: usize = 1 << 18;
     /// 140 to 280 µs: what a thread may have to wait for at the end.
     const MOST: usize = 1 << 24;
     match threads.count() {
-        0 | 1 => 1,
+        0 | 1 => parts_to_end(cost),
         _ if cost < WORTH_SHARING => 1,
         n => match cost / LEAST {
             parts if parts < n => parts,
@@ -197,6 +210,10 @@ pub(crate) fn per_part(threads: &dyn Threads, n: usize, n_parts: usize) -> usize
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use ort_tensor::{Ending, ended_by};
+
     use super::*;
     use crate::case::StdThreads;
 
@@ -212,6 +229,45 @@ mod tests {
             });
             assert!(done.iter().all(|&n| n == 1), "{n_threads} threads");
         }
+    }
+
+    /// Threads that leave all out, as those of a run do that is to end.
+    #[derive(Debug)]
+    struct Nobody;
+
+    impl Threads for Nobody {
+        fn count(&self) -> usize {
+            2
+        }
+
+        fn for_each(&self, _: usize, _: &(dyn Fn(usize) + Sync)) {}
+    }
+
+    #[derive(Debug)]
+    struct Ended(bool);
+
+    impl Ending for Ended {
+        fn is_ended(&self) -> bool {
+            self.0
+        }
+    }
+
+    #[test]
+    fn what_nobody_waits_for_nobody_does() {
+        let one = StdThreads(1);
+        let all: [&dyn Threads; 2] = [&one, &Nobody];
+        for (threads, is_ended) in all.into_iter().flat_map(|it| [(it, false), (it, true)]) {
+            let ending: Arc<dyn Ending> = Arc::new(Ended(is_ended));
+            let mut done = [0; 9];
+            ended_by(&ending, || {
+                let team = Team::new(threads, done.len());
+                team.run(done.iter_mut(), |done, _| *done += 1);
+            });
+            assert_eq!(done, [i32::from(!is_ended); 9], "{threads:?} {is_ended}");
+        }
+        let ending: Arc<dyn Ending> = Arc::new(Ended(false));
+        let parts = || n_parts(&one, 100 << 31);
+        assert_eq!((ended_by(&ending, parts), parts()), (100, 1));
     }
 
     #[test]

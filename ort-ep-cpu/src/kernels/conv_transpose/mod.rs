@@ -22,7 +22,7 @@ use ort_kernels::Activation;
 use ort_kernels::conv_f32::{Axis, Columns, Direct};
 use ort_kernels::gemm::{Gemm, Lhs, Matrix, Region, Start, Strided};
 use ort_ops::ops::conv_transpose::ConvTranspose;
-use ort_tensor::{DType, Shape};
+use ort_tensor::{DType, Shape, go_on};
 use smallvec::SmallVec;
 
 use self::pack::{axes_of_kernel, block_channels, pack};
@@ -310,6 +310,10 @@ impl ConvTransposeKernel {
         });
         let range = geometry.split.columns(set, &part.positions);
         for start in range.clone().step_by(n_strip) {
+            if go_on().is_err() {
+                // Nobody reads what is found.
+                return;
+            }
             let columns = start..range.end.min(start + n_strip);
             let n = columns.len();
             let strip = &mut strip[..rows * n];
