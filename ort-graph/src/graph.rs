@@ -2,6 +2,7 @@
 
 mod compact;
 mod edit;
+mod inference;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use bytes::Bytes;
 use ort_tensor::Tensor;
 use smallvec::SmallVec;
 
+pub use self::inference::InferError;
 use crate::attrs::{Attrs, NodeSpec};
 use crate::fact::{Fact, TypeConflict};
 use crate::ids::{NodeId, ValueId};

@@ -28,7 +28,7 @@ pub use crate::attrs::{Attr, Attrs, NodeSpec};
 pub use crate::dim::{Dim, Dims};
 pub use crate::export::{Export, ExportError, export, to_onnx};
 pub use crate::fact::{Fact, TensorType, Type, TypeConflict};
-pub use crate::graph::{Graph, GraphError, NewNode, Node, PackedForm, ValueInfo};
+pub use crate::graph::{Graph, GraphError, InferError, NewNode, Node, PackedForm, ValueInfo};
 pub use crate::ids::{NodeId, ValueId};
 pub use crate::import::{ImportError, ImportLimits, ImportWarning, Model, UnsupportedNode, import};
 pub use crate::op::{Behaviour, Control, Facts, OpError, Operator};

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use ort_graph::{Change, CycleError, Graph, Names, NodeId, Registry};
+use ort_graph::{Change, CycleError, Graph, InferError, Names, NodeId, Registry};
 
 use crate::dim_names::DimNames;
 use crate::eval::ConstEval;
@@ -19,6 +19,9 @@ use crate::report::{PassReport, Report, Step, Visit};
 /// All passes are repeated until none finds anything, but not more often than this.
 const MAX_ROUNDS: usize = 10;
 
+/// After a pass has looked at so many nodes it is asked whether anybody waits.
+const VISITS: usize = 64;
+
 /// A graph that cannot be optimized.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -29,6 +32,9 @@ pub enum OptimizeError {
     /// Data in blocks of channels cannot be made plain.
     #[error(transparent)]
     Nchwc(#[from] NchwcError),
+    /// By what is known now, a node does not fit its inputs: it could only fail in a run.
+    #[error(transparent)]
+    Infer(#[from] InferError),
     /// [`ConstEval::is_cancelled`] said so.
     #[error("the optimizer was cancelled")]
     Cancelled,
@@ -37,9 +43,11 @@ pub enum OptimizeError {
 /// Rewrites a graph into one that gives the same outputs sooner: inputs, outputs and their names
 /// stay. Only nodes and constants that an output needs remain. At [`Level::Disable`] the graph is
 /// returned as it is, unless it has data in blocks of channels; that becomes plain at every level.
+/// A file of what is returned can be imported.
 ///
 /// # Errors
-/// If nodes form a cycle, or blocks cannot be made plain, or `eval` says that nobody wants the result.
+/// If nodes form a cycle, or blocks cannot be made plain, or constants that were folded tell that a node does
+/// not fit its inputs, or `eval` says that nobody wants the result.
 pub fn optimize(
     mut graph: Graph,
     registry: &Registry,
@@ -58,6 +66,7 @@ pub fn optimize(
     };
     let visits: Vec<Visit> = lowered.iter().map(visit).collect();
     if options.level == Level::Disable {
+        graph.infer_all()?;
         let graph = if lowered.is_some() { graph.compact()? } else { graph };
         let passes = lowered.into_iter().collect();
         return Ok((graph, Report { passes, last: None, visits, assumed_block_size }));
@@ -101,6 +110,7 @@ pub(crate) fn run(
         }
         driver.reach(phase, &mut graph, &mut names)?;
     }
+    graph.infer_all()?;
     dim_names.take_from_outputs(&mut graph);
     let report = driver.report;
     Ok((graph.compact()?, report))
@@ -216,11 +226,16 @@ impl Driver<'_> {
         };
         let start = Instant::now();
         let before = self.report.passes[index].applied;
+        let mut n_visits = 0_usize;
         while self.rewrites_left > 0
             && let Some(id) = queue.pop()
         {
             if place.graph.get_node(id).is_none() {
                 continue;
+            }
+            n_visits += 1;
+            if n_visits.is_multiple_of(VISITS) && self.eval.is_cancelled() {
+                return Err(OptimizeError::Cancelled);
             }
             match self.visit(&mut *rewrite, &mut place, id) {
                 Ok(None) => {}

@@ -170,10 +170,13 @@ pub use rayon;
 
 pub use ort_ep::{CompileError, DenormalsMet, ExecutionProvider, KernelError, Threads};
 pub use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice, Roof, UnavailableIsa};
-pub use ort_format::{FormatError, Limits as FormatLimits};
+pub use ort_format::{
+    Damage as FormatDamage, Fault as FormatFault, FormatError, Limits as FormatLimits, WriteError,
+};
 pub use ort_graph::{
-    Dim, ExportError, GraphError, ImportError, ImportLimits, ImportWarning, ModelInfo, OpError,
-    TensorType, Type, UnsupportedNode,
+    CycleError, Dim, Dims, ExportError, GraphError, ImportError, ImportLimits, ImportWarning,
+    InferError, ModelInfo, OpError, PatchError, RegistryError, TensorType, Type, TypeConflict,
+    UnsupportedNode,
 };
 pub use ort_loader::{
     AdviseError, Kind, Load, LoadError, MappingKind, MeasureError, MemoryMapping, ModelBytes,
@@ -181,8 +184,8 @@ pub use ort_loader::{
 };
 pub use ort_onnx::{Damage as OnnxDamage, ElementsError, OnnxError};
 pub use ort_optimizer::{
-    EvalError, Exactness, Level, NchwcError, OptimizeError, PassReport, Report, Step, UnknownLevel,
-    names as optimizer_names,
+    AssumedBlockSize, Contradiction, EvalError, Exactness, Level, NchwcError, OptimizeError,
+    ParseLevelError, PassReport, Report, Step, UnknownLevel, Visit, names as optimizer_names,
 };
 pub use ort_tensor::{
     Bool, Complex, DType, Element, Map, Number, Tensor, TensorError, TensorView, TensorViewMut,
@@ -197,12 +200,15 @@ pub mod provider {
         Layout, OneThread, PackStore, Packed, Prepared, Recipe, Reference, Threads,
     };
     pub use ort_graph::{
-        Attr, Attrs, Dim, Fact, Graph, Node, NodeId, OpError, Operator, TensorType, Type, ValueId,
-        ValueInfo,
+        Attr, Attrs, Behaviour, CycleError, Dim, Dims, Fact, Facts, Graph, GraphError, InferError,
+        NewNode, Node, NodeId, NodeSpec, OpDef, OpError, Operator, PackedForm, Registry,
+        RegistryError, TensorType, Text, TextError, Type, TypeConflict, ValueId, ValueInfo,
+        VerifyError,
     };
     pub use ort_tensor::{
-        AlignedBuf, DType, Inputs, Output, Shape, Tensor, TensorError, TensorView, TensorViewMut,
-        Value, ValueView,
+        AlignedBuf, DType, Ending, Home, Inputs, Memory, Output, Room, Shape, Tensor, TensorError,
+        TensorView, TensorViewMut, Value, ValueView, Word, can_end, charge, collected, ended_by,
+        filled, go_on, text_of, try_collected, with_room, within,
     };
 }
 

@@ -95,7 +95,7 @@ impl Resolved {
         let origins = Origins::of(&parsed.graph, &bytes, &external);
         let registry = ort_ops::registry();
         let build = || self.bounded(|| import(&parsed, &registry, self.import_limits));
-        let model = profiler.during("build", build).map_err(Box::new)?;
+        let model = self.or_ended("build", profiler.during("build", build).map_err(Box::new))?;
         let mut warnings: Vec<_> = model.warnings.iter().map(ImportWarning::to_string).collect();
         let mut packing_warnings = Vec::new();
         let (mut graph, mut report) = (model.graph, Report::default());

@@ -203,15 +203,13 @@ impl Graph {
         self.sweep(candidates);
     }
 
-    /// Takes over what the graph around knows of captured values by now. One that is constant
-    /// there becomes a constant here and is captured no longer.
+    /// Takes over what the graph around knows of captured values by now, which counts where the two
+    /// differ. One that is constant there becomes a constant here and is captured no longer.
     fn learn_captures(&mut self, around: &Graph) {
         let values = &mut self.values;
         self.captures.retain(|&(here, there)| {
             let (fact, here) = (around.fact(there), &mut values[here.index()]);
-            if let Ok(unified) = here.fact.unify(fact) {
-                here.fact = unified;
-            }
+            here.fact = here.fact.unify(fact).unwrap_or_else(|_| fact.clone());
             here.fact.constant.is_none()
         });
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ort_tensor::Tensor;
+use ort_tensor::{Tensor, go_on};
 
 use super::error::{ImportError, ImportWarning, UnsupportedNode};
 use super::order::order;
@@ -173,6 +173,7 @@ impl<'a> Importer<'a> {
     }
 
     fn node(&mut self, node: &'a parsed::Node<'a>) -> Result<(), ImportError> {
+        go_on().map_err(|ended| node_error(node, Box::new(GraphError::Inference(ended.into()))))?;
         let level = self.scopes.len() - 1;
         let label = node.label();
         // bounded: by the nodes and values of the graph

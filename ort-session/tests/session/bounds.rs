@@ -1,15 +1,19 @@
 //! What a file or an input can do at worst: end with an error that names the node, within the limits.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ort_onnx::schema::{
     AttributeProto, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
     TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto, attribute_type,
 };
+use ort_session::provider::Reference;
 use ort_session::{
-    Cancel, DType, LimitError, LoadLimits, ModelBytes, OpError, RunError, RunLimits, RunOptions,
-    Session, SessionError, Tensor, TensorError,
+    Cancel, DType, Dim, LimitError, LoadLimitError, LoadLimits, ModelBytes, OpError, RunError,
+    RunLimits, RunOptions, Session, SessionError, Tensor, TensorError, Type, ValueDescription,
 };
+
+use crate::model::of_text;
 
 const MIB: usize = 1 << 20;
 
@@ -226,4 +230,85 @@ fn the_clock_and_others_end_a_step_that_has_begun() {
         run.join().unwrap()
     });
     assert!(matches!(error, RunError::Cancelled { .. }), "{error}");
+}
+
+/// Nodes that would take minutes to days, with what they read: zeros.
+const ENDLESS: [(&str, &str); 4] = [
+    (
+        "RoiAlign of samples without end",
+        "graph(x: float[1,1,64,64], r: float[8,4], i: int64[8]) -> (y) {
+           y = RoiAlign-16 [output_height: 8, output_width: 8, sampling_ratio: 100000] (x, r, i)
+         }",
+    ),
+    (
+        "Conv of a filter as large as the image",
+        "graph(x: float[1,1,2048,2048], w: float[1,1,1024,1024]) -> (y) { y = Conv-11 (x, w) }",
+    ),
+    (
+        "ConvTranspose of such a filter",
+        "graph(x: float[1,1,1024,1024], w: float[1,1,1024,1024]) -> (y) {
+           y = ConvTranspose-11 (x, w)
+         }",
+    ),
+    (
+        "AveragePool of such a window",
+        "graph(x: float[1,1,2048,2048]) -> (y) {
+           y = AveragePool-11 [kernel_shape: [1024, 1024]] (x)
+         }",
+    ),
+];
+
+#[test]
+fn steps_without_end_end_with_their_time() {
+    for (what, text) in ENDLESS {
+        for provider in [None, Some(Arc::new(Reference))] {
+            let builder = Session::builder().threads(2);
+            let builder = match provider {
+                Some(reference) => builder.provider(reference),
+                None => builder,
+            };
+            let session = builder.commit(ModelBytes::from_vec(of_text(text))).unwrap();
+            let zeros = |input: &ValueDescription| {
+                let Type::Tensor(ty) = &input.ty else { return (String::new(), None) };
+                let dims = ty.dims.iter().flatten().filter_map(Dim::known);
+                let shape: Vec<usize> = dims.collect();
+                (input.name.clone(), Tensor::zeros(ty.dtype, &shape).ok())
+            };
+            let inputs: Vec<_> = session.inputs().iter().map(zeros).collect();
+            let inputs: Vec<(&str, &Tensor)> = { inputs.iter() }
+                .filter_map(|(name, tensor)| Some((name.as_str(), tensor.as_ref()?)))
+                .collect();
+            let max_time = Some(Duration::from_millis(20));
+            let limits = RunLimits { max_time, ..RunLimits::default() };
+            let error = session.run_with(inputs, &RunOptions::new().limits(limits)).unwrap_err();
+            assert!(matches!(error, RunError::Limit(LimitError::Time { .. })), "{what}: {error}");
+        }
+    }
+}
+
+#[test]
+fn constants_that_take_for_ever_to_fold_end_with_the_time_of_the_load() {
+    let text = "graph() -> (y) {
+        x = const float[1,1,2048,2048] fill 0.5
+        w = const float[1,1,1024,1024] fill 0.5
+        y = Conv-11 (x, w)
+    }";
+    let limits = LoadLimits { max_time: Some(Duration::from_millis(200)), ..LoadLimits::default() };
+    let builder = Session::builder().threads(2).load_limits(limits);
+    let error = builder.commit(ModelBytes::from_vec(of_text(text))).unwrap_err();
+    assert!(matches!(error, SessionError::Limit(LoadLimitError::Time { .. })), "{error}");
+}
+
+#[test]
+fn texts_that_double_are_refused_before_they_are_too_long() {
+    let text = "graph(x: string[1]) -> (y) {
+        n = const int64[] 60
+        y = Loop-16 [body: graph(i: int64[], go: bool[], a: string[1]) -> (go, b) {
+          b = StringConcat-20 (a, a)
+        }] (n, _, x)
+    }";
+    let session = Session::builder().commit(ModelBytes::from_vec(of_text(text))).unwrap();
+    let x = Tensor::from_strings(&[1], vec!["text".to_owned()]).unwrap();
+    let error = session.run_with([("x", &x)], &limited()).unwrap_err().to_string();
+    assert!(error.contains("bytes"), "{error}");
 }

@@ -23,6 +23,7 @@ mod loading;
 mod log;
 mod memory;
 mod model;
+mod names;
 mod networks;
 mod onnx;
 mod optimize;

@@ -1,9 +1,9 @@
 //! Optimizing without a session: what is told, what is saved.
 
 use ort_session::{
-    Level, Load, ModelBytes, Optimized, SaveError, Session, SessionBuilder, SessionError,
+    InferError, Level, Load, ModelBytes, OperatorChange, OptimizeError, Optimized, SaveError,
+    Session, SessionBuilder, SessionError, Tensor,
 };
-use ort_session::{OperatorChange, Tensor};
 
 use crate::model::{ModelWriter, gated, gated_value, of_text};
 
@@ -128,6 +128,42 @@ fn a_model_that_is_mapped_can_be_replaced() {
     assert_computes(&Session::builder().commit_from_file(&path).unwrap());
     let error = optimize(Session::builder(), gated()).write(folder.path()).unwrap_err();
     assert!(matches!(error, SaveError::NotAFile { .. }), "{error}");
+}
+
+/// A shape that only folding knows does not fit: in the graph, in a body, and by a captured value.
+#[test]
+fn what_is_saved_can_be_loaded_or_is_refused_before() {
+    let bad = [
+        "n = const int64[1] [7] k = ReduceMax-13 [axes: [0]] (n) y = Reshape-14 (x, k)",
+        "n = const int64[1] [7] k = ReduceMax-13 [axes: [0]] (n) \
+         y = If-16 [then_branch: graph() -> (t) { t = Reshape-14 (x, k) }, \
+         else_branch: graph() -> (e) { e = Identity-16 (x) }] (c)",
+        "n = const int64[1,2] [3, -1] k = ReduceMax-13 [axes: [0], keepdims: 0] (n) \
+         z = Reshape-14 (x, k) \
+         y = If-16 [then_branch: graph() -> (t) { t = MatMul-13 (z, z) }, \
+         else_branch: graph() -> (e) { e = Identity-16 (z) }] (c)",
+    ];
+    for nodes in bad {
+        let file = of_text(&format!("graph(x: float[2,3], c: bool[]) -> (y) {{ {nodes} }}"));
+        for level in Level::ALL.iter().copied() {
+            let optimized =
+                Session::builder().level(level).optimize(ModelBytes::from_vec(file.clone()));
+            match optimized {
+                Ok(optimized) => {
+                    assert_eq!(level, Level::Disable, "{nodes}");
+                    let saved = ModelBytes::from_vec(optimized.to_bytes().unwrap());
+                    let builder = Session::builder().level(Level::Disable);
+                    builder.commit(saved).unwrap();
+                }
+                Err(error) => {
+                    let is_told = matches!(&error, SessionError::Optimize(error)
+                        if matches!(&**error, OptimizeError::Infer(InferError::Node { op_type, .. })
+                            if op_type == "Reshape" || op_type == "MatMul"));
+                    assert!(is_told && level > Level::Disable, "{nodes}: {error}");
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,80 @@
+//! What follows for all nodes from what is known by now: as whoever imports the graph from a file will infer it.
+//!
+//! ```text
+//! for each node, in order:
+//!     its subgraphs, with what is known of the values that they capture
+//!     its outputs: what follows from its inputs, and what was known of them where both can hold
+//! ```
+
+use ort_tensor::go_on;
+
+use super::{Graph, GraphError};
+use crate::fact::Fact;
+use crate::ids::NodeId;
+use crate::order::CycleError;
+
+/// A graph with a node that does not fit its inputs, so that a file of it would not be imported.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InferError {
+    /// The node.
+    #[error("node `{node}` ({op_type}): {error}")]
+    Node {
+        /// Its name, or its operator if it has none.
+        node: String,
+        /// The operator.
+        op_type: String,
+        /// What is wrong.
+        error: Box<GraphError>,
+    },
+    /// Nodes form a cycle.
+    #[error(transparent)]
+    Cycle(#[from] CycleError),
+}
+
+impl Graph {
+    /// Infers the facts of all nodes again, those of subgraphs too. Where what follows from a node's inputs and
+    /// what was known of its output contradict each other, the former counts, as it does in an import: so a file
+    /// of a graph for which this was called can be imported.
+    ///
+    /// # Errors
+    /// The first node that does not fit its inputs, which an import would refuse, or whose result is of another
+    /// type than was known.
+    pub fn infer_all(&mut self) -> Result<(), InferError> {
+        for id in self.topological_order()? {
+            if self.node(id).attrs.graphs().next().is_some() {
+                self.edit_subgraphs(id, Graph::infer_all)?;
+            }
+            self.infer_outputs(id).map_err(|error| {
+                let node = self.node(id);
+                let (node, op_type) = (node.label().to_owned(), node.op_type.clone());
+                InferError::Node { node, op_type, error: Box::new(error) }
+            })?;
+        }
+        Ok(())
+    }
+
+    fn infer_outputs(&mut self, id: NodeId) -> Result<(), GraphError> {
+        go_on().map_err(|ended| GraphError::Inference(ended.into()))?;
+        let facts = self.infer(id)?;
+        let outputs = self.node(id).outputs.clone();
+        for (output, inferred) in outputs.into_iter().zip(facts) {
+            let Some(output) = output else { continue };
+            let info = &mut self.values[output.index()];
+            info.fact = match inferred.unify(&info.fact) {
+                Ok(fact) => fact,
+                Err(_) if is_of_one_type(&inferred, &info.fact) => inferred,
+                Err(conflict) => {
+                    let value = info.name.clone();
+                    return Err(GraphError::OutputType { value, conflict });
+                }
+            };
+        }
+        Ok(())
+    }
+}
+
+/// Whether both are tensors of one element type, so that it is only their shapes that differ.
+fn is_of_one_type(a: &Fact, b: &Fact) -> bool {
+    a.dtype().is_some() && a.dtype() == b.dtype()
+}
