@@ -29,7 +29,8 @@ const LEVELS: Words<Level> = &[
     ("all", Level::All),
 ];
 
-const LOADS: Words<Load> = &[("mapped", Load::Mapped), ("read", Load::Read)];
+const LOADS: Words<Load> =
+    &[("mapped", Load::Mapped), ("read", Load::Read), ("sealed", Load::Sealed)];
 
 const ARENAS: Words<Arena> =
     &[("keep", Arena::Keep), ("shrink", Arena::Shrink), ("off", Arena::Off)];

@@ -10,6 +10,8 @@ use crate::error::LoadError;
 use crate::model_bytes::{Kind, ModelBytes, Origin};
 use crate::open::{Link, open_file};
 use crate::read::read_whole;
+#[cfg(target_os = "linux")]
+use crate::read::sealed_copy;
 use crate::source::Mapping;
 use crate::within::open_within;
 
@@ -26,7 +28,7 @@ pub enum Load {
     /// file no longer has raises `SIGBUS`, which ends the process; bytes written in place show
     /// through, and what was verified is then no longer what is used. Replacing the file by
     /// renaming another over it is fine: the mapping keeps the old one. Where the condition cannot
-    /// be kept, use [`Load::Read`].
+    /// be kept, use [`Load::Read`] or [`Load::Sealed`].
     #[default]
     Mapped,
     /// [`Load::Mapped`], under its condition, and every page of it is in memory before the bytes are
@@ -37,6 +39,11 @@ pub enum Load {
     /// Read the file into private memory, aligned to 64 bytes. What happens to the file afterwards
     /// does not matter.
     Read,
+    /// Copy the file into memory that the system keeps as it is from then on (on Linux a `memfd` with all seals), and
+    /// map that: as [`Load::Read`], what happens to the file afterwards does not matter, and neither this process
+    /// nor one that it forks can write to the bytes or cut them short. They count as shared memory.
+    /// Elsewhere it is [`Load::Read`].
+    Sealed,
     /// [`Load::Mapped`], under its condition; where the system refuses, [`Load::Read`], with the
     /// reason in [`ModelBytes::fallback`].
     Auto,
@@ -57,8 +64,10 @@ pub(crate) fn load_within(
 }
 
 fn load_file(file: File, path: &Path, how: Load) -> Result<ModelBytes, LoadError> {
-    if how == Load::Read {
-        return read(&file, path, None);
+    match how {
+        Load::Read => return read(&file, path, None),
+        Load::Sealed => return sealed(&file, path),
+        Load::Mapped | Load::Populated | Load::Auto => {}
     }
     let mapping = map(&file).and_then(|mapping| match how {
         Load::Populated => mapping.populate().map(|()| mapping),
@@ -109,6 +118,24 @@ fn read(file: &File, path: &Path, fallback: Option<io::Error>) -> Result<ModelBy
     }
 }
 
+#[cfg(target_os = "linux")]
+fn sealed(file: &File, path: &Path) -> Result<ModelBytes, LoadError> {
+    let unreadable = |source| LoadError::Unreadable { path: path.into(), source };
+    let copy = sealed_copy(file).map_err(unreadable)?;
+    if copy.metadata().map_err(unreadable)?.len() == 0 {
+        return Err(LoadError::Empty { path: path.into() });
+    }
+    let mapping = Mapping::of(&copy).map_err(unreadable)?;
+    let origin =
+        Origin { kind: Kind::Sealed, mapping: None, path: Some(path.into()), fallback: None };
+    Ok(ModelBytes::new(Bytes::from_owner(mapping), origin))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn sealed(file: &File, path: &Path) -> Result<ModelBytes, LoadError> {
+    read(file, path, None)
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -118,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    const ALL: [Load; 4] = [Load::Mapped, Load::Populated, Load::Read, Load::Auto];
+    const ALL: [Load; 5] = [Load::Mapped, Load::Populated, Load::Read, Load::Sealed, Load::Auto];
 
     fn file_of(content: &[u8]) -> (TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
@@ -131,7 +158,8 @@ mod tests {
     fn every_way_gives_the_same_bytes() {
         let content: Vec<u8> = (0..=u8::MAX).cycle().take(100_001).collect();
         let (_folder, path) = file_of(&content);
-        let kinds = [Kind::Mapped, Kind::Mapped, Kind::Heap, Kind::Mapped];
+        let copied = if cfg!(target_os = "linux") { Kind::Sealed } else { Kind::Heap };
+        let kinds = [Kind::Mapped, Kind::Mapped, Kind::Heap, copied, Kind::Mapped];
         for (how, kind) in ALL.into_iter().zip(kinds) {
             let model = ModelBytes::from_path(&path, how).unwrap();
             assert_eq!(model.as_slice(), content, "{how:?}");
@@ -189,8 +217,22 @@ mod tests {
         assert!(model.fallback().is_some());
         assert!(model.as_slice().starts_with(b"Name:"));
 
-        let model = ModelBytes::from_path(path, Load::Read).unwrap();
-        assert!(model.fallback().is_none());
+        for how in [Load::Read, Load::Sealed] {
+            let model = ModelBytes::from_path(path, how).unwrap();
+            assert!(model.fallback().is_none());
+            assert!(model.as_slice().starts_with(b"Name:"));
+        }
+    }
+
+    #[test]
+    fn a_copy_stays_what_it_was() {
+        for how in [Load::Read, Load::Sealed] {
+            let (_folder, path) = file_of(b"first");
+            let model = ModelBytes::from_path(&path, how).unwrap();
+            fs::write(&path, b"other").unwrap();
+            File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+            assert_eq!(model.as_slice(), b"first", "{how:?}");
+        }
     }
 
     /// A file may state more than anybody has, and take no room.
@@ -206,7 +248,9 @@ mod tests {
             let error = ModelBytes::from_path(sparse.path(), how).unwrap_err();
             let is_told = match how {
                 Load::Mapped | Load::Populated => matches!(error, LoadError::Unmappable { .. }),
-                Load::Read | Load::Auto => matches!(error, LoadError::Unreadable { .. }),
+                Load::Read | Load::Sealed | Load::Auto => {
+                    matches!(error, LoadError::Unreadable { .. })
+                }
             };
             assert!(is_told, "{how:?}: {error}");
         }

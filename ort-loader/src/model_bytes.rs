@@ -29,6 +29,8 @@ pub enum Kind {
     Mapped,
     /// Memory of this process: a file that was read, or the caller's vector.
     Heap,
+    /// A copy of a file in memory that nobody can change any more ([`Load::Sealed`]).
+    Sealed,
     /// The program itself.
     Static,
     /// Whatever the caller handed over.

@@ -25,6 +25,25 @@ pub(crate) fn read_whole(file: &File) -> io::Result<AlignedBuf> {
     Ok(whole)
 }
 
+/// A copy of the file in memory that can neither be written to nor change its size.
+#[cfg(target_os = "linux")]
+pub(crate) fn sealed_copy(mut file: &File) -> io::Result<File> {
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+
+    let mut copy =
+        File::from(memfd_create("model", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
+    let stated = file.metadata()?.len();
+    // Refused at once if the system does not have as much.
+    let has_room = AlignedBuf::try_zeroed(usize::try_from(stated).map_err(io::Error::other)?);
+    drop(has_room.ok_or(io::ErrorKind::OutOfMemory)?);
+    io::copy(&mut file, &mut copy)?;
+    fcntl_add_seals(
+        &copy,
+        SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE,
+    )?;
+    Ok(copy)
+}
+
 /// Reads until `buf` is full or the source has ended; says how many bytes that were.
 fn fill(mut source: impl Read, buf: &mut [u8]) -> io::Result<usize> {
     let mut n_read = 0;

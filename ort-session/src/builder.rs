@@ -250,7 +250,7 @@ impl SessionBuilder {
     ///
     /// The file is mapped unless [`SessionBuilder::load`] says otherwise, and that has a condition: nobody may
     /// write to it or cut it short while the session lives. Who replaces it renames another over it; where
-    /// that cannot be kept, [`Load::Read`] makes a copy. See [`Load::Mapped`].
+    /// that cannot be kept, [`Load::Read`] and [`Load::Sealed`] make a copy. See [`Load::Mapped`].
     ///
     /// # Errors
     /// If the file cannot be had, is not sound, or holds a model that cannot run here.

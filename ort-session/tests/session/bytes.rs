@@ -41,6 +41,7 @@ fn every_source_of_bytes_gives_the_same_session() {
         from_file(Load::Mapped),
         from_file(Load::Populated),
         from_file(Load::Read),
+        from_file(Load::Sealed),
         from_file(Load::Auto),
         from(ModelBytes::from_vec(gated())),
         from(ModelBytes::from_static(leaked)),

@@ -37,7 +37,8 @@ fn model(timeline: &Timeline) -> String {
          {structure} of structure).",
         size(resident),
     );
-    if stage.reports.iter().all(|report| report.model.kind == Kind::Heap) {
+    let is_copy = |kind: Kind| matches!(kind, Kind::Heap | Kind::Sealed);
+    if stage.reports.iter().all(|report| is_copy(report.model.kind)) {
         return format!("{text} The file was read into private memory.");
     }
     let given_back = match stage.reports.iter().map(|report| report.weights_withheld).sum() {

@@ -87,6 +87,7 @@ const fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Mapped => "mapped",
         Kind::Heap => "heap",
+        Kind::Sealed => "sealed",
         Kind::Static => "static",
         Kind::Owner => "owner",
     }

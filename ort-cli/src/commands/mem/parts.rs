@@ -53,7 +53,7 @@ impl Sizes {
     pub(super) fn of_reports(reports: &[MemoryReport]) -> Self {
         let mut sizes = Self::default();
         for report in reports {
-            if report.model.kind == Kind::Heap {
+            if matches!(report.model.kind, Kind::Heap | Kind::Sealed) {
                 sizes.model_read += resident(report.model.whole.residency);
             }
             let copied = report.weights_copied.iter().map(|(_, held)| of_held(held));
