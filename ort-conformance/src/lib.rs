@@ -7,6 +7,7 @@
 
 pub mod differential;
 pub mod node_cases;
+pub mod overrun;
 mod way;
 
 pub use crate::way::{Way, run_data_set};

@@ -1,12 +1,13 @@
-//! `mutate SECONDS [SEED]`: models of the standard's node cases, changed where it hurts, through everything that a
-//! session does. `cargo xtask mutate` starts it.
+//! `mutate SECONDS [SEED]`: models of the standard's node cases and of `models/`, changed where it hurts, through
+//! everything that a session does. `cargo xtask mutate` starts it.
 //!
 //! ```text
 //! for each mutant:  load at one of the levels → run on small inputs → save → load what was saved
+//! for some, before: bytes of its file, `.onnx` or `.ort`, become others
 //! ```
 //! A finding is a panic, also one that a run caught; more memory than the limits and 64 MiB; more time than the limits
 //! and 2 s; and a saved model that does not load. Findings of one kind are told once, with the seed that makes
-//! the mutant again: `mutate 0 SEED`.
+//! the mutant again: `mutate 0 SEED`. Time in which the process stands still does not count.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "a program talks to its user")]
@@ -15,6 +16,7 @@ mod model;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -22,8 +24,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use ort_conformance::node_cases;
 use ort_onnx::schema::ModelProto;
 use ort_session::{
-    DType, Level, LoadLimits, ModelBytes, RunError, RunLimits, RunOptions, Session, SessionBuilder,
-    Tensor, Type,
+    DType, Level, Load, LoadLimits, ModelBytes, RunError, RunLimits, RunOptions, Session,
+    SessionBuilder, Tensor, Type,
 };
 use ort_testing::Rng;
 use peak_alloc::PeakAlloc;
@@ -46,25 +48,35 @@ const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 const LEVELS: [Level; 5] =
     [Level::Disable, Level::Basic, Level::Extended, Level::Layout, Level::All];
 
-/// The seed of the mutant at work, and when it began, in milliseconds after the start.
+/// One mutant in so many is of a model of `models/`, which takes much longer than a node case.
+const OF_MODELS: u64 = 64;
+/// One mutant in so many has other bytes, too.
+const OF_BYTES: u64 = 8;
+/// How often the clock ticks.
+const TICK: Duration = Duration::from_millis(50);
+
+/// The seed of the mutant at work, and the tick it began at.
 static NOW: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+/// How often the clock ticked: while the process is stopped it does not.
+static TICKS: AtomicU64 = AtomicU64::new(0);
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let seconds: f64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(60.0);
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let first: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or_else(clock);
-    let models = models();
-    println!("{} models, seed {first}, for {seconds} seconds", models.len());
+    let models = Models::all();
+    let (n_cases, n_large) = (models.cases.len(), models.large.len());
+    println!("{n_cases} node cases, {n_large} models, seed {first}, for {seconds} seconds");
     // Panics are results here.
     std::panic::set_hook(Box::new(|_| {}));
     let start = Instant::now();
-    std::thread::spawn(move || watch(start));
+    std::thread::spawn(watch);
     let (mut tally, mut n_mutants) = (Tally::default(), 0_u64);
     while n_mutants == 0 || start.elapsed().as_secs_f64() < seconds {
         let seed = first.wrapping_add(STEP.wrapping_mul(n_mutants));
         NOW[0].store(seed, Ordering::Relaxed);
-        NOW[1].store(millis(start), Ordering::Relaxed);
+        NOW[1].store(TICKS.load(Ordering::Relaxed), Ordering::Relaxed);
         tally.note(seed, &one(&models, seed));
         n_mutants += 1;
     }
@@ -75,16 +87,19 @@ fn main() -> ExitCode {
     if tally.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn millis(start: Instant) -> u64 {
-    u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
+/// How long this mutant takes so far.
+fn elapsed() -> Duration {
+    let n_ticks = TICKS.load(Ordering::Relaxed).saturating_sub(NOW[1].load(Ordering::Relaxed));
+    TICK.saturating_mul(u32::try_from(n_ticks).unwrap_or(u32::MAX))
 }
 
-/// Ends the process if a mutant does not end.
-fn watch(start: Instant) {
+/// Lets the clock tick, and ends the process if a mutant does not end.
+fn watch() {
     loop {
-        std::thread::sleep(Duration::from_secs(1));
-        let [seed, began] = [0, 1].map(|i: usize| NOW[i].load(Ordering::Relaxed));
-        if u128::from(millis(start).saturating_sub(began)) > HANG.as_millis() {
+        std::thread::sleep(TICK);
+        TICKS.fetch_add(1, Ordering::Relaxed);
+        if elapsed() > HANG {
+            let seed = NOW[0].load(Ordering::Relaxed);
             println!("seed {seed}: no end after {} s", HANG.as_secs());
             std::process::exit(2);
         }
@@ -92,16 +107,28 @@ fn watch(start: Instant) {
 }
 
 /// The models that mutants are made of.
-fn models() -> Vec<ModelProto> {
-    let files = node_cases::unpack(include_bytes!("../../fixtures/node_cases.bin"));
-    let files = files.unwrap_or_default().into_iter();
-    let files = files.filter(|(path, _)| path.ends_with(".ort"));
-    let model = |(_, bytes): (String, bytes::Bytes)| {
-        let builder = Session::builder().level(Level::Disable).threads(1);
-        let onnx = builder.optimize(ModelBytes::from_owner(bytes)).ok()?.to_onnx_bytes().ok()?;
-        ort_onnx::open(&onnx.into(), &ort_onnx::Limits::default()).ok()
-    };
-    files.filter_map(model).collect()
+struct Models {
+    cases: Vec<ModelProto>,
+    large: Vec<ModelProto>,
+}
+
+impl Models {
+    fn all() -> Self {
+        let files = node_cases::unpack(include_bytes!("../../fixtures/node_cases.bin"));
+        let files = files.unwrap_or_default().into_iter();
+        let files = files.filter(|(path, _)| path.ends_with(".ort"));
+        let cases = files.filter_map(|(_, bytes)| parsed(ModelBytes::from_owner(bytes))).collect();
+        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../models"));
+        let of = |name| ModelBytes::from_path(folder.join(name).join("model.ort"), Load::Read);
+        let large = ["ppocr_cls", "silero_vad", "magika"].map(|name| parsed(of(name).ok()?));
+        Self { cases, large: large.into_iter().flatten().collect() }
+    }
+}
+
+fn parsed(bytes: ModelBytes) -> Option<ModelProto> {
+    let builder = Session::builder().level(Level::Disable).threads(1);
+    let onnx = builder.optimize(bytes).ok()?.to_onnx_bytes().ok()?;
+    ort_onnx::open(&onnx.into(), &ort_onnx::Limits::default()).ok()
 }
 
 /// What became of a mutant.
@@ -134,14 +161,18 @@ impl Tally {
     }
 }
 
-fn one(models: &[ModelProto], seed: u64) -> Outcome {
-    let mut rng = Rng::new(seed);
+fn one(models: &Models, seed: u64) -> Outcome {
+    let (mut rng, mut dice) = (Rng::new(seed), Rng::new(!seed));
+    let models = if dice.below(OF_MODELS) == 0 { &models.large } else { &models.cases };
     let model = model::mutant(models, &mut rng);
-    let Some(bytes) = ort_onnx::encode(&model) else { return Outcome::Refused };
+    let Some(mut bytes) = ort_onnx::encode(&model) else { return Outcome::Refused };
     let level = LEVELS[rng.index(LEVELS.len())];
     let op_types = model.graph.iter().flat_map(|graph| &graph.node).map(|node| &*node.op_type);
     let what: String = op_types.take(3).collect::<Vec<_>>().join(" ");
-    let (start, before) = (Instant::now(), MEMORY.current_usage());
+    if dice.below(OF_BYTES) == 0 {
+        bytes = damaged(bytes, &mut dice);
+    }
+    let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();
     let outcome = catch_unwind(AssertUnwindSafe(|| stages(bytes, level, &mut rng)));
     let held = MEMORY.peak_usage().saturating_sub(before);
@@ -151,12 +182,28 @@ fn one(models: &[ModelProto], seed: u64) -> Outcome {
         Ok(_) if held > LIMIT + SLACK => {
             Outcome::Found(format!("{what}: {} MiB at level {level}", held >> 20))
         }
-        Ok(_) if start.elapsed() > 2 * MAX_TIME + SLACK_TIME => {
-            let seconds = start.elapsed().as_secs_f64();
+        Ok(_) if elapsed() > 2 * MAX_TIME + SLACK_TIME => {
+            let seconds = elapsed().as_secs_f64();
             Outcome::Found(format!("{what}: {seconds:.1} s at level {level}"))
         }
         Ok(outcome) => outcome,
     }
+}
+
+/// The file, or what it is as a `.ort` file, with some bytes that are others.
+fn damaged(onnx: Vec<u8>, rng: &mut Rng) -> Vec<u8> {
+    let to_ort = |bytes: &Vec<u8>| {
+        let optimized = builder(Level::Disable).optimize(ModelBytes::from_vec(bytes.clone()));
+        optimized.ok()?.to_bytes().ok()
+    };
+    let ort = if rng.below(2) == 0 { catch_unwind(|| to_ort(&onnx)).ok().flatten() } else { None };
+    let mut bytes = ort.unwrap_or(onnx);
+    for _ in 0..=rng.below(4) {
+        let at = rng.index(bytes.len().max(1));
+        let Some(byte) = bytes.get_mut(at) else { continue };
+        *byte = [0, 1, 0x7f, 0x80, 0xff, *byte ^ 1, byte.wrapping_add(1)][rng.index(7)];
+    }
+    bytes
 }
 
 fn builder(level: Level) -> SessionBuilder {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use ort_graph::{Dim, Export, Fact, Graph, ModelInfo, Type, export};
-use ort_tensor::{AlignedBuf, DType, Tensor};
+use ort_tensor::{AlignedBuf, DType, Tensor, TensorError};
 
 use super::data;
 
@@ -30,6 +30,14 @@ pub(crate) struct Model {
     pub(crate) inputs: Vec<(String, Tensor)>,
 }
 
+/// Where the contents of a case's inputs come from.
+pub(crate) struct Filling {
+    /// The tensor of a name.
+    pub(crate) tensor: fn(&str, DType, &[usize]) -> Result<Tensor, TensorError>,
+    /// Whether the input of a name is a constant.
+    pub(crate) is_constant: fn(&str) -> bool,
+}
+
 /// The case as a test would give it to [`Case::new`].
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -49,15 +57,23 @@ impl Case {
     /// # Errors
     /// The message of whatever is wrong with the text.
     pub(crate) fn model(&self) -> Result<Model, String> {
+        self.filled(&Filling { tensor: data::tensor, is_constant: data::is_constant })
+    }
+
+    /// The same with other contents.
+    ///
+    /// # Errors
+    /// The message of whatever is wrong with the text.
+    pub(crate) fn filled(&self, filling: &Filling) -> Result<Model, String> {
         let graph = Graph::parse(&self.text, &ort_ops::registry());
         let mut graph = graph.map_err(|error| error.to_string())?;
         let (mut given, mut inputs) = (Vec::new(), Vec::new());
         for id in graph.inputs().to_vec() {
             let info = graph.value(id);
             let (dtype, shape) = shaped(&info.fact).ok_or("an input has no shape")?;
-            let tensor = data::tensor(&info.name, dtype, &shape);
+            let tensor = (filling.tensor)(&info.name, dtype, &shape);
             let tensor = tensor.map_err(|error| error.to_string())?;
-            if data::is_constant(&info.name) {
+            if (filling.is_constant)(&info.name) {
                 graph.value_mut(id).fact = Fact::constant(tensor);
             } else {
                 inputs.push((info.name.clone(), tensor));

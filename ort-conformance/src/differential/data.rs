@@ -58,6 +58,26 @@ pub(crate) fn tensor(name: &str, dtype: DType, shape: &[usize]) -> Result<Tensor
         else => Err(TensorError::TooLarge { shape: shape.to_vec() }))
 }
 
+/// The tensor of this name, if its elements were the same again after some.
+pub(crate) fn repeated(name: &str, dtype: DType, shape: &[usize]) -> Result<Tensor, TensorError> {
+    /// A prime, so that neighbours along any axis differ.
+    const N_DISTINCT: usize = 8191;
+    let n = n_elements(shape).ok_or_else(|| TensorError::TooLarge { shape: shape.to_vec() })?;
+    if dtype == DType::String {
+        let texts = (0..n).map(|i| format!("text {}", i % N_DISTINCT));
+        return Tensor::from_strings(shape, texts.collect());
+    }
+    if n <= N_DISTINCT {
+        return tensor(name, dtype, shape);
+    }
+    let some = tensor(name, dtype, &[N_DISTINCT])?;
+    let mut all = Tensor::zeros(dtype, shape)?;
+    if let (Some(some), Some(all)) = (some.view().as_bytes(), all.view_mut().into_bytes()) {
+        all.chunks_mut(some.len()).for_each(|part| part.copy_from_slice(&some[..part.len()]));
+    }
+    Ok(all)
+}
+
 fn of_numbers<T: Element + Number>(
     shape: &[usize],
     numbers: &[f64],

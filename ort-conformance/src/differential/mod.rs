@@ -17,6 +17,8 @@ mod net;
 mod shrink;
 
 pub use self::case::Case;
+pub(crate) use self::case::{Filling, Model};
+pub(crate) use self::data::{is_constant, repeated};
 use bytes::Bytes;
 use ort_tensor::Tensor;
 
