@@ -13,7 +13,7 @@ use ort_session::{
     RunLimits, RunOptions, Session, SessionError, Tensor, TensorError, Type, ValueDescription,
 };
 
-use crate::model::of_text;
+use crate::model::{of_text, of_text_at};
 
 const MIB: usize = 1 << 20;
 
@@ -307,7 +307,8 @@ fn texts_that_double_are_refused_before_they_are_too_long() {
           b = StringConcat-20 (a, a)
         }] (n, _, x)
     }";
-    let session = Session::builder().commit(ModelBytes::from_vec(of_text(text))).unwrap();
+    let file = ModelBytes::from_vec(of_text_at(20, text));
+    let session = Session::builder().commit(file).unwrap();
     let x = Tensor::from_strings(&[1], vec!["text".to_owned()]).unwrap();
     let error = session.run_with([("x", &x)], &limited()).unwrap_err().to_string();
     assert!(error.contains("bytes"), "{error}");

@@ -199,8 +199,13 @@ pub(crate) fn gated_value(x: &[f32]) -> Vec<f32> {
 
 /// The file of a graph that is given as text.
 pub(crate) fn of_text(text: &str) -> Vec<u8> {
+    of_text_at(17, text)
+}
+
+/// The same with another operator set.
+pub(crate) fn of_text_at(opset: i64, text: &str) -> Vec<u8> {
     let graph = Graph::parse(text, &ort_ops::registry()).unwrap();
-    let info = ModelInfo { opsets: vec![(String::new(), 17)], ..ModelInfo::default() };
+    let info = ModelInfo { opsets: vec![(String::new(), opset)], ..ModelInfo::default() };
     let file = export(&graph, Export { info: &info, resolver: None, private: &[] }).unwrap();
     ort_format::write(&file).unwrap()
 }

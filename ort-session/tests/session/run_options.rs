@@ -185,8 +185,10 @@ fn memory_that_a_dynamic_step_makes_counts() {
     let options = RunOptions::new().limits(limits);
     assert!(session.run_with([("x", &x(0.0_f32))], &options).is_ok());
     let error = limit_error(&session, x(1.0), limits);
-    let node = "NonZero_0".to_owned();
-    assert_eq!(error, LimitError::Bytes { limit: 100, found: 800, node });
+    // It is refused as soon as what was found so far is too much.
+    let is_told = matches!(&error, LimitError::Bytes { limit: 100, found, node }
+        if (101..=800).contains(found) && node == "NonZero_0");
+    assert!(is_told, "{error}");
 }
 
 #[test]
