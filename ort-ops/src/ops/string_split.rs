@@ -120,7 +120,11 @@ mod tests {
         for (text, delimiter, max_split, expected) in cases {
             let delimiter = delimiter.filter(|d| !d.is_empty()).map(str::to_owned);
             let max_split = max_split.and_then(|n| n.try_into().ok());
-            assert_eq!(StringSplit { delimiter, max_split }.parts(text), expected, "{text:?}");
+            assert_eq!(
+                StringSplit { delimiter, max_split }.parts(text).unwrap(),
+                expected,
+                "{text:?}"
+            );
         }
     }
 
