@@ -13,6 +13,7 @@ mod lanes;
 mod operation;
 mod options;
 mod pieces;
+mod places;
 mod product;
 mod provider;
 mod roof;

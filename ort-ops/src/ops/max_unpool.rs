@@ -44,6 +44,15 @@ impl MaxUnpool {
         }
     }
 
+    /// The shape that the indices count in, of an input of shape `x`.
+    ///
+    /// # Errors
+    /// If window and input do not fit.
+    pub fn unpooled(&self, x: &[usize]) -> Result<Shape, OpError> {
+        let dims: Vec<Dim> = x.iter().copied().map(Dim::Known).collect();
+        Ok(self.pooled_dims(&dims)?.iter().filter_map(Dim::known).collect())
+    }
+
     /// The dimensions that the indices count in.
     fn pooled_dims(&self, x: &[Dim]) -> Result<Vec<Dim>, OpError> {
         let kernel = self.window.kernel.as_deref().unwrap_or_default();
@@ -98,8 +107,7 @@ impl Operator for MaxUnpool {
             let (left, right) = (x.shape().to_vec(), indices.shape().to_vec());
             return Err(OpError::Shapes { what: "values and indices", left, right });
         }
-        let dims: Vec<Dim> = x.shape().iter().copied().map(Dim::Known).collect();
-        let pooled: Shape = self.pooled_dims(&dims)?.iter().filter_map(Dim::known).collect();
+        let pooled = self.unpooled(x.shape())?;
         let shape = match inputs.optional_tensor(2)? {
             Some(given) => given_shape(given.as_slice()?, pooled.len())?,
             None => pooled.clone(),

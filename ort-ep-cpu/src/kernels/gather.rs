@@ -1,0 +1,229 @@
+//! Gather and GatherND of elements of any width, on all threads: both move runs of the input from where tuples of indices
+//! lead. A tuple of Gather is one index, and each index of the axes before its own has the same tuples.
+
+use std::sync::Arc;
+
+use ort_ep::{Io, Kernel, KernelError, Prepared};
+use ort_graph::{Fact, Operator};
+use ort_ops::infer::normalize_axis;
+use ort_ops::ops::gather::Gather;
+use ort_ops::ops::gather_nd::GatherNd;
+use ort_tensor::{DType, Shape, TensorViewMut, n_elements};
+
+use super::{Compiled, Compiler, KernelDef};
+use crate::places::{IndexedAxis, Indices, Runs, indexed_axes};
+
+pub(super) const DEF: KernelDef = KernelDef::one(compile);
+
+#[derive(Debug)]
+struct GatherKernel {
+    which: Which,
+    dtype: DType,
+    /// The bytes of an element.
+    width: usize,
+    /// What tells which index or shape is wrong.
+    eval: Arc<dyn Operator>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Which {
+    One(Gather),
+    Tuples(GatherNd),
+}
+
+/// What a shape signature makes of it: run `i` of group `g` is where tuple `i` leads from `g·group_bytes` on.
+struct State {
+    shape: Shape,
+    /// How many runs a group has.
+    n: usize,
+    group_bytes: usize,
+    /// Whether all groups have the same tuples.
+    is_shared: bool,
+    axes: Vec<IndexedAxis>,
+    /// The bytes of a run.
+    run: usize,
+}
+
+fn compile(compiler: &Compiler<'_>) -> Compiled {
+    let [id] = compiler.claim.nodes[..] else { return Ok(None) };
+    let one = compiler.op::<Gather>().copied().map(Which::One);
+    let which = one.or_else(|| compiler.op::<GatherNd>().copied().map(Which::Tuples));
+    let dtype = compiler.fact(0).and_then(Fact::dtype);
+    let (Some(which), Some(dtype)) = (which, dtype) else { return Ok(None) };
+    let eval = compiler.graph.node(id).op.clone();
+    let kernel = |width| GatherKernel { which, dtype, width, eval };
+    Ok(dtype.word_bytes().map(|width| Box::new(kernel(width)) as Box<dyn Kernel>))
+}
+
+impl Kernel for GatherKernel {
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let &[x, indices] = shapes else { return Err(KernelError::ForeignState) };
+        Ok(Prepared::new(match self.which {
+            Which::One(Gather { axis }) => self.one(normalize_axis(axis, x.len())?, x, indices),
+            Which::Tuples(GatherNd { batch_dims }) => self.tuples(batch_dims, x, indices),
+        }))
+    }
+
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let state: &Option<State> = prepared.state()?;
+        let is_right = state.as_ref().map_or(Ok(false), |state| self.gather(state, io))?;
+        if is_right { Ok(()) } else { Ok(self.eval.eval(io.inputs, io.outputs)?) }
+    }
+
+    fn variant(&self) -> &'static str {
+        "gather"
+    }
+}
+
+impl GatherKernel {
+    /// `y[a…, i…, b…] = x[a…, indices[i…], b…]`; `None` if it has no size.
+    fn one(&self, axis: usize, x: &[usize], indices: &[usize]) -> Option<State> {
+        let shape = [&x[..axis], indices, &x[axis + 1..]].concat();
+        self.state(&shape, (indices, true), (&x[axis..], 1))
+    }
+
+    /// `y[b…, i…, :] = x[b…, indices[b…, i…, 0], …, indices[b…, i…, k − 1], :]`; `None` if shapes do not fit, or it
+    /// has no size.
+    fn tuples(&self, batch_dims: usize, x: &[usize], indices: &[usize]) -> Option<State> {
+        let (&k, outer) = indices.split_last()?;
+        let (batches, tuples) = outer.split_at_checked(batch_dims)?;
+        let group = x.get(batch_dims..).filter(|_| x[..batch_dims] == *batches)?;
+        let shape = [outer, group.get(k..)?].concat();
+        self.state(&shape, (tuples, false), (group, k))
+    }
+
+    /// Of groups of these dimensions, of which `k` are indexed.
+    fn state(
+        &self,
+        shape: &[usize],
+        (tuples, is_shared): (&[usize], bool),
+        (group, k): (&[usize], usize),
+    ) -> Option<State> {
+        let n_bytes = |dims: &[usize]| n_elements(dims)?.checked_mul(self.width);
+        n_bytes(shape)?;
+        let axes = indexed_axes(group, k, self.width)?;
+        let shape = Shape::from_slice(shape);
+        let (n, group_bytes, run) = (n_elements(tuples)?, n_bytes(group)?, n_bytes(&group[k..])?);
+        Some(State { shape, n, group_bytes, is_shared, axes, run })
+    }
+
+    /// Whether every index is in range.
+    fn gather(&self, state: &State, io: &mut Io<'_, '_>) -> Result<bool, KernelError> {
+        let x = io.inputs.tensor(0)?.as_bytes().ok_or(KernelError::ForeignState)?;
+        let indices = Indices::new(io.inputs.tensor(1)?)?;
+        let y = io.outputs[0].tensor(self.dtype, &state.shape)?;
+        let y = TensorViewMut::into_bytes(y).ok_or(KernelError::ForeignState)?;
+        if y.is_empty() {
+            return Ok(false);
+        }
+        let runs = Runs { threads: io.threads, len: state.run };
+        Ok(runs.gather(x, y, |first, places| state.places(indices, first, places)))
+    }
+}
+
+impl State {
+    /// Where runs from the `first` on are; whether every index is in range.
+    fn places(&self, indices: Indices<'_>, mut first: usize, mut places: &mut [usize]) -> bool {
+        let mut fit = true;
+        while !places.is_empty() {
+            let (group, tuple) = (first / self.n, first % self.n);
+            let n = places.len().min(self.n - tuple);
+            let (now, rest) = places.split_at_mut(n);
+            now.fill(group * self.group_bytes);
+            let tuple = if self.is_shared { tuple } else { first };
+            fit &= indices.lead(&self.axes, tuple, now);
+            (first, places) = (first + n, rest);
+        }
+        fit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+    use ort_tensor::{Complex, Element, Tensor, f16, n_elements};
+
+    use crate::case::{Case, bytes, exact, floats};
+
+    /// Indices into axes of these dimensions, from either end.
+    fn indices<I: Element + TryFrom<i64>>(shape: &[usize], dims: &[usize]) -> Tensor {
+        let n = n_elements(shape).unwrap();
+        let index = |i: usize| {
+            let dim = i64::try_from(dims[i % dims.len()]).unwrap();
+            I::try_from(i64::try_from(i * 7919).unwrap() % (2 * dim) - dim).ok().unwrap()
+        };
+        Tensor::from_slice(shape, &(0..n).map(index).collect::<Vec<_>>()).unwrap()
+    }
+
+    fn of_every_width(shape: &[usize]) -> [Tensor; 5] {
+        let wide = |byte: u8| Complex::new(f64::from(byte), -f64::from(byte));
+        [
+            bytes(shape, |byte| byte),
+            bytes(shape, f16::from),
+            floats(shape),
+            bytes(shape, i64::from),
+            bytes(shape, wide),
+        ]
+    }
+
+    #[test]
+    fn indices_take_the_place_of_the_axis() {
+        let cases: [(&[usize], i64, &[usize]); 8] = [
+            (&[7], 0, &[]),
+            (&[3, 4], -1, &[5]),
+            (&[5, 1, 3], 0, &[2, 3]),
+            (&[300, 2], 1, &[]),
+            (&[3, 4], 0, &[0]),
+            (&[2, 0, 3], 0, &[4]),
+            // Shared by threads.
+            (&[1000, 37], 0, &[6011]),
+            (&[90, 7, 11], 1, &[300]),
+        ];
+        for (shape, axis, of_indices) in cases {
+            let dim = shape[usize::try_from(axis).unwrap_or(shape.len() - 1)];
+            for x in of_every_width(shape) {
+                let case =
+                    || Case::new("Gather", 13).attr("axis", Attr::Int(axis)).input(x.clone());
+                case().input(indices::<i64>(of_indices, &[dim])).check(exact);
+                case().input(indices::<i32>(of_indices, &[dim])).check(exact);
+            }
+        }
+    }
+
+    #[test]
+    fn tuples_pick_elements_or_slices() {
+        let cases: [(&[usize], i64, &[usize]); 7] = [
+            (&[2, 3, 4], 0, &[5, 3]),
+            (&[2, 3, 4], 0, &[5, 1]),
+            (&[2, 3, 4], 1, &[2, 7, 2]),
+            (&[2, 3, 4], 2, &[2, 3, 1]),
+            (&[2, 3], 0, &[4, 0]),
+            (&[2, 0], 0, &[3, 1]),
+            // Shared by threads.
+            (&[40, 50, 30], 1, &[40, 900, 1]),
+        ];
+        for (shape, batch_dims, of_indices) in cases {
+            let first = usize::try_from(batch_dims).unwrap();
+            let indexed = &shape[first..][..of_indices[of_indices.len() - 1]];
+            let indexed = if indexed.is_empty() { &[1] } else { indexed };
+            for x in of_every_width(shape) {
+                let case = || Case::new("GatherND", 13).attr("batch_dims", Attr::Int(batch_dims));
+                let case = || case().input(x.clone());
+                case().input(indices::<i64>(of_indices, indexed)).check(exact);
+                case().input(indices::<i32>(of_indices, indexed)).check(exact);
+            }
+        }
+    }
+
+    #[test]
+    fn an_index_out_of_range_is_named() {
+        for op in ["Gather", "GatherND"] {
+            for (dim, index) in [(3, 3_i64), (3, -4), (0, 0)] {
+                let index = Tensor::from_slice(&[2, 1], &[-1, index]).unwrap();
+                let case = Case::new(op, 13).input(floats(&[dim, 2])).input(index);
+                let error = case.error().to_string();
+                assert!(error.contains("out of range for"), "{error}");
+            }
+        }
+    }
+}

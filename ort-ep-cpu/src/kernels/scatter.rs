@@ -1,0 +1,308 @@
+//! ScatterND and ScatterElements without a reduction, and MaxUnpool, of elements of any width, on all threads: updates are
+//! runs that are moved to where indices lead.
+
+use std::sync::Arc;
+
+use ort_ep::{Io, Kernel, KernelError, Prepared};
+use ort_graph::{Fact, OpError, Operator};
+use ort_ops::infer::normalize_axis;
+use ort_ops::ops::max_unpool::MaxUnpool;
+use ort_ops::ops::scatter_elements::ScatterElements;
+use ort_ops::ops::scatter_nd::ScatterNd;
+use ort_ops::scatter::Reduction;
+use ort_tensor::{DType, Shape, TensorViewMut, n_elements, row_major_strides};
+use smallvec::SmallVec;
+
+use super::{Compiled, Compiler, KernelDef};
+use crate::places::{Before, IndexedAxis, Indices, Runs, indexed_axes};
+
+pub(super) const DEF: KernelDef = KernelDef::one(compile);
+
+#[derive(Debug)]
+struct ScatterKernel {
+    which: Which,
+    dtype: DType,
+    /// The bytes of an element.
+    width: usize,
+    /// What tells which index or shape is wrong.
+    eval: Arc<dyn Operator>,
+}
+
+#[derive(Clone, Debug)]
+enum Which {
+    Tuples,
+    /// Of this axis.
+    Elements(i64),
+    Unpool(Box<MaxUnpool>),
+}
+
+/// What a shape signature makes of it.
+struct State {
+    shape: Shape,
+    /// The bytes of a run.
+    run: usize,
+    to: To,
+}
+
+/// Where updates go.
+enum To {
+    Tuples(Vec<IndexedAxis>),
+    Lines(Lines),
+}
+
+fn compile(compiler: &Compiler<'_>) -> Compiled {
+    let [id] = compiler.claim.nodes[..] else { return Ok(None) };
+    let none = |reduction| reduction == Reduction::None;
+    let tuples = compiler.op::<ScatterNd>().filter(|op| none(op.reduction));
+    let elements = compiler.op::<ScatterElements>().filter(|op| none(op.reduction));
+    // With a shape of its own the indices count in another.
+    let unpool = compiler.op::<MaxUnpool>().filter(|_| compiler.fact(2).is_none());
+    let which = tuples.map(|_| Which::Tuples);
+    let which = which.or_else(|| elements.map(|op| Which::Elements(op.axis)));
+    let which = which.or_else(|| unpool.map(|op| Which::Unpool(Box::new(op.clone()))));
+    let dtype = compiler.fact(0).and_then(Fact::dtype);
+    let (Some(which), Some(dtype)) = (which, dtype) else { return Ok(None) };
+    let eval = compiler.graph.node(id).op.clone();
+    let kernel = |width| ScatterKernel { which, dtype, width, eval };
+    Ok(dtype.word_bytes().map(|width| Box::new(kernel(width)) as Box<dyn Kernel>))
+}
+
+impl Kernel for ScatterKernel {
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let &[x, indices, ref rest @ ..] = shapes else { return Err(KernelError::ForeignState) };
+        let updates = rest.first().copied().unwrap_or_default();
+        Ok(Prepared::new(match &self.which {
+            Which::Tuples => self.tuples(x, indices, updates),
+            Which::Elements(_) if indices != updates => None,
+            Which::Elements(axis) => Lines::new(*axis, (x, self.width), indices)?.map(|lines| {
+                State { shape: Shape::from_slice(x), run: self.width, to: To::Lines(lines) }
+            }),
+            Which::Unpool(op) if x == indices => self.unpooled(op.unpooled(x)?),
+            Which::Unpool(_) => None,
+        }))
+    }
+
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let state: &Option<State> = prepared.state()?;
+        let is_right = state.as_ref().map_or(Ok(false), |state| self.scatter(state, io))?;
+        if is_right { Ok(()) } else { Ok(self.eval.eval(io.inputs, io.outputs)?) }
+    }
+
+    fn variant(&self) -> &'static str {
+        "scatter"
+    }
+}
+
+impl ScatterKernel {
+    /// `y[indices[i…, 0], …, indices[i…, k − 1], :] = updates[i…, :]`; `None` if shapes do not fit, or it has no size.
+    fn tuples(&self, x: &[usize], indices: &[usize], updates: &[usize]) -> Option<State> {
+        let (&k, outer) = indices.split_last()?;
+        let slice = x.get(k..)?;
+        let to = To::Tuples(indexed_axes(x, k, self.width)?);
+        let run = n_elements(slice)?.checked_mul(self.width)?;
+        let fits = outer.iter().chain(slice).eq(updates);
+        fits.then(|| State { shape: Shape::from_slice(x), run, to })
+    }
+
+    /// `y[indices[i…]] = x[i…]`, indices being of the elements of `y` side by side; `None` if it has no size.
+    fn unpooled(&self, shape: Shape) -> Option<State> {
+        let axis = IndexedAxis::forward(n_elements(&shape)?, self.width);
+        Some(State { shape, run: self.width, to: To::Tuples(vec![axis]) })
+    }
+
+    /// Whether every index is in range. What is in place is changed even if one is not: the run fails then.
+    fn scatter(&self, state: &State, io: &mut Io<'_, '_>) -> Result<bool, KernelError> {
+        let indices = Indices::new(io.inputs.tensor(1)?)?;
+        let bytes = |index| io.inputs.tensor(index)?.as_bytes().ok_or(KernelError::ForeignState);
+        let (before, updates) = match (&self.which, io.outputs[0].in_place_of()) {
+            (Which::Unpool(_), _) => (Before::Zeros, bytes(0)?),
+            (_, Some(0)) => (Before::Held, bytes(2)?),
+            _ => (Before::Copied(bytes(0)?), bytes(2)?),
+        };
+        let y = match before {
+            Before::Held => io.outputs[0].in_place_tensor().ok_or(KernelError::ForeignState)?.1,
+            _ => io.outputs[0].tensor(self.dtype, &state.shape)?,
+        };
+        let y = TensorViewMut::into_bytes(y).ok_or(KernelError::ForeignState)?;
+        if y.is_empty() || updates.is_empty() {
+            return Ok(false);
+        }
+        let runs = Runs { threads: io.threads, len: state.run };
+        Ok(runs.scatter((before, updates), y, |first, places| match &state.to {
+            To::Tuples(axes) => indices.lead(axes, first, places),
+            To::Lines(lines) => lines.places(indices, first, places),
+        }))
+    }
+}
+
+/// Where the elements are that indices of one axis name, by the shape of the indices: the one of index `(…, i, …)`, which
+/// holds `index`, is at `Σ i·strides[…] + index·step`, in bytes.
+struct Lines {
+    shape: Shape,
+    strides: Shape,
+    axis: IndexedAxis,
+}
+
+impl Lines {
+    /// Those of elements of `width` bytes; `None` if the shapes do not fit.
+    fn new(
+        axis: i64,
+        (x, width): (&[usize], usize),
+        indices: &[usize],
+    ) -> Result<Option<Self>, OpError> {
+        let axis = normalize_axis(axis, x.len())?;
+        let fits = |i: usize| i == axis || indices[i] <= x[i];
+        if x.len() != indices.len() || x.is_empty() || !(0..x.len()).all(fits) {
+            return Ok(None);
+        }
+        let strides = row_major_strides(x);
+        let mut strides: Shape =
+            strides.iter().map(|stride| stride.saturating_mul(width)).collect();
+        let step = std::mem::replace(&mut strides[axis], 0);
+        let axis = IndexedAxis::new(x[axis], step);
+        Ok(Some(Self { shape: Shape::from_slice(indices), strides, axis }))
+    }
+
+    /// Where elements from the `first` on are; whether all exist.
+    fn places(&self, indices: Indices<'_>, first: usize, mut places: &mut [usize]) -> bool {
+        let rank = self.shape.len();
+        // bounded: by the rank
+        let mut index: SmallVec<[usize; 6]> = SmallVec::from_elem(0, rank);
+        let (mut rest, mut at, mut line) = (first, first, 0);
+        for i in (0..rank).rev() {
+            index[i] = rest % self.shape[i];
+            rest /= self.shape[i];
+            line += index[i] * self.strides[i];
+        }
+        let (len, stride) = (self.shape[rank - 1], self.strides[rank - 1]);
+        let mut fit = true;
+        while !places.is_empty() {
+            let n = places.len().min(len - index[rank - 1]);
+            let (now, rest) = places.split_at_mut(n);
+            now.iter_mut().enumerate().for_each(|(i, place)| *place = line + i * stride);
+            fit &= indices.lead(&[self.axis], at, now);
+            (at, places) = (at + n, rest);
+            index[rank - 1] += n;
+            line += n * stride;
+            for i in (0..rank).rev() {
+                if index[i] < self.shape[i] {
+                    break;
+                }
+                line -= index[i] * self.strides[i];
+                index[i] = 0;
+                if i > 0 {
+                    index[i - 1] += 1;
+                    line += self.strides[i - 1];
+                }
+            }
+        }
+        fit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+    use ort_tensor::{Complex, Element, Tensor, f16, n_elements};
+
+    use crate::case::{Case, bytes, exact, floats};
+
+    /// Indices into axes of these dimensions, from either end; some come several times.
+    fn indices<I: Element + TryFrom<i64>>(shape: &[usize], dims: &[usize]) -> Tensor {
+        let n = n_elements(shape).unwrap();
+        let index = |i: usize| {
+            let dim = i64::try_from(dims[i % dims.len()]).unwrap();
+            I::try_from(i64::try_from(i * i * 31).unwrap() % (2 * dim) - dim).ok().unwrap()
+        };
+        Tensor::from_slice(shape, &(0..n).map(index).collect::<Vec<_>>()).unwrap()
+    }
+
+    type Make = fn(&[usize]) -> Tensor;
+
+    const OF_EVERY_WIDTH: [Make; 5] = [
+        |shape| bytes(shape, |byte| byte),
+        |shape| bytes(shape, f16::from),
+        floats,
+        |shape| bytes(shape, i64::from),
+        |shape| bytes(shape, |byte| Complex::new(f64::from(byte), 1.0)),
+    ];
+
+    #[test]
+    fn slices_go_where_tuples_say_and_the_last_stays() {
+        let cases: [(&[usize], &[usize], &[usize]); 6] = [
+            (&[2, 3, 4], &[5, 3], &[5]),
+            (&[2, 3, 4], &[5, 2, 1], &[5, 2, 3, 4]),
+            (&[3], &[2, 0], &[2, 3]),
+            (&[3, 2], &[0, 1], &[0, 2]),
+            // Shared by threads.
+            (&[900, 70, 3], &[7000, 2], &[7000, 3]),
+            (&[100_000], &[300_000, 1], &[300_000]),
+        ];
+        for (x, of_indices, updates) in cases {
+            let k = of_indices[of_indices.len() - 1];
+            let dims = if k == 0 { &[1] } else { &x[..k] };
+            for make in OF_EVERY_WIDTH {
+                let case = || Case::new("ScatterND", 18).input(make(x));
+                case().input(indices::<i64>(of_indices, dims)).input(make(updates)).check(exact);
+            }
+            let case = Case::new("ScatterND", 18).input(floats(x));
+            case.input(indices::<i32>(of_indices, dims)).input(floats(updates)).check(exact);
+        }
+    }
+
+    #[test]
+    fn elements_go_where_indices_say_and_the_last_stays() {
+        let cases: [(&[usize], &[usize]); 4] = [
+            (&[7], &[20]),
+            (&[3, 4, 5], &[2, 4, 3]),
+            (&[300, 700], &[300, 700]),
+            (&[3, 5], &[0, 5]),
+        ];
+        for (x, of_indices) in cases {
+            for axis in 0..x.len() {
+                let mut shape = of_indices.to_vec();
+                let others = (0..x.len()).filter(|&i| i != axis);
+                others.for_each(|i| shape[i] = shape[i].min(x[i]));
+                let indices = indices::<i64>(&shape, &x[axis..=axis]);
+                for make in OF_EVERY_WIDTH {
+                    let case = Case::new("ScatterElements", 18).input(make(x));
+                    let case = case.attr("axis", Attr::Int(i64::try_from(axis).unwrap()));
+                    case.input(indices.clone()).input(make(&shape)).check(exact);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn pooled_elements_go_back_to_where_they_were() {
+        for shape in [&[1, 2, 3, 5][..], &[2, 3, 1, 1], &[1, 30, 70, 90], &[1, 0, 2, 2]] {
+            let unpooled: usize = shape[..2].iter().chain(&[2 * shape[2], 2 * shape[3]]).product();
+            let n = n_elements(shape).unwrap();
+            let at = (0..n).map(|i| i64::try_from(i * 7919 % unpooled).unwrap());
+            let indices = Tensor::from_slice(shape, &at.collect::<Vec<_>>()).unwrap();
+            for x in [floats(shape), bytes(shape, f16::from), bytes(shape, f64::from)] {
+                let case = Case::new("MaxUnpool", 22).attr("kernel_shape", Attr::Ints(vec![2, 2]));
+                let case = case.attr("strides", Attr::Ints(vec![2, 2])).input(x);
+                case.input(indices.clone()).check(exact);
+            }
+        }
+        let case = Case::new("MaxUnpool", 22).attr("kernel_shape", Attr::Ints(vec![2]));
+        let case = case.input(floats(&[1, 1, 1])).input(indices::<i64>(&[1, 1, 1], &[5]));
+        assert!(case.error().to_string().contains("indices of MaxUnpool"));
+    }
+
+    #[test]
+    fn an_index_out_of_range_is_named() {
+        for op in ["ScatterND", "ScatterElements"] {
+            for index in [3_i64, -4] {
+                let index = Tensor::from_slice(&[2, 1], &[-1, index]).unwrap();
+                let case = Case::new(op, 18).input(floats(&[3, 1])).input(index);
+                let error = case.input(floats(&[2, 1])).error().to_string();
+                assert!(error.contains("out of range for"), "{error}");
+            }
+            let case = Case::new(op, 18).input(floats(&[3, 1]));
+            let case = case.input(indices::<i64>(&[2, 1], &[3])).input(floats(&[3, 1]));
+            assert!(case.error().to_string().contains("indices and updates"));
+        }
+    }
+}
