@@ -174,6 +174,7 @@ kernels! {
     nchwc_reorder,
     nchwc_upsample,
     non_max_suppression,
+    pad,
     pool,
     quantize,
     reduce,

@@ -4,6 +4,8 @@ mod segments;
 #[cfg(test)]
 mod tests;
 
+pub use segments::Segment;
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
@@ -12,7 +14,7 @@ use ort_tensor::{
     row_major_strides, with_dtype,
 };
 
-use self::segments::{Segment, segments};
+use self::segments::segments;
 use crate::infer::{folded, int_values, known_dims, known_shape, normalize_axis, ranked_fact};
 use crate::strided::{self, Strided};
 
@@ -124,8 +126,32 @@ impl Pad {
         x.iter().zip(pads).map(padded).collect()
     }
 
+    /// What becomes of a tensor of shape `x`, where `pads` are of `axes`, or of all.
+    ///
+    /// # Errors
+    /// If there are not twice as many pads as axes, or they do not fit.
+    pub fn layout(
+        &self,
+        x: &[usize],
+        pads: &[i64],
+        axes: Option<&[i64]>,
+    ) -> Result<Layout, OpError> {
+        let pads = Self::per_axis(pads, axes, x.len())?;
+        let shape = known_shape(&self.dims(&known_dims(x), &pads)?)?;
+        let mut segments_of = Vec::new();
+        if !shape.contains(&0) {
+            for (&n, &pads) in x.iter().zip(&pads) {
+                segments_of.push(segments(self.mode, self.padded(n, pads)?)?);
+            }
+        }
+        Ok(Layout { shape, segments: segments_of })
+    }
+
     /// The value of the constant mode, a tensor of one element.
-    fn fill(&self, dtype: DType, inputs: Inputs<'_>) -> Result<Tensor, OpError> {
+    ///
+    /// # Errors
+    /// If input 2 is there and has not one element.
+    pub fn fill(&self, dtype: DType, inputs: Inputs<'_>) -> Result<Tensor, OpError> {
         if let Some(value) = inputs.optional_tensor(2)? {
             let what = "the value is no scalar";
             let is_scalar = value.len() == 1;
@@ -155,6 +181,15 @@ fn mode(spec: &NodeSpec<'_>, may_wrap: bool) -> Result<Mode, OpError> {
         Some("wrap") if may_wrap => Ok(Mode::Wrap),
         Some(other) => Err(OpError::AttributeValue { name: "mode", found: other.to_owned() }),
     }
+}
+
+/// A tensor that is padded.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Its shape.
+    pub shape: Shape,
+    /// What each axis is put together from; nothing of a tensor without elements.
+    pub segments: Vec<Vec<Segment>>,
 }
 
 /// One axis: the entries `start..end` remain, between borders of `front` and `back`.
@@ -202,15 +237,11 @@ impl Operator for Pad {
             None => int_values(inputs.tensor(1)?)?,
         };
         let axes = inputs.optional_tensor(3)?.map(int_values).transpose()?;
-        let pads = Self::per_axis(&pads, axes.as_deref(), x.shape().len())?;
-        let shape = known_shape(&self.dims(&known_dims(x.shape()), &pads)?)?;
+        let Layout { shape, segments: mut segments_of } =
+            self.layout(x.shape(), &pads, axes.as_deref())?;
         let mut y = outputs[0].tensor(x.dtype(), &shape)?;
         if shape.contains(&0) {
             return Ok(());
-        }
-        let mut segments_of = Vec::new();
-        for (&n, &pads) in x.shape().iter().zip(&pads) {
-            segments_of.push(segments(self.mode, self.padded(n, pads)?)?);
         }
         cut(&mut segments_of, &shape)?;
         let value = match self.mode {

@@ -7,13 +7,17 @@ use ort_tensor::{Room, TensorError};
 /// `n` entries of the output from `to` on are those of the input at `from`, `from + step`, …, or
 /// all the value of the constant mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Segment {
-    pub(super) to: usize,
-    pub(super) from: usize,
-    pub(super) n: usize,
+pub struct Segment {
+    /// The first entry of the output.
+    pub to: usize,
+    /// The first entry of the input.
+    pub from: usize,
+    /// How many entries there are.
+    pub n: usize,
     /// −1, 0 or 1.
-    pub(super) step: isize,
-    pub(super) is_value: bool,
+    pub step: isize,
+    /// Whether all are the value of the constant mode.
+    pub is_value: bool,
 }
 
 impl Segment {
