@@ -10,7 +10,7 @@ use ort_tensor::{
 use smallvec::SmallVec;
 
 use crate::axes;
-use runs::{MOST_STEPS, copy_columns, copy_runs};
+use runs::{MOST_STEPS, copy_columns, copy_runs, repeat};
 
 mod runs;
 
@@ -149,8 +149,21 @@ fn is_turned(rows: Axis, columns: Axis) -> bool {
     rows.from == 1 && columns.to == 1 && columns.from != 0
 }
 
+/// How many elements the destination has for each index of the outermost axis, if that repeats what is contiguous.
+fn repeated(axes: &[Axis]) -> Option<usize> {
+    let (outer, rest) = axes.split_first().filter(|(outer, _)| outer.from == 0)?;
+    let last = rest.last().filter(|last| last.to == 1)?;
+    // Axes go from the longest step to the shortest, and no two elements have one place.
+    let n = rest[..rest.len() - 1].iter().fold(last.n, |n, axis| n * axis.n);
+    (outer.to.unsigned_abs() == n).then_some(n)
+}
+
 fn copy_axes<T: Word>(axes: &[Axis], src: (&[T], usize), dst: (&mut [T], usize)) {
     let ((src, mut from), (dst, mut to)) = (src, dst);
+    if let (Some(n), [outer, rest @ ..]) = (repeated(axes), axes) {
+        copy_axes(rest, (src, from), (&mut *dst, to));
+        return repeat(n, &mut dst[to..to + outer.n * n]);
+    }
     match *axes {
         [] => dst[to] = src[from].clone(),
         [run] => copy_runs([Axis::ONE; 2], run, (src, from), (dst, to)),
@@ -276,6 +289,13 @@ mod tests {
     fn what_repeats_is_filled() {
         for strides in [[0, 1], [1, 0], [0, 0]] {
             check(&[70, 90], &Strided::new(3, &strides), |i| u32::try_from(i).unwrap());
+            check(&[70, 90], &Strided::new(3, &strides), |i| i.to_string());
+        }
+        for strides in [[0, 0, 1], [0, 20, 1], [7, 0, 1], [0, 1, 30]] {
+            for shape in [[9, 3, 7], [2000, 5, 20], [3, 30, 8]] {
+                check(&shape, &Strided::new(1, &strides), |i| i as u64);
+                check(&shape, &Strided::new(1, &strides), |i| i.to_le_bytes()[0]);
+            }
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Expand of elements of any width, on all threads: each copies some indices of the result's outermost
-//! axis.
+//! Expand and Tile of elements of any width, on all threads: each copies some indices of the result's outermost axis.
 
 use std::borrow::Cow;
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::Fact;
 use ort_ops::ops::expand::Expand;
+use ort_ops::ops::tile::{Tile, Tiled};
 use ort_ops::strided;
 use ort_tensor::{DType, Shape, Tensor, TensorError, TensorView, Word, broadcast_strides};
 
@@ -19,10 +19,17 @@ const BYTE: usize = 3;
 
 #[derive(Debug)]
 struct ExpandKernel {
+    which: Which,
     /// The bytes of an element.
     width: usize,
     /// Input 1, if it is constant.
     sizes: Option<Tensor>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Which {
+    Expand,
+    Tile,
 }
 
 /// What shapes and sizes make of it.
@@ -34,15 +41,23 @@ struct State {
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let width = compiler.fact(0).and_then(Fact::dtype).and_then(DType::word_bytes);
-    let (Some(Expand), Some(width)) = (compiler.op::<Expand>(), width) else { return Ok(None) };
-    Ok(Some(Box::new(ExpandKernel { width, sizes: compiler.constant(1).cloned() })))
+    let which = compiler.op::<Expand>().map(|_| Which::Expand);
+    let which = which.or_else(|| compiler.op::<Tile>().map(|_| Which::Tile));
+    let (Some(which), Some(width)) = (which, width) else { return Ok(None) };
+    Ok(Some(Box::new(ExpandKernel { which, width, sizes: compiler.constant(1).cloned() })))
 }
 
 impl State {
-    fn new(x: &[usize], sizes: TensorView<'_>) -> Result<Self, KernelError> {
-        let shape = Expand::shape(x, sizes)?;
-        let copy = StridedCopy::new(&shape, &broadcast_strides(x, &shape));
-        Ok(Self { shape, copy })
+    fn new(which: Which, x: &[usize], sizes: TensorView<'_>) -> Result<Self, KernelError> {
+        let Tiled { shape, split, strides } = match which {
+            Which::Tile => Tile::tiled(x, sizes)?,
+            Which::Expand => {
+                let shape = Expand::shape(x, sizes)?;
+                let strides = broadcast_strides(x, &shape);
+                Tiled { split: shape.clone(), shape, strides }
+            }
+        };
+        Ok(Self { shape, copy: StridedCopy::new(&split, &strides) })
     }
 }
 
@@ -50,7 +65,7 @@ impl Kernel for ExpandKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x, ..] = shapes else { return Err(TensorError::MissingInput { index: 0 }.into()) };
         let sizes = self.sizes.as_ref();
-        let state = sizes.map(|sizes| State::new(x, sizes.view())).transpose()?;
+        let state = sizes.map(|sizes| State::new(self.which, x, sizes.view())).transpose()?;
         Ok(Prepared::new(state))
     }
 
@@ -60,7 +75,7 @@ impl Kernel for ExpandKernel {
             Some(state) => Cow::Borrowed(state),
             None => {
                 let x = io.inputs.tensor(0)?;
-                Cow::Owned(State::new(x.shape(), io.inputs.tensor(1)?)?)
+                Cow::Owned(State::new(self.which, x.shape(), io.inputs.tensor(1)?)?)
             }
         };
         match self.width {
@@ -126,6 +141,30 @@ mod tests {
                 Case::new("Expand", 13).input(x).input(shape).check(exact);
             }
         }
+    }
+
+    #[test]
+    fn every_axis_repeats() {
+        let cases: [(&[usize], &[i64]); 8] = [
+            (&[], &[]),
+            (&[2, 3], &[1, 2]),
+            (&[2, 3], &[3, 1]),
+            (&[2, 3, 5], &[2, 3, 4]),
+            (&[2, 3], &[0, 2]),
+            (&[0, 3], &[2, 2]),
+            (&[1, 16, 9, 16], &[1, 1, 1, 2]),
+            // Shared by threads.
+            (&[30, 70, 11], &[3, 2, 5]),
+        ];
+        for (x, repeats) in cases {
+            let repeats = Tensor::from_slice(&[repeats.len()], repeats).unwrap();
+            for x in [bytes(x, |byte| byte), floats(x), bytes(x, i64::from)] {
+                Case::new("Tile", 13).input(x).weight(repeats.clone()).check(exact);
+            }
+        }
+        let repeats = Tensor::from_slice(&[1], &[-1_i64]).unwrap();
+        let error = Case::new("Tile", 13).input(floats(&[3])).input(repeats).error();
+        assert!(error.to_string().contains("repeat"), "{error}");
     }
 
     #[test]

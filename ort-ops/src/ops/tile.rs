@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, row_major_strides};
+use ort_tensor::{DType, Inputs, Output, Shape, TensorView, row_major_strides};
 
 use crate::infer::{
     folded, int_values, known_dims, known_shape, ranked_fact, tensor_fact, vector_len,
@@ -43,6 +43,32 @@ impl Tile {
         };
         x.iter().zip(repeats).map(repeated).collect()
     }
+
+    /// What becomes of an `x` of a shape by the values of input 1.
+    ///
+    /// # Errors
+    /// If there are not as many repeats as dimensions, or one is below zero.
+    pub fn tiled(x: &[usize], repeats: TensorView<'_>) -> Result<Tiled, OpError> {
+        let shape = known_shape(&Self::dims(&known_dims(x), &int_values(repeats)?)?)?;
+        let own = row_major_strides(x);
+        let (mut split, mut strides) = (Shape::new(), Shape::new());
+        for ((&n, &repeated), &stride) in x.iter().zip(&shape).zip(&own) {
+            split.extend([repeated.checked_div(n).unwrap_or(0), n]);
+            strides.extend([0, stride]);
+        }
+        Ok(Tiled { shape, split, strides })
+    }
+}
+
+/// A tensor that is repeated, each of its axes as two: the repeats, along which the source stays where it is, and its own.
+#[derive(Clone, Debug)]
+pub struct Tiled {
+    /// The shape of the result.
+    pub shape: Shape,
+    /// The same as two axes for each.
+    pub split: Shape,
+    /// Their strides in the source.
+    pub strides: Shape,
 }
 
 impl Operator for Tile {
@@ -60,20 +86,12 @@ impl Operator for Tile {
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
-        let repeats = int_values(inputs.tensor(1)?)?;
-        let shape = known_shape(&Self::dims(&known_dims(x.shape()), &repeats)?)?;
+        let Tiled { shape, split, strides } = Self::tiled(x.shape(), inputs.tensor(1)?)?;
         let y = outputs[0].tensor(x.dtype(), &shape)?;
         if shape.contains(&0) {
             return Ok(());
         }
-        // Each axis as two: the repeats, along which the source stays where it is, and its own.
-        let strides = row_major_strides(x.shape());
-        let (mut split, mut split_strides) = (Shape::new(), Shape::new());
-        for ((&n, &repeated), &stride) in x.shape().iter().zip(&shape).zip(&strides) {
-            split.extend([repeated / n, n]);
-            split_strides.extend([0, stride]);
-        }
-        let from = Strided::new(0, &split_strides);
+        let from = Strided::new(0, &strides);
         Ok(strided::copy(&split, x, &from, y, &Strided::row_major(&split))?)
     }
 }

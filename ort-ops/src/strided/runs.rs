@@ -158,6 +158,21 @@ pub(super) fn copy_runs<T: Word>(
         (1, 1) if n * size_of::<T>() > LONG || needs_drop::<T>() => starts.for_each(|from, to| {
             dst[to..to + n].clone_from_slice(&src[from..from + n]);
         }),
+        (1, 1) if n == 2 => {
+            starts.for_each(|from, to| copy_array::<T, 2>(&src[from..], &mut dst[to..]))
+        }
+        (1, 1) if n == 4 => {
+            starts.for_each(|from, to| copy_array::<T, 4>(&src[from..], &mut dst[to..]))
+        }
+        (1, 1) if n == 8 => {
+            starts.for_each(|from, to| copy_array::<T, 8>(&src[from..], &mut dst[to..]))
+        }
+        (1, 1) if n == 16 => {
+            starts.for_each(|from, to| copy_array::<T, 16>(&src[from..], &mut dst[to..]))
+        }
+        (1, 1) if n == 32 => {
+            starts.for_each(|from, to| copy_array::<T, 32>(&src[from..], &mut dst[to..]))
+        }
         (1, 1) => {
             starts.for_each(|from, to| copy_short(&src[from..from + n], &mut dst[to..to + n]));
         }
@@ -193,6 +208,29 @@ impl Starts {
             first_from = first_from.wrapping_add_signed(planes.from);
             first_to = first_to.wrapping_add_signed(planes.to);
         }
+    }
+}
+
+/// Bytes that are repeated at a time: they stay in the first-level cache.
+const REPEATED: usize = 1 << 13;
+
+/// The first `n` elements again and again.
+pub(super) fn repeat<T: Word>(n: usize, dst: &mut [T]) {
+    let most = (REPEATED / (size_of::<T>() * n)).max(1) * n;
+    let mut done = n;
+    while done < dst.len() {
+        let (first, rest) = dst.split_at_mut(done);
+        let more = done.min(most).min(rest.len());
+        rest[..more].clone_from_slice(&first[..more]);
+        done += more;
+    }
+}
+
+/// A copy of so many elements.
+#[inline]
+fn copy_array<T: Word, const N: usize>(src: &[T], dst: &mut [T]) {
+    if let (Some(to), Some(from)) = (dst.first_chunk_mut::<N>(), src.first_chunk::<N>()) {
+        to.clone_from(from);
     }
 }
 
