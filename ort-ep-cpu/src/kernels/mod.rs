@@ -183,6 +183,7 @@ kernels! {
     resize_numbers,
     reverse_sequence,
     rnn,
+    roi,
     rotary_embedding,
     scatter,
     softmax,

@@ -49,7 +49,7 @@ impl MaxRoiPool {
     }
 
     /// The side of a region between two corners.
-    fn side(self, first: f64, last: f64) -> Side {
+    pub fn side(self, first: f64, last: f64) -> Side {
         // Far beyond any image, and small enough to be multiplied below.
         const LIMIT: f64 = (1_u64 << 62) as f64;
         let position = |corner: f64| {
@@ -88,14 +88,15 @@ impl MaxRoiPool {
 }
 
 /// One side of a region.
-struct Side {
+#[derive(Clone, Copy, Debug)]
+pub struct Side {
     first: i128,
     length: i128,
 }
 
 impl Side {
     /// Which of the `n` positions of an image are in one of the bins.
-    fn bin(&self, bin: usize, n_bins: usize, n: usize) -> Range<usize> {
+    pub fn bin(&self, bin: usize, n_bins: usize, n: usize) -> Range<usize> {
         let (bin, n_bins) = (bin as i128, n_bins as i128);
         let (start, end) = (bin * self.length / n_bins, ((bin + 1) * self.length - 1) / n_bins + 1);
         let inside = |at: i128| usize::try_from(at.max(0)).map_or(n, |at| at.min(n));

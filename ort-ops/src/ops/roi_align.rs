@@ -74,27 +74,23 @@ impl RoiAlign {
         }))
     }
 
-    /// The samples along one axis of a region, bin after bin.
-    fn samples(self, axis: usize, ends: [f64; 2], n: usize) -> Result<Vec<Vec<Sample>>, OpError> {
+    /// The samples along one axis of a region between two ends.
+    ///
+    /// # Errors
+    /// If a bin has more than any image has room for.
+    pub fn samples(self, axis: usize, ends: [f64; 2]) -> Result<Samples, OpError> {
         let shift = if self.is_half_pixel { 0.5 } else { 0.0 };
         let [start, end] = ends.map(|end| end * f64::from(self.spatial_scale) - shift);
         let length = if self.is_half_pixel { end - start } else { (end - start).max(1.0) };
         let bin = length / self.output[axis] as f64;
-        let n_samples = match self.sampling_ratio {
+        let n = match self.sampling_ratio {
             0 => bin.ceil(),
             given => given as f64,
         };
-        if n_samples.is_nan() || n_samples > MAX_N_SAMPLES {
+        if n.is_nan() || n > MAX_N_SAMPLES {
             return Err(OpError::InputValue { index: 1, what: "a region is too large" });
         }
-        let count = u32::from_f64(n_samples);
-        let place = |o: usize, i: u32| start + (o as f64 + (f64::from(i) + 0.5) / n_samples) * bin;
-        let of_bin = |o: usize| collected((0..count).map(|i| Sample::new(place(o, i), n)));
-        let mut bins = with_room(self.output[axis])?;
-        for o in 0..self.output[axis] {
-            bins.push(of_bin(o)?);
-        }
-        Ok(bins)
+        Ok(Samples { start, bin, n })
     }
 
     /// The value of a bin from its samples along both axes.
@@ -156,8 +152,8 @@ impl RoiAlign {
             let image =
                 image.ok_or(OpError::Index { what: "batch_indices of RoiAlign", index, len: n })?;
             let ends = |axis: usize| [region[axis].to_f64(), region[axis + 2].to_f64()];
-            let rows = self.samples(0, ends(1), height)?;
-            let columns = self.samples(1, ends(0), width)?;
+            let rows = self.samples(0, ends(1))?.of_bins(out_height, height);
+            let columns = self.samples(1, ends(0))?.of_bins(out_width, width);
             let planes = x[image * c * height * width..].chunks_exact(height * width);
             for (plane, bins) in planes.zip(bins.chunks_exact_mut(out_height * out_width)) {
                 let pairs = rows.iter().flat_map(|row| columns.iter().map(move |col| (row, col)));
@@ -170,9 +166,35 @@ impl RoiAlign {
     }
 }
 
+/// Where the samples of a region are along one axis: `n` in each bin.
+#[derive(Clone, Copy, Debug)]
+pub struct Samples {
+    start: f64,
+    bin: f64,
+    n: f64,
+}
+
+impl Samples {
+    /// How many each bin has.
+    pub fn count(self) -> u32 {
+        u32::from_f64(self.n)
+    }
+
+    /// Sample `i` of a bin, on an axis of `len` elements.
+    pub fn sample(self, bin: usize, i: u32, len: usize) -> Sample {
+        let place = self.start + (bin as f64 + (f64::from(i) + 0.5) / self.n) * self.bin;
+        Sample::new(place, len)
+    }
+
+    fn of_bins(self, n_bins: usize, len: usize) -> Vec<Vec<Sample>> {
+        let of_bin = |bin| (0..self.count()).map(|i| self.sample(bin, i, len)).collect();
+        (0..n_bins).map(of_bin).collect()
+    }
+}
+
 /// Two elements of an axis with their weights.
 #[derive(Clone, Copy, Debug)]
-struct Sample([(usize, f64); 2]);
+pub struct Sample(pub [(usize, f64); 2]);
 
 impl Sample {
     fn new(place: f64, n: usize) -> Self {

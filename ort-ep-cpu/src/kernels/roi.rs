@@ -1,0 +1,376 @@
+//! RoiAlign and MaxRoiPool of f32 and f64, on all threads: where the bins of a region take their elements from is worked out
+//! once for all channels.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use ort_ep::{Io, Kernel, KernelError, Prepared};
+use ort_graph::{Fact, Operator};
+use ort_ops::arithmetic::Arithmetic;
+use ort_ops::ops::max_roi_pool::MaxRoiPool;
+use ort_ops::ops::roi_align::RoiAlign;
+use ort_tensor::{DType, Element, Number, TensorError, collected, with_room};
+
+use super::{Compiled, Compiler, KernelDef};
+use crate::cpu::{Team, n_parts};
+
+pub(super) const DEF: KernelDef = KernelDef::one(compile);
+
+/// About the elements that bins take before the next channel: their places and weights stay in the first-level cache.
+const TILE: usize = 1024;
+/// What it costs to take an element, in multiply-adds.
+const COST: usize = 48;
+
+#[derive(Debug)]
+struct RoiKernel {
+    which: Which,
+    dtype: DType,
+    /// What tells which region or index is wrong.
+    eval: Arc<dyn Operator>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Which {
+    Align(RoiAlign),
+    Pool(MaxRoiPool),
+}
+
+/// What a shape signature makes of it.
+#[derive(Clone, Copy, Debug)]
+struct Shapes {
+    /// Of the images.
+    x: [usize; 4],
+    n_rois: usize,
+    /// The rows and columns of bins.
+    bins: [usize; 2],
+}
+
+fn compile(compiler: &Compiler<'_>) -> Compiled {
+    let [id] = compiler.claim.nodes[..] else { return Ok(None) };
+    let which = compiler.op::<RoiAlign>().copied().map(Which::Align);
+    let which = which.or_else(|| compiler.op::<MaxRoiPool>().copied().map(Which::Pool));
+    let dtype = compiler.fact(0).and_then(Fact::dtype);
+    let dtype = dtype.filter(|dtype| matches!(dtype, DType::F32 | DType::F64));
+    let (Some(which), Some(dtype)) = (which, dtype) else { return Ok(None) };
+    let eval = compiler.graph.node(id).op.clone();
+    Ok(Some(Box::new(RoiKernel { which, dtype, eval })))
+}
+
+impl Kernel for RoiKernel {
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let &[x, rois, ref images @ ..] = shapes else { return Err(KernelError::ForeignState) };
+        let (bins, n_columns) = match self.which {
+            Which::Align(op) => (op.output, 4),
+            Which::Pool(op) => (op.pooled, 5),
+        };
+        let known = match (x, rois) {
+            (&[n, c, height, width], &[n_rois, columns]) if columns == n_columns => {
+                Some(Shapes { x: [n, c, height, width], n_rois, bins })
+            }
+            _ => None,
+        };
+        let fits = |known: &Shapes| images.first().is_none_or(|images| **images == [known.n_rois]);
+        // What is empty or does not fit, the operator knows.
+        let has_all =
+            |known: &Shapes| !known.x.contains(&0) && known.n_rois > 0 && !bins.contains(&0);
+        Ok(Prepared::new(known.filter(|known| fits(known) && has_all(known))))
+    }
+
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let shapes: &Option<Shapes> = prepared.state()?;
+        let is_right = match (shapes, self.dtype) {
+            (None, _) => false,
+            (Some(shapes), DType::F32) => self.compute::<f32>(*shapes, io)?,
+            (Some(shapes), _) => self.compute::<f64>(*shapes, io)?,
+        };
+        if is_right { Ok(()) } else { Ok(self.eval.eval(io.inputs, io.outputs)?) }
+    }
+
+    fn variant(&self) -> &'static str {
+        "roi"
+    }
+}
+
+impl RoiKernel {
+    /// Whether all regions have a size, and their images exist.
+    fn compute<T: Arithmetic + Number>(
+        &self,
+        shapes: Shapes,
+        io: &mut Io<'_, '_>,
+    ) -> Result<bool, KernelError> {
+        match self.which {
+            Which::Align(op) => {
+                let images = io.inputs.tensor(2)?.as_slice::<i64>()?;
+                let region = |region: &[T], i: usize| {
+                    Bins::of_align(op, shapes, region, usize::try_from(images[i]).ok()?)
+                };
+                self.each_region(shapes, 4, region, io)
+            }
+            Which::Pool(op) => {
+                let region = |region: &[T], _| {
+                    let image = i64::from_f64(Number::to_f64(region[0]));
+                    Windows::new(op, shapes, region, usize::try_from(image).ok()?)
+                };
+                self.each_region(shapes, 5, region, io)
+            }
+        }
+    }
+
+    /// Pools each region, which `make` makes of its row of so many numbers. Whether it can.
+    fn each_region<T: Arithmetic + Number, R: Region<T>>(
+        &self,
+        shapes: Shapes,
+        n_numbers: usize,
+        make: impl Fn(&[T], usize) -> Option<R>,
+        io: &mut Io<'_, '_>,
+    ) -> Result<bool, KernelError> {
+        let Shapes { x: [n, c, height, width], n_rois, bins: [rows, columns] } = shapes;
+        let (x, rois) = (io.inputs.tensor(0)?, io.inputs.tensor(1)?);
+        let (x, rois) = (x.as_slice::<T>()?, rois.as_slice::<T>()?);
+        let y = io.outputs[0].tensor(T::DTYPE, &[n_rois, c, rows, columns])?.into_slice::<T>()?;
+        let mut regions = with_room(n_rois)?;
+        for (i, numbers) in rois.chunks_exact(n_numbers).enumerate() {
+            match make(numbers, i).filter(|region| region.image() < n) {
+                Some(region) => regions.push(region),
+                None => return Ok(false),
+            }
+        }
+        let (plane, n_bins) = (height * width, rows * columns);
+        let n_taps =
+            regions.iter().fold(0, |sum: usize, region| sum.saturating_add(region.n_taps()));
+        let n_parts = n_parts(io.threads, n_taps.saturating_mul(c).saturating_mul(COST));
+        let per_part = c.div_ceil(n_parts.div_ceil(n_rois).min(c));
+        let parts = regions.iter().zip(y.chunks_exact_mut(c * n_bins)).flat_map(|(region, y)| {
+            let image = &x[region.image() * c * plane..][..c * plane];
+            let channels = image.chunks(per_part * plane).zip(y.chunks_mut(per_part * n_bins));
+            channels.map(move |(x, y)| (region, x, y))
+        });
+        let failed = std::sync::Mutex::new(None);
+        let n = n_rois * c.div_ceil(per_part);
+        Team::new(io.threads, n).if_worth(n_taps.saturating_mul(c * COST)).run(parts, |part, _| {
+            let (region, x, y) = part;
+            if let (Err(error), Ok(mut failed)) =
+                (region.pool((x, plane), (y, n_bins)), failed.lock())
+            {
+                *failed = Some(error);
+            }
+        });
+        match failed.into_inner() {
+            Ok(Some(error)) => Err(error.into()),
+            _ => Ok(true),
+        }
+    }
+}
+
+/// A region of an image whose bins are pooled.
+trait Region<T>: Sync {
+    fn image(&self) -> usize;
+    /// About how many elements its bins take.
+    fn n_taps(&self) -> usize;
+    /// `y`, of so many bins each, of channels `x`, of so many elements each.
+    fn pool(&self, x: (&[T], usize), y: (&mut [T], usize)) -> Result<(), TensorError>;
+}
+
+/// A region of RoiAlign.
+struct Bins {
+    op: RoiAlign,
+    image: usize,
+    size: [usize; 2],
+    samples: [ort_ops::ops::roi_align::Samples; 2],
+}
+
+impl Bins {
+    fn of_align<T: Number>(
+        op: RoiAlign,
+        shapes: Shapes,
+        region: &[T],
+        image: usize,
+    ) -> Option<Self> {
+        let ends = |axis: usize| [region[axis].to_f64(), region[axis + 2].to_f64()];
+        let samples = [op.samples(0, ends(1)).ok()?, op.samples(1, ends(0)).ok()?];
+        Some(Self { op, image, size: [shapes.x[2], shapes.x[3]], samples })
+    }
+
+    /// How many elements each bin takes.
+    fn per_bin(&self) -> usize {
+        let [rows, columns] = self.samples.map(|samples| samples.count() as usize);
+        rows.saturating_mul(columns).saturating_mul(4)
+    }
+
+    /// Adds where a bin takes its elements from, and their weights.
+    fn add(&self, bin: usize, taps: &mut Vec<(usize, f64)>) {
+        let (row, column) = (bin / self.op.output[1], bin % self.op.output[1]);
+        let [rows, columns] = self.samples;
+        for i in 0..rows.count() {
+            for j in 0..columns.count() {
+                for (y, y_weight) in rows.sample(row, i, self.size[0]).0 {
+                    for (x, x_weight) in columns.sample(column, j, self.size[1]).0 {
+                        taps.push((y * self.size[1] + x, y_weight * x_weight));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<T: Number> Region<T> for Bins {
+    fn image(&self) -> usize {
+        self.image
+    }
+
+    fn n_taps(&self) -> usize {
+        self.per_bin().saturating_mul(self.op.output[0] * self.op.output[1])
+    }
+
+    fn pool(
+        &self,
+        (x, plane): (&[T], usize),
+        (y, n_bins): (&mut [T], usize),
+    ) -> Result<(), TensorError> {
+        let per_bin = self.per_bin();
+        if per_bin == 0 {
+            y.fill(T::default());
+            return Ok(());
+        }
+        let at_once = (TILE / per_bin).clamp(1, n_bins);
+        let mut taps = with_room(per_bin.saturating_mul(at_once))?;
+        let n_samples = (per_bin / 4) as f64;
+        for first in (0..n_bins).step_by(at_once) {
+            taps.clear();
+            let bins = first..n_bins.min(first + at_once);
+            bins.clone().for_each(|bin| self.add(bin, &mut taps));
+            for (x, y) in x.chunks_exact(plane).zip(y.chunks_exact_mut(n_bins)) {
+                for (y, taps) in y[bins.clone()].iter_mut().zip(taps.chunks_exact(per_bin)) {
+                    let terms = taps.iter().map(|&(at, weight)| weight * x[at].to_f64());
+                    *y = T::from_f64(match self.op.is_max {
+                        true => terms.fold(f64::NEG_INFINITY, |a, b| b.larger(a)),
+                        false => terms.fold(0.0, |sum, term| sum + term) / n_samples,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A region of MaxRoiPool: the rows and the columns of its bins.
+struct Windows {
+    image: usize,
+    width: usize,
+    rows: Vec<Range<usize>>,
+    columns: Vec<Range<usize>>,
+}
+
+impl Windows {
+    fn new<T: Number>(op: MaxRoiPool, shapes: Shapes, region: &[T], image: usize) -> Option<Self> {
+        let corner = |i: usize| Number::to_f64(region[i]);
+        let (rows, columns) = (op.side(corner(2), corner(4)), op.side(corner(1), corner(3)));
+        let [_, _, height, width] = shapes.x;
+        let [n_rows, n_columns] = shapes.bins;
+        let rows = collected((0..n_rows).map(|bin| rows.bin(bin, n_rows, height))).ok()?;
+        let columns =
+            collected((0..n_columns).map(|bin| columns.bin(bin, n_columns, width))).ok()?;
+        Some(Self { image, width, rows, columns })
+    }
+}
+
+impl<T: Arithmetic + Element> Region<T> for Windows {
+    fn image(&self) -> usize {
+        self.image
+    }
+
+    fn n_taps(&self) -> usize {
+        let [rows, columns] = [&self.rows, &self.columns]
+            .map(|bins| bins.iter().map(ExactSizeIterator::len).sum::<usize>());
+        rows.saturating_mul(columns)
+    }
+
+    fn pool(
+        &self,
+        (x, plane): (&[T], usize),
+        (y, n_bins): (&mut [T], usize),
+    ) -> Result<(), TensorError> {
+        for (x, y) in x.chunks_exact(plane).zip(y.chunks_exact_mut(n_bins)) {
+            for (y, rows) in y.chunks_exact_mut(self.columns.len()).zip(&self.rows) {
+                for (y, columns) in y.iter_mut().zip(&self.columns) {
+                    let row = |i: usize| &x[i * self.width..][columns.clone()];
+                    let elements = rows.clone().flat_map(row).copied();
+                    *y = elements.reduce(T::larger).unwrap_or_default();
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Attr;
+    use ort_tensor::{Number, Tensor};
+
+    use crate::case::{Case, bytes, exact, floats};
+
+    /// Regions of an image of these sizes, some of which reach beyond it.
+    fn regions<T: Number>(n: usize, [height, width]: [usize; 2], image: Option<usize>) -> Tensor {
+        let number = |i: usize, j: usize, size: usize| {
+            let unit = (i * 7919 + j * 104_729) % 97;
+            T::from_f64((unit as f64 / 60.0 - 0.2) * size as f64)
+        };
+        let region = |i: usize| {
+            let corners = [number(i, 0, width), number(i, 1, height)];
+            let ends = [number(i, 2, 2 * width), number(i, 3, 2 * height)];
+            let image = image.map(|n_images| T::from_f64((i % n_images) as f64));
+            image.into_iter().chain(corners).chain(ends)
+        };
+        let numbers: Vec<T> = (0..n).flat_map(region).collect();
+        Tensor::from_slice(&[n, numbers.len() / n.max(1)], &numbers).unwrap()
+    }
+
+    fn images(n: usize, n_images: usize) -> Tensor {
+        let images: Vec<i64> = (0..n).map(|i| i64::try_from(i % n_images).unwrap()).collect();
+        Tensor::from_slice(&[n], &images).unwrap()
+    }
+
+    #[test]
+    fn bins_are_those_of_the_operator() {
+        let shapes = [[2, 3, 13, 17], [1, 1, 1, 1], [1, 40, 30, 20], [3, 70, 9, 40]];
+        for (shape, n) in shapes.iter().zip([5, 3, 30, 1]) {
+            let size = [shape[2], shape[3]];
+            for (mode, ratio) in ["avg", "max"].iter().flat_map(|mode| [0, 2].map(|r| (mode, r))) {
+                let case = || {
+                    Case::new("RoiAlign", 16)
+                        .attr("mode", Attr::String((*mode).into()))
+                        .attr("sampling_ratio", Attr::Int(ratio))
+                        .attr("output_height", Attr::Int(5))
+                        .attr("output_width", Attr::Int(3))
+                };
+                let given = || images(n, shape[0]);
+                let single = case().input(floats(shape)).input(regions::<f32>(n, size, None));
+                single.input(given()).check(exact);
+                let double = case().input(bytes(shape, f64::from));
+                double.input(regions::<f64>(n, size, None)).input(given()).check(exact);
+            }
+            let case = || Case::new("MaxRoiPool", 1).attr("pooled_shape", Attr::Ints(vec![4, 3]));
+            let single = regions::<f32>(n, size, Some(shape[0]));
+            case().input(floats(shape)).input(single).check(exact);
+            let double = regions::<f64>(n, size, Some(shape[0]));
+            case().input(bytes(shape, f64::from)).input(double).check(exact);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let align = || Case::new("RoiAlign", 16).input(floats(&[1, 2, 4, 4]));
+        let of_image = |image: i64| Tensor::from_slice(&[1], &[image]).unwrap();
+        let region = regions::<f32>(1, [4, 4], None);
+        let error = align().input(region.clone()).input(of_image(1)).error().to_string();
+        assert!(error.contains("batch_indices"), "{error}");
+        let large = Tensor::from_slice(&[1, 4], &[0.0, 0.0, f32::MAX, 1.0]).unwrap();
+        let error = align().input(large).input(of_image(0)).error().to_string();
+        assert!(error.contains("too large"), "{error}");
+        let pool = Case::new("MaxRoiPool", 1).attr("pooled_shape", Attr::Ints(vec![2, 2]));
+        let region = Tensor::from_slice(&[1, 5], &[-1_f32, 0.0, 0.0, 1.0, 1.0]).unwrap();
+        let error = pool.input(floats(&[1, 2, 4, 4])).input(region).error().to_string();
+        assert!(error.contains("images"), "{error}");
+    }
+}
