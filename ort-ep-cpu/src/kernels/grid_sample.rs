@@ -6,6 +6,8 @@ use ort_graph::{Fact, Operator};
 use ort_ops::ops::grid_sample::GridSample;
 use ort_tensor::{DType, Element, Number, Shape};
 
+use smallvec::SmallVec;
+
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::{Team, n_parts, per_part};
 
@@ -69,6 +71,8 @@ impl Kernel for GridSampleKernel {
 /// Where the points of a tile take their elements from: `taps[starts[i]..starts[i + 1]]`.
 struct Tile<T> {
     starts: [usize; POINTS + 1],
+    /// How many each has, if all have as many.
+    n_each: Option<usize>,
     taps: [(u32, T); POINTS * TAPS],
 }
 
@@ -96,8 +100,11 @@ impl GridSampleKernel {
         });
         let n_parts = shape[0] * c.div_ceil(per_part);
         Team::new(io.threads, n_parts).if_worth(y_cost(shape)).run(parts, |(x, grid, y), _| {
-            let mut tile =
-                Tile { starts: [0; POINTS + 1], taps: [(0, T::default()); POINTS * TAPS] };
+            let mut tile = Tile {
+                starts: [0; POINTS + 1],
+                n_each: None,
+                taps: [(0, T::default()); POINTS * TAPS],
+            };
             for (i, points) in grid.chunks(2 * POINTS).enumerate() {
                 self.place(points, [height, width], &mut tile);
                 for (plane, y) in x.chunks_exact(n_plane).zip(y.chunks_exact_mut(n_points)) {
@@ -114,8 +121,9 @@ impl GridSampleKernel {
         let mut n = 0;
         for (point, start) in points.as_chunks::<2>().0.iter().zip(&mut tile.starts[1..]) {
             let [column, row] = point.map(|position| Number::to_f64(position));
+            let columns: SmallVec<[_; 4]> = self.op.axis_taps(column, width, is_double).collect();
             for (i, row_weight) in self.op.axis_taps(row, height, is_double) {
-                for (j, weight) in self.op.axis_taps(column, width, is_double) {
+                for &(j, weight) in &columns {
                     // What `sample` has looked at.
                     let at = u32::try_from(i * width + j).unwrap_or(u32::MAX);
                     tile.taps[n] = (at, <T as Number>::from_f64(row_weight * weight));
@@ -124,6 +132,11 @@ impl GridSampleKernel {
             }
             *start = n;
         }
+        let n_points = points.len() / 2;
+        let each = n / n_points.max(1);
+        let has_each = |(i, start): (usize, &usize)| *start == i * each;
+        let is_regular = tile.starts[..=n_points].iter().enumerate().all(has_each);
+        tile.n_each = is_regular.then_some(each);
     }
 }
 
@@ -134,6 +147,11 @@ fn y_cost(shape: &[usize]) -> usize {
 
 impl<T: Weight> Tile<T> {
     fn sum(&self, plane: &[T], y: &mut [T]) {
+        match self.n_each {
+            Some(4) => return self.sum_of::<4>(plane, y),
+            Some(16) => return self.sum_of::<16>(plane, y),
+            _ => {}
+        }
         for (y, ends) in y.iter_mut().zip(self.starts.windows(2)) {
             let taps = &self.taps[ends[0]..ends[1]];
             let terms = taps.iter().map(|&(at, weight)| weight * plane[at as usize]);
@@ -142,6 +160,16 @@ impl<T: Weight> Tile<T> {
                 1 if taps[0].1 == T::ONE => plane[taps[0].0 as usize],
                 _ => terms.fold(T::default(), |sum, term| sum + term),
             };
+        }
+    }
+}
+
+impl<T: Weight> Tile<T> {
+    /// The same, if each point has `N`.
+    fn sum_of<const N: usize>(&self, plane: &[T], y: &mut [T]) {
+        for (y, taps) in y.iter_mut().zip(self.taps.as_chunks::<N>().0) {
+            let terms = taps.map(|(at, weight)| weight * plane[at as usize]);
+            *y = terms.into_iter().fold(T::default(), |sum, term| sum + term);
         }
     }
 }
