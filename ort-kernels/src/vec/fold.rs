@@ -15,6 +15,9 @@ const MANY: usize = 64;
 const FEW: usize = 16;
 /// From this length on a row is long.
 const LONG: usize = 512;
+/// Up to this length rows are folded element by element, so many side by side.
+const SHORT: usize = 24;
+const SIDE: usize = 8;
 
 /// How elements become one.
 pub trait FoldOf<T>: Copy {
@@ -69,10 +72,17 @@ impl<T: Copy, F: FoldOf<T>> Task for All<'_, T, F> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) -> F::Sum {
-        // Rows of bytes are joined once for all of them.
-        let is_long = self.block.len >= LONG || size_of::<T>() == 1 && self.block.len >= MANY;
+        // Lanes are joined once for all rows.
+        let is_long = is_long::<T, F>(self.block.len);
         if is_long { self.by::<MANY>() } else { self.by::<FEW>() }
     }
+}
+
+/// Whether rows of `len` elements are collected in many lanes: what is left of a row that fills them once is taken
+/// with elements that were taken before, or is little.
+#[inline(always)]
+fn is_long<T, F: FoldOf<T>>(len: usize) -> bool {
+    len >= LONG || len >= MANY && (F::IS_IDEMPOTENT || size_of::<T>() == 1)
 }
 
 impl<T: Copy, F: FoldOf<T>> All<'_, T, F> {
@@ -97,7 +107,7 @@ impl<T: Copy, F: FoldOf<T>, const LANES: usize> Lanes<T, F, LANES> {
                 self.0[i] = F::step(self.0[i], chunk[i]);
             }
         }
-        if again.is_some() {
+        if again.is_some() || F::IS_IDEMPOTENT && self.take_ends::<8>(rest) {
             return;
         }
         self.take_some::<32>(&mut rest);
@@ -106,6 +116,17 @@ impl<T: Copy, F: FoldOf<T>, const LANES: usize> Lanes<T, F, LANES> {
         self.take_some::<4>(&mut rest);
         self.take_some::<2>(&mut rest);
         self.take_some::<1>(&mut rest);
+    }
+
+    /// Takes the first and the last `N` elements, if these are all.
+    #[inline(always)]
+    fn take_ends<const N: usize>(&mut self, row: &[T]) -> bool {
+        let ends = row.first_chunk::<N>().zip(row.last_chunk::<N>());
+        let Some((first, last)) = ends.filter(|_| row.len() <= 2 * N) else { return false };
+        for i in 0..N {
+            self.0[i] = F::step(F::step(self.0[i], first[i]), last[i]);
+        }
+        true
     }
 
     /// Takes `N` of what is left of a row, if so many are left.
@@ -160,9 +181,36 @@ impl<T: Copy, F: FoldOf<T>> Task for Each<'_, T, F> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let len = self.x.len() / self.sums.len().max(1);
+        if len <= SHORT && size_of::<T>() > 1 {
+            return self.side_by_side(len);
+        }
+        let is_long = is_long::<T, F>(len);
         for (i, sum) in self.sums.iter_mut().enumerate() {
             let row = &self.x[i * len..][..len];
-            *sum = if len < LONG { of_row::<FEW, T, F>(row) } else { of_row::<MANY, T, F>(row) };
+            *sum = if is_long { of_row::<MANY, T, F>(row) } else { of_row::<FEW, T, F>(row) };
+        }
+    }
+}
+
+impl<T: Copy, F: FoldOf<T>> Each<'_, T, F> {
+    /// Each row in the order of its elements.
+    #[inline(always)]
+    fn side_by_side(self, len: usize) {
+        let Self { x, sums } = self;
+        let (groups, rest) = sums.as_chunks_mut::<SIDE>();
+        for (i, sums) in groups.iter_mut().enumerate() {
+            let x = &x[i * SIDE * len..][..SIDE * len];
+            let rows: [&[T]; SIDE] = std::array::from_fn(|r| &x[r * len..][..len]);
+            *sums = [F::START; SIDE];
+            for k in 0..len {
+                for r in 0..SIDE {
+                    sums[r] = F::step(sums[r], rows[r][k]);
+                }
+            }
+        }
+        let x = &x[groups.len() * SIDE * len..];
+        for (i, sum) in rest.iter_mut().enumerate() {
+            *sum = x[i * len..][..len].iter().fold(F::START, |sum, x| F::step(sum, *x));
         }
     }
 }
@@ -262,6 +310,44 @@ mod tests {
                 fold_rows_of(isa, Sum, &x[..3 * len], &mut sums);
                 let of_row = |i| x[i * len..][..len].iter().map(|x| u64::from(*x)).sum::<u64>();
                 assert_eq!(sums, [0, 1, 2].map(of_row));
+            }
+        }
+    }
+
+    #[derive(Clone, Copy)]
+    struct Most;
+
+    impl FoldOf<usize> for Most {
+        type Sum = usize;
+
+        const START: usize = 0;
+        const IS_IDEMPOTENT: bool = true;
+
+        #[inline(always)]
+        fn step(most: usize, x: usize) -> usize {
+            most.max(x)
+        }
+
+        #[inline(always)]
+        fn join(a: usize, b: usize) -> usize {
+            a.max(b)
+        }
+    }
+
+    #[test]
+    fn the_greatest_of_rows_of_any_length_is_found_wherever_it_is() {
+        for isa in Isa::all() {
+            for len in (1..70).chain([127, 128, 129, 511, 520, 600]) {
+                let n = 19;
+                let mut x: Vec<usize> = (0..n * len).map(|i| i * 7919 % 251).collect();
+                for i in 0..n {
+                    x[i * len + i * 37 % len] = 1000 + i;
+                }
+                let mut most = [0; 19];
+                fold_rows_of(isa, Most, &x, &mut most);
+                assert_eq!(most, std::array::from_fn(|i| 1000 + i), "{len}");
+                let block = Block { x: &x, n: [1, n], strides: [0, len], len };
+                assert_eq!(fold_block(isa, Most, block), 1018, "{len}");
             }
         }
     }
