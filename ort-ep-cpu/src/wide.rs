@@ -97,4 +97,64 @@ macro_rules! plain {
         }
     )* };
 }
-plain!(i64, u64, f32, f64);
+plain!(u64, f32, f64);
+
+/// Through f64 twice: the first quotient is off by at most 2¹² (three roundings of a number below 2⁶³), so that what is
+/// left has a quotient off by at most one, which the sign and the size of the rest tell.
+impl Quotient for i64 {
+    #[inline(always)]
+    #[allow(clippy::cast_precision_loss, reason = "what is lost is found in the rest")]
+    fn quotient(self, other: Self) -> Self {
+        let divisor = other as f64;
+        let first = f64_to_i64(self as f64 / divisor);
+        let left = self.wrapping_sub(first.wrapping_mul(other));
+        let second = f64_to_i64(left as f64 / divisor);
+        let left = left.wrapping_sub(second.wrapping_mul(other));
+        let quotient = first.wrapping_add(second);
+        // Away from zero if the rest is as large as the divisor, toward it if it has the other sign than the dividend.
+        let away = if (self ^ other) < 0 { -1_i64 } else { 1 };
+        let is_over = left != 0 && (left ^ self) < 0;
+        let is_under = !is_over && left.unsigned_abs() >= other.unsigned_abs();
+        quotient.wrapping_add(if is_under { away } else { 0 }).wrapping_sub(if is_over {
+            away
+        } else {
+            0
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Quotient;
+
+    #[test]
+    fn quotients_of_64_bits_are_exact() {
+        let mut numbers = vec![0, 1, 2, 3, 7, 10, 1000, 999_999_937];
+        for shift in [20, 31, 32, 52, 53, 54, 61, 62] {
+            let power = 1_i64 << shift;
+            numbers.extend([power - 1, power, power + 1, power / 3, power + power / 7]);
+        }
+        numbers.extend([i64::MAX, i64::MAX - 1, i64::MAX / 3]);
+        let signed: Vec<i64> =
+            numbers.iter().flat_map(|&x| [x, -x]).chain([i64::MIN, i64::MIN + 1]).collect();
+        let check = |a: i64, b: i64| assert_eq!(a.quotient(b), a.wrapping_div(b), "{a} / {b}");
+        for &a in &signed {
+            for &b in signed.iter().filter(|b| **b != 0) {
+                check(a, b);
+                // Next to a multiple.
+                let multiple = a.wrapping_div(b).wrapping_mul(b);
+                for step in [-1, 0, 1] {
+                    check(multiple.wrapping_add(step), b);
+                }
+            }
+        }
+        let mut rng = ort_testing::Rng::new(20);
+        for _ in 0..200_000 {
+            let [a, b] = [rng.next_u64(), rng.next_u64()].map(u64::cast_signed);
+            let (a, b) = (a >> (b & 63), b >> (a & 63));
+            if b != 0 {
+                check(a, b);
+            }
+        }
+    }
+}
