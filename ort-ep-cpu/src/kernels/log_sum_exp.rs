@@ -1,4 +1,5 @@
-//! ReduceLogSumExp of every number over any axes, in f64.
+//! ReduceLogSumExp of every number over any axes, in f64. How far integers are below the greatest are integers, whose powers
+//! are looked up.
 
 use std::sync::Arc;
 
@@ -6,10 +7,11 @@ use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Operator};
 use ort_kernels::Isa;
 use ort_kernels::vec::{
-    FunctionF64, MAX_COLUMNS, fold_rows_of, log_sum_exp, log_sum_exp_of_columns, map_f64,
+    Block, FunctionF64, MAX_COLUMNS, fold_block, fold_rows_of, log_sum_exp, log_sum_exp_of_columns,
+    map_f64,
 };
 use ort_ops::ops::reduce::{Form, Reduce};
-use ort_tensor::{DType, Number, with_dtype};
+use ort_tensor::{DType, Number, bf16, f16, with_dtype};
 
 use super::folds::{Greatest, Plan, State, Sum, Summed};
 use super::reduce::Axes;
@@ -26,9 +28,14 @@ const RESULT: usize = 512;
 const SHORT: usize = 64;
 const TILE: usize = 256;
 
+/// How many powers there are: `e⁻ⁱ` is zero from 746 on.
+const N_POWERS: usize = 747;
+
 #[derive(Debug)]
 struct LogSumExpKernel {
     isa: Isa,
+    /// `e⁻ⁱ`.
+    powers: Box<[f64; N_POWERS]>,
     dtype: DType,
     axes: Axes,
     keeps_dims: bool,
@@ -47,7 +54,9 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let [id] = compiler.claim.nodes[..] else { return Ok(None) };
     let (isa, keeps_dims) = (compiler.cpu.isa, op.keeps_dims);
     let op = compiler.graph.node(id).op.clone();
-    Ok(Some(Box::new(LogSumExpKernel { isa, dtype, axes, keeps_dims, op })))
+    let mut powers = Box::new(std::array::from_fn(|i| -(i as f64)));
+    map_f64(isa, FunctionF64::Exp, None, &mut powers[..]);
+    Ok(Some(Box::new(LogSumExpKernel { isa, powers, dtype, axes, keeps_dims, op })))
 }
 
 impl Kernel for LogSumExpKernel {
@@ -69,7 +78,7 @@ impl Kernel for LogSumExpKernel {
 }
 
 impl LogSumExpKernel {
-    fn compute<T: Summed + Number>(
+    fn compute<T: Below>(
         &self,
         (shape, plan): (&[usize], &Plan),
         io: &mut Io<'_, '_>,
@@ -86,7 +95,10 @@ impl LogSumExpKernel {
                 }
                 for (i, y) in (start..).zip(y) {
                     let block = plan.block(x, plan.start(i), last);
-                    *y = <T as Number>::from_f64(log_sum_exp(self.isa, block, widen));
+                    *y = <T as Number>::from_f64(match T::IS_INTEGER {
+                        true => self.of_integers(block),
+                        false => log_sum_exp(self.isa, block, widen),
+                    });
                 }
             });
             return Ok(());
@@ -104,8 +116,28 @@ impl LogSumExpKernel {
         Ok(())
     }
 
+    /// `ln Σ eˣ` of all elements of a block of integers.
+    fn of_integers<T: Below>(&self, block: Block<'_, T>) -> f64 {
+        const LANES: usize = 4;
+        let Block { x, n, strides, len } = block;
+        let greatest = T::narrow(fold_block(self.isa, Greatest, block));
+        let power = |x: T| self.powers[x.below(greatest).min(N_POWERS - 1)];
+        let mut sums = [0.0; LANES];
+        let rows = (0..n[0]).flat_map(|i| (0..n[1]).map(move |j| i * strides[0] + j * strides[1]));
+        for row in rows.map(|start| &x[start..start + len]) {
+            let (chunks, rest) = row.as_chunks::<LANES>();
+            for chunk in chunks {
+                for i in 0..LANES {
+                    sums[i] += power(chunk[i]);
+                }
+            }
+            sums[0] += rest.iter().map(|x| power(*x)).sum::<f64>();
+        }
+        Number::to_f64(greatest) + sums.iter().sum::<f64>().ln()
+    }
+
     /// Rows one after the other, as many as `y` has elements: their exponentials are computed together.
-    fn short_rows<T: Summed + Number>(&self, x: &[T], y: &mut [T]) {
+    fn short_rows<T: Below>(&self, x: &[T], y: &mut [T]) {
         let len = x.len() / y.len().max(1);
         let n_rows = (TILE / len.max(1)).max(1);
         for (x, y) in x.chunks(n_rows * len).zip(y.chunks_mut(n_rows)) {
@@ -135,6 +167,32 @@ fn finite<T: Number>(greatest: T) -> f64 {
     let greatest = greatest.to_f64();
     if greatest.is_finite() { greatest } else { 0.0 }
 }
+
+/// An element, and how far below another it is.
+trait Below: Summed + Number {
+    const IS_INTEGER: bool;
+
+    /// `greatest − self` of integers.
+    fn below(self, greatest: Self) -> usize;
+}
+
+macro_rules! below {
+    ($is_integer:literal: $($ty:ty),*; |$x:ident, $greatest:ident| $below:expr) => { $(
+        impl Below for $ty {
+            const IS_INTEGER: bool = $is_integer;
+
+            #[inline(always)]
+            fn below(self, $greatest: Self) -> usize {
+                let $x = self;
+                $below
+            }
+        }
+    )* };
+}
+below!(true: i8, i16, u8, u16; |x, greatest| usize::from(greatest.abs_diff(x)));
+below!(true: i32, i64, u32, u64;
+    |x, greatest| usize::try_from(greatest.abs_diff(x)).unwrap_or(usize::MAX));
+below!(false: f32, f64, f16, bf16; |_x, _greatest| 0);
 
 #[cfg(test)]
 mod tests {
