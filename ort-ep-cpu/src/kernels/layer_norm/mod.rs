@@ -1,6 +1,7 @@
-//! LayerNormalization, RMSNormalization and their variants with a skip connection in f32 and floats of
+//! LayerNormalization, RMSNormalization and their variants with a skip connection in f32, f64 and floats of
 //! 16 bits, row by row, where scale and bias are a value an element of a row and the moments are not asked for.
 
+mod doubles;
 mod halves;
 
 use ort_ep::{Claim, Io, Kernel, KernelError, Prepared};
@@ -13,6 +14,7 @@ use ort_ops::ops::layer_normalization::LayerNormalization;
 use ort_ops::ops::skip_layer_normalization::SkipLayerNormalization;
 use ort_tensor::{DType, Element, Inputs, Shape, TensorViewMut, n_elements};
 
+use self::doubles::DoubleNormKernel;
 use self::halves::HalfNormKernel;
 use super::{Compiled, Compiler, KernelDef, op};
 use crate::cpu::Team;
@@ -88,7 +90,11 @@ impl Form {
         let is_row =
             |i: usize| fact(i).is_none_or(|fact| fact.shape().is_some_and(|s| s[..] == row));
         let parameters = [Some(self.scale), self.bias, self.skip_bias];
-        matches!(dtype, Some(DType::F32 | DType::F16 | DType::Bf16))
+        let takes = match dtype {
+            Some(DType::F64) => !self.has_skip,
+            dtype => matches!(dtype, Some(DType::F32 | DType::F16 | DType::Bf16)),
+        };
+        takes
             && fact(self.scale).is_some()
             && (0..node.inputs.len()).filter_map(fact).all(is_same)
             && parameters.into_iter().flatten().all(is_row)
@@ -101,7 +107,11 @@ fn claim(graph: &Graph, id: NodeId) -> Option<Claim> {
     let node = graph.get_node(id)?;
     Form::of(graph, id)?.fits(graph, node).then(|| {
         let mut claim = Claim::one(id, node);
-        claim.in_place.push((0, 0));
+        let x = node.inputs.first().copied().flatten();
+        // Of f64 a row is read again.
+        if x.and_then(|x| graph.fact(x).dtype()) != Some(DType::F64) {
+            claim.in_place.push((0, 0));
+        }
         claim
     })
 }
@@ -116,6 +126,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let (cpu, norm) = (compiler.cpu, NormKernel { isa: compiler.cpu.isa, form });
     Ok(Some(match dtype {
         DType::F32 => Box::new(norm),
+        DType::F64 => Box::new(DoubleNormKernel { norm }),
         _ => Box::new(HalfNormKernel { cpu, norm, dtype }),
     }))
 }
