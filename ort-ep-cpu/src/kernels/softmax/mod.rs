@@ -1,14 +1,17 @@
-//! Softmax and LogSoftmax in f32. Contiguous lanes are computed where they are, and a few side by
+//! Softmax and LogSoftmax of f32, and of f64. Contiguous lanes are computed where they are, and a few side by
 //! side are gathered. Many side by side are columns: first the greatest and the total of each, which
 //! threads share column by column, then the result, which they share row by row.
 
+mod doubles;
+
 use ort_ep::{Claim, Io, Kernel, KernelError, Prepared, Threads};
-use ort_graph::{Graph, NodeId};
+use ort_graph::{Graph, NodeId, OpError};
 use ort_kernels::vec;
 use ort_ops::infer::normalize_axis;
 use ort_ops::ops::softmax::{Form, Softmax};
 use ort_tensor::{DType, n_elements};
 
+use self::doubles::DoubleSoftmaxKernel;
 use super::{Compiled, Compiler, KernelDef, op};
 use crate::cpu::{Cpu, Team, floats};
 use crate::lanes::Lanes;
@@ -42,14 +45,24 @@ fn claim(graph: &Graph, id: NodeId) -> Option<Claim> {
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(&op) = compiler.op::<Softmax>().filter(|op| has_kernel(op)) else { return Ok(None) };
-    if !compiler.are_f32(0..1) {
-        return Ok(None);
-    }
-    Ok(Some(Box::new(SoftmaxKernel { cpu: compiler.cpu, op })))
+    Ok(match compiler.dtype_of(0..1) {
+        Some(DType::F32) => Some(Box::new(SoftmaxKernel { cpu: compiler.cpu, op })),
+        Some(DType::F64) => Some(Box::new(DoubleSoftmaxKernel { isa: compiler.cpu.isa, op })),
+        _ => None,
+    })
 }
 
 fn has_kernel(op: &Softmax) -> bool {
     op.form != Form::Hardmax
+}
+
+/// The lanes of an operand of shape `x`.
+fn lanes_of(op: &Softmax, x: &[usize]) -> Result<Lanes, OpError> {
+    let axis = normalize_axis(op.axis, x.len())?;
+    Ok(match op.is_flattened {
+        true => Lanes::flattened(x, axis),
+        false => Lanes::along(x, axis),
+    })
 }
 
 impl SoftmaxKernel {
@@ -148,11 +161,7 @@ impl Lanes {
 impl Kernel for SoftmaxKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x] = shapes else { return Err(KernelError::ForeignState) };
-        let axis = normalize_axis(self.op.axis, x.len())?;
-        let lanes = match self.op.is_flattened {
-            true => Lanes::flattened(x, axis),
-            false => Lanes::along(x, axis),
-        };
+        let lanes = lanes_of(&self.op, x)?;
         let n_bytes = match lanes.inner {
             0 | 1 => 0,
             inner if inner < FEW => self.cpu.scratch_bytes(lanes.len * inner),
