@@ -17,6 +17,9 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use super::avx512_16x16::{quarters, transpose16};
 use crate::isa::x86::{load_bytes, store_bytes};
 
+/// The rows that are moved as elements of 32 bits at a time.
+const ROWS: usize = 16;
+
 /// The first rows and columns of a square, in slices whose rows are so far apart.
 struct Square<'a, T> {
     size: [usize; 2],
@@ -71,6 +74,36 @@ impl<T: Pod> Square<'_, T> {
     }
 }
 
+impl<T: Pod> Square<'_, T> {
+    features! { Avx512 enabled
+        /// Stores the columns of at most 16 rows, of which each register has as many as there is room for.
+        #[inline]
+        fn set_parts(&mut self, registers: [__m512; 16]) {
+            let [rows, columns] = self.size;
+            let (y_stride, n) = (self.y.1, 64 / size_of::<T>() / ROWS);
+            // As aligned as any element.
+            let mut buffer = [0_u64; 8];
+            for j in 0..columns.div_ceil(n) {
+                let lanes = _mm512_castps_si512(registers[j]);
+                let y = &mut self.y.0[j * n * y_stride..];
+                if rows == ROWS && y_stride == ROWS && columns - j * n >= n {
+                    store_bytes(cast_slice_mut(&mut y[..n * ROWS]), lanes);
+                    continue;
+                }
+                store_bytes(cast_slice_mut(&mut buffer), lanes);
+                let parts = cast_slice::<u64, T>(&buffer).chunks_exact(ROWS);
+                for (k, part) in parts.enumerate().take(columns - j * n) {
+                    let y = &mut y[k * y_stride..][..rows];
+                    match (y.as_chunks_mut::<ROWS>().0, part.as_chunks::<ROWS>().0) {
+                        ([y], [part]) => *y = *part,
+                        _ => y.iter_mut().zip(part).for_each(|(y, x)| *y = *x),
+                    }
+                }
+            }
+        }
+    }
+}
+
 features! { Avx512 enabled
     /// 64 rows as 64 columns.
     #[inline]
@@ -78,8 +111,24 @@ features! { Avx512 enabled
         // Byte `k` of each of four elements, then of each of four such groups.
         let within = _mm_set_epi8(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
         let across = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
-        let groups = groups::<4, T>(&square, _mm512_broadcast_i32x4(within), across);
-        for j in 0..16 {
+        let (within, [rows, columns]) = (_mm512_broadcast_i32x4(within), square.size);
+        if rows <= ROWS {
+            let [group] = groups::<1, T>(&square, within, across);
+            return square.set_parts(group);
+        }
+        if rows <= 2 * ROWS {
+            let [first, second] = groups::<2, T>(&square, within, across);
+            let none = _mm512_setzero_ps();
+            for j in 0..columns.div_ceil(4) {
+                let four = quarters([first[j], second[j], none, none]);
+                for k in 0..4 {
+                    square.set_column(4 * j + k, four[k]);
+                }
+            }
+            return;
+        }
+        let groups = groups::<4, T>(&square, within, across);
+        for j in 0..columns.div_ceil(4) {
             let four = quarters([groups[0][j], groups[1][j], groups[2][j], groups[3][j]]);
             for k in 0..4 {
                 square.set_column(4 * j + k, four[k]);
@@ -95,8 +144,13 @@ features! { Avx512 enabled
         // The lower half of each of four elements, then of each of four such groups.
         let within = _mm_set_epi8(15, 14, 11, 10, 7, 6, 3, 2, 13, 12, 9, 8, 5, 4, 1, 0);
         let across = _mm512_set_epi32(15, 14, 11, 10, 7, 6, 3, 2, 13, 12, 9, 8, 5, 4, 1, 0);
-        let groups = groups::<2, T>(&square, _mm512_broadcast_i32x4(within), across);
-        for j in 0..16 {
+        let (within, [rows, columns]) = (_mm512_broadcast_i32x4(within), square.size);
+        if rows <= ROWS {
+            let [group] = groups::<1, T>(&square, within, across);
+            return square.set_parts(group);
+        }
+        let groups = groups::<2, T>(&square, within, across);
+        for j in 0..columns.div_ceil(2) {
             let (a, b) = (groups[0][j], groups[1][j]);
             square.set_column(2 * j, _mm512_shuffle_f32x4::<0b0100_0100>(a, b));
             square.set_column(2 * j + 1, _mm512_shuffle_f32x4::<0b1110_1110>(a, b));
@@ -115,10 +169,10 @@ features! { Avx512 enabled
     ) -> [[__m512; 16]; N] {
         let mut groups = [[_mm512_setzero_ps(); 16]; N];
         for g in 0..N {
-            if 16 * g < square.size[0] {
+            if ROWS * g < square.size[0] {
                 let mut rows = [_mm512_setzero_ps(); 16];
-                for i in 0..16 {
-                    rows[i] = square.row(16 * g + i);
+                for i in 0..ROWS {
+                    rows[i] = square.row(ROWS * g + i);
                 }
                 let columns = transpose16(rows);
                 for j in 0..16 {

@@ -169,15 +169,26 @@ mod tests {
 
     fn check<T: Transposed + PartialEq + Default + std::fmt::Debug>(of: fn(usize) -> T) {
         for isa in Isa::all() {
-            for (rows, columns) in
-                [(0, 5), (1, 1), (8, 64), (9, 65), (24, 130), (3, 200), (70, 31), (130, 70)]
+            let sizes = [
+                (0, 5),
+                (1, 1),
+                (8, 64),
+                (9, 65),
+                (16, 200),
+                (24, 130),
+                (32, 32),
+                (3, 200),
+                (70, 31),
+                (130, 70),
+            ];
+            for ((rows, columns), room) in sizes.into_iter().flat_map(|size| [(size, 0), (size, 2)])
             {
-                let (from, to) = (columns + 3, rows + 2);
+                let (from, to) = (columns + room, rows + room);
                 let x: Vec<T> = (0..rows * from + 1).map(of).collect();
                 let mut y = vec![T::default(); columns * to + 1];
                 T::transpose(isa, [rows, columns], (&x, from), (&mut y, to));
                 for (at, found) in y.iter().enumerate() {
-                    let (j, i) = (at / to, at % to);
+                    let (j, i) = (at / to.max(1), at % to.max(1));
                     let is_inside = i < rows && j < columns;
                     let expected = if is_inside { x[i * from + j] } else { T::default() };
                     assert_eq!(*found, expected, "[{i}, {j}] of [{rows}, {columns}]");
