@@ -85,6 +85,9 @@ impl Slices {
         if n * run == 0 {
             return Ordering::Equal;
         }
+        if x.len() == n {
+            return x[a].order(&x[b]);
+        }
         let slice =
             |i: usize| x.chunks_exact(n * run).flat_map(move |x| &x[i * run..(i + 1) * run]);
         let mut orders = slice(a).zip(slice(b)).map(|(a, b)| a.order(b));
