@@ -6,6 +6,7 @@ mod elementwise;
 mod epilogue;
 mod fourier;
 mod images;
+mod indexed;
 mod movement;
 mod normalization;
 mod pool;
@@ -90,6 +91,16 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "weights of a few bits", draw: quantized::few_bits },
     Family { name: "GroupQueryAttention", draw: sequence::group_query },
     Family { name: "DynamicQuantizeLSTM", draw: quantized::lstm },
+    Family { name: "Gather", draw: indexed::gather },
+    Family { name: "GatherND", draw: indexed::gather_nd },
+    Family { name: "ScatterND", draw: indexed::scatter_nd },
+    Family { name: "ScatterElements", draw: indexed::scatter_elements },
+    Family { name: "Compress", draw: indexed::compress },
+    Family { name: "ReverseSequence", draw: indexed::reverse_sequence },
+    Family { name: "Pad", draw: indexed::pad },
+    Family { name: "Tile", draw: indexed::tile },
+    Family { name: "MaxUnpool", draw: indexed::unpool },
+    Family { name: "regions", draw: indexed::roi },
 ];
 
 /// A case of a family.
