@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    DType, Inputs, Number, Output, Pace, TensorError, collected, with_dtype, with_room,
+    DType, Inputs, Number, Output, Pace, TensorError, with_dtype,
 };
 
 /// The definitions of this file.
