@@ -66,8 +66,14 @@ pub fn optimize(
     };
     let visits: Vec<Visit> = lowered.iter().map(visit).collect();
     if options.level == Level::Disable {
-        graph.infer_all()?;
-        let graph = if lowered.is_some() { graph.compact()? } else { graph };
+        // An import has inferred what has no part in blocks.
+        let graph = match lowered {
+            Some(_) => {
+                graph.infer_all()?;
+                graph.compact()?
+            }
+            None => graph,
+        };
         let passes = lowered.into_iter().collect();
         return Ok((graph, Report { passes, last: None, visits, assumed_block_size }));
     }
