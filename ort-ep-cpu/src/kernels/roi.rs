@@ -171,6 +171,9 @@ trait Region<T>: Sync {
     fn pool(&self, x: (&[T], usize), y: (&mut [T], usize)) -> Result<(), TensorError>;
 }
 
+/// A bin that takes more elements than these is left to the operator, which keeps no list of them.
+const MOST_PER_BIN: usize = 1 << 16;
+
 /// A region of RoiAlign.
 struct Bins {
     op: RoiAlign,
@@ -188,7 +191,8 @@ impl Bins {
     ) -> Option<Self> {
         let ends = |axis: usize| [region[axis].to_f64(), region[axis + 2].to_f64()];
         let samples = [op.samples(0, ends(1)).ok()?, op.samples(1, ends(0)).ok()?];
-        Some(Self { op, image, size: [shapes.x[2], shapes.x[3]], samples })
+        let bins = Self { op, image, size: [shapes.x[2], shapes.x[3]], samples };
+        Some(bins).filter(|bins| bins.per_bin() <= MOST_PER_BIN)
     }
 
     /// How many elements each bin takes.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    DType, Inputs, Number, Output, Pace, TensorError, with_dtype,
+    DType, Inputs, Number, Output, Pace, TensorError, collected, with_dtype, with_room,
 };
 
 /// The definitions of this file.
@@ -152,8 +152,8 @@ impl RoiAlign {
             let image =
                 image.ok_or(OpError::Index { what: "batch_indices of RoiAlign", index, len: n })?;
             let ends = |axis: usize| [region[axis].to_f64(), region[axis + 2].to_f64()];
-            let rows = self.samples(0, ends(1))?.of_bins(out_height, height);
-            let columns = self.samples(1, ends(0))?.of_bins(out_width, width);
+            let rows = self.samples(0, ends(1))?.of_bins(out_height, height)?;
+            let columns = self.samples(1, ends(0))?.of_bins(out_width, width)?;
             let planes = x[image * c * height * width..].chunks_exact(height * width);
             for (plane, bins) in planes.zip(bins.chunks_exact_mut(out_height * out_width)) {
                 let pairs = rows.iter().flat_map(|row| columns.iter().map(move |col| (row, col)));
@@ -186,9 +186,12 @@ impl Samples {
         Sample::new(place, len)
     }
 
-    fn of_bins(self, n_bins: usize, len: usize) -> Vec<Vec<Sample>> {
-        let of_bin = |bin| (0..self.count()).map(|i| self.sample(bin, i, len)).collect();
-        (0..n_bins).map(of_bin).collect()
+    fn of_bins(self, n_bins: usize, len: usize) -> Result<Vec<Vec<Sample>>, TensorError> {
+        let mut bins = with_room(n_bins)?;
+        for bin in 0..n_bins {
+            bins.push(collected((0..self.count()).map(|i| self.sample(bin, i, len)))?);
+        }
+        Ok(bins)
     }
 }
 

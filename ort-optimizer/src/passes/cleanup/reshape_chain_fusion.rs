@@ -153,13 +153,13 @@ mod tests {
                   value_3 = const int64[3] [-1, 2, 3]
                   value_4 = const int64[4] [0, 0, 1, 4]
                   value_5 = const int64[4] [0, 0, 2, -1]
-                  value_6 = const int64[2] [-1, 6]
+                  value_7 = const int64[2] [-1, 6]
                   r = Reshape-14 (x, s)
                   b = Reshape-14 (r, s0)
                   c = Reshape-13 (x, value_3)
                   d = Reshape-13 (t, value_4)
                   e = Reshape-14 (t, value_5)
-                  a = Reshape-13 (x, value_6)
+                  a = Reshape-13 (x, value_7)
                 }
                 1 refused: its shape depends on the one before"#]],
         );
