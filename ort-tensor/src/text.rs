@@ -87,7 +87,7 @@ mod tests {
         let fill = |n: usize| {
             let mut y = Tensor::zeros(x.dtype(), &[n])?;
             let moved = move_elements!(x.view() => y.view_mut(), |src, dst| {
-                dst.fill(src[0].clone());
+                dst.iter_mut().for_each(|text| text.clone_from(&src[0]));
             });
             moved.map(|()| y)
         };

@@ -14,9 +14,7 @@ use ort_ops::ops::qlinear_matmul::QLinearMatMul;
 use ort_tensor::{DType, Inputs, Shape, TensorView};
 
 use super::{Compiled, Compiler, KernelDef};
-use crate::bytes::{
-    ByteProduct, FLIP, Left, Right, split_floats, variant_name, zero_point,
-};
+use crate::bytes::{ByteProduct, FLIP, Left, Right, split_floats, variant_name, zero_point};
 use crate::cpu::Cpu;
 use crate::scheme::Scheme;
 

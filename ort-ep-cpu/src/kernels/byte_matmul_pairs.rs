@@ -11,7 +11,9 @@ use ort_ops::ops::qlinear_matmul::QLinearMatMul;
 use ort_tensor::{DType, Inputs, Shape, broadcast_strides};
 
 use super::{Compiled, Compiler, KernelDef};
-use crate::bytes::{ByteProduct, FLIP, Left, RightView, flip_to_signed, split_floats, variant_name, zero_point};
+use crate::bytes::{
+    ByteProduct, FLIP, Left, RightView, flip_to_signed, split_floats, variant_name, zero_point,
+};
 use crate::cpu::Cpu;
 use crate::scheme::Scheme;
 

@@ -245,15 +245,14 @@ impl Operator for CausalConv {
             None => filled(0.0, channels)?,
         };
         let sequences = |channels, len, channels_last| Sequences { channels, len, channels_last };
-        let source = sequences(width, len, self.channels_last);
-        let now = sequences(channels, len, self.channels_last);
+        let [source, now] = [width, channels].map(|n| sequences(n, len, self.channels_last));
         let before = sequences(channels, past_len, self.state_channels_last());
         let Extension { input_channels: (first, _), n_updates, .. } = self.extension;
         let update = sequences(channels, n_updates, true);
         let (values, weights) = (floats::read(x)?, floats::read(w)?);
         let (mut y, mut states) = (filled(0.0, batch * channels * len)?, zeros(n)?);
-        let mut updates = zeros(batch.saturating_mul(n_updates).saturating_mul(channels))?;
-        let mut seen = Room::new();
+        let n_updated = batch.saturating_mul(n_updates).saturating_mul(channels);
+        let (mut updates, mut seen) = (zeros(n_updated)?, Room::new());
         for (b, c) in (0..batch).flat_map(|b| (0..channels).map(move |c| (b, c))) {
             go_on()?;
             let given = (0..len).map(|t| values[source.at(b, first + c, t)]);

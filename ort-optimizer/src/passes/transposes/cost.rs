@@ -65,7 +65,21 @@ pub(super) fn of_existing(graph: &Graph, fact: &Fact, perm: &Perm, result: Value
 /// What is known of a value as it is stored in an order.
 pub(super) fn stored(fact: &Fact, perm: &Perm) -> Fact {
     match (fact.dtype(), fact.dims()) {
-        (Some(dtype), Some(dims)) => Fact::tensor(dtype, perm.inverse().of_list(dims)),
+        (Some(dtype), Some(dims)) if dims.len() == perm.rank() => {
+            Fact::tensor(dtype, perm.inverse().of_list(dims))
+        }
         _ => Fact::UNKNOWN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_known_of_a_value_of_another_rank() {
+        let fact = Fact::tensor(DType::F32, vec![]);
+        assert_eq!(stored(&fact, &Perm::identity(2)), Fact::UNKNOWN);
+        assert_eq!(stored(&fact, &Perm::identity(0)), fact);
     }
 }
