@@ -54,6 +54,12 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
         true => compiler.fact(7).and_then(Fact::dtype).filter(|dtype| dtype.is_byte()),
         false => Some(DType::I32),
     };
+    let dtype_of = |input: usize| compiler.fact(input).and_then(Fact::dtype);
+    let (right, scales): (_, &[usize]) = if is_requantized { (3, &[1, 4, 6]) } else { (1, &[]) };
+    let are_bytes = [0, right].into_iter().all(|input| dtype_of(input).is_some_and(DType::is_byte));
+    if !are_bytes || scales.iter().any(|&scale| dtype_of(scale) != Some(DType::F32)) {
+        return Ok(None);
+    }
     let singles: &[usize] = if is_requantized { &[1, 2, 4, 5, 6, 7] } else { &[2, 3] };
     let Some(dtype) = dtype.filter(|_| singles.iter().copied().all(is_one)) else {
         return Ok(None);
@@ -200,7 +206,7 @@ impl Kernel for ByteMatMulPairs {
 
 #[cfg(test)]
 mod tests {
-    use ort_tensor::Tensor;
+    use ort_tensor::{Tensor, f16};
 
     use crate::case::{Case, bytes, exact};
 
@@ -229,6 +235,11 @@ mod tests {
                 let integers = Case::new("MatMulInteger", 10).input(a.clone()).input(b.clone());
                 integers.clone().check(exact);
                 integers.input(a_zero.clone()).input(b_zero.clone()).check(exact);
+                let halves = Case::new("QLinearMatMul", 21).input(a.clone());
+                let half = |x: f32| Tensor::scalar(f16::from_f32(x));
+                let halves = halves.input(half(0.05)).input(a_zero.clone()).input(b.clone());
+                let halves = halves.input(half(0.02)).input(b_zero.clone()).input(half(1.5));
+                halves.input(a_zero.clone()).check(exact);
                 let case = Case::new("QLinearMatMul", 21).input(a).input(Tensor::scalar(0.05_f32));
                 let case = case.input(a_zero.clone()).input(b).input(Tensor::scalar(0.02_f32));
                 let case = case.input(b_zero).input(Tensor::scalar(1.5_f32));
