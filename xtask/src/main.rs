@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its user")]
 
 mod docs;
+mod example;
 mod fmt;
 mod mutate;
 mod soak;

@@ -1,11 +1,14 @@
-//! Damaged and senseless models for as long as one likes: starts the program `mutate` of ort-conformance, built for speed.
+//! Damaged and senseless models for as long as one likes: the program `mutate` of ort-conformance.
 
-use std::process::Command;
-
+use crate::example::Example;
 use crate::problem::{Failure, Problem};
 use crate::repository::Repository;
 
-const CARGO: &str = "cargo";
+const MUTATE: Example = Example {
+    name: "mutate",
+    path: "ort-conformance/examples/mutate/main.rs",
+    failure: "some mutant did harm, or the program did not run; see above",
+};
 
 /// For how long, and from which seed.
 #[derive(clap::Args)]
@@ -18,18 +21,9 @@ pub(crate) struct Arguments {
     seed: Option<u64>,
 }
 
-/// Runs it until it is over. What it finds it prints.
+/// Runs it until it is over.
 pub(crate) fn run(repository: &Repository, arguments: &Arguments) -> Result<Vec<Problem>, Failure> {
-    let status = Command::new(CARGO)
-        .args(["run", "--release", "-p", "ort-conformance", "--example", "mutate", "--"])
-        .arg(arguments.seconds.to_string())
-        .args(arguments.seed.map(|seed| seed.to_string()))
-        .current_dir(&repository.root)
-        .status()
-        .map_err(|source| Failure::Start { program: CARGO, source })?;
-    let problem = || {
-        let what = "some mutant did harm, or the program did not run; see above";
-        Problem::new("ort-conformance/examples/mutate/main.rs", 1, "mutate", what)
-    };
-    Ok((!status.success()).then(problem).into_iter().collect())
+    let Arguments { seconds, seed } = arguments;
+    let seed = seed.map(|seed| seed.to_string());
+    MUTATE.run(repository, [seconds.to_string()].into_iter().chain(seed))
 }

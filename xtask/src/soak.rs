@@ -1,11 +1,14 @@
-//! The differential test for hours: starts the program `soak` of ort-conformance, built for speed.
+//! The differential test for hours: the program `soak` of ort-conformance.
 
-use std::process::Command;
-
+use crate::example::Example;
 use crate::problem::{Failure, Problem};
 use crate::repository::Repository;
 
-const CARGO: &str = "cargo";
+const SOAK: Example = Example {
+    name: "soak",
+    path: "ort-conformance/examples/soak.rs",
+    failure: "some results were wrong, or the program did not run; see above",
+};
 
 /// For how long, and from which seed.
 #[derive(clap::Args)]
@@ -21,19 +24,9 @@ pub(crate) struct Arguments {
     family: Option<String>,
 }
 
-/// Runs it until it is over. What it finds it prints.
+/// Runs it until it is over.
 pub(crate) fn run(repository: &Repository, arguments: &Arguments) -> Result<Vec<Problem>, Failure> {
-    let status = Command::new(CARGO)
-        .args(["run", "--release", "-p", "ort-conformance", "--example", "soak", "--"])
-        .arg(arguments.hours.to_string())
-        .args(arguments.seed.map(|seed| seed.to_string()))
-        .args(&arguments.family)
-        .current_dir(&repository.root)
-        .status()
-        .map_err(|source| Failure::Start { program: CARGO, source })?;
-    let problem = || {
-        let what = "some results were wrong, or the program did not run; see above";
-        Problem::new("ort-conformance/examples/soak.rs", 1, "soak", what)
-    };
-    Ok((!status.success()).then(problem).into_iter().collect())
+    let Arguments { hours, seed, family } = arguments;
+    let rest = seed.map(|seed| seed.to_string()).into_iter().chain(family.clone());
+    SOAK.run(repository, [hours.to_string()].into_iter().chain(rest))
 }

@@ -1,4 +1,4 @@
-//! `mutate SECONDS [SEED]`: models of the standard's node cases and of `models/`, changed where it hurts, through
+//! `mutate SECONDS [SEED [COUNT]]`: models of the standard's node cases and of `models/`, changed where it hurts, through
 //! everything that a session does. `cargo xtask mutate` starts it.
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //! ```
 //! A finding is a panic, also one that a run caught; more memory than the limits and 64 MiB; more time than the limits
 //! and 2 s; and a saved model that does not load. Findings of one kind are told once, with the seed that makes
-//! the mutant again: `mutate 0 SEED`. Time in which the process stands still does not count.
+//! the mutant again: `mutate 0 SEED`. With a count it ends after so many, whatever the machine. Time in which the process stands still does not count.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "a program talks to its user")]
@@ -65,6 +65,7 @@ fn main() -> ExitCode {
     let seconds: f64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(60.0);
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let first: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or_else(clock);
+    let most: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(u64::MAX);
     let models = Models::all();
     let (n_cases, n_large) = (models.cases.len(), models.large.len());
     println!("{n_cases} node cases, {n_large} models, seed {first}, for {seconds} seconds");
@@ -75,7 +76,8 @@ fn main() -> ExitCode {
     let start = Instant::now();
     std::thread::spawn(watch);
     let (mut tally, mut n_mutants) = (Tally::default(), 0_u64);
-    while n_mutants == 0 || start.elapsed().as_secs_f64() < seconds {
+    let goes_on = |n| n == 0 || n < most && start.elapsed().as_secs_f64() < seconds;
+    while goes_on(n_mutants) {
         let seed = first.wrapping_add(STEP.wrapping_mul(n_mutants));
         NOW[0].store(seed, Ordering::Relaxed);
         NOW[1].store(TICKS.load(Ordering::Relaxed), Ordering::Relaxed);

@@ -70,6 +70,20 @@ impl<'a> Columns<'a> {
         channels.map(move |c| (c, c * taps + tap - start))
     }
 
+    /// The lines of taps along the last axis of which some channel has a row in `k`: all, or fewer than a channel
+    /// has, which may begin with the last ones and go on with the first.
+    #[inline(always)]
+    fn lines_of(&self, k: &Range<usize>) -> [Range<usize>; 2] {
+        let (taps, width) = (self.taps(), self.axes[2].kernel);
+        if k.len() >= taps {
+            return [0..taps / width, 0..0];
+        }
+        let start = k.start % taps;
+        let end = start + k.len();
+        let first = end.saturating_sub(taps).div_ceil(width);
+        [0..first, first.max(start / width)..end.min(taps).div_ceil(width)]
+    }
+
     /// One run for one tap and every channel whose row lies in `k`.
     #[inline(always)]
     fn write_run<const NR: usize>(
@@ -145,7 +159,7 @@ per_isa! {
 #[inline(always)]
 fn write_panel<const NR: usize>(columns: &Columns<'_>, slice: &Slice, panel: &mut [f32]) {
     let panel = panel.as_chunks_mut::<NR>().0;
-    let [d, h, w] = &columns.axes;
+    let [_, h, w] = &columns.axes;
     let end = columns.n().min(slice.column + NR);
     let mut position = slice.column;
     while position < end {
@@ -154,14 +168,13 @@ fn write_panel<const NR: usize>(columns: &Columns<'_>, slice: &Slice, panel: &mu
         let row = [row / h.output, row % h.output];
         let column = position - slice.column;
         let run = Run { row, outputs: first..last, column };
-        for z in 0..d.kernel {
-            for y in 0..h.kernel {
-                if are_patches(w) && columns.write_patches(&run, [z, y], slice, panel) {
-                    continue;
-                }
-                for x in 0..w.kernel {
-                    columns.write_run(&run, [z, y, x], &slice.k, panel);
-                }
+        for line in columns.lines_of(&slice.k).into_iter().flatten() {
+            let (z, y) = (line / h.kernel, line % h.kernel);
+            if are_patches(w) && columns.write_patches(&run, [z, y], slice, panel) {
+                continue;
+            }
+            for x in 0..w.kernel {
+                columns.write_run(&run, [z, y, x], &slice.k, panel);
             }
         }
         position += last - first;

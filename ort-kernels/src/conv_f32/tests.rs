@@ -1,8 +1,9 @@
 //! Every kernel against the formula, term by term, in f64: sums of small integers are exact.
 
 use super::{Axis, Columns, Depthwise, Pool, PoolKind};
-use crate::gemm::{Gemm, Lhs, Matrix, Region, Start, pack_a};
+use crate::gemm::{Gemm, Lhs, Matrix, Panels, Region, Slice, Start, pack_a};
 use crate::{Activation, Isa};
+use std::ops::Range;
 
 /// Small integers, so that every sum is exact in any order.
 fn integers(count: usize) -> Vec<f32> {
@@ -162,6 +163,35 @@ fn a_product_with_columns_is_the_convolution() {
         let columns = Columns::new(&image, channels, axes);
         for isa in Isa::all() {
             assert_eq!(convolve(isa, &columns, &weights, &bias), expected, "{isa:?} {axes:?}");
+        }
+    }
+}
+
+#[test]
+fn a_slice_of_rows_is_part_of_the_whole() {
+    for axes in [
+        [Axis::UNIT, axis(9, 3, 1, 1, [1, 1]), axis(40, 4, 1, 1, [0, 2])],
+        [Axis::UNIT, axis(8, 2, 1, 1, [0, 0]), axis(61, 5, 5, 1, [0, 0])],
+        [axis(4, 2, 2, 1, [0, 0]), axis(5, 3, 1, 2, [3, 1]), axis(9, 1, 1, 1, [0, 0])],
+    ] {
+        for channels in [1, 3] {
+            let image = integers(channels * axes.iter().map(|axis| axis.input).product::<usize>());
+            let columns = Columns::new(&image, channels, axes);
+            for isa in Isa::all() {
+                let nr = crate::gemm::variant(isa).nr;
+                let written = |k: Range<usize>| {
+                    let mut panel = vec![-9.0; k.len() * nr];
+                    columns.write(&Slice { isa, k, column: nr, nr }, &mut panel);
+                    panel
+                };
+                let whole = written(0..columns.k());
+                for start in 0..columns.k() {
+                    for end in start + 1..=columns.k() {
+                        let expected = &whole[start * nr..end * nr];
+                        assert_eq!(written(start..end), expected, "{axes:?} {start}..{end}");
+                    }
+                }
+            }
         }
     }
 }

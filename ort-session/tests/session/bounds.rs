@@ -233,12 +233,30 @@ fn the_clock_and_others_end_a_step_that_has_begun() {
 }
 
 /// Nodes that would take minutes to days, with what they read: zeros.
-const ENDLESS: [(&str, &str); 1] = [(
-    "RoiAlign of samples without end",
-    "graph(x: float[1,1,64,64], r: float[8,4], i: int64[8]) -> (y) {
-       y = RoiAlign-16 [output_height: 8, output_width: 8, sampling_ratio: 100000] (x, r, i)
-     }",
-)];
+const ENDLESS: [(&str, &str); 4] = [
+    (
+        "RoiAlign of samples without end",
+        "graph(x: float[1,1,64,64], r: float[8,4], i: int64[8]) -> (y) {
+           y = RoiAlign-16 [output_height: 8, output_width: 8, sampling_ratio: 100000] (x, r, i)
+         }",
+    ),
+    (
+        "Conv of a filter as large as the image",
+        "graph(x: float[1,1,2048,2048], w: float[1,1,1024,1024]) -> (y) { y = Conv-11 (x, w) }",
+    ),
+    (
+        "ConvTranspose of such a filter",
+        "graph(x: float[1,1,1024,1024], w: float[1,1,1024,1024]) -> (y) {
+           y = ConvTranspose-11 (x, w)
+         }",
+    ),
+    (
+        "AveragePool of such a window",
+        "graph(x: float[1,1,2048,2048]) -> (y) {
+           y = AveragePool-11 [kernel_shape: [1024, 1024]] (x)
+         }",
+    ),
+];
 
 #[test]
 fn steps_without_end_end_with_their_time() {
