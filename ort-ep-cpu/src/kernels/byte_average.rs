@@ -2,7 +2,7 @@
 //! Lanes are the channels of a pixel, or the outputs of a line.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
-use ort_graph::{Dim, Fact, OpError};
+use ort_graph::{Fact, OpError};
 use ort_kernels::conv_f32::Axis;
 use ort_kernels::quantize::{Code, Factors, quantize};
 use ort_kernels::{Isa, Task};
@@ -47,15 +47,11 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
         (_, Some(op)) => (QLinearAveragePool::clone(op), false),
         _ => return Ok(None),
     };
-    let is_one = |input| {
-        let dims = compiler.fact(input).map(Fact::dims);
-        dims.is_none_or(|dims| matches!(dims, Some([] | [Dim::Known(1)])))
-    };
     let x = compiler.fact(0);
     let is_byte = x.and_then(Fact::dtype).is_some_and(DType::is_byte);
     let is_image = matches!(x.and_then(Fact::rank), Some(3..=5));
     let kernel = ByteAverage { cpu: compiler.cpu, op, are_channels_last };
-    let is_taken = is_byte && is_image && (1..=4).all(is_one);
+    let is_taken = is_byte && is_image && (1..=4).all(|input| compiler.is_one_or_none(input));
     Ok(is_taken.then(|| Box::new(kernel) as Box<dyn Kernel>))
 }
 

@@ -1,7 +1,6 @@
 //! QLinearAdd and QLinearMul, whose operands broadcast.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
-use ort_graph::Dim;
 use ort_kernels::Isa;
 use ort_kernels::quantize::{Binary, binary_i8, binary_u8};
 use ort_ops::ops::microsoft::qlinear_binary::QLinearBinary;
@@ -23,11 +22,7 @@ struct ByteBinary {
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(&op) = compiler.op::<QLinearBinary>() else { return Ok(None) };
-    let is_one = |input| {
-        let dims = compiler.fact(input).map(|fact| fact.dims());
-        dims.is_none_or(|dims| matches!(dims, Some([] | [Dim::Known(1)])))
-    };
-    if ![1, 2, 4, 5, 6, 7].into_iter().all(is_one) {
+    if ![1, 2, 4, 5, 6, 7].into_iter().all(|input| compiler.is_one_or_none(input)) {
         return Ok(None);
     }
     Ok(Some(Box::new(ByteBinary { isa: compiler.cpu.isa, op })))

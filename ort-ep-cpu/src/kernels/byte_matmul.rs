@@ -93,7 +93,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
         return Ok(None);
     };
     let fact = |input: Option<usize>| input.and_then(|input| compiler.fact(input));
-    let is_one = |input| fact(input).is_none_or(|fact| n_elements(fact) == Some(1));
+    let is_one = |input: Option<usize>| input.is_none_or(|input| compiler.is_one_or_none(input));
     let is_row = |input| {
         let fits = |fact: &Fact| matches!(n_elements(fact), Some(n) if n == right.n);
         fact(input).is_none_or(fits)

@@ -2,7 +2,7 @@
 //! each matrix is packed as the model runs.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
-use ort_graph::{Dim, Fact};
+use ort_graph::Fact;
 use ort_kernels::gemm_i8::{Bytes, column_sums, pack_b, packed_b_len};
 use ort_kernels::quantize::{Requantize, Scales};
 use ort_ops::infer::matmul_shape;
@@ -46,10 +46,6 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
         (_, Some(_)) => true,
         _ => return Ok(None),
     };
-    let is_one = |input: usize| {
-        let dims = compiler.fact(input).map(|fact| fact.dims());
-        dims.is_none_or(|dims| matches!(dims, Some([] | [Dim::Known(1)])))
-    };
     let dtype = match is_requantized {
         true => compiler.fact(7).and_then(Fact::dtype).filter(|dtype| dtype.is_byte()),
         false => Some(DType::I32),
@@ -61,7 +57,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
         return Ok(None);
     }
     let singles: &[usize] = if is_requantized { &[1, 2, 4, 5, 6, 7] } else { &[2, 3] };
-    let Some(dtype) = dtype.filter(|_| singles.iter().copied().all(is_one)) else {
+    let Some(dtype) = dtype.filter(|_| singles.iter().copied().all(|input| compiler.is_one_or_none(input))) else {
         return Ok(None);
     };
     Ok(Some(Box::new(ByteMatMulPairs { cpu: compiler.cpu, is_requantized, dtype })))

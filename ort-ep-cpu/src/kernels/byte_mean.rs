@@ -1,7 +1,7 @@
 //! QLinearGlobalAveragePool, of either layout: sums of codes are exact, and scaled once.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
-use ort_graph::{Dim, Fact, OpError};
+use ort_graph::{Fact, OpError};
 use ort_kernels::{Isa, Task};
 use ort_ops::channels_last::ChannelsLast;
 use ort_ops::ops::microsoft::qlinear_pool::QLinearGlobalAveragePool;
@@ -37,14 +37,10 @@ struct State {
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let last = compiler.op::<ChannelsLast<QLinearGlobalAveragePool>>().is_some();
     let first = compiler.op::<QLinearGlobalAveragePool>().is_some();
-    let is_one = |input| {
-        let dims = compiler.fact(input).map(Fact::dims);
-        dims.is_none_or(|dims| matches!(dims, Some([] | [Dim::Known(1)])))
-    };
     let x = compiler.fact(0);
     let is_byte = x.and_then(Fact::dtype).is_some_and(DType::is_byte);
     let is_image = x.and_then(Fact::rank).is_some_and(|rank| rank >= 2);
-    let is_taken = (last || first) && is_byte && is_image && (1..=4).all(is_one);
+    let is_taken = (last || first) && is_byte && is_image && (1..=4).all(|input| compiler.is_one_or_none(input));
     let kernel = ByteMean { cpu: compiler.cpu, are_channels_last: last };
     Ok(is_taken.then(|| Box::new(kernel) as Box<dyn Kernel>))
 }

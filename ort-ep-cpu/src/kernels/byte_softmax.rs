@@ -6,7 +6,7 @@
 //! ```
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
-use ort_graph::{Dim, Fact};
+use ort_graph::Fact;
 use ort_kernels::{Isa, Task};
 use ort_ops::infer::normalize_axis;
 use ort_ops::ops::microsoft::qlinear_softmax::QLinearSoftmax;
@@ -35,12 +35,8 @@ struct State {
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(&op) = compiler.op::<QLinearSoftmax>() else { return Ok(None) };
-    let is_one = |input| {
-        let dims = compiler.fact(input).map(Fact::dims);
-        dims.is_none_or(|dims| matches!(dims, Some([] | [Dim::Known(1)])))
-    };
     let is_byte = compiler.fact(0).and_then(Fact::dtype).is_some_and(DType::is_byte);
-    let is_taken = is_byte && (1..=4).all(is_one);
+    let is_taken = is_byte && (1..=4).all(|input| compiler.is_one_or_none(input));
     let isa = compiler.cpu.isa;
     Ok(is_taken.then(|| Box::new(ByteSoftmax { isa, op }) as Box<dyn Kernel>))
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use bytemuck::Pod;
 use ort_ep::{Claim, CompileError, Kernel, PackStore, Packed, Recipe};
-use ort_graph::{Fact, Graph, NodeId, Operator};
+use ort_graph::{Dim, Fact, Graph, NodeId, Operator};
 use ort_tensor::{DType, Tensor};
 
 use crate::cpu::Cpu;
@@ -50,6 +50,12 @@ impl<'a> Compiler<'a> {
     /// What is known of an input; `None` if it is absent.
     pub(crate) fn fact(&self, input: usize) -> Option<&'a Fact> {
         self.claim.inputs.get(input).copied().flatten().map(|id| self.graph.fact(id))
+    }
+
+    /// Whether an input is absent, or known to have one element.
+    pub(crate) fn is_one_or_none(&self, input: usize) -> bool {
+        let is_one = |dims: &[Dim]| dims.iter().all(|dim| *dim == Dim::Known(1));
+        self.fact(input).is_none_or(|fact| fact.dims().is_some_and(is_one))
     }
 
     /// The contents of a constant input.

@@ -120,8 +120,9 @@ struct Tile<'a> {
 #[derive(Debug)]
 enum To<'a> {
     Sums(&'a mut [i32]),
-    /// None of the products with the factors is NaN.
+    /// Codes from finite factors, with which no product is NaN.
     Codes(Requantize<'a>, &'a mut [u8]),
+    /// Codes from any factors.
     AnyCodes(Requantize<'a>, &'a mut [u8]),
 }
 

@@ -8,7 +8,7 @@ mod rows;
 mod tail;
 
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
-use ort_graph::{Dim, Fact, OpError};
+use ort_graph::{Fact, OpError};
 use ort_kernels::conv_f32::Axis;
 use ort_kernels::quantize::{Factors, Requantize, Scales, scale_and_shift};
 use ort_kernels::{Activation, Isa};
@@ -168,12 +168,6 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
         (_, Some(op), _) => (op.window.clone(), op.group, INTEGER, false),
         _ => return Ok(None),
     };
-    let is_one = |input: usize| {
-        let dims = compiler.fact(input).map(|fact| fact.dims());
-        dims.is_none_or(|dims| {
-            dims.is_some_and(|dims| dims.iter().all(|dim| *dim == Dim::Known(1)))
-        })
-    };
     let is_byte = |input| compiler.fact(input).and_then(Fact::dtype).filter(|it| it.is_byte());
     let singles: &[usize] = if roles.is_requantized { &[1, X_ZERO, 6, 7] } else { &[X_ZERO] };
     let dtype = match (roles.is_requantized, &tailed) {
@@ -182,7 +176,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
         (false, None) => Some(DType::I32),
     };
     let (Some(dtype), Some(_)) = (dtype, is_byte(0)) else { return Ok(None) };
-    if !singles.iter().copied().all(is_one) {
+    if !singles.iter().copied().all(|input| compiler.is_one_or_none(input)) {
         return Ok(None);
     }
     let Some(filters) = Filters::compile(compiler, &roles, (group, are_channels_last)) else {
