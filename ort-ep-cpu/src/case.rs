@@ -275,6 +275,17 @@ pub(crate) fn integers(shape: &[usize]) -> Tensor {
     values(shape, |i| (i % 7) as f32 - 3.0)
 }
 
+/// Indices into axes of these dimensions in turn, from either end, of which some come several times.
+pub(crate) fn indices<I: Element + TryFrom<i64>>(shape: &[usize], dims: &[usize]) -> Tensor {
+    let index = |i: usize| {
+        let dim = i64::try_from(dims[i % dims.len()]).unwrap();
+        let number = i64::try_from(i * 7919 + i * i * 31).unwrap();
+        I::try_from(number % (2 * dim) - dim).ok().unwrap()
+    };
+    let n = n_elements(shape).unwrap();
+    Tensor::from_slice(shape, &(0..n).map(index).collect::<Vec<_>>()).unwrap()
+}
+
 /// Bytes of no obvious pattern.
 pub(crate) fn bytes<T: Element>(shape: &[usize], from_bits: fn(u8) -> T) -> Tensor {
     values(shape, |i| from_bits(i.to_le_bytes()[0]))

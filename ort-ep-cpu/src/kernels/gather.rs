@@ -141,19 +141,9 @@ impl State {
 #[cfg(test)]
 mod tests {
     use ort_graph::Attr;
-    use ort_tensor::{Complex, Element, Tensor, f16, n_elements};
+    use ort_tensor::{Complex, Tensor, f16};
 
-    use crate::case::{Case, bytes, exact, floats};
-
-    /// Indices into axes of these dimensions, from either end.
-    fn indices<I: Element + TryFrom<i64>>(shape: &[usize], dims: &[usize]) -> Tensor {
-        let n = n_elements(shape).unwrap();
-        let index = |i: usize| {
-            let dim = i64::try_from(dims[i % dims.len()]).unwrap();
-            I::try_from(i64::try_from(i * 7919).unwrap() % (2 * dim) - dim).ok().unwrap()
-        };
-        Tensor::from_slice(shape, &(0..n).map(index).collect::<Vec<_>>()).unwrap()
-    }
+    use crate::case::{Case, bytes, exact, floats, indices};
 
     fn of_every_width(shape: &[usize]) -> [Tensor; 5] {
         let wide = |byte: u8| Complex::new(f64::from(byte), -f64::from(byte));

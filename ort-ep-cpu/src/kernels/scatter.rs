@@ -203,19 +203,9 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use ort_graph::Attr;
-    use ort_tensor::{Complex, Element, Tensor, f16, n_elements};
+    use ort_tensor::{Complex, Tensor, f16, n_elements};
 
-    use crate::case::{Case, bytes, exact, floats};
-
-    /// Indices into axes of these dimensions, from either end; some come several times.
-    fn indices<I: Element + TryFrom<i64>>(shape: &[usize], dims: &[usize]) -> Tensor {
-        let n = n_elements(shape).unwrap();
-        let index = |i: usize| {
-            let dim = i64::try_from(dims[i % dims.len()]).unwrap();
-            I::try_from(i64::try_from(i * i * 31).unwrap() % (2 * dim) - dim).ok().unwrap()
-        };
-        Tensor::from_slice(shape, &(0..n).map(index).collect::<Vec<_>>()).unwrap()
-    }
+    use crate::case::{Case, bytes, exact, floats, indices};
 
     type Make = fn(&[usize]) -> Tensor;
 
