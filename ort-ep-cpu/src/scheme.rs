@@ -3,7 +3,7 @@
 use ort_ep::{KernelError, Threads};
 use ort_kernels::Isa;
 use ort_kernels::quantize::range;
-use ort_tensor::{DType, Inputs};
+use ort_tensor::{DType, Inputs, TensorView, bf16, f16};
 
 use crate::cpu::{Team, n_parts};
 
@@ -28,7 +28,7 @@ impl Scheme {
 
     /// The scale at `index`, and the zero point behind it, 0 if it is absent.
     pub(crate) fn read(inputs: Inputs<'_>, index: usize) -> Result<Self, KernelError> {
-        let scale = inputs.tensor(index)?.as_slice::<f32>()?.first().copied();
+        let scale = scale_at(inputs.tensor(index)?, 0)?;
         let zero = match inputs.optional_tensor(index + 1)? {
             None => Some(0.0),
             Some(zero) if zero.dtype() == DType::I8 => {
@@ -36,11 +36,23 @@ impl Scheme {
             }
             Some(zero) => zero.as_slice::<u8>()?.first().map(|&zero| f32::from(zero)),
         };
-        match (scale, zero) {
-            (Some(scale), Some(zero)) => Ok(Self { scale, zero }),
-            _ => Err(KernelError::ForeignState),
-        }
+        Ok(Self { scale, zero: zero.ok_or(KernelError::ForeignState)? })
     }
+}
+
+/// Whether scales of this type are read by [`scale_at`].
+pub(crate) fn is_scale(dtype: DType) -> bool {
+    matches!(dtype, DType::F32 | DType::F16 | DType::Bf16)
+}
+
+/// Scale `i` of a tensor of them, f32 or 16 bits wide.
+pub(crate) fn scale_at(scales: TensorView<'_>, i: usize) -> Result<f32, KernelError> {
+    let scale = match scales.dtype() {
+        DType::F16 => scales.as_slice::<f16>()?.get(i).copied().map(f32::from),
+        DType::Bf16 => scales.as_slice::<bf16>()?.get(i).copied().map(f32::from),
+        _ => scales.as_slice::<f32>()?.get(i).copied(),
+    };
+    scale.ok_or(KernelError::ForeignState)
 }
 
 /// Operands that can be cut alike.

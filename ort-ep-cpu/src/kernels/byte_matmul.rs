@@ -16,7 +16,7 @@ use ort_tensor::{DType, Inputs, Shape, TensorView};
 use super::{Compiled, Compiler, KernelDef};
 use crate::bytes::{ByteProduct, FLIP, Left, Right, split_floats, variant_name, zero_point};
 use crate::cpu::Cpu;
-use crate::scheme::Scheme;
+use crate::scheme::{Scheme, is_scale, scale_at};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -98,7 +98,9 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
         let fits = |fact: &Fact| matches!(n_elements(fact), Some(n) if n == right.n);
         fact(input).is_none_or(fits)
     };
-    let is_f32 = |input| fact(input).is_none_or(|fact| fact.dtype() == Some(DType::F32));
+    // Results that are codes do not tell what type their scales are of.
+    let is_float = |dtype| dtype == DType::F32 || roles.y_scale.is_some() && is_scale(dtype);
+    let is_float = |input| fact(input).is_none_or(|fact| fact.dtype().is_some_and(is_float));
     let are_single =
         [roles.a_scale, roles.a_zero, roles.y_scale, roles.y_zero].into_iter().all(is_one);
     let is_scaled = is_one(roles.b_scale) || is_row(roles.b_scale);
@@ -115,7 +117,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
         (None, None) => Some(DType::I32),
     };
     let Some(dtype) = dtype else { return Ok(None) };
-    if !(are_single && is_scaled && are_rows && is_left && scales.into_iter().all(is_f32)) {
+    if !(are_single && is_scaled && are_rows && is_left && scales.into_iter().all(is_float)) {
         return Ok(None);
     }
     Ok(Some(Box::new(ByteMatMul { cpu: compiler.cpu, roles, right, dtype })))
@@ -174,16 +176,14 @@ impl ByteMatMul {
     ) -> Result<(), KernelError> {
         let one = |input: Option<usize>| -> Result<Option<f32>, KernelError> {
             let Some(input) = input else { return Ok(None) };
-            let Some(scale) = inputs.optional_tensor(input)? else { return Ok(None) };
-            Ok(scale.as_slice::<f32>()?.first().copied())
+            inputs.optional_tensor(input)?.map(|scales| scale_at(scales, 0)).transpose()
         };
         let a = self.roles.alpha * one(self.roles.a_scale)?.unwrap_or(scale);
         if let Some(input) = self.roles.b_scale {
-            match *inputs.tensor(input)?.as_slice::<f32>()? {
-                [b] => factors.fill(b),
-                ref b => factors.copy_from_slice(b),
+            let scales = inputs.tensor(input)?;
+            for (j, factor) in factors.iter_mut().enumerate() {
+                *factor = scale_at(scales, if scales.len() == 1 { 0 } else { j })? * a;
             }
-            factors.iter_mut().for_each(|factor| *factor *= a);
         }
         if let Some(y) = one(self.roles.y_scale)? {
             factors.iter_mut().for_each(|factor| *factor /= y);
@@ -274,7 +274,7 @@ impl Kernel for ByteMatMul {
 #[cfg(test)]
 mod tests {
     use ort_graph::Attr;
-    use ort_tensor::{DType, Tensor};
+    use ort_tensor::{DType, Tensor, bf16, f16};
 
     use crate::case::{Case, bytes, exact, floats, integers};
 
@@ -346,6 +346,12 @@ mod tests {
             };
             let case = linear("QLinearMatMul", 21, "");
             case.input(scale(3.0)).input(Tensor::scalar(-5_i8)).check(exact);
+            let half = |x: f32| Tensor::scalar(f16::from_f32(x));
+            let halves = Case::new("QLinearMatMul", 21).input(unsigned(&[m, k])).input(half(0.05));
+            let halves = halves.input(Tensor::scalar(3_u8)).constant(signed(&[k, n]));
+            let halves = halves.constant(bytes(&[n], |bits| bf16::from_f32(f32::from(bits) * 0.01)));
+            let halves = halves.constant(signed(&[n])).input(half(3.0));
+            halves.input(Tensor::scalar(130_u8)).check(exact);
             let case = linear("QGemm", 1, "com.microsoft").attr("alpha", Attr::Float(0.5));
             let bias = bytes(&[n], |bits| i32::from(bits) * 100);
             let case = case.constant(bias);

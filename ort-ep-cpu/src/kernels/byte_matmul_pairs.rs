@@ -15,7 +15,7 @@ use crate::bytes::{
     ByteProduct, FLIP, Left, RightView, flip_to_signed, split_floats, variant_name, zero_point,
 };
 use crate::cpu::Cpu;
-use crate::scheme::Scheme;
+use crate::scheme::{is_scale, scale_at};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -53,7 +53,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let dtype_of = |input: usize| compiler.fact(input).and_then(Fact::dtype);
     let (right, scales): (_, &[usize]) = if is_requantized { (3, &[1, 4, 6]) } else { (1, &[]) };
     let are_bytes = [0, right].into_iter().all(|input| dtype_of(input).is_some_and(DType::is_byte));
-    if !are_bytes || scales.iter().any(|&scale| dtype_of(scale) != Some(DType::F32)) {
+    if !are_bytes || !scales.iter().all(|&scale| dtype_of(scale).is_some_and(is_scale)) {
         return Ok(None);
     }
     let singles: &[usize] = if is_requantized { &[1, 2, 4, 5, 6, 7] } else { &[2, 3] };
@@ -118,7 +118,7 @@ impl ByteMatMulPairs {
         if !self.is_requantized {
             return Ok(([zero(2)?, zero(3)?], None));
         }
-        let scale = |index| Ok::<_, KernelError>(Scheme::read(inputs, index)?.scale);
+        let scale = |index| scale_at(inputs.tensor(index)?, 0);
         let factor = scale(1)? * scale(4)? / scale(6)?;
         Ok(([zero(2)?, zero(5)?], Some((factor, zero_point(inputs, 7)?))))
     }
