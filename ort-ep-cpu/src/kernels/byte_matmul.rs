@@ -349,7 +349,8 @@ mod tests {
             let half = |x: f32| Tensor::scalar(f16::from_f32(x));
             let halves = Case::new("QLinearMatMul", 21).input(unsigned(&[m, k])).input(half(0.05));
             let halves = halves.input(Tensor::scalar(3_u8)).constant(signed(&[k, n]));
-            let halves = halves.constant(bytes(&[n], |bits| bf16::from_f32(f32::from(bits) * 0.01)));
+            let halves =
+                halves.constant(bytes(&[n], |bits| bf16::from_f32(f32::from(bits) * 0.01)));
             let halves = halves.constant(signed(&[n])).input(half(3.0));
             halves.input(Tensor::scalar(130_u8)).check(exact);
             let case = linear("QGemm", 1, "com.microsoft").attr("alpha", Attr::Float(0.5));

@@ -57,7 +57,9 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
         return Ok(None);
     }
     let singles: &[usize] = if is_requantized { &[1, 2, 4, 5, 6, 7] } else { &[2, 3] };
-    let Some(dtype) = dtype.filter(|_| singles.iter().copied().all(|input| compiler.is_one_or_none(input))) else {
+    let Some(dtype) =
+        dtype.filter(|_| singles.iter().copied().all(|input| compiler.is_one_or_none(input)))
+    else {
         return Ok(None);
     };
     Ok(Some(Box::new(ByteMatMulPairs { cpu: compiler.cpu, is_requantized, dtype })))

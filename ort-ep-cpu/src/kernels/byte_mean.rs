@@ -40,7 +40,10 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let x = compiler.fact(0);
     let is_byte = x.and_then(Fact::dtype).is_some_and(DType::is_byte);
     let is_image = x.and_then(Fact::rank).is_some_and(|rank| rank >= 2);
-    let is_taken = (last || first) && is_byte && is_image && (1..=4).all(|input| compiler.is_one_or_none(input));
+    let is_taken = (last || first)
+        && is_byte
+        && is_image
+        && (1..=4).all(|input| compiler.is_one_or_none(input));
     let kernel = ByteMean { cpu: compiler.cpu, are_channels_last: last };
     Ok(is_taken.then(|| Box::new(kernel) as Box<dyn Kernel>))
 }

@@ -200,7 +200,10 @@ mod tests {
                 let case = || Case::new("GatherElements", 13).attr("axis", attr.clone());
                 case().input(floats(x)).input(indices::<i64>(&shape, &[dim])).check(exact);
                 case().input(integers(x)).input(indices::<i32>(&shape, &[dim])).check(exact);
-                case().input(bytes(x, |byte| byte)).input(indices::<i32>(&shape, &[dim])).check(exact);
+                case()
+                    .input(bytes(x, |byte| byte))
+                    .input(indices::<i32>(&shape, &[dim]))
+                    .check(exact);
             }
         }
     }
