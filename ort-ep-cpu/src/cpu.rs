@@ -83,8 +83,17 @@ impl<'a> Team<'a> {
     /// each finds its own lines there. Once nobody waits for the results any more, no part is begun.
     pub(crate) fn run<P: Send>(
         self,
-        parts: impl Iterator<Item = P> + Send,
+        mut parts: impl Iterator<Item = P> + Send,
         work: impl Fn(P, &mut [f32]) + Sync,
+    ) {
+        self.share(&mut parts, &work);
+    }
+
+    /// As [`Team::run`], compiled once for all that share parts of one type.
+    fn share<P: Send>(
+        self,
+        parts: &mut (dyn Iterator<Item = P> + Send),
+        work: &(dyn Fn(P, &mut [f32]) + Sync),
     ) {
         if self.n_threads <= 1 {
             return parts.take_while(|_| go_on().is_ok()).for_each(|part| work(part, self.scratch));

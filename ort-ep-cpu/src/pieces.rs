@@ -2,7 +2,7 @@
 
 use ort_ep::{KernelError, Threads};
 use ort_kernels::vec;
-use ort_tensor::{Element, Inputs, Output, TensorViewMut};
+use ort_tensor::{Element, Inputs, Output, TensorError, TensorView, TensorViewMut};
 
 use crate::cpu::{Team, n_parts, per_part};
 
@@ -55,6 +55,25 @@ impl Rows {
         let n_parts = n_parts(threads, n_rows.saturating_mul(self.cost));
         per_part(threads, n_rows, n_parts) * row_len
     }
+}
+
+/// The elements as others of their width, whatever they mean.
+pub(crate) fn elements_as<T: Element>(x: TensorView<'_>) -> Result<&[T], TensorError> {
+    let wrong = TensorError::DType { expected: T::DTYPE, found: x.dtype() };
+    let is_alike = x.dtype().word_bytes() == Some(size_of::<T>());
+    match x.as_bytes().filter(|_| is_alike).map(bytemuck::try_cast_slice) {
+        Some(Ok(elements)) => Ok(elements),
+        _ if x.is_withheld() => x.as_slice(),
+        _ => Err(wrong),
+    }
+}
+
+/// As [`elements_as`], to write.
+pub(crate) fn elements_of<T: Element>(y: TensorViewMut<'_>) -> Result<&mut [T], TensorError> {
+    let wrong = TensorError::DType { expected: T::DTYPE, found: y.dtype() };
+    let is_alike = y.dtype().word_bytes() == Some(size_of::<T>());
+    let bytes = y.into_bytes().filter(|_| is_alike);
+    bytes.and_then(|bytes| bytemuck::try_cast_slice_mut(bytes).ok()).ok_or(wrong)
 }
 
 /// The elements of input 0, unless the output's memory holds them already, and the output, which

@@ -201,7 +201,7 @@ pub(crate) fn zip<A, B, Y>(
     (shape, y): (&[usize], &mut [Y]),
     a: Operand<'_, A>,
     b: Operand<'_, B>,
-    f: impl Fn(&A, &B) -> Y,
+    f: &dyn Fn(&A, &B) -> Y,
 ) -> Result<(), OpError> {
     let runs = Runs::new(shape, [a.shape, b.shape])?;
     runs.for_each(|piece, [i, j]| {
@@ -233,7 +233,7 @@ pub(crate) fn zip<A, B, Y>(
 pub(crate) fn update<A, Y>(
     (shape, y): (&[usize], &mut [Y]),
     a: Operand<'_, A>,
-    f: impl Fn(&Y, &A) -> Y,
+    f: &dyn Fn(&Y, &A) -> Y,
 ) -> Result<(), OpError> {
     let runs = Runs::new(shape, [a.shape])?;
     runs.for_each(|piece, [i]| {
@@ -256,13 +256,13 @@ pub(crate) fn update<A, Y>(
 pub(crate) fn combine<T: Element>(
     inputs: Inputs<'_>,
     output: &mut Output<'_>,
-    f: impl Fn(&T, &T) -> T,
+    f: &dyn Fn(&T, &T) -> T,
 ) -> Result<(), OpError> {
     if let Some((input, view)) = output.in_place_tensor() {
         let y = (&Shape::from_slice(view.shape())[..], view.into_slice::<T>()?);
         return match input {
             0 => update(y, Operand::new(inputs.tensor(1)?)?, f),
-            _ => update(y, Operand::new(inputs.tensor(0)?)?, |b, a| f(a, b)),
+            _ => update(y, Operand::new(inputs.tensor(0)?)?, &|b, a| f(a, b)),
         };
     }
     compare(inputs, output, f)
@@ -275,7 +275,7 @@ pub(crate) fn combine<T: Element>(
 pub(crate) fn compare<T: Element, Y: Element>(
     inputs: Inputs<'_>,
     output: &mut Output<'_>,
-    f: impl Fn(&T, &T) -> Y,
+    f: &dyn Fn(&T, &T) -> Y,
 ) -> Result<(), OpError> {
     let (a, b) = (Operand::new(inputs.tensor(0)?)?, Operand::new(inputs.tensor(1)?)?);
     let shape = common_shape([a.shape, b.shape])?;

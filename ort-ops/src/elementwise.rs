@@ -33,7 +33,7 @@ pub(crate) fn dtype_of(
 pub(crate) fn map<T: Element>(
     inputs: Inputs<'_>,
     output: &mut Output<'_>,
-    f: impl Fn(T) -> T,
+    f: &dyn Fn(T) -> T,
 ) -> Result<(), OpError> {
     let Some((0, view)) = output.in_place_tensor() else { return convert(inputs, output, f) };
     for y in view.into_slice::<T>()?.chunks_mut(Pace::STEP) {
@@ -51,9 +51,9 @@ pub(crate) fn map<T: Element>(
 pub(crate) fn map_f64<T: Number>(
     inputs: Inputs<'_>,
     output: &mut Output<'_>,
-    f: impl Fn(f64) -> f64,
+    f: &dyn Fn(f64) -> f64,
 ) -> Result<(), OpError> {
-    map::<T>(inputs, output, |x| T::from_f64(f(x.to_f64())))
+    map::<T>(inputs, output, &|x| T::from_f64(f(x.to_f64())))
 }
 
 /// `y[i] = f(x[i])`, `x` being input 0, to elements of another type.
@@ -63,7 +63,7 @@ pub(crate) fn map_f64<T: Number>(
 pub(crate) fn convert<T: Element, U: Element>(
     inputs: Inputs<'_>,
     output: &mut Output<'_>,
-    f: impl Fn(T) -> U,
+    f: &dyn Fn(T) -> U,
 ) -> Result<(), OpError> {
     let x = inputs.tensor(0)?;
     let y = output.tensor(U::DTYPE, x.shape())?.into_slice::<U>()?;

@@ -61,11 +61,11 @@ const PIECE: usize = 1 << 16;
 /// If there is no memory for another copy, or nobody waits for the rest any more.
 pub(crate) fn sort<T: Copy>(
     items: &mut [T],
-    order: impl Fn(&T, &T) -> Ordering,
+    order: &dyn Fn(&T, &T) -> Ordering,
 ) -> Result<(), TensorError> {
     for piece in items.chunks_mut(PIECE) {
         go_on()?;
-        piece.sort_by(&order);
+        piece.sort_by(order);
     }
     let (n, mut sorted) = (items.len(), PIECE);
     if n <= sorted {
@@ -101,7 +101,7 @@ pub(crate) fn sort<T: Copy>(
 pub(crate) fn first<T: Copy>(
     mut items: Room<T>,
     k: usize,
-    order: impl Fn(&T, &T) -> Ordering,
+    order: &dyn Fn(&T, &T) -> Ordering,
 ) -> Result<Room<T>, TensorError> {
     if k > PIECE || items.len() <= k {
         sort(&mut items, order)?;
@@ -114,7 +114,7 @@ pub(crate) fn first<T: Copy>(
         go_on()?;
         best.extend(piece.iter().copied())?;
         if best.len() > k {
-            best.select_nth_unstable_by(k, &order);
+            best.select_nth_unstable_by(k, order);
             best.truncate(k);
         }
     }
@@ -133,10 +133,10 @@ mod tests {
             let mut expected = numbers.clone();
             expected.sort_by_key(|pair| pair.0);
             let mut sorted = numbers.clone();
-            sort(&mut sorted, |a, b| a.0.cmp(&b.0)).unwrap();
+            sort(&mut sorted, &|a, b| a.0.cmp(&b.0)).unwrap();
             assert_eq!(sorted, expected, "{n}");
             for k in [0, 1, 100, n / 2, n] {
-                let best = first(Room::of(numbers.clone()).unwrap(), k, Ord::cmp).unwrap();
+                let best = first(Room::of(numbers.clone()).unwrap(), k, &Ord::cmp).unwrap();
                 assert_eq!(best[..], expected[..k.min(n)], "{k} of {n}");
             }
         }

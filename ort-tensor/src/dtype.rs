@@ -105,6 +105,18 @@ impl DType {
         matches!(self, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
     }
 
+    /// The integer type without a sign of the same width; every other type is its own.
+    #[must_use]
+    pub const fn unsigned(self) -> Self {
+        match self {
+            Self::I8 => Self::U8,
+            Self::I16 => Self::U16,
+            Self::I32 => Self::U32,
+            Self::I64 => Self::U64,
+            dtype => dtype,
+        }
+    }
+
     /// Floats and integers, as [`DType::is_float`] and [`DType::is_integer`] have them.
     pub const fn is_number(self) -> bool {
         self.is_float() || self.is_integer()

@@ -6,7 +6,7 @@ use ort_kernels::quantize::{Binary, binary_i8, binary_u8};
 use ort_ops::ops::microsoft::qlinear_binary::QLinearBinary;
 use ort_tensor::DType;
 
-use super::pairs::Call;
+use super::pairs::{Call, held_elements};
 use super::{Compiled, Compiler, KernelDef};
 use crate::operation::Broadcast;
 use crate::scheme::Scheme;
@@ -62,12 +62,16 @@ impl Kernel for ByteBinary {
             DType::I8 => {
                 let operands = [Some(a.as_slice()?), Some(b.as_slice()?)];
                 let y = y.into_slice()?;
-                call.write(operands, y, threads, |a, b, y| binary_i8(isa, f, a, b, y));
+                call.write(operands, (y, held_elements), threads, &|a, b, y| {
+                    binary_i8(isa, f, a, b, y)
+                });
             }
             _ => {
                 let operands = [Some(a.as_slice()?), Some(b.as_slice()?)];
                 let y = y.into_slice()?;
-                call.write(operands, y, threads, |a, b, y| binary_u8(isa, f, a, b, y));
+                call.write(operands, (y, held_elements), threads, &|a, b, y| {
+                    binary_u8(isa, f, a, b, y)
+                });
             }
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! Cast and CastLike between numbers and booleans of 8 bits and more: element by element, through the
 //! narrowest type that holds every value of the source. What does not fit is as the operator says.
 
+use bytemuck::{cast_slice, cast_slice_mut};
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_kernels::Isa;
 use ort_kernels::vec::{
@@ -21,18 +22,47 @@ struct CastKernel {
     isa: Isa,
     from: DType,
     to: DType,
+    convert: Convert,
 }
+
+/// Converts the bytes of elements.
+type Convert = fn(Isa, &[u8], &mut [u8]);
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let to = compiler.op::<Cast>().map(|op| op.to);
     let like = || compiler.op::<CastLike>().and_then(|_| compiler.fact(1)?.dtype());
     let from = compiler.fact(0).and_then(ort_graph::Fact::dtype);
     let (Some(from), Some(to)) = (from, to.or_else(like)) else { return Ok(None) };
-    let is_known = |dtype: DType| dtype.is_number() || dtype == DType::Bool;
-    if from == to || !is_known(from) || !is_known(to) {
-        return Ok(None);
+    let convert = converting(from, to).filter(|_| from != to);
+    let isa = compiler.cpu.isa;
+    Ok(convert.map(|convert| Box::new(CastKernel { isa, from, to, convert }) as Box<dyn Kernel>))
+}
+
+/// The loop from elements of one type to those of another; `None` if there is none.
+fn converting(from: DType, to: DType) -> Option<Convert> {
+    match (from, to) {
+        (DType::F16, DType::F32) => {
+            return Some(|isa, x, y| f16::widen(isa, cast_slice(x), cast_slice_mut(y)));
+        }
+        (DType::F32, DType::F16) => {
+            return Some(|isa, x, y| f16::narrow(isa, cast_slice(x), cast_slice_mut(y)));
+        }
+        _ => {}
     }
-    Ok(Some(Box::new(CastKernel { isa: compiler.cpu.isa, from, to })))
+    let (mut from, mut to) = (from, to);
+    if from.is_integer() && to.is_integer() {
+        // Bits are extended by the sign of the source, if at all.
+        to = to.unsigned();
+        from = if from.bits() < to.bits() { from } else { from.unsigned() };
+    }
+    with_dtype!(from, [f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, Bool],
+        X => with_dtype!(to, [f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, Bool],
+            Y => Some(convert::<X, Y>), else => None), else => None)
+}
+
+/// The bytes are those of whole elements, aligned.
+fn convert<X: Source, Y: Target>(isa: Isa, x: &[u8], y: &mut [u8]) {
+    each(isa, cast_slice(x), cast_slice_mut(y), |x: X| x.via().to::<Y>());
 }
 
 impl Kernel for CastKernel {
@@ -41,48 +71,21 @@ impl Kernel for CastKernel {
     }
 
     fn run(&self, _prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let (from, to) = (self.from, self.to);
-        match (from, to) {
-            (DType::F16, DType::F32) => return self.rows(io, <f16 as Half>::widen),
-            (DType::F32, DType::F16) => return self.rows(io, <f16 as Half>::narrow),
-            _ => {}
-        }
-        with_dtype!(from, [f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, Bool],
-        X => with_dtype!(to, [f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, Bool],
-            Y => self.convert::<X, Y>(io),
-            else => Err(KernelError::ForeignState)),
-        else => Err(KernelError::ForeignState))
+        let x = io.inputs.tensor(0)?;
+        let y = io.outputs[0].tensor(self.to, x.shape())?.into_bytes();
+        let sizes = (self.from.word_bytes(), self.to.word_bytes());
+        let (Some(x), Some(y), (Some(from), Some(to))) = (x.as_bytes(), y, sizes) else {
+            return Err(KernelError::ForeignState);
+        };
+        let Rows { len, cost } = Rows::ELEMENTS;
+        Rows { len: len * to, cost }.for_each(io.threads, y, |start, y| {
+            (self.convert)(self.isa, &x[start / to * from..][..y.len() / to * from], y);
+        });
+        Ok(())
     }
 
     fn variant(&self) -> &'static str {
         named!(self.isa => "cast")
-    }
-}
-
-impl CastKernel {
-    /// By a function of rows.
-    fn rows<X: Element, Y: Element>(
-        &self,
-        io: &mut Io<'_, '_>,
-        convert: fn(Isa, &[X], &mut [Y]),
-    ) -> Result<(), KernelError> {
-        let x = io.inputs.tensor(0)?;
-        let y = io.outputs[0].tensor(Y::DTYPE, x.shape())?.into_slice::<Y>()?;
-        let x = x.as_slice::<X>()?;
-        Rows::ELEMENTS.for_each(io.threads, y, |start, y| {
-            convert(self.isa, &x[start..][..y.len()], y);
-        });
-        Ok(())
-    }
-
-    fn convert<X: Source, Y: Target>(&self, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let x = io.inputs.tensor(0)?;
-        let y = io.outputs[0].tensor(Y::DTYPE, x.shape())?.into_slice::<Y>()?;
-        let x = x.as_slice::<X>()?;
-        Rows::ELEMENTS.for_each(io.threads, y, |start, y| {
-            each(self.isa, &x[start..][..y.len()], y, |x: X| x.via().to::<Y>());
-        });
-        Ok(())
     }
 }
 

@@ -218,12 +218,10 @@ impl ElementKernel {
         io: &mut Io<'_, '_>,
         f: impl Fn(T) -> T + Copy + Sync,
     ) -> Result<(), KernelError> {
-        let (x, y) = first_and_output::<T>(io.inputs, &mut io.outputs[0])?;
-        Rows::ELEMENTS.for_each(io.threads, y, |start, y| match x {
-            Some(x) => each(self.isa, &x[start..][..y.len()], y, f),
+        map_by::<T>(io, &|x, y| match x {
+            Some(x) => each(self.isa, x, y, f),
             None => each_in_place(self.isa, y, f),
-        });
-        Ok(())
+        })
     }
 
     fn same(&self, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
@@ -245,6 +243,18 @@ impl ElementKernel {
         });
         Ok(())
     }
+}
+
+/// `f(x, y)` of pieces, without an `x` that `y` holds; compiled once for all functions of a type.
+fn map_by<T: Element>(
+    io: &mut Io<'_, '_>,
+    f: &(dyn Fn(Option<&[T]>, &mut [T]) + Sync),
+) -> Result<(), KernelError> {
+    let (x, y) = first_and_output::<T>(io.inputs, &mut io.outputs[0])?;
+    Rows::ELEMENTS.for_each(io.threads, y, |start, y| {
+        f(x.map(|x| &x[start..][..y.len()]), y);
+    });
+    Ok(())
 }
 
 /// A float as its bits.

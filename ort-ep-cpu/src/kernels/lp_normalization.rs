@@ -57,9 +57,9 @@ impl Kernel for LpNormalizationKernel {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct SumOfMagnitudes;
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct SumOfSquares;
 
 macro_rules! sums {

@@ -11,11 +11,11 @@ use ort_kernels::Isa;
 use ort_kernels::vec::{Lane, any, pairs};
 use ort_ops::arithmetic::Arithmetic;
 use ort_ops::ops::{binary::Binary, comparison::Comparison, mod_::Mod, variadic::Variadic};
-use ort_tensor::{Bool, DType, Element, with_dtype};
+use ort_tensor::{Bool, DType, Element, bf16, f16, with_dtype};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::operation::{Broadcast, Operand};
-use crate::pieces::Rows;
+use crate::pieces::{Rows, elements_as, elements_of};
 use crate::wide::{Quotient, Wide};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
@@ -88,12 +88,13 @@ pub(super) struct Call<'a> {
 impl Call<'_> {
     fn binary(&self, op: Binary, dtype: DType, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let unknown = Err(KernelError::ForeignState);
+        let dtype = wrapping(dtype, op != Binary::Div);
         match op {
-            Binary::Add => with_dtype!(dtype, number,
+            Binary::Add => with_dtype!(dtype, [f32, f64, f16, bf16, u8, u16, u32, u64],
                 T => self.arithmetic::<T>(io, <T as Wide>::Of::add), else => unknown),
-            Binary::Sub => with_dtype!(dtype, number,
+            Binary::Sub => with_dtype!(dtype, [f32, f64, f16, bf16, u8, u16, u32, u64],
                 T => self.arithmetic::<T>(io, <T as Wide>::Of::sub), else => unknown),
-            Binary::Mul => with_dtype!(dtype, number,
+            Binary::Mul => with_dtype!(dtype, [f32, f64, f16, bf16, u8, u16, u32, u64],
                 T => self.arithmetic::<T>(io, <T as Wide>::Of::mul), else => unknown),
             Binary::Div => with_dtype!(dtype, number, T => {
                 self.check_divisor::<T>(io)?;
@@ -102,11 +103,11 @@ impl Call<'_> {
             Binary::And => self.combine(io, |a: Bool, b: Bool| Bool::from(a.get() & b.get())),
             Binary::Or => self.combine(io, |a: Bool, b: Bool| Bool::from(a.get() | b.get())),
             Binary::Xor => self.combine(io, |a: Bool, b: Bool| Bool::from(a.get() ^ b.get())),
-            Binary::BitwiseAnd => with_dtype!(dtype, integer,
+            Binary::BitwiseAnd => with_dtype!(dtype, [u8, u16, u32, u64],
                 T => self.combine(io, |a: T, b: T| a & b), else => unknown),
-            Binary::BitwiseOr => with_dtype!(dtype, integer,
+            Binary::BitwiseOr => with_dtype!(dtype, [u8, u16, u32, u64],
                 T => self.combine(io, |a: T, b: T| a | b), else => unknown),
-            Binary::BitwiseXor => with_dtype!(dtype, integer,
+            Binary::BitwiseXor => with_dtype!(dtype, [u8, u16, u32, u64],
                 T => self.combine(io, |a: T, b: T| a ^ b), else => unknown),
         }
     }
@@ -118,14 +119,14 @@ impl Call<'_> {
         io: &mut Io<'_, '_>,
     ) -> Result<(), KernelError> {
         if dtype == DType::Bool {
-            return self.test(io, |a: Bool, b: Bool| a.get() == b.get());
+            return self.test(io, false, |a: Bool, b: Bool| a.get() == b.get());
         }
-        with_dtype!(dtype, number, T => match op {
-            Comparison::Equal => self.test(io, |a: T, b: T| a.widen() == b.widen()),
-            Comparison::Greater => self.test(io, |a: T, b: T| a.widen() > b.widen()),
-            Comparison::GreaterOrEqual => self.test(io, |a: T, b: T| a.widen() >= b.widen()),
-            Comparison::Less => self.test(io, |a: T, b: T| a.widen() < b.widen()),
-            Comparison::LessOrEqual => self.test(io, |a: T, b: T| a.widen() <= b.widen()),
+        with_dtype!(wrapping(dtype, op == Comparison::Equal), number, T => match op {
+            Comparison::Equal => self.test(io, false, |a: T, b: T| a.widen() == b.widen()),
+            Comparison::Greater => self.test(io, true, |a: T, b: T| a.widen() < b.widen()),
+            Comparison::GreaterOrEqual => self.test(io, true, |a: T, b: T| a.widen() <= b.widen()),
+            Comparison::Less => self.test(io, false, |a: T, b: T| a.widen() < b.widen()),
+            Comparison::LessOrEqual => self.test(io, false, |a: T, b: T| a.widen() <= b.widen()),
         }, else => Err(KernelError::ForeignState))
     }
 
@@ -137,11 +138,14 @@ impl Call<'_> {
     }
 
     fn rest(&self, op: Mod, dtype: DType, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        // No instruction set has a remainder of floats.
+        let plain = Call { isa: Isa::Generic, ..*self };
+        let call = if dtype.is_float() { &plain } else { self };
         with_dtype!(dtype, number, T => {
             self.check_divisor::<T>(io)?;
             match (op.fmod, dtype.is_float()) {
-                (true, true) => self.arithmetic::<T>(io, |a: <T as Wide>::Of, b| a.truncated_rem(b)),
-                (false, true) => self.arithmetic::<T>(io, |a: <T as Wide>::Of, b| a.floored_rem(b)),
+                (true, true) => call.arithmetic::<T>(io, |a: <T as Wide>::Of, b| a.truncated_rem(b)),
+                (false, true) => call.arithmetic::<T>(io, |a: <T as Wide>::Of, b| a.floored_rem(b)),
                 (true, false) => self.arithmetic::<T>(io, <T as Wide>::Of::remainder),
                 (false, false) => self.arithmetic::<T>(io, |a: <T as Wide>::Of, b| {
                     let (rem, zero) = (a.remainder(b), Default::default());
@@ -181,56 +185,70 @@ impl Call<'_> {
         io: &mut Io<'_, '_>,
         f: impl Fn(T, T) -> T + Sync,
     ) -> Result<(), KernelError> {
+        self.combine_by::<T>(io, &|a, b, y| pairs(self.isa, a, b, y, &f))
+    }
+
+    /// As [`Call::combine`], compiled once for all functions of a type.
+    fn combine_by<T: Element>(
+        &self,
+        io: &mut Io<'_, '_>,
+        f: &(dyn Fn(Lane<'_, T>, Lane<'_, T>, &mut [T]) + Sync),
+    ) -> Result<(), KernelError> {
         let held = io.outputs[0].in_place_of();
         let operand = |index| match held == Some(index) {
             true => Ok(None),
-            false => io.inputs.tensor(index)?.as_slice::<T>().map(Some),
+            false => elements_as::<T>(io.inputs.tensor(index)?).map(Some),
         };
         let operands = [operand(0)?, operand(1)?];
-        let y = io.outputs[0].tensor(T::DTYPE, &self.state.shape)?.into_slice::<T>()?;
-        self.write(operands, y, io.threads, |a, b, y| pairs(self.isa, a, b, y, &f));
+        let dtype = match held {
+            Some(_) => io.outputs[0].in_place_tensor().map_or(T::DTYPE, |(_, y)| y.dtype()),
+            None => io.inputs.tensor(0)?.dtype(),
+        };
+        let y = elements_of(io.outputs[0].tensor(dtype, &self.state.shape)?)?;
+        self.write(operands, (y, held_elements), io.threads, f);
         Ok(())
     }
 
-    /// `f(a, b, y)` of lanes, where `y` holds an operand that is not given.
-    pub(super) fn write<T: Element>(
-        &self,
-        operands: [Option<&[T]>; 2],
-        y: &mut [T],
-        threads: &dyn Threads,
-        f: impl Fn(Lane<'_, T>, Lane<'_, T>, &mut [T]) + Sync,
-    ) {
-        Rows::ELEMENTS.for_each(threads, y, |start, y| {
-            self.each_run(operands, start..start + y.len(), |range, [a, b]| {
-                let y = &mut y[range.start - start..range.end - start];
-                piece([a, b], y, |y, tile| tile.copy_from_slice(y), &f);
-            });
-        });
-    }
-
-    /// `y`: whether `f(a, b)`.
+    /// `y`: whether `f(a, b)`, or if `swapped` `f(b, a)`.
     fn test<T: Element>(
         &self,
         io: &mut Io<'_, '_>,
+        swapped: bool,
         f: impl Fn(T, T) -> bool + Sync,
     ) -> Result<(), KernelError> {
-        let operand = |index| io.inputs.tensor(index)?.as_slice::<T>().map(Some);
+        self.test_by::<T>(io, &|a, b, y| {
+            let (a, b) = if swapped { (b, a) } else { (a, b) };
+            pairs(self.isa, a, b, y, |a, b| Bool::from(f(a, b)));
+        })
+    }
+
+    /// As [`Call::test`], compiled once for all functions of a type.
+    fn test_by<T: Element>(
+        &self,
+        io: &mut Io<'_, '_>,
+        f: &(dyn Fn(Lane<'_, T>, Lane<'_, T>, &mut [Bool]) + Sync),
+    ) -> Result<(), KernelError> {
+        let operand = |index| elements_as::<T>(io.inputs.tensor(index)?).map(Some);
         let operands = [operand(0)?, operand(1)?];
         let y = io.outputs[0].tensor(DType::Bool, &self.state.shape)?.into_slice::<Bool>()?;
-        Rows::ELEMENTS.for_each(io.threads, y, |start, y| {
+        self.write(operands, (y, |_, _| {}), io.threads, f);
+        Ok(())
+    }
+
+    /// `f(a, b, y)` of lanes, where `y` holds an operand that is not given, and `hold` writes that to a tile.
+    /// Compiled once for all functions of these types.
+    pub(super) fn write<T: Element, Y: Element>(
+        &self,
+        operands: [Option<&[T]>; 2],
+        (y, hold): (&mut [Y], fn(&[Y], &mut [T])),
+        threads: &dyn Threads,
+        f: &(dyn Fn(Lane<'_, T>, Lane<'_, T>, &mut [Y]) + Sync),
+    ) {
+        Rows::ELEMENTS.for_each(threads, y, |start, y| {
             self.each_run(operands, start..start + y.len(), |range, [a, b]| {
-                let y = &mut y[range.start - start..range.end - start];
-                piece(
-                    [a, b],
-                    y,
-                    |_, _| {},
-                    |a, b, y| {
-                        pairs(self.isa, a, b, y, |a, b| Bool::from(f(a, b)));
-                    },
-                );
+                piece([a, b], &mut y[range.start - start..range.end - start], hold, f);
             });
         });
-        Ok(())
     }
 
     /// Calls `f` with each run of the range, and the operands along it.
@@ -253,8 +271,8 @@ impl Call<'_> {
 fn piece<T: Element, Y: Element>(
     operands: [Operand<'_, T>; 2],
     y: &mut [Y],
-    hold: impl Fn(&[Y], &mut [T]),
-    f: impl Fn(Lane<'_, T>, Lane<'_, T>, &mut [Y]),
+    hold: fn(&[Y], &mut [T]),
+    f: &dyn Fn(Lane<'_, T>, Lane<'_, T>, &mut [Y]),
 ) {
     if let [Some(a), Some(b)] = operands.map(lane) {
         return f(a, b, y);
@@ -265,10 +283,21 @@ fn piece<T: Element, Y: Element>(
         let tiles = [&mut a_tile[..y.len()], &mut b_tile[..y.len()]];
         let [a, b] = operands.map(|operand| operand.from(i * TILE));
         let [to_a, to_b] = tiles;
-        let a = held(a, y, to_a, &hold);
-        let b = held(b, y, to_b, &hold);
+        let a = held(a, y, to_a, hold);
+        let b = held(b, y, to_b, hold);
         f(a, b, y);
     }
+}
+
+/// The type by whose loops elements are combined: where integers wrap or are only compared for being equal, the sign
+/// says nothing, and one of no sign stands for both.
+fn wrapping(dtype: DType, wraps: bool) -> DType {
+    if wraps { dtype.unsigned() } else { dtype }
+}
+
+/// What a result holds that is computed in place of an operand.
+pub(super) fn held_elements<T: Copy>(y: &[T], tile: &mut [T]) {
+    tile.copy_from_slice(y);
 }
 
 /// An operand that is read where it lies.
@@ -285,7 +314,7 @@ fn held<'t, T: Copy, Y>(
     operand: Operand<'t, T>,
     y: &[Y],
     tile: &'t mut [T],
-    hold: impl Fn(&[Y], &mut [T]),
+    hold: fn(&[Y], &mut [T]),
 ) -> Lane<'t, T> {
     match operand {
         Operand::Row(row) => return Lane::Row(&row[..y.len()]),

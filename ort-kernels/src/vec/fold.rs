@@ -20,7 +20,7 @@ const SHORT: usize = 24;
 const SIDE: usize = 8;
 
 /// How elements become one.
-pub trait FoldOf<T>: Copy {
+pub trait FoldOf<T>: Copy + Default {
     /// What they are collected in.
     type Sum: Copy;
 
@@ -269,7 +269,7 @@ pub fn fold_columns_of<T: Copy, F: FoldOf<T>>(
 mod tests {
     use super::*;
 
-    #[derive(Clone, Copy)]
+    #[derive(Clone, Copy, Default)]
     struct Sum;
 
     impl FoldOf<u8> for Sum {
@@ -314,7 +314,7 @@ mod tests {
         }
     }
 
-    #[derive(Clone, Copy)]
+    #[derive(Clone, Copy, Default)]
     struct Most;
 
     impl FoldOf<usize> for Most {

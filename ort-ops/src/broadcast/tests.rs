@@ -95,7 +95,7 @@ proptest! {
         let (a, b) = (data(&a_shape), data(&b_shape));
         let mut y = vec![(0, 0); n_elements(&target).unwrap()];
         let operand = |shape, data| Operand { shape, data };
-        zip((&target, &mut y), operand(&a_shape, &a), operand(&b_shape, &b), |&a, &b| (a, b))
+        zip((&target, &mut y), operand(&a_shape, &a), operand(&b_shape, &b), &|&a, &b| (a, b))
             .unwrap();
         let strides = row_major_strides(&target);
         let offset = |at: usize, shape: &[usize]| -> usize {

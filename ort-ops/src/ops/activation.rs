@@ -55,7 +55,7 @@ macro_rules! activations {
                     Activation::$name { $($attr),* } => {
                         $(let $attr = f64::from($attr);)*
                         with_dtype!(dtype, $types,
-                            T => map_f64::<T>(inputs, output, |$x| $formula),
+                            T => map_f64::<T>(inputs, output, &|$x| $formula),
                             else => Err(unsupported(0, dtype)))
                     }
                 )* }

@@ -42,7 +42,7 @@ macro_rules! functions {
                 let dtype = dtype_of(0, inputs, output)?;
                 match self { $(
                     Binary::$name => with_dtype!(dtype, $types,
-                        T => combine::<T>(inputs, output, |&$a, &$b| $formula),
+                        T => combine::<T>(inputs, output, &|&$a, &$b| $formula),
                         else => Err(unsupported(0, dtype))),
                 )* }
             }

@@ -53,10 +53,10 @@ impl Operator for BitShift {
         let dtype = dtype_of(0, inputs, output)?;
         with_dtype!(dtype, integer,
             T => match self {
-                BitShift::Left => combine(inputs, output, |a: &T, &b: &T| {
+                BitShift::Left => combine(inputs, output, &|a: &T, &b: &T| {
                     u32::try_from(i128::from(b)).ok().and_then(|b| a.checked_shl(b)).unwrap_or(0)
                 }),
-                BitShift::Right => combine(inputs, output, |a: &T, &b: &T| {
+                BitShift::Right => combine(inputs, output, &|a: &T, &b: &T| {
                     let shifted = u32::try_from(i128::from(b)).ok().and_then(|b| a.checked_shr(b));
                     shifted.unwrap_or(*a >> (T::BITS - 1) >> 1)
                 }),

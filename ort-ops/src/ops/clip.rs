@@ -77,11 +77,11 @@ impl Operator for Clip {
         with_dtype!(dtype, number,
             T => match (self.bound::<T>(1, inputs)?, self.bound::<T>(2, inputs)?) {
                 (Some(min), Some(max)) => {
-                    map(inputs, output, |x: T| x.larger(min).smaller(max))
+                    map(inputs, output, &|x: T| x.larger(min).smaller(max))
                 }
-                (Some(min), None) => map(inputs, output, |x: T| x.larger(min)),
-                (None, Some(max)) => map(inputs, output, |x: T| x.smaller(max)),
-                (None, None) => map(inputs, output, |x: T| x),
+                (Some(min), None) => map(inputs, output, &|x: T| x.larger(min)),
+                (None, Some(max)) => map(inputs, output, &|x: T| x.smaller(max)),
+                (None, None) => map(inputs, output, &|x: T| x),
             },
             else => Err(unsupported(0, dtype)))
     }

@@ -41,7 +41,7 @@ macro_rules! comparisons {
                 let dtype = inputs.tensor(0)?.dtype();
                 match self { $(
                     Comparison::$name => with_dtype!(dtype, $types,
-                        T => compare(inputs, output, |a: &T, b: &T| Bool::from(a $operator b)),
+                        T => compare(inputs, output, &|a: &T, b: &T| Bool::from(a $operator b)),
                         else => Err(unsupported(0, dtype))),
                 )* }
             }
@@ -84,7 +84,7 @@ fn equal_strings(inputs: Inputs<'_>, output: &mut Output<'_>) -> Result<(), OpEr
     let b = Operand { shape: b.shape(), data: b.as_strings()? };
     let shape = common_shape([a.shape, b.shape])?;
     let y = output.tensor(DType::Bool, &shape)?.into_slice::<Bool>()?;
-    zip((&shape, y), a, b, |a, b| Bool::from(a == b))
+    zip((&shape, y), a, b, &|a, b| Bool::from(a == b))
 }
 
 fn is_equatable(dtype: DType) -> bool {

@@ -78,16 +78,16 @@ impl Gelu {
         f: impl Fn(f64) -> f64,
     ) -> Result<(), OpError> {
         let Some(bias) = inputs.optional_tensor(1)? else {
-            return map_f64::<T>(inputs, output, f);
+            return map_f64::<T>(inputs, output, &f);
         };
         let bias = Operand::<T>::new(bias)?;
         let biased = |x: &T, bias: &T| T::from_f64(f(x.to_f64() + bias.to_f64()));
         if let Some((0, view)) = output.in_place_tensor() {
-            return update((view.shape(), view.into_slice()?), bias, biased);
+            return update((view.shape(), view.into_slice()?), bias, &biased);
         }
         let x = Operand::new(inputs.tensor(0)?)?;
         let shape = Shape::from_slice(x.shape);
-        zip((&shape, output.tensor(T::DTYPE, &shape)?.into_slice()?), x, bias, biased)
+        zip((&shape, output.tensor(T::DTYPE, &shape)?.into_slice()?), x, bias, &biased)
     }
 }
 

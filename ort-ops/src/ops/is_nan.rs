@@ -78,9 +78,9 @@ impl Operator for FloatClass {
         let (output, dtype) = (only(outputs)?, inputs.tensor(0)?.dtype());
         let class = *self;
         with_dtype!(dtype, float,
-            T => convert(inputs, output, |x: T| Bool::from(class.contains(Number::to_f64(x)))),
+            T => convert(inputs, output, &|x: T| Bool::from(class.contains(Number::to_f64(x)))),
             else => with_dtype!(dtype, [F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz],
-                T => convert(inputs, output, |x: T| {
+                T => convert(inputs, output, &|x: T| {
                     Bool::from(class.contains(f64::from(x.to_f32())))
                 }),
                 else => Err(unsupported(0, dtype))))

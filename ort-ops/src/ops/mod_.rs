@@ -49,9 +49,9 @@ impl Operator for Mod {
         let dtype = dtype_of(0, inputs, output)?;
         with_dtype!(dtype, number,
             T => if self.fmod {
-                combine::<T>(inputs, output, |&a, &b| a.truncated_rem(b))
+                combine::<T>(inputs, output, &|&a, &b| a.truncated_rem(b))
             } else {
-                combine::<T>(inputs, output, |&a, &b| a.floored_rem(b))
+                combine::<T>(inputs, output, &|&a, &b| a.floored_rem(b))
             },
             else => Err(unsupported(0, dtype)))
     }

@@ -40,7 +40,7 @@ impl NonMaxSuppression {
         let above = |&i: &usize| limits.score.is_none_or(|least| scores[i] > least);
         let mut candidates = collected((0..boxes.len()).filter(above))?;
         let key = |i: usize| if scores[i].is_nan() { f32::NEG_INFINITY } else { scores[i] };
-        sort(&mut candidates, |&a, &b| key(b).total_cmp(&key(a)))?;
+        sort(&mut candidates, &|&a, &b| key(b).total_cmp(&key(a)))?;
         let mut selected: Vec<usize> = Vec::new();
         for candidate in candidates {
             if selected.len() >= limits.n_boxes {

@@ -74,11 +74,11 @@ fn raise<T: Element, E>(
     f: impl Fn(&T, &E) -> T,
 ) -> Result<(), OpError> {
     if let Some((0, view)) = output.in_place_tensor() {
-        return update((view.shape(), view.into_slice()?), exponent, f);
+        return update((view.shape(), view.into_slice()?), exponent, &f);
     }
     let x = Operand::new(inputs.tensor(0)?)?;
     let shape = common_shape([x.shape, exponent.shape])?;
-    zip((&shape, output.tensor(T::DTYPE, &shape)?.into_slice()?), x, exponent, f)
+    zip((&shape, output.tensor(T::DTYPE, &shape)?.into_slice()?), x, exponent, &f)
 }
 
 /// `x^e` by repeated squaring, wrapping.

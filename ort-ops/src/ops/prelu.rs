@@ -52,11 +52,11 @@ impl Operator for PRelu {
                     if x < T::default() { Arithmetic::mul(x, slope) } else { x }
                 };
                 if let Some((0, view)) = output.in_place_tensor() {
-                    return update((view.shape(), view.into_slice()?), slope, leak);
+                    return update((view.shape(), view.into_slice()?), slope, &leak);
                 }
                 let x = Operand::new(inputs.tensor(0)?)?;
                 let shape = Shape::from_slice(x.shape);
-                zip((&shape, output.tensor(dtype, &shape)?.into_slice()?), x, slope, leak)
+                zip((&shape, output.tensor(dtype, &shape)?.into_slice()?), x, slope, &leak)
             },
             else => Err(unsupported(0, dtype)))
     }

@@ -63,7 +63,7 @@ impl Operator for SwiGlu {
         }
         let dtype = other.dtype();
         let alpha = f64::from(self.alpha);
-        with_dtype!(dtype, float, T => combine::<T>(inputs, output, |a, b| {
+        with_dtype!(dtype, float, T => combine::<T>(inputs, output, &|a, b| {
             let (a, b) = (a.to_f64(), b.to_f64());
             T::from_f64(a * sigmoid(alpha * a) * b)
         }), else => Err(unsupported(0, dtype)))

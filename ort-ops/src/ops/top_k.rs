@@ -59,7 +59,7 @@ impl TopK {
             let order = lane[a].order(&lane[b]);
             if self.is_largest { order.reverse() } else { order }.then(a.cmp(&b))
         };
-        first(Room::of(0..lane.len())?, k, rank)
+        first(Room::of(0..lane.len())?, k, &rank)
     }
 
     /// Elements and indices of `[outer, k, inner]`.

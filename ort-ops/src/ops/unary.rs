@@ -46,7 +46,7 @@ macro_rules! functions {
                 let dtype = dtype_of(0, inputs, output)?;
                 match self { $(
                     Unary::$name => with_dtype!(dtype, $types,
-                        T => $map::<T>(inputs, output, |$x| $formula),
+                        T => $map::<T>(inputs, output, &|$x| $formula),
                         else => Err(unsupported(0, dtype))),
                 )* }
             }

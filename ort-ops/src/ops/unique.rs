@@ -97,11 +97,11 @@ impl Slices {
     fn groups<T: Sortable>(self, x: &[T], is_sorted: bool) -> Result<Groups, OpError> {
         let mut sorted = collected(0..self.n)?;
         // Equal slices stay in order, so that the first of a group is the first that occurs.
-        sort(&mut sorted, |&a, &b| self.order(x, a, b))?;
+        sort(&mut sorted, &|&a, &b| self.order(x, a, b))?;
         let groups = sorted.chunk_by(|&a, &b| self.order(x, a, b).is_eq());
         let mut groups: Vec<&[usize]> = collected(groups)?;
         if !is_sorted {
-            sort(&mut groups, |a, b| a[0].cmp(&b[0]))?;
+            sort(&mut groups, &|a, b| a[0].cmp(&b[0]))?;
         }
         let mut place = filled(0, self.n)?;
         for (i, &group) in groups.iter().enumerate() {

@@ -131,14 +131,14 @@ fn fold<T: Element>(
     f: impl Fn(&T, &T) -> T,
 ) -> Result<(), OpError> {
     if inputs.len() == 2 {
-        return combine(inputs, output, f);
+        return combine(inputs, output, &f);
     }
     let (shape, y) = destination::<T>(inputs, output)?;
     let is_in_place = (0..inputs.len()).any(|i| inputs.get(i).is_none());
     for (i, x) in operands(inputs).enumerate() {
         let x = Operand::new(x?)?;
         if i == 0 && !is_in_place {
-            update((&shape, &mut *y), x, |_, x| *x)?;
+            update((&shape, &mut *y), x, &|_, x| *x)?;
         } else {
             update((&shape, &mut *y), x, &f)?;
         }
@@ -153,7 +153,7 @@ fn sum<T: Number>(
     divisor: f64,
 ) -> Result<(), OpError> {
     if inputs.len() == 2 {
-        return combine(inputs, output, |a: &T, b: &T| {
+        return combine(inputs, output, &|a: &T, b: &T| {
             T::from_f64((a.to_f64() + b.to_f64()) / divisor)
         });
     }
@@ -164,7 +164,7 @@ fn sum<T: Number>(
         false => filled(0.0, y.len())?,
     };
     for x in operands(inputs) {
-        update((&shape, &mut sums), Operand::<T>::new(x?)?, |sum, x| sum + x.to_f64())?;
+        update((&shape, &mut sums), Operand::<T>::new(x?)?, &|sum, x| sum + x.to_f64())?;
     }
     for (y, sum) in y.iter_mut().zip(sums) {
         *y = T::from_f64(sum / divisor);

@@ -20,7 +20,7 @@ use self::sums::{All, Any, Product, Root, SumOfMagnitudes, SumOfSquares};
 pub(super) use self::sums::{Greatest, Least, Sum, Summed};
 use super::reduce::{Axes, reduced_shape};
 use super::{Compiled, Compiler, KernelDef};
-use crate::pieces::Rows;
+use crate::pieces::{Rows, elements_as, elements_of};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -177,7 +177,12 @@ impl Kernel for FoldKernel {
         let State { shape, plan } = prepared.state()?;
         let Some(plan) = plan else { return Ok(self.op.eval(io.inputs, io.outputs)?) };
         let call = Call { isa: self.isa, shape, plan };
-        match self.dtype {
+        // What wraps has the same bits with a sign and without.
+        let dtype = match self.form {
+            Form::Sum | Form::Prod | Form::SumSquare => self.dtype.unsigned(),
+            _ => self.dtype,
+        };
+        match dtype {
             DType::F64 => call.float::<f64>(self.form, io),
             DType::F16 => call.float::<f16>(self.form, io),
             DType::Bf16 => call.float::<bf16>(self.form, io),
@@ -239,14 +244,28 @@ impl Call<'_> {
     }
 
     /// `y = finish(fold of x)`.
-    fn fold<T: Element, F: FoldOf<T> + Sync>(
+    fn fold<T: Element, F: FoldOf<T>>(
         &self,
-        fold: F,
+        _fold: F,
         io: &mut Io<'_, '_>,
         finish: impl Fn(F::Sum) -> T + Sync,
+    ) -> Result<(), KernelError>
+    where
+        F::Sum: Send + Sync,
+    {
+        self.fold_by(&Loops::of::<F>(), io, &finish)
+    }
+
+    /// As [`Call::fold`], compiled once for all folds of a type.
+    fn fold_by<T: Element, S: Copy + Send + Sync>(
+        &self,
+        loops: &Loops<T, S>,
+        io: &mut Io<'_, '_>,
+        finish: &(dyn Fn(S) -> T + Sync),
     ) -> Result<(), KernelError> {
-        let x = io.inputs.tensor(0)?.as_slice::<T>()?;
-        let y = io.outputs[0].tensor(T::DTYPE, self.shape)?.into_slice::<T>()?;
+        let x = io.inputs.tensor(0)?;
+        let y = elements_of::<T>(io.outputs[0].tensor(x.dtype(), self.shape)?)?;
+        let x = elements_as::<T>(x)?;
         let &Plan { last, is_last_reduced, n, .. } = self.plan;
         if is_last_reduced {
             let rows = Rows { len: 16, cost: n.saturating_mul(16).saturating_add(64) };
@@ -254,16 +273,16 @@ impl Call<'_> {
                 if self.plan.has_rows() {
                     for (i, y) in y.chunks_mut(COLUMNS).enumerate() {
                         let x = &x[(start + i * COLUMNS) * last..][..y.len() * last];
-                        let mut sums = [F::START; COLUMNS];
+                        let mut sums = [loops.start; COLUMNS];
                         let sums = &mut sums[..y.len()];
-                        fold_rows_of(self.isa, fold, x, sums);
+                        (loops.rows)(self.isa, x, sums);
                         y.iter_mut().zip(sums).for_each(|(y, sum)| *y = finish(*sum));
                     }
                     return;
                 }
                 for (i, y) in (start..).zip(y) {
                     let block = self.plan.block(x, self.plan.start(i), last);
-                    *y = finish(fold_block(self.isa, fold, block));
+                    *y = finish((loops.block)(self.isa, block));
                 }
             });
             return Ok(());
@@ -271,14 +290,33 @@ impl Call<'_> {
         let len = COLUMNS.min(last);
         let rows = Rows { len, cost: n.saturating_mul(2 * len).saturating_add(64) };
         rows.for_each(io.threads, y, |start, y| {
-            let mut sums = [F::START; COLUMNS];
+            let mut sums = [loops.start; COLUMNS];
             self.plan.for_each_piece(start, y, COLUMNS, |from, y| {
                 let (block, sums) = (self.plan.block(x, from, y.len()), &mut sums[..y.len()]);
-                fold_columns_of(self.isa, fold, block, sums);
+                (loops.columns)(self.isa, block, sums);
                 y.iter_mut().zip(sums).for_each(|(y, sum)| *y = finish(*sum));
             });
         });
         Ok(())
+    }
+}
+
+/// The loops of a fold.
+struct Loops<T, S> {
+    start: S,
+    rows: fn(Isa, &[T], &mut [S]),
+    block: fn(Isa, Block<'_, T>) -> S,
+    columns: fn(Isa, Block<'_, T>, &mut [S]),
+}
+
+impl<T: Element, S: Copy> Loops<T, S> {
+    fn of<F: FoldOf<T, Sum = S>>() -> Self {
+        Self {
+            start: F::START,
+            rows: |isa, x, sums| fold_rows_of(isa, F::default(), x, sums),
+            block: |isa, block| fold_block(isa, F::default(), block),
+            columns: |isa, block, sums| fold_columns_of(isa, F::default(), block, sums),
+        }
     }
 }
 

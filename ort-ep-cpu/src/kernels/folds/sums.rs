@@ -42,7 +42,7 @@ summed! {
 /// A fold: what it starts from, how an element is taken, and how two are joined.
 macro_rules! folds {
     ($($name:ident: $start:ident, |$x:ident| $term:expr, $join:ident $(, $idempotent:literal)?;)*) => { $(
-        #[derive(Clone, Copy)]
+        #[derive(Clone, Copy, Default)]
         pub(in super::super) struct $name;
 
         impl<T: Summed> FoldOf<T> for $name {
@@ -74,9 +74,9 @@ folds! {
 }
 
 /// Whether any is true, and whether all are.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Any;
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct All;
 
 macro_rules! of_flags {

@@ -69,7 +69,7 @@ impl QGemm {
         }
         if let Some(c) = inputs.optional_tensor(6)? {
             let add = |sum: &i64, c: &i32| sum + i64::from(*c);
-            update((&[m, n], &mut sums), Operand::<i32>::new(c)?, add)?;
+            update((&[m, n], &mut sums), Operand::<i32>::new(c)?, &add)?;
         }
         Ok(sums)
     }

@@ -72,7 +72,7 @@ impl Operator for QLinearBinary {
         let y = only(outputs)?.tensor(a.dtype(), &shape)?;
         with_dtype!(a.dtype(), [i8, u8], T => {
             let (a, b) = (Operand::<T>::new(a)?, Operand::<T>::new(b)?);
-            zip((&shape, y.into_slice::<T>()?), a, b, |&a, &b| {
+            zip((&shape, y.into_slice::<T>()?), a, b, &|&a, &b| {
                 saturate(f(f32::from(a), f32::from(b)).round_ties_even())
             })
         }, else => Err(unsupported(0, a.dtype())))

@@ -43,7 +43,7 @@ impl Operator for Binarizer {
         let threshold = f64::from(self.threshold);
         let binarize = |x: f64| f64::from(u8::from(x > threshold));
         with_dtype!(dtype, [f32, f64, f16, bf16, i32, i64], T => {
-            map_f64::<T>(inputs, output, binarize)
+            map_f64::<T>(inputs, output, &binarize)
         }, else => Err(unsupported(0, dtype)))
     }
 

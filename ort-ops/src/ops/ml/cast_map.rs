@@ -116,7 +116,7 @@ impl Operator for CastMap {
             return scatter(keys, values.view(), y);
         }
         let mut order = collected(0..keys.len())?;
-        sort(&mut order, |&a, &b| keys[a].cmp(&keys[b]))?;
+        sort(&mut order, &|&a, &b| keys[a].cmp(&keys[b]))?;
         let places = collected(order.into_iter().map(Some))?;
         Ok(pick(values.view(), &places, y)?)
     }
