@@ -85,11 +85,17 @@ pub enum RegistryError {
 impl Registry {
     /// A registry of these operators.
     pub fn new(groups: &[&[OpDef]]) -> Self {
-        let mut by_name: HashMap<_, Vec<OpDef>> = HashMap::new();
-        for def in groups.iter().copied().flatten() {
-            by_name.entry((def.domain, def.name)).or_default().push(*def);
+        groups.iter().copied().fold(Self::default(), Self::with)
+    }
+
+    /// The same with these operators as well. Where an earlier one covers the same version, the new one
+    /// takes its place.
+    #[must_use]
+    pub fn with(mut self, defs: &[OpDef]) -> Self {
+        for def in defs {
+            self.by_name.entry((def.domain, def.name)).or_default().insert(0, *def);
         }
-        Self { by_name, bodies: None }
+        self
     }
 
     /// The same, which also knows what the inputs of subgraphs are: files need not say.

@@ -10,7 +10,7 @@ use std::time::Instant;
 use ort_ep::{ExecutionProvider, Layout};
 use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice};
 use ort_format::Limits;
-use ort_graph::ImportLimits;
+use ort_graph::{ImportLimits, OpDef};
 use ort_loader::{Load, ModelBytes};
 use ort_optimizer::{Exactness, Level, Options};
 use ort_tensor::reusing;
@@ -46,6 +46,8 @@ pub struct SessionBuilder {
     pub(crate) load: Load,
     pub(crate) cpu: CpuOptions,
     providers: Vec<Arc<dyn ExecutionProvider>>,
+    /// Operators besides those of ort-ops.
+    pub(crate) operators: Vec<OpDef>,
     limits: Limits,
     import_limits: ImportLimits,
     pub(crate) arena: Arena,
@@ -339,6 +341,7 @@ impl SessionBuilder {
             options: self.options,
             load: self.load,
             providers: self.providers.into(),
+            operators: self.operators,
             pool,
             branches,
             limits: self.limits,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ort_ep::ExecutionProvider;
 use ort_format::Limits;
-use ort_graph::{Graph, ImportLimits, ImportWarning, Registry, import};
+use ort_graph::{Graph, ImportLimits, ImportWarning, OpDef, Registry, import};
 use ort_loader::{Load, LoadError, ModelBytes};
 use ort_optimizer::{Options, Report, Visit};
 use ort_tensor::{Ending, ended_by, within};
@@ -34,6 +34,7 @@ pub(crate) struct Resolved {
     pub(crate) options: Options,
     pub(crate) load: Load,
     pub(crate) providers: Arc<[Arc<dyn ExecutionProvider>]>,
+    pub(crate) operators: Vec<OpDef>,
     pub(crate) pool: Pool,
     /// Who runs branches side by side, if anybody.
     pub(crate) branches: Option<Pool>,
@@ -93,7 +94,7 @@ impl Resolved {
         self.check_end("build")?;
         self.load_limits.check_file(&parsed.graph)?;
         let origins = Origins::of(&parsed.graph, &bytes, &external);
-        let registry = ort_ops::registry();
+        let registry = ort_ops::registry().with(&self.operators);
         let build = || self.bounded(|| import(&parsed, &registry, self.import_limits));
         let model = self.or_ended("build", profiler.during("build", build).map_err(Box::new))?;
         let mut warnings: Vec<_> = model.warnings.iter().map(ImportWarning::to_string).collect();

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use ort_graph::OpDef;
+
 use crate::builder::SessionBuilder;
 use crate::log::Severity;
 
@@ -37,6 +39,17 @@ impl SessionBuilder {
     #[must_use]
     pub fn prepacking(mut self, is_on: bool) -> Self {
         self.skips_packing = !is_on;
+        self
+    }
+
+    /// Adds operators, of a custom domain or in place of the standard's. Their nodes run by
+    /// [`Operator::eval`](crate::provider::Operator::eval) unless a provider claims them.
+    ///
+    /// Constants that the optimizer computes with them are part of what is saved, in a cache folder too:
+    /// an operator that comes to compute something else needs another folder.
+    #[must_use]
+    pub fn operators(mut self, operators: &[OpDef]) -> Self {
+        self.operators.extend(operators);
         self
     }
 

@@ -26,6 +26,7 @@ mod model;
 mod names;
 mod networks;
 mod onnx;
+mod operators;
 mod optimize;
 mod options;
 mod packed;
