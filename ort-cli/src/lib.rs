@@ -4,6 +4,16 @@
 //! Arguments and printing, and nothing below the session facade. Exit code 0 is success, 1 an error
 //! or a failed test, 2 wrong usage. Results go to standard output, everything else to standard
 //! error; an error is one line, `error: …`, that names its culprit.
+//!
+//! # When to use it alone
+//!
+//! As a program; `cargo install ort-cli` installs it. The library is its `main`, for programs that contain it:
+//!
+//! ```no_run
+//! fn main() -> std::process::ExitCode {
+//!     ort_cli::main()
+//! }
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -2,6 +2,22 @@
 //!
 //! Every operator runs here: where no fast kernel takes a node, its own `eval` does. The
 //! instructions are ort-kernels'; this crate only chooses.
+//!
+//! # When to use it alone
+//!
+//! To ask what this processor can do, or to compile nodes without a session. Sessions have this provider anyway.
+//!
+//! ```
+//! use ort_ep::ExecutionProvider;
+//! use ort_ep_cpu::{CpuOptions, CpuProvider};
+//!
+//! # fn main() -> Result<(), ort_ep_cpu::UnavailableIsa> {
+//! let provider = CpuProvider::new(CpuOptions::default())?;
+//! assert_eq!(provider.name(), "CPUExecutionProvider");
+//! println!("kernels for {:?}", provider.isa());
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -6,6 +6,19 @@
 //!
 //! [`Reference`] is the contract's plainest fulfilment: every node runs its operator's own `eval`.
 //! It is the oracle of the tests and what other providers fall back to, through [`EvalKernel`].
+//!
+//! # When to use it alone
+//!
+//! To write an execution provider that does not depend on the session. Implement [`ExecutionProvider`], and give it to
+//! `SessionBuilder::provider` of ort-session, which exports all of this as `ort_session::provider`.
+//!
+//! ```
+//! use ort_ep::{ExecutionProvider, Layout, Reference};
+//!
+//! let provider: &dyn ExecutionProvider = &Reference;
+//! assert_eq!(provider.name(), "ReferenceExecutionProvider");
+//! assert_eq!(provider.preferred_layout(), Layout::Nchw);
+//! ```
 
 #![forbid(unsafe_code)]
 

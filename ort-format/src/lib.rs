@@ -11,6 +11,23 @@
 //! Neither knows what a tensor or an operator is.
 //!
 //! Source: schema and loader of ONNX Runtime 1.31.
+//!
+//! # When to use it alone
+//!
+//! To look into `.ort` files, or to write them, without anything that could run them.
+//!
+//! ```
+//! use ort_format::{Limits, open, record, write};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let graph = record::Graph { inputs: vec!["x".into()], outputs: vec!["x".into()], ..record::Graph::default() };
+//! let model = record::Model { graph, ..record::Model::default() };
+//! let bytes = write(&record::File { model, ..record::File::default() })?;
+//! let file = open(&bytes, &Limits::default())?;
+//! assert_eq!(file.model().graph().inputs().len(), 1);
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 #![deny(clippy::as_conversions)]

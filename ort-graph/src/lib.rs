@@ -4,6 +4,21 @@
 //! its type, its dimensions as far as they are known, and its contents where they are constant.
 //! A node's meaning is an [`Operator`] object that a [`Registry`] makes from its attributes; this
 //! crate knows no concrete one, and neither files on disk nor devices.
+//!
+//! # When to use it alone
+//!
+//! To read, check, change and print models: for a converter, a linter, or a pass of your own. It needs a [`Registry`] of
+//! operators, such as that of ort-ops.
+//!
+//! ```
+//! use ort_graph::{Graph, Registry};
+//!
+//! # fn main() -> Result<(), ort_graph::TextError> {
+//! let graph = Graph::parse("graph(x: float[n,3]) -> (x) {}", &Registry::default())?;
+//! assert_eq!((graph.inputs().len(), graph.n_nodes()), (1, 0));
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

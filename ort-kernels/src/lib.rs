@@ -7,6 +7,18 @@
 //!
 //! An [`Isa`] holds a proof that the machine has the instructions, so choosing a variant is safe
 //! and every line of `unsafe` stands in `isa.rs`.
+//!
+//! # When to use it alone
+//!
+//! For fast matrix products, convolutions and element-wise functions over slices of your own, without ONNX.
+//!
+//! ```
+//! use ort_kernels::{Isa, vec};
+//!
+//! let mut x = [0.0_f32, 1.0, 2.0];
+//! vec::softmax(Isa::best(), &mut x);
+//! assert!((x.iter().sum::<f32>() - 1.0).abs() < 1e-6);
+//! ```
 
 #[macro_use]
 mod isa;

@@ -20,6 +20,10 @@
 //! ```
 //!
 //! This crate does not know what the bytes mean.
+//!
+//! # When to use it alone
+//!
+//! To map or read large files, share their bytes without lifetimes, and measure which of their pages are in memory.
 
 #![deny(clippy::as_conversions)]
 

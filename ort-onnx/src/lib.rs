@@ -18,6 +18,10 @@
 //! let error = open(&cut, &Limits::default()).unwrap_err();
 //! assert_eq!(error.to_string(), "graph.node, byte 6: the message ends within a field");
 //! ```
+//!
+//! # When to use it alone
+//!
+//! To read and write `.onnx` and `.pb` files without a graph or a runtime.
 
 #![forbid(unsafe_code)]
 

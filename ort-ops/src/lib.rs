@@ -4,6 +4,21 @@
 //! inference, and `eval`: plain, obviously right, and therefore the oracle of every fast kernel.
 //! Nothing here knows about speed or devices, with one exception: data movement moves words, not
 //! types, and is as fast here as it needs to be anywhere.
+//!
+//! # When to use it alone
+//!
+//! To compute single operators plainly (for a test oracle, say), or to infer shapes: with ort-graph, and no runtime.
+//!
+//! ```
+//! use ort_graph::Graph;
+//!
+//! # fn main() -> Result<(), ort_graph::TextError> {
+//! let text = "graph(x: float[2,3]) -> (y) { y = Transpose-13 [perm: [1, 0]] (x) }";
+//! let graph = Graph::parse(text, &ort_ops::registry())?;
+//! assert_eq!(graph.fact(graph.outputs()[0]).ty.to_string(), "float[3,2]");
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

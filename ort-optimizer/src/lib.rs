@@ -7,6 +7,27 @@
 //!
 //! This crate knows neither devices nor files. What is constant is computed through
 //! [`ConstEval`], so that a folded constant has the bits that a run would give it.
+//!
+//! # When to use it alone
+//!
+//! To simplify a graph without running it, in a converter for instance.
+//!
+//! ```
+//! use ort_graph::Graph;
+//! use ort_optimizer::{Options, Reference, optimize};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let registry = ort_ops::registry();
+//! let text = "graph(x: float[3]) -> (y) {
+//!   h = Identity-13 (x)
+//!   y = Relu-14 (h)
+//! }";
+//! let graph = Graph::parse(text, &registry)?;
+//! let (graph, _report) = optimize(graph, &registry, &Options::default(), &Reference)?;
+//! assert_eq!(graph.n_nodes(), 1);
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -92,6 +92,10 @@
 //!
 //! [`SessionBuilder::optimize`] stops half way: what it gives can be looked at, and saved as a file
 //! that this crate and ONNX Runtime load.
+//!
+//! # When to use it alone
+//!
+//! Always: it is what programs depend on. The crates below it are for those who need less than a session.
 
 #![forbid(unsafe_code)]
 
@@ -132,6 +136,7 @@ mod save;
 mod save_onnx;
 mod session;
 mod settings;
+mod thread_safety;
 mod threads;
 
 pub use crate::activations::{Activations, StepActivations};

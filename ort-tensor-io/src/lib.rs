@@ -5,6 +5,22 @@
 //! the [`DataSet`]s to run them on, and [`compare`] says where two values differ first.
 //!
 //! This crate does not know what a model is: to a case, a model is a path.
+//!
+//! # When to use it alone
+//!
+//! To read and write NumPy's and ONNX's tensor files, or to run the ONNX standard's test cases with a runtime of your own.
+//!
+//! ```
+//! use ort_tensor::Tensor;
+//! use ort_tensor_io::npy;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let tensor = Tensor::from_slice(&[3], &[1.0_f32, 2.0, 3.0])?;
+//! let bytes = npy::encode(&tensor)?;
+//! assert_eq!(npy::decode(&bytes.into())?.shape(), [3]);
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 
@@ -20,3 +36,13 @@ pub use crate::case::{Case, CaseError, find_cases};
 pub use crate::close::{Difference, Mismatch, ParseToleranceError, Tolerance, compare};
 pub use crate::data_set::{DataSet, OutputMismatch, Side, Slot};
 pub use crate::file::{FileError, read_value, write_value};
+
+/// Errors go from thread to thread.
+const _: () = {
+    const fn is_send_and_sync<T: Send + Sync + 'static>() {}
+    is_send_and_sync::<CaseError>();
+    is_send_and_sync::<FileError>();
+    is_send_and_sync::<npy::NpyError>();
+    is_send_and_sync::<ParseToleranceError>();
+    is_send_and_sync::<pb::PbError>();
+};

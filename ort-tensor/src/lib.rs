@@ -6,6 +6,20 @@
 //! An operator reads [`Inputs`] and fills [`Output`]s; who placed their memory is not its business.
 //!
 //! This crate knows nothing about graphs, files or operators.
+//!
+//! # When to use it alone
+//!
+//! For tensors of all of ONNX's element types, which can share the bytes of a file.
+//!
+//! ```
+//! use ort_tensor::{DType, Tensor};
+//!
+//! # fn main() -> Result<(), ort_tensor::TensorError> {
+//! let tensor = Tensor::from_slice(&[2, 2], &[1.0_f32, 2.0, 3.0, 4.0])?;
+//! assert_eq!((tensor.dtype(), tensor.shape()), (DType::F32, &[2, 2][..]));
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

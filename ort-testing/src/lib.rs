@@ -1,6 +1,13 @@
 //! Tests only: seeded data, and how close two numbers must be.
 //!
 //! It depends on no crate of ours: the unit tests of a crate that did would see its types twice.
+//!
+//! ```
+//! use ort_testing::{Rng, ulps};
+//!
+//! assert_eq!(Rng::new(1).uniforms(3), Rng::new(1).uniforms(3));
+//! assert_eq!(ulps(1.0, 1.0 + f32::EPSILON), 1);
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -9,6 +9,25 @@
 //! step finds its work without the caller's help, and a worker that comes too late is not waited for.
 //! So a caller loses nothing to workers that sleep, that are busy with another caller's job, or that
 //! the system does not run, and any number of callers share them.
+//!
+//! # When to use it alone
+//!
+//! For parallel loops of a few microseconds, whose caller must not wait for a worker that sleeps.
+//!
+//! ```
+//! use std::sync::atomic::{AtomicUsize, Ordering};
+//! use std::time::Duration;
+//! use ort_threads::{Spin, Workers};
+//!
+//! # fn main() -> Result<(), ort_threads::StartError> {
+//! let spin = Spin { in_runs: Duration::from_millis(1), between_runs: Duration::from_micros(50) };
+//! let workers = Workers::new(1, spin, |_| Ok(()))?;
+//! let sum = AtomicUsize::new(0);
+//! workers.for_each(100, &|i| { sum.fetch_add(i, Ordering::Relaxed); }, &|body| body());
+//! assert_eq!(sum.into_inner(), 4950);
+//! # Ok(())
+//! # }
+//! ```
 
 mod job;
 mod jobs;
@@ -18,6 +37,13 @@ mod workers;
 pub use crate::job::Around;
 pub use crate::parts::Parts;
 pub use crate::workers::{InRun, Spin, StartError, Workers};
+
+/// Workers and errors go from thread to thread.
+const _: () = {
+    const fn is_send_and_sync<T: Send + Sync + 'static>() {}
+    is_send_and_sync::<Workers>();
+    is_send_and_sync::<StartError>();
+};
 
 #[cfg(test)]
 mod tests;

@@ -1,15 +1,21 @@
-//! Keeps the generated blocks of the documents equal to what the code says.
+//! Keeps the generated blocks of the documents, and the lists of public items in `docs/api/`, equal to what the
+//! code says.
 //!
 //! A document holds `<!-- generated: NAME -->` and `<!-- end -->`; the generator of that name gives
 //! the lines between them. A new one is a file below `docs/` and a line in [`GENERATORS`].
 
 mod crates;
+mod dependencies;
+mod examples;
+mod links;
 mod operators;
 mod options;
 mod passes;
+mod readme;
 
 use std::fs;
 
+use crate::api;
 use crate::markers::{Block, blocks};
 use crate::problem::{Failure, Problem};
 use crate::repository::{File, Repository};
@@ -20,6 +26,9 @@ type Generator = (&'static str, fn(&Repository) -> String);
 
 const GENERATORS: &[Generator] = &[
     ("crates", crates::table),
+    ("dependencies", dependencies::table),
+    ("examples", examples::table),
+    ("features", dependencies::features),
     ("operator coverage", operators::coverage),
     ("operators", operators::table),
     ("passes", passes::table),
@@ -30,9 +39,16 @@ const GENERATORS: &[Generator] = &[
 
 const MARKER: &str = "generated: ";
 
-/// Writes every block that is stale.
+/// Before the name of a crate, whose documentation the block is.
+const DOCUMENTATION: &str = "documentation of ";
+
+/// Writes every block and every list of public items that is stale.
 pub(crate) fn write(repository: &Repository) -> Result<Vec<Problem>, Failure> {
     let mut problems = Vec::new();
+    for (path, text) in api::stale(repository) {
+        let path = repository.root.join(path);
+        fs::write(&path, text).map_err(|source| Failure::File { path, source })?;
+    }
     for file in repository.with_extension("md") {
         match regenerate(repository, file) {
             Ok(document) if document.stale.is_empty() => {}
@@ -46,9 +62,13 @@ pub(crate) fn write(repository: &Repository) -> Result<Vec<Problem>, Failure> {
     Ok(problems)
 }
 
-/// One problem a stale block.
+/// One problem a stale block or list.
 pub(crate) fn check(repository: &Repository) -> Result<Vec<Problem>, Failure> {
-    let mut problems = Vec::new();
+    let stale = |(path, _): (String, String)| {
+        let what = "the public API is not the one in this file: run `cargo xtask docs`";
+        Problem::new(&path, 1, "docs", what)
+    };
+    let mut problems: Vec<_> = api::stale(repository).into_iter().map(stale).collect();
     for file in repository.with_extension("md") {
         match regenerate(repository, file) {
             Ok(document) => problems.extend(document.stale),
@@ -84,6 +104,9 @@ fn regenerate(repository: &Repository, file: &File) -> Result<Document, Problem>
 
 fn generate(repository: &Repository, path: &str, block: &Block<'_>) -> Result<String, Problem> {
     let name = &block.marker[MARKER.len()..];
+    if let Some(of) = name.strip_prefix(DOCUMENTATION) {
+        return Ok(readme::documentation(repository, of));
+    }
     match GENERATORS.iter().find(|(known, _)| *known == name) {
         Some((_, generator)) => Ok(generator(repository)),
         None => {
@@ -123,8 +146,8 @@ mod tests {
         let problem = document("<!-- generated: weather -->\n<!-- end -->\n").err().unwrap();
         assert_eq!(
             problem.to_string(),
-            "A.md:1: docs: no generator `weather`, only crates, operator coverage, operators, passes, \
-             run methods, session keys, session methods"
+            "A.md:1: docs: no generator `weather`, only crates, dependencies, examples, features, \
+             operator coverage, operators, passes, run methods, session keys, session methods"
         );
     }
 }

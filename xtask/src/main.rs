@@ -1,14 +1,16 @@
-//! Tasks about the repository itself: `cargo xtask fmt`, `tidy`, `docs`, `soak` and `mutate`.
+//! Tasks about the repository itself: `cargo xtask fmt`, `tidy`, `docs`, `package`, `soak` and `mutate`.
 //!
-//! Each task but the last two reads the tracked files and answers with problems, `path:line: rule: what`. None
+//! Each task but the last three reads the tracked files and answers with problems, `path:line: rule: what`. None
 //! means success; any means exit code 1.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its user")]
 
+mod api;
 mod docs;
 mod example;
 mod fmt;
 mod mutate;
+mod package;
 mod soak;
 mod tidy;
 
@@ -44,12 +46,14 @@ enum Task {
     },
     /// Check sizes, names, unsafe, arrows, dependencies and documents against CONVENTIONS.md
     Tidy,
-    /// Write the generated blocks of the documents
+    /// Write the generated blocks of the documents, and the lists of public items
     Docs {
         /// Change nothing; fail if a block is stale
         #[arg(long)]
         check: bool,
     },
+    /// Package all crates that are published, and check that each builds from its package
+    Package,
     /// Run random graphs of real sizes in every way, and compare with plain evaluation
     Soak(soak::Arguments),
     /// Run senseless models through everything that a session does
@@ -85,6 +89,7 @@ fn run(task: &Task) -> Result<Vec<Problem>, Failure> {
         }
         Task::Docs { check: false } => docs::write(&repository),
         Task::Docs { check: true } => docs::check(&repository),
+        Task::Package => package::run(&repository),
         Task::Soak(arguments) => soak::run(&repository, arguments),
         Task::Mutate(arguments) => mutate::run(&repository, arguments),
     }

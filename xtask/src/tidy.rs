@@ -1,6 +1,7 @@
 //! The conventions a program can check. A rule is a file below `tidy/` and a line in [`RULES`].
 
 mod architecture;
+mod links;
 mod manifests;
 mod memory;
 mod names;
@@ -21,6 +22,7 @@ const RULES: &[Rule] = &[
     manifests::check,
     architecture::check,
     memory::check,
+    links::check,
 ];
 
 /// What tidy has to say.

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use ort_session::{ConfigKey, Effect, config_keys};
 
+use crate::docs::links::without_links;
 use crate::repository::Repository;
 
 /// A row a key of ONNX Runtime's, or of ours, that a session takes.
@@ -109,21 +110,6 @@ fn setter(before: &str, declaration: &str) -> Option<Setter> {
     Some(Setter { name: name.to_owned(), signature, summary })
 }
 
-/// The text with the names that links of the documentation show, and not where they lead.
-fn without_links(text: &str) -> String {
-    let mut plain = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("[`") {
-        let (name, behind) = after.split_once("`]").unwrap_or((after, ""));
-        plain += &format!("{before}`{name}`");
-        rest = match behind.strip_prefix('(').and_then(|target| target.split_once(')')) {
-            Some((_, behind)) => behind,
-            None => behind,
-        };
-    }
-    plain + rest
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,17 +121,6 @@ mod tests {
         assert!(table.contains(row), "{table}");
         let row = "| `ep.context_enable` | 0 | 0 | refused | Anything else is refused: models are";
         assert!(table.contains(row), "{table}");
-    }
-
-    #[test]
-    fn links_are_the_names_they_show() {
-        for (text, expected) in [
-            ("a [`B::c`](d::B::c) e", "a `B::c` e"),
-            ("[`x`], (y)", "`x`, (y)"),
-            ("[a] b", "[a] b"),
-        ] {
-            assert_eq!(without_links(text), expected);
-        }
     }
 
     #[test]

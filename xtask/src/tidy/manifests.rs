@@ -1,13 +1,19 @@
-//! Dependencies earn their place, crates say what they are, and the licenses are there.
+//! Dependencies earn their place, crates say what they are and what a registry asks of those that are published, and
+//! the licenses are there.
 
+use crate::api::is_published;
 use crate::manifest::{Entry, entries};
 use crate::problem::Problem;
 use crate::repository::{File, Repository};
+use crate::scan::{code_of, words};
+
+/// What a crate that is published says in its manifest, besides a description.
+const PUBLISHED: [&str; 4] = ["repository", "readme", "keywords", "categories"];
 
 const LICENSES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
-/// Reports dependencies without a reason, versions outside the root, empty descriptions and missing
-/// licenses.
+/// Reports dependencies without a reason or a use, versions outside the root, empty descriptions, what a registry
+/// asks for, and missing licenses.
 pub(crate) fn check(repository: &Repository) -> Vec<Problem> {
     let missing = |name: &&str| repository.file(name).is_none();
     let mut problems: Vec<_> = LICENSES
@@ -17,10 +23,15 @@ pub(crate) fn check(repository: &Repository) -> Vec<Problem> {
         .collect();
     if let Some(root) = repository.file("Cargo.toml") {
         problems.extend(unexplained(root));
+        problems.extend(untaken(repository, root));
     }
     for (_, manifest) in repository.crates() {
         problems.extend(undescribed(manifest));
         problems.extend(own_versions(manifest));
+        problems.extend(unused(repository, manifest));
+        if is_published(manifest) {
+            problems.extend(unpublishable(manifest));
+        }
     }
     problems
 }
@@ -36,6 +47,60 @@ fn unexplained(root: &File) -> Vec<Problem> {
         Problem::new(&root.path, entry.line, "dependency", what)
     };
     entries(&root.text).filter(is_unexplained).map(problem).collect()
+}
+
+/// What the root lists is what some crate takes.
+fn untaken(repository: &Repository, root: &File) -> Vec<Problem> {
+    let takes = |text: &str, key: &str| {
+        entries(text).any(|entry| entry.key == key && entry.needed().is_some())
+    };
+    let is_untaken = |entry: &Entry<'_>| {
+        let is_dependency = entry.section == "workspace.dependencies";
+        is_dependency && !repository.crates().any(|(_, manifest)| takes(&manifest.text, entry.key))
+    };
+    let problem = |entry: Entry<'_>| {
+        Problem::new(
+            &root.path,
+            entry.line,
+            "dependency",
+            format!("no crate takes `{}`", entry.key),
+        )
+    };
+    entries(&root.text).filter(is_untaken).map(problem).collect()
+}
+
+/// What a crate takes, its code or the code in its documentation names.
+fn unused(repository: &Repository, manifest: &File) -> Vec<Problem> {
+    let folder = manifest.path.trim_end_matches("Cargo.toml");
+    let sources = repository.with_extension("rs").filter(|file| file.path.starts_with(folder));
+    let sources: Vec<_> = sources.map(|file| (code_of(&file.text), &file.text)).collect();
+    let is_in_docs = |text: &str, name: &str| {
+        text.lines().any(|line| line.trim_start().starts_with("//") && line.contains(name))
+    };
+    let is_named = |name: &str| {
+        sources.iter().any(|(code, text)| {
+            words(code).any(|(_, word)| word == name) || is_in_docs(text, &format!("{name}::"))
+        })
+    };
+    let is_unused =
+        |entry: &Entry<'_>| entry.needed().is_some() && !is_named(&entry.key.replace('-', "_"));
+    let problem = |entry: Entry<'_>| {
+        let what = format!("`{}` is taken and not used", entry.key);
+        Problem::new(&manifest.path, entry.line, "dependency", what)
+    };
+    entries(&manifest.text).filter(is_unused).map(problem).collect()
+}
+
+fn unpublishable(manifest: &File) -> Vec<Problem> {
+    let says = |key: &str| {
+        entries(&manifest.text).any(|entry| entry.section == "package" && entry.key == key)
+    };
+    let missing = PUBLISHED.iter().filter(|key| !says(key));
+    let problem = |key| {
+        let what = format!("a registry asks for `{key}`; or `publish = false`");
+        Problem::new(&manifest.path, 1, "publish", what)
+    };
+    missing.map(problem).collect()
 }
 
 fn undescribed(manifest: &File) -> Option<Problem> {
@@ -64,8 +129,19 @@ mod tests {
 
     const LICENSED: [(&str, &str); 2] = [("LICENSE-APACHE", ""), ("LICENSE-MIT", "")];
 
+    /// Beside a crate that takes and uses `x` and `ort-a`.
     fn found(path: &str, text: &str) -> Vec<String> {
-        let files = [LICENSED[0], LICENSED[1], (path, text)];
+        let manifest = "[package]\ndescription = \"b\"\npublish = false\n[dependencies]\nx.workspace = true\n\
+                        ort-a.workspace = true\n";
+        let taken = [("b/Cargo.toml", manifest), ("b/src/lib.rs", "use x::X;\nuse ort_a::A;\n")];
+        let files = [
+            LICENSED[0],
+            LICENSED[1],
+            taken[0],
+            taken[1],
+            ("a/src/lib.rs", "use x::X;\n"),
+            (path, text),
+        ];
         check(&Repository::of(&files)).iter().map(ToString::to_string).collect()
     }
 
@@ -81,21 +157,47 @@ mod tests {
     }
 
     #[test]
+    fn a_dependency_is_taken_and_used() {
+        assert_eq!(
+            found("Cargo.toml", "[workspace.dependencies]\ny = \"1\" # it is good\n"),
+            ["Cargo.toml:2: dependency: no crate takes `y`"]
+        );
+        let takes_y =
+            "[package]\ndescription = \"a\"\npublish = false\n[dependencies]\ny.workspace = true\n";
+        assert_eq!(
+            found("a/Cargo.toml", takes_y),
+            ["a/Cargo.toml:5: dependency: `y` is taken and not used"]
+        );
+    }
+
+    #[test]
     fn a_crate_describes_itself_and_takes_its_versions_from_the_root() {
-        let described = "[package]\ndescription = \"Does a\"\n";
+        let described = "[package]\npublish = false\ndescription = \"Does a\"\n";
         for needed in ["x.workspace = true", "x = { workspace = true, optional = true }"] {
             let text = format!("{described}[dependencies]\n{needed}\n");
             assert_eq!(found("a/Cargo.toml", &text), [""; 0]);
         }
         assert_eq!(
             found("a/Cargo.toml", &format!("{described}[dev-dependencies]\nx = \"1\"\n")),
-            ["a/Cargo.toml:4: dependency: take `x` from the root: `x.workspace = true`"]
+            ["a/Cargo.toml:5: dependency: take `x` from the root: `x.workspace = true`"]
         );
-        for (text, line) in [("[package]\ndescription = \"\"\n", 2), ("[package]\n", 1)] {
+        for (text, line) in [("publish = false\ndescription = \"\"\n", 3), ("publish = false\n", 1)]
+        {
             let expected =
                 format!("a/Cargo.toml:{line}: description: one line says what the crate is");
-            assert_eq!(found("a/Cargo.toml", text), [expected]);
+            assert_eq!(found("a/Cargo.toml", &format!("[package]\n{text}")), [expected]);
         }
+    }
+
+    #[test]
+    fn a_published_crate_says_what_a_registry_asks_for() {
+        let text = "[package]\ndescription = \"Does a\"\nrepository.workspace = true\nreadme = \"R\"\n\
+                    keywords = []\ncategories = []\n";
+        assert_eq!(found("a/Cargo.toml", text), [""; 0]);
+        assert_eq!(
+            found("a/Cargo.toml", &text.replace("categories = []\n", "")),
+            ["a/Cargo.toml:1: publish: a registry asks for `categories`; or `publish = false`"]
+        );
     }
 
     #[test]

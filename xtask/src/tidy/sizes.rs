@@ -7,6 +7,9 @@ use crate::problem::Problem;
 use crate::repository::Repository;
 
 const FILE_LINES: usize = 400;
+/// Programs that teach are read in one go.
+const EXAMPLES: &str = "ort-examples/src/bin/";
+const EXAMPLE_LINES: usize = 80;
 const FUNCTION_LINES: usize = 60;
 /// Nineteen functions of twenty in a crate are not longer than this.
 const MOST_FUNCTIONS_LINES: usize = 35;
@@ -20,9 +23,10 @@ pub(crate) fn check(repository: &Repository) -> Vec<Problem> {
     let mut problems = Vec::new();
     for file in repository.with_extension("rs") {
         let n_lines = file.text.lines().count();
-        if n_lines > FILE_LINES {
-            let what = format!("{n_lines} lines, at most {FILE_LINES}");
-            problems.push(Problem::new(&file.path, FILE_LINES + 1, "file size", what));
+        let most = if file.path.starts_with(EXAMPLES) { EXAMPLE_LINES } else { FILE_LINES };
+        if n_lines > most {
+            let what = format!("{n_lines} lines, at most {most}");
+            problems.push(Problem::new(&file.path, most + 1, "file size", what));
         }
     }
     let all = placed(repository);
@@ -108,6 +112,12 @@ mod tests {
         assert_eq!(
             found(&"\n".repeat(401)),
             ["a/src/lib.rs:401: file size: 401 lines, at most 400"]
+        );
+        let example = ("ort-examples/src/bin/a.rs", "\n".repeat(81));
+        let problems = check(&Repository::of(&[(example.0, &example.1)]));
+        assert_eq!(
+            problems[0].to_string(),
+            "ort-examples/src/bin/a.rs:81: file size: 81 lines, at most 80"
         );
     }
 

@@ -1,0 +1,64 @@
+//! What goes from thread to thread: sessions, what they are given and give, and errors. It is checked when this
+//! crate is compiled.
+
+#[expect(clippy::wildcard_imports, reason = "what is checked is what the crate exports")]
+use crate::*;
+
+const fn is_send_and_sync<T: Send + Sync + 'static>() {}
+
+macro_rules! send_and_sync {
+    ($($type:ty),* $(,)?) => { const _: () = { $(is_send_and_sync::<$type>();)* }; };
+}
+
+send_and_sync!(
+    Session,
+    SessionBuilder,
+    Optimized,
+    RunOptions,
+    Cancel,
+    ModelBytes,
+    Tensor,
+    Value,
+    Outputs,
+    MemoryReport,
+    Trace,
+);
+
+send_and_sync!(
+    AdviseError,
+    AffinityError,
+    CompileError,
+    ConfigError,
+    CycleError,
+    ElementsError,
+    EvalError,
+    ExportError,
+    FormatError,
+    FreeDimensionError,
+    GraphError,
+    ImportError,
+    InferError,
+    InitializerError,
+    InputError,
+    KernelError,
+    LimitError,
+    LoadError,
+    LoadLimitError,
+    MeasureError,
+    NchwcError,
+    OnnxError,
+    OpError,
+    OptimizeError,
+    OutputError,
+    PatchError,
+    PlanError,
+    ProfileError,
+    RegistryError,
+    RunError,
+    SaveError,
+    SessionError,
+    TensorError,
+    TypeConflict,
+    UnavailableIsa,
+    WriteError,
+);
