@@ -1,0 +1,53 @@
+//! Asks a session what its memory is for, and a run where its time goes.
+
+#![expect(clippy::print_stdout, reason = "a program that prints")]
+
+use std::error::Error;
+use std::time::Duration;
+
+use ort_session::{DType, Dim, Session, Tensor, Type};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let model = std::env::args().nth(1).ok_or("usage: memory_and_time MODEL")?;
+    let session = Session::builder().commit_from_file(model)?;
+    let mut inputs = Vec::new();
+    for input in session.inputs() {
+        inputs.push((input.name, zeros(&input.ty)?));
+    }
+    let inputs = || inputs.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect::<Vec<_>>();
+
+    session.run(inputs())?; // the first run of a signature of shapes also plans its memory
+    let (_, mut steps) = session.run_profiled(inputs())?;
+    let total: Duration = steps.iter().map(|step| step.time).sum();
+    println!("{} steps, {total:.1?}", steps.len());
+    steps.sort_by_key(|step| std::cmp::Reverse(step.time));
+    for step in steps.iter().take(5) {
+        let (time, work) = (step.time, &step.work);
+        println!("{time:10.1?}  {} {} ({})", work.op_type, work.node, work.variant);
+    }
+
+    let memory = session.memory();
+    let row = |what: &str, n_bytes: usize| println!("{:10} KiB  {what}", n_bytes / 1024);
+    row("the model's bytes", memory.model.whole.virtual_bytes);
+    row("constants used where they lie in the file", memory.weights_mapped.usage.virtual_bytes);
+    row("constants packed for kernels", memory.packed_heap.usage.virtual_bytes);
+    row("activations of the largest run", memory.activations_planned.largest);
+    row("graph and plan, estimated", memory.objects.graph + memory.objects.plan);
+    Ok(())
+}
+
+/// Zeros of an input's type; 1 for each dimension that the model leaves open.
+fn zeros(ty: &Type) -> Result<Tensor, Box<dyn Error>> {
+    let Type::Tensor(tensor) = ty else { return Err(format!("no zeros of type {ty}").into()) };
+    let mut shape = Vec::new();
+    for dim in tensor.dims.iter().flatten() {
+        shape.push(match dim {
+            Dim::Known(n) => usize::try_from(*n)?,
+            _ => 1,
+        });
+    }
+    match tensor.dtype {
+        DType::String => Err("no zeros of strings".into()),
+        dtype => Ok(Tensor::zeros(dtype, &shape)?),
+    }
+}

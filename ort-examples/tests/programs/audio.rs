@@ -1,0 +1,26 @@
+//! Streams of audio.
+
+use crate::{run, shipped};
+
+const CHUNK: usize = 512;
+
+/// A WAV file of these samples.
+fn wav(samples: &[i16]) -> Vec<u8> {
+    let mut bytes = b"RIFF....WAVEfmt ................data....".to_vec();
+    bytes.extend(samples.iter().flat_map(|sample| sample.to_le_bytes()));
+    bytes
+}
+
+#[test]
+fn silence_is_no_speech_and_the_state_goes_from_chunk_to_chunk() {
+    let folder = tempfile::tempdir().unwrap();
+    let sound = folder.path().join("sound.wav");
+    std::fs::write(&sound, wav(&[0; 5 * CHUNK])).unwrap();
+    let args = [&shipped("silero_vad/model.ort"), sound.to_str().unwrap()];
+    let printed = run(env!("CARGO_BIN_EXE_vad"), &args);
+    let probabilities: Vec<_> = printed.lines().map(|line| &line[11..]).collect();
+    assert_eq!(probabilities.len(), 5);
+    assert!(!printed.contains("speech"), "{printed}");
+    // Equal chunks, another state.
+    assert!(probabilities.windows(2).any(|pair| pair[0] != pair[1]), "{printed}");
+}
