@@ -20,11 +20,11 @@
 //! use ort_format::{Limits, open, record, write};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let graph = record::Graph { inputs: vec!["x".into()], outputs: vec!["x".into()], ..record::Graph::default() };
-//! let model = record::Model { graph, ..record::Model::default() };
+//! let opset = record::OperatorSetId { domain: "".into(), version: 17 };
+//! let model = record::Model { opset_import: vec![opset], ..record::Model::default() };
 //! let bytes = write(&record::File { model, ..record::File::default() })?;
 //! let file = open(&bytes, &Limits::default())?;
-//! assert_eq!(file.model().graph().inputs().len(), 1);
+//! assert_eq!(file.model().opset_import().iter().map(|set| set.version()).collect::<Vec<_>>(), [17]);
 //! # Ok(())
 //! # }
 //! ```
