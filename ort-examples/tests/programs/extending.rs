@@ -1,4 +1,4 @@
-//! Providers, operators and passes of one's own, and the file format by itself.
+//! Custom providers, operators and passes, and the file format by itself.
 
 use ort_session::{Level, Session, Tensor};
 
@@ -7,12 +7,12 @@ use crate::{model, run, shipped};
 #[test]
 fn the_provider_runs_what_it_claims_and_the_cpu_the_rest() {
     let expected = "MyExecutionProvider: 1\nCPUExecutionProvider: 1\n[0.5, 0.0, 2.25]\n";
-    assert_eq!(run(env!("CARGO_BIN_EXE_own_provider"), &[]), expected);
+    assert_eq!(run(env!("CARGO_BIN_EXE_custom_provider"), &[]), expected);
 }
 
 #[test]
 fn the_operator_computes_between_others() {
-    assert_eq!(run(env!("CARGO_BIN_EXE_own_operator"), &[]), "[2.0, -0.5, -2.0]\n");
+    assert_eq!(run(env!("CARGO_BIN_EXE_custom_operator"), &[]), "[2.0, -0.5, -2.0]\n");
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn the_pass_leaves_no_division_and_the_same_result() {
     unchanged.optimize_from_file(model(folder.path(), divided)).unwrap().write_onnx(&onnx).unwrap();
     let saved = folder.path().join("saved.ort");
     let args = [onnx.to_str().unwrap(), saved.to_str().unwrap()];
-    assert_eq!(run(env!("CARGO_BIN_EXE_own_pass"), &args), "1 rewrites\n");
+    assert_eq!(run(env!("CARGO_BIN_EXE_custom_pass"), &args), "1 rewrites\n");
 
     let operators = run(env!("CARGO_BIN_EXE_read_ort"), &[args[1]]);
     assert!(operators.contains("     1 Div\n     1 Mul\n1 initializers, 4 bytes\n"), "{operators}");

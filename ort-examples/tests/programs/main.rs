@@ -37,9 +37,9 @@ fn model(folder: &Path, text: &str) -> PathBuf {
 fn a_program_without_arguments_says_what_it_takes() {
     for program in [
         env!("CARGO_BIN_EXE_classify"),
-        env!("CARGO_BIN_EXE_memory_and_time"),
+        env!("CARGO_BIN_EXE_profile"),
         env!("CARGO_BIN_EXE_ocr"),
-        env!("CARGO_BIN_EXE_own_pass"),
+        env!("CARGO_BIN_EXE_custom_pass"),
         env!("CARGO_BIN_EXE_processes"),
         env!("CARGO_BIN_EXE_read_ort"),
         env!("CARGO_BIN_EXE_search"),

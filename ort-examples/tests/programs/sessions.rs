@@ -25,7 +25,7 @@ fn the_first_process_makes_the_cache_file_and_the_second_finds_it() {
 
 #[test]
 fn memory_and_time_have_their_rows() {
-    let printed = run(env!("CARGO_BIN_EXE_memory_and_time"), &[&shipped("ppocr_cls/model.onnx")]);
+    let printed = run(env!("CARGO_BIN_EXE_profile"), &[&shipped("ppocr_cls/model.onnx")]);
     for row in [" steps, ", "Conv", "KiB  the model's bytes", "KiB  activations of the largest run"]
     {
         assert!(printed.contains(row), "{row}: {printed}");

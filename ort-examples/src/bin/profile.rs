@@ -8,7 +8,7 @@ use std::time::Duration;
 use ort_session::{DType, Dim, Session, Tensor, Type};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let model = std::env::args().nth(1).ok_or("usage: memory_and_time MODEL")?;
+    let model = std::env::args().nth(1).ok_or("usage: profile MODEL")?;
     let session = Session::builder().commit_from_file(model)?;
     let mut inputs = Vec::new();
     for input in session.inputs() {

@@ -1,4 +1,4 @@
-//! A graph pass of one's own: reads a .onnx file, writes divisions by constants as products, and saves a .ort file.
+//! A custom graph pass: reads a .onnx file, writes divisions by constants as products, and saves a .ort file.
 
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 
@@ -14,7 +14,7 @@ use ort_session::Tensor;
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     let (Some(from), Some(to)) = (args.next(), args.next()) else {
-        return Err("usage: own_pass MODEL.onnx OUT.ort".into());
+        return Err("usage: custom_pass MODEL.onnx OUT.ort".into());
     };
     let registry = ort_ops::registry();
     let file = ort_onnx::open(&std::fs::read(from)?.into(), &Limits::default())?;

@@ -1,4 +1,4 @@
-//! An execution provider of one's own, which claims one operator; the CPU provider runs the rest.
+//! A custom execution provider, which claims one operator; the CPU provider runs the rest.
 
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 

@@ -1,4 +1,4 @@
-//! An operator of one's own in a domain of one's own: attributes, shape inference, and what it computes.
+//! A custom operator in a domain of its own: attributes, shape inference, and what it computes.
 
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 
