@@ -33,7 +33,7 @@ def main() -> int:
     except environment.Unavailable as reason:
         print(f"skipped: {reason}")
         return 0
-    wheel = built(python, "release" if arguments.release else "dev")
+    wheel = built(python, "dist" if arguments.release else "dev")
     print(f"{wheel.name}: {wheel.stat().st_size / 2**20:.1f} MiB")
     if arguments.release and wheel.stat().st_size > MOST_BYTES:
         print(f"more than {MOST_BYTES >> 20} MiB", file=sys.stderr)
