@@ -78,6 +78,20 @@ impl Axis {
         self.reach(self.output).max(self.pad[0] + self.input)
     }
 
+    /// These outputs as an axis of their own, and the inputs that it is over: those that they read, and no others.
+    #[must_use]
+    pub fn part(&self, outputs: Range<usize>) -> (Self, Range<usize>) {
+        let from = outputs.start * self.stride;
+        let before = self.pad[0].saturating_sub(from);
+        let start = from.saturating_sub(self.pad[0]).min(self.input);
+        let end = (from + self.reach(outputs.len())).saturating_sub(self.pad[0]);
+        let inputs = start..end.clamp(start, self.input);
+        let room = (self.pad[0] + self.input + self.pad[1]).saturating_sub(from);
+        let after = room.saturating_sub(before + inputs.len());
+        let (input, output) = (inputs.len(), outputs.len());
+        (Self { input, output, pad: [before, after], ..*self }, inputs)
+    }
+
     /// The outputs that read an input with every tap.
     pub(crate) fn interior(&self) -> Range<usize> {
         self.inside(&self.outputs(0), self.kernel - 1)
@@ -113,6 +127,29 @@ impl Axis {
 #[cfg(test)]
 mod tests {
     use super::Axis;
+
+    #[test]
+    fn parts_of_an_axis_read_what_the_whole_reads() {
+        for (input, kernel, stride, dilation, pad) in
+            [(9, 3, 1, 1, [1, 1]), (9, 4, 2, 3, [7, 5]), (2, 2, 3, 1, [9, 9]), (0, 2, 1, 1, [3, 3])]
+        {
+            let axis = Axis { input, output: 7, kernel, stride, dilation, pad };
+            for (start, end) in (0..7).flat_map(|start| (start..8).map(move |end| (start, end))) {
+                let (part, inputs) = axis.part(start..end);
+                assert_eq!((part.input, part.output), (inputs.len(), end - start));
+                for output in start..end {
+                    let own = output - start;
+                    for tap in 0..kernel {
+                        let found = part.at(own, tap).map(|i| inputs.start + i);
+                        assert_eq!(found, axis.at(output, tap), "{axis:?} {start}..{end} {tap}");
+                    }
+                    for counts in [false, true] {
+                        assert_eq!(part.n_taps(own, counts), axis.n_taps(output, counts));
+                    }
+                }
+            }
+        }
+    }
 
     #[test]
     fn ranges_are_what_at_says() {
