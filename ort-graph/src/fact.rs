@@ -1,5 +1,7 @@
 //! What is known of a value before it is computed.
 
+// collects are bounded: by the rank and by MAX_INTS
+
 use std::fmt;
 
 use ort_tensor::{DType, Shape, Tensor, Value};
@@ -59,6 +61,8 @@ pub struct TypeConflict {
 impl Fact {
     /// Nothing is known.
     pub const UNKNOWN: Fact = Fact { ty: Type::Unknown, constant: None };
+    /// Integers of no more than so many elements may be a shape or a list of axes.
+    pub const MAX_INTS: usize = 1 << 16;
 
     /// A tensor with these dimensions.
     pub fn tensor(dtype: DType, dims: impl IntoIterator<Item = Dim>) -> Self {
@@ -114,9 +118,11 @@ impl Fact {
         self.dims()?.iter().map(Dim::known).collect()
     }
 
-    /// The contents of a constant int64 or int32 tensor.
+    /// The contents of a constant int64 or int32 tensor, if it may be a shape or a list of axes: one of more than
+    /// [`Fact::MAX_INTS`] elements is data.
     pub fn ints(&self) -> Option<Vec<i64>> {
-        let constant = self.constant.as_ref()?;
+        let constant =
+            self.constant.as_ref().filter(|constant| constant.len() <= Self::MAX_INTS)?;
         match constant.dtype() {
             DType::I64 => constant.as_slice::<i64>().ok().map(<[i64]>::to_vec),
             DType::I32 => {

@@ -1,5 +1,7 @@
 //! Values and nodes under distinct ids, with the uses of each value kept up to date.
 
+// collects are bounded: as long as the graph's lists
+
 mod compact;
 mod edit;
 mod inference;

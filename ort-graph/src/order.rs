@@ -1,5 +1,7 @@
 //! A topological order: every node after the nodes whose outputs it reads or captures.
 
+// collects are bounded: as long as the graph's lists
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

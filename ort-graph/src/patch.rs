@@ -1,5 +1,7 @@
 //! A change of a graph that is built aside, checked, and made whole or not at all.
 
+// collects are bounded: as long as the graph's lists
+
 use std::collections::{HashMap, HashSet};
 
 use ort_tensor::Tensor;

@@ -1,5 +1,7 @@
 //! From (domain, operator, version) to the object that knows what it means.
 
+// collects are bounded: as long as the graph's lists
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! What holds of every graph, as a function: tests call it after each rewrite.
 
+// collects are bounded: as long as the graph's lists
+
 use std::collections::HashSet;
 
 use crate::graph::{Graph, GraphError};

@@ -13,7 +13,7 @@
 mod placed;
 
 use ort_graph::OpError;
-use ort_tensor::{DType, Tensor, TensorView, n_elements};
+use ort_tensor::{DType, Pace, Tensor, TensorError, TensorView, collected, n_elements};
 
 pub use self::placed::{PlacedFilter, Places};
 
@@ -51,13 +51,15 @@ impl Blocks {
     }
 
     /// Copies images in blocks to images in planes.
-    fn unblock(self, from: &[f32], to: &mut [f32]) {
+    fn unblock(self, from: &[f32], to: &mut [f32]) -> Result<(), TensorError> {
         let Self { channels, plane, block } = self;
+        let mut pace = Pace::new();
         let images = from.chunks_exact((channels * plane).max(1));
         for (from, to) in images.zip(to.chunks_exact_mut((channels * plane).max(1))) {
             let strips = from.chunks_exact(plane * block);
             for (from, to) in strips.zip(to.chunks_exact_mut(plane * block)) {
                 for (at, len) in pieces(plane) {
+                    pace.go(len * block)?;
                     for (lane, to) in to.chunks_exact_mut(plane).enumerate() {
                         let lane = from[at * block + lane..].iter().step_by(block);
                         to[at..at + len].iter_mut().zip(lane).for_each(|(to, &from)| *to = from);
@@ -65,16 +67,19 @@ impl Blocks {
                 }
             }
         }
+        Ok(())
     }
 
     /// Copies images in planes to images in blocks.
-    fn block(self, from: &[f32], to: &mut [f32]) {
+    fn block(self, from: &[f32], to: &mut [f32]) -> Result<(), TensorError> {
         let Self { channels, plane, block } = self;
+        let mut pace = Pace::new();
         let images = from.chunks_exact((channels * plane).max(1));
         for (from, to) in images.zip(to.chunks_exact_mut((channels * plane).max(1))) {
             let strips = from.chunks_exact(plane * block);
             for (from, to) in strips.zip(to.chunks_exact_mut(plane * block)) {
                 for (at, len) in pieces(plane) {
+                    pace.go(len * block)?;
                     for (lane, from) in from.chunks_exact(plane).enumerate() {
                         let lane = to[at * block + lane..].iter_mut().step_by(block);
                         lane.zip(&from[at..at + len]).for_each(|(to, &from)| *to = from);
@@ -82,6 +87,7 @@ impl Blocks {
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -138,7 +144,7 @@ pub fn blocked_filter(
         filter(w, form, block)?;
         return Ok(Tensor::lasting_zeros(DType::F32, w.shape())?);
     }
-    let in_order: Vec<usize> = (0..outputs.max(inputs)).collect();
+    let in_order = collected(0..outputs.max(inputs))?;
     let places = |n| Places { of_channels: &in_order[..n], n };
     let inputs = (form == FilterForm::InputsAndOutputs).then(|| places(inputs));
     let filter = PlacedFilter::new(w, places(outputs), inputs, block)?;
@@ -171,11 +177,11 @@ fn filter(
 fn reordered(
     from: TensorView<'_>,
     blocks: Blocks,
-    reorder: fn(Blocks, &[f32], &mut [f32]),
+    reorder: fn(Blocks, &[f32], &mut [f32]) -> Result<(), TensorError>,
 ) -> Result<Tensor, OpError> {
     let mut to = Tensor::lasting_zeros(DType::F32, from.shape())?;
     if !to.is_empty() {
-        reorder(blocks, from.as_slice::<f32>()?, to.view_mut().into_slice::<f32>()?);
+        reorder(blocks, from.as_slice::<f32>()?, to.view_mut().into_slice::<f32>()?)?;
     }
     Ok(to)
 }
@@ -186,6 +192,10 @@ fn wrong_rank(x: TensorView<'_>) -> OpError {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use ort_tensor::{Ending, ended_by};
+
     use super::*;
     use crate::case::tensor;
 
@@ -209,6 +219,25 @@ mod tests {
             let blocks = blocked_filter(w.view(), form, 4);
             assert_eq!(blocks.is_ok(), is_fine, "{shape:?} {form:?}");
             assert!(blocks.is_err() || blocks == Ok(w), "{shape:?} {form:?}");
+        }
+    }
+
+    #[derive(Debug)]
+    struct Ended;
+
+    impl Ending for Ended {
+        fn is_ended(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn copies_that_nobody_waits_for_end() {
+        let x = counted(&[1, 16, Pace::STEP / 8]);
+        let ending: Arc<dyn Ending> = Arc::new(Ended);
+        for copy in [blocked, unblocked] {
+            let copied = ended_by(&ending, || copy(x.view(), 16));
+            assert_eq!(copied, Err(TensorError::Ended.into()));
         }
     }
 

@@ -1,5 +1,7 @@
 //! What the inputs of a body are where a file does not say.
 
+// collects are bounded: by the rank and the body's inputs
+
 use ort_graph::{Attr, Body, Dim, Dims, TensorType, Type};
 use ort_tensor::DType;
 

@@ -1,5 +1,7 @@
 //! Operators on images whose channels are the last dimension.
 
+// collects are bounded: by the operands
+
 use std::sync::Arc;
 
 use ort_graph::{Behaviour, Fact, Facts, NodeSpec, OpError, Operator};

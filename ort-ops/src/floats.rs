@@ -5,10 +5,12 @@ use std::borrow::Cow;
 
 use ort_graph::OpError;
 use ort_tensor::{
-    DType, Inputs, Number, Output, Shape, TensorError, TensorView, broadcast_strides, collected,
-    with_room,
+    DType, Inputs, Number, Output, Pace, Shape, TensorError, TensorView, broadcast_strides,
+    collected, with_room,
 };
 use ort_tensor::{n_elements, with_dtype};
+
+use crate::lanes::by_pieces;
 
 /// The elements of a float tensor.
 ///
@@ -87,12 +89,22 @@ pub(crate) fn read_period(view: TensorView<'_>, shape: &[usize]) -> Result<Vec<f
 }
 
 /// `update(x[i], period[i mod len])`.
-pub(crate) fn with_period(x: &mut [f64], period: &[f64], update: impl Fn(&mut f64, f64)) {
-    if !period.is_empty() {
-        for x in x.chunks_mut(period.len()) {
+///
+/// # Errors
+/// If nobody waits for the rest any more.
+pub(crate) fn with_period(
+    x: &mut [f64],
+    period: &[f64],
+    update: impl Fn(&mut f64, f64),
+) -> Result<(), TensorError> {
+    let mut pace = Pace::new();
+    for x in x.chunks_mut(period.len().max(1)) {
+        for (x, period) in x.chunks_mut(Pace::STEP).zip(period.chunks(Pace::STEP)) {
+            pace.go(x.len())?;
             x.iter_mut().zip(period).for_each(|(x, &p)| update(x, p));
         }
     }
+    Ok(())
 }
 
 /// Writes `values`, rounded, to the output at `index`, if it is there and wanted.
@@ -112,8 +124,10 @@ pub(crate) fn write<R: Number>(
     let y = output.tensor(dtype, shape)?;
     with_dtype!(dtype, float, T => {
         let y = y.into_slice::<T>()?;
-        y.iter_mut().zip(values).for_each(|(y, &value)| *y = Number::from_f64(value.to_f64()));
-        Ok(())
+        let mut values = values.iter();
+        Ok(by_pieces(y, |y| {
+            y.iter_mut().zip(&mut values).for_each(|(y, value)| *y = Number::from_f64(value.to_f64()));
+        })?)
     }, else => Err(TensorError::DType { expected: DType::F32, found: dtype }.into()))
 }
 

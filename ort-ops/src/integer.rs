@@ -1,8 +1,10 @@
 //! Exact products of quantized operands: differences of 8-bit codes, held in 16 bits so that the
 //! processor can multiply and add them in pairs. Rows are contiguous in both operands.
 
+// collects are bounded: into room that was asked for
+
 use ort_graph::OpError;
-use ort_tensor::{Pace, TensorError, n_elements, with_room};
+use ort_tensor::{Pace, Room, TensorError, n_elements, with_room};
 
 use crate::infer::PADDING;
 use crate::ops::conv::ConvGeometry;
@@ -88,20 +90,19 @@ pub(crate) fn convolve(
     let n_inputs = n_elements(&window.input).unwrap_or(0);
     // Channels last, so that what a tap sees is contiguous.
     let (x, w) = (transposed(x, c * group, n_inputs)?, transposed(w, c, n_taps)?);
-    let mut patches = Vec::new();
+    let mut patches = Room::new();
     for run in window.runs() {
-        let offsets = window.offsets(run.clone());
+        let offsets = window.offsets(run.clone())?;
         for image in 0..n * group {
             let (image, part) = (image / group, image % group);
             patches.clear();
             for column in 0..run.len() {
                 for &at in offsets[column..].iter().step_by(run.len()) {
                     if at == PADDING {
-                        // bounded: some thousand taps of a run
-                        patches.resize(patches.len() + c, 0);
+                        patches.resize(patches.len() + c, 0)?;
                     } else {
                         let start = ((image * n_inputs + at) * group + part) * c;
-                        patches.extend_from_slice(&x[start..start + c]);
+                        patches.extend(x[start..start + c].iter().copied())?;
                     }
                 }
             }

@@ -1,7 +1,7 @@
 //! A tensor seen from one axis, as `[outer, len, inner]`. A lane is what runs along the axis: `len`
 //! elements, `inner` apart.
 
-use ort_tensor::{Number, Pace, TensorError, filled};
+use ort_tensor::{Number, Pace, TensorError, filled, go_on};
 
 /// How the lanes along one axis lie in a row-major tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Lanes {
         &self,
         x: &[T],
         y: &mut [T],
-        mut f: impl FnMut(&mut [f64]),
+        mut f: impl FnMut(&mut [f64]) -> Result<(), TensorError>,
     ) -> Result<(), TensorError> {
         let Lanes { len, inner, .. } = *self;
         // Empty lanes have no elements to write, nor has an empty block.
@@ -43,15 +43,33 @@ impl Lanes {
         for (x, y) in x.chunks_exact(block).zip(y.chunks_exact_mut(block)) {
             for i in 0..inner {
                 pace.go(len)?;
-                let from = x[i..].iter().step_by(inner);
-                lane.iter_mut().zip(from).for_each(|(to, from)| *to = from.to_f64());
-                f(&mut lane);
-                let to = y[i..].iter_mut().step_by(inner);
-                to.zip(&lane).for_each(|(to, &from)| *to = T::from_f64(from));
+                let mut from = x[i..].iter().step_by(inner);
+                by_pieces(&mut lane, |lane| {
+                    lane.iter_mut().zip(&mut from).for_each(|(to, from)| *to = from.to_f64());
+                })?;
+                f(&mut lane)?;
+                let mut to = y[i..].iter_mut().step_by(inner);
+                by_pieces(&mut lane, |lane| {
+                    lane.iter().zip(&mut to).for_each(|(&from, to)| *to = T::from_f64(from));
+                })?;
             }
         }
         Ok(())
     }
+}
+
+/// Calls `f` with one piece of `x` after the other, so short that it is done within milliseconds.
+///
+/// # Errors
+/// If nobody waits for the next any more.
+pub(crate) fn by_pieces<T>(x: &mut [T], mut f: impl FnMut(&mut [T])) -> Result<(), TensorError> {
+    for (i, piece) in x.chunks_mut(Pace::STEP).enumerate() {
+        if i > 0 {
+            go_on()?;
+        }
+        f(piece);
+    }
+    Ok(())
 }
 
 /// `Π shape`; a tensor that exists has no product that overflows, unless a zero hides it.
@@ -61,6 +79,10 @@ fn product(shape: &[usize]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use ort_tensor::{Ending, ended_by};
+
     use super::*;
 
     #[test]
@@ -69,7 +91,11 @@ mod tests {
         assert_eq!(lanes, Lanes { outer: 2, len: 3, inner: 2 });
         let x: Vec<f32> = (0_u8..12).map(f32::from).collect();
         let mut y = vec![0_f32; 12];
-        lanes.map(&x, &mut y, |lane| lane.reverse()).unwrap();
+        let reverse = |lane: &mut [f64]| {
+            lane.reverse();
+            Ok(())
+        };
+        lanes.map(&x, &mut y, reverse).unwrap();
         assert_eq!(y, [4., 5., 2., 3., 0., 1., 10., 11., 8., 9., 6., 7.]);
     }
 
@@ -77,6 +103,25 @@ mod tests {
     fn an_overflow_hidden_by_a_zero_gives_no_lanes() {
         let shape = [usize::MAX, 2, 0];
         assert_eq!(Lanes::along(&shape, 2), Lanes { outer: 0, len: 0, inner: 1 });
-        assert!(Lanes::along(&shape, 0).map::<f32>(&[], &mut [], |_| {}).is_ok());
+        assert!(Lanes::along(&shape, 0).map::<f32>(&[], &mut [], |_| Ok(())).is_ok());
+    }
+
+    #[derive(Debug)]
+    struct Ended;
+
+    impl Ending for Ended {
+        fn is_ended(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_long_lane_ends_after_a_piece() {
+        let ending: Arc<dyn Ending> = Arc::new(Ended);
+        for (len, n_done) in [(3, 3), (Pace::STEP, Pace::STEP), (Pace::STEP + 1, Pace::STEP)] {
+            let (mut lane, mut n) = (vec![0.0; len], 0);
+            let done = ended_by(&ending, || by_pieces(&mut lane, |piece| n += piece.len()));
+            assert_eq!((done.is_ok(), n), (len == n_done, n_done));
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Weighted sums of features: the linear models.
 
+// collects are bounded: as long as the file's lists
+
 use ort_graph::{NodeSpec, OpError};
 
 use crate::product::dot;

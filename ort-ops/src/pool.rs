@@ -1,7 +1,9 @@
 //! What pools share: the shape of the result, and which elements each window sees.
 
+// collects are bounded: by the rank
+
 use ort_graph::{Dims, Fact, OpError};
-use ort_tensor::{DType, Pace, Shape, TensorError, n_elements};
+use ort_tensor::{DType, Pace, Room, Shape, TensorError, n_elements};
 
 use crate::infer::{PADDING, Window, WindowAttrs, element_flops};
 
@@ -62,15 +64,15 @@ impl Pool {
         }
         let mut pace = Pace::new();
         let n_outputs = self.window.n_outputs();
-        let (mut taps, mut ends) = (Vec::new(), Vec::new());
+        let (mut taps, mut ends) = (Room::new(), Room::new());
         for run in self.window.runs() {
-            let offsets = self.window.offsets(run.clone());
+            let offsets = self.window.offsets(run.clone())?;
             taps.clear();
             ends.clear();
             for column in 0..run.len() {
                 let seen = offsets[column..].iter().step_by(run.len());
-                taps.extend(seen.filter(|&&at| at != PADDING));
-                ends.push(taps.len());
+                taps.extend(seen.copied().filter(|&at| at != PADDING))?;
+                ends.push(taps.len())?;
             }
             for plane in 0..self.shape[0] * self.shape[1] {
                 let mut start = 0;

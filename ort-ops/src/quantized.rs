@@ -1,5 +1,7 @@
 //! Quantized operands: codes minus zero point, and back again.
 
+// collects are bounded: by the rank
+
 use std::ops::SubAssign;
 
 use ort_graph::{Fact, Facts, OpError};
@@ -70,7 +72,7 @@ pub(crate) fn per_channel<T: Copy>(
 ) -> Result<Vec<T>, OpError> {
     match values {
         &[value] => Ok(filled(value, n)?),
-        _ if values.len() == n => Ok(values.to_vec()),
+        _ if values.len() == n => Ok(collected(values.iter().copied())?),
         _ => Err(OpError::InputValue { index, what: "one value, or one a channel is needed" }),
     }
 }
@@ -244,9 +246,10 @@ impl Table {
 
     /// The codes of `x`, replaced.
     pub(crate) fn applied(&self, x: TensorView<'_>) -> Result<Tensor, OpError> {
-        let mut codes = x.as_words::<u8>()?.to_vec();
-        codes.iter_mut().for_each(|code| *code = self.0[usize::from(*code)]);
-        Ok(Tensor::from_bytes(x.dtype(), x.shape(), codes.into())?)
+        let mut y = Tensor::zeros(x.dtype(), x.shape())?;
+        let codes = y.view_mut().into_words::<u8>()?.iter_mut().zip(x.as_words::<u8>()?);
+        codes.for_each(|(y, &x)| *y = self.0[usize::from(x)]);
+        Ok(y)
     }
 }
 

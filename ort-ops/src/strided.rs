@@ -2,6 +2,8 @@
 //! repeating and joining tensors come down to. Axes that continue each other are merged first, so
 //! that what is left to do is as few and as long runs as the two layouts allow.
 
+// collects are bounded: by the rank
+
 use std::cmp::Reverse;
 
 use ort_tensor::{

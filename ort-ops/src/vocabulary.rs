@@ -1,5 +1,7 @@
 //! Lists of keys that elements are looked up in.
 
+// collects are bounded: as long as the file's lists
+
 use std::collections::HashMap;
 
 use ort_graph::{NodeSpec, OpError};

@@ -10,6 +10,8 @@
 
 use ort_tensor::{Pace, Shape, TensorError, filled, go_on};
 
+use crate::lanes::by_pieces;
+
 /// How a tensor of some shape is walked to reduce it over some axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Walk {
@@ -64,8 +66,11 @@ impl Walk {
             if self.is_run_reduced {
                 results[at] = combine(results[at], fold_run(run, start, &map, &combine)?);
             } else {
-                let results = results[at..].iter_mut();
-                results.zip(run).for_each(|(result, &x)| *result = combine(*result, map(x)));
+                let mut run = run.iter();
+                by_pieces(&mut results[at..at + self.run], |results| {
+                    let both = results.iter_mut().zip(&mut run);
+                    both.for_each(|(result, &x)| *result = combine(*result, map(x)));
+                })?;
             }
             Ok(())
         })?;
@@ -84,11 +89,13 @@ impl Walk {
     ) -> Result<(), TensorError> {
         self.for_each_run(x.chunks_exact_mut(self.run.max(1)), |run, at| {
             if self.is_run_reduced {
-                run.iter_mut().for_each(|x| update(x, &results[at]));
+                by_pieces(run, |run| run.iter_mut().for_each(|x| update(x, &results[at])))
             } else {
-                run.iter_mut().zip(&results[at..]).for_each(|(x, result)| update(x, result));
+                let mut results = results[at..].iter();
+                by_pieces(run, |run| {
+                    run.iter_mut().zip(&mut results).for_each(|(x, result)| update(x, result));
+                })
             }
-            Ok(())
         })
     }
 

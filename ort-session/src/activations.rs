@@ -1,5 +1,7 @@
 //! What a run takes for its values, known before it runs.
 
+// collects are bounded: as long as the graph's lists
+
 use ort_tensor::{DType, Tensor, n_elements};
 
 use crate::check::checked;

@@ -1,5 +1,7 @@
 //! From a path or bytes to a session.
 
+// collects are bounded: as many as the caller gives
+
 mod packed_for;
 
 use std::collections::BTreeMap;

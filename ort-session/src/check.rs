@@ -1,5 +1,7 @@
 //! Whether the inputs of a run fit the model.
 
+// collects are bounded: as long as the graph's lists
+
 use ort_graph::{Graph, Type};
 use ort_tensor::ValueView;
 

@@ -1,5 +1,7 @@
 //! The outputs that a run is asked for: from names to values.
 
+// collects are bounded: as long as the graph's lists
+
 use std::borrow::Cow;
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! The other files of a model: where they are found, and their bytes.
 
+// collects are bounded: as long as the file's lists
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

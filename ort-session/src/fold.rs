@@ -1,6 +1,8 @@
 //! Constant folding by the providers' own kernels, on all threads: a folded constant has the bits a run
 //! would give, which depend on no number of threads.
 
+// collects are bounded: as long as the graph's lists
+
 use std::sync::Arc;
 
 use ort_ep::{Claim, Io, Kernel, KernelError, Threads};

@@ -1,5 +1,7 @@
 //! Dimensions of inputs that a file leaves free, and a session fixes before it optimizes.
 
+// collects are bounded: as long as the graph's lists
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 

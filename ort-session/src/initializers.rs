@@ -1,5 +1,7 @@
 //! Initializers whose elements a caller gives, in the stead of those that the model's files have.
 
+// collects are bounded: as long as the file's lists and those of the caller
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use ort_graph::parsed::{Contents, Graph, Tensor as Parsed};

@@ -1,5 +1,7 @@
 //! Inputs of a run: by name or by position, borrowed wherever their layout allows.
 
+// collects are bounded: as many as the caller gives
+
 use std::borrow::Cow;
 
 use ndarray::{ArrayRef, Dimension};

@@ -1,5 +1,7 @@
 //! What a file holds, without running it.
 
+// collects are bounded: as long as the file's lists
+
 mod hints;
 mod weights;
 

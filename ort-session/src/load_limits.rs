@@ -1,6 +1,8 @@
 //! What loading a model may take: the one place that decides, for the file before it becomes a graph,
 //! and for the graph whenever more is known of it.
 
+// collects are bounded: as long as the graph's lists
+
 mod budget;
 
 use std::fmt;

@@ -1,5 +1,7 @@
 //! The word that was probably meant.
 
+// collects are bounded: as long as a name
+
 /// The known word nearest to `word`, if not more than a third of it would have to change: what a
 /// message about an unknown word can suggest.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

@@ -1,5 +1,7 @@
 //! A model's file, whichever format it has: the one place that tells them apart.
 
+// collects are bounded: as long as the file's lists
+
 use std::collections::BTreeSet;
 
 use ort_format::Limits;

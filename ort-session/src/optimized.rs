@@ -1,5 +1,7 @@
 //! A model between optimizing and planning: to be looked at, saved, or made a session.
 
+// collects are bounded: as long as the graph's lists
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::path::Path;

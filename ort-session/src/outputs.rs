@@ -1,5 +1,7 @@
 //! Outputs of a run, by name or by position.
 
+// collects are bounded: by the graph's outputs
+
 use std::borrow::Cow;
 use std::ops::Index;
 use std::sync::Arc;

@@ -4,6 +4,8 @@
 //! It says so among the model's named texts. The sum covers every byte of the file, its own digits
 //! taken as zeros: a bit that flipped anywhere is found before anything is computed with it.
 
+// collects are bounded: one a piece of CHUNK_BYTES, and as long as the options
+
 use std::ops::Range;
 use std::sync::OnceLock;
 

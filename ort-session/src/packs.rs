@@ -1,6 +1,8 @@
 //! Packed constants of one session: those that the file has, and those made in memory, once for
 //! equal packings of one constant.
 
+// collects are bounded: as long as the graph's lists
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;

@@ -2,6 +2,8 @@
 //!
 //! Source: ONNX Runtime 1.31, docs/Reduced_Operator_Kernel_build.md and its `reduced_build_config_parser.py`.
 
+// collects are bounded: as long as the graph's lists
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 

@@ -1,5 +1,7 @@
 //! Settings with all that follows from them: they make a graph of a file, optimized.
 
+// collects are bounded: as long as the graph's lists
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

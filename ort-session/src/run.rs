@@ -1,5 +1,7 @@
 //! The executor: it walks the steps of a plan and hands each its slices.
 
+// collects are bounded: as long as the graph's lists
+
 mod dynamic;
 mod ends;
 mod error;

@@ -1,5 +1,7 @@
 //! Options of one run.
 
+// collects are bounded: as many as the caller gives
+
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 

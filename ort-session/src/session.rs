@@ -1,5 +1,7 @@
 //! A model that is ready to run.
 
+// collects are bounded: as long as the graph's lists
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

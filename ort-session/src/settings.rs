@@ -49,6 +49,7 @@ impl SessionBuilder {
     /// an operator that comes to compute something else needs another folder.
     #[must_use]
     pub fn operators(mut self, operators: &[OpDef]) -> Self {
+        // bounded: as many as the caller gives
         self.operators.extend(operators);
         self
     }

@@ -1,6 +1,8 @@
 //! Constants that several graphs hold. Import gives a subgraph its own handle on a constant of the
 //! graph around it; a file has such a constant once, in the outermost graph.
 
+// collects are bounded: as long as the graph's lists
+
 use std::collections::{HashMap, HashSet};
 
 use ort_tensor::{DType, Tensor};

@@ -5,6 +5,8 @@
 //! like one of the graphs around it: in a file a name means one value, wherever it stands. A constant
 //! that several graphs hold (import gives a captured one to the subgraph) is written once.
 
+// collects are bounded: as long as the graph's lists
+
 mod error;
 mod homes;
 mod node;

@@ -1,5 +1,7 @@
 //! Graphs and nodes as a file has them.
 
+// collects are bounded: as long as the graph's lists
+
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 

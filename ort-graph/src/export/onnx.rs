@@ -1,5 +1,7 @@
 //! The same file as a `.onnx` one: table by table, message by message.
 
+// collects are bounded: as long as the graph's lists
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 

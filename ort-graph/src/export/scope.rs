@@ -1,5 +1,7 @@
 //! Names in a file: one value a name, wherever it stands.
 
+// collects are bounded: as long as the graph's lists
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 

@@ -1,5 +1,7 @@
 //! Types and tensors as a file has them.
 
+// collects are bounded: as long as the graph's lists
+
 use std::borrow::Cow;
 
 use ort_format::{DataType, DimensionValueType, record};

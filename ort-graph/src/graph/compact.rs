@@ -1,5 +1,7 @@
 //! A graph without the holes that edits leave.
 
+// collects are bounded: as long as the graph's lists
+
 use super::{Graph, Node, ValueInfo};
 use crate::ids::{NodeId, ValueId};
 use crate::order::CycleError;

@@ -1,5 +1,7 @@
 //! Small edits that keep the uses of every value right: what patches and passes are made of.
 
+// collects are bounded: as long as the graph's lists
+
 use ort_tensor::Tensor;
 use smallvec::SmallVec;
 

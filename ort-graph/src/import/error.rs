@@ -1,5 +1,7 @@
 //! What can be wrong with a model whose file is sound.
 
+// collects are bounded: as long as the file's lists
+
 use std::collections::BTreeMap;
 
 use ort_onnx::ElementsError;

@@ -3,6 +3,8 @@
 //! Stored edges and the order of nodes are not trusted: who reads what follows from names alone.
 //! All nodes that no operator can run (none of that name, version or type) are reported at once.
 
+// collects are bounded: as long as the file's lists
+
 mod error;
 mod order;
 mod scope;

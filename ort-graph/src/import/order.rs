@@ -1,5 +1,7 @@
 //! The nodes of a file in an order in which they can be imported.
 
+// collects are bounded: as long as the file's lists
+
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use super::error::ImportError;

@@ -1,5 +1,7 @@
 //! Names: a graph sees its own values, and those of the graphs around it.
 
+// collects are bounded: as long as the file's lists
+
 use std::collections::HashMap;
 
 use ort_tensor::{Tensor, go_on};

@@ -1,5 +1,7 @@
 //! Tensors of a file: slices of its bytes wherever their alignment allows.
 
+// collects are bounded: as long as the file's lists
+
 use ort_tensor::{Tensor, TensorError, move_elements, n_elements};
 
 use super::ImportLimits;

@@ -1,5 +1,7 @@
 //! From a `.onnx` file: texts are moved, and elements stay where they are.
 
+// collects are bounded: as long as the file's lists
+
 use ort_onnx::schema::{
     AttributeProto, GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto,
     attribute_type as kind,

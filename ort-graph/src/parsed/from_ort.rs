@@ -1,5 +1,7 @@
 //! From a `.ort` file: texts and elements stay where they are.
 
+// collects are bounded: as long as the file's lists
+
 use bytes::Bytes;
 use ort_format::{AttributeValue, TypeInfo, TypeInfoValue, Vector};
 use ort_tensor::{DType, Shape, TensorError};

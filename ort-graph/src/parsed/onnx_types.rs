@@ -1,5 +1,7 @@
 //! Types as a `.onnx` file declares them.
 
+// collects are bounded: as long as the file's lists
+
 use ort_onnx::schema::{DimensionProto, TensorTypeProto, TypeProto, ValueInfoProto};
 use ort_tensor::DType;
 

@@ -1,5 +1,7 @@
 //! Contents of tensors: `float[2] [0.5, 1]`, `int64[3] fill 7`, `bool[] true`.
 
+// collects are bounded: text is written by tests
+
 use std::fmt;
 
 use ort_tensor::{DType, Element, Shape, Tensor, TensorError, TensorView, n_elements, with_dtype};

@@ -1,5 +1,7 @@
 //! From text to a graph.
 
+// collects are bounded: text is written by tests
+
 use std::collections::HashMap;
 
 use ort_tensor::Tensor;

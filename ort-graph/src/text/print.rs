@@ -1,5 +1,7 @@
 //! From a graph to text.
 
+// collects are bounded: as long as the graph's lists
+
 use std::fmt::{self, Display as _};
 
 use super::is_bare;

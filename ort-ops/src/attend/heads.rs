@@ -1,5 +1,7 @@
 //! Queries, keys and values as heads, whatever form they come in.
 
+// collects are bounded: into room that was asked for
+
 use crate::floats;
 use ort_graph::OpError;
 use ort_tensor::{collected, n_elements, with_room};
@@ -33,7 +35,7 @@ pub(crate) fn split_heads(
     shape: [usize; 4],
     bias: &[f64],
 ) -> Result<Vec<f64>, OpError> {
-    floats::with_period(&mut x, bias, |x, bias| *x += bias);
+    floats::with_period(&mut x, bias, |x, bias| *x += bias)?;
     swap_heads(&x, shape)
 }
 

@@ -1,7 +1,9 @@
 //! Which keys a mask of int32 lets a query see, in the forms of com.microsoft.
 
+// collects are bounded: into room that was asked for
+
 use ort_graph::{Dim, Fact, Facts, OpError};
-use ort_tensor::{DType, Inputs, TensorView, collected, filled};
+use ort_tensor::{DType, Inputs, TensorError, TensorView, collected, filled, with_room};
 
 use super::bias::Biases;
 use super::{Query, Sizes};
@@ -94,7 +96,7 @@ impl KeyMask {
             [b, 1, m, n] if b == batch && m == n && m >= len && past <= m && q_len <= m - past => {
                 strided(past * m, [m * m, m])
             }
-            [n] => Self::of_ranges(given, hiding, sizes).ok_or(OpError::Shapes {
+            [n] => Self::of_ranges(given, hiding, sizes)?.ok_or(OpError::Shapes {
                 what: "ends of the keys of each batch",
                 left: vec![n],
                 right: vec![batch],
@@ -106,20 +108,21 @@ impl KeyMask {
         }
     }
 
-    fn of_ranges(given: &[i32], hiding: Hiding, sizes: Sizes) -> Option<Self> {
+    fn of_ranges(given: &[i32], hiding: Hiding, sizes: Sizes) -> Result<Option<Self>, TensorError> {
         let (batch, len) = (sizes.batch, sizes.kv_len);
-        let starts = given.len() == batch.checked_mul(2)?;
-        if !starts && ![batch, batch.checked_mul(3)?.checked_add(2)?].contains(&given.len()) {
-            return None;
+        let starts = batch.checked_mul(2) == Some(given.len());
+        let packed = batch.checked_mul(3).and_then(|n| n.checked_add(2));
+        if !starts && ![Some(batch), packed].contains(&Some(given.len())) {
+            return Ok(None);
         }
-        let mut values = Vec::new();
+        let mut values = with_room(batch.saturating_mul(len))?;
         for b in 0..batch {
             let start = if starts { given[batch + b] } else { 0 };
             let range = i64::from(start)..i64::from(given[b]);
             let bias = |j| if range.contains(&j) { 0.0 } else { hiding.filter.into() };
             values.extend((0_i64..).take(len).map(bias));
         }
-        Some(Self { values, start: 0, strides: [len, 0], len })
+        Ok(Some(Self { values, start: 0, strides: [len, 0], len }))
     }
 
     fn add(&self, query: Query, row: &mut [f64]) {

@@ -14,7 +14,7 @@ pub(crate) mod past;
 pub(crate) mod rotation;
 
 use ort_graph::OpError;
-use ort_tensor::{filled, go_on, n_elements};
+use ort_tensor::{TensorError, filled, go_on, n_elements};
 
 use crate::ops::softmax::softmax;
 use crate::product::dot;
@@ -144,7 +144,7 @@ pub(crate) fn attend(
         observe(Stage::Biased, query, &scores);
         match biases.iter().all(|&bias| bias == f64::NEG_INFINITY) {
             true => scores.fill(0.0),
-            false => weigh(&mut scores, scoring.sinks.get(query.head)),
+            false => weigh(&mut scores, scoring.sinks.get(query.head))?,
         }
         observe(Stage::Softmax, query, &scores);
         let y = &mut y[row * v_size..][..v_size];
@@ -156,7 +156,7 @@ pub(crate) fn attend(
 }
 
 /// Scores to weights; the share of the sink is lost.
-fn weigh(scores: &mut [f64], sink: Option<&f64>) {
+fn weigh(scores: &mut [f64], sink: Option<&f64>) -> Result<(), TensorError> {
     let Some(&sink) = sink else { return softmax(scores) };
     let max = scores.iter().copied().fold(sink, f64::max);
     let mut sum = (sink - max).exp();
@@ -165,6 +165,7 @@ fn weigh(scores: &mut [f64], sink: Option<&f64>) {
         sum += *score;
     }
     scores.iter_mut().for_each(|score| *score /= sum);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -191,7 +192,7 @@ mod tests {
     #[test]
     fn a_sink_takes_its_share() {
         let mut scores = [3_f64.ln(), f64::NEG_INFINITY];
-        weigh(&mut scores, Some(&0.0));
+        weigh(&mut scores, Some(&0.0)).unwrap();
         assert_eq!(scores, [0.75, 0.0]);
     }
 }

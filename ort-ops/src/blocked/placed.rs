@@ -1,5 +1,7 @@
 //! Filters put into blocks in one go: every weight is read once and written once, to its place.
 
+// collects are bounded: by PIECE and the lanes of a block
+
 use ort_graph::OpError;
 use ort_tensor::{Shape, TensorView, n_elements};
 
@@ -116,13 +118,18 @@ impl<'a> PlacedFilter<'a> {
         let Self { taps, block, .. } = *self;
         let (mut start, mut places) = (0, Vec::new());
         for inputs in inputs.chunk_by(|a, b| a / block == b / block) {
-            places.clear();
-            for input in inputs {
-                places.extend((0..taps).map(|tap| tap * block + input % block));
-            }
             let to = &mut to[inputs[0] / block * taps * block * block..][..taps * block * block];
-            self.interleave(rows, start, &places, to);
-            start += places.len();
+            let place = |&input: &usize| (0..taps).map(move |tap| tap * block + input % block);
+            let mut all = inputs.iter().flat_map(place);
+            loop {
+                places.clear();
+                places.extend(all.by_ref().take(PIECE));
+                if places.is_empty() {
+                    break;
+                }
+                self.interleave(rows, start, &places, to);
+                start += places.len();
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! Attributes that come as a list or as a tensor.
 
+// collects are bounded: as long as the file's lists
+
 use ort_graph::{NodeSpec, OpError};
 
 use crate::floats;

@@ -1,5 +1,7 @@
 //! Trees whose nodes have ids: `TreeEnsembleClassifier` and `TreeEnsembleRegressor`.
 
+// collects are bounded: as long as the file's lists
+
 use std::collections::HashSet;
 use std::ops::Range;
 

@@ -1,5 +1,7 @@
 //! Trees whose branches and leaves have positions: `TreeEnsemble`.
 
+// collects are bounded: as long as the file's lists
+
 use ort_graph::{NodeSpec, OpError};
 
 use super::attrs::{expect_len, index, ints, missing_tracks, read_n_targets, tensor};

@@ -4,6 +4,8 @@
 //! share their children (a chain of comparisons can lead to one place), but no path comes back to
 //! where it was: a forest is only made once that is proved, so that a walk ends.
 
+// collects are bounded: as long as the file's lists
+
 mod attrs;
 mod by_id;
 mod by_index;

@@ -32,7 +32,9 @@ pub fn float_along(inputs: &Facts<'_>, axis: i64) -> Result<Fact, OpError> {
 /// # Errors
 /// If one is not in `-rank..rank`, or stands twice.
 pub fn normalize_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>, OpError> {
-    // bounded: as many as the node has
+    // One more than there are stands twice, or is none of them.
+    let axes = &axes[..axes.len().min(rank.saturating_add(1))];
+    // bounded: by the rank
     let mut normalized = Vec::with_capacity(axes.len());
     for &axis in axes {
         normalized.push(normalize_axis(axis, rank)?);

@@ -1,5 +1,7 @@
 //! Multidirectional broadcasting on dimensions that may not be known.
 
+// collects are bounded: by the rank
+
 use ort_graph::{Dim, Dims, Fact, Facts, OpError};
 use ort_tensor::DType;
 

@@ -3,6 +3,8 @@
 //! Output element `o` of an axis sees, for each `k < kernel`, the input element
 //! `o·stride + k·dilation − pad_begin`, or padding where that is outside.
 
+// collects are bounded: by the rank
+
 use ort_graph::{Dim, Dims, NodeSpec, OpError};
 use ort_tensor::{Shape, n_elements};
 

@@ -1,5 +1,7 @@
 //! What the dimensions of an input must be.
 
+// collects are bounded: by the rank
+
 use ort_graph::{Dim, Facts, OpError};
 
 /// That the tensor at `index`, if it is there and its rank is known, can have these dimensions.

@@ -1,5 +1,7 @@
 //! From what is known of a tensor to facts, and back to shapes where everything is.
 
+// collects are bounded: by the rank, MAX_INTS and the operands
+
 use ort_graph::{Dim, Dims, Fact, Facts, OpError, Operator};
 use ort_tensor::{
     DType, Inputs, Output, Shape, TensorError, TensorView, Value, ValueView, collected,
@@ -70,6 +72,25 @@ pub fn int_values(x: TensorView<'_>) -> Result<Vec<i64>, TensorError> {
         return collected(x.as_slice::<i32>()?.iter().copied().map(i64::from));
     }
     collected(x.as_slice::<i64>()?.iter().copied())
+}
+
+/// That there are no more values in the input at `index` than a tensor may have axes.
+///
+/// # Errors
+/// If there are.
+pub(crate) fn expect_few(index: usize, values: &[i64]) -> Result<(), OpError> {
+    let what = "has more values than a tensor may have axes";
+    if values.len() > Fact::MAX_INTS { Err(OpError::InputValue { index, what }) } else { Ok(()) }
+}
+
+/// Values of the input at `index` as sizes, one an axis.
+///
+/// # Errors
+/// If one is below zero, or there are more than a tensor may have axes.
+pub(crate) fn sizes(index: usize, values: &[i64]) -> Result<Shape, OpError> {
+    expect_few(index, values)?;
+    let sizes: Option<Shape> = values.iter().map(|&n| n.try_into().ok()).collect();
+    sizes.ok_or(OpError::InputValue { index, what: "a size is below zero" })
 }
 
 /// The facts with their contents, if the inputs are constant and the outputs are small.

@@ -1,5 +1,7 @@
 //! The dimensions of a matrix product with NumPy's rules.
 
+// collects are bounded: by the rank
+
 use ort_graph::{Dim, Dims, Fact, Facts, OpError};
 use ort_tensor::Shape;
 

@@ -19,7 +19,7 @@ pub use conv_pool::{AutoPad, WindowAttrs};
 pub(crate) use conv_pool::{known_or_one, read_axes};
 pub use expect::expect_dims;
 pub use join::join_facts;
-pub(crate) use known::MAX_RANK;
+pub(crate) use known::{MAX_RANK, expect_few, sizes};
 pub use known::{
     dims_product, folded, int_values, known_dims, known_shape, ranked_fact, tensor_fact, vector_len,
 };

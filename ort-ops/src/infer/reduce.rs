@@ -1,5 +1,7 @@
 //! Dimensions after a reduction over some axes.
 
+// collects are bounded: by the rank
+
 use ort_graph::{Dim, Dims, Fact, OpError};
 use ort_tensor::DType;
 

@@ -10,13 +10,10 @@ use ort_tensor::{DType, Inputs};
 pub fn read_scalar(inputs: Inputs<'_>, index: usize) -> Result<Option<i64>, OpError> {
     let Some(view) = inputs.optional_tensor(index)? else { return Ok(None) };
     let found = match view.dtype() {
-        DType::I32 => view.as_slice::<i32>()?.iter().copied().map(i64::from).collect(),
-        _ => view.as_slice::<i64>()?.to_vec(),
+        DType::I32 => <[i32; 1]>::try_from(view.as_slice()?).map(|[value]| value.into()),
+        _ => <[i64; 1]>::try_from(view.as_slice()?).map(|[value]| value),
     };
-    match found[..] {
-        [value] => Ok(Some(value)),
-        _ => Err(OpError::InputValue { index, what: "takes one integer" }),
-    }
+    found.map(Some).map_err(|_| OpError::InputValue { index, what: "takes one integer" })
 }
 
 /// The only integer of the input at `index`, if it is known.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use ort_graph::OpError;
-use ort_tensor::{Shape, n_elements};
+use ort_tensor::{Pace, Room, Shape, TensorError, n_elements};
 
 /// The windows over an input of known size. Every field has one value a spatial axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Window {
     }
 
     /// The windows, row-major, in runs short enough that a value for each tap of each window of
-    /// a run is little memory.
+    /// a run is little memory, unless a window alone has many taps.
     pub fn runs(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         const N_TAPS_OF_A_RUN: usize = 1 << 16;
         let n = self.n_outputs();
@@ -58,19 +58,22 @@ impl Window {
 
     /// `offsets[tap, window]`: the row-major index of the input element that `tap` sees in each of
     /// these windows, or [`PADDING`].
-    pub fn offsets(&self, windows: Range<usize>) -> Vec<usize> {
-        let len = windows.len();
-        // bounded: some thousand taps of a run
-        let mut offsets = vec![PADDING; self.n_taps().saturating_mul(len)];
+    ///
+    /// # Errors
+    /// If there is no memory for them, or nobody waits for them any more.
+    pub fn offsets(&self, windows: Range<usize>) -> Result<Room<usize>, TensorError> {
+        let (len, mut pace) = (windows.len(), Pace::new());
+        let mut offsets = Room::filled(PADDING, self.n_taps().saturating_mul(len))?;
         for (column, window) in windows.enumerate() {
             let position = unravel(window, &self.output);
             for tap in 0..self.n_taps() {
+                pace.go(1)?;
                 if let Some(offset) = self.offset(&position, &unravel(tap, &self.kernel)) {
                     offsets[tap * len + column] = offset;
                 }
             }
         }
-        offsets
+        Ok(offsets)
     }
 
     /// The row-major index of the input element that the tap at `tap` sees in the window at
@@ -115,6 +118,8 @@ pub(crate) fn unravel(mut position: usize, shape: &[usize]) -> Shape {
 
 #[cfg(test)]
 mod tests {
+    use ort_tensor::within;
+
     use super::*;
 
     #[test]
@@ -131,7 +136,13 @@ mod tests {
             pads_end: one(),
         };
         let p = PADDING;
-        assert_eq!(window.offsets(0..3), [p, 0, 1, 0, 1, 2, 1, 2, p]);
+        assert_eq!(window.offsets(0..3).unwrap()[..], [p, 0, 1, 0, 1, 2, 1, 2, p]);
         assert_eq!(window.n_taps_within_padding(&[0]), 3);
+        // A window is as large as a node says.
+        let huge = Window { kernel: Shape::from_slice(&[1 << 40]), ..window };
+        let limit = 1 << 20;
+        let found = within(limit, limit, || huge.offsets(0..1).map(|_| ()));
+        let n_bytes = (1 << 40) * size_of::<usize>();
+        assert_eq!(found, Err(TensorError::NoMemory { n_bytes, limit: Some(limit) }));
     }
 }

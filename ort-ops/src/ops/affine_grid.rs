@@ -1,11 +1,13 @@
 //! AffineGrid: where each pixel of an image comes from: `grid[n, p] = theta[n] · (x(p), y(p), …, 1)`.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Number, Output, Pace, Shape, TensorView, with_dtype};
 
-use crate::infer::unravel;
+use crate::infer::{sizes, unravel};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -78,8 +80,7 @@ impl AffineGrid {
 
 /// The shape of the grid.
 fn grid_shape(theta: &[usize], size: &[i64]) -> Result<Shape, OpError> {
-    let sizes: Option<Shape> = size.iter().map(|&n| n.try_into().ok()).collect();
-    let sizes = sizes.ok_or(OpError::InputValue { index: 1, what: "a size is negative" })?;
+    let sizes = sizes(1, size)?;
     let rank = sizes.len().saturating_sub(2);
     if !(2..=3).contains(&rank) || theta != [sizes[0], rank, rank + 1] {
         let (left, right) = (theta.to_vec(), sizes.to_vec());

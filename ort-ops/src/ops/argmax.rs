@@ -1,5 +1,7 @@
 //! ArgMax and ArgMin: the index of the largest or smallest element along an axis.
 
+// collects are bounded: into room that was asked for
+
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};

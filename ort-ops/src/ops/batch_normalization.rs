@@ -1,9 +1,11 @@
 //! BatchNormalization: `y = (x − mean) / √(variance + epsilon) · scale + b`, for each channel.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator, TensorType, Type};
-use ort_tensor::{DType, Inputs, Output, Pace, TensorError, filled, n_elements};
+use ort_tensor::{DType, Inputs, Output, Pace, TensorError, collected, filled, n_elements};
 
 use crate::floats;
 use crate::infer::{element_flops, expect_dims};
@@ -107,7 +109,7 @@ impl Operator for BatchNormalization {
             let found = moments(&y, channels, inner)?;
             for (i, (given, found)) in given.iter_mut().zip(found).enumerate() {
                 let dtype = inputs.tensor(3 + i)?.dtype();
-                let running = self.running(given, &found);
+                let running = self.running(given, &found)?;
                 floats::write(outputs, 1 + i, dtype, statistics.shape(), &running)?;
                 floats::write(outputs, 3 + i, dtype, statistics.shape(), &found)?;
                 *given = found;
@@ -127,10 +129,10 @@ impl Operator for BatchNormalization {
 
 impl BatchNormalization {
     /// `given · momentum + found · (1 − momentum)`.
-    fn running(&self, given: &[f64], found: &[f64]) -> Vec<f64> {
+    fn running(&self, given: &[f64], found: &[f64]) -> Result<Vec<f64>, TensorError> {
         let momentum = f64::from(self.momentum);
         let average = |(given, found)| given * momentum + found * (1.0 - momentum);
-        given.iter().zip(found).map(average).collect()
+        collected(given.iter().zip(found).map(average))
     }
 
     fn normalize(

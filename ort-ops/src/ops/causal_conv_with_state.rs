@@ -1,5 +1,7 @@
 //! CausalConvWithState: a convolution of each channel with what came before, part by part.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -1,5 +1,7 @@
 //! CenterCropPad: the middle of a tensor, or a tensor in the middle of zeros.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
@@ -7,7 +9,7 @@ use ort_tensor::{DType, Inputs, Output, Shape, move_elements, row_major_strides}
 
 use crate::infer::{
     MAX_RANK, folded, int_values, known_dims, known_shape, normalize_axes, normalize_axis,
-    ranked_fact, vector_len,
+    ranked_fact, sizes, vector_len,
 };
 use crate::strided::{self, Strided};
 
@@ -60,20 +62,13 @@ impl CenterCropPad {
     }
 }
 
-/// The lengths as dimensions.
-fn known_lengths(lengths: &[i64]) -> Result<Dims, OpError> {
-    let length = |&n: &i64| usize::try_from(n).map(Dim::Known);
-    let wrong = |_| OpError::InputValue { index: 1, what: "a length is negative" };
-    lengths.iter().map(length).collect::<Result<_, _>>().map_err(wrong)
-}
-
 impl Operator for CenterCropPad {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         let dtype = inputs.dtype(0, DType::is_any)?;
         inputs.dtype(1, DType::is_index)?;
         let n_lengths = vector_len(inputs, 1)?;
         let lengths = match inputs.fact(1)?.ints() {
-            Some(lengths) => Some(known_lengths(&lengths)?),
+            Some(lengths) => Some(known_dims(&sizes(1, &lengths)?)),
             None => {
                 let n = n_lengths.filter(|&n| n <= MAX_RANK);
                 // bounded: rank
@@ -91,7 +86,7 @@ impl Operator for CenterCropPad {
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
-        let lengths = known_lengths(&int_values(inputs.tensor(1)?)?)?;
+        let lengths = known_dims(&sizes(1, &int_values(inputs.tensor(1)?)?)?);
         let shape = known_shape(&self.dims(&known_dims(x.shape()), Some(&lengths))?)?;
         let mut y = outputs[0].tensor(x.dtype(), &shape)?;
         let axes = || x.shape().iter().zip(&shape);

@@ -1,5 +1,7 @@
 //! NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss: how unlikely the right classes were held.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -1,5 +1,7 @@
 //! Col2Im: adds up the blocks that a convolution would see: `y[n, c, p·stride + k·dilation − pad] += x[n, (c, k), p]`.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
@@ -10,7 +12,7 @@ use ort_tensor::{
 
 use crate::accumulate::{Accumulate, Sum};
 use crate::elementwise::unsupported;
-use crate::infer::{PADDING, Window, WindowAttrs, read_axes};
+use crate::infer::{PADDING, Window, WindowAttrs, read_axes, sizes};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -70,7 +72,7 @@ impl Col2Im {
         }
         let mut pace = Pace::new();
         for run in window.runs() {
-            let offsets = window.offsets(run.clone());
+            let offsets = window.offsets(run.clone())?;
             let blocks = x.chunks_exact(n_taps * n_windows);
             for (plane, block) in sums.chunks_exact_mut(n_plane).zip(blocks) {
                 let taps = block.chunks_exact(n_windows).zip(offsets.chunks_exact(run.len()));
@@ -176,11 +178,6 @@ impl Operator for Col2Im {
                 T => self.compute::<T>(x, &window, output),
                 else => Err(unsupported(0, x.dtype()))))
     }
-}
-
-fn sizes(index: usize, ints: &[i64]) -> Result<Shape, OpError> {
-    let sizes: Option<Shape> = ints.iter().map(|&n| n.try_into().ok()).collect();
-    sizes.ok_or(OpError::InputValue { index, what: "a size is negative" })
 }
 
 #[cfg(test)]

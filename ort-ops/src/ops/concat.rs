@@ -1,5 +1,7 @@
 //! Concat: tensors one after the other along an axis.
 
+// collects are bounded: by the rank and the operands
+
 use std::sync::Arc;
 
 use ort_graph::{Behaviour, Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output, Shape, Tensor};
 
-use crate::infer::{folded, int_values, ranked_fact, vector_len};
+use crate::infer::{folded, int_values, ranked_fact, sizes, vector_len};
 use crate::strided::{self, Strided};
 
 /// The definitions of this file.
@@ -37,12 +37,6 @@ impl ConstantOfShape {
     }
 }
 
-/// The dimensions as counts; an error for those below zero.
-fn to_shape(dims: &[i64]) -> Result<Shape, OpError> {
-    let shape: Option<Shape> = dims.iter().map(|&n| n.try_into().ok()).collect();
-    shape.ok_or(OpError::InputValue { index: 0, what: "a dimension is below zero" })
-}
-
 impl Operator for ConstantOfShape {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         let dims = inputs.fact(0)?;
@@ -51,12 +45,12 @@ impl Operator for ConstantOfShape {
         let Some(dims) = dims.ints() else {
             return Ok(vec![ranked_fact(self.value.dtype(), rank)]);
         };
-        let dims = to_shape(&dims)?.into_iter().map(Dim::Known);
+        let dims = sizes(0, &dims)?.into_iter().map(Dim::Known);
         Ok(folded(self, inputs, vec![Fact::tensor(self.value.dtype(), dims)]))
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
-        let shape = to_shape(&int_values(inputs.tensor(0)?)?)?;
+        let shape = sizes(0, &int_values(inputs.tensor(0)?)?)?;
         // bounded: rank
         let everywhere = Strided::new(0, &Shape::from_elem(0, shape.len()));
         let y = outputs[0].tensor(self.value.dtype(), &shape)?;

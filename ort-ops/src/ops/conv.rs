@@ -1,10 +1,12 @@
 //! Conv: `y[n, m, p] = b[m] + Σ w[m, c, k]·x[n, c, p·stride + k·dilation − pad]`.
 
+// collects are bounded: by the rank, or into room that was asked for
+
 use std::ops::Range;
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, TensorView, collected, go_on, with_dtype};
+use ort_tensor::{DType, Inputs, Output, Room, Shape, TensorView, collected, go_on, with_dtype};
 
 use crate::accumulate::{Accumulate, Sum, multiply_add, zeros};
 use crate::activation::Activation;
@@ -251,16 +253,16 @@ impl ConvGeometry {
         if self.output_shape().contains(&0) {
             return Ok(());
         }
-        let mut patches = Vec::new();
+        let mut patches = Room::new();
         for run in self.window.runs() {
-            let offsets = self.window.offsets(run.clone());
+            let offsets = self.window.offsets(run.clone())?;
             for image in 0..self.n * self.group {
                 go_on()?;
                 patches.clear();
                 for channel in image * self.c..(image + 1) * self.c {
                     let plane = &x[channel * n_inputs..(channel + 1) * n_inputs];
                     let seen = |&at: &usize| if at == PADDING { padding } else { plane[at] };
-                    patches.extend(offsets.iter().map(seen));
+                    patches.extend(offsets.iter().map(seen))?;
                 }
                 self.multiply(w, &patches, (image, run.clone()), &mut write)?;
             }

@@ -1,10 +1,12 @@
 //! ConvTranspose: `y[n, m, p·stride + k·dilation − pad] += w[c, m, k]·x[n, c, p]`, plus `b[m]`.
 
+// collects are bounded: by the rank, or into room that was asked for
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    DType, Inputs, Output, Shape, TensorError, go_on, n_elements, with_dtype, with_room,
+    DType, Inputs, Output, Room, Shape, TensorError, go_on, n_elements, with_dtype, with_room,
 };
 
 use crate::accumulate::{Accumulate, Sum, multiply_add, zeros};
@@ -244,19 +246,18 @@ impl Geometry {
         let n_plane = y.len() / (self.shape[0] * self.shape[1]);
         let n_inputs = self.window.n_outputs();
         let filters = transposed(w, self.c, self.m * n_taps)?;
-        let (mut columns, mut sums) = (Vec::new(), Vec::new());
+        let (mut columns, mut sums) = (Room::new(), Room::new());
         for run in self.window.runs() {
-            let offsets = self.window.offsets(run.clone());
+            let offsets = self.window.offsets(run.clone())?;
             for image in 0..self.shape[0] * self.group {
                 go_on()?;
                 columns.clear();
                 for channel in image * self.c..(image + 1) * self.c {
                     let start = channel * n_inputs;
-                    columns.extend_from_slice(&x[start + run.start..start + run.end]);
+                    columns.extend(x[start + run.start..start + run.end].iter().copied())?;
                 }
                 sums.clear();
-                // bounded: some thousand taps of a run
-                sums.resize(self.m * n_taps * run.len(), S::default());
+                sums.resize(self.m * n_taps * run.len(), S::default())?;
                 let len = self.c * self.m * n_taps;
                 let first = image % self.group * len;
                 multiply_add(&filters[first..first + len], &columns, &mut sums, run.len())?;

@@ -1,5 +1,7 @@
 //! Crop: a part of each image.
 
+// collects are bounded: as long as the file's lists
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -1,10 +1,12 @@
 //! DeformConv: a convolution whose every tap is moved by an offset of its own.
 
+// collects are bounded: by the rank, and two taps an axis
+
 use std::ops::Range;
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, Shape, with_dtype};
+use ort_tensor::{DType, Inputs, Number, Output, Pace, Room, Shape, TensorError, with_dtype};
 
 use crate::accumulate::Accumulate;
 use crate::infer::{Window, WindowAttrs, read_axes, unravel};
@@ -87,15 +89,15 @@ impl DeformConv {
         let n_alike = n_channels / self.offset_group;
         for run in geometry.window.runs() {
             for n in 0..geometry.n {
-                let mut patches = Vec::new();
+                let mut patches = Room::new();
                 for part in n * self.offset_group..(n + 1) * self.offset_group {
-                    let taps = moved.taps(part, run.clone());
+                    let taps = moved.taps(part, run.clone())?;
                     for channel in part * n_alike..(part + 1) * n_alike {
                         let plane = &x[channel * n_plane..(channel + 1) * n_plane];
-                        let value = |taps: &Vec<(usize, f64)>| {
+                        let value = |taps: &Room<(usize, f64)>| {
                             taps.iter().fold(0.0, |sum, &(at, weight)| sum + weight * plane[at])
                         };
-                        patches.extend(taps.iter().map(value));
+                        patches.extend(taps.iter().map(value))?;
                     }
                 }
                 let n_rows = geometry.c * geometry.window.n_taps();
@@ -131,33 +133,38 @@ struct Moved<'a> {
 impl Moved<'_> {
     /// For each tap, for each window of `run`: elements of a plane and their weights. `part` counts
     /// the offset groups of all images.
-    fn taps(&self, part: usize, run: Range<usize>) -> Vec<Vec<(usize, f64)>> {
+    fn taps(
+        &self,
+        part: usize,
+        run: Range<usize>,
+    ) -> Result<Room<Room<(usize, f64)>>, TensorError> {
         let (n_taps, n_windows) = (self.window.n_taps(), self.window.n_outputs());
-        // bounded: some thousand taps of a run
-        let mut found = Vec::with_capacity(n_taps * run.len());
+        let (mut found, mut pace) =
+            (Room::with_room(n_taps.saturating_mul(run.len()))?, Pace::new());
         for tap in 0..n_taps {
             let steps = unravel(tap, &self.window.kernel);
             for window in run.clone() {
+                pace.go(1)?;
                 let position = unravel(window, &self.window.output);
                 let row = part * n_taps + tap;
                 let factor = self.mask.map_or(1.0, |mask| mask[row * n_windows + window]);
-                let mut taps = vec![(0, factor)];
+                let mut taps = Room::of([(0, factor)])?;
                 for axis in 0..steps.len() {
                     let regular = position[axis] * self.window.strides[axis]
                         + steps[axis] * self.window.dilations[axis];
                     let offset = self.offset[(row * steps.len() + axis) * n_windows + window];
                     let place = regular as f64 - self.window.pads_begin[axis] as f64 + offset;
-                    taps = along(&taps, place, self.window.input[axis]);
+                    taps = along(&taps, place, self.window.input[axis])?;
                 }
-                found.push(taps);
+                found.push(taps)?;
             }
         }
-        found
+        Ok(found)
     }
 }
 
 /// `taps` times the two neighbours of `place` on an axis of `n` elements, without those outside.
-fn along(taps: &[(usize, f64)], place: f64, n: usize) -> Vec<(usize, f64)> {
+fn along(taps: &[(usize, f64)], place: f64, n: usize) -> Result<Room<(usize, f64)>, TensorError> {
     let ratio = place - place.floor();
     let neighbours = [(place.floor(), 1.0 - ratio), (place.floor() + 1.0, ratio)];
     let inside = |&(at, weight): &(f64, f64)| {
@@ -168,7 +175,7 @@ fn along(taps: &[(usize, f64)], place: f64, n: usize) -> Vec<(usize, f64)> {
     let both = |&(at, weight): &(usize, f64)| {
         inside.iter().map(move |&(i, part)| (at * n + i, weight * part))
     };
-    taps.iter().flat_map(both).collect()
+    Room::of(taps.iter().flat_map(both))
 }
 
 impl Operator for DeformConv {

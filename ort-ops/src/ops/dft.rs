@@ -1,5 +1,7 @@
 //! DFT: `y[k] = Σ x[n] · exp(−2πi · k·n / N)` along one axis, or its inverse.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -98,9 +98,9 @@ impl Operator for EmbedLayerNormalization {
         floats::write(outputs, 2, word.dtype(), &shape, &y)?;
         standardize_rows(&mut y, hidden, self.epsilon, true)?;
         let gamma = floats::read_parameter(inputs, 5, hidden)?;
-        floats::with_period(&mut y, &gamma, |y, gamma| *y *= gamma);
+        floats::with_period(&mut y, &gamma, |y, gamma| *y *= gamma)?;
         let beta = floats::read_parameter(inputs, 6, hidden)?;
-        floats::with_period(&mut y, &beta, |y, beta| *y += beta);
+        floats::with_period(&mut y, &beta, |y, beta| *y += beta)?;
         floats::write(outputs, 0, word.dtype(), &shape, &y)?;
         match outputs.get_mut(1).filter(|output| output.is_wanted()) {
             Some(output) => count_ones(inputs, batch, output),

@@ -6,7 +6,7 @@ use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output, Shape, TensorView, broadcast_strides};
 
 use crate::infer::{
-    broadcast_dims, folded, int_values, known_dims, known_shape, ranked_fact, tensor_fact,
+    broadcast_dims, folded, int_values, known_dims, known_shape, ranked_fact, sizes, tensor_fact,
     vector_len,
 };
 use crate::strided::{self, Strided};
@@ -33,10 +33,7 @@ impl Expand {
     }
 
     fn dims(x: &[Dim], shape: &[i64]) -> Result<Dims, OpError> {
-        let known = |&n: &i64| usize::try_from(n).ok().map(Dim::Known);
-        let shape: Option<Dims> = shape.iter().map(known).collect();
-        let wrong = OpError::InputValue { index: 1, what: "a dimension is below zero" };
-        broadcast_dims(x, &shape.ok_or(wrong)?)
+        broadcast_dims(x, &known_dims(&sizes(1, shape)?))
     }
 
     /// The shape of the result for an `x` of a shape and the values of input 1.

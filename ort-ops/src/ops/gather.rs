@@ -1,5 +1,7 @@
 //! Gather: entries of an axis, picked by indices.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

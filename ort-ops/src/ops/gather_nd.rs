@@ -1,5 +1,7 @@
 //! GatherND: slices of a tensor, picked by tuples of indices.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

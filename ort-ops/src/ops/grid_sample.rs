@@ -1,11 +1,13 @@
 //! GridSample: `y[n, c, p] = Σ weight · x[n, c, neighbours of grid[n, p]]`.
 
+// collects are bounded: by the rank, and four taps an axis
+
 use std::sync::Arc;
 
 use ort_graph::{Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    DType, Inputs, Number, Output, Pace, Shape, TensorView, charge, collected, move_elements,
-    n_elements, with_dtype, with_room,
+    DType, Inputs, Number, Output, Pace, Room, Shape, TensorError, TensorView, collected,
+    move_elements, n_elements, with_dtype, with_room,
 };
 
 /// The definitions of this file.
@@ -159,16 +161,21 @@ impl GridSample {
     }
 
     /// The elements of a plane that each point of the grid is made of, for one image.
-    fn point_taps(self, point: &[f64], shape: &[usize], is_double: bool) -> Vec<(usize, f64)> {
-        let mut taps = vec![(0, 1.0)];
+    fn point_taps(
+        self,
+        point: &[f64],
+        shape: &[usize],
+        is_double: bool,
+    ) -> Result<Room<(usize, f64)>, TensorError> {
+        let mut taps = Room::of([(0, 1.0)])?;
         for (&n, &position) in shape.iter().zip(point.iter().rev()) {
             let axis: Vec<_> = self.axis_taps(position, n, is_double).collect();
             let both = |&(at, weight): &(usize, f64)| {
                 axis.iter().map(move |&(i, w)| (at * n + i, weight * w)).collect::<Vec<_>>()
             };
-            taps = taps.iter().flat_map(both).collect();
+            taps = Room::of(taps.iter().flat_map(both))?;
         }
-        taps
+        Ok(taps)
     }
 }
 
@@ -240,9 +247,8 @@ impl Operator for GridSample {
         let mut taps = with_room(points.len() / spatial.len())?;
         let mut pace = Pace::new();
         for point in points.chunks_exact(spatial.len()) {
-            let of_point = self.point_taps(point, spatial, is_double);
+            let of_point = self.point_taps(point, spatial, is_double)?;
             pace.go(of_point.len())?;
-            charge(of_point.len().saturating_mul(size_of::<(usize, f64)>()))?;
             taps.push(of_point);
         }
         let (n_points, n_channels) = (taps.len() / shape[0], shape[1]);

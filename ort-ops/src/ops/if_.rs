@@ -1,5 +1,7 @@
 //! If: runs one of two subgraphs. The plan runs it; here is only what its outputs are.
 
+// collects are bounded: by the body's outputs
+
 use std::sync::Arc;
 
 use ort_graph::{Behaviour, Control, Fact, Facts, Graph, NodeSpec, OpDef, OpError, Operator};

@@ -1,13 +1,18 @@
 //! LayerNormalization, RMSNormalization and its older name SimplifiedLayerNormalization:
 //! `y = (x − mean) · inv_std · scale + b`, or the same without mean and `b`.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator, TensorType, Type};
-use ort_tensor::{DType, Inputs, Output, Pace, Shape, TensorError, collected, n_elements};
+use ort_tensor::{
+    DType, Inputs, Output, Pace, Shape, TensorError, collected, n_elements, with_room,
+};
 
 use crate::floats;
 use crate::infer::{broadcast_dims, element_flops, normalize_axis};
+use crate::lanes::by_pieces;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
@@ -84,9 +89,9 @@ impl Operator for LayerNormalization {
         let len = n_elements(&x.shape()[axis..]).unwrap_or(0);
         let mut y = floats::read(x)?;
         let rows = standardize_rows(&mut y, len, self.epsilon, self.is_centered)?;
-        floats::with_period(&mut y, &floats::read_period(scale, x.shape())?, |y, s| *y *= s);
+        floats::with_period(&mut y, &floats::read_period(scale, x.shape())?, |y, s| *y *= s)?;
         if let Some(b) = inputs.optional_tensor(2)? {
-            floats::with_period(&mut y, &floats::read_period(b, x.shape())?, |y, b| *y += b);
+            floats::with_period(&mut y, &floats::read_period(b, x.shape())?, |y, b| *y += b)?;
         }
         floats::write(outputs, 0, scale.dtype(), x.shape(), &y)?;
         let mut shape = Shape::from_slice(x.shape());
@@ -158,15 +163,24 @@ pub(crate) fn standardize_rows(
     epsilon: f32,
     is_centered: bool,
 ) -> Result<Rows, TensorError> {
-    let (mut rows, mut pace) = (Rows::default(), Pace::new());
+    let n_rows = x.len() / len.max(1);
+    let mut rows = Rows { mean: with_room(n_rows)?, inv_std: with_room(n_rows)? };
+    let mut pace = Pace::new();
     for row in x.chunks_exact_mut(len.max(1)) {
         pace.go(row.len())?;
-        let n = row.len() as f64;
-        let mean = if is_centered { row.iter().sum::<f64>() / n } else { 0.0 };
-        row.iter_mut().for_each(|x| *x -= mean);
-        let variance = row.iter().map(|x| x * x).sum::<f64>() / n;
-        let inv_std = 1.0 / (variance + f64::from(epsilon)).sqrt();
-        row.iter_mut().for_each(|x| *x *= inv_std);
+        let (n, mut sum, mut squares) = (row.len() as f64, 0.0, 0.0);
+        if is_centered {
+            by_pieces(row, |row| sum = row.iter().fold(sum, |sum, x| sum + x))?;
+        }
+        let mean = sum / n;
+        by_pieces(row, |row| {
+            for x in row {
+                *x -= mean;
+                squares += *x * *x;
+            }
+        })?;
+        let inv_std = 1.0 / (squares / n + f64::from(epsilon)).sqrt();
+        by_pieces(row, |row| row.iter_mut().for_each(|x| *x *= inv_std))?;
         rows.mean.push(mean);
         rows.inv_std.push(inv_std);
     }

@@ -1,9 +1,11 @@
 //! LinearAttention: attention as a recurrence, whose state is one matrix a head.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, filled, n_elements};
+use ort_tensor::{DType, Inputs, Output, Room, Shape, TensorError, filled, go_on, n_elements};
 
 use crate::floats;
 use crate::infer::{expect_dims, ranked_fact};
@@ -162,14 +164,15 @@ impl LinearAttention {
     }
 
     /// `state: [D, E]` after a step.
-    fn update(&self, state: &mut [f64], step: &Step<'_>) {
+    fn update(&self, state: &mut [f64], step: &Step<'_>) -> Result<(), TensorError> {
+        go_on()?;
         let size = step.v.len().max(1);
         for (i, row) in state.chunks_exact_mut(size).enumerate() {
             if let Some(decay) = step.decay.get(i).or(step.decay.first()) {
                 row.iter_mut().for_each(|s| *s *= decay.exp());
             }
         }
-        let mut new = step.v.to_vec();
+        let mut new = Room::of(step.v.iter().copied())?;
         if self.is_delta {
             for (k, row) in step.k.iter().zip(state.chunks_exact(size)) {
                 new.iter_mut().zip(row).for_each(|(new, s)| *new -= k * s);
@@ -178,6 +181,7 @@ impl LinearAttention {
         for (k, row) in step.k.iter().zip(state.chunks_exact_mut(size)) {
             row.iter_mut().zip(&new).for_each(|(s, new)| *s += step.beta * k * new);
         }
+        Ok(())
     }
 }
 
@@ -250,7 +254,7 @@ impl Operator for LinearAttention {
                     decay: &decay[at * per_head..][..per_head],
                     beta: beta.copied().unwrap_or(1.0),
                 };
-                self.update(own, &step);
+                self.update(own, &step)?;
                 let n_shared = heads / kv_heads;
                 for head in head * n_shared..(head + 1) * n_shared {
                     let q_head = head / (heads / q_heads);

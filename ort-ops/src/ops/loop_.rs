@@ -1,5 +1,7 @@
 //! Loop: runs a subgraph again and again. The plan runs it; here is only what its outputs are.
 
+// collects are bounded: by the body's outputs
+
 use std::sync::Arc;
 
 use ort_graph::{Behaviour, Control, Dim, Fact, Facts, Graph, NodeSpec, OpDef, OpError, Operator};

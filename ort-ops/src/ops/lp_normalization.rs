@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, with_dtype};
+use ort_tensor::{DType, Inputs, Output, TensorError, with_dtype};
 
 use crate::infer::{float_along, normalize_axis};
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, by_pieces};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -55,16 +55,25 @@ impl Operator for LpNormalization {
     }
 }
 
-fn l1(lane: &mut [f64]) {
-    divide(lane, lane.iter().map(|x| x.abs()).sum());
+fn l1(lane: &mut [f64]) -> Result<(), TensorError> {
+    let norm = sum(lane, f64::abs)?;
+    divide(lane, norm)
 }
 
-fn l2(lane: &mut [f64]) {
-    divide(lane, lane.iter().map(|x| x * x).sum::<f64>().sqrt());
+fn l2(lane: &mut [f64]) -> Result<(), TensorError> {
+    let norm = sum(lane, |x| x * x)?.sqrt();
+    divide(lane, norm)
 }
 
-fn divide(lane: &mut [f64], norm: f64) {
-    lane.iter_mut().for_each(|x| *x = if norm == 0.0 { 0.0 } else { *x / norm });
+fn sum(lane: &mut [f64], f: impl Fn(f64) -> f64) -> Result<f64, TensorError> {
+    let mut sum = 0.0;
+    by_pieces(lane, |piece| sum = piece.iter().fold(sum, |sum, &x| sum + f(x)))?;
+    Ok(sum)
+}
+
+fn divide(lane: &mut [f64], norm: f64) -> Result<(), TensorError> {
+    let divided = |x: f64| if norm == 0.0 { 0.0 } else { x / norm };
+    by_pieces(lane, |piece| piece.iter_mut().for_each(|x| *x = divided(*x)))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! MatMul: `y[…, m, n] = alpha · Σ a[…, m, k]·b[…, k, n]`, with NumPy's broadcasting.
 
+// collects are bounded: by the rank, or into room that was asked for
+
 use std::sync::Arc;
 
 use ort_graph::{Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -1,5 +1,7 @@
 //! MaxPool: `y[n, c, p] = max x[n, c, p·stride + k·dilation − pad]` over the window's elements.
 
+// collects are bounded: by the rank and the operands
+
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -1,5 +1,7 @@
 //! MaxUnpool: `y[indices[i]] = x[i]`, and 0 elsewhere.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
@@ -7,7 +9,7 @@ use ort_tensor::{
     DType, Inputs, Output, Pace, Shape, move_elements, n_elements, row_major_strides, with_room,
 };
 
-use crate::infer::{WindowAttrs, unravel};
+use crate::infer::{WindowAttrs, sizes, unravel};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -150,8 +152,7 @@ fn given_shape(given: &[i64], rank: usize) -> Result<Shape, OpError> {
     if given.len() != rank {
         return Err(OpError::InputValue { index: 2, what: "one size a dimension is needed" });
     }
-    let sizes: Option<Shape> = given.iter().map(|&n| n.try_into().ok()).collect();
-    sizes.ok_or(OpError::InputValue { index: 2, what: "a size is negative" })
+    sizes(2, given)
 }
 
 #[cfg(test)]

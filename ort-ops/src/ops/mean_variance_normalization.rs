@@ -1,5 +1,7 @@
 //! MeanVarianceNormalization: `y = (x − E x) / (√E (x − E x)² + 10⁻⁹)` over some axes.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -1,6 +1,8 @@
 //! Functions of two operands as they were before operator set 7: the second is stretched to the first only where
 //! an attribute says so, and from an axis that another one names.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator, TensorType, Type};

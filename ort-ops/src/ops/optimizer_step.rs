@@ -1,5 +1,7 @@
 //! One step of training: Adagrad, Adam and Momentum.
 
+// collects are bounded: by the operands
+
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -1,5 +1,7 @@
 //! RandomNormal, RandomUniform, their `Like` forms, and Bernoulli.
 
+// collects are bounded: by the rank and the list of an attribute
+
 use std::sync::Arc;
 
 use ort_graph::{Behaviour, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -1,12 +1,15 @@
 //! Reshape: the same elements under other dimensions.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Behaviour, Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output};
 
 use crate::infer::{
-    dims_product, folded, int_values, known_dims, known_shape, ranked_fact, tensor_fact, vector_len,
+    dims_product, expect_few, folded, int_values, known_dims, known_shape, ranked_fact,
+    tensor_fact, vector_len,
 };
 
 /// The definitions of this file.
@@ -46,6 +49,7 @@ impl Reshape {
 
     /// The dimensions of the output for an input of dimensions `x`, as far as they are known.
     fn dims(&self, x: Option<&[Dim]>, shape: &[i64]) -> Result<Dims, OpError> {
+        expect_few(1, shape)?;
         let mut dims = Dims::new();
         let mut rest = None;
         for (i, &n) in shape.iter().enumerate() {

@@ -1,5 +1,7 @@
 //! Resize and Upsample: each axis is sampled anew, one after the other.
 
+// collects are bounded: by the rank
+
 mod attrs;
 mod axis;
 mod sample;
@@ -9,7 +11,7 @@ mod tests;
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, TensorView, with_dtype};
+use ort_tensor::{DType, Inputs, Output, Shape, TensorView, collected, with_dtype};
 
 use self::attrs::read;
 use self::axis::AxisPlan;
@@ -223,7 +225,7 @@ impl Resize {
     fn constant_target(&self, inputs: &Facts<'_>) -> Option<Target> {
         let floats = |index: usize| {
             let constant = inputs.get(index)?.constant.as_ref()?;
-            Some(constant.as_slice::<f32>().ok()?.to_vec())
+            collected(constant.as_slice::<f32>().ok()?.iter().copied()).ok()
         };
         match &self.scales {
             Scales::Attribute(scales) => Some(Target::Scales(scales.clone())),
@@ -243,11 +245,11 @@ impl Resize {
             Scales::Third => inputs.optional_tensor(2)?,
         };
         if let Some(scales) = scales.filter(|scales| !scales.is_empty()) {
-            return Ok(Target::Scales(scales.as_slice::<f32>()?.to_vec()));
+            return Ok(Target::Scales(collected(scales.as_slice::<f32>()?.iter().copied())?));
         }
         let missing = OpError::InputValue { index: 2, what: "neither scales nor sizes are given" };
         let sizes = inputs.optional_tensor(3)?.ok_or(missing)?;
-        Ok(Target::Sizes(sizes.as_slice::<i64>()?.to_vec()))
+        Ok(Target::Sizes(collected(sizes.as_slice::<i64>()?.iter().copied())?))
     }
 
     fn roi(&self, inputs: Inputs<'_>) -> Result<Option<Vec<f64>>, OpError> {
@@ -257,7 +259,7 @@ impl Resize {
         let roi: TensorView<'_> = inputs.tensor(1)?;
         with_dtype!(roi.dtype(), float, T => {
             let roi = roi.as_slice::<T>()?;
-            Ok(Some(roi.iter().map(|&x| ort_tensor::Number::to_f64(x)).collect()))
+            Ok(Some(collected(roi.iter().map(|&x| ort_tensor::Number::to_f64(x)))?))
         }, else => Err(OpError::InputValue { index: 1, what: "the region is of no float type" }))
     }
 }

@@ -1,5 +1,7 @@
 //! RoiAlign: pools regions of images into one size, sampled between elements.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -1,5 +1,7 @@
 //! RotaryEmbedding: turns each pair of features by an angle that follows from its position.
 
+// collects are bounded: as long as the file's lists
+
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -1,6 +1,8 @@
 //! Scan: runs a subgraph for each slice of its inputs. The plan runs it; here is only what its
 //! outputs are.
 
+// collects are bounded: by the rank and the body's outputs
+
 use std::sync::Arc;
 
 use ort_graph::{

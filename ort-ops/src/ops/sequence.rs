@@ -1,9 +1,11 @@
 //! Sequences: made, measured, read and changed.
 
+// collects are bounded: by the operands
+
 use std::sync::Arc;
 
 use ort_graph::{Behaviour, Fact, Facts, NodeSpec, OpDef, OpError, Operator, Type};
-use ort_tensor::{DType, Inputs, Output, Tensor, Value};
+use ort_tensor::{DType, Inputs, Output, Tensor, Value, collected};
 
 use crate::infer::int_values;
 use crate::ops::gather::normalize_index;
@@ -122,12 +124,13 @@ impl Operator for Sequence {
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
+        let copied = |items: &[Value]| collected(items.iter().cloned());
         let taken = outputs[0].take();
         let items = || inputs.value(0).and_then(ort_tensor::ValueView::sequence);
         let own_items = |taken: Option<Value>| match taken {
             Some(Value::Sequence(items)) => Ok(items),
-            Some(other) => other.view().sequence().map(<[Value]>::to_vec),
-            None => items().map(<[Value]>::to_vec),
+            Some(other) => other.view().sequence().and_then(copied),
+            None => items().and_then(copied),
         };
         let value = match self {
             Sequence::Construct => {

@@ -1,6 +1,8 @@
 //! SequenceMap: runs a subgraph for each item of its sequences. The plan runs it; here is only what
 //! its outputs are.
 
+// collects are bounded: by the rank and the body's inputs
+
 use std::sync::Arc;
 
 use ort_graph::{

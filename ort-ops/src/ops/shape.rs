@@ -1,5 +1,7 @@
 //! Shape and Size: what a tensor's dimensions are, as a tensor.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -1,6 +1,8 @@
 //! SkipLayerNormalization and SkipSimplifiedLayerNormalization: layer normalization of
 //! `input + skip + bias` over the last axis.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator, TensorType, Type};
@@ -79,18 +81,18 @@ impl Operator for SkipLayerNormalization {
         let (beta, bias) = self.beta_and_bias();
         let mut y = floats::read(x)?;
         let skip = floats::read_period(inputs.tensor(1)?, shape)?;
-        floats::with_period(&mut y, &skip, |y, skip| *y += skip);
+        floats::with_period(&mut y, &skip, |y, skip| *y += skip)?;
         if inputs.get(bias).is_some() {
             let bias = floats::read_parameter(inputs, bias, hidden)?;
-            floats::with_period(&mut y, &bias, |y, bias| *y += bias);
+            floats::with_period(&mut y, &bias, |y, bias| *y += bias)?;
         }
         floats::write(outputs, 3, dtype, shape, &y)?;
         let rows = standardize_rows(&mut y, hidden, self.epsilon, self.is_centered)?;
         let gamma = floats::read_parameter(inputs, 2, hidden)?;
-        floats::with_period(&mut y, &gamma, |y, gamma| *y *= gamma);
+        floats::with_period(&mut y, &gamma, |y, gamma| *y *= gamma)?;
         if let Some(beta) = beta.filter(|&beta| inputs.get(beta).is_some()) {
             let beta = floats::read_parameter(inputs, beta, hidden)?;
-            floats::with_period(&mut y, &beta, |y, beta| *y += beta);
+            floats::with_period(&mut y, &beta, |y, beta| *y += beta)?;
         }
         floats::write(outputs, 0, dtype, shape, &y)?;
         let mut shape = Shape::from_slice(shape);

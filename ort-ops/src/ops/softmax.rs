@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, with_dtype};
+use ort_tensor::{DType, Inputs, Output, TensorError, with_dtype};
 
 use crate::infer::{float_along, normalize_axis};
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, by_pieces};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
@@ -80,38 +80,52 @@ impl Operator for Softmax {
 }
 
 /// `x[i] ← exp(x[i]) / Σ exp(x)`, after subtracting the largest, which keeps `exp` in range.
-pub(crate) fn softmax(lane: &mut [f64]) {
-    let max = largest(lane);
-    let mut sum = 0.0;
-    for x in &mut *lane {
-        *x = (*x - max).exp();
-        sum += *x;
-    }
-    lane.iter_mut().for_each(|x| *x /= sum);
+///
+/// # Errors
+/// If nobody waits for it any more.
+pub(crate) fn softmax(lane: &mut [f64]) -> Result<(), TensorError> {
+    let (max, mut sum) = (largest(lane)?, 0.0);
+    by_pieces(lane, |piece| {
+        for x in piece {
+            *x = (*x - max).exp();
+            sum += *x;
+        }
+    })?;
+    by_pieces(lane, |piece| piece.iter_mut().for_each(|x| *x /= sum))
 }
 
 /// `x[i] ← x[i] − ln Σ exp(x)`, likewise.
-pub(crate) fn log_softmax(lane: &mut [f64]) {
-    let max = largest(lane);
-    let log_sum = lane.iter().map(|x| (x - max).exp()).sum::<f64>().ln();
-    lane.iter_mut().for_each(|x| *x = *x - max - log_sum);
+///
+/// # Errors
+/// If nobody waits for it any more.
+pub(crate) fn log_softmax(lane: &mut [f64]) -> Result<(), TensorError> {
+    let (max, mut sum) = (largest(lane)?, 0.0);
+    by_pieces(lane, |piece| sum = piece.iter().fold(sum, |sum, x| sum + (x - max).exp()))?;
+    let log_sum = sum.ln();
+    by_pieces(lane, |piece| piece.iter_mut().for_each(|x| *x = *x - max - log_sum))
 }
 
-fn hardmax(lane: &mut [f64]) {
-    let mut first = 0;
-    for (i, &x) in lane.iter().enumerate() {
-        if x > lane[first] || (x.is_nan() && !lane[first].is_nan()) {
-            first = i;
+fn hardmax(lane: &mut [f64]) -> Result<(), TensorError> {
+    let (mut first, mut largest, mut i) = (0, f64::NEG_INFINITY, 0);
+    by_pieces(lane, |piece| {
+        for x in piece {
+            if i == 0 || *x > largest || (x.is_nan() && !largest.is_nan()) {
+                (first, largest) = (i, *x);
+            }
+            i += 1;
+            *x = 0.0;
         }
-    }
-    lane.fill(0.0);
+    })?;
     if let Some(x) = lane.get_mut(first) {
         *x = 1.0;
     }
+    Ok(())
 }
 
-fn largest(lane: &[f64]) -> f64 {
-    lane.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+fn largest(lane: &mut [f64]) -> Result<f64, TensorError> {
+    let mut largest = f64::NEG_INFINITY;
+    by_pieces(lane, |piece| largest = piece.iter().copied().fold(largest, f64::max))?;
+    Ok(largest)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Split: parts of a tensor along an axis.
 
+// collects are bounded: by the node's outputs
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -1,13 +1,15 @@
 //! Squeeze and Unsqueeze: dimensions of one element leave or enter the shape.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Behaviour, Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output};
 
 use crate::infer::{
-    folded, int_values, known_dims, known_shape, normalize_axes, ranked_fact, tensor_fact,
-    vector_len,
+    expect_few, folded, int_values, known_dims, known_shape, normalize_axes, ranked_fact,
+    tensor_fact, vector_len,
 };
 
 /// The definitions of this file.
@@ -131,12 +133,12 @@ impl Unsqueeze {
     }
 
     fn dims(x: &[Dim], axes: &[i64]) -> Result<Dims, OpError> {
-        let axes = normalize_axes(axes, x.len() + axes.len())?;
-        let mut dims: Dims = x.into();
-        for axis in axes {
-            dims.insert(axis, Dim::Known(1));
-        }
-        Ok(dims)
+        expect_few(1, axes)?;
+        let rank = x.len() + axes.len();
+        let axes = normalize_axes(axes, rank)?;
+        let (mut axes, mut x) = (axes.into_iter().peekable(), x.iter().cloned());
+        let dim = |i| if axes.next_if_eq(&i).is_some() { Some(Dim::Known(1)) } else { x.next() };
+        Ok((0..rank).filter_map(dim).collect())
     }
 }
 

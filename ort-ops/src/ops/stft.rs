@@ -1,5 +1,7 @@
 //! STFT: the Fourier transforms of windows that slide over a signal.
 
+// collects are bounded: into room that was asked for
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

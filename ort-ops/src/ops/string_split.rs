@@ -1,5 +1,7 @@
 //! StringSplit: strings cut at a delimiter.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

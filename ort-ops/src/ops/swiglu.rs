@@ -1,5 +1,7 @@
 //! SwiGLU: one operand times the Swish of the other.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Behaviour, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

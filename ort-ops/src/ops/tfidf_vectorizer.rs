@@ -1,5 +1,7 @@
 //! TfIdfVectorizer: how often n-grams occur.
 
+// collects are bounded: by the rank, and as long as the file's lists
+
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;

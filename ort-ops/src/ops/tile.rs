@@ -1,5 +1,7 @@
 //! Tile: a tensor repeated along its axes.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

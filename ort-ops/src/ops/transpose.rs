@@ -1,5 +1,7 @@
 //! Transpose: `y[i₀, i₁, …] = x[i at perm⁻¹]`, any element type.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -1,5 +1,7 @@
 //! Functions of any number of operands, which broadcast against each other: Max, Mean, Min, Sum.
 
+// collects are bounded: by the operands
+
 use std::sync::Arc;
 
 use ort_graph::{Behaviour, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -5,7 +5,7 @@ mod raw;
 use std::collections::{HashMap, HashSet};
 
 use ort_graph::{Attr, Attrs, Dim, Fact, Graph, NewNode, Node, NodeId, Patch, Registry, ValueId};
-use ort_tensor::{DType, Tensor};
+use ort_tensor::{DType, Pace, Room, Tensor};
 
 use super::DOMAIN;
 use super::error::NchwcError;
@@ -339,7 +339,12 @@ fn cropped(filters: &Tensor, o: usize, i: usize) -> Result<Tensor, NchwcError> {
         return Ok(Tensor::zeros(DType::F32, &[o, i, kh, kw])?);
     }
     let rows = filters.as_slice::<f32>()?.chunks_exact(all_i * kh * kw);
-    let kept: Vec<f32> = rows.take(o).flat_map(|row| &row[..i * kh * kw]).copied().collect();
+    let len = i * kh * kw;
+    let (mut kept, mut pace) = (Room::with_room(o.saturating_mul(len))?, Pace::new());
+    for row in rows.take(o) {
+        pace.go(len)?;
+        kept.extend(row[..len].iter().copied())?;
+    }
     Ok(Tensor::from_slice(&[o, i, kh, kw], &kept)?)
 }
 

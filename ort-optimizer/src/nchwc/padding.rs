@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use ort_graph::ValueId;
-use ort_tensor::Tensor;
+use ort_tensor::{Pace, Tensor, TensorError};
 
 use super::error::NchwcError;
 use super::survey::{Filter, FilterKind, Step, Survey, at};
@@ -29,7 +29,7 @@ impl<'s> Kept<'s> {
         filters: &HashMap<ValueId, Tensor>,
         block: usize,
     ) -> Result<Self, NchwcError> {
-        let needed = needed(survey, filters);
+        let needed = needed(survey, filters)?;
         let mut channels = HashMap::new();
         for &(id, step) in &survey.steps {
             let node = survey.graph.node(id);
@@ -59,7 +59,10 @@ fn class(survey: &Survey<'_>, id: ValueId) -> Option<usize> {
 }
 
 /// How many channels of each class somebody wants.
-fn needed(survey: &Survey<'_>, filters: &HashMap<ValueId, Tensor>) -> HashMap<usize, usize> {
+fn needed(
+    survey: &Survey<'_>,
+    filters: &HashMap<ValueId, Tensor>,
+) -> Result<HashMap<usize, usize>, TensorError> {
     let mut needed: HashMap<usize, usize> = HashMap::new();
     let mut need = |id: ValueId, n: usize| {
         if let Some(class) = class(survey, id) {
@@ -75,7 +78,7 @@ fn needed(survey: &Survey<'_>, filters: &HashMap<ValueId, Tensor>) -> HashMap<us
         match step {
             Step::Conv(Filter { kind: FilterKind::Dense, .. }) => {
                 if let [Some(x), Some(weights), ..] = *node.inputs {
-                    need(x, filters.get(&weights).map_or(0, n_weighed));
+                    need(x, filters.get(&weights).map_or(Ok(0), n_weighed)?);
                 }
             }
             Step::Conv(Filter { kind: FilterKind::Grouped, .. })
@@ -95,20 +98,24 @@ fn needed(survey: &Survey<'_>, filters: &HashMap<ValueId, Tensor>) -> HashMap<us
         let n = needed.entry(class).or_default();
         *n = n.checked_next_multiple_of(GRANULARITY).unwrap_or(*n);
     }
-    needed
+    Ok(needed)
 }
 
 /// How many input channels there are up to the last that some filter has a weight for.
-fn n_weighed(filters: &Tensor) -> usize {
-    let &[_, i, kh, kw] = filters.shape() else { return 0 };
-    let Ok(weights) = filters.as_slice::<f32>() else { return i };
+fn n_weighed(filters: &Tensor) -> Result<usize, TensorError> {
+    let &[_, i, kh, kw] = filters.shape() else { return Ok(0) };
+    let weights = filters.as_slice::<f32>()?;
     if weights.is_empty() {
-        return 0;
+        return Ok(0);
     }
-    let taps = kh * kw;
-    let is_weighed = |channel: &usize| {
-        let mut rows = weights.chunks_exact(i * taps);
-        rows.any(|row| row[channel * taps..][..taps].iter().any(|&w| w != 0.0))
-    };
-    (0..i).rev().find(is_weighed).map_or(0, |last| last + 1)
+    let (taps, mut pace) = (kh * kw, Pace::new());
+    for channel in (0..i).rev() {
+        for row in weights.chunks_exact(i * taps) {
+            pace.go(taps)?;
+            if row[channel * taps..][..taps].iter().any(|&w| w != 0.0) {
+                return Ok(channel + 1);
+            }
+        }
+    }
+    Ok(0)
 }

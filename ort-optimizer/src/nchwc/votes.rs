@@ -22,7 +22,7 @@
 //! in blocks of 16 and of 8, all voted right, the weakest (a single convolution of 512 filters) with
 //! 2⁻³³, the others with 2⁻¹⁰⁰ and less.
 
-use ort_tensor::{Tensor, TensorError};
+use ort_tensor::{Pace, Room, Tensor, TensorError};
 
 /// How improbable a wrong verdict must be to be certain: two to the minus this.
 pub(super) const CERTAIN: f64 = 30.0;
@@ -60,7 +60,7 @@ impl Votes {
         }
         self.n_weights += weights.len();
         let n_terms = weights.len() / n_filters;
-        let mut lanes = lanes(weights.as_slice::<f32>()?, n_terms);
+        let mut lanes = lanes(weights.as_slice::<f32>()?, n_terms)?;
         standardize(&mut lanes);
         for [[a, b], [c, d]] in lanes {
             let terms = (0..N_FEATURES).map(|i| (a[i] - d[i]) * (c[i] - b[i]));
@@ -103,24 +103,29 @@ fn information(p: f64) -> f64 {
 type Lane = [[[f64; N_FEATURES]; 2]; 2];
 
 /// The lanes of all filters, 16 filters after 16, that have anything but numbers in them left out.
-fn lanes(weights: &[f32], n_terms: usize) -> Vec<Lane> {
-    let sum: f64 = weights.iter().map(|weight| f64::from(weight.abs())).sum();
+fn lanes(weights: &[f32], n_terms: usize) -> Result<Room<Lane>, TensorError> {
+    let (mut sum, mut pace) = (0.0, Pace::new());
+    for weights in weights.chunks(Pace::STEP) {
+        pace.go(weights.len())?;
+        sum = weights.iter().fold(sum, |sum, weight| sum + f64::from(weight.abs()));
+    }
     let scale = sum / weights.len() as f64;
-    let mut lanes = Vec::new();
+    let mut lanes = Room::new();
     for strip in weights.chunks_exact(16 * n_terms) {
         let mut sums = [[[Sums::default(); 8]; 2]; 2];
         for (run, weights) in strip.chunks_exact(8).enumerate() {
+            pace.go(8)?;
             let sums = &mut sums[run % 2][usize::from(run >= n_terms)];
             sums.iter_mut().zip(weights).for_each(|(sums, &weight)| sums.add(weight));
         }
         for lane in 0..8 {
             let lane: Lane = sums.map(|halves| halves.map(|half| half[lane].features(scale)));
             if lane.as_flattened().as_flattened().iter().all(|feature| feature.is_finite()) {
-                lanes.push(lane);
+                lanes.push(lane)?;
             }
         }
     }
-    lanes
+    Ok(lanes)
 }
 
 /// Sums over a set of weights.

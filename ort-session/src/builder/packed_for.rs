@@ -1,5 +1,7 @@
 //! What a builder's packed files are for: a line that differs where their contents would.
 
+// collects are bounded: as many as the caller gives
+
 use ort_optimizer::Options;
 
 use super::SessionBuilder;

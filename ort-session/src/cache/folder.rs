@@ -1,5 +1,7 @@
 //! A cache folder from the outside: what is in it, and what may go.
 
+// collects are bounded: by the files of the folder
+
 use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};

@@ -7,6 +7,8 @@
 //! To hash a model and to sum a packed file is to read them whole. [`Seen`] spares that to a file that
 //! is still what it was: of the same inode, length and times of change.
 
+// collects are bounded: names of a constant length, and warnings
+
 mod external;
 mod folder;
 mod seen;

@@ -1,5 +1,7 @@
 //! What a key is made of.
 
+// collects are bounded: as long as what the caller sets
+
 use std::fmt;
 use std::ops::RangeInclusive;
 

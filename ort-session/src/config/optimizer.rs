@@ -1,5 +1,7 @@
 //! Keys that steer the optimizer.
 
+// collects are bounded: as long as what the caller sets
+
 use ort_optimizer::Level;
 
 use super::key::Values::{Choices, Flag, Form, Number, Text};

@@ -1,5 +1,7 @@
 //! Loop: `while i < M && cond { cond, carried…, stacked… = body(i, cond, carried…) }`.
 
+// collects are bounded: as long as the graph's lists
+
 use ort_graph::OpError;
 use ort_tensor::{Bool, Tensor, TensorError, Value, ValueView};
 

@@ -3,6 +3,8 @@
 //! What a loop carries is moved into its body and out of it. Inputs that are scanned are read where
 //! they lie, and outputs that are stacked are written where they stay.
 
+// collects are bounded: as long as the graph's lists
+
 mod loops;
 mod scan;
 mod sequence_map;

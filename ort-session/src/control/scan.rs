@@ -1,5 +1,7 @@
 //! Scan: `states…, stacked… = body(states…, slice t of each scanned input)` for each `t`.
 
+// collects are bounded: as long as the graph's lists
+
 use ort_ep::KernelError;
 use ort_graph::{Attr, Node, OpError};
 use ort_tensor::{Tensor, TensorError, Value, ValueView};

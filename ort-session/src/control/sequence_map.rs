@@ -1,6 +1,8 @@
 //! SequenceMap: `y…[i] = body(x[i], …)` for each item of the first input: items of the other
 //! sequences, and the tensors themselves.
 
+// collects are bounded: as long as the graph's lists
+
 use ort_graph::OpError;
 use ort_tensor::{TensorError, Value, ValueView};
 

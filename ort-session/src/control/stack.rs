@@ -4,6 +4,8 @@
 //! stretch of it, the body writes it there. Where the number of iterations is not known, the stack grows
 //! by doubling.
 
+// collects are bounded: as long as the graph's lists
+
 use ort_ep::KernelError;
 use ort_graph::{Dim, Graph, OpError, ValueId};
 use ort_tensor::{DType, Memory, Shape, Tensor, TensorError, TensorViewMut, Value};

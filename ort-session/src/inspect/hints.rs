@@ -1,5 +1,7 @@
 //! What only a `.ort` file says: its version, what is odd about it, and hints that nobody has to follow.
 
+// collects are bounded: as long as the file's lists
+
 use std::collections::BTreeMap;
 
 use ort_format::{AttributeValue, Graph, Limits};

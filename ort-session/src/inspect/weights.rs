@@ -1,6 +1,8 @@
 //! Weights that are denormal numbers: too small for a normal float, and slow wherever they are not
 //! flushed to zero.
 
+// collects are bounded: as long as the file's lists
+
 use ort_graph::parsed::{Contents, Tensor};
 use ort_loader::ModelBytes;
 use ort_tensor::DType;

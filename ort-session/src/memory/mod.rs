@@ -1,5 +1,7 @@
 //! What a session's memory is for.
 
+// collects are bounded: as long as the graph's lists
+
 mod meter;
 mod objects;
 mod origins;

@@ -1,5 +1,7 @@
 //! What a file says of its initializers, kept for the time when the graph no longer tells.
 
+// collects are bounded: as long as the graph's lists
+
 use std::collections::HashSet;
 use std::ops::Range;
 

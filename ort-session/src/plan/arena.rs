@@ -1,5 +1,7 @@
 //! Where in one block each buffer lives, so that no two that live at once overlap.
 
+// collects are bounded: as long as the graph's lists
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::Range;

@@ -10,6 +10,8 @@
 //! What only one branch uses shares a stretch in which one buffer may follow another; the rest that
 //! a fork touches lives as long as the fork. So no branch's memory hangs on how far another is.
 
+// collects are bounded: as long as the graph's lists
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 

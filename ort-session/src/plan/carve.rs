@@ -1,6 +1,8 @@
 //! Taking slices out of the arena: a branch's, which runs beside others, and of those one step's. What
 //! it reads is shared, what it writes is its own.
 
+// collects are bounded: as long as the graph's lists
+
 use std::ops::Range;
 
 use smallvec::SmallVec;

@@ -1,5 +1,7 @@
 //! From a graph to a plan: who runs which nodes, in which order.
 
+// collects are bounded: as long as the graph's lists
+
 use std::sync::{Arc, OnceLock};
 
 use ort_ep::{Claim, CompileError, ExecutionProvider, KernelError, PackStore, Threads};

@@ -10,6 +10,8 @@
 //! fork; what waits for two branches comes after the join. Branches may fork again. The steps of a
 //! branch are consecutive, so that a plan is a flat list however it is run.
 
+// collects are bounded: as long as the graph's lists
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;

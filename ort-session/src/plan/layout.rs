@@ -1,5 +1,7 @@
 //! A layout: for one signature of input shapes, where every value lives and what each step needs.
 
+// collects are bounded: as long as the graph's lists
+
 mod own;
 mod taken;
 

@@ -6,6 +6,8 @@
 //! ```
 //! On the left Concat copies states that are still read; on the right it appends to them in place.
 
+// collects are bounded: as long as the graph's lists
+
 use ort_graph::{Graph, ValueId};
 
 use super::{Action, Step};

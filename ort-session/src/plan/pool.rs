@@ -1,6 +1,8 @@
 //! Memory of runs that are over, for runs to come. Nobody waits for it: a slot is emptied or
 //! filled by one exchange of a pointer.
 
+// collects are bounded: as long as the graph's lists
+
 use std::fmt;
 use std::sync::OnceLock;
 

@@ -1,5 +1,7 @@
 //! What follows from the shapes of a run's inputs: every shape, and contents where they follow, too.
 
+// collects are bounded: as long as the graph's lists
+
 use ort_graph::{Dim, Fact, Node, OpError, TensorType, Type, ValueId};
 use ort_tensor::{DType, Inputs, Output, Tensor, Value, ValueView, n_elements};
 use smallvec::SmallVec;

@@ -6,6 +6,8 @@
 //!
 //! Source: files that ONNX Runtime 1.31 writes, and the Trace Event Format of chrome://tracing.
 
+// collects are bounded: by the steps that were recorded
+
 use std::fmt::{Display, Formatter, Result as FmtResult};
 use std::io::{self, Write};
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! Notes the steps of one run.
 
+// collects are bounded: by the threads
+
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,5 +1,7 @@
 //! What work a step is: what it reads and computes, and how many operations that takes.
 
+// collects are bounded: as long as the graph's lists
+
 use std::collections::HashMap;
 
 use ort_ep::ExecutionProvider;

@@ -1,5 +1,7 @@
 //! Steps whose shapes only the run can tell.
 
+// collects are bounded: as long as the graph's lists
+
 use ort_ep::{Io, Kernel, KernelError};
 use ort_graph::ValueId;
 use ort_tensor::{DType, Inputs, Output, Shape, Tensor, Value, ValueView};

@@ -1,5 +1,7 @@
 //! What steps may touch of the memory of their run: all of it, or what is a branch's.
 
+// collects are bounded: as long as the graph's lists
+
 use std::cell::Cell;
 
 use ort_graph::ValueId;

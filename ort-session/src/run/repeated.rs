@@ -3,6 +3,8 @@
 //! Layout and memory are kept from one iteration to the next. What is carried is moved in, so that a
 //! step that reads it last may make its output of it, and what the body hands on is moved out.
 
+// collects are bounded: as long as the graph's lists
+
 use std::sync::Arc;
 
 use ort_tensor::{TensorError, Value, ValueView};

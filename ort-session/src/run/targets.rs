@@ -1,5 +1,7 @@
 //! Memory of the caller's, for outputs of a run.
 
+// collects are bounded: as long as the graph's lists
+
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use ort_graph::ValueId;

@@ -1,5 +1,7 @@
 //! Which processors each helper may run on.
 
+// collects are bounded: by MAX_PROCESSORS
+
 use std::fmt;
 use std::io;
 use std::str::FromStr;

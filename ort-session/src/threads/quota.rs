@@ -3,6 +3,8 @@
 //! Source: Linux, `Documentation/admin-guide/cgroup-v2.rst` (cpu.max) and
 //! `Documentation/scheduler/sched-bwc.rst` (cpu.cfs_quota_us), `cgroups(7)` (`/proc/self/cgroup`).
 
+// collects are bounded: by the groups that the system lists
+
 use std::cmp::Ordering;
 use std::fmt;
 use std::fs;

@@ -1,5 +1,7 @@
 //! Attention: `y = softmax(cap(scale · q·kᵀ) + mask) · v`, for each head.
 
+// collects are bounded: by the rank, or into room that was asked for
+
 #[cfg(test)]
 mod tests;
 mod visible;
@@ -7,7 +9,7 @@ mod visible;
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output};
+use ort_tensor::{DType, Inputs, Output, n_elements, with_room};
 
 use self::visible::Visible;
 use crate::attend::heads::{append, swap_heads};
@@ -208,7 +210,8 @@ impl Operator for Attention {
         let scale = self.scale.map_or(1.0 / (size as f64).sqrt(), f64::from);
         let scoring = Scoring { scale, cap: f64::from(self.softcap), sinks: &[] };
         let wants_scores = outputs.get(3).is_some_and(Output::is_wanted);
-        let mut scores = Vec::new();
+        let n_scores = n_elements(&[batch, q_heads, q_len, kv_len]).ok_or(OpError::TooLarge)?;
+        let mut scores = with_room(if wants_scores { n_scores } else { 0 })?;
         let observe = |stage, _, row: &[f64]| {
             if wants_scores && stage == self.scores {
                 scores.extend_from_slice(row);

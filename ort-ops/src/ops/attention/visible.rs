@@ -1,7 +1,7 @@
 //! Which keys a query sees, and with what bias.
 
 use ort_graph::OpError;
-use ort_tensor::{Inputs, filled};
+use ort_tensor::{Inputs, collected, filled};
 
 use super::Attention;
 use crate::attend::bias::Biases;
@@ -30,13 +30,13 @@ impl Visible {
         let (q_len, kv_len) = (int(sizes.q_len)?, int(sizes.kv_len)?);
         let lens = match inputs.optional_tensor(6)? {
             None => filled(kv_len, sizes.batch)?,
-            Some(lens) => lens.as_slice::<i64>()?.to_vec(),
+            Some(lens) => collected(lens.as_slice::<i64>()?.iter().copied())?,
         };
         if lens.len() != sizes.batch || lens.iter().any(|len| !(0..=kv_len).contains(len)) {
             return Err(OpError::InputValue { index: 6, what: "no length for each batch" });
         }
         let offsets = match (inputs.get(4), inputs.get(6)) {
-            (None, Some(_)) => lens.iter().map(|len| len - q_len).collect(),
+            (None, Some(_)) => collected(lens.iter().map(|len| len - q_len))?,
             _ => filled(int(past)?, sizes.batch)?,
         };
         let mask =

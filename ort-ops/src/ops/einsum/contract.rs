@@ -1,5 +1,7 @@
 //! Sums of products over indices.
 
+// collects are bounded: by the rank and the letters of the equation
+
 use ort_graph::OpError;
 use ort_tensor::{Shape, n_elements, row_major_strides};
 

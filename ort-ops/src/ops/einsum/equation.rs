@@ -1,5 +1,7 @@
 //! The equation of an Einsum: which dimension of which operand is which index.
 
+// collects are bounded: by the rank and the letters of the equation
+
 /// An equation such as `bij,bjk->bik`: a term for each operand, and one for the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Equation {

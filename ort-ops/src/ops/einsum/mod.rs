@@ -1,5 +1,7 @@
 //! Einsum: sums of products of tensors, over indices that an equation names.
 
+// collects are bounded: by the rank and the letters of the equation
+
 use std::slice;
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output};
+use ort_tensor::{DType, Inputs, Output, Room};
 
 use crate::infer::{read_scalar, vector_len};
 
@@ -93,11 +93,11 @@ impl Operator for BifurcationDetector {
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let source = inputs.tensor(0)?.as_slice::<i64>()?;
-        let mut tokens = inputs.tensor(1)?.as_slice::<i64>()?.to_vec();
+        let mut tokens = Room::of(inputs.tensor(1)?.as_slice::<i64>()?.iter().copied())?;
         let shape = inputs.tensor(2)?.shape();
         let start = read_scalar(inputs, 2)?.unwrap_or(0);
         if let Some(predicted) = inputs.optional_tensor(3)? {
-            tokens.extend(accepted(source, start, predicted.as_slice()?)?);
+            tokens.extend(accepted(source, start, predicted.as_slice()?)?.iter().copied())?;
         }
         if outputs[0].is_wanted() {
             let y = outputs[0].tensor(DType::I64, &[tokens.len()])?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output};
+use ort_tensor::{DType, Inputs, Output, Pace};
 
 use crate::floats::{read, write};
 
@@ -80,8 +80,10 @@ impl Operator for CDist {
         let (a_data, b_data) = (read(a)?, read(b)?);
         // Rows without columns leave no distance between them.
         let a_rows = a_data.chunks_exact(n.max(1));
+        let mut pace = Pace::new();
         for (a, y) in a_rows.zip(y.chunks_exact_mut(k.max(1))) {
             for (b, y) in b_data.chunks_exact(n.max(1)).zip(y) {
+                pace.go(n)?;
                 let squared: f64 = a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum();
                 *y = if self.is_squared { squared } else { squared.sqrt() };
             }

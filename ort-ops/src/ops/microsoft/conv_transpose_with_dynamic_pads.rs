@@ -1,11 +1,13 @@
 //! ConvTransposeWithDynamicPads: a transposed convolution whose padding is an input.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape};
+use ort_tensor::{DType, Inputs, Output};
 
-use crate::infer::{int_values, vector_len};
+use crate::infer::{int_values, sizes, vector_len};
 use crate::ops::conv_transpose::ConvTranspose;
 
 /// The definitions of this file.
@@ -37,11 +39,8 @@ impl ConvTransposeWithDynamicPads {
 
     /// The operator with these pads.
     fn padded(&self, pads: &[i64]) -> Result<ConvTranspose, OpError> {
-        let size = |&pad: &i64| usize::try_from(pad).ok();
-        let pads: Option<Shape> = pads.iter().map(size).collect();
-        let wrong = OpError::InputValue { index: PADS, what: "a pad is negative" };
         let mut padded = self.unpadded.clone();
-        padded.window.pads = Some(pads.ok_or(wrong)?);
+        padded.window.pads = Some(sizes(PADS, pads)?);
         Ok(padded)
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, TensorView, with_dtype};
+use ort_tensor::{
+    DType, Inputs, Number, Output, Pace, Room, TensorError, TensorView, try_collected, with_dtype,
+};
 
 use crate::elementwise::{only, unsupported};
 use crate::floats::read;
@@ -62,7 +64,7 @@ impl CropAndResize {
         n: usize,
         len: usize,
         is_double: bool,
-    ) -> Vec<Option<Place>> {
+    ) -> Result<Room<Option<Place>>, TensorError> {
         // What is added or multiplied in double precision and rounded is what float32 would give.
         let round = |x: f64| if is_double { x } else { f64::from(f32::from_f64(x)) };
         let greatest = n as f64 - 1.0;
@@ -85,7 +87,7 @@ impl CropAndResize {
             let ratio = place - before;
             is_inside.then(|| Place { before: index(before), after: index(after), ratio })
         };
-        (0..len).map(|i| inside(place(i))).collect()
+        Room::of((0..len).map(|i| inside(place(i))))
     }
 
     fn compute<T: Number>(
@@ -111,13 +113,15 @@ impl CropAndResize {
         let (x, rois) = (x.as_slice::<T>()?, read(rois)?);
         let is_double = T::DTYPE == DType::F64;
         let boxes = rois.chunks_exact(4).zip(indices(images, n)?);
+        let mut pace = Pace::new();
         for ((corners, image), y) in boxes.zip(y.chunks_exact_mut(c * crop_height * crop_width)) {
-            let rows = self.places([corners[0], corners[2]], height, crop_height, is_double);
-            let columns = self.places([corners[1], corners[3]], width, crop_width, is_double);
+            let rows = self.places([corners[0], corners[2]], height, crop_height, is_double)?;
+            let columns = self.places([corners[1], corners[3]], width, crop_width, is_double)?;
             let places = || rows.iter().flat_map(|row| columns.iter().map(move |col| (row, col)));
             for (channel, y) in y.chunks_exact_mut(crop_height * crop_width).enumerate() {
                 let plane = &x[(image * c + channel) * height * width..][..height * width];
                 for (y, (row, column)) in y.iter_mut().zip(places()) {
+                    pace.go(8)?;
                     let value =
                         row.zip(*column).map(|(row, column)| between(plane, width, row, column));
                     *y = T::from_f64(value.unwrap_or(f64::from(self.extrapolation_value)));
@@ -154,7 +158,7 @@ fn indices(images: TensorView<'_>, n: usize) -> Result<Vec<usize>, OpError> {
         let image = usize::try_from(index).ok().filter(|&image| image < n);
         image.ok_or(OpError::Index { what: "batch_indices of CropAndResize", index, len: n })
     };
-    int_values(images)?.into_iter().map(inside).collect()
+    try_collected(int_values(images)?.into_iter().map(inside))
 }
 
 impl Operator for CropAndResize {

@@ -9,7 +9,9 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, filled, with_dtype, with_room};
+use ort_tensor::{
+    DType, Inputs, Number, Output, Pace, Room, TensorError, filled, with_dtype, with_room,
+};
 
 use crate::elementwise::unsupported;
 
@@ -61,7 +63,7 @@ impl Operator for DynamicTimeWarping {
         let steps = with_dtype!(x.dtype(), float,
             T => steps(x.as_slice::<T>()?, n_columns)?,
             else => return Err(unsupported(0, x.dtype())));
-        let way = way(&steps, n_rows, n_columns);
+        let way = way(&steps, n_rows, n_columns)?;
         let y = outputs[0].tensor(DType::I32, &[2, way.len()])?.into_slice::<i32>()?;
         let (rows, columns) = y.split_at_mut(way.len());
         let int = |n: usize| i32::try_from(n).map_err(|_| OpError::TooLarge);
@@ -78,10 +80,12 @@ fn steps<T: Number>(cost: &[T], n_columns: usize) -> Result<Vec<Step>, OpError> 
     // The totals of the row above, behind that of the column before the first.
     let mut above = filled(f64::INFINITY, n_columns.saturating_add(1))?;
     above[0] = 0.0;
+    let mut pace = Pace::new();
     for row in cost.chunks_exact(n_columns.max(1)) {
         let (mut both, mut right) = (above[0], f64::INFINITY);
         above[0] = f64::INFINITY;
         for (&cost, total) in row.iter().zip(&mut above[1..]) {
+            pace.go(1)?;
             let down = *total;
             let (step, least) = if both < down && both < right {
                 (Step::Both, both)
@@ -99,11 +103,15 @@ fn steps<T: Number>(cost: &[T], n_columns: usize) -> Result<Vec<Step>, OpError> 
 }
 
 /// The way, from the last element back until a step leaves the matrix.
-fn way(steps: &[Step], n_rows: usize, n_columns: usize) -> Vec<(usize, usize)> {
-    let mut way = Vec::new();
+fn way(
+    steps: &[Step],
+    n_rows: usize,
+    n_columns: usize,
+) -> Result<Room<(usize, usize)>, TensorError> {
+    let mut way = Room::new();
     let mut at = n_rows.checked_sub(1).zip(n_columns.checked_sub(1));
     while let Some((i, j)) = at {
-        way.push((i, j));
+        way.push((i, j))?;
         let (up, left) = (i.checked_sub(1), j.checked_sub(1));
         at = match steps[i * n_columns + j] {
             Step::Both => up.zip(left),
@@ -111,7 +119,7 @@ fn way(steps: &[Step], n_rows: usize, n_columns: usize) -> Vec<(usize, usize)> {
             Step::Right => left.map(|left| (i, left)),
         };
     }
-    way
+    Ok(way)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! EngramGate: values that pass a gate made of a key and a query.
 
+// collects are bounded: into room that was asked for
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
@@ -47,7 +49,7 @@ impl EngramGate {
         let n = heads.checked_mul(size).ok_or(OpError::TooLarge)?;
         standardize_rows(&mut x, size, self.epsilon, false)?;
         let scale = floats::read_parameter(inputs, index, n)?;
-        floats::with_period(&mut x, &scale, |x, scale| *x *= scale);
+        floats::with_period(&mut x, &scale, |x, scale| *x *= scale)?;
         Ok(x)
     }
 }

@@ -60,7 +60,7 @@ impl Operator for GatedRmsNorm {
         }
         let mut y = floats::read(x)?;
         standardize_rows(&mut y, size, self.epsilon, false)?;
-        floats::with_period(&mut y, &floats::read(scale)?, |y, scale| *y *= scale);
+        floats::with_period(&mut y, &floats::read(scale)?, |y, scale| *y *= scale)?;
         for (y, gate) in y.iter_mut().zip(floats::read(gate)?) {
             *y *= sigmoid(gate) * if self.is_silu { gate } else { 1.0 };
         }

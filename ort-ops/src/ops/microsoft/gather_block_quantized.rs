@@ -1,11 +1,13 @@
 //! GatherBlockQuantized: entries of an axis of a quantized tensor, picked by indices and dequantized.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    DType, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, Inputs, Output, TensorView, broadcast_strides,
-    n_elements, with_dtype,
+    DType, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, Inputs, Output, Pace, TensorView,
+    broadcast_strides, n_elements, with_dtype,
 };
 
 use crate::elementwise::unsupported;
@@ -181,12 +183,15 @@ impl Operator for GatherBlockQuantized {
         if y.is_empty() {
             return write(outputs, 0, scales.dtype(), &shape, &y);
         }
+        let mut pace = Pace::new();
         for (place, y) in y.chunks_exact_mut(inner).enumerate() {
             let index = indices[place % indices.len()];
             // An index out of range leaves zeros.
             let Ok(entry) = normalize_axis(index, len) else { continue };
             let start = (place / indices.len() * len + entry) * inner;
             for (i, y) in y.iter_mut().enumerate() {
+                // Each is some ten operations.
+                pace.go(16)?;
                 let mut position = unravel(start + i, &codes);
                 position[layout.quantize] /= layout.block;
                 let own: usize = position.iter().zip(&strides).map(|(i, s)| i * s).sum();

@@ -1,6 +1,8 @@
 //! BranchwiseRMSNorm, HyperConnectionPreMix and HyperConnectionPostMix: what happens to the streams
 //! of hyper-connections.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
@@ -127,7 +129,7 @@ impl HyperConnection {
             let (left, right) = (scale.shape().to_vec(), vec![sizes.branches, sizes.size]);
             return Err(OpError::Shapes { what: "the scale of streams", left, right });
         }
-        floats::with_period(x, &floats::read(scale)?, |x, scale| *x *= scale);
+        floats::with_period(x, &floats::read(scale)?, |x, scale| *x *= scale)?;
         Ok(())
     }
 
@@ -138,7 +140,7 @@ impl HyperConnection {
         let mut y = self.gates(inputs, 2, sizes)?;
         let of_row = branches.checked_mul(size).ok_or(OpError::TooLarge)?.max(1);
         for (y, output) in y.chunks_exact_mut(of_row).zip(output.chunks_exact(size.max(1))) {
-            floats::with_period(y, output, |gate, output| *gate *= output);
+            floats::with_period(y, output, |gate, output| *gate *= output)?;
         }
         if inputs.get(3).is_none() {
             y.iter_mut().zip(x).for_each(|(y, x)| *y += x);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, filled};
+use ort_tensor::{DType, Inputs, Output, Pace, TensorError, filled};
 
 use crate::elementwise::like_first;
 use crate::floats::{read, write};
@@ -43,9 +43,10 @@ impl Operator for Inverse {
         }
         let mut y = read(x)?;
         let singular = OpError::InputValue { index: 0, what: "a matrix has no inverse" };
+        let mut pace = Pace::new();
         let mut inverse = if y.is_empty() { Vec::new() } else { filled(0.0, n * n)? };
         for matrix in y.chunks_exact_mut((n * n).max(1)) {
-            invert(matrix, n, &mut inverse).ok_or_else(|| singular.clone())?;
+            invert(matrix, n, (&mut inverse, &mut pace))?.ok_or_else(|| singular.clone())?;
             matrix.copy_from_slice(&inverse);
         }
         write(outputs, 0, x.dtype(), x.shape(), &y)
@@ -53,15 +54,19 @@ impl Operator for Inverse {
 }
 
 /// The inverse of `a: [n, n]`, of which the identity is left; `None` if a column has no pivot.
-fn invert(a: &mut [f64], n: usize, inverse: &mut [f64]) -> Option<()> {
+fn invert(
+    a: &mut [f64],
+    n: usize,
+    (inverse, pace): (&mut [f64], &mut Pace),
+) -> Result<Option<()>, TensorError> {
     inverse.fill(0.0);
     inverse.iter_mut().step_by(n + 1).for_each(|one| *one = 1.0);
     for k in 0..n {
         let magnitude = |i: usize| a[i * n + k].abs();
-        let pivot = (k..n).max_by(|&i, &j| magnitude(i).total_cmp(&magnitude(j)))?;
+        let pivot = (k..n).max_by(|&i, &j| magnitude(i).total_cmp(&magnitude(j))).unwrap_or(k);
         let divisor = a[pivot * n + k];
         if divisor == 0.0 {
-            return None;
+            return Ok(None);
         }
         for matrix in [&mut *a, &mut *inverse] {
             for column in 0..n {
@@ -70,6 +75,7 @@ fn invert(a: &mut [f64], n: usize, inverse: &mut [f64]) -> Option<()> {
             }
         }
         for i in (0..n).filter(|&i| i != k) {
+            pace.go(2 * n)?;
             let factor = a[i * n + k];
             for matrix in [&mut *a, &mut *inverse] {
                 for column in 0..n {
@@ -78,7 +84,7 @@ fn invert(a: &mut [f64], n: usize, inverse: &mut [f64]) -> Option<()> {
             }
         }
     }
-    Some(())
+    Ok(Some(()))
 }
 
 fn no_matrix(found: usize) -> OpError {

@@ -48,15 +48,16 @@ impl Operator for LinearAttentionGate {
         let bias = floats::read_parameter(inputs, 1, heads)?;
         floats::with_period(&mut decay, &bias, |x, bias| {
             *x = Activation::Softplus.apply(*x + bias);
-        });
+        })?;
         let scale = floats::read_parameter(inputs, 2, heads)?;
-        floats::with_period(&mut decay, &scale, |x, scale| *x *= scale);
+        floats::with_period(&mut decay, &scale, |x, scale| *x *= scale)?;
         floats::write(outputs, 0, a.dtype(), a.shape(), &decay)?;
         if !outputs.get(1).is_some_and(Output::is_wanted) {
             return Ok(());
         }
         let b = inputs.tensor(3)?;
-        let beta: Vec<_> = floats::read(b)?.into_iter().map(sigmoid).collect();
+        let mut beta = floats::read(b)?;
+        beta.iter_mut().for_each(|x| *x = sigmoid(*x));
         floats::write(outputs, 1, b.dtype(), b.shape(), &beta)
     }
 }

@@ -1,5 +1,7 @@
 //! MatMulFpQ4: a matrix product with weights packed into a blob of 4-bit codes and their scales.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

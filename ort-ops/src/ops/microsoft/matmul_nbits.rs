@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, TensorView, n_elements};
+use ort_tensor::{DType, Inputs, Output, TensorView, n_elements, try_collected};
 
 use crate::floats::{read, write};
 use crate::infer::{expect_dims, int_values, matmul_dims, matmul_shape, product_flops};
@@ -106,7 +106,7 @@ impl MatMulNBits {
             let inside = usize::try_from(index).ok().filter(|&group| group < n_blocks);
             inside.ok_or(OpError::Index { what: "groups", index, len: n_blocks })
         };
-        int_values(x)?.into_iter().map(group).collect()
+        try_collected(int_values(x)?.into_iter().map(group))
     }
 }
 

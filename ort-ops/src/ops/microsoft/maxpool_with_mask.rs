@@ -1,5 +1,7 @@
 //! MaxpoolWithMask: the largest element of each window before the first that is masked out.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output};
+use ort_tensor::{DType, Inputs, Output, Pace};
 
 use crate::elementwise::{shaped_like_first, unsupported};
 
@@ -79,14 +79,21 @@ impl Operator for MurmurHash3 {
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
         let y = outputs[0].tensor(self.dtype(), x.shape())?.into_words::<u32>()?;
+        let mut pace = Pace::new();
         match (x.as_bytes(), x.dtype().word_bytes()) {
             (None, _) => {
                 let strings = x.as_strings()?;
-                y.iter_mut().zip(strings).for_each(|(y, x)| *y = hash(x.as_bytes(), self.seed));
+                for (y, x) in y.iter_mut().zip(strings) {
+                    pace.go(x.len() + 1)?;
+                    *y = hash(x.as_bytes(), self.seed);
+                }
             }
             (Some(bytes), Some(n_bytes)) => {
                 let elements = bytes.chunks_exact(n_bytes);
-                y.iter_mut().zip(elements).for_each(|(y, x)| *y = hash(x, self.seed));
+                for (y, x) in y.iter_mut().zip(elements) {
+                    pace.go(n_bytes)?;
+                    *y = hash(x, self.seed);
+                }
             }
             (Some(_), None) => return Err(unsupported(0, x.dtype())),
         }

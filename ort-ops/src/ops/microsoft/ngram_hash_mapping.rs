@@ -1,10 +1,12 @@
 //! NGramHashMapping: hashes of the n-grams that end at each token; what it shares with the
 //! operator for packed sequences.
 
+// collects are bounded: into room that was asked for
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, filled, with_room};
+use ort_tensor::{DType, Inputs, Output, Room, n_elements, with_room};
 
 use crate::infer::{expect_dims, int_values, read_scalar};
 
@@ -230,14 +232,16 @@ impl Operator for NGramHashMapping {
             let (left, right) = (vec![batch, length], vec![n_past]);
             return Err(OpError::Shapes { what: "past and segments", left, right });
         }
-        let (mut hashes, mut present) = (Vec::new(), with_room(n_pasts)?);
+        let shape = [batch, length, hash.n_hashes()?];
+        let n_hashes = n_elements(&shape).ok_or(OpError::TooLarge)?;
+        let (mut hashes, mut present) = (with_room(n_hashes)?, with_room(n_pasts)?);
         for row in 0..batch {
             let mut tokens = match &past {
-                Some(past) => past[row * n_past..][..n_past].to_vec(),
-                None => filled(hash.nothing(&parameters), n_past)?,
+                Some(past) => Room::of(past[row * n_past..][..n_past].iter().copied())?,
+                None => Room::filled(hash.nothing(&parameters), n_past)?,
             };
-            tokens.extend(&ids[row * length..][..length]);
-            let mut borders = filled(None, tokens.len())?;
+            tokens.extend(ids[row * length..][..length].iter().copied())?;
+            let mut borders = Room::filled(None, tokens.len())?;
             if let Some(segments) = &segments {
                 let own = segments[row * length..][..length].iter().copied().map(Some);
                 borders[n_past..].iter_mut().zip(own).for_each(|(to, from)| *to = from);
@@ -245,7 +249,6 @@ impl Operator for NGramHashMapping {
             hash.hash(&parameters, (&tokens, &borders), &mut hashes);
             present.extend(&tokens[length..]);
         }
-        let shape = [batch, length, hash.n_hashes()?];
         write_ints(outputs, 0, parameters.dtype, &shape, &hashes)?;
         write_ints(outputs, 1, parameters.dtype, &[batch, n_past], &present)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Behaviour, Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, TensorViewMut, with_dtype};
+use ort_tensor::{DType, Inputs, Number, Output, Pace, TensorViewMut, with_dtype};
 
 use crate::elementwise::unsupported;
 use crate::infer::expect_dims;
@@ -38,15 +38,6 @@ impl NGramRepeatBlock {
         Ok(Arc::new(Self { ngram_size: ngram_size.ok_or_else(wrong)? }))
     }
 
-    /// The tokens that must not follow `ids`.
-    fn blocked(self, ids: &[i64]) -> impl Iterator<Item = i64> {
-        let last = &ids[ids.len().saturating_sub(self.ngram_size - 1)..];
-        let repeated = move |ngram: &[i64]| {
-            ngram.split_last().filter(|(_, first)| *first == last).map(|(&next, _)| next)
-        };
-        ids.windows(self.ngram_size).filter_map(repeated)
-    }
-
     fn block<T: Number>(
         self,
         (ids, n_batches): (&[i64], usize),
@@ -54,9 +45,17 @@ impl NGramRepeatBlock {
     ) -> Result<(), OpError> {
         let y = y.into_slice::<T>()?;
         let (length, vocabulary) = (ids.len() / n_batches.max(1), y.len() / n_batches.max(1));
+        let mut pace = Pace::new();
         for batch in 0..n_batches {
             let y = &mut y[batch * vocabulary..][..vocabulary];
-            for id in self.blocked(&ids[batch * length..][..length]) {
+            let ids = &ids[batch * length..][..length];
+            let last = &ids[ids.len().saturating_sub(self.ngram_size - 1)..];
+            for ngram in ids.windows(self.ngram_size) {
+                pace.go(self.ngram_size)?;
+                // What would repeat an n-gram must not follow.
+                let Some((&id, _)) = ngram.split_last().filter(|(_, first)| *first == last) else {
+                    continue;
+                };
                 let score = usize::try_from(id).ok().and_then(|id| y.get_mut(id));
                 let unknown = OpError::Index { what: "tokens", index: id, len: vocabulary };
                 *score.ok_or(unknown)? = T::from_f64(f64::NEG_INFINITY);

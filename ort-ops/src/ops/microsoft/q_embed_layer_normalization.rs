@@ -1,9 +1,11 @@
 //! QEmbedLayerNormalization: EmbedLayerNormalization of tables and parameters that are codes.
 
+// collects are bounded: by the operands
+
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, Tensor, ValueView};
+use ort_tensor::{DType, Inputs, Number, Output, Tensor, ValueView, collected};
 
 use crate::infer::tensor_fact;
 use crate::ops::embed_layer_normalization::EmbedLayerNormalization;
@@ -89,7 +91,7 @@ fn decoded(inputs: Inputs<'_>, index: usize) -> Result<Tensor, OpError> {
     let zero_point = inputs.optional_tensor(index + TO_ZERO_POINT)?;
     let zero_point = f64::from(Scheme::zero_point(index + TO_ZERO_POINT, zero_point)?);
     let codes = f64::of(index, view)?.into_iter();
-    let values: Vec<_> = codes.map(|code| f32::from_f64((code - zero_point) * scale)).collect();
+    let values = collected(codes.map(|code| f32::from_f64((code - zero_point) * scale)))?;
     Ok(Tensor::from_slice(view.shape(), &values)?)
 }
 

@@ -1,5 +1,7 @@
 //! QGemm: `y = alpha · a'·b' + c` of quantized matrices.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -1,5 +1,7 @@
 //! QLinearConcat: quantized tensors one after the other along an axis.
 
+// collects are bounded: by the operands
+
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -1,5 +1,7 @@
 //! QLinearReduceMean: means of quantized numbers along some axes.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -7,7 +7,7 @@ use ort_tensor::{DType, Inputs, Output, with_dtype};
 
 use crate::elementwise::{only, shaped_like_first, unsupported};
 use crate::infer::normalize_axis;
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, by_pieces};
 use crate::ops::softmax::softmax;
 use crate::quantized::Scheme;
 
@@ -61,9 +61,10 @@ impl Operator for QLinearSoftmax {
         let (scale, n_steps) = (f64::from(from.scale), f64::from((1.0 / to.scale).floor()));
         let zero_point = f64::from(to.zero_point);
         let quantized = |lane: &mut [f64]| {
-            lane.iter_mut().for_each(|x| *x *= scale);
-            softmax(lane);
-            lane.iter_mut().for_each(|y| *y = (*y * n_steps).round_ties_even() + zero_point);
+            by_pieces(lane, |piece| piece.iter_mut().for_each(|x| *x *= scale))?;
+            softmax(lane)?;
+            let code = |y: f64| (y * n_steps).round_ties_even() + zero_point;
+            by_pieces(lane, |piece| piece.iter_mut().for_each(|y| *y = code(*y)))
         };
         let y = only(outputs)?.tensor(x.dtype(), x.shape())?;
         with_dtype!(x.dtype(), [i8, u8],

@@ -1,9 +1,11 @@
 //! SparseAttention: GroupQueryAttention in which a query sees some blocks of keys only.
 
+// collects are bounded: by the operands
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Tensor, ValueView, filled, n_elements};
+use ort_tensor::{DType, Inputs, Output, Tensor, ValueView, collected, filled, n_elements};
 
 use super::group_query_attention::{GroupQueryAttention, Kept};
 use crate::infer::expect_dims;
@@ -155,7 +157,7 @@ impl Operator for SparseAttention {
             return Err(OpError::InputValue { index: 7, what: "a single length is needed" });
         };
         let biases = self.biases(inputs, lens, usize::try_from(longest).unwrap_or(0))?;
-        let last: Vec<_> = lens.iter().map(|len| len.saturating_sub(1)).collect();
+        let last = collected(lens.iter().map(|len| len.saturating_sub(1)))?;
         let last = Tensor::from_slice(&[last.len()], &last)?;
         let own = |i| inputs.get(i);
         let dense = [

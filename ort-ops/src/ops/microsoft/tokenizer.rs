@@ -1,9 +1,13 @@
 //! Tokenizer: strings cut into tokens.
 
+// collects are bounded: by the rank, and as long as the file's lists
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, TensorError, collected, go_on, text_of, with_room};
+use ort_tensor::{
+    DType, Inputs, Output, Pace, Room, Shape, TensorError, collected, go_on, text_of, with_room,
+};
 use regex_lite::Regex;
 
 /// The definitions of this file.
@@ -71,7 +75,11 @@ impl Tokenizer {
             }
             Rule::Separators(separators) => {
                 separators.iter().try_fold(vec![text], |tokens, separator| {
-                    collected(tokens.into_iter().flat_map(|token| between(separator, token)))
+                    let mut parts = Room::new();
+                    for token in tokens {
+                        between(separator, token, &mut parts)?;
+                    }
+                    Ok::<_, TensorError>(parts.into_vec())
                 })?
             }
         };
@@ -102,20 +110,24 @@ impl Rule {
     }
 }
 
-/// What is between the matches. One of nothing takes the next character with it.
-fn between<'a>(separator: &Regex, text: &'a str) -> Vec<&'a str> {
-    let mut parts = Vec::new();
+/// Adds what is between the matches to `parts`. One of nothing takes the next character with it.
+fn between<'a>(
+    separator: &Regex,
+    text: &'a str,
+    parts: &mut Room<&'a str>,
+) -> Result<(), TensorError> {
     let mut start = 0;
+    let mut pace = Pace::new();
     while let Some(found) = separator.find_at(text, start) {
-        parts.push(&text[start..found.start()]);
+        pace.go(found.end() - start + 1)?;
+        parts.push(&text[start..found.start()])?;
         start = found.end();
         if found.is_empty() {
-            let Some(next) = text[start..].chars().next() else { return parts };
+            let Some(next) = text[start..].chars().next() else { return Ok(()) };
             start += next.len_utf8();
         }
     }
-    parts.push(&text[start..]);
-    parts
+    parts.push(&text[start..])
 }
 
 const fn wrong_rank(found: usize) -> OpError {

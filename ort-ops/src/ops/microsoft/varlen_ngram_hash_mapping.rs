@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, filled};
+use ort_tensor::{DType, Inputs, Output, Room, n_elements, try_collected, with_room};
 
 use super::ngram_hash_mapping::{NGramHash, Parameters, write_ints};
 use crate::infer::{expect_dims, int_values, vector_len};
@@ -72,10 +72,9 @@ impl Packed {
     fn read(inputs: Inputs<'_>, n_past: usize) -> Result<Self, OpError> {
         let ints = |index| inputs.optional_tensor(index)?.map(int_values).transpose();
         let ids = int_values(inputs.tensor(0)?)?;
-        let ends: Vec<usize> = int_values(inputs.tensor(3)?)?
-            .into_iter()
-            .map(|end| end.try_into().map_err(|_| wrong_ends()))
-            .collect::<Result<_, _>>()?;
+        let ends = int_values(inputs.tensor(3)?)?.into_iter();
+        let ends: Vec<usize> =
+            try_collected(ends.map(|end| end.try_into().map_err(|_| wrong_ends())))?;
         let is_rising = ends.windows(2).all(|pair| pair[0] < pair[1]);
         if ends.first() != Some(&0) || ends.last() != Some(&ids.len()) || !is_rising {
             return Err(wrong_ends());
@@ -111,24 +110,26 @@ impl Packed {
         row: usize,
         n_past: usize,
         nothing: i64,
-    ) -> Result<(Vec<i64>, Vec<Option<i64>>), OpError> {
+    ) -> Result<(Room<i64>, Room<Option<i64>>), OpError> {
         let own = self.ends[row]..self.ends[row + 1];
         let before = row * n_past..(row + 1) * n_past;
         let mut ids = match &self.past {
-            Some(past) => past[before.clone()].to_vec(),
-            None => filled(nothing, n_past)?,
+            Some(past) => Room::of(past[before.clone()].iter().copied())?,
+            None => Room::filled(nothing, n_past)?,
         };
-        ids.extend(&self.ids[own.clone()]);
-        let own_segments = match &self.segments {
-            Some(all) => all[own].to_vec(),
-            None => filled(0, own.len())?,
-        };
+        ids.extend(self.ids[own.clone()].iter().copied())?;
+        let n = own.len();
+        let own_segments = self.segments.as_ref().map(|all| &all[own]);
+        let first = own_segments.and_then(|own| own.first()).copied().unwrap_or(0);
         let mut segments = match &self.past_segments {
-            Some(past) => past[before].to_vec(),
-            None => filled(own_segments.first().copied().unwrap_or(0), n_past)?,
+            Some(past) => Room::of(past[before].iter().copied().map(Some))?,
+            None => Room::filled(Some(first), n_past)?,
         };
-        segments.extend(own_segments);
-        Ok((ids, segments.into_iter().map(Some).collect()))
+        match own_segments {
+            Some(own) => segments.extend(own.iter().copied().map(Some))?,
+            None => segments.resize(n_past + n, Some(0))?,
+        }
+        Ok((ids, segments))
     }
 }
 
@@ -168,12 +169,15 @@ impl Operator for VarlenNGramHashMapping {
         let n_past = self.hash.n_past();
         let parameters = self.hash.parameters(inputs, 5, 6)?;
         let packed = Packed::read(inputs, n_past)?;
-        let mut results = Results::default();
         let batch = packed.ends.len() - 1;
+        let shape = [packed.ids.len(), self.hash.n_hashes()?];
+        let mut results = Results {
+            hashes: with_room(n_elements(&shape).ok_or(OpError::TooLarge)?)?,
+            ..Results::default()
+        };
         for row in 0..batch {
             self.eval_row(&parameters, &packed, row, &mut results)?;
         }
-        let shape = [packed.ids.len(), self.hash.n_hashes()?];
         write_ints(outputs, 0, parameters.dtype, &shape, &results.hashes)?;
         write_ints(outputs, 1, parameters.dtype, &[batch, n_past], &results.present)?;
         write_ints(outputs, 2, DType::I32, &[batch, n_past], &results.segments)?;
@@ -186,9 +190,9 @@ impl Operator for VarlenNGramHashMapping {
 #[derive(Default)]
 struct Results {
     hashes: Vec<i64>,
-    present: Vec<i64>,
-    segments: Vec<i64>,
-    states: Vec<i64>,
+    present: Room<i64>,
+    segments: Room<i64>,
+    states: Room<i64>,
 }
 
 impl VarlenNGramHashMapping {
@@ -203,14 +207,14 @@ impl VarlenNGramHashMapping {
         let (ids, segments) = packed.sequence(row, n_past, self.hash.nothing(parameters))?;
         self.hash.hash(parameters, (&ids, &segments), &mut to.hashes);
         let length = ids.len() - n_past;
-        to.present.extend(&ids[length..]);
-        to.segments.extend(segments[length..].iter().flatten());
+        to.present.extend(ids[length..].iter().copied())?;
+        to.segments.extend(segments[length..].iter().copied().flatten())?;
         let count = packed.counts.as_ref().map_or(0, |counts| counts[row]);
         let count = usize::try_from(count).unwrap_or(0).min(length);
         for token in 1..=self.capacity {
             match ids.get(token..token + n_past).filter(|_| token <= count) {
-                Some(state) => to.states.extend(state),
-                None => to.states.extend(filled(self.hash.pad_id, n_past)?),
+                Some(state) => to.states.extend(state.iter().copied())?,
+                None => to.states.resize(to.states.len() + n_past, self.hash.pad_id)?,
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, filled};
+use ort_tensor::{DType, Inputs, Output, Room, filled};
 
 use crate::floats;
 use crate::infer::expect_dims;
@@ -120,7 +120,7 @@ impl Operator for WordConvEmbedding {
         let filters = Filters { weights: floats::read(w)?, bias, n: k * e };
         let embeddings = floats::read(table)?;
         let mut y = filled(0.0, n_words.checked_mul(m).ok_or(OpError::TooLarge)?)?;
-        let mut characters = Vec::new();
+        let mut characters = Room::new();
         for (word, y) in x.as_slice::<i32>()?.chunks_exact(length).zip(y.chunks_exact_mut(m.max(1)))
         {
             let n = word.iter().filter(|&&character| character > 0).count();
@@ -132,7 +132,7 @@ impl Operator for WordConvEmbedding {
                 let at = usize::try_from(character).ok().filter(|&at| at < n_characters);
                 let (index, len) = (character.into(), n_characters);
                 let at = at.ok_or(OpError::Index { what: "characters", index, len })?;
-                characters.extend(&embeddings[at * e..][..e]);
+                characters.extend(embeddings[at * e..][..e].iter().copied())?;
             }
             filters.apply(&characters, e, y);
         }

@@ -1,5 +1,7 @@
 //! ArrayFeatureExtractor: columns of the last axis.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, OpDef, OpError, Operator};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
     DType, Inputs, Number, Output, Tensor, TensorView, TensorViewMut, collected, move_elements,
+    try_collected,
 };
 
 use crate::elementwise::unsupported;
@@ -91,7 +92,7 @@ fn text(x: f32) -> String {
 
 fn parsed<T: std::str::FromStr>(texts: &[String]) -> Result<Vec<T>, OpError> {
     let wrong = |_| OpError::InputValue { index: 0, what: "a text that is no such number" };
-    texts.iter().map(|text| text.trim().parse().map_err(wrong)).collect()
+    try_collected(texts.iter().map(|text| text.trim().parse().map_err(wrong)))
 }
 
 const fn is_value(dtype: DType) -> bool {
@@ -130,7 +131,7 @@ fn scatter(keys: &[i64], values: TensorView<'_>, mut y: TensorViewMut<'_>) -> Re
     }
     let below_zero = |_| OpError::InputValue { index: 0, what: "a key below zero" };
     let keys: Vec<usize> =
-        keys.iter().map(|&key| key.try_into().map_err(below_zero)).collect::<Result<_, _>>()?;
+        try_collected(keys.iter().map(|&key| key.try_into().map_err(below_zero)))?;
     Ok(move_elements!(values => y, |src, dst| {
         for (&key, value) in keys.iter().zip(src) {
             if let Some(y) = dst.get_mut(key) {

@@ -1,5 +1,7 @@
 //! CategoryMapper, and LabelEncoder as it was first: strings to integers and back.
 
+// collects are bounded: as long as the file's lists
+
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};

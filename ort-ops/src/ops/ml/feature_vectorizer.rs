@@ -1,5 +1,7 @@
 //! FeatureVectorizer: puts the features of several inputs side by side.
 
+// collects are bounded: as long as the file's lists
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

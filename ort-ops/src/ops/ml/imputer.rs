@@ -1,5 +1,7 @@
 //! Imputer: puts other values where a feature is missing.
 
+// collects are bounded: as long as the file's lists
+
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};

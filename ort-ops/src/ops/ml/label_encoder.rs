@@ -1,9 +1,11 @@
 //! LabelEncoder: values that keys lead to.
 
+// collects are bounded: as long as the file's lists
+
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Tensor, move_elements};
+use ort_tensor::{DType, Inputs, Output, Room, Tensor, move_elements};
 
 use crate::elementwise::shaped_like_first;
 use crate::vocabulary::{Vocabulary, pick};
@@ -128,7 +130,7 @@ impl Operator for LabelEncoder {
         let default = self.values.len().saturating_sub(1);
         let places = self.keys.find(x)?.into_iter().map(|place| place.or(Some(default)));
         let y = outputs[0].tensor(self.values.dtype(), x.shape())?;
-        Ok(pick(self.values.view(), &places.collect::<Vec<_>>(), y)?)
+        Ok(pick(self.values.view(), &Room::of(places)?, y)?)
     }
 }
 

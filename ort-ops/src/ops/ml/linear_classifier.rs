@@ -1,5 +1,7 @@
 //! LinearClassifier: the class with the largest weighted sum of the features.
 
+// collects are bounded: into room that was asked for
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -1,5 +1,7 @@
 //! LinearRegressor: a weighted sum of the features for each target.
 
+// collects are bounded: into room that was asked for
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

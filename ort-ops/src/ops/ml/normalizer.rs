@@ -1,5 +1,7 @@
 //! Normalizer: divides each sample by its norm.
 
+// collects are bounded: into room that was asked for
+
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -1,5 +1,7 @@
 //! OneHotEncoder: a row of zeros with a one where the category stands.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

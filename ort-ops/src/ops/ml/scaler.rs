@@ -1,5 +1,7 @@
 //! Scaler: `y = (x - offset) · scale`, feature by feature.
 
+// collects are bounded: as long as the file's lists
+
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
@@ -53,8 +55,8 @@ impl Operator for Scaler {
         expect_period("offset", &self.offset, x.shape())?;
         expect_period("scale", &self.scale, x.shape())?;
         let mut y = numbers(0, x)?;
-        floats::with_period(&mut y, &self.offset, |x, offset| *x -= offset);
-        floats::with_period(&mut y, &self.scale, |x, scale| *x *= scale);
+        floats::with_period(&mut y, &self.offset, |x, offset| *x -= offset)?;
+        floats::with_period(&mut y, &self.scale, |x, scale| *x *= scale)?;
         floats::write(outputs, 0, DType::F32, x.shape(), &y)
     }
 }

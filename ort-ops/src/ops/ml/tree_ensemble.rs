@@ -1,5 +1,7 @@
 //! `TreeEnsemble` and `TreeEnsembleRegressor`: scores from the votes of decision trees.
 
+// collects are bounded: into room that was asked for
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -1,5 +1,7 @@
 //! `TreeEnsembleClassifier`: the class that decision trees vote for.
 
+// collects are bounded: into room that was asked for
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};

@@ -1,10 +1,12 @@
 //! ZipMap: the scores of classes as maps from their labels.
 
+// collects are bounded: as long as the file's lists
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator, Type};
-use ort_tensor::{DType, Inputs, Map, Output, Tensor, Value};
+use ort_tensor::{DType, Inputs, Map, Output, Tensor, Value, try_collected};
 
 use crate::vocabulary::read_keys;
 
@@ -92,7 +94,7 @@ impl Operator for ZipMap {
         };
         // Without labels, a number of rows costs no memory in the input, but does here.
         let n_rows = if n == 0 { n_rows.min(x.len()) } else { n_rows };
-        let maps = (0..n_rows).map(map).collect::<Result<_, OpError>>()?;
+        let maps = try_collected::<_, OpError>((0..n_rows).map(map))?;
         Ok(outputs[0].set(Value::Sequence(maps))?)
     }
 }

@@ -1,6 +1,8 @@
 //! How every operator of this domain is computed: out of the blocks, through the plain operator,
 //! and back into blocks.
 
+// collects are bounded: by the operands
+
 use ort_graph::{NodeSpec, OpError, Operator};
 use ort_tensor::{Inputs, Output, Tensor, TensorError, TensorView, Value, ValueView};
 

@@ -1,5 +1,7 @@
 //! Pad: a tensor with a border added to, or cut off, each side.
 
+// collects are bounded: by the rank
+
 mod segments;
 #[cfg(test)]
 mod tests;

@@ -2,8 +2,8 @@
 
 use ort_graph::{NodeSpec, OpError};
 use ort_tensor::{
-    F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0, Number, Shape, TensorView, collected,
-    n_elements, with_dtype,
+    F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0, Number, Shape, TensorError, TensorView,
+    collected, n_elements, with_dtype,
 };
 
 use crate::broadcast::{Operand, zip};
@@ -95,11 +95,11 @@ impl Granularity {
         if self.block_size == 0 || !expected.eq(scale.iter().copied()) {
             return Err(wrong());
         }
-        Ok(self.blocks(outer, x[axis], inner))
+        Ok(self.blocks(outer, x[axis], inner)?)
     }
 
     /// Whole blocks, and for each index before the axis a shorter block where one is left.
-    fn blocks(self, outer: usize, dim: usize, inner: usize) -> Vec<Piece> {
+    fn blocks(self, outer: usize, dim: usize, inner: usize) -> Result<Vec<Piece>, TensorError> {
         let size = self.block_size;
         let piece = |index: usize, first: usize, n_blocks: usize, size: usize| Piece {
             start: (index * dim + first * self.block_size) * inner,
@@ -108,12 +108,10 @@ impl Granularity {
             parameters_shape: Shape::from_slice(&[n_blocks, 1, inner]),
         };
         match (dim / size, dim % size) {
-            (n_blocks, 0) => vec![piece(0, 0, outer * n_blocks, size)],
-            (n_blocks, rest) => (0..outer)
-                .flat_map(|index| {
-                    [piece(index, 0, n_blocks, size), piece(index, n_blocks, 1, rest)]
-                })
-                .collect(),
+            (n_blocks, 0) => Ok(vec![piece(0, 0, outer * n_blocks, size)]),
+            (n_blocks, rest) => collected((0..outer).flat_map(|index| {
+                [piece(index, 0, n_blocks, size), piece(index, n_blocks, 1, rest)]
+            })),
         }
     }
 }

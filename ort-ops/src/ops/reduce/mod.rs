@@ -1,5 +1,7 @@
 //! The Reduce family: `y = end(combine over axes of map(x))`.
 
+// collects are bounded: by the rank
+
 #[cfg(test)]
 mod tests;
 mod wide;

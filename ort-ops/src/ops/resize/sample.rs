@@ -1,5 +1,7 @@
 //! Applies the tables of all axes to the elements.
 
+// collects are bounded: by the rank
+
 use ort_graph::{Fact, OpError};
 use ort_tensor::{
     Number, Pace, Shape, TensorError, TensorView, TensorViewMut, collected, move_elements,

@@ -1,5 +1,7 @@
 //! The functions that recurrent operators apply to their gates.
 
+// collects are bounded: as long as the file's lists
+
 use ort_graph::OpError;
 
 /// A function of one number, computed in f64.

@@ -1,5 +1,7 @@
 //! One step of one sequence: from what goes into the gates to the next state.
 
+use ort_tensor::{Room, TensorError};
+
 use super::Activation;
 use crate::product::{Real, dot};
 
@@ -31,15 +33,15 @@ impl Gates<'_> {
         recurrent: &[R],
         after_reset: Option<&[R]>,
         h: &mut [R],
-    ) {
+    ) -> Result<(), TensorError> {
         let n = h.len();
         let gate = |i: usize, j: usize| {
             self.apply(0, x[i * n + j].to_f64() + recurrent[i * n + j].to_f64())
         };
-        let update: Vec<f64> = (0..n).map(|j| gate(0, j)).collect();
-        let reset: Vec<f64> = (0..n).map(|j| gate(1, j)).collect();
-        let scaled: Vec<R> =
-            h.iter().zip(&reset).map(|(h, r)| R::from_f64(h.to_f64() * r)).collect();
+        let update = Room::of((0..n).map(|j| gate(0, j)))?;
+        let reset = Room::of((0..n).map(|j| gate(1, j)))?;
+        let scaled: Room<R> =
+            Room::of(h.iter().zip(&reset).map(|(h, r)| R::from_f64(h.to_f64() * r)))?;
         for (j, h) in h.iter_mut().enumerate() {
             let recurrent = match after_reset {
                 Some(weights) => dot(&weights[j * n..(j + 1) * n], &scaled).to_f64(),
@@ -48,6 +50,7 @@ impl Gates<'_> {
             let candidate = self.apply(1, x[2 * n + j].to_f64() + recurrent);
             *h = R::from_f64((1.0 - update[j]) * candidate + update[j] * h.to_f64());
         }
+        Ok(())
     }
 
     /// The gates i, o, f and c, one after the other in `x` and `recurrent`; peepholes of i, o and f.

@@ -1,5 +1,7 @@
 //! DynamicQuantizeLSTM: an LSTM whose weights are codes.
 
+// collects are bounded: by the directions and the operands
+
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpError, Operator};

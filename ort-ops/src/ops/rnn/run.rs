@@ -8,6 +8,8 @@
 //!         for each sequence that is not over: h, c = cell(xw, recurrent, h, c)
 //! ```
 
+// collects are bounded: into room that was asked for
+
 use std::borrow::Cow;
 
 use ort_graph::OpError;
@@ -203,7 +205,7 @@ impl<'a, R: Real> Pass<'a, R> {
             let recurrent = &recurrent[b * n..][..n];
             match self.op.cell {
                 Cell::Simple => self.gates.simple(x, recurrent, h),
-                Cell::Gru { .. } => self.gates.gru(x, recurrent, self.after_reset, h),
+                Cell::Gru { .. } => self.gates.gru(x, recurrent, self.after_reset, h)?,
                 Cell::Lstm { input_forget } => {
                     let c = &mut results.c[self.state(b)..][..hidden];
                     self.gates.lstm(x, recurrent, (self.peepholes, input_forget), (h, c));

@@ -1,5 +1,7 @@
 //! Values that a step may make its outputs of, as nobody else reads them any more.
 
+// collects are bounded: as long as the graph's lists
+
 use smallvec::SmallVec;
 
 use super::{Builder, Place};

@@ -1,6 +1,8 @@
 //! Attention and QAttention: attention of a sequence to itself, whose queries, keys and values are
 //! projections of one input.
 
+// collects are bounded: by the rank
+
 mod project;
 #[cfg(test)]
 mod tests;

@@ -23,7 +23,7 @@ impl Attention {
                 let (left, right) = (bias.shape().to_vec(), vec![width]);
                 return Err(OpError::Shapes { what: "the bias", left, right });
             }
-            floats::with_period(&mut y, &floats::read(bias)?, |y, bias| *y += bias);
+            floats::with_period(&mut y, &floats::read(bias)?, |y, bias| *y += bias)?;
         }
         Ok(y)
     }
@@ -36,7 +36,7 @@ fn quantized_product(inputs: Inputs<'_>, width: usize) -> Result<Vec<f64>, OpErr
     let x_scale = floats::read_parameter(inputs, 3, 1)?[0];
     let w_scales = per_channel(4, &floats::read(inputs.tensor(4)?)?, width)?;
     let scales = collected(w_scales.into_iter().map(|scale| x_scale * scale))?;
-    floats::with_period(&mut y, &scales, |y, scale| *y *= scale);
+    floats::with_period(&mut y, &scales, |y, scale| *y *= scale)?;
     Ok(y)
 }
 

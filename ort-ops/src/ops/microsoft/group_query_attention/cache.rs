@@ -104,15 +104,15 @@ impl Cache {
     }
 
     /// The numbers that codes `[B, K, rows, H]` stand for.
-    pub(super) fn decoded(&self, codes: &[f64], rows: usize) -> Vec<f64> {
+    pub(super) fn decoded(&self, codes: &[f64], rows: usize) -> Result<Vec<f64>, OpError> {
         let [_, heads, _, size] = self.shape;
-        let mut values = codes.to_vec();
+        let mut values = collected(codes.iter().copied())?;
         for (i, own) in values.chunks_exact_mut((rows * size).max(1)).enumerate() {
             for (j, x) in own.iter_mut().enumerate() {
                 *x *= self.scale(i % heads, j % size);
             }
         }
-        values
+        Ok(values)
     }
 
     /// The codes that are kept of `[B, K, rows, H]`: `len` rows of each head, from the first that its

@@ -9,7 +9,7 @@ mod tests;
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Room, filled};
+use ort_tensor::{DType, Inputs, Output, Room, filled, n_elements, try_collected, with_room};
 
 use self::cache::Cache;
 pub use self::cache::Kept;
@@ -190,7 +190,7 @@ impl GroupQueryAttention {
             if inputs.get(index).is_some() {
                 let weights = floats::read_parameter(inputs, index, size)?;
                 standardize_rows(x, size, epsilon, false)?;
-                floats::with_period(x, &weights, |x, weight| *x *= weight);
+                floats::with_period(x, &weights, |x, weight| *x *= weight)?;
             }
         }
         if self.do_rotary {
@@ -230,7 +230,7 @@ impl GroupQueryAttention {
             };
             rotation.row(position)
         });
-        let rows = rows.collect::<Result<Vec<_>, _>>()?;
+        let rows: Vec<_> = try_collected(rows)?;
         rotation.turn_heads(q, [self.num_heads, len, size], &rows);
         rotation.turn_heads(k, [self.kv_num_heads, len, size], &rows);
         Ok(())
@@ -349,16 +349,19 @@ impl Operator for GroupQueryAttention {
             let own = biases.as_ref().map(|biases| biases.row(query));
             self.hide(&steps[query.batch], query, own, row);
         };
-        let (wanted, mut scores) = (outputs.get(3).is_some_and(Output::is_wanted), Vec::new());
+        let wanted = outputs.get(3).is_some_and(Output::is_wanted);
+        let n_scores = n_elements(&[batch, q_heads, len, longest]).ok_or(OpError::TooLarge)?;
+        let mut scores = with_room(if wanted { n_scores } else { 0 })?;
         let observe = |stage, query: Query, row: &[f64]| {
             if wanted && Some(stage) == self.scores {
                 let start = scores.len();
-                // bounded: by the rows of scores, which the planned output holds
+                // bounded: by the room for all rows
                 scores.resize(start + longest, 0.0);
                 self.place(&steps[query.batch], query, row, &mut scores[start..]);
             }
         };
-        let [k, v] = [0, 1].map(|i| caches[i].decoded(&codes[i], rows));
+        let decoded = |i: usize| caches[i].decoded(&codes[i], rows);
+        let (k, v) = (decoded(0)?, decoded(1)?);
         let y = attend(sizes, [&q, &k, &v], scoring, bias, observe)?;
         let y = swap_heads(&y, [batch, q_heads, len, size])?;
         floats::write(outputs, 0, dtype, &[batch, len, q_heads * size], &y)?;

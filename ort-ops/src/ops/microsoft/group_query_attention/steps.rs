@@ -1,7 +1,7 @@
 //! Where the queries and keys of a call stand in their sequences.
 
 use ort_graph::OpError;
-use ort_tensor::Inputs;
+use ort_tensor::{Inputs, try_collected};
 
 use super::GroupQueryAttention;
 
@@ -67,7 +67,7 @@ pub(super) fn read(
         }
         Ok(step)
     };
-    Ok((lens.iter().map(step).collect::<Result<_, _>>()?, longest))
+    Ok((try_collected(lens.iter().map(step))?, longest))
 }
 
 /// How many positions of a sequence a cache of a window keeps: all, until it is full; then as many

@@ -1,7 +1,7 @@
 //! What one expert computes: two layers with an activation between them, which may be a gate.
 
 use ort_graph::{NodeSpec, OpError};
-use ort_tensor::{TensorView, filled};
+use ort_tensor::{TensorError, TensorView, collected, filled};
 
 use crate::weights::{Codes, add_product_by_rows, float_row};
 
@@ -110,20 +110,21 @@ impl ExpertActivation {
         first: Vec<f64>,
         linear: Option<Vec<f64>>,
         n_columns: usize,
-    ) -> Vec<f64> {
+    ) -> Result<Vec<f64>, TensorError> {
         let pairs = |row: &[f64], i: usize| match gate {
             Gate::Interleaved => self.gated(row[2 * i], row[2 * i + 1]),
             _ => self.gated(row[i], row[i + row.len() / 2]),
         };
         match (gate, linear) {
-            (Gate::Apart, None) => first.into_iter().map(|x| self.apply(x)).collect(),
+            (Gate::Apart, None) => collected(first.into_iter().map(|x| self.apply(x))),
             (Gate::Apart, Some(linear)) => {
-                first.iter().zip(&linear).map(|(&gate, &linear)| self.gated(gate, linear)).collect()
+                let pairs = first.iter().zip(&linear);
+                collected(pairs.map(|(&gate, &linear)| self.gated(gate, linear)))
             }
-            (..) if n_columns == 0 => first,
+            (..) if n_columns == 0 => Ok(first),
             (..) => {
                 let rows = first.chunks_exact(n_columns);
-                rows.flat_map(|row| (0..n_columns / 2).map(move |i| pairs(row, i))).collect()
+                collected(rows.flat_map(|row| (0..n_columns / 2).map(move |i| pairs(row, i))))
             }
         }
     }
@@ -156,7 +157,10 @@ impl Layer<'_> {
     ) -> Result<Vec<f64>, OpError> {
         let [n, _] = self.size;
         let mut y = match &self.bias {
-            Some(bias) => bias[expert * n..][..n].repeat(n_rows),
+            Some(bias) => {
+                let row = &bias[expert * n..][..n];
+                collected((0..n_rows).flat_map(|_| row.iter().copied()))?
+            }
             None => filled(0.0, n * n_rows)?,
         };
         add_product_by_rows(x, self.size, &mut y, |row, w| match &self.weights {
@@ -185,13 +189,16 @@ mod tests {
             (Gate::Apart, Some(vec![0.0, 1.0, 2.0, 3.0]), vec![1.0, 3.0, 6.0, -18.0]),
         ];
         for (gate, linear, expected) in cases {
-            assert_eq!(swiglu.between(gate, first(), linear, 4), expected, "{gate:?}");
+            assert_eq!(swiglu.between(gate, first(), linear, 4), Ok(expected), "{gate:?}");
         }
         let swiglu = ExpertActivation::Swiglu { alpha, beta, limit: 3.0, is_limit_after: true };
-        assert_eq!(swiglu.between(Gate::Halves, vec![4.0, 8.0, 1.0, -9.0], None, 4), [4.0, -6.0]);
+        let y = swiglu.between(Gate::Halves, vec![4.0, 8.0, 1.0, -9.0], None, 4);
+        assert_eq!(y, Ok(vec![4.0, -6.0]));
         let relu = ExpertActivation::Relu;
-        assert_eq!(relu.between(Gate::Apart, first(), None, 4), [2.0, 3.0, 8.0, 0.0]);
+        let y = relu.between(Gate::Apart, first(), None, 4);
+        assert_eq!(y, Ok(vec![2.0, 3.0, 8.0, 0.0]));
         let linear = Some(vec![-1.0; 4]);
-        assert_eq!(relu.between(Gate::Apart, first(), linear, 4), [-2.0, -3.0, -8.0, -0.0]);
+        let y = relu.between(Gate::Apart, first(), linear, 4);
+        assert_eq!(y, Ok(vec![-2.0, -3.0, -8.0, -0.0]));
     }
 }

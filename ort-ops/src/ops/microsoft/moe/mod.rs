@@ -9,7 +9,7 @@ mod tests;
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, filled};
+use ort_tensor::{DType, Inputs, Output, collected, filled};
 
 use self::experts::{GEGLU, Layer, Weights};
 use self::sizes::Sizes;
@@ -271,11 +271,11 @@ impl Operator for MoE {
         let mut y = filled(0.0, tokens.len())?;
         for (expert, routes) in routes.iter().enumerate() {
             let own = routes.iter().flat_map(|(token, _)| &tokens[token * hidden..][..hidden]);
-            let own: Vec<f64> = own.copied().collect();
+            let own = collected(own.copied())?;
             let apply = |layer: &Layer<'_>, x: &[f64]| layer.apply(expert, x, routes.len());
             let linear = third_layer.as_ref().map(|layer| apply(layer, &own)).transpose()?;
             let middle =
-                self.activation.between(self.gate, apply(&first_layer, &own)?, linear, first);
+                self.activation.between(self.gate, apply(&first_layer, &own)?, linear, first)?;
             let results = apply(&second_layer, &middle)?;
             for ((token, weight), result) in routes.iter().zip(results.chunks_exact(hidden.max(1)))
             {

@@ -1,6 +1,6 @@
 //! Which tokens go to which experts, and how much each expert counts.
 
-use ort_tensor::{TensorError, filled};
+use ort_tensor::{Room, TensorError, collected};
 
 /// How tokens are routed: each goes to the `k` experts with the largest logits, of equal ones to
 /// the last, as in ONNX Runtime.
@@ -24,22 +24,27 @@ impl Routing {
         logits: &[f64],
         weights: Option<&[f64]>,
         n_experts: usize,
-    ) -> Result<Vec<Vec<Route>>, TensorError> {
-        let mut routes = filled(Vec::new(), n_experts)?;
+    ) -> Result<Vec<Room<Route>>, TensorError> {
+        let mut routes = collected((0..n_experts).map(|_| Room::new()))?;
+        let (mut powers, mut experts) =
+            (Room::filled(0.0, n_experts)?, Room::filled(0, n_experts)?);
         for (token, logits) in logits.chunks_exact(n_experts.max(1)).enumerate() {
             let weights = match weights {
-                Some(weights) => weights[token * n_experts..][..n_experts].to_vec(),
-                None => softmax(logits),
+                Some(weights) => &weights[token * n_experts..][..n_experts],
+                None => {
+                    softmax(logits, &mut powers);
+                    &powers
+                }
             };
-            let mut experts: Vec<usize> = (0..n_experts).collect();
+            experts.iter_mut().enumerate().for_each(|(i, expert)| *expert = i);
             experts.sort_unstable_by(|&a, &b| logits[b].total_cmp(&logits[a]).then(b.cmp(&a)));
-            experts.truncate(self.k);
+            let experts = &experts[..self.k.min(n_experts)];
             let sum: f64 = experts.iter().map(|&expert| weights[expert]).sum();
             let divisor = if self.is_normalized { sum } else { 1.0 };
-            for expert in experts {
+            for &expert in experts {
                 let weight = weights[expert] / divisor;
                 if weight > 0.0 {
-                    routes[expert].push((token, weight));
+                    routes[expert].push((token, weight))?;
                 }
             }
         }
@@ -47,11 +52,11 @@ impl Routing {
     }
 }
 
-fn softmax(logits: &[f64]) -> Vec<f64> {
+fn softmax(logits: &[f64], y: &mut [f64]) {
     let greatest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let powers: Vec<f64> = logits.iter().map(|logit| (logit - greatest).exp()).collect();
-    let sum: f64 = powers.iter().sum();
-    powers.into_iter().map(|power| power / sum).collect()
+    y.iter_mut().zip(logits).for_each(|(y, logit)| *y = (logit - greatest).exp());
+    let sum: f64 = y.iter().sum();
+    y.iter_mut().for_each(|y| *y /= sum);
 }
 
 #[cfg(test)]
@@ -62,15 +67,18 @@ mod tests {
     fn tokens_go_to_the_largest_logits_and_of_equal_ones_to_the_last() {
         let half = std::f64::consts::LN_2;
         let logits = [0.0, half, 0.0, half, half, half];
-        let routing = |is_normalized| Routing { k: 2, is_normalized };
+        let routes = |is_normalized, logits: &[f64], weights| -> Vec<Vec<Route>> {
+            let routes = Routing { k: 2, is_normalized }.routes(logits, weights, 3).unwrap();
+            routes.into_iter().map(Room::into_vec).collect()
+        };
         let third = 1.0 / 3.0;
         let expected = vec![vec![], vec![(0, 0.5), (1, third)], vec![(0, 0.25), (1, third)]];
-        assert_eq!(routing(false).routes(&logits, None, 3).unwrap(), expected);
-        let weights = [0.5, 1.0, 3.0, 0.5, -1.0, 0.0];
+        assert_eq!(routes(false, &logits, None), expected);
+        let weights = [0.5_f64, 1.0, 3.0, 0.5, -1.0, 0.0];
         let expected = vec![vec![], vec![(0, 0.25)], vec![(0, 0.75)]];
-        assert_eq!(routing(true).routes(&logits, Some(&weights), 3).unwrap()[..1], expected[..1]);
-        assert_eq!(routing(true).routes(&logits[..3], Some(&weights), 3).unwrap(), expected);
+        assert_eq!(routes(true, &logits, Some(&weights))[..1], expected[..1]);
+        assert_eq!(routes(true, &logits[..3], Some(&weights)), expected);
         let expected = vec![vec![], vec![(0, 1.0)], vec![(0, 3.0)]];
-        assert_eq!(routing(false).routes(&logits, Some(&weights), 3).unwrap(), expected);
+        assert_eq!(routes(false, &logits, Some(&weights)), expected);
     }
 }

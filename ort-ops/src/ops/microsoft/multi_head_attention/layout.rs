@@ -1,5 +1,7 @@
 //! The forms that queries, keys and values come in.
 
+// collects are bounded: by the rank
+
 use ort_graph::{Dim, Facts, OpError};
 use ort_tensor::{Inputs, TensorError, TensorView, collected};
 

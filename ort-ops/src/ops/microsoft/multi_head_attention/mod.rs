@@ -1,6 +1,8 @@
 //! MultiHeadAttention and DecoderMaskedMultiHeadAttention: attention of queries to keys and values
 //! that are given, with what is kept of earlier steps.
 
+// collects are bounded: by the rank, or into room that was asked for
+
 mod layout;
 #[cfg(test)]
 mod tests;
@@ -8,7 +10,7 @@ mod tests;
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output};
+use ort_tensor::{DType, Inputs, Output, TensorError, collected, try_collected, with_room};
 
 use self::layout::{Form, Layout};
 use crate::attend::heads::swap_heads;
@@ -157,9 +159,9 @@ impl MultiHeadAttention {
                 let beam = usize::try_from(beam).ok().filter(|&beam| beam < width);
                 Ok(row / width * width + beam.ok_or_else(wrong)?)
             };
-            steps.iter().map(from).collect()
+            try_collected(steps.iter().map(from))
         });
-        rows.collect::<Result<_, _>>().map(Some)
+        try_collected(rows).map(Some)
     }
 }
 
@@ -230,12 +232,15 @@ impl Operator for MultiHeadAttention {
         let [k, v] = past.join([k, v], n_heads, [size, v_size])?;
         let beams = self.beams(inputs, batch)?;
         let of_beams = |x: &[f64], size| {
-            beams.as_deref().map(|beams| follow(x, beams, [heads, kv_len, used, size]))
+            let beams = beams.as_deref();
+            beams.map(|beams| follow(x, beams, [heads, kv_len, used, size])).transpose()
         };
-        let (beam_k, beam_v) = (of_beams(&k, size), of_beams(&v, v_size));
+        let (beam_k, beam_v) = (of_beams(&k, size)?, of_beams(&v, v_size)?);
         let operands = [&q[..], beam_k.as_deref().unwrap_or(&k), beam_v.as_deref().unwrap_or(&v)];
         let wants_scores = outputs.get(3).is_some_and(Output::is_wanted);
-        let mut scores = Vec::new();
+        let n_scores = n_heads.checked_mul(q_len).and_then(|n| n.checked_mul(kv_len));
+        let n_scores = n_scores.filter(|_| wants_scores).unwrap_or(0);
+        let mut scores = with_room(n_scores)?;
         let observe = |stage, _, row: &[f64]| {
             if wants_scores && stage == Stage::Biased {
                 // A key that is not seen has the lowest score that a float can have.
@@ -261,8 +266,12 @@ impl Operator for MultiHeadAttention {
 }
 
 /// Keys or values `[B, N, T, size]`, whose first `used` steps are those of the rows in `beams`.
-fn follow(x: &[f64], beams: &[Vec<usize>], [heads, len, used, size]: [usize; 4]) -> Vec<f64> {
-    let mut y = x.to_vec();
+fn follow(
+    x: &[f64],
+    beams: &[Vec<usize>],
+    [heads, len, used, size]: [usize; 4],
+) -> Result<Vec<f64>, TensorError> {
+    let mut y = collected(x.iter().copied())?;
     for (i, own) in y.chunks_exact_mut((len * size).max(1)).enumerate() {
         let Some(steps) = beams.get(i / heads) else { continue };
         for (step, (own, &row)) in
@@ -272,5 +281,5 @@ fn follow(x: &[f64], beams: &[Vec<usize>], [heads, len, used, size]: [usize; 4])
             own.copy_from_slice(&x[from..from + size]);
         }
     }
-    y
+    Ok(y)
 }

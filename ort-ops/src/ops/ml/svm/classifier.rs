@@ -1,5 +1,7 @@
 //! SVMClassifier: the class that wins most duels, or has the largest weighted sum.
 
+// collects are bounded: as long as the file's lists, or into room that was asked for
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpError, Operator};

@@ -1,5 +1,7 @@
 //! How near a sample is to each support vector.
 
+// collects are bounded: as long as the file's lists
+
 use ort_graph::{NodeSpec, OpError};
 
 use crate::product::dot;

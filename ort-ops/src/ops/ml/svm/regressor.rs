@@ -1,5 +1,7 @@
 //! SVMRegressor: a weighted sum of kernels.
 
+// collects are bounded: as long as the file's lists, or into room that was asked for
+
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpError, Operator};
