@@ -9,7 +9,7 @@ use ort_kernels::gemm_i8::{
     Bytes, Gemm, Signs, Start, Zeros, column_sums, pack_b, packed_b_len, row_sum, variant,
 };
 use ort_kernels::quantize::Requantize;
-use ort_tensor::{DType, Inputs, Tensor, filled};
+use ort_tensor::{DType, Inputs, Tensor, collected, filled};
 
 use crate::cpu::{Cpu, Team, floats, n_parts};
 use crate::cut::{Along, Cut, Part};
@@ -81,9 +81,9 @@ impl Right {
     }
 
     /// The sum of each column less its zero point times `k`: what a zero point of the left operand is
-    /// multiplied with.
-    pub(crate) fn less(&self) -> Vec<i32> {
-        self.view().starts(1).map(i32::wrapping_neg).collect()
+    /// multiplied with; `None` if there is no memory for them.
+    pub(crate) fn less(&self) -> Option<Vec<i32>> {
+        collected(self.view().starts(1).map(i32::wrapping_neg)).ok()
     }
 }
 
@@ -127,7 +127,7 @@ impl Stored {
         let strides = if is_transposed { [1, k] } else { [n, 1] };
         let zeros = match *zeros {
             [zero] => filled(zero, n).ok()?,
-            _ if zeros.len() == n => zeros.to_vec(),
+            _ if zeros.len() == n => collected(zeros.iter().copied()).ok()?,
             _ => return None,
         };
         let isa = compiler.cpu.isa;
@@ -166,7 +166,7 @@ pub(crate) fn flip_to_signed(dtype: DType) -> Option<u8> {
 pub(crate) fn codes(constant: &Tensor, flip: u8) -> Option<Vec<i32>> {
     flip_to_signed(constant.dtype()).filter(|&own| own == flip)?;
     let signed = |&byte: &u8| i32::from((byte ^ flip).cast_signed());
-    Some(constant.view().as_bytes()?.iter().map(signed).collect())
+    collected(constant.view().as_bytes()?.iter().map(signed)).ok()
 }
 
 /// The zero point of codes at `index`, 0 if it is absent.

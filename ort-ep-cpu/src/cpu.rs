@@ -42,6 +42,9 @@ impl Cpu {
     }
 }
 
+/// Operations of which a part has no more where it can be cut: a processor does them within some ten milliseconds.
+pub(crate) const MOST_OPERATIONS: usize = 1 << 26;
+
 /// The threads that share the parts of one kernel's work. What a part computes must not depend on
 /// who computes it, nor on what the scratch holds.
 pub(crate) struct Team<'a> {
@@ -100,12 +103,14 @@ impl<'a> Team<'a> {
         }
         let desks = match self.scratch_len {
             0 => SmallVec::new(),
+            // bounded: by the threads
             len => self.scratch.chunks_exact_mut(len).take(self.n_threads).map(Some).collect(),
         };
         let mut office = Mutex::new(Office { parts: SmallVec::new(), desks });
         let (caller, needs_desk) = (thread::current().id(), self.scratch_len > 0);
         // Parts can be large: they are put where they stay.
         if let Ok(office) = office.get_mut() {
+            // bounded: a part is thousands of operations
             office.parts.extend(parts.map(Some));
         }
         let one = |i| {

@@ -1,5 +1,7 @@
 //! A matrix of results, cut into parts that threads compute: ranges of rows, of columns, or both.
 
+// collects are bounded: a piece of a row for each row of a part
+
 use std::ops::Range;
 
 use ort_kernels::Isa;

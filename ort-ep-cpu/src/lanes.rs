@@ -17,6 +17,12 @@ impl Lanes {
         Self { len: shape[axis], inner: product(&shape[axis + 1..]) }
     }
 
+    /// Whether lanes side by side take some ten milliseconds, which is too long for one piece of work: kernels that
+    /// would have it as such leave it to `eval`, which asks in between whether anybody waits for it.
+    pub(crate) const fn are_long(self) -> bool {
+        self.len.saturating_mul(self.inner) > 1 << 24
+    }
+
     /// The contiguous lanes that run along all dimensions from `axis` on, at most the rank.
     pub(crate) fn flattened(shape: &[usize], axis: usize) -> Self {
         Self { len: product(&shape[axis..]), inner: 1 }

@@ -2,7 +2,7 @@
 
 use ort_ep::{KernelError, Threads};
 use ort_kernels::vec;
-use ort_tensor::{Element, Inputs, Output, TensorError, TensorView, TensorViewMut};
+use ort_tensor::{Element, Inputs, Output, TensorError, TensorView, TensorViewMut, go_on};
 
 use crate::cpu::{Team, n_parts, per_part};
 
@@ -74,6 +74,16 @@ pub(crate) fn elements_of<T: Element>(y: TensorViewMut<'_>) -> Result<&mut [T], 
     let is_alike = y.dtype().word_bytes() == Some(size_of::<T>());
     let bytes = y.into_bytes().filter(|_| is_alike);
     bytes.and_then(|bytes| bytemuck::try_cast_slice_mut(bytes).ok()).ok_or(wrong)
+}
+
+/// A row of more elements is gone over in pieces of [`PIECE`].
+pub(crate) const LONG: usize = 1 << 20;
+/// The elements of a piece of a long row.
+pub(crate) const PIECE: usize = 1 << 16;
+
+/// These items, for as long as somebody waits for the results.
+pub(crate) fn wanted<I: Iterator>(items: I) -> impl Iterator<Item = I::Item> {
+    items.take_while(|_| go_on().is_ok())
 }
 
 /// The elements of input 0, unless the output's memory holds them already, and the output, which

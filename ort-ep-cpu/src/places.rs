@@ -1,6 +1,8 @@
 //! Runs of bytes that lie at places which other operands give: places are worked out for a block at a time, and then runs, all
 //! of one length, are moved from there or to there, whatever elements they are.
 
+// collects are bounded: by the rank
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ort_ep::{KernelError, Threads};

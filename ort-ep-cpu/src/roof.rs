@@ -1,5 +1,7 @@
 //! What the machine can do at most, for the speed of nodes to be held against.
 
+// collects are bounded: by the threads
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,7 @@
 //! How the tests of kernels that take several nodes run a graph: step by step, as a session does.
 
+// collects are bounded: used by tests only
+
 use std::collections::HashMap;
 
 use ort_ep::{Claim, ExecutionProvider, Io, Kernel};

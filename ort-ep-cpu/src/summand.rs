@@ -1,5 +1,7 @@
 //! The elements that products are computed in, and what stands for each of the types a tensor has.
 
+// collects are bounded: used by tests only
+
 use std::fmt::Debug;
 
 use ort_kernels::gemm::Element;

@@ -1,5 +1,7 @@
 //! How near a kernel's result is to that of `eval`.
 
+// collects are bounded: used by tests only
+
 use std::slice::from_ref;
 
 use ort_tensor::{Bool, Complex, DType, Number, Tensor, with_dtype};

@@ -1,5 +1,7 @@
 //! BatchNormalization in f32 and f64 with given mean and variance: a factor and a summand a plane.
 
+// collects are bounded: one
+
 use std::ops::{Add, Mul};
 
 use ort_ep::{Claim, Io, Kernel, KernelError, Prepared};

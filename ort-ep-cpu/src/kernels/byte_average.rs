@@ -1,6 +1,8 @@
 //! QLinearAveragePool, of either layout: values are summed in f32, tap by tap, as `eval` sums them.
 //! Lanes are the channels of a pixel, or the outputs of a line.
 
+// collects are bounded: by the rank
+
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::{Fact, OpError};
 use ort_kernels::conv_f32::Axis;
@@ -8,7 +10,7 @@ use ort_kernels::quantize::{Code, Factors, quantize};
 use ort_kernels::{Isa, Task};
 use ort_ops::channels_last::ChannelsLast;
 use ort_ops::ops::microsoft::qlinear_pool::QLinearAveragePool;
-use ort_tensor::{DType, Shape};
+use ort_tensor::{DType, Pace, Shape};
 
 use super::conv::axes;
 use super::{Compiled, Compiler, KernelDef};
@@ -117,8 +119,12 @@ impl<T: Code> Means<'_, T> {
         let at = [at / c.output / b.output, at / c.output % b.output, at % c.output];
         let image = &self.x[image * self.geometry.n_inputs() * channels..];
         sums.fill(0.0);
+        let mut pace = Pace::new();
         for i in (0..a.kernel).filter_map(|tap| a.at(at[0], tap)) {
             for j in (0..b.kernel).filter_map(|tap| b.at(at[1], tap)) {
+                if pace.go(c.kernel.saturating_mul(channels)).is_err() {
+                    return;
+                }
                 for k in (0..c.kernel).filter_map(|tap| c.at(at[2], tap)) {
                     let from = ((i * b.input + j) * c.input + k) * channels;
                     self.add((&image[from..][..channels], 1), sums);
@@ -136,10 +142,14 @@ impl<T: Code> Means<'_, T> {
         let at = [at / b.output, at % b.output];
         let plane = &self.x[plane * self.geometry.n_inputs()..];
         sums.fill(0.0);
+        let mut pace = Pace::new();
         for i in (0..a.kernel).filter_map(|tap| a.at(at[0], tap)) {
             for j in (0..b.kernel).filter_map(|tap| b.at(at[1], tap)) {
                 let line = &plane[(i * b.input + j) * c.input..][..c.input];
                 for tap in 0..c.kernel {
+                    if pace.go(c.output).is_err() {
+                        return;
+                    }
                     let outputs = c.outputs(tap);
                     if let Some(first) = c.at(outputs.start, tap).filter(|_| !outputs.is_empty()) {
                         self.add((&line[first..], c.stride), &mut sums[outputs]);

@@ -1,6 +1,8 @@
 //! MatMulInteger and QLinearMatMul whose right operand is no packed constant: batches of any rank, of which
 //! each matrix is packed as the model runs.
 
+// collects are bounded: by the rank
+
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::Fact;
 use ort_kernels::gemm_i8::{Bytes, column_sums, pack_b, packed_b_len};

@@ -1,12 +1,14 @@
 //! NhwcMaxPool of bytes: the largest of each channel over the taps of a window, pixel by pixel.
 
+// collects are bounded: by the rank
+
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::{Fact, OpError};
 use ort_kernels::conv_f32::Axis;
 use ort_ops::channels_last::ChannelsLast;
 use ort_ops::infer::WindowAttrs;
 use ort_ops::ops::max_pool::MaxPool;
-use ort_tensor::{DType, Shape};
+use ort_tensor::{DType, Pace, Shape};
 
 use super::conv::axes;
 use super::{Compiled, Compiler, KernelDef};
@@ -76,8 +78,12 @@ impl Geometry {
             let axis = *axis;
             (0..axis.kernel).filter_map(move |tap| axis.at(at, tap))
         };
+        let mut pace = Pace::new();
         for i in reads(a, at[0]) {
             for j in reads(b, at[1]) {
+                if pace.go(c.kernel.saturating_mul(self.channels)).is_err() {
+                    return;
+                }
                 for k in reads(c, at[2]) {
                     let from = ((i * b.input + j) * c.input + k) * self.channels;
                     let x = &image[from..][..self.channels];

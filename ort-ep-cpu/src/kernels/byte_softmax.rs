@@ -6,7 +6,7 @@
 //! ```
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
-use ort_graph::Fact;
+use ort_graph::{Fact, Operator};
 use ort_kernels::{Isa, Task};
 use ort_ops::infer::normalize_axis;
 use ort_ops::ops::microsoft::qlinear_softmax::QLinearSoftmax;
@@ -132,6 +132,9 @@ impl Kernel for ByteSoftmax {
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let State { shape, lanes } = prepared.state()?;
+        if lanes.are_long() {
+            return Ok(self.op.eval(io.inputs, io.outputs)?);
+        }
         let (isa, lanes, x) = (self.isa, *lanes, io.inputs.tensor(0)?);
         let softmax = &Softmax::new(Scheme::read(io.inputs, 1)?, Scheme::read(io.inputs, 3)?);
         let len = lanes.len.saturating_mul(lanes.inner);

@@ -6,6 +6,8 @@
 //! ```
 //! The table holds what the operators' own `eval` gives for every code, so results are theirs.
 
+// collects are bounded: by the codes of a byte, and the nodes of the claim
+
 use ort_ep::{Claim, CompileError, Io, Kernel, KernelError, Prepared};
 use ort_graph::{Dim, Graph, Node, NodeId, ValueId};
 use ort_ops::ops::activation::Activation;

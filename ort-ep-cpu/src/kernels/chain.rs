@@ -6,6 +6,8 @@
 //! ```
 //! Every operator does to an element what it would do alone, so the bits stay the same.
 
+// collects are bounded: by the nodes of the claim
+
 use ort_ep::{Claim, CompileError, Io, Kernel, KernelError, Prepared};
 use ort_graph::{Dim, Graph, NodeId, OpError, ValueId};
 use ort_kernels::{Activation, Isa};

@@ -1,12 +1,14 @@
 //! Col2Im of numbers, of blocks of one to three dimensions: plane by plane, each tap's row of blocks added to a row of the
 //! image.
 
+// collects are bounded: by the rank and what a constant lists
+
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Operator};
 use ort_kernels::conv_f32::Axis;
 use ort_ops::arithmetic::Arithmetic;
 use ort_ops::ops::col2im::Col2Im;
-use ort_tensor::{DType, Shape, with_dtype};
+use ort_tensor::{DType, Pace, Shape, with_dtype};
 
 use super::conv::axes;
 use super::{Compiled, Compiler, KernelDef};
@@ -90,9 +92,13 @@ impl Col2ImKernel {
         let n_terms = n_taps * n_blocks;
         let rows = Rows { len: plane, cost: n_terms.saturating_add(plane).saturating_mul(8) };
         rows.for_each(io.threads, y, |start, y| {
+            let mut pace = Pace::new();
             for (i, y) in (start / plane..).zip(y.chunks_exact_mut(plane)) {
                 y.fill(T::default());
                 for (tap, x) in x[i * n_terms..][..n_terms].chunks_exact(n_blocks).enumerate() {
+                    if pace.go(n_blocks).is_err() {
+                        return;
+                    }
                     self.add_tap(tap, x, y);
                 }
             }

@@ -1,6 +1,8 @@
 //! Concat of any element type of whole bytes, on all threads: each copies what falls into its piece of the
 //! result.
 
+// collects are bounded: by the rank and the operands
+
 use std::sync::Arc;
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};

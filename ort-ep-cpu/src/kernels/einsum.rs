@@ -1,5 +1,7 @@
 //! Einsum of two operands in f32, f64 and integers of 32 and 64 bits where it is a batch of matrix products.
 
+// collects are bounded: by the rank
+
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::Operator;

@@ -1,6 +1,8 @@
 //! EmbedLayerNormalization in f32: rows of the tables are added where the result will be, and
 //! normalized there. What counts a mask or returns the sum is left to `eval`.
 
+// collects are bounded: by the operands
+
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::OpError;
 use ort_kernels::vec::NormRow;

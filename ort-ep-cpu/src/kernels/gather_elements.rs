@@ -1,5 +1,7 @@
 //! GatherElements of elements of any width, on all threads, line by line of the indices.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,6 +1,8 @@
 //! GridSample of planes, f32 and f64: where a point takes its elements from, and with which weights, is
 //! worked out once for a tile of points, and used for every channel.
 
+// collects are bounded: by the taps of a mode
+
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Operator};
 use ort_ops::ops::grid_sample::GridSample;

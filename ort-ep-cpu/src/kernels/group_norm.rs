@@ -1,6 +1,8 @@
 //! GroupNormalization and InstanceNormalization in f32: a mean and a deviation a group of channels, which
 //! lie side by side, and a factor and a summand a channel.
 
+// collects are bounded: one
+
 use ort_ep::{Claim, Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Graph, Node, NodeId, OpError};
 use ort_kernels::Isa;
@@ -9,7 +11,7 @@ use ort_ops::ops::group_normalization::GroupNormalization;
 use ort_tensor::{DType, n_elements};
 
 use super::{Compiled, Compiler, KernelDef, op};
-use crate::pieces::{Rows, first_and_output};
+use crate::pieces::{PIECE, Rows, first_and_output, wanted};
 
 pub(super) const DEF: KernelDef = KernelDef { claim, compile };
 
@@ -61,8 +63,8 @@ impl GroupNormKernel {
     /// The mean, and `1 / √(variance + epsilon)`.
     #[expect(clippy::cast_possible_truncation, reason = "rounded to what results are")]
     fn moments(&self, x: &[f32]) -> [f32; 2] {
-        let sum =
-            |term: &dyn Fn(&[f32]) -> f32| x.chunks(TERM).map(|x| f64::from(term(x))).sum::<f64>();
+        let terms = || wanted(x.chunks(PIECE)).flat_map(|x| x.chunks(TERM));
+        let sum = |term: &dyn Fn(&[f32]) -> f32| terms().map(|x| f64::from(term(x))).sum::<f64>();
         let count = x.len() as f64;
         let mean = (sum(&|x| vec::fold_row(self.isa, Fold::Sum, x)) / count) as f32;
         let deviations = sum(&|x| vec::sum_of_squared_deviations(self.isa, x, mean));
@@ -104,13 +106,17 @@ impl Kernel for GroupNormKernel {
         rows.for_each(io.threads, y, |start, y| {
             for (group, y) in (start / len.max(1)..).zip(y.chunks_exact_mut(len.max(1))) {
                 if let Some(x) = x {
-                    y.copy_from_slice(&x[group * len..][..len]);
+                    let pieces = y.chunks_mut(PIECE).zip(x[group * len..].chunks(PIECE));
+                    wanted(pieces).for_each(|(y, x)| y.copy_from_slice(&x[..y.len()]));
                 }
                 let [mean, inverse_deviation] = self.moments(y);
                 let first = group * n_in_group;
                 for (channel, y) in (first..).zip(y.chunks_exact_mut(plane)) {
                     let at = channel % channels / n_shared;
-                    vec::standardize(self.isa, y, mean, inverse_deviation * scale[at], b[at]);
+                    let factor = inverse_deviation * scale[at];
+                    for y in wanted(y.chunks_mut(PIECE)) {
+                        vec::standardize(self.isa, y, mean, factor, b[at]);
+                    }
                 }
             }
         });
@@ -126,6 +132,7 @@ impl Kernel for GroupNormKernel {
 mod tests {
     use ort_graph::Attr;
 
+    use super::PIECE;
     use crate::case::{Case, floats, within};
 
     /// Normal values are at most the root of the number of elements: 9 of the small groups, and of the
@@ -138,6 +145,7 @@ mod tests {
         for shape in [
             &[2, 6, 5, 7][..],
             &[1, 6, 60, 61],
+            &[1, 3, PIECE + 77],
             &[3, 6, 9],
             &[1, 6, 1],
             &[2, 6, 0],

@@ -1,7 +1,7 @@
 //! LpNormalization of every float: norms in f64, of contiguous lanes one by one, of others side by side.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
-use ort_graph::{Fact, OpError};
+use ort_graph::{Fact, OpError, Operator};
 use ort_kernels::vec::{Block, FoldOf, fold_columns_of, fold_rows_of};
 use ort_kernels::{Isa, Task};
 use ort_ops::infer::normalize_axis;
@@ -46,6 +46,9 @@ impl Kernel for LpNormalizationKernel {
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let &lanes: &Lanes = prepared.state()?;
+        if lanes.are_long() {
+            return Ok(self.op.eval(io.inputs, io.outputs)?);
+        }
         with_dtype!(self.dtype, float, T => match self.op.is_l1 {
             true => self.compute::<T, _>(SumOfMagnitudes, lanes, io),
             false => self.compute::<T, _>(SumOfSquares, lanes, io),

@@ -1,5 +1,7 @@
 //! MatMul, FusedMatMul and TransposeMatMul in f32, f64 and integers of 32 and 64 bits.
 
+// collects are bounded: by the rank
+
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use ort_ep::{Io, Kernel, KernelError, Packed, Prepared};
 use ort_graph::Dim;

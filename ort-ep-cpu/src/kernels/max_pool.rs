@@ -1,8 +1,11 @@
 //! MaxPool of bytes and of f64 over one to three dimensions: plane by plane.
 
+// collects are bounded: by the rank
+
 use bytemuck::Pod;
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, OpError};
+use ort_kernels::conv_f32::plane_parts;
 use ort_kernels::window_max::{Ordered, WindowMax};
 use ort_ops::infer::WindowAttrs;
 use ort_ops::ops::max_pool::MaxPool;
@@ -10,8 +13,8 @@ use ort_tensor::{DType, Element, Shape};
 
 use super::conv::axes;
 use super::{Compiled, Compiler, KernelDef};
-use crate::cpu::Cpu;
-use crate::pieces::Rows;
+use crate::cpu::{Cpu, MOST_OPERATIONS};
+use crate::pieces::{Rows, wanted};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -97,7 +100,10 @@ impl MaxPoolKernel {
             let scratch = &mut bytemuck::cast_slice_mut(scratch)[..windows.scratch_len()];
             for (plane, y) in (start / n_outputs..).zip(y.chunks_exact_mut(n_outputs)) {
                 let x = &x[plane * n_inputs..][..n_inputs];
-                windows.run(self.cpu.isa, x, (least, y), scratch);
+                for part in wanted(plane_parts(windows.axes, MOST_OPERATIONS / n_steps)) {
+                    let (windows, y) = (WindowMax { axes: part.axes }, &mut y[part.outputs]);
+                    windows.run(self.cpu.isa, &x[part.inputs], (least, y), scratch);
+                }
             }
         });
         Ok(())

@@ -7,7 +7,7 @@ use ort_kernels::Isa;
 use ort_kernels::nchwc::{blend_pixels, blend_rows, pick_pixels};
 use ort_ops::ops::nchwc::upsample::Upsample;
 use ort_ops::ops::resize::{Resize, Sampling, Table};
-use ort_tensor::{DType, Inputs, Shape, TensorViewMut};
+use ort_tensor::{DType, Inputs, Shape, TensorError, TensorViewMut, collected};
 
 use super::nchwc_pool::sizes;
 use super::{Compiled, Compiler, KernelDef};
@@ -54,13 +54,13 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 }
 
 impl Axis {
-    fn new(n: usize, table: Option<&Table>) -> Self {
-        let Some(table) = table else { return Self::Picked((0..n).collect()) };
-        let pairs: Vec<_> = table.rows().map(pair).collect();
+    fn new(n: usize, table: Option<&Table>) -> Result<Self, TensorError> {
+        let Some(table) = table else { return Ok(Self::Picked(collected(0..n)?)) };
+        let pairs = collected(table.rows().map(pair))?;
         let picked = |&[(i, a), (j, b)]: &[(usize, f32); 2]| (i == j && a + b == 1.0).then_some(i);
-        match pairs.iter().map(picked).collect() {
-            Some(picked) => Self::Picked(picked),
-            None => Self::Blended(pairs),
+        match pairs.iter().all(|pair| picked(pair).is_some()) {
+            true => Ok(Self::Picked(collected(pairs.iter().filter_map(picked))?)),
+            false => Ok(Self::Blended(pairs)),
         }
     }
 }
@@ -85,7 +85,7 @@ impl Plan {
         let axis = |i: usize| Axis::new(shape[i], tables[i].as_ref());
         let [_, _, h, w] = shape;
         let (isa, block) = (kernel.cpu.isa, kernel.block);
-        let (rows, pixels) = (axis(2), axis(3));
+        let (rows, pixels) = (axis(2)?, axis(3)?);
         Ok(Self { isa, block, shape: to, n_inputs: [h, w], rows, pixels })
     }
 

@@ -1,8 +1,10 @@
 //! MaxPool and AveragePool in f32 over one to three dimensions: plane by plane.
 
+// collects are bounded: by the rank
+
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, OpError};
-use ort_kernels::conv_f32::{Axis, Pool, PoolKind};
+use ort_kernels::conv_f32::{Axis, Pool, PoolKind, plane_parts};
 use ort_ops::infer::WindowAttrs;
 use ort_ops::ops::average_pool::AveragePool;
 use ort_ops::ops::max_pool::MaxPool;
@@ -10,8 +12,8 @@ use ort_tensor::{DType, Shape, TensorViewMut};
 
 use super::conv::axes;
 use super::{Compiled, Compiler, KernelDef};
-use crate::cpu::Cpu;
-use crate::pieces::Rows;
+use crate::cpu::{Cpu, MOST_OPERATIONS};
+use crate::pieces::{Rows, wanted};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -66,7 +68,7 @@ impl Kernel for PoolKernel {
         if y.is_empty() {
             return Ok(());
         }
-        let pool = Pool { isa: self.cpu.isa, axes: *axes, kind: self.kind };
+        let (isa, kind) = (self.cpu.isa, self.kind);
         let n_inputs: usize = axes.iter().map(|axis| axis.input).product();
         let n_outputs: usize = axes.iter().map(|axis| axis.output).product();
         let n_steps: usize = axes.iter().map(|axis| axis.kernel).sum();
@@ -76,7 +78,10 @@ impl Kernel for PoolKernel {
         planes.for_each_with(io.threads, scratch, y, |start, y, scratch| {
             for (plane, y) in (start / n_outputs..).zip(y.chunks_exact_mut(n_outputs)) {
                 let x = &x[plane * n_inputs..][..n_inputs];
-                pool.run(x, y, scratch);
+                for part in wanted(plane_parts(*axes, MOST_OPERATIONS / n_steps)) {
+                    let pool = Pool { isa, axes: part.axes, kind };
+                    pool.run(&x[part.inputs], &mut y[part.outputs], scratch);
+                }
             }
         });
         Ok(())

@@ -5,6 +5,8 @@
 //! `inner` are combined, one after the other. Where `n·inner` is large, it is cut into pieces of one
 //! size, which threads share, and what they give is reduced in turn.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};

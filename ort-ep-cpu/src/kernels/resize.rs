@@ -6,7 +6,7 @@ use ort_graph::OpError;
 use ort_kernels::resample::Resample;
 use ort_kernels::{Isa, vec};
 use ort_ops::ops::resize::{Resize, Sampling, Table};
-use ort_tensor::{DType, Inputs, Shape, Tensor, TensorViewMut, ValueView};
+use ort_tensor::{DType, Inputs, Room, Shape, Tensor, TensorError, TensorViewMut, ValueView};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::Cpu;
@@ -90,46 +90,45 @@ pub(super) fn last_axes<W: Copy + PartialEq>(
     x: &[usize],
     sampling: &Sampling,
     weight: impl Fn(f64) -> W + Copy,
-) -> Option<[Axis<W>; 2]> {
+) -> Result<Option<[Axis<W>; 2]>, TensorError> {
     let Sampling { shape, tables } = sampling;
     let n_outer = x.len().saturating_sub(2);
     if tables[..n_outer].iter().any(Option::is_some) || shape.contains(&0) || x.is_empty() {
-        return None;
+        return Ok(None);
     }
-    let axis = |i: usize| Axis {
-        n_inputs: x[i],
-        n_outputs: shape[i],
-        taps: tables[i].as_ref().map(|table| Taps::new(table, weight)),
+    let axis = |i: usize| -> Result<_, TensorError> {
+        let taps = tables[i].as_ref().map(|table| Taps::new(table, weight)).transpose()?;
+        Ok(Axis { n_inputs: x[i], n_outputs: shape[i], taps })
     };
-    let last = axis(x.len() - 1);
-    Some(match x.len() {
+    let last = axis(x.len() - 1)?;
+    Ok(Some(match x.len() {
         1 => [Axis { n_inputs: 1, n_outputs: 1, taps: None }, last],
-        rank => [axis(rank - 2), last],
-    })
+        rank => [axis(rank - 2)?, last],
+    }))
 }
 
 impl Plan {
     #[expect(clippy::cast_possible_truncation, reason = "weights of f32 elements are f32")]
     fn new(op: &Resize, x: &[usize], inputs: Inputs<'_>) -> Result<Self, OpError> {
         let sampling = op.sampling(x, inputs)?;
-        let axes = last_axes(x, &sampling, |weight| weight as f32);
+        let axes = last_axes(x, &sampling, |weight| weight as f32)?;
         let last = axes.as_ref().and_then(|[_, last]| last.taps.as_ref());
-        let resample = last.and_then(Taps::resample);
+        let resample = last.map(Taps::resample).transpose()?.flatten();
         Ok(Self { shape: sampling.shape, axes, resample })
     }
 }
 
 impl<W: Copy + PartialEq> Taps<W> {
-    fn new(table: &Table, weight: impl Fn(f64) -> W) -> Self {
-        let (mut taps, mut ends) = (Vec::new(), Vec::new());
+    fn new(table: &Table, weight: impl Fn(f64) -> W) -> Result<Self, TensorError> {
+        let (mut taps, mut ends) = (Room::new(), Room::new());
         let (mut are_picked, mut are_pairs) = (true, true);
         for row in table.rows() {
             are_picked &= matches!(row, [(_, 1.0)]);
             are_pairs &= row.len() == 2;
-            taps.extend(row.iter().map(|&(i, of)| (i, weight(of))));
-            ends.push(taps.len());
+            taps.extend(row.iter().map(|&(i, of)| (i, weight(of))))?;
+            ends.push(taps.len())?;
         }
-        Self { taps, ends, are_picked, are_pairs }
+        Ok(Self { taps: taps.into_vec(), ends: ends.into_vec(), are_picked, are_pairs })
     }
 
     /// The two inputs of each output, if each has two.
@@ -152,9 +151,12 @@ impl<W: Copy + PartialEq> Taps<W> {
 
 impl Taps<f32> {
     /// The same for a row in memory, if it is no choice and of few inputs each.
-    fn resample(&self) -> Option<Resample> {
-        let outputs: Vec<_> = (0..self.ends.len()).map(|i| self.of(i)).collect();
-        Resample::new(&outputs).filter(|_| !self.are_picked)
+    fn resample(&self) -> Result<Option<Resample>, TensorError> {
+        if self.are_picked {
+            return Ok(None);
+        }
+        let outputs = Room::of((0..self.ends.len()).map(|i| self.of(i)))?;
+        Ok(Resample::new(&outputs))
     }
 }
 

@@ -44,7 +44,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 impl Plan {
     fn new(op: &Resize, x: &[usize], inputs: Inputs<'_>) -> Result<Self, OpError> {
         let sampling = op.sampling(x, inputs)?;
-        let axes = last_axes(x, &sampling, |weight| weight);
+        let axes = last_axes(x, &sampling, |weight| weight)?;
         Ok(Self { shape: sampling.shape, axes })
     }
 }

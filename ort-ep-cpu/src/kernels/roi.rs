@@ -2,14 +2,14 @@
 //! once for all channels.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Operator};
 use ort_ops::arithmetic::Arithmetic;
 use ort_ops::ops::max_roi_pool::MaxRoiPool;
 use ort_ops::ops::roi_align::RoiAlign;
-use ort_tensor::{DType, Element, Number, TensorError, collected, with_room};
+use ort_tensor::{DType, Element, Number, Room, collected, try_collected, with_room};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::{Team, n_parts};
@@ -145,20 +145,22 @@ impl RoiKernel {
             let channels = image.chunks(per_part * plane).zip(y.chunks_mut(per_part * n_bins));
             channels.map(move |(x, y)| (region, x, y))
         });
-        let failed = std::sync::Mutex::new(None);
+        // Taken here, as other threads have no allowance.
+        let most = regions.iter().map(|region| region.n_listed(n_bins)).max().unwrap_or(0);
+        let list = |_| Room::filled((0, 0.0), most);
+        let lists: Vec<Room<Tap>> = try_collected((0..io.threads.count()).map(list))?;
+        let lists = Mutex::new(lists);
         let n = n_rois * c.div_ceil(per_part);
         Team::new(io.threads, n).if_worth(n_taps.saturating_mul(c * COST)).run(parts, |part, _| {
             let (region, x, y) = part;
-            if let (Err(error), Ok(mut failed)) =
-                (region.pool((x, plane), (y, n_bins)), failed.lock())
-            {
-                *failed = Some(error);
+            let free = lists.lock().ok().and_then(|mut lists| lists.pop());
+            let mut list = free.expect("invariant: a list for each thread");
+            region.pool((x, plane), (y, n_bins), &mut list);
+            if let Ok(mut lists) = lists.lock() {
+                lists.push(list);
             }
         });
-        match failed.into_inner() {
-            Ok(Some(error)) => Err(error.into()),
-            _ => Ok(true),
-        }
+        Ok(true)
     }
 }
 
@@ -167,9 +169,14 @@ trait Region<T>: Sync {
     fn image(&self) -> usize;
     /// About how many elements its bins take.
     fn n_taps(&self) -> usize;
-    /// `y`, of so many bins each, of channels `x`, of so many elements each.
-    fn pool(&self, x: (&[T], usize), y: (&mut [T], usize)) -> Result<(), TensorError>;
+    /// How many elements are listed at once, of a region of so many bins.
+    fn n_listed(&self, n_bins: usize) -> usize;
+    /// `y`, of so many bins each, of channels `x`, of so many elements each; with room for a list.
+    fn pool(&self, x: (&[T], usize), y: (&mut [T], usize), list: &mut [Tap]);
 }
+
+/// Where in a plane an element is, and its weight.
+type Tap = (usize, f64);
 
 /// A bin that takes more elements than these is left to the operator, which keeps no list of them.
 const MOST_PER_BIN: usize = 1 << 16;
@@ -201,15 +208,23 @@ impl Bins {
         rows.saturating_mul(columns).saturating_mul(4)
     }
 
-    /// Adds where a bin takes its elements from, and their weights.
-    fn add(&self, bin: usize, taps: &mut Vec<(usize, f64)>) {
+    /// How many bins are listed at once.
+    fn at_once(&self, n_bins: usize) -> usize {
+        (TILE / self.per_bin().max(1)).clamp(1, n_bins)
+    }
+
+    /// Writes where a bin takes its elements from, and their weights.
+    fn list(&self, bin: usize, taps: &mut [Tap]) {
+        let mut taps = taps.iter_mut();
         let (row, column) = (bin / self.op.output[1], bin % self.op.output[1]);
         let [rows, columns] = self.samples;
         for i in 0..rows.count() {
             for j in 0..columns.count() {
                 for (y, y_weight) in rows.sample(row, i, self.size[0]).0 {
                     for (x, x_weight) in columns.sample(column, j, self.size[1]).0 {
-                        taps.push((y * self.size[1] + x, y_weight * x_weight));
+                        if let Some(tap) = taps.next() {
+                            *tap = (y * self.size[1] + x, y_weight * x_weight);
+                        }
                     }
                 }
             }
@@ -226,23 +241,22 @@ impl<T: Number> Region<T> for Bins {
         self.per_bin().saturating_mul(self.op.output[0] * self.op.output[1])
     }
 
-    fn pool(
-        &self,
-        (x, plane): (&[T], usize),
-        (y, n_bins): (&mut [T], usize),
-    ) -> Result<(), TensorError> {
+    fn n_listed(&self, n_bins: usize) -> usize {
+        self.per_bin().saturating_mul(self.at_once(n_bins))
+    }
+
+    fn pool(&self, (x, plane): (&[T], usize), (y, n_bins): (&mut [T], usize), taps: &mut [Tap]) {
         let per_bin = self.per_bin();
         if per_bin == 0 {
-            y.fill(T::default());
-            return Ok(());
+            return y.fill(T::default());
         }
-        let at_once = (TILE / per_bin).clamp(1, n_bins);
-        let mut taps = with_room(per_bin.saturating_mul(at_once))?;
+        let at_once = self.at_once(n_bins);
         let n_samples = (per_bin / 4) as f64;
         for first in (0..n_bins).step_by(at_once) {
-            taps.clear();
             let bins = first..n_bins.min(first + at_once);
-            bins.clone().for_each(|bin| self.add(bin, &mut taps));
+            for (bin, taps) in bins.clone().zip(taps.chunks_exact_mut(per_bin)) {
+                self.list(bin, taps);
+            }
             for (x, y) in x.chunks_exact(plane).zip(y.chunks_exact_mut(n_bins)) {
                 for (y, taps) in y[bins.clone()].iter_mut().zip(taps.chunks_exact(per_bin)) {
                     let terms = taps.iter().map(|&(at, weight)| weight * x[at].to_f64());
@@ -253,7 +267,6 @@ impl<T: Number> Region<T> for Bins {
                 }
             }
         }
-        Ok(())
     }
 }
 
@@ -289,11 +302,11 @@ impl<T: Arithmetic + Element> Region<T> for Windows {
         rows.saturating_mul(columns)
     }
 
-    fn pool(
-        &self,
-        (x, plane): (&[T], usize),
-        (y, n_bins): (&mut [T], usize),
-    ) -> Result<(), TensorError> {
+    fn n_listed(&self, _n_bins: usize) -> usize {
+        0
+    }
+
+    fn pool(&self, (x, plane): (&[T], usize), (y, n_bins): (&mut [T], usize), _list: &mut [Tap]) {
         for (x, y) in x.chunks_exact(plane).zip(y.chunks_exact_mut(n_bins)) {
             for (y, rows) in y.chunks_exact_mut(self.columns.len()).zip(&self.rows) {
                 for (y, columns) in y.iter_mut().zip(&self.columns) {
@@ -303,7 +316,6 @@ impl<T: Arithmetic + Element> Region<T> for Windows {
                 }
             }
         }
-        Ok(())
     }
 }
 

@@ -1,6 +1,8 @@
 //! ScatterND and ScatterElements without a reduction, and MaxUnpool, of elements of any width, on all threads: updates are
 //! runs that are moved to where indices lead.
 
+// collects are bounded: by the rank
+
 use std::sync::Arc;
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};

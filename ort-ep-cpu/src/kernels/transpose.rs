@@ -1,6 +1,8 @@
 //! Transpose of elements of any width, on all threads: each computes some indices of the result's first axis. Matrices, and
 //! stacks of them, go through registers; else elements are copied one by one, or row by row.
 
+// collects are bounded: by the rank
+
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::Fact;
 use ort_kernels::Isa;

@@ -1,6 +1,8 @@
 //! Max, Mean, Min and Sum in f32 of any number of operands, broadcast: each in turn is combined
 //! with what a piece of the result holds, while that is in the first-level cache.
 
+// collects are bounded: by the rank and the operands
+
 use std::ops::Range;
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};

@@ -4,6 +4,8 @@
 //! The node is compiled again in a graph of its own, where it is one of f32. What its kernel packs of a
 //! constant is made of the constant widened, and stored as a form of the constant as it is.
 
+// collects are bounded: by the rank and the operands
+
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -1,6 +1,8 @@
 //! What every attention does: for each head and some queries at a time, a product to scores, a softmax of
 //! each of their rows, and a product to results.
 
+// collects are bounded: by MAX_QUERIES
+
 use std::ops::Range;
 
 use ort_ep::Threads;

@@ -1,5 +1,7 @@
 //! Attention in f32: queries, keys and values are one product, of which each is some columns.
 
+// collects are bounded: by the rank
+
 use ort_ep::{Io, Kernel, KernelError, Packed, Prepared};
 use ort_graph::OpError;
 use ort_kernels::Activation;

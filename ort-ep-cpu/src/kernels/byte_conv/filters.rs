@@ -5,7 +5,7 @@ use ort_kernels::depthwise_i8::{
     self, LANES, MAX_TAPS, n_parts, pack_each, pack_shared, packed_len,
 };
 use ort_kernels::gemm_i8::Zeros;
-use ort_tensor::filled;
+use ort_tensor::{collected, filled};
 
 use super::{Roles, rows};
 use crate::bytes::{codes, flip_to_signed};
@@ -136,15 +136,16 @@ fn depthwise(
 ) -> Option<Form> {
     let taps = kernel.iter().product::<usize>();
     // Codes minus zero points are of 9 bits.
-    let centered = |codes: &[u8]| -> Vec<i16> {
+    let centered = |codes: &[u8]| {
         let filters = codes.chunks(taps).zip(zeros);
         let weight = |code: u8, zero: i32| i32::from((code ^ flip).cast_signed()) - zero;
         let weights = filters.flat_map(|(filter, &zero)| {
             filter.iter().map(move |&code| i16::try_from(weight(code, zero)).unwrap_or_default())
         });
-        weights.collect()
+        collected(weights).ok()
     };
-    let parts = n_parts(&centered(compiler.constant(input)?.view().as_bytes()?));
+    let weights = centered(compiler.constant(input)?.view().as_bytes()?)?;
+    let parts = n_parts(&weights);
     let mut sizes = [1; 3];
     sizes[3 - kernel.len()..].copy_from_slice(kernel);
     let order: Vec<_> = depthwise_i8::taps(sizes).collect(); // bounded: by MAX_TAPS
@@ -158,16 +159,16 @@ fn depthwise(
     let layout = [u64::from(are_channels_last), u64::from(flip), parts as u64];
     let recipe = Recipe {
         name: if are_channels_last { "depthwise_i8/pixels" } else { "depthwise_i8" },
+        // bounded: by the filters of a constant that is there
         parameters: layout.into_iter().chain(numbers).collect(),
         n_bytes: n_lanes * packed_len(n_taps, parts),
     };
-    let packed = compiler.pack(input, &recipe, |codes: &[u8], packed| {
-        let weights = centered(codes);
+    let packed = compiler.pack(input, &recipe, |_: &[u8], packed| {
         if are_channels_last {
             let ordered = weights
                 .chunks(taps)
                 .flat_map(|filter| order.iter().map(|tap| tap.map_or(0, |tap| filter[tap])));
-            // bounded: by a constant that is there
+            // bounded: as many as `weights`, and zeros as many as what is packed
             return pack_each(&ordered.collect::<Vec<_>>(), n_taps, parts, packed);
         }
         let filters = packed.chunks_exact_mut(packed_len(taps, parts));

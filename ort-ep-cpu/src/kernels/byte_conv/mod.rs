@@ -1,6 +1,8 @@
 //! QLinearConv and ConvInteger of up to three dimensions with constant weights, for either layout of
 //! images. Sums become codes, stay sums, or become floats by what follows them.
 
+// collects are bounded: by the rank
+
 mod depthwise;
 mod filters;
 mod planes;

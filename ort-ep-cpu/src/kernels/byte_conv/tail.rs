@@ -6,6 +6,8 @@
 //! ```
 //! Each step is rounded as it would be alone, so the bits stay the same.
 
+// collects are bounded: by the operands
+
 use ort_ep::{Claim, KernelError};
 use ort_graph::{Dim, Graph, NodeId, OpError, ValueId};
 use ort_kernels::Activation;

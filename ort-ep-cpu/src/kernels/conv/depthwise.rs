@@ -1,11 +1,12 @@
 //! Convolutions whose every output channel sees one input channel: plane by plane.
 
 use ort_ep::Threads;
-use ort_kernels::conv_f32::Depthwise;
+use ort_kernels::conv_f32::{Depthwise, plane_parts};
 use ort_kernels::{Activation, vec};
 
 use super::{ConvKernel, Geometry, Operands, Residual};
-use crate::cpu::{Team, n_parts};
+use crate::cpu::{MOST_OPERATIONS, Team, n_parts};
+use crate::pieces::wanted;
 
 /// The elements of scratch a thread needs.
 pub(super) fn scratch_len(geometry: &Geometry) -> usize {
@@ -50,15 +51,17 @@ fn one_plane(
         Residual::Given(z) => Some(&z[at * y.len()..][..y.len()]),
         Residual::None | Residual::InPlace => None,
     };
-    let depthwise = Depthwise {
-        isa: kernel.cpu.isa,
-        axes: geometry.axes,
-        weights: &operands.w[channel * taps..][..taps],
-        bias: operands.bias.map_or(0.0, |bias| bias[channel]),
-        activation: if z.is_some() { Activation::None } else { kernel.tail.fused() },
-    };
-    let [depth, height, _] = geometry.axes;
-    depthwise.run(x, 0..depth.output * height.output, y, scratch);
+    for part in wanted(plane_parts(geometry.axes, MOST_OPERATIONS / taps)) {
+        let depthwise = Depthwise {
+            isa: kernel.cpu.isa,
+            axes: part.axes,
+            weights: &operands.w[channel * taps..][..taps],
+            bias: operands.bias.map_or(0.0, |bias| bias[channel]),
+            activation: if z.is_some() { Activation::None } else { kernel.tail.fused() },
+        };
+        let n_rows = part.axes[0].output * part.axes[1].output;
+        depthwise.run(&x[part.inputs], 0..n_rows, &mut y[part.outputs], scratch);
+    }
     match z {
         Some(z) => {
             vec::add(kernel.cpu.isa, y, z);

@@ -3,6 +3,8 @@
 //! Dense and grouped convolutions are products of packed weights and columns of the image made on
 //! the fly; depthwise ones compute their planes directly.
 
+// collects are bounded: by the rank
+
 mod dense;
 mod depthwise;
 #[cfg(test)]

@@ -9,6 +9,8 @@
 //!     y[m, stride·q + r − pad] = strip[(m, r), q]
 //! ```
 
+// collects are bounded: by the rank, and one a set
+
 mod pack;
 mod parts;
 mod phases;
@@ -22,7 +24,7 @@ use ort_kernels::Activation;
 use ort_kernels::conv_f32::{Axis, Columns, Direct};
 use ort_kernels::gemm::{Gemm, Lhs, Matrix, Region, Start, Strided};
 use ort_ops::ops::conv_transpose::ConvTranspose;
-use ort_tensor::{DType, Shape, go_on};
+use ort_tensor::{DType, Shape, go_on, n_elements};
 use smallvec::SmallVec;
 
 use self::pack::{axes_of_kernel, block_channels, pack};
@@ -146,11 +148,12 @@ impl Geometry {
             axis.output = window.input[i];
             axis.pad = window.pads_begin[i];
         }
-        let sets = sets(&axes);
+        n_elements(kernel).ok_or_else(wrong)?;
+        let sets = sets(&axes)?;
         let kernel = axes.map(|axis| axis.kernel);
-        let taps = sets.iter().map(|set| set.taps(kernel)).collect();
+        let taps = sets.iter().map(|set| set.taps(kernel)).collect::<Result<_, _>>()?;
         let split = Split::new(&axes, block_channels(&sets, m));
-        let (group, c, has_gaps) = (op.group, c / op.group, has_gaps(&axes));
+        let (group, c, has_gaps) = (op.group, c / op.group, has_gaps(&axes, &sets));
         Ok(Self { shape, group, c, m, axes, sets, taps, has_gaps, split })
     }
 

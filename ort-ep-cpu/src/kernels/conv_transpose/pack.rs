@@ -1,5 +1,7 @@
 //! The weights of a transposed convolution as left operands.
 
+// collects are bounded: by the rank, and one a set
+
 use ort_ep::{Packed, Recipe};
 use ort_kernels::gemm::variant;
 use ort_ops::ops::conv_transpose::ConvTranspose;
@@ -55,12 +57,13 @@ pub(super) fn pack(compiler: &Compiler<'_>, op: &ConvTranspose) -> Option<Packed
             .collect(),
         n_bytes: weights.len() * size_of::<f32>(),
     };
-    let sets = sets(&axes);
+    let sets = sets(&axes).ok()?;
     let per_block = block_channels(&sets, m);
+    let taps = sets.iter().map(|set| set.taps(kernel)).collect::<Result<Vec<_>, _>>().ok()?;
     compiler.pack(1, &recipe, |w: &[f32], mut packed| {
         for w in w.chunks_exact(c * m * n_taps) {
-            for set in &sets {
-                let (taps, n_phases) = (&*set.taps(kernel), set.n_phases());
+            for (set, taps) in sets.iter().zip(&taps) {
+                let n_phases = set.n_phases();
                 for first in (0..m).step_by(per_block) {
                     let channels = first..m.min(first + per_block);
                     let shape = [c, m, n_taps];

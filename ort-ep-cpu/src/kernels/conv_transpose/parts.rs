@@ -1,5 +1,7 @@
 //! A result, cut into parts that threads compute: blocks of channels by ranges of positions.
 
+// collects are bounded: by BLOCK_ROWS
+
 use std::ops::Range;
 
 use smallvec::SmallVec;

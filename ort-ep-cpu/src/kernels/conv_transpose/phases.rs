@@ -13,6 +13,7 @@ use std::ops::Range;
 use ort_kernels::Isa;
 use ort_kernels::conv_f32::Axis;
 use ort_kernels::gemm::row_panels;
+use ort_tensor::{TensorError, collected, with_room};
 use smallvec::SmallVec;
 
 /// One axis of a transposed convolution. Output `i·stride + t·dilation − pad` reads with tap `t` the
@@ -55,9 +56,12 @@ impl Transposed {
         Self { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, pad: 0 };
 
     /// The classes of all remainders that have taps.
-    pub(super) fn classes(&self) -> Vec<Class> {
+    ///
+    /// # Errors
+    /// If there is no memory for a list of all taps: filters of no channels have any number of them.
+    pub(super) fn classes(&self) -> Result<Vec<Class>, TensorError> {
         let mut taps: Vec<(usize, usize)> =
-            (0..self.kernel).map(|tap| (tap * self.dilation % self.stride, tap)).collect();
+            collected((0..self.kernel).map(|tap| (tap * self.dilation % self.stride, tap)))?;
         taps.sort_by_key(|&(remainder, tap)| (remainder, usize::MAX - tap));
         let mut classes: Vec<Class> = Vec::new();
         for taps in taps.chunk_by(|(a, _), (b, _)| a == b) {
@@ -65,6 +69,7 @@ impl Transposed {
             let shift = (last * self.dilation - remainder) / self.stride;
             let before = taps.get(1).map_or(last, |&(_, tap)| tap);
             let step = ((last - before) * self.dilation / self.stride).max(1);
+            // bounded: as many as `taps`
             let remainder = (remainder, taps.iter().map(|&(_, tap)| tap).collect());
             let is_like = |class: &&mut Class| {
                 (class.shift, class.step, class.n_taps()) == (shift, step, taps.len())
@@ -72,12 +77,13 @@ impl Transposed {
             match classes.iter_mut().find(is_like) {
                 Some(class) => class.remainders.push(remainder),
                 None => {
+                    // bounded: one
                     let remainders = SmallVec::from_iter([remainder]);
                     classes.push(Class { remainders, shift, step });
                 }
             }
         }
-        classes
+        Ok(classes)
     }
 
     /// The `q` of all outputs.
@@ -121,8 +127,12 @@ impl Class {
 
 /// The sets of a transposed convolution, in an order that depends on kernel, strides and dilations
 /// alone.
-pub(super) fn sets(axes: &[Transposed; 3]) -> Vec<Set> {
+///
+/// # Errors
+/// As [`Transposed::classes`].
+pub(super) fn sets(axes: &[Transposed; 3]) -> Result<Vec<Set>, TensorError> {
     let [d, h, w] = axes.map(|axis| axis.classes());
+    let (d, h, w) = (d?, h?, w?);
     let mut sets = Vec::new();
     for depth in &d {
         for height in &h {
@@ -134,15 +144,13 @@ pub(super) fn sets(axes: &[Transposed; 3]) -> Vec<Set> {
             }
         }
     }
-    sets
+    Ok(sets)
 }
 
-/// Whether some outputs have no tap at all.
-pub(super) fn has_gaps(axes: &[Transposed; 3]) -> bool {
-    axes.iter().any(|axis| {
-        let n: usize = axis.classes().iter().map(|class| class.remainders.len()).sum();
-        n < axis.stride
-    })
+/// Whether some outputs have no tap at all, in any of the sets.
+pub(super) fn has_gaps(axes: &[Transposed; 3], sets: &[Set]) -> bool {
+    let n_outputs = axes.iter().map(|axis| axis.stride).product::<usize>();
+    sets.iter().map(Set::n_phases).sum::<usize>() < n_outputs
 }
 
 impl Set {
@@ -163,23 +171,26 @@ impl Set {
 
     /// The taps of the kernel of this shape in the order of the product's terms, those of each
     /// remainder one after the other.
-    pub(super) fn taps(&self, kernel: [usize; 3]) -> Vec<usize> {
+    ///
+    /// # Errors
+    /// If there is no memory for them.
+    pub(super) fn taps(&self, kernel: [usize; 3]) -> Result<Vec<usize>, TensorError> {
         let [d, h, w] = &self.classes;
-        // bounded: by the elements of the filter
-        let mut all = Vec::with_capacity(self.n_phases() * self.n_taps());
+        let mut all = with_room(self.n_phases() * self.n_taps())?;
         for (_, d) in &d.remainders {
             for (_, h) in &h.remainders {
                 for (_, w) in &w.remainders {
                     for z in d {
                         for y in h {
                             let row = (z * kernel[1] + y) * kernel[2];
+                            // bounded: into room that was asked for
                             all.extend(w.iter().map(|x| row + x));
                         }
                     }
                 }
             }
         }
-        all
+        Ok(all)
     }
 }
 
@@ -222,12 +233,14 @@ impl Left<'_> {
 
 #[cfg(test)]
 mod tests {
+    use ort_tensor::within;
+
     use super::*;
 
     /// Each output's pairs of tap and input.
     fn pairs(axis: &Transposed) -> Vec<Vec<(usize, usize)>> {
         let mut pairs = vec![Vec::new(); axis.output];
-        for class in axis.classes() {
+        for class in axis.classes().unwrap() {
             let (conv, first) = axis.axis(&class);
             for (remainder, taps) in &class.remainders {
                 for position in 0..conv.output {
@@ -270,12 +283,20 @@ mod tests {
     }
 
     #[test]
+    fn any_number_of_taps_is_no_reason_to_abort() {
+        let axis = Transposed { kernel: 1 << 40, ..Transposed::UNIT };
+        let limit = 1 << 20;
+        assert!(within(limit, limit, || axis.classes()).is_err());
+    }
+
+    #[test]
     fn windows_that_do_not_overlap_are_one_class() {
         let axis = Transposed { kernel: 2, stride: 2, input: 7, output: 14, ..Transposed::UNIT };
-        let classes = axis.classes();
+        let classes = axis.classes().unwrap();
         assert_eq!(classes.len(), 1);
         assert!(axis.axis(&classes[0]).0.is_pointwise());
-        assert!(!has_gaps(&[axis, axis, Transposed::UNIT]));
-        assert!(has_gaps(&[Transposed { stride: 3, ..axis }, axis, axis]));
+        let gaps = |axes| has_gaps(&axes, &sets(&axes).unwrap());
+        assert!(!gaps([axis, axis, Transposed::UNIT]));
+        assert!(gaps([Transposed { stride: 3, ..axis }, axis, axis]));
     }
 }

@@ -6,6 +6,8 @@
 //! ```
 //! Products are exact; zero points are taken out where sums become floats. A thread takes a direction.
 
+// collects are bounded: by the directions
+
 mod parameters;
 
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};

@@ -1,7 +1,7 @@
 //! The weights of one direction, and what goes with them.
 
 use ort_ops::ops::rnn::{Activation, Direction, Rnn};
-use ort_tensor::filled;
+use ort_tensor::{collected, filled};
 
 use crate::bytes::Right;
 use crate::kernels::Compiler;
@@ -38,7 +38,7 @@ impl OneDirection {
             is_reverse: layer.direction == Direction::Reverse || d == 1,
             activations,
             w: Right::compile_one(compiler, 1, 9, d)?,
-            less: r.less(),
+            less: r.less()?,
             r,
             factors: [factors(compiler, 8, [n, width], d)?, factors(compiler, 10, [n, width], d)?],
             bias: bias(compiler, [n, width], d)?,
@@ -59,7 +59,7 @@ fn factors(
     match *constant.shape() {
         [directions] if directions == n => filled(scales[d], width).ok(),
         [directions, m] if [directions, m] == [n, width] => {
-            Some(scales[d * width..(d + 1) * width].to_vec())
+            collected(scales[d * width..(d + 1) * width].iter().copied()).ok()
         }
         _ => None,
     }
@@ -73,5 +73,5 @@ fn bias(compiler: &Compiler<'_>, [n, width]: [usize; 2], d: usize) -> Option<Vec
     let constant = compiler.constant(3).filter(|bias| bias.shape() == [n, 2 * width])?;
     let own = &constant.as_slice::<f32>().ok()?[d * 2 * width..(d + 1) * 2 * width];
     let (of_w, of_r) = own.split_at(width);
-    Some(of_w.iter().zip(of_r).map(|(w, r)| w + r).collect())
+    collected(of_w.iter().zip(of_r).map(|(w, r)| w + r)).ok()
 }

@@ -4,6 +4,8 @@
 //! Axes that are reduced alike and lie side by side are one. If the last is reduced, each result is a
 //! fold of rows; else results that lie side by side are folds of columns.
 
+// collects are bounded: by the rank
+
 mod sums;
 
 use std::sync::Arc;

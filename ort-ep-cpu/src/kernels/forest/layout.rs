@@ -1,6 +1,8 @@
 //! Where the nodes of trees stand: tree after tree, each level by level, the children of a node side by
 //! side. A node that has a place already is not written again but led to.
 
+// collects are bounded: by the attributes of the node
+
 use std::collections::VecDeque;
 
 use ort_kernels::trees::{Key, LANES, Node, Tree, walk_samples, walk_trees};

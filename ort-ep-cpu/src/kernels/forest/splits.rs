@@ -4,6 +4,8 @@
 //! searched by halves. NaN goes where the branch sends it by the column that is looked at: in one it comes
 //! before all numbers, in another behind them.
 
+// collects are bounded: by the attributes of the node
+
 use std::collections::HashMap;
 
 use ort_kernels::trees::Key;

@@ -1,5 +1,7 @@
 //! The votes of leaves, counted tree by tree in the type in which scores are computed.
 
+// collects are bounded: by the attributes of the node
+
 use std::ops::AddAssign;
 
 use ort_ops::forest::{Aggregate, Forest};

@@ -1,13 +1,15 @@
 //! LayerNormalization, RMSNormalization and their variants with a skip connection in f32, f64 and floats of
 //! 16 bits, row by row, where scale and bias are a value an element of a row and the moments are not asked for.
 
+// collects are bounded: by the rank
+
 mod doubles;
 mod halves;
 
 use ort_ep::{Claim, Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Graph, Node, NodeId, OpError};
-use ort_kernels::vec::NormRow;
-use ort_kernels::{Isa, vec};
+use ort_kernels::Isa;
+use ort_kernels::vec::{self, Fold, NormRow};
 use ort_ops::broadcast::Runs;
 use ort_ops::infer::normalize_axis;
 use ort_ops::ops::layer_normalization::LayerNormalization;
@@ -18,7 +20,7 @@ use self::doubles::DoubleNormKernel;
 use self::halves::HalfNormKernel;
 use super::{Compiled, Compiler, KernelDef, op};
 use crate::cpu::Team;
-use crate::pieces::{Rows, first_and_output};
+use crate::pieces::{LONG, PIECE, Rows, first_and_output, wanted};
 
 pub(super) const DEF: KernelDef = KernelDef { claim, compile };
 
@@ -197,6 +199,9 @@ impl NormKernel {
             sum.copy_from_slice(y);
         }
         let Operands { scale, bias, .. } = *operands;
+        if y.len() > LONG {
+            return self.long(x, y, (scale, bias));
+        }
         let row = NormRow { x, y, scale, bias, epsilon: self.form.epsilon };
         if self.form.is_centered {
             vec::layer_norm(self.isa, row);
@@ -207,6 +212,33 @@ impl NormKernel {
 }
 
 impl NormKernel {
+    /// A long row, as [`NormKernel::normalize`].
+    #[expect(clippy::cast_possible_truncation, reason = "rounded to what results are")]
+    fn long(&self, x: Option<&[f32]>, y: &mut [f32], (scale, bias): (&[f32], Option<&[f32]>)) {
+        if let Some(x) = x {
+            let pieces = y.chunks_mut(PIECE).zip(x.chunks(PIECE));
+            wanted(pieces).for_each(|(y, x)| y.copy_from_slice(x));
+        }
+        let (isa, n) = (self.isa, y.len() as f64);
+        let mean_of = |y: &[f32], term: &dyn Fn(&[f32]) -> f32| {
+            wanted(y.chunks(PIECE)).map(|y| f64::from(term(y))).sum::<f64>() / n
+        };
+        let mean = match self.form.is_centered {
+            true => mean_of(y, &|y| vec::fold_row(isa, Fold::Sum, y)) as f32,
+            false => 0.0,
+        };
+        let variance = mean_of(y, &|y| vec::sum_of_squared_deviations(isa, y, mean));
+        let factor = (1.0 / (variance + f64::from(self.form.epsilon)).sqrt()) as f32;
+        for (i, y) in wanted(y.chunks_mut(PIECE).enumerate()) {
+            let own = i * PIECE..i * PIECE + y.len();
+            vec::standardize(isa, y, mean, factor, 0.0);
+            vec::mul(isa, y, &scale[own.clone()]);
+            if let Some(bias) = bias {
+                vec::add(isa, y, &bias[own]);
+            }
+        }
+    }
+
     fn state(&self, shapes: &[&[usize]]) -> Result<State, KernelError> {
         let &[x, skip, ..] = shapes else { return Err(KernelError::ForeignState) };
         let row = &x[normalize_axis(self.form.axis, x.len())?..];
@@ -266,6 +298,7 @@ mod tests {
     use ort_graph::Attr;
     use ort_tensor::{Element, Tensor, bf16, f16};
 
+    use super::{LONG, PIECE};
     use crate::case::{Case, floats, within};
 
     /// Operands and parameters are at most 4, what is normalized at most 12: a difference of it is
@@ -280,13 +313,14 @@ mod tests {
                 "RMSNormalization" => 23,
                 _ => 1,
             };
-            let cases: [(&[usize], i64); 6] = [
+            let cases: [(&[usize], i64); 7] = [
                 (&[7], 0),
                 (&[3, 64], -1),
                 (&[2, 5, 100], -1),
                 (&[2, 5, 10], 1),
                 (&[0, 9], 1),
                 (&[700, 300], -1),
+                (&[1, LONG + PIECE + 9], -1),
             ];
             for (shape, axis) in cases {
                 let first = usize::try_from(axis).unwrap_or(shape.len() - 1);

@@ -1,5 +1,7 @@
 //! Constant weights of a few bits, packed.
 
+// collects are bounded: as many as what is packed, which was counted
+
 use ort_ep::{Packed, Recipe};
 use ort_kernels::gemm_nbits::{Format, Weights};
 use ort_kernels::vec::{bf16_to_f32, f16_to_f32};

@@ -1,5 +1,7 @@
 //! The sizes of a convolution, and where its sets of filters read and write.
 
+// collects are bounded: by the rank
+
 use std::cmp::Reverse;
 use std::ops::Range;
 

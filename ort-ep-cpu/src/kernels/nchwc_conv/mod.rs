@@ -1,5 +1,7 @@
 //! Conv in blocks of channels, as files lay its filters out, or transformed where that is much faster.
 
+// collects are bounded: by the rank
+
 mod geometry;
 mod parts;
 mod scale;

@@ -5,6 +5,8 @@
 //! layer that is too large for the cache of one, some units of each step. Weights that are not constant
 //! are packed by each run. A sequence that is over keeps its state while the others go on.
 
+// collects are bounded: by the directions
+
 pub(super) mod cell;
 mod parameters;
 mod pass;

@@ -1,6 +1,6 @@
 //! The weights of one direction, by the gates that are multiplied at once.
 
-use ort_tensor::filled;
+use ort_tensor::{collected, filled};
 use std::ops::Range;
 
 use ort_ep::{KernelError, Packed, Recipe};
@@ -115,13 +115,16 @@ impl Layer {
                 Some(own) => own + bias[n + i],
                 None => 0.0,
             };
-            let bias = (first..first + width).map(sum).collect();
+            let bias = collected((first..first + width).map(sum)).ok()?;
             let [w, r] = [1, 2].map(|input| weights(input, first..first + width));
             groups.push(Gates { width, w: w?, r: r?, bias });
             first += width;
         }
-        // bounded: by the elements of the bias
-        let reset_bias = bias.get(2 * n - hidden..).map_or(vec![0.0; hidden], <[f32]>::to_vec);
+        let reset_bias = match bias.get(2 * n - hidden..) {
+            Some(own) => collected(own.iter().copied()),
+            None => filled(0.0, hidden),
+        };
+        let reset_bias = reset_bias.ok()?;
         Some(Parameters { groups, reset_bias })
     }
 

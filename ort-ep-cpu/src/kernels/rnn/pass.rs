@@ -1,5 +1,7 @@
 //! One direction of a layer: its memory and its steps.
 
+// collects are bounded: by the gates
+
 use ort_ep::Threads;
 use ort_kernels::Activation;
 use ort_kernels::gemm::Start;

@@ -6,7 +6,7 @@ mod doubles;
 
 use ort_ep::{Claim, Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::{Graph, NodeId, OpError};
-use ort_kernels::vec;
+use ort_kernels::vec::{self, Fold};
 use ort_ops::infer::normalize_axis;
 use ort_ops::ops::softmax::{Form, Softmax};
 use ort_tensor::{DType, n_elements};
@@ -15,7 +15,7 @@ use self::doubles::DoubleSoftmaxKernel;
 use super::{Compiled, Compiler, KernelDef, op};
 use crate::cpu::{Cpu, Team, floats};
 use crate::lanes::Lanes;
-use crate::pieces::{Rows, first_and_output};
+use crate::pieces::{LONG, PIECE, Rows, first_and_output, wanted};
 
 pub(super) const DEF: KernelDef = KernelDef { claim, compile };
 
@@ -24,6 +24,8 @@ const FEW: usize = 16;
 /// What an element costs, in multiply-adds, and a lane beside its elements: some 50 ns.
 const COST: usize = 24;
 const LANE: usize = 4096;
+/// Elements of a long lane whose powers are added up at once.
+const TILE: usize = 1024;
 
 #[derive(Debug)]
 struct SoftmaxKernel {
@@ -68,11 +70,50 @@ fn lanes_of(op: &Softmax, x: &[usize]) -> Result<Lanes, OpError> {
 impl SoftmaxKernel {
     /// Lanes one after the other.
     fn lanes(&self, x: Option<&[f32]>, y: &mut [f32], len: usize) {
+        if len > LONG {
+            for (i, y) in y.chunks_exact_mut(len).enumerate() {
+                self.long(x.map(|x| &x[i * len..][..len]), y);
+            }
+            return;
+        }
         let form = match self.op.form {
             Form::LogSoftmax => vec::SoftmaxForm::Logarithm,
             Form::Softmax | Form::Hardmax => vec::SoftmaxForm::Direct,
         };
         vec::softmax_rows(self.cpu.isa, vec::Rows { x, y, len }, form);
+    }
+
+    /// A long lane.
+    #[expect(clippy::cast_possible_truncation, reason = "rounded to what results are")]
+    fn long(&self, x: Option<&[f32]>, y: &mut [f32]) {
+        let isa = self.cpu.isa;
+        if let Some(x) = x {
+            let pieces = y.chunks_mut(PIECE).zip(x.chunks(PIECE));
+            wanted(pieces).for_each(|(y, x)| y.copy_from_slice(x));
+        }
+        let greatest = wanted(y.chunks(PIECE)).fold(f32::NEG_INFINITY, |greatest, y| {
+            vec::fold_row(isa, Fold::Max, &[greatest, vec::fold_row(isa, Fold::Max, y)])
+        });
+        let is_logarithm = self.op.form == Form::LogSoftmax;
+        let (mut total, mut powers) = (0.0, [0.0; TILE]);
+        for y in wanted(y.chunks_mut(PIECE)) {
+            vec::sub_scalar(isa, y, greatest);
+            for y in y.chunks_mut(TILE) {
+                let powers = &mut powers[..y.len()];
+                powers.copy_from_slice(y);
+                vec::exp(isa, powers);
+                total += f64::from(vec::fold_row(isa, Fold::Sum, powers));
+                if !is_logarithm {
+                    y.copy_from_slice(powers);
+                }
+            }
+        }
+        for y in wanted(y.chunks_mut(PIECE)) {
+            match is_logarithm {
+                true => vec::sub_scalar(isa, y, total.ln() as f32),
+                false => vec::mul_scalar(isa, y, (1.0 / total) as f32),
+            }
+        }
     }
 
     /// All lanes of a block, `[len, inner]`, through `gathered`: `[inner][len]`.
@@ -214,6 +255,7 @@ mod tests {
     use ort_graph::Attr;
     use ort_tensor::Tensor;
 
+    use super::{LONG, PIECE};
     use crate::case::{Case, floats, relative, within};
 
     /// An exponential is good to one unit, and so is the difference it is taken of, which is at
@@ -242,6 +284,22 @@ mod tests {
                 // Logarithms are at most 8 + ln(181000) in size, and their sums good to ERROR.
                 case("LogSoftmax").input(floats(shape)).check(within(ERROR + 24.0 * f32::EPSILON));
             }
+        }
+    }
+
+    #[test]
+    fn long_lanes_are_computed_piece_by_piece() {
+        let shape = [2, LONG + PIECE + 5];
+        Case::new("Softmax", 13).input(floats(&shape)).check(relative(ERROR));
+        Case::new("LogSoftmax", 13).input(floats(&shape)).check(within(ERROR * 24.0));
+        for spoiler in [f32::INFINITY, f32::NAN] {
+            let mut x = vec![f32::NEG_INFINITY; shape[1]];
+            (x[3], x[LONG]) = (1.0, 2.0);
+            let seen = Tensor::from_slice(&[shape[1]], &x).unwrap();
+            Case::new("Softmax", 13).input(seen).check(relative(ERROR));
+            x[PIECE] = spoiler;
+            let spoiled = Tensor::from_slice(&[shape[1]], &x).unwrap();
+            Case::new("Softmax", 13).input(spoiled).check(relative(ERROR));
         }
     }
 
