@@ -2,21 +2,21 @@
 //! `with_room` and `Room` of ort-tensor.
 //!
 //! Other ways to a number of elements need the reason for which that is small, in the line or the one above:
-//! `// bounded: by the rank`. Tests may do as they like.
+//! `// bounded: by the rank`. For what is collected, and what vectors are extended by, a file may state one reason,
+//! above its first line of code: `// collects are bounded: by the rank`. Tests may do as they like.
 
 use crate::problem::Problem;
 use crate::repository::{File, Repository};
-use crate::scan::code_of;
+use crate::scan::{code_of, line_at};
 
 /// The crates that see sizes of files and data.
 const CRATES: [&str; 4] = ["ort-graph", "ort-ops", "ort-ep-cpu", "ort-session"];
 
 /// What takes memory and aborts where there is none.
-const TAKERS: [&str; 9] = [
+const TAKERS: [&str; 8] = [
     "with_capacity(",
     ".reserve(",
     ".reserve_exact(",
-    ".resize(",
     "from_elem(",
     "zeroed_vec(",
     "AlignedBuf::zeroed(",
@@ -24,7 +24,15 @@ const TAKERS: [&str; 9] = [
     "AlignedBuf::copy_of(",
 ];
 
+/// What takes memory for as many elements as an iterator or a slice has.
+const COLLECTORS: [&str; 5] =
+    [".collect()", ".collect::<", ".extend(", ".extend_from_slice(", "::from_iter("];
+/// What `Room` has, too, where it is counted: unlike that of vectors, its result is looked at.
+const COUNTED: [&str; 2] = [".extend(", ".resize("];
+
 const REASON: &str = "// bounded: ";
+/// The same for all that a file collects.
+const REASON_OF_FILE: &str = "// collects are bounded: ";
 
 /// Reports memory that is taken without being asked for.
 pub(crate) fn check(repository: &Repository) -> Vec<Problem> {
@@ -53,10 +61,61 @@ fn problems(file: &File) -> Vec<Problem> {
         [lines[i], above].iter().any(|line| line.contains(REASON))
     };
     let takes = |line: &str| TAKERS.iter().any(|taker| line.contains(taker)) || repeats(line);
-    let taken = code[..end].lines().enumerate().filter(|(i, line)| takes(line) && !is_told(*i));
+    let code = &code[..end];
+    let taking = code.lines().enumerate().filter(|(_, line)| takes(line)).map(|(i, _)| i);
+    let taken = taking.chain(uncounted(code, &[".resize("])).filter(|i| !is_told(*i));
     let what =
         "ask for the memory (`ort_tensor::filled`), or say why it is little: `// bounded: …`";
-    taken.map(|(i, _)| Problem::new(&file.path, i + 1, "memory", what)).collect()
+    let mut problems: Vec<_> =
+        taken.map(|i| Problem::new(&file.path, i + 1, "memory", what)).collect();
+    let collects = uncounted(code, &COLLECTORS);
+    match reason_of_file(&file.text) {
+        Some(i) if collects.is_empty() => {
+            problems.push(Problem::new(&file.path, i + 1, "memory", "nothing is collected here"));
+        }
+        Some(_) => {}
+        None => {
+            let what =
+                "collect by `ort_tensor::collected`, or say why it is little: `// bounded: …`";
+            let untold = collects.into_iter().filter(|i| !is_told(*i));
+            problems.extend(untold.map(|i| Problem::new(&file.path, i + 1, "memory", what)));
+        }
+    }
+    problems
+}
+
+/// The line of the reason for all that the file collects: a comment above the first line of code.
+fn reason_of_file(text: &str) -> Option<usize> {
+    let comments = text.lines().take_while(|line| line.is_empty() || line.starts_with("//"));
+    comments.enumerate().find(|(_, line)| line.starts_with(REASON_OF_FILE)).map(|(i, _)| i)
+}
+
+/// The lines in which one of these stands and is not counted, each once.
+fn uncounted(code: &str, ways: &[&str]) -> Vec<usize> {
+    let found = ways.iter().flat_map(|way| code.match_indices(way));
+    let uncounted = found.filter(|(at, way)| {
+        !COUNTED.contains(way) || !after_call(&code[at + way.len()..]).starts_with('?')
+    });
+    let mut lines: Vec<_> = uncounted.map(|(at, _)| line_at(code, at) - 1).collect();
+    lines.sort_unstable();
+    lines.dedup();
+    lines
+}
+
+/// What follows the parenthesis that closes a call, of which `code` begins with the arguments.
+fn after_call(code: &str) -> &str {
+    let mut depth = 1_usize;
+    for (i, c) in code.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return &code[i + 1..];
+        }
+    }
+    ""
 }
 
 /// `vec![value; n]`, of which `n` is no number.
@@ -101,11 +160,39 @@ let d = Vec::with_capacity(n); // bounded: by the rank
 let e = Shape::from_elem(1, rank);
 let f = Vec::with_capacity(n); // as many as there are
 e.resize(n, 0);
+room.resize(n, 0)?;
 mod tests {
 let a = vec![0; n];
 ";
         assert_eq!(lines("ort-ops/src/ops/x.rs", text), [1, 7, 8]);
         assert_eq!(lines("ort-ops/src/properties/x.rs", text), []);
         assert_eq!(lines("ort-kernels/src/x.rs", text), []);
+    }
+
+    #[test]
+    fn what_is_collected_is_counted_or_told_to_be_little() {
+        let text = "\
+use a::b;
+let a: Vec<_> = items.map(f).collect();
+let b = items.collect::<Vec<_>>(); // bounded: by the rank
+// bounded: by the rank
+let c: Shape = items.collect();
+vector.extend(items.map(|(a, b)| a + b));
+room.extend(items.map(|(a, b)| f(a)(b)))?;
+room.extend(
+    items,
+)?;
+vector.extend_from_slice(all); let d = Shape::from_iter(all);
+let e = collected(items)?; // .collect()
+mod tests {
+let f = items.collect();
+";
+        let path = "ort-session/src/x.rs";
+        assert_eq!(lines(path, text), [2, 6, 11]);
+        let reason = "// collects are bounded: by the rank\n";
+        assert_eq!(lines(path, &format!("//! X.\n\n{reason}{text}")), []);
+        // A reason stands above all code, and where it is one.
+        assert_eq!(lines(path, &format!("{text}\n{reason}")), [2, 6, 11]);
+        assert_eq!(lines(path, &format!("//! X.\n{reason}let a = vec![0; n];\n")), [3, 2]);
     }
 }
