@@ -39,6 +39,77 @@ pub fn plane_parts(axes: [Axis; 3], n_outputs: usize) -> impl Iterator<Item = Pl
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conv_f32::{Depthwise, Pool, PoolKind};
+    use crate::window_max::WindowMax;
+    use crate::{Activation, Isa};
+
+    fn numbers(n: usize) -> Vec<f32> {
+        (0..n).map(|i| (i * 7919 % 251) as f32 - 120.0).collect()
+    }
+
+    /// What `run` makes of each part of a plane.
+    fn by_parts(
+        axes: [Axis; 3],
+        most: usize,
+        run: impl Fn([Axis; 3], &[f32], &mut [f32]),
+    ) -> Vec<f32> {
+        let n = |of: fn(&Axis) -> usize| axes.iter().map(of).product::<usize>();
+        let (x, mut y) = (numbers(n(|axis| axis.input)), vec![9e9; n(|axis| axis.output)]);
+        for part in plane_parts(axes, most) {
+            run(part.axes, &x[part.inputs], &mut y[part.outputs]);
+        }
+        y
+    }
+
+    #[test]
+    #[expect(clippy::cast_possible_truncation, reason = "small whole numbers")]
+    fn parts_of_a_plane_are_those_of_the_whole() {
+        let padded = |input, kernel, stride, dilation, pad: [usize; 2]| {
+            let reach = (kernel - 1) * dilation + 1;
+            let output = (input + pad[0] + pad[1] - reach) / stride + 1;
+            Axis { input, output, kernel, stride, dilation, pad }
+        };
+        let line = [Axis::UNIT, Axis::UNIT, padded(70, 40, 3, 1, [30, 39])];
+        let plane = [Axis::UNIT, padded(9, 3, 2, 2, [4, 3]), padded(21, 5, 1, 1, [2, 2])];
+        let volume = [padded(5, 2, 1, 1, [1, 1]), padded(6, 3, 1, 1, [1, 0]), axis(7, 2)];
+        for axes in [line, plane, volume] {
+            let weights = numbers(axes.iter().map(|axis| axis.kernel).product());
+            for isa in Isa::all() {
+                let pool = |kind| {
+                    move |axes, x: &[f32], y: &mut [f32]| {
+                        let mut scratch = vec![9e9; Pool::scratch_len(&axes)];
+                        Pool { isa, axes, kind }.run(x, y, &mut scratch);
+                    }
+                };
+                let [all, own] =
+                    [true, false].map(|count_padding| PoolKind::Average { count_padding });
+                let convolve = |axes: [Axis; 3], x: &[f32], y: &mut [f32]| {
+                    let mut scratch = vec![9e9; Depthwise::scratch_len(&axes)];
+                    let (bias, activation) = (1.0, Activation::None);
+                    let conv = Depthwise { isa, axes, weights: &weights, bias, activation };
+                    conv.run(x, 0..axes[0].output * axes[1].output, y, &mut scratch);
+                };
+                let greatest = |axes: [Axis; 3], x: &[f32], y: &mut [f32]| {
+                    let windows = WindowMax { axes };
+                    let x: Vec<f64> = x.iter().map(|x| f64::from(*x)).collect();
+                    let mut found = vec![0.0; y.len()];
+                    let mut scratch = vec![9e9; windows.scratch_len()];
+                    windows.run(isa, &x, (-1e9, &mut found), &mut scratch);
+                    y.iter_mut().zip(found).for_each(|(y, found)| *y = found as f32);
+                };
+                for most in [1, 2, 7, 50] {
+                    for kind in [PoolKind::Max, all, own] {
+                        let whole = by_parts(axes, usize::MAX, pool(kind));
+                        assert_eq!(by_parts(axes, most, pool(kind)), whole, "{kind:?} {axes:?}");
+                    }
+                    let whole = by_parts(axes, usize::MAX, convolve);
+                    assert_eq!(by_parts(axes, most, convolve), whole, "{axes:?} {most}");
+                    let whole = by_parts(axes, usize::MAX, greatest);
+                    assert_eq!(by_parts(axes, most, greatest), whole, "{axes:?} {most}");
+                }
+            }
+        }
+    }
 
     /// The inputs that the parts of a plane are over.
     fn n_read(axes: [Axis; 3], n_outputs: usize) -> usize {

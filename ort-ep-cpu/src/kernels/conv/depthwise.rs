@@ -51,7 +51,7 @@ fn one_plane(
         Residual::Given(z) => Some(&z[at * y.len()..][..y.len()]),
         Residual::None | Residual::InPlace => None,
     };
-    for part in wanted(plane_parts(geometry.axes, MOST_OPERATIONS / taps)) {
+    for part in wanted(plane_parts(geometry.axes, MOST_OPERATIONS / taps.max(1))) {
         let depthwise = Depthwise {
             isa: kernel.cpu.isa,
             axes: part.axes,

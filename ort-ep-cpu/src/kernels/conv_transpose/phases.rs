@@ -149,8 +149,9 @@ pub(super) fn sets(axes: &[Transposed; 3]) -> Result<Vec<Set>, TensorError> {
 
 /// Whether some outputs have no tap at all, in any of the sets.
 pub(super) fn has_gaps(axes: &[Transposed; 3], sets: &[Set]) -> bool {
-    let n_outputs = axes.iter().map(|axis| axis.stride).product::<usize>();
-    sets.iter().map(Set::n_phases).sum::<usize>() < n_outputs
+    let n_outputs = axes.iter().try_fold(1_usize, |n, axis| n.checked_mul(axis.stride));
+    let n_phases = sets.iter().map(Set::n_phases).sum::<usize>();
+    n_outputs.is_none_or(|n| n_phases < n)
 }
 
 impl Set {
