@@ -1,13 +1,14 @@
 //! Whether a result is what was expected, and if not, where it differs first.
 
+mod deviation;
 mod distance;
 
 use std::fmt;
 use std::str::FromStr;
 
-use ort_tensor::{DType, Map, Tensor, TensorView, Value, row_major_strides, with_dtype};
+use ort_tensor::{DType, Map, Tensor, Value};
 
-use self::distance::{Distance, Packed};
+pub use self::deviation::{Beyond, Deviation, deviation};
 
 /// How far a number may be from the expected one: `|found − expected| ≤ atol + rtol·|expected|`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -196,55 +197,10 @@ fn maps(expected: &Map, found: &Map, tolerance: Tolerance) -> Result<(), Mismatc
 }
 
 fn tensors(expected: &Tensor, found: &Tensor, tolerance: Tolerance) -> Result<(), Difference> {
-    if expected.dtype() != found.dtype() {
-        return Err(Difference::DType { expected: expected.dtype(), found: found.dtype() });
-    }
-    if expected.shape() != found.shape() {
-        return Err(Difference::Shape {
-            expected: expected.shape().to_vec(),
-            found: found.shape().to_vec(),
-        });
-    }
-    let (expected, found) = (expected.view(), found.view());
-    with_dtype!(expected.dtype(), plain, T => {
-        let slices = (expected.as_slice::<T>(), found.as_slice::<T>());
-        elements(expected.shape(), slices.0.unwrap_or_default(), slices.1.unwrap_or_default(), tolerance)
-    }, else => match (expected.as_strings(), found.as_strings()) {
-        (Ok(x), Ok(y)) => elements(expected.shape(), x, y, tolerance),
-        _ => elements(expected.shape(), &packed(expected), &packed(found), tolerance),
-    })
-}
-
-fn packed(view: TensorView<'_>) -> Vec<Packed> {
-    let codes = view.unpacked().unwrap_or_default();
-    codes.into_iter().map(|code| Packed { dtype: view.dtype(), code }).collect()
-}
-
-fn elements<T: Distance>(
-    shape: &[usize],
-    expected: &[T],
-    found: &[T],
-    tolerance: Tolerance,
-) -> Result<(), Difference> {
-    let (mut first, mut n_wrong, mut max_error) = (None, 0, 0.0_f64);
-    for (i, (expected, found)) in expected.iter().zip(found).enumerate() {
-        let error = found.distance(expected);
-        if !tolerance.accepts(error, expected.magnitude()) {
-            first = first.or(Some((i, expected, found)));
-            n_wrong += 1;
-            max_error = max_error.max(error);
-        }
-    }
-    let Some((i, wanted, got)) = first else { return Ok(()) };
-    let strides = row_major_strides(shape);
-    Err(Difference::Elements {
-        index: shape.iter().zip(&strides).map(|(dim, stride)| i / stride % dim).collect(),
-        expected: format!("{wanted:?}"),
-        found: format!("{got:?}"),
-        n_wrong,
-        n_elements: expected.len(),
-        max_error,
-    })
+    let deviation = deviation(expected.view(), found.view(), tolerance)?;
+    let Some(Beyond { index, expected, found }) = deviation.first else { return Ok(()) };
+    let Deviation { n_elements, n_beyond: n_wrong, max_beyond: max_error, .. } = deviation;
+    Err(Difference::Elements { index, expected, found, n_wrong, n_elements, max_error })
 }
 
 #[cfg(test)]
