@@ -38,7 +38,7 @@ pub enum LoadError {
         how: &'static str,
     },
     /// The file has no bytes.
-    #[error("{}: the file is empty", path.display())]
+    #[error("{}: the file is empty: write or download it again", path.display())]
     Empty {
         /// The path asked for.
         path: PathBuf,

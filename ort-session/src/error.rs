@@ -11,6 +11,7 @@ use ort_onnx::{ElementsError, OnnxError};
 use ort_optimizer::OptimizeError;
 use ort_tensor::TensorError;
 
+use crate::file_format::FileFormat;
 use crate::free_dims::FreeDimensionError;
 use crate::initializers::InitializerError;
 use crate::load_limits::LoadLimitError;
@@ -24,6 +25,12 @@ pub enum SessionError {
     /// The file cannot be had.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// The file is something else than a model.
+    #[error("this is {format}, not an ONNX or ORT model: {}", format.advice())]
+    NotAModel {
+        /// What it is.
+        format: FileFormat,
+    },
     /// The bytes are no sound `.ort` file.
     #[error(transparent)]
     Format(#[from] Box<FormatError>),

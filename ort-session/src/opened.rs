@@ -11,6 +11,7 @@ use ort_loader::{Load, ModelBytes};
 
 use crate::error::SessionError;
 use crate::external::{External, bytes_of};
+use crate::file_format::FileFormat;
 use crate::initializers::Initializers;
 use crate::packed::Seal;
 
@@ -34,10 +35,22 @@ pub(crate) struct How<'s> {
 
 impl<'a> Opened<'a> {
     /// Checks a file and reads it; nothing but structure is copied. What begins like a `.onnx` file is one.
+    /// Of one that cannot be read it is told what it is instead, if its contents tell.
     pub(crate) fn of(bytes: &'a ModelBytes, how: How<'_>) -> Result<Self, SessionError> {
-        if ort_onnx::is_onnx(bytes.as_slice()) {
-            return Self::of_onnx(bytes, how);
-        }
+        let opened = match ort_onnx::is_onnx(bytes.as_slice()) {
+            true => Self::of_onnx(bytes, how),
+            false => Self::of_ort(bytes, how),
+        };
+        opened.map_err(|error| match error {
+            SessionError::Format(_) | SessionError::Onnx(_) => {
+                let format = FileFormat::of(bytes.as_slice());
+                format.map_or(error, |format| SessionError::NotAModel { format })
+            }
+            _ => error,
+        })
+    }
+
+    fn of_ort(bytes: &'a ModelBytes, how: How<'_>) -> Result<Self, SessionError> {
         let file = ort_format::open(bytes.as_slice(), how.limits).map_err(Box::new)?;
         let mut model = Model::of_ort(file, bytes.bytes()).map_err(Box::new)?;
         how.initializers.put(&mut model.graph, &BTreeSet::new())?;

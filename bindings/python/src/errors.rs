@@ -69,9 +69,10 @@ pub(crate) fn of_session(error: &SessionError) -> PyErr {
             let text = format!("Load model from {0} failed: {0}: no such file", path.display());
             NoSuchFile::new_err(coded(3, "NO_SUCHFILE", text))
         }
-        SessionError::Load(_) | SessionError::Format(_) | SessionError::Onnx(_) => {
-            InvalidProtobuf::new_err(coded(7, "INVALID_PROTOBUF", error))
-        }
+        SessionError::Load(_)
+        | SessionError::NotAModel { .. }
+        | SessionError::Format(_)
+        | SessionError::Onnx(_) => InvalidProtobuf::new_err(coded(7, "INVALID_PROTOBUF", error)),
         SessionError::Import(error) if let ImportError::Elements { .. } = &**error => fail(error),
         SessionError::Import(_) => InvalidGraph::new_err(coded(10, "INVALID_GRAPH", error)),
         SessionError::Plan(_) => NotImplemented::new_err(coded(9, "NOT_IMPLEMENTED", error)),

@@ -25,19 +25,60 @@ fn a_file_that_is_no_model_is_named() {
         path.to_str().unwrap().to_owned()
     };
     let text = file("text.ort", b"this is no model at all");
+    let unknown = file("unknown.ort", &[0; 64]);
     let empty = file("empty.ort", b"");
     // The first fields of a model: an IR version, the name of the producer, and a graph that is cut off.
     let onnx = file("model.onnx", b"\x08\x09\x12\x07pytorch\x1a\x052.1.0\x3a\x05");
     let missing = root.path().join("none.ort").to_str().unwrap().to_owned();
     for command in ["inspect", "run", "bench"] {
         for (path, reason) in [
-            (&text, "not an ORT model: the identifier is \" is \", not \"ORTM\""),
-            (&empty, "the file is empty"),
+            (&text, "this is a text file, not an ONNX or ORT model: check the path"),
+            (&unknown, r#"not an ORT model: the identifier is "\\x00\\x00\\x00\\x00", not "ORTM""#),
+            (&empty, "the file is empty: write or download it again"),
             (&onnx, "model, byte 18: the message ends within a field"),
             (&missing, "no such file"),
             (&folder("magika"), "is a folder, not a file"),
         ] {
             assert_eq!(error_of(&[command, path]), format!("{path}: {reason}"), "{command}");
+        }
+    }
+}
+
+#[test]
+fn a_file_of_another_format_is_told_with_what_to_do() {
+    let root = tempfile::tempdir().unwrap();
+    let zip = |name: &[u8]| [b"PK\x03\x04", &[0; 22][..], &[16, 0, 0, 0], name].concat();
+    for (name, bytes, expected) in [
+        ("model.pt", zip(b"archive/data.pkl"), "a PyTorch file … with torch.onnx.export"),
+        ("old.pth", b"\x80\x02\x8a\nl\xfcF".to_vec(), "a Python pickle … skl2onnx"),
+        ("w.safetensors", b"\x02\0\0\0\0\0\0\0{}".to_vec(), "a safetensors file … no graph"),
+        // The first byte is one that a .onnx file may begin with.
+        (
+            "long.safetensors",
+            [b"\x08\0\0\0\0\0\0\0{".to_vec(), vec![b' '; 9]].concat(),
+            "a safetensors file",
+        ),
+        ("m.tflite", b"\x20\0\0\0TFL3\0\0".to_vec(), "a TensorFlow Lite model … tf2onnx"),
+        ("m.gguf", b"GGUF\x03\0\0\0\0".to_vec(), "a GGUF file … optimum-cli"),
+        ("m.onnx.gz", b"\x1f\x8b\x08\0\0\0\0\0\0".to_vec(), "a compressed file … decompress it"),
+        ("m.zip", zip(b"model.onnx\0\0\0\0\0\0"), "a zip archive … extract"),
+        ("m.h5", b"\x89HDF\r\n\x1a\n\0".to_vec(), "an HDF5 file … Keras"),
+        ("m.engine", b"ftrt\0\0\0\0\0".to_vec(), "a TensorRT engine … built from"),
+        ("page.onnx", b"<!DOCTYPE html><html>".to_vec(), "an HTML page … download the file itself"),
+        (
+            "lfs.onnx",
+            b"version https://git-lfs.github.com/spec/v1\n".to_vec(),
+            "a Git LFS pointer … git lfs pull",
+        ),
+    ] {
+        let path = root.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        let path = path.to_str().unwrap();
+        let (format, advice) = expected.split_once(" … ").unwrap_or((expected, ""));
+        for command in ["run", "inspect"] {
+            let error = error_of(&[command, path]);
+            let begin = format!("{path}: this is {format}, not an ONNX or ORT model: ");
+            assert!(error.starts_with(&begin) && error.contains(advice), "{error}");
         }
     }
 }
@@ -111,6 +152,11 @@ fn a_dimension_is_fixed_by_its_name() {
 fn wrong_usage_has_exit_code_two_and_says_what_would_be_right() {
     for (arguments, expected) in [
         (&["weigh", "m.ort"][..], "unrecognized subcommand 'weigh'"),
+        (&["bnech", "m.ort"], "a similar subcommand exists: 'bench'"),
+        (&["cache", "lsit", "folder"], "a similar subcommand exists: 'list'"),
+        (&["run", "m.ort", "--levle", "all"], "a similar argument exists: '--level'"),
+        (&["run", "m.ort", "--level", "exteded"], "a similar value exists: 'extended'"),
+        (&["completions", "bsh"], "a similar value exists: 'bash'"),
         (&["run"], "<MODEL>"),
         (&["run", "m.ort", "--level", "most"], "possible values: disable, basic, extended"),
         (&["run", "m.ort", "--threads", "0"], "expected a number from 1 to 1024"),
