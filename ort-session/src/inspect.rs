@@ -35,6 +35,8 @@ pub struct Inspection {
     pub inputs: Vec<ValueDescription>,
     /// Its outputs.
     pub outputs: Vec<ValueDescription>,
+    /// The names of the values that nodes of the main graph compute, in the order of the file.
+    pub computed: Vec<String>,
     /// How many graphs there are below the main one.
     pub n_subgraphs: usize,
     /// Each operator that a node applies, the most frequent first.
@@ -115,6 +117,7 @@ pub fn inspect(bytes: &ModelBytes) -> Result<Inspection, SessionError> {
         version: file.version,
         inputs: graph.inputs.iter().map(|name| values.describe(name)).collect(),
         outputs: graph.outputs.iter().map(|name| values.describe(name)).collect(),
+        computed: computed(graph),
         n_subgraphs: counts.n_graphs - 1,
         operators: counts.operators(&registry, &unsupported),
         weights: counts.weights(),
@@ -122,6 +125,11 @@ pub fn inspect(bytes: &ModelBytes) -> Result<Inspection, SessionError> {
         warnings,
         model: opened.model.info,
     })
+}
+
+fn computed(graph: &Graph<'_>) -> Vec<String> {
+    let outputs = graph.nodes.iter().flat_map(|node| &node.outputs);
+    outputs.filter(|name| !name.is_empty()).map(ToString::to_string).collect()
 }
 
 fn opened(bytes: &ModelBytes) -> Result<Opened<'_>, SessionError> {

@@ -162,7 +162,7 @@ pub use crate::outputs::{BoundOutputs, Outputs};
 pub use crate::plan::PlanError;
 pub use crate::profile::{ProfileError, RunTimes, Share, Span, StepTime, StepWork, Trace};
 pub use crate::required_operators::RequiredOperators;
-pub use crate::run::{LimitError, RunError};
+pub use crate::run::{IntermediateValue, LimitError, RunError};
 pub use crate::run_memory::Arena;
 pub use crate::run_options::{RunLimits, RunOptions};
 pub use crate::session::{CacheUse, Metadata, Session, ValueDescription};

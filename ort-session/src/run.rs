@@ -7,6 +7,7 @@ mod ends;
 mod error;
 mod frame;
 mod lane;
+mod observer;
 mod repeated;
 mod targets;
 mod watch;
@@ -25,6 +26,8 @@ pub(crate) use self::ends::EndingThreads;
 pub use self::error::{LimitError, RunError};
 use self::frame::Frame;
 use self::lane::Lane;
+pub use self::observer::IntermediateValue;
+pub(crate) use self::observer::Observer;
 pub(crate) use self::repeated::{Arg, Repeated};
 use self::targets::Own;
 pub(crate) use self::targets::Targets;
@@ -261,7 +264,12 @@ impl Run<'_> {
         let fact_of = |id| frame.fact(id, values);
         let describe = || describe(frame.plan, step, recorder.provider(step), &fact_of);
         recorder.note(&watch, times, frame.layout.described(index, describe));
-        Ok(())
+        match recorder.observer().filter(|_| !frame.plan.is_body) {
+            Some(observer) => {
+                observer.show(frame, index, lane).map_err(|error| frame.error(step, error.into()))
+            }
+            None => Ok(()),
+        }
     }
 
     /// A step whose shapes the layout knows.

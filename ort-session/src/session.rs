@@ -22,7 +22,7 @@ use crate::outputs::{BoundOutputs, Outputs};
 use crate::packs::PackedConstant;
 use crate::plan::{Args, Plan};
 use crate::profile::{ProfileError, Profiler, Recorder, StepTime, Trace};
-use crate::run::{EndingThreads, Run, RunError, Targets, Task, Watch};
+use crate::run::{EndingThreads, IntermediateValue, Observer, Run, RunError, Targets, Task, Watch};
 use crate::run_memory::RunMemory;
 use crate::run_options::{RunLimits, RunOptions};
 use crate::threads::{Pool, ScopedThreads, scoped};
@@ -176,6 +176,23 @@ impl Session {
         Ok((outputs, recorder.into_steps()))
     }
 
+    /// Runs the model and calls `observe` with each value that a step computes, as soon as it is there: what
+    /// is optimized away or fused is not. Steps of subgraphs are left out. In parallel mode several threads
+    /// call at once.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn run_observed<'a>(
+        &self,
+        inputs: impl Into<RunInputs<'a>>,
+        observe: &(dyn Fn(&IntermediateValue<'_>) + Sync),
+    ) -> Result<Outputs, RunError> {
+        let recorder = self.recorder(Instant::now()).observed_by(Observer(observe));
+        let chosen = Chosen::all(&self.plan, &self.output_names);
+        let request = Request { inputs: &inputs.into(), options: &RunOptions::default(), chosen };
+        self.run_recorded(request, &mut Targets::default(), Some(&recorder))
+    }
+
     /// Ends profiling and writes the trace; the name of its file. Runs that are under way are left out.
     /// A session that is dropped before writes it as well, and keeps errors for itself.
     ///
@@ -243,6 +260,25 @@ impl Session {
             ValueDescription { name, ty, has_default: info.default.is_some() }
         };
         ids.iter().map(describe).collect()
+    }
+
+    /// The outputs of a run on inputs of these types and shapes, with dimensions as far as those tell before
+    /// it. Nothing runs, and what the inputs contain does not matter.
+    ///
+    /// # Errors
+    /// As [`Session::run`], for what can be known before a run: some node cannot have inputs of such shapes.
+    pub fn infer_outputs<'a>(
+        &self,
+        inputs: impl Into<RunInputs<'a>>,
+    ) -> Result<Vec<ValueDescription>, RunError> {
+        let inputs = inputs.into();
+        let inputs = checked(&self.plan.graph, &inputs)?;
+        let facts = self.plan.facts(&Args { inputs: &inputs, captures: &[] })?;
+        let mut outputs = self.outputs();
+        for (output, id) in outputs.iter_mut().zip(self.plan.graph.outputs()) {
+            output.ty = facts[id.index()].ty.clone();
+        }
+        Ok(outputs)
     }
 
     /// What is known of the model and of how it became a session.

@@ -13,6 +13,7 @@ use super::thread;
 use super::trace::{Share, StepTime};
 use super::work::StepWork;
 use crate::plan::Step;
+use crate::run::Observer;
 
 /// Notes the steps of one run. Threads that run steps of it at once share it.
 #[derive(Debug)]
@@ -20,6 +21,7 @@ pub(crate) struct Recorder<'a> {
     providers: &'a [Arc<dyn ExecutionProvider>],
     origin: Instant,
     steps: Mutex<Vec<StepTime>>,
+    observer: Option<Observer<'a>>,
 }
 
 impl<'a> Recorder<'a> {
@@ -30,7 +32,18 @@ impl<'a> Recorder<'a> {
         n_steps: usize,
     ) -> Self {
         // bounded: by the steps of the plan
-        Self { providers, origin, steps: Mutex::new(Vec::with_capacity(n_steps)) }
+        let steps = Mutex::new(Vec::with_capacity(n_steps));
+        Self { providers, origin, steps, observer: None }
+    }
+
+    /// The same, which also shows what steps compute.
+    pub(crate) fn observed_by(self, observer: Observer<'a>) -> Self {
+        Self { observer: Some(observer), ..self }
+    }
+
+    /// Who is shown what steps compute.
+    pub(crate) const fn observer(&self) -> Option<Observer<'a>> {
+        self.observer
     }
 
     /// The provider that runs a step.

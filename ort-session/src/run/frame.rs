@@ -66,7 +66,7 @@ impl<'a> Frame<'a> {
     }
 
     /// A value that does not live in the arena.
-    fn view<'b>(
+    pub(super) fn view<'b>(
         &self,
         place: &'a Place,
         id: ValueId,

@@ -1,9 +1,9 @@
 //! Inputs and outputs: by name and position, borrowed, and every way they can be wrong.
 
 use ndarray::array;
-use ort_session::{DType, ModelBytes, RunInputs, Session, Tensor, TensorView, Value};
+use ort_session::{DType, ModelBytes, RunError, RunInputs, Session, Tensor, TensorView, Value};
 
-use crate::model::{ModelWriter, gated, gated_value};
+use crate::model::{ModelWriter, gated, gated_value, of_text};
 
 fn session() -> Session {
     Session::builder().commit(ModelBytes::from_vec(gated())).unwrap()
@@ -55,6 +55,29 @@ fn inputs_and_outputs_are_described() {
     );
     let [y] = &session.outputs()[..] else { panic!("one output") };
     assert_eq!((y.name.as_str(), y.ty.to_string()), ("y", "float[n,3]".into()));
+}
+
+#[test]
+fn outputs_are_inferred_for_the_shapes_of_inputs() {
+    let zeros = |shape: &[usize]| Tensor::zeros(DType::F32, shape).unwrap();
+    let inferred = |session: &Session, shape: &[usize]| {
+        let outputs = session.infer_outputs([("x", &zeros(shape))])?;
+        let texts = outputs.iter().map(|it| format!("{}: {}", it.name, it.ty));
+        Ok::<_, RunError>(texts.collect::<Vec<_>>())
+    };
+    assert_eq!(inferred(&session(), &[5, 3]).unwrap(), ["y: float[5,3]"]);
+    assert!(matches!(inferred(&session(), &[5, 4]), Err(RunError::Input(_))));
+    // What data decide is left open; a pool has to have room for its kernel.
+    let model = of_text(
+        "graph(x: float[1,1,h,w]) -> (y, found) {
+            y = MaxPool-12 [kernel_shape: [4, 4]] (x)
+            found = NonZero-13 (x)
+        }",
+    );
+    let session = Session::builder().commit(ModelBytes::from_vec(model)).unwrap();
+    let found = inferred(&session, &[1, 1, 8, 6]).unwrap();
+    assert_eq!(found, ["y: float[1,1,5,3]", "found: int64[4,?]"]);
+    assert!(matches!(inferred(&session, &[1, 1, 3, 8]), Err(RunError::Plan(_))));
 }
 
 #[test]

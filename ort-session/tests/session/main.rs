@@ -25,6 +25,7 @@ mod memory;
 mod model;
 mod names;
 mod networks;
+mod observed_values;
 mod onnx;
 mod operators;
 mod optimize;

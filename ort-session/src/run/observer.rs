@@ -1,0 +1,73 @@
+//! Showing what the steps of a run compute, before its memory is used again.
+
+use std::fmt;
+
+use ort_tensor::{TensorError, TensorView, ValueView};
+
+use super::frame::Frame;
+use super::lane::Lane;
+use crate::plan::{Pieces, Place, StepLayout};
+
+/// A value that a step of a run has just computed; see [`Session::run_observed`](crate::Session::run_observed).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct IntermediateValue<'a> {
+    /// The place of the step among those of the graph, in topological order.
+    pub step: usize,
+    /// The node that computed it, or its operator if it has no name; of several that run as one step the
+    /// last.
+    pub node: &'a str,
+    /// The operator of that node.
+    pub op_type: &'a str,
+    /// The name of the value.
+    pub name: &'a str,
+    /// What it is. Its memory is the run's.
+    pub value: ValueView<'a>,
+}
+
+/// What calls back for each value.
+#[derive(Clone, Copy)]
+pub(crate) struct Observer<'a>(pub(crate) &'a (dyn Fn(&IntermediateValue<'_>) + Sync));
+
+impl fmt::Debug for Observer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Observer")
+    }
+}
+
+impl Observer<'_> {
+    /// Shows the outputs of a step of the outermost graph that has just run.
+    pub(super) fn show(
+        self,
+        frame: &Frame<'_>,
+        index: usize,
+        lane: &mut Lane<'_, '_>,
+    ) -> Result<(), TensorError> {
+        let plan = frame.plan;
+        let (StepLayout::Static { carve, .. } | StepLayout::Dynamic { carve, .. }) =
+            &frame.layout.steps[index]
+        else {
+            return Ok(());
+        };
+        let step = &plan.steps[index];
+        let node = plan.graph.node(step.node);
+        let (slabs, values) = lane.parts();
+        let mut pieces = Pieces::new();
+        carve.split(slabs, &mut pieces);
+        for (o, id) in step.outputs.iter().enumerate() {
+            let Some(id) = *id else { continue };
+            let view = match frame.place(id) {
+                Place::Arena { dtype, shape, .. } => {
+                    let bytes = carve.write(&mut pieces, step.inputs.len() + o);
+                    Some(ValueView::Tensor(TensorView::from_bytes(*dtype, shape, bytes)?))
+                }
+                place => frame.view(place, id, values)?,
+            };
+            let Some(value) = view else { continue };
+            let name = plan.graph.value(id).name.as_str();
+            let (node, op_type) = (node.label(), node.op_type.as_str());
+            (self.0)(&IntermediateValue { step: index, node, op_type, name, value });
+        }
+        Ok(())
+    }
+}
