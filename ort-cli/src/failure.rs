@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ort_session::{RunError, SaveError, SessionError, TensorError, Type};
+use ort_session::{RunError, SaveError, SessionError, TensorError, Type, nearest};
 use ort_tensor_io::{CaseError, FileError};
 
 use crate::number::plural;
@@ -57,6 +57,9 @@ pub(crate) enum Failure {
     /// A folder for results cannot be made.
     #[error("{}: cannot be made: {source}", path.display())]
     Folder { path: PathBuf, source: io::Error },
+    /// There is no page of such a subcommand.
+    #[error("there is no subcommand `{name}`{}", suggestion(name, known))]
+    UnknownSubcommand { name: String, known: Vec<String> },
     /// A trace cannot be written.
     #[error(transparent)]
     Trace(#[from] ort_session::ProfileError),
@@ -87,6 +90,12 @@ pub(crate) enum Failure {
     /// Standard input cannot be waited for.
     #[error("standard input: {0}")]
     Wait(#[source] io::Error),
+    /// There is no memory for a copy of a value.
+    #[error("value `{name}`: {source}")]
+    Value { name: String, source: TensorError },
+    /// The arguments are wrong.
+    #[error(transparent)]
+    Usage(clap::Error),
     /// Results cannot be printed.
     #[error("standard output: {0}")]
     Print(#[source] io::Error),
@@ -106,6 +115,15 @@ impl Failure {
     /// A run that failed.
     pub(crate) fn run(path: &Path, source: RunError) -> Self {
         Failure::Run { path: path.to_owned(), source: Box::new(source) }
+    }
+}
+
+/// The known word that was probably meant, or all of them.
+fn suggestion(word: &str, known: &[String]) -> String {
+    match nearest(word, known.iter().map(String::as_str)) {
+        Some(nearest) => format!("; did you mean `{nearest}`?"),
+        None if known.is_empty() => String::new(),
+        None => format!("; there are {}", known.join(", ")),
     }
 }
 

@@ -1,8 +1,7 @@
 //! The program `ort-cli`: what a model holds, what it computes, whether that is right, how
 //! fast, in how much memory, and what it becomes when it is optimized.
 //!
-//! Arguments and printing, and nothing below the session facade. Exit code 0 is success, 1 an error
-//! or a failed test, 2 wrong usage. Results go to standard output, everything else to standard
+//! Arguments and printing, and nothing below the session facade. Results go to standard output, everything else to standard
 //! error; an error is one line, `error: …`, that names its culprit.
 //!
 //! # When to use it alone
@@ -18,8 +17,11 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod examples;
+mod exit;
 mod limits;
 mod options;
+mod overrides;
 mod run_options;
 
 mod config;
@@ -37,20 +39,23 @@ mod percentiles;
 mod print;
 mod profile;
 mod summary;
+mod table;
+mod terminal;
 
 use std::io;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    bench, cache, convert, inspect, mem, optimize, profile as profile_command, run, test,
+    bench, cache, compare, completions, convert, inspect, man, mem, optimize,
+    profile as profile_command, run, test,
 };
 use crate::failure::Failure;
 
 /// Runs ONNX models: `.onnx` files, and ONNX Runtime's `.ort` files.
 #[derive(Debug, Parser)]
-#[command(name = "ort-cli", version, max_term_width = 100)]
+#[command(name = "ort-cli", version, max_term_width = 100, after_help = exit::HELP)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -64,9 +69,12 @@ enum Command {
     Bench(bench::Arguments),
     Profile(profile_command::Arguments),
     Mem(mem::Arguments),
+    Compare(compare::Arguments),
     Optimize(optimize::Arguments),
     Convert(convert::Arguments),
     Cache(cache::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
 }
 
 /// Runs the program with the arguments of the process.
@@ -78,9 +86,12 @@ pub fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Profile(arguments) => profile_command::run(&arguments),
         Command::Mem(arguments) => mem::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Optimize(arguments) => optimize::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Cache(arguments) => cache::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments, &mut Arguments::command()),
+        Command::Man(arguments) => man::run(&arguments, Arguments::command()),
     };
     match done {
         Ok(code) => code,
@@ -88,6 +99,7 @@ pub fn main() -> ExitCode {
         Err(Failure::Print(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::FAILURE
         }
+        Err(Failure::Usage(error)) => error.exit(),
         Err(failure) => {
             print::error(&failure);
             ExitCode::FAILURE

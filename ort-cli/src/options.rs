@@ -2,10 +2,12 @@
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgMatches, Args, FromArgMatches};
+use ort_session::provider::Reference;
 use ort_session::{
     Affinities, Arena, CpuProvider, Denormals, ExecutionMode, IsaChoice, Level, Load, Optimized,
     Roof, Session, SessionBuilder, SessionError,
@@ -47,6 +49,17 @@ const ISAS: Words<IsaChoice> = &[
     ("avx2", IsaChoice::Avx2),
     ("generic", IsaChoice::Generic),
 ];
+
+const PROVIDERS: Words<Provider> = &[("cpu", Provider::Cpu), ("reference", Provider::Reference)];
+
+/// Who computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Provider {
+    /// The fast kernels.
+    Cpu,
+    /// The plain meaning of each operator.
+    Reference,
+}
 
 pub(crate) type Words<T> = &'static [(&'static str, T)];
 
@@ -91,6 +104,9 @@ pub(crate) struct SessionOptions {
     /// Which instructions are used [default: the best there are]
     #[arg(long, value_parser = words(ISAS), help_heading = "Session")]
     isa: Option<IsaChoice>,
+    /// Who computes: fast kernels, or the plain meaning of each operator, to compare with [default: cpu]
+    #[arg(long, value_parser = words(PROVIDERS), help_heading = "Session")]
+    provider: Option<Provider>,
     /// A pass of the optimizer to leave out, say GeluFusionL2
     #[arg(long, value_name = "PASS", help_heading = "Session")]
     disable: Vec<String>,
@@ -131,6 +147,21 @@ pub(crate) struct InputOptions {
 }
 
 impl SessionOptions {
+    /// These options, and those of `matches` in their place. A flag that is on stays on.
+    pub(crate) fn updated(&self, matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut options = self.clone();
+        options.update_from_arg_matches(matches)?;
+        match (options.no_spinning, self.spinning == options.spinning) {
+            (true, true) => options.spinning = None,
+            (false, true) => options.no_spinning = self.no_spinning,
+            (_, false) => {}
+        }
+        options.populate |= self.populate;
+        options.skip_sums |= self.skip_sums;
+        options.verbose |= self.verbose;
+        Ok(options)
+    }
+
     /// A session of the model at `path`.
     pub(crate) fn open(&self, path: &Path) -> Result<Session, Failure> {
         self.session(path).map_err(|source| Failure::model(path, source))
@@ -221,6 +252,9 @@ impl SessionOptions {
         builder = with(builder, self.denormals, SessionBuilder::denormals);
         builder = with(builder, self.isa, SessionBuilder::isa);
         builder = with(builder, self.cache_dir.clone(), SessionBuilder::cache_dir);
+        if self.provider == Some(Provider::Reference) {
+            builder = builder.provider(Arc::new(Reference));
+        }
         Omp::of_environment().bound(builder)
     }
 

@@ -1,13 +1,18 @@
-//! Everything that is printed: lines, notes, errors and tables.
+//! Everything that is printed: lines, notes and errors.
 
 use std::fmt;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 use crate::failure::Failure;
 
 /// Prints a result on standard output.
 pub(crate) fn line(text: impl fmt::Display) -> Result<(), Failure> {
     writeln!(io::stdout().lock(), "{text}").map_err(Failure::Print)
+}
+
+/// Prints a file's text on standard output.
+pub(crate) fn text(bytes: &[u8]) -> Result<(), Failure> {
+    io::stdout().lock().write_all(bytes).map_err(Failure::Print)
 }
 
 /// Tells something on standard error that is no result.
@@ -63,71 +68,6 @@ pub(crate) fn escaped(text: &str) -> String {
     escaped
 }
 
-/// A text that stands out, where the terminal can do that.
-pub(crate) fn bold(text: impl fmt::Display) -> String {
-    styled("1", &text.to_string())
-}
-
-/// Source: ECMA-48, 5th edition, select graphic rendition; no-color.org.
-fn styled(style: &str, text: &str) -> String {
-    let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    if is_plain || !io::stdout().is_terminal() {
-        return text.to_owned();
-    }
-    format!("\x1b[{style}m{text}\x1b[0m")
-}
-
-/// Which side the cells of a column are flush with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flush {
-    Left,
-    Right,
-}
-
-/// The style of a table's head.
-const FAINT: &str = "2";
-
-/// A table without lines: two spaces before each column, each as wide as its widest cell.
-#[derive(Clone, Debug)]
-pub(crate) struct Table<const N: usize> {
-    flush: [Flush; N],
-    rows: Vec<[String; N]>,
-}
-
-impl<const N: usize> Table<N> {
-    /// A table with this head.
-    pub(crate) fn new(columns: [(&str, Flush); N]) -> Self {
-        let head = columns.map(|(name, _)| name.to_owned());
-        Self { flush: columns.map(|(_, flush)| flush), rows: vec![head] }
-    }
-
-    /// Adds a row.
-    pub(crate) fn row(&mut self, cells: [String; N]) {
-        self.rows.push(cells);
-    }
-}
-
-impl<const N: usize> fmt::Display for Table<N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = |i: usize| self.rows.iter().map(|row| row[i].chars().count()).max();
-        let widths: [usize; N] = std::array::from_fn(|i| width(i).unwrap_or(0));
-        for (i, row) in self.rows.iter().enumerate() {
-            let mut line = String::new();
-            for ((cell, width), flush) in row.iter().zip(widths).zip(self.flush) {
-                line += &match flush {
-                    Flush::Left => format!("  {cell:width$}"),
-                    Flush::Right => format!("  {cell:>width$}"),
-                };
-            }
-            match i {
-                0 => f.write_str(&styled(FAINT, line.trim_end()))?,
-                _ => write!(f, "\n{}", line.trim_end())?,
-            }
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,13 +83,5 @@ mod tests {
         assert_eq!(one_line(" a\nb\r\n\tc ", 5), "a b c");
         assert_eq!(one_line("äöü äöü", 5), "äöü ä…");
         assert_eq!(one_line("", 5), "");
-    }
-
-    #[test]
-    fn columns_are_as_wide_as_their_widest_cell() {
-        let mut table = Table::new([("name", Flush::Left), ("n", Flush::Right)]);
-        table.row(["é".to_owned(), "12".to_owned()]);
-        table.row(["longer".to_owned(), "3".to_owned()]);
-        assert_eq!(table.to_string(), "  name     n\n  é       12\n  longer   3");
     }
 }

@@ -9,15 +9,17 @@ use ort_session::{Activations, Outputs, ProcessMemory, Session, cpu_time, proces
 use serde_json::{Value as Json, json};
 
 use super::{headline, planned};
+use crate::examples::examples;
 use crate::failure::Failure;
 use crate::hold;
 use crate::inputs::Inputs;
 use crate::number;
 use crate::options::{InputOptions, SessionOptions};
 use crate::percentiles::Percentiles;
-use crate::print::{Flush, Table, line};
+use crate::print::line;
 use crate::profile::Profile;
 use crate::run_options::{RunChoices, seconds};
+use crate::table::{Flush, Table};
 
 /// Fewer runs than this say little of how times are spread.
 const MIN_RUNS: usize = 3;
@@ -27,6 +29,10 @@ const WARM_UP: f64 = 0.1;
 
 /// Run a model again and again and show the times
 #[derive(Args, Debug)]
+#[command(after_help = examples!(
+    "bench models/ppocr_cls/model.onnx --shape x=1x3x48x192 --threads 1",
+    "bench models/magika/model.ort --seconds 1 --ops --nodes=10",
+))]
 pub(crate) struct Arguments {
     /// The model, a .ort or .onnx file
     model: PathBuf,

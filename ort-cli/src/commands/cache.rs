@@ -8,12 +8,18 @@ use clap::{Args, Subcommand};
 use ort_session::{Cache, CacheEntry, Keep};
 use serde_json::{Value as Json, json};
 
+use crate::examples::examples;
 use crate::failure::Failure;
 use crate::number::{self, plural};
-use crate::print::{Flush, Table, line};
+use crate::print::line;
+use crate::table::{Flush, Table};
 
 /// Show or remove the packed files of a folder that --cache-dir filled
 #[derive(Args, Debug)]
+#[command(after_help = examples!(
+    "run models/magika/model.ort --cache-dir cache",
+    "cache list cache",
+))]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     action: Action,
@@ -22,6 +28,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Show the packed files, those last used first
+    #[command(after_help = examples!("cache list cache", "cache list cache --json"))]
     List {
         /// The folder
         folder: PathBuf,
@@ -30,6 +37,10 @@ enum Action {
         json: bool,
     },
     /// Remove what no session can use, and what need not stay
+    #[command(after_help = examples!(
+        "cache prune cache --max-mib 100 --used-within 30",
+        "cache prune cache --all",
+    ))]
     Prune {
         /// The folder
         folder: PathBuf,

@@ -9,10 +9,12 @@ use ort_session::{Level, Optimized, Pack, RequiredOperators, SaveError};
 use serde_json::json;
 
 use super::progress_bar;
+use crate::examples::examples;
 use crate::failure::Failure;
 use crate::number;
 use crate::options::{SessionOptions, Words, words};
-use crate::print::{bold, line, warning};
+use crate::print::{line, warning};
+use crate::terminal::bold;
 
 /// Convert models from .onnx to .ort and back, one or a folder of them
 ///
@@ -20,6 +22,10 @@ use crate::print::{bold, line, warning};
 /// called, and elements in other files go into the one that is written. ONNX Runtime loads both formats, up to --level layout:
 /// in a .ort file, functions of the standard that its CPU lacks, such as HardSwish, are written out too.
 #[derive(Args, Debug)]
+#[command(after_help = examples!(
+    "convert models/ppocr_cls/model.onnx -o model.ort",
+    "convert models -o converted --format onnx",
+))]
 pub(crate) struct Arguments {
     /// The model, or a folder: then every .onnx and .ort file in it, however deep
     model: PathBuf,

@@ -10,9 +10,12 @@ use ort_session::{
 };
 use serde_json::{Value as Json, json};
 
+use crate::examples::examples;
 use crate::failure::Failure;
 use crate::number::{self, plural};
-use crate::print::{Flush, Table, bold, line, one_line};
+use crate::print::{line, one_line};
+use crate::table::{Flush, Table};
+use crate::terminal::bold;
 
 /// So many entries of a list that can be long are shown to people.
 const N_SHOWN: usize = 5;
@@ -22,6 +25,10 @@ const MAX_TEXT: usize = 100;
 
 /// Show what a model holds: inputs, outputs, operators, weights, and what this program lacks
 #[derive(Args, Debug)]
+#[command(after_help = examples!(
+    "inspect models/ppocr_cls/model.onnx",
+    "inspect models/silero_vad/model.ort --weights --json",
+))]
 pub(crate) struct Arguments {
     /// The model, a .ort or .onnx file
     model: PathBuf,

@@ -2,8 +2,11 @@
 
 pub(crate) mod bench;
 pub(crate) mod cache;
+pub(crate) mod compare;
+pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod inspect;
+pub(crate) mod man;
 pub(crate) mod mem;
 pub(crate) mod optimize;
 mod planned;
@@ -18,7 +21,7 @@ use ort_session::Session;
 
 use crate::number;
 use crate::options::SessionOptions;
-use crate::print::bold;
+use crate::terminal::bold;
 
 /// On standard error, and only if that is a terminal.
 fn progress_bar(n_steps: usize) -> ProgressBar {

@@ -9,13 +9,20 @@ use clap::Args;
 use ort_session::{OperatorChange, Optimized, Pack, PackedSize, PassReport};
 use serde_json::{Value as Json, json};
 
+use crate::examples::examples;
 use crate::failure::Failure;
 use crate::number::{self, plural};
 use crate::options::{SessionOptions, Words, words};
-use crate::print::{Flush, Table, bold, line};
+use crate::print::line;
+use crate::table::{Flush, Table};
+use crate::terminal::bold;
 
 /// Optimize a model and save it as a .ort file, for this program and for ONNX Runtime
 #[derive(Args, Debug)]
+#[command(after_help = examples!(
+    "optimize models/ppocr_cls/model.onnx -o optimized.ort --level layout",
+    "optimize models/ppocr_cls/model.onnx --explain",
+))]
 pub(crate) struct Arguments {
     /// The model, a .ort or .onnx file
     model: PathBuf,

@@ -11,16 +11,22 @@ use ort_tensor_io::write_value;
 use serde_json::{Value as Json, json};
 
 use super::{headline, planned};
+use crate::examples::examples;
 use crate::failure::Failure;
 use crate::inputs::Inputs;
 use crate::number;
 use crate::options::{InputOptions, SessionOptions};
-use crate::print::{Flush, Table, line};
+use crate::print::line;
 use crate::run_options::RunChoices;
 use crate::summary::{Spread, Summary};
+use crate::table::{Flush, Table};
 
 /// Run a model once and show its outputs, the time and the memory it took
 #[derive(Args, Debug)]
+#[command(after_help = examples!(
+    "run models/ppocr_cls/model.onnx --inputs models/ppocr_cls/test_data_set_0",
+    "run models/silero_vad/model.ort --shape input=1x576 --level basic --output results",
+))]
 pub(crate) struct Arguments {
     /// The model, a .ort or .onnx file
     model: PathBuf,

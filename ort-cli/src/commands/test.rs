@@ -12,6 +12,7 @@ use ort_tensor_io::{Case, DataSet, Side, Tolerance, find_cases};
 use serde_json::json;
 
 use super::progress_bar;
+use crate::examples::examples;
 use crate::failure::Failure;
 use crate::glob::Glob;
 use crate::inputs::kinds;
@@ -27,6 +28,10 @@ const MAX_MESSAGE: usize = 300;
 /// cases in it, however deep. A case may have a file tol.txt with two numbers, `rtol atol`; without it
 /// they are 1e-3 and 1e-5.
 #[derive(Args, Debug)]
+#[command(after_help = examples!(
+    "test models",
+    "test models/ppocr_cls --model model.onnx --level basic --json",
+))]
 pub(crate) struct Arguments {
     /// Cases, or folders of cases
     #[arg(required = true, value_name = "DIR")]

@@ -10,7 +10,7 @@ use ort_session::{DenormalsMet, Dim, Roof, RunError, Session, StepTime, Type};
 
 use crate::inputs::Inputs;
 use crate::number::{self, as_f64};
-use crate::print::Flush;
+use crate::table::Flush;
 
 /// Nodes by the time they take in one run. The time of control flow (If, Loop and their like) has
 /// that of its subgraphs in it.

@@ -4,7 +4,7 @@ use ort_session::{StepTime, Type};
 
 use super::{FIGURES, Profile, Row, shape};
 use crate::number;
-use crate::print::{Flush, Table};
+use crate::table::{Flush, Table};
 
 impl Profile {
     /// What the figures are to be held against.

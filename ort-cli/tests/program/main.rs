@@ -4,13 +4,17 @@
 
 mod bench;
 mod cache;
+mod compare;
 mod convert;
 mod errors;
+mod help;
 mod inspect;
 mod mem;
 mod optimize;
 mod profile;
 mod run;
+#[cfg(unix)]
+mod terminal;
 mod test;
 mod threads;
 

@@ -219,6 +219,46 @@ fn processes_that_hold_one_model_are_told_one_by_one_and_together() {
 }
 
 #[test]
+fn what_processes_share_is_drawn_in_a_file_or_in_the_terminal() {
+    if !is_told() {
+        return;
+    }
+    let (path, data) = silero();
+    let root = tempfile::tempdir().unwrap();
+    let picture = root.path().join("m.svg").to_str().unwrap().to_owned();
+    let mem =
+        |more: &[&str]| ort_cli([&["mem", &path, "--inputs", &data, "--runs", "1"], more].concat());
+    let called = mem(&["--processes", "2", "--json", "--picture", &picture]);
+    let json = called.json();
+    let svg = std::fs::read_to_string(&picture).unwrap();
+    for row in json["processes"].as_array().unwrap() {
+        assert!(svg.contains(&format!(">{}<", row["process"])), "{svg}");
+    }
+    for text in [">together<", ">model, shared<", ">activations<", ">rest, private<"] {
+        assert!(svg.contains(text), "{text} is not in {svg}");
+    }
+    for (more, expected) in [
+        (
+            &["--processes", "2"][..],
+            &["  together  ", "  █ model, shared  ", "  ░ rest, private"][..],
+        ),
+        (&[], &["  after second drop  ", "  █ model  ", "  ░ rest"]),
+    ] {
+        let called = mem(&[more, &["--picture", "-"]].concat());
+        assert_eq!((called.code, called.stderr.as_str()), (Some(0), ""));
+        let (_, drawn) = called.stdout.split_once("\nResident memory: ").expect("a picture");
+        for text in expected {
+            assert!(drawn.contains(text), "{text} is not in\n{drawn}");
+        }
+        // No terminal: 80 columns.
+        assert!(drawn.lines().skip(1).all(|line| line.chars().count() <= 80), "{drawn}");
+    }
+    let called = mem(&["--picture", "-", "--json"]);
+    assert_eq!((called.code, called.stdout.as_str()), (Some(2), ""));
+    assert!(called.stderr.contains("cannot be used with --json"), "{}", called.stderr);
+}
+
+#[test]
 fn processes_that_cannot_load_the_model_end_and_are_told() {
     if !is_told() {
         return;

@@ -1,21 +1,25 @@
 //! `mem`: what a model's memory is for, from before it is loaded until after it is dropped.
 
 mod answers;
+mod chart;
 mod json;
 mod parts;
-mod picture;
 mod processes;
 mod stages;
+mod svg;
 mod tables;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use clap::error::ErrorKind;
 
+use self::chart::Chart;
 use self::parts::Sizes;
 use self::stages::Timeline;
 use super::headline;
+use crate::examples::examples;
 use crate::failure::Failure;
 use crate::hold;
 use crate::named::NamedShape;
@@ -24,6 +28,10 @@ use crate::print::line;
 
 /// Show what memory is for: before a model is loaded, while it runs, and after it is dropped
 #[derive(Args, Clone, Debug)]
+#[command(after_help = examples!(
+    "mem models/silero_vad/model.ort --inputs models/silero_vad/test_data_set_0",
+    "mem models/magika/model.ort --processes 2 --picture -",
+))]
 pub(crate) struct Arguments {
     /// The models, .ort files; several are loaded together
     #[arg(required = true, value_name = "MODEL")]
@@ -37,8 +45,8 @@ pub(crate) struct Arguments {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Also draw the stages, as SVG
-    #[arg(long, value_name = "FILE", conflicts_with = "processes")]
+    /// Also draw the stages, or what the processes share, as SVG; `-` draws in the terminal
+    #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
     /// What a process of `--processes` does: run, tell of it, and wait until standard input ends.
     #[arg(long, hide = true)]
@@ -59,6 +67,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if n_folders != 0 && n_folders != n_models {
         return Err(Failure::InputFolders { n_folders, n_models });
     }
+    if arguments.json && arguments.draws_in_terminal() {
+        let error = "--picture - cannot be used with --json: both go to standard output\n";
+        return Err(Failure::Usage(clap::Error::raw(ErrorKind::ArgumentConflict, error)));
+    }
     if arguments.held {
         return held(arguments);
     }
@@ -67,14 +79,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let timeline = Timeline::measure(arguments)?;
-    if let Some(path) = &arguments.picture {
-        let written = std::fs::write(path, picture::draw(&timeline));
-        written.map_err(|source| Failure::Picture { path: path.clone(), source })?;
-    }
     match arguments.json {
         true => line(json::of(arguments, &timeline))?,
         false => line(tables::of(&timeline))?,
     }
+    arguments.draw(|| Chart::of_stages(&timeline))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -89,6 +98,20 @@ fn held(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 impl Arguments {
+    fn draws_in_terminal(&self) -> bool {
+        self.picture.as_deref() == Some(Path::new("-"))
+    }
+
+    /// Draws a chart where it was asked for.
+    fn draw(&self, chart: impl FnOnce() -> Chart) -> Result<(), Failure> {
+        let Some(path) = &self.picture else { return Ok(()) };
+        if self.draws_in_terminal() {
+            return line(format_args!("\n{}", chart().text()));
+        }
+        let written = std::fs::write(path, chart().svg());
+        written.map_err(|source| Failure::Picture { path: path.clone(), source })
+    }
+
     /// What the model at this place runs on. With several models a shape is for those that have
     /// such an input.
     fn inputs_of(&self, i: usize, session: &ort_session::Session) -> InputOptions {

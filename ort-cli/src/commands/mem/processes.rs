@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use ort_session::{MappingKind, Pages, Process};
 use serde_json::{Value as Json, json};
 
+use super::chart::Chart;
 use super::json::of_pages;
 use super::parts::Sizes;
 use super::stages::{self, Loaded};
@@ -15,24 +16,25 @@ use super::{Arguments, headline};
 use crate::failure::Failure;
 use crate::hold::READY;
 use crate::number;
-use crate::print::{Flush, Table, line};
+use crate::print::line;
+use crate::table::{Flush, Table};
 
 /// What one process holds.
 #[derive(Clone, Copy, Debug, Default)]
-struct Row {
-    id: u32,
-    total: Pages,
+pub(super) struct Row {
+    pub(super) id: u32,
+    pub(super) total: Pages,
     /// Of the models' files.
-    model_files: Pages,
+    pub(super) model_files: Pages,
     /// Blocks that runs compute in, resident.
-    activations: u64,
+    pub(super) activations: u64,
     /// What the models run on.
-    inputs: u64,
+    pub(super) inputs: u64,
 }
 
 impl Row {
     /// What the process has for itself beyond activations and inputs.
-    const fn private_without_activations(&self) -> u64 {
+    pub(super) const fn private_without_activations(&self) -> u64 {
         self.total.private().saturating_sub(self.activations + self.inputs)
     }
 }
@@ -56,9 +58,11 @@ pub(super) fn show(arguments: &Arguments, n: u32) -> Result<(), Failure> {
     let rows = rows?;
     processes.into_iter().try_for_each(Held::end)?;
     match arguments.json {
-        true => line(to_json(arguments, &rows)),
-        false => line(to_text(&headline, &rows)),
+        true => line(to_json(arguments, &rows))?,
+        false => line(to_text(&headline, &rows))?,
     }
+    let names: Vec<_> = arguments.models.iter().map(|path| path.display().to_string()).collect();
+    arguments.draw(|| Chart::of_processes(&names, &rows, &sum(&rows)))
 }
 
 /// What a process tells before it is ready, for [`Held::wait_until_ready`].

@@ -6,7 +6,8 @@ use super::answers::answers;
 use super::parts::{self, PARTS};
 use super::stages::{AFTER_RUNS, KINDS, N_STAGES, Stage, Timeline};
 use crate::number;
-use crate::print::{Flush, Table, bold};
+use crate::table::{Flush, Table};
+use crate::terminal::bold;
 
 /// The stages as the heads of columns.
 const HEADS: [&str; N_STAGES] =

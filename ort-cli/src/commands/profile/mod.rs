@@ -13,6 +13,7 @@ use serde_json::{Value as Json, json};
 
 use self::page::Page;
 use super::{circumstances, headline};
+use crate::examples::examples;
 use crate::failure::Failure;
 use crate::inputs::Inputs;
 use crate::number;
@@ -25,6 +26,10 @@ const MAX_RUNS: u32 = 100_000;
 
 /// Show where the time of a model goes: a trace, tables of operators and nodes, a page to look at
 #[derive(Args, Debug)]
+#[command(after_help = examples!(
+    "profile models/ppocr_cls/model.onnx -o trace.json",
+    "profile models/silero_vad/model.ort --html profile.html",
+))]
 pub(crate) struct Arguments {
     /// The model, a .ort or .onnx file
     model: PathBuf,

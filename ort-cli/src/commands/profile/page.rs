@@ -9,8 +9,9 @@ use ort_session::{RunTimes, Span, StepTime, Trace};
 use super::flame::{self, Flame};
 use super::roofline;
 use crate::number;
-use crate::print::{Flush, escaped};
+use crate::print::escaped;
 use crate::profile::{Cell, FIGURES, Profile, Row};
+use crate::table::Flush;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");

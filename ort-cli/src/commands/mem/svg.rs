@@ -1,13 +1,11 @@
-//! The timeline as a picture: a bar for each stage, stacked by purpose. Plain SVG that needs no
-//! font, style or script of its own.
+//! A chart as SVG that needs no font, style or script of its own.
 
 use std::fmt::Write;
 
-use super::parts::{self, PARTS};
-use super::stages::{STAGES, Stage, Timeline};
+use super::chart::{Bar, Chart};
 use super::tables::size;
 use crate::number;
-use crate::print::{escaped, one_line};
+use crate::print::escaped;
 
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 480.0;
@@ -18,23 +16,18 @@ const TOP: f64 = 56.0;
 const BOTTOM: f64 = 56.0;
 const BAR_SHARE: f64 = 0.62;
 
-/// One for each part: what is shared and cheap is cool, what is private is warm.
-const COLOURS: [&str; PARTS.len()] =
-    ["#9aa7b1", "#4e79a7", "#a0cbe8", "#edc948", "#f28e2b", "#e15759", "#ff9da7", "#b07aa1"];
-
 /// The picture.
-pub(super) fn draw(timeline: &Timeline) -> String {
-    let totals = timeline.stages.each_ref().map(|stage| parts::of(stage).iter().sum::<u64>());
-    let step = grid_step(totals.into_iter().max().unwrap_or(0));
-    let top = step * totals.into_iter().max().unwrap_or(0).div_ceil(step).max(1);
-    let axis = Axis { top: number::float(top) };
+pub(super) fn draw(chart: &Chart) -> String {
+    let most = chart.bars.iter().map(Bar::total).max().unwrap_or(0);
+    let step = grid_step(most);
+    let top = step * most.div_ceil(step).max(1);
+    let axis = Axis { top: number::float(top), n_bars: chart.bars.len().max(1) };
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
          font-family=\"sans-serif\" font-size=\"12\" fill=\"#333\">\n\
          <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>\n"
     );
-    let title = one_line(&timeline.names.join(", "), 100);
-    text(&mut svg, (LEFT, 28.0), "start", &format!("Resident memory: {title}"));
+    text(&mut svg, (LEFT, 28.0), "start", &chart.title);
     for line in 0..=top / step {
         let y = axis.y(number::float(line * step));
         let (x1, x2) = (LEFT, WIDTH - RIGHT);
@@ -44,22 +37,32 @@ pub(super) fn draw(timeline: &Timeline) -> String {
         );
         text(&mut svg, (LEFT - 8.0, y + 4.0), "end", &size(line * step));
     }
-    for (i, (stage, name)) in timeline.stages.iter().zip(STAGES).enumerate() {
-        bar(&mut svg, &axis, i, stage);
-        label(&mut svg, i, name);
+    for (i, bar) in chart.bars.iter().enumerate() {
+        draw_bar(&mut svg, &axis, i, (chart, bar));
+        label(&mut svg, axis.middle(i), &bar.name);
     }
-    legend(&mut svg);
+    legend(&mut svg, chart);
     svg + "</svg>\n"
 }
 
-/// From bytes to the plot.
+/// From bytes and bars to the plot.
 struct Axis {
     top: f64,
+    n_bars: usize,
 }
 
 impl Axis {
     fn y(&self, n_bytes: f64) -> f64 {
         HEIGHT - BOTTOM - n_bytes / self.top * (HEIGHT - TOP - BOTTOM)
+    }
+
+    /// Where the middle of a bar is.
+    fn middle(&self, i: usize) -> f64 {
+        LEFT + self.slot() * (number::as_f64(i) + 0.5)
+    }
+
+    fn slot(&self) -> f64 {
+        (WIDTH - LEFT - RIGHT) / number::as_f64(self.n_bars)
     }
 }
 
@@ -72,24 +75,16 @@ const fn grid_step(most: u64) -> u64 {
     step
 }
 
-/// Where the middle of a bar is.
-fn middle(i: usize) -> f64 {
-    LEFT + slot() * (number::as_f64(i) + 0.5)
-}
-
-fn slot() -> f64 {
-    (WIDTH - LEFT - RIGHT) / number::as_f64(STAGES.len())
-}
-
-fn bar(svg: &mut String, axis: &Axis, i: usize, stage: &Stage) {
-    let width = slot() * BAR_SHARE;
-    let x = middle(i) - width / 2.0;
+fn draw_bar(svg: &mut String, axis: &Axis, i: usize, (chart, bar): (&Chart, &Bar)) {
+    let width = axis.slot() * BAR_SHARE;
+    let x = axis.middle(i) - width / 2.0;
     let mut below = 0;
-    for ((n_bytes, (_, name)), colour) in parts::of(stage).into_iter().zip(PARTS).zip(COLOURS) {
+    for (&n_bytes, part) in bar.parts.iter().zip(&chart.parts) {
         let (bottom, top) = (axis.y(number::float(below)), axis.y(number::float(below + n_bytes)));
         below += n_bytes;
         if n_bytes > 0 {
             let (height, size) = (bottom - top, size(n_bytes));
+            let (name, colour) = (part.name, part.paint.svg);
             _ = writeln!(
                 svg,
                 "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height:.2}\" \
@@ -98,27 +93,27 @@ fn bar(svg: &mut String, axis: &Axis, i: usize, stage: &Stage) {
         }
     }
     let y = axis.y(number::float(below)) - 5.0;
-    text(svg, (middle(i), y), "middle", &size(below));
+    text(svg, (axis.middle(i), y), "middle", &size(below));
 }
 
-/// A stage's name in two lines.
-fn label(svg: &mut String, i: usize, name: &str) {
+/// A bar's name in two lines.
+fn label(svg: &mut String, x: f64, name: &str) {
     let (first, rest) = name.split_once(' ').unwrap_or((name, ""));
     let y = HEIGHT - BOTTOM + 18.0;
-    text(svg, (middle(i), y), "middle", first);
-    text(svg, (middle(i), y + 15.0), "middle", rest);
+    text(svg, (x, y), "middle", first);
+    text(svg, (x, y + 15.0), "middle", rest);
 }
 
 /// The parts, the upper ones first.
-fn legend(svg: &mut String) {
+fn legend(svg: &mut String, chart: &Chart) {
     let x = WIDTH - RIGHT + 24.0;
-    for (i, ((_, name), colour)) in PARTS.iter().zip(COLOURS).rev().enumerate() {
-        let y = TOP + 22.0 * number::as_f64(i);
+    for (i, part) in chart.parts.iter().rev().enumerate() {
+        let (y, colour) = (TOP + 22.0 * number::as_f64(i), part.paint.svg);
         _ = writeln!(
             svg,
             "<rect x=\"{x}\" y=\"{y}\" width=\"14\" height=\"14\" fill=\"{colour}\"/>"
         );
-        text(svg, (x + 22.0, y + 11.0), "start", name);
+        text(svg, (x + 22.0, y + 11.0), "start", part.name);
     }
 }
 
