@@ -51,6 +51,12 @@ pub(crate) enum Failure {
     /// The model does not say how many dimensions an input has.
     #[error("input `{name}` has no known rank: use --shape {name}=1x2x3")]
     NoRank { name: String },
+    /// No sizes that were tried for dimensions that the model leaves free fit its nodes.
+    #[error(
+        "no sizes are found that fit for the free dimensions of {}: set --shape {}=…; with 1 for each, {source}",
+        quoted(names), names.first().map_or("NAME", String::as_str)
+    )]
+    NoSizes { names: Vec<String>, source: Box<RunError> },
     /// A random input is too large.
     #[error("input `{name}`: {source}")]
     Size { name: String, source: TensorError },
@@ -116,6 +122,12 @@ impl Failure {
     pub(crate) fn run(path: &Path, source: RunError) -> Self {
         Failure::Run { path: path.to_owned(), source: Box::new(source) }
     }
+}
+
+/// `` `a`, `b` ``
+fn quoted(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
 }
 
 /// The known word that was probably meant, or all of them.

@@ -3,12 +3,15 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use ort_session::{Dim, RunInputs, Session, Tensor, Type, Value, ValueDescription};
+use ort_session::{
+    DType, Dim, InputError, RunError, RunInputs, Session, Tensor, Type, Value, ValueDescription,
+};
 use ort_tensor_io::pb::Kind;
 use ort_tensor_io::{DataSet, Side, read_value};
 
 use crate::failure::Failure;
 use crate::options::InputOptions;
+use crate::sizes::FreeSizes;
 use crate::summary::shape_text;
 use crate::{print, random};
 
@@ -37,7 +40,7 @@ impl Inputs {
             inputs.0.retain(|(name, _)| *name != file.name);
             inputs.0.push((file.name.clone(), value));
         }
-        inputs.complete(&described, options)?;
+        inputs.complete(session, &described, options)?;
         Ok(inputs)
     }
 
@@ -70,39 +73,63 @@ impl Inputs {
         tensors.map(Tensor::n_bytes).sum()
     }
 
+    /// Adds random inputs for those that no file gives.
     fn complete(
         &mut self,
+        session: &Session,
         described: &[ValueDescription],
         options: &InputOptions,
     ) -> Result<(), Failure> {
         let symbols = self.symbols(described, options);
         let is_partial = !self.0.is_empty();
-        for (input, seed) in described.iter().zip(SEED..) {
-            if input.has_default || self.0.iter().any(|(name, _)| *name == input.name) {
-                continue;
-            }
-            let name = input.name.clone();
-            let Type::Tensor(ty) = &input.ty else {
-                return Err(Failure::NotRandom { name, ty: Box::new(input.ty.clone()) });
-            };
-            let given = options.shape.iter().rfind(|shape| shape.name == input.name);
-            let shape = match (given, &ty.dims) {
-                (Some(given), _) => given.shape.clone(),
-                (None, Some(dims)) => {
-                    let shape: Vec<usize> = dims.iter().map(|dim| size(dim, &symbols)).collect();
-                    note_assumed(input, dims, &symbols, &shape);
-                    shape
-                }
-                (None, None) => return Err(Failure::NoRank { name }),
-            };
+        let is_given =
+            |input: &ValueDescription| self.0.iter().any(|(name, _)| *name == input.name);
+        let missing = described.iter().zip(SEED..);
+        let missing = missing.filter(|(input, _)| !input.has_default && !is_given(input));
+        let missing: Vec<_> = missing.collect();
+        let types = missing.iter().map(|(input, _)| type_of_random(input, options));
+        let (dtypes, dims): (Vec<DType>, Vec<_>) =
+            types.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        let shapes = FreeSizes::new(&dims, &symbols).find(|shapes| {
+            let zeros = missing.iter().zip(&dtypes).zip(shapes);
+            let zeros = zeros.map(|(((input, _), dtype), shape)| (&input.name, *dtype, shape));
+            self.fits(session, zeros)
+        });
+        let names = || missing.iter().map(|(input, _)| input.name.clone()).collect();
+        let shapes = shapes.map_err(|source| Failure::NoSizes { names: names(), source })?;
+        for (((input, seed), dtype), (shape, dims)) in
+            missing.iter().zip(dtypes).zip(shapes.iter().zip(&dims))
+        {
+            note_assumed(input, dims, &symbols, shape);
             if is_partial {
-                print::note(format_args!("input `{name}` is random: no file gives it"));
+                print::note(format_args!("input `{}` is random: no file gives it", input.name));
             }
-            let tensor = random::tensor(ty.dtype, &shape, seed);
+            let tensor = random::tensor(dtype, shape, *seed);
+            let name = input.name.clone();
             let tensor = tensor.map_err(|source| Failure::Size { name: name.clone(), source })?;
             self.0.push((name, tensor.into()));
         }
         Ok(())
+    }
+
+    /// Whether the model's nodes can have these inputs and others of these types and shapes. What is wrong with
+    /// inputs that were given is for the run to tell.
+    fn fits<'a>(
+        &self,
+        session: &Session,
+        others: impl Iterator<Item = (&'a String, DType, &'a Vec<usize>)>,
+    ) -> Result<(), Box<RunError>> {
+        let mut inputs = self.to_run();
+        for (name, dtype, shape) in others {
+            // Zeros that nobody touches take no memory.
+            let zeros = Tensor::zeros(dtype, shape)
+                .map_err(|error| Box::new(InputError::Size { name: name.clone(), error }.into()))?;
+            inputs = inputs.with(name.as_str(), zeros);
+        }
+        match session.infer_outputs(inputs) {
+            Err(error @ RunError::Plan(_)) => Err(Box::new(error)),
+            _ => Ok(()),
+        }
     }
 
     /// The sizes of the symbols in the shapes that are known.
@@ -166,13 +193,22 @@ pub(crate) fn check_name<'a>(
     })
 }
 
-/// A dimension that nothing is known of is 1.
-fn size(dim: &Dim, symbols: &HashMap<String, usize>) -> usize {
-    match dim {
-        Dim::Known(n) => *n,
-        Dim::Symbol(symbol) => symbols.get(&**symbol).copied().unwrap_or(1),
-        Dim::Unknown => 1,
-    }
+/// The element type of a random input, and its dimensions: as they were given, or as the model has them.
+fn type_of_random(
+    input: &ValueDescription,
+    options: &InputOptions,
+) -> Result<(DType, Vec<Dim>), Failure> {
+    let name = input.name.clone();
+    let Type::Tensor(ty) = &input.ty else {
+        return Err(Failure::NotRandom { name, ty: Box::new(input.ty.clone()) });
+    };
+    let given = options.shape.iter().rfind(|shape| shape.name == input.name);
+    let dims = match (given, &ty.dims) {
+        (Some(given), _) => given.shape.iter().copied().map(Dim::Known).collect(),
+        (None, Some(dims)) => dims.to_vec(),
+        (None, None) => return Err(Failure::NoRank { name }),
+    };
+    Ok((ty.dtype, dims))
 }
 
 fn note_assumed(

@@ -27,6 +27,7 @@ mod run_options;
 mod config;
 mod inputs;
 mod random;
+mod sizes;
 mod threads;
 
 mod glob;

@@ -11,6 +11,7 @@ mod help;
 mod inspect;
 mod mem;
 mod optimize;
+mod pooling;
 mod profile;
 mod run;
 #[cfg(unix)]

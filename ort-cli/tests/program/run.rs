@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ort_tensor_io::{Tolerance, compare, read_value};
 
-use crate::{folder, keys, model, ort_cli};
+use crate::{folder, keys, model, ort_cli, pooling};
 
 #[test]
 fn the_outputs_are_printed_with_times_and_memory() {
@@ -161,4 +161,42 @@ fn limits_are_options_of_every_command_that_loads() {
     let generous = ["--max-load-mib", "4096", "--max-run-mib", "4096", "--max-depth", "0"];
     let generous = [&["run", &model][..], &generous, &["--max-iterations", "0"]].concat();
     assert_eq!(ort_cli(generous).code, Some(0));
+}
+
+#[test]
+fn free_sizes_are_searched_that_the_nodes_accept() {
+    let root = tempfile::tempdir().unwrap();
+    let file = |size: u16| {
+        let path = root.path().join(format!("pool_{size}.onnx"));
+        std::fs::write(&path, pooling::model(size)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let twenty = file(20);
+    let note = "note: input `x` (float[n,1,h,w]) is taken as 1x1x32x32; set --shape x=…";
+    for command in [
+        &["run"][..],
+        &["bench", "--seconds", "0"],
+        &["profile", "--runs", "1"],
+        &["mem", "--runs", "1"],
+        &["compare", "--runs", "1", "--set-b", "level=basic"],
+    ] {
+        let called = ort_cli([command, &[&twenty, "--json"]].concat());
+        assert_eq!(called.stderr.lines().next(), Some(note), "{called:?}");
+        assert_eq!(called.code, Some(0), "{called:?}");
+    }
+    let json = ort_cli(["run", &twenty, "--json"]).json();
+    assert_eq!(json["outputs"][0]["shape"], serde_json::json!([1, 1, 13, 13]));
+    // What is given is not searched, and may be wrong.
+    let called = ort_cli(["run", &twenty, "--shape", "x=1x1x9x9"]);
+    assert_eq!(called.code, Some(1));
+    assert!(called.stderr.starts_with(&format!("error: {twenty}: ")), "{}", called.stderr);
+    let called = ort_cli(["run", &file(5000)]);
+    assert_eq!((called.code, called.stdout.as_str()), (Some(1), ""));
+    let expected =
+        "error: no sizes are found that fit for the free dimensions of `x`: set --shape x=…; ";
+    assert!(
+        called.stderr.starts_with(expected) && called.stderr.contains("`pool`"),
+        "{}",
+        called.stderr
+    );
 }
