@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ort_session::{Level, Load, ModelBytes, Session, SessionBuilder, Tensor};
+use ort_session::{
+    FileFormat, Level, Load, ModelBytes, Session, SessionBuilder, SessionError, Tensor, inspect,
+};
 
 use crate::model::gated;
 
@@ -81,9 +83,29 @@ fn what_is_no_model_is_called_what_it_is() {
     let empty = TempFile::new("empty.ort", b"");
     assert!(on(Session::builder(), &empty.0).contains("empty"));
     assert!(on(Session::builder(), &std::env::temp_dir()).contains("folder"));
-    assert!(message(b"ORTM").contains("too few"), "{}", message(b"ORTM"));
+    let short = b"\x04\0\0\0ORTM";
+    assert!(message(short).contains("too few"), "{}", message(short));
     // Field 1 (ir_version) as a varint, then field 2 (producer_name): what ONNX files begin with.
     let onnx = b"\x08\x08\x12\x07pytorch\x1a\x051.9.0:\x10rest of the file";
     assert!(message(onnx).starts_with("graph, byte 20: the message ends"), "{}", message(onnx));
     assert!(message(&[7; 64]).contains("ORTM"), "{}", message(&[7; 64]));
+}
+
+#[test]
+fn a_file_of_another_format_is_an_error_that_says_which() {
+    for (bytes, expected) in [
+        (&b""[..], FileFormat::Empty),
+        (b"GGUF\x03\0\0\0\0", FileFormat::Gguf),
+        (b"\x20\0\0\0TFL3\0\0", FileFormat::TfLite),
+        // It begins as a `.onnx` file may, with the field ir_version.
+        (b"\x08\0\0\0\0\0\0\0{\"a\": 1}", FileFormat::Safetensors),
+        (b"<html>", FileFormat::Html),
+    ] {
+        let error = Session::builder().commit(ModelBytes::from_static(bytes)).unwrap_err();
+        let SessionError::NotAModel { format } = error else { panic!("{error}") };
+        assert_eq!(format, expected);
+        let inspected = inspect(&ModelBytes::from_static(bytes)).unwrap_err().to_string();
+        let message = format!("this is {format}, not an ONNX or ORT model: {}", format.advice());
+        assert_eq!(inspected, message);
+    }
 }

@@ -1,5 +1,6 @@
 //! Branches of a graph that run side by side give what steps one after the other give.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -280,4 +281,22 @@ fn a_trace_has_every_step_once_whoever_ran_it() {
         names
     };
     assert_eq!(names(ExecutionMode::Parallel), names(ExecutionMode::Sequential));
+}
+
+#[test]
+fn every_value_is_shown_whoever_computes_it() {
+    let shown = |mode| {
+        let text = two_branches().replace("(y, a2, b1)", "(y)");
+        let session = commit(parallel().execution_mode(mode), &text);
+        let shown = Mutex::new(BTreeMap::new());
+        let outputs = session.run_observed([("x", &x())], &|it| {
+            shown.lock().unwrap().insert(it.name.to_owned(), it.value.to_value().unwrap());
+        });
+        outputs.unwrap();
+        shown.into_inner().unwrap()
+    };
+    let expected = shown(ExecutionMode::Sequential);
+    let names: Vec<&String> = expected.keys().collect();
+    assert_eq!(names, ["a0", "a1", "a2", "b0", "b1", "b2", "y"]);
+    (0..20).for_each(|_| assert_eq!(shown(ExecutionMode::Parallel), expected));
 }
