@@ -51,17 +51,19 @@ fn colours_are_for_terminals_that_want_them() {
 #[test]
 fn tables_are_as_wide_as_the_terminal_and_cut_names_only() {
     let (model, data) = (model("ppocr_cls"), format!("{}/test_data_set_0", folder("ppocr_cls")));
-    let arguments = ["bench", &model, "--inputs", &data, "--seconds", "0", "--nodes"];
+    let arguments = ["bench", &model, "--inputs", &data, "--seconds", "0", "--nodes=1000"];
     let nodes = |text: &str| -> Vec<String> {
         let lines = text.lines().skip_while(|line| !line.starts_with("  node"));
         lines.map(str::to_owned).collect()
     };
     let wide = nodes(&ort_cli(arguments).stdout);
     let longest = wide.iter().map(|line| line.chars().count()).max().unwrap();
-    assert!(longest > 150 && !wide.iter().any(|line| line.contains('…')), "{wide:?}");
-    let narrow = nodes(&on_terminal(150, &[("NO_COLOR", "1")], &arguments));
+    assert!(!wide.iter().any(|line| line.contains('…')), "{wide:?}");
+    // More than what times and rates vary by from run to run.
+    let columns = longest - 30;
+    let narrow = nodes(&on_terminal(columns.try_into().unwrap(), &[("NO_COLOR", "1")], &arguments));
     assert_eq!(narrow.len(), wide.len());
-    assert!(narrow.iter().all(|line| line.chars().count() <= 150), "{narrow:?}");
+    assert!(narrow.iter().all(|line| line.chars().count() <= columns), "{narrow:?}");
     assert!(narrow.iter().any(|line| line.contains('…')), "{narrow:?}");
 }
 
