@@ -29,7 +29,8 @@ use ort_session::ModelBytes;
 /// If the text is not valid, or has operators that `registry` lacks.
 pub fn model(text: &str, registry: &Registry) -> Result<ModelBytes, Box<dyn Error>> {
     let graph = Graph::parse(text, registry)?;
-    let info = ModelInfo { opsets: vec![(String::new(), 17)], ..ModelInfo::default() };
+    let opsets = vec![(String::new(), 17)];
+    let info = ModelInfo { ir_version: 8, opsets, ..ModelInfo::default() };
     let file = export(&graph, Export { info: &info, resolver: None, private: &[] })?;
     Ok(ModelBytes::from_vec(ort_format::write(&file)?))
 }

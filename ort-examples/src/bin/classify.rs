@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn size(ty: &Type) -> [usize; 2] {
     let Type::Tensor(tensor) = ty else { return [224, 224] };
     let dim = |axis: usize| match tensor.dims.as_ref().and_then(|dims| dims.get(axis)) {
-        Some(Dim::Known(n)) => usize::try_from(*n).unwrap_or(224),
+        Some(Dim::Known(n)) => *n,
         _ => 224,
     };
     [dim(2), dim(3)]

@@ -30,20 +30,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     let row = |what: &str, n_bytes: usize| println!("{:10} KiB  {what}", n_bytes / 1024);
     row("the model's bytes", memory.model.whole.virtual_bytes);
     row("constants used where they lie in the file", memory.weights_mapped.usage.virtual_bytes);
+    let copied = memory.weights_copied.iter().map(|(_, held)| held.usage.virtual_bytes).sum();
+    row("constants computed or copied while loading", copied);
     row("constants packed for kernels", memory.packed_heap.usage.virtual_bytes);
     row("activations of the largest run", memory.activations_planned.largest);
     row("graph and plan, estimated", memory.objects.graph + memory.objects.plan);
     Ok(())
 }
 
-/// Zeros of an input's type; 1 for each dimension that the model leaves open.
+/// Zeros of an input's type. Of dimensions that the model leaves open, the first is 1 and others are 48, which suits
+/// most pictures and texts.
 fn zeros(ty: &Type) -> Result<Tensor, Box<dyn Error>> {
     let Type::Tensor(tensor) = ty else { return Err(format!("no zeros of type {ty}").into()) };
     let mut shape = Vec::new();
-    for dim in tensor.dims.iter().flatten() {
+    for (axis, dim) in tensor.dims.iter().flatten().enumerate() {
         shape.push(match dim {
-            Dim::Known(n) => usize::try_from(*n)?,
-            _ => 1,
+            Dim::Known(n) => *n,
+            _ if axis == 0 => 1,
+            _ => 48,
         });
     }
     match tensor.dtype {

@@ -28,8 +28,7 @@ fn a_picture_is_of_the_class_of_its_colour() {
 
 /// A step a column. White is class 1, black is class 2, gray is blank.
 const COLUMNS: &str = "graph(x: float[1,3,48,w]) -> (y) {
-  axes = const int64[2] [1, 2]
-  columns = ReduceMean-18 [keepdims: 0] (x, axes)
+  columns = ReduceMean-13 [axes: [1, 2], keepdims: 0] (x)
   last = const int64[1] [2]
   column = Unsqueeze-13 (columns, last)
   weights = const float[1,3] [0.0, 1.0, -1.0]
