@@ -33,7 +33,8 @@ pub(crate) fn run(repository: &Repository) -> Result<Vec<Problem>, Failure> {
     on(&unpacked, |path| fs::create_dir_all(path))?;
     for name in &names {
         let package = target.join(format!("package/{name}-{}.crate", env!("CARGO_PKG_VERSION")));
-        execute("tar", &unpacked, [OsStr::new("-xzf"), package.as_os_str()])?;
+        // With the time of now: cargo gives all files of all packages one time, by which none has changed.
+        execute("tar", &unpacked, [OsStr::new("-xzmf"), package.as_os_str()])?;
     }
     on(&unpacked.join("Cargo.toml"), |path| fs::write(path, workspace(&names)))?;
     on(&unpacked.join("Cargo.lock"), |to| fs::copy(repository.root.join("Cargo.lock"), to))?;
