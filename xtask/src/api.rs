@@ -71,6 +71,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_public_items_of_this_repository_are_listed() {
+        let stale = stale(&Repository::open().unwrap());
+        let paths: Vec<_> = stale.iter().map(|(path, _)| path.as_str()).collect();
+        assert_eq!(paths, [""; 0], "run `cargo xtask docs`, and look at the difference");
+    }
+
+    #[test]
     fn a_list_has_what_is_public_and_no_tests() {
         let manifest = ("ort-a/Cargo.toml", "[package]\nname = \"ort-a\"\n");
         let private = ("ort-b/Cargo.toml", "[package]\nname = \"ort-b\"\npublish = false\n");
