@@ -16,28 +16,30 @@ pub(crate) fn text(bytes: &[u8]) -> Result<(), Failure> {
 }
 
 /// Tells something on standard error that is no result.
-#[expect(clippy::print_stderr, reason = "a program talks to its user")]
 pub(crate) fn note(text: impl fmt::Display) {
-    eprintln!("note: {text}");
+    tell(format!("note: {text}"));
 }
 
 /// Tells on standard error what `--verbose` asks for.
-#[expect(clippy::print_stderr, reason = "a program talks to its user")]
 pub(crate) fn detail(text: impl fmt::Display) {
-    eprintln!("{text}");
+    tell(text.to_string());
 }
 
 /// Tells on standard error why the program ends.
-#[expect(clippy::print_stderr, reason = "a program talks to its user")]
 pub(crate) fn error(failure: &Failure) {
     // A name in a file may hold any character, but an error is one line.
-    eprintln!("error: {}", failure.to_string().replace(['\n', '\r'], " "));
+    tell(format!("error: {}", failure.to_string().replace(['\n', '\r'], " ")));
 }
 
 /// Tells on standard error what is odd, and does not end the program.
-#[expect(clippy::print_stderr, reason = "a program talks to its user")]
 pub(crate) fn warning(text: &str) {
-    eprintln!("warning: {}", text.replace(['\n', '\r'], " "));
+    tell(format!("warning: {}", text.replace(['\n', '\r'], " ")));
+}
+
+/// Writes a line at once: processes that share standard error do not mix theirs.
+fn tell(line: String) {
+    // There is nowhere else to tell that it cannot be told.
+    let _ = io::stderr().write_all((line + "\n").as_bytes());
 }
 
 /// A text as one line of at most so many characters: what comes from a file may be long.
