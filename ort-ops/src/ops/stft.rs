@@ -72,6 +72,9 @@ impl Operator for Stft {
             (None, None, Some(window)) => window,
             (None, None, None) => signal.clone(),
         };
+        if let (Dim::Known(signal), Dim::Known(len)) = (&signal, &len) {
+            n_frames(*signal, *len, step.unwrap_or(1))?;
+        }
         let frames = signal.zip(&len, |signal, len| n_frames(signal, len, step?).ok());
         let bins = len.map(|len| Some(self.n_bins(len)));
         Ok(vec![Fact::tensor(dtype, [batch, frames, bins, Dim::Known(2)])])
@@ -140,7 +143,7 @@ const fn wrong_rank(found: usize) -> OpError {
 #[cfg(test)]
 mod tests {
     use ort_graph::Attr;
-    use ort_tensor::Tensor;
+    use ort_tensor::{Tensor, Value};
 
     use crate::case::{Case, tensor};
 
@@ -180,6 +183,15 @@ mod tests {
             let y = run(onesided, &[signal(), step.clone()]).unwrap();
             assert_eq!((y.shape(), y.as_slice::<f64>().unwrap()[0]), (&[1, 1, bins, 2][..], 15.0));
         }
+    }
+
+    #[test]
+    fn a_frame_longer_than_the_signal_is_refused_before_the_run() {
+        let window = Some(tensor(&[6], &[1_f64; 6]));
+        let inputs = [signal(), Some(Tensor::scalar(1_i64)), window];
+        let inputs = inputs.map(|input| input.map(Value::Tensor));
+        let error = Case::new("STFT", 17).infer(&inputs).unwrap_err();
+        assert!(error.contains("a frame longer than the signal"), "{error}");
     }
 
     #[test]
