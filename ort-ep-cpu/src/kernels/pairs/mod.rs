@@ -3,9 +3,9 @@
 //! is combined with a row or with one value; what repeats, stretches, or is held already is
 //! written to a tile first.
 
-use std::ops::Range;
+mod runs;
 
-use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
+use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, OpError};
 use ort_kernels::Isa;
 use ort_kernels::vec::{Lane, any, pairs};
@@ -13,15 +13,13 @@ use ort_ops::arithmetic::Arithmetic;
 use ort_ops::ops::{binary::Binary, comparison::Comparison, mod_::Mod, variadic::Variadic};
 use ort_tensor::{Bool, DType, Element, bf16, f16, with_dtype};
 
+pub(super) use self::runs::held_elements;
 use super::{Compiled, Compiler, KernelDef};
-use crate::operation::{Broadcast, Operand};
-use crate::pieces::{Rows, elements_as, elements_of};
+use crate::operation::Broadcast;
+use crate::pieces::{elements_as, elements_of};
 use crate::wide::{Quotient, Wide};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
-
-/// The elements of a tile.
-const TILE: usize = 512;
 
 #[derive(Debug)]
 struct PairKernel {
@@ -234,95 +232,12 @@ impl Call<'_> {
         self.write(operands, (y, |_, _| {}), io.threads, f);
         Ok(())
     }
-
-    /// `f(a, b, y)` of lanes, where `y` holds an operand that is not given, and `hold` writes that to a tile.
-    /// Compiled once for all functions of these types.
-    pub(super) fn write<T: Element, Y: Element>(
-        &self,
-        operands: [Option<&[T]>; 2],
-        (y, hold): (&mut [Y], fn(&[Y], &mut [T])),
-        threads: &dyn Threads,
-        f: &(dyn Fn(Lane<'_, T>, Lane<'_, T>, &mut [Y]) + Sync),
-    ) {
-        Rows::ELEMENTS.for_each(threads, y, |start, y| {
-            self.each_run(operands, start..start + y.len(), |range, [a, b]| {
-                piece([a, b], &mut y[range.start - start..range.end - start], hold, f);
-            });
-        });
-    }
-
-    /// Calls `f` with each run of the range, and the operands along it.
-    fn each_run<T: Copy>(
-        &self,
-        [a, b]: [Option<&[T]>; 2],
-        range: Range<usize>,
-        mut f: impl FnMut(Range<usize>, [Operand<'_, T>; 2]),
-    ) {
-        let runs = &self.state.runs;
-        let [a_walk, b_walk] = runs.walks().map(|walk| (walk, runs.period()));
-        runs.for_each_within(range, |range, [i, j]| {
-            let n = range.len();
-            f(range, [Operand::new(a, i, n, a_walk), Operand::new(b, j, n, b_walk)]);
-        });
-    }
-}
-
-/// `f(a, b, y)` along a run; `hold` writes to a tile what `y` holds.
-fn piece<T: Element, Y: Element>(
-    operands: [Operand<'_, T>; 2],
-    y: &mut [Y],
-    hold: fn(&[Y], &mut [T]),
-    f: &dyn Fn(Lane<'_, T>, Lane<'_, T>, &mut [Y]),
-) {
-    if let [Some(a), Some(b)] = operands.map(lane) {
-        return f(a, b, y);
-    }
-    let mut tiles = [[T::default(); TILE]; 2];
-    for (i, y) in y.chunks_mut(TILE).enumerate() {
-        let [a_tile, b_tile] = &mut tiles;
-        let tiles = [&mut a_tile[..y.len()], &mut b_tile[..y.len()]];
-        let [a, b] = operands.map(|operand| operand.from(i * TILE));
-        let [to_a, to_b] = tiles;
-        let a = held(a, y, to_a, hold);
-        let b = held(b, y, to_b, hold);
-        f(a, b, y);
-    }
 }
 
 /// The type by whose loops elements are combined: where integers wrap or are only compared for being equal, the sign
 /// says nothing, and one of no sign stands for both.
 fn wrapping(dtype: DType, wraps: bool) -> DType {
     if wraps { dtype.unsigned() } else { dtype }
-}
-
-/// What a result holds that is computed in place of an operand.
-pub(super) fn held_elements<T: Copy>(y: &[T], tile: &mut [T]) {
-    tile.copy_from_slice(y);
-}
-
-/// An operand that is read where it lies.
-fn lane<T: Copy>(operand: Operand<'_, T>) -> Option<Lane<'_, T>> {
-    match operand {
-        Operand::Row(row) => Some(Lane::Row(row)),
-        Operand::Same(value) => Some(Lane::Same(value)),
-        _ => None,
-    }
-}
-
-/// The beginning of an operand, for a piece of the result that holds `y`.
-fn held<'t, T: Copy, Y>(
-    operand: Operand<'t, T>,
-    y: &[Y],
-    tile: &'t mut [T],
-    hold: fn(&[Y], &mut [T]),
-) -> Lane<'t, T> {
-    match operand {
-        Operand::Row(row) => return Lane::Row(&row[..y.len()]),
-        Operand::Same(value) => return Lane::Same(value),
-        Operand::InPlace => hold(y, tile),
-        Operand::Repeated(..) | Operand::Stretched(..) => operand.write(tile),
-    }
-    Lane::Row(tile)
 }
 
 #[cfg(test)]
