@@ -1,12 +1,11 @@
-//! The program `ort-cli`: what a model holds, what it computes, whether that is right, how
-//! fast, in how much memory, and what it becomes when it is optimized.
+//! The program `ort-cli`: inspects, runs, tests, measures, compares, optimizes and converts models.
 //!
-//! Arguments and printing, and nothing below the session facade. Results go to standard output, everything else to standard
-//! error; an error is one line, `error: …`, that names its culprit.
+//! It parses arguments and prints, and uses nothing below the session facade. Results go to standard output, everything else to standard
+//! error; an error is one line, `error: …`, that identifies what failed.
 //!
 //! # When to use it alone
 //!
-//! As a program; `cargo install ort-cli` installs it. The library is its `main`, for programs that contain it:
+//! As a program; `cargo install ort-cli` installs it. The library exports its `main`, for programs that embed it:
 //!
 //! ```no_run
 //! fn main() -> std::process::ExitCode {

@@ -1,7 +1,7 @@
-//! Tests only: the ONNX standard's node cases and real models, over every way to run them.
+//! Tests only: the ONNX standard's node cases and real models, in every configuration.
 //!
-//! A [`Way`] is a provider, an optimization level, an instruction set and a number of threads; a
-//! case must give the same answer every way. The tests are in `tests/`.
+//! A [`Way`] is a configuration: a provider, an optimization level, an instruction set and a number of threads. A
+//! case must give the same result in each. The tests are in `tests/`.
 //!
 //! ```
 //! use ort_conformance::Way;

@@ -1,11 +1,11 @@
-//! The CPU provider: it chooses which kernel runs which node, and packs the constants they want.
+//! The CPU execution provider: it selects a kernel for each node, and packs constants for it.
 //!
-//! Every operator runs here: where no fast kernel takes a node, its own `eval` does. The
-//! instructions are ort-kernels'; this crate only chooses.
+//! Every operator runs here: a node without a fast kernel runs by its operator's `eval`. The
+//! instructions are in ort-kernels; this crate only selects.
 //!
 //! # When to use it alone
 //!
-//! To ask what this processor can do, or to compile nodes without a session. Sessions have this provider anyway.
+//! To query the processor's capabilities, or to compile nodes without a session. Sessions always include this provider.
 //!
 //! ```
 //! use ort_ep::ExecutionProvider;

@@ -1,16 +1,16 @@
-//! What a place to run promises: the contract between a session and its execution providers.
+//! The execution provider interface: the contract between a session and its providers.
 //!
-//! A provider looks at a graph and [claims](ExecutionProvider::claim) nodes; what it claims it
-//! [compiles](ExecutionProvider::compile) into [`Kernel`]s, packing constants on the way. A kernel
+//! A provider [claims](ExecutionProvider::claim) nodes of a graph, and
+//! [compiles](ExecutionProvider::compile) each claim into a [`Kernel`], packing constants on the way. A kernel
 //! is immutable: concurrent runs share it, and each lends it memory and threads through [`Io`].
 //!
-//! [`Reference`] is the contract's plainest fulfilment: every node runs its operator's own `eval`.
-//! It is the oracle of the tests and what other providers fall back to, through [`EvalKernel`].
+//! [`Reference`] is the minimal provider: every node runs its operator's own `eval`.
+//! It is the reference implementation in tests, and the fallback of other providers, through [`EvalKernel`].
 //!
 //! # When to use it alone
 //!
-//! To write an execution provider that does not depend on the session. Implement [`ExecutionProvider`], and give it to
-//! `SessionBuilder::provider` of ort-session, which exports all of this as `ort_session::provider`.
+//! To write an execution provider that does not depend on the session. Implement [`ExecutionProvider`], and pass it to
+//! `SessionBuilder::provider` of ort-session, which re-exports this crate as `ort_session::provider`.
 //!
 //! ```
 //! use ort_ep::{ExecutionProvider, Layout, Reference};

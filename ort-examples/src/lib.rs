@@ -1,10 +1,10 @@
-//! Programs that teach, below `src/bin/`: each does one task, in at most 80 lines.
+//! Teaching programs, below `src/bin/`: each does one task, in at most 80 lines.
 //!
 //! ```text
 //! cargo run -p ort-examples --bin read_ort -- models/ppocr_cls/model.ort
 //! ```
 //!
-//! The library makes models from text, for programs and tests that need a small one.
+//! The library builds small models from text, for programs and tests.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,12 +1,12 @@
-//! `.ort` files, the format in which ONNX Runtime keeps models: proved sound, read in place, written.
+//! Validates, reads in place, and writes `.ort` files, ONNX Runtime's model format.
 //!
-//! [`open`] takes the bytes of a file of version 1 to 6. It follows every offset within explicit [`Limits`] and checks
-//! what tables say of each other; a file that passes can be walked without another thought: views ([`File`], [`Graph`],
-//! [`Node`], [`Tensor`], …) are `Copy`, borrow from the bytes and never fail. Stored edges, providers and runtime
-//! optimizations are hints, here to be shown.
+//! [`open`] takes the bytes of a file of version 1 to 6. It follows every offset within explicit [`Limits`] and validates
+//! the references between tables. After that, the views ([`File`], [`Graph`],
+//! [`Node`], [`Tensor`], …) never fail; they are `Copy` and borrow from the bytes. Stored edges, providers and runtime
+//! optimizations are hints, and are exposed for display only.
 //!
-//! [`write()`] takes the same tables as [`record`]s. Equal records give equal bytes, and tensors start at multiples of
-//! 64 bytes, so that a mapped file can be computed on.
+//! [`write()`] takes the same tables as [`record`]s. Equal records give equal bytes, and tensors are aligned to
+//! 64 bytes, so that kernels can read a mapped file in place.
 //!
 //! Neither knows what a tensor or an operator is.
 //!
@@ -14,7 +14,7 @@
 //!
 //! # When to use it alone
 //!
-//! To look into `.ort` files, or to write them, without anything that could run them.
+//! To inspect or write `.ort` files without a runtime.
 //!
 //! ```
 //! use ort_format::{Limits, open, record, write};

@@ -1,13 +1,13 @@
-//! The graph: values, nodes, their types and shapes, and how they come from and go to a file.
+//! The graph: values, nodes, their types and shapes, and import from and export to files.
 //!
-//! A [`Graph`] holds values and nodes under distinct ids. What is known of a value is its [`Fact`]:
-//! its type, its dimensions as far as they are known, and its contents where they are constant.
-//! A node's meaning is an [`Operator`] object that a [`Registry`] makes from its attributes; this
-//! crate knows no concrete one, and neither files on disk nor devices.
+//! A [`Graph`] holds values and nodes under distinct ids. A [`Fact`] is what is statically known of a value:
+//! its type, its dimensions as far as they are known, and its contents if it is constant.
+//! The semantics of a node is an [`Operator`] object that a [`Registry`] creates from its attributes; this
+//! crate knows no concrete operator, and neither files on disk nor devices.
 //!
 //! # When to use it alone
 //!
-//! To read, check, change and print models: for a converter, a linter, or a pass of your own. It needs a [`Registry`] of
+//! To read, validate, edit and print models: for a converter, a linter, or a custom pass. It needs a [`Registry`] of
 //! operators, such as that of ort-ops.
 //!
 //! ```

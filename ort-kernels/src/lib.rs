@@ -1,12 +1,12 @@
 //! Fast CPU kernels over plain slices.
 //!
 //! This crate knows no tensors, no graphs and no threads, and its kernels allocate nothing: callers
-//! give operands, strides in elements, and scratch whose size a function beside the kernel
-//! computes. A folder an operation states the contract once; a file a variant, named
+//! pass operands, strides in elements, and scratch, whose size a function next to the kernel
+//! computes. Each operation is a folder, which documents the contract once; each variant is a file, named
 //! `<isa>_<tile>.rs`.
 //!
-//! An [`Isa`] holds a proof that the machine has the instructions, so choosing a variant is safe
-//! and every line of `unsafe` stands in `isa.rs`.
+//! An [`Isa`] proves that the machine has the instructions, so selecting a variant is safe
+//! and every line of `unsafe` is in `isa.rs`.
 //!
 //! # When to use it alone
 //!

@@ -1,7 +1,7 @@
-//! Who owns a model's bytes, how they came into memory, and how much of them is resident.
+//! Loads and owns the bytes of a model, and measures how many of them are resident.
 //!
 //! [`ModelBytes`] is a cheap clone over [`bytes::Bytes`]. Its owner is a mapped file, a buffer, a
-//! `'static` slice or whatever the caller hands over; it lives until the last slice of it is gone,
+//! `'static` slice or any owner that the caller passes. It lives until the last slice of it is dropped,
 //! so a tensor that borrows from the model needs no lifetime.
 //!
 //! ```

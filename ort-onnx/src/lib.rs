@@ -1,15 +1,15 @@
 //! ONNX's protobuf files: models, and the tensors, sequences, maps and optionals of `.pb` files.
 //!
-//! [`open`] takes the bytes of a model. It walks them once, within explicit [`Limits`], before anything is
-//! allocated; what is wrong comes with its path and its offset. Then they are decoded: texts and lists are copied,
-//! but the elements of tensors stay slices of the bytes. Functions of the model's own are written out where they
-//! are called, so that what is left has operators only.
+//! [`open`] takes the bytes of a model. A validation pass within explicit [`Limits`] precedes every
+//! allocation; errors have a path and an offset. Decoding follows: strings and lists are copied,
+//! but the elements of tensors remain slices of the bytes. Calls of model-local functions are inlined, so that the
+//! result has operators only.
 //!
-//! Elements may lie in other files ([`external::locations`]), which the caller brings as [`ExternalFiles`].
+//! Elements may be in external files ([`external::locations`]), which the caller passes as [`ExternalFiles`].
 //!
-//! The messages are declared with derives of `prost`: no compiler of schemas and no build script, and its `Bytes`
-//! fields share the memory of what is decoded. (`protobuf` copies them, `quick-protobuf` and `micropb` want code
-//! that a program of theirs generates.)
+//! The messages are declared with derives of `prost`: there is no schema compiler and no build script, and its `Bytes`
+//! fields share the memory of the input. (`protobuf` copies them; `quick-protobuf` and `micropb` need
+//! generated code.)
 //!
 //! ```
 //! use ort_onnx::{Limits, open};

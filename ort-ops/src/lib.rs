@@ -1,13 +1,13 @@
-//! What operators mean: one file an operator (or a family of trivial ones), one line to register it.
+//! The semantics of operators: one file per operator (or family of trivial ones), one line to register it.
 //!
-//! A file holds the operator's attributes as a struct, how they are read from a node, shape
-//! inference, and `eval`: plain, obviously right, and therefore the oracle of every fast kernel.
-//! Nothing here knows about speed or devices, with one exception: data movement moves words, not
-//! types, and is as fast here as it needs to be anywhere.
+//! A file contains the operator's attributes as a struct, their parsing from a node, shape
+//! inference, and `eval`: simple, obviously correct, and therefore the reference implementation for every fast kernel.
+//! Nothing here depends on speed or devices, with one exception: data movement copies words, independently
+//! of element types, and needs no faster kernel.
 //!
 //! # When to use it alone
 //!
-//! To compute single operators plainly (for a test oracle, say), or to infer shapes: with ort-graph, and no runtime.
+//! To evaluate single operators (as a reference in tests, for instance), or to infer shapes: with ort-graph, without a runtime.
 //!
 //! ```
 //! use ort_graph::Graph;

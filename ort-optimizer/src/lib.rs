@@ -1,12 +1,12 @@
-//! Which graph equals which: rewrites by level, each with its exactness.
+//! Graph rewrites by level, each with its exactness.
 //!
-//! A pass finds places in a graph and says what to put there instead; most are rules written like
-//! the formula they state. The driver leads the passes over a graph and its subgraphs, commits
-//! each rewrite as a checked patch, and reports what was done and what was refused, and why.
-//! Names of passes are ONNX Runtime's own where it has the pass.
+//! A pass matches patterns in a graph and replaces them; most are rules written like
+//! the formula they state. The driver applies the passes to a graph and its subgraphs, commits
+//! each rewrite as a validated patch, and reports which rewrites were applied, which were rejected, and why.
+//! Passes have ONNX Runtime's names where it has the pass.
 //!
-//! This crate knows neither devices nor files. What is constant is computed through
-//! [`ConstEval`], so that a folded constant has the bits that a run would give it.
+//! This crate knows neither devices nor files. Constants are folded through
+//! [`ConstEval`], so that a folded constant is bitwise equal to the value computed by a run.
 //!
 //! # When to use it alone
 //!

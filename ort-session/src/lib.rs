@@ -14,9 +14,9 @@
 //! ```
 //!
 //! A session maps the file by default, and its constants are slices of the mapping. [`Session::run`]
-//! takes `&self`: concurrent runs share the plan, and each has memory of its own.
+//! takes `&self`: concurrent runs share the plan, and each has its own memory.
 //!
-//! [`SessionBuilder`] says what a session should be, by methods or by ONNX Runtime's keys and values:
+//! [`SessionBuilder`] configures a session, by methods or by ONNX Runtime's keys and values:
 //!
 //! ```
 //! # fn main() -> Result<(), ort_session::ConfigError> {
@@ -31,12 +31,12 @@
 //! # }
 //! ```
 //!
-//! `docs/options.md` lists both, and how they differ from ONNX Runtime. What a session tells of its
-//! stages, and of what is odd about a model, goes through `tracing`.
+//! `docs/options.md` lists both, and the differences from ONNX Runtime. A session emits events about its
+//! stages, and about anomalies of a model, through `tracing`.
 //!
-//! [`Session::run_with`] takes options: a way to end the run early, from any thread or by the clock;
-//! limits; the outputs that are asked for, so that only the nodes they need run; and what is told of it.
-//! [`Session::run_into`] lets kernels write into memory of the caller's.
+//! [`Session::run_with`] takes options: cancellation from any thread, or a deadline;
+//! limits; the requested outputs, so that only the nodes they depend on run; and which events are emitted.
+//! [`Session::run_into`] lets kernels write into the caller's memory.
 //!
 //! ```no_run
 //! use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let session = Session::builder().commit_from_file("model.ort")?;
 //! # let x = Tensor::from_slice(&[1, 3], &[1.0_f32, 2.0, 3.0])?;
-//! let cancel = Cancel::new(); // a clone of it goes to whoever may end the run
+//! let cancel = Cancel::new(); // a clone lets another thread end the run
 //! let options = RunOptions::new()
 //!     .tag("request 17")
 //!     .cancel(&cancel)
@@ -55,19 +55,19 @@
 //! let mut scores = Tensor::zeros(DType::F32, &[1, 10])?;
 //! match session.run_into([("x", &x)], [("scores", &mut scores)], &options) {
 //!     Ok(outputs) => println!("{:?}: {scores:?}", outputs.get("label")),
-//!     Err(RunError::Cancelled { tag }) => println!("nobody waits for {tag} any more"),
+//!     Err(RunError::Cancelled { tag }) => println!("{tag} was cancelled"),
 //!     Err(error) => return Err(error.into()),
 //! }
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! What is told of a run goes through `tracing` as well, in a span `run` if it has a tag;
+//! A run emits events through `tracing` as well, in a span `run` if it has a tag.
 //! [`RunOptions::enable_profiling`] writes a trace of one run, and [`SessionBuilder::enable_profiling`]
-//! one of a session from its first byte.
+//! one of a session, loading included.
 //!
-//! Whoever loads models of others' bounds what they take: [`LoadLimits`] for nodes, depth, elements, bytes
-//! and time of loading, [`RunLimits`] for memory, time and iterations of runs. Whatever wants more is a
+//! Bound the resources of untrusted models: [`LoadLimits`] for nodes, depth, elements, bytes
+//! and time of loading, [`RunLimits`] for memory, time and iterations of runs. Exceeding a limit is a
 //! typed error, which names the node or value.
 //!
 //! ```
@@ -84,18 +84,18 @@
 //! # let _ = builder;
 //! ```
 //!
-//! A run that fails, is ended or meets a panic in a kernel gives its memory back, and harms no other
-//! run: the session and its threads are as they were, and so is how the caller's thread computes with
-//! denormals. A panic becomes [`RunError::Panicked`]. (One in a provider's `claim` or `compile` is the
-//! caller's, who has no session then.) Whoever shares a session in an `Arc` may drop theirs while
+//! A run that fails, is cancelled or panics in a kernel releases its memory and does not affect other
+//! runs: the session, its threads and the denormal mode of the caller's thread are restored.
+//! A panic becomes [`RunError::Panicked`]. (A panic in a provider's `claim` or `compile` propagates to the
+//! caller, and no session is created.) A session shared in an `Arc` may be dropped by one owner while
 //! another thread runs it.
 //!
-//! [`SessionBuilder::optimize`] stops half way: what it gives can be looked at, and saved as a file
+//! [`SessionBuilder::optimize`] stops before planning: its result can be inspected, and saved as a file
 //! that this crate and ONNX Runtime load.
 //!
 //! # When to use it alone
 //!
-//! Always: it is what programs depend on. The crates below it are for those who need less than a session.
+//! Always: programs depend on this crate. The crates below it are for programs that need less than a session.
 
 #![forbid(unsafe_code)]
 

@@ -1,15 +1,15 @@
-//! Tensor files, test-case folders, and the comparison of what came out with what should have.
+//! Tensor files, test-case folders, and the comparison of actual with expected outputs.
 //!
 //! [`pb`] reads and writes ONNX's tensor, sequence, map and optional files, [`npy`] those of NumPy;
-//! [`read_value`] and [`write_value`] go by the file's name. A [`Case`] is a folder with models and
-//! the [`DataSet`]s to run them on, and [`compare`] says where two values differ first, [`deviation`] by
-//! how much two tensors do.
+//! [`read_value`] and [`write_value`] choose the format by the file's name. A [`Case`] is a folder with models and
+//! the [`DataSet`]s to run them on. [`compare`] finds the first difference of two values, and [`deviation`]
+//! measures how far two tensors deviate.
 //!
 //! This crate does not know what a model is: to a case, a model is a path.
 //!
 //! # When to use it alone
 //!
-//! To read and write NumPy's and ONNX's tensor files, or to run the ONNX standard's test cases with a runtime of your own.
+//! To read and write NumPy's and ONNX's tensor files, or to run the ONNX standard's test cases with another runtime.
 //!
 //! ```
 //! use ort_tensor::Tensor;

@@ -3,13 +3,13 @@
 //! A [`Tensor`] is row-major and contiguous. Its bytes are either a slice of the model file
 //! (shared, never copied when its alignment allows a typed view) or an [`AlignedBuf`] of its own.
 //! A [`Value`] is what flows along an edge of a graph: a tensor, a sequence, a map or an optional.
-//! An operator reads [`Inputs`] and fills [`Output`]s; who placed their memory is not its business.
+//! An operator reads [`Inputs`] and fills [`Output`]s, without knowing where their memory was allocated.
 //!
 //! This crate knows nothing about graphs, files or operators.
 //!
 //! # When to use it alone
 //!
-//! For tensors of all of ONNX's element types, which can share the bytes of a file.
+//! For tensors of all ONNX element types that can share the bytes of a file.
 //!
 //! ```
 //! use ort_tensor::{DType, Tensor};

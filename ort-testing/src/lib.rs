@@ -1,6 +1,6 @@
 //! Tests only: seeded data, and how close two numbers must be.
 //!
-//! It depends on no crate of ours: the unit tests of a crate that did would see its types twice.
+//! It depends on no crate of the workspace: the unit tests of such a crate would see its types twice.
 //!
 //! ```
 //! use ort_testing::{Rng, ulps};

@@ -1,18 +1,18 @@
-//! Fork and join: the caller works through the parts of a step, and [`Workers`] take parts as well.
+//! A fork-join thread pool: the caller executes the parts of a step, and [`Workers`] take parts as well.
 //!
 //! ```text
-//! caller:  open a job → take parts, first to last → close it → wait for those who are inside
+//! caller:  open a job → take parts, first to last → close it → wait for workers that are inside
 //! worker:  look for an open job → enter → take parts, last to first → leave → spin → sleep
 //! ```
 //!
-//! A job stays open to whoever comes until its parts are gone: a worker that wakes in the middle of a
-//! step finds its work without the caller's help, and a worker that comes too late is not waited for.
-//! So a caller loses nothing to workers that sleep, that are busy with another caller's job, or that
-//! the system does not run, and any number of callers share them.
+//! Workers may enter a job until all of its parts are taken: a worker that wakes in the middle of a
+//! step finds its work without the caller's help, and the caller does not wait for a worker that arrives too late.
+//! So a caller is not delayed by workers that sleep, that are busy with another caller's job, or that
+//! the system does not schedule, and any number of callers share them.
 //!
 //! # When to use it alone
 //!
-//! For parallel loops of a few microseconds, whose caller must not wait for a worker that sleeps.
+//! For parallel loops of a few microseconds, whose caller must not wait for a sleeping worker.
 //!
 //! ```
 //! use std::sync::atomic::{AtomicUsize, Ordering};

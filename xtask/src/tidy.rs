@@ -1,6 +1,7 @@
 //! The conventions a program can check. A rule is a file below `tidy/` and a line in [`RULES`].
 
 mod architecture;
+mod glossary;
 mod links;
 mod manifests;
 mod memory;
@@ -23,6 +24,7 @@ const RULES: &[Rule] = &[
     architecture::check,
     memory::check,
     links::check,
+    glossary::check,
 ];
 
 /// What tidy has to say.

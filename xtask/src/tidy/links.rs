@@ -41,6 +41,15 @@ fn targets(line: &str) -> impl Iterator<Item = &str> {
 
 /// Whether a file or a folder of the repository has this path, seen from `folder`.
 fn exists(repository: &Repository, folder: &Path, target: &str) -> bool {
+    let path = resolved(folder, target);
+    let is_there = |file: &File| {
+        file.path.strip_prefix(&path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    repository.files.iter().any(is_there)
+}
+
+/// The path in the repository that `target` means in a document of `folder`.
+pub(super) fn resolved(folder: &Path, target: &str) -> String {
     let mut path: Vec<&str> = folder.iter().filter_map(|part| part.to_str()).collect();
     for part in target.split('/') {
         match part {
@@ -49,11 +58,7 @@ fn exists(repository: &Repository, folder: &Path, target: &str) -> bool {
             part => path.push(part),
         }
     }
-    let path = path.join("/");
-    let is_there = |file: &File| {
-        file.path.strip_prefix(&path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    repository.files.iter().any(is_there)
+    path.join("/")
 }
 
 #[cfg(test)]
