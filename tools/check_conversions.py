@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What `ort-cli convert` makes of the standard's backend tests, onnxruntime computes as it computes the originals.
+"""Checks that onnxruntime gives the same results for the standard's backend tests before and after `ort-cli convert`.
 
     python3 tools/make_models.py standard
     python3 tools/check_conversions.py [--cli target/release/ort-cli] [--level disable]
 
-Every `.onnx` file of target/models/standard is converted to `.ort`. Of each that onnxruntime's CPU runs from
-`.onnx`, a line is printed unless it gives the same from the `.ort`: DIFFERENT, REFUSED with the operator that it
-lacks a kernel for in a `.ort` file, or NOT CONVERTED.
+Converts every `.onnx` file of target/models/standard to `.ort`. For each that onnxruntime's CPU provider runs from
+`.onnx`, a line is printed unless the `.ort` gives the same results: DIFFERENT, REFUSED with the operator that has no
+kernel for a `.ort` file, or NOT CONVERTED.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""A model is the same from `.onnx` and from `.ort`, and what `ort-cli convert` writes, onnxruntime loads.
+"""Checks that a model gives the same results from `.onnx` and `.ort`, and that onnxruntime loads what `ort-cli convert` writes.
 
     python3 tools/check_formats.py [--cli target/release/ort-cli] [--levels disable,all] [CASE ...]
 
 CASE is a folder with model.onnx, model.raw.ort (or model.ort) and test_data_set_0/, as make_models.py writes
-it; without any, all of target/models/{real,built,hard}. Of each case:
+it; the default is all of target/models/{real,built,hard}. For each case:
 
     LEVEL      `ort-cli run` gives the same outputs from both files at the level, bit for bit; close (within
                tol.txt), where ONNX Runtime put casts into the .ort for what it cannot compute in float16
     to ort     onnxruntime at ORT_DISABLE_ALL computes the same from the `.ort` that `convert` makes of the
     to onnx    `.onnx`, and from the `.onnx` that it makes of the `.ort`, as from model.onnx; bit for bit, or
-               within the case's tolerance, which is told
+               within the case's tolerance, which is reported
 
-"not compared" is what onnxruntime does not run itself.
+"not compared": onnxruntime does not run the original.
 """
 
 from __future__ import annotations

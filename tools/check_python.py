@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Builds the wheel of bindings/python and runs its tests, in an environment of its own.
+"""Builds the wheel of bindings/python and runs its tests, in a separate environment.
 
     python3 tools/check_python.py [--release] [-- PYTEST ARGUMENTS…]
 
-Where PyPI cannot be reached it says so, and is done. `--release` builds as the wheel is shipped;
-otherwise it is the development build, which `cargo test` has made for the most part.
+If PyPI cannot be reached, it reports that and succeeds. `--release` builds the wheel as it is shipped;
+the default is the development build, most of which `cargo test` has already built.
 """
 
 from __future__ import annotations

@@ -1,28 +1,28 @@
 #!/usr/bin/env python3
-"""What we save, onnxruntime loads, and it computes the same as what it saved itself.
+"""Checks that onnxruntime loads the files we save, and gives the same results as for its own.
 
     python3 tools/check_with_onnxruntime.py --rewrite 'target/release/examples/rewrite' [CASE ...]
     python3 tools/check_with_onnxruntime.py --optimize target/release/ort-cli \\
         [--levels disable,basic,extended,layout] [--model '*.raw.ort'] [CASE ...]
 
---rewrite: the command makes our version of a `.ort` file; {in} and {out} stand for the two paths,
-which go to its end if it does not name them. onnxruntime runs both files at ORT_DISABLE_ALL on the
+--rewrite: the command rewrites a `.ort` file with our writer; {in} and {out} stand for the two paths,
+which are appended if the command does not contain them. onnxruntime runs both files at ORT_DISABLE_ALL on the
 stored inputs, and outputs must be equal bit for bit.
 
---optimize: `ort-cli optimize` makes a file of each model at each level. onnxruntime runs it at
+--optimize: `ort-cli optimize` writes a file for each model at each level. onnxruntime runs it at
 ORT_DISABLE_ALL and at its default level; outputs must be those of the original at ORT_DISABLE_ALL,
 and the stored ones, within the case's tolerance (rtol and atol of tol.txt, else 1e-3 and 1e-5).
-The table has the largest difference in units of the tolerance: up to 1 passes. Rounding in another
-order is what fusions do, and some networks make much of it: where onnxruntime's own conversion
-(model.default.ort beside the model) differs from the original, ours may by twice as much. The stored
-ones are held against the original as well: where that fails, ours may.
+The table shows the largest difference in units of the tolerance: up to 1 passes. Fusions change the order of
+rounding, and some networks amplify that: where onnxruntime's own conversion
+(model.default.ort next to the model) differs from the original, ours may differ by twice as much. The stored
+outputs are compared with the original as well: where that fails, ours may fail too.
 
-CASE is a folder with `*.ort` beside test_data_set_K/, or one of such folders; without any, the
-models in models/ are taken, and the node cases in the packed fixture or, to optimize, the models
-that make_models.py has made in target/models. A case that onnxruntime cannot run itself, or does
-not give the same answers to twice, counts as "not compared"; our file must load all the same.
+CASE is a folder with `*.ort` next to test_data_set_K/, or a folder of such folders. The default is the
+models in models/, and the node cases in the packed fixture or, with --optimize, the models
+that make_models.py has written to target/models. A case that onnxruntime cannot run itself, or runs
+with different results, counts as "not compared"; our file must load nevertheless.
 
-Where onnxruntime cannot be installed this says "skipped" and succeeds.
+If onnxruntime cannot be installed, this prints "skipped" and succeeds.
 """
 
 from __future__ import annotations

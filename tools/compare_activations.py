@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""What a run takes for its values, beside onnxruntime: as planned, as counted, and as resident.
+"""Compares the activation memory of a run with onnxruntime's: planned, counted, and resident.
 
     python3 tools/compare_activations.py [--threads 1,2] [--markdown] [--json FILE]
                                          [--update docs/memory.md] [CASE ...]
 
-`planned` is what ours states before it runs: one block, scratch of all threads included, and the
-outputs; `lower bound` is the most that lives at once of the former and the outputs. `in use` and
-`held` are figures of onnxruntime's arena: the most in use at once, and what it took from the system
-for it. What its kernels take beside the arena, such as packed operands, is in neither. `resident` is
-how much anonymous memory grew from before the first run to after the last, each runtime in a process
-of its own, in turns, the median of the rounds. It is no measure of what runs need where loading leaves
-free memory behind in the heap, for runs use that first: then nothing grows. It tells whether runs keep more
-than was planned.
+`planned` is what our runtime reports before a run: the arena, scratch of all threads included, plus the
+outputs; `lower bound` is the maximum of their live bytes. `in use` and
+`held` are figures of onnxruntime's arena: its peak use, and its allocation from the system.
+Memory that its kernels allocate elsewhere, such as packed operands, is in neither. `resident` is
+the growth of anonymous memory from before the first run to after the last, each runtime in its own
+process, alternating, the median of the rounds. It does not measure what runs need if loading leaves
+free memory in the heap, which runs use first. It shows whether runs retain more
+than planned.
 
 `--update FILE` writes the section `<!-- measured: activations-THREADS -->` of a document, for each
-number of threads. Ends with status 1 if a block is larger than what onnxruntime's arena holds.
+number of threads. Exits with status 1 if an arena is larger than onnxruntime's.
 
-CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built,hard}.
+CASE is a folder as `make_models.py` writes it; the default is all of target/models/{real,built,hard}.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""What a cache folder does for a start: the first, the second, and those after it.
+"""Measures the effect of a cache folder on the first, the second and later starts.
 
     python3 tools/compare_cache.py [--threads N] [--rounds N] [--update docs/memory.md] [CASE ...]
 
-For each model: load time without a cache; of the first start with an empty one, which makes the
-packed file and reads all of it back; and of two after it, which know that it was read. Then the
-tenth percentile of runs with packed constants from the cache over that with constants packed in
-memory, and private memory after the load of both. Every start is a process of its own, the two
-ways of running take turns, and a time is the least over the rounds.
+For each model: load time without a cache; of the first start with an empty one, which creates the
+packed file and reads all of it back; and of two later starts, which know that it was verified. Then the
+ratio of the tenth percentiles of runs with packed constants from the cache and packed in
+memory, and private memory after the load of both. Every start is a separate process, the two
+variants alternate, and a time is the minimum over the rounds.
 
 `--update FILE` writes the section `<!-- measured: cache -->` of a document.
-CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built,hard}.
+CASE is a folder as `make_models.py` writes it; the default is all of target/models/{real,built,hard}.
 """
 
 from __future__ import annotations

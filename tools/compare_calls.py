@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What a call of `run` costs beside the model: onnxruntime's and ours, on models of one node.
+"""Measures the overhead of a call of `run`, onnxruntime's and ours, on models of one node.
 
     python3 tools/compare_calls.py [--wheel WHEEL]
 
-Both in one process, in turns, on one thread; the least of many rounds, in microseconds of processor time a call,
-which other programs on the machine change little.
+Both run in one process, alternating, on one thread. The result is the minimum of many rounds, in microseconds of CPU time per call,
+which other load on the machine affects little.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs programs of others on onnxruntime and on ort_rs: the same results, and the time of both as a table.
+"""Runs third-party programs on onnxruntime and on ort_rs, compares the results, and prints a table of times.
 
     python3 tools/compare_clients.py [--wheel WHEEL] [--repeats N] [--rounds N] [--quick]
 
-The programs are those of clients/run_client.py, from PyPI, unchanged. Without a wheel one is built as it is shipped;
-`--quick` takes that of check_python.py, which is for the results, not for the times. Where PyPI cannot be reached it
-says so, and is done. Exit code 1 if results differ.
+The programs are those of clients/run_client.py, from PyPI, unchanged. Without a wheel, a release wheel is built;
+`--quick` uses that of check_python.py, which is suitable for results, not for times. If PyPI cannot be reached, it
+reports that and succeeds. Exit code 1 if results differ.
 """
 
 from __future__ import annotations

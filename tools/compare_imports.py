@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""A model from `.onnx` beside the same from `.ort`, and beside onnxruntime from `.onnx`.
+"""Compares a model from `.onnx` with the same from `.ort`, and with onnxruntime from `.onnx`.
 
     python3 tools/compare_imports.py [--threads N] [--rounds N] [--seconds S] [--update docs/memory.md] [CASE ...]
 
-For each model: the time from the path to the session, the first start without any cache, and its ratio to
-that of onnxruntime's session creation; then the tenth percentile of runs of sessions from either file, and the
-ratio of the two. Each round runs every way once, in turns and each in its own process; a time is the least
+For each model: the time from the path to the session, at a first start without a cache, and its ratio to
+onnxruntime's session creation; then the tenth percentile of runs of sessions from either file, and their
+ratio. Each round runs every variant once, each in its own process; a time is the minimum
 over the rounds.
 
 `--update FILE` writes the section `<!-- measured: imports -->` of a document.
-CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built,hard}.
+CASE is a folder as `make_models.py` writes it; the default is all of target/models/{real,built,hard}.
 """
 
 from __future__ import annotations

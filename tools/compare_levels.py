@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""Whether a higher level of optimization is ever slower: every model at each level, in turns.
+"""Checks that a higher optimization level is never slower: every model at each level, alternating.
 
     python3 tools/compare_levels.py [--threads 1] [--markdown] [--update FILE] [CASE ...]
 
-CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built,hard}
-(each as `model.raw.ort` and `model.default.ort`) and target/models/single, which is made first
-where it is missing. Levels that optimize a model to the same file, byte for byte, and run it in
-the same steps share their measurements. A time is the least over the rounds of a round's 10th
-percentile: what disturbs a round makes it slower and never faster. A model whose level `all` seems
-slower than the limit allows is measured again, up to `--most` rounds: more rounds can only tell
-noise from fact.
+CASE is a folder as `make_models.py` writes it; the default is all of target/models/{real,built,hard}
+(each as `model.raw.ort` and `model.default.ort`) and target/models/single, which is created
+if it is missing. Levels that optimize a model to the same file, byte for byte, and run it in
+the same steps share their measurements. A time is the minimum over the rounds of a round's 10th
+percentile: interference makes a round slower and never faster. A model whose level `all` exceeds
+the limit is measured again, up to `--most` rounds, to separate noise from a regression.
 
-Ends with status 1 if level `all` takes more than `--limit` times the best level on any model.
+Exits with status 1 if level `all` takes more than `--limit` times the best level on any model.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""The first start of a model: every way to load it, beside onnxruntime.
+"""Compares the first start of a model, in every loading mode, with onnxruntime.
 
     python3 tools/compare_loading.py [--threads N] [--rounds N] [--update docs/memory.md] [CASE ...]
 
-For each way and model: how long it takes from the path to the session, and then the first run;
-with the file in the system's cache (warm), and after it was asked to forget the file (cold). Each
-round runs every way once, in turns and each in its own process; a time is the least over the
+For each mode and model: the time from the path to the session, and of the first run;
+with the file in the page cache (warm), and after evicting it (cold). Each
+round runs every mode once, each in its own process; a time is the minimum over the
 rounds. `ratio` is the load time of our default, mapped, to that of onnxruntime from the `.onnx`.
 
-The most private (anonymous, resident) memory from the start to the end of the first runs is asked
-of the kernel all the while, in rounds of their own; what Python and numpy take before is no part.
+The peak of private (anonymous, resident) memory from the start to the end of the first runs is sampled
+in separate rounds; what Python and numpy use before is excluded.
 
 `--update FILE` writes the section `<!-- measured: loading -->` of a document.
-CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built,hard}.
+CASE is a folder as `make_models.py` writes it; the default is all of target/models/{real,built,hard}.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Our memory beside that of onnxruntime and OpenVINO: loaded, run, dropped, in several processes.
+"""Compares our memory with that of onnxruntime and OpenVINO: loaded, run, dropped, in several processes.
 
     python3 tools/compare_memory.py [--threads 1] [--runs 5] [--processes 8] [--rounds 3]
                                     [--update docs/memory.md] [CASE ...]
 
-Every figure is from a process of its own, and is the median over the rounds. `private` is what no
-file backs; of several processes, what each maps alone. For a single process, sizes are above what it held before the
-first load: for a peer, Python with the runtime imported and the inputs read. The peak is the most
-that was seen by asking every half a millisecond, until the first run was over.
-`ours-cached` is a start that finds the packed file of one before it in a cache folder.
+Every figure comes from a separate process, and is the median over the rounds. `private` is memory that no
+file backs; with several processes, what each maps alone. For a single process, sizes are relative to the state before the
+first load: for a peer, Python with the runtime imported and the inputs read. The peak is sampled
+every half a millisecond, until the first run ends.
+`ours-cached` is a start that finds a packed file in a cache folder.
 
 `--update FILE` writes the section `<!-- measured: SECTION -->` of a document, by default memory, and
 what `ort-cli mem` says of one model as the section `SECTION-example`.
-CASE is a folder as `make_models.py` writes it; without any, four models, which are also those that
+CASE is a folder as `make_models.py` writes it; the default is four models, which are also those that
 are loaded together.
 """
 

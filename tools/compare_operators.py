@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Our operators beside onnxruntime's, a model each, of every element type that both have, in three sizes.
+"""Compares our operators with onnxruntime's, as models of one node, in every element type that both support and three sizes.
 
     python3 tools/compare_operators.py [--type T,…] [--size S] [--threads 1] [--rounds 2] [--update FILE] [NAME ...]
 
-NAME is an operator, a family of them, or a row as the table names it; without one, all are measured.
-T is an element type as `f16`, S is `16`, `512` or `10`: the sizes are 16 KiB, which the first-level cache
-holds, 512 KiB and 10 MiB. Each model is made for its measurement. The runtimes take turns: ours in
-a process of its own, onnxruntime in this one. A time is the least of the rounds' 10th percentiles,
-less what the runtime takes for a model that does nothing, since one is called from Python: onnxruntime's
-is measured anew in each round, since Python's speed drifts by more than small operators take. A ratio is
-our time over theirs: below 1 means that ours is faster. `--above R` prints rows above R alone.
+NAME is an operator, a family of them, or the name of a table row; the default is all.
+T is an element type such as `f16`, S is `16`, `512` or `10`: the sizes are 16 KiB, which fits the first-level cache,
+512 KiB and 10 MiB. Each model is generated for its measurement. The runtimes alternate: ours in
+a separate process, onnxruntime in this one. A time is the minimum of the rounds' 10th percentiles,
+minus the runtime's time for an empty model, since onnxruntime is called from Python. Its
+empty model is measured again in each round, since Python's speed drifts by more than small operators take. A ratio is
+our time over theirs: below 1 means that ours is faster. `--above R` prints only rows above R.
 """
 
 from __future__ import annotations

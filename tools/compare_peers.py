@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Our runtime beside onnxruntime and OpenVINO, model by model.
+"""Compares our runtime with onnxruntime and OpenVINO, model by model.
 
     python3 tools/compare_peers.py [--threads 1,2] [--markdown] [--json FILE]
                                    [--update docs/benchmarks.md] [CASE ...]
 
-Each round runs every runtime once, in turns and each in its own process, so that a machine that
-drifts hits all alike. A time is the least over the rounds of a round's 10th percentile; memory is
+Each round runs every runtime once, each in its own process, so that drift of the machine
+affects all alike. A time is the minimum over the rounds of a round's 10th percentile; memory is
 the median over the rounds. A ratio below 1 means that ours is faster; `best` is the ratio to the
-faster of onnxruntime and OpenVINO on the `.onnx` of that model. Models above 1.05 are named.
+faster of onnxruntime and OpenVINO on the `.onnx` of that model. Models above 1.05 are listed.
 
 `--update FILE` writes the section `<!-- measured: SECTION-THREADS -->` of a document, for each
-number of threads; `--section` names it, by default peers.
+number of threads; `--section` names it; the default is peers.
 
-CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built,hard}.
+CASE is a folder as `make_models.py` writes it; the default is all of target/models/{real,built,hard}.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The f32 product alone, in GFLOP/s, beside the crate matrixmultiply.
+"""Compares the f32 matrix product, in GFLOP/s, with the crate matrixmultiply.
 
     python3 tools/compare_products.py [--markdown] [--update FILE]
 
-Runs `cargo run --release -p ort-kernels --example gflops`, some rounds of it, and keeps the best
-of each figure: what disturbs a round makes it slower and never faster. `avx2 / mm` is the speed of
-our AVX2 kernel on packed weights over that of matrixmultiply, which has AVX2, too: above 1 ours is
+Runs several rounds of `cargo run --release -p ort-kernels --example gflops`, and reports the best
+of each figure: interference makes a round slower and never faster. `avx2 / mm` is the speed of
+our AVX2 kernel on packed weights over that of matrixmultiply, which also uses AVX2: above 1 ours is
 faster.
 """
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What a second thread brings: every model with one thread and with two, in turns.
+"""Measures the speedup by a second thread: every model with one thread and with two, alternating.
 
     python3 tools/compare_scaling.py [--threads 2] [--markdown] [--update FILE] [CASE ...]
 
-CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built,hard}.
-A time is the least over the rounds of a round's 10th percentile. CPUs are how many processors were
-at work on average, in the round that used most. Models that take more than 2 ms with one thread and
-gain less than 1.6 are named, and so are those that are slower with more threads.
+CASE is a folder as `make_models.py` writes it; the default is all of target/models/{real,built,hard}.
+A time is the minimum over the rounds of a round's 10th percentile. CPUs is the average number of busy
+processors, in the round that used most. Models that take more than 2 ms with one thread and
+have a speedup below 1.6 are listed, and so are those that are slower with more threads.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""What sessions do to each other, and what it brings to run branches side by side.
+"""Measures how sessions affect each other, and the speedup by parallel branches.
 
     cargo build --release -p ort-cli
     cargo build --release -p ort-session --example in_turns --example side_by_side
     python3 tools/compare_sessions.py [--rounds N] [--seconds S] [--update docs/benchmarks.md] [CASE ...]
 
-Denormals: mobilenetv2 and a copy of it with denormal weights, two sessions of one process, made in
-either order, whose runs take turns on one thread. Ours flush as they do by default; those of
+Denormals: mobilenetv2 and a copy of it with denormal weights, two sessions of one process, created in
+either order, whose runs alternate on one thread. Ours flush as they do by default; those of
 onnxruntime by its key, where the table says so: the first session of a process decides for all.
 
 Modes: a run in sequential and in parallel mode, with two threads: of graphs of matrix products with
 four branches or none, and of each CASE, a folder as `make_models.py` writes it.
 
-Each round runs every way once, in turns and each in its own process; times are the least of all.
+Each round runs every variant once, each in its own process; times are the minimum over the rounds.
 `--update FILE` writes the sections `denormals` and `modes` of a document.
 """
 

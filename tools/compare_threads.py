@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""What threads cost when there is little to do, and bring when there is much; beside onnxruntime.
+"""Measures the cost of threads under light load, and their throughput under full load, next to onnxruntime.
 
     cargo build --release -p ort-session --example paced
     python3 tools/compare_threads.py [--hertz 6] [--rounds N] [--update docs/benchmarks.md] [CASE ...]
 
-A loop at some pace with two threads: the processor time of the process over the time it spends in
-runs, and over the work, which is the processor time of as many runs with one thread and without a
-pause. Threads that compute all the time make the first 2 at most and the second hardly more than 1;
-what is above is waiting awake.
+A loop of runs at a fixed rate with two threads: the ratio of the process' CPU time to the time spent in
+runs, and to the work, which is the CPU time of as many back-to-back runs with one thread.
+If threads only compute, the first ratio is at most 2 and the second slightly above 1;
+the excess is spinning.
 
-Runs with one thread from two callers at once: how many they do in a second over how many one caller
-does. Perfect is 2.
+Runs with one thread from two concurrent callers: the ratio of their throughput to that of one caller.
+The ideal is 2.
 
-Each round runs every way once, in turns and each in its own process. Of each figure the best of the
-rounds: the least processor time and work of a run, and the most runs a second.
-CASE is a folder as `make_models.py` writes it; without any, target/models/built/mobilenetv2.
+Each round runs every variant once, each in its own process. Each figure is the best of the
+rounds: the minimum CPU time and work of a run, and the maximum throughput.
+CASE is a folder as `make_models.py` writes it; the default is target/models/built/mobilenetv2.
 `--update FILE` writes the section `<!-- measured: threads -->` of a document.
 """
 

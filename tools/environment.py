@@ -1,11 +1,11 @@
-"""The virtual environment of these scripts: made once, under target/, from a pinned list.
+"""The virtual environment of these scripts: created once, below target/, from pinned requirements.
 
     import environment
-    environment.enter()          # first, before anything that has to be installed is imported
+    environment.enter()          # first, before importing installed packages
 
-`enter` returns only inside that environment. From outside it makes the environment if need be,
-runs the same command again in it, and exits with that command's status. So every script here
-runs as `python3 tools/SCRIPT.py`, with nothing to install by hand.
+`enter` returns only inside that environment. From outside, it creates the environment if necessary,
+runs the same command in it, and exits with that command's status. So every script here
+runs as `python3 tools/SCRIPT.py`, without manual installation.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Our matrix product beside onnxruntime's: GFLOP/s over a grid of sizes, as a table in markdown.
+"""Compares our matrix product with onnxruntime's: GFLOP/s over a grid of sizes, as a markdown table.
 
     python3 tools/gemm_grid.py [--threads 1] [--rounds 5] [--update FILE] [SIZE ...]
 
 SIZE is MxKxN, or COUNTxMxKxN for a batch. Each becomes two models of one MatMul, whose right operand
-is a constant and an input, in target/models/gemm. The runtimes take turns, round by round, ours in
-a process of its own; the figure is the least of the rounds' 10th percentiles, less what the runtime
-takes for a model that does nothing, since one is called from Python. A ratio is ours over theirs in
+is a constant or an input, in target/models/gemm. The runtimes alternate, round by round, ours in
+a separate process. The figure uses the minimum of the rounds' 10th percentiles, minus the runtime's time
+for an empty model, since onnxruntime is called from Python. A ratio is ours over theirs in
 GFLOP/s: above 1 means that ours is faster.
 """
 

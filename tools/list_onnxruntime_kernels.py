@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What onnxruntime's CPU provider has kernels for: a line an operator, for the table in docs.
+"""Lists the kernels of onnxruntime's CPU provider: one line per operator, for the table in docs.
 
     python3 tools/list_onnxruntime_kernels.py > xtask/src/docs/onnxruntime_kernels.txt
 
-A line holds the domain, the operator, the first and the newest since-version with a kernel, and the
+A line contains the domain, the operator, the first and the newest since-version with a kernel, and the
 element types of its data in any of them. An operator with several type parameters is listed by the
-one that its data has: T, or T1, or what DATA says.
+one of its data: T, T1, or the entry in DATA.
 """
 
 from __future__ import annotations

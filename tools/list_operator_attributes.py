@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The attributes of every operator, for the test that ours know them and their defaults.
+"""Lists the attributes of every operator, for the test that ours support them with the same defaults.
 
     python3 tools/list_operator_attributes.py > ort-ops/tests/attributes.txt
 
-A line holds the domain, the operator, its since-version, how many inputs and outputs it has at
-least, and its attributes: `name:type`, with `!` behind a name that must be there and `=value` for
-a default. The onnx package says it for the operators of the standard, onnxruntime for its own.
+A line contains the domain, the operator, its since-version, the minimum numbers of inputs and
+outputs, and its attributes: `name:type`, with `!` after a required name and `=value` for
+a default. The sources are the onnx package for standard operators, and onnxruntime for its own.
 """
 
 from __future__ import annotations

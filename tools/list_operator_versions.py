@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the table in ort-onnx/src/opsets.rs: in which versions of its set each operator changed.
+"""Writes the table in ort-onnx/src/opsets.rs: the operator set versions in which each operator changed.
 
     python3 tools/list_operator_versions.py
 
-A file says which version of a set it imports, and not which version of an operator its nodes follow.
+A file states the version of each imported operator set, but not the operator versions of its nodes.
 """
 
 from __future__ import annotations

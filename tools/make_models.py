@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Makes the test models: `.ort` files with reference tensors beside them.
+"""Generates the test models: `.ort` files with reference tensors.
 
     python3 tools/make_models.py [--out target/models] [PART ...]
 
     OUT/node/NAME/   the node cases of the onnx package that onnxruntime can save as `.ort`:
                      model.ort, model.onnx, tol.txt ("rtol atol") and
                      test_data_set_K/{input,output}_J.pb, whose outputs are the standard's
-    OUT/real/NAME/   models that PyPI packages carry:
+    OUT/real/NAME/   models contained in PyPI packages:
                      model.raw.ort      onnxruntime at ORT_DISABLE_ALL
                      model.default.ort  what onnxruntime's converter writes: all levels, no NCHWc
                      model.all.ort      ORT_ENABLE_ALL on this machine: NCHWc nodes inside
@@ -15,15 +15,15 @@
     OUT/built/NAME/  the same files, for models written node by node (`models/mobilenet.py`, ...)
     OUT/hard/NAME/   the same files, for a model or two of each class that may be slow
     OUT/single/NAME/ the same files, for single convolutions
-    OUT/blocks/NAME/ the same files, for hundreds of small random networks, which onnxruntime lays out
-                     in blocks at ORT_ENABLE_ALL: `ort-cli test OUT/blocks` must pass
+    OUT/blocks/NAME/ the same files, for hundreds of small random networks, which onnxruntime converts
+                     to NCHWc at ORT_ENABLE_ALL: `ort-cli test OUT/blocks` must pass
     OUT/standard/{node,simple,pytorch-operator,pytorch-converted,light}/NAME/
                      the backend tests of the onnx package, all of them, as `.onnx` only
 
-PART is node, real, built, hard, single, blocks or standard; without any, all are made. They take some minutes
-and 4 GB. `--only NAME` makes just those so named.
+PART is node, real, built, hard, single, blocks or standard; the default is all. They take several minutes
+and 4 GB. `--only NAME` restricts the models by name.
 
-onnxruntime's blocks have 16 channels with AVX-512 and 8 without. An emulator hides it:
+onnxruntime's NCHWc blocks have 16 channels with AVX-512 and 8 without. An emulator hides AVX-512:
 
     qemu-x86_64 -cpu Haswell target/venv/bin/python tools/make_models.py blocks --out target/models8
 """

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""MatMulNBits and MatMulInteger beside onnxruntime's: milliseconds over a grid of sizes, in markdown.
+"""Compares MatMulNBits and MatMulInteger with onnxruntime's: milliseconds over a grid of sizes, in markdown.
 
     python3 tools/nbits_grid.py [--threads 1] [--rounds 5] [--update FILE] [--levels 0,4] [--bits 4]
                                 [--block 32] [--zeros] [--bytes] [SIZE ...]
 
 SIZE is MxKxN. Each becomes a model of one MatMulNBits with constant weights for each accuracy level,
-in target/models/nbits; with `--bytes`, of one MatMulInteger of uint8 by constant int8. The runtimes take turns, round by round; the figure is the least of the
-rounds' 10th percentiles, less what the runtime takes for a model that does nothing. A ratio is our
-time by theirs: below 1 means that ours is faster. GOPS counts two operations a weight and row; GB/s
+in target/models/nbits; with `--bytes`, of one MatMulInteger of uint8 by constant int8. The runtimes alternate, round by round; the figure is the minimum of the
+rounds' 10th percentiles, minus the runtime's time for an empty model. A ratio is our
+time over theirs: below 1 means that ours is faster. GOPS counts two operations per weight and row; GB/s
 the packed weights and their scales, which a single row reads once.
 """
 

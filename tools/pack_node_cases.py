@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Packs the node cases into the one file that the conformance tests read.
+"""Packs the node cases into the single file that the conformance tests read.
 
     python3 tools/pack_node_cases.py [--cases target/models/node] [--out FILE] [--check]
 
@@ -13,14 +13,14 @@ top bit set on all but the last byte). The file is one zlib stream (RFC 1950); i
     n_copies    then for each copy: n_literal, n_copied, distance
     literals    the rest
 
-The files one after the other are restored by this loop: for each copy, append the next n_literal
-literals, then n_copied bytes that stand `distance` bytes before the end (the two may overlap);
-finally append the literals that remain. So a tensor that many cases share is stored once, and a model
-as what sets it apart from one before it; deflate alone sees only the last 32 KiB.
+The concatenated files are restored by this loop: for each copy, append the next n_literal
+literals, then n_copied bytes from `distance` bytes before the end (the two may overlap);
+finally append the remaining literals. So a tensor shared by many cases is stored once, and a model
+as its difference from an earlier one; deflate alone sees only the last 32 KiB.
 
-The same files give the same bytes, as long as zlib is the same. Cases that are made anew differ in
-their models, which onnxruntime writes in the order of its hash tables, another one each time; so
-`--check` takes a model of equal size for equal.
+The same files give the same bytes with the same version of zlib. Regenerated cases differ in
+their models, which onnxruntime writes in the varying order of its hash tables; so
+`--check` considers models of equal size equal.
 """
 
 from __future__ import annotations

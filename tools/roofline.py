@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""How near our runtime comes to what the machine can do, and what keeps it away.
+"""Measures our runtime's share of the machine's peak performance, and what limits it.
 
     python3 tools/roofline.py [--threads 1] [--markdown] [--update FILE] [CASE ...]
 
-For each model the work of a run in GFLOP/s, as a share of the machine's peak (a loop of
+For each model: the speed of a run in GFLOP/s, as a share of the machine's peak (a loop of
 multiply-adds, measured by the same process), and for each group of operators its share of the
-time and its share of the peak: `86 % at 0.61`. What is not arithmetic has no share of the peak.
-`rest` names the operators outside the groups that take most. Operators count at their fastest over
-some rounds; the peak is the highest that any round of any model saw.
+time and its share of the peak: `86 % at 0.61`. Operators that are not dominated by arithmetic have no share of the peak.
+`rest` lists the slowest operators outside the groups. The time of an operator is its minimum over
+several rounds; the peak is the maximum over all rounds and models.
 
-CASE is a folder as `make_models.py` writes it; without any, all of target/models/{real,built,hard}.
+CASE is a folder as `make_models.py` writes it; the default is all of target/models/{real,built,hard}.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The onnx package's own backend tests, by its own runner, over `ort-cli run`.
+"""Runs the onnx package's backend tests, by its own runner, on `ort-cli run`.
 
     python3 tools/run_backend_tests.py [--cli target/release/ort-cli] [--include REGEX]
 
 Each test starts the program once for each data set; `ort-cli test target/models/standard` runs the same tests in
-one process. Tests of models that have to be downloaded are left out.
+one process. Tests that download models are excluded.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Runs one program of others' on onnxruntime or on ort_rs, and prints what it found and how long that took.
+"""Runs one third-party program on onnxruntime or on ort_rs, and prints its results and time.
 
     python run_client.py NAME onnxruntime|ort_rs REPEATS
 
-Each program is used as its readers are told to, with the models of its own wheel, on inputs that are drawn here.
-The time is the least of the repeats, without loading.
+Each program is used as its documentation describes, with the models of its own wheel, on inputs generated here.
+The time is the minimum of the repeats, without loading.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""How the test models are made; `make_models.py` is the command."""
+"""Generators of the test models; `make_models.py` is the command."""

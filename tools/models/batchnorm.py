@@ -1,4 +1,4 @@
-"""Batch normalization without training: its statistics, and folding it into convolutions."""
+"""Batch normalization at inference: its statistics, and folding it into convolutions."""
 
 from __future__ import annotations
 

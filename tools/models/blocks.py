@@ -1,4 +1,4 @@
-"""Random small networks of convolutions, for what onnxruntime's layout in blocks makes of them."""
+"""Random small convolutional networks, to test onnxruntime's NCHWc layout."""
 
 from __future__ import annotations
 

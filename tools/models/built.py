@@ -1,4 +1,4 @@
-"""Models written node by node, in the form that their usual exporters give them."""
+"""Models built node by node, in the form that common exporters produce."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Language models with a cache of keys and values, in the forms in which they are exported."""
+"""Language models with a KV cache, in the forms that exporters produce."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An ONNX graph under construction, with the names and forms that torch.onnx.export gives."""
+"""A builder of ONNX graphs, with the names and forms that torch.onnx.export produces."""
 
 from __future__ import annotations
 

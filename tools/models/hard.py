@@ -1,17 +1,17 @@
-"""One or two models for each class of network on which a runtime that is fast elsewhere may be slow.
+"""One or two models for each class of network on which an otherwise fast runtime may be slow.
 
-    decoder_step, decoder_prefill     a language model written out, its cache growing by Concat: one
-                                      token behind 511, and 128 tokens at once
+    decoder_step, decoder_prefill     a language model of standard operators, whose cache grows by
+                                  Concat: one token after 511, and 128 tokens at once
     decoder_int4, decoder_int4_prefill  GroupQueryAttention with a shared cache, weights of 4 bits
     decoder_attention24               the standard's Attention with a cache
     bilstm_int8, convnet_int8         dynamic quantization: DynamicQuantizeLSTM, ConvInteger
     mobilenetv2_qdq, minilm_qdq       static quantization
     mobilenetv2_f16                   half precision
     loop_sequence, loop_while, loop_concat, scan_gru
-                                      Loops and a Scan, each carrying something else
+                                      Loops and a Scan, with different kinds of loop-carried values
     spectrogram                       few long steps
     segment                           transposed convolutions and instance norms
-    detect_post, mel_frontend, forest what stands around networks, and trees
+    detect_post, mel_frontend, forest pre- and postprocessing, and trees
 """
 
 from __future__ import annotations

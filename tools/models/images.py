@@ -1,4 +1,4 @@
-"""Networks over large images: few long steps, and images that shrink and grow again."""
+"""Networks on large images: few long steps, and down- and upsampling."""
 
 from __future__ import annotations
 

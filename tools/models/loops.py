@@ -1,4 +1,4 @@
-"""Networks whose time is a Loop or a Scan: what recurrent layers and decoding become in some exporters."""
+"""Networks dominated by a Loop or a Scan, as some exporters produce for recurrent layers and decoding."""
 
 from __future__ import annotations
 

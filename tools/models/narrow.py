@@ -1,4 +1,4 @@
-"""Networks whose weights, or activations too, are of fewer bits than 32."""
+"""Networks whose weights, or activations too, have fewer than 32 bits."""
 
 from __future__ import annotations
 

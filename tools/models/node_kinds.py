@@ -1,4 +1,4 @@
-"""What models of one node are described by, and their numbers."""
+"""Descriptions of models of one node, and their random data."""
 
 from __future__ import annotations
 

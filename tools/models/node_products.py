@@ -1,4 +1,4 @@
-"""Products of every element type, and of the shapes that are no large squares."""
+"""Matrix products of every element type, and of shapes that are not large squares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions and pools outside of the shapes that networks of images have most."""
+"""Convolutions and pools with shapes that are uncommon in image networks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands before and behind networks in one file with them, and what is no network at all."""
+"""Pre- and postprocessing in the file of a network, and models that are not networks."""
 
 from __future__ import annotations
 

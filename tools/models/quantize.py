@@ -1,4 +1,4 @@
-"""onnxruntime's quantization tools work on files; this puts them between models in memory."""
+"""Applies onnxruntime's quantization tools, which work on files, to models in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real models that PyPI packages carry, with seeded inputs."""
+"""Real models contained in PyPI packages, with seeded inputs."""
 
 from __future__ import annotations
 

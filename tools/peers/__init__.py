@@ -1,1 +1,1 @@
-"""Measuring other runtimes beside ours; `compare_peers.py` is the command."""
+"""Measures other runtimes and ours; `compare_peers.py` is the command."""

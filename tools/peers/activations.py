@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What runs of a model take in onnxruntime beyond what loading took: a line of JSON.
+"""Measures the memory of onnxruntime's runs of a model beyond that of loading; prints a line of JSON.
 
     activations.py counted|resident CASE THREADS
 
-`counted` asks its arena, whose figures stand in a profile since 1.31.1: `in_use` is the most that was
-in use at once, `held` is what the arena took from the system for it. `resident` is the growth of the
-process' anonymous memory, in a process of its own, for a profile takes memory too. All in bytes.
-CASE is a folder as `make_models.py` writes it, of which `model.onnx` is run.
+`counted` reads its arena's figures, which a profile contains since 1.31.1: `in_use` is the peak
+use, `held` is what the arena allocated from the system. `resident` is the growth of the
+process' anonymous memory, in a separate process, because profiling uses memory too. All in bytes.
+CASE is a folder as `make_models.py` writes it; its `model.onnx` is run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Small models beside onnxruntime: what each takes for one, in turns.
+"""Compares small models with onnxruntime: the time of each runtime, alternating.
 
-Ours is a process that runs for each model; onnxruntime runs in this one, which has it loaded.
+Ours runs in a separate process per model; onnxruntime runs in this one.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One runtime, several models held at once, one process that stops at each stage to be looked at.
+"""Loads several models at once in one runtime and process, which pauses at each stage for inspection.
 
     hold.py RUNTIME THREADS RUNS CASE [CASE ...]
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Sessions of onnxruntime in one process, whose runs take turns: what our example `in_turns` does.
+"""Alternates runs of onnxruntime sessions in one process, like our example `in_turns`.
 
     in_turns.py THREADS SECONDS FLUSH MODEL ...
 
-FLUSH has a digit for each model: 1 where its session is asked to flush denormals.
+FLUSH has a digit for each model: 1 if its session is configured to flush denormals.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a table of measurements has to say about where it was made."""
+"""The description of the machine in a table of measurements."""
 
 from __future__ import annotations
 

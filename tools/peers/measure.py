@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One runtime, one model, one process: prints what it measured as a line of JSON.
+"""Measures one runtime on one model in one process, and prints a line of JSON.
 
     measure.py RUNTIME CASE THREADS SECONDS
 

@@ -1,4 +1,4 @@
-"""What a process holds, seen from outside, while it stops at its stages or holds a session."""
+"""Measures the memory of another process, while it pauses at its stages or holds a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options that the measuring scripts share: what each is called, and what it means."""
+"""The options shared by the measuring scripts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""onnxruntime at a pace, from several threads: what our example `paced` does, and prints.
+"""Runs onnxruntime at a fixed rate, from several threads, like our example `paced`, with the same output.
 
     paced.py MODEL THREADS CALLERS SECONDS HERTZ [KEY=VALUE ...]
 

@@ -1,4 +1,4 @@
-"""The programs that measure: each a process of its own, which prints a line of JSON."""
+"""The measuring programs: each is a separate process, which prints a line of JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables as text and as markdown, and their place in a document."""
+"""Tables as text and as markdown, and their insertion into a document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of one operator each: a description makes a node of any element type and size."""
+"""Models of one operator each: a description generates a node of any element type and size."""
 
 from __future__ import annotations
 

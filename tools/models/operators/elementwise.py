@@ -1,4 +1,4 @@
-"""Functions of one element, and of several that broadcast."""
+"""Unary functions, and n-ary functions with broadcasting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions, and what is computed of each lane."""
+"""Reductions, and functions along an axis."""
 
 from __future__ import annotations
 

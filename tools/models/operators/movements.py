@@ -1,4 +1,4 @@
-"""Elements to other places, and where elements come from nothing."""
+"""Data movement, and generators."""
 
 from __future__ import annotations
 

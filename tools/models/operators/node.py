@@ -1,4 +1,4 @@
-"""A model of one operator, and the operands that it is measured with."""
+"""A model of one operator, and its operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions that are others than the models have, recurrent networks and products."""
+"""Convolutions that the models do not contain, recurrent networks and matrix products."""
 
 from __future__ import annotations
 

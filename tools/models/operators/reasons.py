@@ -1,4 +1,4 @@
-"""Why a row of the table is above 1: the first that fits says it."""
+"""Reasons why a row of the table is above 1; the first match applies."""
 
 from __future__ import annotations
 

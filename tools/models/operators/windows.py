@@ -1,4 +1,4 @@
-"""Over neighbours, and by coordinates."""
+"""Window operators, and sampling by coordinates."""
 
 from __future__ import annotations
 
