@@ -1,4 +1,4 @@
-//! Classifies a picture: decodes and scales it, runs the model, and prints the five classes with the highest scores.
+//! Classifies an image: decodes and resizes it, runs the model, and prints the five classes with the highest scores.
 
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 

@@ -1,4 +1,4 @@
-//! A custom operator in a domain of its own: attributes, shape inference, and what it computes.
+//! A custom operator in a custom domain: attributes, shape inference, and evaluation.
 
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 

@@ -1,4 +1,4 @@
-//! A custom graph pass: reads a .onnx file, writes divisions by constants as products, and saves a .ort file.
+//! A custom graph pass: reads a .onnx file, replaces divisions by constants with multiplications, and saves a .ort file.
 
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 

@@ -1,4 +1,4 @@
-//! Reads a line of text from a picture with a recognition model of PP-OCR and its dictionary.
+//! Recognizes a line of text in an image with a recognition model of PP-OCR and its dictionary.
 
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 

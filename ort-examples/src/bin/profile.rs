@@ -1,4 +1,4 @@
-//! Asks a session what its memory is for, and a run where its time goes.
+//! Prints a session's memory by purpose, and a run's time by step.
 
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 

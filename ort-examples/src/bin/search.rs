@@ -1,4 +1,4 @@
-//! Embeds sentences with a model such as MiniLM, and finds those that mean most nearly the same as a question.
+//! Embeds sentences with a model such as MiniLM, and finds those that are closest in meaning to a question.
 
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 

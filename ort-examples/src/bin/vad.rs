@@ -1,6 +1,6 @@
-//! Streams audio through Silero's voice activity detection, whose state goes from one chunk to the next.
+//! Streams audio through Silero's voice activity detection, whose state is passed from one chunk to the next.
 //!
-//! The sound is a WAV file of 16-bit samples, one channel, 16 kHz.
+//! The input is a WAV file of 16-bit samples, one channel, 16 kHz.
 
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 
