@@ -3,11 +3,11 @@
 use super::key::{ANY_FLAG, ANY_TEXT, ConfigKey, idle, only};
 
 const ONE_PLACE: &str =
-    "Providers are asked in the order in which they were added, the CPU's last.";
+    "Providers claim nodes in the order in which they were added, the CPU's last.";
 
 const NOT_COMPILED: &str = "Models are not compiled for devices.";
 
-const OF_ANOTHER: &str = "It is of another device.";
+const OF_ANOTHER: &str = "It concerns another device.";
 
 pub(super) const KEYS: &[ConfigKey] = &[
     only(
@@ -28,7 +28,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "session.record_ep_graph_assignment_info",
         "0",
         ANY_FLAG,
-        "`Session::placement` always tells.",
+        "`Session::placement` always reports it.",
     ),
     only("session.max_shape_override", &[""], "memory is planned for the shapes of each run"),
     only(

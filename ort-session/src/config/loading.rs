@@ -19,21 +19,20 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "session.use_ort_model_bytes_directly",
         "1",
         ANY_FLAG,
-        "Bytes are always used where they are: who gives them gives their owner, which lives as long \
-         as the last tensor. No copy is made that 0 could ask for.",
+        "Bytes are always used in place: the caller passes their owner, which lives as long as \
+         the last tensor. A copy cannot be requested.",
     ),
     idle(
         "session.use_ort_model_bytes_for_initializers",
         "1",
         ANY_FLAG,
-        "Constants are always slices of the model's bytes, be they ever so small; copied are those \
-         only that do not lie as their type must.",
+        "Constants of any size are slices of the model's bytes; only misaligned ones are copied.",
     ),
     idle(
         "session.load_model_format",
         "nothing",
         Choices(&[("", |_| {}), ("ORT", |_| {}), ("ONNX", |_| {})]),
-        "A file's bytes tell its format.",
+        "The format is detected from the file's bytes.",
     ),
     acts(
         "session.optimized_model_filepath",
@@ -41,8 +40,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
         Text("a path that ends with .ort", |b, path| {
             b.saved.path = Some(path.into()).filter(|_| !path.is_empty());
         }),
-        "The optimized model is written there when a session is built, whole or not at all. A name \
-         of another ending is an error unless session.save_model_format is `ORT`.",
+        "Building a session writes the optimized model to this path, atomically. Another file \
+         extension is an error unless session.save_model_format is `ORT`.",
     )
     .method("optimized_model")
     .flag("ort-cli optimize -o"),
@@ -62,7 +61,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "session.optimized_model_external_initializers_min_size_in_bytes",
         "1024",
         ANY_NUMBER,
-        "No weights are put into a second file.",
+        "Weights are never stored in a second file.",
     ),
     acts(
         "session.model_external_initializers_file_folder_path",
@@ -70,35 +69,35 @@ pub(super) const KEYS: &[ConfigKey] = &[
         Text("a folder", |b, path| {
             b.external.folder = Some(path.into()).filter(|_| !path.is_empty());
         }),
-        "Where the other files of a `.onnx` model are, instead of in its own folder. Links in it are \
-         followed.",
+        "The folder with the external data of a `.onnx` model, instead of the model's own. Links \
+         in it are followed.",
     )
     .method("external_data_folder"),
     idle(
         "session.use_external_initializer_file_buffers_directly",
         "0",
         ANY_FLAG,
-        "An `.ort` file holds its weights.",
+        "An `.ort` file contains its weights.",
     ),
     idle(
         "session.save_external_prepacked_constant_initializers",
         "0",
         ANY_FLAG,
-        "It is of files beside ONNX models, also in ONNX Runtime. Packed weights are kept by \
-         `cache_dir`, or by a file that `ort-cli optimize --pack` writes.",
+        "It concerns external data of ONNX models, also in ONNX Runtime. Packed weights are \
+         stored by `cache_dir`, or by `ort-cli optimize --pack`.",
     ),
     idle(
         "session.strict_shape_type_inference",
         "0",
         ANY_FLAG,
-        "Types that do not fit are errors anyway. A declared shape that is not the one that follows \
-         is a warning in `Metadata::warnings`, and the latter counts.",
+        "Type mismatches are always errors. A declared shape that differs from the inferred one \
+         is a warning in `Metadata::warnings`, and the inferred one is used.",
     ),
     idle(
         "session.allow_released_opsets_only",
         "1",
         ANY_FLAG,
-        "An operator in a version that is not known is an error, whatever its opset is called.",
+        "An unsupported operator version is an error, whether or not its opset is released.",
     ),
     idle("session.disable_model_compile", "0", ANY_FLAG, "Models are not compiled for devices."),
     only("session.compile_only", &["0"], "models are not compiled for devices"),

@@ -5,7 +5,7 @@ use ort_ep_cpu::Denormals;
 use super::key::Values::Flag;
 use super::key::{ANY_FLAG, ANY_NUMBER, ANY_TEXT, ConfigKey, acts, idle, only};
 
-const OWN_KERNELS: &str = "The kernels are not those of MLAS; the fastest for a shape is chosen.";
+const OWN_KERNELS: &str = "The kernels are not those of MLAS; the fastest for a shape is selected.";
 
 pub(super) const KEYS: &[ConfigKey] = &[
     acts(
@@ -14,9 +14,9 @@ pub(super) const KEYS: &[ConfigKey] = &[
         Flag(|b, is_on| {
             b.cpu.denormals = if is_on { Denormals::Flush } else { Denormals::Preserve };
         }),
-        "Whether numbers too small for a normal float count as zero while the session computes, on \
-         every thread that does and on no other; the caller's state is restored. ONNX Runtime's \
-         default is 0, and the first session of a process decides for the calling thread.",
+        "Whether denormal numbers are flushed to zero while the session computes, on its \
+         computing threads only; the caller's mode is restored. ONNX Runtime's default is 0, and \
+         the first session of a process decides for the calling thread.",
     )
     .method("denormals")
     .flag("--denormals"),
@@ -24,14 +24,13 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "session.use_deterministic_compute",
         "1",
         ANY_FLAG,
-        "Runs are always deterministic: the same inputs give the same bits, for every number of \
-         threads.",
+        "Runs are always deterministic: results are bitwise equal for every number of threads.",
     ),
     acts(
         "session.disable_prepacking",
         "0",
         Flag(|b, is_off| b.skips_packing = is_off),
-        "1 lets kernels read weights as the file has them: less memory, and slower.",
+        "1 lets kernels read weights unpacked: less memory, but slower.",
     )
     .method("prepacking"),
     idle(
@@ -44,8 +43,9 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "ep.cpu.winograd",
         "1",
         Flag(|b, is_on| b.cpu.winograd = is_on),
-        "Whether convolutions of 3×3, and of 3 or 5 taps along one axis, may be computed by Winograd's \
-         filtering where that is faster. Ours: ONNX Runtime computes all of them directly, or as products.",
+        "Whether convolutions of 3×3, and of 3 or 5 taps along one axis, may use Winograd's \
+         algorithm where that is faster. Specific to this runtime: ONNX Runtime computes all of \
+         them directly, or as matrix products.",
     )
     .method("winograd"),
     idle("mlas.use_lut_gemm", "0", ANY_FLAG, OWN_KERNELS),
@@ -58,8 +58,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "mlas.qnbit.force_fp32",
         "0",
         Flag(|b, is_forced| b.cpu.int8_blocks = !is_forced),
-        "1 computes MatMulNBits in f32 even where a node's accuracy_level is 4, which allows to round what is multiplied \
-         to 8 bits, block by block.",
+        "1 computes MatMulNBits in f32 even if a node's accuracy_level is 4, which permits \
+         quantizing activations to 8 bits, block by block.",
     )
     .method("int8_blocks"),
     only("session.gqa_value_layout", &[""], "ONNX Runtime does not document what it changes"),

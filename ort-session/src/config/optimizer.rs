@@ -28,8 +28,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "session.graph_optimization_level",
         "enable_all",
         Choices(LEVELS),
-        "How far the graph is optimized, also that of an `.ort` file, which ONNX Runtime takes as it \
-         is; its words and its integers.",
+        "The optimization level, as ONNX Runtime's name or integer. It applies to `.ort` files as \
+         well, which ONNX Runtime does not optimize.",
     )
     .method("level")
     .flag("--level"),
@@ -37,8 +37,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "optimization.disable_specified_optimizers",
         "nothing",
         Text("names of passes, separated by `;` or `,`", disable),
-        "Leaves these passes out, besides those that were left out before. A name that no pass has \
-         is an error when the session is built; ONNX Runtime ignores it, and knows `;` only.",
+        "Disables these passes, in addition to those disabled before. An unknown name is an error \
+         when the session is built; ONNX Runtime ignores it, and supports `;` only.",
     )
     .method("disable_optimizers")
     .flag("--disable"),
@@ -54,7 +54,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "optimization.enable_cast_chain_elimination",
         "0",
         Flag(|b, is_on| turn(b, &["CastChainElimination"], is_on)),
-        "Whether casts in a row become one, though a narrower type between them would round.",
+        "Whether chains of casts become one, although a narrower intermediate type would round.",
     )
     .method("enable_optimizers")
     .flag("--enable CastChainElimination"),
@@ -65,24 +65,24 @@ pub(super) const KEYS: &[ConfigKey] = &[
             let n_bytes = usize::try_from(n).unwrap_or(usize::MAX);
             b.options.max_folded_bytes = if n_bytes == 0 { usize::MAX } else { n_bytes };
         }),
-        "The bytes that folded constants may take, 0 for any number. Here it is the sum of all of \
-         them; in ONNX Runtime it is the largest one.",
+        "The limit in bytes for folded constants, 0 for none. Here it applies to the sum of all; \
+         in ONNX Runtime to the largest one.",
     )
     .method("max_folded_bytes"),
     acts(
         "session.disable_quant_qdq",
         "0",
         Flag(|b, is_off| turn(b, QUANTIZED, !is_off)),
-        "1 leaves QuantizeLinear and DequantizeLinear where they are: operators between them compute \
-         on floats.",
+        "1 keeps QuantizeLinear and DequantizeLinear: operators between them compute in floating \
+         point.",
     )
     .method("disable_optimizers"),
     acts(
         "session.enable_quant_qdq_cleanup",
         "0",
         Flag(|b, is_on| turn(b, &["QDQFinalCleanupTransformer"], is_on)),
-        "1 drops pairs of QuantizeLinear and DequantizeLinear that are left in the end: values are \
-         not rounded to codes there.",
+        "1 removes remaining pairs of QuantizeLinear and DequantizeLinear: values are not \
+         quantized there.",
     )
     .method("enable_optimizers")
     .flag("--enable QDQFinalCleanupTransformer"),
@@ -90,7 +90,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "session.disable_double_qdq_remover",
         "0",
         Flag(|b, is_off| turn(b, &["DoubleQDQPairsRemover"], !is_off)),
-        "1 keeps pairs of QuantizeLinear and DequantizeLinear that follow each other.",
+        "1 keeps consecutive pairs of QuantizeLinear and DequantizeLinear.",
     )
     .method("disable_optimizers")
     .flag("--disable DoubleQDQPairsRemover"),
@@ -98,8 +98,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "session.disable_qdq_constant_folding",
         "0",
         Flag(|b, is_off| turn(b, &["QDQConstantFolding"], !is_off)),
-        "1 keeps constants as codes that no operator on codes has taken: they become floats in every \
-         run. In ONNX Runtime it counts only beside session.disable_quant_qdq.",
+        "1 keeps constants quantized if no quantized operator reads them: every run dequantizes \
+         them. In ONNX Runtime it has an effect only with session.disable_quant_qdq.",
     )
     .method("disable_optimizers")
     .flag("--disable QDQConstantFolding"),
@@ -107,51 +107,48 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "session.graph_optimizations_loop_level",
         "1",
         Choices(&[("0", |_| {}), ("1", |_| {}), ("2", |_| {})]),
-        "Passes are repeated until nothing changes, each only where something did.",
+        "Passes are repeated to a fixed point, each only where the graph changed.",
     ),
     idle(
         "session.qdqisint8allowed",
         "1",
         ANY_FLAG,
-        "Signed and unsigned codes are computed with at the same speed.",
+        "Signed and unsigned quantized values are equally fast.",
     ),
     idle(
         "session.x64quantprecision",
         "0",
         ANY_FLAG,
-        "Products of codes are exact on every processor: none saturates.",
+        "Integer products are exact on every processor: none saturates.",
     ),
     idle(
         "session.qdq_matmulnbits_accuracy_level",
         "4",
         Choices(&[("0", |_| {}), ("1", |_| {}), ("2", |_| {}), ("3", |_| {}), ("4", |_| {})]),
-        "No MatMulNBits is made of other products; those that a file has say their level.",
+        "Other matrix products are not converted to MatMulNBits; existing nodes have their own \
+         level.",
     ),
     idle(
         "session.qdq_matmulnbits_block_size",
         "0",
         Form("a number from -1 on", |_, text| text.parse::<i64>().is_ok_and(|n| n >= -1)),
-        "No MatMulNBits is made of other products; those that a file has say their block size.",
+        "Other matrix products are not converted to MatMulNBits; existing nodes have their own \
+         block size.",
     ),
     idle(
         "session.enable_dq_matmulnbits_fusion",
         "0",
         ANY_FLAG,
-        "No MatMulNBits is made of other products.",
+        "Other matrix products are not converted to MatMulNBits.",
     ),
-    idle(
-        "session.disable_aot_function_inlining",
-        "0",
-        ANY_FLAG,
-        NO_FUNCTIONS,
-    ),
+    idle("session.disable_aot_function_inlining", "0", ANY_FLAG, NO_FUNCTIONS),
     idle("session.function_expansion_byte_limit", "0", ANY_NUMBER, NO_FUNCTIONS),
     idle("session.function_expansion_node_limit", "0", ANY_NUMBER, NO_FUNCTIONS),
     idle(
         "session.enable_saved_runtime_optimizations",
         "0",
         ANY_FLAG,
-        "Fusions that a file notes down are not replayed: the optimizer finds them, and more, at \
+        "Recorded fusions of a file are not replayed: the optimizer finds them, and more, at \
          session.graph_optimization_level.",
     ),
     only(
@@ -171,9 +168,9 @@ pub(super) const KEYS: &[ConfigKey] = &[
             ("8", |b| b.options.nchwc_block_size = Some(8)),
             ("16", |b| b.options.nchwc_block_size = Some(16)),
         ]),
-        "How many channels a block has in a file that gives no evidence of it. Ours: ONNX Runtime \
-         takes it that the file was made on a machine like this one; so do we where nothing speaks \
-         against it, with a warning in `Metadata::warnings`.",
+        "The NCHWc block size of a file from which it cannot be inferred. Specific to this \
+         runtime: ONNX Runtime assumes that the file was written on a machine like this one; so \
+         does this runtime if nothing contradicts it, with a warning in `Metadata::warnings`.",
     )
     .method("nchwc_block_size"),
 ];

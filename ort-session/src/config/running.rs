@@ -21,9 +21,9 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "session.enable_cpu_mem_arena",
         "as it pays",
         Flag(|b, is_on| keep(b, 0, is_on)),
-        "0 gives the memory of every run back when it is over (`Arena::Off`), 1 keeps it until the \
-         session is dropped (`Arena::Keep`). By default it is kept while runs need it \
-         (`Arena::Shrink`); ONNX Runtime's is 1.",
+        "0 releases the memory of every run at its end (`Arena::Off`), 1 retains it until the \
+         session is dropped (`Arena::Keep`). By default it is retained while runs need it \
+         (`Arena::Shrink`); ONNX Runtime's default is 1.",
     )
     .method("arena")
     .flag("--arena"),
@@ -31,8 +31,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "session.enable_mem_pattern",
         "1",
         Flag(|b, is_on| keep(b, 1, is_on)),
-        "0 says that shapes vary, and is as good as `Arena::Shrink`. A run's memory is one planned \
-         block anyway, and the plan of one signature of shapes costs another nothing.",
+        "0 means that shapes vary, and is equivalent to `Arena::Shrink`. A run's memory is one \
+         planned arena in any case, and signatures of input shapes do not add up.",
     )
     .method("arena")
     .flag("--arena shrink"),
@@ -40,19 +40,19 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "session.dynamic_block_base",
         "0",
         ANY_NUMBER,
-        "Work is cut into parts by what it costs, and threads take the next part when they are done.",
+        "Work is split into parts by a cost estimate, and threads take parts dynamically.",
     ),
     idle(
         "session.use_device_allocator_for_initializers",
         "0",
         ANY_FLAG,
-        "Constants never stand in the memory of runs.",
+        "Constants are never allocated in the memory of runs.",
     ),
     idle(
         "session.use_env_allocators",
         "0",
         ANY_FLAG,
-        "There is no environment that sessions share allocators by.",
+        "There is no environment through which sessions share allocators.",
     ),
     acts(
         "session.enable_profiling",
@@ -61,32 +61,33 @@ pub(super) const KEYS: &[ConfigKey] = &[
             let prefix = Some(prefix).filter(|prefix| !prefix.is_empty());
             b.profiling = prefix.map_or(Profiling::Off, |prefix| Profiling::Write(prefix.into()));
         }),
-        "Where the session's time goes, into a file that is named so and by the time. It is written \
-         by `Session::end_profiling`, or when the session is dropped. Nothing profiles nothing.",
+        "Enables profiling; the value is the prefix of the trace file, which the time follows. \
+         `Session::end_profiling`, or dropping the session, writes it. An empty value disables \
+         profiling.",
     )
     .method("enable_profiling"),
     acts(
         "session.log_severity_level",
         "-1",
         Choices(SEVERITIES),
-        "The least severity of events that the session emits through `tracing`: 0 verbose, 1 info, 2 \
-         warning, 3 error, 4 fatal. −1 emits all, since whoever subscribes chooses as well; in ONNX \
-         Runtime it is the environment's, warning unless that says otherwise.",
+        "The minimum severity of events that the session emits through `tracing`: 0 verbose, 1 \
+         info, 2 warning, 3 error, 4 fatal. −1 emits all, since subscribers filter as well; in \
+         ONNX Runtime it is the environment's, by default warning.",
     )
     .method("log_severity"),
     acts(
         "session.log_verbosity_level",
         "1",
         Number(0, i32::MAX as u64, |b, n| b.log.choice.verbosity = u32::try_from(n).ok()),
-        "How detailed verbose events are at most: from 1 on, each pass of the optimizer is told of. \
-         ONNX Runtime's default is 0.",
+        "The maximum verbosity of verbose events: from 1 on, each optimizer pass emits one. ONNX \
+         Runtime's default is 0.",
     )
     .method("log_verbosity"),
     acts(
         "session.log_id",
         "nothing",
         Text("any text", |b, id| b.log.id = Some(id.into()).filter(|_| !id.is_empty())),
-        "What events call the session, in their field `session`.",
+        "The name of the session in events, as the field `session`.",
     )
     .method("log_id"),
 ];

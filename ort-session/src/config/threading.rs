@@ -1,4 +1,4 @@
-//! Keys about threads: how many, whose, where, and how long they wait awake.
+//! Keys about threads: count, pool, affinity and spinning.
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "session.intra_op_num_threads",
         "0",
         Number(0, MAX_THREADS, |b, n| b.n_threads = told(n)),
-        "How many threads compute, the caller included; 0 for as many physical cores as the process \
-         may use, cgroups and affinity considered. Threads are bound to no core.",
+        "The number of threads, the caller included; 0 for as many physical cores as the process \
+         may use, given cgroups and affinity. Threads are not bound to cores.",
     )
     .method("threads")
     .flag("--threads"),
@@ -35,9 +35,9 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "session.intra_op.allow_spinning",
         "1",
         Flag(|b, is_on| b.pool.spinning.is_off = !is_on),
-        "0 lets threads sleep at once when they have no work, whatever their time is. By default they \
-         wait awake for 1 ms in a run and for 50 µs after it; ONNX Runtime's wait after a run as long \
-         as in it.",
+        "0 disables spinning, whatever the spin duration is. By default workers spin for 1 ms \
+         during a run and for 50 µs after it; ONNX Runtime's spin after a run as long as during \
+         it.",
     )
     .method("spinning")
     .flag("--no-spinning"),
@@ -45,8 +45,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "session.intra_op.spin_duration_us",
         "1000",
         Number(0, MAX_MICROSECONDS, |b, n| b.pool.spinning.limit = Some(Duration::from_micros(n))),
-        "How long threads wait awake for work in a run. ONNX Runtime's count about a million turns \
-         unless they are told a time.",
+        "The spin duration during a run. Without an explicit setting, ONNX Runtime's workers spin \
+         for about a million iterations.",
     )
     .method("spinning")
     .flag("--spinning"),
@@ -54,25 +54,24 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "session.intra_op.spin_backoff_max",
         "1",
         Number(1, 64, |_, _| {}),
-        "Who waits looks at a line of memory of its own after eight pauses each; how long it waits \
-         is told by the clock.",
+        "A spinning worker polls its own cache line after every eight pause instructions; the \
+         clock bounds the spin duration.",
     ),
     acts(
         "session.force_spinning_stop",
         "0",
         Flag(|b, is_on| b.pool.between_runs = Some(Duration::ZERO).filter(|_| is_on)),
-        "1 lets threads sleep as soon as the last of the runs under way is over; by default 50 µs \
-         later.",
+        "1 lets workers sleep as soon as the last active run ends; by default 50 µs later.",
     )
     .method("spinning_between_runs"),
     acts(
         "session.intra_op_thread_affinities",
         "nothing",
-        Form("processors of each helper, from 1, as in `1;2,3;5-8`", |b, text| {
+        Form("processors of each worker, from 1, as in `1;2,3;5-8`", |b, text| {
             text.parse().map(|affinities| b.pool.affinities = affinities).is_ok()
         }),
-        "Which processors each thread but the caller may run on. What the system refuses is an \
-         error; ONNX Runtime logs it.",
+        "The processors that each worker may run on. Processors that the system rejects are an \
+         error; ONNX Runtime logs them.",
     )
     .method("thread_affinities")
     .flag("--affinities"),
@@ -80,16 +79,16 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "session.use_per_session_threads",
         "0",
         Flag(|b, is_on| b.pool.is_own = is_on),
-        "Whether the session has threads of its own. By default those of the process serve it; ONNX \
-         Runtime's default is 1.",
+        "Whether the session has its own thread pool. By default it uses a pool shared within the \
+         process; ONNX Runtime's default is 1.",
     )
     .method("own_pool"),
     acts(
         "session.execution_mode",
         "sequential",
         Choices(MODES),
-        "Whether steps that do not need each other run side by side. Results are the same bits, and \
-         memory is planned all the same; ONNX Runtime does without its memory pattern then.",
+        "Whether independent steps run in parallel. Results are bitwise equal, and memory is \
+         planned in both modes; ONNX Runtime disables its memory pattern in parallel mode.",
     )
     .method("execution_mode")
     .flag("--execution-mode"),
@@ -97,9 +96,9 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "session.inter_op_num_threads",
         "0",
         Number(0, MAX_THREADS, |b, n| b.branches.n_threads = told(n)),
-        "How many branches run side by side if execution is parallel; 0 for as many as steps have \
-         threads. These are the threads of the steps unless their number or time differs; ONNX \
-         Runtime's are always others.",
+        "The number of branches that run in parallel if execution is parallel; 0 for the number \
+         of threads of a step. Branches use the pool of the steps unless their number or spin \
+         duration differs; ONNX Runtime always has a second pool.",
     )
     .method("inter_op_threads")
     .flag("--inter-op-threads"),
@@ -107,8 +106,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "session.inter_op.allow_spinning",
         "as within steps",
         Flag(|b, is_on| b.branches.spinning.is_off = !is_on),
-        "0 lets threads that run branches sleep at once when there is none. ONNX Runtime's default \
-         is 1.",
+        "0 disables spinning of workers that run branches. ONNX Runtime's default is 1.",
     )
     .method("inter_op_spinning"),
     acts(
@@ -117,7 +115,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
         Number(0, MAX_MICROSECONDS, |b, n| {
             b.branches.spinning.limit = Some(Duration::from_micros(n));
         }),
-        "How long threads that run branches wait awake for the next.",
+        "The spin duration of workers that run branches.",
     )
     .method("inter_op_spinning"),
     idle(
