@@ -71,15 +71,15 @@ pub struct SessionBuilder {
 }
 
 impl SessionBuilder {
-    /// How far the graph is optimized; all the way by default.
+    /// The optimization level; `all` by default.
     #[must_use]
     pub fn level(mut self, level: Level) -> Self {
         self.options.level = level;
         self
     }
 
-    /// Leaves these passes of the optimizer out. A name that no pass has is an error when the
-    /// graph is optimized. (NchwcLowering is not a matter of choice: it stays.)
+    /// Disables these optimizer passes. An unknown name is an error when the graph is optimized.
+    /// (NchwcLowering cannot be disabled.)
     #[must_use]
     pub fn disable_optimizers(
         mut self,
@@ -89,32 +89,32 @@ impl SessionBuilder {
         self
     }
 
-    /// Lets the optimizer run these passes too, which change results by more than rounding, say
-    /// GeluApproximation. A name that no pass has is an error when the graph is optimized.
+    /// Enables these optimizer passes too, which change results by more than rounding, such as
+    /// GeluApproximation. An unknown name is an error when the graph is optimized.
     #[must_use]
     pub fn enable_optimizers(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.options.enabled.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// Stops the optimizer after so many rewrites. Halving it finds the one that breaks a model;
-    /// [`Report::last`](ort_optimizer::Report::last) names it.
+    /// Stops the optimizer after this number of rewrites. Bisecting over it finds the rewrite that
+    /// breaks a model; [`Report::last`](ort_optimizer::Report::last) names it.
     #[must_use]
     pub fn stop_after(mut self, n_rewrites: usize) -> Self {
         self.options.stop_after = Some(n_rewrites);
         self
     }
 
-    /// How many channels a block of com.microsoft.nchwc nodes has, 8 or 16: a file does not state
-    /// it. For a file that gives no evidence of it, what is likelier is assumed, or what the first
-    /// provider prefers, and [`Metadata::warnings`](crate::Metadata::warnings) says so.
+    /// The block size of com.microsoft.nchwc nodes, 8 or 16 channels, which a file does not state. If
+    /// it cannot be inferred, the likelier size is assumed, or the one that the first provider prefers,
+    /// with a warning in [`Metadata::warnings`](crate::Metadata::warnings).
     #[must_use]
     pub fn nchwc_block_size(mut self, n_channels: usize) -> Self {
         self.options.nchwc_block_size = Some(n_channels);
         self
     }
 
-    /// How many threads a run uses, the caller included. By default the smallest of the affinity
+    /// The number of threads of a run, the caller included. By default the smallest of the affinity
     /// mask, the quotas of the control groups and the number of physical cores.
     #[must_use]
     pub fn threads(mut self, n_threads: usize) -> Self {
@@ -122,150 +122,153 @@ impl SessionBuilder {
         self
     }
 
-    /// How [`SessionBuilder::commit_from_file`] gets at the bytes; mapped by default.
+    /// How [`SessionBuilder::commit_from_file`] loads the file; mapped by default.
     #[must_use]
     pub fn load(mut self, load: Load) -> Self {
         self.load = load;
         self
     }
 
-    /// Whether denormal numbers count as zero while the session computes; they do by default.
+    /// Whether denormal numbers are flushed to zero while the session computes; they are by default.
     #[must_use]
     pub fn denormals(mut self, denormals: Denormals) -> Self {
         self.cpu.denormals = denormals;
         self
     }
 
-    /// Which instruction set the CPU provider uses; the best there is by default.
+    /// The instruction set of the CPU provider; the best available by default.
     #[must_use]
     pub fn isa(mut self, isa: IsaChoice) -> Self {
         self.cpu.isa = isa;
         self
     }
 
-    /// Whether the CPU provider may compute convolutions of 3×3, and of 3 or 5 taps along one axis,
-    /// by Winograd's filtering where that is faster; it does by default. Their errors are about twice
-    /// as large then, and the transformed filters take up to four times the memory of the filters.
+    /// Whether the CPU provider may compute convolutions of 3×3, and of 3 or 5 taps along one axis, by
+    /// Winograd's algorithm where that is faster; it may by default. Their errors are then about twice
+    /// as large, and the transformed filters take up to four times the memory of the filters.
     #[must_use]
     pub fn winograd(mut self, is_on: bool) -> Self {
         self.cpu.winograd = is_on;
         self
     }
 
-    /// Whether MatMulNBits of `accuracy_level` 4 rounds what it multiplies to 8 bits by block; so by default.
+    /// Whether MatMulNBits of `accuracy_level` 4 quantizes activations to 8 bits by block; it does by
+    /// default.
     #[must_use]
     pub fn int8_blocks(mut self, is_on: bool) -> Self {
         self.cpu.int8_blocks = is_on;
         self
     }
 
-    /// What becomes of the memory of a run when it is over; by default it stays as long as it is needed.
+    /// The retention policy for the memory of a finished run; by default it is retained while it is
+    /// needed.
     #[must_use]
     pub fn arena(mut self, arena: Arena) -> Self {
         self.arena = arena;
         self
     }
 
-    /// How many bytes of run memory the session keeps between runs, at most; 1 GiB by default.
-    /// What a run takes beyond it goes back to the system as soon as that run is over.
+    /// The maximum of run memory, in bytes, that the session retains between runs; 1 GiB by default.
+    /// Memory beyond it is released as soon as its run ends.
     #[must_use]
     pub fn activations_cap(mut self, n_bytes: usize) -> Self {
         self.activations_cap = Some(n_bytes);
         self
     }
 
-    /// Adds a provider. Those added first are asked first, and the CPU provider comes last.
+    /// Adds a provider. Providers claim nodes in the order in which they were added, and the CPU
+    /// provider comes last.
     #[must_use]
     pub fn provider(mut self, provider: Arc<dyn ExecutionProvider>) -> Self {
         self.providers.push(provider);
         self
     }
 
-    /// What a file may ask for at all: depth, tables, size. [`SessionBuilder::load_limits`] bound what a
-    /// model may take.
+    /// Structural limits of a file: depth, tables, size. [`SessionBuilder::load_limits`] bound the
+    /// resources of a model.
     #[must_use]
     pub fn limits(mut self, format: Limits, import: ImportLimits) -> Self {
         (self.limits, self.import_limits) = (format, import);
         self
     }
 
-    /// What loading may take; more is a [`SessionError::Limit`].
+    /// The resource limits of loading; exceeding one is a [`SessionError::Limit`].
     #[must_use]
     pub fn load_limits(mut self, limits: LoadLimits) -> Self {
         self.load_limits = limits;
         self
     }
 
-    /// What every run of the session may use, unless its own options say otherwise.
+    /// The resource limits of every run of the session; those of the run's options override them.
     #[must_use]
     pub fn run_limits(mut self, limits: RunLimits) -> Self {
         self.run_limits = limits;
         self
     }
 
-    /// Keeps what becomes of a model in this folder: a file in which every constant stands as the
-    /// kernels want it. The next session of the same model, for the same processor and options, maps
-    /// that file: it packs nothing, and its weights are shared with every process that does the same.
+    /// Stores the optimized model in this folder, in a file with every constant packed for the kernels.
+    /// The next session of the same model, for the same processor and options, maps that file: it packs
+    /// nothing, and its weights are shared with every process that does the same.
     ///
-    /// A file that is damaged, or of another version of this crate, is made anew. A folder that cannot
-    /// be written to costs a warning. Who may write to the folder decides what is computed.
+    /// A file that is damaged, or of another version of this crate, is replaced. A folder that is not
+    /// writable costs a warning. Write access to the folder is control over what is computed.
     #[must_use]
     pub fn cache_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache_dir = Some(folder.into());
         self
     }
 
-    /// Whether the bytes of a packed file are checked against its sum before it is used; they are by
-    /// default. The check reads the whole file, at the speed of memory. Files of a cache folder that
-    /// were checked before and have not changed since are not checked again.
+    /// Whether the bytes of a packed file are compared with its checksum before it is used; they are by
+    /// default. The check reads the whole file, at memory bandwidth. Files of a cache folder that were
+    /// verified before and have not changed since are not read again.
     #[must_use]
     pub fn check_sums(mut self, is_on: bool) -> Self {
         self.skips_sums = !is_on;
         self
     }
 
-    /// Ends loading with [`SessionError::Cancelled`] as soon as `cancel` is cancelled. It ends no run
-    /// of the session: those have [`RunOptions::cancel`](crate::RunOptions::cancel).
+    /// Ends loading with [`SessionError::Cancelled`] as soon as `cancel` is cancelled. It does not end
+    /// runs of the session: those have [`RunOptions::cancel`](crate::RunOptions::cancel).
     #[must_use]
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
         self.cancel = Some(cancel.clone());
         self
     }
 
-    /// Notes where the session's time goes, from now until [`Session::end_profiling`]: the stages of
-    /// loading, and every step of every run. What was noted is written to a file
-    /// `PREFIX_2026-01-31_23-59-59_999.json` (in UTC), which Perfetto, `chrome://tracing` and ONNX
-    /// Runtime's own tools read; see `docs/profiling.md`. A session that is dropped writes it, too; a
-    /// process that ends without either leaves no file.
+    /// Profiles the session from now until [`Session::end_profiling`]: the stages of loading, and every
+    /// step of every run. The trace is written to a file `PREFIX_2026-01-31_23-59-59_999.json` (in
+    /// UTC), which Perfetto, `chrome://tracing` and ONNX Runtime's own tools read; see
+    /// `docs/profiling.md`. Dropping the session writes it, too; a process that ends without either
+    /// writes no file.
     #[must_use]
     pub fn enable_profiling(mut self, prefix: impl Into<PathBuf>) -> Self {
         self.profiling = Profiling::Write(prefix.into());
         self
     }
 
-    /// Notes the same for [`Session::take_trace`], and writes nothing.
+    /// Records the same for [`Session::take_trace`], without a file.
     #[must_use]
     pub fn collect_trace(mut self) -> Self {
         self.profiling = Profiling::Collect;
         self
     }
 
-    /// Builds a session of a file.
+    /// Builds a session from a file.
     ///
-    /// The file is mapped unless [`SessionBuilder::load`] says otherwise, and that has a condition: nobody may
-    /// write to it or cut it short while the session lives. Who replaces it renames another over it; where
-    /// that cannot be kept, [`Load::Read`] and [`Load::Sealed`] make a copy. See [`Load::Mapped`].
+    /// The file is mapped by default, so it must not be written or truncated while the session lives:
+    /// replace it by renaming another file over it. If that cannot be guaranteed, [`Load::Read`] and
+    /// [`Load::Sealed`] make a copy. See [`Load::Mapped`] and [`SessionBuilder::load`].
     ///
     /// # Errors
-    /// If the file cannot be had, is not sound, or holds a model that cannot run here.
+    /// If the file cannot be read or is invalid, or the model is unsupported.
     pub fn commit_from_file(self, path: impl AsRef<Path>) -> Result<Session, SessionError> {
         reusing(|| self.committed(Source::File(path.as_ref())))
     }
 
-    /// Builds a session of bytes: owned ones, `'static` ones, or those of any owner.
+    /// Builds a session from bytes: owned, `'static`, or those of any owner.
     ///
     /// # Errors
-    /// If the bytes are not sound, or hold a model that cannot run here.
+    /// If the bytes are invalid, or the model is unsupported.
     pub fn commit(self, bytes: ModelBytes) -> Result<Session, SessionError> {
         reusing(|| self.committed(Source::Bytes(bytes)))
     }
@@ -292,12 +295,12 @@ impl SessionBuilder {
         Ok(session)
     }
 
-    /// Optimizes the graph of a file, to save it, or to see what becomes of it, or to build a
-    /// session of it. ONNX Runtime (1.31) runs what is saved at levels up to `layout`, there on a
-    /// machine with vectors as wide; level `all` has forms that only we compute.
+    /// Optimizes the graph of a file, to save it, inspect it, or build a session from it. ONNX
+    /// Runtime (1.31) runs models saved at levels up to `layout`, there on machines with the same
+    /// vector width; level `all` uses forms that only this runtime has.
     ///
     /// # Errors
-    /// If the file cannot be had, is not sound, or holds a model that cannot run here.
+    /// If the file cannot be read or is invalid, or the model is unsupported.
     pub fn optimize_from_file(self, path: impl AsRef<Path>) -> Result<Optimized, SessionError> {
         let start = Instant::now();
         let settings = self.resolved()?;
@@ -308,7 +311,7 @@ impl SessionBuilder {
     /// The same with a model in memory.
     ///
     /// # Errors
-    /// If the bytes are not sound, or hold a model that cannot run here.
+    /// If the bytes are invalid, or the model is unsupported.
     pub fn optimize(self, bytes: ModelBytes) -> Result<Optimized, SessionError> {
         let start = Instant::now();
         self.resolved()?.optimized(bytes, start)

@@ -61,16 +61,17 @@ impl External {
 }
 
 impl SessionBuilder {
-    /// Where the other files of a `.onnx` model are found, instead of in the folder of its own. The caller vouches
-    /// for this folder: links in it are followed wherever they lead, which they are not in the model's own.
+    /// The folder with the external data of a `.onnx` model, instead of the model's own. The caller
+    /// trusts this folder: links in it are followed wherever they lead, unlike those in the model's
+    /// own.
     #[must_use]
     pub fn external_data_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.external.folder = Some(folder.into());
         self
     }
 
-    /// The bytes of another file of a `.onnx` model, by the name that the model calls it by. It is not looked for
-    /// anywhere then.
+    /// The bytes of an external data file of a `.onnx` model, by the name in the model. The file is
+    /// then not opened.
     #[must_use]
     pub fn external_data(mut self, name: impl Into<String>, bytes: ModelBytes) -> Self {
         self.external.given.insert(name.into(), bytes);

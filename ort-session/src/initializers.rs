@@ -60,9 +60,10 @@ fn did_you_mean(nearest: Option<&str>) -> String {
 }
 
 impl SessionBuilder {
-    /// The value of an initializer of the model's graph, whatever the file has in its place: before anything is
-    /// optimized, and without a copy. Sessions that are given one tensor, or tensors over the same bytes, read the
-    /// same memory (but for what kernels pack). It is of the type and shape that the model says.
+    /// Sets the value of an initializer of the model's graph, replacing that of the file: before
+    /// anything is optimized, and without a copy. Sessions with the same tensor, or tensors over the
+    /// same bytes, share the memory (except for packed copies). The type and shape must be those of the
+    /// model.
     ///
     /// What no initializer is called is passed over, so that one builder serves models that share only some.
     ///
@@ -72,8 +73,9 @@ impl SessionBuilder {
         self.given(name.into(), value, false)
     }
 
-    /// The same for an initializer that a `.onnx` model has in another file, which is not looked for then. A name
-    /// that none has, or one whose elements are in the model itself, is an error when the session is built.
+    /// The same for an initializer with external data in a `.onnx` model, whose file is then not
+    /// opened. An unknown name, or one whose elements are in the model itself, is an error when the
+    /// session is built.
     ///
     /// Source: `AddExternalInitializers` of ONNX Runtime.
     #[must_use]

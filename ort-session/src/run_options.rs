@@ -56,8 +56,8 @@ impl RunOptions {
         Self::default()
     }
 
-    /// What the run is called: in errors, in traces, and by the field `tag` of a `tracing` span `run`, which
-    /// has all that is told on the calling thread until the run is over.
+    /// The name of the run: in errors, in traces, and as the field `tag` of a `tracing` span `run`,
+    /// which contains all events on the calling thread until the run ends.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.tag = tag.into();
@@ -72,24 +72,24 @@ impl RunOptions {
         self
     }
 
-    /// Ends the run with [`RunError::DeadlineExceeded`](crate::RunError::DeadlineExceeded) if it is
-    /// not done by then.
+    /// Ends the run with [`RunError::DeadlineExceeded`](crate::RunError::DeadlineExceeded) if it has
+    /// not finished by then.
     #[must_use]
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// Ends the run with a [`LimitError`](crate::LimitError) if it wants more. Where these say
-    /// nothing, those of [`SessionBuilder::run_limits`](crate::SessionBuilder::run_limits) hold.
+    /// Ends the run with a [`LimitError`](crate::LimitError) if it exceeds a limit. Those of
+    /// [`SessionBuilder::run_limits`](crate::SessionBuilder::run_limits) are the defaults.
     #[must_use]
     pub fn limits(mut self, limits: RunLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Asks for these outputs only, in this order: nodes that none of them needs do not run. What a
-    /// set of outputs needs is worked out in its first run.
+    /// Selects these outputs, in this order: only the nodes that they depend on run. The first run with
+    /// a set of outputs determines these nodes.
     #[must_use]
     pub fn outputs(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.outputs = Some(names.into_iter().map(Into::into).collect());
@@ -99,11 +99,11 @@ impl RunOptions {
 
 /// What is told of it.
 impl RunOptions {
-    /// Notes where this run's time goes, whether the session is profiled or not. When the run is over,
-    /// done or failed, this is written to a file of its own, `PREFIX_2026-01-31_23-59-59_999.json`, as
-    /// that of [`SessionBuilder::enable_profiling`](crate::SessionBuilder::enable_profiling); times count
-    /// from when the run began. A file that cannot be written costs a warning, and nothing is ever
-    /// overwritten. [`Session::run_profiled`](crate::Session::run_profiled) gives the steps of a run
+    /// Profiles this run, whether the session is profiled or not. When the run ends, successfully or
+    /// not, the trace is written to a separate file, `PREFIX_2026-01-31_23-59-59_999.json`, like that
+    /// of [`SessionBuilder::enable_profiling`](crate::SessionBuilder::enable_profiling); times are
+    /// relative to the start of the run. A file that cannot be written costs a warning, and nothing is
+    /// overwritten. [`Session::run_profiled`](crate::Session::run_profiled) returns the steps of a run
     /// instead.
     #[must_use]
     pub fn enable_profiling(mut self, prefix: impl Into<PathBuf>) -> Self {
@@ -111,18 +111,18 @@ impl RunOptions {
         self
     }
 
-    /// The least severity of events that the run emits through `tracing`; by default that of
-    /// [`SessionBuilder::log_severity`](crate::SessionBuilder::log_severity). A run that fails tells so
-    /// with [`Severity::Error`], one that is ended early with [`Severity::Info`], and
-    /// [`Severity::Verbose`] is when it begins and ends.
+    /// The minimum severity of events that the run emits through `tracing`; by default that of
+    /// [`SessionBuilder::log_severity`](crate::SessionBuilder::log_severity). A failed run emits
+    /// [`Severity::Error`], a run that was ended early [`Severity::Info`], and the begin and end of
+    /// runs are [`Severity::Verbose`].
     #[must_use]
     pub fn log_severity(mut self, least: Severity) -> Self {
         self.told.severity = Some(least);
         self
     }
 
-    /// How detailed verbose events are at most: with 0, types of inputs are not told; by default that
-    /// of [`SessionBuilder::log_verbosity`](crate::SessionBuilder::log_verbosity).
+    /// The maximum verbosity of verbose events: with 0, types of inputs are omitted; by default that of
+    /// [`SessionBuilder::log_verbosity`](crate::SessionBuilder::log_verbosity).
     #[must_use]
     pub fn log_verbosity(mut self, most: u32) -> Self {
         self.told.verbosity = Some(most);

@@ -30,10 +30,10 @@ impl SavedModel {
 }
 
 impl SessionBuilder {
-    /// Whether kernels may keep constants in a form of their own; they do by default. Without, they
-    /// read weights as the file has them: less memory, and slower. Kernels that know no other way
-    /// leave their nodes to slow ones; results agree up to rounding. (Filters that the optimizer lays
-    /// out in blocks, from level `layout` on, are constants of its graph: they are as they were.)
+    /// Whether kernels may pack constants; they may by default. Without packing, they read weights as
+    /// the file has them: less memory, but slower. Kernels that require packing leave their nodes to
+    /// slower ones; results agree up to rounding. (Filters that the optimizer converts to NCHWc, from
+    /// level `layout` on, are constants of its graph and not affected.)
     ///
     /// A packed file or a cache folder is used with packing only if it was made with packing.
     #[must_use]
@@ -42,7 +42,7 @@ impl SessionBuilder {
         self
     }
 
-    /// Adds operators, of a custom domain or in place of the standard's. Their nodes run by
+    /// Adds operators of a custom domain, or replaces standard ones. Their nodes run by
     /// [`Operator::eval`](crate::provider::Operator::eval) unless a provider claims them.
     ///
     /// Constants that the optimizer computes with them are part of what is saved, in a cache folder too:
@@ -54,26 +54,27 @@ impl SessionBuilder {
         self
     }
 
-    /// Writes the optimized model to this file when this builder builds a session. Its name ends with
-    /// `.ort`, or building the session fails: there is no other format to write. (Whoever calls
-    /// [`SessionBuilder::optimize`] has the model, and [`Optimized::write`](crate::Optimized::write).)
+    /// Writes the optimized model to this file when this builder builds a session. The name must end
+    /// with `.ort`, or building the session fails: it is the only format written.
+    /// ([`SessionBuilder::optimize`] returns the model, with
+    /// [`Optimized::write`](crate::Optimized::write).)
     #[must_use]
     pub fn optimized_model(mut self, path: impl Into<PathBuf>) -> Self {
         self.saved.path = Some(path.into());
         self
     }
 
-    /// Fixes a dimension of inputs that the file gives a name only, before the graph is optimized:
-    /// what follows from it is known then. A run with any other size is an error. No input with such
-    /// a dimension is an error when the session is built.
+    /// Fixes a named dimension of inputs before the graph is optimized, so that the optimizer can use
+    /// it. A run with any other size is an error. It is an error when the session is built if no input
+    /// has such a dimension.
     #[must_use]
     pub fn free_dimension(mut self, name: impl Into<String>, size: usize) -> Self {
         self.free_dims.by_name.insert(name.into(), size);
         self
     }
 
-    /// The same for all dimensions of inputs that the file says denote this, say `DATA_BATCH`. It is
-    /// an error when the session is built if one of them is another number already.
+    /// The same for all dimensions of inputs with this denotation, such as `DATA_BATCH`. It is an error
+    /// when the session is built if one of them already has another size.
     #[must_use]
     pub fn free_dimension_by_denotation(
         mut self,
@@ -84,30 +85,29 @@ impl SessionBuilder {
         self
     }
 
-    /// How many bytes folded constants may take in all; 1 GiB by default.
+    /// The maximum size of all folded constants together, in bytes; 1 GiB by default.
     #[must_use]
     pub fn max_folded_bytes(mut self, n_bytes: usize) -> Self {
         self.options.max_folded_bytes = n_bytes;
         self
     }
 
-    /// The least severity of events that the session emits through `tracing`; all by default, since
-    /// whoever subscribes chooses as well.
+    /// The minimum severity of events that the session emits through `tracing`; all by default, since
+    /// subscribers filter as well.
     #[must_use]
     pub fn log_severity(mut self, least: Severity) -> Self {
         self.log.choice.severity = Some(least);
         self
     }
 
-    /// How detailed verbose events are at most: with 0, each pass of the optimizer is not told of; all
-    /// by default.
+    /// The maximum verbosity of verbose events: with 0, optimizer passes emit none; all by default.
     #[must_use]
     pub fn log_verbosity(mut self, most: u32) -> Self {
         self.log.choice.verbosity = Some(most);
         self
     }
 
-    /// What events call the session, in their field `session`.
+    /// The name of the session in events, as the field `session`.
     #[must_use]
     pub fn log_id(mut self, id: impl Into<String>) -> Self {
         self.log.id = Some(id.into().into());

@@ -53,27 +53,26 @@ impl BranchOptions {
 
 /// Branches.
 impl SessionBuilder {
-    /// Whether steps that do not need each other run side by side; they do not by default. It helps
-    /// graphs with branches of small nodes, which leave threads without work. Results are the same
-    /// bits.
+    /// Whether independent steps run in parallel; they do not by default. It helps graphs with branches
+    /// of small nodes, which leave threads without work. Results are bitwise equal.
     #[must_use]
     pub fn execution_mode(mut self, mode: ExecutionMode) -> Self {
         self.branches.mode = mode;
         self
     }
 
-    /// How many branches run side by side with [`ExecutionMode::Parallel`], the caller's included; by
-    /// default as many as a step has threads. With 1, steps run one after the other. Another number
-    /// than that of [`SessionBuilder::threads`] takes helpers besides those of the steps; of threads
-    /// that are given, no more than there are.
+    /// The number of branches that run in parallel with [`ExecutionMode::Parallel`], the caller's
+    /// included; by default the number of threads of a step. With 1, steps run sequentially. Another
+    /// number than that of [`SessionBuilder::threads`] requires a second pool; of user-provided
+    /// threads, at most all are used.
     #[must_use]
     pub fn inter_op_threads(mut self, n_threads: usize) -> Self {
         self.branches.n_threads = Some(n_threads);
         self
     }
 
-    /// How long those who run branches wait awake for the next while a run is under way; by default as
-    /// long as [`SessionBuilder::spinning`]. Another time takes helpers besides those of the steps.
+    /// The spin duration of workers that run branches, during a run; by default that of
+    /// [`SessionBuilder::spinning`]. Another duration requires a second pool.
     #[must_use]
     pub fn inter_op_spinning(mut self, time: Duration) -> Self {
         self.branches.spinning = Spinning::new(time);

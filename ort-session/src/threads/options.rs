@@ -90,8 +90,8 @@ impl PoolOptions {
 
 /// Threads.
 impl SessionBuilder {
-    /// The most threads a run uses where no number is told, say what OMP_NUM_THREADS asks for: the
-    /// library itself reads no environment variable.
+    /// The maximum number of threads of a run without an explicit setting, such as the value of
+    /// OMP_NUM_THREADS: the library itself reads no environment variable.
     #[must_use]
     pub fn max_threads(mut self, n_threads: usize) -> Self {
         self.max_threads = Some(n_threads);
@@ -103,17 +103,17 @@ impl SessionBuilder {
         ThreadCount::now(self.pool.n_given().or(self.n_threads), self.max_threads)
     }
 
-    /// Whether the session has helpers of its own. By default all sessions of a process share
-    /// theirs that have as many, wait as long and run on the same processors.
+    /// Whether the session has its own thread pool. By default, all sessions of a process with the same
+    /// thread count, spin durations and affinities share one.
     #[must_use]
     pub fn own_pool(mut self, is_on: bool) -> Self {
         self.pool.is_own = is_on;
         self
     }
 
-    /// Lets the workers of this pool help. A run uses as many threads as the pool has, the caller
-    /// for one of them. They sleep when they have no work, and a fork waits for workers that are
-    /// busy with something else. A caller that is itself one of them computes alone.
+    /// Uses the workers of this pool. A run uses as many threads as the pool has, including the caller.
+    /// Workers sleep when they have no work, and a parallel region waits for workers that are busy with
+    /// something else. A caller that is itself one of them computes alone.
     ///
     /// A number of threads, spinning and affinities say nothing about threads that are given.
     #[must_use]
@@ -122,7 +122,7 @@ impl SessionBuilder {
         self
     }
 
-    /// Lets these threads do the work: whatever shares parts among threads. The rest is as with
+    /// Uses these threads: any implementation that distributes parts among threads. Otherwise as
     /// [`SessionBuilder::thread_pool`].
     #[must_use]
     pub fn thread_source(mut self, threads: Arc<dyn Threads>) -> Self {
@@ -130,26 +130,26 @@ impl SessionBuilder {
         self
     }
 
-    /// How long helpers wait awake for work while a run is under way, and the caller for its
-    /// helpers; 1 ms by default. Zero: nobody waits awake, neither in a run nor after it, and each
-    /// fork has to wake sleepers, which takes tens of µs.
+    /// The spin duration of workers during a run, and of the caller waiting for its workers; 1 ms by
+    /// default. Zero disables spinning, during runs and after them, and each parallel region has to
+    /// wake sleeping workers, which takes tens of µs.
     #[must_use]
     pub fn spinning(mut self, time: Duration) -> Self {
         self.pool.spinning = Spinning::new(time);
         self
     }
 
-    /// How long helpers wait awake after a run for the next; 50 µs by default, or as long as in a
-    /// run where that is less.
+    /// The spin duration of workers after a run; 50 µs by default, or that during a run if it is
+    /// shorter.
     #[must_use]
     pub fn spinning_between_runs(mut self, time: Duration) -> Self {
         self.pool.between_runs = Some(time);
         self
     }
 
-    /// Which processors each helper may run on: one group for each thread but the caller, or none
-    /// at all. A number of groups that is another, and processors that the system refuses, are
-    /// errors when the session is built.
+    /// The processors that each worker may run on: one group for each thread but the caller, or none at
+    /// all. Another number of groups, and processors that the system rejects, are errors when the
+    /// session is built.
     #[must_use]
     pub fn thread_affinities(mut self, affinities: Affinities) -> Self {
         self.pool.affinities = affinities;

@@ -72,7 +72,8 @@ fn defines(code: &str, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    const CODE: &str = "//! Once a struct Old.\npub struct Claim<'a>(&'a str);\npub fn within() {}\n";
+    const CODE: &str =
+        "//! Once a struct Old.\npub struct Claim<'a>(&'a str);\npub fn within() {}\n";
 
     #[test]
     fn an_entry_without_its_definition_is_a_problem() {
