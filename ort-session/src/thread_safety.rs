@@ -1,7 +1,11 @@
 //! What goes from thread to thread: sessions, what they are given and give, and errors. It is checked when this
 //! crate is compiled.
 
-#[expect(clippy::wildcard_imports, reason = "what is checked is what the crate exports")]
+// The lint is silent in a build for tests.
+#[cfg_attr(
+    not(test),
+    expect(clippy::wildcard_imports, reason = "what is checked is what the crate exports")
+)]
 use crate::*;
 
 const fn is_send_and_sync<T: Send + Sync + 'static>() {}
