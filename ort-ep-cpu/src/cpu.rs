@@ -30,9 +30,12 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
-    /// The bytes with which each thread has `len` elements of scratch.
+    /// The bytes with which each thread has `len` elements of scratch. Of more than there can be, so many that they are refused.
     pub(crate) const fn scratch_bytes(self, len: usize) -> usize {
-        len.next_multiple_of(LINE) * size_of::<f32>() * self.max_threads
+        let len = len.saturating_add(LINE - 1) / LINE * LINE;
+        let n_bytes = len.saturating_mul(size_of::<f32>()).saturating_mul(self.max_threads);
+        // Sums of some such sizes fit as well.
+        if n_bytes > usize::MAX >> 6 { usize::MAX >> 6 } else { n_bytes }
     }
 
     /// The same for work that costs `cost` multiply-adds, which one thread does if it is little.
@@ -308,6 +311,7 @@ mod tests {
         assert_eq!(cpu.scratch_bytes_for(17, WORTH_SHARING - 1), 2 * LINE * 4);
         assert_eq!(cpu.scratch_bytes_for(17, WORTH_SHARING), cpu.scratch_bytes(17));
         assert_eq!(cpu.scratch_bytes(17), 3 * 2 * LINE * 4);
+        assert_eq!(cpu.scratch_bytes(usize::MAX / 2), usize::MAX >> 6);
     }
 
     #[test]

@@ -120,6 +120,9 @@ pub enum GraphError {
         /// How many the node has.
         found: usize,
     },
+    /// The node has no output: every operator has one at least, whether or not it is read.
+    #[error("has no outputs")]
+    NoOutputs,
     /// The type that was declared is not the type that follows from the inputs.
     #[error("output `{value}`: {conflict}")]
     OutputType {
@@ -176,6 +179,9 @@ impl Graph {
     /// # Errors
     /// If there is no such operator, or types and shapes do not fit.
     pub fn add_node(&mut self, new: NewNode, registry: &Registry) -> Result<NodeId, GraphError> {
+        if new.outputs.is_empty() {
+            return Err(GraphError::NoOutputs);
+        }
         let present: SmallVec<[bool; 8]> = new.inputs.iter().map(Option::is_some).collect();
         let spec = NodeSpec::new(new.since_version, &present, new.outputs.len(), &new.attrs);
         let op = registry.build(&new.domain, &new.op_type, &spec)?;

@@ -78,3 +78,19 @@ impl Graph {
 fn is_of_one_type(a: &Fact, b: &Fact) -> bool {
     a.dtype().is_some() && a.dtype() == b.dtype()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Graph, GraphError, NewNode};
+    use crate::testing::registry;
+
+    #[test]
+    fn a_node_without_outputs_is_refused() {
+        let new = || NewNode { op_type: "Op".into(), since_version: 1, ..NewNode::default() };
+        let mut graph = Graph::new();
+        assert!(matches!(graph.add_node(new(), &registry()), Err(GraphError::NoOutputs)));
+        assert_eq!(graph.n_nodes(), 0);
+        let unnamed = NewNode { outputs: vec![None], ..new() };
+        assert!(graph.add_node(unnamed, &registry()).is_ok());
+    }
+}
