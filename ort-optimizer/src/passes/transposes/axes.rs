@@ -128,7 +128,10 @@ pub(super) fn unsqueeze(place: &Place<'_>) -> Option<Turn> {
     rising.sort_unstable();
     let (from, to) = match place.side {
         Side::Input(_) => (place.perm.clone(), place.perm.with(&rising)),
-        Side::Output(_) => (place.perm.without(&rising), place.perm.clone()),
+        Side::Output(_) if rising.last().is_none_or(|&last| last < place.perm.rank()) => {
+            (place.perm.without(&rising), place.perm.clone())
+        }
+        Side::Output(_) => return None,
     };
     let turn = place.changing_rank(FIRST, &from, &to)?;
     turn.list(place, "axes", 1, &all_stored(&to, &axes)?)

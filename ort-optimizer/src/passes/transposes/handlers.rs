@@ -1,12 +1,14 @@
 //! Which operators work on data in another order of axes, and how their axes follow: a line an
 //! operator or a family of such.
 
+use ort_graph::Fact;
+
 use super::axes;
 use super::broadcast::broadcast;
 use super::images;
 use super::lists;
 use super::reshape::reshape;
-use super::turn::{Place, Turn};
+use super::turn::{Place, Side, Turn};
 
 /// What a node becomes, if it can work in that order.
 type Handler = fn(&Place<'_>) -> Option<Turn>;
@@ -18,7 +20,13 @@ pub(super) fn turn(place: &Place<'_>) -> Option<Turn> {
         "com.microsoft" => microsoft(&place.node.op_type),
         _ => None,
     };
-    handler?(place)
+    // Values of a damaged model may have another rank than what orders their axes.
+    let fact = match place.side {
+        Side::Input(input) => place.fact(input),
+        Side::Output(output) => place.output(output),
+    };
+    let rank = fact.and_then(Fact::rank);
+    handler.filter(|_| rank.is_none_or(|rank| rank == place.perm.rank()))?(place)
 }
 
 const FIRST: fn(usize) -> bool = |input| input == 0;
