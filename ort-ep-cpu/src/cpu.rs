@@ -45,7 +45,7 @@ impl Cpu {
     }
 }
 
-/// Operations of which a part has no more where it can be cut: a processor does them within some ten milliseconds.
+/// The most operations of a part of work that can be cut: a processor does them within some ten milliseconds.
 pub(crate) const MOST_OPERATIONS: usize = 1 << 26;
 
 /// The threads that share the parts of one kernel's work. What a part computes must not depend on

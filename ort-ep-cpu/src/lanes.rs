@@ -1,6 +1,9 @@
 //! A tensor seen along one axis.
 
-use ort_tensor::n_elements;
+use ort_tensor::{can_end, n_elements};
+
+/// Elements that a run which can be ended computes in one piece.
+pub(crate) const MOST_ELEMENTS: usize = 1 << 24;
 
 /// A tensor as `[outer, len, inner]`: a lane is `len` elements, `inner` apart.
 #[derive(Clone, Copy, Debug)]
@@ -17,10 +20,10 @@ impl Lanes {
         Self { len: shape[axis], inner: product(&shape[axis + 1..]) }
     }
 
-    /// Whether lanes side by side take some ten milliseconds, which is too long for one piece of work: kernels that
-    /// would have it as such leave it to `eval`, which asks in between whether anybody waits for it.
-    pub(crate) const fn are_long(self) -> bool {
-        self.len.saturating_mul(self.inner) > 1 << 24
+    /// Whether one lane takes too long for a run that can be ended: some ten milliseconds. Kernels that compute a
+    /// lane in one piece then leave it to `eval`, which checks in between.
+    pub(crate) fn are_too_long(self) -> bool {
+        self.len > MOST_ELEMENTS && can_end()
     }
 
     /// The contiguous lanes that run along all dimensions from `axis` on, at most the rank.

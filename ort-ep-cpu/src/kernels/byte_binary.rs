@@ -57,7 +57,7 @@ impl Kernel for ByteBinary {
         let (a, b) = (inputs.tensor(0)?, inputs.tensor(3)?);
         let state: &Broadcast = prepared.state()?;
         let y = io.outputs[0].tensor(a.dtype(), &state.shape)?;
-        let call = Call { isa, state };
+        let call = Call { isa, dtype: a.dtype(), state };
         match a.dtype() {
             DType::I8 => {
                 let operands = [Some(a.as_slice()?), Some(b.as_slice()?)];

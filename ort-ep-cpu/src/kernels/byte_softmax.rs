@@ -10,7 +10,7 @@ use ort_graph::{Fact, Operator};
 use ort_kernels::{Isa, Task};
 use ort_ops::infer::normalize_axis;
 use ort_ops::ops::microsoft::qlinear_softmax::QLinearSoftmax;
-use ort_tensor::{DType, Number, Shape};
+use ort_tensor::{DType, Number, Pace, Shape};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::lanes::Lanes;
@@ -82,8 +82,12 @@ impl<T: Number + Ord> Task for Blocks<'_, T> {
     fn run<const FMA: bool>(self) {
         let Self { softmax, lanes: Lanes { len, inner }, x, y } = self;
         let block = len.saturating_mul(inner).max(1);
+        let mut pace = Pace::new();
         for (x, y) in x.chunks_exact(block).zip(y.chunks_exact_mut(block)) {
             for i in 0..inner {
+                if pace.go(len).is_err() {
+                    return;
+                }
                 let x = x[i..].iter().step_by(inner).copied();
                 let y = y[i..].iter_mut().step_by(inner);
                 match &softmax.exponentials {
@@ -132,7 +136,7 @@ impl Kernel for ByteSoftmax {
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let State { shape, lanes } = prepared.state()?;
-        if lanes.are_long() {
+        if lanes.are_too_long() {
             return Ok(self.op.eval(io.inputs, io.outputs)?);
         }
         let (isa, lanes, x) = (self.isa, *lanes, io.inputs.tensor(0)?);

@@ -2,12 +2,12 @@
 //! for floats and in the type itself for integers, which wrap.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
-use ort_graph::{Fact, OpError, Operator};
+use ort_graph::{Fact, OpError};
 use ort_kernels::{Isa, Task};
 use ort_ops::arithmetic::Arithmetic;
 use ort_ops::infer::normalize_axis;
 use ort_ops::ops::cumulative::{Cumulative, Fold};
-use ort_tensor::{DType, Element, Number, Shape, n_elements};
+use ort_tensor::{DType, Element, Number, Pace, Shape, n_elements};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::Team;
@@ -55,9 +55,6 @@ impl Kernel for CumulativeKernel {
         };
         let axis = axis.ok_or(OpError::InputValue { index: 1, what: "no axis" })?;
         let axis = normalize_axis(axis, shape.len())?;
-        if crate::lanes::Lanes::along(shape, axis).are_long() {
-            return Ok(self.op.eval(io.inputs, io.outputs)?);
-        }
         match self.dtype {
             DType::F32 => self.compute::<f32>((shape, axis), io),
             DType::F64 => self.compute::<f64>((shape, axis), io),
@@ -144,13 +141,20 @@ impl<T: Running> Lanes<'_, T> {
     fn by(self, identity: T::Sum, join: impl Fn(T::Sum, T::Sum) -> T::Sum) {
         let Self { op, x, y, inner } = self;
         let n = x.len() / inner;
+        let mut pace = Pace::new();
         if inner == 1 {
             let mut total = identity;
-            for k in 0..n {
-                let at = if op.reverse { n - 1 - k } else { k };
-                let after = join(total, x[at].widen());
-                y[at] = T::narrow(if op.exclusive { total } else { after });
-                total = after;
+            for first in (0..n).step_by(Pace::STEP) {
+                let piece = first..n.min(first + Pace::STEP);
+                if pace.go(piece.len()).is_err() {
+                    return;
+                }
+                for k in piece {
+                    let at = if op.reverse { n - 1 - k } else { k };
+                    let after = join(total, x[at].widen());
+                    y[at] = T::narrow(if op.exclusive { total } else { after });
+                    total = after;
+                }
             }
             return;
         }
@@ -159,6 +163,9 @@ impl<T: Running> Lanes<'_, T> {
             let mut totals = [identity; WIDTH];
             let totals = &mut totals[..width];
             for k in 0..n {
+                if pace.go(width).is_err() {
+                    return;
+                }
                 let at = if op.reverse { n - 1 - k } else { k } * inner + j;
                 let (x, y) = (&x[at..at + width], &mut y[at..at + width]);
                 for ((total, x), y) in totals.iter_mut().zip(x).zip(y) {

@@ -12,7 +12,7 @@ use super::arg_max::{COST, LANE, indices_of_columns, indices_of_rows};
 use super::folds::Summed;
 use super::{Compiled, Compiler, KernelDef};
 use crate::lanes::Lanes;
-use crate::pieces::Rows;
+use crate::pieces::{Rows, wanted};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -51,7 +51,7 @@ impl Kernel for HardmaxKernel {
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let lanes: &Lanes = prepared.state()?;
-        if lanes.are_long() {
+        if lanes.are_too_long() {
             return Ok(self.op.eval(io.inputs, io.outputs)?);
         }
         with_dtype!(self.dtype, float,
@@ -104,7 +104,7 @@ impl HardmaxKernel {
 
     /// Writes the ones of columns, of rows of `n` elements, whose zeros are written.
     fn columns<T: Summed>(&self, n: usize, x: &[T], y: &mut [T]) {
-        for first in (0..n).step_by(WIDTH) {
+        for first in wanted((0..n).step_by(WIDTH)) {
             let mut found = [0; WIDTH];
             let found = &mut found[..WIDTH.min(n - first)];
             indices_of_columns(self.isa, GREATEST, (&x[first..], n), found);

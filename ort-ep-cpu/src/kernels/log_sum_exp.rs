@@ -11,11 +11,12 @@ use ort_kernels::vec::{
     map_f64,
 };
 use ort_ops::ops::reduce::{Form, Reduce};
-use ort_tensor::{DType, Number, bf16, f16, with_dtype};
+use ort_tensor::{DType, Number, bf16, can_end, f16, with_dtype};
 
 use super::folds::{Greatest, Plan, State, Sum, Summed};
 use super::reduce::Axes;
 use super::{Compiled, Compiler, KernelDef};
+use crate::lanes::MOST_ELEMENTS;
 use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
@@ -67,8 +68,8 @@ impl Kernel for LogSumExpKernel {
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let State { shape, plan }: &State = prepared.state()?;
-        // A long sum is too much for one piece of work: `eval` asks in between whether anybody waits for it.
-        let plan = plan.as_ref().filter(|plan| plan.n <= 1 << 24);
+        // A sum is computed in one piece: if it is long and the run can be ended, by `eval`, which checks in between.
+        let plan = plan.as_ref().filter(|plan| plan.n <= MOST_ELEMENTS || !can_end());
         let Some(plan) = plan else { return Ok(self.op.eval(io.inputs, io.outputs)?) };
         with_dtype!(self.dtype, number,
             T => self.compute::<T>((shape, plan), io), else => Err(KernelError::ForeignState))

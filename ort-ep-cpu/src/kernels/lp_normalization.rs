@@ -10,7 +10,7 @@ use ort_tensor::{DType, Number, with_dtype};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::lanes::Lanes;
-use crate::pieces::Rows;
+use crate::pieces::{Rows, wanted};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -46,7 +46,7 @@ impl Kernel for LpNormalizationKernel {
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let &lanes: &Lanes = prepared.state()?;
-        if lanes.are_long() {
+        if lanes.are_too_long() {
             return Ok(self.op.eval(io.inputs, io.outputs)?);
         }
         with_dtype!(self.dtype, float, T => match self.op.is_l1 {
@@ -118,7 +118,7 @@ impl LpNormalizationKernel {
                 return;
             }
             for (x, y) in x.chunks_exact(block).zip(y.chunks_exact_mut(block)) {
-                for first in (0..inner).step_by(WIDTH) {
+                for first in wanted((0..inner).step_by(WIDTH)) {
                     let factors = &mut factors[..WIDTH.min(inner - first)];
                     let (x, y, width) = (&x[first..], &mut y[first..], factors.len());
                     let block = Block { x, n: [1, len], strides: [0, inner], len: width };

@@ -62,13 +62,13 @@ impl Kernel for PairKernel {
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let state: &Broadcast = prepared.state()?;
-        let call = Call { isa: self.isa, state };
+        let call = Call { isa: self.isa, dtype: self.dtype, state };
         match self.function {
-            Function::Binary(op) => call.binary(op, self.dtype, io),
-            Function::Comparison(op) => call.compare(op, self.dtype, io),
-            Function::Max => call.extreme(self.dtype, true, io),
-            Function::Min => call.extreme(self.dtype, false, io),
-            Function::Mod(op) => call.rest(op, self.dtype, io),
+            Function::Binary(op) => call.binary(op, io),
+            Function::Comparison(op) => call.compare(op, io),
+            Function::Max => call.extreme(true, io),
+            Function::Min => call.extreme(false, io),
+            Function::Mod(op) => call.rest(op, io),
         }
     }
 
@@ -80,13 +80,16 @@ impl Kernel for PairKernel {
 /// A run.
 pub(super) struct Call<'a> {
     pub(super) isa: Isa,
+    /// The type of the operands.
+    pub(super) dtype: DType,
     pub(super) state: &'a Broadcast,
 }
 
 impl Call<'_> {
-    fn binary(&self, op: Binary, dtype: DType, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+    fn binary(&self, op: Binary, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let unknown = Err(KernelError::ForeignState);
-        let dtype = wrapping(dtype, op != Binary::Div);
+        // What wraps has the same bits with a sign and without.
+        let dtype = if op == Binary::Div { self.dtype } else { self.dtype.unsigned() };
         match op {
             Binary::Add => with_dtype!(dtype, [f32, f64, f16, bf16, u8, u16, u32, u64],
                 T => self.arithmetic::<T>(io, <T as Wide>::Of::add), else => unknown),
@@ -110,16 +113,12 @@ impl Call<'_> {
         }
     }
 
-    fn compare(
-        &self,
-        op: Comparison,
-        dtype: DType,
-        io: &mut Io<'_, '_>,
-    ) -> Result<(), KernelError> {
-        if dtype == DType::Bool {
+    fn compare(&self, op: Comparison, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        if self.dtype == DType::Bool {
             return self.test(io, false, |a: Bool, b: Bool| a.get() == b.get());
         }
-        with_dtype!(wrapping(dtype, op == Comparison::Equal), number, T => match op {
+        let dtype = if op == Comparison::Equal { self.dtype.unsigned() } else { self.dtype };
+        with_dtype!(dtype, number, T => match op {
             Comparison::Equal => self.test(io, false, |a: T, b: T| a.widen() == b.widen()),
             Comparison::Greater => self.test(io, true, |a: T, b: T| a.widen() < b.widen()),
             Comparison::GreaterOrEqual => self.test(io, true, |a: T, b: T| a.widen() <= b.widen()),
@@ -128,22 +127,21 @@ impl Call<'_> {
         }, else => Err(KernelError::ForeignState))
     }
 
-    fn extreme(&self, dtype: DType, is_max: bool, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        with_dtype!(dtype, number, T => match is_max {
+    fn extreme(&self, is_max: bool, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        with_dtype!(self.dtype, number, T => match is_max {
             true => self.arithmetic::<T>(io, <T as Wide>::Of::larger),
             false => self.arithmetic::<T>(io, <T as Wide>::Of::smaller),
         }, else => Err(KernelError::ForeignState))
     }
 
-    fn rest(&self, op: Mod, dtype: DType, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+    fn rest(&self, op: Mod, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         // No instruction set has a remainder of floats.
         let plain = Call { isa: Isa::Generic, ..*self };
-        let call = if dtype.is_float() { &plain } else { self };
-        with_dtype!(dtype, number, T => {
+        with_dtype!(self.dtype, number, T => {
             self.check_divisor::<T>(io)?;
-            match (op.fmod, dtype.is_float()) {
-                (true, true) => call.arithmetic::<T>(io, |a: <T as Wide>::Of, b| a.truncated_rem(b)),
-                (false, true) => call.arithmetic::<T>(io, |a: <T as Wide>::Of, b| a.floored_rem(b)),
+            match (op.fmod, self.dtype.is_float()) {
+                (true, true) => plain.arithmetic::<T>(io, |a: <T as Wide>::Of, b| a.truncated_rem(b)),
+                (false, true) => plain.arithmetic::<T>(io, |a: <T as Wide>::Of, b| a.floored_rem(b)),
                 (true, false) => self.arithmetic::<T>(io, <T as Wide>::Of::remainder),
                 (false, false) => self.arithmetic::<T>(io, |a: <T as Wide>::Of, b| {
                     let (rem, zero) = (a.remainder(b), Default::default());
@@ -198,11 +196,7 @@ impl Call<'_> {
             false => elements_as::<T>(io.inputs.tensor(index)?).map(Some),
         };
         let operands = [operand(0)?, operand(1)?];
-        let dtype = match held {
-            Some(_) => io.outputs[0].in_place_tensor().map_or(T::DTYPE, |(_, y)| y.dtype()),
-            None => io.inputs.tensor(0)?.dtype(),
-        };
-        let y = elements_of(io.outputs[0].tensor(dtype, &self.state.shape)?)?;
+        let y = elements_of(io.outputs[0].tensor(self.dtype, &self.state.shape)?)?;
         self.write(operands, (y, held_elements), io.threads, f);
         Ok(())
     }
@@ -232,12 +226,6 @@ impl Call<'_> {
         self.write(operands, (y, |_, _| {}), io.threads, f);
         Ok(())
     }
-}
-
-/// The type by whose loops elements are combined: where integers wrap or are only compared for being equal, the sign
-/// says nothing, and one of no sign stands for both.
-fn wrapping(dtype: DType, wraps: bool) -> DType {
-    if wraps { dtype.unsigned() } else { dtype }
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ impl Kernel for DoubleSoftmaxKernel {
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let &lanes: &Lanes = prepared.state()?;
         let Lanes { len, inner } = lanes;
-        if inner != 1 || lanes.are_long() {
+        if inner != 1 || lanes.are_too_long() {
             return Ok(self.op.eval(io.inputs, io.outputs)?);
         }
         let (x, y) = first_and_output::<f64>(io.inputs, &mut io.outputs[0])?;
