@@ -90,12 +90,11 @@ impl Registry {
         groups.iter().copied().fold(Self::default(), Self::with)
     }
 
-    /// The same with these operators as well. Where an earlier one covers the same version, the new one
-    /// takes its place.
+    /// The same with these operators as well. Where an earlier one covers the same version, that counts.
     #[must_use]
     pub fn with(mut self, defs: &[OpDef]) -> Self {
         for def in defs {
-            self.by_name.entry((def.domain, def.name)).or_default().insert(0, *def);
+            self.by_name.entry((def.domain, def.name)).or_default().push(*def);
         }
         self
     }

@@ -346,7 +346,7 @@ impl SessionBuilder {
             options: self.options,
             load: self.load,
             providers: self.providers.into(),
-            operators: self.operators,
+            operators: crate::operators::checked(self.operators)?,
             pool,
             branches,
             limits: self.limits,

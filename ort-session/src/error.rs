@@ -63,6 +63,14 @@ pub enum SessionError {
         /// The one that was probably meant.
         nearest: Option<&'static str>,
     },
+    /// An operator that was added has the name of a standard one.
+    #[error("{domain}:{name} is a standard operator, which cannot be replaced")]
+    StandardOperator {
+        /// The domain.
+        domain: &'static str,
+        /// The operator.
+        name: &'static str,
+    },
     /// The file has constants only as they are packed for other settings or another machine.
     #[error(
         "the file's weights are packed for `{packed_for}`, and this is `{here}`: run the original \

@@ -122,6 +122,7 @@ mod memory;
 mod nearest;
 mod observed;
 mod opened;
+mod operators;
 mod optimized;
 mod outputs;
 mod packed;

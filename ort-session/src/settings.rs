@@ -42,7 +42,7 @@ impl SessionBuilder {
         self
     }
 
-    /// Adds operators of a custom domain, or replaces standard ones. Their nodes run by
+    /// Adds operators of a custom domain. Standard operators cannot be replaced. Their nodes run by
     /// [`Operator::eval`](crate::provider::Operator::eval) unless a provider claims them.
     ///
     /// Constants that the optimizer computes with them are part of what is saved, in a cache folder too:

@@ -83,6 +83,7 @@ pub(crate) fn of_session(error: &SessionError) -> PyErr {
             ModelRequiresCompilation::new_err(coded(13, "MODEL_REQUIRES_COMPILATION", error))
         }
         SessionError::FreeDimension(_)
+        | SessionError::StandardOperator { .. }
         | SessionError::UnknownOptimizer { .. }
         | SessionError::Affinities { .. }
         | SessionError::SavedFormat { .. } => invalid_argument(error),

@@ -16,6 +16,8 @@ impl SessionBuilder {
             names.sort_unstable();
             names.join(" ")
         };
+        let operators = self.operators.iter().map(|def| format!("{}:{}", def.domain, def.name));
+        let operators: Vec<String> = operators.collect();
         let number = |n: &Option<usize>| n.map(|n| n.to_string()).unwrap_or_default();
         let folded = self.options.max_folded_bytes;
         let folded = Some(folded).filter(|&n| n != Options::default().max_folded_bytes);
@@ -25,6 +27,7 @@ impl SessionBuilder {
             ("rewrites", number(stop_after)),
             ("blocks", number(nchwc_block_size)),
             ("folded bytes", number(&folded)),
+            ("operators", list(&operators)),
             ("dimensions", self.free_dims.to_text()),
             ("unpacked", if self.skips_packing { "constants" } else { "" }.to_owned()),
         ] {

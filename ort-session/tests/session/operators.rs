@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 
-use ort_graph::{Fact, Facts, OpDef, OpError, Operator, Registry};
-use ort_session::{ModelBytes, Session, Tensor};
+use ort_graph::{Export, Fact, Facts, Graph, ModelInfo, OpDef, OpError, Operator, export};
+use ort_session::{Cache, ModelBytes, Session, SessionError, Tensor};
 use ort_tensor::{DType, Inputs, Output};
 
-use crate::model::of_text;
-
-/// In place of the standard's: `y = x + 1`.
-const NEG: OpDef = OpDef {
-    domain: "",
-    name: "Neg",
-    versions: (13, 13),
+/// `y = x + 1`
+const SUCCESSOR: OpDef = OpDef {
+    domain: "com.example",
+    name: "Successor",
+    versions: (1, 1),
     types: |dtype| dtype == DType::F32,
     build: |_| Ok(Arc::new(Successor)),
 };
@@ -33,24 +31,49 @@ impl Operator for Successor {
     }
 }
 
-#[test]
-fn an_operator_of_the_caller_takes_the_place_of_the_standards() {
-    let model = || ModelBytes::from_vec(of_text("graph(x: float[2]) -> (y) { y = Neg-13 (x) }"));
-    let x = Tensor::from_slice(&[2], &[1.0_f32, -5.0]).unwrap();
-    for (operators, expected) in [(&[][..], [-1.0, 5.0]), (&[NEG], [2.0, -4.0])] {
-        let session = Session::builder().operators(operators).commit(model()).unwrap();
-        let outputs = session.run([("x", &x)]).unwrap();
-        assert_eq!(outputs[0].as_tensor().unwrap().as_slice::<f32>().unwrap(), expected);
-    }
+fn model() -> ModelBytes {
+    let text = "graph(x: float[2]) -> (y) {
+        h = com.example:Successor-1 (x)
+        y = Neg-13 (h)
+    }";
+    let graph = Graph::parse(text, &ort_ops::registry().with(&[SUCCESSOR])).unwrap();
+    let opsets = vec![(String::new(), 17), ("com.example".to_owned(), 1)];
+    let info = ModelInfo { opsets, ..ModelInfo::default() };
+    let file = export(&graph, Export { info: &info, resolver: None, private: &[] }).unwrap();
+    ModelBytes::from_vec(ort_format::write(&file).unwrap())
 }
 
 #[test]
-fn the_last_definition_of_a_version_counts() {
-    let registry = Registry::new(&[&[OpDef { name: "A", ..NEG }]]).with(&[OpDef {
-        versions: (1, 20),
-        name: "A",
-        ..NEG
-    }]);
-    assert_eq!(registry.find("", "A", 13).unwrap().versions, (1, 20));
-    assert_eq!(registry.defs().len(), 2);
+fn an_operator_of_a_custom_domain_runs() {
+    let x = Tensor::from_slice(&[2], &[1.0_f32, -5.0]).unwrap();
+    let session = Session::builder().operators(&[SUCCESSOR]).commit(model()).unwrap();
+    let outputs = session.run([("x", &x)]).unwrap();
+    assert_eq!(outputs[0].as_tensor().unwrap().as_slice::<f32>().unwrap(), [-2.0, 4.0]);
+    assert!(matches!(Session::builder().commit(model()), Err(SessionError::Import(_))));
+}
+
+#[test]
+fn a_standard_operator_is_not_replaced() {
+    for (domain, versions) in [("", (13, 13)), ("ai.onnx", (1, 99))] {
+        let neg = OpDef { domain, name: "Neg", versions, ..SUCCESSOR };
+        let built = Session::builder().operators(&[neg]).commit(model());
+        let error = built.unwrap_err();
+        assert!(
+            matches!(error, SessionError::StandardOperator { domain: "ai.onnx", name: "Neg" }),
+            "{error}"
+        );
+    }
+    let other = OpDef { domain: "", name: "Successor", ..SUCCESSOR };
+    assert!(Session::builder().operators(&[SUCCESSOR, other]).commit(model()).is_ok());
+}
+
+#[test]
+fn a_cache_tells_sessions_with_other_operators_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = OpDef { name: "Other", ..SUCCESSOR };
+    for operators in [&[SUCCESSOR][..], &[SUCCESSOR, other], &[SUCCESSOR]] {
+        let builder = Session::builder().operators(operators).cache_dir(folder.path());
+        builder.commit(model()).unwrap();
+    }
+    assert_eq!(Cache::new(folder.path()).entries().unwrap().len(), 2);
 }
