@@ -315,28 +315,29 @@ fn threads(text: &str) -> Result<usize, String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use clap::Parser;
 
     use super::*;
 
-    #[derive(Parser)]
-    struct Program {
-        #[command(flatten)]
-        session: SessionOptions,
+    /// The session options of a program with these arguments.
+    pub(crate) fn session_options(arguments: &[&str]) -> SessionOptions {
+        #[derive(Parser)]
+        struct Program {
+            #[command(flatten)]
+            session: SessionOptions,
+        }
+
+        Program::parse_from(["ort-cli"].iter().chain(arguments)).session
     }
 
     #[test]
     fn options_set_what_methods_set_and_win_over_keys() {
         let parallel = |builder: SessionBuilder| builder.execution_mode(ExecutionMode::Parallel);
         let microseconds = Duration::from_micros;
-        let plain = |arguments: &[&str]| {
-            let program = Program::parse_from(["ort-cli"].iter().chain(arguments));
-            format!("{:?}", program.session.builder())
-        };
+        let plain = |arguments: &[&str]| format!("{:?}", session_options(arguments).builder());
         let set = |set: &dyn Fn(SessionBuilder) -> SessionBuilder| {
-            let program = Program::parse_from(["ort-cli"]);
-            format!("{:?}", set(program.session.builder()))
+            format!("{:?}", set(session_options(&[]).builder()))
         };
         let off = "session.intra_op.allow_spinning=0";
         let mode = "session.execution_mode=sequential";
@@ -365,8 +366,8 @@ mod tests {
             (&["--populate", "--config", key], Load::Read),
             (&["--populate", "--config", key, "--load", "mapped"], Load::Populated),
         ] {
-            let program = Program::parse_from(["ort-cli"].iter().chain(arguments));
-            assert_eq!(program.session.builder().chosen_load(), expected, "{arguments:?}");
+            let session = session_options(arguments);
+            assert_eq!(session.builder().chosen_load(), expected, "{arguments:?}");
         }
     }
 }

@@ -45,19 +45,8 @@ impl SessionOptions {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct Program {
-        #[command(flatten)]
-        session: SessionOptions,
-    }
-
-    fn options(arguments: &[&str]) -> SessionOptions {
-        Program::parse_from(["ort-cli"].iter().chain(arguments)).session
-    }
+    use crate::options::tests::session_options as options;
 
     #[test]
     fn overrides_stand_in_place_of_what_was_said() {

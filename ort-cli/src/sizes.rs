@@ -113,7 +113,9 @@ impl<'a> FreeSizes<'a> {
             Dim::Symbol(name) if self.known.contains_key(&**name) => symbol(name),
             Dim::Symbol(name) => match self.terms(name) {
                 Some(terms) => {
-                    terms.into_iter().map(|it| it.parse().unwrap_or_else(|_| symbol(it))).sum()
+                    let terms =
+                        terms.into_iter().map(|it| it.parse().unwrap_or_else(|_| symbol(it)));
+                    terms.fold(0, usize::saturating_add)
                 }
                 None => symbol(name),
             },
@@ -201,6 +203,9 @@ mod tests {
         let fits = |shapes: &[Vec<usize>]| shapes[0][1] == 4;
         let inputs = ["batch,past + 1", "batch,past", "past+known"];
         assert_eq!(found(&inputs, fits).0, Some(vec![vec![1, 4], vec![1, 3], vec![10]]));
+        // As large as there is.
+        let huge = format!("past + {}", usize::MAX);
+        assert_eq!(found(&["batch,past", &huge], |_| true).0.unwrap()[1], [usize::MAX]);
         // Not of symbols of the inputs: a name like any other.
         assert_eq!(found(&["a+b"], |_| true).0, Some(vec![vec![1]]));
     }

@@ -192,11 +192,9 @@ fn wrong_rank(x: TensorView<'_>) -> OpError {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use ort_tensor::{Ending, ended_by};
 
     use super::*;
+    use crate::case::once_ended;
     use crate::case::tensor;
 
     fn counted(shape: &[usize]) -> Tensor {
@@ -222,21 +220,11 @@ mod tests {
         }
     }
 
-    #[derive(Debug)]
-    struct Ended;
-
-    impl Ending for Ended {
-        fn is_ended(&self) -> bool {
-            true
-        }
-    }
-
     #[test]
     fn copies_that_nobody_waits_for_end() {
         let x = counted(&[1, 16, Pace::STEP / 8]);
-        let ending: Arc<dyn Ending> = Arc::new(Ended);
         for copy in [blocked, unblocked] {
-            let copied = ended_by(&ending, || copy(x.view(), 16));
+            let copied = once_ended(|| copy(x.view(), 16));
             assert_eq!(copied, Err(TensorError::Ended.into()));
         }
     }

@@ -79,11 +79,9 @@ fn product(shape: &[usize]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use ort_tensor::{Ending, ended_by};
 
     use super::*;
+    use crate::case::once_ended;
 
     #[test]
     fn lanes_interleave_inside_a_block() {
@@ -106,21 +104,11 @@ mod tests {
         assert!(Lanes::along(&shape, 0).map::<f32>(&[], &mut [], |_| Ok(())).is_ok());
     }
 
-    #[derive(Debug)]
-    struct Ended;
-
-    impl Ending for Ended {
-        fn is_ended(&self) -> bool {
-            true
-        }
-    }
-
     #[test]
     fn a_long_lane_ends_after_a_piece() {
-        let ending: Arc<dyn Ending> = Arc::new(Ended);
         for (len, n_done) in [(3, 3), (Pace::STEP, Pace::STEP), (Pace::STEP + 1, Pace::STEP)] {
             let (mut lane, mut n) = (vec![0.0; len], 0);
-            let done = ended_by(&ending, || by_pieces(&mut lane, |piece| n += piece.len()));
+            let done = once_ended(|| by_pieces(&mut lane, |piece| n += piece.len()));
             assert_eq!((done.is_ok(), n), (len == n_done, n_done));
         }
     }

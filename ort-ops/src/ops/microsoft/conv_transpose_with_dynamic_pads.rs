@@ -40,7 +40,8 @@ impl ConvTransposeWithDynamicPads {
     /// The operator with these pads.
     fn padded(&self, pads: &[i64]) -> Result<ConvTranspose, OpError> {
         let mut padded = self.unpadded.clone();
-        padded.window.pads = Some(sizes(PADS, pads)?);
+        let wrong = |_| OpError::InputValue { index: PADS, what: "a pad is below zero" };
+        padded.window.pads = Some(sizes(PADS, pads).map_err(wrong)?);
         Ok(padded)
     }
 }
