@@ -10,7 +10,7 @@ use clap::{ArgMatches, Args, FromArgMatches};
 use ort_session::provider::Reference;
 use ort_session::{
     Affinities, Arena, CpuProvider, Denormals, ExecutionMode, IsaChoice, Level, Load, Optimized,
-    Roof, Session, SessionBuilder, SessionError,
+    PeakPerformance, Session, SessionBuilder, SessionError,
 };
 
 use crate::config::Setting;
@@ -222,8 +222,8 @@ impl SessionOptions {
     }
 
     /// What the machine can do at most with these instructions.
-    pub(crate) fn roof(&self, n_threads: usize) -> Roof {
-        Roof::measure(self.isa.unwrap_or_default(), n_threads)
+    pub(crate) fn peak(&self, n_threads: usize) -> PeakPerformance {
+        PeakPerformance::measure(self.isa.unwrap_or_default(), n_threads)
     }
 
     /// A session's settings: those of `--config`, and over them those that have an option of their

@@ -44,7 +44,7 @@ impl Omp {
 
     /// How many threads compute, and why: `threads: 2 (affinity 2, …, OMP_NUM_THREADS unset)`.
     pub(crate) fn decision(self, count: &ThreadCount) -> String {
-        let told = count.told.map(|n| format!("told {n}, ")).unwrap_or_default();
+        let told = count.requested.map(|n| format!("requested {n}, ")).unwrap_or_default();
         let bound = self.0.map_or_else(|| "unset".to_owned(), |n| n.to_string());
         format!("threads: {} ({told}{}, {NAME} {bound})", count.n_threads(), count.machine)
     }

@@ -231,10 +231,10 @@ impl Case {
         let prepared = kernel.prepare(&shapes).unwrap();
         let mut scratch = AlignedBuf::zeroed(prepared.scratch_bytes);
         scratch.as_mut().fill(0xff);
-        let withheld = self.withheld();
+        let released = self.released();
         let mut views: Vec<_> = self.views().collect();
         for (i, view) in views.iter_mut().enumerate().filter(|&(i, _)| !kernel.reads(i)) {
-            *view = withheld[i].as_ref().map(|tensor| ValueView::Tensor(tensor.view()));
+            *view = released[i].as_ref().map(|tensor| ValueView::Tensor(tensor.view()));
         }
         let mut made: Vec<Tensor> = expected.iter().map(garbage).collect();
         let mut outputs: Vec<_> = made.iter_mut().map(|y| Output::planned(y.view_mut())).collect();
@@ -259,9 +259,9 @@ impl Case {
     }
 
     /// The inputs without elements.
-    fn withheld(&self) -> Vec<Option<Tensor>> {
-        let withheld = |(t, _): &(Tensor, Kind)| Tensor::withheld(t.dtype(), t.shape()).unwrap();
-        self.inputs.iter().map(|input| input.as_ref().map(withheld)).collect()
+    fn released(&self) -> Vec<Option<Tensor>> {
+        let released = |(t, _): &(Tensor, Kind)| Tensor::released(t.dtype(), t.shape()).unwrap();
+        self.inputs.iter().map(|input| input.as_ref().map(released)).collect()
     }
 
     fn shapes(&self) -> Vec<Vec<usize>> {

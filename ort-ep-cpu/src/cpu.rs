@@ -86,7 +86,7 @@ impl<'a> Team<'a> {
 
     /// Calls `work` once for each part, whoever is free, with scratch that nobody else has then: the
     /// caller always with the first stretch, and others with those behind it, so that of two threads
-    /// each finds its own lines there. Once nobody waits for the results any more, no part is begun.
+    /// each finds its own lines there. After the run has ended, no part is begun.
     pub(crate) fn run<P: Send>(
         self,
         mut parts: impl Iterator<Item = P> + Send,
@@ -104,71 +104,71 @@ impl<'a> Team<'a> {
         if self.n_threads <= 1 {
             return parts.take_while(|_| go_on().is_ok()).for_each(|part| work(part, self.scratch));
         }
-        let desks = match self.scratch_len {
+        let slots = match self.scratch_len {
             0 => SmallVec::new(),
             // bounded: by the threads
             len => self.scratch.chunks_exact_mut(len).take(self.n_threads).map(Some).collect(),
         };
-        let mut office = Mutex::new(Office { parts: SmallVec::new(), desks });
-        let (caller, needs_desk) = (thread::current().id(), self.scratch_len > 0);
+        let mut queue = Mutex::new(Queue { parts: SmallVec::new(), slots });
+        let (caller, needs_slot) = (thread::current().id(), self.scratch_len > 0);
         // Parts can be large: they are put where they stay.
-        if let Ok(office) = office.get_mut() {
+        if let Ok(queue) = queue.get_mut() {
             // bounded: a part is thousands of operations
-            office.parts.extend(parts.map(Some));
+            queue.parts.extend(parts.map(Some));
         }
         let one = |i| {
             if go_on().is_err() {
                 return;
             }
             let is_caller = thread::current().id() == caller;
-            let whose = needs_desk.then_some(if is_caller { Desk::First } else { Desk::Other });
-            let taken = office.lock().ok().and_then(|mut office| office.take(i, whose));
-            let Some((part, (place, desk))) = taken else { return };
-            work(part, desk);
-            if let (true, Ok(mut office)) = (needs_desk, office.lock()) {
-                office.desks[place] = Some(desk);
+            let whose = needs_slot.then_some(if is_caller { Slot::First } else { Slot::Other });
+            let taken = queue.lock().ok().and_then(|mut queue| queue.take(i, whose));
+            let Some((part, (place, slot))) = taken else { return };
+            work(part, slot);
+            if let (true, Ok(mut queue)) = (needs_slot, queue.lock()) {
+                queue.slots[place] = Some(slot);
             }
         };
         self.threads.for_each(self.n_parts, &one);
         // What nobody did: for want of scratch, or because there are more than was said; and what was left
         // out because nobody waits for it any more, which stays so.
-        let n_parts = office.lock().map_or(0, |office| office.parts.len());
+        let n_parts = queue.lock().map_or(0, |queue| queue.parts.len());
         (0..n_parts).for_each(one);
     }
 }
 
 /// What threads take from: each as long as it works on a part.
-struct Office<'a, P> {
+struct Queue<'a, P> {
     /// Those that are not taken; as many find room here as four threads get.
     parts: SmallVec<[Option<P>; 16]>,
     /// The scratch of each thread, unless it is at work with it.
-    desks: SmallVec<[Option<&'a mut [f32]>; 8]>,
+    slots: SmallVec<[Option<&'a mut [f32]>; 8]>,
 }
 
 /// Which scratch a thread takes.
 #[derive(Clone, Copy, Debug)]
-enum Desk {
+enum Slot {
     First,
     /// Any but the first.
     Other,
 }
 
-impl<'a, P> Office<'a, P> {
-    /// Part `i` and, if it needs one, a desk with its place.
-    fn take(&mut self, i: usize, desk: Option<Desk>) -> Option<(P, (usize, &'a mut [f32]))> {
+impl<'a, P> Queue<'a, P> {
+    /// Part `i` and, if it needs one, a slot with its place.
+    fn take(&mut self, i: usize, slot: Option<Slot>) -> Option<(P, (usize, &'a mut [f32]))> {
         let part = self.parts.get_mut(i)?;
         if part.is_none() {
             return None;
         }
-        let desk = match desk {
+        let slot = match slot {
             None => (0, &mut [][..]),
-            Some(Desk::First) => (0, self.desks.first_mut()?.take()?),
-            Some(Desk::Other) => {
-                let mut desks = self.desks.iter_mut().enumerate().skip(1);
-                desks.find_map(|(place, desk)| Some((place, desk.take()?)))?
+            Some(Slot::First) => (0, self.slots.first_mut()?.take()?),
+            Some(Slot::Other) => {
+                let mut slots = self.slots.iter_mut().enumerate().skip(1);
+                slots.find_map(|(place, slot)| Some((place, slot.take()?)))?
             }
         };
-        Some((part.take()?, desk))
+        Some((part.take()?, slot))
     }
 }
 
@@ -294,8 +294,8 @@ mod tests {
             let mut scratch = vec![0_u8; LINE * 4 * n_threads];
             let first = scratch.as_ptr().addr();
             let team = Team::new(&threads, done.len()).with_scratch(&mut scratch, LINE);
-            team.run(done.iter_mut(), |done, desk| {
-                *done = Some((thread::current().id(), desk.as_ptr().addr() == first));
+            team.run(done.iter_mut(), |done, slot| {
+                *done = Some((thread::current().id(), slot.as_ptr().addr() == first));
                 thread::yield_now();
             });
             let caller = thread::current().id();

@@ -152,8 +152,13 @@ impl Product for Direct<'_> {
 }
 
 impl<T: Summand> Part<'_, T> {
-    /// Computes the part of a product, and what `tail` leaves to do.
-    pub(crate) fn compute(mut self, product: &impl Product<T>, tail: T::Tail, scratch: &mut [T]) {
+    /// Computes the part of a product, and what `epilogue` leaves to do.
+    pub(crate) fn compute(
+        mut self,
+        product: &impl Product<T>,
+        epilogue: T::Epilogue,
+        scratch: &mut [T],
+    ) {
         let region = Region { rows: self.rows.clone(), columns: self.columns.clone() };
         match &mut self.piece {
             Piece::Rows(c) => {
@@ -162,7 +167,7 @@ impl<T: Summand> Part<'_, T> {
             }
             Piece::Columns(rows) => product.run(&region, &mut rows[..], scratch),
         }
-        self.for_each_row(|_, row| T::finish(tail, row));
+        self.for_each_row(|_, row| T::finish(epilogue, row));
     }
 }
 

@@ -24,19 +24,19 @@
 mod bytes;
 mod cpu;
 mod cut;
+mod epilogue;
 mod kernels;
 mod lanes;
 mod operation;
 mod options;
+mod peak;
 mod pieces;
 mod places;
 mod product;
 mod provider;
-mod roof;
 mod scheme;
 mod strided;
 mod summand;
-mod tail;
 mod wide;
 
 #[cfg(test)]
@@ -45,5 +45,5 @@ mod case;
 mod steps;
 
 pub use crate::options::{CpuOptions, Denormals, IsaChoice, ParseOptionError, UnavailableIsa};
+pub use crate::peak::PeakPerformance;
 pub use crate::provider::CpuProvider;
-pub use crate::roof::Roof;

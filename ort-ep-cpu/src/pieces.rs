@@ -63,7 +63,7 @@ pub(crate) fn elements_as<T: Element>(x: TensorView<'_>) -> Result<&[T], TensorE
     let is_alike = x.dtype().word_bytes() == Some(size_of::<T>());
     match x.as_bytes().filter(|_| is_alike).map(bytemuck::try_cast_slice) {
         Some(Ok(elements)) => Ok(elements),
-        _ if x.is_withheld() => x.as_slice(),
+        _ if x.is_released() => x.as_slice(),
         _ => Err(wrong),
     }
 }

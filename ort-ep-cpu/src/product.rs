@@ -42,7 +42,7 @@ pub(crate) struct Operands<'a, T: Summand = f32> {
     /// Whether B was packed by [`pack_right`].
     pub(crate) is_packed: bool,
     pub(crate) start: Start<'a, T>,
-    pub(crate) tail: T::Tail,
+    pub(crate) epilogue: T::Epilogue,
 }
 
 impl<T: Summand> Operands<'_, T> {
@@ -99,7 +99,7 @@ impl Product {
     pub(crate) fn scratch_len_of<T: Summand>(&self) -> usize {
         let none = Matrix::row_major(&[], 0, 0);
         let a = Lhs::Strided { a: none, alpha: T::ONE };
-        let gemm = self.gemm::<T, _>(a, none, (Start::Zero, T::fused(T::no_tail())));
+        let gemm = self.gemm::<T, _>(a, none, (Start::Zero, T::fused(T::no_epilogue())));
         gemm.scratch_len(self.m) * size_of::<T>() / size_of::<f32>()
     }
 
@@ -132,9 +132,9 @@ impl Product {
             } else {
                 Right::Plain(self.matrix(&operands.b[b..], [self.k, self.n], self.b))
             };
-            let end = (operands.start, T::fused(operands.tail));
+            let end = (operands.start, T::fused(operands.epilogue));
             let scratch = bytemuck::cast_slice_mut(scratch);
-            part.compute(&self.gemm(a, b, end), operands.tail, scratch);
+            part.compute(&self.gemm(a, b, end), operands.epilogue, scratch);
         });
     }
 

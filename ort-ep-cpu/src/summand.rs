@@ -9,13 +9,13 @@ use ort_kernels::{Activation, Isa};
 use ort_ops::activation::Activation as Function;
 use ort_tensor::DType;
 
+use crate::epilogue::Epilogue;
 use crate::kernels::named;
-use crate::tail::Tail;
 
 /// A number whose products kernels compute.
 pub(crate) trait Summand: Element {
     /// What ends a product.
-    type Tail: Clone + Copy + Debug + Send + Sync;
+    type Epilogue: Clone + Copy + Debug + Send + Sync;
     /// The name of what a constant right operand is packed as.
     const PACKED: &'static str;
 
@@ -23,42 +23,42 @@ pub(crate) trait Summand: Element {
     fn factor(of: f32) -> Self;
 
     /// What the kernel itself applies.
-    fn fused(tail: Self::Tail) -> Self::Activation;
+    fn fused(epilogue: Self::Epilogue) -> Self::Activation;
 
     /// Applies to finished results what the kernel did not.
-    fn finish(tail: Self::Tail, results: &mut [Self]);
+    fn finish(epilogue: Self::Epilogue, results: &mut [Self]);
 
-    /// The tail that does nothing.
-    fn no_tail() -> Self::Tail;
+    /// The epilogue that does nothing.
+    fn no_epilogue() -> Self::Epilogue;
 
-    /// The tail of an activation, which is none but for f32.
-    fn tail_of(activation: Function) -> Self::Tail;
+    /// The epilogue of an activation, which is none but for f32.
+    fn epilogue_of(activation: Function) -> Self::Epilogue;
 
     /// The name of the kernels for an instruction set.
     fn variant_name(isa: Isa) -> &'static str;
 }
 
 impl Summand for f32 {
-    type Tail = Tail;
+    type Epilogue = Epilogue;
     const PACKED: &'static str = "gemm_f32/b";
 
     fn factor(of: f32) -> Self {
         of
     }
 
-    fn fused(tail: Tail) -> Activation {
-        tail.fused()
+    fn fused(epilogue: Epilogue) -> Activation {
+        epilogue.fused()
     }
 
-    fn finish(tail: Tail, results: &mut [f32]) {
-        tail.finish(results);
+    fn finish(epilogue: Epilogue, results: &mut [f32]) {
+        epilogue.finish(results);
     }
 
-    fn no_tail() -> Tail {
-        Tail::Fused(Activation::None)
+    fn no_epilogue() -> Epilogue {
+        Epilogue::Fused(Activation::None)
     }
 
-    fn tail_of(activation: Function) -> Tail {
+    fn epilogue_of(activation: Function) -> Epilogue {
         activation.into()
     }
 
@@ -70,7 +70,7 @@ impl Summand for f32 {
 macro_rules! summands {
     ($($element:ident: $kernel:literal, $avx512:literal, $avx2:literal, $of:ident => $factor:expr;)+) => {$(
         impl Summand for $element {
-            type Tail = ();
+            type Epilogue = ();
             const PACKED: &'static str = concat!($kernel, "/b");
 
             fn factor($of: f32) -> Self {
@@ -81,9 +81,9 @@ macro_rules! summands {
 
             fn finish((): (), _: &mut [Self]) {}
 
-            fn no_tail() {}
+            fn no_epilogue() {}
 
-            fn tail_of(_: Function) {}
+            fn epilogue_of(_: Function) {}
 
             fn variant_name(isa: Isa) -> &'static str {
                 named!(isa => $kernel: $avx512, $avx2, "generic")

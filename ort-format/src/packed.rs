@@ -10,15 +10,15 @@ use crate::enums::{DataType, DimensionValueType};
 use crate::record::{self, TypeInfoValue};
 use crate::view::Tensor;
 
-/// The prose of a tensor without elements.
-const WITHHELD: &str = "elements withheld: packed forms only";
-/// What the prose of a packed form begins with; its label follows.
+/// The doc_string of a tensor without elements.
+const RELEASED: &str = "elements withheld: packed forms only";
+/// What the doc_string of a packed form begins with; its label follows.
 const PACKED: &str = "packed: ";
 
 impl<'a> Tensor<'a> {
     /// Whether the tensor says that its elements are not there. They were left out where everybody reads a packed form.
-    pub fn is_withheld(self) -> bool {
-        self.doc_string() == Some(WITHHELD) && self.raw_data().is_none()
+    pub fn is_released(self) -> bool {
+        self.doc_string() == Some(RELEASED) && self.raw_data().is_none()
     }
 
     /// If the tensor is a packed form: the name of the constant that it is made of, and the label that tells how.
@@ -32,8 +32,8 @@ impl<'a> Tensor<'a> {
 impl record::Tensor<'_> {
     /// The same without its elements.
     #[must_use]
-    pub fn withheld(self) -> Self {
-        Self { doc_string: Some(WITHHELD.into()), raw_data: None, ..self }
+    pub fn released(self) -> Self {
+        Self { doc_string: Some(RELEASED.into()), raw_data: None, ..self }
     }
 }
 

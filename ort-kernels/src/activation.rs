@@ -2,7 +2,7 @@
 //! hot.
 
 use crate::Isa;
-use crate::tail::Tail;
+use crate::epilogue::Epilogue;
 use crate::vec;
 
 /// `y = f(x)` for every element.
@@ -76,12 +76,14 @@ impl Activation {
     }
 
     /// What a register tile may do before it stores results.
-    pub(crate) fn as_tail(self) -> Option<Tail> {
-        let clamp = |(min, max)| Tail::Clamp { min, max };
+    pub(crate) fn as_epilogue(self) -> Option<Epilogue> {
+        let clamp = |(min, max)| Epilogue::Clamp { min, max };
         match self {
-            Self::HardSwish => Some(Tail::HardSwish),
-            Self::ScaledRelu { scale, shift } => Some(Tail::ScaledRelu { scale, shift }),
-            Self::ScaledHardSwish { scale, shift } => Some(Tail::ScaledHardSwish { scale, shift }),
+            Self::HardSwish => Some(Epilogue::HardSwish),
+            Self::ScaledRelu { scale, shift } => Some(Epilogue::ScaledRelu { scale, shift }),
+            Self::ScaledHardSwish { scale, shift } => {
+                Some(Epilogue::ScaledHardSwish { scale, shift })
+            }
             _ => self.as_clamp().map(clamp),
         }
     }

@@ -25,7 +25,7 @@ mod isa;
 #[macro_use]
 mod ladder;
 #[macro_use]
-mod tail;
+mod epilogue;
 mod activation;
 pub mod conv_f32;
 pub mod conv_nchwc;

@@ -4,7 +4,7 @@
 //! as long as nobody writes to the file or cuts it short; no program can check that, so the
 //! promise is passed on to whoever chooses [`Load::Mapped`](crate::Load::Mapped), where it is
 //! documented. Everything else about the two calls below is checked here.
-#![expect(unsafe_code, reason = "a file's mapping is sound only while the file stays as it is")]
+#![expect(unsafe_code, reason = "a mapping is valid only while its file stays as it is")]
 
 use std::fs::File;
 use std::io;

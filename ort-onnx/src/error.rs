@@ -79,7 +79,7 @@ pub enum Damage {
     Objects,
 }
 
-/// Why the elements of a tensor cannot be had.
+/// Why the elements of a tensor cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ElementsError {

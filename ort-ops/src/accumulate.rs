@@ -120,7 +120,7 @@ pub(crate) fn zeros<S: Sum>(n: usize) -> Result<Vec<S>, OpError> {
 /// `k`. `c` has `n` columns; `a` and `b` have as many columns and rows as that leaves.
 ///
 /// # Errors
-/// If nobody waits for the rest any more.
+/// If the run has ended.
 pub(crate) fn multiply_add<S: Sum>(
     a: &[S],
     b: &[S],

@@ -1,4 +1,4 @@
-//! Memory in blocks of channels, as com.microsoft.nchwc lays it out.
+//! Memory in NCHWc, as com.microsoft.nchwc lays it out.
 //!
 //! ```text
 //! activation  [N, C, H, W]     as  [N][C/B][H·W][B]
@@ -28,7 +28,7 @@ struct Blocks {
 /// The form of a filter in blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterForm {
-    /// OIHWBo: for an input in planes, and for filters of one channel each.
+    /// OIHWBo: for an input in NCHW, and for filters of one channel each.
     Outputs,
     /// OIHWBiBo: for an input in blocks.
     InputsAndOutputs,
@@ -50,7 +50,7 @@ impl Blocks {
         Ok(Self { channels, plane, block })
     }
 
-    /// Copies images in blocks to images in planes.
+    /// Copies images in NCHWc to images in NCHW.
     fn unblock(self, from: &[f32], to: &mut [f32]) -> Result<(), TensorError> {
         let Self { channels, plane, block } = self;
         let mut pace = Pace::new();
@@ -70,7 +70,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// Copies images in planes to images in blocks.
+    /// Copies images in NCHW to images in NCHWc.
     fn block(self, from: &[f32], to: &mut [f32]) -> Result<(), TensorError> {
         let Self { channels, plane, block } = self;
         let mut pace = Pace::new();
@@ -98,7 +98,7 @@ fn pieces(plane: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..plane).step_by(LEN).map(move |at| (at, LEN.min(plane - at)))
 }
 
-/// The same activation in planes. `x`: `[N, C, …]` f32, in blocks.
+/// The same activation in NCHW. `x`: `[N, C, …]` f32, in NCHWc.
 ///
 /// # Errors
 /// If it has no channels, or they are no multiple of `block`.
@@ -106,7 +106,7 @@ pub fn unblocked(x: TensorView<'_>, block: usize) -> Result<Tensor, OpError> {
     reordered(x, activation(x, block)?, Blocks::unblock)
 }
 
-/// The same activation in blocks. `x`: `[N, C, …]` f32, in planes.
+/// The same activation in NCHWc. `x`: `[N, C, …]` f32, in NCHW.
 ///
 /// # Errors
 /// If it has no channels, or they are no multiple of `block`.
@@ -114,7 +114,7 @@ pub fn blocked(x: TensorView<'_>, block: usize) -> Result<Tensor, OpError> {
     reordered(x, activation(x, block)?, Blocks::block)
 }
 
-/// The same filters, row-major. `w`: `[O, I, …]` f32, in blocks.
+/// The same filters, row-major. `w`: `[O, I, …]` f32, in NCHWc.
 ///
 /// # Errors
 /// If the output channels, or the input channels where the form has them in blocks, are no

@@ -111,7 +111,7 @@ impl<const N: usize> Runs<N> {
     /// Calls `run` for each run, or piece of a long one, in order, with its place in the output and in each operand.
     ///
     /// # Errors
-    /// If nobody waits for the rest any more.
+    /// If the run has ended.
     pub(crate) fn for_each(
         &self,
         mut run: impl FnMut(Range<usize>, [usize; N]),

@@ -91,7 +91,7 @@ pub(crate) fn read_period(view: TensorView<'_>, shape: &[usize]) -> Result<Vec<f
 /// `update(x[i], period[i mod len])`.
 ///
 /// # Errors
-/// If nobody waits for the rest any more.
+/// If the run has ended.
 pub(crate) fn with_period(
     x: &mut [f64],
     period: &[f64],

@@ -67,8 +67,8 @@ impl Fourier {
             self.recurse(x, 2 * step, even)?;
             self.recurse(&x[step..], 2 * step, odd)?;
             for (k, (even, odd)) in even.iter_mut().zip(odd).enumerate() {
-                let turned = multiply(*odd, self.roots[k * step]);
-                (*even, *odd) = (add(*even, turned), subtract(*even, turned));
+                let transposed = multiply(*odd, self.roots[k * step]);
+                (*even, *odd) = (add(*even, transposed), subtract(*even, transposed));
             }
         }
         Ok(())

@@ -28,7 +28,7 @@ pub(crate) fn dot(a: &[i16], b: &[i16]) -> i64 {
 /// Calls `write(i, j, Σ a[i, k]·b[j, k])` for all rows of `a` and `b`, whose length `k` is not 0.
 ///
 /// # Errors
-/// If nobody waits for the rest any more.
+/// If the run has ended.
 pub(crate) fn multiply(
     a: &[i16],
     b: &[i16],

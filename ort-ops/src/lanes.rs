@@ -29,7 +29,7 @@ impl Lanes {
     /// Writes each lane of `x` to `y` as `f` leaves it.
     ///
     /// # Errors
-    /// If there is no memory for one, or nobody waits for it any more.
+    /// If there is no memory for one, or the run has ended.
     pub(crate) fn map<T: Number>(
         &self,
         x: &[T],
@@ -61,7 +61,7 @@ impl Lanes {
 /// Calls `f` with one piece of `x` after the other, so short that it is done within milliseconds.
 ///
 /// # Errors
-/// If nobody waits for the next any more.
+/// If the run has ended.
 pub(crate) fn by_pieces<T>(x: &mut [T], mut f: impl FnMut(&mut [T])) -> Result<(), TensorError> {
     for (i, piece) in x.chunks_mut(Pace::STEP).enumerate() {
         if i > 0 {

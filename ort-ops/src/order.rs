@@ -58,7 +58,7 @@ const PIECE: usize = 1 << 16;
 /// left, so that it can end in between.
 ///
 /// # Errors
-/// If there is no memory for another copy, or nobody waits for the rest any more.
+/// If there is no memory for another copy, or the run has ended.
 pub(crate) fn sort<T: Copy>(
     items: &mut [T],
     order: &dyn Fn(&T, &T) -> Ordering,

@@ -57,7 +57,7 @@ impl Pool {
     /// Calls `f` for each window of each plane, once.
     ///
     /// # Errors
-    /// If nobody waits for the rest any more.
+    /// If the run has ended.
     pub(crate) fn for_each(&self, mut f: impl FnMut(Seen<'_>)) -> Result<(), TensorError> {
         if self.shape.contains(&0) {
             return Ok(());

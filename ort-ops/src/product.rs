@@ -17,7 +17,7 @@ const N_PARTIAL: usize = 16;
 /// `c_stride` apart; `m` follows from `a`, `n` from `b`. `k` must not be 0.
 ///
 /// # Errors
-/// If nobody waits for the rest any more.
+/// If the run has ended.
 pub(crate) fn add_product<R: Real>(
     c: &mut [R],
     c_stride: usize,

@@ -72,8 +72,8 @@ fn copy_parts<T: Word>(
         return Ok(());
     };
     let n_inner: usize = rest.iter().map(|axis| axis.n).product();
-    let is_turned = matches!(rest, &[columns] if is_turned(outer, columns));
-    let is_deep = !is_turned && !rest.is_empty() && n_inner > Pace::STEP;
+    let is_transposed = matches!(rest, &[columns] if is_transposed(outer, columns));
+    let is_deep = !is_transposed && !rest.is_empty() && n_inner > Pace::STEP;
     let most = (Pace::STEP / n_inner).next_multiple_of(WHOLE_TILES).max(WHOLE_TILES);
     let step = if is_deep { 1 } else { most };
     let mut part: SmallVec<[Axis; 6]> = axes.into();
@@ -147,7 +147,7 @@ fn merged(shape: &[usize], from: &[isize], to: &[isize]) -> SmallVec<[Axis; 6]> 
 }
 
 /// Whether the rows of the source are columns of the destination.
-fn is_turned(rows: Axis, columns: Axis) -> bool {
+fn is_transposed(rows: Axis, columns: Axis) -> bool {
     rows.from == 1 && columns.to == 1 && columns.from != 0
 }
 
@@ -169,11 +169,11 @@ fn copy_axes<T: Word>(axes: &[Axis], src: (&[T], usize), dst: (&mut [T], usize))
     match *axes {
         [] => dst[to] = src[from].clone(),
         [run] => copy_runs([Axis::ONE; 2], run, (src, from), (dst, to)),
-        [rows, columns] if is_turned(rows, columns) => {
+        [rows, columns] if is_transposed(rows, columns) => {
             copy_columns(rows, columns, (src, from), (dst, to));
         }
         [rows, run] => copy_runs([Axis::ONE, rows], run, (src, from), (dst, to)),
-        [planes, rows, run] if !is_turned(rows, run) => {
+        [planes, rows, run] if !is_transposed(rows, run) => {
             copy_runs([planes, rows], run, (src, from), (dst, to));
         }
         [outer, ref rest @ ..] => {
@@ -260,7 +260,7 @@ mod tests {
         }
     }
 
-    /// Runs, rows and columns that are longer than a part, forwards, backwards and turned.
+    /// Runs, rows and columns that are longer than a part, forwards, backwards and transposed.
     #[test]
     fn long_copies_are_the_same_in_parts() {
         let n = Pace::STEP + 4465;

@@ -80,7 +80,7 @@ impl Walk {
     /// `update(x[i], results[j])` for all `i`, which lead to `j`.
     ///
     /// # Errors
-    /// If nobody waits for the rest any more.
+    /// If the run has ended.
     pub(crate) fn spread<T, A>(
         &self,
         x: &mut [T],

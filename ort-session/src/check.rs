@@ -27,7 +27,7 @@ pub(crate) fn checked<'a>(
         };
         if given[position].replace(value.view()).is_some() {
             let name = graph.value(ids[position]).name.clone();
-            return Err(InputError::Twice { name });
+            return Err(InputError::Duplicate { name });
         }
     }
     let check = |(&id, given): (&_, Option<ValueView<'a>>)| {

@@ -66,7 +66,7 @@ fn each_once<'a>(
     for name in names {
         let id = named(graph, name)?;
         if ids.contains(&id) {
-            return Err(OutputError::Twice { name: name.to_owned() });
+            return Err(OutputError::Duplicate { name: name.to_owned() });
         }
         ids.push(id);
     }

@@ -40,7 +40,7 @@ pub enum SessionError {
     /// The model has elements in a file whose name leads out of its folder.
     #[error(transparent)]
     External(#[from] ElementsError),
-    /// The file is sound, but the model is not valid or has operators that nobody knows.
+    /// The file is valid, but the model is not valid or has operators that nobody knows.
     #[error(transparent)]
     Import(#[from] Box<ImportError>),
     /// Optimizing failed.
@@ -76,7 +76,7 @@ pub enum SessionError {
         "the file's weights are packed for `{packed_for}`, and this is `{here}`: run the original \
          model, or pack it for this machine"
     )]
-    Elsewhere {
+    IncompatibleTarget {
         /// What they are packed for.
         packed_for: String,
         /// What the session would want them packed for.
@@ -156,7 +156,7 @@ pub enum SaveError {
     NotPackable,
     /// The model has constants only as kernels want them.
     #[error("the model's weights are there only as they are packed: convert the original model")]
-    Withheld,
+    Released,
     /// A `.onnx` file that no reader would take.
     #[error("the file would have more than 2 GiB, which no reader of protobuf takes")]
     TooLarge,
@@ -202,7 +202,7 @@ pub enum InputError {
     },
     /// An input was given twice.
     #[error("input `{name}` was given twice")]
-    Twice {
+    Duplicate {
         /// The input.
         name: String,
     },
@@ -253,7 +253,7 @@ pub enum OutputError {
     },
     /// An output was asked for twice, or has two places to be written to.
     #[error("output `{name}` was asked for twice")]
-    Twice {
+    Duplicate {
         /// The output.
         name: String,
     },

@@ -143,7 +143,7 @@ mod threads;
 
 pub use crate::activations::{Activations, StepActivations};
 pub use crate::builder::SessionBuilder;
-pub use crate::cache::{Cache, CacheEntry, Keep, Pruned};
+pub use crate::cache::{Cache, CacheEntry, Pruned, Retention};
 pub use crate::cancel::Cancel;
 pub use crate::config::{ConfigError, ConfigKey, Effect, config_keys};
 pub use crate::error::{InputError, OutputError, SaveError, SessionError};
@@ -156,7 +156,7 @@ pub use crate::inspect::{
 };
 pub use crate::load_limits::{LoadLimitError, LoadLimits};
 pub use crate::log::{Severity, UnknownSeverity};
-pub use crate::memory::{CopyReason, Held, MemoryReport, ModelUsage, Objects, Planned, Usage};
+pub use crate::memory::{CopyReason, MemoryReport, ModelUsage, Objects, Planned, Retained, Usage};
 pub use crate::nearest::nearest;
 pub use crate::optimized::{OperatorChange, Optimized, Pack, PackedSize};
 pub use crate::outputs::{BoundOutputs, Outputs};
@@ -177,7 +177,9 @@ pub use ndarray;
 pub use rayon;
 
 pub use ort_ep::{CompileError, DenormalsMet, ExecutionProvider, KernelError, Threads};
-pub use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice, Roof, UnavailableIsa};
+pub use ort_ep_cpu::{
+    CpuOptions, CpuProvider, Denormals, IsaChoice, PeakPerformance, UnavailableIsa,
+};
 pub use ort_format::{
     Damage as FormatDamage, Fault as FormatFault, FormatError, Limits as FormatLimits, WriteError,
 };

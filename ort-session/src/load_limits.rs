@@ -169,7 +169,7 @@ fn check_elements(
 /// Constants in memory of their own, in a graph and those below it.
 fn own_bytes(graph: &Graph) -> usize {
     let constants = graph.value_ids().filter_map(|id| graph.constant(id));
-    let own = constants.filter(|constant| !constant.is_shared() && !constant.is_withheld());
+    let own = constants.filter(|constant| !constant.is_shared() && !constant.is_released());
     let nodes = graph.node_ids().map(|id| graph.node(id));
     let below = nodes.flat_map(|node| node.attrs.subgraphs()).map(own_bytes);
     own.map(Tensor::n_bytes).sum::<usize>() + below.sum::<usize>()

@@ -19,7 +19,7 @@ use crate::log::{Log, Severity};
 use crate::memory::Origins;
 use crate::packed::{seal, texts, unsealed};
 use crate::packs::{ConstantId, PackedConstant, Packs, forms};
-use crate::plan::{Compiler, Plan, PlanError, Withheld};
+use crate::plan::{Compiler, Plan, PlanError, Released};
 use crate::resolved::Resolved;
 use crate::run_memory::RunMemory;
 use crate::save::write_whole;
@@ -81,7 +81,7 @@ pub struct Optimized {
 pub enum Pack {
     /// All elements that the model has: whoever cannot use the packed forms packs anew.
     #[default]
-    Beside,
+    KeepOriginals,
     /// Only the elements that some kernel reads: the file is smaller, and runs only where it was
     /// packed for.
     Replace,
@@ -192,7 +192,7 @@ impl Optimized {
 
     /// The bytes of a `.ort` file in which every constant also stands as the kernels want it: a session
     /// of it, with the same settings on such a processor, optimizes and packs nothing. Others say what
-    /// it is packed for. ONNX Runtime (1.31) loads it if [`Pack::Beside`] keeps all elements and the
+    /// it is packed for. ONNX Runtime (1.31) loads it if [`Pack::KeepOriginals`] keeps all elements and the
     /// level is no higher than `extended`.
     ///
     /// # Errors
@@ -227,16 +227,16 @@ impl Optimized {
         budget.check()?;
         let (plan, packs) = compiled.map_err(Box::new)?;
         let unread = match pack {
-            Pack::Beside => HashSet::new(),
+            Pack::KeepOriginals => HashSet::new(),
             Pack::Replace => plan.unread(),
         };
-        let (mut graph, mut withheld) = (self.graph.clone(), Withheld::default());
+        let (mut graph, mut released) = (self.graph.clone(), Released::default());
         let packed_bytes = packs.iter().map(|pack| pack.packed.bytes().len()).sum();
         let mut left_out_bytes = 0;
         let forms = forms(&packs);
         graph.edit_constants(&mut |constant, packed| {
             *packed = forms.get(&ConstantId::of(constant)).cloned().unwrap_or_default();
-            left_out_bytes += withheld.replace(constant, &unread);
+            left_out_bytes += released.replace(constant, &unread);
         });
         let bytes = self.sealed(&graph, packed_for, of)?;
         let size = PackedSize { file_bytes: bytes.len(), packed_bytes, left_out_bytes };

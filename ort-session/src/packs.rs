@@ -83,7 +83,7 @@ impl Packs {
             Some(form) if form.bytes.as_ptr().align_offset(AlignedBuf::ALIGN) == 0 => {
                 (form.bytes.clone(), true)
             }
-            None if tensor.is_withheld() => return None,
+            None if tensor.is_released() => return None,
             _ if !self.budget.take(recipe.n_bytes, &constant.name) => return None,
             Some(form) => {
                 let copy = AlignedBuf::try_lasting_copy_of(&form.bytes).ok()?;

@@ -210,7 +210,7 @@ impl Resolved {
     ) -> Result<Option<String>, SessionError> {
         let mut is_complete = true;
         graph.edit_constants(&mut |constant, forms| {
-            is_complete &= !constant.is_withheld();
+            is_complete &= !constant.is_released();
             forms.clear();
         });
         let packed_for = || seal.map_or("nobody", |seal| seal.packed_for).to_owned();
@@ -223,7 +223,9 @@ impl Resolved {
                 packed_for(),
                 here(),
             ))),
-            (false, _) => Err(SessionError::Elsewhere { packed_for: packed_for(), here: here() }),
+            (false, _) => {
+                Err(SessionError::IncompatibleTarget { packed_for: packed_for(), here: here() })
+            }
         }
     }
 }

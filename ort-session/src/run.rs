@@ -2,11 +2,11 @@
 
 // collects are bounded: as long as the graph's lists
 
+mod branch_arena;
 mod dynamic;
 mod ends;
 mod error;
 mod frame;
-mod lane;
 mod observer;
 mod repeated;
 mod targets;
@@ -21,21 +21,21 @@ use ort_graph::ValueId;
 use ort_tensor::{Inputs, Output, TensorViewMut, Value, ValueView, ended_by, within};
 use smallvec::SmallVec;
 
+use self::branch_arena::BranchArena;
 use self::dynamic::DynamicStep;
 pub(crate) use self::ends::EndingThreads;
 pub use self::error::{LimitError, RunError};
 use self::frame::Frame;
-use self::lane::Lane;
 pub use self::observer::IntermediateValue;
 pub(crate) use self::observer::Observer;
 pub(crate) use self::repeated::{Arg, Repeated};
 use self::targets::Own;
 pub(crate) use self::targets::Targets;
 use self::watch::TooMuch;
-pub(crate) use self::watch::{Held, Watch};
+pub(crate) use self::watch::{Reservation, Watch};
 use crate::caught::caught;
 use crate::plan::{
-    Action, Args, Branches, Carve, Pieces, Place, Plan, Selection, State, Step, StepLayout,
+    Action, Args, Branches, Pieces, Place, Plan, Selection, Split, State, Step, StepLayout,
 };
 use crate::profile::{Recorder, describe};
 use crate::run_memory::RunMemory;
@@ -103,10 +103,10 @@ impl Run<'_> {
     ) -> Result<Vec<Value>, RunError> {
         let mut done = frame.check(targets);
         if done.is_ok() {
-            let mut lane = Lane::whole(state, targets);
+            let mut arena = BranchArena::whole(state, targets);
             // Whatever a kernel leaves in the block is lost anyway, and the values are cleared below.
-            let walked = caught(|| self.walk(frame, &mut lane));
-            done = walked.unwrap_or_else(|message| Err(frame.panicked(lane.at.get(), message)));
+            let walked = caught(|| self.walk(frame, &mut arena));
+            done = walked.unwrap_or_else(|message| Err(frame.panicked(arena.at.get(), message)));
         }
         let collect = || {
             frame.fill(&state.made, targets)?;
@@ -123,42 +123,42 @@ impl Run<'_> {
     }
 
     /// All steps, those of branches side by side.
-    fn walk(&self, frame: &Frame<'_>, lane: &mut Lane<'_, '_>) -> Result<(), RunError> {
+    fn walk(&self, frame: &Frame<'_>, arena: &mut BranchArena<'_, '_>) -> Result<(), RunError> {
         let mut start = 0;
-        for fork in &frame.layout.forks {
-            self.steps(frame, start..fork.steps.start, lane)?;
-            self.fork(frame, fork, lane)?;
-            start = fork.steps.end;
+        for region in &frame.layout.regions {
+            self.steps(frame, start..region.steps.start, arena)?;
+            self.region(frame, region, arena)?;
+            start = region.steps.end;
         }
-        self.steps(frame, start..frame.layout.steps.len(), lane)
+        self.steps(frame, start..frame.layout.steps.len(), arena)
     }
 
-    /// The branches of a fork. A branch that fails ends the others after the step that they are at.
-    fn fork(
+    /// The branches of a region. A branch that fails ends the others after the step that they are at.
+    fn region(
         &self,
         frame: &Frame<'_>,
-        fork: &Branches,
-        lane: &mut Lane<'_, '_>,
+        region: &Branches,
+        arena: &mut BranchArena<'_, '_>,
     ) -> Result<(), RunError> {
         let has_failed = AtomicBool::new(false);
-        let lanes = lane.divide(fork).into_iter().map(|lane| Mutex::new((lane, Ok(()))));
-        let lanes: SmallVec<[_; 4]> = lanes.collect();
-        self.branches.for_each(lanes.len(), &|i| {
-            // Each branch has a lane of its own: nobody waits.
-            let mut own = lanes[i].lock().unwrap_or_else(PoisonError::into_inner);
-            let (lane, result) = &mut *own;
-            let steps = fork.branches[i].clone();
+        let arenas = arena.divide(region).into_iter().map(|arena| Mutex::new((arena, Ok(()))));
+        let arenas: SmallVec<[_; 4]> = arenas.collect();
+        self.branches.for_each(arenas.len(), &|i| {
+            // Each branch has a arena of its own: nobody waits.
+            let mut own = arenas[i].lock().unwrap_or_else(PoisonError::into_inner);
+            let (arena, result) = &mut *own;
+            let steps = region.branches[i].clone();
             let done = caught(|| {
                 { steps }
                     .take_while(|_| !has_failed.load(Ordering::Relaxed))
-                    .try_for_each(|step| self.steps(frame, step..step + 1, lane))
+                    .try_for_each(|step| self.steps(frame, step..step + 1, arena))
             });
-            *result = done.unwrap_or_else(|message| Err(frame.panicked(lane.at.get(), message)));
+            *result = done.unwrap_or_else(|message| Err(frame.panicked(arena.at.get(), message)));
             has_failed.fetch_or(result.is_err(), Ordering::Relaxed);
         });
-        let results = lanes.into_iter().map(Mutex::into_inner);
+        let results = arenas.into_iter().map(Mutex::into_inner);
         { results }.try_for_each(|own| own.unwrap_or_else(PoisonError::into_inner).1)?;
-        { fork.steps.clone() }.for_each(|step| self.clear(frame, step, lane));
+        { region.steps.clone() }.for_each(|step| self.clear(frame, step, arena));
         Ok(())
     }
 
@@ -166,38 +166,38 @@ impl Run<'_> {
         &self,
         frame: &Frame<'_>,
         steps: Range<usize>,
-        lane: &mut Lane<'_, '_>,
+        arena: &mut BranchArena<'_, '_>,
     ) -> Result<(), RunError> {
         for i in steps {
             let layout = &frame.layout.steps[i];
             if matches!(layout, StepLayout::Skip) {
                 continue;
             }
-            lane.at.set(i);
+            arena.at.set(i);
             let step = &frame.plan.steps[i];
             if let Some(watch) = self.watch {
                 watch.check(frame.plan, Some(step))?;
             }
             match self.recorder {
-                None => self.step(frame, i, lane)?,
-                Some(recorder) => self.recorded_step(recorder, frame, i, lane)?,
+                None => self.step(frame, i, arena)?,
+                Some(recorder) => self.recorded_step(recorder, frame, i, arena)?,
             }
             // Parts that were left out have written nothing.
             if let Some(watch) = self.watch.filter(|watch| watch.ending.is_some()) {
                 watch.check(frame.plan, Some(step))?;
             }
             if let (Some(held), StepLayout::Dynamic { .. }) = (frame.held, layout) {
-                held.made(frame, step, lane.made())?;
+                held.made(frame, step, arena.made())?;
             }
-            self.clear(frame, i, lane);
+            self.clear(frame, i, arena);
         }
         Ok(())
     }
 
     /// Drops what nobody needs after a step.
-    fn clear(&self, frame: &Frame<'_>, step: usize, lane: &mut Lane<'_, '_>) {
+    fn clear(&self, frame: &Frame<'_>, step: usize, arena: &mut BranchArena<'_, '_>) {
         for &id in frame.layout.steps[step].last_uses() {
-            let value = lane.clear(id);
+            let value = arena.clear(id);
             if let Some(held) = frame.held {
                 held.cleared(frame, id, value.as_ref());
             }
@@ -208,21 +208,21 @@ impl Run<'_> {
         &self,
         frame: &Frame<'_>,
         index: usize,
-        lane: &mut Lane<'_, '_>,
+        arena: &mut BranchArena<'_, '_>,
     ) -> Result<(), RunError> {
         let step = &frame.plan.steps[index];
         let done = match (&frame.layout.steps[index], &step.action) {
             (StepLayout::Skip, _) => Ok(()),
-            (StepLayout::Static { prepared, carve, in_place, .. }, Action::Run { kernel, .. }) => {
-                let planned = PlannedStep { step, kernel: &**kernel, prepared, carve, in_place };
-                self.run_planned(frame, &planned, lane)
+            (StepLayout::Static { prepared, split, in_place, .. }, Action::Run { kernel, .. }) => {
+                let planned = PlannedStep { step, kernel: &**kernel, prepared, split, in_place };
+                self.run_planned(frame, &planned, arena)
             }
-            (StepLayout::Dynamic { carve, taken, .. }, Action::Run { kernel, .. }) => {
-                let dynamic = DynamicStep { step, kernel: &**kernel, carve, taken };
-                self.bounded(|| self.run_dynamic(frame, &dynamic, lane))
+            (StepLayout::Dynamic { split, taken, .. }, Action::Run { kernel, .. }) => {
+                let dynamic = DynamicStep { step, kernel: &**kernel, split, taken };
+                self.bounded(|| self.run_dynamic(frame, &dynamic, arena))
             }
-            (StepLayout::Static { carve, .. } | StepLayout::Dynamic { carve, .. }, _) => {
-                return self.run_control(frame, (step, carve), lane);
+            (StepLayout::Static { split, .. } | StepLayout::Dynamic { split, .. }, _) => {
+                return self.run_control(frame, (step, split), arena);
             }
         };
         done.map_err(|error| self.ended(frame, step).unwrap_or_else(|| frame.error(step, error)))
@@ -252,21 +252,21 @@ impl Run<'_> {
         recorder: &Recorder<'_>,
         frame: &Frame<'_>,
         index: usize,
-        lane: &mut Lane<'_, '_>,
+        arena: &mut BranchArena<'_, '_>,
     ) -> Result<(), RunError> {
         let step = &frame.plan.steps[index];
         let watch = recorder.watch(step, self.threads);
         let run = Run { threads: &watch, ..*self };
         let mut done = Ok(());
-        let times = watch.step(&mut || done = run.step(frame, index, lane));
+        let times = watch.step(&mut || done = run.step(frame, index, arena));
         done?;
-        let values = lane.values();
+        let values = arena.values();
         let fact_of = |id| frame.fact(id, values);
         let describe = || describe(frame.plan, step, recorder.provider(step), &fact_of);
         recorder.note(&watch, times, frame.layout.described(index, describe));
         match recorder.observer().filter(|_| !frame.plan.is_body) {
             Some(observer) => {
-                observer.show(frame, index, lane).map_err(|error| frame.error(step, error.into()))
+                observer.show(frame, index, arena).map_err(|error| frame.error(step, error.into()))
             }
             None => Ok(()),
         }
@@ -277,22 +277,22 @@ impl Run<'_> {
         &self,
         frame: &Frame<'_>,
         planned: &PlannedStep<'_>,
-        lane: &mut Lane<'_, '_>,
+        arena: &mut BranchArena<'_, '_>,
     ) -> Result<(), KernelError> {
-        let PlannedStep { step, kernel, prepared, carve, in_place } = *planned;
-        let (slabs, values) = lane.parts();
+        let PlannedStep { step, kernel, prepared, split, in_place } = *planned;
+        let (slabs, values) = arena.parts();
         let mut own = frame.own_outputs(step, values.targets, self.memory)?;
         {
             // Filled where they stand: to return them would be to copy them.
             let mut pieces = Pieces::new();
-            carve.split(slabs, &mut pieces);
+            split.split(slabs, &mut pieces);
             let first_output = step.inputs.len();
             let mut own = own.iter_mut();
             let mut outputs: SmallVec<[Output<'_>; 2]> = SmallVec::new();
             for (o, id) in step.outputs.iter().enumerate() {
                 outputs.push(match id.map(|id| frame.place(id)) {
                     Some(Place::Arena { dtype, shape, .. }) => {
-                        let bytes = carve.write(&mut pieces, first_output + o);
+                        let bytes = split.write(&mut pieces, first_output + o);
                         let view = TensorViewMut::from_bytes(*dtype, shape, bytes)?;
                         match in_place.iter().find(|(_, output)| *output == o) {
                             Some((input, _)) => Output::in_place(view, *input),
@@ -305,9 +305,9 @@ impl Run<'_> {
                     _ => Output::unwanted(),
                 });
             }
-            let scratch = carve.write(&mut pieces, first_output + step.outputs.len());
+            let scratch = split.write(&mut pieces, first_output + step.outputs.len());
             let mut inputs = Views::new();
-            frame.inputs(step, carve, (&pieces, values), &mut inputs)?;
+            frame.inputs(step, split, (&pieces, values), &mut inputs)?;
             in_place.iter().for_each(|&(input, _)| inputs[input] = None);
             let inputs = Inputs::new(&inputs);
             let threads = self.threads;
@@ -327,15 +327,15 @@ impl Run<'_> {
     fn run_control(
         &self,
         frame: &Frame<'_>,
-        (step, carve): (&Step, &Carve),
-        lane: &mut Lane<'_, '_>,
+        (step, split): (&Step, &Split),
+        arena: &mut BranchArena<'_, '_>,
     ) -> Result<(), RunError> {
-        let (slabs, values) = lane.parts();
+        let (slabs, values) = arena.parts();
         let made = {
             let mut pieces = Pieces::new();
-            carve.split(slabs, &mut pieces);
+            split.split(slabs, &mut pieces);
             let mut inputs = Views::new();
-            let found = frame.inputs(step, carve, (&pieces, values), &mut inputs);
+            let found = frame.inputs(step, split, (&pieces, values), &mut inputs);
             found.map_err(|error| frame.error(step, error.into()))?;
             let n_own = frame.plan.graph.node(step.node).inputs.len();
             let made = self.control(&step.action, &inputs, n_own);
@@ -377,6 +377,6 @@ struct PlannedStep<'a> {
     step: &'a Step,
     kernel: &'a dyn Kernel,
     prepared: &'a Prepared,
-    carve: &'a Carve,
+    split: &'a Split,
     in_place: &'a [(usize, usize)],
 }

@@ -20,11 +20,11 @@ impl Optimized {
         let mut is_complete = true;
         let mut graph = self.graph.clone();
         graph.edit_constants(&mut |constant, forms| {
-            is_complete &= !constant.is_withheld();
+            is_complete &= !constant.is_released();
             forms.clear();
         });
         if !is_complete {
-            return Err(SaveError::Withheld);
+            return Err(SaveError::Released);
         }
         let info = ModelInfo { metadata: unsealed(&self.model.metadata), ..self.model.clone() };
         let told = Export { info: &info, resolver: None, private: PRIVATE };

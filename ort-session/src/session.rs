@@ -313,8 +313,8 @@ impl Session {
 
     /// How many of the helpers that this session may share with others are awake just now, at work or
     /// waiting for it; those of a pool that was given are not known.
-    pub fn n_awake_helpers(&self) -> usize {
-        self.pool.n_awake()
+    pub fn n_active(&self) -> usize {
+        self.pool.n_active()
     }
 
     /// Which provider runs how many steps, in the order of priority.

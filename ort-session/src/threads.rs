@@ -63,8 +63,8 @@ impl Pool {
     }
 
     /// How many of our helpers are awake, at work or waiting for it.
-    pub(crate) fn n_awake(&self) -> usize {
-        self.workers().map_or(0, Workers::n_awake)
+    pub(crate) fn n_active(&self) -> usize {
+        self.workers().map_or(0, Workers::n_active)
     }
 
     fn workers(&self) -> Option<&Workers> {

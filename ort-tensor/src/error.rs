@@ -34,9 +34,9 @@ pub enum TensorError {
         /// What there is.
         found: usize,
     },
-    /// The elements are not there: see [`crate::Tensor::withheld`].
-    #[error("the elements of {dtype}{shape:?} were withheld: only packed forms of them are there")]
-    Withheld {
+    /// The elements are not there: see [`crate::Tensor::released`].
+    #[error("the elements of {dtype}{shape:?} were released: only packed forms of them are there")]
+    Released {
         /// The element type.
         dtype: DType,
         /// The dimensions.

@@ -149,7 +149,7 @@ pub fn collected<T>(items: impl IntoIterator<Item = T>) -> Result<Vec<T>, Tensor
 /// All that `items` give, up to the first error, counted to the end of the allowance.
 ///
 /// # Errors
-/// That error; or there is no memory for them, or nobody waits for them any more.
+/// That error; or there is no memory for them, or the run has ended.
 pub fn try_collected<T, E: From<TensorError>>(
     items: impl IntoIterator<Item = Result<T, E>>,
 ) -> Result<Vec<T>, E> {
@@ -240,7 +240,7 @@ impl<T> Room<T> {
     /// Adds all that `items` give.
     ///
     /// # Errors
-    /// If there is no memory for them, or nobody waits for them any more.
+    /// If there is no memory for them, or the run has ended.
     pub fn extend(&mut self, items: impl IntoIterator<Item = T>) -> Result<(), TensorError> {
         let mut items = items.into_iter();
         loop {

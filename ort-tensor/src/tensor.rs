@@ -27,7 +27,7 @@ enum Storage {
     Shared(Bytes),
     Strings(Arc<Vec<String>>),
     /// Nothing, shared by clones.
-    Withheld(Arc<()>),
+    Released(Arc<()>),
 }
 
 impl Tensor {
@@ -135,22 +135,22 @@ impl Tensor {
     }
 
     /// Type and shape of a constant whose elements nobody needs any more, because all who read them
-    /// have them packed. Whoever asks for them gets [`TensorError::Withheld`], not something else.
+    /// have them packed. Whoever asks for them gets [`TensorError::Released`], not something else.
     ///
     /// # Errors
     /// If the size overflows.
-    pub fn withheld(dtype: DType, shape: &[usize]) -> Result<Self, TensorError> {
+    pub fn released(dtype: DType, shape: &[usize]) -> Result<Self, TensorError> {
         data_len(dtype, shape)?;
         Ok(Self {
             dtype,
             shape: Shape::from_slice(shape),
-            storage: Storage::Withheld(Arc::new(())),
+            storage: Storage::Released(Arc::new(())),
         })
     }
 
-    /// Whether the elements are not there (see [`Tensor::withheld`]).
-    pub const fn is_withheld(&self) -> bool {
-        matches!(self.storage, Storage::Withheld(_))
+    /// Whether the elements are not there (see [`Tensor::released`]).
+    pub const fn is_released(&self) -> bool {
+        matches!(self.storage, Storage::Released(_))
     }
 
     /// The element type.
@@ -192,17 +192,17 @@ impl Tensor {
             Storage::Owned(buf) => (**buf).as_ref().as_ptr().addr(),
             Storage::Shared(bytes) => bytes.as_ptr().addr(),
             Storage::Strings(strings) => strings.as_ptr().addr(),
-            Storage::Withheld(nothing) => Arc::as_ptr(nothing).addr(),
+            Storage::Released(nothing) => Arc::as_ptr(nothing).addr(),
         }
     }
 
-    /// How many bytes the elements take: for strings the sum of their lengths, 0 if they were withheld.
+    /// How many bytes the elements take: for strings the sum of their lengths, 0 if they were released.
     pub fn n_bytes(&self) -> usize {
         match &self.storage {
             Storage::Owned(buf) => buf.len(),
             Storage::Shared(bytes) => bytes.len(),
             Storage::Strings(strings) => strings.iter().map(String::len).sum(),
-            Storage::Withheld(_) => 0,
+            Storage::Released(_) => 0,
         }
     }
 
@@ -223,7 +223,7 @@ impl Tensor {
             Storage::Owned(buf) => Data::Bytes((**buf).as_ref()),
             Storage::Shared(bytes) => Data::Bytes(bytes),
             Storage::Strings(strings) => Data::Strings(strings),
-            Storage::Withheld(_) => Data::Withheld,
+            Storage::Released(_) => Data::Released,
         };
         TensorView::from_data(self.dtype, &self.shape, data)
     }
@@ -242,7 +242,7 @@ impl Tensor {
             Storage::Owned(buf) => {
                 DataMut::Bytes(Arc::get_mut(buf).map_or(&mut [], AlignedBuf::as_mut))
             }
-            Storage::Shared(_) | Storage::Withheld(_) => DataMut::Bytes(&mut []),
+            Storage::Shared(_) | Storage::Released(_) => DataMut::Bytes(&mut []),
             Storage::Strings(strings) => DataMut::Strings(Arc::make_mut(strings).as_mut_slice()),
         };
         TensorViewMut::from_data(self.dtype, &self.shape, data)
@@ -280,7 +280,7 @@ impl Tensor {
             }
             return Ok(Self { shape, ..self });
         }
-        let Data::Bytes(old) = self.view().data() else { return Err(self.view().withheld()) };
+        let Data::Bytes(old) = self.view().data() else { return Err(self.view().released()) };
         let room = len.max(old.len().saturating_mul(2));
         let mut buf = memory.buf(room).filter(|_| room > 0);
         let mut buf = buf.take().or_else(|| memory.buf(len)).ok_or_else(too_large)?;
@@ -322,13 +322,13 @@ impl TensorView<'_> {
                 let copies = Room::of(strings.iter().cloned())?;
                 Storage::Strings(Arc::new(copies.into_vec()))
             }
-            Data::Withheld => Storage::Withheld(Arc::new(())),
+            Data::Released => Storage::Released(Arc::new(())),
         };
         Ok(Tensor { dtype: self.dtype(), shape: Shape::from_slice(self.shape()), storage })
     }
 }
 
-/// Equal type, shape and bits (so NaN equals itself, and 0 does not equal −0). What was withheld equals
+/// Equal type, shape and bits (so NaN equals itself, and 0 does not equal −0). What was released equals
 /// its clones.
 impl PartialEq for Tensor {
     fn eq(&self, other: &Self) -> bool {
@@ -337,8 +337,8 @@ impl PartialEq for Tensor {
             && self.shape == other.shape
             && a.as_bytes() == b.as_bytes()
             && a.as_strings().ok() == b.as_strings().ok()
-            && self.is_withheld() == other.is_withheld()
-            && (!self.is_withheld() || self.address() == other.address())
+            && self.is_released() == other.is_released()
+            && (!self.is_released() || self.address() == other.address())
     }
 }
 

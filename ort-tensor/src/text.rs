@@ -57,7 +57,7 @@ impl Text {
 /// These texts as one, in memory that is counted to the end of the allowance.
 ///
 /// # Errors
-/// If there is no memory for it, or, every now and then, if nobody waits for it any more.
+/// If there is no memory for it, or, every now and then, if the run has ended.
 pub fn text_of(parts: &[&str]) -> Result<String, TensorError> {
     let n = N_COPIES.get().wrapping_add(1);
     N_COPIES.set(n);

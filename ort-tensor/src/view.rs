@@ -18,8 +18,8 @@ pub struct TensorView<'a> {
 pub(crate) enum Data<'a> {
     Bytes(&'a [u8]),
     Strings(&'a [String]),
-    /// Left out: see [`crate::Tensor::withheld`].
-    Withheld,
+    /// Left out: see [`crate::Tensor::released`].
+    Released,
 }
 
 /// A tensor that somebody else owns, to write.
@@ -103,8 +103,8 @@ impl<'a> TensorView<'a> {
         match self.data {
             Data::Bytes(bytes) => Self::from_bytes(self.dtype, shape, bytes),
             Data::Strings(strings) => Self::from_strings(shape, strings),
-            Data::Withheld if n_elements(shape) == Some(self.len()) => Ok(Self { shape, ..self }),
-            Data::Withheld => Err(self.withheld()),
+            Data::Released if n_elements(shape) == Some(self.len()) => Ok(Self { shape, ..self }),
+            Data::Released => Err(self.released()),
         }
     }
 
@@ -118,7 +118,7 @@ impl<'a> TensorView<'a> {
                 Data::Bytes(bytes.get(stretch(bits / 8, at).filter(|_| bits % 8 == 0)?)?)
             }
             Data::Strings(strings) => Data::Strings(strings.get(stretch(n, at)?)?),
-            Data::Withheld => return None,
+            Data::Released => return None,
         };
         Some(Self { dtype: self.dtype, shape, data })
     }
@@ -126,12 +126,12 @@ impl<'a> TensorView<'a> {
     /// The elements.
     ///
     /// # Errors
-    /// If they are not of type `T`, or were withheld.
+    /// If they are not of type `T`, or were released.
     pub fn as_slice<T: Element>(&self) -> Result<&'a [T], TensorError> {
         let wrong = TensorError::DType { expected: T::DTYPE, found: self.dtype };
         match self.data {
             Data::Bytes(bytes) if self.dtype == T::DTYPE => cast(bytes).ok_or(wrong),
-            Data::Withheld if self.dtype == T::DTYPE => Err(self.withheld()),
+            Data::Released if self.dtype == T::DTYPE => Err(self.released()),
             _ => Err(wrong),
         }
     }
@@ -139,11 +139,11 @@ impl<'a> TensorView<'a> {
     /// The strings.
     ///
     /// # Errors
-    /// If the elements are not strings, or were withheld.
+    /// If the elements are not strings, or were released.
     pub fn as_strings(&self) -> Result<&'a [String], TensorError> {
         match self.data {
             Data::Strings(strings) => Ok(strings),
-            Data::Withheld if self.dtype == DType::String => Err(self.withheld()),
+            Data::Released if self.dtype == DType::String => Err(self.released()),
             _ => Err(TensorError::DType { expected: DType::String, found: self.dtype }),
         }
     }
@@ -151,45 +151,45 @@ impl<'a> TensorView<'a> {
     /// The elements as words of their width, whatever they mean.
     ///
     /// # Errors
-    /// If the elements are strings, packed, of another width, or were withheld.
+    /// If the elements are strings, packed, of another width, or were released.
     pub fn as_words<W: Word>(&self) -> Result<&'a [W], TensorError> {
         let wrong = TensorError::NoWords { found: self.dtype, n_bytes: size_of::<W>() };
         match self.data {
             Data::Bytes(bytes) if self.dtype.word_bytes() == Some(size_of::<W>()) => {
                 cast(bytes).ok_or(wrong)
             }
-            Data::Withheld => Err(self.withheld()),
+            Data::Released => Err(self.released()),
             _ => Err(wrong),
         }
     }
 
-    /// The raw bytes; `None` for strings and for what was withheld.
+    /// The raw bytes; `None` for strings and for what was released.
     pub const fn as_bytes(&self) -> Option<&'a [u8]> {
         match self.data {
             Data::Bytes(bytes) => Some(bytes),
-            Data::Strings(_) | Data::Withheld => None,
+            Data::Strings(_) | Data::Released => None,
         }
     }
 
-    /// Whether the elements are not there (see [`crate::Tensor::withheld`]).
-    pub const fn is_withheld(&self) -> bool {
-        matches!(self.data, Data::Withheld)
+    /// Whether the elements are not there (see [`crate::Tensor::released`]).
+    pub const fn is_released(&self) -> bool {
+        matches!(self.data, Data::Released)
     }
 
-    pub(crate) fn withheld(&self) -> TensorError {
-        TensorError::Withheld { dtype: self.dtype, shape: self.shape.to_vec() }
+    pub(crate) fn released(&self) -> TensorError {
+        TensorError::Released { dtype: self.dtype, shape: self.shape.to_vec() }
     }
 
     /// The codes of a packed type, one a byte (see [`crate::unpack`]).
     ///
     /// # Errors
-    /// If the elements are not packed, or were withheld.
+    /// If the elements are not packed, or were released.
     pub fn unpacked(&self) -> Result<Vec<u8>, TensorError> {
         match self.data {
             Data::Bytes(bytes) if self.dtype.is_packed() => {
                 Ok(crate::unpack(bytes, self.dtype.bits(), self.len()))
             }
-            Data::Withheld => Err(self.withheld()),
+            Data::Released => Err(self.released()),
             _ => Err(TensorError::NoWords { found: self.dtype, n_bytes: 1 }),
         }
     }

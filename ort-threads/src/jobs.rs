@@ -49,8 +49,8 @@ impl State {
 
     /// The same, unless somebody is awake, or on the way, of whom `n_inside` have work.
     fn call_if_none_is_free(&mut self, n: usize, n_inside: &AtomicUsize) -> usize {
-        let n_awake = self.n_workers - (self.n_asleep - self.n_called);
-        if n_awake > n_inside.load(Ordering::Relaxed) { 0 } else { self.call(n) }
+        let n_active = self.n_workers - (self.n_asleep - self.n_called);
+        if n_active > n_inside.load(Ordering::Relaxed) { 0 } else { self.call(n) }
     }
 }
 
@@ -122,7 +122,7 @@ impl Jobs {
     }
 
     /// How many workers are awake or called.
-    pub(crate) fn n_awake(&self) -> usize {
+    pub(crate) fn n_active(&self) -> usize {
         let state = self.lock();
         state.n_workers - (state.n_asleep - state.n_called)
     }

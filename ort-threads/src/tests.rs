@@ -142,23 +142,23 @@ fn a_panic_is_the_callers_after_all_parts_and_harms_nobody_else() {
 #[test]
 fn workers_sleep_until_they_are_called_and_again_when_nothing_is_to_do() {
     let hasty = workers(3, Duration::ZERO);
-    assert_eq!(hasty.n_awake(), 0);
+    assert_eq!(hasty.n_active(), 0);
     let run = hasty.run();
     assert_each_once(&hasty, 1000);
-    until(|| hasty.n_awake() == 0);
+    until(|| hasty.n_active() == 0);
     hasty.wake();
-    assert_eq!(hasty.n_awake(), 0, "who does not spin is not woken before there is work");
+    assert_eq!(hasty.n_active(), 0, "who does not spin is not woken before there is work");
     drop(run);
 
     let in_runs = Spin { in_runs: FOREVER, between_runs: Duration::ZERO };
     let patient = Workers::new(1, in_runs, |_| Ok(())).unwrap();
     let run = patient.run();
     patient.wake();
-    assert_eq!(patient.n_awake(), 1);
+    assert_eq!(patient.n_active(), 1);
     assert_each_once(&patient, 10);
-    assert_eq!(patient.n_awake(), 1);
+    assert_eq!(patient.n_active(), 1);
     drop(run);
-    until(|| patient.n_awake() == 0);
+    until(|| patient.n_active() == 0);
 }
 
 #[test]

@@ -84,8 +84,8 @@ impl Workers {
     }
 
     /// How many workers are awake or called, at work or not.
-    pub fn n_awake(&self) -> usize {
-        self.shared.jobs.n_awake()
+    pub fn n_active(&self) -> usize {
+        self.shared.jobs.n_active()
     }
 
     /// Says that a run lasts as long as the guard, so that workers spin for its next job.
@@ -119,7 +119,7 @@ impl Workers {
 
 impl fmt::Debug for Workers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Workers({} awake)", self.n_awake())
+        write!(f, "Workers({} active)", self.n_active())
     }
 }
 

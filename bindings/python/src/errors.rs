@@ -24,7 +24,7 @@ exceptions! {
     InvalidProtobuf = "The bytes are no model.";
     ModelLoaded = "A model was loaded before; kept for its name.";
     NotImplemented = "The model asks for something that this runtime does not have.";
-    InvalidGraph = "The file is sound, but the model is not.";
+    InvalidGraph = "The file is valid, but the model is not.";
     EPFail = "An execution provider failed.";
     ModelLoadCanceled = "Loading was ended from another thread.";
     ModelRequiresCompilation = "The model is packed for another machine or other options.";
@@ -79,7 +79,7 @@ pub(crate) fn of_session(error: &SessionError) -> PyErr {
         SessionError::Cancelled => {
             ModelLoadCanceled::new_err(coded(12, "MODEL_LOAD_CANCELED", error))
         }
-        SessionError::Elsewhere { .. } => {
+        SessionError::IncompatibleTarget { .. } => {
             ModelRequiresCompilation::new_err(coded(13, "MODEL_REQUIRES_COMPILATION", error))
         }
         SessionError::FreeDimension(_)

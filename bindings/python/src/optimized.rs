@@ -54,7 +54,7 @@ impl Optimized {
         path: PathBuf,
         replace: bool,
     ) -> PyResult<(usize, usize, usize)> {
-        let pack = if replace { Pack::Replace } else { Pack::Beside };
+        let pack = if replace { Pack::Replace } else { Pack::KeepOriginals };
         let size = py.detach(|| self.model.write_packed(path, pack)).map_err(of_save)?;
         Ok((size.file_bytes, size.packed_bytes, size.left_out_bytes))
     }

@@ -1,6 +1,6 @@
 //! What a session tells of itself, as dictionaries and lists: its memory, and the time of its steps.
 
-use ort_session::{Held, MemoryReport, StepTime, Usage};
+use ort_session::{MemoryReport, Retained, StepTime, Usage};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -11,18 +11,19 @@ pub(crate) fn memory<'py>(py: Python<'py>, report: &MemoryReport) -> PyResult<Bo
         let resident = usage.residency.map(|residency| residency.resident);
         list.append((kind, count, usage.virtual_bytes, resident))
     };
-    let held = |kind: &str, held: &Held| add(kind, Some(held.count), &held.usage);
+    let retained =
+        |kind: &str, retained: &Retained| add(kind, Some(retained.count), &retained.usage);
     let estimate = |kind: &str, virtual_bytes: usize| {
         add(kind, None, &Usage { virtual_bytes, residency: None })
     };
     add("model", None, &report.model.whole)?;
-    held("weights in the model's bytes", &report.weights_mapped)?;
+    retained("weights in the model's bytes", &report.weights_mapped)?;
     for (reason, copied) in &report.weights_copied {
-        held(&format!("weights copied: {reason:?}"), copied)?;
+        retained(&format!("weights copied: {reason:?}"), copied)?;
     }
-    held("packed weights in the model's bytes", &report.packed_mapped)?;
-    held("packed weights", &report.packed_heap)?;
-    held("memory of runs, kept", &report.activations_held)?;
+    retained("packed weights in the model's bytes", &report.packed_mapped)?;
+    retained("packed weights", &report.packed_heap)?;
+    retained("memory of runs, kept", &report.activations_retained)?;
     estimate("memory of runs, planned", report.activations_planned.n_bytes)?;
     estimate("graph", report.objects.graph)?;
     estimate("plan and kernels", report.objects.plan)?;

@@ -99,9 +99,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let measured = Measured { first, runs, cpus, gflops, planned, loaded, memory };
     let profile = match arguments.ops || arguments.nodes.is_some() {
         true => {
-            let roof = arguments.session.roof(session.n_threads());
+            let peak = arguments.session.peak(session.n_threads());
             let max_runs = measured.runs.len();
-            Some(Profile::measure(&session, &inputs, roof, max_runs).map_err(failed)?)
+            Some(Profile::measure(&session, &inputs, peak, max_runs).map_err(failed)?)
         }
         false => None,
     };

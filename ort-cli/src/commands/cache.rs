@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
-use ort_session::{Cache, CacheEntry, Keep};
+use ort_session::{Cache, CacheEntry, Retention};
 use serde_json::{Value as Json, json};
 
 use crate::examples::examples;
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Action::List { folder, json } => list(folder, *json),
         Action::Prune { folder, max_mib, used_within, all, json } => {
             let max_mib = if *all { Some(0) } else { *max_mib };
-            let keep = Keep {
+            let keep = Retention {
                 max_bytes: max_mib.map(|n| n.saturating_mul(1 << 20)),
                 used_within: used_within.map(|n| Duration::from_hours(n.saturating_mul(24))),
             };
@@ -103,7 +103,7 @@ fn list(folder: &PathBuf, json: bool) -> Result<(), Failure> {
     line(format!("{table}\n  {} · {n_bytes}", plural(entries.len(), "file")))
 }
 
-fn prune(folder: &PathBuf, keep: Keep, json: bool) -> Result<(), Failure> {
+fn prune(folder: &PathBuf, keep: Retention, json: bool) -> Result<(), Failure> {
     let pruned = Cache::new(folder).prune(keep);
     let pruned = pruned.map_err(|source| Failure::Cache { path: folder.clone(), source })?;
     if json {

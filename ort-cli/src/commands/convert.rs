@@ -228,7 +228,7 @@ fn save(optimized: &Optimized, to: &Path, format: Format, packs: bool) -> Result
     match format {
         Format::Onnx => optimized.write_onnx(to),
         Format::Ort if packs => {
-            optimized.write_packed(to, Pack::Beside).map(|size| size.file_bytes)
+            optimized.write_packed(to, Pack::KeepOriginals).map(|size| size.file_bytes)
         }
         Format::Ort => optimized.write(to),
     }

@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// Also save every constant as the kernels of this machine want it, beside its elements or in
     /// place of them
     #[arg(long, value_name = "HOW", value_parser = words(PACKS), requires = "output")]
-    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "beside")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "keep")]
     pack: Option<Pack>,
     /// Show what each pass did and what it left alone, and why
     #[arg(long)]
@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
     session: SessionOptions,
 }
 
-const PACKS: Words<Pack> = &[("beside", Pack::Beside), ("replace", Pack::Replace)];
+const PACKS: Words<Pack> = &[("keep", Pack::KeepOriginals), ("replace", Pack::Replace)];
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
@@ -80,7 +80,7 @@ fn save(
         return Err(Failure::Overwrite { path: output.to_owned() });
     }
     // What is packed stays so.
-    let size = match pack.or(optimized.is_packed().then_some(Pack::Beside)) {
+    let size = match pack.or(optimized.is_packed().then_some(Pack::KeepOriginals)) {
         Some(pack) => optimized.write_packed(output, pack),
         None => optimized.write(output).map(PackedSize::unpacked),
     };

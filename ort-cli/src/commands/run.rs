@@ -114,7 +114,7 @@ fn to_text(session: &Session, outputs: &Outputs, first: Duration) -> String {
         number::bytes(memory.weights_mapped.n_bytes()),
         number::bytes(memory.copied_bytes()),
         number::bytes(memory.packed_heap.n_bytes()),
-        number::bytes(memory.activations_held.n_bytes()),
+        number::bytes(memory.activations_retained.n_bytes()),
     )
 }
 
@@ -143,7 +143,7 @@ fn to_json(
             "weights_mapped": memory.weights_mapped.n_bytes(),
             "weights_copied": memory.copied_bytes(),
             "packed": memory.packed_heap.n_bytes(),
-            "activations": memory.activations_held.n_bytes(),
+            "activations": memory.activations_retained.n_bytes(),
         },
     })
 }

@@ -9,8 +9,8 @@ use crate::number;
 impl Profile {
     pub(crate) fn roof_json(&self) -> Json {
         json!({
-            "gflops": number::rounded(self.roof.gflops),
-            "gbytes_per_s": number::rounded(self.roof.gigabytes),
+            "gflops": number::rounded(self.peak.gflops),
+            "gbytes_per_s": number::rounded(self.peak.gigabytes),
         })
     }
 
@@ -48,10 +48,10 @@ impl Profile {
             "ms": number::millis(work.time),
             "share": number::rounded(work.share_of(self.total().time)),
             "gflops": speed.map(number::rounded),
-            "share_of_peak": speed.map(|speed| number::rounded(speed / self.roof.gflops)),
+            "share_of_peak": speed.map(|speed| number::rounded(speed / self.peak.gflops)),
             "gbytes_per_s": number::rounded(work.gigabytes()),
-            "bound": work.bound(&self.roof),
-            "share_of_bound": number::rounded(work.share_of_bound(&self.roof)),
+            "bound": work.bound(&self.peak),
+            "share_of_bound": number::rounded(work.share_of_bound(&self.peak)),
             "flops": work.flops,
             "bytes": work.bytes,
             "denormals": denormals.map(|met| met.to_string()),

@@ -6,7 +6,7 @@ mod text;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use ort_session::{DenormalsMet, Dim, Roof, RunError, Session, StepTime, Type};
+use ort_session::{DenormalsMet, Dim, PeakPerformance, RunError, Session, StepTime, Type};
 
 use crate::inputs::Inputs;
 use crate::number::{self, as_f64};
@@ -17,7 +17,7 @@ use crate::table::Flush;
 #[derive(Debug)]
 pub(crate) struct Profile {
     nodes: Vec<Row>,
-    roof: Roof,
+    peak: PeakPerformance,
     n_runs: usize,
 }
 
@@ -68,7 +68,7 @@ impl Profile {
     pub(crate) fn measure(
         session: &Session,
         inputs: &Inputs,
-        roof: Roof,
+        peak: PeakPerformance,
         max_runs: usize,
     ) -> Result<Self, RunError> {
         let start = Instant::now();
@@ -78,11 +78,14 @@ impl Profile {
         {
             runs.push(session.run_profiled(inputs.to_run())?.1);
         }
-        Ok(Self::of(roof, runs.iter().map(Vec::as_slice)))
+        Ok(Self::of(peak, runs.iter().map(Vec::as_slice)))
     }
 
     /// What these runs say together.
-    pub(crate) fn of<'a>(roof: Roof, runs: impl Iterator<Item = &'a [StepTime]>) -> Self {
+    pub(crate) fn of<'a>(
+        peak: PeakPerformance,
+        runs: impl Iterator<Item = &'a [StepTime]>,
+    ) -> Self {
         let mut rows: BTreeMap<Key, Row> = BTreeMap::new();
         let mut n_runs = 0;
         for steps in runs {
@@ -105,7 +108,7 @@ impl Profile {
             work.bytes = as_f64(step.work.n_bytes) * work.calls;
         }
         slowest_first(&mut nodes);
-        Self { nodes, roof, n_runs }
+        Self { nodes, peak, n_runs }
     }
 
     /// The slowest first.
@@ -129,8 +132,8 @@ impl Profile {
     }
 
     /// What the machine can do at most.
-    pub(crate) const fn roof(&self) -> &Roof {
-        &self.roof
+    pub(crate) const fn peak(&self) -> &PeakPerformance {
+        &self.peak
     }
 
     /// How much of the time nodes take that no kernel runs but their operators' plain `eval`.
@@ -162,10 +165,10 @@ impl Profile {
             Cell::number(work.seconds(), number::time(work.time)),
             percent(work.share_of(self.total().time)),
             or_none(speed.map(tenths)),
-            or_none(speed.map(|speed| percent(speed / self.roof.gflops))),
+            or_none(speed.map(|speed| percent(speed / self.peak.gflops))),
             tenths(work.gigabytes()),
-            percent(work.share_of_bound(&self.roof)),
-            Cell::text(work.bound(&self.roof)),
+            percent(work.share_of_bound(&self.peak)),
+            Cell::text(work.bound(&self.peak)),
             Cell::text(&met),
         ]
     }
@@ -241,12 +244,12 @@ impl Work {
 
     /// The least time that the work can take, by the time it took. What is in a cache already can
     /// be there sooner than memory would have it.
-    fn share_of_bound(self, roof: &Roof) -> f64 {
-        roof.least_time(self.flops, self.bytes).as_secs_f64() / self.seconds()
+    fn share_of_bound(self, peak: &PeakPerformance) -> f64 {
+        peak.least_time(self.flops, self.bytes).as_secs_f64() / self.seconds()
     }
 
-    fn bound(self, roof: &Roof) -> &'static str {
-        if roof.is_memory_bound(self.flops, self.bytes) { "memory" } else { "compute" }
+    fn bound(self, peak: &PeakPerformance) -> &'static str {
+        if peak.is_memory_bound(self.flops, self.bytes) { "memory" } else { "compute" }
     }
 }
 

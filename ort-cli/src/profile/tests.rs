@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
-use ort_session::{DType, DenormalsMet, Roof, StepTime, StepWork, Tensor, Type, Value};
+use ort_session::{DType, DenormalsMet, PeakPerformance, StepTime, StepWork, Tensor, Type, Value};
 
 use super::Profile;
 
@@ -54,7 +54,7 @@ fn profile() -> Profile {
         vec![to_last(), conv, step(add, 20, Some(DenormalsMet::default())), to_last()]
     };
     let runs = [run(1), run(2)];
-    Profile::of(Roof { gflops: 100.0, gigabytes: 10.0 }, runs.iter().map(Vec::as_slice))
+    Profile::of(PeakPerformance { gflops: 100.0, gigabytes: 10.0 }, runs.iter().map(Vec::as_slice))
 }
 
 /// Compares without the margin that all lines have.

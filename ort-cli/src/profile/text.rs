@@ -11,8 +11,8 @@ impl Profile {
     pub(crate) fn roof_text(&self) -> String {
         format!(
             "\n  peak {} GFLOP/s · memory {} GB/s · each node at its fastest of {}",
-            number::significant(self.roof.gflops.round()),
-            number::significant((self.roof.gigabytes * 10.0).round() / 10.0),
+            number::significant(self.peak.gflops.round()),
+            number::significant((self.peak.gigabytes * 10.0).round() / 10.0),
             number::plural(self.n_runs, "run"),
         )
     }

@@ -93,7 +93,7 @@ fn assert_stage(stage: &Json) {
 
 fn assert_session(session: &Json) {
     let expected = [
-        "activations_held",
+        "activations_retained",
         "activations_planned",
         "model",
         "objects",
@@ -101,7 +101,7 @@ fn assert_session(session: &Json) {
         "packed_mapped",
         "weights_copied",
         "weights_mapped",
-        "weights_withheld",
+        "weights_released",
     ];
     assert_eq!(keys(session), expected);
     assert_eq!(keys(&session["activations_planned"]), ["bytes", "largest", "signatures"]);

@@ -35,9 +35,9 @@ fn the_decision_names_every_bound() {
 fn the_variable_bounds_the_default_and_an_option_wins() {
     for (more, omp, starts, ends) in [
         (&[][..], "1", "1 (affinity ", "OMP_NUM_THREADS 1)"),
-        (&["--threads", "2"], "1", "2 (told 2, ", "OMP_NUM_THREADS 1)"),
-        (&["--threads", "1"], "1,8", "1 (told 1, ", "OMP_NUM_THREADS 1)"),
-        (&["--threads", "1"], "many", "1 (told 1, ", "OMP_NUM_THREADS unset)"),
+        (&["--threads", "2"], "1", "2 (requested 2, ", "OMP_NUM_THREADS 1)"),
+        (&["--threads", "1"], "1,8", "1 (requested 1, ", "OMP_NUM_THREADS 1)"),
+        (&["--threads", "1"], "many", "1 (requested 1, ", "OMP_NUM_THREADS unset)"),
     ] {
         let line = decision(&[], more, Some(omp)).expect("it starts");
         assert!(line.starts_with(starts) && line.ends_with(ends), "{line}");

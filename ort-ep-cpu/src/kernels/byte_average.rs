@@ -229,7 +229,7 @@ impl Kernel for ByteAverage {
     }
 
     fn variant(&self) -> &'static str {
-        named!(self.cpu.isa => "mean of codes")
+        named!(self.cpu.isa => "quantized mean")
     }
 }
 

@@ -197,7 +197,7 @@ impl Kernel for ByteMean {
 
     fn variant(&self) -> &'static str {
         let isa: Isa = self.cpu.isa;
-        named!(isa => "mean of codes")
+        named!(isa => "quantized mean")
     }
 }
 

@@ -162,7 +162,7 @@ impl Kernel for ByteSoftmax {
     }
 
     fn variant(&self) -> &'static str {
-        named!(self.isa => "softmax of codes")
+        named!(self.isa => "quantized softmax")
     }
 }
 

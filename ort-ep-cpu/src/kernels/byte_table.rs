@@ -192,7 +192,7 @@ impl Kernel for ByteTable {
     }
 
     fn variant(&self) -> &'static str {
-        "table of codes"
+        "quantized lookup table"
     }
 }
 

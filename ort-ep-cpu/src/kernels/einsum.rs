@@ -108,7 +108,7 @@ impl State {
             b: cast_slice(io.inputs.tensor(right)?.as_slice::<S>()?),
             is_packed: false,
             start: Start::Zero,
-            tail: T::no_tail(),
+            epilogue: T::no_epilogue(),
         };
         let y = io.outputs[0].tensor(S::DTYPE, &self.shape)?.into_slice::<S>()?;
         self.product.run(&operands, cast_slice_mut(y), (io.threads, io.scratch), |_| {});

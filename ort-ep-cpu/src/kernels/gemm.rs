@@ -127,7 +127,7 @@ impl GemmKernel {
             },
             is_packed: self.b.is_some(),
             start,
-            tail: T::tail_of(self.op.activation),
+            epilogue: T::epilogue_of(self.op.activation),
         };
         let y = io.outputs[0].tensor(S::DTYPE, &product.shape())?.into_slice::<S>()?;
         product.run(&operands, cast_slice_mut(y), (io.threads, io.scratch), |part| {

@@ -133,7 +133,7 @@ impl MatMulKernel {
             },
             is_packed: self.b.is_some(),
             start: Start::Zero,
-            tail: T::no_tail(),
+            epilogue: T::no_epilogue(),
         };
         let y = io.outputs[0].tensor(S::DTYPE, shape)?.into_slice::<S>()?;
         product.run(&operands, cast_slice_mut(y), (io.threads, io.scratch), |_| {});

@@ -1,5 +1,5 @@
 //! RotaryEmbedding of f32, and of 16-bit floats through f32: the heads of a piece one after the other, each
-//! turned by the cosines and sines of its step.
+//! rotated by the cosines and sines of its step.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_kernels::vec;
@@ -13,7 +13,7 @@ use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// What it costs to turn an element, in multiply-adds.
+/// What it costs to rotate an element, in multiply-adds.
 const COST: usize = 8;
 
 #[derive(Debug)]
@@ -55,8 +55,8 @@ impl RotaryKernel {
         Ok(Operands { x: tensor(0)?, cos: tensor(cos)?, sin: tensor(sin)?, rows })
     }
 
-    /// Turns one head by these cosines and sines.
-    fn turn(&self, x: &[f32], table: [&[f32]; 2], y: &mut [f32]) {
+    /// Rotates one head by these cosines and sines.
+    fn rotate(&self, x: &[f32], table: [&[f32]; 2], y: &mut [f32]) {
         vec::rotate(self.cpu.isa, x, table, self.op.is_interleaved, y);
     }
 
@@ -68,7 +68,7 @@ impl RotaryKernel {
             let heads = x.chunks_exact(sizes.size).zip(y.chunks_exact_mut(sizes.size));
             for (i, (x, y)) in (start / sizes.size..).zip(heads) {
                 let at = rows.of(sizes.step_of(i)) * sizes.pairs;
-                self.turn(x, [cos, sin].map(|table| &table[at..][..sizes.pairs]), y);
+                self.rotate(x, [cos, sin].map(|table| &table[at..][..sizes.pairs]), y);
             }
         });
         Ok(())
@@ -95,7 +95,7 @@ impl RotaryKernel {
                     T::widen(isa, sin, wide_sin);
                 }
                 T::widen(isa, x, wide_x);
-                self.turn(wide_x, [wide_cos, wide_sin], wide_y);
+                self.rotate(wide_x, [wide_cos, wide_sin], wide_y);
                 T::narrow(isa, wide_y, y);
             }
         });

@@ -128,8 +128,8 @@ fn widened(compiler: &Compiler<'_>, id: NodeId) -> Option<(Graph, NodeId)> {
 
 /// The constant in f32; without elements if it has none.
 fn widen(constant: &Tensor) -> Option<Tensor> {
-    if constant.is_withheld() {
-        return Tensor::withheld(DType::F32, constant.shape()).ok();
+    if constant.is_released() {
+        return Tensor::released(DType::F32, constant.shape()).ok();
     }
     let mut wide = filled(0.0, constant.len()).ok()?;
     widen_elements(constant.view(), &mut wide).ok()?;

@@ -28,7 +28,7 @@ impl Checker<'_> {
         match (tensor.raw_data(), tensor.external_data_offset()) {
             (Some(data), _) if length(data.len()) == expected => Ok(()),
             (Some(data), _) => path.fail(Fault::DataLength { expected, found: length(data.len()) }),
-            (None, _) if tensor.is_withheld() => Ok(()),
+            (None, _) if tensor.is_released() => Ok(()),
             (None, Some(offset)) if offset >= 0 => path.fail(Fault::ExternalData { offset }),
             (None, _) => path.fail(Fault::Missing { field: "raw_data" }),
         }

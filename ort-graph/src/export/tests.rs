@@ -81,11 +81,11 @@ fn packed_forms_and_what_is_withheld_read_back() {
       }] (w)
     }";
     let mut graph = parse(graph);
-    let withheld = Tensor::withheld(DType::F32, &[2]).unwrap();
+    let released = Tensor::released(DType::F32, &[2]).unwrap();
     let form = |n: usize| PackedForm { label: format!("op/{n}"), bytes: vec![7; n].into() };
     graph.edit_constants(&mut |constant, packed| {
         if constant.as_slice::<f32>().is_ok_and(|elements| elements[0] == 1.0) {
-            *constant = withheld.clone();
+            *constant = released.clone();
             *packed = vec![form(1), form(3)];
         } else {
             *packed = vec![form(2)];
@@ -96,7 +96,7 @@ fn packed_forms_and_what_is_withheld_read_back() {
     let mut found = Vec::new();
     read.edit_constants(&mut |constant, packed| {
         let forms: Vec<_> = packed.iter().map(|form| form.bytes.len()).collect();
-        found.push((constant.is_withheld(), constant.shape().to_vec(), forms));
+        found.push((constant.is_released(), constant.shape().to_vec(), forms));
     });
     let (w, v) = ((true, vec![2], vec![1, 3]), (false, vec![2], vec![2]));
     assert_eq!(found, [w.clone(), v, w]);

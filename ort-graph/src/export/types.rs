@@ -71,7 +71,7 @@ pub(super) fn tensor<'a>(name: Cow<'a, str>, tensor: &'a Tensor) -> record::Tens
         raw_data: view.as_bytes().map(Cow::Borrowed),
         string_data: strings.map(|all| all.iter().map(|text| text.as_str().into()).collect()),
     };
-    if tensor.is_withheld() { record.withheld() } else { record }
+    if tensor.is_released() { record.released() } else { record }
 }
 
 fn data_type(dtype: DType) -> DataType {

@@ -16,7 +16,7 @@ pub(super) fn dense(tensor: &parsed::Tensor<'_>) -> Result<Tensor, ImportError> 
         Contents::Strings(strings) => {
             Tensor::from_strings(shape, strings.iter().map(|text| text.to_string()).collect())
         }
-        Contents::Withheld => Tensor::withheld(dtype, shape),
+        Contents::Released => Tensor::released(dtype, shape),
         Contents::Given(tensor) => Ok((**tensor).clone()),
     };
     made.map_err(|error| tensor_error(&tensor.name, error))

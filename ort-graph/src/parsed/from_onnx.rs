@@ -16,7 +16,7 @@ impl Model<'static> {
     /// What a model holds that [`ort_onnx::open`] has opened, with elements in `files` besides its own.
     ///
     /// # Errors
-    /// If the elements of a constant cannot be had, or a text is not UTF-8.
+    /// If the elements of a constant cannot be read, or a text is not UTF-8.
     pub fn of_onnx(mut model: ModelProto, files: &ExternalFiles) -> Result<Self, ImportError> {
         let mut graph = model.graph.take().unwrap_or_default();
         let [graph_name, graph_doc_string] =

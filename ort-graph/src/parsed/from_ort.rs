@@ -129,8 +129,8 @@ impl Reader<'_> {
         let name = tensor.name();
         let dtype = dtype(tensor.data_type())
             .map_err(|number| ImportError::UnknownDType { name: name.to_owned(), number })?;
-        let contents = if tensor.is_withheld() {
-            Contents::Withheld
+        let contents = if tensor.is_released() {
+            Contents::Released
         } else if dtype == DType::String {
             Contents::Strings(texts(tensor.string_data().unwrap_or_default()))
         } else {

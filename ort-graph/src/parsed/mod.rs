@@ -160,7 +160,7 @@ pub enum Contents<'a> {
     /// Strings.
     Strings(Vec<Text<'a>>),
     /// Not there: everybody reads a packed form.
-    Withheld,
+    Released,
     /// A tensor that the file says nothing of: the caller gives it.
     Given(Box<Elements>),
 }
@@ -223,7 +223,7 @@ impl Tensor<'_> {
         match &self.contents {
             Contents::Bytes(bytes) => Elements::may_borrow(self.dtype, bytes),
             Contents::Strings(_) => false,
-            Contents::Withheld | Contents::Given(_) => true,
+            Contents::Released | Contents::Given(_) => true,
         }
     }
 
@@ -232,7 +232,7 @@ impl Tensor<'_> {
         match &self.contents {
             Contents::Bytes(bytes) => bytes.len(),
             Contents::Strings(strings) => strings.iter().map(|text| text.len()).sum(),
-            Contents::Withheld => 0,
+            Contents::Released => 0,
             Contents::Given(tensor) => tensor.n_bytes(),
         }
     }

@@ -3,8 +3,8 @@
 use super::tiles::{LANE_TILE, TILE};
 use super::{Form, Line, Variant};
 use crate::Avx2;
+use crate::epilogue::Epilogue;
 use crate::isa::x86::{load8 as load, store8 as store};
-use crate::tail::Tail;
 use std::arch::x86_64::{
     _mm256_add_ps as add, _mm256_fmadd_ps as fmadd, _mm256_max_ps as max, _mm256_min_ps as min,
     _mm256_mul_ps as mul, _mm256_set1_ps as splat, _mm256_setzero_ps as zero,

@@ -3,8 +3,8 @@
 use super::tiles::{LANE_TILE, TILE};
 use super::{Form, Line, Variant};
 use crate::Avx512;
+use crate::epilogue::Epilogue;
 use crate::isa::x86::{load16 as load, store16 as store};
-use crate::tail::Tail;
 use std::arch::x86_64::{
     _mm512_add_ps as add, _mm512_fmadd_ps as fmadd, _mm512_max_ps as max, _mm512_min_ps as min,
     _mm512_mul_ps as mul, _mm512_set1_ps as splat, _mm512_setzero_ps as zero,

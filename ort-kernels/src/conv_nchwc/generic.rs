@@ -52,7 +52,7 @@ fn tile<const B: usize, const R: usize>(line: &Line<'_>, first: usize, y: &mut [
         }),
     }
     for (y, sums) in y.iter_mut().zip(&sums) {
-        *y = sums.map(|sum| line.merge.tail.of(sum));
+        *y = sums.map(|sum| line.merge.epilogue.of(sum));
     }
 }
 

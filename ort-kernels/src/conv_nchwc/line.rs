@@ -2,7 +2,7 @@
 
 use super::{Form, Start};
 use crate::conv_f32::Axis;
-use crate::tail::Tail;
+use crate::epilogue::Epilogue;
 use std::ops::Range;
 
 /// The widest block.
@@ -14,7 +14,7 @@ pub(super) const MAX_WINDOW: usize = 7 * 2 + 5;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Merge<'a> {
     pub(super) start: Start<'a>,
-    pub(super) tail: Tail,
+    pub(super) epilogue: Epilogue,
 }
 
 /// Consecutive outputs of one row, for one slice of input blocks.

@@ -46,7 +46,7 @@ pub use tiled::{Size, Tiling};
 pub enum Form {
     /// Every output sees every input channel, which are in blocks, too.
     Blocks,
-    /// Every output sees every input channel, which are in planes.
+    /// Every output sees every input channel, which is in NCHW.
     Planes,
     /// Every output sees the input channel of its own number.
     Depthwise,

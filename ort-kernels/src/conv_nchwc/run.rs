@@ -4,7 +4,7 @@ use super::line::{Line, Merge};
 use super::{Conv, Form, Start, best, is_block, line, suited};
 use crate::Isa;
 use crate::conv_f32::Axis;
-use crate::tail::Tail;
+use crate::epilogue::Epilogue;
 use std::ops::Range;
 
 /// Bytes of what the positions of a chunk read and write, or of the filters of a set if those are
@@ -69,7 +69,7 @@ impl Conv<'_> {
         let n_positions = (rows * width).max(1);
         let per_position = match self.form {
             // Nothing is read twice, unless by the activation.
-            Form::Depthwise if self.activation.as_tail().is_some() => return n_positions,
+            Form::Depthwise if self.activation.as_epilogue().is_some() => return n_positions,
             Form::Depthwise => 2 * self.block,
             _ => self.x.len() / n_positions + sizes.most * self.block,
         };
@@ -114,7 +114,7 @@ impl Conv<'_> {
                 place,
             };
             self.lines(sizes.isa, &whole, chunk, y);
-            if s + 1 == n_slices && self.activation.as_tail().is_none() {
+            if s + 1 == n_slices && self.activation.as_epilogue().is_none() {
                 let elements = place * self.block..(place + chunk.len()) * self.block;
                 y.iter_mut()
                     .for_each(|y| self.activation.apply(self.isa, &mut y[elements.clone()]));
@@ -123,8 +123,8 @@ impl Conv<'_> {
     }
 
     fn merge<'s>(&self, start: Start<'s>, is_last: bool) -> Merge<'s> {
-        let tail = if is_last { self.activation.as_tail() } else { None };
-        Merge { start, tail: tail.unwrap_or(Tail::NONE) }
+        let epilogue = if is_last { self.activation.as_epilogue() } else { None };
+        Merge { start, epilogue: epilogue.unwrap_or(Epilogue::NONE) }
     }
 
     /// The part of each output row that lies in `chunk`.

@@ -25,7 +25,7 @@ const FILTERS: usize = 8 * 1024;
 const PRODUCTS: usize = 4;
 
 /// Scratch, cut into what a product reads and writes.
-struct Desk<'a> {
+struct Workspace<'a> {
     image: &'a mut [Line],
     filters: &'a mut [Line],
     steps: &'a mut [u32],
@@ -112,22 +112,22 @@ impl Conv<'_> {
     ) {
         let flat = Conv { axes: flattened(self.axes), ..*self };
         let Tiling { layout, n_kept } = tiling;
-        let desk = Desk::new(scratch, tiling);
+        let workspace = Workspace::new(scratch, tiling);
         let mut kept = usize::MAX;
         for chunk in layout.chunks(positions) {
-            layout.steps(&chunk, desk.steps);
-            layout.split_image(self.isa, flat.x, &chunk, desk.image);
+            layout.steps(&chunk, workspace.steps);
+            layout.split_image(self.isa, flat.x, &chunk, workspace.image);
             for (set, y) in y.chunks_mut(2).enumerate() {
                 if set < kept || set >= kept + n_kept {
                     kept = set;
-                    flat.split_filters(layout, 2 * set..2 * (set + n_kept), desk.filters);
+                    flat.split_filters(layout, 2 * set..2 * (set + n_kept), workspace.filters);
                 }
-                let lines = &desk.filters[(set - kept) * layout.n_steps() * B_STEP..];
+                let lines = &workspace.filters[(set - kept) * layout.n_steps() * B_STEP..];
                 let later =
                     if set + 1 < kept + n_kept { &[] } else { flat.filters(layout, set + 1) };
                 let b = Rhs { lines, later };
                 let work = Work { conv: &flat, layout, chunk: &chunk, positions, set };
-                work.products((desk.image, desk.steps, b), y, desk.sums);
+                work.products((workspace.image, workspace.steps, b), y, workspace.sums);
             }
         }
     }
@@ -161,7 +161,7 @@ impl Conv<'_> {
     }
 }
 
-impl<'a> Desk<'a> {
+impl<'a> Workspace<'a> {
     fn new(scratch: &'a mut [f32], Tiling { layout, n_kept }: &Tiling) -> Self {
         let skipped = scratch.as_ptr().align_offset(size_of::<Line>()).min(LANES);
         let words: &mut [u32] = bytemuck::cast_slice_mut(&mut scratch[skipped..]);

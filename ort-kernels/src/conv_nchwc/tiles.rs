@@ -45,10 +45,10 @@ macro_rules! start {
     }};
 }
 
-/// Stores the sums of a tile, or what its tail makes of them.
+/// Stores the sums of a tile, or what its epilogue makes of them.
 macro_rules! finish {
     ($sums:ident, $line:ident, $first:ident, $y:ident) => {
-        by_tail!($line.merge.tail, store_each!($sums, $line, $first, $y))
+        by_epilogue!($line.merge.epilogue, store_each!($sums, $line, $first, $y))
     };
 }
 

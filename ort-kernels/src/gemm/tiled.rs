@@ -27,7 +27,7 @@ const PRODUCTS: usize = 4;
 const LANES: usize = 16;
 
 /// Scratch, cut into what a product reads and writes.
-struct Desk<'a> {
+struct Workspace<'a> {
     a: &'a mut [Line],
     b: &'a mut [Line],
     sums: &'a mut [Sums],
@@ -73,13 +73,13 @@ impl<B: Panels> Gemm<'_, B> {
             let n_steps = k.len().div_ceil(STEP);
             for row in region.rows.clone().step_by(BLOCK) {
                 let rows = row..region.rows.end.min(row + BLOCK);
-                let mut desk = Desk::new(scratch, n_steps, rows.len());
+                let mut workspace = Workspace::new(scratch, n_steps, rows.len());
                 let pitch = rows.len().next_multiple_of(SIDE);
                 (0..).step_by(pitch).zip(&mut steps[..n_steps]).for_each(|(at, step)| *step = at);
                 let (is_first, is_last) = (start == 0, k.end == self.k);
                 let block = Block { rows, k: k.clone(), is_first, is_last };
-                block.split_a(self.isa, &a, alpha, desk.a);
-                self.tiled_panels(&block, &steps[..n_steps], (region, c), &mut desk);
+                block.split_a(self.isa, &a, alpha, workspace.a);
+                self.tiled_panels(&block, &steps[..n_steps], (region, c), &mut workspace);
             }
         }
     }
@@ -90,7 +90,7 @@ impl<B: Panels> Gemm<'_, B> {
         block: &Block,
         steps: &[u32],
         (region, c): (&Region, &mut (impl Rows + ?Sized)),
-        desk: &mut Desk<'_>,
+        workspace: &mut Workspace<'_>,
     ) {
         let slice = |column| Slice { isa: self.isa, k: block.k.clone(), column, nr: SIDE };
         for column in region.columns.clone().step_by(SIDE) {
@@ -98,18 +98,18 @@ impl<B: Panels> Gemm<'_, B> {
             let values = match self.b.stored(&slices[0]) {
                 Some(values) => values,
                 None => {
-                    let values = &mut desk.panel[..block.k.len() * SIDE];
+                    let values = &mut workspace.panel[..block.k.len() * SIDE];
                     self.b.write(&slices[0], values);
                     values
                 }
             };
-            tiles::split_panel(self.isa, values.as_chunks().0.as_chunks().0, desk.b);
+            tiles::split_panel(self.isa, values.as_chunks().0.as_chunks().0, workspace.b);
             let is_last = column + SIDE >= region.columns.end;
             let later = if is_last { None } else { self.b.stored(&slices[1]) };
             let columns = column..region.columns.end.min(column + SIDE);
             let later = later.unwrap_or_default();
             let work = Work { block, region, values, later, columns };
-            self.products(&work, (desk.a, steps, desk.b), &mut *c, desk.sums);
+            self.products(&work, (workspace.a, steps, workspace.b), &mut *c, workspace.sums);
         }
     }
 
@@ -232,7 +232,7 @@ fn part_len(n_steps: usize, n_rows: usize) -> usize {
     n_steps * n_rows.next_multiple_of(SIDE)
 }
 
-impl<'a> Desk<'a> {
+impl<'a> Workspace<'a> {
     fn new(scratch: &'a mut [f32], n_steps: usize, n_rows: usize) -> Self {
         let (lines, panel) = from_line(scratch).split_at_mut(
             (3 * part_len(n_steps, n_rows) + n_steps * B_STEP + 2 * SIDE * PRODUCTS) * LANES,

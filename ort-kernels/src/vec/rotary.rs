@@ -1,9 +1,9 @@
-//! Pairs of numbers, each turned by an angle of its own, as rotary position embeddings do.
+//! Pairs of numbers, each rotated by an angle of its own, as rotary position embeddings do.
 
 use crate::Isa;
 use crate::isa::mul_add;
 
-/// Turns the first `2·cos.len()` elements of a head `x`, for `table = [cos, sin]`, as pairs of neighbours
+/// Rotates the first `2·cos.len()` elements of a head `x`, for `table = [cos, sin]`, as pairs of neighbours
 /// if the head is interleaved, else as halves; copies those behind them.
 ///
 /// # Panics

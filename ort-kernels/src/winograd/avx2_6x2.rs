@@ -3,9 +3,9 @@
 use super::strip::{Outputs, Product};
 use super::{AHEAD, Strip, TILE, Variant, eight, six};
 use crate::Avx2;
+use crate::epilogue::Epilogue;
 use crate::isa::x86::{load8 as load, store8 as store};
 use crate::isa::{FIRST_LEVEL, prefetch};
-use crate::tail::Tail;
 use std::arch::x86_64::{
     __m256 as Vector, _CMP_EQ_OQ, _mm256_add_ps as add, _mm256_cmp_ps, _mm256_fmadd_ps as fmadd,
     _mm256_fnmadd_ps as fnmadd, _mm256_max_ps as max, _mm256_min_ps as min, _mm256_movemask_ps,

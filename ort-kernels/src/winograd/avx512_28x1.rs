@@ -5,9 +5,9 @@
 use super::strip::{Outputs, Product};
 use super::{AHEAD, Strip, TILE, Variant, eight, six};
 use crate::Avx512;
+use crate::epilogue::Epilogue;
 use crate::isa::x86::{load16 as load, store16 as store};
 use crate::isa::{FIRST_LEVEL, prefetch};
-use crate::tail::Tail;
 use std::arch::x86_64::{
     __m512 as Vector, _CMP_EQ_OQ, _mm512_add_ps as add, _mm512_cmp_ps_mask,
     _mm512_fmadd_ps as fmadd, _mm512_fnmadd_ps as fnmadd, _mm512_max_ps as max,

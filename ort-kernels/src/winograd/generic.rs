@@ -98,7 +98,7 @@ fn both_axes<const H: usize, const W: usize, const B: usize>(
     }
 }
 
-/// Adds what the outputs start from, and applies the tail.
+/// Adds what the outputs start from, and applies the epilogue.
 fn finish<const H: usize, const W: usize, const B: usize>(
     sums: &[[[f32; B]; W]; H],
     outputs: Outputs<'_>,
@@ -109,7 +109,7 @@ fn finish<const H: usize, const W: usize, const B: usize>(
         for (sum, y) in row.iter().zip(y).take(outputs.columns) {
             for j in 0..B {
                 let start = if outputs.is_sum { y[j] + bias[j] } else { bias[j] };
-                y[j] = outputs.tail.of(sum[j] + start);
+                y[j] = outputs.epilogue.of(sum[j] + start);
             }
         }
     }

@@ -63,7 +63,7 @@ impl Winograd<'_> {
             let part = Strip { conv: &self.conv, tile, packed: self.packed, inputs, tiles, first };
             strip(isa, &part, scratch, y);
         }
-        if activation.as_tail().is_none() {
+        if activation.as_epilogue().is_none() {
             let end = axes[0].output.min(rows.end * down) * axes[1].output;
             y.iter_mut().for_each(|y| activation.apply(isa, &mut y[..(end - first) * block]));
         }

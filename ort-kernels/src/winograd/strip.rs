@@ -4,7 +4,7 @@ use super::Tile;
 use crate::Activation;
 use crate::conv_f32::Axis;
 use crate::conv_nchwc::Conv;
-use crate::tail::Tail;
+use crate::epilogue::Epilogue;
 use std::ops::Range;
 
 /// Consecutive tiles, row by row over the grid.
@@ -53,7 +53,7 @@ pub(super) struct Outputs<'a> {
     /// Of the output block.
     pub(super) bias: Option<&'a [f32]>,
     pub(super) is_sum: bool,
-    pub(super) tail: Tail,
+    pub(super) epilogue: Epilogue,
 }
 
 impl<'a> Strip<'a> {
@@ -146,19 +146,19 @@ impl<'a> Strip<'a> {
             width: axes[1].output,
             bias: start.bias.map(|bias| &bias[f * block..][..*block]),
             is_sum: start.is_sum,
-            tail: activation.as_tail().unwrap_or(Tail::NONE),
+            epilogue: activation.as_epilogue().unwrap_or(Epilogue::NONE),
         }
     }
 
     /// Computes a tile of output block `f`, whose piece is `y`, directly; but for an activation that
-    /// is no tail, which comes last.
+    /// is no epilogue, which comes last.
     #[cold]
     pub(super) fn directly(&self, f: usize, place: Place, y: &mut [f32]) {
         let mut one = *self.conv;
         let filter_len = self.inputs * one.block * self.tile.n_taps() * one.block;
         one.w = &one.w[f * filter_len..][..filter_len];
         one.start.bias = one.start.bias.map(|bias| &bias[f * one.block..][..one.block]);
-        if one.activation.as_tail().is_none() {
+        if one.activation.as_epilogue().is_none() {
             one.activation = Activation::None;
         }
         for row in place.row..place.row + place.rows {

@@ -290,7 +290,7 @@ macro_rules! winograd {
                     Some(bias) => load(bias),
                     None => zero(),
                 };
-                by_tail!(outputs.tail, store_each!(sums, bias, outputs));
+                by_epilogue!(outputs.epilogue, store_each!(sums, bias, outputs));
                 true
             }
         }

@@ -1,4 +1,4 @@
-//! Rotary positions: pairs of the features of a head turn by an angle that follows from where the
+//! Rotary positions: pairs of the features of a head are rotated by an angle that follows from where the
 //! head stands.
 
 use ort_graph::OpError;
@@ -31,7 +31,7 @@ impl Rotation {
         Ok(Self { cos: floats::read(cos)?, sin: floats::read(sin)?, pairs, is_interleaved })
     }
 
-    /// The table of GPT-NeoX: pair `i` of row `r` turns by `r / 10000^(i / pairs)`.
+    /// The table of GPT-NeoX: pair `i` of row `r` rotates by `r / 10000^(i / pairs)`.
     ///
     /// # Errors
     /// If there is no memory for it.
@@ -59,8 +59,8 @@ impl Rotation {
         Ok(Self { cos: gather(&self.cos)?, sin: gather(&self.sin)?, ..*self })
     }
 
-    /// How many features of a head turn.
-    pub(crate) const fn n_turned(&self) -> usize {
+    /// How many features of a head are rotated.
+    pub(crate) const fn n_rotated(&self) -> usize {
         self.pairs.saturating_mul(2)
     }
 
@@ -72,8 +72,8 @@ impl Rotation {
     }
 
     /// `(a, b) → (a·cos − b·sin, a·sin + b·cos)` for each pair of a head, which has no fewer
-    /// features than turn.
-    pub(crate) fn turn(&self, head: &mut [f64], row: usize) {
+    /// features than are rotated.
+    pub(crate) fn rotate(&self, head: &mut [f64], row: usize) {
         let at = row * self.pairs..(row + 1) * self.pairs;
         for (i, (cos, sin)) in self.cos[at.clone()].iter().zip(&self.sin[at]).enumerate() {
             let (a, b) = if self.is_interleaved { (2 * i, 2 * i + 1) } else { (i, i + self.pairs) };
@@ -83,10 +83,10 @@ impl Rotation {
         }
     }
 
-    /// Turns `[B, H, S, D]`, where step `s` of batch `b` is row `rows[b · S + s]`.
+    /// Rotates `[B, H, S, D]`, where step `s` of batch `b` is row `rows[b · S + s]`.
     pub(crate) fn turn_heads(&self, x: &mut [f64], [heads, len, size]: [usize; 3], rows: &[usize]) {
         for (i, head) in x.chunks_exact_mut(size.max(1)).enumerate() {
-            self.turn(head, rows[i / len / heads * len + i % len]);
+            self.rotate(head, rows[i / len / heads * len + i % len]);
         }
     }
 }
@@ -105,7 +105,7 @@ mod tests {
         rotation.turn_heads(&mut x, [1, 2, 3], &[0, 1]);
         assert_eq!(x, [1.0, 2.0, 5.0, -4.0, 3.0, 6.0]);
         let swapped = rotation.gathered(2, |row, _| 1 - row).unwrap();
-        swapped.turn(&mut x, 0);
+        swapped.rotate(&mut x, 0);
         assert_eq!(x[..2], [-2.0, 1.0]);
         assert!(rotation.row(2).is_err() && rotation.row(-1).is_err());
     }

@@ -22,7 +22,7 @@ pub struct Places<'a> {
 /// that no channel has keep zeros.
 ///
 /// ```text
-/// strip of outputs  ⌊o/B⌋:   [⌊i/Bi⌋][tap][i mod Bi][o mod B]     Bi is B or, with inputs in planes, 1
+/// strip of outputs  ⌊o/B⌋:   [⌊i/Bi⌋][tap][i mod Bi][o mod B]     Bi is B or, with inputs in NCHW, 1
 /// ```
 #[derive(Clone, Debug)]
 pub struct PlacedFilter<'a> {

@@ -60,7 +60,7 @@ impl Window {
     /// these windows, or [`PADDING`].
     ///
     /// # Errors
-    /// If there is no memory for them, or nobody waits for them any more.
+    /// If there is no memory for them, or the run has ended.
     pub fn offsets(&self, windows: Range<usize>) -> Result<Room<usize>, TensorError> {
         let (len, mut pace) = (windows.len(), Pace::new());
         let mut offsets = Room::filled(PADDING, self.n_taps().saturating_mul(len))?;

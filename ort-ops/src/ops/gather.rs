@@ -90,7 +90,7 @@ impl Operator for Gather {
 /// `y[o, i, :] = x[o, indices[i], :]`, where `x` is `[_, n, run]`.
 ///
 /// # Errors
-/// If nobody waits for the rest any more.
+/// If the run has ended.
 pub(crate) fn gather<T: Clone>(
     x: &[T],
     n: usize,

@@ -156,7 +156,7 @@ pub(crate) fn write_statistic(
 /// mean counts as 0.
 ///
 /// # Errors
-/// If nobody waits for the rest any more.
+/// If the run has ended.
 pub(crate) fn standardize_rows(
     x: &mut [f64],
     len: usize,

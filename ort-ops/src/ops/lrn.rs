@@ -48,7 +48,7 @@ impl Lrn {
     /// Normalizes one image `x: [C, inner]` to `y`.
     ///
     /// # Errors
-    /// If nobody waits for the rest any more.
+    /// If the run has ended.
     fn normalize(&self, x: &[f64], y: &mut [f64], sum: &mut [f64]) -> Result<(), TensorError> {
         let mut pace = Pace::new();
         let inner = sum.len();

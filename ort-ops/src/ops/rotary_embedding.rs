@@ -1,4 +1,4 @@
-//! RotaryEmbedding: turns each pair of features by an angle that follows from its position.
+//! RotaryEmbedding: rotates each pair of features by an angle that follows from its position.
 
 // collects are bounded: as long as the file's lists
 
@@ -47,7 +47,7 @@ const OTHER: Operands = Operands { positions: 1, cos: 2, sin: 3 };
 /// position of the first, in com.microsoft), or `[B, S, R/2]` without. Floats, computed in f64 and
 /// rounded once.
 ///
-/// MRotaryEmbedding has three positions for each step, ids `[3, B, S]`, and turns some pairs by each.
+/// MRotaryEmbedding has three positions for each step, ids `[3, B, S]`, and rotates some pairs by each.
 ///
 /// Source: ONNX operator set, RotaryEmbedding-23; com.microsoft, RotaryEmbedding-1 and
 /// MRotaryEmbedding-1 (ONNX Runtime 1.31).
@@ -61,11 +61,11 @@ pub struct RotaryEmbedding {
     pub rotary_dim: usize,
     /// Whether pairs are neighbours.
     pub is_interleaved: bool,
-    /// Which pairs turn by which of three positions; `None` if there is but one.
+    /// Which pairs are rotated by which of three positions; `None` if there is but one.
     pub sections: Option<Sections>,
 }
 
-/// The pairs that turn by the first, the second and the third of three positions.
+/// The pairs that are rotated by the first, the second and the third of three positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sections {
     /// How many there are of each.
@@ -89,14 +89,14 @@ impl Sections {
         self.lens.iter().try_fold(0_usize, |sum, &n| sum.checked_add(n))
     }
 
-    /// The position that a pair turns by.
+    /// The position that a pair is rotated by.
     fn position_of(&self, pair: usize) -> usize {
         let [first, second, _] = self.lens;
         match pair % 3 {
             _ if !self.is_interleaved => {
                 usize::from(pair >= first) + usize::from(pair >= first + second)
             }
-            turn if pair / 3 < self.lens[turn] => turn,
+            rotation if pair / 3 < self.lens[rotation] => rotation,
             _ => 0,
         }
     }
@@ -124,7 +124,7 @@ pub struct Sizes {
     pub size: usize,
     /// Whether `x` is `[B, H, S, D]`, not `[B, S, H·D]`.
     pub is_split: bool,
-    /// How many pairs of a head are turned: R/2.
+    /// How many pairs of a head are rotated: R/2.
     pub pairs: usize,
 }
 
@@ -138,7 +138,7 @@ impl Sizes {
     }
 }
 
-/// Which row of the cosines each step turns by; all are rows of the table.
+/// Which row of the cosines each step rotates by; all are rows of the table.
 #[derive(Clone, Copy, Debug)]
 pub enum Rows<'a> {
     /// Its own: there is a row for each step.
@@ -289,7 +289,7 @@ impl Operator for RotaryEmbedding {
         };
         let mut y = floats::read(x)?;
         for (i, head) in y.chunks_exact_mut(sizes.size.max(1)).enumerate() {
-            rotation.turn(head, rows.of(sizes.step_of(i)));
+            rotation.rotate(head, rows.of(sizes.step_of(i)));
         }
         floats::write(outputs, 0, x.dtype(), x.shape(), &y)
     }
@@ -302,7 +302,7 @@ mod tests {
 
     use crate::case::{Case, tensor};
 
-    /// Position 0 turns nothing, position 1 turns every pair by a right angle.
+    /// Position 0 rotates nothing, position 1 rotates every pair by a right angle.
     fn caches() -> [Tensor; 2] {
         [tensor(&[2, 2], &[1_f32, 1.0, 0.0, 0.0]), tensor(&[2, 2], &[0_f32, 0.0, 1.0, 1.0])]
     }
@@ -323,8 +323,8 @@ mod tests {
     fn pairs_are_halves_or_neighbours() {
         let x = [1_f32, 2.0, 3.0, 4.0, 1.0, 2.0, 3.0, 4.0];
         let positions = tensor(&[1, 2], &[0_i64, 1]);
-        for (interleaved, turned) in [(0, [-3_f32, -4.0, 1.0, 2.0]), (1, [-2.0, 1.0, -4.0, 3.0])] {
-            let expected = [&x[..4], &turned[..]].concat();
+        for (interleaved, rotated) in [(0, [-3_f32, -4.0, 1.0, 2.0]), (1, [-2.0, 1.0, -4.0, 3.0])] {
+            let expected = [&x[..4], &rotated[..]].concat();
             for shape in [&[1, 2, 4][..], &[1, 1, 2, 4]] {
                 let y = run(tensor(shape, &x), positions.clone(), interleaved);
                 assert_eq!(y, Ok(tensor(shape, &expected)));
@@ -360,16 +360,16 @@ mod tests {
 
     #[test]
     fn each_section_turns_by_a_position_of_its_own() {
-        // Row 1 of the cosines turns by a right angle, row 0 does not; (1, 2) turns to (−2, 1).
+        // Row 1 of the cosines rotates by a right angle, row 0 does not; (1, 2) rotates to (−2, 1).
         let cos = tensor(&[2, 3], &[1_f32, 1.0, 1.0, 0.0, 0.0, 0.0]);
         let sin = tensor(&[2, 3], &[0_f32, 0.0, 0.0, 1.0, 1.0, 1.0]);
         let x = tensor(&[1, 1, 1, 6], &[1_f32, 2.0, 1.0, 2.0, 1.0, 2.0]);
-        let run = |lens: [i64; 3], layout, turned: [i64; 3]| {
+        let run = |lens: [i64; 3], layout, rotated: [i64; 3]| {
             let case = Case::new("MRotaryEmbedding", 1).domain("com.microsoft");
             let case =
                 case.attr("interleaved", Attr::Int(1)).attr("mrope_layout", Attr::Int(layout));
             let case = case.attr("mrope_section", Attr::Ints(lens.to_vec()));
-            let positions = tensor(&[3, 1, 1], &turned);
+            let positions = tensor(&[3, 1, 1], &rotated);
             let y = case.tensor(&[x.clone(), positions, cos.clone(), sin.clone()]).ok()?;
             Some([0, 2, 4].map(|i| y.as_slice::<f32>().unwrap()[i] < 0.0))
         };

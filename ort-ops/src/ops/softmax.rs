@@ -82,7 +82,7 @@ impl Operator for Softmax {
 /// `x[i] ← exp(x[i]) / Σ exp(x)`, after subtracting the largest, which keeps `exp` in range.
 ///
 /// # Errors
-/// If nobody waits for it any more.
+/// If the run has ended.
 pub(crate) fn softmax(lane: &mut [f64]) -> Result<(), TensorError> {
     let (max, mut sum) = (largest(lane)?, 0.0);
     by_pieces(lane, |piece| {
@@ -97,7 +97,7 @@ pub(crate) fn softmax(lane: &mut [f64]) -> Result<(), TensorError> {
 /// `x[i] ← x[i] − ln Σ exp(x)`, likewise.
 ///
 /// # Errors
-/// If nobody waits for it any more.
+/// If the run has ended.
 pub(crate) fn log_softmax(lane: &mut [f64]) -> Result<(), TensorError> {
     let (max, mut sum) = (largest(lane)?, 0.0);
     by_pieces(lane, |piece| sum = piece.iter().fold(sum, |sum, x| sum + (x - max).exp()))?;

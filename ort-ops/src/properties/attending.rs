@@ -137,12 +137,12 @@ pub(super) fn blended(weights: &Array, v: &Array) -> Array {
     })
 }
 
-/// Heads `[B, N, S, D]` of which the pairs `(i, i + pairs)`, or `(2i, 2i + 1)`, are turned by the
-/// angle whose cosine and sine `turn` knows for a batch, step and pair.
-pub(super) fn turned(
+/// Heads `[B, N, S, D]` of which the pairs `(i, i + pairs)`, or `(2i, 2i + 1)`, are rotated by the
+/// angle whose cosine and sine `rotation` gives for a batch, step and pair.
+pub(super) fn rotated(
     x: &Array,
     (pairs, is_interleaved): (usize, bool),
-    turn: impl Fn([usize; 3]) -> (f64, f64),
+    rotate: impl Fn([usize; 3]) -> (f64, f64),
 ) -> Array {
     Array::from_fn(&x.shape, |at| {
         let own = x.at(at).float();
@@ -155,7 +155,7 @@ pub(super) fn turned(
         };
         let other = if is_first { at[3] + step } else { at[3] - step };
         let other = x.at(&[at[0], at[1], at[2], other]).float();
-        let (cos, sin) = turn([at[0], at[2], pair]);
+        let (cos, sin) = rotate([at[0], at[2], pair]);
         Cell::Float(own * cos + if is_first { -other * sin } else { other * sin })
     })
 }

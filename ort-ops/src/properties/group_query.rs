@@ -4,7 +4,7 @@ use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
 
 use super::attending::{
-    SLACK, Sizes, biases, blended, by_head, by_row, count, int32, scores, turned, weights,
+    SLACK, Sizes, biases, blended, by_head, by_row, count, int32, rotated, scores, weights,
 };
 use super::kept::{Cache, Form, Kind};
 use super::{Array, Cell, Draw, Expected, Property, Sample};
@@ -110,10 +110,10 @@ impl GroupQuery {
         self.steps.iter().map(|steps| steps.total).collect()
     }
 
-    /// New heads turned by the angle of the position of a batch and step; padding by any.
-    pub(super) fn turned(&self, x: Array, position: impl Fn(usize, usize) -> usize) -> Array {
+    /// New heads rotated by the angle of the position of a batch and step; padding by any.
+    pub(super) fn rotated(&self, x: Array, position: impl Fn(usize, usize) -> usize) -> Array {
         let Some(([cos, sin], is_interleaved)) = &self.rotation else { return x };
-        turned(&x, (cos.shape[1], *is_interleaved), |[b, step, pair]| {
+        rotated(&x, (cos.shape[1], *is_interleaved), |[b, step, pair]| {
             let at = [position(b, step), pair];
             (cos.at(&at).float(), sin.at(&at).float())
         })
@@ -238,8 +238,8 @@ impl Options {
         let [q, k, v] = [own.shared, 1, 1].map(|n| n * own.heads);
         let [q, k, v] = [(0, q), (1, k), (2, v)].map(|(i, n)| by_head(&own.rows[i], n));
         let position = |batch, step| self.position(own, batch, step);
-        let q = own.turned(self.normed(q, 0), position);
-        let k = own.turned(self.normed(k, 1), position);
+        let q = own.rotated(self.normed(q, 0), position);
+        let k = own.rotated(self.normed(k, 1), position);
         let steps: Vec<_> = own.steps.iter().map(|steps| steps.past).collect();
         let codes = [(0, &k), (1, &v)].map(|(i, new)| {
             let first = |batch: usize| caches[i].first(steps[batch]);

@@ -94,7 +94,7 @@ fn pool(
     }
 }
 
-/// Each form of filters: an input in planes, one channel each, groups, all channels.
+/// Each form of filters: an input in NCHW, one channel each, groups, all channels.
 fn conv(draw: &mut Draw, dtype: DType) -> Sample {
     let block = draw.pick(&[2, 4]);
     let n = draw.some_dim();
@@ -107,7 +107,7 @@ fn conv(draw: &mut Draw, dtype: DType) -> Sample {
     let (o, is_planar) = (group * m, group == 1 && i < block);
     let x = Array::of(&draw.small(dtype, &[n, group * i, 3, 2]));
     let w = Array::of(&draw.small(dtype, &[o, i, 2, 1]));
-    let in_planes = x.to_tensor(dtype);
+    let in_nchw = x.to_tensor(dtype);
     let filter = filter_in_blocks(&w, block, if i < block { 1 } else { block });
     let filter = filter.to_tensor(dtype);
     let (planes, filters) = (x.clone(), w);
@@ -123,7 +123,7 @@ fn conv(draw: &mut Draw, dtype: DType) -> Sample {
     };
     if is_planar {
         let oracle = move || Expected::exact(dtype, in_blocks(&oracle(), block));
-        return Sample::new(&[&in_planes, &filter], oracle).attr("block_size", int(block));
+        return Sample::new(&[&in_nchw, &filter], oracle).attr("block_size", int(block));
     }
     sample(&x, &[&filter], (dtype, block), oracle).attr("group", int(group))
 }

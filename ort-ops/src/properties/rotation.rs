@@ -1,4 +1,4 @@
-//! Pairs of features that turn: sums of products of small whole numbers, which are exact.
+//! Pairs of features that are rotated: sums of products of small whole numbers, which are exact.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
@@ -51,7 +51,7 @@ fn rotary(draw: &mut Draw, dtype: DType, places: [usize; 3]) -> Sample {
                 }
                 false => vec![at[0], at[2], pair],
             };
-            let y = turned(&x, pairs, is_interleaved, |at, pair| {
+            let y = rotated(&x, pairs, is_interleaved, |at, pair| {
                 let place = place(at, pair);
                 [&cos, &sin].map(|x| x.at(&place).float())
             });
@@ -73,8 +73,8 @@ fn rotary(draw: &mut Draw, dtype: DType, places: [usize; 3]) -> Sample {
         .maybe("rotary_embedding_dim", has_size.then(|| Attr::Int(signed(2 * pairs))))
 }
 
-/// Pairs of features turned by what cosine and sine of the pair are; a rest stays.
-fn turned(
+/// Pairs of features rotated by what cosine and sine of the pair are; a rest stays.
+fn rotated(
     x: &Array,
     pairs: usize,
     is_interleaved: bool,

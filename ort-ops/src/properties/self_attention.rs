@@ -4,8 +4,8 @@ use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
 
 use super::attending::{
-    Hiding, SLACK, Sizes, blended, by_head, by_row, count, int32, joined, overlaid, part, scores,
-    turned, weights,
+    Hiding, SLACK, Sizes, blended, by_head, by_row, count, int32, joined, overlaid, part, rotated,
+    scores, weights,
 };
 use super::draw::signed;
 use super::{Array, Cell, Draw, Expected, Property, Sample};
@@ -21,7 +21,7 @@ struct SelfAttention {
     size: usize,
     v_size: usize,
     scale: Option<f32>,
-    /// How many pairs of a head turn.
+    /// How many pairs of a head are rotated.
     pairs: Option<usize>,
     past: Option<Tensor>,
     /// Whether the present is in the past's buffer.
@@ -70,7 +70,7 @@ impl SelfAttention {
         let (mut q, mut k) = (columns(0, self.size), columns(width, self.size));
         if let Some(pairs) = self.pairs {
             for x in [&mut q, &mut k] {
-                *x = turned(x, (pairs, false), |[_, step, pair]| {
+                *x = rotated(x, (pairs, false), |[_, step, pair]| {
                     let [position, pair, pairs] = [past + step, pair, pairs].map(|n| n as f64);
                     let angle = position / 10000_f64.powf(pair / pairs);
                     (angle.cos(), angle.sin())

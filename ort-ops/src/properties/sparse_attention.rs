@@ -62,7 +62,7 @@ fn sparse(draw: &mut Draw, dtype: DType) -> Sample {
     let oracle = move || {
         let heads = [own.heads * own.shared, own.heads, own.heads];
         let [q, k, v] = [0, 1, 2].map(|i| by_head(&own.rows[i], heads[i]));
-        let [q, k] = [q, k].map(|x| own.turned(x, |batch, step| own.position(batch, step)));
+        let [q, k] = [q, k].map(|x| own.rotated(x, |batch, step| own.position(batch, step)));
         let pasts = pasts.each_ref().map(Array::of);
         let [k, v] = [(k, &pasts[0]), (v, &pasts[1])]
             .map(|(new, past)| own.by_position(&new, |at| past.at(at).clone()));

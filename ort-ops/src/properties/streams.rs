@@ -3,7 +3,7 @@
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
 
-use super::attending::{FLOATS, SLACK, by_row, count, sigmoid, turned};
+use super::attending::{FLOATS, SLACK, by_row, count, rotated, sigmoid};
 use super::draw::signed;
 use super::{Array, Cell, Draw, Expected, Property, Sample};
 
@@ -251,12 +251,12 @@ fn engram_gate(draw: &mut Draw, dtype: DType) -> Sample {
     .maybe("epsilon", epsilon.map(Attr::Float))
 }
 
-/// Pairs turn by the first, second or third position of a step.
+/// Pairs are rotated by the first, second or third position of a step.
 fn rotary(draw: &mut Draw, dtype: DType) -> Sample {
     let [batch, len, heads] = [draw.dim(), draw.dim(), draw.some_dim()];
     let sections = [draw.below(3), draw.below(3), draw.below(3)];
     let pairs: usize = sections.iter().sum();
-    // None at all means that all turn.
+    // None at all means that all rotation.
     let unturned = if pairs == 0 { 0 } else { draw.pick(&[0, 0, 1, 2]) };
     let size = 2 * pairs + unturned;
     let rows = 1 + draw.below(4);
@@ -273,7 +273,7 @@ fn rotary(draw: &mut Draw, dtype: DType) -> Sample {
     Sample::new(&operands.map(Clone::clone).each_ref(), {
         let tables = tables.each_ref().map(Array::of);
         move || {
-            let y = turned(&x, (pairs, is_interleaved), |[b, step, pair]| {
+            let y = rotated(&x, (pairs, is_interleaved), |[b, step, pair]| {
                 let of = |i: usize| pair % 3 == i && pair < 3 * sections[i];
                 let stream = match takes_turns {
                     true if of(2) => 2,

@@ -6,7 +6,7 @@ use ort_tensor::dispatch::Text;
 
 use super::Axis;
 
-/// Elements that squares of are turned as suits their size.
+/// Elements that squares of are transposed as suits their size.
 pub trait Word: Clone {
     /// The side of those squares.
     const SIDE: usize = 8;
@@ -15,7 +15,7 @@ pub trait Word: Clone {
     ///
     /// # Panics
     /// If one of the elements does not exist.
-    fn turn((x, from): (&[Self], usize), (y, to): (&mut [Self], usize)) {
+    fn transpose_square((x, from): (&[Self], usize), (y, to): (&mut [Self], usize)) {
         let columns: [&[Self; 8]; 8] = std::array::from_fn(|i| square_row(&x[i * from..]));
         for j in 0..8 {
             let row: &mut [Self; 8] = square_row_mut(&mut y[j * to..]);
@@ -35,7 +35,7 @@ impl Word for Text {}
 
 impl Word for u8 {
     /// As the bytes of eight words, of which halves, quarters and eighths change places.
-    fn turn((x, from): (&[Self], usize), (y, to): (&mut [Self], usize)) {
+    fn transpose_square((x, from): (&[Self], usize), (y, to): (&mut [Self], usize)) {
         let mut words: [_; 8] =
             std::array::from_fn(|i| u64::from_le_bytes(*square_row(&x[i * from..])));
         exchange(&mut words, 4, 0x0000_0000_ffff_ffff);
@@ -50,7 +50,7 @@ impl Word for u8 {
 impl Word for u16 {
     const SIDE: usize = 4;
 
-    fn turn((x, from): (&[Self], usize), (y, to): (&mut [Self], usize)) {
+    fn transpose_square((x, from): (&[Self], usize), (y, to): (&mut [Self], usize)) {
         let mut words: [_; 4] = std::array::from_fn(|i| {
             let elements: [Self; 4] = *square_row(&x[i * from..]);
             elements.iter().rev().fold(0, |word, &element| word << 16 | u64::from(element))
@@ -116,7 +116,10 @@ pub(super) fn copy_columns<T: Word>(
             for row in (first_row..end_row).step_by(T::SIDE) {
                 for column in (first_column..end_column).step_by(T::SIDE) {
                     let x = &src[column * next_from + row..];
-                    T::turn((x, next_from), (&mut dst[row * next_to + column..], next_to));
+                    T::transpose_square(
+                        (x, next_from),
+                        (&mut dst[row * next_to + column..], next_to),
+                    );
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Which block size a file was written with.
 //!
 //! Each node says something that holds for the right block size B: channels are padded to the next
-//! multiple of B, an input with fewer channels than B stays in planes, filters of padding are zero
+//! multiple of B, an input with fewer channels than B stays in NCHW, filters of padding are zero
 //! where B puts them, a Reshape spells B out. A block size that contradicts one node is out; if one
 //! remains, it is proved. Only if both remain do the filters [vote](super::votes), and only if there are too
 //! few votes is it assumed.
@@ -30,7 +30,7 @@ enum Clue<'g> {
     Pads(usize, usize),
     /// It is more than this, or the input would be in blocks.
     More(usize),
-    /// It is not more than this, or the input would be in planes.
+    /// It is not more than this, or the input would be in NCHW.
     NotMore(usize),
     /// The filters from this one on are padding.
     ZeroFrom(usize, Filter<'g>),
@@ -47,7 +47,7 @@ impl Clue<'_> {
                 "its channels would be padded to another number",
             ),
             Clue::More(n) => (n < block, "so many channels would be in blocks"),
-            Clue::NotMore(n) => (n >= block, "so few channels would be in planes"),
+            Clue::NotMore(n) => (n >= block, "so few channels stay in NCHW"),
             Clue::ZeroFrom(first, filter) => (
                 is_zero_from(first, filter, block),
                 "its filters would not be zero where channels are padding",

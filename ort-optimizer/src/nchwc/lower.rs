@@ -160,7 +160,7 @@ impl<'s> Lowering<'s> {
         self.put(NewNode { attrs: plain_attrs(node), ..new }, y)
     }
 
-    /// A value in planes; or one number for each of the channels that `y` keeps.
+    /// A value in NCHW; or one number for each of the channels that `y` keeps.
     fn operand(&mut self, id: ValueId, y: ValueId) -> Result<ValueId, NchwcError> {
         let constant = self.survey.graph.constant(id);
         let Some(constant) = constant.filter(|constant| is_of_channels(constant)) else {
@@ -277,14 +277,14 @@ impl<'s> Lowering<'s> {
         Ok(())
     }
 
-    /// Adds a node that makes what `y` was, in planes.
+    /// Adds a node that makes what `y` was, in NCHW.
     fn put(&mut self, new: NewNode, y: ValueId) -> Result<(), NchwcError> {
         let value = self.value(y)?;
         self.patch.node(NewNode { outputs: vec![Some(value)], ..new });
         Ok(())
     }
 
-    /// A new value for what `y` was, in planes.
+    /// A new value for what `y` was, in NCHW.
     fn value(&mut self, y: ValueId) -> Result<ValueId, NchwcError> {
         let graph = self.survey.graph;
         let fact = match (graph.fact(y).dims(), self.kept.of_value(y)) {

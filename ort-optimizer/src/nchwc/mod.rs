@@ -1,4 +1,4 @@
-//! NchwcLowering: from data in blocks of channels to plain data, so that a file runs anywhere.
+//! NchwcLowering: from data in NCHWc to plain data, so that a file runs anywhere.
 //!
 //! ONNX Runtime's layout pass writes com.microsoft.nchwc nodes into a file, with filters and biases
 //! padded and reordered for blocks of B channels. B is 8 or 16, as the machine that wrote the file

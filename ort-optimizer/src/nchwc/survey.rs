@@ -60,14 +60,14 @@ pub(super) enum Step<'g> {
 pub(super) struct Filter<'g> {
     pub(super) kind: FilterKind,
     pub(super) group: usize,
-    /// `[O, I, KH, KW]`, in blocks.
+    /// `[O, I, KH, KW]`, in NCHWc.
     pub(super) weights: &'g Tensor,
 }
 
 /// What filters see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FilterKind {
-    /// An input in planes.
+    /// An input in NCHW.
     Planes,
     /// An input in blocks, one channel each.
     Depthwise,
@@ -170,10 +170,10 @@ impl<'g> Survey<'g> {
                 self.learn(x, Known::padded(i.saturating_mul(group)))?;
                 FilterKind::Grouped
             }
-            None => return Err("its groups are of an input in planes"),
+            None => return Err("its groups are of an input in NCHW"),
         };
         if let Some(&Some(sum)) = node.inputs.get(3) {
-            let sum = self.values.get(&sum).ok_or("its summand is in planes")?.class;
+            let sum = self.values.get(&sum).ok_or("its summand is in NCHW")?.class;
             self.join(y, sum)?;
         }
         self.put(node, InBlocks { class: y, is_split: false })?;
@@ -197,7 +197,7 @@ impl<'g> Survey<'g> {
     }
 
     fn reorder_output(&mut self, node: &'g Node) -> Result<Step<'g>, Wrong> {
-        let x = *self.values.get(&input(node, 0)?).ok_or("its input is in planes")?;
+        let x = *self.values.get(&input(node, 0)?).ok_or("its input is in NCHW")?;
         let channels = match node.attrs.get("channels") {
             Some(&Attr::Int(channels)) => usize::try_from(channels).ok(),
             _ => None,
@@ -226,7 +226,7 @@ impl<'g> Survey<'g> {
                 _ => return Err("its inputs are in blocks of different shapes"),
             }
         }
-        let value = common.ok_or("its input is in planes")?;
+        let value = common.ok_or("its input is in NCHW")?;
         if has_numbers && !value.is_split {
             return Err("some of its inputs are in blocks and some are not");
         }

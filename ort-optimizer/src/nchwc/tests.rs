@@ -198,13 +198,13 @@ fn contradictions_name_nodes_and_reasons() {
     let cases = [
         // Twelve channels in blocks are none of 16, and filters of ones are no padding.
         conv("b = com.microsoft.nchwc:Conv-1 (a, w)", 15, "16,16,1,1"),
-        // An input of twelve in planes is none of 8.
+        // An input of twelve in NCHW is none of 8.
         conv("b = com.microsoft.nchwc:Conv-1 (x, w)", 24, "24,12,1,1"),
         conv("b = com.microsoft.nchwc:Conv-1 (x, w)", 20, "20,12,1,1"),
         conv("b = com.microsoft.nchwc:Conv-1 [block_size: 4] (a, w)", 16, "16,16,1,1"),
     ];
     expect![[r#"
-        no block size fits the com.microsoft.nchwc nodes: 8 not, because of node `Conv`: its filters would not be zero where channels are padding; 16 not, because of node `Conv`: so few channels would be in planes
+        no block size fits the com.microsoft.nchwc nodes: 8 not, because of node `Conv`: its filters would not be zero where channels are padding; 16 not, because of node `Conv`: so few channels stay in NCHW
         no block size fits the com.microsoft.nchwc nodes: 8 not, because of node `Conv`: so many channels would be in blocks; 16 not, because of node `Conv`: its channels are no multiple of that
         no block size fits the com.microsoft.nchwc nodes: 8 not, because of node `Conv`: its channels are no multiple of that; 16 not, because of node `Conv`: its channels are no multiple of that
         no block size fits the com.microsoft.nchwc nodes: 8 not, because of node `Conv`: it states another; 16 not, because of node `Conv`: it states another"#]].assert_eq(&cases.join("\n"));
@@ -256,9 +256,9 @@ fn blocks_that_nobody_can_read_are_refused() {
         node `Concat` (Concat): it does not concatenate channels
         node `MaxPool` (MaxPool): some of its inputs are in blocks and some are not
         node `ReorderInput` (ReorderInput): its input is in blocks already
-        node `ReorderOutput` (ReorderOutput): its input is in planes
+        node `ReorderOutput` (ReorderOutput): its input is in NCHW
         node `Conv` (Conv): its filters are not constant
-        node `Conv` (Conv): its summand is in planes
+        node `Conv` (Conv): its summand is in NCHW
         node `If` (If): a subgraph reads data in blocks"#]]
     .assert_eq(&cases.join("\n"));
 }

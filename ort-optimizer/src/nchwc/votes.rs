@@ -47,7 +47,7 @@ pub(super) struct Votes {
 }
 
 impl Votes {
-    /// Adds the votes of a convolution's filters, `[O, …]` in blocks. Filters that are not a
+    /// Adds the votes of a convolution's filters, `[O, …]` in NCHWc. Filters that are not a
     /// multiple of 16 have none.
     ///
     /// # Errors

@@ -41,7 +41,7 @@ pub struct CacheEntry {
 
 /// Which packed files stay.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Keep {
+pub struct Retention {
     /// No more bytes than this in all, those last used.
     pub max_bytes: Option<u64>,
     /// Only those that were used within this time.
@@ -85,7 +85,7 @@ impl Cache {
     ///
     /// # Errors
     /// If the folder cannot be read, or a file not removed.
-    pub fn prune(&self, keep: Keep) -> io::Result<Pruned> {
+    pub fn prune(&self, keep: Retention) -> io::Result<Pruned> {
         let mut pruned =
             Pruned { n_leftovers: remove_leftovers(&self.folder), ..Pruned::default() };
         let (now, mut kept) = (SystemTime::now(), 0);

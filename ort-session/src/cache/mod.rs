@@ -21,7 +21,7 @@ use std::time::Instant;
 use ort_loader::{LoadError, ModelBytes};
 use sha2::{Digest, Sha256};
 
-pub use self::folder::{Cache, CacheEntry, Keep, Pruned};
+pub use self::folder::{Cache, CacheEntry, Pruned, Retention};
 use self::seen::{Seen, State};
 use crate::builder::SessionBuilder;
 use crate::error::SessionError;

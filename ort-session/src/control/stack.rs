@@ -12,7 +12,7 @@ use ort_tensor::{DType, Memory, Shape, Tensor, TensorError, TensorViewMut, Value
 
 use super::slices::{are_stretches, put};
 use crate::plan::{Layout, Place, SubPlan};
-use crate::run::{ControlError, Held, Run, Targets};
+use crate::run::{ControlError, Reservation, Run, Targets};
 
 /// The outputs of a loop that are stacked.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Stacks<'r> {
     /// Which outputs of the body they are: those from this one on.
     first: usize,
     memory: &'r dyn Memory,
-    held: Option<Held<'r>>,
+    held: Option<Reservation<'r>>,
 }
 
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use ort_loader::{PageTable, Residency};
 use ort_tensor::Tensor;
 
-use super::{Held, Usage};
+use super::{Retained, Usage};
 
 /// How many pieces of a kind are named.
 const N_NAMED: usize = 5;
@@ -25,9 +25,9 @@ impl Meter {
     }
 
     /// A kind to add to.
-    pub(super) fn nothing(&self) -> Held {
+    pub(super) fn nothing(&self) -> Retained {
         let residency = self.table.as_ref().map(|_| Residency::default());
-        Held { usage: Usage { virtual_bytes: 0, residency }, ..Held::default() }
+        Retained { usage: Usage { virtual_bytes: 0, residency }, ..Retained::default() }
     }
 
     /// What of these bytes is in memory, counted before or not.
@@ -37,7 +37,7 @@ impl Meter {
     }
 
     /// Adds bytes that were not counted before.
-    pub(super) fn add(&mut self, to: &mut Held, name: &str, bytes: &[u8]) {
+    pub(super) fn add(&mut self, to: &mut Retained, name: &str, bytes: &[u8]) {
         if !bytes.is_empty() && self.seen.insert(bytes.as_ptr().addr()) {
             let usage = self.usage(bytes);
             to.add(name, usage);
@@ -45,7 +45,7 @@ impl Meter {
     }
 
     /// Adds a tensor. Strings are small objects that were just written: they count as resident.
-    pub(super) fn add_tensor(&mut self, to: &mut Held, name: &str, tensor: &Tensor) {
+    pub(super) fn add_tensor(&mut self, to: &mut Retained, name: &str, tensor: &Tensor) {
         let view = tensor.view();
         if let Some(bytes) = view.as_bytes() {
             return self.add(to, name, bytes);
@@ -60,7 +60,7 @@ impl Meter {
     }
 }
 
-impl Held {
+impl Retained {
     fn add(&mut self, name: &str, usage: Usage) {
         self.count += 1;
         self.usage = self.usage + usage;

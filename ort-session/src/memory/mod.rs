@@ -28,20 +28,20 @@ pub struct MemoryReport {
     pub model: ModelUsage,
     /// Constants that are slices of the model's bytes: if those are mapped, shared with every
     /// process that maps the file.
-    pub weights_mapped: Held,
+    pub weights_mapped: Retained,
     /// Constants in memory of their own, by reason; each reason once.
-    pub weights_copied: Vec<(CopyReason, Held)>,
+    pub weights_copied: Vec<(CopyReason, Retained)>,
     /// How many constants have no elements any more: all kernels that read them have them packed.
-    pub weights_withheld: usize,
+    pub weights_released: usize,
     /// Constants as kernels want them, as slices of the model's bytes: the file has them in that form.
-    pub packed_mapped: Held,
+    pub packed_mapped: Retained,
     /// Constants as kernels want them, in memory of this session.
-    pub packed_heap: Held,
+    pub packed_heap: Retained,
     /// What each signature of input shapes seen so far needs for a run.
     pub activations_planned: Planned,
     /// The blocks of runs that are over and the memory of outputs that were dropped, kept for runs to
     /// come.
-    pub activations_held: Held,
+    pub activations_retained: Retained,
     /// The graph, the plan and the kernels: many small objects. An estimate from below: their own
     /// sizes, names and lists are added up, and what the allocator adds is not.
     pub objects: Objects,
@@ -83,7 +83,7 @@ impl CopyReason {
 /// Memory of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Held {
+pub struct Retained {
     /// How many pieces.
     pub count: usize,
     /// All of them together.
@@ -129,12 +129,12 @@ impl MemoryReport {
         let files: Vec<_> = std::iter::once(&session.bytes).chain(&session.external).collect();
         let mut weights_mapped = meter.nothing();
         let mut copied = CopyReason::ALL.map(|reason| (reason, meter.nothing()));
-        let (mut withheld, mut planned) = (0, Planned::default());
-        let mut held = meter.nothing();
+        let (mut released, mut planned) = (0, Planned::default());
+        let mut retained = meter.nothing();
         let mut objects = Objects::default();
         session.plan.visit(&mut |plan| {
             for (name, tensor) in constants(&plan.graph) {
-                withheld += usize::from(tensor.is_withheld());
+                released += usize::from(tensor.is_released());
                 let to = match copy_reason(name, tensor, &session.origins) {
                     None => &mut weights_mapped,
                     Some(reason) => &mut copied[reason as usize].1,
@@ -142,10 +142,10 @@ impl MemoryReport {
                 meter.add_tensor(to, name, tensor);
             }
             plan.visit_layouts(&mut |layout| planned.add(layout.arena_bytes));
-            session.run_memory.visit_held(plan, &mut |block| meter.add(&mut held, "", block));
+            session.run_memory.visit_held(plan, &mut |block| meter.add(&mut retained, "", block));
             objects.add(plan);
         });
-        session.run_memory.visit_spares(&mut |buf| meter.add(&mut held, "", buf));
+        session.run_memory.visit_spares(&mut |buf| meter.add(&mut retained, "", buf));
         let mut packed = [meter.nothing(), meter.nothing()];
         for pack in &session.packs {
             let to = &mut packed[usize::from(!pack.is_of_file)];
@@ -156,22 +156,22 @@ impl MemoryReport {
             model: ModelUsage::of(&files, &session.origins, &mut meter),
             weights_mapped,
             weights_copied: copied.into(),
-            weights_withheld: withheld,
+            weights_released: released,
             packed_mapped,
             packed_heap,
             activations_planned: planned,
-            activations_held: held,
+            activations_retained: retained,
             objects,
         }
     }
 
     /// Constants in memory of their own, in bytes.
     pub fn copied_bytes(&self) -> usize {
-        self.weights_copied.iter().map(|(_, held)| held.n_bytes()).sum()
+        self.weights_copied.iter().map(|(_, retained)| retained.n_bytes()).sum()
     }
 }
 
-impl Held {
+impl Retained {
     /// How many bytes all pieces have, in memory or not.
     pub const fn n_bytes(&self) -> usize {
         self.usage.virtual_bytes

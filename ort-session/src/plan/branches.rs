@@ -1,4 +1,4 @@
-//! The block of a run whose branches run side by side.
+//! The arena of a run with parallel regions.
 //!
 //! ```text
 //! block:   what lives before or after the fork │ branch 0's own │ branch 1's own
@@ -7,8 +7,8 @@
 //! branch 1:  read, or written for later        │    ·           │  written
 //! ```
 //!
-//! What only one branch uses shares a stretch in which one buffer may follow another; the rest that
-//! a fork touches lives as long as the fork. So no branch's memory hangs on how far another is.
+//! What only one branch uses shares a range in which one buffer may follow another; the rest that
+//! a region touches lives as long as the region. So no branch's memory depends on how far another is.
 
 // collects are bounded: as long as the graph's lists
 
@@ -29,16 +29,16 @@ pub(crate) struct Branches {
     pub(crate) slabs: Vec<(Range<usize>, Option<usize>)>,
 }
 
-/// The fork and the branch that a step belongs to.
-pub(super) fn branch_of(forks: &[Branches], step: usize) -> Option<(usize, usize)> {
-    let fork = fork_of(forks, step)?;
-    let branch = forks[fork].branches.iter().position(|steps| steps.contains(&step))?;
-    Some((fork, branch))
+/// The region and the branch that a step belongs to.
+pub(super) fn branch_of(regions: &[Branches], step: usize) -> Option<(usize, usize)> {
+    let region = region_of(regions, step)?;
+    let branch = regions[region].branches.iter().position(|steps| steps.contains(&step))?;
+    Some((region, branch))
 }
 
-fn fork_of(forks: &[Branches], step: usize) -> Option<usize> {
-    let fork = forks.partition_point(|fork| fork.steps.end <= step);
-    forks.get(fork).filter(|fork| fork.steps.contains(&step)).map(|_| fork)
+fn region_of(regions: &[Branches], step: usize) -> Option<usize> {
+    let region = regions.partition_point(|region| region.steps.end <= step);
+    regions.get(region).filter(|region| region.steps.contains(&step)).map(|_| region)
 }
 
 /// The block of a run.
@@ -49,72 +49,72 @@ pub(super) struct Block {
 }
 
 /// What one branch alone uses of the block.
-struct Stretch {
-    fork: usize,
+struct ArenaRange {
+    region: usize,
     branch: usize,
     /// The buffers that are in it, and where.
     buffers: Vec<usize>,
     inner: Placement,
 }
 
-/// Places all buffers, and notes in `forks` who may touch what. `reads` gives the buffers that a step
+/// Places all buffers, and notes in `regions` who may touch what. `reads` gives the buffers that a step
 /// reads.
 pub(super) fn place(
     buffers: &[Buffer],
-    forks: &mut [Branches],
+    regions: &mut [Branches],
     n_steps: usize,
     reads: impl Fn(usize) -> Vec<usize>,
 ) -> Block {
-    let stretches = stretches(buffers, forks, n_steps);
-    let mut all: Vec<_> = buffers.iter().map(|buffer| stretched(buffer, forks)).collect();
-    for Stretch { fork, buffers, inner, .. } in &stretches {
-        // They take no place themselves; the stretch does.
+    let own = own_ranges(buffers, regions, n_steps);
+    let mut all: Vec<_> = buffers.iter().map(|buffer| extended(buffer, regions)).collect();
+    for ArenaRange { region, buffers, inner, .. } in &own {
+        // They take no place themselves; the range does.
         buffers.iter().for_each(|&i| all[i].n_bytes = 0);
-        let Range { start, end } = forks[*fork].steps;
+        let Range { start, end } = regions[*region].steps;
         all.push(Buffer { n_bytes: inner.n_bytes, first: start, last: end - 1 });
     }
     let mut block = placed(&all, n_steps);
     let ranges = &mut block.placement.ranges;
     let places = ranges.split_off(buffers.len());
-    for (Stretch { fork, branch, buffers, inner }, place) in stretches.iter().zip(places) {
+    for (ArenaRange { region, branch, buffers, inner }, place) in own.iter().zip(places) {
         for (&i, range) in buffers.iter().zip(&inner.ranges) {
             ranges[i] = place.start + range.start..place.start + range.end;
         }
-        forks[*fork].slabs.push((place, Some(*branch)));
+        regions[*region].slabs.push((place, Some(*branch)));
     }
     for (buffer, range) in buffers.iter().zip(&block.placement.ranges) {
         // Made in a branch, and needed after it.
-        if let Some((fork, branch)) = branch_of(forks, buffer.first)
-            && home(buffer, forks).is_none()
+        if let Some((region, branch)) = branch_of(regions, buffer.first)
+            && home(buffer, regions).is_none()
         {
-            forks[fork].slabs.push((range.clone(), Some(branch)));
+            regions[region].slabs.push((range.clone(), Some(branch)));
         }
     }
-    for fork in forks {
-        let read = fork.steps.clone().flat_map(&reads);
-        let read = read.filter(|&i| buffers[i].first < fork.steps.start);
-        fork.slabs.extend(read.map(|i| (block.placement.ranges[i].clone(), None)));
-        fork.slabs.retain(|(range, _)| !range.is_empty());
-        fork.slabs.sort_by_key(|(range, _)| range.start);
-        fork.slabs.dedup();
+    for region in regions {
+        let read = region.steps.clone().flat_map(&reads);
+        let read = read.filter(|&i| buffers[i].first < region.steps.start);
+        region.slabs.extend(read.map(|i| (block.placement.ranges[i].clone(), None)));
+        region.slabs.retain(|(range, _)| !range.is_empty());
+        region.slabs.sort_by_key(|(range, _)| range.start);
+        region.slabs.dedup();
     }
     block
 }
 
-/// The stretch of each branch that has buffers of its own.
-fn stretches(buffers: &[Buffer], forks: &[Branches], n_steps: usize) -> Vec<Stretch> {
+/// The range of each branch that has buffers of its own.
+fn own_ranges(buffers: &[Buffer], regions: &[Branches], n_steps: usize) -> Vec<ArenaRange> {
     let mut own: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     for (i, buffer) in buffers.iter().enumerate() {
-        if let Some(home) = home(buffer, forks) {
+        if let Some(home) = home(buffer, regions) {
             own.entry(home).or_default().push(i);
         }
     }
-    let stretch = |((fork, branch), own): (_, Vec<usize>)| {
+    let range = |((region, branch), own): (_, Vec<usize>)| {
         let inside: Vec<_> = own.iter().map(|&i| buffers[i].clone()).collect();
         let inner = placed(&inside, n_steps).placement;
-        Stretch { fork, branch, buffers: own, inner }
+        ArenaRange { region, branch, buffers: own, inner }
     };
-    own.into_iter().map(stretch).collect()
+    own.into_iter().map(range).collect()
 }
 
 fn placed(buffers: &[Buffer], n_steps: usize) -> Block {
@@ -124,17 +124,17 @@ fn placed(buffers: &[Buffer], n_steps: usize) -> Block {
 }
 
 /// The branch that alone uses a buffer.
-fn home(buffer: &Buffer, forks: &[Branches]) -> Option<(usize, usize)> {
-    branch_of(forks, buffer.first).filter(|&home| branch_of(forks, buffer.last) == Some(home))
+fn home(buffer: &Buffer, regions: &[Branches]) -> Option<(usize, usize)> {
+    branch_of(regions, buffer.first).filter(|&home| branch_of(regions, buffer.last) == Some(home))
 }
 
-/// The same buffer, there for all of a fork if it is there for any step of it.
-fn stretched(buffer: &Buffer, forks: &[Branches]) -> Buffer {
-    let fork = |step| fork_of(forks, step).map(|fork| &forks[fork].steps);
+/// The same buffer, there for all of a region if it is there for any step of it.
+fn extended(buffer: &Buffer, regions: &[Branches]) -> Buffer {
+    let region = |step| region_of(regions, step).map(|region| &regions[region].steps);
     Buffer {
         n_bytes: buffer.n_bytes,
-        first: fork(buffer.first).map_or(buffer.first, |steps| steps.start),
-        last: fork(buffer.last).map_or(buffer.last, |steps| steps.end - 1),
+        first: region(buffer.first).map_or(buffer.first, |steps| steps.start),
+        last: region(buffer.last).map_or(buffer.last, |steps| steps.end - 1),
     }
 }
 
@@ -147,14 +147,15 @@ mod tests {
     }
 
     /// 0, then 1 and 2 beside 3 and 4, then 5.
-    fn fork() -> Branches {
+    fn region() -> Branches {
         Branches { steps: 1..5, branches: vec![3..5, 1..3], slabs: vec![] }
     }
 
     #[test]
     fn steps_know_their_branch() {
-        let forks = [fork(), Branches { steps: 7..9, branches: vec![7..8, 8..9], slabs: vec![] }];
-        let found: Vec<_> = (0..10).map(|step| branch_of(&forks, step)).collect();
+        let regions =
+            [region(), Branches { steps: 7..9, branches: vec![7..8, 8..9], slabs: vec![] }];
+        let found: Vec<_> = (0..10).map(|step| branch_of(&regions, step)).collect();
         let (none, a, b) = (None, Some((0, 1)), Some((0, 0)));
         let rest = [none, none, Some((1, 0)), Some((1, 1)), none];
         assert_eq!(found, [&[none, a, a, b, b][..], &rest].concat());
@@ -170,27 +171,28 @@ mod tests {
             buffer(400, 4, 5), // of the first for later
             buffer(500, 5, 5),
         ];
-        let mut forks = [fork()];
+        let mut regions = [region()];
         let reads = |step: usize| if step == 1 || step == 3 { vec![0] } else { vec![] };
-        let block = place(&buffers, &mut forks, 6, reads);
+        let block = place(&buffers, &mut regions, 6, reads);
         let ranges = &block.placement.ranges;
-        let of = |owner| { forks[0].slabs.iter() }.filter(move |(_, o)| *o == owner).map(|s| &s.0);
+        let of =
+            |owner| { regions[0].slabs.iter() }.filter(move |(_, o)| *o == owner).map(|s| &s.0);
         assert_eq!(of(None).collect::<Vec<_>>(), [&ranges[0]]);
         let holds = |owner, i: usize| {
             of(owner).any(|s| s.start <= ranges[i].start && ranges[i].end <= s.end)
         };
         assert!(holds(Some(1), 1) && holds(Some(1), 2) && holds(Some(0), 3) && holds(Some(0), 4));
         let mut end = 0;
-        for (range, _) in &forks[0].slabs {
-            assert!(end <= range.start, "{:?}", forks[0].slabs);
+        for (range, _) in &regions[0].slabs {
+            assert!(end <= range.start, "{:?}", regions[0].slabs);
             end = range.end;
         }
         // Nobody writes over what was there, not even when its last reader is in a branch that is gone.
-        forks[0] = fork();
-        forks[0].branches.pop();
-        let lives = place(&[buffer(100, 0, 2)], &mut forks, 6, |_| vec![]).live_bytes;
+        regions[0] = region();
+        regions[0].branches.pop();
+        let lives = place(&[buffer(100, 0, 2)], &mut regions, 6, |_| vec![]).live_bytes;
         assert_eq!(lives, [128, 128, 128, 128, 128, 0]);
-        // Buffer 0 lives as long as the fork, though its last reader is not the last step.
+        // Buffer 0 lives as long as the region, though its last reader is not the last step.
         assert_eq!(block.live_bytes[4], 128 + 256 + 320 + 448);
     }
 

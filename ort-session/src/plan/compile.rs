@@ -39,7 +39,7 @@ pub enum PlanError {
     /// The file does not have the elements of a constant, only packed forms that are not what the node's
     /// kernel wants.
     #[error("node `{node}` ({op_type}) reads `{value}`, of which the file has packed forms only")]
-    Withheld {
+    Released {
         /// The node.
         node: String,
         /// Its operator.
@@ -75,7 +75,7 @@ pub enum PlanError {
         message: String,
     },
     /// The system does not have the memory for the intermediate values.
-    #[error("the intermediate values take {n_bytes} bytes, which cannot be had")]
+    #[error("the intermediate values take {n_bytes} bytes, which cannot be allocated")]
     Arena {
         /// The size of the arena.
         n_bytes: usize,
@@ -185,12 +185,12 @@ impl Compiler<'_> {
             PlanError::Compile { node, op_type, error }
         })?;
         let is_missing = |&(i, id): &(usize, ValueId)| {
-            kernel.reads(i) && graph.constant(id).is_some_and(Tensor::is_withheld)
+            kernel.reads(i) && graph.constant(id).is_some_and(Tensor::is_released)
         };
         let inputs = claim.inputs.iter().enumerate();
         if let Some((_, id)) = { inputs }.filter_map(|(i, id)| Some((i, (*id)?))).find(is_missing) {
             let ((node, op_type), value) = (label(), graph.value(id).name.clone());
-            return Err(PlanError::Withheld { node, op_type, value });
+            return Err(PlanError::Released { node, op_type, value });
         }
         let is_alias = claim.nodes.len() == 1 && node.op.behaviour().is_alias;
         let mut nodes_before: SmallVec<[NodeId; 0]> = claim.nodes.iter().copied().collect();

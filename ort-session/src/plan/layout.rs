@@ -17,7 +17,7 @@ use super::arena::{Buffer, Placement};
 use super::branches::{self, Block, Branches, branch_of};
 use super::liveness::{alias_of, last_reads};
 use super::shapes::{Args, Signature};
-use super::{Action, Carve, Plan, PlanError, Selection, Step};
+use super::{Action, Plan, PlanError, Selection, Split, Step};
 use crate::caught::caught;
 use crate::profile::StepWork;
 
@@ -31,7 +31,7 @@ pub(crate) struct Layout {
     /// By step.
     pub(crate) steps: Vec<StepLayout>,
     /// Where branches run side by side, in order.
-    pub(crate) forks: Vec<Branches>,
+    pub(crate) regions: Vec<Branches>,
     /// The values that a run makes outside of the arena.
     pub(crate) made: Vec<ValueId>,
     /// The size of the block that holds all intermediate values and scratch.
@@ -71,13 +71,13 @@ pub(crate) enum StepLayout {
     /// All shapes are known.
     Static {
         prepared: Prepared,
-        carve: Carve,
+        split: Split,
         in_place: SmallVec<[(usize, usize); 1]>,
         last_uses: Made,
     },
     /// Shapes are worked out during the run.
     Dynamic {
-        carve: Carve,
+        split: Split,
         last_uses: Made,
         /// Pairs (input, output): the output may be made of the input itself, which nobody else reads.
         taken: SmallVec<[(usize, usize); 1]>,
@@ -117,11 +117,11 @@ impl Layout {
             last_reads,
             places,
             roots,
-            forks: Vec::new(),
+            regions: Vec::new(),
             buffers: Vec::new(),
             drafts: Vec::new(),
         };
-        builder.forks = plan.forks.worth(plan, &builder.facts, |i| selection.needs(i));
+        builder.regions = plan.regions.worth(plan, &builder.facts, |i| selection.needs(i));
         builder.place_given();
         for (i, step) in plan.steps.iter().enumerate() {
             let is_needed = selection.needs(i);
@@ -166,7 +166,7 @@ struct Builder<'a> {
     places: Vec<Place>,
     /// By value: its buffer, if it lives in the arena.
     roots: Vec<Option<usize>>,
-    forks: Vec<Branches>,
+    regions: Vec<Branches>,
     buffers: Vec<Buffer>,
     drafts: Vec<Draft>,
 }
@@ -316,19 +316,19 @@ impl Builder<'_> {
         let (from, to) = (&self.facts[id.index()], &self.facts[output.index()]);
         let is_same = from.dtype() == to.dtype() && from.shape() == to.shape();
         let is_free = self.buffers[root].last == i && n_uses == 1 && !is_taken;
-        let branch = branch_of(&self.forks, i);
+        let branch = branch_of(&self.regions, i);
         let is_apart =
-            branch.is_none() || branch_of(&self.forks, self.buffers[root].first) == branch;
+            branch.is_none() || branch_of(&self.regions, self.buffers[root].first) == branch;
         (is_free && is_same && is_apart).then_some(root)
     }
 
     fn finish(mut self) -> Layout {
-        let mut forks = std::mem::take(&mut self.forks);
+        let mut regions = std::mem::take(&mut self.regions);
         let is_idle = |steps: &Range<usize>| {
             self.drafts[steps.clone()].iter().all(|draft| matches!(draft, Draft::Skip))
         };
-        forks.iter_mut().for_each(|fork| fork.branches.retain(|steps| !is_idle(steps)));
-        let block = branches::place(&self.buffers, &mut forks, self.plan.steps.len(), |step| {
+        regions.iter_mut().for_each(|region| region.branches.retain(|steps| !is_idle(steps)));
+        let block = branches::place(&self.buffers, &mut regions, self.plan.steps.len(), |step| {
             let inputs = self.plan.steps[step].inputs.iter().flatten();
             inputs.filter_map(|id| self.roots[id.index()]).collect()
         });
@@ -344,15 +344,15 @@ impl Builder<'_> {
         let steps = steps.map(|(i, (step, draft))| match draft {
             Draft::Skip => StepLayout::Skip,
             Draft::Dynamic => {
-                let carve = self.carve(step, &[], 0..0);
+                let split = self.split(step, &[], 0..0);
                 let (last_uses, taken) = (self.last_uses(i), self.taken(i, step));
-                StepLayout::Dynamic { carve, last_uses, taken }
+                StepLayout::Dynamic { split, last_uses, taken }
             }
             Draft::Static { prepared, in_place, scratch } => {
                 let start = scratch.map_or(0, |buffer| ranges[buffer].start);
                 let scratch = start..start + prepared.scratch_bytes;
-                let carve = self.carve(step, &in_place, scratch);
-                StepLayout::Static { prepared, carve, in_place, last_uses: self.last_uses(i) }
+                let split = self.split(step, &in_place, scratch);
+                StepLayout::Static { prepared, split, in_place, last_uses: self.last_uses(i) }
             }
         });
         let steps = steps.collect();
@@ -364,7 +364,7 @@ impl Builder<'_> {
         Layout {
             signature,
             steps,
-            forks,
+            regions,
             made,
             places,
             arena_bytes: n_bytes,
@@ -383,7 +383,7 @@ impl Builder<'_> {
     }
 
     /// The slices of a step: its inputs, its outputs, its scratch.
-    fn carve(&self, step: &Step, in_place: &[(usize, usize)], scratch: Range<usize>) -> Carve {
+    fn split(&self, step: &Step, in_place: &[(usize, usize)], scratch: Range<usize>) -> Split {
         let range = |id: &Option<ValueId>| match id.map(|id| &self.places[id.index()]) {
             Some(Place::Arena { range, .. }) => range.clone(),
             _ => 0..0,
@@ -394,6 +394,6 @@ impl Builder<'_> {
         let reads = inputs.map(|range| (range, false));
         let writes = step.outputs.iter().map(|id| (range(id), true));
         let wanted: Vec<_> = reads.chain(writes).chain([(scratch, true)]).collect();
-        Carve::new(&wanted)
+        Split::new(&wanted)
     }
 }

@@ -6,16 +6,16 @@
 
 mod arena;
 mod branches;
-mod carve;
 mod compile;
-mod forks;
 mod layout;
 mod liveness;
 mod order;
 mod pool;
+mod regions;
 mod selection;
 mod shapes;
 mod signatures;
+mod split;
 mod unread;
 
 use ort_ep::Kernel;
@@ -23,17 +23,17 @@ use ort_graph::{Graph, NodeId, ValueId};
 use smallvec::SmallVec;
 
 pub(crate) use self::branches::Branches;
-pub(crate) use self::carve::{Carve, Piece, Pieces, Slab, Slabs, divide};
 pub(crate) use self::compile::Compiler;
 pub use self::compile::PlanError;
-use self::forks::Forks;
 pub(crate) use self::layout::{Layout, Place, StepLayout};
 use self::order::takers_last;
 pub(crate) use self::pool::{MadeValues, Pool, State};
+use self::regions::ParallelRegions;
 pub(crate) use self::selection::Selection;
 use self::selection::Selections;
 pub(crate) use self::shapes::{Args, fact_of};
-pub(crate) use self::unread::Withheld;
+pub(crate) use self::split::{Piece, Pieces, Slab, Slabs, Split, divide};
+pub(crate) use self::unread::Released;
 use crate::control::ScanSpec;
 
 /// A graph that is ready to run.
@@ -44,7 +44,7 @@ pub(crate) struct Plan {
     pub(crate) order: Vec<NodeId>,
     pub(crate) steps: Vec<Step>,
     /// Where branches of the graph may run side by side.
-    forks: Forks,
+    regions: ParallelRegions,
     /// All outputs, as most runs want them.
     pub(crate) whole: Selection,
     /// Those that runs chose of late.
@@ -119,10 +119,10 @@ impl Plan {
         n_branches: usize,
     ) -> Self {
         let steps = takers_last(&graph, steps);
-        let (steps, forks) = Forks::arrange(&graph, steps, n_branches);
+        let (steps, regions) = ParallelRegions::arrange(&graph, steps, n_branches);
         let whole = Selection::new(&graph, &steps, graph.outputs());
         let (chosen, pool) = (Selections::default(), Pool::new(pool::N_STATES));
-        Self { graph, order, steps, forks, whole, chosen, pool, is_body: false }
+        Self { graph, order, steps, regions, whole, chosen, pool, is_body: false }
     }
 
     /// Every plan below this one, this one included.

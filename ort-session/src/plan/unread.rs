@@ -44,10 +44,10 @@ impl Plan {
 
     /// Lets go of the elements of these constants, here and in the plans below.
     pub(crate) fn withhold(&mut self, constants: &HashSet<ConstantId>) {
-        let mut withheld = Withheld::default();
+        let mut released = Released::default();
         self.visit_mut(&mut |plan| {
             plan.graph.edit_constants(&mut |constant, _| {
-                withheld.replace(constant, constants);
+                released.replace(constant, constants);
             });
         });
     }
@@ -55,9 +55,9 @@ impl Plan {
 
 /// Constants without elements in the place of others: one for each, however many graphs hold it.
 #[derive(Default)]
-pub(crate) struct Withheld(HashMap<ConstantId, Tensor>);
+pub(crate) struct Released(HashMap<ConstantId, Tensor>);
 
-impl Withheld {
+impl Released {
     /// Replaces `constant` if it is one of `constants`; how many bytes it had, if it is the first of
     /// those that share them.
     pub(crate) fn replace(
@@ -66,7 +66,7 @@ impl Withheld {
         constants: &HashSet<ConstantId>,
     ) -> usize {
         let id = ConstantId::of(constant);
-        if !constants.contains(&id) || constant.is_withheld() {
+        if !constants.contains(&id) || constant.is_released() {
             return 0;
         }
         if let Some(bare) = self.0.get(&id) {
@@ -74,7 +74,7 @@ impl Withheld {
             return 0;
         }
         // A shape that has elements has no more than fit.
-        let Ok(bare) = Tensor::withheld(constant.dtype(), constant.shape()) else { return 0 };
+        let Ok(bare) = Tensor::released(constant.dtype(), constant.shape()) else { return 0 };
         let n_bytes = constant.n_bytes();
         self.0.insert(id, bare.clone());
         *constant = bare;

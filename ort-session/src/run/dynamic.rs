@@ -7,17 +7,17 @@ use ort_graph::ValueId;
 use ort_tensor::{DType, Inputs, Output, Shape, Tensor, Value, ValueView};
 use smallvec::SmallVec;
 
+use super::branch_arena::BranchArena;
 use super::frame::Frame;
-use super::lane::Lane;
 use super::{Run, Views};
-use crate::plan::{Carve, Pieces, Step};
+use crate::plan::{Pieces, Split, Step};
 
 /// A step whose shapes only the run can tell.
 #[derive(Clone, Copy)]
 pub(super) struct DynamicStep<'a> {
     pub(super) step: &'a Step,
     pub(super) kernel: &'a dyn Kernel,
-    pub(super) carve: &'a Carve,
+    pub(super) split: &'a Split,
     /// Pairs (input, output): the output may be made of the input itself.
     pub(super) taken: &'a [(usize, usize)],
 }
@@ -28,18 +28,18 @@ impl Run<'_> {
         &self,
         frame: &Frame<'_>,
         dynamic: &DynamicStep<'_>,
-        lane: &mut Lane<'_, '_>,
+        arena: &mut BranchArena<'_, '_>,
     ) -> Result<(), KernelError> {
-        let DynamicStep { step, kernel, carve, .. } = *dynamic;
+        let DynamicStep { step, kernel, split, .. } = *dynamic;
         let mut outputs: SmallVec<[Output<'_>; 2]> =
             step.outputs.iter().map(|id| self.wanted(id)).collect();
-        let taken = self.take(frame, dynamic, &mut outputs, lane);
-        let (slabs, values) = lane.parts();
+        let taken = self.take(frame, dynamic, &mut outputs, arena);
+        let (slabs, values) = arena.parts();
         {
             let mut pieces = Pieces::new();
-            carve.split(slabs, &mut pieces);
+            split.split(slabs, &mut pieces);
             let mut inputs = Views::new();
-            frame.inputs(step, carve, (&pieces, values), &mut inputs)?;
+            frame.inputs(step, split, (&pieces, values), &mut inputs)?;
             let shape_of = |(i, view): (usize, &Option<ValueView<'_>>)| match view {
                 Some(ValueView::Tensor(view)) => Shape::from_slice(view.shape()),
                 _ => taken.iter().find(|(input, _)| *input == i).map_or_else(Shape::new, shape),
@@ -68,12 +68,12 @@ impl Run<'_> {
         frame: &Frame<'_>,
         dynamic: &DynamicStep<'_>,
         outputs: &mut [Output<'_>],
-        lane: &mut Lane<'_, '_>,
+        arena: &mut BranchArena<'_, '_>,
     ) -> SmallVec<[(usize, Shape); 1]> {
         let mut taken = SmallVec::new();
         for &(input, output) in dynamic.taken {
             let Some(id) = dynamic.step.inputs[input] else { continue };
-            let Some(value) = lane.clear(id) else { continue };
+            let Some(value) = arena.clear(id) else { continue };
             if let Some(held) = frame.held {
                 held.cleared(frame, id, Some(&value));
             }

@@ -7,11 +7,11 @@ use smallvec::SmallVec;
 
 use super::error::{LimitError, RunError};
 use super::targets::{Own, Targets, Values};
-use super::watch::{Held, TooMuch};
+use super::watch::{Reservation, TooMuch};
 use super::{ControlError, Given, Views};
 use crate::check::type_of;
 use crate::error::OutputError;
-use crate::plan::{Carve, Layout, MadeValues, Piece, Place, Plan, Step, fact_of};
+use crate::plan::{Layout, MadeValues, Piece, Place, Plan, Split, Step, fact_of};
 use crate::run_memory::RunMemory;
 
 /// One run of one plan.
@@ -23,7 +23,7 @@ pub(super) struct Frame<'a> {
     /// The outputs that are to be returned, in order.
     pub(super) outputs: &'a [ValueId],
     /// What counts against the limits of the run, if it has any.
-    pub(super) held: Option<&'a Held<'a>>,
+    pub(super) held: Option<&'a Reservation<'a>>,
 }
 
 impl<'a> Frame<'a> {
@@ -39,7 +39,7 @@ impl<'a> Frame<'a> {
     pub(super) fn inputs<'b>(
         &self,
         step: &Step,
-        carve: &Carve,
+        split: &Split,
         (pieces, values): (&[Piece<'b>], Values<'b, '_>),
         views: &mut Views<'b>,
     ) -> Result<(), TensorError>
@@ -53,7 +53,7 @@ impl<'a> Frame<'a> {
             };
             views.push(match self.place(id) {
                 Place::Arena { dtype, shape, .. } => {
-                    let bytes = carve.read(pieces, i);
+                    let bytes = split.read(pieces, i);
                     // An input that is overwritten has no slice of its own: its output has.
                     let is_read = !bytes.is_empty() || shape.contains(&0);
                     let view = || TensorView::from_bytes(*dtype, shape, bytes);

@@ -4,8 +4,8 @@ use std::fmt;
 
 use ort_tensor::{TensorError, TensorView, ValueView};
 
+use super::branch_arena::BranchArena;
 use super::frame::Frame;
-use super::lane::Lane;
 use crate::plan::{Pieces, Place, StepLayout};
 
 /// A value that a step of a run has just computed; see [`Session::run_observed`](crate::Session::run_observed).
@@ -41,24 +41,24 @@ impl Observer<'_> {
         self,
         frame: &Frame<'_>,
         index: usize,
-        lane: &mut Lane<'_, '_>,
+        arena: &mut BranchArena<'_, '_>,
     ) -> Result<(), TensorError> {
         let plan = frame.plan;
-        let (StepLayout::Static { carve, .. } | StepLayout::Dynamic { carve, .. }) =
+        let (StepLayout::Static { split, .. } | StepLayout::Dynamic { split, .. }) =
             &frame.layout.steps[index]
         else {
             return Ok(());
         };
         let step = &plan.steps[index];
         let node = plan.graph.node(step.node);
-        let (slabs, values) = lane.parts();
+        let (slabs, values) = arena.parts();
         let mut pieces = Pieces::new();
-        carve.split(slabs, &mut pieces);
+        split.split(slabs, &mut pieces);
         for (o, id) in step.outputs.iter().enumerate() {
             let Some(id) = *id else { continue };
             let view = match frame.place(id) {
                 Place::Arena { dtype, shape, .. } => {
-                    let bytes = carve.write(&mut pieces, step.inputs.len() + o);
+                    let bytes = split.write(&mut pieces, step.inputs.len() + o);
                     Some(ValueView::Tensor(TensorView::from_bytes(*dtype, shape, bytes)?))
                 }
                 place => frame.view(place, id, values)?,

@@ -74,7 +74,7 @@ impl<'a> Watch<'a> {
     ///
     /// # Errors
     /// If the run is to end, or would hold too much.
-    pub(crate) fn start(&self, plan: &Plan, layout: &Layout) -> Result<Held<'_>, RunError> {
+    pub(crate) fn start(&self, plan: &Plan, layout: &Layout) -> Result<Reservation<'_>, RunError> {
         self.check(plan, None)?;
         let planned = match self.limits.max_bytes {
             None => 0,
@@ -98,8 +98,8 @@ impl<'a> Watch<'a> {
     }
 
     /// To count what the iterations of a loop leave behind.
-    pub(crate) fn nothing_yet(&self) -> Held<'_> {
-        Held { watch: self, counted: AtomicUsize::new(0) }
+    pub(crate) fn nothing_yet(&self) -> Reservation<'_> {
+        Reservation { watch: self, counted: AtomicUsize::new(0) }
     }
 
     /// Counts an iteration of a loop.
@@ -122,12 +122,12 @@ pub(crate) struct TooMuch {
 
 /// What one plan or loop that is under way holds; nothing any more when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Held<'w> {
+pub(crate) struct Reservation<'w> {
     watch: &'w Watch<'w>,
     counted: AtomicUsize,
 }
 
-impl Held<'_> {
+impl Reservation<'_> {
     /// The error of a step that wanted so many bytes more than were left.
     pub(super) fn too_much(&self, plan: &Plan, step: &Step, n_bytes: usize) -> RunError {
         let limit = self.watch.limits.max_bytes.unwrap_or(usize::MAX);
@@ -181,7 +181,7 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         self.watch.n_bytes.fetch_sub(*self.counted.get_mut(), Ordering::Relaxed);
     }

@@ -9,24 +9,24 @@ use super::quota::{CpuQuota, cpu_quota};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ThreadCount {
-    /// The number the builder was told, or that of the threads it was given, which wins.
-    pub told: Option<usize>,
+    /// The number that was requested of the builder, or that of the threads it was given, which wins.
+    pub requested: Option<usize>,
     /// What the machine has for this process.
     pub machine: MachineThreads,
-    /// The most that the builder allows where it was told no number.
+    /// The most that the builder allows where no number was requested.
     pub bound: Option<usize>,
 }
 
 impl ThreadCount {
     /// The count on the machine as it is now.
-    pub(crate) fn now(told: Option<usize>, bound: Option<usize>) -> Self {
-        Self { told, machine: MachineThreads::now(), bound }
+    pub(crate) fn now(requested: Option<usize>, bound: Option<usize>) -> Self {
+        Self { requested, machine: MachineThreads::now(), bound }
     }
 
-    /// The number that was told, or else the smallest of the bounds; at least 1.
+    /// The number that was requested, or else the smallest of the bounds; at least 1.
     pub fn n_threads(&self) -> usize {
         let by_default = || self.machine.n_threads().min(self.bound.unwrap_or(usize::MAX));
-        self.told.unwrap_or_else(by_default).max(1)
+        self.requested.unwrap_or_else(by_default).max(1)
     }
 }
 
@@ -34,8 +34,8 @@ impl ThreadCount {
 impl fmt::Display for ThreadCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (", self.n_threads())?;
-        if let Some(told) = self.told {
-            write!(f, "told {told}, ")?;
+        if let Some(requested) = self.requested {
+            write!(f, "requested {requested}, ")?;
         }
         write!(f, "{}, bound ", self.machine)?;
         match self.bound {
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn the_smallest_bound_counts_unless_a_number_is_told() {
-        for (told, machine, bound, expected) in [
+        for (requested, machine, bound, expected) in [
             (None, machine(4, None, 8), None, 4),
             (None, machine(4, None, 2), None, 2),
             (None, machine(4, Some(15), 8), None, 2),
@@ -118,21 +118,22 @@ mod tests {
             (Some(6), machine(4, Some(10), 2), Some(1), 6),
             (Some(0), machine(4, None, 8), None, 1),
         ] {
-            let count = ThreadCount { told, machine, bound };
+            let count = ThreadCount { requested, machine, bound };
             assert_eq!(count.n_threads(), expected, "{count}");
         }
     }
 
     #[test]
     fn the_decision_names_every_bound() {
-        let count = |told, machine, bound| ThreadCount { told, machine, bound }.to_string();
+        let count =
+            |requested, machine, bound| ThreadCount { requested, machine, bound }.to_string();
         assert_eq!(
             count(None, machine(2, None, 4), None),
             "2 (affinity 2, quota none, cores 4, bound none)"
         );
         assert_eq!(
             count(Some(3), machine(2, Some(15), 4), Some(1)),
-            "3 (told 3, affinity 2, quota 1.5 in /sys/fs/cgroup/cpu.max, cores 4, bound 1)"
+            "3 (requested 3, affinity 2, quota 1.5 in /sys/fs/cgroup/cpu.max, cores 4, bound 1)"
         );
     }
 

@@ -128,7 +128,7 @@ fn work_until_helped(pool: &Pool) -> usize {
     let caller = std::thread::current().id();
     let threads = ScopedThreads { pool, providers: &[] };
     let n_helped = AtomicU32::new(0);
-    while n_helped.load(Ordering::Relaxed) == 0 && pool.n_awake() == 0 {
+    while n_helped.load(Ordering::Relaxed) == 0 && pool.n_active() == 0 {
         threads.for_each(4, &|_| {
             if std::thread::current().id() != caller {
                 n_helped.fetch_add(1, Ordering::Relaxed);
@@ -136,7 +136,7 @@ fn work_until_helped(pool: &Pool) -> usize {
             std::thread::sleep(Duration::from_micros(100));
         });
     }
-    pool.n_awake()
+    pool.n_active()
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn helpers_stay_awake_as_long_as_they_are_told() {
     let none = pool_of(2, &own(Duration::ZERO));
     let run = none.run();
     work_until_helped(&none);
-    while none.n_awake() > 0 {
+    while none.n_active() > 0 {
         std::thread::yield_now();
     }
     drop(run);
@@ -154,12 +154,12 @@ fn helpers_stay_awake_as_long_as_they_are_told() {
     let run = in_runs.run();
     assert_eq!(work_until_helped(&in_runs), 1, "in a run");
     drop(run);
-    while in_runs.n_awake() > 0 {
+    while in_runs.n_active() > 0 {
         std::thread::yield_now();
     }
     let always = pool_of(2, &own(FOREVER).spinning_between_runs(FOREVER));
     assert_eq!(work_until_helped(&always), 1, "after runs");
-    assert_eq!(always.n_awake(), 1);
+    assert_eq!(always.n_active(), 1);
 }
 
 #[test]
@@ -167,13 +167,13 @@ fn runs_with_branches_call_a_helper_before_there_are_parts() {
     let patient = Session::builder().own_pool(true).spinning(FOREVER);
     let pool = pool_of(2, &patient.spinning_between_runs(Duration::ZERO));
     let run = pool.run();
-    assert_eq!(pool.n_awake(), 0);
+    assert_eq!(pool.n_active(), 0);
     let with_branches = pool.run_branches();
-    assert_eq!(pool.n_awake(), 1);
+    assert_eq!(pool.n_active(), 1);
     drop((run, with_branches));
     let hasty = pool_of(2, &Session::builder().own_pool(true).spinning(Duration::ZERO));
     let _run = hasty.run_branches();
-    assert_eq!(hasty.n_awake(), 0);
+    assert_eq!(hasty.n_active(), 0);
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn a_key_ends_waiting_with_the_last_run() {
     let run = pool.run();
     assert_eq!(work_until_helped(&pool), 1);
     drop(run);
-    while pool.n_awake() > 0 {
+    while pool.n_active() > 0 {
         std::thread::yield_now();
     }
 }

@@ -27,7 +27,7 @@ fn run(session: &Session, n_rows: usize) {
 
 /// How many bytes are kept for runs to come.
 fn kept(session: &Session) -> usize {
-    session.memory().activations_held.n_bytes()
+    session.memory().activations_retained.n_bytes()
 }
 
 #[test]

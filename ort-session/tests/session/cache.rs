@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ort_session::{
-    Cache, CacheEntry, CacheUse, IsaChoice, Keep, Level, Load, ModelBytes, Session, SessionBuilder,
-    Tensor,
+    Cache, CacheEntry, CacheUse, IsaChoice, Level, Load, ModelBytes, Retention, Session,
+    SessionBuilder, Tensor,
 };
 use tempfile::TempDir;
 
@@ -288,7 +288,7 @@ fn the_cache_outlives_what_happens_to_the_model() {
     let session = place.session();
     overwrite(&place.entry(), b"something else");
     assert_eq!(bits(&session), expected(1.0));
-    Cache::new(&place.cache).prune(Keep::default()).unwrap();
+    Cache::new(&place.cache).prune(Retention::default()).unwrap();
     assert_eq!(bits(&session), expected(1.0));
 }
 
@@ -300,22 +300,24 @@ fn pruning_removes_what_is_of_no_use_and_what_is_too_much() {
         place.uses(place.builder().level(level));
     }
     let n_bytes = place.entries()[0].n_bytes;
-    assert!(cache.prune(Keep::default()).unwrap().removed.is_empty());
+    assert!(cache.prune(Retention::default()).unwrap().removed.is_empty());
     let used_within = Some(Duration::from_secs(3600));
-    assert!(cache.prune(Keep { used_within, ..Keep::default() }).unwrap().removed.is_empty());
+    assert!(
+        cache.prune(Retention { used_within, ..Retention::default() }).unwrap().removed.is_empty()
+    );
 
     let damaged = place.cache.join("x-0.packed.ort");
     fs::write(&damaged, "no model").unwrap();
     fs::write(place.cache.join(".x.1.2.ort-tmp"), "a leftover").unwrap();
     fs::write(place.cache.join("notes.txt"), "not ours").unwrap();
-    let pruned = cache.prune(Keep::default()).unwrap();
+    let pruned = cache.prune(Retention::default()).unwrap();
     assert_eq!((pruned.removed.len(), pruned.n_leftovers), (1, 1));
     assert_eq!(pruned.removed[0].path, damaged);
 
     let max_bytes = Some(n_bytes * 2 + n_bytes / 2);
-    let pruned = cache.prune(Keep { max_bytes, ..Keep::default() }).unwrap();
+    let pruned = cache.prune(Retention { max_bytes, ..Retention::default() }).unwrap();
     assert_eq!((pruned.removed.len(), pruned.n_bytes / 1000), (1, n_bytes / 1000));
-    let none = Keep { max_bytes: Some(0), ..Keep::default() };
+    let none = Retention { max_bytes: Some(0), ..Retention::default() };
     assert_eq!(cache.prune(none).unwrap().removed.len(), 2);
     assert!(place.entries().is_empty() && place.cache.join("notes.txt").exists());
 }

@@ -99,7 +99,7 @@ fn names_that_do_not_fit_are_told() {
         assert_eq!(error.to_string(), expected);
         assert!(matches!(
             error,
-            RunError::Output(OutputError::Unknown { .. } | OutputError::Twice { .. })
+            RunError::Output(OutputError::Unknown { .. } | OutputError::Duplicate { .. })
         ));
     }
 }

@@ -1,7 +1,9 @@
 //! What the memory report tells of each kind.
 
 use ort_format::{DataType, record};
-use ort_session::{CopyReason, Held, Kind, Level, Load, MemoryReport, ModelBytes, Session, Tensor};
+use ort_session::{
+    CopyReason, Kind, Level, Load, MemoryReport, ModelBytes, Retained, Session, Tensor,
+};
 
 use crate::model::{ModelWriter, gated};
 
@@ -21,22 +23,22 @@ impl AsRef<[u8]> for Shifted {
     }
 }
 
-fn copied(report: &MemoryReport, reason: CopyReason) -> &Held {
+fn copied(report: &MemoryReport, reason: CopyReason) -> &Retained {
     &report.weights_copied.iter().find(|(its, _)| *its == reason).unwrap().1
 }
 
 /// Whether the parts of what is resident add up, and are no more than there is; so they are where
 /// the system does not tell, too.
 fn assert_adds_up(report: &MemoryReport) {
-    let copied = report.weights_copied.iter().map(|(_, held)| held);
+    let copied = report.weights_copied.iter().map(|(_, retained)| retained);
     let kinds = [
         &report.weights_mapped,
         &report.packed_mapped,
         &report.packed_heap,
-        &report.activations_held,
+        &report.activations_retained,
     ];
     let model = [report.model.whole, report.model.weights, report.model.structure];
-    let usages = copied.chain(kinds).map(|held| held.usage).chain(model);
+    let usages = copied.chain(kinds).map(|retained| retained.usage).chain(model);
     for usage in usages {
         let Some(residency) = usage.residency else { continue };
         assert_eq!(residency.shared + residency.private, residency.resident, "{report:?}");
@@ -64,9 +66,9 @@ fn a_weight_that_is_aligned_is_mapped_and_one_that_is_not_is_copied_for_that_rea
     assert_eq!(aligned.copied_bytes(), 0);
     let shifted = ModelBytes::from_owner(Shifted::new(&doubles()));
     let report = builder().commit(shifted).unwrap().memory();
-    let held = copied(&report, CopyReason::NotAligned);
-    assert_eq!((held.count, held.n_bytes()), (1, 24));
-    assert_eq!(held.largest, [("d".to_owned(), 24)]);
+    let retained = copied(&report, CopyReason::NotAligned);
+    assert_eq!((retained.count, retained.n_bytes()), (1, 24));
+    assert_eq!(retained.largest, [("d".to_owned(), 24)]);
     assert_eq!((report.weights_mapped.count, report.copied_bytes()), (0, 24));
     assert_eq!(report.model.kind, Kind::Owner);
     assert_adds_up(&report);
@@ -76,8 +78,8 @@ fn a_weight_that_is_aligned_is_mapped_and_one_that_is_not_is_copied_for_that_rea
 fn a_weight_that_was_folded_is_computed_and_those_it_came_from_are_no_more() {
     let session = Session::builder().commit(ModelBytes::from_vec(folded())).unwrap();
     let report = session.memory();
-    let held = copied(&report, CopyReason::Computed);
-    assert_eq!((held.count, held.n_bytes()), (1, 12));
+    let retained = copied(&report, CopyReason::Computed);
+    assert_eq!((retained.count, retained.n_bytes()), (1, 12));
     assert_eq!(report.weights_mapped.count, 0);
     // The file still has both.
     assert_eq!(report.model.weights.virtual_bytes, 24);
@@ -90,9 +92,9 @@ fn a_weight_that_was_folded_is_computed_and_those_it_came_from_are_no_more() {
 fn strings_are_copied_for_that_reason() {
     let session = Session::builder().level(Level::Disable);
     let report = session.commit(ModelBytes::from_vec(strings())).unwrap().memory();
-    let held = copied(&report, CopyReason::Strings);
-    assert_eq!(held.count, 1);
-    assert_eq!(held.n_bytes(), 2 * size_of::<String>() + "onethree".len());
+    let retained = copied(&report, CopyReason::Strings);
+    assert_eq!(retained.count, 1);
+    assert_eq!(retained.n_bytes(), 2 * size_of::<String>() + "onethree".len());
     assert_adds_up(&report);
 }
 
@@ -112,7 +114,7 @@ fn what_is_packed_is_counted_once_for_all_nodes_that_use_it() {
     assert_eq!((report.packed_heap.count, report.packed_mapped.count), (1, 0), "{report:?}");
     assert!(report.packed_heap.n_bytes() >= 64 * 64 * 4);
     // Both kernels read the packed form, and nobody the elements.
-    assert_eq!((report.weights_mapped.count, report.weights_withheld), (0, 1));
+    assert_eq!((report.weights_mapped.count, report.weights_released), (0, 1));
     assert_adds_up(&report);
 }
 
@@ -124,7 +126,7 @@ fn activations_are_planned_by_the_first_run_and_held_after_it() {
     let session = builder.commit_from_file(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     let before = session.memory();
-    assert_eq!((before.activations_planned.signatures, before.activations_held.count), (0, 0));
+    assert_eq!((before.activations_planned.signatures, before.activations_retained.count), (0, 0));
     assert_eq!(before.model.kind, Kind::Mapped);
     for n in [2, 1000] {
         let x = Tensor::from_slice(&[n, 3], &vec![1.0_f32; n * 3]).unwrap();
@@ -134,7 +136,7 @@ fn activations_are_planned_by_the_first_run_and_held_after_it() {
     let planned = after.activations_planned;
     // The sum, over which the gate is written: 24 bytes in a line, and 12,000 in 188.
     assert_eq!((planned.signatures, planned.n_bytes, planned.largest), (2, 12_096, 12_032));
-    assert!(after.activations_held.n_bytes() >= planned.largest, "{after:?}");
+    assert!(after.activations_retained.n_bytes() >= planned.largest, "{after:?}");
     assert!(after.objects.plan > before.objects.plan && before.objects.graph > 0);
     assert_adds_up(&after);
     if let Some(residency) = after.weights_mapped.usage.residency {

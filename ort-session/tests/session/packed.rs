@@ -62,7 +62,7 @@ fn assert_close(found: &[Vec<f32>], expected: &[Vec<f32>]) {
 fn a_packed_file_is_run_as_it_is() {
     let expected = results(&builder().commit(ModelBytes::from_vec(products())).unwrap());
     let folder = tempfile::tempdir().unwrap();
-    for pack in [Pack::Beside, Pack::Replace] {
+    for pack in [Pack::KeepOriginals, Pack::Replace] {
         let path = folder.path().join("packed.ort");
         let optimized = builder().optimize(ModelBytes::from_vec(products())).unwrap();
         assert!(!optimized.is_packed());
@@ -106,7 +106,7 @@ fn bytes_that_are_not_aligned_are_packed_forms_all_the_same() {
 #[test]
 fn equal_models_are_packed_to_equal_bytes() {
     let threads = |n| Session::builder().threads(n);
-    for pack in [Pack::Beside, Pack::Replace] {
+    for pack in [Pack::KeepOriginals, Pack::Replace] {
         assert!(packed(threads(1), pack) == packed(threads(3), pack), "{pack:?}");
     }
 }
@@ -122,7 +122,7 @@ fn what_is_packed_for_another_is_packed_anew_or_refused() {
         generic().denormals(ort_session::Denormals::Preserve),
         generic().stop_after(1),
     ];
-    let beside = packed(generic(), Pack::Beside);
+    let beside = packed(generic(), Pack::KeepOriginals);
     let replaced = packed(generic(), Pack::Replace);
     let expected = results(&generic().commit(ModelBytes::from_vec(products())).unwrap());
     for other in others {
@@ -131,7 +131,9 @@ fn what_is_packed_for_another_is_packed_anew_or_refused() {
         assert!(warning.contains("packed weights are for `ort-session"), "{warning}");
         assert_close(&results(&session), &expected);
         let error = other.commit(ModelBytes::from_vec(replaced.clone())).unwrap_err();
-        let SessionError::Elsewhere { packed_for, here } = &error else { panic!("{error}") };
+        let SessionError::IncompatibleTarget { packed_for, here } = &error else {
+            panic!("{error}")
+        };
         assert!(packed_for.contains("for generic") && packed_for != here);
         assert!(error.to_string().contains("run the original model"), "{error}");
     }
@@ -142,12 +144,12 @@ fn a_packed_file_that_is_written_again_is_packed_again() {
     let folder = tempfile::tempdir().unwrap();
     let [path, copy] = ["packed.ort", "copy.ort"].map(|name| folder.path().join(name));
     let expected = results(&builder().commit(ModelBytes::from_vec(products())).unwrap());
-    let n_bytes = [Pack::Beside, Pack::Replace].map(|pack| packed(builder(), pack).len());
-    for (pack, n_kept) in [Pack::Beside, Pack::Replace].into_iter().zip(n_bytes) {
+    let n_bytes = [Pack::KeepOriginals, Pack::Replace].map(|pack| packed(builder(), pack).len());
+    for (pack, n_kept) in [Pack::KeepOriginals, Pack::Replace].into_iter().zip(n_bytes) {
         std::fs::write(&path, packed(builder(), pack)).unwrap();
         let again = builder().optimize_from_file(&path).unwrap();
         let plain = again.to_bytes().unwrap();
-        assert!(plain == again.to_packed_bytes(Pack::Beside).unwrap(), "{pack:?}");
+        assert!(plain == again.to_packed_bytes(Pack::KeepOriginals).unwrap(), "{pack:?}");
         // What a builder writes when it builds a session.
         builder().optimized_model(&copy).commit_from_file(&path).unwrap();
         assert!(std::fs::read(&copy).unwrap() == plain, "{pack:?}");
@@ -169,7 +171,7 @@ fn a_file_that_is_packed_for_another_is_written_as_if_it_were_not() {
     let path = folder.path().join("plain.ort");
     let generic = || builder().isa(IsaChoice::Generic);
     let here = || generic().level(Level::Basic);
-    let elsewhere = packed(generic(), Pack::Beside);
+    let elsewhere = packed(generic(), Pack::KeepOriginals);
     let optimized = here().optimize(ModelBytes::from_vec(elsewhere.clone())).unwrap();
     assert!(!optimized.is_packed() && optimized.packing_warnings().len() == 1);
     let expected = results(&here().commit(ModelBytes::from_vec(elsewhere.clone())).unwrap());
@@ -185,7 +187,7 @@ fn a_file_that_is_packed_for_another_is_written_as_if_it_were_not() {
 
 #[test]
 fn a_flipped_bit_is_found_before_anything_is_computed() {
-    for pack in [Pack::Beside, Pack::Replace] {
+    for pack in [Pack::KeepOriginals, Pack::Replace] {
         let whole = packed(builder(), pack);
         let expected = results(&builder().commit(ModelBytes::from_vec(whole.clone())).unwrap());
         // A prime apart, so that every part of a word is met.

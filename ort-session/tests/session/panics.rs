@@ -62,7 +62,11 @@ fn a_panic_is_an_error_that_names_the_node_and_the_session_runs_on() {
             let session = session(n_threads, panic);
             for i in 0..20 {
                 assert_eq!(run(&session, &x), i % 2 == 0);
-                assert_eq!(session.memory().activations_held.n_bytes(), 64, "one block is kept");
+                assert_eq!(
+                    session.memory().activations_retained.n_bytes(),
+                    64,
+                    "one block is kept"
+                );
             }
         }
     }

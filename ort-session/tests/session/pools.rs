@@ -125,7 +125,7 @@ fn given_threads_flush_denormals_in_the_run_and_nowhere_else() {
 
 #[test]
 fn the_number_of_given_threads_is_the_one_that_is_told() {
-    let told = |builder: &SessionBuilder| builder.thread_count().told;
+    let told = |builder: &SessionBuilder| builder.thread_count().requested;
     assert_eq!(told(&Session::builder()), None);
     assert_eq!(told(&Session::builder().thread_pool(workers("given", 3))), Some(3));
     assert_eq!(told(&Session::builder().thread_source(Arc::new(NewThreads)).threads(7)), Some(2));

@@ -89,7 +89,7 @@ fn nothing_is_packed_and_results_agree() {
             let (packed, plain) = (of(true), of(false));
             let memory = plain.memory();
             assert_eq!(memory.packed_heap.count, 0, "{name} at {level}");
-            assert_eq!(memory.weights_withheld, 0, "{name} at {level}");
+            assert_eq!(memory.weights_released, 0, "{name} at {level}");
             let (expected, found) = (result(&packed, shape), result(&plain, shape));
             // Sums of up to 96 products of 1 or less, in another order.
             let bound = ort_testing::sum_bound(96, 96.0);

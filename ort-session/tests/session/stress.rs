@@ -171,7 +171,7 @@ fn hammering_gives_no_wrong_output_and_keeps_no_more_memory_than_callers_need() 
     });
     for session in [&scene.steady, &scene.panicking] {
         let block = session.activations_of_shapes(&[("x", &[MAX_ROWS, 3])]).unwrap().arena;
-        let kept = || session.memory().activations_held.n_bytes();
+        let kept = || session.memory().activations_retained.n_bytes();
         assert!(kept() <= N_CALLERS * block, "{} of blocks of {block}", kept());
         let x = Tensor::from_slice(&[1, 3], &[0.0_f32; 3]).unwrap();
         (0..40).for_each(|_| drop(session.run([("x", &x)])));

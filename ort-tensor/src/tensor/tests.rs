@@ -26,18 +26,18 @@ fn writing_to_a_clone_leaves_the_original_alone() {
 
 #[test]
 fn what_was_withheld_has_a_shape_and_no_elements() {
-    let withheld = Tensor::withheld(DType::F32, &[2, 3]).unwrap();
-    assert_eq!((withheld.shape(), withheld.len(), withheld.n_bytes()), (&[2, 3][..], 6, 0));
-    let error = TensorError::Withheld { dtype: DType::F32, shape: vec![2, 3] };
-    assert_eq!(withheld.as_slice::<f32>(), Err(error.clone()));
-    assert_eq!(withheld.view().as_words::<u32>(), Err(error));
-    assert_eq!(withheld.view().as_bytes(), None);
-    assert!(withheld.reshaped(&[6]).unwrap().is_withheld());
-    assert!(withheld.reshaped(&[7]).is_err());
-    assert!(withheld.view().to_tensor().unwrap().is_withheld());
-    assert_eq!(withheld, withheld.clone());
-    assert_ne!(withheld, Tensor::withheld(DType::F32, &[2, 3]).unwrap());
-    assert_ne!(withheld, Tensor::zeros(DType::F32, &[2, 3]).unwrap());
+    let released = Tensor::released(DType::F32, &[2, 3]).unwrap();
+    assert_eq!((released.shape(), released.len(), released.n_bytes()), (&[2, 3][..], 6, 0));
+    let error = TensorError::Released { dtype: DType::F32, shape: vec![2, 3] };
+    assert_eq!(released.as_slice::<f32>(), Err(error.clone()));
+    assert_eq!(released.view().as_words::<u32>(), Err(error));
+    assert_eq!(released.view().as_bytes(), None);
+    assert!(released.reshaped(&[6]).unwrap().is_released());
+    assert!(released.reshaped(&[7]).is_err());
+    assert!(released.view().to_tensor().unwrap().is_released());
+    assert_eq!(released, released.clone());
+    assert_ne!(released, Tensor::released(DType::F32, &[2, 3]).unwrap());
+    assert_ne!(released, Tensor::zeros(DType::F32, &[2, 3]).unwrap());
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn model(timeline: &Timeline) -> String {
     if stage.reports.iter().all(|report| is_copy(report.model.kind)) {
         return format!("{text} The file was read into private memory.");
     }
-    let given_back = match stage.reports.iter().map(|report| report.weights_withheld).sum() {
+    let given_back = match stage.reports.iter().map(|report| report.weights_released).sum() {
         0 => String::new(),
         n => format!(
             " {} nobody reads any more, as all kernels have them packed: their pages were given \
@@ -68,9 +68,11 @@ fn private(stage: &Stage) -> String {
         format!("{} of blocks that runs compute in", size(sizes.activations)),
     ];
     for report in &stage.reports {
-        for (reason, held) in report.weights_copied.iter().filter(|(_, held)| held.count > 0) {
-            let n_bytes = number::bytes(held.usage.virtual_bytes);
-            let n = number::plural(held.count, "weight");
+        for (reason, retained) in
+            report.weights_copied.iter().filter(|(_, retained)| retained.count > 0)
+        {
+            let n_bytes = number::bytes(retained.usage.virtual_bytes);
+            let n = number::plural(retained.count, "weight");
             words.push(format!("{n_bytes} of {n} copied ({})", word(*reason)));
         }
     }

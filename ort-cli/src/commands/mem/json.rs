@@ -1,6 +1,6 @@
 //! The timeline for machines. All sizes are bytes; the keys are a contract.
 
-use ort_session::{Held, Kind, MemoryReport, Pages, Usage};
+use ort_session::{Kind, MemoryReport, Pages, Retained, Usage};
 use serde_json::{Map, Value as Json, json};
 
 use super::Arguments;
@@ -57,7 +57,7 @@ fn of_report(report: &MemoryReport) -> Json {
     let copied: Map<String, Json> = report
         .weights_copied
         .iter()
-        .map(|(reason, held)| (word(*reason).replace(' ', "_"), of_held(held)))
+        .map(|(reason, retained)| (word(*reason).replace(' ', "_"), of_retained(retained)))
         .collect();
     let planned = report.activations_planned;
     json!({
@@ -68,17 +68,17 @@ fn of_report(report: &MemoryReport) -> Json {
             "packed": of_usage(report.model.packed),
             "structure": of_usage(report.model.structure),
         },
-        "weights_mapped": of_held(&report.weights_mapped),
+        "weights_mapped": of_retained(&report.weights_mapped),
         "weights_copied": copied,
-        "weights_withheld": report.weights_withheld,
-        "packed_mapped": of_held(&report.packed_mapped),
-        "packed_heap": of_held(&report.packed_heap),
+        "weights_released": report.weights_released,
+        "packed_mapped": of_retained(&report.packed_mapped),
+        "packed_heap": of_retained(&report.packed_heap),
         "activations_planned": {
             "signatures": planned.signatures,
             "bytes": planned.n_bytes,
             "largest": planned.largest,
         },
-        "activations_held": of_held(&report.activations_held),
+        "activations_retained": of_retained(&report.activations_retained),
         "objects": { "graph": report.objects.graph, "plan": report.objects.plan },
     })
 }
@@ -93,10 +93,11 @@ const fn kind(kind: Kind) -> &'static str {
     }
 }
 
-fn of_held(held: &Held) -> Json {
-    let mut json = of_usage(held.usage);
-    json["count"] = json!(held.count);
-    let largest = held.largest.iter().map(|(name, bytes)| json!({"name": name, "bytes": bytes}));
+fn of_retained(retained: &Retained) -> Json {
+    let mut json = of_usage(retained.usage);
+    json["count"] = json!(retained.count);
+    let largest =
+        retained.largest.iter().map(|(name, bytes)| json!({"name": name, "bytes": bytes}));
     json["largest"] = largest.collect();
     json
 }

@@ -1,7 +1,7 @@
 //! What is resident, split into parts that add up: what the kernel says of mappings, and within
 //! anonymous memory what the sessions say.
 
-use ort_session::{Held, Kind, MappingKind, MemoryReport};
+use ort_session::{Kind, MappingKind, MemoryReport, Retained};
 
 use super::stages::Stage;
 
@@ -56,17 +56,17 @@ impl Sizes {
             if matches!(report.model.kind, Kind::Heap | Kind::Sealed) {
                 sizes.model_read += resident(report.model.whole.residency);
             }
-            let copied = report.weights_copied.iter().map(|(_, held)| of_held(held));
+            let copied = report.weights_copied.iter().map(|(_, retained)| of_retained(retained));
             sizes.copied += copied.sum::<u64>();
-            sizes.packed += of_held(&report.packed_heap);
-            sizes.activations += of_held(&report.activations_held);
+            sizes.packed += of_retained(&report.packed_heap);
+            sizes.activations += of_retained(&report.activations_retained);
         }
         sizes
     }
 }
 
-fn of_held(held: &Held) -> u64 {
-    resident(held.usage.residency)
+fn of_retained(retained: &Retained) -> u64 {
+    resident(retained.usage.residency)
 }
 
 fn resident(residency: Option<ort_session::Residency>) -> u64 {

@@ -1,6 +1,6 @@
 //! The timeline for people.
 
-use ort_session::{CopyReason, Held, MemoryReport, Usage};
+use ort_session::{CopyReason, MemoryReport, Retained, Usage};
 
 use super::answers::answers;
 use super::parts::{self, PARTS};
@@ -79,9 +79,9 @@ fn session(report: &MemoryReport) -> String {
     row("  its weights", None, report.model.weights, "");
     row("  its packed forms", None, report.model.packed, "");
     row("  its structure", None, report.model.structure, "");
-    for (name, held) in kinds(report) {
-        if held.count > 0 {
-            row(&name, Some(held.count), held.usage, &most(held));
+    for (name, retained) in kinds(report) {
+        if retained.count > 0 {
+            row(&name, Some(retained.count), retained.usage, &most(retained));
         }
     }
     let objects = report.objects;
@@ -93,7 +93,7 @@ fn session(report: &MemoryReport) -> String {
     ]
     .map(number::bytes);
     let signatures = number::plural(report.activations_planned.signatures, "signature");
-    let withheld = match report.weights_withheld {
+    let released = match report.weights_released {
         0 => String::new(),
         n => format!(
             "\n  packed everywhere, and no longer needed as the file has them: {}",
@@ -102,24 +102,24 @@ fn session(report: &MemoryReport) -> String {
     };
     format!(
         "{table}\n  activations planned {planned} for {signatures}, at most {most} for one\n  \
-         objects, at least: graph {graph}, plan and kernels {plan}{withheld}"
+         objects, at least: graph {graph}, plan and kernels {plan}{released}"
     )
 }
 
-fn most(held: &Held) -> String {
-    let texts = held.largest.iter().take(1);
+fn most(retained: &Retained) -> String {
+    let texts = retained.largest.iter().take(1);
     texts.map(|(name, n_bytes)| format!("{} {name}", number::bytes(*n_bytes))).collect()
 }
 
 /// Every kind of memory that has pieces, with its name.
-fn kinds(report: &MemoryReport) -> Vec<(String, &Held)> {
+fn kinds(report: &MemoryReport) -> Vec<(String, &Retained)> {
     let mut kinds = vec![("weights in the file".to_owned(), &report.weights_mapped)];
-    for (reason, held) in &report.weights_copied {
-        kinds.push((format!("weights copied: {}", word(*reason)), held));
+    for (reason, retained) in &report.weights_copied {
+        kinds.push((format!("weights copied: {}", word(*reason)), retained));
     }
     kinds.push(("packed, mapped".to_owned(), &report.packed_mapped));
     kinds.push(("packed, private".to_owned(), &report.packed_heap));
-    kinds.push(("activations held".to_owned(), &report.activations_held));
+    kinds.push(("activations retained".to_owned(), &report.activations_retained));
     kinds
 }
 

@@ -66,10 +66,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Some(path) = &arguments.output {
         trace.write(path)?;
     }
-    let roof = arguments.session.roof(session.n_threads());
+    let peak = arguments.session.peak(session.n_threads());
     // The first run plans and touches all memory for the first time.
     let warm = trace.runs.get(1..).unwrap_or_default();
-    let profile = Profile::of(roof, warm.iter().map(|run| run.steps.as_slice()));
+    let profile = Profile::of(peak, warm.iter().map(|run| run.steps.as_slice()));
     let n_denormal = n_denormal(&arguments.model)?;
     if let Some(path) = &arguments.html {
         let fastest = warm.iter().min_by_key(|run| run.time);

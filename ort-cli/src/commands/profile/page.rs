@@ -70,11 +70,11 @@ impl Page<'_> {
             ("fastest run", time(fastest)),
             (
                 "peak",
-                format!("{} GFLOP/s", number::significant(self.profile.roof().gflops.round())),
+                format!("{} GFLOP/s", number::significant(self.profile.peak().gflops.round())),
             ),
             (
                 "memory",
-                format!("{} GB/s", number::significant(self.profile.roof().gigabytes.round())),
+                format!("{} GB/s", number::significant(self.profile.peak().gigabytes.round())),
             ),
             ("nodes that met denormals", number::count(marked)),
             ("denormal weights", number::count(self.n_denormal)),

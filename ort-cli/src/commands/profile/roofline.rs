@@ -1,7 +1,7 @@
 //! The roofline: what the machine can do at most with so many operations for each byte, and what nodes do.
 //!
-//! `x` operations a byte, `y` GFLOP/s, both in powers of two. The roof is the lesser of peak and bandwidth
-//! times `x`. Bytes are those of inputs and outputs: what a cache spares can lift a node above the roof.
+//! `x` operations a byte, `y` GFLOP/s, both in powers of two. The roofline is the lesser of peak and bandwidth
+//! times `x`. Bytes are those of inputs and outputs: what a cache spares can lift a node above the roofline.
 
 use std::fmt::Write as _;
 
@@ -32,8 +32,8 @@ pub(super) fn plot(profile: &Profile, colors: &Colors) -> String {
     };
     let points: Vec<(Point, &Row)> =
         profile.nodes().iter().filter_map(|row| Some((point(row)?, row))).collect();
-    let roof = profile.roof();
-    let (peak, gigabytes) = (roof.gflops.max(1e-3), roof.gigabytes.max(1e-3));
+    let bounds = profile.peak();
+    let (peak, gigabytes) = (bounds.gflops.max(1e-3), bounds.gigabytes.max(1e-3));
     let ridge = peak / gigabytes;
     let axes = Axes::around(points.iter().map(|(point, _)| *point).chain([(ridge, peak)]));
     let mut svg = format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=img>\n");

@@ -172,15 +172,15 @@ pub(super) fn rotary(net: &mut Net<'_>) -> Vec<Value> {
     if has_positions {
         inputs.push(&positions.name);
     }
-    let (interleaved, turned) = (net.draw.pick(&[0, 1]), 2 * pairs);
+    let (interleaved, rotated) = (net.draw.pick(&[0, 1]), 2 * pairs);
     let op = format!(
-        "RotaryEmbedding-23 [num_heads: {heads}, rotary_embedding_dim: {turned}, interleaved: {interleaved}]"
+        "RotaryEmbedding-23 [num_heads: {heads}, rotary_embedding_dim: {rotated}, interleaved: {interleaved}]"
     );
     let name = net.node(&op, &inputs);
     vec![Value { name, shape, size: 2.0, error: 2.0 * ROUNDING }]
 }
 
-/// GroupQueryAttention behind a past, whose heads may turn.
+/// GroupQueryAttention behind a past, whose heads may be rotated.
 pub(super) fn group_query(net: &mut Net<'_>) -> Vec<Value> {
     let (kv_heads, group) = (net.draw.size(1, 6), net.draw.pick(&[1, 2, 4, 7]));
     let (heads, size) = (kv_heads * group, 8 * net.draw.size(1, 12));
@@ -200,14 +200,14 @@ pub(super) fn group_query(net: &mut Net<'_>) -> Vec<Value> {
     let total = net.literal(&format!("int32[] {total}"));
     let mut inputs = vec![q.name.as_str(), &k.name, &v.name, &keys.name, &values.name];
     inputs.extend([lasts.as_str(), &total]);
-    let (turns, is_interleaved) = (u8::from(net.draw.one_in(2)), u8::from(net.draw.one_in(2)));
+    let (rotates, is_interleaved) = (u8::from(net.draw.one_in(2)), u8::from(net.draw.one_in(2)));
     let tables = [(); 2].map(|()| net.any('w', "", "float", &[past + len, size / 2]));
-    if turns == 1 {
+    if rotates == 1 {
         inputs.extend(tables.iter().map(|table| table.name.as_str()));
     }
     let op = format!(
         "com.microsoft:GroupQueryAttention-1 [num_heads: {heads}, kv_num_heads: {kv_heads}, \
-         do_rotary: {turns}, rotary_interleaved: {is_interleaved}]"
+         do_rotary: {rotates}, rotary_interleaved: {is_interleaved}]"
     );
     let mut names = net.node_of(&op, &inputs, 3).into_iter();
     let y = answers(names.next().unwrap_or_default(), size, past + len, 1.0);

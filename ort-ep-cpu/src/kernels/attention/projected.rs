@@ -13,9 +13,9 @@ use super::heads::{Heads, Operands, Strides};
 use super::scores::Rule;
 use super::{Places, masks, seen};
 use crate::cpu::floats;
+use crate::epilogue::Epilogue;
 use crate::kernels::{Compiled, Compiler};
 use crate::product::{self, Product, pack_right};
-use crate::tail::Tail;
 
 const PLACES: Places = Places { mask: 3, bias: 5 };
 /// Scratch begins with the product, in whole cache lines.
@@ -132,7 +132,7 @@ impl Kernel for ProjectedKernel {
             },
             is_packed: self.w.is_some(),
             start: bias.map_or(Start::Zero, Start::ByColumn),
-            tail: Tail::Fused(Activation::None),
+            epilogue: Epilogue::Fused(Activation::None),
         };
         product.run(&operands, projected, (io.threads, &mut *scratch), |_| {});
         let at = |column: usize| projected.get(column..).unwrap_or_default();

@@ -4,10 +4,10 @@
 // collects are bounded: by the rank
 
 mod depthwise;
+mod epilogue;
 mod filters;
 mod planes;
 mod rows;
-mod tail;
 
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::{Fact, OpError};
@@ -20,14 +20,14 @@ use ort_ops::ops::conv_integer::ConvInteger;
 use ort_ops::ops::qlinear_conv::QLinearConv;
 use ort_tensor::{DType, Inputs, Shape};
 
+use self::epilogue::{Epilogue, WithEpilogue};
 use self::filters::{Filters, Form};
-use self::tail::{Tail, Tailed};
 use super::conv::axes;
 use super::{Compiled, Compiler, KernelDef, op};
 use crate::bytes::{FLIP, split_floats, variant_name, zero_point};
 use crate::cpu::Cpu;
 
-pub(super) const DEF: KernelDef = KernelDef { claim: tail::claim, compile };
+pub(super) const DEF: KernelDef = KernelDef { claim: epilogue::claim, compile };
 
 /// One convolution.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ struct ByteConv {
     /// The type of the result.
     dtype: DType,
     /// What makes floats of sums.
-    tail: Option<Tail>,
+    epilogue: Option<Epilogue>,
 }
 
 /// Which input is what; the image is input 0, and its zero point input 2.
@@ -153,13 +153,14 @@ impl Channels {
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let (graph, claim) = (compiler.graph, compiler.claim);
-    let tailed = match (claim.nodes.len(), claim.root()) {
-        (2.., Some(root)) => Tailed::at(graph, root),
+    let with_epilogue = match (claim.nodes.len(), claim.root()) {
+        (2.., Some(root)) => WithEpilogue::at(graph, root),
         _ => None,
     };
-    let tailed = tailed.filter(|tailed| claim.nodes.first() == Some(&tailed.conv));
-    let integer = match &tailed {
-        Some(tailed) => op::<ConvInteger>(graph, tailed.conv),
+    let with_epilogue =
+        with_epilogue.filter(|with_epilogue| claim.nodes.first() == Some(&with_epilogue.conv));
+    let integer = match &with_epilogue {
+        Some(with_epilogue) => op::<ConvInteger>(graph, with_epilogue.conv),
         None => compiler.op::<ConvInteger>(),
     };
     let (op, last) = (compiler.op::<QLinearConv>(), compiler.op::<ChannelsLast<QLinearConv>>());
@@ -172,7 +173,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     };
     let is_byte = |input| compiler.fact(input).and_then(Fact::dtype).filter(|it| it.is_byte());
     let singles: &[usize] = if roles.is_requantized { &[1, X_ZERO, 6, 7] } else { &[X_ZERO] };
-    let dtype = match (roles.is_requantized, &tailed) {
+    let dtype = match (roles.is_requantized, &with_epilogue) {
         (true, _) => is_byte(7),
         (false, Some(_)) => Some(DType::F32),
         (false, None) => Some(DType::I32),
@@ -184,8 +185,8 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(filters) = Filters::compile(compiler, &roles, (group, are_channels_last)) else {
         return Ok(None);
     };
-    let (cpu, tail) = (compiler.cpu, tailed.map(|tailed| tailed.tail));
-    Ok(Some(Box::new(ByteConv { cpu, window, group, roles, filters, dtype, tail })))
+    let (cpu, epilogue) = (compiler.cpu, with_epilogue.map(|with_epilogue| with_epilogue.epilogue));
+    Ok(Some(Box::new(ByteConv { cpu, window, group, roles, filters, dtype, epilogue })))
 }
 
 impl Geometry {
@@ -330,8 +331,10 @@ impl Kernel for ByteConv {
         let (start, scratch) = split_floats(scratch, n_filters);
         let start: &mut [i32] = bytemuck::cast_slice_mut(start);
         self.fill_start(inputs, i32::from(x_zero ^ flip), start)?;
-        match self.tail {
-            Some(tail) => tail.fill(inputs, [&mut *factors, &mut *seconds, &mut *summands])?,
+        match self.epilogue {
+            Some(epilogue) => {
+                epilogue.fill(inputs, [&mut *factors, &mut *seconds, &mut *summands])?
+            }
             None if self.roles.is_requantized => self.fill_factors(inputs, factors)?,
             None => {}
         }
@@ -355,7 +358,7 @@ impl Kernel for ByteConv {
                 self.compute(what, y.into_bytes().unwrap_or_default(), rest, &codes);
             }
             DType::F32 => {
-                let activation = self.tail.map_or(Activation::None, |tail| tail.activation);
+                let activation = self.epilogue.map_or(Activation::None, |it| it.activation);
                 self.compute(
                     what,
                     y.into_slice()?,

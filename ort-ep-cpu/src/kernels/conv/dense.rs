@@ -103,16 +103,16 @@ pub(super) fn run(
         };
         let w = &operands.w[i % group * m * k..][..m * k];
         let columns = || Columns::new(x, c, geometry.axes);
-        let tail = kernel.tail;
+        let epilogue = kernel.epilogue;
         match way {
             Way::Columns => {
-                part.compute(&product(kernel, geometry, w, columns(), start), tail, scratch);
+                part.compute(&product(kernel, geometry, w, columns(), start), epilogue, scratch);
             }
             Way::Direct => {
-                part.compute(&direct(kernel, geometry, (x, w), start), tail, scratch);
+                part.compute(&direct(kernel, geometry, (x, w), start), epilogue, scratch);
             }
             Way::Narrow => {
-                part.compute(&narrow(kernel, geometry, (columns(), w), start), tail, scratch);
+                part.compute(&narrow(kernel, geometry, (columns(), w), start), epilogue, scratch);
             }
         }
     });
@@ -130,7 +130,7 @@ fn product<'a, B: Panels>(
         Some(_) => Lhs::Packed(w),
         None => Lhs::Strided { a: Matrix::row_major(w, m, k), alpha: 1.0 },
     };
-    let activation = kernel.tail.fused();
+    let activation = kernel.epilogue.fused();
     Gemm { isa: kernel.cpu.isa, m, n: geometry.n_outputs(), k, a, b, start, activation }
 }
 
@@ -151,7 +151,7 @@ fn direct<'a>(
         w,
         bias,
         is_sum,
-        activation: kernel.tail.fused(),
+        activation: kernel.epilogue.fused(),
     }
 }
 
@@ -162,7 +162,7 @@ fn narrow<'a>(
     start: Start<'a>,
 ) -> Narrow<'a> {
     let (bias, is_sum) = start_of_sums(start);
-    let (isa, filters, activation) = (kernel.cpu.isa, geometry.m, kernel.tail.fused());
+    let (isa, filters, activation) = (kernel.cpu.isa, geometry.m, kernel.epilogue.fused());
     Narrow { isa, filters, w, columns, bias, is_sum, activation }
 }
 

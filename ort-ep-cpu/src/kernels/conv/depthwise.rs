@@ -57,7 +57,7 @@ fn one_plane(
             axes: part.axes,
             weights: &operands.w[channel * taps..][..taps],
             bias: operands.bias.map_or(0.0, |bias| bias[channel]),
-            activation: if z.is_some() { Activation::None } else { kernel.tail.fused() },
+            activation: if z.is_some() { Activation::None } else { kernel.epilogue.fused() },
         };
         let n_rows = part.axes[0].output * part.axes[1].output;
         depthwise.run(&x[part.inputs], 0..n_rows, &mut y[part.outputs], scratch);
@@ -65,8 +65,8 @@ fn one_plane(
     match z {
         Some(z) => {
             vec::add(kernel.cpu.isa, y, z);
-            kernel.tail.apply(kernel.cpu.isa, y);
+            kernel.epilogue.apply(kernel.cpu.isa, y);
         }
-        None => kernel.tail.finish(y),
+        None => kernel.epilogue.finish(y),
     }
 }

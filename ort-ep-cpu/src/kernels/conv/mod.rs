@@ -19,7 +19,7 @@ use ort_tensor::{DType, Inputs, Shape, TensorViewMut, n_elements};
 
 use super::{Compiled, Compiler, KernelDef, op};
 use crate::cpu::Cpu;
-use crate::tail::Tail;
+use crate::epilogue::Epilogue;
 
 pub(super) const DEF: KernelDef = KernelDef { claim, compile };
 
@@ -28,7 +28,7 @@ pub(super) const DEF: KernelDef = KernelDef { claim, compile };
 struct ConvKernel {
     cpu: Cpu,
     op: Conv,
-    tail: Tail,
+    epilogue: Epilogue,
     weights: Option<Packed>,
 }
 
@@ -90,8 +90,8 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
         return Ok(None);
     }
     let weights = dense::pack(compiler, op.group);
-    let tail = op.activation.into();
-    Ok(Some(Box::new(ConvKernel { cpu: compiler.cpu, op, tail, weights })))
+    let epilogue = op.activation.into();
+    Ok(Some(Box::new(ConvKernel { cpu: compiler.cpu, op, epilogue, weights })))
 }
 
 impl Geometry {

@@ -181,7 +181,7 @@ impl Geometry {
 }
 
 /// Scratch of a thread.
-struct Desk<'s> {
+struct Workspace<'s> {
     /// The bias of each row.
     bias: &'s mut [f32],
     /// The left operand, unless it was packed before.
@@ -240,7 +240,7 @@ impl ConvTransposeKernel {
         &self,
         geometry: &Geometry,
         operands: &Operands<'_>,
-        (mut part, desk): (Part<'_>, Desk<'_>),
+        (mut part, workspace): (Part<'_>, Workspace<'_>),
     ) {
         if geometry.has_gaps {
             self.fill(geometry, operands, &mut part);
@@ -248,7 +248,7 @@ impl ConvTransposeKernel {
         let group = part.product % geometry.group;
         let group_len = geometry.c * geometry.m * geometry.n_taps();
         let mut w = &operands.w[group * group_len..][..group_len];
-        let Desk { bias, left, strip, rest } = desk;
+        let Workspace { bias, left, strip, rest } = workspace;
         for (set, taps) in geometry.sets.iter().zip(&geometry.taps) {
             let per_channel = geometry.c * taps.len();
             let a = if self.weights.is_some() {
@@ -365,7 +365,7 @@ impl Kernel for ConvTransposeKernel {
             let (bias, scratch) = scratch.split_at_mut(lens[0]);
             let (left, scratch) = scratch.split_at_mut(lens[1]);
             let (strip, rest) = scratch.split_at_mut(lens[2]);
-            self.part(geometry, &operands, (part, Desk { bias, left, strip, rest }));
+            self.part(geometry, &operands, (part, Workspace { bias, left, strip, rest }));
         });
         Ok(())
     }

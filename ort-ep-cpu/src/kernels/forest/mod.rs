@@ -105,7 +105,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 }
 
 /// Memory for a block of samples.
-struct Desk<'s, F: Feature> {
+struct Workspace<'s, F: Feature> {
     keys: &'s mut [F::Key],
     places: &'s mut [u32],
     scores: Scores<'s, F::Score>,
@@ -128,7 +128,7 @@ struct Part<'a, F, U> {
 }
 
 impl Sizes {
-    /// The bytes of a desk; `None` if they are too many.
+    /// The bytes of a workspace; `None` if they are too many.
     fn bytes<F: Feature>(&self) -> Option<usize> {
         let line = |n: usize, size: usize| n.checked_mul(size)?.checked_next_multiple_of(LINE);
         line(self.keys, size_of::<F::Key>())?
@@ -186,15 +186,15 @@ impl<F: Feature> ForestKernel<F> {
         n.saturating_mul(self.layout.n_steps()).saturating_mul(STEP)
     }
 
-    /// A desk in scratch that is long enough for it, with no votes.
-    fn desk<'s>(&self, mut scratch: &'s mut [u8], sizes: &Sizes) -> Desk<'s, F> {
+    /// A workspace in scratch that is long enough for it, with no votes.
+    fn workspace<'s>(&self, mut scratch: &'s mut [u8], sizes: &Sizes) -> Workspace<'s, F> {
         let keys = take(&mut scratch, sizes.keys);
         let places = take(&mut scratch, sizes.places);
         let sums: &mut [F::Score] = take(&mut scratch, sizes.scores);
         let is_voted: &mut [u8] = take(&mut scratch, sizes.scores);
         sums.fill(F::Score::default());
         is_voted.fill(0);
-        Desk { keys, places, scores: Scores { sums, is_voted } }
+        Workspace { keys, places, scores: Scores { sums, is_voted } }
     }
 
     /// Computes a part, block by block.
@@ -210,18 +210,18 @@ impl<F: Feature> ForestKernel<F> {
         for first in (0..part.n).step_by(state.block) {
             let n = state.block.min(part.n - first);
             let Some(sizes) = self.sizes(n, TREES, n_targets) else { return };
-            let mut desk = self.desk(scratch, &sizes);
+            let mut workspace = self.workspace(scratch, &sizes);
             let x = &part.x[first * state.n_features..][..n * state.n_features];
-            self.layout.write_keys(x, state.n_features, desk.keys);
+            self.layout.write_keys(x, state.n_features, workspace.keys);
             for trees in self.layout.trees.chunks(TREES) {
-                let places = &mut desk.places[..trees.len() * n];
-                self.layout.walk(trees, (desk.keys, n), places);
+                let places = &mut workspace.places[..trees.len() * n];
+                self.layout.walk(trees, (workspace.keys, n), places);
                 for places in places.chunks_exact(n) {
-                    self.votes.count(model.aggregate(), places, &mut desk.scores);
+                    self.votes.count(model.aggregate(), places, &mut workspace.scores);
                 }
             }
             let results = (up_to(&mut y, n * n_targets), up_to(&mut classes, n));
-            finish(model, &desk.scores, &mut part.tally, results);
+            finish(model, &workspace.scores, &mut part.tally, results);
         }
     }
 
@@ -237,7 +237,7 @@ impl<F: Feature> ForestKernel<F> {
         let Some(sizes) = self.sizes(part.n, trees.len(), model.forest().n_targets()) else {
             return;
         };
-        let Desk { keys, places, mut scores } = self.desk(scratch, &sizes);
+        let Workspace { keys, places, mut scores } = self.workspace(scratch, &sizes);
         self.layout.write_keys(part.x, state.n_features, keys);
         let keys = &*keys;
         let n_parts = n_parts(threads, self.cost(part.n));

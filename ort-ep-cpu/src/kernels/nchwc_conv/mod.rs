@@ -1,4 +1,4 @@
-//! Conv in blocks of channels, as files lay its filters out, or transformed where that is much faster.
+//! Conv in NCHWc, as files lay its filters out, or transformed where that is much faster.
 
 // collects are bounded: by the rank
 
@@ -23,7 +23,7 @@ use self::scale::Scaled;
 use self::winograd::Sizes;
 use super::{Compiled, Compiler, KernelDef, op};
 use crate::cpu::{Cpu, Team, most_parts, n_parts};
-use crate::tail::Tail;
+use crate::epilogue::Epilogue;
 
 pub(super) const DEF: KernelDef = KernelDef { claim, compile };
 
@@ -33,7 +33,7 @@ struct ConvKernel {
     cpu: Cpu,
     op: Conv,
     block: usize,
-    tail: Tail,
+    epilogue: Epilogue,
     /// Whether it is [`Way::Tiles`], as far as shapes are known.
     is_tiled: bool,
     /// For [`Way::Winograd`].
@@ -88,7 +88,8 @@ fn claim(graph: &Graph, id: NodeId) -> Option<Claim> {
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let (graph, claim) = (compiler.graph, compiler.claim);
-    let Some(Scaled { nodes, tail }) = claim.root().and_then(|root| Scaled::at(graph, root)) else {
+    let Some(Scaled { nodes, epilogue }) = claim.root().and_then(|root| Scaled::at(graph, root))
+    else {
         return Ok(None);
     };
     let op = nodes.first().and_then(|&conv| op::<Conv>(graph, conv));
@@ -98,7 +99,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let on_tiles = on_tiles(compiler, &op, block);
     let transformed = winograd::pack(compiler, &op.plain, block, on_tiles);
     let is_tiled = on_tiles.is_some();
-    Ok(Some(Box::new(ConvKernel { cpu, op, block, tail, is_tiled, transformed })))
+    Ok(Some(Box::new(ConvKernel { cpu, op, block, epilogue, is_tiled, transformed })))
 }
 
 /// The cycles it takes on matrix tiles, if that is faster than directly, for an image of this size, or
@@ -221,7 +222,7 @@ impl ConvKernel {
             x: &operands.x[x],
             w: &operands.w[filters],
             start: Start { bias, is_sum: operands.has_sum },
-            activation: self.tail.fused(),
+            activation: self.epilogue.fused(),
         };
         match (way, operands.transformed) {
             (Way::Tiles(tiling), _) => {
@@ -233,7 +234,7 @@ impl ConvKernel {
             }
             _ => conv.run(part.positions, pieces),
         }
-        pieces.iter_mut().for_each(|piece| self.tail.finish(piece));
+        pieces.iter_mut().for_each(|piece| self.epilogue.finish(piece));
     }
 }
 

@@ -10,14 +10,14 @@ use ort_ops::ops::binary::Binary;
 use ort_ops::ops::nchwc::conv::Conv;
 use smallvec::SmallVec;
 
+use crate::epilogue::Epilogue;
 use crate::kernels::op;
-use crate::tail::Tail;
 
 /// A convolution, and what follows it.
 pub(super) struct Scaled {
     /// The convolution, and then Mul, Add or both.
     pub(super) nodes: SmallVec<[NodeId; 1]>,
-    pub(super) tail: Tail,
+    pub(super) epilogue: Epilogue,
 }
 
 impl Scaled {
@@ -35,10 +35,10 @@ impl Scaled {
             (id, scale) = (before, number);
             nodes.push(id);
         }
-        let tail: Tail = op::<Conv>(graph, id)?.plain.activation.into();
-        let tail = if nodes.len() == 1 { tail } else { tail.scaled(scale, shift)? };
+        let epilogue: Epilogue = op::<Conv>(graph, id)?.plain.activation.into();
+        let epilogue = if nodes.len() == 1 { epilogue } else { epilogue.scaled(scale, shift)? };
         nodes.reverse();
-        Some(Self { nodes, tail })
+        Some(Self { nodes, epilogue })
     }
 }
 

@@ -62,7 +62,7 @@ fn sums_of_small_integers_are_exact() {
         // Groups.
         conv(16, 2, [2, 64, 5, 6], [96, 32, 3, 3], &[pads]),
         conv(8, 3, [1, 24, 5, 6], [24, 8, 3, 3], &[("strides", &[2, 1])]),
-        // Inputs in planes.
+        // Inputs in NCHW.
         conv(16, 1, [2, 3, 17, 19], [32, 3, 7, 7], &[("strides", &[2, 2]), ("pads", &[3; 4])]),
         conv(8, 1, [1, 3, 17, 19], [8, 3, 3, 3], &[("dilations", &[1, 2])]),
         conv(8, 2, [1, 6, 9, 9], [32, 3, 3, 3], &[pads]),

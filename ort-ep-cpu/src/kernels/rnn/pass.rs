@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 use super::parameters::{Gates, Layer, Parameters, Weights};
 use super::step::Step;
 use super::{Direction, RnnKernel, Sizes, is_over};
+use crate::epilogue::Epilogue;
 use crate::product::{Operands, Product};
-use crate::tail::Tail;
 
 /// Elements to a cache line.
 const LINE: usize = 16;
@@ -209,6 +209,6 @@ impl<'a> Pass<'a> {
 
 /// The operands of a product with packed weights.
 pub(super) fn operands<'a>(a: &'a [f32], b: &'a Weights, start: Start<'a>) -> Operands<'a> {
-    let (b, tail) = (b.elements(), Tail::Fused(Activation::None));
-    Operands { a, alpha: 1.0, b, is_packed: true, start, tail }
+    let (b, epilogue) = (b.elements(), Epilogue::Fused(Activation::None));
+    Operands { a, alpha: 1.0, b, is_packed: true, start, epilogue }
 }

@@ -20,9 +20,9 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: Conv::build,
 }];
 
-/// Conv in blocks of B channels, f32. `x`: `[N, C, H, W]` in blocks, or in planes if it has fewer
+/// Conv in NCHWc (B channels), f32. `x`: `[N, C, H, W]` in NCHWc, or in NCHW if it has fewer
 /// than B channels; `w`: `[O, C/group, KH, KW]`, OIHWBiBo if a filter sees B channels or more,
-/// else OIHWBo; `b`: absent or `[O]`; `sum`: absent or of the shape of `y`, in blocks. `y` is in
+/// else OIHWBo; `b`: absent or `[O]`; `sum`: absent or of the shape of `y`, in NCHWc. `y` is in
 /// blocks, so `O` is a multiple of B.
 ///
 /// Source: com.microsoft.nchwc, Conv-1 (ONNX Runtime 1.31).

@@ -22,7 +22,7 @@ pub(super) fn stated(block_size: Option<usize>) -> Result<usize, OpError> {
     block_size.ok_or(OpError::MissingAttribute { name: "block_size" })
 }
 
-/// `y = plain(x, …)` for an `x` and a `y` in blocks; the other inputs are as `plain` takes them.
+/// `y = plain(x, …)` for an `x` and a `y` in NCHWc; the other inputs are as `plain` takes them.
 pub(super) fn compute(
     plain: &dyn Operator,
     block_size: Option<usize>,
@@ -49,7 +49,7 @@ pub(super) fn evaluated(
     }
 }
 
-/// Hands over `y`, which is in planes, in blocks.
+/// Hands over `y`, which is in NCHW, in blocks.
 pub(super) fn write(
     y: TensorView<'_>,
     block: usize,

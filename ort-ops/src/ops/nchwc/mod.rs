@@ -1,4 +1,4 @@
-//! The operators of com.microsoft.nchwc, whose activations and filters lie in blocks of channels
+//! The operators of com.microsoft.nchwc, whose activations and filters lie in NCHWc
 //! (see [`blocked`](crate::blocked)). Shapes are those of the plain operators, with channels
 //! padded to whole blocks.
 //!

@@ -31,8 +31,8 @@ const fn def(name: &'static str, build: Build) -> OpDef {
     OpDef { domain: "com.microsoft.nchwc", name, versions: (1, 1), types: is_allowed, build }
 }
 
-/// A pool in blocks of channels: [`MaxPool`] (whose indices nobody can ask for), [`AveragePool`] or
-/// [`GlobalPool`]. `x`: `[N, C, H, W]` f32, in blocks, as is `y`.
+/// A pool in NCHWc: [`MaxPool`] (whose indices nobody can ask for), [`AveragePool`] or
+/// [`GlobalPool`]. `x`: `[N, C, H, W]` f32, in NCHWc, as is `y`.
 ///
 /// Source: com.microsoft.nchwc, MaxPool-1, AveragePool-1, GlobalMaxPool-1 and GlobalAveragePool-1
 /// (ONNX Runtime 1.31).

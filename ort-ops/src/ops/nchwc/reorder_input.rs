@@ -16,7 +16,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: ReorderInput::build,
 }];
 
-/// ReorderInput: `y` is `x` in blocks, its channels padded with zeros to whole blocks. `x`:
+/// ReorderInput: `y` is `x` in NCHWc, its channels padded with zeros to whole blocks. `x`:
 /// `[N, C, H, W]` f32, or `[N, H, W, C]` if channels are last.
 ///
 /// Source: com.microsoft.nchwc, ReorderInput-1 (ONNX Runtime 1.31, which wants a multiple of four
@@ -40,7 +40,7 @@ impl ReorderInput {
         if self.has_channels_last { [0, 3, 1, 2] } else { [0, 1, 2, 3] }
     }
 
-    /// `x` in planes, padded.
+    /// `x` in NCHW, padded.
     fn padded(self, x: TensorView<'_>, block: usize) -> Result<Tensor, OpError> {
         let &[_, _, _, _] = x.shape() else {
             return Err(OpError::InputRank { index: 0, expected: "4", found: x.shape().len() });

@@ -17,7 +17,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: ReorderOutput::build,
 }];
 
-/// ReorderOutput: the first channels of `x`, in planes. `x`: `[N, C, H, W]` f32, in blocks; `y`:
+/// ReorderOutput: the first channels of `x`, in NCHW. `x`: `[N, C, H, W]` f32, in NCHWc; `y`:
 /// `[N, channels, H, W]`, or `[N, H, W, channels]` if channels are last.
 ///
 /// Source: com.microsoft.nchwc, ReorderOutput-1 (ONNX Runtime 1.31).

@@ -17,7 +17,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: Upsample::build,
 }];
 
-/// Upsample in blocks. `x`: `[N, C, H, W]` f32, in blocks; `y`: `[N, C, H·s, W·t]` likewise. The
+/// Upsample in blocks. `x`: `[N, C, H, W]` f32, in NCHWc; `y`: `[N, C, H·s, W·t]` likewise. The
 /// nearest element is the lower one.
 ///
 /// Source: com.microsoft.nchwc, Upsample-1 (ONNX Runtime 1.31).

@@ -66,7 +66,7 @@ impl AxisPlan {
     /// The table of this axis; `None` if it does not change. The axis is not empty.
     ///
     /// # Errors
-    /// If there is no memory for it, or nobody waits for it any more.
+    /// If there is no memory for it, or the run has ended.
     pub(super) fn table(&self, resize: &Resize) -> Result<Option<Table>, OpError> {
         let is_cropped = resize.coordinates == Coordinates::TfCropAndResize
             && (self.region.0 != 0.0 || self.region.1 != 1.0);

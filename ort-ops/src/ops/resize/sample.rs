@@ -46,7 +46,7 @@ pub(super) fn pick(
 /// it is; `None` if it is extrapolated.
 ///
 /// # Errors
-/// If nobody waits for the rest any more.
+/// If the run has ended.
 fn for_each_picked(
     indices: &[Vec<Option<usize>>],
     strides: &[usize],

@@ -47,7 +47,7 @@ impl<R: Real> Matrix<'_, R> {
     /// `c[i, j] += Σ x[i, k] · w[j, k]` for rows of `k` elements in `x` and of `c_stride` in `c`.
     ///
     /// # Errors
-    /// If there is no memory for the codes of `x`, or nobody waits for the rest any more.
+    /// If there is no memory for the codes of `x`, or the run has ended.
     pub(super) fn add_product(
         &self,
         c: &mut [R],

@@ -24,7 +24,7 @@ impl Rewrite for ClipQuantFusion {
 
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
         let Some(y) = quantize_of(site) else { return Ok(None) };
-        let range = y.range().ok_or(Refusal("its codes are no integers"))?;
+        let range = y.range().ok_or(Refusal("its quantized values are not integers"))?;
         let whole = y.whole().ok_or(Refusal("it is quantized with several scales"))?;
         let [low, high] = bounds(site).ok_or(Refusal("its bounds are not constant"))?;
         let code =
@@ -33,7 +33,7 @@ impl Rewrite for ClipQuantFusion {
         if code(low, whole) <= range.0 && code(high, whole) >= range.1 {
             drop_before(site, &y)
         } else {
-            Err(Refusal("there are codes for values beyond its bounds"))
+            Err(Refusal("quantized values represent values beyond its bounds"))
         }
     }
 }
@@ -98,7 +98,7 @@ mod tests {
                   c = QuantizeLinear-13 (x, s, z)
                   d = QuantizeLinear-13 (x, s, z)
                 }
-                1 refused: there are codes for values beyond its bounds
+                1 refused: quantized values represent values beyond its bounds
                 1 refused: its bounds are not constant"#]],
         );
     }

@@ -80,7 +80,7 @@ fn up(site: &Site<'_>, x: ValueId, after: &Coded<'_>) -> Result<Option<Patch>, R
 fn check(coded: &Coded<'_>) -> Result<(), Refusal> {
     match coded.dtype {
         DType::I8 | DType::U8 | DType::I16 | DType::U16 if coded.scales.len() == 1 => Ok(()),
-        _ => Err(Refusal("it has several scales, or codes that cannot be moved")),
+        _ => Err(Refusal("it has several scales, or quantized values that cannot be moved")),
     }
 }
 
@@ -178,7 +178,7 @@ mod tests {
                   d = Transpose-13 (x)
                   e = QuantizeLinear-13 (d, t)
                 }
-                2 refused: it has several scales, or codes that cannot be moved"#]],
+                2 refused: it has several scales, or quantized values that cannot be moved"#]],
         );
     }
 }

@@ -22,12 +22,12 @@ impl Rewrite for ReluQuantFusion {
 
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
         let Some(y) = quantize_of(site) else { return Ok(None) };
-        let (least, _) = y.range().ok_or(Refusal("its codes are no integers"))?;
+        let (least, _) = y.range().ok_or(Refusal("its quantized values are not integers"))?;
         let are_least = y.zeros().is_some_and(|zeros| zeros.iter().all(|&zero| zero == least));
         if are_least && y.are_scales_sound() {
             drop_before(site, &y)
         } else {
-            Err(Refusal("there are codes for values below zero"))
+            Err(Refusal("quantized values represent values below zero"))
         }
     }
 }
@@ -81,7 +81,7 @@ mod tests {
                   b = QuantizeLinear-13 (x, s, least)
                   c = QuantizeLinear-13 (x, s2, leasts)
                 }
-                1 refused: there are codes for values below zero"#]],
+                1 refused: quantized values represent values below zero"#]],
         );
     }
 }

@@ -3,8 +3,8 @@
 use ort_graph::Attr;
 use ort_ops::infer::{normalize_axes, normalize_axis};
 
+use super::form::{Operand, Place, Side, TransposedNode, numbers};
 use super::perm::Perm;
-use super::turn::{Operand, Place, Side, Turn, numbers};
 
 const FIRST: fn(usize) -> bool = |input| input == 0;
 
@@ -14,13 +14,17 @@ fn stored(perm: &Perm, axis: usize) -> Option<i64> {
 }
 
 /// Along the one axis of the attribute.
-pub(super) fn along(place: &Place<'_>, is_data: fn(usize) -> bool, default: i64) -> Option<Turn> {
+pub(super) fn along(
+    place: &Place<'_>,
+    is_data: fn(usize) -> bool,
+    default: i64,
+) -> Option<TransposedNode> {
     let axis = normalize_axis(place.int("axis", default)?, place.perm.rank()).ok()?;
     Some(place.alike(is_data)?.attr("axis", Attr::Int(stored(place.perm, axis)?)))
 }
 
 /// The same, where all of a lane is wanted at once: it is best when it is contiguous.
-pub(super) fn lanes(place: &Place<'_>, default: i64) -> Option<Turn> {
+pub(super) fn lanes(place: &Place<'_>, default: i64) -> Option<TransposedNode> {
     let last = place.perm.rank().checked_sub(1)?;
     let axis = normalize_axis(place.int("axis", default)?, place.perm.rank()).ok()?;
     let is_torn = axis == last && place.perm.axis(last) != last;
@@ -28,7 +32,7 @@ pub(super) fn lanes(place: &Place<'_>, default: i64) -> Option<Turn> {
 }
 
 /// QuantizeLinear and DequantizeLinear, with one scale, or one for each place of an axis.
-pub(super) fn quantize(place: &Place<'_>) -> Option<Turn> {
+pub(super) fn quantize(place: &Place<'_>) -> Option<TransposedNode> {
     if place.int("block_size", 0)? != 0 {
         return None;
     }
@@ -49,7 +53,7 @@ fn removing(place: &Place<'_>, axes: &[usize]) -> (Perm, Perm) {
 }
 
 /// ArgMax and ArgMin.
-pub(super) fn arg(place: &Place<'_>) -> Option<Turn> {
+pub(super) fn arg(place: &Place<'_>) -> Option<TransposedNode> {
     let rank = place.rank(0)?;
     let axis = normalize_axis(place.int("axis", 0)?, rank).ok()?;
     let (from, to) = match place.int("keepdims", 1)? {
@@ -57,8 +61,8 @@ pub(super) fn arg(place: &Place<'_>) -> Option<Turn> {
         _ => (place.perm.clone(), place.perm.clone()),
     };
     let is_torn = axis + 1 == rank && from.axis(axis) != axis;
-    let turn = place.changing_rank(FIRST, &from, &to)?;
-    Some(turn.attr("axis", Attr::Int(stored(&from, axis)?)).slower_if(place, is_torn))
+    let form = place.changing_rank(FIRST, &from, &to)?;
+    Some(form.attr("axis", Attr::Int(stored(&from, axis)?)).slower_if(place, is_torn))
 }
 
 /// Whether a Reduce gives the same bits in whichever order it takes the elements.
@@ -68,7 +72,7 @@ pub(super) fn is_order_free(place: &Place<'_>) -> bool {
 
 /// The Reduce family. Unless the order of the elements is free, axes must follow one another as
 /// before; and if they were neighbours, they had better remain so.
-pub(super) fn reduce(place: &Place<'_>, is_free: fn(&Place<'_>) -> bool) -> Option<Turn> {
+pub(super) fn reduce(place: &Place<'_>, is_free: fn(&Place<'_>) -> bool) -> Option<TransposedNode> {
     let rank = place.rank(0)?;
     let given = place.list("axes", 1)?.filter(|axes| !axes.is_empty());
     let axes = match &given {
@@ -86,14 +90,14 @@ pub(super) fn reduce(place: &Place<'_>, is_free: fn(&Place<'_>) -> bool) -> Opti
     if !is_free(place) && !from.keeps_order(before.iter().copied()) {
         return None;
     }
-    let mut turn = place.changing_rank(FIRST, &from, &to)?;
+    let mut form = place.changing_rank(FIRST, &from, &to)?;
     if given.is_some() {
         let axes: Option<Vec<i64>> = moved.iter().map(|&axis| i64::try_from(axis).ok()).collect();
-        turn = turn.list(place, "axes", 1, &axes?)?;
+        form = form.list(place, "axes", 1, &axes?)?;
     }
     moved.sort_unstable();
     let are_neighbours = |axes: &[usize]| axes.windows(2).all(|pair| pair[0] + 1 == pair[1]);
-    Some(turn.slower_if(place, are_neighbours(&before) && !are_neighbours(&moved)))
+    Some(form.slower_if(place, are_neighbours(&before) && !are_neighbours(&moved)))
 }
 
 /// The places of all axes where they are stored.
@@ -102,7 +106,7 @@ fn all_stored(perm: &Perm, axes: &[usize]) -> Option<Vec<i64>> {
 }
 
 /// Squeeze: without a list, every axis of one element goes, so that all must be known.
-pub(super) fn squeeze(place: &Place<'_>) -> Option<Turn> {
+pub(super) fn squeeze(place: &Place<'_>) -> Option<TransposedNode> {
     let dims = place.fact(0)?.dims()?;
     let given = place.list("axes", 1)?;
     let axes = match &given {
@@ -114,14 +118,14 @@ pub(super) fn squeeze(place: &Place<'_>) -> Option<Turn> {
         }
     };
     let (from, to) = removing(place, &axes);
-    let turn = place.changing_rank(FIRST, &from, &to)?;
+    let form = place.changing_rank(FIRST, &from, &to)?;
     match given {
-        Some(_) => turn.list(place, "axes", 1, &all_stored(&from, &axes)?),
-        None => Some(turn),
+        Some(_) => form.list(place, "axes", 1, &all_stored(&from, &axes)?),
+        None => Some(form),
     }
 }
 
-pub(super) fn unsqueeze(place: &Place<'_>) -> Option<Turn> {
+pub(super) fn unsqueeze(place: &Place<'_>) -> Option<TransposedNode> {
     let given = place.list("axes", 1)??;
     let axes = normalize_axes(&given, place.rank(0)? + given.len()).ok()?;
     let mut rising = axes.clone();
@@ -133,24 +137,24 @@ pub(super) fn unsqueeze(place: &Place<'_>) -> Option<Turn> {
         }
         Side::Output(_) => return None,
     };
-    let turn = place.changing_rank(FIRST, &from, &to)?;
-    turn.list(place, "axes", 1, &all_stored(&to, &axes)?)
+    let form = place.changing_rank(FIRST, &from, &to)?;
+    form.list(place, "axes", 1, &all_stored(&to, &axes)?)
 }
 
 /// Gather of one place, which takes the axis away, or of a list.
-pub(super) fn gather(place: &Place<'_>) -> Option<Turn> {
+pub(super) fn gather(place: &Place<'_>) -> Option<TransposedNode> {
     let axis = normalize_axis(place.int("axis", 0)?, place.rank(0)?).ok()?;
     let (from, to) = match place.rank(1)? {
         0 => removing(place, &[axis]),
         1 => (place.perm.clone(), place.perm.clone()),
         _ => return None,
     };
-    let turn = place.changing_rank(FIRST, &from, &to)?;
-    Some(turn.attr("axis", Attr::Int(stored(&from, axis)?)))
+    let form = place.changing_rank(FIRST, &from, &to)?;
+    Some(form.attr("axis", Attr::Int(stored(&from, axis)?)))
 }
 
 /// Operators of all axes from `axis` on: those must stay where they are.
-pub(super) fn trailing(place: &Place<'_>, axis: i64) -> Option<Turn> {
+pub(super) fn trailing(place: &Place<'_>, axis: i64) -> Option<TransposedNode> {
     let axis = normalize_axis(axis, place.perm.rank()).ok()?;
     let is_fixed = (axis..place.perm.rank()).all(|axis| place.perm.axis(axis) == axis);
     let is_single =
@@ -159,7 +163,7 @@ pub(super) fn trailing(place: &Place<'_>, axis: i64) -> Option<Turn> {
 }
 
 /// MatMul with a matrix: each row of the first operand for itself.
-pub(super) fn rows(place: &Place<'_>) -> Option<Turn> {
+pub(super) fn rows(place: &Place<'_>) -> Option<TransposedNode> {
     (place.rank(1)? == 2).then(|| trailing(place, -1))?
 }
 

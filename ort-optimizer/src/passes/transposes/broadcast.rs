@@ -1,11 +1,11 @@
 //! Operators whose operands broadcast to the shape of the result.
 
+use super::form::{Operand, Place, Side, TransposedNode};
 use super::perm::Perm;
-use super::turn::{Operand, Place, Side, Turn};
 
 /// The operands that `is_data` tells broadcast. One of fewer axes than the result stands for its
-/// last axes: it is turned as those are, if they stay together, and else spread to all axes.
-pub(super) fn broadcast(place: &Place<'_>, is_data: fn(usize) -> bool) -> Option<Turn> {
+/// last axes: it is transposed as those are, if they stay together, and else spread to all axes.
+pub(super) fn broadcast(place: &Place<'_>, is_data: fn(usize) -> bool) -> Option<TransposedNode> {
     let rank = place.output(0)?.rank()?;
     let perm = match place.side {
         Side::Input(_) => place.perm.widened(rank),
@@ -18,10 +18,10 @@ pub(super) fn broadcast(place: &Place<'_>, is_data: fn(usize) -> bool) -> Option
         Some(match perm.narrowed(place.rank(index)?) {
             None => Operand::Spread(perm.clone()),
             Some(narrow) if narrow.is_identity() => Operand::Same,
-            Some(narrow) => Operand::Turned(narrow),
+            Some(narrow) => Operand::Transposed(narrow),
         })
     };
-    place.turned(operand, &perm)
+    place.transposed(operand, &perm)
 }
 
 /// How an operand of fewer axes is brought to the result's: the order in which its axes are put

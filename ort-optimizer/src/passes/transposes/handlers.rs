@@ -5,16 +5,16 @@ use ort_graph::Fact;
 
 use super::axes;
 use super::broadcast::broadcast;
+use super::form::{Place, Side, TransposedNode};
 use super::images;
 use super::lists;
 use super::reshape::reshape;
-use super::turn::{Place, Side, Turn};
 
 /// What a node becomes, if it can work in that order.
-type Handler = fn(&Place<'_>) -> Option<Turn>;
+type Handler = fn(&Place<'_>) -> Option<TransposedNode>;
 
 /// What the node becomes, if its operator can work in that order.
-pub(super) fn turn(place: &Place<'_>) -> Option<Turn> {
+pub(super) fn form(place: &Place<'_>) -> Option<TransposedNode> {
     let handler = match &*place.node.domain {
         "" => standard(&place.node.op_type),
         "com.microsoft" => microsoft(&place.node.op_type),

@@ -4,8 +4,8 @@ use ort_graph::{Attr, Fact};
 use ort_tensor::DType;
 
 use super::cost::n_bytes;
+use super::form::{Place, TransposedNode};
 use super::perm::Perm;
-use super::turn::{Place, Turn};
 
 /// The order in which images `[N, C, …]` are stored as `[N, …, C]`.
 pub(super) fn channels_last(rank: usize) -> Perm {
@@ -20,14 +20,14 @@ pub(super) fn channels_last(rank: usize) -> Perm {
 const FIRST: fn(usize) -> bool = |input| input == 0;
 
 /// QLinearAveragePool and QLinearGlobalAveragePool have both forms.
-pub(super) fn pool(place: &Place<'_>) -> Option<Turn> {
+pub(super) fn pool(place: &Place<'_>) -> Option<TransposedNode> {
     let last = channels_last(place.perm.rank());
     let (is_last, expected) = match place.int("channels_last", 0)? {
         0 => (1, last),
         _ => (0, last.inverse()),
     };
-    let turn = (*place.perm == expected).then(|| place.alike(FIRST))??;
-    Some(turn.attr("channels_last", Attr::Int(is_last)))
+    let form = (*place.perm == expected).then(|| place.alike(FIRST))??;
+    Some(form.attr("channels_last", Attr::Int(is_last)))
 }
 
 /// How many products of bytes a convolution whose channels are last has saved by the time in which
@@ -42,29 +42,29 @@ fn is_laid_out(place: &Place<'_>) -> bool {
 
 /// QLinearConv of one group, or of one channel a filter. Of other groups, each product is small, and
 /// runs best over the pixels.
-pub(super) fn conv(place: &Place<'_>) -> Option<Turn> {
+pub(super) fn conv(place: &Place<'_>) -> Option<TransposedNode> {
     let weights = place.graph.constant(place.input(3)?)?.shape();
     let filters = i64::try_from(*weights.first()?).ok()?;
     let is_depthwise = |group| group == filters && weights.get(1) == Some(&1);
     let is_suited = place.int("group", 1).is_some_and(|group| group == 1 || is_depthwise(group));
     let is_first = place.int("channels_last", 0)? == 0;
     (is_suited && is_first && is_laid_out(place)).then_some(())?;
-    let mut turn = place.alike(FIRST)?.attr("channels_last", Attr::Int(1));
-    turn.operator = Some(("com.microsoft", "QLinearConv", 1));
+    let mut form = place.alike(FIRST)?.attr("channels_last", Attr::Int(1));
+    form.operator = Some(("com.microsoft", "QLinearConv", 1));
     let products = u64::try_from(weights.get(1..)?.iter().product::<usize>()).ok()?;
-    turn.gain = n_bytes(place.output(0)?).saturating_mul(products) / PRODUCTS_A_BYTE;
-    Some(turn)
+    form.gain = n_bytes(place.output(0)?).saturating_mul(products) / PRODUCTS_A_BYTE;
+    Some(form)
 }
 
 /// MaxPool of bytes becomes NhwcMaxPool, which takes all channels of a pixel at once: that saves about
 /// as much as moving them costs.
-pub(super) fn max_pool(place: &Place<'_>) -> Option<Turn> {
+pub(super) fn max_pool(place: &Place<'_>) -> Option<TransposedNode> {
     let has_indices = place.node.outputs.iter().skip(1).any(Option::is_some);
     (is_laid_out(place) && !has_indices).then_some(())?;
-    let mut turn = place.alike(FIRST)?;
+    let mut form = place.alike(FIRST)?;
     let attrs = place.node.attrs.iter().filter(|(name, _)| *name != "storage_order");
-    turn.attrs = attrs.map(|(name, attr)| (name.to_owned(), attr.clone())).collect();
-    turn.operator = Some(("com.microsoft", "NhwcMaxPool", 1));
-    turn.gain = n_bytes(place.fact(0)?);
-    Some(turn)
+    form.attrs = attrs.map(|(name, attr)| (name.to_owned(), attr.clone())).collect();
+    form.operator = Some(("com.microsoft", "NhwcMaxPool", 1));
+    form.gain = n_bytes(place.fact(0)?);
+    Some(form)
 }

@@ -5,8 +5,8 @@ use ort_ops::infer::normalize_axes;
 
 use super::axes::axes_operand;
 use super::broadcast::broadcast;
+use super::form::{Operand, Place, Side, TransposedNode};
 use super::perm::Perm;
-use super::turn::{Operand, Place, Side, Turn};
 
 const FIRST: fn(usize) -> bool = |input| input == 0;
 
@@ -25,90 +25,95 @@ fn picked(perm: &Perm, n: usize) -> Operand {
 }
 
 /// An input that is a list by axis, or is absent or empty.
-fn picks(turn: Turn, place: &Place<'_>, index: usize, n: usize) -> Option<Turn> {
-    let Some(fact) = place.fact(index) else { return Some(turn) };
+fn picks(
+    form: TransposedNode,
+    place: &Place<'_>,
+    index: usize,
+    n: usize,
+) -> Option<TransposedNode> {
+    let Some(fact) = place.fact(index) else { return Some(form) };
     match fact.dims()? {
-        [len] if len.known() == Some(0) => Some(turn),
+        [len] if len.known() == Some(0) => Some(form),
         [len] if len.known() == Some(n * place.perm.rank()) => {
-            Some(turn.reads(index, picked(place.perm, n)))
+            Some(form.reads(index, picked(place.perm, n)))
         }
         _ => None,
     }
 }
 
 /// One list by axis: input `index`.
-pub(super) fn by_axis(place: &Place<'_>, index: usize) -> Option<Turn> {
+pub(super) fn by_axis(place: &Place<'_>, index: usize) -> Option<TransposedNode> {
     picks(place.alike(FIRST)?, place, index, 1)
 }
 
 /// Slice: without axes its lists are for the first of them.
-pub(super) fn slice(place: &Place<'_>) -> Option<Turn> {
-    let turn = place.alike(FIRST)?;
+pub(super) fn slice(place: &Place<'_>) -> Option<TransposedNode> {
+    let form = place.alike(FIRST)?;
     let axes = |n: usize| (0..).take(n).collect::<Vec<i64>>();
     if place.node.since_version < 10 {
         let n = place.list("starts", 1)??.len();
         let axes = place.list("axes", 3)?.unwrap_or_else(|| axes(n));
-        return Some(turn.attr("axes", Attr::Ints(stored(place.perm, &axes)?)));
+        return Some(form.attr("axes", Attr::Ints(stored(place.perm, &axes)?)));
     }
     let n = place.fact(1)?.dims()?.first()?.known()?;
     let axes = place.list("axes", 3)?.unwrap_or_else(|| axes(n));
-    Some(turn.reads(3, axes_operand(place, 1, &stored(place.perm, &axes)?)?))
+    Some(form.reads(3, axes_operand(place, 1, &stored(place.perm, &axes)?)?))
 }
 
 /// Pad: what goes before each axis, and then what goes behind.
-pub(super) fn pad(place: &Place<'_>) -> Option<Turn> {
-    let turn = place.alike(FIRST)?;
+pub(super) fn pad(place: &Place<'_>) -> Option<TransposedNode> {
+    let form = place.alike(FIRST)?;
     if place.node.since_version < 11 {
         let Some(Attr::Ints(pads)) = place.node.attrs.get("pads") else { return None };
         let inverse = place.perm.inverse();
         let (before, behind) = pads.split_at_checked(inverse.rank())?;
         let pads = (behind.len() == inverse.rank()).then_some([before, behind])?;
         let pads = pads.map(|pads| inverse.of_list(pads)).concat();
-        return Some(turn.attr("pads", Attr::Ints(pads)));
+        return Some(form.attr("pads", Attr::Ints(pads)));
     }
     match place.list("axes", 3)? {
-        Some(axes) => Some(turn.reads(3, axes_operand(place, 3, &stored(place.perm, &axes)?)?)),
-        None => picks(turn, place, 1, 2),
+        Some(axes) => Some(form.reads(3, axes_operand(place, 3, &stored(place.perm, &axes)?)?)),
+        None => picks(form, place, 1, 2),
     }
 }
 
 /// Expand: to a shape of as many axes, or of more.
-pub(super) fn expand(place: &Place<'_>) -> Option<Turn> {
+pub(super) fn expand(place: &Place<'_>) -> Option<TransposedNode> {
     let rank = place.output(0)?.rank()?;
     (place.fact(1)?.dims()?.first()?.known()? == rank).then_some(())?;
-    let turn = broadcast(place, FIRST)?;
-    let to = turn.outputs.first()?.clone();
-    Some(turn.reads(1, picked(&to, 1)))
+    let form = broadcast(place, FIRST)?;
+    let to = form.outputs.first()?.clone();
+    Some(form.reads(1, picked(&to, 1)))
 }
 
 /// Resize and Upsample: bits stay if axes follow one another as before, and it is fast only for the
 /// last of them.
-pub(super) fn resize(place: &Place<'_>) -> Option<Turn> {
+pub(super) fn resize(place: &Place<'_>) -> Option<TransposedNode> {
     let (from, to) = (place.fact(0)?.dims()?, place.output(0)?.dims()?);
     let rank = place.perm.rank();
     let changes =
         |axis: &usize| from.get(*axis).zip(to.get(*axis)).is_none_or(|(a, b)| !a.equals(b));
     let changed: Vec<usize> = (0..rank).filter(changes).collect();
     place.perm.keeps_order(changed.iter().copied()).then_some(())?;
-    let turn = place.alike(FIRST)?;
+    let form = place.alike(FIRST)?;
     let is_last = |axis: &usize| place.perm.axis(*axis) + 2 >= rank;
-    let turn = turn.slower_if(place, !changed.iter().all(is_last));
+    let form = form.slower_if(place, !changed.iter().all(is_last));
     if let Some(Attr::Ints(axes)) = place.node.attrs.get("axes") {
-        return Some(turn.attr("axes", Attr::Ints(stored(place.perm, axes)?)));
+        return Some(form.attr("axes", Attr::Ints(stored(place.perm, axes)?)));
     }
     match (&*place.node.op_type, place.node.since_version) {
         ("Upsample", ..9) => {
             let Some(Attr::Floats(scales)) = place.node.attrs.get("scales") else { return None };
             let scales = (scales.len() == rank).then(|| place.perm.inverse().of_list(scales))?;
-            Some(turn.attr("scales", Attr::Floats(scales)))
+            Some(form.attr("scales", Attr::Floats(scales)))
         }
-        ("Upsample", _) | (_, ..11) => picks(turn, place, 1, 1),
-        _ => picks(picks(picks(turn, place, 1, 2)?, place, 2, 1)?, place, 3, 1),
+        ("Upsample", _) | (_, ..11) => picks(form, place, 1, 1),
+        _ => picks(picks(picks(form, place, 1, 2)?, place, 2, 1)?, place, 3, 1),
     }
 }
 
 /// Shape: that of what is stored, and of it what was wanted.
-pub(super) fn shape(place: &Place<'_>) -> Option<Turn> {
+pub(super) fn shape(place: &Place<'_>) -> Option<TransposedNode> {
     let Side::Input(_) = place.side else { return None };
     let ints = place.perm.ints();
     let rank = i64::try_from(ints.len()).ok()?;
@@ -117,8 +122,8 @@ pub(super) fn shape(place: &Place<'_>) -> Option<Turn> {
         usize::try_from((if bound < 0 { bound + rank } else { bound }).clamp(0, rank)).ok()
     };
     let (start, end) = (bound("start", 0)?, bound("end", rank)?);
-    let mut turn = place.changing_rank(FIRST, place.perm, &Perm::identity(1))?;
-    turn.attrs = ort_graph::Attrs::new();
-    turn.picks = Some(ints.get(start..end.max(start))?.to_vec());
-    Some(turn)
+    let mut form = place.changing_rank(FIRST, place.perm, &Perm::identity(1))?;
+    form.attrs = ort_graph::Attrs::new();
+    form.picks = Some(ints.get(start..end.max(start))?.to_vec());
+    Some(form)
 }

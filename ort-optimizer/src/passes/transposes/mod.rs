@@ -3,6 +3,7 @@
 mod axes;
 mod broadcast;
 mod cost;
+mod form;
 mod handlers;
 mod images;
 mod lists;
@@ -10,7 +11,6 @@ mod perm;
 mod region;
 mod reshape;
 mod rewrite;
-mod turn;
 mod versions;
 
 // One a line.

@@ -14,11 +14,11 @@
 
 use ort_graph::Patch;
 
-use super::handlers::turn;
+use super::form::{Place, Side};
+use super::handlers::form;
 use super::images::channels_last;
 use super::region::Region;
 use super::rewrite::rewrite;
-use super::turn::{Place, Side};
 use super::versions;
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
@@ -44,12 +44,13 @@ impl Rewrite for NhwcTransformer {
         };
         let (graph, node, perm) = (site.graph, site.node(), channels_last(rank));
         let place = Place { graph, node, side: Side::Output(0), perm: &perm, may_lay_out: true };
-        if turn(&place).is_none() {
+        if form(&place).is_none() {
             return Ok(None);
         }
         let region = Region::around(graph, (output, perm), true);
-        let turned = region.cheapest().ok_or(Refusal("Transposes around it would cost more"))?;
-        Ok(Some(rewrite(&region, &turned, versions::transpose(site.options.opset))?))
+        let transposed =
+            region.cheapest().ok_or(Refusal("Transposes around it would cost more"))?;
+        Ok(Some(rewrite(&region, &transposed, versions::transpose(site.options.opset))?))
     }
 }
 

@@ -1,9 +1,9 @@
-//! Values around one that is wanted in another order of axes, and what could be turned with it.
+//! Values around one that is wanted in another order of axes, and what could be transposed with it.
 //!
 //! A region holds values with the order in which each could be stored instead, and the nodes
-//! between them that could then be turned. Each node is turned or not; a value is needed turned,
+//! between them that could then be transposed. Each node is transposed or not; a value is needed transposed,
 //! as it was, or both, and where its producer makes the other form a Transpose stands between. The
-//! cheapest choice is a minimum cut: turned nodes are on the first side of it.
+//! cheapest choice is a minimum cut: transposed nodes are on the first side of it.
 
 use std::collections::HashSet;
 use std::collections::hash_map::{Entry, HashMap};
@@ -11,9 +11,9 @@ use std::collections::hash_map::{Entry, HashMap};
 use ort_graph::{Graph, NodeId, ValueId};
 
 use super::cost;
+use super::form::{Operand, Place, Side, TransposedNode};
 use super::handlers;
 use super::perm::Perm;
-use super::turn::{Operand, Place, Side, Turn};
 use crate::cut::{NEVER, Network, Vertex};
 
 /// Regions grow no further than to so many nodes: the work for a Transpose is limited.
@@ -29,9 +29,9 @@ pub(super) struct Region<'g> {
     /// In the order in which they were found.
     values: Vec<ValueId>,
     perms: HashMap<ValueId, Perm>,
-    /// What the nodes that were looked at would become, if they can be turned.
-    turns: HashMap<NodeId, Option<Turn>>,
-    n_turns: usize,
+    /// What the nodes that were looked at would become, if they can be transposed.
+    forms: HashMap<NodeId, Option<TransposedNode>>,
+    n_forms: usize,
 }
 
 /// Who gives a value.
@@ -66,8 +66,8 @@ impl<'g> Region<'g> {
         let is_seed = graph.consumers(seed).len() <= MOST_READERS;
         let values = is_seed.then_some(seed).into_iter().collect();
         let perms = HashMap::from([(seed, perm)]);
-        let turns = HashMap::new();
-        let mut region = Self { graph, may_lay_out, values, perms, turns, n_turns: 0 };
+        let forms = HashMap::new();
+        let mut region = Self { graph, may_lay_out, values, perms, forms, n_forms: 0 };
         let mut at = 0;
         while let Some(&value) = region.values.get(at) {
             region.visit_neighbours(value);
@@ -88,44 +88,44 @@ impl<'g> Region<'g> {
         }
     }
 
-    /// Takes a node in if it can be turned, and its operands and results with it.
+    /// Takes a node in if it can be transposed, and its operands and results with it.
     fn join(&mut self, id: NodeId, side: Side, value: ValueId) {
-        let is_full = self.n_turns == MOST_NODES;
-        if is_full || self.turns.contains_key(&id) || is_transpose(self.graph, id) {
+        let is_full = self.n_forms == MOST_NODES;
+        if is_full || self.forms.contains_key(&id) || is_transpose(self.graph, id) {
             return;
         }
         let node = self.graph.node(id);
         let (graph, may_lay_out) = (self.graph, self.may_lay_out);
         let place = Place { graph, node, side, perm: &self.perms[&value], may_lay_out };
-        let turn = handlers::turn(&place).filter(|turn| self.agrees(id, turn, side));
-        if let Some(turn) = &turn {
-            self.n_turns += 1;
-            for (value, perm) in turned_values(graph, id, turn) {
+        let form = handlers::form(&place).filter(|form| self.agrees(id, form, side));
+        if let Some(form) = &form {
+            self.n_forms += 1;
+            for (value, perm) in transposed_values(graph, id, form) {
                 if let Entry::Vacant(entry) = self.perms.entry(value) {
                     entry.insert(perm.clone());
                     self.values.push(value);
                 }
             }
         }
-        self.turns.insert(id, turn);
+        self.forms.insert(id, form);
     }
 
-    /// Whether a turn has what it came from turned, and all that is known in the order that is.
-    fn agrees(&self, id: NodeId, turn: &Turn, side: Side) -> bool {
+    /// Whether a form reads what it came from transposed, and all that is known in the order that is.
+    fn agrees(&self, id: NodeId, form: &TransposedNode, side: Side) -> bool {
         let is_reached = match side {
-            Side::Input(slot) => matches!(turn.inputs.get(slot), Some(Operand::Turned(_))),
+            Side::Input(slot) => matches!(form.inputs.get(slot), Some(Operand::Transposed(_))),
             Side::Output(_) => true,
         };
         is_reached
-            && turned_values(self.graph, id, turn).all(|(value, perm)| {
+            && transposed_values(self.graph, id, form).all(|(value, perm)| {
                 self.perms.get(&value).is_none_or(|known| known == perm)
                     && self.graph.consumers(value).len() <= MOST_READERS
             })
     }
 
-    /// What a node becomes if it is turned.
-    pub(super) fn turn(&self, node: NodeId) -> Option<&Turn> {
-        self.turns.get(&node)?.as_ref()
+    /// What a node becomes if it is transposed.
+    pub(super) fn form(&self, node: NodeId) -> Option<&TransposedNode> {
+        self.forms.get(&node)?.as_ref()
     }
 
     /// The order in which a value could be stored, if it is of the region.
@@ -138,7 +138,7 @@ impl<'g> Region<'g> {
             return Source::Constant;
         }
         match self.graph.producer(value) {
-            Some((node, _)) if self.turn(node).is_some() => Source::Node(node),
+            Some((node, _)) if self.form(node).is_some() => Source::Node(node),
             Some((node, _)) => transpose(self.graph, node)
                 .map_or(Source::Given, |(from, perm, _)| Source::Transpose(from, perm)),
             None => Source::Given,
@@ -162,12 +162,12 @@ impl<'g> Region<'g> {
     }
 
     fn reader(&self, id: NodeId, slot: usize) -> Reader {
-        let is_turned = match self.turn(id) {
-            Some(turn) => matches!(turn.inputs.get(slot), Some(Operand::Turned(_))),
+        let is_transposed = match self.form(id) {
+            Some(form) => matches!(form.inputs.get(slot), Some(Operand::Transposed(_))),
             None => transpose(self.graph, id)
                 .is_some_and(|(_, _, result)| !self.perms.contains_key(&result)),
         };
-        if is_turned { Reader::Free(id) } else { Reader::Fixed }
+        if is_transposed { Reader::Free(id) } else { Reader::Fixed }
     }
 
     /// The values, in the order in which they were found.
@@ -175,7 +175,7 @@ impl<'g> Region<'g> {
         &self.values
     }
 
-    /// The nodes to turn, Transposes that are to read what is turned among them; none if all is
+    /// The nodes to transpose, Transposes that are to read what is transposed among them; none if all is
     /// cheapest as it is.
     pub(super) fn cheapest(&self) -> Option<HashSet<NodeId>> {
         let mut network = Network::new();
@@ -184,9 +184,9 @@ impl<'g> Region<'g> {
             now += self.add_value(value, &mut vertices, &mut network);
         }
         let cut = network.cut();
-        let turned = vertices.into_iter().filter(|&(_, vertex)| cut.is_first(vertex));
-        let turned: HashSet<NodeId> = turned.map(|(node, _)| node).collect();
-        (cut.cost < now).then_some(turned)
+        let transposed = vertices.into_iter().filter(|&(_, vertex)| cut.is_first(vertex));
+        let transposed: HashSet<NodeId> = transposed.map(|(node, _)| node).collect();
+        (cut.cost < now).then_some(transposed)
     }
 
     /// Adds what it costs to give each reader of a value the form it wants; returns what that costs
@@ -199,15 +199,15 @@ impl<'g> Region<'g> {
     ) -> u64 {
         let (fact, perm) = (self.graph.fact(value), &self.perms[&value]);
         let moved = cost::of_transpose(fact, &perm.inverse());
-        let [plain, turned] = [network.vertex(), network.vertex()];
+        let [plain, transposed] = [network.vertex(), network.vertex()];
         // A far reader takes the value as it was and draws `plain` to it; a near one takes it
-        // turned and draws `turned`. Either costs something if the source is on the other side.
+        // transposed and draws `transposed`. Either costs something if the source is on the other side.
         let mut now = 0;
         match self.source(value) {
             Source::Node(node) => {
                 let vertex = self.vertex(node, vertices, network, &mut now);
                 network.edge(vertex, plain, moved);
-                network.edge(turned, vertex, moved);
+                network.edge(transposed, vertex, moved);
             }
             Source::Transpose(from, _) if self.graph.constant(from).is_some() => {}
             Source::Transpose(from, order) => {
@@ -216,13 +216,13 @@ impl<'g> Region<'g> {
                 now += existing;
                 network.edge(Network::FIRST, plain, existing);
                 network.edge(
-                    turned,
+                    transposed,
                     Network::SECOND,
                     cost::of_transpose(self.graph.fact(from), &joined),
                 );
             }
             Source::Constant => {}
-            Source::Given => network.edge(turned, Network::SECOND, moved),
+            Source::Given => network.edge(transposed, Network::SECOND, moved),
         }
         for reader in self.readers(value) {
             let vertex = match reader {
@@ -230,7 +230,7 @@ impl<'g> Region<'g> {
                 Reader::Free(node) => self.vertex(node, vertices, network, &mut now),
             };
             network.edge(plain, vertex, NEVER);
-            network.edge(vertex, turned, NEVER);
+            network.edge(vertex, transposed, NEVER);
         }
         now
     }
@@ -249,11 +249,11 @@ impl<'g> Region<'g> {
         }
         let vertex = network.vertex();
         vertices.insert(id, vertex);
-        if let Some(turn) = self.turn(id) {
-            let gain = cost::of_bytes(turn.gain);
+        if let Some(form) = self.form(id) {
+            let gain = cost::of_bytes(form.gain);
             *now += gain;
             network.edge(Network::FIRST, vertex, gain);
-            network.edge(vertex, Network::SECOND, self.extra(id, turn));
+            network.edge(vertex, Network::SECOND, self.extra(id, form));
         } else if let Some((from, perm, result)) = transpose(self.graph, id) {
             let fact = self.graph.fact(from);
             let existing = cost::of_existing(self.graph, fact, &perm, result);
@@ -266,16 +266,16 @@ impl<'g> Region<'g> {
         vertex
     }
 
-    /// What a turned node costs more than it did.
-    fn extra(&self, id: NodeId, turn: &Turn) -> u64 {
+    /// What a transposed node costs more than it did.
+    fn extra(&self, id: NodeId, form: &TransposedNode) -> u64 {
         let node = self.graph.node(id);
-        let operands = turn.inputs.iter().zip(&node.inputs);
+        let operands = form.inputs.iter().zip(&node.inputs);
         let spread = operands.filter_map(|(operand, input)| match (operand, input) {
             (Operand::Spread(perm), Some(input)) => Some(self.spread(*input, perm)),
             _ => None,
         });
-        let picks = if turn.picks.is_some() { cost::OF_NODE } else { 0 };
-        spread.sum::<u64>() + cost::of_bytes(turn.penalty) + picks
+        let picks = if form.picks.is_some() { cost::OF_NODE } else { 0 };
+        spread.sum::<u64>() + cost::of_bytes(form.penalty) + picks
     }
 
     /// What it costs to bring an operand of fewer axes to all axes, in this order.
@@ -288,17 +288,17 @@ impl<'g> Region<'g> {
 }
 
 /// The operands and results of a node that are stored in other orders.
-fn turned_values<'a>(
+fn transposed_values<'a>(
     graph: &'a Graph,
     id: NodeId,
-    turn: &'a Turn,
+    form: &'a TransposedNode,
 ) -> impl Iterator<Item = (ValueId, &'a Perm)> {
     let node = graph.node(id);
-    let operands = node.inputs.iter().zip(&turn.inputs).filter_map(|(input, operand)| {
-        let Operand::Turned(perm) = operand else { return None };
+    let operands = node.inputs.iter().zip(&form.inputs).filter_map(|(input, operand)| {
+        let Operand::Transposed(perm) = operand else { return None };
         Some(((*input)?, perm))
     });
-    let results = node.outputs.iter().zip(&turn.outputs);
+    let results = node.outputs.iter().zip(&form.outputs);
     let results = results.filter_map(|(output, perm)| Some(((*output)?, perm)));
     operands.chain(results.filter(|(_, perm)| !perm.is_identity()))
 }

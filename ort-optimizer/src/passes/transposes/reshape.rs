@@ -5,15 +5,15 @@ use std::ops::Range;
 use ort_graph::{Attrs, Dim};
 use ort_tensor::DType;
 
+use super::form::{Operand, Place, Side, TransposedNode, numbers};
 use super::perm::Perm;
-use super::turn::{Operand, Place, Side, Turn, numbers};
 use super::versions;
 
 /// Axes before and after of which the same elements consist.
 type Group = [Range<usize>; 2];
 
 /// Reshape, and Flatten, which becomes one.
-pub(super) fn reshape(place: &Place<'_>) -> Option<Turn> {
+pub(super) fn reshape(place: &Place<'_>) -> Option<TransposedNode> {
     let (from, to) = (place.fact(0)?.dims()?, place.output(0)?.dims()?);
     let is_flatten = place.node.op_type == "Flatten";
     if !is_flatten {
@@ -27,12 +27,12 @@ pub(super) fn reshape(place: &Place<'_>) -> Option<Turn> {
     let may_copy = place.int("allowzero", 0)? == 0;
     let stored = |dims: &[Dim], perm: &Perm| perm.inverse().of_list(dims);
     let shape = target(&stored(from, &before), &stored(to, &after), may_copy)?;
-    let mut turn = place.changing_rank(|input| input == 0, &before, &after)?;
+    let mut form = place.changing_rank(|input| input == 0, &before, &after)?;
     if is_flatten {
-        turn.attrs = Attrs::new();
-        turn.operator = Some(("", "Reshape", versions::reshape(place.node.since_version)));
+        form.attrs = Attrs::new();
+        form.operator = Some(("", "Reshape", versions::reshape(place.node.since_version)));
     }
-    Some(turn.reads(1, Operand::Constant(numbers(DType::I64, &shape)?)))
+    Some(form.reads(1, Operand::Constant(numbers(DType::I64, &shape)?)))
 }
 
 /// The shape to ask for so that `from` becomes `to`: one dimension may be inferred, others that are

@@ -1,4 +1,4 @@
-//! The patch that turns nodes of a region.
+//! The patch that transposes nodes of a region.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,27 +7,27 @@ use ort_tensor::{DType, Tensor};
 
 use super::broadcast::spread;
 use super::cost;
+use super::form::{Operand, TransposedNode, numbers};
 use super::perm::Perm;
 use super::region::{Reader, Region, Source, transpose};
-use super::turn::{Operand, Turn, numbers};
 use super::versions;
 
-/// Turns these nodes, and puts Transposes, which are of this version, where both forms meet.
+/// Transposes these nodes, and puts Transposes, which are of this version, where both forms meet.
 pub(super) fn rewrite(
     region: &Region<'_>,
-    turned: &HashSet<NodeId>,
+    transposed: &HashSet<NodeId>,
     version: i32,
 ) -> Result<Patch, PatchError> {
     let patch = Patch::new(region.graph);
     let (forms, named) = (HashMap::new(), HashSet::new());
-    let mut rewriter = Rewriter { region, turned, version, patch, forms, named };
+    let mut rewriter = Rewriter { region, transposed, version, patch, forms, named };
     for &value in region.values() {
         if let Source::Node(node) = region.source(value) {
             rewriter.node(node)?;
         }
         for reader in region.readers(value) {
             match reader {
-                Reader::Free(node) if region.turn(node).is_some() => rewriter.node(node)?,
+                Reader::Free(node) if region.form(node).is_some() => rewriter.node(node)?,
                 Reader::Free(node) => rewriter.transpose_of(node, value)?,
                 Reader::Fixed => {}
             }
@@ -38,35 +38,35 @@ pub(super) fn rewrite(
 
 struct Rewriter<'a, 'g> {
     region: &'a Region<'g>,
-    /// The nodes to turn that are not yet.
-    turned: &'a HashSet<NodeId>,
+    /// The nodes to transpose that are not yet.
+    transposed: &'a HashSet<NodeId>,
     /// The version of new Transposes.
     version: i32,
     patch: Patch,
-    /// The turned form of each value that has one by now.
+    /// The transposed form of each value that has one by now.
     forms: HashMap<ValueId, ValueId>,
     /// Those that have the name of an output.
     named: HashSet<ValueId>,
 }
 
 impl Rewriter<'_, '_> {
-    /// Turns a node, if it is to be and is not yet, after those whose results it reads.
+    /// Transposes a node, if it is to be and is not yet, after those whose results it reads.
     fn node(&mut self, id: NodeId) -> Result<(), PatchError> {
         let node = self.region.graph.node(id);
-        let Some(turn) = self.region.turn(id).filter(|_| self.turned.contains(&id)) else {
+        let Some(form) = self.region.form(id).filter(|_| self.transposed.contains(&id)) else {
             return Ok(());
         };
         let is_done = |output: &ValueId| self.forms.contains_key(output);
         if node.outputs.iter().flatten().any(is_done) {
             return Ok(());
         }
-        let operands = turn.inputs.iter().enumerate();
+        let operands = form.inputs.iter().enumerate();
         let inputs: Result<Vec<_>, _> = operands
             .map(|(slot, operand)| self.operand(node.inputs.get(slot).copied().flatten(), operand))
             .collect();
-        let outputs = node.outputs.iter().zip(&turn.outputs).map(|(output, perm)| {
+        let outputs = node.outputs.iter().zip(&form.outputs).map(|(output, perm)| {
             let info = |output| self.region.graph.value(output);
-            let fact = |output| match turn.picks {
+            let fact = |output| match form.picks {
                 Some(_) => Fact::UNKNOWN,
                 None => cost::stored(&info(output).fact, perm),
             };
@@ -76,7 +76,7 @@ impl Rewriter<'_, '_> {
         });
         let outputs: Vec<Option<ValueId>> = outputs.collect::<Result<_, _>>()?;
         let (domain, op_type, since_version) =
-            turn.operator.unwrap_or((&node.domain, &node.op_type, node.since_version));
+            form.operator.unwrap_or((&node.domain, &node.op_type, node.since_version));
         self.patch.node(NewNode {
             name: node.name.clone(),
             domain: domain.to_owned(),
@@ -85,32 +85,32 @@ impl Rewriter<'_, '_> {
             inputs: inputs?,
             outputs: outputs.clone(),
             captured: Vec::new(),
-            attrs: turn.attrs.clone(),
+            attrs: form.attrs.clone(),
         });
         self.patch.sweep(id);
         for (index, (old, new)) in node.outputs.iter().zip(outputs).enumerate() {
             if let (Some(old), Some(new)) = (*old, new) {
-                self.result(turn, index, old, new)?;
+                self.result(form, index, old, new)?;
             }
         }
         Ok(())
     }
 
-    /// Lets those who want the result of a turned node as it was have it.
+    /// Lets those who want the result of a transposed node as it was have it.
     fn result(
         &mut self,
-        turn: &Turn,
+        form: &TransposedNode,
         index: usize,
         old: ValueId,
         new: ValueId,
     ) -> Result<(), PatchError> {
         self.forms.insert(old, new);
-        let perm = &turn.outputs[index];
+        let perm = &form.outputs[index];
         let is_plain = |reader: &Reader| match reader {
             Reader::Fixed => true,
-            Reader::Free(node) => !self.turned.contains(node),
+            Reader::Free(node) => !self.transposed.contains(node),
         };
-        let plain = match &turn.picks {
+        let plain = match &form.picks {
             Some(picks) => self.picked(new, picks)?,
             None if perm.is_identity() => new,
             None if self.region.readers(old).iter().any(is_plain) => self.transpose(new, perm)?,
@@ -120,12 +120,12 @@ impl Rewriter<'_, '_> {
         Ok(())
     }
 
-    /// Lets a Transpose read what is turned.
+    /// Lets a Transpose read what is transposed.
     fn transpose_of(&mut self, id: NodeId, value: ValueId) -> Result<(), PatchError> {
         let Some((from, perm, result)) = transpose(self.region.graph, id) else { return Ok(()) };
         let is_done = self.forms.contains_key(&result);
         let (Some(order), true) =
-            (self.region.perm(value), self.turned.contains(&id) && from == value && !is_done)
+            (self.region.perm(value), self.transposed.contains(&id) && from == value && !is_done)
         else {
             return Ok(());
         };
@@ -142,7 +142,7 @@ impl Rewriter<'_, '_> {
         Ok(())
     }
 
-    /// The turned form of a value.
+    /// The transposed form of a value.
     fn form(&mut self, value: ValueId) -> Result<ValueId, PatchError> {
         if let Source::Node(node) = self.region.source(value) {
             self.node(node)?;
@@ -171,7 +171,7 @@ impl Rewriter<'_, '_> {
         };
         let operand = match operand {
             Operand::Same => input,
-            Operand::Turned(_) => self.form(input)?,
+            Operand::Transposed(_) => self.form(input)?,
             Operand::Spread(perm) => self.spread(input, perm)?,
             Operand::Picked(entries) => self.picked(input, entries)?,
             Operand::Constant(tensor) => self.patch.constant("", tensor.clone())?,

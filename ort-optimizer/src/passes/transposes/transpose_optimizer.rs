@@ -9,7 +9,7 @@
 //!
 //! `f` may be any operator that works in another order of axes as well (see `handlers`). A Transpose
 //! looks at all such operators around what it makes, and around what it reads, at once: of all ways
-//! to turn some of them the one is taken that moves the fewest bytes, and has the fewest Transposes
+//! to transpose some of them the one is taken that moves the fewest bytes, and has the fewest Transposes
 //! of those (see `region`). Each rewrite makes that sum smaller, so they end. A Transpose of a
 //! constant costs nothing, as it is folded, nor does one that a product takes over; operators that
 //! would become slower in the other order count as much as moving their operand.
@@ -54,8 +54,8 @@ impl Rewrite for TransposeOptimizer {
         }
         for seed in [(to, perm.clone()), (from, perm.inverse())] {
             let region = Region::around(site.graph, seed, false);
-            if let Some(turned) = region.cheapest() {
-                return Ok(Some(rewrite(&region, &turned, site.node().since_version)?));
+            if let Some(transposed) = region.cheapest() {
+                return Ok(Some(rewrite(&region, &transposed, site.node().since_version)?));
             }
         }
         match reshaped(site, (from, to), &perm)? {

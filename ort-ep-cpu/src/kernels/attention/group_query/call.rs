@@ -5,7 +5,7 @@ use ort_ops::ops::microsoft::group_query_attention::GroupQueryAttention;
 use ort_tensor::Inputs;
 
 use super::super::heads::Strides;
-use super::turn::{Place, Turn};
+use super::rotation::{Place, Rotation};
 use super::{GroupKernel, Sizes};
 use crate::cpu::{READ, Team};
 
@@ -19,7 +19,7 @@ pub(super) struct Call<'a> {
     pub(super) is_first: bool,
     /// Rows of the cache that is written.
     pub(super) kept: usize,
-    pub(super) turn: Option<Turn<'a>>,
+    pub(super) rotation: Option<Rotation<'a>>,
 }
 
 /// The new heads: rows, the elements from one to the next, and where the first head of each begins;
@@ -61,9 +61,9 @@ impl Call<'_> {
         i64::try_from(end).unwrap_or(i64::MAX)
     }
 
-    /// The row of the tables by which query `s` of a batch turns.
-    fn angle(&self, turn: &Turn<'_>, batch: usize, s: usize) -> Option<usize> {
-        turn.row(Place {
+    /// The row of the tables by which query `s` of a batch rotates.
+    fn angle(&self, rotation: &Rotation<'_>, batch: usize, s: usize) -> Option<usize> {
+        rotation.row(Place {
             index: batch * self.sizes.len + s,
             query: s,
             position: self.past(batch) + s,
@@ -73,26 +73,26 @@ impl Call<'_> {
     }
 
     /// Whether every query has such a row, if it needs one.
-    pub(super) fn can_turn(&self) -> bool {
-        let Some(turn) = &self.turn else { return !self.kernel.op.do_rotary };
+    pub(super) fn can_rotate(&self) -> bool {
+        let Some(rotation) = &self.rotation else { return !self.kernel.op.do_rotary };
         let Sizes { batch, len, .. } = self.sizes;
-        (0..batch).all(|b| (0..len).all(|s| self.angle(turn, b, s).is_some()))
+        (0..batch).all(|b| (0..len).all(|s| self.angle(rotation, b, s).is_some()))
     }
 
-    /// Copies the rows of a head of a batch, turned.
-    fn turned<'r>(&self, batch: usize, rows: impl Iterator<Item = &'r [f32]>, to: &mut [f32]) {
+    /// Copies the rows of a head of a batch, rotated.
+    fn rotated<'r>(&self, batch: usize, rows: impl Iterator<Item = &'r [f32]>, to: &mut [f32]) {
         for (s, (to, from)) in to.chunks_exact_mut(self.sizes.size).zip(rows).enumerate() {
-            match &self.turn {
-                Some(turn) => {
-                    let row = self.angle(turn, batch, s).unwrap_or(0);
-                    turn.turn(self.kernel.cpu.isa, (from, row), to);
+            match &self.rotation {
+                Some(rotation) => {
+                    let row = self.angle(rotation, batch, s).unwrap_or(0);
+                    rotation.rotate(self.kernel.cpu.isa, (from, row), to);
                 }
                 None => to.copy_from_slice(from),
             }
         }
     }
 
-    /// Writes the caches of all batches, and their queries if they turn.
+    /// Writes the caches of all batches, and their queries if they are rotated.
     pub(super) fn fill_all(
         &self,
         new: &New<'_>,
@@ -131,11 +131,11 @@ impl Call<'_> {
             cache[..old].copy_from_slice(&past[..old]);
             cache[old + len * size..].fill(0.0);
         }
-        self.turned(batch, new_rows(1, head), &mut keys[old..][..len * size]);
+        self.rotated(batch, new_rows(1, head), &mut keys[old..][..len * size]);
         let values = values[old..][..len * size].chunks_exact_mut(size);
         values.zip(new_rows(2, head)).for_each(|(to, from)| to.copy_from_slice(from));
         for (g, queries) in queries.chunks_exact_mut(len * size).enumerate() {
-            self.turned(batch, new_rows(0, head * self.group() + g), queries);
+            self.rotated(batch, new_rows(0, head * self.group() + g), queries);
         }
     }
 }

@@ -1,13 +1,13 @@
 //! GroupQueryAttention in f32 with a plain cache.
 //!
 //! ```text
-//! for each batch and head of keys:  the past's rows are copied to the cache, the new ones turned behind
-//!                                   them, and the queries of the group turned: [heads, queries, size]
+//! for each batch and head of keys:  the past's rows are copied to the cache, the new ones rotated behind
+//!                                   them, and the queries of the group rotated: [heads, queries, size]
 //! then every head attends as in `heads` to the keys of its batch
 //! ```
 
 mod call;
-mod turn;
+mod rotation;
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::Operator;
@@ -15,7 +15,7 @@ use ort_ops::ops::microsoft::group_query_attention::{GroupQueryAttention, Kept};
 use ort_tensor::{DType, Inputs};
 
 use self::call::{Call, new_of};
-use self::turn::Turn;
+use self::rotation::Rotation;
 use super::heads::{Heads, Operands, Strides};
 use super::scores::{Rule, Seen, Sliding, Window};
 use crate::cpu::{Cpu, floats};
@@ -105,8 +105,8 @@ impl GroupKernel {
         heads.with_shared_as_queries()
     }
 
-    /// The elements of the queries once they are turned.
-    fn turned_len(&self, Sizes { batch, len, size, .. }: Sizes) -> usize {
+    /// The elements of the queries once they are rotated.
+    fn rotated_len(&self, Sizes { batch, len, size, .. }: Sizes) -> usize {
         if self.op.do_rotary { batch * len * self.op.num_heads * size } else { 0 }
     }
 
@@ -132,10 +132,11 @@ impl GroupKernel {
         if !lasts.iter().all(fits) {
             return Ok(None);
         }
-        let turn = if self.op.do_rotary { Turn::read(&self.op, inputs, size)? } else { None };
+        let rotation =
+            if self.op.do_rotary { Rotation::read(&self.op, inputs, size)? } else { None };
         let kept = capacity.max(longest);
-        let call = Call { kernel: self, sizes, lasts, is_first, kept, turn };
-        Ok(call.can_turn().then_some(call))
+        let call = Call { kernel: self, sizes, lasts, is_first, kept, rotation };
+        Ok(call.can_rotate().then_some(call))
     }
 }
 
@@ -147,7 +148,7 @@ const fn lines<T>(n: usize) -> usize {
 impl Kernel for GroupKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let Some(sizes) = self.sizes(shapes) else { return Ok(Prepared::new(None::<Sizes>)) };
-        let own = lines::<i64>(sizes.batch) + lines::<f32>(self.turned_len(sizes));
+        let own = lines::<i64>(sizes.batch) + lines::<f32>(self.rotated_len(sizes));
         let heads = self.heads(sizes, sizes.capacity, Strides::split([0; 3]));
         let scratch = own + self.cpu.scratch_bytes(heads.scratch_len());
         Ok(Prepared::new(Some(sizes)).with_scratch(scratch))
@@ -166,9 +167,9 @@ impl Kernel for GroupKernel {
         let (ends, rest) = io.scratch.split_at_mut(lines::<i64>(batch));
         let ends = &mut bytemuck::cast_slice_mut::<u8, i64>(ends)[..batch];
         ends.iter_mut().enumerate().for_each(|(batch, end)| *end = call.end(batch));
-        let n_turned = self.turned_len(sizes);
-        let (queries, scratch) = rest.split_at_mut(lines::<f32>(n_turned));
-        let queries = &mut floats(queries)[..n_turned];
+        let n_rotated = self.rotated_len(sizes);
+        let (queries, scratch) = rest.split_at_mut(lines::<f32>(n_rotated));
+        let queries = &mut floats(queries)[..n_rotated];
         let cache = [batch, self.op.kv_num_heads, call.kept, size];
         let [y, keys, values, ..] = &mut io.outputs[..] else {
             return Err(KernelError::ForeignState);

@@ -5,7 +5,7 @@ use ort_tensor::Tensor;
 
 use crate::case::{Case, floats, within};
 
-/// Operands are at most 4, and 4·√2 once they have turned. A score of up to 16 terms of at most 32, by
+/// Operands are at most 4, and 4·√2 once they are rotated. A score of up to 16 terms of at most 32, by
 /// 1/4 or less, is good to 20 units of 128; so is the exponential of it, relatively, and the sum and
 /// the weights that are made of it to twice that; results are means of values.
 const ERROR: f32 = 4.0 * 2.0 * 20.0 * 128.0 * f32::EPSILON;

@@ -74,7 +74,7 @@ pub struct Attention {
     pub mask_filter_value: f32,
     /// Whether a query sees no later key.
     pub unidirectional: bool,
-    /// How many features of a head of q and k turn with their position, as in GPT-NeoX; 0 is all.
+    /// How many features of a head of q and k are rotated with their position, as in GPT-NeoX; 0 is all.
     pub rotary_dim: Option<usize>,
     /// Whether the present is the past's buffer, with what is new after what counts of the past.
     pub shares_buffer: bool,
@@ -229,7 +229,7 @@ impl Attention {
             let dim = if dim == 0 { sizes.size } else { dim };
             if dim > sizes.size || dim % 2 != 0 {
                 let (left, right) = (vec![dim], vec![sizes.size]);
-                return Err(OpError::Shapes { what: "the features that turn", left, right });
+                return Err(OpError::Shapes { what: "the features that are rotated", left, right });
             }
             let rotation = Rotation::of_frequencies(sizes.kv_len, dim / 2)?;
             let rows = collected((0..sizes.batch).flat_map(|_| past..sizes.kv_len))?;

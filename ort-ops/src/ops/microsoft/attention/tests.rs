@@ -61,8 +61,8 @@ fn the_past_comes_first_and_is_kept() {
 
 #[test]
 fn heads_turn_with_their_position() {
-    // One head of two features, which position 1 turns by one radian: the second query, which is the
-    // first one turned, fits both keys the same way as the first query would without positions.
+    // One head of two features, which position 1 rotates by one radian: the second query, which is the
+    // first one rotated, fits both keys the same way as the first query would without positions.
     let x = tensor(&[1, 2, 1], &[1_f32, 1.0]);
     let w = tensor(&[1, 6], &[1_f32, 0.0, 1.0, 0.0, 0.0, 1.0]);
     let case = case("Attention", 2).attr("do_rotary", Attr::Int(1));

@@ -61,7 +61,7 @@ pub struct GroupQueryAttention {
     pub slides: bool,
     /// Whether behind what is kept the past's buffer stays as it was, not zeros.
     pub is_buffer: bool,
-    /// Whether heads turn with their position.
+    /// Whether heads are rotated with their position.
     pub do_rotary: bool,
     /// Whether pairs are neighbours.
     pub rotary_interleaved: bool,
@@ -163,7 +163,7 @@ impl GroupQueryAttention {
         }
     }
 
-    /// Queries, keys and values of what is new, by head, normed and turned.
+    /// Queries, keys and values of what is new, by head, normed and rotated.
     fn heads(
         &self,
         inputs: Inputs<'_>,
@@ -194,12 +194,12 @@ impl GroupQueryAttention {
             }
         }
         if self.do_rotary {
-            self.turn([&mut q, &mut k], inputs, [batch, len, size], steps)?;
+            self.rotate([&mut q, &mut k], inputs, [batch, len, size], steps)?;
         }
         Ok([q, k, v])
     }
 
-    fn turn(
+    fn rotate(
         &self,
         [q, k]: [&mut [f64]; 2],
         inputs: Inputs<'_>,
@@ -208,9 +208,9 @@ impl GroupQueryAttention {
     ) -> Result<(), OpError> {
         let (cos, sin) = (inputs.tensor(7)?, inputs.tensor(8)?);
         let rotation = Rotation::read(cos, sin, self.rotary_interleaved)?;
-        if cos.shape().len() != 2 || rotation.n_turned() > size {
+        if cos.shape().len() != 2 || rotation.n_rotated() > size {
             let (left, right) = (cos.shape().to_vec(), vec![size]);
-            return Err(OpError::Shapes { what: "the features that turn", left, right });
+            return Err(OpError::Shapes { what: "the features that are rotated", left, right });
         }
         let given = inputs.optional_tensor(9)?.map(|ids| ids.as_slice::<i64>()).transpose()?;
         let rows = (0..batch * len).map(|i| {

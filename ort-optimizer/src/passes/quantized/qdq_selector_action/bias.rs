@@ -44,7 +44,7 @@ pub(super) fn sum_bias(
 /// A quarter of what int32 has room for.
 const LARGEST: f64 = 536_870_912.0;
 
-const BIAS: Refusal = Refusal("its bias is not one of the sums of its codes");
+const BIAS: Refusal = Refusal("its bias is not quantized like its products");
 
 /// Whether codes are such sums: int32 about zero, with the scales that sums have, up to the rounding
 /// of their product.

@@ -50,7 +50,7 @@ pub(super) fn average(unit: &Unit<'_>) -> Found {
     let Some(op) = unit.node.operator::<AveragePool>() else { return Ok(None) };
     let is_dilated = op.window.dilations.iter().flatten().any(|&dilation| dilation != 1);
     if is_dilated || (op.window.is_ceil && op.counts_padding) {
-        return Err(Refusal("its windows are not those of the operator of codes"));
+        return Err(Refusal("its windows are not those of the quantized operator"));
     }
     let attrs = unit.node.attrs.iter().filter(|(name, _)| *name != "dilations");
     let attrs = attrs.map(|(name, attr)| (name.to_owned(), attr.clone())).collect();

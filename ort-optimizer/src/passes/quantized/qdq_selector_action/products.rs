@@ -46,7 +46,7 @@ pub(super) fn matmul(unit: &Unit<'_>) -> Found {
     let mut patch = Patch::new(unit.graph);
     let mut inputs = sides(&a, &b, &mut patch)?;
     if stays_float(unit) {
-        let result = unit.result().ok_or(Refusal("nobody wants its result"))?;
+        let result = unit.result().ok_or(Refusal("its result is not used"))?;
         let [a, a_scale, a_zero, b, b_scale, b_zero] = inputs[..] else { return Ok(None) };
         let inputs = vec![a, b, a_scale, b_scale, a_zero, b_zero];
         let fused = Fused::microsoft("MatMulIntegerToFloat", inputs, Attrs::new());
@@ -80,7 +80,7 @@ pub(super) fn gemm(unit: &Unit<'_>) -> Found {
         .with("transA", Attr::Int(0))
         .with("transB", Attr::Int(i64::from(op.is_b_transposed)));
     let result = if stays_float(unit) {
-        unit.result().ok_or(Refusal("nobody wants its result"))?
+        unit.result().ok_or(Refusal("its result is not used"))?
     } else {
         let y = result_like(unit, &a)?;
         inputs.extend(y.operands(&mut patch)?);

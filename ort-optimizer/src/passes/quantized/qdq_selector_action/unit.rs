@@ -82,5 +82,6 @@ impl Fused {
 }
 
 pub(super) const SCALES: Refusal =
-    Refusal("it has scales of which one is not enough, or not sound");
-pub(super) const TYPES: Refusal = Refusal("its codes are of types that do not go together");
+    Refusal("it has scales of which one is not enough, or which are not valid");
+pub(super) const TYPES: Refusal =
+    Refusal("its quantized values are of types that do not go together");

@@ -99,7 +99,7 @@ fn data_that_moves_elsewhere_or_changes_stays_float() {
               r = QuantizeLinear-13 (d, s, u)
             }
             2 refused: its results are not all quantized as its operand is
-            1 refused: it has scales of which one is not enough, or not sound
+            1 refused: it has scales of which one is not enough, or which are not valid
             1 refused: its results are not elements of what it resizes"#]],
     );
 }

@@ -141,7 +141,7 @@ fn what_is_not_all_codes_of_one_type_stays_float() {
               e = QuantizeLinear-13 (p, s, i)
               a = com.microsoft:QLinearAdd-1 (xq, s, u, yq, s, u, s, u)
             }
-            2 refused: its codes are of types that do not go together
+            2 refused: its quantized values are of types that do not go together
             1 refused: not all of its operands are quantized or constant"#]],
     );
 }
@@ -176,6 +176,6 @@ fn operands_broadcast_and_windows_have_means() {
               y = com.microsoft:QLinearMul-1 (b, s, u, xq, s, u, s, u)
               z = com.microsoft:QLinearAveragePool-1 [count_include_pad: 1, kernel_shape: [2, 2], pads: [1, 0, 0, 1]] (xq, s, u, s, u)
             }
-            1 refused: its windows are not those of the operator of codes"#]],
+            1 refused: its windows are not those of the quantized operator"#]],
     );
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-/// A stretch of the arena.
+/// A range of the arena.
 #[derive(Debug)]
 pub(crate) enum Slab<'a> {
     /// All may read it.
@@ -16,7 +16,7 @@ pub(crate) enum Slab<'a> {
     Own(&'a mut [u8]),
 }
 
-/// Stretches of the arena, with their starts: disjoint, in ascending order.
+/// Ranges of the arena, with their starts: disjoint, in ascending order.
 pub(crate) type Slabs<'a> = SmallVec<[(usize, Slab<'a>); 1]>;
 
 impl<'a> Slab<'a> {
@@ -56,7 +56,7 @@ impl<'a> Slab<'a> {
     }
 }
 
-/// The stretches that each of several branches may touch: `ranges` are disjoint and in ascending
+/// The ranges that each of several branches may touch: `ranges` are disjoint and in ascending
 /// order, each with the branch that may write it, or none if all may read it.
 pub(crate) fn divide<'a>(
     slabs: &'a mut Slabs<'_>,
@@ -78,10 +78,10 @@ pub(crate) fn divide<'a>(
     divided
 }
 
-/// Cuts ranges out of stretches, in ascending order.
+/// Cuts ranges out of slabs, in ascending order.
 struct Cutter<'a, 'b> {
     slabs: std::slice::IterMut<'a, (usize, Slab<'b>)>,
-    /// What is left of the stretch that was cut last, and its start.
+    /// What is left of the slab that was cut last, and its start.
     start: usize,
     rest: Slab<'a>,
 }
@@ -91,7 +91,7 @@ impl<'a, 'b> Cutter<'a, 'b> {
         Self { slabs: slabs.iter_mut(), start: 0, rest: Slab::Shared(&[]) }
     }
 
-    /// The range, which lies within one stretch. (Of another, nothing.)
+    /// The range, if it lies within one slab; else nothing.
     fn cut(&mut self, range: &Range<usize>) -> Slab<'a> {
         while range.end > self.start + self.rest.len() {
             let Some((start, slab)) = self.slabs.next() else { return Slab::Shared(&[]) };
@@ -108,7 +108,7 @@ impl<'a, 'b> Cutter<'a, 'b> {
 
 /// The parts of the arena that one step touches: disjoint, in ascending order.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Carve {
+pub(crate) struct Split {
     parts: SmallVec<[(Range<usize>, bool); 6]>,
     /// For each part asked for, in the order of asking: which piece, and where in it.
     wanted: SmallVec<[(usize, Range<usize>); 6]>,
@@ -126,7 +126,7 @@ pub(crate) enum Piece<'a> {
 /// The pieces of one step.
 pub(crate) type Pieces<'a> = SmallVec<[Piece<'a>; 6]>;
 
-impl Carve {
+impl Split {
     /// Plans the slices for `wanted` ranges, each with whether it is written. Ranges that are
     /// read may overlap each other; a range that is written overlaps none, for the plan gives
     /// values that live at once ranges of their own.
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn reads_may_overlap_and_writes_are_taken_once() {
         let mut arena: Vec<u8> = (0..100).collect();
-        let carve = Carve::new(&[
+        let split = Split::new(&[
             (10..20, false),
             (40..50, true),
             (15..30, false),
@@ -204,13 +204,13 @@ mod tests {
         ]);
         let mut slabs: Slabs<'_> = smallvec![(0, Slab::Own(&mut arena))];
         let mut pieces = Pieces::new();
-        carve.split(&mut slabs, &mut pieces);
-        assert_eq!(carve.read(&pieces, 0), (10..20).collect::<Vec<u8>>());
-        assert_eq!(carve.read(&pieces, 2), (15..30).collect::<Vec<u8>>());
-        assert_eq!(carve.read(&pieces, 3), carve.read(&pieces, 0));
-        carve.write(&mut pieces, 1).fill(7);
-        assert!(carve.write(&mut pieces, 1).is_empty());
-        assert!(carve.write(&mut pieces, 4).is_empty());
+        split.split(&mut slabs, &mut pieces);
+        assert_eq!(split.read(&pieces, 0), (10..20).collect::<Vec<u8>>());
+        assert_eq!(split.read(&pieces, 2), (15..30).collect::<Vec<u8>>());
+        assert_eq!(split.read(&pieces, 3), split.read(&pieces, 0));
+        split.write(&mut pieces, 1).fill(7);
+        assert!(split.write(&mut pieces, 1).is_empty());
+        assert!(split.write(&mut pieces, 4).is_empty());
         drop(pieces);
         drop(slabs);
         assert_eq!(arena[39..51], [39, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 50]);
@@ -226,11 +226,11 @@ mod tests {
         assert_eq!(starts(&branches[0]), [20, 40]);
         assert_eq!(starts(&branches[1]), [0, 20, 60]);
         for (branch, write) in [(0, 42..44), (1, 70..72)] {
-            let carve = Carve::new(&[(25..30, false), (write, true)]);
+            let split = Split::new(&[(25..30, false), (write, true)]);
             let mut pieces = Pieces::new();
-            carve.split(&mut branches[branch], &mut pieces);
-            assert_eq!(carve.read(&pieces, 0), [25, 26, 27, 28, 29]);
-            carve.write(&mut pieces, 1).fill(7);
+            split.split(&mut branches[branch], &mut pieces);
+            assert_eq!(split.read(&pieces, 0), [25, 26, 27, 28, 29]);
+            split.write(&mut pieces, 1).fill(7);
         }
         drop(branches);
         drop(slabs);
@@ -241,9 +241,9 @@ mod tests {
     fn what_a_branch_may_not_write_it_does_not_get() {
         let bytes = [0; 100];
         let mut slabs: Slabs<'_> = smallvec![(10, Slab::Shared(&bytes))];
-        let carve = Carve::new(&[(20..30, true), (200..210, false)]);
+        let split = Split::new(&[(20..30, true), (200..210, false)]);
         let mut pieces = Pieces::new();
-        carve.split(&mut slabs, &mut pieces);
-        assert!(carve.write(&mut pieces, 0).is_empty() && carve.read(&pieces, 1).is_empty());
+        split.split(&mut slabs, &mut pieces);
+        assert!(split.write(&mut pieces, 0).is_empty() && split.read(&pieces, 1).is_empty());
     }
 }

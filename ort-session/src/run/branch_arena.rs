@@ -12,7 +12,7 @@ use super::targets::{Targets, Values};
 use crate::plan::{Branches, MadeValues, Slab, Slabs, State, divide};
 
 /// What steps that run one after the other may touch.
-pub(super) struct Lane<'m, 't> {
+pub(super) struct BranchArena<'m, 't> {
     slabs: Slabs<'m>,
     made: Made<'m>,
     targets: &'m Targets<'t>,
@@ -25,7 +25,7 @@ enum Made<'m> {
     Shared(&'m MadeValues),
 }
 
-impl<'m, 't> Lane<'m, 't> {
+impl<'m, 't> BranchArena<'m, 't> {
     /// For steps beside which none runs.
     pub(super) fn whole(state: &'m mut State, targets: &'m Targets<'t>) -> Self {
         let State { arena, made, .. } = state;
@@ -33,12 +33,13 @@ impl<'m, 't> Lane<'m, 't> {
         Self { slabs, made: Made::All(made), targets, at: Cell::new(0) }
     }
 
-    /// For each branch of a fork what it may touch.
-    pub(super) fn divide(&mut self, fork: &Branches) -> SmallVec<[Lane<'_, 't>; 4]> {
+    /// For each branch of a region what it may touch.
+    pub(super) fn divide(&mut self, region: &Branches) -> SmallVec<[BranchArena<'_, 't>; 4]> {
         let (made, targets) = (self.made.get(), self.targets);
-        let slabs = divide(&mut self.slabs, fork.branches.len(), &fork.slabs).into_iter();
-        let lane = |slabs| Lane { slabs, made: Made::Shared(made), targets, at: Cell::new(0) };
-        slabs.map(lane).collect()
+        let slabs = divide(&mut self.slabs, region.branches.len(), &region.slabs).into_iter();
+        let arena =
+            |slabs| BranchArena { slabs, made: Made::Shared(made), targets, at: Cell::new(0) };
+        slabs.map(arena).collect()
     }
 
     pub(super) fn made(&self) -> &MadeValues {

@@ -14,17 +14,17 @@ const COPY_BYTES: usize = 32 << 20;
 /// The fastest of so many copies counts.
 const COPIES: usize = 5;
 
-/// The roof over what a machine can do: arithmetic below it as fast as `gflops`, and memory as fast
+/// The peak performance of a machine: arithmetic is at most as fast as `gflops`, and memory as fast
 /// as `gigabytes`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Roof {
+pub struct PeakPerformance {
     /// f32 operations a nanosecond: those of one core, times the threads.
     pub gflops: f64,
     /// Bytes a nanosecond between memory and the threads, read and written.
     pub gigabytes: f64,
 }
 
-impl Roof {
+impl PeakPerformance {
     /// Measures it with these instructions, or with those that every machine has where this one
     /// lacks them, and so many threads; takes some tens of milliseconds, and 64 MiB a thread
     /// meanwhile.
@@ -80,16 +80,16 @@ mod tests {
 
     #[test]
     fn the_slower_of_arithmetic_and_memory_bounds_the_time() {
-        let roof = Roof { gflops: 100.0, gigabytes: 10.0 };
-        assert_eq!(roof.least_time(2e9, 1e6), Duration::from_millis(20));
-        assert!(!roof.is_memory_bound(2e9, 1e6));
-        assert_eq!(roof.least_time(1e6, 1e8), Duration::from_millis(10));
-        assert!(roof.is_memory_bound(1e6, 1e8));
+        let peak = PeakPerformance { gflops: 100.0, gigabytes: 10.0 };
+        assert_eq!(peak.least_time(2e9, 1e6), Duration::from_millis(20));
+        assert!(!peak.is_memory_bound(2e9, 1e6));
+        assert_eq!(peak.least_time(1e6, 1e8), Duration::from_millis(10));
+        assert!(peak.is_memory_bound(1e6, 1e8));
     }
 
     #[test]
     fn a_machine_has_a_roof() {
-        let roof = Roof::measure(IsaChoice::Best, 1);
-        assert!(roof.gflops > 0.0 && roof.gigabytes > 0.0, "{roof:?}");
+        let peak = PeakPerformance::measure(IsaChoice::Best, 1);
+        assert!(peak.gflops > 0.0 && peak.gigabytes > 0.0, "{peak:?}");
     }
 }

@@ -8,7 +8,7 @@ use super::perm::Perm;
 
 /// A node whose operands are stored in other orders, so that its results are, too.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct TransposedNode {
     /// What it reads, by position; there may be more of them than before.
     pub(super) inputs: Vec<Operand>,
     /// The orders in which its results are stored.
@@ -24,13 +24,13 @@ pub(super) struct Turn {
     pub(super) gain: u64,
 }
 
-/// What a turned node reads in place of an input.
+/// What a transposed node reads in place of an input.
 #[derive(Clone, Debug)]
 pub(super) enum Operand {
     /// What it read, or nothing if there was nothing.
     Same,
     /// The input, stored in this order.
-    Turned(Perm),
+    Transposed(Perm),
     /// The input, which broadcasts to a result of this order, with its axes where they belong.
     Spread(Perm),
     /// These entries of the input, a list.
@@ -115,13 +115,13 @@ impl<'a> Place<'a> {
     }
 
     /// The node with these operands and results, which is the same in all else.
-    pub(super) fn turned(
+    pub(super) fn transposed(
         &self,
         operand: impl FnMut(usize) -> Option<Operand>,
         outputs: &Perm,
-    ) -> Option<Turn> {
+    ) -> Option<TransposedNode> {
         let inputs = (0..self.node.inputs.len()).map(operand).collect::<Option<_>>()?;
-        Some(Turn {
+        Some(TransposedNode {
             inputs,
             outputs: vec![outputs.clone(); self.node.outputs.len()],
             attrs: self.node.attrs.clone(),
@@ -134,7 +134,7 @@ impl<'a> Place<'a> {
 
     /// The node where the operands that `is_data` tells have all one rank, and the same order as
     /// all results.
-    pub(super) fn alike(&self, is_data: fn(usize) -> bool) -> Option<Turn> {
+    pub(super) fn alike(&self, is_data: fn(usize) -> bool) -> Option<TransposedNode> {
         self.changing_rank(is_data, self.perm, self.perm)
     }
 
@@ -144,16 +144,16 @@ impl<'a> Place<'a> {
         is_data: fn(usize) -> bool,
         from: &Perm,
         to: &Perm,
-    ) -> Option<Turn> {
+    ) -> Option<TransposedNode> {
         let operand = |index| match is_data(index) && self.input(index).is_some() {
-            true => (self.rank(index)? == from.rank()).then(|| Operand::Turned(from.clone())),
+            true => (self.rank(index)? == from.rank()).then(|| Operand::Transposed(from.clone())),
             false => Some(Operand::Same),
         };
-        self.turned(operand, to)
+        self.transposed(operand, to)
     }
 }
 
-impl Turn {
+impl TransposedNode {
     pub(super) fn attr(mut self, name: &str, attr: Attr) -> Self {
         self.attrs.set(name, attr);
         self

@@ -1,13 +1,14 @@
-//! Where a plan forks into branches that can run side by side, and which forks are worth it.
+//! The parallel regions of a plan: where it forks into branches that can run at the same time, and which of
+//! them are profitable.
 //!
 //! ```text
-//!            ┌→ 1 → 2 ─┐               Fork { branches: [1..3, 3..4] }
+//!            ┌→ 1 → 2 ─┐               ParallelRegion { branches: [1..3, 3..4] }
 //! 0 ─ fork ──┤         ├─ join → 4     branches wait for no step of each other
 //!            └→ 3 ─────┘
 //! ```
 //!
 //! A branch holds all that waits for its first step and for nothing that is not done before the
-//! fork; what waits for two branches comes after the join. Branches may fork again. The steps of a
+//! region; what waits for two branches comes after the join. Branches may fork again. The steps of a
 //! branch are consecutive, so that a plan is a flat list however it is run.
 
 // collects are bounded: as long as the graph's lists
@@ -23,53 +24,53 @@ use super::liveness::alias_of;
 use super::{Plan, Step};
 use crate::profile::describe;
 
-/// The forks of a plan; none where steps run one after the other.
+/// The regions of a plan; none where steps run one after the other.
 #[derive(Debug, Default)]
-pub(crate) struct Forks {
-    forks: Vec<Fork>,
+pub(crate) struct ParallelRegions {
+    regions: Vec<ParallelRegion>,
     /// How many branches run side by side.
     n_threads: usize,
 }
 
 /// At least two branches, one after the other in the plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Fork(Vec<Branch>);
+struct ParallelRegion(Vec<Branch>);
 
-/// Steps that wait for no other branch of the fork.
+/// Steps that wait for no other branch of the region.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Branch {
     steps: Range<usize>,
-    /// Forks within, in order.
-    forks: Vec<Fork>,
+    /// Regions within, in order.
+    regions: Vec<ParallelRegion>,
 }
 
-/// Forks within forks are followed so deep. Below, steps run one after the other.
+/// Regions nest at most this deep. Below, steps run one after the other.
 const MAX_DEPTH: usize = 64;
 
-/// What a fork has to save, in nanoseconds: some times what it costs to fork and to join, and to
+/// What a region has to save, in nanoseconds: some times what it costs to fork and to join, and to
 /// look for the operands of a kernel in another core's caches.
 const MIN_SAVED: u64 = 5_000;
 
-impl Forks {
+impl ParallelRegions {
     /// Brings steps into an order in which those of a branch are consecutive, for as many threads.
     pub(super) fn arrange(graph: &Graph, steps: Vec<Step>, n_threads: usize) -> (Vec<Step>, Self) {
         if n_threads < 2 {
             return (steps, Self::default());
         }
-        let (order, forks) = Arranger::new(predecessors(graph, &steps)).arrange();
+        let (order, regions) = Arranger::new(predecessors(graph, &steps)).arrange();
         let mut steps: Vec<_> = steps.into_iter().map(Some).collect();
         let steps = order.iter().filter_map(|&i| steps[i].take()).collect();
-        (steps, Self { forks, n_threads })
+        (steps, Self { regions, n_threads })
     }
 
-    /// The forks that are worth it where values are these facts, in order. They are not nested.
+    /// The regions that are worth it where values are these facts, in order. They are not nested.
     pub(super) fn worth(
         &self,
         plan: &Plan,
         facts: &[Fact],
         is_needed: impl Fn(usize) -> bool,
     ) -> Vec<Branches> {
-        if self.forks.is_empty() {
+        if self.regions.is_empty() {
             return Vec::new();
         }
         let cost = |(i, step): (usize, &Step)| match is_needed(i) {
@@ -77,7 +78,7 @@ impl Forks {
             false => 0,
         };
         let costs: Vec<u64> = plan.steps.iter().enumerate().map(cost).collect();
-        best(&self.forks, &costs, self.n_threads).1
+        best(&self.regions, &costs, self.n_threads).1
     }
 }
 
@@ -122,17 +123,17 @@ fn with_all_threads(nanoseconds: u64, n_threads: usize) -> u64 {
     if nanoseconds < SMALL { nanoseconds } else { nanoseconds / n_threads as u64 + FORK_AND_JOIN }
 }
 
-/// What the best choice of forks saves, and which they are: each by itself, or those within it.
-fn best(forks: &[Fork], costs: &[u64], n_threads: usize) -> (u64, Vec<Branches>) {
+/// What the best choice of regions saves, and which they are: each by itself, or those within it.
+fn best(regions: &[ParallelRegion], costs: &[u64], n_threads: usize) -> (u64, Vec<Branches>) {
     let (mut saved, mut chosen) = (0, Vec::new());
-    for Fork(branches) in forks {
+    for ParallelRegion(branches) in regions {
         let cost = |branch: &Branch| costs[branch.steps.clone()].iter().sum::<u64>();
         let all: u64 = branches.iter().map(cost).sum();
         let longest = branches.iter().map(cost).max().unwrap_or(0);
         let steps = branches.iter().flat_map(|branch| &costs[branch.steps.clone()]);
         let in_order: u64 = steps.map(|&cost| with_all_threads(cost, n_threads)).sum();
         let own = in_order.saturating_sub(longest.max(all.div_ceil(n_threads as u64)));
-        let within = branches.iter().map(|branch| best(&branch.forks, costs, n_threads));
+        let within = branches.iter().map(|branch| best(&branch.regions, costs, n_threads));
         let (within_saved, within): (Vec<_>, Vec<_>) = within.unzip();
         let within_saved = within_saved.into_iter().sum();
         if own < within_saved || own < MIN_SAVED {
@@ -174,15 +175,15 @@ impl Arranger {
         Self { predecessors, successors, n_waits, is_placed: vec![false; n], order: Vec::new() }
     }
 
-    fn arrange(mut self) -> (Vec<usize>, Vec<Fork>) {
-        let forks = self.place((0..self.n_waits.len()).collect(), 0);
-        (self.order, forks)
+    fn arrange(mut self) -> (Vec<usize>, Vec<ParallelRegion>) {
+        let regions = self.place((0..self.n_waits.len()).collect(), 0);
+        (self.order, regions)
     }
 
     /// Places these steps, which come in topological order and wait for no others that are not
     /// placed.
-    fn place(&mut self, mut steps: Vec<usize>, depth: usize) -> Vec<Fork> {
-        let mut forks = Vec::new();
+    fn place(&mut self, mut steps: Vec<usize>, depth: usize) -> Vec<ParallelRegion> {
+        let mut regions = Vec::new();
         let mut ready = self.ready(&steps);
         while let Some(Reverse(first)) = ready.pop() {
             if ready.is_empty() || depth == MAX_DEPTH {
@@ -192,13 +193,13 @@ impl Arranger {
             steps.retain(|&i| !self.is_placed[i]);
             let branches = self.branches(&steps).into_iter().map(|branch| {
                 let start = self.order.len();
-                let forks = self.place(branch, depth + 1);
-                Branch { steps: start..self.order.len(), forks }
+                let regions = self.place(branch, depth + 1);
+                Branch { steps: start..self.order.len(), regions }
             });
-            forks.push(Fork(branches.collect()));
+            regions.push(ParallelRegion(branches.collect()));
             ready = self.ready(&steps);
         }
-        forks
+        regions
     }
 
     /// Those that wait for nothing any more, the first on top.
@@ -253,13 +254,13 @@ mod tests {
 
     use super::*;
 
-    fn arrange(predecessors: &[&[usize]]) -> (Vec<usize>, Vec<Fork>) {
+    fn arrange(predecessors: &[&[usize]]) -> (Vec<usize>, Vec<ParallelRegion>) {
         Arranger::new(predecessors.iter().map(|of| of.to_vec()).collect()).arrange()
     }
 
-    fn fork(branches: &[Range<usize>]) -> Fork {
-        let branch = |steps: &Range<usize>| Branch { steps: steps.clone(), forks: vec![] };
-        Fork(branches.iter().map(branch).collect())
+    fn region(branches: &[Range<usize>]) -> ParallelRegion {
+        let branch = |steps: &Range<usize>| Branch { steps: steps.clone(), regions: vec![] };
+        ParallelRegion(branches.iter().map(branch).collect())
     }
 
     #[test]
@@ -276,18 +277,18 @@ mod tests {
     #[test]
     fn branches_are_consecutive_and_joins_come_after() {
         // 0 → {1 → 3, 2 → 4} → 5, interleaved.
-        let (order, forks) = arrange(&[&[], &[0], &[0], &[1], &[2], &[3, 4]]);
+        let (order, regions) = arrange(&[&[], &[0], &[0], &[1], &[2], &[3, 4]]);
         assert_eq!(order, [0, 1, 3, 2, 4, 5]);
-        assert_eq!(forks, [fork(&[1..3, 3..5])]);
+        assert_eq!(regions, [region(&[1..3, 3..5])]);
     }
 
     #[test]
     fn a_branch_may_fork_again() {
         // 0 beside 1 → {2, 3} → 4, then 5 of both.
-        let (order, forks) = arrange(&[&[], &[], &[1], &[1], &[2, 3], &[0, 4]]);
+        let (order, regions) = arrange(&[&[], &[], &[1], &[1], &[2, 3], &[0, 4]]);
         assert_eq!(order, [0, 1, 2, 3, 4, 5]);
-        let inner = Branch { steps: 1..5, forks: vec![fork(&[2..3, 3..4])] };
-        assert_eq!(forks, [Fork(vec![Branch { steps: 0..1, forks: vec![] }, inner])]);
+        let inner = Branch { steps: 1..5, regions: vec![region(&[2..3, 3..4])] };
+        assert_eq!(regions, [ParallelRegion(vec![Branch { steps: 0..1, regions: vec![] }, inner])]);
     }
 
     #[test]
@@ -313,9 +314,9 @@ mod tests {
         }
     }
 
-    /// That no branch waits for another one of its fork.
-    fn assert_apart(forks: &[Fork], order: &[usize], predecessors: &[Vec<usize>]) {
-        for Fork(branches) in forks {
+    /// That no branch waits for another one of its region.
+    fn assert_apart(regions: &[ParallelRegion], order: &[usize], predecessors: &[Vec<usize>]) {
+        for ParallelRegion(branches) in regions {
             assert!(branches.len() > 1);
             for branch in branches {
                 for &i in &order[branch.steps.clone()] {
@@ -325,7 +326,7 @@ mod tests {
                         assert!(is_outside || branch.steps.contains(&at));
                     }
                 }
-                assert_apart(&branch.forks, order, predecessors);
+                assert_apart(&branch.regions, order, predecessors);
             }
         }
     }
@@ -342,22 +343,22 @@ mod tests {
                 of
             };
             let predecessors: Vec<_> = (0..n).map(|i| of(i, &mut rng)).collect();
-            let (order, forks) = Arranger::new(predecessors.clone()).arrange();
+            let (order, regions) = Arranger::new(predecessors.clone()).arrange();
             assert_eq!(order.len(), n, "round {round}");
             assert_topological(&order, &predecessors);
-            assert_apart(&forks, &order, &predecessors);
+            assert_apart(&regions, &order, &predecessors);
         }
     }
 
     #[test]
     fn a_fork_is_chosen_if_it_saves_more_than_those_within() {
-        let inner = fork(&[2..3, 3..4]);
-        let forks = [Fork(vec![
-            Branch { steps: 0..1, forks: vec![] },
-            Branch { steps: 1..5, forks: vec![inner] },
+        let inner = region(&[2..3, 3..4]);
+        let regions = [ParallelRegion(vec![
+            Branch { steps: 0..1, regions: vec![] },
+            Branch { steps: 1..5, regions: vec![inner] },
         ])];
         let chosen = |costs: &[u64]| -> Vec<Vec<_>> {
-            let (_, chosen) = best(&forks, costs, 2);
+            let (_, chosen) = best(&regions, costs, 2);
             chosen.into_iter().map(|chosen| chosen.branches).collect()
         };
         assert_eq!(chosen(&[7_000, 6_000, 0, 0, 7_000]), [[1..5, 0..1]]);
@@ -368,18 +369,18 @@ mod tests {
 
     #[test]
     fn large_steps_keep_all_threads_where_branches_differ() {
-        let forks = [fork(&[0..1, 1..2])];
-        assert!(best(&forks, &[900_000, 300_000], 2).1.is_empty());
-        let (saved, chosen) = best(&forks, &[600_000, 599_000], 2);
+        let regions = [region(&[0..1, 1..2])];
+        assert!(best(&regions, &[900_000, 300_000], 2).1.is_empty());
+        let (saved, chosen) = best(&regions, &[600_000, 599_000], 2);
         assert!(chosen.is_empty(), "{saved}");
-        let forks = [fork(&[0..2, 2..4])];
-        assert_eq!(best(&forks, &[600_000; 4], 2).0, 8_000);
+        let regions = [region(&[0..2, 2..4])];
+        assert_eq!(best(&regions, &[600_000; 4], 2).0, 8_000);
     }
 
     #[test]
     fn the_longest_branch_is_first() {
-        let forks = [fork(&[1..2, 2..3, 3..4])];
-        let (saved, chosen) = best(&forks, &[0, 6_000, 0, 7_000], 2);
+        let regions = [region(&[1..2, 2..3, 3..4])];
+        let (saved, chosen) = best(&regions, &[0, 6_000, 0, 7_000], 2);
         let branches = vec![3..4, 1..2, 2..3];
         assert_eq!(chosen, [Branches { steps: 1..4, branches, slabs: vec![] }]);
         assert_eq!(saved, 6_000);

@@ -5,14 +5,14 @@ use ort_ops::activation::Activation as Function;
 
 /// The activation at the end.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Tail {
+pub(crate) enum Epilogue {
     /// On the results while they are in registers.
     Fused(Activation),
     /// One by one afterwards: rare functions.
     After(Function),
 }
 
-impl Tail {
+impl Epilogue {
     /// What the kernel itself applies.
     pub(crate) const fn fused(self) -> Activation {
         match self {
@@ -45,7 +45,7 @@ impl Tail {
     }
 }
 
-impl From<Function> for Tail {
+impl From<Function> for Epilogue {
     fn from(function: Function) -> Self {
         Self::Fused(match function {
             Function::None => Activation::None,

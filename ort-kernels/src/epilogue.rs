@@ -6,7 +6,7 @@ use crate::vec::{clamp, hard_swish_of};
 
 /// A function of each result. NaN stays NaN, and bits are those of [`Activation`](crate::Activation).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Tail {
+pub(crate) enum Epilogue {
     /// `min(max(x, min), max)`.
     Clamp { min: f32, max: f32 },
     /// `x·min(max(x/6 + 1/2, 0), 1)`.
@@ -17,7 +17,7 @@ pub(crate) enum Tail {
     ScaledHardSwish { scale: f32, shift: f32 },
 }
 
-impl Tail {
+impl Epilogue {
     /// The identity.
     pub(crate) const NONE: Self = Self::Clamp { min: f32::NEG_INFINITY, max: f32::INFINITY };
 
@@ -35,26 +35,26 @@ impl Tail {
 }
 
 /// Expands `$each!($args, x => …)` once for each function, where `x` is a register of results and `…`
-/// its function; the one that `$tail` is runs.
+/// its function; the one that `$epilogue` is runs.
 ///
 /// Where it stands, `splat`, `zero`, `add`, `mul`, `fmadd`, `min` and `max` are instructions, of
 /// which the last two return their second operand when either is NaN, so that it passes.
-macro_rules! by_tail {
-    ($tail:expr, $each:ident! $args:tt) => {
-        match $tail {
-            Tail::Clamp { min: low, max: high } => {
+macro_rules! by_epilogue {
+    ($epilogue:expr, $each:ident! $args:tt) => {
+        match $epilogue {
+            Epilogue::Clamp { min: low, max: high } => {
                 let (low, high) = (splat(low), splat(high));
                 $each!($args, x => min(high, max(low, x)));
             }
-            Tail::HardSwish => {
+            Epilogue::HardSwish => {
                 let (sixth, half, one) = (splat(1.0 / 6.0), splat(0.5), splat(1.0));
                 $each!($args, x => mul(x, min(one, max(zero(), fmadd(x, sixth, half)))));
             }
-            Tail::ScaledRelu { scale, shift } => {
+            Epilogue::ScaledRelu { scale, shift } => {
                 let (scale, shift) = (splat(scale), splat(shift));
                 $each!($args, x => add(mul(max(zero(), x), scale), shift));
             }
-            Tail::ScaledHardSwish { scale, shift } => {
+            Epilogue::ScaledHardSwish { scale, shift } => {
                 let (sixth, half, one) = (splat(1.0 / 6.0), splat(0.5), splat(1.0));
                 let (scale, shift) = (splat(scale), splat(shift));
                 $each!($args, x => {

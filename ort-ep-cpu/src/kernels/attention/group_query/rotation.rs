@@ -1,4 +1,4 @@
-//! Rotary positions: pairs of the features of a head turn by an angle that follows from where it stands.
+//! Rotary positions: pairs of the features of a head are rotated by an angle that follows from where it stands.
 
 use ort_ep::KernelError;
 use ort_kernels::{Isa, vec};
@@ -7,7 +7,7 @@ use ort_tensor::Inputs;
 
 /// Cosines and sines, `[rows, pairs]`, and the positions if they do not follow.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn<'a> {
+pub(super) struct Rotation<'a> {
     cos: &'a [f32],
     sin: &'a [f32],
     pairs: usize,
@@ -31,7 +31,7 @@ pub(super) struct Place {
     pub(super) is_first: bool,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> Rotation<'a> {
     /// The tables of a node, `None` if their shapes do not fit heads of `size`.
     pub(super) fn read(
         op: &GroupQueryAttention,
@@ -66,7 +66,7 @@ impl<'a> Turn<'a> {
 
     /// `y = (a·cos − b·sin, a·sin + b·cos)` for each pair `(a, b)` of a head `x`, by a row of the tables;
     /// what is behind the pairs stays.
-    pub(super) fn turn(&self, isa: Isa, (x, row): (&[f32], usize), y: &mut [f32]) {
+    pub(super) fn rotate(&self, isa: Isa, (x, row): (&[f32], usize), y: &mut [f32]) {
         let table = [self.cos, self.sin].map(|table| &table[row * self.pairs..][..self.pairs]);
         vec::rotate(isa, x, table, self.is_interleaved, y);
     }

@@ -20,14 +20,14 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::kernels::{batch_norm, chain, op};
 
-/// Where the inputs of the tail begin, behind those of the convolution.
+/// Where the inputs of the epilogue begin, behind those of the convolution.
 const SCALE: usize = 4;
 /// The bias, or the first of what BatchNormalization reads.
 const NEXT: usize = 5;
 
 /// The steps after a convolution.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tail {
+pub(super) struct Epilogue {
     next: Next,
     pub(super) activation: Activation,
 }
@@ -39,20 +39,20 @@ enum Next {
     Norm { epsilon: f64 },
 }
 
-/// A convolution with its tail.
-pub(super) struct Tailed {
+/// A convolution with its epilogue.
+pub(super) struct WithEpilogue {
     pub(super) conv: NodeId,
-    pub(super) tail: Tail,
+    pub(super) epilogue: Epilogue,
     claim: Claim,
 }
 
-/// The claim of a tail's last node.
+/// The claim of an epilogue's last node.
 pub(super) fn claim(graph: &Graph, id: NodeId) -> Option<Claim> {
-    Some(Tailed::at(graph, id)?.claim)
+    Some(WithEpilogue::at(graph, id)?.claim)
 }
 
-impl Tailed {
-    /// The convolution whose tail ends at `root`, which cannot be the convolution itself.
+impl WithEpilogue {
+    /// The convolution whose epilogue ends at `root`, which cannot be the convolution itself.
     pub(super) fn at(graph: &Graph, root: NodeId) -> Option<Self> {
         let (mut id, mut nodes) = (root, smallvec![root]);
         // What makes a value that nobody else wants.
@@ -106,7 +106,7 @@ impl Tailed {
         let outputs = graph.node(root).outputs.clone();
         let outputs = outputs.into_iter().take(1).collect();
         let claim = Claim { nodes, inputs, outputs, in_place: SmallVec::new() };
-        Some(Self { conv: id, tail: Tail { next, activation }, claim })
+        Some(Self { conv: id, epilogue: Epilogue { next, activation }, claim })
     }
 }
 
@@ -140,7 +140,7 @@ fn is_by_channel(graph: &Graph, value: ValueId, w: &[Dim]) -> bool {
     dims.iter().enumerate().all(fits)
 }
 
-impl Tail {
+impl Epilogue {
     /// Writes the factors of sums, those of their products, and the summands, of each channel.
     pub(super) fn fill(
         self,
