@@ -121,7 +121,7 @@ impl Inputs {
     ) -> Result<(), Box<RunError>> {
         let mut inputs = self.to_run();
         for (name, dtype, shape) in others {
-            // Zeros that nobody touches take no memory.
+            // Zeros that are never touched take no memory.
             let zeros = Tensor::zeros(dtype, shape)
                 .map_err(|error| Box::new(InputError::Size { name: name.clone(), error }.into()))?;
             inputs = inputs.with(name.as_str(), zeros);

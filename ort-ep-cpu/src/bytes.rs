@@ -162,14 +162,14 @@ pub(crate) fn flip_to_signed(dtype: DType) -> Option<u8> {
     }
 }
 
-/// The codes of a constant of bytes, flipped to signed ones.
+/// The quantized values of a constant of bytes, flipped to signed ones.
 pub(crate) fn codes(constant: &Tensor, flip: u8) -> Option<Vec<i32>> {
     flip_to_signed(constant.dtype()).filter(|&own| own == flip)?;
     let signed = |&byte: &u8| i32::from((byte ^ flip).cast_signed());
     collected(constant.view().as_bytes()?.iter().map(signed)).ok()
 }
 
-/// The zero point of codes at `index`, 0 if it is absent.
+/// The zero point of quantized values at `index`, 0 if it is absent.
 pub(crate) fn zero_point(inputs: Inputs<'_>, index: usize) -> Result<i16, KernelError> {
     let Some(zero) = inputs.optional_tensor(index)? else { return Ok(0) };
     let byte = zero.as_bytes().and_then(|bytes| bytes.first().copied()).unwrap_or_default();
@@ -219,7 +219,7 @@ impl ByteProduct<'_> {
         (&mut room[..self.m * self.right.k], rest)
     }
 
-    /// Computes the codes of the sums, with a bias a column: `y: [m, n]`, contiguous, bytes of the sign of the
+    /// Computes the quantized values of the sums, with a bias a column: `y: [m, n]`, contiguous, bytes of the sign of the
     /// results.
     pub(crate) fn run_codes(
         &self,

@@ -131,7 +131,7 @@ impl<'a> Team<'a> {
         };
         self.threads.for_each(self.n_parts, &one);
         // What nobody did: for want of scratch, or because there are more than was said; and what was left
-        // out because nobody waits for it any more, which stays so.
+        // out because the run has ended, which stays so.
         let n_parts = queue.lock().map_or(0, |queue| queue.parts.len());
         (0..n_parts).for_each(one);
     }
@@ -176,14 +176,14 @@ impl<'a, P> Queue<'a, P> {
 /// anew: one a thread, and two of so much work that this is little of it.
 pub(crate) fn most_parts(threads: &dyn Threads, cost: usize) -> usize {
     const LARGE: usize = 1 << 27;
-    (threads.count() * if cost < LARGE { 1 } else { 2 }).max(parts_to_end(cost))
+    /// 20 to 30 ms: an operand is packed anew for each.
+    const UNTIL_ASKED: usize = 1 << 31;
+    (threads.count() * if cost < LARGE { 1 } else { 2 }).max(parts_to_end(cost, UNTIL_ASKED))
 }
 
-/// How many parts work needs that can be ended within some hundredths of a second; 1 if it cannot be.
-fn parts_to_end(cost: usize) -> usize {
-    /// 20 to 30 ms.
-    const UNTIL_ASKED: usize = 1 << 31;
-    if can_end() { (cost / UNTIL_ASKED).max(1) } else { 1 }
+/// How many parts of at most so many multiply-adds work needs that can be ended; 1 if it cannot be.
+fn parts_to_end(cost: usize, most: usize) -> usize {
+    if can_end() { (cost / most).max(1) } else { 1 }
 }
 
 /// Scratch as floats. Nothing may lie anywhere, aligned or not.
@@ -201,14 +201,15 @@ pub(crate) const PER_THREAD: usize = 4;
 /// How many parts to make of work that costs `cost` multiply-adds: enough for threads of unequal
 /// speed, and for those that come late, to finish together, but none so small that handing it over
 /// costs more than it saves; as many for each thread, where there is one for each. One thread has a part, or
-/// as many as let it look now and then whether anybody waits.
+/// as many as let it check now and then whether the run has ended.
 pub(crate) fn n_parts(threads: &dyn Threads, cost: usize) -> usize {
     /// 2 to 4 µs: a part costs its thread 0.1 µs.
     const LEAST: usize = 1 << 18;
     /// 140 to 280 µs: what a thread may have to wait for at the end.
     const MOST: usize = 1 << 24;
     match threads.count() {
-        0 | 1 => parts_to_end(cost),
+        // What is written to memory for the first time costs many times what is reckoned.
+        0 | 1 => parts_to_end(cost, MOST_OPERATIONS),
         _ if cost < WORTH_SHARING => 1,
         n => match cost / LEAST {
             parts if parts < n => parts,

@@ -81,7 +81,7 @@ pub(crate) const LONG: usize = 1 << 20;
 /// The elements of a piece of a long row.
 pub(crate) const PIECE: usize = 1 << 16;
 
-/// These items, for as long as somebody waits for the results.
+/// These items, until the run has ended.
 pub(crate) fn wanted<I: Iterator>(items: I) -> impl Iterator<Item = I::Item> {
     items.take_while(|_| go_on().is_ok())
 }

@@ -231,7 +231,7 @@ impl<'a> NodeSpec<'a> {
         self.inputs.get(index).copied().unwrap_or(false)
     }
 
-    /// The first attribute that nobody has asked for.
+    /// The first attribute that was not asked for.
     pub(crate) fn unread(&self) -> Option<&'a str> {
         let mut attrs = self.attrs.0.iter().zip(&self.read);
         attrs.find(|(_, read)| !read.get()).map(|((name, _), _)| name.as_str())

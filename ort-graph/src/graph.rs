@@ -68,7 +68,7 @@ pub struct Node {
     pub since_version: i32,
     /// What it reads; `None` for an absent optional input.
     pub inputs: SmallVec<[Option<ValueId>; 4]>,
-    /// What it computes; `None` for an output that nobody wants.
+    /// What it computes; `None` for an unused output.
     pub outputs: SmallVec<[Option<ValueId>; 1]>,
     /// Values of this graph that its subgraphs read.
     pub captured: Vec<ValueId>,

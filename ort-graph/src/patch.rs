@@ -169,7 +169,7 @@ impl Patch {
         self.replaced.push((old, new));
     }
 
-    /// The node goes if nobody wants what it computes, and with it those that served only it.
+    /// The node goes if its outputs are unused, and with it those that served only it.
     /// (Nodes whose outputs are replaced need not be named.)
     pub fn sweep(&mut self, node: NodeId) {
         self.swept.push(node);

@@ -9,7 +9,7 @@ pub use scaled::{dequantize, quantize, scale_and_shift};
 
 use crate::vec::Lane;
 
-/// An integer that codes are stored in.
+/// An integer that quantized values are stored in.
 pub trait Code: Whole + Default + Send + Sync {
     /// The least and the largest.
     const RANGE: (f32, f32);
@@ -91,7 +91,7 @@ fn code<T: Code>(value: f32, zero_point: f32) -> T {
     T::of((value + WHOLE).to_bits().wrapping_add((zero_point + WHOLE).to_bits()))
 }
 
-/// A function of two codes: `y = saturate(round(f(a, b)))`.
+/// A function of two quantized values: `y = saturate(round(f(a, b)))`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Binary {
     /// `a·ratios[0] + (b·ratios[1] + fixed)`, each rounded once: a sum of quantized numbers.

@@ -33,7 +33,7 @@ pub enum Load {
     Mapped,
     /// [`Load::Mapped`], under its condition, and every page of it is in memory before the bytes are
     /// given out: neither loading nor the first run meets a page that is still to come. All pages
-    /// count as this process' then, also those that nobody reads. Huge pages are not asked for: ext4
+    /// count as this process' then, also those that are not read. Huge pages are not asked for: ext4
     /// keeps a file in small ones whatever is advised (Linux 6.18, `FilePmdMapped` of smaps).
     Populated,
     /// Read the file into private memory, aligned to 64 bytes. What happens to the file afterwards

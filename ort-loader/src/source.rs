@@ -1,8 +1,8 @@
 //! The one place that maps a file and hands its pages back.
 //!
 //! Rust promises that the bytes behind a `&[u8]` do not change. A mapping keeps that promise only
-//! as long as nobody writes to the file or cuts it short; no program can check that, so the
-//! promise is passed on to whoever chooses [`Load::Mapped`](crate::Load::Mapped), where it is
+//! as long as the file is neither written to nor truncated; no program can check that, so the
+//! promise is passed on to the caller who chooses [`Load::Mapped`](crate::Load::Mapped), where it is
 //! documented. Everything else about the two calls below is checked here.
 #![expect(unsafe_code, reason = "a mapping is valid only while its file stays as it is")]
 

@@ -1,4 +1,4 @@
-//! Exact products of quantized operands: differences of 8-bit codes, held in 16 bits so that the
+//! Exact products of quantized operands: differences of 8-bit quantized values, held in 16 bits so that the
 //! processor can multiply and add them in pairs. Rows are contiguous in both operands.
 
 // collects are bounded: into room that was asked for
@@ -9,14 +9,14 @@ use ort_tensor::{Pace, Room, TensorError, n_elements, with_room};
 use crate::infer::PADDING;
 use crate::ops::conv::ConvGeometry;
 
-/// So many products of differences of 8-bit codes, each at most 255², stay below 2³¹.
+/// So many products of differences of 8-bit quantized values, each at most 255², stay below 2³¹.
 const N_TERMS: usize = 1 << 15;
 
 /// How many elements of the left operand are multiplied with all rows of the right one before the
 /// next: 256 KiB, which the second cache holds.
 const N_BLOCK: usize = 1 << 17;
 
-/// `Σ a[k]·b[k]`, exact for differences of 8-bit codes.
+/// `Σ a[k]·b[k]`, exact for differences of 8-bit quantized values.
 pub(crate) fn dot(a: &[i16], b: &[i16]) -> i64 {
     let products = |a: &[i16], b: &[i16]| -> i32 {
         a.iter().zip(b).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum()

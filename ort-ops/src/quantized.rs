@@ -1,4 +1,4 @@
-//! Quantized operands: codes minus zero point, and back again.
+//! Quantized operands: quantized values minus zero point, and back again.
 
 // collects are bounded: by the rank
 
@@ -28,9 +28,9 @@ pub(crate) fn expect_zero_point(
     inputs.fact(of)?.dtype().map_or(Ok(()), |dtype| inputs.expect_dtype(index, dtype))
 }
 
-/// What codes are held in, exactly: `i16` those of int8 and uint8 and their differences, `f64` all.
+/// What quantized values are held in, exactly: `i16` those of int8 and uint8 and their differences, `f64` all.
 pub(crate) trait Code: Copy + Default + SubAssign {
-    /// The codes of the input at `index`.
+    /// The quantized values of the input at `index`.
     fn of(index: usize, x: TensorView<'_>) -> Result<Vec<Self>, OpError>;
 }
 
@@ -122,7 +122,7 @@ pub(crate) fn stretched<T: Copy>(
     }
 }
 
-/// Codes minus their zero points; `indices` are those of the two inputs.
+/// Quantized values minus their zero points; `indices` are those of the two inputs.
 pub(crate) fn centered<C: Code>(
     x: TensorView<'_>,
     zero_point: Option<TensorView<'_>>,
@@ -141,7 +141,7 @@ pub(crate) fn centered<C: Code>(
     Ok(centered)
 }
 
-/// Scale and zero point of a whole tensor of 8-bit codes: `value = scale · (code − zero_point)`.
+/// Scale and zero point of a whole tensor of 8-bit quantized values: `value = scale · (code − zero_point)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Scheme {
     pub(crate) scale: f32,
@@ -156,7 +156,7 @@ impl Scheme {
         inputs.expect_dtype(index + 1, dtype)
     }
 
-    /// The type of the codes at 0, after which their scheme and that of the result must come.
+    /// The type of the quantized values at 0, after which their scheme and that of the result must come.
     pub(crate) fn expect_pair(inputs: &Facts<'_>) -> Result<DType, OpError> {
         let dtype = inputs.dtype(0, DType::is_byte)?;
         Self::expect(inputs, 1, dtype)?;
@@ -190,7 +190,7 @@ impl Scheme {
         Self { scale, zero_point: (-min / scale).clamp(0.0, 255.0).round_ties_even() }
     }
 
-    /// The codes of values in uint8, minus the zero point.
+    /// The quantized values of values in uint8, minus the zero point.
     ///
     /// # Errors
     /// If there is no memory for them.
@@ -221,7 +221,7 @@ pub(crate) fn saturate<T: Number>(value: f32) -> T {
 pub(crate) struct Table([u8; 256]);
 
 impl Table {
-    /// The table of a function between codes of type `dtype`.
+    /// The table of a function between quantized values of type `dtype`.
     pub(crate) fn new(dtype: DType, from: Scheme, to: Scheme, f: impl Fn(f32) -> f32) -> Self {
         let signed = |bits: u8| to.quantize::<i8>(f(from.dequantize(bits.cast_signed())));
         let unsigned = |bits: u8| to.quantize::<u8>(f(from.dequantize(bits)));
@@ -244,7 +244,7 @@ impl Table {
         Ok(())
     }
 
-    /// The codes of `x`, replaced.
+    /// The quantized values of `x`, replaced.
     pub(crate) fn applied(&self, x: TensorView<'_>) -> Result<Tensor, OpError> {
         let mut y = Tensor::zeros(x.dtype(), x.shape())?;
         let codes = y.view_mut().into_words::<u8>()?.iter_mut().zip(x.as_words::<u8>()?);

@@ -43,7 +43,7 @@ impl Strided {
 /// that `from` and `to` lead to must exist; the rest of `y` stays what it is.
 ///
 /// # Errors
-/// If the element types differ, there is no memory for a text, or nobody waits for the copy any more.
+/// If the element types differ, there is no memory for a text, or the run has ended.
 pub(crate) fn copy(
     shape: &[usize],
     x: TensorView<'_>,

@@ -1,5 +1,5 @@
 //! Weights that are kept small: matrices whose rows are made one at a time, from floats or from
-//! codes of 2, 4 or 8 bits, and products with them.
+//! quantized values of 2, 4 or 8 bits, and products with them.
 
 use ort_graph::OpError;
 use ort_tensor::{Number, TensorError, TensorView, collected, filled, with_dtype};
@@ -20,9 +20,9 @@ pub(crate) fn code(bytes: &[u8], bits: usize, i: usize) -> u8 {
 pub(crate) struct BlockFormat {
     /// The bits of a code: 2, 4 or 8.
     pub(crate) bits: usize,
-    /// The codes of a block, at least 1.
+    /// The quantized values of a block, at least 1.
     pub(crate) block: usize,
-    /// The codes of a row.
+    /// The quantized values of a row.
     pub(crate) width: usize,
 }
 
@@ -32,7 +32,7 @@ impl BlockFormat {
         self.width.div_ceil(self.block)
     }
 
-    /// The zero point of codes that have none: half their range.
+    /// The zero point of quantized values that have none: half their range.
     pub(crate) fn middle(self) -> f64 {
         f64::from(1_u16 << (self.bits - 1))
     }
@@ -42,7 +42,7 @@ impl BlockFormat {
         Some(n.checked_mul(self.bits)?.div_ceil(8))
     }
 
-    /// The numbers of `n_rows` times `len` codes, each row of whole bytes.
+    /// The numbers of `n_rows` times `len` quantized values, each row of whole bytes.
     ///
     /// # Errors
     /// If there is no memory for them.
@@ -58,15 +58,15 @@ impl BlockFormat {
     }
 }
 
-/// Rows of codes: `w[n, k] = (code[n, k] − zero_point[n, b]) · scale[n, b]`, `b` being the block of
+/// Rows of quantized values: `w[n, k] = (code[n, k] − zero_point[n, b]) · scale[n, b]`, `b` being the block of
 /// `k`.
 #[derive(Debug)]
 pub(crate) struct Codes<'a> {
-    /// What the codes are.
+    /// What the quantized values are.
     pub(crate) format: BlockFormat,
-    /// The codes, row by row.
+    /// The quantized values, row by row.
     pub(crate) bytes: &'a [u8],
-    /// The bytes of a row, at least those of its codes.
+    /// The bytes of a row, at least those of its quantized values.
     pub(crate) row_bytes: usize,
     /// A scale for each block of each row.
     pub(crate) scales: Vec<f64>,

@@ -19,7 +19,7 @@ use crate::report::{PassReport, Report, Step, Visit};
 /// All passes are repeated until none finds anything, but not more often than this.
 const MAX_ROUNDS: usize = 10;
 
-/// After a pass has looked at so many nodes it is asked whether anybody waits.
+/// After a pass has looked at so many nodes it checks whether loading has ended.
 const VISITS: usize = 64;
 
 /// A graph that cannot be optimized.
@@ -47,7 +47,7 @@ pub enum OptimizeError {
 ///
 /// # Errors
 /// If nodes form a cycle, or blocks cannot be made plain, or constants that were folded tell that a node does
-/// not fit its inputs, or `eval` says that nobody wants the result.
+/// not fit its inputs, or `eval` says that the result is not wanted.
 pub fn optimize(
     mut graph: Graph,
     registry: &Registry,

@@ -9,7 +9,7 @@ use ort_tensor::{Inputs, Output, Tensor, TensorError, ValueView};
 /// Computes a node whose inputs are all constant. A provider's own kernels give a folded constant
 /// the bits that a run would give it.
 pub trait ConstEval {
-    /// The outputs of `node`, which is a node of `graph`, one for each that somebody wants: an
+    /// The outputs of `node`, which is a node of `graph`, one for each that is used: an
     /// absent output has no tensor in the list.
     ///
     /// # Errors
@@ -27,7 +27,7 @@ pub trait ConstEval {
         (0..n).for_each(part);
     }
 
-    /// Whether nobody wants the graph any more. It is asked between two passes.
+    /// Whether loading has ended. It is asked between two passes.
     fn is_cancelled(&self) -> bool {
         false
     }
@@ -40,7 +40,7 @@ pub enum EvalError {
     /// The operator refuses.
     #[error(transparent)]
     Op(#[from] OpError),
-    /// An output that somebody wants was not made.
+    /// A used output was not made.
     #[error("output {index} was not made")]
     NotMade {
         /// The position of the output.

@@ -87,7 +87,7 @@ pub enum Exactness {
     /// may have another payload where an operation on it is gone.)
     Bitwise,
     /// Equal in real arithmetic: sums may round in another order, a rounding may be saved, a zero
-    /// may have the other sign. Where a QuantizeLinear rounds the result to codes, it may be the
+    /// may have the other sign. Where a QuantizeLinear rounds the result to quantized values, it may be the
     /// neighbouring code.
     Rounding,
     /// Equal up to an error that the pass states.

@@ -111,7 +111,7 @@ fn is_quantized(graph: &Graph, id: ValueId) -> bool {
     producer.is_some_and(|node| node.op_type == "QuantizeLinear")
 }
 
-/// Whether codes are the same or neighbours: values that differ by less than half a quantum are
+/// Whether quantized values are the same or neighbours: values that differ by less than half a quantum are
 /// rounded to the same one or to two that follow each other.
 fn is_within_a_quantum(expected: &Tensor, found: &Tensor) -> bool {
     with_dtype!(expected.dtype(), integer, T => {

@@ -108,7 +108,7 @@ impl Session {
         shapes: &[(&str, &[usize])],
     ) -> Result<Activations, RunError> {
         let graph = &self.plan.graph;
-        // Zeros that nobody touches take no memory.
+        // Zeros that are never touched take no memory.
         let zeros = |name: &str, dtype: DType, shape: &[usize]| {
             let name = name.to_owned();
             Tensor::zeros(dtype, shape).map_err(|error| InputError::Size { name, error })

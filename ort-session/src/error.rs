@@ -40,7 +40,7 @@ pub enum SessionError {
     /// The model has elements in a file whose name leads out of its folder.
     #[error(transparent)]
     External(#[from] ElementsError),
-    /// The file is valid, but the model is not valid or has operators that nobody knows.
+    /// The file is valid, but the model is not valid or has unknown operators.
     #[error(transparent)]
     Import(#[from] Box<ImportError>),
     /// Optimizing failed.
@@ -49,7 +49,7 @@ pub enum SessionError {
     /// No provider runs some node, or none could compile it.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// Somebody called [`Cancel::cancel`](crate::Cancel::cancel).
+    /// The caller called [`Cancel::cancel`](crate::Cancel::cancel).
     #[error("loading was cancelled")]
     Cancelled,
     /// The model wants more than it may have.

@@ -82,7 +82,7 @@ impl FoldWith<'_> {
     }
 }
 
-/// The outputs of one run, `None` for those that nobody wants.
+/// The outputs of one run, `None` for unused ones.
 fn run(
     kernel: &dyn Kernel,
     node: &Node,

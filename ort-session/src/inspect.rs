@@ -77,7 +77,7 @@ pub struct WeightCount {
     pub n_bytes: usize,
 }
 
-/// What a file says that nobody has to follow. A session ignores all of it.
+/// Hints of a file that need not be followed. A session ignores all of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Hints {
@@ -253,7 +253,7 @@ mod tests {
         record::ValueInfo { name: name.into(), type_info, ..Default::default() }
     }
 
-    /// A model with a graph below its only node, whose operator nobody knows.
+    /// A model with a graph below its only node, whose operator is unknown.
     fn model() -> Vec<u8> {
         let denormal = 1e-40_f32.to_le_bytes();
         let below = record::Graph {

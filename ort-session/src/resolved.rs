@@ -213,7 +213,7 @@ impl Resolved {
             is_complete &= !constant.is_released();
             forms.clear();
         });
-        let packed_for = || seal.map_or("nobody", |seal| seal.packed_for).to_owned();
+        let packed_for = || seal.map_or("another target", |seal| seal.packed_for).to_owned();
         let here = || self.packed_for.clone().unwrap_or_else(|| "this process only".to_owned());
         match (is_complete, seal) {
             (true, None) => Ok(None),

@@ -144,7 +144,7 @@ impl Run<'_> {
         let arenas = arena.divide(region).into_iter().map(|arena| Mutex::new((arena, Ok(()))));
         let arenas: SmallVec<[_; 4]> = arenas.collect();
         self.branches.for_each(arenas.len(), &|i| {
-            // Each branch has a arena of its own: nobody waits.
+            // Each branch has an arena of its own: no one waits.
             let mut own = arenas[i].lock().unwrap_or_else(PoisonError::into_inner);
             let (arena, result) = &mut *own;
             let steps = region.branches[i].clone();
@@ -194,7 +194,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Drops what nobody needs after a step.
+    /// Drops what is not needed after a step.
     fn clear(&self, frame: &Frame<'_>, step: usize, arena: &mut BranchArena<'_, '_>) {
         for &id in frame.layout.steps[step].last_uses() {
             let value = arena.clear(id);

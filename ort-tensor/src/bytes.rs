@@ -37,7 +37,7 @@ pub struct AlignedBuf {
     _lease: Lease,
 }
 
-/// Where buffers go when nobody needs them any more, to be used again.
+/// Where buffers go when they are no longer needed, to be used again.
 pub trait Home: Send + Sync {
     /// Takes a buffer in, as it was left; or drops it.
     fn take_in(&self, buf: AlignedBuf);
@@ -89,7 +89,7 @@ impl AlignedBuf {
         Self::try_mapped_from(LASTING_MAPPING_BYTES, len, Touch::All, Holding::Zeros)
     }
 
-    /// The same for a block of which only parts may be used: pages that nobody touches take no memory.
+    /// The same for a block of which only parts may be used: pages that are never touched take no memory.
     pub fn try_block(len: usize) -> Option<Self> {
         Self::try_mapped_from(LASTING_MAPPING_BYTES, len, Touch::Later, Holding::Zeros)
     }
@@ -208,7 +208,7 @@ impl Pages {
     }
 
     /// As large as `len`; in huge pages as far as it fills them, where the system has them. Those that
-    /// nobody touches take no memory, which goes for what lies before `start`, too.
+    /// are never touched take no memory, which goes for what lies before `start`, too.
     fn try_zeroed(len: usize, touch: Touch) -> Option<Self> {
         if len < HUGE_PAGE_BYTES {
             let mut options = MmapOptions::new();

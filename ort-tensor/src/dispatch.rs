@@ -66,7 +66,7 @@ macro_rules! with_dtype {
 
 /// Runs a data movement over any element type by its width: `$src` is bound to the elements of the
 /// view `$x` and `$dst` to those of the mutable view `$y` (same type), as words, strings, or the
-/// unpacked codes of a type below eight bits, which are packed again afterwards. The body sees
+/// unpacked quantized values of a type below eight bits, which are packed again afterwards. The body sees
 /// slices of one `Clone + Default + PartialEq` type, and ends with nothing or a `Result<(), TensorError>`. Copies of
 /// texts are counted against the thread's allowance. Yields `Result<(), TensorError>`.
 ///

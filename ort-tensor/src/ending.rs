@@ -1,4 +1,4 @@
-//! The end of a computation before its end: long loops ask whether somebody still waits for them.
+//! The end of a computation before its end: long loops check whether the run has ended.
 //!
 //! As with an allowance, the thread has it: an operator's `eval` and whatever that calls have no other
 //! place for it.
@@ -78,7 +78,7 @@ impl Pace {
     /// Counts `n` operations that are about to be done, and asks if that makes [`Pace::STEP`] since it last did.
     ///
     /// # Errors
-    /// [`TensorError::Ended`], if nobody waits any more.
+    /// [`TensorError::Ended`], if the run has ended.
     #[inline]
     pub fn go(&mut self, n: usize) -> Result<(), TensorError> {
         match self.left.checked_sub(n) {

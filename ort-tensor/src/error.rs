@@ -56,7 +56,7 @@ pub enum TensorError {
         /// What all may take together, if that is the reason; else the system does not have them.
         limit: Option<usize>,
     },
-    /// Nobody waits for the result any more.
+    /// The run has ended.
     #[error("the computation was ended early")]
     Ended,
     /// The output was planned with another shape or type than the one now written.

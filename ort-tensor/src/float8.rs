@@ -112,11 +112,11 @@ impl Format {
 
     /// The code nearest to a finite `magnitude`, as if the codes went on past `max_code`.
     fn nearest(&self, magnitude: f32) -> u8 {
-        // The spacing of codes around the value: below the smallest normal it stays that of 2^(1-bias).
+        // The spacing of quantized values around the value: below the smallest normal it stays that of 2^(1-bias).
         let exponent = magnitude_exponent(magnitude).max(1 - self.bias);
         let step = exp2(exponent) / f32::from(1_u8 << self.mantissa_bits);
         let steps = (magnitude / step).round_ties_even();
-        // Codes are consecutive, so a mantissa that rounds up carries into the exponent by itself.
+        // Quantized values are consecutive, so a mantissa that rounds up carries into the exponent by itself.
         let base = (exponent + self.bias - 1).max(0) << self.mantissa_bits;
         let code = base.saturating_add(float_to_code(steps));
         u8::try_from(code.min(0xff)).unwrap_or(0xff)

@@ -71,7 +71,7 @@ pub struct Output<'a> {
     memory: &'a dyn Memory,
 }
 
-/// Lends memory for results whose size nobody knew before.
+/// Lends memory for results whose size was not known before.
 pub trait Memory: fmt::Debug + Sync {
     /// So many bytes, whatever they are; `None` if the system does not have them.
     fn buf(&self, n_bytes: usize) -> Option<AlignedBuf>;
@@ -101,7 +101,7 @@ impl<'a> Output<'a> {
         Self { place, in_place: None, taken: None, memory: &System }
     }
 
-    /// Nobody uses this output: it need not be computed.
+    /// The output is not used: it need not be computed.
     pub const fn unwanted() -> Self {
         Self::at(Place::Unwanted)
     }
@@ -156,7 +156,7 @@ impl<'a> Output<'a> {
         self.taken.as_ref().map(|(input, _)| *input)
     }
 
-    /// Whether anybody uses this output.
+    /// Whether this output is used.
     pub const fn is_wanted(&self) -> bool {
         !matches!(self.place, Place::Unwanted)
     }

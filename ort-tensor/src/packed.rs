@@ -2,8 +2,8 @@
 
 use crate::DType;
 
-/// The codes of `n` elements of `bits` bits (2 or 4), one a byte, not sign-extended.
-/// Codes that `bytes` does not hold are 0.
+/// The quantized values of `n` elements of `bits` bits (2 or 4), one a byte, not sign-extended.
+/// Quantized values that `bytes` does not hold are 0.
 pub fn unpack(bytes: &[u8], bits: usize, n: usize) -> Vec<u8> {
     let per_byte = 8 / bits;
     let mask = u8::MAX >> (8 - bits);
@@ -14,7 +14,7 @@ pub fn unpack(bytes: &[u8], bits: usize, n: usize) -> Vec<u8> {
     (0..n).map(code).collect()
 }
 
-/// Packs codes into `bytes`, the first in the lowest bits; unused bits of the last byte become 0.
+/// Packs quantized values into `bytes`, the first in the lowest bits; unused bits of the last byte become 0.
 pub fn pack(codes: &[u8], bits: usize, bytes: &mut [u8]) {
     let per_byte = 8 / bits;
     let mask = u8::MAX >> (8 - bits);

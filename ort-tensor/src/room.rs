@@ -199,7 +199,7 @@ impl<T> Room<T> {
         Ok(room)
     }
 
-    /// `n` times zero: pages that nobody touches are never there.
+    /// `n` times zero: pages that are never touched are never there.
     ///
     /// # Errors
     /// If there is no memory for them.

@@ -15,7 +15,7 @@ const SPARE_BYTES: usize = 32 << 20;
 const SPARE_WASTE: usize = 16;
 
 thread_local! {
-    /// Mappings that nobody needs, within [`reusing`].
+    /// Mappings no longer needed, within [`reusing`].
     static SPARES: RefCell<Option<Spares>> = const { RefCell::new(None) };
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn take(len: usize) -> Option<Pages> {
     SPARES.try_with(take).ok()?
 }
 
-/// Keeps a mapping that nobody needs, or drops it.
+/// Keeps a mapping no longer needed, or drops it.
 pub(crate) fn put(pages: Pages) {
     // A thread that ends has none left.
     let _ = SPARES.try_with(|spares| {

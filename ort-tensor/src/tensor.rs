@@ -134,7 +134,7 @@ impl Tensor {
         bytes.as_ptr().align_offset(align) == 0
     }
 
-    /// Type and shape of a constant whose elements nobody needs any more, because all who read them
+    /// Type and shape of a constant whose elements are no longer needed, because all who read them
     /// have them packed. Whoever asks for them gets [`TensorError::Released`], not something else.
     ///
     /// # Errors
@@ -173,12 +173,12 @@ impl Tensor {
         self.shape.contains(&0)
     }
 
-    /// Whether the data is a slice of somebody else's bytes, not memory of this tensor's own.
+    /// Whether the data is a slice of shared bytes, not memory of this tensor's own.
     pub const fn is_shared(&self) -> bool {
         matches!(self.storage, Storage::Shared(_))
     }
 
-    /// The shared bytes themselves, if the data is a slice of somebody else's.
+    /// The shared bytes themselves, if the data is a slice of shared bytes.
     pub const fn shared_bytes(&self) -> Option<&Bytes> {
         match &self.storage {
             Storage::Shared(bytes) => Some(bytes),
@@ -228,7 +228,7 @@ impl Tensor {
         TensorView::from_data(self.dtype, &self.shape, data)
     }
 
-    /// The tensor, to write; data that is shared with anybody is copied first.
+    /// The tensor, to write; data that is shared is copied first.
     pub fn view_mut(&mut self) -> TensorViewMut<'_> {
         if let Storage::Shared(bytes) = &self.storage {
             self.storage = Storage::Owned(Arc::new(AlignedBuf::copy_of(bytes)));
@@ -248,7 +248,7 @@ impl Tensor {
         TensorViewMut::from_data(self.dtype, &self.shape, data)
     }
 
-    /// The tensor with `n` more entries along `axis`, whatever they hold. If nobody shares its memory
+    /// The tensor with `n` more entries along `axis`, whatever they hold. If its memory is not shared
     /// and that has room, nothing is allocated, and where the axes before `axis` are 1, nothing is moved;
     /// new memory has room for twice as many bytes as the old.
     ///

@@ -1,4 +1,4 @@
-//! Texts that are copied one by one: counted like other memory, though nobody knows their sizes before.
+//! Texts that are copied one by one: counted like other memory, though their sizes are not known before.
 //!
 //! What moves elements of any type sees a text as a [`Text`], whose `clone` asks for its memory. A copy cannot
 //! fail, so one for which there is none stays empty, those that follow too, and [`refused`] tells when all
@@ -12,7 +12,7 @@ use crate::TensorError;
 use crate::ending::go_on;
 use crate::room::charge;
 
-/// After so many copies a thread asks whether anybody waits for them.
+/// After so many copies a thread checks whether the run has ended.
 const PERIOD: u32 = 1 << 12;
 
 thread_local! {

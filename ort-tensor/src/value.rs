@@ -26,7 +26,7 @@ pub struct Map {
     pub values: Tensor,
 }
 
-/// A value that somebody else owns, to read.
+/// A borrowed read.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum ValueView<'a> {

@@ -6,7 +6,7 @@ use crate::shape::n_elements;
 use crate::text::{Text, refused};
 use crate::{DType, Tensor, TensorError};
 
-/// A tensor that somebody else owns, to read. Copying it copies no data.
+/// A borrowed read. Copying it copies no data.
 #[derive(Clone, Copy, Debug)]
 pub struct TensorView<'a> {
     dtype: DType,
@@ -22,7 +22,7 @@ pub(crate) enum Data<'a> {
     Released,
 }
 
-/// A tensor that somebody else owns, to write.
+/// A borrowed write.
 #[derive(Debug)]
 pub struct TensorViewMut<'a> {
     dtype: DType,
@@ -180,7 +180,7 @@ impl<'a> TensorView<'a> {
         TensorError::Released { dtype: self.dtype, shape: self.shape.to_vec() }
     }
 
-    /// The codes of a packed type, one a byte (see [`crate::unpack`]).
+    /// The quantized values of a packed type, one a byte (see [`crate::unpack`]).
     ///
     /// # Errors
     /// If the elements are not packed, or were released.
@@ -303,7 +303,7 @@ impl<'a> TensorViewMut<'a> {
         }
     }
 
-    /// Writes the codes of a packed type, one a byte (see [`crate::pack`]).
+    /// Writes the quantized values of a packed type, one a byte (see [`crate::pack`]).
     ///
     /// # Errors
     /// If the elements are not packed.
@@ -320,7 +320,7 @@ impl<'a> TensorViewMut<'a> {
     /// Copies all of `source`, which has the same type and as many elements.
     ///
     /// # Errors
-    /// If type or number of elements differ, there is no memory for a text, or nobody waits for the copy any more.
+    /// If type or number of elements differ, there is no memory for a text, or the run has ended.
     pub fn copy_from(self, source: TensorView<'_>) -> Result<(), TensorError> {
         /// Bytes that are copied within milliseconds.
         const COPIED: usize = 1 << 24;

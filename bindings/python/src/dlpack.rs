@@ -91,7 +91,7 @@ struct Kept {
 impl Lent {
     /// Takes the struct out of a capsule, which is empty then.
     fn of(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let unusable = || PyTypeError::new_err("expected a DLPack capsule that nobody has used");
+        let unusable = || PyTypeError::new_err("expected an unused DLPack capsule");
         let capsule = capsule.cast::<PyCapsule>().map_err(|_| unusable())?;
         let take = |name, used: &'static CStr| -> Option<NonNull<c_void>> {
             let pointer = capsule.pointer_checked(Some(name)).ok()?;

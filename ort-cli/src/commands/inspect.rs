@@ -64,7 +64,7 @@ struct View<'a> {
     path: &'a Path,
     n_bytes: usize,
     inspection: &'a Inspection,
-    /// None if nobody asked.
+    /// None if it was not asked for.
     denormals: Option<Vec<DenormalWeights>>,
 }
 

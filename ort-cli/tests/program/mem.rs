@@ -93,8 +93,8 @@ fn assert_stage(stage: &Json) {
 
 fn assert_session(session: &Json) {
     let expected = [
-        "activations_retained",
         "activations_planned",
+        "activations_retained",
         "model",
         "objects",
         "packed_heap",

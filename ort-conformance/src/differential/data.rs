@@ -64,7 +64,8 @@ pub(crate) fn repeated(name: &str, dtype: DType, shape: &[usize]) -> Result<Tens
     const N_DISTINCT: usize = 8191;
     let n = n_elements(shape).ok_or_else(|| TensorError::TooLarge { shape: shape.to_vec() })?;
     if dtype == DType::String {
-        let texts = (0..n).map(|i| format!("text {}", i % N_DISTINCT));
+        let word = if name.contains("_n") { "" } else { "text " };
+        let texts = (0..n).map(|i| format!("{word}{}", i % N_DISTINCT));
         return Tensor::from_strings(shape, texts.collect());
     }
     if n <= N_DISTINCT {

@@ -98,7 +98,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
         let fits = |fact: &Fact| matches!(n_elements(fact), Some(n) if n == right.n);
         fact(input).is_none_or(fits)
     };
-    // Results that are codes do not tell what type their scales are of.
+    // Results that are quantized values do not tell what type their scales are of.
     let is_float = |dtype| dtype == DType::F32 || roles.y_scale.is_some() && is_scale(dtype);
     let is_float = |input| fact(input).is_none_or(|fact| fact.dtype().is_some_and(is_float));
     let are_single =

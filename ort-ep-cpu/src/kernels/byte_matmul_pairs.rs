@@ -25,7 +25,7 @@ pub(super) const DEF: KernelDef = KernelDef::one(compile);
 #[derive(Debug)]
 struct ByteMatMulPairs {
     cpu: Cpu,
-    /// Whether sums become codes: the scales are inputs 1, 4 and 6, each before its zero point, and the right
+    /// Whether sums become quantized values: the scales are inputs 1, 4 and 6, each before its zero point, and the right
     /// operand is input 3. Else there are but zero points, inputs 2 and 3, and the right operand is input 1.
     is_requantized: bool,
     dtype: DType,
@@ -113,7 +113,7 @@ impl State {
 }
 
 impl ByteMatMulPairs {
-    /// The zero points, of bytes that are flipped, and how the codes of results are made.
+    /// The zero points, of bytes that are flipped, and how the quantized values of results are made.
     fn numbers(&self, inputs: Inputs<'_>) -> Result<([u8; 2], Option<(f32, i16)>), KernelError> {
         let zero = |index: usize| -> Result<u8, KernelError> {
             let bytes = inputs.optional_tensor(index)?.and_then(|x| x.as_bytes());

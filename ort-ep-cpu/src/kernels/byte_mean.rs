@@ -1,4 +1,4 @@
-//! QLinearGlobalAveragePool, of either layout: sums of codes are exact, and scaled once.
+//! QLinearGlobalAveragePool, of either layout: sums of quantized values are exact, and scaled once.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::{Fact, OpError};
@@ -16,7 +16,7 @@ pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
 /// Channels that are summed together where they are last, in so many registers.
 const CHANNELS: usize = 64;
-/// Pixels whose codes are summed in 16 bits.
+/// Pixels whose quantized values are summed in 16 bits.
 const PIXELS: usize = 256;
 
 #[derive(Debug)]
@@ -48,7 +48,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     Ok(is_taken.then(|| Box::new(kernel) as Box<dyn Kernel>))
 }
 
-/// The sums of codes of some results.
+/// The sums of quantized values of some results.
 struct Sums<'a, T> {
     /// `[pixels, stride]` from the first channel on, or `[channels, pixels]`.
     x: &'a [T],

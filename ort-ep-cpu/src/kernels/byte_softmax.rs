@@ -41,10 +41,10 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     Ok(is_taken.then(|| Box::new(ByteSoftmax { isa, op }) as Box<dyn Kernel>))
 }
 
-/// What codes become.
+/// What quantized values become.
 struct Softmax {
     scale: f64,
-    /// Of the distance of codes, where that is all they depend on.
+    /// Of the distance of quantized values, where that is all they depend on.
     exponentials: Option<[f64; 256]>,
     n_steps: f64,
     zero: f64,

@@ -6,7 +6,7 @@
 //! ```
 //! The table holds what the operators' own `eval` gives for every code, so results are theirs.
 
-// collects are bounded: by the codes of a byte, and the nodes of the claim
+// collects are bounded: by the quantized values of a byte, and the nodes of the claim
 
 use ort_ep::{Claim, CompileError, Io, Kernel, KernelError, Prepared};
 use ort_graph::{Dim, Graph, Node, NodeId, ValueId};
@@ -26,7 +26,7 @@ use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef { claim, compile };
 
-/// Functions between two codes: more are left to others.
+/// Functions between two quantized values: more are left to others.
 const MOST_FUNCTIONS: usize = 16;
 
 #[derive(Debug)]
@@ -38,10 +38,10 @@ struct ByteTable {
 
 /// The nodes that a table stands for.
 struct Functions {
-    /// In order; the first reads the codes.
+    /// In order; the first reads the quantized values.
     nodes: SmallVec<[NodeId; 4]>,
     codes: ValueId,
-    /// Whether nobody else wants what the first gives.
+    /// Whether the first has no other reader.
     owns_first: bool,
 }
 
@@ -73,7 +73,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 }
 
 impl Functions {
-    /// A node that reads codes and makes codes, if all it reads besides is constant.
+    /// A node that reads quantized values and makes quantized values, if all it reads besides is constant.
     fn alone(graph: &Graph, id: NodeId) -> Option<Self> {
         let (&codes, others) = graph.node(id).inputs.split_first()?;
         let codes = codes.filter(|&codes| is_byte(graph, codes))?;

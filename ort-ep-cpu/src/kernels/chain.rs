@@ -98,7 +98,7 @@ fn claim(graph: &Graph, root: NodeId) -> Option<Claim> {
     Some(Claim { nodes, inputs, outputs, in_place })
 }
 
-/// The link that computes `value`, if nobody else wants it.
+/// The link that computes `value`, if it has no other reader.
 fn producer(graph: &Graph, value: ValueId, root: NodeId) -> Option<Candidate> {
     let (id, _) = graph.producer(value)?;
     let is_private = graph.consumers(value).len() == 1 && !graph.outputs().contains(&value);

@@ -130,7 +130,7 @@ impl Class<'_> {
                     break;
                 }
                 if n.is_multiple_of(64) && go_on().is_err() {
-                    // Nobody reads what is found.
+                    // the result is not read.
                     return;
                 }
                 let of = |place: u32| self.op.rectangle(&boxes[place as usize]);

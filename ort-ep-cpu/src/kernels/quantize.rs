@@ -22,7 +22,7 @@ const COST: usize = 8;
 #[derive(Debug)]
 struct Quantize {
     isa: Isa,
-    /// The type of the codes.
+    /// The type of the quantized values.
     codes: DType,
     direction: Direction,
     axis: i64,
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// Scales and zero points along each axis, of every type of codes.
+    /// Scales and zero points along each axis, of every type of quantized values.
     #[test]
     fn along_an_axis_and_of_all_types() {
         let shape = [3, 40, 5, 17];

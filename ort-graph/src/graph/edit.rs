@@ -11,7 +11,7 @@ use crate::ids::{NodeId, ValueId};
 use crate::op::OpError;
 
 impl Graph {
-    /// Whether anybody wants the value: a node, a subgraph, or the caller.
+    /// Whether the value is used: a node, a subgraph, or the caller.
     pub fn is_used(&self, id: ValueId) -> bool {
         !self.consumers(id).is_empty() || self.outputs.contains(&id)
     }
@@ -34,8 +34,8 @@ impl Graph {
         is_refined
     }
 
-    /// Removes these nodes as far as nobody wants what they compute, then those that become
-    /// unwanted through it, and the constants that nobody is left to read. Returns the nodes.
+    /// Removes these nodes as far as their outputs are unused, then those that become
+    /// unwanted through it, and the constants without readers left. Returns the nodes.
     pub fn sweep(&mut self, nodes: impl IntoIterator<Item = NodeId>) -> Vec<NodeId> {
         let mut candidates: Vec<NodeId> = nodes.into_iter().collect();
         let mut removed = Vec::new();
@@ -54,7 +54,7 @@ impl Graph {
         removed
     }
 
-    /// Drops a value that nobody may want any more, unless it is an input. Returns the node that
+    /// Drops a value that may be unused by now, unless it is an input. Returns the node that
     /// computes it, which may have become useless.
     pub(crate) fn release(&mut self, id: ValueId) -> Option<NodeId> {
         if self.is_used(id) {
@@ -70,7 +70,7 @@ impl Graph {
         None
     }
 
-    /// Takes an output that nobody wants away from its node; the value is no part of the graph
+    /// Takes an unused output away from its node; the value is no part of the graph
     /// any more.
     pub(crate) fn detach(&mut self, id: ValueId) {
         if let Some((node, slot)) = self.values[id.index()].producer.take()

@@ -32,7 +32,7 @@ pub enum ImportError {
         /// What is wrong.
         error: Box<GraphError>,
     },
-    /// A node, graph output or subgraph names a value that nobody makes.
+    /// A node, graph output or subgraph names a value that is not defined.
     #[error("{user} reads `{value}`, which no node, input or initializer provides")]
     UnknownValue {
         /// Who reads it.

@@ -17,7 +17,7 @@ impl<'a> Model<'a> {
     /// What a file holds. `bytes` are those that it was opened on: constants keep slices of them.
     ///
     /// # Errors
-    /// If a constant has an element type or a dimension that nobody has.
+    /// If a constant has an unknown element type or an invalid dimension.
     pub fn of_ort(file: ort_format::File<'a>, bytes: &Bytes) -> Result<Self, ImportError> {
         let model = file.model();
         let graph = Reader { bytes }.graph(model.graph())?;

@@ -78,7 +78,7 @@ features! { Avx512Vnni enabled
 }
 
 kernel! {
-    /// The codes of the pixels of a line.
+    /// The quantized values of the pixels of a line.
     Avx512Vnni => pub(super) fn run(line: &Columns<'_>, y: &mut [u8]) {
         let (n, axis) = (line.padding.len(), &line.axis);
         let flip = _mm512_set1_epi8(line.flip.cast_signed());

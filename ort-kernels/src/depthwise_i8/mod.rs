@@ -6,8 +6,8 @@
 //! its own; where they are planes, lanes are neighbouring outputs, which share the weights of their
 //! channel. Either way any stride, dilation and number of dimensions is but a choice of lines.
 //!
-//! **Weights.** Numbers of −255 to 255, codes minus zero points, packed once as one to three signed
-//! bytes whose sum they are: codes about zero take one, and others cost no pass over `x`.
+//! **Weights.** Numbers of −255 to 255, quantized values minus zero points, packed once as one to three signed
+//! bytes whose sum they are: quantized values about zero take one, and others cost no pass over `x`.
 //!
 //! **Loops.** Blocks of [`LANES`] lanes ▸ four taps at a time, interleaved so that one instruction adds
 //! four products.

@@ -155,7 +155,7 @@ impl Pixels<'_> {
             each(pixel, &sums[..channels]);
         }
     }
-    /// Writes the codes of these pixels into `y`, bytes of the sign of the results, from factors a channel.
+    /// Writes the quantized values of these pixels into `y`, bytes of the sign of the results, from factors a channel.
     ///
     /// # Panics
     /// As [`Pixels::run`], or if factors are too few or `y` is too short.

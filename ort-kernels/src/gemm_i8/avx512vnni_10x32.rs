@@ -25,7 +25,7 @@ pub(super) fn tile(token: Avx512Vnni, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>)
     by_rows!(rows, tile.n_rows, [1 2 3 4 5 6 7 8 9 10] => product(token, rows, b, tile));
 }
 
-/// Codes that are rare, of sums that are stored first.
+/// Quantized values that are rare, of sums that are stored first.
 #[inline(never)]
 fn any_codes(token: Avx512Vnni, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>) {
     let mut c = [[0; MAX_NR]; VARIANT.mr];
@@ -95,7 +95,7 @@ features! { Avx512Vnni enabled
 }
 
 features! { Avx512Vnni enabled
-    /// The codes of 32 sums, in the lower half: conversion rounds half to even, packing saturates.
+    /// The quantized values of 32 sums, in the lower half: conversion rounds half to even, packing saturates.
     #[inline]
     fn codes(sums: [__m512i; 2], factors: [__m512i; 2], codes: &Requantize<'_>) -> __m512i {
         let whole = [scaled(sums[0], factors[0]), scaled(sums[1], factors[1])];
@@ -124,7 +124,7 @@ macro_rules! each_row {
     };
 }
 
-/// Writes the codes of the rows of a tile: text of the kernel, as sums that are given away would be kept in memory.
+/// Writes the quantized values of the rows of a tile: text of the kernel, as sums that are given away would be kept in memory.
 macro_rules! write_codes {
     ($sums:ident of $rows:ident, $tile:ident, $to:ident, $y:ident) => {
         let mut factors = [_mm512_setzero_si512(); 2];

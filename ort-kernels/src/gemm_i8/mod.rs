@@ -9,7 +9,7 @@
 //! **Exactness.** Products of bytes are at most 2¹⁵ in magnitude, so that sums are exact up to
 //! `k` = 65536; beyond, they wrap as the operators of ONNX do. No variant saturates in between.
 //!
-//! **Results.** Sums, or the codes that [`Requantize`] makes of them while they are in registers.
+//! **Results.** Sums, or the quantized values that [`Requantize`] makes of them while they are in registers.
 //!
 //! **Loops.** As many rows of A as the first-level cache holds ▸ panels of B, `nr` columns wide ▸ tiles of
 //! at most `mr` rows. Four of `k` at a time.
@@ -120,9 +120,9 @@ struct Tile<'a> {
 #[derive(Debug)]
 enum To<'a> {
     Sums(&'a mut [i32]),
-    /// Codes from finite factors, with which no product is NaN.
+    /// Quantized values from finite factors, with which no product is NaN.
     Codes(Requantize<'a>, &'a mut [u8]),
-    /// Codes from any factors.
+    /// Quantized values from any factors.
     AnyCodes(Requantize<'a>, &'a mut [u8]),
 }
 
@@ -195,7 +195,7 @@ impl Gemm<'_> {
         self.tiles((rows, columns), To::Sums(c), stride);
     }
 
-    /// Computes the codes of that part into `y`, likewise contiguous.
+    /// Computes the quantized values of that part into `y`, likewise contiguous.
     ///
     /// # Panics
     /// As [`Gemm::run`], or if there are too few factors.

@@ -80,7 +80,7 @@ pub(super) fn agrees_with_generic(isa: Isa) {
     }
 }
 
-/// Codes of either sign, with a factor a column or a row, are what [`quantize`] makes of the sums.
+/// Quantized values of either sign, with a factor a column or a row, are what [`quantize`] makes of the sums.
 fn codes_are_requantized_sums(gemm: &Gemm<'_>, [m, n]: [usize; 2], sums: &[i32]) {
     let one = |i: u8| f32::from(i) * 3e-4 - 0.01;
     let mut factors: Vec<_> = bytes(m.max(n), 4).into_iter().map(one).collect();

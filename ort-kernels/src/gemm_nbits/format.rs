@@ -1,4 +1,4 @@
-//! How codes are stored, and how they are packed.
+//! How quantized values are stored, and how they are packed.
 
 use super::WORD;
 use crate::{Isa, Task, words};
@@ -9,7 +9,7 @@ use crate::{Isa, Task, words};
 pub struct Format {
     /// The bits of a code: 2, 4 or 8.
     pub bits: usize,
-    /// The codes of a block: a multiple of 16.
+    /// The quantized values of a block: a multiple of 16.
     pub block: usize,
     /// Rows of the weights.
     pub k: usize,
@@ -26,7 +26,7 @@ impl Format {
         self.k.div_ceil(self.block)
     }
 
-    /// The codes of a column, those that fill up its last block included.
+    /// The quantized values of a column, those that fill up its last block included.
     #[must_use]
     pub const fn padded_k(&self) -> usize {
         self.n_blocks() * self.block
@@ -38,7 +38,7 @@ impl Format {
         1 << (self.bits - 1)
     }
 
-    /// The codes of a word.
+    /// The quantized values of a word.
     pub(super) const fn step(&self) -> usize {
         8 * WORD / self.bits
     }
@@ -64,7 +64,7 @@ impl Format {
         self.n_panels() * self.n_blocks() * self.nr
     }
 
-    /// Packs codes; columns that fill up the last panel are zeros.
+    /// Packs quantized values; columns that fill up the last panel are zeros.
     ///
     /// # Panics
     /// If `codes` or `packed` are too short.
@@ -92,7 +92,7 @@ impl Format {
     }
 }
 
-/// Codes to be packed.
+/// Quantized values to be packed.
 struct Packing<'a> {
     format: &'a Format,
     codes: &'a [u8],
@@ -122,7 +122,7 @@ impl Task for Packing<'_> {
     }
 }
 
-/// A word of 4-bit codes in order becomes one whose code `4·s + q` is part `s` of byte `q`.
+/// A word of 4-bit quantized values in order becomes one whose code `4·s + q` is part `s` of byte `q`.
 #[inline(always)]
 fn of_4_bits(stored: u32) -> u32 {
     let spread = |half: u32| {
@@ -132,7 +132,7 @@ fn of_4_bits(stored: u32) -> u32 {
     spread(stored & 0xffff) | spread(stored >> 16) << 4
 }
 
-/// The same of 2-bit codes: a square of four times four, transposed by exchanging what is not on its diagonal.
+/// The same of 2-bit quantized values: a square of four times four, transposed by exchanging what is not on its diagonal.
 #[inline(always)]
 fn of_2_bits(stored: u32) -> u32 {
     let exchange = |word: u32, mask: u32, distance: u32| {

@@ -2,7 +2,7 @@
 //! weights of 2, 4 or 8 bits, which stay so in memory and become numbers in registers.
 //!
 //! **Weights.** [`Format`] says how codes are stored and how they are packed: panels of `nr` columns,
-//! in which a word of 32 bits holds the codes of a column for `32 / bits` consecutive `k`, so that one
+//! in which a word of 32 bits holds the quantized values of a column for `32 / bits` consecutive `k`, so that one
 //! register holds a column a lane: byte `q`, bits `s·bits…` is `k = 4·s + q`. Scales and zero points
 //! lie in panels `[blocks][nr]`. Zero points count from the middle of the codes, `2^(bits−1)`.
 //!
@@ -48,7 +48,7 @@ use std::ops::Range;
 use crate::Isa;
 use crate::gemm::Rows;
 
-/// Bytes of a word: the codes of one column that lie together.
+/// Bytes of a word: the quantized values of one column that lie together.
 const WORD: usize = 4;
 /// The columns of the widest panel.
 const MAX_NR: usize = 32;
@@ -77,7 +77,7 @@ pub struct Weights<'a> {
     pub codes: &'a [u8],
     /// What [`Format::pack_by_block`] wrote of the scales.
     pub scales: &'a [f32],
-    /// The same of zero points, less the middle of the codes; none if they are the middle.
+    /// The same of zero points, less the middle of the quantized values; none if they are the middle.
     pub zeros: Option<&'a [f32]>,
     /// What is added to each column.
     pub bias: Option<&'a [f32]>,
@@ -90,7 +90,7 @@ pub struct Floats<'a> {
     pub a: &'a [f32],
     /// From one row to the next.
     pub stride: usize,
-    /// `[rows, blocks]`: [`block_sums`] of the rows, which nobody reads if there are no zero points.
+    /// `[rows, blocks]`: [`block_sums`] of the rows, which are not read if there are no zero points.
     pub sums: &'a [f32],
 }
 
@@ -157,7 +157,7 @@ impl<'a> Weights<'a> {
     /// [`Weights::times_floats`] of rows of bytes.
     ///
     /// # Panics
-    /// As that does, or if a block has more than [`MAX_BLOCK`] codes.
+    /// As that does, or if a block has more than [`MAX_BLOCK`] quantized values.
     pub fn times_bytes(
         &self,
         isa: Isa,

@@ -1,4 +1,4 @@
-//! Weights as the right operand of a product of floats: panels are made of codes as they are needed.
+//! Weights as the right operand of a product of floats: panels are made of quantized values as they are needed.
 
 use super::{Panel, WORD, Weights};
 use crate::gemm::{Panels, Slice, each_panel};

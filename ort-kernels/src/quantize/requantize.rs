@@ -1,4 +1,4 @@
-//! Codes of the sums of a product, a factor a column or a row.
+//! Quantized values of the sums of a product, a factor a column or a row.
 
 use std::ops::Range;
 
@@ -45,7 +45,7 @@ impl Requantize<'_> {
         Self { factors, ..*self }
     }
 
-    /// Writes the codes of the sums of row `r`.
+    /// Writes the quantized values of the sums of row `r`.
     #[inline(always)]
     pub(crate) fn write(&self, r: usize, sums: &[i32], y: &mut [u8]) {
         let factors = match self.factors {
@@ -61,7 +61,7 @@ impl Requantize<'_> {
         }
     }
 
-    /// Writes the codes of the sums of row `r` into `y`, bytes of the sign of the results.
+    /// Writes the quantized values of the sums of row `r` into `y`, bytes of the sign of the results.
     ///
     /// # Panics
     /// If there are fewer sums or factors than `y` has elements.
@@ -99,7 +99,7 @@ pub(crate) mod x86 {
 
     features! { Avx512 enabled
         /// `round(sum·factor)`, half to even, of 16 lanes; `factors` are the bits of finite floats. Packing with
-        /// saturation makes codes of it.
+        /// saturation makes quantized values of it.
         #[inline]
         pub(crate) fn scaled(sums: __m512i, factors: __m512i) -> __m512i {
             let scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_castsi512_ps(factors));

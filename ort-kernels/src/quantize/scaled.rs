@@ -1,4 +1,4 @@
-//! Codes of every type from floats and back, with one scale or many; and sums that become floats in steps.
+//! Quantized values of every type from floats and back, with one scale or many; and sums that become floats in steps.
 
 use super::{Code, Factors, Whole, code};
 use crate::{Isa, Task};

@@ -24,7 +24,7 @@ fn what_is_sound_passes_whatever_else_is_in_it() {
     let t = TensorProto { dims: vec![2, 3], int32_data: vec![-1, 2], ..TensorProto::default() };
     let attribute = AttributeProto { t: Some(Box::new(t)), ..AttributeProto::default() };
     let mut bytes = model(vec![node(attribute)]).encode_to_vec();
-    // Fields that nobody knows, of every wire type.
+    // Unknown fields, of every wire type.
     bytes.extend([0xa0, 0x1f, 5, 0xa2, 0x1f, 1, 0, 0xa5, 0x1f, 1, 2, 3, 4]);
     bytes.extend([0xa1, 0x1f, 1, 2, 3, 4, 5, 6, 7, 8]);
     assert_eq!(check(&bytes, &Limits::default()), Ok(()));

@@ -225,7 +225,7 @@ impl Product {
         self.for_each_matrix(a, b, |a, b, c| multiply_add(a, b, c, self.n))
     }
 
-    /// The sums of all elements, row-major, of differences of 8-bit codes.
+    /// The sums of all elements, row-major, of differences of 8-bit quantized values.
     ///
     /// # Errors
     /// If they are too many.

@@ -33,7 +33,7 @@ pub const DEFS: &[OpDef] = &[
 
 /// QLinearConv: `y = saturate(round((Σ w'·x' + b) · x_scale·w_scale/y_scale) + y_zero_point)`, where
 /// `x'` and `w'` are codes minus zero points. Inputs: `x`, its scale and zero point, the same of
-/// `w`, scale and zero point of `y`, `b`: absent or `[M]`, int32. Codes are int8 or uint8; scale and
+/// `w`, scale and zero point of `y`, `b`: absent or `[M]`, int32. Quantized values are int8 or uint8; scale and
 /// zero point of `w` are one value or one an output channel. Sums are exact; scaling is float32,
 /// rounding half to even, as in ONNX Runtime. With `channels_last`, `x` and `y` are `[N, …, C]`.
 ///

@@ -22,7 +22,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 
 /// QLinearMatMul: `y = saturate(round(a'·b' · a_scale·b_scale/y_scale) + y_zero_point)`, where `a'`
 /// and `b'` are codes minus zero points. Inputs: `a`, its scale and zero point, the same of `b`,
-/// scale and zero point of `y`; codes are int8, uint8 or 8-bit floats, scales are float, float16 or
+/// scale and zero point of `y`; quantized values are int8, uint8 or 8-bit floats, scales are float, float16 or
 /// bfloat16. Several scales or zero points are for the rows of `a` and `y` and the columns of `b`.
 /// Sums are exact; scaling is float32, rounding half to even, as in ONNX Runtime.
 ///

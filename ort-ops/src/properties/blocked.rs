@@ -1,4 +1,4 @@
-//! Operators on weights in blocks of codes, each block with a scale of its own.
+//! Operators on weights in blocks of quantized values, each block with a scale of its own.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
@@ -15,7 +15,7 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::microsoft("MatMulNBits", matmul_nbits),
 ];
 
-/// The bits of code `i` of codes in bytes, the first in the lowest bits.
+/// The bits of code `i` of quantized values in bytes, the first in the lowest bits.
 fn code(bytes: &[Cell], bits: usize, i: usize) -> f64 {
     let byte = bytes[i * bits / 8].int() >> (i * bits % 8);
     Cell::Int(byte & ((1 << bits) - 1)).float()
@@ -121,7 +121,7 @@ const NF4: [f64; 16] = [
     1.0,
 ];
 
-/// Codes follow each other through all rows, the first in the highest bits.
+/// Quantized values follow each other through all rows, the first in the highest bits.
 fn matmul_bnb4(draw: &mut Draw, dtype: DType) -> Sample {
     let (n, k, block) = (draw.some_dim(), 1 + draw.below(40), draw.pick(&[16, 32]));
     let (is_transposed, transposed) = draw.flag(true);
@@ -158,7 +158,7 @@ fn matmul_bnb4(draw: &mut Draw, dtype: DType) -> Sample {
         .maybe("transB", transposed)
 }
 
-/// Blocks follow each other column by column: scale, perhaps a zero point, codes.
+/// Blocks follow each other column by column: scale, perhaps a zero point, quantized values.
 fn matmul_fpq4(draw: &mut Draw, dtype: DType) -> Sample {
     let (k, n) = (1 + draw.below(70), draw.some_dim());
     let kind = draw.pick(&[None, Some(0), Some(1), Some(2)]);
@@ -189,7 +189,7 @@ fn matmul_fpq4(draw: &mut Draw, dtype: DType) -> Sample {
     sample.maybe("blk_quant_type", kind.map(size))
 }
 
-/// What a node of GatherBlockQuantized has codes in.
+/// What a node of GatherBlockQuantized has quantized values in.
 struct Packing {
     /// The bits of a code in a byte; none if each code is an element.
     bits: Option<usize>,
@@ -205,7 +205,7 @@ impl Packing {
         code(&[x.at(&byte).clone()], bits, last[0] % (8 / bits))
     }
 
-    /// A shape of codes as it is stored.
+    /// A shape of quantized values as it is stored.
     fn stored(&self, shape: &[usize]) -> Vec<usize> {
         let mut shape = shape.to_vec();
         if let (Some(bits), Some(last)) = (self.bits, shape.last_mut()) {

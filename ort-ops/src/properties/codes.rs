@@ -1,10 +1,10 @@
-//! Numbers as codes of 8 bits, the way quantized operators have them.
+//! Numbers as quantized values of 8 bits, the way quantized operators have them.
 
 use ort_tensor::{DType, Tensor};
 
 use super::{Array, Cell, Draw, Expected};
 
-/// Rounding in float32 on the way from codes of moderate schemes to a code, in units of it.
+/// Rounding in float32 on the way from quantized values of moderate schemes to a code, in units of it.
 pub(super) const SLACK: f64 = 1.0 / 64.0;
 
 /// Scale and zero point of a whole tensor.
@@ -14,7 +14,7 @@ pub(super) struct Scheme {
     zero_point: Option<Tensor>,
 }
 
-/// A tensor of codes, and what they mean.
+/// A tensor of quantized values, and what they mean.
 #[derive(Clone)]
 pub(super) struct Codes {
     pub(super) codes: Tensor,
@@ -22,7 +22,7 @@ pub(super) struct Codes {
 }
 
 impl Scheme {
-    /// A scheme, perhaps without a zero point, for codes of this type.
+    /// A scheme, perhaps without a zero point, for quantized values of this type.
     pub(super) fn draw(draw: &mut Draw, dtype: DType) -> Self {
         let Self { scale, zero_point } = Self::whole(draw, dtype);
         Self { scale, zero_point: zero_point.filter(|_| !draw.one_in(4)) }
@@ -63,12 +63,12 @@ impl Scheme {
 }
 
 impl Codes {
-    /// Any codes of this shape and type.
+    /// Any quantized values of this shape and type.
     pub(super) fn draw(draw: &mut Draw, dtype: DType, shape: &[usize]) -> Self {
         Self { codes: draw.any(dtype, shape), scheme: Scheme::draw(draw, dtype) }
     }
 
-    /// Codes, scale and zero point.
+    /// Quantized values, scale and zero point.
     pub(super) fn operands(&self) -> Vec<Option<Tensor>> {
         let [scale, zero_point] = self.scheme.operands();
         vec![Some(self.codes.clone()), scale, zero_point]

@@ -218,7 +218,7 @@ fn moe(draw: &mut Draw, dtype: DType) -> Sample {
         .attr("normalize_routing_weights", Attr::Int(is_normalized.into()))
 }
 
-/// Codes of a layer with their scales and zero points, and the weights that they stand for.
+/// Quantized values of a layer with their scales and zero points, and the weights that they stand for.
 fn coded(
     draw: &mut Draw,
     dtype: DType,

@@ -1,4 +1,4 @@
-//! What a cache keeps of keys or of values: numbers, or codes for them.
+//! What a cache keeps of keys or of values: numbers, or quantized values for them.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
@@ -11,9 +11,9 @@ pub(super) struct Cache {
     /// The type of what is kept; `None` if there is no past.
     kind: Kind,
     dtype: DType,
-    /// Numbers or codes `[B, K, P, H]`.
+    /// Numbers or quantized values `[B, K, P, H]`.
     past: Option<Array>,
-    /// What codes are multiplied with, `[1]` or `[1, K, 1, H]`.
+    /// What quantized values are multiplied with, `[1]` or `[1, K, 1, H]`.
     scale: Array,
     /// How many steps it holds at least.
     longest: usize,
@@ -68,7 +68,7 @@ impl Cache {
         Self { kind, dtype, past, scale, longest, window }
     }
 
-    /// The operands: the past, and the scale of codes.
+    /// The operands: the past, and the scale of quantized values.
     pub(super) fn operands(&self) -> [Option<Tensor>; 2] {
         let past = self.past.as_ref().map(|past| match self.kind {
             Kind::Code4 => packed(past, |_| true).to_tensor(self.dtype),
@@ -113,7 +113,7 @@ impl Cache {
         }
     }
 
-    /// The codes of numbers.
+    /// The quantized values of numbers.
     pub(super) fn encoded(&self, numbers: &Array) -> Array {
         Array::from_fn(&numbers.shape, |at| {
             let quotient = numbers.at(at).float() / self.scale_at(at);
@@ -126,12 +126,12 @@ impl Cache {
         })
     }
 
-    /// The numbers of codes.
+    /// The numbers of quantized values.
     pub(super) fn decoded(&self, codes: &Array) -> Array {
         Array::from_fn(&codes.shape, |at| Cell::Float(codes.at(at).float() * self.scale_at(at)))
     }
 
-    /// What is kept of codes by position, of which each batch has so many; zeros behind.
+    /// What is kept of quantized values by position, of which each batch has so many; zeros behind.
     pub(super) fn kept(&self, codes: &Array, ends: &[usize]) -> Expected {
         let mut shape = codes.shape.clone();
         shape[2] = match self.window {
@@ -152,7 +152,7 @@ impl Cache {
     }
 }
 
-/// Codes from −8 to 7, two a byte, plus 8, the first one low; nothing where there are none.
+/// Quantized values from −8 to 7, two a byte, plus 8, the first one low; nothing where there are none.
 fn packed(codes: &Array, is_code: impl Fn(&[usize]) -> bool) -> Array {
     let mut shape = codes.shape.clone();
     let size = shape[3];

@@ -1,4 +1,4 @@
-//! Operators on codes of 8 bits that give codes: what the numbers behind them give, encoded.
+//! Operators on quantized values of 8 bits that give quantized values: what the numbers behind them give, encoded.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};

@@ -1,4 +1,4 @@
-//! Codes of numbers, and numbers of codes: exact, since scales are powers of two.
+//! Quantized values of numbers, and numbers of quantized values: exact, since scales are powers of two.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};

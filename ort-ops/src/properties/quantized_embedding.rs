@@ -1,4 +1,4 @@
-//! The norm of sums of embeddings that are codes.
+//! The norm of sums of embeddings that are quantized values.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};

@@ -1,4 +1,4 @@
-//! Products of codes with numbers around them.
+//! Products of quantized values with numbers around them.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
@@ -13,7 +13,7 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::microsoft("QGemm", gemm),
 ];
 
-/// Codes with one scale and zero point for all, or one a column.
+/// Quantized values with one scale and zero point for all, or one a column.
 struct Columns {
     codes: Array,
     dtype: DType,

@@ -1,4 +1,4 @@
-//! An LSTM whose weights are codes, and whose inputs and states become such.
+//! An LSTM whose weights are quantized values, and whose inputs and states become such.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};

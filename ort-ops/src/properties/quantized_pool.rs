@@ -1,4 +1,4 @@
-//! Pools of codes, and of images whose channels are the last dimension.
+//! Pools of quantized values, and of images whose channels are the last dimension.
 
 use ort_tensor::DType;
 

@@ -1,4 +1,4 @@
-//! Products and convolutions of codes: exact, since scales are powers of two.
+//! Products and convolutions of quantized values: exact, since scales are powers of two.
 
 use ort_tensor::{DType, Tensor};
 
@@ -20,7 +20,7 @@ pub(super) const PROPERTIES: &[Property] = &[
 const BYTES: &[DType] = &[DType::I8, DType::U8];
 const FLOATS: &[DType] = &[DType::F8E4M3Fn, DType::F8E4M3Fnuz, DType::F8E5M2, DType::F8E5M2Fnuz];
 
-/// Codes: integers of any size, or small floats.
+/// Quantized values: integers of any size, or small floats.
 pub(super) fn codes(draw: &mut Draw, dtype: DType, shape: &[usize]) -> Tensor {
     if !FLOATS.contains(&dtype) {
         return draw.any(dtype, shape);

@@ -161,7 +161,7 @@ fn attention(draw: &mut Draw, dtype: DType) -> Sample {
     .maybe("qkv_hidden_sizes", is_written.then(|| Attr::Ints(widths.to_vec())))
 }
 
-/// Codes of 8 bits; weights have one scale and zero point, or one a column.
+/// Quantized values of 8 bits; weights have one scale and zero point, or one a column.
 fn quantized(draw: &mut Draw, dtype: DType) -> Sample {
     let result = draw.pick(&[DType::F32, DType::F16, DType::Bf16, DType::F64]);
     let mut own = SelfAttention::draw(draw, result, false);

@@ -1,5 +1,5 @@
 //! Quantized networks through all passes. Scales are powers of two and numbers small, so that floats
-//! round nowhere but where codes are made: graphs of values and graphs of codes are both exact. Zero
+//! round nowhere but where quantized values are made: graphs of values and graphs of quantized values are both exact. Zero
 //! points are even, for some integer operators round a half after they have added one.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::interpreter::run;
 use crate::testing::inputs;
 use crate::{Level, Options};
 
-/// Codes `[1, channels, 4, 4]`: the name of a value, and of its scale.
+/// Quantized values `[1, channels, 4, 4]`: the name of a value, and of its scale.
 #[derive(Clone)]
 struct Codes {
     name: String,
@@ -114,7 +114,7 @@ impl Writer {
         self.quantized(&op, &scale, x.channels)
     }
 
-    /// A convolution with what may stand between it and its codes.
+    /// A convolution with what may stand between it and its quantized values.
     fn convolution(&mut self, x: &str, channels: usize) -> Codes {
         let n = [2, 4][self.rng.index(2)];
         let weights = self.constant("int8", &[n, channels, 3, 3], 1.0);

@@ -175,7 +175,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
     .method("nchwc_block_size"),
 ];
 
-/// What makes operators on codes of those between DequantizeLinear and QuantizeLinear.
+/// What makes operators on quantized values of those between DequantizeLinear and QuantizeLinear.
 const QUANTIZED: &[&str] = &["QDQPropagationTransformer", "QDQSelectorActionTransformer"];
 
 fn turn(builder: &mut SessionBuilder, passes: &[&'static str], is_on: bool) {

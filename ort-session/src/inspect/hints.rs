@@ -1,4 +1,4 @@
-//! What only a `.ort` file says: its version, what is odd about it, and hints that nobody has to follow.
+//! What only a `.ort` file says: its version, what is odd about it, and hints that need not be followed.
 
 // collects are bounded: as long as the file's lists
 

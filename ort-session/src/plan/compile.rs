@@ -63,7 +63,7 @@ pub enum PlanError {
         /// What is wrong.
         error: Box<KernelError>,
     },
-    /// Somebody called [`Cancel::cancel`].
+    /// The caller called [`Cancel::cancel`].
     #[error("compiling was cancelled")]
     Cancelled,
     /// A kernel panicked when it was told the shapes.

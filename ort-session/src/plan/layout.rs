@@ -40,14 +40,14 @@ pub(crate) struct Layout {
     pub(crate) live_bytes: Vec<usize>,
     /// What outputs of known shape take beside the block, in bytes.
     pub(crate) own_bytes: usize,
-    /// What profiles say of the steps, by step; empty until somebody asks.
+    /// What profiles say of the steps, by step; empty until it is asked for.
     described: OnceLock<Box<[OnceLock<Arc<StepWork>>]>>,
 }
 
 /// Where a value lives.
 #[derive(Debug)]
 pub(crate) enum Place {
-    /// Nowhere: nobody computes or reads it.
+    /// Nowhere: it is neither computed nor read.
     Nowhere,
     /// In the caller's memory, under this shape if an alias gave it another.
     Input { index: usize, shape: Option<Shape> },
@@ -66,7 +66,7 @@ pub(crate) enum Place {
 /// What a step needs.
 #[derive(Debug)]
 pub(crate) enum StepLayout {
-    /// Nothing: its outputs are known, or are its inputs under another shape, or nobody wants them.
+    /// Nothing: its outputs are known, or are its inputs under another shape, or they are unused.
     Skip,
     /// All shapes are known.
     Static {
@@ -79,7 +79,7 @@ pub(crate) enum StepLayout {
     Dynamic {
         split: Split,
         last_uses: Made,
-        /// Pairs (input, output): the output may be made of the input itself, which nobody else reads.
+        /// Pairs (input, output): the output may be made of the input itself, which has no other reader.
         taken: SmallVec<[(usize, usize); 1]>,
     },
 }

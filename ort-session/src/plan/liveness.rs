@@ -5,11 +5,11 @@ use smallvec::SmallVec;
 
 use super::{Action, Selection, Step};
 
-/// Values that nobody needs after a step.
+/// Values that are not needed after a step.
 pub(super) type LastUses = SmallVec<[ValueId; 2]>;
 
 /// For each value, the last step that reads it, itself or through an alias of it; `usize::MAX` for
-/// outputs, `None` for what nobody reads.
+/// outputs, `None` for what is not read.
 pub(super) fn last_reads(
     graph: &Graph,
     steps: &[Step],
@@ -48,7 +48,7 @@ fn aliases_of_inputs(graph: &Graph, steps: &[Step]) -> Vec<bool> {
     is_of_input
 }
 
-/// For each step, the values that nobody needs after it; none for those that do not run.
+/// For each step, the values no longer needed after it; none for those that do not run.
 pub(super) fn last_uses(
     graph: &Graph,
     steps: &[Step],

@@ -33,7 +33,7 @@ type Slot<T> = AtomicCell<Option<Box<T>>>;
 const _: () = assert!(Slot::<State>::is_lock_free(), "a slot is one pointer");
 
 /// What no run uses now, states for one, the one used last first: its bytes may still be in a cache,
-/// and those at the end are the ones that nobody needs any more.
+/// and those at the end are the ones no longer needed.
 pub(crate) struct Pool<T = State> {
     slots: Box<[Slot<T>]>,
 }

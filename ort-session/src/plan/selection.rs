@@ -59,7 +59,7 @@ impl Selection {
         self.is_needed[i]
     }
 
-    /// What nobody needs after step `i`.
+    /// What is not needed after step `i`.
     pub(super) fn last_uses(&self, i: usize) -> &[ValueId] {
         &self.last_uses[i]
     }

@@ -1,4 +1,4 @@
-//! What is noted of a session when somebody wants to know where its time goes: the stages of loading, and
+//! What is noted of a session when one wants to know where its time goes: the stages of loading, and
 //! the steps of runs.
 //!
 //! ```text

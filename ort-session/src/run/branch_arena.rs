@@ -55,7 +55,7 @@ impl<'m, 't> BranchArena<'m, 't> {
         Values { made: self.made.get(), targets: self.targets }
     }
 
-    /// Drops a value that nobody needs any more; not in a branch, beside which others may read it.
+    /// Drops a value no longer needed; not in a branch, beside which others may read it.
     pub(super) fn clear(&mut self, id: ValueId) -> Option<Value> {
         match &mut self.made {
             Made::All(made) => made.take(id),

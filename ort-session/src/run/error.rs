@@ -36,13 +36,13 @@ pub enum RunError {
         /// The value.
         value: String,
     },
-    /// There is no memory for a copy of an output that nobody computes: an input, or a capture.
+    /// There is no memory for a copy of an output that is not computed: an input, or a capture.
     #[error("there is no memory for output `{value}`")]
     NoMemory {
         /// The output.
         value: String,
     },
-    /// Somebody called [`Cancel::cancel`](crate::Cancel::cancel).
+    /// The caller called [`Cancel::cancel`](crate::Cancel::cancel).
     #[error("the run{} was cancelled", named(tag))]
     Cancelled {
         /// What [`RunOptions::tag`](crate::RunOptions::tag) called the run.

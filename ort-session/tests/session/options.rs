@@ -7,7 +7,7 @@ use ort_session::{
 
 use crate::model::{gated, of_text};
 
-/// Codes become values and codes again, a product of codes, and codes that are values in the end.
+/// Quantized values become values and quantized values again, a product of quantized values, and quantized values that are values in the end.
 const QUANTIZED: &str = "graph(x: float[4,8]) -> (y) {
       s = const float[] 0.0625
       z = const uint8[] 3

@@ -44,7 +44,7 @@ fn model(timeline: &Timeline) -> String {
     let given_back = match stage.reports.iter().map(|report| report.weights_released).sum() {
         0 => String::new(),
         n => format!(
-            " {} nobody reads any more, as all kernels have them packed: their pages were given \
+            " {} are no longer read, as all kernels have them packed: their pages were given \
              back, if they ever came.",
             number::plural(n, "weight"),
         ),

@@ -1,8 +1,8 @@
-//! Quantized operators: products and convolutions of bytes, sums and products of codes, pools, and the ways
-//! between codes and floats.
+//! Quantized operators: products and convolutions of bytes, sums and products of quantized values, pools, and the ways
+//! between quantized values and floats.
 //!
 //! Sums of bytes are exact, and so is what is made of them but for the last rounding: a result that lies
-//! half way between two codes, up to a rounding, may be either.
+//! half way between two quantized values, up to a rounding, may be either.
 
 use super::super::net::{Net, ROUNDING, Value, list};
 use super::elementwise::shape;
@@ -27,7 +27,7 @@ fn scale(net: &mut Net<'_>, scale: f64) -> String {
     net.literal(&format!("float[] {scale:.6}"))
 }
 
-/// The scale of results so that sums of `k` products of bytes with these scales are codes.
+/// The scale of results so that sums of `k` products of bytes with these scales are quantized values.
 fn result_scale(k: usize, scales: [f64; 2]) -> f64 {
     (100.0 * (k as f64).sqrt() * scales[0] * scales[1]).max(0.000_1)
 }
@@ -118,7 +118,7 @@ pub(super) fn few_bits(net: &mut Net<'_>) -> Vec<Value> {
         "com.microsoft:MatMulNBits-1 [K: {k}, N: {n}, bits: {bits}, block_size: {block}, accuracy_level: {level}]"
     );
     let name = net.node(&op, &[&a.name, &codes.name, &scales.name, zeros, "_", bias]);
-    // The difference of two codes, times a scale of at most 1.5.
+    // The difference of two quantized values, times a scale of at most 1.5.
     let weight = (bits as f64).exp2() / 6.0_f64.sqrt() * 1.1;
     let size = (k as f64).sqrt() * a.size * weight + 1.0;
     // Half a step in 8 bits at most, and as often less as more.

@@ -55,7 +55,7 @@ impl WithEpilogue {
     /// The convolution whose epilogue ends at `root`, which cannot be the convolution itself.
     pub(super) fn at(graph: &Graph, root: NodeId) -> Option<Self> {
         let (mut id, mut nodes) = (root, smallvec![root]);
-        // What makes a value that nobody else wants.
+        // What makes a value without other readers.
         let mut before = |value: Option<ValueId>| -> Option<NodeId> {
             let value = value?;
             let is_private = graph.consumers(value).len() == 1 && !graph.outputs().contains(&value);

@@ -15,11 +15,11 @@ use crate::kernels::Compiler;
 #[derive(Debug)]
 pub(super) struct Filters {
     pub(super) form: Form,
-    /// The sum of each filter's codes as signed bytes, an i32.
+    /// The sum of each filter's quantized values as signed bytes, an i32.
     sums: Packed,
     /// The zero point of each filter, flipped alike.
     pub(super) zeros: Vec<i32>,
-    /// The codes of a filter.
+    /// The quantized values of a filter.
     k: usize,
 }
 
@@ -30,7 +30,7 @@ pub(super) enum Form {
     Rows(Option<Packed>),
     /// The right operand of rows of an image whose channels are the last dimension.
     Right(Packed),
-    /// One channel a filter: codes minus zero points, as so many signed bytes.
+    /// One channel a filter: quantized values minus zero points, as so many signed bytes.
     Depthwise { packed: Packed, parts: usize, are_channels_last: bool },
 }
 
@@ -98,7 +98,7 @@ impl Filters {
     }
 }
 
-/// The sum of each filter's codes.
+/// The sum of each filter's quantized values.
 fn sums(
     compiler: &Compiler<'_>,
     input: usize,
@@ -118,7 +118,7 @@ fn sums(
     })
 }
 
-/// The codes as signed bytes.
+/// The quantized values as signed bytes.
 fn flipped(compiler: &Compiler<'_>, input: usize, flip: u8) -> Option<Packed> {
     let n_bytes = compiler.constant(input)?.len();
     let recipe = Recipe { name: "gemm_i8/flipped", parameters: Vec::new(), n_bytes };
@@ -135,7 +135,7 @@ fn depthwise(
     (kernel, are_channels_last): (&[usize], bool),
 ) -> Option<Form> {
     let taps = kernel.iter().product::<usize>();
-    // Codes minus zero points are of 9 bits.
+    // Quantized values minus zero points are of 9 bits.
     let centered = |codes: &[u8]| {
         let filters = codes.chunks(taps).zip(zeros);
         let weight = |code: u8, zero: i32| i32::from((code ^ flip).cast_signed()) - zero;

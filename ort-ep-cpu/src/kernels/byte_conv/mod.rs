@@ -1,5 +1,5 @@
 //! QLinearConv and ConvInteger of up to three dimensions with constant weights, for either layout of
-//! images. Sums become codes, stay sums, or become floats by what follows them.
+//! images. Sums become quantized values, stay sums, or become floats by what follows them.
 
 // collects are bounded: by the rank
 
@@ -48,7 +48,7 @@ struct ByteConv {
 struct Roles {
     w: usize,
     w_zero: usize,
-    /// Whether sums become codes again: the scales are inputs 1, 4 and 6, the zero point of the
+    /// Whether sums become quantized values again: the scales are inputs 1, 4 and 6, the zero point of the
     /// result is input 7, and the bias input 8.
     is_requantized: bool,
 }
@@ -99,7 +99,7 @@ trait Finish<T>: Sync {
     /// Writes the results of sums, which are those of these channels.
     fn run(&self, channels: Channels, sums: &[i32], y: &mut [T]);
 
-    /// How codes are made of them, and `y` as bytes, if results are codes: kernels do it where sums are in
+    /// How quantized values are made of them, and `y` as bytes, if results are quantized values: kernels do it where sums are in
     /// registers.
     fn codes<'y>(&self, y: &'y mut [T]) -> Option<(Requantize<'_>, &'y mut [u8])> {
         let _ = y;
@@ -113,7 +113,7 @@ impl<T, F: Fn(Channels, &[i32], &mut [T]) + Sync> Finish<T> for F {
     }
 }
 
-/// Codes from factors a channel.
+/// Quantized values from factors a channel.
 struct Codes<'a> {
     isa: Isa,
     factors: &'a [f32],
@@ -256,7 +256,7 @@ impl ByteConv {
         Ok(())
     }
 
-    /// Writes what sums are multiplied with to become codes.
+    /// Writes what sums are multiplied with to become quantized values.
     fn fill_factors(&self, inputs: Inputs<'_>, factors: &mut [f32]) -> Result<(), KernelError> {
         let scale = |index: usize| -> Result<f32, KernelError> {
             let scale = inputs.tensor(index)?.as_slice::<f32>()?;

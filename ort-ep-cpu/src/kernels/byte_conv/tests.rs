@@ -62,7 +62,7 @@ fn channels_may_be_the_last_dimension() {
     line.input(Tensor::scalar(0_i8)).check(exact);
 }
 
-/// Codes of 8 bits of either sign.
+/// Quantized values of 8 bits of either sign.
 fn codes(shape: &[usize], is_signed: bool) -> Tensor {
     if is_signed { bytes(shape, u8::cast_signed) } else { bytes(shape, |bits| bits) }
 }

@@ -314,7 +314,7 @@ impl ConvTransposeKernel {
         let range = geometry.split.columns(set, &part.positions);
         for start in range.clone().step_by(n_strip) {
             if go_on().is_err() {
-                // Nobody reads what is found.
+                // the result is not read.
                 return;
             }
             let columns = start..range.end.min(start + n_strip);

@@ -252,7 +252,7 @@ impl<F: Feature> ForestKernel<F> {
         finish(model, &scores, &mut part.tally, (part.y, part.classes));
     }
 
-    /// Computes all samples into `y` and `classes`, of which either may be empty: nobody wants them.
+    /// Computes all samples into `y` and `classes`, of which either may be empty if unused.
     fn samples<U: Number>(
         &self,
         state: &State,

@@ -80,7 +80,7 @@ impl Form {
         let fact = |i: usize| Some(graph.fact(node.inputs.get(i).copied().flatten()?));
         let dtype = fact(0).and_then(Fact::dtype);
         let is_same = |fact: &Fact| fact.dtype() == dtype;
-        // Exporters name them even where nobody reads them; then they are not written.
+        // Exporters name them even where they are not read; then they are not written.
         let mut moments = node.outputs.iter().skip(1).take(2).flatten();
         let has_moments = moments.any(|&moment| graph.is_used(moment));
         let Some(row) = fact(0).and_then(Fact::dims).and_then(|dims| {

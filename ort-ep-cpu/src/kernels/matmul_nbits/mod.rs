@@ -171,7 +171,7 @@ impl NBitsKernel {
         parts.gemm(&Floats { a: &[], stride: 0, sums: &[] }).scratch_len(m)
     }
 
-    /// What `m` rows cost, in multiply-adds: codes are read and unpacked besides.
+    /// What `m` rows cost, in multiply-adds: quantized values are read and unpacked besides.
     fn cost(&self, m: usize) -> usize {
         const UNPACK: usize = 6;
         let n_weights = self.weights.format.n.saturating_mul(self.weights.format.k);

@@ -10,7 +10,7 @@ use ort_tensor::{DType, Tensor};
 
 use crate::kernels::Compiler;
 
-/// The codes of a matrix with their scales and zero points.
+/// The quantized values of a matrix with their scales and zero points.
 #[derive(Debug)]
 pub(super) struct PackedWeights {
     pub(super) format: Format,
@@ -76,7 +76,7 @@ enum Numbers {
     F32,
     F16,
     Bf16,
-    /// As codes are, each column of whole bytes.
+    /// As quantized values are, each column of whole bytes.
     Codes,
 }
 

@@ -43,7 +43,7 @@ impl Scaled {
 }
 
 /// What makes the operand of an operation whose other operand is one constant number, and that
-/// number. Nobody else wants the operand.
+/// number. The operand has no other reader.
 fn with_number(graph: &Graph, id: NodeId, operation: Binary) -> Option<(NodeId, f32)> {
     op::<Binary>(graph, id).filter(|&&op| op == operation)?;
     let &[Some(a), Some(b)] = graph.node(id).inputs.as_slice() else { return None };

@@ -1,4 +1,4 @@
-//! 2 rows by 16 columns. Pairs of products of codes of up to four bits fit 16 bits; codes of eight
+//! 2 rows by 16 columns. Pairs of products of quantized values of up to four bits fit 16 bits; quantized values of eight
 //! are widened first, the even ones of each four and the odd ones, so that none saturates.
 
 use super::{Bytes, MAX_NR, Panel, Variant};

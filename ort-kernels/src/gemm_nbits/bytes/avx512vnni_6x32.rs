@@ -1,4 +1,4 @@
-//! 6 rows by 32 columns: 12 sums of a block and 12 of all blocks, two registers of codes, one
+//! 6 rows by 32 columns: 12 sums of a block and 12 of all blocks, two registers of quantized values, one
 //! broadcast of A.
 
 use super::{Bytes, MAX_NR, Panel, Variant};

@@ -1,4 +1,4 @@
-//! 4 rows by 32 columns: 16 accumulators of a block and eight of all blocks. Codes of up to four bits
+//! 4 rows by 32 columns: 16 accumulators of a block and eight of all blocks. Quantized values of up to four bits
 //! are looked up in a register, of which the bits above them are no concern.
 
 use super::{Floats, MAX_NR, Panel, Variant};
@@ -20,7 +20,7 @@ pub(super) fn tile_of(token: Avx512, panel: &Panel<'_>, a: &Floats<'_>, c: &mut 
     by_rows!(panel, c, [1 2 3 4] => sums(token, panel, a, c));
 }
 
-/// What codes of 4 bits are above the middle, and codes of 2 bits whatever is above them.
+/// What quantized values of 4 bits are above the middle, and quantized values of 2 bits whatever is above them.
 static FOUR: [f32; LANES] =
     [-8.0, -7.0, -6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0];
 static TWO: [f32; LANES] =

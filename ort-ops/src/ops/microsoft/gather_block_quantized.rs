@@ -92,7 +92,7 @@ impl GatherBlockQuantized {
         Ok(Layout { gather, quantize, per_byte, block, is_float, codes, scales })
     }
 
-    /// The element of the codes at position `i`, as a number.
+    /// The element of the quantized values at position `i`, as a number.
     fn element(self, x: TensorView<'_>, i: usize) -> Result<f64, OpError> {
         let dtype = x.dtype();
         if let Some(bytes) = x.as_bytes().filter(|_| dtype.is_packed()) {
@@ -105,13 +105,13 @@ impl GatherBlockQuantized {
     }
 }
 
-/// How codes and scales lie.
+/// How quantized values and scales lie.
 struct Layout {
     gather: usize,
     quantize: usize,
-    /// How many codes an element of `x` holds.
+    /// How many quantized values an element of `x` holds.
     per_byte: usize,
-    /// The codes of a block.
+    /// The quantized values of a block.
     block: usize,
     is_float: bool,
     codes: Dims,
@@ -120,7 +120,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// That scales and zero points of these dimensions are those of the codes.
+    /// That scales and zero points of these dimensions are those of the quantized values.
     fn check(&self, scales: Option<&[Dim]>, zero_points: Option<&[Dim]>) -> Result<(), OpError> {
         let Some(scales) = scales else { return Ok(()) };
         let is_shared =
@@ -176,7 +176,7 @@ impl Operator for GatherBlockQuantized {
         let strides = broadcast_strides(scales.shape(), &known_shape(&layout.scales)?);
         let (scale_values, indices) = (read(scales)?, int_values(indices)?);
         let Lanes { len, inner, .. } = Lanes::along(&codes, layout.gather);
-        // Zero points begin each row with a new byte, as codes do.
+        // Zero points begin each row with a new byte, as quantized values do.
         let n_blocks = scales.shape().last().copied().unwrap_or(1);
         let row = n_blocks.next_multiple_of(layout.per_byte);
         let middle = if x.dtype() == DType::U8 { f64::from(1_u8 << (self.bits - 1)) } else { 0.0 };
@@ -240,7 +240,7 @@ mod tests {
         attrs.iter().fold(case, |case, (name, value)| case.attr(name, Attr::Int(*value)))
     }
 
-    /// A tensor of a packed or one-byte type from its codes.
+    /// A tensor of a packed or one-byte type from its quantized values.
     fn coded(dtype: DType, shape: &[usize], codes: &[u8]) -> Tensor {
         let mut x = Tensor::zeros(dtype, shape).unwrap();
         if dtype.is_packed() {
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn every_type_has_its_own_numbers_and_middle() {
-        // Three entries with one block of two codes each.
+        // Three entries with one block of two quantized values each.
         let index = || tensor(&[2], &[2_i64, -3]);
         let cases = [
             (DType::I4, [1, 2, 3, 4, 0xf, 7], [-1.0, 7.0, 1.0, 2.0]),
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn codes_in_bytes_unpack_along_the_last_axis() {
-        // Rows of 20 codes in two blocks; only the ends are not the zero point.
+        // Rows of 20 quantized values in two blocks; only the ends are not the zero point.
         let mut bytes = [0x88_u8; 20];
         (bytes[0], bytes[19]) = (0x89, 0xf8);
         let x = tensor(&[2, 10], &bytes);

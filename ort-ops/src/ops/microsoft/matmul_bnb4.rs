@@ -19,10 +19,10 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: MatMulBnb4::build,
 }];
 
-/// What the codes of FP4 stand for: a sign, two bits of exponent and one of mantissa, over 12.
+/// What the quantized values of FP4 stand for: a sign, two bits of exponent and one of mantissa, over 12.
 const FP4: [f64; 8] = [0.0, 1.0 / 192.0, 2.0 / 3.0, 1.0, 1.0 / 3.0, 0.5, 1.0 / 6.0, 0.25];
 
-/// What the codes of NF4 stand for: quantiles of the normal distribution, scaled to −1…1.
+/// What the quantized values of NF4 stand for: quantiles of the normal distribution, scaled to −1…1.
 ///
 /// Source: T. Dettmers et al., "QLoRA", 2023, appendix E.
 const NF4: [f64; 16] = [
@@ -45,9 +45,9 @@ const NF4: [f64; 16] = [
 ];
 
 /// MatMulBnb4: `y[…, n] = Σ a[…, k] · w[n, k]`, or `y[…, k] = Σ a[…, n] · w[n, k]` if `w` is not
-/// transposed; `w = value(code) · absmax` of its block. Inputs: `a` of floats; codes of 4 bits, uint8,
+/// transposed; `w = value(code) · absmax` of its block. Inputs: `a` of floats; quantized values of 4 bits, uint8,
 /// in the order of `w: [n, k]`, the first in the highest bits; `absmax`, one for each `block_size`
-/// codes, of the type of `a`. Summed in double precision and rounded once.
+/// quantized values, of the type of `a`. Summed in double precision and rounded once.
 ///
 /// Source: com.microsoft, MatMulBnb4-1 (ONNX Runtime 1.31, whose CPU provider takes no `w` that is
 /// not transposed).
@@ -57,9 +57,9 @@ pub struct MatMulBnb4 {
     pub k: usize,
     /// The rows of `w`.
     pub n: usize,
-    /// The codes that share a scale.
+    /// The quantized values that share a scale.
     pub block_size: usize,
-    /// Whether codes are NF4, and not FP4.
+    /// Whether quantized values are NF4, and not FP4.
     pub is_normal_float: bool,
     /// Whether `w` is transposed for the product.
     pub is_transposed: bool,
@@ -92,7 +92,7 @@ impl MatMulBnb4 {
         if self.is_transposed { [self.k, self.n] } else { [self.n, self.k] }
     }
 
-    /// That codes and scales of these shapes are those of the weights.
+    /// That quantized values and scales of these shapes are those of the weights.
     fn check(self, codes: Option<&[usize]>, scales: Option<&[usize]>) -> Result<(), OpError> {
         let n_codes = self.n.checked_mul(self.k);
         if let Some(codes) = codes {

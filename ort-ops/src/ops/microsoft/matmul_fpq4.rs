@@ -1,4 +1,4 @@
-//! MatMulFpQ4: a matrix product with weights packed into a blob of 4-bit codes and their scales.
+//! MatMulFpQ4: a matrix product with weights packed into a blob of 4-bit quantized values and their scales.
 
 // collects are bounded: by the rank
 
@@ -24,7 +24,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// The bytes of a scale, a float, little-endian.
 const SCALE_BYTES: usize = size_of::<f32>();
 
-/// Codes are packed by this many: the first half of them in the low bits of bytes, the second half
+/// Quantized values are packed by this many: the first half of them in the low bits of bytes, the second half
 /// in the high bits.
 const UNIT: usize = 32;
 
@@ -38,7 +38,7 @@ const UNIT: usize = 32;
 /// Source: com.microsoft, MatMulFpQ4-1 (ONNX Runtime 1.31, whose CPU provider takes type 2 for 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatMulFpQ4 {
-    /// The codes of a block: 32 or 64.
+    /// The quantized values of a block: 32 or 64.
     pub block_size: usize,
     /// Whether each block has a zero point.
     pub has_zero_point: bool,
@@ -67,7 +67,7 @@ impl MatMulFpQ4 {
         self.header_bytes() + self.block_size / 2
     }
 
-    /// That a blob of this shape holds `k · n` codes.
+    /// That a blob of this shape holds `k · n` quantized values.
     fn check(self, blob: &[usize], [k, n]: [usize; 2]) -> Result<(), OpError> {
         let n_blocks = k.div_ceil(self.block_size).checked_mul(n);
         expect_len(
@@ -176,7 +176,7 @@ mod tests {
         let last = block(2.0, None, &[0x07; 16]);
         let blob = [block(0.5, None, &codes), last.clone(), last.clone(), last].concat();
         let y = run(0, &a, &blob, [33, 2]);
-        // The second column has the codes 7 and 0 in its first block.
+        // The second column has the quantized values 7 and 0 in its first block.
         assert_eq!(y, Ok(tensor(&[2], &[35.5_f32 - 200.0, -2.0 - 160.0 - 200.0])));
         let y = run(1, &a[..18], &block(0.5, Some(7), &codes), [18, 1]);
         assert_eq!(y, Ok(tensor(&[1], &[41_f32])));

@@ -24,7 +24,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// Inputs: `a` of floats; codes: `[n, blocks, bytes of a block]`, uint8, the first in the lowest
 /// bits; scales: `[n, blocks]`, of the type of `a`; zero points, either uint8, packed row by row, or
 /// `[n, blocks]` of the type of `a`, half the range of the codes without them; `g_idx`: `[k]` or as
-/// many as there are codes in a row, int32, the block of each `k`; bias: `[n]`.
+/// many as there are quantized values in a row, int32, the block of each `k`; bias: `[n]`.
 ///
 /// Products are summed in double precision and rounded once, whatever `accuracy_level` allows: 4 has
 /// faster ways round `a` to 8 bits by block, with an error of half a step, `max|a|/254·Σ|w|` a block.
@@ -33,13 +33,13 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// there are groups).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatMulNBits {
-    /// The columns of `a`, and the codes of a row that count.
+    /// The columns of `a`, and the quantized values of a row that count.
     pub k: usize,
     /// The columns of the result.
     pub n: usize,
     /// The bits of a code: 2, 4 or 8.
     pub bits: usize,
-    /// The codes of a block, a power of two, at least 16.
+    /// The quantized values of a block, a power of two, at least 16.
     pub block_size: usize,
     /// What `a` may be rounded to: 0 and 1 f32, 2 float16, 3 bfloat16, 4 int8 by block.
     pub accuracy_level: i64,
@@ -69,7 +69,7 @@ impl MatMulNBits {
         BlockFormat { bits: self.bits, block: self.block_size, width: self.k }
     }
 
-    /// The bytes of a row of codes, of whole blocks.
+    /// The bytes of a row of quantized values, of whole blocks.
     fn row_bytes(self) -> Option<usize> {
         self.format().n_blocks().checked_mul(self.block_size / 8 * self.bits)
     }
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn codes_of_each_width_have_the_middle_for_zero() {
-        // The first codes of two rows; those beyond K do not count.
+        // The first quantized values of two rows; those beyond K do not count.
         let cases: [(i64, u8, f32, f32); 3] =
             [(2, 0b1101, -1.0, 1.0), (4, 0xf1, -7.0, 7.0), (8, 0x81, 1.0, -128.0)];
         for (bits, byte, first, second) in cases {

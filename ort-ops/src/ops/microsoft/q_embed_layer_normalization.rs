@@ -1,4 +1,4 @@
-//! QEmbedLayerNormalization: EmbedLayerNormalization of tables and parameters that are codes.
+//! QEmbedLayerNormalization: EmbedLayerNormalization of tables and parameters that are quantized values.
 
 // collects are bounded: by the operands
 
@@ -23,7 +23,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// QEmbedLayerNormalization: EmbedLayerNormalization, where each table and parameter is `(code − zero
 /// point) · scale`.
 ///
-/// Inputs: ids, segments, five tensors of codes, and the mask, as of EmbedLayerNormalization, then the
+/// Inputs: ids, segments, five tensors of quantized values, and the mask, as of EmbedLayerNormalization, then the
 /// five scales, float32, and the five zero points, a single value each. Outputs: `y: [B, S, H]`, and how many ones each row of the mask has.
 ///
 /// Source: com.microsoft, QEmbedLayerNormalization-1 (ONNX Runtime 1.31).
@@ -33,11 +33,11 @@ pub struct QEmbedLayerNormalization {
     pub plain: EmbedLayerNormalization,
 }
 
-/// Where the tensors of codes stand.
+/// Where the tensors of quantized values stand.
 const CODES: std::ops::Range<usize> = 2..7;
-/// From a tensor of codes to its scale.
+/// From a tensor of quantized values to its scale.
 const TO_SCALE: usize = 6;
-/// From a tensor of codes to its zero point.
+/// From a tensor of quantized values to its zero point.
 const TO_ZERO_POINT: usize = 11;
 
 impl QEmbedLayerNormalization {

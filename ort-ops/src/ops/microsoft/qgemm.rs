@@ -25,7 +25,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: QGemm::build,
 }];
 
-/// QGemm: `y = (Σ a'·b' + c) · alpha·a_scale·b_scale`, where `a'` and `b'` are codes minus zero
+/// QGemm: `y = (Σ a'·b' + c) · alpha·a_scale·b_scale`, where `a'` and `b'` are quantized values minus zero
 /// points. Inputs: `a` (`[m, k]`, or `[k, m]` if `is_a_transposed`), its scale and zero point, the
 /// same of `b` (`[k, n]` or `[n, k]`), `c`: absent or int32 that stretches to `[m, n]`, then scale
 /// and zero point of `y`. Scale and zero point of `b` are one value or one a column.

@@ -25,7 +25,7 @@ const fn def(
 
 /// `c = saturate(round(f(a, b)/c_scale + c_zero_point))`, where `a` and `b` are `scale · (code −
 /// zero_point)`. Inputs: `a`, its scale and zero point, the same of `b`, then scale and zero point
-/// of `c`; zero points may be absent. Codes are all int8 or all uint8, scales float.
+/// of `c`; zero points may be absent. Quantized values are all int8 or all uint8, scales float.
 ///
 /// Computed in float32 in ONNX Runtime's order on x86, rounding half to even after the zero point
 /// was added; other orders may give a neighbour of the code.

@@ -21,9 +21,9 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: QLinearConcat::build,
 }];
 
-/// QLinearConcat: the parts one after the other along `axis`, their codes quantized again as those
+/// QLinearConcat: the parts one after the other along `axis`, their quantized values quantized again as those
 /// of `y`: `saturate(round(value/y_scale) + y_zero_point)`, rounding half to even. Inputs: scale and
-/// zero point of `y`, then each part with its scale and zero point. Codes are all int8 or all uint8,
+/// zero point of `y`, then each part with its scale and zero point. Quantized values are all int8 or all uint8,
 /// scales float.
 ///
 /// Source: com.microsoft, QLinearConcat-1 (ONNX Runtime 1.31).

@@ -27,7 +27,7 @@ const fn def(
 /// QLinearAveragePool: `y = saturate(round(mean/y_scale + y_zero_point))` of the mean of each
 /// window's values `x_scale · (code − x_zero_point)`, computed in float32, rounding half to even.
 /// Inputs: `x: [N, C, D₁, …]`, its scale and zero point, those of `y`; zero points may be absent.
-/// Codes are int8 or uint8, scales float.
+/// Quantized values are int8 or uint8, scales float.
 ///
 /// Where padding counts, the sum is divided by the size of the window, also where that hangs over
 /// the padding, as AveragePool did before version 19. A window that sees nothing has the mean 0.
@@ -137,7 +137,7 @@ mod tests {
         case.attr("channels_last", Attr::Int(channels_last))
     }
 
-    /// Values of half the codes less two, means of a scale of one and a zero point of one.
+    /// Values of half the quantized values less two, means of a scale of one and a zero point of one.
     fn inputs(x: Tensor) -> [Tensor; 5] {
         let zeros = [2_u8, 1].map(Tensor::scalar);
         let [from, to] = [0.5_f32, 1.0].map(Tensor::scalar);

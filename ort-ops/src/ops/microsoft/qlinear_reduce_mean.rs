@@ -23,7 +23,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 
 /// QLinearReduceMean: `y = saturate(round(mean/y_scale) + y_zero_point)` of the mean along the axes
 /// of the values `x_scale · (code − x_zero_point)`, rounding half to even. Inputs: `x`, its scale
-/// and zero point, those of `y`; zero points may be absent. Codes are int8 or uint8, scales float.
+/// and zero point, those of `y`; zero points may be absent. Quantized values are int8 or uint8, scales float.
 /// The mean of nothing is 0.
 ///
 /// Source: com.microsoft, QLinearReduceMean-1 (ONNX Runtime 1.31, which has no kernel for it).

@@ -21,7 +21,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// QLinearSoftmax: `y = saturate(round(softmax(x) · ⌊1/y_scale⌋) + y_zero_point)`, where `x` is
-/// `x_scale · code`. Inputs: `x`, its scale and zero point (which cancels), those of `y`; codes are
+/// `x_scale · code`. Inputs: `x`, its scale and zero point (which cancels), those of `y`; quantized values are
 /// int8 or uint8, scales float. Rounds half to even.
 ///
 /// Source: com.microsoft, QLinearSoftmax-1 (ONNX Runtime 1.31), which overflows in lanes of one

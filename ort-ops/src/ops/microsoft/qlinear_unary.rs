@@ -25,7 +25,7 @@ const fn def(
 }
 
 /// `y = saturate(round(f(x)/y_scale) + y_zero_point)`, where `x` is `scale · (code − zero_point)`.
-/// Inputs: `x`, its scale and zero point, those of `y`; zero points may be absent. Codes are int8 or
+/// Inputs: `x`, its scale and zero point, those of `y`; zero points may be absent. Quantized values are int8 or
 /// uint8, scales float. Computed in float32, rounding half to even.
 ///
 /// Source: com.microsoft, QLinearSigmoid-1 and QLinearLeakyRelu-1 (ONNX Runtime 1.31).

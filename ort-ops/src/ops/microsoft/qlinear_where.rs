@@ -19,7 +19,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 
 /// QLinearWhere: `z = condition ? x : y`, broadcast, with the codes of `x` and `y` quantized again
 /// as those of `z`: `saturate(round(value/z_scale) + z_zero_point)`, rounding half to even. Inputs:
-/// `condition`, `x`, its scale and zero point, the same of `y`, scale and zero point of `z`. Codes
+/// `condition`, `x`, its scale and zero point, the same of `y`, scale and zero point of `z`. Quantized values
 /// are all int8 or all uint8, scales float.
 ///
 /// Source: com.microsoft, QLinearWhere-1 (ONNX Runtime 1.31).

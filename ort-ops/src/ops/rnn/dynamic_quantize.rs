@@ -1,4 +1,4 @@
-//! DynamicQuantizeLSTM: an LSTM whose weights are codes.
+//! DynamicQuantizeLSTM: an LSTM whose weights are quantized values.
 
 // collects are bounded: by the directions and the operands
 

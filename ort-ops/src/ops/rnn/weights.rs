@@ -1,4 +1,4 @@
-//! What the inputs and the states of a layer are multiplied with: floats, or codes.
+//! What the inputs and the states of a layer are multiplied with: floats, or quantized values.
 
 use std::borrow::Cow;
 
@@ -22,11 +22,11 @@ pub(super) enum Weights<'a, R: Real> {
 pub(super) enum Matrix<'a, R: Real> {
     /// The rows.
     Floats(&'a [R]),
-    /// The rows as codes: what they are multiplied with is quantized first.
+    /// The rows as quantized values: what they are multiplied with is quantized first.
     Codes(&'a CodeMatrix),
 }
 
-/// Codes minus their zero points, and the scale of each row.
+/// Quantized values minus their zero points, and the scale of each row.
 #[derive(Debug)]
 pub(super) struct CodeMatrix {
     pub(super) codes: Vec<i16>,
@@ -47,7 +47,7 @@ impl<R: Real> Matrix<'_, R> {
     /// `c[i, j] += Σ x[i, k] · w[j, k]` for rows of `k` elements in `x` and of `c_stride` in `c`.
     ///
     /// # Errors
-    /// If there is no memory for the codes of `x`, or the run has ended.
+    /// If there is no memory for the quantized values of `x`, or the run has ended.
     pub(super) fn add_product(
         &self,
         c: &mut [R],

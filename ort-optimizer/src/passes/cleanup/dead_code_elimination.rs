@@ -1,6 +1,6 @@
 //! DeadCodeElimination: nodes that no output of the graph needs.
 //!
-//! (Constants that nobody reads are dropped with or without it. ONNX Runtime does both as it
+//! (Constants that are not read are dropped with or without it. ONNX Runtime does both as it
 //! loads a model, and has no name for it.)
 
 use ort_graph::Patch;

@@ -1,11 +1,11 @@
-//! A node before a QuantizeLinear, whose range of codes bounds values as the node does.
+//! A node before a QuantizeLinear, whose range of quantized values bounds values as the node does.
 
 use ort_graph::Patch;
 
 use super::coded::{Coded, reading};
 use crate::pass::{Refusal, Site};
 
-/// The codes that the result of the node becomes, if nobody else reads it.
+/// The quantized values that the result of the node becomes, if it has no other reader.
 pub(super) fn quantize_of<'a>(site: &Site<'a>) -> Option<Coded<'a>> {
     Coded::after(site.graph, site.node().outputs.first().copied().flatten()?)
 }

@@ -1,4 +1,4 @@
-//! Codes, and what a DequantizeLinear or QuantizeLinear says they mean:
+//! Quantized values, and what a DequantizeLinear or QuantizeLinear says they mean:
 //! `value = scale · (code − zero)`.
 
 use ort_graph::{Graph, NewNode, Node, NodeId, Patch, ValueId};
@@ -8,7 +8,7 @@ use ort_tensor::{DType, Number, Tensor, with_dtype};
 
 use crate::pass::Refusal;
 
-/// Codes whose scale and zero point are constant, for values that are f32.
+/// Quantized values whose scale and zero point are constant, for values that are f32.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Coded<'a> {
     pub(super) codes: ValueId,
@@ -23,7 +23,7 @@ pub(super) struct Coded<'a> {
     granularity: Granularity,
 }
 
-/// Where the scale is the same for all codes: that, and the zero point.
+/// Where the scale is the same for all quantized values: that, and the zero point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Whole {
     pub(super) scale: f32,
@@ -31,7 +31,7 @@ pub(super) struct Whole {
 }
 
 impl<'a> Coded<'a> {
-    /// The codes of a value that a DequantizeLinear makes.
+    /// The quantized values of a value that a DequantizeLinear makes.
     pub(super) fn of(graph: &'a Graph, value: ValueId) -> Option<Self> {
         let (id, _) = graph.producer(value)?;
         let node = graph.node(id);
@@ -41,7 +41,7 @@ impl<'a> Coded<'a> {
         Self::read(graph, id, codes, op.granularity)
     }
 
-    /// The codes that a value becomes, if a QuantizeLinear is all that reads it.
+    /// The quantized values that a value becomes, if a QuantizeLinear is all that reads it.
     pub(super) fn after(graph: &'a Graph, value: ValueId) -> Option<Self> {
         match graph.consumers(value) {
             &[id] if !graph.outputs().contains(&value) => {
@@ -52,7 +52,7 @@ impl<'a> Coded<'a> {
         }
     }
 
-    /// The codes that a QuantizeLinear makes.
+    /// The quantized values that a QuantizeLinear makes.
     pub(super) fn by(graph: &'a Graph, id: NodeId) -> Option<Self> {
         let node = graph.node(id);
         let op: &QuantizeLinear = node.operator()?;
@@ -98,7 +98,7 @@ impl<'a> Coded<'a> {
         is_sound.then_some(Whole { scale, zero })
     }
 
-    /// Whether the same codes stand for the same values, and are found again from them.
+    /// Whether the same quantized values stand for the same values, and are found again from them.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let whole = self.whole();
         whole.is_some() && whole == other.whole() && self.dtype == other.dtype
@@ -119,7 +119,7 @@ impl<'a> Coded<'a> {
             else => None)
     }
 
-    /// Whether larger values have larger codes.
+    /// Whether larger values have larger quantized values.
     pub(super) fn are_scales_sound(&self) -> bool {
         self.scales.iter().all(|scale| scale.is_normal() && *scale > 0.0)
     }

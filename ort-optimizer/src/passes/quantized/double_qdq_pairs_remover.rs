@@ -1,4 +1,4 @@
-//! DoubleQDQPairsRemover: codes that become values, and from these the same codes again.
+//! DoubleQDQPairsRemover: quantized values that become values, and from these the same quantized values again.
 //!
 //! ```text
 //! QuantizeLinear(DequantizeLinear(q, s, z), s, z) = q

@@ -58,7 +58,7 @@ fn scaled(found: &Match<'_>) -> Result<Patch, Refusal> {
     };
     let is_one = |value: ValueId| is_row(found.graph.fact(value), &Dim::Known(1));
     let is_scale = |value: ValueId| is_one(value) || is_row(found.graph.fact(value), columns);
-    // Where both are single, the scale of the left operand is that which comes with its codes.
+    // Where both are single, the scale of the left operand is that which comes with its quantized values.
     let (s, t) = (found.value("s"), found.value("t"));
     let source = |value: ValueId| found.graph.producer(value).map(|(node, _)| node);
     let is_t_first = source(t).is_some() && source(t) == source(found.value("a"));

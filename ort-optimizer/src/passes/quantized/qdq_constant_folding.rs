@@ -1,4 +1,4 @@
-//! QDQConstantFolding: constant codes that no fusion took become values, once and not in every run.
+//! QDQConstantFolding: constant quantized values that no fusion took become values, once and not in every run.
 //!
 //! It comes after the fusions, each time all passes run. ONNX Runtime folds them within its
 //! ConstantFolding, where quantized operators are disabled.

@@ -1,9 +1,9 @@
 //! QDQFinalCleanupTransformer: `DQ(Q(x, s, z), s, z) ≈ x`.
 //!
-//! What is rounded to codes and is read as values at once stays what it was: closer to the network
-//! before it was quantized, by up to half a scale, and unbounded beyond the range of codes. As in
+//! What is rounded to quantized values and is read as values at once stays what it was: closer to the network
+//! before it was quantized, by up to half a scale, and unbounded beyond the range of quantized values. As in
 //! ONNX Runtime this is done on request only (its key `session.enable_quant_qdq_cleanup`), after the
-//! fusions. (The other half of its pass, codes that become values and codes again, is
+//! fusions. (The other half of its pass, quantized values that become values and quantized values again, is
 //! DoubleQDQPairsRemover.)
 
 use ort_graph::Patch;

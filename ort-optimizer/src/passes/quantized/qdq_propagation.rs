@@ -1,12 +1,12 @@
-//! QDQPropagationTransformer: what only moves data moves codes.
+//! QDQPropagationTransformer: what only moves data moves quantized values.
 //!
 //! ```text
 //! f(DQ(q, …)) = DQ(f(q), …)      Q(f(x)) = f(Q(x))
 //! ```
-//! Data is moved in fewer bytes, and what stands before or after may find the codes it wants to work
+//! Data is moved in fewer bytes, and what stands before or after may find the quantized values it wants to work
 //! on. ONNX Runtime inserts pairs that its fusions later find; here nodes change places, and Gather
-//! does, too, so that tables of constant codes stay small. Where a QuantizeLinear follows that wants
-//! the same codes, DoubleQDQPairsRemover brings them together.
+//! does, too, so that tables of constant quantized values stay small. Where a QuantizeLinear follows that wants
+//! the same quantized values, DoubleQDQPairsRemover brings them together.
 
 use ort_graph::{NewNode, Patch, ValueId};
 use ort_tensor::DType;
@@ -54,7 +54,7 @@ impl Rewrite for QDQPropagation {
     }
 }
 
-/// Moves the codes, and dequantizes what has been moved.
+/// Moves the quantized values, and dequantizes what has been moved.
 fn down(site: &Site<'_>, before: &Coded<'_>, y: ValueId) -> Result<Option<Patch>, Refusal> {
     let node = site.graph.node(before.node);
     check(before)?;
@@ -65,7 +65,7 @@ fn down(site: &Site<'_>, before: &Coded<'_>, y: ValueId) -> Result<Option<Patch>
     Ok(Some(patch))
 }
 
-/// Quantizes what is to be moved, and moves its codes.
+/// Quantizes what is to be moved, and moves its quantized values.
 fn up(site: &Site<'_>, x: ValueId, after: &Coded<'_>) -> Result<Option<Patch>, Refusal> {
     let node = site.graph.node(after.node);
     check(after)?;
@@ -76,7 +76,7 @@ fn up(site: &Site<'_>, x: ValueId, after: &Coded<'_>) -> Result<Option<Patch>, R
     Ok(Some(patch))
 }
 
-/// That one scale serves wherever a code moves, and that codes of the type can be moved everywhere.
+/// That one scale serves wherever a code moves, and that quantized values of the type can be moved everywhere.
 fn check(coded: &Coded<'_>) -> Result<(), Refusal> {
     match coded.dtype {
         DType::I8 | DType::U8 | DType::I16 | DType::U16 if coded.scales.len() == 1 => Ok(()),

@@ -1,4 +1,4 @@
-//! WeightBiasQuantization: float weights beside codes get codes, too.
+//! WeightBiasQuantization: float weights beside quantized values get quantized values, too.
 //!
 //! ```text
 //! Q(f(DQ(x), w)) ≈ Q(f(DQ(x), DQ(Q(w, s), s)))      s = max |w| / 127
@@ -55,7 +55,7 @@ impl Rewrite for WeightBiasQuantization {
     }
 }
 
-/// The values of the codes that `w` gets.
+/// The values of the quantized values that `w` gets.
 fn quantized(w: ValueId, patch: &mut Patch) -> Result<ValueId, PatchError> {
     let steps = patch.constant("steps", Tensor::scalar(127.0_f32))?;
     let zero = patch.constant("zero_point", Tensor::scalar(0_i8))?;

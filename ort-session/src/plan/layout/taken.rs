@@ -1,4 +1,4 @@
-//! Values that a step may make its outputs of, as nobody else reads them any more.
+//! Values that a step may make its outputs of, as they have no other reader.
 
 // collects are bounded: as long as the graph's lists
 

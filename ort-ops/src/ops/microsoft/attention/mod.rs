@@ -43,7 +43,7 @@ pub const DEFS: &[OpDef] = &[
 pub enum Weights {
     /// Floats, and a bias that may be absent.
     Float,
-    /// Codes, with scales and zero points.
+    /// Quantized values, with scales and zero points.
     Quantized,
 }
 

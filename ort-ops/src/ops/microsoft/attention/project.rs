@@ -1,4 +1,4 @@
-//! Queries, keys and values from one input: `x·W + b`, of floats or of codes.
+//! Queries, keys and values from one input: `x·W + b`, of floats or of quantized values.
 
 use ort_graph::OpError;
 use ort_tensor::{Inputs, collected, n_elements};

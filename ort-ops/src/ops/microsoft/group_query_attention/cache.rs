@@ -1,4 +1,4 @@
-//! How keys and values are kept from step to step: as they are, or as codes.
+//! How keys and values are kept from step to step: as they are, or as quantized values.
 
 use ort_graph::{NodeSpec, OpError};
 use ort_tensor::{DType, F8E4M3Fn, Inputs, Number, Output, TensorView, collected, filled};
@@ -52,7 +52,7 @@ impl Kept {
 pub(super) struct Cache {
     kept: Kept,
     dtype: DType,
-    /// What codes are multiplied with, over and over for heads and features.
+    /// What quantized values are multiplied with, over and over for heads and features.
     scales: Vec<f64>,
     /// `[B, K, capacity, H]`.
     past: Vec<f64>,
@@ -81,7 +81,7 @@ impl Cache {
         Ok(Self { kept, dtype, scales, past, shape })
     }
 
-    /// Codes `[B, K, rows, H]`: for each batch its past, then the heads `new: [B, K, S, H]`.
+    /// Quantized values `[B, K, rows, H]`: for each batch its past, then the heads `new: [B, K, S, H]`.
     pub(super) fn extended(
         &self,
         new: &[f64],
@@ -103,7 +103,7 @@ impl Cache {
         Ok(all)
     }
 
-    /// The numbers that codes `[B, K, rows, H]` stand for.
+    /// The numbers that quantized values `[B, K, rows, H]` stand for.
     pub(super) fn decoded(&self, codes: &[f64], rows: usize) -> Result<Vec<f64>, OpError> {
         let [_, heads, _, size] = self.shape;
         let mut values = collected(codes.iter().copied())?;
@@ -115,7 +115,7 @@ impl Cache {
         Ok(values)
     }
 
-    /// The codes that are kept of `[B, K, rows, H]`: `len` rows of each head, from the first that its
+    /// The quantized values that are kept of `[B, K, rows, H]`: `len` rows of each head, from the first that its
     /// batch keeps on, and behind them zeros or, if that `is_buffer`, what the past holds there.
     pub(super) fn kept_codes(
         &self,
@@ -191,7 +191,7 @@ impl Cache {
     }
 }
 
-/// Two codes a byte.
+/// Two quantized values a byte.
 fn pack(bytes: &mut [u8], codes: &[f64]) {
     let nibble = |code: &f64| u8::from_f64(code + 8.0);
     for (byte, pair) in bytes.iter_mut().zip(codes.chunks(2)) {
@@ -200,7 +200,7 @@ fn pack(bytes: &mut [u8], codes: &[f64]) {
 }
 
 impl Kept {
-    /// The codes of the past at input `index`, `[B, K, capacity, H]`.
+    /// The quantized values of the past at input `index`, `[B, K, capacity, H]`.
     fn codes(
         self,
         index: usize,

@@ -37,7 +37,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// past of `k` and `v` `[B, K, P, H]` or none; the last position of each batch, and the longest
 /// length, both int32; cosines and sines; the positions `[B, S]` int64 if they do not follow; what is
 /// added to the scores `[B or 1, N or 1, S, T]`; the scores of a sink `[N]`; the scales of a cache of
-/// codes; weights `[H]` of an RMS norm of the heads of `q` and `k`. Outputs: `y: [B, S, N·H]`; the
+/// quantized values; weights `[H]` of an RMS norm of the heads of `q` and `k`. Outputs: `y: [B, S, N·H]`; the
 /// cache `[B, K, max(P, T), H]` in the past's type, zeros behind what is kept; the scores `[B, N, S,
 /// T]`, zeros where a key is not seen.
 ///

@@ -143,7 +143,7 @@ pub(super) struct Layer<'a> {
 pub(super) enum Weights<'a> {
     /// Floats, input `.0`.
     Floats(usize, TensorView<'a>),
-    /// Codes.
+    /// Quantized values.
     Codes(Codes<'a>),
 }
 

@@ -48,15 +48,15 @@ pub const DEFS: &[OpDef] = &[
 /// parts of a gate) and its bias; `w₂`: `[experts, hidden, inner]` and its bias; `w₃` as `w₁`. All are
 /// of one type, biases and `w₃` optional. Computed in double precision and rounded once.
 ///
-/// QMoE: weights are codes, each layer comes with scales and optional zero points (see
+/// QMoE: weights are quantized values, each layer comes with scales and optional zero points (see
 /// [`Quantization`]); the weights of the experts of a token are normalized, or, if they are not the
 /// softmax of the logits, another input. As in ONNX Runtime's CPU provider, `use_sparse_mixer`
 /// changes nothing but that `k` must be 2.
 ///
 /// Source: com.microsoft, MoE-1 and QMoE-1 (ONNX Runtime 1.32). Its CPU provider has no third
 /// layer, no gate in halves, no limit after the activation, no relu2 and no geglu, takes float16
-/// weights of MoE for transposed ones, and rounds tokens to 8 bits before blocks of 8-bit codes. Float
-/// codes, codes of 3 bits and the transposed weights of old models are not supported here.
+/// weights of MoE for transposed ones, and rounds tokens to 8 bits before blocks of 8-bit quantized values. Float
+/// quantized values, quantized values of 3 bits and the transposed weights of old models are not supported here.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MoE {
     /// Which experts a token goes to.
@@ -65,11 +65,11 @@ pub struct MoE {
     pub activation: ExpertActivation,
     /// Where the linear part of a gate comes from.
     pub gate: Gate,
-    /// How the weights are kept, if they are codes.
+    /// How the weights are kept, if they are quantized values.
     pub quantization: Option<Quantization>,
 }
 
-/// Weights of codes in uint8, the first in the lowest bits: `w = (code − zero point) · scale`, half
+/// Weights of quantized values in uint8, the first in the lowest bits: `w = (code − zero point) · scale`, half
 /// the range of a code being zero without zero points.
 ///
 /// Scales and zero points are for blocks of a row (`[experts, rows, blocks]`), or for whole rows
@@ -78,7 +78,7 @@ pub struct MoE {
 pub struct Quantization {
     /// The bits of a code in each layer: 2, 4 or 8.
     pub bits: [usize; 3],
-    /// The codes of a block, if a row has several.
+    /// The quantized values of a block, if a row has several.
     pub block_size: Option<usize>,
 }
 

@@ -96,7 +96,7 @@ fn experts_count_by_their_softmax() {
     }
 }
 
-/// One token of two columns and two experts; the codes 0x9f are 15 − 8 and 9 − 8.
+/// One token of two columns and two experts; the quantized values 0x9f are 15 − 8 and 9 − 8.
 fn quantized(
     zero_points: [Option<Tensor>; 2],
     router_weights: Option<Tensor>,

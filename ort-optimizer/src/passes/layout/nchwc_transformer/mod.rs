@@ -15,7 +15,7 @@
 //! | in planes | in blocks |
 //! |---|---|
 //! | Conv, FusedConv | com.microsoft.nchwc:Conv, filters and biases reordered and padded with zeros |
-//! | an activation or Add behind a convolution that nobody else reads | part of the convolution |
+//! | an activation or Add behind a convolution without other readers | part of the convolution |
 //! | BatchNormalization; Mul, Add, Sub with a number for each channel | Conv with a filter of one number for each channel |
 //! | MaxPool, AveragePool, GlobalMaxPool, GlobalAveragePool, ReduceMax and ReduceMean over planes, Resize by whole factors | those of com.microsoft.nchwc |
 //! | functions of elements, of one image or of several of the same channels | themselves; where one may be broadcast along the other, on `[N, C/B, H, W, B]` |

@@ -1,4 +1,4 @@
-//! What is added to sums of products of codes: int32, of the scale `a_scale · b_scale`.
+//! What is added to sums of products of quantized values: int32, of the scale `a_scale · b_scale`.
 
 use ort_graph::{Attr, Attrs, NewNode, Patch, ValueId};
 use ort_tensor::DType;
@@ -46,7 +46,7 @@ const LARGEST: f64 = 536_870_912.0;
 
 const BIAS: Refusal = Refusal("its bias is not quantized like its products");
 
-/// Whether codes are such sums: int32 about zero, with the scales that sums have, up to the rounding
+/// Whether quantized values are such sums: int32 about zero, with the scales that sums have, up to the rounding
 /// of their product.
 fn is_of_scales(bias: &Coded<'_>, scales: &[f64]) -> bool {
     let n = scales.len().max(bias.scales.len());

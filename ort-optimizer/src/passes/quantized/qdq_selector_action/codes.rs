@@ -1,4 +1,4 @@
-//! Operators that move or compare: what they do to values, they do to codes.
+//! Operators that move or compare: what they do to values, they do to quantized values.
 
 use ort_graph::{Fact, NewNode, Patch};
 use ort_ops::ops::resize::{Coordinates, Resize, ResizeMode};
@@ -8,7 +8,7 @@ use super::unit::{Found, Fused, SCALES, TYPES, Unit};
 use crate::pass::Refusal;
 use crate::passes::quantized::coded::{Coded, reading};
 
-/// Codes of 8 or 16 bits under the same scale before and after.
+/// Quantized values of 8 or 16 bits under the same scale before and after.
 pub(super) fn moved(unit: &Unit<'_>) -> Found {
     on_codes(unit, |dtype| dtype.is_byte() || matches!(dtype, DType::I16 | DType::U16))
 }
@@ -29,7 +29,7 @@ pub(super) fn resized(unit: &Unit<'_>) -> Found {
     moved_bytes(unit)
 }
 
-/// ArgMax, which reads codes in the order of their values.
+/// ArgMax, which reads quantized values in the order of their values.
 pub(super) fn compared(unit: &Unit<'_>) -> Found {
     let (Some(x), Some(result)) = (unit.operand(0), unit.result()) else { return Ok(None) };
     x.whole().filter(|_| x.dtype.is_byte()).ok_or(SCALES)?;
@@ -43,7 +43,7 @@ pub(super) fn compared(unit: &Unit<'_>) -> Found {
     unit.fused(fused, Patch::new(unit.graph), result)
 }
 
-/// The node itself, which reads and makes codes, if they mean the same before and after.
+/// The node itself, which reads and makes quantized values, if they mean the same before and after.
 fn on_codes(unit: &Unit<'_>, takes: fn(DType) -> bool) -> Found {
     let (graph, node) = (unit.graph, unit.node);
     let Some(x) = unit.operand(0) else { return Ok(None) };

@@ -7,7 +7,7 @@ use super::unit::{Found, Fused, SCALES, TYPES, Unit};
 use crate::pass::Refusal;
 use crate::passes::quantized::coded::{Coded, reading};
 
-/// The codes at these inputs, if there are any at the first; bytes of one type, each tensor with one
+/// The quantized values at these inputs, if there are any at the first; bytes of one type, each tensor with one
 /// scale.
 fn operands<'a>(unit: &Unit<'a>, indices: &[usize]) -> Result<Option<Vec<Coded<'a>>>, Refusal> {
     let given: Vec<_> = indices.iter().map(|&index| unit.operand(index)).collect();
@@ -23,7 +23,7 @@ fn operands<'a>(unit: &Unit<'a>, indices: &[usize]) -> Result<Option<Vec<Coded<'
     if given.iter().all(is_alike) { Ok(Some(given)) } else { Err(TYPES) }
 }
 
-/// The codes of the result, of the type of the operands.
+/// The quantized values of the result, of the type of the operands.
 fn result<'a>(unit: &Unit<'a>, operands: &[Coded<'_>]) -> Result<Coded<'a>, Refusal> {
     let (y, _) = unit.quantized()?;
     let is_alike = operands.iter().all(|operand| operand.dtype == y.dtype);
@@ -71,10 +71,10 @@ pub(super) fn binary(unit: &Unit<'_>, op_type: &'static str) -> Found {
     unit.fused(Fused::microsoft(op_type, inputs, Attrs::new()), patch, y.codes)
 }
 
-/// Codes with their scale and zero point, as inputs.
+/// Quantized values with their scale and zero point, as inputs.
 struct Part {
     inputs: [Option<ValueId>; 3],
-    /// Whether the same codes mean the same in the result.
+    /// Whether the same quantized values mean the same in the result.
     is_like: bool,
 }
 
@@ -113,7 +113,7 @@ fn parts<'a>(
     Ok(Some((parts?, y)))
 }
 
-/// Concat of codes, and QLinearConcat where they do not all mean the same.
+/// Concat of quantized values, and QLinearConcat where they do not all mean the same.
 pub(super) fn concat(unit: &Unit<'_>) -> Found {
     let mut patch = Patch::new(unit.graph);
     let Some((parts, y)) = parts(unit, 0..unit.node.inputs.len(), &mut patch)? else {
@@ -129,7 +129,7 @@ pub(super) fn concat(unit: &Unit<'_>) -> Found {
     unit.fused(fused, patch, y.codes)
 }
 
-/// Where of codes, and QLinearWhere where they do not all mean the same.
+/// Where of quantized values, and QLinearWhere where they do not all mean the same.
 pub(super) fn choice(unit: &Unit<'_>) -> Found {
     let mut patch = Patch::new(unit.graph);
     let Some((parts, y)) = parts(unit, 1..3, &mut patch)? else { return Ok(None) };
@@ -143,7 +143,7 @@ pub(super) fn choice(unit: &Unit<'_>) -> Found {
     unit.fused(Fused::microsoft("QLinearWhere", inputs, Attrs::new()), patch, y.codes)
 }
 
-/// The node itself, which reads codes.
+/// The node itself, which reads quantized values.
 fn on_codes(unit: &Unit<'_>, inputs: Vec<Option<ValueId>>) -> Fused {
     let (node, attrs) = (unit.node, unit.node.attrs.clone());
     let op_type = if node.op_type == "Concat" { "Concat" } else { "Where" };

@@ -1,12 +1,12 @@
 //! QDQSelectorActionTransformer: an operator between DequantizeLinear and QuantizeLinear works on the
-//! codes themselves.
+//! quantized values themselves.
 //!
 //! ```text
 //! Q(f(DQ(a), DQ(b), …)) = QLinear-f(a, b, …)
 //! ```
 //! The table says which operators, and what becomes of them. Where the result is rounded, the
 //! integer operator rounds it once and exactly, so that a code may be the neighbouring one; where
-//! data only moves or is compared, codes stay the same.
+//! data only moves or is compared, quantized values stay the same.
 //!
 //! Differences from ONNX Runtime's pass of this name:
 //! - A DequantizeLinear may have other readers, which keep it: no EnsureUniqueDQForNodeUnit.
@@ -14,11 +14,11 @@
 //! - int8 is as good as uint8 on every processor, and no sum saturates; but forms that would have to
 //!   be computed without an integer kernel are left alone: products whose right operand is not
 //!   constant, ReduceMax and ReduceMin; and Softmax, of which the integer operator makes
-//!   other codes where one by the scale is not whole.
+//!   other quantized values where one by the scale is not whole.
 //! - A float bias of Conv or Gemm is quantized here, with the scale of the sums, and a constant that
-//!   Where or Concat put beside codes gets those that it has in the result: no WhereDummyDq, and of
+//!   Where or Concat put beside quantized values gets those that it has in the result: no WhereDummyDq, and of
 //!   WeightBiasQuantization only what it does to weights.
-//! - Resize only moves data if it takes the nearest: interpolated codes would be cut off.
+//! - Resize only moves data if it takes the nearest: interpolated quantized values would be cut off.
 
 mod bias;
 mod codes;

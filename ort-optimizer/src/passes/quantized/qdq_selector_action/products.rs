@@ -1,4 +1,4 @@
-//! Conv, MatMul and Gemm: sums of products of codes, exact in int32.
+//! Conv, MatMul and Gemm: sums of products of quantized values, exact in int32.
 
 use ort_graph::{Attr, Attrs, Patch, ValueId};
 use ort_ops::ops::gemm::Gemm;
@@ -106,13 +106,13 @@ fn operands<'a>(unit: &Unit<'a>) -> Result<Option<(Coded<'a>, Whole, Coded<'a>)>
 const SIGNED_BY_UNSIGNED: (DType, DType) = (DType::I8, DType::U8);
 const RANK: Refusal = Refusal("it is no product with a constant matrix");
 
-/// The shape of constant codes.
+/// The shape of constant quantized values.
 fn constant_shape<'a>(unit: &Unit<'a>, coded: &Coded<'_>) -> Result<&'a [usize], Refusal> {
     let constant = unit.graph.constant(coded.codes);
     Ok(constant.ok_or(Refusal("its weights are not constant"))?.shape())
 }
 
-/// Codes, scale and zero point of both operands.
+/// Quantized values, scale and zero point of both operands.
 fn sides(a: &Coded<'_>, b: &Coded<'_>, patch: &mut Patch) -> Result<Vec<Option<ValueId>>, Refusal> {
     let mut inputs = vec![Some(a.codes)];
     inputs.extend(a.operands(patch)?);
@@ -121,7 +121,7 @@ fn sides(a: &Coded<'_>, b: &Coded<'_>, patch: &mut Patch) -> Result<Vec<Option<V
     Ok(inputs)
 }
 
-/// The codes of the result, of the type of those of the left operand.
+/// The quantized values of the result, of the type of those of the left operand.
 fn result_like<'a>(unit: &Unit<'a>, a: &Coded<'_>) -> Result<Coded<'a>, Refusal> {
     let (y, _) = unit.quantized()?;
     if y.dtype == a.dtype { Ok(y) } else { Err(TYPES) }

@@ -1,4 +1,4 @@
-//! A node with the codes before and after it.
+//! A node with the quantized values before and after it.
 
 use ort_graph::{Attrs, Graph, NewNode, Node, Patch, ValueId};
 
@@ -8,7 +8,7 @@ use crate::passes::quantized::coded::{Coded, Whole};
 /// What becomes of a unit: `None` if it is not one of quantized values at all.
 pub(super) type Found = Result<Option<Patch>, Refusal>;
 
-/// A node with the codes before and after it.
+/// A node with the quantized values before and after it.
 pub(super) struct Unit<'a> {
     pub(super) graph: &'a Graph,
     pub(super) node: &'a Node,
@@ -32,7 +32,7 @@ impl<'a> Unit<'a> {
         self.node.inputs.get(index).copied().flatten()
     }
 
-    /// The codes of an input that a DequantizeLinear makes.
+    /// The quantized values of an input that a DequantizeLinear makes.
     pub(super) fn operand(&self, index: usize) -> Option<Coded<'a>> {
         Coded::of(self.graph, self.input(index)?)
     }
@@ -44,7 +44,7 @@ impl<'a> Unit<'a> {
         first.filter(|_| !others.iter().flatten().any(is_used))
     }
 
-    /// The codes that the result becomes, all with one scale.
+    /// The quantized values that the result becomes, all with one scale.
     pub(super) fn quantized(&self) -> Result<(Coded<'a>, Whole), Refusal> {
         let result = self.result().and_then(|result| Coded::after(self.graph, result));
         let codes = result.ok_or(Refusal("its result is not quantized, or not only"))?;

@@ -1,4 +1,4 @@
-//! Data that moves, and codes that are compared.
+//! Data that moves, and quantized values that are compared.
 
 use expect_test::expect;
 
