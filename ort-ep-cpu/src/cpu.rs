@@ -176,9 +176,14 @@ impl<'a, P> Queue<'a, P> {
 /// anew: one a thread, and two of so much work that this is little of it.
 pub(crate) fn most_parts(threads: &dyn Threads, cost: usize) -> usize {
     const LARGE: usize = 1 << 27;
-    /// 20 to 30 ms: an operand is packed anew for each.
-    const UNTIL_ASKED: usize = 1 << 31;
-    (threads.count() * if cost < LARGE { 1 } else { 2 }).max(parts_to_end(cost, UNTIL_ASKED))
+    (threads.count() * if cost < LARGE { 1 } else { 2 }).max(packing_parts_to_end(cost))
+}
+
+/// How many parts work needs that can be ended, if each part splits or packs an operand anew; 1 if it cannot be.
+pub(crate) fn packing_parts_to_end(cost: usize) -> usize {
+    /// 20 to 30 ms.
+    const MOST: usize = 1 << 31;
+    parts_to_end(cost, MOST)
 }
 
 /// How many parts of at most so many multiply-adds work needs that can be ended; 1 if it cannot be.
@@ -237,9 +242,9 @@ mod tests {
 
     #[test]
     fn every_part_is_done_once_with_scratch_of_its_own() {
-        for (n_threads, n_desks) in [(1, 1), (2, 2), (3, 2)] {
+        for (n_threads, n_slots) in [(1, 1), (2, 2), (3, 2)] {
             let (threads, mut done) = (StdThreads(n_threads), vec![0_u32; 100]);
-            let mut scratch = vec![0_u8; 5_usize.next_multiple_of(LINE) * 4 * n_desks];
+            let mut scratch = vec![0_u8; 5_usize.next_multiple_of(LINE) * 4 * n_slots];
             let team = Team::new(&threads, done.len()).with_scratch(&mut scratch, 5);
             team.run(done.iter_mut(), |done, scratch| {
                 assert!(scratch.len() >= 5);
@@ -271,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_nobody_does() {
+    fn no_part_is_done_after_the_run_has_ended() {
         let one = StdThreads(1);
         let all: [&dyn Threads; 2] = [&one, &Nobody];
         for (threads, is_ended) in all.into_iter().flat_map(|it| [(it, false), (it, true)]) {
@@ -284,12 +289,12 @@ mod tests {
             assert_eq!(done, [i32::from(!is_ended); 9], "{threads:?} {is_ended}");
         }
         let ending: Arc<dyn Ending> = Arc::new(Ended(false));
-        let parts = || n_parts(&one, 100 << 31);
+        let parts = || n_parts(&one, 100 * MOST_OPERATIONS);
         assert_eq!((ended_by(&ending, parts), parts()), (100, 1));
     }
 
     #[test]
-    fn the_first_desk_is_the_callers_and_nobody_elses() {
+    fn the_first_slot_is_the_callers_alone() {
         for n_threads in 2..=4 {
             let (threads, mut done) = (StdThreads(n_threads), vec![None; 200]);
             let mut scratch = vec![0_u8; LINE * 4 * n_threads];

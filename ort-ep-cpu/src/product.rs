@@ -8,7 +8,7 @@ use ort_kernels::gemm::{
 };
 use smallvec::SmallVec;
 
-use crate::cpu::{Cpu, READ, Team, most_parts, n_parts};
+use crate::cpu::{Cpu, READ, Team, most_parts, n_parts, packing_parts_to_end};
 use crate::cut::{Along, Cut, Part};
 use crate::kernels::Compiler;
 use crate::summand::Summand;
@@ -148,7 +148,7 @@ impl Product {
         let (along, n_parts) = match is_packed {
             true if self.m >= self.n => (Along::Rows, n_parts),
             true => (Along::Columns, n_parts.min(most_parts(threads, cost))),
-            false => (Along::Columns, n_parts.min(threads.count())),
+            false => (Along::Columns, n_parts.min(threads.count().max(packing_parts_to_end(cost)))),
         };
         Cut::new(self.cpu.isa, [self.m, self.n], n_parts, along)
     }

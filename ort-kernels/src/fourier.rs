@@ -82,7 +82,8 @@ pub fn fill_roots(roots: &mut [[f64; 2]]) {
 }
 
 /// `y[k] = Σ x[j] · exp(−2πi · j·k / n)` of each lane, with the `n` roots of [`fill_roots`]. Both planes
-/// are overwritten; the one that is returned holds the result.
+/// are overwritten; the one that is returned holds the result, unless `goes_on`, which is asked every few
+/// million multiply-adds, gave false.
 ///
 /// Error: of each part at most `2⁻⁵³ · (5 + Σ (r + 2)) · Σ |x[j]|`, with the sum over the [`radices`]: every
 /// stage sums `r` products, each with a root that was rounded.
@@ -91,10 +92,18 @@ pub fn transform<'a>(
     roots: &[[f64; 2]],
     x: Planes<'a>,
     y: Planes<'a>,
+    goes_on: impl Fn() -> bool,
 ) -> Planes<'a> {
+    /// The multiply-adds of a piece of a stage.
+    const PIECE: usize = 1 << 22;
     let (mut x, mut y, mut s) = (x, y, 1);
     for r in radices(roots.len()) {
-        stage(isa, [r, s], roots, x.reborrow(), y.reborrow());
+        let run = s * LANES;
+        let n_runs = (PIECE / run / r).max(1);
+        let pieces = y.re.chunks_mut(n_runs * run).zip(y.im.chunks_mut(n_runs * run));
+        for (i, (re, im)) in pieces.enumerate().take_while(|_| goes_on()) {
+            stage(isa, [r, s, i * n_runs], roots, x.reborrow(), Planes { re, im });
+        }
         std::mem::swap(&mut x, &mut y);
         s *= r;
     }
@@ -111,8 +120,8 @@ fn mul_add<const FMA: bool>(a: f64, b: f64, c: f64) -> f64 {
 const TERMS: usize = 4;
 
 per_isa! {
-    fn stage<FMA>(radix: [usize; 2], roots: &[[f64; 2]], x: Planes<'_>, y: Planes<'_>) {
-        let ([r, s], n) = (radix, roots.len());
+    fn stage<FMA>(radix: [usize; 3], roots: &[[f64; 2]], x: Planes<'_>, y: Planes<'_>) {
+        let ([r, s, first_run], n) = (radix, roots.len());
         let run = s * LANES;
         let m = n / (s * r);
         let x_run = |p: usize, j: usize| {
@@ -120,7 +129,7 @@ per_isa! {
             [&x.re[at..at + run], &x.im[at..at + run]]
         };
         let outputs = y.re.chunks_exact_mut(run).zip(y.im.chunks_exact_mut(run));
-        for (i, (re, im)) in outputs.enumerate() {
+        for (i, (re, im)) in (first_run..).zip(outputs) {
             let (p, k) = (i / r, i % r);
             let (step, mut at) = (n / r * k, s * p * k);
             let mut term = |j: usize| {
@@ -195,7 +204,7 @@ mod tests {
                 let [from, to] = Planes::pair(&mut scratch, n);
                 from.re.iter_mut().zip(&x).for_each(|(re, x)| *re = x[0]);
                 from.im.iter_mut().zip(&x).for_each(|(im, x)| *im = x[1]);
-                let found = transform(isa, &roots, from, to);
+                let found = transform(isa, &roots, from, to, || true);
                 // As many again for the definition.
                 let n_roundings = 2.0 * (radices(n).map(|r| r + 2).sum::<usize>() as f64 + 5.0);
                 for lane in 0..LANES {

@@ -6,8 +6,8 @@ use std::ops::SubAssign;
 
 use ort_graph::{Fact, Facts, OpError};
 use ort_tensor::{
-    DType, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, Inputs, Number, Output, Shape, Tensor,
-    TensorError, TensorView, bf16, broadcast, broadcast_strides, collected, f16, filled,
+    DType, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, Inputs, Number, Output, Pace, Shape, Tensor,
+    TensorError, TensorView, bf16, broadcast, broadcast_strides, collected, f16, filled, go_on,
     n_elements, with_dtype,
 };
 
@@ -183,11 +183,17 @@ impl Scheme {
 
     /// The scheme in which uint8 reaches from the least to the largest of `values` and 0; NaN does
     /// not count. Where all is 0, or there is nothing, the scale is 1.
-    pub(crate) fn of_values(values: &[f32]) -> Self {
-        let (min, max) =
-            values.iter().fold((0.0_f32, 0.0_f32), |(min, max), &x| (min.min(x), max.max(x)));
+    ///
+    /// # Errors
+    /// If the run has ended.
+    pub(crate) fn of_values(values: &[f32]) -> Result<Self, TensorError> {
+        let (mut min, mut max) = (0.0_f32, 0.0_f32);
+        for piece in values.chunks(Pace::STEP) {
+            go_on()?;
+            (min, max) = piece.iter().fold((min, max), |(min, max), &x| (min.min(x), max.max(x)));
+        }
         let scale = if min == max { 1.0 } else { (max - min) / 255.0 };
-        Self { scale, zero_point: (-min / scale).clamp(0.0, 255.0).round_ties_even() }
+        Ok(Self { scale, zero_point: (-min / scale).clamp(0.0, 255.0).round_ties_even() })
     }
 
     /// The quantized values of values in uint8, minus the zero point.

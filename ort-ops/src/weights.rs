@@ -2,7 +2,7 @@
 //! quantized values of 2, 4 or 8 bits, and products with them.
 
 use ort_graph::OpError;
-use ort_tensor::{Number, TensorError, TensorView, collected, filled, with_dtype};
+use ort_tensor::{Number, Pace, TensorError, TensorView, collected, filled, with_dtype};
 
 use crate::elementwise::unsupported;
 use crate::product::dot;
@@ -111,7 +111,7 @@ pub(crate) fn float_row(
 /// `w: [n, k]`.
 ///
 /// # Errors
-/// If `row` fails.
+/// If `row` fails, or the run has ended.
 pub(crate) fn add_product_by_rows(
     a: &[f64],
     [n, k]: [usize; 2],
@@ -121,10 +121,11 @@ pub(crate) fn add_product_by_rows(
     if n == 0 || k == 0 {
         return Ok(());
     }
-    let mut w = filled(0.0, k)?;
+    let (mut w, mut pace) = (filled(0.0, k)?, Pace::new());
     for j in 0..n {
         row(j, &mut w)?;
         for (a, y) in a.chunks_exact(k).zip(y.chunks_exact_mut(n)) {
+            pace.go(k)?;
             y[j] += dot(a, &w);
         }
     }

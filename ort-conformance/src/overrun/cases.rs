@@ -251,7 +251,7 @@ pub const CASES: &[Case] = &[
     case("Mish of f64", r#"graph(x1: double[67108864]) -> (y) { y = Mish-22 (x1) }"#),
     case("Sigmoid of f16", r#"graph(x1: float16[268435456]) -> (y) { y = Sigmoid-13 (x1) }"#),
     case("Mean", r#"graph(x1: float[67108864], x2: float[67108864]) -> (y) { y = Mean-13 (x1, x2) }"#),
-    case("SwiGLU", r#"graph(x1: float[16384,8192]) -> (y) { y = SwiGLU-28 (x1) }"#),
+    case("SwiGLU", r#"graph(x1: float[16384,8192], x2: float[16384,8192]) -> (y) { y = SwiGLU-28 (x1, x2) }"#),
     case("Dropout in training", r#"graph(x1: float[67108864]) -> (y) { r = const float[] 0.5 t = const bool[] true y = Dropout-13 (x1, r, t) }"#),
     case("CastLike", r#"graph(x1: float[67108864], x2: int64[1]) -> (y) { y = CastLike-19 (x1, x2) }"#),
     case("Scatter", r#"graph(x1: float[16777216], x2_n1000000: int64[33554432], x3: float[33554432]) -> (y) { y = Scatter-9 (x1, x2_n1000000, x3) }"#),

@@ -5,10 +5,11 @@ use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_kernels::fourier::{LANES, Planes, cost, fill_roots, transform};
 use ort_ops::ops::dft::Dft;
 use ort_ops::ops::stft::{Stft, n_frames};
-use ort_tensor::{DType, Number, Shape, Tensor, TensorViewMut, filled};
+use ort_tensor::{DType, Number, Shape, Tensor, TensorViewMut, filled, go_on};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::{Cpu, Team, n_parts, per_part};
+use crate::pieces::wanted;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -206,11 +207,11 @@ impl Plan {
     ) {
         let n_sequences = y.len() / (self.n_kept * self.parts[1]);
         let start = self.to.at(first);
-        for batch in (first..first + n_sequences).step_by(LANES) {
+        for batch in wanted((first..first + n_sequences).step_by(LANES)) {
             let lanes = LANES.min(first + n_sequences - batch);
             let [mut from, to] = Planes::pair(scratch, self.n);
             self.load((batch, lanes), x, window, &mut from);
-            let found = transform(cpu.isa, &self.roots, from, to);
+            let found = transform(cpu.isa, &self.roots, from, to, || go_on().is_ok());
             self.store((batch, lanes), &found, start, y);
         }
     }

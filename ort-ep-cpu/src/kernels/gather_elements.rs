@@ -13,7 +13,7 @@ use ort_tensor::{DType, Element, Shape, Word, row_major_strides};
 use smallvec::SmallVec;
 
 use super::{Compiled, Compiler, KernelDef};
-use crate::pieces::Rows;
+use crate::pieces::{PIECE, Rows, wanted};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -115,9 +115,12 @@ impl GatherElementsKernel {
             let mut lines = Lines::new(state, start / len);
             let each = y.chunks_exact_mut(len).zip(indices[start..].chunks_exact(len));
             for (y, indices) in each {
-                if !state.gather(&x[lines.origin..], indices, y) {
-                    is_wrong.store(true, Ordering::Relaxed);
-                    return;
+                let pieces = y.chunks_mut(PIECE).zip(indices.chunks(PIECE)).enumerate();
+                for (i, (y, indices)) in wanted(pieces) {
+                    if !state.gather((&x[lines.origin..], i * PIECE), indices, y) {
+                        is_wrong.store(true, Ordering::Relaxed);
+                        return;
+                    }
                 }
                 lines.advance(state);
             }
@@ -127,11 +130,17 @@ impl GatherElementsKernel {
 }
 
 impl State {
-    /// Writes a line, whose element 0 would be element 0 of `x` for an index of 0. Whether every index is in range.
-    fn gather<W: Copy, I: Copy + Into<i64>>(&self, x: &[W], indices: &[I], y: &mut [W]) -> bool {
+    /// Writes elements of a line from `first` on; element 0 would be element 0 of `x` for an index of 0. Whether
+    /// every index is in range.
+    fn gather<W: Copy, I: Copy + Into<i64>>(
+        &self,
+        (x, first): (&[W], usize),
+        indices: &[I],
+        y: &mut [W],
+    ) -> bool {
         let stride = self.strides.last().copied().unwrap_or(0);
         let dim = i64::try_from(self.dim).unwrap_or(i64::MAX);
-        for (j, (y, index)) in y.iter_mut().zip(indices).enumerate() {
+        for (j, (y, index)) in (first..).zip(y.iter_mut().zip(indices)) {
             let index: i64 = (*index).into();
             let index = if index < 0 { index + dim } else { index };
             match usize::try_from(index) {

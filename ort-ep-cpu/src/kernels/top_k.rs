@@ -10,10 +10,11 @@ use ort_kernels::Isa;
 use ort_kernels::vec::{any, bf16_to_f32, each, f16_to_f32};
 use ort_ops::infer::normalize_axis;
 use ort_ops::ops::top_k::TopK;
-use ort_tensor::{DType, Element, Shape, bf16, f16, n_elements, with_dtype};
+use ort_tensor::{DType, Element, Shape, bf16, can_end, f16, n_elements, with_dtype};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::{Cpu, Team, n_parts, per_part};
+use crate::pieces::wanted;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -192,7 +193,7 @@ fn best<'p, T: Sorted>(
         if k < placed.len() {
             placed.select_nth_unstable_by(k, |a, b| b.cmp(a));
         }
-        placed[..k].sort_unstable_by(|a, b| b.cmp(a));
+        sort(&mut placed[..k]);
         return &placed[..k];
     }
     for (i, key) in keys[..k].iter().enumerate() {
@@ -212,6 +213,19 @@ fn best<'p, T: Sorted>(
         }
     }
     &placed[..k]
+}
+
+/// Sorts, greatest first. Many are parted before, so that it can end in between.
+fn sort<P: Ord>(placed: &mut [P]) {
+    /// So many are sorted within some ten milliseconds.
+    const MANY: usize = 1 << 20;
+    if placed.len() <= MANY || !can_end() {
+        return placed.sort_unstable_by(|a, b| b.cmp(a));
+    }
+    let middle = placed.len() / 2;
+    placed.select_nth_unstable_by(middle, |a, b| b.cmp(a));
+    let (greater, lesser) = placed.split_at_mut(middle);
+    wanted([greater, lesser].into_iter()).for_each(sort);
 }
 
 /// Puts one where it belongs in a list, best first, whose last is dropped.

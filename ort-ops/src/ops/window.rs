@@ -4,7 +4,7 @@ use std::f64::consts::TAU;
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, with_dtype};
+use ort_tensor::{DType, Inputs, Number, Output, Pace, with_dtype};
 
 use crate::infer::{known_scalar, read_scalar};
 
@@ -69,7 +69,9 @@ impl Operator for Window {
         let size = length(size.ok_or(OpError::InputValue { index: 0, what: "is missing" })?)?;
         let y = outputs[0].tensor(self.dtype, &[size])?;
         with_dtype!(self.dtype, number, T => {
+            let mut pace = Pace::new();
             for (n, y) in y.into_slice::<T>()?.iter_mut().enumerate() {
+                pace.go(1)?;
                 *y = Number::from_f64(self.value(n, size));
             }
             Ok(())

@@ -7,6 +7,7 @@ use ort_ops::arithmetic::Arithmetic;
 use ort_ops::ops::argmax::ArgMax;
 
 use super::super::folds::{Greatest, Least, Summed};
+use crate::pieces::wanted;
 use crate::wide::Wide;
 
 /// The lanes that are searched side by side, the elements of a lane that are looked at together, and the
@@ -36,7 +37,7 @@ pub(in super::super) fn indices_of_columns<T: Wide>(
     (x, stride): (&[T], usize),
     y: &mut [i64],
 ) {
-    for (i, y) in y.chunks_mut(WIDTH).enumerate() {
+    for (i, y) in wanted(y.chunks_mut(WIDTH).enumerate()) {
         isa.run(Columns { op, x: &x[i * WIDTH..], stride, y });
     }
 }

@@ -32,7 +32,7 @@ use self::parts::{Part, Split};
 use self::phases::{Left, Set, Transposed, has_gaps, sets};
 use super::unary::Function;
 use super::{Compiled, Compiler, KernelDef, op};
-use crate::cpu::{Cpu, Team, n_parts};
+use crate::cpu::{Cpu, MOST_OPERATIONS, Team, n_parts};
 
 pub(super) const DEF: KernelDef = KernelDef { claim, compile };
 
@@ -311,6 +311,9 @@ impl ConvTransposeKernel {
             is_sum: false,
             activation: self.activation,
         });
+        // A strip of huge filters takes long, and the run may end in between.
+        let n_operations = rows.saturating_mul(geometry.c).saturating_mul(set.n_taps()).max(1);
+        let n_strip = n_strip.min((MOST_OPERATIONS / n_operations).next_multiple_of(64).max(64));
         let range = geometry.split.columns(set, &part.positions);
         for start in range.clone().step_by(n_strip) {
             if go_on().is_err() {

@@ -3,7 +3,7 @@
 // collects are bounded: by the rank and the letters of the equation
 
 use ort_graph::OpError;
-use ort_tensor::{Shape, n_elements, row_major_strides};
+use ort_tensor::{Pace, Shape, TensorError, n_elements, row_major_strides};
 
 use super::equation::Label;
 use crate::accumulate::{Sum, zeros};
@@ -68,9 +68,12 @@ pub(super) fn contract<S: Sum>(
         return Ok(y);
     }
     let inner = take_inner(&mut axes);
+    let mut pace = Pace::new();
     for_each_index(&axes, |[to, i, j]| {
-        accumulate(&mut y.data[to..], &a.data[i..], &b.data[j..], inner)
-    });
+        pace.go(inner.len)?;
+        accumulate(&mut y.data[to..], &a.data[i..], &b.data[j..], inner);
+        Ok(())
+    })?;
     Ok(y)
 }
 
@@ -81,13 +84,16 @@ fn take_inner(axes: &mut Vec<Axis>) -> Axis {
     best.map_or(Axis { len: 1, strides: [0; 3] }, |best| axes.remove(best))
 }
 
-/// Calls `visit` with the positions in the result and both factors, for each index of `axes`.
-fn for_each_index(axes: &[Axis], mut visit: impl FnMut([usize; 3])) {
+/// Calls `visit` with the positions in the result and both factors, for each index of `axes`, up to the first error.
+fn for_each_index(
+    axes: &[Axis],
+    mut visit: impl FnMut([usize; 3]) -> Result<(), TensorError>,
+) -> Result<(), TensorError> {
     // bounded: rank
     let mut index = vec![0; axes.len()];
     let mut at = [0; 3];
     loop {
-        visit(at);
+        visit(at)?;
         // The next index, as an odometer counts; all zeros again is the end.
         let mut is_end = true;
         for (index, axis) in index.iter_mut().zip(axes).rev() {
@@ -103,7 +109,7 @@ fn for_each_index(axes: &[Axis], mut visit: impl FnMut([usize; 3])) {
             }
         }
         if is_end {
-            return;
+            return Ok(());
         }
     }
 }

@@ -88,7 +88,7 @@ impl Operator for DynamicQuantizeMatMul {
         let (a, b) = (inputs.tensor(0)?, inputs.tensor(1)?);
         let product = Product::new(a.shape(), b.shape())?;
         let values = floats::read_as::<f32>(a)?;
-        let scheme = Scheme::of_values(&values);
+        let scheme = Scheme::of_values(&values)?;
         let b = centered(b, inputs.optional_tensor(3)?, Along::Columns, [1, 3])?;
         let sums = product.compute_exact(&scheme.centered(&values)?, &b)?;
         let factors = filled(scheme.scale, sums.len())?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output};
+use ort_tensor::{DType, Inputs, Output, Pace};
 
 use crate::elementwise::shaped_like_first;
 use crate::quantized::{Scheme, saturate};
@@ -39,10 +39,12 @@ impl Operator for DynamicQuantizeLinear {
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
         let data = x.as_slice::<f32>()?;
-        let scheme = Scheme::of_values(data);
+        let scheme = Scheme::of_values(data)?;
         if let Some(output) = outputs.first_mut().filter(|output| output.is_wanted()) {
             let y = output.tensor(DType::U8, x.shape())?.into_slice::<u8>()?;
+            let mut pace = Pace::new();
             for (y, x) in y.iter_mut().zip(data) {
+                pace.go(1)?;
                 *y = scheme.quantize(*x);
             }
         }

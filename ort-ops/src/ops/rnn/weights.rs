@@ -63,7 +63,7 @@ impl<R: Real> Matrix<'_, R> {
             Self::Codes(w) => w,
         };
         let x = collected(x.iter().map(|x| f32::from_f64(x.to_f64())))?;
-        let scheme = Scheme::of_values(&x);
+        let scheme = Scheme::of_values(&x)?;
         multiply(&scheme.centered(&x)?, &w.codes, k, |i, j, sum| {
             let value = sum as f32 * (scheme.scale * w.scales[j]);
             let c = &mut c[i * c_stride + j];
