@@ -4,6 +4,7 @@ use std::any::Any;
 use std::fmt::{self, Debug};
 
 use ort_tensor::{Inputs, Output};
+use smallvec::SmallVec;
 
 use crate::error::KernelError;
 use crate::threads::Threads;
@@ -38,12 +39,36 @@ pub trait Kernel: Debug + Send + Sync {
         &[]
     }
 
+    /// Outputs that are an input with more behind it along an axis. Such an output may be
+    /// [growing](Output::growing): it holds the input already, of which only type and shape are given.
+    fn extensions(&self) -> SmallVec<[Extension; 2]> {
+        SmallVec::new()
+    }
+
+    /// Whether runs can read this input where it has room along `axis`: there it is longer than
+    /// [`prepare`](Kernel::prepare) was told, and what is behind that length is to be ignored.
+    fn reads_room(&self, input: usize, axis: usize) -> bool {
+        let _ = (input, axis);
+        false
+    }
+
     /// Whether runs read the elements of this input. They do not if it is a constant that the kernel
     /// holds packed, whatever the shapes of the others: such a constant may come without elements.
     fn reads(&self, input: usize) -> bool {
         let _ = input;
         true
     }
+}
+
+/// An output that is an input with more behind it along an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extension {
+    /// The position of the input.
+    pub input: usize,
+    /// The position of the output.
+    pub output: usize,
+    /// The axis.
+    pub axis: usize,
 }
 
 /// What a kernel worked out for one signature of input shapes.

@@ -30,7 +30,7 @@ mod reference;
 mod threads;
 
 pub use crate::error::{CompileError, KernelError};
-pub use crate::kernel::{Io, Kernel, Prepared};
+pub use crate::kernel::{Extension, Io, Kernel, Prepared};
 pub use crate::pack::{PackStore, Packed, Recipe};
 pub use crate::provider::{Claim, DenormalsMet, ExecutionProvider, Layout};
 pub use crate::reference::{EvalKernel, Reference};

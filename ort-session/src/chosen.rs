@@ -9,9 +9,8 @@ use ort_graph::{Graph, ValueId};
 
 use crate::error::OutputError;
 use crate::nearest::nearest;
-use crate::outputs::BoundOutputs;
 use crate::plan::{Plan, Selection};
-use crate::run::Targets;
+use crate::run::{Memory, Targets};
 
 /// The outputs that a run is asked for.
 #[derive(Debug)]
@@ -36,19 +35,19 @@ impl<'p> Chosen<'p> {
     pub(crate) fn new<'t>(
         plan: &'p Plan,
         names: Option<&[String]>,
-        bound: BoundOutputs<'t>,
+        bound: Vec<(Cow<'_, str>, Memory<'t>)>,
     ) -> Result<(Self, Targets<'t>), OutputError> {
         let graph = &plan.graph;
         let asked = match names {
             None => graph.outputs().to_vec(),
             Some(names) => each_once(graph, names.iter().map(String::as_str))?,
         };
-        let ids = each_once(graph, bound.entries.iter().map(|(name, _)| &**name))?;
+        let ids = each_once(graph, bound.iter().map(|(name, _)| &**name))?;
         let selection = names.map(|_| plan.select(&[asked.as_slice(), &ids].concat()));
         let returned: Vec<_> = asked.into_iter().filter(|id| !ids.contains(id)).collect();
         let names = returned.iter().map(|&id| graph.value(id).name.clone()).collect();
-        let views = bound.entries.into_iter().map(|(_, view)| view);
-        let targets = Targets::new(ids.into_iter().zip(views));
+        let memory = bound.into_iter().map(|(_, memory)| memory);
+        let targets = Targets::new(ids.into_iter().zip(memory));
         Ok((Self { plan, selection, outputs: Cow::Owned(returned), names }, targets))
     }
 

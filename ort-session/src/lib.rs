@@ -138,6 +138,7 @@ mod save;
 mod save_onnx;
 mod session;
 mod settings;
+mod state;
 mod thread_safety;
 mod threads;
 
@@ -167,6 +168,7 @@ pub use crate::run::{IntermediateValue, LimitError, RunError};
 pub use crate::run_memory::Arena;
 pub use crate::run_options::{RunLimits, RunOptions};
 pub use crate::session::{CacheUse, Metadata, Session, ValueDescription};
+pub use crate::state::{State, StateError, StateFileError};
 pub use crate::threads::{
     Affinities, AffinityError, CpuQuota, ExecutionMode, MachineThreads, ThreadCount, cpu_time,
 };
@@ -206,8 +208,8 @@ pub use ort_tensor::{
 /// nodes it claims, and how a kernel reads and writes tensors.
 pub mod provider {
     pub use ort_ep::{
-        Claim, CompileError, DenormalsMet, EvalKernel, ExecutionProvider, Io, Kernel, KernelError,
-        Layout, OneThread, PackStore, Packed, Prepared, Recipe, Reference, Threads,
+        Claim, CompileError, DenormalsMet, EvalKernel, ExecutionProvider, Extension, Io, Kernel,
+        KernelError, Layout, OneThread, PackStore, Packed, Prepared, Recipe, Reference, Threads,
     };
     pub use ort_graph::{
         Attr, Attrs, Behaviour, CycleError, Dim, Dims, Fact, Facts, Graph, GraphError, InferError,
@@ -216,9 +218,9 @@ pub mod provider {
         VerifyError,
     };
     pub use ort_tensor::{
-        AlignedBuf, DType, Ending, Home, Inputs, Memory, Output, Room, Shape, Tensor, TensorError,
-        TensorView, TensorViewMut, Value, ValueView, Word, can_end, charge, collected, ended_by,
-        filled, go_on, text_of, try_collected, with_room, within,
+        AlignedBuf, DType, Ending, GrowingTensor, Home, Inputs, Memory, Output, Room, Shape,
+        Tensor, TensorError, TensorView, TensorViewMut, Value, ValueView, Word, can_end, charge,
+        collected, ended_by, filled, go_on, text_of, try_collected, with_room, within,
     };
 }
 

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use ort_tensor::{TensorViewMut, Value};
 
+use crate::run::Memory;
+
 /// The outputs of one run, but for those that [`BoundOutputs`] took. They belong to the caller.
 #[derive(Clone, Debug)]
 pub struct Outputs {
@@ -18,6 +20,28 @@ pub struct Outputs {
 impl Outputs {
     pub(crate) const fn new(names: Arc<[String]>, values: Vec<Value>) -> Self {
         Self { names, values }
+    }
+
+    /// The same without the outputs of these names, and those, with the numbers that come with them.
+    pub(crate) fn without<'n>(
+        self,
+        taken: impl IntoIterator<Item = (usize, &'n str)>,
+    ) -> (Self, Vec<(usize, Value)>) {
+        let taken: Vec<_> = taken.into_iter().collect();
+        if taken.is_empty() {
+            return (self, Vec::new());
+        }
+        let (mut names, mut values, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, value) in self.names.iter().zip(self.values) {
+            match taken.iter().find(|(_, other)| other == name) {
+                Some((i, _)) => others.push((*i, value)),
+                None => {
+                    names.push(name.clone());
+                    values.push(value);
+                }
+            }
+        }
+        (Self::new(names.into(), values), others)
     }
 
     /// The output of this name.
@@ -78,6 +102,10 @@ pub struct BoundOutputs<'a> {
 }
 
 impl<'a> BoundOutputs<'a> {
+    pub(crate) fn into_memory(self) -> Vec<(Cow<'a, str>, Memory<'a>)> {
+        { self.entries }.into_iter().map(|(name, view)| (name, Memory::Fixed(view))).collect()
+    }
+
     /// Adds memory for an output.
     #[must_use]
     pub fn with(

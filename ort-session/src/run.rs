@@ -30,7 +30,7 @@ pub use self::observer::IntermediateValue;
 pub(crate) use self::observer::Observer;
 pub(crate) use self::repeated::{Arg, Repeated};
 use self::targets::Own;
-pub(crate) use self::targets::Targets;
+pub(crate) use self::targets::{Memory, Targets};
 use self::watch::TooMuch;
 pub(crate) use self::watch::{Reservation, Watch};
 use crate::caught::caught;
@@ -299,9 +299,9 @@ impl Run<'_> {
                             None => Output::planned(view),
                         }
                     }
-                    Some(Place::Own { .. }) => {
-                        own.next().map_or(Output::unwanted(), |own| Output::planned(own.view_mut()))
-                    }
+                    Some(Place::Own { .. }) => own.next().map_or(Output::unwanted(), |own| {
+                        own.output(|| Some(step.extension(o)?.input))
+                    }),
                     _ => Output::unwanted(),
                 });
             }
@@ -318,7 +318,7 @@ impl Run<'_> {
         for (id, own) in step.outputs.iter().flatten().filter(|&&id| frame.is_own(id)).zip(own) {
             match own {
                 Own::Made(tensor) => values.made.set(*id, Value::Tensor(tensor)),
-                Own::Target(view) => values.targets.put(*id, view),
+                Own::Target(memory) => values.targets.put(*id, memory),
             }
         }
         Ok(())

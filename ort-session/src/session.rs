@@ -100,7 +100,7 @@ pub struct ValueDescription {
 pub(crate) struct Request<'a> {
     pub(crate) inputs: &'a RunInputs<'a>,
     pub(crate) options: &'a RunOptions,
-    chosen: Chosen<'a>,
+    pub(crate) chosen: Chosen<'a>,
 }
 
 impl Session {
@@ -154,7 +154,7 @@ impl Session {
         let (names, outputs) = (options.outputs.as_deref(), outputs.into());
         let (chosen, mut targets) = match names.is_none() && outputs.entries.is_empty() {
             true => (Chosen::all(&self.plan, &self.output_names), Targets::default()),
-            false => Chosen::new(&self.plan, names, outputs)?,
+            false => Chosen::new(&self.plan, names, outputs.into_memory())?,
         };
         let request = Request { inputs: &inputs.into(), options, chosen };
         self.observed(request, &mut targets)

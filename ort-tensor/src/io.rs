@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use crate::{AlignedBuf, DType, Tensor, TensorError, TensorView, TensorViewMut, Value, ValueView};
+use crate::{
+    AlignedBuf, DType, GrowingTensor, Tensor, TensorError, TensorView, TensorViewMut, Value,
+    ValueView,
+};
 
 /// The inputs of one node, by position; an absent optional input is `None`.
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +94,8 @@ impl Memory for System {
 enum Place<'a> {
     Unwanted,
     Planned(TensorViewMut<'a>),
+    /// Holds an input, to be extended.
+    Growing(&'a mut GrowingTensor),
     Free(Option<Value>),
     /// Free, nothing made yet, in memory that lasts.
     Lasting,
@@ -115,6 +120,15 @@ impl<'a> Output<'a> {
     /// absent from [`Inputs`]. Only operators that declare the pair are given this.
     pub const fn in_place(view: TensorViewMut<'a>, input: usize) -> Self {
         let mut output = Self::at(Place::Planned(view));
+        output.in_place = Some(input);
+        output
+    }
+
+    /// A tensor that already holds the data of input `input`, to be extended by what the operator puts behind
+    /// that; of the input itself only type and shape are there. Only kernels that declare the pair are given
+    /// this.
+    pub const fn growing(tensor: &'a mut GrowingTensor, input: usize) -> Self {
+        let mut output = Self::at(Place::Growing(tensor));
         output.in_place = Some(input);
         output
     }
@@ -175,6 +189,34 @@ impl<'a> Output<'a> {
         }
     }
 
+    /// The memory of a result of this type and shape, with the room that it has to grow (see
+    /// [`GrowingTensor::extend`]), and whether it holds the data of an input already, to be left as it is:
+    /// then only what comes behind is to be written.
+    ///
+    /// # Errors
+    /// As [`Output::tensor`].
+    pub fn extended(
+        &mut self,
+        dtype: DType,
+        shape: &[usize],
+    ) -> Result<(TensorViewMut<'_>, bool), TensorError> {
+        if !matches!(self.place, Place::Growing(_)) {
+            return Ok((self.tensor(dtype, shape)?, false));
+        }
+        match &mut self.place {
+            Place::Growing(tensor) => Ok((tensor.extend(dtype, shape)?, true)),
+            _ => Err(TensorError::Kind { expected: "tensor", found: "nothing" }),
+        }
+    }
+
+    /// What an output holds that is to be extended.
+    pub fn to_extend(&self) -> Option<&GrowingTensor> {
+        match &self.place {
+            Place::Growing(tensor) => Some(tensor),
+            _ => None,
+        }
+    }
+
     /// The memory of the result, of this type and shape, zeroed or with any content.
     ///
     /// # Errors
@@ -185,7 +227,7 @@ impl<'a> Output<'a> {
         shape: &[usize],
     ) -> Result<TensorViewMut<'_>, TensorError> {
         let zeros = match self.place {
-            Place::Planned(_) => None,
+            Place::Planned(_) | Place::Growing(_) => None,
             Place::Lasting => Some(Tensor::lasting_zeros(dtype, shape)?),
             Place::Free(_) | Place::Unwanted => Some(Tensor::in_memory(self.memory, dtype, shape)?),
         };
@@ -205,7 +247,7 @@ impl<'a> Output<'a> {
                 })
             }
             Place::Free(Some(Value::Tensor(tensor))) => Ok(tensor.view_mut()),
-            Place::Free(_) | Place::Lasting | Place::Unwanted => {
+            Place::Free(_) | Place::Lasting | Place::Unwanted | Place::Growing(_) => {
                 Err(TensorError::Kind { expected: "tensor", found: "nothing" })
             }
         }
@@ -222,6 +264,11 @@ impl<'a> Output<'a> {
                 self.place = Place::Free(Some(value));
                 Ok(())
             }
+            Place::Growing(growing) => {
+                let tensor = value.as_tensor()?.clone();
+                **growing = growing.replaced(tensor)?;
+                Ok(())
+            }
             Place::Planned(_) => {
                 let tensor = value.as_tensor()?;
                 self.tensor(tensor.dtype(), tensor.shape())?.copy_from(tensor.view())
@@ -233,7 +280,7 @@ impl<'a> Output<'a> {
     pub fn into_value(self) -> Option<Value> {
         match self.place {
             Place::Free(value) => value,
-            Place::Unwanted | Place::Planned(_) | Place::Lasting => None,
+            Place::Unwanted | Place::Planned(_) | Place::Growing(_) | Place::Lasting => None,
         }
     }
 }

@@ -35,6 +35,7 @@ mod element;
 mod ending;
 mod error;
 mod float8;
+mod growing;
 mod io;
 #[cfg(feature = "ndarray")]
 mod ndarray;
@@ -56,6 +57,7 @@ pub use crate::element::{Bool, Complex, Element, Number, Word};
 pub use crate::ending::{Ending, Pace, can_end, ended_by, go_on};
 pub use crate::error::TensorError;
 pub use crate::float8::{F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0};
+pub use crate::growing::GrowingTensor;
 pub use crate::io::{Inputs, Memory, Output};
 pub use crate::packed::{pack, unpack};
 pub use crate::room::{Room, charge, collected, filled, try_collected, with_room, within};

@@ -178,6 +178,14 @@ impl Tensor {
         matches!(self.storage, Storage::Shared(_))
     }
 
+    /// Whether the data is memory of this tensor's own that no clone shares.
+    pub(crate) fn is_alone(&mut self) -> bool {
+        match &mut self.storage {
+            Storage::Owned(buf) => Arc::get_mut(buf).is_some(),
+            _ => false,
+        }
+    }
+
     /// The shared bytes themselves, if the data is a slice of shared bytes.
     pub const fn shared_bytes(&self) -> Option<&Bytes> {
         match &self.storage {

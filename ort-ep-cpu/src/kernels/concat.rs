@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use ort_ep::{Io, Kernel, KernelError, Prepared};
-use ort_graph::{OpError, Operator};
+use ort_ep::{Extension, Io, Kernel, KernelError, Prepared};
+use ort_graph::{Fact, OpError, Operator};
 use ort_ops::infer::normalize_axis;
 use ort_ops::ops::concat::Concat;
 use ort_tensor::{DType, Shape, TensorViewMut, n_elements};
@@ -27,6 +27,8 @@ struct ConcatKernel {
     op: Arc<dyn Operator>,
     axis: i64,
     dtype: DType,
+    /// The same, counted from the first, if the rank is known and something is put behind the first operand.
+    behind: Option<usize>,
 }
 
 /// What a shape signature makes of it.
@@ -45,7 +47,30 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let dtype = compiler.dtype_of(0..compiler.claim.inputs.len());
     let Some(dtype) = dtype.filter(|dtype| dtype.word_bytes().is_some()) else { return Ok(None) };
     let op = compiler.graph.node(*id).op.clone();
-    Ok(Some(Box::new(ConcatKernel { op, axis, dtype })))
+    let rank = compiler.fact(0).and_then(Fact::rank).filter(|_| compiler.claim.inputs.len() > 1);
+    let behind = rank.and_then(|rank| normalize_axis(axis, rank).ok());
+    Ok(Some(Box::new(ConcatKernel { op, axis, dtype, behind })))
+}
+
+/// Puts what is new behind what the result holds already: in each row, which has room behind it.
+fn append(
+    state: &State,
+    (dtype, axis): (DType, usize),
+    io: &mut Io<'_, '_>,
+) -> Result<(), KernelError> {
+    let State { shape, parts } = state;
+    let (y, _) = io.outputs[0].extended(dtype, shape)?;
+    let y = TensorViewMut::into_bytes(y).ok_or(KernelError::ForeignState)?;
+    let n_rows = n_elements(&shape[..axis]).unwrap_or(0);
+    let room = y.len().checked_div(n_rows).unwrap_or(0);
+    let mut start = parts[0];
+    for (i, &len) in parts.iter().enumerate().skip(1) {
+        let x = io.inputs.tensor(i)?.as_bytes().ok_or(KernelError::ForeignState)?;
+        let rows = y.chunks_exact_mut(room.max(1)).zip(x.chunks_exact(len.max(1)));
+        rows.for_each(|(y, x)| y[start..start + len].copy_from_slice(x));
+        start += len;
+    }
+    Ok(())
 }
 
 impl Kernel for ConcatKernel {
@@ -71,7 +96,11 @@ impl Kernel for ConcatKernel {
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let State { shape, parts } = prepared.state()?;
+        let state: &State = prepared.state()?;
+        if let Some(axis) = self.behind.filter(|_| io.outputs[0].to_extend().is_some()) {
+            return append(state, (self.dtype, axis), io);
+        }
+        let State { shape, parts } = state;
         let row: usize = parts.iter().sum();
         if row < SHORT * parts.len() || io.outputs[0].takes().is_some() {
             return Ok(self.op.eval(io.inputs, io.outputs)?);
@@ -103,6 +132,10 @@ impl Kernel for ConcatKernel {
 
     fn takes(&self) -> &'static [(usize, usize)] {
         self.op.behaviour().takes
+    }
+
+    fn extensions(&self) -> SmallVec<[Extension; 2]> {
+        self.behind.map(|axis| Extension { input: 0, output: 0, axis }).into_iter().collect()
     }
 }
 

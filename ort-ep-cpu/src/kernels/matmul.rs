@@ -30,6 +30,8 @@ struct MatMulKernel {
 struct State {
     product: Product,
     shape: Shape,
+    /// The operands', as they are stored.
+    stored: [Shape; 2],
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
@@ -62,8 +64,9 @@ struct Operand {
 }
 
 impl Operand {
-    fn new(stored: &[usize], arrangement: Arrangement) -> Self {
-        let (perm, own) = (arrangement.perm(stored.len()), row_major_strides(stored));
+    /// Of this shape, in memory for a tensor of shape `room`.
+    fn new(stored: &[usize], arrangement: Arrangement, room: &[usize]) -> Self {
+        let (perm, own) = (arrangement.perm(stored.len()), row_major_strides(room));
         Self {
             shape: perm.iter().map(|&axis| stored[axis]).collect(),
             strides: perm.iter().map(|&axis| own[axis]).collect(),
@@ -85,8 +88,10 @@ impl Operand {
 }
 
 impl MatMulKernel {
-    fn state(&self, a: &[usize], b: &[usize]) -> Result<State, KernelError> {
-        let (a, mut b) = (Operand::new(a, self.op.a), Operand::new(b, self.op.b));
+    /// For operands of these shapes, the second in memory for a tensor of shape `room`.
+    fn state(&self, a: &[usize], b: &[usize], room: &[usize]) -> Result<State, KernelError> {
+        let stored = [a, b].map(Shape::from_slice);
+        let (a, mut b) = (Operand::new(a, self.op.a, a), Operand::new(b, self.op.b, room));
         let shape = matmul_shape(&a.shape, &b.shape).map_err(KernelError::Op)?;
         let n_batch = a.n_batch().max(b.n_batch());
         let matrix = |x: &Operand| {
@@ -115,13 +120,13 @@ impl MatMulKernel {
         let mut product = Product { cpu, m, n, k, a, b, batch, is_exchanged: false };
         product.merge_rows();
         product.exchange_column();
-        Ok(State { product, shape })
+        Ok(State { product, shape, stored })
     }
 
     /// The products of tensors of `S`, computed in `T`.
     fn multiply<S: Element + Pod, T: Summand>(
         &self,
-        State { product, shape }: &State,
+        State { product, shape, .. }: &State,
         io: &mut Io<'_, '_>,
     ) -> Result<(), KernelError> {
         let operands = Operands {
@@ -144,7 +149,7 @@ impl MatMulKernel {
 impl Kernel for MatMulKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[a, b] = shapes else { return Err(KernelError::ForeignState) };
-        let state = self.state(a, b)?;
+        let state = self.state(a, b, b)?;
         let product = &state.product;
         let len = with_summand!(self.dtype, (_S, T) => product.scratch_len_of::<T>());
         let scratch_bytes = self.cpu.scratch_bytes(len);
@@ -152,8 +157,20 @@ impl Kernel for MatMulKernel {
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let state = prepared.state()?;
+        let mut state: &State = prepared.state()?;
+        let room = io.inputs.tensor(1)?.shape();
+        let roomy;
+        if *room != *state.stored[1] {
+            let [a, b] = &state.stored;
+            roomy = self.state(a, b, room)?;
+            state = &roomy;
+        }
         with_summand!(self.dtype, (S, T) => self.multiply::<S, T>(state, io))
+    }
+
+    // How the left operand lies decides how much scratch a run takes.
+    fn reads_room(&self, input: usize, _axis: usize) -> bool {
+        input == 1 && self.b.is_none()
     }
 
     fn reads(&self, input: usize) -> bool {

@@ -12,7 +12,7 @@ use ort_tensor::{DType, Memory, Shape, Tensor, TensorError, TensorViewMut, Value
 
 use super::slices::{are_stretches, put};
 use crate::plan::{Layout, Place, SubPlan};
-use crate::run::{ControlError, Reservation, Run, Targets};
+use crate::run::{ControlError, Memory as Target, Reservation, Run, Targets};
 
 /// The outputs of a loop that are stacked.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl<'r> Stacks<'r> {
                     let n_bytes = slice.view().as_bytes().map_or(0, <[u8]>::len);
                     held.more(n_bytes).map_err(ControlError::TooMuch)?;
                 }
-                targets.push((id, slice));
+                targets.push((id, Target::Fixed(slice)));
             }
         }
         Ok(Targets::new(targets))

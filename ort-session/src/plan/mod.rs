@@ -7,6 +7,7 @@
 mod arena;
 mod branches;
 mod compile;
+mod extensions;
 mod layout;
 mod liveness;
 mod order;

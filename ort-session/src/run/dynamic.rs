@@ -2,13 +2,14 @@
 
 // collects are bounded: as long as the graph's lists
 
-use ort_ep::{Io, Kernel, KernelError};
+use ort_ep::{Extension, Io, Kernel, KernelError};
 use ort_graph::ValueId;
-use ort_tensor::{DType, Inputs, Output, Shape, Tensor, Value, ValueView};
+use ort_tensor::{DType, GrowingTensor, Inputs, Output, Shape, Tensor, Value, ValueView};
 use smallvec::SmallVec;
 
 use super::branch_arena::BranchArena;
 use super::frame::Frame;
+use super::targets::Memory;
 use super::{Run, Views};
 use crate::plan::{Pieces, Split, Step};
 
@@ -31,8 +32,16 @@ impl Run<'_> {
         arena: &mut BranchArena<'_, '_>,
     ) -> Result<(), KernelError> {
         let DynamicStep { step, kernel, split, .. } = *dynamic;
-        let mut outputs: SmallVec<[Output<'_>; 2]> =
-            step.outputs.iter().map(|id| self.wanted(id)).collect();
+        let targets = arena.values().targets;
+        let growing = step.outputs.iter().map(|id| targets.take_growing((*id)?));
+        let mut growing: SmallVec<[_; 2]> = growing.collect();
+        let mut outputs: SmallVec<[Output<'_>; 2]> = SmallVec::new();
+        for (o, (id, growing)) in step.outputs.iter().zip(&mut growing).enumerate() {
+            outputs.push(match growing.as_mut().zip(step.extension(o)) {
+                Some((tensor, Extension { input, .. })) => Output::growing(tensor, input),
+                None => self.wanted(id),
+            });
+        }
         let taken = self.take(frame, dynamic, &mut outputs, arena);
         let (slabs, values) = arena.parts();
         {
@@ -41,7 +50,10 @@ impl Run<'_> {
             let mut inputs = Views::new();
             frame.inputs(step, split, (&pieces, values), &mut inputs)?;
             let shape_of = |(i, view): (usize, &Option<ValueView<'_>>)| match view {
-                Some(ValueView::Tensor(view)) => Shape::from_slice(view.shape()),
+                Some(ValueView::Tensor(view)) => {
+                    let grown = step.inputs[i].and_then(|id| values.targets.grown(id));
+                    Shape::from_slice(grown.map_or(view.shape(), GrowingTensor::shape))
+                }
                 _ => taken.iter().find(|(input, _)| *input == i).map_or_else(Shape::new, shape),
             };
             let shapes: SmallVec<[Shape; 8]> = inputs.iter().enumerate().map(shape_of).collect();
@@ -57,6 +69,11 @@ impl Run<'_> {
         for (id, value) in step.outputs.iter().zip(made) {
             if let (Some(id), Some(value)) = (id, value) {
                 values.made.set(*id, value);
+            }
+        }
+        for (id, tensor) in step.outputs.iter().zip(growing) {
+            if let (Some(id), Some(tensor)) = (id, tensor) {
+                values.targets.put(*id, Memory::Growing(tensor));
             }
         }
         Ok(())

@@ -6,6 +6,7 @@ use ort_ep::KernelError;
 
 use crate::error::{InputError, OutputError};
 use crate::plan::PlanError;
+use crate::state::StateError;
 
 /// A run that failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -17,6 +18,9 @@ pub enum RunError {
     /// The outputs asked for are not the model's, or the memory for one does not fit.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// The state is not the model's.
+    #[error(transparent)]
+    State(#[from] StateError),
     /// The shapes do not fit the model.
     #[error(transparent)]
     Plan(#[from] PlanError),

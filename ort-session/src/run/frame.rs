@@ -59,7 +59,12 @@ impl<'a> Frame<'a> {
                     let view = || TensorView::from_bytes(*dtype, shape, bytes);
                     is_read.then(view).transpose()?.map(ValueView::Tensor)
                 }
-                place => self.view(place, id, values)?,
+                place => match values.targets.grown(id) {
+                    Some(grown) if step.reads_room(i, grown.axis()) => {
+                        Some(ValueView::Tensor(grown.with_room()))
+                    }
+                    _ => self.view(place, id, values)?,
+                },
             });
         }
         Ok(())
@@ -128,7 +133,7 @@ impl<'a> Frame<'a> {
         for id in step.outputs.iter().flatten() {
             if let Place::Own { dtype, shape } = self.place(*id) {
                 own.push(match targets.take(*id) {
-                    Some(view) => Own::Target(view),
+                    Some(memory) => Own::Target(memory),
                     None if self.plan.is_body => {
                         Own::Made(Tensor::in_memory(memory, *dtype, shape)?)
                     }
@@ -160,6 +165,9 @@ impl<'a> Frame<'a> {
     ) -> Result<(), RunError> {
         let none = Targets::default();
         let values = Values { made, targets: &none };
+        if let Some(id) = targets.not_grown() {
+            return Err(self.not_computed(id));
+        }
         for (id, target) in targets.free().filter(|(id, _)| !self.is_own(*id)) {
             let view = self.view(self.place(id), id, values).ok().flatten();
             let view = view.ok_or_else(|| self.not_computed(id))?;

@@ -39,6 +39,7 @@ mod profile;
 mod providers;
 mod run_options;
 mod sequence_map;
+mod states;
 mod stress;
 mod taking;
 mod thread_counts;
