@@ -3,7 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ort_session::{RunError, SaveError, SessionError, TensorError, Type, nearest};
+use ort_session::{
+    RunError, SaveError, SessionError, StateError, TensorError, Type, nearest,
+};
 use ort_tensor_io::{CaseError, FileError};
 
 use crate::number::plural;
@@ -96,6 +98,27 @@ pub(crate) enum Failure {
     /// Standard input cannot be waited for.
     #[error("standard input: {0}")]
     Wait(#[source] io::Error),
+    /// A file beside the model cannot be read.
+    #[error("{}: {reason}", path.display())]
+    Config { path: PathBuf, reason: String },
+    /// A tokenizer cannot be read, or not be used.
+    #[error("{}: {reason}", path.display())]
+    Tokenizer { path: PathBuf, reason: String },
+    /// There is nothing to begin with.
+    #[error("there is no token to begin with")]
+    NoTokens,
+    /// The model is no language model that can be fed.
+    #[error("no input of the model is named input_ids: its inputs are {}", names.join(", "))]
+    NoIds { names: Vec<String> },
+    /// An input that is neither a token, nor follows from tokens.
+    #[error("input `{name}` ({ty}) follows from no token: this model cannot be generated with")]
+    NotGenerated { name: String, ty: Box<Type> },
+    /// A model that makes nothing but its state.
+    #[error("{}: no output is left for the logits", path.display())]
+    NoLogits { path: PathBuf },
+    /// The pairs that are named are not the model's.
+    #[error("{}: {source}", path.display())]
+    State { path: PathBuf, source: Box<StateError> },
     /// There is no memory for a copy of a value.
     #[error("value `{name}`: {source}")]
     Value { name: String, source: TensorError },

@@ -48,7 +48,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    bench, cache, compare, completions, convert, inspect, man, mem, optimize,
+    bench, cache, compare, completions, convert, generate, inspect, man, mem, optimize,
     profile as profile_command, run, test,
 };
 use crate::failure::Failure;
@@ -65,6 +65,7 @@ struct Arguments {
 enum Command {
     Inspect(inspect::Arguments),
     Run(run::Arguments),
+    Generate(generate::Arguments),
     Test(test::Arguments),
     Bench(bench::Arguments),
     Profile(profile_command::Arguments),
@@ -82,6 +83,7 @@ pub fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Generate(arguments) => generate::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Profile(arguments) => profile_command::run(&arguments),

@@ -29,6 +29,11 @@ impl SplitMix64 {
         self.next().to_le_bytes()[7]
     }
 
+    /// A number in [0, 1), of 53 random bits.
+    pub(crate) fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
     /// A number in [-1, 1], more often near 0: the mean of three uniform ones, of variance 1/9.
     fn normal(&mut self) -> f64 {
         let mut uniform = || {

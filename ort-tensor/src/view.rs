@@ -73,7 +73,7 @@ impl<'a> TensorView<'a> {
 
     /// Type and shape of a tensor whose elements the reader is given in another way, or not at all.
     pub const fn without_elements(dtype: DType, shape: &'a [usize]) -> Self {
-        Self { dtype, shape, data: Data::Withheld }
+        Self { dtype, shape, data: Data::Released }
     }
 
     pub(crate) const fn data(&self) -> Data<'a> {

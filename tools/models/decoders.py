@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import numpy as np
 
 from .graph import INT32, INT64, MICROSOFT, Graph
@@ -112,6 +114,24 @@ def written_out(n_past: int, n_new: int):
     logits(g, layer_norm(g, x), g.op("Transpose", table, perm=[1, 0]))
     positions = np.arange(n_past, n_past + n_new)[None]
     return g.model(), tokens(g, n_new, position_ids=positions) | cache(g, HEADS, n_past)
+
+
+@contextmanager
+def sizes(**of: int):
+    """Within it, the sizes of this module are others."""
+    before = {name: globals()[name] for name in of}
+    globals().update(of)
+    try:
+        yield
+    finally:
+        globals().update(before)
+
+
+def tiny(n_past: int, n_new: int):
+    """The same with few numbers: models/tiny_decoder."""
+    of = {"LAYERS": 2, "HEADS": 2, "HEAD_SIZE": 8, "HIDDEN": 16, "VOCABULARY": 64, "CAPACITY": 64}
+    with sizes(**of):
+        return written_out(n_past, n_new)
 
 
 # -- Llama: heads share keys and values and turn with their positions, layers are gated --

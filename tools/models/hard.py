@@ -2,6 +2,7 @@
 
     decoder_step, decoder_prefill     a language model of standard operators, whose cache grows by
                                   Concat: one token after 511, and 128 tokens at once
+    tiny_decoder                      the same with few numbers: models/tiny_decoder
     decoder_int4, decoder_int4_prefill  GroupQueryAttention with a shared cache, weights of 4 bits
     decoder_attention24               the standard's Attention with a cache
     bilstm_int8, convnet_int8         dynamic quantization: DynamicQuantizeLSTM, ConvInteger
@@ -48,6 +49,7 @@ def make(out: Path, only=None) -> None:
     builders = {
         "decoder_step": lambda: decoders.written_out(511, 1),
         "decoder_prefill": lambda: decoders.written_out(0, 128),
+        "tiny_decoder": lambda: decoders.tiny(5, 1),
         "decoder_int4": lambda: decoders.in_four_bits(511, 1),
         "decoder_int4_prefill": lambda: decoders.in_four_bits(0, 128),
         "decoder_attention24": lambda: decoders.standard(511, 1),

@@ -5,6 +5,7 @@ pub(crate) mod cache;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod convert;
+pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod man;
 pub(crate) mod mem;

@@ -67,8 +67,10 @@ struct Pair {
     input: String,
     /// The axis along which the value grows.
     axis: Option<usize>,
-    /// Whether it grows where it lies.
+    /// Whether it is written where it lies.
     is_extended: bool,
+    /// Whether it is longer with each run; else it is a buffer of which the model is told how much is in use.
+    grows: bool,
 }
 
 impl Session {
@@ -113,6 +115,7 @@ impl Session {
             input: input.name.clone(),
             axis: extended.or_else(|| values::growing_axis(wanted, made)),
             is_extended: extended.is_some(),
+            grows: extended.is_none_or(|axis| values::grows(wanted, made, axis)),
         };
         match values::can_become(made, wanted, pair.axis) {
             true => Ok(pair),
@@ -135,7 +138,7 @@ impl State {
     /// grows.
     pub fn len(&self) -> Option<usize> {
         let mut growing = self.pairs.iter().zip(&self.values).filter_map(|(pair, value)| {
-            let axis = pair.axis?;
+            let axis = pair.axis.filter(|_| pair.grows)?;
             Some(value.as_ref().map_or(0, |value| value.axis_len(axis)))
         });
         growing.next()
@@ -161,7 +164,7 @@ impl State {
             return Err(StateError::Fixed { input: pair.input.clone() });
         }
         for (pair, value) in self.pairs.iter().zip(&mut self.values) {
-            if let (Some(axis), Some(value)) = (pair.axis, value) {
+            if let (Some(axis), Some(value)) = (pair.axis.filter(|_| pair.grows), value) {
                 value.truncate(axis, len).map_err(|error| pair.error(error))?;
             }
         }
@@ -175,7 +178,7 @@ impl State {
     pub fn reserve(&mut self, len: usize) -> Result<(), StateError> {
         self.reserved = self.reserved.max(len);
         for (pair, value) in self.pairs.iter().zip(&mut self.values) {
-            if let Some(Kept::Growing(value)) = value {
+            if let Some(Kept::Growing(value)) = value.as_mut().filter(|_| pair.grows) {
                 value.reserve(len).map_err(|error| pair.error(error))?;
             }
         }

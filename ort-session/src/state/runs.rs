@@ -86,7 +86,9 @@ impl Session {
             let first = first.map_err(none)?.map_err(|error| pair.error(error))?;
             let kept = Kept::new(first.into(), pair.axis.filter(|_| pair.is_extended));
             let mut kept = kept.map_err(|error| pair.error(error))?;
-            if let Kept::Growing(tensor) = &mut kept {
+            if let Kept::Growing(tensor) = &mut kept
+                && pair.grows
+            {
                 tensor.reserve(state.reserved).map_err(|error| pair.error(error))?;
             }
             *value = Some(kept);

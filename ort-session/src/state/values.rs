@@ -65,9 +65,23 @@ pub(super) fn growing_axis(input: &Type, output: &Type) -> Option<usize> {
     let (Type::Tensor(input), Type::Tensor(output)) = (input, output) else { return None };
     let (input, output) = (input.dims.as_ref()?, output.dims.as_ref()?);
     let differs = |(a, b): (&Dim, &Dim)| a.known().is_none() && (a != b || *a == Dim::Unknown);
-    let mut axes = (0..input.len()).filter(|&i| differs((&input[i], &output[i])));
-    let axis = axes.next().filter(|_| input.len() == output.len())?;
-    axes.next().is_none().then_some(axis)
+    let mut pairs = input.iter().zip(output).map(differs);
+    let axis = pairs.position(|differs| differs).filter(|_| input.len() == output.len())?;
+    (!pairs.any(|differs| differs)).then_some(axis)
+}
+
+/// Whether a value that is written where it lies is longer with each run: not if the model declares that output
+/// and input are equally long.
+pub(super) fn grows(input: &Type, output: &Type, axis: usize) -> bool {
+    let dim = |ty: &Type| match ty {
+        Type::Tensor(tensor) => tensor.dims.as_ref()?.get(axis).cloned(),
+        _ => None,
+    };
+    match (dim(input), dim(output)) {
+        (Some(Dim::Known(_)), _) => false,
+        (Some(input), Some(output)) => input == Dim::Unknown || input != output,
+        _ => true,
+    }
 }
 
 /// Whether an output of type `made` can be the next value of an input of type `wanted`.

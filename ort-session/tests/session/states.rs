@@ -215,6 +215,65 @@ fn states_are_saved_and_loaded_and_damage_is_told() {
     assert!(matches!(error, StateFileError::Io { .. }), "{error}");
 }
 
+/// Queries, keys and values of 2 heads in one, and a cache of so many rows, or one that grows.
+fn grouped(past: &str, present: &str) -> Session {
+    session(&format!(
+        "graph(x: float[b,n,48], lasts: int32[b], total: int32[], past.0.key: float[b,1,{past},16], past.0.value: float[b,1,{past},16]) -> (y, present.0.key, present.0.value) {{
+  w = const float[48,64] fill 0.125
+  qkv = MatMul-13 (x, w)
+  y: float[b,n,32], present.0.key: float[b,1,{present},16], present.0.value: float[b,1,{present},16] = com.microsoft:GroupQueryAttention-1 [num_heads: 2, kv_num_heads: 1] (qkv, _, _, past.0.key, past.0.value, lasts, total)
+}}"
+    ))
+}
+
+#[test]
+fn group_query_attention_writes_its_cache_where_it_lies() {
+    for (past, present, rows) in [("p", "t", 0), ("32", "32", 32), ("s", "s", 32)] {
+        let (session, mut rng) = (grouped(past, present), Rng::new(7));
+        let mut state = session.new_state().unwrap();
+        state.reserve(32).unwrap();
+        let first = || Value::from(Tensor::zeros(DType::F32, &[1, 1, rows, 16]).unwrap());
+        let mut kept = vec![first(), first()];
+        if past == "s" {
+            for name in ["past.0.key", "past.0.value"] {
+                state.set(name, first()).unwrap();
+            }
+        }
+        let mut len = 0;
+        for step in 0..20 {
+            let n = if step == 0 { 5 } else { 1 };
+            len += n;
+            let x = Tensor::from_slice(&[1, n, 48], &rng.uniforms(n * 48)).unwrap();
+            let total = i32::try_from(len).unwrap();
+            let lasts = Tensor::from_slice(&[1], &[total - 1]).unwrap();
+            let total = Tensor::scalar(total);
+            let inputs = [("x", &x), ("lasts", &lasts), ("total", &total)];
+            let y = session.run_state(&mut state, inputs).unwrap().into_values().remove(0);
+            let by_hand: RunInputs<'_> = inputs.into();
+            let by_hand = by_hand.with("past.0.key", &kept[0]).with("past.0.value", &kept[1]);
+            let mut made = session.run(by_hand).unwrap().into_values();
+            assert_eq!(y, made.remove(0), "{past}: step {step}");
+            assert_eq!(caches(&state), made, "{past}: step {step}");
+            assert_eq!(state.moved_bytes(), 0, "{past}: step {step}");
+            kept = made;
+        }
+        assert_eq!(state.len(), (past == "p").then_some(24));
+        if past != "p" {
+            state.truncate(0).unwrap();
+            assert_eq!(caches(&state), kept);
+        }
+        if past == "p" {
+            // Lengths that do not fit are told, and nothing is lost.
+            let x = Tensor::from_slice(&[1, 1, 48], &[0.5_f32; 48]).unwrap();
+            let (lasts, total) = (Tensor::from_slice(&[1], &[3]).unwrap(), Tensor::scalar(90));
+            let inputs = [("x", &x), ("lasts", &lasts), ("total", &total)];
+            let error = session.run_state(&mut state, inputs).unwrap_err().to_string();
+            assert!(error.contains("no length of the sequences"), "{error}");
+            assert_eq!(caches(&state), kept);
+        }
+    }
+}
+
 #[test]
 fn pairs_that_do_not_fit_are_told() {
     let session = session(DECODER);

@@ -1,0 +1,70 @@
+//! What `genai_config.json` says of a model, if it is beside it: names, the end of texts, and how to sample.
+//!
+//! Source: onnxruntime-genai 0.9, `src/config.h`: what is not there has its default.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value as Json;
+
+use crate::failure::Failure;
+
+/// What is said of a model.
+#[derive(Clone, Debug, Default)]
+pub(super) struct GenaiConfig(Json);
+
+impl GenaiConfig {
+    /// The file in the model's folder; nothing if there is none.
+    pub(super) fn beside(model: &Path) -> Result<Self, Failure> {
+        let path = model.with_file_name("genai_config.json");
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(Failure::Config { path, reason: error.to_string() }),
+        };
+        let json = serde_json::from_slice(&bytes);
+        json.map(Self).map_err(|error| Failure::Config { path, reason: error.to_string() })
+    }
+
+    /// The model's name for an input or output of the decoder.
+    pub(super) fn name<'n>(&'n self, kind: &str, key: &'n str) -> &'n str {
+        self.0["model"]["decoder"][kind][key].as_str().unwrap_or(key)
+    }
+
+    /// Patterns of outputs and the inputs that they become, if both are named.
+    pub(super) fn pairs(&self) -> Vec<(String, String)> {
+        let decoder = &self.0["model"]["decoder"];
+        let pair = |part: &str| {
+            let output = decoder["outputs"][format!("present_{part}_names")].as_str()?;
+            let input = decoder["inputs"][format!("past_{part}_names")].as_str()?;
+            Some((output.to_owned(), input.to_owned()))
+        };
+        ["key", "value"].iter().filter_map(|part| pair(part)).collect()
+    }
+
+    /// The tokens that end a text.
+    pub(super) fn ends(&self) -> Vec<usize> {
+        match &self.0["model"]["eos_token_id"] {
+            Json::Array(ids) => ids.iter().filter_map(id).collect(),
+            one => id(one).into_iter().collect(),
+        }
+    }
+
+    /// How many tokens the model can look at.
+    pub(super) fn context_length(&self) -> Option<usize> {
+        id(&self.0["model"]["context_length"])
+    }
+
+    /// A number of `search`; nothing for what concerns sampling where it says not to sample.
+    pub(super) fn search(&self, key: &str) -> Option<f32> {
+        let search = &self.0["search"];
+        let is_sampled = search["do_sample"].as_bool().unwrap_or(false);
+        let number = search[key].as_f64().filter(|_| is_sampled || key == "repetition_penalty")?;
+        #[expect(clippy::cast_possible_truncation, reason = "a setting, which was typed in decimals")]
+        Some(number as f32)
+    }
+}
+
+fn id(json: &Json) -> Option<usize> {
+    json.as_u64().and_then(|id| id.try_into().ok())
+}

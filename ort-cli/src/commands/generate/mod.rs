@@ -1,0 +1,236 @@
+//! `generate`: what a language model makes of a beginning, token by token.
+
+mod config;
+mod feeds;
+mod report;
+mod sampling;
+mod words;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Args;
+use ort_session::{DType, Outputs, Session, State, Tensor, TensorError, Value, bf16, f16};
+
+use self::config::GenaiConfig;
+use self::feeds::Feeds;
+use self::report::Report;
+use self::sampling::Sampling;
+use self::words::Words;
+use crate::examples::examples;
+use crate::failure::Failure;
+use crate::options::SessionOptions;
+use crate::random::SplitMix64;
+
+/// Generate text, or the ids of tokens, with a language model
+///
+/// The model has an input of ids, an output of logits, and mostly a cache: outputs `present…` that become its
+/// inputs `past…`, as Optimum and ONNX Runtime GenAI write them. A file genai_config.json beside it is read.
+#[derive(Args, Debug)]
+#[command(after_help = examples!(
+    "generate models/tiny_decoder/model.onnx --ids 1,2,3 --max-tokens 8",
+    "generate models/tiny_decoder/model.onnx --ids 7 --temperature 0.8 --top-k 20 --seed 5 --json",
+))]
+pub(crate) struct Arguments {
+    /// The model, a .ort or .onnx file
+    model: PathBuf,
+    /// The ids of the tokens to begin with, say 1,2,3
+    #[arg(long, value_name = "IDS", value_delimiter = ',', required_unless_present = "prompt")]
+    ids: Vec<usize>,
+    /// The text to begin with
+    #[arg(long, value_name = "TEXT", requires = "tokenizer", conflicts_with = "ids")]
+    prompt: Option<String>,
+    /// The tokenizer.json of the model
+    #[arg(long, value_name = "FILE")]
+    tokenizer: Option<PathBuf>,
+    /// How many tokens to generate at most
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    max_tokens: usize,
+    /// A token that ends the text, instead of those in genai_config.json
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    end: Vec<usize>,
+    /// How much chance decides: 0 for the likeliest token each time, 1 for the model's own probabilities
+    /// [default: 0, or as genai_config.json says]
+    #[arg(long, value_name = "T", value_parser = not_negative)]
+    temperature: Option<f32>,
+    /// Choose among so many of the likeliest tokens, 0 for all [default: 0]
+    #[arg(long, value_name = "K")]
+    top_k: Option<usize>,
+    /// Choose among the likeliest tokens that have this share of the probability [default: 1]
+    #[arg(long, value_name = "P", value_parser = not_negative)]
+    top_p: Option<f32>,
+    /// Make tokens less likely that are there already, by this factor [default: 1]
+    #[arg(long, value_name = "X", value_parser = positive)]
+    repetition_penalty: Option<f32>,
+    /// Where chance begins
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    session: SessionOptions,
+}
+
+/// Why there are no more tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// There are as many as were asked for.
+    MaxTokens,
+    /// The model ended the text.
+    End,
+    /// The model can look at no more.
+    Context,
+}
+
+/// A model that generates.
+struct Generator<'a> {
+    path: &'a Path,
+    session: &'a Session,
+    /// What is kept from token to token; without it, each run begins anew.
+    state: Option<State>,
+    feeds: Feeds,
+    logits: String,
+    ids: Vec<usize>,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let config = GenaiConfig::beside(&arguments.model)?;
+    let words = arguments.tokenizer.as_deref().map(Words::open).transpose()?;
+    let ids = match (&arguments.prompt, &words) {
+        (Some(prompt), Some(words)) => words.ids(prompt)?,
+        _ => arguments.ids.clone(),
+    };
+    if ids.is_empty() {
+        return Err(Failure::NoTokens);
+    }
+    let session = arguments.session.open(&arguments.model)?;
+    let mut generator = Generator::new(&arguments.model, &session, &config, ids)?;
+    let report = generator.generate(arguments, &config, words.as_ref())?;
+    report.print(arguments, &generator)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Arguments {
+    fn sampling(&self, config: &GenaiConfig) -> Sampling {
+        let whole = |k: f32| k as usize;
+        Sampling {
+            temperature: self.temperature.or(config.search("temperature")).unwrap_or(0.0),
+            top_k: self.top_k.or(config.search("top_k").map(whole)).unwrap_or(0),
+            top_p: self.top_p.or(config.search("top_p")).unwrap_or(1.0),
+            repetition_penalty: { self.repetition_penalty }
+                .or(config.search("repetition_penalty"))
+                .unwrap_or(1.0),
+        }
+    }
+}
+
+impl<'a> Generator<'a> {
+    fn new(
+        path: &'a Path,
+        session: &'a Session,
+        config: &GenaiConfig,
+        ids: Vec<usize>,
+    ) -> Result<Self, Failure> {
+        let pairs = config.pairs();
+        let state = match pairs.is_empty() {
+            // A model without a cache has no such names.
+            true => session.new_state().ok(),
+            false => Some(session.new_state_of(pairs).map_err(|error| {
+                Failure::State { path: path.to_owned(), source: Box::new(error) }
+            })?),
+        };
+        let of_state = |name: &str| {
+            state.iter().flat_map(State::pairs).any(|pair| [pair.0, pair.1].contains(&name))
+        };
+        let feeds = Feeds::new(session, config, of_state)?;
+        let named = config.name("outputs", "logits");
+        let outputs = session.outputs().into_iter().map(|output| output.name);
+        let outputs: Vec<String> = outputs.filter(|name| !of_state(name)).collect();
+        let logits = outputs.iter().find(|name| *name == named).or(outputs.first());
+        let logits = logits.cloned().ok_or_else(|| Failure::NoLogits { path: path.to_owned() })?;
+        Ok(Self { path, session, state, feeds, logits, ids })
+    }
+
+    fn generate(
+        &mut self,
+        arguments: &Arguments,
+        config: &GenaiConfig,
+        words: Option<&Words>,
+    ) -> Result<Report, Failure> {
+        let sampling = arguments.sampling(config);
+        let ends = if arguments.end.is_empty() { config.ends() } else { arguments.end.clone() };
+        let context = config.context_length().unwrap_or(usize::MAX);
+        let mut random = SplitMix64::new(arguments.seed);
+        let (n_prompt, mut n_fed) = (self.ids.len(), 0);
+        let mut report = Report::new(n_prompt);
+        let mut stream = words::Stream::new(words, !arguments.json);
+        let start = Instant::now();
+        report.stop = loop {
+            if report.n_tokens == arguments.max_tokens {
+                break Stop::MaxTokens;
+            }
+            if self.ids.len() > context {
+                break Stop::Context;
+            }
+            let mut scores = self.scores(n_fed)?;
+            n_fed = self.ids.len();
+            let token = sampling.choose(&mut scores, &self.ids, &mut random);
+            report.n_tokens += 1;
+            report.note(start.elapsed());
+            if ends.contains(&token) {
+                break Stop::End;
+            }
+            self.ids.push(token);
+            stream.show(&self.ids[n_prompt..])?;
+        };
+        report.text = stream.end(&self.ids[n_prompt..])?;
+        Ok(report)
+    }
+
+    /// What the model says of the token behind all others, of which it has seen so many.
+    fn scores(&mut self, n_fed: usize) -> Result<Vec<f32>, Failure> {
+        let failed = |source| Failure::run(self.path, source);
+        let size = |source| Failure::Value { name: self.logits.clone(), source };
+        let outputs = match &mut self.state {
+            Some(state) => {
+                let inputs = self.feeds.tensors(&self.ids[n_fed..], n_fed).map_err(size)?;
+                self.session.run_state(state, inputs).map_err(failed)?
+            }
+            None => {
+                let inputs = self.feeds.tensors(&self.ids, 0).map_err(size)?;
+                self.session.run(inputs).map_err(failed)?
+            }
+        };
+        last_row(&outputs, &self.logits).map_err(size)
+    }
+
+    /// The bytes of the cache.
+    fn cache_bytes(&self) -> usize {
+        self.state.as_ref().map_or(0, State::n_bytes)
+    }
+}
+
+/// The last row of the logits `[1, n, tokens]`, or `[1, tokens]`.
+fn last_row(outputs: &Outputs, name: &str) -> Result<Vec<f32>, TensorError> {
+    let missing = TensorError::Kind { expected: "tensor", found: "nothing" };
+    let logits: &Tensor = outputs.get(name).map(Value::as_tensor).transpose()?.ok_or(missing)?;
+    let row = logits.shape().last().copied().unwrap_or(0);
+    let start = logits.len().saturating_sub(row);
+    Ok(match logits.dtype() {
+        DType::F16 => logits.as_slice::<f16>()?[start..].iter().map(|&x| x.into()).collect(),
+        DType::Bf16 => logits.as_slice::<bf16>()?[start..].iter().map(|&x| x.into()).collect(),
+        _ => logits.as_slice::<f32>()?[start..].to_vec(),
+    })
+}
+
+fn not_negative(text: &str) -> Result<f32, String> {
+    let number = text.parse().ok().filter(|x: &f32| x.is_finite() && *x >= 0.0);
+    number.ok_or_else(|| "expected a number that is not negative".to_owned())
+}
+
+fn positive(text: &str) -> Result<f32, String> {
+    not_negative(text).ok().filter(|x| *x > 0.0).ok_or("expected a positive number".to_owned())
+}

@@ -1,0 +1,99 @@
+//! What is told of a generation when it is over.
+
+use std::time::Duration;
+
+use ort_session::process_memory;
+use serde_json::json;
+
+use super::{Arguments, Generator, Stop};
+use crate::failure::Failure;
+use crate::number;
+use crate::print;
+
+/// What came of a generation.
+#[derive(Debug)]
+pub(super) struct Report {
+    n_prompt: usize,
+    pub(super) n_tokens: usize,
+    pub(super) stop: Stop,
+    /// The text, where there is a tokenizer.
+    pub(super) text: Option<String>,
+    first: Duration,
+    last: Duration,
+}
+
+impl Report {
+    pub(super) const fn new(n_prompt: usize) -> Self {
+        let (first, last) = (Duration::ZERO, Duration::ZERO);
+        Self { n_prompt, n_tokens: 0, stop: Stop::MaxTokens, text: None, first, last }
+    }
+
+    /// A token has come, so long after the beginning.
+    pub(super) const fn note(&mut self, time: Duration) {
+        if self.n_tokens == 1 {
+            self.first = time;
+        }
+        self.last = time;
+    }
+
+    /// How many tokens came in a second, behind the first; `None` if there was no more than one.
+    fn tokens_per_second(&self) -> Option<f64> {
+        let time = (self.last - self.first).as_secs_f64();
+        let n = self.n_tokens.checked_sub(1).filter(|&n| n > 0)?;
+        Some(n as f64 / time)
+    }
+
+    pub(super) fn print(
+        &self,
+        arguments: &Arguments,
+        generator: &Generator<'_>,
+    ) -> Result<(), Failure> {
+        let memory = process_memory().ok().flatten();
+        let peak = memory.and_then(|memory| usize::try_from(memory.peak_rss).ok());
+        let rate = self.tokens_per_second();
+        if arguments.json {
+            let ids = &generator.ids[self.n_prompt..];
+            return print::line(json!({
+                "model": arguments.model.to_string_lossy(),
+                "prompt_ids": &generator.ids[..self.n_prompt],
+                "ids": ids,
+                "text": self.text,
+                "stop": self.stop.name(),
+                "first_token_ms": number::millis(self.first),
+                "tokens_per_s": rate.map(number::rounded),
+                "threads": generator.session.n_threads(),
+                "memory": { "cache": generator.cache_bytes(), "peak": peak },
+            }));
+        }
+        let rate = rate.map_or_else(String::new, |rate| {
+            format!(" · {} tokens/s", number::significant(rate))
+        });
+        let peak =
+            peak.map_or_else(String::new, |peak| format!(" · peak {}", number::bytes(peak)));
+        print::line(format!(
+            "\n  tokens  {} · {}\n  time    first token {}{rate}\n  memory  cache {}{peak}",
+            number::count(self.n_tokens),
+            self.stop.told(),
+            number::time(self.first),
+            number::bytes(generator.cache_bytes()),
+        ))
+    }
+}
+
+impl Stop {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::MaxTokens => "max_tokens",
+            Self::End => "end",
+            Self::Context => "context",
+        }
+    }
+
+    const fn told(self) -> &'static str {
+        match self {
+            Self::MaxTokens => "as many as asked for",
+            Self::End => "the text has ended",
+            Self::Context => "the model can look at no more",
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! From a text to tokens and back, as tokens come.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// A tokenizer, as `tokenizer.json` describes it.
+#[derive(Debug)]
+pub(super) struct Words {
+    path: PathBuf,
+    #[cfg(feature = "tokenizers")]
+    tokenizer: tokenizers::Tokenizer,
+}
+
+#[cfg(feature = "tokenizers")]
+impl Words {
+    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+        let tokenizer = tokenizers::Tokenizer::from_file(path);
+        let tokenizer = tokenizer.map_err(|error| failed(path, &*error))?;
+        Ok(Self { path: path.to_owned(), tokenizer })
+    }
+
+    /// The tokens of a text.
+    pub(super) fn ids(&self, text: &str) -> Result<Vec<usize>, Failure> {
+        let encoding = self.tokenizer.encode(text, true);
+        let encoding = encoding.map_err(|error| failed(&self.path, &*error))?;
+        Ok(encoding.get_ids().iter().map(|&id| id.try_into().unwrap_or(usize::MAX)).collect())
+    }
+
+    /// The text of tokens, without special ones.
+    fn text(&self, ids: &[usize]) -> Result<String, Failure> {
+        let ids: Vec<u32> = ids.iter().map(|&id| id.try_into().unwrap_or(u32::MAX)).collect();
+        self.tokenizer.decode(&ids, true).map_err(|error| failed(&self.path, &*error))
+    }
+}
+
+#[cfg(feature = "tokenizers")]
+fn failed(path: &Path, error: &(dyn std::error::Error + Send + Sync)) -> Failure {
+    Failure::Tokenizer { path: path.to_owned(), reason: error.to_string() }
+}
+
+#[cfg(not(feature = "tokenizers"))]
+impl Words {
+    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+        Err(Self { path: path.to_owned() }.absent())
+    }
+
+    pub(super) fn ids(&self, _text: &str) -> Result<Vec<usize>, Failure> {
+        Err(self.absent())
+    }
+
+    fn text(&self, _ids: &[usize]) -> Result<String, Failure> {
+        Err(self.absent())
+    }
+
+    fn absent(&self) -> Failure {
+        let reason = "this program was built without the feature `tokenizers`: use --ids".to_owned();
+        Failure::Tokenizer { path: self.path.clone(), reason }
+    }
+}
+
+/// Text or ids on standard output, as they come.
+#[derive(Debug)]
+pub(super) struct Stream<'w> {
+    words: Option<&'w Words>,
+    is_shown: bool,
+    /// How many bytes of the text, or how many ids, are shown.
+    n_shown: usize,
+}
+
+impl<'w> Stream<'w> {
+    pub(super) const fn new(words: Option<&'w Words>, is_shown: bool) -> Self {
+        Self { words, is_shown, n_shown: 0 }
+    }
+
+    /// Shows what is new of the tokens. What may be the beginning of a character waits for its end.
+    pub(super) fn show(&mut self, ids: &[usize]) -> Result<(), Failure> {
+        if !self.is_shown {
+            return Ok(());
+        }
+        let Some(words) = self.words else {
+            let new: Vec<String> = ids[self.n_shown..].iter().map(usize::to_string).collect();
+            let before = if self.n_shown == 0 { "" } else { " " };
+            self.n_shown = ids.len();
+            return shown(&format!("{before}{}", new.join(" ")));
+        };
+        let text = words.text(ids)?;
+        self.show_text(text.trim_end_matches(char::REPLACEMENT_CHARACTER))
+    }
+
+    fn show_text(&mut self, text: &str) -> Result<(), Failure> {
+        let Some(new) = text.get(self.n_shown..) else { return Ok(()) };
+        self.n_shown = text.len();
+        shown(new)
+    }
+
+    /// Shows what has waited, and ends the line; the whole text.
+    pub(super) fn end(mut self, ids: &[usize]) -> Result<Option<String>, Failure> {
+        let text = self.words.map(|words| words.text(ids)).transpose()?;
+        if self.is_shown {
+            if let Some(text) = &text {
+                self.show_text(text)?;
+            }
+            shown("\n")?;
+        }
+        Ok(text)
+    }
+}
+
+fn shown(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Print)
+}
