@@ -59,15 +59,15 @@ impl Activations {
         let steps = plan.steps.iter().zip(&layout.steps).zip(&layout.live_bytes);
         let steps = steps.map(|((step, layout), &live)| {
             let node = plan.graph.node(step.node);
-            let scratch = match layout {
+            let scratch = match &**layout {
                 StepLayout::Static { prepared, .. } => prepared.scratch_bytes,
                 StepLayout::Skip | StepLayout::Dynamic { .. } => 0,
             };
-            let is_dynamic = matches!(layout, StepLayout::Dynamic { .. });
+            let is_dynamic = matches!(**layout, StepLayout::Dynamic { .. });
             let (node, op_type) = (node.label().to_owned(), node.op_type.clone());
             StepActivations { node, op_type, live, scratch, is_dynamic }
         });
-        let own = layout.places.iter().filter_map(|place| match place {
+        let own = layout.places.iter().filter_map(|place| match &**place {
             Place::Own { dtype, shape } => dtype.n_bytes(n_elements(shape)?),
             _ => None,
         });

@@ -170,7 +170,7 @@ impl Run<'_> {
     ) -> Result<(), RunError> {
         for i in steps {
             let layout = &frame.layout.steps[i];
-            if matches!(layout, StepLayout::Skip) {
+            if matches!(**layout, StepLayout::Skip) {
                 continue;
             }
             arena.at.set(i);
@@ -186,7 +186,7 @@ impl Run<'_> {
             if let Some(watch) = self.watch.filter(|watch| watch.ending.is_some()) {
                 watch.check(frame.plan, Some(step))?;
             }
-            if let (Some(held), StepLayout::Dynamic { .. }) = (frame.held, layout) {
+            if let (Some(held), StepLayout::Dynamic { .. }) = (frame.held, &**layout) {
                 held.made(frame, step, arena.made())?;
             }
             self.clear(frame, i, arena);
@@ -211,7 +211,7 @@ impl Run<'_> {
         arena: &mut BranchArena<'_, '_>,
     ) -> Result<(), RunError> {
         let step = &frame.plan.steps[index];
-        let done = match (&frame.layout.steps[index], &step.action) {
+        let done = match (&*frame.layout.steps[index], &step.action) {
             (StepLayout::Skip, _) => Ok(()),
             (StepLayout::Static { prepared, split, in_place, .. }, Action::Run { kernel, .. }) => {
                 let planned = PlannedStep { step, kernel: &**kernel, prepared, split, in_place };

@@ -83,7 +83,7 @@ impl<'r> Stacks<'r> {
         let mut targets = Vec::new();
         for (stack, &id) in self.stacks.iter_mut().zip(&outputs[self.first..]) {
             let is_once = outputs.iter().filter(|&&other| other == id).count() == 1;
-            let Place::Own { dtype, shape } = &layout.places[id.index()] else { continue };
+            let Place::Own { dtype, shape } = &*layout.places[id.index()] else { continue };
             if is_once && let Some(slice) = stack.slice(*dtype, shape, self.memory)? {
                 if let Some(held) = &self.held {
                     let n_bytes = slice.view().as_bytes().map_or(0, <[u8]>::len);

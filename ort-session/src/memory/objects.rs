@@ -1,6 +1,7 @@
 //! How much the graph and the plan take: what their objects say of their own size, added up.
 
 use std::mem::size_of_val;
+use std::sync::Arc;
 
 use ort_ep::Prepared;
 use ort_graph::{Attr, Dim, Graph, Node, ValueInfo};
@@ -71,7 +72,7 @@ fn of_step(step: &Step) -> usize {
 
 fn of_layout(layout: &Layout) -> usize {
     let of_prepared = |prepared: &Prepared| prepared.state.as_deref().map_or(0, size_of_val);
-    let of_step = |step: &StepLayout| match step {
+    let of_step = |step: &Arc<StepLayout>| match &**step {
         StepLayout::Static { prepared, .. } => of_prepared(prepared),
         _ => 0,
     };

@@ -2,6 +2,8 @@
 
 // collects are bounded: as long as the graph's lists
 
+mod adapted;
+mod finished;
 mod own;
 mod taken;
 
@@ -13,10 +15,11 @@ use ort_graph::{Fact, ValueId};
 use ort_tensor::{DType, Shape, Value};
 use smallvec::SmallVec;
 
-use super::arena::{Buffer, Placement};
-use super::branches::{self, Block, Branches, branch_of};
+use super::arena::Buffer;
+use super::branches::{Branches, branch_of};
 use super::liveness::{alias_of, last_reads};
 use super::shapes::{Args, Signature};
+use self::finished::Buffers;
 use super::{Action, Plan, PlanError, Selection, Split, Step};
 use crate::caught::caught;
 use crate::profile::StepWork;
@@ -27,9 +30,9 @@ pub(crate) struct Layout {
     /// What inputs it is for.
     pub(super) signature: Signature,
     /// By value.
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<Arc<Place>>,
     /// By step.
-    pub(crate) steps: Vec<StepLayout>,
+    pub(crate) steps: Vec<Arc<StepLayout>>,
     /// Where branches run side by side, in order.
     pub(crate) regions: Vec<Branches>,
     /// The values that a run makes outside of the arena.
@@ -40,6 +43,10 @@ pub(crate) struct Layout {
     pub(crate) live_bytes: Vec<usize>,
     /// What outputs of known shape take beside the block, in bytes.
     pub(crate) own_bytes: usize,
+    /// What is known of each value.
+    facts: Vec<Arc<Fact>>,
+    /// Where in the block the buffers are.
+    buffers: Arc<Buffers>,
     /// What profiles say of the steps, by step; empty until it is asked for.
     described: OnceLock<Box<[OnceLock<Arc<StepWork>>]>>,
 }
@@ -98,11 +105,12 @@ impl StepLayout {
 }
 
 impl Layout {
+    /// For a signature; `near` is a layout for another of the kind.
     pub(super) fn new(
         plan: &Plan,
         selection: &Selection,
-        args: &Args<'_>,
-        signature: Signature,
+        (args, signature): (&Args<'_>, Signature),
+        near: Option<&Layout>,
     ) -> Result<Self, PlanError> {
         let facts = plan.facts_of(args, &signature)?;
         let last_reads = last_reads(&plan.graph, &plan.steps, selection);
@@ -128,7 +136,7 @@ impl Layout {
             let draft = if is_needed { builder.place_step(i, step)? } else { Draft::Skip };
             builder.drafts.push(draft);
         }
-        Ok(builder.finish())
+        Ok(builder.finish(near))
     }
 
     /// Whether it is for these inputs.
@@ -142,12 +150,17 @@ impl Layout {
         step: usize,
         describe: impl FnOnce() -> StepWork,
     ) -> Arc<StepWork> {
-        if !matches!(self.steps[step], StepLayout::Static { .. }) {
+        if !matches!(*self.steps[step], StepLayout::Static { .. }) {
             return Arc::new(describe());
         }
         let all = || self.steps.iter().map(|_| OnceLock::new()).collect();
         self.described.get_or_init(all)[step].get_or_init(|| Arc::new(describe())).clone()
     }
+}
+
+/// Whether a value can have its place before the run.
+fn is_planned(fact: &Fact) -> bool {
+    fact.as_tensor().is_some_and(|tensor| tensor.dtype != DType::String) && fact.shape().is_some()
 }
 
 /// A step whose slices are not yet placed.
@@ -202,12 +215,7 @@ impl Builder<'_> {
             Some(id) => self.facts[id.index()].shape(),
         });
         let inputs: Option<SmallVec<[Shape; 8]>> = inputs.collect();
-        let is_planned = |id: &ValueId| match self.facts[id.index()].as_tensor() {
-            Some(tensor) => {
-                tensor.dtype != DType::String && self.facts[id.index()].shape().is_some()
-            }
-            None => false,
-        };
+        let is_planned = |id: &ValueId| is_planned(&self.facts[id.index()]);
         let Some(shapes) = inputs.filter(|_| outputs.iter().all(is_planned)) else {
             outputs.iter().for_each(|id| self.places[id.index()] = Place::Dynamic);
             return Ok(Draft::Dynamic);
@@ -320,80 +328,5 @@ impl Builder<'_> {
         let is_apart =
             branch.is_none() || branch_of(&self.regions, self.buffers[root].first) == branch;
         (is_free && is_same && is_apart).then_some(root)
-    }
-
-    fn finish(mut self) -> Layout {
-        let mut regions = std::mem::take(&mut self.regions);
-        let is_idle = |steps: &Range<usize>| {
-            self.drafts[steps.clone()].iter().all(|draft| matches!(draft, Draft::Skip))
-        };
-        regions.iter_mut().for_each(|region| region.branches.retain(|steps| !is_idle(steps)));
-        let block = branches::place(&self.buffers, &mut regions, self.plan.steps.len(), |step| {
-            let inputs = self.plan.steps[step].inputs.iter().flatten();
-            inputs.filter_map(|id| self.roots[id.index()]).collect()
-        });
-        let Block { placement: Placement { ranges, n_bytes }, live_bytes } = block;
-        let own_bytes = self.places.iter().map(Place::own_bytes).fold(0, usize::saturating_add);
-        for (place, root) in self.places.iter_mut().zip(&self.roots) {
-            if let (Place::Arena { range, .. }, Some(root)) = (place, root) {
-                *range = ranges[*root].start..ranges[*root].start + range.len();
-            }
-        }
-        let drafts = std::mem::take(&mut self.drafts);
-        let steps = self.plan.steps.iter().zip(drafts).enumerate();
-        let steps = steps.map(|(i, (step, draft))| match draft {
-            Draft::Skip => StepLayout::Skip,
-            Draft::Dynamic => {
-                let split = self.split(step, &[], 0..0);
-                let (last_uses, taken) = (self.last_uses(i), self.taken(i, step));
-                StepLayout::Dynamic { split, last_uses, taken }
-            }
-            Draft::Static { prepared, in_place, scratch } => {
-                let start = scratch.map_or(0, |buffer| ranges[buffer].start);
-                let scratch = start..start + prepared.scratch_bytes;
-                let split = self.split(step, &in_place, scratch);
-                StepLayout::Static { prepared, split, in_place, last_uses: self.last_uses(i) }
-            }
-        });
-        let steps = steps.collect();
-        // Inputs that are moved in are among them.
-        let given = self.plan.graph.inputs().iter().copied();
-        let made =
-            self.plan.graph.value_ids().filter(|&id| self.is_made(id)).chain(given).collect();
-        let (places, described, signature) = (self.places, OnceLock::new(), self.signature);
-        Layout {
-            signature,
-            steps,
-            regions,
-            made,
-            places,
-            arena_bytes: n_bytes,
-            live_bytes,
-            own_bytes,
-            described,
-        }
-    }
-
-    fn is_made(&self, id: ValueId) -> bool {
-        matches!(self.places[id.index()], Place::Own { .. } | Place::Dynamic)
-    }
-
-    fn last_uses(&self, step: usize) -> Made {
-        self.selection.last_uses(step).iter().copied().filter(|&id| self.is_made(id)).collect()
-    }
-
-    /// The slices of a step: its inputs, its outputs, its scratch.
-    fn split(&self, step: &Step, in_place: &[(usize, usize)], scratch: Range<usize>) -> Split {
-        let range = |id: &Option<ValueId>| match id.map(|id| &self.places[id.index()]) {
-            Some(Place::Arena { range, .. }) => range.clone(),
-            _ => 0..0,
-        };
-        let is_overwritten = |i: usize| in_place.iter().any(|&(input, _)| input == i);
-        let inputs = step.inputs.iter().enumerate();
-        let inputs = inputs.map(|(i, id)| if is_overwritten(i) { 0..0 } else { range(id) });
-        let reads = inputs.map(|range| (range, false));
-        let writes = step.outputs.iter().map(|id| (range(id), true));
-        let wanted: Vec<_> = reads.chain(writes).chain([(scratch, true)]).collect();
-        Split::new(&wanted)
     }
 }

@@ -63,6 +63,11 @@ impl ParallelRegions {
         (steps, Self { regions, n_threads })
     }
 
+    /// Whether steps run one after the other, whatever their sizes.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.regions.is_empty()
+    }
+
     /// The regions that are worth it where values are these facts, in order. They are not nested.
     pub(super) fn worth(
         &self,

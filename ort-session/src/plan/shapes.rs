@@ -2,7 +2,7 @@
 
 // collects are bounded: as long as the graph's lists
 
-use ort_graph::{Dim, Fact, Node, OpError, TensorType, Type, ValueId};
+use ort_graph::{Dim, Fact, Graph, Node, OpError, TensorType, Type, ValueId};
 use ort_tensor::{DType, Inputs, Output, Tensor, Value, ValueView, n_elements};
 use smallvec::SmallVec;
 
@@ -56,6 +56,18 @@ impl Kind {
         }
     }
 
+    /// Whether both are of one type and rank, and no dimension may be any.
+    fn is_like(&self, other: &Self) -> bool {
+        let is_known = |dims: &SmallVec<[Option<usize>; 6]>| dims.iter().all(Option::is_some);
+        match (self, other) {
+            (Kind::Tensor(a, Some(dims)), Kind::Tensor(b, Some(others))) => {
+                a == b && dims.len() == others.len() && is_known(dims) && is_known(others)
+            }
+            (Kind::Other, Kind::Other) => true,
+            _ => false,
+        }
+    }
+
     /// What matches `view` as well.
     fn or(&self, view: &ValueView<'_>) -> Self {
         match (self, view) {
@@ -89,6 +101,19 @@ impl Signature {
     pub(super) fn matches(&self, args: &Args<'_>) -> bool {
         let n = args.inputs.len() + args.captures.len();
         self.0.len() == n && self.0.iter().zip(args.all()).all(|(own, view)| own.matches(view))
+    }
+
+    /// What is known of each value where that is another than in `before`; `None` if they differ by more than
+    /// dimensions.
+    pub(super) fn differing(
+        &self,
+        before: &Self,
+        args: &Args<'_>,
+    ) -> Option<SmallVec<[Option<Fact>; 8]>> {
+        let pairs = self.0.iter().zip(&before.0);
+        let are_alike = self.0.len() == before.0.len() && pairs.clone().all(|(a, b)| a.is_like(b));
+        let fact = |((own, before), view): ((&Kind, &Kind), _)| (own != before).then(|| own.fact(view));
+        are_alike.then(|| pairs.zip(args.all()).map(fact).collect())
     }
 
     /// The signature that `args` have as well: dimensions that differ may be any.
@@ -134,23 +159,36 @@ fn propagate(
     }
     for &id in &plan.order {
         let node = graph.node(id);
-        let inferred = graph.inferred(node, |value| &facts[value.index()]);
+        let inferred = inferred(graph, node, |value| &facts[value.index()]);
         let inferred = inferred.map_err(|error| (node.label().to_owned(), error))?;
-        let known = contents(node, &facts, &inferred);
-        for (i, (&output, fact)) in node.outputs.iter().zip(inferred).enumerate() {
-            let Some(output) = output else { continue };
-            let known = known.as_ref().and_then(|known| known.get(i)?.clone());
-            facts[output.index()] = match known {
-                Some(tensor) => Fact::constant(tensor),
-                None if node.op.behaviour().control.is_some() => without_shape(fact.ty).into(),
-                None if fact.ty == Type::Unknown => {
-                    without_shape(graph.fact(output).ty.clone()).into()
-                }
-                None => fact,
-            };
+        for (output, fact) in node.outputs.iter().zip(inferred) {
+            if let Some(output) = output {
+                facts[output.index()] = fact;
+            }
         }
     }
     Ok(facts)
+}
+
+/// What is known of the outputs of a node before a run.
+pub(super) fn inferred<'f>(
+    graph: &'f Graph,
+    node: &Node,
+    fact_of: impl Fn(ValueId) -> &'f Fact,
+) -> Result<Vec<Fact>, OpError> {
+    let mut inferred = graph.inferred(node, &fact_of)?;
+    let known = contents(node, &fact_of, &inferred);
+    for (i, (&output, fact)) in node.outputs.iter().zip(&mut inferred).enumerate() {
+        let Some(output) = output else { continue };
+        if let Some(tensor) = known.as_ref().and_then(|known| known.get(i)?.clone()) {
+            *fact = Fact::constant(tensor);
+        } else if node.op.behaviour().control.is_some() {
+            *fact = without_shape(std::mem::take(&mut fact.ty)).into();
+        } else if fact.ty == Type::Unknown {
+            *fact = without_shape(graph.fact(output).ty.clone()).into();
+        }
+    }
+    Ok(inferred)
 }
 
 /// The fact of a value that is there: small contents are not looked at, and neither are shapes
@@ -174,7 +212,11 @@ fn without_shape(ty: Type) -> Type {
 }
 
 /// The outputs of a node whose inputs are all known, and small, as its outputs are.
-fn contents(node: &Node, facts: &[Fact], inferred: &[Fact]) -> Option<Vec<Option<Tensor>>> {
+fn contents<'f>(
+    node: &Node,
+    fact_of: impl Fn(ValueId) -> &'f Fact,
+    inferred: &[Fact],
+) -> Option<Vec<Option<Tensor>>> {
     let behaviour = node.op.behaviour();
     if behaviour.control.is_some() || !behaviour.is_deterministic {
         return None;
@@ -189,7 +231,7 @@ fn contents(node: &Node, facts: &[Fact], inferred: &[Fact]) -> Option<Vec<Option
         views.push(match input {
             None => None,
             Some(id) => {
-                let constant = facts[id.index()].constant.as_ref().filter(|t| is_small(t))?;
+                let constant = fact_of(*id).constant.as_ref().filter(|t| is_small(t))?;
                 Some(ValueView::Tensor(constant.view()))
             }
         });

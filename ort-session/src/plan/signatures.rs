@@ -42,6 +42,13 @@ impl Layouts {
         Some(self.used(entries.iter().find(|entry| entry.layout.signature == *signature)?))
     }
 
+    /// The one that was used last.
+    fn latest(&self) -> Option<Arc<Layout>> {
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        let latest = entries.iter().max_by_key(|entry| entry.last_use.load(Ordering::Relaxed))?;
+        Some(latest.layout.clone())
+    }
+
     fn used(&self, entry: &Entry) -> Arc<Layout> {
         if entry.last_use.load(Ordering::Relaxed) != self.clock.load(Ordering::Relaxed) {
             entry.last_use.store(self.tick(), Ordering::Relaxed);
@@ -70,7 +77,8 @@ impl Layouts {
 }
 
 impl Plan {
-    /// The layout for these inputs and outputs: one that is ready, or a new one.
+    /// The layout for these inputs and outputs: one that is ready, or a new one, made of the latest if that
+    /// differs by sizes only.
     pub(crate) fn layout(
         &self,
         selection: &Selection,
@@ -80,7 +88,17 @@ impl Plan {
         if let Some(layout) = layouts.find(args) {
             return Ok(layout);
         }
-        self.new_layout(selection, args, Signature::new(args))
+        let signature = Signature::new(args);
+        let near = layouts.latest();
+        let adapted = near.as_ref().and_then(|near| near.adapted(self, selection, (args, &signature)));
+        match adapted {
+            Some(layout) => {
+                let layout = Arc::new(layout);
+                layouts.insert(layout.clone());
+                Ok(layout)
+            }
+            None => self.new_layout(selection, (args, signature), near.as_deref()),
+        }
     }
 
     /// A layout for these inputs and for all that differ from those of `before` as they do.
@@ -93,17 +111,17 @@ impl Plan {
         let signature = before.signature.or(args);
         match selection.layouts.find_like(&signature) {
             Some(layout) => Ok(layout),
-            None => self.new_layout(selection, args, signature),
+            None => self.new_layout(selection, (args, signature), None),
         }
     }
 
     fn new_layout(
         &self,
         selection: &Selection,
-        args: &Args<'_>,
-        signature: Signature,
+        inputs: (&Args<'_>, Signature),
+        near: Option<&Layout>,
     ) -> Result<Arc<Layout>, PlanError> {
-        let layout = Arc::new(Layout::new(self, selection, args, signature)?);
+        let layout = Arc::new(Layout::new(self, selection, inputs, near)?);
         selection.layouts.insert(layout.clone());
         Ok(layout)
     }

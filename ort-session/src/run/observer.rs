@@ -45,7 +45,7 @@ impl Observer<'_> {
     ) -> Result<(), TensorError> {
         let plan = frame.plan;
         let (StepLayout::Static { split, .. } | StepLayout::Dynamic { split, .. }) =
-            &frame.layout.steps[index]
+            &*frame.layout.steps[index]
         else {
             return Ok(());
         };

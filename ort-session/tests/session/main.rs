@@ -9,6 +9,7 @@ mod bytes;
 mod cache;
 #[cfg(unix)]
 mod cache_trust;
+mod changing_shapes;
 mod chosen_outputs;
 mod combinations;
 mod concurrency;

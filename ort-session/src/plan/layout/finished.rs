@@ -1,0 +1,143 @@
+//! The last of planning a layout: buffers get their places, and steps their slices.
+
+// collects are bounded: as long as the graph's lists
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use ort_graph::ValueId;
+use smallvec::SmallVec;
+
+use super::{Builder, Draft, Layout, Made, Place, StepLayout};
+use crate::plan::arena::{Buffer, Placement};
+use crate::plan::branches::{self, Block};
+use crate::plan::{Split, Step};
+
+/// The buffers of a block: what they are for, and where.
+#[derive(Debug, Default)]
+pub(super) struct Buffers {
+    /// As large as what they may hold: in a layout that follows another of nearly the same sizes, more than
+    /// it needs.
+    pub(super) buffers: Vec<Buffer>,
+    pub(super) ranges: Vec<Range<usize>>,
+    /// By value: its buffer, if it lives in the arena.
+    pub(super) roots: Vec<Option<usize>>,
+    /// By step: the buffer of its scratch.
+    pub(super) scratch: Vec<Option<usize>>,
+}
+
+impl Draft {
+    const fn scratch(&self) -> Option<usize> {
+        match self {
+            Self::Static { scratch, .. } => *scratch,
+            _ => None,
+        }
+    }
+}
+
+impl Builder<'_> {
+    /// Where sizes have outgrown those of a layout by little, as they do from token to token, makes the
+    /// buffers that did larger by a quarter: so the layouts to come need no other places.
+    fn leave_room(&mut self, near: Option<&Layout>) {
+        let Some(near) = near.map(|near| &near.buffers.buffers) else { return };
+        let sum = |buffers: &[Buffer]| {
+            buffers.iter().map(|buffer| buffer.n_bytes).fold(0, usize::saturating_add)
+        };
+        let (before, now) = (sum(near), sum(&self.buffers));
+        if near.len() != self.buffers.len() || now < before || now - before > before / 8 {
+            return;
+        }
+        for (buffer, before) in self.buffers.iter_mut().zip(near) {
+            if buffer.n_bytes > before.n_bytes {
+                buffer.n_bytes = buffer.n_bytes.saturating_add(buffer.n_bytes / 4);
+            }
+        }
+    }
+
+    pub(super) fn finish(mut self, near: Option<&Layout>) -> Layout {
+        self.leave_room(near);
+        let mut regions = std::mem::take(&mut self.regions);
+        let is_idle = |steps: &Range<usize>| {
+            self.drafts[steps.clone()].iter().all(|draft| matches!(draft, Draft::Skip))
+        };
+        regions.iter_mut().for_each(|region| region.branches.retain(|steps| !is_idle(steps)));
+        let block = branches::place(&self.buffers, &mut regions, self.plan.steps.len(), |step| {
+            let inputs = self.plan.steps[step].inputs.iter().flatten();
+            inputs.filter_map(|id| self.roots[id.index()]).collect()
+        });
+        let Block { placement: Placement { ranges, n_bytes }, live_bytes } = block;
+        let own_bytes = self.places.iter().map(Place::own_bytes).fold(0, usize::saturating_add);
+        for (place, root) in self.places.iter_mut().zip(&self.roots) {
+            if let (Place::Arena { range, .. }, Some(root)) = (place, root) {
+                *range = ranges[*root].start..ranges[*root].start + range.len();
+            }
+        }
+        let scratch = self.drafts.iter().map(Draft::scratch).collect();
+        let drafts = std::mem::take(&mut self.drafts);
+        let steps = self.plan.steps.iter().zip(drafts).enumerate();
+        let steps = steps.map(|(i, (step, draft))| match draft {
+            Draft::Skip => StepLayout::Skip,
+            Draft::Dynamic => {
+                let split = split(step, &[], 0..0, |id| &self.places[id.index()]);
+                let (last_uses, taken) = (self.last_uses(i), self.taken(i, step));
+                StepLayout::Dynamic { split, last_uses, taken }
+            }
+            Draft::Static { prepared, in_place, scratch } => {
+                let start = scratch.map_or(0, |buffer| ranges[buffer].start);
+                let scratch = start..start + prepared.scratch_bytes;
+                let split = split(step, &in_place, scratch, |id| &self.places[id.index()]);
+                StepLayout::Static { prepared, split, in_place, last_uses: self.last_uses(i) }
+            }
+        });
+        let steps = steps.map(Arc::new).collect();
+        // Inputs that are moved in are among them.
+        let given = self.plan.graph.inputs().iter().copied();
+        let made =
+            self.plan.graph.value_ids().filter(|&id| self.is_made(id)).chain(given).collect();
+        let places = { self.places }.into_iter().map(Arc::new).collect();
+        let facts = { self.facts }.into_iter().map(Arc::new).collect();
+        let (described, signature) = (OnceLock::new(), self.signature);
+        let buffers = Arc::new(Buffers { buffers: self.buffers, ranges, roots: self.roots, scratch });
+        Layout {
+            signature,
+            facts,
+            buffers,
+            steps,
+            regions,
+            made,
+            places,
+            arena_bytes: n_bytes,
+            live_bytes,
+            own_bytes,
+            described,
+        }
+    }
+
+    fn is_made(&self, id: ValueId) -> bool {
+        matches!(self.places[id.index()], Place::Own { .. } | Place::Dynamic)
+    }
+
+    fn last_uses(&self, step: usize) -> Made {
+        self.selection.last_uses(step).iter().copied().filter(|&id| self.is_made(id)).collect()
+    }
+}
+
+/// The slices of a step: its inputs, its outputs, its scratch.
+pub(super) fn split<'p>(
+    step: &Step,
+    in_place: &[(usize, usize)],
+    scratch: Range<usize>,
+    place: impl Fn(ValueId) -> &'p Place,
+) -> Split {
+    let range = |id: &Option<ValueId>| match id.map(&place) {
+        Some(Place::Arena { range, .. }) => range.clone(),
+        _ => 0..0,
+    };
+    let is_overwritten = |i: usize| in_place.iter().any(|&(input, _)| input == i);
+    let inputs = step.inputs.iter().enumerate();
+    let inputs = inputs.map(|(i, id)| if is_overwritten(i) { 0..0 } else { range(id) });
+    let reads = inputs.map(|range| (range, false));
+    let writes = step.outputs.iter().map(|id| (range(id), true));
+    let wanted: SmallVec<[_; 12]> = reads.chain(writes).chain([(scratch, true)]).collect();
+    Split::new(&wanted)
+}
