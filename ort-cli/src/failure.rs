@@ -3,9 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ort_session::{
-    RunError, SaveError, SessionError, StateError, TensorError, Type, nearest,
-};
+use ort_session::{RunError, SaveError, SessionError, StateError, TensorError, Type, nearest};
 use ort_tensor_io::{CaseError, FileError};
 
 use crate::number::plural;

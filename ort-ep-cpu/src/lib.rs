@@ -25,7 +25,6 @@ mod bytes;
 mod cpu;
 mod cut;
 mod epilogue;
-mod extended;
 mod kernels;
 mod lanes;
 mod operation;

@@ -62,6 +62,9 @@
 //! # }
 //! ```
 //!
+//! [`Session::new_state`] keeps outputs that become inputs of the next run, such as the cache of a language model:
+//! one [`State`] for each conversation, in which [`Session::run_state`] writes only what is new.
+//!
 //! A run emits events through `tracing` as well, in a span `run` if it has a tag.
 //! [`RunOptions::enable_profiling`] writes a trace of one run, and [`SessionBuilder::enable_profiling`]
 //! one of a session, loading included.

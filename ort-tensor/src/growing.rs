@@ -198,6 +198,13 @@ fn bytes(tensor: &mut Tensor) -> Result<&mut [u8], TensorError> {
     tensor.view_mut().into_bytes().ok_or(TensorError::NoWords { found, n_bytes: 1 })
 }
 
+impl<'a> TensorView<'a> {
+    /// Type and shape of a tensor whose elements the reader is given in another way, or not at all.
+    pub const fn without_elements(dtype: DType, shape: &'a [usize]) -> Self {
+        Self::from_data(dtype, shape, Data::Released)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

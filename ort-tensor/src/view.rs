@@ -71,11 +71,6 @@ impl<'a> TensorView<'a> {
         Self { dtype, shape, data }
     }
 
-    /// Type and shape of a tensor whose elements the reader is given in another way, or not at all.
-    pub const fn without_elements(dtype: DType, shape: &'a [usize]) -> Self {
-        Self { dtype, shape, data: Data::Released }
-    }
-
     pub(crate) const fn data(&self) -> Data<'a> {
         self.data
     }

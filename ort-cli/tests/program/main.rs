@@ -7,6 +7,7 @@ mod cache;
 mod compare;
 mod convert;
 mod errors;
+mod generate;
 mod help;
 mod inspect;
 mod mem;

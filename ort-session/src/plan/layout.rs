@@ -15,11 +15,11 @@ use ort_graph::{Fact, ValueId};
 use ort_tensor::{DType, Shape, Value};
 use smallvec::SmallVec;
 
+use self::finished::Buffers;
 use super::arena::Buffer;
 use super::branches::{Branches, branch_of};
 use super::liveness::{alias_of, last_reads};
 use super::shapes::{Args, Signature};
-use self::finished::Buffers;
 use super::{Action, Plan, PlanError, Selection, Split, Step};
 use crate::caught::caught;
 use crate::profile::StepWork;

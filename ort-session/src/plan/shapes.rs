@@ -112,7 +112,8 @@ impl Signature {
     ) -> Option<SmallVec<[Option<Fact>; 8]>> {
         let pairs = self.0.iter().zip(&before.0);
         let are_alike = self.0.len() == before.0.len() && pairs.clone().all(|(a, b)| a.is_like(b));
-        let fact = |((own, before), view): ((&Kind, &Kind), _)| (own != before).then(|| own.fact(view));
+        let fact =
+            |((own, before), view): ((&Kind, &Kind), _)| (own != before).then(|| own.fact(view));
         are_alike.then(|| pairs.zip(args.all()).map(fact).collect())
     }
 

@@ -90,7 +90,8 @@ impl Plan {
         }
         let signature = Signature::new(args);
         let near = layouts.latest();
-        let adapted = near.as_ref().and_then(|near| near.adapted(self, selection, (args, &signature)));
+        let adapted =
+            near.as_ref().and_then(|near| near.adapted(self, selection, (args, &signature)));
         match adapted {
             Some(layout) => {
                 let layout = Arc::new(layout);

@@ -179,6 +179,7 @@ impl State {
         self.reserved = self.reserved.max(len);
         for (pair, value) in self.pairs.iter().zip(&mut self.values) {
             if let Some(Kept::Growing(value)) = value.as_mut().filter(|_| pair.grows) {
+                // bounded: asks for it
                 value.reserve(len).map_err(|error| pair.error(error))?;
             }
         }

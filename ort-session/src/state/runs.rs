@@ -89,6 +89,7 @@ impl Session {
             if let Kept::Growing(tensor) = &mut kept
                 && pair.grows
             {
+                // bounded: asks for it
                 tensor.reserve(state.reserved).map_err(|error| pair.error(error))?;
             }
             *value = Some(kept);

@@ -19,7 +19,9 @@ impl GenaiConfig {
         let path = model.with_file_name("genai_config.json");
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Self::default());
+            }
             Err(error) => return Err(Failure::Config { path, reason: error.to_string() }),
         };
         let json = serde_json::from_slice(&bytes);
@@ -55,12 +57,23 @@ impl GenaiConfig {
         id(&self.0["model"]["context_length"])
     }
 
+    /// Among how many tokens it chooses, if it says to sample.
+    pub(super) fn top_k(&self) -> Option<usize> {
+        id(&self.0["search"]["top_k"]).filter(|_| self.is_sampled())
+    }
+
+    fn is_sampled(&self) -> bool {
+        self.0["search"]["do_sample"].as_bool().unwrap_or(false)
+    }
+
     /// A number of `search`; nothing for what concerns sampling where it says not to sample.
     pub(super) fn search(&self, key: &str) -> Option<f32> {
-        let search = &self.0["search"];
-        let is_sampled = search["do_sample"].as_bool().unwrap_or(false);
-        let number = search[key].as_f64().filter(|_| is_sampled || key == "repetition_penalty")?;
-        #[expect(clippy::cast_possible_truncation, reason = "a setting, which was typed in decimals")]
+        let number = self.0["search"][key].as_f64();
+        let number = number.filter(|_| self.is_sampled() || key == "repetition_penalty")?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a setting, which was typed in decimals"
+        )]
         Some(number as f32)
     }
 }

@@ -72,7 +72,9 @@ impl Feeds {
             };
             let (dtype, rank) = match &input.ty {
                 Type::Tensor(tensor) => (tensor.dtype, tensor.dims.as_ref().map_or(2, |d| d.len())),
-                _ => return Err(Failure::NotGenerated { name: input.name, ty: Box::new(input.ty) }),
+                _ => {
+                    return Err(Failure::NotGenerated { name: input.name, ty: Box::new(input.ty) });
+                }
             };
             feeds.push(Input { name: input.name, feed, dtype, rank });
         }
@@ -129,7 +131,6 @@ fn numbers(
             Tensor::from_slice(shape, &flags)
         }
         DType::F32 => {
-            #[expect(clippy::cast_precision_loss, reason = "ones of a mask")]
             let numbers: Vec<f32> = numbers.map(|n| n as f32).collect();
             Tensor::from_slice(shape, &numbers)
         }

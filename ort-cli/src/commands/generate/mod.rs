@@ -115,10 +115,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
 impl Arguments {
     fn sampling(&self, config: &GenaiConfig) -> Sampling {
-        let whole = |k: f32| k as usize;
         Sampling {
             temperature: self.temperature.or(config.search("temperature")).unwrap_or(0.0),
-            top_k: self.top_k.or(config.search("top_k").map(whole)).unwrap_or(0),
+            top_k: self.top_k.or(config.top_k()).unwrap_or(0),
             top_p: self.top_p.or(config.search("top_p")).unwrap_or(1.0),
             repetition_penalty: { self.repetition_penalty }
                 .or(config.search("repetition_penalty"))
@@ -138,8 +137,9 @@ impl<'a> Generator<'a> {
         let state = match pairs.is_empty() {
             // A model without a cache has no such names.
             true => session.new_state().ok(),
-            false => Some(session.new_state_of(pairs).map_err(|error| {
-                Failure::State { path: path.to_owned(), source: Box::new(error) }
+            false => Some(session.new_state_of(pairs).map_err(|error| Failure::State {
+                path: path.to_owned(),
+                source: Box::new(error),
             })?),
         };
         let of_state = |name: &str| {
@@ -175,10 +175,16 @@ impl<'a> Generator<'a> {
             if self.ids.len() > context {
                 break Stop::Context;
             }
-            let mut scores = self.scores(n_fed)?;
+            let mut scores = match self.scores(n_fed) {
+                Ok(scores) => scores,
+                Err(failure) => {
+                    // What was shown is a line, and so is the error.
+                    stream.end(&self.ids[n_prompt..])?;
+                    return Err(failure);
+                }
+            };
             n_fed = self.ids.len();
             let token = sampling.choose(&mut scores, &self.ids, &mut random);
-            report.n_tokens += 1;
             report.note(start.elapsed());
             if ends.contains(&token) {
                 break Stop::End;

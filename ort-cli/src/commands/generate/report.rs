@@ -18,27 +18,35 @@ pub(super) struct Report {
     pub(super) stop: Stop,
     /// The text, where there is a tokenizer.
     pub(super) text: Option<String>,
-    first: Duration,
-    last: Duration,
+    /// When each token came, from the beginning on.
+    times: Vec<Duration>,
 }
 
 impl Report {
     pub(super) const fn new(n_prompt: usize) -> Self {
-        let (first, last) = (Duration::ZERO, Duration::ZERO);
-        Self { n_prompt, n_tokens: 0, stop: Stop::MaxTokens, text: None, first, last }
+        Self { n_prompt, n_tokens: 0, stop: Stop::MaxTokens, text: None, times: Vec::new() }
     }
 
     /// A token has come, so long after the beginning.
-    pub(super) const fn note(&mut self, time: Duration) {
-        if self.n_tokens == 1 {
-            self.first = time;
-        }
-        self.last = time;
+    pub(super) fn note(&mut self, time: Duration) {
+        self.n_tokens += 1;
+        self.times.push(time);
+    }
+
+    fn first(&self) -> Duration {
+        self.times.first().copied().unwrap_or_default()
+    }
+
+    /// How long each token took, in milliseconds.
+    fn token_times(&self) -> Vec<f64> {
+        let before = std::iter::once(&Duration::ZERO).chain(&self.times);
+        let times = self.times.iter().zip(before).map(|(time, before)| *time - *before);
+        times.map(|time| number::rounded(number::millis(time))).collect()
     }
 
     /// How many tokens came in a second, behind the first; `None` if there was no more than one.
     fn tokens_per_second(&self) -> Option<f64> {
-        let time = (self.last - self.first).as_secs_f64();
+        let time = (*self.times.last()? - self.first()).as_secs_f64();
         let n = self.n_tokens.checked_sub(1).filter(|&n| n > 0)?;
         Some(n as f64 / time)
     }
@@ -59,22 +67,21 @@ impl Report {
                 "ids": ids,
                 "text": self.text,
                 "stop": self.stop.name(),
-                "first_token_ms": number::millis(self.first),
+                "first_token_ms": number::millis(self.first()),
+                "token_ms": self.token_times(),
                 "tokens_per_s": rate.map(number::rounded),
                 "threads": generator.session.n_threads(),
                 "memory": { "cache": generator.cache_bytes(), "peak": peak },
             }));
         }
-        let rate = rate.map_or_else(String::new, |rate| {
-            format!(" · {} tokens/s", number::significant(rate))
-        });
-        let peak =
-            peak.map_or_else(String::new, |peak| format!(" · peak {}", number::bytes(peak)));
+        let rate = rate
+            .map_or_else(String::new, |rate| format!(" · {} tokens/s", number::significant(rate)));
+        let peak = peak.map_or_else(String::new, |peak| format!(" · peak {}", number::bytes(peak)));
         print::line(format!(
             "\n  tokens  {} · {}\n  time    first token {}{rate}\n  memory  cache {}{peak}",
             number::count(self.n_tokens),
             self.stop.told(),
-            number::time(self.first),
+            number::time(self.first()),
             number::bytes(generator.cache_bytes()),
         ))
     }

@@ -55,7 +55,8 @@ impl Words {
     }
 
     fn absent(&self) -> Failure {
-        let reason = "this program was built without the feature `tokenizers`: use --ids".to_owned();
+        let reason =
+            "this program was built without the feature `tokenizers`: use --ids".to_owned();
         Failure::Tokenizer { path: self.path.clone(), reason }
     }
 }

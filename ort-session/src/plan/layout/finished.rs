@@ -97,7 +97,8 @@ impl Builder<'_> {
         let places = { self.places }.into_iter().map(Arc::new).collect();
         let facts = { self.facts }.into_iter().map(Arc::new).collect();
         let (described, signature) = (OnceLock::new(), self.signature);
-        let buffers = Arc::new(Buffers { buffers: self.buffers, ranges, roots: self.roots, scratch });
+        let buffers =
+            Arc::new(Buffers { buffers: self.buffers, ranges, roots: self.roots, scratch });
         Layout {
             signature,
             facts,

@@ -19,8 +19,6 @@ pub(super) struct Call<'a> {
     pub(super) is_first: bool,
     /// Rows of the cache that is written.
     pub(super) kept: usize,
-    /// Whether the caches hold the past already.
-    pub(super) are_kept: [bool; 2],
     pub(super) rotation: Option<Rotation<'a>>,
 }
 
@@ -104,15 +102,12 @@ impl Call<'_> {
     ) {
         let n_groups = self.sizes.batch * self.kernel.op.kv_num_heads;
         let (of_cache, of_group) = (self.kept * self.sizes.size, queries.len() / n_groups);
-        // They may have room behind their rows.
-        let rooms = [keys.len() / n_groups, values.len() / n_groups];
-        let caches = keys.chunks_exact_mut(rooms[0]).zip(values.chunks_exact_mut(rooms[1]));
+        let caches = keys.chunks_exact_mut(of_cache).zip(values.chunks_exact_mut(of_cache));
         let mut queries = queries.chunks_exact_mut(of_group.max(1));
         let parts = caches.enumerate().map(move |(i, (keys, values))| {
             (i, [keys, values], queries.next().unwrap_or_default())
         });
-        let of_part = if self.are_kept == [true; 2] { self.sizes.len * self.sizes.size } else { of_cache };
-        let team = Team::new(threads, n_groups).if_worth(n_groups * of_part * 2 * READ);
+        let team = Team::new(threads, n_groups).if_worth(n_groups * of_cache * 2 * READ);
         team.run(parts, |(i, caches, queries), _| self.fill(new, i, (caches, queries)));
     }
 
@@ -131,8 +126,7 @@ impl Call<'_> {
             let start = batch * len * stride + new.starts[which] + head * size;
             (0..len).map(move |s| &rows[start + s * stride..][..size])
         };
-        let caches = [&mut *keys, &mut *values].into_iter().zip(new.pasts).zip(self.are_kept);
-        for ((cache, past), _) in caches.filter(|(_, is_kept)| !is_kept) {
+        for (cache, past) in [&mut *keys, &mut *values].into_iter().zip(new.pasts) {
             let past = past.get(i * capacity * size..).unwrap_or_default();
             cache[..old].copy_from_slice(&past[..old]);
             cache[old + len * size..].fill(0.0);
@@ -146,17 +140,16 @@ impl Call<'_> {
     }
 }
 
-/// Queries, keys and values, each an input of its own or all in the first; no past where the cache holds it.
+/// Queries, keys and values, each an input of its own or all in the first.
 pub(super) fn new_of<'a>(
     op: &GroupQueryAttention,
     inputs: Inputs<'a>,
-    (size, are_kept): (usize, [bool; 2]),
+    size: usize,
 ) -> Result<New<'a>, KernelError> {
     let (n, k) = (op.num_heads * size, op.kv_num_heads * size);
     let q = inputs.tensor(0)?.as_slice::<f32>()?;
     let mut pasts = [&[][..]; 2];
-    let places = pasts.iter_mut().zip([3, 4]).zip(are_kept);
-    for ((past, input), _) in places.filter(|(_, is_kept)| !is_kept) {
+    for (past, input) in pasts.iter_mut().zip([3, 4]) {
         let view = inputs.optional_tensor(input)?;
         *past = view.map(|view| view.as_slice::<f32>()).transpose()?.unwrap_or_default();
     }

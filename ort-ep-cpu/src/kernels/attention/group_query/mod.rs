@@ -9,24 +9,17 @@
 mod call;
 mod rotation;
 
-use ort_ep::{Extension, Io, Kernel, KernelError, Prepared};
+use ort_ep::{Io, Kernel, KernelError, Prepared};
+use ort_graph::Operator;
 use ort_ops::ops::microsoft::group_query_attention::{GroupQueryAttention, Kept};
 use ort_tensor::{DType, Inputs};
-use smallvec::SmallVec;
 
 use self::call::{Call, new_of};
 use self::rotation::Rotation;
 use super::heads::{Heads, Operands, Strides};
 use super::scores::{Rule, Seen, Sliding, Window};
 use crate::cpu::{Cpu, floats};
-use crate::extended::eval_extended;
 use crate::kernels::{Compiled, Compiler};
-
-/// The caches of keys and values.
-const EXTENSIONS: [Extension; 2] = [
-    Extension { input: 3, output: 1, axis: 2 },
-    Extension { input: 4, output: 2, axis: 2 },
-];
 
 #[derive(Debug)]
 struct GroupKernel {
@@ -81,8 +74,8 @@ impl GroupKernel {
         is_fine.then_some(Sizes { batch, len, size, capacity: past[2] })
     }
 
-    /// The heads of a call whose caches have so many rows, with their room, and whose queries lie as `q` says.
-    fn heads(&self, sizes: Sizes, kept: [usize; 2], q: Strides) -> Heads {
+    /// The heads of a call whose cache has `kept` rows and whose queries lie as `q` says.
+    fn heads(&self, sizes: Sizes, kept: usize, q: Strides) -> Heads {
         let (n, k) = (self.op.num_heads, self.op.kv_num_heads);
         let Sizes { batch, len, size, capacity } = sizes;
         let before = self.op.local_window_size.map(|n| n.saturating_sub(1));
@@ -98,8 +91,8 @@ impl GroupKernel {
             size,
             v_size: size,
             q,
-            k: Strides::split([k, kept[0], size]),
-            v: Strides::split([k, kept[1], size]),
+            k: Strides::split([k, kept, size]),
+            v: Strides::split([k, kept, size]),
             is_joined: true,
             bias: None,
             has_mask: false,
@@ -142,7 +135,7 @@ impl GroupKernel {
         let rotation =
             if self.op.do_rotary { Rotation::read(&self.op, inputs, size)? } else { None };
         let kept = capacity.max(longest);
-        let call = Call { kernel: self, sizes, lasts, is_first, kept, are_kept: [false; 2], rotation };
+        let call = Call { kernel: self, sizes, lasts, is_first, kept, rotation };
         Ok(call.can_rotate().then_some(call))
     }
 }
@@ -156,7 +149,7 @@ impl Kernel for GroupKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let Some(sizes) = self.sizes(shapes) else { return Ok(Prepared::new(None::<Sizes>)) };
         let own = lines::<i64>(sizes.batch) + lines::<f32>(self.rotated_len(sizes));
-        let heads = self.heads(sizes, [sizes.capacity; 2], Strides::split([0; 3]));
+        let heads = self.heads(sizes, sizes.capacity, Strides::split([0; 3]));
         let scratch = own + self.cpu.scratch_bytes(heads.scratch_len());
         Ok(Prepared::new(Some(sizes)).with_scratch(scratch))
     }
@@ -165,10 +158,10 @@ impl Kernel for GroupKernel {
         let inputs = io.inputs;
         // What does not fit together, or is empty, is for `eval` to tell.
         let Some(sizes) = *prepared.state::<Option<Sizes>>()? else {
-            return eval_extended(&self.op, &EXTENSIONS, io);
+            return Ok(self.op.eval(inputs, io.outputs)?);
         };
-        let Some(mut call) = self.call(inputs, sizes)? else {
-            return eval_extended(&self.op, &EXTENSIONS, io);
+        let Some(call) = self.call(inputs, sizes)? else {
+            return Ok(self.op.eval(inputs, io.outputs)?);
         };
         let Sizes { batch, len, size, .. } = sizes;
         let (ends, rest) = io.scratch.split_at_mut(lines::<i64>(batch));
@@ -181,12 +174,9 @@ impl Kernel for GroupKernel {
         let [y, keys, values, ..] = &mut io.outputs[..] else {
             return Err(KernelError::ForeignState);
         };
-        let (keys, has_keys) = keys.extended(DType::F32, &cache)?;
-        let (values, has_values) = values.extended(DType::F32, &cache)?;
-        let rooms = [keys.shape()[2], values.shape()[2]];
-        let (keys, values) = (keys.into_slice::<f32>()?, values.into_slice::<f32>()?);
-        call.are_kept = [has_keys, has_values];
-        let new = new_of(&self.op, inputs, (size, call.are_kept))?;
+        let keys = keys.tensor(DType::F32, &cache)?.into_slice::<f32>()?;
+        let values = values.tensor(DType::F32, &cache)?.into_slice::<f32>()?;
+        let new = new_of(&self.op, inputs, size)?;
         call.fill_all(&new, [&mut *keys, &mut *values], queries, io.threads);
         let (q, strides) = match self.op.do_rotary {
             true => (&*queries, Strides::split([self.op.num_heads, len, size])),
@@ -194,13 +184,9 @@ impl Kernel for GroupKernel {
         };
         let seen = Seen { lens: ends, ..Seen::default() };
         let y = y.tensor(DType::F32, &[batch, len, self.op.num_heads * size])?.into_slice()?;
-        let heads = self.heads(sizes, rooms, strides);
+        let heads = self.heads(sizes, call.kept, strides);
         heads.run(&Operands { q, k: keys, v: values, seen }, y, (io.threads, scratch));
         Ok(())
-    }
-
-    fn extensions(&self) -> SmallVec<[Extension; 2]> {
-        EXTENSIONS.into()
     }
 
     fn variant(&self) -> &'static str {
