@@ -16,7 +16,8 @@ use crate::session::Session;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Activations {
-    /// The block that holds all intermediate values and scratch, exactly.
+    /// The block that holds all intermediate values and scratch, exactly. Where the shapes before were a little
+    /// smaller, it has room for the next that are a little larger: up to a quarter more of what changed.
     pub arena: usize,
     /// The most that is needed at once of what is in the block: none can be smaller.
     pub live: usize,
