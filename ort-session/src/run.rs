@@ -83,7 +83,10 @@ impl Run<'_> {
     ) -> Result<Vec<Value>, RunError> {
         let Task { plan, args, selection, outputs } = *task;
         let layout = self.bounded(|| caught(|| plan.layout(selection, args)));
-        let layout = layout.map_err(|message| panicked_beside_steps(plan, message))??;
+        let layout = layout.map_err(|message| panicked_beside_steps(plan, message))?;
+        // A kernel that prepares for long has seen the end of the run.
+        let ended = || self.watch.and_then(|watch| watch.check(plan, None).err());
+        let layout = layout.map_err(|error| ended().unwrap_or_else(|| error.into()))?;
         let held = self.watch.map(|watch| watch.start(plan, &layout)).transpose()?;
         let inputs: SmallVec<[_; 8]> = args.inputs.iter().copied().map(Some).collect();
         let given = Given { inputs: &inputs, captures: args.captures };

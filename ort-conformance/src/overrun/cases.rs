@@ -284,7 +284,7 @@ pub const CASES: &[Case] = &[
     case("MatMulInteger16", r#"graph(x1: int16[1024,1024], x2: int16[1024,1024]) -> (y) { y = com.microsoft:MatMulInteger16-1 (x1, x2) }"#),
     case("QGemm", r#"graph(x1: uint8[4096,4096], w1: int8[4096,4096]) -> (y) { s = const float[] 0.5 z = const uint8[] 3 zw = const int8[] 0 y = com.microsoft:QGemm-1 (x1, s, z, w1, s, zw) }"#),
     case("MatMulBnb4", r#"graph(x1: float[512,4096], w1: uint8[8388608], w2: float[262144]) -> (y) { y = com.microsoft:MatMulBnb4-1 [K: 4096, N: 4096, block_size: 64, quant_type: 1] (x1, w1, w2) }"#),
-    case("GatherBlockQuantized", r#"graph(w1: uint8[4096,128,16], x1_n4096: int64[65536], w2: float[4096,128]) -> (y) { y = com.microsoft:GatherBlockQuantized-1 [block_size: 32, quantize_axis: 1] (w1, x1_n4096, w2) }"#),
+    case("GatherBlockQuantized", r#"graph(w1: uint8[4096,2048], x1_n4096: int64[65536], w2: float[4096,128]) -> (y) { y = com.microsoft:GatherBlockQuantized-1 [block_size: 32, quantize_axis: 1] (w1, x1_n4096, w2) }"#),
     case("QLinearAdd", r#"graph(x1: uint8[268435456], x2: uint8[268435456]) -> (y) { s = const float[] 0.5 z = const uint8[] 3 y = com.microsoft:QLinearAdd-1 (x1, s, z, x2, s, z, s, z) }"#),
     case("QLinearLeakyRelu", r#"graph(x1: uint8[536870912]) -> (y) { s = const float[] 0.5 z = const uint8[] 3 y = com.microsoft:QLinearLeakyRelu-1 (x1, s, z, s, z) }"#),
     case("QLinearSoftmax of one lane", r#"graph(x1: uint8[268435456]) -> (y) { s = const float[] 0.5 z = const uint8[] 3 y = com.microsoft:QLinearSoftmax-1 [axis: 0, opset: 13] (x1, s, z, s, z) }"#),

@@ -84,6 +84,19 @@ impl<'a> Columns<'a> {
         [0..first, first.max(start / width)..end.min(taps).div_ceil(width)]
     }
 
+    /// The taps of a line of which some channel has a row in `k`; see [`Columns::lines_of`].
+    #[inline(always)]
+    fn taps_of(&self, line: usize, k: &Range<usize>) -> [Range<usize>; 2] {
+        let (taps, width) = (self.taps(), self.axes[2].kernel);
+        if k.len() >= taps {
+            return [0..width, 0..0];
+        }
+        let (start, first) = (k.start % taps, line * width);
+        let end = start + k.len();
+        let within = |tap: usize| tap.clamp(first, first + width) - first;
+        [0..within(end.saturating_sub(taps)), within(start)..within(end.min(taps))]
+    }
+
     /// One run for one tap and every channel whose row lies in `k`.
     #[inline(always)]
     fn write_run<const NR: usize>(
@@ -173,7 +186,7 @@ fn write_panel<const NR: usize>(columns: &Columns<'_>, slice: &Slice, panel: &mu
             if are_patches(w) && columns.write_patches(&run, [z, y], slice, panel) {
                 continue;
             }
-            for x in 0..w.kernel {
+            for x in columns.taps_of(line, &slice.k).into_iter().flatten() {
                 columns.write_run(&run, [z, y, x], &slice.k, panel);
             }
         }

@@ -11,26 +11,31 @@ use crate::taking::Taking;
 /// What a test does in the middle of a run.
 type Hook = Arc<dyn Fn(&dyn Threads) + Send + Sync>;
 
+/// What it does when it is told the shapes.
+type Preparing = Arc<dyn Fn() -> Result<(), KernelError> + Send + Sync>;
+
 /// Adds with a kernel of its own, which calls a hook first.
 #[derive(Clone)]
 pub(crate) struct Hooked {
     run: Hook,
-    prepare: fn(),
+    prepare: Preparing,
 }
 
 impl Hooked {
     pub(crate) fn new(hook: impl Fn(&dyn Threads) + Send + Sync + 'static) -> Arc<Taking<Self>> {
-        Taking::new("Add", Self { run: Arc::new(hook), prepare: || {} })
+        Taking::new("Add", Self { run: Arc::new(hook), prepare: Arc::new(|| Ok(())) })
     }
 
     /// The same with a hook that is called when the kernel is told the shapes.
-    pub(crate) fn preparing(prepare: fn()) -> Arc<Taking<Self>> {
-        Taking::new("Add", Self { run: Arc::new(|_| {}), prepare })
+    pub(crate) fn preparing(
+        hook: impl Fn() -> Result<(), KernelError> + Send + Sync + 'static,
+    ) -> Arc<Taking<Self>> {
+        Taking::new("Add", Self { run: Arc::new(|_| {}), prepare: Arc::new(hook) })
     }
 
     /// The same with a hook that is called when a node is compiled.
     pub(crate) fn compiling(hook: impl Fn() + Send + Sync + 'static) -> Arc<Taking<Self>> {
-        Taking::compiling("Add", Self { run: Arc::new(|_| {}), prepare: || {} }, hook)
+        Taking::compiling("Add", Self { run: Arc::new(|_| {}), prepare: Arc::new(|| Ok(())) }, hook)
     }
 }
 
@@ -42,7 +47,7 @@ impl fmt::Debug for Hooked {
 
 impl Kernel for Hooked {
     fn prepare(&self, _shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
-        (self.prepare)();
+        (self.prepare)()?;
         Ok(Prepared::default())
     }
 

@@ -6,6 +6,7 @@ use ort_format::DataType;
 use ort_session::{
     Cancel, Level, LimitError, ModelBytes, RunError, RunLimits, RunOptions, Session, Tensor, Value,
 };
+use ort_tensor::TensorError;
 
 use crate::hooked::Hooked;
 use crate::model::{ModelWriter, gated, gated_value};
@@ -61,6 +62,20 @@ fn a_run_is_cancelled_before_it_starts_between_two_steps_or_not_at_all() {
     assert_runs(&session);
     let other = RunOptions::new().cancel(&Cancel::new());
     assert!(session.run_with([("x", &x)], &other).is_ok());
+}
+
+#[test]
+fn a_kernel_that_ends_while_it_prepares_ends_the_run() {
+    let cancel = Cancel::new();
+    let options = RunOptions::new().cancel(&cancel);
+    let hook = Hooked::preparing(move || {
+        cancel.cancel();
+        Err(TensorError::Ended.into())
+    });
+    let builder = Session::builder().level(Level::Disable).provider(hook);
+    let session = builder.commit(ModelBytes::from_vec(gated())).unwrap();
+    let error = session.run_with([("x", &x())], &options).unwrap_err();
+    assert_eq!(error, RunError::Cancelled { tag: String::new() });
 }
 
 #[test]
