@@ -134,7 +134,7 @@ fn what_cannot_be_generated_is_told() {
         (
             &["generate", &model("silero_vad"), "--ids", "1"],
             1,
-            "input `input` (float[?,?]) follows",
+            "input `input` (float[batch,sequence]) follows",
         ),
         (&["generate", &decoder, "--ids", "1", "--max-tokens", "70"], 1, "model.onnx: node"),
     ] {

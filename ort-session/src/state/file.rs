@@ -13,6 +13,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use ort_graph::Fact;
 use ort_tensor::{DType, Tensor, TensorError, TensorView, Value, with_room};
@@ -64,7 +65,8 @@ impl Session {
     /// The state that [`State::save`] wrote to a file, of the same pairs as `like`, which stays as it is.
     ///
     /// # Errors
-    /// If the system does not read the file, it is damaged, or its values are not those of this model.
+    /// If the system does not read the file, it is damaged, its values are not those of this model, or `like` is
+    /// another session's.
     pub fn load_state(
         &self,
         path: impl AsRef<Path>,
@@ -73,6 +75,9 @@ impl Session {
         let path = path.as_ref();
         let damaged = |what| StateFileError::Damaged { path: path.to_owned(), what };
         let of_file = |error| StateFileError::State { path: path.to_owned(), error };
+        if !Arc::ptr_eq(&like.session, &self.output_names) {
+            return Err(of_file(StateError::OtherSession));
+        }
         let io = |source| StateFileError::Io { path: path.to_owned(), source };
         let bytes = fs::read(path).map_err(io)?;
         let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| damaged("this is no file of state"))?;

@@ -211,6 +211,8 @@ fn states_are_saved_and_loaded_and_damage_is_told() {
     let whole = self::session(WHOLE);
     let error = whole.load_state(&path, &whole.new_state().unwrap()).unwrap_err();
     assert!(matches!(error, StateFileError::State { .. }), "{error}");
+    let error = whole.load_state(&path, &like).unwrap_err().to_string();
+    assert!(error.ends_with("the state is not of this session"), "{error}");
     let error = session.load_state(folder.path().join("none"), &like).unwrap_err();
     assert!(matches!(error, StateFileError::Io { .. }), "{error}");
 }
