@@ -3,9 +3,10 @@
 // collects are bounded: by the threads
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::thread;
 
 use ort_kernels::{Isa, peak_gflops};
+use web_time::{Duration, Instant};
 
 use crate::IsaChoice;
 
@@ -49,11 +50,14 @@ impl PeakPerformance {
     }
 }
 
-/// Bytes a nanosecond that all threads together copy, each its own.
+/// Bytes a nanosecond that all threads together copy, each its own: this one, and the others that the system
+/// has.
 fn bandwidth(n_threads: usize) -> f64 {
-    let speeds = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..n_threads).map(|_| scope.spawn(copy_speed)).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap_or(0.0)).sum::<f64>()
+    let speeds = thread::scope(|scope| {
+        let spawn = |_| thread::Builder::new().spawn_scoped(scope, copy_speed).ok();
+        let threads: Vec<_> = (1..n_threads).filter_map(spawn).collect();
+        let own = copy_speed();
+        threads.into_iter().map(|thread| thread.join().unwrap_or(0.0)).sum::<f64>() + own
     });
     speeds.max(f64::MIN_POSITIVE)
 }

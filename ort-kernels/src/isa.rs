@@ -4,7 +4,10 @@
 //! that was compiled for those instructions. `kernel!` wraps a body into an inner function that
 //! has the features and calls it on the strength of the token; `per_isa!` compiles one body three
 //! times. Features are listed once, in `features!`, which feeds detection and compilation alike.
-#![expect(unsafe_code, reason = "the one file that talks to the processor directly")]
+#![cfg_attr(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    expect(unsafe_code, reason = "the one file that talks to the processor directly")
+)]
 
 pub use denormals::{FlushDenormals, WatchDenormals};
 pub use set::Isa;

@@ -20,6 +20,11 @@
 //! assert!((x.iter().sum::<f32>() - 1.0).abs() < 1e-6);
 //! ```
 
+#![cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(dead_code, unused_imports, unused_macros, reason = "what only variants for x86-64 use")
+)]
+
 #[macro_use]
 mod isa;
 #[macro_use]

@@ -1,7 +1,8 @@
 //! What a core can do at most, for a kernel's speed to be held against.
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+
+use web_time::{Duration, Instant};
 
 use crate::Isa;
 use crate::isa::{GENERIC_FMA, mul_add};

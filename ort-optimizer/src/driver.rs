@@ -2,9 +2,9 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use ort_graph::{Change, CycleError, Graph, InferError, Names, NodeId, Registry};
+use web_time::Instant;
 
 use crate::dim_names::DimNames;
 use crate::eval::ConstEval;

@@ -1,6 +1,7 @@
 //! What the optimizer did, pass by pass.
 
-use std::time::{Duration, Instant};
+
+use web_time::{Duration, Instant};
 
 use crate::nchwc::AssumedBlockSize;
 use crate::options::{Exactness, Level};

@@ -7,7 +7,6 @@ mod packed_for;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use ort_ep::{ExecutionProvider, Layout};
 use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice};
@@ -16,6 +15,7 @@ use ort_graph::{ImportLimits, OpDef};
 use ort_loader::{Load, ModelBytes};
 use ort_optimizer::{Exactness, Level, Options};
 use ort_tensor::reusing;
+use web_time::Instant;
 
 use crate::cache::{self, Source};
 use crate::cancel::Cancel;

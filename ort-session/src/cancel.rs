@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 use ort_tensor::Ending;
+use web_time::Instant;
 
 /// Ends runs and loading from any thread. Clones are one.
 ///

@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::path::Path;
-use std::time::{Instant, SystemTime};
 
 use tracing::info_span;
+use web_time::{Instant, SystemTime};
 
 use crate::check::type_of;
 use crate::inputs::RunInputs;

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use ort_format::KernelTypeStrResolver;
 use ort_graph::{Export, Graph, ModelInfo, export};
 use ort_loader::ModelBytes;
 use ort_optimizer::{Report, lower_for_onnx_runtime};
+use web_time::{Duration, Instant};
 
 use crate::error::{SaveError, SessionError};
 use crate::load_limits::Budget;

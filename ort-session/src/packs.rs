@@ -5,12 +5,12 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Instant;
 
 use bytes::Bytes;
 use ort_ep::{PackStore, Packed, Recipe};
 use ort_graph::{PackedForm, ValueInfo};
 use ort_tensor::{AlignedBuf, Shape, Tensor};
+use web_time::Instant;
 
 use crate::load_limits::Budget;
 use crate::profile::Profiler;

@@ -4,7 +4,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use ort_ep::ExecutionProvider;
 use ort_format::Limits;
@@ -12,6 +11,7 @@ use ort_graph::{Graph, ImportLimits, ImportWarning, OpDef, Registry, import};
 use ort_loader::{Load, LoadError, ModelBytes};
 use ort_optimizer::{Options, Report, Visit};
 use ort_tensor::{Ending, ended_by, within};
+use web_time::{Duration, Instant};
 
 use crate::cancel::Cancel;
 use crate::error::SessionError;

@@ -3,7 +3,8 @@
 // collects are bounded: as many as the caller gives
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+
+use web_time::{Duration, Instant};
 
 use crate::cancel::Cancel;
 use crate::log::{Choice, Severity};

@@ -4,13 +4,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use ort_ep::{ExecutionProvider, Threads};
 use ort_graph::{Facts, ModelInfo, Type, ValueId};
 use ort_loader::ModelBytes;
 use ort_optimizer::Report;
 use ort_tensor::Value;
+use web_time::{Duration, Instant};
 
 use crate::builder::SessionBuilder;
 use crate::check::checked;

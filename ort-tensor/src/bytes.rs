@@ -9,6 +9,9 @@ use memmap2::{MmapMut, MmapOptions};
 use crate::room::{Lease, check};
 use crate::{TensorError, spares};
 
+/// Whether the system has mappings; elsewhere, as in a browser, every buffer comes from the heap.
+const HAS_MAPPINGS: bool = cfg!(any(unix, windows));
+
 /// From this size on a buffer is a mapping of its own, so that dropping it lowers the process' RSS
 /// whatever the allocator does. It is where glibc begins to map as well; but each mapping of its that
 /// is freed has it keep more of the heap from then on, up to twice the size.
@@ -96,7 +99,7 @@ impl AlignedBuf {
 
     fn try_mapped_from(least: usize, len: usize, touch: Touch, holding: Holding) -> Option<Self> {
         let lease = Lease::take(len).ok()?;
-        let memory = if len >= least {
+        let memory = if HAS_MAPPINGS && len >= least {
             Memory::Mapped(match Pages::spare(len, touch, holding) {
                 Some(pages) => pages,
                 None => Pages::try_zeroed(len, touch)?,
@@ -164,7 +167,7 @@ impl AlignedBuf {
     /// Whether dropping a buffer of so many bytes gives them back to the system at once, and every
     /// new one has to be paid for: it is a mapping of its own.
     pub const fn is_mapping(len: usize) -> bool {
-        len >= OWN_MAPPING_BYTES
+        HAS_MAPPINGS && len >= OWN_MAPPING_BYTES
     }
 
     /// Its length in bytes.

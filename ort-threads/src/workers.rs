@@ -6,9 +6,9 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
+use web_time::{Duration, Instant};
 
 use crate::job::{Around, Job};
 use crate::jobs::Jobs;

@@ -1,6 +1,7 @@
-//! Tasks about the repository itself: `cargo xtask fmt`, `tidy`, `docs`, `package`, `soak` and `mutate`.
+//! Tasks about the repository itself: `cargo xtask fmt`, `tidy`, `docs`, `package`, `soak` and `mutate`; and
+//! `wasm`, of the feature by that name.
 //!
-//! Each task but the last three reads the tracked files and answers with problems, `path:line: rule: what`. None
+//! Each task but the last four reads the tracked files and answers with problems, `path:line: rule: what`. None
 //! means success; any means exit code 1.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its user")]
@@ -13,6 +14,8 @@ mod mutate;
 mod package;
 mod soak;
 mod tidy;
+#[cfg(feature = "wasm")]
+mod wasm;
 
 mod functions;
 mod manifest;
@@ -58,6 +61,9 @@ enum Task {
     Soak(soak::Arguments),
     /// Run senseless models through everything that a session does
     Mutate(mutate::Arguments),
+    /// Make the JavaScript of the WebAssembly module
+    #[cfg(feature = "wasm")]
+    Wasm(wasm::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -92,5 +98,7 @@ fn run(task: &Task) -> Result<Vec<Problem>, Failure> {
         Task::Package => package::run(&repository),
         Task::Soak(arguments) => soak::run(&repository, arguments),
         Task::Mutate(arguments) => mutate::run(&repository, arguments),
+        #[cfg(feature = "wasm")]
+        Task::Wasm(arguments) => wasm::run(arguments),
     }
 }

@@ -44,4 +44,7 @@ pub(crate) enum Failure {
     Start { program: &'static str, source: io::Error },
     #[error("{program} failed with {status}: {stderr}")]
     Program { program: &'static str, status: ExitStatus, stderr: String },
+    #[cfg(feature = "wasm")]
+    #[error("{}: {reason}", module.display())]
+    Module { module: PathBuf, reason: String },
 }

@@ -32,9 +32,9 @@ mod tests;
 mod view;
 mod votes;
 
-use std::time::Instant;
 
 use ort_graph::{Graph, NodeId, Registry};
+use web_time::Instant;
 
 pub use self::assumed::AssumedBlockSize;
 use self::clues::block_size;

@@ -16,10 +16,10 @@ mod trust;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use ort_loader::{LoadError, ModelBytes};
 use sha2::{Digest, Sha256};
+use web_time::Instant;
 
 pub use self::folder::{Cache, CacheEntry, Pruned, Retention};
 use self::seen::{Seen, State};

@@ -4,10 +4,10 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use ort_ep::{DenormalsMet, ExecutionProvider, Threads};
 use smallvec::SmallVec;
+use web_time::{Duration, Instant};
 
 use super::thread;
 use super::trace::{Share, StepTime};

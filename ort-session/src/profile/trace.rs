@@ -3,10 +3,10 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use ort_ep::DenormalsMet;
 use smallvec::SmallVec;
+use web_time::{Duration, Instant};
 
 use super::recorder::Recorder;
 use super::thread;

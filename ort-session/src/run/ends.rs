@@ -2,10 +2,10 @@
 //! anything that it borrows.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use ort_ep::Threads;
 use ort_tensor::{Ending, ended_by};
+use web_time::Instant;
 
 use crate::cancel::Cancel;
 

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
 
 use ort_graph::ValueId;
 use ort_tensor::{Ending, Value};
+use web_time::Instant;
 
 use super::ControlError;
 use super::ends::Ends;
