@@ -91,7 +91,7 @@ def test_dlpack_shares_memory_both_ways():
     assert value.data_ptr() == x.ctypes.data
     value.update_inplace(X + 1)
     assert x.tolist() == (X + 1).tolist()
-    with pytest.raises(TypeError, match="nobody has used"):
+    with pytest.raises(TypeError, match="unused DLPack capsule"):
         ort_rs.OrtValue.from_dlpack(capsule)
     empty = np.zeros((0, 2), np.float32)
     assert ort_rs.OrtValue.from_dlpack(empty.__dlpack__()).shape() == [0, 2]

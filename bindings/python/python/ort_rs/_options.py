@@ -103,7 +103,7 @@ class SessionOptions:
         raise TypeError("cannot pickle 'SessionOptions' object: set them again")
 
     def add_session_config_entry(self, key: str, value: str, /) -> None:
-        """Sets a key of docs/options.md. One that nobody knows is accepted, with a warning when a session is made."""
+        """Sets a key of docs/options.md. An unknown one is accepted, with a warning when a session is made."""
         key, value = _native.entry(key, value)
         self._entries[key] = value
 
@@ -158,7 +158,7 @@ class SessionOptions:
         self._initializers[name] = (native, is_external)
 
     def register_custom_ops_library(self, path: str, /) -> None:
-        """Refused unless nobody needs it: libraries of operators are written against onnxruntime's C++, and are not
+        """Refused unless it is not needed: libraries of operators are written against onnxruntime's C++, and are not
         loaded. A model that has their operators fails to load, with their names."""
         path = _native.text(path)
         if not os.path.exists(path):
@@ -222,7 +222,7 @@ class SessionOptions:
             if builder.knows(key):
                 builder.config(key, value)
             else:
-                warnings.warn(f"SessionOptions: nobody knows the key {key!r}", stacklevel=4)
+                warnings.warn(f"SessionOptions: unknown key {key!r}", stacklevel=4)
         for name, size in self._free["name"].items():
             builder.free_dimension(name, size)
         for name, size in self._free["denotation"].items():

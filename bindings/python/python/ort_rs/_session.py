@@ -289,7 +289,7 @@ class InferenceSession(Session):
         self._enable_fallback = int(kwargs.pop("enable_fallback", 1)) == 1
         kwargs.pop("read_config_from_model", None)
         if kwargs:
-            warnings.warn(f"InferenceSession: nobody knows {', '.join(kwargs)}", stacklevel=2)
+            warnings.warn(f"InferenceSession: unknown arguments {', '.join(kwargs)}", stacklevel=2)
         if not isinstance(sess_options, (SessionOptions, type(None))):
             raise TypeError(f"sess_options is a SessionOptions, not {sess_options!r}")
         self._sess_options = SessionOptions() if sess_options is None else sess_options
