@@ -57,7 +57,7 @@ pub use reduce::{
 pub use rotary::rotate;
 pub use softmax::{
     Form as SoftmaxForm, MAX_COLUMNS, Rows, column_totals, softmax, softmax_of_columns,
-    softmax_rows,
+    softmax_rows, softmax_step,
 };
 pub use transcendental::{
     asinh, atan, celu, cos, cosh, elu, ln, mish, pow, selu, sin, sinh, softplus, tan,

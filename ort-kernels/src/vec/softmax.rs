@@ -68,6 +68,20 @@ pub fn softmax(isa: Isa, x: &mut [f32]) {
     softmax_rows(isa, Rows { x: None, y: x, len }, Form::Direct);
 }
 
+/// A step of a softmax whose row comes in pieces: `x[i] = e^(x[i] − max)`, where `max` is the greatest of
+/// the piece and of what came before, `greatest`. Returns `max` and `Σ x[i]`.
+///
+/// Of nothing but −∞, `max` is −∞ and `x` is zeros. A NaN or +∞ makes the sum NaN.
+pub fn softmax_step(isa: Isa, x: &mut [f32], greatest: f32) -> [f32; 2] {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(token) = isa.avx512() {
+        return super::softmax_rows::step(token, x, greatest);
+    }
+    let greatest = greater(fold_row(isa, Fold::Max, x), greatest);
+    exp_of_difference(isa, x, if greatest == f32::NEG_INFINITY { 0.0 } else { greatest });
+    [greatest, fold_row(isa, Fold::Sum, x)]
+}
+
 per_isa! {
     /// `greatest[j] = max_i x[i·stride + j]` and `total[j] = Σ_i e^(x[i·stride + j] − greatest[j])`,
     /// over all rows `i` that begin in `x`: what the softmax of a column is made of. A column with

@@ -85,6 +85,16 @@ kernel! {
     }
 }
 
+kernel! {
+    /// As [`super::softmax_step`].
+    Avx512 => pub(super) fn step(x: &mut [f32], greatest: f32) -> [f32; 2] {
+        let max = |a, b| _mm512_max_ps(a, b);
+        let greatest = fold(x, greatest, max, max);
+        let subtrahend = if greatest == f32::NEG_INFINITY { 0.0 } else { greatest };
+        [greatest, powers::<true>(None, x, _mm512_set1_ps(subtrahend))]
+    }
+}
+
 features! { Avx512 enabled
     /// The sum of `e^(x − greatest)`, which `y` holds then if they are stored.
     #[inline]

@@ -309,6 +309,24 @@ fn softmax_and_its_logarithm_are_the_formulas() {
 }
 
 #[test]
+fn pieces_of_a_row_make_its_softmax() {
+    let x: Vec<f32> = integers(300).iter().map(|x| x * 1.5 + 90.0).collect();
+    let total: f64 = x.iter().map(|&x| (f64::from(x) - 99.0).exp()).sum();
+    for isa in Isa::all() {
+        let mut sums = [f32::NEG_INFINITY, 0.0];
+        for piece in [&[f32::NEG_INFINITY; 3][..], &x[..70], &x[70..71], &x[71..]] {
+            let [greatest, sum] = softmax_step(isa, &mut piece.to_vec(), sums[0]);
+            let factor = if sums[0] == greatest { 1.0 } else { (sums[0] - greatest).exp() };
+            sums = [greatest, sums[1] * factor + sum];
+        }
+        assert_eq!(sums[0], 99.0);
+        // As for a whole row, and three more a piece.
+        assert_close(&sums[1..], &[total], 26.0);
+        assert!(softmax_step(isa, &mut [f32::NAN, 1.0], 0.0)[1].is_nan());
+    }
+}
+
+#[test]
 fn a_short_row_has_the_bits_of_a_long_one_that_ends_in_nothing() {
     let x: Vec<f32> = integers(64).iter().map(|x| x * 0.3).collect();
     for isa in Isa::all() {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import node_products, node_windows
+from .attention import group_query, multi_head, projected, standard
 from .elementwise import broadcasts, casts, functions
 from .lanes import normalizations, reductions
 from .movements import copies, fills, gathers
@@ -25,6 +26,10 @@ FAMILIES = (
     samples,
     convolutions,
     steps,
+    standard,
+    group_query,
+    multi_head,
+    projected,
     of_one_size(node_products.products),
     of_one_size(node_windows.convolutions),
     of_one_size(node_windows.pools),

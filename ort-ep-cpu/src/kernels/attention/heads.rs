@@ -1,29 +1,34 @@
-//! What every attention does: for each head and some queries at a time, a product to scores, a softmax of
-//! each of their rows, and a product to results.
+//! What every attention does: some queries of a head, or of heads that share keys and values, are a part,
+//! which goes through the keys and values once, as in [`pass`](super::pass). Where there are few parts,
+//! each goes through so many pieces of the keys, and what comes of those is merged in their order: how
+//! many follows from the shapes alone, so that results do not depend on the threads.
 
-// collects are bounded: by MAX_QUERIES
+// collects are bounded: by MAX_ROWS
 
 use std::ops::Range;
 
 use ort_ep::Threads;
-use ort_kernels::Activation;
-use ort_kernels::gemm::{Gemm, Lhs, Matrix, Start, Strided};
+use ort_kernels::vec;
 use smallvec::SmallVec;
 
-use super::scores::{Bias, Rule, Seen};
-use crate::cpu::{Cpu, Team};
+use super::floats::{Float, Source};
+use super::pass::State;
+use super::scores::{Bias, KeyMask, Rule, Seen, factor};
+use crate::cpu::{Cpu, READ, Team, floats};
 
-/// The most queries that are answered together: keys and values are packed once for all.
-const MAX_QUERIES: usize = 128;
-/// The same where a block sees no more keys than its last query.
-const MAX_CAUSAL: usize = 64;
+/// The most rows of a part: keys and values are packed once for all.
+const MAX_ROWS: usize = 128;
+/// The same of heads that share keys and values.
+const MAX_SHARED: usize = 64;
 /// What it costs to answer a query, but for its products, in multiply-adds: a softmax, and its share
 /// of packing keys and values. Some 50 ns.
 const ANSWER: usize = 4096;
-/// Their scores should stay in the second-level cache.
-const MAX_SCORES: usize = 1 << 17;
+/// Parts that keep the threads of most processors busy.
+const ENOUGH: usize = 16;
+/// The fewest keys of a piece: to read them takes some microseconds.
+const PIECE: usize = 256;
 
-/// Which queries, keys and values there are, and where.
+/// Which queries, keys and values there are.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heads {
     pub(super) cpu: Cpu,
@@ -32,237 +37,261 @@ pub(super) struct Heads {
     /// How many heads of queries share one of keys and values.
     pub(super) shared: usize,
     pub(super) q_len: usize,
+    /// The most keys that a batch can have.
     pub(super) kv_len: usize,
     /// Elements of a head of a query or key, and of a value.
     pub(super) size: usize,
     pub(super) v_size: usize,
-    pub(super) q: Strides,
-    pub(super) k: Strides,
-    pub(super) v: Strides,
     /// Whether results are `[B, S, N·E]`, not `[B, N, S, E]`.
     pub(super) is_joined: bool,
     pub(super) bias: Option<Bias>,
-    pub(super) has_mask: bool,
+    pub(super) mask: KeyMask,
     pub(super) rule: Rule,
 }
 
-/// From batch to batch, from head to head and from row to row.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Strides {
-    batch: usize,
-    head: usize,
-    row: usize,
-}
-
-impl Strides {
-    /// Of `[B, len, width]`, where heads of `size` elements lie beside each other.
-    pub(super) const fn joined([len, width, size]: [usize; 3]) -> Self {
-        Self { batch: len * width, head: size, row: width }
-    }
-
-    /// Of `[B, heads, len, size]`.
-    pub(super) const fn split([heads, len, size]: [usize; 3]) -> Self {
-        Self { batch: heads * len * size, head: len * size, row: size }
-    }
-
-    /// What begins at a row of a head.
-    pub(super) fn at<T>(self, data: &[T], [batch, head, row]: [usize; 3]) -> &[T] {
-        &data[batch * self.batch + head * self.head + row * self.row..]
-    }
-}
-
 /// The tensors of a run.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Operands<'a> {
-    /// From the first element of the first head on.
-    pub(super) q: &'a [f32],
-    pub(super) k: &'a [f32],
-    pub(super) v: &'a [f32],
+    pub(super) q: Source<'a>,
+    pub(super) k: Source<'a>,
+    pub(super) v: Source<'a>,
     pub(super) seen: Seen<'a>,
 }
 
-/// Some queries of one head, and where their results go.
-struct Part<'y> {
-    batch: usize,
+/// Some queries of some heads that share keys and values.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) batch: usize,
+    /// The first head, and how many there are.
     head: usize,
-    first: usize,
-    y: Rows<'y>,
+    n_heads: usize,
+    /// The first query, and how many there are.
+    query: usize,
+    n_queries: usize,
+    is_joined: bool,
 }
 
-/// A list of as many rows as are answered together, at most, which needs no memory of its own.
-type Rows<'y> = SmallVec<[&'y mut [f32]; MAX_QUERIES]>;
+impl Place {
+    pub(super) const fn n_rows(&self) -> usize {
+        self.n_heads * self.n_queries
+    }
 
-/// The heads of some queries.
-struct Queries<'y> {
-    batch: usize,
-    first: usize,
-    heads: Range<usize>,
+    /// Batch, head and query of a row: those of a query follow each other if results are joined, and else
+    /// those of a head.
+    pub(super) const fn at(&self, row: usize) -> [usize; 3] {
+        let (head, query) = match self.is_joined {
+            true => (row % self.n_heads, row / self.n_heads),
+            false => (row / self.n_queries, row % self.n_queries),
+        };
+        [self.batch, self.head + head, self.query + query]
+    }
+}
+
+/// The results of a part, row by row, in a list that needs no memory of its own.
+type Rows<'y, T> = SmallVec<[&'y mut [T]; MAX_ROWS]>;
+
+/// The results of the parts of some queries.
+struct Parts<'y, T> {
+    /// How many are left, and how many heads each row of each has.
+    n_parts: usize,
+    n_heads: usize,
     v_size: usize,
-    /// What the heads to come have of each row of `y`.
-    rests: Rows<'y>,
+    /// What the parts to come have of each row of `y`.
+    rests: Rows<'y, T>,
 }
 
-impl<'y> Iterator for Queries<'y> {
-    type Item = Part<'y>;
+impl<'y, T> Iterator for Parts<'y, T> {
+    type Item = Rows<'y, T>;
 
-    fn next(&mut self) -> Option<Part<'y>> {
-        let head = self.heads.next()?;
-        let pieces = self.rests.iter_mut().map(|row| {
-            let (piece, rest) = std::mem::take(row).split_at_mut(self.v_size);
+    fn next(&mut self) -> Option<Rows<'y, T>> {
+        self.n_parts = self.n_parts.checked_sub(1)?;
+        let &mut Self { n_heads, v_size, ref mut rests, .. } = self;
+        let pieces = rests.iter_mut().flat_map(|row| {
+            let (piece, rest) = std::mem::take(row).split_at_mut(n_heads * v_size);
             *row = rest;
-            piece
+            piece.chunks_exact_mut(v_size)
         });
-        let y = pieces.collect();
-        Some(Part { batch: self.batch, head, first: self.first, y })
+        Some(pieces.collect())
     }
 }
 
 impl Heads {
-    /// The same attention of one query for each head, where heads share keys and values: those that do are
-    /// queries of one head.
-    pub(super) fn with_shared_as_queries(self) -> Self {
-        if self.q_len != 1 || self.shared == 1 {
-            return self;
+    /// How many heads are in a part.
+    fn together(&self) -> usize {
+        if self.shared * self.q_len <= MAX_SHARED { self.shared } else { 1 }
+    }
+
+    /// How many queries are in a part, but maybe for the last.
+    fn n_queries(&self) -> usize {
+        self.q_len.min(MAX_ROWS)
+    }
+
+    /// The most rows of a part.
+    pub(super) fn most_rows(&self) -> usize {
+        self.together() * self.n_queries()
+    }
+
+    fn n_parts(&self) -> usize {
+        self.batch * (self.heads / self.together()) * self.q_len.div_ceil(self.n_queries().max(1))
+    }
+
+    /// How many pieces of the keys a part goes through apart.
+    fn n_pieces(&self) -> usize {
+        let n_parts = self.n_parts();
+        if n_parts >= ENOUGH || n_parts == 0 || self.most_rows() > MAX_SHARED {
+            return 1;
         }
-        let Strides { batch, head, .. } = self.q;
-        Self {
-            heads: self.heads / self.shared,
-            shared: 1,
-            q_len: self.shared,
-            q: Strides { batch, head: head * self.shared, row: head },
-            is_joined: false,
-            bias: self.bias.map(|bias| bias.with_shared_as_queries(self.shared)),
-            ..self
+        (ENOUGH / n_parts).min(self.kv_len / PIECE).max(1)
+    }
+
+    /// The elements for what comes of the pieces.
+    fn pieces_len(&self) -> usize {
+        match self.n_pieces() {
+            1 => 0,
+            n => self.n_parts() * n * State::len(self, self.most_rows()),
         }
     }
 
-    /// The elements of scratch a thread needs.
-    pub(super) fn scratch_len(&self) -> usize {
-        let none = Matrix::row_major(&[], 0, 0);
-        let (together, a) = (self.together(), Lhs::Strided { a: none, alpha: 1.0 });
-        let products = [(self.kv_len, self.size), (self.v_size, self.kv_len)]
-            .map(|(n, k)| self.gemm([together, n, k], (a, none)));
-        let product = products.map(|gemm| gemm.scratch_len(together));
-        together * self.kv_len + product[0].max(product[1])
+    /// The bytes of scratch of a run.
+    pub(super) fn scratch_bytes(&self) -> usize {
+        let state = State::len(self, self.most_rows());
+        let pieces = self.pieces_len().next_multiple_of(16).saturating_mul(size_of::<f32>());
+        pieces.saturating_add(self.cpu.scratch_bytes(state.saturating_add(self.pass_len())))
     }
 
-    /// Writes `y`: `[B, S, N·E]`.
-    pub(super) fn run(
+    /// Writes `y`: `[B, S, N·E]`, or `[B, N, S, E]`.
+    pub(super) fn run<T: Float>(
         &self,
         operands: &Operands<'_>,
-        y: &mut [f32],
+        y: &mut [T],
         (threads, scratch): (&dyn Threads, &mut [u8]),
     ) {
         if y.is_empty() || self.kv_len == 0 {
-            return y.fill(0.0);
+            return y.fill(T::default());
         }
-        let n_parts = self.batch * self.heads * self.q_len.div_ceil(self.together());
-        let answers = self.batch.saturating_mul(self.heads * self.q_len);
+        let (pieces, scratch) =
+            floats(scratch).split_at_mut(self.pieces_len().next_multiple_of(16));
+        let scratch = bytemuck::cast_slice_mut(scratch);
+        let (n_pieces, state_len) = (self.n_pieces(), State::len(self, self.most_rows()));
+        let team = Team::new(threads, self.n_parts() * n_pieces).if_worth(self.cost());
+        let team = team.with_scratch(scratch, state_len + self.pass_len());
+        if n_pieces == 1 {
+            let parts = self.places().zip(self.parts(y));
+            return team.run(parts, |(place, y), scratch| {
+                let (state, scratch) = scratch.split_at_mut(state_len);
+                let mut state = State::new(self, state, place.n_rows());
+                self.pass(operands, &place, (0..self.kv_len, &mut state), scratch);
+                self.finish(&state, y);
+            });
+        }
+        let cut = |i: usize| i * self.kv_len / n_pieces;
+        let keys = (0..n_pieces).map(|i| cut(i)..cut(i + 1));
+        let each = self.places().flat_map(|place| keys.clone().map(move |keys| (place, keys)));
+        let states = pieces.chunks_exact_mut(state_len);
+        team.run(each.zip(states), |((place, keys), state), scratch| {
+            let mut state = State::new(self, state, place.n_rows());
+            self.pass(operands, &place, (keys, &mut state), scratch);
+        });
+        let pieces = pieces.chunks_exact_mut(state_len * n_pieces);
+        for ((place, y), pieces) in self.places().zip(self.parts(y)).zip(pieces) {
+            let mut pieces = pieces.chunks_exact_mut(state_len);
+            let mut states = pieces.by_ref().map(|state| State::new(self, state, place.n_rows()));
+            let Some(mut all) = states.next() else { continue };
+            states.for_each(|state| self.merge(&mut all, &state));
+            self.finish(&all, y);
+        }
+    }
+
+    /// What all of it costs, in multiply-adds: a few rows take no longer than reading keys and values does.
+    fn cost(&self) -> usize {
+        let rows = self.n_parts().saturating_mul(self.most_rows().max(READ));
         let each = self.kv_len.saturating_mul(self.size + self.v_size).saturating_add(ANSWER);
-        let team = Team::new(threads, n_parts).if_worth(answers.saturating_mul(each));
-        let team = team.with_scratch(scratch, self.scratch_len());
-        team.run(self.parts(y), |part, scratch| self.answer(operands, (part, scratch)));
+        rows.saturating_mul(each)
     }
 
-    /// How many queries are answered together.
-    fn together(&self) -> usize {
-        let most = if self.rule.window.is_causal() { MAX_CAUSAL } else { MAX_QUERIES };
-        (MAX_SCORES / self.kv_len.max(1)).clamp(16, most).min(self.q_len)
-    }
-
-    /// Each head of some queries, in the order of `y`.
-    fn parts<'y>(&self, y: &'y mut [f32]) -> impl Iterator<Item = Part<'y>> + Send {
-        let &Self { heads, q_len, v_size, is_joined, .. } = self;
-        // Rows of so many heads each, and so many blocks of them in a batch.
-        let (joined, blocks) = if is_joined { (heads, 1) } else { (1, heads) };
-        let (together, row) = (self.together(), joined * v_size);
-        y.chunks_mut(q_len * row).enumerate().flat_map(move |(i, y)| {
-            let (batch, head) = (i / blocks, i % blocks);
-            y.chunks_mut(together * row).enumerate().flat_map(move |(i, y)| {
-                let (first, rests) = (i * together, y.chunks_mut(row).collect());
-                Queries { batch, first, heads: head..head + joined, v_size, rests }
-            })
+    /// Each part.
+    fn places(&self) -> impl Iterator<Item = Place> + Send + use<> {
+        let &Self { heads, q_len, is_joined, .. } = self;
+        let (n_heads, most) = (self.together(), self.n_queries());
+        let (groups, blocks) = (heads / n_heads, q_len.div_ceil(most));
+        (0..self.batch * groups * blocks).map(move |i| {
+            let (batch, i) = (i / (groups * blocks), i % (groups * blocks));
+            let (group, block) =
+                if is_joined { (i % groups, i / groups) } else { (i / blocks, i % blocks) };
+            let (head, query) = (group * n_heads, block * most);
+            Place { batch, head, n_heads, query, n_queries: most.min(q_len - query), is_joined }
         })
     }
 
-    fn answer(&self, operands: &Operands<'_>, (mut part, scratch): (Part<'_>, &mut [f32])) {
-        let keys = self.keys(operands, &part);
-        let (scores, scratch) = scratch.split_at_mut(self.together() * self.kv_len);
-        let scores = &mut scores[..part.y.len() * keys.len()];
-        if keys.is_empty() {
-            return part.y.iter_mut().for_each(|row| row.fill(0.0));
+    /// The results of each, in their order.
+    fn parts<'y, T: Float>(
+        &self,
+        y: &'y mut [T],
+    ) -> impl Iterator<Item = Rows<'y, T>> + Send + use<'y, T> {
+        let &Self { heads, q_len, v_size, is_joined, .. } = self;
+        let (n_heads, most) = (self.together(), self.n_queries());
+        // Of a row, of what is contiguous, and of the rows of a part.
+        let (row, whole, block) = match is_joined {
+            true => (heads * v_size, q_len, most),
+            false => (v_size, n_heads * q_len, n_heads * most),
+        };
+        y.chunks_mut(whole * row).flat_map(move |y| y.chunks_mut(block * row)).flat_map(move |y| {
+            let rests = y.chunks_mut(row).collect();
+            let (n_parts, n_heads) = if is_joined { (heads / n_heads, n_heads) } else { (1, 1) };
+            Parts { n_parts, n_heads, v_size, rests }
+        })
+    }
+
+    /// What comes of the keys of both.
+    fn merge(&self, all: &mut State<'_>, other: &State<'_>) {
+        let isa = self.cpu.isa;
+        let rows = all.results.chunks_exact_mut(self.v_size);
+        let others = other.results.chunks_exact(self.v_size).zip(&*other.sums);
+        for ((y, sums), (x, &[greatest, total])) in rows.zip(&mut *all.sums).zip(others) {
+            let most = if greatest > sums[0] || greatest.is_nan() { greatest } else { sums[0] };
+            let factors = [factor(sums[0], most), factor(greatest, most)];
+            vec::mul_scalar(isa, y, factors[0]);
+            vec::add_scaled(isa, y, x, factors[1]);
+            *sums = [most, sums[1] * factors[0] + total * factors[1]];
         }
-        let product = self.scores(operands, &part, &keys);
-        let stride = keys.len();
-        product.run(&product.whole(), &mut Strided { data: scores, stride }, scratch);
-        for (i, scores) in scores.chunks_mut(keys.len()).enumerate() {
-            let at = [part.batch, part.head, part.first + i];
-            self.weigh(&operands.seen, at, (scores, &keys));
+    }
+
+    /// Writes what was summed, over the sum of the exponentials.
+    fn finish<T: Float>(&self, state: &State<'_>, y: Rows<'_, T>) {
+        /// Elements that are rounded together.
+        const TILE: usize = 256;
+        let rows = state.results.chunks_exact(self.v_size).zip(&*state.sums);
+        for (y, (x, &[greatest, total])) in y.into_iter().zip(rows) {
+            let factor = match total {
+                0.0 => 0.0,
+                _ if greatest == f32::NEG_INFINITY => f32::NAN,
+                total => 1.0 / total,
+            };
+            for (y, x) in y.chunks_mut(TILE).zip(x.chunks(TILE)) {
+                let mut tile = [0.0; TILE];
+                let tile = &mut tile[..x.len()];
+                tile.copy_from_slice(x);
+                vec::mul_scalar(self.cpu.isa, tile, factor);
+                T::narrow(self.cpu.isa, tile, y);
+            }
         }
-        let product = self.results((scores, operands.v), &part, &keys);
-        product.run(&product.whole(), &mut part.y[..], scratch);
     }
 
-    /// The keys that any of the queries sees, and those in between.
-    fn keys(&self, operands: &Operands<'_>, part: &Part<'_>) -> Range<usize> {
-        let queries = part.first..part.first + part.y.len();
-        let each = queries.map(|query| self.seen(&operands.seen, part.batch, query));
-        let each = each.filter(|range| !range.is_empty());
-        each.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
-    }
-
-    /// `scores = scale · q·kᵀ` of a part, over the cap if there is one.
-    fn scores<'a>(
+    /// The keys that any row of a part sees among some, and those in between; and the first and the last
+    /// row that do.
+    pub(super) fn seen_by(
         &self,
-        operands: &Operands<'a>,
-        part: &Part<'_>,
-        keys: &Range<usize>,
-    ) -> Gemm<'a, Matrix<'a>> {
-        let &Self { size, shared, q, k, .. } = self;
-        let m = part.y.len();
-        let q = Matrix {
-            data: q.at(operands.q, [part.batch, part.head, part.first]),
-            rows: m,
-            columns: size,
-            row_stride: q.row,
-            column_stride: 1,
-        };
-        let k = Matrix {
-            data: k.at(operands.k, [part.batch, part.head / shared, keys.start]),
-            rows: size,
-            columns: keys.len(),
-            row_stride: 1,
-            column_stride: k.row,
-        };
-        let alpha = self.rule.factor();
-        self.gemm([m, keys.len(), size], (Lhs::Strided { a: q, alpha }, k))
-    }
-
-    /// `y = weights · v` of a part.
-    fn results<'a>(
-        &self,
-        (weights, v): (&'a [f32], &'a [f32]),
-        part: &Part<'_>,
-        keys: &Range<usize>,
-    ) -> Gemm<'a, Matrix<'a>> {
-        let (m, n) = (part.y.len(), keys.len());
-        let v = Matrix {
-            data: self.v.at(v, [part.batch, part.head / self.shared, keys.start]),
-            rows: n,
-            columns: self.v_size,
-            row_stride: self.v.row,
-            column_stride: 1,
-        };
-        let a = Lhs::Strided { a: Matrix::row_major(weights, m, n), alpha: 1.0 };
-        self.gemm([m, self.v_size, n], (a, v))
-    }
-
-    fn gemm<'a>(
-        &self,
-        [m, n, k]: [usize; 3],
-        (a, b): (Lhs<'a>, Matrix<'a>),
-    ) -> Gemm<'a, Matrix<'a>> {
-        let (start, activation) = (Start::Zero, Activation::None);
-        Gemm { isa: self.cpu.isa, m, n, k, a, b, start, activation }
+        seen: &Seen<'_>,
+        place: &Place,
+        among: &Range<usize>,
+    ) -> Option<(Range<usize>, Range<usize>)> {
+        let each = (0..place.n_rows()).filter_map(|row| {
+            let [batch, _, query] = place.at(row);
+            let own = self.seen(seen, batch, query);
+            let keys = own.start.max(among.start)..own.end.min(among.end);
+            (!keys.is_empty()).then_some((keys, row..row + 1))
+        });
+        let joined = |a: Range<usize>, b: Range<usize>| a.start.min(b.start)..a.end.max(b.end);
+        each.reduce(|a, b| (joined(a.0, b.0), joined(a.1, b.1)))
     }
 }

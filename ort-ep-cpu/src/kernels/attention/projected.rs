@@ -1,49 +1,56 @@
-//! Attention in f32: queries, keys and values are one product, of which each is some columns.
+//! com.microsoft's Attention in f32: queries, keys and values are one product, of which each is some columns.
+//! What does not fit together is for `eval` to tell.
 
 // collects are bounded: by the rank
 
-use ort_ep::{Io, Kernel, KernelError, Packed, Prepared};
-use ort_graph::OpError;
+use ort_ep::{Io, Kernel, KernelError, Packed, Prepared, Threads};
+use ort_graph::{OpError, Operator};
 use ort_kernels::Activation;
 use ort_kernels::gemm::Start;
 use ort_ops::ops::microsoft::attention::{Attention, Weights};
-use ort_tensor::{DType, TensorViewMut};
+use ort_tensor::{DType, Inputs, Output, TensorViewMut};
 
-use super::heads::{Heads, Operands, Strides};
-use super::scores::Rule;
-use super::{Places, masks, seen};
-use crate::cpu::floats;
+use super::cache::Cache;
+use super::floats::{Floats, Source, Strides};
+use super::heads::{Heads, Operands};
+use super::scores::{Bias, KeyMask, Rule, Seen, Window};
+use crate::cpu::{Cpu, floats};
 use crate::epilogue::Epilogue;
 use crate::kernels::{Compiled, Compiler};
 use crate::product::{self, Product, pack_right};
 
-const PLACES: Places = Places { mask: 3, bias: 5 };
+/// Where the inputs behind the projection's stand.
+const MASK: usize = 3;
+const PAST: usize = 4;
+const BIASES: usize = 5;
+const PAST_LEN: usize = 6;
 /// Scratch begins with the product, in whole cache lines.
 const LINE_BYTES: usize = 64;
 
 #[derive(Debug)]
 struct ProjectedKernel {
-    cpu: crate::cpu::Cpu,
+    cpu: Cpu,
     op: Attention,
     /// The weights, if they are constant.
     w: Option<Packed>,
 }
 
 /// What a shape signature makes of it.
-struct State {
-    heads: Heads,
+struct Sizes {
+    batch: usize,
+    len: usize,
+    /// Elements of a head of a query or key, and of a value.
+    size: usize,
+    v_size: usize,
+    /// Rows of the past's buffer.
+    capacity: usize,
     product: Product,
 }
 
 pub(super) fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(&op) = compiler.op::<Attention>() else { return Ok(None) };
-    let is_there = |input| compiler.fact(input).is_some();
-    let is_taken = op.weights == Weights::Float
-        && op.rotary_dim.is_none()
-        && !op.shares_buffer
-        && compiler.are_f32(0..3)
-        && ![4, 6].into_iter().any(is_there)
-        && masks(compiler, PLACES);
+    let is_taken =
+        op.weights == Weights::Float && op.rotary_dim.is_none() && compiler.are_f32(0..3);
     if !is_taken {
         return Ok(None);
     }
@@ -52,39 +59,20 @@ pub(super) fn compile(compiler: &Compiler<'_>) -> Compiled {
 }
 
 impl ProjectedKernel {
-    fn state(&self, shapes: &[&[usize]]) -> Result<State, KernelError> {
-        let misfit = |left: &[usize], right: &[usize]| {
-            let (left, right) = (left.to_vec(), right.to_vec());
-            KernelError::Op(OpError::Shapes { what: "input and weights of Attention", left, right })
-        };
-        let &[x, w, ..] = shapes else { return Err(KernelError::ForeignState) };
-        let (&[batch, len, depth], &[w_depth, width]) = (x, w) else { return Err(misfit(x, w)) };
+    fn sizes(&self, shapes: &[&[usize]]) -> Option<Sizes> {
+        let shape = |input: usize| shapes.get(input).copied().unwrap_or_default();
+        let (&[batch, len, depth], &[w_depth, width]) = (shape(0), shape(1)) else { return None };
         let n = self.op.num_heads;
         let [q, k, v] = self.op.qkv_hidden_sizes.unwrap_or([width / 3; 3]);
         let is_whole = q == k && q + k + v == width && q % n == 0 && v % n == 0;
-        let bias = shapes.get(2).copied().unwrap_or_default();
-        if depth != w_depth || !is_whole || !(bias.is_empty() || bias == [width]) {
-            return Err(misfit(x, w));
-        }
-        let &Attention { scale, mask_filter_value: filter, unidirectional: is_causal, .. } =
-            &self.op;
-        let heads = Heads {
-            cpu: self.cpu,
-            batch,
-            heads: n,
-            shared: 1,
-            q_len: len,
-            kv_len: len,
-            size: q / n,
-            v_size: v / n,
-            q: Strides::joined([len, width, q / n]),
-            k: Strides::joined([len, width, q / n]),
-            v: Strides::joined([len, width, v / n]),
-            is_joined: true,
-            bias: None,
-            has_mask: false,
-            rule: Rule { filter, ..Rule::of_rows(scale, q / n, is_causal) },
+        let (bias, past) = (shape(2), shape(PAST));
+        let (size, v_size) = (q / n, v / n);
+        let capacity = past.get(3).copied().unwrap_or(0);
+        let is_past = match past {
+            [] => !self.op.shares_buffer,
+            past => past == [2, batch, n, capacity, size] && size == v_size,
         };
+        let is_fine = depth == w_depth && is_whole && (bias.is_empty() || bias == [width]);
         let product = Product {
             cpu: self.cpu,
             m: batch * len,
@@ -95,33 +83,59 @@ impl ProjectedKernel {
             batch: [(1, 0, 0)].into_iter().collect(),
             is_exchanged: false,
         };
-        Ok(State { heads: seen(heads, shapes, PLACES)?, product })
-    }
-}
-
-impl State {
-    /// The bytes of the product.
-    fn n_bytes(&self) -> usize {
-        (self.product.m * self.product.n * size_of::<f32>()).next_multiple_of(LINE_BYTES)
-    }
-}
-
-impl Kernel for ProjectedKernel {
-    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
-        let state = self.state(shapes)?;
-        let len = state.product.scratch_len().max(state.heads.scratch_len());
-        let scratch_bytes = state.n_bytes() + self.cpu.scratch_bytes(len);
-        Ok(Prepared::new(state).with_scratch(scratch_bytes))
+        (is_fine && is_past).then_some(Sizes { batch, len, size, v_size, capacity, product })
     }
 
-    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let state: &State = prepared.state()?;
-        let State { heads, product } = state;
-        let inputs = io.inputs;
-        let shape = [heads.batch, heads.q_len, heads.heads * heads.v_size];
-        let y = TensorViewMut::into_slice(io.outputs[0].tensor(DType::F32, &shape)?)?;
-        let (projected, scratch) = io.scratch.split_at_mut(state.n_bytes());
-        let projected = &mut floats(projected)[..product.m * product.n];
+    /// Of all heads, with what hides keys of so much of a past.
+    fn heads(&self, sizes: &Sizes, used: usize, shapes: &[&[usize]]) -> Option<Heads> {
+        let &Sizes { batch, len, size, v_size, .. } = sizes;
+        let shape = |input: usize| shapes.get(input).copied().unwrap_or_default();
+        let causal = Window::CausalButLast { past: used };
+        let mut heads = Heads {
+            cpu: self.cpu,
+            batch,
+            heads: self.op.num_heads,
+            shared: 1,
+            q_len: len,
+            kv_len: used.checked_add(len)?,
+            size,
+            v_size,
+            is_joined: true,
+            bias: None,
+            mask: KeyMask::None,
+            rule: Rule {
+                filter: self.op.mask_filter_value,
+                window: if self.op.unidirectional { causal } else { Window::All },
+                ..Rule::of_rows(self.op.scale, size)
+            },
+        };
+        if !shape(MASK).is_empty() {
+            heads.mask = KeyMask::new(shape(MASK), [batch, len, heads.kv_len], used)?;
+        }
+        if !shape(BIASES).is_empty() {
+            heads.bias = Some(Bias::new(shape(BIASES), &heads)?);
+        }
+        Some(heads)
+    }
+
+    /// How much of the past counts.
+    fn used(&self, inputs: Inputs<'_>, sizes: &Sizes) -> Option<usize> {
+        if !self.op.shares_buffer {
+            return Some(sizes.capacity);
+        }
+        let &[used] = inputs.tensor(PAST_LEN).ok()?.as_slice::<i32>().ok()? else { return None };
+        let used = usize::try_from(used).ok()?;
+        (used.checked_add(sizes.len)? <= sizes.capacity).then_some(used)
+    }
+
+    /// Queries, keys and values side by side.
+    fn project(
+        &self,
+        product: &Product,
+        inputs: Inputs<'_>,
+        (y, scratch): (&mut [f32], &mut [u8]),
+        threads: &dyn Threads,
+    ) -> Result<(), KernelError> {
         let bias = inputs.optional_tensor(2)?.map(|bias| bias.as_slice()).transpose()?;
         let operands = product::Operands {
             a: inputs.tensor(0)?.as_slice()?,
@@ -134,14 +148,104 @@ impl Kernel for ProjectedKernel {
             start: bias.map_or(Start::Zero, Start::ByColumn),
             epilogue: Epilogue::Fused(Activation::None),
         };
-        product.run(&operands, projected, (io.threads, &mut *scratch), |_| {});
-        let at = |column: usize| projected.get(column..).unwrap_or_default();
-        let width = heads.heads * heads.size;
-        let mut operands =
-            Operands { q: at(0), k: at(width), v: at(2 * width), ..Operands::default() };
-        operands.read_masks(inputs, PLACES)?;
-        heads.run(&operands, y, (io.threads, scratch));
+        product.run(&operands, y, (threads, scratch), |_| {});
         Ok(())
+    }
+
+    fn attend(
+        &self,
+        (sizes, used): (&Sizes, usize),
+        heads: &Heads,
+        io: &mut Io<'_, '_>,
+    ) -> Result<(), KernelError> {
+        let (inputs, n) = (io.inputs, self.op.num_heads);
+        let &Sizes { batch, len, size, v_size, ref product, .. } = sizes;
+        let (projected, scratch) = io.scratch.split_at_mut(sizes.n_bytes());
+        let projected = &mut floats(projected)[..product.m * product.n];
+        self.project(product, inputs, (projected, &mut *scratch), io.threads)?;
+        let source = |column: usize, size| {
+            let strides = Strides::joined([len, product.n, size]);
+            Source::new(Floats::F32(&*projected).from(column), strides)
+        };
+        let (q, width) = (source(0, size), n * size);
+        let (mut k, mut v) = (source(width, size), source(2 * width, v_size));
+        let (mut spare, mut unwanted) = (Output::free(), Output::unwanted());
+        let Some((y, kept)) = io.outputs.split_first_mut() else {
+            return Err(KernelError::ForeignState);
+        };
+        let past = inputs.optional_tensor(PAST)?;
+        let mut present = kept.first_mut().unwrap_or(&mut unwanted);
+        if past.is_some() && !present.is_wanted() {
+            present = &mut spare;
+        }
+        if present.is_wanted() && size != v_size {
+            let what = "a present of keys and values that differ";
+            return Err(OpError::Unsupported { what }.into());
+        }
+        if present.is_wanted() {
+            let rows = if self.op.shares_buffer { sizes.capacity } else { heads.kv_len };
+            let present = present.tensor(DType::F32, &[2, batch, n, rows, size])?;
+            let present = present.into_slice::<f32>()?;
+            let (keys, values) = present.split_at_mut(batch * n * rows * size);
+            let past = Floats::of_optional(past)?;
+            let (shape, halves) = ([batch, n, rows, size], [0, past.len() / 2]);
+            for (operand, y, first) in [(&mut k, keys, halves[0]), (&mut v, values, halves[1])] {
+                let past = past.part(first, halves[1]);
+                let cache = Cache { past, used, new: *operand, n_new: len, shape };
+                cache.fill(self.cpu.isa, y, io.threads);
+                *operand = Source::new(Floats::F32(y), Strides::split([n, rows, size]));
+            }
+        }
+        let mut seen = Seen::default();
+        if let Some(mask) = inputs.optional_tensor(MASK)? {
+            seen.mask = mask.as_slice()?;
+        }
+        seen.bias = Floats::of_optional(inputs.optional_tensor(BIASES)?)?;
+        let y = TensorViewMut::into_slice(y.tensor(DType::F32, &[batch, len, n * v_size])?)?;
+        heads.run::<f32>(&Operands { q, k, v, seen }, y, (io.threads, scratch));
+        Ok(())
+    }
+}
+
+fn misfit(shapes: &[&[usize]]) -> KernelError {
+    let (left, right) = (shapes[0].to_vec(), shapes[1..].concat());
+    KernelError::Op(OpError::Shapes { what: "what Attention reads", left, right })
+}
+
+impl Sizes {
+    /// The bytes of the product.
+    fn n_bytes(&self) -> usize {
+        (self.product.m * self.product.n * size_of::<f32>()).next_multiple_of(LINE_BYTES)
+    }
+}
+
+impl Kernel for ProjectedKernel {
+    fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
+        let Some(sizes) = self.sizes(shapes) else { return Ok(Prepared::new(None::<Sizes>)) };
+        let heads =
+            self.heads(&sizes, sizes.capacity, &[]).map_or(0, |heads| heads.scratch_bytes());
+        let product = self.cpu.scratch_bytes(sizes.product.scratch_len());
+        let scratch_bytes = sizes.n_bytes().saturating_add(product.max(heads));
+        Ok(Prepared::new(Some(sizes)).with_scratch(scratch_bytes))
+    }
+
+    fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let sizes: &Option<Sizes> = prepared.state()?;
+        let inputs = io.inputs;
+        let mut shapes = [&[][..]; 6];
+        for (i, shape) in shapes.iter_mut().enumerate() {
+            *shape = inputs.optional_tensor(i)?.map_or(&[][..], |view| view.shape());
+        }
+        let call = sizes.as_ref().and_then(|sizes| {
+            let used = self.used(inputs, sizes)?;
+            Some((sizes, used, self.heads(sizes, used, &shapes)?))
+        });
+        match call {
+            Some((sizes, used, heads)) => self.attend((sizes, used), &heads, io),
+            // Weights that are packed are read nowhere else.
+            None if self.w.is_some() => Err(misfit(&shapes)),
+            None => Ok(self.op.eval(inputs, io.outputs)?),
+        }
     }
 
     fn reads(&self, input: usize) -> bool {
@@ -149,6 +253,6 @@ impl Kernel for ProjectedKernel {
     }
 
     fn variant(&self) -> &'static str {
-        named!(self.cpu.isa => "attention_f32")
+        named!(self.cpu.isa => "attention")
     }
 }

@@ -1,10 +1,11 @@
-//! What becomes of scores: which keys a query sees, what is added for each, and the softmax of them.
+//! What becomes of scores: which keys a query sees, what is added for each, and their exponentials.
 
 use std::ops::Range;
 
 use ort_kernels::vec;
 use ort_tensor::{Bool, broadcast, broadcast_strides};
 
+use super::floats::Floats;
 use super::heads::Heads;
 
 /// How scores are made.
@@ -23,8 +24,10 @@ pub(super) struct Rule {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Window {
     All,
-    /// Query `i` sees none after key `i`; but the last query sees all.
-    CausalButLast,
+    /// Query `i` sees none after key `past + i`; but the last query sees all.
+    CausalButLast {
+        past: usize,
+    },
     Sliding(Sliding),
 }
 
@@ -51,21 +54,129 @@ pub(super) struct Bias {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen<'a> {
     /// What is added to the scores; −∞ hides a key.
-    pub(super) bias: &'a [f32],
+    pub(super) bias: Floats<'a>,
     /// In place of it, false for a key that is hidden.
     pub(super) flags: &'a [Bool],
-    /// A number above 0 for each key of each batch that is seen.
+    /// As [`KeyMask`] says.
     pub(super) mask: &'a [i32],
     /// How many keys there are in each batch, unless it is all.
     pub(super) lens: &'a [i64],
+    pub(super) sinks: Sinks<'a>,
+}
+
+/// Scores that no value belongs to, one for each head of queries.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Sinks<'a> {
+    #[default]
+    None,
+    /// Zeros.
+    Zero,
+    Each(Floats<'a>),
+}
+
+impl Sinks<'_> {
+    /// The greatest score and the sum of exponentials that a query of a head starts from.
+    pub(super) fn start(&self, head: usize) -> [f32; 2] {
+        let sink = match self {
+            Self::None => f32::NEG_INFINITY,
+            Self::Zero => 0.0,
+            Self::Each(sinks) => sinks.get(head),
+        };
+        [sink, if sink == f32::NEG_INFINITY { 0.0 } else { 1.0 }]
+    }
+}
+
+/// Which keys a mask of int32 hides, that is, lowers by a number.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum KeyMask {
+    None,
+    /// Those without a number above 0; from `start` on, by the strides of batch and query.
+    Flags {
+        start: usize,
+        strides: [usize; 2],
+    },
+    /// Those outside of a range: where it ends in each batch, and then where it starts, if it has that.
+    Ranges {
+        has_starts: bool,
+    },
+}
+
+impl KeyMask {
+    /// Of this shape, for `[B, S, T]` behind a past; `None` if it has another.
+    pub(super) fn new(
+        shape: &[usize],
+        [batch, q_len, kv_len]: [usize; 3],
+        past: usize,
+    ) -> Option<Self> {
+        Some(match *shape {
+            [b, t] if [b, t] == [batch, kv_len] => Self::Flags { start: 0, strides: [t, 0] },
+            // Flags that are the same for all keys hide none.
+            [b, 1] if b == 1 || b == batch => Self::None,
+            [b, s, t] if [b, s, t] == [batch, q_len, kv_len] => {
+                Self::Flags { start: 0, strides: [s * t, t] }
+            }
+            [b, 1, m, n]
+                if b == batch && m == n && m >= kv_len && past <= m && q_len <= m - past =>
+            {
+                Self::Flags { start: past * m, strides: [m * m, m] }
+            }
+            [n] if n == 2 * batch => Self::Ranges { has_starts: true },
+            [n] if n == batch || n == 3 * batch + 2 => Self::Ranges { has_starts: false },
+            _ => return None,
+        })
+    }
+
+    /// Adds `filter` to the scores of the `keys` that are hidden from a query.
+    fn add(
+        self,
+        mask: &[i32],
+        [batch, query]: [usize; 2],
+        (scores, keys): (&mut [f32], &Range<usize>),
+        filter: f32,
+    ) {
+        match self {
+            Self::None => {}
+            Self::Flags { start, strides: [b, s] } => {
+                let mask = &mask[start + batch * b + query * s..][keys.clone()];
+                let hidden = scores.iter_mut().zip(mask).filter(|(_, flag)| **flag <= 0);
+                hidden.for_each(|(score, _)| *score = biased(*score, filter));
+            }
+            Self::Ranges { has_starts } => {
+                let [start, end] = range_of(mask, batch, has_starts);
+                let hidden = scores.iter_mut().zip(keys.clone());
+                let hidden = hidden.filter(|(_, key)| !(start..end).contains(key));
+                hidden.for_each(|(score, _)| *score = biased(*score, filter));
+            }
+        }
+    }
+
+    /// Whether a key is hidden from a query.
+    fn hides(self, mask: &[i32], [batch, query]: [usize; 2], key: usize) -> bool {
+        match self {
+            Self::None => false,
+            Self::Flags { start, strides: [b, s] } => {
+                mask[start + batch * b + query * s + key] <= 0
+            }
+            Self::Ranges { has_starts } => {
+                let [start, end] = range_of(mask, batch, has_starts);
+                !(start..end).contains(&key)
+            }
+        }
+    }
+}
+
+/// Where the keys of a batch that are seen start and end.
+fn range_of(mask: &[i32], batch: usize, has_starts: bool) -> [usize; 2] {
+    let place = |i: usize| usize::try_from(mask[i].max(0)).unwrap_or(0);
+    let start = if has_starts { place(mask.len() / 2 + batch) } else { 0 };
+    [start, place(batch)]
 }
 
 impl Rule {
-    /// That of com.microsoft's operators without a past, for heads of `size` elements.
-    pub(super) fn of_rows(scale: Option<f32>, size: usize, is_causal: bool) -> Self {
-        let window = if is_causal { Window::CausalButLast } else { Window::All };
+    /// That of com.microsoft's operators, for heads of `size` elements.
+    pub(super) fn of_rows(scale: Option<f32>, size: usize) -> Self {
         let scale = scale.filter(|&scale| scale != 0.0).unwrap_or_else(|| usual_scale(size));
-        Self { scale, cap: 0.0, filter: 0.0, window }
+        Self { scale, cap: 0.0, filter: 0.0, window: Window::All }
     }
 
     /// What products of queries and keys are multiplied with.
@@ -79,22 +190,13 @@ pub(super) fn usual_scale(size: usize) -> f32 {
     (size as f32).sqrt().recip()
 }
 
-impl Window {
-    /// Whether a query sees no key after its own.
-    pub(super) const fn is_causal(&self) -> bool {
-        matches!(self, Self::Sliding(Sliding { after: Some(0), .. }))
-    }
-}
-
 impl Sliding {
     /// The keys that a query sees, of `len`.
     fn range(&self, len: usize, query: usize) -> Range<usize> {
         // What saturates is out of every range.
         let int = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         let past = self.past.map_or_else(|| int(len).saturating_sub(int(self.q_len)), int);
-        // Heads that share keys are queries of one position.
-        let query = if self.q_len == 1 { 0 } else { int(query) };
-        let position = past.saturating_add(query);
+        let position = past.saturating_add(int(query));
         let start = self.before.map_or(0, |n| position.saturating_sub(int(n)));
         let after = |n| position.saturating_add(int(n)).saturating_add(1);
         let end = self.after.map_or(i64::MAX, after);
@@ -113,21 +215,10 @@ impl Bias {
         Some(Self { strides: [strides[0], strides[1], strides[2]], len })
     }
 
-    /// The same, if heads that share keys and values are queries of one head.
-    pub(super) const fn with_shared_as_queries(self, shared: usize) -> Self {
-        let [batch, head, _] = self.strides;
-        Self { strides: [batch, head * shared, head], ..self }
-    }
-
-    /// Of the keys in a range that is not beyond `len`.
-    fn row<'a, T>(
-        &self,
-        of: &'a [T],
-        [batch, head, query]: [usize; 3],
-        keys: &Range<usize>,
-    ) -> &'a [T] {
+    /// Where that of key 0 is.
+    const fn at(&self, [batch, head, query]: [usize; 3]) -> usize {
         let [b, h, q] = self.strides;
-        &of[batch * b + head * h + query * q..][keys.clone()]
+        batch * b + head * h + query * q
     }
 }
 
@@ -139,72 +230,94 @@ impl Heads {
             .get(batch)
             .map_or(self.kv_len, |&len| usize::try_from(len).unwrap_or(0).min(self.kv_len));
         let range = match self.rule.window {
-            Window::CausalButLast if query + 1 < self.q_len => 0..len.min(query + 1),
-            Window::All | Window::CausalButLast => 0..len,
+            Window::CausalButLast { past } if query + 1 < self.q_len => {
+                0..len.min(past + query + 1)
+            }
+            Window::All | Window::CausalButLast { .. } => 0..len,
             Window::Sliding(window) => window.range(len, query),
         };
         let len = self.bias.map_or(range.end, |bias| bias.len.min(range.end));
         range.start.min(len)..len
     }
 
-    /// Scores of the `keys` to weights: those of keys that are not seen are 0.
+    /// Scores of the `keys` to the exponentials that weigh them, 0 for those that are not seen. `sums` are
+    /// the greatest score so far and the sum of the exponentials. Returns the factor for what was summed
+    /// before.
     pub(super) fn weigh(
         &self,
         seen: &Seen<'_>,
         at: [usize; 3],
         (scores, keys): (&mut [f32], &Range<usize>),
-    ) {
+        (sums, buffer): (&mut [f32; 2], &mut [f32]),
+    ) -> f32 {
         let isa = self.cpu.isa;
         let own = self.seen(seen, at[0], at[2]);
+        let own = own.start.clamp(keys.start, keys.end)..own.end.clamp(keys.start, keys.end);
         // A query that sees nothing has an empty range anywhere.
-        let [start, end] = [own.start, own.end].map(|n| n.clamp(keys.start, keys.end) - keys.start);
+        let [start, end] = [own.start, own.end.max(own.start)].map(|n| n - keys.start);
         scores[..start].fill(0.0);
         scores[end..].fill(0.0);
         let scores = &mut scores[start..end];
         if scores.is_empty() {
-            return;
+            return 1.0;
         }
         if self.rule.cap != 0.0 {
             vec::tanh(isa, scores);
             vec::mul_scalar(isa, scores, self.rule.cap);
         }
-        if self.hide(seen, at, (scores, &own)) {
-            scores.fill(0.0);
-        } else {
-            vec::softmax(isa, scores);
+        self.hide(seen, at, (scores, &own), buffer);
+        let [before, total] = *sums;
+        let [greatest, mut sum] = vec::softmax_step(isa, scores, before);
+        if greatest == f32::NEG_INFINITY && !own.into_iter().all(|key| self.hides(seen, at, key)) {
+            // A score that is −∞ of its own: nothing to weigh by, unless another key has more.
+            sum = 1.0;
         }
+        let factor = factor(before, greatest);
+        *sums = [greatest, total * factor + sum];
+        factor
     }
 
-    /// Adds what there is to add; whether it hides all.
+    /// Adds what there is to add.
     fn hide(
         &self,
         seen: &Seen<'_>,
         at: [usize; 3],
         (scores, keys): (&mut [f32], &Range<usize>),
-    ) -> bool {
-        let filter = self.rule.filter;
-        let mask =
-            if self.has_mask { &seen.mask[at[0] * self.kv_len..][keys.clone()] } else { &[] };
-        let masked = scores.iter_mut().zip(mask).filter(|(_, flag)| **flag <= 0);
-        masked.for_each(|(score, _)| *score = biased(*score, filter));
-        let (bias, flags): (&[f32], &[Bool]) = match self.bias {
-            None => (&[], &[]),
-            Some(bias) if seen.flags.is_empty() => (bias.row(seen.bias, at, keys), &[]),
-            Some(bias) => (&[], bias.row(seen.flags, at, keys)),
-        };
-        if !bias.is_empty() {
-            vec::add_bias(self.cpu.isa, scores, bias);
+        buffer: &mut [f32],
+    ) {
+        let (isa, filter) = (self.cpu.isa, self.rule.filter);
+        self.mask.add(seen.mask, [at[0], at[2]], (scores, keys), filter);
+        let Some(bias) = self.bias else { return };
+        let first = bias.at(at) + keys.start;
+        if !seen.flags.is_empty() {
+            let flags = &seen.flags[first..][..keys.len()];
+            let hidden = scores.iter_mut().zip(flags).filter(|(_, flag)| !flag.get());
+            return hidden.for_each(|(score, _)| *score = f32::NEG_INFINITY);
         }
-        let hidden = scores.iter_mut().zip(flags).filter(|(_, flag)| !flag.get());
-        hidden.for_each(|(score, _)| *score = f32::NEG_INFINITY);
-        // Scores may be −∞ of their own.
-        let is_hidden = |i: usize| {
-            bias.get(i) == Some(&f32::NEG_INFINITY)
-                || flags.get(i).is_some_and(|flag| !flag.get())
-                || filter == f32::NEG_INFINITY && mask.get(i).is_some_and(|&flag| flag <= 0)
-        };
-        scores.iter().all(|&score| score == f32::NEG_INFINITY) && (0..scores.len()).all(is_hidden)
+        if let Floats::F32(bias) = seen.bias {
+            return vec::add_bias(isa, scores, &bias[first..][..keys.len()]);
+        }
+        let buffer = &mut buffer[..keys.len()];
+        seen.bias.widen(isa, first, buffer);
+        vec::add_bias(isa, scores, buffer);
     }
+
+    /// Whether a key of those in the window of a query is hidden from it.
+    fn hides(&self, seen: &Seen<'_>, at: [usize; 3], key: usize) -> bool {
+        let is_masked = || self.mask.hides(seen.mask, [at[0], at[2]], key);
+        let hides = |bias: Bias| {
+            let i = bias.at(at) + key;
+            seen.flags
+                .get(i)
+                .map_or_else(|| seen.bias.get(i) == f32::NEG_INFINITY, |flag| !flag.get())
+        };
+        self.bias.is_some_and(hides) || (self.rule.filter == f32::NEG_INFINITY && is_masked())
+    }
+}
+
+/// By what exponentials less one greatest score become those less another, which is no less.
+pub(super) fn factor(before: f32, greatest: f32) -> f32 {
+    if before == greatest { 1.0 } else { (before - greatest).exp() }
 }
 
 /// `score + bias`, but −∞ where that is the bias: what is hidden may be NaN.

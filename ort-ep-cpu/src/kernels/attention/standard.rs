@@ -1,27 +1,29 @@
-//! The standard's Attention in f32. Keys and values are put behind their past where there is one, each head
+//! The standard's Attention. Keys and values are put behind their past where there is one, each head
 //! by one thread; then every head attends as in [`heads`](super::heads).
 
-use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
+use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, OpError};
 use ort_ops::ops::attention::{Attention, Sizes};
-use ort_tensor::{DType, Inputs, Output, Shape, TensorView};
+use ort_tensor::{DType, Inputs, Output, Shape};
 
-use super::heads::{Heads, Operands, Strides};
-use super::scores::{Bias, Rule, Seen, Sliding, Window, usual_scale};
-use crate::cpu::{Cpu, Team};
+use super::cache::Cache;
+use super::floats::{Floats, Source, Strides, is_float, with_float};
+use super::heads::{Heads, Operands};
+use super::scores::{Bias, KeyMask, Rule, Seen, Sliding, Window, usual_scale};
+use crate::cpu::Cpu;
 use crate::kernels::{Compiled, Compiler};
 
 /// Where the inputs stand.
 const MASK: usize = 3;
 const PASTS: [usize; 2] = [4, 5];
 const LENS: usize = 6;
-/// What it costs to copy an element, in multiply-adds.
-const COPY: usize = 4;
 
 #[derive(Debug)]
 struct AttentionKernel {
     cpu: Cpu,
     op: Attention,
+    /// Of queries and keys, and of values.
+    dtypes: [DType; 2],
     has_past: bool,
     has_mask: bool,
     has_lens: bool,
@@ -32,16 +34,11 @@ struct AttentionKernel {
 struct State {
     heads: Heads,
     sizes: Sizes,
-    /// Where new keys and values lie.
+    past: usize,
+    /// Where queries lie, and new keys and values.
+    q: Strides,
     new: [Strides; 2],
     y_shape: Shape,
-}
-
-/// What a head of keys or values becomes: its past, and what is new.
-struct Head<'y> {
-    batch: usize,
-    head: usize,
-    y: &'y mut [f32],
 }
 
 pub(super) fn compile(compiler: &Compiler<'_>) -> Compiled {
@@ -49,14 +46,15 @@ pub(super) fn compile(compiler: &Compiler<'_>) -> Compiled {
     let has = |input| compiler.fact(input).is_some();
     let dtype = |input| compiler.fact(input).and_then(Fact::dtype);
     let [has_past, has_mask, has_lens] = [PASTS[0], MASK, LENS].map(has);
-    let is_taken = compiler.are_f32(0..3)
-        && PASTS
-            .iter()
-            .all(|&past| has(past) == has_past && (!has_past || dtype(past) == Some(DType::F32)))
-        && (!has_mask || matches!(dtype(MASK), Some(DType::F32 | DType::Bool)))
+    let (Some(q), Some(v)) = (compiler.dtype_of(0..2), dtype(2)) else { return Ok(None) };
+    let is_mask = |dtype| is_float(dtype) || dtype == DType::Bool;
+    let is_taken = is_float(q)
+        && is_float(v)
+        && PASTS.iter().all(|&past| has(past) == has_past)
+        && (!has_mask || dtype(MASK).is_some_and(is_mask))
         && compiler.claim.outputs.get(3).is_none_or(Option::is_none);
-    let cpu = compiler.cpu;
-    let kernel = AttentionKernel { cpu, op, has_past, has_mask, has_lens };
+    let (cpu, dtypes) = (compiler.cpu, [q, v]);
+    let kernel = AttentionKernel { cpu, op, dtypes, has_past, has_mask, has_lens };
     Ok(is_taken.then(|| Box::new(kernel) as Box<dyn Kernel>))
 }
 
@@ -71,23 +69,18 @@ impl AttentionKernel {
         };
         let widths = [(1, size), (2, v_size)];
         let new = widths.map(|(input, size)| strides(input, [kv_heads, kv_len - past, size]));
-        let kept = widths.map(|(_, size)| Strides::split([kv_heads, kv_len, size]));
-        let [k, v] = if self.has_past { kept } else { new };
         let mut heads = Heads {
             cpu: self.cpu,
             batch,
             heads: q_heads,
-            shared: q_heads.checked_div(kv_heads).unwrap_or(1),
+            shared: q_heads.checked_div(kv_heads).unwrap_or(1).max(1),
             q_len,
             kv_len,
             size,
             v_size,
-            q: strides(0, [q_heads, q_len, size]),
-            k,
-            v,
             is_joined: is_joined(0),
             bias: None,
-            has_mask: false,
+            mask: KeyMask::None,
             rule: self.rule(&sizes, past),
         };
         if self.has_mask {
@@ -101,7 +94,8 @@ impl AttentionKernel {
             true => Shape::from_slice(&[batch, q_len, q_heads * v_size]),
             false => Shape::from_slice(&[batch, q_heads, q_len, v_size]),
         };
-        Ok(State { heads: heads.with_shared_as_queries(), sizes, new, y_shape })
+        let q = strides(0, [q_heads, q_len, size]);
+        Ok(State { heads, sizes, past, q, new, y_shape })
     }
 
     fn rule(&self, sizes: &Sizes, past: usize) -> Rule {
@@ -134,7 +128,7 @@ impl State {
         if let Some(mask) = inputs.optional_tensor(MASK)? {
             match mask.dtype() {
                 DType::Bool => seen.flags = mask.as_slice()?,
-                _ => seen.bias = mask.as_slice()?,
+                _ => seen.bias = Floats::of(mask)?,
             }
         }
         if let Some(lens) = inputs.optional_tensor(LENS)? {
@@ -142,36 +136,6 @@ impl State {
             self.check(seen.lens)?;
         }
         Ok(seen)
-    }
-
-    /// Writes the past and what is new of each head.
-    fn keep(
-        &self,
-        (past, new): (Option<TensorView<'_>>, &[f32]),
-        (kept, strides): (&mut [f32], Strides),
-        threads: &dyn Threads,
-    ) -> Result<(), KernelError> {
-        let Sizes { batch, kv_heads, kv_len, .. } = self.sizes;
-        let n_heads = batch * kv_heads;
-        if kept.is_empty() {
-            return Ok(());
-        }
-        let (past, len) = (past.map_or(Ok(&[][..]), |past| past.as_slice::<f32>())?, kept.len());
-        let (past_len, size) = (past.len() / n_heads, len / n_heads / kv_len);
-        let heads = kept.chunks_mut(len / n_heads).enumerate().map(|(i, y)| Head {
-            batch: i / kv_heads,
-            head: i % kv_heads,
-            y,
-        });
-        let team = Team::new(threads, n_heads).if_worth(len.saturating_mul(COPY));
-        team.run(heads, |Head { batch, head, y }, _| {
-            let (before, rest) = y.split_at_mut(past_len);
-            before.copy_from_slice(&past[(batch * kv_heads + head) * past_len..][..past_len]);
-            for (row, y) in rest.chunks_exact_mut(size).enumerate() {
-                y.copy_from_slice(&strides.at(new, [batch, head, row])[..size]);
-            }
-        });
-        Ok(())
     }
 
     /// That each batch has so many keys.
@@ -187,16 +151,20 @@ impl State {
 impl Kernel for AttentionKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let state = self.state(shapes)?;
-        let scratch_bytes = self.cpu.scratch_bytes(state.heads.scratch_len());
+        let scratch_bytes = state.heads.scratch_bytes();
         Ok(Prepared::new(state).with_scratch(scratch_bytes))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let state: &State = prepared.state()?;
         let inputs = io.inputs;
-        let input = |input| Ok::<_, KernelError>(inputs.tensor(input)?.as_slice::<f32>()?);
         let seen = state.seen(inputs)?;
-        let mut operands = Operands { q: input(0)?, k: input(1)?, v: input(2)?, seen };
+        let source = |input, strides| {
+            Ok::<_, KernelError>(Source::new(Floats::of(inputs.tensor(input)?)?, strides))
+        };
+        let [k, v] = state.new;
+        let q = source(0, state.q)?;
+        let mut operands = Operands { q, k: source(1, k)?, v: source(2, v)?, seen };
         let Some((y, kept)) = io.outputs.split_first_mut() else {
             return Err(KernelError::ForeignState);
         };
@@ -211,20 +179,24 @@ impl Kernel for AttentionKernel {
                 None if self.has_past => spare,
                 None => continue,
             };
-            let kept = output.tensor(DType::F32, &state.kept_shape(i))?.into_slice()?;
-            let past = inputs.optional_tensor(PASTS[i])?;
-            state.keep((past, operand), (kept, state.new[i]), io.threads)?;
+            let past = Floats::of_optional(inputs.optional_tensor(PASTS[i])?)?;
+            let (shape, n_new) = (state.kept_shape(i), state.sizes.kv_len - state.past);
+            let cache = Cache { past, used: state.past, new: *operand, n_new, shape };
+            let kept = cache.write((self.cpu.isa, self.dtypes[i]), output, io.threads)?;
             if self.has_past {
-                *operand = kept;
+                let [_, heads, rows, size] = shape;
+                *operand = Source::new(kept, Strides::split([heads, rows, size]));
             }
         }
-        let y = y.tensor(DType::F32, &state.y_shape)?.into_slice()?;
-        state.heads.run(&operands, y, (io.threads, io.scratch));
+        let y = y.tensor(self.dtypes[0], &state.y_shape)?;
+        with_float!(self.dtypes[0], T => {
+            state.heads.run(&operands, y.into_slice::<T>()?, (io.threads, io.scratch));
+        });
         Ok(())
     }
 
     fn variant(&self) -> &'static str {
-        named!(self.cpu.isa => "attention_f32")
+        named!(self.cpu.isa => "attention")
     }
 }
 

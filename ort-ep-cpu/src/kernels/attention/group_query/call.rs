@@ -4,7 +4,7 @@ use ort_ep::{KernelError, Threads};
 use ort_ops::ops::microsoft::group_query_attention::GroupQueryAttention;
 use ort_tensor::Inputs;
 
-use super::super::heads::Strides;
+use super::super::floats::{Float, Floats, Source, Strides};
 use super::rotation::{Place, Rotation};
 use super::{GroupKernel, Sizes};
 use crate::cpu::{READ, Team};
@@ -17,26 +17,19 @@ pub(super) struct Call<'a> {
     pub(super) lasts: &'a [i32],
     /// Whether no batch has a past.
     pub(super) is_first: bool,
+    /// The keys of the longest sequence.
+    pub(super) longest: usize,
     /// Rows of the cache that is written.
     pub(super) kept: usize,
     pub(super) rotation: Option<Rotation<'a>>,
 }
 
-/// The new heads: rows, the elements from one to the next, and where the first head of each begins;
-/// and the past's.
+/// The new heads, and the past's.
 pub(super) struct New<'a> {
-    rows: [&'a [f32]; 3],
-    strides: [usize; 3],
-    starts: [usize; 3],
+    /// Queries, keys and values.
+    pub(super) sources: [Source<'a>; 3],
     /// Keys and values `[batch, heads, capacity, size]`, or nothing.
-    pasts: [&'a [f32]; 2],
-}
-
-impl<'a> New<'a> {
-    /// The queries, and where they lie.
-    pub(super) fn queries(&self, [len, size]: [usize; 2]) -> (&'a [f32], Strides) {
-        (self.rows[0], Strides::joined([len, self.strides[0], size]))
-    }
+    pasts: [Floats<'a>; 2],
 }
 
 impl Call<'_> {
@@ -79,26 +72,36 @@ impl Call<'_> {
         (0..batch).all(|b| (0..len).all(|s| self.angle(rotation, b, s).is_some()))
     }
 
-    /// Copies the rows of a head of a batch, rotated.
-    fn rotated<'r>(&self, batch: usize, rows: impl Iterator<Item = &'r [f32]>, to: &mut [f32]) {
-        for (s, (to, from)) in to.chunks_exact_mut(self.sizes.size).zip(rows).enumerate() {
-            match &self.rotation {
-                Some(rotation) => {
-                    let row = self.angle(rotation, batch, s).unwrap_or(0);
-                    rotation.rotate(self.kernel.cpu.isa, (from, row), to);
-                }
-                None => to.copy_from_slice(from),
-            }
+    /// The new rows of a head of a batch, rotated if they are.
+    fn rotated<T: Float>(
+        &self,
+        source: &Source<'_>,
+        [batch, head]: [usize; 2],
+        (y, scratch): (&mut [T], &mut [f32]),
+    ) {
+        let (isa, size) = (self.kernel.cpu.isa, self.sizes.size);
+        for (s, y) in y.chunks_exact_mut(size).enumerate() {
+            let Some(rotation) = &self.rotation else {
+                let Some(x) = T::of(source.data) else { continue };
+                y.copy_from_slice(&x[source.strides.at([batch, head, s])..][..size]);
+                continue;
+            };
+            let (x, rest) = scratch.split_at_mut(size);
+            let (rotated, buffer) = rest.split_at_mut(size);
+            source.row(isa, [batch, head, s], x);
+            let row = self.angle(rotation, batch, s).unwrap_or(0);
+            rotation.rotate(isa, (x, row), (&mut *rotated, buffer));
+            T::narrow(isa, rotated, y);
         }
     }
 
     /// Writes the caches of all batches, and their queries if they are rotated.
-    pub(super) fn fill_all(
+    pub(super) fn fill_all<T: Float>(
         &self,
         new: &New<'_>,
-        [keys, values]: [&mut [f32]; 2],
+        [keys, values]: [&mut [T]; 2],
         queries: &mut [f32],
-        threads: &dyn Threads,
+        (threads, scratch): (&dyn Threads, &mut [u8]),
     ) {
         let n_groups = self.sizes.batch * self.kernel.op.kv_num_heads;
         let (of_cache, of_group) = (self.kept * self.sizes.size, queries.len() / n_groups);
@@ -108,34 +111,37 @@ impl Call<'_> {
             (i, [keys, values], queries.next().unwrap_or_default())
         });
         let team = Team::new(threads, n_groups).if_worth(n_groups * of_cache * 2 * READ);
-        team.run(parts, |(i, caches, queries), _| self.fill(new, i, (caches, queries)));
+        let team = team.with_scratch(scratch, self.sizes.fill_len());
+        team.run(parts, |(i, caches, queries), scratch| {
+            self.fill(new, i, (caches, queries), scratch);
+        });
     }
 
     /// Writes the cache of head `i` of all batches, and the queries that share it.
-    fn fill(
+    fn fill<T: Float>(
         &self,
         new: &New<'_>,
         i: usize,
-        ([keys, values], queries): ([&mut [f32]; 2], &mut [f32]),
+        ([keys, values], queries): ([&mut [T]; 2], &mut [f32]),
+        scratch: &mut [f32],
     ) {
         let Sizes { len, size, capacity, .. } = self.sizes;
         let (batch, head) = (i / self.kernel.op.kv_num_heads, i % self.kernel.op.kv_num_heads);
         let old = self.past(batch) * size;
-        let new_rows = |which: usize, head: usize| {
-            let (rows, stride) = (new.rows[which], new.strides[which]);
-            let start = batch * len * stride + new.starts[which] + head * size;
-            (0..len).map(move |s| &rows[start + s * stride..][..size])
-        };
         for (cache, past) in [&mut *keys, &mut *values].into_iter().zip(new.pasts) {
+            let past = T::of(past).unwrap_or_default();
             let past = past.get(i * capacity * size..).unwrap_or_default();
             cache[..old].copy_from_slice(&past[..old]);
-            cache[old + len * size..].fill(0.0);
+            cache[old + len * size..].fill(T::default());
         }
-        self.rotated(batch, new_rows(1, head), &mut keys[old..][..len * size]);
-        let values = values[old..][..len * size].chunks_exact_mut(size);
-        values.zip(new_rows(2, head)).for_each(|(to, from)| to.copy_from_slice(from));
+        let [q, k, v] = &new.sources;
+        self.rotated(k, [batch, head], (&mut keys[old..][..len * size], &mut *scratch));
+        for (s, y) in values[old..][..len * size].chunks_exact_mut(size).enumerate() {
+            let Some(x) = T::of(v.data) else { continue };
+            y.copy_from_slice(&x[v.strides.at([batch, head, s])..][..size]);
+        }
         for (g, queries) in queries.chunks_exact_mut(len * size).enumerate() {
-            self.rotated(batch, new_rows(0, head * self.group() + g), queries);
+            self.rotated(q, [batch, head * self.group() + g], (queries, &mut *scratch));
         }
     }
 }
@@ -144,22 +150,17 @@ impl Call<'_> {
 pub(super) fn new_of<'a>(
     op: &GroupQueryAttention,
     inputs: Inputs<'a>,
-    size: usize,
+    [len, size]: [usize; 2],
 ) -> Result<New<'a>, KernelError> {
     let (n, k) = (op.num_heads * size, op.kv_num_heads * size);
-    let q = inputs.tensor(0)?.as_slice::<f32>()?;
-    let mut pasts = [&[][..]; 2];
-    for (past, input) in pasts.iter_mut().zip([3, 4]) {
-        let view = inputs.optional_tensor(input)?;
-        *past = view.map(|view| view.as_slice::<f32>()).transpose()?.unwrap_or_default();
-    }
-    Ok(match (inputs.optional_tensor(1)?, inputs.optional_tensor(2)?) {
-        (Some(keys), Some(values)) => New {
-            rows: [q, keys.as_slice()?, values.as_slice()?],
-            strides: [n, k, k],
-            starts: [0; 3],
-            pasts,
-        },
-        _ => New { rows: [q; 3], strides: [n + 2 * k; 3], starts: [0, n, n + k], pasts },
-    })
+    let q = Floats::of(inputs.tensor(0)?)?;
+    let source = |data, width| Source::new(data, Strides::joined([len, width, size]));
+    let past = |input| Floats::of_optional(inputs.optional_tensor(input)?);
+    let sources = match (inputs.optional_tensor(1)?, inputs.optional_tensor(2)?) {
+        (Some(keys), Some(values)) => {
+            [source(q, n), source(Floats::of(keys)?, k), source(Floats::of(values)?, k)]
+        }
+        _ => [0, n, n + k].map(|first| source(q.from(first), n + 2 * k)),
+    };
+    Ok(New { sources, pasts: [past(3)?, past(4)?] })
 }

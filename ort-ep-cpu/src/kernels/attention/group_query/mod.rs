@@ -1,4 +1,4 @@
-//! GroupQueryAttention in f32 with a plain cache.
+//! GroupQueryAttention with a cache of floats.
 //!
 //! ```text
 //! for each batch and head of keys:  the past's rows are copied to the cache, the new ones rotated behind
@@ -16,8 +16,9 @@ use ort_tensor::{DType, Inputs};
 
 use self::call::{Call, new_of};
 use self::rotation::Rotation;
-use super::heads::{Heads, Operands, Strides};
-use super::scores::{Rule, Seen, Sliding, Window};
+use super::floats::{Float, Floats, Source, Strides, is_float, with_float};
+use super::heads::{Heads, Operands};
+use super::scores::{Bias, KeyMask, Rule, Seen, Sinks, Sliding, Window};
 use crate::cpu::{Cpu, floats};
 use crate::kernels::{Compiled, Compiler};
 
@@ -25,23 +26,28 @@ use crate::kernels::{Compiled, Compiler};
 struct GroupKernel {
     cpu: Cpu,
     op: GroupQueryAttention,
+    dtype: DType,
 }
+
+const BIASES: usize = 10;
+const SINKS: usize = 11;
 
 pub(super) fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(&op) = compiler.op::<GroupQueryAttention>() else { return Ok(None) };
     let is_there = |input| compiler.fact(input).is_some();
-    let is_plain = !op.slides && !op.is_buffer && !op.smooth_softmax && op.kept == [Kept::Plain; 2];
-    let are_f32 = compiler.are_f32(0..3)
-        && [3, 4, 7, 8].into_iter().all(|i| compiler.are_f32(i..i + 1) || !is_there(i));
+    let is_plain = !op.slides && !op.is_buffer && op.kept == [Kept::Plain; 2];
+    let Some(dtype) = compiler.dtype_of(0..5).filter(|&dtype| is_float(dtype)) else {
+        return Ok(None);
+    };
     let has_all = (1..3).map(is_there).eq([is_there(1); 2])
         && (3..5).map(is_there).eq([is_there(3); 2])
-        && !(10..16).any(is_there)
+        && !(12..16).any(is_there)
         && (!op.do_rotary || (is_there(7) && is_there(8)));
     let are_wanted = matches!(compiler.claim.outputs[..], [Some(_), Some(_), Some(_)])
         || matches!(compiler.claim.outputs[..], [Some(_), Some(_), Some(_), None]);
-    let is_taken = is_plain && are_f32 && has_all && are_wanted;
+    let is_taken = is_plain && has_all && are_wanted;
     let cpu = compiler.cpu;
-    Ok(is_taken.then(|| Box::new(GroupKernel { cpu, op }) as Box<dyn Kernel>))
+    Ok(is_taken.then(|| Box::new(GroupKernel { cpu, op, dtype }) as Box<dyn Kernel>))
 }
 
 /// What a shape signature makes of it.
@@ -74,35 +80,30 @@ impl GroupKernel {
         is_fine.then_some(Sizes { batch, len, size, capacity: past[2] })
     }
 
-    /// The heads of a call whose cache has `kept` rows and whose queries lie as `q` says.
-    fn heads(&self, sizes: Sizes, kept: usize, q: Strides) -> Heads {
+    /// The heads of a call whose longest batch has so many keys.
+    fn heads(&self, sizes: Sizes, longest: usize) -> Heads {
         let (n, k) = (self.op.num_heads, self.op.kv_num_heads);
-        let Sizes { batch, len, size, capacity } = sizes;
+        let Sizes { batch, len, size, .. } = sizes;
         let before = self.op.local_window_size.map(|n| n.saturating_sub(1));
         let after = self.op.is_causal.then_some(0);
-        let heads = Heads {
+        Heads {
             cpu: self.cpu,
             batch,
             heads: n,
             shared: n / k,
             q_len: len,
-            // The most rows of keys that a call can have: a run says how many each batch has.
-            kv_len: capacity + len,
+            kv_len: longest,
             size,
             v_size: size,
-            q,
-            k: Strides::split([k, kept, size]),
-            v: Strides::split([k, kept, size]),
             is_joined: true,
             bias: None,
-            has_mask: false,
+            mask: KeyMask::None,
             rule: Rule {
                 cap: self.op.softcap,
                 window: Window::Sliding(Sliding { past: None, q_len: len, before, after }),
-                ..Rule::of_rows(self.op.scale, size, false)
+                ..Rule::of_rows(self.op.scale, size)
             },
-        };
-        heads.with_shared_as_queries()
+        }
     }
 
     /// The elements of the queries once they are rotated.
@@ -135,7 +136,7 @@ impl GroupKernel {
         let rotation =
             if self.op.do_rotary { Rotation::read(&self.op, inputs, size)? } else { None };
         let kept = capacity.max(longest);
-        let call = Call { kernel: self, sizes, lasts, is_first, kept, rotation };
+        let call = Call { kernel: self, sizes, lasts, is_first, longest, kept, rotation };
         Ok(call.can_rotate().then_some(call))
     }
 }
@@ -145,12 +146,80 @@ const fn lines<T>(n: usize) -> usize {
     (n * size_of::<T>()).next_multiple_of(64)
 }
 
+impl GroupKernel {
+    /// The heads of a call with what is added to the scores; `None` if `eval` takes no such biases.
+    fn biased(&self, call: &Call<'_>, inputs: Inputs<'_>) -> Result<Option<Heads>, KernelError> {
+        let heads = self.heads(call.sizes, call.longest);
+        let Some(biases) = inputs.optional_tensor(BIASES)? else { return Ok(Some(heads)) };
+        Ok(Bias::new(biases.shape(), &heads).map(|bias| Heads { bias: Some(bias), ..heads }))
+    }
+
+    /// A score of each head that belongs to no value; `None` if `eval` takes no such sinks.
+    fn sinks<'a>(&self, inputs: Inputs<'a>) -> Result<Option<Sinks<'a>>, KernelError> {
+        Ok(match inputs.optional_tensor(SINKS)? {
+            Some(sinks) if sinks.shape() == [self.op.num_heads] => {
+                Some(Sinks::Each(Floats::of(sinks)?))
+            }
+            Some(_) => None,
+            None if self.op.smooth_softmax => Some(Sinks::Zero),
+            None => Some(Sinks::None),
+        })
+    }
+
+    fn attend<T: Float>(
+        &self,
+        (call, heads, sinks): (&Call<'_>, &Heads, Sinks<'_>),
+        io: &mut Io<'_, '_>,
+    ) -> Result<(), KernelError> {
+        let (inputs, k) = (io.inputs, self.op.kv_num_heads);
+        let Sizes { batch, len, size, .. } = call.sizes;
+        let (ends, rest) = io.scratch.split_at_mut(lines::<i64>(batch));
+        let ends = &mut bytemuck::cast_slice_mut::<u8, i64>(ends)[..batch];
+        ends.iter_mut().enumerate().for_each(|(batch, end)| *end = call.end(batch));
+        let n_rotated = self.rotated_len(call.sizes);
+        let (queries, scratch) = rest.split_at_mut(lines::<f32>(n_rotated));
+        let queries = &mut floats(queries)[..n_rotated];
+        let [y, keys, values, ..] = &mut io.outputs[..] else {
+            return Err(KernelError::ForeignState);
+        };
+        let cache = [batch, k, call.kept, size];
+        let keys = keys.tensor(self.dtype, &cache)?.into_slice::<T>()?;
+        let values = values.tensor(self.dtype, &cache)?.into_slice::<T>()?;
+        let new = new_of(&self.op, inputs, [len, size])?;
+        call.fill_all(&new, [&mut *keys, &mut *values], queries, (io.threads, &mut *scratch));
+        let q = match self.op.do_rotary {
+            true => {
+                let strides = Strides::split([self.op.num_heads, len, size]);
+                Source::new(Floats::F32(queries), strides)
+            }
+            false => new.sources[0],
+        };
+        let bias = Floats::of_optional(inputs.optional_tensor(BIASES)?)?;
+        let seen = Seen { bias, lens: ends, sinks, ..Seen::default() };
+        let [k, v] = [T::floats(keys), T::floats(values)]
+            .map(|kept| Source::new(kept, Strides::split([k, call.kept, size])));
+        let width = self.op.num_heads * size;
+        let y = y.tensor(self.dtype, &[batch, len, width])?.into_slice::<T>()?;
+        heads.run(&Operands { q, k, v, seen }, y, (io.threads, scratch));
+        Ok(())
+    }
+}
+
+impl Sizes {
+    /// The elements of scratch that a thread needs to fill the cache.
+    pub(super) const fn fill_len(&self) -> usize {
+        3 * self.size
+    }
+}
+
 impl Kernel for GroupKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let Some(sizes) = self.sizes(shapes) else { return Ok(Prepared::new(None::<Sizes>)) };
         let own = lines::<i64>(sizes.batch) + lines::<f32>(self.rotated_len(sizes));
-        let heads = self.heads(sizes, sizes.capacity, Strides::split([0; 3]));
-        let scratch = own + self.cpu.scratch_bytes(heads.scratch_len());
+        // A run says how many keys there are.
+        let heads = self.heads(sizes, sizes.capacity + sizes.len);
+        let fill = self.cpu.scratch_bytes(sizes.fill_len());
+        let scratch = own + heads.scratch_bytes().max(fill);
         Ok(Prepared::new(Some(sizes)).with_scratch(scratch))
     }
 
@@ -163,34 +232,14 @@ impl Kernel for GroupKernel {
         let Some(call) = self.call(inputs, sizes)? else {
             return Ok(self.op.eval(inputs, io.outputs)?);
         };
-        let Sizes { batch, len, size, .. } = sizes;
-        let (ends, rest) = io.scratch.split_at_mut(lines::<i64>(batch));
-        let ends = &mut bytemuck::cast_slice_mut::<u8, i64>(ends)[..batch];
-        ends.iter_mut().enumerate().for_each(|(batch, end)| *end = call.end(batch));
-        let n_rotated = self.rotated_len(sizes);
-        let (queries, scratch) = rest.split_at_mut(lines::<f32>(n_rotated));
-        let queries = &mut floats(queries)[..n_rotated];
-        let cache = [batch, self.op.kv_num_heads, call.kept, size];
-        let [y, keys, values, ..] = &mut io.outputs[..] else {
-            return Err(KernelError::ForeignState);
+        let (Some(heads), Some(sinks)) = (self.biased(&call, inputs)?, self.sinks(inputs)?) else {
+            return Ok(self.op.eval(inputs, io.outputs)?);
         };
-        let keys = keys.tensor(DType::F32, &cache)?.into_slice::<f32>()?;
-        let values = values.tensor(DType::F32, &cache)?.into_slice::<f32>()?;
-        let new = new_of(&self.op, inputs, size)?;
-        call.fill_all(&new, [&mut *keys, &mut *values], queries, io.threads);
-        let (q, strides) = match self.op.do_rotary {
-            true => (&*queries, Strides::split([self.op.num_heads, len, size])),
-            false => new.queries([len, size]),
-        };
-        let seen = Seen { lens: ends, ..Seen::default() };
-        let y = y.tensor(DType::F32, &[batch, len, self.op.num_heads * size])?.into_slice()?;
-        let heads = self.heads(sizes, call.kept, strides);
-        heads.run(&Operands { q, k: keys, v: values, seen }, y, (io.threads, scratch));
-        Ok(())
+        with_float!(self.dtype, T => self.attend::<T>((&call, &heads, sinks), io))
     }
 
     fn variant(&self) -> &'static str {
-        named!(self.cpu.isa => "attention_f32")
+        named!(self.cpu.isa => "attention")
     }
 }
 

@@ -5,11 +5,13 @@ use ort_kernels::{Isa, vec};
 use ort_ops::ops::microsoft::group_query_attention::GroupQueryAttention;
 use ort_tensor::Inputs;
 
+use super::super::floats::Floats;
+
 /// Cosines and sines, `[rows, pairs]`, and the positions if they do not follow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rotation<'a> {
-    cos: &'a [f32],
-    sin: &'a [f32],
+    cos: Floats<'a>,
+    sin: Floats<'a>,
     pairs: usize,
     n_rows: usize,
     /// Whether a pair is `(2i, 2i + 1)`, not `(i, i + pairs)`.
@@ -44,7 +46,7 @@ impl<'a> Rotation<'a> {
         if sin.shape() != cos.shape() || 2 * pairs > size {
             return Ok(None);
         }
-        let (cos, sin) = (cos.as_slice()?, sin.as_slice()?);
+        let (cos, sin) = (Floats::of(cos)?, Floats::of(sin)?);
         let is_interleaved = op.rotary_interleaved;
         Ok(Some(Self { cos, sin, pairs, n_rows, is_interleaved, ids }))
     }
@@ -65,9 +67,21 @@ impl<'a> Rotation<'a> {
     }
 
     /// `y = (a·cos − b·sin, a·sin + b·cos)` for each pair `(a, b)` of a head `x`, by a row of the tables;
-    /// what is behind the pairs stays.
-    pub(super) fn rotate(&self, isa: Isa, (x, row): (&[f32], usize), y: &mut [f32]) {
-        let table = [self.cos, self.sin].map(|table| &table[row * self.pairs..][..self.pairs]);
-        vec::rotate(isa, x, table, self.is_interleaved, y);
+    /// what is behind the pairs stays. `buffer` is as long as the head.
+    pub(super) fn rotate(
+        &self,
+        isa: Isa,
+        (x, row): (&[f32], usize),
+        (y, buffer): (&mut [f32], &mut [f32]),
+    ) {
+        let (first, n) = (row * self.pairs, self.pairs);
+        if let (Floats::F32(cos), Floats::F32(sin)) = (self.cos, self.sin) {
+            let table = [cos, sin].map(|table| &table[first..][..n]);
+            return vec::rotate(isa, x, table, self.is_interleaved, y);
+        }
+        let (cos, sin) = buffer[..2 * n].split_at_mut(n);
+        self.cos.widen(isa, first, cos);
+        self.sin.widen(isa, first, sin);
+        vec::rotate(isa, x, [cos, sin], self.is_interleaved, y);
     }
 }

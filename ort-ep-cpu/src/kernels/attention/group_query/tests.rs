@@ -3,7 +3,7 @@
 use ort_graph::Attr;
 use ort_tensor::Tensor;
 
-use crate::case::{Case, floats, within};
+use crate::case::{Case, bytes, floats, within};
 
 /// Operands are at most 4, and 4·√2 once they are rotated. A score of up to 16 terms of at most 32, by
 /// 1/4 or less, is good to 20 units of 128; so is the exponential of it, relatively, and the sum and
@@ -69,6 +69,48 @@ fn groups_attend_to_the_cache_and_extend_it() {
             case(size, is_packed).attr("softcap", Attr::Float(3.0)).check(within(ERROR));
         }
     }
+}
+
+#[test]
+fn sinks_and_biases_count() {
+    for size in SIZES {
+        let [n, _, _, batch, len, capacity] = size;
+        let bare = || {
+            let case = case(size, false).attr("scale", Attr::Float(0.01));
+            (0..3).fold(case, |case, _| case.absent())
+        };
+        bare().attr("smooth_softmax", Attr::Int(1)).check(within(ERROR));
+        bare().absent().input(floats(&[n])).check(within(ERROR));
+        for shape in [[1, 1], [batch, n]] {
+            let bias = floats(&[shape[0], shape[1], len, capacity + len]);
+            bare().input(bias).input(floats(&[n])).check(within(ERROR));
+        }
+    }
+}
+
+/// Halves of at most 4 are rounded once.
+#[test]
+fn caches_are_of_16_bits() {
+    const SIZE: Size = [4, 2, 16, 2, 5, 300];
+    fn check<T: ort_tensor::Element>(number: fn(u8) -> T, unit: f32) {
+        let [n, k, size, batch, len, capacity] = SIZE;
+        for len in [1, len] {
+            let x = |shape: &[usize]| bytes(shape, number);
+            let case = Case::new("GroupQueryAttention", 1).domain("com.microsoft").outputs(3);
+            let case = case.attr("num_heads", int(n)).attr("kv_num_heads", int(k));
+            let case = case.attr("scale", Attr::Float(0.01)).attr("do_rotary", Attr::Int(1));
+            let [row, past] = [&[batch, len, k * size][..], &[batch, k, capacity, size]];
+            let case = case.input(x(&[batch, len, n * size])).input(x(row)).input(x(row));
+            let case = case.input(x(past)).input(x(past));
+            let total = i32::try_from(200 + len).unwrap();
+            let lasts = Tensor::from_slice(&[batch], &[total - 1, total - 3]).unwrap();
+            let case = case.input(lasts).input(Tensor::scalar(total));
+            let table = || bytes(&[capacity, 4], number);
+            case.weight(table()).weight(table()).check(within(unit * 64.0));
+        }
+    }
+    check(|b| ort_tensor::f16::from_f32(f32::from(b % 16) / 8.0 - 1.0), 2.0_f32.powi(-11));
+    check(|b| ort_tensor::bf16::from_f32(f32::from(b % 16) / 8.0 - 1.0), 2.0_f32.powi(-8));
 }
 
 #[test]
