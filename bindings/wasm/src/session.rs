@@ -101,7 +101,7 @@ fn described(of: &ValueDescription) -> Result<JsValue, JsError> {
     };
     let dims = dims.unwrap_or_default().iter().map(|dim| match dim {
         Dim::Known(size) => JsValue::from(*size),
-        Dim::Symbol(name) => JsValue::from_str(&name.to_string()),
+        Dim::Symbol(name) => JsValue::from_str(name),
         _ => JsValue::from_str(""),
     });
     object([
