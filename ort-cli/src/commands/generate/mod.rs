@@ -52,16 +52,16 @@ pub(crate) struct Arguments {
     end: Vec<usize>,
     /// How much chance decides: 0 for the likeliest token each time, 1 for the model's own probabilities
     /// [default: 0, or as genai_config.json says]
-    #[arg(long, value_name = "T", value_parser = not_negative)]
+    #[arg(long, value_name = "T", value_parser = not_negative, allow_negative_numbers = true)]
     temperature: Option<f32>,
     /// Choose among so many of the likeliest tokens, 0 for all [default: 0]
     #[arg(long, value_name = "K")]
     top_k: Option<usize>,
     /// Choose among the likeliest tokens that have this share of the probability [default: 1]
-    #[arg(long, value_name = "P", value_parser = not_negative)]
+    #[arg(long, value_name = "P", value_parser = not_negative, allow_negative_numbers = true)]
     top_p: Option<f32>,
     /// Make tokens less likely that are there already, by this factor [default: 1]
-    #[arg(long, value_name = "X", value_parser = positive)]
+    #[arg(long, value_name = "X", value_parser = positive, allow_negative_numbers = true)]
     repetition_penalty: Option<f32>,
     /// Where chance begins
     #[arg(long, value_name = "N", default_value_t = 0)]
