@@ -73,6 +73,9 @@ pub(crate) struct Arguments {
     session: SessionOptions,
 }
 
+/// Room in the cache for so many tokens is taken at once; for more, it grows.
+const MOST_RESERVED: usize = 4096;
+
 /// Why there are no more tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
@@ -163,6 +166,12 @@ impl<'a> Generator<'a> {
         let sampling = arguments.sampling(config);
         let ends = if arguments.end.is_empty() { config.ends() } else { arguments.end.clone() };
         let context = config.context_length().unwrap_or(usize::MAX);
+        if let Some(state) = &mut self.state {
+            let n_tokens = self.ids.len().saturating_add(arguments.max_tokens);
+            state.reserve(n_tokens.min(context).min(MOST_RESERVED)).map_err(|error| {
+                Failure::State { path: self.path.to_owned(), source: Box::new(error) }
+            })?;
+        }
         let mut random = SplitMix64::new(arguments.seed);
         let (n_prompt, mut n_fed) = (self.ids.len(), 0);
         let mut report = Report::new(n_prompt);
