@@ -1,8 +1,8 @@
 //! onnxruntime's exceptions, and which of ours becomes which of them.
 
 use ort_session::{
-    ConfigError, ImportError, InputError, LoadError, OutputError, ProfileError, RunError,
-    SessionError, TensorError,
+    ConfigError, ErrorCode, InputError, LoadError, OutputError, ProfileError, RunError, SessionError,
+    TensorError,
 };
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyMemoryError, PyRuntimeError};
@@ -62,32 +62,33 @@ pub(crate) fn of_config(error: &ConfigError) -> PyErr {
     invalid_argument(error)
 }
 
+/// The exception of an error with this code.
+fn of_code(code: ErrorCode, text: impl std::fmt::Display) -> PyErr {
+    match code {
+        ErrorCode::InvalidArgument => invalid_argument(text),
+        ErrorCode::NoSuchFile => NoSuchFile::new_err(coded(3, "NO_SUCHFILE", text)),
+        ErrorCode::RuntimeException => RuntimeException::new_err(coded(6, "RUNTIME_EXCEPTION", text)),
+        ErrorCode::InvalidProtobuf => InvalidProtobuf::new_err(coded(7, "INVALID_PROTOBUF", text)),
+        ErrorCode::NotImplemented => NotImplemented::new_err(coded(9, "NOT_IMPLEMENTED", text)),
+        ErrorCode::InvalidGraph => InvalidGraph::new_err(coded(10, "INVALID_GRAPH", text)),
+        ErrorCode::ModelLoadCanceled => {
+            ModelLoadCanceled::new_err(coded(12, "MODEL_LOAD_CANCELED", text))
+        }
+        ErrorCode::ModelRequiresCompilation => {
+            ModelRequiresCompilation::new_err(coded(13, "MODEL_REQUIRES_COMPILATION", text))
+        }
+        _ => fail(text),
+    }
+}
+
 /// A model that did not load.
 pub(crate) fn of_session(error: &SessionError) -> PyErr {
     match error {
         SessionError::Load(LoadError::Missing { path }) => {
             let text = format!("Load model from {0} failed: {0}: no such file", path.display());
-            NoSuchFile::new_err(coded(3, "NO_SUCHFILE", text))
+            of_code(error.code(), text)
         }
-        SessionError::Load(_)
-        | SessionError::NotAModel { .. }
-        | SessionError::Format(_)
-        | SessionError::Onnx(_) => InvalidProtobuf::new_err(coded(7, "INVALID_PROTOBUF", error)),
-        SessionError::Import(error) if let ImportError::Elements { .. } = &**error => fail(error),
-        SessionError::Import(_) => InvalidGraph::new_err(coded(10, "INVALID_GRAPH", error)),
-        SessionError::Plan(_) => NotImplemented::new_err(coded(9, "NOT_IMPLEMENTED", error)),
-        SessionError::Cancelled => {
-            ModelLoadCanceled::new_err(coded(12, "MODEL_LOAD_CANCELED", error))
-        }
-        SessionError::IncompatibleTarget { .. } => {
-            ModelRequiresCompilation::new_err(coded(13, "MODEL_REQUIRES_COMPILATION", error))
-        }
-        SessionError::FreeDimension(_)
-        | SessionError::StandardOperator { .. }
-        | SessionError::UnknownOptimizer { .. }
-        | SessionError::Affinities { .. }
-        | SessionError::SavedFormat { .. } => invalid_argument(error),
-        _ => fail(error),
+        _ => of_code(error.code(), error),
     }
 }
 
@@ -100,14 +101,10 @@ pub(crate) fn of_run(error: &RunError) -> PyErr {
         RunError::Output(OutputError::Unknown { name, .. }) => {
             invalid_argument(format!("Invalid output name: {name}: {error}"))
         }
-        RunError::Input(_) | RunError::Output(_) => invalid_argument(error),
         RunError::Cancelled { .. } => {
             fail(format!("Exiting due to terminate flag being set to true: {error}"))
         }
-        RunError::Panicked { .. } => {
-            RuntimeException::new_err(coded(6, "RUNTIME_EXCEPTION", error))
-        }
-        _ => fail(error),
+        _ => of_code(error.code(), error),
     }
 }
 

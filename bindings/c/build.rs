@@ -1,0 +1,9 @@
+//! Names the shared library as onnxruntime's is named, so that programs linked against that one load this one. Its
+//! symbols have no versions: onnxruntime's name a release (`VERS_1.30.0`), and a library without any serves all.
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    if std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux") {
+        println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libonnxruntime.so.1");
+    }
+}

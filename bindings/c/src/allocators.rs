@@ -1,0 +1,132 @@
+//! Functions around `OrtAllocator`.
+
+#![expect(non_snake_case, reason = "names of the C API")]
+
+use std::ffi::c_void;
+
+use ort_sys::{OrtAllocator, OrtEpDevice, OrtKeyValuePairs, OrtMemoryInfo};
+
+use crate::arena::ArenaConfig;
+use crate::env::Env;
+use crate::error::Error;
+use crate::ffi::{Allocator, ConstAllocator, Out, Shared, default_allocator, export, stats_of};
+use crate::key_values::KeyValues;
+use crate::memory_info::MemoryInfo;
+use crate::session::Session;
+
+export! {
+    fn GetAllocatorWithDefaultOptions(out: Out<'_, *mut OrtAllocator>) {
+        out.set(default_allocator().as_ptr());
+        Ok(())
+    }
+
+    /// The one allocator that there is.
+    fn CreateAllocator(
+        _session: &Session,
+        mem_info: &MemoryInfo,
+        out: Out<'_, *mut OrtAllocator>,
+    ) {
+        mem_info.expect_cpu()?;
+        out.set(default_allocator().as_ptr());
+        Ok(())
+    }
+
+    /// It lasts as long as the process.
+    fn ReleaseAllocator(_allocator: *mut OrtAllocator) -> () = (); {
+        Ok(())
+    }
+
+    fn AllocatorAlloc(ort_allocator: Allocator<'_>, size: usize, out: Out<'_, *mut c_void>) {
+        out.set(match size {
+            0 => std::ptr::null_mut(),
+            size => ort_allocator.alloc(size)?.as_ptr().cast(),
+        });
+        Ok(())
+    }
+
+    fn AllocatorFree(ort_allocator: Allocator<'_>, p: *mut c_void) {
+        ort_allocator.free(p)
+    }
+
+    fn AllocatorGetInfo(ort_allocator: ConstAllocator<'_>, out: Out<'_, *const OrtMemoryInfo>) {
+        out.set(ort_allocator.0.info()?);
+        Ok(())
+    }
+
+    fn AllocatorGetStats(
+        ort_allocator: ConstAllocator<'_>,
+        out: Out<'_, *mut OrtKeyValuePairs>,
+    ) {
+        out.set(stats_of(ort_allocator.0)?);
+        Ok(())
+    }
+
+    /// Accepted; memory of runs is planned.
+    fn CreateAndRegisterAllocator(
+        _env: Shared<'_, Env>,
+        mem_info: &MemoryInfo,
+        _arena_cfg: Option<&ArenaConfig>,
+    ) {
+        mem_info.expect_cpu()
+    }
+
+    /// Accepted; memory of runs is planned.
+    fn CreateAndRegisterAllocatorV2(
+        _env: Shared<'_, Env>,
+        provider_type: &str,
+        mem_info: &MemoryInfo,
+        _arena_cfg: Option<&ArenaConfig>,
+        _provider_options_keys: Vec<&str>[num_keys],
+        _provider_options_values: Vec<&str>[num_keys],
+        num_keys: usize,
+    ) {
+        let _ = num_keys;
+        crate::providers::expect_known(provider_type)?;
+        mem_info.expect_cpu()
+    }
+
+    /// Accepted; memory of runs is planned, and never an allocator's.
+    fn RegisterAllocator(_env: Shared<'_, Env>, allocator: Allocator<'_>) {
+        match allocator.is_default() {
+            true => Err(Error::argument("allocator", "is the library's own")),
+            false => Ok(()),
+        }
+    }
+
+    /// Accepted.
+    fn UnregisterAllocator(_env: Shared<'_, Env>, mem_info: &MemoryInfo) {
+        mem_info.expect_cpu()
+    }
+
+    /// The one allocator that there is.
+    fn GetSharedAllocator(
+        _env: Shared<'_, Env>,
+        mem_info: &MemoryInfo,
+        allocator: Out<'_, *mut OrtAllocator>,
+    ) {
+        mem_info.expect_cpu()?;
+        allocator.set(default_allocator().as_ptr());
+        Ok(())
+    }
+
+    /// Refused: there are no devices.
+    fn CreateSharedAllocator(
+        _env: Shared<'_, Env>,
+        _ep_device: *const OrtEpDevice,
+        _mem_type: i32,
+        _allocator_type: i32,
+        _allocator_options: Option<&KeyValues>,
+        _allocator: Out<'_, *mut OrtAllocator>,
+    ) {
+        Err(Error::argument("ep_device", "is no device: there is none here"))
+    }
+
+    /// Refused: there are no devices.
+    fn ReleaseSharedAllocator(
+        _env: Shared<'_, Env>,
+        _ep_device: *const OrtEpDevice,
+        _mem_type: i32,
+    ) {
+        Err(Error::argument("ep_device", "is no device: there is none here"))
+    }
+}

@@ -1,0 +1,278 @@
+//! Arguments: from what C passes to what a function of ours takes, or a status that names the argument.
+
+#![expect(unsafe_code, reason = "arguments of C are pointers")]
+
+use std::ffi::{CStr, c_char, c_void};
+use std::ops::Deref;
+use std::path::Path;
+
+use super::handle::Handle;
+use crate::error::Error;
+
+/// What an argument of C becomes.
+pub(crate) trait Arg: Sized {
+    /// The argument as C passes it.
+    type Raw;
+
+    /// The argument, or that `name` is not one.
+    ///
+    /// # Safety
+    /// A pointer is null, or leads to what the C API says of the argument, which lives during the call; what is
+    /// borrowed mutably, nobody else uses during the call.
+    unsafe fn of(raw: Self::Raw, name: &'static str) -> Result<Self, Error>;
+}
+
+macro_rules! as_they_are {
+    ($($ty:ty),* $(,)?) => {$(
+        impl Arg for $ty {
+            type Raw = Self;
+
+            unsafe fn of(raw: Self, _: &'static str) -> Result<Self, Error> {
+                Ok(raw)
+            }
+        }
+    )*};
+}
+
+as_they_are!(bool, i32, u32, i64, usize, f32);
+as_they_are!(
+    Option<ort_sys::OrtLoggingFunction>,
+    ort_sys::OrtCustomCreateThreadFn,
+    ort_sys::OrtCustomJoinThreadFn,
+    ort_sys::EpSelectionDelegate,
+    ort_sys::OrtReadNamedBufferFunc,
+    ort_sys::RunAsyncCallbackFn,
+);
+
+impl<T> Arg for *const T {
+    type Raw = Self;
+
+    unsafe fn of(raw: Self, _: &'static str) -> Result<Self, Error> {
+        Ok(raw)
+    }
+}
+
+impl<T> Arg for *mut T {
+    type Raw = Self;
+
+    unsafe fn of(raw: Self, _: &'static str) -> Result<Self, Error> {
+        Ok(raw)
+    }
+}
+
+impl<T: Handle> Arg for Option<&T> {
+    type Raw = *const T::Opaque;
+
+    unsafe fn of(raw: Self::Raw, _: &'static str) -> Result<Self, Error> {
+        // SAFETY: it is null, or a pointer that the library gave out for a `T` that lives.
+        Ok(unsafe { raw.cast::<T>().as_ref() })
+    }
+}
+
+impl<T: Handle> Arg for &T {
+    type Raw = *const T::Opaque;
+
+    unsafe fn of(raw: Self::Raw, name: &'static str) -> Result<Self, Error> {
+        // SAFETY: as the caller says.
+        unsafe { Option::<Self>::of(raw, name) }?.ok_or_else(|| Error::null(name))
+    }
+}
+
+/// What C's types let the function change, but other threads may use at the same time.
+#[derive(Clone, Copy)]
+pub(crate) struct Shared<'a, T>(&'a T);
+
+impl<T> Deref for Shared<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0
+    }
+}
+
+impl<T: Handle> Arg for Shared<'_, T> {
+    type Raw = *mut T::Opaque;
+
+    unsafe fn of(raw: Self::Raw, name: &'static str) -> Result<Self, Error> {
+        // SAFETY: as the caller says.
+        unsafe { <&T>::of(raw.cast_const(), name) }.map(Self)
+    }
+}
+
+impl<T: Handle> Arg for &mut T {
+    type Raw = *mut T::Opaque;
+
+    unsafe fn of(raw: Self::Raw, name: &'static str) -> Result<Self, Error> {
+        // SAFETY: it is null, or a pointer that the library gave out for a `T` that lives, and that nobody else
+        // uses during the call.
+        unsafe { raw.cast::<T>().as_mut() }.ok_or_else(|| Error::null(name))
+    }
+}
+
+/// What C gives back: it owns it no more.
+impl<T: Handle> Arg for Option<Box<T>> {
+    type Raw = *mut T::Opaque;
+
+    unsafe fn of(raw: Self::Raw, _: &'static str) -> Result<Self, Error> {
+        let raw = raw.cast::<T>();
+        // SAFETY: it comes from `given`, which made a box of it, and is given back once.
+        Ok((!raw.is_null()).then(|| unsafe { Box::from_raw(raw) }))
+    }
+}
+
+impl Arg for Option<&str> {
+    type Raw = *const c_char;
+
+    unsafe fn of(raw: Self::Raw, name: &'static str) -> Result<Self, Error> {
+        if raw.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: it is a text that ends with a zero and lives during the call.
+        let text = unsafe { CStr::from_ptr(raw) };
+        let text = text.to_str().map_err(|_| Error::argument(name, "is no UTF-8"))?;
+        Ok(Some(text))
+    }
+}
+
+impl Arg for &str {
+    type Raw = *const c_char;
+
+    unsafe fn of(raw: Self::Raw, name: &'static str) -> Result<Self, Error> {
+        // SAFETY: as the caller says.
+        unsafe { Option::<Self>::of(raw, name) }?.ok_or_else(|| Error::null(name))
+    }
+}
+
+#[cfg(not(windows))]
+impl Arg for &Path {
+    type Raw = *const ort_sys::os_char;
+
+    unsafe fn of(raw: Self::Raw, name: &'static str) -> Result<Self, Error> {
+        use std::os::unix::ffi::OsStrExt;
+
+        if raw.is_null() {
+            return Err(Error::null(name));
+        }
+        // SAFETY: it is a text that ends with a zero and lives during the call.
+        let text = unsafe { CStr::from_ptr(raw) };
+        Ok(Path::new(std::ffi::OsStr::from_bytes(text.to_bytes())))
+    }
+}
+
+/// What an argument becomes together with how many there are.
+pub(crate) trait Counted: Sized {
+    /// The first argument as C passes it.
+    type Raw;
+
+    /// The arguments, or that `name` is not one.
+    ///
+    /// # Safety
+    /// As [`Arg::of`]; a pointer that is not null leads to `n` of what the C API says.
+    unsafe fn of(raw: Self::Raw, n: usize, name: &'static str) -> Result<Self, Error>;
+}
+
+/// Numbers that C passes in arrays: any pattern of bits is one.
+pub(crate) trait Plain: Copy {}
+
+impl Plain for i32 {}
+impl Plain for i64 {}
+impl Plain for usize {}
+impl Plain for *mut c_char {}
+impl<T> Plain for *const T {}
+
+impl<T: Plain> Counted for &[T] {
+    type Raw = *const T;
+
+    unsafe fn of(raw: Self::Raw, n: usize, name: &'static str) -> Result<Self, Error> {
+        match (raw.is_null(), n) {
+            (_, 0) => Ok(&[]),
+            (true, _) => Err(Error::null(name)),
+            // SAFETY: there are `n` of them.
+            (false, _) => Ok(unsafe { std::slice::from_raw_parts(raw, n) }),
+        }
+    }
+}
+
+/// Bytes that C knows as memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Memory<'a>(pub(crate) &'a [u8]);
+
+impl Plain for u8 {}
+
+impl Counted for Memory<'_> {
+    type Raw = *const c_void;
+
+    unsafe fn of(raw: Self::Raw, n: usize, name: &'static str) -> Result<Self, Error> {
+        // SAFETY: as the caller says.
+        unsafe { <&[u8]>::of(raw.cast(), n, name) }.map(Self)
+    }
+}
+
+/// Files in memory, whose sizes are in another argument.
+pub(crate) struct Files<'a>(&'a [*mut c_char]);
+
+impl Counted for Files<'_> {
+    type Raw = *const *mut c_char;
+
+    unsafe fn of(raw: Self::Raw, n: usize, name: &'static str) -> Result<Self, Error> {
+        // SAFETY: as the caller says.
+        unsafe { Counted::of(raw, n, name) }.map(Self)
+    }
+}
+
+impl<'a> Files<'a> {
+    /// The files, which have so many bytes.
+    pub(crate) fn of_lengths(self, lengths: &[usize]) -> Result<Vec<Memory<'a>>, Error> {
+        let files = self.0.iter().zip(lengths);
+        // SAFETY: the program says how many bytes there are, which live during the call.
+        let file = |(&file, &n): (&*mut c_char, &usize)| unsafe { Memory::of(file.cast_const().cast(), n, "file buffer") };
+        files.map(file).collect()
+    }
+}
+
+/// Texts.
+impl<'a> Counted for Vec<&'a str> {
+    type Raw = *const *const c_char;
+
+    unsafe fn of(raw: Self::Raw, n: usize, name: &'static str) -> Result<Self, Error> {
+        // SAFETY: as the caller says.
+        let texts = unsafe { <&[*const c_char]>::of(raw, n, name) }?;
+        // SAFETY: each is a text, or null.
+        texts.iter().map(|&text| unsafe { <&'a str>::of(text, name) }).collect()
+    }
+}
+
+/// Texts in an array that C's types let the function change.
+pub(crate) struct Names<'a>(pub(crate) Vec<&'a str>);
+
+impl Counted for Names<'_> {
+    type Raw = *mut *const c_char;
+
+    unsafe fn of(raw: Self::Raw, n: usize, name: &'static str) -> Result<Self, Error> {
+        // SAFETY: as the caller says.
+        unsafe { Vec::of(raw.cast_const(), n, name) }.map(Self)
+    }
+}
+
+/// Handles, of which some may be missing.
+impl<'a, T: Handle> Counted for Vec<Option<&'a T>> {
+    type Raw = *const *const T::Opaque;
+
+    unsafe fn of(raw: Self::Raw, n: usize, name: &'static str) -> Result<Self, Error> {
+        // SAFETY: as the caller says.
+        let handles = unsafe { <&[*const T::Opaque]>::of(raw, n, name) }?;
+        // SAFETY: each is a handle, or null.
+        handles.iter().map(|&handle| unsafe { Option::<&'a T>::of(handle, name) }).collect()
+    }
+}
+
+/// Handles.
+impl<'a, T: Handle> Counted for Vec<&'a T> {
+    type Raw = *const *const T::Opaque;
+
+    unsafe fn of(raw: Self::Raw, n: usize, name: &'static str) -> Result<Self, Error> {
+        // SAFETY: as the caller says.
+        let handles = unsafe { Vec::<Option<&'a T>>::of(raw, n, name) }?;
+        handles.into_iter().map(|handle| handle.ok_or_else(|| Error::null(name))).collect()
+    }
+}

@@ -1,0 +1,101 @@
+//! Functions for the table: what C calls, around what is written in Rust.
+//!
+//! `export!` declares functions that take converted arguments. `name: Type` is one argument of C, and
+//! `name: Type[n]` one that has as many items as the argument `n` says. A body ends with a `Result`, which
+//! becomes a status. With `-> Type = default`, it is a `Result` of what C gets, which is the default on an error.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use ort_sys::OrtStatusPtr;
+
+use super::handle::given;
+use crate::error::Error;
+
+/// The status of what a function does. A panic is an error, and goes no further.
+pub(crate) fn guard(body: impl FnOnce() -> Result<(), Error>) -> OrtStatusPtr {
+    match caught(body) {
+        Ok(()) => OrtStatusPtr::default(),
+        Err(error) => OrtStatusPtr(given(error)),
+    }
+}
+
+/// The result of what a function does, where C gets no status.
+pub(crate) fn guard_value<T>(default: T, body: impl FnOnce() -> Result<T, Error>) -> T {
+    caught(body).unwrap_or(default)
+}
+
+fn caught<T>(body: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Err(Error::runtime(format!("panicked: {}", text.unwrap_or_default())))
+    })
+}
+
+/// The argument as C passes it.
+macro_rules! raw {
+    ($ty:ty) => { <$ty as $crate::ffi::Arg>::Raw };
+    ($ty:ty, $n:ident) => { <$ty as $crate::ffi::Counted>::Raw };
+}
+
+/// The argument as the function takes it.
+macro_rules! converted {
+    ($arg:ident: $ty:ty) => {
+        // SAFETY: the C API obliges its callers to what the conversion needs.
+        unsafe { <$ty as $crate::ffi::Arg>::of($arg, stringify!($arg)) }?
+    };
+    ($arg:ident: $ty:ty, $n:ident) => {{
+        let n = usize::try_from($n).map_err(|_| Error::argument(stringify!($n), "is negative"))?;
+        // SAFETY: the C API obliges its callers to what the conversion needs, for as many as they say.
+        unsafe { <$ty as $crate::ffi::Counted>::of($arg, n, stringify!($arg)) }?
+    }};
+}
+
+macro_rules! export {
+    () => {};
+    (
+        $(#[$doc:meta])*
+        fn $name:ident($($arg:ident: $ty:ty $([$n:ident])?),* $(,)?) $body:block
+        $($rest:tt)*
+    ) => {
+        $(#[$doc])*
+        pub(crate) unsafe extern "system" fn $name(
+            $($arg: $crate::ffi::raw!($ty $(, $n)?)),*
+        ) -> ort_sys::OrtStatusPtr {
+            $crate::ffi::guard(move || {
+                $(let $arg = $crate::ffi::converted!($arg: $ty $(, $n)?);)*
+                $body
+            })
+        }
+        $crate::ffi::export! { $($rest)* }
+    };
+    (
+        $(#[$doc:meta])*
+        fn $name:ident($($arg:ident: $ty:ty $([$n:ident])?),* $(,)?) -> $ret:ty = $default:expr; $body:block
+        $($rest:tt)*
+    ) => {
+        $(#[$doc])*
+        pub(crate) unsafe extern "system" fn $name(
+            $($arg: $crate::ffi::raw!($ty $(, $n)?)),*
+        ) -> $ret {
+            $crate::ffi::guard_value($default, move || {
+                $(let $arg = $crate::ffi::converted!($arg: $ty $(, $n)?);)*
+                $body
+            })
+        }
+        $crate::ffi::export! { $($rest)* }
+    };
+}
+
+/// A function whose arguments are enums of C, as the table declares it: with enums of Rust, which are numbers of the
+/// same size. What it takes are numbers, since C may pass any.
+macro_rules! with_enums {
+    ($function:path as fn($($arg:ty),*)) => {
+        // SAFETY: both are functions of C with arguments of the same sizes and kinds.
+        unsafe {
+            std::mem::transmute::<unsafe extern "system" fn($($arg),*) -> ort_sys::OrtStatusPtr, _>($function)
+        }
+    };
+}
+
+pub(crate) use {converted, export, raw, with_enums};

@@ -1,0 +1,44 @@
+//! The types behind C's opaque pointers: a pointer that the library gave out leads to one of these.
+
+/// A type of ours that programs know by a pointer to an opaque type of C.
+pub(crate) trait Handle: Sized {
+    /// The opaque type.
+    type Opaque;
+}
+
+macro_rules! handles {
+    ($($ours:path => $theirs:ident;)*) => {
+        $(impl Handle for $ours { type Opaque = ort_sys::$theirs; })*
+    };
+}
+
+handles! {
+    crate::error::Error => OrtStatus;
+    crate::env::Env => OrtEnv;
+    crate::threading::Threading => OrtThreadingOptions;
+    crate::key_values::KeyValues => OrtKeyValuePairs;
+    crate::session_options::SessionOptions => OrtSessionOptions;
+    crate::run_options::RunOptions => OrtRunOptions;
+    crate::session::Session => OrtSession;
+    crate::metadata::Metadata => OrtModelMetadata;
+    crate::io_binding::IoBinding => OrtIoBinding;
+    crate::value::Value => OrtValue;
+    crate::type_info::TypeInfo => OrtTypeInfo;
+    crate::type_info::MapInfo => OrtMapTypeInfo;
+    crate::type_info::SequenceInfo => OrtSequenceTypeInfo;
+    crate::type_info::OptionalInfo => OrtOptionalTypeInfo;
+    crate::tensor_info::TensorInfo => OrtTensorTypeAndShapeInfo;
+    crate::memory_info::MemoryInfo => OrtMemoryInfo;
+    crate::arena::ArenaConfig => OrtArenaCfg;
+    crate::session::PrepackedWeights => OrtPrepackedWeightsContainer;
+}
+
+/// A pointer for C to a value that lives elsewhere.
+pub(crate) const fn opaque<T: Handle>(value: &T) -> *const T::Opaque {
+    std::ptr::from_ref(value).cast()
+}
+
+/// A pointer for C to a value that it owns from now on.
+pub(crate) fn given<T: Handle>(value: T) -> *mut T::Opaque {
+    Box::into_raw(Box::new(value)).cast()
+}

@@ -1,0 +1,115 @@
+//! Memory for the elements of tensors, and who owns it.
+//!
+//! As in onnxruntime, who writes to a tensor while a run reads it gets numbers from before or after: elements are
+//! plain numbers, of which every pattern of bits is one.
+
+#![expect(unsafe_code, reason = "memory of programs is known by pointers")]
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use ort_session::Tensor;
+use ort_sys::OrtAllocator;
+
+use super::allocator::Allocator;
+
+/// Memory, and who owns it. It does not move.
+#[derive(Debug)]
+pub(crate) struct Block {
+    data: NonNull<u8>,
+    len: usize,
+    owner: Owner,
+}
+
+#[derive(Debug)]
+enum Owner {
+    /// A run's result.
+    #[expect(dead_code, reason = "it is dropped in time, and never looked at")]
+    Tensor(Tensor),
+    /// The program.
+    Caller,
+    /// An allocator, which takes it back.
+    Allocator(NonNull<OrtAllocator>),
+}
+
+// SAFETY: a block is an address and its owner, which may go to any thread: the C API obliges allocators to be
+// thread-safe. What races for its bytes is described at the top.
+unsafe impl Send for Block {}
+// SAFETY: as above.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// The elements of a tensor of numbers, which are copied if anybody else has it.
+    pub(crate) fn of_tensor(mut tensor: Tensor) -> Self {
+        let bytes = tensor.view_mut().into_bytes().unwrap_or_default();
+        let (data, len) = (NonNull::from(&mut *bytes).cast(), bytes.len());
+        Self { data, len, owner: Owner::Tensor(tensor) }
+    }
+
+    /// Memory of the program's. None that is empty need be anywhere.
+    pub(crate) fn of_caller(data: *mut c_void, len: usize) -> Option<Self> {
+        let data = NonNull::new(data.cast()).or((len == 0).then(NonNull::dangling))?;
+        Some(Self { data, len, owner: Owner::Caller })
+    }
+
+    /// Memory that an allocator takes back.
+    pub(crate) const fn of_allocator(
+        data: NonNull<u8>,
+        len: usize,
+        allocator: NonNull<OrtAllocator>,
+    ) -> Self {
+        Self { data, len, owner: Owner::Allocator(allocator) }
+    }
+
+    /// The same memory, which an allocator takes back from now on.
+    pub(crate) fn given_to(mut self, allocator: Allocator<'_>) -> Self {
+        self.owner = Owner::Allocator(allocator.as_non_null());
+        self
+    }
+
+    pub(crate) const fn as_ptr(&self) -> *mut c_void {
+        self.data.as_ptr().cast()
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) const fn bytes(&self) -> &[u8] {
+        // SAFETY: the owner keeps `len` bytes there; see the top for who writes to them.
+        unsafe { std::slice::from_raw_parts(self.data.as_ptr(), self.len) }
+    }
+
+    /// The bytes, to write: the program vouches for it that nobody else is at them.
+    #[expect(clippy::mut_from_ref, reason = "C's objects have no exclusive owner")]
+    pub(crate) const fn bytes_mut(&self) -> &mut [u8] {
+        // SAFETY: as `bytes`, and the C API has tensors in memory that may be written.
+        unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr(), self.len) }
+    }
+
+    /// Whether it has bytes in common with these.
+    pub(crate) fn overlaps(&self, bytes: &[u8]) -> bool {
+        let (own, other) = (self.bytes().as_ptr_range(), bytes.as_ptr_range());
+        own.start < other.end && other.start < own.end
+    }
+}
+
+impl AsRef<[u8]> for Block {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if let Owner::Allocator(allocator) = self.owner {
+            // SAFETY: the program keeps an allocator as long as there are blocks of it; this field has been there
+            // since version 1.
+            let free = unsafe { (*allocator.as_ptr()).Free };
+            if let Some(free) = free {
+                // SAFETY: an allocator's function is called with it, and with a block of its own.
+                unsafe { free(allocator.as_ptr(), self.as_ptr()) };
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The layer between C and Rust, and all of the crate's `unsafe`: arguments and results of functions ([`export!`]),
+//! handles, allocators, memory of others, and functions that programs give.
+//!
+//! What it relies on is what the C API obliges its callers to: pointers lead to what they say, as long as it says.
+
+mod allocator;
+mod arg;
+mod entry;
+mod export;
+mod handle;
+mod logger;
+mod memory;
+mod out;
+mod structs;
+mod tasks;
+
+pub(crate) use self::allocator::{Allocator, ConstAllocator, Taken, default_allocator, stats_of};
+pub(crate) use self::arg::{Arg, Counted, Files, Memory, Names, Shared};
+pub(crate) use self::export::{converted, export, guard, guard_value, raw, with_enums};
+pub(crate) use self::handle::{given, opaque};
+pub(crate) use self::logger::Logger;
+pub(crate) use self::memory::Block;
+pub(crate) use self::out::{Out, OutHandle, OutMemory, OutRef, Outs, Room, Slots};
+pub(crate) use self::structs::EnvOptions;
+pub(crate) use self::tasks::Callback;

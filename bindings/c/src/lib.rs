@@ -1,0 +1,48 @@
+//! ONNX Runtime's C API on [`ort_session`].
+//!
+//! Programs in C, C++, Node, Go, Java, C#, Swift and Ruby reach ONNX Runtime through one table of functions,
+//! `OrtApi`, which a library named `libonnxruntime` gives out by `OrtGetApiBase`. This is such a library. Rust
+//! programs that use the crate `ort` take the table without a library:
+//!
+//! ```text
+//! ort::set_api(onnxruntime::api());
+//! ```
+//!
+//! with the feature `alternative-backend` of `ort`. What works and what does not is in `docs/c.md`.
+//!
+//! Every function is written in safe Rust, in a file of its family. `ffi` converts what C passes and expects, and is
+//! the only part that handles pointers. `table` lists the functions.
+
+#![expect(unsafe_code, reason = "`export!` of `ffi` makes functions that C calls of safe ones")]
+
+mod allocators;
+mod arena;
+mod element_type;
+mod env;
+mod error;
+mod ffi;
+mod io_binding;
+mod key_values;
+mod memory_info;
+mod metadata;
+mod missing;
+mod providers;
+mod run;
+mod run_options;
+mod session;
+mod session_entries;
+mod session_options;
+mod strings;
+mod table;
+mod tensor_info;
+mod tensors;
+mod threading;
+mod type_info;
+mod value;
+
+pub use ort_sys;
+
+/// The table of functions, for `ort::set_api`.
+pub fn api() -> ort_sys::OrtApi {
+    table::API.clone()
+}

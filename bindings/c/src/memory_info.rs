@@ -1,0 +1,142 @@
+//! `OrtMemoryInfo`: where memory is. Here it is always the CPU's.
+
+#![expect(non_snake_case, reason = "names of the C API")]
+
+use std::borrow::Cow;
+use std::ffi::{CStr, c_char};
+
+use ort_sys::{OrtAllocatorType, OrtDeviceMemoryType, OrtMemType, OrtMemoryInfoDeviceType};
+
+use crate::error::{Error, text};
+use crate::ffi::{Out, OutHandle, export};
+
+/// Where memory is, and who gives it out.
+#[derive(Debug, PartialEq)]
+pub(crate) struct MemoryInfo {
+    name: Cow<'static, CStr>,
+    allocator: OrtAllocatorType,
+    device_id: i32,
+    mem_type: OrtMemType,
+}
+
+/// The memory of all values here.
+pub(crate) static CPU: MemoryInfo = MemoryInfo {
+    name: Cow::Borrowed(c"Cpu"),
+    allocator: OrtAllocatorType::OrtDeviceAllocator,
+    device_id: 0,
+    mem_type: OrtMemType::OrtMemTypeDefault,
+};
+
+impl MemoryInfo {
+    fn new(name: &str, allocator: i32, device_id: i32, mem_type: i32) -> Result<Self, Error> {
+        let allocator = match allocator {
+            -1 => OrtAllocatorType::OrtInvalidAllocator,
+            0 => OrtAllocatorType::OrtDeviceAllocator,
+            1 => OrtAllocatorType::OrtArenaAllocator,
+            2 => OrtAllocatorType::OrtReadOnlyAllocator,
+            other => return Err(Error::argument("type", format!("is {other}, which is no allocator type"))),
+        };
+        let mem_type = match mem_type {
+            -2 => OrtMemType::OrtMemTypeCPUInput,
+            -1 => OrtMemType::OrtMemTypeCPUOutput,
+            0 => OrtMemType::OrtMemTypeDefault,
+            other => return Err(Error::argument("mem_type", format!("is {other}, which is no memory type"))),
+        };
+        Ok(Self { name: Cow::Owned(text(name)), allocator, device_id, mem_type })
+    }
+
+    /// That it is the CPU's, which alone there is here.
+    pub(crate) fn expect_cpu(&self) -> Result<(), Error> {
+        match self.name.to_bytes() {
+            b"Cpu" => Ok(()),
+            _ => Err(Error::not_implemented(format!("there is no memory of `{}`", self.name.to_string_lossy()))),
+        }
+    }
+}
+
+export! {
+    fn CreateMemoryInfo(
+        name: &str,
+        type_: i32,
+        id: i32,
+        mem_type: i32,
+        out: OutHandle<'_, MemoryInfo>,
+    ) {
+        let info = MemoryInfo::new(name, type_, id, mem_type)?;
+        info.expect_cpu()?;
+        out.set(info);
+        Ok(())
+    }
+
+    fn CreateMemoryInfo_V2(
+        name: &str,
+        device_type: i32,
+        _vendor_id: u32,
+        device_id: i32,
+        _mem_type: i32,
+        _alignment: usize,
+        allocator_type: i32,
+        out: OutHandle<'_, MemoryInfo>,
+    ) {
+        if device_type != 0 {
+            return Err(Error::not_implemented("there is no memory but the CPU's"));
+        }
+        let info = MemoryInfo::new(name, allocator_type, device_id, 0)?;
+        info.expect_cpu()?;
+        out.set(info);
+        Ok(())
+    }
+
+    fn CreateCpuMemoryInfo(type_: i32, mem_type: i32, out: OutHandle<'_, MemoryInfo>) {
+        out.set(MemoryInfo::new("Cpu", type_, 0, mem_type)?);
+        Ok(())
+    }
+
+    fn CompareMemoryInfo(info1: &MemoryInfo, info2: &MemoryInfo, out: Out<'_, i32>) {
+        out.set(if info1 == info2 { 0 } else { -1 });
+        Ok(())
+    }
+
+    fn MemoryInfoGetName(ptr: &MemoryInfo, out: Out<'_, *const c_char>) {
+        out.set(ptr.name.as_ptr());
+        Ok(())
+    }
+
+    fn MemoryInfoGetId(ptr: &MemoryInfo, out: Out<'_, i32>) {
+        out.set(ptr.device_id);
+        Ok(())
+    }
+
+    fn MemoryInfoGetMemType(ptr: &MemoryInfo, out: Out<'_, OrtMemType>) {
+        out.set(ptr.mem_type);
+        Ok(())
+    }
+
+    fn MemoryInfoGetType(ptr: &MemoryInfo, out: Out<'_, OrtAllocatorType>) {
+        out.set(ptr.allocator);
+        Ok(())
+    }
+
+    fn MemoryInfoGetDeviceType(
+        _ptr: &MemoryInfo,
+        out: Out<'_, OrtMemoryInfoDeviceType>,
+    ) -> () = (); {
+        out.set(OrtMemoryInfoDeviceType::OrtMemoryInfoDeviceType_CPU);
+        Ok(())
+    }
+
+    fn MemoryInfoGetDeviceMemType(
+        _ptr: &MemoryInfo,
+    ) -> OrtDeviceMemoryType = OrtDeviceMemoryType::OrtDeviceMemoryType_DEFAULT; {
+        Ok(OrtDeviceMemoryType::OrtDeviceMemoryType_DEFAULT)
+    }
+
+    fn MemoryInfoGetVendorId(_ptr: &MemoryInfo) -> u32 = 0; {
+        Ok(0)
+    }
+
+    fn ReleaseMemoryInfo(info: Option<Box<MemoryInfo>>) -> () = (); {
+        drop(info);
+        Ok(())
+    }
+}

@@ -1,0 +1,136 @@
+//! Functions that there are not, each of which says so: what a program calls for sparse tensors, adapters, devices
+//! of plugins, and graphs of other providers.
+//!
+//! A letter stands for the type of each argument, which the table tells. Functions that return no status return
+//! nothing, null or 0: nobody has got anything to ask them about.
+
+#![expect(non_snake_case, reason = "names of the C API")]
+
+use std::ffi::{c_char, c_void};
+use std::ptr::null;
+
+use ort_sys::{
+    OrtCompileApi, OrtEpApi, OrtHardwareDevice, OrtHardwareDeviceType, OrtInteropApi,
+    OrtKeyValuePairs, OrtMemoryInfo, OrtModelEditorApi, OrtModelPackageApi, OrtStatusPtr,
+    OrtTrainingApi, os_char,
+};
+
+use crate::error::Error;
+use crate::ffi::guard;
+
+macro_rules! missing {
+    ($($name:ident($($ty:ident)*);)*) => {$(
+        pub(crate) extern "system" fn $name<$($ty),*>($(_: $ty),*) -> OrtStatusPtr {
+            guard(|| Err(Error::not_implemented(concat!(stringify!($name), " is not implemented"))))
+        }
+    )*};
+}
+
+macro_rules! nothing {
+    ($($name:ident($($ty:ident)*);)*) => {$(
+        pub(crate) extern "system" fn $name<$($ty),*>($(_: $ty),*) {}
+    )*};
+}
+
+macro_rules! constant {
+    ($($name:ident($($ty:ident)*) -> $ret:ty = $value:expr;)*) => {$(
+        pub(crate) extern "system" fn $name<$($ty),*>($(_: $ty),*) -> $ret {
+            $value
+        }
+    )*};
+}
+
+missing! {
+    CreateCustomOpDomain(A B); CustomOpDomain_Add(A B); AddCustomOpDomain(A B);
+    RegisterCustomOpsLibrary(A B C); CreateOpaqueValue(A B C D E); GetOpaqueValue(A B C D E);
+    KernelInfoGetAttribute_float(A B C); KernelInfoGetAttribute_int64(A B C);
+    KernelInfoGetAttribute_string(A B C D); KernelContext_GetInputCount(A B);
+    KernelContext_GetOutputCount(A B); KernelContext_GetInput(A B C);
+    KernelContext_GetOutput(A B C D E); KernelInfoGetAttributeArray_float(A B C D);
+    KernelInfoGetAttributeArray_int64(A B C D); EnableOrtCustomOps(A);
+    CreateSparseTensorAsOrtValue(A B C D E); FillSparseTensorCoo(A B C D E F G);
+    FillSparseTensorCsr(A B C D E F G H I); FillSparseTensorBlockSparse(A B C D E F G H);
+    CreateSparseTensorWithValuesAsOrtValue(A B C D E F G H); UseCooIndices(A B C);
+    UseCsrIndices(A B C D E); UseBlockSparseIndices(A B C D); GetSparseTensorFormat(A B);
+    GetSparseTensorValuesTypeAndShape(A B); GetSparseTensorValues(A B);
+    GetSparseTensorIndicesTypeShape(A B C); GetSparseTensorIndices(A B C D);
+    KernelContext_GetGPUComputeStream(A B); CreateOpAttr(A B C D E);
+    CreateOp(A B C D E F G H I J K L); InvokeOp(A B C D E F); CopyKernelInfo(A B);
+    RegisterCustomOpsLibrary_V2(A B); RegisterCustomOpsUsingFunction(A B);
+    KernelInfo_GetInputCount(A B); KernelInfo_GetOutputCount(A B);
+    KernelInfo_GetInputName(A B C D); KernelInfo_GetOutputName(A B C D);
+    KernelInfo_GetInputTypeInfo(A B C); KernelInfo_GetOutputTypeInfo(A B C);
+    KernelInfoGetAttribute_tensor(A B C D); KernelInfo_GetNodeName(A B C);
+    KernelInfo_GetLogger(A B); KernelContext_GetLogger(A B); Logger_LogMessage(A B C D E F);
+    Logger_GetLoggingSeverityLevel(A B); KernelInfoGetConstantInput_tensor(A B C D);
+    KernelContext_GetAllocator(A B C); KernelContext_GetResource(A B C D);
+    ShapeInferContext_GetInputCount(A B); ShapeInferContext_GetInputTypeShape(A B C);
+    ShapeInferContext_GetAttribute(A B C); ShapeInferContext_SetOutputTypeShape(A B C);
+    ReadOpAttr(A B C D E); KernelContext_ParallelFor(A B C D E);
+    KernelContext_GetScratchBuffer(A B C D); KernelInfoGetAllocator(A B C);
+    CreateLoraAdapter(A B C); CreateLoraAdapterFromArray(A B C D);
+    RunOptionsAddActiveLoraAdapter(A B); GetValueInfoName(A B); GetValueInfoTypeInfo(A B);
+    ValueInfo_GetValueProducer(A B C); ValueInfo_GetValueNumConsumers(A B);
+    ValueInfo_GetValueConsumers(A B C D); ValueInfo_GetInitializerValue(A B);
+    ValueInfo_GetExternalInitializerInfo(A B); ValueInfo_IsRequiredGraphInput(A B);
+    ValueInfo_IsOptionalGraphInput(A B); ValueInfo_IsGraphOutput(A B);
+    ValueInfo_IsConstantInitializer(A B); ValueInfo_IsFromOuterScope(A B); Graph_GetName(A B);
+    Graph_GetModelPath(A B); Graph_GetOnnxIRVersion(A B); Graph_GetNumOperatorSets(A B);
+    Graph_GetOperatorSets(A B C D); Graph_GetNumInputs(A B); Graph_GetInputs(A B C);
+    Graph_GetNumOutputs(A B); Graph_GetOutputs(A B C); Graph_GetNumInitializers(A B);
+    Graph_GetInitializers(A B C); Graph_GetNumNodes(A B); Graph_GetNodes(A B C);
+    Graph_GetParentNode(A B); Graph_GetGraphView(A B C D); Node_GetId(A B); Node_GetName(A B);
+    Node_GetOperatorType(A B); Node_GetDomain(A B); Node_GetSinceVersion(A B);
+    Node_GetNumInputs(A B); Node_GetInputs(A B C); Node_GetNumOutputs(A B);
+    Node_GetOutputs(A B C); Node_GetNumImplicitInputs(A B); Node_GetImplicitInputs(A B C);
+    Node_GetNumAttributes(A B); Node_GetAttributes(A B C); Node_GetAttributeByName(A B C);
+    OpAttr_GetTensorAttributeAsOrtValue(A B); OpAttr_GetType(A B); OpAttr_GetName(A B);
+    Node_GetNumSubgraphs(A B); Node_GetSubgraphs(A B C D); Node_GetGraph(A B);
+    Node_GetEpName(A B); CreateSyncStreamForEpDevice(A B C); CopyTensors(A B C D E);
+    Graph_GetModelMetadata(A B); CreateExternalInitializerInfo(A B C D);
+    KernelInfo_GetConfigEntries(A B); KernelInfo_GetOperatorDomain(A B C);
+    KernelInfo_GetOperatorType(A B C); KernelInfo_GetOperatorSinceVersion(A B);
+    GetHardwareDeviceEpIncompatibilityDetails(A B C D);
+    DeviceEpIncompatibilityDetails_GetReasonsBitmask(A B);
+    DeviceEpIncompatibilityDetails_GetNotes(A B);
+    DeviceEpIncompatibilityDetails_GetErrorCode(A B); GetCompatibilityInfoFromModel(A B C D);
+    GetCompatibilityInfoFromModelBytes(A B C D E); Session_GetEpGraphAssignmentInfo(A B C);
+    EpAssignedSubgraph_GetEpName(A B); EpAssignedSubgraph_GetNodes(A B C);
+    EpAssignedNode_GetName(A B); EpAssignedNode_GetDomain(A B);
+    EpAssignedNode_GetOperatorType(A B); KernelInfoGetAttributeArray_string(A B C D E);
+    SetPerSessionThreadPoolCallbacks(A B); KernelContext_GetSyncStream(A B);
+    SessionOptionsSetWeightlessSourceModelBuffer(A B C);
+    KernelContext_GetPreallocatedOutput(A B C);
+}
+
+nothing! {
+    ReleaseCustomOpDomain(A); ReleaseOpAttr(A); ReleaseOp(A); ReleaseKernelInfo(A);
+    ReleaseLoraAdapter(A); ReleaseValueInfo(A); ReleaseNode(A); ReleaseGraph(A); ReleaseModel(A);
+    ReleaseExternalInitializerInfo(A); ReleaseSyncStream(A);
+    ReleaseDeviceEpIncompatibilityDetails(A); RunOptionsSetSyncStream(A B);
+}
+
+constant! {
+    GetTrainingApi(A) -> *const OrtTrainingApi = null();
+    GetModelEditorApi() -> *const OrtModelEditorApi = null();
+    GetCompileApi() -> *const OrtCompileApi = null();
+    HardwareDevice_Type(A) -> OrtHardwareDeviceType = OrtHardwareDeviceType::OrtHardwareDeviceType_CPU;
+    HardwareDevice_VendorId(A) -> u32 = 0;
+    HardwareDevice_Vendor(A) -> *const c_char = null();
+    HardwareDevice_DeviceId(A) -> u32 = 0;
+    HardwareDevice_Metadata(A) -> *const OrtKeyValuePairs = null();
+    EpDevice_EpName(A) -> *const c_char = null();
+    EpDevice_EpVendor(A) -> *const c_char = null();
+    EpDevice_EpMetadata(A) -> *const OrtKeyValuePairs = null();
+    EpDevice_EpOptions(A) -> *const OrtKeyValuePairs = null();
+    EpDevice_Device(A) -> *const OrtHardwareDevice = null();
+    GetEpApi() -> *const OrtEpApi = null();
+    ExternalInitializerInfo_GetFilePath(A) -> *const os_char = null();
+    ExternalInitializerInfo_GetFileOffset(A) -> i64 = 0;
+    ExternalInitializerInfo_GetByteSize(A) -> usize = 0;
+    EpDevice_MemoryInfo(A B) -> *const OrtMemoryInfo = null();
+    SyncStream_GetHandle(A) -> *mut c_void = std::ptr::null_mut();
+    GetInteropApi() -> *const OrtInteropApi = null();
+    GetExperimentalFunction(A) -> *const c_void = null();
+    GetModelPackageApi() -> *const OrtModelPackageApi = null();
+}

@@ -1,0 +1,121 @@
+//! Runs of a session: at once, or while the program goes on.
+
+#![expect(non_snake_case, reason = "names of the C API")]
+
+use std::ffi::c_void;
+
+use ort_session::{BoundOutputs, RunInputs};
+use ort_sys::RunAsyncCallbackFn;
+
+use crate::error::Error;
+use crate::ffi::{Callback, Shared, Slots, export};
+use crate::run_options::RunOptions;
+use crate::session::{Session, heard};
+use crate::value::Value;
+
+/// What a run reads and writes.
+pub(crate) struct Request<'a> {
+    pub(crate) inputs: &'a [(&'a str, &'a Value)],
+    /// Names, and values that are there already: a run writes where those are.
+    pub(crate) outputs: &'a [(&'a str, Option<&'a Value>)],
+    pub(crate) options: ort_session::RunOptions,
+}
+
+impl Session {
+    /// Runs the model; the outputs that were not there, with their places.
+    pub(crate) fn run(&self, request: &Request<'_>) -> Result<Vec<(usize, Value)>, Error> {
+        let Request { inputs, outputs, options } = request;
+        let views = inputs.iter().map(|(name, value)| Ok((*name, value.input()?)));
+        let views: RunInputs<'_> = views.collect::<Result<Vec<_>, Error>>()?.into();
+        // What is read as well, or written twice, is written when the run is over.
+        let is_free = |at: usize, value: &Value| {
+            let earlier = outputs[..at].iter().filter_map(|(_, other)| *other);
+            let mut others = inputs.iter().map(|(_, input)| *input).chain(earlier);
+            !others.any(|other| other.overlaps(value))
+        };
+        let (mut bound, mut made) = (BoundOutputs::default(), Vec::with_capacity(outputs.len()));
+        for (at, (name, value)) in outputs.iter().enumerate() {
+            let memory = match value {
+                Some(value) if is_free(at, value) => value.output()?,
+                _ => None,
+            };
+            match memory {
+                Some(memory) => bound = bound.with(*name, memory),
+                None => made.push((at, *name, *value)),
+            }
+        }
+        let options = options.clone().outputs(made.iter().map(|(_, name, _)| *name));
+        let run = || self.session.run_into(views, bound, &options);
+        let values = heard(self.listener.as_ref(), run)?.into_values();
+        let mut new = Vec::with_capacity(made.len());
+        for ((at, _, there), value) in made.into_iter().zip(values) {
+            match there {
+                Some(there) => there.assign(value)?,
+                None => new.push((at, Value::of_owned(value))),
+            }
+        }
+        Ok(new)
+    }
+}
+
+fn pairs<'a, T: Copy>(names: &[&'a str], values: &[T]) -> Vec<(&'a str, T)> {
+    names.iter().copied().zip(values.iter().copied()).collect()
+}
+
+export! {
+    fn Run(
+        session: Shared<'_, Session>,
+        run_options: Option<&RunOptions>,
+        input_names: Vec<&str>[input_len],
+        inputs: Vec<&Value>[input_len],
+        input_len: usize,
+        output_names: Vec<&str>[output_names_len],
+        output_names_len: usize,
+        outputs: Slots<'_, Value>[output_names_len],
+    ) {
+        let (_, mut outputs) = (input_len, outputs);
+        if output_names_len == 0 {
+            return Err(Error::argument("output_names_len", "is 0: a run is for some output"));
+        }
+        let there: Vec<_> = (0..output_names_len).map(|at| outputs.get(at)).collect();
+        let made = session.run(&Request {
+            inputs: &pairs(&input_names, &inputs),
+            outputs: &pairs(&output_names, &there),
+            options: run_options.map(RunOptions::of_run).unwrap_or_default(),
+        })?;
+        made.into_iter().for_each(|(at, value)| outputs.set(at, value));
+        Ok(())
+    }
+
+    /// The run has a thread of its own, which also calls the function.
+    fn RunAsync(
+        session: Shared<'_, Session>,
+        run_options: Option<&RunOptions>,
+        input_names: Vec<&str>[input_len],
+        input: Vec<&Value>[input_len],
+        input_len: usize,
+        output_names: Vec<&str>[output_names_len],
+        output_names_len: usize,
+        output: Slots<'_, Value>[output_names_len],
+        run_async_callback: RunAsyncCallbackFn,
+        user_data: *mut c_void,
+    ) {
+        let _ = input_len;
+        let inputs: Vec<_> = pairs(&input_names, &input);
+        let inputs: Vec<_> = inputs.iter().map(|(n, it)| ((*n).to_owned(), (*it).clone())).collect();
+        let there = (0..output_names_len).map(|at| output.get(at).cloned());
+        let names = output_names.iter().map(|name| (*name).to_owned());
+        let outputs: Vec<_> = names.zip(there).collect();
+        let options = run_options.map(RunOptions::of_run).unwrap_or_default();
+        let callback = Callback::new(run_async_callback, user_data, output)?;
+        let session = Session::clone(&session);
+        let run = move || {
+            let inputs: Vec<_> = inputs.iter().map(|(n, value)| (n.as_str(), value)).collect();
+            let outputs: Vec<_> = outputs.iter().map(|(n, it)| (n.as_str(), it.as_ref())).collect();
+            let request = Request { inputs: &inputs, outputs: &outputs, options };
+            callback.call(session.run(&request));
+        };
+        let thread = std::thread::Builder::new().name("ort-run-async".to_owned()).spawn(run);
+        thread.map(drop).map_err(|error| Error::fail(format!("no thread for the run: {error}")))
+    }
+}

@@ -1,0 +1,341 @@
+//! `OrtSession`: made of a file or of bytes, and asked for its inputs and outputs.
+
+#![expect(non_snake_case, reason = "names of the C API")]
+
+use std::ffi::c_char;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use ort_session::{Listener, LoadError, ModelBytes, Optimized, SessionBuilder, SessionError};
+use ort_session::ValueDescription;
+use ort_sys::{OrtEpDevice, OrtErrorCode, OrtMemoryInfo};
+
+use crate::env::Env;
+use crate::error::Error;
+use crate::ffi::{Allocator, Block, Memory, Out, OutHandle, Outs, Shared, export, opaque};
+use crate::memory_info::CPU;
+use crate::session_options::SessionOptions;
+use crate::type_info::TypeInfo;
+
+/// A model that is ready to run.
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    pub(crate) session: Arc<ort_session::Session>,
+    /// What receives its messages, unless the process does.
+    pub(crate) listener: Option<Listener>,
+    /// The inputs that a run needs.
+    pub(crate) inputs: Arc<[ValueDescription]>,
+    /// The inputs that the model has a default for.
+    overridable: Arc<[ValueDescription]>,
+    pub(crate) outputs: Arc<[ValueDescription]>,
+    /// When profiling began, in nanoseconds; 0 without it.
+    profiling_start: u64,
+}
+
+/// `OrtPrepackedWeightsContainer`: weights that sessions share. Accepted; sessions of one mapped file share its
+/// weights, and those of one cache folder the packed ones.
+#[derive(Debug)]
+pub(crate) struct PrepackedWeights;
+
+impl Session {
+    pub(crate) fn has_input(&self, name: &str) -> bool {
+        self.inputs.iter().chain(&*self.overridable).any(|input| input.name == name)
+    }
+}
+
+/// A model: its bytes, or the path of its file.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Bytes(&'a [u8]),
+    File(&'a Path),
+}
+
+impl Source<'_> {
+    fn session(self, env: &Env, options: Option<&SessionOptions>) -> Result<Session, Error> {
+        let defaults = SessionOptions::default();
+        let options = options.unwrap_or(&defaults);
+        let (builder, listener) = (options.builder(env)?, options.listener(env));
+        let profiling_start = if options.is_profiled() { now() } else { 0 };
+        let session = heard(listener.as_ref(), || self.loaded(builder, options))?;
+        let inputs = session.inputs();
+        let (overridable, inputs): (Vec<_>, Vec<_>) =
+            inputs.into_iter().partition(|input| input.has_default);
+        Ok(Session {
+            outputs: session.outputs().into(),
+            inputs: inputs.into(),
+            overridable: overridable.into(),
+            session: Arc::new(session),
+            listener,
+            profiling_start,
+        })
+    }
+
+    fn loaded(
+        self,
+        builder: SessionBuilder,
+        options: &SessionOptions,
+    ) -> Result<ort_session::Session, Error> {
+        let Some(path) = &options.optimized_path else {
+            return match self {
+                Source::Bytes(_) => Ok(builder.commit(self.bytes(options)?)?),
+                Source::File(file) => builder.commit_from_file(file).map_err(|it| of_file(it, file)),
+            };
+        };
+        let optimized: Optimized = match self {
+            Source::Bytes(_) => builder.optimize(self.bytes(options)?)?,
+            Source::File(file) => {
+                builder.optimize_from_file(file).map_err(|it| of_file(it, file))?
+            }
+        };
+        match path.extension().is_some_and(|it| it == "ort") {
+            true => optimized.write(path)?,
+            false => optimized.write_onnx(path)?,
+        };
+        Ok(optimized.commit()?)
+    }
+
+    /// The bytes: copied, unless the program keeps them.
+    fn bytes(self, options: &SessionOptions) -> Result<ModelBytes, Error> {
+        let Source::Bytes(bytes) = self else { return Err(Error::fail("no bytes")) };
+        if bytes.is_empty() {
+            return Err(Error::argument("model_data", "is empty"));
+        }
+        let are_kept = |key| options.entries.get(key).is_some_and(|value| value == "1");
+        if are_kept("session.use_ort_model_bytes_directly") {
+            let block = Block::of_caller(bytes.as_ptr().cast_mut().cast(), bytes.len());
+            let block = block.ok_or_else(|| Error::null("model_data"))?;
+            return Ok(ModelBytes::from_owner(block));
+        }
+        Ok(ModelBytes::from_vec(bytes.to_vec()))
+    }
+}
+
+/// A file that is missing: the model's, or one that it needs.
+fn of_file(error: SessionError, path: &Path) -> Error {
+    match error {
+        SessionError::Load(LoadError::Missing { path: missing }) if missing == path => Error::new(
+            OrtErrorCode::ORT_NO_SUCHFILE,
+            format!("Load model from {0} failed: {0}: no such file", path.display()),
+        ),
+        SessionError::Load(LoadError::Missing { path }) => {
+            Error::fail(format!("the model needs {}: no such file", path.display()))
+        }
+        error => error.into(),
+    }
+}
+
+/// What `body` does while a listener receives its messages.
+pub(crate) fn heard<R>(listener: Option<&Listener>, body: impl FnOnce() -> R) -> R {
+    match listener {
+        Some(listener) => listener.listen(body),
+        None => body(),
+    }
+}
+
+/// The time since the epoch in nanoseconds.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn at(values: &[ValueDescription], index: usize) -> Result<&ValueDescription, Error> {
+    let none = || Error::argument("index", format!("is {index}, and there are {}", values.len()));
+    values.get(index).ok_or_else(none)
+}
+
+export! {
+    fn CreateSession(
+        env: &Env,
+        model_path: &Path,
+        options: Option<&SessionOptions>,
+        out: OutHandle<'_, Session>,
+    ) {
+        out.set(Source::File(model_path).session(env, options)?);
+        Ok(())
+    }
+
+    fn CreateSessionFromArray(
+        env: &Env,
+        model_data: Memory<'_>[model_data_length],
+        model_data_length: usize,
+        options: Option<&SessionOptions>,
+        out: OutHandle<'_, Session>,
+    ) {
+        let _ = model_data_length;
+        out.set(Source::Bytes(model_data.0).session(env, options)?);
+        Ok(())
+    }
+
+    fn CreatePrepackedWeightsContainer(out: OutHandle<'_, PrepackedWeights>) {
+        out.set(PrepackedWeights);
+        Ok(())
+    }
+
+    fn ReleasePrepackedWeightsContainer(container: Option<Box<PrepackedWeights>>) -> () = (); {
+        drop(container);
+        Ok(())
+    }
+
+    fn CreateSessionWithPrepackedWeightsContainer(
+        env: &Env,
+        model_path: &Path,
+        options: Option<&SessionOptions>,
+        _prepacked_weights_container: Shared<'_, PrepackedWeights>,
+        out: OutHandle<'_, Session>,
+    ) {
+        out.set(Source::File(model_path).session(env, options)?);
+        Ok(())
+    }
+
+    fn CreateSessionFromArrayWithPrepackedWeightsContainer(
+        env: &Env,
+        model_data: Memory<'_>[model_data_length],
+        model_data_length: usize,
+        options: Option<&SessionOptions>,
+        _prepacked_weights_container: Shared<'_, PrepackedWeights>,
+        out: OutHandle<'_, Session>,
+    ) {
+        let _ = model_data_length;
+        out.set(Source::Bytes(model_data.0).session(env, options)?);
+        Ok(())
+    }
+
+    fn ReleaseSession(session: Option<Box<Session>>) -> () = (); {
+        drop(session);
+        Ok(())
+    }
+
+    fn SessionGetInputCount(session: &Session, out: Out<'_, usize>) {
+        out.set(session.inputs.len());
+        Ok(())
+    }
+
+    fn SessionGetOutputCount(session: &Session, out: Out<'_, usize>) {
+        out.set(session.outputs.len());
+        Ok(())
+    }
+
+    fn SessionGetOverridableInitializerCount(session: &Session, out: Out<'_, usize>) {
+        out.set(session.overridable.len());
+        Ok(())
+    }
+
+    fn SessionGetInputTypeInfo(
+        session: &Session,
+        index: usize,
+        type_info: OutHandle<'_, TypeInfo>,
+    ) {
+        type_info.set(TypeInfo::of(&at(&session.inputs, index)?.ty));
+        Ok(())
+    }
+
+    fn SessionGetOutputTypeInfo(
+        session: &Session,
+        index: usize,
+        type_info: OutHandle<'_, TypeInfo>,
+    ) {
+        type_info.set(TypeInfo::of(&at(&session.outputs, index)?.ty));
+        Ok(())
+    }
+
+    fn SessionGetOverridableInitializerTypeInfo(
+        session: &Session,
+        index: usize,
+        type_info: OutHandle<'_, TypeInfo>,
+    ) {
+        type_info.set(TypeInfo::of(&at(&session.overridable, index)?.ty));
+        Ok(())
+    }
+
+    fn SessionGetInputName(
+        session: &Session,
+        index: usize,
+        allocator: Allocator<'_>,
+        value: Out<'_, *mut c_char>,
+    ) {
+        value.set(allocator.text(&at(&session.inputs, index)?.name)?);
+        Ok(())
+    }
+
+    fn SessionGetOutputName(
+        session: &Session,
+        index: usize,
+        allocator: Allocator<'_>,
+        value: Out<'_, *mut c_char>,
+    ) {
+        value.set(allocator.text(&at(&session.outputs, index)?.name)?);
+        Ok(())
+    }
+
+    fn SessionGetOverridableInitializerName(
+        session: &Session,
+        index: usize,
+        allocator: Allocator<'_>,
+        value: Out<'_, *mut c_char>,
+    ) {
+        value.set(allocator.text(&at(&session.overridable, index)?.name)?);
+        Ok(())
+    }
+
+    /// The name of the file that was written.
+    fn SessionEndProfiling(
+        session: Shared<'_, Session>,
+        allocator: Allocator<'_>,
+        out: Out<'_, *mut c_char>,
+    ) {
+        let path = match session.profiling_start {
+            0 => String::new(),
+            _ => session.session.end_profiling()?.display().to_string(),
+        };
+        out.set(allocator.text(&path)?);
+        Ok(())
+    }
+
+    fn SessionGetProfilingStartTimeNs(session: &Session, out: Out<'_, u64>) {
+        out.set(session.profiling_start);
+        Ok(())
+    }
+
+    fn SessionGetMemoryInfoForInputs(
+        session: &Session,
+        inputs_memory_info: Outs<'_, *const OrtMemoryInfo>[num_inputs],
+        num_inputs: usize,
+    ) {
+        let _ = num_inputs;
+        inputs_memory_info.fill(session.inputs.iter().map(|_| opaque(&CPU)));
+        Ok(())
+    }
+
+    fn SessionGetMemoryInfoForOutputs(
+        session: &Session,
+        outputs_memory_info: Outs<'_, *const OrtMemoryInfo>[num_outputs],
+        num_outputs: usize,
+    ) {
+        let _ = num_outputs;
+        outputs_memory_info.fill(session.outputs.iter().map(|_| opaque(&CPU)));
+        Ok(())
+    }
+
+    /// Null: the CPU is no device of a plugin.
+    fn SessionGetEpDeviceForInputs(
+        session: &Session,
+        inputs_ep_devices: Outs<'_, *const OrtEpDevice>[num_inputs],
+        num_inputs: usize,
+    ) {
+        let _ = num_inputs;
+        inputs_ep_devices.fill(session.inputs.iter().map(|_| std::ptr::null()));
+        Ok(())
+    }
+
+    /// Null: the CPU is no device of a plugin.
+    fn SessionGetEpDeviceForOutputs(
+        session: &Session,
+        outputs_ep_devices: Outs<'_, *const OrtEpDevice>[num_outputs],
+        num_outputs: usize,
+    ) {
+        let _ = num_outputs;
+        outputs_ep_devices.fill(session.outputs.iter().map(|_| std::ptr::null()));
+        Ok(())
+    }
+}

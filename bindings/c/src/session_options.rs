@@ -1,0 +1,287 @@
+//! `OrtSessionOptions`: what a session is to be.
+
+#![expect(non_snake_case, reason = "names of the C API")]
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::path::{Path, PathBuf};
+
+use ort_session::{Cancel, Listener, Severity, SessionBuilder, Tensor, config_keys};
+use ort_sys::{ExecutionMode, OrtLoggingFunction};
+
+use crate::env::{Env, listener};
+use crate::error::Error;
+use crate::ffi::{Logger, Out, OutHandle, Shared, export};
+
+/// Options of sessions to come.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SessionOptions {
+    /// What functions set, by the key of the same.
+    fields: BTreeMap<&'static str, String>,
+    /// Keys that programs set.
+    pub(crate) entries: BTreeMap<String, String>,
+    dims: Vec<(String, usize)>,
+    denoted_dims: Vec<(String, usize)>,
+    pub(crate) initializers: Vec<(String, Tensor, bool)>,
+    /// Other files of the model, in memory.
+    pub(crate) files: Vec<(String, ort_session::ModelBytes)>,
+    /// Where the optimized model is written.
+    pub(crate) optimized_path: Option<PathBuf>,
+    profile_prefix: String,
+    /// What receives messages instead of the environment.
+    listener: Option<Listener>,
+    uses_env_threads: bool,
+    cancel: Cancel,
+}
+
+impl SessionOptions {
+    fn field(&mut self, key: &'static str, value: impl Into<String>) {
+        self.fields.insert(key, value.into());
+    }
+
+    /// What the keys of the environment, of functions and of entries say, the later ones over the earlier.
+    pub(crate) fn builder(&self, env: &Env) -> Result<SessionBuilder, Error> {
+        let mut builder = SessionBuilder::default().cancel(&self.cancel);
+        if let Ok(severity) = Severity::try_from(env.severity()) {
+            builder = builder.log_severity(severity);
+        }
+        builder = builder.log_verbosity(0);
+        let threading = env.threading.iter().filter(|_| self.uses_env_threads);
+        for (key, value) in threading.flat_map(|threading| &threading.keys) {
+            builder = builder.config(key, value)?;
+        }
+        for (key, value) in &self.fields {
+            builder = builder.config(key, value)?;
+        }
+        for (key, value) in &self.entries {
+            // onnxruntime passes over keys that it does not know.
+            if config_keys().any(|known| known.name == key) {
+                builder = builder.config(key, value)?;
+            }
+        }
+        for (name, size) in &self.dims {
+            builder = builder.free_dimension(name, *size);
+        }
+        for (denotation, size) in &self.denoted_dims {
+            builder = builder.free_dimension_by_denotation(denotation, *size);
+        }
+        for (name, bytes) in &self.files {
+            builder = builder.external_data(name, bytes.clone());
+        }
+        for (name, tensor, is_external) in &self.initializers {
+            builder = match is_external {
+                true => builder.external_initializer(name, tensor.clone()),
+                false => builder.initializer(name, tensor.clone()),
+            };
+        }
+        Ok(builder)
+    }
+
+    /// What receives the messages of the session, unless the process does.
+    pub(crate) fn listener(&self, env: &Env) -> Option<Listener> {
+        self.listener.clone().or_else(|| env.listener.clone())
+    }
+
+    pub(crate) fn is_profiled(&self) -> bool {
+        self.fields.contains_key("session.enable_profiling")
+    }
+}
+
+/// A flag as the text that keys have for it.
+pub(crate) const fn flag(is_on: bool) -> &'static str {
+    if is_on { "1" } else { "0" }
+}
+
+fn size(dim_value: i64) -> Result<usize, Error> {
+    usize::try_from(dim_value).map_err(|_| Error::argument("dim_value", "is negative"))
+}
+
+const MEM_PATTERN: &str = "session.enable_mem_pattern";
+const MEM_ARENA: &str = "session.enable_cpu_mem_arena";
+const EXECUTION_MODE: &str = "session.execution_mode";
+
+export! {
+    fn CreateSessionOptions(options: OutHandle<'_, SessionOptions>) {
+        options.set(SessionOptions::default());
+        Ok(())
+    }
+
+    fn CloneSessionOptions(
+        in_options: &SessionOptions,
+        out_options: OutHandle<'_, SessionOptions>,
+    ) {
+        out_options.set(in_options.clone());
+        Ok(())
+    }
+
+    fn ReleaseSessionOptions(options: Option<Box<SessionOptions>>) -> () = (); {
+        drop(options);
+        Ok(())
+    }
+
+    fn SetOptimizedModelFilePath(
+        options: &mut SessionOptions,
+        optimized_model_filepath: &Path,
+    ) {
+        let path = optimized_model_filepath.to_owned();
+        options.optimized_path = (!path.as_os_str().is_empty()).then_some(path);
+        Ok(())
+    }
+
+    fn SetSessionExecutionMode(options: &mut SessionOptions, execution_mode: i32) {
+        let mode = match execution_mode {
+            0 => "sequential",
+            1 => "parallel",
+            other => return Err(Error::argument("execution_mode", format!("is {other}, which is no mode"))),
+        };
+        options.field(EXECUTION_MODE, mode);
+        Ok(())
+    }
+
+    fn GetSessionExecutionMode(options: &SessionOptions, out: Out<'_, ExecutionMode>) {
+        let is_parallel = options.fields.get(EXECUTION_MODE).is_some_and(|mode| mode == "parallel");
+        out.set(if is_parallel { ExecutionMode::ORT_PARALLEL } else { ExecutionMode::ORT_SEQUENTIAL });
+        Ok(())
+    }
+
+    fn EnableProfiling(options: &mut SessionOptions, profile_file_prefix: &Path) {
+        let prefix = profile_file_prefix.to_str();
+        let prefix = prefix.ok_or_else(|| Error::argument("profile_file_prefix", "is no UTF-8"))?;
+        options.profile_prefix = prefix.trim_end_matches('_').to_owned();
+        options.field("session.enable_profiling", options.profile_prefix.clone());
+        Ok(())
+    }
+
+    fn DisableProfiling(options: &mut SessionOptions) {
+        options.fields.remove("session.enable_profiling");
+        Ok(())
+    }
+
+    fn EnableMemPattern(options: &mut SessionOptions) {
+        options.field(MEM_PATTERN, "1");
+        Ok(())
+    }
+
+    fn DisableMemPattern(options: &mut SessionOptions) {
+        options.field(MEM_PATTERN, "0");
+        Ok(())
+    }
+
+    fn GetMemPatternEnabled(options: &SessionOptions, out: Out<'_, i32>) {
+        out.set(options.fields.get(MEM_PATTERN).is_none_or(|value| value == "1").into());
+        Ok(())
+    }
+
+    fn EnableCpuMemArena(options: &mut SessionOptions) {
+        options.fields.remove(MEM_ARENA);
+        Ok(())
+    }
+
+    fn DisableCpuMemArena(options: &mut SessionOptions) {
+        options.field(MEM_ARENA, "0");
+        Ok(())
+    }
+
+    fn SetSessionLogId(options: &mut SessionOptions, logid: &str) {
+        options.field("session.log_id", logid);
+        Ok(())
+    }
+
+    fn SetSessionLogVerbosityLevel(
+        options: &mut SessionOptions,
+        session_log_verbosity_level: i32,
+    ) {
+        let level = session_log_verbosity_level.max(0).to_string();
+        options.field("session.log_verbosity_level", level);
+        Ok(())
+    }
+
+    /// −1 is the environment's.
+    fn SetSessionLogSeverityLevel(options: &mut SessionOptions, session_log_severity_level: i32) {
+        match session_log_severity_level {
+            -1 => drop(options.fields.remove("session.log_severity_level")),
+            level if Severity::try_from(level).is_ok() => {
+                options.field("session.log_severity_level", level.to_string());
+            }
+            level => {
+                return Err(Error::argument("session_log_severity_level", format!("is {level}, which is no severity")));
+            }
+        }
+        Ok(())
+    }
+
+    fn SetSessionGraphOptimizationLevel(
+        options: &mut SessionOptions,
+        graph_optimization_level: i32,
+    ) {
+        match graph_optimization_level {
+            level @ (0..=3 | 99) => {
+                options.field("session.graph_optimization_level", level.to_string());
+                Ok(())
+            }
+            level => Err(Error::argument("graph_optimization_level", format!("is {level}, which is no level"))),
+        }
+    }
+
+    fn SetIntraOpNumThreads(options: &mut SessionOptions, intra_op_num_threads: i32) {
+        options.field("session.intra_op_num_threads", intra_op_num_threads.max(0).to_string());
+        Ok(())
+    }
+
+    fn SetInterOpNumThreads(options: &mut SessionOptions, inter_op_num_threads: i32) {
+        options.field("session.inter_op_num_threads", inter_op_num_threads.max(0).to_string());
+        Ok(())
+    }
+
+    /// The session takes the options of the environment's threads. Sessions share threads anyway.
+    fn DisablePerSessionThreads(options: &mut SessionOptions) {
+        options.uses_env_threads = true;
+        Ok(())
+    }
+
+    /// Accepted; results never depend on the number of threads.
+    fn SetDeterministicCompute(options: &mut SessionOptions, value: bool) {
+        options.field("session.use_deterministic_compute", flag(value));
+        Ok(())
+    }
+
+    fn AddFreeDimensionOverride(
+        options: &mut SessionOptions,
+        dim_denotation: &str,
+        dim_value: i64,
+    ) {
+        options.denoted_dims.push((dim_denotation.to_owned(), size(dim_value)?));
+        Ok(())
+    }
+
+    fn AddFreeDimensionOverrideByName(
+        options: &mut SessionOptions,
+        dim_name: &str,
+        dim_value: i64,
+    ) {
+        options.dims.push((dim_name.to_owned(), size(dim_value)?));
+        Ok(())
+    }
+
+    fn SetUserLoggingFunction(
+        options: &mut SessionOptions,
+        user_logging_function: Option<OrtLoggingFunction>,
+        user_logging_param: *mut c_void,
+    ) {
+        let function = user_logging_function.ok_or_else(|| Error::null("user_logging_function"))?;
+        options.listener = Some(listener(Logger::new(function, user_logging_param)));
+        Ok(())
+    }
+
+    /// True ends loading of sessions with these options, from any thread.
+    fn SessionOptionsSetLoadCancellationFlag(options: Shared<'_, SessionOptions>, cancel: bool) {
+        match cancel {
+            true => options.cancel.cancel(),
+            false if options.cancel.is_cancelled() => {
+                return Err(Error::not_implemented("options cannot be used again after a cancellation: make new ones"));
+            }
+            false => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! Tensors of texts: filled in and read.
+
+#![expect(non_snake_case, reason = "names of the C API")]
+
+use std::ffi::c_char;
+
+use ort_session::{Tensor, TensorView, Value as Owned};
+
+use crate::error::Error;
+use crate::ffi::{Out, OutMemory, Outs, Shared, export};
+use crate::value::Value;
+
+/// What `read` makes of the texts of a value.
+fn read<R>(value: &Value, read: impl FnOnce(&[String]) -> Result<R, Error>) -> Result<R, Error> {
+    let other = value.other().ok_or_else(not_texts)?;
+    let view: TensorView<'_> = other.as_tensor()?.view();
+    read(view.as_strings()?)
+}
+
+/// Changes the texts of a value.
+fn fill(
+    value: &Value,
+    fill: impl FnOnce(&mut [String]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut other = value.other_mut().ok_or_else(not_texts)?;
+    let tensor: &mut Tensor = match &mut *other {
+        Owned::Tensor(tensor) => tensor,
+        _ => return Err(not_texts()),
+    };
+    fill(tensor.view_mut().into_strings()?)
+}
+
+fn not_texts() -> Error {
+    Error::argument("value", "is no tensor of texts")
+}
+
+fn at(texts: &[String], index: usize) -> Result<&String, Error> {
+    let none = || Error::argument("index", format!("is {index}, and there are {} texts", texts.len()));
+    texts.get(index).ok_or_else(none)
+}
+
+export! {
+    fn FillStringTensor(value: Shared<'_, Value>, s: Vec<&str>[s_len], s_len: usize) {
+        fill(&value, |texts| {
+            if texts.len() != s_len {
+                return Err(Error::argument("s_len", format!("is {s_len}, and there are {}", texts.len())));
+            }
+            texts.iter_mut().zip(s).for_each(|(to, from)| from.clone_into(to));
+            Ok(())
+        })
+    }
+
+    fn FillStringTensorElement(value: Shared<'_, Value>, s: &str, index: usize) {
+        fill(&value, |texts| {
+            at(texts, index)?;
+            s.clone_into(&mut texts[index]);
+            Ok(())
+        })
+    }
+
+    /// Refused: the bytes would become a text without anybody checking that they are UTF-8.
+    fn GetResizedStringTensorElementBuffer(
+        _value: Shared<'_, Value>,
+        _index: usize,
+        _length_in_bytes: usize,
+        _buffer: Out<'_, *mut c_char>,
+    ) {
+        Err(Error::not_implemented(
+            "GetResizedStringTensorElementBuffer: use FillStringTensorElement",
+        ))
+    }
+
+    fn GetStringTensorDataLength(value: &Value, len: Out<'_, usize>) {
+        len.set(read(value, |texts| Ok(texts.iter().map(String::len).sum()))?);
+        Ok(())
+    }
+
+    /// The texts one after the other without zeros between them, and where each begins.
+    fn GetStringTensorContent(
+        value: &Value,
+        s: OutMemory<'_>[s_len],
+        s_len: usize,
+        offsets: Outs<'_, usize>[offsets_len],
+        offsets_len: usize,
+    ) {
+        read(value, |texts| {
+            let needed: usize = texts.iter().map(String::len).sum();
+            if s_len < needed {
+                return Err(Error::argument("s_len", format!("is {s_len}, and the texts take {needed}")));
+            }
+            if offsets_len != texts.len() {
+                return Err(Error::argument("offsets_len", "is not the number of texts"));
+            }
+            s.0.fill(texts.iter().flat_map(|text| text.bytes()));
+            let mut end = 0;
+            offsets.fill(texts.iter().map(|text| {
+                let start = end;
+                end += text.len();
+                start
+            }));
+            Ok(())
+        })
+    }
+
+    fn GetStringTensorElementLength(value: &Value, index: usize, out: Out<'_, usize>) {
+        out.set(read(value, |texts| Ok(at(texts, index)?.len()))?);
+        Ok(())
+    }
+
+    fn GetStringTensorElement(
+        value: &Value,
+        s_len: usize,
+        index: usize,
+        s: OutMemory<'_>[s_len],
+    ) {
+        read(value, |texts| {
+            let text = at(texts, index)?;
+            if s_len < text.len() {
+                return Err(Error::argument("s_len", format!("is {s_len}, and the text takes {}", text.len())));
+            }
+            s.0.fill(text.bytes());
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,226 @@
+//! The table: every function of the C API by the file that has it. A new function is a name here.
+//!
+//! `Name[_, _]` is a function with enums of C among its arguments, of which it takes the numbers.
+
+use std::ffi::CStr;
+
+use ort_sys::OrtApi;
+
+/// The version of onnxruntime whose table this is: programs compare its middle number with that of their headers.
+pub(crate) const VERSION: &CStr = c"1.31.0";
+
+/// What was built, and how.
+pub(crate) const BUILD_INFO: &CStr = c"ORT Build Info: ort-rs, CPU, cargo";
+
+macro_rules! entry {
+    ($module:ident $name:ident) => { crate::$module::$name };
+    ($module:ident $name:ident [$($arg:ty),*]) => { crate::ffi::with_enums!(crate::$module::$name as fn($($arg),*)) };
+}
+
+macro_rules! table {
+    ($($module:ident { $($name:ident $([$($arg:ty),*])?)* })*) => {
+        /// The functions.
+        pub(crate) static API: OrtApi = OrtApi { $($($name: entry!($module $name $([$($arg),*])?),)*)* };
+    };
+}
+
+table! {
+    error {
+        CreateStatus[_, _] GetErrorCode GetErrorMessage ReleaseStatus
+    }
+    env {
+        CreateEnv[_, _, _] CreateEnvWithCustomLogger[_, _, _, _, _] EnableTelemetryEvents
+        DisableTelemetryEvents ReleaseEnv CreateEnvWithGlobalThreadPools[_, _, _, _]
+        GetAvailableProviders ReleaseAvailableProviders SetLanguageProjection[_, _]
+        CreateEnvWithCustomLoggerAndGlobalThreadPools[_, _, _, _, _, _]
+        UpdateEnvWithCustomLogLevel[_, _] GetBuildInfoString CreateEnvWithOptions
+    }
+    session {
+        CreateSession CreateSessionFromArray SessionGetInputCount SessionGetOutputCount
+        SessionGetOverridableInitializerCount SessionGetInputTypeInfo SessionGetOutputTypeInfo
+        SessionGetOverridableInitializerTypeInfo SessionGetInputName SessionGetOutputName
+        SessionGetOverridableInitializerName ReleaseSession SessionEndProfiling
+        SessionGetProfilingStartTimeNs CreatePrepackedWeightsContainer
+        ReleasePrepackedWeightsContainer CreateSessionWithPrepackedWeightsContainer
+        CreateSessionFromArrayWithPrepackedWeightsContainer SessionGetMemoryInfoForInputs
+        SessionGetMemoryInfoForOutputs SessionGetEpDeviceForInputs SessionGetEpDeviceForOutputs
+    }
+    session_options {
+        CreateSessionOptions SetOptimizedModelFilePath CloneSessionOptions
+        SetSessionExecutionMode[_, _] EnableProfiling DisableProfiling EnableMemPattern
+        DisableMemPattern EnableCpuMemArena DisableCpuMemArena SetSessionLogId
+        SetSessionLogVerbosityLevel SetSessionLogSeverityLevel
+        SetSessionGraphOptimizationLevel[_, _] SetIntraOpNumThreads SetInterOpNumThreads
+        AddFreeDimensionOverride ReleaseSessionOptions DisablePerSessionThreads
+        AddFreeDimensionOverrideByName SetUserLoggingFunction[_, _, _] SetDeterministicCompute
+        SessionOptionsSetLoadCancellationFlag GetMemPatternEnabled GetSessionExecutionMode
+    }
+    missing {
+        CreateCustomOpDomain CustomOpDomain_Add AddCustomOpDomain RegisterCustomOpsLibrary
+        CreateOpaqueValue GetOpaqueValue KernelInfoGetAttribute_float KernelInfoGetAttribute_int64
+        KernelInfoGetAttribute_string KernelContext_GetInputCount KernelContext_GetOutputCount
+        KernelContext_GetInput KernelContext_GetOutput ReleaseCustomOpDomain
+        KernelInfoGetAttributeArray_float KernelInfoGetAttributeArray_int64 EnableOrtCustomOps
+        CreateSparseTensorAsOrtValue FillSparseTensorCoo FillSparseTensorCsr
+        FillSparseTensorBlockSparse CreateSparseTensorWithValuesAsOrtValue UseCooIndices
+        UseCsrIndices UseBlockSparseIndices GetSparseTensorFormat
+        GetSparseTensorValuesTypeAndShape GetSparseTensorValues GetSparseTensorIndicesTypeShape
+        GetSparseTensorIndices KernelContext_GetGPUComputeStream CreateOpAttr ReleaseOpAttr
+        CreateOp InvokeOp ReleaseOp CopyKernelInfo ReleaseKernelInfo GetTrainingApi
+        RegisterCustomOpsLibrary_V2 RegisterCustomOpsUsingFunction KernelInfo_GetInputCount
+        KernelInfo_GetOutputCount KernelInfo_GetInputName KernelInfo_GetOutputName
+        KernelInfo_GetInputTypeInfo KernelInfo_GetOutputTypeInfo KernelInfoGetAttribute_tensor
+        KernelInfo_GetNodeName KernelInfo_GetLogger KernelContext_GetLogger Logger_LogMessage
+        Logger_GetLoggingSeverityLevel KernelInfoGetConstantInput_tensor
+        KernelContext_GetAllocator KernelContext_GetResource ShapeInferContext_GetInputCount
+        ShapeInferContext_GetInputTypeShape ShapeInferContext_GetAttribute
+        ShapeInferContext_SetOutputTypeShape ReadOpAttr KernelContext_ParallelFor
+        KernelContext_GetScratchBuffer KernelInfoGetAllocator CreateLoraAdapter
+        CreateLoraAdapterFromArray ReleaseLoraAdapter RunOptionsAddActiveLoraAdapter
+        ReleaseValueInfo ReleaseNode ReleaseGraph ReleaseModel GetValueInfoName
+        GetValueInfoTypeInfo GetModelEditorApi GetCompileApi HardwareDevice_Type
+        HardwareDevice_VendorId HardwareDevice_Vendor HardwareDevice_DeviceId
+        HardwareDevice_Metadata EpDevice_EpName EpDevice_EpVendor EpDevice_EpMetadata
+        EpDevice_EpOptions EpDevice_Device GetEpApi ValueInfo_GetValueProducer
+        ValueInfo_GetValueNumConsumers ValueInfo_GetValueConsumers ValueInfo_GetInitializerValue
+        ValueInfo_GetExternalInitializerInfo ValueInfo_IsRequiredGraphInput
+        ValueInfo_IsOptionalGraphInput ValueInfo_IsGraphOutput ValueInfo_IsConstantInitializer
+        ValueInfo_IsFromOuterScope Graph_GetName Graph_GetModelPath Graph_GetOnnxIRVersion
+        Graph_GetNumOperatorSets Graph_GetOperatorSets Graph_GetNumInputs Graph_GetInputs
+        Graph_GetNumOutputs Graph_GetOutputs Graph_GetNumInitializers Graph_GetInitializers
+        Graph_GetNumNodes Graph_GetNodes Graph_GetParentNode Graph_GetGraphView Node_GetId
+        Node_GetName Node_GetOperatorType Node_GetDomain Node_GetSinceVersion Node_GetNumInputs
+        Node_GetInputs Node_GetNumOutputs Node_GetOutputs Node_GetNumImplicitInputs
+        Node_GetImplicitInputs Node_GetNumAttributes Node_GetAttributes Node_GetAttributeByName
+        OpAttr_GetTensorAttributeAsOrtValue OpAttr_GetType OpAttr_GetName Node_GetNumSubgraphs
+        Node_GetSubgraphs Node_GetGraph Node_GetEpName ReleaseExternalInitializerInfo
+        ExternalInitializerInfo_GetFilePath ExternalInitializerInfo_GetFileOffset
+        ExternalInitializerInfo_GetByteSize EpDevice_MemoryInfo CreateSyncStreamForEpDevice
+        SyncStream_GetHandle ReleaseSyncStream CopyTensors Graph_GetModelMetadata
+        CreateExternalInitializerInfo KernelInfo_GetConfigEntries KernelInfo_GetOperatorDomain
+        KernelInfo_GetOperatorType KernelInfo_GetOperatorSinceVersion GetInteropApi
+        GetHardwareDeviceEpIncompatibilityDetails DeviceEpIncompatibilityDetails_GetReasonsBitmask
+        DeviceEpIncompatibilityDetails_GetNotes DeviceEpIncompatibilityDetails_GetErrorCode
+        ReleaseDeviceEpIncompatibilityDetails GetCompatibilityInfoFromModel
+        GetCompatibilityInfoFromModelBytes Session_GetEpGraphAssignmentInfo
+        EpAssignedSubgraph_GetEpName EpAssignedSubgraph_GetNodes EpAssignedNode_GetName
+        EpAssignedNode_GetDomain EpAssignedNode_GetOperatorType RunOptionsSetSyncStream
+        KernelInfoGetAttributeArray_string SetPerSessionThreadPoolCallbacks
+        GetExperimentalFunction KernelContext_GetSyncStream
+        SessionOptionsSetWeightlessSourceModelBuffer KernelContext_GetPreallocatedOutput
+        GetModelPackageApi
+    }
+    run_options {
+        CreateRunOptions RunOptionsSetRunLogVerbosityLevel RunOptionsSetRunLogSeverityLevel
+        RunOptionsSetRunTag RunOptionsGetRunLogVerbosityLevel RunOptionsGetRunLogSeverityLevel
+        RunOptionsGetRunTag RunOptionsSetTerminate RunOptionsUnsetTerminate ReleaseRunOptions
+        AddRunConfigEntry GetRunConfigEntry RunOptionsEnableProfiling RunOptionsDisableProfiling
+    }
+    tensors {
+        CreateTensorAsOrtValue[_, _, _, _, _] CreateTensorWithDataAsOrtValue[_, _, _, _, _, _, _]
+        GetTensorMutableData GetTensorTypeAndShape TensorAt GetTensorMemoryInfo
+        CreateTensorWithDataAndDeleterAsOrtValue[_, _, _, _, _, _, _] GetTensorSizeInBytes
+        GetTensorData GetTensorElementTypeAndShapeDataReference
+    }
+    value {
+        IsTensor GetTypeInfo GetValueType GetValue GetValueCount CreateValue[_, _, _, _]
+        ReleaseValue IsSparseTensor HasValue
+    }
+    strings {
+        FillStringTensor GetStringTensorDataLength GetStringTensorContent
+        GetStringTensorElementLength GetStringTensorElement FillStringTensorElement
+        GetResizedStringTensorElementBuffer
+    }
+    type_info {
+        CastTypeInfoToTensorInfo GetOnnxTypeFromTypeInfo ReleaseTypeInfo GetDenotationFromTypeInfo
+        CastTypeInfoToMapTypeInfo CastTypeInfoToSequenceTypeInfo GetMapKeyType GetMapValueType
+        GetSequenceElementType ReleaseMapTypeInfo ReleaseSequenceTypeInfo
+        CastTypeInfoToOptionalTypeInfo GetOptionalContainedTypeInfo
+    }
+    tensor_info {
+        CreateTensorTypeAndShapeInfo SetTensorElementType[_, _] SetDimensions GetTensorElementType
+        GetDimensionsCount GetDimensions GetSymbolicDimensions GetTensorShapeElementCount
+        ReleaseTensorTypeAndShapeInfo SetSymbolicDimensions TensorTypeAndShape_HasShape
+    }
+    memory_info {
+        CreateMemoryInfo[_, _, _, _, _] CreateCpuMemoryInfo[_, _, _] CompareMemoryInfo
+        MemoryInfoGetName MemoryInfoGetId MemoryInfoGetMemType MemoryInfoGetType ReleaseMemoryInfo
+        MemoryInfoGetDeviceType CreateMemoryInfo_V2[_, _, _, _, _, _, _, _]
+        MemoryInfoGetDeviceMemType MemoryInfoGetVendorId
+    }
+    allocators {
+        AllocatorAlloc AllocatorFree AllocatorGetInfo GetAllocatorWithDefaultOptions
+        CreateAllocator ReleaseAllocator CreateAndRegisterAllocator RegisterAllocator
+        UnregisterAllocator CreateAndRegisterAllocatorV2 AllocatorGetStats
+        CreateSharedAllocator[_, _, _, _, _, _] GetSharedAllocator ReleaseSharedAllocator[_, _, _]
+    }
+    metadata {
+        SessionGetModelMetadata ModelMetadataGetProducerName ModelMetadataGetGraphName
+        ModelMetadataGetDomain ModelMetadataGetDescription ModelMetadataLookupCustomMetadataMap
+        ModelMetadataGetVersion ReleaseModelMetadata ModelMetadataGetCustomMetadataMapKeys
+        ModelMetadataGetGraphDescription
+    }
+    threading {
+        CreateThreadingOptions ReleaseThreadingOptions SetGlobalIntraOpNumThreads
+        SetGlobalInterOpNumThreads SetGlobalSpinControl SetGlobalDenormalAsZero
+        SessionOptionsSetCustomCreateThreadFn SessionOptionsSetCustomThreadCreationOptions
+        SessionOptionsSetCustomJoinThreadFn SetGlobalCustomCreateThreadFn
+        SetGlobalCustomThreadCreationOptions SetGlobalCustomJoinThreadFn
+        SetGlobalIntraOpThreadAffinity
+    }
+    session_entries {
+        AddSessionConfigEntry AddInitializer AddExternalInitializers HasSessionConfigEntry
+        GetSessionConfigEntry AddExternalInitializersFromMemory GetSessionOptionsConfigEntries
+    }
+    io_binding {
+        RunWithBinding CreateIoBinding ReleaseIoBinding BindInput BindOutput BindOutputToDevice
+        GetBoundOutputNames GetBoundOutputValues ClearBoundInputs ClearBoundOutputs
+        SynchronizeBoundInputs SynchronizeBoundOutputs
+    }
+    providers {
+        UpdateTensorRTProviderOptionsWithValue SessionOptionsAppendExecutionProvider_CUDA SessionOptionsAppendExecutionProvider_ROCM
+        SessionOptionsAppendExecutionProvider_OpenVINO
+        SessionOptionsAppendExecutionProvider_TensorRT SetCurrentGpuDeviceId GetCurrentGpuDeviceId
+        SessionOptionsAppendExecutionProvider_TensorRT_V2 CreateTensorRTProviderOptions
+        UpdateTensorRTProviderOptions GetTensorRTProviderOptionsAsString
+        ReleaseTensorRTProviderOptions GetExecutionProviderApi
+        SessionOptionsAppendExecutionProvider_CUDA_V2 CreateCUDAProviderOptions
+        UpdateCUDAProviderOptions GetCUDAProviderOptionsAsString ReleaseCUDAProviderOptions
+        SessionOptionsAppendExecutionProvider_MIGraphX SessionOptionsAppendExecutionProvider
+        SessionOptionsAppendExecutionProvider_CANN CreateCANNProviderOptions
+        UpdateCANNProviderOptions GetCANNProviderOptionsAsString ReleaseCANNProviderOptions
+        SessionOptionsAppendExecutionProvider_Dnnl CreateDnnlProviderOptions
+        UpdateDnnlProviderOptions GetDnnlProviderOptionsAsString ReleaseDnnlProviderOptions
+        CreateROCMProviderOptions UpdateROCMProviderOptions GetROCMProviderOptionsAsString
+        ReleaseROCMProviderOptions GetTensorRTProviderOptionsByName
+        UpdateCUDAProviderOptionsWithValue GetCUDAProviderOptionsByName
+        SessionOptionsAppendExecutionProvider_OpenVINO_V2
+        SessionOptionsAppendExecutionProvider_VitisAI SetEpDynamicOptions
+        RegisterExecutionProviderLibrary UnregisterExecutionProviderLibrary GetEpDevices
+        SessionOptionsAppendExecutionProvider_V2 SessionOptionsSetEpSelectionPolicy[_, _]
+        SessionOptionsSetEpSelectionPolicyDelegate GetModelCompatibilityForEpDevices
+        GetNumHardwareDevices GetHardwareDevices SessionReleaseCapturedGraph
+        SessionOptionsSetEpContextDataReadFunc
+    }
+    arena {
+        CreateArenaCfg ReleaseArenaCfg CreateArenaCfgV2
+    }
+    run {
+        Run RunAsync
+    }
+    key_values {
+        CreateKeyValuePairs AddKeyValuePair GetKeyValue GetKeyValuePairs RemoveKeyValuePair
+        ReleaseKeyValuePairs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_that_of_the_declarations() {
+        let version = format!("1.{}.0", ort_sys::ORT_API_VERSION);
+        assert_eq!(VERSION.to_str(), Ok(version.as_str()));
+    }
+}

@@ -1,0 +1,157 @@
+//! Tensors: made in memory of the library's or the program's, and where their elements are.
+
+#![expect(non_snake_case, reason = "names of the C API")]
+
+use std::ffi::c_void;
+
+use ort_session::DType;
+use ort_sys::ONNXTensorElementDataType;
+
+use crate::element_type::{defined, number};
+use crate::error::Error;
+use crate::ffi::{Allocator, Block, Out, OutHandle, OutRef, Shared, export};
+use crate::memory_info::{CPU, MemoryInfo};
+use crate::tensor_info::{TensorInfo, unsigned};
+use crate::value::Value;
+
+/// The bytes that elements of these dimensions take.
+fn n_bytes(dtype: DType, shape: &[usize]) -> Result<usize, Error> {
+    let n = shape.iter().try_fold(1_usize, |n, &dim| n.checked_mul(dim));
+    n.and_then(|n| dtype.n_bytes(n)).ok_or_else(|| Error::argument("shape", "is too large"))
+}
+
+/// A tensor over memory of the program's.
+fn over(data: *mut c_void, len: usize, dtype: DType, shape: Vec<usize>) -> Result<Value, Error> {
+    if dtype == DType::String {
+        return Err(Error::argument("type", "is that of texts, which no memory is given for"));
+    }
+    let needed = n_bytes(dtype, &shape)?;
+    if len < needed {
+        return Err(Error::argument("p_data_len", format!("is {len}, and the elements take {needed}")));
+    }
+    let block = Block::of_caller(data, needed).ok_or_else(|| Error::null("p_data"))?;
+    Value::of_block(block, dtype, shape)
+}
+
+export! {
+    fn CreateTensorAsOrtValue(
+        allocator: Allocator<'_>,
+        shape: &[i64][shape_len],
+        shape_len: usize,
+        type_: i32,
+        out: OutHandle<'_, Value>,
+    ) {
+        let (_, dtype, shape) = (shape_len, defined(type_)?, unsigned(shape)?);
+        out.set(match dtype {
+            DType::String => Value::of_texts(&shape)?,
+            dtype => {
+                let block = allocator.block(n_bytes(dtype, &shape)?)?;
+                Value::of_block(block, dtype, shape)?
+            }
+        });
+        Ok(())
+    }
+
+    fn CreateTensorWithDataAsOrtValue(
+        info: &MemoryInfo,
+        p_data: *mut c_void,
+        p_data_len: usize,
+        shape: &[i64][shape_len],
+        shape_len: usize,
+        type_: i32,
+        out: OutHandle<'_, Value>,
+    ) {
+        let _ = shape_len;
+        info.expect_cpu()?;
+        out.set(over(p_data, p_data_len, defined(type_)?, unsigned(shape)?)?);
+        Ok(())
+    }
+
+    /// The allocator takes the memory back when the last copy of the value is released.
+    fn CreateTensorWithDataAndDeleterAsOrtValue(
+        deleter: Allocator<'_>,
+        p_data: *mut c_void,
+        p_data_len: usize,
+        shape: &[i64][shape_len],
+        shape_len: usize,
+        type_: i32,
+        out: OutHandle<'_, Value>,
+    ) {
+        let (_, dtype, shape) = (shape_len, defined(type_)?, unsigned(shape)?);
+        // It checks everything; the program keeps the memory if it fails.
+        drop(over(p_data, p_data_len, dtype, shape.clone())?);
+        let block = Block::of_caller(p_data, n_bytes(dtype, &shape)?);
+        let block = block.ok_or_else(|| Error::null("p_data"))?.given_to(deleter);
+        out.set(Value::of_block(block, dtype, shape)?);
+        Ok(())
+    }
+
+    fn GetTensorMutableData(value: Shared<'_, Value>, out: Out<'_, *mut c_void>) {
+        out.set(value.block()?.as_ptr());
+        Ok(())
+    }
+
+    fn GetTensorData(value: &Value, out: Out<'_, *const c_void>) {
+        out.set(value.block()?.as_ptr().cast_const());
+        Ok(())
+    }
+
+    fn GetTensorSizeInBytes(ort_value: &Value, size: Out<'_, usize>) {
+        size.set(ort_value.block()?.len());
+        Ok(())
+    }
+
+    fn GetTensorMemoryInfo(_value: &Value, mem_info: OutRef<'_, MemoryInfo>) {
+        mem_info.set(&CPU);
+        Ok(())
+    }
+
+    fn TensorAt(
+        value: Shared<'_, Value>,
+        location_values: &[i64][location_values_count],
+        location_values_count: usize,
+        out: Out<'_, *mut c_void>,
+    ) {
+        let (dtype, shape, _) = value.dims()?;
+        let at = unsigned(location_values)?;
+        let fits = at.iter().zip(shape).all(|(&at, &n)| at < n);
+        if location_values_count != shape.len() || !fits {
+            return Err(Error::argument("location_values", "is outside of the tensor"));
+        }
+        if dtype.is_packed() {
+            return Err(Error::not_implemented("elements of less than 8 bits have no address"));
+        }
+        let index = at.iter().zip(shape).fold(0, |index, (&at, &n)| index * n + at);
+        let offset = dtype.n_bytes(index).unwrap_or_default();
+        out.set(value.block()?.as_ptr().wrapping_byte_add(offset));
+        Ok(())
+    }
+
+    fn GetTensorTypeAndShape(value: &Value, out: OutHandle<'_, TensorInfo>) {
+        let info = match value.other() {
+            None => {
+                let (dtype, shape, _) = value.dims()?;
+                TensorInfo::of_shape(dtype, shape)
+            }
+            Some(other) => {
+                let tensor = other.as_tensor()?;
+                TensorInfo::of_shape(tensor.dtype(), tensor.shape())
+            }
+        };
+        out.set(info);
+        Ok(())
+    }
+
+    fn GetTensorElementTypeAndShapeDataReference(
+        value: &Value,
+        elem_type: Out<'_, ONNXTensorElementDataType>,
+        shape_data: Out<'_, *const i64>,
+        shape_data_count: Out<'_, usize>,
+    ) {
+        let (dtype, _, dims) = value.dims()?;
+        elem_type.set(number(Some(dtype)));
+        shape_data.set(dims.as_ptr());
+        shape_data_count.set(dims.len());
+        Ok(())
+    }
+}

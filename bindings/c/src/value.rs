@@ -1,0 +1,305 @@
+//! `OrtValue`: a tensor, a sequence, a map or an optional. Copies of a value share what is in it, as
+//! onnxruntime's do.
+
+#![expect(non_snake_case, reason = "names of the C API")]
+
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use ort_session::{
+    DType, InputValue, ModelBytes, Tensor, TensorView, TensorViewMut, Type, Value as Owned,
+};
+use ort_sys::ONNXType;
+
+use crate::error::Error;
+use crate::ffi::{Allocator, Block, Out, OutHandle, export};
+use crate::tensor_info::{TensorInfo, signed};
+use crate::type_info::TypeInfo;
+
+/// A value of a program's.
+#[derive(Clone, Debug)]
+pub(crate) struct Value(Arc<Content>);
+
+#[derive(Debug)]
+enum Content {
+    /// Numbers, wherever they are.
+    Numbers { block: Block, dtype: DType, shape: Vec<usize>, dims: OnceLock<Vec<i64>> },
+    /// Texts, which a program may fill in, and what is no tensor.
+    Other(RwLock<Owned>),
+}
+
+impl Value {
+    /// A value that a run made.
+    pub(crate) fn of_owned(value: Owned) -> Self {
+        match value {
+            Owned::Tensor(tensor) if tensor.dtype() != DType::String => {
+                let (dtype, shape) = (tensor.dtype(), tensor.shape().to_vec());
+                let (block, dims) = (Block::of_tensor(tensor), OnceLock::new());
+                Self(Arc::new(Content::Numbers { block, dtype, shape, dims }))
+            }
+            value => Self(Arc::new(Content::Other(RwLock::new(value)))),
+        }
+    }
+
+    /// Numbers in a block that is as large as they need.
+    pub(crate) fn of_block(block: Block, dtype: DType, shape: Vec<usize>) -> Result<Self, Error> {
+        TensorView::from_bytes(dtype, &shape, block.bytes())?;
+        let dims = OnceLock::new();
+        Ok(Self(Arc::new(Content::Numbers { block, dtype, shape, dims })))
+    }
+
+    /// Texts that are empty.
+    pub(crate) fn of_texts(shape: &[usize]) -> Result<Self, Error> {
+        Ok(Self::of_owned(Tensor::zeros(DType::String, shape)?.into()))
+    }
+
+    /// The value, for a run to read.
+    pub(crate) fn input(&self) -> Result<InputValue<'_>, Error> {
+        match &*self.0 {
+            Content::Numbers { block, dtype, shape, .. } => {
+                Ok(TensorView::from_bytes(*dtype, shape, block.bytes())?.into())
+            }
+            Content::Other(value) => Ok(read(value).clone().into()),
+        }
+    }
+
+    /// The memory of numbers, for a run to write an output there; `None` of what has none.
+    pub(crate) fn output(&self) -> Result<Option<TensorViewMut<'_>>, Error> {
+        match &*self.0 {
+            Content::Numbers { block, dtype, shape, .. } => {
+                Ok(Some(TensorViewMut::from_bytes(*dtype, shape, block.bytes_mut())?))
+            }
+            Content::Other(_) => Ok(None),
+        }
+    }
+
+    /// Makes it the same as what a run made: numbers of the same type and shape, or anything in place of
+    /// anything else.
+    pub(crate) fn assign(&self, from: Owned) -> Result<(), Error> {
+        match &*self.0 {
+            Content::Other(value) => *write(value) = from,
+            Content::Numbers { .. } => {
+                let from = from.as_tensor()?;
+                if let Some(to) = self.output()? {
+                    to.copy_from(from.view())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether both are in the same memory, in part at least.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        match (&*self.0, &*other.0) {
+            (Content::Numbers { block, .. }, Content::Numbers { block: other, .. }) => {
+                block.overlaps(other.bytes())
+            }
+            _ => false,
+        }
+    }
+
+    pub(crate) fn to_owned_value(&self) -> Result<Owned, Error> {
+        match self.input()? {
+            InputValue::View(view) => Ok(view.to_value()?),
+            InputValue::Owned(value) => Ok(value),
+        }
+    }
+
+    /// A tensor over the same memory, which lasts as long as that does.
+    pub(crate) fn lent(&self) -> Result<Tensor, Error> {
+        match &*self.0 {
+            Content::Numbers { dtype, shape, .. } => {
+                let bytes = ModelBytes::from_owner(self.clone());
+                Ok(Tensor::from_bytes(*dtype, shape, bytes.bytes().clone())?)
+            }
+            Content::Other(value) => Ok(read(value).as_tensor()?.clone()),
+        }
+    }
+
+    /// The memory of numbers.
+    pub(crate) fn block(&self) -> Result<&Block, Error> {
+        match &*self.0 {
+            Content::Numbers { block, .. } => Ok(block),
+            Content::Other(value) => {
+                let kind = read(value).kind();
+                Err(Error::argument("value", format!("is no tensor of numbers, but a {kind}")))
+            }
+        }
+    }
+
+    /// Element type and dimensions of numbers, as long as the value lives.
+    pub(crate) fn dims(&self) -> Result<(DType, &[usize], &[i64]), Error> {
+        self.block()?;
+        match &*self.0 {
+            Content::Numbers { dtype, shape, dims, .. } => {
+                Ok((*dtype, shape, dims.get_or_init(|| signed(shape))))
+            }
+            Content::Other(_) => Err(Error::argument("value", "is no tensor of numbers")),
+        }
+    }
+
+    /// The rest: texts, sequences, maps, optionals.
+    pub(crate) fn other(&self) -> Option<RwLockReadGuard<'_, Owned>> {
+        match &*self.0 {
+            Content::Other(value) => Some(read(value)),
+            Content::Numbers { .. } => None,
+        }
+    }
+
+    pub(crate) fn other_mut(&self) -> Option<RwLockWriteGuard<'_, Owned>> {
+        match &*self.0 {
+            Content::Other(value) => Some(write(value)),
+            Content::Numbers { .. } => None,
+        }
+    }
+
+    pub(crate) fn is_tensor(&self) -> bool {
+        self.other().is_none_or(|value| matches!(*value, Owned::Tensor(_)))
+    }
+
+    pub(crate) fn ty(&self) -> Type {
+        match &*self.0 {
+            Content::Numbers { dtype, shape, .. } => {
+                TensorInfo::of_shape(*dtype, shape).to_type().map_or(Type::Unknown, Type::Tensor)
+            }
+            Content::Other(value) => Type::of_value(&read(value)),
+        }
+    }
+}
+
+impl AsRef<[u8]> for Value {
+    fn as_ref(&self) -> &[u8] {
+        match &*self.0 {
+            Content::Numbers { block, .. } => block.bytes(),
+            Content::Other(_) => &[],
+        }
+    }
+}
+
+fn read(value: &RwLock<Owned>) -> RwLockReadGuard<'_, Owned> {
+    value.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write(value: &RwLock<Owned>) -> RwLockWriteGuard<'_, Owned> {
+    value.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A value without what an optional adds.
+fn bare(value: &Owned) -> Option<&Owned> {
+    match value {
+        Owned::Optional(inner) => inner.as_deref().and_then(bare),
+        value => Some(value),
+    }
+}
+
+export! {
+    fn IsTensor(value: &Value, out: Out<'_, i32>) {
+        out.set(value.is_tensor().into());
+        Ok(())
+    }
+
+    /// Sparse tensors are dense here.
+    fn IsSparseTensor(_value: &Value, out: Out<'_, i32>) {
+        out.set(0);
+        Ok(())
+    }
+
+    fn HasValue(value: &Value, out: Out<'_, i32>) {
+        out.set(value.other().is_none_or(|value| bare(&value).is_some()).into());
+        Ok(())
+    }
+
+    fn GetValueType(value: &Value, out: Out<'_, ONNXType>) {
+        out.set(match value.other().as_deref().map(bare) {
+            None | Some(Some(Owned::Tensor(_))) => ONNXType::ONNX_TYPE_TENSOR,
+            Some(Some(Owned::Sequence(_))) => ONNXType::ONNX_TYPE_SEQUENCE,
+            Some(Some(Owned::Map(_))) => ONNXType::ONNX_TYPE_MAP,
+            Some(_) => ONNXType::ONNX_TYPE_UNKNOWN,
+        });
+        Ok(())
+    }
+
+    /// Null without a value.
+    fn GetTypeInfo(value: &Value, out: OutHandle<'_, TypeInfo>) {
+        match value.ty() {
+            Type::Optional(inner) if *inner == Type::Unknown => out.set_none(),
+            Type::Optional(inner) => out.set(TypeInfo::of(&inner)),
+            ty => out.set(TypeInfo::of(&ty)),
+        }
+        Ok(())
+    }
+
+    /// Of a sequence its items, of a map two: keys and values.
+    fn GetValueCount(value: &Value, out: Out<'_, usize>) {
+        out.set(match value.other().as_deref().and_then(bare) {
+            Some(Owned::Sequence(items)) => items.len(),
+            Some(Owned::Map(_)) => 2,
+            _ => return Err(Error::argument("value", "is neither a sequence nor a map")),
+        });
+        Ok(())
+    }
+
+    fn GetValue(
+        value: &Value,
+        index: i32,
+        _allocator: Allocator<'_>,
+        out: OutHandle<'_, Value>,
+    ) {
+        let none = || Error::argument("index", format!("is {index}, where there is no value"));
+        let at = usize::try_from(index).map_err(|_| none())?;
+        let other = value.other();
+        let item = match (other.as_deref().and_then(bare), at) {
+            (Some(Owned::Sequence(items)), _) => items.get(at).ok_or_else(none)?.clone(),
+            (Some(Owned::Map(map)), 0) => map.keys.clone().into(),
+            (Some(Owned::Map(map)), 1) => map.values.clone().into(),
+            (Some(Owned::Map(_)), _) => return Err(none()),
+            _ => return Err(Error::argument("value", "is neither a sequence nor a map")),
+        };
+        out.set(Value::of_owned(item));
+        Ok(())
+    }
+
+    fn CreateValue(
+        in_: Vec<&Value>[num_values],
+        num_values: usize,
+        value_type: i32,
+        out: OutHandle<'_, Value>,
+    ) {
+        let values = in_.iter().map(|value| value.to_owned_value()).collect::<Result<Vec<_>, _>>()?;
+        out.set(Value::of_owned(made_of(values, num_values, value_type)?));
+        Ok(())
+    }
+
+    fn ReleaseValue(value: Option<Box<Value>>) -> () = (); {
+        drop(value);
+        Ok(())
+    }
+}
+
+/// A sequence of values, or a map of keys and values.
+#[expect(clippy::as_conversions, reason = "the discriminant is the number")]
+fn made_of(mut values: Vec<Owned>, n: usize, value_type: i32) -> Result<Owned, Error> {
+    const SEQUENCE: i32 = ONNXType::ONNX_TYPE_SEQUENCE as i32;
+    const MAP: i32 = ONNXType::ONNX_TYPE_MAP as i32;
+    match value_type {
+        SEQUENCE => {
+            let kinds = values.windows(2).all(|pair| pair[0].kind() == pair[1].kind());
+            let dtype = |value: &Owned| value.as_tensor().ok().map(Tensor::dtype);
+            let dtypes = values.windows(2).all(|pair| dtype(&pair[0]) == dtype(&pair[1]));
+            match kinds && dtypes {
+                true => Ok(Owned::Sequence(values)),
+                false => Err(Error::invalid("the items of a sequence are of one type")),
+            }
+        }
+        MAP => {
+            let (Some(map_values), Some(keys), 2) = (values.pop(), values.pop(), n) else {
+                return Err(Error::invalid("a map is made of two values: keys and values"));
+            };
+            let (keys, values) = (keys.as_tensor()?.clone(), map_values.as_tensor()?.clone());
+            match keys.shape().len() == 1 && keys.shape() == values.shape() {
+                true => Ok(Owned::Map(ort_session::Map { keys, values })),
+                false => Err(Error::invalid("keys and values of a map are of rank 1, and equally many")),
+            }
+        }
+        _ => Err(Error::argument("value_type", "is neither a sequence nor a map")),
+    }
+}

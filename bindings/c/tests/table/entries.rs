@@ -1,0 +1,124 @@
+//! Options: what is set can be read again, and what is wrong is refused.
+
+use std::ptr::{null, null_mut};
+
+use onnxruntime::ort_sys::{ExecutionMode, GraphOptimizationLevel, OrtErrorCode};
+
+use crate::call::{self, call, empty, failed, made, ok, refused};
+use crate::{MODEL, env, model, session_with, tensor};
+
+#[test]
+fn entries_are_read_as_they_were_written() {
+    let options = made!(CreateSessionOptions());
+    let (key, value) = (c"session.intra_op.allow_spinning".as_ptr(), c"0".as_ptr());
+    assert_eq!(made!(HasSessionConfigEntry(options, key)), 0);
+    ok(call!(AddSessionConfigEntry(options, key, value)));
+    assert_eq!(made!(HasSessionConfigEntry(options, key)), 1);
+    let (mut size, mut room) = (0, [0_u8; 8]);
+    ok(call!(GetSessionConfigEntry(options, key, null_mut(), &raw mut size)));
+    assert_eq!(size, 2);
+    size = 1;
+    refused(
+        call!(GetSessionConfigEntry(options, key, room.as_mut_ptr().cast(), &raw mut size)),
+        "size",
+    );
+    ok(call!(GetSessionConfigEntry(options, key, room.as_mut_ptr().cast(), &raw mut size)));
+    assert_eq!((size, room[0]), (2, b'0'));
+    let copy = made!(CloneSessionOptions(options));
+    call!(ReleaseSessionOptions(options));
+    let entries = made!(GetSessionOptionsConfigEntries(copy));
+    let (mut keys, mut values, mut n) = (empty(), empty(), 0);
+    call!(GetKeyValuePairs(entries, &raw mut keys, &raw mut values, &raw mut n));
+    assert_eq!((n, call::text(call::items(values, n)[0]).as_str()), (1, "0"));
+    call!(ReleaseKeyValuePairs(entries));
+    call!(ReleaseSessionOptions(copy));
+}
+
+#[test]
+fn options_that_are_none_are_refused() {
+    let options = made!(CreateSessionOptions());
+    refused(call!(AddSessionConfigEntry(options, null(), c"1".as_ptr())), "config_key");
+    refused(call!(AddSessionConfigEntry(options, c"a".as_ptr(), null())), "config_value");
+    refused(call!(AddSessionConfigEntry(null_mut(), null(), null())), "options");
+    refused(call!(SetSessionLogSeverityLevel(options, 5)), "session_log_severity_level");
+    refused(call!(AddFreeDimensionOverrideByName(options, c"n".as_ptr(), -1)), "dim_value");
+    let text = b"\xff\0";
+    refused(call!(SetSessionLogId(options, text.as_ptr().cast())), "logid");
+    ok(call!(SetSessionExecutionMode(options, ExecutionMode::ORT_PARALLEL)));
+    assert_eq!(made!(GetSessionExecutionMode(options)), ExecutionMode::ORT_PARALLEL);
+    ok(call!(DisableMemPattern(options)));
+    assert_eq!(made!(GetMemPatternEnabled(options)), 0);
+    // A key that onnxruntime would pass over, and one whose value is wrong.
+    ok(call!(AddSessionConfigEntry(options, c"nobody.knows".as_ptr(), c"1".as_ptr())));
+    call!(ReleaseSession(session_with(&model(MODEL), options)));
+    let key = c"session.intra_op.allow_spinning".as_ptr();
+    ok(call!(AddSessionConfigEntry(options, key, c"perhaps".as_ptr())));
+    let (model, mut out) = (model(MODEL), null_mut());
+    let (data, n) = (model.as_ptr().cast(), model.len());
+    let status = call!(CreateSessionFromArray(env(), data, n, options, &raw mut out));
+    assert_eq!(failed(status).0, OrtErrorCode::ORT_INVALID_ARGUMENT);
+    call!(ReleaseSessionOptions(options));
+}
+
+#[test]
+fn a_session_takes_what_options_say() {
+    let options = made!(CreateSessionOptions());
+    let level = GraphOptimizationLevel::ORT_ENABLE_BASIC;
+    ok(call!(SetSessionGraphOptimizationLevel(options, level)));
+    ok(call!(SetIntraOpNumThreads(options, 1)));
+    ok(call!(SetInterOpNumThreads(options, 1)));
+    ok(call!(DisableCpuMemArena(options)));
+    ok(call!(SetDeterministicCompute(options, true)));
+    ok(call!(AddFreeDimensionOverrideByName(options, c"n".as_ptr(), 2)));
+    let mut b = [5.0_f32; 3];
+    let b = tensor(&mut b, &[3]);
+    ok(call!(AddInitializer(options, c"b".as_ptr(), b)));
+    let (code, _) = failed(call!(AddInitializer(options, c"b".as_ptr(), b)));
+    assert_eq!(code, OrtErrorCode::ORT_INVALID_ARGUMENT);
+    call!(ReleaseValue(b));
+    let session = session_with(&model(MODEL), options);
+    let mut x = [0.0_f32; 6];
+    let (x, mut outputs) = (tensor(&mut x, &[2, 3]), [("sum", null_mut())]);
+    ok(crate::run(session, &[("x", x)], &mut outputs));
+    assert_eq!(crate::numbers(outputs[0].1), [5.0; 6]);
+    call!(ReleaseSession(session));
+    call!(ReleaseSessionOptions(options));
+}
+
+#[test]
+fn the_provider_of_the_cpu_is_there_and_others_are_not() {
+    let options = made!(CreateSessionOptions());
+    let append = |name| {
+        call!(SessionOptionsAppendExecutionProvider(options, name, null(), null(), 0))
+    };
+    ok(append(c"CPUExecutionProvider".as_ptr()));
+    let (code, message) = failed(append(c"XNNPACK".as_ptr()));
+    assert_eq!(code, OrtErrorCode::ORT_FAIL);
+    assert!(message.contains("XNNPACK"), "{message}");
+    let cuda = failed(call!(SessionOptionsAppendExecutionProvider_CUDA(options, null())));
+    assert!(cuda.1.contains("CUDA"));
+    let (mut names, mut n) = (null_mut(), 0);
+    ok(call!(GetAvailableProviders(&raw mut names, &raw mut n)));
+    assert_eq!((n, call::text(call::items(names, 1)[0]).as_str()), (1, "CPUExecutionProvider"));
+    ok(call!(ReleaseAvailableProviders(names, n)));
+    call!(ReleaseSessionOptions(options));
+}
+
+#[test]
+fn threads_of_an_environment_are_options_of_its_sessions() {
+    let threading = made!(CreateThreadingOptions());
+    ok(call!(SetGlobalIntraOpNumThreads(threading, 1)));
+    ok(call!(SetGlobalSpinControl(threading, 0)));
+    ok(call!(SetGlobalDenormalAsZero(threading)));
+    refused(call!(SetGlobalSpinControl(threading, 2)), "allow_spinning");
+    let level = onnxruntime::ort_sys::OrtLoggingLevel::ORT_LOGGING_LEVEL_ERROR;
+    let env = made!(CreateEnvWithGlobalThreadPools(level, c"e".as_ptr(), threading));
+    call!(ReleaseThreadingOptions(threading));
+    let options = made!(CreateSessionOptions());
+    ok(call!(DisablePerSessionThreads(options)));
+    let model = model(MODEL);
+    let session =
+        made!(CreateSessionFromArray(env, model.as_ptr().cast(), model.len(), options));
+    call!(ReleaseSession(session));
+    call!(ReleaseEnv(env));
+}

@@ -1,0 +1,97 @@
+//! Every family of functions of the table, with right arguments and wrong ones.
+
+mod bindings;
+mod call;
+mod entries;
+mod missing;
+mod sessions;
+mod threads;
+mod types;
+mod values;
+
+use std::ffi::CString;
+use std::ptr::null;
+
+use onnxruntime::ort_sys::{OrtEnv, OrtLoggingLevel, OrtSession, OrtSessionOptions, OrtValue};
+use onnxruntime::ort_sys::{OrtAllocatorType, OrtMemType, OrtMemoryInfo};
+use onnxruntime::ort_sys::ONNXTensorElementDataType as Type;
+
+use crate::call::{call, made};
+
+/// `y = -x`, `sum = x + b` where a program may give another `b`.
+pub(crate) const MODEL: &str = "graph(x: float[n,3], b = float[3] [1.0, 2.0, 3.0]) -> (y, sum) {
+    y: float[n,3] = Neg-13 (x)
+    sum: float[n,3] = Add-14 (x, b)
+}";
+
+/// The bytes of a model that is given as text.
+pub(crate) fn model(text: &str) -> Vec<u8> {
+    let model = ort_examples::model(text, &ort_ops::registry());
+    model.map(|bytes| bytes.as_slice().to_vec()).unwrap_or_default()
+}
+
+pub(crate) fn env() -> *mut OrtEnv {
+    made!(CreateEnv(OrtLoggingLevel::ORT_LOGGING_LEVEL_WARNING, c"test".as_ptr()))
+}
+
+/// A session of the model. Its environment lasts as long as the tests.
+pub(crate) fn session_with(model: &[u8], options: *const OrtSessionOptions) -> *mut OrtSession {
+    made!(CreateSessionFromArray(env(), model.as_ptr().cast(), model.len(), options))
+}
+
+pub(crate) fn session() -> *mut OrtSession {
+    session_with(&model(MODEL), null())
+}
+
+pub(crate) fn cpu() -> *mut OrtMemoryInfo {
+    made!(CreateCpuMemoryInfo(OrtAllocatorType::OrtArenaAllocator, OrtMemType::OrtMemTypeDefault))
+}
+
+/// A tensor over the numbers.
+pub(crate) fn tensor(numbers: &mut [f32], shape: &[i64]) -> *mut OrtValue {
+    made!(CreateTensorWithDataAsOrtValue(
+        cpu(),
+        numbers.as_mut_ptr().cast(),
+        size_of_val(numbers),
+        shape.as_ptr(),
+        shape.len(),
+        Type::ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT,
+    ))
+}
+
+/// The numbers of a tensor.
+pub(crate) fn numbers<'a>(value: *mut OrtValue) -> &'a [f32] {
+    let data = made!(GetTensorMutableData(value));
+    call::items(data.cast(), made!(GetTensorSizeInBytes(value)) / 4)
+}
+
+/// Names as C passes them.
+pub(crate) fn names(names: &[&str]) -> Vec<CString> {
+    names.iter().map(|name| call::c(name)).collect()
+}
+
+/// Runs the model for outputs that may be there already.
+pub(crate) fn run(
+    session: *mut OrtSession,
+    inputs: &[(&str, *mut OrtValue)],
+    outputs: &mut [(&str, *mut OrtValue)],
+) -> onnxruntime::ort_sys::OrtStatusPtr {
+    let input_names: Vec<_> = inputs.iter().map(|(name, _)| call::c(name)).collect();
+    let output_names: Vec<_> = outputs.iter().map(|(name, _)| call::c(name)).collect();
+    let input_names: Vec<_> = input_names.iter().map(|name| name.as_ptr()).collect();
+    let output_names: Vec<_> = output_names.iter().map(|name| name.as_ptr()).collect();
+    let values: Vec<_> = inputs.iter().map(|(_, value)| value.cast_const()).collect();
+    let mut results: Vec<_> = outputs.iter().map(|(_, value)| *value).collect();
+    let status = call!(Run(
+        session,
+        null(),
+        input_names.as_ptr(),
+        values.as_ptr(),
+        values.len(),
+        output_names.as_ptr(),
+        results.len(),
+        results.as_mut_ptr(),
+    ));
+    outputs.iter_mut().zip(results).for_each(|((_, to), from)| *to = from);
+    status
+}

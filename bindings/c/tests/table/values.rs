@@ -1,0 +1,169 @@
+//! Values: numbers, texts, sequences, maps, and memory.
+
+use std::ptr::{null, null_mut};
+
+use onnxruntime::ort_sys::{ONNXType, OrtErrorCode, OrtValue};
+
+use crate::Type;
+use crate::call::{self, c, call, empty, failed, given, made, ok, refused};
+use crate::{cpu, model, numbers, run, session_with, tensor};
+
+const FLOAT: Type = Type::ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
+const STRING: Type = Type::ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING;
+
+#[test]
+fn a_tensor_of_the_allocator_holds_what_is_written_there() {
+    let allocator = made!(GetAllocatorWithDefaultOptions());
+    let dims = [2_i64, 3];
+    let value = made!(CreateTensorAsOrtValue(allocator, dims.as_ptr(), 2, FLOAT));
+    assert_eq!(numbers(value), [0.0; 6]);
+    assert_eq!(made!(IsTensor(value)), 1);
+    assert_eq!(made!(GetValueType(value)), ONNXType::ONNX_TYPE_TENSOR);
+    let at = [1_i64, 2];
+    let last = made!(TensorAt(value, at.as_ptr(), 2));
+    assert_eq!(last.addr(), made!(GetTensorMutableData(value)).addr() + 20);
+    let beyond = [2_i64, 0];
+    let mut out = null_mut();
+    refused(call!(TensorAt(value, beyond.as_ptr(), 2, &raw mut out)), "location_values");
+    let (mut ty, mut shape, mut n) = (FLOAT, null(), 0);
+    let status = call!(GetTensorElementTypeAndShapeDataReference(
+        value,
+        &raw mut ty,
+        &raw mut shape,
+        &raw mut n
+    ));
+    ok(status);
+    assert_eq!((ty, call::items(shape, n)), (FLOAT, &dims[..]));
+    call!(ReleaseValue(value));
+    let negative = [-1_i64];
+    let mut value = null_mut();
+    let make = |dims: *const i64, ty, out| call!(CreateTensorAsOrtValue(allocator, dims, 1, ty, out));
+    refused(make(negative.as_ptr(), FLOAT, &raw mut value), "shape");
+    refused(make(null(), FLOAT, &raw mut value), "shape");
+    let none = Type::ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+    refused(make(dims.as_ptr(), none, &raw mut value), "type");
+    refused(make(dims.as_ptr(), FLOAT, null_mut()), "out");
+    let large = [i64::MAX];
+    refused(make(large.as_ptr(), FLOAT, &raw mut value), "shape");
+}
+
+#[test]
+fn memory_of_the_program_is_as_large_as_the_tensor() {
+    let (mut data, dims, info) = ([0.0_f32; 4], [5_i64], cpu());
+    let mut value = null_mut();
+    let (at, len) = (data.as_mut_ptr().cast(), size_of_val(&data));
+    let make = |info, at, len, out| {
+        call!(CreateTensorWithDataAsOrtValue(info, at, len, dims.as_ptr(), 1, FLOAT, out))
+    };
+    refused(make(info, at, len, &raw mut value), "p_data_len");
+    refused(make(info, null_mut(), 20, &raw mut value), "p_data");
+    refused(make(null_mut(), at, 20, &raw mut value), "info");
+    let status = call!(CreateMemoryInfo(
+        c"Cuda".as_ptr(),
+        onnxruntime::ort_sys::OrtAllocatorType::OrtDeviceAllocator,
+        0,
+        onnxruntime::ort_sys::OrtMemType::OrtMemTypeDefault,
+        empty(),
+    ));
+    refused(status, "out");
+    assert_eq!(call::text(made!(MemoryInfoGetName(info))), "Cpu");
+    assert_eq!(made!(CompareMemoryInfo(info, cpu())), 0);
+    call!(ReleaseMemoryInfo(info));
+}
+
+#[test]
+fn an_allocator_counts_what_it_gives() {
+    let allocator = made!(GetAllocatorWithDefaultOptions());
+    let block = made!(AllocatorAlloc(allocator, 100));
+    assert_eq!(block.addr() % 64, 0);
+    let stats = made!(AllocatorGetStats(allocator));
+    let in_use = call::text(call!(GetKeyValue(stats, c"InUse".as_ptr())));
+    assert!(in_use.parse::<u64>().is_ok_and(|n| n >= 100), "{in_use}");
+    call!(ReleaseKeyValuePairs(stats));
+    ok(call!(AllocatorFree(allocator, block)));
+    refused(call!(AllocatorFree(null_mut(), block)), "ort_allocator");
+    let info = made!(AllocatorGetInfo(allocator));
+    assert_eq!(call::text(made!(MemoryInfoGetName(info))), "Cpu");
+}
+
+fn texts(items: &[&str]) -> *mut OrtValue {
+    let allocator = made!(GetAllocatorWithDefaultOptions());
+    let dims = [i64::try_from(items.len()).unwrap_or_default()];
+    let value = made!(CreateTensorAsOrtValue(allocator, dims.as_ptr(), 1, STRING));
+    let items: Vec<_> = items.iter().map(|text| c(text)).collect();
+    let items: Vec<_> = items.iter().map(|text| text.as_ptr()).collect();
+    ok(call!(FillStringTensor(value, items.as_ptr(), items.len())));
+    value
+}
+
+#[test]
+fn texts_are_filled_in_and_read() {
+    let value = texts(&["ab", "", "cde"]);
+    ok(call!(FillStringTensorElement(value, c"f".as_ptr(), 1)));
+    assert_eq!(made!(GetStringTensorDataLength(value)), 6);
+    let (mut bytes, mut offsets) = ([0_u8; 6], [9_usize; 3]);
+    let (to, at) = (bytes.as_mut_ptr().cast(), offsets.as_mut_ptr());
+    refused(call!(GetStringTensorContent(value, to, 5, at, 3)), "s_len");
+    refused(call!(GetStringTensorContent(value, to, 6, at, 2)), "offsets_len");
+    ok(call!(GetStringTensorContent(value, to, 6, at, 3)));
+    assert_eq!((&bytes, offsets), (b"abfcde", [0, 2, 3]));
+    assert_eq!(made!(GetStringTensorElementLength(value, 2)), 3);
+    ok(call!(GetStringTensorElement(value, 3, 2, to)));
+    assert_eq!(&bytes[..3], b"cde");
+    refused(call!(GetStringTensorElement(value, 3, 3, to)), "index");
+    refused(call!(FillStringTensor(value, null(), 3)), "s");
+    let mut out = null_mut();
+    refused(call!(GetTensorMutableData(value, &raw mut out)), "value");
+    let mut numbers = [0.0_f32];
+    let number = tensor(&mut numbers, &[1]);
+    refused(call!(FillStringTensorElement(number, c"f".as_ptr(), 0)), "value");
+    call!(ReleaseValue(value));
+}
+
+#[test]
+fn sequences_and_maps_are_made_and_taken_apart() {
+    let allocator = made!(GetAllocatorWithDefaultOptions());
+    let (keys, mut data) = (texts(&["a", "b"]), [1.0_f32, 2.0]);
+    let values = tensor(&mut data, &[2]);
+    let pair = [keys.cast_const(), values.cast_const()];
+    let map = made!(CreateValue(pair.as_ptr(), 2, ONNXType::ONNX_TYPE_MAP));
+    assert_eq!(made!(GetValueType(map)), ONNXType::ONNX_TYPE_MAP);
+    assert_eq!(made!(GetValueCount(map)), 2);
+    assert_eq!(numbers(made!(GetValue(map, 1, allocator))), [1.0, 2.0]);
+    let mut out = null_mut();
+    refused(call!(GetValue(map, 2, allocator, &raw mut out)), "index");
+    refused(call!(GetValue(values, 0, allocator, &raw mut out)), "value");
+    let items = [values.cast_const(); 3];
+    let sequence = made!(CreateValue(items.as_ptr(), 3, ONNXType::ONNX_TYPE_SEQUENCE));
+    assert_eq!(made!(GetValueCount(sequence)), 3);
+    assert_eq!(numbers(made!(GetValue(sequence, 2, allocator))), [1.0, 2.0]);
+    let status = call!(CreateValue(pair.as_ptr(), 2, ONNXType::ONNX_TYPE_SEQUENCE, &raw mut out));
+    assert_eq!(failed(status).0, OrtErrorCode::ORT_INVALID_ARGUMENT);
+    refused(
+        call!(CreateValue(pair.as_ptr(), 2, ONNXType::ONNX_TYPE_TENSOR, &raw mut out)),
+        "value_type",
+    );
+    let info = made!(GetTypeInfo(map));
+    let cast = made!(CastTypeInfoToMapTypeInfo(info));
+    assert_eq!(made!(GetMapKeyType(cast)), STRING);
+    [map, sequence, keys, values].map(|value| call!(ReleaseValue(value)));
+}
+
+#[test]
+fn a_run_makes_sequences_and_maps() {
+    let text = "graph(x: float[2,2]) -> (s, z) {
+        s = SplitToSequence-11 [axis: 0] (x)
+        z = ai.onnx.ml:ZipMap-1 [classlabels_int64s: [7, 8]] (x)
+    }";
+    let session = session_with(&model(text), null());
+    let mut x = [1.0_f32, 2.0, 3.0, 4.0];
+    let (x, mut outputs) = (tensor(&mut x, &[2, 2]), [("s", null_mut()), ("z", null_mut())]);
+    ok(run(session, &[("x", x)], &mut outputs));
+    let allocator = made!(GetAllocatorWithDefaultOptions());
+    let [(_, sequence), (_, maps)] = outputs;
+    assert_eq!(numbers(made!(GetValue(sequence, 1, allocator))), [3.0, 4.0]);
+    let map = made!(GetValue(maps, 1, allocator));
+    assert_eq!(numbers(made!(GetValue(map, 1, allocator))), [3.0, 4.0]);
+    let name = made!(SessionGetOutputName(session, 1, allocator));
+    assert_eq!(given(name), "z");
+}

@@ -1,0 +1,69 @@
+//! ONNX Runtime's codes of errors, for bindings that speak its languages.
+
+use ort_graph::ImportError;
+use ort_loader::LoadError;
+
+use crate::error::SessionError;
+use crate::run::RunError;
+
+/// The code of a status in ONNX Runtime's C API, and the class of an exception in its Python API. Those of
+/// situations that there are not here are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorCode {
+    /// `FAIL`: for another reason than those below.
+    Fail = 1,
+    /// `INVALID_ARGUMENT`: an argument, an input or an output that does not fit.
+    InvalidArgument = 2,
+    /// `NO_SUCHFILE`: the model's file, or one that it needs, is not there.
+    NoSuchFile = 3,
+    /// `RUNTIME_EXCEPTION`: a fault of the runtime.
+    RuntimeException = 6,
+    /// `INVALID_PROTOBUF`: the bytes are no model.
+    InvalidProtobuf = 7,
+    /// `NOT_IMPLEMENTED`: the model needs what this runtime does not have.
+    NotImplemented = 9,
+    /// `INVALID_GRAPH`: the file is sound, but the model is not.
+    InvalidGraph = 10,
+    /// `MODEL_LOAD_CANCELED`: loading was cancelled.
+    ModelLoadCanceled = 12,
+    /// `MODEL_REQUIRES_COMPILATION`: the model is packed for another machine or other options.
+    ModelRequiresCompilation = 13,
+}
+
+impl SessionError {
+    /// ONNX Runtime's code of it.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            SessionError::Load(LoadError::Missing { .. }) => ErrorCode::NoSuchFile,
+            SessionError::Load(_)
+            | SessionError::NotAModel { .. }
+            | SessionError::Format(_)
+            | SessionError::Onnx(_) => ErrorCode::InvalidProtobuf,
+            SessionError::Import(error) if let ImportError::Elements { .. } = &**error => {
+                ErrorCode::Fail
+            }
+            SessionError::Import(_) => ErrorCode::InvalidGraph,
+            SessionError::Plan(_) => ErrorCode::NotImplemented,
+            SessionError::Cancelled => ErrorCode::ModelLoadCanceled,
+            SessionError::IncompatibleTarget { .. } => ErrorCode::ModelRequiresCompilation,
+            SessionError::FreeDimension(_)
+            | SessionError::StandardOperator { .. }
+            | SessionError::UnknownOptimizer { .. }
+            | SessionError::Affinities { .. }
+            | SessionError::SavedFormat { .. } => ErrorCode::InvalidArgument,
+            _ => ErrorCode::Fail,
+        }
+    }
+}
+
+impl RunError {
+    /// ONNX Runtime's code of it.
+    pub const fn code(&self) -> ErrorCode {
+        match self {
+            RunError::Input(_) | RunError::Output(_) => ErrorCode::InvalidArgument,
+            RunError::Panicked { .. } => ErrorCode::RuntimeException,
+            _ => ErrorCode::Fail,
+        }
+    }
+}
