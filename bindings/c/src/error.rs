@@ -5,7 +5,9 @@
 use std::ffi::{CString, c_char};
 use std::fmt::Display;
 
-use ort_session::{ConfigError, ErrorCode, ProfileError, RunError, SaveError, SessionError, TensorError};
+use ort_session::{
+    ConfigError, ErrorCode, ProfileError, RunError, SaveError, SessionError, TensorError,
+};
 use ort_sys::{OrtErrorCode, OrtStatusPtr};
 
 use crate::ffi::{export, given};
@@ -109,10 +111,22 @@ pub(crate) const fn code_numbered(number: i32) -> OrtErrorCode {
     use OrtErrorCode::*;
 
     const ALL: [OrtErrorCode; 16] = [
-        ORT_OK, ORT_FAIL, ORT_INVALID_ARGUMENT, ORT_NO_SUCHFILE, ORT_NO_MODEL, ORT_ENGINE_ERROR,
-        ORT_RUNTIME_EXCEPTION, ORT_INVALID_PROTOBUF, ORT_MODEL_LOADED, ORT_NOT_IMPLEMENTED,
-        ORT_INVALID_GRAPH, ORT_EP_FAIL, ORT_MODEL_LOAD_CANCELED, ORT_MODEL_REQUIRES_COMPILATION,
-        ORT_NOT_FOUND, ORT_DEVICE_RESET,
+        ORT_OK,
+        ORT_FAIL,
+        ORT_INVALID_ARGUMENT,
+        ORT_NO_SUCHFILE,
+        ORT_NO_MODEL,
+        ORT_ENGINE_ERROR,
+        ORT_RUNTIME_EXCEPTION,
+        ORT_INVALID_PROTOBUF,
+        ORT_MODEL_LOADED,
+        ORT_NOT_IMPLEMENTED,
+        ORT_INVALID_GRAPH,
+        ORT_EP_FAIL,
+        ORT_MODEL_LOAD_CANCELED,
+        ORT_MODEL_REQUIRES_COMPILATION,
+        ORT_NOT_FOUND,
+        ORT_DEVICE_RESET,
     ];
     let mut i = 0;
     while i < ALL.len() {

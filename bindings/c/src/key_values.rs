@@ -31,7 +31,6 @@ impl KeyValues {
         self.keys = self.entries.iter().map(|(key, _)| key.as_ptr()).collect();
         self.values = self.entries.iter().map(|(_, value)| value.as_ptr()).collect();
     }
-
 }
 
 export! {

@@ -1,11 +1,13 @@
-//! `OrtMemoryInfo`: where memory is. Here it is always the CPU's.
+//! `OrtMemoryInfo`: where memory is. Programs describe that of other devices as well; no value is there.
 
 #![expect(non_snake_case, reason = "names of the C API")]
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char};
 
-use ort_sys::{OrtAllocatorType, OrtDeviceMemoryType, OrtMemType, OrtMemoryInfoDeviceType};
+use ort_sys::{
+    OrtAllocatorType, OrtDeviceMemoryType, OrtMemType, OrtMemoryInfoDeviceType as DeviceType,
+};
 
 use crate::error::{Error, text};
 use crate::ffi::{Out, OutHandle, export};
@@ -16,6 +18,7 @@ pub(crate) struct MemoryInfo {
     name: Cow<'static, CStr>,
     allocator: OrtAllocatorType,
     device_id: i32,
+    device_type: DeviceType,
     mem_type: OrtMemType,
 }
 
@@ -24,6 +27,7 @@ pub(crate) static CPU: MemoryInfo = MemoryInfo {
     name: Cow::Borrowed(c"Cpu"),
     allocator: OrtAllocatorType::OrtDeviceAllocator,
     device_id: 0,
+    device_type: DeviceType::OrtMemoryInfoDeviceType_CPU,
     mem_type: OrtMemType::OrtMemTypeDefault,
 };
 
@@ -34,22 +38,39 @@ impl MemoryInfo {
             0 => OrtAllocatorType::OrtDeviceAllocator,
             1 => OrtAllocatorType::OrtArenaAllocator,
             2 => OrtAllocatorType::OrtReadOnlyAllocator,
-            other => return Err(Error::argument("type", format!("is {other}, which is no allocator type"))),
+            other => {
+                return Err(Error::argument(
+                    "type",
+                    format!("is {other}, which is no allocator type"),
+                ));
+            }
         };
         let mem_type = match mem_type {
             -2 => OrtMemType::OrtMemTypeCPUInput,
             -1 => OrtMemType::OrtMemTypeCPUOutput,
             0 => OrtMemType::OrtMemTypeDefault,
-            other => return Err(Error::argument("mem_type", format!("is {other}, which is no memory type"))),
+            other => {
+                return Err(Error::argument(
+                    "mem_type",
+                    format!("is {other}, which is no memory type"),
+                ));
+            }
         };
-        Ok(Self { name: Cow::Owned(text(name)), allocator, device_id, mem_type })
+        let device_type = match name {
+            "Cpu" => DeviceType::OrtMemoryInfoDeviceType_CPU,
+            _ => DeviceType::OrtMemoryInfoDeviceType_GPU,
+        };
+        Ok(Self { name: Cow::Owned(text(name)), allocator, device_id, device_type, mem_type })
     }
 
     /// That it is the CPU's, which alone there is here.
     pub(crate) fn expect_cpu(&self) -> Result<(), Error> {
-        match self.name.to_bytes() {
-            b"Cpu" => Ok(()),
-            _ => Err(Error::not_implemented(format!("there is no memory of `{}`", self.name.to_string_lossy()))),
+        match self.device_type {
+            DeviceType::OrtMemoryInfoDeviceType_CPU => Ok(()),
+            _ => Err(Error::not_implemented(format!(
+                "there is no memory of `{}`",
+                self.name.to_string_lossy()
+            ))),
         }
     }
 }
@@ -62,9 +83,7 @@ export! {
         mem_type: i32,
         out: OutHandle<'_, MemoryInfo>,
     ) {
-        let info = MemoryInfo::new(name, type_, id, mem_type)?;
-        info.expect_cpu()?;
-        out.set(info);
+        out.set(MemoryInfo::new(name, type_, id, mem_type)?);
         Ok(())
     }
 
@@ -78,12 +97,14 @@ export! {
         allocator_type: i32,
         out: OutHandle<'_, MemoryInfo>,
     ) {
-        if device_type != 0 {
-            return Err(Error::not_implemented("there is no memory but the CPU's"));
-        }
-        let info = MemoryInfo::new(name, allocator_type, device_id, 0)?;
-        info.expect_cpu()?;
-        out.set(info);
+        let device_type = match device_type {
+            0 => DeviceType::OrtMemoryInfoDeviceType_CPU,
+            1 => DeviceType::OrtMemoryInfoDeviceType_GPU,
+            2 => DeviceType::OrtMemoryInfoDeviceType_FPGA,
+            3 => DeviceType::OrtMemoryInfoDeviceType_NPU,
+            other => return Err(Error::argument("device_type", format!("is {other}, which is no device"))),
+        };
+        out.set(MemoryInfo { device_type, ..MemoryInfo::new(name, allocator_type, device_id, 0)? });
         Ok(())
     }
 
@@ -118,10 +139,10 @@ export! {
     }
 
     fn MemoryInfoGetDeviceType(
-        _ptr: &MemoryInfo,
-        out: Out<'_, OrtMemoryInfoDeviceType>,
+        ptr: &MemoryInfo,
+        out: Out<'_, DeviceType>,
     ) -> () = (); {
-        out.set(OrtMemoryInfoDeviceType::OrtMemoryInfoDeviceType_CPU);
+        out.set(ptr.device_type);
         Ok(())
     }
 

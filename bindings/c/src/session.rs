@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use ort_session::{Listener, LoadError, ModelBytes, Optimized, SessionBuilder, SessionError};
 use ort_session::ValueDescription;
+use ort_session::{Listener, LoadError, ModelBytes, Optimized, SessionBuilder, SessionError};
 use ort_sys::{OrtEpDevice, OrtErrorCode, OrtMemoryInfo};
 
 use crate::env::Env;
@@ -79,7 +79,9 @@ impl Source<'_> {
         let Some(path) = &options.optimized_path else {
             return match self {
                 Source::Bytes(_) => Ok(builder.commit(self.bytes(options)?)?),
-                Source::File(file) => builder.commit_from_file(file).map_err(|it| of_file(it, file)),
+                Source::File(file) => {
+                    builder.commit_from_file(file).map_err(|it| of_file(it, file))
+                }
             };
         };
         let optimized: Optimized = match self {

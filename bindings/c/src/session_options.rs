@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 
-use ort_session::{Cancel, Listener, Severity, SessionBuilder, Tensor, config_keys};
+use ort_session::{Cancel, Listener, SessionBuilder, Severity, Tensor, config_keys};
 use ort_sys::{ExecutionMode, OrtLoggingFunction};
 
 use crate::env::{Env, listener};
@@ -59,6 +59,9 @@ impl SessionOptions {
                 builder = builder.config(key, value)?;
             }
         }
+        if let Some(folder) = self.entries.get(CACHE_DIR) {
+            builder = builder.cache_dir(folder);
+        }
         for (name, size) in &self.dims {
             builder = builder.free_dimension(name, *size);
         }
@@ -95,6 +98,9 @@ pub(crate) const fn flag(is_on: bool) -> &'static str {
 fn size(dim_value: i64) -> Result<usize, Error> {
     usize::try_from(dim_value).map_err(|_| Error::argument("dim_value", "is negative"))
 }
+
+/// A key of this library alone: the folder in which the packed weights of models are kept.
+const CACHE_DIR: &str = "ort_rs.cache_dir";
 
 const MEM_PATTERN: &str = "session.enable_mem_pattern";
 const MEM_ARENA: &str = "session.enable_cpu_mem_arena";

@@ -18,10 +18,7 @@ fn read<R>(value: &Value, read: impl FnOnce(&[String]) -> Result<R, Error>) -> R
 }
 
 /// Changes the texts of a value.
-fn fill(
-    value: &Value,
-    fill: impl FnOnce(&mut [String]) -> Result<(), Error>,
-) -> Result<(), Error> {
+fn fill(value: &Value, fill: impl FnOnce(&mut [String]) -> Result<(), Error>) -> Result<(), Error> {
     let mut other = value.other_mut().ok_or_else(not_texts)?;
     let tensor: &mut Tensor = match &mut *other {
         Owned::Tensor(tensor) => tensor,
@@ -35,7 +32,8 @@ fn not_texts() -> Error {
 }
 
 fn at(texts: &[String], index: usize) -> Result<&String, Error> {
-    let none = || Error::argument("index", format!("is {index}, and there are {} texts", texts.len()));
+    let none =
+        || Error::argument("index", format!("is {index}, and there are {} texts", texts.len()));
     texts.get(index).ok_or_else(none)
 }
 

@@ -27,7 +27,10 @@ fn over(data: *mut c_void, len: usize, dtype: DType, shape: Vec<usize>) -> Resul
     }
     let needed = n_bytes(dtype, &shape)?;
     if len < needed {
-        return Err(Error::argument("p_data_len", format!("is {len}, and the elements take {needed}")));
+        return Err(Error::argument(
+            "p_data_len",
+            format!("is {len}, and the elements take {needed}"),
+        ));
     }
     let block = Block::of_caller(data, needed).ok_or_else(|| Error::null("p_data"))?;
     Value::of_block(block, dtype, shape)

@@ -297,7 +297,9 @@ fn made_of(mut values: Vec<Owned>, n: usize, value_type: i32) -> Result<Owned, E
             let (keys, values) = (keys.as_tensor()?.clone(), map_values.as_tensor()?.clone());
             match keys.shape().len() == 1 && keys.shape() == values.shape() {
                 true => Ok(Owned::Map(ort_session::Map { keys, values })),
-                false => Err(Error::invalid("keys and values of a map are of rank 1, and equally many")),
+                false => {
+                    Err(Error::invalid("keys and values of a map are of rank 1, and equally many"))
+                }
             }
         }
         _ => Err(Error::argument("value_type", "is neither a sequence nor a map")),

@@ -1,8 +1,8 @@
 //! onnxruntime's exceptions, and which of ours becomes which of them.
 
 use ort_session::{
-    ConfigError, ErrorCode, InputError, LoadError, OutputError, ProfileError, RunError, SessionError,
-    TensorError,
+    ConfigError, ErrorCode, InputError, LoadError, OutputError, ProfileError, RunError,
+    SessionError, TensorError,
 };
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyMemoryError, PyRuntimeError};
@@ -67,7 +67,9 @@ fn of_code(code: ErrorCode, text: impl std::fmt::Display) -> PyErr {
     match code {
         ErrorCode::InvalidArgument => invalid_argument(text),
         ErrorCode::NoSuchFile => NoSuchFile::new_err(coded(3, "NO_SUCHFILE", text)),
-        ErrorCode::RuntimeException => RuntimeException::new_err(coded(6, "RUNTIME_EXCEPTION", text)),
+        ErrorCode::RuntimeException => {
+            RuntimeException::new_err(coded(6, "RUNTIME_EXCEPTION", text))
+        }
         ErrorCode::InvalidProtobuf => InvalidProtobuf::new_err(coded(7, "INVALID_PROTOBUF", text)),
         ErrorCode::NotImplemented => NotImplemented::new_err(coded(9, "NOT_IMPLEMENTED", text)),
         ErrorCode::InvalidGraph => InvalidGraph::new_err(coded(10, "INVALID_GRAPH", text)),

@@ -225,7 +225,9 @@ impl<'a> Files<'a> {
     pub(crate) fn of_lengths(self, lengths: &[usize]) -> Result<Vec<Memory<'a>>, Error> {
         let files = self.0.iter().zip(lengths);
         // SAFETY: the program says how many bytes there are, which live during the call.
-        let file = |(&file, &n): (&*mut c_char, &usize)| unsafe { Memory::of(file.cast_const().cast(), n, "file buffer") };
+        let file = |(&file, &n): (&*mut c_char, &usize)| unsafe {
+            Memory::of(file.cast_const().cast(), n, "file buffer")
+        };
         files.map(file).collect()
     }
 }

@@ -34,8 +34,12 @@ fn caught<T>(body: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
 
 /// The argument as C passes it.
 macro_rules! raw {
-    ($ty:ty) => { <$ty as $crate::ffi::Arg>::Raw };
-    ($ty:ty, $n:ident) => { <$ty as $crate::ffi::Counted>::Raw };
+    ($ty:ty) => {
+        <$ty as $crate::ffi::Arg>::Raw
+    };
+    ($ty:ty, $n:ident) => {
+        <$ty as $crate::ffi::Counted>::Raw
+    };
 }
 
 /// The argument as the function takes it.

@@ -33,8 +33,13 @@ fn a_binding_is_run_again_and_again() {
     made_values.iter().for_each(|value| call!(ReleaseValue(*value)));
     ok(call!(AllocatorFree(allocator, values.cast())));
     let (mut buffer, mut lengths) = (null_mut(), null_mut());
-    let status =
-        call!(GetBoundOutputNames(binding, allocator, &raw mut buffer, &raw mut lengths, &raw mut n));
+    let status = call!(GetBoundOutputNames(
+        binding,
+        allocator,
+        &raw mut buffer,
+        &raw mut lengths,
+        &raw mut n
+    ));
     ok(status);
     assert_eq!(call::items(lengths, n), [1, 3]);
     assert_eq!(call::items(buffer.cast::<u8>(), 4), b"ysum");

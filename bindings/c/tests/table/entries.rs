@@ -86,11 +86,22 @@ fn a_session_takes_what_options_say() {
 }
 
 #[test]
+fn a_cache_folder_is_a_key() {
+    let folder = std::env::temp_dir().join(format!("ort-capi-cache-{}", std::process::id()));
+    let options = made!(CreateSessionOptions());
+    let path = call::c(&folder.display().to_string());
+    ok(call!(AddSessionConfigEntry(options, c"ort_rs.cache_dir".as_ptr(), path.as_ptr())));
+    call!(ReleaseSession(session_with(&model(MODEL), options)));
+    call!(ReleaseSessionOptions(options));
+    assert!(std::fs::read_dir(&folder).is_ok_and(|files| files.count() > 0));
+    assert!(std::fs::remove_dir_all(&folder).is_ok());
+}
+
+#[test]
 fn the_provider_of_the_cpu_is_there_and_others_are_not() {
     let options = made!(CreateSessionOptions());
-    let append = |name| {
-        call!(SessionOptionsAppendExecutionProvider(options, name, null(), null(), 0))
-    };
+    let append =
+        |name| call!(SessionOptionsAppendExecutionProvider(options, name, null(), null(), 0));
     ok(append(c"CPUExecutionProvider".as_ptr()));
     let (code, message) = failed(append(c"XNNPACK".as_ptr()));
     assert_eq!(code, OrtErrorCode::ORT_FAIL);
@@ -117,8 +128,7 @@ fn threads_of_an_environment_are_options_of_its_sessions() {
     let options = made!(CreateSessionOptions());
     ok(call!(DisablePerSessionThreads(options)));
     let model = model(MODEL);
-    let session =
-        made!(CreateSessionFromArray(env, model.as_ptr().cast(), model.len(), options));
+    let session = made!(CreateSessionFromArray(env, model.as_ptr().cast(), model.len(), options));
     call!(ReleaseSession(session));
     call!(ReleaseEnv(env));
 }

@@ -12,9 +12,11 @@ mod values;
 use std::ffi::CString;
 use std::ptr::null;
 
-use onnxruntime::ort_sys::{OrtEnv, OrtLoggingLevel, OrtSession, OrtSessionOptions, OrtValue};
-use onnxruntime::ort_sys::{OrtAllocatorType, OrtMemType, OrtMemoryInfo};
+use ort_graph::{Export, Graph, ModelInfo, export};
+
 use onnxruntime::ort_sys::ONNXTensorElementDataType as Type;
+use onnxruntime::ort_sys::{OrtAllocatorType, OrtMemType, OrtMemoryInfo};
+use onnxruntime::ort_sys::{OrtEnv, OrtLoggingLevel, OrtSession, OrtSessionOptions, OrtValue};
 
 use crate::call::{call, made};
 
@@ -26,8 +28,11 @@ pub(crate) const MODEL: &str = "graph(x: float[n,3], b = float[3] [1.0, 2.0, 3.0
 
 /// The bytes of a model that is given as text.
 pub(crate) fn model(text: &str) -> Vec<u8> {
-    let model = ort_examples::model(text, &ort_ops::registry());
-    model.map(|bytes| bytes.as_slice().to_vec()).unwrap_or_default()
+    let graph = Graph::parse(text, &ort_ops::registry()).expect("the text is a graph");
+    let info =
+        ModelInfo { ir_version: 8, opsets: vec![(String::new(), 17)], ..ModelInfo::default() };
+    let file = export(&graph, Export { info: &info, resolver: None, private: &[] });
+    ort_format::write(&file.expect("the graph is a file")).expect("the file has bytes")
 }
 
 pub(crate) fn env() -> *mut OrtEnv {

@@ -89,10 +89,7 @@ fn a_model_that_is_none_has_a_code() {
     let create = |env, bytes: &[u8], out| {
         call!(CreateSessionFromArray(env, bytes.as_ptr().cast(), bytes.len(), null(), out))
     };
-    assert_eq!(
-        failed(create(env, bytes, &raw mut session)).0,
-        OrtErrorCode::ORT_INVALID_PROTOBUF
-    );
+    assert_eq!(failed(create(env, bytes, &raw mut session)).0, OrtErrorCode::ORT_INVALID_PROTOBUF);
     refused(create(env, &[], &raw mut session), "model_data");
     refused(create(null_mut(), bytes, &raw mut session), "env");
     refused(create(env, bytes, null_mut()), "out");
@@ -146,8 +143,7 @@ fn a_function_of_the_program_hears_messages() {
     let options = made!(CreateSessionOptions());
     ok(call!(SetSessionLogId(options, c"heard".as_ptr())));
     let model = model(MODEL);
-    let session =
-        made!(CreateSessionFromArray(env, model.as_ptr().cast(), model.len(), options));
+    let session = made!(CreateSessionFromArray(env, model.as_ptr().cast(), model.len(), options));
     let heard = HEARD.lock().map(|heard| heard.clone()).unwrap_or_default();
     assert!(heard.iter().any(|text| text.starts_with("heard: loaded")), "{heard:?}");
     call!(ReleaseSession(session));
@@ -173,7 +169,18 @@ fn an_asynchronous_run_calls_back_with_outputs_or_a_status() {
     let (x, mut out) = (tensor(&mut x, &[1, 3]).cast_const(), [null_mut(); 1]);
     let pointers: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
     let begin = |output: *const *const c_char, out: *mut *mut OrtValue, f: RunAsyncCallbackFn| {
-        call!(RunAsync(session, null(), pointers.as_ptr(), &raw const x, 1, output, 1, out, f, user))
+        call!(RunAsync(
+            session,
+            null(),
+            pointers.as_ptr(),
+            &raw const x,
+            1,
+            output,
+            1,
+            out,
+            f,
+            user
+        ))
     };
     ok(begin(&raw const pointers[1], out.as_mut_ptr(), Some(done)));
     let (n, first, is_ok) = receiver.recv().unwrap_or_default();
@@ -196,7 +203,10 @@ fn metadata_and_profiles_are_texts_of_the_allocator() {
     assert!(made!(SessionGetProfilingStartTimeNs(session)) > 0);
     let allocator = made!(GetAllocatorWithDefaultOptions());
     let path = given(made!(SessionEndProfiling(session, allocator)));
-    assert!(std::fs::read_to_string(&path).is_ok_and(|text| text.contains("traceEvents") || text.starts_with('[')));
+    assert!(
+        std::fs::read_to_string(&path)
+            .is_ok_and(|text| text.contains("traceEvents") || text.starts_with('['))
+    );
     let metadata = made!(SessionGetModelMetadata(session));
     assert_eq!(given(made!(ModelMetadataGetDomain(metadata, allocator))), "");
     let key = c"no such key".as_ptr();

@@ -5,7 +5,7 @@ use std::ptr::{null, null_mut};
 use onnxruntime::ort_sys::{ONNXType, OrtErrorCode, OrtValue};
 
 use crate::Type;
-use crate::call::{self, c, call, empty, failed, given, made, ok, refused};
+use crate::call::{self, c, call, failed, given, made, ok, refused};
 use crate::{cpu, model, numbers, run, session_with, tensor};
 
 const FLOAT: Type = Type::ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
@@ -37,7 +37,8 @@ fn a_tensor_of_the_allocator_holds_what_is_written_there() {
     call!(ReleaseValue(value));
     let negative = [-1_i64];
     let mut value = null_mut();
-    let make = |dims: *const i64, ty, out| call!(CreateTensorAsOrtValue(allocator, dims, 1, ty, out));
+    let make =
+        |dims: *const i64, ty, out| call!(CreateTensorAsOrtValue(allocator, dims, 1, ty, out));
     refused(make(negative.as_ptr(), FLOAT, &raw mut value), "shape");
     refused(make(null(), FLOAT, &raw mut value), "shape");
     let none = Type::ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
@@ -58,14 +59,15 @@ fn memory_of_the_program_is_as_large_as_the_tensor() {
     refused(make(info, at, len, &raw mut value), "p_data_len");
     refused(make(info, null_mut(), 20, &raw mut value), "p_data");
     refused(make(null_mut(), at, 20, &raw mut value), "info");
-    let status = call!(CreateMemoryInfo(
+    let elsewhere = made!(CreateMemoryInfo(
         c"Cuda".as_ptr(),
         onnxruntime::ort_sys::OrtAllocatorType::OrtDeviceAllocator,
         0,
         onnxruntime::ort_sys::OrtMemType::OrtMemTypeDefault,
-        empty(),
     ));
-    refused(status, "out");
+    let (code, message) = failed(make(elsewhere, at, 20, &raw mut value));
+    assert_eq!(code, OrtErrorCode::ORT_NOT_IMPLEMENTED);
+    assert!(message.contains("Cuda"), "{message}");
     assert_eq!(call::text(made!(MemoryInfoGetName(info))), "Cpu");
     assert_eq!(made!(CompareMemoryInfo(info, cpu())), 0);
     call!(ReleaseMemoryInfo(info));
