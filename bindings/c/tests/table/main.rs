@@ -1,5 +1,7 @@
 //! Every family of functions of the table, with right arguments and wrong ones.
 
+#![expect(unsafe_code, reason = "`call!` calls functions of the table")]
+
 mod bindings;
 mod call;
 mod entries;

@@ -46,7 +46,9 @@ fn a_run_makes_outputs_or_writes_where_they_are() {
     ok(run(session, &[("x", x), ("b", b)], &mut outputs));
     assert_eq!(numbers(outputs[1].1), [11.0, 12.0, 13.0]);
     assert_eq!(numbers(x), [-1.0, -2.0, -3.0]);
-    [x, b, there, outputs[1].1].map(|value| call!(ReleaseValue(value)));
+    for value in [x, b, there, outputs[1].1] {
+        call!(ReleaseValue(value));
+    }
     call!(ReleaseSession(session));
 }
 
@@ -163,7 +165,7 @@ extern "C" fn done(to: *mut c_void, outputs: *mut *mut OrtValue, n: usize, statu
 #[test]
 fn an_asynchronous_run_calls_back_with_outputs_or_a_status() {
     let session = session();
-    let (sender, receiver) = std::sync::mpsc::channel();
+    let (sender, receiver): (Done, _) = std::sync::mpsc::channel();
     let user = (&raw const sender).cast_mut().cast();
     let (mut x, names) = ([1.0_f32; 3], names(&["x", "y", "no"]));
     let (x, mut out) = (tensor(&mut x, &[1, 3]).cast_const(), [null_mut(); 1]);

@@ -148,7 +148,9 @@ fn sequences_and_maps_are_made_and_taken_apart() {
     let info = made!(GetTypeInfo(map));
     let cast = made!(CastTypeInfoToMapTypeInfo(info));
     assert_eq!(made!(GetMapKeyType(cast)), STRING);
-    [map, sequence, keys, values].map(|value| call!(ReleaseValue(value)));
+    for value in [map, sequence, keys, values] {
+        call!(ReleaseValue(value));
+    }
 }
 
 #[test]
