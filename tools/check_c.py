@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Builds libonnxruntime and runs programs on it that were written for onnxruntime.
 
-    python3 tools/check_c.py [--release] [--valgrind]
+    python3 tools/check_c.py [--release]
 
 A program in C, one in C++, one of the Rust crate `ort` and one for Node run the models of models/, and their outputs are compared with those
 beside the models. Every offset of the table is compared with onnxruntime's header, and the library exports nothing
 but `Ort*`. The headers come from Debian unstable, onnxruntime-node from npm; what cannot be had is reported and skipped.
-`--release` builds the library as it is shipped, and `--valgrind` runs the program in C by valgrind as well.
+`--release` builds the library as it is shipped.
 """
 
 from __future__ import annotations
@@ -49,14 +49,11 @@ class Skipped(Exception):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--release", action="store_true", help="build the library as it is shipped")
-    parser.add_argument("--valgrind", action="store_true", help="run the program in C by valgrind")
     arguments = parser.parse_args()
     build("dist" if arguments.release else "dev")
     steps = {"symbols": symbols, "table": table, "C": program_in_c, "C++": program_in_cpp, "ort": crate, "Node": node}
     if arguments.release:
         steps["size"] = size
-    if arguments.valgrind:
-        steps["valgrind"] = valgrind
     failed = 0
     for name, step in steps.items():
         try:
@@ -227,12 +224,6 @@ def program_in_c() -> str:
 
 def program_in_cpp() -> str:
     return compare([str(compiled("g++", "run.cc", "-std=c++17"))])
-
-
-def valgrind() -> str:
-    program = compiled("gcc", "run.c", "-std=gnu11")
-    command = [tool("valgrind"), "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]
-    return compare([*command, str(program)])
 
 
 def crate() -> str:
