@@ -1,6 +1,5 @@
 //! What the optimizer did, pass by pass.
 
-
 use web_time::{Duration, Instant};
 
 use crate::nchwc::AssumedBlockSize;

@@ -115,32 +115,24 @@ export! {
         location_values_count: usize,
         out: Out<'_, *mut c_void>,
     ) {
-        let (dtype, shape, _) = value.dims()?;
+        let (dtype, shape) = value.shape()?;
         let at = unsigned(location_values)?;
-        let fits = at.iter().zip(shape).all(|(&at, &n)| at < n);
+        let fits = at.iter().zip(&shape).all(|(&at, &n)| at < n);
         if location_values_count != shape.len() || !fits {
             return Err(Error::argument("location_values", "is outside of the tensor"));
         }
         if dtype.is_packed() {
             return Err(Error::not_implemented("elements of less than 8 bits have no address"));
         }
-        let index = at.iter().zip(shape).fold(0, |index, (&at, &n)| index * n + at);
+        let index = at.iter().zip(&shape).fold(0, |index, (&at, &n)| index * n + at);
         let offset = dtype.n_bytes(index).unwrap_or_default();
         out.set(value.block()?.as_ptr().wrapping_byte_add(offset));
         Ok(())
     }
 
     fn GetTensorTypeAndShape(value: &Value, out: OutHandle<'_, TensorInfo>) {
-        let info = match value.other() {
-            None => {
-                let (dtype, shape, _) = value.dims()?;
-                TensorInfo::of_shape(dtype, shape)
-            }
-            Some(other) => {
-                let tensor = other.as_tensor()?;
-                TensorInfo::of_shape(tensor.dtype(), tensor.shape())
-            }
-        };
+        let (dtype, shape) = value.shape()?;
+        let info = TensorInfo::of_shape(dtype, &shape);
         out.set(info);
         Ok(())
     }
@@ -151,7 +143,7 @@ export! {
         shape_data: Out<'_, *const i64>,
         shape_data_count: Out<'_, usize>,
     ) {
-        let (dtype, _, dims) = value.dims()?;
+        let (dtype, dims) = value.dims()?;
         elem_type.set(number(Some(dtype)));
         shape_data.set(dims.as_ptr());
         shape_data_count.set(dims.len());

@@ -17,34 +17,43 @@ use crate::type_info::TypeInfo;
 
 /// A value of a program's.
 #[derive(Clone, Debug)]
-pub(crate) struct Value(Arc<Content>);
+pub(crate) struct Value(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    content: Content,
+    /// The dimensions of a tensor, once C has asked for them.
+    dims: OnceLock<Vec<i64>>,
+}
 
 #[derive(Debug)]
 enum Content {
     /// Numbers, wherever they are.
-    Numbers { block: Block, dtype: DType, shape: Vec<usize>, dims: OnceLock<Vec<i64>> },
+    Numbers { block: Block, dtype: DType, shape: Vec<usize> },
     /// Texts, which a program may fill in, and what is no tensor.
     Other(RwLock<Owned>),
 }
 
 impl Value {
+    fn new(content: Content) -> Self {
+        Self(Arc::new(Shared { content, dims: OnceLock::new() }))
+    }
+
     /// A value that a run made.
     pub(crate) fn of_owned(value: Owned) -> Self {
         match value {
             Owned::Tensor(tensor) if tensor.dtype() != DType::String => {
                 let (dtype, shape) = (tensor.dtype(), tensor.shape().to_vec());
-                let (block, dims) = (Block::of_tensor(tensor), OnceLock::new());
-                Self(Arc::new(Content::Numbers { block, dtype, shape, dims }))
+                Self::new(Content::Numbers { block: Block::of_tensor(tensor), dtype, shape })
             }
-            value => Self(Arc::new(Content::Other(RwLock::new(value)))),
+            value => Self::new(Content::Other(RwLock::new(value))),
         }
     }
 
     /// Numbers in a block that is as large as they need.
     pub(crate) fn of_block(block: Block, dtype: DType, shape: Vec<usize>) -> Result<Self, Error> {
         TensorView::from_bytes(dtype, &shape, block.bytes())?;
-        let dims = OnceLock::new();
-        Ok(Self(Arc::new(Content::Numbers { block, dtype, shape, dims })))
+        Ok(Self::new(Content::Numbers { block, dtype, shape }))
     }
 
     /// Texts that are empty.
@@ -54,8 +63,8 @@ impl Value {
 
     /// The value, for a run to read.
     pub(crate) fn input(&self) -> Result<InputValue<'_>, Error> {
-        match &*self.0 {
-            Content::Numbers { block, dtype, shape, .. } => {
+        match &self.0.content {
+            Content::Numbers { block, dtype, shape } => {
                 Ok(TensorView::from_bytes(*dtype, shape, block.bytes())?.into())
             }
             Content::Other(value) => Ok(read(value).clone().into()),
@@ -64,8 +73,8 @@ impl Value {
 
     /// The memory of numbers, for a run to write an output there; `None` of what has none.
     pub(crate) fn output(&self) -> Result<Option<TensorViewMut<'_>>, Error> {
-        match &*self.0 {
-            Content::Numbers { block, dtype, shape, .. } => {
+        match &self.0.content {
+            Content::Numbers { block, dtype, shape } => {
                 Ok(Some(TensorViewMut::from_bytes(*dtype, shape, block.bytes_mut())?))
             }
             Content::Other(_) => Ok(None),
@@ -75,8 +84,19 @@ impl Value {
     /// Makes it the same as what a run made: numbers of the same type and shape, or anything in place of
     /// anything else.
     pub(crate) fn assign(&self, from: Owned) -> Result<(), Error> {
-        match &*self.0 {
-            Content::Other(value) => *write(value) = from,
+        match &self.0.content {
+            Content::Other(value) => {
+                let mut value = write(value);
+                // Dimensions that C has asked for stay what they are.
+                match (&*value, &from) {
+                    (Owned::Tensor(to), Owned::Tensor(tensor)) if to.shape() != tensor.shape() => {
+                        let (expected, found) = (to.shape(), tensor.shape());
+                        let text = format!("an output is of shape {found:?}, and its value {expected:?}");
+                        return Err(Error::invalid(text));
+                    }
+                    _ => *value = from,
+                }
+            }
             Content::Numbers { .. } => {
                 let from = from.as_tensor()?;
                 if let Some(to) = self.output()? {
@@ -89,7 +109,7 @@ impl Value {
 
     /// Whether both are in the same memory, in part at least.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
-        match (&*self.0, &*other.0) {
+        match (&self.0.content, &other.0.content) {
             (Content::Numbers { block, .. }, Content::Numbers { block: other, .. }) => {
                 block.overlaps(other.bytes())
             }
@@ -106,7 +126,7 @@ impl Value {
 
     /// A tensor over the same memory, which lasts as long as that does.
     pub(crate) fn lent(&self) -> Result<Tensor, Error> {
-        match &*self.0 {
+        match &self.0.content {
             Content::Numbers { dtype, shape, .. } => {
                 let bytes = ModelBytes::from_owner(self.clone());
                 Ok(Tensor::from_bytes(*dtype, shape, bytes.bytes().clone())?)
@@ -117,7 +137,7 @@ impl Value {
 
     /// The memory of numbers.
     pub(crate) fn block(&self) -> Result<&Block, Error> {
-        match &*self.0 {
+        match &self.0.content {
             Content::Numbers { block, .. } => Ok(block),
             Content::Other(value) => {
                 let kind = read(value).kind();
@@ -126,27 +146,34 @@ impl Value {
         }
     }
 
-    /// Element type and dimensions of numbers, as long as the value lives.
-    pub(crate) fn dims(&self) -> Result<(DType, &[usize], &[i64]), Error> {
-        self.block()?;
-        match &*self.0 {
-            Content::Numbers { dtype, shape, dims, .. } => {
-                Ok((*dtype, shape, dims.get_or_init(|| signed(shape))))
+    /// Element type and shape of a tensor.
+    pub(crate) fn shape(&self) -> Result<(DType, Vec<usize>), Error> {
+        match &self.0.content {
+            Content::Numbers { dtype, shape, .. } => Ok((*dtype, shape.clone())),
+            Content::Other(value) => {
+                let value = read(value);
+                let tensor = value.as_tensor()?;
+                Ok((tensor.dtype(), tensor.shape().to_vec()))
             }
-            Content::Other(_) => Err(Error::argument("value", "is no tensor of numbers")),
         }
+    }
+
+    /// Element type and dimensions of a tensor, as long as the value lives.
+    pub(crate) fn dims(&self) -> Result<(DType, &[i64]), Error> {
+        let (dtype, shape) = self.shape()?;
+        Ok((dtype, self.0.dims.get_or_init(|| signed(&shape))))
     }
 
     /// The rest: texts, sequences, maps, optionals.
     pub(crate) fn other(&self) -> Option<RwLockReadGuard<'_, Owned>> {
-        match &*self.0 {
+        match &self.0.content {
             Content::Other(value) => Some(read(value)),
             Content::Numbers { .. } => None,
         }
     }
 
     pub(crate) fn other_mut(&self) -> Option<RwLockWriteGuard<'_, Owned>> {
-        match &*self.0 {
+        match &self.0.content {
             Content::Other(value) => Some(write(value)),
             Content::Numbers { .. } => None,
         }
@@ -157,7 +184,7 @@ impl Value {
     }
 
     pub(crate) fn ty(&self) -> Type {
-        match &*self.0 {
+        match &self.0.content {
             Content::Numbers { dtype, shape, .. } => {
                 TensorInfo::of_shape(*dtype, shape).to_type().map_or(Type::Unknown, Type::Tensor)
             }
@@ -168,7 +195,7 @@ impl Value {
 
 impl AsRef<[u8]> for Value {
     fn as_ref(&self) -> &[u8] {
-        match &*self.0 {
+        match &self.0.content {
             Content::Numbers { block, .. } => block.bytes(),
             Content::Other(_) => &[],
         }

@@ -81,7 +81,8 @@ impl Session {
     pub fn metadata(&self) -> Result<JsValue, JsError> {
         let model = &self.session.metadata().model;
         let pairs = model.metadata.iter();
-        let pairs = pairs.map(|(key, value)| Array::of2(&key.as_str().into(), &value.as_str().into()));
+        let pairs =
+            pairs.map(|(key, value)| Array::of2(&key.as_str().into(), &value.as_str().into()));
         object([
             ("producerName", model.producer_name.as_str().into()),
             ("graphName", model.graph_name.as_str().into()),

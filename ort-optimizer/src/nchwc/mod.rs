@@ -32,7 +32,6 @@ mod tests;
 mod view;
 mod votes;
 
-
 use ort_graph::{Graph, NodeId, Registry};
 use web_time::Instant;
 

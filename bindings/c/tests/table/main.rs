@@ -6,6 +6,7 @@ mod bindings;
 mod call;
 mod entries;
 mod missing;
+mod ort_crate;
 mod sessions;
 mod threads;
 mod types;

@@ -109,6 +109,10 @@ fn texts_are_filled_in_and_read() {
     refused(call!(GetStringTensorContent(value, to, 6, at, 2)), "offsets_len");
     ok(call!(GetStringTensorContent(value, to, 6, at, 3)));
     assert_eq!((&bytes, offsets), (b"abfcde", [0, 2, 3]));
+    let (mut ty, mut shape, mut n) = (STRING, null(), 0);
+    let (ty, shape, n_dims) = (&raw mut ty, &raw mut shape, &raw mut n);
+    ok(call!(GetTensorElementTypeAndShapeDataReference(value, ty, shape, n_dims)));
+    assert_eq!(n, 1);
     assert_eq!(made!(GetStringTensorElementLength(value, 2)), 3);
     ok(call!(GetStringTensorElement(value, 3, 2, to)));
     assert_eq!(&bytes[..3], b"cde");
