@@ -91,7 +91,8 @@ impl Value {
                 match (&*value, &from) {
                     (Owned::Tensor(to), Owned::Tensor(tensor)) if to.shape() != tensor.shape() => {
                         let (expected, found) = (to.shape(), tensor.shape());
-                        let text = format!("an output is of shape {found:?}, and its value {expected:?}");
+                        let text =
+                            format!("an output is of shape {found:?}, and its value {expected:?}");
                         return Err(Error::invalid(text));
                     }
                     _ => *value = from,

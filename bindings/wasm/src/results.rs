@@ -43,7 +43,11 @@ fn tensor_of(view: TensorView<'_>) -> Result<JsValue, JsError> {
             texts.iter().map(|text| JsValue::from_str(text)).collect::<Array>().into()
         }
     };
-    object([("type", name_of(view.dtype()).into()), ("dims", numbers(view.shape())), ("data", data)])
+    object([
+        ("type", name_of(view.dtype()).into()),
+        ("dims", numbers(view.shape())),
+        ("data", data),
+    ])
 }
 
 /// An array of sizes.
