@@ -2,6 +2,11 @@
 //!
 //! `Name[_, _]` is a function with enums of C among its arguments, of which it takes the numbers.
 
+#![expect(
+    clippy::missing_transmute_annotations,
+    reason = "the type of the table's field is the annotation"
+)]
+
 use std::ffi::CStr;
 
 use ort_sys::OrtApi;
