@@ -166,7 +166,9 @@ extern "C" fn done(to: *mut c_void, outputs: *mut *mut OrtValue, n: usize, statu
 fn an_asynchronous_run_calls_back_with_outputs_or_a_status() {
     let session = session();
     let (sender, receiver): (Done, _) = std::sync::mpsc::channel();
-    let user = (&raw const sender).cast_mut().cast();
+    // The thread that called back may still be sending when the test is over.
+    let sender: &'static _ = Box::leak(Box::new(sender));
+    let user = std::ptr::from_ref(sender).cast_mut().cast();
     let (mut x, names) = ([1.0_f32; 3], names(&["x", "y", "no"]));
     let (x, mut out) = (tensor(&mut x, &[1, 3]).cast_const(), [null_mut(); 1]);
     let pointers: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
