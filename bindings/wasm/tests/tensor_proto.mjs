@@ -52,7 +52,7 @@ export function readTensor(bytes) {
     else if (number === 2) type = NAMES[Number(value)];
     else if (number === 6) texts.push(new TextDecoder().decode(value));
     else if (number === 8) name = new TextDecoder().decode(value);
-    else if (number === 9) raw = value.slice();
+    else if (number === 9) raw = new Uint8Array(value);
     else throw new Error(`field ${number} of a tensor`);
   }
   const empty = new Tensor(type, [], [0]).data;
