@@ -30,7 +30,7 @@ use crate::random::SplitMix64;
 #[derive(Args, Debug)]
 #[command(after_help = examples!(
     "generate models/tiny_decoder/model.onnx --ids 1,2,3 --max-tokens 8",
-    "generate models/tiny_decoder/model.onnx --ids 7 --temperature 0.8 --top-k 20 --seed 5 --json",
+    "generate models/tiny_decoder/model.onnx --ids 7 --max-tokens 8 --temperature 1",
 ))]
 pub(crate) struct Arguments {
     /// The model, a .ort or .onnx file
