@@ -11,7 +11,7 @@ use ort_tensor_io::find_cases;
 #[test]
 fn the_models_in_the_repository_give_the_stored_outputs_every_way() {
     let cases = find_cases(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../models")).unwrap();
-    assert_eq!(cases.len(), 3);
+    assert_eq!(cases.len(), 4);
     for way in Way::ALL.iter().filter(|way| way.is_available()) {
         for case in &cases {
             for model in &case.models {
