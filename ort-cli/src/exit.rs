@@ -1,4 +1,4 @@
-//! The quantized values that the program ends with. 0 and 1 are the system's success and failure, 2 is clap's.
+//! The codes that the program ends with. 0 and 1 are the system's success and failure, 2 is clap's.
 
 /// `compare`: the outputs differ.
 pub(crate) const DIFFERENT: u8 = 3;

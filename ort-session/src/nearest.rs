@@ -12,7 +12,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 
 /// How many characters have to be put in, taken out or changed to make one word the other.
 ///
-/// Source: V. Levenshtein, "Binary quantized values capable of correcting deletions, insertions, and
+/// Source: V. Levenshtein, "Binary codes capable of correcting deletions, insertions, and
 /// reversals", 1966; row by row.
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.chars().count()).collect();

@@ -24,10 +24,10 @@
 //!
 //! // One column of 16 weights: the code 9 in 4 bits is 1 above the middle.
 //! let format = Format { bits: 4, block: 16, k: 16, n: 1, nr: float_variant(Isa::best()).nr };
-//! let (mut quantized values, mut scales) = (vec![0; format.codes_len()], vec![0.0; format.scales_len()]);
-//! format.pack_codes(Isa::best(), &[0x99; 8], &mut quantized values);
+//! let (mut codes, mut scales) = (vec![0; format.codes_len()], vec![0.0; format.scales_len()]);
+//! format.pack_codes(Isa::best(), &[0x99; 8], &mut codes);
 //! format.pack_by_block(&[0.5], &mut scales);
-//! let weights = Weights { format, quantized values: &quantized values, scales: &scales, zeros: None, bias: None };
+//! let weights = Weights { format, codes: &codes, scales: &scales, zeros: None, bias: None };
 //! let (a, mut c) = ([1.0; 16], [0.0]);
 //! let a = Floats { a: &a, stride: 16, sums: &[] };
 //! weights.times_floats(Isa::best(), &a, (0..1, 0..1), &mut Strided { data: &mut c, stride: 1 });
