@@ -14,7 +14,7 @@ mod watch;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::ValueId;
@@ -35,7 +35,8 @@ use self::watch::TooMuch;
 pub(crate) use self::watch::{Reservation, Watch};
 use crate::caught::caught;
 use crate::plan::{
-    Action, Args, Branches, Pieces, Place, Plan, Selection, Split, State, Step, StepLayout,
+    Action, Args, Branches, Layout, Pieces, Place, Plan, PlanError, Selection, Split, State, Step,
+    StepLayout,
 };
 use crate::profile::{Recorder, describe};
 use crate::run_memory::RunMemory;
@@ -82,12 +83,15 @@ impl Run<'_> {
         targets: &mut Targets<'_>,
     ) -> Result<Vec<Value>, RunError> {
         let Task { plan, args, selection, outputs } = *task;
-        let layout = self.bounded(|| caught(|| plan.layout(selection, args)));
-        let layout = layout.map_err(|message| panicked_beside_steps(plan, message))?;
-        // A kernel that prepares for long has seen the end of the run.
-        let ended = || self.watch.and_then(|watch| watch.check(plan, None).err());
-        let layout = layout.map_err(|error| ended().unwrap_or_else(|| error.into()))?;
-        let held = self.watch.map(|watch| watch.start(plan, &layout)).transpose()?;
+        let mut layout = self.planned(plan, || plan.layout(selection, args))?;
+        let mut held = self.watch.map(|watch| watch.start(plan, &layout));
+        if let Some(Err(RunError::Limit(LimitError::Bytes { .. }))) = held
+            && !layout.is_tight
+        {
+            layout = self.planned(plan, || plan.tight_layout(selection, args, &layout))?;
+            held = self.watch.map(|watch| watch.start(plan, &layout));
+        }
+        let held = held.transpose()?;
         let inputs: SmallVec<[_; 8]> = args.inputs.iter().copied().map(Some).collect();
         let given = Given { inputs: &inputs, captures: args.captures };
         let frame = Frame { plan, layout: &layout, given, outputs, held: held.as_ref() };
@@ -95,6 +99,19 @@ impl Run<'_> {
         let result = self.frame(&frame, &mut state, targets);
         self.memory.put(plan, state);
         result
+    }
+
+    /// A layout, which kernels prepare.
+    fn planned(
+        &self,
+        plan: &Plan,
+        layout: impl FnOnce() -> Result<Arc<Layout>, PlanError>,
+    ) -> Result<Arc<Layout>, RunError> {
+        let layout = self.bounded(|| caught(layout));
+        let layout = layout.map_err(|message| panicked_beside_steps(plan, message))?;
+        // A kernel that prepares for long has seen the end of the run.
+        let ended = || self.watch.and_then(|watch| watch.check(plan, None).err());
+        layout.map_err(|error| ended().unwrap_or_else(|| error.into()))
     }
 
     /// Runs a plan in memory that is ready for it, and leaves no value there.

@@ -43,6 +43,8 @@ pub(crate) struct Layout {
     pub(crate) live_bytes: Vec<usize>,
     /// What outputs of known shape take beside the block, in bytes.
     pub(crate) own_bytes: usize,
+    /// Whether the block is as small as a layout of these inputs alone has it.
+    pub(crate) is_tight: bool,
     /// What is known of each value.
     facts: Vec<Arc<Fact>>,
     /// Where in the block the buffers are.

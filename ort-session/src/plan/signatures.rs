@@ -71,6 +71,15 @@ impl Layouts {
         entries.push(Entry { layout, last_use });
     }
 
+    /// Has a layout in place of another of the same signature, if that is still there.
+    fn replace(&self, layout: &Arc<Layout>) {
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |entry: &&mut Entry| entry.layout.signature == layout.signature;
+        if let Some(entry) = entries.iter_mut().find(is_it) {
+            entry.layout = layout.clone();
+        }
+    }
+
     fn tick(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -100,6 +109,19 @@ impl Plan {
             }
             None => self.new_layout(selection, (args, signature), near.as_deref()),
         }
+    }
+
+    /// The layout of the same inputs that takes the least memory, remembered in place of `layout`.
+    pub(crate) fn tight_layout(
+        &self,
+        selection: &Selection,
+        args: &Args<'_>,
+        layout: &Layout,
+    ) -> Result<Arc<Layout>, PlanError> {
+        let inputs = (args, layout.signature.clone());
+        let layout = Arc::new(Layout::new(self, selection, inputs, None)?);
+        selection.layouts.replace(&layout);
+        Ok(layout)
     }
 
     /// A layout for these inputs and for all that differ from those of `before` as they do.

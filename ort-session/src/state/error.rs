@@ -1,9 +1,9 @@
 //! What can be wrong with the state of a conversation.
 
-use std::io;
 use std::path::PathBuf;
 
 use ort_graph::Type;
+use ort_loader::LoadError;
 use ort_tensor::TensorError;
 
 use crate::error::SaveError;
@@ -28,7 +28,7 @@ pub enum StateError {
     },
     /// An input or output has more than one partner.
     #[error("`{name}` is in more than one pair")]
-    Twice {
+    Duplicate {
         /// The name.
         name: String,
     },
@@ -42,7 +42,7 @@ pub enum StateError {
         /// The other one.
         found: Box<Type>,
     },
-    /// Nobody says how large a first value is.
+    /// The size of a first value is not known.
     #[error(
         "input `{input}` has no first value: its dimension {axis} is unknown, so it must be set"
     )]
@@ -108,12 +108,7 @@ pub enum StateFileError {
     /// It cannot be written.
     #[error(transparent)]
     Write(SaveError),
-    /// The system does not read it.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    /// It cannot be read.
+    #[error(transparent)]
+    Load(#[from] LoadError),
 }

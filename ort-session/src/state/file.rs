@@ -11,11 +11,11 @@
 
 // collects are bounded: by the graph's inputs, and the rank
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use ort_graph::Fact;
+use ort_loader::{Load, ModelBytes};
 use ort_tensor::{DType, Tensor, TensorError, TensorView, Value, with_room};
 use twox_hash::XxHash3_64;
 
@@ -78,8 +78,8 @@ impl Session {
         if !Arc::ptr_eq(&like.session, &self.output_names) {
             return Err(of_file(StateError::OtherSession));
         }
-        let io = |source| StateFileError::Io { path: path.to_owned(), source };
-        let bytes = fs::read(path).map_err(io)?;
+        let file = ModelBytes::from_path(path, Load::Read)?;
+        let bytes = file.as_slice();
         let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| damaged("this is no file of state"))?;
         let cut = || damaged("the file is not whole");
         let (_, sum) = bytes.split_last_chunk::<SUM>().ok_or_else(cut)?;

@@ -77,7 +77,7 @@ fn each_once(graph: &Graph, pairs: Vec<Places>) -> Result<Vec<Places>, StateErro
         let is_again = |other: &&Places| other.input == pair.input || other.output == pair.output;
         if let Some(other) = pairs[..i].iter().find(is_again) {
             let id = if other.input == pair.input { pair.input } else { pair.output };
-            return Err(StateError::Twice { name: graph.value(id).name.clone() });
+            return Err(StateError::Duplicate { name: graph.value(id).name.clone() });
         }
     }
     Ok(pairs)

@@ -100,7 +100,7 @@ pub(super) fn can_become(made: &Type, wanted: &Type, axis: Option<usize>) -> boo
 }
 
 /// A first value: zeros of the declared dimensions, none along `axis` where that is not declared, and
-/// `symbol` for the others; or the axis that nobody tells.
+/// `symbol` for the others; or the axis of unknown length.
 pub(super) fn first(
     ty: &Type,
     axis: Option<usize>,

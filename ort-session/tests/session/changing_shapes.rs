@@ -1,6 +1,6 @@
 //! Shapes that change from run to run: whatever a session has planned before, results are those of a fresh one.
 
-use ort_session::{ModelBytes, Session, Tensor, Value};
+use ort_session::{ModelBytes, RunLimits, RunOptions, Session, Tensor, Value};
 use ort_testing::Rng;
 
 use crate::model::of_text;
@@ -99,6 +99,30 @@ fn planes_and_batches() {
     let sizes = [[1, 8, 8], [1, 9, 8], [1, 10, 9], [2, 10, 9], [1, 64, 64], [1, 65, 65], [1, 4, 4]];
     let shapes: Vec<_> = sizes.map(|[b, h, w]| [vec![b, 3, h, w], vec![1]]).into();
     check(PLANES, &shapes);
+}
+
+#[test]
+fn a_limit_that_is_enough_for_a_fresh_session_is_enough_behind_other_sizes() {
+    let (kept, mut rng) = (session(MASKED), Rng::new(9));
+    for p in (100..120).chain([90, 100]) {
+        let (x, past) = (tensor(&mut rng, &[1, 1, 4]), tensor(&mut rng, &[1, p, 4]));
+        let run = |session: &Session, n: usize| {
+            let limits = RunLimits { max_bytes: Some(n), ..RunLimits::default() };
+            let options = RunOptions::new().limits(limits);
+            session.run_with([("x", &x), ("past", &past)], &options).map(drop)
+        };
+        let (mut too_few, mut enough) = (0_usize, 1_usize << 20);
+        while enough - too_few > 1 {
+            let n = too_few.midpoint(enough);
+            match run(&session(MASKED), n) {
+                Ok(()) => enough = n,
+                Err(_) => too_few = n,
+            }
+        }
+        // Planned without a limit first, with as much room as it likes.
+        assert!(kept.run([("x", &x), ("past", &past)]).is_ok());
+        assert_eq!(run(&kept, enough), Ok(()), "{p}");
+    }
 }
 
 #[test]

@@ -61,6 +61,7 @@ impl Layout {
             regions: Vec::new(),
             made: self.made.clone(),
             arena_bytes: self.arena_bytes,
+            is_tight: false,
             live_bytes: self.live_bytes.clone(),
             buffers: self.buffers.clone(),
             described: OnceLock::new(),

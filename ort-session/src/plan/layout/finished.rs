@@ -37,25 +37,26 @@ impl Draft {
 
 impl Builder<'_> {
     /// Where sizes have outgrown those of a layout by little, as they do from token to token, makes the
-    /// buffers that did larger by a quarter: so the layouts to come need no other places.
-    fn leave_room(&mut self, near: Option<&Layout>) {
-        let Some(near) = near.map(|near| &near.buffers.buffers) else { return };
+    /// buffers that did larger by a quarter: so the layouts to come need no other places. Whether it did.
+    fn leave_room(&mut self, near: Option<&Layout>) -> bool {
+        let Some(near) = near.map(|near| &near.buffers.buffers) else { return false };
         let sum = |buffers: &[Buffer]| {
             buffers.iter().map(|buffer| buffer.n_bytes).fold(0, usize::saturating_add)
         };
         let (before, now) = (sum(near), sum(&self.buffers));
         if near.len() != self.buffers.len() || now < before || now - before > before / 8 {
-            return;
+            return false;
         }
         for (buffer, before) in self.buffers.iter_mut().zip(near) {
             if buffer.n_bytes > before.n_bytes {
                 buffer.n_bytes = buffer.n_bytes.saturating_add(buffer.n_bytes / 4);
             }
         }
+        true
     }
 
     pub(super) fn finish(mut self, near: Option<&Layout>) -> Layout {
-        self.leave_room(near);
+        let is_tight = !self.leave_room(near);
         let mut regions = std::mem::take(&mut self.regions);
         let is_idle = |steps: &Range<usize>| {
             self.drafts[steps.clone()].iter().all(|draft| matches!(draft, Draft::Skip))
@@ -110,6 +111,7 @@ impl Builder<'_> {
             arena_bytes: n_bytes,
             live_bytes,
             own_bytes,
+            is_tight,
             described,
         }
     }
