@@ -154,6 +154,10 @@ impl Heads {
 
     /// The bytes of scratch of a run.
     pub(super) fn scratch_bytes(&self) -> usize {
+        // Beside a dimension of 0, another may be of any size.
+        if [self.batch, self.heads, self.q_len, self.kv_len, self.v_size].contains(&0) {
+            return 0;
+        }
         let state = State::len(self, self.most_rows());
         let pieces = self.pieces_len().next_multiple_of(16).saturating_mul(size_of::<f32>());
         pieces.saturating_add(self.cpu.scratch_bytes(state.saturating_add(self.pass_len())))

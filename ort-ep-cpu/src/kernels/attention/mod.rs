@@ -5,6 +5,7 @@ mod cache;
 mod floats;
 mod group_query;
 mod heads;
+mod options;
 mod pass;
 mod projected;
 mod rows;

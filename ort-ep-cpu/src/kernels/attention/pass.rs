@@ -16,6 +16,7 @@ use ort_kernels::vec;
 
 use super::heads::{Heads, Operands, Place};
 use super::scores::Sinks;
+use crate::pieces::wanted;
 
 /// Keys of a block for many rows.
 const MANY_KEYS: usize = 256;
@@ -98,7 +99,7 @@ impl Heads {
         self.start(operands, place, (&keys, state), scratch.queries);
         let Some((keys, _)) = self.seen_by(&operands.seen, place, &keys) else { return };
         let block = self.block();
-        for first in keys.clone().step_by(block) {
+        for first in wanted(keys.clone().step_by(block)) {
             let among = first..keys.end.min(first + block);
             if let Some((keys, rows)) = self.seen_by(&operands.seen, place, &among) {
                 self.block_of(operands, place, (keys, rows, &mut *state), &mut scratch);

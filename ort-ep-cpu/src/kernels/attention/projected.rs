@@ -13,7 +13,8 @@ use ort_tensor::{DType, Inputs, Output, TensorViewMut};
 use super::cache::Cache;
 use super::floats::{Floats, Source, Strides};
 use super::heads::{Heads, Operands};
-use super::scores::{Bias, KeyMask, Rule, Seen, Window};
+use super::options::{Lens, Options, shapes_of};
+use super::scores::Seen;
 use crate::cpu::{Cpu, floats};
 use crate::epilogue::Epilogue;
 use crate::kernels::{Compiled, Compiler};
@@ -37,13 +38,7 @@ struct ProjectedKernel {
 
 /// What a shape signature makes of it.
 struct Sizes {
-    batch: usize,
-    len: usize,
-    /// Elements of a head of a query or key, and of a value.
-    size: usize,
-    v_size: usize,
-    /// Rows of the past's buffer.
-    capacity: usize,
+    lens: Lens,
     product: Product,
 }
 
@@ -75,7 +70,7 @@ impl ProjectedKernel {
         let is_fine = depth == w_depth && is_whole && (bias.is_empty() || bias == [width]);
         let product = Product {
             cpu: self.cpu,
-            m: batch * len,
+            m: batch.checked_mul(len)?,
             n: width,
             k: depth,
             a: [depth, 1],
@@ -83,49 +78,32 @@ impl ProjectedKernel {
             batch: [(1, 0, 0)].into_iter().collect(),
             is_exchanged: false,
         };
-        (is_fine && is_past).then_some(Sizes { batch, len, size, v_size, capacity, product })
+        let lens = Lens { batch, q_len: len, len, size, v_size, capacity };
+        (is_fine && is_past).then_some(Sizes { lens, product })
     }
 
-    /// Of all heads, with what hides keys of so much of a past.
-    fn heads(&self, sizes: &Sizes, used: usize, shapes: &[&[usize]]) -> Option<Heads> {
-        let &Sizes { batch, len, size, v_size, .. } = sizes;
-        let shape = |input: usize| shapes.get(input).copied().unwrap_or_default();
-        let causal = Window::CausalButLast { past: used };
-        let mut heads = Heads {
-            cpu: self.cpu,
-            batch,
-            heads: self.op.num_heads,
-            shared: 1,
-            q_len: len,
-            kv_len: used.checked_add(len)?,
-            size,
-            v_size,
-            is_joined: true,
-            bias: None,
-            mask: KeyMask::None,
-            rule: Rule {
-                filter: self.op.mask_filter_value,
-                window: if self.op.unidirectional { causal } else { Window::All },
-                ..Rule::of_rows(self.op.scale, size)
-            },
+    const fn options(&self) -> Options {
+        let op = &self.op;
+        Options {
+            num_heads: op.num_heads,
+            scale: op.scale,
+            mask_filter_value: op.mask_filter_value,
+            unidirectional: op.unidirectional,
+            shares_buffer: op.shares_buffer,
+        }
+    }
+
+    /// How much of the past counts, and all heads behind it; `None` if `eval` takes no such operands.
+    fn call(&self, inputs: Inputs<'_>, lens: Lens) -> Result<Option<(usize, Heads)>, KernelError> {
+        let options = self.options();
+        let given = inputs.optional_tensor(PAST_LEN)?;
+        let given = match given.map(|len| len.as_slice::<i32>()).transpose()? {
+            Some(&[given]) => Some(given),
+            _ => None,
         };
-        if !shape(MASK).is_empty() {
-            heads.mask = KeyMask::new(shape(MASK), [batch, len, heads.kv_len], used)?;
-        }
-        if !shape(BIASES).is_empty() {
-            heads.bias = Some(Bias::new(shape(BIASES), &heads)?);
-        }
-        Some(heads)
-    }
-
-    /// How much of the past counts.
-    fn used(&self, inputs: Inputs<'_>, sizes: &Sizes) -> Option<usize> {
-        if !self.op.shares_buffer {
-            return Some(sizes.capacity);
-        }
-        let &[used] = inputs.tensor(PAST_LEN).ok()?.as_slice::<i32>().ok()? else { return None };
-        let used = usize::try_from(used).ok()?;
-        (used.checked_add(sizes.len)? <= sizes.capacity).then_some(used)
+        let Some(used) = options.used(lens, given) else { return Ok(None) };
+        let hiding = shapes_of(inputs, [MASK, BIASES])?;
+        Ok(options.heads(self.cpu, lens, used, hiding).map(|heads| (used, heads)))
     }
 
     /// Queries, keys and values side by side.
@@ -159,7 +137,8 @@ impl ProjectedKernel {
         io: &mut Io<'_, '_>,
     ) -> Result<(), KernelError> {
         let (inputs, n) = (io.inputs, self.op.num_heads);
-        let &Sizes { batch, len, size, v_size, ref product, .. } = sizes;
+        let Sizes { lens, product } = sizes;
+        let &Lens { batch, len, size, v_size, .. } = lens;
         let (projected, scratch) = io.scratch.split_at_mut(sizes.n_bytes());
         let projected = &mut floats(projected)[..product.m * product.n];
         self.project(product, inputs, (projected, &mut *scratch), io.threads)?;
@@ -183,7 +162,7 @@ impl ProjectedKernel {
             return Err(OpError::Unsupported { what }.into());
         }
         if present.is_wanted() {
-            let rows = if self.op.shares_buffer { sizes.capacity } else { heads.kv_len };
+            let rows = self.options().kept(*lens, heads);
             let present = present.tensor(DType::F32, &[2, batch, n, rows, size])?;
             let present = present.into_slice::<f32>()?;
             let (keys, values) = present.split_at_mut(batch * n * rows * size);
@@ -207,23 +186,26 @@ impl ProjectedKernel {
     }
 }
 
-fn misfit(shapes: &[&[usize]]) -> KernelError {
+/// That inputs do not fit together.
+fn misfit(inputs: Inputs<'_>) -> Result<KernelError, KernelError> {
+    let shapes: [&[usize]; 6] = shapes_of(inputs, [0, 1, 2, MASK, PAST, BIASES])?;
     let (left, right) = (shapes[0].to_vec(), shapes[1..].concat());
-    KernelError::Op(OpError::Shapes { what: "what Attention reads", left, right })
+    Ok(KernelError::Op(OpError::Shapes { what: "what Attention reads", left, right }))
 }
 
 impl Sizes {
     /// The bytes of the product.
     fn n_bytes(&self) -> usize {
-        (self.product.m * self.product.n * size_of::<f32>()).next_multiple_of(LINE_BYTES)
+        // Beside a dimension of 0, another may be of any size.
+        let n = self.product.m.saturating_mul(self.product.n).min(usize::MAX >> 8);
+        (n * size_of::<f32>()).next_multiple_of(LINE_BYTES)
     }
 }
 
 impl Kernel for ProjectedKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let Some(sizes) = self.sizes(shapes) else { return Ok(Prepared::new(None::<Sizes>)) };
-        let heads =
-            self.heads(&sizes, sizes.capacity, &[]).map_or(0, |heads| heads.scratch_bytes());
+        let heads = self.options().scratch_bytes(self.cpu, sizes.lens);
         let product = self.cpu.scratch_bytes(sizes.product.scratch_len());
         let scratch_bytes = sizes.n_bytes().saturating_add(product.max(heads));
         Ok(Prepared::new(Some(sizes)).with_scratch(scratch_bytes))
@@ -231,20 +213,15 @@ impl Kernel for ProjectedKernel {
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let sizes: &Option<Sizes> = prepared.state()?;
-        let inputs = io.inputs;
-        let mut shapes = [&[][..]; 6];
-        for (i, shape) in shapes.iter_mut().enumerate() {
-            *shape = inputs.optional_tensor(i)?.map_or(&[][..], |view| view.shape());
-        }
-        let call = sizes.as_ref().and_then(|sizes| {
-            let used = self.used(inputs, sizes)?;
-            Some((sizes, used, self.heads(sizes, used, &shapes)?))
-        });
+        let call = match sizes {
+            Some(sizes) => self.call(io.inputs, sizes.lens)?.map(|call| (sizes, call)),
+            None => None,
+        };
         match call {
-            Some((sizes, used, heads)) => self.attend((sizes, used), &heads, io),
+            Some((sizes, (used, heads))) => self.attend((sizes, used), &heads, io),
             // Weights that are packed are read nowhere else.
-            None if self.w.is_some() => Err(misfit(&shapes)),
-            None => Ok(self.op.eval(inputs, io.outputs)?),
+            None if self.w.is_some() => Err(misfit(io.inputs)?),
+            None => Ok(self.op.eval(io.inputs, io.outputs)?),
         }
     }
 

@@ -9,7 +9,8 @@ use ort_tensor::{DType, Inputs, Output, TensorView};
 use super::cache::Cache;
 use super::floats::{Floats, Source, Strides, is_float, with_float};
 use super::heads::{Heads, Operands};
-use super::scores::{Bias, KeyMask, Rule, Seen, Window};
+use super::options::{Lens, Options, shapes_of};
+use super::scores::Seen;
 use crate::cpu::Cpu;
 use crate::kernels::{Compiled, Compiler};
 
@@ -54,14 +55,7 @@ pub(super) fn compile(compiler: &Compiler<'_>) -> Compiled {
 /// What is new, and the buffer of the past.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
-    batch: usize,
-    q_len: usize,
-    /// Keys.
-    len: usize,
-    size: usize,
-    v_size: usize,
-    /// Rows of the past's buffer.
-    capacity: usize,
+    lens: Lens,
     /// Where queries, keys and values lie.
     q: Operand,
     k: Operand,
@@ -81,6 +75,9 @@ impl RowsKernel {
     fn sizes(&self, shapes: &[&[usize]]) -> Option<Sizes> {
         let n = self.op.num_heads;
         let shape = |input: usize| shapes.get(input).copied().unwrap_or_default();
+        if (0..3).any(|input| shape(input).contains(&0)) {
+            return None;
+        }
         let joined = |input, first, strides| {
             let strides = Strides::joined(strides);
             Operand { input, first, strides, has_bias: true }
@@ -127,51 +124,31 @@ impl RowsKernel {
                 && v_past == [batch, n, capacity, v_size];
         let bias = shape(self.places.bias);
         let is_bias = bias.is_empty() || bias == [n * (2 * size + v_size)];
-        let sizes = Sizes { batch, q_len, len, size, v_size, capacity, q, k, v };
-        (is_past && is_bias).then_some(sizes)
+        let lens = Lens { batch, q_len, len, size, v_size, capacity };
+        (is_past && is_bias).then_some(Sizes { lens, q, k, v })
     }
 
-    /// Of all heads, with what hides keys of so much of a past.
-    fn heads(&self, sizes: &Sizes, used: usize, shapes: &[&[usize]]) -> Option<Heads> {
-        let &Sizes { batch, q_len, len, size, v_size, .. } = sizes;
-        let shape = |input: usize| shapes.get(input).copied().unwrap_or_default();
-        let causal = Window::CausalButLast { past: used };
-        let mut heads = Heads {
-            cpu: self.cpu,
-            batch,
-            heads: self.op.num_heads,
-            shared: 1,
-            q_len,
-            kv_len: used.checked_add(len)?,
-            size,
-            v_size,
-            is_joined: true,
-            bias: None,
-            mask: KeyMask::None,
-            rule: Rule {
-                filter: self.op.mask_filter_value,
-                window: if self.op.unidirectional { causal } else { Window::All },
-                ..Rule::of_rows(self.op.scale, size)
-            },
+    const fn options(&self) -> Options {
+        let op = &self.op;
+        Options {
+            num_heads: op.num_heads,
+            scale: op.scale,
+            mask_filter_value: op.mask_filter_value,
+            unidirectional: op.unidirectional,
+            shares_buffer: op.shares_buffer,
+        }
+    }
+
+    /// How much of the past counts, and all heads behind it; `None` if `eval` takes no such operands.
+    fn call(&self, inputs: Inputs<'_>, lens: Lens) -> Result<Option<(usize, Heads)>, KernelError> {
+        let options = self.options();
+        let given = inputs.optional_tensor(self.places.past_len)?;
+        let given = given.map(|len| len.as_slice::<i32>()).transpose()?;
+        let Some(used) = options.used(lens, given.and_then(|given| given.first().copied())) else {
+            return Ok(None);
         };
-        let (mask, biases) = (shape(self.places.mask), shape(self.places.biases));
-        if !mask.is_empty() {
-            heads.mask = KeyMask::new(mask, [batch, q_len, heads.kv_len], used)?;
-        }
-        if !biases.is_empty() {
-            heads.bias = Some(Bias::new(biases, &heads)?);
-        }
-        Some(heads)
-    }
-
-    /// How much of the past counts.
-    fn used(&self, inputs: Inputs<'_>, sizes: &Sizes) -> Option<usize> {
-        if !self.op.shares_buffer {
-            return Some(sizes.capacity);
-        }
-        let &used = inputs.tensor(self.places.past_len).ok()?.as_slice::<i32>().ok()?.first()?;
-        let used = usize::try_from(used).ok()?;
-        (used.checked_add(sizes.len)? <= sizes.capacity).then_some(used)
+        let hiding = shapes_of(inputs, [self.places.mask, self.places.biases])?;
+        Ok(options.heads(self.cpu, lens, used, hiding).map(|heads| (used, heads)))
     }
 
     fn source<'a>(
@@ -213,7 +190,8 @@ impl RowsKernel {
         io: &mut Io<'_, '_>,
     ) -> Result<(), KernelError> {
         let inputs = io.inputs;
-        let (n, width) = (self.op.num_heads, self.op.num_heads * sizes.size);
+        let Lens { batch, q_len, len, size, v_size, .. } = sizes.lens;
+        let (n, width) = (self.op.num_heads, self.op.num_heads * size);
         let [mut no_keys, mut no_values] = [Output::unwanted(), Output::unwanted()];
         let [mut spare_keys, mut spare_values] = [Output::free(), Output::free()];
         let Some((y, kept)) = io.outputs.split_first_mut() else {
@@ -222,14 +200,14 @@ impl RowsKernel {
         let mut kept = kept.iter_mut();
         let keys = kept.next().unwrap_or(&mut no_keys);
         let values = kept.next().unwrap_or(&mut no_values);
-        let rows = if self.op.shares_buffer { sizes.capacity } else { heads.kv_len };
+        let rows = self.options().kept(sizes.lens, heads);
         let cache = |i: usize, new, size| {
-            let shape = [sizes.batch, n, rows, size];
-            let cache = Cache { past: Floats::default(), used, new, n_new: sizes.len, shape };
+            let shape = [batch, n, rows, size];
+            let cache = Cache { past: Floats::default(), used, new, n_new: len, shape };
             Ok::<_, KernelError>((cache, inputs.optional_tensor(self.places.past + i)?))
         };
-        let k = cache(0, self.source(inputs, sizes.k, width)?, sizes.size)?;
-        let v = cache(1, self.source(inputs, sizes.v, 2 * width)?, sizes.v_size)?;
+        let k = cache(0, self.source(inputs, sizes.k, width)?, size)?;
+        let v = cache(1, self.source(inputs, sizes.v, 2 * width)?, v_size)?;
         let k = self.kept(k, keys, &mut spare_keys, io.threads)?;
         let v = self.kept(v, values, &mut spare_values, io.threads)?;
         let mut seen = Seen::default();
@@ -238,7 +216,7 @@ impl RowsKernel {
         }
         seen.bias = Floats::of_optional(inputs.optional_tensor(self.places.biases)?)?;
         let operands = Operands { q: self.source(inputs, sizes.q, 0)?, k, v, seen };
-        let y = y.tensor(self.dtype, &[sizes.batch, sizes.q_len, n * sizes.v_size])?;
+        let y = y.tensor(self.dtype, &[batch, q_len, n * v_size])?;
         with_float!(self.dtype, T => {
             heads.run(&operands, y.into_slice::<T>()?, (io.threads, io.scratch));
         });
@@ -249,31 +227,16 @@ impl RowsKernel {
 impl Kernel for RowsKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let Some(sizes) = self.sizes(shapes) else { return Ok(Prepared::new(None::<Sizes>)) };
-        // A run may say that less of the buffer counts.
-        let most = if self.op.shares_buffer {
-            sizes.capacity.saturating_sub(sizes.len)
-        } else {
-            sizes.capacity
-        };
-        let scratch = self.heads(&sizes, most, &[]).map_or(0, |heads| heads.scratch_bytes());
+        let scratch = self.options().scratch_bytes(self.cpu, sizes.lens);
         Ok(Prepared::new(Some(sizes)).with_scratch(scratch))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let sizes: &Option<Sizes> = prepared.state()?;
-        let inputs = io.inputs;
-        let shape = |i| inputs.optional_tensor(i).map(|view| view.map_or(&[][..], |x| x.shape()));
-        let mut shapes = [&[][..]; 11];
-        for (i, of) in shapes.iter_mut().enumerate() {
-            *of = shape(i)?;
-        }
-        let call = sizes.as_ref().and_then(|sizes| {
-            let used = self.used(inputs, sizes)?;
-            Some((sizes, used, self.heads(sizes, used, &shapes)?))
-        });
-        match call {
-            Some((sizes, used, heads)) => self.attend((sizes, used), &heads, io),
-            None => Ok(self.op.eval(inputs, io.outputs)?),
+        let Some(sizes) = sizes else { return Ok(self.op.eval(io.inputs, io.outputs)?) };
+        match self.call(io.inputs, sizes.lens)? {
+            Some((used, heads)) => self.attend((sizes, used), &heads, io),
+            None => Ok(self.op.eval(io.inputs, io.outputs)?),
         }
     }
 

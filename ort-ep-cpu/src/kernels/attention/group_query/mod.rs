@@ -76,7 +76,8 @@ impl GroupKernel {
         let is_fine = width % heads == 0
             && [1, 2].into_iter().all(|i| fits(i, &own))
             && [3, 4].into_iter().all(|i| fits(i, &past))
-            && batch * len * size > 0;
+            && size > 0
+            && !shape(0).contains(&0);
         is_fine.then_some(Sizes { batch, len, size, capacity: past[2] })
     }
 
