@@ -51,7 +51,8 @@ make_root() {
     mkdir -p "$root"
     debootstrap --variant=minbase sid "$root" $(mirror)
     inside dpkg --add-architecture arm64
-    inside apt-get -q update
+    # A mirror may be a few weeks old.
+    inside apt-get -q -o Acquire::Check-Valid-Until=false update
     inside apt-get -qy install --no-install-recommends "${packages[@]}"
     rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/usr/share/{doc,locale,man}
     mkdir -p "$root/src" "$root/cargo/registry"

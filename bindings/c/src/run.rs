@@ -8,7 +8,7 @@ use ort_session::{BoundOutputs, RunInputs};
 use ort_sys::RunAsyncCallbackFn;
 
 use crate::error::Error;
-use crate::ffi::{Callback, Shared, Slots, export};
+use crate::ffi::{Callback, Shared, Slots, caught, export};
 use crate::run_options::RunOptions;
 use crate::session::{Session, heard};
 use crate::value::Value;
@@ -113,7 +113,7 @@ export! {
             let inputs: Vec<_> = inputs.iter().map(|(n, value)| (n.as_str(), value)).collect();
             let outputs: Vec<_> = outputs.iter().map(|(n, it)| (n.as_str(), it.as_ref())).collect();
             let request = Request { inputs: &inputs, outputs: &outputs, options };
-            callback.call(session.run(&request));
+            callback.call(caught(|| session.run(&request)));
         };
         let thread = std::thread::Builder::new().name("ort-run-async".to_owned()).spawn(run);
         thread.map(drop).map_err(|error| Error::fail(format!("no thread for the run: {error}")))

@@ -24,7 +24,8 @@ pub(crate) fn guard_value<T>(default: T, body: impl FnOnce() -> Result<T, Error>
     caught(body).unwrap_or(default)
 }
 
-fn caught<T>(body: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+/// What a function gives; a panic is an error.
+pub(crate) fn caught<T>(body: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

@@ -16,7 +16,7 @@ mod tasks;
 
 pub(crate) use self::allocator::{Allocator, ConstAllocator, Taken, default_allocator, stats_of};
 pub(crate) use self::arg::{Arg, Counted, Files, Memory, Names, Shared};
-pub(crate) use self::export::{converted, export, guard, guard_value, raw, with_enums};
+pub(crate) use self::export::{caught, converted, export, guard, guard_value, raw, with_enums};
 pub(crate) use self::handle::{given, opaque};
 pub(crate) use self::logger::Logger;
 pub(crate) use self::memory::Block;
