@@ -83,7 +83,7 @@ exec unshare --mount bash -euo pipefail -c '
     mount --bind "$target/cross/build" "$root/target"
     exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C TERM=dumb \
         CARGO_HOME=/cargo CARGO_TARGET_DIR=/target CARGO_NET_OFFLINE=true CARGO_INCREMENTAL=0 \
-        CARGO_PROFILE_DEV_DEBUG=none CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-}" RUSTFLAGS="${RUSTFLAGS:-}" \
+        CARGO_PROFILE_DEV_DEBUG=none ${CARGO_BUILD_JOBS:+"CARGO_BUILD_JOBS=$CARGO_BUILD_JOBS"} RUSTFLAGS="${RUSTFLAGS:-}" \
         CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=wasm-ld \
         CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
         CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" \

@@ -23,7 +23,7 @@ pub enum ErrorCode {
     InvalidProtobuf = 7,
     /// `NOT_IMPLEMENTED`: the model needs what this runtime does not have.
     NotImplemented = 9,
-    /// `INVALID_GRAPH`: the file is sound, but the model is not.
+    /// `INVALID_GRAPH`: the file is valid, but the model is not.
     InvalidGraph = 10,
     /// `MODEL_LOAD_CANCELED`: loading was cancelled.
     ModelLoadCanceled = 12,

@@ -112,7 +112,7 @@ impl LoadLimits {
         Self { max_bytes: self.max_bytes.or(share), ..self }
     }
 
-    /// Looks at a file that is sound, before anything is made of it.
+    /// Looks at a valid file, before anything is made of it.
     ///
     /// # Errors
     /// If it wants more than these allow.

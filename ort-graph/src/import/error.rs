@@ -1,4 +1,4 @@
-//! What can be wrong with a model whose file is sound.
+//! What can be wrong with a model whose file is valid.
 
 // collects are bounded: as long as the file's lists
 
