@@ -8,6 +8,7 @@ mod ends;
 mod error;
 mod frame;
 mod observer;
+mod planned;
 mod repeated;
 mod targets;
 mod watch;
@@ -16,9 +17,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
+use ort_ep::{KernelError, Threads};
 use ort_graph::ValueId;
-use ort_tensor::{Inputs, Output, TensorViewMut, Value, ValueView, ended_by, within};
+use ort_tensor::{Value, ValueView, ended_by, within};
 use smallvec::SmallVec;
 
 use self::branch_arena::BranchArena;
@@ -28,14 +29,14 @@ pub use self::error::{LimitError, RunError};
 use self::frame::Frame;
 pub use self::observer::IntermediateValue;
 pub(crate) use self::observer::Observer;
+use self::planned::PlannedStep;
 pub(crate) use self::repeated::{Arg, Repeated};
-use self::targets::Own;
 pub(crate) use self::targets::{Memory, Targets};
 use self::watch::TooMuch;
 pub(crate) use self::watch::{Reservation, Watch};
 use crate::caught::caught;
 use crate::plan::{
-    Action, Args, Branches, Layout, Pieces, Place, Plan, PlanError, Selection, Split, State, Step,
+    Action, Args, Branches, Layout, Pieces, Plan, PlanError, Selection, Split, State, Step,
     StepLayout,
 };
 use crate::profile::{Recorder, describe};
@@ -292,58 +293,6 @@ impl Run<'_> {
         }
     }
 
-    /// A step whose shapes the layout knows.
-    fn run_planned(
-        &self,
-        frame: &Frame<'_>,
-        planned: &PlannedStep<'_>,
-        arena: &mut BranchArena<'_, '_>,
-    ) -> Result<(), KernelError> {
-        let PlannedStep { step, kernel, prepared, split, in_place } = *planned;
-        let (slabs, values) = arena.parts();
-        let mut own = frame.own_outputs(step, values.targets, self.memory)?;
-        {
-            // Filled where they stand: to return them would be to copy them.
-            let mut pieces = Pieces::new();
-            split.split(slabs, &mut pieces);
-            let first_output = step.inputs.len();
-            let mut own = own.iter_mut();
-            let mut outputs: SmallVec<[Output<'_>; 2]> = SmallVec::new();
-            for (o, id) in step.outputs.iter().enumerate() {
-                outputs.push(match id.map(|id| frame.place(id)) {
-                    Some(Place::Arena { dtype, shape, .. }) => {
-                        let bytes = split.write(&mut pieces, first_output + o);
-                        let view = TensorViewMut::from_bytes(*dtype, shape, bytes)?;
-                        match in_place.iter().find(|(_, output)| *output == o) {
-                            Some((input, _)) => Output::in_place(view, *input),
-                            None => Output::planned(view),
-                        }
-                    }
-                    Some(Place::Own { .. }) => own.next().map_or(Output::unwanted(), |own| {
-                        own.output(|| Some(step.extension(o)?.input))
-                    }),
-                    _ => Output::unwanted(),
-                });
-            }
-            let scratch = split.write(&mut pieces, first_output + step.outputs.len());
-            let mut inputs = Views::new();
-            frame.inputs(step, split, (&pieces, values), &mut inputs)?;
-            in_place.iter().for_each(|&(input, _)| inputs[input] = None);
-            let inputs = Inputs::new(&inputs);
-            let threads = self.threads;
-            let io = &mut Io { inputs, outputs: &mut outputs, scratch, threads };
-            // Outputs have been counted before the run began.
-            self.bounded(|| kernel.run(prepared, io))?;
-        }
-        for (id, own) in step.outputs.iter().flatten().filter(|&&id| frame.is_own(id)).zip(own) {
-            match own {
-                Own::Made(tensor) => values.made.set(*id, Value::Tensor(tensor)),
-                Own::Target(memory) => values.targets.put(*id, memory),
-            }
-        }
-        Ok(())
-    }
-
     fn run_control(
         &self,
         frame: &Frame<'_>,
@@ -389,14 +338,4 @@ impl<E: Into<KernelError>> From<E> for ControlError {
     fn from(error: E) -> Self {
         ControlError::Kernel(error.into())
     }
-}
-
-/// A step with what its layout says.
-#[derive(Clone, Copy)]
-struct PlannedStep<'a> {
-    step: &'a Step,
-    kernel: &'a dyn Kernel,
-    prepared: &'a Prepared,
-    split: &'a Split,
-    in_place: &'a [(usize, usize)],
 }
