@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Checks licences, sources, versions and advisories of all dependencies against deny.toml, with cargo-deny.
+#
+#     tools/check_dependencies.sh
+#
+# Installs cargo-deny below target/ where the machine has none: a minute and a half of one core. Advisories are checked
+# where `cargo deny fetch` has brought their database, which no package registry carries.
+# Exits with 69 where cargo-deny cannot be installed, with the reason.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+version=0.20.2
+tools=${CARGO_TARGET_DIR:-$PWD/target}/tools
+export PATH=$PATH:$tools/bin
+
+if ! cargo-deny --version > /dev/null 2>&1; then
+    mkdir -p "$tools"
+    if ! cargo install cargo-deny --version "$version" --debug --locked --quiet \
+        --root "$tools" --target-dir "$tools/build" 2> "$tools/log"; then
+        echo "tools/check_dependencies.sh: cargo-deny cannot be installed: $(tail -n 1 "$tools/log")" >&2
+        exit 69
+    fi
+    rm -rf "$tools/build"
+fi
+
+checks=(bans licenses sources)
+if compgen -G "${CARGO_HOME:-$HOME/.cargo}/advisory-dbs/advisory-db-*" > /dev/null; then
+    checks+=(advisories)
+else
+    echo "advisories: skipped, there is no database; 'cargo deny fetch' brings it"
+fi
+cargo-deny --offline --log-level error check "${checks[@]}"
