@@ -6,11 +6,17 @@ use flatbuffers::{
 
 use crate::error::{Damage, FormatError};
 use crate::limits::Limits;
-use crate::view::File;
+use crate::view::{Adapter, File};
 use crate::wire::{Element, Position};
 
 /// Bytes 4 to 7 of every file.
 pub(crate) const IDENTIFIER: &str = "ORTM";
+
+/// Bytes 4 to 7 of an adapter.
+pub(crate) const ADAPTER_IDENTIFIER: &str = "TORT";
+
+/// The version of LoRA adapters that is read and written.
+pub const ADAPTER_VERSION: i32 = 1;
 
 /// The newest version that is read, and the one that is written.
 pub const NEWEST_VERSION: u32 = 6;
@@ -21,6 +27,34 @@ pub const MAX_FILE_LENGTH: usize = 0x7fff_ffff;
 /// The root table, once the bytes are known to hold tables of the schema and nothing beyond the limits.
 pub(crate) fn root<'a>(bytes: &'a [u8], limits: &Limits) -> Result<File<'a>, FormatError> {
     recognise(bytes)?;
+    // Views are total: the version can be had before the rest, which a newer one may lay out in its own way.
+    let file = File::read(Position::start(bytes)).unwrap_or_default();
+    if let Some(found) = file.version().filter(|&version| version > NEWEST_VERSION) {
+        return Err(FormatError::TooNew { found });
+    }
+    verify::<File<'_>>(bytes, limits)?;
+    Ok(file)
+}
+
+/// The same of an adapter.
+pub(crate) fn adapter<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Adapter<'a>, FormatError> {
+    let found = bytes.get(4..8).unwrap_or_default();
+    if found != ADAPTER_IDENTIFIER.as_bytes() {
+        return Err(FormatError::NotAdapter { found: found.escape_ascii().to_string() });
+    }
+    if bytes.len() > MAX_FILE_LENGTH {
+        return Err(FormatError::TooBig { length: bytes.len() });
+    }
+    let adapter = Adapter::read(Position::start(bytes)).unwrap_or_default();
+    if adapter.format_version() != ADAPTER_VERSION {
+        return Err(FormatError::AdapterVersion { found: adapter.format_version() });
+    }
+    verify::<Adapter<'_>>(bytes, limits)?;
+    Ok(adapter)
+}
+
+/// Whether the bytes hold tables of the schema from this root on, and nothing beyond the limits.
+fn verify<Root: Verifiable>(bytes: &[u8], limits: &Limits) -> Result<(), FormatError> {
     let options = VerifierOptions {
         max_depth: limits.depth,
         max_tables: limits.tables,
@@ -31,14 +65,8 @@ pub(crate) fn root<'a>(bytes: &'a [u8], limits: &Limits) -> Result<File<'a>, For
             .saturating_add(1 << 16),
         ignore_missing_null_terminator: false,
     };
-    // Views are total: the version can be had before the rest, which a newer one may lay out in its own way.
-    let file = File::read(Position::start(bytes)).unwrap_or_default();
-    if let Some(found) = file.version().filter(|&version| version > NEWEST_VERSION) {
-        return Err(FormatError::TooNew { found });
-    }
     let mut verifier = Verifier::new(&options, bytes);
-    <ForwardsUOffset<File<'_>>>::run_verifier(&mut verifier, 0).map_err(damaged)?;
-    Ok(file)
+    <ForwardsUOffset<Root>>::run_verifier(&mut verifier, 0).map_err(damaged)
 }
 
 fn recognise(bytes: &[u8]) -> Result<(), FormatError> {

@@ -24,6 +24,18 @@ pub enum FormatError {
         /// Bytes 4 to 7, those that are not ASCII escaped.
         found: String,
     },
+    /// Not a LoRA adapter.
+    #[error("not an adapter: the identifier is {found:?}, not \"TORT\"")]
+    NotAdapter {
+        /// Bytes 4 to 7, those that are not ASCII escaped.
+        found: String,
+    },
+    /// An adapter of a format that is not known.
+    #[error("the adapter has format version {found}; version {known} is known", known = crate::ADAPTER_VERSION)]
+    AdapterVersion {
+        /// The version.
+        found: i32,
+    },
     /// More than offsets can reach.
     #[error("the file has {length} bytes; an ORT model has at most {max}", max = crate::MAX_FILE_LENGTH)]
     TooBig {
@@ -269,6 +281,6 @@ pub enum WriteError {
         bound: u64,
     },
     /// What was written would be refused.
-    #[error("the model is not valid: {0}")]
+    #[error("what would be written is not valid: {0}")]
     Invalid(#[from] FormatError),
 }

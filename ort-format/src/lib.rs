@@ -50,7 +50,7 @@ mod type_info;
 mod wire;
 
 pub use attribute::AttributeValue;
-pub use container::{MAX_FILE_LENGTH, NEWEST_VERSION};
+pub use container::{ADAPTER_VERSION, MAX_FILE_LENGTH, NEWEST_VERSION};
 pub use edge::EdgeEnd;
 pub use enums::{ArgType, AttributeType, DataType, DimensionValueType, NodeType};
 pub use error::{Damage, Fault, FormatError, Oddity, Warning, WriteError};
@@ -99,6 +99,28 @@ pub fn open_with_warnings<'a>(
 pub fn write(file: &record::File<'_>) -> Result<Vec<u8>, WriteError> {
     let bytes = put::write(file)?;
     open(&bytes, &Limits::default())?;
+    Ok(bytes)
+}
+
+/// The LoRA adapter in `bytes`, checked whole: tables of ONNX Runtime's adapter format, version [`ADAPTER_VERSION`].
+///
+/// # Errors
+/// [`FormatError`]: the first fault found, and where.
+///
+/// Source: `adapter_schema.fbs` of ONNX Runtime 1.32.
+pub fn open_adapter<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Adapter<'a>, FormatError> {
+    let adapter = container::adapter(bytes, limits)?;
+    check::check_adapter(adapter)?;
+    Ok(adapter)
+}
+
+/// The bytes of a file that holds `adapter`. Elements start at multiples of 64 bytes.
+///
+/// # Errors
+/// [`WriteError`]: the file would be too big, or [`open_adapter`] would reject it.
+pub fn write_adapter(adapter: &record::Adapter<'_>) -> Result<Vec<u8>, WriteError> {
+    let bytes = put::write_adapter(adapter)?;
+    open_adapter(&bytes, &Limits::default())?;
     Ok(bytes)
 }
 

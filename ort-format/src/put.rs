@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 use flatbuffers::{FlatBufferBuilder, Push, TableUnfinishedWIPOffset, WIPOffset};
 
-use crate::container::{IDENTIFIER, MAX_FILE_LENGTH};
+use crate::container::{ADAPTER_IDENTIFIER, IDENTIFIER, MAX_FILE_LENGTH};
 use crate::edge::EdgeEnd;
 use crate::enums::{ArgType, AttributeType, DataType, DimensionValueType, NodeType};
 use crate::error::WriteError;
-use crate::record::File;
+use crate::record::{Adapter, File};
 
 /// Where something was written, as a distance from the end of the file.
 pub(crate) type Offset = WIPOffset<()>;
@@ -25,16 +25,28 @@ const VECTOR_BOUND: u64 = 16;
 
 /// The bytes of a file.
 pub(crate) fn write(file: &File<'_>) -> Result<Vec<u8>, WriteError> {
-    let bound = file.bound() + 2 * length(TENSOR_ALIGNMENT);
+    write_root(file, IDENTIFIER)
+}
+
+/// The bytes of an adapter.
+pub(crate) fn write_adapter(adapter: &Adapter<'_>) -> Result<Vec<u8>, WriteError> {
+    write_root(adapter, ADAPTER_IDENTIFIER)
+}
+
+fn write_root(
+    root: &impl Put<Slot = Offset>,
+    identifier: &'static str,
+) -> Result<Vec<u8>, WriteError> {
+    let bound = root.bound() + 2 * length(TENSOR_ALIGNMENT);
     let capacity = usize::try_from(bound).ok().filter(|&bound| bound <= MAX_FILE_LENGTH);
     let capacity = capacity.ok_or(WriteError::TooBig { bound })?;
     let builder = FlatBufferBuilder::with_capacity(capacity);
     let mut writer = Writer { builder, texts: HashMap::new() };
-    let root = file.put(&mut writer);
+    let root = root.put(&mut writer);
     // An offset and the identifier come first; with them the length is a multiple of the tensors' alignment, which
     // turns distances from the end into distances from the start.
-    writer.pad_before(4 + IDENTIFIER.len());
-    writer.builder.finish(root, Some(IDENTIFIER));
+    writer.pad_before(4 + identifier.len());
+    writer.builder.finish(root, Some(identifier));
     let (mut bytes, start) = writer.builder.collapse();
     bytes.drain(..start);
     Ok(bytes)

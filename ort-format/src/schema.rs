@@ -200,6 +200,20 @@ schema! {
         1 index: u32 "Which.";
     }
 
+    table Adapter<'a> "A LoRA adapter, a file of its own: values for inputs of a model." {
+        0 format_version: i32 "1.";
+        1 adapter_version: i32 "The version of the adapter.";
+        2 model_version: i32 "The version of the model that it is for.";
+        3 parameters: [Parameter] "The values, in no particular order.";
+    }
+
+    table Parameter<'a> "The value of an input." {
+        0 name: str "The input.";
+        1 dims: [i64] "Its shape.";
+        2 data_type: DataType "What it holds; no strings.";
+        3 raw_data: ([u8]) "Elements, row-major and little-endian.";
+    }
+
     deprecated DeprecatedSessionState "Kernels by hash; before version 5." {
         0 kernels: (DeprecatedKernelCreateInfos) "Of the main graph.";
         1 sub_graph_session_states: [DeprecatedSubGraphSessionState] "Of its sub-graphs.";

@@ -103,6 +103,7 @@
 #![forbid(unsafe_code)]
 
 mod activations;
+mod adapter;
 mod builder;
 mod cache;
 mod cancel;
@@ -148,6 +149,7 @@ mod thread_safety;
 mod threads;
 
 pub use crate::activations::{Activations, StepActivations};
+pub use crate::adapter::{Adapter, AdapterError};
 pub use crate::builder::SessionBuilder;
 pub use crate::cache::{Cache, CacheEntry, Pruned, Retention};
 pub use crate::cancel::Cancel;

@@ -1,6 +1,7 @@
 //! The extension module below the Python package `ort_rs`: sessions, values and options, as thin as they can be.
 //!
 //! ```text
+//! adapter    LoRA adapters, from and to files
 //! array      memory that numpy and tensors share
 //! convert    flags, numbers and texts of options
 //! dlpack     tensors lent to other libraries, and by them
@@ -12,6 +13,7 @@
 //!
 //! What is only names and defaults of onnxruntime's stands in Python, below `python/ort_rs`.
 
+mod adapter;
 mod array;
 mod builder;
 mod convert;
@@ -34,6 +36,8 @@ use pyo3::pymodule;
 
 #[pymodule(gil_used = false)]
 mod _native {
+    #[pymodule_export]
+    use super::adapter::{LoraAdapter, read_adapter, write_adapter};
     #[pymodule_export]
     use super::builder::{Builder, LoadCancel};
     #[pymodule_export]

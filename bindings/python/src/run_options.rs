@@ -6,7 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ort_session::{Cancel, Severity};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
+use crate::adapter::LoraAdapter;
 use crate::convert::{Flag, Number, Text, entry};
 
 /// Options of one run, or of many.
@@ -24,11 +26,24 @@ struct State {
     cancel: Cancel,
     only_execute_path_to_fetches: bool,
     entries: BTreeMap<String, String>,
+    adapters: Vec<Py<LoraAdapter>>,
 }
 
 impl RunOptions {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A feed with the parameters of the active adapters.
+    pub(crate) fn adapted<'py>(&self, feed: Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
+        let py = feed.py();
+        let adapters: Vec<_> = self.state().adapters.iter().map(|it| it.clone_ref(py)).collect();
+        if adapters.is_empty() {
+            return Ok(feed);
+        }
+        let feed = feed.copy()?;
+        adapters.iter().try_for_each(|adapter| adapter.get().put(&feed))?;
+        Ok(feed)
     }
 
     /// The same, as a run takes them.
@@ -125,6 +140,11 @@ impl RunOptions {
         let found = self.state().entries.get(&key).cloned();
         let missing = || format!("RunOptions does not have configuration with key: {key}");
         found.ok_or_else(|| PyRuntimeError::new_err(missing()))
+    }
+
+    /// The parameters of the adapter are inputs of every run with these options, in place of those that are fed.
+    fn add_active_adapter(&self, adapter: Py<LoraAdapter>) {
+        self.state().adapters.push(adapter);
     }
 
     fn __repr__(&self) -> String {

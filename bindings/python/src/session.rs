@@ -66,11 +66,19 @@ impl Session {
         Ok(Wanted::Some(once, places))
     }
 
-    /// The inputs of a feed, in the model's order; unknown ones come last.
-    fn feeds<'py>(&self, feed: &Bound<'py, PyAny>) -> PyResult<Vec<(Slot, Fed<'py>)>> {
+    /// The inputs of a feed and of active adapters, in the model's order; unknown ones come last.
+    fn feeds<'py>(
+        &self,
+        feed: &Bound<'py, PyAny>,
+        options: Option<&RunOptions>,
+    ) -> PyResult<Vec<(Slot, Fed<'py>)>> {
         let dict = match feed.cast::<PyDict>() {
             Ok(dict) => dict.clone(),
             Err(_) => mapping(feed)?,
+        };
+        let dict = match options {
+            Some(options) => options.adapted(dict)?,
+            None => dict,
         };
         let (mut feeds, mut stray) = (Vec::with_capacity(dict.len()), None);
         for (i, (name, object)) in dict.iter().enumerate() {
@@ -227,8 +235,9 @@ impl Session {
         options: Option<&Bound<'py, RunOptions>>,
     ) -> PyResult<Bound<'py, PyList>> {
         let py = feed.py();
-        let (wanted, feeds) = (self.wanted(names)?, self.feeds(feed)?);
-        let values = self.run_fed(py, &feeds, &wanted, options.map(Bound::get))?;
+        let options = options.map(Bound::get);
+        let (wanted, feeds) = (self.wanted(names)?, self.feeds(feed, options)?);
+        let values = self.run_fed(py, &feeds, &wanted, options)?;
         listed(py, values, &wanted, |value| object_of(py, value))
     }
 
@@ -241,15 +250,22 @@ impl Session {
         options: Option<&Bound<'py, RunOptions>>,
     ) -> PyResult<Bound<'py, PyList>> {
         let py = feed.py();
-        let (wanted, feeds) = (self.wanted(names)?, self.feeds(feed)?);
-        let values = self.run_fed(py, &feeds, &wanted, options.map(Bound::get))?;
+        let options = options.map(Bound::get);
+        let (wanted, feeds) = (self.wanted(names)?, self.feeds(feed, options)?);
+        let values = self.run_fed(py, &feeds, &wanted, options)?;
         listed(py, values, &wanted, |value| OrtValue::of_value(py, value))
     }
 
     /// Raises what a run with these would raise before it begins.
-    fn check(&self, names: Option<&Bound<'_, PyAny>>, feed: &Bound<'_, PyAny>) -> PyResult<()> {
+    #[pyo3(signature = (names, feed, options = None))]
+    fn check(
+        &self,
+        names: Option<&Bound<'_, PyAny>>,
+        feed: &Bound<'_, PyAny>,
+        options: Option<&Bound<'_, RunOptions>>,
+    ) -> PyResult<()> {
         self.wanted(names)?;
-        self.feeds(feed).map(|_| ())
+        self.feeds(feed, options.map(Bound::get)).map(|_| ())
     }
 
     /// Runs the model for the outputs `names`; those in `bound` are written where their values are, the others
@@ -262,7 +278,8 @@ impl Session {
         bound: Vec<(String, Bound<'py, OrtValue>)>,
         options: Option<&Bound<'py, RunOptions>>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let (py, feeds) = (feed.py(), self.feeds(feed)?);
+        let options = options.map(Bound::get);
+        let (py, feeds) = (feed.py(), self.feeds(feed, options)?);
         let is_read = |value: &OrtValue| -> PyResult<bool> {
             let inputs = feeds.iter().map(|(_, fed)| fed.input());
             Ok(inputs.collect::<PyResult<Vec<_>>>()?.iter().any(|input| value.overlaps(input)))
@@ -277,7 +294,7 @@ impl Session {
         }
         let is_made = |name: &&String| written.iter().all(|(other, _)| *other != name.as_str());
         let made: Vec<&String> = names.iter().filter(is_made).collect();
-        let options = options.map(|it| it.get().of_run()).unwrap_or_default();
+        let options = options.map(RunOptions::of_run).unwrap_or_default();
         let options = options.outputs(made.iter().map(|name| name.as_str()));
         let targets = written.iter().map(|(name, value)| Ok((*name, value.output()?)));
         let targets = targets.collect::<PyResult<Vec<_>>>()?.into_iter().collect();
@@ -297,7 +314,7 @@ impl Session {
 
     /// The steps of a run, with their times.
     fn profile<'py>(&self, feed: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
-        let (py, feeds) = (feed.py(), self.feeds(feed)?);
+        let (py, feeds) = (feed.py(), self.feeds(feed, None)?);
         let inputs = self.run_inputs(&feeds)?;
         let profiled = py.detach(|| self.session.run_profiled(inputs));
         reports::steps(py, &profiled.map_err(|error| of_run(&error))?.1)

@@ -19,7 +19,6 @@ MISSING = {
         "OrtEpAssignedNode", "OrtEpAssignedSubgraph", "_get_cuda_plugin_ep_library_path", "_get_nvidia_dll_paths",
         "_extract_cuda_major_version", "_get_cufft_version", "_register_bundled_cuda_plugin_ep",
     },
-    "LoRA adapters": {"AdapterFormat", "LoraAdapter", "RunOptions.add_active_adapter"},
     "packages of models and initializers elsewhere": {
         "ModelPackage", "ModelPackageComponentContext", "ModelPackageContext", "ModelPackageOptions",
         "ModelPackageWriteMode", "OrtExternalInitializerInfo",

@@ -60,6 +60,7 @@ def method_case(kind, method, arguments):
 for _kind in ("SessionOptions", "RunOptions"):
     _thing = getattr(onnxruntime, _kind)()
     for _name in dir(_thing):
+        # Of None, onnxruntime makes an adapter at address 0; test_adapters.py has the others.
         if _name.startswith("_") or _name == "add_active_adapter":
             continue
         if not callable(getattr(_thing, _name)):

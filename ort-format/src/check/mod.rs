@@ -8,11 +8,13 @@ mod scope;
 mod tensor;
 mod types;
 
+use std::collections::HashSet;
+
 use path::Path;
 
 use crate::error::{Fault, FormatError, Oddity, Warning};
 use crate::limits::Limits;
-use crate::view::{File, KernelTypeStrResolver};
+use crate::view::{Adapter, File, KernelTypeStrResolver};
 use crate::wire::{Element, Vector};
 
 /// What a name takes at least that nothing else shares: an offset to it, its count, a character, a zero, padding.
@@ -41,6 +43,21 @@ pub(crate) fn check(
     resolver(file.kernel_type_str_resolver().unwrap_or_default())?;
     let mut checker = Checker { names: length / NAME_BYTES, subgraphs: limits.subgraphs, warnings };
     checker.graph(model.graph(), &Path::root("graph"), None)
+}
+
+/// Checks an adapter: its parameters have names of their own, and as many bytes as their shapes say.
+pub(crate) fn check_adapter(adapter: Adapter<'_>) -> Result<(), FormatError> {
+    let path = Path::root("adapter");
+    each(&path, "parameters", adapter.parameters())?;
+    let mut names = HashSet::new();
+    for (index, parameter) in adapter.parameters().iter().enumerate() {
+        tensor::parameter(parameter, &path.item("parameters", index, parameter.name()))?;
+        if !names.insert(parameter.name()) {
+            let name = path::excerpt(parameter.name());
+            return path.fail(Fault::Duplicate { what: "parameter", name });
+        }
+    }
+    Ok(())
 }
 
 fn resolver(resolver: KernelTypeStrResolver<'_>) -> Result<(), FormatError> {

@@ -1,30 +1,26 @@
-//! Constants: as much data as the shape asks for, and sparse indices that stay inside.
+//! Constants and parameters: as much data as the shape asks for, and sparse indices that stay inside.
 
 use super::path::Path;
 use super::{Checker, each};
 use crate::enums::DataType;
 use crate::error::{Fault, FormatError};
-use crate::view::{SparseTensor, Tensor};
+use crate::view::{Parameter, SparseTensor, Tensor};
 use crate::wire::Vector;
 
 impl Checker<'_> {
     pub(super) fn tensor(&self, tensor: Tensor<'_>, path: &Path<'_>) -> Result<(), FormatError> {
-        let expected = count(tensor.dims()).or_else(|fault| path.fail(fault))?;
         if tensor.data_type() == DataType::String {
             let strings = tensor.string_data().unwrap_or_default();
             each(path, "string_data", strings)?;
+            let expected = count(tensor.dims()).or_else(|fault| path.fail(fault))?;
             let found = length(strings.len());
             if found != expected {
                 return path.fail(Fault::StringCount { expected, found });
             }
             return Ok(());
         }
-        let Some(bits) = tensor.data_type().bits() else {
-            return path.fail(Fault::DataType(tensor.data_type()));
-        };
-        let Some(expected) = expected.checked_mul(bits).map(|bits| bits.div_ceil(8)) else {
-            return path.fail(Fault::Overflow);
-        };
+        let expected = data_length(tensor.dims(), tensor.data_type());
+        let expected = expected.or_else(|fault| path.fail(fault))?;
         match (tensor.raw_data(), tensor.external_data_offset()) {
             (Some(data), _) if length(data.len()) == expected => Ok(()),
             (Some(data), _) => path.fail(Fault::DataLength { expected, found: length(data.len()) }),
@@ -63,6 +59,23 @@ impl Checker<'_> {
             None => Ok(()),
         }
     }
+}
+
+pub(super) fn parameter(parameter: Parameter<'_>, path: &Path<'_>) -> Result<(), FormatError> {
+    let expected = data_length(parameter.dims(), parameter.data_type());
+    let expected = expected.or_else(|fault| path.fail(fault))?;
+    match parameter.raw_data().map(|data| length(data.len())) {
+        Some(found) if found == expected => Ok(()),
+        Some(found) => path.fail(Fault::DataLength { expected, found }),
+        None => path.fail(Fault::Missing { field: "raw_data" }),
+    }
+}
+
+/// The number of bytes of the elements, which are not strings.
+fn data_length(dims: Vector<'_, i64>, data_type: DataType) -> Result<u64, Fault> {
+    let bits = data_type.bits().ok_or(Fault::DataType(data_type))?;
+    let n_bits = count(dims)?.checked_mul(bits).ok_or(Fault::Overflow)?;
+    Ok(n_bits.div_ceil(8))
 }
 
 /// The first index that is not below its size.

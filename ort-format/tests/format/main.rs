@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
+mod adapters;
 mod by_hand;
 mod container;
 mod hostile;

@@ -15,7 +15,7 @@ fn check(cases: &[Case]) {
         let mut file = model();
         change(&mut file.model.graph);
         let said = write(&file).map_or_else(|error| error.to_string(), |_| "nothing".to_owned());
-        assert_eq!(said, format!("the model is not valid: {expected}"));
+        assert_eq!(said, format!("what would be written is not valid: {expected}"));
     }
 }
 

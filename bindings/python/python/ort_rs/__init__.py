@@ -11,6 +11,7 @@ onnxruntime's with this in its place, and so does :func:`install_as_onnxruntime`
 """
 
 from . import capi
+from ._adapters import AdapterFormat
 from ._compile import ModelCompiler, optimize, packed
 from ._enums import (
     ExecutionMode,
@@ -50,7 +51,7 @@ from ._environment import (
     unregister_execution_provider_library,
 )
 from ._install import install_as_onnxruntime
-from ._native import ModelMetadata, NodeArg, Optimized, RunOptions
+from ._native import LoraAdapter, ModelMetadata, NodeArg, Optimized, RunOptions
 from ._options import SessionOptions
 from ._reports import Memory, Profile
 from ._session import InferenceSession, IOBinding

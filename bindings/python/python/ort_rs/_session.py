@@ -173,7 +173,7 @@ class Session:
                 error = str(failure)
             callback(results, user_data, error)
 
-        self._sess.check(output_names, input_feed)
+        self._sess.check(output_names, input_feed, run_options)
         threading.Thread(target=work, name="ort_rs.run_async").start()
 
     def run_with_ort_values(
