@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::ffi::{Allocator, Out, OutHandle, Shared, export, given};
 use crate::memory_info::MemoryInfo;
 use crate::run::Request;
-use crate::run_options::RunOptions;
+use crate::run_options::{OfRun, RunOptions};
 use crate::session::Session;
 use crate::value::Value;
 
@@ -55,7 +55,7 @@ impl IoBinding {
         Ok(())
     }
 
-    fn run(&self, session: &Session, options: ort_session::RunOptions) -> Result<(), Error> {
+    fn run(&self, session: &Session, options: OfRun) -> Result<(), Error> {
         let mut bound = self.bound();
         let inputs: Vec<_> = bound.inputs.iter().map(|(name, it)| (name.as_str(), it)).collect();
         let outputs = bound.outputs.iter().map(|it| (it.name.as_str(), it.to.as_ref()));

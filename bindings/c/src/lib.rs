@@ -23,6 +23,7 @@ mod error;
 mod ffi;
 mod io_binding;
 mod key_values;
+mod lora;
 mod memory_info;
 mod metadata;
 mod missing;

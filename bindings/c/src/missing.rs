@@ -1,5 +1,5 @@
-//! Functions that there are not, each of which says so: what a program calls for sparse tensors, adapters, devices
-//! of plugins, and graphs of other providers.
+//! Functions that there are not, each of which says so: what a program calls for sparse tensors, devices of plugins,
+//! and graphs of other providers.
 //!
 //! A letter stands for the type of each argument, which the table tells. Functions that return no status return
 //! nothing, null or 0: nobody has got anything to ask them about.
@@ -68,8 +68,7 @@ missing! {
     ShapeInferContext_GetAttribute(A B C); ShapeInferContext_SetOutputTypeShape(A B C);
     ReadOpAttr(A B C D E); KernelContext_ParallelFor(A B C D E);
     KernelContext_GetScratchBuffer(A B C D); KernelInfoGetAllocator(A B C);
-    CreateLoraAdapter(A B C); CreateLoraAdapterFromArray(A B C D);
-    RunOptionsAddActiveLoraAdapter(A B); GetValueInfoName(A B); GetValueInfoTypeInfo(A B);
+    GetValueInfoName(A B); GetValueInfoTypeInfo(A B);
     ValueInfo_GetValueProducer(A B C); ValueInfo_GetValueNumConsumers(A B);
     ValueInfo_GetValueConsumers(A B C D); ValueInfo_GetInitializerValue(A B);
     ValueInfo_GetExternalInitializerInfo(A B); ValueInfo_IsRequiredGraphInput(A B);
@@ -105,7 +104,7 @@ missing! {
 
 nothing! {
     ReleaseCustomOpDomain(A); ReleaseOpAttr(A); ReleaseOp(A); ReleaseKernelInfo(A);
-    ReleaseLoraAdapter(A); ReleaseValueInfo(A); ReleaseNode(A); ReleaseGraph(A); ReleaseModel(A);
+    ReleaseValueInfo(A); ReleaseNode(A); ReleaseGraph(A); ReleaseModel(A);
     ReleaseExternalInitializerInfo(A); ReleaseSyncStream(A);
     ReleaseDeviceEpIncompatibilityDetails(A); RunOptionsSetSyncStream(A B);
 }

@@ -4,12 +4,12 @@
 
 use std::ffi::c_void;
 
-use ort_session::{BoundOutputs, RunInputs};
+use ort_session::{BoundOutputs, InputValue, RunInputs};
 use ort_sys::RunAsyncCallbackFn;
 
 use crate::error::Error;
 use crate::ffi::{Callback, Shared, Slots, caught, export};
-use crate::run_options::RunOptions;
+use crate::run_options::{OfRun, RunOptions};
 use crate::session::{Session, heard};
 use crate::value::Value;
 
@@ -18,15 +18,32 @@ pub(crate) struct Request<'a> {
     pub(crate) inputs: &'a [(&'a str, &'a Value)],
     /// Names, and values that are there already: a run writes where those are.
     pub(crate) outputs: &'a [(&'a str, Option<&'a Value>)],
-    pub(crate) options: ort_session::RunOptions,
+    pub(crate) options: OfRun,
+}
+
+impl Request<'_> {
+    fn inputs(&self) -> Result<RunInputs<'_>, Error> {
+        let mut views: Vec<(&str, InputValue<'_>)> = Vec::with_capacity(self.inputs.len());
+        let adapted = self.options.adapters.iter().flat_map(|adapter| adapter.parameters());
+        for (name, tensor) in adapted {
+            views.retain(|(other, _)| *other != name);
+            views.push((name, tensor.into()));
+        }
+        let n_adapted = views.len();
+        for (name, value) in self.inputs {
+            if views[..n_adapted].iter().all(|(other, _)| other != name) {
+                views.push((name, value.input()?));
+            }
+        }
+        Ok(views.into())
+    }
 }
 
 impl Session {
     /// Runs the model; the outputs that were not there, with their places.
     pub(crate) fn run(&self, request: &Request<'_>) -> Result<Vec<(usize, Value)>, Error> {
         let Request { inputs, outputs, options } = request;
-        let views = inputs.iter().map(|(name, value)| Ok((*name, value.input()?)));
-        let views: RunInputs<'_> = views.collect::<Result<Vec<_>, Error>>()?.into();
+        let views = request.inputs()?;
         // What is read as well, or written twice, is written when the run is over.
         let is_free = |at: usize, value: &Value| {
             let earlier = outputs[..at].iter().filter_map(|(_, other)| *other);
@@ -44,7 +61,7 @@ impl Session {
                 None => made.push((at, *name, *value)),
             }
         }
-        let options = options.clone().outputs(made.iter().map(|(_, name, _)| *name));
+        let options = options.options.clone().outputs(made.iter().map(|(_, name, _)| *name));
         let run = || self.session.run_into(views, bound, &options);
         let values = heard(self.listener.as_ref(), run)?.into_values();
         let mut new = Vec::with_capacity(made.len());

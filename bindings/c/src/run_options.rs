@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use std::ffi::{CString, c_char};
 use std::path::{Path, PathBuf};
 use std::ptr::null;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ort_session::{Cancel, Severity};
+use ort_session::{Adapter, Cancel, Severity};
 
 use crate::error::text;
 use crate::ffi::{Out, OutHandle, Shared, export};
+use crate::lora::LoraAdapter;
 
 /// Options of one run, or of many.
 #[derive(Debug, Default)]
@@ -27,6 +28,15 @@ struct State {
     cancel: Cancel,
     entries: BTreeMap<CString, CString>,
     profile: Option<PathBuf>,
+    adapters: Vec<Arc<Adapter>>,
+}
+
+/// What the options say of one run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OfRun {
+    pub(crate) options: ort_session::RunOptions,
+    /// Their parameters are inputs, in place of those of the same name.
+    pub(crate) adapters: Vec<Arc<Adapter>>,
 }
 
 impl Default for State {
@@ -38,6 +48,7 @@ impl Default for State {
             cancel: Cancel::new(),
             entries: BTreeMap::new(),
             profile: None,
+            adapters: Vec::new(),
         }
     }
 }
@@ -48,7 +59,7 @@ impl RunOptions {
     }
 
     /// The same, as a run takes them.
-    pub(crate) fn of_run(&self) -> ort_session::RunOptions {
+    pub(crate) fn of_run(&self) -> OfRun {
         let state = self.state();
         let options = ort_session::RunOptions::new().cancel(&state.cancel);
         let mut options = options.log_verbosity(u32::try_from(state.verbosity).unwrap_or_default());
@@ -58,16 +69,22 @@ impl RunOptions {
         if let Ok(severity) = Severity::try_from(state.severity) {
             options = options.log_severity(severity);
         }
-        match &state.profile {
-            Some(prefix) => options.enable_profiling(prefix),
-            None => options,
+        if let Some(prefix) = &state.profile {
+            options = options.enable_profiling(prefix);
         }
+        OfRun { options, adapters: state.adapters.clone() }
     }
 }
 
 export! {
     fn CreateRunOptions(out: OutHandle<'_, RunOptions>) {
         out.set(RunOptions::default());
+        Ok(())
+    }
+
+    /// Its parameters are inputs of every run with these options, in place of those that the program passes.
+    fn RunOptionsAddActiveLoraAdapter(options: Shared<'_, RunOptions>, adapter: &LoraAdapter) {
+        options.state().adapters.push(Arc::clone(&adapter.0));
         Ok(())
     }
 

@@ -80,8 +80,7 @@ table! {
         KernelContext_GetAllocator KernelContext_GetResource ShapeInferContext_GetInputCount
         ShapeInferContext_GetInputTypeShape ShapeInferContext_GetAttribute
         ShapeInferContext_SetOutputTypeShape ReadOpAttr KernelContext_ParallelFor
-        KernelContext_GetScratchBuffer KernelInfoGetAllocator CreateLoraAdapter
-        CreateLoraAdapterFromArray ReleaseLoraAdapter RunOptionsAddActiveLoraAdapter
+        KernelContext_GetScratchBuffer KernelInfoGetAllocator
         ReleaseValueInfo ReleaseNode ReleaseGraph ReleaseModel GetValueInfoName
         GetValueInfoTypeInfo GetModelEditorApi GetCompileApi HardwareDevice_Type
         HardwareDevice_VendorId HardwareDevice_Vendor HardwareDevice_DeviceId
@@ -115,8 +114,11 @@ table! {
         SessionOptionsSetWeightlessSourceModelBuffer KernelContext_GetPreallocatedOutput
         GetModelPackageApi
     }
+    lora {
+        CreateLoraAdapter CreateLoraAdapterFromArray ReleaseLoraAdapter
+    }
     run_options {
-        CreateRunOptions RunOptionsSetRunLogVerbosityLevel RunOptionsSetRunLogSeverityLevel
+        RunOptionsAddActiveLoraAdapter CreateRunOptions RunOptionsSetRunLogVerbosityLevel RunOptionsSetRunLogSeverityLevel
         RunOptionsSetRunTag RunOptionsGetRunLogVerbosityLevel RunOptionsGetRunLogSeverityLevel
         RunOptionsGetRunTag RunOptionsSetTerminate RunOptionsUnsetTerminate ReleaseRunOptions
         AddRunConfigEntry GetRunConfigEntry RunOptionsEnableProfiling RunOptionsDisableProfiling

@@ -19,6 +19,7 @@ handles! {
     crate::key_values::KeyValues => OrtKeyValuePairs;
     crate::session_options::SessionOptions => OrtSessionOptions;
     crate::run_options::RunOptions => OrtRunOptions;
+    crate::lora::LoraAdapter => OrtLoraAdapter;
     crate::session::Session => OrtSession;
     crate::metadata::Metadata => OrtModelMetadata;
     crate::io_binding::IoBinding => OrtIoBinding;

@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "`call!` calls functions of the table")]
 
+mod adapters;
 mod bindings;
 mod call;
 mod entries;
@@ -18,7 +19,7 @@ use std::ptr::null;
 use ort_graph::{Export, Graph, ModelInfo, export};
 
 use onnxruntime::ort_sys::ONNXTensorElementDataType as Type;
-use onnxruntime::ort_sys::{OrtAllocatorType, OrtMemType, OrtMemoryInfo};
+use onnxruntime::ort_sys::{OrtAllocatorType, OrtMemType, OrtMemoryInfo, OrtRunOptions};
 use onnxruntime::ort_sys::{OrtEnv, OrtLoggingLevel, OrtSession, OrtSessionOptions, OrtValue};
 
 use crate::call::{call, made};
@@ -84,6 +85,16 @@ pub(crate) fn run(
     inputs: &[(&str, *mut OrtValue)],
     outputs: &mut [(&str, *mut OrtValue)],
 ) -> onnxruntime::ort_sys::OrtStatusPtr {
+    run_with(session, null(), inputs, outputs)
+}
+
+/// The same with options.
+pub(crate) fn run_with(
+    session: *mut OrtSession,
+    options: *const OrtRunOptions,
+    inputs: &[(&str, *mut OrtValue)],
+    outputs: &mut [(&str, *mut OrtValue)],
+) -> onnxruntime::ort_sys::OrtStatusPtr {
     let input_names: Vec<_> = inputs.iter().map(|(name, _)| call::c(name)).collect();
     let output_names: Vec<_> = outputs.iter().map(|(name, _)| call::c(name)).collect();
     let input_names: Vec<_> = input_names.iter().map(|name| name.as_ptr()).collect();
@@ -92,7 +103,7 @@ pub(crate) fn run(
     let mut results: Vec<_> = outputs.iter().map(|(_, value)| *value).collect();
     let status = call!(Run(
         session,
-        null(),
+        options,
         input_names.as_ptr(),
         values.as_ptr(),
         values.len(),

@@ -13,7 +13,6 @@ fn a_function_that_there_is_not_names_itself() {
     let ty = crate::Type::ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
     let statuses = [
         ("GetSparseTensorFormat", call!(GetSparseTensorFormat(null(), format))),
-        ("CreateLoraAdapter", call!(CreateLoraAdapter(null(), null_mut(), null_mut()))),
         (
             "CreateSparseTensorAsOrtValue",
             call!(CreateSparseTensorAsOrtValue(null_mut(), shape.as_ptr(), 1, ty, &raw mut value)),

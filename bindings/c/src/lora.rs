@@ -1,0 +1,55 @@
+//! `OrtLoraAdapter`: values for inputs of a model, for the runs whose options have it.
+
+#![expect(non_snake_case, reason = "names of the C API")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ort_session::{Adapter, AdapterError, ModelBytes};
+use ort_sys::{OrtAllocator, OrtErrorCode};
+
+use crate::error::Error;
+use crate::ffi::{Memory, OutHandle, export};
+
+/// An adapter that options of runs share with the program.
+#[derive(Clone, Debug)]
+pub(crate) struct LoraAdapter(pub(crate) Arc<Adapter>);
+
+impl From<AdapterError> for Error {
+    fn from(error: AdapterError) -> Self {
+        match error {
+            AdapterError::Load(error) => Self::new(OrtErrorCode::ORT_NO_SUCHFILE, error),
+            error => Self::invalid(error),
+        }
+    }
+}
+
+export! {
+    /// The allocator would be a device's.
+    fn CreateLoraAdapter(
+        adapter_file_path: &Path,
+        _allocator: *mut OrtAllocator,
+        out: OutHandle<'_, LoraAdapter>,
+    ) {
+        out.set(LoraAdapter(Arc::new(Adapter::from_path(adapter_file_path)?)));
+        Ok(())
+    }
+
+    /// The bytes are copied.
+    fn CreateLoraAdapterFromArray(
+        bytes: Memory<'_>[num_bytes],
+        num_bytes: usize,
+        _allocator: *mut OrtAllocator,
+        out: OutHandle<'_, LoraAdapter>,
+    ) {
+        let _ = num_bytes;
+        let bytes = ModelBytes::from_vec(bytes.0.to_vec());
+        out.set(LoraAdapter(Arc::new(Adapter::from_bytes(&bytes)?)));
+        Ok(())
+    }
+
+    fn ReleaseLoraAdapter(adapter: Option<Box<LoraAdapter>>) -> () = (); {
+        drop(adapter);
+        Ok(())
+    }
+}
