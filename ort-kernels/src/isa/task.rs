@@ -6,6 +6,9 @@ use super::{GENERIC_FMA, Isa};
 pub trait Task {
     /// What it gives.
     type Output;
+    /// Whether registers of 512 bits are worth code of their own. Without, a machine that has them runs the code for AVX2:
+    /// for work that memory bounds, or that is compiled for many types.
+    const IS_WIDE: bool = true;
 
     /// Does it. `FMA` tells whether a fused multiply-add is one instruction. Implementations are
     /// `#[inline(always)]`, or they are compiled for no instruction set in particular.
@@ -23,9 +26,13 @@ impl Isa {
     pub fn run<T: Task>(self, task: T) -> T::Output {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Self::Amx(token) => run_avx512(token.into(), task),
+            Self::Amx(token) if T::IS_WIDE => run_avx512(token.into(), task),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512(token) => run_avx512(token, task),
+            Self::Avx512(token) if T::IS_WIDE => run_avx512(token, task),
+            #[cfg(target_arch = "x86_64")]
+            Self::Amx(token) => run_avx2(super::Avx512::from(token).into(), task),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(token) => run_avx2(token.into(), task),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(token) => run_avx2(token, task),
             _ => task.run::<GENERIC_FMA>(),

@@ -24,6 +24,19 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// The forms that every type has.
+    pub(super) fn extreme<T: Summed>(
+        &self,
+        form: Form,
+        io: &mut Io<'_, '_>,
+    ) -> Result<(), KernelError> {
+        match form {
+            Form::Max => self.fold::<T, _>(Greatest, io, T::narrow),
+            Form::Min => self.fold::<T, _>(Least, io, T::narrow),
+            _ => Err(KernelError::ForeignState),
+        }
+    }
+
     pub(super) fn integer<T: Summed>(
         &self,
         form: Form,
@@ -34,9 +47,7 @@ impl Call<'_> {
             Form::Prod => self.fold::<T, _>(Product, io, T::narrow),
             Form::SumSquare => self.fold::<T, _>(SumOfSquares, io, T::narrow),
             Form::L1 => self.fold::<T, _>(SumOfMagnitudes, io, T::narrow),
-            Form::Max => self.fold::<T, _>(Greatest, io, T::narrow),
-            Form::Min => self.fold::<T, _>(Least, io, T::narrow),
-            _ => Err(KernelError::ForeignState),
+            form => self.extreme::<T>(form, io),
         }
     }
 
