@@ -1,10 +1,10 @@
-//! What a session tells of itself, as dictionaries and lists: its memory, and the time of its steps.
+//! Reports on a session as dictionaries and lists: its memory, and the time of its steps.
 
 use ort_session::{MemoryReport, Retained, StepTime, Usage};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-/// Memory by kind: `(kind, pieces, bytes, resident bytes or None)`.
+/// Memory by kind: `(kind, count, bytes, resident bytes or None)`.
 pub(crate) fn memory<'py>(py: Python<'py>, report: &MemoryReport) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(py);
     let add = |kind: &str, count: Option<usize>, usage: &Usage| {
@@ -23,8 +23,8 @@ pub(crate) fn memory<'py>(py: Python<'py>, report: &MemoryReport) -> PyResult<Bo
     }
     retained("packed weights in the model's bytes", &report.packed_mapped)?;
     retained("packed weights", &report.packed_heap)?;
-    retained("memory of runs, kept", &report.activations_retained)?;
-    estimate("memory of runs, planned", report.activations_planned.n_bytes)?;
+    retained("activations retained", &report.activations_retained)?;
+    estimate("activations planned", report.activations_planned.n_bytes)?;
     estimate("graph", report.objects.graph)?;
     estimate("plan and kernels", report.objects.plan)?;
     Ok(list)
