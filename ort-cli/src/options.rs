@@ -178,7 +178,7 @@ impl SessionOptions {
         session.map_err(|source| Failure::model(path, source))
     }
 
-    /// The model at `path` after so many rewrites, or all.
+    /// The model at `path`, optimized with at most `stop_after` rewrites.
     pub(crate) fn optimize(
         &self,
         path: &Path,

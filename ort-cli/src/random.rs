@@ -86,8 +86,8 @@ pub(crate) fn tensor(dtype: DType, shape: &[usize], seed: u64) -> Result<Tensor,
         _ => {
             let n = view.view().len();
             let mask = u8::MAX >> (8 - dtype.bits().min(8));
-            let codes: Vec<u8> = (0..n).map(|_| random.byte() & mask).collect();
-            view.pack(&codes)?;
+            let elements: Vec<u8> = (0..n).map(|_| random.byte() & mask).collect();
+            view.pack(&elements)?;
         }
     });
     Ok(tensor)

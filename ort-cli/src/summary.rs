@@ -121,9 +121,9 @@ fn first(view: TensorView<'_>) -> Vec<Json> {
     if let Ok(bools) = view.as_slice::<Bool>() {
         return bools.iter().take(N_SHOWN).map(|it| json!(it.get())).collect();
     }
-    if let Ok(codes) = view.unpacked() {
-        let value = |&code| dtype.decode_packed(code).map_or(Json::Null, |x| json!(x));
-        return codes.iter().take(N_SHOWN).map(value).collect();
+    if let Ok(elements) = view.unpacked() {
+        let value = |&element| dtype.decode_packed(element).map_or(Json::Null, |x| json!(x));
+        return elements.iter().take(N_SHOWN).map(value).collect();
     }
     with_dtype!(dtype, integer, T => {
         let integers = view.as_slice::<T>().unwrap_or_default().iter().take(N_SHOWN);

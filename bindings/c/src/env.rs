@@ -13,7 +13,9 @@ use ort_session::{Listener, LogEvent, Severity};
 use ort_sys::OrtLoggingFunction;
 
 use crate::error::Error;
-use crate::ffi::{EnvOptions, Logger, Out, OutHandle, Shared, Taken, default_allocator, export};
+use crate::ffi::{
+    AllocatedStrings, EnvOptions, Logger, Out, OutHandle, Shared, default_allocator, export,
+};
 use crate::providers::AVAILABLE;
 use crate::table::BUILD_INFO;
 use crate::threading::Threading;
@@ -172,7 +174,7 @@ export! {
     }
 
     fn ReleaseAvailableProviders(
-        ptr: Taken<'_>[providers_length],
+        ptr: AllocatedStrings<'_>[providers_length],
         providers_length: i32,
     ) {
         let _ = providers_length;

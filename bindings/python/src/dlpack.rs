@@ -68,26 +68,26 @@ pub(crate) struct Versioned {
 
 /// The contents of a consumed capsule; its deleter is called on drop.
 #[derive(Debug)]
-pub(crate) enum Lent {
+pub(crate) enum Consumed {
     Plain(NonNull<Managed>),
     Versioned(NonNull<Versioned>),
 }
 
 /// A tensor over memory that another library lends.
-pub(crate) struct Taken {
+pub(crate) struct Imported {
     pub(crate) block: Block,
     pub(crate) dtype: DType,
     pub(crate) shape: Shape,
 }
 
 /// The targets of the pointers in a capsule of ours.
-struct Kept {
+struct Exported {
     _block: Py<Block>,
     dims: Vec<i64>,
     strides: Vec<i64>,
 }
 
-impl Lent {
+impl Consumed {
     /// Consumes a capsule.
     fn of(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
         let unusable = || PyTypeError::new_err("expected an unused DLPack capsule");
@@ -99,10 +99,10 @@ impl Lent {
             (renamed == 0).then_some(pointer)
         };
         if let Some(managed) = take(NAME, USED_NAME) {
-            return Ok(Lent::Plain(managed.cast()));
+            return Ok(Consumed::Plain(managed.cast()));
         }
         take(VERSIONED_NAME, USED_VERSIONED_NAME)
-            .map(|managed| Lent::Versioned(managed.cast()))
+            .map(|managed| Consumed::Versioned(managed.cast()))
             .ok_or_else(unusable)
     }
 
@@ -110,8 +110,8 @@ impl Lent {
     fn tensor(&self) -> PyResult<(DlTensor, u64)> {
         match self {
             // SAFETY: a capsule of this name holds this struct, which is ours until its deleter is called.
-            Lent::Plain(managed) => Ok((unsafe { managed.as_ref() }.tensor, 0)),
-            Lent::Versioned(managed) => {
+            Consumed::Plain(managed) => Ok((unsafe { managed.as_ref() }.tensor, 0)),
+            Consumed::Versioned(managed) => {
                 // SAFETY: as above; the version comes first in every version.
                 let major = unsafe { managed.cast::<u32>().read() };
                 if major != VERSION {
@@ -127,17 +127,17 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for Consumed {
     fn drop(&mut self) {
         match *self {
-            Lent::Plain(managed) => {
+            Consumed::Plain(managed) => {
                 // SAFETY: as in `tensor`.
                 if let Some(deleter) = unsafe { managed.as_ref() }.deleter {
                     // SAFETY: its own deleter, called once, and the memory is no longer used.
                     unsafe { deleter(managed.as_ptr()) }
                 }
             }
-            Lent::Versioned(managed) => {
+            Consumed::Versioned(managed) => {
                 // SAFETY: as in `tensor`: every version has this field in the same place.
                 if let Some(deleter) = unsafe { managed.as_ref() }.deleter {
                     // SAFETY: as above.
@@ -148,11 +148,11 @@ impl Drop for Lent {
     }
 }
 
-impl Taken {
+impl Imported {
     /// The tensor in a capsule: row-major, on the CPU, with an element type of ONNX.
     pub(crate) fn of(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let lent = Lent::of(capsule)?;
-        let (tensor, flags) = lent.tensor()?;
+        let consumed = Consumed::of(capsule)?;
+        let (tensor, flags) = consumed.tensor()?;
         let DlTensor { code, bits, lanes, device_type, .. } = tensor;
         if device_type != CPU {
             return Err(PyRuntimeError::new_err(format!(
@@ -173,7 +173,7 @@ impl Taken {
         let n_bytes = n.and_then(|n| dtype.n_bytes(n));
         let n_bytes = n_bytes.ok_or_else(|| PyRuntimeError::new_err("the shape is too large"))?;
         let address = tensor.data.expose_provenance().wrapping_add(usize::try_from(tensor.offset)?);
-        let block = Block::of_lent((address, n_bytes), flags & READ_ONLY == 0, lent);
+        let block = Block::of_lent((address, n_bytes), flags & READ_ONLY == 0, consumed);
         let block = block.ok_or_else(|| PyRuntimeError::new_err("the tensor has no memory"))?;
         Ok(Self { block, dtype, shape })
     }
@@ -229,10 +229,10 @@ pub(crate) fn capsule_of<'py>(
     for i in (1..dims.len()).rev() {
         strides[i - 1] = dims[i].saturating_mul(strides[i]);
     }
-    let kept = Kept { _block: block.clone().unbind(), dims, strides };
-    let kept = Box::into_raw(Box::new(kept));
+    let exported = Exported { _block: block.clone().unbind(), dims, strides };
+    let exported = Box::into_raw(Box::new(exported));
     // SAFETY: it was created a line above.
-    let Kept { dims, strides, .. } = unsafe { &mut *kept };
+    let Exported { dims, strides, .. } = unsafe { &mut *exported };
     let tensor = DlTensor {
         data: std::ptr::with_exposed_provenance_mut(block.get().address()),
         device_type: CPU,
@@ -245,7 +245,7 @@ pub(crate) fn capsule_of<'py>(
         strides: strides.as_mut_ptr(),
         offset: 0,
     };
-    let managed = Managed { tensor, context: kept.cast(), deleter: Some(delete) };
+    let managed = Managed { tensor, context: exported.cast(), deleter: Some(delete) };
     let managed = NonNull::from(Box::leak(Box::new(managed)));
     // SAFETY: the struct lives until `delete` is called, which `drop_unused` does unless it was consumed.
     unsafe {
@@ -262,10 +262,10 @@ pub(crate) fn capsule_of<'py>(
 unsafe extern "C" fn delete(managed: *mut Managed) {
     // SAFETY: `capsule_of` created it, and it is no longer used.
     let managed = unsafe { Box::from_raw(managed) };
-    // SAFETY: likewise.
-    let mut kept = Some(unsafe { Box::from_raw(managed.context.cast::<Kept>()) });
+    // SAFETY: as above.
+    let mut exported = Some(unsafe { Box::from_raw(managed.context.cast::<Exported>()) });
     // With the GIL, memory is released at once; a finalizing interpreter cannot provide the GIL.
-    Python::try_attach(|_| drop(kept.take()));
+    Python::try_attach(|_| drop(exported.take()));
 }
 
 /// The destructor of our capsules, called by Python.
@@ -274,7 +274,7 @@ unsafe extern "C" fn drop_unused(capsule: *mut ffi::PyObject) {
     if unsafe { ffi::PyCapsule_IsValid(capsule, NAME.as_ptr()) } == 0 {
         return;
     }
-    // SAFETY: likewise, and it has this name.
+    // SAFETY: as above, and it has this name.
     let managed = unsafe { ffi::PyCapsule_GetPointer(capsule, NAME.as_ptr()) };
     // SAFETY: it was not consumed, or the capsule would have another name.
     unsafe { delete(managed.cast()) }

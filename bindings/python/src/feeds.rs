@@ -86,8 +86,8 @@ impl<'py> Fed<'py> {
             return Ok(Fed::Array { array, dtype, shape });
         }
         let mut tensor = Tensor::zeros(dtype, &shape).map_err(invalid_argument)?;
-        let codes = bytes_of(&array).unwrap_or_default();
-        tensor.view_mut().pack(codes).map_err(invalid_argument)?;
+        let elements = bytes_of(&array).unwrap_or_default();
+        tensor.view_mut().pack(elements).map_err(invalid_argument)?;
         Ok(Fed::Value(tensor.into()))
     }
 

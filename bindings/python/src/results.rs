@@ -38,14 +38,14 @@ pub(crate) fn array_of(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyA
 
 /// One byte per element, as in `ml_dtypes`: integers are sign-extended.
 pub(crate) fn unpacked(view: TensorView<'_>) -> PyResult<Tensor> {
-    let mut codes = view.unpacked().map_err(invalid_argument)?;
+    let mut elements = view.unpacked().map_err(invalid_argument)?;
     if matches!(view.dtype(), DType::I4 | DType::I2) {
         let shift = 8 - view.dtype().bits();
-        for code in &mut codes {
-            *code = ((*code << shift).cast_signed() >> shift).cast_unsigned();
+        for element in &mut elements {
+            *element = ((*element << shift).cast_signed() >> shift).cast_unsigned();
         }
     }
-    Tensor::from_slice(view.shape(), &codes).map_err(invalid_argument)
+    Tensor::from_slice(view.shape(), &elements).map_err(invalid_argument)
 }
 
 fn dict_of(py: Python<'_>, map: Map) -> PyResult<Bound<'_, PyAny>> {

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
 
 use crate::array::{Block, Bytes};
-use crate::dlpack::{self, Taken, capsule_of};
+use crate::dlpack::{self, Imported, capsule_of};
 use crate::dtypes::{descr_of, dtype_of};
 use crate::errors::{invalid_argument, no_memory, runtime};
 use crate::feeds::Fed;
@@ -160,7 +160,7 @@ impl OrtValue {
     /// A value over the memory of a tensor in a DLPack capsule.
     #[staticmethod]
     fn from_dlpack(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let Taken { block, dtype, shape } = Taken::of(capsule)?;
+        let Imported { block, dtype, shape } = Imported::of(capsule)?;
         Self::of_block(capsule.py(), block, dtype, &shape)
     }
 
@@ -238,8 +238,8 @@ impl OrtValue {
         match &self.content {
             Content::Tensor { block, dtype, shape } if dtype.is_packed() => {
                 let view = TensorView::from_bytes(*dtype, shape, block.get().bytes());
-                let codes = unpacked(view.map_err(runtime)?)?;
-                let array = array_of(py, codes)?;
+                let tensor = unpacked(view.map_err(runtime)?)?;
+                let array = array_of(py, tensor)?;
                 array.call_method1("view", (descr_of(py, *dtype)?,))
             }
             Content::Tensor { block, dtype, shape } => {

@@ -130,12 +130,12 @@ def test_memory_lent_through_dlpack_lives_as_long_as_it_is_referenced():
     assert sys.getrefcount(x) == before - 1
     value = ort_rs.OrtValue.ortvalue_from_numpy(x)
     before = sys.getrefcount(x)
-    taken = np.from_dlpack(value)
+    imported = np.from_dlpack(value)
     unused = value.__dlpack__()
     del value
     gc.collect()
-    assert taken.tolist() == X.tolist() and sys.getrefcount(x) == before
-    del taken, unused
+    assert imported.tolist() == X.tolist() and sys.getrefcount(x) == before
+    del imported, unused
     gc.collect()
     assert sys.getrefcount(x) == before - 1
 

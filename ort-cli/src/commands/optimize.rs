@@ -133,15 +133,15 @@ impl View<'_> {
         let passes = &self.optimized.report().passes;
         let is_shown = |pass: &&PassReport| pass.applied > 0 || !pass.refused.is_empty();
         for pass in passes.iter().filter(is_shown) {
-            let refused = |(reason, n): &(&str, usize)| format!("{reason} ({})", number::count(*n));
-            let refused: Vec<String> = pass.refused.iter().map(refused).collect();
+            let blocker = |(reason, n): &(&str, usize)| format!("{reason} ({})", number::count(*n));
+            let blockers: Vec<String> = pass.refused.iter().map(blocker).collect();
             table.row([
                 pass.name.to_owned(),
                 pass.level.to_string(),
                 pass.exactness.to_string(),
                 number::count(pass.applied),
                 number::time(Duration::from_micros(pass.micros)),
-                refused.join(", "),
+                blockers.join(", "),
             ]);
         }
         let n_idle = passes.iter().filter(|pass| !is_shown(pass)).count();
@@ -222,13 +222,13 @@ impl View<'_> {
 }
 
 fn pass_json(pass: &PassReport) -> Json {
-    let refused = |(reason, n): &(&str, usize)| json!({ "reason": reason, "nodes": n });
+    let blocker = |(reason, n): &(&str, usize)| json!({ "reason": reason, "nodes": n });
     json!({
         "name": pass.name,
         "level": pass.level.name(),
         "exactness": pass.exactness.to_string(),
         "applied": pass.applied,
-        "refused": pass.refused.iter().map(refused).collect::<Json>(),
+        "refused": pass.refused.iter().map(blocker).collect::<Json>(),
         "ms": number::millis(Duration::from_micros(pass.micros)),
     })
 }

@@ -9,7 +9,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::{folder, model, ort_cli};
 
-/// What the program prints on a terminal of so many columns.
+/// What the program prints on a terminal with this many columns.
 fn on_terminal(columns: u16, variables: &[(&str, &str)], arguments: &[&str]) -> String {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();

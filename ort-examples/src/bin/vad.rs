@@ -16,14 +16,14 @@ const RATE: i64 = 16_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
-    let (Some(model), Some(sound)) = (args.next(), args.next()) else {
+    let (Some(model), Some(audio)) = (args.next(), args.next()) else {
         return Err("usage: vad MODEL AUDIO.wav".into());
     };
     // A run takes less than a millisecond: more threads would only add synchronization.
     let session = Session::builder().threads(1).commit_from_file(model)?;
     let mut detector = Detector::new(&session)?;
     let mut time = 0.0;
-    for chunk in samples(&std::fs::read(sound)?)?.chunks_exact(CHUNK) {
+    for chunk in samples(&std::fs::read(audio)?)?.chunks_exact(CHUNK) {
         let probability = detector.next(chunk)?;
         println!(
             "{time:7.3} s  {probability:.3}{}",

@@ -135,12 +135,12 @@ impl Allocator<'_> {
 }
 
 /// An array of strings from an allocator, with the strings.
-pub(crate) struct Taken<'a> {
+pub(crate) struct AllocatedStrings<'a> {
     texts: &'a [*mut c_char],
     array: *mut *mut c_char,
 }
 
-impl Counted for Taken<'_> {
+impl Counted for AllocatedStrings<'_> {
     type Raw = *mut *mut c_char;
 
     unsafe fn of(raw: Self::Raw, n: usize, name: &'static str) -> Result<Self, Error> {
@@ -150,7 +150,7 @@ impl Counted for Taken<'_> {
     }
 }
 
-impl Taken<'_> {
+impl AllocatedStrings<'_> {
     /// Returns all of it.
     pub(crate) fn free(self, allocator: Allocator<'_>) -> Result<(), Error> {
         self.texts.iter().try_for_each(|text| allocator.free(text.cast()))?;

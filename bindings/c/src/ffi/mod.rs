@@ -14,7 +14,9 @@ mod out;
 mod structs;
 mod tasks;
 
-pub(crate) use self::allocator::{Allocator, ConstAllocator, Taken, default_allocator, stats_of};
+pub(crate) use self::allocator::{
+    AllocatedStrings, Allocator, ConstAllocator, default_allocator, stats_of,
+};
 pub(crate) use self::arg::{Arg, Counted, Files, Memory, Names, Shared};
 pub(crate) use self::export::{caught, converted, export, guard, guard_value, raw, with_enums};
 pub(crate) use self::handle::{into_handle, opaque};

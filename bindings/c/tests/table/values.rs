@@ -59,13 +59,13 @@ fn memory_of_the_program_is_as_large_as_the_tensor() {
     rejected(make(info, at, len, &raw mut value), "p_data_len");
     rejected(make(info, null_mut(), 20, &raw mut value), "p_data");
     rejected(make(null_mut(), at, 20, &raw mut value), "info");
-    let elsewhere = made!(CreateMemoryInfo(
+    let cuda = made!(CreateMemoryInfo(
         c"Cuda".as_ptr(),
         onnxruntime::ort_sys::OrtAllocatorType::OrtDeviceAllocator,
         0,
         onnxruntime::ort_sys::OrtMemType::OrtMemTypeDefault,
     ));
-    let (code, message) = failed(make(elsewhere, at, 20, &raw mut value));
+    let (code, message) = failed(make(cuda, at, 20, &raw mut value));
     assert_eq!(code, OrtErrorCode::ORT_NOT_IMPLEMENTED);
     assert!(message.contains("Cuda"), "{message}");
     assert_eq!(call::text(made!(MemoryInfoGetName(info))), "Cpu");

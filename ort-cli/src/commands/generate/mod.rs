@@ -74,7 +74,7 @@ pub(crate) struct Arguments {
     session: SessionOptions,
 }
 
-/// The cache reserves room for at most so many tokens, and grows beyond.
+/// The cache initially reserves room for at most this many tokens.
 const MOST_RESERVED: usize = 4096;
 
 /// Why generation stopped.

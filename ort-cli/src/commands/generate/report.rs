@@ -27,7 +27,7 @@ impl Report {
         Self { n_prompt, n_tokens: 0, stop: Stop::MaxTokens, text: None, times: Vec::new() }
     }
 
-    /// Records that a token was generated, so long after the start.
+    /// Records a token that was generated `time` after the start.
     pub(super) fn note(&mut self, time: Duration) {
         self.n_tokens += 1;
         self.times.push(time);

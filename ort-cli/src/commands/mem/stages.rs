@@ -135,7 +135,7 @@ pub(super) fn files(loaded: &Loaded) -> Vec<PathBuf> {
     paths.map(|path| path.to_string_lossy().into_owned().into()).collect()
 }
 
-/// Runs each model so many times.
+/// Runs each model `n_runs` times.
 pub(super) fn run(arguments: &Arguments, loaded: &Loaded, n_runs: u32) -> Result<(), Failure> {
     for (path, (session, inputs)) in arguments.models.iter().zip(loaded) {
         for _ in 0..n_runs {
