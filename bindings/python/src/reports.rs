@@ -23,8 +23,8 @@ pub(crate) fn memory<'py>(py: Python<'py>, report: &MemoryReport) -> PyResult<Bo
     }
     retained("packed weights in the model's bytes", &report.packed_mapped)?;
     retained("packed weights", &report.packed_heap)?;
-    retained("activations retained", &report.activations_retained)?;
-    estimate("activations planned", report.activations_planned.n_bytes)?;
+    retained("memory of runs, kept", &report.activations_retained)?;
+    estimate("memory of runs, planned", report.activations_planned.n_bytes)?;
     estimate("graph", report.objects.graph)?;
     estimate("plan and kernels", report.objects.plan)?;
     Ok(list)
