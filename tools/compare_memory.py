@@ -69,11 +69,11 @@ def flags(args, name: str) -> list[str]:
 
 
 def peer_life(args, runtime: str, cases: list[Path]) -> dict:
-    with memory.Held(memory.peer(runtime, args.threads, args.runs, cases)) as held:
+    with memory.PausedProcess(memory.peer(runtime, args.threads, args.runs, cases)) as held:
         base = held.wait("base")
         life = {"base": base}
         for stage in ("loaded", "ran", "dropped"):
-            held.go_on()
+            held.resume()
             life[stage] = above(held.wait(stage), base)
         return life
 
@@ -82,26 +82,26 @@ def our_peak(args, name: str, case: Path) -> float:
     model = case / f"model.{args.variant}.ort"
     command = [args.cli, "bench", str(model), "--inputs", str(case / "test_data_set_0")]
     command += ["--threads", str(args.threads), "--seconds", "0", "--hold", *flags(args, name)]
-    with memory.Held(command) as held:
+    with memory.PausedProcess(command) as held:
         return watched(held, [memory.READY])
 
 
 def peer_peak(args, runtime: str, case: Path) -> float:
     """Above its memory before loading."""
-    with memory.Held(memory.peer(runtime, args.threads, 1, [case])) as held:
+    with memory.PausedProcess(memory.peer(runtime, args.threads, 1, [case])) as held:
         base = held.wait("base")["private"]
-        held.go_on()
+        held.resume()
         return watched(held, ["loaded", "ran"]) - base
 
 
-def watched(held: memory.Held, stages: list[str]) -> float:
+def watched(held: memory.PausedProcess, stages: list[str]) -> float:
     """The peak of private memory until the last of these stages."""
 
     def wait() -> None:
         for stage in stages:
             held.note(held.wait(stage)["private"])
             if stage != stages[-1]:
-                held.go_on()
+                held.resume()
 
     thread = threading.Thread(target=wait)
     thread.start()
@@ -121,18 +121,18 @@ def peer_processes(args, runtime: str, case: Path) -> dict[str, float]:
     """Sums over the processes, above as many without a model."""
     command = memory.peer(runtime, args.threads, args.runs, [case])
     with ExitStack() as stack:
-        held = [stack.enter_context(memory.Held(command)) for _ in range(args.processes)]
+        held = [stack.enter_context(memory.PausedProcess(command)) for _ in range(args.processes)]
         sums = []
         for stage in ("base", "loaded", "ran"):
             for process in held:
                 process.wait(stage)
-            sizes = [memory.look(process.process.pid) for process in held]
+            sizes = [memory.sizes_of(process.process.pid) for process in held]
             sums.append({
                 "private": sum(size["alone"] for size in sizes),
                 "pss": sum(size["pss"] for size in sizes),
             })
             for process in held if stage != "ran" else []:
-                process.go_on()
+                process.resume()
     return {key: sums[2][key] - sums[0][key] for key in sums[0]}
 
 

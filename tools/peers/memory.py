@@ -16,7 +16,7 @@ FIELDS = {"Rss": "rss", "Pss": "pss", "Anonymous": "private"}
 ALONE = ("Private_Clean", "Private_Dirty")
 
 
-def look(pid: int) -> dict[str, float]:
+def sizes_of(pid: int) -> dict[str, float]:
     """In MiB: resident memory (rss), its proportional share (pss), anonymous memory (private), and memory
     that no other process maps at the moment (alone)."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
@@ -37,7 +37,7 @@ def anonymous(pid: int) -> float:
     return 0.0
 
 
-class Held:
+class PausedProcess:
     """A process that prints a word at each stage and waits for a line to continue."""
 
     def __init__(self, command: list[str]):
@@ -47,7 +47,7 @@ class Held:
         )
         self.peak = 0.0
 
-    def __enter__(self) -> Held:
+    def __enter__(self) -> PausedProcess:
         return self
 
     def __exit__(self, *_) -> None:
@@ -58,10 +58,10 @@ class Held:
         """Waits until it prints the word; returns its memory then."""
         for line in self.process.stdout:
             if line.strip() == word:
-                return look(self.process.pid)
+                return sizes_of(self.process.pid)
         raise RuntimeError(f"{self.process.args[0]} exited before {word}")
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         print(flush=True, file=self.process.stdin)
 
     def note(self, mib: float) -> None:
@@ -86,7 +86,7 @@ def ours(cli: str, variant: str, threads: int, cases: list[Path]) -> list[str]:
 
 
 def stages(command: list[str]) -> list[dict]:
-    """The stages that our `mem` reports, in MiB, with the names of `look` for sizes."""
+    """The stages that our `mem` reports, in MiB, with the names of `sizes_of` for sizes."""
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     names = {"resident": "rss", "pss": "pss", "anonymous": "private"}
     found = []
