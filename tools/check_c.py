@@ -4,8 +4,8 @@
     python3 tools/check_c.py [--release]
 
 A program in C, one in C++, one of the Rust crate `ort` and one for Node run the models of models/, and their outputs are compared with those
-beside the models. Every offset of the table is compared with onnxruntime's header, and the library exports nothing
-but `Ort*`. The headers come from Debian unstable, onnxruntime-node from npm; what cannot be had is reported and skipped.
+stored with the models. Every offset of the table is compared with onnxruntime's header, and the library exports nothing
+but `Ort*`. The headers come from Debian unstable, onnxruntime-node from npm; what is unavailable is reported and skipped.
 `--release` builds the library as it is shipped.
 """
 
@@ -36,14 +36,14 @@ PREFIX = environment.TARGET / "c" / "onnxruntime"
 NODE = environment.TARGET / "c" / "node"
 NODE_PACKAGE = "onnxruntime-node@1.30.0"
 SUITE = "http://deb.debian.org/debian unstable main"
-#: What ort-sys calls otherwise than the header.
+#: Functions that ort-sys names differently from the header.
 RENAMED = {"AddExternalInitializersFromMemory": "AddExternalInitializersFromFilesInMemory"}
-#: What the library may have at most, without symbols.
+#: The maximum size of the library, without symbols.
 MOST_BYTES = 8 << 20
 
 
 class Skipped(Exception):
-    """A step that cannot be done here."""
+    """A step that cannot run on this machine."""
 
 
 def main() -> int:
@@ -67,7 +67,7 @@ def main() -> int:
 
 
 def build(profile: str) -> None:
-    """The library, in the folders of a package."""
+    """Builds the library and places it as in a package."""
     subprocess.run(["cargo", "build", "-q", "--profile", profile, "-p", "ort-capi"], check=True, cwd=ROOT)
     target = Path(os.environ.get("CARGO_TARGET_DIR", environment.TARGET))
     library = target / ("debug" if profile == "dev" else profile) / "libonnxruntime.so"
@@ -89,9 +89,9 @@ def tool(name: str) -> str:
 
 
 def run(command: list[str], **more: object) -> str:
-    """What a command prints. One that fails says why."""
+    """The output of a command; fails with its error message."""
     done = subprocess.run(command, capture_output=True, text=True, **more)
-    assert done.returncode == 0, f"{command[0]} ended with {done.returncode}: {(done.stderr or done.stdout)[-600:]}"
+    assert done.returncode == 0, f"{command[0]} failed with status {done.returncode}: {(done.stderr or done.stdout)[-600:]}"
     return done.stdout
 
 
@@ -101,7 +101,7 @@ def symbols() -> str:
     names = sorted(line.split()[-1] for line in lines)
     assert names == ["OrtGetApiBase", "OrtSessionOptionsAppendExecutionProvider_CPU"], f"exports {names}"
     name = re.search(r"SONAME\s+(\S+)", run([tool("objdump"), "-p", str(library)]))
-    assert name and name[1] == "libonnxruntime.so.1", f"is called {name}"
+    assert name and name[1] == "libonnxruntime.so.1", f"has the name {name}"
     return f"{', '.join(names)} of {name[1]}"
 
 
@@ -114,7 +114,7 @@ def size() -> str:
 
 
 def headers() -> Path:
-    """onnxruntime's headers, out of Debian's package."""
+    """onnxruntime's headers, from Debian's package."""
     include = PREFIX / "include"
     if (include / "onnxruntime_c_api.h").exists():
         return include
@@ -144,7 +144,7 @@ def headers() -> Path:
 
 
 def declared() -> list[str]:
-    """The functions of the table, in the order of the declarations that the library is built of."""
+    """The functions of the table, in the order of the declarations that the library is built from."""
     metadata = json.loads(run(["cargo", "metadata", "--format-version", "1"], cwd=ROOT))
     (package,) = (it for it in metadata["packages"] if it["name"] == "ort-sys")
     text = (Path(package["manifest_path"]).parent / "src" / "lib.rs").read_text()
@@ -156,20 +156,20 @@ def declared() -> list[str]:
 
 
 def table() -> str:
-    """Compiles what asserts the offset of each function that the header has."""
+    """Compiles assertions on the offset of each function in the header."""
     text = (headers() / "onnxruntime_c_api.h").read_text()
     body = text[text.index("struct OrtApi {"):]
     body = re.sub(r"ORT_CLASS_RELEASE\((\w+)\)", r"Release\1", body[: body.index("\n};\n")])
     names = declared()
     known = [name for name in names if re.search(rf"\b{name}\b", body)]
-    assert known == names[: len(known)], "the header lacks a function before others that it has"
+    assert known == names[: len(known)], "the header lacks a function that precedes others it has"
     asserts = [f"_Static_assert(offsetof(OrtApi, {name}) == {i} * sizeof(void *), \"{name}\");" for i, name in enumerate(known)]
     asserts.append(f"_Static_assert(sizeof(OrtApi) == {len(known)} * sizeof(void *), \"size\");")
     source = environment.TARGET / "c" / "offsets.c"
     source.write_text("#include <onnxruntime_c_api.h>\n#include <stddef.h>\n" + "\n".join(asserts) + "\n")
     run([tool("gcc"), "-fsyntax-only", f"-I{headers()}", str(source)])
     version = re.search(r"#define ORT_API_VERSION (\d+)", text)
-    return f"{len(known)} offsets of {len(names)} are those of version {version[1] if version else '?'}"
+    return f"{len(known)} offsets of {len(names)} match version {version[1] if version else '?'}"
 
 
 def models() -> Iterator[Path]:
@@ -184,7 +184,7 @@ def tensors(model: Path, kind: str) -> list[onnx.TensorProto]:
 
 
 def compare(command: list[str], **more: object) -> str:
-    """Runs every model by a program, and compares its outputs."""
+    """Runs every model with a program, and compares its outputs."""
     for model in models():
         folder = environment.TARGET / "c" / "data"
         shutil.rmtree(folder, ignore_errors=True)
@@ -232,7 +232,7 @@ def crate() -> str:
     try:
         run(["cargo", "build", "-q", "--locked", "--target-dir", str(target)], cwd=folder)
     except AssertionError as reason:
-        raise Skipped(f"no crate `ort`: {reason}") from None
+        raise Skipped(f"the crate `ort` does not build: {reason}") from None
     library = {**os.environ, "ORT_DYLIB_PATH": str(PREFIX / "lib" / "libonnxruntime.so.1")}
     return compare([str(target / "debug" / "run")], env=library)
 
@@ -246,7 +246,7 @@ def node() -> str:
         try:
             run([npm, "install", "--silent", "--ignore-scripts", "--prefix", str(NODE), NODE_PACKAGE], cwd=NODE)
         except AssertionError as reason:
-            raise Skipped(f"no {NODE_PACKAGE}: {reason}") from None
+            raise Skipped(f"{NODE_PACKAGE} cannot be installed: {reason}") from None
     shutil.copy(PREFIX / "lib" / "libonnxruntime.so.1", folder / "libonnxruntime.so.1")
     program = shutil.copy(BINDING / "programs" / "run.cjs", NODE)
     return f"{NODE_PACKAGE}, {compare([node, str(program)])}"

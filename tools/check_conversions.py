@@ -5,7 +5,7 @@
     python3 tools/check_conversions.py [--cli target/release/ort-cli] [--level disable]
 
 Converts every `.onnx` file of target/models/standard to `.ort`. For each that onnxruntime's CPU provider runs from
-`.onnx`, a line is printed unless the `.ort` gives the same results: DIFFERENT, REFUSED with the operator that has no
+`.onnx`, a line is printed unless the `.ort` gives the same results: DIFFERENT, REJECTED with the operator that has no
 kernel for a `.ort` file, or NOT CONVERTED.
 """
 
@@ -65,7 +65,7 @@ def is_same(a: object, b: object) -> bool:
 
 
 def check(case: Path, converted: Path) -> str | None:
-    """What is wrong with a conversion; nothing if onnxruntime does not run the original."""
+    """The outcome of a conversion; None if onnxruntime does not run the original."""
     data = case / "test_data_set_0"
     try:
         expected = run(case / "model.onnx", data)
@@ -77,7 +77,7 @@ def check(case: Path, converted: Path) -> str | None:
         found = run(converted, data)
     except Exception as reason:
         lacks = re.search(r"an implementation for (\S+)", str(reason))
-        return f"REFUSED {lacks[1] if lacks else reason}"
+        return f"REJECTED {lacks[1] if lacks else reason}"
     return "same" if is_same(expected, found) else "DIFFERENT"
 
 
@@ -94,11 +94,11 @@ def main() -> None:
         subprocess.run(convert, check=False, capture_output=True)
         for case in sorted(model.parent for model in STANDARD.glob("*/*/model.onnx")):
             name = case.relative_to(STANDARD)
-            said = check(case, Path(folder) / name / "model.ort")
-            if said not in (None, "same"):
-                print(f"{said:45} {name}", flush=True)
-            tally[said or "not run from .onnx"] += 1
-    print(*(f"{n:6} {said}" for said, n in tally.most_common()), sep="\n")
+            outcome = check(case, Path(folder) / name / "model.ort")
+            if outcome not in (None, "same"):
+                print(f"{outcome:45} {name}", flush=True)
+            tally[outcome or "not run from .onnx"] += 1
+    print(*(f"{n:6} {outcome}" for outcome, n in tally.most_common()), sep="\n")
     sys.exit(tally["DIFFERENT"] > 0)
 
 

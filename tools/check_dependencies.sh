@@ -3,9 +3,9 @@
 #
 #     tools/check_dependencies.sh
 #
-# Installs cargo-deny below target/ where the machine has none: a minute and a half of one core. Advisories are checked
-# where `cargo deny fetch` has brought their database, which no package registry carries.
-# Exits with 69 where cargo-deny cannot be installed, with the reason.
+# Installs cargo-deny below target/ if it is missing, in a minute and a half of one core. Advisories are checked
+# if `cargo deny fetch` has downloaded their database, which no package registry carries.
+# Exits with 69 and the reason if cargo-deny cannot be installed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -27,6 +27,6 @@ checks=(bans licenses sources)
 if compgen -G "${CARGO_HOME:-$HOME/.cargo}/advisory-dbs/advisory-db-*" > /dev/null; then
     checks+=(advisories)
 else
-    echo "advisories: skipped, there is no database; 'cargo deny fetch' brings it"
+    echo "advisories: skipped, there is no database; 'cargo deny fetch' downloads it"
 fi
 cargo-deny --offline --log-level error check "${checks[@]}"

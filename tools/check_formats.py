@@ -7,9 +7,9 @@ CASE is a folder with model.onnx, model.raw.ort (or model.ort) and test_data_set
 it; the default is all of target/models/{real,built,hard}. For each case:
 
     LEVEL      `ort-cli run` gives the same outputs from both files at the level, bit for bit; close (within
-               tol.txt), where ONNX Runtime put casts into the .ort for what it cannot compute in float16
-    to ort     onnxruntime at ORT_DISABLE_ALL computes the same from the `.ort` that `convert` makes of the
-    to onnx    `.onnx`, and from the `.onnx` that it makes of the `.ort`, as from model.onnx; bit for bit, or
+               tol.txt), where ONNX Runtime inserted casts into the .ort around what it cannot compute in float16
+    to ort     onnxruntime at ORT_DISABLE_ALL computes the same from the `.ort` that `convert` writes from the
+    to onnx    `.onnx`, and from the `.onnx` that it writes from the `.ort`, as from model.onnx; bit for bit, or
                within the case's tolerance, which is reported
 
 "not compared": onnxruntime does not run the original.
@@ -45,13 +45,13 @@ def cases(folders: list[Path]) -> list[Path]:
 
 
 def call(*words) -> str:
-    """Runs a command; what it says if it fails."""
+    """Runs a command; returns its error message if it fails."""
     done = subprocess.run([str(word) for word in words], check=False, capture_output=True, text=True)
     return done.stderr.strip() if done.returncode else ""
 
 
 def same_bytes(cli: Path, models: list[Path], level: str, scratch: Path) -> str:
-    """What `ort-cli run` makes of both models."""
+    """Compares the outputs of `ort-cli run` for both models."""
     made, data = [], models[0].parent / "test_data_set_0"
     tolerance = [float(number) for number in (models[0].parent / "tol.txt").read_text().split()]
     for i, model in enumerate(models):
@@ -92,7 +92,7 @@ def interchange(cli: Path, source: Path, to: Path, feeds: dict, expected: list) 
     try:
         found = run(to, feeds)
     except Exception as reason:  # its exceptions share no narrower base
-        return f"REFUSED {reason}"
+        return f"REJECTED {reason}"
     pairs = list(zip(found, expected, strict=True))
     if all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in pairs):
         return "same"
@@ -104,17 +104,17 @@ def check(args, case: Path, scratch: Path) -> dict[str, str]:
     raw = case / "model.raw.ort"
     files = [case / "model.onnx", raw if raw.exists() else case / "model.ort"]
     data = case / "test_data_set_0"
-    said = {level: same_bytes(args.cli, files, level, scratch) for level in args.levels}
+    outcomes = {level: same_bytes(args.cli, files, level, scratch) for level in args.levels}
     try:
         probe = ort.InferenceSession(str(files[0]), providers=["CPUExecutionProvider"])
         feeds = tensors.read(data, "input", [value.type for value in probe.get_inputs()])
         expected = run(files[0], feeds)
     except Exception as reason:
-        return said | {"to ort": f"not compared: {reason}"[:100]}
+        return outcomes | {"to ort": f"not compared: {reason}"[:100]}
     for what, source in (("ort", files[0]), ("onnx", files[1])):
         to = scratch / f"converted.{what}"
-        said[f"to {what}"] = interchange(args.cli, source, to, feeds, expected)
-    return said
+        outcomes[f"to {what}"] = interchange(args.cli, source, to, feeds, expected)
+    return outcomes
 
 
 def main() -> None:
@@ -128,9 +128,9 @@ def main() -> None:
     n_wrong = 0
     for case in cases(args.cases):
         with tempfile.TemporaryDirectory() as scratch:
-            for what, said in check(args, case, Path(scratch)).items():
-                n_wrong += not said.startswith(("same", "close", "not compared"))
-                print(ROW.format(case.name, what, said[:200]), flush=True)
+            for what, outcome in check(args, case, Path(scratch)).items():
+                n_wrong += not outcome.startswith(("same", "close", "not compared"))
+                print(ROW.format(case.name, what, outcome[:200]), flush=True)
     sys.exit(f"{n_wrong} are wrong" if n_wrong else 0)
 
 

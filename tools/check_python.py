@@ -18,7 +18,7 @@ import environment
 
 ROOT = environment.TOOLS.parent
 PACKAGE = ROOT / "bindings" / "python"
-#: What a wheel may have at most.
+#: The maximum size of a wheel.
 MOST_BYTES = 6 << 20
 
 
@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def built(python: Path, profile: str) -> Path:
-    """The wheel."""
+    """Builds the wheel and returns its path."""
     folder = environment.TARGET / "wheels" / profile
     for old in folder.glob("*.whl"):
         old.unlink()

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Builds the npm package of bindings/wasm and runs its tests in Node, and in Chromium where that is installed.
+"""Builds the npm package of bindings/wasm and runs its tests in Node, and in Chromium if it is installed.
 
     python3 tools/check_wasm.py [--release]
 
-The package is left in target/wasm/package. Where tools/cross.sh or Node is not available, it reports that and succeeds.
-`--release` builds the package as it is shipped, and fails if it is larger than it may be.
+The package is left in target/wasm/package. If tools/cross.sh or Node is not available, it reports that and succeeds.
+`--release` builds the package as it is shipped, and fails if it exceeds the size limit.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ ROOT = environment.TOOLS.parent
 BINDING = ROOT / "bindings" / "wasm"
 FOLDER = environment.TARGET / "wasm"
 PACKAGE = FOLDER / "package"
-#: What the module may have at most, compressed as it is downloaded.
+#: The maximum size of the module, compressed as for a download.
 MOST_BYTES = int(1.2 * 2**20)
-#: What tools/cross.sh exits with where it cannot work.
+#: The exit code of tools/cross.sh where it is unavailable.
 UNAVAILABLE = 69
 FEATURES = "-C target-feature=+simd128"
-#: How long a browser may take for the tests.
+#: The time limit for the tests in a browser.
 SECONDS = 300
 
 
@@ -56,7 +56,7 @@ def main() -> int:
 
 
 def build(profile: str) -> bool:
-    """Makes the package; `False` if there is no compiler for it."""
+    """Builds the package; `False` if there is no compiler for it."""
     target = "wasm32-unknown-unknown"
     cross = [str(environment.TOOLS / "cross.sh")]
     cargo = ["cargo", "build", "-q", "-p", "ort-wasm", "--target", target, "--profile", profile]
@@ -83,7 +83,7 @@ def build(profile: str) -> bool:
 
 
 def in_chromium() -> int:
-    """Runs the models in a page and in a worker of it, both under a policy without `unsafe-eval`."""
+    """Runs the models in a page and in its worker, both under a policy without `unsafe-eval`."""
     if not (browser := shutil.which("chromium")):
         print("skipped: Chromium is not installed")
         return 0

@@ -55,23 +55,23 @@ ROOT = environment.TOOLS.parent
 FIXTURE = ROOT / "ort-conformance/fixtures/node_cases.bin"
 FATAL_ONLY = 4
 LEVELS = ["disable", "basic", "extended", "layout"]
-AS_IT_IS = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+UNOPTIMIZED = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
 DEFAULT = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
 ROW = "{:34} {:8} {:>11} {:>9} {:>9} {:>9}  {}"
 
 
-class Refused(Exception):
-    """Somebody does not load, save or run a model."""
+class Rejected(Exception):
+    """A runtime does not load, save or run a model."""
 
 
 class NotCompared(Exception):
-    """onnxruntime itself gives nothing to compare with."""
+    """onnxruntime itself produces nothing to compare with."""
 
 
 def call(words: list[str]) -> str:
     done = subprocess.run(words, check=False, capture_output=True, text=True)
     if done.returncode != 0:
-        raise Refused(f"our command failed: {done.stderr.strip()}")
+        raise Rejected(f"our command failed: {done.stderr.strip()}")
     return done.stdout
 
 
@@ -83,22 +83,22 @@ def rewritten(command: str, model: Path, out: Path) -> None:
     call([paths.get(word, word) for word in words])
 
 
-def load(model: Path, level: ort.GraphOptimizationLevel = AS_IT_IS) -> ort.InferenceSession:
+def load(model: Path, level: ort.GraphOptimizationLevel = UNOPTIMIZED) -> ort.InferenceSession:
     options = ort.SessionOptions()
     options.graph_optimization_level = level
     options.intra_op_num_threads = 1
     try:
         return ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exceptions share no narrower base
-        raise Refused(f"onnxruntime does not load it: {error}") from None
+        raise Rejected(f"onnxruntime does not load it: {error}") from None
 
 
 def run(session: ort.InferenceSession, data_set: Path) -> list:
     types = [value.type for value in session.get_inputs()]
     try:
         return session.run(None, tensors.read(data_set, "input", types))
-    except Exception as error:  # likewise; also types that Python cannot pass to it
-        raise Refused(f"onnxruntime does not run it: {error}") from None
+    except Exception as error:  # as above; also types that Python cannot pass to it
+        raise Rejected(f"onnxruntime does not run it: {error}") from None
 
 
 def stored(session: ort.InferenceSession, data_set: Path) -> list:
@@ -122,7 +122,7 @@ def equal(x, y) -> bool:
 
 
 def strain(x, y, tolerance: tuple[float, float]) -> float:
-    """The largest |x - y| / (atol + rtol |y|); infinite where no tolerance helps."""
+    """The largest |x - y| / (atol + rtol |y|); infinite if types or shapes differ."""
     if isinstance(x, list) and isinstance(y, list):
         if len(x) != len(y):
             return math.inf
@@ -144,12 +144,12 @@ def strain(x, y, tolerance: tuple[float, float]) -> float:
 
 
 def originals(model: Path) -> list[tuple[Path, list]]:
-    """Each data set, and what onnxruntime makes of it with the model as it is."""
+    """Each data set, with onnxruntime's outputs for the unoptimized model."""
     original, found = load(model), []
     for data_set in sorted(model.parent.glob("test_data_set_*")):
         try:
             expected, again = run(original, data_set), run(load(model), data_set)
-        except Refused:
+        except Rejected:
             raise NotCompared("onnxruntime cannot run the original from Python") from None
         if not equal(expected, again):
             raise NotCompared("the original is random")
@@ -164,9 +164,9 @@ def read_tolerance(case: Path) -> tuple[float, float]:
 
 
 def check_rewritten(model: Path, command: str, folder: Path) -> str:
-    """ "equal" or "not compared: …"; raises Refused where ours is wrong."""
+    """ "equal" or "not compared: …"; raises Rejected if ours is wrong."""
     out = folder / "ours.ort"
-    out.unlink(missing_ok=True)  # the one of the model before must not pass for this one
+    out.unlink(missing_ok=True)  # so that the previous model's file cannot pass for this one
     rewritten(command, model, out)
     ours = load(out)
     try:
@@ -175,7 +175,7 @@ def check_rewritten(model: Path, command: str, folder: Path) -> str:
         return f"not compared: {reason}"
     for data_set, outputs in expected:
         if not equal(run(ours, data_set), outputs):
-            raise Refused(f"outputs differ on {data_set.name}")
+            raise Rejected(f"outputs differ on {data_set.name}")
     return "equal"
 
 
@@ -185,18 +185,18 @@ def rewrite_all(models: list[Path], command: str) -> collections.Counter[str]:
         for model in models:
             try:
                 counts[check_rewritten(model, command, Path(made))] += 1
-            except Refused as error:
+            except Rejected as error:
                 counts["wrong"] += 1
                 print(f"{model.parent.name}/{model.name}: {error}", flush=True)
     return counts
 
 
 def check_optimized(cli: str, model: Path, level: str, out: Path, expected: list) -> tuple:
-    """The nodes before and after, the two strains against the original, that of the stored."""
+    """The nodes before and after, the two strains against the original, and that against the stored outputs."""
     words = [cli, "optimize", str(model), "-o", str(out), "--level", level, "--json"]
     nodes = json.loads(call(words))["nodes"]
     tolerance, strains, of_stored = read_tolerance(model.parent), [], 0.0
-    for at in [AS_IT_IS, DEFAULT]:
+    for at in [UNOPTIMIZED, DEFAULT]:
         session, worst = load(out, at), 0.0
         for data_set, outputs in expected:
             found = run(session, data_set)
@@ -207,13 +207,13 @@ def check_optimized(cli: str, model: Path, level: str, out: Path, expected: list
 
 
 class Originals:
-    """A model in onnxruntime, and how far apart answers to it may be."""
+    """A model in onnxruntime, and how much our outputs may differ from its own."""
 
     def __init__(self, model: Path) -> None:
         self.runs, self.limit, self.stored_limit = [], 1.0, 1.0
         try:
             self.runs, self.note = originals(model), ""
-        except (NotCompared, Refused) as reason:
+        except (NotCompared, Rejected) as reason:
             self.note = f"not compared: {reason}"
             return
         tolerance, session = read_tolerance(model.parent), load(model)
@@ -223,21 +223,21 @@ class Originals:
             own = strain(run(converted, data_set), outputs, tolerance)
             self.limit = max(self.limit, 2 * own)
             if strain(outputs, stored(session, data_set), tolerance) > 1.0:
-                self.stored_limit, self.note = math.inf, "the original misses the stored, too"
+                self.stored_limit, self.note = math.inf, "the original fails on the stored outputs, too"
         self.stored_limit = max(self.stored_limit, self.limit)
         if self.limit > 1.0:
-            self.note = f"up to {self.limit:.2g}: onnxruntime's own differs by half of it"
+            self.note = f"up to {self.limit:.2g}: onnxruntime's own conversion differs by half of that"
 
 
 def optimize_one(cli: str, model: Path, levels: list[str], out: Path) -> Iterator[str]:
-    """Prints a row for each level; yields what each counts as."""
+    """Prints a row for each level; yields its category."""
     name = f"{model.parent.name}/{model.name.removesuffix('.ort')}"
     original = Originals(model)
     for level in levels:
         out.unlink(missing_ok=True)
         try:
             nodes, *strains = check_optimized(cli, model, level, out, original.runs)
-        except Refused as error:
+        except Rejected as error:
             print(ROW.format(name, level, "", "", "", "", error), flush=True)
             yield "wrong"
             continue

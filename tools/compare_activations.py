@@ -55,7 +55,7 @@ def compare(args, case: Path, threads: int) -> dict:
 
 
 def size(n_bytes: float | None) -> str:
-    """In MiB; what is known to be small has more digits."""
+    """In MiB; small sizes have more digits."""
     return report.number(n_bytes / MIB if n_bytes is not None else None, 2)
 
 
@@ -70,7 +70,7 @@ def table(rows: list[dict]) -> list[list[str]]:
 
 
 def above(rows: list[dict], ours: str, theirs: str) -> list[str]:
-    """The models where ours is more."""
+    """The models for which ours is larger."""
     pairs = [(row["model"], row.get(ours), row.get(theirs)) for row in rows]
     return [f"{model} {a / max(b, 1):.2f}" for model, a, b in pairs
             if a is not None and b is not None and a > b]  # fmt: skip
@@ -79,14 +79,14 @@ def above(rows: list[dict], ours: str, theirs: str) -> list[str]:
 def summary(rows: list[dict]) -> str:
     text = []
     for what, ours, theirs in (
-        ("planned above what its arena holds", "planned", "held"),
-        ("planned above what its arena has in use", "planned", "in_use"),
+        ("planned is larger than its arena", "planned", "held"),
+        ("planned is larger than the peak use of its arena", "planned", "in_use"),
     ):
         text.append(f"{what}: {', '.join(above(rows, ours, theirs)) or 'none'}")
     failed = [row["model"] for row in rows if "planned" not in row or "held" not in row]
     text += [f"did not run: {', '.join(failed)}"] if failed else []
     if any(row.get("dynamic") for row in rows):
-        text.append("with *, some steps take memory of a size that only the run tells")
+        text.append("with *, some steps use memory whose size is known only at run time")
     return ". ".join(part[0].upper() + part[1:] for part in text) + "."
 
 
@@ -104,14 +104,14 @@ def main() -> None:
         announced = report.announced(args.cases, f", threads: {threads}")
         rows = [compare(args, case, threads) for case in announced]
         record["tables"][threads] = rows
-        lines, said = table(rows), summary(rows)
-        section = report.section(where, report.as_markdown(lines), said)
+        lines, text = table(rows), summary(rows)
+        section = report.section(where, report.as_markdown(lines), text)
         if args.update:
             report.update(args.update, f"activations-{threads}", section)
         if args.markdown:
             print(f"{section}\n")
         else:
-            print(f"{where}; threads: {threads}\n{report.as_text(lines)}\n{said}\n", flush=True)
+            print(f"{where}; threads: {threads}\n{report.as_text(lines)}\n{text}\n", flush=True)
         if args.json:
             args.json.write_text(json.dumps(record, indent=1) + "\n")
     every = [row for rows in record["tables"].values() for row in rows]

@@ -28,7 +28,7 @@ from peers.report import number, ratio
 
 SECTION = "cache"
 STARTS = ["first", "second", "third"]
-# So long that a file system has counted on, and what was checked is remembered.
+# Long enough for the file system's clock to advance, so that the verification is remembered.
 SETTLED_S = "0.1"
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the overhead of a call of `run`, onnxruntime's and ours, on models of one node.
+"""Measures the overhead of a call of `run`, in onnxruntime and in ort_rs, on models of one node.
 
     python3 tools/compare_calls.py [--wheel WHEEL]
 

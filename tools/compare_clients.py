@@ -20,10 +20,10 @@ import check_python
 import environment
 
 CLIENT = environment.TOOLS / "clients" / "run_client.py"
-#: Its other requirement, torch, is not needed for the model.
+#: Installed without dependencies: its requirement torch is not needed for the model.
 ALONE = ["silero_vad==6.2.3"]
 NAMES = ["rapidocr", "ddddocr", "magika", "silero_vad"]
-#: Scores and corners of boxes may differ by so much: sums are made in another order.
+#: The tolerance of scores and box corners: sums are computed in another order.
 TOLERANCE = 2e-3
 
 
@@ -54,7 +54,7 @@ def main() -> int:
     print("| program | onnxruntime, ms | ort_rs, ms | ratio | loading, ratio | results |\n|---|---:|---:|---:|---:|---|")
     for name in NAMES:
         rounds = [
-            {runtime: told(python, name, runtime, arguments.repeats) for runtime in ("onnxruntime", "ort_rs")}
+            {runtime: measured(python, name, runtime, arguments.repeats) for runtime in ("onnxruntime", "ort_rs")}
             for _ in range(arguments.rounds)
         ]
         theirs, ours = (rounds[0][runtime]["found"] for runtime in ("onnxruntime", "ort_rs"))
@@ -64,8 +64,8 @@ def main() -> int:
     return 0 if is_same else 1
 
 
-def told(python: Path, name: str, runtime: str, repeats: int) -> dict:
-    """What a process of one program tells."""
+def measured(python: Path, name: str, runtime: str, repeats: int) -> dict:
+    """The result of a process of one program."""
     command = [str(python), str(CLIENT), name, runtime, str(repeats)]
     run = subprocess.run(command, capture_output=True, text=True, cwd=environment.TARGET)
     lines = [line for line in run.stdout.splitlines() if line.startswith("RESULT ")]
@@ -78,7 +78,7 @@ def told(python: Path, name: str, runtime: str, repeats: int) -> dict:
 
 
 def row(name: str, rounds: list[dict], difference: str | None) -> str:
-    """The least of all rounds, and what differs."""
+    """The minimum over all rounds, and the difference."""
 
     def least(runtime: str, what: str) -> float:
         return min(it[runtime][what] for it in rounds)
@@ -90,7 +90,7 @@ def row(name: str, rounds: list[dict], difference: str | None) -> str:
 
 
 def differing(theirs: object, ours: object, where: str = "") -> str | None:
-    """Where two results differ; None where they do not."""
+    """Where two results differ; None if they do not."""
     if isinstance(theirs, dict) and isinstance(ours, dict) and theirs.keys() == ours.keys():
         pairs = ((f"{where}.{key}", theirs[key], ours[key]) for key in theirs)
     elif isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):

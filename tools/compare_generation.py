@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Measures what a token costs behind caches of several lengths: with a state, with plain feeds, and in onnxruntime.
+"""Measures the time of a token at several cache lengths: with a state, with plain feeds, and in onnxruntime.
 
     python3 tools/compare_generation.py [--threads N] [--tokens N] [--lengths 32,512,1000] [CASE ...]
 
-For each decoder and length, the median time of a token behind about so many others:
+For each decoder and length, the median time of a token after about that many others:
 
-    state     ort-cli generate, which keeps the cache where it lies
+    state     ort-cli generate, which keeps the cache in place
     feeds     ort-cli bench on inputs of that length: the cache is an input and an output of every run
     onnxruntime        the same in onnxruntime, outputs fed back
     with IOBinding     outputs bound as OrtValues, which become inputs: nothing is copied to or from numpy
@@ -43,7 +43,7 @@ def prompt(length: int) -> list[int]:
 
 
 class Onnxruntime:
-    """A greedy generation; `is_bound` for OrtValues in place of arrays."""
+    """Greedy generation; `is_bound` for OrtValues instead of arrays."""
 
     def __init__(self, model: Path, threads: int, is_bound: bool):
         options = ort.SessionOptions()
@@ -131,7 +131,7 @@ def main() -> None:
     parser.add_argument("--lengths", default="32,512,1000")
     args = parser.parse_args()
     cases = args.cases or [environment.TARGET / "models" / "hard" / name for name in DEFAULT]
-    print(f"onnxruntime {ort.__version__}, {args.threads} threads, ms a token")
+    print(f"onnxruntime {ort.__version__}, {args.threads} threads, ms per token")
     for case in cases:
         for length in map(int, args.lengths.split(",")):
             row = measure(args, case, length)

@@ -34,7 +34,7 @@ LEVELS = ("disable", "basic", "extended", "layout", "all")
 
 
 def compare(args, case: Path, variant: str) -> dict:
-    """One row: the least time at each level."""
+    """One row: the minimum time at each level."""
     name = case.name if case.parent.name == "single" else f"{case.name} {variant}"
     row = {"model": name, "rounds": 0, **dict.fromkeys(LEVELS)}
     alike = levels_by_result(args, case, variant)
@@ -52,7 +52,7 @@ def compare(args, case: Path, variant: str) -> dict:
 
 
 def levels_by_result(args, case: Path, variant: str) -> list[list[str]]:
-    """The levels in groups that make the same of a model."""
+    """The levels, grouped by equal results."""
     groups: dict[tuple, list[str]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for level in LEVELS:
@@ -67,7 +67,7 @@ def levels_by_result(args, case: Path, variant: str) -> list[list[str]]:
 
 
 def steps(args, case: Path, variant: str, flags: list[str]) -> str:
-    """What runs: the steps, their kernels, how many nodes are in each. Level all may fuse more."""
+    """The steps that run, with their kernels and numbers of nodes. Level all may fuse more."""
     flags = [*flags, "--threads", "1", "--seconds", "0", "--nodes=1000000"]
     record = programs.measured(programs.ours(args.cli, case, variant, *flags))
     keys = ("node", "nodes", "kernel", "calls")
@@ -106,7 +106,7 @@ def arguments() -> argparse.Namespace:
     made = options.parser(
         __doc__, "cli", "threads", "extra", "markdown", "json", rounds=8, seconds=0.05
     )
-    made.add_argument("--most", type=int, default=40, help="rounds where the limit is passed")
+    made.add_argument("--most", type=int, default=40, help="maximum number of rounds for models above the limit")
     made.add_argument("--limit", type=float, default=1.03)
     return options.parsed_with_cases(made, lambda _: ["levels"], everything)
 
@@ -133,11 +133,11 @@ def main() -> None:
             print("  ".join(line), f"({rows[-1]['rounds']} rounds)", file=sys.stderr, flush=True)
             if args.json:
                 args.json.write_text(json.dumps({"machine": where, "rows": rows}, indent=1) + "\n")
-    lines, said = table(rows), summary(rows, args.limit)
-    section = report.section(where, report.as_markdown(lines), said)
+    lines, text = table(rows), summary(rows, args.limit)
+    section = report.section(where, report.as_markdown(lines), text)
     if args.update:
         report.update(args.update, "levels", section)
-    print(section if args.markdown else f"{where}\n{report.as_text(lines)}\n{said}")
+    print(section if args.markdown else f"{where}\n{report.as_text(lines)}\n{text}")
     sys.exit(any((ratio(row) or args.limit + 1) > args.limit for row in rows))
 
 

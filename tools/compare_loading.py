@@ -28,7 +28,7 @@ environment.enter("requirements-peers.txt", "venv-peers")
 from peers import machine, options, programs, report
 from peers.report import number, ratio
 
-# Our ways, by the flags that ask for them.
+# Our loading modes, by their flags.
 OURS = {
     "mapped": [],
     "populated": ["--populate"],
@@ -46,7 +46,7 @@ def commands(args, case: Path) -> dict[str, list[str]]:
 
 
 def forget(case: Path) -> None:
-    """Asks the system to drop a case's models from its cache."""
+    """Evicts a case's models from the page cache."""
     for path in (*case.glob("*.ort"), *case.glob("*.onnx")):
         with path.open("rb") as file:
             os.fsync(file.fileno())
@@ -54,7 +54,7 @@ def forget(case: Path) -> None:
 
 
 def measure(args, case: Path) -> dict:
-    """For each state of the cache and each way what all rounds together say."""
+    """The summary of all rounds for each state of the cache and each mode."""
     row = {"model": case.name}
     all_ways = commands(args, case)
     for cache in ("warm", "cold"):
@@ -70,7 +70,7 @@ def measure(args, case: Path) -> dict:
 
 
 def peak(args, command: list[str]) -> float | None:
-    """The least of the peaks of some rounds: what comes on top is chance."""
+    """The minimum of the peaks of several rounds: the excess is noise."""
     peaks = [programs.peak_private_mib(command) for _ in range(args.memory_rounds)]
     return min((mib for mib in peaks if mib is not None), default=None)
 

@@ -11,7 +11,7 @@ every half a millisecond, until the first run ends.
 `ours-cached` is a start that finds a packed file in a cache folder.
 
 `--update FILE` writes the section `<!-- measured: SECTION -->` of a document, by default memory, and
-what `ort-cli mem` says of one model as the section `SECTION-example`.
+the output of `ort-cli mem` for one model as the section `SECTION-example`.
 CASE is a folder as `make_models.py` writes it; the default is four models, which are also those that
 are loaded together.
 """
@@ -49,12 +49,12 @@ def above(stage: dict, base: dict) -> dict[str, float]:
 
 
 def our_life(args, name: str, cases: list[Path]) -> dict:
-    """What is above the base when all are loaded, have run, are dropped, and dropped once more."""
-    told = memory.stages([*our_command(args, name, cases), "--runs", str(args.runs)])
-    base, loaded, ran, dropped = (told[i] for i in (0, 1, 3, 4))
+    """Memory above the base when all are loaded, have run, are dropped, and are dropped a second time."""
+    stages = memory.stages([*our_command(args, name, cases), "--runs", str(args.runs)])
+    base, loaded, ran, dropped = (stages[i] for i in (0, 1, 3, 4))
     life = {"base": base, "loaded": above(loaded, base), "ran": above(ran, base)}
     life["dropped"] = above(dropped, base)
-    life["again"] = above(told[7], base)
+    life["again"] = above(stages[7], base)
     life["code"] = dropped["purposes"]["program"] - base["purposes"]["program"]
     return life
 
@@ -69,11 +69,11 @@ def flags(args, name: str) -> list[str]:
 
 
 def peer_life(args, runtime: str, cases: list[Path]) -> dict:
-    with memory.Held(memory.peer(runtime, args.threads, args.runs, cases)) as held:
+    with memory.PausedProcess(memory.peer(runtime, args.threads, args.runs, cases)) as held:
         base = held.wait("base")
         life = {"base": base}
         for stage in ("loaded", "ran", "dropped"):
-            held.go_on()
+            held.resume()
             life[stage] = above(held.wait(stage), base)
         return life
 
@@ -82,26 +82,26 @@ def our_peak(args, name: str, case: Path) -> float:
     model = case / f"model.{args.variant}.ort"
     command = [args.cli, "bench", str(model), "--inputs", str(case / "test_data_set_0")]
     command += ["--threads", str(args.threads), "--seconds", "0", "--hold", *flags(args, name)]
-    with memory.Held(command) as held:
+    with memory.PausedProcess(command) as held:
         return watched(held, [memory.READY])
 
 
 def peer_peak(args, runtime: str, case: Path) -> float:
-    """Above what it held before."""
-    with memory.Held(memory.peer(runtime, args.threads, 1, [case])) as held:
+    """Above its memory before loading."""
+    with memory.PausedProcess(memory.peer(runtime, args.threads, 1, [case])) as held:
         base = held.wait("base")["private"]
-        held.go_on()
+        held.resume()
         return watched(held, ["loaded", "ran"]) - base
 
 
-def watched(held: memory.Held, stages: list[str]) -> float:
-    """The most private memory until the last of these stages."""
+def watched(held: memory.PausedProcess, stages: list[str]) -> float:
+    """The peak of private memory until the last of these stages."""
 
     def wait() -> None:
         for stage in stages:
             held.note(held.wait(stage)["private"])
             if stage != stages[-1]:
-                held.go_on()
+                held.resume()
 
     thread = threading.Thread(target=wait)
     thread.start()
@@ -111,45 +111,45 @@ def watched(held: memory.Held, stages: list[str]) -> float:
 
 
 def our_processes(args, name: str, case: Path) -> dict[str, float]:
-    """Sums over the processes, all of each counted."""
+    """Sums over the processes, including their base."""
     command = our_command(args, name, [case])
     command += ["--runs", str(args.runs), "--processes", str(args.processes)]
     return memory.processes(command)
 
 
 def peer_processes(args, runtime: str, case: Path) -> dict[str, float]:
-    """Sums over the processes, above what as many hold that have no model."""
+    """Sums over the processes, above as many without a model."""
     command = memory.peer(runtime, args.threads, args.runs, [case])
     with ExitStack() as stack:
-        held = [stack.enter_context(memory.Held(command)) for _ in range(args.processes)]
+        held = [stack.enter_context(memory.PausedProcess(command)) for _ in range(args.processes)]
         sums = []
         for stage in ("base", "loaded", "ran"):
             for process in held:
                 process.wait(stage)
-            looks = [memory.look(process.process.pid) for process in held]
+            sizes = [memory.sizes_of(process.process.pid) for process in held]
             sums.append({
-                "private": sum(look["alone"] for look in looks),
-                "pss": sum(look["pss"] for look in looks),
+                "private": sum(size["alone"] for size in sizes),
+                "pss": sum(size["pss"] for size in sizes),
             })
             for process in held if stage != "ran" else []:
-                process.go_on()
+                process.resume()
     return {key: sums[2][key] - sums[0][key] for key in sums[0]}
 
 
 def example(args) -> str:
-    """What our `mem` says of one model."""
+    """The output of our `mem` for one model."""
     words = ["mem", f"model.{args.variant}.ort", "--inputs", "test_data_set_0", "--threads", "1"]
     cli = str(Path(args.cli).resolve())
     done = subprocess.run(
         [cli, *words], check=True, capture_output=True, text=True, cwd=args.example
     )
-    said = "\n".join(textwrap.fill(line, 120) if line[:1].strip() else line.rstrip()
+    text = "\n".join(textwrap.fill(line, 120) if line[:1].strip() else line.rstrip()
                      for line in done.stdout.splitlines())  # fmt: skip
-    return f"```text\n$ cd {args.example.name}; ort-cli {' '.join(words)}\n{said}\n```"
+    return f"```text\n$ cd {args.example.name}; ort-cli {' '.join(words)}\n{text}\n```"
 
 
 def median(records: list[dict]) -> dict:
-    """Number by number, at any depth."""
+    """The median of each number, at any depth."""
     merged = {}
     for key, value in records[0].items():
         values = [record[key] for record in records]
@@ -161,7 +161,7 @@ def median(records: list[dict]) -> dict:
 
 
 def rounds(args, what) -> dict:
-    """The median of what each runtime gives, in turns; None for one that does not run."""
+    """The median of each runtime's figures, alternating; None for one that does not run."""
     found: dict[str, list[dict]] = {name: [] for name in (*OURS, *args.peers)}
     for _ in range(args.rounds):
         for name in list(found):
@@ -173,7 +173,7 @@ def rounds(args, what) -> dict:
 
 
 def measure(args) -> dict:
-    """Everything, by what was measured."""
+    """All measurements, by kind."""
     single, processes = {}, {}
     for case in report.announced(args.cases):
 
@@ -215,7 +215,7 @@ def process_table(measured: dict, runtimes: list[str], n: int) -> list[list[str]
 
 
 def table(by_model: dict, runtimes: list[str], columns: dict) -> list[list[str]]:
-    """For each column all runtimes side by side."""
+    """For each column, all runtimes side by side."""
     head = [f"{title}: {name}" if name == "ours" else name for title in columns for name in runtimes]
     lines = [["model, MiB", *head]]
     for model, of in by_model.items():
@@ -226,7 +226,7 @@ def table(by_model: dict, runtimes: list[str], columns: dict) -> list[list[str]]
 
 
 def together_table(measured: dict, runtimes: list[str]) -> list[list[str]]:
-    lines = [["RSS, MiB", "base", "loaded", "after runs", "dropped", "of it code", "dropped again"]]
+    lines = [["RSS, MiB", "base", "loaded", "after runs", "dropped", "of which code", "dropped again"]]
     for name in runtimes:
         life = measured["together"][name]
         if life:
@@ -237,25 +237,25 @@ def together_table(measured: dict, runtimes: list[str]) -> list[list[str]]:
 
 
 def verdicts(args, measured: dict) -> str:
-    """What was promised, and what came out."""
+    """The targets, and the measured figures."""
     together = measured["together"]
     dropped = {name: life["dropped"]["rss"] for name, life in together.items() if life}
-    said = ", ".join(f"{name} +{mib:.1f}" for name, mib in dropped.items())
+    text = ", ".join(f"{name} +{mib:.1f}" for name, mib in dropped.items())
     n = len(args.cases)
     ours = together["ours"]
     beyond = ours["dropped"]["rss"] - ours["code"]
-    text = f"RSS after {n} sessions were loaded, run and dropped, above the base, in MiB: {said}"
-    text += f" (promised: +{DROPPED_MIB}; without the program's own code: {beyond:+.1f})."
+    text = f"RSS after {n} sessions were loaded, run and dropped, above the base, in MiB: {text}"
+    text += f" (target: +{DROPPED_MIB}; without the program's code: {beyond:+.1f})."
     for name, sums in measured["processes"].items():
         own = sums[CACHED]["without_activations"] / args.processes
-        text += f" {name}, cached: {own:.1f} MiB private a process without activations and inputs"
-        text += f" (promised: {PRIVATE_MIB})."
+        text += f" {name}, cached: {own:.1f} MiB private per process without activations and inputs"
+        text += f" (target: {PRIVATE_MIB})."
     peaks = []
     for name, of in measured["single"].items():
         if of.get("ort-onnx"):
             peaks.append(f"{name} {of['ours']['peak'] / of['ort-onnx']['peak']:.2f}")
     text += f" Peak private memory over onnxruntime's: {', '.join(peaks)}"
-    return text + f" (promised: {PEAK_RATIO})."
+    return text + f" (target: {PEAK_RATIO})."
 
 
 def arguments() -> argparse.Namespace:
@@ -265,7 +265,7 @@ def arguments() -> argparse.Namespace:
     made.add_argument("--runs", type=int, default=5)
     made.add_argument("--processes", type=int, default=8)
     made.add_argument("--section", default="memory", help="its name in the document")
-    made.add_argument("--example", type=Path, metavar="CASE", help="told in full")
+    made.add_argument("--example", type=Path, metavar="CASE", help="a model to show the output of `mem` for")
     made.set_defaults(example=options.MODELS / EXAMPLE)
     return options.parsed_with_cases(
         made,
@@ -287,10 +287,10 @@ def main() -> None:
         process_table(measured, runtimes, args.processes),
         together_table(measured, runtimes),
     ]
-    said = verdicts(args, measured)
-    print(f"{where}\n", "\n\n".join(map(report.as_text, tables)), f"\n{said}", sep="\n")
+    text = verdicts(args, measured)
+    print(f"{where}\n", "\n\n".join(map(report.as_text, tables)), f"\n{text}", sep="\n")
     if args.update:
-        section = report.section(where, *map(report.as_markdown, tables), said)
+        section = report.section(where, *map(report.as_markdown, tables), text)
         report.update(args.update, args.section, section)
         report.update(args.update, f"{args.section}-example", example(args))
 

@@ -27,18 +27,18 @@ environment.enter()
 import numpy as np
 from models.operators import FAMILIES, SIZES, TYPES, Node, Operands, write
 from models.operators.reasons import reason
-from peers import beside, machine, options, report
+from peers import machine, options, report, timing
 
 NOTHING = Node("Identity", [np.zeros(1, "f4")])
 KERNELS = environment.TOOLS.parent / "xtask/src/docs/onnxruntime_kernels.txt"
-# What is above it has a reason; what is above BAR has to be mended.
+# Ratios above EVEN need a reason; ratios above BAR must be fixed.
 EVEN, BAR = 1.0, 1.10
-# Less than this, in µs, is lost in the subtraction of what a call takes.
+# Times below this, in µs, are lost when the time of an empty call is subtracted.
 LEAST_US = 0.3
 
 
 def kernels() -> dict[str, set[str]]:
-    """Our names of the element types that onnxruntime has a kernel for, by operator."""
+    """The element types that onnxruntime has a kernel for, in our names, by operator."""
     ours = {theirs: name for name, (_, theirs) in TYPES.items()}
     found: dict[str, set[str]] = {}
     for line in KERNELS.read_text().splitlines():
@@ -49,12 +49,12 @@ def kernels() -> dict[str, set[str]]:
 
 
 def chosen(args: argparse.Namespace) -> Iterator[tuple[str, str, object, list[str]]]:
-    """The rows that are meant: family, name, description and element types."""
+    """The selected rows: family, name, description and element types."""
     has, left = kernels(), set(args.names)
     for made in FAMILIES:
         for name, describe in made().items():
             op = name.split()[0]
-            # An operator without a kernel is a function of others, which are measured in f32.
+            # An operator without a kernel is a function of others; it is measured in f32.
             own = getattr(describe, "dtype", None)
             takes = has.get(op, {"f32"}) if own is None else {t for t in TYPES if np.dtype(TYPES[t][0]) == own}
             types = [t for t in TYPES if t in takes and t in args.type]
@@ -62,27 +62,27 @@ def chosen(args: argparse.Namespace) -> Iterator[tuple[str, str, object, list[st
                 left -= {made.__name__, name, op}
                 yield made.__name__, name, describe, types
     if left:
-        sys.exit(f"no operator or family is called {' or '.join(sorted(left))}")
+        sys.exit(f"no operator or family is named {' or '.join(sorted(left))}")
 
 
 class Measure:
-    """Both runtimes, and what each takes for a model that does nothing."""
+    """Both runtimes, and their times for an empty model."""
 
     def __init__(self, args: argparse.Namespace):
         self.args = args
         with tempfile.TemporaryDirectory(dir=environment.TARGET) as folder:
             feed = write(NOTHING, Path(folder))
-            self.theirs_idle = beside.Theirs(args, Path(folder), feed)
-            self.ours_idle = beside.milliseconds(args, Path(folder), feed)["ours"]
+            self.theirs_idle = timing.Theirs(args, Path(folder), feed)
+            self.ours_idle = timing.milliseconds(args, Path(folder), feed)["ours"]
 
     def microseconds(self, node: Node) -> dict[str, float]:
-        """What each runtime takes for the node alone."""
+        """The time of each runtime for the node alone."""
         with tempfile.TemporaryDirectory(dir=environment.TARGET) as folder:
             try:
                 feed = write(node, Path(folder))
             except Exception as error:  # onnxruntime's exceptions share no narrower base
-                raise beside.Failed(f"theirs: {error}") from None
-            taken = beside.milliseconds(self.args, Path(folder), feed, idle=self.theirs_idle)
+                raise timing.Failed(f"theirs: {error}") from None
+            taken = timing.milliseconds(self.args, Path(folder), feed, idle=self.theirs_idle)
         net = {"ours": taken["ours"] - self.ours_idle, "theirs": taken["theirs"] - taken["idle"]}
         return {who: max(ms * 1e3, LEAST_US) for who, ms in net.items()}
 
@@ -96,7 +96,7 @@ def rows(args: argparse.Namespace) -> Iterator[dict]:
                 row = {"family": family, "name": name, "type": dtype, "size": "" if has_one_size else size}
                 try:
                     row |= measure.microseconds(describe(Operands(dtype, size)))
-                except beside.Failed as why:
+                except timing.Failed as why:
                     print(f"{name} {dtype} {size}: {str(why)[:300]}", file=sys.stderr, flush=True)
                     continue
                 row["ratio"] = row["ours"] / row["theirs"]
@@ -107,7 +107,7 @@ def rows(args: argparse.Namespace) -> Iterator[dict]:
 
 
 def table(family: str, measured: list[dict]) -> str:
-    """A line for each operator and type, with the ratio at each size, and why it is above 1."""
+    """A line for each operator and type, with the ratio at each size, and the reason if it is above 1."""
     lines = [[family.capitalize(), "type", *SIZES, "why"]]
     keys = dict.fromkeys((row["name"], row["type"]) for row in measured)
     for name, dtype in keys:

@@ -29,13 +29,13 @@ environment.enter("requirements-peers.txt", "venv-peers")
 from peers import machine, options, programs, report
 from peers.report import number
 
-# What a peer makes of the file it likes best: `best` is the faster of them.
+# Each peer on its native format: `best` is the faster of them.
 AT_THEIR_BEST = ("ort-onnx", "openvino")
 NAMED_ABOVE = 1.05
 
 
 def compare(args, case: Path, threads: int) -> dict:
-    """One row: for each runtime what all rounds together say."""
+    """One row: the summary of all rounds for each runtime."""
     flags = ["--threads", str(threads), "--seconds", str(args.seconds), *args.extra.split()]
     commands = {"ours": programs.ours(args.cli, case, args.variant, *flags)}
     peers = {name: programs.peer(name, case, threads, args.seconds) for name in args.peers}
@@ -70,7 +70,7 @@ def times_table(rows: list[dict], peers: list[str]) -> list[list[str]]:
 
 
 def start_table(rows: list[dict], peers: list[str]) -> list[list[str]]:
-    """How long it takes to load, and what private memory that and running take."""
+    """Load time, and the private memory of loading and running."""
     runtimes = ["ours", *peers]
     lines = [["model", "load ms: ours", *peers, "private MiB: ours", *peers]]
     for row in rows:
@@ -81,7 +81,7 @@ def start_table(rows: list[dict], peers: list[str]) -> list[list[str]]:
 
 
 def summary(rows: list[dict], peers: list[str]) -> str:
-    """The geometric mean of each ratio, what is too slow, and what did not run."""
+    """The geometric mean of each ratio, the models that are too slow, and those that did not run."""
     of = {name: [] for name in ("best", *peers)}
     for row in rows:
         for name, ratio in ratios(row, peers).items():
@@ -117,16 +117,16 @@ def main() -> None:
         rows = [compare(args, case, threads) for case in announced]
         record["tables"][threads] = rows
         tables = [times_table(rows, args.peers), start_table(rows, args.peers)]
-        said = summary(rows, args.peers)
+        text = summary(rows, args.peers)
         times, start = map(report.as_markdown, tables)
-        section = report.section(where, times, said, start)
+        section = report.section(where, times, text, start)
         if args.update:
             report.update(args.update, f"{args.section}-{threads}", section)
         if args.markdown:
             print(f"{section}\n")
         else:
             times, start = map(report.as_text, tables)
-            print(f"{where}; threads: {threads}\n{times}\n{said}\n{start}\n", flush=True)
+            print(f"{where}; threads: {threads}\n{times}\n{text}\n{start}\n", flush=True)
         if args.json:
             args.json.write_text(json.dumps(record, indent=1) + "\n")
     sys.exit(any("p10_ms" not in r["ours"] for rows in record["tables"].values() for r in rows))

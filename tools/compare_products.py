@@ -28,7 +28,7 @@ COMMAND = ["cargo", "run", "--release", "-q", "-p", "ort-kernels", "--example", 
 
 
 def one_round(program: list[str]) -> tuple[list[str], dict[str, list[float]]]:
-    """The heads of the columns, and by shape the figures."""
+    """The column headings, and the figures by shape."""
     done = subprocess.run(program, check=True, capture_output=True, text=True, cwd=ROOT)
     head, *lines = done.stdout.splitlines()
     # Each instruction set has two columns, of which the second is called `packed B`.
@@ -41,7 +41,7 @@ def one_round(program: list[str]) -> tuple[list[str], dict[str, list[float]]]:
 
 def arguments() -> argparse.Namespace:
     made = options.parser(__doc__, "markdown", rounds=3)
-    made.add_argument("--program", help="the example, if it is built already")
+    made.add_argument("--program", help="the example, if it is already built")
     return options.parsed(made, lambda _: ["products"])
 
 
@@ -57,12 +57,12 @@ def main() -> None:
     lines = [["m x n x k", *heads, "avx2 / mm"]]
     for shape, figures in best.items():
         lines.append([shape, *(number(figure, 0) for figure in figures), number(ratios[shape], 2)])
-    said = f"Geometric mean of avx2 / mm: {report.geometric_mean(list(ratios.values())):.2f}."
+    text = f"Geometric mean of avx2 / mm: {report.geometric_mean(list(ratios.values())):.2f}."
     where = machine.describe("", [])
-    section = report.section(where, report.as_markdown(lines), said)
+    section = report.section(where, report.as_markdown(lines), text)
     if args.update:
         report.update(args.update, "products", section)
-    print(section if args.markdown else f"{where}\n{report.as_text(lines)}\n{said}")
+    print(section if args.markdown else f"{where}\n{report.as_text(lines)}\n{text}")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ SECTION = "scaling"
 
 
 def compare(args, case: Path) -> dict:
-    """One row: the least time with each number of threads, and the CPUs that the most use."""
+    """One row: the minimum time with each number of threads, and the maximum of the CPUs used."""
     row = {"model": case.name, "one": None, "several": None, "cpus": None}
     for _ in range(args.rounds):
         for key, threads in (("one", 1), ("several", args.threads)):
@@ -42,25 +42,25 @@ def compare(args, case: Path) -> dict:
     return row
 
 
-def faster(row: dict) -> float | None:
+def speedup(row: dict) -> float | None:
     return report.ratio(row["one"], row["several"])
 
 
 def table(rows: list[dict], threads: int) -> list[list[str]]:
-    lines = [["model", "1 thread ms", f"{threads} threads ms", "times faster", "CPUs"]]
+    lines = [["model", "1 thread ms", f"{threads} threads ms", "speedup", "CPUs"]]
     for row in rows:
         times = [number(row[key], 2) for key in ("one", "several")]
-        lines.append([row["model"], *times, number(faster(row), 2), number(row["cpus"], 2)])
+        lines.append([row["model"], *times, number(speedup(row), 2), number(row["cpus"], 2)])
     return lines
 
 
 def summary(rows: list[dict]) -> str:
-    """The models that gain too little, and those that did not run."""
-    ran = [row for row in rows if faster(row)]
-    short = [f"{row['model']} {faster(row):.2f}" for row in ran
-             if row["one"] > LONG_MS and faster(row) < WANTED]  # fmt: skip
-    slower = [row["model"] for row in ran if faster(row) < 1 and row["one"] <= LONG_MS]
-    failed = [row["model"] for row in rows if not faster(row)]
+    """The models with too small a speedup, and those that did not run."""
+    ran = [row for row in rows if speedup(row)]
+    short = [f"{row['model']} {speedup(row):.2f}" for row in ran
+             if row["one"] > LONG_MS and speedup(row) < WANTED]  # fmt: skip
+    slower = [row["model"] for row in ran if speedup(row) < 1 and row["one"] <= LONG_MS]
+    failed = [row["model"] for row in rows if not speedup(row)]
     text = f"Of those above {LONG_MS:g} ms, below {WANTED}: {', '.join(short) or 'none'}."
     text += f" Of the others, slower: {', '.join(slower) or 'none'}."
     return text + (f" Did not run: {', '.join(failed)}." if failed else "")
@@ -78,11 +78,11 @@ def main() -> None:
     args = arguments()
     where = machine.describe(args.cli, [])
     rows = [compare(args, case) for case in report.announced(args.cases)]
-    lines, said = table(rows, args.threads), summary(rows)
-    text = report.section(where, report.as_markdown(lines), said)
+    lines, text = table(rows, args.threads), summary(rows)
+    section = report.section(where, report.as_markdown(lines), text)
     if args.update:
-        report.update(args.update, SECTION, text)
-    print(f"{text}\n" if args.markdown else f"{where}\n{report.as_text(lines)}\n{said}", flush=True)
+        report.update(args.update, SECTION, section)
+    print(f"{section}\n" if args.markdown else f"{where}\n{report.as_text(lines)}\n{text}", flush=True)
     if args.json:
         record = {"machine": where, "command": report.command(), "rows": rows}
         args.json.write_text(json.dumps(record, indent=1) + "\n")

@@ -34,7 +34,7 @@ EXAMPLES = environment.TARGET / "release/examples"
 IN_TURNS = environment.TOOLS / "peers/in_turns.py"
 PLAIN, DENORMAL = "mobilenetv2", "mobilenetv2_denormal"
 ORDERS = {"it is first": (PLAIN, DENORMAL), "it is second": (DENORMAL, PLAIN)}
-# Which sessions are asked to flush, the first and the second.
+# Which sessions flush: the first and the second.
 ONNXRUNTIME = {"onnxruntime": "00", "onnxruntime, both flush": "11",
                "onnxruntime, the second flushes": "01"}  # fmt: skip
 MODES = ("sequential", "parallel")
@@ -47,7 +47,7 @@ def checked(record: dict) -> dict:
 
 
 def in_turns(args, way: str, order: tuple[str, str]) -> dict[str, float]:
-    """The least milliseconds of each model."""
+    """The minimum milliseconds of each model."""
     folders = [options.MODELS / "built" / name for name in order]
     if way == "ours":
         program = [str(EXAMPLES / "in_turns"), "1", str(args.seconds)]
@@ -74,7 +74,7 @@ def denormals(args) -> list[list[str]]:
 
 
 def of_products(args) -> dict[str, dict[str, float]]:
-    """The least milliseconds of each graph in each mode."""
+    """The minimum milliseconds of each graph in each mode."""
     command = [str(EXAMPLES / "side_by_side"), "2", str(args.seconds)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     records = [json.loads(line) for line in done.stdout.splitlines()]
@@ -96,7 +96,7 @@ def modes(args) -> list[list[str]]:
         for name, it in found.items():
             kept = least.setdefault(name, it)
             least[name] = {mode: min(kept[mode], it[mode]) for mode in MODES}
-    lines = [["2 threads", *(f"{mode} ms" for mode in MODES), "times as fast"]]
+    lines = [["2 threads", *(f"{mode} ms" for mode in MODES), "speedup"]]
     for name, it in least.items():
         figures = [number(it[mode], 2) for mode in MODES]
         lines.append([name, *figures, number(it["sequential"] / it["parallel"], 2)])

@@ -37,7 +37,7 @@ SECTION = "threads"
 
 
 def ways(args, case: Path) -> dict[str, tuple[list[str], list[str]]]:
-    """What stands before and behind the numbers of each way's command."""
+    """The words before and after the numbers in each variant's command."""
     peer = [sys.executable, str(PACED), str(case / "model.onnx")]
     return {
         "ours": ([args.program, str(case / "model.default.ort")], []),
@@ -47,7 +47,7 @@ def ways(args, case: Path) -> dict[str, tuple[list[str], list[str]]]:
 
 
 def measure(args, case: Path) -> dict[str, dict]:
-    """For each way what the best rounds say."""
+    """The best figures of each variant over the rounds."""
     rounds: dict[str, list[dict]] = {way: [] for way in ways(args, case)}
     for _ in range(args.rounds):
         for way, (start, end) in ways(args, case).items():
@@ -80,7 +80,7 @@ def best(records: list[dict]) -> dict:
 
 
 def tables(case: Path, row: dict[str, dict], hertz: float) -> list[list[list[str]]]:
-    head = ["ms a run", "work ms", "CPU ms", "CPU over runs", "CPU over work"]
+    head = ["ms per run", "work ms", "CPU ms", "CPU over runs", "CPU over work"]
     pace = [[f"{case.name}, {hertz:g} Hz, 2 threads", *head]]
     callers = [[f"{case.name}, 1 thread", "runs/s: 1 caller", "2 callers", "ratio"]]
     for way, it in row.items():

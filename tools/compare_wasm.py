@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The npm package of bindings/wasm next to onnxruntime-web, in Node, with one thread: time, first start, size of the download.
+"""Compares the npm package of bindings/wasm with onnxruntime-web, in Node, with one thread: time, first start, size of the download.
 
     python3 tools/check_wasm.py --release && python3 tools/compare_wasm.py [FOLDER…]
 
 A folder has a `model.ort` and a `test_data_set_0`; the default is those of models/. Needs the npm registry. Each number is the best of
-several processes, which take turns.
+several processes, which alternate.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROOT = environment.TOOLS.parent
 OURS = environment.TARGET / "wasm" / "package"
 PEER = environment.TARGET / "wasm-peer"
 PEER_VERSION = "1.30.0"
-TURNS = 3
+ROUNDS = 3
 
 
 def main() -> int:
@@ -42,8 +42,8 @@ def main() -> int:
     print("|---|---:|---:|---:|---:|---:|---:|")
     ratios: list[tuple[float, float]] = []
     for folder in arguments.folders:
-        turns = [{name: timed(path, folder) for name, path in packages.items()} for _ in range(TURNS)]
-        run, start = ([min(turn[name][what] for turn in turns) for name in packages] for what in ("run", "start"))
+        rounds = [{name: timed(path, folder) for name, path in packages.items()} for _ in range(ROUNDS)]
+        run, start = ([min(record[name][what] for record in rounds) for name in packages] for what in ("run", "start"))
         ratios.append((run[0] / run[1], start[0] / start[1]))
         cells = [folder.name, *(f"{value:.2f}" for value in (*run, ratios[-1][0], *start, ratios[-1][1]))]
         print(f"| {' | '.join(cells)} |", flush=True)

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Runs a command where Rust's standard library is there for other processors: in a folder with Debian unstable.
+# Runs a command with Rust's standard library for other processors, in a chroot with Debian unstable.
 #
 #     tools/cross.sh COMMAND…
 #     tools/cross.sh cargo check -p ort-session --target wasm32-unknown-unknown
 #     tools/cross.sh cargo test -p ort-kernels --target aarch64-unknown-linux-gnu
 #
-# The first call makes the folder target/cross/root, in two minutes and 2.4 GiB: rustc with the libraries for wasm32 and
+# The first call creates the chroot target/cross/root, which takes two minutes and 2.4 GiB: rustc with the libraries for wasm32 and
 # aarch64, their linkers, qemu, and binaryen. It needs root. The command sees the repository as /src and cargo's cache of
-# crates, but no network; what it builds is in target/cross/build. Nothing outside of target/ changes.
-# Exits with 69 where the folder cannot be made, with the reason.
+# crates, but no network; it builds in target/cross/build. Nothing outside of target/ changes.
+# Exits with 69 and the reason if the chroot cannot be created.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -26,7 +26,7 @@ unavailable() {
     exit 69
 }
 
-# The machine's own, or that of its packages, unpacked below target/.
+# The installed debootstrap, or that of the machine's package archive, unpacked below target/.
 debootstrap() {
     if command -v debootstrap > /dev/null; then
         command debootstrap "$@"
@@ -36,7 +36,7 @@ debootstrap() {
     DEBOOTSTRAP_DIR=$cross/unpacked/usr/share/debootstrap "$cross/unpacked/usr/sbin/debootstrap" "$@"
 }
 
-# Debian's archive as the machine is told to reach it; debootstrap knows one itself.
+# The Debian mirror in the machine's configuration; debootstrap has a default.
 mirror() {
     apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(REPO_URI)' 2> /dev/null |
         sed -n '/security/d; s/^Debian [a-z]* //p' | head -n 1
@@ -59,10 +59,10 @@ make_root() {
     touch "$cross/made"
 }
 
-[[ $(id -u) == 0 ]] || unavailable "only root can make a folder with a system of its own"
+[[ $(id -u) == 0 ]] || unavailable "only root can create a chroot"
 if [[ ! -e $cross/made ]]; then
     mkdir -p "$cross"
-    # A function whose failure is looked at is not left at its first failure: hence the shell of its own.
+    # In a function whose status is tested, `set -e` has no effect: hence the separate shell.
     export -f make_root debootstrap mirror inside
     export cross root
     bash -euo pipefail -c "$(declare -p packages); make_root" > "$log" 2>&1 ||
@@ -73,7 +73,7 @@ cargo fetch -q --locked || unavailable "crates.io cannot be reached"
 mkdir -p "$cross/build"
 export root target
 export registry=${CARGO_HOME:-$HOME/.cargo}/registry
-# What is mounted here is seen by this command alone, and gone with it.
+# These mounts are visible to this command only, and vanish with it.
 exec unshare --mount bash -euo pipefail -c '
     mount --bind . "$root/src"
     mount --bind "$registry" "$root/cargo/registry"

@@ -15,7 +15,7 @@ import json
 from html import escape
 from pathlib import Path
 
-#: How runtimes are called in the measurements and in the picture, and their colours.
+#: The names of runtimes in the measurements and in the picture, and their colours.
 RUNTIMES = [
     ("ours", "ort-rs", "#d9480f"),
     ("ort-onnx", "onnxruntime", "#868e96"),
@@ -27,7 +27,7 @@ PANEL = (WIDTH - LABELS - 2 * GAP) / 2
 
 
 def panel(x: float, title: str, rows: list[list[float | None]], form: str) -> list[str]:
-    """The bars of a panel that begins at `x`; `form` writes a number beside its bar."""
+    """The bars of a panel that starts at `x`; `form` formats the number next to a bar."""
     most = max(value for row in rows for value in row if value is not None)
     scale = (PANEL - 45) / most
     parts = [f'<text x="{x}" y="{TOP - 14}" class="title">{escape(title)}</text>']

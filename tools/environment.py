@@ -29,7 +29,7 @@ class Unavailable(SystemExit):
 
 
 def enter(requirements: str = "requirements.txt", folder: str = "venv") -> None:
-    """Goes on inside target/FOLDER, where the packages of tools/REQUIREMENTS are installed."""
+    """Continues inside target/FOLDER, where the packages of tools/REQUIREMENTS are installed."""
     home = TARGET / folder
     if Path(sys.prefix).resolve() == home.resolve():
         return
@@ -38,7 +38,7 @@ def enter(requirements: str = "requirements.txt", folder: str = "venv") -> None:
 
 
 def prepare(home: Path, requirements: Path) -> Path:
-    """Makes the environment `home` unless it is there and up to date; gives its interpreter."""
+    """Creates the environment `home` unless it exists and is up to date; returns its interpreter."""
     python = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     stamp, wanted = home / "requirements.sha256", digest(requirements)
     if not (stamp.exists() and stamp.read_text() == wanted):
@@ -53,7 +53,7 @@ def prepare(home: Path, requirements: Path) -> Path:
 
 
 def digest(requirements: Path) -> str:
-    """Changes when the list does, or one that it includes with `-r`, or the interpreter."""
+    """Changes with the list, with those that it includes by `-r`, and with the interpreter."""
     text = sys.version
     for line in requirements.read_text().splitlines():
         text += line + "\n"

@@ -22,7 +22,7 @@ environment.enter()
 
 import numpy as np
 from models.operators import Node, write
-from peers import beside, machine, options, report
+from peers import machine, options, report, timing
 
 GRID = [f"{m}x1024x1024" for m in (1, 2, 4, 8, 16, 32, 64, 128, 256, 1024)] + [
     "1x2048x1000", "37x300x515", "64x64x64", "256x256x256", "512x512x512",
@@ -44,7 +44,7 @@ def product(size: str, is_constant: bool) -> Node:
 
 def milliseconds(args, name: str, node: Node) -> dict[str, float]:
     folder = options.MODELS / "gemm" / name
-    return beside.milliseconds(args, folder, write(node, folder))
+    return timing.milliseconds(args, folder, write(node, folder))
 
 
 def row(args, size: str, is_constant: bool, idle: dict[str, float]) -> dict:

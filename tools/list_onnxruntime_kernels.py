@@ -20,7 +20,7 @@ environment.enter()
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as state
 
-# Where the data has neither the parameter T nor T1, or something else has it.
+# Operators whose data has neither the parameter T nor T1, or in which another operand has it.
 DATA = {
     "ConstantOfShape": "T2",
     "OneHot": "T3",
@@ -42,7 +42,7 @@ DATA = {
     "QGemm": "TA",
     "WordConvEmbedding": "T1",
 }
-# Kernels whose constraints do not name the data at all.
+# Kernels whose constraints do not name the data.
 UNNAMED = {
     "DynamicQuantizeLinear": ["float"],
     "NonMaxSuppression": ["float"],
@@ -53,7 +53,7 @@ UNNAMED = {
 
 
 def data_types(kernel) -> list[str]:
-    """The element types of the data that a kernel takes."""
+    """The element types of the data that a kernel accepts."""
     if kernel.op_name in UNNAMED:
         return UNNAMED[kernel.op_name]
     constraints = kernel.type_constraints

@@ -18,12 +18,12 @@ import onnx
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as state
 
-# Of other providers, or of onnxruntime's inside.
+# Domains of other providers, or internal to onnxruntime.
 LEFT_OUT = {"com.ms.internal.nhwc"}
 
 
 def default_of(attribute):
-    """The default of an attribute, which onnxruntime gives as a message's bytes."""
+    """The default of an attribute, which onnxruntime returns as a message's bytes."""
     proto = getattr(attribute, "default_value", None)
     if proto is None:
         proto = onnx.AttributeProto()

@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", metavar="NAME", help="may be repeated")
     args = parser.parse_args()
     if unknown := set(args.parts) - set(PARTS):
-        parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+        parser.error(f"no part {', '.join(sorted(unknown))}; known are {', '.join(PARTS)}")
     for part in args.parts or PARTS:
         PARTS[part](args.out, args.only)
 

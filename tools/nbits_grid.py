@@ -22,7 +22,7 @@ environment.enter()
 
 import numpy as np
 from models.operators import Node, write
-from peers import beside, machine, options, report
+from peers import machine, options, report, timing
 
 GRID = [
     f"{m}x{k}x{n}"
@@ -54,7 +54,7 @@ def of_bytes(size: str) -> Node:
 
 def milliseconds(args: argparse.Namespace, name: str, node: Node) -> dict[str, float]:
     folder = options.MODELS / "nbits" / name
-    return beside.milliseconds(args, folder, write(node, folder))
+    return timing.milliseconds(args, folder, write(node, folder))
 
 
 def row(args: argparse.Namespace, size: str, level: int | None, idle: dict[str, float]) -> dict:

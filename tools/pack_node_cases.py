@@ -33,8 +33,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MAGIC = b"ORTCASE1"
-# A copy is looked for wherever 16 bytes recur, among the positions that are multiples of 4. Shorter
-# ones than 64 bytes are left to deflate, which codes them in less than a copy takes.
+# Copies are searched where 16 bytes recur, at positions that are multiples of 4. Copies shorter than
+# 64 bytes are left to deflate, which encodes them in less space.
 SEED, STEP, SHORTEST = 16, 4, 64
 
 
@@ -70,7 +70,7 @@ def find_copies(data: bytes) -> tuple[bytes, bytes, int]:
 
 
 def grown(data: bytes, at: int, source: int, floor: int) -> tuple[int, int, int]:
-    """Grows the equal bytes at `at` and `source` both ways: (start, end, start of the source)."""
+    """Extends the equal bytes at `at` and `source` in both directions: (start, end, start of the source)."""
     end = at + SEED
     distance = at - source
     while end < len(data) and data[end] == data[end - distance]:
@@ -91,7 +91,7 @@ def pack(files: dict[str, bytes]) -> bytes:
 
 
 class Reader:
-    """Takes numbers and bytes from the front of `data`."""
+    """Reads numbers and bytes from the front of `data`."""
 
     def __init__(self, data: bytes):
         self.data, self.at = data, 0
@@ -111,7 +111,7 @@ class Reader:
 
 
 def unpack(packed: bytes) -> dict[str, bytes]:
-    """The files again: what a reader of the container has to do, in full."""
+    """Unpacks the files: a complete reader of the container."""
     reader = Reader(zlib.decompress(packed))
     if reader.take(len(MAGIC)) != MAGIC:
         raise ValueError("not a file of node cases")
@@ -123,7 +123,7 @@ def unpack(packed: bytes) -> dict[str, bytes]:
     data = bytearray()
     for n_literal, n_copied, distance in copies:
         data += reader.take(n_literal)
-        while n_copied > 0:  # a copy that overlaps itself goes in pieces of `distance`
+        while n_copied > 0:  # a copy that overlaps itself is done in pieces of `distance`
             start = len(data) - distance
             piece = data[start : start + n_copied]
             data += piece
@@ -134,7 +134,7 @@ def unpack(packed: bytes) -> dict[str, bytes]:
 
 
 def read_cases(folder: Path) -> dict[str, bytes]:
-    """What the tests need of each case: all but model.onnx."""
+    """The files of each case that the tests need: all but model.onnx."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
@@ -168,7 +168,7 @@ def main() -> None:
         sys.exit(f"{len(different)} files differ, the first is {different[0]}" if different else 0)
     packed = pack(files)
     if unpack(packed) != files:
-        sys.exit("the packed cases do not unpack to what they were")
+        sys.exit("the packed cases do not unpack to the same files")
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_bytes(packed)
     n_cases = sum(path.endswith(".ort") for path in files)

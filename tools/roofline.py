@@ -26,8 +26,8 @@ environment.enter("requirements-peers.txt", "venv-peers")
 from peers import machine, options, programs, report
 from peers.report import number, percent
 
-# Which words in the names of an operator and its kernel put it into which group; the first that
-# fits counts. A convolution with what follows it has the name of the last of its nodes.
+# Words in the names of an operator and its kernel, by group; the first match applies. A
+# convolution with a fused epilogue has the name of the last of its nodes.
 GROUPS = {
     "convolution": ("Conv", "conv_", "winograd"),
     "product": ("MatMul", "Gemm"),
@@ -56,7 +56,7 @@ def measure(args, case: Path) -> dict:
         for found in record.get("operators", []):
             known = operators.setdefault((found["operator"], found["kernel"]), found)
             known["ms"] = min(known["ms"], found["ms"])
-    # Control flow has the time of its subgraphs, whose nodes are there, too.
+    # The time of control flow includes its subgraphs, whose nodes are listed, too.
     row["operators"] = [o for o in operators.values() if o["kernel"] != "plan"]
     return row
 
@@ -67,7 +67,7 @@ def work(operators: list[dict]) -> tuple[float, float]:
 
 
 def speed(ms: float, flops: float) -> float | None:
-    """GFLOP/s, where there is arithmetic to speak of."""
+    """GFLOP/s, if there is significant arithmetic."""
     return flops / ms / 1e6 if ms and flops else None
 
 
@@ -79,10 +79,10 @@ def cells(row: dict, peak: float) -> list[str]:
         members = [o for o in row["operators"] if group(o) == name]
         part, flops = work(members)
         at = speed(part, flops)
-        # Operations by the element say nothing of a processor's arithmetic.
+        # Element-wise operations say nothing about a processor's arithmetic.
         counts = at and name not in ("movement", "normalization", "rest")
-        said = percent(part / ms if ms else 0) + (f" at {at / peak:.2f}" if counts else "")
-        line.append(said if members else "–")
+        text = percent(part / ms if ms else 0) + (f" at {at / peak:.2f}" if counts else "")
+        line.append(text if members else "–")
     rest = [o for o in row["operators"] if group(o) == "rest"]
     largest = sorted(rest, key=lambda o: -o["ms"])[:2]
     return [*line, ", ".join(f"{o['operator']} {percent(o['ms'] / ms)}" for o in largest)]
@@ -106,11 +106,11 @@ def main() -> None:
     rows = [measure(args, case) for case in report.announced(args.cases)]
     peak = max((row["peak"] for row in rows), default=0) or 1.0
     lines = table([row for row in rows if row["operators"]], peak)
-    said = f"Peak: {peak:.0f} GFLOP/s with {args.threads} thread{'s'[: args.threads > 1]}."
-    section = report.section(where, said, report.as_markdown(lines))
+    text = f"Peak: {peak:.0f} GFLOP/s with {args.threads} thread{'s'[: args.threads > 1]}."
+    section = report.section(where, text, report.as_markdown(lines))
     if args.update:
         report.update(args.update, f"roofline-{args.threads}", section)
-    print(section if args.markdown else f"{where}\n{said}\n{report.as_text(lines)}")
+    print(section if args.markdown else f"{where}\n{text}\n{report.as_text(lines)}")
     if args.json:
         record = {"machine": where, "command": report.command(), "rows": rows}
         args.json.write_text(json.dumps(record, indent=1) + "\n")

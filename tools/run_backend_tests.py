@@ -29,7 +29,7 @@ CLI = environment.TARGET / "release/ort-cli"
 
 
 class Program(BackendRep):
-    """A model, run by the program."""
+    """A model that the program runs."""
 
     def __init__(self, model: onnx.ModelProto):
         self.model = model

@@ -1,5 +1,5 @@
 //! Names the shared library as onnxruntime's is named, so that programs linked against that one load this one. Its
-//! symbols have no versions: onnxruntime's name a release (`VERS_1.30.0`), and a library without any serves all.
+//! symbols are unversioned: onnxruntime's carry a release (`VERS_1.30.0`), and an unversioned library satisfies all.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

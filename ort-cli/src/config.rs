@@ -1,17 +1,17 @@
-//! `--config KEY=VALUE`: what it says is the session's to understand.
+//! `--config KEY=VALUE`: which the session interprets.
 
 use std::str::FromStr;
 
 use ort_session::{ConfigError, Session, SessionBuilder};
 
-/// A key and a value that a session takes.
+/// A key and a value that a session accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
     key: String,
     value: String,
 }
 
-/// A setting that is none.
+/// A setting that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ParseSettingError {
     #[error("expected KEY=VALUE")]
@@ -31,9 +31,9 @@ impl FromStr for Setting {
 }
 
 impl Setting {
-    /// Sets it.
+    /// Applies it to a builder.
     pub(crate) fn apply(&self, builder: SessionBuilder) -> SessionBuilder {
         let set = builder.config(&self.key, &self.value);
-        set.expect("invariant: only what a session takes is parsed")
+        set.expect("invariant: only what a session accepts is parsed")
     }
 }

@@ -1,6 +1,6 @@
-//! How the help of each subcommand ends: with two examples, which the tests run.
+//! The two examples at the end of each subcommand's help. The tests run them.
 
-/// The end of a subcommand's help, from the words behind the program's name.
+/// The end of a subcommand's help; the arguments are what follows the program's name.
 macro_rules! examples {
     ($first:literal, $second:literal $(,)?) => {
         concat!("Examples:\n  ort-cli ", $first, "\n  ort-cli ", $second)

@@ -12,7 +12,7 @@ impl Glob {
         let (pattern, name): (Vec<char>, Vec<char>) =
             (self.0.chars().collect(), name.chars().collect());
         let (mut at, mut from) = (0, 0);
-        // Where the last `*` stands, and the first character that it does not cover yet.
+        // The position of the last `*`, and the first character that it does not cover yet.
         let mut star: Option<(usize, usize)> = None;
         while from < name.len() {
             match pattern.get(at) {
@@ -31,7 +31,7 @@ impl Glob {
         pattern[at..].iter().all(|&c| c == '*')
     }
 
-    /// The pattern as it was given.
+    /// The pattern as given.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }

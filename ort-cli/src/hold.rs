@@ -1,14 +1,14 @@
-//! Keeping a session alive for others to look at.
+//! Keeps a session alive so that other tools can inspect the process.
 
 use std::io::{self, Read, Write};
 
 use crate::failure::Failure;
 use crate::print::line;
 
-/// The line that says that the session is loaded and has run once. It is the same with `--json`.
+/// Printed when the session is loaded and has run once, also with `--json`.
 pub(crate) const READY: &str = "SESSION_READY";
 
-/// Says so, and waits until standard input ends.
+/// Prints it, and waits until standard input ends.
 pub(crate) fn until_input_ends() -> Result<(), Failure> {
     line(READY)?;
     io::stdout().flush().map_err(Failure::Print)?;

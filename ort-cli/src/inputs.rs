@@ -1,4 +1,4 @@
-//! The inputs of a run: from files, and random where no file gives one.
+//! The inputs of a run: from files, and random for those without a file.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::sizes::FreeSizes;
 use crate::summary::shape_text;
 use crate::{print, random};
 
-/// The first input's seed; the others count on from it.
+/// The seed of the first input; each further input has the next number.
 const SEED: u64 = 1;
 
 /// Inputs by name.
@@ -23,8 +23,8 @@ const SEED: u64 = 1;
 pub(crate) struct Inputs(Vec<(String, Value)>);
 
 impl Inputs {
-    /// What the options say for this model. Inputs that no file gives, and that the model has no
-    /// default for, are random; what was assumed of their shapes is told on standard error.
+    /// The inputs that the options specify for this model. Inputs without a file or a default are
+    /// random; sizes that were assumed are written to stderr.
     pub(crate) fn gather(session: &Session, options: &InputOptions) -> Result<Self, Failure> {
         let described = session.inputs();
         for shape in &options.shape {
@@ -62,18 +62,18 @@ impl Inputs {
         Ok(Self(named.collect::<Result<_, _>>()?))
     }
 
-    /// To run the model on, any number of times.
+    /// The inputs as a run takes them.
     pub(crate) fn to_run(&self) -> RunInputs<'_> {
         self.0.iter().map(|(name, value)| (name.as_str(), value)).collect()
     }
 
-    /// How many bytes their tensors have.
+    /// The size of their tensors in bytes.
     pub(crate) fn n_bytes(&self) -> usize {
         let tensors = self.0.iter().filter_map(|(_, value)| value.as_tensor().ok());
         tensors.map(Tensor::n_bytes).sum()
     }
 
-    /// Adds random inputs for those that no file gives.
+    /// Adds random values for inputs without a file.
     fn complete(
         &mut self,
         session: &Session,
@@ -102,7 +102,7 @@ impl Inputs {
         {
             note_assumed(input, dims, &symbols, shape);
             if is_partial {
-                print::note(format_args!("input `{}` is random: no file gives it", input.name));
+                print::note(format_args!("input `{}` is random: no file is given", input.name));
             }
             let tensor = random::tensor(dtype, shape, *seed);
             let name = input.name.clone();
@@ -112,8 +112,8 @@ impl Inputs {
         Ok(())
     }
 
-    /// Whether the model's nodes can have these inputs and others of these types and shapes. What is wrong with
-    /// inputs that were given is for the run to tell.
+    /// Whether the model's nodes accept these inputs and others of these types and shapes. Errors in given inputs are
+    /// left to the run.
     fn fits<'a>(
         &self,
         session: &Session,
@@ -121,7 +121,7 @@ impl Inputs {
     ) -> Result<(), Box<RunError>> {
         let mut inputs = self.to_run();
         for (name, dtype, shape) in others {
-            // Zeros that are never touched take no memory.
+            // Zeros that are never accessed use no memory.
             let zeros = Tensor::zeros(dtype, shape)
                 .map_err(|error| Box::new(InputError::Size { name: name.clone(), error }.into()))?;
             inputs = inputs.with(name.as_str(), zeros);
@@ -132,7 +132,7 @@ impl Inputs {
         }
     }
 
-    /// The sizes of the symbols in the shapes that are known.
+    /// The sizes of the symbols in known shapes.
     fn symbols(
         &self,
         described: &[ValueDescription],
@@ -157,7 +157,7 @@ impl Inputs {
     }
 }
 
-/// What kind of value a file of a data set holds, by side and position.
+/// The kind of value in a file of a data set, by side and position.
 pub(crate) fn kinds(session: &Session) -> impl Fn(Side, usize) -> Option<Kind> {
     let kinds = |values: Vec<ValueDescription>| -> Vec<Option<Kind>> {
         values.iter().map(|value| kind_of(&value.ty)).collect()
@@ -193,7 +193,7 @@ pub(crate) fn check_name<'a>(
     })
 }
 
-/// The element type of a random input, and its dimensions: as they were given, or as the model has them.
+/// The element type of a random input, and its dimensions: as given, or as in the model.
 fn type_of_random(
     input: &ValueDescription,
     options: &InputOptions,
@@ -225,7 +225,7 @@ fn note_assumed(
     if dims.iter().any(is_assumed) {
         let (name, ty, shape) = (&input.name, &input.ty, shape_text(shape));
         print::note(format_args!(
-            "input `{name}` ({ty}) is taken as {shape}; set --shape {name}=…"
+            "input `{name}` ({ty}) is assumed to be {shape}; set --shape {name}=…"
         ));
     }
 }

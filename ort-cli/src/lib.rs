@@ -97,7 +97,7 @@ pub fn main() -> ExitCode {
     };
     match done {
         Ok(code) => code,
-        // Whoever read our output has had enough.
+        // The reader of our output has closed the pipe.
         Err(Failure::Print(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::FAILURE
         }

@@ -1,4 +1,4 @@
-//! What loading and runs may take, as options.
+//! The limits of loading and runs, as options.
 
 use std::time::Duration;
 
@@ -7,37 +7,37 @@ use ort_session::{LoadLimits, RunLimits, SessionBuilder};
 
 use crate::run_options::seconds;
 
-/// Limits of loading and of every run; of memory there is one without being asked, which follows the machine.
+/// Limits of loading and of every run; by default, only memory is limited, to a share of the machine's.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LimitOptions {
-    /// How many nodes a model may have
+    /// The maximum number of nodes
     #[arg(long, value_name = "N", help_heading = "Limits")]
     max_nodes: Option<usize>,
-    /// How deep graphs may lie within graphs
+    /// The maximum nesting depth of subgraphs
     #[arg(long, value_name = "N", help_heading = "Limits")]
     max_depth: Option<usize>,
-    /// How many elements a constant may have, or another value of known shape
+    /// The maximum number of elements of a constant or another value of known shape
     #[arg(long, value_name = "N", help_heading = "Limits")]
     max_elements: Option<usize>,
-    /// How many MiB constants may take beside the model's file [default: three quarters of the machine's]
+    /// The maximum MiB of constants outside of the model's file [default: three quarters of the machine's memory]
     #[arg(long, value_name = "MIB", help_heading = "Limits")]
     max_load_mib: Option<usize>,
-    /// How many seconds loading may take
+    /// The maximum loading time in seconds
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true, help_heading = "Limits")]
     max_load_time: Option<Duration>,
-    /// How many MiB a run may take [default: three quarters of the machine's]
+    /// The maximum MiB of a run [default: three quarters of the machine's memory]
     #[arg(long, value_name = "MIB", help_heading = "Limits")]
     max_run_mib: Option<usize>,
-    /// How many seconds a run may take
+    /// The maximum time of a run in seconds
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true, help_heading = "Limits")]
     max_run_time: Option<Duration>,
-    /// How often the loops of a run may go round together
+    /// The maximum number of loop iterations in a run
     #[arg(long, value_name = "N", help_heading = "Limits")]
     max_iterations: Option<u64>,
 }
 
 impl LimitOptions {
-    /// The same for a session.
+    /// Sets them for a session.
     pub(crate) fn apply(&self, builder: SessionBuilder) -> SessionBuilder {
         let bytes = |mib: Option<usize>| mib.map(|mib| mib.saturating_mul(1 << 20));
         let loading = LoadLimits {

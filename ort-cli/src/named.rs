@@ -10,7 +10,7 @@ pub(crate) struct NamedFile {
     pub(crate) path: PathBuf,
 }
 
-/// `NAME=1x3x640x640`; nothing behind the `=` is the shape of a scalar.
+/// `NAME=1x3x640x640`; nothing after the `=` is the shape of a scalar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedShape {
     pub(crate) name: String,
@@ -31,7 +31,7 @@ pub(crate) enum ParseNamedError {
     File,
     #[error("expected NAME=1x3x640x640")]
     Shape,
-    #[error("`{0}` is no dimension: expected NAME=1x3x640x640")]
+    #[error("`{0}` is not a dimension: expected NAME=1x3x640x640")]
     Dimension(String),
     #[error("expected NAME=N")]
     Size,
@@ -54,7 +54,7 @@ impl FromStr for NamedShape {
     type Err = ParseNamedError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // A name may hold a `=`, a shape cannot.
+        // A name may contain a `=`, a shape cannot.
         let Some((name, dims)) = text.rsplit_once('=').filter(|(name, _)| !name.is_empty()) else {
             return Err(ParseNamedError::Shape);
         };

@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Numbers as text, and rounded for JSON.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ pub(crate) fn plural(n: usize, noun: &str) -> String {
     format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
-/// Four digits that count: `0.01235`, `-1.5`, `123.5`, `1.235e-7`.
+/// Four significant digits: `0.01235`, `-1.5`, `123.5`, `1.235e-7`.
 pub(crate) fn significant(x: f64) -> String {
     if x == 0.0 || !x.is_finite() {
         return x.to_string();
@@ -64,30 +64,30 @@ pub(crate) fn significant(x: f64) -> String {
     }
 }
 
-/// Milliseconds for a machine to read, to a nanosecond.
+/// Milliseconds for JSON, rounded to a nanosecond.
 pub(crate) fn millis(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e9).round() / 1e6
 }
 
-/// Mebibytes for a machine to read.
+/// Mebibytes for JSON.
 pub(crate) fn mebibytes(n: u64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "beyond 2^53 bytes a rounded number will do")]
+    #[expect(clippy::cast_precision_loss, reason = "beyond 2^53 bytes rounding is acceptable")]
     rounded(n as f64 / f64::from(1 << 20))
 }
 
-/// A number to four digits behind the point.
+/// A number rounded to four decimal places.
 pub(crate) fn rounded(x: f64) -> f64 {
     (x * 1e4).round() / 1e4
 }
 
 /// The nearest float.
-#[expect(clippy::cast_precision_loss, reason = "beyond 2^53 a rounded number will do")]
+#[expect(clippy::cast_precision_loss, reason = "beyond 2^53 rounding is acceptable")]
 pub(crate) const fn float(n: u64) -> f64 {
     n as f64
 }
 
 /// The nearest float.
-#[expect(clippy::cast_precision_loss, reason = "beyond 2^53 a rounded number will do")]
+#[expect(clippy::cast_precision_loss, reason = "beyond 2^53 rounding is acceptable")]
 pub(crate) const fn as_f64(n: usize) -> f64 {
     n as f64
 }
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_the_unit_they_are_read_in() {
+    fn sizes_have_a_readable_unit() {
         for (n, expected) in [
             (0, "0 B"),
             (1023, "1023 B"),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn four_digits_count() {
+    fn four_digits_are_significant() {
         for (x, expected) in [
             (0.0, "0"),
             (1.0, "1"),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_read_rounded_numbers() {
+    fn json_has_rounded_numbers() {
         assert_eq!(millis(Duration::from_nanos(1_234_567)), 1.234_567);
         assert_eq!(mebibytes(1 << 19), 0.5);
     }

@@ -20,7 +20,7 @@ use crate::named::{NamedFile, NamedShape, NamedSize};
 use crate::print;
 use crate::threads::Omp;
 
-/// More threads than this are a slip of the finger.
+/// More threads than this are assumed to be a typing error.
 pub(crate) const MAX_THREADS: usize = 1024;
 
 const LEVELS: Words<Level> = &[
@@ -52,87 +52,87 @@ const ISAS: Words<IsaChoice> = &[
 
 const PROVIDERS: Words<Provider> = &[("cpu", Provider::Cpu), ("reference", Provider::Reference)];
 
-/// Who computes.
+/// The execution provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Provider {
     /// The fast kernels.
     Cpu,
-    /// The plain meaning of each operator.
+    /// The reference implementation of each operator.
     Reference,
 }
 
 pub(crate) type Words<T> = &'static [(&'static str, T)];
 
-/// How a model becomes a session.
+/// The options of a session.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SessionOptions {
-    /// How far the graph is optimized [default: all]
+    /// The optimization level [default: all]
     #[arg(long, value_parser = words(LEVELS), help_heading = "Session")]
     level: Option<Level>,
-    /// How many threads compute [default: as many cores as this process may use, and at most
-    /// OMP_NUM_THREADS]
+    /// The number of threads that compute [default: the number of cores that this process may use,
+    /// at most OMP_NUM_THREADS]
     #[arg(long, value_name = "N", value_parser = threads, help_heading = "Session")]
     threads: Option<usize>,
-    /// Whether steps that do not need each other run side by side [default: sequential]
+    /// Whether independent branches of the graph run in parallel [default: sequential]
     #[arg(long, value_parser = words(MODES), help_heading = "Session")]
     execution_mode: Option<ExecutionMode>,
-    /// How many branches run side by side in parallel mode [default: as many as threads compute]
+    /// The number of branches that run at once in parallel mode [default: the number of threads]
     #[arg(long, value_name = "N", value_parser = threads, help_heading = "Session")]
     inter_op_threads: Option<usize>,
-    /// How many µs threads wait awake for work while a run is under way [default: 1000]
+    /// How many µs threads spin without work during a run [default: 1000]
     #[arg(long, value_name = "US", help_heading = "Session")]
     spinning: Option<u32>,
-    /// Let threads sleep as soon as they have no work, as --spinning 0
+    /// Let threads sleep as soon as they have no work, like --spinning 0
     #[arg(long, conflicts_with = "spinning", help_heading = "Session")]
     no_spinning: bool,
-    /// The processors of each thread but the caller, from 1, say `1;2,3;5-8`
+    /// The processors of each thread but the caller, counted from 1, such as `1;2,3;5-8`
     #[arg(long, value_name = "LIST", help_heading = "Session")]
     affinities: Option<Affinities>,
-    /// How the file comes into memory [default: mapped]
+    /// How the file is loaded [default: mapped]
     #[arg(long, value_parser = words(LOADS), help_heading = "Session")]
     load: Option<Load>,
-    /// Bring all of a mapped file into memory before anything else is done
+    /// Prefault all pages of a mapped file first
     #[arg(long, help_heading = "Session")]
     populate: bool,
-    /// What becomes of a run's memory when it is over: kept, kept as long as it is needed, or
-    /// given back [default: shrink]
+    /// What happens to a run's arena afterwards: it is kept, kept as long as it is needed, or released
+    /// [default: shrink]
     #[arg(long, value_parser = words(ARENAS), help_heading = "Session")]
     arena: Option<Arena>,
-    /// Whether denormal numbers count as zero [default: flush]
+    /// Whether denormal numbers are flushed to zero [default: flush]
     #[arg(long, value_parser = words(DENORMALS), help_heading = "Session")]
     denormals: Option<Denormals>,
-    /// Which instructions are used [default: the best there are]
+    /// The instruction set [default: the best available]
     #[arg(long, value_parser = words(ISAS), help_heading = "Session")]
     isa: Option<IsaChoice>,
-    /// Who computes: fast kernels, or the plain meaning of each operator, to compare with [default: cpu]
+    /// The execution provider: fast kernels, or the reference implementation of each operator [default: cpu]
     #[arg(long, value_parser = words(PROVIDERS), help_heading = "Session")]
     provider: Option<Provider>,
-    /// A pass of the optimizer to leave out, say GeluFusionL2
+    /// An optimizer pass to disable, such as GeluFusionL2
     #[arg(long, value_name = "PASS", help_heading = "Session")]
     disable: Vec<String>,
-    /// A pass that is run only when asked for, since it approximates, say GeluApproximation
+    /// An approximate optimizer pass to enable, such as GeluApproximation
     #[arg(long, value_name = "PASS", help_heading = "Session")]
     enable: Vec<String>,
-    /// The size of a dimension that the model leaves free, say batch=1: the graph is optimized for it
+    /// The size of a free dimension, such as batch=1; the graph is optimized for it
     #[arg(long, value_name = "NAME=N", help_heading = "Session")]
     dim: Vec<NamedSize>,
-    /// One of ONNX Runtime's session keys, or of ours, say ep.cpu.winograd=0; the options above win
+    /// A session key of ONNX Runtime or of this runtime, such as ep.cpu.winograd=0; options take precedence
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Session")]
     config: Vec<Setting>,
-    /// A folder that keeps what becomes of models, packed for this machine: the next start maps it
+    /// A cache folder for models packed for this machine, which later starts map
     #[arg(long, value_name = "DIR", help_heading = "Session")]
     cache_dir: Option<PathBuf>,
-    /// Do not check that a packed file is whole: a start does not read all of it then
+    /// Do not verify the checksum of a packed file, so that loading need not read all of it
     #[arg(long, help_heading = "Session")]
     skip_sums: bool,
     #[command(flatten)]
     limits: LimitOptions,
-    /// Tell on standard error what was decided: how many threads compute, and why
+    /// Print decisions to standard error: how many threads compute, and why
     #[arg(short, long, help_heading = "Session")]
     verbose: bool,
 }
 
-/// What a model runs on.
+/// The inputs of a model.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InputOptions {
     /// A folder with input_0.pb, input_1.npy, …
@@ -141,13 +141,13 @@ pub(crate) struct InputOptions {
     /// A file for one input, .pb or .npy
     #[arg(long, value_name = "NAME=FILE", help_heading = "Inputs")]
     pub(crate) input: Vec<NamedFile>,
-    /// The shape of a random input, say x=1x3x640x640
+    /// The shape of a random input, such as x=1x3x640x640
     #[arg(long, value_name = "NAME=SHAPE", help_heading = "Inputs")]
     pub(crate) shape: Vec<NamedShape>,
 }
 
 impl SessionOptions {
-    /// These options, and those of `matches` in their place. A flag that is on stays on.
+    /// These options, overridden by those in `matches`. A flag that is set stays set.
     pub(crate) fn updated(&self, matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut options = self.clone();
         options.update_from_arg_matches(matches)?;
@@ -167,26 +167,26 @@ impl SessionOptions {
         self.session(path).map_err(|source| Failure::model(path, source))
     }
 
-    /// The same, with what may be wrong in its own words.
+    /// The same, with the session's own error.
     pub(crate) fn session(&self, path: &Path) -> Result<Session, SessionError> {
-        built(self.told(), path)
+        built(self.reporting_builder(), path)
     }
 
     /// A session that collects a trace.
     pub(crate) fn open_traced(&self, path: &Path) -> Result<Session, Failure> {
-        let session = built(self.told().collect_trace(), path);
+        let session = built(self.reporting_builder().collect_trace(), path);
         session.map_err(|source| Failure::model(path, source))
     }
 
-    /// The model at `path` after so many rewrites, or all.
+    /// The model at `path`, optimized with at most `stop_after` rewrites.
     pub(crate) fn optimize(
         &self,
         path: &Path,
         stop_after: Option<usize>,
     ) -> Result<Optimized, Failure> {
         let builder = match stop_after {
-            Some(n_rewrites) => self.told().stop_after(n_rewrites),
-            None => self.told(),
+            Some(n_rewrites) => self.reporting_builder().stop_after(n_rewrites),
+            None => self.reporting_builder(),
         };
         let optimized = builder.optimize_from_file(path);
         let optimized = optimized.map_err(|source| Failure::model(path, source))?;
@@ -195,7 +195,7 @@ impl SessionOptions {
         Ok(optimized)
     }
 
-    /// The same of a model that is to stay as it is, unless a level is given; that may be held down, and passes left out.
+    /// The same for a conversion: not optimized unless a level is given, at most up to `most`, without the `disabled` passes.
     pub(crate) fn convert(
         &self,
         path: &Path,
@@ -203,14 +203,15 @@ impl SessionOptions {
         disabled: &[&str],
     ) -> Result<Optimized, Failure> {
         let level = self.level.unwrap_or(Level::Disable).min(most);
-        let builder = self.told().level(level).disable_optimizers(disabled.iter().copied());
+        let builder =
+            self.reporting_builder().level(level).disable_optimizers(disabled.iter().copied());
         let optimized = builder.optimize_from_file(path);
         let optimized = optimized.map_err(|source| Failure::model(path, source))?;
         warn(path, optimized.packing_warnings());
         Ok(optimized)
     }
 
-    /// The word for the level.
+    /// The name of the level.
     pub(crate) fn level(&self) -> &'static str {
         let level = self.builder().chosen_level();
         LEVELS.iter().find(|(_, known)| *known == level).map_or("", |(word, _)| word)
@@ -221,13 +222,13 @@ impl SessionOptions {
         CpuProvider::new(self.builder().cpu_options()).map_or("", |provider| provider.isa().name())
     }
 
-    /// What the machine can do at most with these instructions.
+    /// The machine's peak performance with this instruction set.
     pub(crate) fn peak(&self, n_threads: usize) -> PeakPerformance {
         PeakPerformance::measure(self.isa.unwrap_or_default(), n_threads)
     }
 
-    /// A session's settings: those of `--config`, and over them those that have an option of their
-    /// own. What either leaves out of the optimizer is left out.
+    /// A session's settings: those of `--config`, overridden by those that have options.
+    /// A pass that either disables is disabled.
     fn builder(&self) -> SessionBuilder {
         let configured = self.config.iter().fold(Session::builder(), |b, entry| entry.apply(b));
         let mut builder = self
@@ -263,8 +264,8 @@ impl SessionOptions {
         Some(Duration::from_micros(microseconds.into()))
     }
 
-    /// The same, with what was decided told to who asked for it.
-    fn told(&self) -> SessionBuilder {
+    /// The same; prints its decisions if requested.
+    fn reporting_builder(&self) -> SessionBuilder {
         let builder = self.builder();
         if self.verbose {
             print::detail(Omp::of_environment().decision(&builder.thread_count()));
@@ -273,7 +274,7 @@ impl SessionOptions {
     }
 }
 
-/// Sets what was given.
+/// Sets an option that was given.
 fn with<T>(
     builder: SessionBuilder,
     given: Option<T>,
@@ -298,7 +299,7 @@ fn warn(path: &Path, warnings: impl IntoIterator<Item = impl Display>) {
     warnings.into_iter().for_each(warning);
 }
 
-/// Reads one of these words; any other is an error that lists them.
+/// Parses one of these words; any other is an error that lists them.
 pub(crate) fn words<T: Copy + Send + Sync>(words: Words<T>) -> impl TypedValueParser<Value = T> {
     let parser = PossibleValuesParser::new(words.iter().map(|(word, _)| *word));
     parser.map(move |word| {

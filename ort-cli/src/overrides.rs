@@ -1,4 +1,4 @@
-//! `OPTION=VALUE` arguments: session options that one of two sessions has in place of those of both.
+//! `OPTION=VALUE` arguments: session options that override the common ones in one of two sessions.
 
 use std::str::FromStr;
 
@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::options::SessionOptions;
 use crate::print::one_line;
 
-/// A session option with its value, as one would write it behind `--`.
+/// A session option with its value, as written after `--`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Override(String);
 
@@ -20,7 +20,7 @@ impl FromStr for Override {
         match matches(std::slice::from_ref(&this)) {
             Ok(_) => Ok(this),
             Err(error) => {
-                // Of a whole message what is wrong, and what was probably meant.
+                // Only the error and the suggestion of clap's message.
                 let message = error.to_string();
                 let (message, _) = message.split_once("\n\nUsage:").unwrap_or((&message, ""));
                 Err(one_line(message.trim_start_matches("error: "), usize::MAX))
@@ -36,7 +36,7 @@ fn matches(overrides: &[Override]) -> Result<clap::ArgMatches, clap::Error> {
 }
 
 impl SessionOptions {
-    /// These options with others in their place. A flag that is on stays on.
+    /// These options with overrides. A flag that is set stays set.
     pub(crate) fn with(&self, overrides: &[Override]) -> Result<Self, Failure> {
         let matches = matches(overrides).map_err(Failure::Usage)?;
         self.updated(&matches).map_err(Failure::Usage)
@@ -49,7 +49,7 @@ mod tests {
     use crate::options::tests::session_options as options;
 
     #[test]
-    fn overrides_stand_in_place_of_what_was_said() {
+    fn overrides_replace_options() {
         for (arguments, overrides, expected) in [
             (&[][..], &["level=basic"][..], &["--level", "basic"][..]),
             (
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_session_option_is_an_error_that_says_what_is() {
+    fn an_invalid_override_is_an_error_that_says_what_is_valid() {
         for (text, expected) in [
             ("level=most", "[possible values: disable, basic, extended, layout, all]"),
             ("levle=all", "a similar argument exists: '--level'"),

@@ -1,10 +1,10 @@
-//! What a set of times is like.
+//! Percentiles of times.
 
 use std::time::Duration;
 
 use crate::number::as_f64;
 
-/// Times, in order.
+/// Times in ascending order.
 #[derive(Clone, Debug)]
 pub(crate) struct Percentiles(Vec<Duration>);
 
@@ -15,8 +15,8 @@ impl Percentiles {
         Self(times)
     }
 
-    /// The time that `percent` of all do not exceed: between two of them it is as far as `percent`
-    /// is between theirs. Zero if there are none.
+    /// The time that `percent` of all do not exceed, interpolated linearly between neighbours. Zero
+    /// if there are none.
     ///
     /// Source: R. Hyndman, Y. Fan, "Sample quantiles in statistical packages", 1996, definition 7;
     /// numpy's default.

@@ -15,34 +15,34 @@ pub(crate) fn text(bytes: &[u8]) -> Result<(), Failure> {
     io::stdout().lock().write_all(bytes).map_err(Failure::Print)
 }
 
-/// Tells something on standard error that is no result.
+/// Writes a note to standard error.
 pub(crate) fn note(text: impl fmt::Display) {
-    tell(format!("note: {text}"));
+    write_line(format!("note: {text}"));
 }
 
-/// Tells on standard error what `--verbose` asks for.
+/// Writes what `--verbose` requests to standard error.
 pub(crate) fn detail(text: impl fmt::Display) {
-    tell(text.to_string());
+    write_line(text.to_string());
 }
 
-/// Tells on standard error why the program ends.
+/// Writes the program's error to standard error.
 pub(crate) fn error(failure: &Failure) {
-    // A name in a file may hold any character, but an error is one line.
-    tell(format!("error: {}", failure.to_string().replace(['\n', '\r'], " ")));
+    // A name in a file may contain any character, but an error is one line.
+    write_line(format!("error: {}", failure.to_string().replace(['\n', '\r'], " ")));
 }
 
-/// Tells on standard error what is odd, and does not end the program.
+/// Writes a warning to standard error.
 pub(crate) fn warning(text: &str) {
-    tell(format!("warning: {}", text.replace(['\n', '\r'], " ")));
+    write_line(format!("warning: {}", text.replace(['\n', '\r'], " ")));
 }
 
-/// Writes a line at once: processes that share standard error do not mix theirs.
-fn tell(line: String) {
-    // There is nowhere else to tell that it cannot be told.
+/// Writes a line at once, so that lines of processes that share standard error do not mix.
+fn write_line(line: String) {
+    // A failure to write cannot be reported anywhere.
     let _ = io::stderr().write_all((line + "\n").as_bytes());
 }
 
-/// A text as one line of at most so many characters: what comes from a file may be long.
+/// A text as one line of at most `max` characters: texts from a file may be long.
 pub(crate) fn one_line(text: &str, max: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let line = words.join(" ");
@@ -52,8 +52,8 @@ pub(crate) fn one_line(text: &str, max: usize) -> String {
     }
 }
 
-/// A text as HTML and SVG have it, in an element or in double quotes: a name from a file may hold any
-/// character.
+/// A text escaped for HTML and SVG, in an element or in double quotes: a name from a file may contain
+/// any character.
 pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -75,13 +75,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_from_a_file_is_no_markup() {
+    fn a_name_from_a_file_is_escaped() {
         let (text, expected) = ("<a \"b\">&'\u{1b}\n\u{7}", "&lt;a &quot;b&quot;&gt;&amp;' \n ");
         assert_eq!(escaped(text), expected);
     }
 
     #[test]
-    fn a_long_text_of_many_lines_becomes_a_short_one_of_one() {
+    fn a_long_text_becomes_one_short_line() {
         assert_eq!(one_line(" a\nb\r\n\tc ", 5), "a b c");
         assert_eq!(one_line("äöü äöü", 5), "äöü ä…");
         assert_eq!(one_line("", 5), "");

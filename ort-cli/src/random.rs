@@ -1,8 +1,8 @@
-//! Inputs out of nothing: random, the same in every run and on every machine.
+//! Random inputs, the same in every run and on every machine.
 
 use ort_session::{Bool, Complex, DType, Number, Tensor, TensorError, with_dtype};
 
-/// A generator of numbers that look random.
+/// A pseudorandom number generator.
 ///
 /// Source: G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", 2014
 /// (SplitMix64, with the constants of its reference implementation).
@@ -45,14 +45,14 @@ impl SplitMix64 {
     }
 }
 
-/// A file may declare any shape; this many elements are made up, and no more.
+/// A file may declare any shape; tensors with more elements are not generated.
 const MAX_ELEMENTS: usize = 1 << 30;
 
 /// A tensor of random elements.
 ///
 /// Floats and the parts of complex numbers are in [-1, 1], and 8-bit floats in [0, 2); bytes, which
-/// are pixels or quantized numbers, and types below eight bits are of their whole range. Other
-/// integers are 0 or 1, which any table can be indexed with. Strings are single letters.
+/// are pixels or quantized values, and types below eight bits cover their whole range. Other
+/// integers are 0 or 1, which are valid indices into most tables. Strings are single letters.
 ///
 /// # Errors
 /// If there are more than [`MAX_ELEMENTS`].
@@ -86,8 +86,8 @@ pub(crate) fn tensor(dtype: DType, shape: &[usize], seed: u64) -> Result<Tensor,
         _ => {
             let n = view.view().len();
             let mask = u8::MAX >> (8 - dtype.bits().min(8));
-            let codes: Vec<u8> = (0..n).map(|_| random.byte() & mask).collect();
-            view.pack(&codes)?;
+            let elements: Vec<u8> = (0..n).map(|_| random.byte() & mask).collect();
+            view.pack(&elements)?;
         }
     });
     Ok(tensor)
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_an_error() {
+    fn a_tensor_that_is_too_large_is_an_error() {
         for shape in [&[usize::MAX, 2][..], &[1 << 20, 1 << 20]] {
             assert!(tensor(DType::F32, shape, 0).is_err());
         }

@@ -5,24 +5,24 @@ use std::time::Duration;
 use clap::Args;
 use ort_session::{RunLimits, RunOptions};
 
-/// What is asked of a run.
+/// The options of a run.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RunChoices {
-    /// An output to compute, with as much of the model as it needs [default: all outputs]
+    /// An output to compute; only the nodes that it needs run [default: all outputs]
     #[arg(long, value_name = "OUTPUT", help_heading = "Runs")]
     only: Vec<String>,
-    /// How many seconds a run may take: one that takes longer is an error
+    /// The maximum time of a run in seconds; exceeding it is an error
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true, help_heading = "Runs")]
     timeout: Option<Duration>,
 }
 
 impl RunChoices {
-    /// Whether it is all outputs.
+    /// Whether all outputs are computed.
     pub(crate) fn are_whole(&self) -> bool {
         self.only.is_empty()
     }
 
-    /// The same for a session.
+    /// The same as a session takes it.
     pub(crate) fn options(&self) -> RunOptions {
         let limits = RunLimits { max_time: self.timeout, ..RunLimits::default() };
         let options = RunOptions::new().limits(limits);
@@ -30,7 +30,7 @@ impl RunChoices {
     }
 }
 
-/// Reads a number of seconds.
+/// Parses a number of seconds.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let wrong = || "expected a number of seconds, at most 86400".to_owned();
     let seconds: f64 = text.parse().map_err(|_| wrong())?;

@@ -1,22 +1,22 @@
-//! Sizes for the dimensions that a model leaves free, so that its nodes can have inputs of such shapes.
+//! Sizes for free dimensions, with which the model's nodes accept the inputs.
 //!
-//! 1 for each is tried first, then the same size for all but batches, then one dimension after the other on its own.
-//! A symbol that is a sum, as `past_length + 1`, is what its terms make it.
+//! Tries 1 for each first, then the same size for all but batches, then each dimension separately.
+//! A symbol that is a sum, such as `past_length + 1`, follows from its terms.
 
 use std::collections::HashMap;
 
 use ort_session::Dim;
 
-/// What is tried for a dimension: small sizes, and those that pictures and texts have.
+/// The sizes to try: small ones, and usual ones of images and texts.
 const SIZES: [usize; 14] = [1, 2, 3, 4, 8, 16, 32, 64, 128, 224, 256, 320, 512, 640];
 
-/// What the other dimensions are while one is tried on its own.
+/// The sizes of the other dimensions while one is varied.
 const OTHERS: [usize; 2] = [1, 64];
 
-/// So many sets of sizes are tried: each has the shapes of all nodes inferred.
+/// The maximum number of tries: each infers the shapes of all nodes.
 const MAX_TRIES: usize = 128;
 
-/// The free dimensions of the inputs that are to be random.
+/// The free dimensions of random inputs.
 #[derive(Debug)]
 pub(crate) struct FreeSizes<'a> {
     inputs: &'a [Vec<Dim>],
@@ -25,15 +25,15 @@ pub(crate) struct FreeSizes<'a> {
     free: Vec<Free<'a>>,
 }
 
-/// One size that is to be found.
+/// One size to find.
 #[derive(Debug)]
 struct Free<'a> {
     key: Key<'a>,
-    /// A size that is likely to be right as 1.
+    /// Whether it is a batch size, which probably may be 1.
     is_batch: bool,
 }
 
-/// A symbol, or a dimension without one by its input and axis.
+/// A symbol, or the input and axis of a dimension without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key<'a> {
     Symbol(&'a str),
@@ -63,7 +63,7 @@ impl<'a> FreeSizes<'a> {
         this
     }
 
-    /// The first shapes that fit, among those that are tried; if none does, why those of ones do not.
+    /// The first of the tried shapes that fit; if none does, the error for sizes of 1.
     ///
     /// Without a free dimension nothing is tried.
     pub(crate) fn find<E>(
@@ -79,7 +79,7 @@ impl<'a> FreeSizes<'a> {
         others.find(|shapes| fits(shapes).is_ok()).ok_or(error)
     }
 
-    /// What is tried, that of ones first.
+    /// The candidates; sizes of 1 first.
     fn candidates(&self) -> impl Iterator<Item = Vec<usize>> {
         let all = |size: usize| {
             let sizes = self.free.iter().map(move |free| if free.is_batch { 1 } else { size });
@@ -159,7 +159,7 @@ mod tests {
         text.split(',').map(dim).collect()
     }
 
-    /// What is found for inputs of these dimensions with `batch` known to be 1, and how many tries it takes.
+    /// The shapes found for inputs of these dimensions, and the number of tries.
     fn found(
         inputs: &[&str],
         fits: impl Fn(&[Vec<usize>]) -> bool,
@@ -175,13 +175,13 @@ mod tests {
     }
 
     #[test]
-    fn ones_are_tried_first_and_nothing_where_nothing_is_free() {
+    fn ones_are_tried_first_and_nothing_without_free_dimensions() {
         assert_eq!(found(&["n,3,?", "known"], |_| true), (Some(vec![vec![1, 3, 1], vec![7]]), 1));
         assert_eq!(found(&["2,3", "known"], |_| false), (Some(vec![vec![2, 3], vec![7]]), 0));
     }
 
     #[test]
-    fn pictures_grow_and_batches_do_not() {
+    fn images_grow_and_batches_do_not() {
         let fits = |shapes: &[Vec<usize>]| shapes[0][2] >= 20 && shapes[0][3].is_multiple_of(32);
         for input in ["?,3,?,?", "n,3,h,w", "batch,3,h,w"] {
             assert_eq!(found(&[input], fits).0, Some(vec![vec![1, 3, 32, 32]]), "{input}");
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn one_dimension_may_have_to_be_unlike_the_others() {
+    fn one_dimension_may_have_to_differ_from_the_others() {
         let three = |shapes: &[Vec<usize>]| shapes[0] == [3, 1] && shapes[1] == [1];
         assert_eq!(found(&["n,a", "b"], three).0, Some(vec![vec![3, 1], vec![1]]));
         let wide = |shapes: &[Vec<usize>]| shapes[0] == [64, 2];
@@ -203,10 +203,10 @@ mod tests {
         let fits = |shapes: &[Vec<usize>]| shapes[0][1] == 4;
         let inputs = ["batch,past + 1", "batch,past", "past+known"];
         assert_eq!(found(&inputs, fits).0, Some(vec![vec![1, 4], vec![1, 3], vec![10]]));
-        // As large as there is.
+        // The largest size.
         let huge = format!("past + {}", usize::MAX);
         assert_eq!(found(&["batch,past", &huge], |_| true).0.unwrap()[1], [usize::MAX]);
-        // Not of symbols of the inputs: a name like any other.
+        // Terms that are not symbols of the inputs: an ordinary name.
         assert_eq!(found(&["a+b"], |_| true).0, Some(vec![vec![1]]));
     }
 

@@ -1,4 +1,4 @@
-//! A value in a few words: its type, its first elements and how they are spread.
+//! A summary of a value: its type, its first elements and their range.
 
 use ort_session::{Bool, DType, Number, TensorView, Type, Value, with_dtype};
 use serde_json::{Value as Json, json};
@@ -8,7 +8,7 @@ use crate::number::{as_f64, significant};
 /// How many of the first elements are shown.
 const N_SHOWN: usize = 6;
 
-/// What is told of a value.
+/// The summary of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Summary {
     /// The element type of a tensor, or the whole type of anything else.
@@ -23,7 +23,7 @@ pub(crate) struct Summary {
     pub(crate) len: usize,
 }
 
-/// How numbers are spread; those that are not finite count only as such.
+/// The range of the numbers; those that are not finite are only counted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) min: f64,
@@ -56,7 +56,7 @@ impl Summary {
         }
     }
 
-    /// `1x3x224x224`, `scalar`, or nothing for what is no tensor.
+    /// `1x3x224x224`, `scalar`, or empty for other values.
     pub(crate) fn shape_text(&self) -> String {
         self.shape.as_deref().map_or_else(String::new, shape_text)
     }
@@ -112,7 +112,7 @@ fn spread(view: TensorView<'_>) -> Option<Spread> {
     }, else => None)
 }
 
-/// The first elements: numbers that JSON has no word for as texts.
+/// The first elements; numbers that JSON lacks are strings.
 fn first(view: TensorView<'_>) -> Vec<Json> {
     let dtype = view.dtype();
     if let Ok(strings) = view.as_strings() {
@@ -121,9 +121,9 @@ fn first(view: TensorView<'_>) -> Vec<Json> {
     if let Ok(bools) = view.as_slice::<Bool>() {
         return bools.iter().take(N_SHOWN).map(|it| json!(it.get())).collect();
     }
-    if let Ok(codes) = view.unpacked() {
-        let value = |&code| dtype.decode_packed(code).map_or(Json::Null, |x| json!(x));
-        return codes.iter().take(N_SHOWN).map(value).collect();
+    if let Ok(elements) = view.unpacked() {
+        let value = |&element| dtype.decode_packed(element).map_or(Json::Null, |x| json!(x));
+        return elements.iter().take(N_SHOWN).map(value).collect();
     }
     with_dtype!(dtype, integer, T => {
         let integers = view.as_slice::<T>().unwrap_or_default().iter().take(N_SHOWN);
@@ -137,7 +137,7 @@ fn first(view: TensorView<'_>) -> Vec<Json> {
     }, else => Vec::new())))
 }
 
-/// A float by its shortest text, so that a `float` 0.1 is no 0.10000000149011612.
+/// A float by its shortest text, so that a `float` 0.1 is not 0.10000000149011612.
 fn float(text: &str) -> Json {
     match text.parse::<f64>() {
         Ok(x) if x.is_finite() => json!(x),
@@ -151,7 +151,7 @@ mod tests {
     use ort_session::Tensor;
 
     #[test]
-    fn a_tensor_is_told_by_type_shape_spread_and_first_elements() {
+    fn a_tensor_has_type_shape_range_and_first_elements() {
         let data = [1.5_f32, -2.0, f32::NAN, 0.1, 4.0, f32::INFINITY, 7.0, 8.0];
         let tensor = Tensor::from_slice(&[2, 4], &data).unwrap();
         let summary = Summary::of(&tensor.into());
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_numbers_has_no_spread() {
+    fn other_values_have_no_range() {
         let texts = Tensor::from_strings(&[], vec!["a b".to_owned()]).unwrap();
         let bools = Tensor::from_slice(&[2], &[Bool::from(true), Bool::from(false)]).unwrap();
         let empty = Tensor::zeros(DType::F32, &[0, 3]).unwrap();

@@ -1,4 +1,4 @@
-//! Tables for people, as wide as the terminal allows.
+//! Text tables, as wide as the terminal allows.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub(crate) enum Flush {
 /// Names are not cut shorter than this.
 const MIN_NAME: usize = 12;
 
-/// What stands before each column.
+/// The gap before each column.
 const GAP: &str = "  ";
 
 /// A table without lines: two spaces before each column, each as wide as its widest cell.
@@ -28,7 +28,7 @@ pub(crate) struct Table<const N: usize> {
 }
 
 impl<const N: usize> Table<N> {
-    /// A table with this head.
+    /// A table with these columns.
     pub(crate) fn new(columns: [(&str, Flush); N]) -> Self {
         let head = columns.map(|(name, _)| name.to_owned());
         Self { flush: columns.map(|(_, flush)| flush), rows: vec![head] }
@@ -39,7 +39,7 @@ impl<const N: usize> Table<N> {
         self.rows.push(cells);
     }
 
-    /// The lines of the table, none longer than so many characters where that can be.
+    /// The lines of the table, none longer than `most` characters if possible.
     fn lines(&self, most: Option<usize>) -> Vec<String> {
         let widths = self.widths(most);
         let line = |row: &[String; N]| {
@@ -84,7 +84,7 @@ impl<const N: usize> fmt::Display for Table<N> {
     }
 }
 
-/// A text of at most so many characters: its beginning and its end.
+/// A text shortened to at most `most` characters: its beginning and its end.
 fn shortened(text: &str, most: usize) -> String {
     let n = text.chars().count();
     if n <= most {

@@ -1,4 +1,4 @@
-//! What the environment says about threads.
+//! The number of threads in the environment.
 
 use std::ffi::OsString;
 
@@ -14,12 +14,12 @@ const NAME: &str = "OMP_NUM_THREADS";
 pub(crate) struct Omp(Option<usize>);
 
 impl Omp {
-    /// Reads the variable; a value that is no number of threads costs a warning.
+    /// Reads the variable; a value that is not a number of threads is ignored with a warning.
     pub(crate) fn of_environment() -> Self {
         let value = std::env::var_os(NAME);
         Self::of_value(value.as_ref()).unwrap_or_else(|text| {
             let text = text.to_string_lossy();
-            print::warning(&format!("{NAME}: `{text}` is no number of threads: it is ignored"));
+            print::warning(&format!("{NAME}: `{text}` is not a number of threads, ignored"));
             Self(None)
         })
     }
@@ -44,9 +44,9 @@ impl Omp {
 
     /// How many threads compute, and why: `threads: 2 (affinity 2, …, OMP_NUM_THREADS unset)`.
     pub(crate) fn decision(self, count: &ThreadCount) -> String {
-        let told = count.requested.map(|n| format!("requested {n}, ")).unwrap_or_default();
+        let requested = count.requested.map(|n| format!("requested {n}, ")).unwrap_or_default();
         let bound = self.0.map_or_else(|| "unset".to_owned(), |n| n.to_string());
-        format!("threads: {} ({told}{}, {NAME} {bound})", count.n_threads(), count.machine)
+        format!("threads: {} ({requested}{}, {NAME} {bound})", count.n_threads(), count.machine)
     }
 }
 

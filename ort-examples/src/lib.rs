@@ -23,7 +23,7 @@ use std::error::Error;
 use ort_graph::{Export, Graph, ModelInfo, Registry, export};
 use ort_session::ModelBytes;
 
-/// The `.ort` file of a graph that is given as text, in the syntax of ort-graph.
+/// The `.ort` file of a graph from text, in the syntax of ort-graph.
 ///
 /// # Errors
 /// If the text is not valid, or has operators that `registry` lacks.

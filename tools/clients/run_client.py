@@ -29,7 +29,7 @@ def drawing(lines, size, font_size=32):
 
 
 def rapidocr():
-    """Texts, their boxes and scores in a drawn page."""
+    """Texts, their boxes and scores on a drawn page."""
     from rapidocr import RapidOCR
 
     engine = RapidOCR()
@@ -46,7 +46,7 @@ def rapidocr():
 
 
 def ddddocr():
-    """The text of a captcha, and where something is on it."""
+    """The text of a captcha, and the boxes of objects on a page."""
     import ddddocr as package
 
     reader, finder = package.DdddOcr(show_ad=False), package.DdddOcr(det=True, ocr=False, show_ad=False)
@@ -61,7 +61,7 @@ def ddddocr():
 
 
 def magika():
-    """What kind of file each of a few is."""
+    """The file types of a few files."""
     from magika import Magika
 
     reader = Magika()
@@ -82,7 +82,7 @@ def magika():
 
 
 def silero_vad():
-    """How likely each tenth of a second of made audio is speech."""
+    """The probability of speech in each chunk of generated audio."""
     import importlib.util
 
     import onnxruntime
@@ -127,8 +127,8 @@ def main():
         run()
         best = min(best, time.perf_counter() - start)
     package = getattr(onnxruntime, "package_name", "")
-    told = {"found": found, "seconds": best, "loading": loading, "package": package}
-    print("RESULT " + json.dumps(told, default=lambda it: it.tolist() if hasattr(it, "tolist") else float(it)))
+    result = {"found": found, "seconds": best, "loading": loading, "package": package}
+    print("RESULT " + json.dumps(result, default=lambda it: it.tolist() if hasattr(it, "tolist") else float(it)))
 
 
 if __name__ == "__main__":

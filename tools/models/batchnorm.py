@@ -45,7 +45,7 @@ def run_node(node, values, opset):
 
 
 def one_thread() -> ort.SessionOptions:
-    """Options under which sums have one order, so that weights come out the same each time."""
+    """Options with a fixed order of sums, so that the generated weights are reproducible."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     return options
@@ -54,8 +54,8 @@ def one_thread() -> ort.SessionOptions:
 def calibrate_batchnorms(g: Graph, feeds):
     """Sets each BatchNormalization's running statistics to those of its input on `feeds`.
 
-    So normalization does what it does in a trained network: activations keep a sane range
-    however deep the network is.
+    So normalization works as in a trained network: activations keep a reasonable range in
+    networks of any depth.
     """
     values = {**g.initializers, **feeds}
     for node in g.nodes:
@@ -87,6 +87,6 @@ def fold_batchnorms(g: Graph, rename):
         g.initializers[weight] = folded.astype(np.float32)
         g.initializers[bias] = (beta - mean * scale).astype(np.float32)
         conv.input[:] = [conv.input[0], weight, bias]
-        for later in g.nodes:  # whatever read the BatchNormalization now reads the Conv
+        for later in g.nodes:  # readers of the BatchNormalization now read the Conv
             later.input[:] = [conv.output[0] if i == node.output[0] else i for i in later.input]
     g.nodes = kept

@@ -29,18 +29,18 @@ ACTIVATIONS = [
 
 
 class Image:
-    """A value of the network: its name, its channels, and how often it was halved or doubled."""
+    """A value of the network: its name, its channels, and the number of times its size was halved or doubled."""
 
     def __init__(self, name: str, channels: int, scale: int = 0, odd: int = 0):
         self.name, self.channels, self.scale, self.odd = name, channels, scale, odd
 
     def fits(self, other: Image) -> bool:
-        """Whether height and width are the same."""
+        """Whether height and width are equal."""
         return (self.scale, self.odd) == (other.scale, other.odd)
 
 
 class Network:
-    """A network under construction: each step makes a value of one that is there."""
+    """A network under construction: each step creates a value from existing ones."""
 
     def __init__(self, name: str, seed: int):
         self.graph = Graph(name, opset=17, seed=seed)
@@ -50,7 +50,7 @@ class Network:
         self.images = [Image(self.graph.input("x", shape), shape[1])]
 
     def input_shape(self) -> tuple[list, list[int]]:
-        """Declared, with free dimensions or without, and that of the data."""
+        """The declared shape, with or without free dimensions, and that of the data."""
         size = [int(self.rng.choice([1, 1, 2])), self.pick(CHANNELS)]
         size += [self.pick(SIZES), self.pick(SIZES)]
         declared = list(size)
@@ -69,7 +69,7 @@ class Network:
     def weights(self, *shape: int, std: float) -> str:
         return self.graph.folded("Conv", self.graph.normal(shape, std))
 
-    # -- steps: an image of another --
+    # -- steps: each creates an image from another --
 
     def conv(self, x: Image, channels=None, kernel=None, stride=1, groups=1) -> Image:
         channels, kernel = channels or self.pick(CHANNELS), kernel or self.pick([1, 1, 3])
@@ -111,7 +111,7 @@ class Network:
         return Image(y, x.channels, x.scale, x.odd)
 
     def joined(self, x: Image) -> Image:
-        """With an image of another part of the network."""
+        """Combined with an image of another part of the network."""
         others = [y for y in self.images if x.fits(y) and x.channels == y.channels]
         op = self.pick(["Add", "Add", "Mul", "Sum", "Max", "Sub"])
         y = self.op(op, *self.either_way(x.name, self.pick(others).name))
@@ -136,7 +136,7 @@ class Network:
         return Image(self.op("Mul", *self.either_way(x.name, gate)), x.channels, x.scale, x.odd)
 
     def scaled(self, x: Image) -> Image:
-        """By one number for each channel."""
+        """Scaled by one number per channel."""
         scale = self.weights(1, x.channels, 1, 1, std=1.0)
         op = self.pick(["Mul", "Add"])
         return Image(self.op(op, *self.either_way(x.name, scale)), x.channels, x.scale, x.odd)
@@ -151,7 +151,7 @@ class Network:
         return Image(self.op(op, x.name, **layout), x.channels, x.scale - (stride > 1), x.odd)
 
     def padded(self, x: Image) -> Image:
-        """To a size that no other image has."""
+        """Padded to a size that no other image has."""
         self.n_oddities += 1
         pads = self.graph.const([0, 0, 1, 0, 0, 0, 0, 1])
         return Image(self.op("Pad", x.name, pads), x.channels, x.scale, self.n_oddities)
@@ -159,7 +159,7 @@ class Network:
     def enlarged(self, x: Image) -> Image:
         if x.scale > 0:
             return self.activation(x)
-        self.n_oddities += 1  # what was halved may not be even
+        self.n_oddities += 1  # a halved size may be odd
         scales = self.graph.const([1.0, 1.0, 2.0, 2.0])
         nearest = {"mode": "nearest", "nearest_mode": "floor"}
         linear = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
@@ -168,7 +168,7 @@ class Network:
         return Image(y, x.channels, x.scale + 1, self.n_oddities if x.scale < 0 else x.odd)
 
     def part(self, x: Image) -> Image:
-        """Some channels."""
+        """Some of the channels."""
         if x.channels % 2:
             return self.activation(x)
         half = x.channels // 2
@@ -181,7 +181,7 @@ class Network:
         return Image(y, half, x.scale, x.odd)
 
     def around(self, x: Image) -> Image:
-        """Through channels last."""
+        """Through NHWC and back."""
         y = self.op("Softmax", self.op("Transpose", x.name, perm=[0, 2, 3, 1]), axis=-1)
         return Image(self.op("Transpose", y, perm=[0, 3, 1, 2]), x.channels, x.scale, x.odd)
 

@@ -13,8 +13,8 @@ from .minilm import minilm, minilm_int8
 from .mobilenet import mobilenetv2, mobilenetv2_denormal
 from .resnet import resnet50, resnet50_qdq_int8
 
-# "rtol atol" where the usual one is too narrow. Of a thousand logits some are near zero, where the
-# rounding of terms up to 6 shows. In int8 the last bit of a sum can become a whole step: the
+# "rtol atol" where the default is too tight. Some of a thousand logits are near zero, where the
+# rounding of terms up to 6 is visible. In int8, the last bit of a sum can become a whole step: the
 # levels of onnxruntime itself differ by 0.21 on resnet50_qdq_int8.
 TOLERANCES = {
     "mobilenetv2": "1e-3 1e-4",

@@ -11,7 +11,7 @@ from .layout import Feed
 
 LAYERS, HEADS, HEAD_SIZE, VOCABULARY = 8, 8, 64, 8192
 HIDDEN = HEADS * HEAD_SIZE
-# Keys and values have fewer heads where several of the queries' heads share one.
+# In grouped attention, several query heads share a key and value head.
 SHARED_HEADS, GATED = 2, 1408
 CAPACITY = 1024
 
@@ -45,7 +45,7 @@ def logits(g: Graph, x: str, weight: str) -> None:
     g.output("logits", ["batch", "length", VOCABULARY])
 
 
-# -- GPT-2: positions are learned, heads are written out, the cache grows by Concat --
+# -- GPT-2: positions are learned, heads are plain nodes, the cache grows by Concat --
 
 
 def layer_norm(g: Graph, x: str) -> str:
@@ -63,7 +63,7 @@ def linear(g: Graph, x: str, n_in: int, n_out: int, gain: float = 1.0) -> str:
 
 
 def gelu(g: Graph, x: str) -> str:
-    """By tanh, node by node."""
+    """The tanh approximation, node by node."""
     cubic = g.op("Mul", g.op("Pow", x, g.const(3.0)), g.const(0.044715))
     inner = g.op("Mul", g.op("Add", x, cubic), g.const((2 / np.pi) ** 0.5))
     one_more = g.op("Add", g.op("Tanh", inner), g.const(1.0))
@@ -71,7 +71,7 @@ def gelu(g: Graph, x: str) -> str:
 
 
 def causal_mask(g: Graph, first_past: str, ids: str) -> str:
-    """Zeros and lowest floats, `[new tokens, all tokens]`, cut out of a square."""
+    """Zeros and lowest floats, `[new tokens, all tokens]`, sliced from a square."""
     table = np.tril(np.ones((CAPACITY, CAPACITY), bool))
     square = g.op("Where", g.folded("Where", table), g.const(0.0), g.const(-3e38))
     n_new = g.op("Shape", ids, start=1, end=2)
@@ -86,7 +86,7 @@ def by_head(g: Graph, x: str) -> str:
 
 
 def attention(g: Graph, x: str, pasts: list[str], mask: str) -> tuple[str, list[str]]:
-    """The result, and keys and values with those of the past."""
+    """The result, and past and new keys and values."""
     parts = g.op("Split", linear(g, x, HIDDEN, 3 * HIDDEN), g.const([HIDDEN] * 3), outputs=3, axis=2)
     query, *new = (by_head(g, part) for part in parts)
     key, value = (g.op("Concat", *pair, axis=2) for pair in zip(pasts, new))
@@ -118,7 +118,7 @@ def written_out(n_past: int, n_new: int):
 
 @contextmanager
 def sizes(**of: int):
-    """Within it, the sizes of this module are others."""
+    """Overrides the sizes of this module in its scope."""
     before = {name: globals()[name] for name in of}
     globals().update(of)
     try:
@@ -128,13 +128,13 @@ def sizes(**of: int):
 
 
 def tiny(n_past: int, n_new: int):
-    """The same with few numbers: models/tiny_decoder."""
+    """The same with few parameters: models/tiny_decoder."""
     of = {"LAYERS": 2, "HEADS": 2, "HEAD_SIZE": 8, "HIDDEN": 16, "VOCABULARY": 64, "CAPACITY": 64}
     with sizes(**of):
         return written_out(n_past, n_new)
 
 
-# -- Llama: heads share keys and values and turn with their positions, layers are gated --
+# -- Llama: heads share keys and values, rotary embeddings, gated layers --
 
 
 def rotary_tables(g: Graph) -> list[str]:
@@ -145,7 +145,7 @@ def rotary_tables(g: Graph) -> list[str]:
 
 
 def heads_of(g: Graph, x: str) -> list[str]:
-    """Queries, keys and values, each by a layer of its own."""
+    """Queries, keys and values, each from its own layer."""
     widths = (HIDDEN, *[SHARED_HEADS * HEAD_SIZE] * 2)
     return [g.op("MatMul", x, g.weight(HIDDEN, width)) for width in widths]
 
@@ -169,7 +169,7 @@ def skipped(g: Graph, x: str, y: str) -> tuple[str, str]:
 
 
 def shared_buffer(n_past: int, n_new: int):
-    """As GenAI's builder writes it: keys and values in a buffer of fixed length."""
+    """As exported by GenAI's builder: keys and values in a buffer of fixed length."""
     g = Graph("decoder_gqa", opset=17, seed=22)
     ids = g.input("input_ids", ["batch", "length"], INT64)
     lengths = [g.input("seqlens_k", ["batch"], INT32), g.input("total_sequence_length", [], INT32)]
@@ -196,7 +196,7 @@ def shared_buffer(n_past: int, n_new: int):
 
 
 def in_four_bits(n_past: int, n_new: int):
-    """The same with weights of 4 bits in blocks of 32, whose products may be of int8."""
+    """The same with weights of 4 bits in blocks of 32, whose products may use int8."""
     from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 
     model, feed = shared_buffer(n_past, n_new)
@@ -207,7 +207,7 @@ def in_four_bits(n_past: int, n_new: int):
 
 
 def standard(n_past: int, n_new: int):
-    """Of the operators that came with opset 23 and 24."""
+    """With the operators introduced by opsets 23 and 24."""
     g = Graph("decoder_attention24", opset=24, seed=23)
     ids, positions = (g.input(name, ["batch", "length"], INT64) for name in ("input_ids", "position_ids"))
     tables = rotary_tables(g)

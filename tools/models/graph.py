@@ -1,4 +1,4 @@
-"""A builder of ONNX graphs, with the names and forms that torch.onnx.export produces."""
+"""A builder of ONNX graphs, with the names and forms of torch.onnx.export."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 BOOL = TensorProto.BOOL
-# The IR version that goes with an opset, as torch.onnx.export writes it.
+# The IR version that torch.onnx.export writes for an opset.
 IR_VERSION = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 24: 11}
 MICROSOFT = "com.microsoft"
 # The versions of the other operator sets.
@@ -19,11 +19,11 @@ VERSIONS = {MICROSOFT: 1, "ai.onnx.ml": 3}
 
 
 class Graph:
-    """An ONNX graph under construction, with the names that torch.onnx.export gives.
+    """An ONNX graph under construction, with the names of torch.onnx.export.
 
     A node of type Conv in the module scope "/layer1/conv1" is called "/layer1/conv1/Conv" (then
-    Conv_1, Conv_2, ...) and its output "/layer1/conv1/Conv_output_0". In a graph that is to be
-    another's body, all names begin with `prefix`.
+    Conv_1, Conv_2, ...) and its output "/layer1/conv1/Conv_output_0". In a graph that is the
+    body of another, all names start with `prefix`.
     """
 
     def __init__(self, name: str, opset: int, seed: int, prefix: str = ""):
@@ -50,12 +50,12 @@ class Graph:
         return name
 
     def folded(self, op_type, array):
-        """An initializer that the exporter's constant folding made, for a node of type op_type."""
+        """An initializer as created by the exporter's constant folding, for a node of type op_type."""
         self.value_id += 1
         return self.param(f"{self.prefix}onnx::{op_type}_{self.value_id}", array)
 
     def weight(self, *shape, std=None):
-        """Random weights for a MatMul: results have the variance of operands unless told otherwise."""
+        """Random weights for a MatMul: by default, results have the variance of the operands."""
         return self.folded("MatMul", self.normal(shape, std or shape[0] ** -0.5))
 
     def normal(self, shape, std):
@@ -85,7 +85,7 @@ class Graph:
         return self.op("Constant", scope=scope, value=numpy_helper.from_array(array))
 
     def shape_of(self, x, axis, scope):
-        """x.size(axis) as a scalar, the way tracing records it: Shape, Gather."""
+        """x.size(axis) as a scalar, as tracing records it: Shape, Gather."""
         shape = self.op("Shape", x, scope=scope)
         return self.op("Gather", shape, self.const(axis, scope), scope=scope, axis=0)
 
@@ -95,7 +95,7 @@ class Graph:
     def shape_list(self, dims, scope):
         """[dims...] as a 1-D tensor; each is an int or a scalar tensor's name.
 
-        The exporter's C++ passes unpack such lists, so the axes they make have no scope.
+        The exporter's C++ passes unpack such lists, so the axes they create have no scope.
         """
         parts = []
         for dim in dims:
@@ -196,7 +196,7 @@ class Graph:
         )
 
     def body(self) -> onnx.GraphProto:
-        """The graph, for an attribute of another's node."""
+        """The graph, as an attribute of a node in another graph."""
         return helper.make_graph(
             self.nodes,
             f"{self.prefix}main_graph",

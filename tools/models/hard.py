@@ -2,7 +2,7 @@
 
     decoder_step, decoder_prefill     a language model of standard operators, whose cache grows by
                                   Concat: one token after 511, and 128 tokens at once
-    tiny_decoder                      the same with few numbers: models/tiny_decoder
+    tiny_decoder                      the same with few parameters: models/tiny_decoder
     decoder_int4, decoder_int4_prefill  GroupQueryAttention with a shared cache, weights of 4 bits
     decoder_attention24               the standard's Attention with a cache
     bilstm_int8, convnet_int8         dynamic quantization: DynamicQuantizeLSTM, ConvInteger
@@ -26,8 +26,8 @@ import onnx
 from . import decoders, images, loops, narrow, pipelines, wheels
 from .layout import TOLERANCE, publish
 
-# "rtol atol" where the usual one is too narrow: by so much onnxruntime's own levels differ, or another
-# order of sums, where a number that is rounded to the next step moves all that follow.
+# "rtol atol" where the default is too tight: onnxruntime's own levels differ by as much, or so does another
+# order of sums, where rounding to another step changes all that follows.
 TOLERANCES = {
     "decoder_step": "1e-3 1e-4",
     "decoder_prefill": "1e-3 1e-4",

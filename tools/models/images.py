@@ -25,12 +25,12 @@ def spectrogram():
     return g.model(), {"spectrum": g.normal((1, 1, 930, 170), 1.0)}
 
 
-# Kernel of the transposed convolution, its padding, and what it adds at the end.
+# Kernel of the transposed convolution, its padding, and its output padding.
 GROWTH = [(4, 1, 0), (3, 1, 1), (5, 2, 1)]
 
 
 def segment():
-    """A U-Net of instance norms: three times half as large, and back by transposed convolutions."""
+    """A U-Net with instance norms: three downsampling steps, and back by transposed convolutions."""
     g = Graph("segment", opset=17, seed=52)
 
     def block(x: str, c_in: int, c_out: int, stride: int = 1) -> str:

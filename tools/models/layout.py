@@ -12,20 +12,20 @@ from onnx import numpy_helper
 ERRORS_ONLY = 4
 ort.set_default_logger_severity(ERRORS_ONLY)
 LEVEL = ort.GraphOptimizationLevel
-# The `.ort` variants: the level, and the optimizers left out of it.
+# The `.ort` variants: the level, and the disabled optimizers.
 VARIANTS = {
     "raw": (LEVEL.ORT_DISABLE_ALL, []),
     "default": (LEVEL.ORT_ENABLE_ALL, ["NchwcTransformer"]),
     "all": (LEVEL.ORT_ENABLE_ALL, []),
 }
-# "rtol atol" where a model says nothing else.
+# "rtol atol" by default.
 TOLERANCE = "1e-3 1e-5"
 
 Feed = dict[str, np.ndarray]
 
 
 def save_as_ort(model: Path, ort_file: Path, level, left_out=()) -> ort.InferenceSession:
-    """Has onnxruntime optimize `model` and write it to `ort_file`; gives the session."""
+    """Has onnxruntime optimize `model` and write it to `ort_file`; returns the session."""
     options = ort.SessionOptions()
     options.graph_optimization_level = level
     options.intra_op_num_threads = 1

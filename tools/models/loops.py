@@ -13,13 +13,13 @@ def constant(g: Graph, value, dtype=np.float32) -> str:
 
 
 def returned(g: Graph, name: str, value: str, shape, dtype=FLOAT) -> None:
-    """An output that is another value's."""
+    """An output that forwards another value."""
     g.op("Identity", value, out=f"{g.prefix}{name}")
     g.output(f"{g.prefix}{name}", shape, dtype)
 
 
 def body_of_loop(seed: int) -> tuple[Graph, str]:
-    """A body that goes on until its number of rounds is reached, and the round."""
+    """A body that runs for a given number of iterations, and the iteration number."""
     body = Graph("body", opset=17, seed=seed, prefix="body_")
     step = body.input("body_step", [], INT64)
     body.input("body_goes_on", [], BOOL)
@@ -63,7 +63,7 @@ def scan_gru():
 
 
 def loop_sequence():
-    """A GRU that reads one sequence of tensors and writes another, as Keras' TensorArrays become."""
+    """A GRU that reads one sequence of tensors and writes another, as converted from Keras' TensorArrays."""
     steps, width, hidden, n_out = 120, 128, 300, 64
     g = Graph("loop_sequence", opset=17, seed=33)
     rows = g.op("SplitToSequence", g.input("x", [steps, 1, width]), axis=0, keepdims=0)
@@ -85,7 +85,7 @@ def loop_sequence():
 
 
 def loop_while():
-    """An LSTM with a mask, in a while loop of TensorFlow's: its weights are state that no step changes."""
+    """An LSTM with a mask, in a TensorFlow while loop: its weights are loop state that no iteration changes."""
     steps, width, hidden = 150, 448, 384
     shapes = {"w": [width, 4 * hidden], "r": [hidden, 4 * hidden], "b": [4 * hidden]}
     body, step = body_of_loop(35)

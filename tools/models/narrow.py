@@ -1,4 +1,4 @@
-"""Networks whose weights, or activations too, have fewer than 32 bits."""
+"""Networks whose weights, or weights and activations, have fewer than 32 bits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def bilstm_int8():
 
 
 def convnet_int8():
-    """mobilenetv2, quantized dynamically: ConvInteger, of one channel in each group too."""
+    """mobilenetv2, quantized dynamically: ConvInteger, including depthwise ones."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     model, feed = mobilenetv2()
@@ -44,7 +44,7 @@ def mobilenetv2_qdq():
 
 
 def minilm_qdq(wheel):
-    """minilm, quantized statically, the products of its attention too."""
+    """minilm, quantized statically, including the products of its attention."""
     model, feed = minilm(wheel)
     return calibrated(model, [feed]), feed
 

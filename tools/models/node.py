@@ -12,7 +12,7 @@ from .layout import LEVEL, save_as_ort
 
 
 def make(out: Path, only=None) -> None:
-    """Writes the cases that onnxruntime has a kernel for, hence can save as `.ort`."""
+    """Writes the cases that onnxruntime has a kernel for and can therefore save as `.ort`."""
     import onnx.backend.test.case.node as node_cases
 
     with warnings.catch_warnings():
@@ -42,7 +42,7 @@ def write_data(case, folder: Path) -> None:
     """Writes the data sets of a case and its tolerance."""
     graph = case.model.graph
     kinds = {value.type.tensor_type.elem_type for value in graph.output}
-    # As the package's own runner has it: two units in the last place of bfloat16.
+    # As in the package's runner: two units in the last place of bfloat16.
     rtol = max(case.rtol, 2**-6) if TensorProto.BFLOAT16 in kinds else case.rtol
     (folder / "tol.txt").write_text(f"{rtol} {case.atol}\n")
     for k, (inputs, outputs) in enumerate(case.data_sets):

@@ -10,7 +10,7 @@ RNG = np.random.default_rng(0)
 
 
 class Node(NamedTuple):
-    """An operator with its operands, of which the constants are part of the model."""
+    """An operator with its operands; constants are part of the model."""
 
     op: str
     feed: list[np.ndarray]
@@ -25,6 +25,6 @@ def normal(*shape: int) -> np.ndarray:
     return RNG.standard_normal(shape).astype("f4")
 
 
-def whole(*shape: int) -> np.ndarray:
-    """Small whole numbers."""
+def integers(*shape: int) -> np.ndarray:
+    """Small integers."""
     return RNG.integers(0, 9, shape)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from .node_kinds import Node, normal, whole
+from .node_kinds import Node, integers, normal
 
 DTYPES = ("f4", "f8", "f2", "i4", "u4", "i8", "u8")
 
 
 def of_type(dtype: str, *shape: int) -> np.ndarray:
-    """Numbers that a product of some hundred terms cannot take out of the range of any type."""
-    return normal(*shape).astype(dtype) if dtype[0] == "f" else whole(*shape).astype(dtype)
+    """Numbers for which a product of some hundred terms stays in the range of every type."""
+    return normal(*shape).astype(dtype) if dtype[0] == "f" else integers(*shape).astype(dtype)
 
 
 def products() -> dict[str, Node]:
-    """Of matrices, by type."""
+    """Matrix products, by type."""
     found = {}
     for dtype in DTYPES:
         def some(*shape: int, dtype: str = dtype) -> np.ndarray:
@@ -37,7 +37,7 @@ def products() -> dict[str, Node]:
 
 
 def skinny() -> dict[str, Node]:
-    """Products in f32 of few rows, columns or terms."""
+    """f32 products with few rows, columns or terms."""
     found = {}
     for m in (1, 2, 4):
         for k, n in ((64, 1000), (1024, 1024)):

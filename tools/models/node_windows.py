@@ -10,7 +10,7 @@ def conv(x: tuple, w: tuple, **how) -> Node:
 
 
 def convolutions() -> dict[str, Node]:
-    """Of few filters, one group a channel, many dimensions."""
+    """Convolutions with few filters, with one group per channel, or with many dimensions."""
     made = {
         "depthwise 1x1": conv((1, 64, 56, 56), (64, 1, 1, 1), group=64),
         "depthwise 3-D": conv((1, 32, 16, 28, 28), (32, 1, 3, 3, 3), group=32, pads=[1] * 6),
@@ -41,7 +41,7 @@ def convolutions() -> dict[str, Node]:
 
 
 def pools() -> dict[str, Node]:
-    """Of other sizes, ranks and types."""
+    """Pools of other sizes, ranks and types."""
     found = {}
     image, sizes = (1, 64, 56, 56), ((2, 2), (3, 2), (7, 3), (5, 5))
     for op in ("MaxPool", "AveragePool"):

@@ -8,19 +8,19 @@ from .graph import FLOAT, INT64, Graph
 
 
 def detect_post():
-    """The thousand best of a detector's boxes, and which of them cover no better one."""
+    """The thousand best of a detector's boxes, and non-maximum suppression among them."""
     boxes, classes, best = 8400, 80, 1000
     g = Graph("detect_post", opset=17, seed=61)
-    places = g.input("boxes", [1, boxes, 4])
+    coordinates = g.input("boxes", [1, boxes, 4])
     scores = g.input("scores", [1, classes, boxes])
     of_any_class = g.op("ReduceMax", scores, axes=[1], keepdims=0)
     top, which = g.op("TopK", of_any_class, g.const([best]), outputs=2, axis=1)
     of_boxes = g.op("Expand", g.unsqueeze(which, 2, ""), g.const([1, best, 4]))
     of_scores = g.op("Expand", g.unsqueeze(which, 1, ""), g.const([1, classes, best]))
-    places = g.op("GatherElements", places, of_boxes, axis=1)
+    coordinates = g.op("GatherElements", coordinates, of_boxes, axis=1)
     scores = g.op("GatherElements", scores, of_scores, axis=2)
     limits = [g.const([20]), g.const([0.5]), g.const([0.3])]
-    g.op("NonMaxSuppression", places, scores, *limits, center_point_box=1, out="picked")
+    g.op("NonMaxSuppression", coordinates, scores, *limits, center_point_box=1, out="picked")
     g.output("picked", ["n", 3], INT64)
     g.op("Identity", top, out="top")
     g.output("top", [1, best])
@@ -30,7 +30,7 @@ def detect_post():
 
 
 def mel_frontend():
-    """Three seconds of sound as logarithms of 80 mel bands."""
+    """Three seconds of audio as logarithms of 80 mel bands."""
     window, step, bands, rate = 400, 160, 80, 16000
     g = Graph("mel_frontend", opset=17, seed=62)
 

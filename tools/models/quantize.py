@@ -18,7 +18,7 @@ def through_files(model, function, **options):
 
 def calibrated(model, feeds):
     """Static quantization in QDQ format: uint8 activations, int8 weights per channel, ranges from the
-    least and the greatest numbers (MinMax) that `feeds` lead to."""
+    minimum and maximum (MinMax) of the activations for `feeds`."""
     from onnxruntime.quantization import (
         CalibrationDataReader,
         CalibrationMethod,

@@ -30,7 +30,7 @@ def make(out: Path, only=None) -> None:
 def models() -> dict[str, tuple[str, str, Feed]]:
     """name -> (PyPI package, path in its wheel, inputs).
 
-    One generator makes all inputs, in this order, so a new model goes to the end.
+    One random generator creates all inputs in this order, so new models are appended.
     """
     rng = np.random.default_rng(7)
 

@@ -1,4 +1,4 @@
-"""Models of one convolution, where an optimization level has little to gain and could be slower."""
+"""Models of one convolution, for which a higher optimization level gains little and could be slower."""
 
 from __future__ import annotations
 

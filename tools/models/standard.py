@@ -14,7 +14,7 @@ from onnx import numpy_helper
 from .node import write_data
 
 DATA = Path(onnx.backend.test.__file__).parent / "data"
-# Folders of the package that hold models beside their data.
+# Folders of the package that contain models and their data.
 FOLDERS = ("simple", "pytorch-operator", "pytorch-converted")
 
 
@@ -54,7 +54,7 @@ def write_cases(out: Path, only) -> list[str]:
 
 
 def write_light(path: Path, folder: Path) -> None:
-    """The package's runner feeds such a model ramps, and has what comes out beside it."""
+    """The package's runner feeds such a model ramps; the expected outputs are next to the model."""
     shutil.rmtree(folder, ignore_errors=True)
     data = folder / "test_data_set_0"
     data.mkdir(parents=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def wheel(package: str, cache: Path) -> Path:
-    """The wheel of `package` ("name==version"), downloaded unless `cache` has it."""
+    """The wheel of `package` ("name==version"), downloaded unless it is in `cache`."""
     cache.mkdir(parents=True, exist_ok=True)
     pattern = package.replace("==", "-") + "-*.whl"
     if not any(cache.glob(pattern)):

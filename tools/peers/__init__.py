@@ -1,1 +1,1 @@
-"""Measures other runtimes and ours; `compare_peers.py` is the command."""
+"""Measures our runtime and others; `compare_peers.py` is the command."""

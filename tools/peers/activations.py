@@ -45,7 +45,7 @@ def counted(case: Path, threads: int, feed: dict) -> dict:
     first, last = nodes[0], nodes[-1]
     loaded = int(first["mem_bytes_in_use"]) - int(first["mem_in_use_delta"])
     held = int(first["mem_arena_held"]) - int(first["mem_arena_held_delta"])
-    # The peak counts what kernels take and give back as well, unless it is that of loading.
+    # The peak includes temporary allocations of kernels, unless it is that of loading.
     peak = max(int(node["mem_bytes_in_use"]) for node in nodes)
     if int(last["mem_in_use_peak"]) > int(first["mem_in_use_peak"]):
         peak = max(peak, int(last["mem_in_use_peak"]))

@@ -40,7 +40,7 @@ def main() -> None:
             run()
     stage("ran")
     sessions.clear()
-    # The name of the loop holds the last one.
+    # The loop variable holds the last one.
     run = None
     stage("dropped")
 

@@ -24,7 +24,7 @@ def session(model: str, threads: int, flush: str) -> ort.InferenceSession:
 
 
 def feed(of: ort.InferenceSession) -> dict[str, np.ndarray]:
-    """As our example has it: dimensions that are not known are 1."""
+    """As in our example: unknown dimensions are 1."""
 
     def numbers(value) -> np.ndarray:
         shape = [dim if isinstance(dim, int) else 1 for dim in value.shape]

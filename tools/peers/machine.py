@@ -31,7 +31,7 @@ def cpu_model() -> str:
 
 
 def physical_cores() -> int:
-    """Distinct (package, core) pairs; the number of threads where the system does not tell."""
+    """Distinct (package, core) pairs; the number of threads if the system does not report them."""
     packages = [value for key, value in cpu_info() if key == "physical id"]
     cores = [value for key, value in cpu_info() if key == "core id"]
     return len(set(zip(packages, cores))) or os.cpu_count() or 1
@@ -47,7 +47,7 @@ def cpu_info() -> list[tuple[str, str]]:
 
 
 def first_line(command: list[str]) -> str:
-    """What a command says; empty if it cannot."""
+    """The first line of a command's output; empty if it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
     except (OSError, subprocess.SubprocessError):

@@ -23,7 +23,7 @@ import tensors
 
 WARM_UP_RUNS = 3
 FEWEST_RUNS = 5
-# A .ort file that is mapped, and whose constants stay there.
+# A mapped .ort file whose constants stay in the mapping.
 MAPPED = (
     "session.use_memory_mapped_ort_model",
     "session.use_ort_model_bytes_for_initializers",
@@ -69,7 +69,7 @@ def loader(runtime: str, case: Path):
 
 
 def memory_mib() -> dict[str, float]:
-    """Private and file-backed resident memory, and the peak of both; empty where /proc is not."""
+    """Private and file-backed resident memory, and the peak of both; empty without /proc."""
     fields = {"RssAnon": "rss_anon_mib", "RssFile": "rss_file_mib", "VmHWM": "peak_rss_mib"}
     try:
         lines = [line.split() for line in Path("/proc/self/status").read_text().splitlines()]
@@ -105,7 +105,7 @@ def main() -> None:
     expected = list(tensors.read(case / "test_data_set_0", "output").values())
     load, model = loader(runtime, case)
     before = memory_mib()
-    # To load the library is no part of loading a model.
+    # Importing the library is not part of loading a model.
     importlib.import_module("openvino" if runtime == "openvino" else "onnxruntime")
     start = time.perf_counter()
     run = load(model, threads, feed)
@@ -125,7 +125,7 @@ def main() -> None:
         **percentiles,
         "runs": len(times),
         "threads": threads,
-        # Python and numpy were there before: what the runtime added is what counts.
+        # Python and numpy were loaded before: only memory added by the runtime counts.
         **{name: mib - before[name] for name, mib in memory_mib().items()},
         "before_anon_mib": before.get("rss_anon_mib", 0),
         "rel_err": relative_error(found, expected),

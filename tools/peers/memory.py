@@ -1,4 +1,4 @@
-"""Measures the memory of another process, while it pauses at its stages or holds a session."""
+"""Measures the memory of another process while it pauses at its stages or holds a session."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ FIELDS = {"Rss": "rss", "Pss": "pss", "Anonymous": "private"}
 ALONE = ("Private_Clean", "Private_Dirty")
 
 
-def look(pid: int) -> dict[str, float]:
-    """In MiB: all that is resident (rss), its proportional share (pss), what no file backs (private),
-    and what nobody else maps at this moment (alone)."""
+def sizes_of(pid: int) -> dict[str, float]:
+    """In MiB: resident memory (rss), its proportional share (pss), anonymous memory (private), and memory
+    that no other process maps at the moment (alone)."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
     sizes = {key: rest.split() for key, _, rest in (line.partition(":") for line in lines)}
     mib = {key: int(size[0]) / 1024 for key, size in sizes.items() if size[1:] == ["kB"]}
@@ -27,18 +27,18 @@ def look(pid: int) -> dict[str, float]:
 
 
 def anonymous(pid: int) -> float:
-    """What is resident and no file's, in MiB; quick enough to ask for again and again."""
+    """Anonymous resident memory in MiB; fast enough for sampling."""
     try:
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("RssAnon:"):
                 return int(line.split()[1]) / 1024
     except OSError:
-        pass  # It has ended.
+        pass  # It has exited.
     return 0.0
 
 
-class Held:
-    """A process that prints a word at each stage and waits for a line to go on."""
+class PausedProcess:
+    """A process that prints a word at each stage and waits for a line to continue."""
 
     def __init__(self, command: list[str]):
         pipe = subprocess.PIPE
@@ -47,7 +47,7 @@ class Held:
         )
         self.peak = 0.0
 
-    def __enter__(self) -> Held:
+    def __enter__(self) -> PausedProcess:
         return self
 
     def __exit__(self, *_) -> None:
@@ -55,20 +55,20 @@ class Held:
         self.process.communicate()
 
     def wait(self, word: str) -> dict[str, float]:
-        """Until it prints the word; what it holds then."""
+        """Waits until it prints the word; returns its memory then."""
         for line in self.process.stdout:
             if line.strip() == word:
-                return look(self.process.pid)
-        raise RuntimeError(f"{self.process.args[0]} ended before {word}")
+                return sizes_of(self.process.pid)
+        raise RuntimeError(f"{self.process.args[0]} exited before {word}")
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         print(flush=True, file=self.process.stdin)
 
     def note(self, mib: float) -> None:
         self.peak = max(self.peak, mib)
 
     def watch(self, thread) -> None:
-        """Notes the most anonymous memory, as often as it can be asked, while the thread lasts."""
+        """Records the peak of anonymous memory by sampling, while the thread runs."""
         while thread.is_alive():
             self.note(anonymous(self.process.pid))
             time.sleep(SAMPLE_S)
@@ -79,26 +79,26 @@ def peer(runtime: str, threads: int, runs: int, cases: list[Path]) -> list[str]:
 
 
 def ours(cli: str, variant: str, threads: int, cases: list[Path]) -> list[str]:
-    """Our `mem` of these cases, as far as options that it shares with `bench` go."""
+    """Our `mem` for these cases, with the options that it shares with `bench`."""
     models = [case / f"model.{variant}.ort" for case in cases]
     inputs = [word for case in cases for word in ("--inputs", str(case / "test_data_set_0"))]
     return [cli, "mem", *map(str, models), *inputs, "--threads", str(threads), "--json"]
 
 
 def stages(command: list[str]) -> list[dict]:
-    """The stages that our `mem` tells of, in MiB, by the names that `look` has for sizes."""
+    """The stages that our `mem` reports, in MiB, with the names of `sizes_of` for sizes."""
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     names = {"resident": "rss", "pss": "pss", "anonymous": "private"}
-    told = []
+    found = []
     for stage in json.loads(done.stdout)["stages"]:
         sizes = {name: stage[key] / MIB for key, name in names.items()}
         purposes = {key: n_bytes / MIB for key, n_bytes in stage["purposes"].items()}
-        told.append({"stage": stage["stage"], **sizes, "purposes": purposes})
-    return told
+        found.append({"stage": stage["stage"], **sizes, "purposes": purposes})
+    return found
 
 
 def processes(command: list[str]) -> dict[str, float]:
-    """Sums over the processes that our `mem --processes` tells of, in MiB."""
+    """Sums over the processes that our `mem --processes` reports, in MiB."""
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     sums = json.loads(done.stdout)["sum"]
     names = {

@@ -14,7 +14,7 @@ MODELS = environment.TARGET / "models"
 
 
 def several(text: str) -> list[int]:
-    """Numbers with commas between them."""
+    """Numbers, separated by commas."""
     return [int(number) for number in text.split(",")]
 
 
@@ -26,15 +26,15 @@ SHARED = {
     "cli": {"default": str(environment.TARGET / "release/ort-cli"), "help": "our program"},
     "threads": {"type": int, "default": 1},
     "rounds": {"type": int},
-    "seconds": {"type": float, "help": "of each measurement"},
+    "seconds": {"type": float, "help": "the duration of each measurement"},
     "variant": {"default": "default", "help": "the .ort that ours runs"},
-    "peers": {"type": names, "help": "names that peers/measure.py knows"},
+    "peers": {"type": names, "help": "runtimes of peers/measure.py"},
     "extra": {"default": "", "help": "further flags for our bench"},
-    "markdown": {"action": "store_true", "help": "print what a document would have"},
-    "update": {"type": Path, "metavar": "FILE", "help": "a document to write to"},
-    "json": {"type": Path, "metavar": "FILE", "help": "a file for all that was measured"},
+    "markdown": {"action": "store_true", "help": "print the section of a document"},
+    "update": {"type": Path, "metavar": "FILE", "help": "a document to update"},
+    "json": {"type": Path, "metavar": "FILE", "help": "a file for all measurements"},
 }
-SEVERAL_THREADS = {"type": several, "default": "1", "help": "one number or several, as 1,2"}
+SEVERAL_THREADS = {"type": several, "default": "1", "help": "one or several numbers, such as 1,2"}
 
 
 def parser(text: str, *shared: str, **defaults: object) -> argparse.ArgumentParser:
@@ -52,7 +52,7 @@ def parser(text: str, *shared: str, **defaults: object) -> argparse.ArgumentPars
 def parsed(
     made: argparse.ArgumentParser, sections: Callable[[argparse.Namespace], list[str]]
 ) -> argparse.Namespace:
-    """What was typed, once it is sure that the document has a place for what will come of it."""
+    """The parsed arguments; fails if the document lacks a section for the results."""
     args = made.parse_args()
     report.check(args.update, sections(args))
     return args

@@ -21,7 +21,7 @@ TYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)"
 
 
 def zeros(value) -> np.ndarray:
-    """Dimensions that are not known are 1."""
+    """Zeros; unknown dimensions are 1."""
     shape = [dim if isinstance(dim, int) else 1 for dim in value.shape]
     return np.zeros(shape, TYPES[value.type])
 

@@ -45,9 +45,9 @@ def measured(command: list[str]) -> dict:
 
 
 def peak_private_mib(command: list[str]) -> float | None:
-    """The most anonymous memory a command held, as often as the kernel could be asked.
+    """The peak of a command's anonymous memory, by sampling.
 
-    A peer says how much it held before it loaded the model, which is no part of it.
+    A peer reports its memory before it loaded the model, which is subtracted.
     """
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     status, most = Path(f"/proc/{process.pid}/status"), 0
@@ -62,7 +62,7 @@ def peak_private_mib(command: list[str]) -> float | None:
 
 
 def anonymous_kib(status: Path) -> int:
-    """Zero once the process has ended."""
+    """Zero once the process has exited."""
     try:
         lines = status.read_text().splitlines()
     except OSError:
@@ -71,10 +71,10 @@ def anonymous_kib(status: Path) -> int:
 
 
 def summarized(records: list[dict]) -> dict:
-    """Of each time the least that a round saw, of everything else the median.
+    """The minimum of each time over the rounds, and the median of all other figures.
 
-    What disturbs a round, on a machine with other work, makes it slower and never faster. Without
-    a round that ran, the last error.
+    Interference from other work makes a round slower and never faster. If no round ran, the last
+    error.
     """
     good = [record for record in records if "p10_ms" in record]
     if not good:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 END = "<!-- end -->"
-# Options that say where something is, and are no part of what was measured.
+# Options for locations, which do not affect the measurement.
 PLACES = ("--cli", "--program", "--update", "--json")
 
 
@@ -33,7 +33,7 @@ def geometric_mean(values: list[float]) -> float:
 
 
 def as_markdown(lines: list[list[str]]) -> str:
-    """A table whose first line has the heads of the columns."""
+    """A table whose first line contains the column headings."""
     rule = ["---", *["---:"] * (len(lines[0]) - 1)]
     return "\n".join(f"| {' | '.join(line)} |" for line in (lines[0], rule, *lines[1:]))
 
@@ -45,14 +45,14 @@ def as_text(lines: list[list[str]]) -> str:
 
 
 def announced(cases: list[Path], more: str = "") -> Iterator[Path]:
-    """The cases, each told on standard error before it is measured."""
+    """The cases, each announced on stderr before it is measured."""
     for case in cases:
         print(f"measuring {case.name}{more}", file=sys.stderr, flush=True)
         yield case
 
 
 def command() -> str:
-    """What was typed to start this script, but for where our program is and its output goes."""
+    """The command that started this script, without the locations of our program and of the output."""
     words = iter(sys.argv[1:])
     kept = []
     for word in words:
@@ -65,7 +65,7 @@ def command() -> str:
 
 
 def section(machine: str, *parts: str) -> str:
-    """A section of a document: where, with which command, and what came out."""
+    """A section of a document: the machine, the command, and the results."""
     return "\n\n".join([f"{machine}.", f"```sh\n{command()}\n```", *parts])
 
 
@@ -80,7 +80,7 @@ def update(document: Path, name: str, text: str) -> None:
 
 
 def give(args: argparse.Namespace, name: str, text: str, record: dict) -> None:
-    """Prints a section, and writes it to the document and all that was measured to the file, if named."""
+    """Prints a section, and writes it to the document and all measurements to the file, if given."""
     print(text)
     if args.update:
         update(args.update, name, text)
@@ -89,7 +89,7 @@ def give(args: argparse.Namespace, name: str, text: str, record: dict) -> None:
 
 
 def check(document: Path | None, names: list[str]) -> None:
-    """That the document has these sections: hours of measuring shall not end in an error."""
+    """Fails if the document lacks one of these sections, before hours are spent on measuring."""
     for name in names if document else []:
         if f"<!-- measured: {name} -->\n" not in document.read_text():
             raise SystemExit(f"{document} has no <!-- measured: {name} -->")

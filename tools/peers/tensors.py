@@ -16,7 +16,7 @@ PROTOS = {
 def read(folder: Path, kind: str, types: list[str] | None = None) -> dict:
     """The values of KIND_J.pb by name, in order of J.
 
-    `types` are those of the graph's values, such as "seq(tensor(float))"; without them all are
+    `types` are those of the graph's values, such as "seq(tensor(float))"; by default, all are
     tensors.
     """
     values = {}

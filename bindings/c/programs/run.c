@@ -1,4 +1,4 @@
-// Runs a model through the C API, as any C program does.
+// Runs a model through the C API.
 //
 //     run MODEL FOLDER NAME:TYPE:DIMS:FILE...
 //
@@ -104,7 +104,7 @@ int main(int argc, char **argv) {
   }
   for (size_t i = 0; i < n_inputs; i++) ort->ReleaseValue((OrtValue *)inputs[i]);
 
-  // What fails has a status, and goes on.
+  // A failure is a status, not an abort.
   OrtStatus *status = ort->CreateSession(env, "no such file", options, &session);
   if (status == NULL || ort->GetErrorCode(status) != ORT_NO_SUCHFILE) return 4;
   ort->ReleaseStatus(status);

@@ -1,4 +1,4 @@
-//! Functions around `OrtAllocator`.
+//! Functions on `OrtAllocator`.
 
 #![expect(non_snake_case, reason = "names of the C API")]
 
@@ -20,7 +20,7 @@ export! {
         Ok(())
     }
 
-    /// The one allocator that there is.
+    /// The only allocator.
     fn CreateAllocator(
         _session: &Session,
         mem_info: &MemoryInfo,
@@ -31,7 +31,7 @@ export! {
         Ok(())
     }
 
-    /// It lasts as long as the process.
+    /// Does nothing: the allocator lives as long as the process.
     fn ReleaseAllocator(_allocator: *mut OrtAllocator) -> () = (); {
         Ok(())
     }
@@ -85,7 +85,7 @@ export! {
         mem_info.expect_cpu()
     }
 
-    /// Accepted; memory of runs is planned, and never an allocator's.
+    /// Accepted; memory of runs is planned, and never comes from an allocator.
     fn RegisterAllocator(_env: Shared<'_, Env>, allocator: Allocator<'_>) {
         match allocator.is_default() {
             true => Err(Error::argument("allocator", "is the library's own")),
@@ -98,7 +98,7 @@ export! {
         mem_info.expect_cpu()
     }
 
-    /// The one allocator that there is.
+    /// The only allocator.
     fn GetSharedAllocator(
         _env: Shared<'_, Env>,
         mem_info: &MemoryInfo,
@@ -109,7 +109,7 @@ export! {
         Ok(())
     }
 
-    /// Refused: there are no devices.
+    /// Rejected: there are no devices.
     fn CreateSharedAllocator(
         _env: Shared<'_, Env>,
         _ep_device: *const OrtEpDevice,
@@ -118,15 +118,15 @@ export! {
         _allocator_options: Option<&KeyValues>,
         _allocator: Out<'_, *mut OrtAllocator>,
     ) {
-        Err(Error::argument("ep_device", "is no device: there is none here"))
+        Err(Error::argument("ep_device", "is not a device: there are none"))
     }
 
-    /// Refused: there are no devices.
+    /// Rejected: there are no devices.
     fn ReleaseSharedAllocator(
         _env: Shared<'_, Env>,
         _ep_device: *const OrtEpDevice,
         _mem_type: i32,
     ) {
-        Err(Error::argument("ep_device", "is no device: there is none here"))
+        Err(Error::argument("ep_device", "is not a device: there are none"))
     }
 }

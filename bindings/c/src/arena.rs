@@ -1,15 +1,15 @@
-//! `OrtArenaCfg`: how an arena of onnxruntime's grows. Accepted; memory of runs is planned.
+//! `OrtArenaCfg`: how an arena of onnxruntime grows. Accepted; memory of runs is planned.
 
 #![expect(non_snake_case, reason = "names of the C API")]
 
 use crate::error::Error;
 use crate::ffi::{OutHandle, export};
 
-/// Nothing of it is needed.
+/// Empty: no setting is used.
 #[derive(Debug)]
 pub(crate) struct ArenaConfig;
 
-/// What there is to configure.
+/// The known keys.
 const KEYS: [&str; 7] = [
     "max_mem",
     "arena_extend_strategy",
@@ -40,7 +40,7 @@ export! {
     ) {
         let _ = num_keys;
         match arena_config_keys.iter().find(|key| !KEYS.contains(key)) {
-            Some(key) => Err(Error::invalid(format!("an arena has nothing to configure by the name `{key}`"))),
+            Some(key) => Err(Error::invalid(format!("unknown arena setting `{key}`"))),
             None => {
                 out.set(ArenaConfig);
                 Ok(())

@@ -1,4 +1,4 @@
-//! Element types by the C API's numbers, which are those of ONNX but for the newest.
+//! Element types by the C API's numbers, which are those of ONNX except for the newest.
 
 use ONNXTensorElementDataType as Number;
 use ort_session::DType;
@@ -41,24 +41,24 @@ types! {
     F8E8M0 = ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E8M0;
 }
 
-/// The C API's number of a type; undefined for none.
+/// The C API's number of a type; undefined for `None`.
 pub(crate) fn number(dtype: Option<DType>) -> Number {
     let found = TYPES.iter().find(|(known, _)| Some(*known) == dtype);
     found.map_or(Number::ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED, |(_, number)| *number)
 }
 
-/// The type that the C API gives this number; `None` for undefined.
+/// The type with this number in the C API; `None` for undefined.
 #[expect(clippy::as_conversions, reason = "the discriminant is the number")]
 pub(crate) fn numbered(number: i32) -> Result<Option<DType>, Error> {
     if number == Number::ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED as i32 {
         return Ok(None);
     }
     let found = TYPES.iter().find(|(_, known)| *known as i32 == number);
-    let unknown = || Error::argument("type", format!("is {number}, which is no element type"));
+    let unknown = || Error::argument("type", format!("is {number}, which is not an element type"));
     found.map(|(dtype, _)| Some(*dtype)).ok_or_else(unknown)
 }
 
-/// The same where undefined is an error.
+/// The same, but undefined is an error.
 pub(crate) fn defined(number: i32) -> Result<DType, Error> {
     numbered(number)?.ok_or_else(|| Error::argument("type", "is undefined"))
 }

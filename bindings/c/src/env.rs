@@ -1,7 +1,7 @@
-//! `OrtEnv`: where messages go, and what sessions take where their options say nothing.
+//! `OrtEnv`: where messages go, and the defaults of session options.
 //!
-//! A process may have several here. The listener of one without a function of its own is the process's, which
-//! writes to the standard error; a program that subscribes to `tracing` itself has its own instead.
+//! A process may have several. One without a logging function uses the process's listener, which writes to
+//! stderr, or the program's own subscriber to `tracing`.
 
 #![expect(non_snake_case, reason = "names of the C API")]
 
@@ -13,7 +13,9 @@ use ort_session::{Listener, LogEvent, Severity};
 use ort_sys::OrtLoggingFunction;
 
 use crate::error::Error;
-use crate::ffi::{EnvOptions, Logger, Out, OutHandle, Shared, Taken, default_allocator, export};
+use crate::ffi::{
+    AllocatedStrings, EnvOptions, Logger, Out, OutHandle, Shared, default_allocator, export,
+};
 use crate::providers::AVAILABLE;
 use crate::table::BUILD_INFO;
 use crate::threading::Threading;
@@ -21,9 +23,9 @@ use crate::threading::Threading;
 /// An environment.
 #[derive(Debug)]
 pub(crate) struct Env {
-    /// The least severity of messages of sessions that choose none.
+    /// The minimum severity of messages of sessions that set none.
     severity: AtomicI32,
-    /// What receives the messages of its sessions, unless the process does.
+    /// Receives the messages of its sessions, unless the process has a listener.
     pub(crate) listener: Option<Listener>,
     /// Options of its threads.
     pub(crate) threading: Option<Threading>,
@@ -37,7 +39,7 @@ impl Env {
     ) -> Result<Self, Error> {
         check_severity(severity)?;
         if logger.is_none() {
-            // Whoever listens already goes on.
+            // A listener that exists already stays.
             let _ = Listener::new(write).install();
         }
         Ok(Self {
@@ -52,7 +54,7 @@ impl Env {
     }
 }
 
-/// What calls a function of the program's.
+/// A listener that calls a function of the program.
 pub(crate) fn listener(logger: Logger) -> Listener {
     Listener::new(move |event| {
         let LogEvent { severity, session, target, message, .. } = *event;
@@ -60,7 +62,7 @@ pub(crate) fn listener(logger: Logger) -> Listener {
     })
 }
 
-/// Writes a message to the standard error.
+/// Writes a message to stderr.
 fn write(event: &LogEvent<'_>) {
     let letter = match event.severity {
         Severity::Verbose => 'V',
@@ -69,7 +71,7 @@ fn write(event: &LogEvent<'_>) {
         Severity::Error => 'E',
         Severity::Fatal => 'F',
     };
-    // There is nobody else to tell that the standard error is closed.
+    // That stderr is closed cannot be reported anywhere.
     let _ = writeln!(stderr(), "[{letter}:onnxruntime:{}] {}", event.session, event.message);
 }
 
@@ -150,7 +152,7 @@ export! {
         Ok(())
     }
 
-    /// Accepted; it is for telemetry.
+    /// Accepted; used only for telemetry.
     fn SetLanguageProjection(_ort_env: &Env, _projection: i32) {
         Ok(())
     }
@@ -172,7 +174,7 @@ export! {
     }
 
     fn ReleaseAvailableProviders(
-        ptr: Taken<'_>[providers_length],
+        ptr: AllocatedStrings<'_>[providers_length],
         providers_length: i32,
     ) {
         let _ = providers_length;

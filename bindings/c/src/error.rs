@@ -1,4 +1,4 @@
-//! Statuses: why a function failed, in onnxruntime's codes.
+//! Statuses: why a function failed, with onnxruntime's error codes.
 
 #![expect(non_snake_case, reason = "names of the C API")]
 
@@ -10,9 +10,9 @@ use ort_session::{
 };
 use ort_sys::{OrtErrorCode, OrtStatusPtr};
 
-use crate::ffi::{export, given};
+use crate::ffi::{export, into_handle};
 
-/// Why a function failed: what an `OrtStatus` is.
+/// Why a function failed: the contents of an `OrtStatus`.
 #[derive(Debug)]
 pub(crate) struct Error {
     code: OrtErrorCode,
@@ -24,12 +24,12 @@ impl Error {
         Self { code, message: text(&message.to_string()) }
     }
 
-    /// An argument that is null, and may not be.
+    /// An argument that is null but must not be.
     pub(crate) fn null(name: &'static str) -> Self {
         Self::argument(name, "is null")
     }
 
-    /// An argument that is not what it should be.
+    /// An argument that is invalid.
     pub(crate) fn argument(name: &str, what: impl Display) -> Self {
         Self::invalid(format!("argument `{name}` {what}"))
     }
@@ -51,7 +51,7 @@ impl Error {
     }
 }
 
-/// A text of C's. A zero within it would end it, and is left out.
+/// A C string. NUL bytes within the text are left out.
 pub(crate) fn text(text: &str) -> CString {
     CString::new(text).unwrap_or_else(|_| CString::new(text.replace('\0', "")).unwrap_or_default())
 }
@@ -106,7 +106,7 @@ impl From<ProfileError> for Error {
     }
 }
 
-/// The code of a number; `ORT_FAIL` for one that is none.
+/// The error code with this number; `ORT_FAIL` if there is none.
 pub(crate) const fn code_numbered(number: i32) -> OrtErrorCode {
     use OrtErrorCode::*;
 
@@ -140,7 +140,7 @@ pub(crate) const fn code_numbered(number: i32) -> OrtErrorCode {
 
 export! {
     fn CreateStatus(code: i32, msg: Option<&str>) -> OrtStatusPtr = OrtStatusPtr::default(); {
-        Ok(OrtStatusPtr(given(Error::new(code_numbered(code), msg.unwrap_or_default()))))
+        Ok(OrtStatusPtr(into_handle(Error::new(code_numbered(code), msg.unwrap_or_default()))))
     }
 
     fn GetErrorCode(status: &Error) -> OrtErrorCode = OrtErrorCode::ORT_OK; {

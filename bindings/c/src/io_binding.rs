@@ -8,14 +8,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ort_sys::OrtValue;
 
 use crate::error::Error;
-use crate::ffi::{Allocator, Out, OutHandle, Shared, export, given};
+use crate::ffi::{Allocator, Out, OutHandle, Shared, export, into_handle};
 use crate::memory_info::MemoryInfo;
 use crate::run::Request;
 use crate::run_options::{OfRun, RunOptions};
 use crate::session::Session;
 use crate::value::Value;
 
-/// What is bound.
+/// Bound inputs and outputs.
 #[derive(Debug)]
 pub(crate) struct IoBinding {
     session: Session,
@@ -31,9 +31,9 @@ struct Bound {
 #[derive(Debug)]
 struct Output {
     name: String,
-    /// Where a run writes it; nowhere if it makes it anew.
+    /// The value that a run writes to; `None` if it allocates a new one.
     to: Option<Value>,
-    /// What the last run made of it.
+    /// The value from the last run.
     made: Option<Value>,
 }
 
@@ -111,7 +111,7 @@ export! {
         binding_ptr.run(&session, run_options.map(RunOptions::of_run).unwrap_or_default())
     }
 
-    /// The names one after the other without zeros between them, and the length of each.
+    /// The names, concatenated without NULs, and the length of each.
     fn GetBoundOutputNames(
         binding_ptr: &IoBinding,
         allocator: Allocator<'_>,
@@ -128,7 +128,7 @@ export! {
         Ok(())
     }
 
-    /// What the last run made, or will write to.
+    /// The values from the last run, or those that a run will write to.
     fn GetBoundOutputValues(
         binding_ptr: &IoBinding,
         allocator: Allocator<'_>,
@@ -139,7 +139,7 @@ export! {
         let none = |name: &str| Error::fail(format!("output `{name}` has no value before a run"));
         let made = bound.outputs.iter().map(|it| it.made.clone().ok_or_else(|| none(&it.name)));
         let made = made.collect::<Result<Vec<_>, _>>()?;
-        let handles: Vec<_> = made.into_iter().map(given).collect();
+        let handles: Vec<_> = made.into_iter().map(into_handle).collect();
         output.set(allocator.array(&handles)?);
         output_count.set(bound.outputs.len());
         Ok(())

@@ -1,4 +1,4 @@
-//! `OrtKeyValuePairs`: texts by name.
+//! `OrtKeyValuePairs`: strings by name.
 
 #![expect(non_snake_case, reason = "names of the C API")]
 
@@ -8,7 +8,7 @@ use std::ptr::null;
 use crate::error::text;
 use crate::ffi::{Out, OutHandle, export};
 
-/// Texts by name, in the order in which they were added, and as C wants them.
+/// Strings by name, in the order in which they were added, and as C arrays.
 #[derive(Debug, Default)]
 pub(crate) struct KeyValues {
     entries: Vec<(CString, CString)>,

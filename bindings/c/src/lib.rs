@@ -1,19 +1,19 @@
 //! ONNX Runtime's C API on [`ort_session`].
 //!
 //! Programs in C, C++, Node, Go, Java, C#, Swift and Ruby reach ONNX Runtime through one table of functions,
-//! `OrtApi`, which a library named `libonnxruntime` gives out by `OrtGetApiBase`. This is such a library. Rust
-//! programs that use the crate `ort` take the table without a library:
+//! `OrtApi`, which a library named `libonnxruntime` returns from `OrtGetApiBase`. This is such a library. Rust
+//! programs that use the crate `ort` take the table without a shared library:
 //!
 //! ```text
 //! ort::set_api(onnxruntime::api());
 //! ```
 //!
-//! with the feature `alternative-backend` of `ort`. What works and what does not is in `docs/c.md`.
+//! with the feature `alternative-backend` of `ort`. `docs/c.md` lists what is supported.
 //!
-//! Every function is written in safe Rust, in a file of its family. `ffi` converts what C passes and expects, and is
+//! Every function is written in safe Rust, in its family's file. `ffi` converts arguments and results, and is
 //! the only part that handles pointers. `table` lists the functions.
 
-#![expect(unsafe_code, reason = "`export!` of `ffi` makes functions that C calls of safe ones")]
+#![expect(unsafe_code, reason = "`export!` of `ffi` wraps safe functions in C functions")]
 
 mod allocators;
 mod arena;

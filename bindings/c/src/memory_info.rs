@@ -1,4 +1,4 @@
-//! `OrtMemoryInfo`: where memory is. Programs describe that of other devices as well; no value is there.
+//! `OrtMemoryInfo`: where memory is. Programs may describe other devices as well, but no value is on one.
 
 #![expect(non_snake_case, reason = "names of the C API")]
 
@@ -12,7 +12,7 @@ use ort_sys::{
 use crate::error::{Error, text};
 use crate::ffi::{Out, OutHandle, export};
 
-/// Where memory is, and who gives it out.
+/// A device's memory and its allocator.
 #[derive(Debug, PartialEq)]
 pub(crate) struct MemoryInfo {
     name: Cow<'static, CStr>,
@@ -22,7 +22,7 @@ pub(crate) struct MemoryInfo {
     mem_type: OrtMemType,
 }
 
-/// The memory of all values here.
+/// The memory of all values.
 pub(crate) static CPU: MemoryInfo = MemoryInfo {
     name: Cow::Borrowed(c"Cpu"),
     allocator: OrtAllocatorType::OrtDeviceAllocator,
@@ -41,7 +41,7 @@ impl MemoryInfo {
             other => {
                 return Err(Error::argument(
                     "type",
-                    format!("is {other}, which is no allocator type"),
+                    format!("is {other}, which is not an allocator type"),
                 ));
             }
         };
@@ -52,7 +52,7 @@ impl MemoryInfo {
             other => {
                 return Err(Error::argument(
                     "mem_type",
-                    format!("is {other}, which is no memory type"),
+                    format!("is {other}, which is not a memory type"),
                 ));
             }
         };
@@ -63,12 +63,12 @@ impl MemoryInfo {
         Ok(Self { name: Cow::Owned(text(name)), allocator, device_id, device_type, mem_type })
     }
 
-    /// That it is the CPU's, which alone there is here.
+    /// An error unless it is the CPU's.
     pub(crate) fn expect_cpu(&self) -> Result<(), Error> {
         match self.device_type {
             DeviceType::OrtMemoryInfoDeviceType_CPU => Ok(()),
             _ => Err(Error::not_implemented(format!(
-                "there is no memory of `{}`",
+                "memory of `{}` is not supported",
                 self.name.to_string_lossy()
             ))),
         }
@@ -102,7 +102,7 @@ export! {
             1 => DeviceType::OrtMemoryInfoDeviceType_GPU,
             2 => DeviceType::OrtMemoryInfoDeviceType_FPGA,
             3 => DeviceType::OrtMemoryInfoDeviceType_NPU,
-            other => return Err(Error::argument("device_type", format!("is {other}, which is no device"))),
+            other => return Err(Error::argument("device_type", format!("is {other}, which is not a device type"))),
         };
         out.set(MemoryInfo { device_type, ..MemoryInfo::new(name, allocator_type, device_id, 0)? });
         Ok(())

@@ -1,4 +1,4 @@
-//! `OrtModelMetadata`: what a file says about its model.
+//! `OrtModelMetadata`: the metadata in a model's file.
 
 #![expect(non_snake_case, reason = "names of the C API")]
 
@@ -10,10 +10,10 @@ use ort_session::ModelInfo;
 use crate::ffi::{Allocator, Out, OutHandle, export};
 use crate::session::Session;
 
-/// What onnxruntime has for a version that no file states.
+/// onnxruntime's value for a missing version.
 const NO_VERSION: i64 = i64::MAX;
 
-/// What a file says about its model.
+/// The metadata in a model's file.
 #[derive(Debug)]
 pub(crate) struct Metadata(ModelInfo);
 

@@ -1,8 +1,8 @@
-//! Functions that there are not, each of which says so: what a program calls for sparse tensors, devices of plugins,
-//! and graphs of other providers.
+//! Functions that are not implemented and report so: sparse tensors, plugin devices, and graphs of other
+//! providers.
 //!
-//! A letter stands for the type of each argument, which the table tells. Functions that return no status return
-//! nothing, null or 0: nobody has got anything to ask them about.
+//! A letter stands for the type of each argument, which is inferred from the table. Functions that return no status
+//! return nothing, null or 0: no program can have an object to pass to them.
 
 #![expect(non_snake_case, reason = "names of the C API")]
 

@@ -1,4 +1,4 @@
-//! Execution providers: the CPU's is there, others are refused with what is there instead.
+//! Execution providers: the CPU provider is available, others are rejected with a list of those available.
 
 #![expect(non_snake_case, reason = "names of the C API")]
 
@@ -17,10 +17,10 @@ use crate::ffi::{Allocator, Out, Outs, Shared, export};
 use crate::session::Session;
 use crate::session_options::SessionOptions;
 
-/// The providers that there are.
+/// The available providers.
 pub(crate) const AVAILABLE: [&str; 1] = ["CPUExecutionProvider"];
 
-/// That there is a provider of this name, as onnxruntime spells it or shorter.
+/// An error unless a provider of this name, onnxruntime's or the short form, is available.
 pub(crate) fn expect_known(name: &str) -> Result<(), Error> {
     match name {
         "CPUExecutionProvider" | "CPU" => Ok(()),
@@ -30,16 +30,16 @@ pub(crate) fn expect_known(name: &str) -> Result<(), Error> {
 
 fn missing(name: &str) -> Error {
     Error::fail(format!(
-        "{name} execution provider is not enabled in this build: there is {}, which is always used",
+        "{name} execution provider is not enabled in this build: the only one is {}, which is always used",
         AVAILABLE[0]
     ))
 }
 
 fn no_device() -> Error {
-    Error::invalid("there are no devices of plugins, so that none can be given")
+    Error::invalid("there are no plugin devices")
 }
 
-/// A function that appends one provider that there is not.
+/// A function that appends a provider that is not available.
 macro_rules! appends {
     ($($name:ident($options:ty) = $provider:literal;)*) => {
         export! {$(
@@ -62,7 +62,7 @@ appends! {
     SessionOptionsAppendExecutionProvider_Dnnl(OrtDnnlProviderOptions) = "DNNL";
 }
 
-/// Functions that make, change and print the options of one provider that there is not.
+/// Functions that create, change and print the options of a provider that is not available.
 macro_rules! provider_options {
     ($($ty:ty = $provider:literal: $create:ident $update:ident $print:ident $release:ident;)*) => {
         export! {$(
@@ -83,7 +83,7 @@ macro_rules! provider_options {
                 Err(missing($provider))
             }
 
-            /// There is none to release.
+            /// Does nothing: there is none to release.
             fn $release(_options: *mut $ty) -> () = (); {
                 Ok(())
             }
@@ -207,7 +207,7 @@ export! {
         Ok(())
     }
 
-    /// Accepted and never called; no provider here keeps a context in the model.
+    /// Accepted and never called; no provider here stores a context in the model.
     fn SessionOptionsSetEpContextDataReadFunc(
         _options: &mut SessionOptions,
         _read_func: OrtReadNamedBufferFunc,
@@ -216,7 +216,7 @@ export! {
         Ok(())
     }
 
-    /// Accepted; the CPU's provider has no such options.
+    /// Accepted; the CPU provider has no such options.
     fn SetEpDynamicOptions(
         _sess: Shared<'_, Session>,
         _keys: *const *const c_char,
@@ -231,16 +231,16 @@ export! {
         Ok(())
     }
 
-    /// Refused: providers are written in Rust, against `ExecutionProvider` of ort-session.
+    /// Rejected: providers are written in Rust, against `ExecutionProvider` of ort-session.
     fn RegisterExecutionProviderLibrary(
         _env: Shared<'_, Env>,
         registration_name: &str,
         _path: &std::path::Path,
     ) {
-        Err(Error::fail(format!("{registration_name}: libraries of providers are not loaded")))
+        Err(Error::fail(format!("{registration_name}: provider libraries are not supported")))
     }
 
-    /// Refused: none was registered.
+    /// Rejected: none was registered.
     fn UnregisterExecutionProviderLibrary(_env: Shared<'_, Env>, registration_name: &str) {
         Err(Error::fail(format!("no library was registered as {registration_name}")))
     }

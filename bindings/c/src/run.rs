@@ -1,4 +1,4 @@
-//! Runs of a session: at once, or while the program goes on.
+//! Runs of a session, synchronous and asynchronous.
 
 #![expect(non_snake_case, reason = "names of the C API")]
 
@@ -10,13 +10,13 @@ use ort_sys::RunAsyncCallbackFn;
 use crate::error::Error;
 use crate::ffi::{Callback, Shared, Slots, caught, export};
 use crate::run_options::{OfRun, RunOptions};
-use crate::session::{Session, heard};
+use crate::session::{Session, with_listener};
 use crate::value::Value;
 
-/// What a run reads and writes.
+/// The inputs and outputs of a run.
 pub(crate) struct Request<'a> {
     pub(crate) inputs: &'a [(&'a str, &'a Value)],
-    /// Names, and values that are there already: a run writes where those are.
+    /// Names, and existing values, which a run writes to.
     pub(crate) outputs: &'a [(&'a str, Option<&'a Value>)],
     pub(crate) options: OfRun,
 }
@@ -40,11 +40,11 @@ impl Request<'_> {
 }
 
 impl Session {
-    /// Runs the model; the outputs that were not there, with their places.
+    /// Runs the model. Returns the outputs that were not provided, with their indices.
     pub(crate) fn run(&self, request: &Request<'_>) -> Result<Vec<(usize, Value)>, Error> {
         let Request { inputs, outputs, options } = request;
         let views = request.inputs()?;
-        // What is read as well, or written twice, is written when the run is over.
+        // An output that is also read, or written twice, is copied at the end of the run.
         let is_free = |at: usize, value: &Value| {
             let earlier = outputs[..at].iter().filter_map(|(_, other)| *other);
             let mut others = inputs.iter().map(|(_, input)| *input).chain(earlier);
@@ -63,7 +63,7 @@ impl Session {
         }
         let options = options.options.clone().outputs(made.iter().map(|(_, name, _)| *name));
         let run = || self.session.run_into(views, bound, &options);
-        let values = heard(self.listener.as_ref(), run)?.into_values();
+        let values = with_listener(self.listener.as_ref(), run)?.into_values();
         let mut new = Vec::with_capacity(made.len());
         for ((at, _, there), value) in made.into_iter().zip(values) {
             match there {
@@ -92,7 +92,7 @@ export! {
     ) {
         let (_, mut outputs) = (input_len, outputs);
         if output_names_len == 0 {
-            return Err(Error::argument("output_names_len", "is 0: a run is for some output"));
+            return Err(Error::argument("output_names_len", "is 0: a run needs an output"));
         }
         let there: Vec<_> = (0..output_names_len).map(|at| outputs.get(at)).collect();
         let made = session.run(&Request {
@@ -104,7 +104,7 @@ export! {
         Ok(())
     }
 
-    /// The run has a thread of its own, which also calls the function.
+    /// The run has its own thread, which also calls the function.
     fn RunAsync(
         session: Shared<'_, Session>,
         run_options: Option<&RunOptions>,
@@ -133,6 +133,6 @@ export! {
             callback.call(caught(|| session.run(&request)));
         };
         let thread = std::thread::Builder::new().name("ort-run-async".to_owned()).spawn(run);
-        thread.map(drop).map_err(|error| Error::fail(format!("no thread for the run: {error}")))
+        thread.map(drop).map_err(|error| Error::fail(format!("cannot start a thread for the run: {error}")))
     }
 }

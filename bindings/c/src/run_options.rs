@@ -1,4 +1,4 @@
-//! `OrtRunOptions`: options of a run, which may end it from another thread.
+//! `OrtRunOptions`: options of a run, which can cancel it from another thread.
 
 #![expect(non_snake_case, reason = "names of the C API")]
 
@@ -58,7 +58,7 @@ impl RunOptions {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same, as a run takes them.
+    /// The same as ort-session's type.
     pub(crate) fn of_run(&self) -> OfRun {
         let state = self.state();
         let options = ort_session::RunOptions::new().cancel(&state.cancel);
@@ -124,13 +124,13 @@ export! {
         Ok(())
     }
 
-    /// It lasts until another tag is set.
+    /// The pointer is valid until another tag is set.
     fn RunOptionsGetRunTag(options: &RunOptions, run_tag: Out<'_, *const c_char>) {
         run_tag.set(options.state().tag.as_ptr());
         Ok(())
     }
 
-    /// Ends every run that has these options, from any thread. So does a run that begins with it.
+    /// Cancels every run that has these options, from any thread, including those started later.
     fn RunOptionsSetTerminate(options: Shared<'_, RunOptions>) {
         options.state().cancel.cancel();
         Ok(())
@@ -150,7 +150,7 @@ export! {
         Ok(())
     }
 
-    /// It lasts until another value is set.
+    /// The pointer is valid until another value is set.
     fn GetRunConfigEntry(options: &RunOptions, config_key: &str) -> *const c_char = null(); {
         Ok(options.state().entries.get(&text(config_key)).map_or(null(), |value| value.as_ptr()))
     }

@@ -1,4 +1,4 @@
-//! `OrtSession`: made of a file or of bytes, and asked for its inputs and outputs.
+//! `OrtSession`: created from a file or bytes, with its inputs and outputs.
 
 #![expect(non_snake_case, reason = "names of the C API")]
 
@@ -22,14 +22,14 @@ use crate::type_info::TypeInfo;
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) session: Arc<ort_session::Session>,
-    /// What receives its messages, unless the process does.
+    /// Receives its messages, unless the process has a listener.
     pub(crate) listener: Option<Listener>,
-    /// The inputs that a run needs.
+    /// The required inputs.
     pub(crate) inputs: Arc<[ValueDescription]>,
     /// The inputs that the model has a default for.
     overridable: Arc<[ValueDescription]>,
     pub(crate) outputs: Arc<[ValueDescription]>,
-    /// When profiling began, in nanoseconds; 0 without it.
+    /// When profiling started, in nanoseconds; 0 without it.
     profiling_start: u64,
 }
 
@@ -57,7 +57,7 @@ impl Source<'_> {
         let options = options.unwrap_or(&defaults);
         let (builder, listener) = (options.builder(env)?, options.listener(env));
         let profiling_start = if options.is_profiled() { now() } else { 0 };
-        let session = heard(listener.as_ref(), || self.loaded(builder, options))?;
+        let session = with_listener(listener.as_ref(), || self.loaded(builder, options))?;
         let inputs = session.inputs();
         let (overridable, inputs): (Vec<_>, Vec<_>) =
             inputs.into_iter().partition(|input| input.has_default);
@@ -97,7 +97,7 @@ impl Source<'_> {
         Ok(optimized.commit()?)
     }
 
-    /// The bytes: copied, unless the program keeps them.
+    /// The bytes: copied, unless the program promises to keep them.
     fn bytes(self, options: &SessionOptions) -> Result<ModelBytes, Error> {
         let Source::Bytes(bytes) = self else { return Err(Error::fail("no bytes")) };
         if bytes.is_empty() {
@@ -113,7 +113,7 @@ impl Source<'_> {
     }
 }
 
-/// A file that is missing: the model's, or one that it needs.
+/// The error for a missing file: the model, or one that it needs.
 fn of_file(error: SessionError, path: &Path) -> Error {
     match error {
         SessionError::Load(LoadError::Missing { path: missing }) if missing == path => Error::new(
@@ -127,8 +127,8 @@ fn of_file(error: SessionError, path: &Path) -> Error {
     }
 }
 
-/// What `body` does while a listener receives its messages.
-pub(crate) fn heard<R>(listener: Option<&Listener>, body: impl FnOnce() -> R) -> R {
+/// Runs `body` while a listener receives its messages.
+pub(crate) fn with_listener<R>(listener: Option<&Listener>, body: impl FnOnce() -> R) -> R {
     match listener {
         Some(listener) => listener.listen(body),
         None => body(),
@@ -280,7 +280,7 @@ export! {
         Ok(())
     }
 
-    /// The name of the file that was written.
+    /// Returns the name of the file that was written.
     fn SessionEndProfiling(
         session: Shared<'_, Session>,
         allocator: Allocator<'_>,
@@ -319,7 +319,7 @@ export! {
         Ok(())
     }
 
-    /// Null: the CPU is no device of a plugin.
+    /// Null: the CPU is not a plugin device.
     fn SessionGetEpDeviceForInputs(
         session: &Session,
         inputs_ep_devices: Outs<'_, *const OrtEpDevice>[num_inputs],
@@ -330,7 +330,7 @@ export! {
         Ok(())
     }
 
-    /// Null: the CPU is no device of a plugin.
+    /// Null: the CPU is not a plugin device.
     fn SessionGetEpDeviceForOutputs(
         session: &Session,
         outputs_ep_devices: Outs<'_, *const OrtEpDevice>[num_outputs],

@@ -20,7 +20,7 @@ impl SessionOptions {
         is_external: bool,
     ) -> Result<(), Error> {
         if self.initializers.iter().any(|(other, ..)| other == name) {
-            return Err(Error::invalid(format!("the initializer `{name}` has been added already")));
+            return Err(Error::invalid(format!("the initializer `{name}` has already been added")));
         }
         self.initializers.push((name.to_owned(), value.lent()?, is_external));
         Ok(())
@@ -30,10 +30,10 @@ impl SessionOptions {
 export! {
     fn AddSessionConfigEntry(options: &mut SessionOptions, config_key: &str, config_value: &str) {
         if config_key.is_empty() || config_key.len() > 1024 {
-            return Err(Error::argument("config_key", "has 1 to 1024 bytes"));
+            return Err(Error::argument("config_key", "must have 1 to 1024 bytes"));
         }
         if config_value.len() > 8192 {
-            return Err(Error::argument("config_value", "has at most 8192 bytes"));
+            return Err(Error::argument("config_value", "must have at most 8192 bytes"));
         }
         options.entries.insert(config_key.to_owned(), config_value.to_owned());
         Ok(())
@@ -64,12 +64,12 @@ export! {
         Ok(())
     }
 
-    /// The memory of the value is not copied, and kept.
+    /// The value's memory is kept, not copied.
     fn AddInitializer(options: &mut SessionOptions, name: &str, val: &Value) {
         options.add_initializer(name, val, false)
     }
 
-    /// The same for initializers that the model has in other files, which are not looked for then.
+    /// The same for initializers that the model has in external files, which are then not read.
     fn AddExternalInitializers(
         options: &mut SessionOptions,
         initializer_names: Vec<&str>[initializers_num],
@@ -82,7 +82,7 @@ export! {
         })
     }
 
-    /// The bytes of the model's other files, by the names that it calls them by. They are copied.
+    /// The bytes of the model's external files, by their names in the model. They are copied.
     fn AddExternalInitializersFromMemory(
         options: &mut SessionOptions,
         external_initializer_file_names: Vec<&str>[num_external_initializer_files],

@@ -1,4 +1,4 @@
-//! `OrtSessionOptions`: what a session is to be.
+//! `OrtSessionOptions`: the options of a session.
 
 #![expect(non_snake_case, reason = "names of the C API")]
 
@@ -13,22 +13,22 @@ use crate::env::{Env, listener};
 use crate::error::Error;
 use crate::ffi::{Logger, Out, OutHandle, Shared, export};
 
-/// Options of sessions to come.
+/// Options for creating sessions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SessionOptions {
-    /// What functions set, by the key of the same.
+    /// Settings from functions, by the equivalent key.
     fields: BTreeMap<&'static str, String>,
-    /// Keys that programs set.
+    /// Keys set by the program.
     pub(crate) entries: BTreeMap<String, String>,
     dims: Vec<(String, usize)>,
     denoted_dims: Vec<(String, usize)>,
     pub(crate) initializers: Vec<(String, Tensor, bool)>,
-    /// Other files of the model, in memory.
+    /// External files of the model, in memory.
     pub(crate) files: Vec<(String, ort_session::ModelBytes)>,
-    /// Where the optimized model is written.
+    /// The path for the optimized model.
     pub(crate) optimized_path: Option<PathBuf>,
     profile_prefix: String,
-    /// What receives messages instead of the environment.
+    /// Receives messages instead of the environment's logger.
     listener: Option<Listener>,
     uses_env_threads: bool,
     cancel: Cancel,
@@ -39,7 +39,7 @@ impl SessionOptions {
         self.fields.insert(key, value.into());
     }
 
-    /// What the keys of the environment, of functions and of entries say, the later ones over the earlier.
+    /// A builder with the settings of the environment, of functions and of entries; later ones override earlier ones.
     pub(crate) fn builder(&self, env: &Env) -> Result<SessionBuilder, Error> {
         let mut builder = SessionBuilder::default().cancel(&self.cancel);
         if let Ok(severity) = Severity::try_from(env.severity()) {
@@ -54,7 +54,7 @@ impl SessionOptions {
             builder = builder.config(key, value)?;
         }
         for (key, value) in &self.entries {
-            // onnxruntime passes over keys that it does not know.
+            // onnxruntime ignores unknown keys.
             if config_keys().any(|known| known.name == key) {
                 builder = builder.config(key, value)?;
             }
@@ -80,7 +80,7 @@ impl SessionOptions {
         Ok(builder)
     }
 
-    /// What receives the messages of the session, unless the process does.
+    /// The listener for the session's messages, unless the process has one.
     pub(crate) fn listener(&self, env: &Env) -> Option<Listener> {
         self.listener.clone().or_else(|| env.listener.clone())
     }
@@ -90,7 +90,7 @@ impl SessionOptions {
     }
 }
 
-/// A flag as the text that keys have for it.
+/// A flag as the value of a key.
 pub(crate) const fn flag(is_on: bool) -> &'static str {
     if is_on { "1" } else { "0" }
 }
@@ -99,7 +99,7 @@ fn size(dim_value: i64) -> Result<usize, Error> {
     usize::try_from(dim_value).map_err(|_| Error::argument("dim_value", "is negative"))
 }
 
-/// A key of this library alone: the folder in which the packed weights of models are kept.
+/// A key that only this library has: the folder in which packed models are cached.
 const CACHE_DIR: &str = "ort_rs.cache_dir";
 
 const MEM_PATTERN: &str = "session.enable_mem_pattern";
@@ -138,7 +138,7 @@ export! {
         let mode = match execution_mode {
             0 => "sequential",
             1 => "parallel",
-            other => return Err(Error::argument("execution_mode", format!("is {other}, which is no mode"))),
+            other => return Err(Error::argument("execution_mode", format!("is {other}, which is not a mode"))),
         };
         options.field(EXECUTION_MODE, mode);
         Ok(())
@@ -152,7 +152,7 @@ export! {
 
     fn EnableProfiling(options: &mut SessionOptions, profile_file_prefix: &Path) {
         let prefix = profile_file_prefix.to_str();
-        let prefix = prefix.ok_or_else(|| Error::argument("profile_file_prefix", "is no UTF-8"))?;
+        let prefix = prefix.ok_or_else(|| Error::argument("profile_file_prefix", "is not UTF-8"))?;
         options.profile_prefix = prefix.trim_end_matches('_').to_owned();
         options.field("session.enable_profiling", options.profile_prefix.clone());
         Ok(())
@@ -202,7 +202,7 @@ export! {
         Ok(())
     }
 
-    /// −1 is the environment's.
+    /// −1 is the environment's severity.
     fn SetSessionLogSeverityLevel(options: &mut SessionOptions, session_log_severity_level: i32) {
         match session_log_severity_level {
             -1 => drop(options.fields.remove("session.log_severity_level")),
@@ -210,7 +210,7 @@ export! {
                 options.field("session.log_severity_level", level.to_string());
             }
             level => {
-                return Err(Error::argument("session_log_severity_level", format!("is {level}, which is no severity")));
+                return Err(Error::argument("session_log_severity_level", format!("is {level}, which is not a severity")));
             }
         }
         Ok(())
@@ -225,7 +225,7 @@ export! {
                 options.field("session.graph_optimization_level", level.to_string());
                 Ok(())
             }
-            level => Err(Error::argument("graph_optimization_level", format!("is {level}, which is no level"))),
+            level => Err(Error::argument("graph_optimization_level", format!("is {level}, which is not a level"))),
         }
     }
 
@@ -279,12 +279,12 @@ export! {
         Ok(())
     }
 
-    /// True ends loading of sessions with these options, from any thread.
+    /// True cancels the loading of sessions with these options, from any thread.
     fn SessionOptionsSetLoadCancellationFlag(options: Shared<'_, SessionOptions>, cancel: bool) {
         match cancel {
             true => options.cancel.cancel(),
             false if options.cancel.is_cancelled() => {
-                return Err(Error::not_implemented("options cannot be used again after a cancellation: make new ones"));
+                return Err(Error::not_implemented("options cannot be reused after a cancellation: create new ones"));
             }
             false => {}
         }

@@ -1,4 +1,4 @@
-//! Tensors of texts: filled in and read.
+//! String tensors: filled and read.
 
 #![expect(non_snake_case, reason = "names of the C API")]
 
@@ -10,30 +10,30 @@ use crate::error::Error;
 use crate::ffi::{Out, OutMemory, Outs, Shared, export};
 use crate::value::Value;
 
-/// What `read` makes of the texts of a value.
+/// Calls `read` with the strings of a value.
 fn read<R>(value: &Value, read: impl FnOnce(&[String]) -> Result<R, Error>) -> Result<R, Error> {
-    let other = value.other().ok_or_else(not_texts)?;
+    let other = value.other().ok_or_else(not_strings)?;
     let view: TensorView<'_> = other.as_tensor()?.view();
     read(view.as_strings()?)
 }
 
-/// Changes the texts of a value.
+/// Changes the strings of a value.
 fn fill(value: &Value, fill: impl FnOnce(&mut [String]) -> Result<(), Error>) -> Result<(), Error> {
-    let mut other = value.other_mut().ok_or_else(not_texts)?;
+    let mut other = value.other_mut().ok_or_else(not_strings)?;
     let tensor: &mut Tensor = match &mut *other {
         Owned::Tensor(tensor) => tensor,
-        _ => return Err(not_texts()),
+        _ => return Err(not_strings()),
     };
     fill(tensor.view_mut().into_strings()?)
 }
 
-fn not_texts() -> Error {
-    Error::argument("value", "is no tensor of texts")
+fn not_strings() -> Error {
+    Error::argument("value", "is not a string tensor")
 }
 
 fn at(texts: &[String], index: usize) -> Result<&String, Error> {
     let none =
-        || Error::argument("index", format!("is {index}, and there are {} texts", texts.len()));
+        || Error::argument("index", format!("is {index}, and there are {} strings", texts.len()));
     texts.get(index).ok_or_else(none)
 }
 
@@ -56,7 +56,7 @@ export! {
         })
     }
 
-    /// Refused: the bytes would become a text without anybody checking that they are UTF-8.
+    /// Not implemented: the bytes would become a string without a check that they are UTF-8.
     fn GetResizedStringTensorElementBuffer(
         _value: Shared<'_, Value>,
         _index: usize,
@@ -73,7 +73,7 @@ export! {
         Ok(())
     }
 
-    /// The texts one after the other without zeros between them, and where each begins.
+    /// The strings, concatenated without NULs, and the offset of each.
     fn GetStringTensorContent(
         value: &Value,
         s: OutMemory<'_>[s_len],
@@ -84,10 +84,10 @@ export! {
         read(value, |texts| {
             let needed: usize = texts.iter().map(String::len).sum();
             if s_len < needed {
-                return Err(Error::argument("s_len", format!("is {s_len}, and the texts take {needed}")));
+                return Err(Error::argument("s_len", format!("is {s_len}, and the strings take {needed}")));
             }
             if offsets_len != texts.len() {
-                return Err(Error::argument("offsets_len", "is not the number of texts"));
+                return Err(Error::argument("offsets_len", "is not the number of strings"));
             }
             s.0.fill(texts.iter().flat_map(|text| text.bytes()));
             let mut end = 0;
@@ -114,7 +114,7 @@ export! {
         read(value, |texts| {
             let text = at(texts, index)?;
             if s_len < text.len() {
-                return Err(Error::argument("s_len", format!("is {s_len}, and the text takes {}", text.len())));
+                return Err(Error::argument("s_len", format!("is {s_len}, and the string takes {}", text.len())));
             }
             s.0.fill(text.bytes());
             Ok(())

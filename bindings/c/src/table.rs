@@ -1,6 +1,6 @@
-//! The table: every function of the C API by the file that has it. A new function is a name here.
+//! The table: every function of the C API, by the file that defines it. A new function is added here by name.
 //!
-//! `Name[_, _]` is a function with enums of C among its arguments, of which it takes the numbers.
+//! `Name[_, _]` is a function with C enums among its arguments, which it takes as integers.
 
 #![expect(
     clippy::missing_transmute_annotations,
@@ -11,7 +11,7 @@ use std::ffi::CStr;
 
 use ort_sys::OrtApi;
 
-/// The version of onnxruntime whose table this is: programs compare its middle number with that of their headers.
+/// The version of onnxruntime's table: programs compare its minor number with that of their headers.
 pub(crate) const VERSION: &CStr = c"1.31.0";
 
 /// What was built, and how.

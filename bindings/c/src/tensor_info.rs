@@ -11,12 +11,12 @@ use crate::element_type::{number, numbered};
 use crate::error::{Error, text};
 use crate::ffi::{Names, Out, OutHandle, Outs, export};
 
-/// An element type, and dimensions: −1 where the number is not known.
+/// An element type and dimensions, −1 if unknown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TensorInfo {
     pub(crate) dtype: Option<DType>,
     pub(crate) dims: Vec<i64>,
-    /// The names of dimensions; empty for those that have none.
+    /// The names of dimensions; empty for unnamed ones.
     pub(crate) symbols: Vec<CString>,
     /// Whether the rank is known.
     pub(crate) has_shape: bool,
@@ -59,12 +59,12 @@ impl TensorInfo {
     }
 }
 
-/// Dimensions as C has them.
+/// Dimensions as in C.
 pub(crate) fn signed(shape: &[usize]) -> Vec<i64> {
     shape.iter().map(|&n| i64::try_from(n).unwrap_or(i64::MAX)).collect()
 }
 
-/// Dimensions as a tensor has them.
+/// Dimensions of a tensor.
 pub(crate) fn unsigned(dims: &[i64]) -> Result<Vec<usize>, Error> {
     let dims = dims.iter().map(|&n| usize::try_from(n));
     dims.collect::<Result<_, _>>().map_err(|_| Error::argument("shape", "has a negative dimension"))

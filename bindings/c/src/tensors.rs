@@ -1,4 +1,4 @@
-//! Tensors: made in memory of the library's or the program's, and where their elements are.
+//! Tensors: created in memory of the library or the program, and access to their elements.
 
 #![expect(non_snake_case, reason = "names of the C API")]
 
@@ -20,10 +20,10 @@ fn n_bytes(dtype: DType, shape: &[usize]) -> Result<usize, Error> {
     n.and_then(|n| dtype.n_bytes(n)).ok_or_else(|| Error::argument("shape", "is too large"))
 }
 
-/// A tensor over memory of the program's.
+/// A tensor over memory of the program.
 fn over(data: *mut c_void, len: usize, dtype: DType, shape: Vec<usize>) -> Result<Value, Error> {
     if dtype == DType::String {
-        return Err(Error::argument("type", "is that of texts, which no memory is given for"));
+        return Err(Error::argument("type", "is string, which cannot use the caller's memory"));
     }
     let needed = n_bytes(dtype, &shape)?;
     if len < needed {
@@ -46,7 +46,7 @@ export! {
     ) {
         let (_, dtype, shape) = (shape_len, defined(type_)?, unsigned(shape)?);
         out.set(match dtype {
-            DType::String => Value::of_texts(&shape)?,
+            DType::String => Value::of_strings(&shape)?,
             dtype => {
                 let block = allocator.block(n_bytes(dtype, &shape)?)?;
                 Value::of_block(block, dtype, shape)?
@@ -70,7 +70,7 @@ export! {
         Ok(())
     }
 
-    /// The allocator takes the memory back when the last copy of the value is released.
+    /// The allocator frees the memory when the last copy of the value is released.
     fn CreateTensorWithDataAndDeleterAsOrtValue(
         deleter: Allocator<'_>,
         p_data: *mut c_void,
@@ -81,10 +81,10 @@ export! {
         out: OutHandle<'_, Value>,
     ) {
         let (_, dtype, shape) = (shape_len, defined(type_)?, unsigned(shape)?);
-        // It checks everything; the program keeps the memory if it fails.
+        // All checks are here; the program keeps the memory if they fail.
         drop(over(p_data, p_data_len, dtype, shape.clone())?);
         let block = Block::of_caller(p_data, n_bytes(dtype, &shape)?);
-        let block = block.ok_or_else(|| Error::null("p_data"))?.given_to(deleter);
+        let block = block.ok_or_else(|| Error::null("p_data"))?.freed_by(deleter);
         out.set(Value::of_block(block, dtype, shape)?);
         Ok(())
     }
@@ -122,7 +122,7 @@ export! {
             return Err(Error::argument("location_values", "is outside of the tensor"));
         }
         if dtype.is_packed() {
-            return Err(Error::not_implemented("elements of less than 8 bits have no address"));
+            return Err(Error::not_implemented("elements of fewer than 8 bits have no address"));
         }
         let index = at.iter().zip(&shape).fold(0, |index, (&at, &n)| index * n + at);
         let offset = dtype.n_bytes(index).unwrap_or_default();

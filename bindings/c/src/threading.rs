@@ -1,4 +1,4 @@
-//! `OrtThreadingOptions`: threads of an environment, for sessions that have none of their own.
+//! `OrtThreadingOptions`: threads of an environment, for sessions without their own.
 
 #![expect(non_snake_case, reason = "names of the C API")]
 
@@ -9,7 +9,7 @@ use ort_sys::{OrtCustomCreateThreadFn, OrtCustomJoinThreadFn};
 use crate::error::Error;
 use crate::ffi::{OutHandle, export};
 
-/// What a session of the environment takes for its threads: keys of session options, and values.
+/// Thread settings for the environment's sessions: keys of session options, and values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Threading {
     pub(crate) keys: Vec<(&'static str, String)>,
@@ -22,11 +22,9 @@ impl Threading {
     }
 }
 
-/// Threads are the library's own.
+/// Threads are always created by the library.
 fn no_custom_threads() -> Error {
-    Error::not_implemented(
-        "threads made by a function of the program: sessions share those of the library",
-    )
+    Error::not_implemented("custom thread creation: sessions share the threads of the library")
 }
 
 export! {

@@ -1,4 +1,4 @@
-//! `OrtTypeInfo`: the type of a value, and what it is made of.
+//! `OrtTypeInfo`: the type of a value, and its parts.
 
 #![expect(non_snake_case, reason = "names of the C API")]
 
@@ -21,15 +21,15 @@ pub(crate) enum TypeInfo {
     Optional(OptionalInfo),
 }
 
-/// A sequence: of what.
+/// The item type of a sequence.
 #[derive(Debug)]
 pub(crate) struct SequenceInfo(Type);
 
-/// A map: from what, to what.
+/// The key and value types of a map.
 #[derive(Debug)]
 pub(crate) struct MapInfo(DType, Type);
 
-/// An optional: of what.
+/// The type in an optional.
 #[derive(Debug)]
 pub(crate) struct OptionalInfo(Type);
 
@@ -61,7 +61,7 @@ export! {
         Ok(())
     }
 
-    /// Null of another type.
+    /// Null for other types.
     fn CastTypeInfoToTensorInfo(type_info: &TypeInfo, out: OutRef<'_, TensorInfo>) {
         match type_info {
             TypeInfo::Tensor(tensor) => out.set(tensor),
@@ -70,7 +70,7 @@ export! {
         Ok(())
     }
 
-    /// Null of another type.
+    /// Null for other types.
     fn CastTypeInfoToMapTypeInfo(type_info: &TypeInfo, out: OutRef<'_, MapInfo>) {
         match type_info {
             TypeInfo::Map(map) => out.set(map),
@@ -79,7 +79,7 @@ export! {
         Ok(())
     }
 
-    /// Null of another type.
+    /// Null for other types.
     fn CastTypeInfoToSequenceTypeInfo(type_info: &TypeInfo, out: OutRef<'_, SequenceInfo>) {
         match type_info {
             TypeInfo::Sequence(sequence) => out.set(sequence),
@@ -88,7 +88,7 @@ export! {
         Ok(())
     }
 
-    /// Null of another type.
+    /// Null for other types.
     fn CastTypeInfoToOptionalTypeInfo(type_info: &TypeInfo, out: OutRef<'_, OptionalInfo>) {
         match type_info {
             TypeInfo::Optional(optional) => out.set(optional),
@@ -97,7 +97,7 @@ export! {
         Ok(())
     }
 
-    /// Empty: a graph does not keep what a type denotes.
+    /// Empty: a graph does not keep denotations.
     fn GetDenotationFromTypeInfo(
         _type_info: &TypeInfo,
         denotation: Out<'_, *const c_char>,
@@ -139,12 +139,12 @@ export! {
         Ok(())
     }
 
-    /// It is part of a type, which owns it: nothing to release.
+    /// Does nothing: it is owned by the type that it is part of.
     fn ReleaseMapTypeInfo(_map: *mut ort_sys::OrtMapTypeInfo) -> () = (); {
         Ok(())
     }
 
-    /// It is part of a type, which owns it: nothing to release.
+    /// Does nothing: it is owned by the type that it is part of.
     fn ReleaseSequenceTypeInfo(_sequence: *mut ort_sys::OrtSequenceTypeInfo) -> () = (); {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! `OrtValue`: a tensor, a sequence, a map or an optional. Copies of a value share what is in it, as
+//! `OrtValue`: a tensor, a sequence, a map or an optional. Copies of a value share its contents, as
 //! onnxruntime's do.
 
 #![expect(non_snake_case, reason = "names of the C API")]
@@ -15,22 +15,22 @@ use crate::ffi::{Allocator, Block, Out, OutHandle, export};
 use crate::tensor_info::{TensorInfo, signed};
 use crate::type_info::TypeInfo;
 
-/// A value of a program's.
+/// A value that a program holds.
 #[derive(Clone, Debug)]
 pub(crate) struct Value(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     content: Content,
-    /// The dimensions of a tensor, once C has asked for them.
+    /// The dimensions of a tensor, once C has requested them.
     dims: OnceLock<Vec<i64>>,
 }
 
 #[derive(Debug)]
 enum Content {
-    /// Numbers, wherever they are.
+    /// Numbers, in any memory.
     Numbers { block: Block, dtype: DType, shape: Vec<usize> },
-    /// Texts, which a program may fill in, and what is no tensor.
+    /// Strings, which a program may fill, and values other than tensors.
     Other(RwLock<Owned>),
 }
 
@@ -39,7 +39,7 @@ impl Value {
         Self(Arc::new(Shared { content, dims: OnceLock::new() }))
     }
 
-    /// A value that a run made.
+    /// A value that a run created.
     pub(crate) fn of_owned(value: Owned) -> Self {
         match value {
             Owned::Tensor(tensor) if tensor.dtype() != DType::String => {
@@ -50,14 +50,14 @@ impl Value {
         }
     }
 
-    /// Numbers in a block that is as large as they need.
+    /// Numbers in a block of the required size.
     pub(crate) fn of_block(block: Block, dtype: DType, shape: Vec<usize>) -> Result<Self, Error> {
         TensorView::from_bytes(dtype, &shape, block.bytes())?;
         Ok(Self::new(Content::Numbers { block, dtype, shape }))
     }
 
-    /// Texts that are empty.
-    pub(crate) fn of_texts(shape: &[usize]) -> Result<Self, Error> {
+    /// Empty strings.
+    pub(crate) fn of_strings(shape: &[usize]) -> Result<Self, Error> {
         Ok(Self::of_owned(Tensor::zeros(DType::String, shape)?.into()))
     }
 
@@ -71,7 +71,7 @@ impl Value {
         }
     }
 
-    /// The memory of numbers, for a run to write an output there; `None` of what has none.
+    /// The memory of a numeric tensor, for a run to write an output there; `None` for other values.
     pub(crate) fn output(&self) -> Result<Option<TensorViewMut<'_>>, Error> {
         match &self.0.content {
             Content::Numbers { block, dtype, shape } => {
@@ -81,18 +81,18 @@ impl Value {
         }
     }
 
-    /// Makes it the same as what a run made: numbers of the same type and shape, or anything in place of
-    /// anything else.
+    /// Assigns the result of a run: numbers must have the same type and shape, other values are
+    /// replaced.
     pub(crate) fn assign(&self, from: Owned) -> Result<(), Error> {
         match &self.0.content {
             Content::Other(value) => {
                 let mut value = write(value);
-                // Dimensions that C has asked for stay what they are.
+                // Dimensions that C has requested cannot change.
                 match (&*value, &from) {
                     (Owned::Tensor(to), Owned::Tensor(tensor)) if to.shape() != tensor.shape() => {
                         let (expected, found) = (to.shape(), tensor.shape());
                         let text =
-                            format!("an output is of shape {found:?}, and its value {expected:?}");
+                            format!("the output has shape {found:?}, and its value {expected:?}");
                         return Err(Error::invalid(text));
                     }
                     _ => *value = from,
@@ -108,7 +108,7 @@ impl Value {
         Ok(())
     }
 
-    /// Whether both are in the same memory, in part at least.
+    /// Whether their memory overlaps.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         match (&self.0.content, &other.0.content) {
             (Content::Numbers { block, .. }, Content::Numbers { block: other, .. }) => {
@@ -125,7 +125,7 @@ impl Value {
         }
     }
 
-    /// A tensor over the same memory, which lasts as long as that does.
+    /// A tensor over the same memory, which it keeps alive.
     pub(crate) fn lent(&self) -> Result<Tensor, Error> {
         match &self.0.content {
             Content::Numbers { dtype, shape, .. } => {
@@ -136,13 +136,13 @@ impl Value {
         }
     }
 
-    /// The memory of numbers.
+    /// The memory of a numeric tensor.
     pub(crate) fn block(&self) -> Result<&Block, Error> {
         match &self.0.content {
             Content::Numbers { block, .. } => Ok(block),
             Content::Other(value) => {
                 let kind = read(value).kind();
-                Err(Error::argument("value", format!("is no tensor of numbers, but a {kind}")))
+                Err(Error::argument("value", format!("is a {kind}, not a numeric tensor")))
             }
         }
     }
@@ -165,7 +165,7 @@ impl Value {
         Ok((dtype, self.0.dims.get_or_init(|| signed(&shape))))
     }
 
-    /// The rest: texts, sequences, maps, optionals.
+    /// Other values: strings, sequences, maps, optionals.
     pub(crate) fn other(&self) -> Option<RwLockReadGuard<'_, Owned>> {
         match &self.0.content {
             Content::Other(value) => Some(read(value)),
@@ -211,7 +211,7 @@ fn write(value: &RwLock<Owned>) -> RwLockWriteGuard<'_, Owned> {
     value.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A value without what an optional adds.
+/// The value in an optional, or the value itself.
 fn bare(value: &Owned) -> Option<&Owned> {
     match value {
         Owned::Optional(inner) => inner.as_deref().and_then(bare),
@@ -256,7 +256,7 @@ export! {
         Ok(())
     }
 
-    /// Of a sequence its items, of a map two: keys and values.
+    /// The number of items of a sequence; 2 for a map: keys and values.
     fn GetValueCount(value: &Value, out: Out<'_, usize>) {
         out.set(match value.other().as_deref().and_then(bare) {
             Some(Owned::Sequence(items)) => items.len(),
@@ -272,7 +272,7 @@ export! {
         _allocator: Allocator<'_>,
         out: OutHandle<'_, Value>,
     ) {
-        let none = || Error::argument("index", format!("is {index}, where there is no value"));
+        let none = || Error::argument("index", format!("is {index}, which is out of range"));
         let at = usize::try_from(index).map_err(|_| none())?;
         let other = value.other();
         let item = match (other.as_deref().and_then(bare), at) {
@@ -293,7 +293,7 @@ export! {
         out: OutHandle<'_, Value>,
     ) {
         let values = in_.iter().map(|value| value.to_owned_value()).collect::<Result<Vec<_>, _>>()?;
-        out.set(Value::of_owned(made_of(values, num_values, value_type)?));
+        out.set(Value::of_owned(compose(values, num_values, value_type)?));
         Ok(())
     }
 
@@ -305,7 +305,7 @@ export! {
 
 /// A sequence of values, or a map of keys and values.
 #[expect(clippy::as_conversions, reason = "the discriminant is the number")]
-fn made_of(mut values: Vec<Owned>, n: usize, value_type: i32) -> Result<Owned, Error> {
+fn compose(mut values: Vec<Owned>, n: usize, value_type: i32) -> Result<Owned, Error> {
     const SEQUENCE: i32 = ONNXType::ONNX_TYPE_SEQUENCE as i32;
     const MAP: i32 = ONNXType::ONNX_TYPE_MAP as i32;
     match value_type {
@@ -315,19 +315,19 @@ fn made_of(mut values: Vec<Owned>, n: usize, value_type: i32) -> Result<Owned, E
             let dtypes = values.windows(2).all(|pair| dtype(&pair[0]) == dtype(&pair[1]));
             match kinds && dtypes {
                 true => Ok(Owned::Sequence(values)),
-                false => Err(Error::invalid("the items of a sequence are of one type")),
+                false => Err(Error::invalid("the items of a sequence must have the same type")),
             }
         }
         MAP => {
             let (Some(map_values), Some(keys), 2) = (values.pop(), values.pop(), n) else {
-                return Err(Error::invalid("a map is made of two values: keys and values"));
+                return Err(Error::invalid("a map needs two values: keys and values"));
             };
             let (keys, values) = (keys.as_tensor()?.clone(), map_values.as_tensor()?.clone());
             match keys.shape().len() == 1 && keys.shape() == values.shape() {
                 true => Ok(Owned::Map(ort_session::Map { keys, values })),
-                false => {
-                    Err(Error::invalid("keys and values of a map are of rank 1, and equally many"))
-                }
+                false => Err(Error::invalid(
+                    "keys and values of a map must have rank 1 and the same length",
+                )),
             }
         }
         _ => Err(Error::argument("value_type", "is neither a sequence nor a map")),

@@ -1,10 +1,10 @@
 //! Memory that numpy arrays and tensors share.
 //!
-//! Inputs are read where the array has them; an output's memory becomes an array's, whose base object is a
-//! [`Block`]. As in onnxruntime, who writes to an array while a run reads it gets numbers from before or after:
-//! elements are plain numbers, of which every pattern of bits is one.
+//! Inputs are read in the array's memory; an output's memory becomes that of an array, whose base object is a
+//! [`Block`]. As in onnxruntime, a program that writes to an array while a run reads it gets old or new numbers:
+//! elements are plain numbers, for which every bit pattern is valid.
 
-#![expect(unsafe_code, reason = "numpy's arrays are pointers")]
+#![expect(unsafe_code, reason = "numpy arrays are pointers")]
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -19,44 +19,44 @@ use pyo3::prelude::*;
 
 use crate::dlpack::Lent;
 
-/// Memory for elements, and who owns it. It does not move.
+/// Memory for elements, and its owner. It does not move.
 #[pyclass(frozen, module = "ort_rs._native")]
 #[derive(Debug)]
 pub(crate) struct Block {
     data: NonNull<u8>,
     len: usize,
-    /// Whether it may be written: a tensor's, a writable array's, or what a caller said is there.
+    /// Whether it may be written: memory of a tensor, a writable array, or at an address from the caller.
     is_writable: bool,
     /// Dropped with the block.
     _owner: Owner,
 }
 
-/// Who keeps the memory of a block.
+/// What keeps the memory of a block alive.
 #[derive(Debug)]
-#[expect(dead_code, reason = "it is dropped in time, and never looked at")]
+#[expect(dead_code, reason = "held until it is dropped, never read")]
 enum Owner {
     Tensor(Tensor),
     Object(Py<PyAny>),
     Lent(Lent),
-    /// Whoever told the address.
+    /// The caller that passed the address.
     Caller,
 }
 
-// SAFETY: a block is an address and its owner, which may go to any thread. What races for its bytes is described
+// SAFETY: a block is an address and its owner, which may move to any thread. Races on its bytes are described
 // at the top.
 unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// The elements of a tensor that nobody else has; they are copied if somebody does. Of strings, nothing.
+    /// The elements of a tensor, copied if it is shared. Not for strings.
     pub(crate) fn of_tensor(mut tensor: Tensor) -> Self {
         let bytes = tensor.view_mut().into_bytes().unwrap_or_default();
         let (data, len) = (NonNull::from(&mut *bytes).cast(), bytes.len());
         Self { data, len, is_writable: true, _owner: Owner::Tensor(tensor) }
     }
 
-    /// The elements of an array, which stays alive; of a copy if they are not one after the other.
+    /// The elements of an array, which stays alive; of a copy if it is not contiguous.
     pub(crate) fn of_array(array: &Bound<'_, PyUntypedArray>) -> PyResult<Self> {
         let copy;
         let (array, bytes) = match bytes_of(array) {
@@ -72,13 +72,13 @@ impl Block {
         Ok(Self { data, len, is_writable, _owner: owner })
     }
 
-    /// Memory at an address that a caller told and keeps; none that is empty need be anywhere.
+    /// Memory at an address that the caller keeps valid; the address may be 0 if the length is 0.
     pub(crate) fn at_address(address: usize, len: usize) -> Option<Self> {
         let data = pointer((address, len))?;
         Some(Self { data, len, is_writable: true, _owner: Owner::Caller })
     }
 
-    /// The same of memory that was lent through DLPack.
+    /// The same for memory that was lent through DLPack.
     pub(crate) fn of_lent(
         (address, len): (usize, usize),
         is_writable: bool,
@@ -96,19 +96,19 @@ impl Block {
         self.data.as_ptr().expose_provenance()
     }
 
-    /// Whether it has bytes in common with these.
+    /// Whether it overlaps these bytes.
     pub(crate) fn overlaps(&self, bytes: &[u8]) -> bool {
         let (own, other) = (self.bytes().as_ptr_range(), bytes.as_ptr_range());
         own.start < other.end && other.start < own.end
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the owner keeps `len` bytes there; see the top for who writes to them.
+        // SAFETY: the owner keeps `len` bytes there; see the top for races.
         unsafe { std::slice::from_raw_parts(self.data.as_ptr(), self.len) }
     }
 
-    /// The bytes, to write: for outputs that Python binds to memory of its own; `None` if they are read-only. It
-    /// vouches for it that nobody else is at them, as it does with onnxruntime.
+    /// The bytes, to write: for outputs that Python binds to its own memory; `None` if they are read-only. The
+    /// program guarantees exclusive access, as with onnxruntime.
     #[expect(clippy::mut_from_ref, reason = "Python's objects have no exclusive owner")]
     pub(crate) fn bytes_mut(&self) -> Option<&mut [u8]> {
         self.is_writable.then(|| {
@@ -131,14 +131,14 @@ impl Block {
         }
         let n_dims = c_int::try_from(shape.len().min(dims.len()))?;
         let (dims, none) = (dims.as_mut_ptr(), std::ptr::null_mut());
-        // SAFETY: the lock is held, and the type is loaded by numpy's import.
+        // SAFETY: the GIL is held, and numpy's import loads the type.
         let subtype = unsafe { get_type_object(py, NpyTypes::PyArray_Type) };
         let (descr, flags) = (
             descr.into_dtype_ptr(),
             if block.get().is_writable { NPY_ARRAY_CARRAY } else { NPY_ARRAY_CARRAY_RO },
         );
-        // SAFETY: `descr` is a reference of our own, which it takes; `dims` has `n_dims` numbers; `data` has as
-        // many bytes as they say, which `Bound` keeps until the array has taken its owner.
+        // SAFETY: `descr` is an owned reference, which it takes; `dims` has `n_dims` numbers; `data` has as many
+        // bytes as they imply, which `Bound` keeps until the array has taken its owner.
         let array = unsafe {
             PY_ARRAY_API.PyArray_NewFromDescr(
                 py,
@@ -155,7 +155,7 @@ impl Block {
         // SAFETY: it is a new reference, or null with an exception set.
         let array = unsafe { Bound::from_owned_ptr_or_err(py, array) }?;
         let base = block.clone().into_any().into_ptr();
-        // SAFETY: `array` is an array without a base, and `base` a reference of our own, which it takes.
+        // SAFETY: `array` is an array without a base, and `base` an owned reference, which it takes.
         let set = unsafe { PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), base) };
         if set < 0 { Err(PyErr::fetch(py)) } else { Ok(array) }
     }
@@ -166,7 +166,7 @@ fn pointer((address, len): (usize, usize)) -> Option<NonNull<u8>> {
     data.or((len == 0).then(NonNull::dangling))
 }
 
-/// The bytes of a block, for whoever keeps them beyond Python's sight.
+/// The bytes of a block, for owners outside of Python.
 #[derive(Debug)]
 pub(crate) struct Bytes(pub(crate) Py<Block>);
 
@@ -176,7 +176,7 @@ impl AsRef<[u8]> for Bytes {
     }
 }
 
-/// The bytes of an array's elements, in order; `None` if they are not one after the other, or not aligned.
+/// The bytes of an array's elements, in order; `None` if they are not contiguous or not aligned.
 pub(crate) fn bytes_of<'a>(array: &'a Bound<'_, PyUntypedArray>) -> Option<&'a [u8]> {
     if !(array.is_c_contiguous() && array.is_aligned()) {
         return None;
@@ -185,7 +185,7 @@ pub(crate) fn bytes_of<'a>(array: &'a Bound<'_, PyUntypedArray>) -> Option<&'a [
     // SAFETY: it is an array's pointer, alive as long as `array`.
     let data = unsafe { (*array.as_array_ptr()).fields.data };
     let Some(data) = NonNull::new(data).filter(|_| len > 0) else { return Some(&[]) };
-    // SAFETY: a C-contiguous array has its elements there, one after the other; numpy refuses to reallocate
-    // memory that is referred to, and the array is.
+    // SAFETY: a C-contiguous array has its elements there, one after the other; numpy does not reallocate memory
+    // of an array that is referenced, as this one is.
     Some(unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), len) })
 }

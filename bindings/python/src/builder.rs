@@ -1,4 +1,4 @@
-//! What a session is to be: options one by one, then a file or bytes.
+//! Builds a session: options one by one, then a file or bytes.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::optimized::Optimized;
 use crate::session::Session;
 use crate::value::OrtValue;
 
-/// Options of a session to come.
+/// The options of a session.
 #[pyclass(module = "ort_rs._native")]
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
@@ -65,36 +65,36 @@ impl Builder {
         Ok(())
     }
 
-    /// Keeps packed weights in this folder.
+    /// Caches packed models in this folder.
     fn cache_dir(&mut self, folder: PathBuf) {
         self.set(|builder| builder.cache_dir(folder));
     }
 
-    /// Leaves these passes of the optimizer out.
+    /// Disables these optimizer passes.
     fn disable_optimizers(&mut self, names: Vec<String>) {
         self.set(|builder| builder.disable_optimizers(names));
     }
 
-    /// Fixes a dimension of inputs that the model gives a name only.
+    /// Fixes the size of an input dimension that is only named.
     fn free_dimension(&mut self, name: String, size: usize) {
         self.set(|builder| builder.free_dimension(name, size));
     }
 
-    /// Fixes all dimensions of inputs that the model says denote this.
+    /// Fixes the size of all input dimensions with this denotation.
     fn free_dimension_by_denotation(&mut self, denotation: String, size: usize) {
         self.set(|builder| builder.free_dimension_by_denotation(denotation, size));
     }
 
-    /// Another file of the model, by the name that the model calls it by: bytes, which are kept and not copied.
+    /// An external file of the model, by its name in the model: bytes, which are kept and not copied.
     fn external_data(&mut self, name: String, value: &Bound<'_, OrtValue>) -> PyResult<()> {
         let lent = value.get().lent(value.py())?;
         let bytes = lent.shared_bytes().cloned();
-        let bytes = bytes.ok_or_else(|| invalid_argument(format!("file `{name}` is no bytes")))?;
+        let bytes = bytes.ok_or_else(|| invalid_argument(format!("file `{name}` is not bytes")))?;
         self.set(|builder| builder.external_data(name, ModelBytes::from_owner(bytes)));
         Ok(())
     }
 
-    /// The value of an initializer, whose memory is kept and not copied; whether the model is to have it elsewhere.
+    /// The value of an initializer, whose memory is kept and not copied, and whether it must be external in the model.
     fn initializer(
         &mut self,
         name: String,
@@ -109,12 +109,12 @@ impl Builder {
         Ok(())
     }
 
-    /// A handle that ends loading from another thread.
+    /// A handle that cancels loading from another thread.
     fn cancel(&self) -> LoadCancel {
         LoadCancel { cancel: self.cancel.clone() }
     }
 
-    /// A session of a file, or of bytes, which are kept and not copied.
+    /// Loads a session from a file, or from bytes, which are kept and not copied.
     fn load(&self, py: Python<'_>, model: Source) -> PyResult<Session> {
         if matches!(&model, Source::Bytes(bytes) if bytes.is_empty()) {
             return Err(invalid_argument("No graph was found: the model has no bytes"));
@@ -144,7 +144,7 @@ impl Builder {
         Ok(Optimized { model: optimized.map_err(|error| of_session(&error))? })
     }
 
-    /// Writes the model with its graph optimized: a `.ort` file by that name, a `.onnx` file by any other.
+    /// Writes the model with its graph optimized: a `.ort` file if the path has that extension, otherwise a `.onnx` file.
     fn save(&self, py: Python<'_>, model: Source, path: PathBuf) -> PyResult<usize> {
         let written = py.detach(|| {
             let optimized = self.optimized(model)?;
@@ -158,7 +158,7 @@ impl Builder {
     }
 }
 
-/// Ends loading from any thread.
+/// Cancels loading from any thread.
 #[pyclass(frozen, module = "ort_rs._native")]
 #[derive(Debug)]
 pub(crate) struct LoadCancel {
@@ -172,7 +172,7 @@ impl LoadCancel {
     }
 }
 
-/// A model that was not saved.
+/// The exception for a model that was not saved.
 pub(crate) fn of_save(error: SaveError) -> PyErr {
     of_session(&SessionError::from(error))
 }

@@ -1,12 +1,11 @@
-//! DLPack: tensors that libraries lend each other, in capsules.
+//! DLPack: exchange of tensors between libraries, in capsules.
 //!
-//! A capsule holds a struct of C with the tensor and a function that gives it back. Who takes the struct out renames
-//! the capsule, and calls that function when done. Ours are of the version that knows no numbers; both are taken.
-//! Elements of less than 8 bits lie packed.
+//! A capsule holds a C struct with the tensor and a deleter. The consumer renames the capsule, and calls the deleter
+//! when done. We produce unversioned capsules and accept both kinds. Elements of fewer than 8 bits are packed.
 //!
 //! Source: DLPack 1.1, `dlpack.h`; <https://dmlc.github.io/dlpack/latest/>.
 
-#![expect(unsafe_code, reason = "structs and functions of C")]
+#![expect(unsafe_code, reason = "C structs and functions")]
 
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
@@ -24,11 +23,11 @@ const NAME: &CStr = c"dltensor";
 const VERSIONED_NAME: &CStr = c"dltensor_versioned";
 const USED_NAME: &CStr = c"used_dltensor";
 const USED_VERSIONED_NAME: &CStr = c"used_dltensor_versioned";
-/// The number of the CPU among devices.
+/// The device type of the CPU.
 pub(crate) const CPU: i32 = 1;
-/// The major version whose structs these are.
+/// The major version of these structs.
 const VERSION: u32 = 1;
-/// Flags: the memory may not be written; elements of less than 8 bits have a byte each.
+/// Flags: the memory is read-only; elements of fewer than 8 bits have a byte each.
 const READ_ONLY: u64 = 1;
 const PADDED: u64 = 1 << 2;
 
@@ -53,7 +52,7 @@ struct DlTensor {
 pub(crate) struct Managed {
     tensor: DlTensor,
     context: *mut c_void,
-    give_back: Option<unsafe extern "C" fn(*mut Managed)>,
+    deleter: Option<unsafe extern "C" fn(*mut Managed)>,
 }
 
 #[repr(C)]
@@ -62,65 +61,65 @@ pub(crate) struct Versioned {
     major: u32,
     minor: u32,
     context: *mut c_void,
-    give_back: Option<unsafe extern "C" fn(*mut Versioned)>,
+    deleter: Option<unsafe extern "C" fn(*mut Versioned)>,
     flags: u64,
     tensor: DlTensor,
 }
 
-/// What was taken out of a capsule; given back when dropped.
+/// The contents of a consumed capsule; its deleter is called on drop.
 #[derive(Debug)]
-pub(crate) enum Lent {
+pub(crate) enum Consumed {
     Plain(NonNull<Managed>),
     Versioned(NonNull<Versioned>),
 }
 
-/// A tensor over memory that somebody lends.
-pub(crate) struct Taken {
+/// A tensor over memory that another library lends.
+pub(crate) struct Imported {
     pub(crate) block: Block,
     pub(crate) dtype: DType,
     pub(crate) shape: Shape,
 }
 
-/// What the struct of a capsule of ours keeps: what its pointers point to.
-struct Kept {
+/// The targets of the pointers in a capsule of ours.
+struct Exported {
     _block: Py<Block>,
     dims: Vec<i64>,
     strides: Vec<i64>,
 }
 
-impl Lent {
-    /// Takes the struct out of a capsule, which is empty then.
+impl Consumed {
+    /// Consumes a capsule.
     fn of(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
         let unusable = || PyTypeError::new_err("expected an unused DLPack capsule");
         let capsule = capsule.cast::<PyCapsule>().map_err(|_| unusable())?;
         let take = |name, used: &'static CStr| -> Option<NonNull<c_void>> {
             let pointer = capsule.pointer_checked(Some(name)).ok()?;
-            // SAFETY: it is a capsule, the lock is held, and a constant outlives it.
+            // SAFETY: it is a capsule, the GIL is held, and a constant outlives it.
             let renamed = unsafe { ffi::PyCapsule_SetName(capsule.as_ptr(), used.as_ptr()) };
             (renamed == 0).then_some(pointer)
         };
         if let Some(managed) = take(NAME, USED_NAME) {
-            return Ok(Lent::Plain(managed.cast()));
+            return Ok(Consumed::Plain(managed.cast()));
         }
         take(VERSIONED_NAME, USED_VERSIONED_NAME)
-            .map(|managed| Lent::Versioned(managed.cast()))
+            .map(|managed| Consumed::Versioned(managed.cast()))
             .ok_or_else(unusable)
     }
 
     /// The tensor, and its flags.
     fn tensor(&self) -> PyResult<(DlTensor, u64)> {
         match self {
-            // SAFETY: a capsule of this name holds this struct, and it is ours until we give it back.
-            Lent::Plain(managed) => Ok((unsafe { managed.as_ref() }.tensor, 0)),
-            Lent::Versioned(managed) => {
+            // SAFETY: a capsule of this name holds this struct, which is ours until its deleter is called.
+            Consumed::Plain(managed) => Ok((unsafe { managed.as_ref() }.tensor, 0)),
+            Consumed::Versioned(managed) => {
                 // SAFETY: as above; the version comes first in every version.
                 let major = unsafe { managed.cast::<u32>().read() };
                 if major != VERSION {
                     return Err(PyBufferError::new_err(format!(
-                        "the capsule is of version {major} of DLPack, and {VERSION} is known"
+                        "the capsule has DLPack version {major}, only {VERSION} is supported"
                     )));
                 }
-                // SAFETY: as above, and of a version that has this struct.
+                // SAFETY: as above, and of a version with this struct.
                 let managed = unsafe { managed.as_ref() };
                 Ok((managed.tensor, managed.flags))
             }
@@ -128,36 +127,36 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for Consumed {
     fn drop(&mut self) {
         match *self {
-            Lent::Plain(managed) => {
+            Consumed::Plain(managed) => {
                 // SAFETY: as in `tensor`.
-                if let Some(give_back) = unsafe { managed.as_ref() }.give_back {
-                    // SAFETY: its own function, called once, and nobody has the memory any more.
-                    unsafe { give_back(managed.as_ptr()) }
+                if let Some(deleter) = unsafe { managed.as_ref() }.deleter {
+                    // SAFETY: its own deleter, called once, and the memory is no longer used.
+                    unsafe { deleter(managed.as_ptr()) }
                 }
             }
-            Lent::Versioned(managed) => {
-                // SAFETY: as in `tensor`: this field is where it is in every version.
-                if let Some(give_back) = unsafe { managed.as_ref() }.give_back {
+            Consumed::Versioned(managed) => {
+                // SAFETY: as in `tensor`: every version has this field in the same place.
+                if let Some(deleter) = unsafe { managed.as_ref() }.deleter {
                     // SAFETY: as above.
-                    unsafe { give_back(managed.as_ptr()) }
+                    unsafe { deleter(managed.as_ptr()) }
                 }
             }
         }
     }
 }
 
-impl Taken {
-    /// The tensor of a capsule: row-major, on the CPU, of a type that ONNX has.
+impl Imported {
+    /// The tensor in a capsule: row-major, on the CPU, with an element type of ONNX.
     pub(crate) fn of(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let lent = Lent::of(capsule)?;
-        let (tensor, flags) = lent.tensor()?;
+        let consumed = Consumed::of(capsule)?;
+        let (tensor, flags) = consumed.tensor()?;
         let DlTensor { code, bits, lanes, device_type, .. } = tensor;
         if device_type != CPU {
             return Err(PyRuntimeError::new_err(format!(
-                "the tensor is on device {device_type}:{}, and values are the CPU's ({CPU})",
+                "the tensor is on device {device_type}:{}, only CPU memory ({CPU}) is supported",
                 tensor.device_id
             )));
         }
@@ -174,14 +173,14 @@ impl Taken {
         let n_bytes = n.and_then(|n| dtype.n_bytes(n));
         let n_bytes = n_bytes.ok_or_else(|| PyRuntimeError::new_err("the shape is too large"))?;
         let address = tensor.data.expose_provenance().wrapping_add(usize::try_from(tensor.offset)?);
-        let block = Block::of_lent((address, n_bytes), flags & READ_ONLY == 0, lent);
+        let block = Block::of_lent((address, n_bytes), flags & READ_ONLY == 0, consumed);
         let block = block.ok_or_else(|| PyRuntimeError::new_err("the tensor has no memory"))?;
         Ok(Self { block, dtype, shape })
     }
 }
 
 impl DlTensor {
-    /// The dimensions of a tensor whose elements lie one after the other.
+    /// The dimensions of a contiguous tensor.
     fn row_major(&self) -> PyResult<Shape> {
         let n_dims = usize::try_from(self.n_dims)?;
         if n_dims == 0 {
@@ -189,11 +188,12 @@ impl DlTensor {
         }
         let list = |pointer: *mut i64| {
             NonNull::new(pointer).map(|pointer| {
-                // SAFETY: DLPack has as many numbers there as there are dimensions, as long as the tensor is lent.
+                // SAFETY: the pointer has one number per dimension, as long as the tensor is lent.
                 unsafe { std::slice::from_raw_parts(pointer.as_ptr(), n_dims) }
             })
         };
-        let dims = list(self.dims).ok_or_else(|| PyRuntimeError::new_err("there is no shape"))?;
+        let dims =
+            list(self.dims).ok_or_else(|| PyRuntimeError::new_err("the tensor has no shape"))?;
         let shape: Shape =
             dims.iter().map(|&dim| usize::try_from(dim)).collect::<Result<_, _>>()?;
         let Some(strides) = list(self.strides) else { return Ok(shape) };
@@ -207,19 +207,19 @@ impl DlTensor {
             return Ok(shape);
         }
         Err(PyRuntimeError::new_err(
-            "only contiguous tensors are taken: make a copy that is, in row-major order",
+            "only contiguous tensors in row-major order are supported: make such a copy",
         ))
     }
 }
 
-/// A capsule of the tensor that lies in a block, which it keeps.
+/// A capsule of the tensor in a block, which it keeps alive.
 pub(crate) fn capsule_of<'py>(
     block: &Bound<'py, Block>,
     dtype: DType,
     shape: &[usize],
 ) -> PyResult<Bound<'py, PyCapsule>> {
     if !block.get().is_writable() {
-        let text = "the value lies over memory that is read-only, which such a capsule cannot say";
+        let text = "the value is in read-only memory, which an unversioned capsule cannot express";
         return Err(PyBufferError::new_err(text));
     }
     let code = code_of(dtype);
@@ -229,10 +229,10 @@ pub(crate) fn capsule_of<'py>(
     for i in (1..dims.len()).rev() {
         strides[i - 1] = dims[i].saturating_mul(strides[i]);
     }
-    let kept = Kept { _block: block.clone().unbind(), dims, strides };
-    let kept = Box::into_raw(Box::new(kept));
-    // SAFETY: it was made a line above.
-    let Kept { dims, strides, .. } = unsafe { &mut *kept };
+    let exported = Exported { _block: block.clone().unbind(), dims, strides };
+    let exported = Box::into_raw(Box::new(exported));
+    // SAFETY: it was created a line above.
+    let Exported { dims, strides, .. } = unsafe { &mut *exported };
     let tensor = DlTensor {
         data: std::ptr::with_exposed_provenance_mut(block.get().address()),
         device_type: CPU,
@@ -245,9 +245,9 @@ pub(crate) fn capsule_of<'py>(
         strides: strides.as_mut_ptr(),
         offset: 0,
     };
-    let managed = Managed { tensor, context: kept.cast(), give_back: Some(take_back) };
+    let managed = Managed { tensor, context: exported.cast(), deleter: Some(delete) };
     let managed = NonNull::from(Box::leak(Box::new(managed)));
-    // SAFETY: the struct is there until `take_back` is called, which `drop_unused` does unless somebody took it.
+    // SAFETY: the struct lives until `delete` is called, which `drop_unused` does unless it was consumed.
     unsafe {
         PyCapsule::new_with_pointer_and_destructor(
             block.py(),
@@ -258,29 +258,29 @@ pub(crate) fn capsule_of<'py>(
     }
 }
 
-/// Called once by whoever took the struct out of a capsule of ours, or by [`drop_unused`].
-unsafe extern "C" fn take_back(managed: *mut Managed) {
-    // SAFETY: it was made by `capsule_of`, and is nobody's any more.
+/// The deleter of our capsules, called once by the consumer or by [`drop_unused`].
+unsafe extern "C" fn delete(managed: *mut Managed) {
+    // SAFETY: `capsule_of` created it, and it is no longer used.
     let managed = unsafe { Box::from_raw(managed) };
-    // SAFETY: likewise.
-    let mut kept = Some(unsafe { Box::from_raw(managed.context.cast::<Kept>()) });
-    // With the lock the memory is given back at once; an interpreter that is about to end gives no lock any more.
-    Python::try_attach(|_| drop(kept.take()));
+    // SAFETY: as above.
+    let mut exported = Some(unsafe { Box::from_raw(managed.context.cast::<Exported>()) });
+    // With the GIL, memory is released at once; a finalizing interpreter cannot provide the GIL.
+    Python::try_attach(|_| drop(exported.take()));
 }
 
-/// Called by Python when it drops a capsule of ours.
+/// The destructor of our capsules, called by Python.
 unsafe extern "C" fn drop_unused(capsule: *mut ffi::PyObject) {
-    // SAFETY: it is a capsule, and the lock is held.
+    // SAFETY: it is a capsule, and the GIL is held.
     if unsafe { ffi::PyCapsule_IsValid(capsule, NAME.as_ptr()) } == 0 {
         return;
     }
-    // SAFETY: likewise, and it has this name.
+    // SAFETY: as above, and it has this name.
     let managed = unsafe { ffi::PyCapsule_GetPointer(capsule, NAME.as_ptr()) };
-    // SAFETY: nobody took it out, or the capsule had another name.
-    unsafe { take_back(managed.cast()) }
+    // SAFETY: it was not consumed, or the capsule would have another name.
+    unsafe { delete(managed.cast()) }
 }
 
-/// DLPack's number of a kind of elements; how many bits they have is another.
+/// DLPack's type code; the number of bits is a separate field.
 fn code_of(dtype: DType) -> Option<u8> {
     Some(match dtype {
         DType::I2 | DType::I4 | DType::I8 | DType::I16 | DType::I32 | DType::I64 => 0,

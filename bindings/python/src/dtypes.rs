@@ -1,7 +1,7 @@
-//! Element types: what numpy calls what ONNX has a number for.
+//! Element types: numpy's types and ONNX's numbers.
 //!
-//! numpy has no bfloat16, float8 and types below 8 bits; `ml_dtypes` brings them. Where it is not installed,
-//! outputs of such a type have their bits in unsigned integers.
+//! numpy has no bfloat16, float8 and types below 8 bits; `ml_dtypes` adds them. If it is not installed,
+//! outputs of such a type are returned as unsigned integers with the same bits.
 
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use ort_session::DType;
@@ -10,7 +10,7 @@ use pyo3::sync::PyOnceLock;
 
 use crate::errors::invalid_argument;
 
-/// What numpy calls the types it has, and `ml_dtypes` those it has not.
+/// The names of types in numpy, and of the others in `ml_dtypes`.
 const NAMES: &[(DType, &str)] = &[
     (DType::F32, "float32"),
     (DType::U8, "uint8"),
@@ -43,10 +43,10 @@ const ML_NAMES: &[(DType, &str)] = &[
     (DType::I2, "int2"),
 ];
 
-/// numpy's number of the first type that is not its own.
+/// numpy's type number of the first user-defined type.
 const FIRST_USER_TYPE: i32 = 256;
 
-/// numpy's type of an array of such elements.
+/// numpy's type of an array with these elements.
 pub(crate) fn descr_of(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyArrayDescr>> {
     static KNOWN: [PyOnceLock<Py<PyArrayDescr>>; 32] = [const { PyOnceLock::new() }; 32];
     let slot = usize::try_from(dtype.onnx()).ok().and_then(|at| KNOWN.get(at));
@@ -79,7 +79,7 @@ fn made(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyArrayDescr>> {
     }
 }
 
-/// The element type of arrays of this type; `None` if ONNX has none. Texts of fixed width are strings.
+/// The element type of arrays of this type; `None` if ONNX has none. Fixed-width texts are strings.
 pub(crate) fn dtype_of(descr: &Bound<'_, PyArrayDescr>) -> Option<DType> {
     if descr.num() >= FIRST_USER_TYPE && descr.kind() != b'T' {
         let name: String = descr.getattr("name").ok()?.extract().ok()?;
@@ -105,14 +105,14 @@ pub(crate) fn dtype_of(descr: &Bound<'_, PyArrayDescr>) -> Option<DType> {
     })
 }
 
-/// ONNX's number of a type of numpy's or of `ml_dtypes`'.
+/// ONNX's number of a type of numpy or `ml_dtypes`.
 #[pyfunction]
 pub(crate) fn onnx_type(descr: &Bound<'_, PyArrayDescr>) -> PyResult<i32> {
     let dtype = dtype_of(descr);
     dtype.map(DType::onnx).ok_or_else(|| invalid_argument(format!("ONNX has no type for {descr}")))
 }
 
-/// Whether elements of `found` may be the bits of a type that numpy lacks.
+/// Whether elements of `found` may hold the bits of a type that numpy lacks.
 pub(crate) fn are_bits(found: DType, of: DType) -> bool {
     let is_ml = ML_NAMES.iter().any(|(dtype, _)| *dtype == of);
     is_ml && !of.is_packed() && matches!(found, DType::U8 | DType::U16) && found.bits() == of.bits()

@@ -1,4 +1,4 @@
-//! onnxruntime's exceptions, and which of ours becomes which of them.
+//! onnxruntime's exceptions, and the mapping from our errors.
 
 use ort_session::{
     ConfigError, ErrorCode, InputError, LoadError, OutputError, ProfileError, RunError,
@@ -15,40 +15,40 @@ macro_rules! exceptions {
 }
 
 exceptions! {
-    Fail = "A run or a load that failed for another reason than those below.";
-    InvalidArgument = "An argument, an input or an output that does not fit.";
-    NoSuchFile = "The model's file, or one that it needs, is not there.";
+    Fail = "A run or a load failed for a reason other than those below.";
+    InvalidArgument = "An argument, an input or an output is invalid.";
+    NoSuchFile = "The model's file, or one that it needs, does not exist.";
     NoModel = "There is no model.";
-    EngineError = "An engine failed; kept for its name.";
-    RuntimeException = "A run that failed by a fault of the runtime.";
-    InvalidProtobuf = "The bytes are no model.";
-    ModelLoaded = "A model was loaded before; kept for its name.";
-    NotImplemented = "The model asks for something that this runtime does not have.";
+    EngineError = "An engine failed; only for compatibility.";
+    RuntimeException = "A run failed because of a fault in the runtime.";
+    InvalidProtobuf = "The bytes are not a model.";
+    ModelLoaded = "A model was loaded before; only for compatibility.";
+    NotImplemented = "The model needs something that this runtime does not support.";
     InvalidGraph = "The file is valid, but the model is not.";
     EPFail = "An execution provider failed.";
-    ModelLoadCanceled = "Loading was ended from another thread.";
+    ModelLoadCanceled = "Loading was cancelled from another thread.";
     ModelRequiresCompilation = "The model is packed for another machine or other options.";
-    DeviceReset = "A device was reset; kept for its name.";
-    NotFound = "Something that was named is not there.";
+    DeviceReset = "A device was reset; only for compatibility.";
+    NotFound = "Something with the given name does not exist.";
 }
 
-/// `text` as onnxruntime introduces it.
+/// `text` with onnxruntime's prefix.
 fn coded(code: u8, name: &str, text: impl std::fmt::Display) -> String {
     format!("[ONNXRuntimeError] : {code} : {name} : {text}")
 }
 
-/// An argument that does not fit.
+/// An invalid argument.
 pub(crate) fn invalid_argument(text: impl std::fmt::Display) -> PyErr {
     InvalidArgument::new_err(coded(2, "INVALID_ARGUMENT", text))
 }
 
-/// Memory for a copy that is not there.
+/// Out of memory for a copy.
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 pub(crate) fn no_memory(error: TensorError) -> PyErr {
     PyMemoryError::new_err(error.to_string())
 }
 
-/// What onnxruntime says of values outside of runs.
+/// onnxruntime's exception for values outside of runs.
 pub(crate) fn runtime(text: impl std::fmt::Display) -> PyErr {
     PyRuntimeError::new_err(text.to_string())
 }
@@ -57,7 +57,7 @@ pub(crate) fn fail(text: impl std::fmt::Display) -> PyErr {
     Fail::new_err(coded(1, "FAIL", text))
 }
 
-/// A key or value of the options.
+/// An invalid key or value of the options.
 pub(crate) fn of_config(error: &ConfigError) -> PyErr {
     invalid_argument(error)
 }

@@ -1,4 +1,4 @@
-//! What Python feeds a run, as inputs: arrays are borrowed where they lie, all else is converted.
+//! Converts the feeds of a run to inputs: arrays are borrowed in place, other objects are converted.
 
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use ort_session::provider::Shape;
@@ -16,16 +16,16 @@ use crate::value::OrtValue;
 /// One input, kept until the run is over.
 #[derive(Debug)]
 pub(crate) enum Fed<'py> {
-    /// An array whose elements are read where they lie.
+    /// An array whose elements are read in place.
     Array { array: Bound<'py, PyUntypedArray>, dtype: DType, shape: Shape },
-    /// What had to be converted.
+    /// A converted object.
     Value(Value),
-    /// A value of a run before, or over somebody's memory.
+    /// A value from an earlier run, or over memory of the caller.
     Held(Bound<'py, OrtValue>),
 }
 
 impl<'py> Fed<'py> {
-    /// What an object is as an input of this name and type; `None` for one that is left out.
+    /// An object as an input of this name and type; `None` if it is left out.
     pub(crate) fn new(
         name: &str,
         object: &Bound<'py, PyAny>,
@@ -52,7 +52,7 @@ impl<'py> Fed<'py> {
         converted(name, object, expected).map(|value| Some(Fed::Value(value)))
     }
 
-    /// A value for an input that may have none; one that is an optional already stays it.
+    /// A value for an optional input; one that is an optional already is kept.
     fn of_optional(name: &str, object: &Bound<'py, PyAny>, inner: &Type) -> PyResult<Self> {
         let fed = Fed::new(name, object, inner)?.ok_or_else(|| unhandled(name, object))?;
         Ok(Fed::Value(match fed.into_value()? {
@@ -70,7 +70,7 @@ impl<'py> Fed<'py> {
             return Ok(Fed::Value(strings::tensor_of(array)?.into()));
         }
         if descr.is_native_byteorder() == Some(false) {
-            let text = format!("input `{name}`: {descr} is not in this machine's order of bytes");
+            let text = format!("input `{name}`: {descr} is not in this machine's byte order");
             return Err(invalid_argument(text));
         }
         let dtype = match element_of(expected) {
@@ -86,12 +86,12 @@ impl<'py> Fed<'py> {
             return Ok(Fed::Array { array, dtype, shape });
         }
         let mut tensor = Tensor::zeros(dtype, &shape).map_err(invalid_argument)?;
-        let codes = bytes_of(&array).unwrap_or_default();
-        tensor.view_mut().pack(codes).map_err(invalid_argument)?;
+        let elements = bytes_of(&array).unwrap_or_default();
+        tensor.view_mut().pack(elements).map_err(invalid_argument)?;
         Ok(Fed::Value(tensor.into()))
     }
 
-    /// As a run takes it.
+    /// As an input of a run.
     pub(crate) fn input(&self) -> PyResult<InputValue<'_>> {
         match self {
             Fed::Array { array, dtype, shape } => {
@@ -104,7 +104,7 @@ impl<'py> Fed<'py> {
         }
     }
 
-    /// A value of its own.
+    /// An owned value.
     pub(crate) fn into_value(self) -> PyResult<Value> {
         match self {
             Fed::Value(value) => Ok(value),
@@ -125,7 +125,7 @@ fn element_of(ty: &Type) -> Option<DType> {
     }
 }
 
-/// Lists, dictionaries and numbers, by what is expected of them.
+/// Converts lists, dictionaries and numbers to the expected type.
 fn converted(name: &str, object: &Bound<'_, PyAny>, expected: &Type) -> PyResult<Value> {
     let py = object.py();
     let is_list = object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();

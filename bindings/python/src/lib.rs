@@ -1,17 +1,17 @@
-//! The extension module below the Python package `ort_rs`: sessions, values and options, as thin as they can be.
+//! The extension module below the Python package `ort_rs`: sessions, values and options, as thin as possible.
 //!
 //! ```text
 //! adapter    LoRA adapters, from and to files
 //! array      memory that numpy and tensors share
-//! convert    flags, numbers and texts of options
-//! dlpack     tensors lent to other libraries, and by them
+//! convert    booleans, integers and strings of options
+//! dlpack     exchange of tensors with other libraries
 //! dtypes     element types: numpy's, ml_dtypes', ONNX's
-//! feeds      Python objects to inputs: borrowed where they lie
+//! feeds      Python objects to inputs: borrowed in place
 //! results    outputs to Python objects
-//! session    load and run, without the interpreter's lock
+//! session    load and run, without the GIL
 //! ```
 //!
-//! What is only names and defaults of onnxruntime's stands in Python, below `python/ort_rs`.
+//! Names and defaults of onnxruntime are in Python, below `python/ort_rs`.
 
 mod adapter;
 mod array;

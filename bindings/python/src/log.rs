@@ -1,6 +1,6 @@
-//! What sessions tell through `tracing`: to the standard error, or to a function of Python's.
+//! Events of sessions from `tracing`: written to stderr, or passed to a Python function.
 //!
-//! Sessions and runs choose themselves which of their events are emitted; here all that come are written.
+//! Sessions and runs filter their events themselves; here, all that arrive are written.
 
 use std::io::{Write as _, stderr};
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 static CALLBACK: Mutex<Option<Py<PyAny>>> = Mutex::new(None);
 
-/// Calls a function with messages from now on, or writes them again.
+/// Calls a function with messages from now on; `None` writes them to stderr again.
 #[pyfunction]
 pub(crate) fn set_log_callback(callback: Option<Py<PyAny>>) {
     let old = {
@@ -20,13 +20,13 @@ pub(crate) fn set_log_callback(callback: Option<Py<PyAny>>) {
     drop(old);
 }
 
-/// Listens from now on, unless the process has a listener.
+/// Installs the listener, unless the process has one.
 pub(crate) fn listen() {
-    // Whoever listens already goes on.
+    // A listener that exists already stays.
     let _ = Listener::new(receive).install();
 }
 
-/// Gives a message to the function, or writes it.
+/// Passes a message to the function, or writes it.
 fn receive(event: &LogEvent<'_>) {
     let LogEvent { severity, session, target, message, .. } = *event;
     let (number, letter) = match severity {
@@ -36,18 +36,18 @@ fn receive(event: &LogEvent<'_>) {
         _ => (3, 'E'),
     };
     if !is_called_back((number, "ort_rs", session, target, message)) {
-        // There is nobody else to tell that the standard error is closed.
+        // That stderr is closed cannot be reported anywhere.
         let _ = writeln!(stderr(), "[{letter}:ort_rs:{session}] {message}");
     }
 }
 
-/// Calls the function with a message, if there is one and it takes it.
+/// Calls the function with a message, if there is one; whether it succeeded.
 fn is_called_back(message: (u8, &str, &str, &str, &str)) -> bool {
     let current = || CALLBACK.lock().unwrap_or_else(PoisonError::into_inner);
     if current().is_none() {
         return false;
     }
-    // An interpreter that is about to end calls nobody.
+    // A finalizing interpreter cannot call it.
     let called = Python::try_attach(|py| {
         let callback = current().as_ref().map(|callback| callback.clone_ref(py))?;
         let done = callback.call1(py, message);

@@ -1,13 +1,13 @@
-//! What a file says about its model.
+//! The metadata of a model.
 
 use ort_session::ModelInfo;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 
-/// What onnxruntime has for a version that no file states.
+/// onnxruntime's value for a missing version.
 const NO_VERSION: i64 = i64::MAX;
 
-/// What the file says about the model.
+/// The metadata of a model.
 #[pyclass(frozen, module = "ort_rs.capi.onnxruntime_pybind11_state")]
 #[derive(Debug)]
 pub(crate) struct ModelMetadata {
@@ -16,19 +16,19 @@ pub(crate) struct ModelMetadata {
 
 #[pymethods]
 impl ModelMetadata {
-    /// Named texts.
+    /// Custom metadata: strings by name.
     #[getter]
     fn custom_metadata_map<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.info.metadata.iter().map(|(key, value)| (key, value)).into_py_dict(py)
     }
 
-    /// What the author says about the model.
+    /// The description of the model.
     #[getter]
     fn description(&self) -> &str {
         &self.info.doc_string
     }
 
-    /// The model's name space.
+    /// The model's domain.
     #[getter]
     fn domain(&self) -> &str {
         &self.info.domain
@@ -40,19 +40,19 @@ impl ModelMetadata {
         &self.info.graph_name
     }
 
-    /// What the author says about the graph.
+    /// The description of the graph.
     #[getter]
     fn graph_description(&self) -> &str {
         &self.info.graph_doc_string
     }
 
-    /// The tool that made the model.
+    /// The tool that created the model.
     #[getter]
     fn producer_name(&self) -> &str {
         &self.info.producer_name
     }
 
-    /// The model's own version; the largest number there is if it has none.
+    /// The model's version; the largest 64-bit integer if it has none.
     #[getter]
     fn version(&self) -> i64 {
         self.info.model_version.unwrap_or(NO_VERSION)

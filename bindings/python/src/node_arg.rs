@@ -1,4 +1,4 @@
-//! What a model says of its inputs and outputs, in onnxruntime's words.
+//! The inputs and outputs of a model, described as by onnxruntime.
 
 use ort_session::{Dim, Type, ValueDescription};
 use pyo3::prelude::*;
@@ -37,8 +37,7 @@ impl NodeArg {
         type_name(&self.description.ty)
     }
 
-    /// Its dimensions: a number, a name that the model gives it, or `None` where nothing is known. Empty if not
-    /// even the rank is known.
+    /// Its dimensions: a number, a name, or `None` if unknown. Empty if the rank is unknown.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);

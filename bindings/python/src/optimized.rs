@@ -1,4 +1,4 @@
-//! A model whose graph is optimized: to look at, and to save.
+//! A model with an optimized graph, to inspect and to save.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use pyo3::types::PyBytes;
 
 use crate::builder::of_save;
 
-/// A model whose graph is optimized.
+/// A model with an optimized graph.
 #[pyclass(frozen, module = "ort_rs")]
 #[derive(Debug)]
 pub(crate) struct Optimized {
@@ -22,13 +22,13 @@ impl Optimized {
         self.model.text()
     }
 
-    /// How often nodes applied each operator, and how often they do now: `(domain, operator, before, after)`.
+    /// The number of nodes of each operator before and after: `(domain, operator, before, after)`.
     fn operators(&self) -> Vec<(String, String, usize, usize)> {
         let operators = self.model.operators().into_iter();
         operators.map(|it| (it.domain, it.op_type, it.before, it.after)).collect()
     }
 
-    /// Writes a `.ort` file; its length.
+    /// Writes a `.ort` file; returns its size in bytes.
     fn write(&self, py: Python<'_>, path: PathBuf) -> PyResult<usize> {
         py.detach(|| self.model.write(path)).map_err(of_save)
     }
@@ -39,14 +39,14 @@ impl Optimized {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// Writes a `.onnx` file; its length.
+    /// Writes a `.onnx` file; returns its size in bytes.
     fn write_onnx(&self, py: Python<'_>, path: PathBuf) -> PyResult<usize> {
         py.detach(|| self.model.write_onnx(path)).map_err(of_save)
     }
 
-    /// Writes a `.ort` file in which weights also stand as this machine's kernels want them: a session of it is
-    /// ready at once, and shares them with every process. `replace` leaves the plain ones out: then it runs only
-    /// where it was packed for. Returns the bytes of the file, of packed weights, and of those left out.
+    /// Writes a `.ort` file with weights packed for this machine's kernels: a session of it loads quickly, and
+    /// shares them with every process. `replace` leaves the originals out: then it runs only on machines it was
+    /// packed for. Returns the sizes of the file, of packed weights, and of those left out, in bytes.
     #[pyo3(signature = (path, *, replace = false))]
     fn write_packed(
         &self,

@@ -1,10 +1,10 @@
-//! What a session tells of itself, as dictionaries and lists: its memory, and the time of its steps.
+//! Reports on a session as dictionaries and lists: its memory, and the time of its steps.
 
 use ort_session::{MemoryReport, Retained, StepTime, Usage};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-/// Memory by kind: `(kind, pieces, bytes, resident bytes or None)`.
+/// Memory by kind: `(kind, count, bytes, resident bytes or None)`.
 pub(crate) fn memory<'py>(py: Python<'py>, report: &MemoryReport) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(py);
     let add = |kind: &str, count: Option<usize>, usage: &Usage| {

@@ -1,4 +1,4 @@
-//! What a run made, as Python has it: arrays over its memory, lists, dictionaries, `None`.
+//! Converts outputs to Python objects: arrays over their memory, lists, dictionaries, `None`.
 
 use ort_session::provider::Shape;
 use ort_session::{DType, Map, Tensor, TensorView, Value};
@@ -10,7 +10,7 @@ use crate::dtypes::descr_of;
 use crate::errors::invalid_argument;
 use crate::strings;
 
-/// A value as Python has it.
+/// A value as a Python object.
 pub(crate) fn object_of(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
     match value {
         Value::Tensor(tensor) => array_of(py, tensor),
@@ -36,16 +36,16 @@ pub(crate) fn array_of(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyA
     Block::array(&Bound::new(py, Block::of_tensor(tensor))?, descr_of(py, dtype)?, &shape)
 }
 
-/// A byte an element, as `ml_dtypes` has them: integers sign-extended.
+/// One byte per element, as in `ml_dtypes`: integers are sign-extended.
 pub(crate) fn unpacked(view: TensorView<'_>) -> PyResult<Tensor> {
-    let mut codes = view.unpacked().map_err(invalid_argument)?;
+    let mut elements = view.unpacked().map_err(invalid_argument)?;
     if matches!(view.dtype(), DType::I4 | DType::I2) {
         let shift = 8 - view.dtype().bits();
-        for code in &mut codes {
-            *code = ((*code << shift).cast_signed() >> shift).cast_unsigned();
+        for element in &mut elements {
+            *element = ((*element << shift).cast_signed() >> shift).cast_unsigned();
         }
     }
-    Tensor::from_slice(view.shape(), &codes).map_err(invalid_argument)
+    Tensor::from_slice(view.shape(), &elements).map_err(invalid_argument)
 }
 
 fn dict_of(py: Python<'_>, map: Map) -> PyResult<Bound<'_, PyAny>> {

@@ -1,4 +1,4 @@
-//! Options of a run, which may end it from another thread.
+//! Options of a run, which can cancel it from another thread.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -46,7 +46,7 @@ impl RunOptions {
         Ok(feed)
     }
 
-    /// The same, as a run takes them.
+    /// The same as ort-session's type.
     pub(crate) fn of_run(&self) -> ort_session::RunOptions {
         let state = self.state();
         let options = ort_session::RunOptions::new().tag(state.tag.as_str()).cancel(&state.cancel);
@@ -65,8 +65,8 @@ impl RunOptions {
         Self { state: Mutex::default() }
     }
 
-    /// True ends every run that has these options, from any thread, before its next step; they raise `Fail`. So
-    /// does a run that begins with it. False lets runs begin again.
+    /// True cancels every run with these options, from any thread; they raise `Fail`. Runs started later are cancelled
+    /// as well, until it is set to False.
     #[getter]
     fn terminate(&self) -> bool {
         self.state().cancel.is_cancelled()
@@ -82,7 +82,7 @@ impl RunOptions {
         }
     }
 
-    /// What the run is called in what is logged of it, and in errors.
+    /// The name of the run in log messages and errors.
     #[getter]
     fn logid(&self) -> String {
         self.state().tag.clone()
@@ -93,7 +93,7 @@ impl RunOptions {
         self.state().tag = id.0;
     }
 
-    /// The least severity that is logged of the run: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal; -1, the
+    /// The minimum severity that the run logs: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal; -1 for the
     /// session's.
     #[getter]
     fn log_severity_level(&self) -> i32 {
@@ -116,7 +116,7 @@ impl RunOptions {
         self.state().verbosity = level.0;
     }
 
-    /// Accepted; it is always so here: nodes that no output asked for needs do not run.
+    /// Accepted; always the case: nodes that no requested output needs do not run.
     #[getter]
     fn only_execute_path_to_fetches(&self) -> bool {
         self.state().only_execute_path_to_fetches

@@ -1,4 +1,4 @@
-//! A session: inputs are read where Python has them, and runs do not hold the interpreter's lock.
+//! A session: inputs are read in place, and runs do not hold the GIL.
 
 use std::sync::Arc;
 
@@ -28,10 +28,10 @@ pub(crate) struct Session {
     pub(crate) outputs: Vec<ValueDescription>,
 }
 
-/// Which outputs are asked for.
+/// The requested outputs.
 enum Wanted {
     All,
-    /// These, each once, and where each of those asked for is among them.
+    /// These, each once, and the index of each requested one among them.
     Some(Vec<String>, Vec<usize>),
 }
 
@@ -41,14 +41,14 @@ impl Session {
         Self { session: Arc::new(session), inputs, outputs }
     }
 
-    /// The outputs of these names; all without any.
+    /// The outputs with these names; all if there are none.
     fn wanted(&self, names: Option<&Bound<'_, PyAny>>) -> PyResult<Wanted> {
         let Some(names) = names else { return Ok(Wanted::All) };
         if !names.is_truthy()? {
             return Ok(Wanted::All);
         }
         if names.is_instance_of::<PyString>() {
-            return Err(PyTypeError::new_err("output_names is a list of names, not a name"));
+            return Err(PyTypeError::new_err("output_names must be a list of names, not a name"));
         }
         let asked = names.try_iter()?.map(|name| Ok(name?.extract::<Text>()?.0));
         let asked = asked.collect::<PyResult<Vec<String>>>()?;
@@ -102,7 +102,7 @@ impl Session {
         self.check_complete(&feeds, &dict)?;
         if let Some(stray) = stray {
             return Err(PyTypeError::new_err(format!(
-                "{stray} is no name of an input: names are texts"
+                "{stray} is not the name of an input: names are strings"
             )));
         }
         let place = |(slot, _): &(Slot, Fed<'_>)| match slot {
@@ -115,7 +115,7 @@ impl Session {
         Ok(feeds)
     }
 
-    /// That no input is missing, as onnxruntime says it.
+    /// An error if an input is missing, with onnxruntime's message.
     fn check_complete(&self, feeds: &[(Slot, Fed<'_>)], dict: &Bound<'_, PyDict>) -> PyResult<()> {
         let n_known = feeds.iter().filter(|(slot, _)| matches!(slot, Slot::At(_))).count();
         if n_known == self.inputs.len() {
@@ -130,14 +130,14 @@ impl Session {
         let missing: Vec<_> = self.inputs.iter().enumerate().filter_map(is_missing).collect();
         let Some(first) = missing.first() else { return Ok(()) };
         if dict.contains(first)? {
-            return Err(fail(format!("input `{first}` is None, and it is no optional")));
+            return Err(fail(format!("input `{first}` is None, and not an optional")));
         }
         let (missing, given) = (PyList::new(dict.py(), missing)?, dict.keys());
         let text = format!("Required inputs ({missing}) are missing from input feed ({given}).");
         Err(PyValueError::new_err(text))
     }
 
-    /// The inputs of a run: by position where all are there.
+    /// The inputs of a run: by position if all are present.
     fn run_inputs<'a>(&'a self, feeds: &'a [(Slot, Fed<'_>)]) -> PyResult<RunInputs<'a>> {
         let is_next =
             |(i, (slot, _)): (usize, &(Slot, _))| matches!(slot, Slot::At(at) if *at == i);
@@ -149,7 +149,7 @@ impl Session {
         Ok(named.collect::<PyResult<Vec<(&str, InputValue<'_>)>>>()?.into())
     }
 
-    /// Runs the model without the lock.
+    /// Runs the model without the GIL.
     fn run_fed(
         &self,
         py: Python<'_>,
@@ -184,7 +184,7 @@ impl Session {
     }
 }
 
-/// Which input of the model something is fed to.
+/// The input of the model that an object is fed to.
 #[derive(Debug)]
 enum Slot {
     At(usize),
@@ -200,7 +200,7 @@ fn mapping<'py>(feed: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     Ok(dict)
 }
 
-/// What was asked for, in the order and as often as it was.
+/// The outputs as requested, in that order, duplicates included.
 fn listed<'py, T>(
     py: Python<'py>,
     values: Vec<Value>,
@@ -226,7 +226,7 @@ where
 
 #[pymethods]
 impl Session {
-    /// Runs the model; the outputs as arrays, lists and dictionaries.
+    /// Runs the model; returns the outputs as arrays, lists and dictionaries.
     #[pyo3(signature = (names, feed, options = None))]
     fn run<'py>(
         &self,
@@ -241,7 +241,7 @@ impl Session {
         listed(py, values, &wanted, |value| object_of(py, value))
     }
 
-    /// The same, with the outputs as values.
+    /// The same, but returns the outputs as values.
     #[pyo3(signature = (names, feed, options = None))]
     fn run_values<'py>(
         &self,
@@ -256,7 +256,7 @@ impl Session {
         listed(py, values, &wanted, |value| OrtValue::of_value(py, value))
     }
 
-    /// Raises what a run with these would raise before it begins.
+    /// Raises what a run with these would raise before it starts.
     #[pyo3(signature = (names, feed, options = None))]
     fn check(
         &self,
@@ -268,7 +268,7 @@ impl Session {
         self.feeds(feed, options.map(Bound::get)).map(|_| ())
     }
 
-    /// Runs the model for the outputs `names`; those in `bound` are written where their values are, the others
+    /// Runs the model for the outputs `names`; those in `bound` are written to their values, the others are
     /// returned.
     #[pyo3(signature = (names, feed, bound, options = None))]
     fn run_bound<'py>(
@@ -284,7 +284,7 @@ impl Session {
             let inputs = feeds.iter().map(|(_, fed)| fed.input());
             Ok(inputs.collect::<PyResult<Vec<_>>>()?.iter().any(|input| value.overlaps(input)))
         };
-        // What is read as well, or written twice, is written when the run is over.
+        // An output that is also read, or written twice, is copied at the end of the run.
         let (mut written, mut copied) = (Vec::<(&str, &OrtValue)>::new(), Vec::new());
         for (name, value) in &bound {
             let value = value.get();
@@ -320,24 +320,24 @@ impl Session {
         reports::steps(py, &profiled.map_err(|error| of_run(&error))?.1)
     }
 
-    /// Ends profiling; the name of the file that was written.
+    /// Ends profiling; returns the name of the file that was written.
     fn end_profiling(&self, py: Python<'_>) -> PyResult<String> {
         let path =
             py.detach(|| self.session.end_profiling()).map_err(|error| of_profile(&error))?;
         Ok(path.display().to_string())
     }
 
-    /// What the session's memory is for.
+    /// The session's memory by kind.
     fn memory<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         reports::memory(py, &py.detach(|| self.session.memory()))
     }
 
-    /// What the file says about the model.
+    /// The model's metadata.
     fn modelmeta(&self) -> ModelMetadata {
         ModelMetadata { info: self.session.metadata().model.clone() }
     }
 
-    /// The inputs that a run needs.
+    /// The required inputs.
     fn inputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         NodeArg::list(py, self.inputs.iter().filter(|input| !input.has_default).cloned())
     }

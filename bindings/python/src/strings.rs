@@ -1,4 +1,4 @@
-//! Arrays of texts: Python's strings are copied on the way in and on the way out.
+//! String arrays: Python strings are copied in and out.
 
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use ort_session::{Tensor, TensorView};
@@ -7,7 +7,7 @@ use pyo3::types::{PyBytes, PyList, PyString};
 
 use crate::errors::invalid_argument;
 
-/// A tensor of an array of strings, of bytes in UTF-8, or of objects that have a text.
+/// A tensor from an array of strings, of UTF-8 bytes, or of objects that convert to strings.
 pub(crate) fn tensor_of(array: &Bound<'_, PyUntypedArray>) -> PyResult<Tensor> {
     let flat = array.call_method1("astype", ("object",))?.call_method0("ravel")?;
     let texts = flat.call_method0("tolist")?;

@@ -1,4 +1,4 @@
-//! `OrtValue`: a value that outlives a run, or lies over memory of somebody else's.
+//! `OrtValue`: a value that outlives a run, or is over memory of the caller.
 
 use numpy::PyUntypedArray;
 use ort_session::provider::Shape;
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
 
 use crate::array::{Block, Bytes};
-use crate::dlpack::{self, Taken, capsule_of};
+use crate::dlpack::{self, Imported, capsule_of};
 use crate::dtypes::{descr_of, dtype_of};
 use crate::errors::{invalid_argument, no_memory, runtime};
 use crate::feeds::Fed;
@@ -26,14 +26,14 @@ pub(crate) struct OrtValue {
 
 #[derive(Debug)]
 enum Content {
-    /// Numbers, wherever they are.
+    /// Numbers, in any memory.
     Tensor { block: Py<Block>, dtype: DType, shape: Shape },
-    /// Texts, and what is no tensor.
+    /// Strings, and values other than tensors.
     Value(Value),
 }
 
 impl OrtValue {
-    /// A value that a run made.
+    /// A value that a run created.
     pub(crate) fn of_value(py: Python<'_>, value: Value) -> PyResult<Self> {
         let content = match value {
             Value::Tensor(tensor) if tensor.dtype() != DType::String => {
@@ -45,7 +45,7 @@ impl OrtValue {
         Ok(Self { content })
     }
 
-    /// Numbers in a block that is as large as they need.
+    /// Numbers in a block of the required size.
     pub(crate) fn of_block(
         py: Python<'_>,
         block: Block,
@@ -70,17 +70,16 @@ impl OrtValue {
     /// The memory, for a run to write an output there.
     pub(crate) fn output(&self) -> PyResult<TensorViewMut<'_>> {
         match &self.content {
-            Content::Value(_) => Err(runtime("only a tensor of numbers can be bound")),
+            Content::Value(_) => Err(runtime("only a numeric tensor can be bound")),
             Content::Tensor { block, dtype, shape } => {
                 let bytes = block.get().bytes_mut();
-                let bytes = bytes
-                    .ok_or_else(|| runtime("the value lies over an array that is read-only"))?;
+                let bytes = bytes.ok_or_else(|| runtime("the value is over a read-only array"))?;
                 TensorViewMut::from_bytes(*dtype, shape, bytes).map_err(runtime)
             }
         }
     }
 
-    /// Whether its memory is also that of an input.
+    /// Whether its memory overlaps that of an input.
     pub(crate) fn overlaps(&self, input: &InputValue<'_>) -> bool {
         match (&self.content, input) {
             (Content::Tensor { block, .. }, InputValue::View(ValueView::Tensor(view))) => {
@@ -90,7 +89,7 @@ impl OrtValue {
         }
     }
 
-    /// Whether its memory is also that of another value.
+    /// Whether its memory overlaps that of another value.
     pub(crate) fn shares_memory(&self, other: &Self) -> bool {
         matches!(&other.content, Content::Tensor { block, .. }
             if matches!(&self.content, Content::Tensor { block: own, .. }
@@ -104,7 +103,7 @@ impl OrtValue {
         }
     }
 
-    /// A tensor over the same memory, which lasts as long as that does.
+    /// A tensor over the same memory, which it keeps alive.
     pub(crate) fn lent(&self, py: Python<'_>) -> PyResult<Tensor> {
         match &self.content {
             Content::Tensor { block, dtype, shape } => {
@@ -129,8 +128,8 @@ impl OrtValue {
 
 #[pymethods]
 impl OrtValue {
-    /// A value over an array's memory; one whose elements are not one after the other is copied. `onnx_type` says
-    /// what the bits are, where that is not what numpy calls them.
+    /// A value over an array's memory; an array that is not contiguous is copied. `onnx_type` is the element type, if
+    /// it is not that of the array.
     #[staticmethod]
     #[pyo3(signature = (array, onnx_type = None))]
     fn from_array(array: &Bound<'_, PyAny>, onnx_type: Option<i32>) -> PyResult<Self> {
@@ -152,7 +151,7 @@ impl OrtValue {
                 Self::of_value(py, fed.into_value()?)
             }
             None => Err(runtime(format!(
-                "elements of {} cannot be the bits of another type's",
+                "elements of {} cannot hold the bits of another type",
                 array.dtype()
             ))),
         }
@@ -161,7 +160,7 @@ impl OrtValue {
     /// A value over the memory of a tensor in a DLPack capsule.
     #[staticmethod]
     fn from_dlpack(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let Taken { block, dtype, shape } = Taken::of(capsule)?;
+        let Imported { block, dtype, shape } = Imported::of(capsule)?;
         Self::of_block(capsule.py(), block, dtype, &shape)
     }
 
@@ -171,7 +170,7 @@ impl OrtValue {
             Content::Tensor { block, dtype, shape } => capsule_of(block.bind(py), *dtype, shape),
             Content::Value(_) => {
                 self.tensor()?;
-                Err(PyBufferError::new_err("DLPack has no texts"))
+                Err(PyBufferError::new_err("DLPack has no strings"))
             }
         }
     }
@@ -182,7 +181,7 @@ impl OrtValue {
         py: Python<'py>,
         stream: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // The CPU has none.
+        // The CPU has no streams.
         let _ = stream;
         self.to_dlpack(py)
     }
@@ -200,7 +199,7 @@ impl OrtValue {
         Self::of_value(py, tensor.into())
     }
 
-    /// A value at an address that the caller vouches for.
+    /// A value at an address, for which the caller is responsible.
     #[staticmethod]
     fn at_address(
         py: Python<'_>,
@@ -213,11 +212,11 @@ impl OrtValue {
         let n_bytes = n.and_then(|n| dtype.n_bytes(n));
         let n_bytes = n_bytes.ok_or_else(|| runtime("the shape is too large"))?;
         let block = Block::at_address(address, n_bytes);
-        let block = block.ok_or_else(|| runtime("there is nothing at address 0"))?;
+        let block = block.ok_or_else(|| runtime("the address is 0"))?;
         Self::of_block(py, block, dtype, &shape)
     }
 
-    /// A sequence of such values.
+    /// A sequence of tensors.
     #[staticmethod]
     fn sequence(items: &Bound<'_, PyList>) -> PyResult<Self> {
         let items = items.iter().map(|item| {
@@ -228,7 +227,7 @@ impl OrtValue {
         Ok(Self { content: Content::Value(Value::Sequence(items)) })
     }
 
-    /// An array over the value's memory; texts, and types below 8 bits, are copied.
+    /// An array over the value's memory; strings, and types below 8 bits, are copied.
     fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.tensor()?;
         self.object(py)
@@ -239,8 +238,8 @@ impl OrtValue {
         match &self.content {
             Content::Tensor { block, dtype, shape } if dtype.is_packed() => {
                 let view = TensorView::from_bytes(*dtype, shape, block.get().bytes());
-                let codes = unpacked(view.map_err(runtime)?)?;
-                let array = array_of(py, codes)?;
+                let tensor = unpacked(view.map_err(runtime)?)?;
+                let array = array_of(py, tensor)?;
                 array.call_method1("view", (descr_of(py, *dtype)?,))
             }
             Content::Tensor { block, dtype, shape } => {
@@ -250,7 +249,7 @@ impl OrtValue {
         }
     }
 
-    /// The same in memory of its own.
+    /// A copy of it.
     fn copied<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let object = self.object(py)?;
         if object.cast::<PyUntypedArray>().is_ok() {
@@ -298,17 +297,17 @@ impl OrtValue {
         }
     }
 
-    /// Where the first element is.
+    /// The address of the first element.
     fn data_ptr(&self) -> PyResult<usize> {
         match &self.content {
             Content::Tensor { block, .. } => Ok(block.get().address()),
             Content::Value(_) => {
-                Err(PyRuntimeError::new_err("only tensors of numbers have an address"))
+                Err(PyRuntimeError::new_err("only numeric tensors have an address"))
             }
         }
     }
 
-    /// The bytes that the elements take.
+    /// The size of the elements in bytes.
     fn tensor_size_in_bytes(&self) -> PyResult<usize> {
         match &self.content {
             Content::Tensor { block, .. } => Ok(block.get().bytes().len()),
@@ -316,7 +315,7 @@ impl OrtValue {
         }
     }
 
-    /// Whether there is a value; an optional may have none.
+    /// Whether there is a value; only an optional may have none.
     fn has_value(&self) -> bool {
         !matches!(self.content, Content::Value(Value::Optional(None)))
     }
@@ -329,7 +328,7 @@ impl OrtValue {
         matches!(self.content, Content::Value(Value::Sequence(_)))
     }
 
-    /// False: sparse tensors are dense here.
+    /// False: sparse tensors are converted to dense ones.
     fn is_sparse_tensor(&self) -> bool {
         false
     }
@@ -347,7 +346,7 @@ impl OrtValue {
     }
 }
 
-/// The element type that ONNX gives this number.
+/// The element type with this number in ONNX.
 pub(crate) fn dtype_numbered(number: i32) -> PyResult<DType> {
     let dtype = DType::from_onnx(number);
     dtype.ok_or_else(|| runtime(format!("no element type of ONNX has the number {number}")))

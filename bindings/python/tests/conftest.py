@@ -1,4 +1,4 @@
-"""Models for the tests, made on the spot."""
+"""Models for the tests, generated on the fly."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def two_outputs():
 
 @pytest.fixture(scope="session")
 def slow():
-    """A loop that takes `n` iterations of some work: long enough to be ended."""
+    """A loop of `n` iterations of some work: long enough to be cancelled."""
     body = helper.make_graph(
         [
             helper.make_node("MatMul", ["m", "m"], ["square"]),

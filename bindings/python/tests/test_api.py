@@ -1,4 +1,4 @@
-"""What onnxruntime has, and we have not: the list in docs/python.md, which this test holds to."""
+"""The parts of onnxruntime's API that are missing here must be those that docs/python.md lists."""
 
 import inspect
 import pathlib
@@ -12,18 +12,18 @@ from onnxruntime.capi import onnxruntime_pybind11_state as theirs
 import ort_rs
 from ort_rs.capi import onnxruntime_pybind11_state as ours
 
-#: Names of onnxruntime's that there are not here, and why; docs/python.md says the same in prose.
+#: Names of onnxruntime's API that are missing here, and why; docs/python.md lists the same.
 MISSING = {
     "providers of other devices": {
         "OrtEpContextData", "OrtEpContextDataBuffer", "OrtEpDevice", "OrtHardwareDevice", "OrtSyncStream",
         "OrtEpAssignedNode", "OrtEpAssignedSubgraph", "_get_cuda_plugin_ep_library_path", "_get_nvidia_dll_paths",
         "_extract_cuda_major_version", "_get_cufft_version", "_register_bundled_cuda_plugin_ep",
     },
-    "packages of models and initializers elsewhere": {
+    "model packages and external initializers": {
         "ModelPackage", "ModelPackageComponentContext", "ModelPackageContext", "ModelPackageOptions",
         "ModelPackageWriteMode", "OrtExternalInitializerInfo",
     },
-    "names by which onnxruntime imports for itself": {
+    "names that onnxruntime imports for its own use": {
         "contextlib", "import_capi_exception", "_get_package_root", "_get_package_version",
     },
 }
@@ -35,7 +35,7 @@ def attributes(thing):
 
 
 def missing():
-    """Names of the package and of its classes that there are not here."""
+    """Names of the package and of its classes that are missing here."""
     found = attributes(onnxruntime) - attributes(ort_rs) - {"capi"}
     for name in attributes(onnxruntime) & attributes(ort_rs):
         their = getattr(onnxruntime, name)
@@ -46,17 +46,17 @@ def missing():
     return found
 
 
-def test_what_is_missing_is_listed_and_nothing_else():
+def test_only_missing_names_are_listed():
     assert missing() == KNOWN
 
 
-def test_the_list_stands_in_the_docs():
+def test_the_list_is_in_the_docs():
     for folder in pathlib.Path(__file__).resolve().parents:
         if (folder / "docs" / "python.md").exists():
             text = (folder / "docs" / "python.md").read_text()
             break
     else:
-        pytest.skip("the documents are not beside the tests")
+        pytest.skip("the documents are not above the tests")
     assert [name for name in sorted(KNOWN) if f"`{name}`" not in text and not name.startswith("_")] == []
 
 
@@ -73,7 +73,7 @@ def test_functions_take_what_onnxruntimes_take():
         assert [it for it in parameters if it not in accepted and it not in extra] == [], f"{where}.{name}"
 
 
-def test_every_exception_is_there_and_derives_from_exception():
+def test_every_exception_exists_and_derives_from_exception():
     for name in dir(theirs):
         their = getattr(theirs, name)
         if inspect.isclass(their) and issubclass(their, Exception):
@@ -102,7 +102,7 @@ def test_options_have_the_same_attributes_and_defaults():
             our.no_such_attribute = 1
 
 
-def test_attributes_of_other_types_are_refused():
+def test_attributes_of_other_types_are_rejected():
     for attribute, value in (("intra_op_num_threads", "a"), ("intra_op_num_threads", 2.0), ("logid", 3)):
         with pytest.raises(TypeError):
             setattr(ort_rs.SessionOptions(), attribute, value)
@@ -115,13 +115,13 @@ def test_providers_are_normalized_with_the_same_warnings_and_errors(add):
         session = ort_rs.InferenceSession(add, providers=["CUDAExecutionProvider", "CPUExecutionProvider"])
     assert session.get_providers() == ["CPUExecutionProvider"]
     for providers, options in ((["a"], []), ([("a", {})], [{}]), ([1], None)):
-        with pytest.warns(UserWarning, match="The CPU's provider is used"):
+        with pytest.warns(UserWarning, match="The CPU provider is used"):
             ort_rs.InferenceSession(add, providers=providers, provider_options=options)
         with pytest.raises(ValueError):
             ort_rs.InferenceSession(add, providers=providers, provider_options=options, enable_fallback=0)
 
 
-def test_keys_that_nobody_knows_warn_and_values_that_are_wrong_are_errors(add):
+def test_unknown_keys_warn_and_invalid_values_are_errors(add):
     options = ort_rs.SessionOptions()
     options.add_session_config_entry("no.such.key", "1")
     assert options.get_session_config_entry("no.such.key") == "1"
@@ -146,16 +146,16 @@ def test_every_name_has_a_docstring():
 
 
 def test_messages_go_to_a_callback(add):
-    told = []
-    ort_rs.set_default_logger_callback(lambda *it: told.append(it))
+    messages = []
+    ort_rs.set_default_logger_callback(lambda *it: messages.append(it))
     options = ort_rs.SessionOptions()
     options.log_severity_level, options.logid = 0, "mine"
     ort_rs.InferenceSession(add, options)
     ort_rs.set_default_logger_callback(None)
-    assert any(severity == 1 and logid == "mine" and "steps" in text for severity, _, logid, _, text in told)
+    assert any(severity == 1 and logid == "mine" and "steps" in text for severity, _, logid, _, text in messages)
 
 
-def test_the_stubs_and_annotations_hold_by_mypy(tmp_path):
+def test_mypy_accepts_the_stubs_and_annotations(tmp_path):
     client = tmp_path / "client.py"
     client.write_text(
         "import numpy as np\nimport ort_rs as ort\n"

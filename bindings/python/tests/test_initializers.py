@@ -1,4 +1,4 @@
-"""Initializers that a program gives, in the stead of those that the model's files have."""
+"""Initializers that a program passes to replace those of the model's files."""
 
 import gc
 import sys
@@ -27,8 +27,8 @@ def sum_of(weights):
 PLAIN = sum_of(onnx.numpy_helper.from_array(W, "w"))
 
 
-def elsewhere():
-    """The same with its weights in a file."""
+def external_model():
+    """The same with its weights in an external file."""
     tensor = TensorProto(name="w", data_type=FLOAT, dims=[2, 3], data_location=TensorProto.EXTERNAL)
     for key, value in (("location", "w.bin"), ("length", "24")):
         tensor.external_data.add(key=key, value=value)
@@ -46,12 +46,12 @@ def made(package, model, *added, external=False):
 
 
 @pytest.mark.parametrize("package", [onnxruntime, ort_rs], ids=["onnxruntime", "ort_rs"])
-def test_what_is_given_is_what_is_read(package):
+def test_a_given_value_is_read(package):
     value = package.OrtValue.ortvalue_from_numpy(GIVEN)
     for session, expected in (
         (made(package, PLAIN, ("w", value)), GIVEN),
         (made(package, PLAIN, ("of another model", value)), W),
-        (made(package, elsewhere(), ("w", value), external=True), GIVEN),
+        (made(package, external_model(), ("w", value), external=True), GIVEN),
     ):
         assert session.run(None, {"x": X})[0].tolist() == expected.tolist()
 
@@ -73,17 +73,17 @@ def test_sessions_share_the_memory_and_keep_it():
 
 
 @pytest.mark.parametrize("package", [onnxruntime, ort_rs], ids=["onnxruntime", "ort_rs"])
-def test_what_cannot_be_is_refused_as_by_onnxruntime(package, tmp_path):
+def test_invalid_initializers_are_rejected_as_by_onnxruntime(package, tmp_path):
     value = package.OrtValue.ortvalue_from_numpy(GIVEN)
     wrong = [package.OrtValue.ortvalue_from_numpy(it) for it in (GIVEN[0].copy(), GIVEN.astype(np.int64))]
     failed = getattr(package.capi, "onnxruntime_pybind11_state").Fail
     for model, added in (
-        (elsewhere(), ("v", value)), (PLAIN, ("w", value)), (elsewhere(), ("w", wrong[0])), (elsewhere(), ("w", wrong[1])),
+        (external_model(), ("v", value)), (PLAIN, ("w", value)), (external_model(), ("w", wrong[0])), (external_model(), ("w", wrong[1])),
     ):
         with pytest.raises(failed):
             made(package, model, added, external=True)
-    (tmp_path / "model.onnx").write_bytes(elsewhere())
-    for model in (elsewhere(), str(tmp_path / "model.onnx")):
+    (tmp_path / "model.onnx").write_bytes(external_model())
+    for model in (external_model(), str(tmp_path / "model.onnx")):
         with pytest.raises(failed):
             package.InferenceSession(model)
     for added in ([("w", value), ("w", value)], [("w", GIVEN)], [("w", 3)]):
@@ -91,7 +91,7 @@ def test_what_cannot_be_is_refused_as_by_onnxruntime(package, tmp_path):
             made(package, PLAIN, *added)
 
 
-def test_one_of_another_shape_is_refused_with_its_name():
+def test_an_initializer_of_another_shape_is_rejected_with_its_name():
     with pytest.raises(Fail, match=r"`w` is float\[2,3\], and float\[3\] was given"):
         made(ort_rs, PLAIN, ("w", ort_rs.OrtValue.ortvalue_from_numpy(GIVEN[0].copy())))
 
@@ -100,14 +100,14 @@ def test_files_in_memory_are_read_where_they_are():
     data = bytearray(GIVEN.tobytes())
     options = ort_rs.SessionOptions()
     options.add_external_initializers_from_files_in_memory(["w.bin"], [data], [len(data)])
-    session = ort_rs.InferenceSession(elsewhere(), options)
+    session = ort_rs.InferenceSession(external_model(), options)
     with pytest.raises(BufferError):
         data.append(0)
     assert session.run(None, {"x": X})[0].tolist() == GIVEN.tolist()
     options = ort_rs.SessionOptions()
     options.add_external_initializers_from_files_in_memory(["w.bin"], [data], [20])
     with pytest.raises(Fail):
-        ort_rs.InferenceSession(elsewhere(), options)
+        ort_rs.InferenceSession(external_model(), options)
 
 
 def test_a_cache_has_a_file_for_each_value(tmp_path):

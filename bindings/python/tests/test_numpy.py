@@ -36,7 +36,7 @@ def test_every_type_goes_in_and_comes_out(number, shape):
     assert y.tobytes() == x.tobytes()
 
 
-def test_bits_stand_for_a_type_that_numpy_lacks():
+def test_integers_hold_the_bits_of_a_type_that_numpy_lacks():
     bits = np.array([0x3F80, 0x4000], np.uint16)
     (y,) = IDENTITY[TensorProto.BFLOAT16].run(None, {"x": bits})
     assert y.astype(np.float32).tolist() == [1.0, 2.0]
@@ -60,7 +60,7 @@ def test_strided_arrays_are_read_as_numpy_reads_them(data):
     assert value.numpy().shape == before.shape and value.numpy().tobytes() == before.tobytes()
     other = view.astype(view.dtype.newbyteorder(">" if sys.byteorder == "little" else "<"))
     if other.dtype.itemsize > 1:
-        with pytest.raises(ort_rs.capi.onnxruntime_pybind11_state.InvalidArgument, match="order of bytes"):
+        with pytest.raises(ort_rs.capi.onnxruntime_pybind11_state.InvalidArgument, match="byte order"):
             IDENTITY[number].run(None, {"x": other})
     assert not np.shares_memory(y, whole)
 
@@ -80,13 +80,13 @@ def test_memory_that_is_not_aligned_is_copied():
     assert IDENTITY[TensorProto.FLOAT].run(None, {"x": x})[0].tolist() == [1, 2, 3]
 
 
-def test_another_order_of_bytes_is_refused_and_named():
+def test_another_byte_order_is_rejected_and_named():
     x = np.ones(3, ">f4")
-    with pytest.raises(ort_rs.capi.onnxruntime_pybind11_state.InvalidArgument, match="`x`.*order of bytes"):
+    with pytest.raises(ort_rs.capi.onnxruntime_pybind11_state.InvalidArgument, match="`x`.*byte order"):
         IDENTITY[TensorProto.FLOAT].run(None, {"x": x})
 
 
-def test_types_that_onnx_lacks_are_refused_and_named():
+def test_types_that_onnx_lacks_are_rejected_and_named():
     for array in (np.ones(3, np.longdouble), np.zeros(2, "M8[s]"), np.zeros(2, [("a", "i4")])):
         with pytest.raises(ort_rs.capi.onnxruntime_pybind11_state.InvalidArgument, match="`x`"):
             IDENTITY[TensorProto.FLOAT].run(None, {"x": array})

@@ -1,4 +1,4 @@
-"""Threads, forks, ends of processes, and programs that run on ort_rs in onnxruntime's place."""
+"""Threads, forks, exits of processes, and programs for onnxruntime that run on ort_rs."""
 
 import multiprocessing
 import subprocess
@@ -15,7 +15,7 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 def python(code, *arguments):
-    """What a new interpreter prints."""
+    """The output of a new interpreter."""
     run = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
     return run.stdout.strip()
@@ -40,7 +40,7 @@ def test_many_threads_run_many_sessions(add):
     assert not failed
 
 
-def test_a_run_does_not_hold_the_lock(slow):
+def test_a_run_does_not_hold_the_gil(slow):
     session = ort_rs.InferenceSession(slow)
     options, turns = ort_rs.RunOptions(), []
 
@@ -79,7 +79,7 @@ def test_a_session_runs_in_a_process_that_was_forked_after_it(slow):
         assert child.exitcode == 0
 
 
-def test_an_interpreter_ends_with_sessions_and_outputs_alive(add, tmp_path):
+def test_an_interpreter_exits_with_sessions_and_outputs_alive(add, tmp_path):
     (tmp_path / "add.onnx").write_bytes(add)
     code = """
 import sys, threading, numpy as np, ort_rs
@@ -110,7 +110,7 @@ print(ort.package_name, ort.get_device(), *sys.argv[1:])
 """
 
 
-def test_a_program_of_onnxruntimes_runs_in_its_place(tmp_path):
+def test_a_program_for_onnxruntime_runs_unchanged(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)
     for named in ([str(script)], ["-m", "program"]):
@@ -123,8 +123,8 @@ def test_a_program_of_onnxruntimes_runs_in_its_place(tmp_path):
 
 def test_onnxruntime_is_never_replaced_by_accident():
     assert python("import ort_rs, onnxruntime; print(onnxruntime.get_available_providers()[-1], onnxruntime.__file__)")
-    code = "import onnxruntime, ort_rs\ntry: ort_rs.install_as_onnxruntime()\nexcept RuntimeError as e: print('refused')"
-    assert python(code) == "refused"
+    code = "import onnxruntime, ort_rs\ntry: ort_rs.install_as_onnxruntime()\nexcept RuntimeError as e: print('rejected')"
+    assert python(code) == "rejected"
 
 
 def test_quantization_of_an_installed_onnxruntime_works_on_this_one(tmp_path):

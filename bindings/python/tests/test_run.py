@@ -1,4 +1,4 @@
-"""Sessions and runs: as onnxruntime's, in results and in errors."""
+"""Sessions and runs: the same results and errors as onnxruntime's."""
 
 import pathlib
 import pickle
@@ -17,14 +17,14 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 def outcome(call):
-    """What a call gives, or the name of the exception it raises."""
+    """The result of a call, or the name of the exception it raises."""
     try:
         return call()
     except Exception as error:
         return type(error).__name__
 
 
-def test_a_run_gives_what_onnxruntime_gives(add):
+def test_a_run_returns_what_onnxruntime_returns(add):
     ours, theirs = (package.InferenceSession(add, providers=["CPUExecutionProvider"]) for package in BOTH)
     feed = {"x": X, "y": X[:1]}
     for names in (None, [], ["z"], ("z",), ["z", "z"]):
@@ -42,7 +42,7 @@ RUNS = {
     "element type": (None, {"x": X.astype(np.float64), "y": X}),
     "dimension": (None, {"x": np.ones((3, 3), np.float32), "y": X}),
     "rank": (None, {"x": X[0], "y": X}),
-    "a scalar of numpy's": (None, {"x": np.float32(3), "y": X}),
+    "a numpy scalar": (None, {"x": np.float32(3), "y": X}),
     "a string": (None, {"x": "abc", "y": X}),
     "unknown output": (["zz"], {"x": X, "y": X}),
     "a name instead of names": ("z", {"x": X, "y": X}),
@@ -102,7 +102,7 @@ def test_models_come_as_paths_bytes_and_path_likes(add, tmp_path):
         np.testing.assert_array_equal(session.run(None, {"x": X, "y": X})[0], X + X)
 
 
-def test_what_a_model_says_of_itself_is_what_onnxruntime_says(add):
+def test_metadata_is_that_of_onnxruntime(add):
     model = model_of(
         [helper.make_node("Add", ["x", "w"], ["z"])],
         [("x", FLOAT, ["n", 3, None]), ("w", FLOAT, [1])],
@@ -120,7 +120,7 @@ def test_what_a_model_says_of_itself_is_what_onnxruntime_says(add):
     assert "tensor(float)" in repr(ours.get_inputs()[0]) and "x -> z" in repr(ours)
 
 
-def test_chosen_outputs_come_in_the_order_asked_for(two_outputs):
+def test_requested_outputs_come_in_the_requested_order(two_outputs):
     session = ort_rs.InferenceSession(two_outputs)
     x = np.array([-1.0, 2.0], np.float32)
     for names in (["b"], ["b", "a"], ["a", "b"], ["b", "a", "b"]):
@@ -129,7 +129,7 @@ def test_chosen_outputs_come_in_the_order_asked_for(two_outputs):
             np.testing.assert_array_equal(found, made[name])
 
 
-def test_outputs_are_the_callers(two_outputs):
+def test_outputs_belong_to_the_caller(two_outputs):
     session = ort_rs.InferenceSession(two_outputs)
     first = session.run(None, {"x": np.ones(5, np.float32)})[0]
     first[:] = 9
@@ -146,7 +146,7 @@ def test_constants_as_outputs_cannot_be_written_to_by_a_caller():
     assert session.run(None, {})[0].tolist() == [1.0, 2.0]
 
 
-def test_a_run_is_ended_from_another_thread(slow):
+def test_a_run_is_cancelled_from_another_thread(slow):
     session = ort_rs.InferenceSession(slow)
     options = ort_rs.RunOptions()
     feed = {"n": np.array(1 << 40), "x": np.eye(64, dtype=np.float32)}
@@ -162,28 +162,28 @@ def test_a_run_is_ended_from_another_thread(slow):
 def test_run_async_calls_back_with_results_or_an_error(add):
     session = ort_rs.InferenceSession(add)
     for y, is_right in ((X, True), (np.ones((5, 3), np.float32), False)):
-        done, told = threading.Event(), []
-        session.run_async(["z"], {"x": X, "y": y}, lambda *it: (told.extend(it), done.set()), "mine")
+        done, answer = threading.Event(), []
+        session.run_async(["z"], {"x": X, "y": y}, lambda *it: (answer.extend(it), done.set()), "mine")
         assert done.wait(60)
-        results, data, error = told
+        results, data, error = answer
         assert data == "mine" and (error == "") == is_right and len(results) == is_right
 
 
-def test_profiles_and_memory_are_told_as_text_and_html(add, tmp_path):
+def test_profiles_and_memory_are_shown_as_text_and_html(add, tmp_path):
     options = ort_rs.SessionOptions()
     options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "profile")
     session = ort_rs.InferenceSession(add, options)
     session.run(None, {"x": X, "y": X})
     profile = session.profile({"x": X, "y": X}, n_runs=3)
     assert len(profile.runs) == 3 and list(profile.by_operator()) == ["Add"]
-    for told in (profile, session.memory()):
-        assert "<table>" in told._repr_html_() and "\n" in repr(told)
+    for report in (profile, session.memory()):
+        assert "<table>" in report._repr_html_() and "\n" in repr(report)
     assert session.memory()["model"] >= len(add)
     assert session.get_profiling_start_time_ns() > 0
     assert '"Add"' in pathlib.Path(session.end_profiling()).read_text()
 
 
-def test_cache_optimize_and_packed_give_models_that_run(tmp_path, capfd):
+def test_cache_optimize_and_packed_produce_models_that_run(tmp_path, capfd):
     weights = helper.make_tensor("w", FLOAT, [64, 64], np.linspace(-1, 1, 64 * 64))
     node = helper.make_node("MatMul", ["x", "w"], ["y"])
     model = model_of([node], [("x", FLOAT, ["n", 64])], [("y", FLOAT, ["n", 64])], [weights])
@@ -200,7 +200,7 @@ def test_cache_optimize_and_packed_give_models_that_run(tmp_path, capfd):
         cached = ort_rs.InferenceSession(model, cache_dir=tmp_path / "cache")
         np.testing.assert_array_equal(cached.run(None, {"x": x})[0], expected)
     assert list((tmp_path / "cache").iterdir())
-    assert capfd.readouterr().err == "", "nobody asked to be told of it"
+    assert capfd.readouterr().err == "", "nothing is logged by default"
 
 
 def test_sequences_maps_and_optionals_go_in_and_come_out():
@@ -235,7 +235,7 @@ def test_strings_go_in_and_come_out():
     assert session.run(None, {"x": texts})[0].tolist() == texts
 
 
-def test_reprs_say_what_things_are(add):
+def test_reprs_describe_objects(add):
     session = ort_rs.InferenceSession(add)
     assert repr(session) == "InferenceSession(bytes: x, y -> z)"
     assert repr(session.get_inputs()[1]) == "NodeArg(name='y', type='tensor(float)', shape=['n', 3])"
@@ -245,7 +245,7 @@ def test_reprs_say_what_things_are(add):
     options.intra_op_num_threads = 2
     assert repr(options) == "SessionOptions(intra_op_num_threads=2)"
     head, *rows = repr(session.memory()).splitlines()
-    assert head.split() == ["memory", "pieces", "KiB", "resident", "KiB"] and rows[0].startswith("model ")
+    assert head.split() == ["memory", "count", "KiB", "resident", "KiB"] and rows[0].startswith("model ")
     profile = session.profile({"x": X, "y": X})
     assert [cell in profile._repr_html_() for cell in ("<th>operator</th>", "<td>Add</td>")] == [True, True]
     assert "<td>model</td>" in session.memory()._repr_html_()

@@ -28,7 +28,7 @@ def test_a_value_and_its_array_are_one_memory():
     assert array[1].tolist() == [3, 4, 5]
 
 
-def test_values_are_made_of_shapes_and_of_bits():
+def test_values_are_created_from_shapes_and_bits():
     for element_type in (np.float16, TensorProto.FLOAT16, np.dtype("float16")):
         value = ort_rs.OrtValue.ortvalue_from_shape_and_type([2, 2], element_type)
         assert value.data_type() == "tensor(float16)" and not value.numpy().any()
@@ -46,11 +46,11 @@ def test_bits_are_taken_from_arrays_of_any_layout_and_only_of_this_machine():
     for array, element_type in [(X, TensorProto.INT64), (X, TensorProto.STRING), (X, TensorProto.INT4)]:
         with pytest.raises(RuntimeError):
             ort_rs.OrtValue.ortvalue_from_numpy_with_onnx_type(array, element_type)
-    with pytest.raises(RuntimeError, match="order of bytes"):
+    with pytest.raises(RuntimeError, match="byte order"):
         ort_rs.OrtValue.ortvalue_from_numpy(X.astype(X.dtype.newbyteorder()))
 
 
-def test_what_is_read_only_stays_as_it_is(add):
+def test_read_only_memory_stays_unchanged(add):
     data = X.tobytes()
     frozen = np.frombuffer(data, np.float32).reshape(2, 3)
     value = ort_rs.OrtValue.ortvalue_from_numpy(frozen)
@@ -98,9 +98,9 @@ def test_dlpack_shares_memory_both_ways():
     assert ort_rs.OrtValue.from_dlpack(np.array(3.0)).numpy().tolist() == 3.0
     with pytest.raises(TypeError):
         ort_rs.OrtValue.from_dlpack(3)
-    for refused in (np.ones((2, 6))[:, ::2], X.T):
+    for rejected in (np.ones((2, 6))[:, ::2], X.T):
         with pytest.raises(RuntimeError, match="contiguous"):
-            ort_rs.OrtValue.from_dlpack(refused)
+            ort_rs.OrtValue.from_dlpack(rejected)
 
 
 DLPACK_TYPES = [number for number in range(1, 27) if number != TensorProto.STRING]
@@ -121,7 +121,7 @@ def test_dlpack_has_every_type_as_onnxruntime_has_it(number):
     assert (ours.data_type(), ours.shape(), ours.data_ptr()) == (theirs.data_type(), [2, 3], theirs.data_ptr())
 
 
-def test_memory_lent_through_dlpack_lives_as_long_as_somebody_has_it():
+def test_memory_lent_through_dlpack_lives_as_long_as_it_is_referenced():
     x = X.copy()
     value = ort_rs.OrtValue.from_dlpack(x)
     before = sys.getrefcount(x)
@@ -130,17 +130,17 @@ def test_memory_lent_through_dlpack_lives_as_long_as_somebody_has_it():
     assert sys.getrefcount(x) == before - 1
     value = ort_rs.OrtValue.ortvalue_from_numpy(x)
     before = sys.getrefcount(x)
-    taken = np.from_dlpack(value)
+    imported = np.from_dlpack(value)
     unused = value.__dlpack__()
     del value
     gc.collect()
-    assert taken.tolist() == X.tolist() and sys.getrefcount(x) == before
-    del taken, unused
+    assert imported.tolist() == X.tolist() and sys.getrefcount(x) == before
+    del imported, unused
     gc.collect()
     assert sys.getrefcount(x) == before - 1
 
 
-def test_dlpack_keeps_what_is_read_only():
+def test_dlpack_keeps_memory_read_only():
     x = X.copy()
     x.flags.writeable = False
     with pytest.raises(BufferError):
@@ -148,7 +148,7 @@ def test_dlpack_keeps_what_is_read_only():
     if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
         with pytest.raises(RuntimeError, match="read-only"):
             ort_rs.OrtValue.from_dlpack(x).update_inplace(X)
-    with pytest.raises(BufferError, match="texts"):
+    with pytest.raises(BufferError, match="strings"):
         ort_rs.OrtValue.ortvalue_from_numpy(np.array(["a"])).__dlpack__()
 
 
@@ -160,7 +160,7 @@ def test_sequences_are_values():
         value.numpy()
 
 
-def test_runs_take_values_and_give_values(add):
+def test_runs_take_and_return_values(add):
     session = ort_rs.InferenceSession(add)
     x = ort_rs.OrtValue.ortvalue_from_numpy(X)
     assert session.run(None, {"x": x, "y": X})[0].tolist() == (X + X).tolist()
@@ -170,7 +170,7 @@ def test_runs_take_values_and_give_values(add):
     assert again.numpy().tolist() == (3 * X).tolist()
 
 
-def test_bound_outputs_are_written_where_they_are_bound(add):
+def test_bound_outputs_are_written_to_their_memory(add):
     session = ort_rs.InferenceSession(add)
     out = np.zeros((2, 3), np.float32)
     binding = session.io_binding()
@@ -185,7 +185,7 @@ def test_bound_outputs_are_written_where_they_are_bound(add):
     assert binding.get_outputs()[0].data_ptr() == out.ctypes.data
 
 
-def test_outputs_without_memory_are_made(two_outputs):
+def test_outputs_without_memory_are_allocated(two_outputs):
     session = ort_rs.InferenceSession(two_outputs)
     x = np.array([-1, 2], np.float32)
     binding = session.io_binding()
@@ -200,7 +200,7 @@ def test_outputs_without_memory_are_made(two_outputs):
     assert binding.get_outputs() == []
 
 
-def test_outputs_may_be_bound_to_one_memory(two_outputs):
+def test_outputs_may_be_bound_to_the_same_memory(two_outputs):
     session = ort_rs.InferenceSession(two_outputs)
     kept = ort_rs.OrtValue.ortvalue_from_shape_and_type([2], np.float32)
     binding = session.io_binding()
@@ -223,7 +223,7 @@ def test_an_output_may_be_bound_to_the_memory_of_an_input(add):
         assert value.numpy().tolist() == (times * X).tolist()
 
 
-def test_bindings_that_do_not_fit_are_refused(add):
+def test_invalid_bindings_are_rejected(add):
     session = ort_rs.InferenceSession(add)
     binding = session.io_binding()
     with pytest.raises(RuntimeError, match="no_such"):
@@ -241,7 +241,7 @@ def test_bindings_that_do_not_fit_are_refused(add):
         session.run_with_iobinding(binding)
 
 
-def test_sparse_tensors_are_made_dense_and_say_what_they_were():
+def test_sparse_tensors_become_dense_and_keep_their_format():
     shape, values = [2, 3], np.array([1, 2], np.float32)
     rows = np.array([1, 2], np.int64), np.array([0, 1, 2], np.int64)
     made = []
@@ -251,10 +251,10 @@ def test_sparse_tensors_are_made_dense_and_say_what_they_were():
         pairs = package.SparseTensor.sparse_coo_from_numpy(shape, values, np.array([[0, 1], [1, 2]]), device)
         csr = package.SparseTensor.sparse_csr_from_numpy(shape, values, *rows, device)
         views = [coo.as_coo_view().indices(), pairs.as_coo_view().indices(), csr.as_csrc_view().inner(), csr.as_csrc_view().outer()]
-        told = [[it.data_type(), it.dense_shape(), it.device_name(), it.format().name, it.values().tolist()] for it in (coo, csr)]
+        facts = [[it.data_type(), it.dense_shape(), it.device_name(), it.format().name, it.values().tolist()] for it in (coo, csr)]
         held = package.OrtValue.ort_value_from_sparse_tensor(coo)
-        told += [held.is_sparse_tensor(), held.data_type(), held.as_sparse_tensor().values().tolist()]
-        made.append([*told, *(view.tolist() for view in views)])
+        facts += [held.is_sparse_tensor(), held.data_type(), held.as_sparse_tensor().values().tolist()]
+        made.append([*facts, *(view.tolist() for view in views)])
         for wrong in (coo.as_csrc_view, csr.as_coo_view, coo.as_blocksparse_view, lambda: coo.to_cuda(device)):
             with pytest.raises(RuntimeError):
                 wrong()

@@ -1,4 +1,4 @@
-// Types of ort-wasm.
+// The types of ort-wasm.
 
 export type NumberType =
   | 'float32' | 'uint8' | 'int8' | 'uint16' | 'int16' | 'int32' | 'int64' | 'bool' | 'float16' | 'float64' | 'uint32' | 'uint64'
@@ -6,14 +6,14 @@ export type NumberType =
   | 'float8e8m0' | 'uint4' | 'int4' | 'float4e2m1' | 'uint2' | 'int2';
 export type Type = NumberType | 'string';
 
-/** Float16Array, where there is one, is what tensors of type `float16` have; elsewhere Uint16Array. */
+/** Tensors of type `float16` have a Float16Array if the engine supports it, otherwise a Uint16Array. */
 export type TypedArray =
   | Float32Array | Uint8Array | Int8Array | Uint16Array | Int16Array | Int32Array | BigInt64Array | Float64Array | Uint32Array
   | BigUint64Array;
 
 /** A tensor in JavaScript's memory. */
 export class Tensor {
-  /** Without dimensions it is a vector. The array is not copied. */
+  /** Without dimensions, it is a vector. The array is not copied. */
   constructor(type: 'string', data: readonly string[], dims?: readonly number[]);
   constructor(type: 'bool', data: Uint8Array | readonly boolean[], dims?: readonly number[]);
   constructor(type: 'int64' | 'uint64', data: BigInt64Array | BigUint64Array | readonly (bigint | number)[], dims?: readonly number[]);
@@ -22,28 +22,28 @@ export class Tensor {
 
   readonly type: Type;
   readonly dims: readonly number[];
-  /** How many elements there are. */
+  /** The number of elements. */
   readonly size: number;
   readonly location: 'cpu' | 'none';
-  /** The elements, not copied: texts in an array, everything else in a typed array. Types below 8 bits are packed. */
+  /** The elements, not copied: strings in an array, other types in a typed array. Types below 8 bits are packed. */
   readonly data: TypedArray | string[];
   getData(): Promise<TypedArray | string[]>;
   reshape(dims: readonly number[]): Tensor;
-  /** Lets go of the elements. */
+  /** Releases the elements. */
   dispose(): void;
 }
 
-/** What models take and return: sequences are arrays, maps `Map`s, and empty optionals null. */
+/** Inputs and outputs of models: sequences are arrays, maps `Map`s, and empty optionals null. */
 export type Value = Tensor | Value[] | Map<bigint | string, number | bigint | string> | null;
 
 export interface ValueMetadata {
   readonly name: string;
   readonly isTensor: boolean;
-  /** The element type; empty if it is no tensor. */
+  /** The element type; empty if it is not a tensor. */
   readonly type: Type | '';
   /** A number, the name of a free dimension, or an empty name. */
   readonly shape: readonly (number | string)[];
-  /** Whether a run may leave it out. */
+  /** Whether it may be omitted. */
   readonly hasDefault: boolean;
 }
 
@@ -60,25 +60,25 @@ export interface SessionOptions {
   /** `wasm` and `cpu`; others are an error. */
   executionProviders?: readonly (string | { readonly name: string })[];
   graphOptimizationLevel?: 'disabled' | 'basic' | 'extended' | 'layout' | 'all';
-  /** Sizes of dimensions that the model gives a name only. */
+  /** Sizes of free dimensions, by name. */
   freeDimensionOverrides?: Readonly<Record<string, number>>;
-  /** Other files of the model, by the names it calls them by. */
+  /** External files of the model, by their names in the model. */
   externalData?: readonly (string | { readonly path: string; readonly data: string | URL | Uint8Array | ArrayBuffer | Blob })[];
   /** Keys of docs/options.md, nested at their dots. */
   extra?: Readonly<Record<string, unknown>>;
-  /** Accepted, and without meaning. */
-  readonly [withoutMeaning: string]: unknown;
+  /** Accepted without effect. */
+  readonly [ignored: string]: unknown;
 }
 
 export interface RunOptions {
-  /** What the run is called in errors. */
+  /** The name of the run in errors. */
   tag?: string;
-  /** An error before the run begins. */
+  /** Fails before the run starts. */
   terminate?: boolean;
 }
 
 export type Feeds = Readonly<Record<string, Tensor>>;
-/** Names of outputs; with tensors, they receive the elements. */
+/** Names of outputs; given tensors receive the elements. */
 export type Fetches = readonly string[] | Readonly<Record<string, Tensor | null>>;
 
 export interface Step {
@@ -102,18 +102,18 @@ export class InferenceSession {
 
   run(feeds: Feeds, options?: RunOptions): Promise<Record<string, Value>>;
   run(feeds: Feeds, fetches: Fetches, options?: RunOptions): Promise<Record<string, Value>>;
-  /** Runs the model with a clock on each step. */
+  /** Runs the model and measures the time of each step. */
   profile(feeds: Feeds): Promise<Step[]>;
-  /** Gives the memory of the session back. */
+  /** Releases the memory of the session. */
   release(): Promise<void>;
 }
 
-/** Settings of the module; they count until the first session is made. */
+/** Settings of the module; they take effect until the first session is created. */
 export const env: {
   wasm: {
     /** Where `ort_wasm_bg.wasm` is: a folder that ends with a slash, or the file. */
     wasmPaths: string | { wasm: string | URL } | undefined;
-    /** The bytes of `ort_wasm_bg.wasm`, if they are here already. */
+    /** The bytes of `ort_wasm_bg.wasm`, if they are loaded already. */
     wasmBinary: ArrayBuffer | Uint8Array | undefined;
     /** Always one. */
     numThreads: number;

@@ -1,13 +1,13 @@
-// The WebAssembly module: compiled once, when the first session asks for it.
+// The WebAssembly module: compiled once, when the first session needs it.
 
 import init, * as native from './ort_wasm.js';
 
-/** Settings of the module, as in onnxruntime-web; they count until the first session is made. */
+/** Settings of the module, as in onnxruntime-web; they take effect until the first session is created. */
 export const env = {
   wasm: {
-    /** Where `ort_wasm_bg.wasm` is: a folder, or `{ wasm: URL }`. Beside this file if undefined. */
+    /** Where `ort_wasm_bg.wasm` is: a folder, or `{ wasm: URL }`. Next to this file if undefined. */
     wasmPaths: undefined,
-    /** The bytes of `ort_wasm_bg.wasm`, if they are here already. */
+    /** The bytes of `ort_wasm_bg.wasm`, if they are loaded already. */
     wasmBinary: undefined,
     /** Always one. */
     numThreads: 1,
@@ -23,7 +23,7 @@ function urlOf(paths) {
   return new URL(paths.wasm, import.meta.url);
 }
 
-/** The bytes at a URL; Node's `fetch` reads no files. */
+/** The bytes at a URL; Node's `fetch` does not read files. */
 export async function fetched(url) {
   const where = new URL(url, globalThis.document?.baseURI ?? globalThis.location?.href);
   if (where.protocol === 'file:') {
@@ -41,7 +41,7 @@ async function load() {
   return native;
 }
 
-/** What the module exports. */
+/** The exports of the module. */
 export function module() {
   loading ??= load().catch((error) => {
     loading = undefined;

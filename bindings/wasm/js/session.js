@@ -1,16 +1,16 @@
-// Sessions, with the names and the behaviour of onnxruntime-web's.
+// Sessions, with the names and behaviour of onnxruntime-web.
 
 import { fetched, module } from './module.js';
 import { copyFeeds, valueOf } from './values.js';
 
-/** Options of onnxruntime-web that mean nothing here: what they are about does not exist. */
-const WITHOUT_MEANING = new Set([
+/** Options of onnxruntime-web that have no effect: this package lacks what they configure. */
+const IGNORED = new Set([
   'enableCpuMemArena', 'enableGraphCapture', 'enableMemPattern', 'executionMode', 'interOpNumThreads', 'intraOpNumThreads',
   'logId', 'logSeverityLevel', 'logVerbosityLevel', 'preferredOutputLocation',
 ]);
 const PROVIDERS = new Set(['wasm', 'cpu']);
 
-/** The bytes of a model, or of another file: a URL, or bytes. */
+/** The bytes of a model or an external file, given as a URL or as bytes. */
 async function bytesOf(source) {
   if (typeof source === 'string' || source instanceof URL) {
     const found = await fetched(source);
@@ -21,7 +21,7 @@ async function bytesOf(source) {
   const isShared = typeof SharedArrayBuffer !== 'undefined' && source instanceof SharedArrayBuffer;
   if (isShared || source instanceof ArrayBuffer) return new Uint8Array(source);
   if (source instanceof Blob) return new Uint8Array(await source.arrayBuffer());
-  throw new TypeError('a model is a URL, an ArrayBuffer, a typed array, or a Blob');
+  throw new TypeError('a model must be a URL, an ArrayBuffer, a typed array, or a Blob');
 }
 
 /** `{ session: { a: 1 } }` as the keys of docs/options.md: `session.a`. */
@@ -36,7 +36,7 @@ const SETTERS = {
   async executionProviders(_, providers) {
     for (const provider of providers) {
       const name = typeof provider === 'string' ? provider : provider.name;
-      if (!PROVIDERS.has(name)) throw new Error(`there is no execution provider \`${name}\`: only wasm`);
+      if (!PROVIDERS.has(name)) throw new Error(`no execution provider \`${name}\`: only wasm is available`);
     }
   },
   async graphOptimizationLevel(builder, level) {
@@ -81,8 +81,8 @@ export class InferenceSession {
     const { Builder } = await module();
     const builder = new Builder();
     for (const [key, value] of Object.entries(options)) {
-      if (value === undefined || WITHOUT_MEANING.has(key)) continue;
-      if (!Object.hasOwn(SETTERS, key)) throw new Error(`there is no option \`${key}\``);
+      if (value === undefined || IGNORED.has(key)) continue;
+      if (!Object.hasOwn(SETTERS, key)) throw new Error(`no option \`${key}\``);
       await SETTERS[key](builder, value);
     }
     return new InferenceSession(builder.load(model));
@@ -99,32 +99,32 @@ export class InferenceSession {
     const { Feeds } = await module();
     const isFetches = Array.isArray(rest[0]) || Object.keys(rest[0] ?? {}).some((name) => this.outputNames.includes(name));
     const [fetches, options] = isFetches ? rest : [undefined, rest[1] ?? rest[0]];
-    if (options?.terminate) throw new Error('the run was to be terminated before it began');
+    if (options?.terminate) throw new Error('the run was terminated before it started');
     const names = Array.isArray(fetches) ? fetches : Object.keys(fetches ?? {});
     const wanted = names.length ? names : [...this.outputNames];
     const values = native.run(copyFeeds(feeds, new Feeds()), wanted, options?.tag ?? '');
-    return Object.fromEntries(wanted.map((name, i) => [name, given(fetches?.[name], valueOf(values[i]))]));
+    return Object.fromEntries(wanted.map((name, i) => [name, stored(fetches?.[name], valueOf(values[i]))]));
   }
 
-  /** Runs the model with a clock: `{ name, operator, kernel, milliseconds }` of each step. */
+  /** Runs the model and returns `{ name, operator, kernel, milliseconds }` of each step. */
   async profile(feeds) {
     const native = this.#open;
     const { Feeds } = await module();
     return native.profile(copyFeeds(feeds, new Feeds()));
   }
 
-  /** Gives the memory of the session back. */
+  /** Releases the memory of the session. */
   async release() {
     this.#open.free();
     this.#native = undefined;
   }
 }
 
-/** A value, in the tensor that the caller has for it. */
-function given(target, value) {
+/** A value, copied to the caller's tensor if there is one. */
+function stored(target, value) {
   if (!target?.data) return value;
   if (target.type !== value.type || String(target.dims) !== String(value.dims)) {
-    throw new RangeError(`the output is ${value.type}[${value.dims}], and the tensor for it ${target.type}[${target.dims}]`);
+    throw new RangeError(`the output is ${value.type}[${value.dims}], its tensor ${target.type}[${target.dims}]`);
   }
   if (value.type === 'string') value.data.forEach((text, i) => (target.data[i] = text));
   else target.data.set(value.data);

@@ -1,4 +1,4 @@
-// Tensors: numbers in a typed array, or texts in an array, and dimensions.
+// Tensors: numbers in a typed array, or strings in an array, and dimensions.
 
 const HALF = globalThis.Float16Array ?? Uint16Array;
 
@@ -32,28 +32,28 @@ const ARRAYS = {
   int2: Uint8Array,
 };
 
-/** How many elements share an entry of the array, or how many entries an element takes (as a fraction). */
+/** The number of elements per entry of the array; a fraction if an element takes several entries. */
 const PER_ENTRY = { complex64: 1 / 2, complex128: 1 / 2, uint4: 2, int4: 2, float4e2m1: 2, uint2: 4, int2: 4 };
 
-/** The type of an array that was given without one: of two, the first. */
+/** The element type of an array; if two types have it, the first. */
 function typeOf(data) {
   if (Array.isArray(data)) {
     if (data.every((item) => typeof item === 'string')) return 'string';
     if (data.every((item) => typeof item === 'boolean')) return 'bool';
-    throw new TypeError('an array without a type has texts or booleans: for numbers, give the type');
+    throw new TypeError('an array without a type must contain strings or booleans: for numbers, pass the type');
   }
   if (data instanceof Uint8ClampedArray) return 'uint8';
   const found = Object.entries(ARRAYS).find(([, array]) => array !== Array && data instanceof array);
-  if (!found) throw new TypeError('the data of a tensor is a typed array, or an array of texts or booleans');
+  if (!found) throw new TypeError('the data of a tensor must be a typed array, or an array of strings or booleans');
   return found[0];
 }
 
 function arrayOf(type, data) {
   const array = ARRAYS[type];
-  if (!array) throw new TypeError(`\`${type}\` is no element type`);
+  if (!array) throw new TypeError(`\`${type}\` is not an element type`);
   if (type === 'string') {
     if (Array.isArray(data) && data.every((item) => typeof item === 'string')) return data;
-    throw new TypeError('the data of a tensor of type `string` is an array of texts');
+    throw new TypeError('the data of a tensor of type `string` must be an array of strings');
   }
   if (data instanceof array) return data;
   if (type === 'uint8' && data instanceof Uint8ClampedArray) {
@@ -66,13 +66,13 @@ function arrayOf(type, data) {
     const is64 = array === BigInt64Array || array === BigUint64Array;
     return is64 ? array.from(data, BigInt) : array.from(data);
   }
-  throw new TypeError(`the data of a tensor of type \`${type}\` is a ${array.name}`);
+  throw new TypeError(`the data of a tensor of type \`${type}\` must be a ${array.name}`);
 }
 
 function checkedDims(dims) {
-  if (!Array.isArray(dims)) throw new TypeError('the dimensions of a tensor are an array of numbers');
+  if (!Array.isArray(dims)) throw new TypeError('the dimensions of a tensor must be an array of numbers');
   for (const dim of dims) {
-    if (!Number.isSafeInteger(dim) || dim < 0) throw new RangeError(`a dimension is a natural number, not ${dim}`);
+    if (!Number.isSafeInteger(dim) || dim < 0) throw new RangeError(`a dimension must be a non-negative integer, not ${dim}`);
   }
   return Object.freeze([...dims]);
 }
@@ -81,7 +81,7 @@ function checkedDims(dims) {
 export class Tensor {
   #data;
 
-  /** `new Tensor(type, data, dims?)` or `new Tensor(data, dims?)`; without dimensions it is a vector. */
+  /** `new Tensor(type, data, dims?)` or `new Tensor(data, dims?)`; without dimensions, it is a vector. */
   constructor(...args) {
     const [type, data, dims] = typeof args[0] === 'string' ? args : [typeOf(args[0]), ...args];
     this.type = type;
@@ -91,28 +91,28 @@ export class Tensor {
     this.size = this.dims.reduce((product, dim) => product * dim, 1);
     const wanted = Math.ceil(this.size / perEntry);
     if (wanted !== this.#data.length) {
-      throw new RangeError(`dimensions [${this.dims}] need ${wanted} entries, and the data has ${this.#data.length}`);
+      throw new RangeError(`dimensions [${this.dims}] need ${wanted} entries, but the data has ${this.#data.length}`);
     }
     this.location = 'cpu';
   }
 
   /** The elements, not copied. */
   get data() {
-    if (this.#data === undefined) throw new Error('the tensor was disposed of');
+    if (this.#data === undefined) throw new Error('the tensor was disposed');
     return this.#data;
   }
 
-  /** The elements; from elsewhere they would have to be fetched. */
+  /** The elements, which are always in JavaScript's memory. */
   async getData() {
     return this.data;
   }
 
-  /** The same elements in other dimensions. */
+  /** The same elements with other dimensions. */
   reshape(dims) {
     return new Tensor(this.type, this.data, dims);
   }
 
-  /** Lets go of the elements. */
+  /** Releases the elements. */
   dispose() {
     this.#data = undefined;
     this.location = 'none';
@@ -124,7 +124,7 @@ export function bytesOf(data) {
   return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 }
 
-/** A tensor of what the module returns. */
+/** A tensor from the object that the module returns. */
 export function tensorOf({ type, dims, data }) {
   if (type === 'string') return new Tensor(type, data, dims);
   return new Tensor(type, new ARRAYS[type](data.buffer), dims);

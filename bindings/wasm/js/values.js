@@ -1,15 +1,15 @@
-// Values between a session and its caller: tensors, and what else models return.
+// Converts values between a session and its caller.
 
 import { Tensor, bytesOf, tensorOf } from './tensor.js';
 
-/** Copies the tensors of `feeds`, `{ name: Tensor }`, into what a run takes. */
+/** Copies the tensors of `feeds`, `{ name: Tensor }`, into the inputs of a run. */
 export function copyFeeds(feeds, into) {
   if (typeof feeds !== 'object' || feeds === null || feeds instanceof Tensor || Array.isArray(feeds)) {
-    throw new TypeError('feeds are an object of tensors by the names of inputs');
+    throw new TypeError('feeds must be an object with a tensor for each input name');
   }
   for (const [name, tensor] of Object.entries(feeds)) {
     if (typeof tensor?.type !== 'string' || !Array.isArray(tensor.dims)) {
-      throw new TypeError(`input \`${name}\` is no tensor`);
+      throw new TypeError(`input \`${name}\` is not a tensor`);
     }
     const { type, data } = tensor;
     const dims = BigUint64Array.from(tensor.dims, BigInt);

@@ -1,4 +1,4 @@
-//! What a session is to be: options one by one, then the bytes of a model.
+//! Builds a session: options one by one, then the bytes of a model.
 
 use ort_session::{Level, ModelBytes, SessionBuilder};
 use wasm_bindgen::JsError;
@@ -7,7 +7,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use crate::error_of;
 use crate::session::Session;
 
-/// Options of a session to come.
+/// The options of a session.
 #[wasm_bindgen]
 #[derive(Debug, Default)]
 pub struct Builder {
@@ -16,17 +16,17 @@ pub struct Builder {
 
 #[wasm_bindgen]
 impl Builder {
-    /// Without any.
+    /// No options set.
     #[wasm_bindgen(constructor)]
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How far the graph is optimized: `disabled`, `basic`, `extended`, `layout` or `all`.
+    /// The optimization level: `disabled`, `basic`, `extended`, `layout` or `all`.
     ///
     /// # Errors
-    /// If there is no level of that name.
+    /// If there is no such level.
     pub fn level(&mut self, name: &str) -> Result<(), JsError> {
         let level = name.parse::<Level>().map_err(error_of)?;
         self.set(|builder| builder.level(level));
@@ -36,28 +36,28 @@ impl Builder {
     /// Sets a key of `docs/options.md`.
     ///
     /// # Errors
-    /// If there is no such key, or the value is none of its.
+    /// If there is no such key, or the value is invalid.
     pub fn config(&mut self, key: &str, value: &str) -> Result<(), JsError> {
         self.builder = self.builder.clone().config(key, value).map_err(error_of)?;
         Ok(())
     }
 
-    /// Fixes a dimension of inputs that the model gives a name only.
+    /// Fixes the size of an input dimension that is only named.
     #[wasm_bindgen(js_name = freeDimension)]
     pub fn free_dimension(&mut self, name: String, size: usize) {
         self.set(|builder| builder.free_dimension(name, size));
     }
 
-    /// Another file of the model, by the name that the model calls it by.
+    /// An external file of the model, by its name in the model.
     #[wasm_bindgen(js_name = externalData)]
     pub fn external_data(&mut self, name: String, bytes: Vec<u8>) {
         self.set(|builder| builder.external_data(name, ModelBytes::from_vec(bytes)));
     }
 
-    /// A session of the bytes of a `.ort` or `.onnx` file, which is all that remains of the builder.
+    /// Consumes the builder and loads the bytes of a `.ort` or `.onnx` file.
     ///
     /// # Errors
-    /// If the bytes are no model, or it cannot be run.
+    /// If the bytes are not a model, or the model cannot run.
     pub fn load(self, model: Vec<u8>) -> Result<Session, JsError> {
         let session = self.builder.commit(ModelBytes::from_vec(model)).map_err(error_of)?;
         Ok(Session::new(session))

@@ -1,6 +1,6 @@
 //! The inputs of a run, copied into WebAssembly's memory once.
 
-// collects are bounded: by what the caller gives
+// collects are bounded: by what the caller passes
 
 use ort_session::provider::Shape;
 use ort_session::{RunInputs, Tensor, Value};
@@ -19,17 +19,17 @@ pub struct Feeds {
 
 #[wasm_bindgen]
 impl Feeds {
-    /// Without any.
+    /// No inputs.
     #[wasm_bindgen(constructor)]
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A tensor of numbers: the bytes of its elements, little-endian.
+    /// A numeric tensor, from the little-endian bytes of its elements.
     ///
     /// # Errors
-    /// If there is no such type, or the bytes are not as many as the shape says.
+    /// If there is no such type, or the number of bytes does not match the shape.
     pub fn numbers(
         &mut self,
         name: String,
@@ -43,10 +43,10 @@ impl Feeds {
         Ok(())
     }
 
-    /// A tensor of texts.
+    /// A string tensor.
     ///
     /// # Errors
-    /// If they are not as many as the shape says.
+    /// If their number does not match the shape.
     pub fn strings(
         &mut self,
         name: String,
@@ -65,12 +65,12 @@ impl Feeds {
     }
 }
 
-/// A shape whose dimensions this machine can count.
+/// A shape whose dimensions fit in `usize`.
 fn shape_of(dims: &[u64]) -> Result<Shape, JsError> {
     let dim = |&dim| usize::try_from(dim).map_err(|_| too_large(dim));
     dims.iter().map(dim).collect()
 }
 
 fn too_large(dim: u64) -> JsError {
-    JsError::new(&format!("a dimension of {dim} is more than the {} that 32 bits count", u32::MAX))
+    JsError::new(&format!("dimension {dim} exceeds the 32-bit maximum of {}", u32::MAX))
 }

@@ -1,14 +1,14 @@
-//! What the npm package `ort-wasm` calls: sessions and values, as thin as they can be.
+//! The module of the npm package `ort-wasm`: sessions and values, as thin as possible.
 //!
 //! ```text
 //! builder    options, one by one, and then the bytes of a model
-//! dtypes     element types: JavaScript's names of them
+//! dtypes     element types by their names in JavaScript
 //! feeds      inputs of a run, copied into WebAssembly's memory
 //! results    outputs to JavaScript's objects
-//! session    what a model is, and running it
+//! session    describes and runs a model
 //! ```
 //!
-//! What is only names and defaults of onnxruntime-web's is in JavaScript, below `js`.
+//! Names and defaults of onnxruntime-web are in JavaScript, below `js`.
 
 mod builder;
 mod dtypes;
@@ -27,7 +27,7 @@ extern "C" {
     fn console_error(text: &str);
 }
 
-/// A panic ends the program there; this says why.
+/// Prints the reason of a panic, which aborts the module.
 #[wasm_bindgen(start)]
 fn start() {
     panic::set_hook(Box::new(|info| console_error(&info.to_string())));
@@ -40,7 +40,7 @@ pub fn version() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
 }
 
-/// JavaScript's `Error` with the words of ours.
+/// JavaScript's `Error` with our message.
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn error_of(error: impl ToString) -> JsError {
     JsError::new(&error.to_string())

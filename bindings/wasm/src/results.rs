@@ -1,10 +1,10 @@
-//! What a run made, as JavaScript has it.
+//! Converts outputs to JavaScript.
 //!
 //! ```text
-//! tensor        { type, dims, data }: data are the bytes of numbers, or an array of texts
+//! tensor        { type, dims, data }: data are the bytes of numbers, or an array of strings
 //! sequence      an array
 //! map           { keys, values }
-//! optional      what is in it, or null
+//! optional      its value, or null
 //! ```
 
 use js_sys::{Array, Object, Reflect, Uint8Array};
@@ -14,7 +14,7 @@ use wasm_bindgen::{JsError, JsValue};
 use crate::dtypes::name_of;
 use crate::error_of;
 
-/// A value as JavaScript has it; the names are those of `js/values.js`.
+/// A value as a JavaScript object, with the property names of `js/values.js`.
 pub(crate) fn object_of(value: &Value) -> Result<JsValue, JsError> {
     match value {
         Value::Tensor(tensor) => tensor_of(tensor.view()),
@@ -31,7 +31,7 @@ pub(crate) fn object_of(value: &Value) -> Result<JsValue, JsError> {
         }
         Value::Optional(Some(value)) => object_of(value),
         Value::Optional(None) => Ok(JsValue::NULL),
-        other => Err(JsError::new(&format!("JavaScript has nothing for a {}", other.kind()))),
+        other => Err(JsError::new(&format!("no JavaScript type for a {}", other.kind()))),
     }
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn object<const N: usize>(of: [(&str, JsValue); N]) -> Result<JsValue
     let object = Object::new();
     for (name, value) in of {
         Reflect::set(&object, &name.into(), &value)
-            .map_err(|_| JsError::new("a new object takes no property"))?;
+            .map_err(|_| JsError::new("cannot set a property of a new object"))?;
     }
     Ok(object.into())
 }

@@ -1,6 +1,6 @@
-//! A session: what its model takes and gives, and running it.
+//! A session: describes its model's inputs and outputs, and runs it.
 
-// collects are bounded: by the names that the caller gives, and by what the model declares
+// collects are bounded: by the names that the caller passes, and by what the model declares
 
 use js_sys::Array;
 use ort_session::{Dim, RunOptions, Type, ValueDescription};
@@ -27,10 +27,10 @@ impl Session {
 
 #[wasm_bindgen]
 impl Session {
-    /// Runs the model for the outputs of these names; their values in that order.
+    /// Runs the model for the outputs with these names; returns their values in that order.
     ///
     /// # Errors
-    /// If an input or a name does not fit, or the run fails.
+    /// If an input or a name is invalid, or the run fails.
     pub fn run(&self, feeds: Feeds, outputs: Vec<String>, tag: &str) -> Result<Array, JsError> {
         let options = RunOptions::new().tag(tag).outputs(outputs);
         let values = self.session.run_with(feeds.into_inputs(), &options).map_err(error_of)?;
@@ -58,26 +58,26 @@ impl Session {
         rows.collect()
     }
 
-    /// The inputs that a run takes, each `{ name, isTensor, type, shape, hasDefault }`.
+    /// The inputs of the model, each `{ name, isTensor, type, shape, hasDefault }`.
     ///
     /// # Errors
-    /// If there is no memory.
+    /// If memory is exhausted.
     pub fn inputs(&self) -> Result<Array, JsError> {
         self.session.inputs().iter().map(described).collect()
     }
 
-    /// The outputs, likewise.
+    /// The outputs, in the same form.
     ///
     /// # Errors
-    /// If there is no memory.
+    /// If memory is exhausted.
     pub fn outputs(&self) -> Result<Array, JsError> {
         self.session.outputs().iter().map(described).collect()
     }
 
-    /// What the file says about the model.
+    /// The model's metadata.
     ///
     /// # Errors
-    /// If there is no memory.
+    /// If memory is exhausted.
     pub fn metadata(&self) -> Result<JsValue, JsError> {
         let model = &self.session.metadata().model;
         let pairs = model.metadata.iter();
@@ -94,7 +94,7 @@ impl Session {
     }
 }
 
-/// As onnxruntime-web describes a value: dimensions are numbers, names, or empty names.
+/// A value's description as in onnxruntime-web: dimensions are numbers, names, or empty names.
 fn described(of: &ValueDescription) -> Result<JsValue, JsError> {
     let (dtype, dims) = match &of.ty {
         Type::Tensor(tensor) => (name_of(tensor.dtype), tensor.dims.as_deref()),

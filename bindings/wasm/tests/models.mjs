@@ -1,9 +1,9 @@
-// The models of the repository: the numbers are those that the native runtime is held against.
+// The models of the repository, compared with the expected outputs that test the native runtime.
 
 import { InferenceSession } from '../package/index.js';
 import { readTensor } from './tensor_proto.mjs';
 
-/** Every model, and what reads a file of its folder. */
+/** Every model, by its path. */
 export const MODELS = ['magika/model.ort', 'ppocr_cls/model.ort', 'ppocr_cls/model.onnx', 'silero_vad/model.ort'];
 
 async function tensors(read, folder, kind) {
@@ -12,7 +12,7 @@ async function tensors(read, folder, kind) {
   return found;
 }
 
-/** The largest error of a model's outputs, in units of its tolerance: above 1 it is wrong. */
+/** The largest error of a model's outputs, in units of its tolerance: above 1 is a failure. */
 export async function worst(read, path) {
   const folder = path.split('/')[0];
   const [rtol, atol] = new TextDecoder().decode(await read(`${folder}/tol.txt`)).trim().split(/\s+/).map(Number);

@@ -13,7 +13,7 @@ const FOLDER = new URL(process.env.MODELS);
 const read = (path) => readFile(new URL(path, FOLDER)).catch(() => undefined);
 
 for (const path of MODELS) {
-  test(`${path} computes what it computes natively`, async () => {
+  test(`${path} computes the same as natively`, async () => {
     assert.ok((await worst(read, path)) <= 1);
   });
 }
@@ -62,20 +62,20 @@ test('options are those of onnxruntime-web, and an unknown one is an error', asy
   await assert.rejects(create({ extra: { session: { no_such_key: '1' } } }), /no_such_key/);
 });
 
-test('errors are Errors with the words of the runtime', async () => {
+test('errors are Errors with the runtime's messages', async () => {
   await assert.rejects(InferenceSession.create(new TextEncoder().encode('not a model at all')), Error);
   const session = await InferenceSession.create(model('Abs', 'float32'));
   await assert.rejects(session.run({}), /`x`/);
   await assert.rejects(session.run({ z: new Tensor(Float32Array.of(1)) }), /`z`/);
   await assert.rejects(session.run({ x: new Tensor(Float64Array.of(1)) }), /float/);
   await assert.rejects(session.run({ x: new Tensor('float32', [], [2 ** 40, 0]) }), /1099511627776/);
-  await assert.rejects(session.run({ x: 1 }), /`x` is no tensor/);
+  await assert.rejects(session.run({ x: 1 }), /`x` is not a tensor/);
   await assert.rejects(session.run({ x: new Tensor(Float32Array.of(1)) }, ['w']), /`w`/);
   await assert.rejects(session.run({ x: new Tensor(Float32Array.of(1)) }, { terminate: true }), /terminated/);
   await assert.rejects(InferenceSession.create(model('NoSuchOperator', 'float32')), /NoSuchOperator/);
 });
 
-test('outputs are chosen by name, and written to tensors', async () => {
+test('outputs are requested by name, and written to tensors', async () => {
   const session = await InferenceSession.create(model('Neg', 'int64'));
   const x = new Tensor('int64', [1, -2]);
   const target = new Tensor('int64', [0, 0]);
@@ -87,7 +87,7 @@ test('outputs are chosen by name, and written to tensors', async () => {
   assert.equal(step.operator, 'Neg');
 });
 
-test('tensors check what they are made of', () => {
+test('tensors check their arguments', () => {
   assert.throws(() => new Tensor('float32', Float32Array.of(1, 2), [3]), RangeError);
   assert.throws(() => new Tensor('float32', Float64Array.of(1)), TypeError);
   assert.throws(() => new Tensor('colour', []), TypeError);
@@ -100,13 +100,13 @@ test('tensors check what they are made of', () => {
   assert.throws(() => disposed.data, /disposed/);
 });
 
-test('a released session runs no more', async () => {
+test('a released session no longer runs', async () => {
   const session = await InferenceSession.create(model('Abs', 'float32'));
   await session.release();
   await assert.rejects(session.run({ x: new Tensor(Float32Array.of(1)) }), /released/);
 });
 
-test('a worker has a module of its own', async () => {
+test('a worker has its own module', async () => {
   const source = `
     import { parentPort } from 'node:worker_threads';
     const { InferenceSession, Tensor } = await import(${JSON.stringify(new URL('../package/index.js', import.meta.url).href)});
@@ -118,7 +118,7 @@ test('a worker has a module of its own', async () => {
   assert.equal(answer, 3);
 });
 
-test('nothing is evaluated from text', async () => {
+test('no code is evaluated from strings', async () => {
   for (const file of ['index.js', 'module.js', 'session.js', 'tensor.js', 'values.js', 'ort_wasm.js']) {
     const text = await readFile(new URL(`../package/${file}`, import.meta.url), 'utf8');
     assert.doesNotMatch(text, /\beval\s*\(|\bnew Function\b|\bFunction\(/, file);

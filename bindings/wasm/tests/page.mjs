@@ -1,4 +1,4 @@
-// The models in a page and in a worker of it; what became of them goes back to the server.
+// Runs the models in a page and in its worker, and posts the outcome to the server.
 
 const worker = new Worker('worker.mjs', { type: 'module' });
 const inWorker = new Promise((resolve, reject) => {

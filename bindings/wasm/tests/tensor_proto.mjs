@@ -43,7 +43,7 @@ function* varints(bytes) {
   }
 }
 
-/** The name and the tensor of a TensorProto with raw data or texts. */
+/** The name and the tensor of a TensorProto with raw data or strings. */
 export function readTensor(bytes) {
   const [dims, texts] = [[], []];
   let [type, raw, name] = ['', new Uint8Array(), ''];
@@ -68,7 +68,7 @@ function number(value) {
   }
 }
 
-/** A message of `[number, value]`: a number, a text, or a message. */
+/** A message of `[number, value]`: a number, a string, or a message. */
 function message(...of) {
   return of.flatMap(([at, value]) => {
     if (typeof value === 'number') return [...number(at << 3), ...number(value)];

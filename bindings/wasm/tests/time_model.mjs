@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 
 import { readTensor } from './tensor_proto.mjs';
 
-/** How long the runs last together, and how many there are at least. */
+/** The minimum total time of the runs, and the minimum number of runs. */
 const [MILLISECONDS, RUNS] = [3000, 10];
 
 const [name, folder] = process.argv.slice(2);

@@ -1,4 +1,4 @@
-// The models, read from the server; in a worker, what became of them goes to the page.
+// Runs the models, read from the server; in a worker, posts the outcome to the page.
 
 import { MODELS, worst } from './models.mjs';
 
@@ -7,7 +7,7 @@ async function read(path) {
   return response.ok ? new Uint8Array(await response.arrayBuffer()) : undefined;
 }
 
-/** The errors of all models; one beyond its tolerance is an error. */
+/** The errors of all models; throws if one exceeds its tolerance. */
 export async function report() {
   const errors = [];
   for (const path of MODELS) {

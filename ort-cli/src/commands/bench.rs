@@ -1,4 +1,4 @@
-//! `bench`: how long a model takes, and what it holds in memory.
+//! `bench`: the time of a model's runs, and the memory of the process.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,13 +21,13 @@ use crate::profile::Profile;
 use crate::run_options::{RunChoices, seconds};
 use crate::table::{Flush, Table};
 
-/// Fewer runs than this say little of how times are spread.
+/// With fewer runs, percentiles mean little.
 const MIN_RUNS: usize = 3;
 
-/// The share of the time that goes into warming up.
+/// The share of the time spent on warm-up.
 const WARM_UP: f64 = 0.1;
 
-/// Run a model again and again and show the times
+/// Run a model repeatedly and show the times
 #[derive(Args, Debug)]
 #[command(after_help = examples!(
     "bench models/ppocr_cls/model.onnx --shape x=1x3x48x192 --threads 1",
@@ -39,10 +39,10 @@ pub(crate) struct Arguments {
     /// How long to measure, in seconds
     #[arg(long, value_name = "S", default_value = "2", value_parser = seconds, allow_negative_numbers = true)]
     seconds: Duration,
-    /// Also show which operators the time goes to, and what share of the machine's peak they reach
+    /// Also show each operator's time and its share of peak performance
     #[arg(long, conflicts_with = "only")]
     ops: bool,
-    /// Also show the N nodes that take longest [default: 30]
+    /// Also show the N slowest nodes [default: 30]
     #[arg(
         long,
         conflicts_with = "only",
@@ -71,9 +71,9 @@ pub(crate) struct Arguments {
 struct Measured {
     first: Duration,
     runs: Percentiles,
-    /// How many processors were at work during them, on average.
+    /// The average number of busy processors during the runs.
     cpus: Option<f64>,
-    /// At the median time; 0 if no operator tells its operations, or not all of them run.
+    /// At the median time; 0 if no operator reports its operation count, or not all operators run.
     gflops: f64,
     planned: Activations,
     /// Before the first run.
@@ -115,14 +115,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 fn show(arguments: &Arguments, profile: &Profile) -> Result<(), Failure> {
-    line(profile.roof_text())?;
+    line(profile.peak_text())?;
     if arguments.ops {
         line(profile.operators_text())?;
     }
     arguments.nodes.map_or(Ok(()), |n| line(profile.nodes_text(n)))
 }
 
-/// The first run, those after the warm-up, and how many processors were at work during these.
+/// The first run, the runs after warm-up, and the average number of busy processors during these.
 fn measure(
     arguments: &Arguments,
     session: &Session,
@@ -185,7 +185,7 @@ fn to_text(arguments: &Arguments, session: &Session, measured: &Measured) -> Str
     format!("{headline}\n\n{table}{memory}\n  plan    {planned}")
 }
 
-/// The keys are a contract.
+/// The keys are a stable interface.
 fn to_json(
     arguments: &Arguments,
     session: &Session,
@@ -217,7 +217,7 @@ fn to_json(
         "isa": arguments.session.isa(),
     });
     if let Some(profile) = profile {
-        json["peak"] = profile.roof_json();
+        json["peak"] = profile.peak_json();
         json["operators"] = profile.operators_json();
         json["eval_share"] = profile.eval_share_json();
         if let Some(n) = arguments.nodes {

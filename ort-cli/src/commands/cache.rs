@@ -1,4 +1,4 @@
-//! `cache`: the packed files that `--cache-dir` keeps in a folder, shown and removed.
+//! `cache`: lists and removes the packed files in a `--cache-dir` folder.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use crate::number::{self, plural};
 use crate::print::line;
 use crate::table::{Flush, Table};
 
-/// Show or remove the packed files of a folder that --cache-dir filled
+/// List or remove the packed files in a --cache-dir folder
 #[derive(Args, Debug)]
 #[command(after_help = examples!(
     "run models/magika/model.ort --cache-dir cache",
@@ -27,16 +27,16 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Show the packed files, those last used first
+    /// List the packed files, most recently used first
     #[command(after_help = examples!("cache list cache", "cache list cache --json"))]
     List {
         /// The folder
         folder: PathBuf,
-        /// Print one JSON object a file
+        /// Print one JSON object per file
         #[arg(long)]
         json: bool,
     },
-    /// Remove what no session can use, and what need not stay
+    /// Remove files that no session can use, and those beyond the limits below
     #[command(after_help = examples!(
         "cache prune cache --max-mib 100 --used-within 30",
         "cache prune cache --all",
@@ -44,13 +44,13 @@ enum Action {
     Prune {
         /// The folder
         folder: PathBuf,
-        /// Keep no more MiB than this in all, those last used
+        /// Keep at most this many MiB in total, the most recently used files
         #[arg(long, value_name = "MIB")]
         max_mib: Option<u64>,
-        /// Keep only what was used within so many days
+        /// Keep only files used within this many days
         #[arg(long, value_name = "DAYS")]
         used_within: Option<u64>,
-        /// Keep nothing
+        /// Remove all files
         #[arg(long, conflicts_with_all = ["max_mib", "used_within"])]
         all: bool,
         /// Print one JSON object

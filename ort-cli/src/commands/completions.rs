@@ -1,4 +1,4 @@
-//! `completions`: the script by which a shell completes this program's words.
+//! `completions`: prints a shell completion script.
 
 use std::process::ExitCode;
 
@@ -9,14 +9,14 @@ use crate::examples::examples;
 use crate::failure::Failure;
 use crate::print::text;
 
-/// Print the script by which a shell completes subcommands, options and their values
+/// Print a shell completion script for subcommands, options and their values
 #[derive(Args, Debug)]
 #[command(after_help = examples!(
     "completions bash > ort-cli.bash",
     "completions zsh > _ort-cli",
 ))]
 pub(crate) struct Arguments {
-    /// The shell that reads the script
+    /// The shell to generate the script for
     #[arg(value_enum)]
     shell: Shell,
 }

@@ -1,4 +1,4 @@
-//! `convert`: models from one format to the other.
+//! `convert`: converts models from one format to the other.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,53 +16,53 @@ use crate::options::{SessionOptions, Words, words};
 use crate::print::{line, warning};
 use crate::terminal::bold;
 
-/// Convert models from .onnx to .ort and back, one or a folder of them
+/// Convert a model, or a folder of models, from .onnx to .ort or back
 ///
-/// The graph stays as it is unless --level says otherwise; functions of a .onnx file are written out where they are
-/// called, and elements in other files go into the one that is written. ONNX Runtime loads both formats, up to --level layout:
-/// in a .ort file, functions of the standard that its CPU lacks, such as HardSwish, are written out too.
+/// The graph is not optimized unless --level is given. Functions of a .onnx file are inlined, and external data is
+/// embedded. ONNX Runtime loads both formats, up to --level layout: in a .ort file, functions of the standard that its
+/// CPU provider lacks, such as HardSwish, are expanded.
 #[derive(Args, Debug)]
 #[command(after_help = examples!(
     "convert models/ppocr_cls/model.onnx -o model.ort",
     "convert models -o converted --format onnx",
 ))]
 pub(crate) struct Arguments {
-    /// The model, or a folder: then every .onnx and .ort file in it, however deep
+    /// The model, or a folder that is searched recursively for .onnx and .ort files
     model: PathBuf,
-    /// Where it goes: a name that ends in .ort or .onnx, or a folder
+    /// The output: a path that ends in .ort or .onnx, or a folder
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// What the models of a folder become
+    /// The format that the models of a folder are converted to
     #[arg(long, value_name = "FORMAT", default_value = "ort", value_parser = words(FORMATS))]
     format: Format,
-    /// Also save every constant as the kernels of this machine want it, in .ort files
+    /// Also save every constant packed for the kernels of this machine, in .ort files
     #[arg(long)]
     pack: bool,
-    /// What is optimized: all that --level says, or only what holds wherever the model will run (`basic`)
+    /// Optimize up to --level (`fixed`), or at most up to level `basic` (`runtime`)
     ///
-    /// ONNX Runtime's converter of style `runtime` notes in the file where its quantized operators and activations could be
-    /// fused, for its builds that have no optimizer. None are noted here: since 1.30 it ignores such notes unless
-    /// session.enable_saved_runtime_optimizations is 1, its other builds find those fusions themselves when they
-    /// read a .onnx file, and results are the same without.
+    /// With style `runtime`, ONNX Runtime's converter records in the file which quantized operators and activations could
+    /// be fused, for minimal builds. This program records none: since 1.30 ONNX Runtime ignores such records unless
+    /// session.enable_saved_runtime_optimizations is 1, its full builds find these fusions themselves in .onnx files,
+    /// and results are the same without.
     #[arg(long, value_name = "STYLE", default_value = "fixed", value_parser = words(STYLES))]
     optimization_style: Style,
-    /// Where the model will run: only amd64 allows --level layout to lay out images in blocks of channels
+    /// The processors the model is for: only amd64 allows --level layout to convert to the NCHWc layout
     #[arg(long, value_name = "PLATFORM", value_parser = words(PLATFORMS))]
     target_platform: Option<Platform>,
-    /// Also write which operators the models need, as a build of ONNX Runtime reads it (--include_ops_by_config)
+    /// Also write the operators that the models need, as ONNX Runtime's build option --include_ops_by_config reads them
     #[arg(long, value_name = "FILE")]
     required_operators: Option<PathBuf>,
-    /// Have that file name the types of their operands too
+    /// Also write the types of their operands to that file
     #[arg(long, requires = "required_operators")]
     enable_type_reduction: bool,
-    /// Print one JSON object a model
+    /// Print one JSON object per model
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     session: SessionOptions,
 }
 
-/// What a file is to be.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Ort,
@@ -80,7 +80,7 @@ enum Style {
 
 const STYLES: Words<Style> = &[("fixed", Style::Fixed), ("runtime", Style::Runtime)];
 
-/// Which processors the model is for.
+/// The processors that a model is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Platform {
     Amd64,
@@ -120,7 +120,7 @@ fn convert_all(arguments: &Arguments, required: &mut Required) -> Result<bool, F
         let output = to.join(inside).with_extension(extension);
         let done = make_folder(&output)
             .and_then(|()| bar.suspend(|| convert(arguments, model, &output, arguments.format)));
-        // One model that cannot be converted must not keep the others from it.
+        // A model that cannot be converted does not stop the others.
         match done {
             Ok(optimized) => required.add(model, &optimized),
             Err(failure) => {
@@ -134,7 +134,7 @@ fn convert_all(arguments: &Arguments, required: &mut Required) -> Result<bool, F
     Ok(is_whole)
 }
 
-/// What the models need that were converted.
+/// What the converted models need.
 #[derive(Debug, Default)]
 struct Required {
     models: Vec<String>,
@@ -179,7 +179,7 @@ fn make_folder(output: &Path) -> Result<(), Failure> {
     fs::create_dir_all(folder).map_err(|source| Failure::Folder { path: folder.to_owned(), source })
 }
 
-/// Writes what the model at `from` becomes.
+/// Converts the model at `from`.
 fn convert(
     arguments: &Arguments,
     from: &Path,
@@ -209,7 +209,7 @@ fn optimize(arguments: &Arguments, from: &Path, format: Format) -> Result<Optimi
         Style::Fixed => Level::All,
         Style::Runtime => Level::Basic,
     };
-    // Blocks of channels have the size that one kind of processor wants.
+    // The block size of NCHWc depends on the processor.
     let disabled = match arguments.target_platform {
         Some(Platform::Amd64) => &[][..],
         Some(Platform::Arm) | None => &["NchwcTransformer"],

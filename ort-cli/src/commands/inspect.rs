@@ -1,4 +1,4 @@
-//! `inspect`: what a model holds.
+//! `inspect`: the contents of a model's file.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,13 +17,13 @@ use crate::print::{line, one_line};
 use crate::table::{Flush, Table};
 use crate::terminal::bold;
 
-/// So many entries of a list that can be long are shown to people.
+/// How many entries of a long list the text report shows.
 const N_SHOWN: usize = 5;
 
-/// So many characters of a text that can be long.
+/// How many characters of a long text it shows.
 const MAX_TEXT: usize = 100;
 
-/// Show what a model holds: inputs, outputs, operators, weights, and what this program lacks
+/// Show a model's inputs, outputs, operators and weights, and which nodes are unsupported
 #[derive(Args, Debug)]
 #[command(after_help = examples!(
     "inspect models/ppocr_cls/model.onnx",
@@ -32,7 +32,7 @@ const MAX_TEXT: usize = 100;
 pub(crate) struct Arguments {
     /// The model, a .ort or .onnx file
     model: PathBuf,
-    /// Also read all weights, and count those that are denormal numbers
+    /// Also read all weights and count the denormal ones
     #[arg(long)]
     weights: bool,
     /// Print one JSON object
@@ -64,7 +64,7 @@ struct View<'a> {
     path: &'a Path,
     n_bytes: usize,
     inspection: &'a Inspection,
-    /// None if it was not asked for.
+    /// `None` if not requested.
     denormals: Option<Vec<DenormalWeights>>,
 }
 
@@ -98,7 +98,7 @@ impl View<'_> {
         text.trim_end().to_owned()
     }
 
-    /// What the file says of the model, in lines of one name and one text each.
+    /// The model's metadata, one `name: text` per line.
     fn about(&self) -> String {
         let model = &self.inspection.model;
         let is_used = |domain: &str| self.inspection.operators.iter().any(|o| o.domain == domain);
@@ -159,12 +159,12 @@ impl View<'_> {
         let n_missing =
             sum(|operator| operator.unsupported.as_ref().map_or(0, |_| operator.n_nodes));
         let missing = match n_missing {
-            0 => "all run here".to_owned(),
-            n => format!("{} cannot run here", number::count(n)),
+            0 => "all supported".to_owned(),
+            n => format!("{} not supported", number::count(n)),
         };
         let below = match self.inspection.n_subgraphs {
             0 => String::new(),
-            n => format!(", {} below the main graph", plural(n, "graph")),
+            n => format!(", including {}", plural(n, "subgraph")),
         };
         format!("{table}\n  {}{below}: {missing}", plural(sum(|operator| operator.n_nodes), "node"))
     }
@@ -222,10 +222,10 @@ impl View<'_> {
         let mut lines: Vec<String> = warnings
             .iter()
             .take(N_SHOWN)
-            .map(|text| format!("  odd: {}", one_line(text, MAX_TEXT)))
+            .map(|text| format!("  warning: {}", one_line(text, MAX_TEXT)))
             .collect();
         if warnings.len() > N_SHOWN {
-            lines.push(format!("  odd: {} more", number::count(warnings.len() - N_SHOWN)));
+            lines.push(format!("  warnings: {} more", number::count(warnings.len() - N_SHOWN)));
         }
         lines.join("\n")
     }

@@ -1,4 +1,4 @@
-//! `man`: this program's manual, a page for the program and one for each subcommand.
+//! `man`: manual pages for the program and each subcommand.
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::print::text;
     "man --output man",
 ))]
 pub(crate) struct Arguments {
-    /// The subcommand whose page is printed, say `run` or `cache list` [default: the program's page]
+    /// The subcommand whose page to print, such as `run` or `cache list` [default: the program's page]
     #[arg(value_name = "SUBCOMMAND", conflicts_with = "output")]
     path: Vec<String>,
     /// Write the page of the program and one for each subcommand to this folder, as ort-cli-run.1
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 
 /// Runs the command, for the program that `program` describes.
 pub(crate) fn run(arguments: &Arguments, mut program: Command) -> Result<ExitCode, Failure> {
-    // Gives subcommands the names that they are called by.
+    // Sets the full names of subcommands.
     program = program.disable_help_subcommand(true);
     program.build();
     match &arguments.output {
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments, mut program: Command) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// The subcommand that these words call.
+/// The subcommand at this path.
 fn subcommand<'a>(program: &'a Command, path: &[String]) -> Result<&'a Command, Failure> {
     path.iter().try_fold(program, |command, name| {
         command.find_subcommand(name).ok_or_else(|| Failure::UnknownSubcommand {

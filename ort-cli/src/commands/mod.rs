@@ -1,4 +1,4 @@
-//! The commands, one a file.
+//! The commands, one per file.
 
 pub(crate) mod bench;
 pub(crate) mod cache;
@@ -39,7 +39,7 @@ fn headline(path: &Path, session: &Session, options: &SessionOptions) -> String 
     format!("{} · {}", bold(path.display()), circumstances(session, options))
 }
 
-/// What follows the model's name in it.
+/// The headline without the model's name.
 fn circumstances(session: &Session, options: &SessionOptions) -> String {
     format!(
         "{} · level {} · {} · {}",

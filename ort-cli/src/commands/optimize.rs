@@ -1,4 +1,4 @@
-//! `optimize`: what a model becomes, told and saved.
+//! `optimize`: optimizes a model, reports the changes, and saves it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,18 +26,18 @@ use crate::terminal::bold;
 pub(crate) struct Arguments {
     /// The model, a .ort or .onnx file
     model: PathBuf,
-    /// Where the optimized model goes; nothing is saved without it
+    /// The path of the optimized model; without it, nothing is saved
     #[arg(short, long, value_name = "OUT", required_unless_present_any = ["explain", "json"])]
     output: Option<PathBuf>,
-    /// Also save every constant as the kernels of this machine want it, beside its elements or in
-    /// place of them
+    /// Also save every constant packed for the kernels of this machine, next to the original or
+    /// instead of it
     #[arg(long, value_name = "HOW", value_parser = words(PACKS), requires = "output")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "keep")]
     pack: Option<Pack>,
-    /// Show what each pass did and what it left alone, and why
+    /// Show what each pass rewrote, and what blocked other rewrites
     #[arg(long)]
     explain: bool,
-    /// Stop after so many rewrites and show the last: halve it to find the one that breaks a model
+    /// Stop after N rewrites and show the last: bisect over N to find the one that breaks a model
     #[arg(long, value_name = "N")]
     stop_after: Option<usize>,
     /// Print one JSON object
@@ -67,8 +67,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Saves the model and tells how large the file is. It may not replace the one it was made from,
-/// which nothing could bring back.
+/// Saves the model and returns the file's size. It must not overwrite the model it was made from,
+/// which would be lost.
 fn save(
     optimized: &Optimized,
     pack: Option<Pack>,
@@ -79,7 +79,7 @@ fn save(
     {
         return Err(Failure::Overwrite { path: output.to_owned() });
     }
-    // What is packed stays so.
+    // A packed model stays packed.
     let size = match pack.or(optimized.is_packed().then_some(Pack::KeepOriginals)) {
         Some(pack) => optimized.write_packed(output, pack),
         None => optimized.write(output).map(PackedSize::unpacked),
@@ -119,7 +119,7 @@ impl View<'_> {
         text
     }
 
-    /// Passes that did something, or had a reason not to.
+    /// Passes that rewrote something, or were blocked.
     fn passes(&self) -> String {
         use Flush::{Left, Right};
         let mut table = Table::new([
@@ -128,27 +128,27 @@ impl View<'_> {
             ("exactness", Left),
             ("applied", Right),
             ("time", Right),
-            ("refused", Left),
+            ("blocked by", Left),
         ]);
         let passes = &self.optimized.report().passes;
         let is_shown = |pass: &&PassReport| pass.applied > 0 || !pass.refused.is_empty();
         for pass in passes.iter().filter(is_shown) {
-            let refused = |(reason, n): &(&str, usize)| format!("{reason} ({})", number::count(*n));
-            let refused: Vec<String> = pass.refused.iter().map(refused).collect();
+            let blocker = |(reason, n): &(&str, usize)| format!("{reason} ({})", number::count(*n));
+            let blockers: Vec<String> = pass.refused.iter().map(blocker).collect();
             table.row([
                 pass.name.to_owned(),
                 pass.level.to_string(),
                 pass.exactness.to_string(),
                 number::count(pass.applied),
                 number::time(Duration::from_micros(pass.micros)),
-                refused.join(", "),
+                blockers.join(", "),
             ]);
         }
         let n_idle = passes.iter().filter(|pass| !is_shown(pass)).count();
         format!("{table}\n  {} found nothing", plural_passes(n_idle))
     }
 
-    /// Operators of which there are now more or fewer.
+    /// Operators whose number of nodes changed.
     fn operators(&self) -> String {
         if self.operators.iter().all(|change| change.before == change.after) {
             return String::new();
@@ -183,7 +183,7 @@ impl View<'_> {
         );
         if let (Some(_), Some(size)) = (self.arguments.pack, self.size) {
             text += &format!(
-                "\n  packed weights take {}; elements left out took {}",
+                "\n  packed weights {}; originals left out {}",
                 number::bytes(size.packed_bytes),
                 number::bytes(size.left_out_bytes),
             );
@@ -222,13 +222,13 @@ impl View<'_> {
 }
 
 fn pass_json(pass: &PassReport) -> Json {
-    let refused = |(reason, n): &(&str, usize)| json!({ "reason": reason, "nodes": n });
+    let blocker = |(reason, n): &(&str, usize)| json!({ "reason": reason, "nodes": n });
     json!({
         "name": pass.name,
         "level": pass.level.name(),
         "exactness": pass.exactness.to_string(),
         "applied": pass.applied,
-        "refused": pass.refused.iter().map(refused).collect::<Json>(),
+        "refused": pass.refused.iter().map(blocker).collect::<Json>(),
         "ms": number::millis(Duration::from_micros(pass.micros)),
     })
 }

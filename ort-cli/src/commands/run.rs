@@ -1,4 +1,4 @@
-//! `run`: what a model makes of its inputs.
+//! `run`: runs a model once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::run_options::RunChoices;
 use crate::summary::{Spread, Summary};
 use crate::table::{Flush, Table};
 
-/// Run a model once and show its outputs, the time and the memory it took
+/// Run a model once and show its outputs, time and memory
 #[derive(Args, Debug)]
 #[command(after_help = examples!(
     "run models/ppocr_cls/model.onnx --inputs models/ppocr_cls/test_data_set_0",
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let activations = session.activations(inputs.to_run()).map_err(failed)?;
     let planned_in = start.elapsed();
     if !arguments.json {
-        // Before the run: whoever has too little memory shall see how much it takes.
+        // Before the run, so that users with too little memory see how much it needs.
         let headline = headline(&arguments.model, &session, &arguments.session);
         line(format!("{headline}\n\n  plan    {}", planned::text(&activations)))?;
     }

@@ -1,4 +1,4 @@
-//! `test`: whether models compute what their test data says.
+//! `test`: compares the outputs of models with their test data.
 
 use std::any::Any;
 use std::fmt;
@@ -19,14 +19,14 @@ use crate::inputs::kinds;
 use crate::options::SessionOptions;
 use crate::print::{line, one_line};
 
-/// Characters of a message that people are shown; `--json` has all of it.
+/// The length of messages in the text report; `--json` has the whole message.
 const MAX_MESSAGE: usize = 300;
 
-/// Run models on test data and compare what comes out with what should
+/// Run models on test data and compare actual with expected outputs
 ///
-/// A folder is a case, that is .ort or .onnx files beside test_data_set_0, test_data_set_1, …, or has
-/// cases in it, however deep. A case may have a file tol.txt with two numbers, `rtol atol`; without it
-/// they are 1e-3 and 1e-5.
+/// A case is a folder with .ort or .onnx files and test_data_set_0, test_data_set_1, …; other folders
+/// are searched for cases recursively. A case may have a file tol.txt with its tolerances, `rtol atol`;
+/// the default is 1e-3 and 1e-5.
 #[derive(Args, Debug)]
 #[command(after_help = examples!(
     "test models",
@@ -36,21 +36,21 @@ pub(crate) struct Arguments {
     /// Cases, or folders of cases
     #[arg(required = true, value_name = "DIR")]
     folders: Vec<PathBuf>,
-    /// Only models whose file name is like this: * is any text, ? any character
+    /// Only models whose file name matches this pattern: * is any text, ? any character
     #[arg(long, value_name = "GLOB")]
     model: Option<Glob>,
-    /// Print one line of JSON a case
+    /// Print one JSON object per case
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     session: SessionOptions,
 }
 
-/// What became of one model of one case.
+/// The outcome of one model of one case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Status {
     Pass,
-    /// The model ran, and something else came out.
+    /// The outputs are not the expected ones.
     Fail(String),
     /// The model did not run.
     Error(String),
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(if counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The models of a case that are to run, under the names that reports call them; or why none is.
+/// The models of a case to run, with their names in reports; or why none is run.
 fn models<'a>(case: &'a Case, glob: Option<&Glob>) -> Vec<(String, Result<&'a Path, String>)> {
     let file = |path: &'a PathBuf| path.file_name().unwrap_or_default().to_string_lossy();
     let chosen =
@@ -105,7 +105,7 @@ fn models<'a>(case: &'a Case, glob: Option<&Glob>) -> Vec<(String, Result<&'a Pa
     let models: Vec<_> = chosen.map(|path| (name(path), Ok(path.as_path()))).collect();
     match glob {
         Some(glob) if models.is_empty() => {
-            let reason = format!("no model is like {}", glob.as_str());
+            let reason = format!("no model matches {}", glob.as_str());
             vec![(case.name.clone(), Err(reason))]
         }
         _ => models,
@@ -114,7 +114,7 @@ fn models<'a>(case: &'a Case, glob: Option<&Glob>) -> Vec<(String, Result<&'a Pa
 
 /// Runs one model on all data sets, up to the first that it fails.
 fn status(model: &Path, case: &Case, options: &SessionOptions) -> Status {
-    // One bad case must not end the others; what a panic leaves behind is dropped with its session.
+    // A panic must not stop the other cases; its state is dropped with the session.
     let done = catch_unwind(AssertUnwindSafe(|| {
         let session = options.session(model);
         let session = session.map_err(|error| Status::Error(error.to_string()))?;
@@ -147,10 +147,10 @@ fn data_set(session: &Session, folder: &Path, tolerance: Tolerance) -> Result<()
 
 fn panic_text(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("for no stated reason")
+    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
-/// One line a case; without `--json` none for those that pass.
+/// One line per case; without `--json`, none for those that pass.
 fn report(name: &str, status: &Status, is_json: bool) -> Result<(), Failure> {
     let (word, message) = match status {
         Status::Pass => ("pass", ""),

@@ -1,4 +1,4 @@
-//! A profile for machines. The keys are a contract.
+//! A profile as JSON. The keys are a stable interface.
 
 use ort_session::Type;
 use serde_json::{Value as Json, json};
@@ -7,7 +7,7 @@ use super::{Profile, Row, shape};
 use crate::number;
 
 impl Profile {
-    pub(crate) fn roof_json(&self) -> Json {
+    pub(crate) fn peak_json(&self) -> Json {
         json!({
             "gflops": number::rounded(self.peak.gflops),
             "gbytes_per_s": number::rounded(self.peak.gigabytes),

@@ -1,4 +1,4 @@
-//! Where the time of a run goes: by operator and by node, beside what the machine could do at most.
+//! Where the time of a run goes: by operator and by node, compared with the machine's peak performance.
 
 mod json;
 mod text;
@@ -12,8 +12,8 @@ use crate::inputs::Inputs;
 use crate::number::{self, as_f64};
 use crate::table::Flush;
 
-/// Nodes by the time they take in one run. The time of control flow (If, Loop and their like) has
-/// that of its subgraphs in it.
+/// Nodes by the time they take in one run. The time of control flow (If, Loop, …) includes that of
+/// its subgraphs.
 #[derive(Debug)]
 pub(crate) struct Profile {
     nodes: Vec<Row>,
@@ -21,14 +21,14 @@ pub(crate) struct Profile {
     n_runs: usize,
 }
 
-/// A node, or nodes that differ in nothing that is shown; or all nodes of an operator and kernel.
+/// A node, or nodes that are equal in all that is shown; or all nodes of an operator and kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
-    /// The first step it stands for.
+    /// Its first step.
     pub(crate) step: StepTime,
-    /// What one run does.
+    /// The work of one run.
     pub(crate) work: Work,
-    /// What was met in any run; `None` if nothing is told.
+    /// The denormals met in any run; `None` if not reported.
     denormals: Option<DenormalsMet>,
 }
 
@@ -40,14 +40,14 @@ pub(crate) struct Work {
     pub(crate) time: Duration,
 }
 
-/// One figure: as people read it, and as a number to sort by, if it is one.
+/// One figure: its text, and the number to sort by, if it is one.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     pub(crate) text: String,
     pub(crate) value: Option<f64>,
 }
 
-/// What is said of a row, whatever it stands for: see [`Profile::figures`].
+/// The figures of every row: see [`Profile::figures`].
 pub(crate) const FIGURES: [(&str, Flush); 8] = [
     ("time", Flush::Right),
     ("share", Flush::Right),
@@ -59,12 +59,12 @@ pub(crate) const FIGURES: [(&str, Flush); 8] = [
     ("denormals", Flush::Left),
 ];
 
-/// Equal for steps that differ in nothing that is shown.
+/// Equal for steps that are equal in all that is shown.
 type Key = (String, String, &'static str, String);
 
 impl Profile {
     /// At most `max_runs` runs, as many as fit into half a second. The time of a node is that of the
-    /// run in which it was fastest: what disturbs a run only makes it slower.
+    /// run in which it was fastest: interference only makes a run slower.
     pub(crate) fn measure(
         session: &Session,
         inputs: &Inputs,
@@ -81,7 +81,7 @@ impl Profile {
         Ok(Self::of(peak, runs.iter().map(Vec::as_slice)))
     }
 
-    /// What these runs say together.
+    /// The profile of these runs.
     pub(crate) fn of<'a>(
         peak: PeakPerformance,
         runs: impl Iterator<Item = &'a [StepTime]>,
@@ -116,7 +116,7 @@ impl Profile {
         &self.nodes
     }
 
-    /// Operators by kernel, likewise.
+    /// Operators by kernel, the slowest first.
     pub(crate) fn operators(&self) -> Vec<Row> {
         let mut sums: BTreeMap<(&str, &str), Row> = BTreeMap::new();
         for row in &self.nodes {
@@ -131,12 +131,12 @@ impl Profile {
         operators
     }
 
-    /// What the machine can do at most.
+    /// The machine's peak performance.
     pub(crate) const fn peak(&self) -> &PeakPerformance {
         &self.peak
     }
 
-    /// How much of the time nodes take that no kernel runs but their operators' plain `eval`.
+    /// The share of the time that is spent in nodes without a kernel, which run their operators' `eval`.
     pub(crate) fn eval_share(&self) -> f64 {
         let eval = self.nodes.iter().filter(|row| row.step.work.variant == "eval");
         let eval: Duration = eval.map(|row| row.work.time).sum();
@@ -228,12 +228,12 @@ impl Work {
         self.time.as_secs_f64().max(1e-9)
     }
 
-    /// None where arithmetic is not what costs.
+    /// `None` if arithmetic does not dominate.
     pub(crate) fn gflops(self) -> Option<f64> {
         (self.flops > 0.0).then(|| self.flops / self.seconds() / 1e9)
     }
 
-    /// Bytes of inputs and outputs a nanosecond.
+    /// Bytes of inputs and outputs per nanosecond.
     pub(crate) fn gigabytes(self) -> f64 {
         self.bytes / self.seconds() / 1e9
     }
@@ -242,8 +242,8 @@ impl Work {
         self.time.as_secs_f64() / total.as_secs_f64().max(1e-9)
     }
 
-    /// The least time that the work can take, by the time it took. What is in a cache already can
-    /// be there sooner than memory would have it.
+    /// The least time that the work can take, divided by the time it took. It exceeds 1 if operands
+    /// are in cache.
     fn share_of_bound(self, peak: &PeakPerformance) -> f64 {
         peak.least_time(self.flops, self.bytes).as_secs_f64() / self.seconds()
     }

@@ -1,4 +1,4 @@
-//! Two made-up runs of a convolution, what adds to it, and a transposition.
+//! Two made-up runs of a convolution, an addition and a transposition.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn step(work: StepWork, micros: u64, denormals: Option<DenormalsMet>) -> StepTim
     StepTime { work: Arc::new(work), start, time, thread: 1, helpers, denormals }
 }
 
-/// The second run is twice as slow as the first, but for the addition; in it the convolution meets
+/// The second run is twice as slow as the first, except for the addition; in it the convolution meets
 /// denormals.
 fn profile() -> Profile {
     let (x, w, y) = ([1, 64, 28, 28], [64, 1, 3, 3], [1, 64, 14, 14]);
@@ -57,7 +57,7 @@ fn profile() -> Profile {
     Profile::of(PeakPerformance { gflops: 100.0, gigabytes: 10.0 }, runs.iter().map(Vec::as_slice))
 }
 
-/// Compares without the margin that all lines have.
+/// Compares without the indentation of all lines.
 fn check(found: &str, expected: &Expect) {
     let lines = found.trim_start_matches('\n').lines();
     let lines = lines.map(|line| format!("{}\n", line.strip_prefix("  ").unwrap_or(line)));
@@ -69,14 +69,14 @@ fn a_table_shows_operators_at_their_fastest() {
     let expected = expect![[r#"
           peak 100 GFLOP/s · memory 10 GB/s · each node at its fastest of 2 runs
     "#]];
-    check(&profile().roof_text(), &expected);
+    check(&profile().peak_text(), &expected);
     let expected = expect![[r#"
         operator   kernel      calls   time   share  GFLOP/s  of peak  GB/s  of bound  bound   denormals
         Conv       conv/avx2       1  50 µs  62.5 %      4.5    4.5 %   5.1    50.6 %  memory  results
         Add        chain/avx2      1  20 µs  25.0 %      0.6    0.6 %   7.5    75.3 %  memory  –
         Transpose  eval            2  10 µs  12.5 %        –        –  20.1   200.7 %  memory  ?
 
-        plain eval takes 12.5 % of the time
+        reference eval takes 12.5 % of the time
     "#]];
     check(&profile().operators_text(), &expected);
 }
@@ -92,7 +92,7 @@ fn a_table_shows_the_slowest_nodes_with_what_they_read() {
 }
 
 #[test]
-fn json_has_the_same_for_machines() {
+fn json_has_the_same_figures() {
     let profile = profile();
     let expected = expect![[r#"
         {"gbytes_per_s":10.0,"gflops":100.0}
@@ -102,6 +102,6 @@ fn json_has_the_same_for_machines() {
     "#]];
     let (operators, nodes) = (profile.operators_json(), profile.nodes_json(1));
     assert_eq!(nodes.as_array().map(Vec::len), Some(1));
-    let rows = [&profile.roof_json(), &operators[0], &operators[2], &nodes[0]];
+    let rows = [&profile.peak_json(), &operators[0], &operators[2], &nodes[0]];
     check(&rows.map(ToString::to_string).join("\n"), &expected);
 }

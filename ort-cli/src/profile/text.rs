@@ -1,4 +1,4 @@
-//! A profile as tables for people.
+//! A profile as text tables.
 
 use ort_session::{StepTime, Type};
 
@@ -7,8 +7,8 @@ use crate::number;
 use crate::table::{Flush, Table};
 
 impl Profile {
-    /// What the figures are to be held against.
-    pub(crate) fn roof_text(&self) -> String {
+    /// The peak performance, to which the figures are compared.
+    pub(crate) fn peak_text(&self) -> String {
         format!(
             "\n  peak {} GFLOP/s · memory {} GB/s · each node at its fastest of {}",
             number::significant(self.peak.gflops.round()),
@@ -30,7 +30,7 @@ impl Profile {
             table.row([operator, kernel, calls, a, b, c, d, e, f, g, h]);
         }
         let share = number::significant((self.eval_share() * 1000.0).round() / 10.0);
-        format!("\n{table}\n\n  plain eval takes {share} % of the time")
+        format!("\n{table}\n\n  reference eval takes {share} % of the time")
     }
 
     pub(crate) fn nodes_text(&self, max: usize) -> String {
@@ -55,7 +55,7 @@ fn names(row: &Row) -> (String, String) {
     (row.step.work.op_type.clone(), row.step.work.variant.to_owned())
 }
 
-/// The node's name, which can be long, and how many nodes ran with it.
+/// The node's name, shortened, and how many equal nodes ran.
 fn node_text(step: &StepTime) -> String {
     const MAX: usize = 40;
     let node = &step.work.node;
@@ -69,23 +69,23 @@ fn node_text(step: &StepTime) -> String {
 }
 
 impl Row {
-    /// The shape of what it computes first.
+    /// The shape of the first output.
     pub(crate) fn output_text(&self) -> String {
         self.step.work.outputs.first().map_or_else(String::new, shape_text)
     }
 
-    /// The shapes of what it reads, and the attributes that say how much work that is.
+    /// The shapes of the inputs, and the attributes that determine the amount of work.
     pub(crate) fn inputs_text(&self) -> String {
         let work = &self.step.work;
         let inputs: Vec<String> = work.inputs.iter().take(2).map(shape_text).collect();
         let mut text = inputs.join(" · ");
         for (name, values) in &work.attributes {
-            let is_told = match name.as_str() {
+            let determines_work = match name.as_str() {
                 "group" | "dilations" | "strides" => values.iter().any(|&n| n != 1),
                 "kernel_shape" => work.inputs.len() == 1,
                 _ => false,
             };
-            if is_told {
+            if determines_work {
                 let values: Vec<String> = values.iter().map(i64::to_string).collect();
                 text += &format!(" · {name} {}", values.join("x"));
             }

@@ -57,7 +57,7 @@ pub(crate) const OPERATOR_KEYS: [&str; 13] = [
 ];
 
 #[test]
-fn json_tells_of_operators_and_nodes_when_asked() {
+fn json_lists_operators_and_nodes_on_request() {
     let data = format!("{}/test_data_set_0", folder("silero_vad"));
     let common = ["bench", &model("silero_vad"), "--inputs", &data, "--seconds", "0.01", "--json"];
     let with_ops = ort_cli(common.into_iter().chain(["--ops"])).json();
@@ -69,7 +69,7 @@ fn json_tells_of_operators_and_nodes_when_asked() {
         let operators = json["operators"].as_array().unwrap();
         assert!(operators.iter().all(|operator| keys(operator) == OPERATOR_KEYS));
         let sum = |key: &str| operators.iter().map(|row| row[key].as_f64().unwrap()).sum::<f64>();
-        assert!((sum("share") - 1.0).abs() < 0.01, "shares are of the whole");
+        assert!((sum("share") - 1.0).abs() < 0.01, "shares add up to 1");
         assert!(sum("flops") > 0.0 && sum("bytes") > 0.0);
         let eval = operators.iter().filter(|row| row["kernel"] == "eval");
         let eval: f64 = eval.map(|row| row["share"].as_f64().unwrap()).sum();
@@ -107,7 +107,7 @@ fn options_and_onnx_runtimes_keys_choose_level_threads_and_instructions() {
 }
 
 #[test]
-fn people_get_a_table() {
+fn the_text_report_is_a_table() {
     let data = format!("{}/test_data_set_0", folder("silero_vad"));
     let path = model("silero_vad");
     let called =

@@ -14,7 +14,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn a_cache_is_filled_used_shown_and_pruned() {
+fn a_cache_is_filled_used_listed_and_pruned() {
     let root = tempfile::tempdir().unwrap();
     let cache = text(root.path());
     let case = folder("magika");
@@ -42,7 +42,7 @@ fn a_cache_is_filled_used_shown_and_pruned() {
 }
 
 #[test]
-fn a_packed_file_says_where_it_does_not_fit() {
+fn a_packed_file_reports_a_mismatch() {
     let root = tempfile::tempdir().unwrap();
     let set = folder("magika") + "/test_data_set_0";
     for (pack, code) in [("--pack", Some(0)), ("--pack=replace", Some(1))] {
@@ -52,7 +52,7 @@ fn a_packed_file_says_where_it_does_not_fit() {
         let json = ort_cli(["optimize", &model].into_iter().chain(arguments)).json();
         assert!(json["packed_bytes"].as_u64().unwrap() > 100_000, "{json}");
         assert_eq!(json["left_out_bytes"].as_u64().unwrap() > 100_000, code == Some(1), "{json}");
-        // Saved again it is as packed as it was.
+        // Saved again, it stays packed.
         let copy = root.path().join("copy.ort");
         let arguments = ["optimize", text(&output), "-o", text(&copy), "--isa", "generic"];
         let again = ort_cli(arguments.into_iter().chain(["--json"])).json();
@@ -117,13 +117,13 @@ fn a_start_after_one_that_was_killed_works() {
         let leftovers = names.filter(|name| name.to_string_lossy().starts_with('.')).count();
         assert!(leftovers == 0 || next.metadata().cache == CacheUse::Found, "round {round}");
     }
-    assert!((1..200).contains(&n_unfinished), "{n_unfinished} were killed before they were done");
+    assert!((1..200).contains(&n_unfinished), "{n_unfinished} were killed before they finished");
 }
 
-/// A limit on the size of files ends a write as a full disk does.
+/// A limit on file sizes fails a write as a full disk does.
 #[cfg(unix)]
 #[test]
-fn a_disk_that_is_full_costs_a_warning() {
+fn a_full_disk_causes_a_warning() {
     let root = tempfile::tempdir().unwrap();
     let case = folder("magika");
     let program = env!("CARGO_BIN_EXE_ort-cli");

@@ -43,13 +43,13 @@ fn two_settings_of_a_model_are_compared_value_by_value() {
         ["a", "b", "beyond", "differs", "elements", "index", "max_abs", "max_rel", "name"];
     assert_eq!(keys(&values[0]), expected);
     assert_eq!(keys(&values[0]["a"]), ["node", "operator"]);
-    // Other sums, other rounding: some value is not the same to the last bit.
+    // Sums in another order round differently: some value is not equal to the last bit.
     assert!(values.iter().any(|value| value["max_abs"].as_f64().unwrap() > 0.0));
     assert!(values.iter().all(|value| value["differs"] == false), "{json}");
 }
 
 #[test]
-fn outputs_that_differ_have_an_exit_code_of_their_own_and_the_first_node_is_named() {
+fn differing_outputs_have_their_own_exit_code_and_the_first_node_is_named() {
     let exact = ["--set-b", "provider=reference", "--rtol", "0", "--atol", "0"];
     let called = silero(&[&exact[..], &["--json"]].concat());
     assert_eq!(called.code, Some(3), "{called:?}");
@@ -63,8 +63,8 @@ fn outputs_that_differ_have_an_exit_code_of_their_own_and_the_first_node_is_name
     let called = silero(&exact);
     assert_eq!((called.code, called.stderr.as_str()), (Some(3), ""));
     let (name, node) = (first["name"].as_str().unwrap(), first["a"]["node"].as_str().unwrap());
-    let told = format!("the first that differs is `{name}` of node `{node}`");
-    for text in ["A  ", "B  ", "max abs", "output", "stateN", &told, " in A, ", "p50"] {
+    let first = format!("first difference: `{name}` of node `{node}`");
+    for text in ["A  ", "B  ", "max abs", "output", "stateN", &first, " in A, ", "p50"] {
         assert!(called.stdout.contains(text), "{text} is not in\n{}", called.stdout);
     }
 }
@@ -73,19 +73,19 @@ fn outputs_that_differ_have_an_exit_code_of_their_own_and_the_first_node_is_name
 fn the_same_model_is_the_same_to_the_last_bit() {
     let called = silero(&[&*model("silero_vad"), "--rtol", "0", "--atol", "0", "--nodes"]);
     assert_eq!((called.code, called.stderr.as_str()), (Some(0), ""));
-    assert!(called.stdout.contains(": none differs"), "{}", called.stdout);
+    assert!(called.stdout.contains(": no difference"), "{}", called.stdout);
     assert!(called.stdout.contains("operator"), "{}", called.stdout);
 }
 
 #[test]
-fn inputs_that_no_file_gives_are_random_and_the_same_for_both() {
+fn inputs_without_a_file_are_random_and_the_same_for_both() {
     let called = ort_cli(["compare", &model("magika"), "--set-b", "level=basic", "--runs", "1"]);
     assert_eq!(called.code, Some(0), "{called:?}");
     assert!(called.stderr.starts_with("note: input `bytes`"), "{}", called.stderr);
 }
 
 #[test]
-fn models_of_other_outputs_or_inputs_are_told() {
+fn models_with_different_outputs_or_inputs_are_reported() {
     let called = silero(&[&*model("magika")]);
     assert_eq!((called.code, called.stdout.as_str()), (Some(1), ""));
     let expected = format!("error: {}: there is no input `input`", model("magika"));

@@ -42,7 +42,7 @@ fn a_folder_is_converted_as_far_as_it_can_be() {
     let (from, to) = (root.path().join("from"), at(root.path(), "to"));
     fs::create_dir_all(from.join("below")).unwrap();
     fs::copy(model("magika"), from.join("below/good.ort")).unwrap();
-    fs::write(from.join("bad.onnx"), "no model").unwrap();
+    fs::write(from.join("bad.onnx"), "not a model").unwrap();
     let config = at(root.path(), "required.config");
     let words = ["--required-operators", &config, "--enable-type-reduction", "--format", "onnx"];
     let called = ort_cli(["convert", from.to_str().unwrap(), "-o", &to].iter().chain(&words));
@@ -56,7 +56,7 @@ fn a_folder_is_converted_as_far_as_it_can_be() {
 }
 
 #[test]
-fn a_style_and_a_platform_hold_back_what_does_not_run_everywhere() {
+fn a_style_and_a_platform_exclude_what_does_not_run_everywhere() {
     let root = tempfile::tempdir().unwrap();
     let to = at(root.path(), "a.ort");
     let operators = |words: &[&str]| {
@@ -75,13 +75,13 @@ fn a_style_and_a_platform_hold_back_what_does_not_run_everywhere() {
 }
 
 #[test]
-fn a_model_is_not_replaced_by_what_it_becomes() {
+fn a_model_is_not_overwritten_by_its_conversion() {
     let root = tempfile::tempdir().unwrap();
     let at = at(root.path(), "a.ort");
     fs::copy(model("magika"), &at).unwrap();
     let called = ort_cli(["convert", &at, "-o", &at]);
     assert_eq!(called.code, Some(1));
-    assert!(called.stderr.contains("this is the model itself"), "{}", called.stderr);
+    assert!(called.stderr.contains("this would overwrite the model"), "{}", called.stderr);
     let called = ort_cli(["convert", &at, "-o", "model"]);
     assert!(called.stderr.contains("ends in .ort or .onnx"), "{}", called.stderr);
 }

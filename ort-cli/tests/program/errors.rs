@@ -1,4 +1,4 @@
-//! Errors: one line that names the culprit, and the exit code.
+//! Errors: one line that identifies what failed, and the exit code.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ fn error_of(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn a_file_that_is_no_model_is_named() {
+fn a_file_that_is_not_a_model_is_named() {
     let root = tempfile::tempdir().unwrap();
     let file = |name: &str, bytes: &[u8]| {
         let path = root.path().join(name);
@@ -45,7 +45,7 @@ fn a_file_that_is_no_model_is_named() {
 }
 
 #[test]
-fn a_file_of_another_format_is_told_with_what_to_do() {
+fn a_file_of_another_format_is_identified_with_a_remedy() {
     let root = tempfile::tempdir().unwrap();
     let zip = |name: &[u8]| [b"PK\x03\x04", &[0; 22][..], &[16, 0, 0, 0], name].concat();
     for (name, bytes, expected) in [
@@ -96,14 +96,8 @@ fn an_input_that_does_not_fit_is_named() {
     for (arguments, expected) in [
         (["--shape", shape], format!("{path}: input `bytes`: {declared}, found int32[1,20]")),
         (["--input", &floats], format!("{path}: input `bytes`: {declared}, found float[1,2]")),
-        (
-            ["--input", &unknown],
-            "--input byte: there is no such input; the inputs are `bytes`".to_owned(),
-        ),
-        (
-            ["--shape", "x=1"],
-            "--shape x: there is no such input; the inputs are `bytes`".to_owned(),
-        ),
+        (["--input", &unknown], "--input byte: no such input; the inputs are `bytes`".to_owned()),
+        (["--shape", "x=1"], "--shape x: no such input; the inputs are `bytes`".to_owned()),
         (["--input", "bytes=none.pb"], "none.pb: cannot be read: ".to_owned()),
         (
             ["--input", "bytes=text.txt"],
@@ -119,7 +113,7 @@ fn an_input_that_does_not_fit_is_named() {
 fn a_folder_without_inputs_is_named() {
     let root = tempfile::tempdir().unwrap();
     let empty = root.path().to_str().unwrap();
-    let expected = format!("{empty}: no input here: a file input_0.pb or input_0.npy");
+    let expected = format!("{empty}: no inputs here: input_0.pb or input_0.npy");
     assert_eq!(error_of(&["run", &model("magika"), "--inputs", empty]), expected);
     let extra = Tensor::from_slice(&[1], &[1_f32]).unwrap();
     write_value(&root.path().join("input_7.npy"), "", &extra.into()).unwrap();
@@ -128,7 +122,7 @@ fn a_folder_without_inputs_is_named() {
 }
 
 #[test]
-fn a_pass_that_nobody_knows_is_named() {
+fn an_unknown_pass_is_named() {
     let expected = "there is no optimizer `ConstantFoldin`; did you mean `ConstantFolding`?";
     let key = "optimization.disable_specified_optimizers=ConstantFoldin";
     for option in [["--disable", "ConstantFoldin"], ["--config", key]] {
@@ -149,7 +143,7 @@ fn a_dimension_is_fixed_by_its_name() {
 }
 
 #[test]
-fn wrong_usage_has_exit_code_two_and_says_what_would_be_right() {
+fn wrong_usage_has_exit_code_two_and_a_suggestion() {
     for (arguments, expected) in [
         (&["weigh", "m.ort"][..], "unrecognized subcommand 'weigh'"),
         (&["bnech", "m.ort"], "a similar subcommand exists: 'bench'"),

@@ -10,7 +10,7 @@ fn decoder() -> String {
     format!("{}/model.onnx", folder("tiny_decoder"))
 }
 
-/// What is generated behind these ids.
+/// What is generated after these ids.
 fn generated(ids: &str, more: &[&str]) -> Json {
     let decoder = decoder();
     let call = ["generate", &decoder, "--json", "--ids", ids];
@@ -63,7 +63,7 @@ fn tokens_follow_from_all_before_them() {
 }
 
 #[test]
-fn chance_begins_where_the_seed_says() {
+fn the_seed_determines_the_samples() {
     let sampled = |seed: &str, more: &[&str]| {
         let options = ["--temperature", "1.5", "--max-tokens", "20", "--seed", seed];
         ids(&generated("7", &[&options, more].concat()))
@@ -90,7 +90,7 @@ fn a_token_ends_the_text() {
 }
 
 #[test]
-fn a_configuration_beside_the_model_is_read() {
+fn a_configuration_next_to_the_model_is_read() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("model.onnx");
     fs::copy(decoder(), &path).unwrap();
@@ -124,17 +124,17 @@ fn a_configuration_beside_the_model_is_read() {
 }
 
 #[test]
-fn what_cannot_be_generated_is_told() {
+fn unsupported_models_and_arguments_are_reported() {
     let decoder = decoder();
     for (call, code, message) in [
         (&["generate", &decoder][..], 2, "required arguments were not provided"),
-        (&["generate", &decoder, "--ids", "1", "--temperature", "-1"], 2, "not negative"),
+        (&["generate", &decoder, "--ids", "1", "--temperature", "-1"], 2, "non-negative"),
         (&["generate", &decoder, "--prompt", "x"], 2, "--tokenizer"),
         (&["generate", &decoder, "--ids", "99"], 1, "index 99 is out of range"),
         (
             &["generate", &model("silero_vad"), "--ids", "1"],
             1,
-            "input `input` (float[batch,sequence]) follows",
+            "input `input` (float[batch,sequence]) does not follow",
         ),
         (&["generate", &decoder, "--ids", "1", "--max-tokens", "70"], 1, "model.onnx: node"),
     ] {
@@ -146,7 +146,7 @@ fn what_cannot_be_generated_is_told() {
 
 #[cfg(not(feature = "tokenizers"))]
 #[test]
-fn a_program_without_tokenizers_says_so() {
+fn a_build_without_tokenizers_says_so() {
     let call = ["generate", &decoder(), "--tokenizer", "tokenizer.json", "--prompt", "x"];
     let called = ort_cli(call);
     let message =
@@ -183,5 +183,5 @@ fn a_text_becomes_tokens_and_tokens_a_text() {
     assert_eq!(json["text"], text.join(" "));
     let called = call(&["--prompt", "w7 w3"]);
     assert_eq!(called.stdout.lines().next(), Some(text.join(" ").as_str()));
-    assert_eq!(call(&["--prompt", ""]).stderr, "error: there is no token to begin with\n");
+    assert_eq!(call(&["--prompt", ""]).stderr, "error: the prompt has no tokens\n");
 }

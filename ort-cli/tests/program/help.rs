@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::{folder, model, ort_cli};
 
-/// The words that call each subcommand, those of subcommands behind them: `cache`, `cache list`.
+/// The words that call each subcommand, with those of its subcommands: `cache`, `cache list`.
 fn subcommands() -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let mut open = vec![Vec::new()];
@@ -34,7 +34,7 @@ fn help(path: &[String]) -> String {
     called.stdout
 }
 
-/// What stands in a subcommand's help behind `Examples:`.
+/// What follows `Examples:` in a subcommand's help.
 fn examples(path: &[String]) -> Vec<String> {
     let help = help(path);
     let (_, examples) = help.split_once("\nExamples:\n").expect("examples");
@@ -89,18 +89,18 @@ fn each_subcommand_has_a_manual_page() {
         }
         let printed = ort_cli(["man"].into_iter().chain(path.iter().map(String::as_str)));
         assert_eq!(printed.stdout, page, "{name}");
-        let is_told = path.is_empty() || page.contains("Examples:");
-        assert!(is_told && !page.contains("\\-held"), "{name}: {page}");
+        let is_complete = path.is_empty() || page.contains("Examples:");
+        assert!(is_complete && !page.contains("\\-held"), "{name}: {page}");
     }
     assert_eq!(fs::read_dir(&folder).unwrap().count(), subcommands.len() + 1);
 }
 
 #[test]
-fn a_page_that_is_not_there_is_named() {
+fn a_missing_page_is_named() {
     for (path, message) in [
-        (&["bnech"][..], "there is no subcommand `bnech`; did you mean `bench`?"),
-        (&["cache", "weather"], "there is no subcommand `weather`; there are list, prune"),
-        (&["run", "model"], "there is no subcommand `model`"),
+        (&["bnech"][..], "no subcommand `bnech`; did you mean `bench`?"),
+        (&["cache", "weather"], "no subcommand `weather`; the subcommands are list, prune"),
+        (&["run", "model"], "no subcommand `model`"),
     ] {
         let called = ort_cli(["man"].iter().chain(path));
         assert_eq!(

@@ -39,11 +39,11 @@ fn json_has_these_keys() {
         "producer_version",
     ];
     assert_eq!(keys(&json["model"]), expected);
-    assert!(json["denormals"].is_null(), "nobody asked");
+    assert!(json["denormals"].is_null(), "not requested");
 }
 
 #[test]
-fn it_tells_what_the_file_holds() {
+fn it_lists_the_contents_of_the_file() {
     let json = ort_cli(["inspect", &model("silero_vad"), "--weights", "--json"]).json();
     assert_eq!(json["inputs"][0]["name"], "input");
     assert_eq!(json["inputs"][0]["type"], "float[batch,sequence]");
@@ -58,10 +58,10 @@ fn it_tells_what_the_file_holds() {
 }
 
 #[test]
-fn people_get_tables() {
+fn the_text_report_has_tables() {
     let called = ort_cli(["inspect", &model("silero_vad")]);
     assert_eq!((called.code, called.stderr.as_str()), (Some(0), ""));
-    for text in ["float[batch,sequence]", "ai.onnx", "LSTM", "all run here", "weights: 1."] {
+    for text in ["float[batch,sequence]", "ai.onnx", "LSTM", "all supported", "weights: 1."] {
         assert!(called.stdout.contains(text), "{text} is not in\n{}", called.stdout);
     }
 }

@@ -26,7 +26,7 @@ use std::process::Command;
 
 use serde_json::Value as Json;
 
-/// What one call of the program gave.
+/// The result of one call of the program.
 #[derive(Debug)]
 struct Called {
     code: Option<i32>,

@@ -20,13 +20,13 @@ const STAGES: [&str; 8] = [
     "after second drop",
 ];
 
-/// Whether the system says what a process holds; if not, the test is skipped aloud.
-fn is_told() -> bool {
-    let is_told = matches!(Process::Own.mappings(), Ok(Some(_)));
-    if !is_told {
-        println!("skipped: this system does not tell what a process holds");
+/// Whether the system reports the memory of a process; if not, the skip is printed.
+fn is_reported() -> bool {
+    let is_reported = matches!(Process::Own.mappings(), Ok(Some(_)));
+    if !is_reported {
+        println!("skipped: this system does not report the memory of processes");
     }
-    is_told
+    is_reported
 }
 
 fn silero() -> (String, String) {
@@ -35,7 +35,7 @@ fn silero() -> (String, String) {
 
 #[test]
 fn json_has_these_keys_in_every_stage() {
-    if !is_told() {
+    if !is_reported() {
         return;
     }
     let (path, data) = silero();
@@ -116,8 +116,8 @@ fn assert_session(session: &Json) {
 }
 
 #[test]
-fn people_get_tables_and_answers() {
-    if !is_told() {
+fn the_text_report_has_tables_and_a_summary() {
+    if !is_reported() {
         return;
     }
     let (path, data) = silero();
@@ -128,9 +128,9 @@ fn people_get_tables_and_answers() {
         "RSS",
         "for: model",
         "in: heap",
-        "its structure",
+        "packed constants",
         "read into private memory",
-        "Back: RSS grew by",
+        "Released: RSS grew by",
         "Growth: ",
     ] {
         assert!(called.stdout.contains(text), "{text} is not in\n{}", called.stdout);
@@ -138,8 +138,8 @@ fn people_get_tables_and_answers() {
 }
 
 #[test]
-fn several_models_are_held_together() {
-    if !is_told() {
+fn several_models_are_loaded_together() {
+    if !is_reported() {
         return;
     }
     let (path, data) = silero();
@@ -149,7 +149,8 @@ fn several_models_are_held_together() {
     let json = ort_cli(both).json();
     assert_eq!(json["stages"][3]["sessions"].as_array().unwrap().len(), 2);
     let called = ort_cli(["mem", &path, &other, "--inputs", &data]);
-    let message = "error: --inputs 1 times for 2 models: give it once for each, or not at all";
+    let message =
+        "error: --inputs is given 1 times for 2 models: give it once for each, or not at all";
     assert_eq!((called.code, called.stderr.trim_end()), (Some(1), message));
     let called = ort_cli(["mem", &path, &other, "--shape", "typo=1x3", "--runs", "1"]);
     assert_eq!(called.code, Some(1), "no model has such an input");
@@ -158,7 +159,7 @@ fn several_models_are_held_together() {
 
 #[test]
 fn the_picture_is_one_file_with_escaped_names() {
-    if !is_told() {
+    if !is_reported() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -179,12 +180,12 @@ fn the_picture_is_one_file_with_escaped_names() {
 }
 
 #[test]
-fn processes_that_hold_one_model_are_told_one_by_one_and_together() {
-    if !is_told() {
+fn processes_with_one_model_are_reported_one_by_one_and_together() {
+    if !is_reported() {
         return;
     }
     let (path, data) = silero();
-    // What stands behind `--` is a model, whatever it looks like.
+    // What follows `--` is a model, even if it looks like an option.
     let words = ["mem", "--inputs", &data, "--processes", "2", "--json", "--", &path];
     let json = ort_cli(words).json();
     assert_eq!(keys(&json), ["models", "processes", "sum"]);
@@ -210,8 +211,8 @@ fn processes_that_hold_one_model_are_told_one_by_one_and_together() {
         assert_eq!(json["sum"][key].as_u64(), Some(sum), "{key}");
         assert!(sum > 0, "{key}");
     }
-    // Both map the file: no page of it is one process' own but what only one has touched, and the
-    // kernel maps 64 KiB around each page that is.
+    // Both map the file: a page is private only if one process alone has accessed it, and the
+    // kernel maps 64 KiB around each accessed page.
     let of_model = |key: &str| json["sum"]["model_files"][key].as_u64().unwrap();
     let slack = 64 << 10;
     assert!(of_model("private") <= slack, "{json}");
@@ -220,7 +221,7 @@ fn processes_that_hold_one_model_are_told_one_by_one_and_together() {
 
 #[test]
 fn what_processes_share_is_drawn_in_a_file_or_in_the_terminal() {
-    if !is_told() {
+    if !is_reported() {
         return;
     }
     let (path, data) = silero();
@@ -259,15 +260,15 @@ fn what_processes_share_is_drawn_in_a_file_or_in_the_terminal() {
 }
 
 #[test]
-fn processes_that_cannot_load_the_model_end_and_are_told() {
-    if !is_told() {
+fn processes_that_cannot_load_the_model_are_reported() {
+    if !is_reported() {
         return;
     }
     let shape = ["--shape", "input=1x2x3", "--shape", "state=1"];
     let path = model("silero_vad");
     let called = ort_cli(["mem", &path, "--processes", "2"].into_iter().chain(shape));
     assert_eq!(called.code, Some(1), "{called:?}");
-    assert!(called.stderr.contains("ended with exit status: 1"), "{}", called.stderr);
+    assert!(called.stderr.contains("failed: exit status: 1"), "{}", called.stderr);
 }
 
 #[test]
@@ -299,18 +300,18 @@ fn a_held_session_lives_until_standard_input_ends() {
 
 #[cfg(unix)]
 #[test]
-fn a_model_whose_name_is_no_text_is_told_like_others() {
+fn a_model_whose_name_is_not_text_is_reported_like_others() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
 
-    if !is_told() {
+    if !is_reported() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(OsStr::from_bytes(b"\xff.ort"));
     let (model, data) = silero();
     if std::fs::copy(model, &path).is_err() {
-        return println!("skipped: files have no such names here");
+        return println!("skipped: this system has no such file names");
     }
     let mem = |n_processes: &[&str]| {
         let mut words: Vec<&OsStr> = vec![OsStr::new("mem"), path.as_os_str()];

@@ -38,7 +38,7 @@ fn json_has_these_keys() {
 }
 
 #[test]
-fn the_model_that_is_saved_passes_the_test_of_the_one_it_was() {
+fn the_saved_model_passes_the_test_of_the_original() {
     let root = tempfile::tempdir().unwrap();
     for name in ["magika", "silero_vad"] {
         let case = root.path().join(name);
@@ -51,7 +51,7 @@ fn the_model_that_is_saved_passes_the_test_of_the_one_it_was() {
         let called = ort_cli(["optimize", &model(name), "-o", &output]);
         assert_eq!((called.code, called.stderr.as_str()), (Some(0), ""));
         assert!(called.stdout.contains(&output), "{}", called.stdout);
-        // What is optimized is not optimized further. (Images leave their blocks, and go back.)
+        // What is optimized is not optimized further. (Images are converted from NCHWc and back.)
         let nodes = &ort_cli(["optimize", &output, "--json"]).json()["nodes"];
         assert_eq!(nodes["after"], nodes["before"], "{nodes}");
     }
@@ -60,17 +60,18 @@ fn the_model_that_is_saved_passes_the_test_of_the_one_it_was() {
 }
 
 #[test]
-fn people_are_told_what_each_pass_did() {
+fn the_text_report_lists_what_each_pass_did() {
     let called = ort_cli(["optimize", &model("silero_vad"), "--explain"]);
     assert_eq!((called.code, called.stderr.as_str()), (Some(0), ""));
-    for text in ["level all", "refused", "EliminateIdentity", "bitwise", "found nothing", "nodes →"]
+    for text in
+        ["level all", "blocked by", "EliminateIdentity", "bitwise", "found nothing", "nodes →"]
     {
         assert!(called.stdout.contains(text), "{text} is not in\n{}", called.stdout);
     }
 }
 
 #[test]
-fn a_pass_can_be_left_out_in_two_ways() {
+fn a_pass_can_be_disabled_in_two_ways() {
     let key = "optimization.disable_specified_optimizers=EliminateIdentity;CastElimination";
     for option in [["--disable", "EliminateIdentity"], ["--config", key]] {
         let model = model("silero_vad");
@@ -81,7 +82,7 @@ fn a_pass_can_be_left_out_in_two_ways() {
 }
 
 #[test]
-fn a_pass_that_approximates_can_be_asked_for_in_two_ways() {
+fn an_approximate_pass_can_be_enabled_in_two_ways() {
     let key = "optimization.enable_gelu_approximation";
     for (option, value, expected) in [
         ("--enable", "GeluApproximation", true),
@@ -108,15 +109,15 @@ fn stopping_early_names_the_last_rewrite() {
 }
 
 #[test]
-fn what_cannot_be_saved_is_told_and_nothing_is_lost() {
+fn a_failure_to_save_is_reported_and_nothing_is_lost() {
     let root = tempfile::tempdir().unwrap();
     let (path, copy) = (model("magika"), at(root.path(), "model.ort"));
     fs::copy(&path, &copy).unwrap();
     let same = at(root.path(), "./model.ort");
     let (none, here) = (at(root.path(), "none/model.ort"), at(root.path(), ""));
     for (output, expected) in [
-        (&copy, format!("{copy}: this is the model itself: give --output another name")),
-        (&same, format!("{same}: this is the model itself: give --output another name")),
+        (&copy, format!("{copy}: this would overwrite the model: choose another --output")),
+        (&same, format!("{same}: this would overwrite the model: choose another --output")),
         (&here, format!("{here}: this is not a file")),
         (&none, format!("{none}: cannot be written: ")),
     ] {

@@ -1,4 +1,4 @@
-//! A small `.onnx` file whose inputs have free sizes: a pool over a picture, which has to be as large as its kernel.
+//! A small `.onnx` file with free dimensions: a pool over an image, which must be at least as large as the kernel.
 
 /// A message's field of bytes.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {

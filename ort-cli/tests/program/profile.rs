@@ -45,12 +45,12 @@ fn json_has_these_keys() {
 }
 
 #[test]
-fn weights_that_a_cache_has_packed_are_looked_at_all_the_same() {
+fn weights_are_checked_even_if_a_cache_has_them_packed() {
     let root = tempfile::tempdir().unwrap();
     let path = |name: &str| root.path().join(name).to_str().unwrap().to_owned();
     let (file, cache) = (path("model.ort"), path("cache"));
     let mut bytes = fs::read(model("magika")).unwrap();
-    // Two denormal numbers in a matrix that no kernel reads but packed.
+    // Two denormal numbers in a matrix that kernels read only packed.
     let at = (bytes.len() / 10).next_multiple_of(4);
     bytes[at..at + 8].copy_from_slice(&[1, 0, 0, 0, 1, 0, 0, 0]);
     fs::write(&file, bytes).unwrap();
@@ -61,7 +61,7 @@ fn weights_that_a_cache_has_packed_are_looked_at_all_the_same() {
 }
 
 #[test]
-fn people_get_tables_a_trace_and_a_page() {
+fn the_text_report_comes_with_a_trace_and_a_page() {
     let root = tempfile::tempdir().unwrap();
     let path = |name: &str| root.path().join(name).to_str().unwrap().to_owned();
     let (trace, page) = (path("trace.json"), path("page.html"));

@@ -12,7 +12,7 @@ fn the_outputs_are_printed_with_times_and_memory() {
     let called = ort_cli(["run", &model("silero_vad"), "--inputs", &inputs]);
     assert_eq!((called.code, called.stderr.as_str()), (Some(0), ""));
     for text in
-        ["level all", "in one block", "output", "stateN", "2x1x128", "load", "first run", "mapped"]
+        ["level all", "in one arena", "output", "stateN", "2x1x128", "load", "first run", "mapped"]
     {
         assert!(called.stdout.contains(text), "{text} is not in\n{}", called.stdout);
     }
@@ -36,16 +36,17 @@ fn json_has_these_keys() {
 }
 
 #[test]
-fn random_inputs_are_the_same_every_time_and_assumed_sizes_are_told() {
+fn random_inputs_are_the_same_every_time_and_assumed_sizes_are_reported() {
     let once = || ort_cli(["run", &model("magika"), "--json"]);
     let (a, b) = (once(), once());
     assert_eq!(a.json()["outputs"], b.json()["outputs"]);
-    let note = "note: input `bytes` (int32[unk__214,2048]) is taken as 1x2048; set --shape bytes=…";
+    let note =
+        "note: input `bytes` (int32[unk__214,2048]) is assumed to be 1x2048; set --shape bytes=…";
     assert_eq!(a.stderr.trim_end(), note);
 }
 
 #[test]
-fn a_shape_that_is_given_is_no_assumption_and_binds_its_symbols() {
+fn a_given_shape_is_not_an_assumption_and_binds_its_symbols() {
     let called = ort_cli(["run", &model("silero_vad"), "--shape", "input=2x512", "--json"]);
     assert_eq!(called.stderr, "");
     assert_eq!(called.json()["outputs"][0]["shape"], serde_json::json!([2, 1]));
@@ -81,7 +82,7 @@ fn an_input_can_come_from_a_file_of_any_name() {
 }
 
 #[test]
-fn memory_of_the_run_is_kept_as_told_in_our_words_or_in_onnx_runtimes() {
+fn the_arena_is_kept_according_to_our_option_or_onnx_runtimes_key() {
     let model = model("magika");
     for (options, is_kept) in [
         (&[][..], true),
@@ -109,7 +110,7 @@ fn memory_of_the_run_is_kept_as_told_in_our_words_or_in_onnx_runtimes() {
 }
 
 #[test]
-fn only_the_outputs_that_are_asked_for_are_computed() {
+fn only_the_requested_outputs_are_computed() {
     let data = format!("{}/test_data_set_0", folder("silero_vad"));
     let called = |more: &[&str]| {
         let model = model("silero_vad");
@@ -164,7 +165,7 @@ fn limits_are_options_of_every_command_that_loads() {
 }
 
 #[test]
-fn free_sizes_are_searched_that_the_nodes_accept() {
+fn sizes_are_searched_that_the_nodes_accept() {
     let root = tempfile::tempdir().unwrap();
     let file = |size: u16| {
         let path = root.path().join(format!("pool_{size}.onnx"));
@@ -172,7 +173,7 @@ fn free_sizes_are_searched_that_the_nodes_accept() {
         path.to_str().unwrap().to_owned()
     };
     let twenty = file(20);
-    let note = "note: input `x` (float[n,1,h,w]) is taken as 1x1x32x32; set --shape x=…";
+    let note = "note: input `x` (float[n,1,h,w]) is assumed to be 1x1x32x32; set --shape x=…";
     for command in [
         &["run"][..],
         &["bench", "--seconds", "0"],
@@ -186,14 +187,13 @@ fn free_sizes_are_searched_that_the_nodes_accept() {
     }
     let json = ort_cli(["run", &twenty, "--json"]).json();
     assert_eq!(json["outputs"][0]["shape"], serde_json::json!([1, 1, 13, 13]));
-    // What is given is not searched, and may be wrong.
+    // A given shape is used as it is, even if it is wrong.
     let called = ort_cli(["run", &twenty, "--shape", "x=1x1x9x9"]);
     assert_eq!(called.code, Some(1));
     assert!(called.stderr.starts_with(&format!("error: {twenty}: ")), "{}", called.stderr);
     let called = ort_cli(["run", &file(5000)]);
     assert_eq!((called.code, called.stdout.as_str()), (Some(1), ""));
-    let expected =
-        "error: no sizes are found that fit for the free dimensions of `x`: set --shape x=…; ";
+    let expected = "error: no valid sizes found for the free dimensions of `x`: set --shape x=…; ";
     assert!(
         called.stderr.starts_with(expected) && called.stderr.contains("`pool`"),
         "{}",

@@ -1,4 +1,4 @@
-//! Output on a terminal: colours and its width; anywhere else neither.
+//! Output on a terminal has colours and fits its width; other output does neither.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,7 +9,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::{folder, model, ort_cli};
 
-/// What the program prints on a terminal of so many columns.
+/// What the program prints on a terminal with this many columns.
 fn on_terminal(columns: u16, variables: &[(&str, &str)], arguments: &[&str]) -> String {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();
@@ -22,11 +22,11 @@ fn on_terminal(columns: u16, variables: &[(&str, &str)], arguments: &[&str]) -> 
     command.args(arguments).stdin(Stdio::null()).stdout(output).stderr(Stdio::null());
     command.env_remove("NO_COLOR").env("TERM", "xterm").envs(variables.iter().copied());
     let mut child = command.spawn().unwrap();
-    // With it goes the terminal's other end, so that reading ends with the program.
+    // This closes the terminal's other end, so that reading ends with the program.
     drop(command);
     let (mut printed, mut terminal) = (Vec::new(), File::from(terminal));
     let mut bytes = [0; 4096];
-    // The system tells of the end by an error.
+    // The system reports the end as an error.
     while let Ok(n @ 1..) = terminal.read(&mut bytes) {
         printed.extend(&bytes[..n]);
     }
@@ -59,7 +59,7 @@ fn tables_are_as_wide_as_the_terminal_and_cut_names_only() {
     let wide = nodes(&ort_cli(arguments).stdout);
     let longest = wide.iter().map(|line| line.chars().count()).max().unwrap();
     assert!(!wide.iter().any(|line| line.contains('…')), "{wide:?}");
-    // More than what times and rates vary by from run to run.
+    // More than the variation of times and rates from run to run.
     let columns = longest - 30;
     let narrow = nodes(&on_terminal(columns.try_into().unwrap(), &[("NO_COLOR", "1")], &arguments));
     assert_eq!(narrow.len(), wide.len());
@@ -74,7 +74,7 @@ fn help_and_pictures_are_as_wide_as_the_terminal() {
     let long: Vec<_> = help.lines().filter(|line| line.chars().count() > 60).collect();
     assert!(long.iter().all(is_example), "{long:?}");
     if !cfg!(target_os = "linux") {
-        return println!("skipped: this system does not tell what a process holds");
+        return println!("skipped: this system does not report the memory of processes");
     }
     let (model, data) = (model("silero_vad"), format!("{}/test_data_set_0", folder("silero_vad")));
     let mem = ["mem", &model, "--inputs", &data, "--processes", "2", "--picture", "-"];

@@ -38,7 +38,7 @@ fn each_case_has_a_line_of_json_and_the_last_line_is_the_sum() {
     let value = Tensor::from_slice(&[1, 1], &[7_f32]).unwrap().into();
     write_value(&Path::new(&wrong).join("output_0.pb"), "output", &value).unwrap();
     copy(root.path(), "broken", &["model.ort"]);
-    fs::write(root.path().join("broken/model.ort"), "no model").unwrap();
+    fs::write(root.path().join("broken/model.ort"), "not a model").unwrap();
 
     let called = ort_cli(["test", root.path().to_str().unwrap(), "--json"]);
     assert_eq!((called.code, called.stderr.as_str()), (Some(1), ""));
@@ -46,14 +46,14 @@ fn each_case_has_a_line_of_json_and_the_last_line_is_the_sum() {
     assert_eq!(lines.pop(), Some("2 passed, 2 failed, 0 skipped"));
     let lines: Vec<Json> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines.iter().all(|line| keys(line) == ["case", "message", "status"]));
-    let told: Vec<_> = lines.iter().map(|line| (&line["case"], &line["status"])).collect();
+    let found: Vec<_> = lines.iter().map(|line| (&line["case"], &line["status"])).collect();
     let expected = [
         ("broken", "error"),
         ("good/model.all.ort", "pass"),
         ("good/model.raw.ort", "pass"),
         ("wrong", "fail"),
     ];
-    assert_eq!(json!(told), json!(expected));
+    assert_eq!(json!(found), json!(expected));
     let message = lines[3]["message"].as_str().unwrap();
     assert!(
         message.starts_with("test_data_set_0: output `output`: element [0, 0]: expected 7.0"),
@@ -62,13 +62,13 @@ fn each_case_has_a_line_of_json_and_the_last_line_is_the_sum() {
 }
 
 #[test]
-fn a_glob_chooses_models_and_what_has_none_is_skipped() {
+fn a_glob_selects_models_and_a_case_without_one_is_skipped() {
     let root = tempfile::tempdir().unwrap();
     copy(root.path(), "several", &["model.raw.ort", "model.all.ort"]);
     copy(root.path(), "one", &["model.ort"]);
     let called = ort_cli(["test", root.path().to_str().unwrap(), "--model", "*.raw.ort"]);
     assert_eq!(called.code, Some(0), "{called:?}");
-    let expected = "skip   one  no model is like *.raw.ort\n1 passed, 0 failed, 1 skipped\n";
+    let expected = "skip   one  no model matches *.raw.ort\n1 passed, 0 failed, 1 skipped\n";
     assert_eq!(called.stdout, expected);
 }
 
@@ -79,6 +79,6 @@ fn a_folder_without_cases_is_an_error() {
     let called = ort_cli(["test", path]);
     assert_eq!((called.code, called.stdout.as_str()), (Some(1), ""));
     let expected =
-        format!("error: {path}: no case here: a .ort or .onnx file beside test_data_set_0\n");
+        format!("error: {path}: no test case here: a .ort or .onnx file next to test_data_set_0\n");
     assert_eq!(called.stderr, expected);
 }

@@ -6,7 +6,7 @@ use crate::{folder, model, ort_cli};
 
 const OMP: &str = "OMP_NUM_THREADS";
 
-/// The line on threads that a run with these arguments and this variable tells.
+/// The line on threads that a run with these arguments and this variable prints.
 fn decision(start: &[&str], more: &[&str], omp: Option<&str>) -> Option<String> {
     let program = env!("CARGO_BIN_EXE_ort-cli");
     let (model, data) = (model("silero_vad"), format!("{}/test_data_set_0", folder("silero_vad")));
@@ -15,7 +15,7 @@ fn decision(start: &[&str], more: &[&str], omp: Option<&str>) -> Option<String> 
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).env_remove(OMP);
     omp.map(|value| command.env(OMP, value));
-    // A system without the program that starts it.
+    // The system lacks the program that starts it.
     let output = command.output().ok()?;
     let stderr = String::from_utf8(output.stderr).expect("text");
     let line = stderr.lines().find_map(|line| line.strip_prefix("threads: "));
@@ -62,13 +62,13 @@ fn one_allowed_processor_is_one_thread() {
     }
 }
 
-/// A control group of this test's own, with half a processor in each period; gone with this value.
+/// A control group for this test, with half a processor in each period; removed on drop.
 #[cfg(target_os = "linux")]
 struct HalfProcessor(std::path::PathBuf);
 
 #[cfg(target_os = "linux")]
 impl HalfProcessor {
-    /// In the first hierarchy that lets this process make one: as a rule that takes the rights of root.
+    /// In the first hierarchy that lets this process create one, which usually requires root.
     fn new() -> Option<Self> {
         let in_hierarchy = |(root, files): &(&str, &[(&str, &str)])| {
             let group = std::path::Path::new(root).join(format!("ort-{}", std::process::id()));
@@ -87,7 +87,7 @@ impl HalfProcessor {
             ("/sys/fs/cgroup", version_2),
             ("/sys/fs/cgroup/unified", version_2),
         ];
-        // A folder that is no hierarchy would take any file.
+        // A folder that is not a hierarchy would accept any file.
         let is_one = |root: &str| std::path::Path::new(root).join("cgroup.procs").exists();
         hierarchies.iter().filter(|(root, _)| is_one(root)).find_map(in_hierarchy)
     }
@@ -96,13 +96,13 @@ impl HalfProcessor {
 #[cfg(target_os = "linux")]
 impl Drop for HalfProcessor {
     fn drop(&mut self) {
-        // Its processes have ended; what the system keeps of it harms nobody.
+        // Its processes have exited; a group that remains is harmless.
         let _ = std::fs::remove_dir(&self.0);
     }
 }
 
-/// With the simulated files of ort-session's own tests this is one that the system has made; most
-/// users may not make one, and then there is nothing to see here.
+/// The tests of ort-session simulate these files; this one is created by the system. Most users may
+/// not create one: the test then does nothing.
 #[cfg(target_os = "linux")]
 #[test]
 fn half_a_processor_is_one_thread() {
@@ -114,7 +114,7 @@ fn half_a_processor_is_one_thread() {
 }
 
 #[test]
-fn each_helper_needs_its_processors() {
+fn each_worker_needs_its_processors() {
     let called = |threads, list| {
         let model = model("magika");
         ort_cli(["run", &model, "--json", "--threads", threads, "--affinities", list])
@@ -129,7 +129,7 @@ fn each_helper_needs_its_processors() {
 }
 
 #[test]
-fn modes_and_waiting_change_no_bit() {
+fn modes_and_spinning_do_not_change_results() {
     let data = format!("{}/test_data_set_0", folder("silero_vad"));
     let outputs = |more: &[&str]| {
         let model = model("silero_vad");

@@ -7,7 +7,7 @@ use std::error::Error;
 use image::imageops::FilterType;
 use ort_session::{Dim, Session, Tensor, Type};
 
-/// Mean and standard deviation of each channel in ImageNet. Models that were trained otherwise say so.
+/// Mean and standard deviation of each channel in ImageNet. Models trained with other values document them.
 const MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 const STD: [f32; 3] = [0.229, 0.224, 0.225];
 
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Height and width of an NCHW input; 224 where the model leaves them open.
+/// Height and width of an NCHW input; 224 for free dimensions.
 fn size(ty: &Type) -> [usize; 2] {
     let Type::Tensor(tensor) = ty else { return [224, 224] };
     let dim = |axis: usize| match tensor.dims.as_ref().and_then(|dims| dims.get(axis)) {
@@ -42,7 +42,7 @@ fn size(ty: &Type) -> [usize; 2] {
     [dim(2), dim(3)]
 }
 
-/// The picture as float[1, 3, height, width]: red, green and blue one after the other, normalized.
+/// The image as float[1, 3, height, width] in RGB order, normalized.
 fn preprocess(path: &str, height: usize, width: usize) -> Result<Tensor, Box<dyn Error>> {
     let (h, w) = (u32::try_from(height)?, u32::try_from(width)?);
     let picture = image::open(path)?.resize_exact(w, h, FilterType::Triangle).to_rgb8();

@@ -16,14 +16,14 @@ struct Clamp {
     limit: f32,
 }
 
-/// What a session needs to know of it: its name, its versions, its element types, and how it is made from a node.
+/// Its definition for sessions: name, versions, element types, and how it is built from a node.
 const CLAMP: OpDef = OpDef {
     domain: "com.example",
     name: "Clamp",
     versions: (1, 1),
     types: |dtype| dtype == DType::F32,
     build: |spec: &NodeSpec<'_>| {
-        // An attribute that is not asked for is an error when the model is loaded.
+        // An attribute that is never read is an error when the model is loaded.
         let limit = spec.float("limit")?.ok_or(OpError::MissingAttribute { name: "limit" })?;
         Ok(Arc::new(Clamp { limit }))
     },
@@ -47,7 +47,7 @@ impl Operator for Clamp {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // A file that imports com.example is loaded in the same way.
+    // A file that imports com.example loads in the same way.
     let text = "graph(x: float[n]) -> (y) {
         h = com.example:Clamp-1 [limit: 2.0] (x)
         y = Neg-13 (h)

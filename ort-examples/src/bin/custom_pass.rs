@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// `Div(x, c)` becomes `Mul(x, 1 / c)`; nothing where the node is something else.
+/// `Div(x, c)` becomes `Mul(x, 1 / c)`; does nothing for other nodes.
 fn rewrite(
     graph: &mut Graph,
     id: NodeId,
@@ -50,7 +50,7 @@ fn rewrite(
     let Ok(divisors) = constant.as_slice::<f32>() else { return Ok(None) };
     let reciprocals: Vec<f32> = divisors.iter().map(|c| 1.0 / c).collect();
 
-    // A patch is built aside, and made whole or not at all: an error leaves the graph as it was.
+    // A patch is built separately and applied atomically: an error leaves the graph unchanged.
     let mut patch = Patch::new(graph);
     let shape = constant.shape();
     let fact = Fact::constant(Tensor::from_slice(shape, &reciprocals)?);

@@ -29,7 +29,7 @@ impl ExecutionProvider for MyProvider {
             return None;
         }
         let mut claim = Claim::one(root, node);
-        claim.in_place.clear(); // our kernel does not write over its input
+        claim.in_place.clear(); // our kernel does not overwrite its input
         Some(claim)
     }
 

@@ -7,7 +7,7 @@ use std::error::Error;
 use image::imageops::FilterType;
 use ort_session::{Session, Tensor};
 
-/// The height that the models want; the width follows from the picture.
+/// The height that the models require; the width follows from the image.
 const HEIGHT: u32 = 48;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The picture as float[1, 3, 48, width], from -1 to 1; blue first, as the models were trained.
+/// The image as float[1, 3, 48, width], from -1 to 1, in BGR order as in training.
 fn preprocess(path: &str) -> Result<Tensor, Box<dyn Error>> {
     let picture = image::open(path)?;
     let width = (picture.width() * HEIGHT).div_ceil(picture.height()).max(1);
@@ -39,7 +39,7 @@ fn preprocess(path: &str) -> Result<Tensor, Box<dyn Error>> {
     Ok(Tensor::from_slice(&[1, 3, usize::try_from(HEIGHT)?, usize::try_from(width)?], &x)?)
 }
 
-/// The text of float[1, steps, classes], by greedy CTC decoding: the best class of each step, where equal neighbours
+/// The text of float[1, steps, classes], by greedy CTC decoding: the best class of each step, where repeated classes
 /// count once and class 0 is blank. The classes after it are the lines of the dictionary, and a space.
 fn decode(scores: &Tensor, dictionary: &str) -> Result<String, Box<dyn Error>> {
     let characters: Vec<_> = dictionary.lines().chain([" "]).collect();
@@ -53,7 +53,7 @@ fn decode(scores: &Tensor, dictionary: &str) -> Result<String, Box<dyn Error>> {
         let best = step.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
         let best = best.map_or(0, |(class, _)| class);
         if best != 0 && best != last {
-            text += characters.get(best - 1).ok_or("the dictionary is of another model")?;
+            text += characters.get(best - 1).ok_or("the dictionary does not match the model")?;
         }
         last = best;
     }

@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Starts the processes, and ends them once all have loaded the model.
+/// Starts the processes, and stops them once all have loaded the model.
 fn manager(model: &str, folder: &str, n: usize) -> Result<(), Box<dyn Error>> {
     // The first one optimizes the model and packs its constants into a file; the others map that file.
     let mut processes = Vec::new();
@@ -38,7 +38,7 @@ fn manager(model: &str, folder: &str, n: usize) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Loads the model, says how, and waits for the end of its input.
+/// Loads the model, reports how, and waits for the end of its input.
 fn worker(model: &str, folder: &str) -> Result<(), Box<dyn Error>> {
     let session = Session::builder().cache_dir(folder).commit_from_file(model)?;
     let metadata = session.metadata();

@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let inputs = || inputs.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect::<Vec<_>>();
 
-    session.run(inputs())?; // the first run of a signature of shapes also plans its memory
+    session.run(inputs())?; // the first run with these shapes also plans its memory
     let (_, mut steps) = session.run_profiled(inputs())?;
     let total: Duration = steps.iter().map(|step| step.time).sum();
     println!("{} steps, {total:.1?}", steps.len());
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let memory = session.memory();
     let row = |what: &str, n_bytes: usize| println!("{:10} KiB  {what}", n_bytes / 1024);
     row("the model's bytes", memory.model.whole.virtual_bytes);
-    row("constants used where they lie in the file", memory.weights_mapped.usage.virtual_bytes);
+    row("constants used in place in the file", memory.weights_mapped.usage.virtual_bytes);
     let copied = memory.weights_copied.iter().map(|(_, held)| held.usage.virtual_bytes).sum();
     row("constants computed or copied while loading", copied);
     row("constants packed for kernels", memory.packed_heap.usage.virtual_bytes);
@@ -38,8 +38,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Zeros of an input's type. Of dimensions that the model leaves open, the first is 1 and others are 48, which suits
-/// most pictures and texts.
+/// Zeros of an input's type. Of free dimensions, the first is 1 and others are 48, which suits most images and
+/// texts.
 fn zeros(ty: &Type) -> Result<Tensor, Box<dyn Error>> {
     let Type::Tensor(tensor) = ty else { return Err(format!("no zeros of type {ty}").into()) };
     let mut shape = Vec::new();

@@ -1,4 +1,4 @@
-//! Embeds sentences with a model such as MiniLM, and finds those that are closest in meaning to a question.
+//! Embeds sentences with a model such as MiniLM, and finds those closest in meaning to a question.
 
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 
@@ -48,7 +48,7 @@ fn embed(session: &Session, ids: &HashMap<&str, i64>, text: &str) -> Result<Vec<
     }
     let outputs = session.run(inputs)?;
     let states = outputs[0].as_tensor()?;
-    let width = states.shape().last().copied().ok_or("a scalar is no embedding")?;
+    let width = states.shape().last().copied().ok_or("a scalar is not an embedding")?;
     let mut sum = vec![0.0_f32; width];
     for state in states.as_slice::<f32>()?.chunks_exact(width) {
         sum.iter_mut().zip(state).for_each(|(sum, x)| *sum += x);
@@ -57,8 +57,8 @@ fn embed(session: &Session, ids: &HashMap<&str, i64>, text: &str) -> Result<Vec<
     Ok(sum.iter().map(|x| x / norm).collect())
 }
 
-/// WordPiece: each word in lower case, cut into the longest pieces that the vocabulary has. (This one knows ASCII
-/// words only; the crate `tokenizers` does all of it.)
+/// WordPiece: each word in lower case, split into the longest pieces in the vocabulary. (This supports only ASCII
+/// words; the crate `tokenizers` is complete.)
 fn tokens(ids: &HashMap<&str, i64>, text: &str) -> Result<Vec<i64>> {
     let id = |piece: &str| ids.get(piece).copied();
     let unknown = id("[UNK]").ok_or("the vocabulary has no [UNK]")?;

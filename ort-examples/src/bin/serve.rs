@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: serve MODEL N_REQUESTS [MILLISECONDS]".into());
     };
     let milliseconds = args.next().map_or(Ok(5000), |text| text.parse())?;
-    // One thread a run: the runs themselves are what is parallel.
+    // One thread per run: parallelism comes from concurrent runs.
     let session = Session::builder().threads(1).commit_from_file(model)?;
     let server = Arc::new(Server { session, permits: Arc::new(Semaphore::new(2)) });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
@@ -30,19 +30,19 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 struct Server {
     session: Session,
-    /// As many runs at a time as there is memory and processors for.
+    /// Limits concurrent runs to the available memory and processors.
     permits: Arc<Semaphore>,
 }
 
 impl Server {
-    /// The outputs for zeros, as a request would have them.
+    /// The outputs for an input of zeros, in place of a request's.
     async fn infer(self: Arc<Self>, deadline: Instant) -> Result<Outputs, Failure> {
         let permit = self.permits.clone().acquire_owned();
         let permit = tokio::time::timeout_at(deadline.into(), permit).await??;
         let cancel = CancelOnDrop(Cancel::new());
         let options = RunOptions::new().cancel(&cancel.0).deadline(deadline);
         let run = spawn_blocking(move || {
-            let _permit = permit; // until the run is over, not until its caller is gone
+            let _permit = permit; // held until the run ends, not until its caller goes away
             let x = Tensor::zeros(DType::F32, &[1, 3, 48, 192])?;
             let inputs = self.session.inputs();
             Ok::<_, Failure>(self.session.run_with([(inputs[0].name.as_str(), &x)], &options)?)
@@ -51,7 +51,7 @@ impl Server {
     }
 }
 
-/// Ends the run if the future that waits for it is dropped: after a timeout, or when a client hangs up.
+/// Cancels the run if the future that waits for it is dropped: after a timeout, or when a client disconnects.
 struct CancelOnDrop(Cancel);
 
 impl Drop for CancelOnDrop {

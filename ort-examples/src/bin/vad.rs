@@ -16,14 +16,14 @@ const RATE: i64 = 16_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
-    let (Some(model), Some(sound)) = (args.next(), args.next()) else {
-        return Err("usage: vad MODEL SOUND.wav".into());
+    let (Some(model), Some(audio)) = (args.next(), args.next()) else {
+        return Err("usage: vad MODEL AUDIO.wav".into());
     };
-    // A run takes less than a millisecond: more threads would only wait for each other.
+    // A run takes less than a millisecond: more threads would only add synchronization.
     let session = Session::builder().threads(1).commit_from_file(model)?;
     let mut detector = Detector::new(&session)?;
     let mut time = 0.0;
-    for chunk in samples(&std::fs::read(sound)?)?.chunks_exact(CHUNK) {
+    for chunk in samples(&std::fs::read(audio)?)?.chunks_exact(CHUNK) {
         let probability = detector.next(chunk)?;
         println!(
             "{time:7.3} s  {probability:.3}{}",
@@ -34,11 +34,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// One stream of sound. Many of them can share a session.
+/// One audio stream. Many streams can share a session.
 struct Detector<'a> {
     session: &'a Session,
     state: Tensor,
-    /// The context, and behind it the chunk.
+    /// The context, followed by the chunk.
     window: Vec<f32>,
     rate: Tensor,
 }
@@ -64,7 +64,7 @@ impl<'a> Detector<'a> {
 /// The samples of a WAV file, from -1 to 1.
 fn samples(wav: &[u8]) -> Result<Vec<f32>, Box<dyn Error>> {
     let data = wav.windows(4).position(|tag| tag == b"data").ok_or("not a WAV file")?;
-    let bytes = wav.get(data + 8..).ok_or("the WAV file is cut short")?;
+    let bytes = wav.get(data + 8..).ok_or("the WAV file is truncated")?;
     let sample = |pair: &[u8]| f32::from(i16::from_le_bytes([pair[0], pair[1]])) / 32768.0;
     Ok(bytes.chunks_exact(2).map(sample).collect())
 }

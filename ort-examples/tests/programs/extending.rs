@@ -1,4 +1,4 @@
-//! Custom providers, operators and passes, and the file format by itself.
+//! Custom providers, operators and passes, and the file format alone.
 
 use ort_session::{Level, Session, Tensor};
 

@@ -1,4 +1,4 @@
-//! Each program does what it says, with small models in place of large ones.
+//! Each program works as documented, with small models instead of large ones.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its own functions too")]
 
@@ -34,7 +34,7 @@ fn model(folder: &Path, text: &str) -> PathBuf {
 }
 
 #[test]
-fn a_program_without_arguments_says_what_it_takes() {
+fn a_program_without_arguments_prints_its_usage() {
     for program in [
         env!("CARGO_BIN_EXE_classify"),
         env!("CARGO_BIN_EXE_profile"),

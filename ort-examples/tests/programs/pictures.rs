@@ -1,17 +1,17 @@
-//! Pictures: classes and lines of text.
+//! Images: classes and lines of text.
 
 use image::{Rgb, RgbImage};
 
 use crate::{model, run};
 
-/// Scores are the means of the three channels.
+/// The scores are the means of the three channels.
 const MEANS: &str = "graph(x: float[1,3,8,8]) -> (y) {
   m = GlobalAveragePool-1 (x)
   y = Flatten-13 (m)
 }";
 
 #[test]
-fn a_picture_is_of_the_class_of_its_colour() {
+fn an_image_has_the_class_of_its_colour() {
     let folder = tempfile::tempdir().unwrap();
     let model = model(folder.path(), MEANS);
     let labels = folder.path().join("labels.txt");
@@ -26,7 +26,7 @@ fn a_picture_is_of_the_class_of_its_colour() {
     }
 }
 
-/// A step a column. White is class 1, black is class 2, gray is blank.
+/// One step per column. White is class 1, black is class 2, gray is blank.
 const COLUMNS: &str = "graph(x: float[1,3,48,w]) -> (y) {
   columns = ReduceMean-13 [axes: [1, 2], keepdims: 0] (x)
   last = const int64[1] [2]
@@ -38,7 +38,7 @@ const COLUMNS: &str = "graph(x: float[1,3,48,w]) -> (y) {
 }";
 
 #[test]
-fn equal_neighbours_are_one_character_unless_a_blank_is_between_them() {
+fn repeated_characters_count_once_unless_a_blank_is_between_them() {
     let folder = tempfile::tempdir().unwrap();
     let model = model(folder.path(), COLUMNS);
     let dictionary = folder.path().join("dictionary.txt");

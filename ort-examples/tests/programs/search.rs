@@ -2,7 +2,7 @@
 
 use crate::{model, run};
 
-/// A table of embeddings: a row a token, and a third of the columns for each of fruit, animals and the rest.
+/// A table of embeddings: one row per token, and one column each for fruit, animals and the rest.
 const TABLE: &str = "graph(input_ids: int64[1,n], attention_mask: int64[1,n]) -> (states) {
   table = const float[8,3] [0.0, 0.0, 0.1, 0.0, 0.0, 0.1, 0.0, 0.0, 0.1, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.1]
   states = Gather-13 (table, input_ids)

@@ -3,7 +3,7 @@
 use crate::{run, shipped};
 
 #[test]
-fn requests_are_answered_until_it_is_too_late() {
+fn requests_are_answered_until_their_deadline() {
     let model = shipped("ppocr_cls/model.onnx");
     let serve = env!("CARGO_BIN_EXE_serve");
     assert_eq!(run(serve, &[&model, "3", "600000"]), "3 answered, 0 too late\n");
@@ -11,7 +11,7 @@ fn requests_are_answered_until_it_is_too_late() {
 }
 
 #[test]
-fn the_first_process_makes_the_cache_file_and_the_second_finds_it() {
+fn the_first_process_creates_the_cache_file_and_the_second_finds_it() {
     let folder = tempfile::tempdir().unwrap();
     let model = shipped("ppocr_cls/model.onnx");
     let args = [&model, folder.path().to_str().unwrap(), "2"];
@@ -24,7 +24,7 @@ fn the_first_process_makes_the_cache_file_and_the_second_finds_it() {
 }
 
 #[test]
-fn memory_and_time_have_their_rows() {
+fn memory_and_time_are_listed() {
     let printed = run(env!("CARGO_BIN_EXE_profile"), &[&shipped("ppocr_cls/model.onnx")]);
     for row in [" steps, ", "Conv", "KiB  the model's bytes", "KiB  activations of the largest run"]
     {

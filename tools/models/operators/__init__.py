@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from .. import node_products, node_windows
 from .attention import group_query, multi_head, projected, standard
+from .axes import normalizations, reductions
 from .elementwise import broadcasts, casts, functions
-from .lanes import normalizations, reductions
 from .movements import copies, fills, gathers
 from .node import SIZES, TYPES, Node, Operands, write
 from .products import convolutions, of_one_size, steps
 from .windows import pools, samples
 
-# What makes the descriptions of a family: name -> what gives the node for some operands. The first
-# word of a name is the operator.
+# The families: each function returns descriptions by name, and a description creates a node from operands.
+# The first word of a name is the operator.
 FAMILIES = (
     functions,
     broadcasts,

@@ -1,4 +1,4 @@
-"""Attention of every operator that has it: prompts and steps of decoders, with what hides keys."""
+"""All attention operators: prompts and decoding steps, with masks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .node import Node, Operands
 
 
 class Call(NamedTuple):
-    """Queries of `heads` heads of `size`, new keys of `kv_heads`, and keys of the past."""
+    """The sizes of a call: queries, heads, key and value heads, head size, and past keys."""
 
     queries: int
     past: int = 0
@@ -36,7 +36,7 @@ def of_one_size(describe):
 
 
 def rows(d: Operands, call: Call) -> list[np.ndarray]:
-    """Queries, keys and values with heads in the last dimension."""
+    """Queries, keys and values with the heads in the last dimension."""
     widths = (call.heads, call.kv_heads, call.kv_heads)
     return [d.values((1, call.queries, n * call.size), "any", i) for i, n in enumerate(widths)]
 
@@ -47,7 +47,7 @@ def past(d: Operands, call: Call, capacity: int | None = None) -> list[np.ndarra
 
 
 def standard() -> Family:
-    """Attention of ai.onnx."""
+    """ai.onnx's Attention."""
 
     def described(call: Call, mask=None, **how):
         heads = {"q_num_heads": call.heads, "kv_num_heads": call.kv_heads}
@@ -76,10 +76,10 @@ def standard() -> Family:
 
 
 def group_query() -> Family:
-    """GroupQueryAttention: a buffer with room for a quarter more."""
+    """GroupQueryAttention, with a cache buffer of five quarters of the keys."""
 
-    def described(call: Call, is_turned=False, extra=lambda d, call: [], **how):
-        heads = {"num_heads": call.heads, "kv_num_heads": call.kv_heads, "do_rotary": int(is_turned)}
+    def described(call: Call, is_rotary=False, extra=lambda d, call: [], **how):
+        heads = {"num_heads": call.heads, "kv_num_heads": call.kv_heads, "do_rotary": int(is_rotary)}
         length = np.array([call.keys - 1], "i4"), np.array([call.keys], "i4")
 
         def describe(d: Operands) -> Node:
@@ -87,9 +87,9 @@ def group_query() -> Family:
             caches = past(d, call, capacity)
             if not call.past:
                 caches = past(d, call._replace(past=1), capacity)
-            turns = [d.values((capacity, call.size // 2), "fraction", i) for i in (6, 7)]
-            turns = turns if is_turned else [None, None]
-            constants = [*caches, *length, *turns, *extra(d, call)]
+            tables = [d.values((capacity, call.size // 2), "fraction", i) for i in (6, 7)]
+            tables = tables if is_rotary else [None, None]
+            constants = [*caches, *length, *tables, *extra(d, call)]
             return Node("GroupQueryAttention", rows(d, call), constants, heads | how, 20, 3, "com.microsoft")
 
         return of_one_size(describe)
@@ -111,7 +111,7 @@ def group_query() -> Family:
 
 
 def multi_head() -> Family:
-    """MultiHeadAttention and its form for a step of a decoder."""
+    """MultiHeadAttention and DecoderMaskedMultiHeadAttention."""
 
     def described(call: Call, op="MultiHeadAttention", constants=lambda d, call: [], **how):
         def describe(d: Operands) -> Node:
@@ -151,7 +151,7 @@ def multi_head() -> Family:
 
 
 def projected() -> Family:
-    """com.microsoft's Attention, which makes queries, keys and values of one input."""
+    """com.microsoft's Attention, which projects one input to queries, keys and values."""
 
     def described(call: Call, constants=lambda d, call: [], **how):
         def describe(d: Operands) -> Node:

@@ -17,7 +17,7 @@ ANYWHERE = (
     " Softplus Softsign Mish Gelu Sin Cos Tan Sinh Cosh Asinh Atan Reciprocal ThresholdedRelu Shrink"
     " Not BitwiseNot IsNaN IsInf"
 )
-# Operators that are newer than the operator set of the others.
+# Operators that need a newer operator set than the others.
 NEWER = {"Celu": 28, "BitCast": 26, "CumProd": 26}
 
 
@@ -26,7 +26,7 @@ def function(op: str, kind: str = "any") -> Description:
 
 
 def functions() -> Family:
-    """Of one element."""
+    """Unary functions."""
     found = {op: function(op) for op in ANYWHERE.split()}
     found |= {op: function(op, "positive") for op in ("Log", "Sqrt")}
     found |= {op: function(op, "fraction") for op in ("Asin", "Acos", "Atanh")}
@@ -64,7 +64,7 @@ def pair(op: str, shape_of: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Des
 
 
 def broadcasts() -> Family:
-    """Of two operands, one of which may be smaller."""
+    """Binary functions, with and without broadcasting."""
     found = {op: pair(op, lambda shape: shape) for op in BINARY.split()}
     for op in ("Add", "Div", "Max", "Greater", "PRelu"):
         found[f"{op} channels"] = pair(op, lambda shape: (shape[1], 1, 1))
@@ -85,7 +85,7 @@ def broadcasts() -> Family:
 
 
 def casts() -> Family:
-    """From every type to every other."""
+    """Casts from every type to every other."""
 
     def cast(to: str) -> Description:
         number = helper.np_dtype_to_tensor_dtype(np.dtype(TYPES[to][0]))

@@ -6,7 +6,7 @@ import numpy as np
 from onnx import numpy_helper
 
 from .elementwise import Description, Family
-from .lanes import ints
+from .axes import ints
 from .node import Node, Operands
 
 
@@ -23,7 +23,7 @@ def of_image(op: str, constants: list = [], outputs: int = 1, opset: int = 20, *
 
 
 def copies() -> Family:
-    """In an order that the shapes give."""
+    """Copies in an order determined by shapes."""
     found = {"Identity": of_image("Identity"), "Reshape": of_image("Reshape", [ints(-1)])}
     for perm in ((0, 2, 3, 1), (0, 2, 1, 3), (0, 1, 3, 2), (3, 2, 1, 0)):
         found[f"Transpose {''.join(map(str, perm))}"] = of_image("Transpose", perm=perm)
@@ -62,7 +62,7 @@ def even(d: Operands) -> tuple[int, ...]:
 
 
 def gathers() -> Family:
-    """In an order that other operands give."""
+    """Copies in an order determined by other operands."""
     found = {}
     for n in (1, 16, 256):
         found[f"Gather rows of {n}"] = lambda d, n=n: Node(
@@ -100,7 +100,7 @@ def gathers() -> Family:
 
 
 def fills() -> Family:
-    """Of an operand's number of elements, or of a few numbers."""
+    """Generators, whose output size follows from an operand."""
     fill = lambda d: numpy_helper.from_array(np.ones(1, d.dtype))
     return {
         "Range": lambda d: Node(

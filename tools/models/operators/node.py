@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper
 from ..layout import LEVEL, Feed, save_as_ort, write_tensors
 from ..node_kinds import Node
 
-# Our name of an element type -> numpy's and onnxruntime's.
+# Our name of an element type -> those of numpy and onnxruntime.
 TYPES = {
     "f32": ("f4", "float"),
     "f64": ("f8", "double"),
@@ -24,12 +24,12 @@ TYPES = {
     **{f"u{8 * n}": (f"u{n}", f"uint{8 * n}") for n in (1, 2, 4, 8)},
     "bool": ("?", "bool"),
 }
-# Name -> bytes of the data: in the first cache or near it, in the second, in neither.
+# Name -> bytes of the data: in or near the first-level cache, in the second-level cache, in neither.
 SIZES = {"16 KiB": 1 << 14, "512 KiB": 1 << 19, "10 MiB": 10 << 20}
 
 
 class Operands:
-    """Data of one element type and about one size, the same whenever it is asked for."""
+    """Reproducible data of one element type and approximate size."""
 
     def __init__(self, dtype: str, size: str):
         self.dtype = np.dtype(TYPES[dtype][0])
@@ -43,17 +43,17 @@ class Operands:
 
     @property
     def image(self) -> tuple[int, ...]:
-        """A shape of channels that are squares, of about the size."""
+        """An NCHW shape with square channels, of about the size."""
         channels = {1 << 14: 16, 1 << 19: 32}.get(self.n_bytes, 64)
         edge = max(math.isqrt(self.n // channels), 2)
         return (1, channels, edge, edge)
 
     def rows(self, n: int) -> tuple[int, int]:
-        """A shape of rows of n, of about the size."""
+        """A shape with rows of n, of about the size."""
         return (max(self.n // n, 1), n)
 
     def _values(self, shape: tuple[int, ...], kind: str = "any", seed: int = 0) -> np.ndarray:
-        """Of kind `any`, `positive`, or a `fraction`, from −0.95 to 0.95."""
+        """Values of kind `any`, `positive`, or `fraction` (−0.95 to 0.95)."""
         rng = np.random.default_rng(seed)
         if self.dtype.kind == "b":
             return rng.random(shape) > 0.5
@@ -70,7 +70,7 @@ class Operands:
 
 
 def model(node: Node) -> tuple[onnx.ModelProto, Feed]:
-    """A model of one node and its inputs; what its outputs are is left to who reads it."""
+    """A model of one node and its inputs; the types of its outputs are inferred by the reader."""
     feed = {f"x{i}": np.asarray(x) for i, x in enumerate(node.feed)}
     constants = {f"c{i}": x for i, x in enumerate(node.constants) if x is not None}
     names = [f"c{i}" if x is not None else "" for i, x in enumerate(node.constants)]
@@ -91,9 +91,9 @@ def model(node: Node) -> tuple[onnx.ModelProto, Feed]:
 
 
 def write(node: Node, folder: Path) -> Feed:
-    """Writes the model and its inputs into `folder`; gives the inputs.
+    """Writes the model and its inputs into `folder`; returns the inputs.
 
-    Raises what onnxruntime raises if it has no such kernel.
+    Raises onnxruntime's exception if it has no such kernel.
     """
     proto, feed = model(node)
     folder.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from .node import Node, Operands
 
 
 def convolutions() -> Family:
-    """Of one size each."""
+    """Convolutions, each with one size."""
     found = {}
     small = (1, 64, 28, 28)
     for k, pad in ((2, 0), (4, 1)):
@@ -29,7 +29,7 @@ def convolutions() -> Family:
 
 
 def fixed(op: str, feed: list[tuple], constants: list[tuple], how: dict):
-    """A node of one size, whatever is asked for."""
+    """A node that has the same size for every operand."""
 
     def described(d: Operands) -> Node:
         return Node(op, [d.values(x) for x in feed], [d.values(x) for x in constants], how)
@@ -39,7 +39,7 @@ def fixed(op: str, feed: list[tuple], constants: list[tuple], how: dict):
 
 
 def of_one_size(made: Callable[[], dict[str, Node]]) -> Callable[[], Family]:
-    """A family of nodes that are what they are, each of one type."""
+    """A family of fixed nodes, each with one type and size."""
 
     def family() -> Family:
         return {name: described(node) for name, node in made().items()}

@@ -1,4 +1,4 @@
-"""Window operators, and sampling by coordinates."""
+"""Window operators, and sampling at coordinates."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import numpy as np
 
 from .elementwise import Family
 from .movements import even, of_image
-from .lanes import ints
+from .axes import ints
 from .node import Node, Operands
 
 
 def pools() -> Family:
-    """Windows, and their inverse."""
+    """Pools, and their inverses."""
     found = {}
     for op in ("MaxPool", "AveragePool", "LpPool"):
         for k, stride in ((3, 1), (3, 2), (5, 1), (7, 3)):
@@ -40,7 +40,7 @@ def regions(d: Operands, n: int) -> np.ndarray:
 
 
 def samples() -> Family:
-    """At coordinates that lie between elements."""
+    """Sampling at coordinates between elements."""
     found = {}
     for mode in ("linear", "nearest", "cubic"):
         found[f"GridSample {mode}"] = lambda d, mode=mode: Node(

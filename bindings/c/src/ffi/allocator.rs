@@ -1,4 +1,4 @@
-//! Allocators: ours, and those that programs give.
+//! Allocators: ours, and those that programs pass.
 
 #![expect(unsafe_code, reason = "an allocator is a struct of C's functions")]
 
@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::key_values::KeyValues;
 use crate::memory_info::CPU;
 
-/// What blocks are aligned to. As many bytes before a block hold its size.
+/// The alignment of blocks. As many bytes before a block hold its size.
 const ALIGN: usize = 64;
 
 /// An allocator: its functions, and their state behind it.
@@ -38,40 +38,40 @@ impl Arg for Allocator<'_> {
     }
 }
 
-/// An allocator that C's types do not let the function change.
+/// An allocator behind a const pointer.
 pub(crate) struct ConstAllocator<'a>(pub(crate) Allocator<'a>);
 
 impl Arg for ConstAllocator<'_> {
     type Raw = *const OrtAllocator;
 
     unsafe fn of(raw: Self::Raw, name: &'static str) -> Result<Self, Error> {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { Allocator::of(raw.cast_mut(), name) }.map(Self)
     }
 }
 
 impl Allocator<'_> {
     pub(crate) fn alloc(self, n_bytes: usize) -> Result<NonNull<u8>, Error> {
-        // SAFETY: it leads to an allocator; this field has been there since version 1.
+        // SAFETY: it points to an allocator; this field has been there since version 1.
         let alloc = unsafe { (*self.raw.as_ptr()).Alloc };
         let alloc = alloc.ok_or_else(|| Error::argument("allocator", "has no Alloc"))?;
         // SAFETY: an allocator's function is called with it.
         let block = unsafe { alloc(self.raw.as_ptr(), n_bytes) };
-        let no_memory = || Error::fail(format!("the allocator has no block of {n_bytes} bytes"));
+        let no_memory = || Error::fail(format!("the allocator failed to allocate {n_bytes} bytes"));
         NonNull::new(block.cast()).ok_or_else(no_memory)
     }
 
     pub(crate) fn free(self, block: *mut c_void) -> Result<(), Error> {
-        // SAFETY: it leads to an allocator; this field has been there since version 1.
+        // SAFETY: it points to an allocator; this field has been there since version 1.
         let free = unsafe { (*self.raw.as_ptr()).Free };
         let free = free.ok_or_else(|| Error::argument("allocator", "has no Free"))?;
-        // SAFETY: an allocator's function is called with it, and with a block of its own.
+        // SAFETY: an allocator's function is called with it, and with one of its blocks.
         unsafe { free(self.raw.as_ptr(), block) };
         Ok(())
     }
 
     pub(crate) fn info(self) -> Result<*const OrtMemoryInfo, Error> {
-        // SAFETY: it leads to an allocator; this field has been there since version 1.
+        // SAFETY: it points to an allocator; this field has been there since version 1.
         let info = unsafe { (*self.raw.as_ptr()).Info };
         let info = info.ok_or_else(|| Error::argument("allocator", "has no Info"))?;
         // SAFETY: an allocator's function is called with it.
@@ -99,14 +99,14 @@ impl Allocator<'_> {
         Ok(block)
     }
 
-    /// A text that ends with a zero. What follows a zero within it, C does not see.
+    /// A NUL-terminated copy of a text. C does not see what follows a NUL within it.
     pub(crate) fn text(self, text: &str) -> Result<*mut c_char, Error> {
         let mut bytes = text.as_bytes().to_vec();
         bytes.push(0);
         Ok(self.copy(&bytes)?.as_ptr().cast())
     }
 
-    /// Bytes without a zero at their end; null for none.
+    /// Bytes without a terminating NUL; null for none.
     pub(crate) fn bytes(self, bytes: &[u8]) -> Result<*mut c_char, Error> {
         if bytes.is_empty() { Ok(null_mut()) } else { Ok(self.copy(bytes)?.as_ptr().cast()) }
     }
@@ -118,14 +118,14 @@ impl Allocator<'_> {
         }
         let block = self.alloc(size_of_val(items))?.cast::<T>();
         if !block.is_aligned() {
-            return Err(Error::argument("allocator", "has blocks that are not aligned"));
+            return Err(Error::argument("allocator", "returned a misaligned block"));
         }
         // SAFETY: the block is new, as large, and aligned.
         unsafe { block.as_ptr().copy_from_nonoverlapping(items.as_ptr(), items.len()) };
         Ok(block.as_ptr())
     }
 
-    /// Zeros, which the allocator takes back when the block is dropped.
+    /// Zeros, which are returned to the allocator when the block is dropped.
     pub(crate) fn block(self, n_bytes: usize) -> Result<Block, Error> {
         let data = self.alloc(n_bytes.max(1))?;
         // SAFETY: the block is new and as large.
@@ -134,24 +134,24 @@ impl Allocator<'_> {
     }
 }
 
-/// An array of texts that an allocator made, with the texts.
-pub(crate) struct Taken<'a> {
+/// An array of strings from an allocator, with the strings.
+pub(crate) struct AllocatedStrings<'a> {
     texts: &'a [*mut c_char],
     array: *mut *mut c_char,
 }
 
-impl Counted for Taken<'_> {
+impl Counted for AllocatedStrings<'_> {
     type Raw = *mut *mut c_char;
 
     unsafe fn of(raw: Self::Raw, n: usize, name: &'static str) -> Result<Self, Error> {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         let texts = unsafe { <&[*mut c_char]>::of(raw.cast_const(), n, name) }?;
         Ok(Self { texts, array: raw })
     }
 }
 
-impl Taken<'_> {
-    /// Gives all of it back.
+impl AllocatedStrings<'_> {
+    /// Returns all of it.
     pub(crate) fn free(self, allocator: Allocator<'_>) -> Result<(), Error> {
         self.texts.iter().try_for_each(|text| allocator.free(text.cast()))?;
         allocator.free(self.array.cast())
@@ -174,7 +174,7 @@ static DEFAULT: OrtAllocator = OrtAllocator {
     Shrink: Some(shrink),
 };
 
-/// What the library's allocator has given out.
+/// What the library's allocator has allocated.
 #[derive(Debug)]
 struct Stats {
     n_allocs: AtomicU64,
@@ -193,7 +193,7 @@ static STATS: Stats = Stats {
 };
 
 impl Stats {
-    fn given(&self, n_bytes: usize) {
+    fn count_alloc(&self, n_bytes: usize) {
         let n_bytes = u64::try_from(n_bytes).unwrap_or(u64::MAX);
         self.n_allocs.fetch_add(1, Ordering::Relaxed);
         self.total.fetch_add(n_bytes, Ordering::Relaxed);
@@ -202,11 +202,11 @@ impl Stats {
         self.largest.fetch_max(n_bytes, Ordering::Relaxed);
     }
 
-    fn taken_back(&self, n_bytes: usize) {
+    fn count_free(&self, n_bytes: usize) {
         self.in_use.fetch_sub(u64::try_from(n_bytes).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// The same by the names that onnxruntime gives them.
+    /// The same under onnxruntime's names.
     fn named(&self) -> KeyValues {
         let named = [
             ("NumAllocs", &self.n_allocs),
@@ -234,9 +234,9 @@ unsafe extern "system" fn alloc(_: *mut OrtAllocator, n_bytes: usize) -> *mut c_
     if start.is_null() {
         return null_mut();
     }
-    // SAFETY: a layout begins with room for the size, aligned.
+    // SAFETY: a layout begins with aligned space for the size.
     unsafe { start.cast::<usize>().write(n_bytes) };
-    STATS.given(n_bytes);
+    STATS.count_alloc(n_bytes);
     start.wrapping_add(ALIGN).cast()
 }
 
@@ -248,7 +248,7 @@ unsafe extern "system" fn free(_: *mut OrtAllocator, block: *mut c_void) {
     // SAFETY: `alloc` has written the size before the block.
     let n_bytes = unsafe { start.cast::<usize>().read() };
     let Some(layout) = layout(n_bytes) else { return };
-    STATS.taken_back(n_bytes);
+    STATS.count_free(n_bytes);
     // SAFETY: `alloc` has made it, with this layout.
     unsafe { dealloc(start, layout) };
 }
@@ -258,7 +258,7 @@ unsafe extern "system" fn info(_: *const OrtAllocator) -> *const OrtMemoryInfo {
 }
 
 unsafe extern "system" fn reserve(allocator: *const OrtAllocator, n_bytes: usize) -> *mut c_void {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe { alloc(allocator.cast_mut(), n_bytes) }
 }
 
@@ -267,7 +267,7 @@ unsafe extern "system" fn stats(
     out: *mut *mut OrtKeyValuePairs,
 ) -> OrtStatusPtr {
     guard(|| {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         let out = unsafe { OutHandle::of(out, "out") }?;
         out.set(STATS.named());
         Ok(())
@@ -279,7 +279,7 @@ unsafe extern "system" fn alloc_on_stream(
     n_bytes: usize,
     _: *mut OrtSyncStream,
 ) -> *mut c_void {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe { alloc(allocator, n_bytes) }
 }
 
@@ -290,7 +290,7 @@ unsafe extern "system" fn shrink(_: *mut OrtAllocator) -> OrtStatusPtr {
 /// The statistics of an allocator, as far as it has any.
 pub(crate) fn stats_of(allocator: Allocator<'_>) -> Result<*mut OrtKeyValuePairs, Error> {
     let none = || Error::not_implemented("AllocatorGetStats: the allocator has no GetStats");
-    // SAFETY: it leads to an allocator; this field has been there since version 1.
+    // SAFETY: it points to an allocator; this field has been there since version 1.
     let version = unsafe { (*allocator.raw.as_ptr()).version };
     if version < 23 {
         return Err(none());
@@ -298,9 +298,9 @@ pub(crate) fn stats_of(allocator: Allocator<'_>) -> Result<*mut OrtKeyValuePairs
     // SAFETY: the field has been there since version 23.
     let stats = unsafe { (*allocator.raw.as_ptr()).GetStats }.ok_or_else(none)?;
     let mut named = null_mut();
-    // SAFETY: an allocator's function is called with it, and with room for a result.
+    // SAFETY: an allocator's function is called with it, and with space for a result.
     let status = unsafe { stats(allocator.raw.as_ptr(), &raw mut named) };
-    // SAFETY: a status is one of ours: programs make them by the table.
+    // SAFETY: a status is one of ours: programs create them through the table.
     let error = unsafe { Option::<Box<Error>>::of(status.0, "status") }?;
     error.map_or(Ok(named), |error| Err(*error))
 }

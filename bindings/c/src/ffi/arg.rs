@@ -1,4 +1,4 @@
-//! Arguments: from what C passes to what a function of ours takes, or a status that names the argument.
+//! Arguments: converts what C passes to what our functions take, or to a status that names the argument.
 
 #![expect(unsafe_code, reason = "arguments of C are pointers")]
 
@@ -9,16 +9,16 @@ use std::path::Path;
 use super::handle::Handle;
 use crate::error::Error;
 
-/// What an argument of C becomes.
+/// A converted argument of C.
 pub(crate) trait Arg: Sized {
     /// The argument as C passes it.
     type Raw;
 
-    /// The argument, or that `name` is not one.
+    /// Converts the argument, or returns an error that names it.
     ///
     /// # Safety
-    /// A pointer is null, or leads to what the C API says of the argument, which lives during the call; what is
-    /// borrowed mutably, nobody else uses during the call.
+    /// A pointer is null, or points to what the C API specifies for the argument, which lives during the call; what is
+    /// borrowed mutably is not accessed by others during the call.
     unsafe fn of(raw: Self::Raw, name: &'static str) -> Result<Self, Error>;
 }
 
@@ -64,7 +64,7 @@ impl<T: Handle> Arg for Option<&T> {
     type Raw = *const T::Opaque;
 
     unsafe fn of(raw: Self::Raw, _: &'static str) -> Result<Self, Error> {
-        // SAFETY: it is null, or a pointer that the library gave out for a `T` that lives.
+        // SAFETY: it is null, or a pointer that the library gave out for a live `T`.
         Ok(unsafe { raw.cast::<T>().as_ref() })
     }
 }
@@ -73,12 +73,12 @@ impl<T: Handle> Arg for &T {
     type Raw = *const T::Opaque;
 
     unsafe fn of(raw: Self::Raw, name: &'static str) -> Result<Self, Error> {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { Option::<Self>::of(raw, name) }?.ok_or_else(|| Error::null(name))
     }
 }
 
-/// What C's types let the function change, but other threads may use at the same time.
+/// Behind a mutable pointer, but shared: other threads may use it at the same time.
 #[derive(Clone, Copy)]
 pub(crate) struct Shared<'a, T>(&'a T);
 
@@ -94,7 +94,7 @@ impl<T: Handle> Arg for Shared<'_, T> {
     type Raw = *mut T::Opaque;
 
     unsafe fn of(raw: Self::Raw, name: &'static str) -> Result<Self, Error> {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { <&T>::of(raw.cast_const(), name) }.map(Self)
     }
 }
@@ -103,19 +103,19 @@ impl<T: Handle> Arg for &mut T {
     type Raw = *mut T::Opaque;
 
     unsafe fn of(raw: Self::Raw, name: &'static str) -> Result<Self, Error> {
-        // SAFETY: it is null, or a pointer that the library gave out for a `T` that lives, and that nobody else
-        // uses during the call.
+        // SAFETY: it is null, or a pointer that the library gave out for a live `T`, which is not accessed by
+        // others during the call.
         unsafe { raw.cast::<T>().as_mut() }.ok_or_else(|| Error::null(name))
     }
 }
 
-/// What C gives back: it owns it no more.
+/// A handle that C releases: ownership passes to the function.
 impl<T: Handle> Arg for Option<Box<T>> {
     type Raw = *mut T::Opaque;
 
     unsafe fn of(raw: Self::Raw, _: &'static str) -> Result<Self, Error> {
         let raw = raw.cast::<T>();
-        // SAFETY: it comes from `given`, which made a box of it, and is given back once.
+        // SAFETY: it comes from `into_handle`, which boxed it, and is released once.
         Ok((!raw.is_null()).then(|| unsafe { Box::from_raw(raw) }))
     }
 }
@@ -127,9 +127,9 @@ impl Arg for Option<&str> {
         if raw.is_null() {
             return Ok(None);
         }
-        // SAFETY: it is a text that ends with a zero and lives during the call.
+        // SAFETY: it is a NUL-terminated string that lives during the call.
         let text = unsafe { CStr::from_ptr(raw) };
-        let text = text.to_str().map_err(|_| Error::argument(name, "is no UTF-8"))?;
+        let text = text.to_str().map_err(|_| Error::argument(name, "is not UTF-8"))?;
         Ok(Some(text))
     }
 }
@@ -138,7 +138,7 @@ impl Arg for &str {
     type Raw = *const c_char;
 
     unsafe fn of(raw: Self::Raw, name: &'static str) -> Result<Self, Error> {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { Option::<Self>::of(raw, name) }?.ok_or_else(|| Error::null(name))
     }
 }
@@ -153,25 +153,25 @@ impl Arg for &Path {
         if raw.is_null() {
             return Err(Error::null(name));
         }
-        // SAFETY: it is a text that ends with a zero and lives during the call.
+        // SAFETY: it is a NUL-terminated string that lives during the call.
         let text = unsafe { CStr::from_ptr(raw) };
         Ok(Path::new(std::ffi::OsStr::from_bytes(text.to_bytes())))
     }
 }
 
-/// What an argument becomes together with how many there are.
+/// A converted array argument, whose length is another argument.
 pub(crate) trait Counted: Sized {
-    /// The first argument as C passes it.
+    /// The pointer as C passes it.
     type Raw;
 
-    /// The arguments, or that `name` is not one.
+    /// Converts the argument, or returns an error that names it.
     ///
     /// # Safety
-    /// As [`Arg::of`]; a pointer that is not null leads to `n` of what the C API says.
+    /// As [`Arg::of`]; a non-null pointer points to `n` items as the C API specifies.
     unsafe fn of(raw: Self::Raw, n: usize, name: &'static str) -> Result<Self, Error>;
 }
 
-/// Numbers that C passes in arrays: any pattern of bits is one.
+/// Numbers that C passes in arrays: every bit pattern is valid.
 pub(crate) trait Plain: Copy {}
 
 impl Plain for i32 {}
@@ -193,7 +193,7 @@ impl<T: Plain> Counted for &[T] {
     }
 }
 
-/// Bytes that C knows as memory.
+/// Bytes that C passes as `void *`.
 #[derive(Clone, Copy)]
 pub(crate) struct Memory<'a>(pub(crate) &'a [u8]);
 
@@ -203,7 +203,7 @@ impl Counted for Memory<'_> {
     type Raw = *const c_void;
 
     unsafe fn of(raw: Self::Raw, n: usize, name: &'static str) -> Result<Self, Error> {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { <&[u8]>::of(raw.cast(), n, name) }.map(Self)
     }
 }
@@ -215,16 +215,16 @@ impl Counted for Files<'_> {
     type Raw = *const *mut c_char;
 
     unsafe fn of(raw: Self::Raw, n: usize, name: &'static str) -> Result<Self, Error> {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { Counted::of(raw, n, name) }.map(Self)
     }
 }
 
 impl<'a> Files<'a> {
-    /// The files, which have so many bytes.
+    /// The files with these lengths.
     pub(crate) fn of_lengths(self, lengths: &[usize]) -> Result<Vec<Memory<'a>>, Error> {
         let files = self.0.iter().zip(lengths);
-        // SAFETY: the program says how many bytes there are, which live during the call.
+        // SAFETY: the program states the lengths, and the bytes live during the call.
         let file = |(&file, &n): (&*mut c_char, &usize)| unsafe {
             Memory::of(file.cast_const().cast(), n, "file buffer")
         };
@@ -232,26 +232,26 @@ impl<'a> Files<'a> {
     }
 }
 
-/// Texts.
+/// Strings.
 impl<'a> Counted for Vec<&'a str> {
     type Raw = *const *const c_char;
 
     unsafe fn of(raw: Self::Raw, n: usize, name: &'static str) -> Result<Self, Error> {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         let texts = unsafe { <&[*const c_char]>::of(raw, n, name) }?;
-        // SAFETY: each is a text, or null.
+        // SAFETY: each is a string, or null.
         texts.iter().map(|&text| unsafe { <&'a str>::of(text, name) }).collect()
     }
 }
 
-/// Texts in an array that C's types let the function change.
+/// Strings in an array behind a mutable pointer.
 pub(crate) struct Names<'a>(pub(crate) Vec<&'a str>);
 
 impl Counted for Names<'_> {
     type Raw = *mut *const c_char;
 
     unsafe fn of(raw: Self::Raw, n: usize, name: &'static str) -> Result<Self, Error> {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { Vec::of(raw.cast_const(), n, name) }.map(Self)
     }
 }
@@ -261,7 +261,7 @@ impl<'a, T: Handle> Counted for Vec<Option<&'a T>> {
     type Raw = *const *const T::Opaque;
 
     unsafe fn of(raw: Self::Raw, n: usize, name: &'static str) -> Result<Self, Error> {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         let handles = unsafe { <&[*const T::Opaque]>::of(raw, n, name) }?;
         // SAFETY: each is a handle, or null.
         handles.iter().map(|&handle| unsafe { Option::<&'a T>::of(handle, name) }).collect()
@@ -273,7 +273,7 @@ impl<'a, T: Handle> Counted for Vec<&'a T> {
     type Raw = *const *const T::Opaque;
 
     unsafe fn of(raw: Self::Raw, n: usize, name: &'static str) -> Result<Self, Error> {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         let handles = unsafe { Vec::<Option<&'a T>>::of(raw, n, name) }?;
         handles.into_iter().map(|handle| handle.ok_or_else(|| Error::null(name))).collect()
     }

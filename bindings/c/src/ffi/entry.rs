@@ -1,4 +1,4 @@
-//! What the library exports: the function that leads to the table, and one that headers of providers declare.
+//! The exports of the library: the function that returns the table, and one that provider headers declare.
 
 #![expect(unsafe_code, reason = "functions that C finds by name")]
 
@@ -14,13 +14,13 @@ use crate::table::{API, VERSION};
 
 static BASE: OrtApiBase = OrtApiBase { GetApi: get_api, GetVersionString: version };
 
-/// Where every program begins.
+/// The entry point of every program.
 #[unsafe(no_mangle)]
 pub(crate) extern "system" fn OrtGetApiBase() -> *const OrtApiBase {
     &raw const BASE
 }
 
-/// The CPU's provider is always there.
+/// The CPU provider is always enabled.
 ///
 /// # Safety
 /// As the C API says: `options` are session options, or null.
@@ -30,7 +30,7 @@ pub(crate) unsafe extern "system" fn OrtSessionOptionsAppendExecutionProvider_CP
     _use_arena: c_int,
 ) -> OrtStatusPtr {
     guard(|| {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { <&mut SessionOptions>::of(options, "options") }?;
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! Functions for the table: what C calls, around what is written in Rust.
+//! Functions for the table: C entry points around functions in safe Rust.
 //!
 //! `export!` declares functions that take converted arguments. `name: Type` is one argument of C, and
 //! `name: Type[n]` one that has as many items as the argument `n` says. A body ends with a `Result`, which
@@ -8,23 +8,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ort_sys::OrtStatusPtr;
 
-use super::handle::given;
+use super::handle::into_handle;
 use crate::error::Error;
 
-/// The status of what a function does. A panic is an error, and goes no further.
+/// Runs a function and returns its status. A panic becomes an error and does not unwind into C.
 pub(crate) fn guard(body: impl FnOnce() -> Result<(), Error>) -> OrtStatusPtr {
     match caught(body) {
         Ok(()) => OrtStatusPtr::default(),
-        Err(error) => OrtStatusPtr(given(error)),
+        Err(error) => OrtStatusPtr(into_handle(error)),
     }
 }
 
-/// The result of what a function does, where C gets no status.
+/// Runs a function that returns a value instead of a status.
 pub(crate) fn guard_value<T>(default: T, body: impl FnOnce() -> Result<T, Error>) -> T {
     caught(body).unwrap_or(default)
 }
 
-/// What a function gives; a panic is an error.
+/// The result of a function; a panic becomes an error.
 pub(crate) fn caught<T>(body: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -46,12 +46,12 @@ macro_rules! raw {
 /// The argument as the function takes it.
 macro_rules! converted {
     ($arg:ident: $ty:ty) => {
-        // SAFETY: the C API obliges its callers to what the conversion needs.
+        // SAFETY: the C API requires of its callers what the conversion needs.
         unsafe { <$ty as $crate::ffi::Arg>::of($arg, stringify!($arg)) }?
     };
     ($arg:ident: $ty:ty, $n:ident) => {{
         let n = usize::try_from($n).map_err(|_| Error::argument(stringify!($n), "is negative"))?;
-        // SAFETY: the C API obliges its callers to what the conversion needs, for as many as they say.
+        // SAFETY: the C API requires of its callers what the conversion needs, for the stated number of items.
         unsafe { <$ty as $crate::ffi::Counted>::of($arg, n, stringify!($arg)) }?
     }};
 }
@@ -92,8 +92,8 @@ macro_rules! export {
     };
 }
 
-/// A function whose arguments are enums of C, as the table declares it: with enums of Rust, which are numbers of the
-/// same size. What it takes are numbers, since C may pass any.
+/// Casts a function to the type in the table, which has Rust enums where C has enums: integers of the same size. The
+/// function itself takes integers, since C may pass any value.
 macro_rules! with_enums {
     ($function:path as fn($($arg:ty),*)) => {
         // SAFETY: both are functions of C with arguments of the same sizes and kinds.

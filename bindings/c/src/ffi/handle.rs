@@ -1,6 +1,6 @@
-//! The types behind C's opaque pointers: a pointer that the library gave out leads to one of these.
+//! The types behind C's opaque pointers: a pointer that the library returned points to one of these.
 
-/// A type of ours that programs know by a pointer to an opaque type of C.
+/// A type of ours that programs see as a pointer to an opaque C type.
 pub(crate) trait Handle: Sized {
     /// The opaque type.
     type Opaque;
@@ -34,12 +34,12 @@ handles! {
     crate::session::PrepackedWeights => OrtPrepackedWeightsContainer;
 }
 
-/// A pointer for C to a value that lives elsewhere.
+/// A pointer for C to a value that Rust owns.
 pub(crate) const fn opaque<T: Handle>(value: &T) -> *const T::Opaque {
     std::ptr::from_ref(value).cast()
 }
 
 /// A pointer for C to a value that it owns from now on.
-pub(crate) fn given<T: Handle>(value: T) -> *mut T::Opaque {
+pub(crate) fn into_handle<T: Handle>(value: T) -> *mut T::Opaque {
     Box::into_raw(Box::new(value)).cast()
 }

@@ -1,6 +1,6 @@
-//! Functions of programs that receive messages.
+//! Logging functions of programs.
 
-#![expect(unsafe_code, reason = "a function of C's, with a pointer of its own")]
+#![expect(unsafe_code, reason = "a C function, with its user pointer")]
 
 use std::ffi::{CString, c_void};
 
@@ -9,14 +9,14 @@ use ort_sys::{OrtLoggingFunction, OrtLoggingLevel};
 
 use crate::error::text;
 
-/// A function, and what it wants to be called with.
+/// A logging function and its user pointer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Logger {
     function: OrtLoggingFunction,
     param: *mut c_void,
 }
 
-// SAFETY: the C API obliges such functions to be thread-safe.
+// SAFETY: the C API requires such functions to be thread-safe.
 unsafe impl Send for Logger {}
 // SAFETY: as above.
 unsafe impl Sync for Logger {}
@@ -32,12 +32,12 @@ impl Logger {
         let (category, id) = (category.as_ptr(), id.as_ptr());
         let (place, message) = (place.as_ptr(), message.as_ptr());
         let (function, level) = (self.function, level(severity));
-        // SAFETY: the program gave the function, to be called like that.
+        // SAFETY: the program passed the function, to be called like that.
         unsafe { function(self.param, level, category, id, place, message) }
     }
 }
 
-/// The number that C has for it.
+/// The severity in the C API.
 const fn level(severity: Severity) -> OrtLoggingLevel {
     match severity {
         Severity::Verbose => OrtLoggingLevel::ORT_LOGGING_LEVEL_VERBOSE,

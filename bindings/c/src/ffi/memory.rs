@@ -1,9 +1,9 @@
-//! Memory for the elements of tensors, and who owns it.
+//! Memory for the elements of tensors, and its owner.
 //!
-//! As in onnxruntime, who writes to a tensor while a run reads it gets numbers from before or after: elements are
-//! plain numbers, of which every pattern of bits is one.
+//! As in onnxruntime, a program that writes to a tensor while a run reads it gets old or new numbers: elements are
+//! plain numbers, for which every bit pattern is valid.
 
-#![expect(unsafe_code, reason = "memory of programs is known by pointers")]
+#![expect(unsafe_code, reason = "programs pass memory as pointers")]
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -13,7 +13,7 @@ use ort_sys::OrtAllocator;
 
 use super::allocator::Allocator;
 
-/// Memory, and who owns it. It does not move.
+/// Memory and its owner. It does not move.
 #[derive(Debug)]
 pub(crate) struct Block {
     data: NonNull<u8>,
@@ -23,36 +23,36 @@ pub(crate) struct Block {
 
 #[derive(Debug)]
 enum Owner {
-    /// A run's result.
-    #[expect(dead_code, reason = "it is dropped in time, and never looked at")]
+    /// A result of a run.
+    #[expect(dead_code, reason = "held until it is dropped, never read")]
     Tensor(Tensor),
     /// The program.
     Caller,
-    /// An allocator, which takes it back.
+    /// An allocator, which frees it.
     Allocator(NonNull<OrtAllocator>),
 }
 
-// SAFETY: a block is an address and its owner, which may go to any thread: the C API obliges allocators to be
-// thread-safe. What races for its bytes is described at the top.
+// SAFETY: a block is an address and its owner, which may move to any thread: the C API requires allocators to be
+// thread-safe. Races on its bytes are described at the top.
 unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// The elements of a tensor of numbers, which are copied if anybody else has it.
+    /// The elements of a numeric tensor, copied if it is shared.
     pub(crate) fn of_tensor(mut tensor: Tensor) -> Self {
         let bytes = tensor.view_mut().into_bytes().unwrap_or_default();
         let (data, len) = (NonNull::from(&mut *bytes).cast(), bytes.len());
         Self { data, len, owner: Owner::Tensor(tensor) }
     }
 
-    /// Memory of the program's. None that is empty need be anywhere.
+    /// Memory of the program. The pointer may be null if the length is 0.
     pub(crate) fn of_caller(data: *mut c_void, len: usize) -> Option<Self> {
         let data = NonNull::new(data.cast()).or((len == 0).then(NonNull::dangling))?;
         Some(Self { data, len, owner: Owner::Caller })
     }
 
-    /// Memory that an allocator takes back.
+    /// Memory that an allocator frees.
     pub(crate) const fn of_allocator(
         data: NonNull<u8>,
         len: usize,
@@ -61,8 +61,8 @@ impl Block {
         Self { data, len, owner: Owner::Allocator(allocator) }
     }
 
-    /// The same memory, which an allocator takes back from now on.
-    pub(crate) fn given_to(mut self, allocator: Allocator<'_>) -> Self {
+    /// The same memory, which an allocator frees from now on.
+    pub(crate) fn freed_by(mut self, allocator: Allocator<'_>) -> Self {
         self.owner = Owner::Allocator(allocator.as_non_null());
         self
     }
@@ -76,18 +76,18 @@ impl Block {
     }
 
     pub(crate) const fn bytes(&self) -> &[u8] {
-        // SAFETY: the owner keeps `len` bytes there; see the top for who writes to them.
+        // SAFETY: the owner keeps `len` bytes there; see the top for races.
         unsafe { std::slice::from_raw_parts(self.data.as_ptr(), self.len) }
     }
 
-    /// The bytes, to write: the program vouches for it that nobody else is at them.
+    /// The bytes, to write: the program guarantees exclusive access.
     #[expect(clippy::mut_from_ref, reason = "C's objects have no exclusive owner")]
     pub(crate) const fn bytes_mut(&self) -> &mut [u8] {
-        // SAFETY: as `bytes`, and the C API has tensors in memory that may be written.
+        // SAFETY: as `bytes`, and tensors of the C API are in writable memory.
         unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr(), self.len) }
     }
 
-    /// Whether it has bytes in common with these.
+    /// Whether it overlaps these bytes.
     pub(crate) fn overlaps(&self, bytes: &[u8]) -> bool {
         let (own, other) = (self.bytes().as_ptr_range(), bytes.as_ptr_range());
         own.start < other.end && other.start < own.end
@@ -103,11 +103,11 @@ impl AsRef<[u8]> for Block {
 impl Drop for Block {
     fn drop(&mut self) {
         if let Owner::Allocator(allocator) = self.owner {
-            // SAFETY: the program keeps an allocator as long as there are blocks of it; this field has been there
+            // SAFETY: the program keeps an allocator as long as its blocks; this field has been there
             // since version 1.
             let free = unsafe { (*allocator.as_ptr()).Free };
             if let Some(free) = free {
-                // SAFETY: an allocator's function is called with it, and with a block of its own.
+                // SAFETY: an allocator's function is called with it, and with one of its blocks.
                 unsafe { free(allocator.as_ptr(), self.as_ptr()) };
             }
         }

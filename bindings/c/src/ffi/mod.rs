@@ -1,7 +1,7 @@
 //! The layer between C and Rust, and all of the crate's `unsafe`: arguments and results of functions ([`export!`]),
-//! handles, allocators, memory of others, and functions that programs give.
+//! handles, allocators, foreign memory, and callbacks.
 //!
-//! What it relies on is what the C API obliges its callers to: pointers lead to what they say, as long as it says.
+//! It relies on what the C API requires of its callers: pointers are valid for as long as it states.
 
 mod allocator;
 mod arg;
@@ -14,10 +14,12 @@ mod out;
 mod structs;
 mod tasks;
 
-pub(crate) use self::allocator::{Allocator, ConstAllocator, Taken, default_allocator, stats_of};
+pub(crate) use self::allocator::{
+    AllocatedStrings, Allocator, ConstAllocator, default_allocator, stats_of,
+};
 pub(crate) use self::arg::{Arg, Counted, Files, Memory, Names, Shared};
 pub(crate) use self::export::{caught, converted, export, guard, guard_value, raw, with_enums};
-pub(crate) use self::handle::{given, opaque};
+pub(crate) use self::handle::{into_handle, opaque};
 pub(crate) use self::logger::Logger;
 pub(crate) use self::memory::Block;
 pub(crate) use self::out::{Out, OutHandle, OutMemory, OutRef, Outs, Room, Slots};

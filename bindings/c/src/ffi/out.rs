@@ -1,16 +1,16 @@
-//! Results: where C wants them.
+//! Results, written to the pointers that C passes.
 
-#![expect(unsafe_code, reason = "results go to where pointers of C lead")]
+#![expect(unsafe_code, reason = "results are written through C pointers")]
 
 use std::ffi::{c_char, c_void};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use super::arg::{Arg, Counted};
-use super::handle::{Handle, given, opaque};
+use super::handle::{Handle, into_handle, opaque};
 use crate::error::Error;
 
-/// Room for one result, which may hold anything before.
+/// An out parameter, which may be uninitialized.
 #[derive(Clone, Copy)]
 pub(crate) struct Out<'a, T> {
     to: NonNull<T>,
@@ -19,7 +19,7 @@ pub(crate) struct Out<'a, T> {
 
 impl<T> Out<'_, T> {
     pub(crate) const fn set(self, value: T) {
-        // SAFETY: the caller of the library has room for a `T` there.
+        // SAFETY: the caller of the library provides space for a `T` there.
         unsafe { self.to.write(value) }
     }
 }
@@ -41,12 +41,12 @@ impl<T> Arg for Option<Out<'_, T>> {
     }
 }
 
-/// Room for a handle that C owns from then on.
+/// An out parameter for a handle that C owns from then on.
 pub(crate) struct OutHandle<'a, T: Handle>(Out<'a, *mut T::Opaque>);
 
 impl<T: Handle> OutHandle<'_, T> {
     pub(crate) fn set(self, value: T) {
-        self.0.set(given(value));
+        self.0.set(into_handle(value));
     }
 
     pub(crate) const fn set_none(self) {
@@ -58,12 +58,12 @@ impl<T: Handle> Arg for OutHandle<'_, T> {
     type Raw = *mut *mut T::Opaque;
 
     unsafe fn of(raw: Self::Raw, name: &'static str) -> Result<Self, Error> {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { Out::of(raw, name) }.map(Self)
     }
 }
 
-/// Room for a handle that lives as long as what it belongs to.
+/// An out parameter for a handle that lives as long as the object it belongs to.
 pub(crate) struct OutRef<'a, T: Handle>(Out<'a, *const T::Opaque>);
 
 impl<T: Handle> OutRef<'_, T> {
@@ -80,12 +80,12 @@ impl<T: Handle> Arg for OutRef<'_, T> {
     type Raw = *mut *const T::Opaque;
 
     unsafe fn of(raw: Self::Raw, name: &'static str) -> Result<Self, Error> {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { Out::of(raw, name) }.map(Self)
     }
 }
 
-/// Room for several results.
+/// An out parameter for several results.
 pub(crate) struct Outs<'a, T> {
     to: *mut T,
     n: usize,
@@ -93,11 +93,11 @@ pub(crate) struct Outs<'a, T> {
 }
 
 impl<T> Outs<'_, T> {
-    /// Writes values one after the other, as many as there is room for.
+    /// Writes values one after the other, as many as fit.
     pub(crate) fn fill(&self, values: impl IntoIterator<Item = T>) {
         for (i, value) in values.into_iter().take(self.n).enumerate() {
             let to = self.to.wrapping_add(i);
-            // SAFETY: `i < n`, and the caller of the library has room for `n` of them there.
+            // SAFETY: `i < n`, and the caller of the library provides space for `n` of them there.
             unsafe { to.write(value) }
         }
     }
@@ -114,7 +114,7 @@ impl<T> Counted for Outs<'_, T> {
     }
 }
 
-/// Room of a size that the program says, of functions that are called twice: once for the size that is needed.
+/// A buffer with a size from the program, for functions that are called twice: first for the required size.
 pub(crate) struct Room<'a, T> {
     to: *mut T,
     life: PhantomData<&'a mut T>,
@@ -129,9 +129,9 @@ impl<T> Arg for Room<'_, T> {
 }
 
 impl<T: Copy> Room<'_, T> {
-    /// Writes the items and their number; only the number without room.
+    /// Writes the items and their number; only the number if the buffer is null.
     pub(crate) fn items(self, items: &[T], size: Out<'_, usize>) -> Result<(), Error> {
-        // SAFETY: the program says the size of the room there.
+        // SAFETY: the program states the size of the buffer there.
         let n = if self.to.is_null() { 0 } else { unsafe { size.to.read() } };
         size.set(items.len());
         if self.to.is_null() {
@@ -141,14 +141,14 @@ impl<T: Copy> Room<'_, T> {
             let text = format!("is {n}, and {} are needed", items.len());
             return Err(Error::argument("size", text));
         }
-        // SAFETY: there is room for `n`, which are not fewer, and what C has is not what we have.
+        // SAFETY: the buffer has room for `n`, which are enough, and does not overlap our items.
         unsafe { self.to.copy_from_nonoverlapping(items.as_ptr(), items.len()) };
         Ok(())
     }
 }
 
 impl Room<'_, c_char> {
-    /// Writes a text with its zero, and the size of both.
+    /// Writes a string with its NUL, and the size of both.
     pub(crate) fn text(self, text: &str, size: Out<'_, usize>) -> Result<(), Error> {
         let text = crate::error::text(text);
         let to = Room { to: self.to.cast(), life: PhantomData };
@@ -156,33 +156,33 @@ impl Room<'_, c_char> {
     }
 }
 
-/// Room for bytes that C knows as memory.
+/// An out parameter for bytes that C passes as `void *`.
 pub(crate) struct OutMemory<'a>(pub(crate) Outs<'a, u8>);
 
 impl Counted for OutMemory<'_> {
     type Raw = *mut c_void;
 
     unsafe fn of(raw: Self::Raw, n: usize, name: &'static str) -> Result<Self, Error> {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { Outs::of(raw.cast(), n, name) }.map(Self)
     }
 }
 
-/// Room for several handles, some of which may be there already.
+/// An in-out array of handles, some of which may be set already.
 pub(crate) struct Slots<'a, T: Handle>(&'a mut [*mut T::Opaque]);
 
 impl<'a, T: Handle> Slots<'a, T> {
-    /// What is there.
+    /// The handle at this index.
     pub(crate) fn get(&self, index: usize) -> Option<&'a T> {
-        // SAFETY: it is null, or a handle, which lives as long as the room for it.
+        // SAFETY: it is null, or a handle, which lives as long as the array.
         unsafe { self.0[index].cast::<T>().as_ref() }
     }
 
     pub(crate) fn set(&mut self, index: usize, value: T) {
-        self.0[index] = given(value);
+        self.0[index] = into_handle(value);
     }
 
-    /// Where they are, and how many.
+    /// The pointer and the length.
     pub(super) const fn into_raw(self) -> (*mut *mut T::Opaque, usize) {
         (self.0.as_mut_ptr(), self.0.len())
     }

@@ -1,18 +1,18 @@
-//! Runs that go on after the call that began them.
+//! Runs that continue after the call that started them.
 
-#![expect(unsafe_code, reason = "pointers of a program go to another thread")]
+#![expect(unsafe_code, reason = "a program's pointers move to another thread")]
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
 use ort_sys::{OrtStatusPtr, OrtValue, RunAsyncCallbackFn};
 
-use super::handle::given;
+use super::handle::into_handle;
 use super::out::Slots;
 use crate::error::Error;
 use crate::value::Value;
 
-/// A function to call when a run is over, and where its outputs go.
+/// A function to call at the end of a run, and the array for its outputs.
 pub(crate) struct Callback {
     function: RunAsyncCallbackFn,
     user_data: *mut c_void,
@@ -20,7 +20,7 @@ pub(crate) struct Callback {
     n_outputs: usize,
 }
 
-// SAFETY: the C API obliges programs to keep `outputs` until the function is called, and to expect that from any
+// SAFETY: the C API requires programs to keep `outputs` until the function is called, and to accept a call from any
 // thread.
 unsafe impl Send for Callback {}
 
@@ -37,22 +37,22 @@ impl Callback {
         Ok(Self { function, user_data, outputs, n_outputs })
     }
 
-    /// Writes the outputs that the program did not give, and calls the function.
+    /// Writes the outputs that the program did not provide, and calls the function.
     pub(crate) fn call(self, outputs: Result<Vec<(usize, Value)>, Error>) {
         let Some(function) = self.function else { return };
         let made = match outputs {
             Ok(made) => made,
             Err(error) => {
-                let status = OrtStatusPtr(given(error));
-                // SAFETY: the program gave the function, to be called like that.
+                let status = OrtStatusPtr(into_handle(error));
+                // SAFETY: the program passed the function, to be called like that.
                 return unsafe { function(self.user_data, null_mut(), 0, status) };
             }
         };
         for (index, value) in made {
-            // SAFETY: the program keeps room for as many outputs until the function is called.
-            unsafe { self.outputs.wrapping_add(index).write(given(value)) };
+            // SAFETY: the program keeps the array of outputs until the function is called.
+            unsafe { self.outputs.wrapping_add(index).write(into_handle(value)) };
         }
-        // SAFETY: the program gave the function, to be called like that.
+        // SAFETY: the program passed the function, to be called like that.
         unsafe { function(self.user_data, self.outputs, self.n_outputs, OrtStatusPtr::default()) }
     }
 }

@@ -4,7 +4,7 @@ use std::ptr::{null, null_mut};
 
 use onnxruntime::ort_sys::OrtErrorCode;
 
-use crate::call::{self, call, failed, made, ok, refused};
+use crate::call::{self, call, failed, made, ok, rejected};
 use crate::{cpu, numbers, session, tensor};
 
 #[test]
@@ -45,8 +45,8 @@ fn a_binding_is_run_again_and_again() {
     assert_eq!(call::items(buffer.cast::<u8>(), 4), b"ysum");
     let unknown = call!(BindInput(binding, c"z".as_ptr(), y));
     assert_eq!(failed(unknown).0, OrtErrorCode::ORT_INVALID_ARGUMENT);
-    refused(call!(BindInput(binding, c"x".as_ptr(), null())), "val_ptr");
-    refused(call!(RunWithBinding(session, null(), null())), "binding_ptr");
+    rejected(call!(BindInput(binding, c"x".as_ptr(), null())), "val_ptr");
+    rejected(call!(RunWithBinding(session, null(), null())), "binding_ptr");
     call!(ClearBoundInputs(binding));
     let status = call!(RunWithBinding(session, null(), binding));
     assert_eq!(failed(status).0, OrtErrorCode::ORT_INVALID_ARGUMENT);

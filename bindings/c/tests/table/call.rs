@@ -1,6 +1,6 @@
 //! Calls through the table, by pointers, as C makes them.
 
-#![expect(unsafe_code, reason = "the table is one of C's")]
+#![expect(unsafe_code, reason = "the table is C's")]
 
 use std::ffi::{CStr, CString, c_char};
 use std::ptr::null_mut;
@@ -11,15 +11,15 @@ use onnxruntime::ort_sys::{OrtApi, OrtErrorCode, OrtStatusPtr};
 /// The table.
 pub(crate) static API: LazyLock<OrtApi> = LazyLock::new(onnxruntime::api);
 
-/// Calls a function of the table. Each test passes pointers that the function allows: to what lives, or null.
+/// Calls a function of the table. Tests pass only pointers that the function allows: to live objects, or null.
 macro_rules! call {
     ($function:ident($($arg:expr),* $(,)?)) => {
-        // SAFETY: the pointers among the arguments are null, or lead to what the function says.
+        // SAFETY: the pointers among the arguments are null, or point to what the function requires.
         unsafe { ($crate::call::API.$function)($($arg),*) }
     };
 }
 
-/// Calls a function that succeeds, with room for a result at the end; the result.
+/// Calls a function that succeeds and has an out parameter at the end; returns the result.
 macro_rules! made {
     ($function:ident($($arg:expr),* $(,)?)) => {{
         let mut out = $crate::call::empty();
@@ -30,13 +30,13 @@ macro_rules! made {
 
 pub(crate) use {call, made};
 
-/// What a result is before there is one: zero.
+/// The initial value of an out parameter: zero.
 pub(crate) fn empty<T>() -> T {
-    // SAFETY: it is used for pointers and numbers alone, of which zero is one.
+    // SAFETY: it is used only for pointers and numbers, for which zero is valid.
     unsafe { std::mem::zeroed() }
 }
 
-/// That a call succeeded.
+/// Asserts that a call succeeded.
 #[track_caller]
 pub(crate) fn ok(status: OrtStatusPtr) {
     if !status.0.is_null() {
@@ -55,38 +55,38 @@ pub(crate) fn failed(status: OrtStatusPtr) -> (OrtErrorCode, String) {
     (code, message)
 }
 
-/// That an argument was refused, by its name.
+/// Asserts that an argument was rejected, by its name.
 #[track_caller]
-pub(crate) fn refused(status: OrtStatusPtr, name: &str) {
+pub(crate) fn rejected(status: OrtStatusPtr, name: &str) {
     let (code, message) = failed(status);
     assert_eq!(code, OrtErrorCode::ORT_INVALID_ARGUMENT, "{message}");
     assert!(message.contains(&format!("`{name}`")), "{message}");
 }
 
-/// A text that C got.
+/// A string returned to C.
 pub(crate) fn text(text: *const c_char) -> String {
     assert!(!text.is_null());
-    // SAFETY: the library gives texts that end with a zero.
+    // SAFETY: the library returns NUL-terminated strings.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_string_lossy().into_owned()
 }
 
-/// A text that an allocator made.
-pub(crate) fn given(pointer: *mut c_char) -> String {
+/// A string from an allocator.
+pub(crate) fn from_allocator(pointer: *mut c_char) -> String {
     let (text, mut allocator) = (text(pointer), null_mut());
     ok(call!(GetAllocatorWithDefaultOptions(&raw mut allocator)));
     ok(call!(AllocatorFree(allocator, pointer.cast())));
     text
 }
 
-/// Items that C got.
+/// Items returned to C.
 pub(crate) fn items<'a, T>(items: *const T, n: usize) -> &'a [T] {
     assert!(!items.is_null() && items.is_aligned());
-    // SAFETY: the library says that there are so many.
+    // SAFETY: the library states their number.
     unsafe { std::slice::from_raw_parts(items, n) }
 }
 
-/// A text for C.
+/// A C string.
 pub(crate) fn c(text: &str) -> CString {
     CString::new(text).unwrap_or_default()
 }

@@ -1,10 +1,10 @@
-//! Options: what is set can be read again, and what is wrong is refused.
+//! Options: settings can be read back, and invalid ones are rejected.
 
 use std::ptr::{null, null_mut};
 
 use onnxruntime::ort_sys::{ExecutionMode, GraphOptimizationLevel, OrtErrorCode};
 
-use crate::call::{self, call, empty, failed, made, ok, refused};
+use crate::call::{self, call, empty, failed, made, ok, rejected};
 use crate::{MODEL, env, model, session_with, tensor};
 
 #[test]
@@ -18,7 +18,7 @@ fn entries_are_read_as_they_were_written() {
     ok(call!(GetSessionConfigEntry(options, key, null_mut(), &raw mut size)));
     assert_eq!(size, 2);
     size = 1;
-    refused(
+    rejected(
         call!(GetSessionConfigEntry(options, key, room.as_mut_ptr().cast(), &raw mut size)),
         "size",
     );
@@ -35,21 +35,21 @@ fn entries_are_read_as_they_were_written() {
 }
 
 #[test]
-fn options_that_are_none_are_refused() {
+fn invalid_options_are_rejected() {
     let options = made!(CreateSessionOptions());
-    refused(call!(AddSessionConfigEntry(options, null(), c"1".as_ptr())), "config_key");
-    refused(call!(AddSessionConfigEntry(options, c"a".as_ptr(), null())), "config_value");
-    refused(call!(AddSessionConfigEntry(null_mut(), null(), null())), "options");
-    refused(call!(SetSessionLogSeverityLevel(options, 5)), "session_log_severity_level");
-    refused(call!(AddFreeDimensionOverrideByName(options, c"n".as_ptr(), -1)), "dim_value");
+    rejected(call!(AddSessionConfigEntry(options, null(), c"1".as_ptr())), "config_key");
+    rejected(call!(AddSessionConfigEntry(options, c"a".as_ptr(), null())), "config_value");
+    rejected(call!(AddSessionConfigEntry(null_mut(), null(), null())), "options");
+    rejected(call!(SetSessionLogSeverityLevel(options, 5)), "session_log_severity_level");
+    rejected(call!(AddFreeDimensionOverrideByName(options, c"n".as_ptr(), -1)), "dim_value");
     let text = b"\xff\0";
-    refused(call!(SetSessionLogId(options, text.as_ptr().cast())), "logid");
+    rejected(call!(SetSessionLogId(options, text.as_ptr().cast())), "logid");
     ok(call!(SetSessionExecutionMode(options, ExecutionMode::ORT_PARALLEL)));
     assert_eq!(made!(GetSessionExecutionMode(options)), ExecutionMode::ORT_PARALLEL);
     ok(call!(DisableMemPattern(options)));
     assert_eq!(made!(GetMemPatternEnabled(options)), 0);
-    // A key that onnxruntime would pass over, and one whose value is wrong.
-    ok(call!(AddSessionConfigEntry(options, c"nobody.knows".as_ptr(), c"1".as_ptr())));
+    // A key that onnxruntime would ignore, and one with an invalid value.
+    ok(call!(AddSessionConfigEntry(options, c"unknown.key".as_ptr(), c"1".as_ptr())));
     call!(ReleaseSession(session_with(&model(MODEL), options)));
     let key = c"session.intra_op.allow_spinning".as_ptr();
     ok(call!(AddSessionConfigEntry(options, key, c"perhaps".as_ptr())));
@@ -61,7 +61,7 @@ fn options_that_are_none_are_refused() {
 }
 
 #[test]
-fn a_session_takes_what_options_say() {
+fn a_session_applies_its_options() {
     let options = made!(CreateSessionOptions());
     let level = GraphOptimizationLevel::ORT_ENABLE_BASIC;
     ok(call!(SetSessionGraphOptimizationLevel(options, level)));
@@ -98,7 +98,7 @@ fn a_cache_folder_is_a_key() {
 }
 
 #[test]
-fn the_provider_of_the_cpu_is_there_and_others_are_not() {
+fn only_the_cpu_provider_is_available() {
     let options = made!(CreateSessionOptions());
     let append =
         |name| call!(SessionOptionsAppendExecutionProvider(options, name, null(), null(), 0));
@@ -121,7 +121,7 @@ fn threads_of_an_environment_are_options_of_its_sessions() {
     ok(call!(SetGlobalIntraOpNumThreads(threading, 1)));
     ok(call!(SetGlobalSpinControl(threading, 0)));
     ok(call!(SetGlobalDenormalAsZero(threading)));
-    refused(call!(SetGlobalSpinControl(threading, 2)), "allow_spinning");
+    rejected(call!(SetGlobalSpinControl(threading, 2)), "allow_spinning");
     let level = onnxruntime::ort_sys::OrtLoggingLevel::ORT_LOGGING_LEVEL_ERROR;
     let env = made!(CreateEnvWithGlobalThreadPools(level, c"e".as_ptr(), threading));
     call!(ReleaseThreadingOptions(threading));

@@ -1,4 +1,4 @@
-//! Every family of functions of the table, with right arguments and wrong ones.
+//! Every family of functions of the table, with valid and invalid arguments.
 
 #![expect(unsafe_code, reason = "`call!` calls functions of the table")]
 
@@ -24,13 +24,13 @@ use onnxruntime::ort_sys::{OrtEnv, OrtLoggingLevel, OrtSession, OrtSessionOption
 
 use crate::call::{call, made};
 
-/// `y = -x`, `sum = x + b` where a program may give another `b`.
+/// `y = -x`, `sum = x + b`, where a program may override `b`.
 pub(crate) const MODEL: &str = "graph(x: float[n,3], b = float[3] [1.0, 2.0, 3.0]) -> (y, sum) {
     y: float[n,3] = Neg-13 (x)
     sum: float[n,3] = Add-14 (x, b)
 }";
 
-/// The bytes of a model that is given as text.
+/// The bytes of a model from text.
 pub(crate) fn model(text: &str) -> Vec<u8> {
     let graph = Graph::parse(text, &ort_ops::registry()).expect("the text is a graph");
     let info =
@@ -43,7 +43,7 @@ pub(crate) fn env() -> *mut OrtEnv {
     made!(CreateEnv(OrtLoggingLevel::ORT_LOGGING_LEVEL_WARNING, c"test".as_ptr()))
 }
 
-/// A session of the model. Its environment lasts as long as the tests.
+/// A session of the model. Its environment lives as long as the tests.
 pub(crate) fn session_with(model: &[u8], options: *const OrtSessionOptions) -> *mut OrtSession {
     made!(CreateSessionFromArray(env(), model.as_ptr().cast(), model.len(), options))
 }
@@ -79,7 +79,7 @@ pub(crate) fn names(names: &[&str]) -> Vec<CString> {
     names.iter().map(|name| call::c(name)).collect()
 }
 
-/// Runs the model for outputs that may be there already.
+/// Runs the model for outputs that may exist already.
 pub(crate) fn run(
     session: *mut OrtSession,
     inputs: &[(&str, *mut OrtValue)],

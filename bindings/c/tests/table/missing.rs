@@ -1,4 +1,4 @@
-//! Functions that there are not name themselves.
+//! Functions that are not implemented name themselves.
 
 use std::ptr::{null, null_mut};
 
@@ -7,7 +7,7 @@ use onnxruntime::ort_sys::OrtErrorCode;
 use crate::call::{call, failed};
 
 #[test]
-fn a_function_that_there_is_not_names_itself() {
+fn an_unimplemented_function_names_itself() {
     let (mut value, format) = (null_mut(), null_mut());
     let shape = [1_i64];
     let ty = crate::Type::ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;

@@ -13,7 +13,7 @@ fn sessions_of_ort_run_here() -> Result<(), Box<dyn Error>> {
     // A process has one.
     let environment = ort::init().with_name("test").build()?;
     numbers_are_run(&environment)?;
-    texts_and_errors_pass_through(&environment)
+    strings_and_errors_pass_through(&environment)
 }
 
 fn numbers_are_run(environment: &Environment) -> Result<(), Box<dyn Error>> {
@@ -41,7 +41,7 @@ fn numbers_are_run(environment: &Environment) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn texts_and_errors_pass_through(environment: &Environment) -> Result<(), Box<dyn Error>> {
+fn strings_and_errors_pass_through(environment: &Environment) -> Result<(), Box<dyn Error>> {
     let text = "graph(x: string[n]) -> (y) { y = Identity-14 (x) }";
     let mut session = Session::builder(environment)?.commit_from_memory(&crate::model(text))?;
     let x = Tensor::from_string_array(([2_usize], &["one", "zwei"][..]))?;

@@ -8,30 +8,33 @@ use onnxruntime::ort_sys::{
     OrtErrorCode, OrtLoggingLevel, OrtStatusPtr, OrtValue, RunAsyncCallbackFn,
 };
 
-use crate::call::{self, call, failed, given, made, ok, refused};
+use crate::call::{self, call, failed, from_allocator, made, ok, rejected};
 use crate::{MODEL, env, model, names, numbers, run, session, session_with, tensor};
 
 #[test]
-fn a_session_tells_its_inputs_and_outputs() {
+fn a_session_lists_its_inputs_and_outputs() {
     let session = session();
     assert_eq!(made!(SessionGetInputCount(session)), 1);
     assert_eq!(made!(SessionGetOutputCount(session)), 2);
     assert_eq!(made!(SessionGetOverridableInitializerCount(session)), 1);
     let allocator = made!(GetAllocatorWithDefaultOptions());
-    assert_eq!(given(made!(SessionGetInputName(session, 0, allocator))), "x");
-    assert_eq!(given(made!(SessionGetOutputName(session, 1, allocator))), "sum");
-    assert_eq!(given(made!(SessionGetOverridableInitializerName(session, 0, allocator))), "b");
+    assert_eq!(from_allocator(made!(SessionGetInputName(session, 0, allocator))), "x");
+    assert_eq!(from_allocator(made!(SessionGetOutputName(session, 1, allocator))), "sum");
+    assert_eq!(
+        from_allocator(made!(SessionGetOverridableInitializerName(session, 0, allocator))),
+        "b"
+    );
     let mut name = null_mut();
-    refused(call!(SessionGetInputName(session, 1, allocator, &raw mut name)), "index");
-    refused(call!(SessionGetInputName(session, 0, null_mut(), &raw mut name)), "allocator");
-    refused(call!(SessionGetInputCount(null(), call::empty())), "session");
-    refused(call!(SessionGetInputCount(session, null_mut())), "out");
+    rejected(call!(SessionGetInputName(session, 1, allocator, &raw mut name)), "index");
+    rejected(call!(SessionGetInputName(session, 0, null_mut(), &raw mut name)), "allocator");
+    rejected(call!(SessionGetInputCount(null(), call::empty())), "session");
+    rejected(call!(SessionGetInputCount(session, null_mut())), "out");
     assert!(name.is_null());
     call!(ReleaseSession(session));
 }
 
 #[test]
-fn a_run_makes_outputs_or_writes_where_they_are() {
+fn a_run_allocates_outputs_or_writes_to_existing_ones() {
     let session = session();
     let (mut x, mut room) = ([1.0_f32, 2.0, 3.0], [0.0_f32; 3]);
     let (x, there) = (tensor(&mut x, &[1, 3]), tensor(&mut room, &[1, 3]));
@@ -39,7 +42,7 @@ fn a_run_makes_outputs_or_writes_where_they_are() {
     ok(run(session, &[("x", x)], &mut outputs));
     assert_eq!(numbers(outputs[0].1), [2.0, 4.0, 6.0]);
     assert_eq!((outputs[1].1, numbers(there)), (there, &[-1.0, -2.0, -3.0][..]));
-    // An initializer that may be given, and an output over the input of the same run.
+    // An overridable initializer, and an output in the memory of an input of the same run.
     let mut b = [10.0_f32; 3];
     let b = tensor(&mut b, &[3]);
     let mut outputs = [("y", x), ("sum", null_mut())];
@@ -53,7 +56,7 @@ fn a_run_makes_outputs_or_writes_where_they_are() {
 }
 
 #[test]
-fn a_run_refuses_what_does_not_fit() {
+fn a_run_rejects_what_does_not_fit() {
     let session = session();
     let mut numbers = [0.0_f32; 4];
     let wrong = tensor(&mut numbers, &[2, 2]);
@@ -68,12 +71,12 @@ fn a_run_refuses_what_does_not_fit() {
         assert_eq!(code, OrtErrorCode::ORT_INVALID_ARGUMENT, "{message}");
         assert!(message.contains(word), "{message}");
     }
-    refused(run(session, &[("x", null_mut())], &mut [("y", null_mut())]), "inputs");
-    refused(run(session, &[], &mut []), "output_names_len");
-    refused(run(null_mut(), &[], &mut [("y", null_mut())]), "session");
+    rejected(run(session, &[("x", null_mut())], &mut [("y", null_mut())]), "inputs");
+    rejected(run(session, &[], &mut []), "output_names_len");
+    rejected(run(null_mut(), &[], &mut [("y", null_mut())]), "session");
     let y = c"y".as_ptr();
     let mut out = null_mut();
-    refused(
+    rejected(
         call!(Run(session, null(), null(), null(), 1, &raw const y, 1, &raw mut out)),
         "input_names",
     );
@@ -82,27 +85,27 @@ fn a_run_refuses_what_does_not_fit() {
 }
 
 #[test]
-fn a_model_that_is_none_has_a_code() {
+fn an_invalid_model_has_an_error_code() {
     let (env, mut session) = (env(), null_mut());
     let path = c"/no/such/model.onnx".as_ptr();
     let (code, message) = failed(call!(CreateSession(env, path, null(), &raw mut session)));
     assert_eq!(code, OrtErrorCode::ORT_NO_SUCHFILE, "{message}");
-    let bytes = b"no model at all";
+    let bytes = b"not a model at all";
     let create = |env, bytes: &[u8], out| {
         call!(CreateSessionFromArray(env, bytes.as_ptr().cast(), bytes.len(), null(), out))
     };
     assert_eq!(failed(create(env, bytes, &raw mut session)).0, OrtErrorCode::ORT_INVALID_PROTOBUF);
-    refused(create(env, &[], &raw mut session), "model_data");
-    refused(create(null_mut(), bytes, &raw mut session), "env");
-    refused(create(env, bytes, null_mut()), "out");
+    rejected(create(env, &[], &raw mut session), "model_data");
+    rejected(create(null_mut(), bytes, &raw mut session), "env");
+    rejected(create(env, bytes, null_mut()), "out");
     assert!(session.is_null());
-    // Null is released without harm.
+    // Null may be released.
     call!(ReleaseSession(null_mut()));
     call!(ReleaseEnv(env));
 }
 
 #[test]
-fn a_run_ends_when_it_is_told_to() {
+fn a_run_stops_on_request() {
     let session = session();
     let options = made!(CreateRunOptions());
     ok(call!(RunOptionsSetRunTag(options, c"a run".as_ptr())));
@@ -123,7 +126,7 @@ fn a_run_ends_when_it_is_told_to() {
     call!(ReleaseRunOptions(options));
 }
 
-/// What a callback heard.
+/// The messages that a callback received.
 static HEARD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 extern "system" fn hear(
@@ -139,7 +142,7 @@ extern "system" fn hear(
 }
 
 #[test]
-fn a_function_of_the_program_hears_messages() {
+fn a_function_of_the_program_receives_messages() {
     let level = OrtLoggingLevel::ORT_LOGGING_LEVEL_VERBOSE;
     let env = made!(CreateEnvWithCustomLogger(hear, null_mut(), level, c"e".as_ptr()));
     let options = made!(CreateSessionOptions());
@@ -193,11 +196,11 @@ fn an_asynchronous_run_calls_back_with_outputs_or_a_status() {
     out[0] = null_mut();
     ok(begin(&raw const pointers[2], out.as_mut_ptr(), Some(done)));
     assert_eq!(receiver.recv(), Ok((0, 0, false)));
-    refused(begin(&raw const pointers[1], out.as_mut_ptr(), None), "run_async_callback");
+    rejected(begin(&raw const pointers[1], out.as_mut_ptr(), None), "run_async_callback");
 }
 
 #[test]
-fn metadata_and_profiles_are_texts_of_the_allocator() {
+fn metadata_and_profiles_are_strings_of_the_allocator() {
     let folder = std::env::temp_dir().join(format!("ort-capi-{}", std::process::id()));
     assert!(std::fs::create_dir_all(&folder).is_ok());
     let options = made!(CreateSessionOptions());
@@ -206,16 +209,16 @@ fn metadata_and_profiles_are_texts_of_the_allocator() {
     let session = session_with(&model(MODEL), options);
     assert!(made!(SessionGetProfilingStartTimeNs(session)) > 0);
     let allocator = made!(GetAllocatorWithDefaultOptions());
-    let path = given(made!(SessionEndProfiling(session, allocator)));
+    let path = from_allocator(made!(SessionEndProfiling(session, allocator)));
     assert!(
         std::fs::read_to_string(&path)
             .is_ok_and(|text| text.contains("traceEvents") || text.starts_with('['))
     );
     let metadata = made!(SessionGetModelMetadata(session));
-    assert_eq!(given(made!(ModelMetadataGetDomain(metadata, allocator))), "");
+    assert_eq!(from_allocator(made!(ModelMetadataGetDomain(metadata, allocator))), "");
     let key = c"no such key".as_ptr();
     assert!(made!(ModelMetadataLookupCustomMetadataMap(metadata, allocator, key)).is_null());
-    refused(call!(ModelMetadataGetVersion(null(), null_mut())), "model_metadata");
+    rejected(call!(ModelMetadataGetVersion(null(), null_mut())), "model_metadata");
     call!(ReleaseModelMetadata(metadata));
     call!(ReleaseSession(session));
     assert!(std::fs::remove_dir_all(&folder).is_ok());

@@ -5,7 +5,7 @@ use std::ptr::{null, null_mut};
 
 use onnxruntime::ort_sys::{ONNXType, OrtErrorCode};
 
-use crate::call::{self, call, failed, made, ok, refused};
+use crate::call::{self, call, failed, made, ok, rejected};
 use crate::{Type, session};
 
 #[test]
@@ -23,15 +23,15 @@ fn a_type_has_dimensions_and_their_names() {
     let symbols: Vec<_> = symbols.iter().map(|symbol| call::text(*symbol)).collect();
     assert_eq!((dims, symbols), (vec![-1, 3], vec!["n".to_owned(), String::new()]));
     let mut count = 0;
-    refused(call!(GetTensorShapeElementCount(tensor, &raw mut count)), "shape");
-    refused(call!(GetDimensions(tensor, null_mut(), n)), "dim_values");
-    refused(call!(GetDimensionsCount(null(), &raw mut count)), "info");
+    rejected(call!(GetTensorShapeElementCount(tensor, &raw mut count)), "shape");
+    rejected(call!(GetDimensions(tensor, null_mut(), n)), "dim_values");
+    rejected(call!(GetDimensionsCount(null(), &raw mut count)), "info");
     call!(ReleaseTypeInfo(info));
     call!(ReleaseSession(session));
 }
 
 #[test]
-fn a_type_is_made_of_parts() {
+fn a_type_has_parts() {
     let info = made!(CreateTensorTypeAndShapeInfo());
     assert!(!call!(TensorTypeAndShape_HasShape(info)));
     ok(call!(SetTensorElementType(info, Type::ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64)));
@@ -40,9 +40,9 @@ fn a_type_is_made_of_parts() {
     let names = [c"n", c""].map(CString::from);
     let mut names = names.each_ref().map(|name| name.as_ptr());
     ok(call!(SetSymbolicDimensions(info, names.as_mut_ptr(), 2)));
-    refused(call!(SetSymbolicDimensions(info, names.as_mut_ptr(), 1)), "dim_params_length");
+    rejected(call!(SetSymbolicDimensions(info, names.as_mut_ptr(), 1)), "dim_params_length");
     let wrong = [-2_i64];
-    refused(call!(SetDimensions(info, wrong.as_ptr(), 1)), "dim_values");
+    rejected(call!(SetDimensions(info, wrong.as_ptr(), 1)), "dim_values");
     let mut symbols = [null(); 2];
     ok(call!(GetSymbolicDimensions(info, symbols.as_mut_ptr(), 2)));
     assert_eq!(call::text(symbols[0]), "n");

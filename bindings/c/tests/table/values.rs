@@ -1,11 +1,11 @@
-//! Values: numbers, texts, sequences, maps, and memory.
+//! Values: numbers, strings, sequences, maps, and memory.
 
 use std::ptr::{null, null_mut};
 
 use onnxruntime::ort_sys::{ONNXType, OrtErrorCode, OrtValue};
 
 use crate::Type;
-use crate::call::{self, c, call, failed, given, made, ok, refused};
+use crate::call::{self, c, call, failed, from_allocator, made, ok, rejected};
 use crate::{cpu, model, numbers, run, session_with, tensor};
 
 const FLOAT: Type = Type::ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
@@ -24,7 +24,7 @@ fn a_tensor_of_the_allocator_holds_what_is_written_there() {
     assert_eq!(last.addr(), made!(GetTensorMutableData(value)).addr() + 20);
     let beyond = [2_i64, 0];
     let mut out = null_mut();
-    refused(call!(TensorAt(value, beyond.as_ptr(), 2, &raw mut out)), "location_values");
+    rejected(call!(TensorAt(value, beyond.as_ptr(), 2, &raw mut out)), "location_values");
     let (mut ty, mut shape, mut n) = (FLOAT, null(), 0);
     let status = call!(GetTensorElementTypeAndShapeDataReference(
         value,
@@ -39,13 +39,13 @@ fn a_tensor_of_the_allocator_holds_what_is_written_there() {
     let mut value = null_mut();
     let make =
         |dims: *const i64, ty, out| call!(CreateTensorAsOrtValue(allocator, dims, 1, ty, out));
-    refused(make(negative.as_ptr(), FLOAT, &raw mut value), "shape");
-    refused(make(null(), FLOAT, &raw mut value), "shape");
+    rejected(make(negative.as_ptr(), FLOAT, &raw mut value), "shape");
+    rejected(make(null(), FLOAT, &raw mut value), "shape");
     let none = Type::ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
-    refused(make(dims.as_ptr(), none, &raw mut value), "type");
-    refused(make(dims.as_ptr(), FLOAT, null_mut()), "out");
+    rejected(make(dims.as_ptr(), none, &raw mut value), "type");
+    rejected(make(dims.as_ptr(), FLOAT, null_mut()), "out");
     let large = [i64::MAX];
-    refused(make(large.as_ptr(), FLOAT, &raw mut value), "shape");
+    rejected(make(large.as_ptr(), FLOAT, &raw mut value), "shape");
 }
 
 #[test]
@@ -56,16 +56,16 @@ fn memory_of_the_program_is_as_large_as_the_tensor() {
     let make = |info, at, len, out| {
         call!(CreateTensorWithDataAsOrtValue(info, at, len, dims.as_ptr(), 1, FLOAT, out))
     };
-    refused(make(info, at, len, &raw mut value), "p_data_len");
-    refused(make(info, null_mut(), 20, &raw mut value), "p_data");
-    refused(make(null_mut(), at, 20, &raw mut value), "info");
-    let elsewhere = made!(CreateMemoryInfo(
+    rejected(make(info, at, len, &raw mut value), "p_data_len");
+    rejected(make(info, null_mut(), 20, &raw mut value), "p_data");
+    rejected(make(null_mut(), at, 20, &raw mut value), "info");
+    let cuda = made!(CreateMemoryInfo(
         c"Cuda".as_ptr(),
         onnxruntime::ort_sys::OrtAllocatorType::OrtDeviceAllocator,
         0,
         onnxruntime::ort_sys::OrtMemType::OrtMemTypeDefault,
     ));
-    let (code, message) = failed(make(elsewhere, at, 20, &raw mut value));
+    let (code, message) = failed(make(cuda, at, 20, &raw mut value));
     assert_eq!(code, OrtErrorCode::ORT_NOT_IMPLEMENTED);
     assert!(message.contains("Cuda"), "{message}");
     assert_eq!(call::text(made!(MemoryInfoGetName(info))), "Cpu");
@@ -74,7 +74,7 @@ fn memory_of_the_program_is_as_large_as_the_tensor() {
 }
 
 #[test]
-fn an_allocator_counts_what_it_gives() {
+fn an_allocator_counts_its_allocations() {
     let allocator = made!(GetAllocatorWithDefaultOptions());
     let block = made!(AllocatorAlloc(allocator, 100));
     assert_eq!(block.addr() % 64, 0);
@@ -83,7 +83,7 @@ fn an_allocator_counts_what_it_gives() {
     assert!(in_use.parse::<u64>().is_ok_and(|n| n >= 100), "{in_use}");
     call!(ReleaseKeyValuePairs(stats));
     ok(call!(AllocatorFree(allocator, block)));
-    refused(call!(AllocatorFree(null_mut(), block)), "ort_allocator");
+    rejected(call!(AllocatorFree(null_mut(), block)), "ort_allocator");
     let info = made!(AllocatorGetInfo(allocator));
     assert_eq!(call::text(made!(MemoryInfoGetName(info))), "Cpu");
 }
@@ -99,14 +99,14 @@ fn texts(items: &[&str]) -> *mut OrtValue {
 }
 
 #[test]
-fn texts_are_filled_in_and_read() {
+fn strings_are_filled_and_read() {
     let value = texts(&["ab", "", "cde"]);
     ok(call!(FillStringTensorElement(value, c"f".as_ptr(), 1)));
     assert_eq!(made!(GetStringTensorDataLength(value)), 6);
     let (mut bytes, mut offsets) = ([0_u8; 6], [9_usize; 3]);
     let (to, at) = (bytes.as_mut_ptr().cast(), offsets.as_mut_ptr());
-    refused(call!(GetStringTensorContent(value, to, 5, at, 3)), "s_len");
-    refused(call!(GetStringTensorContent(value, to, 6, at, 2)), "offsets_len");
+    rejected(call!(GetStringTensorContent(value, to, 5, at, 3)), "s_len");
+    rejected(call!(GetStringTensorContent(value, to, 6, at, 2)), "offsets_len");
     ok(call!(GetStringTensorContent(value, to, 6, at, 3)));
     assert_eq!((&bytes, offsets), (b"abfcde", [0, 2, 3]));
     let (mut ty, mut shape, mut n) = (STRING, null(), 0);
@@ -116,18 +116,18 @@ fn texts_are_filled_in_and_read() {
     assert_eq!(made!(GetStringTensorElementLength(value, 2)), 3);
     ok(call!(GetStringTensorElement(value, 3, 2, to)));
     assert_eq!(&bytes[..3], b"cde");
-    refused(call!(GetStringTensorElement(value, 3, 3, to)), "index");
-    refused(call!(FillStringTensor(value, null(), 3)), "s");
+    rejected(call!(GetStringTensorElement(value, 3, 3, to)), "index");
+    rejected(call!(FillStringTensor(value, null(), 3)), "s");
     let mut out = null_mut();
-    refused(call!(GetTensorMutableData(value, &raw mut out)), "value");
+    rejected(call!(GetTensorMutableData(value, &raw mut out)), "value");
     let mut numbers = [0.0_f32];
     let number = tensor(&mut numbers, &[1]);
-    refused(call!(FillStringTensorElement(number, c"f".as_ptr(), 0)), "value");
+    rejected(call!(FillStringTensorElement(number, c"f".as_ptr(), 0)), "value");
     call!(ReleaseValue(value));
 }
 
 #[test]
-fn sequences_and_maps_are_made_and_taken_apart() {
+fn sequences_and_maps_are_composed_and_taken_apart() {
     let allocator = made!(GetAllocatorWithDefaultOptions());
     let (keys, mut data) = (texts(&["a", "b"]), [1.0_f32, 2.0]);
     let values = tensor(&mut data, &[2]);
@@ -137,15 +137,15 @@ fn sequences_and_maps_are_made_and_taken_apart() {
     assert_eq!(made!(GetValueCount(map)), 2);
     assert_eq!(numbers(made!(GetValue(map, 1, allocator))), [1.0, 2.0]);
     let mut out = null_mut();
-    refused(call!(GetValue(map, 2, allocator, &raw mut out)), "index");
-    refused(call!(GetValue(values, 0, allocator, &raw mut out)), "value");
+    rejected(call!(GetValue(map, 2, allocator, &raw mut out)), "index");
+    rejected(call!(GetValue(values, 0, allocator, &raw mut out)), "value");
     let items = [values.cast_const(); 3];
     let sequence = made!(CreateValue(items.as_ptr(), 3, ONNXType::ONNX_TYPE_SEQUENCE));
     assert_eq!(made!(GetValueCount(sequence)), 3);
     assert_eq!(numbers(made!(GetValue(sequence, 2, allocator))), [1.0, 2.0]);
     let status = call!(CreateValue(pair.as_ptr(), 2, ONNXType::ONNX_TYPE_SEQUENCE, &raw mut out));
     assert_eq!(failed(status).0, OrtErrorCode::ORT_INVALID_ARGUMENT);
-    refused(
+    rejected(
         call!(CreateValue(pair.as_ptr(), 2, ONNXType::ONNX_TYPE_TENSOR, &raw mut out)),
         "value_type",
     );
@@ -158,7 +158,7 @@ fn sequences_and_maps_are_made_and_taken_apart() {
 }
 
 #[test]
-fn a_run_makes_sequences_and_maps() {
+fn a_run_returns_sequences_and_maps() {
     let text = "graph(x: float[2,2]) -> (s, z) {
         s = SplitToSequence-11 [axis: 0] (x)
         z = ai.onnx.ml:ZipMap-1 [classlabels_int64s: [7, 8]] (x)
@@ -173,5 +173,5 @@ fn a_run_makes_sequences_and_maps() {
     let map = made!(GetValue(maps, 1, allocator));
     assert_eq!(numbers(made!(GetValue(map, 1, allocator))), [3.0, 4.0]);
     let name = made!(SessionGetOutputName(session, 1, allocator));
-    assert_eq!(given(name), "z");
+    assert_eq!(from_allocator(name), "z");
 }

@@ -1,4 +1,4 @@
-"""Runs ONNX models: onnxruntime's API over a runtime written in Rust.
+"""Runs ONNX models: onnxruntime's API on a runtime written in Rust.
 
     import ort_rs as ort
 
@@ -6,8 +6,8 @@
     (y,) = session.run(["y"], {"x": x})
 
 Beyond onnxruntime: ``InferenceSession(..., cache_dir=...)``, :meth:`InferenceSession.memory`,
-:meth:`InferenceSession.profile`, :func:`optimize` and :func:`packed`. ``python -m ort_rs SCRIPT`` runs a program of
-onnxruntime's with this in its place, and so does :func:`install_as_onnxruntime` from within. See docs/python.md.
+:meth:`InferenceSession.profile`, :func:`optimize` and :func:`packed`. ``python -m ort_rs SCRIPT`` runs a program
+that imports onnxruntime on this package, as does :func:`install_as_onnxruntime` from within. See docs/python.md.
 """
 
 from . import capi

@@ -12,7 +12,7 @@ USAGE = "usage: python -m ort_rs SCRIPT|-m MODULE [ARGUMENTS…]"
 
 
 def main() -> None:
-    """Runs what the command line names."""
+    """Runs the script or module on the command line."""
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help") or arguments == ["-m"]:
         sys.exit(USAGE)

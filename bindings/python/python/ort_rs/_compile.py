@@ -17,9 +17,9 @@ def optimize(
     level: GraphOptimizationLevel = GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
     sess_options: SessionOptions | None = None,
 ) -> _native.Optimized:
-    """Optimizes a model's graph, and saves it if `output` names a file: `.ort`, or `.onnx` by any other name.
+    """Optimizes a model's graph, and saves it if `output` is given: as `.ort` by that extension, otherwise as `.onnx`.
 
-    onnxruntime runs what is saved at levels up to `ORT_ENABLE_LAYOUT`; the highest has forms that only we compute.
+    onnxruntime runs models saved at levels up to `ORT_ENABLE_LAYOUT`; the highest uses forms that only this package runs.
     """
     builder = (sess_options or SessionOptions())._builder()
     builder.config("session.graph_optimization_level", str(int(level)))
@@ -37,18 +37,18 @@ def packed(
     replace: bool = False,
     sess_options: SessionOptions | None = None,
 ) -> tuple[int, int, int]:
-    """Saves a model with its weights as this machine's kernels want them, in a `.ort` file: a session of it is ready
-    at once, and shares its weights with every process that has one.
+    """Saves a model with its weights packed for this machine's kernels, in a `.ort` file: a session of it loads
+    quickly, and shares its weights with every process that has loaded it.
 
-    `replace` leaves the plain weights out: the file is smaller, and runs only where it was packed for. Returns the
-    bytes of the file, those of packed weights, and those of the weights that were left out.
+    `replace` leaves the original weights out: the file is smaller, and runs only on machines it was packed for. Returns
+    the sizes of the file, of the packed weights, and of the weights that were left out, in bytes.
     """
     return (sess_options or SessionOptions())._builder().optimize(model).write_packed(output, replace=replace)
 
 
 class ModelCompiler:
-    """Saves a model for a provider. The CPU's compiles nothing into the model: what is saved is the model, optimized
-    as far as `graph_optimization_level` says."""
+    """Saves a model for a provider. The CPU provider compiles nothing into the model: it is saved optimized at
+    `graph_optimization_level`."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class ModelCompiler:
         get_initializer_location_func: Any = None,
     ) -> None:
         if flags & OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED:
-            raise _native.Fail("[ONNXRuntimeError] : 1 : FAIL : the CPU's provider compiles no nodes into a model")
+            raise _native.Fail("[ONNXRuntimeError] : 1 : FAIL : the CPU provider compiles no nodes into a model")
         if external_initializers_file_path or get_initializer_location_func:
             raise _native.NotImplemented(
                 "[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : initializers are saved within the model"
@@ -72,13 +72,13 @@ class ModelCompiler:
         self._optimized = optimize(self._model, level=graph_optimization_level, sess_options=sess_options)
 
     def compile_to_file(self, output_model_path: str | None = None) -> None:
-        """Writes a `.onnx` file, or a `.ort` file by that name."""
+        """Writes a `.ort` file if the path has that extension, otherwise a `.onnx` file."""
         if output_model_path is None:
             if isinstance(self._model, bytes):
                 raise _native.InvalidArgument("[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : no path to write to")
             output_model_path = os.path.splitext(os.fspath(self._model))[0] + "_ctx.onnx"
         if self._refuses_old and os.path.exists(output_model_path):
-            raise _native.Fail(f"[ONNXRuntimeError] : 1 : FAIL : {output_model_path} is there already")
+            raise _native.Fail(f"[ONNXRuntimeError] : 1 : FAIL : {output_model_path} already exists")
         write = self._optimized.write if output_model_path.endswith(".ort") else self._optimized.write_onnx
         write(output_model_path)
 

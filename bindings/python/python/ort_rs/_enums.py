@@ -1,4 +1,4 @@
-"""onnxruntime's enumerations, with its names and numbers."""
+"""onnxruntime's enumerations, with its names and values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum, IntFlag
 
 
 class GraphOptimizationLevel(IntEnum):
-    """How far a graph is optimized. Ours are as exact as the level of the same name promises: see docs/passes.md."""
+    """How far a graph is optimized. docs/passes.md lists the passes of each level and their exactness."""
 
     ORT_DISABLE_ALL = 0
     ORT_ENABLE_BASIC = 1
@@ -16,14 +16,14 @@ class GraphOptimizationLevel(IntEnum):
 
 
 class ExecutionMode(IntEnum):
-    """Whether branches of a graph run one after the other or side by side."""
+    """Whether branches of a graph run sequentially or in parallel."""
 
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
 
 
 class ExecutionOrder(IntEnum):
-    """In which order nodes run. Accepted; the plan orders them for the least memory anyway."""
+    """The order in which nodes run. Accepted; the plan always orders them for low memory use."""
 
     DEFAULT = 0
     PRIORITY_BASED = 1
@@ -31,7 +31,7 @@ class ExecutionOrder(IntEnum):
 
 
 class OrtAllocatorType(IntEnum):
-    """Kinds of allocators; there is one here."""
+    """Kinds of allocators; there is only one."""
 
     INVALID = -1
     ORT_DEVICE_ALLOCATOR = 0
@@ -48,7 +48,7 @@ class OrtMemType(IntEnum):
 
 
 class OrtSparseFormat(IntEnum):
-    """Formats of sparse tensors. Values of runs are dense here."""
+    """Formats of sparse tensors. Runs compute with dense values."""
 
     ORT_SPARSE_UNDEFINED = 0
     ORT_SPARSE_COO = 1
@@ -57,14 +57,14 @@ class OrtSparseFormat(IntEnum):
 
 
 class OrtDeviceMemoryType(IntEnum):
-    """Who may reach the memory of a device."""
+    """Whether the host can access the memory of a device."""
 
     DEFAULT = 0
     HOST_ACCESSIBLE = 5
 
 
 class OrtMemoryInfoDeviceType(IntEnum):
-    """Kinds of devices, as memory has them."""
+    """Kinds of devices that memory is on."""
 
     CPU = 0
     GPU = 1
@@ -73,7 +73,7 @@ class OrtMemoryInfoDeviceType(IntEnum):
 
 
 class OrtHardwareDeviceType(IntEnum):
-    """Kinds of devices, as hardware has them."""
+    """Kinds of hardware devices."""
 
     CPU = 0
     GPU = 1
@@ -81,7 +81,7 @@ class OrtHardwareDeviceType(IntEnum):
 
 
 class OrtExecutionProviderDevicePolicy(IntEnum):
-    """Which provider is preferred. Accepted; there is one."""
+    """Which provider is preferred. Accepted; there is only one."""
 
     DEFAULT = 0
     PREFER_CPU = 1
@@ -101,7 +101,7 @@ class OrtCompileApiFlags(IntFlag):
 
 
 class OrtDeviceVendorId(IntEnum):
-    """PCI's numbers of vendors."""
+    """PCI vendor ids."""
 
     NONE = 0x0000
     AMD = 0x1002

@@ -1,4 +1,4 @@
-"""What belongs to no session: providers, devices, messages."""
+"""Settings and queries outside of sessions: providers, devices, messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from . import _native
 
 
 class _Defaults:
-    """What sessions and runs take that say nothing."""
+    """The defaults of sessions and runs."""
 
     severity = 2
     verbosity = 0
@@ -19,12 +19,12 @@ _DEFAULTS = _Defaults()
 
 
 def get_available_providers() -> list[str]:
-    """The providers there are: the CPU's."""
+    """The available providers: the CPU provider."""
     return ["CPUExecutionProvider"]
 
 
 def get_all_providers() -> list[str]:
-    """The same: none is left out of the build."""
+    """The same: the build has all providers."""
     return ["CPUExecutionProvider"]
 
 
@@ -39,7 +39,7 @@ def get_version_string() -> str:
 
 
 def get_build_info() -> str:
-    """What was built, and how."""
+    """The version and build profile."""
     return f"ort_rs {_native.__version__}, cargo {_native.build_profile}"
 
 
@@ -49,12 +49,12 @@ def has_collective_ops() -> bool:
 
 
 def get_ep_devices() -> list[Any]:
-    """The devices of plugins: there are none."""
+    """The plugin devices: there are none."""
     return []
 
 
 def set_default_logger_severity(severity: int, /) -> None:
-    """The least severity that is logged where options say nothing: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal."""
+    """The default of the minimum severity that is logged: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal."""
     _DEFAULTS.severity = _severity(severity)
 
 
@@ -66,15 +66,15 @@ def _severity(number: int) -> int:
 
 
 def set_default_logger_verbosity(verbosity: int, /) -> None:
-    """How detailed verbose messages are where options say nothing."""
+    """The default of how detailed verbose messages are."""
     _DEFAULTS.verbosity = _native.number(verbosity)
 
 
 def set_default_logger_callback(callback: Callable[[int, str, str, str, str], None] | None, severity: int = 2) -> None:
     """Calls `callback(severity, category, logid, code_location, message)` with messages instead of writing them to
-    the standard error, and makes `severity` the default; None writes them again.
+    stderr, and makes `severity` the default; None writes them to stderr again.
 
-    It is called by the thread that tells something, which goes on when it returns. What it raises goes to
+    It is called on the thread that emits the message, which waits for it. Its exceptions go to
     `sys.unraisablehook`.
     """
     severity = _severity(severity)
@@ -84,14 +84,14 @@ def set_default_logger_callback(callback: Callable[[int, str, str, str, str], No
 
 
 def set_seed(seed: int, /) -> None:
-    """Accepted; random operators without a seed of their own draw one in each session."""
+    """Accepted; random operators without a seed draw one in each session."""
     if isinstance(seed, (str, float)):
-        raise TypeError(f"a seed is a whole number, not {seed!r}")
+        raise TypeError(f"a seed must be an integer, not {seed!r}")
     int(seed)
 
 
 def set_global_thread_pool_sizes(intra_op_num_threads: int = 0, inter_op_num_threads: int = 0) -> None:
-    """Accepted; sessions share threads anyway, as many as the largest needs."""
+    """Accepted; sessions always share threads, as many as the largest needs."""
 
 
 def enable_telemetry_events() -> None:
@@ -113,12 +113,12 @@ def create_and_register_allocator_v2(
 
 
 def register_execution_provider_library(name: str, path: str, /) -> None:
-    """Refused: providers are written in Rust, against `ExecutionProvider` of ort-session."""
-    raise _native.Fail(f"[ONNXRuntimeError] : 1 : FAIL : {path}: libraries of providers are not loaded")
+    """Rejected: providers are written in Rust, against `ExecutionProvider` of ort-session."""
+    raise _native.Fail(f"[ONNXRuntimeError] : 1 : FAIL : {path}: provider libraries are not supported")
 
 
 def unregister_execution_provider_library(name: str, /) -> None:
-    """Refused: none was registered."""
+    """Rejected: none was registered."""
     raise _native.Fail(f"[ONNXRuntimeError] : 1 : FAIL : no library was registered as {name}")
 
 
@@ -129,7 +129,7 @@ def preload_dlls(
 
 
 def print_debug_info() -> None:
-    """Prints versions that a report of a problem needs."""
+    """Prints versions for a bug report."""
     import platform
     import sys
 
@@ -140,7 +140,7 @@ def print_debug_info() -> None:
 
 
 class OrtArenaCfg:
-    """How an arena of onnxruntime's grows. Accepted; memory of runs is planned."""
+    """How an arena of onnxruntime grows. Accepted; memory of runs is planned."""
 
     __slots__ = (
         "arena_extend_strategy",

@@ -1,4 +1,4 @@
-"""In onnxruntime's place, for those who ask for it."""
+"""Replaces onnxruntime in a process, on request."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from types import ModuleType
 
 
 def install_as_onnxruntime() -> ModuleType:
-    """Makes `import onnxruntime` mean this package in this process, from now on.
+    """Makes `import onnxruntime` import this package in this process from now on.
 
     Subpackages of an installed onnxruntime that are Python only, such as `onnxruntime.quantization` and
-    `onnxruntime.transformers`, are still found, and run on this one. An onnxruntime that was imported before is an
-    error: programs hold its classes.
+    `onnxruntime.transformers`, are still found, and run on this one. It is an error if onnxruntime was imported
+    before: the program may already hold its classes.
 
     :return: the module `onnxruntime`.
     """
@@ -29,7 +29,7 @@ def install_as_onnxruntime() -> ModuleType:
     if known is not None:
         if getattr(known, "package_name", "") == "ort_rs":
             return known
-        raise RuntimeError("onnxruntime is imported already: call install_as_onnxruntime() before anything imports it")
+        raise RuntimeError("onnxruntime is already imported: call install_as_onnxruntime() before any import of it")
     module = ModuleType("onnxruntime", ort_rs.__doc__)
     module.__dict__.update({name: value for name, value in vars(ort_rs).items() if not name.startswith("__")})
     module.__dict__.update(__version__=ort_rs.__version__, __author__=ort_rs.__author__, __file__=ort_rs.__file__)

@@ -1,4 +1,4 @@
-"""The extension module: sessions, values and options, below the classes of the package."""
+"""The extension module: sessions, values and options, which the classes of the package wrap."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Options of sessions: onnxruntime's, with what each does here."""
+"""Options of sessions: onnxruntime's, with their effects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ._enums import (
 
 T = TypeVar("T")
 
-#: What onnxruntime takes for a value of each type.
+#: The Python types that onnxruntime accepts for each type.
 _CONVERT: dict[type, Callable[[Any], Any]] = {bool: _native.flag, int: _native.number, str: _native.text}
 
 
@@ -48,11 +48,11 @@ class _Option(Generic[T]):
         elif isinstance(value, kind):
             instance._values[self.name] = value
         else:
-            raise TypeError(f"{self.name} is a {kind.__name__}, not {value!r}")
+            raise TypeError(f"{self.name} must be a {kind.__name__}, not {value!r}")
 
 
 class SessionOptions:
-    """What a session is to be. See docs/options.md for every key of :meth:`add_session_config_entry`."""
+    """The options of a session. See docs/options.md for every key of :meth:`add_session_config_entry`."""
 
     __slots__ = (
         "__weakref__",
@@ -67,22 +67,22 @@ class SessionOptions:
         "_values",
     )
 
-    enable_cpu_mem_arena = _Option(True, "False gives the memory of every run back when it is over.")
-    enable_mem_pattern = _Option(True, "False says that shapes vary: memory is not kept for the largest.")
-    enable_mem_reuse = _Option(True, "Accepted; the memory of values is always used again.")
-    enable_profiling = _Option(False, "Notes where time goes, until :meth:`InferenceSession.end_profiling`.")
-    execution_mode = _Option(ExecutionMode.ORT_SEQUENTIAL, "Whether branches run side by side.")
-    execution_order = _Option(ExecutionOrder.DEFAULT, "Accepted; the plan's order needs the least memory it can.")
+    enable_cpu_mem_arena = _Option(True, "False releases the memory of every run at its end.")
+    enable_mem_pattern = _Option(True, "False if shapes vary: memory is not retained for the largest.")
+    enable_mem_reuse = _Option(True, "Accepted; the memory of values is always reused.")
+    enable_profiling = _Option(False, "Records where time goes, until :meth:`InferenceSession.end_profiling`.")
+    execution_mode = _Option(ExecutionMode.ORT_SEQUENTIAL, "Whether branches run in parallel.")
+    execution_order = _Option(ExecutionOrder.DEFAULT, "Accepted; the plan always orders nodes for low memory use.")
     graph_optimization_level = _Option(GraphOptimizationLevel.ORT_ENABLE_ALL, "How far the graph is optimized.")
-    inter_op_num_threads = _Option(0, "How many branches run side by side in parallel mode; 0 for as many as threads.")
-    intra_op_num_threads = _Option(0, "How many threads compute, the caller's included; 0 for as many as physical cores.")
-    log_severity_level = _Option(-1, "The least severity that is logged: 0 verbose to 4 fatal; -1 for the default.")
+    inter_op_num_threads = _Option(0, "How many branches run at once in parallel mode; 0 for the number of threads.")
+    intra_op_num_threads = _Option(0, "How many threads compute, including the caller's; 0 for the number of physical cores.")
+    log_severity_level = _Option(-1, "The minimum severity that is logged: 0 verbose to 4 fatal; -1 for the default.")
     log_verbosity_level = _Option(0, "How detailed verbose messages are.")
-    logid = _Option("", "What messages call the session.")
-    optimized_model_filepath = _Option("", "Writes the optimized model there: `.ort`, or `.onnx` by any other name.")
+    logid = _Option("", "The name of the session in messages.")
+    optimized_model_filepath = _Option("", "Writes the optimized model there: as `.ort` by that extension, otherwise as `.onnx`.")
     profile_file_prefix = _Option("onnxruntime_profile_", "The start of the name of the profile.")
     use_deterministic_compute = _Option(False, "Accepted; results never depend on the number of threads.")
-    use_per_session_threads = _Option(True, "Accepted; sessions share threads, which are theirs while a run lasts.")
+    use_per_session_threads = _Option(True, "Accepted; sessions share threads, which each run uses exclusively.")
 
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
@@ -96,14 +96,14 @@ class SessionOptions:
         self._loading: list[_native.LoadCancel] = []
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{name}={value!r}" for name, value in {**self._values, **self._entries}.items())
-        return f"SessionOptions({said})"
+        settings = ", ".join(f"{name}={value!r}" for name, value in {**self._values, **self._entries}.items())
+        return f"SessionOptions({settings})"
 
     def __reduce__(self) -> Any:
-        raise TypeError("cannot pickle 'SessionOptions' object: set them again")
+        raise TypeError("cannot pickle 'SessionOptions' object: create it again")
 
     def add_session_config_entry(self, key: str, value: str, /) -> None:
-        """Sets a key of docs/options.md. An unknown one is accepted, with a warning when a session is made."""
+        """Sets a key of docs/options.md. An unknown one is accepted, with a warning when a session is created."""
         key, value = _native.entry(key, value)
         self._entries[key] = value
 
@@ -115,35 +115,35 @@ class SessionOptions:
         return self._entries[key]
 
     def add_free_dimension_override_by_name(self, name: str, size: int, /) -> None:
-        """Fixes a dimension of inputs that the model gives a name only."""
+        """Fixes the size of an input dimension that is only named."""
         self._free["name"][_native.text(name)] = _size(size)
 
     def add_free_dimension_override_by_denotation(self, denotation: str, size: int, /) -> None:
-        """Fixes all dimensions of inputs that the model says denote this."""
+        """Fixes the size of all input dimensions with this denotation."""
         self._free["denotation"][_native.text(denotation)] = _size(size)
 
     def add_external_initializers_from_files_in_memory(
         self, names: Sequence[str], buffers: Sequence[bytes], lengths: Sequence[int], /
     ) -> None:
-        """The bytes of the model's other files, by the names that it calls them by. They are kept, not copied."""
+        """The bytes of the model's external files, by their names in the model. They are kept, not copied."""
         names, lengths = [_native.text(name) for name in names], [_native.number(length) for length in lengths]
         if not len(names) == len(buffers) == len(lengths):
-            raise RuntimeError("names, buffers and lengths are equally many")
+            raise RuntimeError("names, buffers and lengths must have the same number of items")
         for name, buffer, length in zip(names, buffers, lengths):
             data = np.frombuffer(buffer, np.uint8) if memoryview(buffer).nbytes else np.zeros(0, np.uint8)
             self._external_files[name] = _native.OrtValue.from_array(data[:length])
 
     def add_initializer(self, name: str, value: Any, /) -> None:
-        """The value of an initializer of the model, an :class:`OrtValue`, whatever the file has in its place. Its
-        memory is kept and not copied: sessions that are given one value share it. A model that has no such
-        initializer passes over it; one of another type or shape does not load."""
+        """Overrides the value of an initializer with an :class:`OrtValue`. Its memory is kept and not copied: sessions
+        with the same value share it. A model without the initializer ignores it; one with another type or shape
+        does not load."""
         self._initialize(name, value, False)
 
     def add_external_initializers(self, names: list[str], values: list[Any], /) -> None:
-        """The same for initializers that the model has in other files, which are not looked for then. It has to
-        have them, and there."""
+        """The same for initializers that the model has in external files, which are then not read. The model must
+        have them there."""
         if not (isinstance(names, list) and isinstance(values, list)):
-            raise TypeError("names and values are lists")
+            raise TypeError("names and values must be lists")
         if len(names) != len(values):
             raise RuntimeError("Expecting names and ort_values lists to have equal length")
         for name, value in zip(names, values):
@@ -152,61 +152,61 @@ class SessionOptions:
     def _initialize(self, name: str, value: Any, is_external: bool) -> None:
         name, native = _native.text(name), getattr(value, "_ortvalue", None)
         if not isinstance(native, _native.OrtValue) or not native.is_tensor():
-            raise RuntimeError(f"the value of initializer {name!r} is an OrtValue of a tensor, not {value!r}")
+            raise RuntimeError(f"the value of initializer {name!r} must be an OrtValue of a tensor, not {value!r}")
         if name in self._initializers:
-            raise RuntimeError(f"an OrtValue for the initializer {name!r} has been added already")
+            raise RuntimeError(f"an OrtValue for the initializer {name!r} has already been added")
         self._initializers[name] = (native, is_external)
 
     def register_custom_ops_library(self, path: str, /) -> None:
-        """Refused unless it is not needed: libraries of operators are written against onnxruntime's C++, and are not
-        loaded. A model that has their operators fails to load, with their names."""
+        """Has no effect but a warning: operator libraries are written against onnxruntime's C++ API and are not loaded. A
+        model with their operators fails to load, with their names in the error."""
         path = _native.text(path)
         if not os.path.exists(path):
             raise _native.Fail(f"[ONNXRuntimeError] : 1 : FAIL : Failed to load library {path}: no such file")
         self._libraries.append(path)
-        warnings.warn(f"{path} is not loaded: operators written for onnxruntime cannot be used", stacklevel=2)
+        warnings.warn(f"{path} is not loaded: operator libraries for onnxruntime are not supported", stacklevel=2)
 
     def add_provider(self, name: str, options: Mapping[str, str], /) -> None:
-        """Asks for a provider; there is the CPU's."""
+        """Requests a provider; only the CPU provider is available."""
         name = _native.text(name)
         if not isinstance(options, dict):
-            raise TypeError("the options of a provider are a dictionary")
+            raise TypeError("the options of a provider must be a dictionary")
         for key, value in options.items():
             _native.text(key), _native.text(value)
         if name not in ("CPUExecutionProvider", "AzureExecutionProvider"):
-            raise RuntimeError(f"Unknown Provider Type: {name}: there are CPUExecutionProvider and AzureExecutionProvider")
+            raise RuntimeError(f"Unknown Provider Type: {name}: known are CPUExecutionProvider and AzureExecutionProvider")
         self._providers.append(name)
 
     def add_provider_for_devices(self, devices: Sequence[Any], options: Mapping[str, str], /) -> None:
-        """Refused: there are no devices of plugins."""
+        """Rejected: there are no plugin devices."""
         if not (isinstance(devices, list) and isinstance(options, dict)) or devices:
-            raise TypeError("devices come from get_ep_devices(), which has none here, and options in a dictionary")
-        raise _native.InvalidArgument("[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : there is no device among these")
+            raise TypeError("expected devices from get_ep_devices(), which returns none, and a dictionary of options")
+        raise _native.InvalidArgument("[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : no such device")
 
     def set_provider_selection_policy(self, policy: OrtExecutionProviderDevicePolicy, /) -> None:
-        """Accepted; there is one provider."""
+        """Accepted; there is only one provider."""
         if not isinstance(policy, OrtExecutionProviderDevicePolicy):
-            raise TypeError(f"a policy is an OrtExecutionProviderDevicePolicy, not {policy!r}")
+            raise TypeError(f"a policy must be an OrtExecutionProviderDevicePolicy, not {policy!r}")
 
     def set_provider_selection_policy_delegate(self, delegate: Callable[..., Any], /) -> None:
-        """Accepted and never called; there is one provider."""
+        """Accepted and never called; there is only one provider."""
         _check_function(delegate)
 
     def has_providers(self) -> bool:
-        """Whether a provider was asked for."""
+        """Whether a provider was requested."""
         return bool(self._providers)
 
     def set_load_cancellation_flag(self, is_on: bool, /) -> None:
-        """True ends loading of sessions with these options, from any thread, with `ModelLoadCanceled`."""
+        """True cancels the loading of sessions with these options, from any thread, with `ModelLoadCanceled`."""
         is_on = self._canceled = _native.flag(is_on)
         if is_on:
             for loading in list(self._loading):
                 loading.cancel()
 
     def set_ep_context_data_read_func(self, read_func: Callable[..., Any], max_data_size: int, /) -> None:
-        """Accepted and never called; no provider here keeps a context in the model."""
+        """Accepted and never called; no provider here stores a context in the model."""
         if read_func is None:
-            raise TypeError("there is no function to call")
+            raise TypeError("read_func must be a function")
         _check_function(read_func)
         _native.number(max_data_size)
 
@@ -214,7 +214,7 @@ class SessionOptions:
         """Accepted; there is none."""
 
     def _builder(self) -> _native.Builder:
-        """The same for the extension module."""
+        """The extension module's builder with these options."""
         builder = _native.Builder()
         for key, value in self._keys().items():
             builder.config(key, value)
@@ -261,17 +261,17 @@ class SessionOptions:
 
 def _size(value: Any) -> int:
     if isinstance(value, float) or not hasattr(value, "__int__"):
-        raise TypeError(f"a size is a whole number, not {value!r}")
+        raise TypeError(f"a size must be an integer, not {value!r}")
     return int(value)
 
 
 def _check_function(function: object) -> None:
     if function is not None and not callable(function):
-        raise TypeError(f"{function!r} cannot be called")
+        raise TypeError(f"{function!r} is not callable")
 
 
 def onnx_type_of(element_type: Any) -> int:
-    """ONNX's number of an element type: a number, a type of numpy's or of ml_dtypes'."""
+    """ONNX's number of an element type, given as that number or as a type of numpy or ml_dtypes."""
     if isinstance(element_type, (int, np.integer)) and not isinstance(element_type, bool):
         return int(element_type)
     try:

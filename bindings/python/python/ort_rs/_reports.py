@@ -1,4 +1,4 @@
-"""What a session tells of itself: its memory, and where the time of a run goes."""
+"""Reports on a session: its memory, and where the time of a run goes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """As text, the first column to the left and the others to the right."""
+    """A text table, its first column left-aligned and the others right-aligned."""
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     lines = []
     for row in [head, *rows]:
@@ -25,10 +25,10 @@ def _html(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 class Memory:
-    """What a session's memory is for. `kinds` has a dictionary for each kind: `kind`, `pieces`, `bytes`, and
-    `resident`, which is None where the system does not tell."""
+    """A session's memory by kind. `kinds` has a dictionary for each: `kind`, `pieces` (their number), `bytes`, and
+    `resident`, which is None if the system does not report it."""
 
-    _HEAD = ("memory", "pieces", "KiB", "resident KiB")
+    _HEAD = ("memory", "count", "KiB", "resident KiB")
 
     def __init__(self, rows: Sequence[tuple[str, int | None, int, int | None]]) -> None:
         self.kinds: list[dict[str, Any]] = [
@@ -74,7 +74,7 @@ class Profile:
         return sorted(fastest, key=lambda step: -step["time_us"])
 
     def by_operator(self) -> dict[str, float]:
-        """Microseconds of the fastest run for each operator, the most first."""
+        """Microseconds of the fastest run for each operator, the slowest first."""
         times: dict[str, float] = {}
         for step in self.best():
             times[step["op_type"]] = times.get(step["op_type"], 0.0) + step["time_us"]

@@ -27,7 +27,7 @@ def check_and_normalize_provider_args(
     provider_options: Sequence[dict[Any, Any]] | None,
     available_provider_names: Sequence[str],
 ) -> tuple[list[str], list[dict[str, str]]]:
-    """The names and options of providers, each once; a warning for those that are not here."""
+    """The names and options of providers, each once; a warning for those that are not available."""
     if providers is None:
         return [], []
     if not isinstance(providers, collections.abc.Sequence):
@@ -66,7 +66,7 @@ def _pair(provider: Any) -> tuple[str, dict[Any, Any]]:
 
 
 class Session:
-    """What sessions have in common."""
+    """The base class of sessions."""
 
     _sess: _native.Session
     _sess_options: SessionOptions
@@ -79,11 +79,11 @@ class Session:
     _profiling_start: int
 
     def get_session_options(self) -> SessionOptions:
-        """The options that the session was made with."""
+        """The options that the session was created with."""
         return self._sess_options
 
     def get_inputs(self) -> list[_native.NodeArg]:
-        """The inputs that a run needs: their names, types and shapes."""
+        """The required inputs: their names, types and shapes."""
         return self._inputs_meta
 
     def get_outputs(self) -> list[_native.NodeArg]:
@@ -95,23 +95,23 @@ class Session:
         return self._overridable_initializers
 
     def get_modelmeta(self) -> _native.ModelMetadata:
-        """What the file says about the model."""
+        """The model's metadata."""
         return self._model_meta
 
     def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
-        """Where inputs are expected, one each."""
+        """The memory in which each input is expected."""
         return [_cpu_memory() for _ in self._inputs_meta]
 
     def get_output_memory_infos(self) -> list[OrtMemoryInfo]:
-        """Where outputs are, one each."""
+        """The memory in which each output is."""
         return [_cpu_memory() for _ in self._outputs_meta]
 
     def get_input_epdevices(self) -> list[Any]:
-        """The devices of the inputs' providers: none, for there are no plugins."""
+        """The devices of the inputs' providers: none, since there are no plugins."""
         return []
 
     def get_providers(self) -> list[str]:
-        """The providers of the session: the CPU's."""
+        """The providers of the session: the CPU provider."""
         return self._providers
 
     def get_provider_options(self) -> dict[str, dict[str, str]]:
@@ -119,13 +119,13 @@ class Session:
         return self._provider_options
 
     def get_provider_graph_assignment_info(self) -> list[Any]:
-        """Refused: one provider runs all nodes; :meth:`profile` tells of each."""
+        """Rejected: one provider runs all nodes; :meth:`profile` lists them."""
         raise _native.Fail("[ONNXRuntimeError] : 1 : FAIL : one provider runs all nodes: nothing is recorded")
 
     def set_providers(
         self, providers: Providers | None = None, provider_options: Sequence[dict[Any, Any]] | None = None
     ) -> None:
-        """Makes the session anew with these providers."""
+        """Creates the session again with these providers."""
         raise NotImplementedError
 
     def disable_fallback(self) -> None:
@@ -144,11 +144,11 @@ class Session:
     ) -> list[Any]:
         """Runs the model.
 
-        C-contiguous arrays are read where they lie, others are copied once. Nothing holds the interpreter's lock
-        while it computes, and any number of threads may call it.
+        C-contiguous arrays are read in place, others are copied once. The GIL is released during the run, and any
+        number of threads may call it.
 
-        :param output_names: the outputs wanted, in this order; all of them for None. Nodes that none of them needs
-            do not run.
+        :param output_names: the outputs to compute, in this order; all for None. Nodes that they do not need do not
+            run.
         :param input_feed: an array, a list, a dictionary or an :class:`OrtValue` for each input, by name.
         :return: an array, a list, a dictionary or None for each output. Arrays own their memory.
         """
@@ -182,7 +182,7 @@ class Session:
         input_dict_ort_values: Mapping[str, OrtValue],
         run_options: _native.RunOptions | None = None,
     ) -> list[OrtValue]:
-        """Runs the model on values, and gives values."""
+        """Runs the model on values, and returns values."""
         values = self._sess.run_values(output_names, input_dict_ort_values, run_options)
         return [OrtValue(value) for value in values]
 
@@ -190,7 +190,7 @@ class Session:
         self, run_options: Any, feed_names: Sequence[str], feeds: Sequence[Any], fetch_names: Sequence[str],
         fetches: list[Any], fetch_devices: Sequence[Any],
     ) -> None:
-        """Runs the model on a list of values and appends those it gives to `fetches`."""
+        """Runs the model on a list of values and appends the outputs to `fetches`."""
         fetches.extend(self._sess.run_values(list(fetch_names), dict(zip(feed_names, feeds)), run_options))
 
     def io_binding(self) -> IOBinding:
@@ -198,7 +198,7 @@ class Session:
         return IOBinding(self)
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: _native.RunOptions | None = None) -> None:
-        """Runs the model on what is bound; outputs are written where they are bound."""
+        """Runs the model on bound inputs; outputs are written to the memory they are bound to."""
         if iobinding._session is not self:
             raise ValueError("IOBinding must be used with the session that created it.")
         names = list(iobinding._outputs)
@@ -218,36 +218,36 @@ class Session:
         return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id, vendor_id)
 
     def end_profiling(self) -> str:
-        """Ends profiling and writes the profile; the name of its file, or nothing if the session is not profiled."""
+        """Ends profiling, writes the profile, and returns the file's name; empty if the session is not profiled."""
         return self._sess.end_profiling() if self._sess_options.enable_profiling else ""
 
     def get_profiling_start_time_ns(self) -> int:
-        """When profiling began, as `time.monotonic_ns` has it; 0 if the session is not profiled."""
+        """When profiling started, by the clock of `time.monotonic_ns`; 0 if the session is not profiled."""
         return self._profiling_start
 
     def release_captured_graph(self, graph_annotation_id: int = 0) -> None:
         """Accepted; only GPUs capture graphs."""
 
     def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
-        """Accepted; the CPU's provider has no such options."""
+        """Accepted; the CPU provider has no such options."""
         if not options:
-            raise RuntimeError("there are no options to set")
+            raise RuntimeError("the options are empty")
 
     def get_tuning_results(self) -> list[Any]:
-        """Nothing: kernels are chosen by what they cost, not by trying."""
+        """Empty: kernels are chosen by a cost model, not by measuring."""
         return []
 
     def set_tuning_results(self, results: list[Any], *, error_on_invalid: bool = False) -> None:
         """Accepted; nothing is tuned."""
 
     def memory(self) -> Any:
-        """What the session's memory is for, and how much of it is resident."""
+        """The session's memory by kind, and how much of it is resident."""
         from ._reports import Memory
 
         return Memory(self._sess.memory())
 
     def profile(self, input_feed: Feed, n_runs: int = 1) -> Any:
-        """Runs the model and tells how long each node took; a notebook shows it as a table."""
+        """Runs the model and reports the time of each node; notebooks show it as a table."""
         from ._reports import Profile
 
         return Profile([self._sess.profile(input_feed) for _ in range(max(n_runs, 1))])
@@ -261,11 +261,11 @@ class InferenceSession(Session):
     """A model that is ready to run.
 
     :param path_or_bytes: a `.onnx` or `.ort` file, or its bytes, which are not copied.
-    :param sess_options: what the session is to be.
-    :param providers: accepted as onnxruntime has it; the CPU's provider runs everything.
-    :param cache_dir: a folder in which the packed weights of models are kept: the next session of the model, in any
-        process, maps them and is ready at once.
-    :param disabled_optimizers: names of the optimizer's passes to leave out; see docs/passes.md.
+    :param sess_options: the options of the session.
+    :param providers: accepted as in onnxruntime; the CPU provider runs everything.
+    :param cache_dir: a folder that caches packed models: the next session of the model, in any process, maps the
+        file and loads quickly.
+    :param disabled_optimizers: names of optimizer passes to disable; see docs/passes.md.
     """
 
     def __init__(
@@ -291,23 +291,23 @@ class InferenceSession(Session):
         if kwargs:
             warnings.warn(f"InferenceSession: unknown arguments {', '.join(kwargs)}", stacklevel=2)
         if not isinstance(sess_options, (SessionOptions, type(None))):
-            raise TypeError(f"sess_options is a SessionOptions, not {sess_options!r}")
+            raise TypeError(f"sess_options must be a SessionOptions, not {sess_options!r}")
         self._sess_options = SessionOptions() if sess_options is None else sess_options
         self._cache_dir, self._disabled = cache_dir, list(disabled_optimizers or ())
         self._load(providers, provider_options)
 
     def _load(self, providers: Providers | None, provider_options: Sequence[dict[Any, Any]] | None) -> None:
         if providers is not None:
-            # What is no list at all is no matter of a fallback.
+            # A value that is not a list is an error even with the fallback.
             iter(providers)
         try:
             check_and_normalize_provider_args(providers, provider_options, get_available_providers())
         except ValueError as wrong:
             if not self._enable_fallback:
                 raise
-            warnings.warn(f"{wrong} The CPU's provider is used.", stacklevel=3)
+            warnings.warn(f"{wrong} The CPU provider is used.", stacklevel=3)
         self._providers = ["CPUExecutionProvider"]
-        # It has none, whatever was given.
+        # The provider has no options, whatever was given.
         self._provider_options: dict[str, dict[str, str]] = {name: {} for name in self._providers}
         builder = self._sess_options._builder()
         if self._cache_dir is not None:
@@ -330,7 +330,7 @@ class InferenceSession(Session):
     def set_providers(
         self, providers: Providers | None = None, provider_options: Sequence[dict[Any, Any]] | None = None
     ) -> None:
-        """Makes the session anew with these providers."""
+        """Creates the session again with these providers."""
         self._load(providers, provider_options)
 
     def __repr__(self) -> str:
@@ -344,7 +344,7 @@ class InferenceSession(Session):
         return other
 
     def __reduce__(self) -> Any:
-        raise TypeError("cannot pickle 'InferenceSession' object: pickle what it was made of, and make it again")
+        raise TypeError("cannot pickle 'InferenceSession' object: pickle the model, and create the session again")
 
 
 class IOBinding:
@@ -358,7 +358,7 @@ class IOBinding:
 
     def _known(self, name: str, of: Sequence[_native.NodeArg], what: str) -> str:
         if all(arg.name != name for arg in of):
-            raise RuntimeError(f"Failed to find {what} name: {name}; there are {', '.join(arg.name for arg in of)}")
+            raise RuntimeError(f"Failed to find {what} name: {name}; known are {', '.join(arg.name for arg in of)}")
         return name
 
     def _input(self, name: str) -> str:
@@ -369,15 +369,15 @@ class IOBinding:
         return self._known(name, self._session.get_outputs(), "output")
 
     def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
-        """Binds an input to an array, which each run reads where it lies."""
+        """Binds an input to an array, which each run reads in place."""
         if not isinstance(arr_on_cpu, np.ndarray):
-            raise RuntimeError(f"Unable to create OrtValue from the given python object: {arr_on_cpu!r} is no array")
+            raise RuntimeError(f"Unable to create OrtValue from the given python object: {arr_on_cpu!r} is not an array")
         self._inputs[self._input(name)] = arr_on_cpu
 
     def bind_input(
         self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], buffer_ptr: int
     ) -> None:
-        """Binds an input to the memory at an address, which the caller keeps as long as it is bound."""
+        """Binds an input to the memory at an address, which must stay valid while it is bound."""
         _check_cpu(device_type)
         value = _native.OrtValue.at_address(buffer_ptr, onnx_type_of(element_type), list(shape))
         self._inputs[self._input(name)] = value
@@ -390,7 +390,7 @@ class IOBinding:
         self, name: str, device_type: str = "cpu", device_id: int = 0, element_type: Any = None,
         shape: Sequence[int] | None = None, buffer_ptr: int | None = None,
     ) -> None:
-        """Binds an output to the memory at an address, or asks for it to be made by each run."""
+        """Binds an output to the memory at an address, or lets each run allocate it."""
         _check_cpu(device_type)
         value = None
         if buffer_ptr is not None:
@@ -414,7 +414,7 @@ class IOBinding:
         return [OrtValue(value) for value in self._made.values()]
 
     def get_outputs_as_ortvaluevector(self) -> list[_native.OrtValue]:
-        """The same, as the extension module has them."""
+        """The same, as values of the extension module."""
         return list(self._made.values())
 
     def copy_outputs_to_cpu(self) -> list[Any]:
@@ -422,10 +422,10 @@ class IOBinding:
         return [value.copied() for value in self._made.values()]
 
     def clear_binding_inputs(self) -> None:
-        """Binds no input any more."""
+        """Unbinds all inputs."""
         self._inputs.clear()
 
     def clear_binding_outputs(self) -> None:
-        """Binds no output any more."""
+        """Unbinds all outputs."""
         self._outputs.clear()
         self._made.clear()

@@ -1,4 +1,4 @@
-"""Sparse tensors, as they come to a model that computes with dense ones."""
+"""Sparse tensors, which are converted to dense ones for a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._enums import OrtSparseFormat
 
 
 class SparseCooView:
-    """Where the elements of a tensor in coordinates are."""
+    """The indices of a tensor in COO format."""
 
     def __init__(self, indices: np.ndarray) -> None:
         self._indices = indices
@@ -23,7 +23,7 @@ class SparseCooView:
 
 
 class SparseCsrView:
-    """Where the elements of a tensor in compressed rows are."""
+    """The indices of a tensor in CSR format."""
 
     def __init__(self, inner: np.ndarray, outer: np.ndarray) -> None:
         self._inner, self._outer = inner, outer
@@ -33,13 +33,13 @@ class SparseCsrView:
         return self._inner
 
     def outer(self) -> np.ndarray:
-        """Where each row begins among the values, and where the last one ends."""
+        """The start of each row in the values, and the end of the last."""
         return self._outer
 
 
 class SparseTensor:
-    """A sparse tensor in coordinates or rows, made dense where a model wants it: nothing here computes with zeros
-    left out."""
+    """A sparse tensor in COO or CSR format, converted to a dense one for a run: no kernel computes with sparse
+    values."""
 
     def __init__(self, dense: np.ndarray, values: np.ndarray, view: SparseCooView | SparseCsrView) -> None:
         self._array, self._values, self._view = dense, values, view
@@ -48,11 +48,11 @@ class SparseTensor:
     def sparse_coo_from_numpy(
         cls, dense_shape: Sequence[int] | np.ndarray, values: np.ndarray, coo_indices: np.ndarray, ort_device: Any
     ) -> SparseTensor:
-        """Of coordinates: flat ones, or a row of them for each value."""
+        """From COO format: flat indices, or a row of coordinates for each value."""
         dense = np.zeros(tuple(dense_shape), values.dtype)
         indices = np.asarray(coo_indices)
         if indices.ndim not in (1, 2) or len(indices) != len(values):
-            raise RuntimeError(f"{len(values)} values want as many indices, not indices of shape {indices.shape}")
+            raise RuntimeError(f"{len(values)} values need as many indices, not indices of shape {indices.shape}")
         with _Fitting(dense, "indices"):
             if indices.ndim == 2:
                 dense[tuple(indices.T)] = values
@@ -65,11 +65,11 @@ class SparseTensor:
         cls, dense_shape: Sequence[int] | np.ndarray, values: np.ndarray, inner_indices: np.ndarray,
         outer_indices: np.ndarray, ort_device: Any,
     ) -> SparseTensor:
-        """Of compressed rows."""
+        """From CSR format."""
         dense = np.zeros(tuple(dense_shape), values.dtype)
         inner, outer = np.asarray(inner_indices), np.asarray(outer_indices)
         if dense.ndim != 2 or len(outer) != len(dense) + 1 or len(inner) != len(values):
-            raise RuntimeError("a tensor of two dimensions wants a column for each value, and an end for each row")
+            raise RuntimeError("a tensor in CSR format needs two dimensions, a column for each value, and an end for each row")
         with _Fitting(dense, "rows and columns"):
             dense[np.repeat(np.arange(len(outer) - 1), np.diff(outer)), inner] = values
         return cls(dense, values, SparseCsrView(inner, outer))
@@ -82,27 +82,27 @@ class SparseTensor:
         return self._values
 
     def as_coo_view(self) -> SparseCooView:
-        """The indices of a tensor in coordinates."""
+        """The indices of a tensor in COO format."""
         if not isinstance(self._view, SparseCooView):
-            raise RuntimeError(f"the tensor is not in coordinates but {self.format().name}")
+            raise RuntimeError(f"the tensor is not in COO format but {self.format().name}")
         return self._view
 
     def as_csrc_view(self) -> SparseCsrView:
-        """The indices of a tensor in compressed rows."""
+        """The indices of a tensor in CSR format."""
         if not isinstance(self._view, SparseCsrView):
-            raise RuntimeError(f"the tensor is not in compressed rows but {self.format().name}")
+            raise RuntimeError(f"the tensor is not in CSR format but {self.format().name}")
         return self._view
 
     def as_blocksparse_view(self) -> Any:
-        """Refused: none can be made in blocks."""
-        raise RuntimeError(f"the tensor is not in blocks but {self.format().name}")
+        """Rejected: the block format is not supported."""
+        raise RuntimeError(f"the tensor is not in block format but {self.format().name}")
 
     def to_cuda(self, ort_device: Any) -> SparseTensor:
-        """Refused: there is no such device."""
-        raise RuntimeError("there is no CUDA in this build")
+        """Rejected: there is no such device."""
+        raise RuntimeError("this build has no CUDA")
 
     def format(self) -> OrtSparseFormat:
-        """How it was made."""
+        """The format it was created in."""
         is_coo = isinstance(self._view, SparseCooView)
         return OrtSparseFormat.ORT_SPARSE_COO if is_coo else OrtSparseFormat.ORT_SPARSE_CSRC
 
@@ -120,7 +120,7 @@ class SparseTensor:
 
 
 class _Fitting:
-    """Tells of indices that lie outside of a tensor."""
+    """Reports indices that are out of range."""
 
     def __init__(self, dense: np.ndarray, what: str) -> None:
         self._text = f"the {what} do not fit a tensor of shape {dense.shape}"

@@ -1,4 +1,4 @@
-"""Values outside of runs: :class:`OrtValue`, and what says where memory is."""
+"""Values outside of runs: :class:`OrtValue`, and descriptions of memory."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ class OrtDevice:
 
     @staticmethod
     def make(ort_device_name: str, device_id: int, vendor_id: int | OrtDeviceVendorId = -1) -> OrtDevice:
-        """A device by its name; only `cpu` has memory here."""
+        """A device by its name; only `cpu` has memory."""
         if ort_device_name not in _DEVICES:
             raise Exception("Unsupported device type: " + ort_device_name)
         return OrtDevice(_DEVICES[ort_device_name], 0, device_id, max(int(vendor_id), 0))
 
     @staticmethod
     def cpu() -> int:
-        """The number of the CPU among device types."""
+        """The CPU's device type."""
         return 0
 
     @staticmethod
     def default_memory() -> int:
-        """The number of a device's own memory."""
+        """The memory type of a device's own memory."""
         return 0
 
     def device_id(self) -> int:
-        """Which of several."""
+        """The index among devices of this type."""
         return self._device_id
 
     def device_type(self) -> int:
@@ -48,11 +48,11 @@ class OrtDevice:
         return self._device_type
 
     def device_vendor_id(self) -> int:
-        """PCI's number of the vendor; 0 for none."""
+        """The PCI vendor id; 0 for none."""
         return self._vendor_id
 
     def device_mem_type(self) -> int:
-        """Which of its memories."""
+        """The memory type."""
         return self._mem_type
 
     def _get_c_device(self) -> OrtDevice:
@@ -65,11 +65,11 @@ class OrtDevice:
 def _check_cpu(device_type: str) -> None:
     OrtDevice.make(device_type, 0)
     if device_type != "cpu":
-        raise RuntimeError(f"there is no memory of a device `{device_type}`: values are the CPU's")
+        raise RuntimeError(f"device `{device_type}` is not supported: values are in CPU memory")
 
 
 class OrtMemoryInfo:
-    """Where memory is: here, beside the CPU."""
+    """The location of memory: always the CPU's."""
 
     __slots__ = ("allocator_type", "device_id", "device_mem_type", "device_vendor_id", "mem_type", "name")
 
@@ -87,7 +87,7 @@ class OrtMemoryInfo:
         alignment: int,
         allocator_type: OrtAllocatorType,
     ) -> OrtMemoryInfo:
-        """The same, said in full."""
+        """The same, with all properties."""
         info = OrtMemoryInfo(name, allocator_type, device_id, OrtMemType.DEFAULT)
         info.device_mem_type, info.device_vendor_id = device_mem_type, vendor_id
         return info
@@ -97,7 +97,7 @@ class OrtMemoryInfo:
 
 
 class OrtValue:
-    """A value that outlives runs: a tensor over memory of its own or of an array, a sequence, a map or an optional."""
+    """A value that outlives runs: a tensor over its own or an array's memory, a sequence, a map or an optional."""
 
     def __init__(self, ortvalue: _native.OrtValue, numpy_obj: np.ndarray | None = None, session: Any = None) -> None:
         if not isinstance(ortvalue, _native.OrtValue):
@@ -112,14 +112,14 @@ class OrtValue:
     def ortvalue_from_numpy(
         cls, numpy_obj: np.ndarray, /, device_type: str = "cpu", device_id: int = 0, vendor_id: int = -1
     ) -> OrtValue:
-        """A value over an array's memory, which it keeps: what is written to one is seen in the other. Only an array
-        whose elements are not one after the other is copied."""
+        """A value over an array's memory, which it keeps alive: writes to one are visible in the other. Only an array
+        that is not contiguous is copied."""
         _check_cpu(device_type)
         return cls(_native.OrtValue.from_array(numpy_obj))
 
     @classmethod
     def ortvalue_from_numpy_with_onnx_type(cls, data: np.ndarray, /, onnx_element_type: int) -> OrtValue:
-        """The same, with the array's bits taken as elements of another type of as many bits."""
+        """The same, with the array's bits interpreted as elements of another type of the same width."""
         return cls(_native.OrtValue.from_array(data, int(onnx_element_type)))
 
     @classmethod
@@ -132,7 +132,7 @@ class OrtValue:
         vendor_id: int = -1,
         memory_info: OrtMemoryInfo | None = None,
     ) -> OrtValue:
-        """Zeros of a shape and a type: one of numpy's or ONNX's number."""
+        """Zeros of a shape and a type, given as a numpy type or ONNX's number."""
         _check_cpu(device_type)
         return cls(_native.OrtValue.zeros(list(shape), onnx_type_of(element_type)))
 
@@ -145,17 +145,17 @@ class OrtValue:
 
     @classmethod
     def ortvalue_from_sequence(cls, items: Sequence[np.ndarray | OrtValue]) -> OrtValue:
-        """A sequence of tensors, which onnxruntime's OrtValue cannot be made of."""
+        """A sequence of tensors, which onnxruntime's OrtValue does not support."""
         return cls(_native.OrtValue.sequence(list(items)))
 
     def as_sparse_tensor(self) -> SparseTensor:
-        """The sparse tensor that it was made of; what runs make is dense."""
+        """The sparse tensor that it was created from; outputs of runs are dense."""
         if self._sparse is None:
             raise RuntimeError("Only OrtValues that contain SparseTensors are currently supported: this is dense")
         return self._sparse
 
     def data_ptr(self) -> int:
-        """Where the first element is."""
+        """The address of the first element."""
         return self._ortvalue.data_ptr()
 
     def device_name(self) -> str:
@@ -175,11 +175,11 @@ class OrtValue:
         return self._ortvalue.element_type()
 
     def tensor_size_in_bytes(self) -> int:
-        """The bytes that the elements take."""
+        """The size of the elements in bytes."""
         return self._ortvalue.tensor_size_in_bytes()
 
     def has_value(self) -> bool:
-        """Whether an optional has one; anything else does."""
+        """Whether an optional has a value; true for other kinds."""
         return self._ortvalue.has_value()
 
     def is_tensor(self) -> bool:
@@ -187,7 +187,7 @@ class OrtValue:
         return self._sparse is None and self._ortvalue.is_tensor()
 
     def is_sparse_tensor(self) -> bool:
-        """Whether it was made of a sparse tensor."""
+        """Whether it was created from a sparse tensor."""
         return self._sparse is not None
 
     def is_tensor_sequence(self) -> bool:
@@ -199,7 +199,7 @@ class OrtValue:
         return self._ortvalue.numpy()
 
     def to_object(self) -> Any:
-        """What :meth:`InferenceSession.run` would return: an array, a list, a dictionary or None."""
+        """The value as :meth:`InferenceSession.run` would return it: an array, a list, a dictionary or None."""
         return self._ortvalue.object()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -210,7 +210,7 @@ class OrtValue:
 
     def __dlpack__(self, *, stream: Any = None) -> Any:
         """A DLPack capsule over the tensor's memory, for `torch.from_dlpack`, `jax.dlpack` and others: of every type
-        but texts, those below 8 bits packed. Read-only memory is a `BufferError`."""
+        except strings, those below 8 bits packed. Read-only memory is a `BufferError`."""
         return self._ortvalue.to_dlpack()
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -219,13 +219,13 @@ class OrtValue:
 
     @classmethod
     def from_dlpack(cls, data: Any, /) -> OrtValue:
-        """A value over the memory of a tensor that speaks DLPack, or of a capsule. It is row-major; memory that is
-        read-only stays it."""
+        """A value over the memory of a tensor that supports DLPack, or of a capsule. It must be row-major; read-only
+        memory stays read-only."""
         if hasattr(data, "__dlpack__"):
             try:
                 data = data.__dlpack__(max_version=(1, 0))
             except TypeError:
-                # It speaks the version before, which has no versions.
+                # It supports only the unversioned protocol.
                 data = data.__dlpack__()
         return cls(_native.OrtValue.from_dlpack(data))
 
@@ -244,11 +244,11 @@ class OrtValue:
         return other
 
     def __reduce__(self) -> Any:
-        raise TypeError("cannot pickle 'OrtValue' object: pickle its numpy()")
+        raise TypeError("cannot pickle 'OrtValue' object: pickle its numpy() instead")
 
 
 def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:
-    """Copies each tensor into the one at the same place."""
+    """Copies each tensor into the one at the same index."""
     if len(src) != len(dst):
         raise ValueError(f"{len(src)} tensors cannot be copied to {len(dst)}")
     for source, target in zip(src, dst):

@@ -1,4 +1,4 @@
-//! The report for programs. The keys are a contract.
+//! The report as JSON. The keys are a stable interface.
 
 use serde_json::{Value as Json, json};
 
@@ -68,7 +68,7 @@ fn of_comparison(comparison: &Comparison) -> Json {
     }
 }
 
-/// A number, or `inf`, which JSON has no number for.
+/// A number, or the string `inf`, which JSON cannot represent as a number.
 fn distance(x: f64) -> Json {
     if x.is_finite() { json!(x) } else { json!(x.to_string()) }
 }

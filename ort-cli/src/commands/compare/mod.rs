@@ -1,4 +1,4 @@
-//! `compare`: how far apart two models are, or one under two settings.
+//! `compare`: how far the results of two models differ, or of one model under two settings.
 
 mod json;
 mod text;
@@ -22,11 +22,11 @@ use crate::overrides::Override;
 use crate::percentiles::Percentiles;
 use crate::print::line;
 
-/// Compare two models, or one under two settings: outputs, the values of nodes, and times
+/// Compare two models, or one under two settings: outputs, intermediate values, and times
 ///
-/// Both run on the same inputs. Numbers differ if they are further apart than atol + rtol × that of A. Values that both
-/// compute under the name that they have in both files are compared as well; the first that differs tells which node to
-/// look at. Exit code 3: some output differs.
+/// Both run on the same inputs. Elements differ if |b - a| > atol + rtol × |a|. Intermediate values that have the same
+/// name in both files are compared as well; the first difference shows which node to look at. Exit code 3: the outputs
+/// differ.
 #[derive(Args, Debug)]
 #[command(after_help = examples!(
     "compare models/ppocr_cls/model.onnx models/ppocr_cls/model.ort",
@@ -35,19 +35,19 @@ use crate::print::line;
 pub(crate) struct Arguments {
     /// Model A, a .ort or .onnx file
     a: PathBuf,
-    /// Model B [default: model A with what --set-b says]
+    /// Model B [default: model A with the settings of --set-b]
     #[arg(required_unless_present = "set_b")]
     b: Option<PathBuf>,
-    /// A session option of B alone, say level=basic or no-spinning; the others hold for both
+    /// A session option for B only, such as level=basic or no-spinning; the others apply to both
     #[arg(long, value_name = "OPTION[=VALUE]")]
     set_b: Vec<Override>,
-    /// How far apart numbers may be, relative to that of A
+    /// The tolerance relative to the element of A
     #[arg(long, value_name = "X", default_value = "1e-3", value_parser = bound, allow_negative_numbers = true)]
     rtol: f64,
-    /// How far apart numbers may be in any case
+    /// The absolute tolerance
     #[arg(long, value_name = "X", default_value = "1e-5", value_parser = bound, allow_negative_numbers = true)]
     atol: f64,
-    /// How often each model is timed, in turns
+    /// The number of timed runs of each model, alternating
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
     /// Also show every value that was compared
@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
     session: SessionOptions,
 }
 
-/// One of the two.
+/// Model A or B.
 #[derive(Debug)]
 struct Side<'a> {
     path: &'a Path,
@@ -73,7 +73,7 @@ struct Side<'a> {
     times: Vec<Duration>,
 }
 
-/// All that was found out.
+/// The result of the comparison.
 #[derive(Debug)]
 struct Report<'a> {
     sides: [Side<'a>; 2],
@@ -96,7 +96,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let outputs = values::outputs([&a.outputs, &b.outputs], tolerance);
     let mut report = Report { sides: [a, b], outputs, values };
     for _ in 0..arguments.runs {
-        // In turns: what else the machine does meets both.
+        // Alternating, so that other load on the machine affects both.
         report.sides.iter_mut().try_for_each(|side| side.time(&inputs))?;
     }
     match arguments.json {
@@ -108,7 +108,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 impl<'a> Side<'a> {
-    /// A model that has run once.
+    /// Loads the model and runs it once.
     fn new(
         path: &'a Path,
         options: SessionOptions,
@@ -134,10 +134,10 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Reads a tolerance.
+/// Parses a tolerance.
 fn bound(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(x) if x >= 0.0 => Ok(x),
-        _ => Err("expected a number that is not negative".to_owned()),
+        _ => Err("expected a non-negative number".to_owned()),
     }
 }

@@ -1,4 +1,4 @@
-//! The report for people.
+//! The report as text.
 
 use super::values::{Compared, Comparison, Source};
 use super::{Report, Side};
@@ -18,7 +18,7 @@ pub(super) fn of(report: &Report<'_>, nodes: bool) -> String {
     text
 }
 
-/// Columns for how far two values are apart.
+/// The columns that show how far two values differ.
 const COLUMNS: [(&str, Flush); 4] = [
     ("elements", Flush::Right),
     ("differ", Flush::Right),
@@ -37,7 +37,7 @@ fn cells(comparison: &Comparison) -> [String; 4] {
     }
 }
 
-/// What columns do not say.
+/// What the columns do not show.
 fn remark(comparison: &Comparison) -> String {
     match comparison {
         Comparison::Tensors(it) => it.first.as_ref().map_or_else(String::new, |first| {
@@ -81,13 +81,13 @@ fn first_difference(report: &Report<'_>) -> String {
     let compared =
         format!("{} compared, of {} in A and {} in B", plural(n, "value"), count(n_a), count(n_b));
     let Some(Compared { name, sources: [a, b], comparison }) = values.first_difference() else {
-        return format!("{compared}: none differs");
+        return format!("{compared}: no difference");
     };
     let node = |source: &Source| format!("node `{}` ({})", source.node, source.op_type);
     let of_b = if a == b { String::new() } else { format!(", in B {}", node(b)) };
     let how = match comparison {
         Comparison::Tensors(it) => format!(
-            "{} of {} elements, by {} at most; {}",
+            "{} of {} elements, by at most {}; {}",
             count(it.n_beyond),
             count(it.n_elements),
             significant(it.max_beyond),
@@ -95,7 +95,7 @@ fn first_difference(report: &Report<'_>) -> String {
         ),
         _ => remark(comparison),
     };
-    format!("{compared}\n  the first that differs is `{name}` of {}{of_b}:\n  {how}", node(a))
+    format!("{compared}\n  first difference: `{name}` of {}{of_b}:\n  {how}", node(a))
 }
 
 fn times(sides: &[Side<'_>; 2]) -> String {

@@ -1,4 +1,4 @@
-//! Outputs and the values of nodes, compared name by name.
+//! Outputs and intermediate values, compared by name.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -10,14 +10,14 @@ use super::Side;
 use crate::failure::Failure;
 use crate::inputs::Inputs;
 
-/// How far two values are apart.
+/// How far two values differ.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Comparison {
-    /// Two tensors of one type and shape.
+    /// Two tensors of the same type and shape.
     Tensors(Deviation),
-    /// Two sequences, maps or optionals that are the same within the tolerance.
+    /// Two sequences, maps or optionals that are equal within the tolerance.
     Same,
-    /// Values of another type or shape, or that one side lacks, or that are no tensors and differ: how.
+    /// The reason, for values of different type or shape, values that one side lacks, and other values that differ.
     Other(String),
 }
 
@@ -90,7 +90,7 @@ pub(super) fn outputs([a, b]: [&Outputs; 2], tolerance: Tolerance) -> Vec<(Strin
 }
 
 impl Values {
-    /// Runs both models once more. Until B has run, all that A computes is kept.
+    /// Runs both models once more. All values of A are kept until B has run.
     pub(super) fn compare(
         [a, b]: [&Side<'_>; 2],
         inputs: &Inputs,
@@ -129,7 +129,7 @@ impl Values {
     }
 }
 
-/// The values that the model's file has: names that the optimizer makes up are not the same for two models.
+/// The names of values in the model's file: names that the optimizer creates differ between models.
 fn names_in_file(side: &Side<'_>) -> Result<HashSet<String>, Failure> {
     let inspected = inspect(side.session.bytes());
     let inspected = inspected.map_err(|source| Failure::model(side.path, source))?;
@@ -140,7 +140,7 @@ fn source(value: &IntermediateValue<'_>) -> Source {
     Source { node: value.node.to_owned(), op_type: value.op_type.to_owned() }
 }
 
-/// Runs a model and visits each value that its nodes compute.
+/// Runs a model and visits each intermediate value.
 fn observe(
     side: &Side<'_>,
     inputs: &Inputs,

@@ -1,6 +1,6 @@
-//! What `genai_config.json` says of a model, if it is beside it: names, the end of texts, and how to sample.
+//! A model's `genai_config.json`, if there is one: names of inputs and outputs, end tokens, and sampling parameters.
 //!
-//! Source: onnxruntime-genai 0.9, `src/config.h`: what is not there has its default.
+//! Source: onnxruntime-genai 0.9, `src/config.h`; missing fields have their defaults.
 
 use std::fs;
 use std::path::Path;
@@ -9,13 +9,13 @@ use serde_json::Value as Json;
 
 use crate::failure::Failure;
 
-/// What is said of a model.
+/// The contents of the file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GenaiConfig(Json);
 
 impl GenaiConfig {
-    /// The file in the model's folder; nothing if there is none.
-    pub(super) fn beside(model: &Path) -> Result<Self, Failure> {
+    /// Reads the file in the model's folder; empty if there is none.
+    pub(super) fn of_model(model: &Path) -> Result<Self, Failure> {
         let path = model.with_file_name("genai_config.json");
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
@@ -33,7 +33,7 @@ impl GenaiConfig {
         self.0["model"]["decoder"][kind][key].as_str().unwrap_or(key)
     }
 
-    /// Patterns of outputs and the inputs that they become, if both are named.
+    /// Name patterns of outputs, and of the inputs that they become, if the file has both.
     pub(super) fn pairs(&self) -> Vec<(String, String)> {
         let decoder = &self.0["model"]["decoder"];
         let pair = |part: &str| {
@@ -44,7 +44,7 @@ impl GenaiConfig {
         ["key", "value"].iter().filter_map(|part| pair(part)).collect()
     }
 
-    /// The tokens that end a text.
+    /// The tokens that end generation.
     pub(super) fn ends(&self) -> Vec<usize> {
         match &self.0["model"]["eos_token_id"] {
             Json::Array(ids) => ids.iter().filter_map(id).collect(),
@@ -52,12 +52,12 @@ impl GenaiConfig {
         }
     }
 
-    /// How many tokens the model can look at.
+    /// The model's maximum number of tokens.
     pub(super) fn context_length(&self) -> Option<usize> {
         id(&self.0["model"]["context_length"])
     }
 
-    /// Among how many tokens it chooses, if it says to sample.
+    /// `top_k`, if sampling is enabled.
     pub(super) fn top_k(&self) -> Option<usize> {
         id(&self.0["search"]["top_k"]).filter(|_| self.is_sampled())
     }
@@ -66,14 +66,11 @@ impl GenaiConfig {
         self.0["search"]["do_sample"].as_bool().unwrap_or(false)
     }
 
-    /// A number of `search`; nothing for what concerns sampling where it says not to sample.
+    /// A number of `search`; `None` for a sampling parameter if sampling is disabled.
     pub(super) fn search(&self, key: &str) -> Option<f32> {
         let number = self.0["search"][key].as_f64();
         let number = number.filter(|_| self.is_sampled() || key == "repetition_penalty")?;
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "a setting, which was typed in decimals"
-        )]
+        #[expect(clippy::cast_possible_truncation, reason = "a setting with few decimals")]
         Some(number as f32)
     }
 }

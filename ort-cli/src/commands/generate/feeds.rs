@@ -1,27 +1,27 @@
-//! The inputs of each run beside the cache: tokens, and what follows from how many there are.
+//! The inputs of each run other than the cache: tokens, and values that follow from their number.
 
 use ort_session::{Bool, DType, Session, Tensor, TensorError, Type};
 
 use super::config::GenaiConfig;
 use crate::failure::Failure;
 
-/// What an input is made of.
+/// What an input contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Feed {
     /// The new tokens: `[1, n]`.
     Ids,
     /// Ones for all tokens: `[1, total]`.
     Mask,
-    /// Where the new ones stand: `[1, n]`, or `[n]`.
+    /// The positions of the new tokens: `[1, n]`, or `[n]`.
     Positions,
     /// The index of the last token: `[1]`.
     Last,
-    /// How many tokens there are, or were before.
+    /// The number of all tokens, and of past ones.
     Total,
     Before,
-    /// Whether there are tokens before: Optimum's merged decoders.
+    /// Whether there are past tokens: Optimum's merged decoders.
     HasCache,
-    /// 1: only the last token's scores are wanted.
+    /// 1: only the last token's logits are computed.
     One,
 }
 
@@ -52,7 +52,7 @@ struct Input {
 }
 
 impl Feeds {
-    /// For the inputs of a session but for those in `state`.
+    /// The inputs of a session that are not state.
     pub(super) fn new(
         session: &Session,
         config: &GenaiConfig,
@@ -84,7 +84,7 @@ impl Feeds {
         }
     }
 
-    /// The tensors for new tokens behind so many others.
+    /// The tensors for new tokens after `before` others.
     pub(super) fn tensors(
         &self,
         ids: &[usize],
@@ -114,7 +114,7 @@ fn names(session: &Session) -> Vec<String> {
     session.inputs().into_iter().map(|input| format!("`{}`", input.name)).collect()
 }
 
-/// A tensor of integers or flags; an error if the model wants something else there.
+/// A tensor of integers or booleans; an error if the model expects another type.
 fn numbers(
     dtype: DType,
     shape: &[usize],

@@ -1,4 +1,4 @@
-//! `generate`: what a language model makes of a beginning, token by token.
+//! `generate`: continues a prompt with a language model, token by token.
 
 mod config;
 mod feeds;
@@ -23,10 +23,11 @@ use crate::failure::Failure;
 use crate::options::SessionOptions;
 use crate::random::SplitMix64;
 
-/// Generate text, or the ids of tokens, with a language model
+/// Generate text, or token ids, with a language model
 ///
-/// The model has an input of ids, an output of logits, and mostly a cache: outputs `present…` that become its
-/// inputs `past…`, as Optimum and ONNX Runtime GenAI write them. A file genai_config.json beside it is read.
+/// The model has an input of token ids, an output of logits, and usually a key-value cache: outputs `present…` that
+/// become its inputs `past…`, as in exports of Optimum and ONNX Runtime GenAI. A genai_config.json in the model's
+/// folder is read.
 #[derive(Args, Debug)]
 #[command(after_help = examples!(
     "generate models/tiny_decoder/model.onnx --ids 1,2,3 --max-tokens 8",
@@ -35,35 +36,35 @@ use crate::random::SplitMix64;
 pub(crate) struct Arguments {
     /// The model, a .ort or .onnx file
     model: PathBuf,
-    /// The ids of the tokens to begin with, say 1,2,3
+    /// The prompt as token ids, such as 1,2,3
     #[arg(long, value_name = "IDS", value_delimiter = ',', required_unless_present = "prompt")]
     ids: Vec<usize>,
-    /// The text to begin with
+    /// The prompt as text
     #[arg(long, value_name = "TEXT", requires = "tokenizer", conflicts_with = "ids")]
     prompt: Option<String>,
     /// The tokenizer.json of the model
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,
-    /// How many tokens to generate at most
+    /// The maximum number of tokens to generate
     #[arg(long, value_name = "N", default_value_t = 128)]
     max_tokens: usize,
-    /// A token that ends the text, instead of those in genai_config.json
+    /// A token that ends generation, instead of those in genai_config.json
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     end: Vec<usize>,
-    /// How much chance decides: 0 for the likeliest token each time, 1 for the model's own probabilities
-    /// [default: 0, or as genai_config.json says]
+    /// The sampling temperature: 0 always takes the likeliest token, 1 keeps the model's own probabilities
+    /// [default: 0, or that of genai_config.json]
     #[arg(long, value_name = "T", value_parser = not_negative, allow_negative_numbers = true)]
     temperature: Option<f32>,
-    /// Choose among so many of the likeliest tokens, 0 for all [default: 0]
+    /// Sample from this many of the likeliest tokens, 0 for all [default: 0]
     #[arg(long, value_name = "K")]
     top_k: Option<usize>,
-    /// Choose among the likeliest tokens that have this share of the probability [default: 1]
+    /// Sample from the likeliest tokens that together have this probability [default: 1]
     #[arg(long, value_name = "P", value_parser = not_negative, allow_negative_numbers = true)]
     top_p: Option<f32>,
-    /// Make tokens less likely that are there already, by this factor [default: 1]
+    /// Penalize tokens that already occur, by this factor [default: 1]
     #[arg(long, value_name = "X", value_parser = positive, allow_negative_numbers = true)]
     repetition_penalty: Option<f32>,
-    /// Where chance begins
+    /// The seed of random sampling
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// Print one JSON object
@@ -73,17 +74,17 @@ pub(crate) struct Arguments {
     session: SessionOptions,
 }
 
-/// Room in the cache for so many tokens is taken at once; for more, it grows.
+/// The cache initially reserves room for at most this many tokens.
 const MOST_RESERVED: usize = 4096;
 
-/// Why there are no more tokens.
+/// Why generation stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
-    /// There are as many as were asked for.
+    /// The maximum number of tokens was generated.
     MaxTokens,
-    /// The model ended the text.
+    /// The model generated an end token.
     End,
-    /// The model can look at no more.
+    /// The model's context is full.
     Context,
 }
 
@@ -91,7 +92,7 @@ enum Stop {
 struct Generator<'a> {
     path: &'a Path,
     session: &'a Session,
-    /// What is kept from token to token; without it, each run begins anew.
+    /// The state kept from token to token; without it, each run reads all tokens.
     state: Option<State>,
     feeds: Feeds,
     logits: String,
@@ -100,7 +101,7 @@ struct Generator<'a> {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let config = GenaiConfig::beside(&arguments.model)?;
+    let config = GenaiConfig::of_model(&arguments.model)?;
     let words = arguments.tokenizer.as_deref().map(Words::open).transpose()?;
     let ids = match (&arguments.prompt, &words) {
         (Some(prompt), Some(words)) => words.ids(prompt)?,
@@ -187,7 +188,7 @@ impl<'a> Generator<'a> {
             let mut scores = match self.scores(n_fed) {
                 Ok(scores) => scores,
                 Err(failure) => {
-                    // What was shown is a line, and so is the error.
+                    // Ends the line of tokens, so that the error begins a new one.
                     stream.end(&self.ids[n_prompt..])?;
                     return Err(failure);
                 }
@@ -205,7 +206,7 @@ impl<'a> Generator<'a> {
         Ok(report)
     }
 
-    /// What the model says of the token behind all others, of which it has seen so many.
+    /// The logits for the next token, where the state already holds the first `n_fed` tokens.
     fn scores(&mut self, n_fed: usize) -> Result<Vec<f32>, Failure> {
         let failed = |source| Failure::run(self.path, source);
         let size = |source| Failure::Value { name: self.logits.clone(), source };
@@ -222,7 +223,7 @@ impl<'a> Generator<'a> {
         last_row(&outputs, &self.logits).map_err(size)
     }
 
-    /// The bytes of the cache.
+    /// The size of the cache in bytes.
     fn cache_bytes(&self) -> usize {
         self.state.as_ref().map_or(0, State::n_bytes)
     }
@@ -243,7 +244,7 @@ fn last_row(outputs: &Outputs, name: &str) -> Result<Vec<f32>, TensorError> {
 
 fn not_negative(text: &str) -> Result<f32, String> {
     let number = text.parse().ok().filter(|x: &f32| x.is_finite() && *x >= 0.0);
-    number.ok_or_else(|| "expected a number that is not negative".to_owned())
+    number.ok_or_else(|| "expected a non-negative number".to_owned())
 }
 
 fn positive(text: &str) -> Result<f32, String> {

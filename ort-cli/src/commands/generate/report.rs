@@ -1,4 +1,4 @@
-//! What is told of a generation when it is over.
+//! The report at the end of generation.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use crate::failure::Failure;
 use crate::number;
 use crate::print;
 
-/// What came of a generation.
+/// The result of generation.
 #[derive(Debug)]
 pub(super) struct Report {
     n_prompt: usize,
     pub(super) n_tokens: usize,
     pub(super) stop: Stop,
-    /// The text, where there is a tokenizer.
+    /// The text, if there is a tokenizer.
     pub(super) text: Option<String>,
-    /// When each token came, from the beginning on.
+    /// When each token was generated, from the start.
     times: Vec<Duration>,
 }
 
@@ -27,7 +27,7 @@ impl Report {
         Self { n_prompt, n_tokens: 0, stop: Stop::MaxTokens, text: None, times: Vec::new() }
     }
 
-    /// A token has come, so long after the beginning.
+    /// Records a token that was generated `time` after the start.
     pub(super) fn note(&mut self, time: Duration) {
         self.n_tokens += 1;
         self.times.push(time);
@@ -44,7 +44,7 @@ impl Report {
         times.map(|time| number::rounded(number::millis(time))).collect()
     }
 
-    /// How many tokens came in a second, behind the first; `None` if there was no more than one.
+    /// Tokens per second, without the first; `None` if there are fewer than two.
     fn tokens_per_second(&self) -> Option<f64> {
         let time = (*self.times.last()? - self.first()).as_secs_f64();
         let n = self.n_tokens.checked_sub(1).filter(|&n| n > 0)?;
@@ -80,7 +80,7 @@ impl Report {
         print::line(format!(
             "\n  tokens  {} · {}\n  time    first token {}{rate}\n  memory  cache {}{peak}",
             number::count(self.n_tokens),
-            self.stop.told(),
+            self.stop.description(),
             number::time(self.first()),
             number::bytes(generator.cache_bytes()),
         ))
@@ -96,11 +96,11 @@ impl Stop {
         }
     }
 
-    const fn told(self) -> &'static str {
+    const fn description(self) -> &'static str {
         match self {
-            Self::MaxTokens => "as many as asked for",
-            Self::End => "the text has ended",
-            Self::Context => "the model can look at no more",
+            Self::MaxTokens => "limit of tokens reached",
+            Self::End => "end token",
+            Self::Context => "context full",
         }
     }
 }

@@ -1,10 +1,10 @@
-//! The next token out of the scores that a model gives to all.
+//! Chooses the next token from a model's logits.
 //!
 //! ```text
-//! scores of tokens that are there already are divided by the penalty (multiplied, if negative)
-//! temperature 0: the highest, of equal ones the first
-//! otherwise:     scores / temperature, the top_k highest, of which as many as have top_p of the
-//!                probability together; one of them by chance
+//! logits of tokens that already occur are divided by the penalty (multiplied, if negative)
+//! temperature 0: the token with the highest logit, the first of equal ones
+//! otherwise:     logits / temperature; of the top_k highest, the likeliest that together have the
+//!                probability top_p; one of them at random
 //! ```
 //!
 //! Source: the logits processors of Hugging Face transformers: RepetitionPenalty, Temperature, TopK, TopP.
@@ -25,7 +25,7 @@ pub(super) struct Sampling {
 }
 
 impl Sampling {
-    /// The next token; `scores` are anything afterwards. NaN is never chosen, unless there is nothing else.
+    /// The next token; `scores` are overwritten. NaN is chosen only if there is nothing else.
     pub(super) fn choose(
         &self,
         scores: &mut [f32],
@@ -86,7 +86,7 @@ fn highest(scores: &[f32]) -> usize {
     (0..scores.len()).reduce(better).unwrap_or(0)
 }
 
-/// How many of the weights, in descending order, have the share `top_p` of all together; at least one.
+/// How many of the weights, in descending order, reach the share `top_p` of their sum; at least one.
 fn kept(weights: &[f64], top_p: f64) -> usize {
     if top_p >= 1.0 {
         return weights.len();

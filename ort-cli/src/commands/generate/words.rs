@@ -1,4 +1,4 @@
-//! From a text to tokens and back, as tokens come.
+//! Converts text to tokens, and tokens back to text while they are generated.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ impl Words {
     }
 }
 
-/// Text or ids on standard output, as they come.
+/// Writes text or ids to standard output while they are generated.
 #[derive(Debug)]
 pub(super) struct Stream<'w> {
     words: Option<&'w Words>,
@@ -75,7 +75,7 @@ impl<'w> Stream<'w> {
         Self { words, is_shown, n_shown: 0 }
     }
 
-    /// Shows what is new of the tokens. What may be the beginning of a character waits for its end.
+    /// Shows the new tokens. An incomplete character is shown when it is complete.
     pub(super) fn show(&mut self, ids: &[usize]) -> Result<(), Failure> {
         if !self.is_shown {
             return Ok(());
@@ -96,7 +96,7 @@ impl<'w> Stream<'w> {
         shown(new)
     }
 
-    /// Shows what has waited, and ends the line; the whole text.
+    /// Shows the rest and ends the line. Returns the whole text.
     pub(super) fn end(mut self, ids: &[usize]) -> Result<Option<String>, Failure> {
         let text = self.words.map(|words| words.text(ids)).transpose()?;
         if self.is_shown {

@@ -1,5 +1,5 @@
-//! What people ask, answered in words: what of the model is resident, what is private, what came
-//! back, and what what stayed is.
+//! A summary in sentences: what of the model is resident, what is private, what was released, and
+//! what remains.
 
 use ort_session::{Kind, MappingKind, MemoryReport};
 
@@ -8,7 +8,7 @@ use super::stages::{AFTER_DROP, AFTER_RUNS, AFTER_SECOND_DROP, BEFORE_LOAD, Stag
 use super::tables::{size, word};
 use crate::number;
 
-/// Less than this is not worth a word.
+/// Smaller amounts are not reported.
 const NOTEWORTHY_BYTES: u64 = 64 << 10;
 
 /// The answers, a paragraph each.
@@ -33,28 +33,27 @@ fn model(timeline: &Timeline) -> String {
     let (weights, structure) = (of(|it| it.model.weights), of(|it| it.model.structure));
     let packed = of(|it| it.model.packed);
     let text = format!(
-        "Model: {} of {whole} are resident ({weights} of weights, {packed} of packed forms, \
-         {structure} of structure).",
+        "Model: {} of {whole} are resident (weights {weights}, packed constants {packed}, \
+         structure {structure}).",
         size(resident),
     );
     let is_copy = |kind: Kind| matches!(kind, Kind::Heap | Kind::Sealed);
     if stage.reports.iter().all(|report| is_copy(report.model.kind)) {
         return format!("{text} The file was read into private memory.");
     }
-    let given_back = match stage.reports.iter().map(|report| report.weights_released).sum() {
+    let released = match stage.reports.iter().map(|report| report.weights_released).sum() {
         0 => String::new(),
         n => format!(
-            " {} are no longer read, as all kernels have them packed: their pages were given \
-             back, if they ever came.",
+            " {} are no longer read, as all kernels use packed copies: their pages were \
+             released.",
             number::plural(n, "weight"),
         ),
     };
     let (shared, private) = (stage.model_files.shared(), stage.model_files.private());
     format!(
-        "{text} It is mapped: a page arrives when it is first touched, with some around it.\
-         {given_back} {} are shared with other processes now, {} are mapped by this one alone; \
-         either way they are the system's copy of the file, which it takes back when memory is \
-         short.",
+        "{text} It is mapped: a page is loaded on first access, with some neighbours.\
+         {released} {} are shared with other processes, {} are mapped by this process only; \
+         both are in the page cache, which the system reclaims when memory is short.",
         size(shared),
         size(private),
     )
@@ -65,7 +64,7 @@ fn private(stage: &Stage) -> String {
     let sizes = Sizes::of_reports(&stage.reports);
     let mut words = vec![
         format!("{} packed for the kernels", size(sizes.packed)),
-        format!("{} of blocks that runs compute in", size(sizes.activations)),
+        format!("{} of arenas", size(sizes.activations)),
     ];
     for report in &stage.reports {
         for (reason, retained) in
@@ -81,21 +80,21 @@ fn private(stage: &Stage) -> String {
     format!("Private: {}.", words.join(", "))
 }
 
-fn came_back(stages: &[Stage]) -> String {
+fn released(stages: &[Stage]) -> String {
     let rss = |stage: usize| stages[stage].total().resident;
     let grown = rss(AFTER_RUNS).saturating_sub(rss(BEFORE_LOAD));
     let stayed = rss(AFTER_DROP).saturating_sub(rss(BEFORE_LOAD));
     format!(
-        "Back: RSS grew by {} from before the load to after the runs; the drop gave {} back, and \
-         {} stayed.",
+        "Released: RSS grew by {} from before the load to after the runs; the drop released {}, \
+         and {} remain.",
         size(grown),
         size(grown.saturating_sub(stayed)),
         size(stayed),
     )
 }
 
-/// What is there after the drop that was not there before the load.
-fn stayed(before: &Stage, after: &Stage) -> String {
+/// What is resident after the drop and was not before the load.
+fn remaining(before: &Stage, after: &Stage) -> String {
     let more = |kinds: &[MappingKind]| after.resident(kinds).saturating_sub(before.resident(kinds));
     let (model, other) = (1, 2);
     let parts = (parts::of(before), parts::of(after));
@@ -107,23 +106,20 @@ fn stayed(before: &Stage, after: &Stage) -> String {
             "of the program and its libraries: code that ran for the first time, which every \
              process of the program shares",
         ),
-        (
-            of_part(model),
-            "of the model's file, which is still mapped: somebody holds a tensor of it",
-        ),
-        (of_part(other), "of other files that are mapped"),
+        (of_part(model), "of the model's file, which is still mapped: a tensor refers to it"),
+        (of_part(other), "of other mapped files"),
         (
             more(&[MappingKind::Heap]),
-            "of the allocator's heap: freed, or small objects that live on among freed ones; it \
-             is used again by the next load",
+            "of the allocator's heap: free memory with small live objects in between, which the \
+             next load reuses",
         ),
         (
             more(&[MappingKind::Anonymous]),
-            "of anonymous memory: large blocks that are still in use, or that the allocator keeps",
+            "of anonymous memory: large blocks in use, or retained by the allocator",
         ),
         (
             more(&[MappingKind::Stack, MappingKind::ThreadStack]),
-            "of stacks: how deep they ever were",
+            "of stacks: their maximum depth so far",
         ),
     ]
     .into_iter()
@@ -131,8 +127,8 @@ fn stayed(before: &Stage, after: &Stage) -> String {
     .map(|(n_bytes, what)| format!("{} {what}", size(n_bytes)))
     .collect();
     match found[..] {
-        [] => format!("Stayed: nothing above {}.", size(NOTEWORTHY_BYTES)),
-        _ => format!("Stayed: {}.", found.join("; ")),
+        [] => format!("Remaining: nothing above {}.", size(NOTEWORTHY_BYTES)),
+        _ => format!("Remaining: {}.", found.join("; ")),
     }
 }
 

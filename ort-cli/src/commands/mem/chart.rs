@@ -1,5 +1,4 @@
-//! Memory as bars of parts, one above the other: the stages of a process, or several processes. Drawn as SVG, or in
-//! a terminal.
+//! Memory as stacked bars: the stages of a process, or several processes. Drawn as SVG, or in a terminal.
 
 use super::parts::{self, PARTS};
 use super::processes::Row;
@@ -18,14 +17,14 @@ pub(super) struct Chart {
     pub(super) bars: Vec<Bar>,
 }
 
-/// What a part of all bars is called, and how it looks.
+/// A part that all bars have: its name and colour.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub(super) name: &'static str,
     pub(super) paint: Paint,
 }
 
-/// A colour and, where there is none, a character.
+/// A colour and, for output without colours, a character.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Paint {
     pub(super) svg: &'static str,
@@ -44,7 +43,7 @@ const fn paint(svg: &'static str, terminal: u8, character: char) -> Paint {
     Paint { svg, terminal: Colour(terminal), character }
 }
 
-/// One for each of [`PARTS`]: what is shared and cheap is cool, what is private is warm.
+/// One for each of [`PARTS`]: cool colours for shared memory, warm ones for private memory.
 const PAINTS: [Paint; PARTS.len()] = [
     paint("#9aa7b1", 247, '▒'),
     paint("#4e79a7", 67, '█'),
@@ -56,7 +55,7 @@ const PAINTS: [Paint; PARTS.len()] = [
     paint("#b07aa1", 139, '░'),
 ];
 
-/// The parts of a process among others, with the paint of what they are for.
+/// The parts of one of several processes, in the colours of their purposes.
 const PARTS_OF_PROCESS: [Part; 5] = [
     Part { name: "model, shared", paint: PAINTS[1] },
     Part { name: "others, shared", paint: PAINTS[0] },
@@ -65,7 +64,7 @@ const PARTS_OF_PROCESS: [Part; 5] = [
     Part { name: "rest, private", paint: PAINTS[7] },
 ];
 
-/// The longest line of a drawing in a terminal, and that where there is none.
+/// The maximum width of a drawing in a terminal, and the width without a terminal.
 const MAX_COLUMNS: usize = 120;
 const DEFAULT_COLUMNS: usize = 80;
 
@@ -79,7 +78,7 @@ impl Chart {
         Self { title: title(&timeline.names), parts: parts.collect(), bars: bars.collect() }
     }
 
-    /// A bar for each process, and one for all, in which what they share counts once.
+    /// A bar for each process, and one for all together, which counts shared memory once.
     pub(super) fn of_processes(names: &[String], rows: &[Row], all: &Row) -> Self {
         let private = |row: &Row| [row.activations, row.inputs, row.private_without_activations()];
         let bar = |row: &Row| {
@@ -87,7 +86,7 @@ impl Chart {
             let others = row.total.shared().saturating_sub(model);
             Bar { name: row.id.to_string(), parts: [&[model, others][..], &private(row)].concat() }
         };
-        // The proportional set size: of a page that n processes map, each has an n-th.
+        // The proportional set size: a page mapped by n processes counts as 1/n in each.
         let model = all.model_files.pss.saturating_sub(all.model_files.private());
         let others = all.total.pss.saturating_sub(all.total.private() + model);
         let parts = [&[model, others][..], &private(all)].concat();
@@ -101,7 +100,7 @@ impl Chart {
         svg::draw(self)
     }
 
-    /// The picture for the terminal that standard output is, if it is one.
+    /// The picture for standard output, as wide as its terminal.
     pub(super) fn text(&self) -> String {
         let columns = terminal::width().unwrap_or(DEFAULT_COLUMNS).min(MAX_COLUMNS);
         self.text_of(columns, &|text, colour| terminal::coloured(text, colour))
@@ -144,7 +143,7 @@ impl Chart {
         text
     }
 
-    /// Whether a bar has something of this part.
+    /// Whether any bar has this part.
     fn has(&self, part: &Part) -> bool {
         let place = self.parts.iter().position(|it| it.name == part.name);
         place.is_some_and(|place| self.bars.iter().any(|bar| bar.parts[place] > 0))
@@ -161,7 +160,7 @@ fn title(names: &[String]) -> String {
     format!("Resident memory: {}", one_line(&names.join(", "), 100))
 }
 
-/// How many of so many characters stand for `n` of `most`, rounded.
+/// How many of `room` characters represent `n` of `most`, rounded.
 fn cells(n: u64, most: u64, room: usize) -> usize {
     let cells = number::float(n) / number::float(most) * number::as_f64(room);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to room")]

@@ -1,4 +1,4 @@
-//! The timeline for machines. All sizes are bytes; the keys are a contract.
+//! The timeline as JSON. All sizes are bytes; the keys are a stable interface.
 
 use ort_session::{Kind, MemoryReport, Pages, Retained, Usage};
 use serde_json::{Map, Value as Json, json};
@@ -102,7 +102,7 @@ fn of_retained(retained: &Retained) -> Json {
     json
 }
 
-/// What the system does not tell is null.
+/// What the system does not report is null.
 fn of_usage(usage: Usage) -> Json {
     json!({
         "virtual": usage.virtual_bytes,

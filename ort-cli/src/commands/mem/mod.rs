@@ -1,4 +1,4 @@
-//! `mem`: what a model's memory is for, from before it is loaded until after it is dropped.
+//! `mem`: memory by purpose, from before a model is loaded until after it is dropped.
 
 mod answers;
 mod chart;
@@ -26,35 +26,35 @@ use crate::named::NamedShape;
 use crate::options::{InputOptions, SessionOptions};
 use crate::print::line;
 
-/// Show what memory is for: before a model is loaded, while it runs, and after it is dropped
+/// Show memory by purpose: before a model is loaded, while it runs, and after it is dropped
 #[derive(Args, Clone, Debug)]
 #[command(after_help = examples!(
     "mem models/silero_vad/model.ort --inputs models/silero_vad/test_data_set_0",
     "mem models/magika/model.ort --processes 2 --picture -",
 ))]
 pub(crate) struct Arguments {
-    /// The models, .ort files; several are loaded together
+    /// The models, .ort or .onnx files; several are loaded together
     #[arg(required = true, value_name = "MODEL")]
     models: Vec<PathBuf>,
-    /// How often each model runs
+    /// The number of runs of each model
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// Have N processes hold the models at once, and show what each has of them
+    /// Load the models in N processes at once, and show the memory of each
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     processes: Option<u32>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Also draw the stages, or what the processes share, as SVG; `-` draws in the terminal
+    /// Also draw the stages, or the processes, as SVG; `-` draws in the terminal
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
-    /// What a process of `--processes` does: run, tell of it, and wait until standard input ends.
+    /// For the child processes of `--processes`: run, report, and wait until standard input ends.
     #[arg(long, hide = true)]
     held: bool,
-    /// A folder with input_0.pb, input_1.npy, …; with several models one for each
+    /// A folder with input_0.pb, input_1.npy, …; with several models, one for each
     #[arg(long, value_name = "DIR", help_heading = "Inputs")]
     inputs: Vec<PathBuf>,
-    /// The shape of a random input, say x=1x3x640x640
+    /// The shape of a random input, such as x=1x3x640x640
     #[arg(long, value_name = "NAME=SHAPE", help_heading = "Inputs")]
     shape: Vec<NamedShape>,
     #[command(flatten)]
@@ -87,12 +87,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints what the sessions hold as a line of JSON, then that they are ready.
+/// Prints the memory of the sessions as a line of JSON, then that they are ready.
 fn held(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let loaded = stages::load(arguments)?;
     stages::run(arguments, &loaded, arguments.runs)?;
     let reports: Vec<_> = loaded.iter().map(|(session, _)| session.memory()).collect();
-    line(processes::told(&Sizes::of_reports(&reports), &loaded))?;
+    line(processes::report(&Sizes::of_reports(&reports), &loaded))?;
     hold::until_input_ends()?;
     Ok(ExitCode::SUCCESS)
 }
@@ -102,7 +102,7 @@ impl Arguments {
         self.picture.as_deref() == Some(Path::new("-"))
     }
 
-    /// Draws a chart where it was asked for.
+    /// Draws a chart if requested.
     fn draw(&self, chart: impl FnOnce() -> Chart) -> Result<(), Failure> {
         let Some(path) = &self.picture else { return Ok(()) };
         if self.draws_in_terminal() {
@@ -112,8 +112,8 @@ impl Arguments {
         written.map_err(|source| Failure::Picture { path: path.clone(), source })
     }
 
-    /// What the model at this place runs on. With several models a shape is for those that have
-    /// such an input.
+    /// The inputs of the model at this index. With several models, a shape applies to those that
+    /// have such an input.
     fn inputs_of(&self, i: usize, session: &ort_session::Session) -> InputOptions {
         let inputs = session.inputs();
         let is_for = |shape: &&NamedShape| {

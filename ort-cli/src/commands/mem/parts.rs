@@ -1,11 +1,11 @@
-//! What is resident, split into parts that add up: what the kernel says of mappings, and within
-//! anonymous memory what the sessions say.
+//! Resident memory, split into parts that add up: mappings as the kernel reports them, and within
+//! anonymous memory what the sessions report.
 
 use ort_session::{Kind, MappingKind, MemoryReport, Retained};
 
 use super::stages::Stage;
 
-/// One part of what is resident.
+/// One part of resident memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// The program and its libraries.
@@ -14,19 +14,19 @@ pub(super) enum Part {
     Model,
     /// Files that are neither.
     OtherFiles,
-    /// Constants in memory of their own.
+    /// Constants copied to private memory.
     Copied,
-    /// Constants as kernels want them, in memory of their own.
+    /// Constants packed for kernels, in private memory.
     Packed,
-    /// Blocks of runs that are over.
+    /// Retained arenas.
     Activations,
-    /// What the models run on.
+    /// The inputs of the models.
     Inputs,
-    /// Small objects, stacks, and what the allocator keeps.
+    /// Small objects, stacks, and memory that the allocator retains.
     Rest,
 }
 
-/// All parts, from the bottom of the picture to its top, each with its word.
+/// All parts, from the bottom of the picture to its top, each with its name.
 pub(super) const PARTS: [(Part, &str); 8] = [
     (Part::Program, "program"),
     (Part::Model, "model"),
@@ -38,7 +38,7 @@ pub(super) const PARTS: [(Part, &str); 8] = [
     (Part::Rest, "rest"),
 ];
 
-/// What sessions hold outside of mapped files, resident.
+/// Resident memory of sessions outside of mapped files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sizes {
     /// Model files that were read instead of mapped.
@@ -49,7 +49,7 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    /// Those of several sessions together.
+    /// The sum over several sessions.
     pub(super) fn of_reports(reports: &[MemoryReport]) -> Self {
         let mut sizes = Self::default();
         for report in reports {
@@ -73,7 +73,7 @@ fn resident(residency: Option<ort_session::Residency>) -> u64 {
     residency.map_or(0, |residency| residency.resident.try_into().unwrap_or(u64::MAX))
 }
 
-/// What is resident of each part, in the order of [`PARTS`].
+/// The resident bytes of each part, in the order of [`PARTS`].
 pub(super) fn of(stage: &Stage) -> [u64; PARTS.len()] {
     use MappingKind::{File, Kernel, Library, Program, SharedMemory};
 
@@ -83,9 +83,9 @@ pub(super) fn of(stage: &Stage) -> [u64; PARTS.len()] {
     let model = stage.model_files.resident;
     let other_files = files.saturating_sub(model);
     let anonymous = stage.total().resident.saturating_sub(program + files);
-    let told = sizes.model_read + sizes.copied + sizes.packed + sizes.activations;
-    let inputs = stage.inputs.min(anonymous.saturating_sub(told));
-    let rest = anonymous.saturating_sub(told + inputs);
+    let reported = sizes.model_read + sizes.copied + sizes.packed + sizes.activations;
+    let inputs = stage.inputs.min(anonymous.saturating_sub(reported));
+    let rest = anonymous.saturating_sub(reported + inputs);
     let model = model + sizes.model_read;
     let Sizes { copied, packed, activations, .. } = sizes;
     [program, model, other_files, copied, packed, activations, inputs, rest]

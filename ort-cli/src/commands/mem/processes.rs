@@ -1,4 +1,4 @@
-//! Several processes that hold the same models at once: what each has of them, and all together.
+//! Several processes with the same models: the memory of each, and of all together.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -19,44 +19,45 @@ use crate::number;
 use crate::print::line;
 use crate::table::{Flush, Table};
 
-/// What one process holds.
+/// The memory of one process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Row {
     pub(super) id: u32,
     pub(super) total: Pages,
     /// Of the models' files.
     pub(super) model_files: Pages,
-    /// Blocks that runs compute in, resident.
+    /// Arenas, resident.
     pub(super) activations: u64,
-    /// What the models run on.
+    /// The inputs of the models.
     pub(super) inputs: u64,
 }
 
 impl Row {
-    /// What the process has for itself beyond activations and inputs.
+    /// Private memory other than activations and inputs.
     pub(super) const fn private_without_activations(&self) -> u64 {
         self.total.private().saturating_sub(self.activations + self.inputs)
     }
 }
 
-/// Starts the processes, looks at each while all hold the models, and ends them.
+/// Starts the processes, measures each while all have the models loaded, and stops them.
 pub(super) fn show(arguments: &Arguments, n: u32) -> Result<(), Failure> {
     let session = arguments.session.open(&arguments.models[0])?;
     let headline = headline(&arguments.models[0], &session, &arguments.session);
     drop(session);
     let program = std::env::current_exe()
         .map_err(|source| Failure::Process { path: PathBuf::from("ort-cli"), source })?;
-    let started: Result<Vec<Held>, Failure> = (0..n).map(|_| Held::start(&program)).collect();
+    let started: Result<Vec<ModelProcess>, Failure> =
+        (0..n).map(|_| ModelProcess::start(&program)).collect();
     let mut processes = started?;
-    let told: Result<Vec<Told>, Failure> =
-        processes.iter_mut().map(Held::wait_until_ready).collect();
+    let reported: Result<Vec<Report>, Failure> =
+        processes.iter_mut().map(ModelProcess::wait_until_ready).collect();
     let rows: Result<Vec<Row>, Failure> = processes
         .iter()
-        .zip(told?)
-        .map(|(process, told)| look(process.child.id(), &told))
+        .zip(reported?)
+        .map(|(process, reported)| measure(process.child.id(), &reported))
         .collect();
     let rows = rows?;
-    processes.into_iter().try_for_each(Held::end)?;
+    processes.into_iter().try_for_each(ModelProcess::end)?;
     match arguments.json {
         true => line(to_json(arguments, &rows))?,
         false => line(to_text(&headline, &rows))?,
@@ -65,21 +66,21 @@ pub(super) fn show(arguments: &Arguments, n: u32) -> Result<(), Failure> {
     arguments.draw(|| Chart::of_processes(&names, &rows, &sum(&rows)))
 }
 
-/// What a process tells before it is ready, for [`Held::wait_until_ready`].
-pub(super) fn told(sizes: &Sizes, loaded: &Loaded) -> Json {
+/// What a process reports before it is ready, for [`ModelProcess::wait_until_ready`].
+pub(super) fn report(sizes: &Sizes, loaded: &Loaded) -> Json {
     let (inputs, files) = (stages::inputs(loaded), stages::files(loaded));
     json!({ "activations": sizes.activations, "inputs": inputs, "files": files })
 }
 
-/// What a process told.
+/// What a process reported.
 #[derive(Debug, Default)]
-struct Told {
+struct Report {
     activations: u64,
     inputs: u64,
     files: Vec<PathBuf>,
 }
 
-impl Told {
+impl Report {
     fn read(text: &str) -> Self {
         let json: Json = serde_json::from_str(text).unwrap_or_default();
         let files = json["files"].as_array().into_iter().flatten();
@@ -89,29 +90,29 @@ impl Told {
     }
 }
 
-fn look(id: u32, told: &Told) -> Result<Row, Failure> {
-    let mappings = Process::Id(id).mappings()?.ok_or(Failure::NotTold)?;
+fn measure(id: u32, reported: &Report) -> Result<Row, Failure> {
+    let mappings = Process::Id(id).mappings()?.ok_or(Failure::NotReported)?;
     let is_reserved = |kind| kind == MappingKind::Reserved;
     let total = mappings.iter().filter(|it| !is_reserved(it.kind)).map(|it| it.pages).sum();
-    let of_models = mappings.iter().filter(|mapping| told.files.contains(&mapping.name));
+    let of_models = mappings.iter().filter(|mapping| reported.files.contains(&mapping.name));
     let model_files = of_models.map(|mapping| mapping.pages).sum();
-    let (activations, inputs) = (told.activations, told.inputs);
+    let (activations, inputs) = (reported.activations, reported.inputs);
     Ok(Row { id, total, model_files, activations, inputs })
 }
 
-/// A process that holds the models. It ends when this is dropped, at the latest.
-struct Held {
+/// A child process with the models loaded. It is killed when this is dropped.
+struct ModelProcess {
     program: PathBuf,
     child: Child,
     output: BufReader<ChildStdout>,
 }
 
-impl Held {
-    /// Starts this program once more, with the same arguments.
+impl ModelProcess {
+    /// Starts this program again, with the same arguments.
     fn start(program: &std::path::Path) -> Result<Self, Failure> {
         let failed = |source| Failure::Process { path: program.to_owned(), source };
         let mut command = Command::new(program);
-        // Right behind the command: behind a `--` it would be a model.
+        // Right after the subcommand: after a `--` it would be a model.
         let mut words = std::env::args_os().skip(1);
         command.args(words.next()).arg("--held").args(words);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -122,23 +123,23 @@ impl Held {
         Ok(Self { program: program.to_owned(), child, output: BufReader::new(output) })
     }
 
-    /// What it has told when its sessions are ready.
-    fn wait_until_ready(&mut self) -> Result<Told, Failure> {
-        let mut told = Told::default();
+    /// What it has reported once its sessions are ready.
+    fn wait_until_ready(&mut self) -> Result<Report, Failure> {
+        let mut reported = Report::default();
         loop {
             let mut text = String::new();
             let n_read = self.output.read_line(&mut text);
             if n_read.map_err(|source| self.failed(source))? == 0 {
-                return Err(self.ended());
+                return Err(self.exited());
             }
             if text.trim_end() == READY {
-                return Ok(told);
+                return Ok(reported);
             }
-            told = Told::read(&text);
+            reported = Report::read(&text);
         }
     }
 
-    /// Ends its standard input, which ends it.
+    /// Closes its standard input, so that it exits.
     fn end(mut self) -> Result<(), Failure> {
         drop(self.child.stdin.take());
         match self.child.wait() {
@@ -148,7 +149,7 @@ impl Held {
         }
     }
 
-    fn ended(&mut self) -> Failure {
+    fn exited(&mut self) -> Failure {
         match self.child.wait() {
             Ok(status) => Failure::Ended { id: self.child.id(), status },
             Err(source) => self.failed(source),
@@ -160,15 +161,15 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for ModelProcess {
     fn drop(&mut self) {
-        // One that has ended cannot be killed, and is waited for again at no cost.
+        // Neither call has an effect if it has exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// All together; the id says nothing.
+/// The sum; its id has no meaning.
 fn sum(rows: &[Row]) -> Row {
     rows.iter().fold(Row::default(), |sum, row| Row {
         id: 0,
@@ -182,8 +183,8 @@ fn sum(rows: &[Row]) -> Row {
 fn to_text(headline: &str, rows: &[Row]) -> String {
     let right = |name| (name, Flush::Right);
     let [rss, pss, shared, private] = ["RSS", "PSS", "shared", "private"].map(right);
-    let [activations, inputs] = ["of it activations", "inputs"].map(right);
-    let rest = right("and the rest");
+    let [activations, inputs] = ["activations", "inputs"].map(right);
+    let rest = right("other private");
     let model = right("model's PSS");
     let process = ("process", Flush::Left);
     let mut table =

@@ -1,4 +1,4 @@
-//! The stages of a session's life, and what the process holds in each.
+//! The stages of a session's lifetime, and the memory of the process in each.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,29 +25,29 @@ pub(super) struct Timeline {
     pub(super) stages: [Stage; N_STAGES],
 }
 
-/// What the process held at one time.
+/// The memory of the process at one time.
 #[derive(Debug)]
 pub(super) struct Stage {
     pub(super) process: ProcessMemory,
     /// Every mapping, summed by kind.
     pub(super) kinds: BTreeMap<MappingKind, Pages>,
-    /// Those that are of the models' files.
+    /// Those of the models' files.
     pub(super) model_files: Pages,
-    /// What each session says; none before they are loaded and after they are dropped.
+    /// The report of each session; none before the load and after the drop.
     pub(super) reports: Vec<MemoryReport>,
-    /// What they run on, in bytes.
+    /// The size of the inputs in bytes.
     pub(super) inputs: u64,
 }
 
 /// How many stages there are.
 pub(super) const N_STAGES: usize = STAGES.len();
-/// Places in the list of stages.
+/// Indices into the list of stages.
 pub(super) const BEFORE_LOAD: usize = 0;
 pub(super) const AFTER_RUNS: usize = 3;
 pub(super) const AFTER_DROP: usize = 4;
 pub(super) const AFTER_SECOND_DROP: usize = 7;
 
-/// Their names, which are part of what `--json` prints.
+/// Their names, as `--json` prints them.
 pub(super) const STAGES: [&str; 8] = [
     "before load",
     "after load",
@@ -59,8 +59,8 @@ pub(super) const STAGES: [&str; 8] = [
     "after second drop",
 ];
 
-/// Threads end on their own, a moment after the last session of theirs: so often, and so long, is
-/// waited for them.
+/// Threads exit shortly after their last session is dropped: how often, and how long, to wait for
+/// them.
 const MAX_WAITS: usize = 100;
 const WAIT: Duration = Duration::from_millis(2);
 
@@ -68,7 +68,7 @@ pub(super) type Loaded = Vec<(Session, Inputs)>;
 
 impl Timeline {
     pub(super) fn measure(arguments: &Arguments) -> Result<Self, Failure> {
-        // What measuring itself needs is there before the first stage.
+        // Allocates what measuring itself needs before the first stage.
         Stage::measure(&[], &[])?;
         let before = Stage::measure(&[], &[])?;
         let n_threads = before.process.n_threads;
@@ -112,7 +112,7 @@ impl Timeline {
     }
 }
 
-/// Every model with what it runs on.
+/// Every model with its inputs.
 pub(super) fn load(arguments: &Arguments) -> Result<Loaded, Failure> {
     let models = arguments.models.iter().enumerate().map(|(i, path)| {
         let session = arguments.session.open(path)?;
@@ -127,15 +127,15 @@ pub(super) fn load(arguments: &Arguments) -> Result<Loaded, Failure> {
     Ok(loaded)
 }
 
-/// The files that the sessions' bytes are of: the models', or what a cache has of them. They are named
-/// as mappings are, whose names are text.
+/// The files that contain the sessions' bytes: the models, or their packed files in a cache, by the
+/// names of their mappings, which are text.
 pub(super) fn files(loaded: &Loaded) -> Vec<PathBuf> {
     let paths = loaded.iter().filter_map(|(session, _)| session.bytes().path());
     let paths = paths.filter_map(|path| path.canonicalize().ok());
     paths.map(|path| path.to_string_lossy().into_owned().into()).collect()
 }
 
-/// Runs each model so many times.
+/// Runs each model `n_runs` times.
 pub(super) fn run(arguments: &Arguments, loaded: &Loaded, n_runs: u32) -> Result<(), Failure> {
     for (path, (session, inputs)) in arguments.models.iter().zip(loaded) {
         for _ in 0..n_runs {
@@ -145,7 +145,7 @@ pub(super) fn run(arguments: &Arguments, loaded: &Loaded, n_runs: u32) -> Result
     Ok(())
 }
 
-/// What the sessions run on, in bytes.
+/// The size of the sessions' inputs in bytes.
 pub(super) fn inputs(loaded: &[(Session, Inputs)]) -> u64 {
     let n_bytes: usize = loaded.iter().map(|(_, inputs)| inputs.n_bytes()).sum();
     n_bytes.try_into().unwrap_or(u64::MAX)
@@ -176,18 +176,18 @@ impl Stage {
         Ok(Self { process, kinds, model_files, reports, inputs: inputs(loaded) })
     }
 
-    /// All mappings together.
+    /// The sum of all mappings.
     pub(super) fn total(&self) -> Pages {
         self.kinds.values().copied().sum()
     }
 
-    /// What is resident of these kinds.
+    /// The resident bytes of these kinds.
     pub(super) fn resident(&self, kinds: &[MappingKind]) -> u64 {
         kinds.iter().filter_map(|kind| self.kinds.get(kind)).map(|pages| pages.resident).sum()
     }
 }
 
-/// Every kind of mapping, with its word.
+/// Every kind of mapping, with its name.
 pub(super) const KINDS: [(MappingKind, &str); 10] = [
     (MappingKind::Program, "program"),
     (MappingKind::Library, "library"),

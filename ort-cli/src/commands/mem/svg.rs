@@ -1,4 +1,4 @@
-//! A chart as SVG that needs no font, style or script of its own.
+//! A chart as SVG without embedded fonts, styles or scripts.
 
 use std::fmt::Write;
 
@@ -45,7 +45,7 @@ pub(super) fn draw(chart: &Chart) -> String {
     svg + "</svg>\n"
 }
 
-/// From bytes and bars to the plot.
+/// Maps bytes and bars to coordinates.
 struct Axis {
     top: f64,
     n_bars: usize,
@@ -56,7 +56,7 @@ impl Axis {
         HEIGHT - BOTTOM - n_bytes / self.top * (HEIGHT - TOP - BOTTOM)
     }
 
-    /// Where the middle of a bar is.
+    /// The middle of a bar.
     fn middle(&self, i: usize) -> f64 {
         LEFT + self.slot() * (number::as_f64(i) + 0.5)
     }

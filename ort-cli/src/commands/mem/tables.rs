@@ -1,4 +1,4 @@
-//! The timeline for people.
+//! The timeline as text.
 
 use ort_session::{CopyReason, MemoryReport, Retained, Usage};
 
@@ -9,7 +9,7 @@ use crate::number;
 use crate::table::{Flush, Table};
 use crate::terminal::bold;
 
-/// The stages as the heads of columns.
+/// The stages as column headings.
 const HEADS: [&str; N_STAGES] =
     ["before", "load", "first run", "runs", "drop", "load", "runs", "drop"];
 
@@ -17,7 +17,7 @@ const HEADS: [&str; N_STAGES] =
 pub(super) fn of(timeline: &Timeline) -> String {
     let mut text = format!("{}\n\n{}", timeline.headlines.join("\n"), stages(&timeline.stages));
     for (report, name) in timeline.stages[AFTER_RUNS].reports.iter().zip(&timeline.names) {
-        let title = format!("The session of {name} after its runs");
+        let title = format!("Session of {name} after its runs");
         text += &format!("\n\n{}\n{}", bold(title), session(report));
     }
     for answer in answers(timeline) {
@@ -26,12 +26,12 @@ pub(super) fn of(timeline: &Timeline) -> String {
     text
 }
 
-/// The size of so many bytes.
+/// A number of bytes as text.
 pub(super) fn size(n: u64) -> String {
     number::bytes(n.try_into().unwrap_or(usize::MAX))
 }
 
-/// A column a stage: the process as a whole, then what is resident by purpose and by mapping.
+/// One column per stage: the process as a whole, then resident memory by purpose and by mapping.
 fn stages(stages: &[Stage; N_STAGES]) -> String {
     let columns = HEADS.map(|head| (head, Flush::Right));
     let [c0, c1, c2, c3, c4, c5, c6, c7] = columns;
@@ -61,24 +61,24 @@ fn stages(stages: &[Stage; N_STAGES]) -> String {
 /// The kinds of one session.
 fn session(report: &MemoryReport) -> String {
     let right = |name| (name, Flush::Right);
-    let [count, virtual_bytes, resident] = ["pieces", "virtual", "resident"].map(right);
+    let [count, virtual_bytes, resident] = ["count", "virtual", "resident"].map(right);
     let [shared, private] = ["shared", "private"].map(right);
     let (kind, largest) = (("kind", Flush::Left), ("largest", Flush::Left));
     let mut table = Table::new([kind, count, virtual_bytes, resident, shared, private, largest]);
     let mut row = |kind: &str, count: Option<usize>, usage: Usage, largest: &str| {
-        let told = |of: fn(&ort_session::Residency) -> usize| {
+        let sum = |of: fn(&ort_session::Residency) -> usize| {
             usage.residency.as_ref().map_or_else(|| "?".to_owned(), |it| number::bytes(of(it)))
         };
         let count = count.map_or_else(String::new, number::count);
-        let (resident, shared) = (told(|it| it.resident), told(|it| it.shared));
-        let (private, virtual_bytes) = (told(|it| it.private), number::bytes(usage.virtual_bytes));
+        let (resident, shared) = (sum(|it| it.resident), sum(|it| it.shared));
+        let (private, virtual_bytes) = (sum(|it| it.private), number::bytes(usage.virtual_bytes));
         let largest = crate::print::one_line(largest, 48);
         table.row([kind.to_owned(), count, virtual_bytes, resident, shared, private, largest]);
     };
     row("model", None, report.model.whole, "");
-    row("  its weights", None, report.model.weights, "");
-    row("  its packed forms", None, report.model.packed, "");
-    row("  its structure", None, report.model.structure, "");
+    row("  weights", None, report.model.weights, "");
+    row("  packed constants", None, report.model.packed, "");
+    row("  structure", None, report.model.structure, "");
     for (name, retained) in kinds(report) {
         if retained.count > 0 {
             row(&name, Some(retained.count), retained.usage, &most(retained));
@@ -96,7 +96,7 @@ fn session(report: &MemoryReport) -> String {
     let released = match report.weights_released {
         0 => String::new(),
         n => format!(
-            "\n  packed everywhere, and no longer needed as the file has them: {}",
+            "\n  no longer read from the file, as all kernels use packed copies: {}",
             number::plural(n, "weight")
         ),
     };
@@ -111,7 +111,7 @@ fn most(retained: &Retained) -> String {
     texts.map(|(name, n_bytes)| format!("{} {name}", number::bytes(*n_bytes))).collect()
 }
 
-/// Every kind of memory that has pieces, with its name.
+/// Every kind of memory that is counted, with its name.
 fn kinds(report: &MemoryReport) -> Vec<(String, &Retained)> {
     let mut kinds = vec![("weights in the file".to_owned(), &report.weights_mapped)];
     for (reason, retained) in &report.weights_copied {
@@ -123,7 +123,7 @@ fn kinds(report: &MemoryReport) -> Vec<(String, &Retained)> {
     kinds
 }
 
-/// The word for a reason.
+/// The name of a reason.
 pub(super) const fn word(reason: CopyReason) -> &'static str {
     match reason {
         CopyReason::NotAligned => "not aligned",

@@ -1,4 +1,4 @@
-//! Flame charts: what lies in time within something else stands below it. One lane a thread.
+//! Flame charts: a span lies below the span that encloses it. One lane per thread.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,13 +7,13 @@ use super::page::Colors;
 use crate::number;
 use crate::print::escaped;
 
-/// Something that took time.
+/// A span of time.
 #[derive(Clone, Debug)]
 pub(super) struct Flame {
     pub(super) name: String,
-    /// What is coloured alike.
+    /// Flames of one kind have one colour.
     pub(super) kind: String,
-    /// What else there is to say.
+    /// Further details.
     pub(super) more: String,
     pub(super) thread: u64,
     pub(super) start: Duration,
@@ -24,14 +24,14 @@ pub(super) struct Flame {
 struct Lane<'a> {
     thread: u64,
     flames: Vec<(usize, &'a Flame)>,
-    /// Depth and end of those that may go on, the last to begin last.
+    /// Depth and end of the open flames, the last to begin last.
     open: Vec<(usize, Duration)>,
 }
 
-/// What takes a smaller share of the whole would not be seen, and is left out.
+/// Flames with a smaller share of the whole would not be visible, and are left out.
 const LEAST_PERCENT: f64 = 0.02;
 
-/// Draws flames as boxes that can be pointed at, from the first beginning to the last end.
+/// Draws flames as boxes with tooltips, from the first start to the last end.
 pub(super) fn chart(flames: &[Flame], colors: &Colors) -> String {
     let start = flames.iter().map(|flame| flame.start).min().unwrap_or_default();
     let end = flames.iter().map(|flame| flame.start + flame.time).max().unwrap_or_default();
@@ -60,7 +60,7 @@ pub(super) fn chart(flames: &[Flame], colors: &Colors) -> String {
     html + "</div></div>\n"
 }
 
-/// The flames of each thread by their beginnings, those that last longer first.
+/// The flames of each thread by their starts, longer ones first.
 fn lanes(flames: &[Flame]) -> Vec<Lane<'_>> {
     let mut sorted: Vec<&Flame> = flames.iter().collect();
     sorted.sort_by_key(|flame| (flame.start, std::cmp::Reverse(flame.time)));
@@ -80,7 +80,7 @@ fn lanes(flames: &[Flame]) -> Vec<Lane<'_>> {
 }
 
 impl<'a> Lane<'a> {
-    /// Puts the next to begin one below the last that has not ended then.
+    /// Places the next flame to begin below the last open one.
     fn push(&mut self, flame: &'a Flame) {
         while self.open.pop_if(|(_, end)| *end <= flame.start).is_some() {}
         let depth = self.open.last().map_or(0, |(depth, _)| depth + 1);
@@ -110,9 +110,9 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_a_loop_has_stand_side_by_side() {
+    fn flames_that_do_not_overlap_have_the_same_depth() {
         let mut flames: Vec<Flame> = (0..1_000_000).map(|i| flame("", 1, 2 * i, 1)).collect();
-        // Two that overlap, and one that begins when only the first has not ended.
+        // Two that overlap, and one that begins while only the first is open.
         flames.extend([(1, 9), (2, 3), (6, 2)].map(|(at, n)| flame("", 2, at, n)));
         let lanes = lanes(&flames);
         assert!(lanes[0].flames.iter().all(|(depth, _)| *depth == 0));
@@ -121,8 +121,8 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_within_stands_below() {
-        // As events come: by their ends.
+    fn enclosed_flames_are_below() {
+        // In the order of events: by their ends.
         let flames = [
             flame("inner", 1, 2, 3),
             flame("other", 2, 4, 4),

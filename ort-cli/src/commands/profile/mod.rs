@@ -1,4 +1,4 @@
-//! `profile`: where the time of a session goes, as a trace, as tables, and as a page to look at.
+//! `profile`: where the time of a session goes, as a trace, as tables, and as an HTML page.
 
 mod flame;
 mod page;
@@ -21,10 +21,10 @@ use crate::options::{InputOptions, SessionOptions};
 use crate::print::line;
 use crate::profile::Profile;
 
-/// More runs than this are a slip of the finger.
+/// More runs than this are assumed to be a typing error.
 const MAX_RUNS: u32 = 100_000;
 
-/// Show where the time of a model goes: a trace, tables of operators and nodes, a page to look at
+/// Show where a model's time goes: a trace, tables of operators and nodes, an HTML page
 #[derive(Args, Debug)]
 #[command(after_help = examples!(
     "profile models/ppocr_cls/model.onnx -o trace.json",
@@ -36,10 +36,10 @@ pub(crate) struct Arguments {
     /// Write a trace for Perfetto, chrome://tracing and ONNX Runtime's tools to this file
     #[arg(short, long, value_name = "TRACE.json")]
     output: Option<PathBuf>,
-    /// Write a page with flame chart and roofline to this file; it needs nothing else to be shown
+    /// Write a self-contained HTML page with flame chart and roofline to this file
     #[arg(long, value_name = "REPORT.html")]
     html: Option<PathBuf>,
-    /// How many runs to note after the first
+    /// The number of runs to record after the first
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_RUNS)))]
     runs: u32,
     /// How many nodes the table shows
@@ -84,10 +84,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         true => line(to_json(arguments, &session, &trace, &profile, n_denormal))?,
         false => {
             line(headline(&arguments.model, &session, &arguments.session))?;
-            line(profile.roof_text())?;
+            line(profile.peak_text())?;
             if n_denormal > 0 {
                 let flushed =
-                    "which leave no trace where they count as zero (see inspect --weights)";
+                    "not visible in the trace when flushed to zero (see inspect --weights)";
                 line(format!("  {} {flushed}", number::plural(n_denormal, "denormal weight")))?;
             }
             line(profile.operators_text())?;
@@ -97,8 +97,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How many weights of the model are denormal numbers: what a cache has of it may have packed forms
-/// only. As operands they show only where they are preserved.
+/// How many weights in the model's file are denormal: its file in a cache may contain packed
+/// constants only. The trace shows them as operands only where denormals are preserved.
 fn n_denormal(model: &Path) -> Result<usize, Failure> {
     let bytes = ModelBytes::from_path(model, Load::Auto).map_err(SessionError::from);
     let weights = bytes.and_then(|bytes| denormal_weights(&bytes));
@@ -110,7 +110,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text).map_err(|source| Failure::Page { path: path.to_owned(), source })
 }
 
-/// The keys are a contract.
+/// The keys are a stable interface.
 fn to_json(
     arguments: &Arguments,
     session: &Session,
@@ -128,7 +128,7 @@ fn to_json(
         "level": arguments.session.level(),
         "isa": arguments.session.isa(),
         "denormal_weights": n_denormal,
-        "peak": profile.roof_json(),
+        "peak": profile.peak_json(),
         "operators": profile.operators_json(),
         "nodes": profile.nodes_json(usize::MAX),
     })

@@ -1,4 +1,4 @@
-//! The page: one file that needs nothing else.
+//! The HTML page: one self-contained file.
 
 use std::collections::HashMap;
 use std::fmt::{self, Display, Write as _};
@@ -19,7 +19,7 @@ const SCRIPT: &str = include_str!("page.js");
 /// What the page shows.
 pub(super) struct Page<'a> {
     pub(super) title: &'a str,
-    /// How long it took from the path to the session.
+    /// The time from the path to the session.
     pub(super) load: Duration,
     pub(super) trace: &'a Trace,
     /// The run whose flames are shown.
@@ -41,7 +41,7 @@ impl Display for Page<'_> {
         if let Some(run) = self.run {
             let flames: Vec<Flame> = run.steps.iter().flat_map(of_step).collect();
             let chart = flame::chart(&flames, &colors);
-            write!(f, "<h2>One run</h2><p>The fastest of those noted. {zoom}</p>\n{chart}")?;
+            write!(f, "<h2>One run</h2><p>The fastest of the recorded runs. {zoom}</p>\n{chart}")?;
         }
         let flames: Vec<Flame> = self.trace.spans.iter().map(of_span).collect();
         let chart = flame::chart(&flames, &Colors::default());
@@ -49,8 +49,8 @@ impl Display for Page<'_> {
         let plot = roofline::plot(self.profile, &colors);
         write!(
             f,
-            "<h2>Roofline</h2><p>Each circle is a node, as large as its share of the time. Under the slope \
-             memory bounds it, under the level arithmetic does.</p>\n{plot}"
+            "<h2>Roofline</h2><p>Each circle is a node; its area grows with its share of the time. Nodes under \
+             the slope are memory-bound, those under the plateau compute-bound.</p>\n{plot}"
         )?;
         self.operators(f, &operators)?;
         self.nodes(f)?;
@@ -116,7 +116,7 @@ impl Page<'_> {
     }
 }
 
-/// A table whose columns can be sorted by.
+/// A table that can be sorted by each column.
 fn table(head: Vec<(&str, Flush)>, rows: impl Iterator<Item = Vec<Cell>>) -> String {
     let mut html = String::from("<div class=wide><table><thead><tr>");
     let class = |flush: Flush| if flush == Flush::Right { " class=n" } else { "" };
@@ -149,7 +149,7 @@ fn of_span(span: &Span) -> Flame {
     }
 }
 
-/// A step, and what other threads did of it.
+/// A step, and the work of other threads on it.
 fn of_step(step: &StepTime) -> impl Iterator<Item = Flame> {
     let work = &step.work;
     let flame = |thread, start, time, more| Flame {
@@ -171,13 +171,13 @@ fn of_step(step: &StepTime) -> impl Iterator<Item = Flame> {
     let shares = step.helpers.iter().map(move |share| {
         let busy = share.busy.as_secs_f64() * 1e6;
         let turns = usize::try_from(share.n_turns).unwrap_or(usize::MAX);
-        let more = format!("{}, {busy:.1} µs at work", number::plural(turns, "turn"));
+        let more = format!("{}, {busy:.1} µs busy", number::plural(turns, "turn"));
         flame(share.thread, share.start, share.time, more)
     });
     std::iter::once(own).chain(shares)
 }
 
-/// One colour an operator: those that take most time differ most.
+/// One colour per operator: the slowest differ most.
 #[derive(Debug, Default)]
 pub(super) struct Colors(HashMap<String, usize>);
 
@@ -191,7 +191,7 @@ impl Colors {
         Self(colors)
     }
 
-    /// As CSS says it. What has no place of its own gets one by its letters.
+    /// As CSS. A kind that is not an operator gets a colour by its letters.
     pub(super) fn of(&self, kind: &str) -> String {
         let by_letters = || kind.bytes().map(usize::from).sum();
         let place = self.0.get(kind).copied().unwrap_or_else(by_letters);

@@ -1,7 +1,7 @@
-//! The roofline: what the machine can do at most with so many operations for each byte, and what nodes do.
+//! The roofline: the attainable performance at each number of operations per byte, and that of the nodes.
 //!
-//! `x` operations a byte, `y` GFLOP/s, both in powers of two. The roofline is the lesser of peak and bandwidth
-//! times `x`. Bytes are those of inputs and outputs: what a cache spares can lift a node above the roofline.
+//! `x` is operations per byte, `y` GFLOP/s, both on logarithmic scales. The roofline is min(peak, bandwidth · x).
+//! Bytes are those of inputs and outputs: operands in cache can lift a node above the roofline.
 
 use std::fmt::Write as _;
 
@@ -15,17 +15,17 @@ const HEIGHT: f64 = 420.0;
 /// Left and below there is room for the numbers of the axes.
 const MARGIN: f64 = 46.0;
 
-/// A point of the plot: operations a byte, and GFLOP/s.
+/// A point of the plot: operations per byte, and GFLOP/s.
 type Point = (f64, f64);
 
-/// From where to where the axes reach, as logarithms.
+/// The ranges of the axes, as logarithms.
 #[derive(Clone, Copy, Debug)]
 struct Axes {
     x: (f64, f64),
     y: (f64, f64),
 }
 
-/// Draws the nodes that compute, the larger the more time they take.
+/// Draws the nodes that compute; slower ones are larger.
 pub(super) fn plot(profile: &Profile, colors: &Colors) -> String {
     let point = |row: &Row| -> Option<Point> {
         Some((row.work.flops / row.work.bytes.max(1.0), row.work.gflops()?))
@@ -117,7 +117,7 @@ impl Axes {
         }
         _ = writeln!(
             svg,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=end>operations a byte</text>",
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=end>operations per byte</text>",
             high.0,
             HEIGHT - 6.0
         );
@@ -138,7 +138,7 @@ mod tests {
     use super::Axes;
 
     #[test]
-    fn points_lie_where_their_logarithms_say() {
+    fn points_are_placed_by_their_logarithms() {
         let axes = Axes::around([(1.0, 2.0), (16.0, 512.0)].into_iter());
         assert_eq!((axes.x, axes.y), ((-1.0, 5.0), (0.0, 10.0)));
         let (left, right) = (axes.place((0.5, 1.0)), axes.place((32.0, 1024.0)));

@@ -1,4 +1,4 @@
-"""ONNX's backend API: `prepare`, `run_model`, `supports_device`, as onnxruntime.backend has them."""
+"""ONNX's backend API: `prepare`, `run_model`, `supports_device`, as in onnxruntime.backend."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class OrtBackendRep(BackendRep):
 
 
 class OrtBackend(Backend):
-    """ONNX's backend API over sessions."""
+    """ONNX's backend API on sessions."""
 
     @classmethod
     def is_compatible(cls, model: Any, device: str | None = None, **kwargs: Any) -> bool:
@@ -58,7 +58,7 @@ class OrtBackend(Backend):
 
     @classmethod
     def prepare(cls, model: Any, device: str | None = None, **kwargs: Any) -> OrtBackendRep:
-        """A model of a path, bytes or a `ModelProto`, ready to run. Attributes of `SessionOptions` may be given."""
+        """Loads a model from a path, bytes or a `ModelProto`. Attributes of `SessionOptions` may be given."""
         if isinstance(model, OrtBackendRep):
             return model
         if isinstance(model, InferenceSession):
@@ -81,7 +81,7 @@ class OrtBackend(Backend):
 
     @classmethod
     def run_node(cls, node: Any, inputs: Any, device: str | None = None, outputs_info: Any = None, **kwargs: Any) -> Any:
-        """Refused, as onnxruntime does: a model says which versions of operators it means."""
+        """Rejected, as by onnxruntime: only a model specifies the versions of operators."""
         raise NotImplementedError("it is much more efficient to run a whole model than every node independently")
 
 

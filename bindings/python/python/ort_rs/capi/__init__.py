@@ -1,1 +1,1 @@
-"""onnxruntime's inner modules, by the names that programs import them by."""
+"""onnxruntime's inner modules, under the names that programs import."""

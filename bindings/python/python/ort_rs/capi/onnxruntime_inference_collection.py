@@ -1,4 +1,4 @@
-"""Sessions and values, by the module that onnxruntime defines them in."""
+"""Sessions and values, in the module in which onnxruntime defines them."""
 
 from .._compile import ModelCompiler
 from .._enums import OrtDeviceVendorId

@@ -1,4 +1,4 @@
-"""onnxruntime's extension module: the exceptions, and the classes below those of the package."""
+"""onnxruntime's extension module: the exceptions, and the classes that the package wraps."""
 
 from .. import _enums, _environment
 from .._enums import *  # noqa: F403
@@ -34,7 +34,7 @@ OrtValueVector = list
 
 
 def get_default_session_options() -> SessionOptions:
-    """Options that say nothing."""
+    """Default options."""
     return SessionOptions()
 
 

@@ -1,4 +1,4 @@
-"""What onnxruntime says of its package: a name, a version, no CUDA."""
+"""onnxruntime's package information: a name, a version, no CUDA."""
 
 
 def get_package_name_and_version_info() -> tuple[str, str, str]:
@@ -9,10 +9,10 @@ def get_package_name_and_version_info() -> tuple[str, str, str]:
 
 
 def check_distro_info() -> None:
-    """Accepted; what loads, runs."""
+    """Accepted; every distribution that loads is supported."""
 
 
 def check_training_module() -> tuple[bool, None, str, str, str]:
-    """Nothing here trains."""
+    """Training is not supported."""
     name, version, cuda = get_package_name_and_version_info()
     return False, None, name, version, cuda

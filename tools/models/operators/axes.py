@@ -15,7 +15,7 @@ def ints(*values: int) -> np.ndarray:
 
 
 def reductions() -> Family:
-    """To fewer elements."""
+    """Reductions along one or more axes."""
     found = {}
     for op in "Sum Mean Max Min Prod L1 L2 LogSum LogSumExp SumSquare".split():
         for axes in ((1,), (3,), (1, 3), (0, 1, 2, 3)):
@@ -39,7 +39,7 @@ def reductions() -> Family:
 
 
 def normal(op: str, n: int, n_constants: int = 1, domain: str = "", **more: object) -> Family:
-    """One over rows of n, with constants of n."""
+    """A normalization over rows of n, with constants of n elements."""
 
     def described(d: Operands) -> Node:
         constants = [d.values((n,), "positive", i) for i in range(n_constants)]
@@ -57,7 +57,7 @@ def skips(op: str, n: int) -> Family:
 
 
 def normalizations() -> Family:
-    """Of lanes, and running sums."""
+    """Normalizations along an axis, and cumulative sums."""
     found = {}
     for op in ("Softmax", "LogSoftmax", "Hardmax"):
         found[f"{op} 1"] = lambda d, op=op: Node(op, [d.values(d.image)], [], {"axis": 1})

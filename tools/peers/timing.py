@@ -32,7 +32,7 @@ def session(args: argparse.Namespace, model: Path) -> ort.InferenceSession:
 
 
 def value(x: np.ndarray) -> ort.OrtValue:
-    """A tensor of onnxruntime, whose types numpy has not all."""
+    """A tensor of onnxruntime, which has more types than numpy."""
     if x.dtype.isbuiltin == 1:
         return ort.OrtValue.ortvalue_from_numpy(x)
     number = helper.np_dtype_to_tensor_dtype(x.dtype)
@@ -72,7 +72,7 @@ def ours(args: argparse.Namespace, folder: Path) -> float:
 def milliseconds(
     args: argparse.Namespace, folder: Path, feed: dict[str, np.ndarray], **others: Theirs
 ) -> dict[str, float]:
-    """What each runtime takes: the least of the rounds.
+    """The time of each runtime: the minimum over the rounds.
 
     `others` are models that onnxruntime runs in the same rounds, whose times are in the result by
     their names. Raises Failed if one of the runtimes does not run the model.

@@ -1,4 +1,4 @@
-"""Values beside onnxruntime's: made of every kind of array, type and shape."""
+"""Values compared with onnxruntime's: created from every kind of array, type and shape."""
 
 import ml_dtypes
 import numpy as np
@@ -10,8 +10,8 @@ CASES = Cases({
     "there are values of more types": [
         f"OrtValue of {name}" for name in ("complex64", "complex128", "text", "objects", "bfloat16", "int4")
     ] + [f"OrtValue of 2x3 of type {it}" for it in (8, 14, 15, "'str'", "bfloat16")],
-    "memory that is read-only stays it": ["OrtValue of read-only"],
-    "onnxruntime takes the bytes for numbers of this machine's": ["OrtValue of another order"],
+    "read-only memory stays read-only": ["OrtValue of read-only"],
+    "onnxruntime interprets the bytes in this machine's order": ["OrtValue of another order"],
     "onnxruntime copies bits as they are": [
         f"update with {name}" for name in ("float64", "int64", "uint64", "int32", "uint32", "float128", "complex64", "complex128")
     ],
@@ -27,10 +27,10 @@ ARRAYS = {
     "empty": np.zeros((0, 3), np.float32), "another order": X.astype(">f4"), "read-only": _read_only,
     "broadcast": np.broadcast_to(np.float32(1), (2, 3)), "text": np.array(["a"]), "objects": np.array(["a"], object),
     "bfloat16": np.ones(2, ml_dtypes.bfloat16), "int4": np.ones(3, ml_dtypes.int4),
-    "structs": np.zeros(2, [("a", "i4")]), "a list": [1.0], "a number of numpy's": np.float32(1), "None": None, "3": 3,
+    "structs": np.zeros(2, [("a", "i4")]), "a list": [1.0], "a numpy scalar": np.float32(1), "None": None, "3": 3,
 }
 ARRAYS["float128"] = ARRAYS.pop("longdouble")
-#: Smaller than what they would update, and read beyond their end by onnxruntime.
+#: Smaller than the value that they would update, and read out of bounds by onnxruntime.
 SMALLER = ("bool", "int8", "uint8", "int16", "uint16", "float16")
 
 
@@ -56,7 +56,7 @@ for _name, _array in ARRAYS.items():
 for _device in ("CPU", "cuda", "foo", ""):
     CASES.add(f"OrtValue on {_device!r}", lambda package, device=_device: facts(package.OrtValue.ortvalue_from_numpy(X, device)))
 for _type in [*range(-1, 30), "float32", "str", np.float32, bool, None, "foo", 2.5, ml_dtypes.bfloat16]:
-    # 0 is how onnxruntime makes a value of nothing.
+    # With 0, onnxruntime creates an empty value.
     if _type not in (-1, 0):
         _said = _type.__name__ if isinstance(_type, type) else repr(_type)
         CASES.add(f"OrtValue of 2x3 of type {_said}", 

@@ -1,4 +1,4 @@
-"""Options beside onnxruntime's: every attribute and method, with every value and arguments that somebody may pass."""
+"""Options compared with onnxruntime's: every attribute and method, with values and arguments that a program may pass."""
 
 import pathlib
 
@@ -15,11 +15,11 @@ FLAGS = [
     if isinstance(getattr(getattr(onnxruntime, kind)(), name), bool)
 ]
 CASES = Cases({
-    "our enumerations are numbers, and so flags": [f"{flag} = {name}" for flag in FLAGS for name in ENUMERATIONS]
+    "our enumerations are integers, and thus flags": [f"{flag} = {name}" for flag in FLAGS for name in ENUMERATIONS]
     + ["SessionOptions.set_load_cancellation_flag(PREFER_CPU)"],
-    "what is wrong is told, not an attribute of it": ["SessionOptions.add_external_initializers(['a'], [1])"],
+    "the error is about the value, not an attribute of it": ["SessionOptions.add_external_initializers(['a'], [1])"],
 })
-#: What somebody may assign to an attribute.
+#: Values that a program may assign to an attribute.
 VALUES = [
     True, False, 0, 1, 2, -1, 7, 2**31, -(2**40), 2.5, 1.0, "a", "", None, b"x", [], {}, np.int64(1), np.float32(1),
     np.bool_(True), pathlib.Path("a"), lambda package: package.GraphOptimizationLevel.ORT_ENABLE_BASIC,
@@ -38,7 +38,7 @@ def attribute_case(kind, attribute, value):
     CASES.add(f"{kind}.{attribute} = {name}", call)
 
 
-#: What somebody may pass to a method.
+#: Arguments that a program may pass to a method.
 ARGUMENTS = [
     (), ("a",), ("a", "b"), (1,), ("a", 1), ("a", 2.5), ("a", -1), ("", ""), ("a", "b", "c"), (True,), (False,), ([], []),
     (["a"], [1]), ([], [], []), ("a", {}), ([], {}), (b"a", b"b"), ("a", 2**40), ("k" * 2000, "v"), ("k", "v" * 9000),
@@ -53,8 +53,8 @@ def method_case(kind, method, arguments):
         own = [of(package, it) if it is not len else it for it in arguments]
         return getattr(getattr(package, kind)(), method)(*own)
 
-    said = ", ".join(it.__code__.co_names[-1] if hasattr(it, "__code__") else f"{it!r:.40}" for it in arguments)
-    CASES.add(f"{kind}.{method}({said})", call)
+    text = ", ".join(it.__code__.co_names[-1] if hasattr(it, "__code__") else f"{it!r:.40}" for it in arguments)
+    CASES.add(f"{kind}.{method}({text})", call)
 
 
 for _kind in ("SessionOptions", "RunOptions"):
@@ -68,7 +68,7 @@ for _kind in ("SessionOptions", "RunOptions"):
                 attribute_case(_kind, _name, _value)
         else:
             for _arguments in ARGUMENTS:
-                # Of None, onnxruntime makes a text; what that ends in is the process.
+                # onnxruntime converts None to a string, which crashes the process.
                 if _arguments != (None,) or not ("entry" in _name or "library" in _name):
                     method_case(_kind, _name, _arguments)
 

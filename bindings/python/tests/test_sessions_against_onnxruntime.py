@@ -1,4 +1,4 @@
-"""Sessions, runs and bindings beside onnxruntime's."""
+"""Sessions, runs and bindings compared with onnxruntime's."""
 
 import copy
 import pickle
@@ -20,15 +20,15 @@ ADD = model_of(
 )
 SESSIONS = {package: package.InferenceSession(ADD, providers=["CPUExecutionProvider"]) for package in (onnxruntime, ort_rs)}
 CASES = Cases({
-    "numbers of another order are refused": ["run with another order"],
-    "more is accepted": ["run with a tuple", "run for {'z': 1}", "run_with_ort_values of arrays", "run_with_ort_values of arrays for ['z']"],
+    "another byte order is rejected": ["run with another order"],
+    "more objects are accepted": ["run with a tuple", "run for {'z': 1}", "run_with_ort_values of arrays", "run_with_ort_values of arrays for ['z']"],
     "the type is known, and is not the input's": ["run with complex64"],
-    "what is missing is told, not an attribute of it": ["run_with_ort_values of None", "run_with_ort_values of None for ['z']"],
-    "what is wrong is told when it is bound": ["bind no_such output", "bind no_such output to a value", "bind output on cuda"],
-    "an empty path is a file that is not there": ["InferenceSession of an empty path"],
+    "the error is about what is missing, not an attribute of it": ["run_with_ort_values of None", "run_with_ort_values of None for ['z']"],
+    "errors are reported when a value is bound": ["bind no_such output", "bind no_such output to a value", "bind output on cuda"],
+    "an empty path is a missing file": ["InferenceSession of an empty path"],
     "there are no plugins": ["get_input_epdevices"],
-    "nothing is asked of other machines": ["InferenceSession with the provider of Azure"],
-    "a provider that there is not costs a warning": ["set_providers to foo"],
+    "requests to other machines are not supported": ["InferenceSession with the provider of Azure"],
+    "an unknown provider causes a warning": ["set_providers to foo"],
 })
 
 
@@ -51,9 +51,9 @@ for _name, _how in {
     "options of both kinds": {"providers": [(CPU, {})], "provider_options": [{}]},
     "3 for providers": {"providers": 3}, "3 among providers": {"providers": [3]},
     "3 for providers and no fallback": {"providers": 3, "enable_fallback": 0},
-    "a provider that nobody has": {"providers": ["foo"]}, "the provider of Azure": {"providers": ["AzureExecutionProvider"]},
+    "an unknown provider": {"providers": ["foo"]}, "the provider of Azure": {"providers": ["AzureExecutionProvider"]},
     "3 for options": {"sess_options": 3}, "optimizers left out": {"disabled_optimizers": ["ConstantFolding"]},
-    "unknown optimizers left out": {"disabled_optimizers": {"Nope"}}, "keywords that nobody knows": {"foo": 1},
+    "unknown optimizers left out": {"disabled_optimizers": {"Nope"}}, "unknown keywords": {"foo": 1},
 }.items():
     def _made(package, how=_how):
         session = package.InferenceSession(ADD, **how)
@@ -73,11 +73,11 @@ CASES.add("set_providers to foo", lambda package: package.InferenceSession(ADD).
 FEEDS = {
     "arrays": {"x": X, "y": X}, "a list": {"x": X.tolist(), "y": X}, "a list of arrays": {"x": [X[0], X[1]], "y": X},
     "a tuple": {"x": tuple(map(tuple, X.tolist())), "y": X}, "None": {"x": None, "y": X}, "a number": {"x": 1, "y": X},
-    "a number of numpy's": {"x": np.float32(1), "y": X}, "a text": {"x": "a", "y": X}, "a dictionary": {"x": {}, "y": X},
-    "texts": {"x": np.array(["a"]), "y": X}, "float64": {"x": X.astype("f8"), "y": X}, "bool": {"x": X > 0, "y": X},
+    "a numpy scalar": {"x": np.float32(1), "y": X}, "a string": {"x": "a", "y": X}, "a dictionary": {"x": {}, "y": X},
+    "strings": {"x": np.array(["a"]), "y": X}, "float64": {"x": X.astype("f8"), "y": X}, "bool": {"x": X > 0, "y": X},
     "float16": {"x": X.astype("f2"), "y": X}, "int32": {"x": X.astype("i4"), "y": X}, "complex64": {"x": X.astype("F"), "y": X},
     "another order": {"x": X.astype(">f4"), "y": X}, "too many": {"x": X, "y": X, "q": X}, "nothing": {}, "None at all": None,
-    "too few": {"x": X}, "one too few and one that nobody knows": {"x": X, "q": X}, "a list of all": [X, X],
+    "too few": {"x": X}, "one missing and one unknown": {"x": X, "q": X}, "a list of all": [X, X],
     "a number for a name": {1: X, "y": X}, "bytes for a name": {b"x": X, "y": X}, "too few dimensions": {"x": X[0], "y": X},
     "rows of two lengths": {"x": [[1, 2, 3], [1]], "y": X}, "another shape": {"x": np.ones((3, 3), np.float32), "y": X},
     "no rows": {"x": X, "y": X[:0]}, "an object": {"x": object(), "y": X}, "a set": {"x": {1}, "y": X},
